@@ -1,0 +1,16 @@
+#include "common/status/check.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace ringmaster {
+
+void CheckFailed(const char* file, int line, const char* condition,
+                 std::string_view message) {
+  std::fprintf(stderr, "%s:%d: check failed: %s: %.*s\n", file, line, condition,
+               static_cast<int>(message.size()), message.data());
+  std::fflush(stderr);
+  std::abort();
+}
+
+}  // namespace ringmaster
