@@ -1,0 +1,99 @@
+#!/bin/bash
+# From a clone to passing tests: installs what is missing, builds, runs all tests, then some again under sanitizers.
+#
+# usage: tests/run.sh [--full]
+#   --full   all tests under both sanitizers, then clang's thread-safety analysis and clang-tidy (hours on 2 cores)
+#
+# Prints a line for each stage; logs go to .logs/ (or $RINGMASTER_LOG_DIR). The last line is always
+# "N passed, N failed, N skipped", over the cases of all stages: a case that ran under a sanitizer too counts again.
+# Exit status: 0 if nothing failed, 1 otherwise, 130 on Ctrl-C.
+set -uo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/../deploy/common.sh"
+
+# What the sanitizers run in the short form; chosen so that everything ends within 30 minutes on 2 cores.
+SHORT_TSAN=(//common/... //worker/collective/... //worker/train/...)
+SHORT_ASAN=(//common/... //server/... //worker/...)
+
+FULL=
+case ${1:-} in
+  --full) FULL=1 ;;
+  '') ;;
+  *) die "unknown argument '$1'; usage: tests/run.sh [--full]" ;;
+esac
+
+LOG_DIR=${RINGMASTER_LOG_DIR:-$ROOT/.logs}
+mkdir -p "$LOG_DIR" || exit 1
+PASSED=0 FAILED=0 SKIPPED=0
+
+finish() {
+  local status=$?
+  trap - EXIT
+  stop_child
+  ((status != 0 && FAILED == 0)) && FAILED=1
+  echo "$PASSED passed, $FAILED failed, $SKIPPED skipped"
+  ((status == 0 && FAILED > 0)) && status=1
+  exit "$status"
+}
+trap finish EXIT
+stop_child_on_signals
+
+# stage NAME BAZEL_ARGS...: one `bazel test`, counted.
+stage() {
+  local name=$1 log=$LOG_DIR/$1.log events=$LOG_DIR/$1.events.json started=$SECONDS status=0
+  shift
+  rm -f "$events"
+  run_child "$log" ringmaster_bazel test --keep_going --build_event_json_file="$events" "$@" || status=$?
+  count "$name" "$log" "$events" "$status" $((SECONDS - started))
+}
+
+count() {
+  local name=$1 log=$2 events=$3 status=$4 seconds=$5 report=$LOG_DIR/$1.cases passed=0 failed=0 skipped=0
+  # 4: built, but there are no tests.
+  ((status == 4)) && status=0
+  [[ -s $events ]] && python3 "$ROOT/tests/count_cases.py" "$events" >"$report" && read -r passed failed skipped <"$report"
+  ((status != 0 && failed == 0)) && failed=1
+  PASSED=$((PASSED + passed)) FAILED=$((FAILED + failed)) SKIPPED=$((SKIPPED + skipped))
+  say "$name: $passed passed, $failed failed, $skipped skipped in $seconds s"
+  [[ -s $report ]] && tail -n +2 "$report"
+  if ((status != 0)); then
+    grep -m 20 -E '^(ERROR|FAIL|TIMEOUT)|error:' "$log"
+    say "$name: the whole log is $log"
+  fi
+  return 0
+}
+
+# tidy: clang-tidy on every source of ours; one case.
+tidy() {
+  local log=$LOG_DIR/clang-tidy.log started=$SECONDS
+  local -a sources
+  mapfile -t sources < <(cd "$ROOT" && git ls-files 'common/*.cc' 'server/*.cc' 'worker/*.cc' | grep -v '_test\.cc$')
+  local generated
+  generated=$(ringmaster_bazel info bazel-bin 2>/dev/null)/proto
+  tidy_all() {
+    (cd "$ROOT" && printf '%s\0' "${sources[@]}" | xargs -0 -n 1 -P "$(compile_jobs)" \
+      sh -c 'clang-tidy-14 --quiet "$2" -- -std=c++20 -xc++ -I. -isystem "$1" -DSPDLOG_COMPILED_LIB -DSPDLOG_FMT_EXTERNAL' \
+      tidy "$generated")
+  }
+  if run_child "$log" tidy_all; then
+    PASSED=$((PASSED + 1))
+    say "clang-tidy: clean in $((SECONDS - started)) s"
+  else
+    FAILED=$((FAILED + 1))
+    say "clang-tidy: $(grep -c 'error:' "$log") findings in $((SECONDS - started)) s; they are in $log"
+  fi
+}
+
+"$ROOT/deploy/setup.sh" ${FULL:+--full} || exit 1
+cd "$ROOT" || exit 1
+
+stage all //...
+if [[ -n $FULL ]]; then
+  stage tsan --config=tsan //...
+  stage asan --config=asan //...
+  stage clang --config=clang //...
+  tidy
+else
+  stage tsan --config=tsan "${SHORT_TSAN[@]}"
+  stage asan --config=asan "${SHORT_ASAN[@]}"
+fi
+exit 0
