@@ -1,0 +1,92 @@
+#include "common/optimizer/adamw.h"
+
+#include <cassert>
+#include <cmath>
+
+#include "common/tensor/cpu_dispatch.h"
+
+namespace ringmaster {
+namespace {
+
+// base^exponent by squaring: multiplications only, because pow() may differ in
+// its last bit from one C library or processor to the next, and ranks must not.
+double IntegerPower(double base, int64_t exponent) {
+  double power = 1;
+  for (; exponent > 0; exponent >>= 1) {
+    if (exponent & 1) power *= base;
+    base *= base;
+  }
+  return power;
+}
+
+// What is the same for every element of a step.
+template <typename T>
+struct Coefficients {
+  T gradient_scale;
+  T beta1, one_minus_beta1;
+  T beta2, one_minus_beta2;
+  T decay;            // 1 - learning_rate * weight_decay
+  T step_size;        // learning_rate / (1 - beta1^step)
+  T root_correction;  // 1 / sqrt(1 - beta2^step)
+  T epsilon;
+};
+
+template <typename T>
+Coefficients<T> CoefficientsOf(const OptimizerConfig& config, int64_t step,
+                               double gradient_scale) {
+  Coefficients<T> c;
+  c.gradient_scale = static_cast<T>(gradient_scale);
+  c.beta1 = static_cast<T>(config.beta1);
+  c.one_minus_beta1 = static_cast<T>(1 - config.beta1);
+  c.beta2 = static_cast<T>(config.beta2);
+  c.one_minus_beta2 = static_cast<T>(1 - config.beta2);
+  c.decay = static_cast<T>(1 - config.learning_rate * config.weight_decay);
+  c.step_size = static_cast<T>(config.learning_rate /
+                               (1 - IntegerPower(config.beta1, step)));
+  c.root_correction =
+      static_cast<T>(1 / std::sqrt(1 - IntegerPower(config.beta2, step)));
+  c.epsilon = static_cast<T>(config.epsilon);
+  return c;
+}
+
+template <typename T>
+RM_KERNEL void AdamWKernel(const Coefficients<T>* coefficients, T* __restrict p,
+                           const T* __restrict g, T* __restrict m,
+                           T* __restrict v, int64_t count) {
+  const Coefficients<T> c = *coefficients;
+  for (int64_t i = 0; i < count; ++i) {
+    const T gradient = c.gradient_scale * g[i];
+    const T first = c.beta1 * m[i] + c.one_minus_beta1 * gradient;
+    const T second = c.beta2 * v[i] + c.one_minus_beta2 * gradient * gradient;
+    m[i] = first;
+    v[i] = second;
+    p[i] = p[i] * c.decay -
+           c.step_size * first /
+               (std::sqrt(second) * c.root_correction + c.epsilon);
+  }
+}
+
+}  // namespace
+
+template <typename T>
+void ApplyAdamW(const OptimizerConfig& config, int64_t step,
+                double gradient_scale, const AdamWSlice<T>& slice) {
+  assert(step >= 1);
+  const size_t count = slice.parameters.size();
+  assert(slice.gradients.size() == count &&
+         slice.first_moment.size() == count &&
+         slice.second_moment.size() == count);
+  const Coefficients<T> coefficients =
+      CoefficientsOf<T>(config, step, gradient_scale);
+  CallOnCpu<AdamWKernel<T>>(&coefficients, slice.parameters.data(),
+                            slice.gradients.data(), slice.first_moment.data(),
+                            slice.second_moment.data(),
+                            static_cast<int64_t>(count));
+}
+
+template void ApplyAdamW<float>(const OptimizerConfig&, int64_t, double,
+                                const AdamWSlice<float>&);
+template void ApplyAdamW<double>(const OptimizerConfig&, int64_t, double,
+                                 const AdamWSlice<double>&);
+
+}  // namespace ringmaster

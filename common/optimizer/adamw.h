@@ -1,0 +1,45 @@
+// AdamW, one pass over slices (Loshchilov and Hutter, "Decoupled Weight Decay
+// Regularization", ICLR 2019).
+//
+//   g = gradient_scale * gradient
+//   m = beta1 * m + (1 - beta1) * g
+//   v = beta2 * v + (1 - beta2) * g * g
+//   p = p * (1 - learning_rate * weight_decay)
+//         - learning_rate * (m / (1 - beta1^step)) / (sqrt(v / (1 -
+//         beta2^step)) + epsilon)
+//
+// Guarantees: an element's result depends on that element alone, bit for bit:
+// not on the slice it is in, its place in the slice, or the processor (no fused
+// multiply-add). Ranks that hold equal inputs therefore stay equal. Zeros stay
+// zeros, so padding does no harm. No allocation.
+// Thread-safety: pure; disjoint slices may be updated concurrently.
+#ifndef RINGMASTER_COMMON_OPTIMIZER_ADAMW_H_
+#define RINGMASTER_COMMON_OPTIMIZER_ADAMW_H_
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "common/optimizer/optimizer_config.h"
+
+namespace ringmaster {
+
+// The same slice of four arenas: equal lengths.
+template <typename T>
+struct AdamWSlice {
+  absl::Span<T> parameters;
+  absl::Span<const T> gradients;
+  absl::Span<T> first_moment;
+  absl::Span<T> second_moment;
+};
+
+// Applies update number `step` (the first one is 1) to `slice`.
+// `gradient_scale` multiplies the gradients first, for clipping (see
+// ClipFactor) or for turning a sum into a mean. Requires a valid config. T is
+// float or double.
+template <typename T>
+void ApplyAdamW(const OptimizerConfig& config, int64_t step,
+                double gradient_scale, const AdamWSlice<T>& slice);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_COMMON_OPTIMIZER_ADAMW_H_

@@ -1,0 +1,60 @@
+#include "common/optimizer/norm.h"
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "common/plan/counter_random.h"
+#include "gtest/gtest.h"
+
+namespace ringmaster {
+namespace {
+
+TEST(SumOfSquaresTest, MatchesAPlainSumForEveryRemainder) {
+  for (size_t count = 0; count < 70; ++count) {
+    std::vector<float> elems(count);
+    long double plain = 0;
+    for (size_t i = 0; i < count; ++i) {
+      elems[i] =
+          static_cast<float>(UnitInterval(CounterRandom(count, i)) - 0.5);
+      plain += static_cast<long double>(elems[i]) * elems[i];
+    }
+    EXPECT_NEAR(SumOfSquares<float>(elems), static_cast<double>(plain), 1e-14)
+        << count << " elements";
+  }
+}
+
+TEST(SumOfSquaresTest, LargeFloatsDoNotOverflow) {
+  const std::vector<float> elems(1000, std::numeric_limits<float>::max());
+  EXPECT_TRUE(std::isfinite(SumOfSquares<float>(elems)));
+}
+
+TEST(SumOfSquaresTest, IsNotFiniteIfAnyElementIsNot) {
+  for (float bad : {std::numeric_limits<float>::quiet_NaN(),
+                    -std::numeric_limits<float>::infinity()}) {
+    for (size_t place = 0; place < 37; ++place) {
+      std::vector<float> elems(37, 1.0f);
+      elems[place] = bad;
+      EXPECT_FALSE(std::isfinite(SumOfSquares<float>(elems))) << "at " << place;
+    }
+  }
+}
+
+TEST(SumOfSquaresTest, WorksInDouble) {
+  const std::vector<double> elems = {3, 4};
+  EXPECT_EQ(SumOfSquares<double>(elems), 25);
+}
+
+TEST(ClipFactorTest, ScalesALongerNormDownToTheLimit) {
+  EXPECT_EQ(ClipFactor(25, 1), 0.2);
+  EXPECT_EQ(ClipFactor(25, 5), 1);
+  EXPECT_EQ(ClipFactor(25, 10), 1);
+  EXPECT_EQ(ClipFactor(0, 1), 1);
+}
+
+TEST(ClipFactorTest, ZeroMeansNoClipping) {
+  EXPECT_EQ(ClipFactor(1e300, 0), 1);
+}
+
+}  // namespace
+}  // namespace ringmaster

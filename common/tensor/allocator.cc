@@ -1,0 +1,75 @@
+#include "common/tensor/allocator.h"
+
+#include <sys/mman.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace ringmaster {
+namespace {
+
+// From this size on, page faults and TLB misses cost more than rounding up to
+// huge pages.
+constexpr int64_t kHugePageBytes = int64_t{2} << 20;
+// Larger requests can only be mistakes, and rounding them up would overflow.
+constexpr int64_t kMaxBytes = int64_t{1} << 60;
+
+int64_t RoundUp(int64_t value, int64_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+}  // namespace
+
+Allocation::Allocation(Allocation&& other) noexcept
+    : allocator_(other.allocator_),
+      data_(std::exchange(other.data_, nullptr)),
+      size_bytes_(std::exchange(other.size_bytes_, 0)) {}
+
+Allocation& Allocation::operator=(Allocation&& other) noexcept {
+  if (this == &other) return *this;
+  Release();
+  allocator_ = other.allocator_;
+  data_ = std::exchange(other.data_, nullptr);
+  size_bytes_ = std::exchange(other.size_bytes_, 0);
+  return *this;
+}
+
+Allocation::~Allocation() { Release(); }
+
+void Allocation::Release() {
+  if (data_ != nullptr) allocator_->Deallocate(data_, size_bytes_);
+  data_ = nullptr;
+}
+
+absl::StatusOr<Allocation> HeapAllocator::Allocate(int64_t size_bytes) {
+  if (size_bytes < 0)
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot allocate ", size_bytes, " bytes"));
+  if (size_bytes == 0) return Allocation();
+  void* data = nullptr;
+  if (size_bytes <= kMaxBytes) {
+    const int64_t alignment =
+        size_bytes >= kHugePageBytes ? kHugePageBytes : kAllocationAlignment;
+    data = std::aligned_alloc(alignment, RoundUp(size_bytes, alignment));
+  }
+  if (data == nullptr) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "out of memory allocating ", size_bytes, " bytes on the heap"));
+  }
+  // Advice only: without huge pages the memory is as good, just slower, so a
+  // refusal is not an error.
+  if (size_bytes >= kHugePageBytes)
+    madvise(data, RoundUp(size_bytes, kHugePageBytes), MADV_HUGEPAGE);
+  std::memset(data, 0, size_bytes);
+  return Allocation(this, data, size_bytes);
+}
+
+void HeapAllocator::Deallocate(void* data, int64_t /*size_bytes*/) {
+  std::free(data);
+}
+
+}  // namespace ringmaster

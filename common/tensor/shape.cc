@@ -1,0 +1,36 @@
+#include "common/tensor/shape.h"
+
+#include <cassert>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/types/span.h"
+
+namespace ringmaster {
+
+Shape::Shape(std::initializer_list<int64_t> dims) {
+  assert(dims.size() <= kMaxRank);
+  for (int64_t dim : dims) {
+    assert(dim >= 0);
+    dims_[rank_++] = dim;
+  }
+}
+
+int64_t Shape::dim(int axis) const {
+  assert(axis >= 0 && axis < rank_);
+  return dims_[axis];
+}
+
+int64_t Shape::num_elems() const {
+  int64_t product = 1;
+  for (int axis = 0; axis < rank_; ++axis) product *= dims_[axis];
+  return product;
+}
+
+std::string Shape::ToString() const {
+  return absl::StrCat(
+      "[", absl::StrJoin(absl::MakeConstSpan(dims_).subspan(0, rank_), ","),
+      "]");
+}
+
+}  // namespace ringmaster
