@@ -1,0 +1,83 @@
+#include "common/rpc/channel.h"
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/server_builder.h>
+#include <grpcpp/support/channel_arguments.h>
+
+namespace ringmaster {
+namespace {
+
+// A peer that does not answer a ping for kKeepaliveTimeoutMs is dead. The
+// server permits pings twice as often as clients send them, so that timers that
+// fire early do not count as strikes.
+constexpr int kKeepaliveTimeMs = 10'000;
+constexpr int kKeepaliveTimeoutMs = 5'000;
+constexpr int kMinPingIntervalMs = kKeepaliveTimeMs / 2;
+
+constexpr int kInitialReconnectMs = 100;
+constexpr int kMaxReconnectMs = 1'000;
+// Despite its name, how long one attempt to connect may take; 20 s by default,
+// which outlasts any patience.
+constexpr int kConnectAttemptMs = 5'000;
+
+// Only reads, and only UNAVAILABLE (AIP-194). gRPC adds the jitter.
+constexpr char kServiceConfig[] = R"json({
+  "methodConfig": [{
+    "name": [
+      {"service": "ringmaster.v1.JobService", "method": "GetJob"},
+      {"service": "ringmaster.v1.JobService", "method": "ListJobs"},
+      {"service": "ringmaster.v1.JobService", "method": "ListEvents"},
+      {"service": "ringmaster.v1.StatusService", "method": "GetStatus"},
+      {"service": "ringmaster.v1.CoordinatorService", "method": "ListMembers"}
+    ],
+    "retryPolicy": {
+      "maxAttempts": 4,
+      "initialBackoff": "0.1s",
+      "maxBackoff": "1s",
+      "backoffMultiplier": 2,
+      "retryableStatusCodes": ["UNAVAILABLE"]
+    }
+  }],
+  "retryThrottling": {"maxTokens": 10, "tokenRatio": 0.1}
+})json";
+
+}  // namespace
+
+std::shared_ptr<grpc::Channel> MakeChannel(
+    const std::string& target,
+    const std::shared_ptr<grpc::ChannelCredentials>& credentials,
+    const ChannelOptions& options) {
+  grpc::ChannelArguments args;
+  args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+  args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  args.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  args.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kInitialReconnectMs);
+  args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectMs);
+  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectAttemptMs);
+  args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL,
+              options.has_own_connection ? 1 : 0);
+  args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  args.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  args.SetMaxSendMessageSize(kMaxMessageBytes);
+  args.SetServiceConfigJSON(kServiceConfig);
+  return grpc::CreateCustomChannel(target, credentials, args);
+}
+
+void ConfigureServer(grpc::ServerBuilder& builder) {
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+                             kKeepaliveTimeoutMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  builder.AddChannelArgument(
+      GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+      kMinPingIntervalMs);
+  // Without this, two servers share a port and each gets a part of the calls.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  builder.SetMaxSendMessageSize(kMaxMessageBytes);
+}
+
+}  // namespace ringmaster

@@ -1,0 +1,97 @@
+#include "common/rpc/channel.h"
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "ringmaster/v1/status_service.grpc.pb.h"
+
+namespace ringmaster {
+namespace {
+
+// Answers GetStatus with a message of about `answer_bytes`.
+class BigStatusService final : public v1::StatusService::CallbackService {
+ public:
+  explicit BigStatusService(size_t answer_bytes)
+      : answer_bytes_(answer_bytes) {}
+
+  grpc::ServerUnaryReactor* GetStatus(
+      grpc::CallbackServerContext* context, const v1::GetStatusRequest*,
+      v1::GetStatusResponse* response) override {
+    response->mutable_status()->mutable_coordinator()->set_version(
+        std::string(answer_bytes_, 'v'));
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    reactor->Finish(grpc::Status::OK);
+    return reactor;
+  }
+
+ private:
+  const size_t answer_bytes_;
+};
+
+struct Served {
+  explicit Served(size_t answer_bytes, int want_port = 0)
+      : service(answer_bytes) {
+    grpc::ServerBuilder builder;
+    ConfigureServer(builder);
+    builder.AddListeningPort(absl::StrCat("127.0.0.1:", want_port),
+                             grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(&service);
+    server = builder.BuildAndStart();
+  }
+
+  BigStatusService service;
+  int port = 0;
+  std::unique_ptr<grpc::Server> server;
+};
+
+grpc::Status GetStatus(int port) {
+  const auto channel = MakeChannel(absl::StrCat("127.0.0.1:", port),
+                                   grpc::InsecureChannelCredentials());
+  const auto stub = v1::StatusService::NewStub(channel);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() +
+                       std::chrono::seconds(20));
+  v1::GetStatusResponse response;
+  return stub->GetStatus(&context, {}, &response);
+}
+
+TEST(ChannelTest, ClientReachesServer) {
+  Served served(1000);
+  ASSERT_NE(served.server, nullptr);
+  EXPECT_TRUE(GetStatus(served.port).ok());
+}
+
+TEST(ChannelTest, OversizedMessageIsRefused) {
+  Served served(kMaxMessageBytes + 1);
+  EXPECT_EQ(GetStatus(served.port).error_code(),
+            grpc::StatusCode::RESOURCE_EXHAUSTED);
+}
+
+TEST(ChannelTest, SecondServerOnTheSamePortFails) {
+  Served first(1);
+  ASSERT_NE(first.server, nullptr);
+  Served second(1, first.port);
+  EXPECT_EQ(second.server, nullptr);
+}
+
+TEST(ChannelTest, AbsentServerIsUnavailable) {
+  int port = 0;
+  {
+    Served served(1);
+    port = served.port;
+  }
+  EXPECT_EQ(GetStatus(port).error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+}  // namespace
+}  // namespace ringmaster
