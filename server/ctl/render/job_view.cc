@@ -1,0 +1,252 @@
+#include "server/ctl/render/job_view.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "server/ctl/render/names.h"
+#include "server/ctl/render/table.h"
+
+namespace ringmaster::ctl {
+namespace {
+
+constexpr int kSparklineWidth = 24;
+constexpr int kBarWidth = 32;
+
+double ShareDone(const v1::TrainingFigures& figures) {
+  if (figures.total_steps() <= 0) return 0;
+  return static_cast<double>(figures.step()) /
+         static_cast<double>(figures.total_steps());
+}
+
+std::string StepOfTotal(const v1::TrainingFigures& figures) {
+  if (figures.total_steps() <= 0) return absl::StrCat(figures.step());
+  return absl::StrCat(figures.step(), "/", figures.total_steps());
+}
+
+std::string EndWord(v1::JobState state) {
+  switch (state) {
+    case v1::JOB_STATE_SUCCEEDED:
+      return "succeeded";
+    case v1::JOB_STATE_FAILED:
+      return "failed";
+    case v1::JOB_STATE_CANCELLED:
+      return "was cancelled";
+    default:
+      return absl::StrCat("is ", NameOf(state));
+  }
+}
+
+std::string HeaderLine(const v1::Job& job, const Style& style) {
+  std::string line =
+      absl::StrCat(Paint(style, Color::kBold, Printable(job.id())), "  ",
+                   Paint(style, ColorOf(job.state()), NameOf(job.state())));
+  if (job.generation() > 0)
+    absl::StrAppend(&line, "  generation ", job.generation());
+  if (job.members_size() > 0) {
+    absl::StrAppend(&line, "  ", job.members_size(),
+                    job.members_size() == 1 ? " rank" : " ranks");
+  }
+  if (job.queue_position() > 0)
+    absl::StrAppend(&line, "  ", job.queue_position(),
+                    " before it in the queue");
+  return line;
+}
+
+std::string StepLine(const v1::TrainingFigures& figures, const Style& style) {
+  std::string line = absl::StrCat(
+      Bar(style, ShareDone(figures), std::min(kBarWidth, style.width / 2)),
+      "  step ", StepOfTotal(figures), "  ", FormatPercent(ShareDone(figures)));
+  if (figures.has_remaining_duration()) {
+    absl::StrAppend(&line, "  eta ",
+                    HumanDuration(ToDuration(figures.remaining_duration())));
+  }
+  return line;
+}
+
+std::string LossLine(const v1::TrainingFigures& figures,
+                     const JobContext& context, const Style& style) {
+  std::string line = absl::StrCat("loss ", FormatLoss(figures.loss()));
+  const std::string curve = Sparkline(style, context.losses, kSparklineWidth);
+  if (!curve.empty())
+    absl::StrAppend(&line, " ", Paint(style, Color::kCyan, curve));
+  if (figures.has_evaluation_loss()) {
+    absl::StrAppend(&line, "  evaluation loss ",
+                    FormatLoss(figures.evaluation_loss()), " at step ",
+                    figures.evaluation_step());
+  }
+  return line;
+}
+
+std::string PaceLine(const v1::TrainingFigures& figures) {
+  return absl::StrCat(FormatRate(figures.samples_per_second()),
+                      " samples/s  step ",
+                      HumanDuration(ToDuration(figures.step_duration())),
+                      "  waiting for communication ",
+                      FormatPercent(figures.communication_wait_ratio()),
+                      ", for data ", FormatPercent(figures.data_wait_ratio()));
+}
+
+// At most `room` lines (titles included) about the ranks.
+std::vector<std::string> RankLines(const v1::Job& job,
+                                   const JobContext& context,
+                                   const Style& style, int room) {
+  if (job.members().empty() || room < 2) return {};
+  int shown = job.members_size();
+  if (shown > room - 1) shown = std::max(0, room - 2);
+  TextTable table({{"RANK", Align::kRight},
+                   {"WORKER"},
+                   {"HOST"},
+                   {"PID", Align::kRight},
+                   {"STEP", Align::kRight},
+                   {"PHASE"}});
+  for (int i = 0; i < shown; ++i) {
+    const v1::Member& member = job.members(i);
+    const auto phase = context.phases.find(member.worker());
+    table.AddRow({absl::StrCat(member.rank()), Printable(member.worker()),
+                  Printable(member.host()), absl::StrCat(member.pid()),
+                  absl::StrCat(member.step()),
+                  phase == context.phases.end() ? "-" : NameOf(phase->second)});
+  }
+  std::vector<std::string> lines = table.Lines(style);
+  if (shown < job.members_size())
+    lines.push_back(
+        absl::StrCat("... and ", job.members_size() - shown, " more ranks"));
+  return lines;
+}
+
+std::string Culprit(const v1::Verdict& verdict) {
+  if (verdict.worker().empty()) return "nobody could be blamed";
+  std::string who = absl::StrCat("worker ", Printable(verdict.worker()));
+  if (verdict.rank() >= 0) absl::StrAppend(&who, ", rank ", verdict.rank());
+  if (!verdict.host().empty())
+    absl::StrAppend(&who, ", host ", Printable(verdict.host()));
+  if (verdict.pid() > 0) absl::StrAppend(&who, ", pid ", verdict.pid());
+  return who;
+}
+
+std::string Decision(const v1::Verdict& verdict) {
+  switch (verdict.decision()) {
+    case v1::VERDICT_DECISION_REFORM:
+      return "the job goes on without it";
+    case v1::VERDICT_DECISION_FAIL_JOB:
+      return absl::StrCat("the job ends with exit code ", verdict.exit_code());
+    default:
+      return "not decided yet";
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> LiveTable(const v1::Job& job,
+                                   const JobContext& context,
+                                   const Style& style) {
+  const v1::TrainingFigures& figures = job.figures();
+  std::vector<std::string> lines = {HeaderLine(job, style)};
+  if (job.has_figures() && (figures.step() > 0 || figures.total_steps() > 0)) {
+    lines.push_back(StepLine(figures, style));
+  }
+  if (figures.step() > 0) {
+    lines.push_back(LossLine(figures, context, style));
+    lines.push_back(PaceLine(figures));
+  }
+  if (!job.message().empty()) lines.push_back(Printable(job.message()));
+  if (job.has_verdict() && !HasEnded(job.state())) {
+    lines.push_back(
+        Paint(style, Color::kYellow,
+              absl::StrCat("last incident: ", Culprit(job.verdict()), ": ",
+                           Printable(job.verdict().summary()))));
+  }
+  if (!context.notice.empty())
+    lines.push_back(Paint(style, Color::kRed, Printable(context.notice)));
+  const int room = style.height - 1 - static_cast<int>(lines.size());
+  for (std::string& line : RankLines(job, context, style, room))
+    lines.push_back(std::move(line));
+  if (static_cast<int>(lines.size()) > std::max(1, style.height - 1)) {
+    lines.resize(static_cast<size_t>(std::max(1, style.height - 1)));
+  }
+  for (std::string& line : lines) line = Fit(line, style.width);
+  return lines;
+}
+
+std::string ProgressLine(const v1::Job& job) {
+  const v1::TrainingFigures& figures = job.figures();
+  if (figures.step() == 0 ||
+      (job.state() != v1::JOB_STATE_RUNNING && !HasEnded(job.state()))) {
+    std::string line =
+        absl::StrCat("job ", Printable(job.id()), " is ", NameOf(job.state()));
+    if (job.generation() > 0)
+      absl::StrAppend(&line, ", generation ", job.generation());
+    if (!job.message().empty())
+      absl::StrAppend(&line, ": ", Printable(job.message()));
+    return line;
+  }
+  std::string line = absl::StrCat("step ", StepOfTotal(figures), " loss ",
+                                  FormatLoss(figures.loss()));
+  if (figures.has_evaluation_loss() &&
+      figures.evaluation_step() == figures.step()) {
+    absl::StrAppend(&line, " evaluation ",
+                    FormatLoss(figures.evaluation_loss()));
+  }
+  absl::StrAppend(&line, " samples/s ",
+                  FormatRate(figures.samples_per_second()), " step ",
+                  HumanDuration(ToDuration(figures.step_duration())), " wait ",
+                  FormatPercent(figures.communication_wait_ratio()));
+  if (figures.has_remaining_duration()) {
+    absl::StrAppend(&line, " eta ",
+                    HumanDuration(ToDuration(figures.remaining_duration())));
+  }
+  return line;
+}
+
+std::string FinalLine(const v1::Job& job, const Style& style) {
+  const v1::TrainingFigures& figures = job.figures();
+  std::vector<std::string> parts;
+  std::string steps = absl::StrCat(StepOfTotal(figures), " steps");
+  if (job.has_start_time() && job.has_end_time()) {
+    absl::StrAppend(
+        &steps, " in ",
+        HumanDuration(ToTime(job.end_time()) - ToTime(job.start_time())));
+  }
+  parts.push_back(std::move(steps));
+  if (figures.step() > 0)
+    parts.push_back(absl::StrCat("loss ", FormatLoss(figures.loss())));
+  if (figures.has_evaluation_loss()) {
+    parts.push_back(absl::StrCat("evaluation loss ",
+                                 FormatLoss(figures.evaluation_loss())));
+  }
+  if (!job.parameters_hash().empty())
+    parts.push_back(
+        absl::StrCat("parameters ", Printable(job.parameters_hash())));
+  std::string line =
+      absl::StrCat("job ", Printable(job.id()), " ",
+                   Paint(style, ColorOf(job.state()), EndWord(job.state())),
+                   ": ", absl::StrJoin(parts, ", "));
+  if (job.state() != v1::JOB_STATE_SUCCEEDED && !job.message().empty()) {
+    absl::StrAppend(&line, ": ", Printable(job.message()));
+  }
+  return line;
+}
+
+std::vector<std::string> VerdictLines(const v1::Verdict& verdict,
+                                      const Style& style) {
+  std::vector<std::string> lines;
+  lines.push_back(absl::StrCat(
+      "verdict:  ", Paint(style, Color::kRed, Printable(verdict.summary()))));
+  lines.push_back(absl::StrCat("culprit:  ", Culprit(verdict)));
+  std::string where = absl::StrCat("generation ", verdict.generation(),
+                                   ", step ", verdict.step());
+  if (verdict.collective_sequence() > 0)
+    absl::StrAppend(&where, ", collective ", verdict.collective_sequence());
+  lines.push_back(absl::StrCat("where:    ", where));
+  for (const v1::Evidence& evidence : verdict.evidence()) {
+    lines.push_back(absl::StrCat("evidence: ", NameOf(evidence.kind()),
+                                 " seen by ", Printable(evidence.observer()),
+                                 ": ", Printable(evidence.detail())));
+  }
+  lines.push_back(absl::StrCat("decision: ", Decision(verdict)));
+  return lines;
+}
+
+}  // namespace ringmaster::ctl

@@ -1,0 +1,52 @@
+// A job as it is watched: a table that is redrawn in place, or single lines
+// where there is no terminal.
+//
+// Pure: figures and time come in, text goes out.
+#ifndef RINGMASTER_SERVER_CTL_RENDER_JOB_VIEW_H_
+#define RINGMASTER_SERVER_CTL_RENDER_JOB_VIEW_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "ringmaster/v1/job.pb.h"
+#include "ringmaster/v1/verdict.pb.h"
+#include "ringmaster/v1/worker.pb.h"
+#include "server/ctl/render/text.h"
+
+namespace ringmaster::ctl {
+
+// What the table shows beside the job itself.
+struct JobContext {
+  // Phase of each worker, by name; a worker that is not in it shows "-".
+  std::map<std::string, v1::Phase> phases = {};
+  // Losses seen so far, oldest first, for the sparkline.
+  std::vector<double> losses = {};
+  // Why figures are not moving: "no connection to the coordinator; trying
+  // again"; empty if they are.
+  std::string notice = {};
+};
+
+// The live table. Never more lines than the style's height less one: ranks that
+// have no room are counted.
+[[nodiscard]] std::vector<std::string> LiveTable(const v1::Job& job,
+                                                 const JobContext& context,
+                                                 const Style& style);
+
+// "step 120/500 loss 2.310 samples/s 81234 step 3.1ms wait 12% eta 2s"; before
+// the first step the state and why.
+[[nodiscard]] std::string ProgressLine(const v1::Job& job);
+
+// How an ended job ended: "job mlp-1 succeeded: 500 steps in 21s, loss 1.734,
+// evaluation loss 1.801, parameters 9f3c...".
+[[nodiscard]] std::string FinalLine(const v1::Job& job, const Style& style);
+
+// A verdict for people: who, where, why, on whose evidence, and what was
+// decided; a line each.
+[[nodiscard]] std::vector<std::string> VerdictLines(const v1::Verdict& verdict,
+                                                    const Style& style);
+
+}  // namespace ringmaster::ctl
+
+#endif  // RINGMASTER_SERVER_CTL_RENDER_JOB_VIEW_H_

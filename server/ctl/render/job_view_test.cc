@@ -1,0 +1,199 @@
+#include "server/ctl/render/job_view.h"
+
+#include <string>
+#include <string_view>
+
+#include "absl/strings/str_join.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+#include "ringmaster/v1/job.pb.h"
+#include "server/ctl/render/names.h"
+
+namespace ringmaster::ctl {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+v1::Job JobOf(std::string_view text) {
+  v1::Job job;
+  EXPECT_TRUE(
+      google::protobuf::TextFormat::ParseFromString(std::string(text), &job));
+  return job;
+}
+
+v1::Job RunningJob() {
+  return JobOf(R"pb(
+    id: "mlp-1"
+    state: JOB_STATE_RUNNING
+    generation: 3
+    members { rank: 0 worker: "w-0" host: "alpha" pid: 101 step: 120 }
+    members { rank: 1 worker: "w-1" host: "beta" pid: 20202 step: 119 }
+    figures {
+      step: 120
+      total_steps: 500
+      loss: 2.31
+      samples_per_second: 81234
+      step_duration { nanos: 3100000 }
+      communication_wait_ratio: 0.12
+      data_wait_ratio: 0.01
+      evaluation_loss: 2.4
+      evaluation_step: 100
+      remaining_duration { seconds: 2 }
+    }
+  )pb");
+}
+
+TEST(LiveTableTest, ShowsProgressFiguresAndRanks) {
+  const JobContext context{.phases = {{"w-0", v1::PHASE_STEP}}};
+  EXPECT_EQ("\n" + absl::StrJoin(LiveTable(RunningJob(), context, {}), "\n"),
+            R"(
+mlp-1  RUNNING  generation 3  2 ranks
+[#######-----------------------]  step 120/500  24%  eta 2.0s
+loss 2.310  evaluation loss 2.400 at step 100
+81234 samples/s  step 3.1ms  waiting for communication 12%, for data 1%
+RANK  WORKER  HOST     PID  STEP  PHASE
+   0  w-0     alpha    101   120  STEP
+   1  w-1     beta   20202   119  -)");
+}
+
+TEST(LiveTableTest, ShowsColorsAndTheLossCurveWhereTheyCanBeShown) {
+  const Style style{.color = true, .unicode = true};
+  const auto lines = LiveTable(RunningJob(), {.losses = {3, 2}}, style);
+  EXPECT_EQ(
+      lines[0],
+      "\x1b[1mmlp-1\x1b[0m  \x1b[32mRUNNING\x1b[0m  generation 3  2 ranks");
+  EXPECT_THAT(lines[1], HasSubstr("[███████░░░"));
+  EXPECT_THAT(lines[2], HasSubstr("loss 2.310 \x1b[36m█▁\x1b[0m  evaluation"));
+}
+
+TEST(LiveTableTest, ShowsWhatAJobWaitsForBeforeItsFirstStep) {
+  const v1::Job job = JobOf(R"pb(id: "mlp-2"
+                                 state: JOB_STATE_QUEUED
+                                 queue_position: 2
+                                 message: "waits for mlp-1")pb");
+  EXPECT_THAT(LiveTable(job, {}, {}),
+              ElementsAre("mlp-2  QUEUED  2 before it in the queue",
+                          "waits for mlp-1"));
+}
+
+TEST(LiveTableTest, ShowsTheLastIncidentAndALostConnection) {
+  v1::Job job = RunningJob();
+  job.mutable_verdict()->set_worker("w-2");
+  job.mutable_verdict()->set_rank(2);
+  job.mutable_verdict()->set_summary("its stream broke");
+  const auto lines = LiveTable(job, {.notice = "no connection"}, {});
+  EXPECT_EQ(lines[4], "last incident: worker w-2, rank 2: its stream broke");
+  EXPECT_EQ(lines[5], "no connection");
+}
+
+TEST(LiveTableTest, NeverExceedsTheTerminal) {
+  v1::Job job = RunningJob();
+  for (int i = 2; i < 1000; ++i) job.add_members()->set_rank(i);
+  const Style style{.width = 30, .height = 12};
+  const auto lines = LiveTable(job, {}, style);
+  EXPECT_THAT(lines, SizeIs(11));
+  EXPECT_EQ(lines.back(), "... and 995 more ranks");
+  for (const std::string& line : lines) EXPECT_LE(DisplayWidth(line), 30);
+  EXPECT_THAT(LiveTable(job, {}, {.width = 30, .height = 3}), SizeIs(2));
+}
+
+TEST(LiveTableTest, DefusesTextFromOtherMachines) {
+  v1::Job job = RunningJob();
+  job.mutable_members(0)->set_host("a\x1b]0;evil\x07");
+  EXPECT_THAT(absl::StrJoin(LiveTable(job, {}, {}), "\n"),
+              HasSubstr("a?]0;evil?"));
+}
+
+TEST(ProgressLineTest, TellsTheStepInOneLine) {
+  EXPECT_EQ(
+      ProgressLine(RunningJob()),
+      "step 120/500 loss 2.310 samples/s 81234 step 3.1ms wait 12% eta 2.0s");
+}
+
+TEST(ProgressLineTest, AddsTheEvaluationAtItsStep) {
+  v1::Job job = RunningJob();
+  job.mutable_figures()->set_evaluation_step(120);
+  EXPECT_THAT(ProgressLine(job),
+              HasSubstr("loss 2.310 evaluation 2.400 samples/s"));
+}
+
+TEST(ProgressLineTest, TellsTheStateWhereNothingRuns) {
+  EXPECT_EQ(ProgressLine(JobOf(R"pb(id: "j-1"
+                                    state: JOB_STATE_GATHERING
+                                    message: "1 of 2 workers")pb")),
+            "job j-1 is GATHERING: 1 of 2 workers");
+  v1::Job halting = RunningJob();
+  halting.set_state(v1::JOB_STATE_HALTING);
+  EXPECT_EQ(ProgressLine(halting), "job mlp-1 is HALTING, generation 3");
+}
+
+TEST(FinalLineTest, TellsTheEvaluationLossAndTheParametersHash) {
+  v1::Job job = RunningJob();
+  job.set_state(v1::JOB_STATE_SUCCEEDED);
+  job.mutable_figures()->set_step(500);
+  job.mutable_start_time()->set_seconds(1000);
+  job.mutable_end_time()->set_seconds(1021);
+  job.set_parameters_hash("9f3c00aa");
+  EXPECT_EQ(FinalLine(job, {}),
+            "job mlp-1 succeeded: 500/500 steps in 21s, loss 2.310, evaluation "
+            "loss 2.400, parameters 9f3c00aa");
+}
+
+TEST(FinalLineTest, TellsWhyAJobFailed) {
+  const v1::Job job = JobOf(R"pb(id: "j-1"
+                                 state: JOB_STATE_FAILED
+                                 figures { total_steps: 9 }
+                                 message: "data unreadable")pb");
+  EXPECT_EQ(FinalLine(job, {}), "job j-1 failed: 0/9 steps: data unreadable");
+  EXPECT_EQ(FinalLine(JobOf(R"pb(id: "j-1" state: JOB_STATE_CANCELLED)pb"), {}),
+            "job j-1 was cancelled: 0 steps");
+}
+
+TEST(VerdictLinesTest, NamesCulpritPlaceEvidenceAndDecision) {
+  v1::Verdict verdict;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"pb(
+        worker: "w-1"
+        rank: 1
+        host: "beta"
+        pid: 42
+        generation: 3
+        step: 119
+        collective_sequence: 7
+        summary: "killed"
+        evidence {
+          kind: EVIDENCE_KIND_STREAM_BROKEN
+          observer: "coordinator"
+          detail: "connection reset"
+        }
+        decision: VERDICT_DECISION_FAIL_JOB
+        exit_code: 138)pb",
+      &verdict));
+  EXPECT_THAT(
+      VerdictLines(verdict, {}),
+      ElementsAre(
+          "verdict:  killed", "culprit:  worker w-1, rank 1, host beta, pid 42",
+          "where:    generation 3, step 119, collective 7",
+          "evidence: STREAM_BROKEN seen by coordinator: connection reset",
+          "decision: the job ends with exit code 138"));
+  verdict.clear_worker();
+  verdict.set_decision(v1::VERDICT_DECISION_REFORM);
+  EXPECT_THAT(VerdictLines(verdict, {}),
+              ::testing::Contains("culprit:  nobody could be blamed"));
+  EXPECT_EQ(VerdictLines(verdict, {}).back(),
+            "decision: the job goes on without it");
+}
+
+TEST(NamesTest, KnowsNamesAndShowsUnknownNumbers) {
+  EXPECT_EQ(NameOf(v1::PHASE_STEP), "STEP");
+  EXPECT_EQ(NameOf(v1::PHASE_UNSPECIFIED), "-");
+  EXPECT_EQ(NameOf(static_cast<v1::JobState>(77)), "77");
+  EXPECT_TRUE(HasEnded(v1::JOB_STATE_CANCELLED));
+  EXPECT_FALSE(HasEnded(v1::JOB_STATE_STOPPING));
+}
+
+}  // namespace
+}  // namespace ringmaster::ctl

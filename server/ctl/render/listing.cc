@@ -1,0 +1,181 @@
+#include "server/ctl/render/listing.h"
+
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "server/ctl/render/job_view.h"
+#include "server/ctl/render/names.h"
+#include "server/ctl/render/table.h"
+
+namespace ringmaster::ctl {
+namespace {
+
+void Append(std::vector<std::string>& lines, std::vector<std::string> more) {
+  for (std::string& line : more) lines.push_back(std::move(line));
+}
+
+std::string StepCell(const v1::TrainingFigures& figures) {
+  if (figures.total_steps() == 0) return "-";
+  return absl::StrCat(figures.step(), "/", figures.total_steps());
+}
+
+std::string LossCell(const v1::TrainingFigures& figures) {
+  return figures.step() == 0 ? "-" : FormatLoss(figures.loss());
+}
+
+// "ends in 12s" is of interest while it runs; afterwards how long it took.
+std::string TimeCell(const v1::Job& job, absl::Time now) {
+  if (HasEnded(job.state())) {
+    return job.has_start_time() && job.has_end_time()
+               ? HumanDuration(ToTime(job.end_time()) -
+                               ToTime(job.start_time()))
+               : "-";
+  }
+  return job.has_start_time() ? HumanDuration(now - ToTime(job.start_time()))
+                              : "-";
+}
+
+std::vector<std::string> JobTable(const v1::Status& status, absl::Time now,
+                                  const Style& style) {
+  TextTable table({{"JOB"},
+                   {"STATE"},
+                   {"GEN", Align::kRight},
+                   {"RANKS", Align::kRight},
+                   {"STEP", Align::kRight},
+                   {"LOSS", Align::kRight},
+                   {"SAMPLES/S", Align::kRight},
+                   {"TIME", Align::kRight},
+                   {"MESSAGE"}});
+  for (const v1::Job& job : status.jobs()) {
+    table.AddRow({Printable(job.id()),
+                  Paint(style, ColorOf(job.state()), NameOf(job.state())),
+                  absl::StrCat(job.generation()),
+                  absl::StrCat(job.members_size()), StepCell(job.figures()),
+                  LossCell(job.figures()),
+                  job.figures().step() == 0
+                      ? "-"
+                      : FormatRate(job.figures().samples_per_second()),
+                  TimeCell(job, now), Printable(job.message())});
+  }
+  if (table.empty())
+    return {"no jobs; submit one with: ringctl submit JOB.yaml"};
+  return table.Lines(style);
+}
+
+std::string CountWorkers(const v1::Status& status) {
+  std::map<v1::WorkerState, int> counts;
+  for (const v1::Worker& worker : status.workers()) ++counts[worker.state()];
+  std::vector<std::string> parts;
+  for (const auto& [state, count] : counts)
+    parts.push_back(absl::StrCat(count, " ", NameOf(state)));
+  if (parts.empty()) return "workers: none";
+  return absl::StrCat("workers: ", status.workers_size(), " (",
+                      absl::StrJoin(parts, ", "), ")");
+}
+
+std::string ProgramLine(const v1::JobSpec& spec) {
+  const v1::TrainProgram& train = spec.train();
+  std::string line =
+      absl::StrCat("program:  train ", train.steps(), " steps of ",
+                   train.global_batch(), " samples");
+  if (train.data().has_text())
+    absl::StrAppend(&line, ", text of ", Printable(train.data().text().path()));
+  if (train.data().has_synthetic()) absl::StrAppend(&line, ", synthetic data");
+  return line;
+}
+
+std::string WorkersLine(const v1::JobSpec& spec) {
+  const v1::WorkerRange& range = spec.workers();
+  return absl::StrCat("workers:  at least ", range.min(), ", at most ",
+                      range.max());
+}
+
+}  // namespace
+
+std::vector<std::string> StatusLines(const v1::Status& status, absl::Time now,
+                                     const Style& style) {
+  const v1::Coordinator& coordinator = status.coordinator();
+  std::vector<std::string> lines;
+  lines.push_back(absl::StrCat(
+      "coordinator ", Printable(coordinator.version()), " on ",
+      Printable(coordinator.host()), ", pid ", coordinator.pid(), ", up ",
+      HumanDuration(now - ToTime(coordinator.start_time())),
+      ", last generation ", coordinator.last_generation()));
+  if (!coordinator.journal_error().empty()) {
+    lines.push_back(Paint(
+        style, Color::kRed,
+        absl::StrCat("journal: ", Printable(coordinator.journal_error()),
+                     "; no new generation can start until this is mended")));
+  }
+  lines.push_back(CountWorkers(status));
+  lines.push_back("");
+  Append(lines, JobTable(status, now, style));
+  for (std::string& line : lines) line = Fit(line, style.width);
+  return lines;
+}
+
+std::vector<std::string> JobLines(const v1::Job& job, absl::Time now,
+                                  const Style& style) {
+  Style whole = style;
+  whole.height = 1 << 20;  // A listing scrolls: every rank is shown.
+  std::vector<std::string> lines = LiveTable(job, {}, whole);
+  lines.push_back("");
+  if (job.spec().has_train()) lines.push_back(ProgramLine(job.spec()));
+  lines.push_back(WorkersLine(job.spec()));
+  if (job.has_create_time()) {
+    lines.push_back(absl::StrCat(
+        "created:  ", HumanDuration(now - ToTime(job.create_time())), " ago"));
+  }
+  if (HasEnded(job.state())) {
+    lines.push_back(absl::StrCat("end:      ", FinalLine(job, style)));
+    lines.push_back(absl::StrCat("exit:     ", job.exit_code()));
+  }
+  if (job.has_verdict()) Append(lines, VerdictLines(job.verdict(), style));
+  return lines;
+}
+
+std::vector<std::string> WorkerLines(const v1::Status& status,
+                                     const Style& style) {
+  TextTable table({{"WORKER"},
+                   {"STATE"},
+                   {"HOST"},
+                   {"PID", Align::kRight},
+                   {"DEVICE"},
+                   {"JOB"},
+                   {"RANK", Align::kRight},
+                   {"STEP", Align::kRight},
+                   {"PHASE"},
+                   {"LAST BEAT", Align::kRight}});
+  for (const v1::Worker& worker : status.workers()) {
+    const bool has_job = !worker.job_id().empty();
+    table.AddRow({Printable(worker.name()), NameOf(worker.state()),
+                  Printable(worker.host()), absl::StrCat(worker.pid()),
+                  DeviceName(worker.device()),
+                  has_job ? Printable(worker.job_id()) : "-",
+                  has_job ? absl::StrCat(worker.rank()) : "-",
+                  has_job ? absl::StrCat(worker.step()) : "-",
+                  NameOf(worker.phase()),
+                  HumanDuration(ToDuration(worker.last_beat_age()))});
+  }
+  if (table.empty())
+    return {"no workers; start some with: worker --coordinator=HOST:PORT"};
+  return table.Lines(style);
+}
+
+std::string EventLine(const v1::Event& event, absl::TimeZone zone,
+                      const Style& style) {
+  Color color = Color::kNone;
+  if (event.severity() == v1::EVENT_SEVERITY_WARNING) color = Color::kYellow;
+  if (event.severity() == v1::EVENT_SEVERITY_ERROR) color = Color::kRed;
+  std::string line =
+      absl::StrCat(absl::FormatTime("%H:%M:%E3S", ToTime(event.time()), zone),
+                   " ", Paint(style, color, NameOf(event.severity())), " ",
+                   Printable(event.type()));
+  if (!event.job_id().empty())
+    absl::StrAppend(&line, " ", Printable(event.job_id()));
+  return absl::StrCat(line, ": ", Printable(event.message()));
+}
+
+}  // namespace ringmaster::ctl

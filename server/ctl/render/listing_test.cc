@@ -1,0 +1,151 @@
+#include "server/ctl/render/listing.h"
+
+#include <string>
+#include <string_view>
+
+#include "absl/strings/str_join.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+
+namespace ringmaster::ctl {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+template <typename Message>
+Message Parse(std::string_view text) {
+  Message message;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(std::string(text),
+                                                            &message));
+  return message;
+}
+
+const absl::Time kNow = absl::FromUnixSeconds(10'000);
+
+constexpr std::string_view kStatus = R"pb(
+  coordinator {
+    version: "0.1"
+    host: "alpha"
+    pid: 7
+    start_time { seconds: 9935 }
+    last_generation: 3
+  }
+  workers {
+    name: "w-0"
+    state: WORKER_STATE_ASSIGNED
+    device { kind: DEVICE_KIND_CPU index: 0 }
+    host: "alpha"
+    pid: 101
+    job_id: "mlp-2"
+    rank: 0
+    step: 12
+    phase: PHASE_STEP
+    last_beat_age { nanos: 31000000 }
+  }
+  workers {
+    name: "w-1"
+    state: WORKER_STATE_IDLE
+    host: "beta"
+    pid: 102
+    rank: -1
+    phase: PHASE_IDLE
+  }
+  jobs {
+    id: "mlp-2"
+    state: JOB_STATE_RUNNING
+    generation: 3
+    members { rank: 0 worker: "w-0" }
+    figures { step: 12 total_steps: 50 loss: 3.5 samples_per_second: 1000 }
+    start_time { seconds: 9990 }
+  }
+  jobs { id: "mlp-1" state: JOB_STATE_FAILED message: "killed" }
+)pb";
+
+TEST(StatusLinesTest, ShowsCoordinatorWorkersAndJobs) {
+  EXPECT_EQ("\n" + absl::StrJoin(
+                       StatusLines(Parse<v1::Status>(kStatus), kNow, {}), "\n"),
+            R"(
+coordinator 0.1 on alpha, pid 7, up 1m05s, last generation 3
+workers: 2 (1 IDLE, 1 ASSIGNED)
+
+JOB    STATE    GEN  RANKS   STEP   LOSS  SAMPLES/S  TIME  MESSAGE
+mlp-2  RUNNING    3      1  12/50  3.500       1000   10s
+mlp-1  FAILED     0      0      -      -          -     -  killed)");
+}
+
+TEST(StatusLinesTest, SaysWhatToDoWhereThereIsNothing) {
+  const auto lines = StatusLines({}, kNow, {});
+  EXPECT_EQ(lines[1], "workers: none");
+  EXPECT_EQ(lines.back(), "no jobs; submit one with: ringctl submit JOB.yaml");
+}
+
+TEST(StatusLinesTest, ShowsAnUnusableJournal) {
+  v1::Status status;
+  status.mutable_coordinator()->set_journal_error("disk full");
+  EXPECT_THAT(absl::StrJoin(StatusLines(status, kNow, {.width = 200}), "\n"),
+              HasSubstr("journal: disk full; no new"));
+}
+
+TEST(WorkerLinesTest, ShowsARowForEachWorker) {
+  EXPECT_EQ(
+      "\n" + absl::StrJoin(WorkerLines(Parse<v1::Status>(kStatus), {}), "\n"),
+      R"(
+WORKER  STATE     HOST   PID  DEVICE  JOB    RANK  STEP  PHASE  LAST BEAT
+w-0     ASSIGNED  alpha  101  cpu:0   mlp-2     0    12  STEP      31.0ms
+w-1     IDLE      beta   102  -       -         -     -  IDLE          0s)");
+  EXPECT_THAT(WorkerLines({}, {}), ElementsAre(HasSubstr("no workers")));
+}
+
+TEST(JobLinesTest, ShowsProgramEndAndVerdict) {
+  const auto job = Parse<v1::Job>(R"pb(
+    id: "mlp-1"
+    state: JOB_STATE_FAILED
+    spec {
+      workers { min: 1 max: 2 }
+      train {
+        steps: 50
+        global_batch: 256
+        data { text { path: "/data" } }
+      }
+    }
+    figures { step: 12 total_steps: 50 loss: 3.5 }
+    exit_code: 138
+    create_time { seconds: 9940 }
+    message: "killed"
+    verdict {
+      worker: "w-1"
+      rank: 1
+      summary: "killed"
+      decision: VERDICT_DECISION_FAIL_JOB
+      exit_code: 138
+    }
+  )pb");
+  const std::string text = absl::StrJoin(JobLines(job, kNow, {}), "\n");
+  EXPECT_THAT(text, HasSubstr("mlp-1  FAILED\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("program:  train 50 steps of 256 samples, text of /data\n"));
+  EXPECT_THAT(text, HasSubstr("workers:  at least 1, at most 2\n"));
+  EXPECT_THAT(text, HasSubstr("created:  1m00s ago\n"));
+  EXPECT_THAT(text, HasSubstr("exit:     138\n"));
+  EXPECT_THAT(text, HasSubstr("culprit:  worker w-1, rank 1\n"));
+}
+
+TEST(EventLineTest, TellsWhenWhatAndHowBad) {
+  const auto event = Parse<v1::Event>(R"pb(
+    time { seconds: 3661 nanos: 5000000 }
+    severity: EVENT_SEVERITY_WARNING
+    type: "worker.lost"
+    job_id: "mlp-1"
+    message: "w-1 is gone"
+  )pb");
+  EXPECT_EQ(EventLine(event, absl::UTCTimeZone(), {}),
+            "01:01:01.005 WARNING worker.lost mlp-1: w-1 is gone");
+  EXPECT_THAT(EventLine(event, absl::UTCTimeZone(), {.color = true}),
+              HasSubstr("\x1b[33mWARNING\x1b[0m"));
+}
+
+}  // namespace
+}  // namespace ringmaster::ctl

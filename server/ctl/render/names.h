@@ -1,0 +1,40 @@
+// The protocol's enumerations and times in the words that people read.
+#ifndef RINGMASTER_SERVER_CTL_RENDER_NAMES_H_
+#define RINGMASTER_SERVER_CTL_RENDER_NAMES_H_
+
+#include <string>
+
+#include "absl/time/time.h"
+#include "google/protobuf/duration.pb.h"
+#include "google/protobuf/timestamp.pb.h"
+#include "ringmaster/v1/event.pb.h"
+#include "ringmaster/v1/job.pb.h"
+#include "ringmaster/v1/verdict.pb.h"
+#include "ringmaster/v1/worker.pb.h"
+#include "server/ctl/render/text.h"
+
+namespace ringmaster::ctl {
+
+// "RUNNING", "STEP", ...: the value's name without the enumeration's; its
+// number where this program does not know it.
+[[nodiscard]] std::string NameOf(v1::JobState state);
+[[nodiscard]] std::string NameOf(v1::WorkerState state);
+[[nodiscard]] std::string NameOf(v1::Phase phase);
+[[nodiscard]] std::string NameOf(v1::EventSeverity severity);
+[[nodiscard]] std::string NameOf(v1::EvidenceKind kind);
+
+[[nodiscard]] Color ColorOf(v1::JobState state);
+
+// True for SUCCEEDED, FAILED and CANCELLED.
+[[nodiscard]] bool HasEnded(v1::JobState state);
+
+[[nodiscard]] absl::Duration ToDuration(
+    const google::protobuf::Duration& duration);
+[[nodiscard]] absl::Time ToTime(const google::protobuf::Timestamp& timestamp);
+
+// "cpu:0", "cuda:3".
+[[nodiscard]] std::string DeviceName(const v1::Device& device);
+
+}  // namespace ringmaster::ctl
+
+#endif  // RINGMASTER_SERVER_CTL_RENDER_NAMES_H_
