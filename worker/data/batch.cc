@@ -1,0 +1,16 @@
+#include "worker/data/batch.h"
+
+namespace ringmaster {
+
+Batch::Batch(int64_t capacity, int64_t window)
+    : window_(window),
+      inputs_(Count(capacity * window)),
+      targets_(Count(capacity)),
+      sample_ids_(Count(capacity)) {}
+
+void Batch::Resize(int64_t size) {
+  assert(size >= 0 && size <= capacity());
+  size_ = size;
+}
+
+}  // namespace ringmaster

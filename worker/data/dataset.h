@@ -1,0 +1,63 @@
+// Dataset gives samples by number: sample `id` of a split is always the same
+// window and target.
+//
+// Guarantees: contents are fixed once created. FillBatch does not allocate.
+// Thread-safety: immutable, so thread-safe.
+// Example:
+//   ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, CreateDataset(config));
+//   Batch batch(/*capacity=*/64, config.window);
+//   RETURN_IF_ERROR(dataset->FillBatch(Split::kTrain, ids, batch));
+#ifndef RINGMASTER_WORKER_DATA_DATASET_H_
+#define RINGMASTER_WORKER_DATA_DATASET_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "worker/data/batch.h"
+#include "worker/data/data_config.h"
+
+namespace ringmaster {
+
+enum class Split { kTrain, kHeldOut };
+
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+
+  // Number of samples of a split; ids are [0, size). The held-out split may be
+  // empty.
+  virtual int64_t size(Split split) const = 0;
+  virtual int64_t window() const = 0;
+  // Hash of the contents, wherever they are stored: equal data is equal,
+  // different data is different (64 bits).
+  virtual uint64_t fingerprint() const = 0;
+
+  // Makes `batch` hold the samples `ids`, in that order.
+  //   INVALID_ARGUMENT  an id outside [0, size), more ids than the batch has
+  //   room for, or another window
+  [[nodiscard]] virtual absl::Status FillBatch(Split split,
+                                               absl::Span<const int64_t> ids,
+                                               Batch& batch) const = 0;
+};
+
+// Opens the data set that `config` describes. Every error is one line that
+// names the field or the path.
+//   INVALID_ARGUMENT     the config is not valid; the path is neither a file
+//   nor a directory; more than max_bytes NOT_FOUND            nothing is at the
+//   path PERMISSION_DENIED    something at the path may not be read
+//   FAILED_PRECONDITION  there is less data than one training sample
+[[nodiscard]] absl::StatusOr<std::unique_ptr<Dataset>> CreateDataset(
+    const DataConfig& config);
+
+// For implementations of FillBatch: checks the request, sets the batch's size
+// and sample_ids.
+[[nodiscard]] absl::Status PrepareBatch(const Dataset& dataset, Split split,
+                                        absl::Span<const int64_t> ids,
+                                        Batch& batch);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_DATA_DATASET_H_

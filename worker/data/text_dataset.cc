@@ -1,0 +1,161 @@
+#include "worker/data/text_dataset.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "common/status/status_macros.h"
+#include "xxhash.h"
+
+namespace ringmaster {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Files are read in pieces of this size.
+constexpr int64_t kReadBytes = int64_t{1} << 20;
+
+absl::Status PathError(const fs::path& path, int error) {
+  const std::string message = absl::StrCat(
+      "data.path: cannot read ", path.string(), ": ", std::strerror(error));
+  switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+      return absl::NotFoundError(message);
+    case EACCES:
+    case EPERM:
+      return absl::PermissionDeniedError(message);
+    default:
+      return absl::InvalidArgumentError(message);
+  }
+}
+
+// The regular files at or below `root`, in the order of their relative paths.
+absl::StatusOr<std::vector<fs::path>> ListFiles(const fs::path& root) {
+  std::error_code error;
+  const fs::file_status status = fs::status(root, error);
+  if (status.type() == fs::file_type::regular)
+    return std::vector<fs::path>{root};
+  if (status.type() == fs::file_type::not_found) return PathError(root, ENOENT);
+  if (error) return PathError(root, error.value());
+  if (status.type() != fs::file_type::directory) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data.path: ", root.string(),
+                     " is neither a regular file nor a directory"));
+  }
+  std::vector<std::pair<std::string, fs::path>> found;  // relative path, path
+  fs::recursive_directory_iterator it(root, error);
+  while (!error && it != fs::recursive_directory_iterator()) {
+    std::error_code entry_error;
+    if (it->is_regular_file(entry_error))
+      found.emplace_back(it->path().lexically_relative(root).string(),
+                         it->path());
+    // A link whose target is gone is as little a regular file as a socket is;
+    // anything else must not pass unseen.
+    if (entry_error && entry_error != std::errc::no_such_file_or_directory) {
+      return PathError(it->path(), entry_error.value());
+    }
+    it.increment(error);
+  }
+  if (error) return PathError(root, error.value());
+  std::sort(found.begin(), found.end());
+  std::vector<fs::path> files;
+  files.reserve(found.size());
+  for (auto& [relative, path] : found) files.push_back(std::move(path));
+  return files;
+}
+
+// Appends the file's bytes. INVALID_ARGUMENT once `bytes` would be larger than
+// `max_bytes`.
+absl::Status AppendFile(const fs::path& path, const std::string& root,
+                        int64_t max_bytes, std::vector<uint8_t>& bytes) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return PathError(path, errno);
+  const absl::Cleanup close_file = [fd] { close(fd); };
+  while (true) {
+    const size_t old_size = bytes.size();
+    bytes.resize(old_size + kReadBytes);
+    const ssize_t count = read(fd, bytes.data() + old_size, kReadBytes);
+    const int error = errno;
+    bytes.resize(old_size + static_cast<size_t>(std::max<ssize_t>(count, 0)));
+    if (count < 0 && error == EINTR) continue;
+    if (count < 0) return PathError(path, error);
+    if (count == 0) return absl::OkStatus();
+    if (static_cast<int64_t>(bytes.size()) > max_bytes) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "data.path: ", root, " holds more than data.max_bytes = ", max_bytes,
+          " bytes; raise the limit or name less data"));
+    }
+  }
+}
+
+class TextDataset final : public Dataset {
+ public:
+  TextDataset(const DataConfig& config, int64_t held_out_bytes,
+              std::vector<uint8_t> bytes)
+      : window_(config.window),
+        train_bytes_(static_cast<int64_t>(bytes.size()) - held_out_bytes),
+        held_out_bytes_(held_out_bytes),
+        fingerprint_(XXH3_64bits(bytes.data(), bytes.size())),
+        bytes_(std::move(bytes)) {}
+
+  int64_t size(Split split) const override {
+    return std::max<int64_t>(
+        0, (split == Split::kTrain ? train_bytes_ : held_out_bytes_) - window_);
+  }
+  int64_t window() const override { return window_; }
+  uint64_t fingerprint() const override { return fingerprint_; }
+
+  absl::Status FillBatch(Split split, absl::Span<const int64_t> ids,
+                         Batch& batch) const override {
+    RETURN_IF_ERROR(PrepareBatch(*this, split, ids, batch));
+    const int64_t first = split == Split::kTrain ? 0 : train_bytes_;
+    int32_t* input = batch.mutable_inputs().data();
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const uint8_t* sample = bytes_.data() + first + ids[i];
+      input = std::copy_n(sample, window_, input);
+      batch.mutable_targets()[i] = sample[window_];
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  int64_t window_;
+  int64_t train_bytes_;
+  int64_t held_out_bytes_;
+  uint64_t fingerprint_;
+  std::vector<uint8_t> bytes_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Dataset>> CreateTextDataset(
+    const DataConfig& config) {
+  ASSIGN_OR_RETURN(const std::vector<fs::path> files, ListFiles(config.path));
+  std::vector<uint8_t> bytes;
+  for (const fs::path& file : files)
+    RETURN_IF_ERROR(AppendFile(file, config.path, config.max_bytes, bytes));
+  bytes.shrink_to_fit();
+  const auto size = static_cast<int64_t>(bytes.size());
+  const auto held_out =
+      static_cast<int64_t>(static_cast<double>(size) * config.eval_fraction);
+  if (size - held_out <= config.window) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "data.path: ", config.path, " holds ", size, " bytes, of which ",
+        size - held_out, " are for training; one sample needs ",
+        config.window + 1, " (data.window and the byte that follows)"));
+  }
+  return std::make_unique<TextDataset>(config, held_out, std::move(bytes));
+}
+
+}  // namespace ringmaster

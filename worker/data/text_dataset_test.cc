@@ -1,0 +1,196 @@
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "gtest/gtest.h"
+#include "worker/data/dataset.h"
+
+namespace ringmaster {
+namespace {
+
+namespace fs = std::filesystem;
+
+class TextDatasetTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = fs::path(::testing::TempDir()) /
+            (std::string("text_dataset.") +
+             ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::remove_all(root_);
+    fs::create_directories(root_);
+  }
+  void TearDown() override { fs::remove_all(root_); }
+
+  fs::path Write(const std::string& relative, const std::string& contents) {
+    const fs::path path = root_ / relative;
+    fs::create_directories(path.parent_path());
+    std::ofstream(path, std::ios::binary) << contents;
+    return path;
+  }
+
+  static absl::StatusOr<std::unique_ptr<Dataset>> Open(
+      const fs::path& path, int64_t window = 2, double eval_fraction = 0,
+      int64_t max_bytes = 1 << 20) {
+    return CreateDataset({.kind = "text",
+                          .path = path.string(),
+                          .window = window,
+                          .eval_fraction = eval_fraction,
+                          .max_bytes = max_bytes});
+  }
+
+  // All bytes of the training part.
+  static std::string Contents(const Dataset& dataset) {
+    Batch batch(1, dataset.window());
+    std::string contents;
+    for (int64_t id = 0; id < dataset.size(Split::kTrain); ++id) {
+      EXPECT_TRUE(dataset.FillBatch(Split::kTrain, {id}, batch).ok());
+      if (id == 0)
+        contents.assign(batch.inputs().begin(), batch.inputs().end());
+      contents.push_back(static_cast<char>(batch.targets()[0]));
+    }
+    return contents;
+  }
+
+  static void ExpectError(const absl::Status& status, absl::StatusCode code,
+                          const std::string& part) {
+    EXPECT_EQ(status.code(), code) << status;
+    const std::string message(status.message());
+    EXPECT_NE(message.find(part), std::string::npos) << status;
+    EXPECT_EQ(message.find('\n'), std::string::npos) << status;
+  }
+
+  fs::path root_;
+};
+
+TEST_F(TextDatasetTest, SampleIsAWindowOfBytesAndTheNextByte) {
+  const auto dataset = *Open(Write("a.txt", std::string("ab\xff\0d", 5)), 3);
+  EXPECT_EQ(dataset->size(Split::kTrain), 2);
+  Batch batch(1, 3);
+  ASSERT_TRUE(dataset->FillBatch(Split::kTrain, {1}, batch).ok());
+  EXPECT_EQ(batch.inputs()[0], 'b');
+  EXPECT_EQ(batch.inputs()[1], 0xff);
+  EXPECT_EQ(batch.inputs()[2], 0);
+  EXPECT_EQ(batch.targets()[0], 'd');
+}
+
+TEST_F(TextDatasetTest, HoldsOutTheLastBytesWithoutCrossingTheBorder) {
+  const auto dataset = *Open(Write("a.txt", "0123456789"), 2, 0.4);
+  EXPECT_EQ(Contents(*dataset), "012345");
+  EXPECT_EQ(dataset->size(Split::kHeldOut), 2);
+  Batch batch(2, 2);
+  ASSERT_TRUE(dataset->FillBatch(Split::kHeldOut, {0, 1}, batch).ok());
+  EXPECT_EQ(batch.inputs()[0], '6');
+  EXPECT_EQ(batch.targets()[1], '9');
+}
+
+TEST_F(TextDatasetTest, HeldOutPartMayBeTooSmallForASample) {
+  EXPECT_EQ(
+      (*Open(Write("a.txt", "0123456789"), 2, 0.1))->size(Split::kHeldOut), 0);
+}
+
+TEST_F(TextDatasetTest, JoinsTheFilesOfATreeInTheOrderOfTheirPaths) {
+  Write("b.txt", "BB");
+  Write("a/z.txt", "ZZ");
+  Write("a/deep/er.txt", "DD");
+  Write("empty", "");
+  EXPECT_EQ(Contents(**Open(root_)), "DDZZBB");
+}
+
+TEST_F(TextDatasetTest, ReadsLinkedFilesButDoesNotFollowLinkedDirectories) {
+  Write("tree/a", "AAAA");
+  Write("outside/b", "BBBB");
+  fs::create_symlink(root_ / "outside/b", root_ / "tree/link_to_file");
+  fs::create_directory_symlink(root_ / "outside",
+                               root_ / "tree/link_to_directory");
+  fs::create_directory_symlink(root_ / "tree", root_ / "tree/loop");
+  fs::create_symlink(root_ / "nowhere", root_ / "tree/dangling");
+  EXPECT_EQ(Contents(**Open(root_ / "tree")), "AAAABBBB");
+}
+
+TEST_F(TextDatasetTest, PassesOverWhatIsNotARegularFile) {
+  Write("tree/a", "AAAA");
+  ASSERT_EQ(mkfifo((root_ / "tree/fifo").c_str(), 0600), 0);
+  EXPECT_EQ(Contents(**Open(root_ / "tree")), "AAAA");
+  ExpectError(Open(root_ / "tree/fifo").status(),
+              absl::StatusCode::kInvalidArgument, "neither a regular file nor");
+}
+
+TEST_F(TextDatasetTest, FingerprintIsOfTheContentsNotOfThePath) {
+  const uint64_t base = (*Open(Write("a.txt", "hello world")))->fingerprint();
+  EXPECT_EQ((*Open(Write("other/b.txt", "hello world")))->fingerprint(), base);
+  EXPECT_NE((*Open(Write("c.txt", "hello worle")))->fingerprint(), base);
+  EXPECT_NE((*Open(Write("d.txt", "hello world ")))->fingerprint(), base);
+}
+
+TEST_F(TextDatasetTest, ReadsAFileLargerThanOnePiece) {
+  std::string contents((1 << 20) + 12345, 'x');
+  contents.back() = 'y';
+  const auto dataset = *Open(Write("a.txt", contents), 2, 0, 1 << 22);
+  Batch batch(1, 2);
+  ASSERT_TRUE(
+      dataset
+          ->FillBatch(Split::kTrain, {dataset->size(Split::kTrain) - 1}, batch)
+          .ok());
+  EXPECT_EQ(batch.targets()[0], 'y');
+  EXPECT_EQ(dataset->size(Split::kTrain),
+            static_cast<int64_t>(contents.size()) - 2);
+}
+
+TEST_F(TextDatasetTest, MissingPathIsNotFound) {
+  ExpectError(Open(root_ / "missing").status(), absl::StatusCode::kNotFound,
+              (root_ / "missing").string());
+  Write("file", "abc");
+  ExpectError(Open(root_ / "file/below").status(), absl::StatusCode::kNotFound,
+              "file/below");
+}
+
+TEST_F(TextDatasetTest, TooLittleDataTellsHowMuchOneSampleNeeds) {
+  ExpectError(Open(Write("a.txt", "ab"), 2).status(),
+              absl::StatusCode::kFailedPrecondition,
+              "holds 2 bytes, of which 2 are for training; one sample needs 3");
+  ExpectError(Open(Write("b.txt", ""), 2).status(),
+              absl::StatusCode::kFailedPrecondition, "holds 0 bytes");
+  fs::create_directory(root_ / "empty");
+  ExpectError(Open(root_ / "empty", 2).status(),
+              absl::StatusCode::kFailedPrecondition, "holds 0 bytes");
+}
+
+TEST_F(TextDatasetTest, MoreThanMaxBytesIsRefusedAndTellsTheLimit) {
+  Write("tree/a", "AAAA");
+  Write("tree/b", "BBBB");
+  EXPECT_TRUE(Open(root_ / "tree", 2, 0, 8).ok());
+  ExpectError(Open(root_ / "tree", 2, 0, 7).status(),
+              absl::StatusCode::kInvalidArgument, "data.max_bytes = 7");
+}
+
+TEST_F(TextDatasetTest, UnreadablePathIsPermissionDenied) {
+  const fs::path file = Write("tree/secret/a", "AAAA");
+  fs::permissions(file, fs::perms::none);
+  // Root may read anything, so be nobody for a while.
+  const uid_t user = geteuid();
+  if (user == 0 && seteuid(65534) != 0)
+    GTEST_SKIP() << "root that cannot give up its rights reads everything";
+  const absl::Cleanup restore = [user] { EXPECT_EQ(seteuid(user), 0); };
+  ExpectError(Open(file).status(), absl::StatusCode::kPermissionDenied,
+              "secret/a");
+
+  ASSERT_EQ(seteuid(user), 0);
+  fs::permissions(root_ / "tree/secret", fs::perms::none);
+  if (user == 0) {
+    ASSERT_EQ(seteuid(65534), 0);
+  }
+  EXPECT_EQ(Open(root_ / "tree").status().code(),
+            absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(Open(file).status().code(), absl::StatusCode::kPermissionDenied);
+  ASSERT_EQ(seteuid(user), 0);
+  fs::permissions(root_ / "tree/secret", fs::perms::owner_all);
+}
+
+}  // namespace
+}  // namespace ringmaster
