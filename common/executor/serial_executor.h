@@ -1,0 +1,112 @@
+// SerialExecutor: one thread that runs tasks one after another, and so owns
+// whatever state only those tasks touch.
+//
+// Two lanes: Post is for what may be refused under load (requests of users),
+// PostUrgent for what may not (beats, halts, completions); each lane is FIFO.
+// Urgent tasks go first, but after 64 of them in a row a due wake-up or one
+// ordinary task gets its turn, so that no lane starves. A due wake-up runs
+// after the urgent tasks already queued: a beat that has arrived counts before
+// the lease that it renews is judged.
+//
+// Not guaranteed: order between the lanes.
+// Thread-safety: thread-safe; tasks may post. Stop not from a task.
+// Ownership: tasks run, and are destroyed, without any lock held.
+//
+// Example:
+//   SerialExecutor executor(clock, {.name = "coordinator"});
+//   executor.PostUrgent([&core, beat] { core.OnBeat(beat); });
+//   ...
+//   executor.Stop();
+#ifndef RINGMASTER_COMMON_EXECUTOR_SERIAL_EXECUTOR_H_
+#define RINGMASTER_COMMON_EXECUTOR_SERIAL_EXECUTOR_H_
+
+#include <cstddef>
+#include <deque>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "common/clock/clock.h"
+#include "common/sync/mutex.h"
+
+namespace ringmaster {
+
+struct SerialExecutorOptions {
+  // Of the thread, as shown by ps and gdb; cut to 15 characters.
+  std::string name = "executor";
+  // Ordinary tasks waiting, beyond which Post refuses.
+  size_t max_queued = 4096;
+};
+
+class SerialExecutor {
+ public:
+  using Task = absl::AnyInvocable<void()>;
+
+  // Starts the thread. `clock` must outlive this.
+  explicit SerialExecutor(Clock& clock, SerialExecutorOptions options = {});
+  // Calls Stop.
+  ~SerialExecutor();
+  SerialExecutor(const SerialExecutor&) = delete;
+  SerialExecutor& operator=(const SerialExecutor&) = delete;
+
+  // Queues `task`, without blocking.
+  //   RESOURCE_EXHAUSTED  max_queued tasks wait; retry with backoff
+  //   UNAVAILABLE         Stop was called (reason SHUTTING_DOWN)
+  [[nodiscard]] absl::Status Post(Task task) EXCLUDES(mutex_);
+
+  // Queues `task`; refuses only after Stop, and then drops it unrun. Returns
+  // whether it was queued.
+  bool PostUrgent(Task task) EXCLUDES(mutex_);
+
+  // Runs `task` once, when the clock reaches `when`. There is one wake-up: a
+  // new one takes the place of one that has not run.
+  void SetWakeup(MonotonicTime when, Task task) EXCLUDES(mutex_);
+  void ClearWakeup() EXCLUDES(mutex_);
+
+  // True inside a task: for asserts at the entry of what the thread owns.
+  [[nodiscard]] bool RunsTasksInThisThread() const;
+
+  // Ordinary and urgent tasks that wait.
+  [[nodiscard]] size_t queued_count() const EXCLUDES(mutex_);
+
+  // Refuses new tasks, runs those already queued, drops the wake-up and joins
+  // the thread. Calling it again does nothing. Blocks for as long as the tasks
+  // take.
+  void Stop() EXCLUDES(mutex_);
+
+ private:
+  struct Wakeup {
+    MonotonicTime when;
+    Task task;
+  };
+
+  void Run();
+  // The next task to run, waiting for one; nothing once stopped and drained.
+  std::optional<Task> TakeNext() EXCLUDES(mutex_);
+  // The next task that is ready now.
+  std::optional<Task> TakeReady() REQUIRES(mutex_);
+  static Task TakeFront(std::deque<Task>& lane);
+
+  Clock& clock_;
+  const SerialExecutorOptions options_;
+
+  mutable Mutex mutex_;
+  CondVar changed_;
+  std::deque<Task> urgent_ GUARDED_BY(mutex_);
+  std::deque<Task> ordinary_ GUARDED_BY(mutex_);
+  std::optional<Wakeup> wakeup_ GUARDED_BY(mutex_);
+  bool is_stopping_ GUARDED_BY(mutex_) = false;
+
+  // Only the thread uses these two.
+  int urgent_in_a_row_ = 0;
+  bool wakeup_ran_last_ = false;
+
+  Mutex join_mutex_ ACQUIRED_BEFORE(mutex_);
+  std::thread thread_ GUARDED_BY(join_mutex_);
+};
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_COMMON_EXECUTOR_SERIAL_EXECUTOR_H_
