@@ -1,0 +1,128 @@
+// Action: everything that the coordinator's core can ask its adapter to do.
+//
+// The adapter performs them in order, after Step has returned and the state is
+// consistent. Sending is fire and forget: a message for a session that is gone
+// is dropped.
+#ifndef RINGMASTER_SERVER_COORDINATOR_CORE_ACTION_H_
+#define RINGMASTER_SERVER_COORDINATOR_CORE_ACTION_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "server/coordinator/core/record.h"
+#include "server/coordinator/core/types.h"
+
+namespace ringmaster::coordinator {
+
+// ---- Messages to a worker.
+
+// The adapter adds its own incarnation, the observed host, and beat_interval
+// and lease from the Config.
+struct SendWelcome {
+  SessionId session = 0;
+  int protocol = 1;
+};
+
+// Sent only after the generation's record is durable. The adapter adds the spec
+// (State::FindJob(job_id)->spec), the hash of the member table, the timeouts
+// from the Config, and the generation's secret: that is random, so it is the
+// adapter's to make, the same for all members of a generation, for instance a
+// keyed hash of the generation under a key of this process life. It is neither
+// journaled nor seen by the core.
+struct SendAssignment {
+  SessionId session = 0;
+  int64_t generation = 0;
+  std::string job_id;
+  MemberIdentity self;
+  // Neighbours in the ring, which receive from and send to `self`; all three
+  // are the same where the generation has one member.
+  MemberIdentity prev;
+  MemberIdentity next;
+  int world_size = 1;
+  int local_world_size = 1;
+  int64_t resume_step = 0;
+};
+
+struct SendStart {
+  SessionId session = 0;
+  int64_t generation = 0;
+};
+
+struct SendHalt {
+  SessionId session = 0;
+  int64_t generation = 0;
+  Verdict verdict;
+};
+
+struct SendDrain {
+  SessionId session = 0;
+  std::string reason;
+};
+
+struct SendStop {
+  SessionId session = 0;
+  int64_t generation = 0;
+  std::string reason;
+};
+
+struct SendRelease {
+  SessionId session = 0;
+  // The generation that the worker was in.
+  int64_t generation = 0;
+  // How the job ended; its present state, if the worker leaves it before.
+  JobState state = JobState::kFailed;
+  std::string message;
+};
+
+// Ends the stream with `status` (which carries a reason, see
+// common/status/reason.h) after what was sent before. The core has already
+// forgotten the session.
+struct CloseSession {
+  SessionId session = 0;
+  absl::Status status;
+};
+
+// ---- The rest.
+
+// Answered by the event Persisted{token} or PersistFailed{token}.
+struct Persist {
+  PersistToken token = 0;
+  JournalRecord record;
+};
+
+// The answer to a user's call.
+struct ReplyToUser {
+  RequestToken request = 0;
+  // Not OK: the error, with its reason.
+  absl::Status status;
+  // The job that was submitted or cancelled, also with some errors; read it
+  // from the state. Empty for DrainRequested.
+  std::string job_id;
+};
+
+// Something for the event log; the adapter numbers it.
+struct EmitEvent {
+  EventSeverity severity = EventSeverity::kInfo;
+  // "job.running", "worker.lost", ...; docs/operations.md lists them.
+  std::string type;
+  std::string job_id;
+  std::string worker;
+  int64_t generation = 0;
+  int64_t step = 0;
+  std::string message;
+  std::optional<Verdict> verdict;
+  absl::Time time;
+};
+
+using Action = std::variant<SendWelcome, SendAssignment, SendStart, SendHalt,
+                            SendDrain, SendStop, SendRelease, CloseSession,
+                            Persist, ReplyToUser, EmitEvent>;
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_CORE_ACTION_H_

@@ -1,0 +1,89 @@
+// CoordinatorCore: rendezvous, rank assignment, fault detection and the life of
+// jobs, as a pure function (state, event, now) -> (state, actions).
+//
+// It reads no clock, starts no thread, touches no socket and no disk, and draws
+// no random number: equal inputs give equal outputs. The same core runs under
+// the gRPC services, a simulator and the text scenarios in testdata/.
+//
+// A job's life. "forming" and "ending" are its states while a record is on its
+// way to the journal; users see the state before them.
+//
+//   QUEUED     --no job before it--------------------> GATHERING
+//   GATHERING  --max idle, or min and nobody joined
+//                for `settle`-> forming --durable-----> PREPARING(g)
+//   PREPARING  --all prepared the same----------------> RUNNING
+//              --prepared differently-----------------> HALTING (fail, code 3)
+//              --member lost--------------------------> HALTING (re-form)
+//   RUNNING    --member lost, left, link fault--------> HALTING (re-form)
+//              --member failed by its own fault-------> HALTING (fail)
+//              --all finished, equal hashes-> ending -> SUCCEEDED
+//              --cancel-------------------------------> STOPPING
+//   STOPPING   --all finished---------------> ending -> CANCELLED
+//              --stop budget over, member lost--------> HALTING (cancel)
+//   HALTING    --all answered or evicted:
+//                re-form, min survivors-> forming ----> PREPARING(g')
+//                re-form, fewer-------------> ending -> FAILED (code 138)
+//                fail or cancel-------------> ending -> FAILED, CANCELLED
+//
+// Cancel: at once in QUEUED and GATHERING; by way of HALTING in PREPARING.
+// A halt is sent at once and waits for nothing; an assignment, a release and
+// the answer to a user wait until the record behind them is durable.
+//
+// Thread-safety: thread-compatible; one owner thread calls it.
+// Example:
+//   CoordinatorCore core(Config::FromFailureBudget(absl::Seconds(2)));
+//   for (Action& action : core.Step(Tick{}, clock.Now())) Perform(action);
+//   ... wait for an event, at most until core.NextDeadline() ...
+#ifndef RINGMASTER_SERVER_COORDINATOR_CORE_CORE_H_
+#define RINGMASTER_SERVER_COORDINATOR_CORE_CORE_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/clock/monotonic_time.h"
+#include "server/coordinator/core/action.h"
+#include "server/coordinator/core/config.h"
+#include "server/coordinator/core/event.h"
+#include "server/coordinator/core/record.h"
+#include "server/coordinator/core/state.h"
+
+namespace ringmaster::coordinator {
+
+class CoordinatorCore {
+ public:
+  // A coordinator without a past. `config` is valid.
+  explicit CoordinatorCore(Config config);
+  ~CoordinatorCore();
+  CoordinatorCore(CoordinatorCore&&) noexcept;
+  CoordinatorCore& operator=(CoordinatorCore&&) noexcept;
+
+  // A coordinator whose past is `records`, oldest first. Queued jobs are queued
+  // again; members of a job that ran are DETACHED until they say hello.
+  // DATA_LOSS if the records contradict each other.
+  [[nodiscard]] static absl::StatusOr<CoordinatorCore> Recover(
+      Config config, const std::vector<JournalRecord>& records);
+
+  // Takes in `event` and returns what follows, in order. Then acts on every
+  // deadline up to `now`, which never goes back. The first call, a Tick at
+  // start-up, starts the clock of what was recovered.
+  [[nodiscard]] std::vector<Action> Step(const Event& event, MonotonicTime now);
+
+  // When to call Step with a Tick if nothing happens before; InfiniteFuture if
+  // never. Constant time. May be earlier than needed; the Tick then does
+  // nothing.
+  [[nodiscard]] MonotonicTime NextDeadline() const;
+
+  [[nodiscard]] const State& state() const;
+  [[nodiscard]] const Config& config() const;
+
+ private:
+  struct Impl;
+  explicit CoordinatorCore(std::unique_ptr<Impl> impl);
+
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_CORE_CORE_H_

@@ -1,0 +1,95 @@
+// JournalRecord: the decisions of the coordinator that must outlive it.
+//
+// Inputs (beats, leases, who is connected) are never recorded: after a restart
+// they come in again by themselves. The state is a fold over these records (see
+// recovery.h).
+#ifndef RINGMASTER_SERVER_COORDINATOR_CORE_RECORD_H_
+#define RINGMASTER_SERVER_COORDINATOR_CORE_RECORD_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "server/coordinator/core/types.h"
+
+namespace ringmaster::coordinator {
+
+struct JobCreatedRecord {
+  // Rises by one with each job of this journal; the last part of `id`.
+  int64_t number = 0;
+  std::string id;
+  std::string name;
+  // The serialized JobSpec with defaults filled in; opaque here.
+  std::string spec;
+  std::string request_id;
+  int min_workers = 1;
+  int max_workers = 1;
+  absl::Duration settle;
+  int64_t total_steps = 0;
+  absl::Time time;
+
+  friend bool operator==(const JobCreatedRecord&,
+                         const JobCreatedRecord&) = default;
+};
+
+struct GenerationFormedRecord {
+  int64_t generation = 0;
+  std::string job_id;
+  // By rank.
+  std::vector<MemberIdentity> members;
+  int64_t resume_step = 0;
+  absl::Time time;
+
+  friend bool operator==(const GenerationFormedRecord&,
+                         const GenerationFormedRecord&) = default;
+};
+
+struct CancelRequestedRecord {
+  std::string job_id;
+  std::string reason;
+  absl::Time time;
+
+  friend bool operator==(const CancelRequestedRecord&,
+                         const CancelRequestedRecord&) = default;
+};
+
+struct VerdictReachedRecord {
+  std::string job_id;
+  Verdict verdict;
+
+  friend bool operator==(const VerdictReachedRecord&,
+                         const VerdictReachedRecord&) = default;
+};
+
+struct JobEndedRecord {
+  std::string job_id;
+  // SUCCEEDED, FAILED or CANCELLED.
+  JobState state = JobState::kFailed;
+  int exit_code = 0;
+  std::string message;
+  std::optional<uint64_t> parameters_hash;
+  std::optional<Verdict> verdict;
+  TrainingFigures figures;
+  absl::Time time;
+
+  friend bool operator==(const JobEndedRecord&,
+                         const JobEndedRecord&) = default;
+};
+
+using JournalRecord =
+    std::variant<JobCreatedRecord, GenerationFormedRecord,
+                 CancelRequestedRecord, VerdictReachedRecord, JobEndedRecord>;
+
+// "job_created", "generation_formed", "cancel_requested", "verdict_reached",
+// "job_ended": what the journal's `type` column holds.
+[[nodiscard]] std::string_view TypeOf(const JournalRecord& record);
+// The job that a record is about.
+[[nodiscard]] const std::string& JobIdOf(const JournalRecord& record);
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_CORE_RECORD_H_

@@ -1,0 +1,202 @@
+// State: all that the coordinator knows, as the core keeps it and the status
+// shows it.
+#ifndef RINGMASTER_SERVER_COORDINATOR_CORE_STATE_H_
+#define RINGMASTER_SERVER_COORDINATOR_CORE_STATE_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/clock/monotonic_time.h"
+#include "server/coordinator/core/record.h"
+#include "server/coordinator/core/types.h"
+
+namespace ringmaster::coordinator {
+
+// A worker of the pool: one with a session, or a member known from the journal
+// that has not attached again (DETACHED). Who leaves or is lost is removed.
+struct Worker {
+  std::string name;
+  uint64_t incarnation = 0;
+  // 0 while DETACHED.
+  SessionId session = 0;
+  WorkerState state = WorkerState::kIdle;
+  Role role = Role::kWorker;
+  Device device;
+  std::string host;
+  std::string host_key;
+  int64_t pid = 0;
+  std::string data_address;
+  std::string version;
+  int protocol = 0;
+  absl::Time join_time;
+  // Rises with every join.
+  uint64_t join_order = 0;
+
+  // Without a job: empty, -1 and 0.
+  std::string job_id;
+  int rank = -1;
+  // The generation that the worker is in as far as it knows; while it has not
+  // been assigned the job's newest one, an older one or 0.
+  int64_t generation = 0;
+
+  // As of its last beat. `step` is the last it applied.
+  int64_t step = 0;
+  Phase phase = Phase::kIdle;
+  int64_t collective_sequence = 0;
+  int waiting_for_rank = -1;
+  // When any message of it came last.
+  MonotonicTime last_heard;
+};
+
+struct PreparedAnswer {
+  uint64_t plan_hash = 0;
+  uint64_t data_fingerprint = 0;
+  std::string summary;
+};
+
+struct HaltedAnswer {
+  int64_t applied_step = 0;
+  int64_t complete_step = 0;
+};
+
+struct FinishedAnswer {
+  int64_t step = 0;
+  uint64_t parameters_hash = 0;
+  bool is_stopped = false;
+};
+
+// A rank of a job's newest generation, and what it has said in it.
+struct Member {
+  MemberIdentity identity;
+  // No longer part of the job. Stays in the table until the next generation, so
+  // that ranks keep their place.
+  bool is_lost = false;
+  // The step it last reported as applied.
+  int64_t step = 0;
+  std::optional<PreparedAnswer> prepared;
+  std::optional<HaltedAnswer> halted;
+  std::optional<FinishedAnswer> finished;
+};
+
+// A report about a peer that waits for an explanation.
+struct SuspicionReport {
+  std::string observer;
+  int observer_rank = -1;
+  int peer_rank = -1;
+  std::string detail;
+};
+
+// What follows once every member has halted.
+enum class HaltIntent { kReform, kFail, kCancel };
+
+struct Job {
+  std::string id;
+  std::string name;
+  int64_t number = 0;
+  // The serialized JobSpec.
+  std::string spec;
+  std::string request_id;
+  int min_workers = 1;
+  int max_workers = 1;
+  absl::Duration settle;
+  int64_t total_steps = 0;
+
+  JobState state = JobState::kQueued;
+  // Why it is in this state, in a sentence.
+  std::string message;
+  // The newest; 0 before the first. Members are by rank: members[r] has rank r.
+  int64_t generation = 0;
+  std::vector<Member> members;
+  int64_t resume_step = 0;
+  TrainingFigures figures;
+  // The last incident.
+  std::optional<Verdict> verdict;
+  int exit_code = 0;
+  std::optional<uint64_t> parameters_hash;
+  absl::Time create_time;
+  // InfinitePast until it happened.
+  absl::Time start_time = absl::InfinitePast();
+  absl::Time end_time = absl::InfinitePast();
+  // The state's revision when this job last changed.
+  uint64_t revision = 0;
+
+  // ---- Bookkeeping of the core; nothing here is shown to users.
+
+  // The generation's record is durable and its members have been told.
+  bool is_assigned = false;
+  // A generation could not be formed because the journal fails.
+  bool waits_for_journal = false;
+  // A user asked for the end, for this reason.
+  std::optional<std::string> cancel_reason;
+  // The end is decided and on its way to the journal; the state changes, and
+  // anybody hears of it, once it is durable.
+  std::optional<JobEndedRecord> ending;
+  // Cancel calls that came after that; they are answered with the end.
+  std::vector<RequestToken> waiting_cancels;
+  // While HALTING: what comes next, and the verdict sent with the halt.
+  HaltIntent halt_intent = HaltIntent::kReform;
+  std::vector<SuspicionReport> suspicions;
+  // The highest step that any member ever reported as applied.
+  int64_t best_step = 0;
+  int link_faults = 0;
+  // best_step at the last link fault.
+  int64_t link_fault_step = 0;
+  // The rank that `figures` came from.
+  int figures_rank = -1;
+  // GATHERING since; last progress of any member.
+  MonotonicTime gathering_since;
+  MonotonicTime last_progress;
+  // Each in force in some states only: InfiniteFuture otherwise.
+  MonotonicTime halt_deadline = MonotonicTime::InfiniteFuture();
+  MonotonicTime stop_deadline = MonotonicTime::InfiniteFuture();
+  MonotonicTime suspicion_deadline = MonotonicTime::InfiniteFuture();
+  MonotonicTime reattach_deadline = MonotonicTime::InfiniteFuture();
+};
+
+struct State {
+  // Rises with each change of what status shows.
+  uint64_t revision = 1;
+  // The last generation given out; strictly rising across restarts.
+  int64_t last_generation = 0;
+  // The last job's number.
+  int64_t last_job_number = 0;
+  // What keeps decisions from being made durable; empty if nothing does.
+  std::string journal_error;
+  bool is_shutting_down = false;
+  // By name.
+  std::map<std::string, Worker, std::less<>> workers;
+  // By number, so in the order of submission; the queue is those QUEUED.
+  std::map<int64_t, Job> jobs;
+  // The job that is neither queued nor ended; 0 if there is none.
+  int64_t active_job = 0;
+  // Name of the worker of each session.
+  std::unordered_map<SessionId, std::string> sessions;
+  // The last worker's join_order, and when it joined.
+  uint64_t last_join_order = 0;
+  MonotonicTime last_join;
+
+  // The job with that id, else the newest with that name, else null.
+  const Job* FindJob(std::string_view id_or_name) const;
+  Job* FindJob(std::string_view id_or_name);
+  const Job* ActiveJob() const;
+  Job* ActiveJob();
+  // The worker of that name or session, or null.
+  const Worker* FindWorker(std::string_view name) const;
+  Worker* FindWorker(std::string_view name);
+  const Worker* FindSession(SessionId session) const;
+  Worker* FindSession(SessionId session);
+  // Jobs before `job` in the queue, the active one included; 0 if it is not
+  // queued.
+  int QueuePosition(const Job& job) const;
+};
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_CORE_STATE_H_

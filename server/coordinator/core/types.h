@@ -1,0 +1,168 @@
+// The plain values that the coordinator's core speaks in: workers' identities,
+// verdicts, figures.
+//
+// They mirror the messages of proto/ringmaster/v1 without depending on them, so
+// that the core builds and tests without protobuf. Every enumerator has the
+// number of its counterpart there: the adapter converts with a static_cast.
+// Wall-clock times (absl::Time) are for display only; nothing is decided by
+// them.
+#ifndef RINGMASTER_SERVER_COORDINATOR_CORE_TYPES_H_
+#define RINGMASTER_SERVER_COORDINATOR_CORE_TYPES_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/time/time.h"
+
+namespace ringmaster::coordinator {
+
+// One stream of a worker. Chosen by the adapter, unique in this coordinator's
+// life; 0 means none.
+using SessionId = uint64_t;
+// One call of a user that waits for an answer. Chosen by the adapter.
+using RequestToken = uint64_t;
+// One record on its way to the journal. Chosen by the core.
+using PersistToken = uint64_t;
+
+enum class Role { kWorker = 1, kParameterServer = 2 };
+
+enum class DeviceKind { kUnspecified = 0, kCpu = 1, kCuda = 2 };
+
+struct Device {
+  DeviceKind kind = DeviceKind::kUnspecified;
+  int index = 0;
+
+  friend bool operator==(const Device&, const Device&) = default;
+};
+
+enum class WorkerState {
+  kIdle = 1,
+  kAssigned = 2,
+  kDraining = 3,
+  kDetached = 4
+};
+
+enum class Phase {
+  kUnspecified = 0,
+  kIdle = 1,
+  kPrepare = 2,
+  kConnect = 3,
+  kStep = 4,
+  kEvaluate = 5,
+  kHalted = 6,
+};
+
+enum class JobState {
+  kQueued = 1,
+  kGathering = 2,
+  kPreparing = 3,
+  kRunning = 4,
+  kHalting = 5,
+  kStopping = 6,
+  kSucceeded = 7,
+  kFailed = 8,
+  kCancelled = 9,
+};
+
+enum class EvidenceKind {
+  kStreamBroken = 1,
+  kLeaseExpired = 2,
+  kNoProgress = 3,
+  kPeerReport = 4,
+  kSelfReport = 5,
+  kHaltUnanswered = 6,
+  kMismatch = 7,
+  kLeft = 8,
+  kSuperseded = 9,
+};
+
+enum class VerdictDecision { kReform = 1, kFailJob = 2 };
+
+enum class EventSeverity { kInfo = 1, kWarning = 2, kError = 3 };
+
+// One observation of an incident.
+struct Evidence {
+  EvidenceKind kind = EvidenceKind::kStreamBroken;
+  // "coordinator" or a worker's name.
+  std::string observer;
+  std::string detail;
+
+  friend bool operator==(const Evidence&, const Evidence&) = default;
+};
+
+// One incident: who, where, when, on what evidence, what was decided.
+struct Verdict {
+  // Empty, with rank -1, if nobody could be blamed.
+  std::string worker;
+  int rank = -1;
+  std::string host;
+  int64_t pid = 0;
+  // The generation in which it happened.
+  int64_t generation = 0;
+  // The last step that the culprit had reported as applied.
+  int64_t step = 0;
+  int64_t collective_sequence = 0;
+  std::string summary;
+  std::vector<Evidence> evidence;
+  VerdictDecision decision = VerdictDecision::kReform;
+  absl::Time time;
+  int exit_code = 0;
+
+  friend bool operator==(const Verdict&, const Verdict&) = default;
+};
+
+// How training is doing, as one rank reported it.
+struct TrainingFigures {
+  int64_t step = 0;
+  int64_t total_steps = 0;
+  double loss = 0;
+  double samples_per_second = 0;
+  absl::Duration step_duration;
+  double communication_wait_ratio = 0;
+  double data_wait_ratio = 0;
+  std::optional<double> evaluation_loss;
+  int64_t evaluation_step = 0;
+  absl::Duration remaining_duration;
+  int64_t payload_sent_bytes = 0;
+  double gradient_norm = 0;
+
+  friend bool operator==(const TrainingFigures&,
+                         const TrainingFigures&) = default;
+};
+
+// A worker's place in a generation: what the journal keeps, and what peers
+// learn of it.
+struct MemberIdentity {
+  int rank = 0;
+  int local_rank = 0;
+  std::string worker;
+  uint64_t incarnation = 0;
+  std::string host;
+  // Equal on workers that share a machine (or network namespace).
+  std::string host_key;
+  int64_t pid = 0;
+  // HOST:PORT, or [HOST]:PORT for IPv6.
+  std::string data_address;
+  Device device;
+
+  friend bool operator==(const MemberIdentity&,
+                         const MemberIdentity&) = default;
+};
+
+// "RUNNING", "LEASE_EXPIRED", ...: the proto's names without their prefix.
+[[nodiscard]] std::string_view NameOf(JobState state);
+[[nodiscard]] std::string_view NameOf(WorkerState state);
+[[nodiscard]] std::string_view NameOf(EvidenceKind kind);
+[[nodiscard]] std::string_view NameOf(VerdictDecision decision);
+[[nodiscard]] std::string_view NameOf(EventSeverity severity);
+[[nodiscard]] std::string_view NameOf(Phase phase);
+
+// True for SUCCEEDED, FAILED and CANCELLED.
+[[nodiscard]] bool IsEnded(JobState state);
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_CORE_TYPES_H_
