@@ -1,0 +1,86 @@
+// Logging: one line an event, which people read and programs can split.
+//
+//   12:03:04.123 I coordinator job.started generation=3 job=words ranks=4
+//
+// Text: local wall time, level (D I W E), role or role/worker, event, context,
+// fields. A value with a space, quote, `=`, control character or nothing in it
+// is quoted and escaped, so that an event is always one line. JSON: one object
+// a line with the same keys, `time` in RFC 3339 and UTC.
+//
+// Before InitLogging, lines go to stderr as text from level info on.
+// Thread-safe. Never call LogEvent while holding a lock: writing may block.
+// Log an error once, where it is handled.
+//
+// Example:
+//   LogEvent(LogLevel::kInfo, "job.started", {{"job", name}, {"ranks", 4}});
+#ifndef RINGMASTER_COMMON_LOGGING_LOGGING_H_
+#define RINGMASTER_COMMON_LOGGING_LOGGING_H_
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/logging/log_value.h"
+
+namespace ringmaster {
+
+enum class LogLevel {
+  kDebug,    // for whoever debugs Ringmaster
+  kInfo,     // what happened, in normal operation
+  kWarning,  // went wrong and was handled
+  kError,    // went wrong and needs somebody
+};
+
+enum class LogFormat { kText, kJson };
+
+struct LogOptions {
+  LogLevel level = LogLevel::kInfo;
+  LogFormat format = LogFormat::kText;
+  // Appended to beside stderr; "" for none.
+  std::string file = {};
+};
+
+// The values of --log_level (debug, info, warning, error) and --log_format
+// (text, json). INVALID_ARGUMENT lists them.
+[[nodiscard]] absl::StatusOr<LogLevel> ParseLogLevel(std::string_view text);
+[[nodiscard]] absl::StatusOr<LogFormat> ParseLogFormat(std::string_view text);
+
+// Sets level, format and sinks of the process. INVALID_ARGUMENT: the file
+// cannot be opened; nothing changes then.
+[[nodiscard]] absl::Status InitLogging(const LogOptions& options);
+
+// Writes one line to every sink, and flushes it. `event` is a literal, dotted
+// by area: `job.started`.
+void LogEvent(LogLevel level, std::string_view event,
+              std::initializer_list<LogField> fields = {});
+
+// False if LogEvent would drop an event of `level`: to save preparing fields.
+[[nodiscard]] bool IsLogged(LogLevel level);
+
+// The context that every later line carries. A field of the event's own of the
+// same key takes the place of the context's.
+void SetLogIdentity(std::string_view role, std::string_view worker);
+void SetLogRank(std::optional<int> rank);
+void SetLogGeneration(std::optional<int64_t> generation);
+void SetLogStep(std::optional<int64_t> step);
+
+// Where lines go; for tests and for programs with a screen of their own.
+class LogSink {
+ public:
+  virtual ~LogSink() = default;
+  // `line` has no line feed. Called by one thread at a time; must not log.
+  virtual void Write(std::string_view line) = 0;
+};
+
+// Sends lines to `sink` instead of stderr and the file, or to those again if it
+// is null. The sink must outlive its use: once this returns, the former sink is
+// not called any more.
+void SetLogSink(LogSink* sink);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_COMMON_LOGGING_LOGGING_H_
