@@ -1,0 +1,122 @@
+// Action: everything that a worker's agent can ask its adapters to do.
+//
+// Adapters carry actions out in order. A Send goes to the session that is up
+// (the core asks for one only while it is) and may get lost with it; the core
+// repeats what matters when it is attached again.
+#ifndef RINGMASTER_WORKER_AGENT_CORE_AGENT_ACTION_H_
+#define RINGMASTER_WORKER_AGENT_CORE_AGENT_ACTION_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "common/status/exit_code.h"
+#include "worker/agent/core/agent_event.h"
+
+namespace ringmaster::agent {
+
+// ---- The session.
+
+// Opens a session with a hello that names `generation` (0: none). Answered by
+// SessionUp or SessionDown.
+struct OpenSession {
+  int64_t generation = 0;
+};
+// Gives the session up. Answered by SessionDown.
+struct CloseSession {};
+
+// The adapter adds the trainer's progress.
+struct SendBeat {
+  int64_t generation = 0;
+};
+struct SendPrepared {
+  int64_t generation = 0;
+  uint64_t plan_hash = 0;
+  uint64_t data_fingerprint = 0;
+  std::string summary;
+};
+struct SendHalted {
+  int64_t generation = 0;
+  StepPosition position;
+};
+struct SendSuspicion {
+  int64_t generation = 0;
+  int peer_rank = -1;
+  std::string detail;
+  int64_t step = 0;  // the step that was under way
+};
+// The adapter adds the trainer's last figures.
+struct SendFinished {
+  int64_t generation = 0;
+  int64_t step = 0;
+  uint64_t parameters_hash = 0;
+  bool is_stopped = false;
+};
+struct SendFailed {
+  int64_t generation = 0;
+  int64_t step = 0;
+  ExitCode exit_code = ExitCode::kInternal;
+  std::string message;
+};
+// Unless `is_done`, the adapter takes the step from the trainer's progress.
+struct SendLeaving {
+  std::string reason;
+  bool is_done = false;
+  int64_t step = 0;
+};
+// The adapter adds the spans of steps first to last (0: the newest).
+struct SendTrace {
+  int64_t request_id = 0;
+  int rank = -1;
+  int64_t first_step = 0;
+  int64_t last_step = 0;
+};
+
+// ---- The trainer.
+
+// Answered by TrainerPrepared or TrainerPrepareFailed.
+struct PrepareTrainer {
+  int64_t generation = 0;
+  std::shared_ptr<const AssignmentPayload> payload;
+};
+// Answered by TrainerEnded.
+struct RunTrainer {
+  int64_t generation = 0;
+};
+// Hastens the answer to PrepareTrainer or RunTrainer of `generation`.
+struct AbortTrainer {
+  int64_t generation = 0;
+  std::string why;
+};
+struct RequestStop {};
+struct RequestDrain {};
+struct ReleaseTrainer {};
+
+// ---- The process.
+
+enum class Severity { kInfo, kWarning, kError };
+struct Log {
+  Severity severity = Severity::kInfo;
+  std::string_view event;  // a literal: "session.joined"
+  std::string message;
+};
+
+// The last action: ends the session after what was sent to it, then the
+// process.
+struct Exit {
+  ExitCode code = ExitCode::kDone;
+  std::string message;
+  bool is_hurried = false;  // without waiting for anything
+};
+
+using Action =
+    std::variant<OpenSession, CloseSession, SendBeat, SendPrepared, SendHalted,
+                 SendSuspicion, SendFinished, SendFailed, SendLeaving,
+                 SendTrace, PrepareTrainer, RunTrainer, AbortTrainer,
+                 RequestStop, RequestDrain, ReleaseTrainer, Log, Exit>;
+
+}  // namespace ringmaster::agent
+
+#endif  // RINGMASTER_WORKER_AGENT_CORE_AGENT_ACTION_H_

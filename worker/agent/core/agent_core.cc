@@ -1,0 +1,346 @@
+#include "worker/agent/core/agent_core.h"
+
+#include <array>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace ringmaster::agent {
+
+std::string_view EventName(const Event& event) {
+  static constexpr std::array<std::string_view, std::variant_size_v<Event>>
+      kNames = {"session-up", "session-down", "assign",         "start",
+                "halt",       "stop",         "drain",          "release",
+                "trace",      "prepared",     "prepare-failed", "ended",
+                "signal",     "tick"};
+  return kNames[event.index()];
+}
+
+std::string_view StateName(AgentState state) {
+  switch (state) {
+    case AgentState::kConnecting:
+      return "connecting";
+    case AgentState::kIdle:
+      return "idle";
+    case AgentState::kPreparing:
+      return "preparing";
+    case AgentState::kPrepared:
+      return "prepared";
+    case AgentState::kRunning:
+      return "running";
+    case AgentState::kPaused:
+      return "paused";
+    case AgentState::kHalting:
+      return "halting";
+    case AgentState::kHalted:
+      return "halted";
+    case AgentState::kExited:
+      return "exited";
+  }
+  return "?";
+}
+
+AgentCore::AgentCore(AgentConfig config, MonotonicTime now)
+    : config_(std::move(config)), now_(now), retry_at_(now), down_since_(now) {}
+
+std::vector<Action> AgentCore::Handle(const Event& event, MonotonicTime now) {
+  now_ = now;
+  actions_.clear();
+  if (state_ == AgentState::kExited) return {};
+  std::visit([this](const auto& e) { On(e); }, event);
+  return std::move(actions_);
+}
+
+void AgentCore::Say(Severity severity, std::string_view event,
+                    std::string message) {
+  Do(Log{severity, event, std::move(message)});
+}
+
+// ---- The generation.
+
+void AgentCore::Report() {
+  switch (state_) {
+    case AgentState::kPrepared:
+      Send(SendPrepared{generation_, prepared_.plan_hash,
+                        prepared_.data_fingerprint, prepared_.summary});
+      break;
+    case AgentState::kPaused:
+      ReportPaused();
+      break;
+    case AgentState::kHalted:
+      Send(SendHalted{generation_, position_});
+      break;
+    default:
+      break;
+  }
+  if (leave_) Send(SendLeaving{leave_->reason, false, position_.applied_step});
+}
+
+void AgentCore::ReportPaused() {
+  switch (ended_.end) {
+    case RunEnd::kFinished:
+    case RunEnd::kStopped:
+      Send(SendFinished{generation_, position_.applied_step,
+                        ended_.parameters_hash,
+                        ended_.end == RunEnd::kStopped});
+      break;
+    case RunEnd::kPeerFailed:
+      Send(SendSuspicion{generation_, ended_.peer_rank,
+                         std::string(ended_.status.message()),
+                         position_.applied_step + 1});
+      break;
+    case RunEnd::kFailed:
+      Send(SendFailed{generation_, position_.applied_step,
+                      ExitCodeOf(ended_.status),
+                      std::string(ended_.status.message())});
+      break;
+    case RunEnd::kDrained:  // who leaves says so; the others wait for the halt
+    case RunEnd::kInterrupted:
+      break;
+  }
+}
+
+bool AgentCore::IsTrainerBusy() const {
+  return state_ == AgentState::kPreparing || state_ == AgentState::kRunning ||
+         state_ == AgentState::kHalting;
+}
+
+bool AgentCore::WaitsForRelease() const {
+  return state_ == AgentState::kPaused &&
+         (ended_.end == RunEnd::kFinished || ended_.end == RunEnd::kStopped);
+}
+
+void AgentCore::On(const AssignmentReceived& event) {
+  const int64_t newest =
+      pending_assignment_ ? pending_assignment_->generation : generation_;
+  if (event.generation <= newest) return;
+  if (leave_) {
+    // The coordinator gave it out before it read that we leave.
+    if (!IsTrainerBusy()) LeaveNow();
+    return;
+  }
+  if (!IsTrainerBusy()) {
+    Adopt(event);
+    return;
+  }
+  is_halt_unanswered_ = false;
+  is_release_pending_ = false;
+  pending_assignment_ = event;
+  AbortAndWait(absl::StrCat("generation ", event.generation, " follows"));
+}
+
+void AgentCore::Adopt(const AssignmentReceived& assignment) {
+  if (!job_id_.empty() && job_id_ != assignment.job_id) Do(ReleaseTrainer{});
+  if (job_id_ != assignment.job_id) position_ = StepPosition{};
+  job_id_ = assignment.job_id;
+  generation_ = assignment.generation;
+  rank_ = assignment.rank;
+  is_stop_wanted_ = false;
+  state_ = AgentState::kPreparing;
+  trainer_generation_ = generation_;
+  Say(Severity::kInfo, "job.assigned",
+      absl::StrCat("job ", job_id_, ", generation ", generation_, ": rank ",
+                   rank_, " of ", assignment.world_size, ", after step ",
+                   assignment.resume_step));
+  Do(PrepareTrainer{generation_, assignment.payload});
+}
+
+void AgentCore::On(const StartReceived& event) {
+  if (state_ != AgentState::kPrepared || event.generation != generation_) {
+    return;
+  }
+  state_ = AgentState::kRunning;
+  trainer_generation_ = generation_;
+  Do(RunTrainer{generation_});
+  if (is_stop_wanted_) Do(RequestStop{});
+}
+
+void AgentCore::On(const HaltReceived& event) {
+  if (pending_assignment_ &&
+      event.generation == pending_assignment_->generation) {
+    // Halted before it was begun; the older one's trainer still returns.
+    generation_ = pending_assignment_->generation;
+    rank_ = pending_assignment_->rank;
+    pending_assignment_.reset();
+    is_halt_unanswered_ = true;
+    return;
+  }
+  if (event.generation != generation_ || generation_ == 0) return;
+  switch (state_) {
+    case AgentState::kPreparing:
+    case AgentState::kRunning:
+      Say(Severity::kInfo, "job.halted",
+          absl::StrCat("generation ", generation_, " halted: ", event.summary));
+      is_halt_unanswered_ = true;
+      AbortAndWait(event.summary);
+      break;
+    case AgentState::kHalting:
+      is_halt_unanswered_ |= !pending_assignment_ && !is_release_pending_;
+      break;
+    case AgentState::kPrepared:
+    case AgentState::kPaused:
+      Say(Severity::kInfo, "job.halted",
+          absl::StrCat("generation ", generation_, " halted: ", event.summary));
+      [[fallthrough]];
+    case AgentState::kHalted:
+      state_ = AgentState::kHalted;
+      Send(SendHalted{generation_, position_});
+      if (leave_) LeaveNow();  // it waited for a release that cannot come now
+      break;
+    default:
+      break;
+  }
+}
+
+void AgentCore::AbortAndWait(std::string why) {
+  if (state_ != AgentState::kHalting) {
+    Do(AbortTrainer{trainer_generation_, std::move(why)});
+  }
+  state_ = AgentState::kHalting;
+}
+
+void AgentCore::AfterAbort() {
+  state_ = AgentState::kHalted;
+  const bool is_halt_unanswered = std::exchange(is_halt_unanswered_, false);
+  if (std::exchange(is_release_pending_, false)) {
+    ReleaseToPool();
+  } else if (pending_assignment_ && !leave_) {
+    Adopt(*std::exchange(pending_assignment_, std::nullopt));
+  } else {
+    if (is_halt_unanswered) Send(SendHalted{generation_, position_});
+    if (leave_) LeaveNow();
+  }
+}
+
+void AgentCore::On(const StopReceived& event) {
+  if (event.generation != generation_) return;
+  if (state_ == AgentState::kRunning) {
+    Say(Severity::kInfo, "job.stopping",
+        absl::StrCat("asked to stop: ", event.reason));
+    Do(RequestStop{});
+  } else if (state_ == AgentState::kPreparing ||
+             state_ == AgentState::kPrepared) {
+    is_stop_wanted_ = true;
+  }
+}
+
+void AgentCore::On(const DrainReceived& event) {
+  if (leave_) return;
+  BeginLeaving(event.reason, ExitCode::kDone);
+}
+
+void AgentCore::On(const ReleaseReceived& event) {
+  if (generation_ == 0 || event.generation < generation_ ||
+      (pending_assignment_ &&
+       event.generation < pending_assignment_->generation)) {
+    return;
+  }
+  Say(Severity::kInfo, "job.released",
+      absl::StrCat("released from job ", job_id_, ": ", event.message));
+  pending_assignment_.reset();
+  if (!IsTrainerBusy()) {
+    ReleaseToPool();
+    return;
+  }
+  is_halt_unanswered_ = false;
+  is_release_pending_ = true;
+  AbortAndWait(event.message);
+}
+
+void AgentCore::ReleaseToPool() {
+  Do(ReleaseTrainer{});
+  state_ = AgentState::kIdle;
+  generation_ = 0;
+  job_id_.clear();
+  rank_ = -1;
+  position_ = StepPosition{};
+  if (leave_) LeaveNow();
+}
+
+void AgentCore::On(const TraceRequested& event) {
+  Send(SendTrace{event.request_id, rank_, event.first_step, event.last_step});
+}
+
+// ---- The trainer.
+
+void AgentCore::On(const TrainerPrepared& event) {
+  if (event.generation != trainer_generation_) return;
+  position_ = event.position;
+  if (state_ == AgentState::kHalting) {
+    AfterAbort();
+    return;
+  }
+  state_ = AgentState::kPrepared;
+  prepared_ = event;
+  Report();
+}
+
+void AgentCore::On(const TrainerPrepareFailed& event) {
+  if (event.generation != trainer_generation_) return;
+  position_ = event.position;
+  if (state_ == AgentState::kHalting) {
+    AfterAbort();  // failed because it was aborted
+    return;
+  }
+  ended_ = TrainerEnded{};
+  ended_.generation = event.generation;
+  ended_.status = event.status;
+  state_ = AgentState::kPaused;
+  Say(Severity::kError, "job.prepare_failed",
+      absl::StrCat("job ", job_id_, ", generation ", generation_, ", rank ",
+                   rank_, ": ", ended_.status.message()));
+  ReportPaused();
+}
+
+void AgentCore::On(const TrainerEnded& event) {
+  if (event.generation != trainer_generation_) return;
+  position_ = event.position;
+  if (state_ == AgentState::kHalting) {
+    // A failure of our own ends the job even if a halt came first.
+    if (event.end == RunEnd::kFailed && is_halt_unanswered_ &&
+        event.generation == generation_) {
+      ended_ = event;
+      ReportPaused();
+    }
+    AfterAbort();
+    return;
+  }
+  Answer(event);
+}
+
+void AgentCore::Answer(const TrainerEnded& ended) {
+  ended_ = ended;
+  state_ = AgentState::kPaused;
+  const std::string where =
+      absl::StrCat("job ", job_id_, ", generation ", generation_, ", rank ",
+                   rank_, ", step ", position_.applied_step, ": ");
+  switch (ended_.end) {
+    case RunEnd::kFinished:
+      Say(Severity::kInfo, "job.finished",
+          absl::StrCat(where, "all steps done"));
+      break;
+    case RunEnd::kStopped:
+    case RunEnd::kDrained:
+      Say(Severity::kInfo, "job.paused",
+          absl::StrCat(where, "stopped at the agreed step"));
+      break;
+    case RunEnd::kPeerFailed:
+      Say(Severity::kWarning, "peer.failed",
+          absl::StrCat(where, "rank ", ended_.peer_rank, ": ",
+                       ended_.status.message()));
+      break;
+    case RunEnd::kInterrupted:
+      ended_.end = RunEnd::kFailed;
+      ended_.status =
+          absl::InternalError("training was interrupted, but nobody asked");
+      [[fallthrough]];
+    case RunEnd::kFailed:
+      Say(Severity::kError, "job.failed",
+          absl::StrCat(where, ended_.status.message()));
+      break;
+  }
+  ReportPaused();
+  if (leave_ && !WaitsForRelease()) LeaveNow();
+}
+
+}  // namespace ringmaster::agent

@@ -1,0 +1,171 @@
+// AgentCore decides what a worker does: join, train, halt, resume, leave.
+//
+// A deterministic function (state, event, now) -> actions, without clock,
+// thread, socket or protobuf: the same core runs in the worker and in text
+// scenarios (testdata/). The adapters around it (worker/agent/agent.h) make
+// events and carry actions out.
+//
+// Two things go on side by side: the session with the coordinator, which is
+// opened again with backoff whenever it ends, and the worker's part in a
+// generation, which does not depend on the session: training goes on while the
+// coordinator is away, and what it has to be told then is told on attaching
+// again. Messages of any generation but the current one are ignored.
+// Guarantees: at most one PrepareTrainer or RunTrainer is unanswered; every
+// Halt of the current generation is answered by one Halted, or by a repetition
+// of it; nothing follows Exit. Thread-compatible.
+#ifndef RINGMASTER_WORKER_AGENT_CORE_AGENT_CORE_H_
+#define RINGMASTER_WORKER_AGENT_CORE_AGENT_CORE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/clock/monotonic_time.h"
+#include "worker/agent/core/agent_action.h"
+#include "worker/agent/core/agent_event.h"
+
+namespace ringmaster::agent {
+
+struct AgentConfig {
+  std::string coordinator;  // address, for messages
+  std::string name;         // the worker's
+  // Without a session for this long the worker gives up.
+  absl::Duration coordinator_timeout = absl::Seconds(60);
+  // Bound on a polite leave.
+  absl::Duration drain_timeout = absl::Seconds(30);
+  // Bound on the coordinator's welcome.
+  absl::Duration answer_timeout = absl::Seconds(5);
+  absl::Duration retry_initial = absl::Milliseconds(100);
+  absl::Duration retry_max = absl::Seconds(1);
+};
+
+enum class AgentState {
+  kConnecting,  // never welcomed yet
+  kIdle,        // in the pool
+  kPreparing,   // the trainer makes ready for the generation
+  kPrepared,    // ready; waits for Start
+  kRunning,     // the trainer trains
+  kPaused,      // the trainer ended by itself; waits for Halt or Release
+  kHalting,     // the trainer was aborted and has not returned yet
+  kHalted,      // the halt is answered; waits for Assignment or Release
+  kExited,
+};
+// "connecting", "idle", ...
+[[nodiscard]] std::string_view StateName(AgentState state);
+
+class AgentCore {
+ public:
+  // The first session is due at `now`, so at the first Tick.
+  AgentCore(AgentConfig config, MonotonicTime now);
+
+  [[nodiscard]] std::vector<Action> Handle(const Event& event,
+                                           MonotonicTime now);
+
+  // When the next Tick is due; InfiniteFuture if nothing is waited for.
+  [[nodiscard]] MonotonicTime NextDeadline() const;
+
+  [[nodiscard]] AgentState state() const { return state_; }
+  // The generation it is in; 0 without a job.
+  [[nodiscard]] int64_t generation() const { return generation_; }
+  // Whether it is leaving, politely, by a signal's or the coordinator's wish.
+  [[nodiscard]] bool is_leaving() const { return leave_.has_value(); }
+  [[nodiscard]] bool is_session_up() const { return link_ == Link::kUp; }
+
+ private:
+  enum class Link {
+    kDown,     // waits for retry_at_
+    kOpening,  // OpenSession or CloseSession is unanswered
+    kUp,
+  };
+  struct Leave {
+    std::string reason;
+    ExitCode exit_code = ExitCode::kStopped;
+    MonotonicTime deadline;
+  };
+
+  void On(const SessionUp& event);
+  void On(const SessionDown& event);
+  void On(const AssignmentReceived& event);
+  void On(const StartReceived& event);
+  void On(const HaltReceived& event);
+  void On(const StopReceived& event);
+  void On(const DrainReceived& event);
+  void On(const ReleaseReceived& event);
+  void On(const TraceRequested& event);
+  void On(const TrainerPrepared& event);
+  void On(const TrainerPrepareFailed& event);
+  void On(const TrainerEnded& event);
+  void On(const TerminateSignal& event);
+  void On(const Tick& event);
+
+  void BeginLeaving(std::string reason, ExitCode exit_code);
+  // Tells the coordinator, if it is there, and exits.
+  void LeaveNow();
+  // Ends the process; the trainer is aborted if it is busy.
+  void ExitWith(ExitCode code, std::string message, bool is_hurried = false);
+
+  void Adopt(const AssignmentReceived& assignment);
+  // Aborts the busy trainer; AfterAbort follows once it has returned.
+  void AbortAndWait(std::string why);
+  void AfterAbort();
+  // Says what the coordinator must know of the present state.
+  void Report();
+  void ReportPaused();
+  void Answer(const TrainerEnded& ended);
+  void ReleaseToPool();
+  bool IsTrainerBusy() const;
+  bool WaitsForRelease() const;
+
+  template <typename T>
+  void Do(T action) {
+    actions_.emplace_back(std::move(action));
+  }
+  // Does `action` if the session is up; else it is up to Report.
+  template <typename T>
+  void Send(T action) {
+    if (is_session_up()) Do(std::move(action));
+  }
+  void Say(Severity severity, std::string_view event, std::string message);
+
+  const AgentConfig config_;
+  std::vector<Action> actions_;  // of the event being handled
+  MonotonicTime now_;            // of the event being handled
+  AgentState state_ = AgentState::kConnecting;
+
+  // The session.
+  Link link_ = Link::kDown;
+  MonotonicTime retry_at_;
+  MonotonicTime answer_deadline_ = MonotonicTime::InfiniteFuture();
+  MonotonicTime down_since_;
+  int failed_attempts_ = 0;  // since the session was last up
+  std::string last_failure_;
+  bool is_answer_late_ = false;
+  uint64_t coordinator_incarnation_ = 0;
+  absl::Duration beat_interval_ = absl::InfiniteDuration();
+  MonotonicTime next_beat_ = MonotonicTime::InfiniteFuture();
+
+  // The generation.
+  int64_t generation_ = 0;
+  std::string job_id_;  // the job whose state the trainer holds; "": none
+  int rank_ = -1;
+  StepPosition position_;
+  TrainerPrepared prepared_;     // kPrepared
+  TrainerEnded ended_;           // kPaused
+  bool is_stop_wanted_ = false;  // Stop came before the run
+
+  // kHalting: what follows once the trainer has returned.
+  int64_t trainer_generation_ = 0;
+  bool is_halt_unanswered_ = false;
+  bool is_release_pending_ = false;
+  std::optional<AssignmentReceived> pending_assignment_;
+
+  std::optional<Leave> leave_;
+  int signal_count_ = 0;
+};
+
+}  // namespace ringmaster::agent
+
+#endif  // RINGMASTER_WORKER_AGENT_CORE_AGENT_CORE_H_

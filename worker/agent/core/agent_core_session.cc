@@ -1,0 +1,178 @@
+// AgentCore's session, its leaving and its deadlines.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "worker/agent/core/agent_core.h"
+#include "worker/agent/core/session_policy.h"
+
+namespace ringmaster::agent {
+
+// ---- The session.
+
+void AgentCore::On(const SessionUp& event) {
+  const bool is_first = state_ == AgentState::kConnecting;
+  if (is_first) {
+    state_ = AgentState::kIdle;
+    Say(Severity::kInfo, "session.joined",
+        absl::StrCat("joined coordinator ", config_.coordinator, " as ",
+                     config_.name));
+  } else {
+    const bool is_new_life =
+        coordinator_incarnation_ != event.coordinator_incarnation;
+    Say(Severity::kInfo, "session.attached",
+        absl::StrCat("attached to coordinator ", config_.coordinator,
+                     is_new_life ? " (restarted)" : "", " again after ",
+                     absl::FormatDuration(now_ - down_since_)));
+  }
+  link_ = Link::kUp;
+  answer_deadline_ = MonotonicTime::InfiniteFuture();
+  failed_attempts_ = 0;
+  coordinator_incarnation_ = event.coordinator_incarnation;
+  beat_interval_ = event.beat_interval;
+  next_beat_ = now_ + beat_interval_;
+  Do(SendBeat{generation_});
+  Report();
+}
+
+void AgentCore::On(const SessionDown& event) {
+  const bool was_up = link_ == Link::kUp;
+  link_ = Link::kDown;
+  next_beat_ = MonotonicTime::InfiniteFuture();
+  answer_deadline_ = MonotonicTime::InfiniteFuture();
+  if (was_up) down_since_ = now_;
+  if (const auto refusal =
+          PermanentRefusal(event, config_.coordinator, config_.name)) {
+    ExitWith(refusal->code, refusal->message);
+    return;
+  }
+  last_failure_ =
+      std::exchange(is_answer_late_, false)
+          ? absl::StrCat("coordinator ", config_.coordinator,
+                         " did not answer within ",
+                         absl::FormatDuration(config_.answer_timeout))
+          : DescribeSessionEnd(event, config_.coordinator);
+  // One line an outage; the attempts that follow are silent.
+  if (was_up || (failed_attempts_ == 0 && state_ == AgentState::kConnecting)) {
+    Say(Severity::kWarning, "session.down",
+        absl::StrCat(was_up ? "lost the session: " : "", last_failure_,
+                     "; trying again for ",
+                     absl::FormatDuration(config_.coordinator_timeout),
+                     generation_ != 0 ? "; training goes on" : ""));
+  }
+  retry_at_ = now_ + RetryDelay(failed_attempts_++, config_.retry_initial,
+                                config_.retry_max, event.jitter);
+}
+
+// ---- Leaving.
+
+void AgentCore::On(const TerminateSignal& event) {
+  if (++signal_count_ > 1) {
+    ExitWith(ExitCode::kStopped,
+             absl::StrCat("second ", event.name, ": stopped at once"), true);
+    return;
+  }
+  if (leave_) {  // the coordinator had asked
+    leave_->exit_code = ExitCode::kStopped;
+    return;
+  }
+  BeginLeaving(event.name, ExitCode::kStopped);
+}
+
+void AgentCore::BeginLeaving(std::string reason, ExitCode exit_code) {
+  leave_ = Leave{std::move(reason), exit_code, now_ + config_.drain_timeout};
+  Say(Severity::kInfo, "worker.leaving",
+      absl::StrCat(leave_->reason, ": leaving"));
+  switch (state_) {
+    case AgentState::kPreparing:
+      AbortAndWait(leave_->reason);
+      break;
+    case AgentState::kRunning:
+      Do(RequestDrain{});
+      Send(SendLeaving{leave_->reason, false, position_.applied_step});
+      break;
+    case AgentState::kHalting:
+      break;  // AfterAbort leaves
+    default:
+      // A finished job's success is worth the wait for its release.
+      if (WaitsForRelease()) {
+        Send(SendLeaving{leave_->reason, false, position_.applied_step});
+      } else {
+        LeaveNow();
+      }
+  }
+}
+
+void AgentCore::LeaveNow() {
+  Send(SendLeaving{leave_->reason, true, position_.applied_step});
+  ExitWith(leave_->exit_code, absl::StrCat("left: ", leave_->reason));
+}
+
+void AgentCore::ExitWith(ExitCode code, std::string message, bool is_hurried) {
+  if (IsTrainerBusy() && state_ != AgentState::kHalting) {
+    Do(AbortTrainer{trainer_generation_, message});
+  }
+  state_ = AgentState::kExited;
+  Do(Exit{code, std::move(message), is_hurried});
+}
+
+// ---- Time.
+
+MonotonicTime AgentCore::NextDeadline() const {
+  if (state_ == AgentState::kExited) return MonotonicTime::InfiniteFuture();
+  MonotonicTime next = MonotonicTime::InfiniteFuture();
+  switch (link_) {
+    case Link::kDown:
+      next = std::min(retry_at_, down_since_ + config_.coordinator_timeout);
+      break;
+    case Link::kOpening:
+      next =
+          std::min(answer_deadline_, down_since_ + config_.coordinator_timeout);
+      break;
+    case Link::kUp:
+      next = next_beat_;
+      break;
+  }
+  if (leave_) next = std::min(next, leave_->deadline);
+  return next;
+}
+
+void AgentCore::On(const Tick&) {
+  if (leave_ && now_ >= leave_->deadline) {
+    Send(SendLeaving{leave_->reason, true, position_.applied_step});
+    ExitWith(leave_->exit_code,
+             absl::StrCat("left without reaching a step boundary within ",
+                          absl::FormatDuration(config_.drain_timeout)));
+    return;
+  }
+  if (link_ == Link::kUp) {
+    if (now_ >= next_beat_) {
+      next_beat_ = now_ + beat_interval_;
+      Do(SendBeat{generation_});
+    }
+    return;
+  }
+  if (now_ >= down_since_ + config_.coordinator_timeout) {
+    const std::string why =
+        last_failure_.empty()
+            ? absl::StrCat("coordinator ", config_.coordinator,
+                           " does not answer")
+            : last_failure_;
+    ExitWith(ExitCode::kRetryElsewhere,
+             absl::StrCat("gave up after ",
+                          absl::FormatDuration(config_.coordinator_timeout),
+                          ": ", why));
+    return;
+  }
+  if (link_ == Link::kOpening && now_ >= answer_deadline_) {
+    is_answer_late_ = true;
+    answer_deadline_ = MonotonicTime::InfiniteFuture();
+    Do(CloseSession{});
+  } else if (link_ == Link::kDown && now_ >= retry_at_) {
+    link_ = Link::kOpening;
+    answer_deadline_ = now_ + config_.answer_timeout;
+    Do(OpenSession{generation_});
+  }
+}
+
+}  // namespace ringmaster::agent

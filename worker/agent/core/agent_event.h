@@ -1,0 +1,143 @@
+// Event: everything that can happen to a worker's agent, as plain values.
+//
+// The adapters (session, trainer thread, signals, timer) make them; AgentCore
+// is told of them one at a time.
+#ifndef RINGMASTER_WORKER_AGENT_CORE_AGENT_EVENT_H_
+#define RINGMASTER_WORKER_AGENT_CORE_AGENT_EVENT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+namespace ringmaster::agent {
+
+// What the trainer needs of an assignment beside the fields below. Opaque to
+// the core, which hands it back in PrepareTrainer.
+struct AssignmentPayload;
+
+// How far a rank is.
+struct StepPosition {
+  int64_t applied_step = 0;   // last optimizer update made
+  int64_t complete_step = 0;  // last step of which all reduced buckets are held
+  friend bool operator==(const StepPosition&, const StepPosition&) = default;
+};
+
+// ---- From the session with the coordinator.
+
+// The coordinator welcomed us.
+struct SessionUp {
+  uint64_t coordinator_incarnation = 0;
+  int protocol = 0;
+  absl::Duration beat_interval;
+  absl::Duration lease;
+};
+
+// The session ended or could not be opened. `jitter` in [0, 1) spreads the
+// attempts of many workers.
+struct SessionDown {
+  absl::StatusCode code = absl::StatusCode::kUnavailable;
+  std::string reason;  // common/status/reason.h; empty if none came
+  std::string message;
+  double jitter = 0;
+};
+
+struct AssignmentReceived {
+  int64_t generation = 0;
+  std::string job_id;
+  int rank = 0;
+  int world_size = 1;
+  int64_t resume_step = 0;
+  std::shared_ptr<const AssignmentPayload> payload;
+};
+
+struct StartReceived {
+  int64_t generation = 0;
+};
+
+struct HaltReceived {
+  int64_t generation = 0;
+  std::string summary;  // the verdict in a sentence
+};
+
+struct StopReceived {
+  int64_t generation = 0;
+  std::string reason;
+};
+
+struct DrainReceived {
+  std::string reason;
+};
+
+struct ReleaseReceived {
+  int64_t generation = 0;
+  std::string message;
+};
+
+struct TraceRequested {
+  int64_t request_id = 0;
+  int64_t first_step = 0;
+  int64_t last_step = 0;
+};
+
+// ---- From the trainer.
+
+struct TrainerPrepared {
+  int64_t generation = 0;
+  uint64_t plan_hash = 0;
+  uint64_t data_fingerprint = 0;
+  std::string summary;
+  StepPosition position;
+};
+
+struct TrainerPrepareFailed {
+  int64_t generation = 0;
+  absl::Status status;
+  StepPosition position;
+};
+
+// How a run ended; see RunOutcome in worker/train/trainer.h.
+enum class RunEnd {
+  kFinished,
+  kStopped,
+  kDrained,
+  kInterrupted,
+  kPeerFailed,
+  kFailed,
+};
+
+struct TrainerEnded {
+  int64_t generation = 0;
+  RunEnd end = RunEnd::kFailed;
+  absl::Status status;  // kPeerFailed and kFailed
+  int peer_rank = -1;   // kPeerFailed
+  StepPosition position;
+  uint64_t parameters_hash = 0;  // kFinished and kStopped
+};
+
+// ---- From the process.
+
+// SIGTERM or SIGINT.
+struct TerminateSignal {
+  std::string name;  // "SIGTERM"
+};
+
+// AgentCore::NextDeadline has come; also the first event of all.
+struct Tick {};
+
+using Event =
+    std::variant<SessionUp, SessionDown, AssignmentReceived, StartReceived,
+                 HaltReceived, StopReceived, DrainReceived, ReleaseReceived,
+                 TraceRequested, TrainerPrepared, TrainerPrepareFailed,
+                 TrainerEnded, TerminateSignal, Tick>;
+
+// The event's kind, as the scenarios write it: "session-up", "assign", ...
+[[nodiscard]] std::string_view EventName(const Event& event);
+
+}  // namespace ringmaster::agent
+
+#endif  // RINGMASTER_WORKER_AGENT_CORE_AGENT_EVENT_H_

@@ -1,0 +1,88 @@
+#include "worker/agent/core/session_policy.h"
+
+#include <algorithm>
+
+#include "common/status/reason.h"
+
+namespace ringmaster::agent {
+namespace {
+
+std::string Join(std::initializer_list<std::string_view> parts) {
+  std::string text;
+  for (std::string_view part : parts) text.append(part);
+  return text;
+}
+
+bool Contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+}  // namespace
+
+absl::Duration RetryDelay(int attempt, absl::Duration initial,
+                          absl::Duration max, double jitter) {
+  absl::Duration delay = initial;
+  for (int i = 0; i < attempt && delay < max; ++i) delay *= 2;
+  delay = std::min(delay, max);
+  return delay / 2 + delay / 2 * std::clamp(jitter, 0.0, 1.0);
+}
+
+std::optional<Refusal> PermanentRefusal(const SessionDown& end,
+                                        std::string_view coordinator,
+                                        std::string_view name) {
+  if (end.reason == reason::kWorkerNameInUse) {
+    return Refusal{ExitCode::kUsage,
+                   Join({"coordinator ", coordinator, ": ", end.message,
+                         " Choose another --name."})};
+  }
+  if (end.reason == reason::kSuperseded) {
+    return Refusal{ExitCode::kUsage,
+                   Join({"another process joined ", coordinator,
+                         " under this worker's name ", name, ": ", end.message,
+                         " Choose another --name."})};
+  }
+  if (end.reason == reason::kProtocolMismatch) {
+    return Refusal{ExitCode::kUsage,
+                   Join({"coordinator ", coordinator, ": ", end.message,
+                         " Run the coordinator's version of this binary."})};
+  }
+  if (end.reason == reason::kSessionProtocolViolation) {
+    return Refusal{ExitCode::kInternal,
+                   Join({"coordinator ", coordinator,
+                         " rejects this worker's messages: ", end.message})};
+  }
+  switch (end.code) {
+    case absl::StatusCode::kUnimplemented:
+      return Refusal{
+          ExitCode::kUsage,
+          Join({coordinator, " answers, but not as a Ringmaster coordinator (",
+                end.message, "). Correct --coordinator."})};
+    case absl::StatusCode::kUnauthenticated:
+    case absl::StatusCode::kPermissionDenied:
+      return Refusal{
+          ExitCode::kUsage,
+          Join({"coordinator ", coordinator,
+                " does not accept this worker's credentials: ", end.message})};
+    case absl::StatusCode::kInvalidArgument:
+      return Refusal{ExitCode::kUsage,
+                     Join({"coordinator ", coordinator,
+                           " refuses this worker: ", end.message})};
+    default:
+      return std::nullopt;
+  }
+}
+
+std::string DescribeSessionEnd(const SessionDown& end,
+                               std::string_view coordinator) {
+  if (Contains(end.message, "DNS resolution failed")) {
+    return Join({coordinator,
+                 " does not resolve (its DNS entry may still be on its way)"});
+  }
+  if (end.message.empty()) {
+    return Join({"coordinator ", coordinator, ": ",
+                 absl::StatusCodeToString(end.code)});
+  }
+  return Join({"coordinator ", coordinator, ": ", end.message});
+}
+
+}  // namespace ringmaster::agent

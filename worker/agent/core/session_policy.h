@@ -1,0 +1,40 @@
+// What the end of a session means for a worker: try again, and when, or give
+// up, and with which exit code. Pure.
+#ifndef RINGMASTER_WORKER_AGENT_CORE_SESSION_POLICY_H_
+#define RINGMASTER_WORKER_AGENT_CORE_SESSION_POLICY_H_
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/time/time.h"
+#include "common/status/exit_code.h"
+#include "worker/agent/core/agent_event.h"
+
+namespace ringmaster::agent {
+
+// The delay before attempt number `attempt` (0 = the first after a session
+// ended): doubles from `initial` to `max`, of which `jitter` in [0, 1) spreads
+// the upper half ("equal jitter": M. Brooker, Exponential Backoff and Jitter,
+// AWS Architecture Blog, 2015).
+[[nodiscard]] absl::Duration RetryDelay(int attempt, absl::Duration initial,
+                                        absl::Duration max, double jitter);
+
+struct Refusal {
+  ExitCode code = ExitCode::kUsage;
+  std::string message;  // who refused what, and what to do
+};
+
+// Why trying again is of no use after `end`, or nullopt if it may be.
+// `coordinator` is the address and `name` the worker's name, for the message.
+[[nodiscard]] std::optional<Refusal> PermanentRefusal(
+    const SessionDown& end, std::string_view coordinator,
+    std::string_view name);
+
+// `end` in words, for a log line: "nowhere:7000 does not resolve ...".
+[[nodiscard]] std::string DescribeSessionEnd(const SessionDown& end,
+                                             std::string_view coordinator);
+
+}  // namespace ringmaster::agent
+
+#endif  // RINGMASTER_WORKER_AGENT_CORE_SESSION_POLICY_H_
