@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/rpc/proto_time.h"
 #include "server/ctl/render/names.h"
 #include "server/ctl/render/table.h"
 
@@ -60,7 +61,7 @@ std::string StepLine(const v1::TrainingFigures& figures, const Style& style) {
       "  step ", StepOfTotal(figures), "  ", FormatPercent(ShareDone(figures)));
   if (figures.has_remaining_duration()) {
     absl::StrAppend(&line, "  eta ",
-                    HumanDuration(ToDuration(figures.remaining_duration())));
+                    HumanDuration(FromProto(figures.remaining_duration())));
   }
   return line;
 }
@@ -82,7 +83,7 @@ std::string LossLine(const v1::TrainingFigures& figures,
 std::string PaceLine(const v1::TrainingFigures& figures) {
   return absl::StrCat(FormatRate(figures.samples_per_second()),
                       " samples/s  step ",
-                      HumanDuration(ToDuration(figures.step_duration())),
+                      HumanDuration(FromProto(figures.step_duration())),
                       "  waiting for communication ",
                       FormatPercent(figures.communication_wait_ratio()),
                       ", for data ", FormatPercent(figures.data_wait_ratio()));
@@ -191,11 +192,11 @@ std::string ProgressLine(const v1::Job& job) {
   }
   absl::StrAppend(&line, " samples/s ",
                   FormatRate(figures.samples_per_second()), " step ",
-                  HumanDuration(ToDuration(figures.step_duration())), " wait ",
+                  HumanDuration(FromProto(figures.step_duration())), " wait ",
                   FormatPercent(figures.communication_wait_ratio()));
   if (figures.has_remaining_duration()) {
     absl::StrAppend(&line, " eta ",
-                    HumanDuration(ToDuration(figures.remaining_duration())));
+                    HumanDuration(FromProto(figures.remaining_duration())));
   }
   return line;
 }
@@ -207,7 +208,7 @@ std::string FinalLine(const v1::Job& job, const Style& style) {
   if (job.has_start_time() && job.has_end_time()) {
     absl::StrAppend(
         &steps, " in ",
-        HumanDuration(ToTime(job.end_time()) - ToTime(job.start_time())));
+        HumanDuration(FromProto(job.end_time()) - FromProto(job.start_time())));
   }
   parts.push_back(std::move(steps));
   if (figures.step() > 0)

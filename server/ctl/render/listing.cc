@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/rpc/proto_time.h"
 #include "server/ctl/render/job_view.h"
 #include "server/ctl/render/names.h"
 #include "server/ctl/render/table.h"
@@ -29,11 +30,11 @@ std::string LossCell(const v1::TrainingFigures& figures) {
 std::string TimeCell(const v1::Job& job, absl::Time now) {
   if (HasEnded(job.state())) {
     return job.has_start_time() && job.has_end_time()
-               ? HumanDuration(ToTime(job.end_time()) -
-                               ToTime(job.start_time()))
+               ? HumanDuration(FromProto(job.end_time()) -
+                               FromProto(job.start_time()))
                : "-";
   }
-  return job.has_start_time() ? HumanDuration(now - ToTime(job.start_time()))
+  return job.has_start_time() ? HumanDuration(now - FromProto(job.start_time()))
                               : "-";
 }
 
@@ -101,7 +102,7 @@ std::vector<std::string> StatusLines(const v1::Status& status, absl::Time now,
   lines.push_back(absl::StrCat(
       "coordinator ", Printable(coordinator.version()), " on ",
       Printable(coordinator.host()), ", pid ", coordinator.pid(), ", up ",
-      HumanDuration(now - ToTime(coordinator.start_time())),
+      HumanDuration(now - FromProto(coordinator.start_time())),
       ", last generation ", coordinator.last_generation()));
   if (!coordinator.journal_error().empty()) {
     lines.push_back(Paint(
@@ -126,7 +127,8 @@ std::vector<std::string> JobLines(const v1::Job& job, absl::Time now,
   lines.push_back(WorkersLine(job.spec()));
   if (job.has_create_time()) {
     lines.push_back(absl::StrCat(
-        "created:  ", HumanDuration(now - ToTime(job.create_time())), " ago"));
+        "created:  ", HumanDuration(now - FromProto(job.create_time())),
+        " ago"));
   }
   if (HasEnded(job.state())) {
     lines.push_back(absl::StrCat("end:      ", FinalLine(job, style)));
@@ -157,7 +159,7 @@ std::vector<std::string> WorkerLines(const v1::Status& status,
                   has_job ? absl::StrCat(worker.rank()) : "-",
                   has_job ? absl::StrCat(worker.step()) : "-",
                   NameOf(worker.phase()),
-                  HumanDuration(ToDuration(worker.last_beat_age()))});
+                  HumanDuration(FromProto(worker.last_beat_age()))});
   }
   if (table.empty())
     return {"no workers; start some with: worker --coordinator=HOST:PORT"};
@@ -169,10 +171,10 @@ std::string EventLine(const v1::Event& event, absl::TimeZone zone,
   Color color = Color::kNone;
   if (event.severity() == v1::EVENT_SEVERITY_WARNING) color = Color::kYellow;
   if (event.severity() == v1::EVENT_SEVERITY_ERROR) color = Color::kRed;
-  std::string line =
-      absl::StrCat(absl::FormatTime("%H:%M:%E3S", ToTime(event.time()), zone),
-                   " ", Paint(style, color, NameOf(event.severity())), " ",
-                   Printable(event.type()));
+  std::string line = absl::StrCat(
+      absl::FormatTime("%H:%M:%E3S", FromProto(event.time()), zone), " ",
+      Paint(style, color, NameOf(event.severity())), " ",
+      Printable(event.type()));
   if (!event.job_id().empty())
     absl::StrAppend(&line, " ", Printable(event.job_id()));
   return absl::StrCat(line, ": ", Printable(event.message()));

@@ -58,16 +58,6 @@ bool HasEnded(v1::JobState state) {
          state == v1::JOB_STATE_CANCELLED;
 }
 
-absl::Duration ToDuration(const google::protobuf::Duration& duration) {
-  return absl::Seconds(duration.seconds()) +
-         absl::Nanoseconds(duration.nanos());
-}
-
-absl::Time ToTime(const google::protobuf::Timestamp& timestamp) {
-  return absl::FromUnixSeconds(timestamp.seconds()) +
-         absl::Nanoseconds(timestamp.nanos());
-}
-
 std::string DeviceName(const v1::Device& device) {
   switch (device.kind()) {
     case v1::DEVICE_KIND_CPU:

@@ -1,12 +1,9 @@
-// The protocol's enumerations and times in the words that people read.
+// The protocol's enumerations in the words that people read.
 #ifndef RINGMASTER_SERVER_CTL_RENDER_NAMES_H_
 #define RINGMASTER_SERVER_CTL_RENDER_NAMES_H_
 
 #include <string>
 
-#include "absl/time/time.h"
-#include "google/protobuf/duration.pb.h"
-#include "google/protobuf/timestamp.pb.h"
 #include "ringmaster/v1/event.pb.h"
 #include "ringmaster/v1/job.pb.h"
 #include "ringmaster/v1/verdict.pb.h"
@@ -27,10 +24,6 @@ namespace ringmaster::ctl {
 
 // True for SUCCEEDED, FAILED and CANCELLED.
 [[nodiscard]] bool HasEnded(v1::JobState state);
-
-[[nodiscard]] absl::Duration ToDuration(
-    const google::protobuf::Duration& duration);
-[[nodiscard]] absl::Time ToTime(const google::protobuf::Timestamp& timestamp);
 
 // "cpu:0", "cuda:3".
 [[nodiscard]] std::string DeviceName(const v1::Device& device);

@@ -1,0 +1,186 @@
+#include "server/ctl/client/client.h"
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/security/credentials.h>
+
+#include <chrono>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/grpc_status.h"
+#include "common/status/status_macros.h"
+#include "common/sync/mutex.h"
+#include "ringmaster/v1/job_service.grpc.pb.h"
+#include "ringmaster/v1/status_service.grpc.pb.h"
+#include "server/ctl/client/explain.h"
+
+namespace ringmaster::ctl {
+namespace {
+
+absl::Status ShutDownError() {
+  return absl::CancelledError("the client was shut down");
+}
+
+}  // namespace
+
+struct Client::Connection {
+  explicit Connection(ClientOptions given)
+      : options(std::move(given)),
+        channel(MakeChannel(options.address, options.credentials)),
+        jobs(v1::JobService::NewStub(channel)),
+        status(v1::StatusService::NewStub(channel)) {}
+
+  const ClientOptions options;
+  const std::shared_ptr<grpc::Channel> channel;
+  const std::unique_ptr<v1::JobService::Stub> jobs;
+  const std::unique_ptr<v1::StatusService::Stub> status;
+};
+
+// The calls under way, so that another thread can end them.
+class Client::Calls {
+ public:
+  // Registers `context` for its life; false if the client was shut down.
+  bool Add(grpc::ClientContext* context) {
+    MutexLock lock(mutex_);
+    if (is_shut_down_) return false;
+    contexts_.insert(context);
+    return true;
+  }
+
+  void Remove(grpc::ClientContext* context) {
+    MutexLock lock(mutex_);
+    contexts_.erase(context);
+  }
+
+  void CancelAll() {
+    MutexLock lock(mutex_);
+    is_shut_down_ = true;
+    // Under the lock, since a context lives only until Remove returns.
+    // TryCancel only posts to gRPC's own threads.
+    for (grpc::ClientContext* context : contexts_) context->TryCancel();
+  }
+
+ private:
+  Mutex mutex_;
+  bool is_shut_down_ GUARDED_BY(mutex_) = false;
+  std::set<grpc::ClientContext*> contexts_ GUARDED_BY(mutex_);
+};
+
+Client::Client(ClientOptions options)
+    : Client(std::make_shared<Connection>(std::move(options))) {}
+
+Client::Client(std::shared_ptr<Connection> connection)
+    : connection_(std::move(connection)), calls_(std::make_unique<Calls>()) {}
+
+Client::~Client() = default;
+
+std::unique_ptr<Client> Client::Share() const {
+  return std::unique_ptr<Client>(new Client(connection_));
+}
+
+const std::string& Client::address() const {
+  return connection_->options.address;
+}
+
+void Client::Shutdown() { calls_->CancelAll(); }
+
+template <typename Stub, typename Request, typename Response, typename Method>
+absl::Status Client::Call(Stub& stub, Method method, const Request& request,
+                          Response* response) {
+  const ClientOptions& options = connection_->options;
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() +
+                       absl::ToChronoNanoseconds(options.timeout));
+  if (!calls_->Add(&context)) return ShutDownError();
+  const grpc::Status status = (stub.*method)(&context, request, response);
+  calls_->Remove(&context);
+  return Explain(FromGrpcStatus(status), options.address, options.timeout);
+}
+
+absl::StatusOr<v1::Job> Client::SubmitJob(const v1::JobSpec& spec,
+                                          bool validate_only,
+                                          const std::string& request_id) {
+  v1::SubmitJobRequest request;
+  *request.mutable_spec() = spec;
+  request.set_validate_only(validate_only);
+  request.set_request_id(request_id);
+  v1::SubmitJobResponse response;
+  RETURN_IF_ERROR(Call(*connection_->jobs, &v1::JobService::Stub::SubmitJob,
+                       request, &response));
+  return std::move(*response.mutable_job());
+}
+
+absl::StatusOr<v1::Job> Client::GetJob(const std::string& job) {
+  v1::GetJobRequest request;
+  request.set_job(job);
+  v1::GetJobResponse response;
+  RETURN_IF_ERROR(Call(*connection_->jobs, &v1::JobService::Stub::GetJob,
+                       request, &response));
+  return std::move(*response.mutable_job());
+}
+
+absl::StatusOr<v1::Job> Client::CancelJob(const std::string& job,
+                                          const std::string& reason) {
+  v1::CancelJobRequest request;
+  request.set_job(job);
+  request.set_reason(reason);
+  v1::CancelJobResponse response;
+  RETURN_IF_ERROR(Call(*connection_->jobs, &v1::JobService::Stub::CancelJob,
+                       request, &response));
+  return std::move(*response.mutable_job());
+}
+
+absl::StatusOr<std::vector<v1::Event>> Client::ListEvents(
+    const std::string& job, int64_t after_sequence) {
+  v1::ListEventsRequest request;
+  request.set_job(job);
+  request.set_after_sequence(after_sequence);
+  v1::ListEventsResponse response;
+  RETURN_IF_ERROR(Call(*connection_->jobs, &v1::JobService::Stub::ListEvents,
+                       request, &response));
+  return std::vector<v1::Event>(response.events().begin(),
+                                response.events().end());
+}
+
+absl::StatusOr<v1::GetTraceResponse> Client::GetTrace(const std::string& job,
+                                                      int64_t first_step,
+                                                      int64_t last_step) {
+  v1::GetTraceRequest request;
+  request.set_job(job);
+  request.set_first_step(first_step);
+  request.set_last_step(last_step);
+  v1::GetTraceResponse response;
+  RETURN_IF_ERROR(Call(*connection_->jobs, &v1::JobService::Stub::GetTrace,
+                       request, &response));
+  return response;
+}
+
+absl::StatusOr<v1::Status> Client::GetStatus() {
+  v1::GetStatusResponse response;
+  RETURN_IF_ERROR(Call(*connection_->status,
+                       &v1::StatusService::Stub::GetStatus,
+                       v1::GetStatusRequest(), &response));
+  return std::move(*response.mutable_status());
+}
+
+absl::Status Client::WatchJob(
+    const std::string& job,
+    const std::function<void(const v1::Job&)>& on_update) {
+  v1::WatchJobRequest request;
+  request.set_job(job);
+  grpc::ClientContext context;
+  if (!calls_->Add(&context)) return ShutDownError();
+  const std::unique_ptr<grpc::ClientReader<v1::WatchJobResponse>> reader =
+      connection_->jobs->WatchJob(&context, request);
+  v1::WatchJobResponse response;
+  while (reader->Read(&response)) on_update(response.job());
+  const grpc::Status status = reader->Finish();
+  calls_->Remove(&context);
+  return Explain(FromGrpcStatus(status), connection_->options.address,
+                 connection_->options.timeout);
+}
+
+}  // namespace ringmaster::ctl

@@ -1,0 +1,94 @@
+// Client calls the coordinator's services for users.
+//
+// Every call but WatchJob ends within the timeout it was made with; WatchJob
+// ends with the job, with the connection (keepalive finds a dead host within
+// 15 s), or with Shutdown. Errors say in one sentence what is wrong and what to
+// do, and carry the exit code (common/status/exit_code.h): a coordinator that
+// cannot be reached, does not answer, or is something else gives 138.
+// Thread-safe. Free of gRPC's headers.
+#ifndef RINGMASTER_SERVER_CTL_CLIENT_CLIENT_H_
+#define RINGMASTER_SERVER_CTL_CLIENT_CLIENT_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "ringmaster/v1/event.pb.h"
+#include "ringmaster/v1/job.pb.h"
+#include "ringmaster/v1/job_service.pb.h"
+#include "ringmaster/v1/status_service.pb.h"
+
+namespace grpc {
+class ChannelCredentials;
+}  // namespace grpc
+
+namespace ringmaster::ctl {
+
+struct ClientOptions {
+  std::string address;  // HOST:PORT, for messages and as gRPC's target
+  std::shared_ptr<grpc::ChannelCredentials> credentials;
+  absl::Duration timeout = absl::Seconds(5);  // of each call
+};
+
+class Client {
+ public:
+  // Connects at the first call.
+  explicit Client(ClientOptions options);
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  // Another client over the same connection, with a Shutdown of its own.
+  [[nodiscard]] std::unique_ptr<Client> Share() const;
+
+  [[nodiscard]] const std::string& address() const;
+
+  // Queues `spec`, or with `validate_only` returns it with defaults filled in.
+  // A repeated `request_id` (may be empty) returns the first one's job.
+  [[nodiscard]] absl::StatusOr<v1::Job> SubmitJob(
+      const v1::JobSpec& spec, bool validate_only,
+      const std::string& request_id);
+  // `job` is an id or a name here and below.
+  [[nodiscard]] absl::StatusOr<v1::Job> GetJob(const std::string& job);
+  [[nodiscard]] absl::StatusOr<v1::Job> CancelJob(const std::string& job,
+                                                  const std::string& reason);
+  // Events after `after_sequence`, oldest first, of all jobs where `job` is
+  // empty: one page.
+  [[nodiscard]] absl::StatusOr<std::vector<v1::Event>> ListEvents(
+      const std::string& job, int64_t after_sequence);
+  // Spans of steps in [first_step, last_step]; 0 for the newest.
+  [[nodiscard]] absl::StatusOr<v1::GetTraceResponse> GetTrace(
+      const std::string& job, int64_t first_step, int64_t last_step);
+  [[nodiscard]] absl::StatusOr<v1::Status> GetStatus();
+
+  // Calls `on_update`, on this thread, with the job at once and after each
+  // change. OK if the coordinator ended the stream.
+  [[nodiscard]] absl::Status WatchJob(
+      const std::string& job,
+      const std::function<void(const v1::Job&)>& on_update);
+
+  // Ends the calls that are under way, and fails later ones, with CANCELLED.
+  void Shutdown();
+
+ private:
+  struct Connection;
+  class Calls;
+
+  explicit Client(std::shared_ptr<Connection> connection);
+
+  template <typename Stub, typename Request, typename Response, typename Method>
+  absl::Status Call(Stub& stub, Method method, const Request& request,
+                    Response* response);
+
+  std::shared_ptr<Connection> connection_;
+  std::unique_ptr<Calls> calls_;
+};
+
+}  // namespace ringmaster::ctl
+
+#endif  // RINGMASTER_SERVER_CTL_CLIENT_CLIENT_H_

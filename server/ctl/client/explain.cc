@@ -1,0 +1,97 @@
+#include "server/ctl/client/explain.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <string>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/status/exit_code.h"
+#include "common/status/reason.h"
+
+namespace ringmaster::ctl {
+namespace {
+
+// Without regard to case; `parts` are in lower case.
+bool ContainsAny(const std::string& text,
+                 std::initializer_list<const char*> parts) {
+  const std::string lower = absl::AsciiStrToLower(text);
+  return std::any_of(parts.begin(), parts.end(), [&](const char* part) {
+    return absl::StrContains(lower, part);
+  });
+}
+
+// One line, however gRPC put it.
+std::string OneLine(const absl::Status& status) {
+  std::string text(status.message());
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  std::replace(text.begin(), text.end(), '\r', ' ');
+  return text;
+}
+
+// gRPC gives one code to all failures to connect; only its words tell them
+// apart.
+std::string ExplainUnavailable(const std::string& cause,
+                               const std::string& address) {
+  if (ContainsAny(cause, {"dns resolution failed", "name resolution",
+                          "name or service not known"})) {
+    return absl::StrCat("cannot resolve the coordinator's address ", address,
+                        ": check the host name given with --coordinator or "
+                        "RINGMASTER_COORDINATOR");
+  }
+  if (ContainsAny(cause, {"connection refused"})) {
+    return absl::StrCat("no coordinator listens at ", address,
+                        " (connection refused): start one there, or give its "
+                        "address with --coordinator=HOST:PORT");
+  }
+  if (ContainsAny(cause, {"http1", "http/1", "settings", "http2 frame",
+                          "failed parsing http/2"})) {
+    return absl::StrCat(address,
+                        " is not a gRPC server (it does not speak HTTP/2): "
+                        "--coordinator must name the ",
+                        "coordinator's gRPC port");
+  }
+  if (ContainsAny(cause, {"ssl", "tls", "certificate", "handshake"})) {
+    return absl::StrCat(
+        "no secure connection to the coordinator at ", address, " (", cause,
+        "): check the TLS flags, or give --insecure if it does not use TLS");
+  }
+  return absl::StrCat(
+      "no connection to the coordinator at ", address, " (", cause,
+      "): check that it runs, and that both sides use TLS or both do not");
+}
+
+}  // namespace
+
+absl::Status Explain(const absl::Status& status, std::string_view address,
+                     absl::Duration timeout) {
+  if (status.ok() || !ReasonOf(status).empty()) return status;
+  const std::string where(address);
+  const std::string cause = OneLine(status);
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+      return absl::UnavailableError(ExplainUnavailable(cause, where));
+    case absl::StatusCode::kDeadlineExceeded:
+      return absl::DeadlineExceededError(absl::StrCat(
+          "no answer from the coordinator at ", where, " within ",
+          absl::FormatDuration(timeout),
+          ": check the address; give a longer --timeout if it is only slow"));
+    case absl::StatusCode::kUnimplemented:
+      return WithExitCode(absl::UnimplementedError(absl::StrCat(
+                              where,
+                              " speaks gRPC, but is not a Ringmaster "
+                              "coordinator of this version (",
+                              cause,
+                              "): check --coordinator, and compare versions "
+                              "with `ringctl version`")),
+                          ExitCode::kRetryElsewhere);
+    default:
+      return absl::Status(
+          status.code(),
+          absl::StrCat("the coordinator at ", where, " answered ",
+                       absl::StatusCodeToString(status.code()), ": ", cause));
+  }
+}
+
+}  // namespace ringmaster::ctl
