@@ -1,0 +1,71 @@
+// EstablishLinks connects a rank with its peers of one generation: it connects
+// to some and accepts from others, all at the same time, on the calling thread.
+//
+// Every connection begins with the handshake of handshake.h. Whoever fails it
+// (wrong secret, other job, stale generation, unexpected rank, garbage,
+// silence) is dropped with a line of its own and disturbs nobody: the call goes
+// on waiting for the right peers. At most `max_half_open` unfinished handshakes
+// are kept; a further one displaces the oldest. A peer that does not listen
+// yet, or is not in our generation yet, is tried again until the deadline.
+#ifndef RINGMASTER_COMMON_TRANSPORT_ESTABLISH_H_
+#define RINGMASTER_COMMON_TRANSPORT_ESTABLISH_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/clock/clock.h"
+#include "common/transport/cancel_token.h"
+#include "common/transport/handshake.h"
+#include "common/transport/link.h"
+#include "common/transport/tcp.h"
+
+namespace ringmaster {
+
+struct EstablishConfig {
+  std::string job_id;
+  int64_t generation = 0;
+  int rank = 0;
+  std::string secret;  // of the generation, at least kMinSecretBytes
+  MonotonicTime deadline;
+  Clock* clock = nullptr;  // outlives the call
+  const CancelToken* cancel =
+      nullptr;  // may be null; else ends the call within milliseconds
+  // Called on the calling thread with one line for every dropped connection.
+  // May be empty.
+  std::function<void(const absl::Status& why)> on_refused;
+  absl::Duration handshake_timeout =
+      absl::Seconds(2);  // for one attempt, either side
+  int max_half_open = 16;
+};
+
+// A peer to connect to, or (address unused) to be connected from.
+struct PeerLink {
+  int peer_rank = 0;
+  LinkRole role = LinkRole::kRing;
+  std::string address;  // "host:port" of its listener
+};
+
+struct EstablishedLinks {
+  std::vector<std::unique_ptr<Link>> connected;  // in the order of `connect_to`
+  std::vector<std::unique_ptr<Link>> accepted;  // in the order of `accept_from`
+};
+
+//   INVALID_ARGUMENT     a short secret, a negative generation, or a malformed
+//   address DEADLINE_EXCEEDED    names the peers that are missing and the last
+//   refusal ABORTED              cancelled; or a peer says that our generation
+//   is over UNAUTHENTICATED      a peer's secret is not ours
+//   FAILED_PRECONDITION  a peer of our generation does not await us
+[[nodiscard]] absl::StatusOr<EstablishedLinks> EstablishLinks(
+    const Listener& listener, const EstablishConfig& config,
+    const std::vector<PeerLink>& connect_to,
+    const std::vector<PeerLink>& accept_from);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_COMMON_TRANSPORT_ESTABLISH_H_

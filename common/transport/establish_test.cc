@@ -1,0 +1,259 @@
+#include "common/transport/establish.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/transport/socket_address.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace ringmaster {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+// Rank 0 connects to rank 1, each on a thread of its own.
+class EstablishTest : public ::testing::Test {
+ protected:
+  EstablishTest()
+      : listener0_(*Listener::Listen("127.0.0.1:0")),
+        listener1_(*Listener::Listen("127.0.0.1:0")) {}
+
+  EstablishConfig ConfigOf(int rank) {
+    EstablishConfig config;
+    config.job_id = "job-1";
+    config.generation = 7;
+    config.rank = rank;
+    config.secret = "a secret of at least sixteen bytes";
+    config.clock = &Clock::Real();
+    config.deadline = config.clock->Now() + absl::Seconds(20);
+    config.on_refused = [this](const absl::Status& why) {
+      std::lock_guard<std::mutex> lock(mutex_);
+      refused_.emplace_back(why.message());
+    };
+    return config;
+  }
+
+  std::vector<PeerLink> ToRank1() const {
+    return {{1, LinkRole::kRing, listener1_.address().ToString()}};
+  }
+  static std::vector<PeerLink> FromRank0() {
+    return {{0, LinkRole::kRing, ""}};
+  }
+
+  absl::StatusOr<EstablishedLinks> Connect(const EstablishConfig& config) {
+    return EstablishLinks(listener0_, config, ToRank1(), {});
+  }
+  absl::StatusOr<EstablishedLinks> Accept(const EstablishConfig& config) {
+    return EstablishLinks(listener1_, config, {}, FromRank0());
+  }
+
+  // Runs the acceptor while `other` goes on; the acceptor must succeed with the
+  // connector that follows.
+  void ExpectOthersAreServed(const std::function<void()>& disturb) {
+    absl::StatusOr<EstablishedLinks> accepted = absl::UnknownError("");
+    EstablishConfig config = ConfigOf(1);
+    config.handshake_timeout = absl::Milliseconds(200);
+    std::thread acceptor([&] { accepted = Accept(config); });
+    disturb();
+    const absl::StatusOr<EstablishedLinks> connected = Connect(ConfigOf(0));
+    acceptor.join();
+    EXPECT_TRUE(connected.ok()) << connected.status();
+    EXPECT_TRUE(accepted.ok()) << accepted.status();
+  }
+
+  UniqueFd RawClient() {
+    UniqueFd client = *BeginConnect(listener1_.address());
+    pollfd writable = {client.get(), POLLOUT, 0};
+    EXPECT_EQ(poll(&writable, 1, 5000), 1);
+    return client;
+  }
+
+  std::vector<std::string> refused() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return refused_;
+  }
+
+  Listener listener0_;
+  Listener listener1_;
+  std::mutex mutex_;
+  std::vector<std::string> refused_;
+};
+
+TEST_F(EstablishTest, ConnectsTwoRanksBothWays) {
+  const std::vector<PeerLink> to0 = {
+      {0, LinkRole::kRing, listener0_.address().ToString()}};
+  const std::vector<PeerLink> from1 = {{1, LinkRole::kRing, ""}};
+  absl::StatusOr<EstablishedLinks> one = absl::UnknownError("");
+  std::thread thread(
+      [&] { one = EstablishLinks(listener1_, ConfigOf(1), to0, FromRank0()); });
+  const auto zero = EstablishLinks(listener0_, ConfigOf(0), ToRank1(), from1);
+  thread.join();
+  ASSERT_TRUE(zero.ok()) << zero.status();
+  ASSERT_TRUE(one.ok()) << one.status();
+  EXPECT_THAT(zero->connected[0]->peer(), HasSubstr("rank 1 at 127.0.0.1:"));
+  std::array<char, 3> sent = {'a', 'b', 'c'};
+  const iovec out = {sent.data(), sent.size()};
+  EXPECT_EQ(*zero->connected[0]->TryWrite(std::span(&out, 1)), 3u);
+  pollfd readable = {one->accepted[0]->fd(), POLLIN, 0};
+  ASSERT_EQ(poll(&readable, 1, 5000), 1);
+  std::array<char, 3> got = {};
+  const iovec in = {got.data(), got.size()};
+  EXPECT_EQ(*one->accepted[0]->TryRead(std::span(&in, 1)), 3u);
+  EXPECT_EQ(got, sent);
+}
+
+TEST_F(EstablishTest, WaitsForAPeerThatListensLater) {
+  SocketAddress later;
+  {
+    const Listener placeholder = *Listener::Listen("127.0.0.1:0");
+    later = placeholder.address();
+  }
+  absl::StatusOr<EstablishedLinks> connected = absl::UnknownError("");
+  const std::vector<PeerLink> peers = {{1, LinkRole::kRing, later.ToString()}};
+  std::thread thread(
+      [&] { connected = EstablishLinks(listener0_, ConfigOf(0), peers, {}); });
+  const Listener listener = *Listener::Listen(later.ToString());
+  const auto accepted = EstablishLinks(listener, ConfigOf(1), {}, FromRank0());
+  thread.join();
+  EXPECT_TRUE(connected.ok()) << connected.status();
+  EXPECT_TRUE(accepted.ok()) << accepted.status();
+}
+
+TEST_F(EstablishTest, NamesTheMissingPeersAtTheDeadline) {
+  EstablishConfig config = ConfigOf(0);
+  config.deadline = config.clock->Now() + absl::Milliseconds(50);
+  const auto links =
+      EstablishLinks(listener0_, config, ToRank1(), {{2, LinkRole::kRing, ""}});
+  EXPECT_TRUE(absl::IsDeadlineExceeded(links.status()));
+  EXPECT_THAT(
+      std::string(links.status().message()),
+      AllOf(HasSubstr("rank 0 at generation 7"),
+            HasSubstr("to rank 1 at 127.0.0.1:"), HasSubstr("from rank 2")));
+}
+
+TEST_F(EstablishTest, IsCancelledFromAnotherThread) {
+  CancelToken cancel;
+  EstablishConfig config = ConfigOf(0);
+  config.cancel = &cancel;
+  absl::Status status;
+  std::thread thread([&] { status = Connect(config).status(); });
+  cancel.Cancel("generation 7 was halted");
+  thread.join();
+  EXPECT_TRUE(absl::IsAborted(status));
+  EXPECT_EQ(status.message(), "generation 7 was halted");
+}
+
+TEST_F(EstablishTest, RefusesAWrongSecretAndGoesOnWaiting) {
+  absl::StatusOr<EstablishedLinks> accepted = absl::UnknownError("");
+  std::thread acceptor([&] { accepted = Accept(ConfigOf(1)); });
+  EstablishConfig impostor = ConfigOf(0);
+  impostor.secret = "not the secret of this generation";
+  const absl::Status refused_status = Connect(impostor).status();
+  EXPECT_TRUE(absl::IsUnauthenticated(refused_status)) << refused_status;
+  EXPECT_TRUE(Connect(ConfigOf(0)).ok());
+  acceptor.join();
+  EXPECT_TRUE(accepted.ok()) << accepted.status();
+  EXPECT_THAT(refused(),
+              Contains(HasSubstr("rank 1 (generation 7) refused rank 0")));
+}
+
+TEST_F(EstablishTest, RefusesAStaleGenerationForGood) {
+  absl::StatusOr<EstablishedLinks> accepted = absl::UnknownError("");
+  std::thread acceptor([&] { accepted = Accept(ConfigOf(1)); });
+  EstablishConfig stale = ConfigOf(0);
+  stale.generation = 6;
+  EXPECT_TRUE(absl::IsAborted(Connect(stale).status()));
+  EXPECT_TRUE(Connect(ConfigOf(0)).ok());
+  acceptor.join();
+  EXPECT_TRUE(accepted.ok()) << accepted.status();
+  EXPECT_THAT(refused(), Contains(HasSubstr("its generation is over")));
+}
+
+TEST_F(EstablishTest, WaitsForAPeerThatIsAGenerationBehind) {
+  CancelToken halt;
+  EstablishConfig behind = ConfigOf(1);
+  behind.generation = 6;
+  behind.cancel = &halt;
+  behind.on_refused = [&](const absl::Status&) {
+    halt.Cancel("generation 6 is over");
+  };
+  absl::StatusOr<EstablishedLinks> connected = absl::UnknownError("");
+  std::thread connector([&] { connected = Connect(ConfigOf(0)); });
+  EXPECT_TRUE(absl::IsAborted(Accept(behind).status()));
+  const auto accepted = Accept(ConfigOf(1));
+  connector.join();
+  EXPECT_TRUE(accepted.ok()) << accepted.status();
+  EXPECT_TRUE(connected.ok()) << connected.status();
+}
+
+TEST_F(EstablishTest, FailsWhenThePeerAwaitsSomebodyElse) {
+  CancelToken done;
+  EstablishConfig config = ConfigOf(1);
+  config.cancel = &done;
+  std::thread acceptor([&] {
+    (void)EstablishLinks(listener1_, config, {}, {{5, LinkRole::kRing, ""}});
+  });
+  const absl::Status status = Connect(ConfigOf(0)).status();
+  done.Cancel("test over");
+  acceptor.join();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(status.message(), HasSubstr("does not await rank 0"));
+}
+
+TEST_F(EstablishTest, GarbageDisturbsNobody) {
+  std::vector<UniqueFd> clients;
+  ExpectOthersAreServed([&] {
+    clients.push_back(RawClient());
+    const std::string garbage(300, 'x');
+    EXPECT_EQ(send(clients.back().get(), garbage.data(), garbage.size(),
+                   MSG_NOSIGNAL),
+              300);
+  });
+  EXPECT_THAT(refused(), Contains(HasSubstr("does not speak our protocol")));
+}
+
+TEST_F(EstablishTest, SilentClientsDisturbNobodyAndAreBounded) {
+  std::vector<UniqueFd> clients;
+  ExpectOthersAreServed([&] {
+    for (int i = 0; i < 40; ++i) clients.push_back(RawClient());
+  });
+  EXPECT_THAT(refused(), Contains(HasSubstr("16 handshakes are unfinished")));
+}
+
+TEST_F(EstablishTest, DropsAClientThatStaysSilent) {
+  const UniqueFd silent = RawClient();
+  EstablishConfig config = ConfigOf(1);
+  config.handshake_timeout = absl::Milliseconds(20);
+  config.deadline = config.clock->Now() + absl::Milliseconds(200);
+  const absl::Status status = Accept(config).status();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status));
+  EXPECT_THAT(refused(),
+              Contains(HasSubstr("silent for 20ms in the handshake")));
+}
+
+TEST_F(EstablishTest, RefusesABadConfiguration) {
+  EstablishConfig config = ConfigOf(0);
+  config.secret = "short";
+  EXPECT_TRUE(absl::IsInvalidArgument(Connect(config).status()));
+  config = ConfigOf(0);
+  config.generation = -1;
+  EXPECT_TRUE(absl::IsInvalidArgument(Connect(config).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      EstablishLinks(listener0_, ConfigOf(0), {{1, LinkRole::kRing, "nowhere"}},
+                     {})
+          .status()));
+}
+
+}  // namespace
+}  // namespace ringmaster

@@ -1,0 +1,70 @@
+// FrameHeader: what stands before every payload on the data plane, and how it
+// looks on the wire.
+//
+// Every frame says which collective of which generation it belongs to, so that
+// a receiver can refuse a stale or mismatched one before its payload reaches a
+// buffer. 64 bytes, little endian, no padding:
+//   0 magic u32 | 4 version u16 | 6 op u8 | 7 dtype u8 | 8 job u64 | 16
+//   generation u64 | 24 sequence u64 | 32 count u64 | 40 offset u64 | 48
+//   source_rank u32 | 52 step u32 | 56 root u32 | 60 payload_bytes u32
+// A receiver of a collective knows each field of the next frame in advance, so
+// a header needs no checksum: a damaged one does not match.
+//
+// Pure; encode and parse are total: any 64 bytes give a header or a Status.
+#ifndef RINGMASTER_COMMON_TRANSPORT_FRAME_H_
+#define RINGMASTER_COMMON_TRANSPORT_FRAME_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace ringmaster {
+
+inline constexpr size_t kFrameHeaderBytes = 64;
+inline constexpr uint32_t kFrameMagic = 0x46524D52;  // "RMRF"
+inline constexpr uint16_t kFrameVersion = 1;
+// No frame of ours carries more; a larger claim is refused before anything is
+// read.
+inline constexpr uint32_t kMaxFramePayloadBytes = 4u << 20;
+
+using FrameHeaderBytes = std::array<std::byte, kFrameHeaderBytes>;
+
+struct FrameHeader {
+  uint64_t job = 0;  // JobHash of the job's id
+  uint64_t generation = 0;
+  uint64_t sequence =
+      0;                // position of the collective in the generation, from 1
+  uint64_t count = 0;   // elements in the whole buffer
+  uint64_t offset = 0;  // bytes from the buffer's start to this payload
+  uint32_t source_rank = 0;  // who sends it
+  uint32_t step = 0;         // step of the ring's schedule
+  uint32_t root = 0;         // broadcast only
+  uint32_t payload_bytes = 0;
+  uint8_t op = 0;     // CollectiveOp, or another user's own code
+  uint8_t dtype = 0;  // DType
+
+  friend bool operator==(const FrameHeader&, const FrameHeader&) = default;
+};
+
+[[nodiscard]] FrameHeaderBytes EncodeFrameHeader(const FrameHeader& header);
+
+// FAILED_PRECONDITION for a wrong magic or version, INVALID_ARGUMENT for a
+// payload above kMaxFramePayloadBytes.
+[[nodiscard]] absl::StatusOr<FrameHeader> ParseFrameHeader(
+    std::span<const std::byte, kFrameHeaderBytes> bytes);
+
+// OK iff `got` equals `expected` in every field. Otherwise FAILED_PRECONDITION
+// that names the sender and `self_rank`, the first field that differs in the
+// order of blame (job, generation, sequence, op, ...), what was expected and
+// got.
+[[nodiscard]] absl::Status MatchFrame(const FrameHeader& expected,
+                                      const FrameHeader& got, int self_rank);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_COMMON_TRANSPORT_FRAME_H_

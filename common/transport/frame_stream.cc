@@ -1,0 +1,91 @@
+#include "common/transport/frame_stream.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "common/status/status_macros.h"
+
+namespace ringmaster {
+
+void FrameWriter::Begin(const FrameHeader& header, const std::byte* payload) {
+  header_ = EncodeFrameHeader(header);
+  payload_ = payload;
+  sent_ = 0;
+  total_ = kFrameHeaderBytes + header.payload_bytes;
+}
+
+absl::StatusOr<size_t> FrameWriter::Advance(Link& link) {
+  std::array<iovec, 2> parts;
+  size_t used = 0;
+  if (sent_ < kFrameHeaderBytes) {
+    parts[used++] = {header_.data() + sent_, kFrameHeaderBytes - sent_};
+  }
+  const size_t payload_sent = sent_ - std::min(sent_, kFrameHeaderBytes);
+  const size_t payload_left = total_ - kFrameHeaderBytes - payload_sent;
+  if (payload_left > 0) {
+    parts[used++] = {const_cast<std::byte*>(payload_) + payload_sent,
+                     payload_left};
+  }
+  ASSIGN_OR_RETURN(const size_t written,
+                   link.TryWrite(std::span(parts.data(), used)));
+  sent_ += written;
+  return written;
+}
+
+void FrameReader::Begin(const FrameHeader& expected, std::byte* payload,
+                        bool is_scratch) {
+  expected_ = expected;
+  payload_ = payload;
+  is_scratch_ = is_scratch;
+  header_checked_ = false;
+  header_ = next_header_;
+  header_have_ = next_have_;
+  next_have_ = 0;
+  payload_have_ = 0;
+}
+
+absl::Status FrameReader::CheckHeader() {
+  const absl::StatusOr<FrameHeader> got = ParseFrameHeader(header_);
+  if (!got.ok()) {
+    return absl::Status(
+        got.status().code(),
+        absl::StrCat("rank ", self_rank_, " refused bytes of rank ",
+                     expected_.source_rank, ": ", got.status().message()));
+  }
+  RETURN_IF_ERROR(MatchFrame(expected_, *got, self_rank_));
+  header_checked_ = true;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<size_t> FrameReader::Advance(Link& link) {
+  if (!header_checked_ && header_have_ == kFrameHeaderBytes) {
+    RETURN_IF_ERROR(CheckHeader());
+    if (done()) return size_t{0};
+  }
+  std::array<iovec, 3> parts;
+  size_t used = 0;
+  const size_t header_left = kFrameHeaderBytes - header_have_;
+  const size_t payload_left = expected_.payload_bytes - payload_have_;
+  if (header_left > 0)
+    parts[used++] = {header_.data() + header_have_, header_left};
+  if (header_checked_ || is_scratch_) {
+    if (payload_left > 0)
+      parts[used++] = {payload_ + payload_have_, payload_left};
+    parts[used++] = {next_header_.data() + next_have_,
+                     kFrameHeaderBytes - next_have_};
+  }
+  ASSIGN_OR_RETURN(const size_t got,
+                   link.TryRead(std::span(parts.data(), used)));
+  const size_t to_header = std::min(got, header_left);
+  const size_t to_payload = std::min(got - to_header, payload_left);
+  header_have_ += to_header;
+  payload_have_ += to_payload;
+  next_have_ += got - to_header - to_payload;
+  if (!header_checked_ && header_have_ == kFrameHeaderBytes)
+    RETURN_IF_ERROR(CheckHeader());
+  return got;
+}
+
+}  // namespace ringmaster

@@ -1,0 +1,79 @@
+// FrameWriter and FrameReader move frames over a Link, a piece at a time,
+// without copying payloads.
+//
+// The reader is told which frame comes next: on the data plane every receiver
+// knows that. It compares the header before it places any payload, and fetches
+// the header of the frame after it in the same read. A failed reader or writer
+// stays failed only by its owner's doing: after an error the stream's position
+// is lost, so close the link. Thread-compatible.
+#ifndef RINGMASTER_COMMON_TRANSPORT_FRAME_STREAM_H_
+#define RINGMASTER_COMMON_TRANSPORT_FRAME_STREAM_H_
+
+#include <cstddef>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/transport/frame.h"
+#include "common/transport/link.h"
+
+namespace ringmaster {
+
+class FrameWriter {
+ public:
+  // Begins `header` followed by header.payload_bytes at `payload`, which must
+  // stay unchanged until idle(). Requires idle().
+  void Begin(const FrameHeader& header, const std::byte* payload);
+
+  // True when nothing is left of the frame begun last.
+  [[nodiscard]] bool idle() const { return sent_ == total_; }
+
+  // Writes what fits. Returns the number of bytes, 0 if the link is full.
+  [[nodiscard]] absl::StatusOr<size_t> Advance(Link& link);
+
+ private:
+  FrameHeaderBytes header_;
+  const std::byte* payload_ = nullptr;
+  size_t sent_ = 0;  // of header and payload together
+  size_t total_ = 0;
+};
+
+class FrameReader {
+ public:
+  // `self_rank` appears in the message about a refused frame.
+  explicit FrameReader(int self_rank) : self_rank_(self_rank) {}
+
+  // Expects the frame `expected`, whose payload goes to `payload`. With
+  // `is_scratch`, payload bytes may be placed there before the header was
+  // compared (one read instead of two); without, never.
+  void Begin(const FrameHeader& expected, std::byte* payload, bool is_scratch);
+
+  // True when the frame begun last has arrived completely.
+  [[nodiscard]] bool done() const {
+    return header_checked_ && payload_have_ == expected_.payload_bytes;
+  }
+
+  // Reads what has arrived. Returns the number of bytes, 0 if nothing came
+  // (done() may still have become true, when the header had come before).
+  //   FAILED_PRECONDITION  the header is not the expected one
+  //   UNAVAILABLE  from the link
+  [[nodiscard]] absl::StatusOr<size_t> Advance(Link& link);
+
+ private:
+  [[nodiscard]] absl::Status CheckHeader();
+
+  const int self_rank_;
+  FrameHeader expected_;
+  std::byte* payload_ = nullptr;
+  bool is_scratch_ = false;
+  bool header_checked_ = true;
+  FrameHeaderBytes header_;  // of the current frame
+  size_t header_have_ = 0;
+  size_t payload_have_ = 0;
+  FrameHeaderBytes next_header_;  // of the one after it, as far as it came with
+                                  // this one's payload
+  size_t next_have_ = 0;
+};
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_COMMON_TRANSPORT_FRAME_STREAM_H_

@@ -1,0 +1,181 @@
+#include "common/transport/frame_stream.h"
+
+#include <memory>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "common/clock/fake_clock.h"
+#include "common/transport/socket_link.h"
+#include "common/transport/testing/faulty_link.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace ringmaster {
+namespace {
+
+using ::testing::HasSubstr;
+
+FrameHeader HeaderOf(uint64_t sequence, size_t payload_bytes) {
+  FrameHeader header;
+  header.job = 9;
+  header.generation = 2;
+  header.sequence = sequence;
+  header.source_rank = 1;
+  header.payload_bytes = static_cast<uint32_t>(payload_bytes);
+  return header;
+}
+
+std::vector<std::byte> Pattern(size_t size, int seed) {
+  std::vector<std::byte> bytes(size);
+  for (size_t i = 0; i < size; ++i)
+    bytes[i] = static_cast<std::byte>(i * 7 + seed);
+  return bytes;
+}
+
+class FrameStreamTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto pair = LoopbackPair("rank 0", "rank 1");
+    ASSERT_TRUE(pair.ok()) << pair.status();
+    out_ = std::move(pair->first);
+    in_ = std::move(pair->second);
+  }
+
+  // Moves one frame from writer to reader; gives up after many fruitless
+  // rounds.
+  absl::Status Pass(FrameWriter& writer, FrameReader& reader) {
+    for (int round = 0; round < 100000; ++round) {
+      if (!writer.idle()) {
+        const absl::StatusOr<size_t> written = writer.Advance(*out_);
+        if (!written.ok()) return written.status();
+      }
+      if (reader.done()) return absl::OkStatus();
+      const absl::StatusOr<size_t> got = reader.Advance(*in_);
+      if (!got.ok()) return got.status();
+    }
+    return absl::DeadlineExceededError("the frame never arrived");
+  }
+
+  std::unique_ptr<Link> out_;
+  std::unique_ptr<Link> in_;
+};
+
+TEST_F(FrameStreamTest, CarriesFramesOfAnySizeInEitherMode) {
+  FrameWriter writer;
+  FrameReader reader(0);
+  uint64_t sequence = 0;
+  for (const size_t size : {0u, 1u, 63u, 64u, 65u, 4096u, 1u << 20, 4u << 20}) {
+    for (const bool is_scratch : {false, true}) {
+      const std::vector<std::byte> sent =
+          Pattern(size, static_cast<int>(++sequence));
+      std::vector<std::byte> got(size);
+      writer.Begin(HeaderOf(sequence, size), sent.data());
+      reader.Begin(HeaderOf(sequence, size), got.data(), is_scratch);
+      ASSERT_TRUE(Pass(writer, reader).ok()) << size;
+      EXPECT_TRUE(writer.idle());
+      EXPECT_EQ(got, sent) << size;
+    }
+  }
+}
+
+TEST_F(FrameStreamTest, TakesTheNextHeaderWithAPayload) {
+  const std::vector<std::byte> sent = Pattern(1000, 3);
+  std::vector<std::byte> got(1000);
+  FrameWriter writer;
+  for (const uint64_t sequence : {1, 2, 3}) {
+    writer.Begin(HeaderOf(sequence, sequence == 3 ? 0 : sent.size()),
+                 sent.data());
+    while (!writer.idle()) ASSERT_TRUE(writer.Advance(*out_).ok());
+  }
+  FrameReader reader(0);
+  for (const uint64_t sequence : {1, 2, 3}) {
+    reader.Begin(HeaderOf(sequence, sequence == 3 ? 0 : sent.size()),
+                 got.data(), sequence == 2);
+    ASSERT_TRUE(Pass(writer, reader).ok()) << sequence;
+    EXPECT_EQ(got, sent);
+  }
+}
+
+TEST_F(FrameStreamTest, RefusesAStaleFrameBeforeItsPayloadIsPlaced) {
+  const std::vector<std::byte> sent = Pattern(100, 1);
+  std::vector<std::byte> got(100);
+  FrameWriter writer;
+  FrameReader reader(0);
+  FrameHeader stale = HeaderOf(1, sent.size());
+  stale.generation = 1;
+  writer.Begin(stale, sent.data());
+  reader.Begin(HeaderOf(1, sent.size()), got.data(), /*is_scratch=*/false);
+  const absl::Status status = Pass(writer, reader);
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(status.message(), HasSubstr("rank 0 refused a frame of rank 1"));
+  EXPECT_EQ(got, std::vector<std::byte>(100));
+}
+
+TEST_F(FrameStreamTest, RefusesGarbageAndOversizedClaims) {
+  std::vector<std::byte> got(100);
+  const std::vector<std::byte> garbage = Pattern(100, 1);
+  const iovec part = {const_cast<std::byte*>(garbage.data()), garbage.size()};
+  ASSERT_TRUE(out_->TryWrite(std::span(&part, 1)).ok());
+  FrameReader reader(0);
+  reader.Begin(HeaderOf(1, 100), got.data(), false);
+  EXPECT_TRUE(absl::IsFailedPrecondition(reader.Advance(*in_).status()));
+
+  SetUp();
+  FrameHeaderBytes oversized = EncodeFrameHeader(HeaderOf(1, 100));
+  oversized[63] = std::byte{0xff};
+  const iovec claim = {oversized.data(), oversized.size()};
+  ASSERT_TRUE(out_->TryWrite(std::span(&claim, 1)).ok());
+  FrameReader other(0);
+  other.Begin(HeaderOf(1, 100), got.data(), false);
+  EXPECT_TRUE(absl::IsFailedPrecondition(other.Advance(*in_).status()));
+}
+
+TEST_F(FrameStreamTest, NamesThePeerThatCloses) {
+  FrameReader reader(0);
+  std::byte payload;
+  reader.Begin(HeaderOf(1, 1), &payload, false);
+  out_->Close();
+  const absl::Status status = reader.Advance(*in_).status();
+  EXPECT_TRUE(absl::IsUnavailable(status));
+  EXPECT_THAT(status.message(), HasSubstr("rank 1 closed its connection"));
+  FrameWriter writer;
+  writer.Begin(HeaderOf(1, 1), &payload);
+  EXPECT_TRUE(absl::IsUnavailable(writer.Advance(*in_).status()));
+}
+
+TEST_F(FrameStreamTest, FaultyLinkHurtsTheChosenFrameOnly) {
+  FakeClock clock;
+  LinkFault fault;
+  fault.kind = LinkFault::Kind::kCorrupt;
+  fault.at_frame = 2;
+  fault.corrupt_at = 24;
+  out_ = std::make_unique<FaultyLink>(std::move(out_), fault, clock);
+  const std::vector<std::byte> sent = Pattern(5000, 1);
+  std::vector<std::byte> got(5000);
+  FrameWriter writer;
+  FrameReader reader(0);
+  writer.Begin(HeaderOf(1, sent.size()), sent.data());
+  reader.Begin(HeaderOf(1, sent.size()), got.data(), true);
+  ASSERT_TRUE(Pass(writer, reader).ok());
+  EXPECT_EQ(got, sent);
+  writer.Begin(HeaderOf(2, 0), nullptr);
+  reader.Begin(HeaderOf(2, 0), nullptr, true);
+  EXPECT_TRUE(absl::IsFailedPrecondition(Pass(writer, reader)));
+}
+
+TEST_F(FrameStreamTest, FaultyLinkHoldsADelayedFrameBack) {
+  FakeClock clock;
+  LinkFault fault;
+  fault.kind = LinkFault::Kind::kDelay;
+  fault.delay = absl::Seconds(1);
+  out_ = std::make_unique<FaultyLink>(std::move(out_), fault, clock);
+  FrameWriter writer;
+  writer.Begin(HeaderOf(1, 0), nullptr);
+  EXPECT_EQ(*writer.Advance(*out_), 0u);
+  clock.Advance(absl::Seconds(2));
+  EXPECT_EQ(*writer.Advance(*out_), kFrameHeaderBytes);
+}
+
+}  // namespace
+}  // namespace ringmaster

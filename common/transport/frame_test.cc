@@ -1,0 +1,96 @@
+#include "common/transport/frame.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace ringmaster {
+namespace {
+
+using ::testing::HasSubstr;
+
+FrameHeader SomeHeader() {
+  FrameHeader header;
+  header.job = 0x0102030405060708;
+  header.generation = 7;
+  header.sequence = 42;
+  header.count = 1'000'003;
+  header.offset = 262144;
+  header.source_rank = 3;
+  header.step = 5;
+  header.root = 1;
+  header.payload_bytes = 4096;
+  header.op = 1;
+  header.dtype = 6;
+  return header;
+}
+
+TEST(FrameTest, ComesBackFromItsEncoding) {
+  const absl::StatusOr<FrameHeader> parsed =
+      ParseFrameHeader(EncodeFrameHeader(SomeHeader()));
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(*parsed, SomeHeader());
+}
+
+TEST(FrameTest, IsLittleEndianAtFixedPlaces) {
+  const FrameHeaderBytes bytes = EncodeFrameHeader(SomeHeader());
+  EXPECT_EQ(bytes[0], std::byte{'R'});
+  EXPECT_EQ(bytes[3], std::byte{'F'});
+  EXPECT_EQ(bytes[4], std::byte{1});
+  EXPECT_EQ(bytes[8], std::byte{0x08});
+  EXPECT_EQ(bytes[15], std::byte{0x01});
+  EXPECT_EQ(bytes[16], std::byte{7});
+  EXPECT_EQ(bytes[24], std::byte{42});
+  EXPECT_EQ(bytes[48], std::byte{3});
+  EXPECT_EQ(bytes[61], std::byte{0x10});
+}
+
+TEST(FrameTest, RefusesAnotherMagicAndVersion) {
+  FrameHeaderBytes bytes = EncodeFrameHeader(SomeHeader());
+  bytes[0] = std::byte{'G'};
+  absl::Status status = ParseFrameHeader(bytes).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status));
+  EXPECT_THAT(status.message(), HasSubstr("not a frame"));
+
+  bytes = EncodeFrameHeader(SomeHeader());
+  bytes[4] = std::byte{2};
+  status = ParseFrameHeader(bytes).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status));
+  EXPECT_THAT(status.message(), HasSubstr("version 2"));
+}
+
+TEST(FrameTest, RefusesAnOversizedPayload) {
+  FrameHeader header = SomeHeader();
+  header.payload_bytes = kMaxFramePayloadBytes;
+  EXPECT_TRUE(ParseFrameHeader(EncodeFrameHeader(header)).ok());
+  header.payload_bytes = kMaxFramePayloadBytes + 1;
+  EXPECT_TRUE(absl::IsFailedPrecondition(
+      ParseFrameHeader(EncodeFrameHeader(header)).status()));
+}
+
+TEST(FrameTest, MatchNamesBothRanksAndTheFirstFieldThatDiffers) {
+  const FrameHeader expected = SomeHeader();
+  EXPECT_TRUE(MatchFrame(expected, expected, 4).ok());
+  FrameHeader stale = expected;
+  stale.generation = 6;
+  stale.sequence = 1;
+  const absl::Status status = MatchFrame(expected, stale, 4);
+  EXPECT_TRUE(absl::IsFailedPrecondition(status));
+  EXPECT_THAT(status.message(), HasSubstr("rank 4 refused a frame of rank 3"));
+  EXPECT_THAT(status.message(), HasSubstr("generation is 6, expected 7"));
+}
+
+TEST(FrameTest, MatchSeesEveryField) {
+  const FrameHeader expected = SomeHeader();
+  const FrameHeaderBytes bytes = EncodeFrameHeader(expected);
+  for (size_t at = 6; at < kFrameHeaderBytes; ++at) {
+    FrameHeaderBytes damaged = bytes;
+    damaged[at] ^= std::byte{1};
+    const absl::StatusOr<FrameHeader> got = ParseFrameHeader(damaged);
+    const absl::Status status =
+        got.ok() ? MatchFrame(expected, *got, 0) : got.status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << "byte " << at;
+  }
+}
+
+}  // namespace
+}  // namespace ringmaster

@@ -1,0 +1,330 @@
+#include "common/transport/handshake.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/rand.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status/status_macros.h"
+#include "common/transport/little_endian.h"
+
+namespace ringmaster {
+namespace {
+
+constexpr uint32_t kHandshakeMagic = 0x48524D52;  // "RMRH"
+constexpr uint16_t kHandshakeVersion = 1;
+
+bool IsKnownRole(uint8_t role) { return role >= 1 && role <= 3; }
+bool IsKnownType(uint8_t type) { return type >= 1 && type <= 5; }
+bool IsKnownReason(uint8_t reason) { return reason <= 6; }
+
+std::string Describe(const LinkIdentity& link) {
+  return absl::StrCat("rank ", link.from_rank, " to rank ", link.to_rank,
+                      " at generation ", link.generation);
+}
+
+}  // namespace
+
+HandshakeBytes EncodeHandshake(const HandshakeMessage& message) {
+  HandshakeBytes bytes = {};
+  std::byte* const to = bytes.data();
+  StoreLittleEndian(kHandshakeMagic, to);
+  StoreLittleEndian(kHandshakeVersion, to + 4);
+  to[6] = static_cast<std::byte>(message.type);
+  to[7] = static_cast<std::byte>(message.reason);
+  StoreLittleEndian(message.job, to + 8);
+  StoreLittleEndian(message.generation, to + 16);
+  StoreLittleEndian(message.from_rank, to + 24);
+  StoreLittleEndian(message.to_rank, to + 28);
+  to[32] = static_cast<std::byte>(message.role);
+  std::copy(message.proof.begin(), message.proof.end(), to + 48);
+  return bytes;
+}
+
+absl::StatusOr<HandshakeMessage> ParseHandshake(
+    std::span<const std::byte, kHandshakeMessageBytes> bytes) {
+  const std::byte* const from = bytes.data();
+  if (LoadLittleEndian<uint32_t>(from) != kHandshakeMagic) {
+    return absl::FailedPreconditionError(
+        "the peer does not speak our protocol");
+  }
+  const auto version = LoadLittleEndian<uint16_t>(from + 4);
+  if (version != kHandshakeVersion) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the peer speaks handshake version ", version,
+                     ", this binary ", kHandshakeVersion));
+  }
+  const auto type = std::to_integer<uint8_t>(from[6]);
+  const auto reason = std::to_integer<uint8_t>(from[7]);
+  const auto role = std::to_integer<uint8_t>(from[32]);
+  if (!IsKnownType(type) || !IsKnownReason(reason) || !IsKnownRole(role)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("malformed handshake: type ", type, ", reason ", reason,
+                     ", role ", role));
+  }
+  HandshakeMessage message;
+  message.type = static_cast<HandshakeType>(type);
+  message.reason = static_cast<RefusalReason>(reason);
+  message.role = static_cast<LinkRole>(role);
+  message.job = LoadLittleEndian<uint64_t>(from + 8);
+  message.generation = LoadLittleEndian<uint64_t>(from + 16);
+  message.from_rank = LoadLittleEndian<uint32_t>(from + 24);
+  message.to_rank = LoadLittleEndian<uint32_t>(from + 28);
+  std::copy_n(from + 48, message.proof.size(), message.proof.begin());
+  return message;
+}
+
+uint64_t JobHash(std::string_view job_id) {
+  std::array<std::byte, EVP_MAX_MD_SIZE> digest = {};
+  EVP_Digest(job_id.data(), job_id.size(),
+             reinterpret_cast<unsigned char*>(digest.data()), nullptr,
+             EVP_sha256(), nullptr);
+  return LoadLittleEndian<uint64_t>(digest.data());
+}
+
+absl::StatusOr<Nonce> NewNonce() {
+  Nonce nonce;
+  if (RAND_bytes(reinterpret_cast<unsigned char*>(nonce.data()),
+                 nonce.size()) != 1) {
+    return absl::ResourceExhaustedError(
+        "the system's random generator gives no bytes");
+  }
+  return nonce;
+}
+
+Mac ComputeMac(std::string_view secret, HandshakeSide side,
+               const LinkIdentity& link, const Nonce& connector_nonce,
+               const Nonce& acceptor_nonce) {
+  constexpr std::string_view kLabel = "ringmaster data plane 1";
+  std::array<std::byte, kLabel.size() + 1 + 8 + 8 + 4 + 4 + 1 + 64> text;
+  std::byte* to = text.data();
+  std::memcpy(to, kLabel.data(), kLabel.size());
+  to += kLabel.size();
+  *to++ = static_cast<std::byte>(side);
+  StoreLittleEndian(link.job, to);
+  StoreLittleEndian(link.generation, to + 8);
+  StoreLittleEndian(link.from_rank, to + 16);
+  StoreLittleEndian(link.to_rank, to + 20);
+  to[24] = static_cast<std::byte>(link.role);
+  to = std::copy(connector_nonce.begin(), connector_nonce.end(), to + 25);
+  std::copy(acceptor_nonce.begin(), acceptor_nonce.end(), to);
+  Mac mac = {};
+  unsigned int length = mac.size();
+  HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+       reinterpret_cast<const unsigned char*>(text.data()), text.size(),
+       reinterpret_cast<unsigned char*>(mac.data()), &length);
+  return mac;
+}
+
+Handshake::Handshake(HandshakeSide side, const LinkIdentity& link,
+                     std::string_view secret, const Nonce& nonce)
+    : side_(side),
+      link_(link),
+      secret_(secret),
+      nonce_(nonce),
+      awaited_(side == HandshakeSide::kConnector ? HandshakeType::kChallenge
+                                                 : HandshakeType::kHello) {}
+
+Handshake Handshake::Connector(const LinkIdentity& link,
+                               std::string_view secret, const Nonce& nonce) {
+  return Handshake(HandshakeSide::kConnector, link, secret, nonce);
+}
+
+Handshake Handshake::Acceptor(uint64_t job, uint64_t generation,
+                              uint32_t self_rank, std::string_view secret,
+                              const Nonce& nonce, Admission admission) {
+  LinkIdentity link;
+  link.job = job;
+  link.generation = generation;
+  link.to_rank = self_rank;
+  Handshake handshake(HandshakeSide::kAcceptor, link, secret, nonce);
+  handshake.admission_ = std::move(admission);
+  return handshake;
+}
+
+HandshakeMessage Handshake::Message(HandshakeType type) const {
+  HandshakeMessage message;
+  message.type = type;
+  message.role = link_.role;
+  message.job = link_.job;
+  message.generation = link_.generation;
+  message.from_rank = link_.from_rank;
+  message.to_rank = link_.to_rank;
+  return message;
+}
+
+HandshakeMessage Handshake::Start() const {
+  HandshakeMessage hello = Message(HandshakeType::kHello);
+  hello.proof = nonce_;
+  return hello;
+}
+
+absl::StatusOr<Handshake::Reply> Handshake::OnMessage(
+    const HandshakeMessage& message) {
+  if (side_ == HandshakeSide::kConnector &&
+      message.type == HandshakeType::kRefuse) {
+    return RefusedBy(message);
+  }
+  if (message.type != awaited_) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("handshake ", Describe(link_), ": got message ",
+                     static_cast<int>(message.type), ", expected ",
+                     static_cast<int>(awaited_)));
+  }
+  switch (message.type) {
+    case HandshakeType::kHello:
+      return OnHello(message);
+    case HandshakeType::kChallenge:
+      return OnChallenge(message);
+    case HandshakeType::kProof:
+      return OnProof(message);
+    case HandshakeType::kAccept:
+      return OnAccept(message);
+    case HandshakeType::kRefuse:
+      break;
+  }
+  return absl::InternalError("handshake in no known state");
+}
+
+absl::StatusOr<Handshake::Reply> Handshake::OnHello(
+    const HandshakeMessage& hello) {
+  RefusalReason reason = RefusalReason::kNone;
+  if (hello.job != link_.job) {
+    reason = RefusalReason::kOtherJob;
+  } else if (hello.generation < link_.generation) {
+    reason = RefusalReason::kStaleGeneration;
+  } else if (hello.generation > link_.generation) {
+    reason = RefusalReason::kFutureGeneration;
+  } else if (hello.to_rank != link_.to_rank) {
+    reason = RefusalReason::kUnexpectedRank;
+  } else {
+    reason = admission_(hello);
+  }
+  if (reason != RefusalReason::kNone) return Refuse(reason, hello);
+  link_.from_rank = hello.from_rank;
+  link_.role = hello.role;
+  peer_nonce_ = hello.proof;
+  awaited_ = HandshakeType::kProof;
+  Reply reply;
+  reply.send = Message(HandshakeType::kChallenge);
+  reply.send->proof = nonce_;
+  return reply;
+}
+
+absl::StatusOr<Handshake::Reply> Handshake::OnChallenge(
+    const HandshakeMessage& challenge) {
+  peer_nonce_ = challenge.proof;
+  awaited_ = HandshakeType::kAccept;
+  Reply reply;
+  reply.send = Message(HandshakeType::kProof);
+  reply.send->proof = ComputeMac(secret_, HandshakeSide::kConnector, link_,
+                                 nonce_, peer_nonce_);
+  return reply;
+}
+
+absl::StatusOr<Handshake::Reply> Handshake::OnProof(
+    const HandshakeMessage& proof) {
+  const Mac wanted = ComputeMac(secret_, HandshakeSide::kConnector, link_,
+                                peer_nonce_, nonce_);
+  if (CRYPTO_memcmp(wanted.data(), proof.proof.data(), wanted.size()) != 0) {
+    return Refuse(RefusalReason::kWrongSecret, proof);
+  }
+  Reply reply;
+  reply.send = Message(HandshakeType::kAccept);
+  reply.send->proof =
+      ComputeMac(secret_, HandshakeSide::kAcceptor, link_, peer_nonce_, nonce_);
+  reply.is_complete = true;
+  return reply;
+}
+
+absl::StatusOr<Handshake::Reply> Handshake::OnAccept(
+    const HandshakeMessage& accept) {
+  const Mac wanted =
+      ComputeMac(secret_, HandshakeSide::kAcceptor, link_, nonce_, peer_nonce_);
+  if (CRYPTO_memcmp(wanted.data(), accept.proof.data(), wanted.size()) != 0) {
+    return absl::UnauthenticatedError(absl::StrCat(
+        "handshake ", Describe(link_),
+        ": whoever accepted does not know the generation's secret"));
+  }
+  Reply reply;
+  reply.is_complete = true;
+  return reply;
+}
+
+Handshake::Reply Handshake::Refuse(RefusalReason reason,
+                                   const HandshakeMessage& hello) const {
+  Reply reply;
+  reply.send = Message(HandshakeType::kRefuse);
+  reply.send->reason = reason;
+  reply.send->from_rank = link_.to_rank;
+  reply.send->to_rank = hello.from_rank;
+  const std::string who =
+      absl::StrCat("rank ", link_.to_rank, " (generation ", link_.generation,
+                   ") refused rank ", hello.from_rank, " (generation ",
+                   hello.generation, "): ");
+  switch (reason) {
+    case RefusalReason::kOtherJob:
+      reply.refused = absl::FailedPreconditionError(
+          absl::StrCat(who, "it works for another job"));
+      break;
+    case RefusalReason::kStaleGeneration:
+      reply.refused =
+          absl::AbortedError(absl::StrCat(who, "its generation is over"));
+      break;
+    case RefusalReason::kFutureGeneration:
+      reply.refused = absl::UnavailableError(
+          absl::StrCat(who, "its generation is not ours yet"));
+      break;
+    case RefusalReason::kAlreadyConnected:
+      reply.refused = absl::FailedPreconditionError(
+          absl::StrCat(who, "it is connected already"));
+      break;
+    case RefusalReason::kWrongSecret:
+      reply.refused =
+          absl::UnauthenticatedError(absl::StrCat(who, "wrong secret"));
+      break;
+    case RefusalReason::kNone:
+    case RefusalReason::kUnexpectedRank:
+      reply.refused = absl::FailedPreconditionError(absl::StrCat(
+          who, "not awaited here (it asked for rank ", hello.to_rank, ")"));
+      break;
+  }
+  return reply;
+}
+
+absl::Status Handshake::RefusedBy(const HandshakeMessage& refusal) const {
+  const std::string who =
+      absl::StrCat("rank ", link_.from_rank, " (generation ", link_.generation,
+                   ") was refused by rank ", refusal.from_rank, " (generation ",
+                   refusal.generation, "): ");
+  switch (refusal.reason) {
+    case RefusalReason::kStaleGeneration:
+      return absl::AbortedError(
+          absl::StrCat(who, "our generation is over; rejoin"));
+    case RefusalReason::kOtherJob:
+      return absl::UnavailableError(
+          absl::StrCat(who, "it works for another job now"));
+    case RefusalReason::kFutureGeneration:
+      return absl::UnavailableError(
+          absl::StrCat(who, "it has not reached our generation"));
+    case RefusalReason::kAlreadyConnected:
+      return absl::UnavailableError(
+          absl::StrCat(who, "it holds a connection of ours already"));
+    case RefusalReason::kWrongSecret:
+      return absl::UnauthenticatedError(
+          absl::StrCat(who, "our secret is not this generation's"));
+    case RefusalReason::kNone:
+    case RefusalReason::kUnexpectedRank:
+      break;
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat(who, "it does not await rank ", link_.from_rank, " as rank ",
+                   link_.to_rank));
+}
+
+}  // namespace ringmaster

@@ -1,0 +1,172 @@
+// The handshake that every data-plane connection begins with: who is there, for
+// which generation, and does it know the generation's secret.
+//
+// Four messages of one fixed size: Hello (connector's identity and nonce),
+// Challenge (acceptor's nonce), Proof (connector's MAC), Accept (acceptor's
+// MAC), or a Refuse with a reason in place of the last three. A MAC is
+// HMAC-SHA256 (RFC 2104) under the secret over a label for the side, job,
+// generation, both ranks, the role and both nonces, compared in constant time;
+// so neither a recorded exchange nor a reflected one is accepted. Payloads
+// after it are not encrypted.
+//
+// Pure but for the nonces, which come in; no sockets or clocks.
+// Thread-compatible.
+#ifndef RINGMASTER_COMMON_TRANSPORT_HANDSHAKE_H_
+#define RINGMASTER_COMMON_TRANSPORT_HANDSHAKE_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace ringmaster {
+
+// What a connection is for.
+enum class LinkRole : uint8_t {
+  kRing = 1,
+  kSnapshot = 2,
+  kParameterServer = 3
+};
+
+inline constexpr size_t kHandshakeMessageBytes = 80;
+inline constexpr size_t kMinSecretBytes = 16;
+
+using HandshakeBytes = std::array<std::byte, kHandshakeMessageBytes>;
+using Nonce = std::array<std::byte, 32>;
+using Mac = std::array<std::byte, 32>;
+
+enum class HandshakeType : uint8_t {
+  kHello = 1,
+  kChallenge,
+  kProof,
+  kAccept,
+  kRefuse
+};
+
+enum class RefusalReason : uint8_t {
+  kNone = 0,
+  kOtherJob,          // the acceptor works for another job
+  kStaleGeneration,   // the connector's generation is over
+  kFutureGeneration,  // the acceptor has not got there yet: try again
+  kUnexpectedRank,  // not a neighbour in this generation, or meant for another
+                    // rank
+  kAlreadyConnected,  // that rank's connection is up
+  kWrongSecret,
+};
+
+struct HandshakeMessage {
+  HandshakeType type = HandshakeType::kHello;
+  RefusalReason reason = RefusalReason::kNone;
+  LinkRole role = LinkRole::kRing;
+  uint64_t job = 0;         // the sender's
+  uint64_t generation = 0;  // the sender's
+  uint32_t from_rank =
+      0;                 // the connector's rank; in a Refuse the acceptor's own
+  uint32_t to_rank = 0;  // the rank the connector wants to reach
+  std::array<std::byte, 32> proof = {};  // nonce or MAC
+
+  friend bool operator==(const HandshakeMessage&,
+                         const HandshakeMessage&) = default;
+};
+
+[[nodiscard]] HandshakeBytes EncodeHandshake(const HandshakeMessage& message);
+// Total: FAILED_PRECONDITION for bytes that are no handshake message of this
+// version.
+[[nodiscard]] absl::StatusOr<HandshakeMessage> ParseHandshake(
+    std::span<const std::byte, kHandshakeMessageBytes> bytes);
+
+// The 64 bits that stand for a job's id in handshakes and frames: the start of
+// its SHA-256.
+[[nodiscard]] uint64_t JobHash(std::string_view job_id);
+
+// 32 bytes from the system's cryptographic generator. RESOURCE_EXHAUSTED if it
+// has none.
+[[nodiscard]] absl::StatusOr<Nonce> NewNonce();
+
+// One connection as both sides must see it.
+struct LinkIdentity {
+  uint64_t job = 0;
+  uint64_t generation = 0;
+  uint32_t from_rank = 0;  // the connector
+  uint32_t to_rank = 0;    // the acceptor
+  LinkRole role = LinkRole::kRing;
+};
+
+enum class HandshakeSide : uint8_t { kConnector = 1, kAcceptor = 2 };
+
+// The proof that `side` knows `secret`.
+[[nodiscard]] Mac ComputeMac(std::string_view secret, HandshakeSide side,
+                             const LinkIdentity& link,
+                             const Nonce& connector_nonce,
+                             const Nonce& acceptor_nonce);
+
+// One side of one handshake, fed with the peer's messages.
+class Handshake {
+ public:
+  // What a message led to: an answer to send, and whether the handshake is
+  // complete after it.
+  struct Reply {
+    std::optional<HandshakeMessage> send;
+    bool is_complete = false;
+    // Set with a Refuse to send: what to report about the refused connection.
+    absl::Status refused;
+  };
+
+  // Decides about a Hello: kNone to go on.
+  using Admission = std::function<RefusalReason(const HandshakeMessage& hello)>;
+
+  // The connecting side; Start gives its first message.
+  static Handshake Connector(const LinkIdentity& link, std::string_view secret,
+                             const Nonce& nonce);
+  // The accepting side, `self_rank` of (job, generation).
+  static Handshake Acceptor(uint64_t job, uint64_t generation,
+                            uint32_t self_rank, std::string_view secret,
+                            const Nonce& nonce, Admission admission);
+
+  [[nodiscard]] HandshakeMessage Start() const;
+
+  // Takes the peer's next message.
+  //   FAILED_PRECONDITION  out of order, or refused for good (unexpected rank)
+  //   ABORTED              refused: our generation is over
+  //   UNAVAILABLE          refused for now: try again
+  //   UNAUTHENTICATED      refused: wrong secret; or the acceptor does not know
+  //   it
+  [[nodiscard]] absl::StatusOr<Reply> OnMessage(
+      const HandshakeMessage& message);
+
+  // The connection's identity; the acceptor's is known after the Hello.
+  [[nodiscard]] const LinkIdentity& link() const { return link_; }
+
+ private:
+  Handshake(HandshakeSide side, const LinkIdentity& link,
+            std::string_view secret, const Nonce& nonce);
+
+  [[nodiscard]] HandshakeMessage Message(HandshakeType type) const;
+  [[nodiscard]] Reply Refuse(RefusalReason reason,
+                             const HandshakeMessage& hello) const;
+  [[nodiscard]] absl::StatusOr<Reply> OnHello(const HandshakeMessage& hello);
+  [[nodiscard]] absl::StatusOr<Reply> OnChallenge(
+      const HandshakeMessage& challenge);
+  [[nodiscard]] absl::StatusOr<Reply> OnProof(const HandshakeMessage& proof);
+  [[nodiscard]] absl::StatusOr<Reply> OnAccept(const HandshakeMessage& accept);
+  [[nodiscard]] absl::Status RefusedBy(const HandshakeMessage& refusal) const;
+
+  HandshakeSide side_;
+  LinkIdentity link_;
+  std::string secret_;
+  Nonce nonce_;
+  Nonce peer_nonce_ = {};
+  HandshakeType awaited_;
+  Admission admission_;
+};
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_COMMON_TRANSPORT_HANDSHAKE_H_

@@ -1,0 +1,219 @@
+#include "common/transport/handshake.h"
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace ringmaster {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::string_view kSecret = "0123456789abcdef0123456789abcdef";
+
+Nonce NonceOf(uint8_t seed) {
+  Nonce nonce;
+  nonce.fill(std::byte{seed});
+  return nonce;
+}
+
+LinkIdentity SomeLink() {
+  LinkIdentity link;
+  link.job = 11;
+  link.generation = 5;
+  link.from_rank = 2;
+  link.to_rank = 3;
+  return link;
+}
+
+RefusalReason AdmitRank2(const HandshakeMessage& hello) {
+  return hello.from_rank == 2 ? RefusalReason::kNone
+                              : RefusalReason::kUnexpectedRank;
+}
+
+Handshake SomeAcceptor(std::string_view secret = kSecret) {
+  return Handshake::Acceptor(11, 5, 3, secret, NonceOf(9), AdmitRank2);
+}
+
+// Runs both sides to the end. What the acceptor reported and what the connector
+// saw.
+struct Outcome {
+  absl::Status connector;
+  absl::Status acceptor;
+  bool is_complete = false;
+};
+
+Outcome RunBoth(Handshake connector, Handshake acceptor) {
+  Outcome outcome;
+  HandshakeMessage to_acceptor = connector.Start();
+  bool acceptor_complete = false;
+  for (int round = 0; round < 4; ++round) {
+    auto answer = acceptor.OnMessage(to_acceptor);
+    if (!answer.ok()) {
+      outcome.acceptor = answer.status();
+      return outcome;
+    }
+    outcome.acceptor = answer->refused;
+    acceptor_complete = answer->is_complete;
+    auto reply = connector.OnMessage(*answer->send);
+    outcome.connector = reply.status();
+    if (!reply.ok()) return outcome;
+    if (reply->is_complete) {
+      outcome.is_complete = acceptor_complete;
+      return outcome;
+    }
+    to_acceptor = *reply->send;
+  }
+  return outcome;
+}
+
+TEST(HandshakeTest, CompletesBetweenThoseWhoKnowTheSecret) {
+  Handshake acceptor = SomeAcceptor();
+  const Outcome outcome =
+      RunBoth(Handshake::Connector(SomeLink(), kSecret, NonceOf(1)), acceptor);
+  EXPECT_TRUE(outcome.is_complete) << outcome.connector << outcome.acceptor;
+}
+
+TEST(HandshakeTest, RefusesAWrongSecretAndNamesBothSides) {
+  const Outcome outcome =
+      RunBoth(Handshake::Connector(
+                  SomeLink(), "another secret of 32 characters!", NonceOf(1)),
+              SomeAcceptor());
+  EXPECT_FALSE(outcome.is_complete);
+  EXPECT_TRUE(absl::IsUnauthenticated(outcome.acceptor));
+  EXPECT_THAT(outcome.acceptor.message(),
+              HasSubstr("rank 3 (generation 5) refused rank 2"));
+  EXPECT_TRUE(absl::IsUnauthenticated(outcome.connector));
+  EXPECT_THAT(outcome.connector.message(), HasSubstr("refused by rank 3"));
+}
+
+TEST(HandshakeTest, RefusesAnotherJobGenerationOrRank) {
+  struct Case {
+    LinkIdentity link;
+    absl::StatusCode acceptor;
+    absl::StatusCode connector;
+  };
+  Case other_job{SomeLink(), absl::StatusCode::kFailedPrecondition,
+                 absl::StatusCode::kUnavailable};
+  other_job.link.job = 12;
+  Case stale{SomeLink(), absl::StatusCode::kAborted,
+             absl::StatusCode::kAborted};
+  stale.link.generation = 4;
+  Case future{SomeLink(), absl::StatusCode::kUnavailable,
+              absl::StatusCode::kUnavailable};
+  future.link.generation = 6;
+  Case wrong_target{SomeLink(), absl::StatusCode::kFailedPrecondition,
+                    absl::StatusCode::kFailedPrecondition};
+  wrong_target.link.to_rank = 4;
+  Case wrong_source = wrong_target;
+  wrong_source.link = SomeLink();
+  wrong_source.link.from_rank = 7;
+  for (const Case& c : {other_job, stale, future, wrong_target, wrong_source}) {
+    const Outcome outcome = RunBoth(
+        Handshake::Connector(c.link, kSecret, NonceOf(1)), SomeAcceptor());
+    EXPECT_EQ(outcome.acceptor.code(), c.acceptor) << outcome.acceptor;
+    EXPECT_EQ(outcome.connector.code(), c.connector) << outcome.connector;
+    EXPECT_THAT(outcome.acceptor.message(), HasSubstr("rank 3"));
+  }
+}
+
+TEST(HandshakeTest, TellsARankThatItIsConnectedAlready) {
+  const Outcome outcome =
+      RunBoth(Handshake::Connector(SomeLink(), kSecret, NonceOf(1)),
+              Handshake::Acceptor(11, 5, 3, kSecret, NonceOf(9),
+                                  [](const HandshakeMessage&) {
+                                    return RefusalReason::kAlreadyConnected;
+                                  }));
+  EXPECT_TRUE(absl::IsUnavailable(outcome.connector));
+  EXPECT_THAT(outcome.acceptor.message(), HasSubstr("connected already"));
+}
+
+TEST(HandshakeTest, ConnectorUnmasksAnAcceptorWithoutTheSecret) {
+  Handshake connector = Handshake::Connector(SomeLink(), kSecret, NonceOf(1));
+  HandshakeMessage challenge = connector.Start();
+  challenge.type = HandshakeType::kChallenge;
+  challenge.proof = NonceOf(9);
+  const auto proof = connector.OnMessage(challenge);
+  ASSERT_TRUE(proof.ok());
+  HandshakeMessage reflected =
+      *proof->send;  // the connector's own MAC thrown back at it
+  reflected.type = HandshakeType::kAccept;
+  EXPECT_TRUE(absl::IsUnauthenticated(connector.OnMessage(reflected).status()));
+}
+
+TEST(HandshakeTest, ARecordedProofIsWorthlessAgainstAnotherNonce) {
+  Handshake first = SomeAcceptor();
+  Handshake connector = Handshake::Connector(SomeLink(), kSecret, NonceOf(1));
+  const HandshakeMessage hello = connector.Start();
+  const HandshakeMessage proof =
+      *connector.OnMessage(*first.OnMessage(hello)->send)->send;
+  Handshake second =
+      Handshake::Acceptor(11, 5, 3, kSecret, NonceOf(10), AdmitRank2);
+  ASSERT_TRUE(second.OnMessage(hello).ok());
+  EXPECT_TRUE(absl::IsUnauthenticated(second.OnMessage(proof)->refused));
+}
+
+TEST(HandshakeTest, RefusesMessagesOutOfOrder) {
+  Handshake acceptor = SomeAcceptor();
+  HandshakeMessage proof;
+  proof.type = HandshakeType::kProof;
+  EXPECT_TRUE(absl::IsFailedPrecondition(acceptor.OnMessage(proof).status()));
+  Handshake connector = Handshake::Connector(SomeLink(), kSecret, NonceOf(1));
+  HandshakeMessage accept;
+  accept.type = HandshakeType::kAccept;
+  EXPECT_TRUE(absl::IsFailedPrecondition(connector.OnMessage(accept).status()));
+}
+
+TEST(HandshakeTest, MessagesComeBackFromTheirEncoding) {
+  HandshakeMessage message =
+      Handshake::Connector(SomeLink(), kSecret, NonceOf(1)).Start();
+  message.reason = RefusalReason::kWrongSecret;
+  message.role = LinkRole::kSnapshot;
+  const auto parsed = ParseHandshake(EncodeHandshake(message));
+  ASSERT_TRUE(parsed.ok());
+  EXPECT_EQ(*parsed, message);
+}
+
+TEST(HandshakeTest, RefusesBytesThatAreNoHandshake) {
+  HandshakeMessage message;
+  for (const size_t at : {0u, 4u, 6u, 7u, 32u}) {
+    HandshakeBytes bytes = EncodeHandshake(message);
+    bytes[at] = std::byte{0x77};
+    EXPECT_TRUE(absl::IsFailedPrecondition(ParseHandshake(bytes).status()))
+        << at;
+  }
+}
+
+// A field that the MAC left out could be forged.
+TEST(HandshakeTest, MacDependsOnEveryInput) {
+  const Mac mac = ComputeMac(kSecret, HandshakeSide::kConnector, SomeLink(),
+                             NonceOf(1), NonceOf(2));
+  EXPECT_NE(mac, ComputeMac("x", HandshakeSide::kConnector, SomeLink(),
+                            NonceOf(1), NonceOf(2)));
+  EXPECT_NE(mac, ComputeMac(kSecret, HandshakeSide::kAcceptor, SomeLink(),
+                            NonceOf(1), NonceOf(2)));
+  EXPECT_NE(mac, ComputeMac(kSecret, HandshakeSide::kConnector, SomeLink(),
+                            NonceOf(2), NonceOf(1)));
+  for (int field = 0; field < 5; ++field) {
+    LinkIdentity link = SomeLink();
+    if (field == 0) link.job++;
+    if (field == 1) link.generation++;
+    if (field == 2) link.from_rank++;
+    if (field == 3) link.to_rank++;
+    if (field == 4) link.role = LinkRole::kSnapshot;
+    EXPECT_NE(mac, ComputeMac(kSecret, HandshakeSide::kConnector, link,
+                              NonceOf(1), NonceOf(2)));
+  }
+}
+
+TEST(HandshakeTest, JobHashIsTheStartOfSha256) {
+  // SHA-256("abc") begins ba7816bf 8f01cfea (FIPS 180-2, appendix B.1).
+  EXPECT_EQ(JobHash("abc"), 0xeacf018fbf1678baULL);
+  EXPECT_NE(JobHash("gpt-1"), JobHash("gpt-2"));
+}
+
+TEST(HandshakeTest, NoncesDiffer) { EXPECT_NE(*NewNonce(), *NewNonce()); }
+
+}  // namespace
+}  // namespace ringmaster

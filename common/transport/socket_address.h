@@ -1,0 +1,56 @@
+// SocketAddress: where a TCP peer listens, in text ("10.0.0.7:4000",
+// "[fd00::7]:4000", "node7:4000") and for the kernel.
+#ifndef RINGMASTER_COMMON_TRANSPORT_SOCKET_ADDRESS_H_
+#define RINGMASTER_COMMON_TRANSPORT_SOCKET_ADDRESS_H_
+
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace ringmaster {
+
+struct HostPort {
+  std::string host;  // without brackets
+  uint16_t port = 0;
+};
+
+// Parses "host:port"; an IPv6 host stands in brackets. INVALID_ARGUMENT quotes
+// the text and says what is wrong.
+[[nodiscard]] absl::StatusOr<HostPort> ParseHostPort(std::string_view text);
+
+struct SocketAddress {
+  sockaddr_storage storage = {};
+  socklen_t length = 0;
+
+  [[nodiscard]] const sockaddr* get() const {
+    return reinterpret_cast<const sockaddr*>(&storage);
+  }
+  // "10.0.0.7:4000" or "[fd00::7]:4000".
+  [[nodiscard]] std::string ToString() const;
+  [[nodiscard]] uint16_t port() const;
+};
+
+// The addresses of "host:port", at least one. A numeric host never blocks; a
+// name asks the system's resolver, which may block for as long as that is
+// configured to, so members of a job publish numeric addresses.
+//   INVALID_ARGUMENT  malformed text
+//   UNAVAILABLE       the name has no address now
+[[nodiscard]] absl::StatusOr<std::vector<SocketAddress>> Resolve(
+    std::string_view host_port);
+
+// The address a socket is bound to, and the one it is connected to. UNAVAILABLE
+// if it has none.
+[[nodiscard]] absl::StatusOr<SocketAddress> LocalAddress(int socket);
+[[nodiscard]] absl::StatusOr<SocketAddress> RemoteAddress(int socket);
+
+// True if both name the same host address, whatever the port.
+[[nodiscard]] bool IsSameHost(const SocketAddress& a, const SocketAddress& b);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_COMMON_TRANSPORT_SOCKET_ADDRESS_H_

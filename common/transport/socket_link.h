@@ -1,0 +1,46 @@
+// SocketLink is a Link over a connected stream socket; LoopbackPair makes two
+// that are connected to each other.
+#ifndef RINGMASTER_COMMON_TRANSPORT_SOCKET_LINK_H_
+#define RINGMASTER_COMMON_TRANSPORT_SOCKET_LINK_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "common/transport/link.h"
+#include "common/transport/unique_fd.h"
+
+namespace ringmaster {
+
+class SocketLink final : public Link {
+ public:
+  // Takes a connected, non-blocking stream socket; `peer` is the other side's
+  // name in messages.
+  SocketLink(UniqueFd socket, std::string peer);
+
+  [[nodiscard]] absl::StatusOr<size_t> TryWrite(
+      std::span<const iovec> parts) override;
+  [[nodiscard]] absl::StatusOr<size_t> TryRead(
+      std::span<const iovec> parts) override;
+  [[nodiscard]] int fd() const override { return socket_.get(); }
+  void Close() override;
+  [[nodiscard]] const std::string& peer() const override { return peer_; }
+
+ private:
+  [[nodiscard]] absl::Status Failed(const char* what, int error) const;
+
+  const UniqueFd socket_;
+  const std::string peer_;
+};
+
+// The loopback transport: two ends of one stream inside this process, for rings
+// of threads. Each end knows the other under the given name. RESOURCE_EXHAUSTED
+// if the process has no descriptors left.
+[[nodiscard]] absl::StatusOr<
+    std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>>>
+LoopbackPair(std::string first_peer, std::string second_peer);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_COMMON_TRANSPORT_SOCKET_LINK_H_

@@ -1,0 +1,143 @@
+#include "common/transport/tcp.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "common/status/status_macros.h"
+
+namespace ringmaster {
+namespace {
+
+constexpr int kSocketBufferBytes = 4 << 20;
+constexpr int kBacklog = 128;
+
+void SetIntOption(int socket, int level, int option, int value) {
+  // Only tuning: a kernel that refuses gives a slower link, not a wrong one.
+  (void)setsockopt(socket, level, option, &value, sizeof value);
+}
+
+// Before connect or listen, so that the window scale is agreed accordingly;
+// accepted sockets inherit them.
+void SetBufferOptions(int socket) {
+  SetIntOption(socket, SOL_SOCKET, SO_SNDBUF, kSocketBufferBytes);
+  SetIntOption(socket, SOL_SOCKET, SO_RCVBUF, kSocketBufferBytes);
+}
+
+const std::string& AvailableCongestionControls() {
+  static const std::string* const available = [] {
+    std::ifstream file("/proc/sys/net/ipv4/tcp_available_congestion_control");
+    std::stringstream text;
+    text << file.rdbuf();
+    return new std::string(text.str());
+  }();
+  return *available;
+}
+
+void SetConnectedOptions(int socket) {
+  SetIntOption(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  const absl::StatusOr<SocketAddress> local = LocalAddress(socket);
+  const absl::StatusOr<SocketAddress> remote = RemoteAddress(socket);
+  if (!local.ok() || !remote.ok() || !IsSameHost(*local, *remote)) return;
+  char current[16] = "";
+  socklen_t length = sizeof current - 1;
+  if (getsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, current, &length) != 0)
+    return;
+  const std::string wanted =
+      LocalCongestionControl(current, AvailableCongestionControls());
+  if (wanted.empty()) return;
+  (void)setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, wanted.data(),
+                   wanted.size());
+}
+
+absl::StatusOr<UniqueFd> NewSocket(int family) {
+  UniqueFd socket(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC,
+                           IPPROTO_TCP));
+  if (!socket.is_open()) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot make a socket: ", strerror(errno)));
+  }
+  SetBufferOptions(socket.get());
+  return socket;
+}
+
+}  // namespace
+
+std::string LocalCongestionControl(std::string_view current,
+                                   std::string_view available) {
+  if (!current.starts_with("bbr")) return "";
+  std::istringstream names{std::string(available)};
+  bool has_reno = false;
+  for (std::string name; names >> name;) {
+    if (name == "cubic") return name;
+    has_reno |= name == "reno";
+  }
+  return has_reno ? "reno" : "";
+}
+
+absl::StatusOr<Listener> Listener::Listen(std::string_view host_port) {
+  ASSIGN_OR_RETURN(const std::vector<SocketAddress> addresses,
+                   Resolve(host_port));
+  const SocketAddress& address = addresses.front();
+  ASSIGN_OR_RETURN(UniqueFd socket, NewSocket(address.storage.ss_family));
+  SetIntOption(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+  if (address.storage.ss_family == AF_INET6) {
+    SetIntOption(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
+  }
+  if (bind(socket.get(), address.get(), address.length) != 0 ||
+      listen(socket.get(), kBacklog) != 0) {
+    return absl::UnavailableError(absl::StrCat(
+        "cannot listen on ", address.ToString(), ": ", strerror(errno)));
+  }
+  ASSIGN_OR_RETURN(const SocketAddress bound, LocalAddress(socket.get()));
+  return Listener(std::move(socket), bound);
+}
+
+absl::StatusOr<UniqueFd> Listener::TryAccept() const {
+  UniqueFd socket(
+      accept4(fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (socket.is_open()) {
+    SetConnectedOptions(socket.get());
+    return socket;
+  }
+  if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
+      errno == ENOMEM) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "cannot accept on ", address_.ToString(), ": ", strerror(errno)));
+  }
+  // Nothing waits, or what waited is gone again: accept(2) says to treat its
+  // network errors like EAGAIN.
+  return UniqueFd();
+}
+
+absl::StatusOr<UniqueFd> BeginConnect(const SocketAddress& address) {
+  ASSIGN_OR_RETURN(UniqueFd socket, NewSocket(address.storage.ss_family));
+  if (connect(socket.get(), address.get(), address.length) != 0 &&
+      errno != EINPROGRESS) {
+    return absl::UnavailableError(absl::StrCat(
+        "cannot connect to ", address.ToString(), ": ", strerror(errno)));
+  }
+  return socket;
+}
+
+absl::Status ConnectResult(int socket) {
+  int error = 0;
+  socklen_t length = sizeof error;
+  if (getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &length) != 0)
+    error = errno;
+  if (error != 0)
+    return absl::UnavailableError(absl::StrCat("connect: ", strerror(error)));
+  SetConnectedOptions(socket);
+  return absl::OkStatus();
+}
+
+}  // namespace ringmaster

@@ -1,0 +1,68 @@
+// Listener and the socket options of the data plane.
+//
+// Options: TCP_NODELAY, 4 MiB buffers both ways, and on a link inside one host
+// cubic (else reno) where the kernel's default is BBR, whose pacing costs a
+// small ring on loopback a factor of a hundred.
+#ifndef RINGMASTER_COMMON_TRANSPORT_TCP_H_
+#define RINGMASTER_COMMON_TRANSPORT_TCP_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "common/transport/socket_address.h"
+#include "common/transport/unique_fd.h"
+
+namespace ringmaster {
+
+// A bound, listening TCP socket: the data-plane address of a worker, stable
+// over its generations. Connections that nobody accepts wait in the kernel's
+// queue. Thread-safe (immutable).
+class Listener {
+ public:
+  // Listens on "host:port"; port 0 lets the kernel choose. "[::]:0" takes IPv4
+  // as well.
+  //   INVALID_ARGUMENT  malformed address
+  //   UNAVAILABLE       the address is in use or not this host's
+  [[nodiscard]] static absl::StatusOr<Listener> Listen(
+      std::string_view host_port);
+
+  [[nodiscard]] uint16_t port() const { return address_.port(); }
+  [[nodiscard]] const SocketAddress& address() const { return address_; }
+  // Non-blocking; readable when a connection waits.
+  [[nodiscard]] int fd() const { return socket_.get(); }
+
+  // A waiting connection, non-blocking and with the options above, or one that
+  // is not open if none waits.
+  //   RESOURCE_EXHAUSTED  no descriptors left; the connection stays in the
+  //   queue
+  [[nodiscard]] absl::StatusOr<UniqueFd> TryAccept() const;
+
+ private:
+  Listener(UniqueFd socket, const SocketAddress& address)
+      : socket_(std::move(socket)), address_(address) {}
+
+  UniqueFd socket_;
+  SocketAddress address_;
+};
+
+// Begins to connect to `address` without blocking: the socket becomes writable
+// when the outcome is known, which ConnectResult then tells. UNAVAILABLE if the
+// kernel refuses at once.
+[[nodiscard]] absl::StatusOr<UniqueFd> BeginConnect(
+    const SocketAddress& address);
+
+// OK once connected, with the options set; UNAVAILABLE with the kernel's reason
+// if the attempt failed.
+[[nodiscard]] absl::Status ConnectResult(int socket);
+
+// The congestion control to set on a link inside one host, "" to leave it:
+// `current` is the socket's, `available` the kernel's list, separated by
+// spaces.
+[[nodiscard]] std::string LocalCongestionControl(std::string_view current,
+                                                 std::string_view available);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_COMMON_TRANSPORT_TCP_H_

@@ -1,0 +1,132 @@
+#include "common/transport/tcp.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+
+#include <string>
+#include <vector>
+
+#include "common/transport/socket_address.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace ringmaster {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Connects to `listener` and returns both ends.
+std::pair<UniqueFd, UniqueFd> Connect(const Listener& listener) {
+  UniqueFd client = *BeginConnect(listener.address());
+  pollfd writable = {client.get(), POLLOUT, 0};
+  EXPECT_EQ(poll(&writable, 1, 5000), 1);
+  EXPECT_TRUE(ConnectResult(client.get()).ok());
+  pollfd readable = {listener.fd(), POLLIN, 0};
+  EXPECT_EQ(poll(&readable, 1, 5000), 1);
+  UniqueFd server = *listener.TryAccept();
+  EXPECT_TRUE(server.is_open());
+  return {std::move(client), std::move(server)};
+}
+
+TEST(SocketAddressTest, ParsesHostAndPort) {
+  EXPECT_EQ(ParseHostPort("10.0.0.7:4000")->host, "10.0.0.7");
+  EXPECT_EQ(ParseHostPort("10.0.0.7:4000")->port, 4000);
+  EXPECT_EQ(ParseHostPort("[fd00::7]:1")->host, "fd00::7");
+  EXPECT_EQ(ParseHostPort("node7:65535")->port, 65535);
+}
+
+TEST(SocketAddressTest, SaysWhatIsWrongWithAnAddress) {
+  for (const char* text : {"", "host", ":1", "host:", "host:-1", "host:65536",
+                           "host:1x", "fd00::7:1", "[fd00::7:1", "[]:1"}) {
+    const absl::Status status = ParseHostPort(text).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << text;
+    EXPECT_THAT(status.message(), HasSubstr(std::string("'") + text + "'"));
+  }
+}
+
+TEST(SocketAddressTest, ResolvesBothFamilies) {
+  EXPECT_EQ(Resolve("127.0.0.1:80")->front().ToString(), "127.0.0.1:80");
+  EXPECT_EQ(Resolve("[::1]:80")->front().ToString(), "[::1]:80");
+  EXPECT_EQ(Resolve("[::1]:80")->front().port(), 80);
+}
+
+TEST(SocketAddressTest, SaysWhichNameHasNoAddress) {
+  const absl::Status status = Resolve("no such host:1").status();
+  EXPECT_TRUE(absl::IsUnavailable(status));
+  EXPECT_THAT(status.message(), HasSubstr("no such host:1"));
+}
+
+TEST(ListenerTest, ReportsTheChosenPortAndAccepts) {
+  const absl::StatusOr<Listener> listener = Listener::Listen("127.0.0.1:0");
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  EXPECT_NE(listener->port(), 0);
+  EXPECT_FALSE(listener->TryAccept()->is_open());
+  Connect(*listener);
+}
+
+TEST(ListenerTest, ListensOnIpv6AndTakesIpv4) {
+  const absl::StatusOr<Listener> listener = Listener::Listen("[::]:0");
+  if (!listener.ok()) GTEST_SKIP() << "no IPv6 here: " << listener.status();
+  UniqueFd v4 = *BeginConnect(
+      Resolve("127.0.0.1:" + std::to_string(listener->port()))->front());
+  pollfd readable = {listener->fd(), POLLIN, 0};
+  EXPECT_EQ(poll(&readable, 1, 5000), 1);
+  EXPECT_TRUE(listener->TryAccept()->is_open());
+}
+
+TEST(ListenerTest, SaysWhichAddressIsTaken) {
+  const absl::StatusOr<Listener> first = Listener::Listen("127.0.0.1:0");
+  ASSERT_TRUE(first.ok());
+  const absl::Status status =
+      Listener::Listen(first->address().ToString()).status();
+  EXPECT_TRUE(absl::IsUnavailable(status));
+  EXPECT_THAT(status.message(), HasSubstr(first->address().ToString()));
+}
+
+TEST(TcpTest, SetsItsOptionsOnBothEnds) {
+  const absl::StatusOr<Listener> listener = Listener::Listen("127.0.0.1:0");
+  const auto [client, server] = Connect(*listener);
+  for (const UniqueFd* end : {&client, &server}) {
+    int no_delay = 0;
+    socklen_t length = sizeof no_delay;
+    ASSERT_EQ(
+        getsockopt(end->get(), IPPROTO_TCP, TCP_NODELAY, &no_delay, &length),
+        0);
+    EXPECT_NE(no_delay, 0);
+    char control[16] = "";
+    length = sizeof control;
+    ASSERT_EQ(
+        getsockopt(end->get(), IPPROTO_TCP, TCP_CONGESTION, control, &length),
+        0);
+    EXPECT_STRNE(control, "bbr");
+  }
+}
+
+TEST(TcpTest, ChoosesCubicOrRenoInPlaceOfBbrOnly) {
+  EXPECT_EQ(LocalCongestionControl("bbr", "reno bbr cubic"), "cubic");
+  EXPECT_EQ(LocalCongestionControl("bbr", "reno bbr"), "reno");
+  EXPECT_EQ(LocalCongestionControl("bbr", "bbr"), "");
+  EXPECT_EQ(LocalCongestionControl("cubic", "reno bbr cubic"), "");
+  EXPECT_EQ(LocalCongestionControl("dctcp", "reno cubic"), "");
+}
+
+TEST(TcpTest, TellsARefusedConnection) {
+  SocketAddress nobody;
+  {
+    const absl::StatusOr<Listener> listener = Listener::Listen("127.0.0.1:0");
+    nobody = listener->address();
+  }
+  const absl::StatusOr<UniqueFd> client = BeginConnect(nobody);
+  absl::Status status = client.status();
+  if (client.ok()) {
+    pollfd writable = {client->get(), POLLOUT, 0};
+    EXPECT_EQ(poll(&writable, 1, 5000), 1);
+    status = ConnectResult(client->get());
+  }
+  EXPECT_TRUE(absl::IsUnavailable(status));
+  EXPECT_THAT(status.message(), HasSubstr("refused"));
+}
+
+}  // namespace
+}  // namespace ringmaster
