@@ -1,0 +1,300 @@
+// What a broken link, a foreign frame or a dead peer does to a collective: a
+// Status that names it, never a hang and never a wrong sum.
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/fail_point/fail_point.h"
+#include "common/transport/frame.h"
+#include "common/transport/handshake.h"
+#include "common/transport/socket_link.h"
+#include "common/transport/testing/faulty_link.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/collective/communicator.h"
+#include "worker/collective/host_communicator.h"
+#include "worker/collective/testing/ring_of_threads.h"
+
+namespace ringmaster {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+
+constexpr int64_t kCount = 200'000;  // several segments a chunk
+
+MonotonicTime Within(absl::Duration time) { return Clock::Real().Now() + time; }
+
+// A ring of `world_size` whose link from rank 0 to rank 1 has `fault`.
+std::unique_ptr<RingOfThreads> FaultyRing(int world_size,
+                                          const LinkFault& fault) {
+  RingOfThreads::Options options;
+  options.world_size = world_size;
+  options.decorate_next =
+      [fault](int rank, std::unique_ptr<Link> link) -> std::unique_ptr<Link> {
+    if (rank != 0) return link;
+    return std::make_unique<FaultyLink>(std::move(link), fault, Clock::Real());
+  };
+  return *RingOfThreads::Create(options);
+}
+
+std::vector<absl::Status> AllReduceOnAll(
+    RingOfThreads& ring, absl::Duration limit,
+    std::vector<std::vector<float>>* buffers = nullptr) {
+  std::vector<std::vector<float>> own(ring.world_size(),
+                                      std::vector<float>(kCount, 1.0f));
+  auto statuses = ring.RunAll([&](Communicator& communicator) {
+    return communicator.Run(AllReduceSum(BufferView::Of(
+                                std::span<float>(own[communicator.rank()]))),
+                            Within(limit));
+  });
+  if (buffers != nullptr) *buffers = own;
+  return statuses;
+}
+
+TEST(CollectiveFaultsTest, ADelayedFrameIsOnlySlow) {
+  LinkFault fault;
+  fault.kind = LinkFault::Kind::kDelay;
+  fault.at_frame = 2;
+  const auto ring = FaultyRing(3, fault);
+  std::vector<std::vector<float>> buffers;
+  for (const absl::Status& status :
+       AllReduceOnAll(*ring, absl::Seconds(30), &buffers)) {
+    EXPECT_TRUE(status.ok()) << status;
+  }
+  for (const auto& buffer : buffers)
+    EXPECT_EQ(buffer, std::vector<float>(kCount, 3.0f));
+}
+
+TEST(CollectiveFaultsTest, ADroppedFrameIsRefusedOrRunsIntoTheDeadline) {
+  for (const int64_t frame : {1, 2, 4}) {
+    LinkFault fault;
+    fault.kind = LinkFault::Kind::kDrop;
+    fault.at_frame = frame;
+    const auto ring = FaultyRing(3, fault);
+    const auto statuses = AllReduceOnAll(*ring, absl::Milliseconds(500));
+    for (const absl::Status& status : statuses)
+      EXPECT_FALSE(status.ok()) << frame;
+    // The frame after the lost one is not the expected one.
+    EXPECT_TRUE(absl::IsFailedPrecondition(statuses[1])) << statuses[1];
+    EXPECT_THAT(statuses[1].message(),
+                HasSubstr("rank 1 refused a frame of rank 0"));
+    EXPECT_EQ(ring->communicator(1).counters().refused_frames, 1);
+    EXPECT_EQ(ring->communicator(1).progress().blamed_rank, 0);
+  }
+}
+
+TEST(CollectiveFaultsTest, ADroppedLastFrameRunsIntoTheDeadline) {
+  LinkFault fault;
+  fault.kind = LinkFault::Kind::kDrop;
+  const auto ring = FaultyRing(2, fault);
+  std::vector<std::vector<float>> buffers(2, std::vector<float>(10));
+  const auto statuses = ring->RunAll([&](Communicator& communicator) {
+    return communicator.Run(AllReduceSum(BufferView::Of(std::span<float>(
+                                buffers[communicator.rank()]))),
+                            Within(absl::Milliseconds(100)));
+  });
+  EXPECT_TRUE(absl::IsDeadlineExceeded(statuses[1])) << statuses[1];
+  EXPECT_THAT(statuses[1].message(), HasSubstr("rank 1 waited for rank 0"));
+}
+
+TEST(CollectiveFaultsTest, AClosedLinkNamesThePeerOnEveryRank) {
+  for (const LinkFault::Kind kind :
+       {LinkFault::Kind::kClose, LinkFault::Kind::kCloseInPayload}) {
+    for (const int64_t frame : {1, 3}) {
+      LinkFault fault;
+      fault.kind = kind;
+      fault.at_frame = frame;
+      const auto ring = FaultyRing(4, fault);
+      const auto statuses = AllReduceOnAll(*ring, absl::Seconds(30));
+      for (const absl::Status& status : statuses) {
+        EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+        EXPECT_THAT(status.message(), HasSubstr("closed its connection"));
+      }
+      EXPECT_THAT(statuses[1].message(), HasSubstr("rank 1 in all_reduce"));
+      EXPECT_THAT(ring->communicator(1).progress().blamed_rank, AnyOf(0, 2));
+    }
+  }
+}
+
+TEST(CollectiveFaultsTest, ACorruptHeaderIsRefusedWhicheverByteItHits) {
+  for (const size_t byte :
+       {0u, 4u, 6u, 7u, 8u, 16u, 24u, 32u, 40u, 48u, 52u, 56u, 60u, 63u}) {
+    LinkFault fault;
+    fault.kind = LinkFault::Kind::kCorrupt;
+    fault.at_frame = 2;
+    fault.corrupt_at = byte;
+    const auto ring = FaultyRing(2, fault);
+    const auto statuses = AllReduceOnAll(*ring, absl::Seconds(30));
+    EXPECT_TRUE(absl::IsFailedPrecondition(statuses[1]))
+        << byte << ": " << statuses[1];
+    EXPECT_THAT(statuses[1].message(), HasSubstr("rank 1 refused"));
+    EXPECT_THAT(statuses[1].message(), HasSubstr("rank 0"));
+    EXPECT_FALSE(statuses[0].ok());
+    EXPECT_EQ(ring->communicator(1).counters().refused_frames, 1);
+  }
+}
+
+TEST(CollectiveFaultsTest, AKilledRankUnblocksAllOthers) {
+  for (const int world_size : {2, 3, 8}) {
+    RingOfThreads::Options options;
+    options.world_size = world_size;
+    options.transport = RingOfThreads::Transport::kTcp;
+    const auto ring = *RingOfThreads::Create(options);
+    ring->Kill(1);
+    const auto statuses = AllReduceOnAll(*ring, absl::Seconds(30));
+    for (int rank = 0; rank < world_size; ++rank) {
+      if (rank == 1) continue;
+      EXPECT_TRUE(absl::IsUnavailable(statuses[rank])) << statuses[rank];
+    }
+    EXPECT_THAT(statuses[0].message(), HasSubstr("rank 1"));
+  }
+}
+
+TEST(CollectiveFaultsTest, AbortInMidCollectiveEndsItOnAllRanks) {
+  RingOfThreads::Options options;
+  options.world_size = 4;
+  const auto ring = *RingOfThreads::Create(options);
+  std::thread aborter([&] {
+    while (ring->communicator(2).progress().completed < 3)
+      std::this_thread::yield();
+    for (int rank = 0; rank < 4; ++rank) ring->communicator(rank).Abort("halt");
+  });
+  const auto statuses =
+      ring->RunAll([&](Communicator& communicator) -> absl::Status {
+        std::vector<float> values(kCount);
+        while (true) {
+          const absl::Status status = communicator.Run(
+              AllReduceSum(BufferView::Of(std::span<float>(values))),
+              Within(absl::Seconds(30)));
+          if (!status.ok()) return status;
+        }
+      });
+  aborter.join();
+  for (const absl::Status& status : statuses) {
+    EXPECT_TRUE(absl::IsAborted(status) || absl::IsUnavailable(status))
+        << status;
+  }
+}
+
+TEST(CollectiveFaultsTest, AStaleGenerationIsRefusedOnBothSides) {
+  RingOfThreads::Options options;
+  options.generations = {7, 6};
+  const auto ring = *RingOfThreads::Create(options);
+  const auto statuses = AllReduceOnAll(*ring, absl::Seconds(30));
+  int refusals = 0;
+  for (const absl::Status& status : statuses) {
+    EXPECT_FALSE(status.ok());
+    if (absl::IsFailedPrecondition(status)) {
+      ++refusals;
+      EXPECT_THAT(status.message(), HasSubstr("generation is"));
+    }
+  }
+  EXPECT_GE(refusals, 1);
+}
+
+// Rank 0 and 1 ask for different collectives; at least one refuses, and none
+// hangs.
+void ExpectMismatch(const CollectiveRequest& zero, const CollectiveRequest& one,
+                    const std::string& field) {
+  const auto ring = *RingOfThreads::Create({});
+  const auto statuses = ring->RunAll([&](Communicator& communicator) {
+    return communicator.Run(communicator.rank() == 0 ? zero : one,
+                            Within(absl::Seconds(30)));
+  });
+  std::string messages;
+  for (const absl::Status& status : statuses) {
+    EXPECT_FALSE(status.ok());
+    absl::StrAppend(&messages, status.ToString(), "\n");
+  }
+  EXPECT_THAT(messages, HasSubstr(absl::StrCat(field, " is")));
+}
+
+TEST(CollectiveFaultsTest, DifferentPlansAreRefusedByName) {
+  std::vector<float> floats(100);
+  std::vector<float> other_floats(100);
+  std::vector<int64_t> integers(100);
+  const auto view = BufferView::Of(std::span<float>(floats));
+  const auto other_view = BufferView::Of(std::span<float>(other_floats));
+  BufferView shorter = other_view;
+  shorter.count = 99;
+  ExpectMismatch(AllReduceSum(view), AllReduceSum(shorter), "count");
+  ExpectMismatch(AllReduceSum(view),
+                 AllReduceSum(BufferView::Of(std::span<int64_t>(integers))),
+                 "dtype");
+  ExpectMismatch(AllReduceSum(view), ReduceScatterSum(other_view), "op");
+  ExpectMismatch(Barrier(), AllGather(other_view), "op");
+}
+
+TEST(CollectiveFaultsTest, ASkippedCollectiveIsASequenceMismatch) {
+  // Rank 1 runs its barrier twice where rank 0 inserts nothing: the third of
+  // one meets the second of the other.
+  auto next = *LoopbackPair("rank 1", "rank 0");
+  auto prev = *LoopbackPair("rank 1", "rank 0");
+  HostCommunicator::Options options;
+  options.job_id = "job-1";
+  options.generation = 1;
+  options.world_size = 2;
+  options.clock = &Clock::Real();
+  HostCommunicator communicator(options, std::move(next.first),
+                                std::move(prev.first));
+  FrameHeader header;
+  header.job = JobHash("job-1");
+  header.generation = 1;
+  header.sequence = 2;
+  header.source_rank = 1;
+  header.op = static_cast<uint8_t>(CollectiveOp::kBarrier);
+  header.dtype = static_cast<uint8_t>(DType::kFloat32);
+  FrameHeaderBytes bytes = EncodeFrameHeader(header);
+  const iovec part = {bytes.data(), bytes.size()};
+  ASSERT_EQ(*prev.second->TryWrite(std::span(&part, 1)), bytes.size());
+  const absl::Status status =
+      communicator.Run(Barrier(), Within(absl::Seconds(30)));
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(status.message(), HasSubstr("sequence is 2, expected 1"));
+}
+
+TEST(CollectiveFaultsTest, GarbageAndOversizedFramesNeverReachABuffer) {
+  FrameHeader oversized;
+  oversized.payload_bytes = kMaxFramePayloadBytes + 1;
+  const FrameHeaderBytes claim = EncodeFrameHeader(oversized);
+  for (const std::string& bytes :
+       {std::string(4096, 'x'),
+        std::string(reinterpret_cast<const char*>(claim.data()),
+                    claim.size())}) {
+    auto next = *LoopbackPair("rank 1", "rank 0");
+    auto prev = *LoopbackPair("rank 1", "rank 0");
+    HostCommunicator::Options options;
+    options.world_size = 2;
+    options.clock = &Clock::Real();
+    HostCommunicator communicator(options, std::move(next.first),
+                                  std::move(prev.first));
+    const iovec part = {const_cast<char*>(bytes.data()), bytes.size()};
+    ASSERT_EQ(*prev.second->TryWrite(std::span(&part, 1)), bytes.size());
+    std::vector<float> values(1000, 5.0f);
+    const absl::Status status =
+        communicator.Run(AllReduceSum(BufferView::Of(std::span<float>(values))),
+                         Within(absl::Seconds(30)));
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    EXPECT_THAT(status.message(), HasSubstr("rank 0 refused bytes of rank 1"));
+    EXPECT_EQ(values, std::vector<float>(1000, 5.0f));
+    EXPECT_EQ(communicator.counters().refused_frames, 1);
+  }
+}
+
+TEST(CollectiveFaultsTest, AFailPointFailsTheCollectiveOnAllRanks) {
+  const auto ring = *RingOfThreads::Create({});
+  FailPoint::Arm("collective.send", FailPoint::Action::kError);
+  const auto statuses = AllReduceOnAll(*ring, absl::Seconds(30));
+  FailPoint::DisarmAll();
+  for (const absl::Status& status : statuses)
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+}
+
+}  // namespace
+}  // namespace ringmaster

@@ -1,0 +1,250 @@
+#include "worker/collective/host_communicator.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "common/status/status_macros.h"
+#include "common/transport/handshake.h"
+#include "worker/collective/add_into.h"
+
+namespace ringmaster {
+namespace {
+
+bool IsKnown(CollectiveOp op) {
+  return op >= CollectiveOp::kAllReduceSum && op <= CollectiveOp::kBarrier;
+}
+
+std::unique_ptr<RingEngine> NewEngine(const HostCommunicator::Options& options,
+                                      std::unique_ptr<Link> next,
+                                      std::unique_ptr<Link> prev,
+                                      const CancelToken& cancel) {
+  if (options.world_size == 1) return nullptr;
+  RingMember member;
+  member.job = JobHash(options.job_id);
+  member.generation = options.generation;
+  member.rank = options.rank;
+  member.world_size = options.world_size;
+  return std::make_unique<RingEngine>(member, std::move(next), std::move(prev),
+                                      cancel, *options.clock);
+}
+
+}  // namespace
+
+HostCommunicator::HostCommunicator(const Options& options,
+                                   std::unique_ptr<Link> next,
+                                   std::unique_ptr<Link> prev)
+    : options_(options),
+      clock_(*options.clock),
+      engine_(NewEngine(options, std::move(next), std::move(prev), failure_)) {
+  if (engine_ != nullptr) thread_ = std::thread([this] { ThreadMain(); });
+}
+
+HostCommunicator::~HostCommunicator() {
+  Abort("the communicator was destroyed");
+  {
+    MutexLock lock(mutex_);
+    is_stopping_ = true;
+  }
+  queued_.NotifyAll();
+  if (thread_.joinable()) thread_.join();
+}
+
+absl::Status HostCommunicator::Validate(
+    const CollectiveRequest& request) const {
+  const BufferView& buffer = request.buffer;
+  if (!IsKnown(request.op)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "collective ", static_cast<int>(request.op), " does not exist"));
+  }
+  if (buffer.memory != MemoryKind::kHost) {
+    return absl::InvalidArgumentError(
+        "the host communicator takes buffers in host memory only");
+  }
+  if (!IsReducible(buffer.dtype)) {
+    const std::string_view name = DTypeName(buffer.dtype);
+    return absl::InvalidArgumentError(
+        absl::StrCat("collectives take float32 and int64, not ",
+                     absl::string_view(name.data(), name.size())));
+  }
+  if (buffer.count < 0 || (buffer.count > 0 && buffer.ptr == nullptr)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a buffer of ", buffer.count, " elements at ",
+                     buffer.ptr == nullptr ? "null" : "an address"));
+  }
+  if (request.op == CollectiveOp::kBarrier && buffer.count != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a barrier carries no elements, not ", buffer.count));
+  }
+  if (request.root < 0 || request.root >= options_.world_size) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "root ", request.root, " in a world of ", options_.world_size));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<HostCommunicator::Pending> HostCommunicator::Admit(
+    const CollectiveRequest& request) {
+  RETURN_IF_ERROR(failure_.status());
+  if (queue_.size() >= kMaxQueued) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        kMaxQueued, " collectives are queued; wait for some of them"));
+  }
+  return Pending{request, ++started_, clock_.Now()};
+}
+
+absl::StatusOr<Ticket> HostCommunicator::Start(
+    const CollectiveRequest& request) {
+  RETURN_IF_ERROR(Validate(request));
+  Ticket ticket;
+  {
+    MutexLock lock(mutex_);
+    ASSIGN_OR_RETURN(Pending pending, Admit(request));
+    ticket.sequence = pending.sequence;
+    if (engine_ == nullptr) {  // alone: the buffer is the result already
+      completed_ = started_;
+      return ticket;
+    }
+    queue_.push_back(std::move(pending));
+  }
+  queued_.NotifyOne();
+  return ticket;
+}
+
+absl::Status HostCommunicator::Wait(Ticket ticket, MonotonicTime deadline) {
+  CollectiveOp op;
+  {
+    MutexLock lock(mutex_);
+    if (ticket.sequence < 1 || ticket.sequence > started_) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("ticket ", ticket.sequence, " was never given out"));
+    }
+    bool in_time = true;
+    while (completed_ < ticket.sequence && !failure_.is_cancelled() &&
+           in_time) {
+      in_time = changed_.WaitUntil(mutex_, clock_, deadline);
+    }
+    if (completed_ >= ticket.sequence) return absl::OkStatus();
+    op = running_op_;
+  }
+  if (!failure_.is_cancelled()) {
+    Fail(absl::DeadlineExceededError(
+        engine_->BlameForWait(op, ticket.sequence)));
+  }
+  MutexLock lock(mutex_);
+  // The engine looks at failure_ between any two system calls; until it has, it
+  // may still write to the buffer.
+  while (is_engine_busy_) changed_.Wait(mutex_);
+  return completed_ >= ticket.sequence ? absl::OkStatus() : failure_.status();
+}
+
+absl::Status HostCommunicator::Run(const CollectiveRequest& request,
+                                   MonotonicTime deadline) {
+  RETURN_IF_ERROR(Validate(request));
+  Pending pending;
+  {
+    MutexLock lock(mutex_);
+    if (engine_ == nullptr || is_engine_busy_ || !queue_.empty()) {
+      pending.sequence = 0;
+    } else {
+      ASSIGN_OR_RETURN(pending, Admit(request));
+      is_engine_busy_ = true;
+      running_op_ = request.op;
+    }
+  }
+  if (pending.sequence == 0) return Communicator::Run(request, deadline);
+  const absl::Status status = Execute(pending, deadline);
+  Finish(pending, status);
+  return status.ok() ? status : failure_.status();
+}
+
+void HostCommunicator::ThreadMain() {
+  while (true) {
+    Pending pending;
+    {
+      MutexLock lock(mutex_);
+      while (!is_stopping_ &&
+             (queue_.empty() || is_engine_busy_ || failure_.is_cancelled())) {
+        queued_.Wait(mutex_);
+      }
+      if (is_stopping_) return;
+      pending = queue_.front();
+      queue_.pop_front();
+      is_engine_busy_ = true;
+      running_op_ = pending.request.op;
+    }
+    // Its deadline is that of whoever waits for it, who then fails everything.
+    Finish(pending, Execute(pending, MonotonicTime::InfiniteFuture()));
+  }
+}
+
+absl::Status HostCommunicator::Execute(const Pending& pending,
+                                       MonotonicTime deadline) {
+  const MonotonicTime start =
+      options_.trace != nullptr ? clock_.Now() : MonotonicTime();
+  RETURN_IF_ERROR(engine_->Run(pending.request, pending.sequence, deadline));
+  if (options_.trace != nullptr) {
+    const CollectiveRequest& request = pending.request;
+    TraceSpan span;
+    span.name = CollectiveOpName(request.op);
+    span.track = "communication";
+    span.step = request.trace_step;
+    span.bucket = request.trace_label;
+    span.bytes = request.buffer.count * SizeOf(request.buffer.dtype);
+    span.ready = pending.ready;
+    span.start = start;
+    span.end = clock_.Now();
+    options_.trace->Record(span);
+  }
+  return absl::OkStatus();
+}
+
+void HostCommunicator::Finish(const Pending& pending,
+                              const absl::Status& status) {
+  if (!status.ok()) Fail(status);
+  {
+    MutexLock lock(mutex_);
+    is_engine_busy_ = false;
+    if (status.ok()) completed_ = pending.sequence;
+  }
+  changed_.NotifyAll();
+  queued_.NotifyAll();
+}
+
+// The first failure is everybody's. Peers learn of it from the closed links, so
+// that nobody waits for us.
+void HostCommunicator::Fail(const absl::Status& status) {
+  failure_.CancelWith(status);
+  if (engine_ != nullptr) engine_->Close();
+  {
+    MutexLock lock(mutex_);  // a Wait is either before its look at failure_ or
+                             // in its sleep
+  }
+  changed_.NotifyAll();
+}
+
+void HostCommunicator::Abort(std::string_view why) {
+  Fail(absl::AbortedError(absl::StrCat(
+      "rank ", options_.rank, " was aborted at generation ",
+      options_.generation, ": ", absl::string_view(why.data(), why.size()))));
+}
+
+CollectiveProgress HostCommunicator::progress() const {
+  CollectiveProgress progress;
+  {
+    MutexLock lock(mutex_);
+    progress.completed = completed_;
+    progress.started = started_;
+  }
+  if (engine_ != nullptr) {
+    progress.waiting_for_rank = engine_->waiting_for_rank();
+    progress.blamed_rank = engine_->blamed_rank();
+  }
+  return progress;
+}
+
+WireCounters HostCommunicator::counters() const {
+  return engine_ != nullptr ? engine_->counters() : WireCounters();
+}
+
+}  // namespace ringmaster

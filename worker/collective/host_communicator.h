@@ -1,0 +1,100 @@
+// HostCommunicator runs collectives on host memory over a ring of links.
+//
+// One thread of its own runs what Start queues, so that communication goes on
+// beside the caller's computing; Run uses the calling thread when nothing is
+// queued, which saves two thread switches. See communicator.h for the contract.
+#ifndef RINGMASTER_WORKER_COLLECTIVE_HOST_COMMUNICATOR_H_
+#define RINGMASTER_WORKER_COLLECTIVE_HOST_COMMUNICATOR_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/clock/clock.h"
+#include "common/sync/mutex.h"
+#include "common/trace/trace.h"
+#include "common/transport/cancel_token.h"
+#include "common/transport/link.h"
+#include "worker/collective/communicator.h"
+#include "worker/collective/ring_engine.h"
+
+namespace ringmaster {
+
+class HostCommunicator final : public Communicator {
+ public:
+  // Collectives that may be started and not yet run.
+  static constexpr int kMaxQueued = 4096;
+
+  struct Options {
+    std::string job_id;
+    int64_t generation = 0;
+    int rank = 0;
+    int world_size = 1;
+    Clock* clock = nullptr;  // outlives the communicator
+    Trace* trace = nullptr;  // may be null; else outlives the communicator
+  };
+
+  // `next` and `prev` are connected to the neighbours; both null for a world of
+  // one.
+  HostCommunicator(const Options& options, std::unique_ptr<Link> next,
+                   std::unique_ptr<Link> prev);
+  ~HostCommunicator() override;
+
+  [[nodiscard]] int rank() const override { return options_.rank; }
+  [[nodiscard]] int world_size() const override { return options_.world_size; }
+
+  // Beyond the contract: RESOURCE_EXHAUSTED when kMaxQueued are queued already.
+  [[nodiscard]] absl::StatusOr<Ticket> Start(
+      const CollectiveRequest& request) override;
+  [[nodiscard]] absl::Status Wait(Ticket ticket,
+                                  MonotonicTime deadline) override;
+  [[nodiscard]] absl::Status Run(const CollectiveRequest& request,
+                                 MonotonicTime deadline) override;
+  void Abort(std::string_view why) override;
+  [[nodiscard]] CollectiveProgress progress() const override;
+  [[nodiscard]] WireCounters counters() const override;
+
+ private:
+  struct Pending {
+    CollectiveRequest request;
+    int64_t sequence = 0;
+    MonotonicTime ready;
+  };
+
+  [[nodiscard]] absl::Status Validate(const CollectiveRequest& request) const;
+  // Takes the next sequence number; checks that nothing failed before.
+  [[nodiscard]] absl::StatusOr<Pending> Admit(const CollectiveRequest& request)
+      REQUIRES(mutex_);
+  void ThreadMain();
+  // Runs it on this thread, which has set is_engine_busy_.
+  [[nodiscard]] absl::Status Execute(const Pending& pending,
+                                     MonotonicTime deadline);
+  // Marks the engine free again and, after a success, the collective complete.
+  void Finish(const Pending& pending, const absl::Status& status);
+  void Fail(const absl::Status& status);
+
+  const Options options_;
+  Clock& clock_;
+  CancelToken failure_;  // cancelled by Abort and by the first failure
+  const std::unique_ptr<RingEngine> engine_;  // null for a world of one
+
+  mutable Mutex mutex_;
+  CondVar queued_;
+  CondVar changed_;  // completion, failure, the engine coming free
+  std::deque<Pending> queue_ GUARDED_BY(mutex_);
+  bool is_engine_busy_ GUARDED_BY(mutex_) = false;
+  bool is_stopping_ GUARDED_BY(mutex_) = false;
+  int64_t started_ GUARDED_BY(mutex_) = 0;
+  int64_t completed_ GUARDED_BY(mutex_) = 0;
+  CollectiveOp running_op_ GUARDED_BY(mutex_) = CollectiveOp::kBarrier;
+
+  std::thread thread_;  // last: uses everything above
+};
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_COLLECTIVE_HOST_COMMUNICATOR_H_

@@ -1,0 +1,206 @@
+#include "worker/collective/host_communicator.h"
+
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "common/clock/fake_clock.h"
+#include "common/trace/trace.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/collective/communicator.h"
+#include "worker/collective/testing/ring_of_threads.h"
+
+namespace ringmaster {
+namespace {
+
+using ::testing::HasSubstr;
+
+MonotonicTime Soon() { return Clock::Real().Now() + absl::Seconds(30); }
+
+std::unique_ptr<RingOfThreads> RingOf(int world_size) {
+  RingOfThreads::Options options;
+  options.world_size = world_size;
+  return *RingOfThreads::Create(options);
+}
+
+TEST(HostCommunicatorTest, AWorldOfOneKeepsTheOrderAndTheBuffer) {
+  const auto ring = RingOf(1);
+  Communicator& alone = ring->communicator(0);
+  std::vector<float> values = {1, 2, 3};
+  const auto first =
+      alone.Start(AllReduceSum(BufferView::Of(std::span<float>(values))));
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(first->sequence, 1);
+  EXPECT_TRUE(alone.Run(Barrier(), Soon()).ok());
+  EXPECT_TRUE(alone.Wait(*first, MonotonicTime()).ok());
+  EXPECT_EQ(values, (std::vector<float>{1, 2, 3}));
+  EXPECT_EQ(alone.progress().completed, 2);
+  alone.Abort("over");
+  EXPECT_TRUE(absl::IsAborted(alone.Start(Barrier()).status()));
+  EXPECT_TRUE(alone.Wait(*first, Soon()).ok());
+}
+
+TEST(HostCommunicatorTest, RefusesWhatItCannotDo) {
+  const auto ring = RingOf(2);
+  Communicator& communicator = ring->communicator(0);
+  std::vector<float> values(4);
+  const BufferView good = BufferView::Of(std::span<float>(values));
+  CollectiveRequest other_dtype = AllReduceSum(good);
+  other_dtype.buffer.dtype = DType::kFloat16;
+  CollectiveRequest device = AllReduceSum(good);
+  device.buffer.memory = MemoryKind::kCuda;
+  CollectiveRequest negative = AllReduceSum(good);
+  negative.buffer.count = -1;
+  CollectiveRequest null = AllReduceSum(good);
+  null.buffer.ptr = nullptr;
+  CollectiveRequest barrier = Barrier();
+  barrier.buffer = good;
+  CollectiveRequest unknown = Barrier();
+  unknown.op = static_cast<CollectiveOp>(77);
+  for (const CollectiveRequest& request :
+       {other_dtype, device, negative, null, barrier, unknown,
+        Broadcast(good, 2), Broadcast(good, -1)}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(communicator.Start(request).status()));
+    EXPECT_TRUE(absl::IsInvalidArgument(communicator.Run(request, Soon())));
+  }
+  EXPECT_EQ(communicator.progress().started, 0);
+  EXPECT_TRUE(absl::IsInvalidArgument(communicator.Wait(Ticket{1}, Soon())));
+  EXPECT_TRUE(absl::IsInvalidArgument(communicator.Wait(Ticket{0}, Soon())));
+}
+
+TEST(HostCommunicatorTest, SaysSoWhenItsQueueIsFull) {
+  const auto ring = RingOf(2);
+  Communicator& communicator = ring->communicator(0);
+  absl::Status status;
+  for (int i = 0; i < HostCommunicator::kMaxQueued + 2 && status.ok(); ++i) {
+    status = communicator.Start(Barrier()).status();
+  }
+  EXPECT_TRUE(absl::IsResourceExhausted(status));
+}
+
+TEST(HostCommunicatorTest, WaitsDeadlineNamesThePeer) {
+  FakeClock clock;
+  RingOfThreads::Options options;
+  options.world_size = 3;
+  options.clock = &clock;
+  const auto ring = *RingOfThreads::Create(options);
+  Communicator& communicator = ring->communicator(1);
+  const Ticket ticket = *communicator.Start(Barrier());
+  absl::Status status;
+  const MonotonicTime deadline = clock.Now() + absl::Seconds(5);
+  std::thread waiter([&] { status = communicator.Wait(ticket, deadline); });
+  clock.AwaitWaiters(1);
+  clock.Advance(absl::Seconds(6));
+  waiter.join();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+  EXPECT_THAT(status.message(), HasSubstr("rank 1 waited for rank 0"));
+  EXPECT_EQ(communicator.progress().blamed_rank, 0);
+  EXPECT_EQ(communicator.Start(Barrier()).status(), status);
+}
+
+TEST(HostCommunicatorTest, RunsDeadlineNamesThePeer) {
+  FakeClock clock;
+  RingOfThreads::Options options;
+  options.world_size = 2;
+  options.clock = &clock;
+  const auto ring = *RingOfThreads::Create(options);
+  std::vector<float> values(10);
+  absl::Status status;
+  const MonotonicTime deadline = clock.Now() + absl::Seconds(5);
+  std::thread runner([&] {
+    status = ring->communicator(1).Run(
+        AllReduceSum(BufferView::Of(std::span<float>(values))), deadline);
+  });
+  while (ring->communicator(1).progress().waiting_for_rank != 0)
+    std::this_thread::yield();
+  clock.Advance(absl::Seconds(6));
+  runner.join();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+  EXPECT_THAT(status.message(),
+              HasSubstr("rank 1 waited for rank 0 (all_reduce, sequence 1"));
+  EXPECT_EQ(ring->communicator(1).progress().blamed_rank, 0);
+}
+
+TEST(HostCommunicatorTest, AbortWakesAWaitAndStaysTheStatus) {
+  const auto ring = RingOf(2);
+  Communicator& communicator = ring->communicator(0);
+  std::vector<float> values(1 << 20);
+  const Ticket ticket = *communicator.Start(
+      AllReduceSum(BufferView::Of(std::span<float>(values))));
+  absl::Status status;
+  std::thread waiter([&] { status = communicator.Wait(ticket, Soon()); });
+  while (communicator.progress().waiting_for_rank != 1)
+    std::this_thread::yield();
+  communicator.Abort("halt of generation 1");
+  waiter.join();
+  EXPECT_TRUE(absl::IsAborted(status)) << status;
+  EXPECT_THAT(status.message(), HasSubstr("halt of generation 1"));
+  EXPECT_EQ(communicator.Start(Barrier()).status(), status);
+  EXPECT_EQ(communicator.Run(Barrier(), Soon()), status);
+  EXPECT_EQ(communicator.Wait(ticket, Soon()), status);
+}
+
+TEST(HostCommunicatorTest, AbortOfOneRankUnblocksTheOthers) {
+  const auto ring = RingOf(4);
+  const auto statuses = ring->RunAll([&](Communicator& communicator) {
+    if (communicator.rank() == 2) {
+      communicator.Abort("test");
+      return absl::OkStatus();
+    }
+    return communicator.Run(Barrier(), Soon());
+  });
+  for (const int rank : {0, 1, 3})
+    EXPECT_TRUE(absl::IsUnavailable(statuses[rank])) << rank;
+}
+
+TEST(HostCommunicatorTest, WhatWasCompleteBeforeAnAbortStaysComplete) {
+  const auto ring = RingOf(2);
+  std::vector<Ticket> tickets(2);
+  ring->RunAll([&](Communicator& communicator) {
+    tickets[communicator.rank()] = *communicator.Start(Barrier());
+    return communicator.Wait(tickets[communicator.rank()], Soon());
+  });
+  ring->communicator(0).Abort("test");
+  EXPECT_TRUE(ring->communicator(0).Wait(tickets[0], Soon()).ok());
+}
+
+TEST(HostCommunicatorTest, DestructionWithWorkUnderWayEndsIt) {
+  const auto ring = RingOf(2);
+  std::vector<float> values(1 << 20);
+  ASSERT_TRUE(ring->communicator(0)
+                  .Start(AllReduceSum(BufferView::Of(std::span<float>(values))))
+                  .ok());
+  ring->Kill(0);
+  const absl::Status status = ring->communicator(1).Run(Barrier(), Soon());
+  EXPECT_FALSE(status.ok());
+}
+
+TEST(HostCommunicatorTest, TracesEachCollective) {
+  Trace trace0;
+  Trace trace1;
+  RingOfThreads::Options options;
+  options.traces = {&trace0, &trace1};
+  const auto ring = *RingOfThreads::Create(options);
+  ring->RunAll([&](Communicator& communicator) {
+    std::vector<float> values(100);
+    CollectiveRequest request =
+        AllReduceSum(BufferView::Of(std::span<float>(values)));
+    request.trace_label = 3;
+    request.trace_step = 17;
+    const Ticket ticket = *communicator.Start(request);
+    return communicator.Wait(ticket, Soon());
+  });
+  const std::vector<TraceSpan> spans = trace1.Spans();
+  ASSERT_EQ(spans.size(), 1u);
+  EXPECT_STREQ(spans[0].name, "all_reduce");
+  EXPECT_STREQ(spans[0].track, "communication");
+  EXPECT_EQ(spans[0].bucket, 3);
+  EXPECT_EQ(spans[0].step, 17);
+  EXPECT_EQ(spans[0].bytes, 400);
+  EXPECT_LE(spans[0].ready, spans[0].start);
+  EXPECT_LE(spans[0].start, spans[0].end);
+}
+
+}  // namespace
+}  // namespace ringmaster
