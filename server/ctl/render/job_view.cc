@@ -154,10 +154,7 @@ std::vector<std::string> LiveTable(const v1::Job& job,
   }
   if (!job.message().empty()) lines.push_back(Printable(job.message()));
   if (job.has_verdict() && !HasEnded(job.state())) {
-    lines.push_back(
-        Paint(style, Color::kYellow,
-              absl::StrCat("last incident: ", Culprit(job.verdict()), ": ",
-                           Printable(job.verdict().summary()))));
+    lines.push_back(IncidentLine(job.verdict(), style));
   }
   if (!context.notice.empty())
     lines.push_back(Paint(style, Color::kRed, Printable(context.notice)));
@@ -171,18 +168,25 @@ std::vector<std::string> LiveTable(const v1::Job& job,
   return lines;
 }
 
+std::string StateLine(const v1::Job& job) {
+  std::string line =
+      absl::StrCat("job ", Printable(job.id()), " is ", NameOf(job.state()));
+  if (job.generation() > 0)
+    absl::StrAppend(&line, ", generation ", job.generation());
+  if (!job.message().empty())
+    absl::StrAppend(&line, ": ", Printable(job.message()));
+  return line;
+}
+
+std::string IncidentLine(const v1::Verdict& verdict, const Style& style) {
+  return Paint(
+      style, Color::kYellow,
+      absl::StrCat("incident: ", Culprit(verdict), ": ",
+                   Printable(verdict.summary()), "; ", Decision(verdict)));
+}
+
 std::string ProgressLine(const v1::Job& job) {
   const v1::TrainingFigures& figures = job.figures();
-  if (figures.step() == 0 ||
-      (job.state() != v1::JOB_STATE_RUNNING && !HasEnded(job.state()))) {
-    std::string line =
-        absl::StrCat("job ", Printable(job.id()), " is ", NameOf(job.state()));
-    if (job.generation() > 0)
-      absl::StrAppend(&line, ", generation ", job.generation());
-    if (!job.message().empty())
-      absl::StrAppend(&line, ": ", Printable(job.message()));
-    return line;
-  }
   std::string line = absl::StrCat("step ", StepOfTotal(figures), " loss ",
                                   FormatLoss(figures.loss()));
   if (figures.has_evaluation_loss() &&

@@ -34,9 +34,16 @@ struct JobContext {
                                                  const JobContext& context,
                                                  const Style& style);
 
-// "step 120/500 loss 2.310 samples/s 81234 step 3.1ms wait 12% eta 2s"; before
-// the first step the state and why.
+// "job mlp-1 is GATHERING, generation 3: 1 of 2 workers".
+[[nodiscard]] std::string StateLine(const v1::Job& job);
+
+// "step 120/500 loss 2.310 samples/s 81234 step 3.1ms wait 12% eta 2s".
 [[nodiscard]] std::string ProgressLine(const v1::Job& job);
+
+// "incident: worker w-1, rank 1, host beta, pid 42: its stream broke; the job
+// goes on without it".
+[[nodiscard]] std::string IncidentLine(const v1::Verdict& verdict,
+                                       const Style& style);
 
 // How an ended job ended: "job mlp-1 succeeded: 500 steps in 21s, loss 1.734,
 // evaluation loss 1.801, parameters 9f3c...".

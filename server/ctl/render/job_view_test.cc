@@ -85,7 +85,8 @@ TEST(LiveTableTest, ShowsTheLastIncidentAndALostConnection) {
   job.mutable_verdict()->set_rank(2);
   job.mutable_verdict()->set_summary("its stream broke");
   const auto lines = LiveTable(job, {.notice = "no connection"}, {});
-  EXPECT_EQ(lines[4], "last incident: worker w-2, rank 2: its stream broke");
+  EXPECT_EQ(lines[4],
+            "incident: worker w-2, rank 2: its stream broke; not decided yet");
   EXPECT_EQ(lines[5], "no connection");
 }
 
@@ -120,14 +121,14 @@ TEST(ProgressLineTest, AddsTheEvaluationAtItsStep) {
               HasSubstr("loss 2.310 evaluation 2.400 samples/s"));
 }
 
-TEST(ProgressLineTest, TellsTheStateWhereNothingRuns) {
-  EXPECT_EQ(ProgressLine(JobOf(R"pb(id: "j-1"
-                                    state: JOB_STATE_GATHERING
-                                    message: "1 of 2 workers")pb")),
+TEST(StateLineTest, TellsTheStateAndWhy) {
+  EXPECT_EQ(StateLine(JobOf(R"pb(id: "j-1"
+                                 state: JOB_STATE_GATHERING
+                                 message: "1 of 2 workers")pb")),
             "job j-1 is GATHERING: 1 of 2 workers");
   v1::Job halting = RunningJob();
   halting.set_state(v1::JOB_STATE_HALTING);
-  EXPECT_EQ(ProgressLine(halting), "job mlp-1 is HALTING, generation 3");
+  EXPECT_EQ(StateLine(halting), "job mlp-1 is HALTING, generation 3");
 }
 
 TEST(FinalLineTest, TellsTheEvaluationLossAndTheParametersHash) {

@@ -1,0 +1,142 @@
+#include "server/ctl/local/local_cluster.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/clock/clock.h"
+#include "common/status/annotate.h"
+#include "common/status/exit_code.h"
+#include "common/status/status_macros.h"
+#include "server/ctl/local/run_directory.h"
+
+namespace ringmaster::ctl {
+namespace {
+
+constexpr int kQuotedLines = 10;
+constexpr absl::Duration kPollInterval = absl::Milliseconds(20);
+
+// The first line of the file, once it is whole.
+std::string ReadLine(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return file.eof() ? "" : line;
+}
+
+bool IsOneOfOurs(int code) {
+  return std::any_of(kExitCodes.begin(), kExitCodes.end(),
+                     [&](const ExitCodeMeaning& known) {
+                       return static_cast<int>(known.code) == code;
+                     });
+}
+
+}  // namespace
+
+LocalCluster::LocalCluster(LocalClusterOptions options)
+    : options_(std::move(options)) {}
+
+absl::StatusOr<LocalCluster::Child> LocalCluster::StartChild(
+    const std::string& name, const std::string& program,
+    std::vector<std::string> arguments) {
+  const std::string log = absl::StrCat(options_.run_dir, "/", name, ".log");
+  ASSIGN_OR_RETURN(Subprocess process,
+                   Subprocess::Start({program, std::move(arguments), log}));
+  return Child{name, log, std::move(process)};
+}
+
+absl::StatusOr<std::string> LocalCluster::StartCoordinator(
+    const std::function<absl::Status()>& check) {
+  const std::string address_file =
+      absl::StrCat(options_.run_dir, "/coordinator.address");
+  std::error_code ignored;
+  std::filesystem::remove(address_file, ignored);
+  ASSIGN_OR_RETURN(
+      coordinator_,
+      StartChild("coordinator", options_.coordinator_binary,
+                 {"--listen=127.0.0.1:0",
+                  absl::StrCat("--state_dir=", options_.run_dir, "/state"),
+                  absl::StrCat("--address_file=", address_file)}));
+  const Clock& clock = Clock::Real();
+  const MonotonicTime deadline = clock.Now() + options_.start_limit;
+  while (clock.Now() < deadline) {
+    RETURN_IF_ERROR(check());
+    RETURN_IF_ERROR(Check(/*needs_all_workers=*/false));
+    if (std::string address = ReadLine(address_file); !address.empty())
+      return address;
+    (void)coordinator_->process.Wait(kPollInterval);
+  }
+  return absl::DeadlineExceededError(
+      absl::StrCat("the coordinator did not listen within ",
+                   absl::FormatDuration(options_.start_limit), "; its log is ",
+                   coordinator_->log));
+}
+
+absl::Status LocalCluster::StartWorkers(const std::string& address, int count) {
+  for (int i = 0; i < count; ++i) {
+    const std::string name = absl::StrCat("worker-", i);
+    ASSIGN_OR_RETURN(Child child,
+                     StartChild(name, options_.worker_binary,
+                                {absl::StrCat("--coordinator=", address),
+                                 absl::StrCat("--name=", name)}));
+    workers_.push_back(std::move(child));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LocalCluster::EndedError(Child& child) {
+  const int code = child.process.ExitCode().value_or(0);
+  std::string message =
+      absl::StrCat("the ", child.name, " ended with exit code ", code,
+                   "; the end of its log ", child.log, ":");
+  for (const std::string& line : LastLines(child.log, kQuotedLines))
+    absl::StrAppend(&message, "\n  ", line);
+  const absl::Status status = absl::InternalError(message);
+  // A child that ended without being asked has not succeeded, whatever it says.
+  const bool has_meaning = code != 0 && IsOneOfOurs(code);
+  return WithExitCode(
+      status, has_meaning ? static_cast<ExitCode>(code) : ExitCode::kInternal);
+}
+
+absl::Status LocalCluster::Check(bool needs_all_workers) {
+  if (coordinator_.has_value() && coordinator_->process.ExitCode().has_value())
+    return EndedError(*coordinator_);
+  if (!needs_all_workers) return absl::OkStatus();
+  for (Child& worker : workers_) {
+    if (worker.process.ExitCode().has_value()) return EndedError(worker);
+  }
+  return absl::OkStatus();
+}
+
+void LocalCluster::Stop() {
+  // Workers first: they take leave of the coordinator.
+  for (Child& worker : workers_) worker.process.Signal(SIGTERM);
+  const Clock& clock = Clock::Real();
+  const MonotonicTime deadline = clock.Now() + options_.stop_limit;
+  for (Child& worker : workers_)
+    (void)worker.process.Wait(deadline - clock.Now());
+  for (Child& worker : workers_) worker.process.Kill();
+  if (!coordinator_.has_value()) return;
+  coordinator_->process.Signal(SIGTERM);
+  (void)coordinator_->process.Wait(options_.stop_limit);
+  coordinator_->process.Kill();
+}
+
+std::string LocalCluster::LogOf(const std::string& name) const {
+  for (const Child& worker : workers_) {
+    // A supervisor may add to the name that it was given.
+    if (name == worker.name || name.starts_with(worker.name + "-") ||
+        name.starts_with(worker.name + ".") ||
+        name.starts_with(worker.name + "/")) {
+      return worker.log;
+    }
+  }
+  return "";
+}
+
+}  // namespace ringmaster::ctl

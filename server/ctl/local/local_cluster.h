@@ -1,0 +1,79 @@
+// LocalCluster: a coordinator and workers on this machine, as children of this
+// process, with their logs in one directory.
+//
+// Thread-compatible: used by the thread that made it, which must live as long
+// (see Subprocess). The destructor kills what still runs.
+#ifndef RINGMASTER_SERVER_CTL_LOCAL_LOCAL_CLUSTER_H_
+#define RINGMASTER_SERVER_CTL_LOCAL_LOCAL_CLUSTER_H_
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/ctl/local/subprocess.h"
+
+namespace ringmaster::ctl {
+
+struct LocalClusterOptions {
+  std::string coordinator_binary;
+  std::string worker_binary;
+  std::string run_dir;  // exists
+  // How long the coordinator may take until it listens.
+  absl::Duration start_limit = absl::Seconds(20);
+  // How long children may take to end politely.
+  absl::Duration stop_limit = absl::Seconds(5);
+};
+
+class LocalCluster {
+ public:
+  explicit LocalCluster(LocalClusterOptions options);
+  LocalCluster(const LocalCluster&) = delete;
+  LocalCluster& operator=(const LocalCluster&) = delete;
+  ~LocalCluster() = default;
+
+  // Starts the coordinator on a free port of 127.0.0.1 and returns its address
+  // once it listens. `check` is called while it waits; its error ends that.
+  // An error of the coordinator's quotes the end of its log.
+  [[nodiscard]] absl::StatusOr<std::string> StartCoordinator(
+      const std::function<absl::Status()>& check);
+
+  // Starts workers worker-0 .. worker-(count-1) of the coordinator at
+  // `address`.
+  [[nodiscard]] absl::Status StartWorkers(const std::string& address,
+                                          int count);
+
+  // An error once the coordinator has ended, or, if `needs_all_workers`, any
+  // worker; it quotes the end of the log and carries the child's exit code if
+  // that is one of ours.
+  [[nodiscard]] absl::Status Check(bool needs_all_workers);
+
+  // Ends the workers, then the coordinator: politely, then by force.
+  void Stop();
+
+  // The log of the process that worker `name` runs in; "" if there is none.
+  [[nodiscard]] std::string LogOf(const std::string& name) const;
+
+ private:
+  struct Child {
+    std::string name;
+    std::string log;
+    Subprocess process;
+  };
+
+  [[nodiscard]] absl::StatusOr<Child> StartChild(
+      const std::string& name, const std::string& program,
+      std::vector<std::string> arguments);
+  [[nodiscard]] static absl::Status EndedError(Child& child);
+
+  const LocalClusterOptions options_;
+  std::optional<Child> coordinator_;
+  std::vector<Child> workers_;
+};
+
+}  // namespace ringmaster::ctl
+
+#endif  // RINGMASTER_SERVER_CTL_LOCAL_LOCAL_CLUSTER_H_
