@@ -1,0 +1,113 @@
+// FlagSet: the command line of a binary, its help and its errors.
+//
+// `--state_dir DIR`, `--state_dir=DIR`, `--state-dir DIR` and the environment
+// variable RINGMASTER_STATE_DIR mean the same; the command line wins over the
+// environment, the last of repeated flags over the others. A bool is set by
+// `--flag` or `--flag=false`. `--` ends the flags. Every FlagSet has --help
+// (-h) and --version.
+//
+// Not thread-safe; used once, at the start of main. Values that Add is given
+// must outlive Parse.
+//
+// Example:
+//   FlagSet flags("coordinator", "Decides who trains what, and when to halt.");
+//   flags.StartGroup("Network");
+//   flags.Add({.name = "listen", .unit = "HOST:PORT",
+//              .help = "Address to listen on."}, &listen);
+//   if (auto code = flags.ParseCommandLine(argc, argv)) return
+//   static_cast<int>(*code);
+#ifndef RINGMASTER_COMMON_CONFIG_FLAGS_H_
+#define RINGMASTER_COMMON_CONFIG_FLAGS_H_
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/status/exit_code.h"
+
+namespace ringmaster {
+
+// Where a flag's value goes. What it holds when it is added is the default.
+// Durations are written as 400ms, 1.5s or 2m; a vector collects repeated flags.
+using FlagTarget = std::variant<bool*, int*, int64_t*, double*, std::string*,
+                                absl::Duration*, std::vector<std::string>*>;
+
+struct FlagSpec {
+  std::string name = {};  // lower_snake
+  char short_name = 0;    // 'f' for -f; 0: none
+  // What to write after the flag, in capitals; from the type if empty.
+  std::string unit = {};
+  // What it does, in a sentence or two.
+  std::string help = {};
+  // Parse fails if neither the command line nor the environment sets it.
+  bool is_required = false;
+  // Bounds of numbers, and of durations in seconds; both are allowed values.
+  double min = -std::numeric_limits<double>::infinity();
+  double max = std::numeric_limits<double>::infinity();
+  // The only values allowed, if not empty (strings only).
+  std::vector<std::string> choices = {};
+};
+
+class FlagSet {
+ public:
+  // `program` is how the binary is called, `summary` a sentence on it.
+  FlagSet(std::string program, std::string summary);
+  ~FlagSet();
+  FlagSet(const FlagSet&) = delete;
+  FlagSet& operator=(const FlagSet&) = delete;
+
+  // Flags added from now on appear in the help under `title`.
+  void StartGroup(std::string title);
+
+  // Adds a flag; ends the process if its name is malformed or taken.
+  void Add(FlagSpec spec, FlagTarget target);
+
+  // Adds an argument without a name, shown in capitals (JOB); in order. A
+  // vector takes all that remain.
+  void AddArgument(std::string name, std::string help, bool is_required,
+                   std::string* value);
+  void AddArgument(std::string name, std::string help, bool is_required,
+                   std::vector<std::string>* values);
+
+  // Adds a command with flags and arguments of its own (`ringctl submit`); the
+  // flags of this set are allowed after it as well. Lives as long as this.
+  FlagSet& AddCommand(std::string name, std::string summary);
+
+  // The name of the command that Parse found; "" without commands.
+  [[nodiscard]] std::string command() const;
+
+  // What Parse found: go on, or print `text` and end with success.
+  struct Parsed {
+    bool is_run = true;
+    std::string text = {};  // help or version
+  };
+
+  // Parses `args` (without the program) and sets the targets.
+  // INVALID_ARGUMENT is one line that names the flag, for after "error: ".
+  [[nodiscard]] absl::StatusOr<Parsed> Parse(std::span<const std::string> args);
+
+  // Parse for main: prints help and version to stdout, an error to stderr.
+  // Returns the code to end the process with, or nothing to go on.
+  [[nodiscard]] std::optional<ExitCode> ParseCommandLine(
+      int argc, const char* const* argv);
+
+  // What --help prints.
+  [[nodiscard]] std::string Help() const;
+
+ private:
+  struct Impl;  // Keeps CLI11's header out of this one.
+  explicit FlagSet(std::unique_ptr<Impl> impl);
+  const std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_COMMON_CONFIG_FLAGS_H_
