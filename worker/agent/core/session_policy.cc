@@ -47,9 +47,10 @@ std::optional<Refusal> PermanentRefusal(const SessionDown& end,
                          " Run the coordinator's version of this binary."})};
   }
   if (end.reason == reason::kSessionProtocolViolation) {
-    return Refusal{ExitCode::kInternal,
-                   Join({"coordinator ", coordinator,
-                         " rejects this worker's messages: ", end.message})};
+    return Refusal{
+        ExitCode::kInternal,
+        Join({"coordinator ", coordinator,
+              " and this worker do not understand each other: ", end.message})};
   }
   switch (end.code) {
     case absl::StatusCode::kUnimplemented:

@@ -1,0 +1,361 @@
+#include "worker/agent/agent.h"
+
+#include <grpcpp/security/credentials.h>
+
+#include <optional>
+#include <string>
+
+#include "common/logging/log_capture.h"
+#include "common/status/reason.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/agent/testing/fake_coordinator.h"
+#include "worker/agent/testing/fake_trainer.h"
+
+namespace ringmaster {
+namespace {
+
+using ::testing::HasSubstr;
+using Message = v1::SessionRequest;
+
+AgentOptions Options(const std::string& coordinator) {
+  AgentOptions options;
+  options.coordinator = coordinator;
+  options.credentials = grpc::InsecureChannelCredentials();
+  options.identity.name = "w0";
+  options.identity.incarnation = 42;
+  options.identity.host = "node-1";
+  options.identity.host_key = "key";
+  options.identity.pid = 123;
+  options.identity.data_port = 4711;
+  options.identity.version = "test";
+  return options;
+}
+
+// An agent with a fake on either side.
+class AgentTest : public ::testing::Test {
+ protected:
+  void Start(AgentOptions options) {
+    agent_ =
+        std::make_unique<Agent>(Clock::Real(), trainer_, std::move(options));
+  }
+  void Start() { Start(Options(coordinator_->address())); }
+
+  void Prepare(int64_t generation) {
+    coordinator_->SendAssignment(generation);
+    const auto prepared = coordinator_->Take(Message::kPrepared);
+    ASSERT_TRUE(prepared.has_value());
+    EXPECT_EQ(prepared->prepared().generation(), generation);
+  }
+  void Run(int64_t generation) {
+    Prepare(generation);
+    coordinator_->SendStart(generation);
+    ASSERT_TRUE(trainer_.AwaitCall("run " + std::to_string(generation)));
+  }
+
+  LogCapture log_;
+  std::unique_ptr<FakeCoordinator> coordinator_ =
+      std::make_unique<FakeCoordinator>();
+  FakeTrainer trainer_;
+  std::unique_ptr<Agent> agent_;
+};
+
+TEST_F(AgentTest, SaysWhoItIsAndBeats) {
+  Start();
+  const auto hello = coordinator_->Take(Message::kHello);
+  ASSERT_TRUE(hello.has_value());
+  EXPECT_EQ(hello->hello().name(), "w0");
+  EXPECT_EQ(hello->hello().incarnation(), 42u);
+  EXPECT_EQ(hello->hello().role(), v1::ROLE_WORKER);
+  EXPECT_EQ(hello->hello().protocol_min(), 1);
+  EXPECT_EQ(hello->hello().protocol_max(), 1);
+  EXPECT_EQ(hello->hello().host(), "node-1");
+  EXPECT_EQ(hello->hello().host_key(), "key");
+  EXPECT_EQ(hello->hello().pid(), 123);
+  EXPECT_EQ(hello->hello().device().kind(), v1::DEVICE_KIND_CPU);
+  EXPECT_EQ(hello->hello().data_port(), 4711);
+  EXPECT_EQ(hello->hello().generation(), 0);
+  for (int i = 0; i < 3; ++i) {
+    const auto beat = coordinator_->Take(Message::kBeat);
+    ASSERT_TRUE(beat.has_value());
+    EXPECT_EQ(beat->beat().phase(), v1::PHASE_IDLE);
+    EXPECT_EQ(beat->beat().generation(), 0);
+    EXPECT_EQ(beat->beat().waiting_for_rank(), -1);
+  }
+}
+
+TEST_F(AgentTest, PreparesRunsAndFinishesAJob) {
+  Start();
+  ASSERT_TRUE(coordinator_->Take(Message::kHello).has_value());
+  coordinator_->SendAssignment(7, 1, 2);
+  const auto prepared = coordinator_->Take(Message::kPrepared);
+  ASSERT_TRUE(prepared.has_value());
+  EXPECT_EQ(prepared->prepared().plan_hash(), 11u);
+  EXPECT_EQ(prepared->prepared().data_fingerprint(), 22u);
+  EXPECT_EQ(prepared->prepared().summary(), "parameters=33");
+  EXPECT_EQ(trainer_.assignment().rank, 1);
+  EXPECT_EQ(trainer_.assignment().world_size, 2);
+  EXPECT_EQ(trainer_.assignment().secret, "secret");
+  coordinator_->SendStart(7);
+  ASSERT_TRUE(trainer_.AwaitCall("run 7"));
+  trainer_.set_steps(10, 10);
+  trainer_.EndRun(RunOutcome::Kind::kFinished);
+  const auto finished = coordinator_->Take(Message::kFinished);
+  ASSERT_TRUE(finished.has_value());
+  EXPECT_EQ(finished->finished().generation(), 7);
+  EXPECT_EQ(finished->finished().step(), 10);
+  EXPECT_EQ(finished->finished().parameters_hash(), 4711u);
+  EXPECT_FALSE(finished->finished().stopped());
+  coordinator_->SendRelease(7);
+  EXPECT_TRUE(trainer_.AwaitCall("release"));
+}
+
+TEST_F(AgentTest, BeatsCarryTheTrainersProgress) {
+  Start();
+  ASSERT_TRUE(coordinator_->Take(Message::kHello).has_value());
+  Run(7);
+  trainer_.set_steps(5, 6);
+  for (int i = 0;; ++i) {
+    const auto beat = coordinator_->Take(Message::kBeat);
+    ASSERT_TRUE(beat.has_value());
+    ASSERT_LT(i, 1000);
+    if (beat->beat().step() != 5) continue;
+    EXPECT_EQ(beat->beat().generation(), 7);
+    EXPECT_EQ(beat->beat().phase(), v1::PHASE_STEP);
+    EXPECT_EQ(beat->beat().figures().step(), 5);
+    break;
+  }
+}
+
+TEST_F(AgentTest, AnswersAHaltOnceTheTrainerHasReturned) {
+  Start();
+  ASSERT_TRUE(coordinator_->Take(Message::kHello).has_value());
+  Run(7);
+  trainer_.set_steps(41, 42);
+  trainer_.set_is_stuck(true);
+  coordinator_->SendHalt(7);
+  ASSERT_TRUE(trainer_.AwaitCall("abort 7"));
+  trainer_.set_is_stuck(false);
+  const auto halted = coordinator_->Take(Message::kHalted);
+  ASSERT_TRUE(halted.has_value());
+  EXPECT_EQ(halted->halted().generation(), 7);
+  EXPECT_EQ(halted->halted().applied_step(), 41);
+  EXPECT_EQ(halted->halted().complete_step(), 42);
+  Run(8);
+}
+
+TEST_F(AgentTest, ReportsAPeerThatFailed) {
+  Start();
+  ASSERT_TRUE(coordinator_->Take(Message::kHello).has_value());
+  Run(7);
+  trainer_.set_steps(3, 3);
+  trainer_.EndRun(RunOutcome::Kind::kPeerFailed,
+                  absl::UnavailableError("connection reset"), 1);
+  const auto suspicion = coordinator_->Take(Message::kSuspicion);
+  ASSERT_TRUE(suspicion.has_value());
+  EXPECT_EQ(suspicion->suspicion().peer_rank(), 1);
+  EXPECT_EQ(suspicion->suspicion().step(), 4);
+  EXPECT_EQ(suspicion->suspicion().detail(), "connection reset");
+}
+
+TEST_F(AgentTest, ReportsItsOwnFailureWithTheExitCode) {
+  Start();
+  ASSERT_TRUE(coordinator_->Take(Message::kHello).has_value());
+  trainer_.set_prepare_status(absl::InvalidArgumentError("no such file"));
+  coordinator_->SendAssignment(7);
+  const auto failed = coordinator_->Take(Message::kFailed);
+  ASSERT_TRUE(failed.has_value());
+  EXPECT_EQ(failed->failed().exit_code(), 2);
+  EXPECT_EQ(failed->failed().message(), "no such file");
+}
+
+TEST_F(AgentTest, AnswersATraceRequest) {
+  trainer_.mutable_trace().Record({.name = "forward",
+                                   .track = "compute",
+                                   .step = 3,
+                                   .end = MonotonicTime::FromNanos(9)});
+  Start();
+  ASSERT_TRUE(coordinator_->Take(Message::kHello).has_value());
+  v1::SessionResponse request;
+  request.mutable_trace_request()->set_request_id(5);
+  coordinator_->Send(request);
+  const auto reply = coordinator_->Take(Message::kTraceReply);
+  ASSERT_TRUE(reply.has_value());
+  EXPECT_EQ(reply->trace_reply().request_id(), 5);
+  EXPECT_EQ(reply->trace_reply().trace().worker(), "w0");
+  ASSERT_EQ(reply->trace_reply().trace().spans_size(), 1);
+  EXPECT_EQ(reply->trace_reply().trace().spans(0).name(), "forward");
+  EXPECT_EQ(reply->trace_reply().trace().spans(0).end_nanos(), 9);
+}
+
+TEST_F(AgentTest, TrainsOnWhileTheCoordinatorIsAwayAndTellsItAfterwards) {
+  Start();
+  ASSERT_TRUE(coordinator_->Take(Message::kHello).has_value());
+  Run(7);
+  const int port = coordinator_->port();
+  coordinator_.reset();
+  trainer_.set_steps(10, 10);
+  trainer_.EndRun(RunOutcome::Kind::kFinished);
+  FakeCoordinator::Options options;
+  options.port = port;
+  coordinator_ = std::make_unique<FakeCoordinator>(options);
+  const auto hello = coordinator_->Take(Message::kHello);
+  ASSERT_TRUE(hello.has_value());
+  EXPECT_EQ(hello->hello().generation(), 7);
+  EXPECT_EQ(hello->hello().applied_step(), 10);
+  EXPECT_EQ(hello->hello().incarnation(), 42u);
+  const auto finished = coordinator_->Take(Message::kFinished);
+  ASSERT_TRUE(finished.has_value());
+  EXPECT_EQ(finished->finished().step(), 10);
+}
+
+TEST_F(AgentTest, AttachesAgainAfterItsLeaseExpired) {
+  Start();
+  ASSERT_TRUE(coordinator_->Take(Message::kHello).has_value());
+  coordinator_->EndSession(
+      WithReason(absl::AbortedError("lease expired"), reason::kLeaseExpired));
+  EXPECT_TRUE(coordinator_->Take(Message::kHello).has_value());
+}
+
+TEST_F(AgentTest, LeavesThePoolPolitely) {
+  Start();
+  ASSERT_TRUE(coordinator_->Take(Message::kBeat).has_value());
+  agent_->Terminate("SIGTERM");
+  const auto leaving = coordinator_->Take(Message::kLeaving);
+  ASSERT_TRUE(leaving.has_value());
+  EXPECT_TRUE(leaving->leaving().done());
+  EXPECT_EQ(leaving->leaving().reason(), "SIGTERM");
+  const Agent::End end = agent_->AwaitEnd();
+  EXPECT_EQ(end.code, ExitCode::kStopped);
+  EXPECT_FALSE(end.is_trainer_stuck);
+  EXPECT_TRUE(coordinator_->AwaitHalfClose());
+}
+
+TEST_F(AgentTest, LeavesTrainingAtAStepThatAllAgreeOn) {
+  Start();
+  ASSERT_TRUE(coordinator_->Take(Message::kHello).has_value());
+  Run(7);
+  trainer_.set_steps(6, 6);
+  agent_->Terminate("SIGTERM");
+  auto leaving = coordinator_->Take(Message::kLeaving);
+  ASSERT_TRUE(leaving.has_value());
+  EXPECT_FALSE(leaving->leaving().done());
+  leaving = coordinator_->Take(Message::kLeaving);
+  ASSERT_TRUE(leaving.has_value());
+  EXPECT_TRUE(leaving->leaving().done());
+  EXPECT_EQ(leaving->leaving().step(), 6);
+  EXPECT_EQ(agent_->AwaitEnd().code, ExitCode::kStopped);
+  EXPECT_TRUE(trainer_.AwaitCall("drain"));
+}
+
+TEST_F(AgentTest, EndsAtOnceOnASecondSignal) {
+  Start();
+  ASSERT_TRUE(coordinator_->Take(Message::kHello).has_value());
+  Run(7);
+  trainer_.set_is_stuck(true);
+  agent_->Terminate("SIGTERM");
+  agent_->Terminate("SIGTERM");
+  const Agent::End end = agent_->AwaitEnd();
+  EXPECT_EQ(end.code, ExitCode::kStopped);
+  EXPECT_TRUE(end.is_trainer_stuck);
+  EXPECT_TRUE(trainer_.AwaitCall("abort 7"));
+  trainer_.set_is_stuck(false);
+}
+
+TEST_F(AgentTest, NamesATrainerThatDoesNotReturn) {
+  AgentOptions options = Options(coordinator_->address());
+  options.drain_timeout = absl::Milliseconds(1);
+  Start(options);
+  ASSERT_TRUE(coordinator_->Take(Message::kHello).has_value());
+  Run(7);
+  trainer_.set_is_stuck(true);
+  agent_->Terminate("SIGTERM");
+  const Agent::End end = agent_->AwaitEnd();
+  EXPECT_EQ(end.code, ExitCode::kStopped);
+  EXPECT_THAT(end.message, HasSubstr("step boundary"));
+  EXPECT_TRUE(end.is_trainer_stuck);
+  trainer_.set_is_stuck(false);
+}
+
+TEST_F(AgentTest, GivesUpOnACoordinatorThatIsNotThere) {
+  const std::string address = coordinator_->address();
+  coordinator_.reset();
+  AgentOptions options = Options(address);
+  options.coordinator_timeout = absl::Milliseconds(300);
+  Start(options);
+  const Agent::End end = agent_->AwaitEnd();
+  EXPECT_EQ(end.code, ExitCode::kRetryElsewhere);
+  EXPECT_THAT(end.message, HasSubstr("coordinator " + address));
+  int lines = 0;
+  for (const std::string& line : log_.lines()) {
+    lines += line.find("session.down") != std::string::npos;
+  }
+  EXPECT_EQ(lines, 1);
+}
+
+TEST_F(AgentTest, GivesUpOnACoordinatorThatDoesNotAnswer) {
+  FakeCoordinator::Options silent;
+  silent.answers_hello = false;
+  coordinator_ = std::make_unique<FakeCoordinator>(silent);
+  AgentOptions options = Options(coordinator_->address());
+  options.answer_timeout = absl::Milliseconds(50);
+  options.coordinator_timeout = absl::Milliseconds(400);
+  Start(options);
+  const Agent::End end = agent_->AwaitEnd();
+  EXPECT_EQ(end.code, ExitCode::kRetryElsewhere);
+  EXPECT_THAT(end.message, HasSubstr("did not answer within 50ms"));
+}
+
+TEST_F(AgentTest, NamesAnotherService) {
+  FakeCoordinator::Options other;
+  other.has_service = false;
+  coordinator_ = std::make_unique<FakeCoordinator>(other);
+  Start();
+  const Agent::End end = agent_->AwaitEnd();
+  EXPECT_EQ(end.code, ExitCode::kUsage);
+  EXPECT_THAT(end.message, HasSubstr("not as a Ringmaster coordinator"));
+}
+
+TEST_F(AgentTest, EndsWhereItsNameIsInUse) {
+  coordinator_->RefuseSessions(
+      WithReason(absl::AlreadyExistsError("w0 is process 5 on node-2."),
+                 reason::kWorkerNameInUse));
+  Start();
+  const Agent::End end = agent_->AwaitEnd();
+  EXPECT_EQ(end.code, ExitCode::kUsage);
+  EXPECT_THAT(end.message, HasSubstr("w0 is process 5 on node-2."));
+}
+
+TEST_F(AgentTest, EndsOnAProtocolThatItDoesNotSpeak) {
+  FakeCoordinator::Options newer;
+  newer.protocol = 9;
+  coordinator_ = std::make_unique<FakeCoordinator>(newer);
+  Start();
+  const Agent::End end = agent_->AwaitEnd();
+  EXPECT_EQ(end.code, ExitCode::kUsage);
+  EXPECT_THAT(end.message, HasSubstr("protocol 9"));
+}
+
+TEST_F(AgentTest, EndsOnACoordinatorThatMakesNoSense) {
+  Start();
+  ASSERT_TRUE(coordinator_->Take(Message::kBeat).has_value());
+  coordinator_->SendAssignment(7, /*rank=*/2, /*world_size=*/2);
+  const Agent::End end = agent_->AwaitEnd();
+  EXPECT_EQ(end.code, ExitCode::kInternal);
+  EXPECT_THAT(end.message, HasSubstr("rank 2 of 2"));
+}
+
+TEST_F(AgentTest, EndsOnASessionThatDoesNotBeginWithAWelcome) {
+  FakeCoordinator::Options silent;
+  silent.answers_hello = false;
+  coordinator_ = std::make_unique<FakeCoordinator>(silent);
+  Start();
+  ASSERT_TRUE(coordinator_->Take(Message::kHello).has_value());
+  coordinator_->SendStart(7);
+  const Agent::End end = agent_->AwaitEnd();
+  EXPECT_EQ(end.code, ExitCode::kInternal);
+  EXPECT_THAT(end.message, HasSubstr("no welcome"));
+}
+
+}  // namespace
+}  // namespace ringmaster

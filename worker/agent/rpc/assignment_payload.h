@@ -1,0 +1,18 @@
+// AssignmentPayload: what an assignment brings for the trainer; the agent's
+// core passes it on unread.
+#ifndef RINGMASTER_WORKER_AGENT_RPC_ASSIGNMENT_PAYLOAD_H_
+#define RINGMASTER_WORKER_AGENT_RPC_ASSIGNMENT_PAYLOAD_H_
+
+#include "ringmaster/v1/job.pb.h"
+#include "worker/train/trainer.h"
+
+namespace ringmaster::agent {
+
+struct AssignmentPayload {
+  v1::TrainProgram program;
+  RankAssignment assignment;
+};
+
+}  // namespace ringmaster::agent
+
+#endif  // RINGMASTER_WORKER_AGENT_RPC_ASSIGNMENT_PAYLOAD_H_

@@ -1,0 +1,227 @@
+#include "worker/agent/rpc/coordinator_session.h"
+
+#include <grpcpp/client_context.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/support/client_callback.h>
+
+#include <deque>
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/grpc_status.h"
+#include "common/status/reason.h"
+#include "common/sync/mutex.h"
+#include "ringmaster/v1/coordinator_service.grpc.pb.h"
+#include "worker/agent/rpc/session_messages.h"
+
+namespace ringmaster {
+
+// Writes are started by the owner's thread as well as by reactions, so a hold
+// keeps the call alive until no write can be started any more: reading has
+// ended and no write is under way. Whoever sees both first releases it.
+class CoordinatorSession::Stream final
+    : public grpc::ClientBidiReactor<v1::SessionRequest, v1::SessionResponse> {
+ public:
+  Stream(std::shared_ptr<grpc::Channel> channel, EventCallback on_event)
+      : stub_(v1::CoordinatorService::NewStub(channel)),
+        on_event_(std::move(on_event)) {}
+
+  void Start(std::shared_ptr<Stream> self, const v1::SessionRequest& hello) {
+    self_ = std::move(self);
+    stub_->async()->Session(&context_, this);
+    AddHold();
+    StartRead(&response_);
+    Send(hello, false);
+    StartCall();
+  }
+
+  void Send(v1::SessionRequest message, bool is_beat) {
+    {
+      MutexLock lock(mutex_);
+      if (is_writing_over_ || is_finish_wanted_) return;
+      if (is_beat && queue_.size() >= kMaxQueued) return;
+      queue_.push_back(std::move(message));
+      if (is_writing_) return;
+      is_writing_ = true;
+    }
+    WriteNext();
+  }
+
+  void Finish() {
+    {
+      MutexLock lock(mutex_);
+      if (is_writing_over_ || is_finish_wanted_) return;
+      is_finish_wanted_ = true;
+      if (is_writing_) return;
+      is_writing_ = true;
+    }
+    WriteNext();
+  }
+
+  void Cancel() { context_.TryCancel(); }
+
+  void AwaitDone() {
+    MutexLock lock(mutex_);
+    while (!is_done_) done_.Wait(mutex_);
+  }
+
+ private:
+  void OnReadDone(bool ok) override {
+    if (!ok) {
+      EndWriting();
+      return;
+    }
+    if (const absl::Status status = Deliver(); !status.ok()) {
+      if (!violation_) violation_ = status;
+      Cancel();
+    }
+    StartRead(&response_);
+  }
+
+  void OnWriteDone(bool ok) override {
+    bool releases_hold = false;
+    bool has_next = false;
+    {
+      MutexLock lock(mutex_);
+      if (!ok) {
+        is_writing_over_ = true;
+        queue_.clear();
+      }
+      if (!queue_.empty()) queue_.pop_front();
+      has_next = !is_writing_over_ && (!queue_.empty() || is_finish_wanted_);
+      if (!has_next) {
+        is_writing_ = false;
+        releases_hold = is_reading_over_;
+      }
+    }
+    if (has_next) WriteNext();
+    if (releases_hold) RemoveHold();
+  }
+
+  void OnWritesDoneDone(bool /*ok*/) override {
+    bool releases_hold = false;
+    {
+      MutexLock lock(mutex_);
+      is_writing_over_ = true;
+      is_writing_ = false;
+      releases_hold = is_reading_over_;
+    }
+    if (releases_hold) RemoveHold();
+  }
+
+  void OnDone(const grpc::Status& grpc_status) override {
+    const absl::Status status =
+        violation_ ? *violation_ : FromGrpcStatus(grpc_status);
+    agent::SessionDown down;
+    // A stream that ends with OK is over all the same.
+    down.code = status.ok() ? absl::StatusCode::kUnavailable : status.code();
+    down.reason = ReasonOf(status);
+    down.message = status.ok() ? "the coordinator ended the session"
+                               : std::string(status.message());
+    on_event_(std::move(down));
+    const std::shared_ptr<Stream> self = std::move(self_);
+    MutexLock lock(mutex_);
+    is_done_ = true;
+    done_.NotifyAll();
+  }
+
+  // Hands the message just read to the owner.
+  absl::Status Deliver() {
+    if (violation_) return *violation_;  // what follows does not count
+    absl::StatusOr<std::optional<agent::Event>> event = ToEvent(response_);
+    if (!event.ok()) return event.status();
+    if (!event->has_value()) return absl::OkStatus();
+    const bool is_welcome = std::holds_alternative<agent::SessionUp>(**event);
+    if (is_welcome == is_welcomed_) {
+      return WithReason(
+          absl::InvalidArgumentError(
+              is_welcome ? "the coordinator sent a second welcome"
+                         : "the coordinator's first message is no welcome"),
+          reason::kSessionProtocolViolation);
+    }
+    is_welcomed_ = true;
+    on_event_(**std::move(event));
+    return absl::OkStatus();
+  }
+
+  // Requires that is_writing_ was set by the caller.
+  void WriteNext() {
+    const v1::SessionRequest* next = nullptr;
+    {
+      MutexLock lock(mutex_);
+      if (!queue_.empty()) next = &queue_.front();
+    }
+    // A deque's elements stay where they are while others are added.
+    if (next != nullptr) {
+      StartWrite(next);
+    } else {
+      StartWritesDone();
+    }
+  }
+
+  void EndWriting() {
+    bool releases_hold = false;
+    {
+      MutexLock lock(mutex_);
+      is_reading_over_ = true;
+      is_writing_over_ = true;
+      releases_hold = !is_writing_;
+    }
+    if (releases_hold) RemoveHold();
+  }
+
+  const std::unique_ptr<v1::CoordinatorService::Stub> stub_;
+  const EventCallback on_event_;
+  grpc::ClientContext context_;
+  std::shared_ptr<Stream> self_;  // until OnDone
+
+  // Only reactions to reads use these.
+  v1::SessionResponse response_;
+  bool is_welcomed_ = false;
+  std::optional<absl::Status> violation_;
+
+  Mutex mutex_;
+  CondVar done_;
+  std::deque<v1::SessionRequest> queue_ GUARDED_BY(mutex_);
+  bool is_writing_ GUARDED_BY(mutex_) = false;  // the front, or WritesDone
+  bool is_writing_over_ GUARDED_BY(mutex_) = false;
+  bool is_reading_over_ GUARDED_BY(mutex_) = false;
+  bool is_finish_wanted_ GUARDED_BY(mutex_) = false;
+  bool is_done_ GUARDED_BY(mutex_) = false;
+};
+
+CoordinatorSession::CoordinatorSession(std::shared_ptr<Stream> stream)
+    : stream_(std::move(stream)) {}
+
+std::unique_ptr<CoordinatorSession> CoordinatorSession::Open(
+    const std::string& coordinator,
+    const std::shared_ptr<grpc::ChannelCredentials>& credentials,
+    const v1::SessionRequest& hello, EventCallback on_event) {
+  auto stream = std::make_shared<Stream>(
+      MakeChannel(coordinator, credentials, {.has_own_connection = true}),
+      std::move(on_event));
+  stream->Start(stream, hello);
+  return std::unique_ptr<CoordinatorSession>(
+      new CoordinatorSession(std::move(stream)));
+}
+
+CoordinatorSession::~CoordinatorSession() {
+  stream_->Cancel();
+  stream_->AwaitDone();
+}
+
+void CoordinatorSession::Send(v1::SessionRequest message) {
+  stream_->Send(std::move(message), /*is_beat=*/false);
+}
+
+void CoordinatorSession::SendBeat(v1::SessionRequest message) {
+  stream_->Send(std::move(message), /*is_beat=*/true);
+}
+
+void CoordinatorSession::Finish() { stream_->Finish(); }
+
+void CoordinatorSession::Cancel() { stream_->Cancel(); }
+
+}  // namespace ringmaster

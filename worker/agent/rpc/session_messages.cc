@@ -1,0 +1,333 @@
+#include "worker/agent/rpc/session_messages.h"
+
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/rpc/proto_time.h"
+#include "common/status/reason.h"
+#include "ringmaster/v1/coordinator_service.pb.h"
+#include "worker/agent/rpc/assignment_payload.h"
+
+namespace ringmaster {
+namespace {
+
+using agent::AgentState;
+using agent::Event;
+
+absl::Status Violation(std::string_view what) {
+  return WithReason(
+      absl::InvalidArgumentError(absl::StrCat(
+          "the coordinator's ", absl::string_view(what.data(), what.size()))),
+      reason::kSessionProtocolViolation);
+}
+
+absl::StatusOr<Event> WelcomeEvent(const v1::Welcome& welcome) {
+  if (welcome.protocol() < kProtocolMin || welcome.protocol() > kProtocolMax) {
+    return WithReason(
+        absl::FailedPreconditionError(absl::StrCat(
+            "the coordinator speaks protocol ", welcome.protocol(),
+            ", this worker ", kProtocolMin, " to ", kProtocolMax, ".")),
+        reason::kProtocolMismatch);
+  }
+  const absl::Duration beat_interval = FromProto(welcome.beat_interval());
+  if (beat_interval < absl::Milliseconds(1)) {
+    return Violation("welcome has no beat_interval");
+  }
+  return agent::SessionUp{
+      .coordinator_incarnation = welcome.coordinator_incarnation(),
+      .protocol = welcome.protocol(),
+      .beat_interval = beat_interval,
+      .lease = FromProto(welcome.lease())};
+}
+
+RingPeer ToPeer(const v1::Member& member) {
+  return {.rank = member.rank(),
+          .address = member.data_address(),
+          .worker = member.worker(),
+          .host = member.host()};
+}
+
+absl::StatusOr<Event> AssignmentEvent(const v1::Assignment& message) {
+  const v1::Member& self = message.self();
+  if (message.generation() < 1)
+    return Violation("assignment has no generation");
+  if (message.job_id().empty()) return Violation("assignment has no job");
+  if (message.world_size() < 1 || self.rank() < 0 ||
+      self.rank() >= message.world_size()) {
+    return Violation(absl::StrCat("assignment has rank ", self.rank(), " of ",
+                                  message.world_size()));
+  }
+  if (message.resume_step() < 0) {
+    return Violation(
+        absl::StrCat("assignment resumes at ", message.resume_step()));
+  }
+  auto payload = std::make_shared<agent::AssignmentPayload>();
+  payload->program = message.spec().train();
+  RankAssignment& assignment = payload->assignment;
+  assignment.generation = message.generation();
+  assignment.job_id = message.job_id();
+  assignment.rank = self.rank();
+  assignment.world_size = message.world_size();
+  assignment.data_index =
+      self.has_mesh() ? self.mesh().data_index() : self.rank();
+  assignment.prev = ToPeer(message.prev());
+  assignment.next = ToPeer(message.next());
+  assignment.secret = message.secret();
+  assignment.resume_step = message.resume_step();
+  if (message.has_connect_timeout()) {
+    assignment.connect_timeout = FromProto(message.connect_timeout());
+  }
+  if (message.has_collective_timeout()) {
+    assignment.collective_timeout = FromProto(message.collective_timeout());
+  }
+  return agent::AssignmentReceived{.generation = message.generation(),
+                                   .job_id = message.job_id(),
+                                   .rank = self.rank(),
+                                   .world_size = message.world_size(),
+                                   .resume_step = message.resume_step(),
+                                   .payload = std::move(payload)};
+}
+
+v1::Phase TrainerPhase(TrainPhase phase) {
+  switch (phase) {
+    case TrainPhase::kIdle:
+      return v1::PHASE_IDLE;
+    case TrainPhase::kPrepare:
+      return v1::PHASE_PREPARE;
+    case TrainPhase::kConnect:
+      return v1::PHASE_CONNECT;
+    case TrainPhase::kStep:
+      return v1::PHASE_STEP;
+    case TrainPhase::kEvaluate:
+      return v1::PHASE_EVALUATE;
+    case TrainPhase::kHalted:
+      return v1::PHASE_HALTED;
+  }
+  return v1::PHASE_UNSPECIFIED;
+}
+
+v1::Phase PhaseOf(AgentState state, const TrainProgress& progress) {
+  switch (state) {
+    case AgentState::kConnecting:
+    case AgentState::kIdle:
+      return v1::PHASE_IDLE;
+    case AgentState::kPreparing:
+    case AgentState::kPrepared:
+      return v1::PHASE_PREPARE;
+    case AgentState::kRunning:
+      return TrainerPhase(progress.phase);
+    default:
+      return v1::PHASE_HALTED;
+  }
+}
+
+void FillFigures(const TrainFigures& figures, v1::TrainingFigures& message) {
+  message.set_step(figures.step);
+  message.set_total_steps(figures.total_steps);
+  message.set_loss(figures.loss);
+  message.set_gradient_norm(figures.gradient_norm);
+  message.set_samples_per_second(figures.samples_per_second);
+  *message.mutable_step_duration() = ToProto(figures.step_duration);
+  message.set_communication_wait_ratio(figures.communication_wait_ratio);
+  message.set_data_wait_ratio(figures.data_wait_ratio);
+  if (figures.has_evaluation) {
+    message.set_evaluation_loss(figures.evaluation_loss);
+    message.set_evaluation_step(figures.evaluation_step);
+  }
+  *message.mutable_remaining_duration() = ToProto(figures.remaining);
+  message.set_payload_sent_bytes(figures.payload_sent_bytes);
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<Event>> ToEvent(
+    const v1::SessionResponse& message) {
+  switch (message.message_case()) {
+    case v1::SessionResponse::kWelcome:
+      return WelcomeEvent(message.welcome());
+    case v1::SessionResponse::kAssignment:
+      return AssignmentEvent(message.assignment());
+    case v1::SessionResponse::kStart:
+      return agent::StartReceived{message.start().generation()};
+    case v1::SessionResponse::kHalt:
+      return agent::HaltReceived{message.halt().generation(),
+                                 message.halt().verdict().summary()};
+    case v1::SessionResponse::kDrain:
+      return agent::DrainReceived{message.drain().reason()};
+    case v1::SessionResponse::kStop:
+      return agent::StopReceived{message.stop().generation(),
+                                 message.stop().reason()};
+    case v1::SessionResponse::kRelease:
+      return agent::ReleaseReceived{message.release().generation(),
+                                    message.release().message()};
+    case v1::SessionResponse::kTraceRequest:
+      return agent::TraceRequested{message.trace_request().request_id(),
+                                   message.trace_request().first_step(),
+                                   message.trace_request().last_step()};
+    case v1::SessionResponse::MESSAGE_NOT_SET:
+      break;
+  }
+  return std::optional<Event>();
+}
+
+v1::SessionRequest HelloMessage(const WorkerIdentity& identity,
+                                int64_t generation,
+                                const TrainProgress& progress) {
+  v1::SessionRequest request;
+  v1::Hello& hello = *request.mutable_hello();
+  hello.set_name(identity.name);
+  hello.set_incarnation(identity.incarnation);
+  hello.set_role(v1::ROLE_WORKER);
+  hello.set_protocol_min(kProtocolMin);
+  hello.set_protocol_max(kProtocolMax);
+  hello.set_host(identity.host);
+  hello.set_host_key(identity.host_key);
+  hello.set_pid(identity.pid);
+  hello.mutable_device()->set_kind(v1::DEVICE_KIND_CPU);
+  hello.mutable_device()->set_index(identity.device_index);
+  hello.set_advertise_host(identity.advertise_host);
+  hello.set_data_port(identity.data_port);
+  hello.set_version(identity.version);
+  hello.set_generation(generation);
+  if (generation != 0) hello.set_applied_step(progress.applied_step);
+  return request;
+}
+
+v1::SessionRequest BeatMessage(const agent::SendBeat& beat, AgentState state,
+                               const TrainProgress& progress) {
+  v1::SessionRequest request;
+  v1::Beat& message = *request.mutable_beat();
+  message.set_generation(beat.generation);
+  message.set_phase(PhaseOf(state, progress));
+  message.set_waiting_for_rank(-1);
+  if (beat.generation == 0) return request;
+  message.set_step(progress.applied_step);
+  FillFigures(progress.figures, *message.mutable_figures());
+  if (progress.generation == beat.generation) {
+    message.set_collective_sequence(progress.collective_sequence);
+    message.set_waiting_for_rank(progress.waiting_for_rank);
+  }
+  return request;
+}
+
+v1::SessionRequest ToMessage(const agent::SendPrepared& send) {
+  v1::SessionRequest request;
+  v1::Prepared& message = *request.mutable_prepared();
+  message.set_generation(send.generation);
+  message.set_plan_hash(send.plan_hash);
+  message.set_data_fingerprint(send.data_fingerprint);
+  message.set_summary(send.summary);
+  return request;
+}
+
+v1::SessionRequest ToMessage(const agent::SendHalted& send) {
+  v1::SessionRequest request;
+  v1::Halted& message = *request.mutable_halted();
+  message.set_generation(send.generation);
+  message.set_applied_step(send.position.applied_step);
+  message.set_complete_step(send.position.complete_step);
+  return request;
+}
+
+v1::SessionRequest ToMessage(const agent::SendFailed& send) {
+  v1::SessionRequest request;
+  v1::Failed& message = *request.mutable_failed();
+  message.set_generation(send.generation);
+  message.set_step(send.step);
+  message.set_exit_code(static_cast<int>(send.exit_code));
+  message.set_message(send.message);
+  return request;
+}
+
+v1::SessionRequest ToMessage(const agent::SendSuspicion& send,
+                             const TrainProgress& progress) {
+  v1::SessionRequest request;
+  v1::Suspicion& message = *request.mutable_suspicion();
+  message.set_generation(send.generation);
+  message.set_peer_rank(send.peer_rank);
+  message.set_detail(send.detail);
+  message.set_step(send.step);
+  message.set_collective_sequence(progress.collective_sequence);
+  return request;
+}
+
+v1::SessionRequest ToMessage(const agent::SendFinished& send,
+                             const TrainProgress& progress) {
+  v1::SessionRequest request;
+  v1::Finished& message = *request.mutable_finished();
+  message.set_generation(send.generation);
+  message.set_step(send.step);
+  message.set_parameters_hash(send.parameters_hash);
+  message.set_stopped(send.is_stopped);
+  FillFigures(progress.figures, *message.mutable_figures());
+  return request;
+}
+
+v1::SessionRequest ToMessage(const agent::SendLeaving& send,
+                             const TrainProgress& progress) {
+  v1::SessionRequest request;
+  v1::Leaving& message = *request.mutable_leaving();
+  message.set_reason(send.reason);
+  message.set_done(send.is_done);
+  message.set_step(send.is_done ? send.step : progress.applied_step);
+  return request;
+}
+
+v1::SessionRequest ToMessage(const agent::SendTrace& send,
+                             const WorkerIdentity& identity,
+                             const Trace& trace) {
+  v1::SessionRequest request;
+  v1::TraceReply& reply = *request.mutable_trace_reply();
+  reply.set_request_id(send.request_id);
+  reply.mutable_trace()->set_rank(send.rank);
+  reply.mutable_trace()->set_worker(identity.name);
+  const int64_t last = send.last_step == 0 ? std::numeric_limits<int64_t>::max()
+                                           : send.last_step;
+  for (const TraceSpan& span : trace.Spans(send.first_step, last)) {
+    v1::TraceSpan& message = *reply.mutable_trace()->add_spans();
+    message.set_name(span.name);
+    message.set_track(span.track);
+    message.set_step(span.step);
+    message.set_bucket(span.bucket);
+    message.set_bytes(span.bytes);
+    message.set_ready_nanos(span.ready.nanos());
+    message.set_start_nanos(span.start.nanos());
+    message.set_end_nanos(span.end.nanos());
+  }
+  return request;
+}
+
+agent::TrainerEnded ToEvent(int64_t generation, const RunOutcome& outcome) {
+  agent::TrainerEnded ended;
+  ended.generation = generation;
+  switch (outcome.kind) {
+    case RunOutcome::Kind::kFinished:
+      ended.end = agent::RunEnd::kFinished;
+      break;
+    case RunOutcome::Kind::kStopped:
+      ended.end = agent::RunEnd::kStopped;
+      break;
+    case RunOutcome::Kind::kDrained:
+      ended.end = agent::RunEnd::kDrained;
+      break;
+    case RunOutcome::Kind::kInterrupted:
+      ended.end = agent::RunEnd::kInterrupted;
+      break;
+    case RunOutcome::Kind::kPeerFailed:
+      ended.end = agent::RunEnd::kPeerFailed;
+      break;
+    case RunOutcome::Kind::kFailed:
+      ended.end = agent::RunEnd::kFailed;
+      break;
+  }
+  ended.status = outcome.status;
+  ended.peer_rank = outcome.peer_rank;
+  ended.position = {outcome.applied_step, outcome.complete_step};
+  ended.parameters_hash = outcome.parameters_hash;
+  return ended;
+}
+
+}  // namespace ringmaster

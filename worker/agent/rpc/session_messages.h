@@ -1,0 +1,62 @@
+// The session's messages as the agent core's plain values, and back. Pure.
+#ifndef RINGMASTER_WORKER_AGENT_RPC_SESSION_MESSAGES_H_
+#define RINGMASTER_WORKER_AGENT_RPC_SESSION_MESSAGES_H_
+
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "common/trace/trace.h"
+#include "worker/agent/core/agent_action.h"
+#include "worker/agent/core/agent_core.h"
+#include "worker/agent/core/agent_event.h"
+#include "worker/agent/rpc/worker_identity.h"
+#include "worker/train/trainer.h"
+
+namespace ringmaster {
+
+namespace v1 {
+class SessionRequest;
+class SessionResponse;
+}  // namespace v1
+
+// The protocol versions that this worker speaks.
+inline constexpr int kProtocolMin = 1;
+inline constexpr int kProtocolMax = 1;
+
+// Nothing for a message of a kind that this version does not know.
+//   INVALID_ARGUMENT/SESSION_PROTOCOL_VIOLATION  names the field that makes no
+//   sense
+//   FAILED_PRECONDITION/PROTOCOL_MISMATCH  a welcome in a version that was not
+//   offered
+[[nodiscard]] absl::StatusOr<std::optional<agent::Event>> ToEvent(
+    const v1::SessionResponse& message);
+
+[[nodiscard]] v1::SessionRequest HelloMessage(const WorkerIdentity& identity,
+                                              int64_t generation,
+                                              const TrainProgress& progress);
+
+// `state` settles the phase where the trainer has none to tell.
+[[nodiscard]] v1::SessionRequest BeatMessage(const agent::SendBeat& beat,
+                                             agent::AgentState state,
+                                             const TrainProgress& progress);
+
+[[nodiscard]] v1::SessionRequest ToMessage(const agent::SendPrepared& send);
+[[nodiscard]] v1::SessionRequest ToMessage(const agent::SendHalted& send);
+[[nodiscard]] v1::SessionRequest ToMessage(const agent::SendFailed& send);
+[[nodiscard]] v1::SessionRequest ToMessage(const agent::SendSuspicion& send,
+                                           const TrainProgress& progress);
+[[nodiscard]] v1::SessionRequest ToMessage(const agent::SendFinished& send,
+                                           const TrainProgress& progress);
+[[nodiscard]] v1::SessionRequest ToMessage(const agent::SendLeaving& send,
+                                           const TrainProgress& progress);
+[[nodiscard]] v1::SessionRequest ToMessage(const agent::SendTrace& send,
+                                           const WorkerIdentity& identity,
+                                           const Trace& trace);
+
+// How a run ended, for the core.
+[[nodiscard]] agent::TrainerEnded ToEvent(int64_t generation,
+                                          const RunOutcome& outcome);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_AGENT_RPC_SESSION_MESSAGES_H_

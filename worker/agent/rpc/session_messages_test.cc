@@ -1,0 +1,185 @@
+#include "worker/agent/rpc/session_messages.h"
+
+#include "common/rpc/proto_time.h"
+#include "common/status/reason.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ringmaster/v1/coordinator_service.pb.h"
+#include "worker/agent/rpc/assignment_payload.h"
+
+namespace ringmaster {
+namespace {
+
+using ::testing::HasSubstr;
+
+v1::SessionResponse GoodAssignment() {
+  v1::SessionResponse response;
+  v1::Assignment& assignment = *response.mutable_assignment();
+  assignment.set_generation(7);
+  assignment.set_job_id("mlp-1");
+  assignment.mutable_spec()->mutable_train()->set_steps(10);
+  assignment.mutable_self()->set_rank(1);
+  assignment.mutable_self()->mutable_mesh()->set_data_index(1);
+  assignment.mutable_prev()->set_rank(0);
+  assignment.mutable_prev()->set_worker("w0");
+  assignment.mutable_prev()->set_host("node-1");
+  assignment.mutable_prev()->set_data_address("10.0.0.1:5");
+  assignment.mutable_next()->set_rank(2);
+  assignment.set_world_size(3);
+  assignment.set_resume_step(4);
+  assignment.set_secret("secret");
+  *assignment.mutable_connect_timeout() = ToProto(absl::Seconds(3));
+  *assignment.mutable_collective_timeout() = ToProto(absl::Seconds(4));
+  return response;
+}
+
+TEST(SessionMessagesTest, UnpacksAnAssignment) {
+  const auto event = ToEvent(GoodAssignment());
+  ASSERT_TRUE(event.ok()) << event.status();
+  const auto& received = std::get<agent::AssignmentReceived>(**event);
+  EXPECT_EQ(received.generation, 7);
+  EXPECT_EQ(received.job_id, "mlp-1");
+  EXPECT_EQ(received.rank, 1);
+  EXPECT_EQ(received.world_size, 3);
+  EXPECT_EQ(received.resume_step, 4);
+  EXPECT_EQ(received.payload->program.steps(), 10);
+  const RankAssignment& assignment = received.payload->assignment;
+  EXPECT_EQ(assignment.generation, 7);
+  EXPECT_EQ(assignment.data_index, 1);
+  EXPECT_EQ(assignment.prev.worker, "w0");
+  EXPECT_EQ(assignment.prev.host, "node-1");
+  EXPECT_EQ(assignment.prev.address, "10.0.0.1:5");
+  EXPECT_EQ(assignment.next.rank, 2);
+  EXPECT_EQ(assignment.secret, "secret");
+  EXPECT_EQ(assignment.resume_step, 4);
+  EXPECT_EQ(assignment.connect_timeout, absl::Seconds(3));
+  EXPECT_EQ(assignment.collective_timeout, absl::Seconds(4));
+}
+
+TEST(SessionMessagesTest, RefusesAnAssignmentThatMakesNoSense) {
+  const auto refusal = [](auto spoil) {
+    v1::SessionResponse response = GoodAssignment();
+    spoil(*response.mutable_assignment());
+    const auto event = ToEvent(response);
+    EXPECT_EQ(ReasonOf(event.status()), reason::kSessionProtocolViolation);
+    return std::string(event.status().message());
+  };
+  EXPECT_THAT(refusal([](v1::Assignment& a) { a.set_generation(0); }),
+              HasSubstr("generation"));
+  EXPECT_THAT(refusal([](v1::Assignment& a) { a.clear_job_id(); }),
+              HasSubstr("job"));
+  EXPECT_THAT(refusal([](v1::Assignment& a) { a.set_world_size(1); }),
+              HasSubstr("rank 1 of 1"));
+  EXPECT_THAT(
+      refusal([](v1::Assignment& a) { a.mutable_self()->set_rank(-1); }),
+      HasSubstr("rank -1 of 3"));
+  EXPECT_THAT(refusal([](v1::Assignment& a) { a.set_resume_step(-2); }),
+              HasSubstr("resumes at -2"));
+}
+
+TEST(SessionMessagesTest, ChecksTheWelcome) {
+  v1::SessionResponse response;
+  response.mutable_welcome()->set_protocol(1);
+  EXPECT_EQ(ReasonOf(ToEvent(response).status()),
+            reason::kSessionProtocolViolation);
+  *response.mutable_welcome()->mutable_beat_interval() =
+      ToProto(absl::Milliseconds(400));
+  ASSERT_TRUE(ToEvent(response).ok());
+  EXPECT_EQ(std::get<agent::SessionUp>(**ToEvent(response)).beat_interval,
+            absl::Milliseconds(400));
+  response.mutable_welcome()->set_protocol(2);
+  EXPECT_EQ(ReasonOf(ToEvent(response).status()), reason::kProtocolMismatch);
+}
+
+TEST(SessionMessagesTest, UnpacksTheOtherMessages) {
+  v1::SessionResponse response;
+  response.mutable_stop()->set_generation(7);
+  response.mutable_stop()->set_reason("cancelled");
+  EXPECT_EQ(std::get<agent::StopReceived>(**ToEvent(response)).reason,
+            "cancelled");
+  response.mutable_drain()->set_reason("maintenance");
+  EXPECT_EQ(std::get<agent::DrainReceived>(**ToEvent(response)).reason,
+            "maintenance");
+  response.mutable_halt()->set_generation(7);
+  response.mutable_halt()->mutable_verdict()->set_summary("lost");
+  EXPECT_EQ(std::get<agent::HaltReceived>(**ToEvent(response)).summary, "lost");
+}
+
+TEST(SessionMessagesTest, IgnoresKindsOfMessagesThatItDoesNotKnow) {
+  const auto event = ToEvent(v1::SessionResponse());
+  ASSERT_TRUE(event.ok());
+  EXPECT_FALSE(event->has_value());
+}
+
+TEST(SessionMessagesTest, ABeatOfAnEarlierGenerationsProgressKeepsTheSteps) {
+  TrainProgress progress;
+  progress.generation = 7;
+  progress.applied_step = 5;
+  progress.collective_sequence = 99;
+  progress.waiting_for_rank = 1;
+  v1::SessionRequest request =
+      BeatMessage(agent::SendBeat{8}, agent::AgentState::kPreparing, progress);
+  EXPECT_EQ(request.beat().generation(), 8);
+  EXPECT_EQ(request.beat().step(), 5);
+  EXPECT_EQ(request.beat().collective_sequence(), 0);
+  EXPECT_EQ(request.beat().waiting_for_rank(), -1);
+  EXPECT_EQ(request.beat().phase(), v1::PHASE_PREPARE);
+  progress.phase = TrainPhase::kEvaluate;
+  request =
+      BeatMessage(agent::SendBeat{7}, agent::AgentState::kRunning, progress);
+  EXPECT_EQ(request.beat().collective_sequence(), 99);
+  EXPECT_EQ(request.beat().waiting_for_rank(), 1);
+  EXPECT_EQ(request.beat().phase(), v1::PHASE_EVALUATE);
+  request =
+      BeatMessage(agent::SendBeat{7}, agent::AgentState::kHalted, progress);
+  EXPECT_EQ(request.beat().phase(), v1::PHASE_HALTED);
+}
+
+TEST(SessionMessagesTest, FiguresCarryTheEvaluationOnlyOnceThereIsOne) {
+  TrainProgress progress;
+  progress.figures.loss = 2.5;
+  const agent::SendFinished send{7, 10, 1, true};
+  EXPECT_FALSE(
+      ToMessage(send, progress).finished().figures().has_evaluation_loss());
+  EXPECT_EQ(ToMessage(send, progress).finished().figures().loss(), 2.5);
+  EXPECT_TRUE(ToMessage(send, progress).finished().stopped());
+  progress.figures.has_evaluation = true;
+  progress.figures.evaluation_loss = 1.5;
+  EXPECT_EQ(ToMessage(send, progress).finished().figures().evaluation_loss(),
+            1.5);
+}
+
+TEST(SessionMessagesTest, TellsTheTrainersStepWhileLeavingIsOnItsWay) {
+  TrainProgress progress;
+  progress.applied_step = 9;
+  EXPECT_EQ(
+      ToMessage(agent::SendLeaving{"x", false, 2}, progress).leaving().step(),
+      9);
+  EXPECT_EQ(
+      ToMessage(agent::SendLeaving{"x", true, 2}, progress).leaving().step(),
+      2);
+}
+
+TEST(SessionMessagesTest, EveryOutcomeHasItsEvent) {
+  using Kind = RunOutcome::Kind;
+  const std::pair<Kind, agent::RunEnd> kPairs[] = {
+      {Kind::kFinished, agent::RunEnd::kFinished},
+      {Kind::kStopped, agent::RunEnd::kStopped},
+      {Kind::kDrained, agent::RunEnd::kDrained},
+      {Kind::kInterrupted, agent::RunEnd::kInterrupted},
+      {Kind::kPeerFailed, agent::RunEnd::kPeerFailed},
+      {Kind::kFailed, agent::RunEnd::kFailed}};
+  for (const auto& [kind, end] : kPairs) {
+    RunOutcome outcome;
+    outcome.kind = kind;
+    EXPECT_EQ(ToEvent(7, outcome).end, end);
+  }
+  RunOutcome outcome;
+  outcome.applied_step = 3;
+  outcome.complete_step = 4;
+  EXPECT_EQ(ToEvent(7, outcome).position, (agent::StepPosition{3, 4}));
+  EXPECT_EQ(ToEvent(7, outcome).generation, 7);
+}
+
+}  // namespace
+}  // namespace ringmaster
