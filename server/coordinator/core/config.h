@@ -18,7 +18,7 @@ struct Config {
   // flag --failure_budget where it follows from it.
   [[nodiscard]] absl::Status Validate() const;
 
-  // At least kMinFailureBudget.
+  // kMinFailureBudget to kMaxFailureBudget.
   absl::Duration failure_budget = absl::Seconds(2);
   // Workers send a beat at least this often: budget / 5, so that three in a
   // row may be lost or late within a lease.
@@ -60,6 +60,7 @@ struct Config {
 };
 
 inline constexpr absl::Duration kMinFailureBudget = absl::Milliseconds(200);
+inline constexpr absl::Duration kMaxFailureBudget = absl::Minutes(10);
 
 }  // namespace ringmaster::coordinator
 

@@ -158,6 +158,10 @@ struct Job {
   MonotonicTime stop_deadline = MonotonicTime::InfiniteFuture();
   MonotonicTime suspicion_deadline = MonotonicTime::InfiniteFuture();
   MonotonicTime reattach_deadline = MonotonicTime::InfiniteFuture();
+  MonotonicTime gang_deadline = MonotonicTime::InfiniteFuture();
+  // The generation is from before this coordinator's life: what its members
+  // have said in it is not known.
+  bool is_recovered = false;
 };
 
 struct State {
@@ -181,6 +185,8 @@ struct State {
   // The last worker's join_order, and when it joined.
   uint64_t last_join_order = 0;
   MonotonicTime last_join;
+  // No lease runs out before.
+  MonotonicTime lease_check = MonotonicTime::InfiniteFuture();
 
   // The job with that id, else the newest with that name, else null.
   const Job* FindJob(std::string_view id_or_name) const;

@@ -1,0 +1,201 @@
+#include "server/coordinator/core/attach.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status/reason.h"
+#include "server/coordinator/core/formation.h"
+#include "server/coordinator/core/halt.h"
+#include "server/coordinator/core/job_end.h"
+#include "server/coordinator/core/verdict.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+// What a hello says about the worker itself.
+void Describe(Worker& worker, const HelloReceived& hello,
+              const Config& config) {
+  worker.name = hello.name;
+  worker.incarnation = hello.incarnation;
+  worker.role = hello.role;
+  worker.device = hello.device;
+  worker.host = hello.host;
+  worker.host_key = hello.host_key.empty() ? hello.host : hello.host_key;
+  worker.pid = hello.pid;
+  worker.data_address = hello.data_address;
+  worker.version = hello.version;
+  worker.protocol = std::min(hello.protocol_max, config.protocol_max);
+}
+
+void BindSession(Turn& turn, Worker& worker, SessionId session) {
+  worker.session = session;
+  worker.last_heard = turn.now;
+  turn.state.sessions[session] = worker.name;
+  turn.state.lease_check =
+      std::min(turn.state.lease_check, turn.now + turn.config.lease);
+  turn.Do(SendWelcome{session, worker.protocol});
+}
+
+// For a worker that believes to be in a generation which is none of its.
+void ReleaseStray(Turn& turn, const Worker& worker, int64_t generation) {
+  if (generation == 0) return;
+  JobState state = JobState::kFailed;
+  for (const auto& [number, job] : turn.state.jobs) {
+    if (job.generation == generation) state = job.state;
+  }
+  turn.Do(SendRelease{worker.session, generation, state,
+                      absl::StrCat("generation ", generation,
+                                   " is over for worker ", worker.name)});
+}
+
+int DetachedCount(const State& state, const Job& job) {
+  return static_cast<int>(std::count_if(
+      job.members.begin(), job.members.end(), [&](const Member& member) {
+        const Worker* const worker = state.FindWorker(member.identity.worker);
+        return !member.is_lost && worker != nullptr && worker->session == 0;
+      }));
+}
+
+void NoteReattached(Turn& turn, Job& job) {
+  if (job.reattach_deadline == MonotonicTime::InfiniteFuture() ||
+      DetachedCount(turn.state, job) > 0) {
+    return;
+  }
+  job.reattach_deadline = MonotonicTime::InfiniteFuture();
+  job.last_progress = turn.now;
+  job.message = absl::StrCat("all ", job.members.size(),
+                             " ranks attached again after the coordinator's "
+                             "restart");
+  turn.Touch(job);
+  turn.Emit(EventSeverity::kInfo, "job.reattached", job, "", job.message);
+}
+
+HaltIntent IntentOf(const Job& job) {
+  return job.state == JobState::kStopping ? HaltIntent::kCancel
+                                          : HaltIntent::kReform;
+}
+
+// It is in the job's generation.
+void SendMissed(Turn& turn, const Job& job, const Worker& worker,
+                const Member& member) {
+  const bool has_begun = worker.phase == Phase::kConnect ||
+                         worker.phase == Phase::kStep ||
+                         worker.phase == Phase::kEvaluate;
+  if (job.state == JobState::kRunning && !job.is_recovered && !has_begun) {
+    turn.Do(SendStart{worker.session, job.generation});
+  } else if (job.state == JobState::kStopping) {
+    turn.Do(SendStop{worker.session, job.generation,
+                     job.cancel_reason.value_or("")});
+  } else if (job.state == JobState::kHalting && !member.halted.has_value()) {
+    turn.Do(SendHalt{worker.session, worker.generation,
+                     HaltVerdict(job, turn.time)});
+  }
+}
+
+// It attached with no trace of the generation it should be in: as good as a
+// new process.
+void ReleaseForgetful(Turn& turn, Job& job, Worker& worker,
+                      int64_t generation) {
+  const Worker gone = worker;
+  const Evidence evidence{
+      EvidenceKind::kSuperseded, std::string(kCoordinatorObserver),
+      absl::StrCat("it attached again in generation ", generation,
+                   " instead of ", job.generation)};
+  ReturnToPool(worker);
+  ReleaseStray(turn, worker, generation);
+  OnMemberGone(turn, gone, "was lost", evidence);
+  TryGather(turn);
+}
+
+// It has not heard of the job's generation: it was assigned, or told of, when
+// a stream or the coordinator broke.
+void ResumeOlder(Turn& turn, Job& job, Worker& worker, Member& member,
+                 int64_t generation) {
+  const bool is_waiting = job.state == JobState::kPreparing ||
+                          job.state == JobState::kHalting || job.is_recovered;
+  // Without a generation it holds no step; that does where none was made.
+  if (!is_waiting || (generation == 0 && job.resume_step > 0)) {
+    ReleaseForgetful(turn, job, worker, generation);
+    return;
+  }
+  if (IsForming(job)) return;  // The assignment is still to come.
+  if (job.state == JobState::kPreparing) {
+    SendAssignmentTo(turn, job, member);
+    return;
+  }
+  if (generation == 0) member.halted = HaltedAnswer{0, 0};
+  if (job.state == JobState::kHalting) {
+    SendMissed(turn, job, worker, member);
+    ResolveHalt(turn, job);
+    return;
+  }
+  BeginHalt(turn, job, IntentOf(job),
+            VerdictOnNobody(
+                job,
+                absl::StrCat("the coordinator restarted before ", "worker ",
+                             worker.name, " had heard of the generation"),
+                turn.time));
+}
+
+}  // namespace
+
+void Join(Turn& turn, const HelloReceived& hello) {
+  Worker worker;
+  Describe(worker, hello, turn.config);
+  worker.join_time = turn.time;
+  worker.join_order = ++turn.state.last_join_order;
+  turn.state.last_join = turn.now;
+  Worker& added =
+      turn.state.workers.emplace(hello.name, std::move(worker)).first->second;
+  BindSession(turn, added, hello.session);
+  ReleaseStray(turn, added, hello.generation);
+  turn.Touch();
+  turn.Emit(EventSeverity::kInfo, "worker.joined", added.name,
+            absl::StrCat("worker ", added.name, " joined from host ",
+                         added.host, ", pid ", added.pid));
+  TryGather(turn);
+}
+
+void AttachAgain(Turn& turn, const HelloReceived& hello) {
+  Worker& worker = *turn.state.FindWorker(hello.name);
+  if (worker.session != 0) {
+    turn.state.sessions.erase(worker.session);
+    turn.Do(CloseSession{
+        worker.session,
+        WithReason(absl::AbortedError("the worker opened a newer stream"),
+                   reason::kSuperseded)});
+  }
+  Describe(worker, hello, turn.config);
+  BindSession(turn, worker, hello.session);
+  turn.Touch();
+  turn.Emit(EventSeverity::kInfo, "worker.reattached", worker.name,
+            absl::StrCat("worker ", worker.name, " attached again from host ",
+                         worker.host, " in generation ", hello.generation));
+  Member* const member = MemberOf(turn.state, worker);
+  if (member == nullptr) {
+    if (worker.state == WorkerState::kDetached) {
+      worker.state = WorkerState::kIdle;
+    }
+    ReleaseStray(turn, worker, hello.generation);
+    TryGather(turn);
+    return;
+  }
+  Job& job = *turn.state.ActiveJob();
+  if (worker.state == WorkerState::kDetached) {
+    worker.state = WorkerState::kAssigned;
+  }
+  worker.generation = hello.generation;
+  worker.step = std::max(worker.step, hello.applied_step);
+  member->step = worker.step;
+  job.best_step = std::max(job.best_step, worker.step);
+  NoteReattached(turn, job);
+  if (job.ending.has_value()) return;
+  if (hello.generation == job.generation) {
+    SendMissed(turn, job, worker, *member);
+  } else {
+    ResumeOlder(turn, job, worker, *member, hello.generation);
+  }
+}
+
+}  // namespace ringmaster::coordinator

@@ -1,0 +1,30 @@
+// A hello that is accepted: joining the pool, or attaching again to it.
+#ifndef RINGMASTER_SERVER_COORDINATOR_CORE_ATTACH_H_
+#define RINGMASTER_SERVER_COORDINATOR_CORE_ATTACH_H_
+
+#include "server/coordinator/core/event.h"
+#include "server/coordinator/core/turn.h"
+
+namespace ringmaster::coordinator {
+
+// Adds the worker to the pool. Nobody has its name.
+void Join(Turn& turn, const HelloReceived& hello);
+
+// Binds the worker of that name and incarnation to a new session, and tells it
+// what it has missed:
+//   generation of the hello   the job is   what it is sent
+//   the job's                 PREPARING    nothing: it prepares again
+//                             RUNNING      the start, unless it has begun
+//                             STOPPING     the stop
+//                             HALTING      the halt
+//   an older one, or 0        PREPARING    the assignment
+//                             HALTING      the halt of that generation
+//                             (recovered)  the same: the last record was never
+//                                          acted upon, so the job is halted
+//                             otherwise    a release: it has lost its state
+// A worker without a job that thinks it has one is released.
+void AttachAgain(Turn& turn, const HelloReceived& hello);
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_CORE_ATTACH_H_

@@ -1,0 +1,171 @@
+#include "server/coordinator/core/core.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status/reason.h"
+#include "common/status/status_macros.h"
+#include "server/coordinator/core/deadlines.h"
+#include "server/coordinator/core/formation.h"
+#include "server/coordinator/core/halt.h"
+#include "server/coordinator/core/job_queue.h"
+#include "server/coordinator/core/journal_answers.h"
+#include "server/coordinator/core/membership.h"
+#include "server/coordinator/core/recovery.h"
+#include "server/coordinator/core/training.h"
+#include "server/coordinator/core/turn.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+absl::Status ShuttingDown() {
+  return WithReason(
+      absl::UnavailableError(
+          "the coordinator is shutting down; try again once it is back"),
+      reason::kShuttingDown);
+}
+
+void OnShutdown(Turn& turn) {
+  turn.state.is_shutting_down = true;
+  turn.Touch();
+  for (const auto& [name, worker] : turn.state.workers) {
+    if (worker.session == 0) continue;
+    turn.Do(CloseSession{worker.session, ShuttingDown()});
+  }
+  turn.state.sessions.clear();
+  // Those that wait for a deferred record were answered when it was.
+  for (const auto& [token, pending] : turn.outbox.in_flight) {
+    for (RequestToken request : pending.waiting) {
+      turn.Reply(request, ShuttingDown(), "");
+    }
+  }
+  for (auto& [number, job] : turn.state.jobs) {
+    for (RequestToken request : std::exchange(job.waiting_cancels, {})) {
+      turn.Reply(request, ShuttingDown(), job.id);
+    }
+  }
+}
+
+// After the shutdown has begun: who asks is refused, the rest is ignored.
+void RefuseLate(Turn& turn, const EventBody& body) {
+  if (const auto* const hello = std::get_if<HelloReceived>(&body)) {
+    turn.Do(CloseSession{hello->session, ShuttingDown()});
+  } else if (const auto* const submit = std::get_if<SubmitRequested>(&body)) {
+    turn.Reply(submit->request, ShuttingDown(), "");
+  } else if (const auto* const cancel = std::get_if<CancelRequested>(&body)) {
+    turn.Reply(cancel->request, ShuttingDown(), "");
+  } else if (const auto* const drain = std::get_if<DrainRequested>(&body)) {
+    turn.Reply(drain->request, ShuttingDown(), "");
+  }
+}
+
+// Events of a session; `worker` has just proved that it lives.
+struct WorkerVisitor {
+  Turn& turn;
+  Worker& worker;
+
+  void operator()(const BeatReceived& e) { OnBeat(turn, worker, e); }
+  void operator()(const PreparedReceived& e) { OnPrepared(turn, worker, e); }
+  void operator()(const HaltedReceived& e) { OnHalted(turn, worker, e); }
+  void operator()(const SuspicionReceived& e) { OnSuspicion(turn, worker, e); }
+  void operator()(const FinishedReceived& e) { OnFinished(turn, worker, e); }
+  void operator()(const FailedReceived& e) { OnFailed(turn, worker, e); }
+  void operator()(const LeavingReceived& e) { OnLeaving(turn, worker, e); }
+  void operator()(const StreamClosed& e) {
+    OnStreamClosed(turn, worker, e.detail);
+  }
+  // HeardFrom says no more than that; the other events are of no session.
+  template <typename Other>
+  void operator()(const Other&) {}
+};
+
+struct GeneralVisitor {
+  Turn& turn;
+
+  void operator()(const HelloReceived& e) { OnHello(turn, e); }
+  void operator()(const SubmitRequested& e) { OnSubmit(turn, e); }
+  void operator()(const CancelRequested& e) { OnCancel(turn, e); }
+  void operator()(const DrainRequested& e) { OnDrain(turn, e); }
+  void operator()(const Persisted& e) { OnPersisted(turn, e); }
+  void operator()(const PersistFailed& e) { OnPersistFailed(turn, e); }
+  void operator()(const JournalWorks&) { OnJournalWorks(turn); }
+  void operator()(const ShutdownStarted&) { OnShutdown(turn); }
+  // A Tick is nothing but its time; events of unknown sessions are ignored.
+  template <typename Other>
+  void operator()(const Other&) {}
+};
+
+void Dispatch(Turn& turn, const EventBody& body) {
+  if (turn.state.is_shutting_down) {
+    RefuseLate(turn, body);
+    return;
+  }
+  Worker* const worker = turn.state.FindSession(SessionOf(body));
+  if (worker == nullptr || std::holds_alternative<HelloReceived>(body)) {
+    std::visit(GeneralVisitor{turn}, body);
+    return;
+  }
+  worker->last_heard = turn.now;
+  std::visit(WorkerVisitor{turn, *worker}, body);
+}
+
+}  // namespace
+
+struct CoordinatorCore::Impl {
+  Config config;
+  State state;
+  Outbox outbox;
+  MonotonicTime next_deadline = MonotonicTime::InfiniteFuture();
+  bool has_begun = false;
+};
+
+CoordinatorCore::CoordinatorCore(Config config)
+    : impl_(std::make_unique<Impl>()) {
+  impl_->config = std::move(config);
+}
+
+CoordinatorCore::CoordinatorCore(std::unique_ptr<Impl> impl)
+    : impl_(std::move(impl)) {}
+CoordinatorCore::~CoordinatorCore() = default;
+CoordinatorCore::CoordinatorCore(CoordinatorCore&&) noexcept = default;
+CoordinatorCore& CoordinatorCore::operator=(CoordinatorCore&&) noexcept =
+    default;
+
+absl::StatusOr<CoordinatorCore> CoordinatorCore::Recover(
+    Config config, const std::vector<JournalRecord>& records) {
+  auto impl = std::make_unique<Impl>();
+  ASSIGN_OR_RETURN(impl->state, Fold(records, config));
+  impl->config = std::move(config);
+  return CoordinatorCore(std::move(impl));
+}
+
+std::vector<Action> CoordinatorCore::Step(const Event& event,
+                                          MonotonicTime now) {
+  std::vector<Action> actions;
+  Turn turn{impl_->config, impl_->state, impl_->outbox,
+            actions,       now,          event.time};
+  if (!std::exchange(impl_->has_begun, true)) BeginRecovered(turn);
+  if (impl_->next_deadline != MonotonicTime::InfiniteFuture() &&
+      now - impl_->next_deadline > impl_->config.stall_tolerance) {
+    const absl::Duration delay = now - impl_->next_deadline;
+    ExtendDeadlines(impl_->state, delay);
+    turn.Emit(EventSeverity::kWarning, "coordinator.stalled", "",
+              absl::StrCat("the coordinator itself was held up for ",
+                           absl::FormatDuration(delay),
+                           "; leases are extended by that"));
+  }
+  Dispatch(turn, event.body);
+  if (!impl_->state.is_shutting_down) ActOnDeadlines(turn);
+  impl_->next_deadline = EarliestDeadline(impl_->state, impl_->config);
+  return actions;
+}
+
+MonotonicTime CoordinatorCore::NextDeadline() const {
+  return impl_->next_deadline;
+}
+
+const State& CoordinatorCore::state() const { return impl_->state; }
+
+const Config& CoordinatorCore::config() const { return impl_->config; }
+
+}  // namespace ringmaster::coordinator

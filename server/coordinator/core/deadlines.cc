@@ -1,0 +1,57 @@
+#include "server/coordinator/core/deadlines.h"
+
+#include <algorithm>
+
+#include "server/coordinator/core/formation.h"
+#include "server/coordinator/core/halt.h"
+#include "server/coordinator/core/membership.h"
+#include "server/coordinator/core/training.h"
+
+namespace ringmaster::coordinator {
+
+MonotonicTime EarliestDeadline(const State& state, const Config& config) {
+  if (state.is_shutting_down) return MonotonicTime::InfiniteFuture();
+  const Job* const job = state.ActiveJob();
+  if (job == nullptr) return state.lease_check;
+  return std::min({state.lease_check, job->gang_deadline, job->halt_deadline,
+                   job->stop_deadline, job->suspicion_deadline,
+                   job->reattach_deadline, ProgressDeadline(*job, config)});
+}
+
+// The order matters where several are due: what explains an incident best comes
+// first. Each action may end the job's state and with it the other deadlines,
+// so the job is looked up again.
+void ActOnDeadlines(Turn& turn) {
+  if (turn.state.lease_check <= turn.now) ExpireLeases(turn);
+  const auto due = [&turn](MonotonicTime Job::*deadline) -> Job* {
+    Job* const job = turn.state.ActiveJob();
+    return job != nullptr && job->*deadline <= turn.now ? job : nullptr;
+  };
+  if (Job* const job = due(&Job::reattach_deadline)) {
+    OnReattachDeadline(turn, *job);
+  }
+  if (Job* const job = due(&Job::suspicion_deadline)) {
+    OnSuspicionDeadline(turn, *job);
+  }
+  if (Job* const job = due(&Job::halt_deadline)) OnHaltDeadline(turn, *job);
+  if (Job* const job = due(&Job::stop_deadline)) OnStopDeadline(turn, *job);
+  if (due(&Job::gang_deadline) != nullptr) TryGather(turn);
+  Job* const job = turn.state.ActiveJob();
+  if (job != nullptr && ProgressDeadline(*job, turn.config) <= turn.now) {
+    OnProgressDeadline(turn, *job);
+  }
+}
+
+void ExtendDeadlines(State& state, absl::Duration delay) {
+  for (auto& [name, worker] : state.workers) worker.last_heard += delay;
+  state.lease_check += delay;
+  Job* const job = state.ActiveJob();
+  if (job == nullptr) return;
+  job->last_progress += delay;
+  job->halt_deadline += delay;
+  job->stop_deadline += delay;
+  job->suspicion_deadline += delay;
+  job->reattach_deadline += delay;
+}
+
+}  // namespace ringmaster::coordinator

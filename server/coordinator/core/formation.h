@@ -1,0 +1,48 @@
+// Forming a generation: from idle workers or survivors to members that train.
+//
+// gather -> FormGeneration -> (durable) -> assignments -> prepared -> start.
+// From FormGeneration until the record is durable the job is "forming":
+// PREPARING with is_assigned false; no member has heard of the generation.
+#ifndef RINGMASTER_SERVER_COORDINATOR_CORE_FORMATION_H_
+#define RINGMASTER_SERVER_COORDINATOR_CORE_FORMATION_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "server/coordinator/core/event.h"
+#include "server/coordinator/core/turn.h"
+
+namespace ringmaster::coordinator {
+
+[[nodiscard]] bool IsForming(const Job& job);
+// True until the members of a first generation were told of it.
+[[nodiscard]] bool IsNew(const Job& job);
+
+// Lets the oldest queued job gather if no job is active.
+void AdvanceQueue(Turn& turn);
+
+// Forms the first generation of the job that gathers, if its workers are there.
+// Called whenever that may have changed.
+void TryGather(Turn& turn);
+
+// Gives `workers`, in this order of ranks, a new generation that goes on after
+// `resume_step`. Requires a working journal.
+void FormGeneration(Turn& turn, Job& job,
+                    const std::vector<const Worker*>& workers,
+                    int64_t resume_step);
+
+// Gives up a first generation that is forming, and gathers again.
+void AbandonFormation(Turn& turn, Job& job);
+
+void OnGenerationDurable(Turn& turn, const GenerationFormedRecord& record);
+void OnGenerationNotDurable(Turn& turn, const GenerationFormedRecord& record);
+
+// Tells `member` its place in the generation of `job`.
+void SendAssignmentTo(Turn& turn, const Job& job, const Member& member);
+
+void OnPrepared(Turn& turn, const Worker& worker,
+                const PreparedReceived& prepared);
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_CORE_FORMATION_H_

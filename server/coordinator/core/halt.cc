@@ -1,0 +1,336 @@
+#include "server/coordinator/core/halt.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/status/exit_code.h"
+#include "server/coordinator/core/formation.h"
+#include "server/coordinator/core/job_end.h"
+#include "server/coordinator/core/membership.h"
+#include "server/coordinator/core/training.h"
+#include "server/coordinator/core/verdict.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+int AliveCount(const Job& job) {
+  return static_cast<int>(
+      std::count_if(job.members.begin(), job.members.end(),
+                    [](const Member& member) { return !member.is_lost; }));
+}
+
+bool HasFinisher(const Job& job) {
+  return std::any_of(
+      job.members.begin(), job.members.end(), [](const Member& member) {
+        return member.finished.has_value() && !member.finished->is_stopped;
+      });
+}
+
+bool IsSuspected(const Job& job, int rank) {
+  return std::any_of(
+      job.suspicions.begin(), job.suspicions.end(),
+      [&](const SuspicionReport& report) { return report.peer_rank == rank; });
+}
+
+VerdictDecision DecisionOf(const Job& job, HaltIntent intent) {
+  return intent == HaltIntent::kReform && AliveCount(job) >= job.min_workers
+             ? VerdictDecision::kReform
+             : VerdictDecision::kFailJob;
+}
+
+void SendHalts(Turn& turn, const Job& job, const Verdict& verdict) {
+  for (const Member& member : job.members) {
+    if (member.is_lost || member.halted.has_value()) continue;
+    const Worker* const worker = turn.state.FindWorker(member.identity.worker);
+    if (worker == nullptr || worker->session == 0) continue;
+    turn.Do(SendHalt{worker->session, worker->generation, verdict});
+  }
+}
+
+// A further loss during one incident: the first verdict stays, unless it blames
+// nobody.
+void AddToVerdict(Job& job, const Verdict& verdict) {
+  if (!job.verdict.has_value() || job.halt_intent == HaltIntent::kCancel) {
+    return;
+  }
+  Verdict& first = *job.verdict;
+  if (!first.worker.empty() || job.halt_intent == HaltIntent::kFail) {
+    if (first.worker == verdict.worker) return;
+    Evidence evidence = verdict.evidence.front();
+    evidence.detail = verdict.summary;
+    first.evidence.push_back(std::move(evidence));
+    return;
+  }
+  Verdict merged = verdict;
+  merged.evidence.insert(merged.evidence.end(), first.evidence.begin(),
+                         first.evidence.end());
+  first = std::move(merged);
+}
+
+struct ResumePoint {
+  int64_t resume_step = 0;
+  // The highest step that must not be lost.
+  int64_t applied_step = 0;
+};
+
+ResumePoint FindResumePoint(const Job& job) {
+  ResumePoint point;
+  point.applied_step = std::max(job.best_step, job.resume_step);
+  bool is_first = true;
+  for (const Member& member : job.members) {
+    if (member.is_lost) continue;
+    const HaltedAnswer& answer = *member.halted;
+    point.resume_step = is_first
+                            ? answer.complete_step
+                            : std::min(point.resume_step, answer.complete_step);
+    point.applied_step = std::max(point.applied_step, answer.applied_step);
+    is_first = false;
+  }
+  return point;
+}
+
+// Fails the job because a step that was applied would be lost: by the commit
+// protocol that cannot be, so a member is broken in a way that we do not know.
+void FailOnLostStep(Turn& turn, Job& job, const ResumePoint& point) {
+  std::string answers;
+  for (const Member& member : job.members) {
+    if (member.is_lost) continue;
+    absl::StrAppend(&answers, answers.empty() ? "" : ", ", "rank ",
+                    member.identity.rank, " applied ",
+                    member.halted->applied_step, " and holds ",
+                    member.halted->complete_step);
+  }
+  Verdict verdict = VerdictOnNobody(
+      job,
+      absl::StrCat("internal error: step ", point.applied_step,
+                   " was applied, but the survivors hold only step ",
+                   point.resume_step, " in common: ", answers),
+      turn.time);
+  verdict.decision = VerdictDecision::kFailJob;
+  verdict.exit_code = static_cast<int>(ExitCode::kInternal);
+  job.verdict = verdict;
+  DecideEnd(turn, job, JobState::kFailed, verdict.exit_code, verdict.summary);
+}
+
+void FailForLackOfWorkers(Turn& turn, Job& job) {
+  const int alive = AliveCount(job);
+  job.verdict->decision = VerdictDecision::kFailJob;
+  std::string message = absl::StrCat(
+      alive, alive == 1 ? " worker is" : " workers are", " left of at least ",
+      job.min_workers, ": ", job.verdict->summary);
+  DecideEnd(turn, job, JobState::kFailed,
+            static_cast<int>(ExitCode::kRetryElsewhere), std::move(message));
+}
+
+void Reform(Turn& turn, Job& job) {
+  if (AliveCount(job) < job.min_workers) {
+    FailForLackOfWorkers(turn, job);
+    return;
+  }
+  const ResumePoint point = FindResumePoint(job);
+  if (point.applied_step > point.resume_step) {
+    FailOnLostStep(turn, job, point);
+    return;
+  }
+  if (!turn.state.journal_error.empty()) {
+    job.waits_for_journal = true;
+    job.message =
+        absl::StrCat("halted after step ", point.resume_step,
+                     "; waits for the journal: ", turn.state.journal_error);
+    turn.Touch(job);
+    return;
+  }
+  std::vector<const Worker*> survivors;
+  for (const Member& member : job.members) {
+    if (member.is_lost) continue;
+    survivors.push_back(turn.state.FindWorker(member.identity.worker));
+  }
+  FormGeneration(turn, job, survivors, point.resume_step);
+}
+
+// Records the loss as an incident of its own, for events and the journal.
+void AnnounceLoss(Turn& turn, const Job& job, const Verdict& verdict) {
+  const bool is_polite = verdict.evidence.front().kind == EvidenceKind::kLeft;
+  turn.Emit(is_polite ? EventSeverity::kInfo : EventSeverity::kWarning,
+            is_polite ? "worker.left" : "worker.lost", job, verdict.worker,
+            verdict.summary, &verdict);
+}
+
+// Every step is done, since somebody has finished: who is gone is not needed
+// any more, unless a peer says that it is.
+bool GoesOnWithout(const Job& job, int rank) {
+  return (job.state == JobState::kRunning ||
+          job.state == JobState::kStopping) &&
+         HasFinisher(job) && AliveCount(job) > 0 && !IsSuspected(job, rank);
+}
+
+}  // namespace
+
+void BeginHalt(Turn& turn, Job& job, HaltIntent intent, Verdict verdict) {
+  verdict.decision = DecisionOf(job, intent);
+  job.state = JobState::kHalting;
+  job.halt_intent = intent;
+  job.halt_deadline = turn.now + turn.config.halt_budget;
+  if (job.reattach_deadline != MonotonicTime::InfiniteFuture()) {
+    job.halt_deadline = std::max(job.halt_deadline, job.reattach_deadline);
+  }
+  job.stop_deadline = MonotonicTime::InfiniteFuture();
+  job.suspicion_deadline = MonotonicTime::InfiniteFuture();
+  job.suspicions.clear();
+  job.message = verdict.summary;
+  for (Member& member : job.members) member.finished.reset();
+  SendHalts(turn, job, verdict);
+  turn.Touch(job);
+  turn.Emit(intent == HaltIntent::kCancel ? EventSeverity::kInfo
+                                          : EventSeverity::kWarning,
+            "job.halting", job, "", verdict.summary, &verdict);
+  if (intent != HaltIntent::kCancel) {
+    job.verdict = verdict;
+    turn.Persist(VerdictReachedRecord{job.id, std::move(verdict)});
+  }
+  ResolveHalt(turn, job);
+}
+
+Verdict HaltVerdict(const Job& job, absl::Time time) {
+  if (job.halt_intent != HaltIntent::kCancel && job.verdict.has_value()) {
+    return *job.verdict;
+  }
+  Verdict verdict = VerdictOnNobody(job, job.message, time);
+  verdict.decision = VerdictDecision::kFailJob;
+  return verdict;
+}
+
+void FailJob(Turn& turn, Job& job, Verdict verdict) {
+  if (job.state != JobState::kHalting && !IsForming(job)) {
+    BeginHalt(turn, job, HaltIntent::kFail, std::move(verdict));
+    return;
+  }
+  verdict.decision = VerdictDecision::kFailJob;
+  job.state = JobState::kHalting;
+  job.halt_intent = HaltIntent::kFail;
+  job.message = verdict.summary;
+  job.verdict = verdict;
+  turn.Touch(job);
+  turn.Persist(VerdictReachedRecord{job.id, std::move(verdict)});
+  ResolveHalt(turn, job);
+}
+
+void ResolveHalt(Turn& turn, Job& job) {
+  if (job.state != JobState::kHalting || job.ending.has_value()) return;
+  for (const Member& member : job.members) {
+    if (!member.is_lost && !member.halted.has_value()) return;
+  }
+  job.halt_deadline = MonotonicTime::InfiniteFuture();
+  job.reattach_deadline = MonotonicTime::InfiniteFuture();
+  switch (job.halt_intent) {
+    case HaltIntent::kReform:
+      Reform(turn, job);
+      return;
+    case HaltIntent::kFail:
+      DecideEnd(turn, job, JobState::kFailed, job.verdict->exit_code,
+                job.verdict->summary);
+      return;
+    case HaltIntent::kCancel:
+      DecideEnd(turn, job, JobState::kCancelled,
+                static_cast<int>(ExitCode::kStopped),
+                absl::StrCat("cancelled: ", job.cancel_reason.value_or("")));
+      return;
+  }
+}
+
+void OnHalted(Turn& turn, Worker& worker, const HaltedReceived& halted) {
+  Job* const job = turn.state.ActiveJob();
+  Member* const member = MemberOf(turn.state, worker);
+  if (member == nullptr || job->ending.has_value() ||
+      halted.generation != worker.generation ||
+      (job->state == JobState::kPreparing && !job->is_assigned) ||
+      (job->state == JobState::kHalting && member->halted.has_value())) {
+    return;  // Stale, or said twice.
+  }
+  const int64_t ahead = halted.complete_step - halted.applied_step;
+  if (halted.applied_step < 0 || ahead < 0 || ahead > 1) {
+    CloseForViolation(
+        turn, worker,
+        absl::StrCat("halted with applied_step ", halted.applied_step,
+                     " and complete_step ", halted.complete_step,
+                     "; the latter is the former or one more"));
+    return;
+  }
+  if (job->state != JobState::kHalting && !job->is_recovered) {
+    CloseForViolation(turn, worker, "halted without being told to");
+    return;
+  }
+  worker.phase = Phase::kHalted;
+  worker.step = std::max(worker.step, halted.applied_step);
+  member->step = worker.step;
+  member->halted = HaltedAnswer{halted.applied_step, halted.complete_step};
+  turn.Touch(*job);
+  if (job->state == JobState::kHalting) {
+    ResolveHalt(turn, *job);
+    return;
+  }
+  // Told by the coordinator's life before.
+  BeginHalt(turn, *job,
+            job->state == JobState::kStopping ? HaltIntent::kCancel
+                                              : HaltIntent::kReform,
+            VerdictOnNobody(*job, "the coordinator restarted during a halt",
+                            turn.time));
+}
+
+void OnHaltDeadline(Turn& turn, Job& job) {
+  job.halt_deadline = MonotonicTime::InfiniteFuture();
+  std::vector<std::string> silent;
+  for (const Member& member : job.members) {
+    if (!member.is_lost && !member.halted.has_value()) {
+      silent.push_back(member.identity.worker);
+    }
+  }
+  const std::string detail =
+      absl::StrCat("did not answer the halt within ",
+                   absl::FormatDuration(turn.config.halt_budget));
+  for (const std::string& name : silent) {
+    Evict(turn, name,
+          {EvidenceKind::kHaltUnanswered, std::string(kCoordinatorObserver),
+           detail});
+  }
+}
+
+void OnMemberGone(Turn& turn, const Worker& gone, std::string_view what,
+                  Evidence evidence) {
+  Job& job = *turn.state.ActiveJob();
+  Member& member = *MemberOf(turn.state, gone);
+  Verdict verdict =
+      VerdictOnMember(job, member, gone, what, std::move(evidence), turn.time);
+  member.is_lost = true;
+  verdict.decision = DecisionOf(job, job.halt_intent);
+  turn.Touch(job);
+  AnnounceLoss(turn, job, verdict);
+  if (job.ending.has_value()) return;
+  if (IsForming(job)) {
+    if (IsNew(job)) {
+      AbandonFormation(turn, job);
+      return;
+    }
+    job.state = JobState::kHalting;  // Nobody has heard of the generation.
+  }
+  if (job.state == JobState::kHalting) {
+    AddToVerdict(job, verdict);
+    turn.Persist(VerdictReachedRecord{job.id, std::move(verdict)});
+    ResolveHalt(turn, job);
+  } else if (GoesOnWithout(job, verdict.rank)) {
+    verdict.decision = VerdictDecision::kReform;
+    job.verdict = std::move(verdict);
+    CheckFinished(turn, job);
+  } else {
+    const HaltIntent intent = job.state == JobState::kStopping
+                                  ? HaltIntent::kCancel
+                                  : HaltIntent::kReform;
+    BeginHalt(turn, job, intent, std::move(verdict));
+  }
+}
+
+}  // namespace ringmaster::coordinator

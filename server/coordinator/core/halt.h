@@ -1,0 +1,43 @@
+// Halting a generation, and what follows once all its members have stopped.
+//
+// The arithmetic: a member that applied step s had everybody's record of s, and
+// who sends a record holds every reduced bucket of that step. So no survivor's
+// complete_step is below any step that anyone has applied, and the least
+// complete_step of the survivors is the step to go on after: nothing applied is
+// ever lost.
+#ifndef RINGMASTER_SERVER_COORDINATOR_CORE_HALT_H_
+#define RINGMASTER_SERVER_COORDINATOR_CORE_HALT_H_
+
+#include "server/coordinator/core/event.h"
+#include "server/coordinator/core/turn.h"
+
+namespace ringmaster::coordinator {
+
+// Halts the members of `job`, which is PREPARING (assigned), RUNNING or
+// STOPPING, at once. `verdict` says why; unless the intent is to cancel, it is
+// the job's incident and journaled.
+void BeginHalt(Turn& turn, Job& job, HaltIntent intent, Verdict verdict);
+
+// What members of `job`, which is HALTING, are told.
+[[nodiscard]] Verdict HaltVerdict(const Job& job, absl::Time time);
+
+// Ends `job` as FAILED with `verdict` once its members have halted, whichever
+// state it is in.
+void FailJob(Turn& turn, Job& job, Verdict verdict);
+
+// Acts if every member that is left has halted: re-forms, or ends the job.
+void ResolveHalt(Turn& turn, Job& job);
+
+void OnHalted(Turn& turn, Worker& worker, const HaltedReceived& halted);
+
+// Evicts who has not halted when the budget is over.
+void OnHaltDeadline(Turn& turn, Job& job);
+
+// A member of `job` is gone: `gone` is its worker's last state, already removed
+// from the pool; `what` and `evidence` tell how ("was lost", "left").
+void OnMemberGone(Turn& turn, const Worker& gone, std::string_view what,
+                  Evidence evidence);
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_CORE_HALT_H_

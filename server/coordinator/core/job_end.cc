@@ -1,0 +1,133 @@
+#include "server/coordinator/core/job_end.h"
+
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status/reason.h"
+#include "server/coordinator/core/formation.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+std::string_view EventTypeOf(JobState state) {
+  if (state == JobState::kSucceeded) return "job.succeeded";
+  return state == JobState::kCancelled ? "job.cancelled" : "job.failed";
+}
+
+void ApplyEnd(Turn& turn, Job& job, const JobEndedRecord& end) {
+  job.state = end.state;
+  job.exit_code = end.exit_code;
+  job.message = end.message;
+  job.parameters_hash = end.parameters_hash;
+  job.end_time = end.time;
+  job.ending.reset();
+  if (turn.state.active_job == job.number) turn.state.active_job = 0;
+  turn.Touch(job);
+}
+
+// Workers known from the journal that never attached again have nobody to be
+// told, and nothing more to come back to.
+void ReleaseMembers(Turn& turn, const Job& job) {
+  for (const Member& member : job.members) {
+    Worker* const worker = turn.state.FindWorker(member.identity.worker);
+    if (worker == nullptr || worker->job_id != job.id || member.is_lost) {
+      continue;
+    }
+    if (worker->session == 0) {
+      turn.state.workers.erase(turn.state.workers.find(worker->name));
+      continue;
+    }
+    // 0: it has not heard of the generation that was forming.
+    if (worker->generation != 0) {
+      turn.Do(SendRelease{worker->session, worker->generation, job.state,
+                          job.message});
+    }
+    ReturnToPool(*worker);
+  }
+}
+
+absl::Status CancelAnswer(const Job& job) {
+  if (job.state == JobState::kCancelled) return absl::OkStatus();
+  return WithReason(
+      absl::FailedPreconditionError(absl::StrCat(
+          "job ", job.id, " has already ended: ", Sv(NameOf(job.state)))),
+      reason::kJobAlreadyEnded);
+}
+
+}  // namespace
+
+void DecideEnd(Turn& turn, Job& job, JobState state, int exit_code,
+               std::string message, std::vector<RequestToken> waiting) {
+  JobEndedRecord end;
+  end.job_id = job.id;
+  end.state = state;
+  end.exit_code = exit_code;
+  end.message = std::move(message);
+  end.parameters_hash = job.parameters_hash;
+  end.verdict = job.verdict;
+  end.figures = job.figures;
+  end.time = turn.time;
+  job.ending = end;
+  job.waits_for_journal = false;
+  job.halt_deadline = MonotonicTime::InfiniteFuture();
+  job.stop_deadline = MonotonicTime::InfiniteFuture();
+  job.suspicion_deadline = MonotonicTime::InfiniteFuture();
+  job.reattach_deadline = MonotonicTime::InfiniteFuture();
+  job.gang_deadline = MonotonicTime::InfiniteFuture();
+  turn.Touch(job);
+  turn.Persist(std::move(end), std::move(waiting));
+}
+
+void OnEndDurable(Turn& turn, const JobEndedRecord& record,
+                  const std::vector<RequestToken>& waiting) {
+  Job* const job = turn.state.FindJob(record.job_id);
+  if (job == nullptr) return;
+  ApplyEnd(turn, *job, record);
+  ReleaseMembers(turn, *job);
+  for (RequestToken request : waiting) {
+    turn.Reply(request, CancelAnswer(*job), job->id);
+  }
+  for (RequestToken request : std::exchange(job->waiting_cancels, {})) {
+    turn.Reply(request, CancelAnswer(*job), job->id);
+  }
+  turn.Emit(job->state == JobState::kFailed ? EventSeverity::kError
+                                            : EventSeverity::kInfo,
+            EventTypeOf(job->state), *job, "", job->message,
+            job->state == JobState::kFailed && job->verdict.has_value()
+                ? &*job->verdict
+                : nullptr);
+  PruneEndedJobs(turn.state, turn.config.max_ended_jobs);
+  AdvanceQueue(turn);
+}
+
+void ReturnToPool(Worker& worker) {
+  if (worker.state == WorkerState::kAssigned) {
+    worker.state = WorkerState::kIdle;
+  }
+  worker.job_id.clear();
+  worker.rank = -1;
+  worker.generation = 0;
+  worker.step = 0;
+  worker.phase = Phase::kIdle;
+  worker.collective_sequence = 0;
+  worker.waiting_for_rank = -1;
+}
+
+void PruneEndedJobs(State& state, int max_ended_jobs) {
+  int ended = 0;
+  for (const auto& [number, job] : state.jobs) {
+    if (IsEnded(job.state)) ++ended;
+  }
+  for (auto it = state.jobs.begin();
+       it != state.jobs.end() && ended > max_ended_jobs;) {
+    if (!IsEnded(it->second.state)) {
+      ++it;
+      continue;
+    }
+    it = state.jobs.erase(it);
+    --ended;
+  }
+}
+
+}  // namespace ringmaster::coordinator

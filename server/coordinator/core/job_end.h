@@ -1,0 +1,30 @@
+// The end of a job: decided, made durable, then told to everybody.
+#ifndef RINGMASTER_SERVER_COORDINATOR_CORE_JOB_END_H_
+#define RINGMASTER_SERVER_COORDINATOR_CORE_JOB_END_H_
+
+#include <string>
+#include <vector>
+
+#include "server/coordinator/core/turn.h"
+
+namespace ringmaster::coordinator {
+
+// Decides how `job` ends; `waiting` are answered once that is durable. Nothing
+// but OnEndDurable changes the job from here on.
+void DecideEnd(Turn& turn, Job& job, JobState state, int exit_code,
+               std::string message, std::vector<RequestToken> waiting = {});
+
+// Carries out the end: tells users and members, which go back to the pool, and
+// lets the next job gather.
+void OnEndDurable(Turn& turn, const JobEndedRecord& record,
+                  const std::vector<RequestToken>& waiting);
+
+// Takes `worker` out of its job and makes it idle, unless it is draining.
+void ReturnToPool(Worker& worker);
+
+// Forgets the oldest ended jobs beyond `max_ended_jobs`.
+void PruneEndedJobs(State& state, int max_ended_jobs);
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_CORE_JOB_END_H_

@@ -1,0 +1,169 @@
+#include "server/coordinator/core/job_queue.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status/exit_code.h"
+#include "common/status/reason.h"
+#include "server/coordinator/core/formation.h"
+#include "server/coordinator/core/halt.h"
+#include "server/coordinator/core/job_end.h"
+#include "server/coordinator/core/verdict.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+// Lets `request` wait for, or answers it with, the job that the same request_id
+// made before. False if there is none.
+bool AnswerRepeated(Turn& turn, const SubmitRequested& submit) {
+  if (submit.request_id.empty()) return false;
+  for (const auto& [number, job] : turn.state.jobs) {
+    if (job.request_id != submit.request_id) continue;
+    turn.Reply(submit.request, absl::OkStatus(), job.id);
+    return true;
+  }
+  for (auto& [token, pending] : turn.outbox.in_flight) {
+    const auto* const record = std::get_if<JobCreatedRecord>(&pending.record);
+    if (record == nullptr || record->request_id != submit.request_id) continue;
+    pending.waiting.push_back(submit.request);
+    return true;
+  }
+  return false;
+}
+
+// Nobody works for the job: it is queued, gathers, or its members have halted.
+bool CanEndAtOnce(const Job& job) {
+  return job.state == JobState::kQueued || job.state == JobState::kGathering ||
+         IsForming(job);
+}
+
+void StopMembers(Turn& turn, Job& job) {
+  job.state = JobState::kStopping;
+  job.stop_deadline = turn.now + turn.config.stop_budget;
+  job.message = absl::StrCat("stops: ", *job.cancel_reason);
+  turn.Touch(job);
+  for (const Member& member : job.members) {
+    const Worker* const worker = turn.state.FindWorker(member.identity.worker);
+    if (member.is_lost || worker->session == 0) continue;
+    turn.Do(SendStop{worker->session, job.generation, *job.cancel_reason});
+  }
+  turn.Emit(EventSeverity::kInfo, "job.stopping", job, "", job.message);
+}
+
+// Members of the job are to stop; which way depends on what they do.
+void CancelMembers(Turn& turn, Job& job) {
+  switch (job.state) {
+    case JobState::kPreparing:
+      BeginHalt(
+          turn, job, HaltIntent::kCancel,
+          VerdictOnNobody(job, absl::StrCat("cancelled: ", *job.cancel_reason),
+                          turn.time));
+      return;
+    case JobState::kRunning:
+      StopMembers(turn, job);
+      return;
+    case JobState::kHalting:
+      if (job.halt_intent == HaltIntent::kReform) {
+        job.halt_intent = HaltIntent::kCancel;
+        ResolveHalt(turn, job);
+      }
+      return;
+    default:
+      return;  // STOPPING already.
+  }
+}
+
+absl::Status NotCancellable(const Job* job, const std::string& name) {
+  if (job == nullptr) {
+    return WithReason(
+        absl::NotFoundError(absl::StrCat("no job has the id or name ", name)),
+        reason::kJobNotFound);
+  }
+  if (!IsEnded(job->state)) return absl::OkStatus();
+  return WithReason(
+      absl::FailedPreconditionError(absl::StrCat(
+          "job ", job->id, " has already ended: ", Sv(NameOf(job->state)))),
+      reason::kJobAlreadyEnded);
+}
+
+}  // namespace
+
+void OnSubmit(Turn& turn, const SubmitRequested& submit) {
+  if (AnswerRepeated(turn, submit)) return;
+  if (!turn.state.journal_error.empty()) {
+    turn.Reply(submit.request,
+               JournalUnavailable(absl::StrCat("job ", submit.name),
+                                  turn.state.journal_error),
+               "");
+    return;
+  }
+  JobCreatedRecord record;
+  record.number = ++turn.state.last_job_number;
+  record.id = absl::StrCat(submit.name, "-", record.number);
+  record.name = submit.name;
+  record.spec = submit.spec;
+  record.request_id = submit.request_id;
+  record.min_workers = submit.min_workers;
+  record.max_workers = submit.max_workers;
+  record.settle = submit.settle;
+  record.total_steps = submit.total_steps;
+  record.time = turn.time;
+  turn.Persist(std::move(record), {submit.request});
+}
+
+Job JobOf(const JobCreatedRecord& record) {
+  Job job;
+  job.id = record.id;
+  job.name = record.name;
+  job.number = record.number;
+  job.spec = record.spec;
+  job.request_id = record.request_id;
+  job.min_workers = record.min_workers;
+  job.max_workers = record.max_workers;
+  job.settle = record.settle;
+  job.total_steps = record.total_steps;
+  job.create_time = record.time;
+  job.message = "waits for the jobs before it";
+  return job;
+}
+
+void OnJobDurable(Turn& turn, const JobCreatedRecord& record,
+                  const std::vector<RequestToken>& waiting) {
+  Job& job =
+      turn.state.jobs.emplace(record.number, JobOf(record)).first->second;
+  turn.Touch(job);
+  turn.Emit(
+      EventSeverity::kInfo, "job.submitted", job, "",
+      absl::StrCat("job ", job.id, " for ", job.min_workers, " to ",
+                   job.max_workers, " workers, ", job.total_steps, " steps"));
+  for (RequestToken request : waiting) {
+    turn.Reply(request, absl::OkStatus(), record.id);
+  }
+  AdvanceQueue(turn);
+}
+
+void OnCancel(Turn& turn, const CancelRequested& cancel) {
+  Job* const job = turn.state.FindJob(cancel.job);
+  if (const absl::Status status = NotCancellable(job, cancel.job);
+      !status.ok()) {
+    turn.Reply(cancel.request, status, job == nullptr ? "" : job->id);
+    return;
+  }
+  if (job->ending.has_value()) {
+    job->waiting_cancels.push_back(cancel.request);
+    return;
+  }
+  job->cancel_reason = cancel.reason;
+  if (CanEndAtOnce(*job)) {
+    DecideEnd(turn, *job, JobState::kCancelled,
+              static_cast<int>(ExitCode::kStopped),
+              absl::StrCat("cancelled: ", cancel.reason), {cancel.request});
+    return;
+  }
+  CancelMembers(turn, *job);
+  turn.Persist(CancelRequestedRecord{job->id, cancel.reason, turn.time},
+               {cancel.request});
+}
+
+}  // namespace ringmaster::coordinator

@@ -1,0 +1,179 @@
+#include "server/coordinator/core/recovery.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/status/exit_code.h"
+#include "common/status/status_macros.h"
+#include "server/coordinator/core/formation.h"
+#include "server/coordinator/core/job_end.h"
+#include "server/coordinator/core/job_queue.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+// Applies one record.
+struct FoldVisitor {
+  State& state;
+
+  absl::Status operator()(const JobCreatedRecord& record) {
+    if (record.number <= state.last_job_number) {
+      return absl::DataLossError(absl::StrCat(
+          "job ", record.id, " comes after number ", state.last_job_number));
+    }
+    state.last_job_number = record.number;
+    state.jobs.emplace(record.number, JobOf(record));
+    return absl::OkStatus();
+  }
+
+  absl::Status operator()(const GenerationFormedRecord& record) {
+    Job* const job = Find(record.job_id);
+    if (job == nullptr || IsEnded(job->state)) return UnknownJob(record.job_id);
+    if (record.generation <= state.last_generation || record.members.empty()) {
+      return absl::DataLossError(absl::StrCat(
+          "generation ", record.generation, " of ", record.members.size(),
+          " members comes after generation ", state.last_generation));
+    }
+    state.last_generation = record.generation;
+    job->generation = record.generation;
+    job->resume_step = record.resume_step;
+    job->best_step = std::max(job->best_step, record.resume_step);
+    if (job->start_time == absl::InfinitePast()) job->start_time = record.time;
+    job->members.clear();
+    for (const MemberIdentity& identity : record.members) {
+      Member member;
+      member.identity = identity;
+      member.identity.rank = static_cast<int>(job->members.size());
+      member.step = record.resume_step;
+      job->members.push_back(std::move(member));
+    }
+    return absl::OkStatus();
+  }
+
+  // May come after the end, if the journal failed in between.
+  absl::Status operator()(const CancelRequestedRecord& record) {
+    Job* const job = Find(record.job_id);
+    if (job == nullptr) return UnknownJob(record.job_id);
+    job->cancel_reason = record.reason;
+    return absl::OkStatus();
+  }
+
+  absl::Status operator()(const VerdictReachedRecord& record) {
+    Job* const job = Find(record.job_id);
+    if (job == nullptr) return UnknownJob(record.job_id);
+    if (!IsEnded(job->state)) job->verdict = record.verdict;
+    return absl::OkStatus();
+  }
+
+  absl::Status operator()(const JobEndedRecord& record) {
+    Job* const job = Find(record.job_id);
+    if (job == nullptr || IsEnded(job->state)) return UnknownJob(record.job_id);
+    job->state = record.state;
+    job->exit_code = record.exit_code;
+    job->message = record.message;
+    job->parameters_hash = record.parameters_hash;
+    job->verdict = record.verdict;
+    job->figures = record.figures;
+    job->best_step = std::max(job->best_step, record.figures.step);
+    job->end_time = record.time;
+    return absl::OkStatus();
+  }
+
+ private:
+  // By id only; most records are about the newest jobs.
+  Job* Find(const std::string& id) {
+    for (auto it = state.jobs.rbegin(); it != state.jobs.rend(); ++it) {
+      if (it->second.id == id) return &it->second;
+    }
+    return nullptr;
+  }
+
+  static absl::Status UnknownJob(const std::string& id) {
+    return absl::DataLossError(
+        absl::StrCat("job ", id, " was never created, or has ended before"));
+  }
+};
+
+Worker DetachedWorker(const MemberIdentity& identity, const Job& job) {
+  Worker worker;
+  worker.name = identity.worker;
+  worker.incarnation = identity.incarnation;
+  worker.state = WorkerState::kDetached;
+  worker.device = identity.device;
+  worker.host = identity.host;
+  worker.host_key = identity.host_key;
+  worker.pid = identity.pid;
+  worker.data_address = identity.data_address;
+  worker.join_time = job.start_time;
+  worker.job_id = job.id;
+  worker.rank = identity.rank;
+  worker.generation = job.generation;
+  worker.step = job.resume_step;
+  return worker;
+}
+
+void Resume(State& state, Job& job) {
+  state.active_job = job.number;
+  job.state =
+      job.cancel_reason.has_value() ? JobState::kStopping : JobState::kRunning;
+  job.message =
+      "waits for its members to attach again after the "
+      "coordinator's restart";
+  job.is_assigned = true;
+  job.is_recovered = true;
+  for (const Member& member : job.members) {
+    Worker worker = DetachedWorker(member.identity, job);
+    worker.join_order = ++state.last_join_order;
+    state.workers.emplace(worker.name, std::move(worker));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<State> Fold(const std::vector<JournalRecord>& records,
+                           const Config& config) {
+  State state;
+  for (size_t i = 0; i < records.size(); ++i) {
+    const absl::Status status = std::visit(FoldVisitor{state}, records[i]);
+    if (!status.ok()) {
+      return WithExitCode(
+          absl::DataLossError(absl::StrCat(
+              "journal record ", i + 1, " (", Sv(TypeOf(records[i])),
+              ") contradicts those before it: ", status.message(),
+              ". Restore the state directory from a backup, or move it away "
+              "to start anew.")),
+          ExitCode::kCheckpointCorrupt);
+    }
+  }
+  PruneEndedJobs(state, config.max_ended_jobs);
+  for (auto& [number, job] : state.jobs) {
+    if (IsEnded(job.state) || job.generation == 0) continue;
+    if (state.active_job != 0) {
+      return absl::DataLossError(
+          absl::StrCat("jobs ", state.ActiveJob()->id, " and ", job.id,
+                       " both ran when the journal ended; only one can"));
+    }
+    Resume(state, job);
+  }
+  return state;
+}
+
+void BeginRecovered(Turn& turn) {
+  Job* const job = turn.state.ActiveJob();
+  if (job == nullptr) {
+    AdvanceQueue(turn);
+    return;
+  }
+  job->last_progress = turn.now;
+  job->reattach_deadline = turn.now + turn.config.reattach_budget;
+  if (job->state == JobState::kStopping) {
+    job->stop_deadline = job->reattach_deadline + turn.config.stop_budget;
+  }
+  turn.Touch(*job);
+  turn.Emit(EventSeverity::kInfo, "job.recovered", *job, "", job->message);
+}
+
+}  // namespace ringmaster::coordinator

@@ -1,0 +1,42 @@
+// Rendezvous: which workers a job takes, when, and in which order of ranks.
+//
+// Pure functions of their arguments.
+#ifndef RINGMASTER_SERVER_COORDINATOR_CORE_RENDEZVOUS_H_
+#define RINGMASTER_SERVER_COORDINATOR_CORE_RENDEZVOUS_H_
+
+#include <string_view>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/clock/monotonic_time.h"
+#include "server/coordinator/core/state.h"
+
+namespace ringmaster::coordinator {
+
+// Whether a is before b where digits count as numbers: w2 < w10. A strict
+// order: names that differ are never equal.
+[[nodiscard]] bool NaturalLess(std::string_view a, std::string_view b);
+
+// How many workers a job could take: those with a session that are IDLE and
+// have the role worker.
+[[nodiscard]] int IdleCount(const State& state);
+
+// They themselves, in the order of their future ranks: hosts in the order of
+// their first idle worker's join, workers by name within a host.
+[[nodiscard]] std::vector<const Worker*> PackedIdleWorkers(const State& state);
+
+// When `job` (GATHERING) may begin with `idle_count` workers: at once
+// (`now`) with max, `settle` after the last join or the beginning of the
+// gathering, whichever is later, with min; else InfiniteFuture.
+[[nodiscard]] MonotonicTime GangTime(const Job& job, int idle_count,
+                                     MonotonicTime last_join,
+                                     MonotonicTime now);
+
+// The member table for `workers` in this order of ranks; local ranks count the
+// ranks before on the same host.
+[[nodiscard]] std::vector<MemberIdentity> AssignRanks(
+    const std::vector<const Worker*>& workers);
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_CORE_RENDEZVOUS_H_

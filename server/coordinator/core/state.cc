@@ -1,0 +1,57 @@
+#include "server/coordinator/core/state.h"
+
+#include <utility>
+
+namespace ringmaster::coordinator {
+
+const Job* State::FindJob(std::string_view id_or_name) const {
+  const Job* newest = nullptr;
+  for (const auto& [number, job] : jobs) {
+    if (job.id == id_or_name) return &job;
+    if (job.name == id_or_name) newest = &job;
+  }
+  return newest;
+}
+
+Job* State::FindJob(std::string_view id_or_name) {
+  return const_cast<Job*>(std::as_const(*this).FindJob(id_or_name));
+}
+
+const Job* State::ActiveJob() const {
+  const auto it = jobs.find(active_job);
+  return it == jobs.end() ? nullptr : &it->second;
+}
+
+Job* State::ActiveJob() {
+  return const_cast<Job*>(std::as_const(*this).ActiveJob());
+}
+
+const Worker* State::FindWorker(std::string_view name) const {
+  const auto it = workers.find(name);
+  return it == workers.end() ? nullptr : &it->second;
+}
+
+Worker* State::FindWorker(std::string_view name) {
+  return const_cast<Worker*>(std::as_const(*this).FindWorker(name));
+}
+
+const Worker* State::FindSession(SessionId session) const {
+  const auto it = sessions.find(session);
+  return it == sessions.end() ? nullptr : FindWorker(it->second);
+}
+
+Worker* State::FindSession(SessionId session) {
+  return const_cast<Worker*>(std::as_const(*this).FindSession(session));
+}
+
+int State::QueuePosition(const Job& job) const {
+  if (job.state != JobState::kQueued) return 0;
+  int before = active_job == 0 ? 0 : 1;
+  for (const auto& [number, other] : jobs) {
+    if (number >= job.number) break;
+    if (other.state == JobState::kQueued) ++before;
+  }
+  return before;
+}
+
+}  // namespace ringmaster::coordinator

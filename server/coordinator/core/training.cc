@@ -1,0 +1,273 @@
+#include "server/coordinator/core/training.h"
+
+#include <algorithm>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status/exit_code.h"
+#include "server/coordinator/core/formation.h"
+#include "server/coordinator/core/halt.h"
+#include "server/coordinator/core/job_end.h"
+#include "server/coordinator/core/membership.h"
+#include "server/coordinator/core/verdict.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+// The member that speaks about its present generation; null for what is stale.
+Member* MemberIn(Turn& turn, const Worker& worker, int64_t generation) {
+  Member* const member = MemberOf(turn.state, worker);
+  if (member == nullptr) return nullptr;
+  const Job& job = *turn.state.ActiveJob();
+  const bool is_current = generation == job.generation && job.is_assigned &&
+                          !job.ending.has_value();
+  return is_current ? member : nullptr;
+}
+
+// Keeps the figures of the lowest rank that reported the highest step; figures
+// of step 0 are none.
+void TakeFigures(Job& job, int rank, int64_t step,
+                 const TrainingFigures& figures) {
+  if (figures.step <= 0 || step < job.figures.step ||
+      (step == job.figures.step && rank > job.figures_rank)) {
+    return;
+  }
+  job.figures = figures;
+  job.figures.step = step;
+  job.figures.total_steps = job.total_steps;
+  job.figures_rank = rank;
+}
+
+void TakeStep(Job& job, Worker& worker, Member& member, int64_t step) {
+  worker.step = std::max(worker.step, step);
+  member.step = worker.step;
+  job.best_step = std::max(job.best_step, step);
+}
+
+bool IsTraining(const Job& job) {
+  return job.state == JobState::kRunning || job.state == JobState::kStopping;
+}
+
+// Where each rank stands, for a verdict; a table of thousands is cut short.
+std::string Standings(const State& state, const Job& job) {
+  constexpr int kMostShown = 8;
+  std::string text;
+  int shown = 0;
+  for (const Member& member : job.members) {
+    if (member.is_lost) continue;
+    if (++shown > kMostShown) return absl::StrCat(text, ", ...");
+    const Worker& worker = *state.FindWorker(member.identity.worker);
+    absl::StrAppend(&text, text.empty() ? "" : ", ", "rank ",
+                    member.identity.rank, " at step ", worker.step,
+                    " collective ", worker.collective_sequence);
+    if (worker.waiting_for_rank >= 0) {
+      absl::StrAppend(&text, " waits for rank ", worker.waiting_for_rank);
+    }
+  }
+  return text;
+}
+
+void Succeed(Turn& turn, Job& job, const FinishedAnswer& answer) {
+  job.parameters_hash = answer.parameters_hash;
+  DecideEnd(turn, job, JobState::kSucceeded, 0,
+            absl::StrCat("all ", job.total_steps, " steps are done"));
+}
+
+}  // namespace
+
+void OnBeat(Turn& turn, Worker& worker, const BeatReceived& beat) {
+  Member* const member = MemberIn(turn, worker, beat.generation);
+  if (member == nullptr) return;
+  Job& job = *turn.state.ActiveJob();
+  if (beat.step > worker.step || beat.phase != worker.phase ||
+      beat.collective_sequence > worker.collective_sequence) {
+    job.last_progress = turn.now;
+  }
+  worker.phase = beat.phase;
+  worker.collective_sequence = beat.collective_sequence;
+  worker.waiting_for_rank = beat.waiting_for_rank;
+  TakeStep(job, worker, *member, beat.step);
+  TakeFigures(job, member->identity.rank, beat.step, beat.figures);
+  turn.Touch(job);
+}
+
+void OnSuspicion(Turn& turn, const Worker& worker,
+                 const SuspicionReceived& suspicion) {
+  Member* const member = MemberIn(turn, worker, suspicion.generation);
+  if (member == nullptr) return;
+  Job& job = *turn.state.ActiveJob();
+  const int rank = member->identity.rank;
+  const int peer = suspicion.peer_rank;
+  if (peer < 0 || peer >= static_cast<int>(job.members.size()) ||
+      peer == rank) {
+    CloseForViolation(turn, worker,
+                      absl::StrCat("suspects rank ", peer, ", but is rank ",
+                                   rank, " of ", job.members.size()));
+    return;
+  }
+  if (!IsTraining(job)) return;  // A halt is the answer already.
+  const bool is_repeated = std::any_of(
+      job.suspicions.begin(), job.suspicions.end(), [&](const auto& report) {
+        return report.observer_rank == rank && report.peer_rank == peer;
+      });
+  if (is_repeated) return;
+  job.suspicions.push_back({worker.name, rank, peer, suspicion.detail});
+  turn.Emit(EventSeverity::kWarning, "worker.suspected", job,
+            job.members[peer].identity.worker,
+            absl::StrCat(Describe(member->identity), " reports ",
+                         Describe(job.members[peer].identity), ": ",
+                         suspicion.detail));
+  if (job.members[peer].is_lost && job.state == JobState::kRunning) {
+    // The others had finished, but this one still needs the peer.
+    BeginHalt(turn, job, HaltIntent::kReform, *job.verdict);
+    return;
+  }
+  // A peer that has not attached again yet may turn out to be dead first.
+  MonotonicTime due = turn.now + turn.config.suspicion_grace;
+  if (job.reattach_deadline != MonotonicTime::InfiniteFuture()) {
+    due = std::max(due, job.reattach_deadline);
+  }
+  job.suspicion_deadline = std::min(job.suspicion_deadline, due);
+}
+
+void OnFinished(Turn& turn, Worker& worker, const FinishedReceived& finished) {
+  Member* const member = MemberIn(turn, worker, finished.generation);
+  if (member == nullptr) return;
+  Job& job = *turn.state.ActiveJob();
+  if (!IsTraining(job)) return;  // Its answer to the halt counts.
+  member->finished = FinishedAnswer{finished.step, finished.parameters_hash,
+                                    finished.is_stopped};
+  job.last_progress = turn.now;
+  worker.waiting_for_rank = -1;
+  TakeStep(job, worker, *member, finished.step);
+  TakeFigures(job, member->identity.rank, finished.step, finished.figures);
+  turn.Touch(job);
+  CheckFinished(turn, job);
+}
+
+void CheckFinished(Turn& turn, Job& job) {
+  const Agreement agreement = FinishedAgreement(job);
+  if (agreement == Agreement::kIncomplete) return;
+  if (agreement == Agreement::kDifferent) {
+    job.verdict = VerdictOnFinished(job, turn.time);
+    turn.Persist(VerdictReachedRecord{job.id, *job.verdict});
+    DecideEnd(turn, job, JobState::kFailed, job.verdict->exit_code,
+              job.verdict->summary);
+    return;
+  }
+  const auto alive =
+      std::find_if(job.members.begin(), job.members.end(),
+                   [](const Member& member) { return !member.is_lost; });
+  const FinishedAnswer answer = *alive->finished;
+  if (!answer.is_stopped) {
+    Succeed(turn, job, answer);
+    return;
+  }
+  DecideEnd(turn, job, JobState::kCancelled,
+            static_cast<int>(ExitCode::kStopped),
+            absl::StrCat("stopped after step ", answer.step, ": ",
+                         job.cancel_reason.value_or("its workers' own wish")));
+}
+
+void OnFailed(Turn& turn, const Worker& worker, const FailedReceived& failed) {
+  Member* const member = MemberOf(turn.state, worker);
+  if (member == nullptr || failed.generation != worker.generation ||
+      turn.state.ActiveJob()->ending.has_value()) {
+    return;
+  }
+  Job& job = *turn.state.ActiveJob();
+  if (IsForming(job) && IsNew(job)) return;  // It has heard of no generation.
+  member->step = std::max(member->step, failed.step);
+  Verdict verdict = VerdictOnMember(
+      job, *member, worker, "failed",
+      {EvidenceKind::kSelfReport, worker.name, failed.message}, turn.time);
+  verdict.decision = VerdictDecision::kFailJob;
+  verdict.exit_code = failed.exit_code <= 0
+                          ? static_cast<int>(ExitCode::kInternal)
+                          : failed.exit_code;
+  // It has stopped by itself: the halt asks only the others.
+  member->halted = HaltedAnswer{failed.step, failed.step};
+  turn.Emit(EventSeverity::kError, "worker.failed", job, worker.name,
+            verdict.summary, &verdict);
+  if (job.state == JobState::kHalting && job.halt_intent == HaltIntent::kFail) {
+    ResolveHalt(turn, job);  // The first failure is the job's.
+    return;
+  }
+  FailJob(turn, job, std::move(verdict));
+}
+
+MonotonicTime ProgressDeadline(const Job& job, const Config& config) {
+  const bool is_watched =
+      job.state == JobState::kRunning ||
+      (job.state == JobState::kPreparing && job.is_assigned);
+  if (!is_watched || job.ending.has_value() ||
+      job.reattach_deadline != MonotonicTime::InfiniteFuture()) {
+    return MonotonicTime::InfiniteFuture();
+  }
+  return job.last_progress + config.progress_cap;
+}
+
+void OnProgressDeadline(Turn& turn, Job& job) {
+  const Member& stuck = FindStuckMember(turn.state, job);
+  Evict(turn, stuck.identity.worker,
+        {EvidenceKind::kNoProgress, std::string(kCoordinatorObserver),
+         absl::StrCat("no member made progress for ",
+                      absl::FormatDuration(turn.config.progress_cap), ": ",
+                      Standings(turn.state, job))});
+}
+
+void OnSuspicionDeadline(Turn& turn, Job& job) {
+  job.suspicion_deadline = MonotonicTime::InfiniteFuture();
+  Verdict verdict = VerdictOnLink(job, turn.time);
+  if (job.state == JobState::kStopping) {
+    BeginHalt(turn, job, HaltIntent::kCancel, std::move(verdict));
+    return;
+  }
+  if (job.best_step > job.link_fault_step) job.link_faults = 0;
+  job.link_fault_step = job.best_step;
+  if (++job.link_faults <= turn.config.max_link_faults) {
+    BeginHalt(turn, job, HaltIntent::kReform, std::move(verdict));
+    return;
+  }
+  absl::StrAppend(&verdict.summary, " (", job.link_faults,
+                  " times without a step in between)");
+  FailJob(turn, job, std::move(verdict));
+}
+
+void OnStopDeadline(Turn& turn, Job& job) {
+  job.stop_deadline = MonotonicTime::InfiniteFuture();
+  std::string late;
+  for (const Member& member : job.members) {
+    if (member.is_lost || member.finished.has_value()) continue;
+    absl::StrAppend(&late, late.empty() ? "" : ", ", member.identity.worker);
+  }
+  BeginHalt(turn, job, HaltIntent::kCancel,
+            VerdictOnNobody(
+                job,
+                absl::StrCat("not stopped within ",
+                             absl::FormatDuration(turn.config.stop_budget),
+                             ": ", late),
+                turn.time));
+}
+
+const Member& FindStuckMember(const State& state, const Job& job) {
+  using Rating = std::tuple<bool, bool, int64_t>;
+  const Member* stuck = nullptr;
+  Rating lowest;
+  for (const Member& member : job.members) {
+    if (member.is_lost) continue;
+    const Worker& worker = *state.FindWorker(member.identity.worker);
+    const Rating rating(
+        job.state == JobState::kPreparing && member.prepared.has_value(),
+        worker.waiting_for_rank >= 0 || member.finished.has_value(),
+        worker.collective_sequence);
+    if (stuck != nullptr && rating >= lowest) continue;
+    stuck = &member;
+    lowest = rating;
+  }
+  return *stuck;
+}
+
+}  // namespace ringmaster::coordinator

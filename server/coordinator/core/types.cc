@@ -1,0 +1,114 @@
+#include "server/coordinator/core/types.h"
+
+namespace ringmaster::coordinator {
+
+std::string_view NameOf(JobState state) {
+  switch (state) {
+    case JobState::kQueued:
+      return "QUEUED";
+    case JobState::kGathering:
+      return "GATHERING";
+    case JobState::kPreparing:
+      return "PREPARING";
+    case JobState::kRunning:
+      return "RUNNING";
+    case JobState::kHalting:
+      return "HALTING";
+    case JobState::kStopping:
+      return "STOPPING";
+    case JobState::kSucceeded:
+      return "SUCCEEDED";
+    case JobState::kFailed:
+      return "FAILED";
+    case JobState::kCancelled:
+      return "CANCELLED";
+  }
+  return "UNKNOWN";
+}
+
+std::string_view NameOf(WorkerState state) {
+  switch (state) {
+    case WorkerState::kIdle:
+      return "IDLE";
+    case WorkerState::kAssigned:
+      return "ASSIGNED";
+    case WorkerState::kDraining:
+      return "DRAINING";
+    case WorkerState::kDetached:
+      return "DETACHED";
+  }
+  return "UNKNOWN";
+}
+
+std::string_view NameOf(EvidenceKind kind) {
+  switch (kind) {
+    case EvidenceKind::kStreamBroken:
+      return "STREAM_BROKEN";
+    case EvidenceKind::kLeaseExpired:
+      return "LEASE_EXPIRED";
+    case EvidenceKind::kNoProgress:
+      return "NO_PROGRESS";
+    case EvidenceKind::kPeerReport:
+      return "PEER_REPORT";
+    case EvidenceKind::kSelfReport:
+      return "SELF_REPORT";
+    case EvidenceKind::kHaltUnanswered:
+      return "HALT_UNANSWERED";
+    case EvidenceKind::kMismatch:
+      return "MISMATCH";
+    case EvidenceKind::kLeft:
+      return "LEFT";
+    case EvidenceKind::kSuperseded:
+      return "SUPERSEDED";
+  }
+  return "UNKNOWN";
+}
+
+std::string_view NameOf(VerdictDecision decision) {
+  switch (decision) {
+    case VerdictDecision::kReform:
+      return "REFORM";
+    case VerdictDecision::kFailJob:
+      return "FAIL_JOB";
+  }
+  return "UNKNOWN";
+}
+
+std::string_view NameOf(EventSeverity severity) {
+  switch (severity) {
+    case EventSeverity::kInfo:
+      return "INFO";
+    case EventSeverity::kWarning:
+      return "WARNING";
+    case EventSeverity::kError:
+      return "ERROR";
+  }
+  return "UNKNOWN";
+}
+
+std::string_view NameOf(Phase phase) {
+  switch (phase) {
+    case Phase::kUnspecified:
+      return "UNSPECIFIED";
+    case Phase::kIdle:
+      return "IDLE";
+    case Phase::kPrepare:
+      return "PREPARE";
+    case Phase::kConnect:
+      return "CONNECT";
+    case Phase::kStep:
+      return "STEP";
+    case Phase::kEvaluate:
+      return "EVALUATE";
+    case Phase::kHalted:
+      return "HALTED";
+  }
+  return "UNKNOWN";
+}
+
+bool IsEnded(JobState state) {
+  return state == JobState::kSucceeded || state == JobState::kFailed ||
+         state == JobState::kCancelled;
+}
+
+}  // namespace ringmaster::coordinator

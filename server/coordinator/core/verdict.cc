@@ -1,0 +1,208 @@
+#include "server/coordinator/core/verdict.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "common/status/exit_code.h"
+#include "server/coordinator/core/turn.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+// What members are compared by.
+using Answer = std::pair<uint64_t, uint64_t>;
+using AnswerOf = std::function<std::optional<Answer>(const Member&)>;
+
+std::optional<Answer> PreparedOf(const Member& member) {
+  if (!member.prepared.has_value()) return std::nullopt;
+  return Answer(member.prepared->plan_hash, member.prepared->data_fingerprint);
+}
+
+std::optional<Answer> FinishedOf(const Member& member) {
+  if (!member.finished.has_value()) return std::nullopt;
+  return Answer(member.finished->parameters_hash, 0);
+}
+
+Agreement AgreementBy(const Job& job, const AnswerOf& answer_of) {
+  std::optional<Answer> first;
+  bool is_equal = true;
+  for (const Member& member : job.members) {
+    if (member.is_lost) continue;
+    const std::optional<Answer> answer = answer_of(member);
+    if (!answer.has_value()) return Agreement::kIncomplete;
+    if (!first.has_value()) first = answer;
+    is_equal = is_equal && answer == first;
+  }
+  if (!first.has_value()) return Agreement::kIncomplete;
+  return is_equal ? Agreement::kEqual : Agreement::kDifferent;
+}
+
+// Two members that answered differently.
+struct Difference {
+  const Member* odd;
+  const Member* other;
+  int odd_count;
+  int other_count;
+};
+
+// Compares the largest group with the smallest; among groups of the same size,
+// that of the lower rank is taken to be right.
+Difference FindDifference(const Job& job, const AnswerOf& answer_of) {
+  std::map<Answer, std::vector<const Member*>> groups;
+  for (const Member& member : job.members) {
+    if (!member.is_lost) groups[*answer_of(member)].push_back(&member);
+  }
+  std::vector<std::vector<const Member*>> sorted;
+  for (auto& [answer, group] : groups) sorted.push_back(std::move(group));
+  std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
+    return a.size() != b.size()
+               ? a.size() > b.size()
+               : a.front()->identity.rank < b.front()->identity.rank;
+  });
+  return {sorted.back().front(), sorted.front().front(),
+          static_cast<int>(sorted.back().size()),
+          static_cast<int>(sorted.front().size())};
+}
+
+Verdict MismatchVerdict(const Job& job, const Difference& difference,
+                        std::string_view what, std::string odd_value,
+                        std::string other_value, absl::Time time) {
+  const MemberIdentity& odd = difference.odd->identity;
+  Verdict verdict = VerdictOnNobody(
+      job,
+      absl::StrCat(Sv(what), " of ", Describe(odd), " differs from that of ",
+                   Describe(difference.other->identity), ": ", odd_value,
+                   " against ", other_value, " (", difference.odd_count,
+                   " against ", difference.other_count, " of ",
+                   job.members.size(), " ranks)"),
+      time);
+  verdict.worker = odd.worker;
+  verdict.rank = odd.rank;
+  verdict.host = odd.host;
+  verdict.pid = odd.pid;
+  verdict.step = difference.odd->step;
+  verdict.evidence.push_back(
+      {EvidenceKind::kMismatch, odd.worker, std::move(odd_value)});
+  verdict.evidence.push_back({EvidenceKind::kMismatch,
+                              difference.other->identity.worker,
+                              std::move(other_value)});
+  verdict.decision = VerdictDecision::kFailJob;
+  verdict.exit_code = static_cast<int>(ExitCode::kPlanMismatch);
+  return verdict;
+}
+
+std::string PreparedText(const PreparedAnswer& mine,
+                         const PreparedAnswer& theirs) {
+  if (mine.summary != theirs.summary) {
+    return WordsOnlyIn(mine.summary, theirs.summary);
+  }
+  return absl::StrFormat("plan=%016x data=%016x", mine.plan_hash,
+                         mine.data_fingerprint);
+}
+
+}  // namespace
+
+Verdict VerdictOnMember(const Job& job, const Member& member,
+                        const Worker& worker, std::string_view what,
+                        Evidence evidence, absl::Time time) {
+  const MemberIdentity& identity = member.identity;
+  Verdict verdict = VerdictOnNobody(
+      job,
+      absl::StrCat(Describe(identity), " ", Sv(what), " at step ", member.step,
+                   ": ", evidence.detail),
+      time);
+  verdict.worker = identity.worker;
+  verdict.rank = identity.rank;
+  verdict.host = identity.host;
+  verdict.pid = identity.pid;
+  verdict.step = member.step;
+  verdict.collective_sequence = worker.collective_sequence;
+  verdict.evidence.push_back(std::move(evidence));
+  for (const SuspicionReport& report : job.suspicions) {
+    if (report.peer_rank != identity.rank) continue;
+    verdict.evidence.push_back(
+        {EvidenceKind::kPeerReport, report.observer, report.detail});
+  }
+  return verdict;
+}
+
+Verdict VerdictOnNobody(const Job& job, std::string summary, absl::Time time) {
+  Verdict verdict;
+  verdict.generation = job.generation;
+  verdict.step = job.best_step;
+  verdict.summary = std::move(summary);
+  verdict.time = time;
+  verdict.exit_code = static_cast<int>(ExitCode::kRetryElsewhere);
+  return verdict;
+}
+
+Verdict VerdictOnLink(const Job& job, absl::Time time) {
+  const SuspicionReport& first = job.suspicions.front();
+  Verdict verdict = VerdictOnNobody(
+      job,
+      absl::StrCat("the link between ",
+                   Describe(job.members[first.observer_rank].identity), " and ",
+                   Describe(job.members[first.peer_rank].identity),
+                   " failed, both are alive: ", first.detail),
+      time);
+  for (const SuspicionReport& report : job.suspicions) {
+    verdict.evidence.push_back(
+        {EvidenceKind::kPeerReport, report.observer,
+         absl::StrCat("rank ", report.observer_rank, " about rank ",
+                      report.peer_rank, ": ", report.detail)});
+  }
+  return verdict;
+}
+
+Agreement PreparedAgreement(const Job& job) {
+  return AgreementBy(job, PreparedOf);
+}
+
+Agreement FinishedAgreement(const Job& job) {
+  return AgreementBy(job, FinishedOf);
+}
+
+Verdict VerdictOnPrepared(const Job& job, absl::Time time) {
+  const Difference difference = FindDifference(job, PreparedOf);
+  const PreparedAnswer& odd = *difference.odd->prepared;
+  const PreparedAnswer& other = *difference.other->prepared;
+  return MismatchVerdict(
+      job, difference,
+      odd.plan_hash != other.plan_hash ? "the plan" : "the data",
+      PreparedText(odd, other), PreparedText(other, odd), time);
+}
+
+Verdict VerdictOnFinished(const Job& job, absl::Time time) {
+  const Difference difference = FindDifference(job, FinishedOf);
+  const FinishedAnswer& odd = *difference.odd->finished;
+  const FinishedAnswer& other = *difference.other->finished;
+  return MismatchVerdict(
+      job, difference, "the hash of the final parameters",
+      absl::StrFormat("%016x at step %d", odd.parameters_hash, odd.step),
+      absl::StrFormat("%016x at step %d", other.parameters_hash, other.step),
+      time);
+}
+
+std::string WordsOnlyIn(std::string_view a, std::string_view b) {
+  const auto split = [](std::string_view text) {
+    return std::vector<std::string>(
+        absl::StrSplit(Sv(text), absl::ByAnyChar(" ,;\n"), absl::SkipEmpty()));
+  };
+  const std::vector<std::string> b_words = split(b);
+  const std::set<std::string> others(b_words.begin(), b_words.end());
+  std::vector<std::string> only;
+  for (const std::string& word : split(a)) {
+    if (!others.contains(word)) only.push_back(word);
+  }
+  return only.empty() ? std::string(a) : absl::StrJoin(only, " ");
+}
+
+}  // namespace ringmaster::coordinator

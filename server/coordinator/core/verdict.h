@@ -1,0 +1,52 @@
+// Verdicts: turning what was observed into who, where, why, on what evidence.
+//
+// Pure functions of their arguments. A verdict's `decision` is the caller's.
+#ifndef RINGMASTER_SERVER_COORDINATOR_CORE_VERDICT_H_
+#define RINGMASTER_SERVER_COORDINATOR_CORE_VERDICT_H_
+
+#include <string>
+#include <string_view>
+
+#include "absl/time/time.h"
+#include "server/coordinator/core/state.h"
+
+namespace ringmaster::coordinator {
+
+// Who observes what no worker reports.
+inline constexpr std::string_view kCoordinatorObserver = "coordinator";
+
+// The verdict on `member` of `job`, last known as `worker`: `what` happened to
+// it ("was lost", "left"), on `evidence` and on what its peers have reported.
+[[nodiscard]] Verdict VerdictOnMember(const Job& job, const Member& member,
+                                      const Worker& worker,
+                                      std::string_view what, Evidence evidence,
+                                      absl::Time time);
+
+// A verdict that blames nobody.
+[[nodiscard]] Verdict VerdictOnNobody(const Job& job, std::string summary,
+                                      absl::Time time);
+
+// The verdict on the link between the ends of the first suspicion of `job`,
+// with all of them as evidence. Both ends are alive.
+[[nodiscard]] Verdict VerdictOnLink(const Job& job, absl::Time time);
+
+// Whether all members of `job` that are not lost have prepared, and in the same
+// way.
+enum class Agreement { kIncomplete, kEqual, kDifferent };
+[[nodiscard]] Agreement PreparedAgreement(const Job& job);
+// The same for the hash of the final parameters.
+[[nodiscard]] Agreement FinishedAgreement(const Job& job);
+
+// Blames the first member of the smallest group that prepared (or finished)
+// alike, and tells in what it differs from the first of the largest group.
+// Requires kDifferent.
+[[nodiscard]] Verdict VerdictOnPrepared(const Job& job, absl::Time time);
+[[nodiscard]] Verdict VerdictOnFinished(const Job& job, absl::Time time);
+
+// The words (split at spaces, commas and semicolons) of `a` that `b` lacks;
+// `a` whole if there are none.
+[[nodiscard]] std::string WordsOnlyIn(std::string_view a, std::string_view b);
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_CORE_VERDICT_H_
