@@ -26,11 +26,8 @@ run_child "$LOG_DIR/local-build.log" ringmaster_bazel build "${TARGETS[@]}" || {
   die "the build failed; the whole log is $LOG_DIR/local-build.log"
 }
 
-# The binaries side by side, as they are in an installation: ringctl looks for the others in its own directory.
-BIN_DIR=$(mktemp -d "${TMPDIR:-/tmp}/ringmaster-bin.XXXXXX") || exit 1
-trap 'rm -rf "$BIN_DIR"' EXIT
-BAZEL_BIN=$(ringmaster_bazel info bazel-bin 2>/dev/null)
-ln -s "$BAZEL_BIN/server/coordinator/coordinator" "$BAZEL_BIN/worker/worker" "$BAZEL_BIN/server/ctl/ringctl" "$BIN_DIR/"
+# ringctl knows where the other two are from its own place in bazel-bin.
+RINGCTL=$(ringmaster_bazel info bazel-bin 2>/dev/null)/server/ctl/ringctl
 
 say "ringctl local -n 2 deploy/local/job.yaml"
-run_child - "$BIN_DIR/ringctl" local -n 2 --bindir "$BIN_DIR" ${SHORT:+--short} "$ROOT/deploy/local/job.yaml" "$@"
+run_child - "$RINGCTL" local -n 2 ${SHORT:+--short} "$ROOT/deploy/local/job.yaml" "$@"
