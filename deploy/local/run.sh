@@ -4,16 +4,18 @@
 #
 # usage: deploy/local/run.sh [--short] [ARGS...]
 #   --short   a few steps only, to see that everything works (what CI does)
-#   ARGS      go to `ringctl local` as they are, after ours, for example `-n 4` or another job file
+#   ARGS      go to `ringctl local` as they are, for example `--set train.steps=1000`. For another job, run ringctl
+#             itself: bazel-bin/server/ctl/ringctl local JOB.yaml
 set -uo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 stop_child_on_signals
 
-SHORT=
+ARGS=()
 if [[ ${1:-} == --short ]]; then
-  SHORT=1
+  ARGS=(--set train.steps=20 --set train.evaluation_samples=256)
   shift
 fi
+ARGS+=("$@")
 
 "$ROOT/deploy/setup.sh" || exit 1
 
@@ -30,4 +32,7 @@ run_child "$LOG_DIR/local-build.log" ringmaster_bazel build "${TARGETS[@]}" || {
 RINGCTL=$(ringmaster_bazel info bazel-bin 2>/dev/null)/server/ctl/ringctl
 
 say "ringctl local -n 2 deploy/local/job.yaml"
-run_child - "$RINGCTL" local -n 2 ${SHORT:+--short} "$ROOT/deploy/local/job.yaml" "$@"
+# In the foreground, so that it owns the terminal and sees Ctrl-C itself.
+# Paths in the job file start at the root of the repository.
+cd "$ROOT" || exit 1
+exec "$RINGCTL" local -n 2 deploy/local/job.yaml "${ARGS[@]}"
