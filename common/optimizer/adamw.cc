@@ -1,8 +1,8 @@
 #include "common/optimizer/adamw.h"
 
-#include <cassert>
 #include <cmath>
 
+#include "common/status/check.h"
 #include "common/tensor/cpu_dispatch.h"
 
 namespace ringmaster {
@@ -71,11 +71,12 @@ RM_KERNEL void AdamWKernel(const Coefficients<T>* coefficients, T* __restrict p,
 template <typename T>
 void ApplyAdamW(const OptimizerConfig& config, int64_t step,
                 double gradient_scale, const AdamWSlice<T>& slice) {
-  assert(step >= 1);
+  RM_CHECK(step >= 1, "steps count from 1");
   const size_t count = slice.parameters.size();
-  assert(slice.gradients.size() == count &&
-         slice.first_moment.size() == count &&
-         slice.second_moment.size() == count);
+  RM_CHECK(slice.gradients.size() == count &&
+               slice.first_moment.size() == count &&
+               slice.second_moment.size() == count,
+           "the four slices differ in length");
   const Coefficients<T> coefficients =
       CoefficientsOf<T>(config, step, gradient_scale);
   CallOnCpu<AdamWKernel<T>>(&coefficients, slice.parameters.data(),

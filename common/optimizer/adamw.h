@@ -4,9 +4,10 @@
 //   g = gradient_scale * gradient
 //   m = beta1 * m + (1 - beta1) * g
 //   v = beta2 * v + (1 - beta2) * g * g
+//   m_hat = m / (1 - beta1^step)
+//   v_hat = v / (1 - beta2^step)
 //   p = p * (1 - learning_rate * weight_decay)
-//         - learning_rate * (m / (1 - beta1^step)) / (sqrt(v / (1 -
-//         beta2^step)) + epsilon)
+//         - learning_rate * m_hat / (sqrt(v_hat) + epsilon)
 //
 // Guarantees: an element's result depends on that element alone, bit for bit:
 // not on the slice it is in, its place in the slice, or the processor (no fused

@@ -1,9 +1,9 @@
 #include "common/optimizer/norm.h"
 
-#include <cassert>
 #include <cmath>
 #include <cstdint>
 
+#include "common/status/check.h"
 #include "common/tensor/cpu_dispatch.h"
 
 namespace ringmaster {
@@ -45,7 +45,7 @@ template double SumOfSquares<float>(absl::Span<const float>);
 template double SumOfSquares<double>(absl::Span<const double>);
 
 double ClipFactor(double norm_squared, double clip_norm) {
-  assert(std::isfinite(norm_squared) && norm_squared >= 0);
+  RM_CHECK(std::isfinite(norm_squared) && norm_squared >= 0, "not a norm");
   const double norm = std::sqrt(norm_squared);
   return clip_norm == 0 || norm <= clip_norm ? 1.0 : clip_norm / norm;
 }

@@ -3,7 +3,8 @@
 //
 // CounterRandom is two rounds of the finalizer of SplitMix64 (Steele, Lea,
 // Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014). Good
-// for data and initial values, not for secrets. Thread-safety: pure.
+// for data and initial values, not for secrets.
+// Thread-safety: pure.
 #ifndef RINGMASTER_COMMON_PLAN_COUNTER_RANDOM_H_
 #define RINGMASTER_COMMON_PLAN_COUNTER_RANDOM_H_
 

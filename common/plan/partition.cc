@@ -1,12 +1,13 @@
 #include "common/plan/partition.h"
 
 #include <algorithm>
-#include <cassert>
+
+#include "common/status/check.h"
 
 namespace ringmaster {
 
 ElemRange ChunkOf(int rank, int world_size, int64_t num_elems) {
-  assert(rank >= 0 && rank < world_size && num_elems >= 0);
+  RM_CHECK(rank >= 0 && rank < world_size && num_elems >= 0, "no such chunk");
   const int64_t base = num_elems / world_size;
   const int64_t extra = num_elems % world_size;
   const int64_t begin = rank * base + std::min<int64_t>(rank, extra);

@@ -1,7 +1,6 @@
 #include "common/plan/plan.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cctype>
 #include <cstdio>
 
@@ -9,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/status/check.h"
 #include "xxhash.h"
 
 namespace ringmaster {
@@ -128,7 +128,9 @@ void Plan::CutBuckets(int64_t bucket_elems) {
 }
 
 absl::Span<const Bucket> Plan::BucketsCompletedBy(int tensor_index) const {
-  assert(tensor_index >= 0 && tensor_index < static_cast<int>(tensors_.size()));
+  RM_CHECK(
+      tensor_index >= 0 && tensor_index < static_cast<int>(tensors_.size()),
+      "no such tensor");
   const int first = first_bucket_[tensor_index];
   return absl::MakeConstSpan(buckets_).subspan(
       first, first_bucket_[tensor_index + 1] - first);

@@ -7,20 +7,22 @@
 //
 // Guarantees (all of them tested):
 //   - tensors lie in the given order; each begins at a multiple of
-//   kTensorAlignElems; they do not overlap;
+//     kTensorAlignElems; they do not overlap;
 //   - offsets are in elements and do not depend on a dtype, so arenas of
-//   different dtypes share one layout;
+//     different dtypes share one layout;
 //   - buckets tile [0, total_elems()) in order; each begins at a multiple of
-//   kTensorAlignElems; none is empty and none
-//     is larger than max(bucket_bytes, one alignment unit);
+//     kTensorAlignElems; none is empty and none is larger than
+//     max(bucket_bytes, one alignment unit);
 //   - `ready_tensor` never decreases from bucket to bucket, so buckets become
-//   ready in order.
+//     ready in order.
 // Elements between tensors are padding: zero in every arena, and they stay zero
-// through reduction and optimizer. Thread-safety: immutable. Example:
-//   ASSIGN_OR_RETURN(Plan plan, Plan::Create("mlp", model->specs(),
-//   {.bucket_bytes = 4 << 20})); for (const Bucket& bucket :
-//   plan.BucketsCompletedBy(tensor_index))
-//   Start(gradients.Slice<float>(bucket.range));
+// through reduction and optimizer.
+// Thread-safety: immutable.
+// Example:
+//   ASSIGN_OR_RETURN(Plan plan, Plan::Create("mlp", model->specs(), options));
+//   for (const Bucket& bucket : plan.BucketsCompletedBy(tensor_index)) {
+//     StartReduction(gradients.Slice<float>(bucket.range));
+//   }
 #ifndef RINGMASTER_COMMON_PLAN_PLAN_H_
 #define RINGMASTER_COMMON_PLAN_PLAN_H_
 

@@ -2,9 +2,12 @@
 // pinned host memory, a device.
 //
 // Guarantees: every allocation is aligned to kAllocationAlignment and filled
-// with zeros. Thread-safety: implementations are thread-safe; an Allocation is
-// thread-compatible. Ownership: an Allocation returns its memory when it dies,
-// so its Allocator must outlive it. Example:
+// with zeros.
+// Thread-safety: implementations are thread-safe; an Allocation is
+// thread-compatible.
+// Ownership: an Allocation returns its memory when it dies, so its Allocator
+// must outlive it.
+// Example:
 //   HeapAllocator allocator;
 //   ASSIGN_OR_RETURN(Allocation memory, allocator.Allocate(bytes));
 //   float* elems = static_cast<float*>(memory.data());

@@ -3,23 +3,26 @@
 //
 // Guarantees: zeroed at creation, never grows, never moves. Every arena of a
 // job has the layout of the job's Plan, so a slice [begin, begin + count) means
-// the same elements in each of them. Thread-safety: thread-compatible; disjoint
-// slices may be used by different threads. Ownership: owns its memory; the
-// Allocator must outlive it. Example:
+// the same elements in each of them.
+// Thread-safety: thread-compatible; disjoint slices may be used by different
+// threads.
+// Ownership: owns its memory; the Allocator must outlive it.
+// Example:
 //   ASSIGN_OR_RETURN(Arena gradients,
 //                    Arena::Create(ArenaRole::kGradients, DType::kFloat32,
-//                    plan.total_elems(), allocator));
-//   absl::Span<float> bucket = gradients.Slice<float>(plan.buckets()[0].range);
+//                                  plan.total_elems(), allocator));
+//   absl::Span<float> bucket =
+//       gradients.Slice<float>(plan.buckets()[0].range);
 #ifndef RINGMASTER_COMMON_TENSOR_ARENA_H_
 #define RINGMASTER_COMMON_TENSOR_ARENA_H_
 
-#include <cassert>
 #include <cstdint>
 #include <string_view>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/plan/partition.h"
+#include "common/status/check.h"
 #include "common/tensor/allocator.h"
 #include "common/tensor/dtype.h"
 
@@ -63,13 +66,14 @@ class Arena {
   // All elements. Requires that T is the C++ type of dtype().
   template <typename T>
   absl::Span<T> Elems() const {
-    assert(DTypeOf<T>() == dtype_);
+    RM_CHECK(DTypeOf<T>() == dtype_, "not the type of the arena's elements");
     return {static_cast<T*>(memory_.data()), static_cast<size_t>(num_elems_)};
   }
   // The elements of `range`, which must lie inside the arena.
   template <typename T>
   absl::Span<T> Slice(ElemRange range) const {
-    assert(range.begin >= 0 && range.count >= 0 && range.end() <= num_elems_);
+    RM_CHECK(range.begin >= 0 && range.count >= 0 && range.end() <= num_elems_,
+             "a slice outside the arena");
     return Elems<T>().subspan(static_cast<size_t>(range.begin),
                               static_cast<size_t>(range.count));
   }

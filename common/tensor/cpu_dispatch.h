@@ -6,9 +6,12 @@
 // so every element's result is the same on every processor. That needs
 // -ffp-contract=off, and -O3 -fno-math-errno -fno-trapping-math (which change
 // no result) to vectorize: kernel targets take their copts from KERNEL_COPTS in
-// kernel_copts.bzl. Example:
-//   RM_KERNEL void ScaleKernel(float* x, int64_t n, float by) { for (int64_t i
-//   = 0; i < n; ++i) x[i] *= by; } CallOnCpu<ScaleKernel>(x, n, 2.0f);
+// kernel_copts.bzl.
+// Example:
+//   RM_KERNEL void Scale(float* x, int64_t n, float by) {
+//     for (int64_t i = 0; i < n; ++i) x[i] *= by;
+//   }
+//   CallOnCpu<Scale>(x, n, 2.0f);
 #ifndef RINGMASTER_COMMON_TENSOR_CPU_DISPATCH_H_
 #define RINGMASTER_COMMON_TENSOR_CPU_DISPATCH_H_
 

@@ -1,23 +1,22 @@
 #include "common/tensor/shape.h"
 
-#include <cassert>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/types/span.h"
+#include "common/status/check.h"
 
 namespace ringmaster {
 
 Shape::Shape(std::initializer_list<int64_t> dims) {
-  assert(dims.size() <= kMaxRank);
+  RM_CHECK(dims.size() <= kMaxRank, "a shape of too many dimensions");
   for (int64_t dim : dims) {
-    assert(dim >= 0);
+    RM_CHECK(dim >= 0, "a negative dimension");
     dims_[rank_++] = dim;
   }
 }
 
 int64_t Shape::dim(int axis) const {
-  assert(axis >= 0 && axis < rank_);
+  RM_CHECK(axis >= 0 && axis < rank_, "no such axis");
   return dims_[axis];
 }
 

@@ -1,7 +1,8 @@
 // Shape is the list of dimensions of a tensor, outermost first, row-major.
 //
 // A small value type: at most kMaxRank dimensions, kept inline, so that copying
-// one never allocates. Thread-safety: thread-compatible.
+// one never allocates.
+// Thread-safety: thread-compatible.
 #ifndef RINGMASTER_COMMON_TENSOR_SHAPE_H_
 #define RINGMASTER_COMMON_TENSOR_SHAPE_H_
 

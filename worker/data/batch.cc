@@ -1,5 +1,7 @@
 #include "worker/data/batch.h"
 
+#include "common/status/check.h"
+
 namespace ringmaster {
 
 Batch::Batch(int64_t capacity, int64_t window)
@@ -9,7 +11,7 @@ Batch::Batch(int64_t capacity, int64_t window)
       sample_ids_(Count(capacity)) {}
 
 void Batch::Resize(int64_t size) {
-  assert(size >= 0 && size <= capacity());
+  RM_CHECK(size >= 0 && size <= capacity(), "the batch has no room");
   size_ = size;
 }
 

@@ -6,7 +6,6 @@
 #ifndef RINGMASTER_WORKER_DATA_BATCH_H_
 #define RINGMASTER_WORKER_DATA_BATCH_H_
 
-#include <cassert>
 #include <cstdint>
 #include <vector>
 

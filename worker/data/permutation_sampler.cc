@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <cassert>
 
 #include "common/plan/counter_random.h"
+#include "common/status/check.h"
 
 namespace ringmaster {
 namespace {
@@ -24,7 +24,7 @@ PermutationSampler::PermutationSampler(uint64_t seed, int64_t num_samples)
     : seed_(seed),
       num_samples_(num_samples),
       half_bits_(HalfBitsFor(num_samples)) {
-  assert(num_samples > 0 && num_samples < int64_t{1} << 62);
+  RM_CHECK(num_samples > 0 && num_samples < int64_t{1} << 62, "no samples");
 }
 
 int64_t PermutationSampler::Permute(uint64_t key, int64_t index) const {
@@ -48,22 +48,24 @@ int64_t PermutationSampler::Permute(uint64_t key, int64_t index) const {
 }
 
 int64_t PermutationSampler::SampleAt(int64_t position) const {
-  assert(position >= 0);
+  RM_CHECK(position >= 0, "positions count from 0");
   const int64_t epoch = position / num_samples_;
   return Permute(CounterRandom(seed_, static_cast<uint64_t>(epoch)),
                  position % num_samples_);
 }
 
 int64_t PermutationSampler::EpochOf(int64_t step, int64_t global_batch) const {
-  assert(step >= 1);
+  RM_CHECK(step >= 1, "steps count from 1");
   return (step - 1) * global_batch / num_samples_;
 }
 
 void PermutationSampler::SamplesOf(int64_t step, int64_t global_batch,
                                    ElemRange part,
                                    absl::Span<int64_t> ids) const {
-  assert(step >= 1 && part.begin >= 0 && part.end() <= global_batch);
-  assert(static_cast<int64_t>(ids.size()) == part.count);
+  RM_CHECK(step >= 1 && part.begin >= 0 && part.end() <= global_batch,
+           "no such part of a global batch");
+  RM_CHECK(static_cast<int64_t>(ids.size()) == part.count,
+           "the span does not fit the part");
   const int64_t first = (step - 1) * global_batch + part.begin;
   for (int64_t i = 0; i < part.count; ++i) ids[i] = SampleAt(first + i);
 }

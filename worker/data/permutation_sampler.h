@@ -1,17 +1,17 @@
 // PermutationSampler decides which samples make up the global batch of a step.
 //
-// All epochs form one endless sequence of positions; epoch e holds positions [e
-// * n, (e + 1) * n). Within an epoch, position -> sample is a keyed permutation
-// of [0, n): a Feistel network over the smallest even number of bits that holds
-// n, walked until it lands inside [0, n) (Black and Rogaway, "Ciphers with
-// Arbitrary Finite Domains", 2002).
+// All epochs form one endless sequence of positions; epoch e holds positions
+// [e * n, (e + 1) * n). Within an epoch, position -> sample is a keyed
+// permutation of [0, n): a Feistel network over the smallest even number of
+// bits that holds n, walked until it lands inside [0, n) (Black and Rogaway,
+// "Ciphers with Arbitrary Finite Domains", 2002).
 //
 // Guarantees: every sample exactly once in each epoch, no padding; a pure
 // function of (seed, n, position), so seeking and resuming cost O(1) and need
 // no state; the same on every rank and for every world size. Not guaranteed:
-// that it is fit for cryptography. Step numbers begin at 1: step s uses
-// positions [(s - 1) * global_batch, s * global_batch), whichever epochs those
-// fall in.
+// that it is fit for cryptography.
+// Step numbers begin at 1: step s uses positions
+// [(s - 1) * global_batch, s * global_batch), whichever epochs those fall in.
 // Thread-safety: immutable.
 // Example:
 //   PermutationSampler sampler(config.seed, dataset->size(Split::kTrain));

@@ -1,8 +1,7 @@
 #include "worker/data/prefetcher.h"
 
-#include <cassert>
-
 #include "absl/strings/str_cat.h"
+#include "common/status/check.h"
 
 namespace ringmaster {
 
@@ -14,9 +13,9 @@ Prefetcher::Prefetcher(const Dataset& dataset,
       options_(options),
       clock_(clock),
       ids_(static_cast<size_t>(options.max_local_batch)) {
-  assert(options.global_batch > 0);
-  assert(options.max_local_batch > 0 &&
-         options.max_local_batch <= options.global_batch);
+  RM_CHECK(options.max_local_batch > 0 &&
+               options.max_local_batch <= options.global_batch,
+           "bad batch sizes");
   slots_.reserve(kSlots);
   for (int i = 0; i < kSlots; ++i)
     slots_.push_back({Batch(options.max_local_batch, dataset.window()), {}});

@@ -3,14 +3,17 @@
 //
 // Guarantees: at most kDepth batches are ready ahead of the one in use; nothing
 // is allocated once constructed; batches come in step order. The thread stops,
-// and is joined, in the destructor. Thread-safety: Start, Next and the figures
-// belong to one thread; Cancel may be called from any. Ownership: the data set,
-// the sampler and the clock must outlive this. Example:
-//   Prefetcher prefetcher(*dataset, sampler, {.global_batch = 256,
-//   .max_local_batch = 256}, clock);
-//   RETURN_IF_ERROR(prefetcher.Start(/*first_step=*/applied_step + 1, rank,
-//   world_size)); ASSIGN_OR_RETURN(const Batch* batch,
-//   prefetcher.Next(clock.Now() + absl::Seconds(30)));
+// and is joined, in the destructor.
+// Thread-safety: Start, Next and the figures belong to one thread; Cancel may
+// be called from any.
+// Ownership: the data set, the sampler and the clock must outlive this.
+// Example:
+//   Prefetcher prefetcher(*dataset, sampler,
+//                         {.global_batch = 256, .max_local_batch = 256},
+//                         clock);
+//   RETURN_IF_ERROR(prefetcher.Start(applied_step + 1, rank, world_size));
+//   ASSIGN_OR_RETURN(const Batch* batch,
+//                    prefetcher.Next(clock.Now() + absl::Seconds(30)));
 #ifndef RINGMASTER_WORKER_DATA_PREFETCHER_H_
 #define RINGMASTER_WORKER_DATA_PREFETCHER_H_
 

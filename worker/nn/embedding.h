@@ -1,0 +1,32 @@
+// The embedding operator: each token id picks a row of a table.
+//
+// Shapes: ids [count], table [vocabulary,dim], y [count,dim]. T is float or
+// double.
+// Thread-safety: pure.
+#ifndef RINGMASTER_WORKER_NN_EMBEDDING_H_
+#define RINGMASTER_WORKER_NN_EMBEDDING_H_
+
+#include <cstdint>
+
+namespace ringmaster {
+
+struct EmbeddingShape {
+  int64_t count;
+  int64_t vocabulary;
+  int64_t dim;
+};
+
+// y [count,dim] =. Requires ids in [0, vocabulary).
+template <typename T>
+void EmbeddingForward(EmbeddingShape shape, const int32_t* ids, const T* table,
+                      T* y);
+
+// dtable [vocabulary,dim] =: rows of dy are added in order of position, so the
+// result does not vary.
+template <typename T>
+void EmbeddingBackward(EmbeddingShape shape, const int32_t* ids, const T* dy,
+                       T* dtable);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_NN_EMBEDDING_H_

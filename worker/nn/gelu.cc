@@ -1,0 +1,57 @@
+#include "worker/nn/gelu.h"
+
+#include "common/tensor/cpu_dispatch.h"
+#include "worker/nn/fast_exp.h"
+
+namespace ringmaster {
+namespace {
+
+// 1/2 (1 + tanh(u)) is the logistic function of 2u, so that one exponential
+// does. This is 2 sqrt(2 / pi).
+constexpr double kTwoRootTwoOverPi = 1.5957691216057308;
+constexpr double kCubic = 0.044715;
+
+template <typename T>
+RM_KERNEL T Logistic(T x) {
+  const T scale = static_cast<T>(kTwoRootTwoOverPi);
+  const T two_u = scale * x * (T{1} + static_cast<T>(kCubic) * x * x);
+  return T{1} / (T{1} + FastExp(-two_u));
+}
+
+template <typename T>
+RM_KERNEL void ForwardKernel(int64_t count, const T* __restrict x,
+                             T* __restrict y) {
+  for (int64_t i = 0; i < count; ++i) y[i] = x[i] * Logistic(x[i]);
+}
+
+template <typename T>
+RM_KERNEL void BackwardKernel(int64_t count, const T* __restrict x,
+                              const T* __restrict dy, T* __restrict dx) {
+  const T scale = static_cast<T>(kTwoRootTwoOverPi);
+  const T three_cubic = static_cast<T>(3 * kCubic);
+  for (int64_t i = 0; i < count; ++i) {
+    const T s = Logistic(x[i]);
+    const T two_u_slope = scale * (T{1} + three_cubic * x[i] * x[i]);
+    dx[i] = dy[i] * (s + x[i] * s * (T{1} - s) * two_u_slope);
+  }
+}
+
+}  // namespace
+
+template <typename T>
+void GeluForward(int64_t count, const T* x, T* y) {
+  CallOnCpu<ForwardKernel<T>>(count, x, y);
+}
+
+template <typename T>
+void GeluBackward(int64_t count, const T* x, const T* dy, T* dx) {
+  CallOnCpu<BackwardKernel<T>>(count, x, dy, dx);
+}
+
+template void GeluForward<float>(int64_t, const float*, float*);
+template void GeluForward<double>(int64_t, const double*, double*);
+template void GeluBackward<float>(int64_t, const float*, const float*, float*);
+template void GeluBackward<double>(int64_t, const double*, const double*,
+                                   double*);
+
+}  // namespace ringmaster

@@ -1,0 +1,25 @@
+// The GELU activation in its tanh form (Hendrycks and Gimpel, "Gaussian Error
+// Linear Units", 2016):
+//   y = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))
+//
+// All arrays have `count` elements. Outputs must not overlap inputs. T is float
+// or double.
+// Thread-safety: pure.
+#ifndef RINGMASTER_WORKER_NN_GELU_H_
+#define RINGMASTER_WORKER_NN_GELU_H_
+
+#include <cstdint>
+
+namespace ringmaster {
+
+// y =
+template <typename T>
+void GeluForward(int64_t count, const T* x, T* y);
+
+// dx =. `x` is forward's input.
+template <typename T>
+void GeluBackward(int64_t count, const T* x, const T* dy, T* dx);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_NN_GELU_H_

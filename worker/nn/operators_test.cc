@@ -1,0 +1,358 @@
+// Each fast operator against its plain reference, and the references' gradients
+// against finite differences in double.
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string_view>
+#include <vector>
+
+#include "common/plan/counter_random.h"
+#include "gtest/gtest.h"
+#include "worker/nn/embedding.h"
+#include "worker/nn/gelu.h"
+#include "worker/nn/gemm.h"
+#include "worker/nn/linear.h"
+#include "worker/nn/reference_ops.h"
+#include "worker/nn/softmax_cross_entropy.h"
+
+namespace ringmaster {
+namespace {
+
+// |a - b| <= kAbsolute + kRelative * |b|.
+template <typename T>
+struct Tolerance;
+template <>
+struct Tolerance<float> {
+  static constexpr double kAbsolute = 2e-5;
+  static constexpr double kRelative = 2e-5;
+};
+template <>
+struct Tolerance<double> {
+  static constexpr double kAbsolute = 1e-12;
+  static constexpr double kRelative = 1e-12;
+};
+
+template <typename T>
+std::vector<T> Random(int64_t count, uint64_t key, double bound = 1) {
+  std::vector<T> values(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) {
+    values[i] =
+        static_cast<T>(bound * (2 * UnitInterval(CounterRandom(key, i)) - 1));
+  }
+  return values;
+}
+
+std::vector<int32_t> RandomIds(int64_t count, int64_t bound, uint64_t key) {
+  std::vector<int32_t> ids(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i)
+    ids[i] = static_cast<int32_t>(CounterRandom(key, i) % bound);
+  return ids;
+}
+
+template <typename T>
+void ExpectClose(const std::vector<T>& got, const std::vector<T>& want,
+                 const char* what) {
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < want.size(); ++i) {
+    ASSERT_NEAR(
+        got[i], want[i],
+        Tolerance<T>::kAbsolute + Tolerance<T>::kRelative * std::abs(want[i]))
+        << what << ", element " << i;
+  }
+}
+
+// Output arrays begin as NaN, so that an element left unwritten, or one added
+// to (+= where = is promised), shows.
+template <typename T>
+std::vector<T> Unwritten(int64_t count) {
+  return std::vector<T>(static_cast<size_t>(count),
+                        std::numeric_limits<T>::quiet_NaN());
+}
+
+template <typename T>
+class OperatorTest : public ::testing::Test {};
+using ScalarTypes = ::testing::Types<float, double>;
+TYPED_TEST_SUITE(OperatorTest, ScalarTypes);
+
+constexpr int64_t kSizes[] = {0, 1, 2, 7, 16, 33};
+
+TYPED_TEST(OperatorTest, GemmMatchesReferenceForAllShapesAndTransposes) {
+  using T = TypeParam;
+  for (int64_t m : kSizes) {
+    for (int64_t n : kSizes) {
+      for (int64_t k : kSizes) {
+        for (int variant = 0; variant < 8; ++variant) {
+          const Transpose a_transpose{(variant & 1) != 0};
+          const Transpose b_transpose{(variant & 2) != 0};
+          const T beta = (variant & 4) != 0 ? T{0.5} : T{0};
+          const std::vector<T> a = Random<T>(m * k, 1);
+          const std::vector<T> b = Random<T>(k * n, 2);
+          std::vector<T> got =
+              beta == 0 ? Unwritten<T>(m * n) : Random<T>(m * n, 3);
+          std::vector<T> want = got;
+          const GemmShape shape = {m, n, k};
+          Gemm<T>(a_transpose, b_transpose, shape, 2, a.data(), b.data(), beta,
+                  got.data());
+          reference::Gemm<T>(a_transpose, b_transpose, shape, 2, a.data(),
+                             b.data(), beta, want.data());
+          ASSERT_NO_FATAL_FAILURE(ExpectClose(got, want, "c"))
+              << m << " " << n << " " << k << " " << variant;
+        }
+      }
+    }
+  }
+}
+
+TEST(GemmTest, UsesTheKernelsOfThisProcessor) {
+  if (!__builtin_cpu_supports("avx2"))
+    GTEST_SKIP() << "this processor has no better kernels than the oldest";
+  EXPECT_NE(BlasKernels(), "Prescott");
+}
+
+TYPED_TEST(OperatorTest, LinearMatchesReferenceForAllShapes) {
+  using T = TypeParam;
+  for (int64_t batch : kSizes) {
+    for (int64_t in : {1, 5, 64}) {
+      for (int64_t out : {1, 6, 65}) {
+        const LinearShape shape = {batch, in, out};
+        const std::vector<T> x = Random<T>(batch * in, 1);
+        const std::vector<T> weight = Random<T>(out * in, 2);
+        const std::vector<T> bias = Random<T>(out, 3);
+        const std::vector<T> dy = Random<T>(batch * out, 4);
+        const auto compare = [&](int64_t count, const char* what, auto&& fast,
+                                 auto&& plain) {
+          std::vector<T> got = Unwritten<T>(count);
+          std::vector<T> want = Unwritten<T>(count);
+          fast(got.data());
+          plain(want.data());
+          ASSERT_NO_FATAL_FAILURE(ExpectClose(got, want, what));
+        };
+        compare(
+            batch * out, "y",
+            [&](T* y) {
+              LinearForward<T>(shape, x.data(), weight.data(), bias.data(), y);
+            },
+            [&](T* y) {
+              reference::LinearForward<T>(shape, x.data(), weight.data(),
+                                          bias.data(), y);
+            });
+        compare(
+            batch * in, "dx",
+            [&](T* dx) {
+              LinearBackwardInput<T>(shape, dy.data(), weight.data(), dx);
+            },
+            [&](T* dx) {
+              reference::LinearBackwardInput<T>(shape, dy.data(), weight.data(),
+                                                dx);
+            });
+        compare(
+            out * in, "dweight",
+            [&](T* dw) {
+              LinearBackwardWeight<T>(shape, dy.data(), x.data(), dw);
+            },
+            [&](T* dw) {
+              reference::LinearBackwardWeight<T>(shape, dy.data(), x.data(),
+                                                 dw);
+            });
+        compare(
+            out, "dbias",
+            [&](T* db) { LinearBackwardBias<T>(shape, dy.data(), db); },
+            [&](T* db) {
+              reference::LinearBackwardBias<T>(shape, dy.data(), db);
+            });
+      }
+    }
+  }
+}
+
+TYPED_TEST(OperatorTest, EmbeddingMatchesReferenceWithRepeatedIds) {
+  using T = TypeParam;
+  for (int64_t count : kSizes) {
+    for (int64_t dim : {1, 8, 33}) {
+      const EmbeddingShape shape = {count, 5, dim};
+      const std::vector<int32_t> ids = RandomIds(count, 5, 1);
+      const std::vector<T> table = Random<T>(5 * dim, 2);
+      const std::vector<T> dy = Random<T>(count * dim, 3);
+      std::vector<T> got = Unwritten<T>(count * dim);
+      std::vector<T> want = got;
+      EmbeddingForward<T>(shape, ids.data(), table.data(), got.data());
+      reference::EmbeddingForward<T>(shape, ids.data(), table.data(),
+                                     want.data());
+      ASSERT_NO_FATAL_FAILURE(ExpectClose(got, want, "y"));
+      got = want = Unwritten<T>(5 * dim);
+      EmbeddingBackward<T>(shape, ids.data(), dy.data(), got.data());
+      reference::EmbeddingBackward<T>(shape, ids.data(), dy.data(),
+                                      want.data());
+      ASSERT_NO_FATAL_FAILURE(ExpectClose(got, want, "dtable"));
+    }
+  }
+}
+
+TYPED_TEST(OperatorTest, GeluMatchesReferenceOverTheWholeRange) {
+  using T = TypeParam;
+  for (double bound : {0.01, 1.0, 5.0, 50.0}) {
+    for (int64_t count : {0, 1, 7, 8, 9, 1003}) {
+      const std::vector<T> x = Random<T>(count, 1, bound);
+      const std::vector<T> dy = Random<T>(count, 2);
+      std::vector<T> got = Unwritten<T>(count);
+      std::vector<T> want = got;
+      GeluForward<T>(count, x.data(), got.data());
+      reference::GeluForward<T>(count, x.data(), want.data());
+      ASSERT_NO_FATAL_FAILURE(ExpectClose(got, want, "y"));
+      GeluBackward<T>(count, x.data(), dy.data(), got.data());
+      reference::GeluBackward<T>(count, x.data(), dy.data(), want.data());
+      ASSERT_NO_FATAL_FAILURE(ExpectClose(got, want, "dx"));
+    }
+  }
+}
+
+TYPED_TEST(OperatorTest, SoftmaxCrossEntropyMatchesReference) {
+  using T = TypeParam;
+  for (double bound : {0.1, 10.0, 1000.0}) {
+    for (int64_t batch : {0, 1, 5}) {
+      for (int64_t classes : {1, 2, 15, 16, 17, 256}) {
+        const ClassifierShape shape = {batch, classes};
+        const std::vector<int32_t> targets = RandomIds(batch, classes, 1);
+        std::vector<T> got = Random<T>(batch * classes, 2, bound);
+        std::vector<T> want = got;
+        const double got_loss =
+            SoftmaxCrossEntropyForward<T>(shape, targets.data(), got.data());
+        const double want_loss = reference::SoftmaxCrossEntropyForward<T>(
+            shape, targets.data(), want.data());
+        EXPECT_NEAR(
+            got_loss, want_loss,
+            Tolerance<T>::kAbsolute + Tolerance<T>::kRelative * want_loss);
+        ASSERT_NO_FATAL_FAILURE(ExpectClose(got, want, "probabilities"));
+        SoftmaxCrossEntropyBackward<T>(shape, targets.data(), 0.25, got.data());
+        reference::SoftmaxCrossEntropyBackward<T>(shape, targets.data(), 0.25,
+                                                  want.data());
+        ASSERT_NO_FATAL_FAILURE(ExpectClose(got, want, "dlogits"));
+      }
+    }
+  }
+}
+
+TYPED_TEST(OperatorTest, NonFiniteLogitsMakeTheLossNonFinite) {
+  using T = TypeParam;
+  for (T bad : {std::numeric_limits<T>::quiet_NaN(),
+                std::numeric_limits<T>::infinity()}) {
+    for (size_t place : {0, 5, 15, 16, 19}) {
+      std::vector<T> logits(20, T{1});
+      logits[place] = bad;
+      const int32_t target = 3;
+      EXPECT_FALSE(std::isfinite(
+          SoftmaxCrossEntropyForward<T>({1, 20}, &target, logits.data())))
+          << "at " << place;
+    }
+  }
+}
+
+TYPED_TEST(OperatorTest, GeluKeepsNan) {
+  using T = TypeParam;
+  std::vector<T> x(17, T{1});
+  x[3] = x[16] = std::numeric_limits<T>::quiet_NaN();
+  std::vector<T> y(17);
+  GeluForward<T>(17, x.data(), y.data());
+  for (size_t i = 0; i < 17; ++i)
+    EXPECT_EQ(std::isnan(y[i]), i == 3 || i == 16) << "element " << i;
+}
+
+// Checks `gradient` of `loss` with respect to `point` by central differences.
+void ExpectGradient(
+    std::vector<double> point, const std::vector<double>& gradient,
+    const std::function<double(const std::vector<double>&)>& loss) {
+  constexpr double kStep = 1e-5;
+  ASSERT_EQ(point.size(), gradient.size());
+  for (size_t i = 0; i < point.size(); ++i) {
+    const double middle = point[i];
+    point[i] = middle + kStep;
+    const double above = loss(point);
+    point[i] = middle - kStep;
+    const double below = loss(point);
+    point[i] = middle;
+    EXPECT_NEAR(gradient[i], (above - below) / (2 * kStep),
+                1e-8 * (1 + std::abs(gradient[i])))
+        << "element " << i;
+  }
+}
+
+double Dot(const std::vector<double>& a, const std::vector<double>& b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+TEST(FiniteDifferenceTest, Gelu) {
+  const std::vector<double> x = Random<double>(40, 1, 4);
+  const std::vector<double> dy = Random<double>(40, 2);
+  std::vector<double> dx(40);
+  GeluBackward<double>(40, x.data(), dy.data(), dx.data());
+  ExpectGradient(x, dx, [&](const std::vector<double>& point) {
+    std::vector<double> y(40);
+    GeluForward<double>(40, point.data(), y.data());
+    return Dot(y, dy);
+  });
+}
+
+TEST(FiniteDifferenceTest, Linear) {
+  const LinearShape shape = {3, 4, 5};
+  const std::vector<double> x = Random<double>(12, 1);
+  const std::vector<double> weight = Random<double>(20, 2);
+  const std::vector<double> bias = Random<double>(5, 3);
+  const std::vector<double> dy = Random<double>(15, 4);
+  const auto loss = [&](const std::vector<double>& x,
+                        const std::vector<double>& weight,
+                        const std::vector<double>& bias) {
+    std::vector<double> y(15);
+    LinearForward<double>(shape, x.data(), weight.data(), bias.data(),
+                          y.data());
+    return Dot(y, dy);
+  };
+  std::vector<double> dx(12);
+  std::vector<double> dweight(20);
+  std::vector<double> dbias(5);
+  LinearBackwardInput<double>(shape, dy.data(), weight.data(), dx.data());
+  LinearBackwardWeight<double>(shape, dy.data(), x.data(), dweight.data());
+  LinearBackwardBias<double>(shape, dy.data(), dbias.data());
+  ExpectGradient(x, dx, [&](const std::vector<double>& point) {
+    return loss(point, weight, bias);
+  });
+  ExpectGradient(weight, dweight, [&](const std::vector<double>& point) {
+    return loss(x, point, bias);
+  });
+  ExpectGradient(bias, dbias, [&](const std::vector<double>& point) {
+    return loss(x, weight, point);
+  });
+}
+
+TEST(FiniteDifferenceTest, Embedding) {
+  const EmbeddingShape shape = {6, 4, 3};
+  const std::vector<int32_t> ids = {0, 3, 3, 1, 0, 3};
+  const std::vector<double> table = Random<double>(12, 1);
+  const std::vector<double> dy = Random<double>(18, 2);
+  std::vector<double> dtable(12);
+  EmbeddingBackward<double>(shape, ids.data(), dy.data(), dtable.data());
+  ExpectGradient(table, dtable, [&](const std::vector<double>& point) {
+    std::vector<double> y(18);
+    EmbeddingForward<double>(shape, ids.data(), point.data(), y.data());
+    return Dot(y, dy);
+  });
+}
+
+TEST(FiniteDifferenceTest, SoftmaxCrossEntropy) {
+  const ClassifierShape shape = {3, 7};
+  const std::vector<int32_t> targets = {2, 0, 6};
+  const std::vector<double> logits = Random<double>(21, 1, 3);
+  std::vector<double> dlogits = logits;
+  SoftmaxCrossEntropyForward<double>(shape, targets.data(), dlogits.data());
+  SoftmaxCrossEntropyBackward<double>(shape, targets.data(), 0.5,
+                                      dlogits.data());
+  ExpectGradient(logits, dlogits, [&](std::vector<double> point) {
+    return 0.5 * SoftmaxCrossEntropyForward<double>(shape, targets.data(),
+                                                    point.data());
+  });
+}
+
+}  // namespace
+}  // namespace ringmaster
