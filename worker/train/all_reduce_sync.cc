@@ -1,0 +1,88 @@
+#include "worker/train/all_reduce_sync.h"
+
+#include "common/fail_point/fail_point.h"
+#include "common/status/status_macros.h"
+
+namespace ringmaster {
+
+AllReduceSync::AllReduceSync(int64_t generation, absl::Duration wait_timeout,
+                             TrainingState& state, Communicator& communicator,
+                             Clock& clock, Trace& trace)
+    : generation_(generation),
+      wait_timeout_(wait_timeout),
+      state_(state),
+      communicator_(communicator),
+      clock_(clock),
+      trace_(trace) {
+  tickets_.reserve(state.plan().buckets().size());
+}
+
+void AllReduceSync::BucketReady(int bucket) {
+  if (!start_error_.ok()) return;
+  const absl::Span<float> slice = state_.gradients().Slice<float>(
+      state_.plan().buckets()[static_cast<size_t>(bucket)].range);
+  CollectiveRequest request = AllReduceSum(
+      BufferView::Of(std::span<float>(slice.data(), slice.size())));
+  request.trace_label = bucket;
+  request.trace_step = state_.applied_step() + 1;
+  absl::StatusOr<Ticket> ticket = communicator_.Start(request);
+  if (ticket.ok()) {
+    tickets_.push_back(*ticket);
+  } else {
+    start_error_ = ticket.status();
+  }
+}
+
+absl::StatusOr<CommittedStep> AllReduceSync::Commit(const LocalStep& local) {
+  const MonotonicTime begin = clock_.Now();
+  RETURN_IF_ERROR(AwaitBuckets());
+  RETURN_IF_ERROR(FAIL_POINT("train.reduced"));
+  state_.MarkComplete(local.step);
+
+  const CommitRecord record = MakeRecord(local);
+  RETURN_IF_ERROR(FAIL_POINT("train.commit_send"));
+  ASSIGN_OR_RETURN(const std::vector<CommitRecord> records,
+                   ExchangeCommit(communicator_, record,
+                                  clock_.Now() + wait_timeout_, record_words_));
+  RETURN_IF_ERROR(FAIL_POINT("train.commit_received"));
+  const MonotonicTime agreed = clock_.Now();
+  trace_.Record({"commit", "compute", local.step, -1, 0, begin, begin, agreed});
+
+  CommittedStep committed;
+  committed.communication_wait = agreed - begin;
+  ASSIGN_OR_RETURN(committed.summary,
+                   CombineCommits(records, {generation_, local.step,
+                                            state_.config().global_batch,
+                                            local.global_sample_hash}));
+  state_.ApplyComplete();
+  trace_.Record({"optimizer", "compute", local.step, -1, 0, agreed, agreed,
+                 clock_.Now()});
+  return committed;
+}
+
+absl::Status AllReduceSync::AwaitBuckets() {
+  RETURN_IF_ERROR(start_error_);
+  for (const Ticket ticket : tickets_) {
+    RETURN_IF_ERROR(communicator_.Wait(ticket, clock_.Now() + wait_timeout_));
+  }
+  tickets_.clear();
+  return absl::OkStatus();
+}
+
+CommitRecord AllReduceSync::MakeRecord(const LocalStep& local) const {
+  CommitRecord record;
+  record.generation = generation_;
+  record.step = local.step;
+  record.loss_sum = local.loss_sum;
+  record.sample_count = local.sample_count;
+  record.sample_hash = local.sample_hash;
+  record.norm_squared = state_.complete_norm_squared();
+  record.parameters_hash =
+      local.compare_parameters ? state_.ParametersHash() : 0;
+  record.payload_sent_bytes = communicator_.counters().payload_sent_bytes;
+  record.wants_stop = local.wants_stop;
+  record.wants_drain = local.wants_drain;
+  return record;
+}
+
+}  // namespace ringmaster

@@ -1,0 +1,60 @@
+#include "worker/train/evaluation.h"
+
+#include <algorithm>
+#include <bit>
+#include <vector>
+
+#include "common/plan/partition.h"
+#include "common/status/status_macros.h"
+
+namespace ringmaster {
+namespace {
+
+// Sums `value` over the ranks in rank order, so that every rank gets the same
+// bits.
+absl::StatusOr<double> SumOverRanks(double value, Communicator& communicator,
+                                    MonotonicTime deadline) {
+  std::vector<int64_t> words(static_cast<size_t>(communicator.world_size()));
+  words[static_cast<size_t>(communicator.rank())] =
+      std::bit_cast<int64_t>(value);
+  CollectiveRequest request;
+  request.op = CollectiveOp::kAllGather;
+  request.buffer = BufferView::Of(std::span<int64_t>(words));
+  RETURN_IF_ERROR(communicator.Run(request, deadline));
+  double sum = 0;
+  for (const int64_t word : words) sum += std::bit_cast<double>(word);
+  return sum;
+}
+
+}  // namespace
+
+absl::StatusOr<double> Evaluate(TrainingState& state,
+                                Communicator& communicator,
+                                absl::Duration wait_timeout, Clock& clock,
+                                const CancelToken& cancel) {
+  const int64_t held_out = state.dataset().size(Split::kHeldOut);
+  const int64_t wanted = state.config().evaluation_samples;
+  const int64_t samples = wanted == 0 ? held_out : std::min(wanted, held_out);
+  const PermutationSampler sampler(state.config().data.seed, held_out);
+  const ElemRange part =
+      ChunkOf(communicator.rank(), communicator.world_size(), samples);
+
+  const int64_t capacity = state.model().max_batch();
+  Batch batch(capacity, state.dataset().window());
+  std::vector<int64_t> ids;
+  double loss_sum = 0;
+  for (int64_t begin = part.begin; begin < part.end(); begin += capacity) {
+    RETURN_IF_ERROR(cancel.status());
+    ids.clear();
+    for (int64_t i = begin; i < std::min(begin + capacity, part.end()); ++i)
+      ids.push_back(sampler.SampleAt(i));
+    RETURN_IF_ERROR(state.dataset().FillBatch(Split::kHeldOut, ids, batch));
+    loss_sum += state.model().Forward(batch);
+  }
+  ASSIGN_OR_RETURN(
+      const double total,
+      SumOverRanks(loss_sum, communicator, clock.Now() + wait_timeout));
+  return total / static_cast<double>(samples);
+}
+
+}  // namespace ringmaster

@@ -1,0 +1,78 @@
+// GenerationRun trains through one generation: step after step until the last,
+// an agreed end, or a failure.
+//
+// One step, top to bottom (generation_run.cc, RunStep): the next batch;
+// forward; backward, during which each bucket's reduction starts as soon as its
+// gradients are there; the rest of the reductions; the commit exchange; the
+// update.
+//
+// Thread-safety: on the training thread; the wishes are set from others.
+#ifndef RINGMASTER_WORKER_TRAIN_GENERATION_RUN_H_
+#define RINGMASTER_WORKER_TRAIN_GENERATION_RUN_H_
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/clock/clock.h"
+#include "common/trace/trace.h"
+#include "common/transport/cancel_token.h"
+#include "worker/collective/communicator.h"
+#include "worker/data/prefetcher.h"
+#include "worker/train/all_reduce_sync.h"
+#include "worker/train/progress_board.h"
+#include "worker/train/training_state.h"
+
+namespace ringmaster {
+
+// What this worker will ask for in its next commit record.
+struct Wishes {
+  std::atomic<bool> stop{false};
+  std::atomic<bool> drain{false};
+};
+
+class GenerationRun {
+ public:
+  // Why the loop ended, short of an error.
+  enum class End { kFinished, kStopped, kDrained };
+
+  // All references must outlive it. `prefetcher` is started at the state's next
+  // step.
+  struct Parts {
+    TrainingState& state;
+    Communicator& communicator;
+    Prefetcher& prefetcher;
+    ProgressBoard& board;
+    const Wishes& wishes;
+    const CancelToken& cancel;
+    Clock& clock;
+    Trace& trace;
+  };
+  GenerationRun(int64_t generation, absl::Duration wait_timeout,
+                const Parts& parts);
+
+  // Errors as ParameterSync::Commit; INTERNAL after kMaxSkippedSteps updates in
+  // a row were left out.
+  [[nodiscard]] absl::StatusOr<End> Run();
+
+ private:
+  // Gradients that stay infinite or NaN for so long will not come back.
+  static constexpr int64_t kMaxSkippedSteps = 20;
+
+  [[nodiscard]] absl::StatusOr<CommitSummary> RunStep(int64_t step);
+  [[nodiscard]] absl::StatusOr<const Batch*> NextBatch(int64_t step);
+  void ForwardBackward(int64_t step, const Batch& batch, LocalStep& local);
+  [[nodiscard]] absl::Status EvaluateAfter(int64_t step);
+  [[nodiscard]] uint64_t GlobalSampleHash(int64_t step);
+
+  const absl::Duration wait_timeout_;
+  Parts parts_;
+  AllReduceSync sync_;
+  std::vector<int64_t> global_ids_;  // scratch
+};
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_TRAIN_GENERATION_RUN_H_

@@ -1,0 +1,162 @@
+// A generation of a job as threads of one process: what data-parallel training
+// must do to be right and to overlap.
+#include "worker/train/generation_run.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "worker/nn/reference_run.h"
+#include "worker/train/testing/rank_threads.h"
+
+namespace ringmaster {
+namespace {
+
+ProgramConfig SmallJob(int64_t steps) {
+  ProgramConfig config;
+  config.model = {.kind = "mlp",
+                  .window = 8,
+                  .embedding_dim = 8,
+                  .hidden_dim = 32,
+                  .hidden_layers = 2};
+  config.data = {
+      .kind = "synthetic", .window = 8, .seed = 3, .num_samples = 4096};
+  config.steps = steps;
+  config.global_batch = 37;  // a prime, so that no world size divides it
+  config.seed = 3;
+  config.evaluation_samples = 100;
+  config.bucket_bytes = 16 << 10;
+  config.hash_every = 1;
+  return config;
+}
+
+std::vector<float> Parameters(const RankResult& result) {
+  const absl::Span<float> elems = result.state->parameters().Elems<float>();
+  return std::vector<float>(elems.begin(), elems.end());
+}
+
+double Distance(const std::vector<float>& parameters,
+                const std::vector<double>& exact) {
+  double sum = 0;
+  for (size_t i = 0; i < exact.size(); ++i) {
+    const double difference = static_cast<double>(parameters[i]) - exact[i];
+    sum += difference * difference;
+  }
+  return std::sqrt(sum);
+}
+
+class WorldSizeTest : public testing::TestWithParam<int> {};
+
+TEST_P(WorldSizeTest, RanksEndWithTheSameBits) {
+  const auto results = RunRanks(SmallJob(/*steps=*/20), GetParam());
+  for (const auto& result : results) {
+    ASSERT_TRUE(result->end.ok()) << result->end.status();
+    EXPECT_EQ(*result->end, GenerationRun::End::kFinished);
+    EXPECT_EQ(result->state->applied_step(), 20);
+    EXPECT_EQ(result->state->ParametersHash(),
+              results[0]->state->ParametersHash());
+  }
+}
+
+// What the exact run ends with, and how far one worker is from it after the
+// same steps.
+TEST_P(WorldSizeTest, StaysAsCloseToTheExactRunAsOneWorker) {
+  const std::vector<int64_t> steps = {1, 10, 50};
+  const ProgramConfig job = SmallJob(1);
+  const auto exact = RunReference<double>({.model = job.model,
+                                           .data = job.data,
+                                           .optimizer = job.optimizer,
+                                           .global_batch = job.global_batch,
+                                           .seed = job.seed},
+                                          steps);
+  ASSERT_TRUE(exact.ok()) << exact.status();
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const auto one = RunRanks(SmallJob(steps[i]), 1);
+    const auto many = RunRanks(SmallJob(steps[i]), GetParam());
+    ASSERT_TRUE(one[0]->end.ok()) << one[0]->end.status();
+    ASSERT_TRUE(many[0]->end.ok()) << many[0]->end.status();
+    const double one_distance =
+        Distance(Parameters(*one[0]), (*exact)[i].parameters);
+    const double many_distance =
+        Distance(Parameters(*many[0]), (*exact)[i].parameters);
+    EXPECT_GT(one_distance, 0) << "fp32 cannot be exact";
+    EXPECT_LE(many_distance, 2 * one_distance) << "at step " << steps[i];
+    RecordProperty(("distance_ratio_at_" + std::to_string(steps[i])).c_str(),
+                   std::to_string(many_distance / one_distance));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, WorldSizeTest, testing::Values(1, 2, 3, 4));
+
+TEST(GenerationRunTest, LearnsTheSyntheticRule) {
+  ProgramConfig config = SmallJob(/*steps=*/300);
+  config.optimizer.learning_rate = 0.01;
+  ProgramConfig untrained = config;
+  untrained.steps = 1;
+  // Both evaluate on the same held-out samples at their end; the last forward
+  // left the loss in the trace's company.
+  const auto before = RunRanks(untrained, 1);
+  const auto after = RunRanks(config, 2);
+  ASSERT_TRUE(after[0]->end.ok()) << after[0]->end.status();
+  Batch batch(64, config.data.window);
+  std::vector<int64_t> ids(64);
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int64_t>(i);
+  ASSERT_TRUE(after[0]->state->ReserveBatch(64).ok());
+  ASSERT_TRUE(before[0]->state->ReserveBatch(64).ok());
+  ASSERT_TRUE(
+      after[0]->state->dataset().FillBatch(Split::kHeldOut, ids, batch).ok());
+  EXPECT_LT(after[0]->state->model().Forward(batch),
+            0.8 * before[0]->state->model().Forward(batch));
+}
+
+TEST(GenerationRunTest, StartsReducingBeforeBackwardEndsOnEveryRank) {
+  ProgramConfig config = SmallJob(/*steps=*/3);
+  // Large enough that backward takes tens of milliseconds, so that a rank's
+  // communication thread gets to run meanwhile even where ranks outnumber
+  // cores.
+  config.model.hidden_dim = 1024;
+  config.model.hidden_layers = 3;
+  config.global_batch = 256;
+  config.bucket_bytes = 256 << 10;
+  const auto results = RunRanks(config, 2);
+  for (const auto& result : results) {
+    ASSERT_TRUE(result->end.ok()) << result->end.status();
+    const std::vector<TraceSpan> spans = result->trace.Spans();
+    const auto named = [&](const char* name, int64_t step) {
+      return std::find_if(
+          spans.begin(), spans.end(), [&](const TraceSpan& span) {
+            return std::strcmp(span.name, name) == 0 && span.step == step;
+          });
+    };
+    const auto backward = named("backward", 2);
+    ASSERT_NE(backward, spans.end());
+    const auto first_reduction =
+        std::find_if(spans.begin(), spans.end(), [&](const TraceSpan& span) {
+          return std::strcmp(span.name, "all_reduce") == 0 &&
+                 span.start >= backward->start;
+        });
+    ASSERT_NE(first_reduction, spans.end());
+    EXPECT_LT(first_reduction->start, backward->end);
+    EXPECT_GT(first_reduction->bytes, 0);
+  }
+}
+
+TEST(GenerationRunTest, GivesUpWhenTheGradientStaysInfinite) {
+  ProgramConfig config = SmallJob(/*steps=*/100);
+  config.optimizer.learning_rate = 1e30;
+  const auto results = RunRanks(config, 2);
+  for (const auto& result : results) {
+    ASSERT_FALSE(result->end.ok());
+    EXPECT_EQ(result->end.status().code(), absl::StatusCode::kInternal)
+        << result->end.status();
+    EXPECT_NE(std::string(result->end.status().message()).find("not finite"),
+              std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace ringmaster

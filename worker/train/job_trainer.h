@@ -1,0 +1,22 @@
+// MakeJobTrainer makes the Trainer that really trains: data-parallel, by
+// all-reduce over a ring.
+#ifndef RINGMASTER_WORKER_TRAIN_JOB_TRAINER_H_
+#define RINGMASTER_WORKER_TRAIN_JOB_TRAINER_H_
+
+#include <memory>
+
+#include "common/clock/clock.h"
+#include "worker/train/trainer.h"
+
+namespace ringmaster {
+
+class Listener;
+
+// `listener` is the process's data plane. It and the clock must outlive the
+// trainer.
+[[nodiscard]] std::unique_ptr<Trainer> MakeJobTrainer(Clock& clock,
+                                                      const Listener& listener);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_TRAIN_JOB_TRAINER_H_

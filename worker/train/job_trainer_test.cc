@@ -1,0 +1,304 @@
+// Whole trainers as threads of one process: interruption, the next generation,
+// agreed ends, and errors of their own.
+#include "worker/train/job_trainer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/fail_point/fail_point.h"
+#include "common/status/exit_code.h"
+#include "common/transport/tcp.h"
+#include "ringmaster/v1/job.pb.h"
+
+namespace ringmaster {
+namespace {
+
+using ::testing::HasSubstr;
+
+v1::TrainProgram SmallProgram(int64_t steps) {
+  v1::TrainProgram program;
+  v1::MlpSpec* mlp = program.mutable_model()->mutable_mlp();
+  mlp->set_window(8);
+  mlp->set_embedding_dim(8);
+  mlp->set_hidden_dim(32);
+  mlp->set_hidden_layers(1);
+  program.mutable_data()->mutable_synthetic()->set_samples(2048);
+  program.mutable_data()->mutable_synthetic()->set_eval_fraction(0.1);
+  v1::AdamwSpec* adamw = program.mutable_optimizer()->mutable_adamw();
+  adamw->set_learning_rate(0.003);
+  adamw->set_beta1(0.9);
+  adamw->set_beta2(0.999);
+  adamw->set_epsilon(1e-8);
+  adamw->set_weight_decay(0.01);
+  program.set_steps(steps);
+  program.set_global_batch(32);
+  program.set_seed(5);
+  program.set_evaluation_samples(64);
+  program.set_bucket_bytes(8 << 10);
+  program.set_hash_every(1);
+  return program;
+}
+
+constexpr int64_t kEndless = 100'000'000;
+
+// Trainers of some workers, each with its own data plane, as the processes of a
+// job.
+class Workers {
+ public:
+  explicit Workers(int count) {
+    for (int i = 0; i < count; ++i) {
+      listeners_.push_back(
+          std::make_unique<Listener>(Listener::Listen("127.0.0.1:0").value()));
+      trainers_.push_back(MakeJobTrainer(Clock::Real(), *listeners_.back()));
+    }
+  }
+
+  Trainer& trainer(int worker) {
+    return *trainers_[static_cast<size_t>(worker)];
+  }
+
+  // Prepares and runs a generation with `members` as ranks 0, 1, ...;
+  // `meanwhile` runs on the calling thread.
+  std::vector<RunOutcome> RunGeneration(
+      int64_t generation, const std::vector<int>& members,
+      const v1::TrainProgram& program, int64_t resume_step,
+      const std::function<void()>& meanwhile) {
+    std::vector<RunOutcome> outcomes(members.size());
+    std::vector<std::thread> threads;
+    for (size_t rank = 0; rank < members.size(); ++rank) {
+      threads.emplace_back([&, rank] {
+        Trainer& trainer = this->trainer(members[rank]);
+        const absl::StatusOr<PlanAgreement> agreement = trainer.Prepare(
+            program, Assign(generation, members, rank, resume_step));
+        ASSERT_TRUE(agreement.ok()) << agreement.status();
+        outcomes[rank] = trainer.Run();
+      });
+    }
+    meanwhile();
+    for (std::thread& thread : threads) thread.join();
+    return outcomes;
+  }
+
+  RankAssignment Assign(int64_t generation, const std::vector<int>& members,
+                        size_t rank, int64_t resume_step) {
+    const size_t next = (rank + 1) % members.size();
+    RankAssignment assignment;
+    assignment.generation = generation;
+    assignment.job_id = "job-1";
+    assignment.rank = assignment.data_index = static_cast<int>(rank);
+    assignment.world_size = static_cast<int>(members.size());
+    assignment.next.rank = static_cast<int>(next);
+    assignment.next.address = absl::StrCat(
+        "127.0.0.1:", listeners_[static_cast<size_t>(members[next])]->port());
+    assignment.secret = absl::StrCat("secret of generation ", generation);
+    assignment.resume_step = resume_step;
+    return assignment;
+  }
+
+  // Returns once `worker` has applied `step`; polls, since progress is a figure
+  // and not an event.
+  void AwaitStep(int worker, int64_t step) {
+    while (trainer(worker).progress().applied_step < step)
+      std::this_thread::yield();
+  }
+
+ private:
+  std::vector<std::unique_ptr<Listener>> listeners_;
+  std::vector<std::unique_ptr<Trainer>> trainers_;
+};
+
+TEST(JobTrainerTest, FinishesWithEqualParametersAndAnEvaluation) {
+  Workers workers(3);
+  const auto outcomes =
+      workers.RunGeneration(1, {0, 1, 2}, SmallProgram(30), 0, [] {});
+  for (const RunOutcome& outcome : outcomes) {
+    EXPECT_EQ(outcome.kind, RunOutcome::Kind::kFinished) << outcome.status;
+    EXPECT_EQ(outcome.applied_step, 30);
+    EXPECT_EQ(outcome.parameters_hash, outcomes[0].parameters_hash);
+  }
+  const TrainFigures figures = workers.trainer(1).progress().figures;
+  EXPECT_TRUE(figures.has_evaluation);
+  EXPECT_EQ(figures.evaluation_step, 30);
+  EXPECT_GT(figures.payload_sent_bytes, 0);
+}
+
+// The heart of it: interrupted somewhere, the survivors settle on the smallest
+// complete step and go on with fewer ranks.
+TEST(JobTrainerTest, SurvivorsGoOnFromTheSmallestCompleteStep) {
+  Workers workers(3);
+  const v1::TrainProgram endless = SmallProgram(kEndless);
+  const auto halted = workers.RunGeneration(1, {0, 1, 2}, endless, 0, [&] {
+    workers.AwaitStep(0, 10);
+    for (int worker : {0, 1, 2})
+      workers.trainer(worker).Abort(1, "a peer was lost");
+  });
+  int64_t resume_step = INT64_MAX;
+  for (const RunOutcome& outcome : halted) {
+    EXPECT_EQ(outcome.kind == RunOutcome::Kind::kFailed, false)
+        << outcome.status;
+    EXPECT_GE(outcome.applied_step, 9);
+    EXPECT_LE(outcome.complete_step - outcome.applied_step, 1);
+    resume_step = std::min(resume_step, outcome.complete_step);
+  }
+  for (const RunOutcome& outcome : halted)
+    EXPECT_LE(outcome.applied_step, resume_step);
+
+  const auto resumed =
+      workers.RunGeneration(2, {0, 2}, endless, resume_step, [&] {
+        workers.AwaitStep(0, resume_step + 10);
+        workers.trainer(0).RequestStop();
+      });
+  EXPECT_EQ(resumed[0].kind, RunOutcome::Kind::kStopped) << resumed[0].status;
+  EXPECT_EQ(resumed[1].kind, RunOutcome::Kind::kStopped) << resumed[1].status;
+  EXPECT_EQ(resumed[0].applied_step, resumed[1].applied_step);
+  EXPECT_EQ(resumed[0].parameters_hash, resumed[1].parameters_hash);
+}
+
+// A rank that was cut off between the reduction and the records makes the same
+// update as those that were not.
+TEST(JobTrainerTest, AStepThatIsCompleteButNotAppliedIsAppliedOnResume) {
+  Workers workers(2);
+  const v1::TrainProgram program = SmallProgram(20);
+  FailPoint::Arm("train.commit_received", FailPoint::Action::kError,
+                 /*at_pass=*/11);
+  const auto cut = workers.RunGeneration(1, {0, 1}, program, 0, [] {});
+  FailPoint::DisarmAll();
+  ASSERT_EQ(cut[0].kind, RunOutcome::Kind::kPeerFailed) << cut[0].status;
+  ASSERT_EQ(cut[1].kind, RunOutcome::Kind::kPeerFailed) << cut[1].status;
+  EXPECT_EQ(cut[0].complete_step, cut[0].applied_step + 1);
+  const int64_t resume_step =
+      std::min(cut[0].complete_step, cut[1].complete_step);
+  const auto resumed =
+      workers.RunGeneration(2, {0, 1}, program, resume_step, [] {});
+  ASSERT_EQ(resumed[0].kind, RunOutcome::Kind::kFinished) << resumed[0].status;
+
+  Workers undisturbed(2);
+  const auto whole = undisturbed.RunGeneration(1, {0, 1}, program, 0, [] {});
+  EXPECT_EQ(resumed[0].parameters_hash, whole[0].parameters_hash);
+  EXPECT_EQ(resumed[1].parameters_hash, whole[0].parameters_hash);
+}
+
+TEST(JobTrainerTest, RefusesToResumeAtAStepItDoesNotHold) {
+  Workers workers(1);
+  const auto outcomes =
+      workers.RunGeneration(1, {0}, SmallProgram(5), 0, [] {});
+  EXPECT_EQ(outcomes[0].applied_step, 5);
+  const auto agreement =
+      workers.trainer(0).Prepare(SmallProgram(5), workers.Assign(2, {0}, 0, 4));
+  EXPECT_EQ(agreement.status().code(), absl::StatusCode::kFailedPrecondition)
+      << agreement.status();
+}
+
+TEST(JobTrainerTest, AllRanksPauseAfterTheSameStepWhenOneWantsToLeave) {
+  Workers workers(3);
+  const auto outcomes =
+      workers.RunGeneration(1, {0, 1, 2}, SmallProgram(kEndless), 0, [&] {
+        workers.AwaitStep(0, 3);
+        workers.trainer(1).RequestDrain();
+      });
+  for (const RunOutcome& outcome : outcomes) {
+    EXPECT_EQ(outcome.kind, RunOutcome::Kind::kDrained) << outcome.status;
+    EXPECT_EQ(outcome.applied_step, outcomes[0].applied_step);
+    EXPECT_EQ(outcome.complete_step, outcome.applied_step);
+  }
+}
+
+TEST(JobTrainerTest, ALostPeerEndsTheGenerationAndIsNamed) {
+  Workers workers(2);
+  FailPoint::Arm("train.step", FailPoint::Action::kError, /*at_pass=*/15);
+  const auto outcomes =
+      workers.RunGeneration(1, {0, 1}, SmallProgram(kEndless), 0, [] {});
+  FailPoint::DisarmAll();
+  for (const RunOutcome& outcome : outcomes) {
+    EXPECT_EQ(outcome.kind, RunOutcome::Kind::kPeerFailed) << outcome.status;
+  }
+}
+
+TEST(JobTrainerTest, AnAbortBeforeTheGenerationBeginsStillCounts) {
+  Workers workers(1);
+  workers.trainer(0).Abort(1, "halted at once");
+  const auto outcomes =
+      workers.RunGeneration(1, {0}, SmallProgram(kEndless), 0, [] {});
+  EXPECT_EQ(outcomes[0].kind, RunOutcome::Kind::kInterrupted)
+      << outcomes[0].status;
+}
+
+TEST(JobTrainerTest, AnAbortOfAnEarlierGenerationIsIgnored) {
+  Workers workers(1);
+  const auto outcomes = workers.RunGeneration(2, {0}, SmallProgram(50), 0, [&] {
+    workers.trainer(0).Abort(1, "late");
+  });
+  EXPECT_EQ(outcomes[0].kind, RunOutcome::Kind::kFinished)
+      << outcomes[0].status;
+}
+
+TEST(JobTrainerTest, AbortsWhileConnecting) {
+  Workers workers(2);
+  // Rank 1 never comes.
+  ASSERT_TRUE(workers.trainer(0)
+                  .Prepare(SmallProgram(10), workers.Assign(1, {0, 1}, 0, 0))
+                  .ok());
+  RunOutcome outcome;
+  std::thread run([&] { outcome = workers.trainer(0).Run(); });
+  while (workers.trainer(0).progress().phase != TrainPhase::kConnect)
+    std::this_thread::yield();
+  workers.trainer(0).Abort(1, "halted while connecting");
+  run.join();
+  EXPECT_EQ(outcome.kind, RunOutcome::Kind::kInterrupted) << outcome.status;
+}
+
+TEST(JobTrainerTest, UnreadableDataHasAnExitCodeOfItsOwn) {
+  Workers workers(1);
+  v1::TrainProgram program = SmallProgram(10);
+  program.mutable_data()->mutable_text()->set_path("/no/such/data");
+  const auto agreement =
+      workers.trainer(0).Prepare(program, workers.Assign(1, {0}, 0, 0));
+  EXPECT_EQ(ExitCodeOf(agreement.status()), ExitCode::kUnreadable)
+      << agreement.status();
+  EXPECT_THAT(std::string(agreement.status().message()),
+              HasSubstr("/no/such/data"));
+}
+
+TEST(JobTrainerTest, AProgramWithoutAModelIsRefused) {
+  Workers workers(1);
+  v1::TrainProgram program = SmallProgram(10);
+  program.clear_model();
+  const auto agreement =
+      workers.trainer(0).Prepare(program, workers.Assign(1, {0}, 0, 0));
+  EXPECT_EQ(ExitCodeOf(agreement.status()), ExitCode::kUsage)
+      << agreement.status();
+}
+
+TEST(JobTrainerTest, TrainsTheNextJobAfterARelease) {
+  Workers workers(2);
+  workers.RunGeneration(1, {0, 1}, SmallProgram(10), 0, [] {});
+  for (int worker : {0, 1}) workers.trainer(worker).Release();
+  EXPECT_EQ(workers.trainer(0).progress().applied_step, 0);
+  const auto outcomes =
+      workers.RunGeneration(2, {1, 0}, SmallProgram(20), 0, [] {});
+  EXPECT_EQ(outcomes[0].kind, RunOutcome::Kind::kFinished)
+      << outcomes[0].status;
+  EXPECT_EQ(outcomes[0].applied_step, 20);
+}
+
+TEST(JobTrainerTest, DifferentSeedsAreDifferentPlans) {
+  Workers workers(2);
+  v1::TrainProgram other = SmallProgram(10);
+  other.set_seed(6);
+  const auto first = workers.trainer(0).Prepare(SmallProgram(10),
+                                                workers.Assign(1, {0}, 0, 0));
+  const auto second =
+      workers.trainer(1).Prepare(other, workers.Assign(1, {0}, 0, 0));
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_NE(first->plan_hash, second->plan_hash);
+}
+
+}  // namespace
+}  // namespace ringmaster

@@ -1,0 +1,55 @@
+#include "worker/train/progress_board.h"
+
+#include <gtest/gtest.h>
+
+namespace ringmaster {
+namespace {
+
+StepFigures Step(int64_t step, absl::Duration duration) {
+  StepFigures figures;
+  figures.step = step;
+  figures.samples = 100;
+  figures.duration = duration;
+  figures.communication_wait = duration / 4;
+  figures.data_wait = duration / 10;
+  return figures;
+}
+
+TEST(ProgressBoardTest, ShowsRatesOfTheFirstStepAtOnce) {
+  ProgressBoard board;
+  board.BeginGeneration(2, 11);
+  board.RecordStep(Step(1, absl::Milliseconds(500)));
+  const TrainFigures figures = board.progress().figures;
+  EXPECT_DOUBLE_EQ(figures.samples_per_second, 200);
+  EXPECT_DOUBLE_EQ(figures.communication_wait_ratio, 0.25);
+  EXPECT_DOUBLE_EQ(figures.data_wait_ratio, 0.1);
+  EXPECT_EQ(figures.remaining, absl::Seconds(5));
+}
+
+TEST(ProgressBoardTest, FollowsAChangeOfPaceSlowly) {
+  ProgressBoard board;
+  board.RecordStep(Step(1, absl::Seconds(1)));
+  board.RecordStep(Step(2, absl::Seconds(2)));
+  EXPECT_EQ(board.progress().figures.step_duration, absl::Milliseconds(1100));
+}
+
+TEST(ProgressBoardTest, ForgetsThePaceOfAnEarlierGeneration) {
+  ProgressBoard board;
+  board.RecordStep(Step(1, absl::Seconds(10)));
+  board.BeginGeneration(2, 100);
+  board.RecordStep(Step(2, absl::Seconds(1)));
+  EXPECT_EQ(board.progress().figures.step_duration, absl::Seconds(1));
+}
+
+TEST(ProgressBoardTest, KeepsTheEvaluationUntilCleared) {
+  ProgressBoard board;
+  board.RecordEvaluation(20, 1.5);
+  board.RecordStep(Step(21, absl::Seconds(1)));
+  EXPECT_TRUE(board.progress().figures.has_evaluation);
+  EXPECT_DOUBLE_EQ(board.progress().figures.evaluation_loss, 1.5);
+  board.Clear();
+  EXPECT_FALSE(board.progress().figures.has_evaluation);
+}
+
+}  // namespace
+}  // namespace ringmaster

@@ -1,0 +1,65 @@
+#include "worker/train/testing/rank_threads.h"
+
+#include <algorithm>
+
+#include "common/plan/partition.h"
+#include "common/status/status_macros.h"
+#include "common/transport/cancel_token.h"
+#include "worker/collective/testing/ring_of_threads.h"
+#include "worker/data/prefetcher.h"
+
+namespace ringmaster {
+namespace {
+
+constexpr absl::Duration kPatience = absl::Seconds(60);
+
+absl::StatusOr<GenerationRun::End> RunRank(Communicator& communicator,
+                                           RankResult& result) {
+  Clock& clock = Clock::Real();
+  TrainingState& state = *result.state;
+  const int rank = communicator.rank();
+  const int world_size = communicator.world_size();
+  const int64_t global_batch = state.config().global_batch;
+  const int64_t local_batch =
+      std::max<int64_t>(ChunkOf(rank, world_size, global_batch).count, 1);
+  RETURN_IF_ERROR(state.ReserveBatch(local_batch));
+  Prefetcher prefetcher(
+      state.dataset(), state.sampler(),
+      {.global_batch = global_batch, .max_local_batch = local_batch}, clock);
+  RETURN_IF_ERROR(prefetcher.Start(state.applied_step() + 1, rank, world_size));
+  ProgressBoard board;
+  const Wishes wishes;
+  const CancelToken cancel;
+  GenerationRun run(/*generation=*/1, kPatience,
+                    {state, communicator, prefetcher, board, wishes, cancel,
+                     clock, result.trace});
+  return run.Run();
+}
+
+}  // namespace
+
+std::vector<std::unique_ptr<RankResult>> RunRanks(const ProgramConfig& config,
+                                                  int world_size) {
+  std::vector<std::unique_ptr<RankResult>> results;
+  RingOfThreads::Options options;
+  options.world_size = world_size;
+  options.transport = RingOfThreads::Transport::kTcp;
+  for (int rank = 0; rank < world_size; ++rank) {
+    results.push_back(std::make_unique<RankResult>());
+    results.back()->state = TrainingState::Create(config).value();
+    options.traces.push_back(&results.back()->trace);
+  }
+  const std::unique_ptr<RingOfThreads> ring =
+      RingOfThreads::Create(options).value();
+  ring->RunAll([&results](Communicator& communicator) {
+    RankResult& result = *results[static_cast<size_t>(communicator.rank())];
+    result.end = RunRank(communicator, result);
+    // A rank that failed leaves; the others must not wait for it.
+    if (!result.end.ok())
+      communicator.Abort(std::string(result.end.status().message()));
+    return result.end.status();
+  });
+  return results;
+}
+
+}  // namespace ringmaster

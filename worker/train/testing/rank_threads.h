@@ -1,0 +1,33 @@
+// RunRanks trains one generation of a job with `world_size` ranks as threads of
+// this process, over real TCP links.
+//
+// For tests that look at parameters and traces, which the Trainer interface
+// does not show.
+#ifndef RINGMASTER_WORKER_TRAIN_TESTING_RANK_THREADS_H_
+#define RINGMASTER_WORKER_TRAIN_TESTING_RANK_THREADS_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/trace/trace.h"
+#include "worker/train/generation_run.h"
+#include "worker/train/program_config.h"
+#include "worker/train/training_state.h"
+
+namespace ringmaster {
+
+struct RankResult {
+  std::unique_ptr<TrainingState> state;
+  absl::StatusOr<GenerationRun::End> end = absl::UnknownError("not run");
+  Trace trace;
+};
+
+// Results in rank order.
+std::vector<std::unique_ptr<RankResult>> RunRanks(const ProgramConfig& config,
+                                                  int world_size);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_TRAIN_TESTING_RANK_THREADS_H_

@@ -1,0 +1,146 @@
+// Trainer runs a job's training program in one worker process, generation after
+// generation.
+//
+// It owns what survives a change of generation: the data set, the plan, the
+// arenas (parameters, gradients, moments) and the position in training. One
+// generation is one Prepare and one Run. What a rank may do after a fault
+// follows from two numbers: `applied_step`, the last optimizer update made, and
+// `complete_step`, the last step of which every reduced bucket is held
+// (applied_step or applied_step + 1).
+//
+// Thread-safety: Prepare and Run from one thread at a time (the trainer's);
+// Abort, RequestStop, RequestDrain, progress and trace from any thread.
+#ifndef RINGMASTER_WORKER_TRAIN_TRAINER_H_
+#define RINGMASTER_WORKER_TRAIN_TRAINER_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/trace/trace.h"
+
+namespace ringmaster {
+
+namespace v1 {
+class TrainProgram;
+}  // namespace v1
+
+// Where a neighbour of the ring is reached, and how to name it in messages.
+struct RingPeer {
+  int rank = 0;
+  std::string address;  // HOST:PORT
+  std::string worker;
+  std::string host;
+};
+
+// A rank's place in a generation.
+struct RankAssignment {
+  int64_t generation = 0;
+  std::string job_id;
+  int rank = 0;
+  int world_size = 1;
+  int data_index = 0;  // equal to rank while the mesh is {n, 1, 1}
+  RingPeer prev;
+  RingPeer next;
+  std::string secret;
+  int64_t resume_step = 0;
+  absl::Duration connect_timeout = absl::Seconds(30);
+  absl::Duration collective_timeout = absl::Seconds(60);
+};
+
+// What ranks must agree on before step 1.
+struct PlanAgreement {
+  uint64_t plan_hash = 0;
+  uint64_t data_fingerprint = 0;
+  std::string summary;  // the plan and the data in words, one line
+};
+
+// How training is doing; see ringmaster.v1.TrainingFigures.
+struct TrainFigures {
+  int64_t step = 0;
+  int64_t total_steps = 0;
+  double loss = 0;
+  double gradient_norm = 0;
+  double samples_per_second = 0;
+  absl::Duration step_duration;
+  double communication_wait_ratio = 0;
+  double data_wait_ratio = 0;
+  bool has_evaluation = false;
+  double evaluation_loss = 0;
+  int64_t evaluation_step = 0;
+  absl::Duration remaining;
+  int64_t payload_sent_bytes = 0;
+};
+
+enum class TrainPhase { kIdle, kPrepare, kConnect, kStep, kEvaluate, kHalted };
+
+struct TrainProgress {
+  TrainPhase phase = TrainPhase::kIdle;
+  int64_t generation = 0;
+  int64_t applied_step = 0;
+  int64_t complete_step = 0;
+  int64_t collective_sequence = 0;
+  int waiting_for_rank = -1;
+  TrainFigures figures;
+};
+
+// How a generation ended on this rank.
+struct RunOutcome {
+  enum class Kind {
+    kFinished,  // all steps done
+    kStopped,  // ended at the step all ranks agreed on, because some rank asked
+               // to stop
+    kDrained,  // paused at the step all ranks agreed on, because some rank
+               // wants to leave
+    kInterrupted,  // Abort was called
+    kPeerFailed,   // communication with `peer_rank` failed; `status` says how
+    kFailed,  // an error of this rank's own, or one that all ranks see alike;
+              // `status` carries the exit code
+  };
+  Kind kind = Kind::kFailed;
+  absl::Status status;
+  int peer_rank = -1;
+  int64_t applied_step = 0;
+  int64_t complete_step = 0;
+  uint64_t parameters_hash = 0;  // kFinished and kStopped
+};
+
+class Trainer {
+ public:
+  virtual ~Trainer() = default;
+
+  // Makes ready for a generation of a job: on its first generation here reads
+  // the data, builds the plan and initializes the parameters; on a later one
+  // keeps them and settles `resume_step`: applies the step it holds complete,
+  // if that is the resume step, or discards it. Errors carry the process's exit
+  // code (common/status/exit_code.h).
+  //   FAILED_PRECONDITION  the resume step is neither the applied nor the
+  //   complete one
+  [[nodiscard]] virtual absl::StatusOr<PlanAgreement> Prepare(
+      const v1::TrainProgram& program, const RankAssignment& assignment) = 0;
+
+  // Connects to the neighbours and trains until one of the outcomes. Requires
+  // Prepare of the same generation.
+  [[nodiscard]] virtual RunOutcome Run() = 0;
+
+  // Interrupts Prepare or Run of `generation` (and nothing later) within
+  // milliseconds.
+  virtual void Abort(int64_t generation, std::string_view why) = 0;
+  // Puts the wish into the next commit record.
+  virtual void RequestStop() = 0;
+  virtual void RequestDrain() = 0;
+
+  // Drops the job's state: the worker goes back to the pool. Not while Run is
+  // under way.
+  virtual void Release() = 0;
+
+  [[nodiscard]] virtual TrainProgress progress() const = 0;
+  [[nodiscard]] virtual const Trace& trace() const = 0;
+};
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_TRAIN_TRAINER_H_
