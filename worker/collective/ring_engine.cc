@@ -1,7 +1,6 @@
 #include "worker/collective/ring_engine.h"
 
 #include <poll.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <array>
@@ -215,7 +214,6 @@ absl::Status RingEngine::AwaitIo(MonotonicTime deadline) {
         BlameForWait(request_.op, static_cast<int64_t>(header_.sequence)));
   }
   if (fruitless_rounds_++ < spin_rounds_) {
-    sched_yield();  // lets the peer run when it shares our core
     return absl::OkStatus();
   }
   return Poll(now, deadline);
