@@ -74,6 +74,8 @@ class FakeCoordinator::Services final : public v1::JobService::Service,
                          v1::CancelJobResponse* response) override {
     MutexLock lock(mutex);
     cancelled = *request;
+    is_cancelled = true;
+    changed.NotifyAll();
     *response->mutable_job() = job;
     return ToGrpcStatus(failure);
   }
@@ -135,6 +137,7 @@ class FakeCoordinator::Services final : public v1::JobService::Service,
   mutable Mutex mutex;
   CondVar changed;
   bool is_stopping GUARDED_BY(mutex) = false;
+  bool is_cancelled GUARDED_BY(mutex) = false;
   int watchers GUARDED_BY(mutex) = 0;
   int64_t revision GUARDED_BY(mutex) = 0;
   absl::Status failure GUARDED_BY(mutex);
@@ -191,6 +194,11 @@ void FakeCoordinator::FailWith(const absl::Status& status) {
 void FakeCoordinator::AwaitWatcher() {
   MutexLock lock(services_->mutex);
   while (services_->watchers == 0) services_->changed.Wait(services_->mutex);
+}
+
+void FakeCoordinator::AwaitCancel() {
+  MutexLock lock(services_->mutex);
+  while (!services_->is_cancelled) services_->changed.Wait(services_->mutex);
 }
 
 v1::SubmitJobRequest FakeCoordinator::submitted() const {

@@ -39,6 +39,8 @@ class FakeCoordinator {
 
   // Waits until a WatchJob stream is open.
   void AwaitWatcher();
+  // Waits for a CancelJob.
+  void AwaitCancel();
 
   // The last requests.
   [[nodiscard]] v1::SubmitJobRequest submitted() const;

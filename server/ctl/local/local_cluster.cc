@@ -52,23 +52,25 @@ absl::StatusOr<LocalCluster::Child> LocalCluster::StartChild(
 
 absl::StatusOr<std::string> LocalCluster::StartCoordinator(
     const std::function<absl::Status()>& check) {
-  const std::string address_file =
-      absl::StrCat(options_.run_dir, "/coordinator.address");
+  const std::string port_file =
+      absl::StrCat(options_.run_dir, "/coordinator.port");
   std::error_code ignored;
-  std::filesystem::remove(address_file, ignored);
+  std::filesystem::remove(port_file, ignored);
   ASSIGN_OR_RETURN(
       coordinator_,
-      StartChild("coordinator", options_.coordinator_binary,
-                 {"--listen=127.0.0.1:0",
-                  absl::StrCat("--state_dir=", options_.run_dir, "/state"),
-                  absl::StrCat("--address_file=", address_file)}));
+      StartChild(
+          "coordinator", options_.coordinator_binary,
+          {"--listen=127.0.0.1:0",
+           absl::StrCat("--state_dir=", options_.run_dir, "/state"),
+           absl::StrCat("--port_file=", port_file), "--shutdown_delay=0s"}));
   const Clock& clock = Clock::Real();
   const MonotonicTime deadline = clock.Now() + options_.start_limit;
   while (clock.Now() < deadline) {
     RETURN_IF_ERROR(check());
     RETURN_IF_ERROR(Check(/*needs_all_workers=*/false));
-    if (std::string address = ReadLine(address_file); !address.empty())
-      return address;
+    if (const std::string port = ReadLine(port_file); !port.empty()) {
+      return absl::StrCat("127.0.0.1:", port);
+    }
     (void)coordinator_->process.Wait(kPollInterval);
   }
   return absl::DeadlineExceededError(

@@ -36,12 +36,12 @@ class LocalClusterTest : public ::testing::Test {
     return path.string();
   }
 
-  // A coordinator that writes its address and ends when asked.
+  // A coordinator that writes its port and ends when asked.
   std::string GoodCoordinator() {
     return Script("coordinator",
                   "echo \"$@\"\n"
-                  "for a in \"$@\"; do case $a in --address_file=*) echo "
-                  "127.0.0.1:77 >\"${a#*=}\";; esac; done\n"
+                  "for a in \"$@\"; do case $a in --port_file=*) echo "
+                  "77 >\"${a#*=}\";; esac; done\n"
                   "trap 'echo bye; exit 0' TERM\n"
                   "while :; do sleep 0.01; done\n");
   }

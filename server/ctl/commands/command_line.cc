@@ -1,0 +1,257 @@
+#include "server/ctl/commands/command_line.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "common/config/address.h"
+#include "common/config/flags.h"
+#include "common/credentials/credentials.h"
+#include "common/status/exit_code.h"
+#include "common/status/status_macros.h"
+#include "server/ctl/client/bell.h"
+#include "server/ctl/client/client.h"
+#include "server/ctl/commands/local.h"
+#include "server/ctl/commands/queries.h"
+#include "server/ctl/commands/submit.h"
+#include "server/ctl/terminal/interrupts.h"
+#include "server/ctl/terminal/screen.h"
+
+namespace ringmaster::ctl {
+namespace {
+
+// Everything that the command line can say.
+struct CommandLine {
+  std::string coordinator = "127.0.0.1:29400";
+  std::string output = "table";
+  absl::Duration timeout = absl::Seconds(5);
+  CredentialsOptions credentials;
+  std::string job;
+  std::string reason = "cancelled with ringctl";
+  SubmitOptions submit;
+  TraceOptions trace;
+  LocalOptions local;
+
+  [[nodiscard]] OutputFormat format() const {
+    return output == "json" ? OutputFormat::kJson : OutputFormat::kTable;
+  }
+};
+
+void AddGlobalFlags(FlagSet& flags, CommandLine& line) {
+  flags.StartGroup("Output");
+  flags.Add({.name = "output",
+             .short_name = 'o',
+             .help = "Form of what is printed. json is the protocol's JSON: "
+                     "one document, or for a watched job one line "
+                     "an update.",
+             .choices = {"table", "json"}},
+            &line.output);
+  flags.StartGroup("Coordinator");
+  flags.Add({.name = "coordinator",
+             .unit = "HOST:PORT",
+             .help = "Address of the coordinator."},
+            &line.coordinator);
+  flags.Add({.name = "timeout",
+             .unit = "DURATION",
+             .help = "How long a call may take. Watching a job has no limit, "
+                     "but gives up a minute after the "
+                     "coordinator was last heard.",
+             .min = 0.001,
+             .max = 3600},
+            &line.timeout);
+  flags.Add({.name = "tls_ca_file",
+             .unit = "FILE",
+             .help = "Certificates that sign the coordinator's; turns TLS on."},
+            &line.credentials.tls_ca_file);
+  flags.Add({.name = "tls_cert_file",
+             .unit = "FILE",
+             .help = "Own certificate, where the coordinator asks for one."},
+            &line.credentials.tls_cert_file);
+  flags.Add({.name = "tls_key_file",
+             .unit = "FILE",
+             .help = "The certificate's private key."},
+            &line.credentials.tls_key_file);
+  flags.Add(
+      {.name = "insecure", .help = "Allow clear text to another machine."},
+      &line.credentials.insecure);
+}
+
+// A flag that takes "train.steps=60", repeatable.
+void AddSetFlag(FlagSet& command, std::vector<std::string>& assignments) {
+  command.Add({.name = "set",
+               .unit = "FIELD=VALUE",
+               .help = "Change a field of the job file, as in --set "
+                       "train.steps=60; may be repeated."},
+              &assignments);
+}
+
+void AddSubmissionCommands(FlagSet& flags, CommandLine& line) {
+  FlagSet& local = flags.AddCommand(
+      "local",
+      "Train a job on this machine: starts a coordinator and workers for it.");
+  local.AddArgument("JOB_FILE", "The job file (docs/jobs.md).",
+                    /*is_required=*/true, &line.local.job_file);
+  local.Add({.name = "workers",
+             .short_name = 'n',
+             .unit = "N",
+             .help = "Workers to start; as many as the job takes unless given.",
+             .min = 1,
+             .max = 1024},
+            &line.local.workers);
+  AddSetFlag(local, line.local.assignments);
+  local.Add({.name = "bin_dir",
+             .unit = "DIR",
+             .help = "Where the programs coordinator and worker are; beside "
+                     "ringctl unless given."},
+            &line.local.bin_dir);
+  local.Add(
+      {.name = "run_dir",
+       .unit = "DIR",
+       .help = "Where logs go; a new ./ringmaster-run-TIME unless given."},
+      &line.local.run_dir);
+
+  FlagSet& submit = flags.AddCommand("submit", "Queue a job.");
+  submit.AddArgument("JOB_FILE", "The job file (docs/jobs.md).",
+                     /*is_required=*/true, &line.submit.job_file);
+  AddSetFlag(submit, line.submit.assignments);
+  submit.Add({.name = "dry_run",
+              .help = "Only check the job, and print it with its defaults."},
+             &line.submit.is_dry_run);
+  submit.Add({.name = "watch",
+              .help = "Follow the job to its end, and end with its exit code."},
+             &line.submit.is_watched);
+  submit.Add({.name = "request_id",
+              .unit = "ID",
+              .help = "Chosen by you: a repeated submission with the same one "
+                      "returns the first one's job."},
+             &line.submit.request_id);
+}
+
+void AddJobCommands(FlagSet& flags, CommandLine& line) {
+  const auto add = [&](const char* name, const char* summary,
+                       bool is_required) -> FlagSet& {
+    FlagSet& command = flags.AddCommand(name, summary);
+    command.AddArgument(
+        "JOB", "Id of the job, or its name for the newest of that name.",
+        is_required, &line.job);
+    return command;
+  };
+  flags.AddCommand("status", "The coordinator, its workers and jobs.");
+  add("job", "One job in full.", true);
+  flags.AddCommand("workers", "The workers, one a line.");
+  add("events", "What happened, to a job or to all.", false);
+  add("watch", "Follow a job to its end, and end with its exit code.", true);
+  FlagSet& cancel =
+      add("cancel", "Stop a job at a step that its workers agree on.", true);
+  cancel.Add(
+      {.name = "reason", .unit = "TEXT", .help = "Shown in the job's events."},
+      &line.reason);
+  FlagSet& trace = add("trace",
+                       "What each rank did when, as Chrome-trace JSON for "
+                       "https://ui.perfetto.dev.",
+                       true);
+  trace.Add({.name = "file",
+             .short_name = 'f',
+             .unit = "FILE",
+             .help = "Where to write it; stdout unless given."},
+            &line.trace.file);
+  trace.Add({.name = "first_step", .help = "First step of interest.", .min = 0},
+            &line.trace.first_step);
+  trace.Add({.name = "last_step",
+             .help = "Last step of interest; 0 is the newest.",
+             .min = 0},
+            &line.trace.last_step);
+  flags.AddCommand("version", "Versions of ringctl and of the coordinator.");
+}
+
+// Ends the program from the thread of Interrupts; children die with it.
+[[noreturn]] void ExitAfterSignal(Console& console) {
+  if (console.IsTerminal())
+    console.Write(absl::StrCat(std::string(kShowCursor), "\n"));
+  ::_exit(static_cast<int>(ExitCode::kStopped));
+}
+
+absl::StatusOr<int> RunAtCoordinator(const std::string& command,
+                                     CommandLine& line, Console& console,
+                                     Clock& clock) {
+  const Interrupts interrupts([&console](int) { ExitAfterSignal(console); });
+  absl::StatusOr<HostPort> address = ParseHostPort(line.coordinator);
+  if (!address.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--coordinator=", line.coordinator, ": ",
+                     std::string(address.status().message())));
+  }
+  ASSIGN_OR_RETURN(
+      auto credentials,
+      MakeChannelCredentials(line.credentials, address->ToString()));
+  Client client({.address = address->ToString(),
+                 .credentials = std::move(credentials),
+                 .timeout = line.timeout});
+  const CommandContext context{console, clock, client, line.format()};
+  if (command == "status") return RunStatus(context);
+  if (command == "workers") return RunWorkers(context);
+  if (command == "job") return RunJob(context, line.job);
+  if (command == "events") return RunEvents(context, line.job);
+  if (command == "watch") return RunWatch(context, line.job);
+  if (command == "cancel") return RunCancel(context, line.job, line.reason);
+  if (command == "submit") return RunSubmit(context, line.submit);
+  if (command == "version") return RunVersion(context);
+  line.trace.job = line.job;
+  return RunTrace(context, line.trace);
+}
+
+absl::StatusOr<int> RunHere(CommandLine& line, Console& console, Clock& clock) {
+  Bell bell;
+  std::atomic<int> signals = 0;
+  const Interrupts interrupts([&](int) {
+    // The first one asks for a polite end, the second one does not ask.
+    if (signals.fetch_add(1) > 0) ExitAfterSignal(console);
+    bell.Ring();
+  });
+  line.local.timeout = line.timeout;
+  return RunLocal({.console = console,
+                   .clock = clock,
+                   .format = line.format(),
+                   .bell = bell,
+                   .is_interrupted = [&] { return signals.load() > 0; }},
+                  line.local);
+}
+
+}  // namespace
+
+int RunCommandLine(std::span<const std::string> args, Console& console,
+                   Clock& clock) {
+  CommandLine line;
+  FlagSet flags("ringctl",
+                "Submits, watches and ends jobs of a Ringmaster coordinator, "
+                "or trains one on this machine alone. Ends "
+                "with the exit code of the job that it watched, else with one "
+                "of those below.");
+  AddGlobalFlags(flags, line);
+  AddSubmissionCommands(flags, line);
+  AddJobCommands(flags, line);
+  const auto fail = [&](const absl::Status& status) {
+    console.WriteError(
+        absl::StrCat("error: ", std::string(status.message()), "\n"));
+    return static_cast<int>(ExitCodeOf(status));
+  };
+  const absl::StatusOr<FlagSet::Parsed> parsed = flags.Parse(args);
+  if (!parsed.ok()) return fail(parsed.status());
+  if (!parsed->is_run) {
+    console.Write(parsed->text);
+    return static_cast<int>(ExitCode::kDone);
+  }
+  const std::string command = flags.command();
+  const absl::StatusOr<int> code =
+      command == "local" ? RunHere(line, console, clock)
+                         : RunAtCoordinator(command, line, console, clock);
+  return code.ok() ? *code : fail(code.status());
+}
+
+}  // namespace ringmaster::ctl

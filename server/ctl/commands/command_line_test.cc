@@ -1,0 +1,378 @@
+#include "server/ctl/commands/command_line.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/clock/clock.h"
+#include "common/status/exit_code.h"
+#include "common/status/reason.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "server/ctl/client/fake_coordinator.h"
+#include "server/ctl/terminal/console.h"
+#include "server/ctl/terminal/interrupts.h"
+
+namespace ringmaster::ctl {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+constexpr char kJobFile[] = "deploy/local/job.yaml";
+
+// Before main, and so before any thread.
+const bool kIsBlocked = [] {
+  Interrupts::Block();
+  return true;
+}();
+
+struct Outcome {
+  int code;
+  std::string out;
+  std::string error;
+};
+
+Outcome RunCtl(const std::vector<std::string>& args) {
+  EXPECT_TRUE(kIsBlocked);
+  FakeConsole console;
+  const int code = RunCommandLine(args, console, Clock::Real());
+  return {code, console.out, console.error};
+}
+
+// One line, as every error should be.
+void ExpectError(const Outcome& outcome, ExitCode code,
+                 const std::string& text) {
+  EXPECT_EQ(outcome.code, static_cast<int>(code));
+  EXPECT_THAT(outcome.error, AllOf(StartsWith("error: "), HasSubstr(text)));
+  EXPECT_EQ(outcome.error.find('\n'), outcome.error.size() - 1)
+      << outcome.error;
+  EXPECT_THAT(outcome.out, IsEmpty());
+}
+
+v1::Job JobIn(v1::JobState state, int exit_code = 0) {
+  v1::Job job;
+  job.set_id("first-job-1");
+  job.set_state(state);
+  job.set_exit_code(exit_code);
+  job.mutable_figures()->set_step(3);
+  job.mutable_figures()->set_total_steps(9);
+  return job;
+}
+
+class CommandLineTest : public ::testing::Test {
+ protected:
+  Outcome RunThere(std::vector<std::string> args) {
+    args.push_back(absl::StrCat("--coordinator=", coordinator_.address()));
+    args.push_back("--timeout=20s");
+    return RunCtl(args);
+  }
+
+  FakeCoordinator coordinator_;
+};
+
+TEST_F(CommandLineTest, RefusesWhatItDoesNotKnow) {
+  ExpectError(RunCtl({"status", "--colour"}), ExitCode::kUsage, "--colour");
+  ExpectError(RunCtl({"statsu"}), ExitCode::kUsage, "did you mean \"status\"?");
+  ExpectError(RunCtl({}), ExitCode::kUsage, "no command");
+  ExpectError(RunCtl({"job"}), ExitCode::kUsage, "JOB");
+  ExpectError(RunCtl({"status", "-o", "xml"}), ExitCode::kUsage, "xml");
+  ExpectError(RunCtl({"status", "--timeout=soon"}), ExitCode::kUsage,
+              "timeout");
+  ExpectError(RunCtl({"local", "-n", "0", kJobFile}), ExitCode::kUsage,
+              "workers");
+}
+
+TEST_F(CommandLineTest, RefusesAddressesThatAreNone) {
+  ExpectError(RunCtl({"status", "--coordinator=nowhere"}), ExitCode::kUsage,
+              "--coordinator=nowhere");
+  ExpectError(RunCtl({"status", "--coordinator=node-7:1"}), ExitCode::kUsage,
+              "--insecure");
+  ExpectError(RunCtl({"status", "--tls_ca_file=/nonexistent"}),
+              ExitCode::kUsage, "--tls_ca_file");
+}
+
+TEST_F(CommandLineTest, SaysThatTheCoordinatorCannotBeReached) {
+  std::string address;
+  {
+    FakeCoordinator gone;
+    address = gone.address();
+  }
+  for (const char* command : {"status", "workers", "version"}) {
+    const Outcome outcome = RunCtl({command, "--coordinator=" + address});
+    EXPECT_EQ(outcome.code, static_cast<int>(ExitCode::kRetryElsewhere));
+    EXPECT_THAT(outcome.error,
+                HasSubstr("no coordinator listens at " + address));
+  }
+  ExpectError(RunCtl({"watch", "x", "--coordinator=" + address}),
+              ExitCode::kRetryElsewhere, "no coordinator listens");
+}
+
+TEST_F(CommandLineTest, PassesOnTheCoordinatorsErrors) {
+  coordinator_.FailWith(WithReason(absl::NotFoundError("there is no job x"),
+                                   reason::kJobNotFound));
+  ExpectError(RunThere({"job", "x"}), ExitCode::kUsage, "there is no job x");
+  ExpectError(RunThere({"events", "x"}), ExitCode::kUsage, "there is no job x");
+  ExpectError(RunThere({"cancel", "x"}), ExitCode::kUsage, "there is no job x");
+  ExpectError(RunThere({"trace", "x"}), ExitCode::kUsage, "there is no job x");
+  ExpectError(RunThere({"watch", "x"}), ExitCode::kUsage, "there is no job x");
+}
+
+TEST_F(CommandLineTest, ShowsStatusAndWorkersAsTextAndJson) {
+  v1::Status status;
+  status.mutable_coordinator()->set_version("9.9");
+  status.add_workers()->set_name("w-0");
+  *status.add_jobs() = JobIn(v1::JOB_STATE_RUNNING);
+  coordinator_.SetStatus(status);
+  EXPECT_THAT(
+      RunThere({"status"}).out,
+      AllOf(HasSubstr("coordinator 9.9"), HasSubstr("first-job-1  RUNNING")));
+  EXPECT_THAT(RunThere({"workers"}).out, HasSubstr("w-0"));
+  const auto json =
+      nlohmann::json::parse(RunThere({"status", "-o", "json"}).out);
+  EXPECT_EQ(json["jobs"][0]["figures"]["total_steps"], "9");
+  const auto workers =
+      nlohmann::json::parse(RunThere({"workers", "-o", "json"}).out);
+  EXPECT_EQ(workers["workers"][0]["name"], "w-0");
+  EXPECT_FALSE(workers.contains("jobs"));
+}
+
+TEST_F(CommandLineTest, ShowsOneJobAndCancelsIt) {
+  coordinator_.SetJob(JobIn(v1::JOB_STATE_STOPPING));
+  EXPECT_THAT(RunThere({"job", "first-job"}).out,
+              HasSubstr("first-job-1  STOPPING"));
+  EXPECT_EQ(RunThere({"cancel", "first-job", "--reason=enough"}).out,
+            "job first-job-1 is STOPPING\n");
+  EXPECT_EQ(coordinator_.cancelled().reason(), "enough");
+}
+
+TEST_F(CommandLineTest, ListsEventsOldestFirst) {
+  std::vector<v1::Event> events(2);
+  events[0].set_sequence(1);
+  events[0].set_message("first");
+  events[1].set_sequence(2);
+  events[1].set_message("second");
+  coordinator_.SetEvents(events);
+  const Outcome text = RunThere({"events"});
+  EXPECT_LT(text.out.find("first"), text.out.find("second"));
+  EXPECT_EQ(nlohmann::json::parse(
+                RunThere({"events", "x", "-o", "json"}).out)["events"]
+                .size(),
+            2);
+}
+
+TEST_F(CommandLineTest, ShowsBothVersions) {
+  v1::Status status;
+  status.mutable_coordinator()->set_version("9.9");
+  coordinator_.SetStatus(status);
+  EXPECT_THAT(RunThere({"version"}).out, AllOf(StartsWith("client: ringmaster"),
+                                               HasSubstr("server: 9.9\n")));
+  EXPECT_EQ(
+      nlohmann::json::parse(RunThere({"version", "-o", "json"}).out)["server"],
+      "9.9");
+}
+
+TEST_F(CommandLineTest, WritesATraceToAFileOrStdout) {
+  v1::GetTraceResponse trace;
+  v1::TraceSpan& span = *trace.add_ranks()->add_spans();
+  span.set_name("all_reduce");
+  span.set_track("communication");
+  trace.add_missing_workers("w-9");
+  coordinator_.SetTrace(trace);
+  const Outcome outcome = RunThere({"trace", "x"});
+  EXPECT_THAT(outcome.out, HasSubstr("all_reduce"));
+  EXPECT_EQ(outcome.error, "no trace from w-9\n");
+  const std::string path = absl::StrCat(::testing::TempDir(), "/trace.json");
+  EXPECT_EQ(RunThere({"trace", "x", "-f", path}).code, 0);
+  std::ifstream file(path);
+  EXPECT_FALSE(nlohmann::json::parse(file)["traceEvents"].empty());
+  EXPECT_THAT(RunThere({"trace", "x", "-f", "/nonexistent/trace"}).error,
+              HasSubstr("cannot write the trace to"));
+}
+
+TEST_F(CommandLineTest, SubmitsAJobWithChanges) {
+  coordinator_.SetJob(JobIn(v1::JOB_STATE_QUEUED));
+  const Outcome outcome = RunThere(
+      {"submit", kJobFile, "--set", "train.steps=60", "--request_id=r1"});
+  EXPECT_EQ(outcome.code, 0) << outcome.error;
+  EXPECT_EQ(outcome.out, "job first-job-1 is QUEUED\n");
+  EXPECT_EQ(coordinator_.submitted().spec().train().steps(), 60);
+  EXPECT_EQ(coordinator_.submitted().request_id(), "r1");
+  EXPECT_FALSE(coordinator_.submitted().validate_only());
+  EXPECT_EQ(nlohmann::json::parse(
+                RunThere({"submit", kJobFile, "-o", "json"}).out)["id"],
+            "first-job-1");
+}
+
+TEST_F(CommandLineTest, RefusesBadJobFilesWithFileAndLine) {
+  const std::string path = absl::StrCat(::testing::TempDir(), "/bad.yaml");
+  std::ofstream(path) << "name: x\ntrian: 3\n";
+  ExpectError(RunThere({"submit", path}), ExitCode::kUsage, "bad.yaml:2");
+  ExpectError(RunThere({"submit", "/nonexistent.yaml"}), ExitCode::kUsage,
+              "/nonexistent.yaml");
+  ExpectError(RunThere({"submit", kJobFile, "--set", "train.stpes=1"}),
+              ExitCode::kUsage, "stpes");
+  ExpectError(RunCtl({"local", path}), ExitCode::kUsage, "bad.yaml:2");
+  ExpectError(RunCtl({"local", kJobFile, "--set=train.steps=0"}),
+              ExitCode::kUsage, "train.steps must be at least 1");
+  coordinator_.FailWith(WithReason(absl::InvalidArgumentError("train.steps: 0"),
+                                   reason::kInvalidJobSpec));
+  ExpectError(RunThere({"submit", kJobFile}), ExitCode::kUsage,
+              "job.yaml: train.steps: 0");
+}
+
+TEST_F(CommandLineTest, ADryRunPrintsTheJobWithDefaults) {
+  v1::Job job;
+  job.mutable_spec()->set_name("from-the-coordinator");
+  coordinator_.SetJob(job);
+  const Outcome there = RunThere({"submit", "--dry-run", kJobFile});
+  EXPECT_EQ(there.out, "name: \"from-the-coordinator\"\n");
+  EXPECT_TRUE(coordinator_.submitted().validate_only());
+  EXPECT_EQ(nlohmann::json::parse(
+                RunThere({"submit", "--dry-run", kJobFile, "-o", "json"})
+                    .out)["name"],
+            "from-the-coordinator");
+}
+
+TEST_F(CommandLineTest, ADryRunWithoutACoordinatorSaysSo) {
+  const Outcome outcome =
+      RunCtl({"submit", "--dry-run", kJobFile, "--coordinator=127.0.0.1:1"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.error,
+              AllOf(StartsWith("note: checked by ringctl itself only"),
+                    HasSubstr("127.0.0.1:1")));
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("hash_every: 50\n"), HasSubstr("beta1: 0.9\n")));
+  ExpectError(RunCtl({"submit", "--dry-run", kJobFile, "--set=train.steps=0",
+                      "--coordinator=127.0.0.1:1"}),
+              ExitCode::kUsage, "train.steps");
+}
+
+TEST_F(CommandLineTest, WatchEndsWithTheJobsExitCode) {
+  coordinator_.SetJob(JobIn(v1::JOB_STATE_FAILED, 138));
+  EXPECT_EQ(RunThere({"watch", "first-job"}).code, 138);
+  const Outcome submitted = RunThere({"submit", "--watch", kJobFile});
+  EXPECT_EQ(submitted.code, 138);
+  EXPECT_THAT(submitted.out, HasSubstr("job first-job-1 failed: 3/9 steps"));
+}
+
+// `local` with shell scripts in place of the other programs; the coordinator's script names the fake one.
+class LocalTest : public CommandLineTest {
+ protected:
+  LocalTest()
+      : dir_(fs::path(::testing::TempDir()) /
+             ::testing::UnitTest::GetInstance()->current_test_info()->name()) {
+    fs::remove_all(dir_);
+    fs::create_directories(dir_);
+    Script("coordinator",
+           absl::StrCat(
+               "for a in \"$@\"; do case $a in --port_file=*) echo ",
+               coordinator_.port(),
+               " >\"${a#*=}\";; esac; done\nwhile :; do sleep 0.01; done\n"));
+    Script("worker", "echo started $*\nwhile :; do sleep 0.01; done\n");
+  }
+
+  void Script(const std::string& name, const std::string& text) {
+    std::ofstream(dir_ / name) << "#!/bin/sh\n" << text;
+    fs::permissions(dir_ / name, fs::perms::owner_all);
+  }
+
+  Outcome RunLocally(std::vector<std::string> more = {}) {
+    std::vector<std::string> args = {
+        "local",
+        "-n",
+        "2",
+        kJobFile,
+        "--timeout=20s",
+        absl::StrCat("--bin_dir=", dir_.string()),
+        absl::StrCat("--run_dir=", (dir_ / "run").string())};
+    args.insert(args.end(), more.begin(), more.end());
+    return RunCtl(args);
+  }
+
+  const fs::path dir_;
+};
+
+TEST_F(LocalTest, RunsAJobToItsEnd) {
+  v1::Job job = JobIn(v1::JOB_STATE_SUCCEEDED);
+  job.set_parameters_hash("ab12");
+  coordinator_.SetJob(job);
+  const Outcome outcome = RunLocally();
+  EXPECT_EQ(outcome.code, 0) << outcome.error;
+  EXPECT_THAT(outcome.out, HasSubstr("job first-job-1 succeeded: 3/9 steps, "
+                                     "loss 0.000, parameters ab12\n"));
+  EXPECT_EQ(outcome.error,
+            absl::StrCat("logs: ", (dir_ / "run").string(), "\n"));
+  EXPECT_EQ(coordinator_.submitted().spec().workers().max(), 2);
+  EXPECT_TRUE(fs::exists(dir_ / "run/worker-1.log"));
+}
+
+TEST_F(LocalTest, ShowsTheCulpritsLogOfAFailedJob) {
+  v1::Job job = JobIn(v1::JOB_STATE_FAILED, 138);
+  job.mutable_verdict()->set_worker("worker-1");
+  coordinator_.SetJob(job);
+  Script("worker",
+         "echo 'the disk is on fire'\nwhile :; do sleep 0.01; done\n");
+  const Outcome outcome = RunLocally();
+  EXPECT_EQ(outcome.code, 138);
+  EXPECT_THAT(outcome.out, HasSubstr("culprit:  worker worker-1"));
+  EXPECT_THAT(outcome.error, HasSubstr("worker-1.log:\n"));
+}
+
+TEST_F(LocalTest, EndsWhenAWorkerCannotStart) {
+  coordinator_.SetJob(JobIn(v1::JOB_STATE_GATHERING));
+  Script("worker", "echo 'no memory'; exit 138\n");
+  const Outcome outcome = RunLocally();
+  EXPECT_EQ(outcome.code, 138);
+  EXPECT_THAT(outcome.error, AllOf(HasSubstr("ended with exit code 138"),
+                                   HasSubstr("no memory")));
+}
+
+TEST_F(LocalTest, EndsWhenTheCoordinatorDoes) {
+  Script("coordinator", "echo 'error: no disk' >&2; exit 2\n");
+  const Outcome outcome = RunLocally();
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.error, HasSubstr("error: no disk"));
+}
+
+TEST_F(LocalTest, SaysThatAProgramIsMissing) {
+  fs::remove(dir_ / "worker");
+  ExpectError(RunLocally(), ExitCode::kUsage, "cannot find the program worker");
+}
+
+TEST_F(LocalTest, CancelsTheJobWhenInterrupted) {
+  coordinator_.SetJob(JobIn(v1::JOB_STATE_RUNNING));
+  std::thread user([this] {
+    coordinator_.AwaitWatcher();
+    ::kill(::getpid(), SIGINT);
+    coordinator_.AwaitCancel();
+    coordinator_.SetJob(JobIn(v1::JOB_STATE_CANCELLED, 143));
+  });
+  const Outcome outcome = RunLocally();
+  user.join();
+  EXPECT_EQ(outcome.code, 143);
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("cancelling the job"),
+                                 HasSubstr("was cancelled")));
+  EXPECT_EQ(coordinator_.cancelled().reason(), "interrupted");
+}
+
+TEST_F(LocalTest, EndsWhenInterruptedBeforeTheJobIsQueued) {
+  Script("coordinator", absl::StrCat("kill -INT ", ::getpid(),
+                                     "\nwhile :; do sleep 0.01; done\n"));
+  EXPECT_EQ(RunLocally().code, 143);
+}
+
+}  // namespace
+}  // namespace ringmaster::ctl

@@ -1,0 +1,141 @@
+#include "server/ctl/commands/job_display.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status/status_macros.h"
+#include "server/ctl/commands/json_line.h"
+#include "server/ctl/render/job_view.h"
+#include "server/ctl/render/names.h"
+
+namespace ringmaster::ctl {
+namespace {
+
+constexpr absl::Duration kDrawInterval = absl::Milliseconds(100);
+constexpr absl::Duration kStepLineInterval = absl::Seconds(1);
+constexpr absl::Duration kCheckInterval = absl::Seconds(1);
+constexpr size_t kLossesKept = 256;
+
+}  // namespace
+
+JobDisplay::JobDisplay(Console& console, OutputFormat format, Clock& clock)
+    : console_(console),
+      format_(format),
+      clock_(clock),
+      is_live_(format == OutputFormat::kTable && console.IsTerminal()),
+      screen_(console) {}
+
+void JobDisplay::Update(const WatchSnapshot& snapshot) {
+  next_update_ = MonotonicTime::InfiniteFuture();
+  NoteConnection(snapshot);
+  if (!snapshot.job.has_value()) return;
+  if (format_ == OutputFormat::kJson) {
+    if (snapshot.updates > updates_shown_)
+      console_.Write(ToJsonLine(*snapshot.job));
+  } else if (is_live_) {
+    UpdateTable(snapshot);
+  } else {
+    UpdateLines(snapshot);
+  }
+  updates_shown_ = snapshot.updates;
+}
+
+void JobDisplay::Note(std::string_view line) {
+  if (is_live_) {
+    screen_.PrintAbove(line);
+  } else if (format_ == OutputFormat::kJson) {
+    console_.WriteError(absl::StrCat(std::string(line), "\n"));
+  } else {
+    console_.Write(absl::StrCat(std::string(line), "\n"));
+  }
+}
+
+void JobDisplay::NoteConnection(const WatchSnapshot& snapshot) {
+  const bool is_lost = !snapshot.lost.empty();
+  if (is_lost && !was_lost_)
+    Note(absl::StrCat("lost the coordinator, trying again: ",
+                      Printable(snapshot.lost)));
+  if (!is_lost && was_lost_) Note("connected to the coordinator again");
+  was_lost_ = is_lost;
+}
+
+void JobDisplay::UpdateTable(const WatchSnapshot& snapshot) {
+  const v1::TrainingFigures& figures = snapshot.job->figures();
+  if (figures.step() > loss_step_) {
+    losses_.push_back(figures.loss());
+    if (losses_.size() > kLossesKept) losses_.erase(losses_.begin());
+    loss_step_ = figures.step();
+  }
+  const MonotonicTime now = clock_.Now();
+  if (now < earliest_draw_) {
+    next_update_ = earliest_draw_;
+    return;
+  }
+  earliest_draw_ = now + kDrawInterval;
+  JobContext context{
+      .phases = snapshot.phases, .losses = losses_, .notice = {}};
+  if (!snapshot.lost.empty())
+    context.notice = "no connection to the coordinator; trying again";
+  screen_.Draw(LiveTable(*snapshot.job, context, console_.GetStyle()));
+}
+
+void JobDisplay::UpdateLines(const WatchSnapshot& snapshot) {
+  const v1::Job& job = *snapshot.job;
+  if (job.has_verdict()) {
+    std::string incident = IncidentLine(job.verdict(), console_.GetStyle());
+    if (incident != incident_line_ && !HasEnded(job.state())) Note(incident);
+    incident_line_ = std::move(incident);
+  }
+  std::string state = StateLine(job);
+  if (state != state_line_ && !HasEnded(job.state())) Note(state);
+  state_line_ = std::move(state);
+  if (job.figures().step() <= step_printed_ || HasEnded(job.state())) return;
+  const MonotonicTime now = clock_.Now();
+  if (now < earliest_step_line_) {
+    next_update_ = earliest_step_line_;
+    return;
+  }
+  earliest_step_line_ = now + kStepLineInterval;
+  PrintStep(job);
+}
+
+void JobDisplay::PrintStep(const v1::Job& job) {
+  Note(ProgressLine(job));
+  step_printed_ = job.figures().step();
+}
+
+void JobDisplay::Finish(const v1::Job& job) {
+  if (format_ == OutputFormat::kJson) return;
+  const Style style = console_.GetStyle();
+  if (is_live_) {
+    screen_.Draw(
+        LiveTable(job, {.phases = {}, .losses = losses_, .notice = {}}, style));
+    screen_.Finish();
+  } else if (job.figures().step() > step_printed_) {
+    PrintStep(job);
+  }
+  console_.Write(absl::StrCat(FinalLine(job, style), "\n"));
+  if (job.state() != v1::JOB_STATE_FAILED || !job.has_verdict()) return;
+  for (const std::string& line : VerdictLines(job.verdict(), style))
+    console_.Write(absl::StrCat(line, "\n"));
+}
+
+absl::StatusOr<v1::Job> Follow(JobWatch& watch, JobDisplay& display, Bell& bell,
+                               Clock& clock,
+                               const std::function<absl::Status()>& check) {
+  while (true) {
+    const WatchSnapshot snapshot = watch.Snapshot();
+    display.Update(snapshot);
+    if (snapshot.end.has_value()) {
+      RETURN_IF_ERROR(*snapshot.end);
+      display.Finish(*snapshot.job);
+      return *snapshot.job;
+    }
+    RETURN_IF_ERROR(check());
+    (void)bell.Await(
+        clock, std::min(display.next_update(), clock.Now() + kCheckInterval));
+  }
+}
+
+}  // namespace ringmaster::ctl

@@ -1,0 +1,149 @@
+#include "server/ctl/commands/job_display.h"
+
+#include <string>
+
+#include "common/clock/fake_clock.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/ctl/terminal/screen.h"
+
+namespace ringmaster::ctl {
+namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+WatchSnapshot SnapshotAt(int64_t step,
+                         v1::JobState state = v1::JOB_STATE_RUNNING) {
+  v1::Job job;
+  job.set_id("mlp-1");
+  job.set_state(state);
+  job.set_generation(1);
+  job.mutable_figures()->set_step(step);
+  job.mutable_figures()->set_total_steps(9);
+  job.mutable_figures()->set_loss(2.5);
+  WatchSnapshot snapshot;
+  snapshot.job = job;
+  snapshot.updates = step + 1;
+  return snapshot;
+}
+
+std::string Take(FakeConsole& console) {
+  return std::exchange(console.out, "");
+}
+
+TEST(JobDisplayTest, PrintsALineAtStateChangesAndAStepASecond) {
+  FakeClock clock;
+  FakeConsole console;
+  JobDisplay display(console, OutputFormat::kTable, clock);
+  display.Update(SnapshotAt(0, v1::JOB_STATE_PREPARING));
+  EXPECT_EQ(Take(console), "job mlp-1 is PREPARING, generation 1\n");
+  display.Update(SnapshotAt(1));
+  EXPECT_EQ(Take(console),
+            "job mlp-1 is RUNNING, generation 1\nstep 1/9 loss 2.500 samples/s "
+            "0.00 step 0s wait 0%\n");
+  display.Update(SnapshotAt(2));
+  EXPECT_EQ(Take(console), "");
+  EXPECT_EQ(display.next_update(), clock.Now() + absl::Seconds(1));
+  clock.Advance(absl::Seconds(1));
+  display.Update(SnapshotAt(2));
+  EXPECT_THAT(Take(console), HasSubstr("step 2/9"));
+  clock.Advance(absl::Seconds(1));
+  display.Update(SnapshotAt(2));
+  EXPECT_EQ(Take(console), "");
+}
+
+TEST(JobDisplayTest, EndsWithTheLastStepAndTheFinalLine) {
+  FakeClock clock;
+  FakeConsole console;
+  JobDisplay display(console, OutputFormat::kTable, clock);
+  WatchSnapshot last = SnapshotAt(9, v1::JOB_STATE_SUCCEEDED);
+  last.job->set_parameters_hash("ab12");
+  last.job->mutable_figures()->set_evaluation_loss(2.75);
+  display.Update(last);
+  EXPECT_EQ(Take(console), "");
+  display.Finish(*last.job);
+  EXPECT_EQ(Take(console),
+            "step 9/9 loss 2.500 samples/s 0.00 step 0s wait 0%\n"
+            "job mlp-1 succeeded: 9/9 steps, loss 2.500, evaluation loss "
+            "2.750, parameters ab12\n");
+}
+
+TEST(JobDisplayTest, ShowsAnIncidentOnceAndTheVerdictOfAFailure) {
+  FakeClock clock;
+  FakeConsole console;
+  JobDisplay display(console, OutputFormat::kTable, clock);
+  WatchSnapshot hit = SnapshotAt(3, v1::JOB_STATE_HALTING);
+  hit.job->mutable_verdict()->set_worker("w-1");
+  hit.job->mutable_verdict()->set_summary("its stream broke");
+  hit.job->mutable_verdict()->set_decision(v1::VERDICT_DECISION_REFORM);
+  display.Update(hit);
+  EXPECT_THAT(Take(console),
+              HasSubstr("incident: worker w-1, rank 0: its stream broke; the "
+                        "job goes on without it\n"));
+  display.Update(hit);
+  EXPECT_THAT(Take(console), Not(HasSubstr("incident")));
+  hit.job->set_state(v1::JOB_STATE_FAILED);
+  display.Finish(*hit.job);
+  EXPECT_THAT(Take(console), HasSubstr("culprit:  worker w-1"));
+}
+
+TEST(JobDisplayTest, TellsOnceThatTheCoordinatorIsAwayAndBack) {
+  FakeClock clock;
+  FakeConsole console;
+  JobDisplay display(console, OutputFormat::kTable, clock);
+  display.Update(SnapshotAt(1));
+  Take(console);
+  WatchSnapshot lost = SnapshotAt(1);
+  lost.lost = "refused";
+  display.Update(lost);
+  display.Update(lost);
+  EXPECT_EQ(Take(console), "lost the coordinator, trying again: refused\n");
+  display.Update(SnapshotAt(1));
+  EXPECT_EQ(Take(console), "connected to the coordinator again\n");
+}
+
+TEST(JobDisplayTest, RedrawsATableOnATerminalTenTimesASecond) {
+  FakeClock clock;
+  FakeConsole console;
+  console.is_terminal = true;
+  JobDisplay display(console, OutputFormat::kTable, clock);
+  display.Update(SnapshotAt(1));
+  EXPECT_THAT(Take(console), HasSubstr("step 1/9"));
+  display.Update(SnapshotAt(2));
+  EXPECT_EQ(Take(console), "");
+  EXPECT_EQ(display.next_update(), clock.Now() + absl::Milliseconds(100));
+  clock.Advance(absl::Milliseconds(100));
+  display.Update(SnapshotAt(2));
+  EXPECT_THAT(Take(console), HasSubstr("step 2/9"));
+  WatchSnapshot lost = SnapshotAt(2);
+  lost.lost = "refused";
+  clock.Advance(absl::Milliseconds(100));
+  display.Update(lost);
+  EXPECT_THAT(Take(console),
+              HasSubstr("no connection to the coordinator; trying again"));
+  display.Finish(*SnapshotAt(9, v1::JOB_STATE_SUCCEEDED).job);
+  EXPECT_THAT(console.out, HasSubstr(std::string(kShowCursor)));
+  EXPECT_THAT(console.out,
+              EndsWith("job mlp-1 succeeded: 9/9 steps, loss 2.500\n"));
+}
+
+TEST(JobDisplayTest, PrintsAJsonLineAnUpdateAndNotesOnStderr) {
+  FakeClock clock;
+  FakeConsole console;
+  JobDisplay display(console, OutputFormat::kJson, clock);
+  display.Update(SnapshotAt(1));
+  display.Update(SnapshotAt(1));
+  EXPECT_THAT(console.out, HasSubstr("\"id\":\"mlp-1\""));
+  EXPECT_EQ(std::count(console.out.begin(), console.out.end(), '\n'), 1);
+  WatchSnapshot lost = SnapshotAt(1);
+  lost.lost = "refused";
+  display.Update(lost);
+  EXPECT_EQ(console.error, "lost the coordinator, trying again: refused\n");
+  display.Finish(*lost.job);
+  EXPECT_EQ(std::count(console.out.begin(), console.out.end(), '\n'), 1);
+}
+
+}  // namespace
+}  // namespace ringmaster::ctl

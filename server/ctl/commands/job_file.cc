@@ -1,0 +1,108 @@
+#include "server/ctl/commands/job_file.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "common/config/yaml_to_proto.h"
+#include "common/rpc/proto_time.h"
+#include "common/status/status_macros.h"
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/message.h"
+
+namespace ringmaster::ctl {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+constexpr absl::Duration kLocalSettle = absl::Seconds(20);
+
+// The shortest text that reads back as the same number.
+std::string NumberText(double value) {
+  std::array<char, 32> text{};
+  const std::to_chars_result end =
+      std::to_chars(text.data(), text.data() + text.size(), value);
+  return std::string(text.data(), end.ptr);
+}
+
+std::string ScalarText(const Message& message, const FieldDescriptor& field) {
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT32:
+      return absl::StrCat(reflection.GetInt32(message, &field));
+    case FieldDescriptor::CPPTYPE_INT64:
+      return absl::StrCat(reflection.GetInt64(message, &field));
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return NumberText(reflection.GetDouble(message, &field));
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return reflection.GetBool(message, &field) ? "true" : "false";
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return reflection.GetEnum(message, &field)->name();
+    default:
+      // YAML's double quotes take C's escapes.
+      return absl::StrCat(
+          "\"", absl::Utf8SafeCEscape(reflection.GetString(message, &field)),
+          "\"");
+  }
+}
+
+// JobSpec has no repeated fields.
+void AppendYaml(const Message& message, const std::string& indent,
+                std::string& yaml) {
+  std::vector<const FieldDescriptor*> fields;
+  message.GetReflection()->ListFields(message, &fields);
+  for (const FieldDescriptor* field : fields) {
+    absl::StrAppend(&yaml, indent, field->name(), ":");
+    if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) {
+      absl::StrAppend(&yaml, " ", ScalarText(message, *field), "\n");
+      continue;
+    }
+    const Message& value = message.GetReflection()->GetMessage(message, field);
+    if (const auto* duration =
+            dynamic_cast<const google::protobuf::Duration*>(&value)) {
+      absl::StrAppend(&yaml, " ", absl::FormatDuration(FromProto(*duration)),
+                      "\n");
+    } else if (value.ByteSizeLong() == 0) {
+      absl::StrAppend(&yaml, " {}\n");
+    } else {
+      yaml.append("\n");
+      AppendYaml(value, indent + "  ", yaml);
+    }
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<v1::JobSpec> LoadJobFile(
+    const std::string& path, const std::vector<std::string>& assignments) {
+  v1::JobSpec spec;
+  RETURN_IF_ERROR(YamlFileToProto(path, spec));
+  for (const std::string& assignment : assignments)
+    RETURN_IF_ERROR(SetProtoField(assignment, spec));
+  return spec;
+}
+
+std::string ToYaml(const v1::JobSpec& spec) {
+  std::string yaml;
+  AppendYaml(spec, "", yaml);
+  return yaml;
+}
+
+absl::StatusOr<int> FitToLocalWorkers(int count, v1::JobSpec& spec) {
+  v1::WorkerRange& range = *spec.mutable_workers();
+  if (count == 0) count = std::max({range.min(), range.max(), 1});
+  if (range.min() > count) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the job needs at least ", range.min(),
+        " workers (workers.min), but -n ", count, " asks for fewer: give -n ",
+        range.min(), " or --set workers.min=", count));
+  }
+  range.set_max(count);
+  if (!range.has_settle()) *range.mutable_settle() = ToProto(kLocalSettle);
+  return count;
+}
+
+}  // namespace ringmaster::ctl

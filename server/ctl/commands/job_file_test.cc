@@ -1,0 +1,112 @@
+#include "server/ctl/commands/job_file.h"
+
+#include <fstream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/coordinator/rpc/job_spec.h"
+
+namespace ringmaster::ctl {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string FileOf(const std::string& name, const std::string& text) {
+  const std::string path = absl::StrCat(::testing::TempDir(), "/", name);
+  std::ofstream(path) << text;
+  return path;
+}
+
+TEST(JobFileTest, TheExampleIsAGoodJob) {
+  const auto spec = LoadJobFile("deploy/local/job.yaml", {});
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  const auto checked = coordinator::ValidateAndDefault(*spec);
+  EXPECT_TRUE(checked.ok()) << checked.status();
+}
+
+TEST(JobFileTest, AppliesAssignmentsInOrder) {
+  const auto spec =
+      LoadJobFile("deploy/local/job.yaml",
+                  {"train.steps=60", "workers.settle=1.5s", "train.steps=70"});
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->train().steps(), 70);
+  EXPECT_EQ(spec->workers().settle().nanos(), 500'000'000);
+}
+
+TEST(JobFileTest, NamesTheFileAndTheLineOfAMistake) {
+  const std::string path =
+      FileOf("mistake.yaml", "name: j\ntrain:\n  stepz: 3\n");
+  const absl::Status status = LoadJobFile(path, {}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("mistake.yaml:3"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("stepz"));
+}
+
+TEST(JobFileTest, NamesTheFileThatIsMissing) {
+  EXPECT_THAT(
+      std::string(LoadJobFile("/nonexistent.yaml", {}).status().message()),
+      HasSubstr("/nonexistent.yaml"));
+}
+
+TEST(JobFileTest, NamesTheAssignmentThatIsWrong) {
+  const absl::Status status =
+      LoadJobFile("deploy/local/job.yaml", {"train.stepz=3"}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("stepz"));
+}
+
+TEST(JobFileTest, WritesAJobThatReadsBackAsTheSame) {
+  auto spec = LoadJobFile("deploy/local/job.yaml", {"workers.settle=1.5s"});
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  spec->mutable_train()->mutable_data()->mutable_text()->set_path(
+      "/with \"quotes\"\tand \xC3\xBC");
+  spec->mutable_train()->mutable_optimizer()->mutable_adamw()->set_epsilon(
+      1e-8);
+  spec = coordinator::ValidateAndDefault(*spec);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  const auto again = LoadJobFile(FileOf("again.yaml", ToYaml(*spec)), {});
+  ASSERT_TRUE(again.ok()) << again.status() << ToYaml(*spec);
+  EXPECT_EQ(again->SerializeAsString(), spec->SerializeAsString())
+      << ToYaml(*spec);
+}
+
+TEST(JobFileTest, WritesNestedFieldsAndEmptyMessages) {
+  v1::JobSpec spec;
+  spec.set_name("j");
+  spec.mutable_workers()->set_min(2);
+  spec.mutable_train()->mutable_model()->mutable_mlp();
+  EXPECT_EQ(ToYaml(spec),
+            "name: \"j\"\nworkers:\n  min: 2\ntrain:\n  model:\n    mlp: {}\n");
+}
+
+TEST(FitToLocalWorkersTest, TakesTheWorkersThatAreStarted) {
+  v1::JobSpec spec;
+  spec.mutable_workers()->set_min(1);
+  spec.mutable_workers()->set_max(2);
+  EXPECT_EQ(*FitToLocalWorkers(4, spec), 4);
+  EXPECT_EQ(spec.workers().min(), 1);
+  EXPECT_EQ(spec.workers().max(), 4);
+  EXPECT_EQ(spec.workers().settle().seconds(), 20);
+}
+
+TEST(FitToLocalWorkersTest, TakesTheJobsOwnNumberByDefault) {
+  v1::JobSpec spec;
+  EXPECT_EQ(*FitToLocalWorkers(0, spec), 1);
+  spec.mutable_workers()->set_min(3);
+  spec.mutable_workers()->clear_max();
+  spec.mutable_workers()->mutable_settle()->set_seconds(1);
+  EXPECT_EQ(*FitToLocalWorkers(0, spec), 3);
+  EXPECT_EQ(spec.workers().settle().seconds(), 1);
+}
+
+TEST(FitToLocalWorkersTest, RefusesFewerThanTheJobNeeds) {
+  v1::JobSpec spec;
+  spec.mutable_workers()->set_min(3);
+  EXPECT_THAT(std::string(FitToLocalWorkers(2, spec).status().message()),
+              HasSubstr("give -n 3"));
+}
+
+}  // namespace
+}  // namespace ringmaster::ctl

@@ -1,0 +1,157 @@
+#include "server/ctl/commands/local.h"
+
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/credentials/credentials.h"
+#include "common/status/annotate.h"
+#include "common/status/exit_code.h"
+#include "common/status/status_macros.h"
+#include "server/coordinator/rpc/job_spec.h"
+#include "server/ctl/client/client.h"
+#include "server/ctl/client/job_watch.h"
+#include "server/ctl/commands/job_file.h"
+#include "server/ctl/local/binaries.h"
+#include "server/ctl/local/local_cluster.h"
+#include "server/ctl/local/run_directory.h"
+#include "server/ctl/render/text.h"
+
+namespace ringmaster::ctl {
+namespace {
+
+constexpr int kTailLines = 15;
+
+// What a flag of another cluster in the environment must not decide for this one.
+constexpr const char* kForeignVariables[] = {
+    "RINGMASTER_COORDINATOR",   "RINGMASTER_LISTEN",
+    "RINGMASTER_NAME",          "RINGMASTER_STATE_DIR",
+    "RINGMASTER_TLS_CERT_FILE", "RINGMASTER_TLS_KEY_FILE",
+    "RINGMASTER_LOG_FILE",      "RINGMASTER_TLS_CA_FILE"};
+
+// One run: the cluster, the job in it, and what the user wants of it meanwhile.
+class LocalRun {
+ public:
+  LocalRun(const LocalContext& context, const LocalOptions& options,
+           LocalCluster& cluster)
+      : context_(context),
+        options_(options),
+        cluster_(cluster),
+        display_(context.console, context.format, context.clock) {}
+
+  absl::StatusOr<v1::Job> Run(const v1::JobSpec& spec, int workers) {
+    ASSIGN_OR_RETURN(
+        const std::string address,
+        cluster_.StartCoordinator([this] { return CheckInterrupt(); }));
+    ASSIGN_OR_RETURN(auto credentials, MakeChannelCredentials({}, address));
+    client_ = std::make_unique<Client>(
+        ClientOptions{.address = address,
+                      .credentials = std::move(credentials),
+                      .timeout = options_.timeout});
+    RETURN_IF_ERROR(cluster_.StartWorkers(address, workers));
+    ASSIGN_OR_RETURN(const v1::Job job,
+                     client_->SubmitJob(spec, /*validate_only=*/false, ""));
+    job_id_ = job.id();
+    const bool is_table = context_.format == OutputFormat::kTable &&
+                          context_.console.IsTerminal();
+    watch_ = std::make_unique<JobWatch>(client_->Share(), job_id_,
+                                        JobWatchOptions{.has_phases = is_table},
+                                        context_.clock, context_.bell);
+    return Follow(*watch_, display_, context_.bell, context_.clock,
+                  [this] { return Check(); });
+  }
+
+ private:
+  absl::Status CheckInterrupt() const {
+    return context_.is_interrupted()
+               ? absl::CancelledError("stopped by a signal")
+               : absl::OkStatus();
+  }
+
+  // Called while the job is followed.
+  absl::Status Check() {
+    if (context_.is_interrupted()) RETURN_IF_ERROR(CancelOnce());
+    const std::optional<v1::Job> job = watch_->Snapshot().job;
+    // Once it has members, the coordinator judges what a worker's end means; before, the job would wait for ever.
+    const bool is_gathering = !job.has_value() || job->generation() == 0;
+    return cluster_.Check(/*needs_all_workers=*/is_gathering);
+  }
+
+  absl::Status CancelOnce() {
+    if (!cancelled_at_.has_value()) {
+      cancelled_at_ = context_.clock.Now();
+      display_.Note("cancelling the job; interrupt again to kill it");
+      const absl::StatusOr<v1::Job> job =
+          client_->CancelJob(job_id_, "interrupted");
+      // A job that has just ended is what was wanted.
+      if (!job.ok() && !absl::IsFailedPrecondition(job.status()))
+        return absl::CancelledError(job.status().message());
+    }
+    if (context_.clock.Now() - *cancelled_at_ < options_.cancel_limit)
+      return absl::OkStatus();
+    return absl::CancelledError(absl::StrCat(
+        "the job did not end within ",
+        absl::FormatDuration(options_.cancel_limit), " of being cancelled"));
+  }
+
+  const LocalContext& context_;
+  const LocalOptions& options_;
+  LocalCluster& cluster_;
+  JobDisplay display_;
+  std::unique_ptr<Client> client_;
+  std::unique_ptr<JobWatch> watch_;
+  std::string job_id_;
+  std::optional<MonotonicTime> cancelled_at_;
+};
+
+// The end of the log of whoever the verdict blames.
+void PrintCulpritsLog(Console& console, const v1::Job& job,
+                      const LocalCluster& cluster) {
+  if (job.state() != v1::JOB_STATE_FAILED || !job.has_verdict()) return;
+  const std::string log = cluster.LogOf(job.verdict().worker());
+  if (log.empty()) return;
+  console.WriteError(absl::StrCat("the end of ", log, ":\n"));
+  for (const std::string& line : LastLines(log, kTailLines)) {
+    console.WriteError(absl::StrCat("  ", Printable(line), "\n"));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<int> RunLocal(const LocalContext& context,
+                             const LocalOptions& options) {
+  ASSIGN_OR_RETURN(v1::JobSpec spec,
+                   LoadJobFile(options.job_file, options.assignments));
+  ASSIGN_OR_RETURN(const int workers, FitToLocalWorkers(options.workers, spec));
+  // The coordinator checks it again; here a mistake costs nothing yet.
+  if (const auto checked = coordinator::ValidateAndDefault(spec);
+      !checked.ok()) {
+    return Annotate(checked.status(), options.job_file);
+  }
+  LocalClusterOptions cluster_options;
+  const BinaryPlaces places = OwnPlaces(options.bin_dir);
+  ASSIGN_OR_RETURN(cluster_options.coordinator_binary,
+                   FindBinary("coordinator", places));
+  ASSIGN_OR_RETURN(cluster_options.worker_binary, FindBinary("worker", places));
+  ASSIGN_OR_RETURN(cluster_options.run_dir,
+                   MakeRunDirectory(options.run_dir, absl::Now()));
+  for (const char* name : kForeignVariables) ::unsetenv(name);
+  context.console.WriteError(
+      absl::StrCat("logs: ", cluster_options.run_dir, "\n"));
+
+  LocalCluster cluster(cluster_options);
+  absl::StatusOr<v1::Job> job;
+  {
+    LocalRun run(context, options, cluster);
+    job = run.Run(spec, workers);
+  }
+  cluster.Stop();
+  if (context.is_interrupted()) return static_cast<int>(ExitCode::kStopped);
+  RETURN_IF_ERROR(job.status());
+  PrintCulpritsLog(context.console, *job, cluster);
+  return job->exit_code();
+}
+
+}  // namespace ringmaster::ctl

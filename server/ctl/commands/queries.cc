@@ -1,0 +1,158 @@
+#include "server/ctl/commands/queries.h"
+
+#include <fstream>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/config/version.h"
+#include "common/status/status_macros.h"
+#include "common/trace/trace.h"
+#include "nlohmann/json.hpp"
+#include "server/ctl/commands/json_line.h"
+#include "server/ctl/render/job_view.h"
+#include "server/ctl/render/listing.h"
+
+namespace ringmaster::ctl {
+namespace {
+
+constexpr int kSuccess = 0;
+
+void WriteLines(Console& console, const std::vector<std::string>& lines) {
+  for (const std::string& line : lines) console.Write(absl::StrCat(line, "\n"));
+}
+
+// The answer as JSON if that was asked for, else as `lines`.
+int Answer(const CommandContext& context,
+           const google::protobuf::Message& message,
+           const std::vector<std::string>& lines) {
+  if (context.format == OutputFormat::kJson) {
+    context.console.Write(ToJsonLine(message, /*is_indented=*/true));
+  } else {
+    WriteLines(context.console, lines);
+  }
+  return kSuccess;
+}
+
+absl::StatusOr<v1::ListEventsResponse> AllEvents(Client& client,
+                                                 const std::string& job) {
+  v1::ListEventsResponse all;
+  int64_t after = 0;
+  while (true) {
+    ASSIGN_OR_RETURN(const std::vector<v1::Event> page,
+                     client.ListEvents(job, after));
+    // The sequence rises; a server that breaks this rule must not keep us here.
+    if (page.empty() || page.back().sequence() <= after) return all;
+    after = page.back().sequence();
+    for (const v1::Event& event : page) *all.add_events() = event;
+  }
+}
+
+// The names point into `response`.
+std::vector<RankTrace> ToRankTraces(const v1::GetTraceResponse& response) {
+  std::vector<RankTrace> ranks;
+  for (const v1::RankTrace& from : response.ranks()) {
+    RankTrace rank{.rank = from.rank(), .worker = from.worker(), .spans = {}};
+    for (const v1::TraceSpan& span : from.spans()) {
+      rank.spans.push_back(
+          {.name = span.name().c_str(),
+           .track = span.track().c_str(),
+           .step = span.step(),
+           .bucket = span.bucket(),
+           .bytes = span.bytes(),
+           .ready = MonotonicTime::FromNanos(span.ready_nanos()),
+           .start = MonotonicTime::FromNanos(span.start_nanos()),
+           .end = MonotonicTime::FromNanos(span.end_nanos())});
+    }
+    ranks.push_back(std::move(rank));
+  }
+  return ranks;
+}
+
+}  // namespace
+
+absl::StatusOr<int> RunStatus(const CommandContext& context) {
+  ASSIGN_OR_RETURN(const v1::Status status, context.client.GetStatus());
+  return Answer(context, status,
+                StatusLines(status, absl::Now(), context.console.GetStyle()));
+}
+
+absl::StatusOr<int> RunWorkers(const CommandContext& context) {
+  ASSIGN_OR_RETURN(const v1::Status status, context.client.GetStatus());
+  v1::Status only_workers;
+  *only_workers.mutable_workers() = status.workers();
+  return Answer(context, only_workers,
+                WorkerLines(status, context.console.GetStyle()));
+}
+
+absl::StatusOr<int> RunJob(const CommandContext& context,
+                           const std::string& job) {
+  ASSIGN_OR_RETURN(const v1::Job found, context.client.GetJob(job));
+  return Answer(context, found,
+                JobLines(found, absl::Now(), context.console.GetStyle()));
+}
+
+absl::StatusOr<int> RunEvents(const CommandContext& context,
+                              const std::string& job) {
+  ASSIGN_OR_RETURN(const v1::ListEventsResponse all,
+                   AllEvents(context.client, job));
+  std::vector<std::string> lines;
+  for (const v1::Event& event : all.events()) {
+    lines.push_back(
+        EventLine(event, absl::LocalTimeZone(), context.console.GetStyle()));
+  }
+  return Answer(context, all, lines);
+}
+
+absl::StatusOr<int> RunCancel(const CommandContext& context,
+                              const std::string& job,
+                              const std::string& reason) {
+  ASSIGN_OR_RETURN(const v1::Job cancelled,
+                   context.client.CancelJob(job, reason));
+  return Answer(context, cancelled, {StateLine(cancelled)});
+}
+
+absl::StatusOr<int> RunVersion(const CommandContext& context) {
+  const absl::StatusOr<v1::Status> status = context.client.GetStatus();
+  const std::string server = status.ok() ? status->coordinator().version() : "";
+  if (context.format == OutputFormat::kJson) {
+    const nlohmann::json versions = {{"client", kVersion}, {"server", server}};
+    context.console.Write(
+        versions.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) +
+        "\n");
+  } else {
+    context.console.Write(
+        absl::StrCat("client: ", std::string(kVersion), "\n"));
+    if (status.ok())
+      context.console.Write(absl::StrCat("server: ", Printable(server), "\n"));
+  }
+  RETURN_IF_ERROR(status.status());
+  return kSuccess;
+}
+
+absl::StatusOr<int> RunTrace(const CommandContext& context,
+                             const TraceOptions& options) {
+  ASSIGN_OR_RETURN(const v1::GetTraceResponse response,
+                   context.client.GetTrace(options.job, options.first_step,
+                                           options.last_step));
+  if (!response.missing_workers().empty()) {
+    context.console.WriteError(absl::StrCat(
+        "no trace from ",
+        Printable(absl::StrJoin(response.missing_workers(), ", ")), "\n"));
+  }
+  const std::string trace = ToChromeTrace(ToRankTraces(response));
+  if (options.file.empty() || options.file == "-") {
+    context.console.Write(absl::StrCat(trace, "\n"));
+    return kSuccess;
+  }
+  std::ofstream file(options.file, std::ios::binary | std::ios::trunc);
+  file << trace << '\n';
+  file.close();
+  if (!file)
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot write the trace to ", options.file));
+  return kSuccess;
+}
+
+}  // namespace ringmaster::ctl

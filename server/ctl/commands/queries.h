@@ -1,0 +1,41 @@
+// The commands that ask one question or give one order, and print the answer.
+#ifndef RINGMASTER_SERVER_CTL_COMMANDS_QUERIES_H_
+#define RINGMASTER_SERVER_CTL_COMMANDS_QUERIES_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "server/ctl/commands/context.h"
+
+namespace ringmaster::ctl {
+
+[[nodiscard]] absl::StatusOr<int> RunStatus(const CommandContext& context);
+[[nodiscard]] absl::StatusOr<int> RunWorkers(const CommandContext& context);
+// `job` is an id or a name here and below.
+[[nodiscard]] absl::StatusOr<int> RunJob(const CommandContext& context,
+                                         const std::string& job);
+// Of all jobs if `job` is empty.
+[[nodiscard]] absl::StatusOr<int> RunEvents(const CommandContext& context,
+                                            const std::string& job);
+[[nodiscard]] absl::StatusOr<int> RunCancel(const CommandContext& context,
+                                            const std::string& job,
+                                            const std::string& reason);
+// Versions of this program and of the coordinator; the first is printed even
+// if there is no second.
+[[nodiscard]] absl::StatusOr<int> RunVersion(const CommandContext& context);
+
+struct TraceOptions {
+  std::string job;
+  int64_t first_step = 0;
+  int64_t last_step = 0;  // 0: the newest
+  std::string file;       // "" or "-": stdout
+};
+
+// Writes Chrome-trace JSON (load it in https://ui.perfetto.dev).
+[[nodiscard]] absl::StatusOr<int> RunTrace(const CommandContext& context,
+                                           const TraceOptions& options);
+
+}  // namespace ringmaster::ctl
+
+#endif  // RINGMASTER_SERVER_CTL_COMMANDS_QUERIES_H_

@@ -1,0 +1,18 @@
+// The `ringctl` binary.
+#include <string>
+#include <vector>
+
+#include "common/clock/clock.h"
+#include "common/rpc/grpc_log.h"
+#include "server/ctl/commands/command_line.h"
+#include "server/ctl/terminal/console.h"
+#include "server/ctl/terminal/interrupts.h"
+
+int main(int argc, char** argv) {
+  ringmaster::ctl::Interrupts::Block();
+  ringmaster::RedirectGrpcLog();
+  ringmaster::ctl::SystemConsole console;
+  const std::vector<std::string> args(argv + (argc > 0 ? 1 : 0), argv + argc);
+  return ringmaster::ctl::RunCommandLine(args, console,
+                                         ringmaster::Clock::Real());
+}
