@@ -21,6 +21,10 @@ namespace ringmaster {
 // Writes are started by the owner's thread as well as by reactions, so a hold
 // keeps the call alive until no write can be started any more: reading has
 // ended and no write is under way. Whoever sees both first releases it.
+//
+// The owner destroys it, never OnDone: with it goes the channel, and gRPC 1.51
+// ends the threads of its callbacks with the last channel, which must not
+// happen on one of them.
 class CoordinatorSession::Stream final
     : public grpc::ClientBidiReactor<v1::SessionRequest, v1::SessionResponse> {
  public:
@@ -28,8 +32,7 @@ class CoordinatorSession::Stream final
       : stub_(v1::CoordinatorService::NewStub(channel)),
         on_event_(std::move(on_event)) {}
 
-  void Start(std::shared_ptr<Stream> self, const v1::SessionRequest& hello) {
-    self_ = std::move(self);
+  void Start(const v1::SessionRequest& hello) {
     stub_->async()->Session(&context_, this);
     AddHold();
     StartRead(&response_);
@@ -121,7 +124,6 @@ class CoordinatorSession::Stream final
     down.message = status.ok() ? "the coordinator ended the session"
                                : std::string(status.message());
     on_event_(std::move(down));
-    const std::shared_ptr<Stream> self = std::move(self_);
     MutexLock lock(mutex_);
     is_done_ = true;
     done_.NotifyAll();
@@ -175,7 +177,6 @@ class CoordinatorSession::Stream final
   const std::unique_ptr<v1::CoordinatorService::Stub> stub_;
   const EventCallback on_event_;
   grpc::ClientContext context_;
-  std::shared_ptr<Stream> self_;  // until OnDone
 
   // Only reactions to reads use these.
   v1::SessionResponse response_;
@@ -192,17 +193,17 @@ class CoordinatorSession::Stream final
   bool is_done_ GUARDED_BY(mutex_) = false;
 };
 
-CoordinatorSession::CoordinatorSession(std::shared_ptr<Stream> stream)
+CoordinatorSession::CoordinatorSession(std::unique_ptr<Stream> stream)
     : stream_(std::move(stream)) {}
 
 std::unique_ptr<CoordinatorSession> CoordinatorSession::Open(
     const std::string& coordinator,
     const std::shared_ptr<grpc::ChannelCredentials>& credentials,
     const v1::SessionRequest& hello, EventCallback on_event) {
-  auto stream = std::make_shared<Stream>(
+  auto stream = std::make_unique<Stream>(
       MakeChannel(coordinator, credentials, {.has_own_connection = true}),
       std::move(on_event));
-  stream->Start(stream, hello);
+  stream->Start(hello);
   return std::unique_ptr<CoordinatorSession>(
       new CoordinatorSession(std::move(stream)));
 }

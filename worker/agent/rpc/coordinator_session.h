@@ -58,9 +58,9 @@ class CoordinatorSession {
 
  private:
   class Stream;
-  explicit CoordinatorSession(std::shared_ptr<Stream> stream);
+  explicit CoordinatorSession(std::unique_ptr<Stream> stream);
 
-  std::shared_ptr<Stream> stream_;
+  std::unique_ptr<Stream> stream_;
 };
 
 }  // namespace ringmaster
