@@ -88,7 +88,7 @@ class Plan {
   // `tensors` are in reverse execution order: the order in which backward
   // finishes their gradients.
   //   INVALID_ARGUMENT  no tensor, an empty tensor, a bad or repeated name, a
-  //   bucket size below 1
+  //                     bucket size below 1
   [[nodiscard]] static absl::StatusOr<Plan> Create(
       std::string_view model, absl::Span<const TensorSpec> tensors,
       const PlanOptions& options);

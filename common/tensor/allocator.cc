@@ -15,8 +15,8 @@ namespace {
 // From this size on, page faults and TLB misses cost more than rounding up to
 // huge pages.
 constexpr int64_t kHugePageBytes = int64_t{2} << 20;
-// Larger requests can only be mistakes, and rounding them up would overflow.
-constexpr int64_t kMaxBytes = int64_t{1} << 60;
+// Larger requests can only be mistakes.
+constexpr int64_t kMaxBytes = int64_t{1} << 40;
 
 int64_t RoundUp(int64_t value, int64_t unit) {
   return (value + unit - 1) / unit * unit;

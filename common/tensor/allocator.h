@@ -58,7 +58,8 @@ class Allocator {
 
   // Allocates `size_bytes` zeroed bytes; 0 bytes is an empty allocation.
   //   INVALID_ARGUMENT    size_bytes is negative
-  //   RESOURCE_EXHAUSTED  there is not that much memory
+  //   RESOURCE_EXHAUSTED  there is not that much memory (the heap gives 1 TiB at
+  //                       most)
   [[nodiscard]] virtual absl::StatusOr<Allocation> Allocate(
       int64_t size_bytes) = 0;
 

@@ -37,7 +37,7 @@ class Dataset {
 
   // Makes `batch` hold the samples `ids`, in that order.
   //   INVALID_ARGUMENT  an id outside [0, size), more ids than the batch has
-  //   room for, or another window
+  //                     room for, or another window
   [[nodiscard]] virtual absl::Status FillBatch(Split split,
                                                absl::Span<const int64_t> ids,
                                                Batch& batch) const = 0;
@@ -46,8 +46,9 @@ class Dataset {
 // Opens the data set that `config` describes. Every error is one line that
 // names the field or the path.
 //   INVALID_ARGUMENT     the config is not valid; the path is neither a file
-//   nor a directory; more than max_bytes NOT_FOUND            nothing is at the
-//   path PERMISSION_DENIED    something at the path may not be read
+//                        nor a directory, or holds more than max_bytes
+//   NOT_FOUND            nothing is at the path
+//   PERMISSION_DENIED    something at the path may not be read
 //   FAILED_PRECONDITION  there is less data than one training sample
 [[nodiscard]] absl::StatusOr<std::unique_ptr<Dataset>> CreateDataset(
     const DataConfig& config);

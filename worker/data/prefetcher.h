@@ -56,7 +56,7 @@ class Prefetcher {
   // included, are dropped; an earlier Cancel or error is forgotten. Returns at
   // once.
   //   INVALID_ARGUMENT  step or rank out of bounds; the rank's part is larger
-  //   than max_local_batch
+  //                     than max_local_batch
   [[nodiscard]] absl::Status Start(int64_t first_step, int rank,
                                    int world_size);
 
@@ -64,10 +64,11 @@ class Prefetcher {
   // one step further on each call. It stays valid until the next Next, Start or
   // destruction.
   //   DEADLINE_EXCEEDED    it was not ready at `deadline`; the next call waits
-  //   for the same step ABORTED              Cancel was called
+  //                        for the same step
+  //   ABORTED              Cancel was called
   //   FAILED_PRECONDITION  Start was not called
   //   else                 the data set's error, with the step; Start again, or
-  //   give up
+  //                        give up
   [[nodiscard]] absl::StatusOr<const Batch*> Next(MonotonicTime deadline);
 
   // Makes a Next that waits, and all later ones, return ABORTED until the next

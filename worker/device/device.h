@@ -29,7 +29,7 @@ class Device {
 
 // Opens the device called `name`: "cpu".
 //   INVALID_ARGUMENT  there is no such device; the message lists those that
-//   this build knows
+//                     this build knows
 [[nodiscard]] absl::StatusOr<std::unique_ptr<Device>> OpenDevice(
     std::string_view name);
 

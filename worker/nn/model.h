@@ -54,7 +54,7 @@ class Model {
   // Says where parameters and gradients lie; needed before the first Forward,
   // and again if they move.
   //   INVALID_ARGUMENT  the plan is not one of specs(), or a span has not
-  //   plan.total_elems() elements
+  //                     plan.total_elems() elements
   [[nodiscard]] virtual absl::Status Bind(const Plan& plan,
                                           absl::Span<const T> parameters,
                                           absl::Span<T> gradients) = 0;

@@ -14,9 +14,9 @@ namespace ringmaster {
 
 // Makes the model that `config` describes, with buffers for batches of up to
 // `max_batch` samples. T is float or double.
-//   INVALID_ARGUMENT  a field is out of bounds; the kind is not registered (the
-//   message lists those that are);
-//                     max_batch is outside [0, 2^20]
+//   INVALID_ARGUMENT    a field is out of bounds; the kind is not registered
+//                       (the message lists those that are); max_batch is
+//                       outside [0, 2^20]
 //   RESOURCE_EXHAUSTED  no memory for the buffers
 template <typename T>
 [[nodiscard]] absl::StatusOr<std::unique_ptr<Model<T>>> CreateModel(
