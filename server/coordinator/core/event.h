@@ -151,7 +151,7 @@ struct Persisted {
   PersistToken token = 0;
 };
 
-// It did not, and the record will not appear later either.
+// It did not; the record is rolled back.
 struct PersistFailed {
   PersistToken token = 0;
   std::string why;

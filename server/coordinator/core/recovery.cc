@@ -71,6 +71,11 @@ struct FoldVisitor {
   absl::Status operator()(const JobEndedRecord& record) {
     Job* const job = Find(record.job_id);
     if (job == nullptr || IsEnded(job->state)) return UnknownJob(record.job_id);
+    if (!IsEnded(record.state)) {
+      return absl::DataLossError(
+          absl::StrCat("job ", record.job_id, " ended as ",
+                       static_cast<int>(record.state), ", which is no end"));
+    }
     job->state = record.state;
     job->exit_code = record.exit_code;
     job->message = record.message;

@@ -5,9 +5,11 @@
 // that holds it was synced; records are committed in the order of Append, as
 // many in one commit as were waiting when it began (group commit).
 // After a commit has failed (disk full, I/O error), the records in it are
-// rolled back for good and their callbacks get the error; from then on the
-// journal thread probes the disk until a commit works and tells
-// `on_works_again`. Records appended meanwhile are tried like any other.
+// rolled back and their callbacks get the error; from then on the journal
+// thread probes the disk until a commit works and tells `on_works_again`.
+// Records appended meanwhile are tried like any other. (Should the process die
+// before a commit works again, a record whose fsync failed may still turn up:
+// the kernel does not say what it wrote. The core's recovery allows for that.)
 //
 // One process holds the directory: an exclusive lock on DIR/lock, which names
 // the holder, lasts until the Journal is destroyed or the process ends.
@@ -69,7 +71,7 @@ class Journal {
   [[nodiscard]] absl::StatusOr<std::vector<JournalRecord>> Load();
 
   // Queues `record`; `done` is called exactly once: OK when it is durable, else
-  // the error, and then the record will never appear. Never blocks on the disk.
+  // the error. Never blocks on the disk.
   void Append(JournalRecord record, std::function<void(absl::Status)> done);
 
  private:

@@ -1,0 +1,245 @@
+#include "server/coordinator/journal/database.h"
+
+#include <sqlite3.h>
+
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/fail_point/fail_point.h"
+#include "common/status/exit_code.h"
+#include "common/status/status_macros.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+struct StatementFinalizer {
+  void operator()(sqlite3_stmt* statement) const {
+    sqlite3_finalize(statement);
+  }
+};
+using Statement = std::unique_ptr<sqlite3_stmt, StatementFinalizer>;
+
+std::string TextAt(sqlite3_stmt* statement, int column) {
+  const auto* const bytes =
+      static_cast<const char*>(sqlite3_column_blob(statement, column));
+  const int size = sqlite3_column_bytes(statement, column);
+  return bytes == nullptr ? std::string()
+                          : std::string(bytes, static_cast<size_t>(size));
+}
+
+void BindText(sqlite3_stmt* statement, int index, const std::string& text) {
+  sqlite3_bind_text(statement, index, text.data(),
+                    static_cast<int>(text.size()), SQLITE_STATIC);
+}
+
+absl::Status Damaged(const std::string& path, const std::string& detail) {
+  return WithExitCode(
+      absl::DataLossError(absl::StrCat(
+          "journal ", path, " is damaged: ", detail,
+          ". Restore the state directory from a backup, or move it away to "
+          "start anew (jobs and generation numbers are lost: restart all "
+          "workers too).")),
+      ExitCode::kCheckpointCorrupt);
+}
+
+constexpr char kCreateTables[] =
+    "CREATE TABLE decisions ("
+    "  sequence INTEGER PRIMARY KEY AUTOINCREMENT,"
+    "  type TEXT NOT NULL,"
+    "  job_id TEXT NOT NULL,"
+    "  generation INTEGER NOT NULL,"
+    "  body TEXT NOT NULL,"
+    "  spec BLOB NOT NULL,"
+    "  checksum INTEGER NOT NULL);"
+    "CREATE TABLE probe (id INTEGER PRIMARY KEY, count INTEGER NOT NULL);";
+
+}  // namespace
+
+absl::StatusOr<Database> Database::Open(const std::string& path) {
+  RETURN_IF_ERROR(FAIL_POINT("journal.open"));
+  sqlite3* connection = nullptr;
+  const int code = sqlite3_open_v2(
+      path.c_str(), &connection,
+      SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
+      nullptr);
+  Database database(path, connection);
+  if (code != SQLITE_OK) return database.ErrorOf(code, "cannot be opened");
+  RETURN_IF_ERROR(database.Prepare());
+  return database;
+}
+
+Database::~Database() { sqlite3_close(connection_); }
+
+Database::Database(Database&& other) noexcept
+    : path_(std::move(other.path_)),
+      connection_(std::exchange(other.connection_, nullptr)) {}
+
+absl::Status Database::Prepare() {
+  // Another connection of this process may be checkpointing: wait, briefly.
+  constexpr int kBusyMillis = 2000;
+  sqlite3_busy_timeout(connection_, kBusyMillis);
+  RETURN_IF_ERROR(CheckIntegrity());
+  RETURN_IF_ERROR(Execute("PRAGMA journal_mode = WAL"));
+  RETURN_IF_ERROR(Execute("PRAGMA synchronous = FULL"));
+  return Migrate();
+}
+
+absl::Status Database::CheckIntegrity() {
+  sqlite3_stmt* raw = nullptr;
+  int code =
+      sqlite3_prepare_v2(connection_, "PRAGMA quick_check", -1, &raw, nullptr);
+  const Statement statement(raw);
+  if (code != SQLITE_OK) return ErrorOf(code, "cannot be checked");
+  code = sqlite3_step(raw);
+  if (code != SQLITE_ROW) return ErrorOf(code, "cannot be checked");
+  const std::string verdict = TextAt(raw, 0);
+  return verdict == "ok" ? absl::OkStatus() : Damaged(path_, verdict);
+}
+
+absl::Status Database::Migrate() {
+  ASSIGN_OR_RETURN(const int version, ReadInteger("PRAGMA user_version"));
+  if (version == kSchemaVersion) return absl::OkStatus();
+  if (version > kSchemaVersion) {
+    return WithExitCode(
+        absl::FailedPreconditionError(absl::StrCat(
+            "journal ", path_, " has schema version ", version,
+            "; this coordinator knows versions up to ", kSchemaVersion,
+            ". Use the newer coordinator that wrote it.")),
+        ExitCode::kUsage);
+  }
+  return InTransaction([this]() -> absl::Status {
+    RETURN_IF_ERROR(Execute(kCreateTables));
+    return Execute(absl::StrCat("PRAGMA user_version = ", kSchemaVersion));
+  });
+}
+
+absl::Status Database::Commit(const std::vector<Row>& rows) {
+  return InTransaction([&]() -> absl::Status {
+    for (const Row& row : rows) {
+      RETURN_IF_ERROR(FAIL_POINT("journal.append"));
+      RETURN_IF_ERROR(InsertRow(row));
+    }
+    return absl::OkStatus();
+  });
+}
+
+absl::Status Database::Probe() {
+  return InTransaction([this] {
+    return Execute(
+        "INSERT INTO probe (id, count) VALUES (1, 1)"
+        " ON CONFLICT (id) DO UPDATE SET count = count + 1");
+  });
+}
+
+absl::Status Database::ForEachRow(
+    const std::function<absl::Status(int64_t, Row)>& visit) {
+  sqlite3_stmt* raw = nullptr;
+  int code = sqlite3_prepare_v2(
+      connection_,
+      "SELECT sequence, type, job_id, generation, body, spec, checksum"
+      " FROM decisions ORDER BY sequence",
+      -1, &raw, nullptr);
+  const Statement statement(raw);
+  if (code != SQLITE_OK) return ErrorOf(code, "cannot be read");
+  while ((code = sqlite3_step(raw)) == SQLITE_ROW) {
+    Row row;
+    row.type = TextAt(raw, 1);
+    row.job_id = TextAt(raw, 2);
+    row.generation = sqlite3_column_int64(raw, 3);
+    row.body = TextAt(raw, 4);
+    row.spec = TextAt(raw, 5);
+    row.checksum = sqlite3_column_int64(raw, 6);
+    const int64_t sequence = sqlite3_column_int64(raw, 0);
+    if (absl::Status status = visit(sequence, std::move(row)); !status.ok()) {
+      return Damaged(path_,
+                     absl::StrCat("record ", sequence, ": ", status.message()));
+    }
+  }
+  return code == SQLITE_DONE ? absl::OkStatus()
+                             : ErrorOf(code, "cannot be read");
+}
+
+absl::Status Database::Execute(const std::string& sql) {
+  const int code =
+      sqlite3_exec(connection_, sql.c_str(), nullptr, nullptr, nullptr);
+  return code == SQLITE_OK ? absl::OkStatus()
+                           : ErrorOf(code, "cannot be written");
+}
+
+absl::StatusOr<int> Database::ReadInteger(const std::string& sql) {
+  sqlite3_stmt* raw = nullptr;
+  int code = sqlite3_prepare_v2(connection_, sql.c_str(), -1, &raw, nullptr);
+  const Statement statement(raw);
+  if (code == SQLITE_OK) code = sqlite3_step(raw);
+  if (code != SQLITE_ROW) return ErrorOf(code, "cannot be read");
+  return sqlite3_column_int(raw, 0);
+}
+
+absl::Status Database::InsertRow(const Row& row) {
+  sqlite3_stmt* raw = nullptr;
+  int code = sqlite3_prepare_v2(
+      connection_,
+      "INSERT INTO decisions (type, job_id, generation, body, spec, checksum)"
+      " VALUES (?, ?, ?, ?, ?, ?)",
+      -1, &raw, nullptr);
+  const Statement statement(raw);
+  if (code != SQLITE_OK) return ErrorOf(code, "cannot be written");
+  BindText(raw, 1, row.type);
+  BindText(raw, 2, row.job_id);
+  sqlite3_bind_int64(raw, 3, row.generation);
+  BindText(raw, 4, row.body);
+  sqlite3_bind_blob(raw, 5, row.spec.data(), static_cast<int>(row.spec.size()),
+                    SQLITE_STATIC);
+  sqlite3_bind_int64(raw, 6, row.checksum);
+  code = sqlite3_step(raw);
+  return code == SQLITE_DONE ? absl::OkStatus()
+                             : ErrorOf(code, "cannot be written");
+}
+
+absl::Status Database::InTransaction(
+    const std::function<absl::Status()>& body) {
+  RETURN_IF_ERROR(Execute("BEGIN IMMEDIATE"));
+  absl::Status status = body();
+  if (status.ok()) status = FAIL_POINT("journal.commit");
+  if (status.ok()) status = Execute("COMMIT");
+  if (status.ok() || sqlite3_get_autocommit(connection_) != 0) return status;
+  // SQLite rolls back by itself after some errors; else do it, so that the next
+  // transaction can begin. The first error is the one to tell.
+  if (const absl::Status rollback = Execute("ROLLBACK"); !rollback.ok()) {
+    return absl::Status(status.code(),
+                        absl::StrCat(status.message(), "; and the rollback: ",
+                                     rollback.message()));
+  }
+  return status;
+}
+
+absl::Status Database::ErrorOf(int code, const std::string& what) const {
+  const std::string message = absl::StrCat(
+      "journal ", path_, " ", what, ": ",
+      connection_ == nullptr ? sqlite3_errstr(code)
+                             : sqlite3_errmsg(connection_),
+      " (SQLite error ",
+      connection_ == nullptr ? code : sqlite3_extended_errcode(connection_),
+      ")");
+  switch (code & 0xff) {
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+    case SQLITE_FORMAT:
+      return Damaged(path_, sqlite3_errstr(code));
+    case SQLITE_CANTOPEN:
+    case SQLITE_PERM:
+    case SQLITE_READONLY:
+    case SQLITE_AUTH:
+      return WithExitCode(absl::PermissionDeniedError(message),
+                          ExitCode::kUsage);
+    case SQLITE_ERROR:
+    case SQLITE_MISUSE:
+    case SQLITE_INTERNAL:
+      return absl::InternalError(message);
+    default:
+      return absl::UnavailableError(message);
+  }
+}
+
+}  // namespace ringmaster::coordinator

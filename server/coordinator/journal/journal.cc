@@ -1,0 +1,151 @@
+#include "server/coordinator/journal/journal.h"
+
+#include <thread>
+#include <utility>
+
+#include "common/status/status_macros.h"
+#include "common/sync/mutex.h"
+#include "server/coordinator/journal/database.h"
+#include "server/coordinator/journal/record_codec.h"
+#include "server/coordinator/journal/state_directory.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+constexpr char kFileName[] = "journal.sqlite3";
+
+// A record that waits for its commit.
+struct Waiting {
+  Row row;
+  std::function<void(absl::Status)> done;
+};
+
+}  // namespace
+
+class Journal::Impl {
+ public:
+  Impl(Options options, StateDirectory directory, Database database)
+      : options_(std::move(options)),
+        directory_(std::move(directory)),
+        database_(std::move(database)),
+        thread_([this] { Run(); }) {}
+
+  ~Impl() {
+    {
+      MutexLock lock(mutex_);
+      is_stopping_ = true;
+    }
+    changed_.NotifyAll();
+    thread_.join();
+  }
+
+  absl::StatusOr<std::vector<JournalRecord>> Load() const {
+    // A connection of its own: the journal thread has the other.
+    ASSIGN_OR_RETURN(Database reader,
+                     Database::Open(directory_.File(kFileName)));
+    std::vector<JournalRecord> records;
+    RETURN_IF_ERROR(
+        reader.ForEachRow([&](int64_t, const Row& row) -> absl::Status {
+          ASSIGN_OR_RETURN(JournalRecord record, Decode(row));
+          records.push_back(std::move(record));
+          return absl::OkStatus();
+        }));
+    return records;
+  }
+
+  void Append(JournalRecord record, std::function<void(absl::Status)> done) {
+    Waiting waiting{Encode(record), std::move(done)};
+    {
+      MutexLock lock(mutex_);
+      queue_.push_back(std::move(waiting));
+    }
+    changed_.NotifyAll();
+  }
+
+ private:
+  // The journal thread: commits what is there, all at once; probes while the
+  // last commit has failed.
+  void Run() {
+    for (;;) {
+      std::vector<Waiting> batch;
+      if (!AwaitWork(batch)) return;
+      if (batch.empty()) {
+        NoteOutcome(database_.Probe());
+      } else {
+        CommitBatch(std::move(batch));
+      }
+    }
+  }
+
+  // Waits for records, which it moves to `batch`, or for the time of a probe,
+  // when `batch` stays empty. False: stop, nothing is left.
+  bool AwaitWork(std::vector<Waiting>& batch) {
+    const MonotonicTime probe_time =
+        options_.clock->Now() + options_.probe_interval;
+    MutexLock lock(mutex_);
+    while (queue_.empty() && !is_stopping_) {
+      if (!is_failing_) {
+        changed_.Wait(mutex_);
+      } else if (!changed_.WaitUntil(mutex_, *options_.clock, probe_time)) {
+        return true;
+      }
+    }
+    batch.swap(queue_);
+    return !batch.empty();
+  }
+
+  void CommitBatch(std::vector<Waiting> batch) {
+    std::vector<Row> rows;
+    rows.reserve(batch.size());
+    for (Waiting& waiting : batch) rows.push_back(std::move(waiting.row));
+    const absl::Status status = database_.Commit(rows);
+    for (Waiting& waiting : batch) waiting.done(status);
+    NoteOutcome(status);
+  }
+
+  void NoteOutcome(const absl::Status& status) {
+    const bool was_failing = std::exchange(is_failing_, !status.ok());
+    if (was_failing && status.ok() && options_.on_works_again) {
+      options_.on_works_again();
+    }
+  }
+
+  const Options options_;
+  const StateDirectory directory_;
+  // Of the journal thread only.
+  Database database_;
+  bool is_failing_ = false;
+
+  Mutex mutex_;
+  CondVar changed_;
+  bool is_stopping_ GUARDED_BY(mutex_) = false;
+  // Unbounded, but short: the core hands over decisions, not inputs, and none
+  // while it knows the journal to fail.
+  std::vector<Waiting> queue_ GUARDED_BY(mutex_);
+
+  // Last: it uses all of the above.
+  std::thread thread_;
+};
+
+absl::StatusOr<std::unique_ptr<Journal>> Journal::Open(Options options) {
+  ASSIGN_OR_RETURN(StateDirectory directory,
+                   StateDirectory::Acquire(options.state_dir));
+  ASSIGN_OR_RETURN(Database database,
+                   Database::Open(directory.File(kFileName)));
+  return std::unique_ptr<Journal>(new Journal(std::make_unique<Impl>(
+      std::move(options), std::move(directory), std::move(database))));
+}
+
+Journal::Journal(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Journal::~Journal() = default;
+
+absl::StatusOr<std::vector<JournalRecord>> Journal::Load() {
+  return impl_->Load();
+}
+
+void Journal::Append(JournalRecord record,
+                     std::function<void(absl::Status)> done) {
+  impl_->Append(std::move(record), std::move(done));
+}
+
+}  // namespace ringmaster::coordinator
