@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
 #include "server/ctl/commands/json_line.h"
 #include "server/ctl/render/job_view.h"
@@ -119,6 +120,14 @@ void JobDisplay::Finish(const v1::Job& job) {
   if (job.state() != v1::JOB_STATE_FAILED || !job.has_verdict()) return;
   for (const std::string& line : VerdictLines(job.verdict(), style))
     console_.Write(absl::StrCat(line, "\n"));
+}
+
+int ExitCodeOfJob(const v1::Job& job) {
+  if (job.exit_code() != 0 || job.state() == v1::JOB_STATE_SUCCEEDED)
+    return job.exit_code();
+  return static_cast<int>(job.state() == v1::JOB_STATE_CANCELLED
+                              ? ExitCode::kStopped
+                              : ExitCode::kInternal);
 }
 
 absl::StatusOr<v1::Job> Follow(JobWatch& watch, JobDisplay& display, Bell& bell,

@@ -66,6 +66,10 @@ class JobDisplay {
   int64_t loss_step_ = 0;
 };
 
+// The exit code that tells how `job` ended: its own, which is never 0 unless it
+// succeeded.
+[[nodiscard]] int ExitCodeOfJob(const v1::Job& job);
+
 // Shows `watch` until it is over, and returns the job as it ended. Ends early
 // with the error of `check`, which is called at least once a second.
 [[nodiscard]] absl::StatusOr<v1::Job> Follow(

@@ -145,5 +145,17 @@ TEST(JobDisplayTest, PrintsAJsonLineAnUpdateAndNotesOnStderr) {
   EXPECT_EQ(std::count(console.out.begin(), console.out.end(), '\n'), 1);
 }
 
+TEST(ExitCodeOfJobTest, IsZeroForSuccessOnly) {
+  v1::Job job;
+  job.set_state(v1::JOB_STATE_SUCCEEDED);
+  EXPECT_EQ(ExitCodeOfJob(job), 0);
+  job.set_state(v1::JOB_STATE_CANCELLED);
+  EXPECT_EQ(ExitCodeOfJob(job), 143);
+  job.set_state(v1::JOB_STATE_FAILED);
+  EXPECT_EQ(ExitCodeOfJob(job), 1);
+  job.set_exit_code(138);
+  EXPECT_EQ(ExitCodeOfJob(job), 138);
+}
+
 }  // namespace
 }  // namespace ringmaster::ctl

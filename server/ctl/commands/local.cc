@@ -151,7 +151,7 @@ absl::StatusOr<int> RunLocal(const LocalContext& context,
   if (context.is_interrupted()) return static_cast<int>(ExitCode::kStopped);
   RETURN_IF_ERROR(job.status());
   PrintCulpritsLog(context.console, *job, cluster);
-  return job->exit_code();
+  return ExitCodeOfJob(*job);
 }
 
 }  // namespace ringmaster::ctl

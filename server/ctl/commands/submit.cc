@@ -76,7 +76,7 @@ absl::StatusOr<int> RunWatch(const CommandContext& context,
   ASSIGN_OR_RETURN(const v1::Job ended,
                    Follow(watch, display, bell, context.clock,
                           [] { return absl::OkStatus(); }));
-  return ended.exit_code();
+  return ExitCodeOfJob(ended);
 }
 
 }  // namespace ringmaster::ctl
