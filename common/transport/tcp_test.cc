@@ -112,11 +112,11 @@ TEST(TcpTest, ChoosesCubicOrRenoInPlaceOfBbrOnly) {
 }
 
 TEST(TcpTest, TellsARefusedConnection) {
-  SocketAddress nobody;
-  {
-    const absl::StatusOr<Listener> listener = Listener::Listen("127.0.0.1:0");
-    nobody = listener->address();
-  }
+  // Bound and not listening: nobody else can listen there meanwhile.
+  const UniqueFd silent(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const SocketAddress any = Resolve("127.0.0.1:0")->front();
+  ASSERT_EQ(bind(silent.get(), any.get(), any.length), 0);
+  const SocketAddress nobody = *LocalAddress(silent.get());
   const absl::StatusOr<UniqueFd> client = BeginConnect(nobody);
   absl::Status status = client.status();
   if (client.ok()) {

@@ -71,16 +71,15 @@ TEST(CollectiveFaultsTest, ADelayedFrameIsOnlySlow) {
     EXPECT_EQ(buffer, std::vector<float>(kCount, 3.0f));
 }
 
-TEST(CollectiveFaultsTest, ADroppedFrameIsRefusedOrRunsIntoTheDeadline) {
+TEST(CollectiveFaultsTest, TheFrameAfterADroppedOneIsRefused) {
   for (const int64_t frame : {1, 2, 4}) {
     LinkFault fault;
     fault.kind = LinkFault::Kind::kDrop;
     fault.at_frame = frame;
     const auto ring = FaultyRing(3, fault);
-    const auto statuses = AllReduceOnAll(*ring, absl::Milliseconds(500));
+    const auto statuses = AllReduceOnAll(*ring, absl::Seconds(30));
     for (const absl::Status& status : statuses)
       EXPECT_FALSE(status.ok()) << frame;
-    // The frame after the lost one is not the expected one.
     EXPECT_TRUE(absl::IsFailedPrecondition(statuses[1])) << statuses[1];
     EXPECT_THAT(statuses[1].message(),
                 HasSubstr("rank 1 refused a frame of rank 0"));
@@ -95,9 +94,11 @@ TEST(CollectiveFaultsTest, ADroppedLastFrameRunsIntoTheDeadline) {
   const auto ring = FaultyRing(2, fault);
   std::vector<std::vector<float>> buffers(2, std::vector<float>(10));
   const auto statuses = ring->RunAll([&](Communicator& communicator) {
-    return communicator.Run(AllReduceSum(BufferView::Of(std::span<float>(
-                                buffers[communicator.rank()]))),
-                            Within(absl::Milliseconds(100)));
+    return communicator.Run(
+        AllReduceSum(
+            BufferView::Of(std::span<float>(buffers[communicator.rank()]))),
+        Within(communicator.rank() == 1 ? absl::Milliseconds(100)
+                                        : absl::Seconds(30)));
   });
   EXPECT_TRUE(absl::IsDeadlineExceeded(statuses[1])) << statuses[1];
   EXPECT_THAT(statuses[1].message(), HasSubstr("rank 1 waited for rank 0"));
@@ -152,7 +153,10 @@ TEST(CollectiveFaultsTest, AKilledRankUnblocksAllOthers) {
       if (rank == 1) continue;
       EXPECT_TRUE(absl::IsUnavailable(statuses[rank])) << statuses[rank];
     }
-    EXPECT_THAT(statuses[0].message(), HasSubstr("rank 1"));
+    // Rank 0 sees its next rank gone, or first its previous one, which gave up for the same reason.
+    EXPECT_THAT(statuses[0].message(),
+                AnyOf(HasSubstr("rank 1 at"),
+                      HasSubstr(absl::StrCat("rank ", world_size - 1, " at"))));
   }
 }
 
