@@ -1,0 +1,14 @@
+// What gRPC itself logs goes to our log.
+#ifndef RINGMASTER_COMMON_RPC_GRPC_LOG_H_
+#define RINGMASTER_COMMON_RPC_GRPC_LOG_H_
+
+namespace ringmaster {
+
+// Sends gRPC's own lines to LogEvent as `grpc`, at level debug: whatever
+// matters in them also reaches us as a status, and is reported once, where it
+// is handled. To be called at the start of main, before gRPC is used.
+void RedirectGrpcLog();
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_COMMON_RPC_GRPC_LOG_H_
