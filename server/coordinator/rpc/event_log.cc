@@ -1,0 +1,33 @@
+#include "server/coordinator/rpc/event_log.h"
+
+#include <algorithm>
+
+#include "server/coordinator/rpc/state_proto.h"
+
+namespace ringmaster::coordinator {
+
+const v1::Event& EventLog::Append(const EmitEvent& event) {
+  if (events_.size() >= max_events_) events_.pop_front();
+  events_.push_back(EventProto(event, ++last_sequence_));
+  return events_.back();
+}
+
+google::protobuf::RepeatedPtrField<v1::Event> EventLog::After(
+    int64_t after_sequence, std::string_view job_id, int max_count,
+    size_t max_bytes) const {
+  google::protobuf::RepeatedPtrField<v1::Event> found;
+  size_t bytes = 0;
+  auto it = std::upper_bound(events_.begin(), events_.end(), after_sequence,
+                             [](int64_t sequence, const v1::Event& event) {
+                               return sequence < event.sequence();
+                             });
+  for (; it != events_.end() && found.size() < max_count; ++it) {
+    if (!job_id.empty() && it->job_id() != job_id) continue;
+    bytes += it->ByteSizeLong();
+    if (bytes > max_bytes && !found.empty()) break;
+    *found.Add() = *it;
+  }
+  return found;
+}
+
+}  // namespace ringmaster::coordinator

@@ -1,0 +1,94 @@
+#include "server/coordinator/rpc/publisher.h"
+
+#include <utility>
+
+namespace ringmaster::coordinator {
+namespace {
+
+std::shared_ptr<const v1::WatchStatusResponse> StatusMessage(
+    const State& state, const CoordinatorIdentity& self, MonotonicTime now,
+    absl::Time time) {
+  auto message = std::make_shared<v1::WatchStatusResponse>();
+  *message->mutable_status() = StatusProto(state, self, now, time);
+  return message;
+}
+
+}  // namespace
+
+void Publisher::AddStatusWatcher(std::shared_ptr<StatusWatcher> watcher,
+                                 const State& state,
+                                 const CoordinatorIdentity& self,
+                                 MonotonicTime now, absl::Time time) {
+  DropGone();
+  watcher->Offer(StatusMessage(state, self, now, time));
+  // The others learn of what is new at their own pace; this one may then see
+  // the same state again.
+  if (status_watchers_.empty() && job_watchers_.empty()) {
+    published_revision_ = state.revision;
+    not_before_ = now + kPublishInterval;
+  }
+  status_watchers_.push_back(std::move(watcher));
+}
+
+void Publisher::AddJobWatcher(std::shared_ptr<JobWatcher> watcher,
+                              const State& state, const Job& job) {
+  DropGone();
+  JobWatch watch = {
+      .job_number = job.number, .revision = 0, .watcher = std::move(watcher)};
+  if (OfferJob(state, job, watch)) job_watchers_.push_back(std::move(watch));
+}
+
+bool Publisher::OfferJob(const State& state, const Job& job, JobWatch& watch) {
+  // Revisions begin at 1, so that the first offer always goes out.
+  if (watch.revision != job.revision || watch.revision == 0) {
+    auto message = std::make_shared<v1::WatchJobResponse>();
+    *message->mutable_job() = JobProto(state, job);
+    message->set_revision(static_cast<int64_t>(job.revision));
+    watch.revision = job.revision;
+    watch.watcher->Offer(std::move(message));
+  }
+  if (!IsEnded(job.state)) return true;
+  watch.watcher->End(absl::OkStatus());
+  return false;
+}
+
+void Publisher::Publish(const State& state, const CoordinatorIdentity& self,
+                        MonotonicTime now, absl::Time time) {
+  due_ = MonotonicTime::InfiniteFuture();
+  if (watcher_count() == 0 || state.revision == published_revision_) return;
+  if (now < not_before_) {
+    due_ = not_before_;
+    return;
+  }
+  DropGone();
+  published_revision_ = state.revision;
+  not_before_ = now + kPublishInterval;
+  if (!status_watchers_.empty()) {
+    const auto message = StatusMessage(state, self, now, time);
+    for (const auto& watcher : status_watchers_) watcher->Offer(message);
+  }
+  std::erase_if(job_watchers_, [&state](JobWatch& watch) {
+    const auto it = state.jobs.find(watch.job_number);
+    if (it != state.jobs.end()) return !OfferJob(state, it->second, watch);
+    // Ended so long ago that the state has forgotten it.
+    watch.watcher->End(absl::OkStatus());
+    return true;
+  });
+}
+
+void Publisher::DropGone() {
+  std::erase_if(status_watchers_,
+                [](const auto& watcher) { return watcher->is_gone(); });
+  std::erase_if(job_watchers_,
+                [](const JobWatch& watch) { return watch.watcher->is_gone(); });
+}
+
+void Publisher::End(const absl::Status& status) {
+  for (const auto& watcher : status_watchers_) watcher->End(status);
+  for (const JobWatch& watch : job_watchers_) watch.watcher->End(status);
+  status_watchers_.clear();
+  job_watchers_.clear();
+  due_ = MonotonicTime::InfiniteFuture();
+}
+
+}  // namespace ringmaster::coordinator

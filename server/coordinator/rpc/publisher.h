@@ -1,0 +1,74 @@
+// Publisher tells watchers of changes: what there is at once, then the newest
+// state at most ten times a second.
+//
+// Thread-compatible; lives on the coordinator's executor.
+#ifndef RINGMASTER_SERVER_COORDINATOR_RPC_PUBLISHER_H_
+#define RINGMASTER_SERVER_COORDINATOR_RPC_PUBLISHER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/clock/monotonic_time.h"
+#include "ringmaster/v1/job_service.pb.h"
+#include "ringmaster/v1/status_service.pb.h"
+#include "server/coordinator/core/state.h"
+#include "server/coordinator/rpc/state_proto.h"
+#include "server/coordinator/rpc/watcher.h"
+
+namespace ringmaster::coordinator {
+
+using StatusWatcher = Watcher<v1::WatchStatusResponse>;
+using JobWatcher = Watcher<v1::WatchJobResponse>;
+
+inline constexpr absl::Duration kPublishInterval = absl::Milliseconds(100);
+
+class Publisher {
+ public:
+  // Both offer the present state at once. A job that has ended ends its watch.
+  void AddStatusWatcher(std::shared_ptr<StatusWatcher> watcher,
+                        const State& state, const CoordinatorIdentity& self,
+                        MonotonicTime now, absl::Time time);
+  // `job` is one of `state`'s.
+  void AddJobWatcher(std::shared_ptr<JobWatcher> watcher, const State& state,
+                     const Job& job);
+
+  // Offers `state` to whoever has not seen it, unless it is too early; to be
+  // called after every change and at NextDeadline.
+  void Publish(const State& state, const CoordinatorIdentity& self,
+               MonotonicTime now, absl::Time time);
+
+  // When a change that was held back is due; InfiniteFuture if none is.
+  [[nodiscard]] MonotonicTime NextDeadline() const { return due_; }
+
+  // Ends all watches.
+  void End(const absl::Status& status);
+
+  [[nodiscard]] size_t watcher_count() const {
+    return status_watchers_.size() + job_watchers_.size();
+  }
+
+ private:
+  struct JobWatch {
+    int64_t job_number;
+    uint64_t revision;  // offered last
+    std::shared_ptr<JobWatcher> watcher;
+  };
+
+  void DropGone();
+  // Offers the job to the watch; false once it is over.
+  static bool OfferJob(const State& state, const Job& job, JobWatch& watch);
+
+  std::vector<std::shared_ptr<StatusWatcher>> status_watchers_;
+  std::vector<JobWatch> job_watchers_;
+  uint64_t published_revision_ = 0;
+  MonotonicTime not_before_;
+  MonotonicTime due_ = MonotonicTime::InfiniteFuture();
+};
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_RPC_PUBLISHER_H_

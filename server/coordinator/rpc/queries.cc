@@ -1,0 +1,171 @@
+#include "server/coordinator/rpc/queries.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "common/rpc/proto_time.h"
+#include "common/status/reason.h"
+#include "common/status/status_macros.h"
+#include "server/coordinator/rpc/job_spec.h"
+#include "server/coordinator/rpc/state_proto.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+constexpr int kDefaultJobs = 100;
+constexpr int kMaxJobs = 1000;
+constexpr int kDefaultMembers = 256;
+constexpr int kMaxMembers = 1024;
+constexpr int kMaxEvents = 1000;
+constexpr size_t kMaxRequestId = 128;
+
+absl::Status BadRequest(const std::string& message) {
+  return WithReason(absl::InvalidArgumentError(message),
+                    reason::kInvalidRequest);
+}
+
+// 0 means `fallback`; more than `limit` is taken as `limit` (AIP-158).
+absl::StatusOr<int> PageSize(int32_t wanted, int fallback, int limit) {
+  if (wanted < 0) {
+    return BadRequest(
+        absl::StrCat("page_size must not be negative, got ", wanted));
+  }
+  return wanted == 0 ? fallback : std::min<int>(wanted, limit);
+}
+
+// `first` without a token.
+absl::StatusOr<int64_t> PageStart(const std::string& token, int64_t first) {
+  if (token.empty()) return first;
+  int64_t start = 0;
+  if (!absl::SimpleAtoi(token, &start) || start < 0) {
+    return BadRequest(
+        "page_token must be empty or the next_page_token of an earlier answer");
+  }
+  return start;
+}
+
+}  // namespace
+
+absl::Status NoSuchJob(const std::string& job) {
+  return WithReason(
+      absl::NotFoundError(absl::StrCat(
+          "no job \"", absl::string_view(job).substr(0, 100), "\"")),
+      reason::kJobNotFound);
+}
+
+absl::StatusOr<v1::GetJobResponse> GetJob(const State& state,
+                                          const v1::GetJobRequest& request) {
+  const Job* job = state.FindJob(request.job());
+  if (job == nullptr) return NoSuchJob(request.job());
+  v1::GetJobResponse response;
+  *response.mutable_job() = JobProto(state, *job);
+  return response;
+}
+
+absl::StatusOr<v1::ListJobsResponse> ListJobs(
+    const State& state, const v1::ListJobsRequest& request) {
+  ASSIGN_OR_RETURN(const int size,
+                   PageSize(request.page_size(), kDefaultJobs, kMaxJobs));
+  // Jobs with lower numbers are on this page and the next ones.
+  ASSIGN_OR_RETURN(
+      const int64_t before,
+      PageStart(request.page_token(), std::numeric_limits<int64_t>::max()));
+  v1::ListJobsResponse response;
+  size_t bytes = 0;
+  auto it = state.jobs.lower_bound(before);
+  while (it != state.jobs.begin()) {
+    --it;
+    v1::Job job = JobProto(state, it->second);
+    bytes += job.ByteSizeLong();
+    if (response.jobs_size() == size ||
+        (bytes > kMaxPageBytes && response.jobs_size() > 0)) {
+      response.set_next_page_token(absl::StrCat(it->first + 1));
+      break;
+    }
+    *response.add_jobs() = std::move(job);
+  }
+  return response;
+}
+
+absl::StatusOr<v1::ListEventsResponse> ListEvents(
+    const State& state, const EventLog& events,
+    const v1::ListEventsRequest& request) {
+  ASSIGN_OR_RETURN(const int size,
+                   PageSize(request.page_size(), kMaxEvents, kMaxEvents));
+  std::string job_id;
+  if (!request.job().empty()) {
+    // The events of a job that the state has forgotten may still be there.
+    const Job* job = state.FindJob(request.job());
+    job_id = job != nullptr ? job->id : request.job();
+  }
+  v1::ListEventsResponse response;
+  *response.mutable_events() =
+      events.After(request.after_sequence(), job_id, size, kMaxPageBytes);
+  return response;
+}
+
+absl::StatusOr<v1::ListMembersResponse> ListMembers(
+    const State& state, const v1::ListMembersRequest& request) {
+  ASSIGN_OR_RETURN(const int size,
+                   PageSize(request.page_size(), kDefaultMembers, kMaxMembers));
+  ASSIGN_OR_RETURN(const int64_t start, PageStart(request.page_token(), 0));
+  const Job* job = state.FindJob(request.job_id());
+  if (job == nullptr) return NoSuchJob(request.job_id());
+  if (request.generation() != 0 && request.generation() != job->generation) {
+    return WithReason(
+        absl::AbortedError(absl::StrCat(
+            "job ", job->id, " is at generation ", job->generation, ", not ",
+            request.generation(), "; wait for a new assignment")),
+        reason::kStaleGeneration);
+  }
+  const int64_t world_size = static_cast<int64_t>(job->members.size());
+  const int64_t end = std::min(world_size, start + size);
+  v1::ListMembersResponse response;
+  response.set_generation(job->generation);
+  for (int64_t rank = start; rank < end; ++rank) {
+    const Member& member = job->members[rank];
+    *response.add_members() =
+        MemberProto(member.identity, static_cast<int>(world_size), member.step);
+  }
+  if (end < world_size) response.set_next_page_token(absl::StrCat(end));
+  return response;
+}
+
+absl::StatusOr<SubmitRequested> ParseSubmit(
+    const v1::SubmitJobRequest& request) {
+  if (request.request_id().size() > kMaxRequestId) {
+    return BadRequest(absl::StrCat("request_id must have at most ",
+                                   kMaxRequestId, " bytes, got ",
+                                   request.request_id().size()));
+  }
+  ASSIGN_OR_RETURN(const v1::JobSpec spec, ValidateAndDefault(request.spec()));
+  SubmitRequested submit;
+  submit.name = spec.name();
+  submit.spec = spec.SerializeAsString();
+  submit.min_workers = spec.workers().min();
+  submit.max_workers = spec.workers().max();
+  submit.settle = FromProto(spec.workers().settle());
+  submit.total_steps = spec.train().steps();
+  submit.request_id = request.request_id();
+  return submit;
+}
+
+absl::Status CheckTrace(const v1::GetTraceRequest& request) {
+  if (request.first_step() < 0) {
+    return BadRequest(absl::StrCat("first_step must not be negative, got ",
+                                   request.first_step()));
+  }
+  if (request.last_step() != 0 && request.last_step() < request.first_step()) {
+    return BadRequest(
+        absl::StrCat("last_step must be 0 or at least first_step (",
+                     request.first_step(), "), got ", request.last_step()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace ringmaster::coordinator

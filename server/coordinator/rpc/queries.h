@@ -1,0 +1,50 @@
+// The answers to users' questions, made from the state; and the commands made
+// from their requests. Pure.
+//
+// Errors carry their reason. A malformed request is
+// INVALID_ARGUMENT/INVALID_REQUEST and names the field.
+#ifndef RINGMASTER_SERVER_COORDINATOR_RPC_QUERIES_H_
+#define RINGMASTER_SERVER_COORDINATOR_RPC_QUERIES_H_
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "ringmaster/v1/coordinator_service.pb.h"
+#include "ringmaster/v1/job_service.pb.h"
+#include "server/coordinator/core/event.h"
+#include "server/coordinator/core/state.h"
+#include "server/coordinator/rpc/event_log.h"
+
+namespace ringmaster::coordinator {
+
+// Pages end here, well below the largest message, even if more would be wanted.
+inline constexpr size_t kMaxPageBytes = 2 << 20;
+
+// NOT_FOUND/JOB_NOT_FOUND.
+[[nodiscard]] absl::Status NoSuchJob(const std::string& job);
+
+[[nodiscard]] absl::StatusOr<v1::GetJobResponse> GetJob(
+    const State& state, const v1::GetJobRequest& request);
+
+// Page tokens name the last job of the page before, so that new jobs shift
+// nothing.
+[[nodiscard]] absl::StatusOr<v1::ListJobsResponse> ListJobs(
+    const State& state, const v1::ListJobsRequest& request);
+
+[[nodiscard]] absl::StatusOr<v1::ListEventsResponse> ListEvents(
+    const State& state, const EventLog& events,
+    const v1::ListEventsRequest& request);
+
+[[nodiscard]] absl::StatusOr<v1::ListMembersResponse> ListMembers(
+    const State& state, const v1::ListMembersRequest& request);
+
+// What SubmitJob asks of the core; the spec is validated and has its defaults.
+//   INVALID_ARGUMENT/INVALID_JOB_SPEC
+[[nodiscard]] absl::StatusOr<SubmitRequested> ParseSubmit(
+    const v1::SubmitJobRequest& request);
+
+// Checks a trace's range of steps.
+[[nodiscard]] absl::Status CheckTrace(const v1::GetTraceRequest& request);
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_RPC_QUERIES_H_

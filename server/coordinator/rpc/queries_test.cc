@@ -1,0 +1,197 @@
+#include "server/coordinator/rpc/queries.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/status/reason.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+using ::testing::HasSubstr;
+
+class QueriesTest : public ::testing::Test {
+ protected:
+  QueriesTest() {
+    for (int number = 1; number <= 5; ++number) {
+      Job job;
+      job.number = number;
+      job.name = "digits";
+      job.id = absl::StrCat("digits-", number);
+      job.state = JobState::kSucceeded;
+      state_.jobs.emplace(number, job);
+    }
+    Job& newest = state_.jobs.at(5);
+    newest.generation = 9;
+    for (int rank = 0; rank < 5; ++rank) {
+      Member member;
+      member.identity.rank = rank;
+      member.identity.worker = absl::StrCat("w", rank);
+      newest.members.push_back(member);
+    }
+  }
+
+  State state_;
+  EventLog events_;
+};
+
+TEST_F(QueriesTest, FindsJobsByIdAndByName) {
+  v1::GetJobRequest request;
+  request.set_job("digits-2");
+  EXPECT_EQ(GetJob(state_, request)->job().id(), "digits-2");
+  request.set_job("digits");
+  EXPECT_EQ(GetJob(state_, request)->job().id(), "digits-5");
+  request.set_job("letters");
+  const absl::Status status = GetJob(state_, request).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(ReasonOf(status), reason::kJobNotFound);
+}
+
+TEST_F(QueriesTest, PagesOfJobsGoFromNewToOld) {
+  v1::ListJobsRequest request;
+  request.set_page_size(2);
+  std::string seen;
+  int pages = 0;
+  do {
+    const auto response = ListJobs(state_, request);
+    ASSERT_TRUE(response.ok()) << response.status();
+    for (const v1::Job& job : response->jobs()) seen += job.id() + " ";
+    request.set_page_token(response->next_page_token());
+    // A job that is submitted meanwhile shifts nothing.
+    state_.jobs[100 + pages].id = "new";
+  } while (++pages < 10 && !request.page_token().empty());
+  EXPECT_EQ(seen, "digits-5 digits-4 digits-3 digits-2 digits-1 ");
+  EXPECT_EQ(pages, 3);
+}
+
+TEST_F(QueriesTest, LargeJobsEndAPageEarly) {
+  for (auto& [number, job] : state_.jobs) {
+    job.message = std::string(kMaxPageBytes / 2, 'x');
+  }
+  const auto response = ListJobs(state_, {});
+  ASSERT_TRUE(response.ok());
+  EXPECT_LT(response->jobs_size(), 3);
+  EXPECT_GE(response->jobs_size(), 1);
+  EXPECT_NE(response->next_page_token(), "");
+}
+
+TEST_F(QueriesTest, BadPagesAreRefused) {
+  v1::ListJobsRequest request;
+  request.set_page_size(-1);
+  EXPECT_EQ(ReasonOf(ListJobs(state_, request).status()),
+            reason::kInvalidRequest);
+  request.set_page_size(0);
+  request.set_page_token("later");
+  EXPECT_EQ(ReasonOf(ListJobs(state_, request).status()),
+            reason::kInvalidRequest);
+  v1::ListEventsRequest events;
+  events.set_page_size(-1);
+  EXPECT_EQ(ReasonOf(ListEvents(state_, events_, events).status()),
+            reason::kInvalidRequest);
+  v1::ListMembersRequest members;
+  members.set_page_token("-4");
+  EXPECT_EQ(ReasonOf(ListMembers(state_, members).status()),
+            reason::kInvalidRequest);
+}
+
+TEST_F(QueriesTest, EventsOfAJobAreFoundByItsName) {
+  EmitEvent event;
+  event.job_id = "digits-5";
+  events_.Append(event);
+  event.job_id = "gone-1";
+  events_.Append(event);
+  v1::ListEventsRequest request;
+  request.set_job("digits");
+  EXPECT_EQ(ListEvents(state_, events_, request)->events_size(), 1);
+  request.set_job("gone-1");
+  EXPECT_EQ(ListEvents(state_, events_, request)->events_size(), 1);
+  request.clear_job();
+  EXPECT_EQ(ListEvents(state_, events_, request)->events_size(), 2);
+  request.set_after_sequence(1);
+  EXPECT_EQ(ListEvents(state_, events_, request)->events_size(), 1);
+}
+
+TEST_F(QueriesTest, MembersComePageByPage) {
+  v1::ListMembersRequest request;
+  request.set_job_id("digits-5");
+  request.set_generation(9);
+  request.set_page_size(3);
+  auto response = ListMembers(state_, request);
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_EQ(response->generation(), 9);
+  ASSERT_EQ(response->members_size(), 3);
+  EXPECT_EQ(response->members(2).worker(), "w2");
+  EXPECT_EQ(response->members(2).mesh().data_size(), 5);
+  request.set_page_token(response->next_page_token());
+  response = ListMembers(state_, request);
+  ASSERT_EQ(response->members_size(), 2);
+  EXPECT_EQ(response->members(0).worker(), "w3");
+  EXPECT_EQ(response->next_page_token(), "");
+  request.set_page_token("99");
+  EXPECT_EQ(ListMembers(state_, request)->members_size(), 0);
+}
+
+TEST_F(QueriesTest, MembersOfAnOldGenerationAreRefused) {
+  v1::ListMembersRequest request;
+  request.set_job_id("digits-5");
+  request.set_generation(8);
+  const absl::Status status = ListMembers(state_, request).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(ReasonOf(status), reason::kStaleGeneration);
+  request.set_generation(0);
+  EXPECT_TRUE(ListMembers(state_, request).ok());
+  request.set_job_id("none");
+  EXPECT_EQ(ReasonOf(ListMembers(state_, request).status()),
+            reason::kJobNotFound);
+}
+
+v1::SubmitJobRequest GoodSubmit() {
+  v1::SubmitJobRequest request;
+  request.mutable_spec()->set_name("digits");
+  v1::TrainProgram& train = *request.mutable_spec()->mutable_train();
+  train.mutable_model()->mutable_mlp();
+  train.mutable_data()->mutable_synthetic();
+  train.set_steps(12);
+  request.set_request_id("r1");
+  return request;
+}
+
+TEST_F(QueriesTest, SubmitIsParsedWithDefaults) {
+  const auto submit = ParseSubmit(GoodSubmit());
+  ASSERT_TRUE(submit.ok()) << submit.status();
+  EXPECT_EQ(submit->name, "digits");
+  EXPECT_EQ(submit->min_workers, 1);
+  EXPECT_EQ(submit->max_workers, 1);
+  EXPECT_EQ(submit->settle, absl::Seconds(1));
+  EXPECT_EQ(submit->total_steps, 12);
+  EXPECT_EQ(submit->request_id, "r1");
+  v1::JobSpec spec;
+  ASSERT_TRUE(spec.ParseFromString(submit->spec));
+  EXPECT_EQ(spec.train().global_batch(), 256);
+}
+
+TEST_F(QueriesTest, BadSubmitIsRefused) {
+  v1::SubmitJobRequest request = GoodSubmit();
+  request.set_request_id(std::string(200, 'r'));
+  EXPECT_EQ(ReasonOf(ParseSubmit(request).status()), reason::kInvalidRequest);
+  request = GoodSubmit();
+  request.mutable_spec()->mutable_train()->set_steps(0);
+  EXPECT_EQ(ReasonOf(ParseSubmit(request).status()), reason::kInvalidJobSpec);
+}
+
+TEST_F(QueriesTest, TraceOfABackwardsRangeIsRefused) {
+  v1::GetTraceRequest request;
+  EXPECT_TRUE(CheckTrace(request).ok());
+  request.set_first_step(5);
+  EXPECT_TRUE(CheckTrace(request).ok());
+  request.set_last_step(4);
+  EXPECT_THAT(std::string(CheckTrace(request).message()),
+              HasSubstr("last_step must be 0 or at least first_step (5)"));
+  request.set_first_step(-1);
+  EXPECT_EQ(ReasonOf(CheckTrace(request)), reason::kInvalidRequest);
+}
+
+}  // namespace
+}  // namespace ringmaster::coordinator

@@ -1,0 +1,292 @@
+#include "server/coordinator/rpc/session_message.h"
+
+#include <cstdint>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "common/config/address.h"
+#include "common/rpc/proto_time.h"
+#include "common/status/reason.h"
+#include "common/status/status_macros.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+absl::Status Violation(std::string message) {
+  return WithReason(absl::InvalidArgumentError(std::move(message)),
+                    reason::kSessionProtocolViolation);
+}
+
+// The checks of one message; the first that fails is kept.
+class Checks {
+ public:
+  explicit Checks(const char* message) : message_(message) {}
+
+  void Range(const char* field, int64_t value, int64_t low, int64_t high) {
+    if (value >= low && value <= high) return;
+    Fail(absl::StrCat(message_, ".", field, " must be in [", low, ", ", high,
+                      "], got ", value));
+  }
+  void NotNegative(const char* field, int64_t value) {
+    if (value >= 0) return;
+    Fail(absl::StrCat(message_, ".", field, " must not be negative, got ",
+                      value));
+  }
+  // Not empty, not longer than `max_bytes`, and printable ASCII without spaces:
+  // it appears in addresses and log lines.
+  void Word(const char* field, const std::string& text, size_t max_bytes) {
+    bool is_good = !text.empty() && text.size() <= max_bytes;
+    for (const char c : text) is_good = is_good && absl::ascii_isgraph(c);
+    if (is_good) return;
+    Fail(absl::StrCat(message_, ".", field, " must have 1 to ", max_bytes,
+                      " printable characters without spaces, got \"",
+                      absl::CHexEscape(text.substr(0, max_bytes)), "\""));
+  }
+  void That(bool holds, const char* field, const std::string& rule) {
+    if (!holds) Fail(absl::StrCat(message_, ".", field, " ", rule));
+  }
+
+  const absl::Status& status() const { return status_; }
+
+ private:
+  void Fail(std::string text) {
+    if (status_.ok()) status_ = Violation(std::move(text));
+  }
+
+  const char* const message_;
+  absl::Status status_;
+};
+
+DeviceKind DeviceKindOf(v1::DeviceKind kind) {
+  switch (kind) {
+    case v1::DEVICE_KIND_CPU:
+      return DeviceKind::kCpu;
+    case v1::DEVICE_KIND_CUDA:
+      return DeviceKind::kCuda;
+    default:
+      return DeviceKind::kUnspecified;
+  }
+}
+
+// A phase that this build does not know is shown as none: phases decide
+// nothing.
+Phase PhaseOf(v1::Phase phase) {
+  return phase >= v1::PHASE_IDLE && phase <= v1::PHASE_HALTED
+             ? static_cast<Phase>(phase)
+             : Phase::kUnspecified;
+}
+
+TrainingFigures FiguresOf(const v1::TrainingFigures& proto) {
+  TrainingFigures figures;
+  figures.step = proto.step();
+  figures.total_steps = proto.total_steps();
+  figures.loss = proto.loss();
+  figures.samples_per_second = proto.samples_per_second();
+  figures.step_duration = FromProto(proto.step_duration());
+  figures.communication_wait_ratio = proto.communication_wait_ratio();
+  figures.data_wait_ratio = proto.data_wait_ratio();
+  if (proto.has_evaluation_loss()) {
+    figures.evaluation_loss = proto.evaluation_loss();
+  }
+  figures.evaluation_step = proto.evaluation_step();
+  figures.remaining_duration = FromProto(proto.remaining_duration());
+  figures.payload_sent_bytes = proto.payload_sent_bytes();
+  figures.gradient_norm = proto.gradient_norm();
+  return figures;
+}
+
+absl::StatusOr<EventBody> ParseHello(SessionId session, const v1::Hello& hello,
+                                     std::string_view observed_host) {
+  Checks checks("hello");
+  checks.Word("name", hello.name(), kMaxWorkerName);
+  checks.That(hello.incarnation() != 0, "incarnation", "must not be 0");
+  checks.That(hello.role() == v1::ROLE_WORKER ||
+                  hello.role() == v1::ROLE_PARAMETER_SERVER,
+              "role", "must be ROLE_WORKER or ROLE_PARAMETER_SERVER");
+  checks.Range("protocol_min", hello.protocol_min(), 1, 1'000'000);
+  checks.Range("protocol_max", hello.protocol_max(), hello.protocol_min(),
+               1'000'000);
+  checks.Word("host", hello.host(), kMaxHostName);
+  if (!hello.host_key().empty()) {
+    checks.Word("host_key", hello.host_key(), kMaxHostName);
+  }
+  checks.NotNegative("pid", hello.pid());
+  checks.NotNegative("device.index", hello.device().index());
+  checks.Range("data_port", hello.data_port(), 1, 65535);
+  if (!hello.advertise_host().empty()) {
+    checks.Word("advertise_host", hello.advertise_host(), kMaxHostName);
+  }
+  checks.NotNegative("generation", hello.generation());
+  checks.NotNegative("applied_step", hello.applied_step());
+  RETURN_IF_ERROR(checks.status());
+
+  HelloReceived event;
+  event.session = session;
+  event.name = hello.name();
+  event.incarnation = hello.incarnation();
+  event.role = static_cast<Role>(hello.role());
+  event.protocol_min = hello.protocol_min();
+  event.protocol_max = hello.protocol_max();
+  event.host = hello.host();
+  event.host_key = hello.host_key().empty() ? hello.host() : hello.host_key();
+  event.pid = hello.pid();
+  event.device = {.kind = DeviceKindOf(hello.device().kind()),
+                  .index = hello.device().index()};
+  // Over a Unix socket nothing is observed, and the worker is on this host.
+  const std::string_view fallback =
+      observed_host.empty() ? "127.0.0.1" : observed_host;
+  event.data_address =
+      HostPort{.host = hello.advertise_host().empty() ? std::string(fallback)
+                                                      : hello.advertise_host(),
+               .port = hello.data_port()}
+          .ToString();
+  event.version = BoundedText(hello.version(), kMaxWorkerName);
+  event.generation = hello.generation();
+  event.applied_step = hello.applied_step();
+  return event;
+}
+
+absl::StatusOr<EventBody> ParseBeat(SessionId session, const v1::Beat& beat) {
+  Checks checks("beat");
+  checks.NotNegative("generation", beat.generation());
+  checks.NotNegative("step", beat.step());
+  checks.NotNegative("collective_sequence", beat.collective_sequence());
+  checks.Range("waiting_for_rank", beat.waiting_for_rank(), -1, INT32_MAX);
+  RETURN_IF_ERROR(checks.status());
+  return BeatReceived{.session = session,
+                      .generation = beat.generation(),
+                      .step = beat.step(),
+                      .phase = PhaseOf(beat.phase()),
+                      .collective_sequence = beat.collective_sequence(),
+                      .waiting_for_rank = beat.waiting_for_rank(),
+                      .figures = FiguresOf(beat.figures())};
+}
+
+absl::StatusOr<EventBody> ParsePrepared(SessionId session,
+                                        const v1::Prepared& prepared) {
+  Checks checks("prepared");
+  checks.Range("generation", prepared.generation(), 1, INT64_MAX);
+  RETURN_IF_ERROR(checks.status());
+  return PreparedReceived{.session = session,
+                          .generation = prepared.generation(),
+                          .plan_hash = prepared.plan_hash(),
+                          .data_fingerprint = prepared.data_fingerprint(),
+                          .summary = BoundedText(prepared.summary())};
+}
+
+absl::StatusOr<EventBody> ParseHalted(SessionId session,
+                                      const v1::Halted& halted) {
+  Checks checks("halted");
+  checks.Range("generation", halted.generation(), 1, INT64_MAX);
+  checks.NotNegative("applied_step", halted.applied_step());
+  checks.That(halted.complete_step() == halted.applied_step() ||
+                  halted.complete_step() - 1 == halted.applied_step(),
+              "complete_step",
+              absl::StrCat("must be applied_step (", halted.applied_step(),
+                           ") or one more, got ", halted.complete_step()));
+  RETURN_IF_ERROR(checks.status());
+  return HaltedReceived{.session = session,
+                        .generation = halted.generation(),
+                        .applied_step = halted.applied_step(),
+                        .complete_step = halted.complete_step()};
+}
+
+absl::StatusOr<EventBody> ParseSuspicion(SessionId session,
+                                         const v1::Suspicion& suspicion) {
+  Checks checks("suspicion");
+  checks.Range("generation", suspicion.generation(), 1, INT64_MAX);
+  checks.NotNegative("peer_rank", suspicion.peer_rank());
+  checks.NotNegative("step", suspicion.step());
+  checks.NotNegative("collective_sequence", suspicion.collective_sequence());
+  RETURN_IF_ERROR(checks.status());
+  return SuspicionReceived{
+      .session = session,
+      .generation = suspicion.generation(),
+      .peer_rank = suspicion.peer_rank(),
+      .detail = BoundedText(suspicion.detail()),
+      .step = suspicion.step(),
+      .collective_sequence = suspicion.collective_sequence()};
+}
+
+absl::StatusOr<EventBody> ParseFinished(SessionId session,
+                                        const v1::Finished& finished) {
+  Checks checks("finished");
+  checks.Range("generation", finished.generation(), 1, INT64_MAX);
+  checks.NotNegative("step", finished.step());
+  RETURN_IF_ERROR(checks.status());
+  return FinishedReceived{.session = session,
+                          .generation = finished.generation(),
+                          .step = finished.step(),
+                          .parameters_hash = finished.parameters_hash(),
+                          .is_stopped = finished.stopped(),
+                          .figures = FiguresOf(finished.figures())};
+}
+
+absl::StatusOr<EventBody> ParseFailed(SessionId session,
+                                      const v1::Failed& failed) {
+  Checks checks("failed");
+  checks.NotNegative("generation", failed.generation());
+  checks.NotNegative("step", failed.step());
+  checks.Range("exit_code", failed.exit_code(), 1, 255);
+  RETURN_IF_ERROR(checks.status());
+  return FailedReceived{.session = session,
+                        .generation = failed.generation(),
+                        .step = failed.step(),
+                        .exit_code = failed.exit_code(),
+                        .message = BoundedText(failed.message())};
+}
+
+absl::StatusOr<EventBody> ParseLeaving(SessionId session,
+                                       const v1::Leaving& leaving) {
+  Checks checks("leaving");
+  checks.NotNegative("step", leaving.step());
+  RETURN_IF_ERROR(checks.status());
+  return LeavingReceived{.session = session,
+                         .reason = BoundedText(leaving.reason()),
+                         .is_done = leaving.done(),
+                         .step = leaving.step()};
+}
+
+}  // namespace
+
+absl::StatusOr<EventBody> ParseSessionMessage(SessionId session,
+                                              const v1::SessionRequest& message,
+                                              std::string_view observed_host) {
+  switch (message.message_case()) {
+    case v1::SessionRequest::kHello:
+      return ParseHello(session, message.hello(), observed_host);
+    case v1::SessionRequest::kBeat:
+      return ParseBeat(session, message.beat());
+    case v1::SessionRequest::kPrepared:
+      return ParsePrepared(session, message.prepared());
+    case v1::SessionRequest::kHalted:
+      return ParseHalted(session, message.halted());
+    case v1::SessionRequest::kSuspicion:
+      return ParseSuspicion(session, message.suspicion());
+    case v1::SessionRequest::kFinished:
+      return ParseFinished(session, message.finished());
+    case v1::SessionRequest::kFailed:
+      return ParseFailed(session, message.failed());
+    case v1::SessionRequest::kLeaving:
+      return ParseLeaving(session, message.leaving());
+    case v1::SessionRequest::kTraceReply:
+      return HeardFrom{.session = session};
+    case v1::SessionRequest::MESSAGE_NOT_SET:
+      break;
+  }
+  return Violation(
+      "the message is empty or of a kind that this coordinator does not know");
+}
+
+std::string BoundedText(std::string_view text, size_t max_bytes) {
+  if (text.size() <= max_bytes) return std::string(text);
+  size_t end = max_bytes;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) {
+    --end;
+  }
+  return std::string(text.substr(0, end));
+}
+
+}  // namespace ringmaster::coordinator

@@ -1,0 +1,40 @@
+// ParseSessionMessage makes the core's event out of a worker's message, and
+// checks it on the way.
+//
+// Whatever a worker sends is checked here, once: numbers that cannot be are
+// refused, free text is cut to a length that the status, the events and the
+// journal can carry. Pure.
+#ifndef RINGMASTER_SERVER_COORDINATOR_RPC_SESSION_MESSAGE_H_
+#define RINGMASTER_SERVER_COORDINATOR_RPC_SESSION_MESSAGE_H_
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "ringmaster/v1/coordinator_service.pb.h"
+#include "server/coordinator/core/event.h"
+
+namespace ringmaster::coordinator {
+
+// Longest name of a worker, and longest host name, in bytes.
+inline constexpr size_t kMaxWorkerName = 64;
+inline constexpr size_t kMaxHostName = 253;
+// Free text beyond this is cut.
+inline constexpr size_t kMaxText = 4096;
+
+// `observed_host` is the worker's address as seen from here; it becomes the
+// data address's host unless the worker advertises another. A trace reply
+// becomes HeardFrom: its content is not the core's business.
+//   INVALID_ARGUMENT/SESSION_PROTOCOL_VIOLATION  names the message, the field
+//   and its value
+[[nodiscard]] absl::StatusOr<EventBody> ParseSessionMessage(
+    SessionId session, const v1::SessionRequest& message,
+    std::string_view observed_host);
+
+// Cuts `text` to at most `max_bytes`, between two UTF-8 characters.
+[[nodiscard]] std::string BoundedText(std::string_view text,
+                                      size_t max_bytes = kMaxText);
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_RPC_SESSION_MESSAGE_H_

@@ -1,0 +1,268 @@
+#include "server/coordinator/rpc/session_message.h"
+
+#include <functional>
+#include <string>
+#include <variant>
+
+#include "common/status/reason.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+using ::testing::HasSubstr;
+
+v1::SessionRequest GoodHello() {
+  v1::SessionRequest request;
+  v1::Hello& hello = *request.mutable_hello();
+  hello.set_name("w0");
+  hello.set_incarnation(77);
+  hello.set_role(v1::ROLE_WORKER);
+  hello.set_protocol_min(1);
+  hello.set_protocol_max(1);
+  hello.set_host("node-1");
+  hello.set_host_key("machine-1");
+  hello.set_pid(4242);
+  hello.mutable_device()->set_kind(v1::DEVICE_KIND_CUDA);
+  hello.mutable_device()->set_index(3);
+  hello.set_data_port(29500);
+  return request;
+}
+
+TEST(SessionMessageTest, HelloKeepsWhatItSays) {
+  v1::SessionRequest request = GoodHello();
+  request.mutable_hello()->set_generation(5);
+  request.mutable_hello()->set_applied_step(40);
+  const absl::StatusOr<EventBody> event =
+      ParseSessionMessage(9, request, "10.0.0.7");
+  ASSERT_TRUE(event.ok()) << event.status();
+  const auto& hello = std::get<HelloReceived>(*event);
+  EXPECT_EQ(hello.session, 9u);
+  EXPECT_EQ(hello.name, "w0");
+  EXPECT_EQ(hello.incarnation, 77u);
+  EXPECT_EQ(hello.role, Role::kWorker);
+  EXPECT_EQ(hello.host, "node-1");
+  EXPECT_EQ(hello.host_key, "machine-1");
+  EXPECT_EQ(hello.pid, 4242);
+  EXPECT_EQ(hello.device.kind, DeviceKind::kCuda);
+  EXPECT_EQ(hello.device.index, 3);
+  EXPECT_EQ(hello.data_address, "10.0.0.7:29500");
+  EXPECT_EQ(hello.generation, 5);
+  EXPECT_EQ(hello.applied_step, 40);
+}
+
+TEST(SessionMessageTest, AdvertisedHostWins) {
+  v1::SessionRequest request = GoodHello();
+  request.mutable_hello()->set_advertise_host("fd00::7");
+  const auto event = ParseSessionMessage(9, request, "10.0.0.7");
+  EXPECT_EQ(std::get<HelloReceived>(*event).data_address, "[fd00::7]:29500");
+}
+
+TEST(SessionMessageTest, HostKeyFallsBackToTheHost) {
+  v1::SessionRequest request = GoodHello();
+  request.mutable_hello()->clear_host_key();
+  const auto event = ParseSessionMessage(9, request, "");
+  EXPECT_EQ(std::get<HelloReceived>(*event).host_key, "node-1");
+  EXPECT_EQ(std::get<HelloReceived>(*event).data_address, "127.0.0.1:29500");
+}
+
+TEST(SessionMessageTest, BeatKeepsWhatItSays) {
+  v1::SessionRequest request;
+  v1::Beat& beat = *request.mutable_beat();
+  beat.set_generation(3);
+  beat.set_step(17);
+  beat.set_phase(v1::PHASE_STEP);
+  beat.set_collective_sequence(99);
+  beat.set_waiting_for_rank(-1);
+  beat.mutable_figures()->set_loss(2.5);
+  beat.mutable_figures()->set_evaluation_loss(2.25);
+  const auto event = ParseSessionMessage(9, request, "");
+  ASSERT_TRUE(event.ok()) << event.status();
+  const auto& received = std::get<BeatReceived>(*event);
+  EXPECT_EQ(received.generation, 3);
+  EXPECT_EQ(received.step, 17);
+  EXPECT_EQ(received.phase, Phase::kStep);
+  EXPECT_EQ(received.collective_sequence, 99);
+  EXPECT_EQ(received.waiting_for_rank, -1);
+  EXPECT_EQ(received.figures.loss, 2.5);
+  EXPECT_EQ(received.figures.evaluation_loss, 2.25);
+}
+
+TEST(SessionMessageTest, UnknownPhaseIsNoViolation) {
+  v1::SessionRequest request;
+  request.mutable_beat()->set_phase(static_cast<v1::Phase>(99));
+  const auto event = ParseSessionMessage(9, request, "");
+  ASSERT_TRUE(event.ok()) << event.status();
+  EXPECT_EQ(std::get<BeatReceived>(*event).phase, Phase::kUnspecified);
+}
+
+TEST(SessionMessageTest, OtherMessagesBecomeTheirEvents) {
+  v1::SessionRequest request;
+  request.mutable_prepared()->set_generation(1);
+  request.mutable_prepared()->set_plan_hash(11);
+  EXPECT_EQ(std::get<PreparedReceived>(*ParseSessionMessage(9, request, ""))
+                .plan_hash,
+            11u);
+  request.mutable_halted()->set_generation(1);
+  request.mutable_halted()->set_applied_step(4);
+  request.mutable_halted()->set_complete_step(5);
+  EXPECT_EQ(std::get<HaltedReceived>(*ParseSessionMessage(9, request, ""))
+                .complete_step,
+            5);
+  request.mutable_suspicion()->set_generation(1);
+  request.mutable_suspicion()->set_peer_rank(2);
+  EXPECT_EQ(std::get<SuspicionReceived>(*ParseSessionMessage(9, request, ""))
+                .peer_rank,
+            2);
+  request.mutable_finished()->set_generation(1);
+  request.mutable_finished()->set_stopped(true);
+  EXPECT_TRUE(std::get<FinishedReceived>(*ParseSessionMessage(9, request, ""))
+                  .is_stopped);
+  request.mutable_failed()->set_exit_code(5);
+  EXPECT_EQ(
+      std::get<FailedReceived>(*ParseSessionMessage(9, request, "")).exit_code,
+      5);
+  request.mutable_leaving()->set_done(true);
+  EXPECT_TRUE(
+      std::get<LeavingReceived>(*ParseSessionMessage(9, request, "")).is_done);
+  request.mutable_trace_reply()->set_request_id(1);
+  EXPECT_EQ(std::get<HeardFrom>(*ParseSessionMessage(9, request, "")).session,
+            9u);
+}
+
+TEST(SessionMessageTest, FreeTextIsCut) {
+  v1::SessionRequest request;
+  request.mutable_failed()->set_exit_code(1);
+  request.mutable_failed()->set_message(std::string(100'000, 'x'));
+  const auto event = ParseSessionMessage(9, request, "");
+  EXPECT_EQ(std::get<FailedReceived>(*event).message.size(), kMaxText);
+}
+
+TEST(SessionMessageTest, TextIsCutBetweenCharacters) {
+  EXPECT_EQ(BoundedText("a\xc3\xa9", 2), "a");
+  EXPECT_EQ(BoundedText("a\xc3\xa9", 3), "a\xc3\xa9");
+}
+
+struct Offence {
+  const char* name;
+  std::function<void(v1::SessionRequest&)> commit;
+  const char* text;
+};
+
+class SessionOffenceTest : public ::testing::TestWithParam<Offence> {};
+
+TEST_P(SessionOffenceTest, IsRefusedByField) {
+  v1::SessionRequest request = GoodHello();
+  GetParam().commit(request);
+  const absl::Status status = ParseSessionMessage(9, request, "").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ReasonOf(status), reason::kSessionProtocolViolation);
+  EXPECT_THAT(std::string(status.message()), HasSubstr(GetParam().text));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, SessionOffenceTest,
+    ::testing::Values(
+        Offence{"Empty", [](auto& r) { r.Clear(); }, "the message is empty"},
+        Offence{"NoName", [](auto& r) { r.mutable_hello()->clear_name(); },
+                "hello.name must have"},
+        Offence{"NameWithSpace",
+                [](auto& r) { r.mutable_hello()->set_name("a b"); },
+                "got \"a b\""},
+        Offence{
+            "NameTooLong",
+            [](auto& r) { r.mutable_hello()->set_name(std::string(65, 'w')); },
+            "hello.name must have 1 to 64"},
+        Offence{"NoIncarnation",
+                [](auto& r) { r.mutable_hello()->set_incarnation(0); },
+                "hello.incarnation must not be 0"},
+        Offence{"NoRole", [](auto& r) { r.mutable_hello()->clear_role(); },
+                "hello.role must be"},
+        Offence{"UnknownRole",
+                [](auto& r) {
+                  r.mutable_hello()->set_role(static_cast<v1::Role>(9));
+                },
+                "hello.role must be"},
+        Offence{"NoProtocol",
+                [](auto& r) { r.mutable_hello()->clear_protocol_min(); },
+                "hello.protocol_min must be"},
+        Offence{"ProtocolRangeReversed",
+                [](auto& r) { r.mutable_hello()->set_protocol_min(2); },
+                "hello.protocol_max must be in [2"},
+        Offence{"NoHost", [](auto& r) { r.mutable_hello()->clear_host(); },
+                "hello.host must have"},
+        Offence{"BadHostKey",
+                [](auto& r) { r.mutable_hello()->set_host_key("a\nb"); },
+                "hello.host_key must have"},
+        Offence{"NegativePid", [](auto& r) { r.mutable_hello()->set_pid(-1); },
+                "hello.pid must not be negative"},
+        Offence{
+            "NegativeDevice",
+            [](auto& r) { r.mutable_hello()->mutable_device()->set_index(-1); },
+            "hello.device.index must not be negative"},
+        Offence{"NoPort", [](auto& r) { r.mutable_hello()->clear_data_port(); },
+                "hello.data_port must be in [1, 65535], got 0"},
+        Offence{"BadAdvertisedHost",
+                [](auto& r) { r.mutable_hello()->set_advertise_host("a b"); },
+                "hello.advertise_host must have"},
+        Offence{"HelloNegativeGeneration",
+                [](auto& r) { r.mutable_hello()->set_generation(-1); },
+                "hello.generation must not be negative"},
+        Offence{"HelloNegativeStep",
+                [](auto& r) { r.mutable_hello()->set_applied_step(-1); },
+                "hello.applied_step must not be negative"},
+        Offence{"BeatNegativeStep",
+                [](auto& r) { r.mutable_beat()->set_step(-1); },
+                "beat.step must not be negative, got -1"},
+        Offence{"BeatNegativeGeneration",
+                [](auto& r) { r.mutable_beat()->set_generation(-1); },
+                "beat.generation"},
+        Offence{"BeatNegativeCollective",
+                [](auto& r) { r.mutable_beat()->set_collective_sequence(-1); },
+                "beat.collective_sequence"},
+        Offence{"BeatWaitsForBadRank",
+                [](auto& r) { r.mutable_beat()->set_waiting_for_rank(-2); },
+                "beat.waiting_for_rank must be in [-1"},
+        Offence{"PreparedWithoutGeneration",
+                [](auto& r) { r.mutable_prepared(); }, "prepared.generation"},
+        Offence{"HaltedWithoutGeneration", [](auto& r) { r.mutable_halted(); },
+                "halted.generation"},
+        Offence{"HaltedNegativeStep",
+                [](auto& r) {
+                  r.mutable_halted()->set_generation(1);
+                  r.mutable_halted()->set_applied_step(-1);
+                },
+                "halted.applied_step"},
+        Offence{"HaltedTwoStepsAhead",
+                [](auto& r) {
+                  r.mutable_halted()->set_generation(1);
+                  r.mutable_halted()->set_complete_step(2);
+                },
+                "halted.complete_step must be applied_step (0) or one more, "
+                "got 2"},
+        Offence{"SuspicionNegativePeer",
+                [](auto& r) {
+                  r.mutable_suspicion()->set_generation(1);
+                  r.mutable_suspicion()->set_peer_rank(-1);
+                },
+                "suspicion.peer_rank"},
+        Offence{"SuspicionWithoutGeneration",
+                [](auto& r) { r.mutable_suspicion(); }, "suspicion.generation"},
+        Offence{"FinishedWithoutGeneration",
+                [](auto& r) { r.mutable_finished(); }, "finished.generation"},
+        Offence{"FinishedNegativeStep",
+                [](auto& r) {
+                  r.mutable_finished()->set_generation(1);
+                  r.mutable_finished()->set_step(-1);
+                },
+                "finished.step"},
+        Offence{"FailedWithCodeZero", [](auto& r) { r.mutable_failed(); },
+                "failed.exit_code must be in [1, 255], got 0"},
+        Offence{"LeavingNegativeStep",
+                [](auto& r) { r.mutable_leaving()->set_step(-1); },
+                "leaving.step"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace ringmaster::coordinator

@@ -1,0 +1,185 @@
+#include "server/coordinator/rpc/state_proto.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+#include "common/rpc/proto_time.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+void SetTime(absl::Time time, google::protobuf::Timestamp* proto) {
+  *proto = ToProto(time);
+}
+
+// The coordinates of a rank. Today all ranks are on the data axis.
+v1::Mesh MeshProto(int rank, int world_size) {
+  v1::Mesh mesh;
+  mesh.set_data_size(world_size);
+  mesh.set_tensor_size(1);
+  mesh.set_pipeline_size(1);
+  mesh.set_data_index(rank);
+  return mesh;
+}
+
+}  // namespace
+
+v1::Verdict VerdictProto(const Verdict& verdict) {
+  v1::Verdict proto;
+  proto.set_worker(verdict.worker);
+  proto.set_rank(verdict.rank);
+  proto.set_host(verdict.host);
+  proto.set_pid(verdict.pid);
+  proto.set_generation(verdict.generation);
+  proto.set_step(verdict.step);
+  proto.set_collective_sequence(verdict.collective_sequence);
+  proto.set_summary(verdict.summary);
+  for (const Evidence& evidence : verdict.evidence) {
+    v1::Evidence& item = *proto.add_evidence();
+    item.set_kind(static_cast<v1::EvidenceKind>(evidence.kind));
+    item.set_observer(evidence.observer);
+    item.set_detail(evidence.detail);
+  }
+  proto.set_decision(static_cast<v1::VerdictDecision>(verdict.decision));
+  SetTime(verdict.time, proto.mutable_time());
+  proto.set_exit_code(verdict.exit_code);
+  return proto;
+}
+
+v1::TrainingFigures FiguresProto(const TrainingFigures& figures) {
+  v1::TrainingFigures proto;
+  proto.set_step(figures.step);
+  proto.set_total_steps(figures.total_steps);
+  proto.set_loss(figures.loss);
+  proto.set_samples_per_second(figures.samples_per_second);
+  *proto.mutable_step_duration() = ToProto(figures.step_duration);
+  proto.set_communication_wait_ratio(figures.communication_wait_ratio);
+  proto.set_data_wait_ratio(figures.data_wait_ratio);
+  if (figures.evaluation_loss.has_value()) {
+    proto.set_evaluation_loss(*figures.evaluation_loss);
+  }
+  proto.set_evaluation_step(figures.evaluation_step);
+  *proto.mutable_remaining_duration() = ToProto(figures.remaining_duration);
+  proto.set_payload_sent_bytes(figures.payload_sent_bytes);
+  proto.set_gradient_norm(figures.gradient_norm);
+  return proto;
+}
+
+v1::Member MemberProto(const MemberIdentity& member, int world_size,
+                       int64_t step) {
+  v1::Member proto;
+  proto.set_rank(member.rank);
+  proto.set_local_rank(member.local_rank);
+  proto.set_worker(member.worker);
+  proto.set_host(member.host);
+  proto.set_pid(member.pid);
+  proto.set_data_address(member.data_address);
+  proto.set_step(step);
+  *proto.mutable_mesh() = MeshProto(member.rank, world_size);
+  return proto;
+}
+
+v1::Worker WorkerProto(const Worker& worker, MonotonicTime now) {
+  v1::Worker proto;
+  proto.set_name(worker.name);
+  proto.set_state(static_cast<v1::WorkerState>(worker.state));
+  proto.set_role(static_cast<v1::Role>(worker.role));
+  proto.mutable_device()->set_kind(
+      static_cast<v1::DeviceKind>(worker.device.kind));
+  proto.mutable_device()->set_index(worker.device.index);
+  proto.set_host(worker.host);
+  proto.set_pid(worker.pid);
+  proto.set_incarnation(worker.incarnation);
+  proto.set_data_address(worker.data_address);
+  proto.set_job_id(worker.job_id);
+  proto.set_rank(worker.rank);
+  proto.set_generation(worker.generation);
+  proto.set_step(worker.step);
+  proto.set_phase(static_cast<v1::Phase>(worker.phase));
+  *proto.mutable_last_beat_age() =
+      ToProto(std::max(now - worker.last_heard, absl::ZeroDuration()));
+  SetTime(worker.join_time, proto.mutable_join_time());
+  proto.set_version(worker.version);
+  return proto;
+}
+
+v1::Event EventProto(const EmitEvent& event, int64_t sequence) {
+  v1::Event proto;
+  proto.set_sequence(sequence);
+  SetTime(event.time, proto.mutable_time());
+  proto.set_severity(static_cast<v1::EventSeverity>(event.severity));
+  proto.set_type(event.type);
+  proto.set_job_id(event.job_id);
+  proto.set_worker(event.worker);
+  proto.set_generation(event.generation);
+  proto.set_step(event.step);
+  proto.set_message(event.message);
+  if (event.verdict.has_value()) {
+    *proto.mutable_verdict() = VerdictProto(*event.verdict);
+  }
+  return proto;
+}
+
+v1::Job JobProto(const State& state, const Job& job, MemberDetail members) {
+  v1::Job proto;
+  proto.set_id(job.id);
+  // Checked when it was submitted; whatever an older journal holds that no
+  // longer parses shows as far as it does.
+  proto.mutable_spec()->ParsePartialFromString(job.spec);
+  proto.set_state(static_cast<v1::JobState>(job.state));
+  proto.set_generation(job.generation);
+  if (members == MemberDetail::kAll) {
+    const int world_size = static_cast<int>(job.members.size());
+    for (const Member& member : job.members) {
+      *proto.add_members() =
+          MemberProto(member.identity, world_size, member.step);
+    }
+  }
+  if (job.generation > 0) *proto.mutable_figures() = FiguresProto(job.figures);
+  proto.set_message(job.message);
+  if (job.verdict.has_value()) {
+    *proto.mutable_verdict() = VerdictProto(*job.verdict);
+  }
+  proto.set_exit_code(job.exit_code);
+  proto.set_queue_position(state.QueuePosition(job));
+  SetTime(job.create_time, proto.mutable_create_time());
+  if (job.start_time != absl::InfinitePast()) {
+    SetTime(job.start_time, proto.mutable_start_time());
+  }
+  if (job.end_time != absl::InfinitePast()) {
+    SetTime(job.end_time, proto.mutable_end_time());
+  }
+  if (job.parameters_hash.has_value()) {
+    proto.set_parameters_hash(absl::StrFormat("%016x", *job.parameters_hash));
+  }
+  return proto;
+}
+
+v1::Status StatusProto(const State& state, const CoordinatorIdentity& self,
+                       MonotonicTime now, absl::Time time) {
+  v1::Status proto;
+  proto.set_revision(static_cast<int64_t>(state.revision));
+  SetTime(time, proto.mutable_time());
+  v1::Coordinator& coordinator = *proto.mutable_coordinator();
+  coordinator.set_version(self.version);
+  coordinator.set_incarnation(self.incarnation);
+  SetTime(self.start_time, coordinator.mutable_start_time());
+  coordinator.set_pid(self.pid);
+  coordinator.set_host(self.host);
+  coordinator.set_journal_error(state.journal_error);
+  coordinator.set_last_generation(state.last_generation);
+  for (const auto& [name, worker] : state.workers) {
+    *proto.add_workers() = WorkerProto(worker, now);
+  }
+  int ended_count = 0;
+  for (auto it = state.jobs.rbegin(); it != state.jobs.rend(); ++it) {
+    const Job& job = it->second;
+    if (IsEnded(job.state) && ++ended_count > kMaxEndedJobsShown) continue;
+    *proto.add_jobs() =
+        JobProto(state, job,
+                 IsEnded(job.state) ? MemberDetail::kNone : MemberDetail::kAll);
+  }
+  return proto;
+}
+
+}  // namespace ringmaster::coordinator

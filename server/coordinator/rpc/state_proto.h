@@ -1,0 +1,52 @@
+// How the core's state looks in the API: core types made into protos. Pure.
+#ifndef RINGMASTER_SERVER_COORDINATOR_RPC_STATE_PROTO_H_
+#define RINGMASTER_SERVER_COORDINATOR_RPC_STATE_PROTO_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/time/time.h"
+#include "common/clock/monotonic_time.h"
+#include "ringmaster/v1/event.pb.h"
+#include "ringmaster/v1/job.pb.h"
+#include "ringmaster/v1/status_service.pb.h"
+#include "ringmaster/v1/verdict.pb.h"
+#include "ringmaster/v1/worker.pb.h"
+#include "server/coordinator/core/action.h"
+#include "server/coordinator/core/state.h"
+#include "server/coordinator/core/types.h"
+
+namespace ringmaster::coordinator {
+
+// This process, as the status shows it.
+struct CoordinatorIdentity {
+  std::string version = {};
+  uint64_t incarnation = 0;
+  absl::Time start_time = {};
+  int64_t pid = 0;
+  std::string host = {};
+};
+
+[[nodiscard]] v1::Verdict VerdictProto(const Verdict& verdict);
+[[nodiscard]] v1::TrainingFigures FiguresProto(const TrainingFigures& figures);
+[[nodiscard]] v1::Member MemberProto(const MemberIdentity& member,
+                                     int world_size, int64_t step);
+[[nodiscard]] v1::Worker WorkerProto(const Worker& worker, MonotonicTime now);
+// `sequence` is the event's number in the log.
+[[nodiscard]] v1::Event EventProto(const EmitEvent& event, int64_t sequence);
+
+enum class MemberDetail { kAll, kNone };
+// `job` is one of `state`'s.
+[[nodiscard]] v1::Job JobProto(const State& state, const Job& job,
+                               MemberDetail members = MemberDetail::kAll);
+
+// Everything: the pool by name, jobs that have not ended, and the last
+// kMaxEndedJobsShown that have, those without their members, newest first.
+inline constexpr int kMaxEndedJobsShown = 20;
+[[nodiscard]] v1::Status StatusProto(const State& state,
+                                     const CoordinatorIdentity& self,
+                                     MonotonicTime now, absl::Time time);
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_RPC_STATE_PROTO_H_

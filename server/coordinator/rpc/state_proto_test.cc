@@ -1,0 +1,178 @@
+#include "server/coordinator/rpc/state_proto.h"
+
+#include <string>
+
+#include "common/rpc/proto_time.h"
+#include "gtest/gtest.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+Job SmallJob(int64_t number, JobState state) {
+  Job job;
+  job.number = number;
+  job.name = "digits";
+  job.id = "digits-" + std::to_string(number);
+  job.state = state;
+  job.create_time = absl::FromUnixSeconds(1000);
+  v1::JobSpec spec;
+  spec.set_name("digits");
+  spec.mutable_train()->set_steps(10);
+  job.spec = spec.SerializeAsString();
+  return job;
+}
+
+TEST(StateProtoTest, EnumeratorsHaveTheProtosNumbers) {
+  EXPECT_EQ(static_cast<int>(JobState::kCancelled), v1::JOB_STATE_CANCELLED);
+  EXPECT_EQ(static_cast<int>(WorkerState::kDetached),
+            v1::WORKER_STATE_DETACHED);
+  EXPECT_EQ(static_cast<int>(Phase::kHalted), v1::PHASE_HALTED);
+  EXPECT_EQ(static_cast<int>(EvidenceKind::kSuperseded),
+            v1::EVIDENCE_KIND_SUPERSEDED);
+  EXPECT_EQ(static_cast<int>(VerdictDecision::kFailJob),
+            v1::VERDICT_DECISION_FAIL_JOB);
+  EXPECT_EQ(static_cast<int>(EventSeverity::kError), v1::EVENT_SEVERITY_ERROR);
+  EXPECT_EQ(static_cast<int>(Role::kParameterServer),
+            v1::ROLE_PARAMETER_SERVER);
+  EXPECT_EQ(static_cast<int>(DeviceKind::kCuda), v1::DEVICE_KIND_CUDA);
+}
+
+TEST(StateProtoTest, VerdictKeepsWhatItSays) {
+  Verdict verdict;
+  verdict.worker = "w1";
+  verdict.rank = 1;
+  verdict.host = "node-1";
+  verdict.pid = 42;
+  verdict.generation = 3;
+  verdict.step = 17;
+  verdict.collective_sequence = 99;
+  verdict.summary = "w1 is gone";
+  verdict.evidence = {{.kind = EvidenceKind::kStreamBroken,
+                       .observer = "coordinator",
+                       .detail = "reset"}};
+  verdict.decision = VerdictDecision::kReform;
+  verdict.time = absl::FromUnixSeconds(5);
+  verdict.exit_code = 138;
+  const v1::Verdict proto = VerdictProto(verdict);
+  EXPECT_EQ(proto.worker(), "w1");
+  EXPECT_EQ(proto.rank(), 1);
+  EXPECT_EQ(proto.host(), "node-1");
+  EXPECT_EQ(proto.pid(), 42);
+  EXPECT_EQ(proto.generation(), 3);
+  EXPECT_EQ(proto.step(), 17);
+  EXPECT_EQ(proto.collective_sequence(), 99);
+  EXPECT_EQ(proto.summary(), "w1 is gone");
+  EXPECT_EQ(proto.evidence(0).kind(), v1::EVIDENCE_KIND_STREAM_BROKEN);
+  EXPECT_EQ(proto.evidence(0).observer(), "coordinator");
+  EXPECT_EQ(proto.decision(), v1::VERDICT_DECISION_REFORM);
+  EXPECT_EQ(proto.time().seconds(), 5);
+  EXPECT_EQ(proto.exit_code(), 138);
+}
+
+TEST(StateProtoTest, FiguresKeepWhatTheySay) {
+  TrainingFigures figures;
+  figures.step = 4;
+  figures.loss = 2.5;
+  figures.step_duration = absl::Milliseconds(12);
+  EXPECT_FALSE(FiguresProto(figures).has_evaluation_loss());
+  figures.evaluation_loss = 2.25;
+  const v1::TrainingFigures proto = FiguresProto(figures);
+  EXPECT_EQ(proto.step(), 4);
+  EXPECT_EQ(proto.loss(), 2.5);
+  EXPECT_EQ(FromProto(proto.step_duration()), absl::Milliseconds(12));
+  EXPECT_EQ(proto.evaluation_loss(), 2.25);
+}
+
+TEST(StateProtoTest, MemberSitsOnTheDataAxis) {
+  MemberIdentity identity;
+  identity.rank = 2;
+  identity.data_address = "10.0.0.1:29500";
+  const v1::Member proto = MemberProto(identity, 4, 17);
+  EXPECT_EQ(proto.mesh().data_size(), 4);
+  EXPECT_EQ(proto.mesh().data_index(), 2);
+  EXPECT_EQ(proto.mesh().tensor_size(), 1);
+  EXPECT_EQ(proto.mesh().pipeline_size(), 1);
+  EXPECT_EQ(proto.step(), 17);
+  EXPECT_EQ(proto.data_address(), "10.0.0.1:29500");
+}
+
+TEST(StateProtoTest, WorkerShowsTheAgeOfItsLastBeat) {
+  Worker worker;
+  worker.name = "w0";
+  worker.last_heard = MonotonicTime::FromNanos(1000);
+  EXPECT_EQ(
+      FromProto(
+          WorkerProto(worker, MonotonicTime::FromNanos(1500)).last_beat_age()),
+      absl::Nanoseconds(500));
+  EXPECT_EQ(
+      FromProto(
+          WorkerProto(worker, MonotonicTime::FromNanos(500)).last_beat_age()),
+      absl::ZeroDuration());
+}
+
+TEST(StateProtoTest, JobShowsOnlyTimesAndFiguresThatExist) {
+  State state;
+  Job& job =
+      state.jobs.emplace(1, SmallJob(1, JobState::kQueued)).first->second;
+  v1::Job proto = JobProto(state, job);
+  EXPECT_EQ(proto.id(), "digits-1");
+  EXPECT_EQ(proto.spec().train().steps(), 10);
+  EXPECT_EQ(proto.create_time().seconds(), 1000);
+  EXPECT_FALSE(proto.has_start_time());
+  EXPECT_FALSE(proto.has_end_time());
+  EXPECT_FALSE(proto.has_figures());
+  EXPECT_FALSE(proto.has_verdict());
+  EXPECT_EQ(proto.parameters_hash(), "");
+  job.generation = 2;
+  job.start_time = absl::FromUnixSeconds(1001);
+  job.end_time = absl::FromUnixSeconds(1002);
+  job.parameters_hash = 0xabcULL;
+  proto = JobProto(state, job);
+  EXPECT_TRUE(proto.has_figures());
+  EXPECT_EQ(proto.start_time().seconds(), 1001);
+  EXPECT_EQ(proto.end_time().seconds(), 1002);
+  EXPECT_EQ(proto.parameters_hash(), "0000000000000abc");
+}
+
+TEST(StateProtoTest, StatusShowsTheLastEndedJobsNewestFirst) {
+  State state;
+  for (int number = 1; number <= 30; ++number) {
+    Job job = SmallJob(number, JobState::kSucceeded);
+    job.members.resize(2);
+    state.jobs.emplace(number, job);
+  }
+  Job queued = SmallJob(31, JobState::kRunning);
+  queued.members.resize(2);
+  state.jobs.emplace(31, queued);
+  state.workers["w0"].name = "w0";
+  state.journal_error = "disk full";
+  const v1::Status proto =
+      StatusProto(state, {.version = "1.0", .incarnation = 7}, MonotonicTime(),
+                  absl::FromUnixSeconds(9));
+  ASSERT_EQ(proto.jobs_size(), 1 + kMaxEndedJobsShown);
+  EXPECT_EQ(proto.jobs(0).id(), "digits-31");
+  EXPECT_EQ(proto.jobs(0).members_size(), 2);
+  EXPECT_EQ(proto.jobs(1).id(), "digits-30");
+  EXPECT_EQ(proto.jobs(1).members_size(), 0);
+  EXPECT_EQ(proto.jobs(kMaxEndedJobsShown).id(), "digits-11");
+  EXPECT_EQ(proto.workers(0).name(), "w0");
+  EXPECT_EQ(proto.coordinator().journal_error(), "disk full");
+  EXPECT_EQ(proto.coordinator().incarnation(), 7u);
+  EXPECT_EQ(proto.time().seconds(), 9);
+}
+
+TEST(StateProtoTest, EventKeepsWhatItSays) {
+  EmitEvent event;
+  event.severity = EventSeverity::kWarning;
+  event.type = "worker.lost";
+  event.worker = "w0";
+  event.verdict.emplace();
+  const v1::Event proto = EventProto(event, 12);
+  EXPECT_EQ(proto.sequence(), 12);
+  EXPECT_EQ(proto.severity(), v1::EVENT_SEVERITY_WARNING);
+  EXPECT_EQ(proto.type(), "worker.lost");
+  EXPECT_TRUE(proto.has_verdict());
+}
+
+}  // namespace
+}  // namespace ringmaster::coordinator

@@ -1,0 +1,103 @@
+#include "server/coordinator/rpc/trace_gathering.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace ringmaster::coordinator {
+
+void TraceGathering::Start(const State& state, const Job& job,
+                           int64_t first_step, int64_t last_step,
+                           MonotonicTime now, Reply reply) {
+  Gathering& gathering = gatherings_.emplace_back();
+  gathering.request_id = ++last_request_id_;
+  gathering.deadline = now + kTraceBudget;
+  gathering.reply = std::move(reply);
+  v1::TraceRequest request;
+  request.set_request_id(gathering.request_id);
+  request.set_first_step(first_step);
+  request.set_last_step(last_step);
+  for (const Member& member : job.members) {
+    const Worker* worker = state.FindWorker(member.identity.worker);
+    if (worker == nullptr || worker->session == 0 ||
+        worker->incarnation != member.identity.incarnation) {
+      gathering.response.add_missing_workers(member.identity.worker);
+      continue;
+    }
+    gathering.waiting.emplace(worker->session, worker->name);
+    send_(worker->session, request);
+  }
+  FinishComplete();
+}
+
+void TraceGathering::Add(SessionId session, v1::TraceReply reply) {
+  for (Gathering& gathering : gatherings_) {
+    if (gathering.request_id != reply.request_id()) continue;
+    if (gathering.waiting.erase(session) == 0) continue;
+    gathering.bytes += reply.trace().ByteSizeLong();
+    if (gathering.bytes <= kMaxTraceBytes) {
+      *gathering.response.add_ranks() = std::move(*reply.mutable_trace());
+    }
+  }
+  FinishComplete();
+}
+
+void TraceGathering::Forget(SessionId session) {
+  for (Gathering& gathering : gatherings_) {
+    const auto it = gathering.waiting.find(session);
+    if (it == gathering.waiting.end()) continue;
+    gathering.response.add_missing_workers(it->second);
+    gathering.waiting.erase(it);
+  }
+  FinishComplete();
+}
+
+void TraceGathering::Expire(MonotonicTime now) {
+  for (Gathering& gathering : gatherings_) {
+    if (gathering.deadline > now) break;
+    for (const auto& [session, name] : gathering.waiting) {
+      gathering.response.add_missing_workers(name);
+    }
+    gathering.waiting.clear();
+  }
+  FinishComplete();
+}
+
+MonotonicTime TraceGathering::NextDeadline() const {
+  return gatherings_.empty() ? MonotonicTime::InfiniteFuture()
+                             : gatherings_.front().deadline;
+}
+
+void TraceGathering::Abort(const absl::Status& status) {
+  std::list<Gathering> aborted = std::exchange(gatherings_, {});
+  for (Gathering& gathering : aborted) gathering.reply(status);
+}
+
+void TraceGathering::FinishComplete() {
+  std::list<Gathering> complete;
+  for (auto it = gatherings_.begin(); it != gatherings_.end();) {
+    const auto here = it++;
+    if (here->waiting.empty()) {
+      complete.splice(complete.end(), gatherings_, here);
+    }
+  }
+  for (Gathering& gathering : complete) Finish(gathering);
+}
+
+void TraceGathering::Finish(Gathering& gathering) {
+  if (gathering.bytes > kMaxTraceBytes) {
+    gathering.reply(absl::ResourceExhaustedError(
+        absl::StrCat("the trace takes ", gathering.bytes, " bytes, more than ",
+                     kMaxTraceBytes, "; ask for fewer steps")));
+    return;
+  }
+  auto& ranks = *gathering.response.mutable_ranks();
+  std::sort(ranks.begin(), ranks.end(),
+            [](const v1::RankTrace& a, const v1::RankTrace& b) {
+              return a.rank() < b.rank();
+            });
+  gathering.reply(std::move(gathering.response));
+}
+
+}  // namespace ringmaster::coordinator

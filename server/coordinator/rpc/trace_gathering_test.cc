@@ -1,0 +1,135 @@
+#include "server/coordinator/rpc/trace_gathering.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class TraceGatheringTest : public ::testing::Test {
+ protected:
+  TraceGatheringTest()
+      : gathering_([this](SessionId session, const v1::TraceRequest& request) {
+          asked_.push_back(session);
+          request_ = request;
+        }) {
+    for (int rank = 0; rank < 2; ++rank) {
+      Worker worker;
+      worker.name = "w" + std::to_string(rank);
+      worker.session = 10 + rank;
+      worker.incarnation = 1;
+      state_.workers[worker.name] = worker;
+      Member member;
+      member.identity.rank = rank;
+      member.identity.worker = worker.name;
+      member.identity.incarnation = 1;
+      job_.members.push_back(member);
+    }
+  }
+
+  void Start() {
+    gathering_.Start(state_, job_, 3, 7, now_, [this](auto response) {
+      ASSERT_FALSE(response_.has_value()) << "replied twice";
+      response_ = std::move(response);
+    });
+  }
+
+  v1::TraceReply ReplyOf(int rank, size_t name_bytes = 7) {
+    v1::TraceReply reply;
+    reply.set_request_id(request_.request_id());
+    reply.mutable_trace()->set_rank(rank);
+    reply.mutable_trace()->add_spans()->set_name(std::string(name_bytes, 'f'));
+    return reply;
+  }
+
+  State state_;
+  Job job_;
+  MonotonicTime now_;
+  std::vector<SessionId> asked_;
+  v1::TraceRequest request_;
+  TraceGathering gathering_;
+  std::optional<absl::StatusOr<v1::GetTraceResponse>> response_;
+};
+
+TEST_F(TraceGatheringTest, AsksAllMembersAndRepliesByRank) {
+  Start();
+  EXPECT_THAT(asked_, ElementsAre(10, 11));
+  EXPECT_EQ(request_.first_step(), 3);
+  EXPECT_EQ(request_.last_step(), 7);
+  gathering_.Add(11, ReplyOf(1));
+  EXPECT_FALSE(response_.has_value());
+  gathering_.Add(10, ReplyOf(0));
+  ASSERT_TRUE(response_.has_value() && response_->ok());
+  ASSERT_EQ((*response_)->ranks_size(), 2);
+  EXPECT_EQ((*response_)->ranks(0).rank(), 0);
+  EXPECT_EQ((*response_)->ranks(1).rank(), 1);
+  EXPECT_THAT((*response_)->missing_workers(), IsEmpty());
+  EXPECT_EQ(gathering_.NextDeadline(), MonotonicTime::InfiniteFuture());
+}
+
+TEST_F(TraceGatheringTest, NamesWhoDoesNotAnswerInTime) {
+  Start();
+  gathering_.Add(10, ReplyOf(0));
+  EXPECT_EQ(gathering_.NextDeadline(), now_ + kTraceBudget);
+  gathering_.Expire(now_ + kTraceBudget - absl::Nanoseconds(1));
+  EXPECT_FALSE(response_.has_value());
+  gathering_.Expire(now_ + kTraceBudget);
+  ASSERT_TRUE(response_.has_value() && response_->ok());
+  EXPECT_EQ((*response_)->ranks_size(), 1);
+  EXPECT_THAT((*response_)->missing_workers(), ElementsAre("w1"));
+  gathering_.Add(11, ReplyOf(1));  // too late: dropped
+}
+
+TEST_F(TraceGatheringTest, NamesWhoseSessionBreaksMeanwhile) {
+  Start();
+  gathering_.Forget(11);
+  gathering_.Add(10, ReplyOf(0));
+  ASSERT_TRUE(response_.has_value() && response_->ok());
+  EXPECT_THAT((*response_)->missing_workers(), ElementsAre("w1"));
+}
+
+TEST_F(TraceGatheringTest, NamesMembersWithoutSessionAtOnce) {
+  state_.workers.erase("w0");
+  state_.workers.at("w1").incarnation = 2;  // another process by now
+  Start();
+  ASSERT_TRUE(response_.has_value() && response_->ok());
+  EXPECT_THAT((*response_)->missing_workers(), ElementsAre("w0", "w1"));
+}
+
+TEST_F(TraceGatheringTest, IgnoresRepliesToOtherRequests) {
+  Start();
+  v1::TraceReply reply = ReplyOf(0);
+  reply.set_request_id(999);
+  gathering_.Add(10, reply);
+  gathering_.Add(12, ReplyOf(2));  // was not asked
+  gathering_.Add(11, ReplyOf(1));
+  EXPECT_FALSE(response_.has_value());
+}
+
+TEST_F(TraceGatheringTest, TooLongAnswersAreAnError) {
+  Start();
+  gathering_.Add(10, ReplyOf(0, 2 << 20));
+  gathering_.Add(11, ReplyOf(1, 2 << 20));
+  ASSERT_TRUE(response_.has_value());
+  EXPECT_EQ(response_->status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(response_->status().message()),
+              HasSubstr("ask for fewer steps"));
+}
+
+TEST_F(TraceGatheringTest, AbortAnswersAll) {
+  Start();
+  gathering_.Abort(absl::UnavailableError("shutting down"));
+  ASSERT_TRUE(response_.has_value());
+  EXPECT_EQ(response_->status().code(), absl::StatusCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace ringmaster::coordinator
