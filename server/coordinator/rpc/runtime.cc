@@ -1,0 +1,306 @@
+#include "server/coordinator/rpc/runtime.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "common/logging/logging.h"
+#include "common/status/reason.h"
+#include "common/status/status_macros.h"
+#include "server/coordinator/rpc/queries.h"
+#include "server/coordinator/rpc/random.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+absl::Status ShuttingDown() {
+  return WithReason(absl::UnavailableError("the coordinator is shutting down"),
+                    reason::kShuttingDown);
+}
+
+absl::Status Violation(const std::string& message) {
+  return WithReason(absl::InvalidArgumentError(message),
+                    reason::kSessionProtocolViolation);
+}
+
+std::string HostName() {
+  char name[256] = {};
+  return gethostname(name, sizeof(name) - 1) == 0 ? name : "unknown";
+}
+
+}  // namespace
+
+CoordinatorRuntime::CoordinatorRuntime(Options options)
+    : options_(std::move(options)),
+      clock_(*options_.clock),
+      self_({.version = options_.version,
+             .incarnation = RandomIncarnation(),
+             .start_time = absl::Now(),
+             .pid = getpid(),
+             .host = HostName()}),
+      traces_([this](SessionId session, const v1::TraceRequest& request) {
+        v1::SessionResponse message;
+        *message.mutable_trace_request() = request;
+        Send(session, std::move(message));
+      }),
+      log_executor_(clock_, {.name = "log", .max_queued = 1024}),
+      executor_(clock_, {.name = "coordinator"}) {}
+
+absl::StatusOr<std::unique_ptr<CoordinatorRuntime>> CoordinatorRuntime::Start(
+    Options options) {
+  RETURN_IF_ERROR(options.config.Validate());
+  std::unique_ptr<CoordinatorRuntime> runtime(
+      new CoordinatorRuntime(std::move(options)));
+  CoordinatorRuntime* const self = runtime.get();
+  ASSIGN_OR_RETURN(runtime->journal_,
+                   Journal::Open({.state_dir = self->options_.state_dir,
+                                  .on_works_again =
+                                      [self] {
+                                        self->executor_.PostUrgent([self] {
+                                          self->Feed(JournalWorks{});
+                                        });
+                                      },
+                                  .clock = &self->clock_}));
+  ASSIGN_OR_RETURN(const std::vector<JournalRecord> records,
+                   runtime->journal_->Load());
+  ASSIGN_OR_RETURN(CoordinatorCore core,
+                   CoordinatorCore::Recover(self->options_.config, records));
+  runtime->core_.emplace(std::move(core));
+  self->executor_.PostUrgent([self] { self->Feed(Tick{}); });
+  return runtime;
+}
+
+CoordinatorRuntime::~CoordinatorRuntime() {
+  Shutdown();
+  executor_.Stop();
+  // Commits what was appended. Nobody listens to its answers any more.
+  journal_.reset();
+  log_executor_.Stop();
+}
+
+void CoordinatorRuntime::Shutdown() {
+  executor_.PostUrgent([this] { OnShutdown(); });
+}
+
+void CoordinatorRuntime::OnShutdown() {
+  if (is_shut_down_ || !core_.has_value()) return;
+  is_shut_down_ = true;
+  Feed(ShutdownStarted{});
+  const absl::Status status = ShuttingDown();
+  // The core closed the sessions that it knew.
+  for (auto& [id, session] : std::exchange(sessions_, {})) {
+    session.stream->Close(status);
+  }
+  publisher_.End(status);
+  traces_.Abort(status);
+  for (auto& [token, reply] : std::exchange(replies_, {})) {
+    reply(status, View(), nullptr);
+  }
+}
+
+// ---- Sessions.
+
+SessionId CoordinatorRuntime::OpenSession(std::shared_ptr<SessionStream> stream,
+                                          std::string observed_host) {
+  const SessionId id = ++last_session_;
+  SessionStream& handle = *stream;
+  const bool is_posted = executor_.PostUrgent(
+      [this, id, stream = stream, host = std::move(observed_host)]() mutable {
+        if (is_shut_down_) {
+          stream->Close(ShuttingDown());
+          return;
+        }
+        sessions_.emplace(id, Session{.stream = std::move(stream),
+                                      .observed_host = std::move(host)});
+        hello_deadlines_.emplace_back(clock_.Now() + options_.config.lease, id);
+        ScheduleWakeup();
+      });
+  if (!is_posted) handle.Close(ShuttingDown());
+  return id;
+}
+
+void CoordinatorRuntime::Receive(SessionId session,
+                                 absl::StatusOr<EventBody> event) {
+  executor_.PostUrgent([this, session, event = std::move(event)]() mutable {
+    OnReceive(session, std::move(event));
+  });
+}
+
+void CoordinatorRuntime::ReceiveTrace(SessionId session, v1::TraceReply reply) {
+  executor_.PostUrgent([this, session, reply = std::move(reply)]() mutable {
+    traces_.Add(session, std::move(reply));
+    OnReceive(session, EventBody(HeardFrom{.session = session}));
+  });
+}
+
+void CoordinatorRuntime::OnReceive(SessionId session,
+                                   absl::StatusOr<EventBody> event) {
+  auto it = sessions_.find(session);
+  if (it == sessions_.end()) return;
+  if (!event.ok()) {
+    Break(session, event.status());
+    return;
+  }
+  const bool is_hello = std::holds_alternative<HelloReceived>(*event);
+  if (is_hello == it->second.has_said_hello) {
+    Break(session, Violation(is_hello ? "hello was said before"
+                                      : "the first message must be hello"));
+    return;
+  }
+  it->second.has_said_hello = true;
+  Feed(*std::move(event));
+  // What was fed may have closed the session.
+  it = sessions_.find(session);
+  if (it != sessions_.end()) it->second.stream->ReadNext();
+}
+
+void CoordinatorRuntime::SessionEnded(SessionId session, std::string detail) {
+  executor_.PostUrgent([this, session, detail = std::move(detail)] {
+    OnEnded(session, detail);
+  });
+}
+
+void CoordinatorRuntime::OnEnded(SessionId session, const std::string& detail) {
+  const auto it = sessions_.find(session);
+  if (it == sessions_.end()) return;
+  it->second.stream->Close(absl::OkStatus());
+  sessions_.erase(it);
+  traces_.Forget(session);
+  Feed(StreamClosed{.session = session, .detail = detail});
+}
+
+void CoordinatorRuntime::Break(SessionId session, const absl::Status& status) {
+  const auto it = sessions_.find(session);
+  if (it == sessions_.end()) return;
+  (void)log_executor_.Post([host = it->second.observed_host, status] {
+    LogEvent(LogLevel::kWarning, "session.refused",
+             {{"host", host}, {"error", status}});
+  });
+  it->second.stream->Close(status);
+  OnEnded(session, std::string(status.message()));
+}
+
+void CoordinatorRuntime::RefuseSilentSessions() {
+  const MonotonicTime now = clock_.Now();
+  while (!hello_deadlines_.empty() && hello_deadlines_.front().first <= now) {
+    const SessionId session = hello_deadlines_.front().second;
+    hello_deadlines_.pop_front();
+    const auto it = sessions_.find(session);
+    if (it == sessions_.end() || it->second.has_said_hello) continue;
+    Break(session,
+          Violation(absl::StrCat("no hello came within ",
+                                 absl::FormatDuration(options_.config.lease))));
+  }
+}
+
+// ---- Users' calls.
+
+absl::Status CoordinatorRuntime::Ask(Query query) {
+  return executor_.Post(
+      [this, query = std::move(query)]() mutable { query(View()); });
+}
+
+absl::Status CoordinatorRuntime::Submit(SubmitRequested request,
+                                        UserReply reply) {
+  return executor_.Post(
+      [this, request = std::move(request), reply = std::move(reply)]() mutable {
+        if (is_shut_down_) return reply(ShuttingDown(), View(), nullptr);
+        request.request = ++last_request_;
+        replies_.emplace(request.request, std::move(reply));
+        Feed(std::move(request));
+      });
+}
+
+absl::Status CoordinatorRuntime::Cancel(std::string job, std::string reason,
+                                        UserReply reply) {
+  return executor_.Post([this, job = std::move(job), reason = std::move(reason),
+                         reply = std::move(reply)]() mutable {
+    if (is_shut_down_) return reply(ShuttingDown(), View(), nullptr);
+    const RequestToken token = ++last_request_;
+    replies_.emplace(token, std::move(reply));
+    Feed(CancelRequested{
+        .request = token, .job = std::move(job), .reason = std::move(reason)});
+  });
+}
+
+absl::Status CoordinatorRuntime::GatherTrace(std::string job,
+                                             int64_t first_step,
+                                             int64_t last_step,
+                                             TraceGathering::Reply reply) {
+  return executor_.Post([this, job = std::move(job), first_step, last_step,
+                         reply = std::move(reply)]() mutable {
+    if (is_shut_down_) return reply(ShuttingDown());
+    const Job* found = core_->state().FindJob(job);
+    if (found == nullptr) return reply(NoSuchJob(job));
+    traces_.Start(core_->state(), *found, first_step, last_step, clock_.Now(),
+                  std::move(reply));
+    ScheduleWakeup();
+  });
+}
+
+void CoordinatorRuntime::WatchStatus(std::shared_ptr<StatusWatcher> watcher) {
+  const absl::Status status = executor_.Post([this, watcher] {
+    if (is_shut_down_) return watcher->End(ShuttingDown());
+    publisher_.AddStatusWatcher(watcher, core_->state(), self_, clock_.Now(),
+                                absl::Now());
+  });
+  if (!status.ok()) watcher->End(status);
+}
+
+void CoordinatorRuntime::WatchJob(std::string job,
+                                  std::shared_ptr<JobWatcher> watcher) {
+  const absl::Status status =
+      executor_.Post([this, watcher, job = std::move(job)] {
+        if (is_shut_down_) return watcher->End(ShuttingDown());
+        const Job* found = core_->state().FindJob(job);
+        if (found == nullptr) return watcher->End(NoSuchJob(job));
+        publisher_.AddJobWatcher(watcher, core_->state(), *found);
+      });
+  if (!status.ok()) watcher->End(status);
+}
+
+// ---- The core.
+
+CoordinatorView CoordinatorRuntime::View() const {
+  return {.state = core_->state(),
+          .events = events_,
+          .self = self_,
+          .now = clock_.Now()};
+}
+
+void CoordinatorRuntime::Feed(EventBody body) {
+  std::vector<Action> actions =
+      core_->Step(Event(std::move(body), absl::Now()), clock_.Now());
+  for (Action& action : actions) {
+    std::visit([this](auto& typed) { Perform(typed); }, action);
+  }
+  publisher_.Publish(core_->state(), self_, clock_.Now(), absl::Now());
+  ScheduleWakeup();
+}
+
+void CoordinatorRuntime::OnWakeup() {
+  wakeup_ = MonotonicTime::InfiniteFuture();
+  RefuseSilentSessions();
+  traces_.Expire(clock_.Now());
+  Feed(Tick{});
+}
+
+void CoordinatorRuntime::ScheduleWakeup() {
+  MonotonicTime next =
+      std::min({core_->NextDeadline(), publisher_.NextDeadline(),
+                traces_.NextDeadline()});
+  if (!hello_deadlines_.empty()) {
+    next = std::min(next, hello_deadlines_.front().first);
+  }
+  if (next == wakeup_) return;
+  wakeup_ = next;
+  if (next == MonotonicTime::InfiniteFuture()) {
+    executor_.ClearWakeup();
+  } else {
+    executor_.SetWakeup(next, [this] { OnWakeup(); });
+  }
+}
+
+}  // namespace ringmaster::coordinator

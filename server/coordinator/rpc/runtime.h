@@ -1,0 +1,194 @@
+// CoordinatorRuntime runs a CoordinatorCore: it feeds it messages, users'
+// calls, the journal's answers and time, and performs the actions that come
+// out.
+//
+// All state belongs to one thread, the executor's; the methods only post to it.
+// Free of gRPC, so that it runs with fake streams too.
+//
+// Thread-safety: thread-safe. Callbacks (replies, queries) run on the executor;
+// they must not block, nor call Shutdown. Ownership: owns core, journal and
+// threads. Streams and watchers are shared with the services. Example:
+//   ASSIGN_OR_RETURN(auto runtime, CoordinatorRuntime::Start({.config = config,
+//   .state_dir = "state"})); const SessionId session =
+//   runtime->OpenSession(stream, "10.0.0.7"); runtime->Receive(session,
+//   ParseSessionMessage(session, message, "10.0.0.7"));
+#ifndef RINGMASTER_SERVER_COORDINATOR_RPC_RUNTIME_H_
+#define RINGMASTER_SERVER_COORDINATOR_RPC_RUNTIME_H_
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/clock/clock.h"
+#include "common/executor/serial_executor.h"
+#include "server/coordinator/core/action.h"
+#include "server/coordinator/core/config.h"
+#include "server/coordinator/core/core.h"
+#include "server/coordinator/core/event.h"
+#include "server/coordinator/journal/journal.h"
+#include "server/coordinator/rpc/event_log.h"
+#include "server/coordinator/rpc/publisher.h"
+#include "server/coordinator/rpc/session_stream.h"
+#include "server/coordinator/rpc/state_proto.h"
+#include "server/coordinator/rpc/trace_gathering.h"
+
+namespace ringmaster::coordinator {
+
+// What a query sees; valid while it runs.
+struct CoordinatorView {
+  const State& state;
+  const EventLog& events;
+  const CoordinatorIdentity& self;
+  MonotonicTime now;
+};
+
+class CoordinatorRuntime {
+ public:
+  struct Options {
+    Config config = {};
+    std::string state_dir = {};
+    std::string version = {};
+    // Outlives the runtime.
+    Clock* clock = &Clock::Real();
+  };
+
+  // Opens the journal, recovers what it holds and starts. The errors are
+  // Journal::Open's and Load's, and CoordinatorCore::Recover's; they carry an
+  // exit code.
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<CoordinatorRuntime>>
+  Start(Options options);
+
+  // Shuts down, then waits for what was posted and for the journal.
+  ~CoordinatorRuntime();
+  CoordinatorRuntime(const CoordinatorRuntime&) = delete;
+  CoordinatorRuntime& operator=(const CoordinatorRuntime&) = delete;
+
+  // ---- Workers' sessions.
+
+  // Announces a new stream from `observed_host`. It must say hello within the
+  // lease.
+  SessionId OpenSession(std::shared_ptr<SessionStream> stream,
+                        std::string observed_host);
+  // A message came and was parsed. A session that breaks the protocol is
+  // closed: `event` is an error, or a hello comes second, or anything else
+  // first. Calls the stream's ReadNext once the event has been dealt with.
+  void Receive(SessionId session, absl::StatusOr<EventBody> event);
+  // As Receive, for a trace.
+  void ReceiveTrace(SessionId session, v1::TraceReply reply);
+  // The stream is over, because of `detail`; also after Close.
+  void SessionEnded(SessionId session, std::string detail);
+
+  // ---- Users' calls. Not OK, and then without any callback:
+  //   RESOURCE_EXHAUSTED  too many calls wait
+  //   UNAVAILABLE         shutting down
+
+  using Query = absl::AnyInvocable<void(const CoordinatorView&)>;
+  [[nodiscard]] absl::Status Ask(Query query);
+
+  // `status` may be an error; `job` is the job it is about, or null.
+  using UserReply = absl::AnyInvocable<void(
+      const absl::Status& status, const CoordinatorView& view, const Job* job)>;
+  // `request.request` is filled in here.
+  [[nodiscard]] absl::Status Submit(SubmitRequested request, UserReply reply);
+  [[nodiscard]] absl::Status Cancel(std::string job, std::string reason,
+                                    UserReply reply);
+
+  // `reply` gets NOT_FOUND/JOB_NOT_FOUND without such a job.
+  [[nodiscard]] absl::Status GatherTrace(std::string job, int64_t first_step,
+                                         int64_t last_step,
+                                         TraceGathering::Reply reply);
+
+  // These errors end the watch.
+  void WatchStatus(std::shared_ptr<StatusWatcher> watcher);
+  void WatchJob(std::string job, std::shared_ptr<JobWatcher> watcher);
+
+  // ---- The end.
+
+  // Ends every session, watch and waiting call with UNAVAILABLE/SHUTTING_DOWN,
+  // now and later. Workers go on training and come back to the next
+  // coordinator. Returns at once.
+  void Shutdown();
+
+  [[nodiscard]] const CoordinatorIdentity& identity() const { return self_; }
+
+ private:
+  struct Session {
+    std::shared_ptr<SessionStream> stream;
+    std::string observed_host;
+    bool has_said_hello = false;
+  };
+  // What all members of a generation are told alike.
+  struct GenerationSecrets {
+    int64_t generation = 0;
+    std::string secret;
+    uint64_t table_hash = 0;
+  };
+
+  explicit CoordinatorRuntime(Options options);
+
+  // The rest runs on the executor.
+  void OnReceive(SessionId session, absl::StatusOr<EventBody> event);
+  void OnEnded(SessionId session, const std::string& detail);
+  void OnWakeup();
+  void OnShutdown();
+  // Closes a session because of the adapter's own reasons; the core hears of a
+  // broken stream.
+  void Break(SessionId session, const absl::Status& status);
+  void RefuseSilentSessions();
+
+  void Feed(EventBody body);
+  void ScheduleWakeup();
+  CoordinatorView View() const;
+
+  void Perform(SendWelcome& action);
+  void Perform(SendAssignment& action);
+  void Perform(SendStart& action);
+  void Perform(SendHalt& action);
+  void Perform(SendDrain& action);
+  void Perform(SendStop& action);
+  void Perform(SendRelease& action);
+  void Perform(CloseSession& action);
+  void Perform(Persist& action);
+  void Perform(ReplyToUser& action);
+  void Perform(EmitEvent& action);
+  void Send(SessionId session, v1::SessionResponse message);
+  const GenerationSecrets& SecretsOf(int64_t generation, const Job& job);
+
+  const Options options_;
+  Clock& clock_;
+  const CoordinatorIdentity self_;
+  std::atomic<SessionId> last_session_{0};
+
+  // Only the executor's thread uses these, except before Begin and after Stop.
+  std::optional<CoordinatorCore> core_;
+  bool is_shut_down_ = false;
+  std::unordered_map<SessionId, Session> sessions_;
+  // Sessions by when they must have said hello; those that have, or have ended,
+  // may still be in it.
+  std::deque<std::pair<MonotonicTime, SessionId>> hello_deadlines_;
+  RequestToken last_request_ = 0;
+  std::unordered_map<RequestToken, UserReply> replies_;
+  EventLog events_;
+  Publisher publisher_;
+  TraceGathering traces_;
+  GenerationSecrets secrets_;
+  MonotonicTime wakeup_ = MonotonicTime::InfiniteFuture();
+
+  // A slow log must not hold up the coordinator.
+  SerialExecutor log_executor_;
+  SerialExecutor executor_;
+  std::unique_ptr<Journal> journal_;
+};
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_RPC_RUNTIME_H_

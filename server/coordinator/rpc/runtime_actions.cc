@@ -1,0 +1,184 @@
+// What CoordinatorRuntime does for each of the core's actions.
+#include <string>
+#include <utility>
+
+#include "common/logging/logging.h"
+#include "common/rpc/member_table_hash.h"
+#include "common/rpc/proto_time.h"
+#include "server/coordinator/rpc/random.h"
+#include "server/coordinator/rpc/runtime.h"
+#include "server/coordinator/rpc/state_proto.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+constexpr size_t kSecretBytes = 32;
+
+LogLevel LevelOf(v1::EventSeverity severity) {
+  switch (severity) {
+    case v1::EVENT_SEVERITY_ERROR:
+      return LogLevel::kError;
+    case v1::EVENT_SEVERITY_WARNING:
+      return LogLevel::kWarning;
+    default:
+      return LogLevel::kInfo;
+  }
+}
+
+// Leaves out what the event is not about.
+void LogJobEvent(const v1::Event& event) {
+  const LogLevel level = LevelOf(event.severity());
+  if (event.job_id().empty()) {
+    LogEvent(level, event.type(),
+             {{"worker", event.worker()}, {"message", event.message()}});
+  } else if (event.worker().empty()) {
+    LogEvent(level, event.type(),
+             {{"job", event.job_id()},
+              {"generation", event.generation()},
+              {"step", event.step()},
+              {"message", event.message()}});
+  } else {
+    LogEvent(level, event.type(),
+             {{"job", event.job_id()},
+              {"generation", event.generation()},
+              {"step", event.step()},
+              {"worker", event.worker()},
+              {"message", event.message()}});
+  }
+}
+
+}  // namespace
+
+void CoordinatorRuntime::Send(SessionId session, v1::SessionResponse message) {
+  const auto it = sessions_.find(session);
+  if (it != sessions_.end()) it->second.stream->Send(std::move(message));
+}
+
+void CoordinatorRuntime::Perform(SendWelcome& action) {
+  const auto it = sessions_.find(action.session);
+  if (it == sessions_.end()) return;
+  v1::SessionResponse message;
+  v1::Welcome& welcome = *message.mutable_welcome();
+  welcome.set_coordinator_incarnation(self_.incarnation);
+  welcome.set_protocol(action.protocol);
+  welcome.set_observed_host(it->second.observed_host);
+  *welcome.mutable_beat_interval() = ToProto(options_.config.beat_interval);
+  *welcome.mutable_lease() = ToProto(options_.config.lease);
+  it->second.stream->Send(std::move(message));
+}
+
+const CoordinatorRuntime::GenerationSecrets& CoordinatorRuntime::SecretsOf(
+    int64_t generation, const Job& job) {
+  if (secrets_.generation != generation) {
+    google::protobuf::RepeatedPtrField<v1::Member> table;
+    for (const Member& member : job.members) {
+      *table.Add() = MemberProto(
+          member.identity, static_cast<int>(job.members.size()), member.step);
+    }
+    secrets_ = {.generation = generation,
+                .secret = RandomBytes(kSecretBytes),
+                .table_hash = MemberTableHash(table)};
+  }
+  return secrets_;
+}
+
+void CoordinatorRuntime::Perform(SendAssignment& action) {
+  const Job* job = core_->state().FindJob(action.job_id);
+  if (job == nullptr) return;
+  const GenerationSecrets& secrets = SecretsOf(action.generation, *job);
+  v1::SessionResponse message;
+  v1::Assignment& assignment = *message.mutable_assignment();
+  assignment.set_generation(action.generation);
+  assignment.set_job_id(action.job_id);
+  assignment.mutable_spec()->ParsePartialFromString(job->spec);
+  *assignment.mutable_self() =
+      MemberProto(action.self, action.world_size, action.resume_step);
+  *assignment.mutable_prev() =
+      MemberProto(action.prev, action.world_size, action.resume_step);
+  *assignment.mutable_next() =
+      MemberProto(action.next, action.world_size, action.resume_step);
+  assignment.set_world_size(action.world_size);
+  assignment.set_local_world_size(action.local_world_size);
+  assignment.set_table_hash(secrets.table_hash);
+  assignment.set_secret(secrets.secret);
+  assignment.set_resume_step(action.resume_step);
+  *assignment.mutable_connect_timeout() =
+      ToProto(options_.config.connect_timeout);
+  *assignment.mutable_collective_timeout() =
+      ToProto(options_.config.collective_timeout);
+  Send(action.session, std::move(message));
+}
+
+void CoordinatorRuntime::Perform(SendStart& action) {
+  v1::SessionResponse message;
+  message.mutable_start()->set_generation(action.generation);
+  Send(action.session, std::move(message));
+}
+
+void CoordinatorRuntime::Perform(SendHalt& action) {
+  v1::SessionResponse message;
+  message.mutable_halt()->set_generation(action.generation);
+  *message.mutable_halt()->mutable_verdict() = VerdictProto(action.verdict);
+  Send(action.session, std::move(message));
+}
+
+void CoordinatorRuntime::Perform(SendDrain& action) {
+  v1::SessionResponse message;
+  message.mutable_drain()->set_reason(action.reason);
+  Send(action.session, std::move(message));
+}
+
+void CoordinatorRuntime::Perform(SendStop& action) {
+  v1::SessionResponse message;
+  message.mutable_stop()->set_generation(action.generation);
+  message.mutable_stop()->set_reason(action.reason);
+  Send(action.session, std::move(message));
+}
+
+void CoordinatorRuntime::Perform(SendRelease& action) {
+  v1::SessionResponse message;
+  message.mutable_release()->set_generation(action.generation);
+  message.mutable_release()->set_state(static_cast<v1::JobState>(action.state));
+  message.mutable_release()->set_message(action.message);
+  Send(action.session, std::move(message));
+}
+
+void CoordinatorRuntime::Perform(CloseSession& action) {
+  const auto it = sessions_.find(action.session);
+  if (it == sessions_.end()) return;
+  it->second.stream->Close(action.status);
+  sessions_.erase(it);
+  traces_.Forget(action.session);
+}
+
+void CoordinatorRuntime::Perform(Persist& action) {
+  journal_->Append(std::move(action.record), [this, token = action.token](
+                                                 const absl::Status& status) {
+    EventBody answer =
+        status.ok()
+            ? EventBody(Persisted{.token = token})
+            : EventBody(PersistFailed{.token = token,
+                                      .why = std::string(status.message())});
+    executor_.PostUrgent([this, answer = std::move(answer)]() mutable {
+      Feed(std::move(answer));
+    });
+  });
+}
+
+void CoordinatorRuntime::Perform(ReplyToUser& action) {
+  const auto it = replies_.find(action.request);
+  if (it == replies_.end()) return;
+  UserReply reply = std::move(it->second);
+  replies_.erase(it);
+  reply(
+      action.status, View(),
+      action.job_id.empty() ? nullptr : core_->state().FindJob(action.job_id));
+}
+
+void CoordinatorRuntime::Perform(EmitEvent& action) {
+  const v1::Event& event = events_.Append(action);
+  // Dropped if the log cannot keep up; the event itself is kept.
+  (void)log_executor_.Post([event] { LogJobEvent(event); });
+}
+
+}  // namespace ringmaster::coordinator

@@ -1,0 +1,362 @@
+#include "server/coordinator/rpc/runtime.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/clock/fake_clock.h"
+#include "common/rpc/member_table_hash.h"
+#include "common/rpc/proto_time.h"
+#include "common/status/reason.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/coordinator/rpc/fake_session_stream.h"
+#include "server/coordinator/rpc/queries.h"
+#include "server/coordinator/rpc/session_message.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+class FakeStatusWatcher final : public StatusWatcher {
+ public:
+  void Offer(std::shared_ptr<const v1::WatchStatusResponse>) override {}
+  void End(const absl::Status& status) override { end.set_value(status); }
+  bool is_gone() const override { return false; }
+
+  std::promise<absl::Status> end;
+};
+
+// A worker as far as its messages go.
+struct FakeWorker {
+  std::shared_ptr<FakeSessionStream> stream =
+      std::make_shared<FakeSessionStream>();
+  SessionId session = 0;
+};
+
+class RuntimeTest : public ::testing::Test {
+ protected:
+  RuntimeTest() { Restart(); }
+  ~RuntimeTest() override {
+    runtime_.reset();
+    std::filesystem::remove_all(state_dir_);
+  }
+
+  void Restart() {
+    runtime_.reset();
+    auto runtime = CoordinatorRuntime::Start({.config = config_,
+                                              .state_dir = state_dir_,
+                                              .version = "test",
+                                              .clock = &clock_});
+    ASSERT_TRUE(runtime.ok()) << runtime.status();
+    runtime_ = *std::move(runtime);
+  }
+
+  FakeWorker Connect() {
+    FakeWorker worker;
+    worker.session = runtime_->OpenSession(worker.stream, "10.0.0.7");
+    return worker;
+  }
+
+  void Say(const FakeWorker& worker, const v1::SessionRequest& message) {
+    runtime_->Receive(worker.session,
+                      ParseSessionMessage(worker.session, message, "10.0.0.7"));
+  }
+
+  static v1::SessionRequest HelloOf(const std::string& name) {
+    v1::SessionRequest message;
+    v1::Hello& hello = *message.mutable_hello();
+    hello.set_name(name);
+    hello.set_incarnation(std::hash<std::string>()(name) | 1);
+    hello.set_role(v1::ROLE_WORKER);
+    hello.set_protocol_min(1);
+    hello.set_protocol_max(1);
+    hello.set_host("node-1");
+    hello.set_pid(100);
+    hello.set_data_port(29500);
+    return message;
+  }
+
+  FakeWorker Join(const std::string& name) {
+    FakeWorker worker = Connect();
+    Say(worker, HelloOf(name));
+    EXPECT_TRUE(worker.stream->Take().has_welcome());
+    return worker;
+  }
+
+  // Submits a job for `workers` workers and returns its id, or the error.
+  absl::StatusOr<std::string> Submit(int workers) {
+    v1::SubmitJobRequest request;
+    v1::JobSpec& spec = *request.mutable_spec();
+    spec.set_name("digits");
+    spec.mutable_workers()->set_min(workers);
+    spec.mutable_train()->mutable_model()->mutable_mlp();
+    spec.mutable_train()->mutable_data()->mutable_synthetic();
+    spec.mutable_train()->set_steps(10);
+    std::promise<absl::StatusOr<std::string>> answer;
+    const absl::Status posted =
+        runtime_->Submit(*ParseSubmit(request),
+                         [&answer](const absl::Status& status,
+                                   const CoordinatorView&, const Job* job) {
+                           if (!status.ok()) return answer.set_value(status);
+                           answer.set_value(job->id);
+                         });
+    if (!posted.ok()) return posted;
+    return answer.get_future().get();
+  }
+
+  v1::Status Status() {
+    std::promise<v1::Status> answer;
+    EXPECT_TRUE(runtime_
+                    ->Ask([&answer](const CoordinatorView& view) {
+                      answer.set_value(StatusProto(view.state, view.self,
+                                                   view.now, absl::Now()));
+                    })
+                    .ok());
+    return answer.get_future().get();
+  }
+
+  FakeClock clock_;
+  const Config config_ = Config::FromFailureBudget(absl::Seconds(2));
+  const std::string state_dir_ =
+      std::string(std::getenv("TEST_TMPDIR")) + "/" +
+      ::testing::UnitTest::GetInstance()->current_test_info()->name();
+  std::unique_ptr<CoordinatorRuntime> runtime_;
+};
+
+TEST_F(RuntimeTest, WelcomesAWorkerWithTheSessionsTerms) {
+  const FakeWorker worker = Connect();
+  Say(worker, HelloOf("w0"));
+  const v1::SessionResponse message = worker.stream->Take();
+  ASSERT_TRUE(message.has_welcome());
+  EXPECT_EQ(message.welcome().coordinator_incarnation(),
+            runtime_->identity().incarnation);
+  EXPECT_EQ(message.welcome().protocol(), 1);
+  EXPECT_EQ(message.welcome().observed_host(), "10.0.0.7");
+  EXPECT_EQ(FromProto(message.welcome().beat_interval()),
+            config_.beat_interval);
+  EXPECT_EQ(FromProto(message.welcome().lease()), config_.lease);
+  EXPECT_TRUE(worker.stream->AwaitReads(1));
+}
+
+TEST_F(RuntimeTest, FirstMessageMustBeHello) {
+  const FakeWorker worker = Connect();
+  v1::SessionRequest beat;
+  beat.mutable_beat();
+  Say(worker, beat);
+  const absl::Status end = worker.stream->AwaitEnd();
+  EXPECT_EQ(end.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ReasonOf(end), reason::kSessionProtocolViolation);
+}
+
+TEST_F(RuntimeTest, HelloComesOnce) {
+  const FakeWorker worker = Join("w0");
+  Say(worker, HelloOf("w0"));
+  EXPECT_EQ(ReasonOf(worker.stream->AwaitEnd()),
+            reason::kSessionProtocolViolation);
+  EXPECT_EQ(Status().workers_size(), 0);
+}
+
+TEST_F(RuntimeTest, MalformedMessageEndsTheSessionAndRemovesTheWorker) {
+  const FakeWorker worker = Join("w0");
+  v1::SessionRequest beat;
+  beat.mutable_beat()->set_step(-1);
+  Say(worker, beat);
+  EXPECT_THAT(std::string(worker.stream->AwaitEnd().message()),
+              HasSubstr("beat.step"));
+  EXPECT_EQ(Status().workers_size(), 0);
+}
+
+TEST_F(RuntimeTest, SilentStreamIsRefusedAfterTheLease) {
+  const FakeWorker silent = Connect();
+  clock_.AwaitWaitFor(clock_.Now() + config_.lease);
+  clock_.Advance(config_.lease);
+  const absl::Status end = silent.stream->AwaitEnd();
+  EXPECT_EQ(ReasonOf(end), reason::kSessionProtocolViolation);
+  EXPECT_THAT(std::string(end.message()), HasSubstr("no hello"));
+}
+
+TEST_F(RuntimeTest, WorkerThatFallsSilentLosesItsLease) {
+  const FakeWorker worker = Join("w0");
+  clock_.Advance(config_.lease + absl::Milliseconds(1));
+  EXPECT_EQ(ReasonOf(worker.stream->AwaitEnd()), reason::kLeaseExpired);
+}
+
+TEST_F(RuntimeTest, GangOfTwoIsAssignedAndStarted) {
+  const FakeWorker workers[] = {Join("w0"), Join("w1")};
+  const absl::StatusOr<std::string> job = Submit(2);
+  ASSERT_TRUE(job.ok()) << job.status();
+  v1::Assignment assignments[2];
+  for (int rank = 0; rank < 2; ++rank) {
+    const v1::SessionResponse message = workers[rank].stream->Take();
+    ASSERT_TRUE(message.has_assignment()) << message.ShortDebugString();
+    assignments[rank] = message.assignment();
+    EXPECT_EQ(assignments[rank].job_id(), *job);
+    EXPECT_EQ(assignments[rank].self().rank(), rank);
+    EXPECT_EQ(assignments[rank].self().worker(), "w" + std::to_string(rank));
+    EXPECT_EQ(assignments[rank].next().rank(), 1 - rank);
+    EXPECT_EQ(assignments[rank].prev().rank(), 1 - rank);
+    EXPECT_EQ(assignments[rank].world_size(), 2);
+    EXPECT_EQ(assignments[rank].local_world_size(), 2);
+    EXPECT_EQ(assignments[rank].spec().train().steps(), 10);
+    EXPECT_EQ(assignments[rank].self().data_address(), "10.0.0.7:29500");
+    EXPECT_EQ(FromProto(assignments[rank].connect_timeout()),
+              config_.connect_timeout);
+  }
+  EXPECT_EQ(assignments[0].secret().size(), 32u);
+  EXPECT_EQ(assignments[0].secret(), assignments[1].secret());
+  EXPECT_EQ(assignments[0].table_hash(), assignments[1].table_hash());
+  EXPECT_EQ(MemberTableHash(Status().jobs(0).members()),
+            assignments[0].table_hash());
+
+  v1::SessionRequest prepared;
+  prepared.mutable_prepared()->set_generation(assignments[0].generation());
+  for (const FakeWorker& worker : workers) Say(worker, prepared);
+  for (const FakeWorker& worker : workers) {
+    EXPECT_EQ(worker.stream->Take().start().generation(),
+              assignments[0].generation());
+  }
+  EXPECT_EQ(Status().jobs(0).state(), v1::JOB_STATE_RUNNING);
+}
+
+TEST_F(RuntimeTest, BrokenStreamHaltsTheOthers) {
+  const FakeWorker lost = Join("w0");
+  const FakeWorker survivor = Join("w1");
+  ASSERT_TRUE(Submit(2).ok());
+  const int64_t generation = survivor.stream->Take().assignment().generation();
+  runtime_->SessionEnded(lost.session, "the connection broke");
+  const v1::SessionResponse message = survivor.stream->Take();
+  ASSERT_TRUE(message.has_halt()) << message.ShortDebugString();
+  EXPECT_EQ(message.halt().generation(), generation);
+  EXPECT_EQ(message.halt().verdict().worker(), "w0");
+  EXPECT_EQ(message.halt().verdict().evidence(0).kind(),
+            v1::EVIDENCE_KIND_STREAM_BROKEN);
+}
+
+TEST_F(RuntimeTest, QueuedJobsSurviveARestart) {
+  const absl::StatusOr<std::string> job = Submit(4);
+  ASSERT_TRUE(job.ok());
+  const uint64_t before = runtime_->identity().incarnation;
+  Restart();
+  EXPECT_NE(runtime_->identity().incarnation, before);
+  const v1::Status status = Status();
+  ASSERT_EQ(status.jobs_size(), 1);
+  EXPECT_EQ(status.jobs(0).id(), *job);
+  EXPECT_EQ(status.jobs(0).spec().train().steps(), 10);
+}
+
+TEST_F(RuntimeTest, EventsAreNumberedAndKept) {
+  Join("w0");
+  ASSERT_TRUE(Submit(1).ok());
+  std::promise<std::vector<std::string>> types;
+  ASSERT_TRUE(runtime_
+                  ->Ask([&types](const CoordinatorView& view) {
+                    std::vector<std::string> found;
+                    for (const v1::Event& event :
+                         view.events.After(0, "", 100, 1 << 20)) {
+                      found.push_back(event.type());
+                    }
+                    types.set_value(found);
+                  })
+                  .ok());
+  EXPECT_THAT(types.get_future().get(), Contains(HasSubstr("worker.")));
+}
+
+TEST_F(RuntimeTest, TraceComesFromTheMembers) {
+  const FakeWorker worker = Join("w0");
+  const absl::StatusOr<std::string> job = Submit(1);
+  ASSERT_TRUE(job.ok());
+  ASSERT_TRUE(worker.stream->Take().has_assignment());
+  std::promise<absl::StatusOr<v1::GetTraceResponse>> answer;
+  ASSERT_TRUE(runtime_
+                  ->GatherTrace(*job, 1, 2,
+                                [&answer](auto result) {
+                                  answer.set_value(std::move(result));
+                                })
+                  .ok());
+  const v1::SessionResponse request = worker.stream->Take();
+  ASSERT_TRUE(request.has_trace_request());
+  v1::TraceReply reply;
+  reply.set_request_id(request.trace_request().request_id());
+  reply.mutable_trace()->set_worker("w0");
+  runtime_->ReceiveTrace(worker.session, reply);
+  const absl::StatusOr<v1::GetTraceResponse> response =
+      answer.get_future().get();
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_EQ(response->ranks(0).worker(), "w0");
+}
+
+TEST_F(RuntimeTest, TraceOfASilentMemberEndsInTime) {
+  const FakeWorker worker = Join("w0");
+  const absl::StatusOr<std::string> job = Submit(1);
+  ASSERT_TRUE(job.ok());
+  ASSERT_TRUE(worker.stream->Take().has_assignment());
+  std::promise<absl::StatusOr<v1::GetTraceResponse>> answer;
+  ASSERT_TRUE(runtime_
+                  ->GatherTrace(*job, 0, 0,
+                                [&answer](auto result) {
+                                  answer.set_value(std::move(result));
+                                })
+                  .ok());
+  ASSERT_TRUE(worker.stream->Take().has_trace_request());
+  clock_.Advance(kTraceBudget);
+  const absl::StatusOr<v1::GetTraceResponse> response =
+      answer.get_future().get();
+  ASSERT_TRUE(response.ok());
+  EXPECT_EQ(response->missing_workers(0), "w0");
+}
+
+TEST_F(RuntimeTest, UnknownJobHasNoTrace) {
+  std::promise<absl::StatusOr<v1::GetTraceResponse>> answer;
+  ASSERT_TRUE(runtime_
+                  ->GatherTrace("none", 0, 0,
+                                [&answer](auto result) {
+                                  answer.set_value(std::move(result));
+                                })
+                  .ok());
+  EXPECT_EQ(ReasonOf(answer.get_future().get().status()), reason::kJobNotFound);
+}
+
+TEST_F(RuntimeTest, ShutdownEndsSessionsAndWatches) {
+  const FakeWorker greeted = Join("w0");
+  const FakeWorker silent = Connect();
+  const auto watcher = std::make_shared<FakeStatusWatcher>();
+  runtime_->WatchStatus(watcher);
+  Status();  // the watch has been taken on
+  runtime_->Shutdown();
+  EXPECT_EQ(ReasonOf(greeted.stream->AwaitEnd()), reason::kShuttingDown);
+  EXPECT_EQ(ReasonOf(silent.stream->AwaitEnd()), reason::kShuttingDown);
+  EXPECT_EQ(ReasonOf(watcher->end.get_future().get()), reason::kShuttingDown);
+}
+
+TEST_F(RuntimeTest, AfterShutdownNothingIsTakenOn) {
+  runtime_->Shutdown();
+  EXPECT_EQ(ReasonOf(Connect().stream->AwaitEnd()), reason::kShuttingDown);
+  EXPECT_EQ(ReasonOf(Submit(1).status()), reason::kShuttingDown);
+  const auto watcher = std::make_shared<FakeStatusWatcher>();
+  runtime_->WatchStatus(watcher);
+  EXPECT_EQ(ReasonOf(watcher->end.get_future().get()), reason::kShuttingDown);
+}
+
+TEST_F(RuntimeTest, StateDirectoryInUseIsAUsageError) {
+  const auto second = CoordinatorRuntime::Start(
+      {.config = config_, .state_dir = state_dir_, .clock = &clock_});
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(RuntimeTest, BadConfigIsRefused) {
+  const auto runtime = CoordinatorRuntime::Start(
+      {.config = Config::FromFailureBudget(absl::Milliseconds(10)),
+       .state_dir = state_dir_});
+  EXPECT_EQ(runtime.status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace ringmaster::coordinator

@@ -1,0 +1,57 @@
+// CoordinatorServer serves a runtime over gRPC: the three services, health
+// (grpc.health.v1) and reflection.
+#ifndef RINGMASTER_SERVER_COORDINATOR_RPC_SERVER_H_
+#define RINGMASTER_SERVER_COORDINATOR_RPC_SERVER_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/config/address.h"
+
+namespace grpc {
+class ServerCredentials;
+}  // namespace grpc
+
+namespace ringmaster::coordinator {
+
+class CoordinatorRuntime;
+
+// Thread-compatible. Free of gRPC's headers.
+class CoordinatorServer {
+ public:
+  // Listens on `address` (port 0: any free one) and serves `runtime`, which
+  // must outlive the server.
+  //   FAILED_PRECONDITION  cannot listen there: taken, not an address of this
+  //   host, not permitted
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<CoordinatorServer>> Start(
+      CoordinatorRuntime& runtime, const HostPort& address,
+      std::shared_ptr<grpc::ServerCredentials> credentials);
+
+  // Cuts off what still runs.
+  ~CoordinatorServer();
+  CoordinatorServer(const CoordinatorServer&) = delete;
+  CoordinatorServer& operator=(const CoordinatorServer&) = delete;
+
+  // Where it listens, with the chosen port.
+  [[nodiscard]] const HostPort& address() const;
+
+  // Health says NOT_SERVING from now on, for every service, while calls go on
+  // as before: load balancers and probes turn away first.
+  void AnnounceShutdown();
+
+  // Refuses new calls and waits up to `grace` for those under way, then cuts
+  // them off. To be called after the runtime's Shutdown, which ends the long
+  // ones.
+  void Shutdown(absl::Duration grace);
+
+ private:
+  struct Impl;
+  explicit CoordinatorServer(std::unique_ptr<Impl> impl);
+  const std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_RPC_SERVER_H_

@@ -1,0 +1,179 @@
+#include "server/coordinator/rpc/services.h"
+
+#include <grpcpp/support/status.h>
+
+#include <string>
+#include <utility>
+
+#include "common/rpc/grpc_status.h"
+#include "server/coordinator/rpc/queries.h"
+#include "server/coordinator/rpc/session_message.h"
+#include "server/coordinator/rpc/session_reactor.h"
+#include "server/coordinator/rpc/state_proto.h"
+#include "server/coordinator/rpc/watch_reactor.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+// Ends the call with the error that kept the runtime from taking it on, if
+// there was one; else the callback ends it.
+void FinishIfRefused(grpc::ServerUnaryReactor* reactor,
+                     const absl::Status& posted) {
+  if (!posted.ok()) reactor->Finish(ToGrpcStatus(posted));
+}
+
+template <typename Response>
+void FinishWith(grpc::ServerUnaryReactor* reactor,
+                absl::StatusOr<Response> result, Response* response) {
+  if (result.ok()) *response = *std::move(result);
+  reactor->Finish(ToGrpcStatus(result.status()));
+}
+
+// Answers with `query`'s result, which is made on the runtime's thread. The
+// request lives until the call ends.
+template <typename Response, typename QueryFunction>
+grpc::ServerUnaryReactor* Answer(CoordinatorRuntime& runtime,
+                                 grpc::CallbackServerContext* context,
+                                 Response* response, QueryFunction query) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  FinishIfRefused(reactor,
+                  runtime.Ask([reactor, response, query = std::move(query)](
+                                  const CoordinatorView& view) {
+                    FinishWith(reactor, query(view), response);
+                  }));
+  return reactor;
+}
+
+// Answers a command with the job that it is about.
+template <typename Response>
+CoordinatorRuntime::UserReply JobReply(grpc::ServerUnaryReactor* reactor,
+                                       Response* response) {
+  return [reactor, response](const absl::Status& status,
+                             const CoordinatorView& view, const Job* job) {
+    if (status.ok() && job != nullptr) {
+      *response->mutable_job() = JobProto(view.state, *job);
+    }
+    reactor->Finish(ToGrpcStatus(status));
+  };
+}
+
+}  // namespace
+
+// ---- CoordinatorService.
+
+grpc::ServerBidiReactor<v1::SessionRequest, v1::SessionResponse>*
+CoordinatorServiceImpl::Session(grpc::CallbackServerContext* context) {
+  return SessionReactor::Start(context, runtime_);
+}
+
+grpc::ServerUnaryReactor* CoordinatorServiceImpl::ListMembers(
+    grpc::CallbackServerContext* context, const v1::ListMembersRequest* request,
+    v1::ListMembersResponse* response) {
+  return Answer(runtime_, context, response,
+                [request](const CoordinatorView& view) {
+                  return coordinator::ListMembers(view.state, *request);
+                });
+}
+
+// ---- JobService.
+
+grpc::ServerUnaryReactor* JobServiceImpl::SubmitJob(
+    grpc::CallbackServerContext* context, const v1::SubmitJobRequest* request,
+    v1::SubmitJobResponse* response) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  absl::StatusOr<SubmitRequested> submit = ParseSubmit(*request);
+  if (!submit.ok()) {
+    reactor->Finish(ToGrpcStatus(submit.status()));
+  } else if (request->validate_only()) {
+    response->mutable_job()->mutable_spec()->ParseFromString(submit->spec);
+    reactor->Finish(grpc::Status::OK);
+  } else {
+    FinishIfRefused(reactor, runtime_.Submit(*std::move(submit),
+                                             JobReply(reactor, response)));
+  }
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* JobServiceImpl::GetJob(
+    grpc::CallbackServerContext* context, const v1::GetJobRequest* request,
+    v1::GetJobResponse* response) {
+  return Answer(runtime_, context, response,
+                [request](const CoordinatorView& view) {
+                  return coordinator::GetJob(view.state, *request);
+                });
+}
+
+grpc::ServerUnaryReactor* JobServiceImpl::ListJobs(
+    grpc::CallbackServerContext* context, const v1::ListJobsRequest* request,
+    v1::ListJobsResponse* response) {
+  return Answer(runtime_, context, response,
+                [request](const CoordinatorView& view) {
+                  return coordinator::ListJobs(view.state, *request);
+                });
+}
+
+grpc::ServerWriteReactor<v1::WatchJobResponse>* JobServiceImpl::WatchJob(
+    grpc::CallbackServerContext*, const v1::WatchJobRequest* request) {
+  const auto reactor = WatchReactor<v1::WatchJobResponse>::Make();
+  runtime_.WatchJob(request->job(), reactor);
+  return reactor.get();
+}
+
+grpc::ServerUnaryReactor* JobServiceImpl::CancelJob(
+    grpc::CallbackServerContext* context, const v1::CancelJobRequest* request,
+    v1::CancelJobResponse* response) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  FinishIfRefused(
+      reactor, runtime_.Cancel(request->job(), BoundedText(request->reason()),
+                               JobReply(reactor, response)));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* JobServiceImpl::ListEvents(
+    grpc::CallbackServerContext* context, const v1::ListEventsRequest* request,
+    v1::ListEventsResponse* response) {
+  return Answer(
+      runtime_, context, response, [request](const CoordinatorView& view) {
+        return coordinator::ListEvents(view.state, view.events, *request);
+      });
+}
+
+grpc::ServerUnaryReactor* JobServiceImpl::GetTrace(
+    grpc::CallbackServerContext* context, const v1::GetTraceRequest* request,
+    v1::GetTraceResponse* response) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  if (const absl::Status status = CheckTrace(*request); !status.ok()) {
+    reactor->Finish(ToGrpcStatus(status));
+    return reactor;
+  }
+  FinishIfRefused(
+      reactor, runtime_.GatherTrace(
+                   request->job(), request->first_step(), request->last_step(),
+                   [reactor, response](auto result) {
+                     FinishWith(reactor, std::move(result), response);
+                   }));
+  return reactor;
+}
+
+// ---- StatusService.
+
+grpc::ServerUnaryReactor* StatusServiceImpl::GetStatus(
+    grpc::CallbackServerContext* context, const v1::GetStatusRequest*,
+    v1::GetStatusResponse* response) {
+  return Answer(runtime_, context, response, [](const CoordinatorView& view) {
+    v1::GetStatusResponse result;
+    *result.mutable_status() =
+        StatusProto(view.state, view.self, view.now, absl::Now());
+    return absl::StatusOr<v1::GetStatusResponse>(std::move(result));
+  });
+}
+
+grpc::ServerWriteReactor<v1::WatchStatusResponse>*
+StatusServiceImpl::WatchStatus(grpc::CallbackServerContext*,
+                               const v1::WatchStatusRequest*) {
+  const auto reactor = WatchReactor<v1::WatchStatusResponse>::Make();
+  runtime_.WatchStatus(reactor);
+  return reactor.get();
+}
+
+}  // namespace ringmaster::coordinator

@@ -1,0 +1,83 @@
+// The three gRPC services. Handlers parse and check a request once, ask the
+// runtime, and translate what comes back; they decide nothing.
+//
+// Thread-safe; methods are called by gRPC. Each refers to a runtime, which must
+// outlive the server.
+#ifndef RINGMASTER_SERVER_COORDINATOR_RPC_SERVICES_H_
+#define RINGMASTER_SERVER_COORDINATOR_RPC_SERVICES_H_
+
+#include <grpcpp/support/server_callback.h>
+
+#include "ringmaster/v1/coordinator_service.grpc.pb.h"
+#include "ringmaster/v1/job_service.grpc.pb.h"
+#include "ringmaster/v1/status_service.grpc.pb.h"
+#include "server/coordinator/rpc/runtime.h"
+
+namespace ringmaster::coordinator {
+
+class CoordinatorServiceImpl final
+    : public v1::CoordinatorService::CallbackService {
+ public:
+  explicit CoordinatorServiceImpl(CoordinatorRuntime& runtime)
+      : runtime_(runtime) {}
+
+  grpc::ServerBidiReactor<v1::SessionRequest, v1::SessionResponse>* Session(
+      grpc::CallbackServerContext* context) override;
+  grpc::ServerUnaryReactor* ListMembers(
+      grpc::CallbackServerContext* context,
+      const v1::ListMembersRequest* request,
+      v1::ListMembersResponse* response) override;
+
+ private:
+  CoordinatorRuntime& runtime_;
+};
+
+class JobServiceImpl final : public v1::JobService::CallbackService {
+ public:
+  explicit JobServiceImpl(CoordinatorRuntime& runtime) : runtime_(runtime) {}
+
+  grpc::ServerUnaryReactor* SubmitJob(grpc::CallbackServerContext* context,
+                                      const v1::SubmitJobRequest* request,
+                                      v1::SubmitJobResponse* response) override;
+  grpc::ServerUnaryReactor* GetJob(grpc::CallbackServerContext* context,
+                                   const v1::GetJobRequest* request,
+                                   v1::GetJobResponse* response) override;
+  grpc::ServerUnaryReactor* ListJobs(grpc::CallbackServerContext* context,
+                                     const v1::ListJobsRequest* request,
+                                     v1::ListJobsResponse* response) override;
+  grpc::ServerWriteReactor<v1::WatchJobResponse>* WatchJob(
+      grpc::CallbackServerContext* context,
+      const v1::WatchJobRequest* request) override;
+  grpc::ServerUnaryReactor* CancelJob(grpc::CallbackServerContext* context,
+                                      const v1::CancelJobRequest* request,
+                                      v1::CancelJobResponse* response) override;
+  grpc::ServerUnaryReactor* ListEvents(
+      grpc::CallbackServerContext* context,
+      const v1::ListEventsRequest* request,
+      v1::ListEventsResponse* response) override;
+  grpc::ServerUnaryReactor* GetTrace(grpc::CallbackServerContext* context,
+                                     const v1::GetTraceRequest* request,
+                                     v1::GetTraceResponse* response) override;
+
+ private:
+  CoordinatorRuntime& runtime_;
+};
+
+class StatusServiceImpl final : public v1::StatusService::CallbackService {
+ public:
+  explicit StatusServiceImpl(CoordinatorRuntime& runtime) : runtime_(runtime) {}
+
+  grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
+                                      const v1::GetStatusRequest* request,
+                                      v1::GetStatusResponse* response) override;
+  grpc::ServerWriteReactor<v1::WatchStatusResponse>* WatchStatus(
+      grpc::CallbackServerContext* context,
+      const v1::WatchStatusRequest* request) override;
+
+ private:
+  CoordinatorRuntime& runtime_;
+};
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_RPC_SERVICES_H_

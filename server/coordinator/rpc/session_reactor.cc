@@ -1,0 +1,123 @@
+#include "server/coordinator/rpc/session_reactor.h"
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/status.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/rpc/grpc_status.h"
+#include "server/coordinator/rpc/peer_address.h"
+#include "server/coordinator/rpc/session_message.h"
+
+namespace ringmaster::coordinator {
+
+SessionReactor* SessionReactor::Start(grpc::CallbackServerContext* context,
+                                      CoordinatorRuntime& runtime) {
+  const std::shared_ptr<SessionReactor> reactor(
+      new SessionReactor(context, runtime, HostOfPeer(context->peer())));
+  reactor->self_ = reactor;
+  // Before the first read, so that the runtime hears of the session before its
+  // messages.
+  reactor->id_ = runtime.OpenSession(reactor, reactor->observed_host_);
+  reactor->StartSendInitialMetadata();
+  reactor->StartRead(&reactor->incoming_);
+  return reactor.get();
+}
+
+void SessionReactor::OnReadDone(bool ok) {
+  if (!ok) {
+    ReportEnd(context_->IsCancelled() ? "the connection broke"
+                                      : "the worker ended its stream");
+    return;
+  }
+  if (incoming_.has_trace_reply()) {
+    runtime_.ReceiveTrace(id_, std::move(*incoming_.mutable_trace_reply()));
+  } else {
+    runtime_.Receive(id_, ParseSessionMessage(id_, incoming_, observed_host_));
+  }
+}
+
+void SessionReactor::ReadNext() {
+  {
+    MutexLock lock(mutex_);
+    if (is_finished_) return;
+  }
+  incoming_.Clear();
+  StartRead(&incoming_);
+}
+
+void SessionReactor::Send(v1::SessionResponse message) {
+  bool is_full = false;
+  {
+    MutexLock lock(mutex_);
+    if (end_.has_value()) return;
+    is_full = queue_.size() >= kMaxQueuedMessages;
+    if (!is_full) queue_.push_back(std::move(message));
+  }
+  if (is_full) {
+    context_->TryCancel();
+    ReportEnd(absl::StrCat("the worker left ", kMaxQueuedMessages,
+                           " messages unread"));
+    return;
+  }
+  Advance();
+}
+
+void SessionReactor::Close(const absl::Status& status) {
+  {
+    MutexLock lock(mutex_);
+    if (end_.has_value()) return;
+    end_ = status;
+    is_end_reported_ = true;
+  }
+  Advance();
+}
+
+void SessionReactor::OnWriteDone(bool ok) {
+  {
+    MutexLock lock(mutex_);
+    is_writing_ = false;
+    if (!ok) queue_.clear();
+  }
+  if (!ok) ReportEnd("the connection broke");
+  Advance();
+}
+
+void SessionReactor::Advance() {
+  std::optional<absl::Status> finish;
+  {
+    MutexLock lock(mutex_);
+    if (is_writing_ || is_finished_) return;
+    if (!queue_.empty()) {
+      outgoing_ = std::move(queue_.front());
+      queue_.pop_front();
+      is_writing_ = true;
+    } else if (end_.has_value()) {
+      is_finished_ = true;
+      finish = end_;
+    } else {
+      return;
+    }
+  }
+  if (finish.has_value()) {
+    Finish(ToGrpcStatus(*finish));
+  } else {
+    StartWrite(&outgoing_);
+  }
+}
+
+void SessionReactor::ReportEnd(const std::string& detail) {
+  {
+    MutexLock lock(mutex_);
+    if (std::exchange(is_end_reported_, true)) return;
+  }
+  runtime_.SessionEnded(id_, detail);
+}
+
+// The first to notice a broken connection while no read is under way.
+void SessionReactor::OnCancel() { ReportEnd("the connection broke"); }
+
+void SessionReactor::OnDone() { const auto self = std::move(self_); }
+
+}  // namespace ringmaster::coordinator

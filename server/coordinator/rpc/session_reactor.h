@@ -1,0 +1,78 @@
+// SessionReactor is a worker's gRPC stream: it parses what comes in, for the
+// runtime, and writes what the runtime sends.
+#ifndef RINGMASTER_SERVER_COORDINATOR_RPC_SESSION_REACTOR_H_
+#define RINGMASTER_SERVER_COORDINATOR_RPC_SESSION_REACTOR_H_
+
+#include <grpcpp/support/server_callback.h>
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "common/sync/mutex.h"
+#include "ringmaster/v1/coordinator_service.pb.h"
+#include "server/coordinator/rpc/runtime.h"
+#include "server/coordinator/rpc/session_stream.h"
+
+namespace ringmaster::coordinator {
+
+// Messages that wait for a worker to read; far more than the protocol ever has
+// under way.
+inline constexpr size_t kMaxQueuedMessages = 256;
+
+// Thread-safe. Lives until gRPC is done with the call and the runtime has let
+// go of it.
+class SessionReactor final
+    : public grpc::ServerBidiReactor<v1::SessionRequest, v1::SessionResponse>,
+      public SessionStream {
+ public:
+  // Starts the session of `context`'s call with `runtime`, which outlives the
+  // server. gRPC owns the result.
+  static SessionReactor* Start(grpc::CallbackServerContext* context,
+                               CoordinatorRuntime& runtime);
+
+  void Send(v1::SessionResponse message) override EXCLUDES(mutex_);
+  void Close(const absl::Status& status) override EXCLUDES(mutex_);
+  void ReadNext() override EXCLUDES(mutex_);
+
+ private:
+  SessionReactor(grpc::CallbackServerContext* context,
+                 CoordinatorRuntime& runtime, std::string observed_host)
+      : context_(context),
+        runtime_(runtime),
+        observed_host_(std::move(observed_host)) {}
+
+  void OnReadDone(bool ok) override EXCLUDES(mutex_);
+  void OnWriteDone(bool ok) override EXCLUDES(mutex_);
+  void OnCancel() override EXCLUDES(mutex_);
+  void OnDone() override;
+
+  // Starts the next write, or finishes, if it is time.
+  void Advance() EXCLUDES(mutex_);
+  // Tells the runtime, once, that the stream is over.
+  void ReportEnd(const std::string& detail) EXCLUDES(mutex_);
+
+  grpc::CallbackServerContext* const context_;
+  CoordinatorRuntime& runtime_;
+  const std::string observed_host_;
+  SessionId id_ = 0;
+  // Until OnDone.
+  std::shared_ptr<SessionReactor> self_;
+
+  // gRPC's until the operation is done.
+  v1::SessionRequest incoming_;
+  v1::SessionResponse outgoing_;
+
+  Mutex mutex_;
+  std::deque<v1::SessionResponse> queue_ GUARDED_BY(mutex_);
+  std::optional<absl::Status> end_ GUARDED_BY(mutex_);
+  bool is_writing_ GUARDED_BY(mutex_) = false;
+  bool is_finished_ GUARDED_BY(mutex_) = false;
+  bool is_end_reported_ GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_RPC_SESSION_REACTOR_H_

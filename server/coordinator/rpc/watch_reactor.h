@@ -1,0 +1,103 @@
+// WatchReactor is one client's stream of states: it writes the newest that was
+// offered, and then the next newest.
+#ifndef RINGMASTER_SERVER_COORDINATOR_RPC_WATCH_REACTOR_H_
+#define RINGMASTER_SERVER_COORDINATOR_RPC_WATCH_REACTOR_H_
+
+#include <grpcpp/support/server_callback.h>
+#include <grpcpp/support/status.h>
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "common/rpc/grpc_status.h"
+#include "common/sync/mutex.h"
+#include "server/coordinator/rpc/watcher.h"
+
+namespace ringmaster::coordinator {
+
+// Thread-safe. Lives until gRPC is done with the call and the publisher has let
+// go of it.
+template <typename Message>
+class WatchReactor final : public grpc::ServerWriteReactor<Message>,
+                           public Watcher<Message> {
+ public:
+  static std::shared_ptr<WatchReactor> Make() {
+    const std::shared_ptr<WatchReactor> reactor(new WatchReactor);
+    reactor->self_ = reactor;
+    return reactor;
+  }
+
+  void Offer(std::shared_ptr<const Message> message) override {
+    {
+      MutexLock lock(mutex_);
+      if (!end_.has_value()) newest_ = std::move(message);
+    }
+    Advance();
+  }
+
+  void End(const absl::Status& status) override {
+    {
+      MutexLock lock(mutex_);
+      if (end_.has_value()) return;
+      end_ = status;
+    }
+    Advance();
+  }
+
+  bool is_gone() const override {
+    MutexLock lock(mutex_);
+    return end_.has_value();
+  }
+
+ private:
+  WatchReactor() = default;
+
+  void OnWriteDone(bool ok) override {
+    {
+      MutexLock lock(mutex_);
+      writing_ = nullptr;
+      if (!ok) {
+        newest_ = nullptr;
+        if (!end_.has_value()) end_ = absl::CancelledError("the client left");
+      }
+    }
+    Advance();
+  }
+
+  void OnCancel() override { End(absl::CancelledError("the client left")); }
+
+  void OnDone() override { const auto self = std::move(self_); }
+
+  void Advance() {
+    const Message* message = nullptr;
+    std::optional<absl::Status> finish;
+    {
+      MutexLock lock(mutex_);
+      if (writing_ != nullptr || is_finished_) return;
+      if (newest_ != nullptr) {
+        writing_ = std::move(newest_);
+        newest_ = nullptr;
+        message = writing_.get();
+      } else if (end_.has_value()) {
+        is_finished_ = true;
+        finish = end_;
+      }
+    }
+    if (message != nullptr) this->StartWrite(message);
+    if (finish.has_value()) this->Finish(ToGrpcStatus(*finish));
+  }
+
+  std::shared_ptr<WatchReactor> self_;  // until OnDone
+
+  mutable Mutex mutex_;
+  std::shared_ptr<const Message> newest_ GUARDED_BY(mutex_);
+  std::shared_ptr<const Message> writing_ GUARDED_BY(mutex_);
+  std::optional<absl::Status> end_ GUARDED_BY(mutex_);
+  bool is_finished_ GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_RPC_WATCH_REACTOR_H_
