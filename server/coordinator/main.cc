@@ -1,0 +1,255 @@
+// The `coordinator` binary: flags in, a served runtime, an exit code out.
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <ctime>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/clock/clock.h"
+#include "common/config/address.h"
+#include "common/config/flags.h"
+#include "common/config/version.h"
+#include "common/credentials/credentials.h"
+#include "common/fail_point/fail_point.h"
+#include "common/logging/logging.h"
+#include "common/rpc/grpc_log.h"
+#include "common/status/annotate.h"
+#include "common/status/exit_code.h"
+#include "common/status/status_macros.h"
+#include "server/coordinator/core/config.h"
+#include "server/coordinator/rpc/runtime.h"
+#include "server/coordinator/rpc/server.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+constexpr absl::Duration kShutdownGrace = absl::Seconds(5);
+
+struct CommandLine {
+  std::string listen = "127.0.0.1:29400";
+  std::string port_file;
+  std::string state_dir = "ringmaster-state";
+  absl::Duration failure_budget = absl::Seconds(2);
+  absl::Duration progress_cap = Config().progress_cap;
+  absl::Duration shutdown_delay = absl::Milliseconds(200);
+  CredentialsOptions credentials;
+  std::string log_level = "info";
+  std::string log_format = "text";
+  std::string log_file;
+  bool die_with_parent = false;
+};
+
+void AddServiceFlags(FlagSet& flags, CommandLine& line) {
+  flags.StartGroup("Service");
+  flags.Add({.name = "listen",
+             .unit = "HOST:PORT",
+             .help = "Where workers and ringctl reach the coordinator. Port 0 "
+                     "takes any free one. An address other than loopback "
+                     "needs TLS, or --insecure."},
+            &line.listen);
+  flags.Add({.name = "port_file",
+             .unit = "FILE",
+             .help = "Write the port to this file once it listens; for "
+                     "scripts that use port 0."},
+            &line.port_file);
+  flags.Add({.name = "state_dir",
+             .unit = "DIR",
+             .help = "Directory of the journal: jobs and generations survive "
+                     "the coordinator in it. Made if missing; one coordinator "
+                     "at a time uses it."},
+            &line.state_dir);
+  flags.Add({.name = "failure_budget",
+             .unit = "DURATION",
+             .help = "Time in which a dead or frozen worker is found and the "
+                     "others have halted; at least 200ms. Beats (a fifth of "
+                     "it), leases (three quarters) and the other times follow "
+                     "from it. Choose more where hosts or networks stall."},
+            &line.failure_budget);
+  flags.Add({.name = "progress_cap",
+             .unit = "DURATION",
+             .help = "A job in which no worker makes any progress for this "
+                     "long is halted, although all of them are alive; at "
+                     "least a lease. Choose more for very long steps."},
+            &line.progress_cap);
+  flags.Add({.name = "shutdown_delay",
+             .unit = "DURATION",
+             .help = "After SIGTERM or SIGINT, health says NOT_SERVING for "
+                     "this long before sessions end; a second signal cuts it "
+                     "short. Workers go on training and wait for the next "
+                     "coordinator.",
+             .min = 0,
+             .max = 3600},
+            &line.shutdown_delay);
+}
+
+void AddCredentialsFlags(FlagSet& flags, CredentialsOptions& credentials) {
+  flags.StartGroup("Credentials (PEM files)");
+  flags.Add({.name = "tls_cert_file",
+             .unit = "FILE",
+             .help = "The coordinator's certificate, and any intermediate "
+                     "ones; turns TLS on."},
+            &credentials.tls_cert_file);
+  flags.Add({.name = "tls_key_file",
+             .unit = "FILE",
+             .help = "The certificate's private key."},
+            &credentials.tls_key_file);
+  flags.Add({.name = "tls_ca_file",
+             .unit = "FILE",
+             .help = "Asks every client for a certificate that one of these "
+                     "signed (mutual TLS)."},
+            &credentials.tls_ca_file);
+  flags.Add({.name = "insecure",
+             .help = "Allow clear text on an address that other machines can "
+                     "reach."},
+            &credentials.insecure);
+}
+
+void AddLogFlags(FlagSet& flags, CommandLine& line) {
+  flags.StartGroup("Log");
+  flags.Add({.name = "log_level",
+             .help = "Least level that is logged.",
+             .choices = {"debug", "info", "warning", "error"}},
+            &line.log_level);
+  flags.Add({.name = "log_format",
+             .help = "Form of the lines on stderr and in --log_file.",
+             .choices = {"text", "json"}},
+            &line.log_format);
+  flags.Add({.name = "log_file",
+             .unit = "FILE",
+             .help = "Append the log to this file too."},
+            &line.log_file);
+  flags.StartGroup("For programs that start this one");
+  flags.Add({.name = "die_with_parent",
+             .help = "End, as after SIGTERM, when the parent process ends."},
+            &line.die_with_parent);
+}
+
+// SIGTERM and SIGINT, which main waits for; every thread started later leaves
+// them to it.
+sigset_t BlockStopSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+  return signals;
+}
+
+absl::Status FollowParent() {
+  const pid_t parent = getppid();
+  if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0) {
+    return absl::InternalError("cannot follow the parent process");
+  }
+  // It may have ended just before.
+  if (getppid() != parent) raise(SIGTERM);
+  return absl::OkStatus();
+}
+
+absl::Status StartLog(const CommandLine& line) {
+  ASSIGN_OR_RETURN(const LogLevel level, ParseLogLevel(line.log_level));
+  ASSIGN_OR_RETURN(const LogFormat format, ParseLogFormat(line.log_format));
+  RETURN_IF_ERROR(
+      InitLogging({.level = level, .format = format, .file = line.log_file}));
+  SetLogIdentity("coordinator", "");
+  RedirectGrpcLog();
+  return absl::OkStatus();
+}
+
+// Readers see either nothing or the whole port.
+absl::Status WritePortFile(const std::string& path, int port) {
+  if (path.empty()) return absl::OkStatus();
+  const std::string part = absl::StrCat(path, ".", getpid());
+  std::ofstream out(part);
+  out << port << "\n";
+  out.close();
+  if (!out || std::rename(part.c_str(), path.c_str()) != 0) {
+    std::remove(part.c_str());
+    return absl::InvalidArgumentError(
+        absl::StrCat("--port_file: cannot write ", path));
+  }
+  return absl::OkStatus();
+}
+
+// Waits for one of `signals`, up to `limit`.
+void AwaitSignal(const sigset_t& signals, absl::Duration limit) {
+  const timespec wait = absl::ToTimespec(limit);
+  sigtimedwait(&signals, nullptr, &wait);
+}
+
+absl::Status Serve(const CommandLine& line, const sigset_t& signals) {
+  RETURN_IF_ERROR(FailPoint::ArmFromEnvironment());
+  RETURN_IF_ERROR(StartLog(line));
+  if (line.die_with_parent) RETURN_IF_ERROR(FollowParent());
+  const absl::StatusOr<HostPort> listen = ParseHostPort(line.listen);
+  if (!listen.ok()) return Annotate(listen.status(), "--listen");
+  Config config = Config::FromFailureBudget(line.failure_budget);
+  config.progress_cap = line.progress_cap;
+  RETURN_IF_ERROR(config.Validate());
+  ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ServerCredentials> credentials,
+                   MakeServerCredentials(line.credentials, listen->ToString()));
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<CoordinatorRuntime> runtime,
+      CoordinatorRuntime::Start({.config = config,
+                                 .state_dir = line.state_dir,
+                                 .version = std::string(kVersion)}));
+  ASSIGN_OR_RETURN(const std::unique_ptr<CoordinatorServer> server,
+                   CoordinatorServer::Start(*runtime, *listen, credentials));
+  RETURN_IF_ERROR(WritePortFile(line.port_file, server->address().port));
+  LogEvent(LogLevel::kInfo, "coordinator.listening",
+           {{"address", server->address().ToString()},
+            {"state_dir", line.state_dir},
+            {"failure_budget", line.failure_budget},
+            {"pid", getpid()},
+            {"version", kVersion}});
+
+  int signal = 0;
+  sigwait(&signals, &signal);
+  LogEvent(LogLevel::kInfo, "coordinator.stopping",
+           {{"signal", signal == SIGINT ? "SIGINT" : "SIGTERM"}});
+  server->AnnounceShutdown();
+  AwaitSignal(signals, line.shutdown_delay);
+  runtime->Shutdown();
+  server->Shutdown(kShutdownGrace);
+  return WithExitCode(absl::CancelledError("stopped"), ExitCode::kStopped);
+}
+
+int Main(int argc, char** argv) {
+  CommandLine line;
+  FlagSet flags("coordinator",
+                "Gathers workers, gives them ranks, queues jobs, finds failed "
+                "workers and re-forms the others. Serves workers and users "
+                "over gRPC (services ringmaster.v1.*, grpc.health.v1, "
+                "reflection). Ends with 143 after SIGTERM or SIGINT and with 2 "
+                "on a wrong flag, a taken port or an unusable state "
+                "directory.");
+  AddServiceFlags(flags, line);
+  AddCredentialsFlags(flags, line.credentials);
+  AddLogFlags(flags, line);
+  if (const auto code = flags.ParseCommandLine(argc, argv); code.has_value()) {
+    return static_cast<int>(*code);
+  }
+  const sigset_t signals = BlockStopSignals();
+  const absl::Status status = Serve(line, signals);
+  const ExitCode code = ExitCodeOf(status);
+  if (code != ExitCode::kStopped) {
+    std::fprintf(stderr, "error: %s\n", std::string(status.message()).c_str());
+  }
+  return static_cast<int>(code);
+}
+
+}  // namespace
+}  // namespace ringmaster::coordinator
+
+int main(int argc, char** argv) {
+  return ringmaster::coordinator::Main(argc, argv);
+}
