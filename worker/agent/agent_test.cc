@@ -249,7 +249,9 @@ TEST_F(AgentTest, LeavesTrainingAtAStepThatAllAgreeOn) {
 }
 
 TEST_F(AgentTest, EndsAtOnceOnASecondSignal) {
-  Start();
+  AgentOptions options = Options(coordinator_->address());
+  options.signal_window = absl::ZeroDuration();
+  Start(options);
   ASSERT_TRUE(coordinator_->Take(Message::kHello).has_value());
   Run(7);
   trainer_.set_is_stuck(true);

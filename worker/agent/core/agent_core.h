@@ -38,6 +38,9 @@ struct AgentConfig {
   absl::Duration drain_timeout = absl::Seconds(30);
   // Bound on the coordinator's welcome.
   absl::Duration answer_timeout = absl::Seconds(5);
+  // A second signal this soon is the first one, sent twice: by a terminal or a
+  // service manager to every process, and by a supervisor.
+  absl::Duration signal_window = absl::Milliseconds(500);
   absl::Duration retry_initial = absl::Milliseconds(100);
   absl::Duration retry_max = absl::Seconds(1);
 };
@@ -163,7 +166,7 @@ class AgentCore {
   std::optional<AssignmentReceived> pending_assignment_;
 
   std::optional<Leave> leave_;
-  int signal_count_ = 0;
+  std::optional<MonotonicTime> signalled_at_;
 };
 
 }  // namespace ringmaster::agent

@@ -67,11 +67,13 @@ void AgentCore::On(const SessionDown& event) {
 // ---- Leaving.
 
 void AgentCore::On(const TerminateSignal& event) {
-  if (++signal_count_ > 1) {
+  if (signalled_at_) {
+    if (now_ < *signalled_at_ + config_.signal_window) return;
     ExitWith(ExitCode::kStopped,
              absl::StrCat("second ", event.name, ": stopped at once"), true);
     return;
   }
+  signalled_at_ = now_;
   if (leave_) {  // the coordinator had asked
     leave_->exit_code = ExitCode::kStopped;
     return;
