@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_status.h"
+#include "common/status/reason.h"
 #include "common/status/status_macros.h"
 #include "common/sync/mutex.h"
 #include "ringmaster/v1/job_service.grpc.pb.h"
@@ -89,9 +90,10 @@ void Client::Shutdown() { calls_->CancelAll(); }
 
 template <typename Stub, typename Request, typename Response, typename Method>
 absl::Status Client::Call(Stub& stub, Method method, const Request& request,
-                          Response* response) {
+                          Response* response, bool waits_for_connection) {
   const ClientOptions& options = connection_->options;
   grpc::ClientContext context;
+  context.set_wait_for_ready(waits_for_connection);
   context.set_deadline(std::chrono::system_clock::now() +
                        absl::ToChronoNanoseconds(options.timeout));
   if (!calls_->Add(&context)) return ShutDownError();
@@ -113,12 +115,13 @@ absl::StatusOr<v1::Job> Client::SubmitJob(const v1::JobSpec& spec,
   return std::move(*response.mutable_job());
 }
 
-absl::StatusOr<v1::Job> Client::GetJob(const std::string& job) {
+absl::StatusOr<v1::Job> Client::GetJob(const std::string& job,
+                                       bool waits_for_connection) {
   v1::GetJobRequest request;
   request.set_job(job);
   v1::GetJobResponse response;
   RETURN_IF_ERROR(Call(*connection_->jobs, &v1::JobService::Stub::GetJob,
-                       request, &response));
+                       request, &response, waits_for_connection));
   return std::move(*response.mutable_job());
 }
 
@@ -176,11 +179,21 @@ absl::Status Client::WatchJob(
   const std::unique_ptr<grpc::ClientReader<v1::WatchJobResponse>> reader =
       connection_->jobs->WatchJob(&context, request);
   v1::WatchJobResponse response;
-  while (reader->Read(&response)) on_update(response.job());
-  const grpc::Status status = reader->Finish();
+  bool was_connected = false;
+  while (reader->Read(&response)) {
+    was_connected = true;
+    on_update(response.job());
+  }
+  const absl::Status status = FromGrpcStatus(reader->Finish());
   calls_->Remove(&context);
-  return Explain(FromGrpcStatus(status), connection_->options.address,
-                 connection_->options.timeout);
+  const ClientOptions& options = connection_->options;
+  if (was_connected && absl::IsUnavailable(status) &&
+      ReasonOf(status).empty()) {
+    return absl::UnavailableError(
+        absl::StrCat("the connection to the coordinator at ", options.address,
+                     " broke (", status.message(), ")"));
+  }
+  return Explain(status, options.address, options.timeout);
 }
 
 }  // namespace ringmaster::ctl

@@ -53,8 +53,11 @@ class Client {
   [[nodiscard]] absl::StatusOr<v1::Job> SubmitJob(
       const v1::JobSpec& spec, bool validate_only,
       const std::string& request_id);
-  // `job` is an id or a name here and below.
-  [[nodiscard]] absl::StatusOr<v1::Job> GetJob(const std::string& job);
+  // `job` is an id or a name here and below. With `waits_for_connection` the
+  // call does not fail at once when nobody listens, but takes all its time to
+  // get through.
+  [[nodiscard]] absl::StatusOr<v1::Job> GetJob(
+      const std::string& job, bool waits_for_connection = false);
   [[nodiscard]] absl::StatusOr<v1::Job> CancelJob(const std::string& job,
                                                   const std::string& reason);
   // Events after `after_sequence`, oldest first, of all jobs where `job` is
@@ -83,7 +86,7 @@ class Client {
 
   template <typename Stub, typename Request, typename Response, typename Method>
   absl::Status Call(Stub& stub, Method method, const Request& request,
-                    Response* response);
+                    Response* response, bool waits_for_connection = false);
 
   std::shared_ptr<Connection> connection_;
   std::unique_ptr<Calls> calls_;
