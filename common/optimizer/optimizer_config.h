@@ -15,8 +15,8 @@ struct OptimizerConfig {
   double beta2 = 0.999;         // in [0, 1)
   double epsilon = 1e-8;        // >= 1e-30
   double weight_decay = 0.01;   // >= 0; decoupled, applied to every parameter
-  double clip_norm =
-      0;  // >= 0; the global gradient norm is clipped to this; 0: no clipping
+  // >= 0; the global gradient norm is clipped to this; 0: no clipping.
+  double clip_norm = 0;
 
   // INVALID_ARGUMENT names the first bad field as "optimizer.<field>", with its
   // value and its bounds.
