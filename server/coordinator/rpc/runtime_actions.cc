@@ -28,22 +28,21 @@ LogLevel LevelOf(v1::EventSeverity severity) {
 // Leaves out what the event is not about.
 void LogJobEvent(const v1::Event& event) {
   const LogLevel level = LevelOf(event.severity());
-  if (event.job_id().empty()) {
-    LogEvent(level, event.type(),
-             {{"worker", event.worker()}, {"message", event.message()}});
+  const LogField job = {"job", event.job_id()};
+  const LogField worker = {"worker", event.worker()};
+  const LogField generation = {"generation", event.generation()};
+  const LogField step = {"step", event.step()};
+  const LogField message = {"message", event.message()};
+  if (event.job_id().empty() && event.worker().empty()) {
+    LogEvent(level, event.type(), {message});
+  } else if (event.job_id().empty()) {
+    LogEvent(level, event.type(), {worker, message});
+  } else if (event.generation() == 0) {
+    LogEvent(level, event.type(), {job, message});
   } else if (event.worker().empty()) {
-    LogEvent(level, event.type(),
-             {{"job", event.job_id()},
-              {"generation", event.generation()},
-              {"step", event.step()},
-              {"message", event.message()}});
+    LogEvent(level, event.type(), {job, generation, step, message});
   } else {
-    LogEvent(level, event.type(),
-             {{"job", event.job_id()},
-              {"generation", event.generation()},
-              {"step", event.step()},
-              {"worker", event.worker()},
-              {"message", event.message()}});
+    LogEvent(level, event.type(), {job, generation, step, worker, message});
   }
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/clock/fake_clock.h"
+#include "common/fail_point/fail_point.h"
 #include "common/rpc/member_table_hash.h"
 #include "common/rpc/proto_time.h"
 #include "common/status/reason.h"
@@ -343,6 +344,22 @@ TEST_F(RuntimeTest, AfterShutdownNothingIsTakenOn) {
   const auto watcher = std::make_shared<FakeStatusWatcher>();
   runtime_->WatchStatus(watcher);
   EXPECT_EQ(ReasonOf(watcher->end.get_future().get()), reason::kShuttingDown);
+}
+
+TEST_F(RuntimeTest, FailingJournalRefusesJobsAndSaysSoUntilItWorks) {
+  FailPoint::Arm("journal.commit", FailPoint::Action::kError);
+  const absl::Status refused = Submit(1).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(ReasonOf(refused), reason::kJournalUnavailable);
+  EXPECT_NE(Status().coordinator().journal_error(), "");
+  FailPoint::DisarmAll();
+  // The journal probes the disk from time to time.
+  for (int i = 0; i < 10'000; ++i) {
+    clock_.Advance(absl::Seconds(1));
+    if (Status().coordinator().journal_error().empty()) break;
+  }
+  EXPECT_TRUE(Submit(1).ok());
+  EXPECT_EQ(Status().jobs_size(), 1);
 }
 
 TEST_F(RuntimeTest, StateDirectoryInUseIsAUsageError) {
