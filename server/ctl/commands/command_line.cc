@@ -33,7 +33,7 @@ struct CommandLine {
   absl::Duration timeout = absl::Seconds(5);
   CredentialsOptions credentials;
   std::string job;
-  std::string reason = "cancelled with ringctl";
+  std::string reason = "requested with ringctl";
   SubmitOptions submit;
   TraceOptions trace;
   LocalOptions local;

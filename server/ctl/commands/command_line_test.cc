@@ -136,9 +136,8 @@ TEST_F(CommandLineTest, ShowsStatusAndWorkersAsTextAndJson) {
   status.add_workers()->set_name("w-0");
   *status.add_jobs() = JobIn(v1::JOB_STATE_RUNNING);
   coordinator_.SetStatus(status);
-  EXPECT_THAT(
-      RunThere({"status"}).out,
-      AllOf(HasSubstr("coordinator 9.9"), HasSubstr("first-job-1  RUNNING")));
+  EXPECT_THAT(RunThere({"status"}).out,
+              AllOf(HasSubstr("9.9, up"), HasSubstr("first-job-1  RUNNING")));
   EXPECT_THAT(RunThere({"workers"}).out, HasSubstr("w-0"));
   const auto json =
       nlohmann::json::parse(RunThere({"status", "-o", "json"}).out);
@@ -198,6 +197,9 @@ TEST_F(CommandLineTest, WritesATraceToAFileOrStdout) {
   EXPECT_EQ(RunThere({"trace", "x", "-f", path}).code, 0);
   std::ifstream file(path);
   EXPECT_FALSE(nlohmann::json::parse(file)["traceEvents"].empty());
+  coordinator_.SetTrace({});
+  EXPECT_THAT(RunThere({"trace", "x"}).error,
+              HasSubstr("no rank has recorded"));
   EXPECT_THAT(RunThere({"trace", "x", "-f", "/nonexistent/trace"}).error,
               HasSubstr("cannot write the trace to"));
 }

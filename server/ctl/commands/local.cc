@@ -29,7 +29,9 @@ constexpr const char* kForeignVariables[] = {
     "RINGMASTER_COORDINATOR",   "RINGMASTER_LISTEN",
     "RINGMASTER_NAME",          "RINGMASTER_STATE_DIR",
     "RINGMASTER_TLS_CERT_FILE", "RINGMASTER_TLS_KEY_FILE",
-    "RINGMASTER_LOG_FILE",      "RINGMASTER_TLS_CA_FILE"};
+    "RINGMASTER_LOG_FILE",      "RINGMASTER_SLOTS",
+    "RINGMASTER_DATA_LISTEN",   "RINGMASTER_ADVERTISE",
+    "RINGMASTER_TLS_CA_FILE"};
 
 // One run: the cluster, the job in it, and what the user wants of it meanwhile.
 class LocalRun {

@@ -141,6 +141,10 @@ absl::StatusOr<int> RunTrace(const CommandContext& context,
         "no trace from ",
         Printable(absl::StrJoin(response.missing_workers(), ", ")), "\n"));
   }
+  if (response.ranks().empty()) {
+    context.console.WriteError(
+        "no rank has recorded anything: only a job that runs can be traced\n");
+  }
   const std::string trace = ToChromeTrace(ToRankTraces(response));
   if (options.file.empty() || options.file == "-") {
     context.console.Write(absl::StrCat(trace, "\n"));

@@ -131,12 +131,7 @@ void LocalCluster::Stop() {
 
 std::string LocalCluster::LogOf(const std::string& name) const {
   for (const Child& worker : workers_) {
-    // A supervisor may add to the name that it was given.
-    if (name == worker.name || name.starts_with(worker.name + "-") ||
-        name.starts_with(worker.name + ".") ||
-        name.starts_with(worker.name + "/")) {
-      return worker.log;
-    }
+    if (name == worker.name) return worker.log;
   }
   return "";
 }

@@ -54,7 +54,7 @@ class LocalCluster {
   // Ends the workers, then the coordinator: politely, then by force.
   void Stop();
 
-  // The log of the process that worker `name` runs in; "" if there is none.
+  // The log of worker `name`; "" if there is no such worker.
   [[nodiscard]] std::string LogOf(const std::string& name) const;
 
  private:

@@ -228,7 +228,7 @@ std::string FinalLine(const v1::Job& job, const Style& style) {
       absl::StrCat("job ", Printable(job.id()), " ",
                    Paint(style, ColorOf(job.state()), EndWord(job.state())),
                    ": ", absl::StrJoin(parts, ", "));
-  if (job.state() != v1::JOB_STATE_SUCCEEDED && !job.message().empty()) {
+  if (job.state() == v1::JOB_STATE_FAILED && !job.message().empty()) {
     absl::StrAppend(&line, ": ", Printable(job.message()));
   }
   return line;

@@ -100,8 +100,8 @@ std::vector<std::string> StatusLines(const v1::Status& status, absl::Time now,
   const v1::Coordinator& coordinator = status.coordinator();
   std::vector<std::string> lines;
   lines.push_back(absl::StrCat(
-      "coordinator ", Printable(coordinator.version()), " on ",
-      Printable(coordinator.host()), ", pid ", coordinator.pid(), ", up ",
+      "coordinator on ", Printable(coordinator.host()), ", pid ",
+      coordinator.pid(), ", ", Printable(coordinator.version()), ", up ",
       HumanDuration(now - FromProto(coordinator.start_time())),
       ", last generation ", coordinator.last_generation()));
   if (!coordinator.journal_error().empty()) {

@@ -26,7 +26,7 @@ const absl::Time kNow = absl::FromUnixSeconds(10'000);
 
 constexpr std::string_view kStatus = R"pb(
   coordinator {
-    version: "0.1"
+    version: "ringmaster 0.1"
     host: "alpha"
     pid: 7
     start_time { seconds: 9935 }
@@ -67,7 +67,7 @@ TEST(StatusLinesTest, ShowsCoordinatorWorkersAndJobs) {
   EXPECT_EQ("\n" + absl::StrJoin(
                        StatusLines(Parse<v1::Status>(kStatus), kNow, {}), "\n"),
             R"(
-coordinator 0.1 on alpha, pid 7, up 1m05s, last generation 3
+coordinator on alpha, pid 7, ringmaster 0.1, up 1m05s, last generation 3
 workers: 2 (1 IDLE, 1 ASSIGNED)
 
 JOB    STATE    GEN  RANKS   STEP   LOSS  SAMPLES/S  TIME  MESSAGE
