@@ -1,0 +1,189 @@
+// The `worker` binary: flags in, a worker's life or several, an exit code out.
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/random/random.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/clock/clock.h"
+#include "common/config/version.h"
+#include "common/fail_point/fail_point.h"
+#include "common/logging/logging.h"
+#include "common/rpc/grpc_log.h"
+#include "common/status/annotate.h"
+#include "common/status/exit_code.h"
+#include "common/status/status_macros.h"
+#include "common/transport/tcp.h"
+#include "worker/agent/agent.h"
+#include "worker/agent/host_key.h"
+#include "worker/supervisor/slot.h"
+#include "worker/supervisor/stop_signals.h"
+#include "worker/supervisor/supervisor.h"
+#include "worker/train/job_trainer.h"
+#include "worker/worker_flags.h"
+
+namespace ringmaster {
+namespace {
+
+constexpr std::string_view kSlotFlag = "--slot=";
+// What a child needs to end by itself, beyond its drain timeout.
+constexpr absl::Duration kEndTimeout = absl::Seconds(5);
+
+absl::Status FollowParent() {
+  const pid_t parent = getppid();
+  if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0) {
+    return absl::InternalError("cannot follow the parent process");
+  }
+  // It may have ended just before.
+  if (getppid() != parent) raise(SIGTERM);
+  return absl::OkStatus();
+}
+
+absl::Status StartLog(const WorkerFlags& flags, std::string_view name) {
+  ASSIGN_OR_RETURN(const LogLevel level, ParseLogLevel(flags.log_level));
+  ASSIGN_OR_RETURN(const LogFormat format, ParseLogFormat(flags.log_format));
+  RETURN_IF_ERROR(
+      InitLogging({.level = level, .format = format, .file = flags.log_file}));
+  SetLogIdentity("worker", name);
+  return absl::OkStatus();
+}
+
+// Listens where the flags say; where they leave it open and there is no IPv6,
+// on IPv4 alone.
+absl::StatusOr<Listener> Listen(const WorkerFlags& flags, int slot) {
+  ASSIGN_OR_RETURN(const HostPort base, ParseHostPort(flags.data_listen));
+  ASSIGN_OR_RETURN(const HostPort address, SlotAddress(base, slot));
+  absl::StatusOr<Listener> listener = Listener::Listen(address.ToString());
+  if (!listener.ok() && address == HostPort{"::", 0}) {
+    listener = Listener::Listen("0.0.0.0:0");
+  }
+  if (!listener.ok()) {
+    return WithExitCode(Annotate(listener.status(), "--data_listen"),
+                        ExitCode::kUsage);
+  }
+  return listener;
+}
+
+WorkerIdentity Identify(const WorkerFlags& flags, int slot, int data_port) {
+  absl::BitGen random;
+  WorkerIdentity identity;
+  identity.name = SlotName(flags.name, slot, flags.slots);
+  identity.incarnation = absl::Uniform<uint64_t>(random);
+  identity.host = ThisHostName();
+  identity.host_key = ThisHostKey();
+  identity.pid = getpid();
+  identity.device_index = slot;
+  identity.advertise_host = flags.advertise;
+  identity.data_port = data_port;
+  identity.version = std::string(kVersion);
+  return identity;
+}
+
+// One worker's life, in this process.
+absl::StatusOr<ExitCode> RunSlot(const WorkerFlags& flags, int slot) {
+  RETURN_IF_ERROR(FailPoint::ArmFromEnvironment());
+  RETURN_IF_ERROR(StartLog(flags, SlotName(flags.name, slot, flags.slots)));
+  RedirectGrpcLog();
+  ASSIGN_OR_RETURN(
+      const std::shared_ptr<grpc::ChannelCredentials> credentials,
+      MakeChannelCredentials(flags.credentials, flags.coordinator));
+  ASSIGN_OR_RETURN(const Listener listener, Listen(flags, slot));
+  const std::unique_ptr<Trainer> trainer =
+      MakeJobTrainer(Clock::Real(), listener);
+  AgentOptions options;
+  options.coordinator = flags.coordinator;
+  options.credentials = credentials;
+  options.identity = Identify(flags, slot, listener.port());
+  options.coordinator_timeout = flags.coordinator_timeout;
+  options.drain_timeout = flags.drain_timeout;
+  LogEvent(LogLevel::kInfo, "worker.starting",
+           {{"coordinator", flags.coordinator},
+            {"data_port", listener.port()},
+            {"pid", getpid()},
+            {"version", kVersion}});
+  Agent agent(Clock::Real(), *trainer, std::move(options));
+  const StopSignalListener signals(
+      [&agent](int signal) { agent.Terminate(SignalName(signal)); });
+  const Agent::End end = agent.AwaitEnd();
+  const bool is_wanted =
+      end.code == ExitCode::kDone || end.code == ExitCode::kStopped;
+  LogEvent(
+      is_wanted ? LogLevel::kInfo : LogLevel::kError, "worker.end",
+      {{"exit_code", static_cast<int>(end.code)}, {"message", end.message}});
+  // A trainer that does not return must not keep the process.
+  if (end.is_trainer_stuck) _exit(static_cast<int>(end.code));
+  return end.code;
+}
+
+// Runs a child process a slot. Forks, so nothing may have started a thread.
+absl::StatusOr<ExitCode> RunSupervisor(const WorkerFlags& flags, int argc,
+                                       char** argv) {
+  RETURN_IF_ERROR(StartLog(flags, flags.name));
+  // One line here instead of one from each child.
+  RETURN_IF_ERROR(
+      MakeChannelCredentials(flags.credentials, flags.coordinator).status());
+  ASSIGN_OR_RETURN(const HostPort listen, ParseHostPort(flags.data_listen));
+  RETURN_IF_ERROR(SlotAddress(listen, flags.slots - 1).status());
+  SupervisorOptions options;
+  options.arguments.assign(argv + 1, argv + argc);
+  options.slot_count = flags.slots;
+  options.name = flags.name;
+  options.kill_after = flags.drain_timeout + kEndTimeout;
+  return Supervisor(Clock::Real(), std::move(options)).Run();
+}
+
+absl::StatusOr<ExitCode> Run(WorkerFlags& flags, std::optional<int> slot,
+                             int argc, char** argv) {
+  RETURN_IF_ERROR(SettleWorkerFlags(flags));
+  BlockStopSignals();
+  if (slot.has_value()) return RunSlot(flags, *slot);
+  if (flags.die_with_parent) RETURN_IF_ERROR(FollowParent());
+  // A single worker needs nobody above it.
+  if (flags.slots == 1) return RunSlot(flags, 0);
+  return RunSupervisor(flags, argc, argv);
+}
+
+int Main(int argc, char** argv) {
+  // A supervisor's child gets its slot in front of everything else.
+  std::optional<int> slot;
+  if (argc > 1 &&
+      std::string_view(argv[1]).substr(0, kSlotFlag.size()) == kSlotFlag) {
+    slot = std::atoi(argv[1] + kSlotFlag.size());
+    argv[1] = argv[0];
+    ++argv;
+    --argc;
+  }
+  WorkerFlags flags;
+  flags.name = ThisHostName();
+  FlagSet set("worker",
+              "Joins a coordinator's pool and trains the jobs that it is "
+              "given, one after another, until it is stopped. Ends with 143 "
+              "after SIGTERM or SIGINT, with 138 where the coordinator cannot "
+              "be reached, with 2 on a wrong flag, a name in use or another "
+              "service's address. With several slots the exit code is the "
+              "worst of theirs.");
+  AddWorkerFlags(set, flags);
+  if (const auto code = set.ParseCommandLine(argc, argv); code.has_value()) {
+    return static_cast<int>(*code);
+  }
+  const absl::StatusOr<ExitCode> code = Run(flags, slot, argc, argv);
+  if (code.ok()) return static_cast<int>(*code);
+  std::fprintf(stderr, "error: %s\n",
+               std::string(code.status().message()).c_str());
+  return static_cast<int>(ExitCodeOf(code.status()));
+}
+
+}  // namespace
+}  // namespace ringmaster
+
+int main(int argc, char** argv) { return ringmaster::Main(argc, argv); }

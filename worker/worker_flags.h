@@ -1,0 +1,41 @@
+// The command line of `worker`.
+#ifndef RINGMASTER_WORKER_WORKER_FLAGS_H_
+#define RINGMASTER_WORKER_WORKER_FLAGS_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/config/address.h"
+#include "common/config/flags.h"
+#include "common/credentials/credentials.h"
+
+namespace ringmaster {
+
+struct WorkerFlags {
+  std::string coordinator;
+  std::string name;  // the host's name unless given
+  std::string device = "cpu";
+  int slots = 1;
+  std::string advertise;
+  std::string data_listen;
+  absl::Duration coordinator_timeout = absl::Seconds(60);
+  absl::Duration drain_timeout = absl::Seconds(30);
+  CredentialsOptions credentials;
+  std::string log_level = "info";
+  std::string log_format = "text";
+  std::string log_file;
+  bool die_with_parent = false;
+};
+
+// Adds the flags to `set`, with the values in `flags` as their defaults.
+void AddWorkerFlags(FlagSet& set, WorkerFlags& flags);
+
+// Checks what the flags' types do not, and fills in what follows from others:
+// beside a coordinator on loopback, the data plane stays on loopback as well,
+// unless flags say otherwise. INVALID_ARGUMENT names the flag.
+[[nodiscard]] absl::Status SettleWorkerFlags(WorkerFlags& flags);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_WORKER_FLAGS_H_

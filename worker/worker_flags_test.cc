@@ -1,0 +1,102 @@
+#include "worker/worker_flags.h"
+
+#include <vector>
+
+#include "common/config/flags.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace ringmaster {
+namespace {
+
+using ::testing::HasSubstr;
+
+WorkerFlags Good() {
+  WorkerFlags flags;
+  flags.name = "node-1";
+  flags.coordinator = "head:29400";
+  return flags;
+}
+
+std::string Refusal(const WorkerFlags& given) {
+  WorkerFlags flags = given;
+  const absl::Status status = SettleWorkerFlags(flags);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  return std::string(status.message());
+}
+
+TEST(WorkerFlagsTest, ListensEverywhereForARemoteCoordinator) {
+  WorkerFlags flags = Good();
+  ASSERT_TRUE(SettleWorkerFlags(flags).ok());
+  EXPECT_EQ(flags.data_listen, "[::]:0");
+  EXPECT_EQ(flags.advertise, "");
+}
+
+TEST(WorkerFlagsTest, StaysOnLoopbackBesideALocalCoordinator) {
+  for (const auto& [coordinator, host] :
+       std::vector<std::pair<std::string, std::string>>{
+           {"127.0.0.1:29400", "127.0.0.1"},
+           {"localhost:29400", "127.0.0.1"},
+           {"[::1]:29400", "::1"}}) {
+    WorkerFlags flags = Good();
+    flags.coordinator = coordinator;
+    ASSERT_TRUE(SettleWorkerFlags(flags).ok());
+    EXPECT_EQ(flags.data_listen, (HostPort{host, 0}.ToString()));
+    EXPECT_EQ(flags.advertise, host);
+  }
+}
+
+TEST(WorkerFlagsTest, KeepsWhatIsGiven) {
+  WorkerFlags flags = Good();
+  flags.coordinator = "127.0.0.1:29400";
+  flags.data_listen = "0.0.0.0:5000";
+  ASSERT_TRUE(SettleWorkerFlags(flags).ok());
+  EXPECT_EQ(flags.data_listen, "0.0.0.0:5000");
+  EXPECT_EQ(flags.advertise, "");
+}
+
+TEST(WorkerFlagsTest, NamesTheFlagThatIsWrong) {
+  WorkerFlags flags = Good();
+  flags.coordinator = "head";
+  EXPECT_THAT(Refusal(flags), HasSubstr("--coordinator"));
+  flags.coordinator = "head:0";
+  EXPECT_THAT(Refusal(flags), HasSubstr("--coordinator"));
+  flags = Good();
+  flags.data_listen = "nonsense";
+  EXPECT_THAT(Refusal(flags), HasSubstr("--data_listen"));
+  flags = Good();
+  flags.device = "cuda";
+  EXPECT_THAT(Refusal(flags), HasSubstr("--device=cuda"));
+  flags = Good();
+  flags.name = "";
+  EXPECT_THAT(Refusal(flags), HasSubstr("--name"));
+}
+
+TEST(WorkerFlagsTest, ParsesAFullCommandLine) {
+  WorkerFlags flags;
+  FlagSet set("worker", "Trains.");
+  AddWorkerFlags(set, flags);
+  const std::vector<std::string> args = {"--coordinator=head:29400",
+                                         "--name=n",
+                                         "--slots=4",
+                                         "--device=cpu",
+                                         "--advertise=10.0.0.7",
+                                         "--data_listen=[::]:5000",
+                                         "--coordinator_timeout=2m",
+                                         "--drain_timeout=0s",
+                                         "--insecure",
+                                         "--log_level=debug",
+                                         "--tls_ca_file=ca.pem"};
+  const auto parsed = set.Parse(args);
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(flags.coordinator, "head:29400");
+  EXPECT_EQ(flags.slots, 4);
+  EXPECT_EQ(flags.advertise, "10.0.0.7");
+  EXPECT_EQ(flags.coordinator_timeout, absl::Minutes(2));
+  EXPECT_EQ(flags.drain_timeout, absl::ZeroDuration());
+  EXPECT_TRUE(flags.credentials.insecure);
+  EXPECT_EQ(flags.credentials.tls_ca_file, "ca.pem");
+}
+
+}  // namespace
+}  // namespace ringmaster
