@@ -148,7 +148,8 @@ std::vector<Action> CoordinatorCore::Step(const Event& event,
   if (impl_->next_deadline != MonotonicTime::InfiniteFuture() &&
       now - impl_->next_deadline > impl_->config.stall_tolerance) {
     const absl::Duration delay = now - impl_->next_deadline;
-    ExtendDeadlines(impl_->state, delay);
+    // Two beats more, so that what was sent meanwhile can be read.
+    ExtendDeadlines(impl_->state, delay + 2 * impl_->config.beat_interval);
     turn.Emit(EventSeverity::kWarning, "coordinator.stalled", "",
               absl::StrCat("the coordinator itself was held up for ",
                            absl::FormatDuration(delay),

@@ -42,6 +42,17 @@ VerdictDecision DecisionOf(const Job& job, HaltIntent intent) {
              : VerdictDecision::kFailJob;
 }
 
+bool IsPolite(const Verdict& verdict) {
+  return !verdict.evidence.empty() &&
+         verdict.evidence.front().kind == EvidenceKind::kLeft;
+}
+
+// Nothing to worry about: a user asked for it, or a worker left.
+bool IsWanted(const Verdict& verdict, HaltIntent intent) {
+  return intent == HaltIntent::kCancel ||
+         (IsPolite(verdict) && verdict.decision == VerdictDecision::kReform);
+}
+
 void SendHalts(Turn& turn, const Job& job, const Verdict& verdict) {
   for (const Member& member : job.members) {
     if (member.is_lost || member.halted.has_value()) continue;
@@ -113,7 +124,7 @@ void FailOnLostStep(Turn& turn, Job& job, const ResumePoint& point) {
   verdict.decision = VerdictDecision::kFailJob;
   verdict.exit_code = static_cast<int>(ExitCode::kInternal);
   job.verdict = verdict;
-  DecideEnd(turn, job, JobState::kFailed, verdict.exit_code, verdict.summary);
+  DecideEnd(turn, job, {JobState::kFailed, verdict.exit_code, verdict.summary});
 }
 
 void FailForLackOfWorkers(Turn& turn, Job& job) {
@@ -122,8 +133,9 @@ void FailForLackOfWorkers(Turn& turn, Job& job) {
   std::string message = absl::StrCat(
       alive, alive == 1 ? " worker is" : " workers are", " left of at least ",
       job.min_workers, ": ", job.verdict->summary);
-  DecideEnd(turn, job, JobState::kFailed,
-            static_cast<int>(ExitCode::kRetryElsewhere), std::move(message));
+  DecideEnd(turn, job,
+            {JobState::kFailed, static_cast<int>(ExitCode::kRetryElsewhere),
+             std::move(message)});
 }
 
 void Reform(Turn& turn, Job& job) {
@@ -135,6 +147,10 @@ void Reform(Turn& turn, Job& job) {
   if (point.applied_step > point.resume_step) {
     FailOnLostStep(turn, job, point);
     return;
+  }
+  // The generation has made steps, which nobody had reported yet perhaps.
+  if (point.resume_step > job.resume_step) {
+    job.link_faults = std::min(job.link_faults, 1);
   }
   if (!turn.state.journal_error.empty()) {
     job.waits_for_journal = true;
@@ -152,9 +168,15 @@ void Reform(Turn& turn, Job& job) {
   FormGeneration(turn, job, survivors, point.resume_step);
 }
 
+HaltIntent IntentOnLoss(const Job& job) {
+  if (job.state == JobState::kHalting) return job.halt_intent;
+  return job.state == JobState::kStopping ? HaltIntent::kCancel
+                                          : HaltIntent::kReform;
+}
+
 // Records the loss as an incident of its own, for events and the journal.
 void AnnounceLoss(Turn& turn, const Job& job, const Verdict& verdict) {
-  const bool is_polite = verdict.evidence.front().kind == EvidenceKind::kLeft;
+  const bool is_polite = IsPolite(verdict);
   turn.Emit(is_polite ? EventSeverity::kInfo : EventSeverity::kWarning,
             is_polite ? "worker.left" : "worker.lost", job, verdict.worker,
             verdict.summary, &verdict);
@@ -185,8 +207,8 @@ void BeginHalt(Turn& turn, Job& job, HaltIntent intent, Verdict verdict) {
   for (Member& member : job.members) member.finished.reset();
   SendHalts(turn, job, verdict);
   turn.Touch(job);
-  turn.Emit(intent == HaltIntent::kCancel ? EventSeverity::kInfo
-                                          : EventSeverity::kWarning,
+  turn.Emit(IsWanted(verdict, intent) ? EventSeverity::kInfo
+                                      : EventSeverity::kWarning,
             "job.halting", job, "", verdict.summary, &verdict);
   if (intent != HaltIntent::kCancel) {
     job.verdict = verdict;
@@ -231,13 +253,14 @@ void ResolveHalt(Turn& turn, Job& job) {
       Reform(turn, job);
       return;
     case HaltIntent::kFail:
-      DecideEnd(turn, job, JobState::kFailed, job.verdict->exit_code,
-                job.verdict->summary);
+      DecideEnd(
+          turn, job,
+          {JobState::kFailed, job.verdict->exit_code, job.verdict->summary});
       return;
     case HaltIntent::kCancel:
-      DecideEnd(turn, job, JobState::kCancelled,
-                static_cast<int>(ExitCode::kStopped),
-                absl::StrCat("cancelled: ", job.cancel_reason.value_or("")));
+      DecideEnd(turn, job,
+                {JobState::kCancelled, static_cast<int>(ExitCode::kStopped),
+                 absl::StrCat("cancelled: ", job.cancel_reason.value_or(""))});
       return;
   }
 }
@@ -306,7 +329,10 @@ void OnMemberGone(Turn& turn, const Worker& gone, std::string_view what,
   Verdict verdict =
       VerdictOnMember(job, member, gone, what, std::move(evidence), turn.time);
   member.is_lost = true;
-  verdict.decision = DecisionOf(job, job.halt_intent);
+  const bool goes_on = GoesOnWithout(job, member.identity.rank) ||
+                       (IsForming(job) && IsNew(job));
+  verdict.decision =
+      goes_on ? VerdictDecision::kReform : DecisionOf(job, IntentOnLoss(job));
   turn.Touch(job);
   AnnounceLoss(turn, job, verdict);
   if (job.ending.has_value()) return;
@@ -322,14 +348,10 @@ void OnMemberGone(Turn& turn, const Worker& gone, std::string_view what,
     turn.Persist(VerdictReachedRecord{job.id, std::move(verdict)});
     ResolveHalt(turn, job);
   } else if (GoesOnWithout(job, verdict.rank)) {
-    verdict.decision = VerdictDecision::kReform;
     job.verdict = std::move(verdict);
     CheckFinished(turn, job);
   } else {
-    const HaltIntent intent = job.state == JobState::kStopping
-                                  ? HaltIntent::kCancel
-                                  : HaltIntent::kReform;
-    BeginHalt(turn, job, intent, std::move(verdict));
+    BeginHalt(turn, job, IntentOnLoss(job), std::move(verdict));
   }
 }
 

@@ -57,18 +57,18 @@ absl::Status CancelAnswer(const Job& job) {
 
 }  // namespace
 
-void DecideEnd(Turn& turn, Job& job, JobState state, int exit_code,
-               std::string message, std::vector<RequestToken> waiting) {
-  JobEndedRecord end;
-  end.job_id = job.id;
-  end.state = state;
-  end.exit_code = exit_code;
-  end.message = std::move(message);
-  end.parameters_hash = job.parameters_hash;
-  end.verdict = job.verdict;
-  end.figures = job.figures;
-  end.time = turn.time;
-  job.ending = end;
+void DecideEnd(Turn& turn, Job& job, End end,
+               std::vector<RequestToken> waiting) {
+  JobEndedRecord record;
+  record.job_id = job.id;
+  record.state = end.state;
+  record.exit_code = end.exit_code;
+  record.message = std::move(end.message);
+  record.parameters_hash = end.parameters_hash;
+  record.verdict = job.verdict;
+  record.figures = job.figures;
+  record.time = turn.time;
+  job.ending = record;
   job.waits_for_journal = false;
   job.halt_deadline = MonotonicTime::InfiniteFuture();
   job.stop_deadline = MonotonicTime::InfiniteFuture();
@@ -76,7 +76,7 @@ void DecideEnd(Turn& turn, Job& job, JobState state, int exit_code,
   job.reattach_deadline = MonotonicTime::InfiniteFuture();
   job.gang_deadline = MonotonicTime::InfiniteFuture();
   turn.Touch(job);
-  turn.Persist(std::move(end), std::move(waiting));
+  turn.Persist(std::move(record), std::move(waiting));
 }
 
 void OnEndDurable(Turn& turn, const JobEndedRecord& record,

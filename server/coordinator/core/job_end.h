@@ -2,6 +2,8 @@
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_JOB_END_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_JOB_END_H_
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,10 +11,18 @@
 
 namespace ringmaster::coordinator {
 
-// Decides how `job` ends; `waiting` are answered once that is durable. Nothing
+// How a job ends.
+struct End {
+  JobState state = JobState::kFailed;
+  int exit_code = 0;
+  std::string message;
+  std::optional<uint64_t> parameters_hash = std::nullopt;
+};
+
+// Decides that `job` ends; `waiting` are answered once that is durable. Nothing
 // but OnEndDurable changes the job from here on.
-void DecideEnd(Turn& turn, Job& job, JobState state, int exit_code,
-               std::string message, std::vector<RequestToken> waiting = {});
+void DecideEnd(Turn& turn, Job& job, End end,
+               std::vector<RequestToken> waiting = {});
 
 // Carries out the end: tells users and members, which go back to the pool, and
 // lets the next job gather.

@@ -92,10 +92,11 @@ absl::Status NotCancellable(const Job* job, const std::string& name) {
 void OnSubmit(Turn& turn, const SubmitRequested& submit) {
   if (AnswerRepeated(turn, submit)) return;
   if (!turn.state.journal_error.empty()) {
-    turn.Reply(submit.request,
-               JournalUnavailable(absl::StrCat("job ", submit.name),
-                                  turn.state.journal_error),
-               "");
+    turn.Reply(
+        submit.request,
+        JournalUnavailable(absl::StrCat("the creation of job ", submit.name),
+                           turn.state.journal_error),
+        "");
     return;
   }
   JobCreatedRecord record;
@@ -156,9 +157,10 @@ void OnCancel(Turn& turn, const CancelRequested& cancel) {
   }
   job->cancel_reason = cancel.reason;
   if (CanEndAtOnce(*job)) {
-    DecideEnd(turn, *job, JobState::kCancelled,
-              static_cast<int>(ExitCode::kStopped),
-              absl::StrCat("cancelled: ", cancel.reason), {cancel.request});
+    DecideEnd(turn, *job,
+              {JobState::kCancelled, static_cast<int>(ExitCode::kStopped),
+               absl::StrCat("cancelled: ", cancel.reason)},
+              {cancel.request});
     return;
   }
   CancelMembers(turn, *job);

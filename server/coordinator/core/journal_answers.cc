@@ -66,13 +66,14 @@ void OnPersistFailed(Turn& turn, const PersistFailed& failed) {
   std::optional<PendingRecord> pending = Take(turn.outbox, failed.token);
   if (!pending.has_value()) return;
   NoteFailure(turn, failed.why);
-  const std::string& job_id = JobIdOf(pending->record);
-  const std::string what =
-      absl::StrCat(Sv(TypeOf(pending->record)), " of job ", job_id);
+  const bool is_creation =
+      std::holds_alternative<JobCreatedRecord>(pending->record);
   for (RequestToken request : std::exchange(pending->waiting, {})) {
-    turn.Reply(request, JournalUnavailable(what, failed.why), job_id);
+    turn.Reply(request,
+               JournalUnavailable(Describe(pending->record), failed.why),
+               is_creation ? "" : JobIdOf(pending->record));
   }
-  if (std::holds_alternative<JobCreatedRecord>(pending->record)) return;
+  if (is_creation) return;  // The job never was.
   if (const auto* const record =
           std::get_if<GenerationFormedRecord>(&pending->record)) {
     OnGenerationNotDurable(turn, *record);

@@ -9,11 +9,24 @@
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
 #include "server/coordinator/core/formation.h"
+#include "server/coordinator/core/halt.h"
 #include "server/coordinator/core/job_end.h"
 #include "server/coordinator/core/job_queue.h"
 
 namespace ringmaster::coordinator {
 namespace {
+
+// What a halt with this verdict was for. Of those who lose a job its members,
+// some are still there: who fails by its own fault, who differs from others, the
+// ends of a broken link.
+HaltIntent IntentOf(const Verdict& verdict) {
+  if (verdict.decision != VerdictDecision::kFailJob) return HaltIntent::kReform;
+  const bool is_loss =
+      !verdict.worker.empty() && !verdict.evidence.empty() &&
+      verdict.evidence.front().kind != EvidenceKind::kSelfReport &&
+      verdict.evidence.front().kind != EvidenceKind::kMismatch;
+  return is_loss ? HaltIntent::kReform : HaltIntent::kFail;
+}
 
 // Applies one record.
 struct FoldVisitor {
@@ -38,6 +51,7 @@ struct FoldVisitor {
           " members comes after generation ", state.last_generation));
     }
     state.last_generation = record.generation;
+    job->state = JobState::kPreparing;
     job->generation = record.generation;
     job->resume_step = record.resume_step;
     job->best_step = std::max(job->best_step, record.resume_step);
@@ -64,7 +78,16 @@ struct FoldVisitor {
   absl::Status operator()(const VerdictReachedRecord& record) {
     Job* const job = Find(record.job_id);
     if (job == nullptr) return UnknownJob(record.job_id);
-    if (!IsEnded(job->state)) job->verdict = record.verdict;
+    if (IsEnded(job->state)) return absl::OkStatus();
+    job->verdict = record.verdict;
+    if (record.verdict.generation != job->generation) return absl::OkStatus();
+    job->state = JobState::kHalting;
+    job->halt_intent = IntentOf(record.verdict);
+    const int rank = record.verdict.rank;
+    if (job->halt_intent == HaltIntent::kReform && rank >= 0 &&
+        rank < static_cast<int>(job->members.size())) {
+      job->members[rank].is_lost = true;
+    }
     return absl::OkStatus();
   }
 
@@ -122,14 +145,20 @@ Worker DetachedWorker(const MemberIdentity& identity, const Job& job) {
 
 void Resume(State& state, Job& job) {
   state.active_job = job.number;
-  job.state =
-      job.cancel_reason.has_value() ? JobState::kStopping : JobState::kRunning;
+  if (job.state != JobState::kHalting) {
+    job.state = job.cancel_reason.has_value() ? JobState::kStopping
+                                              : JobState::kRunning;
+  } else if (job.cancel_reason.has_value() &&
+             job.halt_intent == HaltIntent::kReform) {
+    job.halt_intent = HaltIntent::kCancel;
+  }
   job.message =
       "waits for its members to attach again after the "
       "coordinator's restart";
   job.is_assigned = true;
   job.is_recovered = true;
   for (const Member& member : job.members) {
+    if (member.is_lost) continue;
     Worker worker = DetachedWorker(member.identity, job);
     worker.join_order = ++state.last_join_order;
     state.workers.emplace(worker.name, std::move(worker));
@@ -179,6 +208,10 @@ void BeginRecovered(Turn& turn) {
   }
   turn.Touch(*job);
   turn.Emit(EventSeverity::kInfo, "job.recovered", *job, "", job->message);
+  if (job->state == JobState::kHalting) {
+    job->halt_deadline = job->reattach_deadline;
+    ResolveHalt(turn, *job);
+  }
 }
 
 }  // namespace ringmaster::coordinator

@@ -145,9 +145,8 @@ struct Job {
   std::vector<SuspicionReport> suspicions;
   // The highest step that any member ever reported as applied.
   int64_t best_step = 0;
+  // Link faults since a generation last committed a step, that one's included.
   int link_faults = 0;
-  // best_step at the last link fault.
-  int64_t link_fault_step = 0;
   // The rank that `figures` came from.
   int figures_rank = -1;
   // GATHERING since; last progress of any member.

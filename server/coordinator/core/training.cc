@@ -70,9 +70,10 @@ std::string Standings(const State& state, const Job& job) {
 }
 
 void Succeed(Turn& turn, Job& job, const FinishedAnswer& answer) {
-  job.parameters_hash = answer.parameters_hash;
-  DecideEnd(turn, job, JobState::kSucceeded, 0,
-            absl::StrCat("all ", job.total_steps, " steps are done"));
+  DecideEnd(turn, job,
+            {JobState::kSucceeded, static_cast<int>(ExitCode::kDone),
+             absl::StrCat("all ", job.total_steps, " steps are done"),
+             answer.parameters_hash});
 }
 
 }  // namespace
@@ -153,8 +154,9 @@ void CheckFinished(Turn& turn, Job& job) {
   if (agreement == Agreement::kDifferent) {
     job.verdict = VerdictOnFinished(job, turn.time);
     turn.Persist(VerdictReachedRecord{job.id, *job.verdict});
-    DecideEnd(turn, job, JobState::kFailed, job.verdict->exit_code,
-              job.verdict->summary);
+    DecideEnd(
+        turn, job,
+        {JobState::kFailed, job.verdict->exit_code, job.verdict->summary});
     return;
   }
   const auto alive =
@@ -165,10 +167,11 @@ void CheckFinished(Turn& turn, Job& job) {
     Succeed(turn, job, answer);
     return;
   }
-  DecideEnd(turn, job, JobState::kCancelled,
-            static_cast<int>(ExitCode::kStopped),
-            absl::StrCat("stopped after step ", answer.step, ": ",
-                         job.cancel_reason.value_or("its workers' own wish")));
+  DecideEnd(
+      turn, job,
+      {JobState::kCancelled, static_cast<int>(ExitCode::kStopped),
+       absl::StrCat("stopped after step ", answer.step, ": ",
+                    job.cancel_reason.value_or("its workers' own wish"))});
 }
 
 void OnFailed(Turn& turn, const Worker& worker, const FailedReceived& failed) {
@@ -225,14 +228,13 @@ void OnSuspicionDeadline(Turn& turn, Job& job) {
     BeginHalt(turn, job, HaltIntent::kCancel, std::move(verdict));
     return;
   }
-  if (job.best_step > job.link_fault_step) job.link_faults = 0;
-  job.link_fault_step = job.best_step;
+  if (job.best_step > job.resume_step) job.link_faults = 0;
   if (++job.link_faults <= turn.config.max_link_faults) {
     BeginHalt(turn, job, HaltIntent::kReform, std::move(verdict));
     return;
   }
   absl::StrAppend(&verdict.summary, " (", job.link_faults,
-                  " times without a step in between)");
+                  " times in a row without a step)");
   FailJob(turn, job, std::move(verdict));
 }
 

@@ -10,7 +10,7 @@ namespace ringmaster::coordinator {
 void Turn::Persist(JournalRecord record, std::vector<RequestToken> waiting) {
   if (!state.journal_error.empty()) {
     for (RequestToken request : waiting) {
-      Reply(request, JournalUnavailable(TypeOf(record), state.journal_error),
+      Reply(request, JournalUnavailable(Describe(record), state.journal_error),
             JobIdOf(record));
     }
     outbox.deferred.push_back({std::move(record), {}});
@@ -71,6 +71,24 @@ absl::Status JournalUnavailable(std::string_view what, std::string_view why) {
                         ". Free or repair the state directory's disk, then "
                         "try again.")),
                     reason::kJournalUnavailable);
+}
+
+std::string Describe(const JournalRecord& record) {
+  struct Visitor {
+    std::string_view operator()(const JobCreatedRecord&) { return "creation"; }
+    std::string_view operator()(const GenerationFormedRecord&) {
+      return "new generation";
+    }
+    std::string_view operator()(const CancelRequestedRecord&) {
+      return "cancellation";
+    }
+    std::string_view operator()(const VerdictReachedRecord&) {
+      return "verdict";
+    }
+    std::string_view operator()(const JobEndedRecord&) { return "end"; }
+  };
+  return absl::StrCat("the ", Sv(std::visit(Visitor(), record)), " of job ",
+                      JobIdOf(record));
 }
 
 std::string Describe(const MemberIdentity& identity) {

@@ -68,9 +68,12 @@ struct Turn {
 // The member of the active job that `worker` is, unless it was lost; else null.
 [[nodiscard]] Member* MemberOf(State& state, const Worker& worker);
 
-// UNAVAILABLE/JOURNAL_UNAVAILABLE with `what` cannot be made durable and why.
+// UNAVAILABLE/JOURNAL_UNAVAILABLE: `what` cannot be made durable, and why.
 [[nodiscard]] absl::Status JournalUnavailable(std::string_view what,
                                               std::string_view why);
+
+// "the creation of job j-1", for the user who waits for `record`.
+[[nodiscard]] std::string Describe(const JournalRecord& record);
 
 // "worker b (rank 1, host h2, pid 7)".
 [[nodiscard]] std::string Describe(const MemberIdentity& identity);

@@ -1,0 +1,164 @@
+#include "server/coordinator/core/action_text.h"
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/status/reason.h"
+#include "server/coordinator/core/turn.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+std::string StatusText(const absl::Status& status) {
+  if (status.ok()) return "OK";
+  return absl::StrCat(absl::StatusCodeToString(status.code()), "/",
+                      ReasonOf(status), ": ", status.message());
+}
+
+std::string RecordText(const JournalRecord& record) {
+  std::string text = absl::StrCat(Sv(TypeOf(record)), " ", JobIdOf(record));
+  if (const auto* const formed = std::get_if<GenerationFormedRecord>(&record)) {
+    absl::StrAppend(&text, " gen=", formed->generation,
+                    " after=", formed->resume_step, " members=");
+    for (const MemberIdentity& member : formed->members) {
+      absl::StrAppend(&text, member.rank == 0 ? "" : ",", member.worker);
+    }
+  } else if (const auto* const ended = std::get_if<JobEndedRecord>(&record)) {
+    absl::StrAppend(&text, " ", Sv(NameOf(ended->state)), " code ",
+                    ended->exit_code);
+  } else if (const auto* const reached =
+                 std::get_if<VerdictReachedRecord>(&record)) {
+    absl::StrAppend(&text, ": ", ToText(reached->verdict));
+  }
+  return text;
+}
+
+struct TextVisitor {
+  const std::function<std::string(SessionId)>& session_name;
+
+  std::string To(SessionId session) const {
+    return absl::StrCat("to ", session_name(session), ": ");
+  }
+
+  std::string operator()(const SendWelcome& a) const {
+    return absl::StrCat(To(a.session), "welcome");
+  }
+  std::string operator()(const SendAssignment& a) const {
+    return absl::StrCat(To(a.session), "assignment ", a.job_id,
+                        " gen=", a.generation, " rank=", a.self.rank, "/",
+                        a.world_size, " local=", a.self.local_rank, "/",
+                        a.local_world_size, " prev=", a.prev.worker,
+                        " next=", a.next.worker, " after=", a.resume_step);
+  }
+  std::string operator()(const SendStart& a) const {
+    return absl::StrCat(To(a.session), "start gen=", a.generation);
+  }
+  std::string operator()(const SendHalt& a) const {
+    return absl::StrCat(To(a.session), "halt gen=", a.generation, " ",
+                        Sv(NameOf(a.verdict.decision)));
+  }
+  std::string operator()(const SendDrain& a) const {
+    return absl::StrCat(To(a.session), "drain: ", a.reason);
+  }
+  std::string operator()(const SendStop& a) const {
+    return absl::StrCat(To(a.session), "stop gen=", a.generation, ": ",
+                        a.reason);
+  }
+  std::string operator()(const SendRelease& a) const {
+    return absl::StrCat(To(a.session), "release gen=", a.generation, " ",
+                        Sv(NameOf(a.state)), ": ", a.message);
+  }
+  std::string operator()(const CloseSession& a) const {
+    return absl::StrCat("close ", session_name(a.session), ": ",
+                        StatusText(a.status));
+  }
+  std::string operator()(const Persist& a) const {
+    return absl::StrCat("persist ", RecordText(a.record));
+  }
+  std::string operator()(const ReplyToUser& a) const {
+    return absl::StrCat("reply r", a.request, ": ",
+                        a.job_id.empty() ? "" : a.job_id + " ",
+                        StatusText(a.status));
+  }
+  std::string operator()(const EmitEvent& a) const {
+    std::string text =
+        absl::StrCat(Sv(NameOf(a.severity)), " ", a.type, ": ", a.message);
+    if (a.verdict.has_value()) {
+      absl::StrAppend(&text, " [", ToText(*a.verdict), "]");
+    }
+    return text;
+  }
+};
+
+std::string WorkerText(const Worker& worker) {
+  std::string text =
+      absl::StrCat("worker ", worker.name, ": ", Sv(NameOf(worker.state)));
+  if (!worker.job_id.empty()) {
+    absl::StrAppend(&text, " ", worker.job_id, " rank=", worker.rank,
+                    " gen=", worker.generation, " step=", worker.step);
+  }
+  return text;
+}
+
+std::string JobText(const Job& job, int queue_position) {
+  std::string text = absl::StrCat("job ", job.id, ": ", Sv(NameOf(job.state)));
+  if (queue_position > 0) absl::StrAppend(&text, " queue=", queue_position);
+  if (job.generation > 0) {
+    absl::StrAppend(&text, " gen=", job.generation, " members=");
+    for (const Member& member : job.members) {
+      absl::StrAppend(&text, member.identity.rank == 0 ? "" : ",",
+                      member.identity.worker, member.is_lost ? "(lost)" : "");
+    }
+  }
+  if (job.figures.step > 0) {
+    absl::StrAppend(&text, " step=", job.figures.step,
+                    " loss=", job.figures.loss);
+  }
+  if (IsEnded(job.state)) absl::StrAppend(&text, " code=", job.exit_code);
+  if (job.parameters_hash.has_value()) {
+    absl::StrAppendFormat(&text, " hash=%x", *job.parameters_hash);
+  }
+  absl::StrAppend(&text, ": ", job.message);
+  if (job.verdict.has_value()) {
+    absl::StrAppend(&text, " [", ToText(*job.verdict), "]");
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string ToText(const Action& action,
+                   const std::function<std::string(SessionId)>& session_name) {
+  return std::visit(TextVisitor{session_name}, action);
+}
+
+std::string ToText(const Verdict& verdict) {
+  std::string text =
+      verdict.worker.empty()
+          ? std::string("nobody")
+          : absl::StrCat(verdict.worker, " (rank ", verdict.rank, ")");
+  absl::StrAppend(&text, " gen=", verdict.generation, " step=", verdict.step,
+                  " ", Sv(NameOf(verdict.decision)), " code ",
+                  verdict.exit_code);
+  for (const Evidence& evidence : verdict.evidence) {
+    absl::StrAppend(&text, "; ", Sv(NameOf(evidence.kind)), " by ",
+                    evidence.observer);
+  }
+  return text;
+}
+
+std::string ToText(const State& state) {
+  std::string text;
+  if (!state.journal_error.empty()) {
+    absl::StrAppend(&text, "journal error: ", state.journal_error, "\n");
+  }
+  for (const auto& [number, job] : state.jobs) {
+    absl::StrAppend(&text, JobText(job, state.QueuePosition(job)), "\n");
+  }
+  for (const auto& [name, worker] : state.workers) {
+    absl::StrAppend(&text, WorkerText(worker), "\n");
+  }
+  return text;
+}
+
+}  // namespace ringmaster::coordinator
