@@ -8,8 +8,8 @@
 #include <cstring>
 #include <memory>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/config/address.h"
 #include "common/status/status_macros.h"
 
 namespace ringmaster {
@@ -17,12 +17,6 @@ namespace {
 
 absl::string_view ToAbsl(std::string_view text) {
   return {text.data(), text.size()};
-}
-
-absl::Status Malformed(std::string_view text, const char* why) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("address '", ToAbsl(text), "': ", why,
-                   "; write host:port or [ipv6]:port"));
 }
 
 using AddrinfoPtr = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
@@ -41,26 +35,6 @@ int Lookup(const HostPort& at, int flags, AddrinfoPtr& list) {
 }
 
 }  // namespace
-
-absl::StatusOr<HostPort> ParseHostPort(std::string_view text) {
-  const size_t colon = text.rfind(':');
-  if (colon == std::string_view::npos) return Malformed(text, "no port");
-  std::string_view host = text.substr(0, colon);
-  if (host.empty()) return Malformed(text, "no host");
-  if (host.front() == '[') {
-    if (host.size() < 3 || host.back() != ']')
-      return Malformed(text, "unbalanced brackets");
-    host = host.substr(1, host.size() - 2);
-  } else if (host.find(':') != std::string_view::npos) {
-    return Malformed(text, "an IPv6 address needs brackets");
-  }
-  uint32_t port = 0;
-  if (!absl::SimpleAtoi(ToAbsl(text.substr(colon + 1)), &port) ||
-      port > 65535) {
-    return Malformed(text, "the port is not a number from 0 to 65535");
-  }
-  return HostPort{std::string(host), static_cast<uint16_t>(port)};
-}
 
 std::string SocketAddress::ToString() const {
   char text[INET6_ADDRSTRLEN] = "";

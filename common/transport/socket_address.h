@@ -14,15 +14,6 @@
 
 namespace ringmaster {
 
-struct HostPort {
-  std::string host;  // without brackets
-  uint16_t port = 0;
-};
-
-// Parses "host:port"; an IPv6 host stands in brackets. INVALID_ARGUMENT quotes
-// the text and says what is wrong.
-[[nodiscard]] absl::StatusOr<HostPort> ParseHostPort(std::string_view text);
-
 struct SocketAddress {
   sockaddr_storage storage = {};
   socklen_t length = 0;

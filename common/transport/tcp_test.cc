@@ -29,22 +29,6 @@ std::pair<UniqueFd, UniqueFd> Connect(const Listener& listener) {
   return {std::move(client), std::move(server)};
 }
 
-TEST(SocketAddressTest, ParsesHostAndPort) {
-  EXPECT_EQ(ParseHostPort("10.0.0.7:4000")->host, "10.0.0.7");
-  EXPECT_EQ(ParseHostPort("10.0.0.7:4000")->port, 4000);
-  EXPECT_EQ(ParseHostPort("[fd00::7]:1")->host, "fd00::7");
-  EXPECT_EQ(ParseHostPort("node7:65535")->port, 65535);
-}
-
-TEST(SocketAddressTest, SaysWhatIsWrongWithAnAddress) {
-  for (const char* text : {"", "host", ":1", "host:", "host:-1", "host:65536",
-                           "host:1x", "fd00::7:1", "[fd00::7:1", "[]:1"}) {
-    const absl::Status status = ParseHostPort(text).status();
-    EXPECT_TRUE(absl::IsInvalidArgument(status)) << text;
-    EXPECT_THAT(status.message(), HasSubstr(std::string("'") + text + "'"));
-  }
-}
-
 TEST(SocketAddressTest, ResolvesBothFamilies) {
   EXPECT_EQ(Resolve("127.0.0.1:80")->front().ToString(), "127.0.0.1:80");
   EXPECT_EQ(Resolve("[::1]:80")->front().ToString(), "[::1]:80");
@@ -52,9 +36,11 @@ TEST(SocketAddressTest, ResolvesBothFamilies) {
 }
 
 TEST(SocketAddressTest, SaysWhichNameHasNoAddress) {
-  const absl::Status status = Resolve("no such host:1").status();
-  EXPECT_TRUE(absl::IsUnavailable(status));
-  EXPECT_THAT(status.message(), HasSubstr("no such host:1"));
+  // Longer than a DNS label may be, so that no name server is asked.
+  const std::string name(64, 'n');
+  const absl::Status status = Resolve(name + ":1").status();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(status.message(), HasSubstr(name));
 }
 
 TEST(ListenerTest, ReportsTheChosenPortAndAccepts) {
