@@ -26,8 +26,8 @@
 #include "common/transport/tcp.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/host_key.h"
+#include "worker/supervisor/signal_pipe.h"
 #include "worker/supervisor/slot.h"
-#include "worker/supervisor/stop_signals.h"
 #include "worker/supervisor/supervisor.h"
 #include "worker/train/job_trainer.h"
 #include "worker/worker_flags.h"
@@ -94,6 +94,8 @@ absl::StatusOr<ExitCode> RunSlot(const WorkerFlags& flags, int slot) {
   RETURN_IF_ERROR(FailPoint::ArmFromEnvironment());
   RETURN_IF_ERROR(StartLog(flags, SlotName(flags.name, slot, flags.slots)));
   RedirectGrpcLog();
+  std::signal(SIGPIPE, SIG_IGN);
+  SignalPipe signals({SIGTERM, SIGINT});
   ASSIGN_OR_RETURN(
       const std::shared_ptr<grpc::ChannelCredentials> credentials,
       MakeChannelCredentials(flags.credentials, flags.coordinator));
@@ -112,8 +114,8 @@ absl::StatusOr<ExitCode> RunSlot(const WorkerFlags& flags, int slot) {
             {"pid", getpid()},
             {"version", kVersion}});
   Agent agent(Clock::Real(), *trainer, std::move(options));
-  const StopSignalListener signals(
-      [&agent](int signal) { agent.Terminate(SignalName(signal)); });
+  const SignalListener signal_listener(
+      signals, [&agent](int signal) { agent.Terminate(SignalName(signal)); });
   const Agent::End end = agent.AwaitEnd();
   const bool is_wanted =
       end.code == ExitCode::kDone || end.code == ExitCode::kStopped;
@@ -125,7 +127,7 @@ absl::StatusOr<ExitCode> RunSlot(const WorkerFlags& flags, int slot) {
   return end.code;
 }
 
-// Runs a child process a slot. Forks, so nothing may have started a thread.
+// Runs a child process a slot.
 absl::StatusOr<ExitCode> RunSupervisor(const WorkerFlags& flags, int argc,
                                        char** argv) {
   RETURN_IF_ERROR(StartLog(flags, flags.name));
@@ -145,7 +147,6 @@ absl::StatusOr<ExitCode> RunSupervisor(const WorkerFlags& flags, int argc,
 absl::StatusOr<ExitCode> Run(WorkerFlags& flags, std::optional<int> slot,
                              int argc, char** argv) {
   RETURN_IF_ERROR(SettleWorkerFlags(flags));
-  BlockStopSignals();
   if (slot.has_value()) return RunSlot(flags, *slot);
   if (flags.die_with_parent) RETURN_IF_ERROR(FollowParent());
   // A single worker needs nobody above it.

@@ -33,6 +33,9 @@ class WorkerProcess {
     if (pid_ == 0) {
       dup2(pipe_fds[1], STDOUT_FILENO);
       dup2(pipe_fds[1], STDERR_FILENO);
+      // As where nobody sets it: OpenBLAS then has threads before main begins,
+      // which do not know what becomes of signals.
+      setenv("OPENBLAS_NUM_THREADS", "4", 1);
       std::vector<char*> argv = {const_cast<char*>("worker")};
       for (const std::string& argument : arguments) {
         argv.push_back(const_cast<char*>(argument.c_str()));

@@ -13,8 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/logging/logging.h"
 #include "worker/supervisor/child_exit.h"
+#include "worker/supervisor/signal_pipe.h"
 #include "worker/supervisor/slot.h"
-#include "worker/supervisor/stop_signals.h"
 
 namespace ringmaster {
 namespace {
@@ -22,15 +22,25 @@ namespace {
 // What a shell gives for a program that cannot be run.
 constexpr int kCannotExec = 126;
 
+// In a new child: becomes the program, or ends. Other threads may have held
+// any lock at the fork, so nothing here allocates.
+[[noreturn]] void Become(const char* program, char* const* argv, pid_t parent) {
+  // SIGKILL, because a child must not outlive its supervisor for as long as a
+  // polite leave may take.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(static_cast<int>(ExitCode::kRetryElsewhere));
+  setpgid(0, 0);
+  execv(program, argv);
+  _exit(kCannotExec);
+}
+
 }  // namespace
 
 Supervisor::Supervisor(Clock& clock, SupervisorOptions options)
     : clock_(clock), options_(std::move(options)) {}
 
 ExitCode Supervisor::Run() {
-  sigset_t signals = StopSignals();
-  sigaddset(&signals, SIGCHLD);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  SignalPipe signals({SIGTERM, SIGINT, SIGCHLD});
   bool has_failed_to_start = false;
   for (int slot = 0; slot < options_.slot_count; ++slot) {
     if (const absl::Status status = Start(slot); !status.ok()) {
@@ -41,13 +51,9 @@ ExitCode Supervisor::Run() {
     }
   }
   while (IsAnyRunning()) {
-    absl::Duration limit = absl::Hours(1);
-    if (kill_at_) {
-      limit = std::max(*kill_at_ - clock_.Now(), absl::ZeroDuration());
-    }
-    const timespec wait = absl::ToTimespec(limit);
-    const int signal = sigtimedwait(&signals, nullptr, &wait);
-    if (signal == SIGTERM || signal == SIGINT) Signal(signal);
+    const std::optional<int> signal = signals.Next(
+        kill_at_ ? *kill_at_ - clock_.Now() : absl::InfiniteDuration());
+    if (signal == SIGTERM || signal == SIGINT) Signal(*signal);
     Reap();
     if (kill_at_ && clock_.Now() >= *kill_at_) Signal(SIGKILL);
   }
@@ -61,13 +67,33 @@ ExitCode Supervisor::Run() {
 }
 
 absl::Status Supervisor::Start(int slot) {
+  std::string slot_flag = absl::StrCat("--slot=", slot);
+  std::vector<char*> argv = {const_cast<char*>("worker"), slot_flag.data()};
+  for (const std::string& argument : options_.arguments) {
+    argv.push_back(const_cast<char*>(argument.c_str()));
+  }
+  argv.push_back(nullptr);
   const pid_t parent = getpid();
+  // Blocked over the fork: the handlers, until they are replaced by exec, would
+  // write the child's signals to the parent's pipe.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
   const pid_t pid = fork();
+  if (pid == 0) {
+    for (const int signal : {SIGTERM, SIGINT, SIGCHLD}) {
+      std::signal(signal, SIG_DFL);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    Become(options_.program.c_str(), argv.data(), parent);
+  }
+  const int error = errno;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (pid < 0) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("fork: ", std::strerror(errno)));
+        absl::StrCat("fork: ", std::strerror(error)));
   }
-  if (pid == 0) Become(slot, parent);
   Child child;
   child.slot = slot;
   child.pid = pid;
@@ -76,26 +102,6 @@ absl::Status Supervisor::Start(int slot) {
            {{"name", SlotName(options_.name, slot, options_.slot_count)},
             {"pid", pid}});
   return absl::OkStatus();
-}
-
-void Supervisor::Become(int slot, pid_t parent) const {
-  // SIGKILL, because a child must not outlive its supervisor for as long as a
-  // polite leave may take.
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(static_cast<int>(ExitCode::kRetryElsewhere));
-  setpgid(0, 0);
-  sigset_t none;
-  sigemptyset(&none);
-  pthread_sigmask(SIG_SETMASK, &none, nullptr);
-
-  const std::string slot_flag = absl::StrCat("--slot=", slot);
-  std::vector<const char*> argv = {"worker", slot_flag.c_str()};
-  for (const std::string& argument : options_.arguments) {
-    argv.push_back(argument.c_str());
-  }
-  argv.push_back(nullptr);
-  execv(options_.program.c_str(), const_cast<char* const*>(argv.data()));
-  _exit(kCannotExec);
 }
 
 void Supervisor::Reap() {

@@ -7,8 +7,7 @@
 //
 // Children are process groups of their own: a terminal's Ctrl-C then reaches
 // them once, through the supervisor.
-// Thread-safety: one thread, which must be the process's only one, since it
-// forks.
+// Thread-safety: the main thread; children die with it, not with the process.
 #ifndef RINGMASTER_WORKER_SUPERVISOR_SUPERVISOR_H_
 #define RINGMASTER_WORKER_SUPERVISOR_SUPERVISOR_H_
 
@@ -39,8 +38,8 @@ class Supervisor {
   Supervisor(Clock& clock, SupervisorOptions options);
 
   // Starts the children and returns once all have ended, with the worst of
-  // their exit codes (143 if all did as a stop signal asked). Blocks SIGCHLD;
-  // requires BlockStopSignals.
+  // their exit codes (143 if all did as a stop signal asked). No SignalPipe may
+  // exist: it has one.
   [[nodiscard]] ExitCode Run();
 
  private:
@@ -52,8 +51,6 @@ class Supervisor {
   };
 
   [[nodiscard]] absl::Status Start(int slot);
-  // In the child: becomes the program, or ends.
-  [[noreturn]] void Become(int slot, pid_t parent) const;
   void Reap();
   void Signal(int signal);
   bool IsAnyRunning() const;

@@ -11,13 +11,13 @@
 
 #include "absl/time/time.h"
 #include "common/clock/clock.h"
-#include "worker/supervisor/stop_signals.h"
+#include "worker/supervisor/signal_pipe.h"
 #include "worker/supervisor/supervisor.h"
 
 namespace {
 
 int RunChild(int slot, const std::string& behaviour) {
-  ringmaster::BlockStopSignals();
+  ringmaster::SignalPipe signals({SIGTERM, SIGINT});
   const std::string line =
       std::to_string(slot) + " " + std::to_string(getpid()) + "\n";
   if (write(STDOUT_FILENO, line.data(), line.size()) < 0) return 1;
@@ -26,10 +26,7 @@ int RunChild(int slot, const std::string& behaviour) {
   if (behaviour == "deaf") {
     for (;;) pause();
   }
-  const sigset_t signals = ringmaster::StopSignals();
-  int signal = 0;
-  sigwait(&signals, &signal);
-  return 143;
+  return signals.Next(absl::InfiniteDuration()) ? 143 : 1;
 }
 
 }  // namespace
@@ -41,7 +38,6 @@ int main(int argc, char** argv) {
     const int slot = std::atoi(&first[7]);
     return RunChild(slot, argv[3 + slot]);
   }
-  ringmaster::BlockStopSignals();
   ringmaster::SupervisorOptions options;
   options.arguments.assign(argv + 1, argv + argc);
   options.slot_count = argc - 2;

@@ -85,9 +85,10 @@ void AgentCore::ReportPaused() {
                         ended_.end == RunEnd::kStopped});
       break;
     case RunEnd::kPeerFailed:
-      Send(SendSuspicion{generation_, ended_.peer_rank,
-                         std::string(ended_.status.message()),
-                         position_.applied_step + 1});
+      // Somebody must be named; what the trainer saw is in the detail.
+      Send(SendSuspicion{
+          generation_, ended_.peer_rank >= 0 ? ended_.peer_rank : prev_rank_,
+          std::string(ended_.status.message()), position_.applied_step + 1});
       break;
     case RunEnd::kFailed:
       Send(SendFailed{generation_, position_.applied_step,
@@ -135,6 +136,7 @@ void AgentCore::Adopt(const AssignmentReceived& assignment) {
   job_id_ = assignment.job_id;
   generation_ = assignment.generation;
   rank_ = assignment.rank;
+  prev_rank_ = assignment.prev_rank;
   is_stop_wanted_ = false;
   state_ = AgentState::kPreparing;
   trainer_generation_ = generation_;
@@ -326,8 +328,7 @@ void AgentCore::Answer(const TrainerEnded& ended) {
       break;
     case RunEnd::kPeerFailed:
       Say(Severity::kWarning, "peer.failed",
-          absl::StrCat(where, "rank ", ended_.peer_rank, ": ",
-                       ended_.status.message()));
+          absl::StrCat(where, ended_.status.message()));
       break;
     case RunEnd::kInterrupted:
       ended_.end = RunEnd::kFailed;

@@ -154,6 +154,7 @@ class AgentCore {
   int64_t generation_ = 0;
   std::string job_id_;  // the job whose state the trainer holds; "": none
   int rank_ = -1;
+  int prev_rank_ = -1;
   StepPosition position_;
   TrainerPrepared prepared_;     // kPrepared
   TrainerEnded ended_;           // kPaused

@@ -51,6 +51,7 @@ struct AssignmentReceived {
   std::string job_id;
   int rank = 0;
   int world_size = 1;
+  int prev_rank = 0;  // the neighbour that it receives from
   int64_t resume_step = 0;
   std::shared_ptr<const AssignmentPayload> payload;
 };
@@ -114,7 +115,7 @@ struct TrainerEnded {
   int64_t generation = 0;
   RunEnd end = RunEnd::kFailed;
   absl::Status status;  // kPeerFailed and kFailed
-  int peer_rank = -1;   // kPeerFailed
+  int peer_rank = -1;   // kPeerFailed; -1: the trainer cannot tell
   StepPosition position;
   uint64_t parameters_hash = 0;  // kFinished and kStopped
 };

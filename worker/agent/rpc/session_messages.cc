@@ -60,6 +60,9 @@ absl::StatusOr<Event> AssignmentEvent(const v1::Assignment& message) {
     return Violation(absl::StrCat("assignment has rank ", self.rank(), " of ",
                                   message.world_size()));
   }
+  if (message.prev().rank() < 0 || message.next().rank() < 0) {
+    return Violation("assignment has a neighbour without a rank");
+  }
   if (message.resume_step() < 0) {
     return Violation(
         absl::StrCat("assignment resumes at ", message.resume_step()));
@@ -87,6 +90,7 @@ absl::StatusOr<Event> AssignmentEvent(const v1::Assignment& message) {
                                    .job_id = message.job_id(),
                                    .rank = self.rank(),
                                    .world_size = message.world_size(),
+                                   .prev_rank = message.prev().rank(),
                                    .resume_step = message.resume_step(),
                                    .payload = std::move(payload)};
 }

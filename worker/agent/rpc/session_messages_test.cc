@@ -41,6 +41,7 @@ TEST(SessionMessagesTest, UnpacksAnAssignment) {
   EXPECT_EQ(received.job_id, "mlp-1");
   EXPECT_EQ(received.rank, 1);
   EXPECT_EQ(received.world_size, 3);
+  EXPECT_EQ(received.prev_rank, 0);
   EXPECT_EQ(received.resume_step, 4);
   EXPECT_EQ(received.payload->program.steps(), 10);
   const RankAssignment& assignment = received.payload->assignment;
@@ -73,6 +74,9 @@ TEST(SessionMessagesTest, RefusesAnAssignmentThatMakesNoSense) {
   EXPECT_THAT(
       refusal([](v1::Assignment& a) { a.mutable_self()->set_rank(-1); }),
       HasSubstr("rank -1 of 3"));
+  EXPECT_THAT(
+      refusal([](v1::Assignment& a) { a.mutable_prev()->set_rank(-1); }),
+      HasSubstr("neighbour"));
   EXPECT_THAT(refusal([](v1::Assignment& a) { a.set_resume_step(-2); }),
               HasSubstr("resumes at -2"));
 }
