@@ -17,7 +17,7 @@
 namespace ringmaster::coordinator {
 
 // Longest name of a worker, and longest host name, in bytes.
-inline constexpr size_t kMaxWorkerName = 64;
+inline constexpr size_t kMaxWorkerName = 128;
 inline constexpr size_t kMaxHostName = 253;
 // Free text beyond this is cut.
 inline constexpr size_t kMaxText = 4096;

@@ -172,8 +172,8 @@ INSTANTIATE_TEST_SUITE_P(
                 "got \"a b\""},
         Offence{
             "NameTooLong",
-            [](auto& r) { r.mutable_hello()->set_name(std::string(65, 'w')); },
-            "hello.name must have 1 to 64"},
+            [](auto& r) { r.mutable_hello()->set_name(std::string(129, 'w')); },
+            "hello.name must have 1 to 128"},
         Offence{"NoIncarnation",
                 [](auto& r) { r.mutable_hello()->set_incarnation(0); },
                 "hello.incarnation must not be 0"},

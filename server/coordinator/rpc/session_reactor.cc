@@ -27,8 +27,8 @@ SessionReactor* SessionReactor::Start(grpc::CallbackServerContext* context,
 
 void SessionReactor::OnReadDone(bool ok) {
   if (!ok) {
-    ReportEnd(context_->IsCancelled() ? "the connection broke"
-                                      : "the worker ended its stream");
+    ReportEnd(context_->IsCancelled() ? "connection lost"
+                                      : "the worker ended it");
     return;
   }
   if (incoming_.has_trace_reply()) {
@@ -80,7 +80,7 @@ void SessionReactor::OnWriteDone(bool ok) {
     is_writing_ = false;
     if (!ok) queue_.clear();
   }
-  if (!ok) ReportEnd("the connection broke");
+  if (!ok) ReportEnd("connection lost");
   Advance();
 }
 
@@ -116,7 +116,7 @@ void SessionReactor::ReportEnd(const std::string& detail) {
 }
 
 // The first to notice a broken connection while no read is under way.
-void SessionReactor::OnCancel() { ReportEnd("the connection broke"); }
+void SessionReactor::OnCancel() { ReportEnd("connection lost"); }
 
 void SessionReactor::OnDone() { const auto self = std::move(self_); }
 
