@@ -316,7 +316,8 @@ TEST_F(LocalTest, RunsAJobToItsEnd) {
   EXPECT_THAT(outcome.out, HasSubstr("job first-job-1 succeeded: 3/9 steps, "
                                      "loss 0.000, parameters ab12\n"));
   EXPECT_EQ(outcome.error,
-            absl::StrCat("logs: ", (dir_ / "run").string(), "\n"));
+            absl::StrCat("logs: ", (dir_ / "run").string(),
+                         "\ncoordinator: ", coordinator_.address(), "\n"));
   EXPECT_EQ(coordinator_.submitted().spec().workers().max(), 2);
   EXPECT_TRUE(fs::exists(dir_ / "run/worker-1.log"));
 }

@@ -16,7 +16,6 @@ namespace {
 constexpr absl::Duration kDrawInterval = absl::Milliseconds(100);
 constexpr absl::Duration kStepLineInterval = absl::Seconds(1);
 constexpr absl::Duration kCheckInterval = absl::Seconds(1);
-constexpr size_t kLossesKept = 256;
 
 }  // namespace
 
@@ -64,8 +63,7 @@ void JobDisplay::NoteConnection(const WatchSnapshot& snapshot) {
 void JobDisplay::UpdateTable(const WatchSnapshot& snapshot) {
   const v1::TrainingFigures& figures = snapshot.job->figures();
   if (figures.step() > loss_step_) {
-    losses_.push_back(figures.loss());
-    if (losses_.size() > kLossesKept) losses_.erase(losses_.begin());
+    losses_.Add(figures.loss());
     loss_step_ = figures.step();
   }
   const MonotonicTime now = clock_.Now();
@@ -75,7 +73,7 @@ void JobDisplay::UpdateTable(const WatchSnapshot& snapshot) {
   }
   earliest_draw_ = now + kDrawInterval;
   JobContext context{
-      .phases = snapshot.phases, .losses = losses_, .notice = {}};
+      .phases = snapshot.phases, .losses = losses_.Points(), .notice = {}};
   if (!snapshot.lost.empty())
     context.notice = "no connection to the coordinator; trying again";
   screen_.Draw(LiveTable(*snapshot.job, context, console_.GetStyle()));
@@ -110,8 +108,8 @@ void JobDisplay::Finish(const v1::Job& job) {
   if (format_ == OutputFormat::kJson) return;
   const Style style = console_.GetStyle();
   if (is_live_) {
-    screen_.Draw(
-        LiveTable(job, {.phases = {}, .losses = losses_, .notice = {}}, style));
+    screen_.Draw(LiveTable(
+        job, {.phases = {}, .losses = losses_.Points(), .notice = {}}, style));
     screen_.Finish();
   } else if (job.figures().step() > step_printed_) {
     PrintStep(job);

@@ -10,7 +10,6 @@
 #include <functional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -18,6 +17,7 @@
 #include "ringmaster/v1/job.pb.h"
 #include "server/ctl/client/bell.h"
 #include "server/ctl/client/job_watch.h"
+#include "server/ctl/render/loss_curve.h"
 #include "server/ctl/terminal/console.h"
 #include "server/ctl/terminal/screen.h"
 
@@ -62,7 +62,7 @@ class JobDisplay {
   bool was_lost_ = false;
   std::string state_line_;
   std::string incident_line_;
-  std::vector<double> losses_;
+  LossCurve losses_;
   int64_t loss_step_ = 0;
 };
 

@@ -47,6 +47,7 @@ class LocalRun {
     ASSIGN_OR_RETURN(
         const std::string address,
         cluster_.StartCoordinator([this] { return CheckInterrupt(); }));
+    context_.console.WriteError(absl::StrCat("coordinator: ", address, "\n"));
     ASSIGN_OR_RETURN(auto credentials, MakeChannelCredentials({}, address));
     client_ = std::make_unique<Client>(
         ClientOptions{.address = address,

@@ -3,6 +3,9 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
@@ -52,16 +55,21 @@ absl::StatusOr<LocalCluster::Child> LocalCluster::StartChild(
 
 absl::StatusOr<std::string> LocalCluster::StartCoordinator(
     const std::function<absl::Status()>& check) {
-  const std::string port_file =
-      absl::StrCat(options_.run_dir, "/coordinator.port");
-  std::error_code ignored;
-  std::filesystem::remove(port_file, ignored);
+  // A new one each time: a run directory may be used again, and must not bring an old job back.
+  scratch_dir_ = absl::StrCat(options_.run_dir, "/state.XXXXXX");
+  if (::mkdtemp(scratch_dir_.data()) == nullptr) {
+    const int error = errno;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "cannot make the directory ", std::exchange(scratch_dir_, ""), ": ",
+        std::strerror(error)));
+  }
+  const std::string port_file = absl::StrCat(scratch_dir_, "/port");
   ASSIGN_OR_RETURN(
       coordinator_,
       StartChild(
           "coordinator", options_.coordinator_binary,
           {"--listen=127.0.0.1:0",
-           absl::StrCat("--state_dir=", options_.run_dir, "/state"),
+           absl::StrCat("--state_dir=", scratch_dir_, "/journal"),
            absl::StrCat("--port_file=", port_file), "--shutdown_delay=0s"}));
   const Clock& clock = Clock::Real();
   const MonotonicTime deadline = clock.Now() + options_.start_limit;
@@ -123,10 +131,13 @@ void LocalCluster::Stop() {
   for (Child& worker : workers_)
     (void)worker.process.Wait(deadline - clock.Now());
   for (Child& worker : workers_) worker.process.Kill();
-  if (!coordinator_.has_value()) return;
-  coordinator_->process.Signal(SIGTERM);
-  (void)coordinator_->process.Wait(options_.stop_limit);
-  coordinator_->process.Kill();
+  if (coordinator_.has_value()) {
+    coordinator_->process.Signal(SIGTERM);
+    (void)coordinator_->process.Wait(options_.stop_limit);
+    coordinator_->process.Kill();
+  }
+  std::error_code ignored;
+  if (!scratch_dir_.empty()) std::filesystem::remove_all(scratch_dir_, ignored);
 }
 
 std::string LocalCluster::LogOf(const std::string& name) const {

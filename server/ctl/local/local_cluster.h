@@ -51,7 +51,8 @@ class LocalCluster {
   // that is one of ours.
   [[nodiscard]] absl::Status Check(bool needs_all_workers);
 
-  // Ends the workers, then the coordinator: politely, then by force.
+  // Ends the workers, then the coordinator: politely, then by force. Removes the
+  // coordinator's state; logs stay.
   void Stop();
 
   // The log of worker `name`; "" if there is no such worker.
@@ -70,6 +71,7 @@ class LocalCluster {
   [[nodiscard]] static absl::Status EndedError(Child& child);
 
   const LocalClusterOptions options_;
+  std::string scratch_dir_;  // the coordinator's state; "" before it
   std::optional<Child> coordinator_;
   std::vector<Child> workers_;
 };

@@ -80,6 +80,9 @@ TEST_F(LocalClusterTest, StartsACoordinatorAndWorkersAndStopsThem) {
   EXPECT_EQ(cluster.LogOf("worker-1"), (dir_ / "worker-1.log").string());
   EXPECT_EQ(cluster.LogOf("worker-10"), "");
   cluster.Stop();
+  for (const auto& entry : fs::directory_iterator(dir_)) {
+    EXPECT_FALSE(entry.is_directory()) << entry.path() << " is left behind";
+  }
   EXPECT_THAT(Log("worker-0"), Contains("leaving"));
   EXPECT_THAT(Log("coordinator"), Contains("bye"));
 }
@@ -148,6 +151,15 @@ TEST_F(LocalClusterTest, KillsWhatDoesNotEndPolitely) {
   ASSERT_TRUE(cluster.StartWorkers("127.0.0.1:77", 1).ok());
   cluster.Stop();
   EXPECT_FALSE(cluster.Check(true).ok());
+}
+
+TEST_F(LocalClusterTest, SaysThatItCannotKeepState) {
+  LocalClusterOptions options = Options(GoodCoordinator(), GoodWorker());
+  options.run_dir = "/nonexistent";
+  EXPECT_THAT(
+      std::string(
+          LocalCluster(options).StartCoordinator(Ok).status().message()),
+      HasSubstr("cannot make the directory /nonexistent/state."));
 }
 
 TEST_F(LocalClusterTest, SaysThatAProgramIsMissing) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/rpc/proto_time.h"
@@ -12,7 +13,7 @@
 namespace ringmaster::ctl {
 namespace {
 
-constexpr int kSparklineWidth = 24;
+constexpr int kSparklineWidth = 48;
 constexpr int kBarWidth = 32;
 
 double ShareDone(const v1::TrainingFigures& figures) {
@@ -179,10 +180,12 @@ std::string StateLine(const v1::Job& job) {
 }
 
 std::string IncidentLine(const v1::Verdict& verdict, const Style& style) {
-  return Paint(
-      style, Color::kYellow,
-      absl::StrCat("incident: ", Culprit(verdict), ": ",
-                   Printable(verdict.summary()), "; ", Decision(verdict)));
+  std::string line = "incident: ";
+  // A sentence that names the worker tells the rest of it as well.
+  if (!absl::StrContains(verdict.summary(), verdict.worker()))
+    absl::StrAppend(&line, Culprit(verdict), ": ");
+  absl::StrAppend(&line, Printable(verdict.summary()), "; ", Decision(verdict));
+  return Paint(style, Color::kYellow, line);
 }
 
 std::string ProgressLine(const v1::Job& job) {

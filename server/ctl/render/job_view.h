@@ -21,7 +21,7 @@ namespace ringmaster::ctl {
 struct JobContext {
   // Phase of each worker, by name; a worker that is not in it shows "-".
   std::map<std::string, v1::Phase> phases = {};
-  // Losses seen so far, oldest first, for the sparkline.
+  // The course of the loss, oldest first, for the sparkline.
   std::vector<double> losses = {};
   // Why figures are not moving: "no connection to the coordinator; trying
   // again"; empty if they are.

@@ -121,6 +121,19 @@ TEST(ProgressLineTest, AddsTheEvaluationAtItsStep) {
               HasSubstr("loss 2.310 evaluation 2.400 samples/s"));
 }
 
+TEST(IncidentLineTest, NamesTheCulpritOnce) {
+  v1::Verdict verdict;
+  verdict.set_worker("w-1");
+  verdict.set_rank(1);
+  verdict.set_decision(v1::VERDICT_DECISION_REFORM);
+  verdict.set_summary("killed");
+  EXPECT_EQ(IncidentLine(verdict, {}),
+            "incident: worker w-1, rank 1: killed; the job goes on without it");
+  verdict.set_summary("w-1 was lost");
+  EXPECT_EQ(IncidentLine(verdict, {}),
+            "incident: w-1 was lost; the job goes on without it");
+}
+
 TEST(StateLineTest, TellsTheStateAndWhy) {
   EXPECT_EQ(StateLine(JobOf(R"pb(id: "j-1"
                                  state: JOB_STATE_GATHERING

@@ -57,7 +57,7 @@ enum class Color { kNone, kBold, kDim, kRed, kGreen, kYellow, kCyan };
 // "[#####-----]" of `width` columns, at least 4.
 [[nodiscard]] std::string Bar(const Style& style, double share, int width);
 
-// The last `width` values as a line of blocks, scaled to their own range; empty
+// The values (the last `width` of them) as a line of blocks, scaled to their own range; empty
 // where the style has no Unicode or there are fewer than two values.
 [[nodiscard]] std::string Sparkline(const Style& style,
                                     std::span<const double> values, int width);
