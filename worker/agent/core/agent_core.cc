@@ -140,11 +140,11 @@ void AgentCore::Adopt(const AssignmentReceived& assignment) {
   is_stop_wanted_ = false;
   state_ = AgentState::kPreparing;
   trainer_generation_ = generation_;
+  Do(PrepareTrainer{generation_, assignment.payload});
   Say(Severity::kInfo, "job.assigned",
       absl::StrCat("job ", job_id_, ", generation ", generation_, ": rank ",
                    rank_, " of ", assignment.world_size, ", after step ",
                    assignment.resume_step));
-  Do(PrepareTrainer{generation_, assignment.payload});
 }
 
 void AgentCore::On(const StartReceived& event) {

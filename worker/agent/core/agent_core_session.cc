@@ -23,7 +23,8 @@ void AgentCore::On(const SessionUp& event) {
     Say(Severity::kInfo, "session.attached",
         absl::StrCat("attached to coordinator ", config_.coordinator,
                      is_new_life ? " (restarted)" : "", " again after ",
-                     absl::FormatDuration(now_ - down_since_)));
+                     absl::FormatDuration(absl::Trunc(now_ - down_since_,
+                                                      absl::Milliseconds(1)))));
   }
   link_ = Link::kUp;
   answer_deadline_ = MonotonicTime::InfiniteFuture();
