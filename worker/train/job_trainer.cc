@@ -68,6 +68,7 @@ class JobTrainer final : public Trainer {
   std::unique_ptr<TrainingState> state_;
   std::unique_ptr<Prefetcher> prefetcher_;  // refers to state_
   int64_t prefetcher_capacity_ = 0;
+  int blamed_rank_ = -1;  // the peer that this generation failed on; -1: unknown
 
   mutable Mutex mutex_;
   int64_t generation_ GUARDED_BY(mutex_) = 0;
@@ -146,6 +147,7 @@ absl::StatusOr<GenerationRun::End> JobTrainer::RunGeneration() {
     cancel = cancel_;
   }
   RETURN_IF_ERROR(cancel->status());
+  blamed_rank_ = -1;
   board_.EnterPhase(TrainPhase::kConnect);
   ASSIGN_OR_RETURN(const std::shared_ptr<Communicator> communicator, Connect());
   board_.EnterPhase(TrainPhase::kStep);
@@ -154,6 +156,7 @@ absl::StatusOr<GenerationRun::End> JobTrainer::RunGeneration() {
                      *cancel, clock_, trace_});
   absl::StatusOr<GenerationRun::End> end = run.Run();
   if (!end.ok()) {
+    blamed_rank_ = communicator->progress().blamed_rank;
     // Whatever it was, peers must not wait for this rank: they see the
     // connection close, and the reason is ours to tell.
     communicator->Abort(std::string(end.status().message()));
@@ -212,7 +215,7 @@ RunOutcome JobTrainer::MakeOutcome(
     case absl::StatusCode::kDeadlineExceeded:
     case absl::StatusCode::kAborted:
       outcome.kind = RunOutcome::Kind::kPeerFailed;
-      outcome.peer_rank = board_.progress().waiting_for_rank;
+      outcome.peer_rank = blamed_rank_;
       break;
     case absl::StatusCode::kFailedPrecondition:
       outcome.kind = RunOutcome::Kind::kFailed;

@@ -1,0 +1,260 @@
+"""Real coordinators, workers and ringctl for integration tests, with every wait bounded and every process ended.
+
+    with Cluster() as cluster:
+        cluster.start_coordinator()
+        worker = cluster.start_worker("a", slots=2)
+        job = cluster.submit(SYNTHETIC_JOB)
+        cluster.await_job(job, "SUCCEEDED")
+
+A `host` is a network namespace with an address of its own (see Hosts); None is this machine's loopback.
+Waits poll the coordinator through ringctl with a deadline: they end as soon as the condition holds and fail with the state
+they saw last. Logs of all processes are printed when a test fails.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+# bazel runs tests in the runfiles root; RINGMASTER_BIN_DIR is for running a test by hand against installed binaries.
+_BINARIES = {
+    "coordinator": "server/coordinator/coordinator",
+    "worker": "worker/worker",
+    "ringctl": "server/ctl/ringctl",
+}
+
+# Long enough for a busy machine that runs sanitizer builds beside the test; a hang still ends.
+PATIENCE = 60.0
+
+
+def binary(name):
+    bin_dir = os.environ.get("RINGMASTER_BIN_DIR")
+    path = pathlib.Path(bin_dir) / name if bin_dir else pathlib.Path(_BINARIES[name])
+    return str(path.resolve())
+
+
+def synthetic_job(name="job", steps=40, workers_min=1, workers_max=1, **overrides):
+    """A small job as YAML text; `overrides` are extra lines of `train`."""
+    train = {"steps": steps, "global_batch": 64, "seed": 7, **overrides}
+    lines = [
+        f"name: {name}",
+        f"workers: {{min: {workers_min}, max: {workers_max}, settle: 300ms}}",
+        "train:",
+        "  model: {mlp: {window: 8, embedding_dim: 8, hidden_dim: 32, hidden_layers: 1}}",
+        "  data: {synthetic: {samples: 4096}}",
+        "  optimizer: {adamw: {learning_rate: 0.003}}",
+    ]
+    if "data" in train:
+        lines[4] = f"  data: {train.pop('data')}"
+    lines += [f"  {key}: {value}" for key, value in train.items()]
+    return "\n".join(lines) + "\n"
+
+
+class Process:
+    """A child process with its output in a file."""
+
+    def __init__(self, name, argv, log, env=None):
+        self.name = name
+        self.log = log
+        with open(log, "wb") as out:
+            self.popen = subprocess.Popen(argv, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                                          env=env, start_new_session=True)
+
+    @property
+    def pid(self):
+        return self.popen.pid
+
+    def output(self):
+        return pathlib.Path(self.log).read_text(errors="replace")
+
+    def signal(self, number):
+        self.popen.send_signal(number)
+
+    def wait(self, timeout=PATIENCE):
+        """The exit status, as a shell would show it (128 + signal for a killed process)."""
+        status = self.popen.wait(timeout)
+        return 128 - status if status < 0 else status
+
+    def kill_group(self):
+        try:
+            os.killpg(self.popen.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.popen.wait()
+
+
+class Cluster:
+    def __init__(self, flags=()):
+        """`flags` go to every program, for example those of TLS."""
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="ringmaster-test-"))
+        self.flags = list(flags)
+        self.processes = []
+        self.address = None
+        self.coordinator_host = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, error_type, error, traceback):
+        for process in reversed(self.processes):
+            process.kill_group()
+        if error is not None:
+            for process in self.processes:
+                print(f"--- {process.name}\n{process.output()[-4000:]}")
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def spawn(self, name, argv, host=None, env=None):
+        prefix = host.prefix() if host else []
+        process = Process(name, prefix + argv, self.directory / f"{len(self.processes)}-{name}.log",
+                          env={**os.environ, **(env or {})})
+        self.processes.append(process)
+        return process
+
+    def start_coordinator(self, *flags, host=None, listen=None, state_dir=None, budget="20s"):
+        """Starts one and waits until it serves. The failure budget is generous: a loaded test machine is not a fault."""
+        listen = listen or f"{host.address if host else '127.0.0.1'}:0"
+        port_file = self.directory / f"port-{len(self.processes)}"
+        process = self.spawn("coordinator", [
+            binary("coordinator"), f"--listen={listen}", f"--state_dir={state_dir or self.directory / 'state'}",
+            f"--port_file={port_file}", f"--failure_budget={budget}", *(["--insecure"] if host else []), *self.flags, *flags], host)
+        deadline = time.monotonic() + PATIENCE
+        while not port_file.exists():
+            if process.popen.poll() is not None or time.monotonic() > deadline:
+                raise AssertionError(f"coordinator did not start: {process.output()}")
+            time.sleep(0.02)
+        self.address = f"{listen.rsplit(':', 1)[0]}:{port_file.read_text().strip()}"
+        self.coordinator_host = host
+        return process
+
+    def start_worker(self, name, *flags, slots=1, host=None, env=None, address=None):
+        return self.spawn(f"worker-{name}", [
+            binary("worker"), f"--coordinator={address or self.address}", "--device=cpu", f"--slots={slots}",
+            f"--name={name}", *(["--insecure"] if host else []), *self.flags, *flags], host, env)
+
+    def ringctl(self, *args, timeout=PATIENCE, host=None):
+        host = host or self.coordinator_host
+        prefix = host.prefix() if host else []
+        return subprocess.run(prefix + [binary("ringctl"), f"--coordinator={self.address}",
+                                        *(["--insecure"] if host else []), *self.flags, *args],
+                              capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL)
+
+    def query(self, *args):
+        result = self.ringctl("-o", "json", *args)
+        if result.returncode != 0:
+            raise AssertionError(f"ringctl {args} exited with {result.returncode}: {result.stderr}")
+        return json.loads(result.stdout)
+
+    def submit(self, yaml_text, name="job.yaml"):
+        """Submits the job and returns its id."""
+        path = self.directory / name
+        path.write_text(yaml_text)
+        return self.query("submit", str(path))["id"]
+
+    def job(self, job_id):
+        return self.query("job", job_id)
+
+    def workers(self):
+        return self.query("status").get("workers", [])
+
+    def await_that(self, what, condition, timeout=PATIENCE):
+        """Polls `condition` until it returns something true, which is returned."""
+        deadline = time.monotonic() + timeout
+        while True:
+            result = condition()
+            if result:
+                return result
+            if time.monotonic() > deadline:
+                raise AssertionError(f"not within {timeout} s: {what}; status: {json.dumps(self.query('status'))[:4000]}")
+            time.sleep(0.05)
+
+    def await_output(self, process, text):
+        """Waits until `process` has written `text`."""
+        deadline = time.monotonic() + PATIENCE
+        while text not in process.output():
+            if process.popen.poll() is not None or time.monotonic() > deadline:
+                raise AssertionError(f"{process.name} did not write {text!r}: {process.output()}")
+            time.sleep(0.02)
+
+    def await_workers(self, count):
+        self.await_that(f"{count} workers", lambda: len(self.workers()) == count)
+
+    def await_step(self, job_id, step):
+        def reached():
+            job = self.job(job_id)
+            if job["state"] in ENDED:
+                raise AssertionError(f"job ended before step {step}: {json.dumps(job)}")
+            return int(job.get("figures", {}).get("step", 0)) >= step
+        self.await_that(f"{job_id} at step {step}", reached)
+
+    def await_job(self, job_id, state, timeout=PATIENCE):
+        """Waits for the end of the job, which must be `state` ("SUCCEEDED", ...); returns the job."""
+        def ended():
+            job = self.job(job_id)
+            return job if job["state"] in ENDED else None
+        job = self.await_that(f"the end of {job_id}", ended, timeout)
+        assert job["state"] == f"JOB_STATE_{state}", json.dumps(job, indent=1)
+        return job
+
+
+ENDED = {"JOB_STATE_SUCCEEDED", "JOB_STATE_FAILED", "JOB_STATE_CANCELLED"}
+
+
+class Host:
+    """A network namespace with one address."""
+
+    def __init__(self, name, address):
+        self.name = name
+        self.address = address
+
+    def prefix(self):
+        return ["ip", "netns", "exec", self.name]
+
+
+class Hosts:
+    """Network namespaces joined by a bridge: several hosts, each with its own address, on one machine. Needs root."""
+
+    def __init__(self, count):
+        self.tag = f"rm{os.getpid() % 10000}"
+        self.count = count
+        self.hosts = []
+
+    def __enter__(self):
+        run = lambda *argv: subprocess.run(argv, check=True, capture_output=True)
+        self.switch = f"{self.tag}s"
+        try:
+            # The bridge lives in a namespace of its own, so nothing is left on the machine's own network.
+            run("ip", "netns", "add", self.switch)
+            run("ip", "-n", self.switch, "link", "add", "br0", "type", "bridge")
+            run("ip", "-n", self.switch, "link", "set", "br0", "up")
+            for index in range(self.count):
+                host = Host(f"{self.tag}h{index}", f"10.77.0.{index + 1}")
+                run("ip", "netns", "add", host.name)
+                self.hosts.append(host)
+                port = f"p{index}"
+                run("ip", "-n", self.switch, "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", host.name)
+                run("ip", "-n", self.switch, "link", "set", port, "master", "br0", "up")
+                run("ip", "-n", host.name, "addr", "add", f"{host.address}/24", "dev", "eth0")
+                run("ip", "-n", host.name, "link", "set", "eth0", "up")
+                run("ip", "-n", host.name, "link", "set", "lo", "up")
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self.hosts
+
+    def __exit__(self, *unused):
+        for name in [host.name for host in self.hosts] + [self.switch]:
+            subprocess.run(["ip", "netns", "del", name], capture_output=True)
+
+
+def namespaces_unavailable():
+    """Why network namespaces cannot be made here, or None."""
+    if shutil.which("ip") is None:
+        return "iproute2 is not installed"
+    probe = f"rmprobe{os.getpid()}"
+    made = subprocess.run(["ip", "netns", "add", probe], capture_output=True, text=True)
+    subprocess.run(["ip", "netns", "del", probe], capture_output=True)
+    return None if made.returncode == 0 else f"cannot make a network namespace: {made.stderr.strip()}"

@@ -1,0 +1,143 @@
+"""Jobs that go well, with real processes: learning, equality over worker counts, queueing, several hosts."""
+
+import json
+import subprocess
+import tempfile
+import unittest
+
+from tests.integration.cluster import Cluster, Hosts, namespaces_unavailable, synthetic_job
+
+
+def make_certificates(directory):
+    """A certificate authority and one certificate for this machine; returns the flags that use them."""
+    def openssl(*args):
+        subprocess.run(["openssl", *args], check=True, capture_output=True, cwd=directory)
+
+    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
+    openssl("req", "-x509", *key, "-subj", "/CN=test authority", "-keyout", "ca.key", "-out", "ca.pem")
+    openssl("req", *key, "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
+            "-keyout", "node.key", "-out", "node.csr")
+    openssl("x509", "-req", "-in", "node.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2",
+            "-copy_extensions", "copy", "-out", "node.pem")
+    return [f"--tls_ca_file={directory}/ca.pem", f"--tls_cert_file={directory}/node.pem",
+            f"--tls_key_file={directory}/node.key"]
+
+
+class TrainingTest(unittest.TestCase):
+    def test_four_workers_learn_and_agree(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            cluster.start_worker("a", slots=4)
+            job_id = cluster.submit(synthetic_job(steps=120, workers_min=4, workers_max=4, evaluate_every=40))
+            job = cluster.await_job(job_id, "SUCCEEDED")
+            self.assertEqual(int(job["figures"]["step"]), 120)
+            # 256 bytes, so log(256) = 5.55 is not having learnt anything.
+            self.assertLess(job["figures"]["loss"], 4.5)
+            self.assertLess(job["figures"]["evaluation_loss"], 4.5)
+            self.assertRegex(job["parameters_hash"], r"^[0-9a-f]{16}$")
+            self.assertEqual([int(m.get("rank", 0)) for m in job["members"]], [0, 1, 2, 3])
+
+    def test_losses_do_not_depend_on_the_number_of_workers(self):
+        finals = []
+        for workers in (1, 2, 3):
+            with Cluster() as cluster:
+                cluster.start_coordinator()
+                cluster.start_worker("a", slots=workers)
+                job_id = cluster.submit(synthetic_job(steps=60, workers_min=workers, workers_max=workers))
+                finals.append(cluster.await_job(job_id, "SUCCEEDED")["figures"]["evaluation_loss"])
+        for loss in finals[1:]:
+            self.assertAlmostEqual(loss, finals[0], delta=1e-3)
+
+    def test_jobs_run_one_after_another(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            first = cluster.submit(synthetic_job("first", steps=30))
+            second = cluster.submit(synthetic_job("second", steps=30))
+            self.assertEqual(cluster.job(second)["state"], "JOB_STATE_QUEUED")
+            cluster.start_worker("a")
+            cluster.await_job(first, "SUCCEEDED")
+            cluster.await_job(second, "SUCCEEDED")
+
+    def test_min_workers_start_after_the_settle_time(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            cluster.start_worker("a", slots=2)
+            job_id = cluster.submit(synthetic_job(steps=20, workers_min=2, workers_max=8))
+            job = cluster.await_job(job_id, "SUCCEEDED")
+            self.assertEqual(len(job["members"]), 2)
+
+    def test_cancel_stops_at_an_agreed_step(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            cluster.start_worker("a", slots=2)
+            job_id = cluster.submit(synthetic_job(steps=10_000_000, workers_min=2, workers_max=2))
+            cluster.await_step(job_id, 5)
+            self.assertEqual(cluster.ringctl("cancel", job_id).returncode, 0)
+            job = cluster.await_job(job_id, "CANCELLED")
+            self.assertGreaterEqual(int(job["figures"]["step"]), 5)
+            again = cluster.submit(synthetic_job("again", steps=10, workers_min=2, workers_max=2))
+            cluster.await_job(again, "SUCCEEDED")
+
+    def test_trace_shows_reductions_inside_backward(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            cluster.start_worker("a", slots=2)
+            job_id = cluster.submit(synthetic_job(steps=20, workers_min=2, workers_max=2, bucket_bytes=8192))
+            cluster.await_job(job_id, "SUCCEEDED")
+            result = cluster.ringctl("trace", job_id)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            names = {event["name"] for event in json.loads(result.stdout)["traceEvents"]}
+            self.assertLessEqual({"forward", "backward", "all_reduce", "commit", "optimizer"}, names)
+
+    def test_ipv6_alone_is_enough(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator(listen="[::1]:0")
+            cluster.start_worker("a", slots=2)
+            job_id = cluster.submit(synthetic_job(steps=20, workers_min=2, workers_max=2))
+            job = cluster.await_job(job_id, "SUCCEEDED")
+            for member in job["members"]:
+                self.assertTrue(member["data_address"].startswith("[::1]:"), member)
+
+    def test_peers_use_an_advertised_address(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            cluster.start_worker("a", "--advertise=127.0.0.2", "--data_listen=0.0.0.0:0", slots=2)
+            job_id = cluster.submit(synthetic_job(steps=20, workers_min=2, workers_max=2))
+            job = cluster.await_job(job_id, "SUCCEEDED")
+            for member in job["members"]:
+                self.assertTrue(member["data_address"].startswith("127.0.0.2:"), member)
+
+    def test_mutual_tls(self):
+        with tempfile.TemporaryDirectory() as directory:
+            flags = make_certificates(directory)
+            with Cluster(flags) as cluster:
+                cluster.start_coordinator()
+                cluster.start_worker("a", slots=2)
+                job_id = cluster.submit(synthetic_job(steps=20, workers_min=2, workers_max=2))
+                cluster.await_job(job_id, "SUCCEEDED")
+                # Who speaks plainly, or shows no certificate, is told so in one line and gets nothing.
+                cluster.flags = []
+                for stranger in ([], flags[:1]):
+                    result = cluster.ringctl(*stranger, "--timeout=5s", "status")
+                    self.assertNotEqual(result.returncode, 0)
+                    self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+                cluster.flags = flags
+
+    @unittest.skipIf(namespaces_unavailable(), namespaces_unavailable())
+    def test_three_hosts_train_one_model(self):
+        with Hosts(3) as hosts, Cluster() as cluster:
+            cluster.start_coordinator(host=hosts[0])
+            for index, host in enumerate(hosts):
+                cluster.start_worker(f"host{index}", slots=2 if index == 1 else 1, host=host)
+            job_id = cluster.submit(synthetic_job(steps=60, workers_min=4, workers_max=4))
+            job = cluster.await_job(job_id, "SUCCEEDED")
+            addresses = [member["data_address"].rsplit(":", 1)[0] for member in job["members"]]
+            self.assertEqual(set(addresses), {host.address for host in hosts})
+            # Ranks of one host are neighbours.
+            first = addresses.index(hosts[1].address)
+            self.assertEqual(addresses[first + 1], hosts[1].address)
+            self.assertEqual(int(job["members"][first + 1]["local_rank"]), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
