@@ -26,12 +26,12 @@ constexpr int64_t kMaxExchangeBytes = 64 << 10;
 // Up to here a payload is read together with its header and copied, instead of
 // read on its own.
 constexpr int64_t kMaxStagedBytes = 16 << 10;
-// How often a thread looks at its sockets before it sleeps: tens of
-// microseconds at most, and down to the least where waits have been longer than
-// that (a core with more threads than it can run).
+// How often a thread looks at its sockets before it sleeps: tens of microseconds
+// at most. Looking in vain halves the number, for the peer may be waiting for
+// this very core; success doubles it; now and then the most is tried again.
 constexpr int kMaxSpinRounds = 64;
 constexpr int kMinSpinRounds = 2;
-constexpr absl::Duration kWorthSpinning = absl::Microseconds(60);
+constexpr int kSleepsPerRetry = 64;
 
 RingGeometry NoGeometry() {
   RingGeometry geometry;
@@ -89,6 +89,9 @@ absl::Status RingEngine::Run(const CollectiveRequest& request, int64_t sequence,
     ASSIGN_OR_RETURN(const bool sent, TrySend());
     ASSIGN_OR_RETURN(const bool received, TryReceive());
     if (sent || received) {
+      if (fruitless_rounds_ > 0 && fruitless_rounds_ <= spin_rounds_) {
+        OnSpinEnd(/*was_fruitful=*/true);
+      }
       fruitless_rounds_ = 0;
     } else {
       RETURN_IF_ERROR(AwaitIo(deadline));
@@ -213,9 +216,9 @@ absl::Status RingEngine::AwaitIo(MonotonicTime deadline) {
     return absl::DeadlineExceededError(
         BlameForWait(request_.op, static_cast<int64_t>(header_.sequence)));
   }
-  if (fruitless_rounds_++ < spin_rounds_) {
-    return absl::OkStatus();
-  }
+  if (fruitless_rounds_++ < spin_rounds_) return absl::OkStatus();
+  OnSpinEnd(/*was_fruitful=*/false);
+  fruitless_rounds_ = kMaxSpinRounds + 1;  // no more until something moves
   return Poll(now, deadline);
 }
 
@@ -232,7 +235,6 @@ absl::Status RingEngine::Poll(MonotonicTime now, MonotonicTime deadline) {
     polled[used++] = {next_->fd(), events, 0};
   }
   RETURN_IF_ERROR(WaitIo(std::span(polled.data(), used), deadline - now));
-  AdaptSpin(clock_.Now() - now);
   const short gone = POLLERR | POLLHUP | POLLRDHUP;
   if (needs_next && (polled[used - 1].revents & gone) != 0 &&
       !cancel_.is_cancelled()) {
@@ -242,10 +244,14 @@ absl::Status RingEngine::Poll(MonotonicTime now, MonotonicTime deadline) {
   return absl::OkStatus();
 }
 
-void RingEngine::AdaptSpin(absl::Duration waited) {
-  spin_rounds_ = waited < kWorthSpinning
-                     ? std::min(spin_rounds_ * 2, kMaxSpinRounds)
-                     : std::max(spin_rounds_ / 2, kMinSpinRounds);
+void RingEngine::OnSpinEnd(bool was_fruitful) {
+  if (was_fruitful) {
+    spin_rounds_ = std::min(spin_rounds_ * 2, kMaxSpinRounds);
+  } else if (++sleeps_ % kSleepsPerRetry == 0) {
+    spin_rounds_ = kMaxSpinRounds;
+  } else {
+    spin_rounds_ = std::max(spin_rounds_ / 2, kMinSpinRounds);
+  }
 }
 
 void RingEngine::SetWaitingFor(int rank) {

@@ -80,7 +80,7 @@ class RingEngine {
 
   [[nodiscard]] absl::Status AwaitIo(MonotonicTime deadline);
   [[nodiscard]] absl::Status Poll(MonotonicTime now, MonotonicTime deadline);
-  void AdaptSpin(absl::Duration waited);
+  void OnSpinEnd(bool was_fruitful);
   void SetWaitingFor(int rank);
   [[nodiscard]] absl::Status Blame(int rank, const absl::Status& status);
 
@@ -109,6 +109,7 @@ class RingEngine {
   FrameReader reader_;
   int fruitless_rounds_ = 0;
   int spin_rounds_;
+  int sleeps_ = 0;
 
   std::atomic<int> waiting_for_rank_{-1};
   std::atomic<int> blamed_rank_{-1};

@@ -16,6 +16,8 @@ class Candidate {
  public:
   virtual ~Candidate() = default;
   [[nodiscard]] virtual std::string name() const = 0;
+  // Called on every rank, with a barrier after it, before the calls with `values`; not timed.
+  virtual void Prepare(std::span<float> /*values*/) {}
   [[nodiscard]] virtual absl::Status AllReduce(std::span<float> values) = 0;
 };
 

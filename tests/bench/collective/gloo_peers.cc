@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include <cstring>
-#include <map>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -69,30 +69,27 @@ class GlooRing final : public Candidate {
   uint32_t tag_ = 0;
 };
 
-// This algorithm is bound to a buffer when it is made, so it keeps one a length and is made outside the timed part:
-// the first call a length is a warm-up.
+// This algorithm is bound to a buffer when it is made. It hangs if a peer's bytes come before it is, hence Prepare.
 class GlooHalvingDoubling final : public Candidate {
  public:
   explicit GlooHalvingDoubling(ContextPtr context)
       : context_(std::move(context)) {}
   std::string name() const override { return "Gloo halving-doubling"; }
 
-  absl::Status AllReduce(std::span<float> values) override {
-    auto& algorithm = algorithms_[{values.data(), values.size()}];
-    if (algorithm == nullptr) {
-      algorithm = std::make_unique<gloo::AllreduceHalvingDoubling<float>>(
-          context_, std::vector<float*>{values.data()},
-          static_cast<int>(values.size()));
-    }
-    algorithm->run();
+  void Prepare(std::span<float> values) override {
+    algorithm_ = std::make_unique<gloo::AllreduceHalvingDoubling<float>>(
+        context_, std::vector<float*>{values.data()},
+        static_cast<int>(values.size()));
+  }
+
+  absl::Status AllReduce(std::span<float> /*values*/) override {
+    algorithm_->run();
     return absl::OkStatus();
   }
 
  private:
   ContextPtr context_;
-  std::map<std::pair<float*, size_t>,
-           std::unique_ptr<gloo::AllreduceHalvingDoubling<float>>>
-      algorithms_;
+  std::unique_ptr<gloo::AllreduceHalvingDoubling<float>> algorithm_;
 };
 
 }  // namespace
