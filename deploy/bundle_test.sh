@@ -4,6 +4,9 @@
 # usage: bundle_test.sh BUNDLE.tar.gz PROGRAM...     (names of programs in its bin/)
 set -uo pipefail
 
+# chroot is there, which Bazel's PATH for tests leaves out.
+PATH=$PATH:/usr/sbin
+
 BUNDLE=$1
 shift
 MAX_BYTES=$((50 * 1024 * 1024))

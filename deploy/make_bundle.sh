@@ -54,4 +54,4 @@ patchelf --force-rpath --set-rpath '$ORIGIN/../lib' "$TOP"/bin/*
 patchelf --force-rpath --set-rpath '$ORIGIN' "$TOP"/lib/*
 
 # The same inputs give the same bytes.
-tar -C "$STAGE" --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -c ringmaster | gzip -9n >"$OUT"
+tar -C "$STAGE" --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -c ringmaster | gzip -6n >"$OUT"

@@ -32,6 +32,7 @@ run_child "$LOG_DIR/local-build.log" ringmaster_bazel build "${TARGETS[@]}" || {
 RINGCTL=$(ringmaster_bazel info bazel-bin 2>/dev/null)/server/ctl/ringctl
 
 say "ringctl local -n 2 deploy/local/job.yaml"
+export RINGMASTER_RUN_DIR=${RINGMASTER_RUN_DIR:-$LOG_DIR/run-$(date +%Y%m%d-%H%M%S)}
 # In the foreground, so that it owns the terminal and sees Ctrl-C itself.
 # Paths in the job file start at the root of the repository.
 cd "$ROOT" || exit 1
