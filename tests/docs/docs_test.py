@@ -1,0 +1,68 @@
+"""What the documents say is true: paths and links exist, the flags they use are real, and the table of exit codes is the code's."""
+
+import pathlib
+import re
+import subprocess
+import unittest
+
+BINARIES = {
+    "coordinator": "server/coordinator/coordinator",
+    "worker": "worker/worker",
+    "ringctl": "server/ctl/ringctl",
+}
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", *map(str, pathlib.Path("docs").rglob("*.md"))]
+
+
+def source_root():
+    # The test runs in a tree of links to the sources; a document's link may lead to a file that is no input of the test.
+    return pathlib.Path("README.md").resolve().parent
+
+
+def help_of(name, *verb):
+    return subprocess.run([BINARIES[name], *verb, "--help"], capture_output=True, text=True, check=True).stdout
+
+
+class DocsTest(unittest.TestCase):
+    def test_links_lead_somewhere(self):
+        root = source_root()
+        for document in DOCUMENTS:
+            for target in re.findall(r"\]\(([^)#]+)[^)]*\)", pathlib.Path(document).read_text()):
+                if "://" not in target:
+                    self.assertTrue((root / pathlib.Path(document).parent / target).exists(), f"{document}: {target}")
+
+    def test_the_code_map_names_real_paths(self):
+        root = source_root()
+        rows = re.findall(r"^\|[^|]+\| (`.*)\|$", pathlib.Path("README.md").read_text(), re.M)
+        self.assertGreater(len(rows), 15)
+        for row in rows:
+            first = None
+            for path in re.findall(r"`([^`]+)`", row):
+                brace = re.match(r"(.*)\{(.*)\}(.*)", path)
+                for name in [brace[1] + part + brace[3] for part in brace[2].split(",")] if brace else [path]:
+                    # A bare file name stands in the directory of the row's first path.
+                    candidates = [root / name] + ([(root / first).parent / name, root / first / name] if first else [])
+                    self.assertTrue(any(path.exists() for path in candidates), f"README.md: {name}")
+                first = first or path
+
+    def test_the_exit_codes_are_the_programs_own(self):
+        documented = dict(re.findall(r"^\| (\d+) \| (.*?) \|$", pathlib.Path("docs/operations.md").read_text(), re.M))
+        for name in BINARIES:
+            table = help_of(name)
+            for code, meaning in documented.items():
+                words = r"\s+".join(map(re.escape, f"{code} {meaning}".split()))
+                self.assertRegex(table, words, f"{name} --help")
+        self.assertEqual(sorted(map(int, documented)), [0, 1, 2, 3, 4, 5, 138, 143])
+
+    def test_flags_in_the_documents_are_flags_of_the_programs(self):
+        verbs = ["local", "submit", "status", "job", "workers", "events", "watch", "cancel", "trace", "version"]
+        known = " ".join([help_of(name) for name in BINARIES] + [help_of("ringctl", verb) for verb in verbs])
+        for document in ["README.md", "docs/operations.md"]:
+            for line in pathlib.Path(document).read_text().splitlines():
+                if not re.search(r"coordinator|worker|ringctl|--tls|--insecure", line) or "bazel" in line:
+                    continue
+                for flag in re.findall(r"--([a-z_]+)", line):
+                    self.assertIn(f"--{flag}", known, f"{document}: {line}")
+
+
+if __name__ == "__main__":
+    unittest.main()
