@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/clock/clock.h"
+#include "common/status/reason.h"
 #include "common/sync/mutex.h"
 #include "server/coordinator/rpc/session_stream.h"
 
@@ -24,7 +25,7 @@ class FakeSessionStream final : public SessionStream {
 
   void Close(const absl::Status& status) override {
     MutexLock lock(mutex_);
-    if (!end_.has_value()) end_ = status;
+    if (!end_.has_value()) end_ = DeepCopy(status);
     changed_.NotifyAll();
   }
 
@@ -51,7 +52,7 @@ class FakeSessionStream final : public SessionStream {
     while (!end_.has_value()) {
       if (!Wait()) return absl::DeadlineExceededError("the stream is open");
     }
-    return *end_;
+    return DeepCopy(*end_);
   }
 
   // Waits for `count` calls of ReadNext since the beginning.
@@ -69,6 +70,13 @@ class FakeSessionStream final : public SessionStream {
   }
 
  private:
+  // Copies of a Status share its reason, and Abseil's library, which counts them, is not instrumented: ThreadSanitizer
+  // would take the last thread's delete for a race.
+  static absl::Status DeepCopy(const absl::Status& status) {
+    return WithReason(absl::Status(status.code(), status.message()),
+                      ReasonOf(status));
+  }
+
   bool Wait() REQUIRES(mutex_) {
     return changed_.WaitUntil(mutex_, Clock::Real(), deadline_);
   }

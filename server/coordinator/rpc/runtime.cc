@@ -174,10 +174,11 @@ void CoordinatorRuntime::OnEnded(SessionId session, const std::string& detail) {
 void CoordinatorRuntime::Break(SessionId session, const absl::Status& status) {
   const auto it = sessions_.find(session);
   if (it == sessions_.end()) return;
-  (void)log_executor_.Post([host = it->second.observed_host, status] {
-    LogEvent(LogLevel::kWarning, "session.refused",
-             {{"host", host}, {"error", status}});
-  });
+  (void)log_executor_.Post(
+      [host = it->second.observed_host, error = std::string(status.message())] {
+        LogEvent(LogLevel::kWarning, "session.refused",
+                 {{"host", host}, {"error", error}});
+      });
   it->second.stream->Close(status);
   OnEnded(session, std::string(status.message()));
 }
