@@ -93,30 +93,14 @@ void SendMissed(Turn& turn, const Job& job, const Worker& worker,
   }
 }
 
-// It attached with no trace of the generation it should be in: as good as a
-// new process.
-void ReleaseForgetful(Turn& turn, Job& job, Worker& worker,
-                      int64_t generation) {
-  const Worker gone = worker;
-  const Evidence evidence{
-      EvidenceKind::kSuperseded, std::string(kCoordinatorObserver),
-      absl::StrCat("it attached again in generation ", generation,
-                   " instead of ", job.generation)};
-  ReturnToPool(worker);
-  ReleaseStray(turn, worker, generation);
-  OnMemberGone(turn, gone, "was lost", evidence);
-  TryGather(turn);
-}
-
 // It has not heard of the job's generation: it was assigned, or told of, when
 // a stream or the coordinator broke.
-void ResumeOlder(Turn& turn, Job& job, Worker& worker, Member& member,
-                 int64_t generation) {
+void ResumeOlder(Turn& turn, Job& job, Worker& worker, Member& member) {
   const bool is_waiting = job.state == JobState::kPreparing ||
                           job.state == JobState::kHalting || job.is_recovered;
   // Without a generation it holds no step; that does where none was made.
-  if (!is_waiting || (generation == 0 && job.resume_step > 0)) {
-    ReleaseForgetful(turn, job, worker, generation);
+  if (!is_waiting || (worker.generation == 0 && job.resume_step > 0)) {
+    LoseForgetful(turn, job, worker);
     return;
   }
   if (IsForming(job)) return;  // The assignment is still to come.
@@ -124,7 +108,7 @@ void ResumeOlder(Turn& turn, Job& job, Worker& worker, Member& member,
     SendAssignmentTo(turn, job, member);
     return;
   }
-  if (generation == 0) member.halted = HaltedAnswer{0, 0};
+  if (worker.generation == 0) member.halted = HaltedAnswer{0, 0, true};
   if (job.state == JobState::kHalting) {
     SendMissed(turn, job, worker, member);
     ResolveHalt(turn, job);
@@ -136,6 +120,31 @@ void ResumeOlder(Turn& turn, Job& job, Worker& worker, Member& member,
                 absl::StrCat("the coordinator restarted before ", "worker ",
                              worker.name, " had heard of the generation"),
                 turn.time));
+}
+
+void RejoinJob(Turn& turn, Job& job, Worker& worker, Member& member,
+               const HelloReceived& hello) {
+  if (worker.state == WorkerState::kDetached) {
+    worker.state = WorkerState::kAssigned;
+  }
+  // In a generation of a job before this one, it is as good as in none.
+  const bool is_of_job = hello.generation >= job.first_generation &&
+                         hello.generation <= job.generation;
+  worker.generation = is_of_job ? hello.generation : 0;
+  if (is_of_job) {
+    worker.step = std::max(worker.step, hello.applied_step);
+    member.step = worker.step;
+    job.best_step = std::max(job.best_step, worker.step);
+  } else {
+    ReleaseStray(turn, worker, hello.generation);
+  }
+  NoteReattached(turn, job);
+  if (job.ending.has_value()) return;
+  if (worker.generation == job.generation) {
+    SendMissed(turn, job, worker, member);
+  } else {
+    ResumeOlder(turn, job, worker, member);
+  }
 }
 
 }  // namespace
@@ -181,21 +190,7 @@ void AttachAgain(Turn& turn, const HelloReceived& hello) {
     TryGather(turn);
     return;
   }
-  Job& job = *turn.state.ActiveJob();
-  if (worker.state == WorkerState::kDetached) {
-    worker.state = WorkerState::kAssigned;
-  }
-  worker.generation = hello.generation;
-  worker.step = std::max(worker.step, hello.applied_step);
-  member->step = worker.step;
-  job.best_step = std::max(job.best_step, worker.step);
-  NoteReattached(turn, job);
-  if (job.ending.has_value()) return;
-  if (hello.generation == job.generation) {
-    SendMissed(turn, job, worker, *member);
-  } else {
-    ResumeOlder(turn, job, worker, *member, hello.generation);
-  }
+  RejoinJob(turn, *turn.state.ActiveJob(), worker, *member, hello);
 }
 
 }  // namespace ringmaster::coordinator

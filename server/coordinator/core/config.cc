@@ -1,5 +1,6 @@
 #include "server/coordinator/core/config.h"
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -43,6 +44,7 @@ Config Config::FromFailureBudget(absl::Duration failure_budget) {
   config.stall_tolerance = config.lease / 4;
   config.connect_timeout = 5 * failure_budget;
   config.collective_timeout = 15 * failure_budget;
+  config.progress_cap = std::max(config.progress_cap, 2 * config.lease);
   return config;
 }
 

@@ -42,10 +42,11 @@ struct Config {
   // budget. Not the way a dead peer is found, so it leaves room for slow steps.
   absl::Duration collective_timeout = absl::Seconds(30);
 
+  // A generation in which no member makes progress for this long is halted: a
+  // minute, or 2 * lease if that is longer.
+  absl::Duration progress_cap = absl::Seconds(60);
   // Not derived.
 
-  // A generation in which no member makes progress for this long is halted.
-  absl::Duration progress_cap = absl::Seconds(60);
   // Members that were asked to stop have this long to agree on a step.
   absl::Duration stop_budget = absl::Seconds(10);
   // How often a generation is formed anew over broken links without a step

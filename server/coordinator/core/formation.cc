@@ -169,6 +169,7 @@ void FormGeneration(Turn& turn, Job& job,
   }
   job.members = std::move(table);
   job.generation = ++turn.state.last_generation;
+  if (IsNew(job)) job.first_generation = job.generation;
   job.resume_step = resume_step;
   job.best_step = std::max(job.best_step, resume_step);
   job.state = JobState::kPreparing;

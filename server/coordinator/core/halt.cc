@@ -82,6 +82,18 @@ void AddToVerdict(Job& job, const Verdict& verdict) {
   first = std::move(merged);
 }
 
+// A member that holds no step although steps were made; null if there is none.
+const Member* FindForgetful(const Job& job) {
+  int64_t applied = job.best_step;
+  const Member* blank = nullptr;
+  for (const Member& member : job.members) {
+    if (member.is_lost) continue;
+    applied = std::max(applied, member.halted->applied_step);
+    if (member.halted->is_blank) blank = &member;
+  }
+  return applied > 0 ? blank : nullptr;
+}
+
 struct ResumePoint {
   int64_t resume_step = 0;
   // The highest step that must not be lost.
@@ -139,6 +151,11 @@ void FailForLackOfWorkers(Turn& turn, Job& job) {
 }
 
 void Reform(Turn& turn, Job& job) {
+  if (const Member* const forgetful = FindForgetful(job)) {
+    Worker& worker = *turn.state.FindWorker(forgetful->identity.worker);
+    LoseForgetful(turn, job, worker);
+    return;  // It has resolved the halt of those that are left.
+  }
   if (AliveCount(job) < job.min_workers) {
     FailForLackOfWorkers(turn, job);
     return;
@@ -348,11 +365,27 @@ void OnMemberGone(Turn& turn, const Worker& gone, std::string_view what,
     turn.Persist(VerdictReachedRecord{job.id, std::move(verdict)});
     ResolveHalt(turn, job);
   } else if (GoesOnWithout(job, verdict.rank)) {
-    job.verdict = std::move(verdict);
+    job.verdict = verdict;
+    turn.Persist(VerdictReachedRecord{job.id, std::move(verdict)});
     CheckFinished(turn, job);
   } else {
     BeginHalt(turn, job, IntentOnLoss(job), std::move(verdict));
   }
+}
+
+void LoseForgetful(Turn& turn, Job& job, Worker& worker) {
+  Evidence evidence{
+      EvidenceKind::kSuperseded, std::string(kCoordinatorObserver),
+      absl::StrCat("it attached again in generation ", worker.generation,
+                   " instead of ", job.generation)};
+  if (worker.generation != 0) {
+    Evict(turn, std::string(worker.name), std::move(evidence));
+    return;
+  }
+  const Worker gone = worker;
+  ReturnToPool(worker);
+  OnMemberGone(turn, gone, "was lost", std::move(evidence));
+  TryGather(turn);
 }
 
 }  // namespace ringmaster::coordinator

@@ -38,6 +38,10 @@ void OnHaltDeadline(Turn& turn, Job& job);
 void OnMemberGone(Turn& turn, const Worker& gone, std::string_view what,
                   Evidence evidence);
 
+// `worker`, a member, attached again with no trace of the generation it should
+// be in: it is lost to the job, and as good as a new process to the pool.
+void LoseForgetful(Turn& turn, Job& job, Worker& worker);
+
 }  // namespace ringmaster::coordinator
 
 #endif  // RINGMASTER_SERVER_COORDINATOR_CORE_HALT_H_

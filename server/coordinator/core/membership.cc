@@ -67,6 +67,37 @@ std::string FaultOf(const HelloReceived& hello) {
   return "";
 }
 
+// Whether the worker was a member of the active job's newest generations, and
+// its loss is not durable yet. It must not be told so before: it would drop the
+// steps that it holds, and a coordinator that restarted then would still count
+// on them.
+bool IsLossPending(const Turn& turn, const HelloReceived& hello) {
+  const Job* const job = turn.state.ActiveJob();
+  if (job == nullptr || hello.generation == 0 ||
+      hello.generation < job->first_generation ||
+      hello.generation > job->generation) {
+    return false;
+  }
+  const Worker* const holder = turn.state.FindWorker(hello.name);
+  if (holder != nullptr && holder->incarnation == hello.incarnation) {
+    return false;
+  }
+  const auto is_of_job = [&](const PendingRecord& pending) {
+    return JobIdOf(pending.record) == job->id;
+  };
+  return std::any_of(turn.outbox.deferred.begin(), turn.outbox.deferred.end(),
+                     is_of_job) ||
+         std::any_of(
+             turn.outbox.in_flight.begin(), turn.outbox.in_flight.end(),
+             [&](const auto& entry) { return is_of_job(entry.second); });
+}
+
+absl::Status NameInUse(const Worker& holder) {
+  return absl::AlreadyExistsError(absl::StrCat(
+      "worker name ", holder.name, " is in use by pid ", holder.pid,
+      " on host ", holder.host, "; choose another name"));
+}
+
 // Closes the session and returns true if the hello cannot be accepted.
 bool RefuseHello(Turn& turn, const HelloReceived& hello) {
   if (const std::string fault = FaultOf(hello); !fault.empty()) {
@@ -87,16 +118,20 @@ bool RefuseHello(Turn& turn, const HelloReceived& hello) {
         reason::kProtocolMismatch);
     return true;
   }
+  if (IsLossPending(turn, hello)) {
+    Close(turn, hello.session,
+          absl::UnavailableError(absl::StrCat(
+              "the loss of worker ", hello.name, " from generation ",
+              hello.generation, " is still being recorded; try again")),
+          reason::kJournalUnavailable);
+    return true;
+  }
   const Worker* const holder = turn.state.FindWorker(hello.name);
   if (holder == nullptr || holder->incarnation == hello.incarnation ||
       !IsLive(*holder, turn)) {
     return false;
   }
-  Close(turn, hello.session,
-        absl::AlreadyExistsError(absl::StrCat(
-            "worker name ", hello.name, " is in use by pid ", holder->pid,
-            " on host ", holder->host, "; choose another name")),
-        reason::kWorkerNameInUse);
+  Close(turn, hello.session, NameInUse(*holder), reason::kWorkerNameInUse);
   return true;
 }
 

@@ -16,6 +16,8 @@ namespace ringmaster::coordinator {
 //                                              of it is closed
 //   another, detached or its lease run out     supersedes it, joins
 //   another, live                              is refused: WORKER_NAME_IN_USE
+//   nobody, but its loss from the active job   is refused until it is:
+//   is not durable yet                         JOURNAL_UNAVAILABLE
 // A member that attaches again stays one if it is still in its generation, and
 // is told what it has missed.
 void OnHello(Turn& turn, const HelloReceived& hello);

@@ -52,6 +52,7 @@ struct FoldVisitor {
     }
     state.last_generation = record.generation;
     job->state = JobState::kPreparing;
+    if (job->generation == 0) job->first_generation = record.generation;
     job->generation = record.generation;
     job->resume_step = record.resume_step;
     job->best_step = std::max(job->best_step, record.resume_step);
@@ -80,6 +81,7 @@ struct FoldVisitor {
     if (job == nullptr) return UnknownJob(record.job_id);
     if (IsEnded(job->state)) return absl::OkStatus();
     job->verdict = record.verdict;
+    job->best_step = std::max(job->best_step, record.verdict.step);
     if (record.verdict.generation != job->generation) return absl::OkStatus();
     job->state = JobState::kHalting;
     job->halt_intent = IntentOf(record.verdict);
@@ -165,6 +167,15 @@ void Resume(State& state, Job& job) {
   }
 }
 
+absl::Status Contradiction(const std::string& what) {
+  return WithExitCode(
+      absl::DataLossError(absl::StrCat(
+          what,
+          ". Restore the state directory from a backup, or move it away to "
+          "start anew.")),
+      ExitCode::kCheckpointCorrupt);
+}
+
 }  // namespace
 
 absl::StatusOr<State> Fold(const std::vector<JournalRecord>& records,
@@ -173,22 +184,18 @@ absl::StatusOr<State> Fold(const std::vector<JournalRecord>& records,
   for (size_t i = 0; i < records.size(); ++i) {
     const absl::Status status = std::visit(FoldVisitor{state}, records[i]);
     if (!status.ok()) {
-      return WithExitCode(
-          absl::DataLossError(absl::StrCat(
-              "journal record ", i + 1, " (", Sv(TypeOf(records[i])),
-              ") contradicts those before it: ", status.message(),
-              ". Restore the state directory from a backup, or move it away "
-              "to start anew.")),
-          ExitCode::kCheckpointCorrupt);
+      return Contradiction(
+          absl::StrCat("journal record ", i + 1, " (", Sv(TypeOf(records[i])),
+                       ") contradicts those before it: ", status.message()));
     }
   }
   PruneEndedJobs(state, config.max_ended_jobs);
   for (auto& [number, job] : state.jobs) {
     if (IsEnded(job.state) || job.generation == 0) continue;
     if (state.active_job != 0) {
-      return absl::DataLossError(
-          absl::StrCat("jobs ", state.ActiveJob()->id, " and ", job.id,
-                       " both ran when the journal ended; only one can"));
+      return Contradiction(absl::StrCat("journal: jobs ", state.ActiveJob()->id,
+                                        " and ", job.id,
+                                        " both ran at its end"));
     }
     Resume(state, job);
   }

@@ -64,6 +64,9 @@ struct PreparedAnswer {
 struct HaltedAnswer {
   int64_t applied_step = 0;
   int64_t complete_step = 0;
+  // Not its own words: it came back without a generation, so it holds no step.
+  // It is lost if any was made.
+  bool is_blank = false;
 };
 
 struct FinishedAnswer {
@@ -129,6 +132,9 @@ struct Job {
 
   // ---- Bookkeeping of the core; nothing here is shown to users.
 
+  // The first number that was taken for a generation of this job; those from it
+  // to `generation` are of this job too, since only one job runs at a time.
+  int64_t first_generation = 0;
   // The generation's record is durable and its members have been told.
   bool is_assigned = false;
   // A generation could not be formed because the journal fails.

@@ -1,0 +1,73 @@
+#include "server/coordinator/core/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace ringmaster::coordinator {
+namespace {
+
+using ::testing::HasSubstr;
+
+// The message that refuses the default config after `change`.
+template <typename Change>
+std::string Refusal(const Change& change) {
+  Config config = Config::FromFailureBudget(absl::Seconds(2));
+  change(config);
+  const absl::Status status = config.Validate();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  return std::string(status.message());
+}
+
+TEST(ConfigTest, EverythingFollowsFromTheFailureBudget) {
+  const Config config = Config::FromFailureBudget(absl::Seconds(4));
+  EXPECT_EQ(config.beat_interval, absl::Milliseconds(800));
+  EXPECT_EQ(config.lease, absl::Seconds(3));
+  EXPECT_EQ(config.halt_budget, config.lease);
+  EXPECT_EQ(config.suspicion_grace, config.lease);
+  EXPECT_EQ(config.reattach_budget, 2 * config.lease);
+  EXPECT_TRUE(config.Validate().ok());
+}
+
+TEST(ConfigTest, DefaultsAreThoseOfTheDefaultBudget) {
+  const Config derived = Config::FromFailureBudget(absl::Seconds(2));
+  const Config config;
+  EXPECT_EQ(config.failure_budget, derived.failure_budget);
+  EXPECT_EQ(config.beat_interval, derived.beat_interval);
+  EXPECT_EQ(config.lease, derived.lease);
+  EXPECT_EQ(config.halt_budget, derived.halt_budget);
+  EXPECT_EQ(config.suspicion_grace, derived.suspicion_grace);
+  EXPECT_EQ(config.reattach_budget, derived.reattach_budget);
+  EXPECT_EQ(config.stall_tolerance, derived.stall_tolerance);
+  EXPECT_EQ(config.connect_timeout, derived.connect_timeout);
+  EXPECT_EQ(config.collective_timeout, derived.collective_timeout);
+  EXPECT_EQ(config.progress_cap, derived.progress_cap);
+}
+
+TEST(ConfigTest, SmallestAndLargestBudgetAreAccepted) {
+  EXPECT_TRUE(Config::FromFailureBudget(kMinFailureBudget).Validate().ok());
+  EXPECT_TRUE(Config::FromFailureBudget(kMaxFailureBudget).Validate().ok());
+}
+
+TEST(ConfigTest, RefusalNamesTheValueAndItsBound) {
+  EXPECT_THAT(
+      Config::FromFailureBudget(absl::Milliseconds(100)).Validate().ToString(),
+      HasSubstr("--failure_budget=100ms is outside 200ms to 10m"));
+  EXPECT_THAT(Refusal([](Config& c) { c.beat_interval = absl::Seconds(1); }),
+              HasSubstr("lease 1.5s is less than two beat intervals 2s"));
+  EXPECT_THAT(
+      Refusal([](Config& c) { c.suspicion_grace = absl::Milliseconds(1); }),
+      HasSubstr("suspicion grace 1ms is less than lease 1.5s"));
+  EXPECT_THAT(Refusal([](Config& c) { c.stop_budget = -absl::Seconds(1); }),
+              HasSubstr("stop budget -1s must be positive"));
+  EXPECT_THAT(Refusal([](Config& c) { c.progress_cap = absl::Seconds(1); }),
+              HasSubstr("progress cap 1s is less than lease 1.5s"));
+  EXPECT_THAT(Refusal([](Config& c) { c.max_ended_jobs = 0; }),
+              HasSubstr("0 ended jobs kept"));
+  EXPECT_THAT(Refusal([](Config& c) { c.protocol_min = 2; }),
+              HasSubstr("protocol versions 2 to 1"));
+}
+
+}  // namespace
+}  // namespace ringmaster::coordinator

@@ -1,0 +1,41 @@
+// Thousands of short random lives of a cluster, each judged by what must always
+// hold (random_cluster.cc, "what must hold").
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "server/coordinator/core/random_cluster.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+constexpr int kRuns = 3000;
+constexpr int kEventsPerRun = 400;
+
+TEST(CorePropertyTest, InvariantsHoldWhateverHappensAndEveryJobEnds) {
+  std::map<std::string, int> counts;
+  for (uint64_t seed = 1; seed <= kRuns; ++seed) {
+    RandomCluster cluster(seed);
+    cluster.RunAtRandom(kEventsPerRun);
+    const bool has_ended = cluster.RunToTheEnd();
+    ASSERT_TRUE(cluster.violations().empty())
+        << "seed " << seed << ": " << cluster.violations().front()
+        << "\nlast events:\n"
+        << cluster.Log();
+    ASSERT_TRUE(has_ended) << "seed " << seed
+                           << ": a job never ends; last events:\n"
+                           << cluster.Log();
+    for (const auto& [what, count] : cluster.counts()) counts[what] += count;
+  }
+  // The runs must have tried what they are for.
+  for (const char* what : {"kill", "freeze", "break", "suspicion", "leave",
+                           "fail", "restart", "journal failure", "cancel",
+                           "generation", "SUCCEEDED", "FAILED", "CANCELLED"}) {
+    EXPECT_GT(counts[what], kRuns / 20) << what;
+    RecordProperty(what, counts[what]);
+  }
+}
+
+}  // namespace
+}  // namespace ringmaster::coordinator

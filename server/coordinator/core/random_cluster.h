@@ -1,0 +1,147 @@
+// RandomCluster: a core among workers, users and a journal that do anything the
+// protocol lets them do, at random, in virtual time; and a watch over what must
+// always hold.
+//
+// The workers keep to the commit protocol of training: a step is complete on a
+// rank once all have contributed to it, and applied once all have said that it
+// is complete. They die, freeze, lose their streams, come back; the journal
+// fails; the coordinator restarts. What the seed does, it does again.
+#ifndef RINGMASTER_SERVER_COORDINATOR_CORE_RANDOM_CLUSTER_H_
+#define RINGMASTER_SERVER_COORDINATOR_CORE_RANDOM_CLUSTER_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/clock/monotonic_time.h"
+#include "server/coordinator/core/core.h"
+
+namespace ringmaster::coordinator {
+
+class RandomCluster {
+ public:
+  explicit RandomCluster(uint64_t seed);
+
+  // Lets `count` random things happen.
+  void RunAtRandom(int count);
+  // Faults cease, what is broken comes back, and enough workers are there.
+  // Returns whether all jobs ended within a virtual hour.
+  bool RunToTheEnd();
+
+  // What did not hold, in order; empty if all did.
+  const std::vector<std::string>& violations() const { return violations_; }
+  // The last things that happened, for a failure's message.
+  std::string Log() const;
+
+  // How often things happened, so that a test can tell that it tried them.
+  const std::map<std::string, int>& counts() const { return counts_; }
+
+ private:
+  enum class Mode {
+    kIdle,
+    kPreparing,
+    kPrepared,
+    kRunning,
+    kHalted,
+    kFinished,
+    kFailed,
+  };
+  struct Process {
+    std::string name;
+    std::string host;
+    uint64_t incarnation = 0;
+    bool is_frozen = false;
+    SessionId session = 0;
+    // On their way to the coordinator and from it.
+    std::deque<Event> up;
+    std::deque<Action> down;
+    Mode mode = Mode::kIdle;
+    int64_t generation = 0;
+    int rank = -1;
+    std::string job_id;
+    int64_t applied = 0;
+    int64_t complete = 0;
+    bool wants_stop = false;
+    bool is_leaving = false;
+  };
+  // What the ranks of a generation have told each other.
+  struct Exchange {
+    std::string job_id;
+    int64_t total_steps = 0;
+    // By rank: highest step contributed to, and said to be complete.
+    std::vector<int64_t> contributed;
+    std::vector<int64_t> recorded;
+  };
+
+  int Pick(int bound);
+  bool Chance(int percent) { return Pick(100) < percent; }
+  Process* PickProcess();
+  void Count(const std::string& what) { ++counts_[what]; }
+  void Violate(const std::string& what) { violations_.push_back(what); }
+
+  // Faults and wishes.
+  void DoSomething();
+  void Spawn();
+  void Kill(const std::string& name);
+  void BreakStream(Process& process);
+  void Complain(Process& process);
+  void AskForSomething();
+  void DoJournal(bool is_fault);
+  void RestartCoordinator();
+
+  // The regular course of things.
+  void DoWork(Process& process);
+  void Train(Process& process);
+  void Connect(Process& process);
+  void Beat(Process& process);
+  void DeliverUp(Process& process);
+  void DeliverDown(Process& process);
+  void Receive(Process& process, const Action& action);
+  void ReceiveAssignment(Process& process, const SendAssignment& assignment);
+  void SayAgain(Process& process);
+  void Finish(Process& process, bool is_stopped);
+  void Advance(absl::Duration duration);
+
+  void Feed(const Event& event);
+  void Perform(const Action& action);
+  Process* ProcessOf(SessionId session);
+
+  // What must hold.
+  void CheckRecord(const JournalRecord& record);
+  void CheckAssignment(const SendAssignment& assignment);
+  void CheckReply(const ReplyToUser& reply);
+  void CheckState();
+
+  std::mt19937_64 random_;
+  Config config_;
+  CoordinatorCore core_;
+  MonotonicTime now_;
+  std::map<std::string, Process> processes_;
+  std::map<int64_t, Exchange> exchanges_;
+  std::vector<Persist> unanswered_;
+  std::vector<JournalRecord> journal_;
+  // Generations and job ends that are durable.
+  std::set<int64_t> durable_generations_;
+  std::set<std::string> durable_jobs_;
+  std::set<std::string> durable_ends_;
+  std::set<RequestToken> submits_;
+  int64_t last_assigned_ = 0;
+  // The highest step applied by anybody, by job.
+  std::map<std::string, int64_t> applied_;
+  bool has_failed_journal_ = false;
+  bool is_calm_ = false;
+  uint64_t last_incarnation_ = 0;
+  SessionId last_session_ = 0;
+  RequestToken last_request_ = 0;
+  std::vector<std::string> violations_;
+  std::deque<std::string> log_;
+  std::map<std::string, int> counts_;
+};
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_CORE_RANDOM_CLUSTER_H_

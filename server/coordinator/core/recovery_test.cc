@@ -1,0 +1,88 @@
+#include "server/coordinator/core/recovery.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "common/status/exit_code.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+using ::testing::HasSubstr;
+
+JobCreatedRecord Created(int64_t number) {
+  JobCreatedRecord record;
+  record.number = number;
+  record.id = "j-" + std::to_string(number);
+  record.name = "j";
+  return record;
+}
+
+GenerationFormedRecord Formed(int64_t generation, const std::string& job) {
+  return {generation, job, {MemberIdentity()}, 0, absl::UnixEpoch()};
+}
+
+JobEndedRecord Ended(const std::string& job) {
+  JobEndedRecord record;
+  record.job_id = job;
+  record.state = JobState::kFailed;
+  return record;
+}
+
+std::string FoldError(const std::vector<JournalRecord>& records) {
+  const absl::Status status = Fold(records, Config()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(ExitCodeOf(status), ExitCode::kCheckpointCorrupt);
+  return std::string(status.message());
+}
+
+TEST(RecoveryTest, NoRecordsMeanAnEmptyState) {
+  const absl::StatusOr<State> state = Fold({}, Config());
+  ASSERT_TRUE(state.ok());
+  EXPECT_TRUE(state->jobs.empty());
+  EXPECT_EQ(state->last_generation, 0);
+}
+
+TEST(RecoveryTest, CountersGoOnFromTheHighest) {
+  const absl::StatusOr<State> state =
+      Fold({Created(3), Formed(7, "j-3"), Ended("j-3"), Created(5)}, Config());
+  ASSERT_TRUE(state.ok());
+  EXPECT_EQ(state->last_generation, 7);
+  EXPECT_EQ(state->last_job_number, 5);
+  EXPECT_EQ(state->FindJob("j")->id, "j-5");
+}
+
+TEST(RecoveryTest, RecordsThatWereSetAsideMayFollowTheEnd) {
+  EXPECT_TRUE(
+      Fold({Created(1), Ended("j-1"), VerdictReachedRecord{"j-1", Verdict()},
+            CancelRequestedRecord{"j-1", "", absl::UnixEpoch()}},
+           Config())
+          .ok());
+}
+
+TEST(RecoveryTest, ContradictionsAreDataLossAndName) {
+  EXPECT_THAT(FoldError({Created(2), Created(2)}),
+              HasSubstr("record 2 (job_created) contradicts those before it: "
+                        "job j-2 comes after number 2"));
+  EXPECT_THAT(FoldError({Formed(1, "j-1")}),
+              HasSubstr("job j-1 was never created"));
+  EXPECT_THAT(FoldError({Created(1), Formed(4, "j-1"), Formed(4, "j-1")}),
+              HasSubstr("generation 4 of 1 members comes after generation 4"));
+  EXPECT_THAT(FoldError({Created(1), Ended("j-1"), Ended("j-1")}),
+              HasSubstr("or has ended before"));
+  JobEndedRecord no_end = Ended("j-1");
+  no_end.state = JobState::kRunning;
+  EXPECT_THAT(FoldError({Created(1), no_end}), HasSubstr("which is no end"));
+  EXPECT_THAT(FoldError({VerdictReachedRecord{"j-1", Verdict()}}),
+              HasSubstr("never created"));
+  EXPECT_THAT(FoldError({CancelRequestedRecord{"j-1", "", absl::UnixEpoch()}}),
+              HasSubstr("never created"));
+  EXPECT_THAT(
+      FoldError({Created(1), Created(2), Formed(1, "j-1"), Formed(2, "j-2")}),
+      HasSubstr("jobs j-1 and j-2 both ran"));
+}
+
+}  // namespace
+}  // namespace ringmaster::coordinator
