@@ -69,6 +69,7 @@ std::string CountWorkers(const v1::Status& status) {
   std::map<v1::WorkerState, int> counts;
   for (const v1::Worker& worker : status.workers()) ++counts[worker.state()];
   std::vector<std::string> parts;
+  parts.reserve(counts.size());
   for (const auto& [state, count] : counts)
     parts.push_back(absl::StrCat(count, " ", NameOf(state)));
   if (parts.empty()) return "workers: none";

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -162,8 +163,8 @@ std::string Sparkline(const Style& style, std::span<const double> values,
   if (!style.unicode || width < 1 || values.size() < 2) return "";
   if (values.size() > static_cast<size_t>(width))
     values = values.last(static_cast<size_t>(width));
-  double low = INFINITY;
-  double high = -INFINITY;
+  double low = std::numeric_limits<double>::infinity();
+  double high = -std::numeric_limits<double>::infinity();
   for (const double value : values) {
     if (!std::isfinite(value)) continue;
     low = std::min(low, value);
