@@ -22,6 +22,11 @@ void Trace::Record(const TraceSpan& span) {
   ++recorded_;
 }
 
+void Trace::Clear() {
+  MutexLock lock(mutex_);
+  recorded_ = 0;
+}
+
 std::vector<TraceSpan> Trace::Spans(int64_t first_step,
                                     int64_t last_step) const {
   MutexLock lock(mutex_);

@@ -39,6 +39,8 @@ class Trace {
   Trace& operator=(const Trace&) = delete;
 
   void Record(const TraceSpan& span);
+  // Forgets everything recorded so far.
+  void Clear();
 
   // The spans still held of steps in [first_step, last_step], oldest record
   // first.

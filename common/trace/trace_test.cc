@@ -30,6 +30,15 @@ TEST(TraceTest, KeepsAllSpansUpToItsCapacity) {
   EXPECT_EQ(Steps(trace.Spans()), (std::vector<int64_t>{1, 2, 3}));
 }
 
+TEST(TraceTest, ForgetsOnClear) {
+  Trace trace(2);
+  for (int64_t step = 1; step <= 3; ++step) trace.Record(SpanOfStep(step));
+  trace.Clear();
+  EXPECT_TRUE(trace.Spans().empty());
+  trace.Record(SpanOfStep(4));
+  EXPECT_EQ(trace.Spans().size(), 1u);
+}
+
 TEST(TraceTest, TheOldestSpansGiveWay) {
   Trace trace(3);
   for (int64_t step = 1; step <= 8; ++step) trace.Record(SpanOfStep(step));

@@ -6,6 +6,28 @@
 #include "absl/strings/str_cat.h"
 
 namespace ringmaster::coordinator {
+namespace {
+
+// Whether the member is the same process still, and `job` its last job.
+bool StillHasTrace(const State& state, const Job& job, const Member& member) {
+  const std::string& name = member.identity.worker;
+  const Worker* const worker = state.FindWorker(name);
+  if (worker == nullptr || worker->session == 0 ||
+      worker->incarnation != member.identity.incarnation) {
+    return false;
+  }
+  return std::none_of(
+      state.jobs.begin(), state.jobs.end(), [&](const auto& entry) {
+        const Job& other = entry.second;
+        return other.generation > job.generation &&
+               std::any_of(other.members.begin(), other.members.end(),
+                           [&](const Member& of_other) {
+                             return of_other.identity.worker == name;
+                           });
+      });
+}
+
+}  // namespace
 
 void TraceGathering::Start(const State& state, const Job& job,
                            int64_t first_step, int64_t last_step,
@@ -19,14 +41,15 @@ void TraceGathering::Start(const State& state, const Job& job,
   request.set_first_step(first_step);
   request.set_last_step(last_step);
   for (const Member& member : job.members) {
-    const Worker* worker = state.FindWorker(member.identity.worker);
-    if (worker == nullptr || worker->session == 0 ||
-        worker->incarnation != member.identity.incarnation) {
-      gathering.response.add_missing_workers(member.identity.worker);
+    const MemberIdentity& identity = member.identity;
+    if (!StillHasTrace(state, job, member)) {
+      gathering.response.add_missing_workers(identity.worker);
       continue;
     }
-    gathering.waiting.emplace(worker->session, worker->name);
-    send_(worker->session, request);
+    const SessionId session = state.FindWorker(identity.worker)->session;
+    gathering.waiting.emplace(session,
+                              Gathering::Asked{identity.worker, identity.rank});
+    send_(session, request);
   }
   FinishComplete();
 }
@@ -34,7 +57,12 @@ void TraceGathering::Start(const State& state, const Job& job,
 void TraceGathering::Add(SessionId session, v1::TraceReply reply) {
   for (Gathering& gathering : gatherings_) {
     if (gathering.request_id != reply.request_id()) continue;
-    if (gathering.waiting.erase(session) == 0) continue;
+    const auto asked = gathering.waiting.find(session);
+    if (asked == gathering.waiting.end()) continue;
+    // The worker may have been released meanwhile and know no rank any more.
+    reply.mutable_trace()->set_rank(asked->second.rank);
+    reply.mutable_trace()->set_worker(asked->second.worker);
+    gathering.waiting.erase(asked);
     gathering.bytes += reply.trace().ByteSizeLong();
     if (gathering.bytes <= kMaxTraceBytes) {
       *gathering.response.add_ranks() = std::move(*reply.mutable_trace());
@@ -47,7 +75,7 @@ void TraceGathering::Forget(SessionId session) {
   for (Gathering& gathering : gatherings_) {
     const auto it = gathering.waiting.find(session);
     if (it == gathering.waiting.end()) continue;
-    gathering.response.add_missing_workers(it->second);
+    gathering.response.add_missing_workers(it->second.worker);
     gathering.waiting.erase(it);
   }
   FinishComplete();
@@ -56,8 +84,8 @@ void TraceGathering::Forget(SessionId session) {
 void TraceGathering::Expire(MonotonicTime now) {
   for (Gathering& gathering : gatherings_) {
     if (gathering.deadline > now) break;
-    for (const auto& [session, name] : gathering.waiting) {
-      gathering.response.add_missing_workers(name);
+    for (const auto& [session, asked] : gathering.waiting) {
+      gathering.response.add_missing_workers(asked.worker);
     }
     gathering.waiting.clear();
   }

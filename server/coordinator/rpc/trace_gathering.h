@@ -35,8 +35,8 @@ class TraceGathering {
 
   explicit TraceGathering(Send send) : send_(std::move(send)) {}
 
-  // Asks every member of `job` that has a session; `reply` is called once,
-  // perhaps at once.
+  // Asks every member of `job` that has a session and has not begun another
+  // job since, which makes it forget; `reply` is called once, perhaps at once.
   //   RESOURCE_EXHAUSTED  the answers are too long together; ask for fewer
   //   steps
   void Start(const State& state, const Job& job, int64_t first_step,
@@ -56,8 +56,12 @@ class TraceGathering {
   struct Gathering {
     int64_t request_id;
     MonotonicTime deadline;
-    // Names of those asked who have not answered.
-    std::map<SessionId, std::string> waiting;
+    struct Asked {
+      std::string worker;
+      int rank = 0;
+    };
+    // Those who have not answered.
+    std::map<SessionId, Asked> waiting;
     v1::GetTraceResponse response;
     size_t bytes = 0;
     Reply reply;

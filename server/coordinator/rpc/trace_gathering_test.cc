@@ -75,6 +75,28 @@ TEST_F(TraceGatheringTest, AsksAllMembersAndRepliesByRank) {
   EXPECT_EQ(gathering_.NextDeadline(), MonotonicTime::InfiniteFuture());
 }
 
+TEST_F(TraceGatheringTest, ShowsTheRankOfAWorkerThatWasReleasedMeanwhile) {
+  Start();
+  gathering_.Add(10, ReplyOf(-1));
+  gathering_.Add(11, ReplyOf(-1));
+  ASSERT_TRUE(response_.has_value() && response_->ok());
+  EXPECT_EQ((*response_)->ranks(0).rank(), 0);
+  EXPECT_EQ((*response_)->ranks(1).rank(), 1);
+  EXPECT_EQ((*response_)->ranks(1).worker(), "w1");
+}
+
+TEST_F(TraceGatheringTest, DoesNotAskWhoHasBegunAnotherJobSince) {
+  Job later = job_;
+  later.generation = job_.generation + 1;
+  later.members.resize(1);
+  state_.jobs[2] = later;
+  Start();
+  EXPECT_THAT(asked_, ElementsAre(11));
+  gathering_.Add(11, ReplyOf(1));
+  ASSERT_TRUE(response_.has_value() && response_->ok());
+  EXPECT_THAT((*response_)->missing_workers(), ElementsAre("w0"));
+}
+
 TEST_F(TraceGatheringTest, NamesWhoDoesNotAnswerInTime) {
   Start();
   gathering_.Add(10, ReplyOf(0));
