@@ -3,8 +3,9 @@
 //
 // Guarantees: bytes arrive complete and in order, or the link fails. Not
 // guaranteed: that written bytes ever arrive. FrameWriter and FrameReader
-// (frame_stream.h) put frames on it. Thread-safety: TryWrite and TryRead from
-// one thread at a time each; Close and peer() from any thread.
+// (frame_stream.h) put frames on it.
+// Thread-safety: TryWrite and TryRead from one thread at a time each; Close and
+// peer() from any thread.
 #ifndef RINGMASTER_COMMON_TRANSPORT_LINK_H_
 #define RINGMASTER_COMMON_TRANSPORT_LINK_H_
 

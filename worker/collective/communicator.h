@@ -5,20 +5,21 @@
 // operation, dtype or length is refused with both ranks named and never reaches
 // a buffer's sum; after a failed or aborted collective every later one fails
 // with the same status (a Wait for one that had completed before is still OK:
-// its buffer holds the result). Not guaranteed: fairness, or that all ranks see
-// the same error (the coordinator decides what happened). Thread-safety: Start
-// and Wait from one thread at a time (the training thread); Abort, progress()
-// and counters() from any. Ownership: buffers stay the caller's and must stay
-// untouched between Start and the return of Wait. Lifetime: one generation. The
-// destructor aborts what is under way, closes every connection and joins its
-// threads.
+// its buffer holds the result).
+// Not guaranteed: fairness, or that all ranks see the same error (the
+// coordinator decides what happened).
+// Thread-safety: Start and Wait from one thread at a time (the training
+// thread); Abort, progress() and counters() from any.
+// Ownership: buffers stay the caller's and must stay untouched between Start
+// and the return of Wait.
+// Lifetime: one generation. The destructor aborts what is under way, closes
+// every connection and joins its threads.
 //
 // Example:
-//   ASSIGN_OR_RETURN(Ticket ticket,
-//   communicator->Start(AllReduceSum(BufferView::Of(gradients))));
+//   const BufferView buffer = BufferView::Of(gradients);
+//   ASSIGN_OR_RETURN(Ticket ticket, communicator->Start(AllReduceSum(buffer)));
 //   ... compute something else ...
-//   RETURN_IF_ERROR(communicator->Wait(ticket, clock.Now() +
-//   absl::Seconds(10)));
+//   RETURN_IF_ERROR(communicator->Wait(ticket, deadline));
 #ifndef RINGMASTER_WORKER_COLLECTIVE_COMMUNICATOR_H_
 #define RINGMASTER_WORKER_COLLECTIVE_COMMUNICATOR_H_
 

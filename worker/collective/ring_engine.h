@@ -4,7 +4,8 @@
 // Both links move at once and without blocking: what can be sent is sent, what
 // has come is taken, and only when neither moves does the thread wait in
 // poll(2), after looking again for a few microseconds. Used by HostCommunicator
-// only. Thread-safety: Run from one thread at a time; the observers from any.
+// only.
+// Thread-safety: Run from one thread at a time; the observers from any.
 #ifndef RINGMASTER_WORKER_COLLECTIVE_RING_ENGINE_H_
 #define RINGMASTER_WORKER_COLLECTIVE_RING_ENGINE_H_
 

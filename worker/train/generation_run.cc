@@ -87,6 +87,10 @@ absl::StatusOr<CommitSummary> GenerationRun::RunStep(int64_t step) {
   parts_.board.SetSteps(parts_.state.applied_step(),
                         parts_.state.complete_step());
   RETURN_IF_ERROR(committed.status());
+  parts_.counters.steps.Increment();
+  parts_.counters.samples.Add(batch->size());
+  if (!committed->summary.is_finite)
+    parts_.counters.skipped_updates.Increment();
 
   StepFigures figures;
   figures.step = step;

@@ -23,6 +23,7 @@
 #include "worker/data/prefetcher.h"
 #include "worker/train/all_reduce_sync.h"
 #include "worker/train/progress_board.h"
+#include "worker/train/train_counters.h"
 #include "worker/train/training_state.h"
 
 namespace ringmaster {
@@ -49,6 +50,7 @@ class GenerationRun {
     const CancelToken& cancel;
     Clock& clock;
     Trace& trace;
+    TrainCounters& counters;
   };
   GenerationRun(int64_t generation, absl::Duration wait_timeout,
                 const Parts& parts);

@@ -145,6 +145,20 @@ TEST(GenerationRunTest, StartsReducingBeforeBackwardEndsOnEveryRank) {
   }
 }
 
+TEST(GenerationRunTest, CountsWhatItDid) {
+  const auto results = RunRanks(SmallJob(/*steps=*/10), 3);
+  int64_t samples = 0;
+  for (const auto& result : results) {
+    TrainCounters counters(result->metrics);
+    EXPECT_EQ(counters.steps.value(), 10);
+    EXPECT_EQ(counters.skipped_updates.value(), 0);
+    EXPECT_EQ(counters.refused_frames.value(), 0);
+    EXPECT_GT(counters.payload_sent_bytes.value(), 0);
+    samples += counters.samples.value();
+  }
+  EXPECT_EQ(samples, 10 * 37);
+}
+
 TEST(GenerationRunTest, GivesUpWhenTheGradientStaysInfinite) {
   ProgramConfig config = SmallJob(/*steps=*/100);
   config.optimizer.learning_rate = 1e30;

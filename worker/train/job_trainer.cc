@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "common/fail_point/fail_point.h"
+#include "common/logging/logging.h"
+#include "common/metrics/metrics.h"
 #include "common/plan/partition.h"
 #include "common/status/check.h"
 #include "common/status/exit_code.h"
@@ -17,6 +19,7 @@
 #include "worker/train/generation_run.h"
 #include "worker/train/program_config.h"
 #include "worker/train/progress_board.h"
+#include "worker/train/train_counters.h"
 #include "worker/train/training_state.h"
 
 namespace ringmaster {
@@ -54,12 +57,16 @@ class JobTrainer final : public Trainer {
   [[nodiscard]] absl::Status StartPrefetcher();
   [[nodiscard]] absl::StatusOr<GenerationRun::End> RunGeneration();
   [[nodiscard]] absl::StatusOr<std::shared_ptr<Communicator>> Connect();
+  // What this process has done so far, a line a counter, at level debug.
+  void LogCounters() const;
   [[nodiscard]] RunOutcome MakeOutcome(
       const absl::StatusOr<GenerationRun::End>& end) const;
 
   Clock& clock_;
   const Listener& listener_;
   Trace trace_;
+  MetricRegistry metrics_;
+  TrainCounters counters_{metrics_};
   ProgressBoard board_;
   Wishes wishes_;
 
@@ -68,7 +75,8 @@ class JobTrainer final : public Trainer {
   std::unique_ptr<TrainingState> state_;
   std::unique_ptr<Prefetcher> prefetcher_;  // refers to state_
   int64_t prefetcher_capacity_ = 0;
-  int blamed_rank_ = -1;  // the peer that this generation failed on; -1: unknown
+  int blamed_rank_ =
+      -1;  // the peer that this generation failed on; -1: unknown
 
   mutable Mutex mutex_;
   int64_t generation_ GUARDED_BY(mutex_) = 0;
@@ -106,6 +114,7 @@ void JobTrainer::BeginGeneration(int64_t generation) {
 }
 
 absl::Status JobTrainer::MakeState(const v1::TrainProgram& program) {
+  trace_.Clear();  // kept until now, so that an ended job can be looked at
   ASSIGN_OR_RETURN(const ProgramConfig config, ParseProgram(program));
   ASSIGN_OR_RETURN(state_, TrainingState::Create(config));
   return absl::OkStatus();
@@ -137,7 +146,16 @@ RunOutcome JobTrainer::Run() {
   }
   board_.SetSteps(state_->applied_step(), state_->complete_step());
   board_.EnterPhase(TrainPhase::kHalted);
+  LogCounters();
   return MakeOutcome(end);
+}
+
+void JobTrainer::LogCounters() const {
+  if (!IsLogged(LogLevel::kDebug)) return;
+  for (const MetricSample& sample : metrics_.Samples()) {
+    LogEvent(LogLevel::kDebug, "counter",
+             {{"name", sample.name}, {"value", sample.value}});
+  }
 }
 
 absl::StatusOr<GenerationRun::End> JobTrainer::RunGeneration() {
@@ -153,7 +171,7 @@ absl::StatusOr<GenerationRun::End> JobTrainer::RunGeneration() {
   board_.EnterPhase(TrainPhase::kStep);
   GenerationRun run(assignment_.generation, assignment_.collective_timeout,
                     {*state_, *communicator, *prefetcher_, board_, wishes_,
-                     *cancel, clock_, trace_});
+                     *cancel, clock_, trace_, counters_});
   absl::StatusOr<GenerationRun::End> end = run.Run();
   if (!end.ok()) {
     blamed_rank_ = communicator->progress().blamed_rank;
@@ -161,6 +179,8 @@ absl::StatusOr<GenerationRun::End> JobTrainer::RunGeneration() {
     // connection close, and the reason is ours to tell.
     communicator->Abort(std::string(end.status().message()));
   }
+  counters_.generations.Increment();
+  counters_.AddWire(communicator->counters());
   return end;
 }
 
@@ -180,6 +200,11 @@ absl::StatusOr<std::shared_ptr<Communicator>> JobTrainer::Connect() {
   ring.deadline = clock_.Now() + assignment_.connect_timeout;
   ring.clock = &clock_;
   ring.trace = &trace_;
+  ring.on_refused = [this](const absl::Status& why) {
+    counters_.refused_connections.Increment();
+    LogEvent(LogLevel::kWarning, "connection.refused",
+             {{"message", std::string(why.message())}});
+  };
   ASSIGN_OR_RETURN(std::unique_ptr<Communicator> connected,
                    ConnectRing(listener_, ring, cancel.get()));
   std::shared_ptr<Communicator> communicator = std::move(connected);

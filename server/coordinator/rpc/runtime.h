@@ -6,12 +6,14 @@
 // Free of gRPC, so that it runs with fake streams too.
 //
 // Thread-safety: thread-safe. Callbacks (replies, queries) run on the executor;
-// they must not block, nor call Shutdown. Ownership: owns core, journal and
-// threads. Streams and watchers are shared with the services. Example:
-//   ASSIGN_OR_RETURN(auto runtime, CoordinatorRuntime::Start({.config = config,
-//   .state_dir = "state"})); const SessionId session =
-//   runtime->OpenSession(stream, "10.0.0.7"); runtime->Receive(session,
-//   ParseSessionMessage(session, message, "10.0.0.7"));
+// they must not block, nor call Shutdown.
+// Ownership: owns core, journal and threads. Streams and watchers are shared
+// with the services.
+// Example:
+//   ASSIGN_OR_RETURN(auto runtime, CoordinatorRuntime::Start(options));
+//   const SessionId session = runtime->OpenSession(stream, "10.0.0.7");
+//   runtime->Receive(session,
+//                    ParseSessionMessage(session, message, "10.0.0.7"));
 #ifndef RINGMASTER_SERVER_COORDINATOR_RPC_RUNTIME_H_
 #define RINGMASTER_SERVER_COORDINATOR_RPC_RUNTIME_H_
 

@@ -30,10 +30,13 @@ absl::StatusOr<GenerationRun::End> RunRank(Communicator& communicator,
   ProgressBoard board;
   const Wishes wishes;
   const CancelToken cancel;
+  TrainCounters counters(result.metrics);
   GenerationRun run(/*generation=*/1, kPatience,
                     {state, communicator, prefetcher, board, wishes, cancel,
-                     clock, result.trace});
-  return run.Run();
+                     clock, result.trace, counters});
+  absl::StatusOr<GenerationRun::End> end = run.Run();
+  counters.AddWire(communicator.counters());
+  return end;
 }
 
 }  // namespace

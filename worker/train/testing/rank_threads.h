@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/metrics/metrics.h"
 #include "common/trace/trace.h"
 #include "worker/train/generation_run.h"
 #include "worker/train/program_config.h"
@@ -22,6 +23,7 @@ struct RankResult {
   std::unique_ptr<TrainingState> state;
   absl::StatusOr<GenerationRun::End> end = absl::UnknownError("not run");
   Trace trace;
+  MetricRegistry metrics;
 };
 
 // Results in rank order.
