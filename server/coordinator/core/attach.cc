@@ -49,17 +49,16 @@ void ReleaseStray(Turn& turn, const Worker& worker, int64_t generation) {
                                    " is over for worker ", worker.name)});
 }
 
-int DetachedCount(const State& state, const Job& job) {
-  return static_cast<int>(std::count_if(
-      job.members.begin(), job.members.end(), [&](const Member& member) {
-        const Worker* const worker = state.FindWorker(member.identity.worker);
-        return !member.is_lost && worker != nullptr && worker->session == 0;
-      }));
+// Members known from the journal that have not attached again.
+bool HasDetached(const State& state) {
+  return std::any_of(
+      state.workers.begin(), state.workers.end(),
+      [](const auto& entry) { return entry.second.session == 0; });
 }
 
 void NoteReattached(Turn& turn, Job& job) {
   if (job.reattach_deadline == MonotonicTime::InfiniteFuture() ||
-      DetachedCount(turn.state, job) > 0) {
+      HasDetached(turn.state)) {
     return;
   }
   job.reattach_deadline = MonotonicTime::InfiniteFuture();
