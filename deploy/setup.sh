@@ -43,5 +43,5 @@ install_packages() {
 }
 say "setup: installing ${#MISSING[@]} Debian packages"
 run_child "$LOG" install_packages ||
-  die "apt-get could not install ${MISSING[*]}: $(grep -m1 '^E:' "$LOG") (whole log: $LOG)"
+  die "apt-get could not install ${MISSING[*]}: $(grep -m1 '^E:' "$LOG" || tail -n 1 "$LOG") (whole log: $LOG)"
 rm -f "$LOG"
