@@ -33,9 +33,9 @@ absl::Status PrepareBatch(const Dataset& dataset, Split split,
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> CreateDataset(
-    const DataConfig& config) {
+    const DataConfig& config, const CancelToken* cancel) {
   RETURN_IF_ERROR(config.Validate());
-  if (config.kind == "text") return CreateTextDataset(config);
+  if (config.kind == "text") return CreateTextDataset(config, cancel);
   return CreateSyntheticDataset(config);
 }
 

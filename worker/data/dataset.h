@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/transport/cancel_token.h"
 #include "worker/data/batch.h"
 #include "worker/data/data_config.h"
 
@@ -50,8 +51,10 @@ class Dataset {
 //   NOT_FOUND            nothing is at the path
 //   PERMISSION_DENIED    something at the path may not be read
 //   FAILED_PRECONDITION  there is less data than one training sample
+//   ABORTED              `cancel`, which may be null, was cancelled: within
+//                        milliseconds, however much there is to read
 [[nodiscard]] absl::StatusOr<std::unique_ptr<Dataset>> CreateDataset(
-    const DataConfig& config);
+    const DataConfig& config, const CancelToken* cancel = nullptr);
 
 // For implementations of FillBatch: checks the request, sets the batch's size
 // and sample_ids.

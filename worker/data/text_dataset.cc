@@ -40,8 +40,13 @@ absl::Status PathError(const fs::path& path, int error) {
   }
 }
 
+absl::Status CheckNotCancelled(const CancelToken* cancel) {
+  return cancel == nullptr ? absl::OkStatus() : cancel->status();
+}
+
 // The regular files at or below `root`, in the order of their relative paths.
-absl::StatusOr<std::vector<fs::path>> ListFiles(const fs::path& root) {
+absl::StatusOr<std::vector<fs::path>> ListFiles(const fs::path& root,
+                                                const CancelToken* cancel) {
   std::error_code error;
   const fs::file_status status = fs::status(root, error);
   if (status.type() == fs::file_type::regular)
@@ -56,6 +61,7 @@ absl::StatusOr<std::vector<fs::path>> ListFiles(const fs::path& root) {
   std::vector<std::pair<std::string, fs::path>> found;  // relative path, path
   fs::recursive_directory_iterator it(root, error);
   while (!error && it != fs::recursive_directory_iterator()) {
+    RETURN_IF_ERROR(CheckNotCancelled(cancel));
     std::error_code entry_error;
     if (it->is_regular_file(entry_error))
       found.emplace_back(it->path().lexically_relative(root).string(),
@@ -75,29 +81,44 @@ absl::StatusOr<std::vector<fs::path>> ListFiles(const fs::path& root) {
   return files;
 }
 
-// Appends the file's bytes. INVALID_ARGUMENT once `bytes` would be larger than
-// `max_bytes`.
-absl::Status AppendFile(const fs::path& path, const std::string& root,
-                        int64_t max_bytes, std::vector<uint8_t>& bytes) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return PathError(path, errno);
-  const absl::Cleanup close_file = [fd] { close(fd); };
-  while (true) {
-    const size_t old_size = bytes.size();
-    bytes.resize(old_size + kReadBytes);
-    const ssize_t count = read(fd, bytes.data() + old_size, kReadBytes);
-    const int error = errno;
-    bytes.resize(old_size + static_cast<size_t>(std::max<ssize_t>(count, 0)));
-    if (count < 0 && error == EINTR) continue;
-    if (count < 0) return PathError(path, error);
-    if (count == 0) return absl::OkStatus();
-    if (static_cast<int64_t>(bytes.size()) > max_bytes) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "data.path: ", root, " holds more than data.max_bytes = ", max_bytes,
-          " bytes; raise the limit or name less data"));
+// Joins files into one sequence of bytes, which may become `max_bytes` long.
+class FileJoiner {
+ public:
+  FileJoiner(const DataConfig& config, const CancelToken* cancel)
+      : config_(config), cancel_(cancel), piece_(kReadBytes) {}
+
+  // INVALID_ARGUMENT once there are more than max_bytes; ABORTED once it was
+  // cancelled.
+  absl::Status Append(const fs::path& path) {
+    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return PathError(path, errno);
+    const absl::Cleanup close_file = [fd] { close(fd); };
+    while (true) {
+      RETURN_IF_ERROR(CheckNotCancelled(cancel_));
+      const ssize_t count = read(fd, piece_.data(), piece_.size());
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) return PathError(path, errno);
+      if (count == 0) return absl::OkStatus();
+      if (static_cast<int64_t>(bytes_.size()) + count > config_.max_bytes) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "data.path: ", config_.path, " holds more than data.max_bytes = ",
+            config_.max_bytes, " bytes; raise the limit or name less data"));
+      }
+      bytes_.insert(bytes_.end(), piece_.begin(), piece_.begin() + count);
     }
   }
-}
+
+  std::vector<uint8_t> TakeBytes() {
+    bytes_.shrink_to_fit();
+    return std::move(bytes_);
+  }
+
+ private:
+  const DataConfig& config_;
+  const CancelToken* const cancel_;
+  std::vector<uint8_t> piece_;  // of a file, as read
+  std::vector<uint8_t> bytes_;
+};
 
 class TextDataset final : public Dataset {
  public:
@@ -140,12 +161,12 @@ class TextDataset final : public Dataset {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Dataset>> CreateTextDataset(
-    const DataConfig& config) {
-  ASSIGN_OR_RETURN(const std::vector<fs::path> files, ListFiles(config.path));
-  std::vector<uint8_t> bytes;
-  for (const fs::path& file : files)
-    RETURN_IF_ERROR(AppendFile(file, config.path, config.max_bytes, bytes));
-  bytes.shrink_to_fit();
+    const DataConfig& config, const CancelToken* cancel) {
+  ASSIGN_OR_RETURN(const std::vector<fs::path> files,
+                   ListFiles(config.path, cancel));
+  FileJoiner joiner(config, cancel);
+  for (const fs::path& file : files) RETURN_IF_ERROR(joiner.Append(file));
+  std::vector<uint8_t> bytes = joiner.TakeBytes();
   const auto size = static_cast<int64_t>(bytes.size());
   const auto held_out =
       static_cast<int64_t>(static_cast<double>(size) * config.eval_fraction);

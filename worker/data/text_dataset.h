@@ -19,7 +19,7 @@ namespace ringmaster {
 
 // Errors are listed at CreateDataset. Requires a valid config of kind text.
 [[nodiscard]] absl::StatusOr<std::unique_ptr<Dataset>> CreateTextDataset(
-    const DataConfig& config);
+    const DataConfig& config, const CancelToken* cancel);
 
 }  // namespace ringmaster
 

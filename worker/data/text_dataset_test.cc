@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "common/transport/cancel_token.h"
 #include "gtest/gtest.h"
 #include "worker/data/dataset.h"
 
@@ -167,6 +168,22 @@ TEST_F(TextDatasetTest, MoreThanMaxBytesIsRefusedAndTellsTheLimit) {
   EXPECT_TRUE(Open(root_ / "tree", 2, 0, 8).ok());
   ExpectError(Open(root_ / "tree", 2, 0, 7).status(),
               absl::StatusCode::kInvalidArgument, "data.max_bytes = 7");
+}
+
+// A generation may be halted while its data is being read.
+TEST_F(TextDatasetTest, ReadingEndsWhenItIsCancelled) {
+  const fs::path file = Write("tree/a", "AAAA");
+  CancelToken cancel;
+  cancel.Cancel("halted");
+  for (const fs::path& path : {file, root_ / "tree"}) {
+    ExpectError(CreateDataset({.kind = "text",
+                               .path = path.string(),
+                               .window = 2,
+                               .eval_fraction = 0},
+                              &cancel)
+                    .status(),
+                absl::StatusCode::kAborted, "halted");
+  }
 }
 
 TEST_F(TextDatasetTest, UnreadablePathIsPermissionDenied) {
