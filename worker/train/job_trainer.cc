@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <memory>
+#include <new>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
 #include "common/fail_point/fail_point.h"
 #include "common/logging/logging.h"
 #include "common/metrics/metrics.h"
@@ -53,10 +56,20 @@ class JobTrainer final : public Trainer {
   // Makes the cancel token of a new generation; an Abort of it may have come
   // before.
   void BeginGeneration(int64_t generation) EXCLUDES(mutex_);
+  [[nodiscard]] std::shared_ptr<const CancelToken> cancel() const
+      EXCLUDES(mutex_);
+  [[nodiscard]] absl::StatusOr<PlanAgreement> TryPrepare(
+      const v1::TrainProgram& program, const RankAssignment& assignment);
   [[nodiscard]] absl::Status MakeState(const v1::TrainProgram& program);
   [[nodiscard]] absl::Status StartPrefetcher();
   [[nodiscard]] absl::StatusOr<GenerationRun::End> RunGeneration();
-  [[nodiscard]] absl::StatusOr<std::shared_ptr<Communicator>> Connect();
+  [[nodiscard]] absl::StatusOr<std::unique_ptr<Communicator>> Connect(
+      const CancelToken& cancel);
+  // Lets Abort and progress() reach what RunGeneration owns, unless it was
+  // aborted before.
+  [[nodiscard]] absl::Status Expose(Communicator& communicator)
+      EXCLUDES(mutex_);
+  void Unexpose() EXCLUDES(mutex_);
   // What this process has done so far, a line a counter, at level debug.
   void LogCounters() const;
   [[nodiscard]] RunOutcome MakeOutcome(
@@ -84,24 +97,42 @@ class JobTrainer final : public Trainer {
       0;  // this one and all before it are over
   std::shared_ptr<CancelToken> cancel_ GUARDED_BY(mutex_) =
       std::make_shared<CancelToken>();
-  std::shared_ptr<Communicator> communicator_ GUARDED_BY(mutex_);
+  // Of the run under way, else null. Called under the mutex, so that nobody but
+  // the training thread ever destroys a communicator: until that has joined its
+  // thread, the gradients may be written to.
+  Communicator* communicator_ GUARDED_BY(mutex_) = nullptr;
+  Prefetcher* fetching_ GUARDED_BY(mutex_) = nullptr;
 };
 
 absl::StatusOr<PlanAgreement> JobTrainer::Prepare(
     const v1::TrainProgram& program, const RankAssignment& assignment) {
   BeginGeneration(assignment.generation);
   board_.EnterPhase(TrainPhase::kPrepare);
+  try {
+    return TryPrepare(program, assignment);
+  } catch (const std::bad_alloc&) {
+    // How the standard containers, which hold data and batches, say it.
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "rank ", assignment.rank,
+        ": this host has too little memory for the job's data and batches"));
+  }
+}
+
+absl::StatusOr<PlanAgreement> JobTrainer::TryPrepare(
+    const v1::TrainProgram& program, const RankAssignment& assignment) {
   RETURN_IF_ERROR(FAIL_POINT("train.prepare"));
   if (state_ == nullptr) RETURN_IF_ERROR(MakeState(program));
   assignment_ = assignment;
-  RETURN_IF_ERROR(state_->ResumeAt(assignment.resume_step));
+  const absl::Status resumed = state_->ResumeAt(assignment.resume_step);
+  // Before anything else can fail: a halt is answered with these.
+  board_.SetSteps(state_->applied_step(), state_->complete_step());
+  RETURN_IF_ERROR(resumed);
   const ElemRange part = ChunkOf(assignment.data_index, assignment.world_size,
                                  state_->config().global_batch);
   RETURN_IF_ERROR(
       state_->ReserveBatch(std::max(part.count, kMinBufferedSamples)));
   RETURN_IF_ERROR(StartPrefetcher());
   board_.BeginGeneration(assignment.generation, state_->config().steps);
-  board_.SetSteps(state_->applied_step(), state_->complete_step());
   return state_->Agreement();
 }
 
@@ -113,10 +144,15 @@ void JobTrainer::BeginGeneration(int64_t generation) {
     cancel_->Cancel("the generation was over before it began");
 }
 
+std::shared_ptr<const CancelToken> JobTrainer::cancel() const {
+  MutexLock lock(mutex_);
+  return cancel_;
+}
+
 absl::Status JobTrainer::MakeState(const v1::TrainProgram& program) {
   trace_.Clear();  // kept until now, so that an ended job can be looked at
   ASSIGN_OR_RETURN(const ProgramConfig config, ParseProgram(program));
-  ASSIGN_OR_RETURN(state_, TrainingState::Create(config));
+  ASSIGN_OR_RETURN(state_, TrainingState::Create(config, cancel().get()));
   return absl::OkStatus();
 }
 
@@ -140,10 +176,6 @@ absl::Status JobTrainer::StartPrefetcher() {
 RunOutcome JobTrainer::Run() {
   RM_CHECK(state_ != nullptr, "Run follows a successful Prepare");
   const absl::StatusOr<GenerationRun::End> end = RunGeneration();
-  {
-    MutexLock lock(mutex_);
-    communicator_.reset();
-  }
   board_.SetSteps(state_->applied_step(), state_->complete_step());
   board_.EnterPhase(TrainPhase::kHalted);
   LogCounters();
@@ -159,15 +191,14 @@ void JobTrainer::LogCounters() const {
 }
 
 absl::StatusOr<GenerationRun::End> JobTrainer::RunGeneration() {
-  std::shared_ptr<CancelToken> cancel;
-  {
-    MutexLock lock(mutex_);
-    cancel = cancel_;
-  }
+  const std::shared_ptr<const CancelToken> cancel = this->cancel();
   RETURN_IF_ERROR(cancel->status());
   blamed_rank_ = -1;
   board_.EnterPhase(TrainPhase::kConnect);
-  ASSIGN_OR_RETURN(const std::shared_ptr<Communicator> communicator, Connect());
+  ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> communicator,
+                   Connect(*cancel));
+  RETURN_IF_ERROR(Expose(*communicator));
+  const absl::Cleanup unexpose = [this] { Unexpose(); };
   board_.EnterPhase(TrainPhase::kStep);
   GenerationRun run(assignment_.generation, assignment_.collective_timeout,
                     {*state_, *communicator, *prefetcher_, board_, wishes_,
@@ -184,12 +215,22 @@ absl::StatusOr<GenerationRun::End> JobTrainer::RunGeneration() {
   return end;
 }
 
-absl::StatusOr<std::shared_ptr<Communicator>> JobTrainer::Connect() {
-  std::shared_ptr<CancelToken> cancel;
-  {
-    MutexLock lock(mutex_);
-    cancel = cancel_;
-  }
+absl::Status JobTrainer::Expose(Communicator& communicator) {
+  MutexLock lock(mutex_);
+  RETURN_IF_ERROR(cancel_->status());
+  communicator_ = &communicator;
+  fetching_ = prefetcher_.get();
+  return absl::OkStatus();
+}
+
+void JobTrainer::Unexpose() {
+  MutexLock lock(mutex_);
+  communicator_ = nullptr;
+  fetching_ = nullptr;
+}
+
+absl::StatusOr<std::unique_ptr<Communicator>> JobTrainer::Connect(
+    const CancelToken& cancel) {
   RingConfig ring;
   ring.job_id = assignment_.job_id;
   ring.generation = assignment_.generation;
@@ -205,13 +246,7 @@ absl::StatusOr<std::shared_ptr<Communicator>> JobTrainer::Connect() {
     LogEvent(LogLevel::kWarning, "connection.refused",
              {{"message", std::string(why.message())}});
   };
-  ASSIGN_OR_RETURN(std::unique_ptr<Communicator> connected,
-                   ConnectRing(listener_, ring, cancel.get()));
-  std::shared_ptr<Communicator> communicator = std::move(connected);
-  MutexLock lock(mutex_);
-  RETURN_IF_ERROR(cancel->status());
-  communicator_ = communicator;
-  return communicator;
+  return ConnectRing(listener_, ring, &cancel);
 }
 
 RunOutcome JobTrainer::MakeOutcome(
@@ -228,12 +263,9 @@ RunOutcome JobTrainer::MakeOutcome(
     return outcome;
   }
   outcome.status = end.status();
-  {
-    MutexLock lock(mutex_);
-    if (cancel_->is_cancelled()) {
-      outcome.kind = RunOutcome::Kind::kInterrupted;
-      return outcome;
-    }
+  if (cancel()->is_cancelled()) {
+    outcome.kind = RunOutcome::Kind::kInterrupted;
+    return outcome;
   }
   switch (end.status().code()) {
     case absl::StatusCode::kUnavailable:
@@ -253,17 +285,12 @@ RunOutcome JobTrainer::MakeOutcome(
 }
 
 void JobTrainer::Abort(int64_t generation, std::string_view why) {
-  std::shared_ptr<CancelToken> cancel;
-  std::shared_ptr<Communicator> communicator;
-  {
-    MutexLock lock(mutex_);
-    aborted_generation_ = std::max(aborted_generation_, generation);
-    if (generation_ > generation) return;
-    cancel = cancel_;
-    communicator = communicator_;
-  }
-  cancel->Cancel(why);
-  if (communicator != nullptr) communicator->Abort(why);
+  MutexLock lock(mutex_);
+  aborted_generation_ = std::max(aborted_generation_, generation);
+  if (generation_ > generation) return;
+  cancel_->Cancel(why);
+  if (communicator_ != nullptr) communicator_->Abort(why);
+  if (fetching_ != nullptr) fetching_->Cancel();
 }
 
 void JobTrainer::Release() {
@@ -276,13 +303,9 @@ void JobTrainer::Release() {
 
 TrainProgress JobTrainer::progress() const {
   TrainProgress progress = board_.progress();
-  std::shared_ptr<Communicator> communicator;
-  {
-    MutexLock lock(mutex_);
-    communicator = communicator_;
-  }
-  if (communicator != nullptr) {
-    const CollectiveProgress collective = communicator->progress();
+  MutexLock lock(mutex_);
+  if (communicator_ != nullptr) {
+    const CollectiveProgress collective = communicator_->progress();
     progress.collective_sequence = collective.completed;
     progress.waiting_for_rank = collective.waiting_for_rank;
   }

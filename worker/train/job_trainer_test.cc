@@ -4,13 +4,17 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "common/fail_point/fail_point.h"
 #include "common/status/exit_code.h"
@@ -228,6 +232,51 @@ TEST(JobTrainerTest, AnAbortBeforeTheGenerationBeginsStillCounts) {
       workers.RunGeneration(1, {0}, SmallProgram(kEndless), 0, [] {});
   EXPECT_EQ(outcomes[0].kind, RunOutcome::Kind::kInterrupted)
       << outcomes[0].status;
+}
+
+// A halt must not wait for gigabytes to be read: who is silent for the halt's
+// budget is evicted.
+TEST(JobTrainerTest, AnAbortEndsTheReadingOfData) {
+  const std::string path = ::testing::TempDir() + "/abort_while_reading.txt";
+  std::ofstream(path) << std::string(1000, 'x');
+  Workers workers(1);
+  v1::TrainProgram program = SmallProgram(10);
+  program.mutable_data()->mutable_text()->set_path(path);
+  workers.trainer(0).Abort(1, "halted");
+  EXPECT_EQ(workers.trainer(0)
+                .Prepare(program, workers.Assign(1, {0}, 0, 0))
+                .status()
+                .code(),
+            absl::StatusCode::kAborted);
+  const auto agreement =
+      workers.trainer(0).Prepare(program, workers.Assign(2, {0}, 0, 0));
+  EXPECT_TRUE(agreement.ok()) << agreement.status();
+}
+
+// A job that is too large for a host must not end the worker.
+TEST(JobTrainerTest, DataThatDoesNotFitIntoMemoryIsAnError) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers need more address space than a limit allows";
+#endif
+  constexpr off_t kFileBytes = off_t{8} << 30;
+  constexpr rlim_t kAddressSpaceBytes = rlim_t{1} << 30;
+  const std::string path = ::testing::TempDir() + "/larger_than_memory.txt";
+  std::ofstream(path).close();
+  ASSERT_EQ(truncate(path.c_str(), kFileBytes), 0);  // a hole: no disk is used
+  Workers workers(1);
+  v1::TrainProgram program = SmallProgram(10);
+  program.mutable_data()->mutable_text()->set_path(path);
+  program.mutable_data()->mutable_text()->set_max_bytes(kFileBytes);
+
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  const rlimit small = {kAddressSpaceBytes, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &small), 0);
+  const absl::Cleanup restore = [&before] { setrlimit(RLIMIT_AS, &before); };
+  const auto agreement =
+      workers.trainer(0).Prepare(program, workers.Assign(1, {0}, 0, 0));
+  EXPECT_EQ(agreement.status().code(), absl::StatusCode::kResourceExhausted)
+      << agreement.status();
 }
 
 TEST(JobTrainerTest, AnAbortOfAnEarlierGenerationIsIgnored) {

@@ -127,7 +127,8 @@ class Trainer {
   [[nodiscard]] virtual RunOutcome Run() = 0;
 
   // Interrupts Prepare or Run of `generation` (and nothing later) within
-  // milliseconds.
+  // milliseconds. In Prepare that is the reading of data; what follows it, the
+  // initialization of the parameters, is short and is finished.
   virtual void Abort(int64_t generation, std::string_view why) = 0;
   // Puts the wish into the next commit record.
   virtual void RequestStop() = 0;

@@ -32,10 +32,12 @@ absl::StatusOr<std::unique_ptr<Arena>> MakeArena(ArenaRole role,
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TrainingState>> TrainingState::Create(
-    const ProgramConfig& config) {
+    const ProgramConfig& config, const CancelToken* cancel) {
   std::unique_ptr<TrainingState> state(new TrainingState(config));
   ASSIGN_OR_RETURN(state->device_, OpenDevice("cpu"));
-  absl::StatusOr<std::unique_ptr<Dataset>> dataset = CreateDataset(config.data);
+  absl::StatusOr<std::unique_ptr<Dataset>> dataset =
+      CreateDataset(config.data, cancel);
+  if (absl::IsAborted(dataset.status())) return dataset.status();
   if (!dataset.ok()) return AsDataError(dataset.status());
   state->dataset_ = *std::move(dataset);
   state->sampler_ = std::make_unique<PermutationSampler>(

@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "common/plan/plan.h"
 #include "common/tensor/arena.h"
+#include "common/transport/cancel_token.h"
 #include "worker/data/dataset.h"
 #include "worker/data/permutation_sampler.h"
 #include "worker/device/device.h"
@@ -30,8 +31,9 @@ class TrainingState {
  public:
   // Reads the data, plans, and initializes the parameters. Errors name the
   // field or path and carry an exit code (5 where the data cannot be read).
+  //   ABORTED  `cancel`, which may be null, was cancelled while data was read
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<TrainingState>> Create(
-      const ProgramConfig& config);
+      const ProgramConfig& config, const CancelToken* cancel = nullptr);
 
   // Gives the model buffers for a rank's part of up to `local_batch` samples;
   // keeps them if they suffice.
