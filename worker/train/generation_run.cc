@@ -108,8 +108,14 @@ absl::StatusOr<CommitSummary> GenerationRun::RunStep(int64_t step) {
 
 absl::StatusOr<const Batch*> GenerationRun::NextBatch(int64_t step) {
   const MonotonicTime begin = parts_.clock.Now();
-  ASSIGN_OR_RETURN(const Batch* batch,
-                   parts_.prefetcher.Next(begin + wait_timeout_));
+  const absl::StatusOr<const Batch*> batch =
+      parts_.prefetcher.Next(begin + wait_timeout_);
+  if (absl::IsDeadlineExceeded(batch.status())) {
+    // No peer's fault, which is what this code means to the caller.
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "this host gave no data within ", absl::FormatDuration(wait_timeout_),
+        ": ", batch.status().message()));
+  }
   parts_.trace.Record(
       {"data_wait", "compute", step, -1, 0, begin, begin, parts_.clock.Now()});
   return batch;

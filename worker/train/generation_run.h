@@ -55,8 +55,9 @@ class GenerationRun {
   GenerationRun(int64_t generation, absl::Duration wait_timeout,
                 const Parts& parts);
 
-  // Errors as ParameterSync::Commit; INTERNAL after kMaxSkippedSteps updates in
-  // a row were left out.
+  // Errors as ParameterSync::Commit and Prefetcher::Next, but
+  //   INTERNAL            kMaxSkippedSteps updates in a row were left out
+  //   RESOURCE_EXHAUSTED  a batch was not ready in time
   [[nodiscard]] absl::StatusOr<End> Run();
 
  private:

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "common/transport/tcp.h"
+#include "worker/collective/connect_ring.h"
 #include "worker/nn/reference_run.h"
 #include "worker/train/testing/rank_threads.h"
 
@@ -143,6 +145,57 @@ TEST(GenerationRunTest, StartsReducingBeforeBackwardEndsOnEveryRank) {
     EXPECT_LT(first_reduction->start, backward->end);
     EXPECT_GT(first_reduction->bytes, 0);
   }
+}
+
+// Data that never comes.
+class StuckDataset final : public Dataset {
+ public:
+  int64_t size(Split /*split*/) const override { return 4096; }
+  int64_t window() const override { return 8; }
+  uint64_t fingerprint() const override { return 0; }
+  absl::Status FillBatch(Split /*split*/, absl::Span<const int64_t> /*ids*/,
+                         Batch& /*batch*/) const override {
+    MutexLock lock(mutex_);
+    while (!is_over_) changed_.Wait(mutex_);
+    return absl::UnavailableError("the test is over");
+  }
+  void End() {
+    MutexLock lock(mutex_);
+    is_over_ = true;
+    changed_.NotifyAll();
+  }
+
+ private:
+  mutable Mutex mutex_;
+  mutable CondVar changed_;
+  bool is_over_ GUARDED_BY(mutex_) = false;
+};
+
+// DEADLINE_EXCEEDED would be taken for a peer's silence, and a peer blamed.
+TEST(GenerationRunTest, LateDataIsNoPeersFault) {
+  Clock& clock = Clock::Real();
+  const auto state = TrainingState::Create(SmallJob(/*steps=*/2)).value();
+  ASSERT_TRUE(state->ReserveBatch(37).ok());
+  StuckDataset dataset;
+  const Listener listener = Listener::Listen("127.0.0.1:0").value();
+  RingConfig alone;
+  alone.world_size = 1;
+  alone.clock = &clock;
+  const auto communicator = ConnectRing(listener, alone, nullptr).value();
+  Prefetcher prefetcher(dataset, state->sampler(),
+                        {.global_batch = 37, .max_local_batch = 37}, clock);
+  ASSERT_TRUE(prefetcher.Start(1, 0, 1).ok());
+  ProgressBoard board;
+  const Wishes wishes;
+  const CancelToken cancel;
+  Trace trace;
+  MetricRegistry metrics;
+  TrainCounters counters(metrics);
+  GenerationRun run(/*generation=*/1, absl::Milliseconds(1),
+                    {*state, *communicator, prefetcher, board, wishes, cancel,
+                     clock, trace, counters});
+  EXPECT_EQ(run.Run().status().code(), absl::StatusCode::kResourceExhausted);
+  dataset.End();
 }
 
 TEST(GenerationRunTest, CountsWhatItDid) {
