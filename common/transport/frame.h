@@ -53,8 +53,8 @@ struct FrameHeader {
 
 [[nodiscard]] FrameHeaderBytes EncodeFrameHeader(const FrameHeader& header);
 
-// FAILED_PRECONDITION for a wrong magic or version, INVALID_ARGUMENT for a
-// payload above kMaxFramePayloadBytes.
+// FAILED_PRECONDITION for a wrong magic or version, or a payload above
+// kMaxFramePayloadBytes.
 [[nodiscard]] absl::StatusOr<FrameHeader> ParseFrameHeader(
     std::span<const std::byte, kFrameHeaderBytes> bytes);
 
