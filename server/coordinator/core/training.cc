@@ -213,6 +213,9 @@ MonotonicTime ProgressDeadline(const Job& job, const Config& config) {
 }
 
 void OnProgressDeadline(Turn& turn, Job& job) {
+  // Where the job goes on without it, the others begin a new term: who waited
+  // for it can still say so.
+  job.last_progress = turn.now;
   const Member& stuck = FindStuckMember(turn.state, job);
   Evict(turn, stuck.identity.worker,
         {EvidenceKind::kNoProgress, std::string(kCoordinatorObserver),
@@ -261,10 +264,11 @@ const Member& FindStuckMember(const State& state, const Job& job) {
   for (const Member& member : job.members) {
     if (member.is_lost) continue;
     const Worker& worker = *state.FindWorker(member.identity.worker);
-    const Rating rating(
-        job.state == JobState::kPreparing && member.prepared.has_value(),
-        worker.waiting_for_rank >= 0 || member.finished.has_value(),
-        worker.collective_sequence);
+    const bool is_done =
+        member.finished.has_value() ||
+        (job.state == JobState::kPreparing && member.prepared.has_value());
+    const Rating rating(is_done, worker.waiting_for_rank >= 0,
+                        worker.collective_sequence);
     if (stuck != nullptr && rating >= lowest) continue;
     stuck = &member;
     lowest = rating;
