@@ -153,7 +153,7 @@ void Join(Turn& turn, const HelloReceived& hello) {
   Describe(worker, hello, turn.config);
   worker.join_time = turn.time;
   worker.join_order = ++turn.state.last_join_order;
-  turn.state.last_join = turn.now;
+  worker.joined_at = turn.now;
   Worker& added =
       turn.state.workers.emplace(hello.name, std::move(worker)).first->second;
   BindSession(turn, added, hello.session);

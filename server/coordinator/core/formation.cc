@@ -148,7 +148,7 @@ void TryGather(Turn& turn) {
   }
   const int idle_count = IdleCount(turn.state);
   const MonotonicTime gang_time =
-      GangTime(*job, idle_count, turn.state.last_join, turn.now);
+      GangTime(*job, idle_count, LastIdleJoin(turn.state), turn.now);
   if (gang_time > turn.now) {
     job->gang_deadline = gang_time;
     SetMessage(turn, *job, GatheringMessage(*job, idle_count));

@@ -77,6 +77,14 @@ std::vector<const Worker*> PackedIdleWorkers(const State& state) {
   return idle;
 }
 
+MonotonicTime LastIdleJoin(const State& state) {
+  MonotonicTime last;
+  for (const auto& [name, worker] : state.workers) {
+    if (IsAvailable(worker)) last = std::max(last, worker.joined_at);
+  }
+  return last;
+}
+
 MonotonicTime GangTime(const Job& job, int idle_count, MonotonicTime last_join,
                        MonotonicTime now) {
   if (idle_count >= job.max_workers) return now;

@@ -25,6 +25,10 @@ namespace ringmaster::coordinator {
 // their first idle worker's join, workers by name within a host.
 [[nodiscard]] std::vector<const Worker*> PackedIdleWorkers(const State& state);
 
+// When the last of them joined. Those that came and left again do not count: a
+// worker that starts and dies over and over would keep a job from beginning.
+[[nodiscard]] MonotonicTime LastIdleJoin(const State& state);
+
 // When `job` (GATHERING) may begin with `idle_count` workers: at once
 // (`now`) with max, `settle` after the last join or the beginning of the
 // gathering, whichever is later, with min; else InfiniteFuture.

@@ -51,8 +51,9 @@ struct Worker {
   Phase phase = Phase::kIdle;
   int64_t collective_sequence = 0;
   int waiting_for_rank = -1;
-  // When any message of it came last.
+  // When any message of it came last, and when it joined.
   MonotonicTime last_heard;
+  MonotonicTime joined_at;
 };
 
 struct PreparedAnswer {
@@ -132,6 +133,8 @@ struct Job {
 
   // ---- Bookkeeping of the core; nothing here is shown to users.
 
+  // Rises with every end of a job; 0 before.
+  uint64_t end_order = 0;
   // The first number that was taken for a generation of this job; those from it
   // to `generation` are of this job too, since only one job runs at a time.
   int64_t first_generation = 0;
@@ -187,9 +190,9 @@ struct State {
   int64_t active_job = 0;
   // Name of the worker of each session.
   std::unordered_map<SessionId, std::string> sessions;
-  // The last worker's join_order, and when it joined.
+  // The last worker's join_order, and the last ended job's end_order.
   uint64_t last_join_order = 0;
-  MonotonicTime last_join;
+  uint64_t last_end_order = 0;
   // No lease runs out before.
   MonotonicTime lease_check = MonotonicTime::InfiniteFuture();
 
