@@ -1,5 +1,6 @@
 #include "server/coordinator/core/job_end.h"
 
+#include <map>
 #include <string_view>
 #include <utility>
 
@@ -21,6 +22,7 @@ void ApplyEnd(Turn& turn, Job& job, const JobEndedRecord& end) {
   job.message = end.message;
   job.parameters_hash = end.parameters_hash;
   job.end_time = end.time;
+  job.end_order = ++turn.state.last_end_order;
   job.ending.reset();
   if (turn.state.active_job == job.number) turn.state.active_job = 0;
   turn.Touch(job);
@@ -101,6 +103,14 @@ void OnEndDurable(Turn& turn, const JobEndedRecord& record,
   AdvanceQueue(turn);
 }
 
+void OnEndNotDurable(Turn& turn, Job& job) {
+  const absl::Status status = JournalUnavailable(
+      absl::StrCat("the end of job ", job.id), turn.state.journal_error);
+  for (RequestToken request : std::exchange(job.waiting_cancels, {})) {
+    turn.Reply(request, status, job.id);
+  }
+}
+
 void ReturnToPool(Worker& worker) {
   if (worker.state == WorkerState::kAssigned) {
     worker.state = WorkerState::kIdle;
@@ -115,18 +125,13 @@ void ReturnToPool(Worker& worker) {
 }
 
 void PruneEndedJobs(State& state, int max_ended_jobs) {
-  int ended = 0;
+  std::map<uint64_t, int64_t> ended;  // Numbers by end_order.
   for (const auto& [number, job] : state.jobs) {
-    if (IsEnded(job.state)) ++ended;
+    if (IsEnded(job.state)) ended.emplace(job.end_order, number);
   }
-  for (auto it = state.jobs.begin();
-       it != state.jobs.end() && ended > max_ended_jobs;) {
-    if (!IsEnded(it->second.state)) {
-      ++it;
-      continue;
-    }
-    it = state.jobs.erase(it);
-    --ended;
+  while (ended.size() > static_cast<size_t>(max_ended_jobs)) {
+    state.jobs.erase(ended.begin()->second);
+    ended.erase(ended.begin());
   }
 }
 

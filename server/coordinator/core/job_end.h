@@ -29,10 +29,14 @@ void DecideEnd(Turn& turn, Job& job, End end,
 void OnEndDurable(Turn& turn, const JobEndedRecord& record,
                   const std::vector<RequestToken>& waiting);
 
+// The end has to wait for the journal to work again: those that wait for it are
+// told so.
+void OnEndNotDurable(Turn& turn, Job& job);
+
 // Takes `worker` out of its job and makes it idle, unless it is draining.
 void ReturnToPool(Worker& worker);
 
-// Forgets the oldest ended jobs beyond `max_ended_jobs`.
+// Forgets those jobs that ended first, beyond `max_ended_jobs` ended ones.
 void PruneEndedJobs(State& state, int max_ended_jobs);
 
 }  // namespace ringmaster::coordinator

@@ -74,6 +74,29 @@ void CancelMembers(Turn& turn, Job& job) {
   }
 }
 
+// A further cancel of a job that stops already: the record of the first one is
+// enough, so it waits for that.
+void AnswerRepeatedCancel(Turn& turn, const CancelRequested& cancel,
+                          const Job& job) {
+  if (!turn.state.journal_error.empty()) {
+    turn.Reply(
+        cancel.request,
+        JournalUnavailable(absl::StrCat("the cancellation of job ", job.id),
+                           turn.state.journal_error),
+        job.id);
+    return;
+  }
+  for (auto& [token, pending] : turn.outbox.in_flight) {
+    if (!std::holds_alternative<CancelRequestedRecord>(pending.record) ||
+        JobIdOf(pending.record) != job.id) {
+      continue;
+    }
+    pending.waiting.push_back(cancel.request);
+    return;
+  }
+  turn.Reply(cancel.request, absl::OkStatus(), job.id);
+}
+
 absl::Status NotCancellable(const Job* job, const std::string& name) {
   if (job == nullptr) {
     return WithReason(
@@ -153,6 +176,11 @@ void OnCancel(Turn& turn, const CancelRequested& cancel) {
   }
   if (job->ending.has_value()) {
     job->waiting_cancels.push_back(cancel.request);
+    if (!turn.state.journal_error.empty()) OnEndNotDurable(turn, *job);
+    return;
+  }
+  if (job->cancel_reason.has_value()) {
+    AnswerRepeatedCancel(turn, cancel, *job);
     return;
   }
   job->cancel_reason = cancel.reason;

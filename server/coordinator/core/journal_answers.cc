@@ -79,6 +79,10 @@ void OnPersistFailed(Turn& turn, const PersistFailed& failed) {
     OnGenerationNotDurable(turn, *record);
     return;
   }
+  if (const auto* const record =
+          std::get_if<JobEndedRecord>(&pending->record)) {
+    OnEndNotDurable(turn, *turn.state.FindJob(record->job_id));
+  }
   turn.outbox.deferred.push_back(*std::move(pending));
 }
 

@@ -109,6 +109,7 @@ struct FoldVisitor {
     job->figures = record.figures;
     job->best_step = std::max(job->best_step, record.figures.step);
     job->end_time = record.time;
+    job->end_order = ++state.last_end_order;
     return absl::OkStatus();
   }
 
