@@ -124,7 +124,8 @@ absl::StatusOr<v1::ListMembersResponse> ListMembers(
         reason::kStaleGeneration);
   }
   const int64_t world_size = static_cast<int64_t>(job->members.size());
-  const int64_t end = std::min(world_size, start + size);
+  // The token is the client's: it may be any number.
+  const int64_t end = std::min(world_size, std::min(start, world_size) + size);
   v1::ListMembersResponse response;
   response.set_generation(job->generation);
   for (int64_t rank = start; rank < end; ++rank) {

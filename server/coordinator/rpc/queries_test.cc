@@ -129,8 +129,13 @@ TEST_F(QueriesTest, MembersComePageByPage) {
   ASSERT_EQ(response->members_size(), 2);
   EXPECT_EQ(response->members(0).worker(), "w3");
   EXPECT_EQ(response->next_page_token(), "");
-  request.set_page_token("99");
-  EXPECT_EQ(ListMembers(state_, request)->members_size(), 0);
+  for (const char* const token : {"99", "9223372036854775807"}) {
+    request.set_page_token(token);
+    response = ListMembers(state_, request);
+    ASSERT_TRUE(response.ok()) << response.status();
+    EXPECT_EQ(response->members_size(), 0);
+    EXPECT_EQ(response->next_page_token(), "") << token;
+  }
 }
 
 TEST_F(QueriesTest, MembersOfAnOldGenerationAreRefused) {

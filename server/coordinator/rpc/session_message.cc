@@ -14,6 +14,9 @@
 namespace ringmaster::coordinator {
 namespace {
 
+// No worker gets that far; sums with steps up to it do not overflow.
+constexpr int64_t kMaxStep = int64_t{1} << 62;
+
 absl::Status Violation(std::string message) {
   return WithReason(absl::InvalidArgumentError(std::move(message)),
                     reason::kSessionProtocolViolation);
@@ -180,9 +183,10 @@ absl::StatusOr<EventBody> ParseHalted(SessionId session,
                                       const v1::Halted& halted) {
   Checks checks("halted");
   checks.Range("generation", halted.generation(), 1, INT64_MAX);
-  checks.NotNegative("applied_step", halted.applied_step());
+  checks.Range("applied_step", halted.applied_step(), 0, kMaxStep);
+  RETURN_IF_ERROR(checks.status());
   checks.That(halted.complete_step() == halted.applied_step() ||
-                  halted.complete_step() - 1 == halted.applied_step(),
+                  halted.complete_step() == halted.applied_step() + 1,
               "complete_step",
               absl::StrCat("must be applied_step (", halted.applied_step(),
                            ") or one more, got ", halted.complete_step()));

@@ -241,6 +241,13 @@ INSTANTIATE_TEST_SUITE_P(
                 },
                 "halted.complete_step must be applied_step (0) or one more, "
                 "got 2"},
+        Offence{"HaltedBeyondAnyStep",
+                [](auto& r) {
+                  r.mutable_halted()->set_generation(1);
+                  r.mutable_halted()->set_applied_step(INT64_MAX);
+                  r.mutable_halted()->set_complete_step(INT64_MIN);
+                },
+                "halted.applied_step must be in [0"},
         Offence{"SuspicionNegativePeer",
                 [](auto& r) {
                   r.mutable_suspicion()->set_generation(1);
