@@ -190,9 +190,11 @@ void CoordinatorRuntime::RefuseSilentSessions() {
     hello_deadlines_.pop_front();
     const auto it = sessions_.find(session);
     if (it == sessions_.end() || it->second.has_said_hello) continue;
-    Break(session,
-          Violation(absl::StrCat("no hello came within ",
-                                 absl::FormatDuration(options_.config.lease))));
+    // Not a violation, which would end the worker: the network, or this very
+    // process, may have been slow.
+    Break(session, absl::UnavailableError(absl::StrCat(
+                       "no hello came within ",
+                       absl::FormatDuration(options_.config.lease))));
   }
 }
 
