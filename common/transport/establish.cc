@@ -8,7 +8,10 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/cord.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
 #include "common/status/annotate.h"
 #include "common/status/status_macros.h"
 #include "common/transport/handshake_socket.h"
@@ -21,6 +24,12 @@ namespace {
 
 constexpr absl::Duration kFirstRetryDelay = absl::Milliseconds(2);
 constexpr absl::Duration kMaxRetryDelay = absl::Milliseconds(100);
+constexpr char kBlamedPeerUrl[] = "ringmaster.v1/blamed_peer";
+
+absl::Status WithBlamedPeer(absl::Status status, int rank) {
+  status.SetPayload(kBlamedPeerUrl, absl::Cord(absl::StrCat(rank)));
+  return status;
+}
 
 std::string PeerName(int rank, const std::string& address) {
   return absl::StrCat("rank ", rank, " at ", address);
@@ -92,6 +101,7 @@ class Establisher {
   std::vector<Outgoing> outgoing_;
   std::vector<Incoming> incoming_;
   std::list<HandshakeSocket> half_open_;  // oldest first
+  MonotonicTime accept_at_;               // not before; see OnConnection
   absl::Status last_refusal_;
   MonotonicTime now_;
 };
@@ -149,8 +159,10 @@ bool Establisher::AllConnected() const {
 absl::Status Establisher::Missing() const {
   std::string text = absl::StrCat("rank ", config_.rank, " at generation ",
                                   config_.generation, " has no connection");
+  int blamed = -1;
   for (const Outgoing& out : outgoing_) {
     if (out.link != nullptr) continue;
+    if (blamed < 0) blamed = out.peer->peer_rank;
     absl::StrAppend(&text, " to ",
                     PeerName(out.peer->peer_rank, out.peer->address));
     if (!out.last_error.ok())
@@ -158,13 +170,14 @@ absl::Status Establisher::Missing() const {
     absl::StrAppend(&text, ";");
   }
   for (const Incoming& in : incoming_) {
-    if (in.link == nullptr)
-      absl::StrAppend(&text, " from rank ", in.peer->peer_rank, ";");
+    if (in.link != nullptr) continue;
+    if (blamed < 0) blamed = in.peer->peer_rank;
+    absl::StrAppend(&text, " from rank ", in.peer->peer_rank, ";");
   }
   if (!last_refusal_.ok())
     absl::StrAppend(&text, " last refused: ", last_refusal_.message(), ";");
   text.back() = '.';
-  return absl::DeadlineExceededError(text);
+  return WithBlamedPeer(absl::DeadlineExceededError(text), blamed);
 }
 
 RefusalReason Establisher::Admit(const HandshakeMessage& hello) const {
@@ -221,6 +234,7 @@ MonotonicTime Establisher::NextEvent() const {
   }
   for (const HandshakeSocket& socket : half_open_)
     next = std::min(next, socket.deadline());
+  if (now_ < accept_at_) next = std::min(next, accept_at_);
   return next;
 }
 
@@ -230,7 +244,8 @@ absl::Status Establisher::WaitForEvents(MonotonicTime now) {
     polled.push_back({config_.cancel->fd(), POLLIN, 0});
   // The listener before the handshakes: a descriptor that closes in this round
   // is not handed out again in it.
-  if (!AllAccepted()) polled.push_back({listener_.fd(), POLLIN, 0});
+  if (!AllAccepted() && now >= accept_at_)
+    polled.push_back({listener_.fd(), POLLIN, 0});
   for (const HandshakeSocket& socket : half_open_)
     polled.push_back({socket.fd(), POLLIN, 0});
   for (const Outgoing& out : outgoing_) {
@@ -265,6 +280,9 @@ absl::Status Establisher::OnReady(int fd) {
 void Establisher::OnConnection() {
   absl::StatusOr<UniqueFd> socket = listener_.TryAccept();
   if (!socket.ok()) {
+    // The connection still waits, so the listener stays readable: without a
+    // pause this would spin, with a line each time.
+    accept_at_ = now_ + kMaxRetryDelay;
     Report(socket.status());
     return;
   }
@@ -345,9 +363,11 @@ absl::Status Establisher::AttemptFailed(Outgoing& out, absl::Status why) {
   out.connecting.Reset();
   out.handshake.reset();
   if (IsFinal(why)) {
-    return Annotate(
-        why, absl::StrCat("connecting to ",
-                          PeerName(out.peer->peer_rank, out.peer->address)));
+    return WithBlamedPeer(
+        Annotate(why,
+                 absl::StrCat("connecting to ", PeerName(out.peer->peer_rank,
+                                                         out.peer->address))),
+        out.peer->peer_rank);
   }
   out.last_error = std::move(why);
   out.retry_at = now_ + out.retry_delay;
@@ -364,6 +384,14 @@ absl::StatusOr<EstablishedLinks> EstablishLinks(
   Establisher establisher(listener, config);
   RETURN_IF_ERROR(establisher.Prepare(connect_to, accept_from));
   return establisher.Run();
+}
+
+int BlamedPeer(const absl::Status& status) {
+  const absl::optional<absl::Cord> payload = status.GetPayload(kBlamedPeerUrl);
+  int rank = -1;
+  if (!payload.has_value() || !absl::SimpleAtoi(std::string(*payload), &rank))
+    return -1;
+  return rank;
 }
 
 }  // namespace ringmaster

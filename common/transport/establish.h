@@ -66,6 +66,10 @@ struct EstablishedLinks {
     const std::vector<PeerLink>& connect_to,
     const std::vector<PeerLink>& accept_from);
 
+// The rank that an error of EstablishLinks is about: who is missing (one of
+// those, if several are) or has refused us for good; -1 if it is about nobody.
+[[nodiscard]] int BlamedPeer(const absl::Status& status);
+
 }  // namespace ringmaster
 
 #endif  // RINGMASTER_COMMON_TRANSPORT_ESTABLISH_H_

@@ -1,7 +1,9 @@
 #include "common/transport/establish.h"
 
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <array>
 #include <mutex>
@@ -138,12 +140,32 @@ TEST_F(EstablishTest, WaitsForAPeerThatListensLater) {
   EXPECT_TRUE(accepted.ok()) << accepted.status();
 }
 
+TEST_F(EstablishTest, DoesNotSpinWhileTheProcessHasNoDescriptorLeft) {
+  UniqueFd client = *BeginConnect(listener1_.address());
+  const int lowest_free = dup(client.get());
+  ASSERT_GE(lowest_free, 0);
+  close(lowest_free);
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none = {static_cast<rlim_t>(lowest_free), before.rlim_max};
+  EstablishConfig config = ConfigOf(1);
+  config.deadline = config.clock->Now() + absl::Milliseconds(250);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const auto links = EstablishLinks(listener1_, config, {}, FromRank0());
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(links.status())) << links.status();
+  std::lock_guard<std::mutex> lock(mutex_);
+  EXPECT_GE(refused_.size(), 1u);
+  EXPECT_LE(refused_.size(), 5u);
+}
+
 TEST_F(EstablishTest, NamesTheMissingPeersAtTheDeadline) {
   EstablishConfig config = ConfigOf(0);
   config.deadline = config.clock->Now() + absl::Milliseconds(50);
   const auto links =
       EstablishLinks(listener0_, config, ToRank1(), {{2, LinkRole::kRing, ""}});
   EXPECT_TRUE(absl::IsDeadlineExceeded(links.status()));
+  EXPECT_EQ(BlamedPeer(links.status()), 1);
   EXPECT_THAT(
       std::string(links.status().message()),
       AllOf(HasSubstr("rank 0 at generation 7"),

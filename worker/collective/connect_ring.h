@@ -39,6 +39,8 @@ struct RingConfig {
 // generation; its address is what the previous rank was given. `cancel` (may be
 // null) ends the call within milliseconds, from another thread.
 //   INVALID_ARGUMENT     the configuration
+// BlamedPeer (common/transport/establish.h) tells which neighbour an error is
+// about.
 //   DEADLINE_EXCEEDED    names the neighbours that are missing
 //   ABORTED              cancelled; or a neighbour says that the generation is
 //   over UNAUTHENTICATED, FAILED_PRECONDITION  a neighbour refused us for good

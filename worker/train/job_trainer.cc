@@ -16,6 +16,7 @@
 #include "common/status/status_macros.h"
 #include "common/sync/mutex.h"
 #include "common/transport/cancel_token.h"
+#include "common/transport/establish.h"
 #include "common/transport/tcp.h"
 #include "worker/collective/connect_ring.h"
 #include "worker/data/prefetcher.h"
@@ -192,11 +193,14 @@ void JobTrainer::LogCounters() const {
 
 absl::StatusOr<GenerationRun::End> JobTrainer::RunGeneration() {
   const std::shared_ptr<const CancelToken> cancel = this->cancel();
-  RETURN_IF_ERROR(cancel->status());
   blamed_rank_ = -1;
+  RETURN_IF_ERROR(cancel->status());
   board_.EnterPhase(TrainPhase::kConnect);
-  ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> communicator,
-                   Connect(*cancel));
+  const absl::StatusOr<std::unique_ptr<Communicator>> connected =
+      Connect(*cancel);
+  blamed_rank_ = BlamedPeer(connected.status());
+  RETURN_IF_ERROR(connected.status());
+  Communicator* const communicator = connected->get();
   RETURN_IF_ERROR(Expose(*communicator));
   const absl::Cleanup unexpose = [this] { Unexpose(); };
   board_.EnterPhase(TrainPhase::kStep);

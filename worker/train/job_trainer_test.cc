@@ -303,6 +303,29 @@ TEST(JobTrainerTest, AbortsWhileConnecting) {
   EXPECT_EQ(outcome.kind, RunOutcome::Kind::kInterrupted) << outcome.status;
 }
 
+// Otherwise the previous rank would be reported, whoever it was.
+TEST(JobTrainerTest, NamesTheNeighbourThatDoesNotConnect) {
+  Workers workers(3);
+  // Rank 1 is next of one and previous of the other, and never comes.
+  std::vector<std::thread> threads;
+  std::vector<RunOutcome> outcomes(3);
+  for (const int rank : {0, 2}) {
+    threads.emplace_back([&, rank] {
+      RankAssignment assignment =
+          workers.Assign(1, {0, 1, 2}, static_cast<size_t>(rank), 0);
+      assignment.connect_timeout = absl::Milliseconds(500);
+      ASSERT_TRUE(
+          workers.trainer(rank).Prepare(SmallProgram(10), assignment).ok());
+      outcomes[static_cast<size_t>(rank)] = workers.trainer(rank).Run();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const size_t rank : {0, 2}) {
+    EXPECT_EQ(outcomes[rank].kind, RunOutcome::Kind::kPeerFailed);
+    EXPECT_EQ(outcomes[rank].peer_rank, 1) << outcomes[rank].status;
+  }
+}
+
 TEST(JobTrainerTest, UnreadableDataHasAnExitCodeOfItsOwn) {
   Workers workers(1);
   v1::TrainProgram program = SmallProgram(10);
