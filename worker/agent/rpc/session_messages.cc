@@ -63,6 +63,12 @@ absl::StatusOr<Event> AssignmentEvent(const v1::Assignment& message) {
   if (message.prev().rank() < 0 || message.next().rank() < 0) {
     return Violation("assignment has a neighbour without a rank");
   }
+  if (self.has_mesh() && (self.mesh().data_index() < 0 ||
+                          self.mesh().data_index() >= message.world_size())) {
+    return Violation(absl::StrCat("assignment has data index ",
+                                  self.mesh().data_index(), " of ",
+                                  message.world_size()));
+  }
   if (message.resume_step() < 0) {
     return Violation(
         absl::StrCat("assignment resumes at ", message.resume_step()));

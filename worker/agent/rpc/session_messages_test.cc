@@ -77,6 +77,10 @@ TEST(SessionMessagesTest, RefusesAnAssignmentThatMakesNoSense) {
   EXPECT_THAT(
       refusal([](v1::Assignment& a) { a.mutable_prev()->set_rank(-1); }),
       HasSubstr("neighbour"));
+  EXPECT_THAT(refusal([](v1::Assignment& a) {
+                a.mutable_self()->mutable_mesh()->set_data_index(3);
+              }),
+              HasSubstr("data index 3 of 3"));
   EXPECT_THAT(refusal([](v1::Assignment& a) { a.set_resume_step(-2); }),
               HasSubstr("resumes at -2"));
 }
