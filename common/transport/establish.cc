@@ -12,6 +12,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
+#include "common/config/address.h"
 #include "common/status/annotate.h"
 #include "common/status/status_macros.h"
 #include "common/transport/handshake_socket.h"
@@ -121,7 +122,7 @@ absl::Status Establisher::Prepare(const std::vector<PeerLink>& connect_to,
   for (const PeerLink& peer : connect_to) {
     Outgoing out;
     out.peer = &peer;
-    ASSIGN_OR_RETURN(out.addresses, Resolve(peer.address));
+    RETURN_IF_ERROR(ParseHostPort(peer.address).status());
     outgoing_.push_back(std::move(out));
   }
   for (const PeerLink& peer : accept_from)
@@ -198,6 +199,16 @@ void Establisher::Report(const absl::Status& why) {
 void Establisher::StartAttempts(MonotonicTime now) {
   for (Outgoing& out : outgoing_) {
     if (!out.is_idle() || now < out.retry_at) continue;
+    if (out.addresses.empty()) {
+      // A new host's name may take a while to be known.
+      absl::StatusOr<std::vector<SocketAddress>> found =
+          Resolve(out.peer->address);
+      if (!found.ok()) {
+        (void)AttemptFailed(out, found.status());  // UNAVAILABLE: never final
+        continue;
+      }
+      out.addresses = *std::move(found);
+    }
     const SocketAddress& address =
         out.addresses[out.next_address++ % out.addresses.size()];
     absl::StatusOr<UniqueFd> socket = BeginConnect(address);

@@ -6,7 +6,8 @@
 // silence) is dropped with a line of its own and disturbs nobody: the call goes
 // on waiting for the right peers. At most `max_half_open` unfinished handshakes
 // are kept; a further one displaces the oldest. A peer that does not listen
-// yet, or is not in our generation yet, is tried again until the deadline.
+// yet, whose name is not known yet, or that is not in our generation yet, is
+// tried again until the deadline.
 #ifndef RINGMASTER_COMMON_TRANSPORT_ESTABLISH_H_
 #define RINGMASTER_COMMON_TRANSPORT_ESTABLISH_H_
 

@@ -159,6 +159,17 @@ TEST_F(EstablishTest, DoesNotSpinWhileTheProcessHasNoDescriptorLeft) {
   EXPECT_LE(refused_.size(), 5u);
 }
 
+TEST_F(EstablishTest, AsksAgainForANameThatIsNotKnownYet) {
+  EstablishConfig config = ConfigOf(0);
+  config.deadline = config.clock->Now() + absl::Milliseconds(50);
+  const auto links = EstablishLinks(
+      listener0_, config, {{1, LinkRole::kRing, "no-such-host.invalid:1"}}, {});
+  EXPECT_TRUE(absl::IsDeadlineExceeded(links.status())) << links.status();
+  EXPECT_THAT(std::string(links.status().message()),
+              HasSubstr("cannot resolve 'no-such-host.invalid:1'"));
+  EXPECT_EQ(BlamedPeer(links.status()), 1);
+}
+
 TEST_F(EstablishTest, NamesTheMissingPeersAtTheDeadline) {
   EstablishConfig config = ConfigOf(0);
   config.deadline = config.clock->Now() + absl::Milliseconds(50);
