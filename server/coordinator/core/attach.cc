@@ -78,9 +78,9 @@ HaltIntent IntentOf(const Job& job) {
 // It is in the job's generation.
 void SendMissed(Turn& turn, const Job& job, const Worker& worker,
                 const Member& member) {
-  const bool has_begun = worker.phase == Phase::kConnect ||
-                         worker.phase == Phase::kStep ||
-                         worker.phase == Phase::kEvaluate;
+  const bool has_begun =
+      worker.phase == Phase::kConnect || worker.phase == Phase::kStep ||
+      worker.phase == Phase::kEvaluate || member.finished.has_value();
   if (job.state == JobState::kRunning && !job.is_recovered && !has_begun) {
     turn.Do(SendStart{worker.session, job.generation});
   } else if (job.state == JobState::kStopping) {
