@@ -29,8 +29,9 @@ void OnSuspicionDeadline(Turn& turn, Job& job);
 void OnStopDeadline(Turn& turn, Job& job);
 
 // Whom to blame when nobody makes progress: of the members that have not
-// prepared (PREPARING), or that are not themselves waiting for a peer, the one
-// with the lowest collective, then the lowest rank. If all wait, of all.
+// prepared (PREPARING) or finished, and then of those that are not themselves
+// waiting for a peer, the one with the lowest collective, then the lowest rank.
+// If all wait, of all.
 // Requires a member that is not lost.
 [[nodiscard]] const Member& FindStuckMember(const State& state, const Job& job);
 
