@@ -26,6 +26,29 @@ absl::StatusOr<double> SumOverRanks(double value, Communicator& communicator,
   return sum;
 }
 
+// Samples that a rank computes between two exchanges. The exchanges keep ranks
+// together and are the progress that a watcher sees in a long evaluation.
+constexpr int64_t kRoundSamples = 4096;
+
+// Sum of the losses of the samples at positions `part`.
+absl::StatusOr<double> SumLosses(TrainingState& state,
+                                 const PermutationSampler& sampler,
+                                 ElemRange part, Batch& batch,
+                                 const CancelToken& cancel) {
+  std::vector<int64_t> ids;
+  double loss_sum = 0;
+  for (int64_t begin = part.begin; begin < part.end();
+       begin += batch.capacity()) {
+    RETURN_IF_ERROR(cancel.status());
+    ids.clear();
+    const int64_t end = std::min(begin + batch.capacity(), part.end());
+    for (int64_t i = begin; i < end; ++i) ids.push_back(sampler.SampleAt(i));
+    RETURN_IF_ERROR(state.dataset().FillBatch(Split::kHeldOut, ids, batch));
+    loss_sum += state.model().Forward(batch);
+  }
+  return loss_sum;
+}
+
 }  // namespace
 
 absl::StatusOr<double> Evaluate(TrainingState& state,
@@ -36,24 +59,21 @@ absl::StatusOr<double> Evaluate(TrainingState& state,
   const int64_t wanted = state.config().evaluation_samples;
   const int64_t samples = wanted == 0 ? held_out : std::min(wanted, held_out);
   const PermutationSampler sampler(state.config().data.seed, held_out);
-  const ElemRange part =
-      ChunkOf(communicator.rank(), communicator.world_size(), samples);
+  Batch batch(state.model().max_batch(), state.dataset().window());
 
-  const int64_t capacity = state.model().max_batch();
-  Batch batch(capacity, state.dataset().window());
-  std::vector<int64_t> ids;
-  double loss_sum = 0;
-  for (int64_t begin = part.begin; begin < part.end(); begin += capacity) {
-    RETURN_IF_ERROR(cancel.status());
-    ids.clear();
-    for (int64_t i = begin; i < std::min(begin + capacity, part.end()); ++i)
-      ids.push_back(sampler.SampleAt(i));
-    RETURN_IF_ERROR(state.dataset().FillBatch(Split::kHeldOut, ids, batch));
-    loss_sum += state.model().Forward(batch);
+  const int64_t round_samples = kRoundSamples * communicator.world_size();
+  double total = 0;
+  for (int64_t begin = 0; begin < samples; begin += round_samples) {
+    ElemRange part = ChunkOf(communicator.rank(), communicator.world_size(),
+                             std::min(round_samples, samples - begin));
+    part.begin += begin;
+    ASSIGN_OR_RETURN(const double own,
+                     SumLosses(state, sampler, part, batch, cancel));
+    ASSIGN_OR_RETURN(
+        const double sum,
+        SumOverRanks(own, communicator, clock.Now() + wait_timeout));
+    total += sum;
   }
-  ASSIGN_OR_RETURN(
-      const double total,
-      SumOverRanks(loss_sum, communicator, clock.Now() + wait_timeout));
   return total / static_cast<double>(samples);
 }
 

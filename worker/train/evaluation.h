@@ -12,9 +12,10 @@
 namespace ringmaster {
 
 // Mean loss over the program's `evaluation_samples` held-out samples (the same
-// ones every time, spread over the part), equal on all ranks. Each rank
-// computes ChunkOf(rank, world_size, samples) of them. Requires that every rank
-// calls it after the same step, and that the held-out part is not empty.
+// ones every time, spread over the part), equal on all ranks. Ranks share them
+// and exchange sums now and then, so that a long evaluation shows progress.
+// Requires that every rank calls it after the same step, and that the held-out
+// part is not empty.
 //   ABORTED  `cancel` was cancelled;  else as Communicator::Wait
 [[nodiscard]] absl::StatusOr<double> Evaluate(TrainingState& state,
                                               Communicator& communicator,

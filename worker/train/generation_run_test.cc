@@ -198,6 +198,21 @@ TEST(GenerationRunTest, LateDataIsNoPeersFault) {
   dataset.End();
 }
 
+TEST(GenerationRunTest, EvaluatesAllHeldOutSamplesWhateverTheWorldSize) {
+  // More held-out samples than a rank computes between two exchanges.
+  ProgramConfig config = SmallJob(/*steps=*/1);
+  config.data.num_samples = 40000;
+  config.data.eval_fraction = 0.5;
+  config.evaluation_samples = 0;
+  const auto one = RunRanks(config, 1);
+  const auto three = RunRanks(config, 3);
+  EXPECT_GT(one[0]->evaluation_loss, 5.0);  // log(256) and a bit: untrained
+  for (const auto& result : three) {
+    EXPECT_NEAR(result->evaluation_loss, one[0]->evaluation_loss, 1e-4);
+    EXPECT_EQ(result->evaluation_loss, three[0]->evaluation_loss);
+  }
+}
+
 TEST(GenerationRunTest, CountsWhatItDid) {
   const auto results = RunRanks(SmallJob(/*steps=*/10), 3);
   int64_t samples = 0;

@@ -36,6 +36,7 @@ absl::StatusOr<GenerationRun::End> RunRank(Communicator& communicator,
                      clock, result.trace, counters});
   absl::StatusOr<GenerationRun::End> end = run.Run();
   counters.AddWire(communicator.counters());
+  result.evaluation_loss = board.progress().figures.evaluation_loss;
   return end;
 }
 

@@ -24,6 +24,7 @@ struct RankResult {
   absl::StatusOr<GenerationRun::End> end = absl::UnknownError("not run");
   Trace trace;
   MetricRegistry metrics;
+  double evaluation_loss = 0;  // the last one
 };
 
 // Results in rank order.
