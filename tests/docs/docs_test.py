@@ -5,6 +5,8 @@ import re
 import subprocess
 import unittest
 
+from tests import report
+
 BINARIES = {
     "coordinator": "server/coordinator/coordinator",
     "worker": "worker/worker",
@@ -65,4 +67,4 @@ class DocsTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    report.main()

@@ -1,6 +1,5 @@
 """What people get wrong, with the real binaries: one clear line, an exit code, nothing lost, no hang."""
 
-import os
 import pathlib
 import random
 import signal
@@ -9,7 +8,8 @@ import subprocess
 import threading
 import unittest
 
-from tests.integration.cluster import Cluster, binary, synthetic_job
+from tests import report
+from tests.integration.cluster import Cluster, binary, mount_namespaces_unavailable, processes_of_group, synthetic_job
 
 USAGE = 2
 MISMATCH = 3
@@ -153,7 +153,7 @@ class BadInputTest(unittest.TestCase):
             path = str(scratch.directory / "empty")
             self.run_job_on_data(f"{{text: {{path: {path}}}}}", UNREADABLE, path)
 
-    @unittest.skipIf(os.geteuid() != 0, "mount namespaces need root")
+    @unittest.skipIf(mount_namespaces_unavailable(), mount_namespaces_unavailable())
     def test_data_that_differs_between_two_hosts(self):
         with Cluster() as cluster:
             shared, other = cluster.directory / "data", cluster.directory / "other"
@@ -241,8 +241,7 @@ class BadInputTest(unittest.TestCase):
             cluster.await_output(local, "step ")
             local.signal(signal.SIGINT)
             self.assertEqual(local.wait(), STOPPED, local.output())
-            left = run("pgrep", "-g", str(local.pid)).stdout.split()
-            self.assertEqual(left, [])
+            self.assertEqual(processes_of_group(local.pid), [])
 
     def test_local_run_with_unreadable_data_ends_with_its_exit_code(self):
         with Cluster() as cluster:
@@ -252,4 +251,4 @@ class BadInputTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    report.main()

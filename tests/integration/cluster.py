@@ -251,10 +251,30 @@ class Hosts:
 
 
 def namespaces_unavailable():
-    """Why network namespaces cannot be made here, or None."""
+    """Why hosts cannot be made here, or None."""
     if shutil.which("ip") is None:
         return "iproute2 is not installed"
-    probe = f"rmprobe{os.getpid()}"
-    made = subprocess.run(["ip", "netns", "add", probe], capture_output=True, text=True)
-    subprocess.run(["ip", "netns", "del", probe], capture_output=True)
-    return None if made.returncode == 0 else f"cannot make a network namespace: {made.stderr.strip()}"
+    try:
+        with Hosts(1):
+            return None
+    except subprocess.CalledProcessError as error:
+        return f"cannot make network namespaces: {error.stderr.decode().strip()}"
+
+
+def mount_namespaces_unavailable():
+    """Why a process cannot have mounts of its own here, or None."""
+    probe = subprocess.run(["unshare", "--mount", "true"], capture_output=True, text=True)
+    return None if probe.returncode == 0 else probe.stderr.strip()
+
+
+def processes_of_group(group):
+    """Pids of the living processes of a process group."""
+    pids = []
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, pgrp = stat.read_text().rsplit(")", 1)[1].split()[:3]
+        except OSError:
+            continue  # ended meanwhile
+        if int(pgrp) == group and state != "Z":
+            pids.append(int(stat.parent.name))
+    return pids

@@ -4,6 +4,7 @@ import os
 import signal
 import unittest
 
+from tests import report
 from tests.integration.cluster import Cluster, synthetic_job
 
 ENDLESS = 10_000_000
@@ -129,4 +130,4 @@ class FaultTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    report.main()

@@ -5,6 +5,7 @@ import subprocess
 import tempfile
 import unittest
 
+from tests import report
 from tests.integration.cluster import Cluster, Hosts, namespaces_unavailable, synthetic_job
 
 
@@ -140,4 +141,4 @@ class TrainingTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    report.main()

@@ -1,0 +1,51 @@
+"""Runs the unittest cases of a file and tells Bazel of each of them.
+
+Bazel counts a Python test as one. With this main, every case, and every skip with its reason, is in the test.xml that
+Bazel collects, in JUnit's form, as GoogleTest's are.
+"""
+
+import os
+import sys
+import time
+import unittest
+import xml.etree.ElementTree as xml
+
+
+class _Result(unittest.TextTestResult):
+    """Prints as unittest does and keeps the cases."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.suite = xml.Element("testsuite", name=os.path.basename(sys.argv[0]))
+
+    def startTest(self, test):
+        super().startTest(test)
+        self.case = xml.SubElement(self.suite, "testcase", name=test._testMethodName, classname=type(test).__name__)
+        self.started = time.monotonic()
+
+    def stopTest(self, test):
+        self.case.set("time", f"{time.monotonic() - self.started:.3f}")
+        super().stopTest(test)
+
+    def addSkip(self, test, reason):
+        super().addSkip(test, reason)
+        xml.SubElement(self.case, "skipped", message=reason)
+
+    def addFailure(self, test, error):
+        super().addFailure(test, error)
+        xml.SubElement(self.case, "failure").text = self.failures[-1][1]
+
+    def addError(self, test, error):
+        super().addError(test, error)
+        xml.SubElement(self.case, "error").text = self.errors[-1][1]
+
+
+def main():
+    runner = unittest.TextTestRunner(resultclass=_Result, verbosity=2)
+    program = unittest.main(module="__main__", testRunner=runner, exit=False)
+    path = os.environ.get("XML_OUTPUT_FILE")
+    if path:
+        suites = xml.Element("testsuites")
+        suites.append(program.result.suite)
+        xml.ElementTree(suites).write(path)
+    sys.exit(not program.result.wasSuccessful())
