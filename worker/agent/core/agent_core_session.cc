@@ -158,8 +158,10 @@ void AgentCore::On(const Tick&) {
   if (now_ >= down_since_ + config_.coordinator_timeout) {
     const std::string why =
         last_failure_.empty()
-            ? absl::StrCat("coordinator ", config_.coordinator,
-                           " does not answer")
+            ? absl::StrCat(
+                  "coordinator ", config_.coordinator,
+                  " does not answer; either its name does not resolve or "
+                  "nothing is let through to it")
             : last_failure_;
     ExitWith(ExitCode::kRetryElsewhere,
              absl::StrCat("gave up after ",
