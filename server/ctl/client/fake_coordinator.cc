@@ -66,6 +66,8 @@ class FakeCoordinator::Services final : public v1::JobService::Service,
                       v1::GetJobResponse* response) override {
     MutexLock lock(mutex);
     *response->mutable_job() = job;
+    if (failure.ok() && job.id().empty())
+      return ToGrpcStatus(absl::NotFoundError("no such job"));
     return ToGrpcStatus(failure);
   }
 

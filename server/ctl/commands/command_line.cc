@@ -53,10 +53,11 @@ void AddGlobalFlags(FlagSet& flags, CommandLine& line) {
              .choices = {"table", "json"}},
             &line.output);
   flags.StartGroup("Coordinator");
-  flags.Add({.name = "coordinator",
-             .unit = "HOST:PORT",
-             .help = "Address of the coordinator."},
-            &line.coordinator);
+  flags.Add(
+      {.name = "coordinator",
+       .unit = "HOST:PORT",
+       .help = "Address of the coordinator; local starts its own instead."},
+      &line.coordinator);
   flags.Add({.name = "timeout",
              .unit = "DURATION",
              .help = "How long a call may take. Watching a job has no limit, "
@@ -100,8 +101,8 @@ void AddSubmissionCommands(FlagSet& flags, CommandLine& line) {
   local.Add({.name = "workers",
              .short_name = 'n',
              .unit = "N",
-             .help = "Workers to start; as many as the job takes unless given.",
-             .min = 1,
+             .help = "Workers to start; 0: as many as the job takes.",
+             .min = 0,
              .max = 1024},
             &line.local.workers);
   AddSetFlag(local, line.local.assignments);

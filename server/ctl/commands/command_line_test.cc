@@ -91,7 +91,7 @@ TEST_F(CommandLineTest, RefusesWhatItDoesNotKnow) {
   ExpectError(RunCtl({"status", "-o", "xml"}), ExitCode::kUsage, "xml");
   ExpectError(RunCtl({"status", "--timeout=soon"}), ExitCode::kUsage,
               "timeout");
-  ExpectError(RunCtl({"local", "-n", "0", kJobFile}), ExitCode::kUsage,
+  ExpectError(RunCtl({"local", "-n", "-1", kJobFile}), ExitCode::kUsage,
               "workers");
 }
 
@@ -170,6 +170,15 @@ TEST_F(CommandLineTest, ListsEventsOldestFirst) {
                 RunThere({"events", "x", "-o", "json"}).out)["events"]
                 .size(),
             2);
+}
+
+TEST_F(CommandLineTest, TellsAJobWithoutEventsFromNone) {
+  EXPECT_EQ(RunThere({"events"}).code, 0);
+  const Outcome none = RunThere({"events", "nope"});
+  EXPECT_NE(none.code, 0);
+  EXPECT_THAT(none.error, HasSubstr("no such job"));
+  coordinator_.SetJob(JobIn(v1::JOB_STATE_QUEUED));
+  EXPECT_EQ(RunThere({"events", "first-job"}).code, 0);
 }
 
 TEST_F(CommandLineTest, ShowsBothVersions) {
@@ -374,7 +383,9 @@ TEST_F(LocalTest, CancelsTheJobWhenInterrupted) {
 TEST_F(LocalTest, EndsWhenInterruptedBeforeTheJobIsQueued) {
   Script("coordinator", absl::StrCat("kill -INT ", ::getpid(),
                                      "\nwhile :; do sleep 0.01; done\n"));
-  EXPECT_EQ(RunLocally().code, 143);
+  const Outcome outcome = RunLocally();
+  EXPECT_EQ(outcome.code, 143);
+  EXPECT_THAT(outcome.error, HasSubstr("error: stopped by a signal\n"));
 }
 
 }  // namespace

@@ -151,7 +151,13 @@ absl::StatusOr<int> RunLocal(const LocalContext& context,
     job = run.Run(spec, workers);
   }
   cluster.Stop();
-  if (context.is_interrupted()) return static_cast<int>(ExitCode::kStopped);
+  if (context.is_interrupted()) {
+    if (!job.ok()) {
+      context.console.WriteError(
+          absl::StrCat("error: ", std::string(job.status().message()), "\n"));
+    }
+    return static_cast<int>(ExitCode::kStopped);
+  }
   RETURN_IF_ERROR(job.status());
   PrintCulpritsLog(context.console, *job, cluster);
   return ExitCodeOfJob(*job);

@@ -97,6 +97,9 @@ absl::StatusOr<int> RunEvents(const CommandContext& context,
                               const std::string& job) {
   ASSIGN_OR_RETURN(const v1::ListEventsResponse all,
                    AllEvents(context.client, job));
+  // Nothing to tell of a job that is there, or a mistake in its name?
+  if (all.events().empty() && !job.empty())
+    RETURN_IF_ERROR(context.client.GetJob(job).status());
   std::vector<std::string> lines;
   for (const v1::Event& event : all.events()) {
     lines.push_back(

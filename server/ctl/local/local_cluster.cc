@@ -101,11 +101,13 @@ absl::Status LocalCluster::StartWorkers(const std::string& address, int count) {
 
 absl::Status LocalCluster::EndedError(Child& child) {
   const int code = child.process.ExitCode().value_or(0);
+  const std::vector<std::string> lines = LastLines(child.log, kQuotedLines);
   std::string message =
       absl::StrCat("the ", child.name, " ended with exit code ", code,
-                   "; the end of its log ", child.log, ":");
-  for (const std::string& line : LastLines(child.log, kQuotedLines))
-    absl::StrAppend(&message, "\n  ", line);
+                   lines.empty() ? "; its log is empty (is the disk full?): "
+                                 : "; the end of its log ",
+                   child.log, lines.empty() ? "" : ":");
+  for (const std::string& line : lines) absl::StrAppend(&message, "\n  ", line);
   const absl::Status status = absl::InternalError(message);
   // A child that ended without being asked has not succeeded, whatever it says.
   const bool has_meaning = code != 0 && IsOneOfOurs(code);

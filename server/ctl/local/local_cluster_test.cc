@@ -99,6 +99,15 @@ TEST_F(LocalClusterTest, QuotesTheLogOfACoordinatorThatDoesNotStart) {
   EXPECT_EQ(ExitCodeOf(status), ExitCode::kUsage);
 }
 
+TEST_F(LocalClusterTest, SaysThatTheLogIsEmpty) {
+  LocalCluster cluster(
+      Options(Script("coordinator", "exit 138\n"), GoodWorker()));
+  const absl::Status status = cluster.StartCoordinator(Ok).status();
+  EXPECT_THAT(
+      std::string(status.message()),
+      HasSubstr("exit code 138; its log is empty (is the disk full?): "));
+}
+
 TEST_F(LocalClusterTest, GivesUpOnACoordinatorThatNeverListens) {
   LocalClusterOptions options =
       Options(Script("coordinator", "sleep 600\n"), GoodWorker());

@@ -56,11 +56,12 @@ std::string HeaderLine(const v1::Job& job, const Style& style) {
   return line;
 }
 
-std::string StepLine(const v1::TrainingFigures& figures, const Style& style) {
+std::string StepLine(const v1::Job& job, const Style& style) {
+  const v1::TrainingFigures& figures = job.figures();
   std::string line = absl::StrCat(
       Bar(style, ShareDone(figures), std::min(kBarWidth, style.width / 2)),
       "  step ", StepOfTotal(figures), "  ", FormatPercent(ShareDone(figures)));
-  if (figures.has_remaining_duration()) {
+  if (figures.has_remaining_duration() && !HasEnded(job.state())) {
     absl::StrAppend(&line, "  eta ",
                     HumanDuration(FromProto(figures.remaining_duration())));
   }
@@ -147,7 +148,7 @@ std::vector<std::string> LiveTable(const v1::Job& job,
   const v1::TrainingFigures& figures = job.figures();
   std::vector<std::string> lines = {HeaderLine(job, style)};
   if (job.has_figures() && (figures.step() > 0 || figures.total_steps() > 0)) {
-    lines.push_back(StepLine(figures, style));
+    lines.push_back(StepLine(job, style));
   }
   if (figures.step() > 0) {
     lines.push_back(LossLine(figures, context, style));

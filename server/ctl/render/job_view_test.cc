@@ -101,6 +101,13 @@ TEST(LiveTableTest, NeverExceedsTheTerminal) {
   EXPECT_THAT(LiveTable(job, {}, {.width = 30, .height = 3}), SizeIs(2));
 }
 
+TEST(LiveTableTest, PromisesNothingForAJobThatHasEnded) {
+  v1::Job job = RunningJob();
+  job.set_state(v1::JOB_STATE_CANCELLED);
+  EXPECT_THAT(absl::StrJoin(LiveTable(job, {}, {}), "\n"),
+              HasSubstr("step 120/500  24%\n"));
+}
+
 TEST(LiveTableTest, DefusesTextFromOtherMachines) {
   v1::Job job = RunningJob();
   job.mutable_members(0)->set_host("a\x1b]0;evil\x07");

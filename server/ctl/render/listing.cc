@@ -108,7 +108,7 @@ std::vector<std::string> StatusLines(const v1::Status& status, absl::Time now,
   if (!coordinator.journal_error().empty()) {
     lines.push_back(Paint(
         style, Color::kRed,
-        absl::StrCat("journal: ", Printable(coordinator.journal_error()),
+        absl::StrCat("error: ", Printable(coordinator.journal_error()),
                      "; no new generation can start until this is mended")));
   }
   lines.push_back(CountWorkers(status));

@@ -85,7 +85,7 @@ TEST(StatusLinesTest, ShowsAnUnusableJournal) {
   v1::Status status;
   status.mutable_coordinator()->set_journal_error("disk full");
   EXPECT_THAT(absl::StrJoin(StatusLines(status, kNow, {.width = 200}), "\n"),
-              HasSubstr("journal: disk full; no new"));
+              HasSubstr("error: disk full; no new"));
 }
 
 TEST(WorkerLinesTest, ShowsARowForEachWorker) {
