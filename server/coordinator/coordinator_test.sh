@@ -59,6 +59,7 @@ for flag in listen port_file state_dir failure_budget shutdown_delay tls_cert_fi
 done
 
 # ---- Wrong flags.
+refused "a short progress cap" "--progress_cap=1ms is shorter than a lease" --progress_cap=1ms --state_dir="$dir/x"
 refused "unknown flag" "listne" --listne=127.0.0.1:0
 refused "malformed address" "--listen: " --listen=nowhere --state_dir="$dir/bad"
 refused "small budget" "failure_budget" --failure_budget=10ms --state_dir="$dir/bad"
@@ -84,6 +85,10 @@ grep -q "error" "$dir/first.log" && fail "logs an error on SIGTERM: $(cat "$dir/
 start first
 kill -INT "$pid"
 expect_end 143 "$pid" "SIGINT"
+# A long budget needs no other flag.
+start patient --failure_budget=2m
+kill -TERM "$pid"
+expect_end 143 "$pid" "SIGTERM with a long budget"
 start impatient --shutdown_delay=1h
 kill -TERM "$pid"
 await grep -q "coordinator.stopping" "$dir/impatient.log" || fail "does not log that it stops"

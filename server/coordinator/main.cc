@@ -78,7 +78,8 @@ void AddServiceFlags(FlagSet& flags, CommandLine& line) {
              .unit = "DURATION",
              .help = "A job in which no worker makes any progress for this "
                      "long is halted, although all of them are alive; at "
-                     "least a lease. Choose more for very long steps."},
+                     "least a lease, and by default at least two. Choose "
+                     "more for very long steps."},
             &line.progress_cap);
   flags.Add({.name = "shutdown_delay",
              .unit = "DURATION",
@@ -193,7 +194,16 @@ absl::Status Serve(const CommandLine& line, const sigset_t& signals) {
   const absl::StatusOr<HostPort> listen = ParseHostPort(line.listen);
   if (!listen.ok()) return Annotate(listen.status(), "--listen");
   Config config = Config::FromFailureBudget(line.failure_budget);
-  config.progress_cap = line.progress_cap;
+  // Its default rises with the budget; what the user asks for does not.
+  if (line.progress_cap != CommandLine().progress_cap) {
+    config.progress_cap = line.progress_cap;
+  }
+  if (config.progress_cap < config.lease) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--progress_cap=", absl::FormatDuration(config.progress_cap),
+        " is shorter than a lease, ", absl::FormatDuration(config.lease),
+        ", which is three quarters of --failure_budget"));
+  }
   RETURN_IF_ERROR(config.Validate());
   ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ServerCredentials> credentials,
                    MakeServerCredentials(line.credentials, listen->ToString()));
