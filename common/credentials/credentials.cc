@@ -24,7 +24,7 @@ absl::Status CheckClearText(const CredentialsOptions& options,
                             std::string_view address, std::string_view flags) {
   if (options.insecure || IsLoopback(address)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      std::string(address), " is not on this machine: give ",
+      std::string(address), " is not a loopback address: give ",
       std::string(flags), " for TLS, or --insecure to allow clear text"));
 }
 

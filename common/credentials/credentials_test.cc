@@ -51,11 +51,11 @@ TEST(CredentialsTest, ClearTextIsAllowedOnThisMachine) {
 
 TEST(CredentialsTest, ClearTextElsewhereNeedsAFlagThatTheErrorNames) {
   EXPECT_EQ(ServerError({}, "0.0.0.0:29400"),
-            "0.0.0.0:29400 is not on this machine: give --tls_cert_file and "
+            "0.0.0.0:29400 is not a loopback address: give --tls_cert_file and "
             "--tls_key_file (and --tls_ca_file) for TLS, or --insecure to "
             "allow clear text");
   EXPECT_EQ(ClientError({}),
-            "node-7:29400 is not on this machine: give --tls_ca_file (and "
+            "node-7:29400 is not a loopback address: give --tls_ca_file (and "
             "--tls_cert_file and --tls_key_file) for TLS, or --insecure to "
             "allow clear text");
   EXPECT_TRUE(MakeServerCredentials({.insecure = true}, kRemote).ok());
