@@ -36,7 +36,7 @@ void AddPlaceFlags(FlagSet& set, WorkerFlags& flags) {
                    "slots they are NAME-0, NAME-1, ..."},
           &flags.name);
   set.Add({.name = "device",
-           .help = "What to compute on.",
+           .help = "What to compute on; only cpu so far.",
            .choices = {"cpu", "cuda"}},
           &flags.device);
   set.Add({.name = "slots",
