@@ -50,7 +50,7 @@ absl::StatusOr<GenerationRun::End> GenerationRun::Run() {
     const int64_t step = parts_.state.applied_step() + 1;
     ASSIGN_OR_RETURN(const CommitSummary summary, RunStep(step));
     if (parts_.state.skipped_in_a_row() >= kMaxSkippedSteps) {
-      return absl::InternalError(
+      return absl::InvalidArgumentError(
           absl::StrCat("the gradient was not finite for ", kMaxSkippedSteps,
                        " steps in a row, up to step ", step,
                        "; lower the learning rate or set clip_norm"));

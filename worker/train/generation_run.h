@@ -56,7 +56,7 @@ class GenerationRun {
                 const Parts& parts);
 
   // Errors as ParameterSync::Commit and Prefetcher::Next, but
-  //   INTERNAL            kMaxSkippedSteps updates in a row were left out
+  //   INVALID_ARGUMENT    kMaxSkippedSteps updates in a row were left out
   //   RESOURCE_EXHAUSTED  a batch was not ready in time
   [[nodiscard]] absl::StatusOr<End> Run();
 

@@ -22,6 +22,11 @@ void SetMessage(Turn& turn, Job& job, std::string message) {
   turn.Touch(job);
 }
 
+// "1 rank", "2 ranks".
+std::string Counted(size_t count, std::string_view noun) {
+  return absl::StrCat(count, " ", std::string(noun), count == 1 ? "" : "s");
+}
+
 std::string GatheringMessage(const Job& job, int idle_count) {
   if (idle_count < job.min_workers) {
     return absl::StrCat("waits for workers: ", idle_count, " of at least ",
@@ -76,7 +81,7 @@ int PreparedCount(const Job& job) {
 void StartTraining(Turn& turn, Job& job) {
   job.state = JobState::kRunning;
   job.last_progress = turn.now;
-  job.message = absl::StrCat("trains on ", job.members.size(), " ranks");
+  job.message = absl::StrCat("trains on ", Counted(job.members.size(), "rank"));
   turn.Touch(job);
   for (const Member& member : job.members) {
     const Worker* const worker = turn.state.FindWorker(member.identity.worker);
@@ -84,7 +89,7 @@ void StartTraining(Turn& turn, Job& job) {
   }
   turn.Emit(EventSeverity::kInfo, "job.running", job, "",
             absl::StrCat("generation ", job.generation, " trains on ",
-                         job.members.size(), " ranks from step ",
+                         Counted(job.members.size(), "rank"), " from step ",
                          job.resume_step + 1));
 }
 
@@ -217,8 +222,9 @@ void OnGenerationDurable(Turn& turn, const GenerationFormedRecord& record) {
   }
   turn.Emit(EventSeverity::kInfo, "job.assigned", *job, "",
             absl::StrCat("generation ", job->generation, ": ",
-                         job->members.size(), " ranks on ", HostCount(*job),
-                         " hosts, after step ", job->resume_step));
+                         Counted(job->members.size(), "rank"), " on ",
+                         Counted(HostCount(*job), "host"), ", after step ",
+                         job->resume_step));
 }
 
 void OnGenerationNotDurable(Turn& turn, const GenerationFormedRecord& record) {

@@ -33,13 +33,13 @@ std::optional<Refusal> PermanentRefusal(const SessionDown& end,
   if (end.reason == reason::kWorkerNameInUse) {
     return Refusal{ExitCode::kUsage,
                    Join({"coordinator ", coordinator, ": ", end.message,
-                         " Choose another --name."})};
+                         "; choose another --name"})};
   }
   if (end.reason == reason::kSuperseded) {
     return Refusal{ExitCode::kUsage,
                    Join({"another process joined ", coordinator,
                          " under this worker's name ", name, ": ", end.message,
-                         " Choose another --name."})};
+                         "; choose another --name"})};
   }
   if (end.reason == reason::kProtocolMismatch) {
     return Refusal{ExitCode::kUsage,

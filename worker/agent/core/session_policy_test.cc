@@ -13,7 +13,7 @@ constexpr absl::Duration kInitial = absl::Milliseconds(100);
 constexpr absl::Duration kMax = absl::Seconds(1);
 
 std::optional<Refusal> Refuse(absl::StatusCode code, std::string_view reason) {
-  return PermanentRefusal(SessionDown{code, std::string(reason), "why."},
+  return PermanentRefusal(SessionDown{code, std::string(reason), "why"},
                           "head:7000", "w0");
 }
 
@@ -36,7 +36,7 @@ TEST(PermanentRefusalTest, NamesWhatToCorrect) {
   ASSERT_TRUE(in_use.has_value());
   EXPECT_EQ(in_use->code, ExitCode::kUsage);
   EXPECT_EQ(in_use->message,
-            "coordinator head:7000: why. Choose another --name.");
+            "coordinator head:7000: why; choose another --name");
 
   const auto superseded =
       Refuse(absl::StatusCode::kAborted, reason::kSuperseded);
