@@ -1,0 +1,57 @@
+// DropoutMask says which elements of one sample dropout keeps: a hash of
+// (key, sample id, element), with no state, so that backward finds the mask of
+// forward again instead of keeping it.
+//
+// The key and the sample id are mixed into 64 bits once per sample; an element
+// then costs two 32-bit multiplications, a few shifts and a comparison, which
+// compilers vectorize in a plain loop. The element's part is the two rounds of
+// "lowbias32" (C. Wellons, "Prospecting for Hash Functions", 2018), with the
+// second half of the key added between them: were both halves added to the
+// element, two samples could have one sequence, shifted.
+// Good for dropping activations, not for secrets.
+// Thread-safety: pure.
+#ifndef RINGMASTER_WORKER_NN_DROPOUT_MASK_H_
+#define RINGMASTER_WORKER_NN_DROPOUT_MASK_H_
+
+#include <cstdint>
+
+#include "common/plan/counter_random.h"
+#include "common/tensor/cpu_dispatch.h"
+#include "worker/nn/compute.h"
+
+namespace ringmaster {
+
+// The mask of one sample, with at most 2^32 elements.
+struct DropoutMask {
+  uint32_t key_low = 0;
+  uint32_t key_high = 0;
+  uint32_t threshold = 0;  // rate * 2^32; 0 keeps everything
+};
+
+// The mask of the sample at place `sample` of the batch.
+inline DropoutMask DropoutMaskOf(const Dropout& dropout, int64_t sample) {
+  if (dropout.rate == 0) return {};
+  const uint64_t key = CounterRandom(
+      dropout.key, static_cast<uint64_t>(dropout.sample_ids[sample]));
+  return {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32),
+          static_cast<uint32_t>(dropout.rate * 0x1.0p32)};
+}
+
+// What a kept element is multiplied by: 1 / (1 - rate).
+inline double DropoutScale(const Dropout& dropout) {
+  return 1 / (1 - dropout.rate);
+}
+
+// Whether element `index` of the sample is kept.
+RM_KERNEL bool IsKept(DropoutMask mask, uint32_t index) {
+  uint32_t x = index ^ mask.key_low;
+  x = (x ^ (x >> 16)) * 0x7feb352du;
+  x = (x ^ (x >> 15)) + mask.key_high;
+  x = (x ^ (x >> 15)) * 0x846ca68bu;
+  x = x ^ (x >> 16);
+  return x >= mask.threshold;
+}
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_NN_DROPOUT_MASK_H_
