@@ -43,13 +43,17 @@ inline constexpr int64_t kTensorAlignElems = 64;
 
 // How a tensor starts out.
 struct Initializer {
-  enum class Kind { kConstant, kUniform };
+  enum class Kind { kConstant, kUniform, kNormal };
   Kind kind = Kind::kConstant;
-  // kConstant: the value. kUniform: values lie in [-value, value).
+  // kConstant: the value. kUniform: values lie in [-value, value). kNormal: mean
+  // 0 and standard deviation `value`.
   double value = 0;
 
   static Initializer Constant(double value) { return {Kind::kConstant, value}; }
   static Initializer Uniform(double bound) { return {Kind::kUniform, bound}; }
+  static Initializer Normal(double deviation) {
+    return {Kind::kNormal, deviation};
+  }
 };
 
 // One parameter tensor of a model.

@@ -4,10 +4,11 @@
 
 namespace ringmaster {
 
-Batch::Batch(int64_t capacity, int64_t window)
-    : window_(window),
-      inputs_(Count(capacity * window)),
-      targets_(Count(capacity)),
+Batch::Batch(int64_t capacity, const SampleShape& shape)
+    : shape_(shape),
+      inputs_(Count(capacity * shape.tokens)),
+      pixels_(Count(capacity * shape.pixels)),
+      targets_(Count(capacity * shape.targets)),
       sample_ids_(Count(capacity)) {}
 
 void Batch::Resize(int64_t size) {

@@ -1,5 +1,5 @@
-// Batch is a rank's part of one step's global batch: windows of tokens and the
-// token that follows each.
+// Batch is a rank's part of one step's global batch: what the model sees of
+// each sample, and what it is to predict.
 //
 // Guarantees: Resize within the capacity given at construction never allocates.
 // Thread-safety: thread-compatible.
@@ -13,35 +13,53 @@
 
 namespace ringmaster {
 
+// What one sample consists of. A language model has tokens; one that predicts
+// each next token has as many targets, one that predicts the last alone has one
+// target. A classifier of images has pixels and one target.
+struct SampleShape {
+  int64_t tokens = 0;   // token ids seen
+  int64_t pixels = 0;   // bytes of an image: height * width * channels
+  int64_t targets = 1;  // ids to predict
+
+  friend bool operator==(const SampleShape&, const SampleShape&) = default;
+};
+
 class Batch {
  public:
-  // Room for `capacity` samples of `window` tokens; starts empty.
-  Batch(int64_t capacity, int64_t window);
+  // Room for `capacity` samples; starts empty.
+  Batch(int64_t capacity, const SampleShape& shape);
 
   // Sets the number of samples; contents are unspecified until filled. Requires
   // 0 <= size <= capacity().
   void Resize(int64_t size);
 
   int64_t size() const { return size_; }
-  int64_t capacity() const { return static_cast<int64_t>(targets_.size()); }
-  int64_t window() const { return window_; }
+  int64_t capacity() const { return static_cast<int64_t>(sample_ids_.size()); }
+  const SampleShape& shape() const { return shape_; }
 
-  // [size, window] token ids.
+  // [size, tokens] token ids.
   absl::Span<const int32_t> inputs() const {
-    return {inputs_.data(), Count(size_ * window_)};
+    return {inputs_.data(), Count(size_ * shape_.tokens)};
   }
   absl::Span<int32_t> mutable_inputs() {
-    return {inputs_.data(), Count(size_ * window_)};
+    return {inputs_.data(), Count(size_ * shape_.tokens)};
   }
-  // [size] token ids.
+  // [size, pixels], each image row by row, channels innermost.
+  absl::Span<const uint8_t> pixels() const {
+    return {pixels_.data(), Count(size_ * shape_.pixels)};
+  }
+  absl::Span<uint8_t> mutable_pixels() {
+    return {pixels_.data(), Count(size_ * shape_.pixels)};
+  }
+  // [size, targets] token ids, or classes.
   absl::Span<const int32_t> targets() const {
-    return {targets_.data(), Count(size_)};
+    return {targets_.data(), Count(size_ * shape_.targets)};
   }
   absl::Span<int32_t> mutable_targets() {
-    return {targets_.data(), Count(size_)};
+    return {targets_.data(), Count(size_ * shape_.targets)};
   }
   // [size] which samples of the data set these are; goes into the ledger of the
-  // commit record.
+  // commit record, and keys dropout.
   absl::Span<const int64_t> sample_ids() const {
     return {sample_ids_.data(), Count(size_)};
   }
@@ -52,9 +70,10 @@ class Batch {
  private:
   static size_t Count(int64_t n) { return static_cast<size_t>(n); }
 
-  int64_t window_;
+  SampleShape shape_;
   int64_t size_ = 0;
   std::vector<int32_t> inputs_;
+  std::vector<uint8_t> pixels_;
   std::vector<int32_t> targets_;
   std::vector<int64_t> sample_ids_;
 };

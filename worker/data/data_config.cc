@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/status/status_macros.h"
 
 namespace ringmaster {
 namespace {
@@ -9,7 +10,9 @@ namespace {
 // The data set of 2^40 samples would take longer than any job; larger numbers
 // are mistakes, and could overflow.
 constexpr int64_t kMaxSamples = int64_t{1} << 40;
-constexpr int64_t kMaxWindow = 4096;
+constexpr int64_t kMaxTokens = int64_t{1} << 20;
+constexpr int64_t kMaxPixels = int64_t{1} << 28;
+constexpr int64_t kMaxVocabulary = int64_t{1} << 24;
 
 template <typename T>
 absl::Status BadField(const char* field, const T& value, const char* bounds) {
@@ -17,19 +20,50 @@ absl::Status BadField(const char* field, const T& value, const char* bounds) {
       absl::StrCat("data.", field, " is ", value, ", but must be ", bounds));
 }
 
+absl::Status CheckShape(const SampleShape& shape, bool is_image) {
+  if (is_image) {
+    if (shape.pixels < 1 || shape.pixels > kMaxPixels)
+      return BadField("shape.pixels", shape.pixels, "in [1, 2^28]");
+    if (shape.targets != 1)
+      return BadField("shape.targets", shape.targets, "1");
+    return absl::OkStatus();
+  }
+  if (shape.tokens < 1 || shape.tokens > kMaxTokens)
+    return BadField("shape.tokens", shape.tokens, "in [1, 2^20]");
+  if (shape.targets != 1 && shape.targets != shape.tokens)
+    return BadField("shape.targets", shape.targets, "1 or shape.tokens");
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status DataConfig::Validate() const {
-  if (kind != "text" && kind != "synthetic") {
+  const bool is_image = kind == "images";
+  if (!is_image && kind != "text" && kind != "tokens" && kind != "synthetic") {
     return absl::InvalidArgumentError(
-        absl::StrCat("data.kind is \"", kind, "\"; known are text, synthetic"));
+        absl::StrCat("data.kind is \"", kind,
+                     "\"; known are text, tokens, images, synthetic"));
   }
-  if (kind == "text" && path.empty()) {
+  RETURN_IF_ERROR(CheckShape(shape, is_image));
+  if (vocabulary < 1 || vocabulary > kMaxVocabulary)
+    return BadField("vocabulary", vocabulary, "in [1, 2^24]");
+  if (kind != "synthetic" && path.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data.path is empty, but data.kind ", kind, " needs a file"));
+  }
+  if (is_image && labels_path.empty()) {
     return absl::InvalidArgumentError(
-        "data.path is empty, but data.kind text needs a file or a directory");
+        "data.labels_path is empty, but data.kind images needs a file");
   }
-  if (window < 1 || window > kMaxWindow)
-    return BadField("window", window, "in [1, 4096]");
+  if (vocabulary_path.empty() != merges_path.empty()) {
+    return absl::InvalidArgumentError(
+        "data.vocabulary_path and data.merges_path must be given together");
+  }
+  if (is_image && evaluation_path.empty() != evaluation_labels_path.empty()) {
+    return absl::InvalidArgumentError(
+        "data.evaluation_path and data.evaluation_labels_path must be given "
+        "together");
+  }
   if (!(eval_fraction >= 0 && eval_fraction < 1))
     return BadField("eval_fraction", eval_fraction, "in [0, 1)");
   if (max_bytes < 1) return BadField("max_bytes", max_bytes, "at least 1");
@@ -39,10 +73,13 @@ absl::Status DataConfig::Validate() const {
 }
 
 std::string DataConfig::CanonicalText() const {
-  std::string text =
-      absl::StrFormat("data %s window=%d eval_fraction=%.17g seed=%d", kind,
-                      window, eval_fraction, seed);
+  std::string text = absl::StrFormat(
+      "data %s tokens=%d pixels=%d targets=%d vocabulary=%d "
+      "eval_fraction=%.17g seed=%d",
+      kind, shape.tokens, shape.pixels, shape.targets, vocabulary,
+      eval_fraction, seed);
   if (kind == "synthetic") absl::StrAppend(&text, " num_samples=", num_samples);
+  if (skip_corrupt) absl::StrAppend(&text, " skip_corrupt");
   return text;
 }
 

@@ -1,4 +1,5 @@
-// DataConfig is what a job says about its data.
+// DataConfig is what a job says about its data, and what its model expects of
+// it.
 #ifndef RINGMASTER_WORKER_DATA_DATA_CONFIG_H_
 #define RINGMASTER_WORKER_DATA_DATA_CONFIG_H_
 
@@ -6,22 +7,42 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "worker/data/batch.h"
 
 namespace ringmaster {
 
 struct DataConfig {
-  // "text" or "synthetic".
+  // "text", "tokens", "images" or "synthetic". Fields that belong to one kind
+  // alone say so.
   std::string kind = "synthetic";
-  // text: a file, or a directory whose files are read.
+
+  // What the model takes: the shape of a sample, and how many different ids
+  // there may be (token ids, or classes of images), in [1, 2^24].
+  SampleShape shape = {.tokens = 16};
+  int64_t vocabulary = 256;
+
+  // text: a file, or a directory whose files are read. tokens: a file, or a
+  // directory of *.bin files. images: the file of images.
   std::string path = "";
-  // Tokens in a sample, in [1, 4096]; equal to the model's window.
-  int64_t window = 16;
-  // In [0, 1): the last part of the data is held out.
+  // images: the file of labels.
+  std::string labels_path = "";
+  // tokens, images: where the held-out samples are; empty: the last part of the
+  // others.
+  std::string evaluation_path = "";
+  std::string evaluation_labels_path = "";
+  // In [0, 1): the last part of the data is held out. Not with evaluation_path.
   double eval_fraction = 0.1;
   // Of the order of samples, and of synthetic contents.
   uint64_t seed = 1;
+
+  // text: GPT-2's vocab.json and merges.txt; empty: tokens are bytes.
+  std::string vocabulary_path = "";
+  std::string merges_path = "";
   // text: more data than this is an error; at least 1.
   int64_t max_bytes = int64_t{1} << 30;
+  // tokens, images: leave out samples that are not valid, instead of refusing
+  // the data.
+  bool skip_corrupt = false;
   // synthetic: size of the data set, held-out part included, in [1, 2^40].
   int64_t num_samples = 65536;
 

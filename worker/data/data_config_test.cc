@@ -21,15 +21,15 @@ TEST(DataConfigTest, DefaultsAreValid) {
 
 TEST(DataConfigTest, EveryBadFieldIsNamed) {
   DataConfig config;
-  config.kind = "images";
+  config.kind = "videos";
   ExpectRefused(config, "kind");
   config = {};
   config.kind = "text";
   ExpectRefused(config, "path");
-  for (int64_t window : {int64_t{0}, int64_t{-1}, int64_t{4097}}) {
+  for (int64_t window : {int64_t{0}, int64_t{-1}, (int64_t{1} << 20) + 1}) {
     config = {};
-    config.window = window;
-    ExpectRefused(config, "window");
+    config.shape.tokens = window;
+    ExpectRefused(config, "shape.tokens");
   }
   for (double fraction :
        {-0.1, 1.0, std::numeric_limits<double>::quiet_NaN()}) {

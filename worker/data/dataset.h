@@ -1,11 +1,11 @@
 // Dataset gives samples by number: sample `id` of a split is always the same
-// window and target.
+// input and targets.
 //
 // Guarantees: contents are fixed once created. FillBatch does not allocate.
 // Thread-safety: immutable, so thread-safe.
 // Example:
 //   ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, CreateDataset(config));
-//   Batch batch(/*capacity=*/64, config.window);
+//   Batch batch(/*capacity=*/64, config.shape);
 //   RETURN_IF_ERROR(dataset->FillBatch(Split::kTrain, ids, batch));
 #ifndef RINGMASTER_WORKER_DATA_DATASET_H_
 #define RINGMASTER_WORKER_DATA_DATASET_H_
@@ -31,14 +31,16 @@ class Dataset {
   // Number of samples of a split; ids are [0, size). The held-out split may be
   // empty.
   virtual int64_t size(Split split) const = 0;
-  virtual int64_t window() const = 0;
+  virtual const SampleShape& shape() const = 0;
+  // Samples that were left out because they are not valid.
+  virtual int64_t skipped_samples() const { return 0; }
   // Hash of the contents, wherever they are stored: equal data is equal,
   // different data is different (64 bits).
   virtual uint64_t fingerprint() const = 0;
 
   // Makes `batch` hold the samples `ids`, in that order.
   //   INVALID_ARGUMENT  an id outside [0, size), more ids than the batch has
-  //                     room for, or another window
+  //                     room for, or another shape
   [[nodiscard]] virtual absl::Status FillBatch(Split split,
                                                absl::Span<const int64_t> ids,
                                                Batch& batch) const = 0;

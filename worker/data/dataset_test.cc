@@ -21,7 +21,7 @@ std::unique_ptr<Dataset> Make(const DataConfig& config) {
 }
 
 std::vector<int32_t> Tokens(const Dataset& dataset, Split split, int64_t id) {
-  Batch batch(1, dataset.window());
+  Batch batch(1, dataset.shape());
   EXPECT_TRUE(dataset.FillBatch(split, {id}, batch).ok());
   std::vector<int32_t> tokens(batch.inputs().begin(), batch.inputs().end());
   tokens.push_back(batch.targets()[0]);
@@ -29,21 +29,22 @@ std::vector<int32_t> Tokens(const Dataset& dataset, Split split, int64_t id) {
 }
 
 TEST(SyntheticDatasetTest, HoldsOutTheLastFraction) {
-  const auto dataset =
-      Make({.window = 4, .eval_fraction = 0.25, .num_samples = 1000});
+  const auto dataset = Make(
+      {.shape = {.tokens = 4}, .eval_fraction = 0.25, .num_samples = 1000});
   EXPECT_EQ(dataset->size(Split::kTrain), 750);
   EXPECT_EQ(dataset->size(Split::kHeldOut), 250);
   // The held-out samples are those that would come next.
-  const auto all = Make({.window = 4, .eval_fraction = 0, .num_samples = 1000});
+  const auto all =
+      Make({.shape = {.tokens = 4}, .eval_fraction = 0, .num_samples = 1000});
   EXPECT_EQ(Tokens(*dataset, Split::kHeldOut, 3),
             Tokens(*all, Split::kTrain, 753));
   EXPECT_EQ(all->size(Split::kHeldOut), 0);
 }
 
 TEST(SyntheticDatasetTest, SampleDependsOnSeedAndIdAlone) {
-  const auto a = Make({.window = 16, .seed = 5, .num_samples = 100});
-  const auto b = Make({.window = 16, .seed = 5, .num_samples = 100});
-  const auto c = Make({.window = 16, .seed = 6, .num_samples = 100});
+  const auto a = Make({.shape = {.tokens = 16}, .seed = 5, .num_samples = 100});
+  const auto b = Make({.shape = {.tokens = 16}, .seed = 5, .num_samples = 100});
+  const auto c = Make({.shape = {.tokens = 16}, .seed = 6, .num_samples = 100});
   EXPECT_EQ(Tokens(*a, Split::kTrain, 42), Tokens(*b, Split::kTrain, 42));
   EXPECT_NE(Tokens(*a, Split::kTrain, 42), Tokens(*a, Split::kTrain, 43));
   EXPECT_NE(Tokens(*a, Split::kTrain, 42), Tokens(*c, Split::kTrain, 42));
@@ -51,7 +52,7 @@ TEST(SyntheticDatasetTest, SampleDependsOnSeedAndIdAlone) {
 
 TEST(SyntheticDatasetTest, FollowsAHiddenRuleSevenTimesInEight) {
   const auto dataset =
-      Make({.window = 16, .eval_fraction = 0, .num_samples = 2000});
+      Make({.shape = {.tokens = 16}, .eval_fraction = 0, .num_samples = 2000});
   std::map<int32_t, std::map<int32_t, int>> counts;
   int64_t pairs = 0;
   for (int64_t id = 0; id < dataset->size(Split::kTrain); ++id) {
@@ -83,8 +84,8 @@ TEST(SyntheticDatasetTest, FingerprintTellsSeedAndSize) {
 }
 
 TEST(DatasetTest, FillsTheRequestedSamplesInOrder) {
-  const auto dataset = Make({.window = 3, .num_samples = 100});
-  Batch batch(8, 3);
+  const auto dataset = Make({.shape = {.tokens = 3}, .num_samples = 100});
+  Batch batch(8, {.tokens = 3});
   const std::vector<int64_t> ids = {7, 0, 7};
   ASSERT_TRUE(dataset->FillBatch(Split::kTrain, ids, batch).ok());
   EXPECT_EQ(batch.size(), 3);
@@ -103,9 +104,9 @@ TEST(DatasetTest, FillsTheRequestedSamplesInOrder) {
 
 TEST(DatasetTest, RefusesWhatDoesNotFit) {
   const auto dataset =
-      Make({.window = 3, .eval_fraction = 0.1, .num_samples = 100});
-  Batch batch(2, 3);
-  Batch narrow(2, 2);
+      Make({.shape = {.tokens = 3}, .eval_fraction = 0.1, .num_samples = 100});
+  Batch batch(2, {.tokens = 3});
+  Batch narrow(2, {.tokens = 2});
   const absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
   EXPECT_EQ(dataset->FillBatch(Split::kTrain, {90}, batch).code(), kInvalid);
   EXPECT_EQ(dataset->FillBatch(Split::kTrain, {-1}, batch).code(), kInvalid);
@@ -117,7 +118,7 @@ TEST(DatasetTest, RefusesWhatDoesNotFit) {
 
 TEST(CreateDatasetTest, RefusesABadConfig) {
   DataConfig config;
-  config.window = 0;
+  config.shape = {.tokens = 0};
   EXPECT_EQ(CreateDataset(config).status().code(),
             absl::StatusCode::kInvalidArgument);
 }

@@ -18,7 +18,7 @@ Prefetcher::Prefetcher(const Dataset& dataset,
            "bad batch sizes");
   slots_.reserve(kSlots);
   for (int i = 0; i < kSlots; ++i)
-    slots_.push_back({Batch(options.max_local_batch, dataset.window()), {}});
+    slots_.push_back({Batch(options.max_local_batch, dataset.shape()), {}});
   thread_ = std::thread([this] { FillLoop(); });
 }
 

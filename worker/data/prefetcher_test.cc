@@ -20,7 +20,7 @@ constexpr int64_t kGlobalBatch = 8;
 class ControlledDataset final : public Dataset {
  public:
   int64_t size(Split /*split*/) const override { return kSamples; }
-  int64_t window() const override { return 1; }
+  const SampleShape& shape() const override { return shape_; }
   uint64_t fingerprint() const override { return 0; }
 
   absl::Status FillBatch(Split split, absl::Span<const int64_t> ids,
@@ -60,6 +60,7 @@ class ControlledDataset final : public Dataset {
   }
 
  private:
+  const SampleShape shape_ = {.tokens = 1};
   mutable Mutex mutex_;
   mutable CondVar changed_;
   mutable int fills_ GUARDED_BY(mutex_) = 0;

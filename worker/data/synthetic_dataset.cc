@@ -24,7 +24,7 @@ constexpr uint64_t kSampleStream = 2;
 class SyntheticDataset final : public Dataset {
  public:
   SyntheticDataset(const DataConfig& config, int64_t held_out)
-      : window_(config.window),
+      : shape_(config.shape),
         train_size_(config.num_samples - held_out),
         held_out_size_(held_out),
         sample_key_(CounterRandom(config.seed, kSampleStream)) {
@@ -46,7 +46,7 @@ class SyntheticDataset final : public Dataset {
   int64_t size(Split split) const override {
     return split == Split::kTrain ? train_size_ : held_out_size_;
   }
-  int64_t window() const override { return window_; }
+  const SampleShape& shape() const override { return shape_; }
   uint64_t fingerprint() const override { return fingerprint_; }
 
   absl::Status FillBatch(Split split, absl::Span<const int64_t> ids,
@@ -54,30 +54,35 @@ class SyntheticDataset final : public Dataset {
     RETURN_IF_ERROR(PrepareBatch(*this, split, ids, batch));
     const int64_t first = split == Split::kTrain ? 0 : train_size_;
     for (size_t i = 0; i < ids.size(); ++i) {
-      batch.mutable_targets()[i] = FillSample(
-          first + ids[i], batch.mutable_inputs().subspan(
-                              i * static_cast<size_t>(window_), window_));
+      const size_t tokens = static_cast<size_t>(shape_.tokens);
+      const size_t targets = static_cast<size_t>(shape_.targets);
+      FillSample(first + ids[i],
+                 batch.mutable_inputs().subspan(i * tokens, tokens),
+                 batch.mutable_targets().subspan(i * targets, targets));
     }
     return absl::OkStatus();
   }
 
  private:
-  // Writes the window of sample `id`, and returns its target.
-  int32_t FillSample(int64_t id, absl::Span<int32_t> window) const {
+  // Writes sample `id`: a chain of tokens, and what follows each of the last
+  // targets.size() of them.
+  void FillSample(int64_t id, absl::Span<int32_t> inputs,
+                  absl::Span<int32_t> targets) const {
     const uint64_t key = CounterRandom(sample_key_, id);
+    const size_t first_target = inputs.size() - targets.size();
     uint64_t draw = 0;
     int32_t token = static_cast<int32_t>(CounterRandom(key, draw++) % kTokens);
-    for (int32_t& slot : window) {
-      slot = token;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      inputs[i] = token;
       const uint64_t bits = CounterRandom(key, draw++);
       const bool is_by_rule = bits % 8 != 0;
       token = is_by_rule ? successor_[token]
                          : static_cast<int32_t>((bits >> 3) % kTokens);
+      if (i >= first_target) targets[i - first_target] = token;
     }
-    return token;
   }
 
-  int64_t window_;
+  SampleShape shape_;
   int64_t train_size_;
   int64_t held_out_size_;
   uint64_t sample_key_;
@@ -87,7 +92,13 @@ class SyntheticDataset final : public Dataset {
 
 }  // namespace
 
-std::unique_ptr<Dataset> CreateSyntheticDataset(const DataConfig& config) {
+absl::StatusOr<std::unique_ptr<Dataset>> CreateSyntheticDataset(
+    const DataConfig& config) {
+  if (config.vocabulary < kTokens) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data.vocabulary: synthetic samples have ", kTokens,
+                     " tokens, but the model takes ", config.vocabulary));
+  }
   const auto held_out = static_cast<int64_t>(
       static_cast<double>(config.num_samples) * config.eval_fraction);
   return std::make_unique<SyntheticDataset>(

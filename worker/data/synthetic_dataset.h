@@ -10,13 +10,16 @@
 
 #include <memory>
 
+#include "absl/status/statusor.h"
 #include "worker/data/dataset.h"
 
 namespace ringmaster {
 
 // At least one sample is left for training. Requires a valid config of kind
 // synthetic.
-std::unique_ptr<Dataset> CreateSyntheticDataset(const DataConfig& config);
+//   INVALID_ARGUMENT  the model takes fewer than 64 tokens
+[[nodiscard]] absl::StatusOr<std::unique_ptr<Dataset>> CreateSyntheticDataset(
+    const DataConfig& config);
 
 }  // namespace ringmaster
 

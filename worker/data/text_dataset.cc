@@ -124,17 +124,20 @@ class TextDataset final : public Dataset {
  public:
   TextDataset(const DataConfig& config, int64_t held_out_bytes,
               std::vector<uint8_t> bytes)
-      : window_(config.window),
+      : shape_(config.shape),
         train_bytes_(static_cast<int64_t>(bytes.size()) - held_out_bytes),
         held_out_bytes_(held_out_bytes),
         fingerprint_(XXH3_64bits(bytes.data(), bytes.size())),
         bytes_(std::move(bytes)) {}
 
   int64_t size(Split split) const override {
-    return std::max<int64_t>(
-        0, (split == Split::kTrain ? train_bytes_ : held_out_bytes_) - window_);
+    const int64_t bytes =
+        split == Split::kTrain ? train_bytes_ : held_out_bytes_;
+    // The byte after a sample's last is a target too.
+    return bytes <= shape_.tokens ? 0
+                                  : (bytes - 1 - shape_.tokens) / stride() + 1;
   }
-  int64_t window() const override { return window_; }
+  const SampleShape& shape() const override { return shape_; }
   uint64_t fingerprint() const override { return fingerprint_; }
 
   absl::Status FillBatch(Split split, absl::Span<const int64_t> ids,
@@ -142,16 +145,21 @@ class TextDataset final : public Dataset {
     RETURN_IF_ERROR(PrepareBatch(*this, split, ids, batch));
     const int64_t first = split == Split::kTrain ? 0 : train_bytes_;
     int32_t* input = batch.mutable_inputs().data();
-    for (size_t i = 0; i < ids.size(); ++i) {
-      const uint8_t* sample = bytes_.data() + first + ids[i];
-      input = std::copy_n(sample, window_, input);
-      batch.mutable_targets()[i] = sample[window_];
+    int32_t* target = batch.mutable_targets().data();
+    for (const int64_t id : ids) {
+      const uint8_t* sample = bytes_.data() + first + id * stride();
+      input = std::copy_n(sample, shape_.tokens, input);
+      target = std::copy_n(sample + shape_.tokens + 1 - shape_.targets,
+                           shape_.targets, target);
     }
     return absl::OkStatus();
   }
 
  private:
-  int64_t window_;
+  // From one sample to the next: so that each byte is a target once an epoch.
+  int64_t stride() const { return shape_.targets; }
+
+  SampleShape shape_;
   int64_t train_bytes_;
   int64_t held_out_bytes_;
   uint64_t fingerprint_;
@@ -170,11 +178,12 @@ absl::StatusOr<std::unique_ptr<Dataset>> CreateTextDataset(
   const auto size = static_cast<int64_t>(bytes.size());
   const auto held_out =
       static_cast<int64_t>(static_cast<double>(size) * config.eval_fraction);
-  if (size - held_out <= config.window) {
+  if (size - held_out <= config.shape.tokens) {
     return absl::FailedPreconditionError(absl::StrCat(
         "data.path: ", config.path, " holds ", size, " bytes, of which ",
         size - held_out, " are for training; one sample needs ",
-        config.window + 1, " (data.window and the byte that follows)"));
+        config.shape.tokens + 1,
+        " (the model's window and the byte that follows)"));
   }
   return std::make_unique<TextDataset>(config, held_out, std::move(bytes));
 }

@@ -39,15 +39,15 @@ class TextDatasetTest : public ::testing::Test {
       const fs::path& path, int64_t window = 2, double eval_fraction = 0,
       int64_t max_bytes = 1 << 20) {
     return CreateDataset({.kind = "text",
+                          .shape = {.tokens = window},
                           .path = path.string(),
-                          .window = window,
                           .eval_fraction = eval_fraction,
                           .max_bytes = max_bytes});
   }
 
   // All bytes of the training part.
   static std::string Contents(const Dataset& dataset) {
-    Batch batch(1, dataset.window());
+    Batch batch(1, dataset.shape());
     std::string contents;
     for (int64_t id = 0; id < dataset.size(Split::kTrain); ++id) {
       EXPECT_TRUE(dataset.FillBatch(Split::kTrain, {id}, batch).ok());
@@ -72,7 +72,7 @@ class TextDatasetTest : public ::testing::Test {
 TEST_F(TextDatasetTest, SampleIsAWindowOfBytesAndTheNextByte) {
   const auto dataset = *Open(Write("a.txt", std::string("ab\xff\0d", 5)), 3);
   EXPECT_EQ(dataset->size(Split::kTrain), 2);
-  Batch batch(1, 3);
+  Batch batch(1, {.tokens = 3});
   ASSERT_TRUE(dataset->FillBatch(Split::kTrain, {1}, batch).ok());
   EXPECT_EQ(batch.inputs()[0], 'b');
   EXPECT_EQ(batch.inputs()[1], 0xff);
@@ -84,7 +84,7 @@ TEST_F(TextDatasetTest, HoldsOutTheLastBytesWithoutCrossingTheBorder) {
   const auto dataset = *Open(Write("a.txt", "0123456789"), 2, 0.4);
   EXPECT_EQ(Contents(*dataset), "012345");
   EXPECT_EQ(dataset->size(Split::kHeldOut), 2);
-  Batch batch(2, 2);
+  Batch batch(2, {.tokens = 2});
   ASSERT_TRUE(dataset->FillBatch(Split::kHeldOut, {0, 1}, batch).ok());
   EXPECT_EQ(batch.inputs()[0], '6');
   EXPECT_EQ(batch.targets()[1], '9');
@@ -133,7 +133,7 @@ TEST_F(TextDatasetTest, ReadsAFileLargerThanOnePiece) {
   std::string contents((1 << 20) + 12345, 'x');
   contents.back() = 'y';
   const auto dataset = *Open(Write("a.txt", contents), 2, 0, 1 << 22);
-  Batch batch(1, 2);
+  Batch batch(1, {.tokens = 2});
   ASSERT_TRUE(
       dataset
           ->FillBatch(Split::kTrain, {dataset->size(Split::kTrain) - 1}, batch)
@@ -177,8 +177,8 @@ TEST_F(TextDatasetTest, ReadingEndsWhenItIsCancelled) {
   cancel.Cancel("halted");
   for (const fs::path& path : {file, root_ / "tree"}) {
     ExpectError(CreateDataset({.kind = "text",
+                               .shape = {.tokens = 2},
                                .path = path.string(),
-                               .window = 2,
                                .eval_fraction = 0},
                               &cancel)
                     .status(),

@@ -19,24 +19,26 @@ RM_KERNEL void ScatterAddKernel(const int32_t* ids, int64_t count, int64_t dim,
 }  // namespace
 
 template <typename T>
-void EmbeddingForward(EmbeddingShape shape, const int32_t* ids, const T* table,
-                      T* y) {
+void EmbeddingForward(const Compute& /*compute*/, EmbeddingShape shape,
+                      const int32_t* ids, const T* table, T* y) {
   for (int64_t i = 0; i < shape.count; ++i)
     std::copy_n(table + ids[i] * shape.dim, shape.dim, y + i * shape.dim);
 }
 
 template <typename T>
-void EmbeddingBackward(EmbeddingShape shape, const int32_t* ids, const T* dy,
+void EmbeddingBackward(const Compute& /*compute*/, EmbeddingShape shape,
+                       Write write, const int32_t* ids, const T* dy,
                        T* dtable) {
-  std::fill_n(dtable, shape.vocabulary * shape.dim, T{0});
+  if (write == Write::kSet)
+    std::fill_n(dtable, shape.vocabulary * shape.dim, T{0});
   CallOnCpu<ScatterAddKernel<T>>(ids, shape.count, shape.dim, dy, dtable);
 }
 
-#define RM_INSTANTIATE(T)                                                      \
-  template void EmbeddingForward<T>(EmbeddingShape, const int32_t*, const T*,  \
-                                    T*);                                       \
-  template void EmbeddingBackward<T>(EmbeddingShape, const int32_t*, const T*, \
-                                     T*);
+#define RM_INSTANTIATE(T)                                                   \
+  template void EmbeddingForward<T>(const Compute&, EmbeddingShape,         \
+                                    const int32_t*, const T*, T*);          \
+  template void EmbeddingBackward<T>(const Compute&, EmbeddingShape, Write, \
+                                     const int32_t*, const T*, T*);
 RM_INSTANTIATE(float)
 RM_INSTANTIATE(double)
 #undef RM_INSTANTIATE

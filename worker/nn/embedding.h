@@ -8,6 +8,8 @@
 
 #include <cstdint>
 
+#include "worker/nn/compute.h"
+
 namespace ringmaster {
 
 struct EmbeddingShape {
@@ -18,14 +20,14 @@ struct EmbeddingShape {
 
 // y [count,dim] =. Requires ids in [0, vocabulary).
 template <typename T>
-void EmbeddingForward(EmbeddingShape shape, const int32_t* ids, const T* table,
-                      T* y);
+void EmbeddingForward(const Compute& compute, EmbeddingShape shape,
+                      const int32_t* ids, const T* table, T* y);
 
-// dtable [vocabulary,dim] =: rows of dy are added in order of position, so the
+// dtable [vocabulary,dim] = or +=: rows of dy are added in order of position, so the
 // result does not vary.
 template <typename T>
-void EmbeddingBackward(EmbeddingShape shape, const int32_t* ids, const T* dy,
-                       T* dtable);
+void EmbeddingBackward(const Compute& compute, EmbeddingShape shape,
+                       Write write, const int32_t* ids, const T* dy, T* dtable);
 
 }  // namespace ringmaster
 

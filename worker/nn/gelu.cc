@@ -39,19 +39,22 @@ RM_KERNEL void BackwardKernel(int64_t count, const T* __restrict x,
 }  // namespace
 
 template <typename T>
-void GeluForward(int64_t count, const T* x, T* y) {
+void GeluForward(const Compute& /*compute*/, int64_t count, const T* x, T* y) {
   CallOnCpu<ForwardKernel<T>>(count, x, y);
 }
 
 template <typename T>
-void GeluBackward(int64_t count, const T* x, const T* dy, T* dx) {
+void GeluBackward(const Compute& /*compute*/, int64_t count, const T* x,
+                  const T* dy, T* dx) {
   CallOnCpu<BackwardKernel<T>>(count, x, dy, dx);
 }
 
-template void GeluForward<float>(int64_t, const float*, float*);
-template void GeluForward<double>(int64_t, const double*, double*);
-template void GeluBackward<float>(int64_t, const float*, const float*, float*);
-template void GeluBackward<double>(int64_t, const double*, const double*,
-                                   double*);
+template void GeluForward<float>(const Compute&, int64_t, const float*, float*);
+template void GeluForward<double>(const Compute&, int64_t, const double*,
+                                  double*);
+template void GeluBackward<float>(const Compute&, int64_t, const float*,
+                                  const float*, float*);
+template void GeluBackward<double>(const Compute&, int64_t, const double*,
+                                   const double*, double*);
 
 }  // namespace ringmaster

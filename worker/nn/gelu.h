@@ -10,15 +10,18 @@
 
 #include <cstdint>
 
+#include "worker/nn/compute.h"
+
 namespace ringmaster {
 
 // y =
 template <typename T>
-void GeluForward(int64_t count, const T* x, T* y);
+void GeluForward(const Compute& compute, int64_t count, const T* x, T* y);
 
 // dx =. `x` is forward's input.
 template <typename T>
-void GeluBackward(int64_t count, const T* x, const T* dy, T* dx);
+void GeluBackward(const Compute& compute, int64_t count, const T* x,
+                  const T* dy, T* dx);
 
 }  // namespace ringmaster
 

@@ -1,5 +1,6 @@
 #include "worker/nn/initialize.h"
 
+#include <cmath>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -50,6 +51,25 @@ TEST(InitializeParametersTest, StartsInDoubleWhereItStartsInFloat) {
   const std::vector<double> y = Initialized<double>(plan, 3);
   for (size_t i = 0; i < x.size(); ++i)
     ASSERT_EQ(static_cast<double>(x[i]), y[i]);
+}
+
+TEST(InitializeParametersTest, NormalHasMeanZeroAndTheDeviation) {
+  constexpr int64_t kCount = 100'000;
+  const std::vector<TensorSpec> specs = {
+      {"n", {kCount}, Initializer::Normal(0.02)}};
+  const Plan plan = *Plan::Create("m", specs, {});
+  const std::vector<double> x = Initialized<double>(plan, 1);
+  double sum = 0;
+  double sum_of_squares = 0;
+  int64_t within_one = 0;
+  for (int64_t i = 0; i < kCount; ++i) {
+    sum += x[i];
+    sum_of_squares += x[i] * x[i];
+    within_one += std::abs(x[i]) < 0.02;
+  }
+  EXPECT_NEAR(sum / kCount, 0, 3 * 0.02 / std::sqrt(kCount));
+  EXPECT_NEAR(std::sqrt(sum_of_squares / kCount), 0.02, 2e-4);
+  EXPECT_NEAR(static_cast<double>(within_one) / kCount, 0.68, 0.02);
 }
 
 TEST(InitializeParametersTest, FollowsTheSpecsAndZeroesThePadding) {

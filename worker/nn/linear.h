@@ -1,13 +1,15 @@
 // The linear operator: y = x * weight^T + bias.
 //
 // Shapes: x [batch,in], weight [out,in], bias [out], y [batch,out]; gradients
-// have the shape of what they belong to. Every output is overwritten (=).
-// Outputs must not overlap inputs. T is float or double.
+// have the shape of what they belong to. Outputs must not overlap inputs. T is
+// float or double.
 // Thread-safety: pure.
 #ifndef RINGMASTER_WORKER_NN_LINEAR_H_
 #define RINGMASTER_WORKER_NN_LINEAR_H_
 
 #include <cstdint>
+
+#include "worker/nn/compute.h"
 
 namespace ringmaster {
 
@@ -19,22 +21,23 @@ struct LinearShape {
 
 // y [batch,out] =
 template <typename T>
-void LinearForward(LinearShape shape, const T* x, const T* weight,
-                   const T* bias, T* y);
+void LinearForward(const Compute& compute, LinearShape shape, const T* x,
+                   const T* weight, const T* bias, T* y);
 
 // dx [batch,in] =
 template <typename T>
-void LinearBackwardInput(LinearShape shape, const T* dy, const T* weight,
-                         T* dx);
+void LinearBackwardInput(const Compute& compute, LinearShape shape, const T* dy,
+                         const T* weight, T* dx);
 
-// dweight [out,in] =
+// dweight [out,in] = or +=
 template <typename T>
-void LinearBackwardWeight(LinearShape shape, const T* dy, const T* x,
-                          T* dweight);
+void LinearBackwardWeight(const Compute& compute, LinearShape shape,
+                          Write write, const T* dy, const T* x, T* dweight);
 
-// dbias [out] =
+// dbias [out] = or +=
 template <typename T>
-void LinearBackwardBias(LinearShape shape, const T* dy, T* dbias);
+void LinearBackwardBias(const Compute& compute, LinearShape shape, Write write,
+                        const T* dy, T* dbias);
 
 }  // namespace ringmaster
 

@@ -30,6 +30,28 @@ struct Layer {
   int64_t out;
 };
 
+// Bounds far above any use, which keep sizes from overflowing.
+struct MlpSettings {
+  int64_t window = 16;
+  int64_t embedding_dim = 32;
+  int64_t hidden_dim = 256;
+  int64_t hidden_layers = 2;
+};
+
+absl::StatusOr<MlpSettings> ReadSettings(const ModelConfig& config) {
+  SettingsReader reader(config);
+  MlpSettings settings;
+  settings.window = reader.Int("window", settings.window, {1, 4096});
+  settings.embedding_dim =
+      reader.Int("embedding_dim", settings.embedding_dim, {1, 4096});
+  settings.hidden_dim =
+      reader.Int("hidden_dim", settings.hidden_dim, {1, 65536});
+  settings.hidden_layers =
+      reader.Int("hidden_layers", settings.hidden_layers, {1, 64});
+  RETURN_IF_ERROR(reader.Finish());
+  return settings;
+}
+
 struct MlpLayout {
   std::vector<Layer>
       layers;         // in order of execution; the last one gives the logits
@@ -45,7 +67,7 @@ double WeightBound(const Layer& layer, bool is_output) {
   return std::sqrt((is_output ? 1.0 : 6.0) / static_cast<double>(layer.in));
 }
 
-MlpLayout LayOut(const ModelConfig& config) {
+MlpLayout LayOut(const MlpSettings& config) {
   MlpLayout layout;
   const int64_t layer_count = config.hidden_layers + 1;
   int64_t in = config.window * config.embedding_dim;
@@ -88,32 +110,47 @@ class Mlp final : public Model<T> {
   };
 
   static absl::StatusOr<std::unique_ptr<Model<T>>> Create(
-      const ModelConfig& config, int64_t max_batch) {
-    auto model = std::make_unique<Mlp>(config, max_batch);
+      const ModelConfig& config, const Compute& compute, int64_t max_batch) {
+    ASSIGN_OR_RETURN(const MlpSettings settings, ReadSettings(config));
+    auto model = std::make_unique<Mlp>(settings, compute, max_batch);
     RETURN_IF_ERROR(model->PlanBuffers());
     return model;
   }
 
-  Mlp(const ModelConfig& config, int64_t max_batch)
-      : config_(config), max_batch_(max_batch), layout_(LayOut(config)) {}
+  Mlp(const MlpSettings& config, const Compute& compute, int64_t max_batch)
+      : config_(config),
+        compute_(compute),
+        max_batch_(max_batch),
+        input_{.shape = {.tokens = config.window}, .vocabulary = kVocabulary},
+        layout_(LayOut(config)) {}
 
   absl::Span<const TensorSpec> specs() const override { return layout_.specs; }
+  const ModelInput& input() const override { return input_; }
   int64_t max_batch() const override { return max_batch_; }
+  int64_t buffer_bytes() const override { return arena_[0].size_bytes(); }
+  double flops_per_sample() const override;
   absl::Status Bind(const Plan& plan, absl::Span<const T> parameters,
                     absl::Span<T> gradients) override;
-  double Forward(const Batch& batch) override;
-  void Backward(const Batch& batch, double scale,
-                GradientObserver& observer) override;
+  double ForwardBackward(const Batch& batch, const TrainOptions& options,
+                         GradientObserver& observer) override;
+  Prediction Predict(const Batch& batch) override;
+  absl::StatusOr<absl::Span<const T>> NextTokenLogits(
+      absl::Span<const int32_t> context) override;
 
  private:
   absl::Status PlanBuffers();
   void CheckBatch(const Batch& batch) const;
-  EmbeddingShape EmbeddingShapeOf(const Batch& batch) const {
-    return {batch.size() * config_.window, kVocabulary, config_.embedding_dim};
+  // Computes the logits of `size` windows of token ids.
+  void Forward(const int32_t* inputs, int64_t size);
+  void Backward(const Batch& batch, Write write, GradientObserver& observer);
+  EmbeddingShape EmbeddingShapeOf(int64_t size) const {
+    return {size * config_.window, kVocabulary, config_.embedding_dim};
   }
 
-  const ModelConfig config_;
+  const MlpSettings config_;
+  const Compute compute_;
   const int64_t max_batch_;
+  const ModelInput input_;
   const MlpLayout layout_;
 
   HeapAllocator
@@ -161,21 +198,8 @@ absl::Status Mlp<T>::PlanBuffers() {
 template <typename T>
 absl::Status Mlp<T>::Bind(const Plan& plan, absl::Span<const T> parameters,
                           absl::Span<T> gradients) {
-  const size_t total = static_cast<size_t>(plan.total_elems());
-  if (parameters.size() != total || gradients.size() != total) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "mlp: the plan has ", total, " elements, but there are ",
-        parameters.size(), " parameters and ", gradients.size(), " gradients"));
-  }
-  const auto is_same = [](const PlannedTensor& planned,
-                          const TensorSpec& spec) {
-    return planned.spec.name == spec.name && planned.spec.shape == spec.shape;
-  };
-  if (!std::equal(plan.tensors().begin(), plan.tensors().end(),
-                  layout_.specs.begin(), layout_.specs.end(), is_same)) {
-    return absl::InvalidArgumentError(
-        "mlp: the plan was made for other tensors");
-  }
+  RETURN_IF_ERROR(CheckBinding(layout_.specs, plan, parameters.size(),
+                               gradients.size(), "mlp"));
   parameters_.clear();
   gradients_.clear();
   for (const PlannedTensor& tensor : plan.tensors()) {
@@ -188,71 +212,122 @@ absl::Status Mlp<T>::Bind(const Plan& plan, absl::Span<const T> parameters,
 template <typename T>
 void Mlp<T>::CheckBatch(const Batch& batch) const {
   RM_CHECK(!parameters_.empty(), "mlp: Bind was not called");
-  RM_CHECK(batch.size() <= max_batch_ && batch.window() == config_.window,
+  RM_CHECK(batch.size() <= max_batch_ && batch.shape() == input_.shape,
            "mlp: the batch does not fit");
 }
 
 template <typename T>
-double Mlp<T>::Forward(const Batch& batch) {
-  CheckBatch(batch);
-  const int64_t size = batch.size();
-  EmbeddingForward<T>(EmbeddingShapeOf(batch), batch.inputs().data(),
+double Mlp<T>::flops_per_sample() const {
+  double weights = 0;
+  for (const Layer& layer : layout_.layers)
+    weights += static_cast<double>(layer.in * layer.out);
+  // Forward, and the gradients of input and weights: two operations each.
+  return 6 * weights;
+}
+
+template <typename T>
+void Mlp<T>::Forward(const int32_t* inputs, int64_t size) {
+  EmbeddingForward<T>(compute_, EmbeddingShapeOf(size), inputs,
                       parameters_[layout_.embedding], buffers_[0].input);
   for (size_t i = 0; i < layout_.layers.size(); ++i) {
     const Layer& layer = layout_.layers[i];
-    LinearForward<T>({size, layer.in, layer.out}, buffers_[i].input,
+    LinearForward<T>(compute_, {size, layer.in, layer.out}, buffers_[i].input,
                      parameters_[layer.weight], parameters_[layer.bias],
                      buffers_[i].output);
     const bool is_hidden = i + 1 < layout_.layers.size();
     if (is_hidden)
-      GeluForward<T>(size * layer.out, buffers_[i].output,
+      GeluForward<T>(compute_, size * layer.out, buffers_[i].output,
                      buffers_[i + 1].input);
   }
-  return SoftmaxCrossEntropyForward<T>(
-      {size, kVocabulary}, batch.targets().data(), buffers_.back().output);
 }
 
 template <typename T>
-void Mlp<T>::Backward(const Batch& batch, double scale,
-                      GradientObserver& observer) {
+double Mlp<T>::ForwardBackward(const Batch& batch, const TrainOptions& options,
+                               GradientObserver& observer) {
   CheckBatch(batch);
+  Forward(batch.inputs().data(), batch.size());
+  const ClassifierShape shape = {batch.size(), kVocabulary};
+  T* const logits = buffers_.back().output;
+  const double loss_sum =
+      SoftmaxCrossEntropyForward<T>(shape, batch.targets().data(), logits);
+  observer.OnForwardDone();
+  SoftmaxCrossEntropyBackward<T>(shape, batch.targets().data(), options.scale,
+                                 logits);
+  Backward(batch, options.write, observer);
+  return loss_sum;
+}
+
+template <typename T>
+void Mlp<T>::Backward(const Batch& batch, Write write,
+                      GradientObserver& observer) {
   const int64_t size = batch.size();
-  SoftmaxCrossEntropyBackward<T>({size, kVocabulary}, batch.targets().data(),
-                                 scale, buffers_.back().output);
   const T* dy = buffers_.back().output;
   for (size_t i = layout_.layers.size(); i-- > 0;) {
     const Layer& layer = layout_.layers[i];
     const LinearShape shape = {size, layer.in, layer.out};
     // Parameters first: their reduction can then run while the gradient goes on
     // to the layer below.
-    LinearBackwardWeight<T>(shape, dy, buffers_[i].input,
+    LinearBackwardWeight<T>(compute_, shape, write, dy, buffers_[i].input,
                             gradients_[layer.weight]);
     observer.OnTensorDone(layer.weight);
-    LinearBackwardBias<T>(shape, dy, gradients_[layer.bias]);
+    LinearBackwardBias<T>(compute_, shape, write, dy, gradients_[layer.bias]);
     observer.OnTensorDone(layer.bias);
-    LinearBackwardInput<T>(shape, dy, parameters_[layer.weight],
+    LinearBackwardInput<T>(compute_, shape, dy, parameters_[layer.weight],
                            input_gradient_);
     if (i == 0) break;
-    GeluBackward<T>(size * layer.in, buffers_[i - 1].output, input_gradient_,
-                    output_gradient_);
+    GeluBackward<T>(compute_, size * layer.in, buffers_[i - 1].output,
+                    input_gradient_, output_gradient_);
     dy = output_gradient_;
   }
-  EmbeddingBackward<T>(EmbeddingShapeOf(batch), batch.inputs().data(),
-                       input_gradient_, gradients_[layout_.embedding]);
+  EmbeddingBackward<T>(compute_, EmbeddingShapeOf(size), write,
+                       batch.inputs().data(), input_gradient_,
+                       gradients_[layout_.embedding]);
   observer.OnTensorDone(layout_.embedding);
+}
+
+template <typename T>
+Prediction Mlp<T>::Predict(const Batch& batch) {
+  CheckBatch(batch);
+  Forward(batch.inputs().data(), batch.size());
+  const T* const logits = buffers_.back().output;
+  Prediction prediction;
+  for (int64_t i = 0; i < batch.size(); ++i) {
+    const T* const row = logits + i * kVocabulary;
+    prediction.correct +=
+        std::max_element(row, row + kVocabulary) - row == batch.targets()[i];
+  }
+  prediction.loss_sum = SoftmaxCrossEntropyForward<T>(
+      {batch.size(), kVocabulary}, batch.targets().data(),
+      buffers_.back().output);
+  return prediction;
+}
+
+template <typename T>
+absl::StatusOr<absl::Span<const T>> Mlp<T>::NextTokenLogits(
+    absl::Span<const int32_t> context) {
+  RM_CHECK(!context.empty() && max_batch_ >= 1 && !parameters_.empty(),
+           "mlp: no context, no buffers or no parameters");
+  // What is before the text is zero bytes.
+  std::vector<int32_t> window(static_cast<size_t>(config_.window), 0);
+  const size_t count = std::min(context.size(), window.size());
+  std::copy(context.end() - static_cast<ptrdiff_t>(count), context.end(),
+            window.end() - static_cast<ptrdiff_t>(count));
+  Forward(window.data(), 1);
+  return absl::Span<const T>(buffers_.back().output, kVocabulary);
 }
 
 }  // namespace
 
 template <typename T>
 absl::StatusOr<std::unique_ptr<Model<T>>> CreateMlp(const ModelConfig& config,
+                                                    const Compute& compute,
                                                     int64_t max_batch) {
-  return Mlp<T>::Create(config, max_batch);
+  return Mlp<T>::Create(config, compute, max_batch);
 }
 
 template absl::StatusOr<std::unique_ptr<Model<float>>> CreateMlp<float>(
-    const ModelConfig&, int64_t);
+    const ModelConfig&, const Compute&, int64_t);
 template absl::StatusOr<std::unique_ptr<Model<double>>> CreateMlp<double>(
-    const ModelConfig&, int64_t);
+    const ModelConfig&, const Compute&, int64_t);
 
 }  // namespace ringmaster

@@ -15,11 +15,13 @@
 
 namespace ringmaster {
 
-// RESOURCE_EXHAUSTED if there is no memory for the buffers. Requires a valid
-// config and max_batch >= 0.
+// Settings: window (16), embedding_dim (32), hidden_dim (256), hidden_layers (2).
+//   INVALID_ARGUMENT    a setting is out of bounds
+//   RESOURCE_EXHAUSTED  there is no memory for the buffers
+// Requires max_batch >= 0.
 template <typename T>
 [[nodiscard]] absl::StatusOr<std::unique_ptr<Model<T>>> CreateMlp(
-    const ModelConfig& config, int64_t max_batch);
+    const ModelConfig& config, const Compute& compute, int64_t max_batch);
 
 }  // namespace ringmaster
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -8,6 +9,7 @@
 
 #include "common/plan/counter_random.h"
 #include "common/plan/plan.h"
+#include "common/sync/thread_pool.h"
 #include "gtest/gtest.h"
 #include "worker/data/batch.h"
 #include "worker/nn/allocation_counter.h"
@@ -19,8 +21,18 @@
 namespace ringmaster {
 namespace {
 
-const ModelConfig kSmall = {
-    .window = 3, .embedding_dim = 4, .hidden_dim = 10, .hidden_layers = 2};
+constexpr int64_t kWindow = 3;
+
+ModelConfig MlpConfig(double window, double embedding_dim, double hidden_dim,
+                      double hidden_layers) {
+  return {.kind = "mlp",
+          .settings = {{"window", {window}},
+                       {"embedding_dim", {embedding_dim}},
+                       {"hidden_dim", {hidden_dim}},
+                       {"hidden_layers", {hidden_layers}}}};
+}
+
+const ModelConfig kSmall = MlpConfig(kWindow, 4, 10, 2);
 
 class RecordOrder final : public GradientObserver {
  public:
@@ -32,7 +44,7 @@ class RecordOrder final : public GradientObserver {
 };
 
 Batch RandomBatch(int64_t size, int64_t window, uint64_t key) {
-  Batch batch(size, window);
+  Batch batch(size, {.tokens = window});
   batch.Resize(size);
   for (int64_t i = 0; i < size * window; ++i) {
     batch.mutable_inputs()[i] =
@@ -49,7 +61,7 @@ Batch RandomBatch(int64_t size, int64_t window, uint64_t key) {
 template <typename T>
 struct Instance {
   explicit Instance(const ModelConfig& config = kSmall, int64_t max_batch = 8)
-      : model(*CreateModel<T>(config, max_batch)),
+      : model(*CreateModel<T>(config, {.pool = pool}, max_batch)),
         plan(*Plan::Create(config.kind, model->specs(), {})),
         parameters(static_cast<size_t>(plan.total_elems())),
         gradients(parameters.size(), std::numeric_limits<T>::quiet_NaN()) {
@@ -57,6 +69,12 @@ struct Instance {
     EXPECT_TRUE(model->Bind(plan, parameters, absl::MakeSpan(gradients)).ok());
   }
 
+  double Train(const Batch& batch, double scale) {
+    return model->ForwardBackward(batch, {.scale = scale}, observer);
+  }
+  double Loss(const Batch& batch) { return model->Predict(batch).loss_sum; }
+
+  ThreadPool pool{1};
   std::unique_ptr<Model<T>> model;
   Plan plan;
   std::vector<T> parameters;
@@ -65,7 +83,8 @@ struct Instance {
 };
 
 TEST(MlpTest, HasItsTensorsInReverseExecutionOrder) {
-  const auto model = *CreateModel<float>(kSmall, 1);
+  ThreadPool pool(1);
+  const auto model = *CreateModel<float>(kSmall, {.pool = pool}, 1);
   std::vector<std::string> lines;
   for (const TensorSpec& spec : model->specs())
     lines.push_back(spec.name + " " + spec.shape.ToString());
@@ -78,9 +97,8 @@ TEST(MlpTest, HasItsTensorsInReverseExecutionOrder) {
 
 TEST(MlpTest, GradientsMatchFiniteDifferences) {
   Instance<double> mlp;
-  const Batch batch = RandomBatch(5, kSmall.window, 7);
-  mlp.model->Forward(batch);
-  mlp.model->Backward(batch, 0.2, mlp.observer);
+  const Batch batch = RandomBatch(5, kWindow, 7);
+  mlp.Train(batch, 0.2);
   constexpr double kStep = 1e-5;
   int64_t nonzero = 0;
   for (const PlannedTensor& tensor : mlp.plan.tensors()) {
@@ -88,9 +106,9 @@ TEST(MlpTest, GradientsMatchFiniteDifferences) {
     for (int64_t i = tensor.range.begin; i < tensor.range.end(); i += 3) {
       const double middle =
           std::exchange(mlp.parameters[i], mlp.parameters[i] + kStep);
-      const double above = mlp.model->Forward(batch);
+      const double above = mlp.Loss(batch);
       mlp.parameters[i] = middle - kStep;
-      const double below = mlp.model->Forward(batch);
+      const double below = mlp.Loss(batch);
       mlp.parameters[i] = middle;
       ASSERT_NEAR(mlp.gradients[i], 0.2 * (above - below) / (2 * kStep), 1e-8)
           << tensor.spec.name << " at " << i;
@@ -102,9 +120,8 @@ TEST(MlpTest, GradientsMatchFiniteDifferences) {
 
 TEST(MlpTest, TellsEachTensorOnceInPlanOrderWhenItsGradientIsFinal) {
   Instance<float> mlp;
-  const Batch batch = RandomBatch(5, kSmall.window, 7);
-  mlp.model->Forward(batch);
-  mlp.model->Backward(batch, 1, mlp.observer);
+  const Batch batch = RandomBatch(5, kWindow, 7);
+  mlp.Train(batch, 1);
   EXPECT_EQ(mlp.observer.order, (std::vector<int>{0, 1, 2, 3, 4, 5, 6}));
 
   // Destroying each gradient as soon as it is told must not change a later one.
@@ -129,16 +146,14 @@ TEST(MlpTest, TellsEachTensorOnceInPlanOrderWhenItsGradientIsFinal) {
       want.push_back(mlp.gradients[i]);
   }
   Destroy destroy(mlp);
-  mlp.model->Forward(batch);
-  mlp.model->Backward(batch, 1, destroy);
+  mlp.model->ForwardBackward(batch, {}, destroy);
   EXPECT_EQ(destroy.seen, want);
 }
 
 TEST(MlpTest, LeavesPaddingAlone) {
   Instance<float> mlp;
-  const Batch batch = RandomBatch(2, kSmall.window, 1);
-  mlp.model->Forward(batch);
-  mlp.model->Backward(batch, 1, mlp.observer);
+  const Batch batch = RandomBatch(2, kWindow, 1);
+  mlp.Train(batch, 1);
   int64_t written = 0;
   for (float gradient : mlp.gradients) written += !std::isnan(gradient);
   EXPECT_EQ(written, mlp.plan.parameter_count());
@@ -146,9 +161,9 @@ TEST(MlpTest, LeavesPaddingAlone) {
 
 TEST(MlpTest, EmptyBatchHasNoLossAndZeroGradients) {
   Instance<float> mlp;
-  const Batch batch = RandomBatch(0, kSmall.window, 1);
-  EXPECT_EQ(mlp.model->Forward(batch), 0);
-  mlp.model->Backward(batch, 0.1, mlp.observer);
+  const Batch batch = RandomBatch(0, kWindow, 1);
+  EXPECT_EQ(mlp.Train(batch, 0.1), 0);
+  EXPECT_EQ(mlp.Loss(batch), 0);
   EXPECT_EQ(mlp.observer.order.size(), mlp.plan.tensors().size());
   for (const PlannedTensor& tensor : mlp.plan.tensors()) {
     for (int64_t i = tensor.range.begin; i < tensor.range.end(); ++i)
@@ -157,24 +172,22 @@ TEST(MlpTest, EmptyBatchHasNoLossAndZeroGradients) {
 }
 
 TEST(MlpTest, PartsOfABatchAddUpToTheWhole) {
-  const Batch whole = RandomBatch(8, kSmall.window, 3);
+  const Batch whole = RandomBatch(8, kWindow, 3);
   Instance<double> mlp;
-  const double loss = mlp.model->Forward(whole);
-  mlp.model->Backward(whole, 1.0 / 8, mlp.observer);
+  const double loss = mlp.Train(whole, 1.0 / 8);
   const std::vector<double> gradients = mlp.gradients;
   double sum_of_losses = 0;
   std::vector<double> sum(gradients.size());
   for (const auto& [begin, size] :
        std::vector<std::pair<int64_t, int64_t>>{{0, 3}, {3, 0}, {3, 5}}) {
-    Batch part(size, kSmall.window);
+    Batch part(size, {.tokens = kWindow});
     part.Resize(size);
-    for (int64_t i = 0; i < size * kSmall.window; ++i) {
-      part.mutable_inputs()[i] = whole.inputs()[begin * kSmall.window + i];
+    for (int64_t i = 0; i < size * kWindow; ++i) {
+      part.mutable_inputs()[i] = whole.inputs()[begin * kWindow + i];
     }
     for (int64_t i = 0; i < size; ++i)
       part.mutable_targets()[i] = whole.targets()[begin + i];
-    sum_of_losses += mlp.model->Forward(part);
-    mlp.model->Backward(part, 1.0 / 8, mlp.observer);
+    sum_of_losses += mlp.Train(part, 1.0 / 8);
     for (size_t i = 0; i < sum.size(); ++i) sum[i] += mlp.gradients[i];
   }
   EXPECT_NEAR(sum_of_losses, loss, 1e-12);
@@ -185,14 +198,11 @@ TEST(MlpTest, PartsOfABatchAddUpToTheWhole) {
 }
 
 TEST(MlpTest, FloatFollowsDouble) {
-  const ModelConfig config = {
-      .window = 8, .embedding_dim = 16, .hidden_dim = 64, .hidden_layers = 3};
+  const ModelConfig config = MlpConfig(8, 16, 64, 3);
   Instance<float> fast(config, 32);
   Instance<double> exact(config, 32);
-  const Batch batch = RandomBatch(32, config.window, 5);
-  EXPECT_NEAR(fast.model->Forward(batch), exact.model->Forward(batch), 1e-3);
-  fast.model->Backward(batch, 1.0 / 32, fast.observer);
-  exact.model->Backward(batch, 1.0 / 32, exact.observer);
+  const Batch batch = RandomBatch(32, 8, 5);
+  EXPECT_NEAR(fast.Train(batch, 1.0 / 32), exact.Train(batch, 1.0 / 32), 1e-3);
   for (size_t i = 0; i < fast.gradients.size(); ++i) {
     if (std::isnan(exact.gradients[i])) continue;
     ASSERT_NEAR(fast.gradients[i], exact.gradients[i],
@@ -204,14 +214,11 @@ TEST(MlpTest, FloatFollowsDouble) {
 TEST(MlpTest, RepeatsItselfBitForBit) {
   Instance<float> first;
   Instance<float> second;
-  const Batch batch = RandomBatch(8, kSmall.window, 5);
-  const Batch other = RandomBatch(3, kSmall.window, 6);
+  const Batch batch = RandomBatch(8, kWindow, 5);
+  const Batch other = RandomBatch(3, kWindow, 6);
   // What one of them computed before must not matter.
-  second.model->Forward(other);
-  second.model->Backward(other, 1, second.observer);
-  EXPECT_EQ(first.model->Forward(batch), second.model->Forward(batch));
-  first.model->Backward(batch, 1, first.observer);
-  second.model->Backward(batch, 1, second.observer);
+  second.Train(other, 1);
+  EXPECT_EQ(first.Train(batch, 1), second.Train(batch, 1));
   EXPECT_EQ(std::memcmp(first.gradients.data(), second.gradients.data(),
                         first.gradients.size() * sizeof(float)),
             0);
@@ -219,14 +226,12 @@ TEST(MlpTest, RepeatsItselfBitForBit) {
 
 TEST(MlpTest, AllocatesNothingInAStep) {
   Instance<float> mlp(ModelConfig(), 64);
-  const Batch batch = RandomBatch(64, ModelConfig().window, 5);
-  mlp.model->Forward(batch);  // OpenBLAS takes its buffers on first use
-  mlp.model->Backward(batch, 1, mlp.observer);
+  const Batch batch = RandomBatch(64, 16, 5);
+  mlp.Train(batch, 1);
   const int64_t before = AllocationCount();
   for (int step = 0; step < 3; ++step) {
     mlp.observer.order.clear();
-    mlp.model->Forward(batch);
-    mlp.model->Backward(batch, 1, mlp.observer);
+    mlp.Train(batch, 1);
   }
   EXPECT_EQ(AllocationCount(), before);
   EXPECT_GT(before, 0);
@@ -234,8 +239,7 @@ TEST(MlpTest, AllocatesNothingInAStep) {
 
 TEST(MlpTest, FirstLossIsThatOfAGuess) {
   Instance<float> mlp(ModelConfig(), 64);
-  EXPECT_NEAR(mlp.model->Forward(RandomBatch(64, ModelConfig().window, 5)) / 64,
-              std::log(256), 0.3);
+  EXPECT_NEAR(mlp.Loss(RandomBatch(64, 16, 5)) / 64, std::log(256), 0.3);
 }
 
 TEST(MlpTest, BindRefusesAnotherPlanOrSpansOfTheWrongSize) {
@@ -250,31 +254,72 @@ TEST(MlpTest, BindRefusesAnotherPlanOrSpansOfTheWrongSize) {
                        gradients)
                 .code(),
             kInvalid);
-  Instance<float> wider(
-      {.window = 3, .embedding_dim = 4, .hidden_dim = 11, .hidden_layers = 2});
+  Instance<float> wider(MlpConfig(3, 4, 11, 2));
   const absl::Status status = mlp.model->Bind(wider.plan, wider.parameters,
                                               absl::MakeSpan(wider.gradients));
   EXPECT_EQ(status.message(), "mlp: the plan was made for other tensors");
 }
 
+TEST(MlpTest, AddsTheGradientsOfMicroBatches) {
+  const Batch batch = RandomBatch(8, kWindow, 3);
+  Instance<double> once;
+  Instance<double> twice;
+  once.Train(batch, 2);
+  twice.Train(batch, 1);
+  twice.model->ForwardBackward(batch, {.write = Write::kAdd}, twice.observer);
+  for (size_t i = 0; i < once.gradients.size(); ++i) {
+    if (std::isnan(once.gradients[i])) continue;
+    ASSERT_NEAR(once.gradients[i], twice.gradients[i], 1e-14) << i;
+  }
+}
+
+TEST(MlpTest, ContinuesTextFromTheLastBytesThatItSees) {
+  Instance<float> mlp;
+  const auto logits = [&](const std::vector<int32_t>& context) {
+    const absl::Span<const float> span = *mlp.model->NextTokenLogits(context);
+    return std::vector<float>(span.begin(), span.end());
+  };
+  EXPECT_EQ(logits({7, 8, 9}).size(), 256u);
+  EXPECT_EQ(logits({7, 8, 9}), logits({1, 2, 7, 8, 9}));
+  EXPECT_EQ(logits({9}), logits({0, 0, 9}));
+  EXPECT_NE(logits({7, 8, 9}), logits({9, 8, 7}));
+}
+
+TEST(MlpTest, CountsTheTargetsThatItPredicts) {
+  Instance<float> mlp;
+  Batch batch = RandomBatch(6, kWindow, 3);
+  for (int64_t i = 0; i < batch.size(); ++i) {
+    const absl::Span<const float> logits = *mlp.model->NextTokenLogits(
+        batch.inputs().subspan(i * kWindow, kWindow));
+    const auto best = std::max_element(logits.begin(), logits.end());
+    // The first four are predicted, the others are not.
+    batch.mutable_targets()[i] =
+        static_cast<int32_t>((best - logits.begin() + (i < 4 ? 0 : 1)) % 256);
+  }
+  EXPECT_EQ(mlp.model->Predict(batch).correct, 4);
+}
+
 TEST(CreateModelTest, RefusesBadConfigsAndSaysWhy) {
+  ThreadPool pool(1);
+  const Compute compute = {.pool = pool};
   ModelConfig config = kSmall;
   config.kind = "gpt5";
-  EXPECT_EQ(CreateModel<float>(config, 1).status().message(),
-            "model.kind is \"gpt5\"; known are mlp");
+  const absl::Status unknown = CreateModel<float>(config, compute, 1).status();
+  EXPECT_EQ(unknown.message().substr(0, 32),
+            "model.kind is \"gpt5\"; known are ");
   config = kSmall;
-  config.hidden_dim = 0;
-  EXPECT_EQ(CreateModel<float>(config, 1).status().code(),
-            absl::StatusCode::kInvalidArgument);
+  config.settings["hidden_dim"] = {0};
+  EXPECT_EQ(CreateModel<float>(config, compute, 1).status().message(),
+            "model.mlp.hidden_dim is 0, but must be a whole number in [1, "
+            "65536]");
   for (int64_t max_batch : {int64_t{-1}, (int64_t{1} << 20) + 1}) {
-    EXPECT_EQ(CreateModel<float>(kSmall, max_batch).status().code(),
+    EXPECT_EQ(CreateModel<float>(kSmall, compute, max_batch).status().code(),
               absl::StatusCode::kInvalidArgument);
   }
-  config = {.window = 4096,
-            .embedding_dim = 4096,
-            .hidden_dim = 65536,
-            .hidden_layers = 64};
-  EXPECT_EQ(CreateModel<float>(config, int64_t{1} << 20).status().code(),
+  EXPECT_EQ(CreateModel<float>(MlpConfig(4096, 4096, 65536, 64), compute,
+                               int64_t{1} << 20)
+                .status()
+                .code(),
             absl::StatusCode::kResourceExhausted);
 }
 

@@ -1,42 +1,72 @@
 // Model is a neural network with an explicit forward and backward pass, on
 // parameters that someone else owns.
 //
-// Guarantees: all buffers are planned at creation for a largest batch; Forward
-// and Backward allocate nothing. Results depend on parameters and batch alone.
-// Any batch of 0 to max_batch samples is fine; an empty one has loss 0 and zero
+// Guarantees: all buffers are planned at creation for a largest batch; nothing
+// is allocated afterwards. Results depend on parameters and batch alone. Any
+// batch of 0 to max_batch samples is fine; an empty one has loss 0 and zero
 // gradients.
-// Thread-safety: thread-compatible; one step at a time.
-// Ownership: the spans given to Bind must outlive the model's use.
+// Thread-safety: thread-compatible; one call at a time.
+// Ownership: the spans given to Bind, and what Compute refers to, must outlive
+// the model's use.
 // Example:
 //   ASSIGN_OR_RETURN(std::unique_ptr<Model<float>> model,
-//                    CreateModel<float>(config, max_batch));
+//                    CreateModel<float>(config, compute, max_batch));
 //   ASSIGN_OR_RETURN(Plan plan,
 //                    Plan::Create(config.kind, model->specs(), options));
 //   InitializeParameters(plan, seed, parameters);  // absl::Span<float>
 //   RETURN_IF_ERROR(model->Bind(plan, parameters, gradients));
-//   double loss_sum = model->Forward(batch);
-//   model->Backward(batch, 1.0 / global_batch, observer);
+//   double loss_sum = model->ForwardBackward(
+//       batch, {.scale = 1.0 / global_targets}, observer);
 #ifndef RINGMASTER_WORKER_NN_MODEL_H_
 #define RINGMASTER_WORKER_NN_MODEL_H_
 
 #include <cstdint>
+#include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/plan/plan.h"
 #include "worker/data/batch.h"
+#include "worker/nn/compute.h"
 
 namespace ringmaster {
 
-// Is told, during Backward and on its thread, as soon as a tensor's gradient is
-// complete.
+// Is told how ForwardBackward gets on, on its thread.
 class GradientObserver {
  public:
   virtual ~GradientObserver() = default;
+  // The loss is known, and gradients begin.
+  virtual void OnForwardDone() {}
   // Called once for each tensor, in plan order: 0, 1, 2, ... The gradient of
-  // `tensor_index` is final until the next Backward, and may be read, or
+  // `tensor_index` is final until the next ForwardBackward, and may be read, or
   // reduced in place, by any thread from here on.
   virtual void OnTensorDone(int tensor_index) = 0;
+};
+
+// What a model takes.
+struct ModelInput {
+  SampleShape shape;
+  int64_t vocabulary = 0;  // ids of tokens, or classes, are [0, vocabulary)
+};
+
+// How one micro-batch is trained on.
+struct TrainOptions {
+  // Gradients are those of `scale` times the loss sum: 1 / (targets of the
+  // global batch) where the sum over all ranks is to be the gradient of the
+  // mean.
+  double scale = 1;
+  // kAdd adds this micro-batch's gradients to those that are there.
+  Write write = Write::kSet;
+  // Decides, with each sample's id, what dropout drops; another one for each
+  // step.
+  uint64_t dropout_key = 0;
+};
+
+// How well a model predicts a batch.
+struct Prediction {
+  double loss_sum = 0;  // of the cross entropy in nats, over all targets
+  int64_t correct = 0;  // targets that were the most probable class
 };
 
 // T is the type of parameters, gradients and activations: float, or double for
@@ -46,31 +76,59 @@ class Model {
  public:
   virtual ~Model() = default;
 
-  // The parameter tensors in reverse execution order: the order in which
-  // Backward finishes them. Constant.
+  // The parameter tensors in reverse execution order: the order in which the
+  // backward pass finishes them. Constant.
   virtual absl::Span<const TensorSpec> specs() const = 0;
+  virtual const ModelInput& input() const = 0;
   virtual int64_t max_batch() const = 0;
+  // Of the buffers for max_batch samples.
+  virtual int64_t buffer_bytes() const = 0;
+  // Floating-point operations of training on one sample, counting a multiply
+  // and an add as two: forward and backward, matrix products alone, and nothing
+  // twice. What model FLOP utilisation is made of (Chowdhery et al., "PaLM",
+  // 2022, appendix B).
+  virtual double flops_per_sample() const = 0;
+  // The model's settings in the form of Hugging Face's config.json; empty if it
+  // has none.
+  virtual std::string HuggingFaceConfig() const { return ""; }
 
-  // Says where parameters and gradients lie; needed before the first Forward,
-  // and again if they move.
+  // Says where parameters and gradients lie; needed before anything below, and
+  // again if they move.
   //   INVALID_ARGUMENT  the plan is not one of specs(), or a span has not
   //                     plan.total_elems() elements
   [[nodiscard]] virtual absl::Status Bind(const Plan& plan,
                                           absl::Span<const T> parameters,
                                           absl::Span<T> gradients) = 0;
 
-  // Returns the sum (not the mean) over the batch of the cross entropy in nats,
-  // added in double. Keeps what Backward needs. Requires Bind, batch.size() <=
-  // max_batch(), the model's window, and token ids in range.
-  virtual double Forward(const Batch& batch) = 0;
+  // Trains on a micro-batch: returns the sum (not the mean) of the cross
+  // entropy in nats over the targets, added in double, and writes the gradient
+  // to the whole gradient span, tensor by tensor. Padding is left alone.
+  // Requires Bind, batch.size() <= max_batch(), input()'s shape, and ids in
+  // range.
+  virtual double ForwardBackward(const Batch& batch,
+                                 const TrainOptions& options,
+                                 GradientObserver& observer) = 0;
 
-  // Writes (=, not +=) `scale` times the gradient of the loss sum to the whole
-  // gradient span, tensor by tensor. `scale` is 1 / global batch size where the
-  // sum over all ranks is to be the gradient of the mean. Padding is left
-  // alone. Requires that Forward(batch) was the last call.
-  virtual void Backward(const Batch& batch, double scale,
-                        GradientObserver& observer) = 0;
+  // Evaluates a batch, without dropout. Requires as above.
+  virtual Prediction Predict(const Batch& batch) = 0;
+
+  // The logits [vocabulary] of the token that follows `context`, which is cut
+  // to the last tokens that the model can see. Valid until the next call.
+  // Requires a non-empty context, ids in range, and max_batch() >= 1.
+  //   FAILED_PRECONDITION  the model does not continue tokens
+  [[nodiscard]] virtual absl::StatusOr<absl::Span<const T>> NextTokenLogits(
+      absl::Span<const int32_t> /*context*/) {
+    return absl::FailedPreconditionError("this model does not continue text");
+  }
 };
+
+// What every model's Bind checks; `kind` is for the message.
+//   INVALID_ARGUMENT  as Model::Bind
+[[nodiscard]] absl::Status CheckBinding(absl::Span<const TensorSpec> specs,
+                                        const Plan& plan,
+                                        size_t parameter_count,
+                                        size_t gradient_count,
+                                        const std::string& kind);
 
 }  // namespace ringmaster
 

@@ -1,5 +1,6 @@
 #include "worker/nn/model_config.h"
 
+#include <limits>
 #include <string>
 
 #include "gtest/gtest.h"
@@ -7,46 +8,56 @@
 namespace ringmaster {
 namespace {
 
-TEST(ModelConfigTest, DefaultsAreValid) {
-  EXPECT_TRUE(ModelConfig().Validate().ok());
+using Settings = ModelConfig::Settings;
+
+// What a model with these three settings says of `settings`.
+std::string ErrorOf(const Settings& settings) {
+  const ModelConfig config = {.kind = "toy", .settings = settings};
+  SettingsReader reader(config);
+  reader.Int("width", 8, {1, 64});
+  reader.Real("dropout", 0, {0, 0.5});
+  reader.Ints("channels", {4, 8}, {1, 16});
+  return std::string(reader.Finish().message());
 }
 
-TEST(ModelConfigTest, EveryBadFieldIsNamedWithItsBounds) {
-  struct Case {
-    const char* field;
-    int64_t ModelConfig::*member;
-    int64_t above;
-  };
-  const Case kCases[] = {{"window", &ModelConfig::window, 4097},
-                         {"embedding_dim", &ModelConfig::embedding_dim, 4097},
-                         {"hidden_dim", &ModelConfig::hidden_dim, 65537},
-                         {"hidden_layers", &ModelConfig::hidden_layers, 65}};
-  for (const Case& bad : kCases) {
-    for (int64_t value : {int64_t{0}, int64_t{-1}, bad.above}) {
-      ModelConfig config;
-      config.*bad.member = value;
-      const absl::Status status = config.Validate();
-      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-      EXPECT_EQ(std::string(status.message()),
-                std::string("model.") + bad.field + " is " +
-                    std::to_string(value) + ", but must be in [1, " +
-                    std::to_string(bad.above - 1) + "]");
-    }
-  }
+TEST(SettingsReaderTest, GivesTheSettingOrItsDefault) {
+  const ModelConfig config = {
+      .kind = "toy", .settings = {{"width", {12}}, {"channels", {3, 5, 7}}}};
+  SettingsReader reader(config);
+  EXPECT_EQ(reader.Int("width", 8, {1, 64}), 12);
+  EXPECT_EQ(reader.Int("depth", 8, {1, 64}), 8);
+  EXPECT_EQ(reader.Real("dropout", 0.25, {0, 0.5}), 0.25);
+  EXPECT_EQ(reader.Ints("channels", {1}, {1, 16}),
+            (std::vector<int64_t>{3, 5, 7}));
+  EXPECT_TRUE(reader.Finish().ok());
 }
 
-TEST(ModelConfigTest, CanonicalTextTellsEveryFieldApart) {
-  const std::string base = ModelConfig().CanonicalText();
-  for (int64_t ModelConfig::*member :
-       {&ModelConfig::window, &ModelConfig::embedding_dim,
-        &ModelConfig::hidden_dim, &ModelConfig::hidden_layers}) {
-    ModelConfig config;
-    config.*member += 1;
-    EXPECT_NE(config.CanonicalText(), base);
-  }
-  ModelConfig other;
-  other.kind = "gpt";
-  EXPECT_NE(other.CanonicalText(), base);
+TEST(SettingsReaderTest, NamesABadSettingWithItsBounds) {
+  EXPECT_EQ(ErrorOf({}), "");
+  EXPECT_EQ(ErrorOf({{"width", {65}}}),
+            "model.toy.width is 65, but must be a whole number in [1, 64]");
+  EXPECT_EQ(ErrorOf({{"width", {0.5}}}),
+            "model.toy.width is 0.5, but must be a whole number in [1, 64]");
+  EXPECT_EQ(ErrorOf({{"width", {1, 2}}}),
+            "model.toy.width is 2, but must be one number, not a list");
+  EXPECT_EQ(ErrorOf({{"dropout", {std::numeric_limits<double>::quiet_NaN()}}}),
+            "model.toy.dropout is nan, but must be in [0, 0.5]");
+  EXPECT_EQ(ErrorOf({{"dropout", {}}}),
+            "model.toy.dropout is 0, but must be one number, not a list");
+  EXPECT_EQ(ErrorOf({{"channels", {4, 17}}}),
+            "model.toy.channels is 17, but must be a whole number in [1, 16]");
+}
+
+TEST(SettingsReaderTest, RefusesASettingThatTheModelDoesNotHave) {
+  EXPECT_EQ(ErrorOf({{"heigth", {3}}}),
+            "model.toy has no setting \"heigth\"; it has channels, dropout, "
+            "width");
+}
+
+TEST(ModelConfigTest, CanonicalTextTellsEverySettingApart) {
+  const ModelConfig config = {.kind = "toy",
+                              .settings = {{"width", {12}}, {"a", {0.5, 2}}}};
+  EXPECT_EQ(config.CanonicalText(), "model toy a=0.5,2 width=12");
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "common/status/status_macros.h"
 #include "worker/nn/mlp.h"
 
 namespace ringmaster {
@@ -17,6 +16,7 @@ template <typename T>
 struct Registration {
   const char* kind;
   absl::StatusOr<std::unique_ptr<Model<T>>> (*create)(const ModelConfig& config,
+                                                      const Compute& compute,
                                                       int64_t max_batch);
 };
 
@@ -31,8 +31,8 @@ constexpr Registration<T> kModels[] = {
 
 template <typename T>
 absl::StatusOr<std::unique_ptr<Model<T>>> CreateModel(const ModelConfig& config,
+                                                      const Compute& compute,
                                                       int64_t max_batch) {
-  RETURN_IF_ERROR(config.Validate());
   if (max_batch < 0 || max_batch > kMaxBatch) {
     return absl::InvalidArgumentError(
         absl::StrCat("model: the largest batch is ", max_batch,
@@ -41,7 +41,7 @@ absl::StatusOr<std::unique_ptr<Model<T>>> CreateModel(const ModelConfig& config,
   std::string known;
   for (const Registration<T>& registration : kModels<T>) {
     if (config.kind == registration.kind)
-      return registration.create(config, max_batch);
+      return registration.create(config, compute, max_batch);
     absl::StrAppend(&known, known.empty() ? "" : ", ", registration.kind);
   }
   return absl::InvalidArgumentError(
@@ -49,8 +49,8 @@ absl::StatusOr<std::unique_ptr<Model<T>>> CreateModel(const ModelConfig& config,
 }
 
 template absl::StatusOr<std::unique_ptr<Model<float>>> CreateModel<float>(
-    const ModelConfig&, int64_t);
+    const ModelConfig&, const Compute&, int64_t);
 template absl::StatusOr<std::unique_ptr<Model<double>>> CreateModel<double>(
-    const ModelConfig&, int64_t);
+    const ModelConfig&, const Compute&, int64_t);
 
 }  // namespace ringmaster

@@ -14,13 +14,13 @@ namespace ringmaster {
 
 // Makes the model that `config` describes, with buffers for batches of up to
 // `max_batch` samples. T is float or double.
-//   INVALID_ARGUMENT    a field is out of bounds; the kind is not registered
+//   INVALID_ARGUMENT    a setting is out of bounds or unknown; the kind is not registered
 //                       (the message lists those that are); max_batch is
 //                       outside [0, 2^20]
 //   RESOURCE_EXHAUSTED  no memory for the buffers
 template <typename T>
 [[nodiscard]] absl::StatusOr<std::unique_ptr<Model<T>>> CreateModel(
-    const ModelConfig& config, int64_t max_batch);
+    const ModelConfig& config, const Compute& compute, int64_t max_batch);
 
 }  // namespace ringmaster
 

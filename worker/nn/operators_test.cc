@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/plan/counter_random.h"
+#include "common/sync/thread_pool.h"
 #include "gtest/gtest.h"
 #include "worker/nn/embedding.h"
 #include "worker/nn/gelu.h"
@@ -18,6 +19,11 @@
 
 namespace ringmaster {
 namespace {
+
+Compute OneThread() {
+  static ThreadPool pool(1);
+  return {.pool = pool};
+}
 
 // |a - b| <= kAbsolute + kRelative * |b|.
 template <typename T>
@@ -131,7 +137,8 @@ TYPED_TEST(OperatorTest, LinearMatchesReferenceForAllShapes) {
         compare(
             batch * out, "y",
             [&](T* y) {
-              LinearForward<T>(shape, x.data(), weight.data(), bias.data(), y);
+              LinearForward<T>(OneThread(), shape, x.data(), weight.data(),
+                               bias.data(), y);
             },
             [&](T* y) {
               reference::LinearForward<T>(shape, x.data(), weight.data(),
@@ -140,7 +147,8 @@ TYPED_TEST(OperatorTest, LinearMatchesReferenceForAllShapes) {
         compare(
             batch * in, "dx",
             [&](T* dx) {
-              LinearBackwardInput<T>(shape, dy.data(), weight.data(), dx);
+              LinearBackwardInput<T>(OneThread(), shape, dy.data(),
+                                     weight.data(), dx);
             },
             [&](T* dx) {
               reference::LinearBackwardInput<T>(shape, dy.data(), weight.data(),
@@ -149,7 +157,8 @@ TYPED_TEST(OperatorTest, LinearMatchesReferenceForAllShapes) {
         compare(
             out * in, "dweight",
             [&](T* dw) {
-              LinearBackwardWeight<T>(shape, dy.data(), x.data(), dw);
+              LinearBackwardWeight<T>(OneThread(), shape, Write::kSet,
+                                      dy.data(), x.data(), dw);
             },
             [&](T* dw) {
               reference::LinearBackwardWeight<T>(shape, dy.data(), x.data(),
@@ -157,7 +166,10 @@ TYPED_TEST(OperatorTest, LinearMatchesReferenceForAllShapes) {
             });
         compare(
             out, "dbias",
-            [&](T* db) { LinearBackwardBias<T>(shape, dy.data(), db); },
+            [&](T* db) {
+              LinearBackwardBias<T>(OneThread(), shape, Write::kSet, dy.data(),
+                                    db);
+            },
             [&](T* db) {
               reference::LinearBackwardBias<T>(shape, dy.data(), db);
             });
@@ -176,12 +188,14 @@ TYPED_TEST(OperatorTest, EmbeddingMatchesReferenceWithRepeatedIds) {
       const std::vector<T> dy = Random<T>(count * dim, 3);
       std::vector<T> got = Unwritten<T>(count * dim);
       std::vector<T> want = got;
-      EmbeddingForward<T>(shape, ids.data(), table.data(), got.data());
+      EmbeddingForward<T>(OneThread(), shape, ids.data(), table.data(),
+                          got.data());
       reference::EmbeddingForward<T>(shape, ids.data(), table.data(),
                                      want.data());
       ASSERT_NO_FATAL_FAILURE(ExpectClose(got, want, "y"));
       got = want = Unwritten<T>(5 * dim);
-      EmbeddingBackward<T>(shape, ids.data(), dy.data(), got.data());
+      EmbeddingBackward<T>(OneThread(), shape, Write::kSet, ids.data(),
+                           dy.data(), got.data());
       reference::EmbeddingBackward<T>(shape, ids.data(), dy.data(),
                                       want.data());
       ASSERT_NO_FATAL_FAILURE(ExpectClose(got, want, "dtable"));
@@ -197,10 +211,10 @@ TYPED_TEST(OperatorTest, GeluMatchesReferenceOverTheWholeRange) {
       const std::vector<T> dy = Random<T>(count, 2);
       std::vector<T> got = Unwritten<T>(count);
       std::vector<T> want = got;
-      GeluForward<T>(count, x.data(), got.data());
+      GeluForward<T>(OneThread(), count, x.data(), got.data());
       reference::GeluForward<T>(count, x.data(), want.data());
       ASSERT_NO_FATAL_FAILURE(ExpectClose(got, want, "y"));
-      GeluBackward<T>(count, x.data(), dy.data(), got.data());
+      GeluBackward<T>(OneThread(), count, x.data(), dy.data(), got.data());
       reference::GeluBackward<T>(count, x.data(), dy.data(), want.data());
       ASSERT_NO_FATAL_FAILURE(ExpectClose(got, want, "dx"));
     }
@@ -253,7 +267,7 @@ TYPED_TEST(OperatorTest, GeluKeepsNan) {
   std::vector<T> x(17, T{1});
   x[3] = x[16] = std::numeric_limits<T>::quiet_NaN();
   std::vector<T> y(17);
-  GeluForward<T>(17, x.data(), y.data());
+  GeluForward<T>(OneThread(), 17, x.data(), y.data());
   for (size_t i = 0; i < 17; ++i)
     EXPECT_EQ(std::isnan(y[i]), i == 3 || i == 16) << "element " << i;
 }
@@ -287,10 +301,10 @@ TEST(FiniteDifferenceTest, Gelu) {
   const std::vector<double> x = Random<double>(40, 1, 4);
   const std::vector<double> dy = Random<double>(40, 2);
   std::vector<double> dx(40);
-  GeluBackward<double>(40, x.data(), dy.data(), dx.data());
+  GeluBackward<double>(OneThread(), 40, x.data(), dy.data(), dx.data());
   ExpectGradient(x, dx, [&](const std::vector<double>& point) {
     std::vector<double> y(40);
-    GeluForward<double>(40, point.data(), y.data());
+    GeluForward<double>(OneThread(), 40, point.data(), y.data());
     return Dot(y, dy);
   });
 }
@@ -305,16 +319,19 @@ TEST(FiniteDifferenceTest, Linear) {
                         const std::vector<double>& weight,
                         const std::vector<double>& bias) {
     std::vector<double> y(15);
-    LinearForward<double>(shape, x.data(), weight.data(), bias.data(),
-                          y.data());
+    LinearForward<double>(OneThread(), shape, x.data(), weight.data(),
+                          bias.data(), y.data());
     return Dot(y, dy);
   };
   std::vector<double> dx(12);
   std::vector<double> dweight(20);
   std::vector<double> dbias(5);
-  LinearBackwardInput<double>(shape, dy.data(), weight.data(), dx.data());
-  LinearBackwardWeight<double>(shape, dy.data(), x.data(), dweight.data());
-  LinearBackwardBias<double>(shape, dy.data(), dbias.data());
+  LinearBackwardInput<double>(OneThread(), shape, dy.data(), weight.data(),
+                              dx.data());
+  LinearBackwardWeight<double>(OneThread(), shape, Write::kSet, dy.data(),
+                               x.data(), dweight.data());
+  LinearBackwardBias<double>(OneThread(), shape, Write::kSet, dy.data(),
+                             dbias.data());
   ExpectGradient(x, dx, [&](const std::vector<double>& point) {
     return loss(point, weight, bias);
   });
@@ -332,10 +349,12 @@ TEST(FiniteDifferenceTest, Embedding) {
   const std::vector<double> table = Random<double>(12, 1);
   const std::vector<double> dy = Random<double>(18, 2);
   std::vector<double> dtable(12);
-  EmbeddingBackward<double>(shape, ids.data(), dy.data(), dtable.data());
+  EmbeddingBackward<double>(OneThread(), shape, Write::kSet, ids.data(),
+                            dy.data(), dtable.data());
   ExpectGradient(table, dtable, [&](const std::vector<double>& point) {
     std::vector<double> y(18);
-    EmbeddingForward<double>(shape, ids.data(), point.data(), y.data());
+    EmbeddingForward<double>(OneThread(), shape, ids.data(), point.data(),
+                             y.data());
     return Dot(y, dy);
   });
 }

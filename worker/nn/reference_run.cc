@@ -7,6 +7,7 @@
 #include "common/optimizer/adamw.h"
 #include "common/optimizer/norm.h"
 #include "common/status/status_macros.h"
+#include "common/sync/thread_pool.h"
 #include "worker/data/batch.h"
 #include "worker/data/dataset.h"
 #include "worker/data/permutation_sampler.h"
@@ -29,11 +30,6 @@ absl::Status Validate(const ReferenceJob& job,
     return absl::InvalidArgumentError(absl::StrCat(
         "global_batch is ", job.global_batch, ", but must be at least 1"));
   }
-  if (job.data.window != job.model.window) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("data.window is ", job.data.window,
-                     ", but model.window is ", job.model.window));
-  }
   if (steps.empty() || steps.front() < 0 ||
       !std::is_sorted(steps.begin(), steps.end())) {
     return absl::InvalidArgumentError(
@@ -48,9 +44,14 @@ template <typename T>
 absl::StatusOr<std::vector<ReferenceResult<T>>> RunReference(
     const ReferenceJob& job, absl::Span<const int64_t> steps) {
   RETURN_IF_ERROR(Validate(job, steps));
-  ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, CreateDataset(job.data));
+  ThreadPool pool(1);
+  const Compute compute = {.pool = pool};
   ASSIGN_OR_RETURN(std::unique_ptr<Model<T>> model,
-                   CreateModel<T>(job.model, job.global_batch));
+                   CreateModel<T>(job.model, compute, job.global_batch));
+  DataConfig data = job.data;
+  data.shape = model->input().shape;
+  data.vocabulary = model->input().vocabulary;
+  ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, CreateDataset(data));
   ASSIGN_OR_RETURN(Plan plan, Plan::Create(job.model.kind, model->specs(), {}));
   const PermutationSampler sampler(job.data.seed, dataset->size(Split::kTrain));
   const size_t total = static_cast<size_t>(plan.total_elems());
@@ -61,19 +62,20 @@ absl::StatusOr<std::vector<ReferenceResult<T>>> RunReference(
   InitializeParameters<T>(plan, job.seed, absl::MakeSpan(parameters));
   RETURN_IF_ERROR(model->Bind(plan, parameters, absl::MakeSpan(gradients)));
 
-  Batch batch(job.global_batch, job.data.window);
+  Batch batch(job.global_batch, data.shape);
   std::vector<int64_t> ids(static_cast<size_t>(job.global_batch));
   std::vector<double> losses;
   std::vector<ReferenceResult<T>> results;
   IgnoreGradients observer;
-  const double mean = 1.0 / static_cast<double>(job.global_batch);
+  const double mean =
+      1.0 / static_cast<double>(job.global_batch * data.shape.targets);
   for (int64_t step = 0; step <= steps.back(); ++step) {
     if (step > 0) {
       sampler.SamplesOf(step, job.global_batch, {0, job.global_batch},
                         absl::MakeSpan(ids));
       RETURN_IF_ERROR(dataset->FillBatch(Split::kTrain, ids, batch));
-      losses.push_back(model->Forward(batch) * mean);
-      model->Backward(batch, mean, observer);
+      losses.push_back(
+          mean * model->ForwardBackward(batch, {.scale = mean}, observer));
       const double clip =
           ClipFactor(SumOfSquares<T>(gradients), job.optimizer.clip_norm);
       ApplyAdamW<T>(

@@ -16,9 +16,9 @@
 namespace ringmaster {
 
 struct ReferenceJob {
-  ModelConfig model;
-  DataConfig data;
-  OptimizerConfig optimizer;
+  ModelConfig model = {};
+  DataConfig data = {};  // shape and vocabulary are the model's
+  OptimizerConfig optimizer = {};
   int64_t global_batch = 256;
   uint64_t seed = 1;  // of the first parameters
 };

@@ -8,11 +8,11 @@ namespace ringmaster {
 namespace {
 
 ReferenceJob SmallJob() {
-  return {.model = {.window = 4,
-                    .embedding_dim = 8,
-                    .hidden_dim = 32,
-                    .hidden_layers = 1},
-          .data = {.window = 4, .num_samples = 4096},
+  return {.model = {.settings = {{"window", {4}},
+                                 {"embedding_dim", {8}},
+                                 {"hidden_dim", {32}},
+                                 {"hidden_layers", {1}}}},
+          .data = {.num_samples = 4096},
           .optimizer = {.learning_rate = 5e-3},
           .global_batch = 64};
 }
@@ -71,7 +71,7 @@ TEST(ReferenceRunTest, RefusesBadJobs) {
   job.optimizer.beta1 = 2;
   EXPECT_EQ(RunReference<double>(job, {1}).status().code(), kInvalid);
   job = SmallJob();
-  job.data.window = 5;
+  job.model.settings["window"] = {0};
   EXPECT_EQ(RunReference<double>(job, {1}).status().code(), kInvalid);
 }
 

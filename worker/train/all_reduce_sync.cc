@@ -50,10 +50,11 @@ absl::StatusOr<CommittedStep> AllReduceSync::Commit(const LocalStep& local) {
 
   CommittedStep committed;
   committed.communication_wait = agreed - begin;
-  ASSIGN_OR_RETURN(committed.summary,
-                   CombineCommits(records, {generation_, local.step,
-                                            state_.config().global_batch,
-                                            local.global_sample_hash}));
+  ASSIGN_OR_RETURN(
+      committed.summary,
+      CombineCommits(records,
+                     {generation_, local.step, state_.config().global_batch,
+                      local.global_sample_hash, state_.targets()}));
   state_.ApplyComplete();
   trace_.Record({"optimizer", "compute", local.step, -1, 0, agreed, agreed,
                  clock_.Now()});

@@ -113,7 +113,9 @@ absl::StatusOr<CommitSummary> CombineCommits(
             expected.sample_hash)),
         ExitCode::kPlanMismatch);
   }
-  summary.mean_loss = loss_sum / static_cast<double>(expected.global_batch);
+  summary.mean_loss =
+      loss_sum /
+      static_cast<double>(expected.global_batch * expected.targets_per_sample);
   summary.norm_squared = records[0].norm_squared;
   summary.is_finite = std::isfinite(summary.norm_squared);
   return summary;

@@ -58,6 +58,7 @@ struct CommitExpectation {
   int64_t step = 0;
   int64_t global_batch = 0;
   uint64_t sample_hash = 0;  // of the whole global batch
+  int64_t targets_per_sample = 1;
 };
 
 // A 64-bit mix of a sample's id (splitmix64's finalizer), so that sums of them

@@ -44,7 +44,7 @@ absl::StatusOr<double> SumLosses(TrainingState& state,
     const int64_t end = std::min(begin + batch.capacity(), part.end());
     for (int64_t i = begin; i < end; ++i) ids.push_back(sampler.SampleAt(i));
     RETURN_IF_ERROR(state.dataset().FillBatch(Split::kHeldOut, ids, batch));
-    loss_sum += state.model().Forward(batch);
+    loss_sum += state.model().Predict(batch).loss_sum;
   }
   return loss_sum;
 }
@@ -59,7 +59,7 @@ absl::StatusOr<double> Evaluate(TrainingState& state,
   const int64_t wanted = state.config().evaluation_samples;
   const int64_t samples = wanted == 0 ? held_out : std::min(wanted, held_out);
   const PermutationSampler sampler(state.config().data.seed, held_out);
-  Batch batch(state.model().max_batch(), state.dataset().window());
+  Batch batch(state.model().max_batch(), state.dataset().shape());
 
   const int64_t round_samples = kRoundSamples * communicator.world_size();
   double total = 0;
@@ -74,7 +74,7 @@ absl::StatusOr<double> Evaluate(TrainingState& state,
         SumOverRanks(own, communicator, clock.Now() + wait_timeout));
     total += sum;
   }
-  return total / static_cast<double>(samples);
+  return total / static_cast<double>(samples * state.targets());
 }
 
 }  // namespace ringmaster

@@ -14,17 +14,21 @@ namespace {
 // Starts the reduction of each bucket whose last gradient was just written.
 class BucketStarter final : public GradientObserver {
  public:
-  BucketStarter(const Plan& plan, ParameterSync& sync)
-      : plan_(plan), sync_(sync) {}
+  BucketStarter(const Plan& plan, ParameterSync& sync, Clock& clock)
+      : plan_(plan), sync_(sync), clock_(clock) {}
 
+  void OnForwardDone() override { forward_done = clock_.Now(); }
   void OnTensorDone(int tensor_index) override {
     for (size_t i = plan_.BucketsCompletedBy(tensor_index).size(); i > 0; --i)
       sync_.BucketReady(next_bucket_++);
   }
 
+  MonotonicTime forward_done;
+
  private:
   const Plan& plan_;
   ParameterSync& sync_;
+  Clock& clock_;
   int next_bucket_ = 0;
 };
 
@@ -124,15 +128,15 @@ absl::StatusOr<const Batch*> GenerationRun::NextBatch(int64_t step) {
 void GenerationRun::ForwardBackward(int64_t step, const Batch& batch,
                                     LocalStep& local) {
   Model<float>& model = parts_.state.model();
+  const int64_t global_targets =
+      parts_.state.config().global_batch * parts_.state.targets();
   const MonotonicTime forward = parts_.clock.Now();
-  local.loss_sum = model.Forward(batch);
-  const MonotonicTime backward = parts_.clock.Now();
+  BucketStarter starter(parts_.state.plan(), sync_, parts_.clock);
+  local.loss_sum = model.ForwardBackward(
+      batch, {.scale = 1.0 / static_cast<double>(global_targets)}, starter);
+  const MonotonicTime backward = starter.forward_done;
   parts_.trace.Record(
       {"forward", "compute", step, -1, 0, forward, forward, backward});
-  BucketStarter starter(parts_.state.plan(), sync_);
-  model.Backward(batch,
-                 1.0 / static_cast<double>(parts_.state.config().global_batch),
-                 starter);
   parts_.trace.Record({"backward", "compute", step, -1, 0, backward, backward,
                        parts_.clock.Now()});
 }

@@ -21,12 +21,11 @@ namespace {
 ProgramConfig SmallJob(int64_t steps) {
   ProgramConfig config;
   config.model = {.kind = "mlp",
-                  .window = 8,
-                  .embedding_dim = 8,
-                  .hidden_dim = 32,
-                  .hidden_layers = 2};
-  config.data = {
-      .kind = "synthetic", .window = 8, .seed = 3, .num_samples = 4096};
+                  .settings = {{"window", {8}},
+                               {"embedding_dim", {8}},
+                               {"hidden_dim", {32}},
+                               {"hidden_layers", {2}}}};
+  config.data = {.kind = "synthetic", .seed = 3, .num_samples = 4096};
   config.steps = steps;
   config.global_batch = 37;  // a prime, so that no world size divides it
   config.seed = 3;
@@ -104,15 +103,15 @@ TEST(GenerationRunTest, LearnsTheSyntheticRule) {
   const auto before = RunRanks(untrained, 1);
   const auto after = RunRanks(config, 2);
   ASSERT_TRUE(after[0]->end.ok()) << after[0]->end.status();
-  Batch batch(64, config.data.window);
+  Batch batch(64, after[0]->state->dataset().shape());
   std::vector<int64_t> ids(64);
   for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int64_t>(i);
   ASSERT_TRUE(after[0]->state->ReserveBatch(64).ok());
   ASSERT_TRUE(before[0]->state->ReserveBatch(64).ok());
   ASSERT_TRUE(
       after[0]->state->dataset().FillBatch(Split::kHeldOut, ids, batch).ok());
-  EXPECT_LT(after[0]->state->model().Forward(batch),
-            0.8 * before[0]->state->model().Forward(batch));
+  EXPECT_LT(after[0]->state->model().Predict(batch).loss_sum,
+            0.8 * before[0]->state->model().Predict(batch).loss_sum);
 }
 
 TEST(GenerationRunTest, StartsReducingBeforeBackwardEndsOnEveryRank) {
@@ -120,8 +119,8 @@ TEST(GenerationRunTest, StartsReducingBeforeBackwardEndsOnEveryRank) {
   // Large enough that backward takes tens of milliseconds, so that a rank's
   // communication thread gets to run meanwhile even where ranks outnumber
   // cores.
-  config.model.hidden_dim = 1024;
-  config.model.hidden_layers = 3;
+  config.model.settings["hidden_dim"] = {1024};
+  config.model.settings["hidden_layers"] = {3};
   config.global_batch = 256;
   config.bucket_bytes = 256 << 10;
   const auto results = RunRanks(config, 2);
@@ -151,7 +150,7 @@ TEST(GenerationRunTest, StartsReducingBeforeBackwardEndsOnEveryRank) {
 class StuckDataset final : public Dataset {
  public:
   int64_t size(Split /*split*/) const override { return 4096; }
-  int64_t window() const override { return 8; }
+  const SampleShape& shape() const override { return shape_; }
   uint64_t fingerprint() const override { return 0; }
   absl::Status FillBatch(Split /*split*/, absl::Span<const int64_t> /*ids*/,
                          Batch& /*batch*/) const override {
@@ -166,6 +165,7 @@ class StuckDataset final : public Dataset {
   }
 
  private:
+  const SampleShape shape_ = {.tokens = 8};
   mutable Mutex mutex_;
   mutable CondVar changed_;
   bool is_over_ GUARDED_BY(mutex_) = false;

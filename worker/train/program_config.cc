@@ -18,12 +18,14 @@ absl::Status ParseModel(const v1::ModelSpec& spec, ModelConfig& config) {
     return absl::InvalidArgumentError(
         "train.model names no model that this worker has; it has mlp");
   }
+  const v1::MlpSpec& mlp = spec.mlp();
   config.kind = "mlp";
-  config.window = spec.mlp().window();
-  config.embedding_dim = spec.mlp().embedding_dim();
-  config.hidden_dim = spec.mlp().hidden_dim();
-  config.hidden_layers = spec.mlp().hidden_layers();
-  return config.Validate();
+  config.settings = {
+      {"window", {static_cast<double>(mlp.window())}},
+      {"embedding_dim", {static_cast<double>(mlp.embedding_dim())}},
+      {"hidden_dim", {static_cast<double>(mlp.hidden_dim())}},
+      {"hidden_layers", {static_cast<double>(mlp.hidden_layers())}}};
+  return absl::OkStatus();
 }
 
 absl::Status ParseSource(const v1::DataSpec& spec, DataConfig& config) {
@@ -79,7 +81,6 @@ std::string ProgramConfig::CanonicalText() const {
 absl::StatusOr<ProgramConfig> ParseProgram(const v1::TrainProgram& program) {
   ProgramConfig config;
   RETURN_IF_ERROR(ParseModel(program.model(), config.model));
-  config.data.window = config.model.window;
   config.data.seed = static_cast<uint64_t>(program.seed());
   RETURN_IF_ERROR(ParseSource(program.data(), config.data));
   RETURN_IF_ERROR(ParseOptimizer(program.optimizer(), config.optimizer));

@@ -35,8 +35,12 @@ absl::StatusOr<std::unique_ptr<TrainingState>> TrainingState::Create(
     const ProgramConfig& config, const CancelToken* cancel) {
   std::unique_ptr<TrainingState> state(new TrainingState(config));
   ASSIGN_OR_RETURN(state->device_, OpenDevice("cpu"));
+  RETURN_IF_ERROR(state->MakeModel(/*max_batch=*/0));
+  DataConfig data = config.data;
+  data.shape = state->model_->input().shape;
+  data.vocabulary = state->model_->input().vocabulary;
   absl::StatusOr<std::unique_ptr<Dataset>> dataset =
-      CreateDataset(config.data, cancel);
+      CreateDataset(data, cancel);
   if (absl::IsAborted(dataset.status())) return dataset.status();
   if (!dataset.ok()) return AsDataError(dataset.status());
   state->dataset_ = *std::move(dataset);
@@ -50,8 +54,13 @@ absl::StatusOr<std::unique_ptr<TrainingState>> TrainingState::Create(
   return state;
 }
 
+absl::Status TrainingState::MakeModel(int64_t max_batch) {
+  ASSIGN_OR_RETURN(
+      model_, CreateModel<float>(config_.model, {.pool = pool_}, max_batch));
+  return absl::OkStatus();
+}
+
 absl::Status TrainingState::MakePlan() {
-  ASSIGN_OR_RETURN(model_, CreateModel<float>(config_.model, /*max_batch=*/0));
   PlanOptions options;
   options.bucket_bytes = config_.bucket_bytes;
   options.settings = config_.CanonicalText();
@@ -77,7 +86,7 @@ absl::Status TrainingState::AllocateArenas() {
 
 absl::Status TrainingState::ReserveBatch(int64_t local_batch) {
   if (model_->max_batch() < local_batch) {
-    ASSIGN_OR_RETURN(model_, CreateModel<float>(config_.model, local_batch));
+    RETURN_IF_ERROR(MakeModel(local_batch));
   }
   return model_->Bind(*plan_, parameters_->Elems<float>(),
                       gradients_->Elems<float>());

@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/plan/plan.h"
+#include "common/sync/thread_pool.h"
 #include "common/tensor/arena.h"
 #include "common/transport/cancel_token.h"
 #include "worker/data/dataset.h"
@@ -60,6 +61,8 @@ class TrainingState {
   const Dataset& dataset() const { return *dataset_; }
   const PermutationSampler& sampler() const { return *sampler_; }
   Model<float>& model() { return *model_; }
+  // Of a sample.
+  int64_t targets() const { return model_->input().shape.targets; }
   const Arena& gradients() const { return *gradients_; }
   const Arena& parameters() const { return *parameters_; }
   int64_t applied_step() const { return applied_step_; }
@@ -73,12 +76,14 @@ class TrainingState {
 
  private:
   explicit TrainingState(const ProgramConfig& config) : config_(config) {}
+  [[nodiscard]] absl::Status MakeModel(int64_t max_batch);
   [[nodiscard]] absl::Status MakePlan();
   [[nodiscard]] absl::Status AllocateArenas();
 
   ProgramConfig config_;
   std::unique_ptr<Device>
       device_;  // before the arenas, which give their memory back to it
+  ThreadPool pool_{1};
   std::unique_ptr<Dataset> dataset_;
   std::unique_ptr<PermutationSampler> sampler_;
   std::unique_ptr<Model<float>> model_;

@@ -1,0 +1,44 @@
+// Compute is what an operator runs on, and the few words that all operators
+// share.
+//
+// Thread-safety: values. The pool runs one loop at a time, so two threads must
+// not run operators with the same pool at once.
+#ifndef RINGMASTER_WORKER_NN_COMPUTE_H_
+#define RINGMASTER_WORKER_NN_COMPUTE_H_
+
+#include <cstdint>
+
+namespace ringmaster {
+
+class ThreadPool;
+
+// Type of the operands of matrix products. Parameters, gradients, activations
+// and all sums are float in either case.
+enum class Precision { kFloat32, kBFloat16 };
+
+// Passed to every operator.
+struct Compute {
+  ThreadPool& pool;
+  // Concerns T = float only.
+  Precision precision = Precision::kFloat32;
+};
+
+// Whether a parameter's gradient is written (=) or added to (+=), which the
+// second and later micro-batches of a step do.
+enum class Write : bool { kSet, kAdd };
+
+// Which elements of an activation are dropped while training (Srivastava et
+// al., "Dropout", JMLR 2014), as a function of the sample and not of its place:
+// element i of sample s is kept iff a hash of (key, sample_ids[s], i) says so,
+// and then divided by 1 - rate. So a sample is treated alike on whichever rank
+// it lands. A rate of 0 drops nothing, and the other members are then unused.
+struct Dropout {
+  double rate = 0;  // in [0, 1)
+  uint64_t key = 0;
+  const int64_t* sample_ids = nullptr;
+  int64_t elems_per_sample = 0;
+};
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_NN_COMPUTE_H_
