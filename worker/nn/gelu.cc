@@ -1,5 +1,6 @@
 #include "worker/nn/gelu.h"
 
+#include "common/sync/thread_pool.h"
 #include "common/tensor/cpu_dispatch.h"
 #include "worker/nn/fast_exp.h"
 
@@ -10,6 +11,9 @@ namespace {
 // does. This is 2 sqrt(2 / pi).
 constexpr double kTwoRootTwoOverPi = 1.5957691216057308;
 constexpr double kCubic = 0.044715;
+
+// Elements that a thread takes at once.
+constexpr int64_t kGrain = 16384;
 
 template <typename T>
 RM_KERNEL T Logistic(T x) {
@@ -25,28 +29,47 @@ RM_KERNEL void ForwardKernel(int64_t count, const T* __restrict x,
 }
 
 template <typename T>
-RM_KERNEL void BackwardKernel(int64_t count, const T* __restrict x,
-                              const T* __restrict dy, T* __restrict dx) {
+RM_KERNEL T Slope(T x) {
   const T scale = static_cast<T>(kTwoRootTwoOverPi);
   const T three_cubic = static_cast<T>(3 * kCubic);
-  for (int64_t i = 0; i < count; ++i) {
-    const T s = Logistic(x[i]);
-    const T two_u_slope = scale * (T{1} + three_cubic * x[i] * x[i]);
-    dx[i] = dy[i] * (s + x[i] * s * (T{1} - s) * two_u_slope);
-  }
+  const T s = Logistic(x);
+  const T two_u_slope = scale * (T{1} + three_cubic * x * x);
+  return s + x * s * (T{1} - s) * two_u_slope;
+}
+
+template <typename T>
+RM_KERNEL void BackwardKernel(int64_t count, const T* __restrict x,
+                              const T* __restrict dy, T* __restrict dx) {
+  for (int64_t i = 0; i < count; ++i) dx[i] = dy[i] * Slope(x[i]);
+}
+
+template <typename T>
+RM_KERNEL void BackwardInPlaceKernel(int64_t count, const T* __restrict x,
+                                     T* __restrict dx) {
+  for (int64_t i = 0; i < count; ++i) dx[i] *= Slope(x[i]);
 }
 
 }  // namespace
 
 template <typename T>
-void GeluForward(const Compute& /*compute*/, int64_t count, const T* x, T* y) {
-  CallOnCpu<ForwardKernel<T>>(count, x, y);
+void GeluForward(const Compute& compute, int64_t count, const T* x, T* y) {
+  compute.pool.ParallelFor(count, kGrain, [&](int64_t begin, int64_t end) {
+    CallOnCpuFma<ForwardKernel<T>>(end - begin, x + begin, y + begin);
+  });
 }
 
 template <typename T>
-void GeluBackward(const Compute& /*compute*/, int64_t count, const T* x,
+void GeluBackward(const Compute& compute, int64_t count, const T* x,
                   const T* dy, T* dx) {
-  CallOnCpu<BackwardKernel<T>>(count, x, dy, dx);
+  compute.pool.ParallelFor(count, kGrain, [&](int64_t begin, int64_t end) {
+    if (dx == dy) {
+      CallOnCpuFma<BackwardInPlaceKernel<T>>(end - begin, x + begin,
+                                             dx + begin);
+    } else {
+      CallOnCpuFma<BackwardKernel<T>>(end - begin, x + begin, dy + begin,
+                                      dx + begin);
+    }
+  });
 }
 
 template void GeluForward<float>(const Compute&, int64_t, const float*, float*);

@@ -2,9 +2,11 @@
 // Linear Units", 2016):
 //   y = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))
 //
-// All arrays have `count` elements. Outputs must not overlap inputs. T is float
-// or double.
-// Thread-safety: pure.
+// All arrays have `count` elements. Outputs must not overlap inputs, but for
+// the one exception below. T is float or double.
+// Guarantees: the same result, to the bit, for every size of the pool. Nothing
+// is allocated.
+// Thread-safety: as Compute.
 #ifndef RINGMASTER_WORKER_NN_GELU_H_
 #define RINGMASTER_WORKER_NN_GELU_H_
 
@@ -18,7 +20,7 @@ namespace ringmaster {
 template <typename T>
 void GeluForward(const Compute& compute, int64_t count, const T* x, T* y);
 
-// dx =. `x` is forward's input.
+// dx =. `x` is forward's input; dx may be dy.
 template <typename T>
 void GeluBackward(const Compute& compute, int64_t count, const T* x,
                   const T* dy, T* dx);
