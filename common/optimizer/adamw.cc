@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "common/optimizer/stream_kernel.h"
 #include "common/status/check.h"
 #include "common/tensor/cpu_dispatch.h"
 
@@ -32,29 +33,31 @@ struct Coefficients {
 };
 
 template <typename T>
-Coefficients<T> CoefficientsOf(const OptimizerConfig& config, int64_t step,
-                               double gradient_scale) {
+Coefficients<T> CoefficientsOf(const OptimizerConfig& config,
+                               const Update& update) {
+  const double weight_decay = update.decays ? config.weight_decay : 0;
   Coefficients<T> c;
-  c.gradient_scale = static_cast<T>(gradient_scale);
+  c.gradient_scale = static_cast<T>(update.gradient_scale);
   c.beta1 = static_cast<T>(config.beta1);
   c.one_minus_beta1 = static_cast<T>(1 - config.beta1);
   c.beta2 = static_cast<T>(config.beta2);
   c.one_minus_beta2 = static_cast<T>(1 - config.beta2);
-  c.decay = static_cast<T>(1 - config.learning_rate * config.weight_decay);
-  c.step_size = static_cast<T>(config.learning_rate /
-                               (1 - IntegerPower(config.beta1, step)));
-  c.root_correction =
-      static_cast<T>(1 / std::sqrt(1 - IntegerPower(config.beta2, step)));
+  c.decay = static_cast<T>(1 - update.learning_rate * weight_decay);
+  c.step_size = static_cast<T>(update.learning_rate /
+                               (1 - IntegerPower(config.beta1, update.step)));
+  c.root_correction = static_cast<T>(
+      1 / std::sqrt(1 - IntegerPower(config.beta2, update.step)));
   c.epsilon = static_cast<T>(config.epsilon);
   return c;
 }
 
+// One division and one square root per element: memory is the limit, not they.
 template <typename T>
 RM_KERNEL void AdamWKernel(const Coefficients<T>* coefficients, T* __restrict p,
                            const T* __restrict g, T* __restrict m,
                            T* __restrict v, int64_t count) {
   const Coefficients<T> c = *coefficients;
-  for (int64_t i = 0; i < count; ++i) {
+  const auto update = [=](int64_t i) __attribute__((always_inline)) {
     const T gradient = c.gradient_scale * g[i];
     const T first = c.beta1 * m[i] + c.one_minus_beta1 * gradient;
     const T second = c.beta2 * v[i] + c.one_minus_beta2 * gradient * gradient;
@@ -63,31 +66,45 @@ RM_KERNEL void AdamWKernel(const Coefficients<T>* coefficients, T* __restrict p,
     p[i] = p[i] * c.decay -
            c.step_size * first /
                (std::sqrt(second) * c.root_correction + c.epsilon);
-  }
+  };
+  ForEachStreamed<T>(count, update, p, g, m, v);
 }
 
 }  // namespace
 
 template <typename T>
-void ApplyAdamW(const OptimizerConfig& config, int64_t step,
-                double gradient_scale, const AdamWSlice<T>& slice) {
-  RM_CHECK(step >= 1, "steps count from 1");
+void ApplyAdamW(const OptimizerConfig& config, const Update& update,
+                const OptimizerSlice<T>& slice) {
+  RM_CHECK(update.step >= 1, "steps count from 1");
   const size_t count = slice.parameters.size();
   RM_CHECK(slice.gradients.size() == count &&
                slice.first_moment.size() == count &&
                slice.second_moment.size() == count,
            "the four slices differ in length");
-  const Coefficients<T> coefficients =
-      CoefficientsOf<T>(config, step, gradient_scale);
+  const Coefficients<T> coefficients = CoefficientsOf<T>(config, update);
   CallOnCpu<AdamWKernel<T>>(&coefficients, slice.parameters.data(),
                             slice.gradients.data(), slice.first_moment.data(),
                             slice.second_moment.data(),
                             static_cast<int64_t>(count));
 }
 
+template <typename T>
+void ApplyAdamW(const OptimizerConfig& config, int64_t step,
+                double gradient_scale, const OptimizerSlice<T>& slice) {
+  ApplyAdamW<T>(config,
+                {.step = step,
+                 .learning_rate = config.learning_rate,
+                 .gradient_scale = gradient_scale},
+                slice);
+}
+
+template void ApplyAdamW<float>(const OptimizerConfig&, const Update&,
+                                const OptimizerSlice<float>&);
+template void ApplyAdamW<double>(const OptimizerConfig&, const Update&,
+                                 const OptimizerSlice<double>&);
 template void ApplyAdamW<float>(const OptimizerConfig&, int64_t, double,
-                                const AdamWSlice<float>&);
+                                const OptimizerSlice<float>&);
 template void ApplyAdamW<double>(const OptimizerConfig&, int64_t, double,
-                                 const AdamWSlice<double>&);
+                                 const OptimizerSlice<double>&);
 
 }  // namespace ringmaster

@@ -19,27 +19,21 @@
 
 #include <cstdint>
 
-#include "absl/types/span.h"
 #include "common/optimizer/optimizer_config.h"
+#include "common/optimizer/update.h"
 
 namespace ringmaster {
 
-// The same slice of four arenas: equal lengths.
+// Applies `update` to `slice`. The learning rate is the update's, not the
+// config's. Requires a valid config.
 template <typename T>
-struct AdamWSlice {
-  absl::Span<T> parameters;
-  absl::Span<const T> gradients;
-  absl::Span<T> first_moment;
-  absl::Span<T> second_moment;
-};
+void ApplyAdamW(const OptimizerConfig& config, const Update& update,
+                const OptimizerSlice<T>& slice);
 
-// Applies update number `step` (the first one is 1) to `slice`.
-// `gradient_scale` multiplies the gradients first, for clipping (see
-// ClipFactor) or for turning a sum into a mean. Requires a valid config. T is
-// float or double.
+// The same at the config's own learning rate, decaying every parameter.
 template <typename T>
 void ApplyAdamW(const OptimizerConfig& config, int64_t step,
-                double gradient_scale, const AdamWSlice<T>& slice);
+                double gradient_scale, const OptimizerSlice<T>& slice);
 
 }  // namespace ringmaster
 

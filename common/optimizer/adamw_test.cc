@@ -7,6 +7,7 @@
 
 #include "absl/types/span.h"
 #include "common/plan/counter_random.h"
+#include "common/tensor/cpu_dispatch.h"
 #include "gtest/gtest.h"
 
 namespace ringmaster {
@@ -15,13 +16,13 @@ namespace {
 template <typename T>
 struct State {
   explicit State(size_t count) : p(count), g(count), m(count), v(count) {}
-  AdamWSlice<T> Slice(size_t begin, size_t count) {
+  OptimizerSlice<T> Slice(size_t begin, size_t count) {
     return {absl::MakeSpan(p).subspan(begin, count),
             absl::MakeConstSpan(g).subspan(begin, count),
             absl::MakeSpan(m).subspan(begin, count),
             absl::MakeSpan(v).subspan(begin, count)};
   }
-  AdamWSlice<T> All() { return Slice(0, p.size()); }
+  OptimizerSlice<T> All() { return Slice(0, p.size()); }
 
   std::vector<T> p, g, m, v;
 };
@@ -100,6 +101,38 @@ TEST(AdamWTest, ResultDoesNotDependOnHowTheArenaIsSliced) {
       std::memcmp(whole.p.data(), sliced.p.data(), kCount * sizeof(float)), 0);
   EXPECT_EQ(
       std::memcmp(whole.v.data(), sliced.v.data(), kCount * sizeof(float)), 0);
+}
+
+TEST(AdamWTest, ResultsAreTheSameOnEveryProcessor) {
+  constexpr size_t kCount = 1003;
+  State<float> baseline(0);
+  for (CpuIsa isa : {CpuIsa::kBaseline, CpuIsa::kAvx2, CpuIsa::kAvx512}) {
+    const ScopedIsaCap cap(isa);
+    State<float> state = Start<float>(kCount);
+    for (int64_t step = 1; step <= 3; ++step) {
+      for (size_t i = 0; i < kCount; ++i)
+        state.g[i] = static_cast<float>(Gradient(step, i));
+      ApplyAdamW<float>({}, step, 0.7, state.All());
+    }
+    if (isa == CpuIsa::kBaseline) baseline = state;
+    EXPECT_EQ(state.p, baseline.p) << CpuIsaName(isa);
+    EXPECT_EQ(state.v, baseline.v) << CpuIsaName(isa);
+  }
+}
+
+TEST(AdamWTest, TheUpdateSaysTheLearningRateAndWhetherWeightsDecay) {
+  const OptimizerConfig config = {.learning_rate = 5, .weight_decay = 0.1};
+  for (bool decays : {false, true}) {
+    State<double> plain = Start<double>(10);
+    State<double> fast = Start<double>(10);
+    for (size_t i = 0; i < 10; ++i) plain.g[i] = fast.g[i] = Gradient(1, i);
+    PlainAdamW({.learning_rate = 0.5, .weight_decay = decays ? 0.1 : 0}, 1, 1,
+               plain);
+    ApplyAdamW<double>(config,
+                       {.step = 1, .learning_rate = 0.5, .decays = decays},
+                       fast.All());
+    for (size_t i = 0; i < 10; ++i) EXPECT_NEAR(fast.p[i], plain.p[i], 1e-14);
+  }
 }
 
 TEST(AdamWTest, LeavesZeroPaddingZero) {

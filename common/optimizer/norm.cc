@@ -1,5 +1,6 @@
 #include "common/optimizer/norm.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
@@ -12,6 +13,10 @@ namespace {
 // Independent partial sums: enough to hide the latency of an addition, and the
 // same number on every processor.
 constexpr int kLanes = 16;
+// Each block has its own sum. There are at most kMaxBlocks, of at least
+// kMinBlockElems.
+constexpr int64_t kMinBlockElems = int64_t{1} << 16;
+constexpr int64_t kMaxBlocks = 256;
 
 template <typename T>
 RM_KERNEL double SumOfSquaresKernel(const T* elems, int64_t count) {
@@ -36,11 +41,28 @@ RM_KERNEL double SumOfSquaresKernel(const T* elems, int64_t count) {
 }  // namespace
 
 template <typename T>
-double SumOfSquares(absl::Span<const T> elems) {
-  return CallOnCpu<SumOfSquaresKernel<T>>(elems.data(),
-                                          static_cast<int64_t>(elems.size()));
+double SumOfSquares(ThreadPool& pool, absl::Span<const T> elems) {
+  const auto count = static_cast<int64_t>(elems.size());
+  const int64_t grain =
+      std::max(kMinBlockElems, (count + kMaxBlocks - 1) / kMaxBlocks);
+  double sums[kMaxBlocks] = {};
+  pool.ParallelFor(count, grain, [&](int64_t begin, int64_t end) {
+    sums[begin / grain] =
+        CallOnCpu<SumOfSquaresKernel<T>>(elems.data() + begin, end - begin);
+  });
+  double total = 0;
+  for (double sum : sums) total += sum;
+  return total;
 }
 
+template <typename T>
+double SumOfSquares(absl::Span<const T> elems) {
+  ThreadPool alone(1);
+  return SumOfSquares(alone, elems);
+}
+
+template double SumOfSquares<float>(ThreadPool&, absl::Span<const float>);
+template double SumOfSquares<double>(ThreadPool&, absl::Span<const double>);
 template double SumOfSquares<float>(absl::Span<const float>);
 template double SumOfSquares<double>(absl::Span<const double>);
 

@@ -5,14 +5,20 @@
 #define RINGMASTER_COMMON_OPTIMIZER_NORM_H_
 
 #include "absl/types/span.h"
+#include "common/sync/thread_pool.h"
 
 namespace ringmaster {
 
 // The sum of squares in double precision, added in a fixed order that depends
-// on the length alone, so that ranks with equal inputs get equal sums. Not
+// on the length alone: ranks with equal inputs get equal sums, whatever their
+// pools. No allocation. Not
 // finite iff an element is not finite (squares of finite floats cannot overflow
 // a double; those of doubles can, which counts as not finite). T is float or
 // double.
+template <typename T>
+double SumOfSquares(ThreadPool& pool, absl::Span<const T> elems);
+
+// The same, on the calling thread.
 template <typename T>
 double SumOfSquares(absl::Span<const T> elems);
 

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "common/plan/counter_random.h"
+#include "common/sync/thread_pool.h"
+#include "common/tensor/cpu_dispatch.h"
 #include "gtest/gtest.h"
 
 namespace ringmaster {
@@ -36,6 +38,33 @@ TEST(SumOfSquaresTest, IsNotFiniteIfAnyElementIsNot) {
       std::vector<float> elems(37, 1.0f);
       elems[place] = bad;
       EXPECT_FALSE(std::isfinite(SumOfSquares<float>(elems))) << "at " << place;
+    }
+  }
+}
+
+// Lengths about the borders of blocks; the last makes blocks longer than the
+// shortest.
+TEST(SumOfSquaresTest, IsTheSameForEveryPoolAndProcessor) {
+  constexpr size_t kBlock = size_t{1} << 16;
+  std::vector<float> elems(kBlock * 256 + 77);
+  for (size_t i = 0; i < elems.size(); ++i)
+    elems[i] = static_cast<float>(UnitInterval(CounterRandom(5, i)) - 0.5);
+  const absl::Span<const float> all(elems);
+  for (size_t count :
+       {kBlock - 1, kBlock, kBlock + 1, 3 * kBlock + 5, elems.size()}) {
+    const auto some = all.first(count);
+    const double alone = SumOfSquares(some);
+    long double plain = 0;
+    for (float x : some) plain += static_cast<long double>(x) * x;
+    EXPECT_NEAR(alone, static_cast<double>(plain), 1e-12 * alone);
+    for (CpuIsa isa : {CpuIsa::kBaseline, CpuIsa::kAvx2, CpuIsa::kAvx512}) {
+      const ScopedIsaCap cap(isa);
+      for (int threads : {1, 3, 4}) {
+        ThreadPool pool(threads);
+        EXPECT_EQ(SumOfSquares(pool, some), alone)
+            << count << " elements, " << threads << " threads, "
+            << CpuIsaName(isa);
+      }
     }
   }
 }

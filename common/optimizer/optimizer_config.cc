@@ -16,9 +16,9 @@ absl::Status BadField(const char* field, double value, const char* bounds) {
 }  // namespace
 
 absl::Status OptimizerConfig::Validate() const {
-  if (kind != "adamw") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("optimizer.kind is \"", kind, "\"; known are adamw"));
+  if (kind != "adamw" && kind != "sgd") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "optimizer.kind is \"", kind, "\"; known are adamw and sgd"));
   }
   // Written so that NaN fails each of them.
   if (!(learning_rate > 0 && std::isfinite(learning_rate))) {
@@ -30,6 +30,12 @@ absl::Status OptimizerConfig::Validate() const {
   // become 0 / 0.
   if (!(epsilon >= 1e-30 && std::isfinite(epsilon)))
     return BadField("epsilon", epsilon, "at least 1e-30 and finite");
+  if (!(momentum >= 0 && momentum < 1))
+    return BadField("momentum", momentum, "in [0, 1)");
+  if (nesterov && momentum == 0) {
+    return absl::InvalidArgumentError(
+        "optimizer.nesterov is true, but needs a momentum above 0");
+  }
   if (!(weight_decay >= 0 && std::isfinite(weight_decay))) {
     return BadField("weight_decay", weight_decay, "at least 0 and finite");
   }
@@ -37,14 +43,16 @@ absl::Status OptimizerConfig::Validate() const {
     return BadField("clip_norm", clip_norm,
                     "at least 0 (0: no clipping) and finite");
   }
-  return absl::OkStatus();
+  return schedule.Validate();
 }
 
 std::string OptimizerConfig::CanonicalText() const {
   return absl::StrFormat(
       "optimizer %s learning_rate=%.17g beta1=%.17g beta2=%.17g epsilon=%.17g "
-      "weight_decay=%.17g clip_norm=%.17g",
-      kind, learning_rate, beta1, beta2, epsilon, weight_decay, clip_norm);
+      "momentum=%.17g nesterov=%d weight_decay=%.17g decay_matrices_only=%d "
+      "clip_norm=%.17g %s",
+      kind, learning_rate, beta1, beta2, epsilon, momentum, nesterov,
+      weight_decay, decay_matrices_only, clip_norm, schedule.CanonicalText());
 }
 
 }  // namespace ringmaster

@@ -1,6 +1,7 @@
 #include "common/optimizer/optimizer_config.h"
 
 #include <limits>
+#include <set>
 #include <string>
 
 #include "gtest/gtest.h"
@@ -26,6 +27,8 @@ TEST(OptimizerConfigTest, EveryBadFieldIsNamed) {
       {"beta1", &OptimizerConfig::beta1, -0.1},
       {"beta2", &OptimizerConfig::beta2, kNan},
       {"epsilon", &OptimizerConfig::epsilon, 0},
+      {"momentum", &OptimizerConfig::momentum, 1},
+      {"momentum", &OptimizerConfig::momentum, kNan},
       {"weight_decay", &OptimizerConfig::weight_decay, -1e-9},
       {"clip_norm", &OptimizerConfig::clip_norm, -1},
       {"clip_norm", &OptimizerConfig::clip_norm,
@@ -45,9 +48,44 @@ TEST(OptimizerConfigTest, EveryBadFieldIsNamed) {
 
 TEST(OptimizerConfigTest, UnknownKindIsRefusedWithTheKnownOnes) {
   OptimizerConfig config;
-  config.kind = "sgd";
+  config.kind = "lion";
   EXPECT_EQ(config.Validate().message(),
-            "optimizer.kind is \"sgd\"; known are adamw");
+            "optimizer.kind is \"lion\"; known are adamw and sgd");
+}
+
+TEST(OptimizerConfigTest, NesterovNeedsAMomentum) {
+  OptimizerConfig config = {.kind = "sgd", .nesterov = true};
+  EXPECT_EQ(config.Validate().message(),
+            "optimizer.nesterov is true, but needs a momentum above 0");
+  config.momentum = 0.9;
+  EXPECT_TRUE(config.Validate().ok());
+}
+
+TEST(OptimizerConfigTest, ABadScheduleIsRefused) {
+  const OptimizerConfig config = {.schedule = {.warmup_steps = -1}};
+  EXPECT_EQ(config.Validate(), config.schedule.Validate());
+  EXPECT_FALSE(config.Validate().ok());
+}
+
+TEST(OptimizerConfigTest, CanonicalTextTellsEverySettingApart) {
+  const OptimizerConfig kDifferent[] = {
+      {},
+      {.kind = "sgd"},
+      {.learning_rate = 1},
+      {.beta1 = 0.5},
+      {.beta2 = 0.5},
+      {.epsilon = 1},
+      {.momentum = 0.5},
+      {.nesterov = true},
+      {.weight_decay = 0},
+      {.decay_matrices_only = true},
+      {.clip_norm = 1},
+      {.schedule = {.kind = "cosine"}},
+  };
+  std::set<std::string> texts;
+  for (const OptimizerConfig& config : kDifferent)
+    EXPECT_TRUE(texts.insert(config.CanonicalText()).second)
+        << config.CanonicalText();
 }
 
 TEST(OptimizerConfigTest, CanonicalTextTellsCloseValuesApart) {

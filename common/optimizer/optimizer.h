@@ -1,0 +1,41 @@
+// ApplyOptimizer updates parameters with whatever optimizer the config names,
+// on all threads of a pool.
+//
+// Guarantees: those of adamw.h, so the result is the same for every pool.
+// No allocation.
+// Example, for a range of elements that lies in one tensor of `dims`
+// dimensions:
+//   ApplyOptimizer<float>(pool, config,
+//                         {.step = step,
+//                          .learning_rate = LearningRateAt(
+//                              config.schedule, config.learning_rate, step,
+//                              total_steps),
+//                          .gradient_scale = clip,
+//                          .decays = DecaysWeights(config, dims)},
+//                         {parameters, gradients, first_moment,
+//                         second_moment});
+#ifndef RINGMASTER_COMMON_OPTIMIZER_OPTIMIZER_H_
+#define RINGMASTER_COMMON_OPTIMIZER_OPTIMIZER_H_
+
+#include "common/optimizer/optimizer_config.h"
+#include "common/optimizer/update.h"
+#include "common/sync/thread_pool.h"
+
+namespace ringmaster {
+
+// How many moments the optimizer keeps for each parameter: 0, 1 (only the
+// first) or 2.
+int MomentsOf(const OptimizerConfig& config);
+
+// Whether weight decay applies to a tensor of `dims` dimensions. Where the
+// answer differs, a caller splits its ranges at the tensors' borders.
+bool DecaysWeights(const OptimizerConfig& config, int dims);
+
+// Applies `update` to `slice`. Requires a valid config.
+template <typename T>
+void ApplyOptimizer(ThreadPool& pool, const OptimizerConfig& config,
+                    const Update& update, const OptimizerSlice<T>& slice);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_COMMON_OPTIMIZER_OPTIMIZER_H_

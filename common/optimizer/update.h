@@ -1,0 +1,34 @@
+// Update and OptimizerSlice are what every optimizer's update takes.
+#ifndef RINGMASTER_COMMON_OPTIMIZER_UPDATE_H_
+#define RINGMASTER_COMMON_OPTIMIZER_UPDATE_H_
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+
+namespace ringmaster {
+
+struct Update {
+  int64_t step = 1;          // the first one is 1
+  double learning_rate = 0;  // of this step; see LearningRateAt
+  // Multiplies the gradients first, for clipping (see ClipFactor) or for
+  // turning a sum into a mean.
+  double gradient_scale = 1;
+  // Whether the config's weight_decay applies to this slice; see DecaysWeights.
+  bool decays = true;
+};
+
+// The same slice of the arenas: equal lengths, except that a moment which the
+// optimizer does not have (see MomentsOf) may be empty. Moments start as zeros.
+// T is float or double.
+template <typename T>
+struct OptimizerSlice {
+  absl::Span<T> parameters;
+  absl::Span<const T> gradients;
+  absl::Span<T> first_moment = {};
+  absl::Span<T> second_moment = {};
+};
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_COMMON_OPTIMIZER_UPDATE_H_
