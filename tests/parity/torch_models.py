@@ -1,0 +1,158 @@
+"""PyTorch twins of this project's models: the same parameters by name and shape, the same function, the same loss.
+
+A config is the JSON object that a parity case carries (see cases.py):
+  {"model": "gpt", "settings": {"vocabulary", "window", "layers", "heads", "width"}}
+  {"model": "cnn", "settings": {"height", "width", "depth", "channels": [...], "hidden", "classes"}}
+  {"model": "mlp", "settings": {"window", "embedding_dim", "hidden_layers", "hidden_dim"}}
+
+The GPT is GPT-2 (Radford et al., "Language Models are Unsupervised Multitask Learners", 2019) with the names and weight
+layouts of Hugging Face's GPT2LMHeadModel. Dropout is 0 everywhere.
+"""
+
+import math
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+MLP_VOCABULARY = 256  # bytes
+
+
+class Conv1D(nn.Module):
+    """A linear layer whose weight is [in, out], as GPT-2's checkpoints have it."""
+
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(inputs, outputs))
+        self.bias = nn.Parameter(torch.empty(outputs))
+
+    def forward(self, x):
+        flat = torch.addmm(self.bias, x.reshape(-1, x.size(-1)), self.weight)
+        return flat.view(*x.shape[:-1], -1)
+
+
+class Attention(nn.Module):
+    def __init__(self, width, heads, window):
+        super().__init__()
+        self.heads = heads
+        self.c_attn = Conv1D(width, 3 * width)
+        self.c_proj = Conv1D(width, width)
+        self.register_buffer("future", torch.ones(window, window, dtype=torch.bool).triu(1), persistent=False)
+
+    def forward(self, x):
+        batch, tokens, width = x.shape
+        q, k, v = (part.view(batch, tokens, self.heads, -1).transpose(1, 2)
+                   for part in self.c_attn(x).split(width, dim=2))
+        scores = q @ k.transpose(-1, -2) / math.sqrt(width // self.heads)
+        # The most negative number, not -inf: as in Hugging Face's, and the same after the softmax.
+        scores = scores.masked_fill(self.future[:tokens, :tokens], torch.finfo(scores.dtype).min)
+        mixed = scores.softmax(dim=-1) @ v
+        return self.c_proj(mixed.transpose(1, 2).reshape(batch, tokens, width))
+
+
+class FeedForward(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.c_fc = Conv1D(width, 4 * width)
+        self.c_proj = Conv1D(4 * width, width)
+
+    def forward(self, x):
+        return self.c_proj(functional.gelu(self.c_fc(x), approximate="tanh"))
+
+
+class Block(nn.Module):
+    def __init__(self, width, heads, window):
+        super().__init__()
+        self.ln_1 = nn.LayerNorm(width, eps=1e-5)
+        self.attn = Attention(width, heads, window)
+        self.ln_2 = nn.LayerNorm(width, eps=1e-5)
+        self.mlp = FeedForward(width)
+
+    def forward(self, x):
+        x = x + self.attn(self.ln_1(x))
+        return x + self.mlp(self.ln_2(x))
+
+
+class Gpt(nn.Module):
+    """Token ids [B,T] -> logits [B,T,vocabulary]; the head is the token embedding."""
+
+    def __init__(self, vocabulary, window, layers, heads, width):
+        super().__init__()
+        self.transformer = nn.ModuleDict({
+            "wte": nn.Embedding(vocabulary, width),
+            "wpe": nn.Embedding(window, width),
+            "h": nn.ModuleList([Block(width, heads, window) for _ in range(layers)]),
+            "ln_f": nn.LayerNorm(width, eps=1e-5),
+        })
+
+    def forward(self, tokens):
+        t = self.transformer
+        x = t["wte"](tokens) + t["wpe"](torch.arange(tokens.size(1)))
+        for block in t["h"]:
+            x = block(x)
+        return functional.linear(t["ln_f"](x), t["wte"].weight)
+
+
+class Conv(nn.Module):
+    """3x3, stride 1, same padding; the weight is kept as [out, kh, kw, in]."""
+
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(outputs, 3, 3, inputs))
+        self.bias = nn.Parameter(torch.empty(outputs))
+
+    def forward(self, x):
+        return functional.conv2d(x, self.weight.permute(0, 3, 1, 2), self.bias, padding=1)
+
+
+class Cnn(nn.Module):
+    """Pixels [B,H,W,C] in 0..255 -> logits [B,classes]."""
+
+    def __init__(self, height, width, depth, channels, hidden, classes):
+        super().__init__()
+        stages = list(zip([depth] + channels, channels))
+        self.conv = nn.ModuleList([Conv(inputs, outputs) for inputs, outputs in stages])
+        for _ in channels:
+            height, width = height // 2, width // 2
+        self.hidden = nn.Linear(height * width * channels[-1], hidden)
+        self.output = nn.Linear(hidden, classes)
+
+    def forward(self, pixels):
+        x = (pixels.to(self.output.weight.dtype) / 255).permute(0, 3, 1, 2)
+        for conv in self.conv:
+            x = functional.max_pool2d(functional.relu(conv(x)), 2)
+        # Flattened as it lies in NHWC: row, column, channel.
+        x = x.permute(0, 2, 3, 1).flatten(1)
+        return self.output(functional.relu(self.hidden(x)))
+
+
+class Mlp(nn.Module):
+    """Byte ids [B,window] -> logits [B,256]."""
+
+    def __init__(self, window, embedding_dim, hidden_layers, hidden_dim):
+        super().__init__()
+        self.embedding = nn.Embedding(MLP_VOCABULARY, embedding_dim)
+        widths = [window * embedding_dim] + [hidden_dim] * hidden_layers
+        self.hidden = nn.ModuleList([nn.Linear(*pair) for pair in zip(widths, widths[1:])])
+        self.output = nn.Linear(widths[-1], MLP_VOCABULARY)
+
+    def forward(self, tokens):
+        x = self.embedding(tokens).flatten(1)
+        for linear in self.hidden:
+            x = functional.gelu(linear(x), approximate="tanh")
+        return self.output(x)
+
+
+_MODELS = {"gpt": Gpt, "cnn": Cnn, "mlp": Mlp}
+
+
+def build(config):
+    """The model of `config`, with parameters still to be set."""
+    return _MODELS[config["model"]](**config["settings"])
+
+
+def mean_loss(logits, targets):
+    """Mean cross entropy in nats over all targets. Of float logits, which is kind to bfloat16."""
+    if logits.dtype == torch.bfloat16:
+        logits = logits.float()
+    return functional.cross_entropy(logits.reshape(-1, logits.size(-1)), targets.reshape(-1))
