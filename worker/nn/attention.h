@@ -1,0 +1,54 @@
+// Causal self-attention: out[q] = sum over k <= q of softmax(Q K^T /
+// sqrt(head_dim))[q,k] * V[k], for every sample and head.
+//
+// In tiles of queries and keys, so that no window x window matrix is ever in
+// memory: Dao et al., "FlashAttention", NeurIPS 2022, with the running softmax
+// of Milakov & Gimelshein, "Online normalizer calculation for softmax", 2018.
+// Tiles above the diagonal are skipped. Forward leaves the logarithm of each
+// row's sum, from which backward computes the probabilities again, tile by
+// tile.
+//
+// Shapes: qkv, dqkv [samples,window,3,heads,head_dim], which is what one linear
+// operator of GPT-2 gives (queries, keys, values); out, dout
+// [samples,window,heads,head_dim]; log_sum_exp [samples,heads,window]. Every
+// output is overwritten (=). Outputs must not overlap inputs. T is float or
+// double. A value that is not finite reaches its own row and later ones, and up
+// to 7 rows before it, whose zero probabilities it is multiplied with.
+// Dropout is of probabilities: elems_per_sample = heads * window * window,
+// which is at most 2^32; element (h, q, k). A rate of 0 costs nothing.
+// Precision: float in either precision of Compute.
+// Threads: a (sample, head) is one block of the pool's loop, so results do not
+// depend on the pool. Each thread keeps a scratch of about 5 * window *
+// head_dim elements, made when it first meets the size.
+// Thread-safety: as compute.h says.
+#ifndef RINGMASTER_WORKER_NN_ATTENTION_H_
+#define RINGMASTER_WORKER_NN_ATTENTION_H_
+
+#include <cstdint>
+
+#include "worker/nn/compute.h"
+
+namespace ringmaster {
+
+struct AttentionShape {
+  int64_t samples;
+  int64_t window;
+  int64_t heads;
+  int64_t head_dim;
+};
+
+// out =, log_sum_exp =
+template <typename T>
+void AttentionForward(const Compute& compute, AttentionShape shape,
+                      const Dropout& dropout, const T* qkv, T* out,
+                      T* log_sum_exp);
+
+// dqkv =, from what forward was given and gave.
+template <typename T>
+void AttentionBackward(const Compute& compute, AttentionShape shape,
+                       const Dropout& dropout, const T* dout, const T* qkv,
+                       const T* out, const T* log_sum_exp, T* dqkv);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_NN_ATTENTION_H_
