@@ -1,0 +1,388 @@
+#include "worker/checkpoint/checkpoint.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/config/version.h"
+#include "common/status/annotate.h"
+#include "common/status/check.h"
+#include "common/status/status_macros.h"
+#include "worker/checkpoint/checkpoint_directory.h"
+#include "worker/checkpoint/durable_file.h"
+#include "worker/checkpoint/file_error.h"
+#include "worker/checkpoint/input_file.h"
+#include "worker/checkpoint/safetensors.h"
+#include "xxhash.h"
+
+namespace ringmaster {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kFirstMoment[] = "first_moment";
+constexpr char kSecondMoment[] = "second_moment";
+constexpr int64_t kMaxManifestBytes = int64_t{64} << 20;
+
+absl::Span<const uint8_t> BytesOf(absl::Span<const float> elems) {
+  return absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(elems.data()),
+                             elems.size() * sizeof(float));
+}
+
+// Not called HashOf: absl has one, which a Span would find.
+uint64_t ArenaHash(absl::Span<const float> elems) {
+  return XXH3_64bits(elems.data(), elems.size() * sizeof(float));
+}
+
+std::string PrefixOf(std::string_view moment) {
+  return absl::StrCat(absl::string_view(moment.data(), moment.size()), "/");
+}
+
+void CheckSize(const Plan& plan, size_t elems) {
+  RM_CHECK(static_cast<int64_t>(elems) == plan.total_elems(),
+           "not an arena of the plan");
+}
+
+// ---- Writing.
+
+void AppendTensors(const Plan& plan, absl::Span<const float> arena,
+                   const std::string& prefix,
+                   std::vector<TensorBytes>& tensors) {
+  CheckSize(plan, arena.size());
+  for (const PlannedTensor& tensor : plan.tensors()) {
+    tensors.push_back({.name = prefix + tensor.spec.name,
+                       .dtype = DType::kFloat32,
+                       .shape = tensor.spec.shape,
+                       .bytes = BytesOf(arena.subspan(tensor.range.begin,
+                                                      tensor.range.count))});
+  }
+}
+
+// Writes the files of one checkpoint and keeps their digests.
+class FileWriter {
+ public:
+  FileWriter(const StagingDirectory& staging, const CancelToken* cancel)
+      : staging_(staging), cancel_(cancel) {}
+
+  absl::Status WriteTensors(const char* name,
+                            absl::Span<const TensorBytes> tensors,
+                            const SafetensorsMetadata& metadata) {
+    ASSIGN_OR_RETURN(DurableFile file,
+                     DurableFile::Create(staging_.File(name), cancel_));
+    RETURN_IF_ERROR(WriteSafetensors(tensors, metadata, file));
+    return Close(name, file);
+  }
+
+  absl::Status WriteText(const char* name, std::string_view text) {
+    ASSIGN_OR_RETURN(DurableFile file,
+                     DurableFile::Create(staging_.File(name), cancel_));
+    RETURN_IF_ERROR(file.Append(text));
+    return Close(name, file);
+  }
+
+  std::vector<CheckpointFile> TakeFiles() { return std::move(files_); }
+
+ private:
+  absl::Status Close(const char* name, DurableFile& file) {
+    ASSIGN_OR_RETURN(FileDigest digest, file.Close());
+    files_.push_back({name, std::move(digest)});
+    return absl::OkStatus();
+  }
+
+  const StagingDirectory& staging_;
+  const CancelToken* const cancel_;
+  std::vector<CheckpointFile> files_;
+};
+
+absl::Status WriteParts(const CheckpointContents& contents,
+                        FileWriter& writer) {
+  const Plan& plan = *contents.plan;
+  std::vector<TensorBytes> tensors;
+  AppendTensors(plan, contents.parameters, "", tensors);
+  RETURN_IF_ERROR(writer.WriteTensors(
+      kModelFile, tensors,
+      // transformers refuses a model without a format.
+      {{"format", "pt"}, {"step", absl::StrCat(contents.step)}}));
+  tensors.clear();
+  if (!contents.first_moment.empty()) {
+    AppendTensors(plan, contents.first_moment, PrefixOf(kFirstMoment), tensors);
+  }
+  if (!contents.second_moment.empty()) {
+    AppendTensors(plan, contents.second_moment, PrefixOf(kSecondMoment),
+                  tensors);
+  }
+  if (!tensors.empty()) {
+    RETURN_IF_ERROR(
+        writer.WriteTensors(kOptimizerFile, tensors, {{"format", "pt"}}));
+  }
+  if (contents.config_json.empty()) return absl::OkStatus();
+  return writer.WriteText(kConfigFile, contents.config_json);
+}
+
+CheckpointManifest ManifestOf(const CheckpointContents& contents,
+                              std::vector<CheckpointFile> files) {
+  CheckpointManifest manifest;
+  manifest.step = contents.step;
+  manifest.plan_text = contents.plan->ToString();
+  manifest.plan_hash = contents.plan->hash();
+  manifest.model_kind = contents.model_kind;
+  manifest.model_settings = contents.model_settings;
+  manifest.program_text = contents.program_text;
+  manifest.data_fingerprint = contents.data_fingerprint;
+  manifest.parameters_hash = ArenaHash(contents.parameters);
+  manifest.creation_time = contents.creation_time;
+  manifest.writer_version = kVersion;
+  manifest.files = std::move(files);
+  return manifest;
+}
+
+// ---- Removing.
+
+bool IsSamePath(const std::string& a, const std::string& b) {
+  std::error_code error;
+  return !b.empty() && fs::equivalent(a, b, error);
+}
+
+// Whether a checkpoint with this problem is of no use to anybody.
+bool IsLost(const absl::Status& problem) {
+  return absl::IsDataLoss(problem) || absl::IsNotFound(problem);
+}
+
+// Removes all but the newest `options.keep` complete checkpoints, of which the
+// one of `step` is always one, and broken ones that are older than these.
+absl::Status RemoveOld(const std::string& directory, int64_t step,
+                       const CheckpointWriteOptions& options) {
+  if (options.keep <= 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::vector<CheckpointSummary> found,
+                   ListCheckpoints(directory));
+  int others = 0;  // complete ones that stay, beside the one of `step`
+  absl::Status first;
+  for (const CheckpointSummary& summary : found) {
+    if (summary.step == step) continue;
+    if (summary.problem.ok() && others < options.keep - 1) {
+      ++others;
+      continue;
+    }
+    const bool is_lost_and_old = IsLost(summary.problem) &&
+                                 others == options.keep - 1 &&
+                                 summary.step < step;
+    if (!summary.problem.ok() && !is_lost_and_old) continue;
+    if (IsSamePath(summary.path, options.protect)) continue;
+    first.Update(RemoveCheckpoint(directory, summary.step));
+  }
+  return first;
+}
+
+// ---- Reading.
+
+absl::Status CheckSizes(const std::string& path,
+                        const CheckpointManifest& manifest) {
+  for (const CheckpointFile& file : manifest.files) {
+    const std::string file_path = absl::StrCat(path, "/", file.name);
+    std::error_code error;
+    const uintmax_t size = fs::file_size(file_path, error);
+    if (error) {
+      return absl::DataLossError(absl::StrCat(
+          file_path, " of a checkpoint cannot be read: ", error.message()));
+    }
+    if (size != static_cast<uintmax_t>(file.digest.size_bytes)) {
+      return absl::DataLossError(absl::StrCat(
+          file_path, " is ", size, " bytes long, but was written with ",
+          file.digest.size_bytes));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VerifyFile(const std::string& path, const CheckpointFile& file) {
+  const std::string file_path = absl::StrCat(path, "/", file.name);
+  const absl::StatusOr<InputFile> input = InputFile::Open(file_path);
+  if (absl::IsNotFound(input.status())) {
+    return absl::DataLossError(
+        absl::StrCat(file_path, " of a checkpoint is missing"));
+  }
+  RETURN_IF_ERROR(input.status());
+  return input->CheckAgainst(file.digest);
+}
+
+// Whether `file` holds the tensors of `plan`, their names after `prefix`.
+absl::Status CheckTensors(const SafetensorsFile& file, const Plan& plan,
+                          const std::string& prefix) {
+  for (const PlannedTensor& tensor : plan.tensors()) {
+    const std::string name = prefix + tensor.spec.name;
+    const SafetensorsEntry* const found = file.Find(name);
+    if (found != nullptr && found->HasShape(tensor.spec.shape)) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        file.path(), ": ", name, " is ",
+        found == nullptr ? "not" : found->ShapeText(), " in the checkpoint, ",
+        tensor.spec.shape.ToString(), " in the job's model"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckNoOthers(const SafetensorsFile& file, const Plan& plan) {
+  if (file.tensors().size() == plan.tensors().size()) return absl::OkStatus();
+  for (const SafetensorsEntry& entry : file.tensors()) {
+    const auto tensors = plan.tensors();
+    if (std::none_of(tensors.begin(), tensors.end(), [&](const auto& tensor) {
+          return tensor.spec.name == entry.name;
+        })) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(file.path(), ": ", entry.name, " is ", entry.ShapeText(),
+                       " in the checkpoint, not in the job's model"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadTensors(const SafetensorsFile& file, const Plan& plan,
+                         const std::string& prefix, absl::Span<float> arena) {
+  CheckSize(plan, arena.size());
+  int64_t end = 0;
+  for (const PlannedTensor& tensor : plan.tensors()) {
+    const auto elems = arena.subspan(tensor.range.begin, tensor.range.count);
+    std::fill(arena.begin() + end, arena.begin() + tensor.range.begin, 0.0f);
+    RETURN_IF_ERROR(
+        file.ReadFloats(*file.Find(prefix + tensor.spec.name), 0, elems));
+    end = tensor.range.end();
+  }
+  std::fill(arena.begin() + end, arena.end(), 0.0f);
+  return absl::OkStatus();
+}
+
+absl::Status ReadModel(const std::string& path, const Plan& plan,
+                       const CheckpointManifest& manifest,
+                       absl::Span<float> parameters) {
+  RETURN_IF_ERROR(VerifyFile(path, *manifest.Find(kModelFile)));
+  ASSIGN_OR_RETURN(const SafetensorsFile file,
+                   SafetensorsFile::Open(absl::StrCat(path, "/", kModelFile)));
+  RETURN_IF_ERROR(CheckTensors(file, plan, ""));
+  RETURN_IF_ERROR(CheckNoOthers(file, plan));
+  if (parameters.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(ReadTensors(file, plan, "", parameters));
+  // The hash is that of the arena, and says nothing in another order.
+  if (plan.hash() == manifest.plan_hash &&
+      ArenaHash(parameters) != manifest.parameters_hash) {
+    return absl::DataLossError(
+        absl::StrCat(path,
+                     ": the parameters are not those that were hashed "
+                     "when the checkpoint was written"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadOptimizer(const std::string& path, const Plan& plan,
+                           const CheckpointManifest& manifest,
+                           const CheckpointArenas& arenas) {
+  if (arenas.first_moment.empty() && arenas.second_moment.empty())
+    return absl::OkStatus();
+  const CheckpointFile* const listed = manifest.Find(kOptimizerFile);
+  if (listed == nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path,
+                     " holds no state of an optimizer, which the job's "
+                     "optimizer needs"));
+  }
+  RETURN_IF_ERROR(VerifyFile(path, *listed));
+  ASSIGN_OR_RETURN(
+      const SafetensorsFile file,
+      SafetensorsFile::Open(absl::StrCat(path, "/", kOptimizerFile)));
+  const auto read = [&](const char* moment, absl::Span<float> arena) {
+    if (arena.empty()) return absl::OkStatus();
+    RETURN_IF_ERROR(CheckTensors(file, plan, PrefixOf(moment)));
+    return ReadTensors(file, plan, PrefixOf(moment), arena);
+  };
+  RETURN_IF_ERROR(read(kFirstMoment, arenas.first_moment));
+  return read(kSecondMoment, arenas.second_moment);
+}
+
+}  // namespace
+
+absl::StatusOr<WrittenCheckpoint> WriteCheckpoint(
+    const std::string& directory, const CheckpointContents& contents,
+    const CheckpointWriteOptions& options) {
+  RM_CHECK(contents.plan != nullptr && contents.step >= 0,
+           "a checkpoint of nothing");
+  WrittenCheckpoint written;
+  {
+    ASSIGN_OR_RETURN(StagingDirectory staging,
+                     StagingDirectory::Create(directory, contents.step));
+    FileWriter writer(staging, options.cancel);
+    RETURN_IF_ERROR(WriteParts(contents, writer));
+    const CheckpointManifest manifest =
+        ManifestOf(contents, writer.TakeFiles());
+    const std::string text = EncodeManifest(manifest);
+    RETURN_IF_ERROR(writer.WriteText(kManifestFile, text));
+    written.bytes = manifest.total_bytes() + static_cast<int64_t>(text.size());
+    ASSIGN_OR_RETURN(written.path, staging.Publish());
+  }
+  written.removal = RemoveOld(directory, contents.step, options);
+  return written;
+}
+
+absl::StatusOr<std::vector<CheckpointSummary>> ListCheckpoints(
+    const std::string& directory) {
+  std::vector<CheckpointSummary> found;
+  std::error_code error;
+  for (fs::directory_iterator it(directory, error), end; !error && it != end;
+       it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    const std::optional<int64_t> step = StepOfCheckpointName(name);
+    if (!step.has_value()) continue;
+    CheckpointSummary summary;
+    summary.path = absl::StrCat(directory, "/", name);
+    summary.step = *step;
+    absl::StatusOr<CheckpointManifest> manifest =
+        ReadCheckpointManifest(summary.path);
+    summary.problem = manifest.status();
+    if (manifest.ok()) {
+      summary.problem = CheckSizes(summary.path, *manifest);
+      summary.manifest = *std::move(manifest);
+    }
+    found.push_back(std::move(summary));
+  }
+  if (error == std::errc::no_such_file_or_directory) return found;
+  if (error) return FileError("read", directory, error.value());
+  std::sort(found.begin(), found.end(),
+            [](const auto& a, const auto& b) { return a.step > b.step; });
+  return found;
+}
+
+absl::StatusOr<CheckpointManifest> ReadCheckpointManifest(
+    const std::string& path) {
+  const std::string file_path = absl::StrCat(path, "/", kManifestFile);
+  const absl::StatusOr<InputFile> file = InputFile::Open(file_path);
+  if (absl::IsNotFound(file.status())) {
+    return absl::NotFoundError(
+        absl::StrCat(path, " is not a checkpoint: it has no ", kManifestFile));
+  }
+  RETURN_IF_ERROR(file.status());
+  ASSIGN_OR_RETURN(const std::string text, file->ReadText(kMaxManifestBytes));
+  absl::StatusOr<CheckpointManifest> manifest = DecodeManifest(text);
+  if (!manifest.ok()) return Annotate(manifest.status(), file_path);
+  if (manifest->Find(kModelFile) == nullptr) {
+    return absl::DataLossError(
+        absl::StrCat(file_path, " names no ", kModelFile));
+  }
+  return manifest;
+}
+
+absl::StatusOr<CheckpointManifest> VerifyCheckpoint(const std::string& path) {
+  ASSIGN_OR_RETURN(CheckpointManifest manifest, ReadCheckpointManifest(path));
+  for (const CheckpointFile& file : manifest.files)
+    RETURN_IF_ERROR(VerifyFile(path, file));
+  return manifest;
+}
+
+absl::StatusOr<CheckpointManifest> ReadCheckpoint(
+    const std::string& path, const Plan& plan, const CheckpointArenas& arenas) {
+  ASSIGN_OR_RETURN(CheckpointManifest manifest, ReadCheckpointManifest(path));
+  RETURN_IF_ERROR(ReadModel(path, plan, manifest, arenas.parameters));
+  RETURN_IF_ERROR(ReadOptimizer(path, plan, manifest, arenas));
+  return manifest;
+}
+
+}  // namespace ringmaster

@@ -1,0 +1,133 @@
+// A checkpoint is a directory that holds a training job at the end of a step:
+//
+//   DIR/step-000000120/
+//     model.safetensors      the parameters, by name
+//     optimizer.safetensors  "first_moment/NAME" and "second_moment/NAME"
+//     config.json            a Hugging Face model config, if there is one
+//     checkpoint.json        the manifest (worker/checkpoint/manifest.h)
+//
+// Nothing in it depends on the number of ranks, and programs that read
+// safetensors read the model as it is.
+//
+// Guarantees: a checkpoint is there completely, durably and unchanged, or not
+// at all: files are synced before the directory gets its name, and every byte
+// is covered by a hash. A failed write leaves older checkpoints as they were.
+// Thread-safety: functions may run at once, but for two writes of one step by
+// one process.
+// Example:
+//   ASSIGN_OR_RETURN(WrittenCheckpoint written,
+//                    WriteCheckpoint(directory, contents, {.keep = 3}));
+//   ASSIGN_OR_RETURN(CheckpointManifest manifest,
+//                    ReadCheckpoint(written.path, plan,
+//                                   {.parameters = arena.Elems<float>()}));
+#ifndef RINGMASTER_WORKER_CHECKPOINT_CHECKPOINT_H_
+#define RINGMASTER_WORKER_CHECKPOINT_CHECKPOINT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "common/plan/plan.h"
+#include "common/transport/cancel_token.h"
+#include "worker/checkpoint/manifest.h"
+
+namespace ringmaster {
+
+inline constexpr char kManifestFile[] = "checkpoint.json";
+inline constexpr char kModelFile[] = "model.safetensors";
+inline constexpr char kOptimizerFile[] = "optimizer.safetensors";
+inline constexpr char kConfigFile[] = "config.json";
+
+// What to write. The spans are whole arenas of the plan's layout, float32; the
+// moments may be empty (SGD has the first alone, or none).
+struct CheckpointContents {
+  int64_t step = 0;  // >= 0
+  const Plan* plan = nullptr;
+  absl::Span<const float> parameters;
+  absl::Span<const float> first_moment;
+  absl::Span<const float> second_moment;
+  // For the manifest, see there.
+  std::string model_kind;
+  std::string model_settings;
+  std::string program_text;
+  uint64_t data_fingerprint = 0;
+  absl::Time creation_time;
+  std::string config_json;  // "" for none
+};
+
+struct CheckpointWriteOptions {
+  // How many complete checkpoints stay, the new one included; older ones are
+  // removed once it is complete. 0: all.
+  int keep = 0;
+  // A checkpoint's path that is never removed: the one the job began with.
+  std::string protect = "";
+  // Ends the write early, with ABORTED; may be null.
+  const CancelToken* cancel = nullptr;
+};
+
+struct WrittenCheckpoint {
+  std::string path;
+  int64_t bytes = 0;
+  // Why an older checkpoint could not be removed. The new one is fine.
+  absl::Status removal;
+};
+
+// Writes DIR/step-N, in place of one of the same step, then removes old ones.
+// Errors are those of FileError, with the path; nothing is left behind then
+// (but see SyncDirectory: if that fails, the checkpoint is there and may not
+// outlive a crash of the machine).
+[[nodiscard]] absl::StatusOr<WrittenCheckpoint> WriteCheckpoint(
+    const std::string& directory, const CheckpointContents& contents,
+    const CheckpointWriteOptions& options = {});
+
+struct CheckpointSummary {
+  std::string path;
+  int64_t step = 0;
+  // OK: complete as far as the manifest and the sizes of files say.
+  absl::Status problem;
+  CheckpointManifest manifest;  // if there is no problem
+};
+
+// The checkpoints in `directory`, newest step first; none if it is absent.
+// Reads manifests and looks at sizes, so it is quick. Errors are FileError's.
+[[nodiscard]] absl::StatusOr<std::vector<CheckpointSummary>> ListCheckpoints(
+    const std::string& directory);
+
+// Reads and checks the manifest of the checkpoint at `path`.
+//   NOT_FOUND            there is no checkpoint
+//   DATA_LOSS            the manifest is damaged
+//   FAILED_PRECONDITION  of a newer format version
+[[nodiscard]] absl::StatusOr<CheckpointManifest> ReadCheckpointManifest(
+    const std::string& path);
+
+// The same, and reads every file:
+//   DATA_LOSS  names the file and the bytes that are missing or damaged
+[[nodiscard]] absl::StatusOr<CheckpointManifest> VerifyCheckpoint(
+    const std::string& path);
+
+// Where to put what a checkpoint holds: whole arenas, or empty spans for what
+// is not wanted.
+struct CheckpointArenas {
+  absl::Span<float> parameters = {};
+  absl::Span<float> first_moment = {};
+  absl::Span<float> second_moment = {};
+};
+
+// Verifies the checkpoint at `path` and fills `arenas`, padding with zeros.
+// Tensors are found by name, so their order, buckets and settings may be others
+// than when it was written; the caller compares what else it minds in the
+// manifest. After an error the arenas may be partly filled.
+//   FAILED_PRECONDITION  of another model, and names the first tensor that
+//                        differs, with both shapes; or without the moments that
+//                        are wanted
+// and the errors of VerifyCheckpoint.
+[[nodiscard]] absl::StatusOr<CheckpointManifest> ReadCheckpoint(
+    const std::string& path, const Plan& plan, const CheckpointArenas& arenas);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_CHECKPOINT_CHECKPOINT_H_

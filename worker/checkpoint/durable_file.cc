@@ -1,0 +1,107 @@
+#include "worker/checkpoint/durable_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/fail_point/fail_point.h"
+#include "common/status/annotate.h"
+#include "common/status/status_macros.h"
+#include "worker/checkpoint/file_error.h"
+
+namespace ringmaster {
+namespace {
+
+constexpr mode_t kFileMode = 0644;
+// Dirty bytes that may gather before the kernel is told to write them.
+constexpr int64_t kWritebackBytes = int64_t{16} << 20;
+
+}  // namespace
+
+DurableFile::DurableFile(const std::string& path, UniqueFd fd,
+                         const CancelToken* cancel)
+    : path_(path), fd_(std::move(fd)), cancel_(cancel) {
+  gathered_.reserve(kWriteBytes);
+}
+
+absl::StatusOr<DurableFile> DurableFile::Create(const std::string& path,
+                                                const CancelToken* cancel) {
+  RETURN_IF_ERROR(Annotate(FAIL_POINT("checkpoint.open"), path));
+  UniqueFd fd(
+      open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kFileMode));
+  if (!fd.is_open()) return FileError("create", path, errno);
+  return DurableFile(path, std::move(fd), cancel);
+}
+
+absl::Status DurableFile::Append(std::string_view text) {
+  return Append(absl::MakeConstSpan(
+      reinterpret_cast<const uint8_t*>(text.data()), text.size()));
+}
+
+absl::Status DurableFile::Append(absl::Span<const uint8_t> bytes) {
+  while (!bytes.empty()) {
+    if (gathered_.empty() && bytes.size() >= kWriteBytes) {
+      RETURN_IF_ERROR(Write(bytes.first(kWriteBytes)));
+      bytes.remove_prefix(kWriteBytes);
+      continue;
+    }
+    const size_t count = std::min(bytes.size(), kWriteBytes - gathered_.size());
+    gathered_.insert(gathered_.end(), bytes.begin(), bytes.begin() + count);
+    bytes.remove_prefix(count);
+    if (gathered_.size() == kWriteBytes) RETURN_IF_ERROR(WriteGathered());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DurableFile::WriteGathered() {
+  RETURN_IF_ERROR(Write(gathered_));
+  gathered_.clear();
+  return absl::OkStatus();
+}
+
+absl::Status DurableFile::Write(absl::Span<const uint8_t> bytes) {
+  if (cancel_ != nullptr && cancel_->is_cancelled()) {
+    return absl::AbortedError(
+        absl::StrCat("writing ", path_, " was cancelled"));
+  }
+  RETURN_IF_ERROR(Annotate(FAIL_POINT("checkpoint.write"), path_));
+  digest_.Add(bytes);
+  while (!bytes.empty()) {
+    const ssize_t count = write(fd_.get(), bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return FileError("write", path_, errno);
+    bytes.remove_prefix(static_cast<size_t>(count));
+    written_bytes_ += count;
+  }
+  if (written_bytes_ - begun_bytes_ >= kWritebackBytes) {
+    // A hint: where it does not work, the fsync takes longer.
+    (void)sync_file_range(fd_.get(), begun_bytes_,
+                          written_bytes_ - begun_bytes_, SYNC_FILE_RANGE_WRITE);
+    begun_bytes_ = written_bytes_;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<FileDigest> DurableFile::Close() {
+  RETURN_IF_ERROR(WriteGathered());
+  RETURN_IF_ERROR(Annotate(FAIL_POINT("checkpoint.fsync"), path_));
+  // Not tried again after a failure: the kernel may have dropped the pages and
+  // would then say that all is well.
+  if (fsync(fd_.get()) != 0) return FileError("sync", path_, errno);
+  fd_.Reset();
+  return digest_.Finish();
+}
+
+absl::Status SyncDirectory(const std::string& path) {
+  RETURN_IF_ERROR(Annotate(FAIL_POINT("checkpoint.fsync_directory"), path));
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.is_open()) return FileError("open", path, errno);
+  if (fsync(fd.get()) != 0) return FileError("sync", path, errno);
+  return absl::OkStatus();
+}
+
+}  // namespace ringmaster

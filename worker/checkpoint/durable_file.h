@@ -1,0 +1,70 @@
+// DurableFile writes a new file from beginning to end, and says OK only when
+// its bytes are on the disk.
+//
+// Small appends are gathered; the disk sees writes of kWriteBytes. Bytes are
+// hashed on the way, and their writing to the disk is begun early, so that
+// little is left for the fsync at the end.
+// A file that was not closed, or whose Close failed, is left for its owner to
+// remove (a checkpoint's files lie in a temporary directory).
+// Fail points: checkpoint.open, checkpoint.write, checkpoint.fsync,
+// checkpoint.fsync_directory.
+// Thread-safety: thread-compatible.
+// Example:
+//   ASSIGN_OR_RETURN(DurableFile file, DurableFile::Create(path));
+//   RETURN_IF_ERROR(file.Append(bytes));
+//   ASSIGN_OR_RETURN(FileDigest digest, file.Close());
+#ifndef RINGMASTER_WORKER_CHECKPOINT_DURABLE_FILE_H_
+#define RINGMASTER_WORKER_CHECKPOINT_DURABLE_FILE_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/transport/cancel_token.h"
+#include "common/transport/unique_fd.h"
+#include "worker/checkpoint/file_digest.h"
+
+namespace ringmaster {
+
+class DurableFile {
+ public:
+  static constexpr size_t kWriteBytes = size_t{4} << 20;
+
+  // Creates `path`, which must not exist. `cancel` may be null and outlives the
+  // file. This and the others give the errors of FileError, with the path, and
+  //   ABORTED  `cancel` was cancelled
+  [[nodiscard]] static absl::StatusOr<DurableFile> Create(
+      const std::string& path, const CancelToken* cancel = nullptr);
+
+  // `bytes` are not needed after the call.
+  [[nodiscard]] absl::Status Append(absl::Span<const uint8_t> bytes);
+  [[nodiscard]] absl::Status Append(std::string_view text);
+  // Writes what is left, syncs and closes. Nothing else may be called after it.
+  [[nodiscard]] absl::StatusOr<FileDigest> Close();
+
+  const std::string& path() const { return path_; }
+
+ private:
+  DurableFile(const std::string& path, UniqueFd fd, const CancelToken* cancel);
+  absl::Status WriteGathered();
+  absl::Status Write(absl::Span<const uint8_t> bytes);
+
+  std::string path_;
+  UniqueFd fd_;
+  const CancelToken* cancel_;
+  std::vector<uint8_t> gathered_;  // not yet written; never over kWriteBytes
+  DigestBuilder digest_;
+  int64_t written_bytes_ = 0;
+  int64_t begun_bytes_ = 0;  // whose way to the disk has begun
+};
+
+// Makes the names in directory `path` durable. Errors are FileError's.
+[[nodiscard]] absl::Status SyncDirectory(const std::string& path);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_CHECKPOINT_DURABLE_FILE_H_

@@ -1,0 +1,32 @@
+// ImportParameters takes over parameters that another program wrote: GPT-2 as
+// Hugging Face publishes it, say.
+#ifndef RINGMASTER_WORKER_CHECKPOINT_IMPORT_PARAMETERS_H_
+#define RINGMASTER_WORKER_CHECKPOINT_IMPORT_PARAMETERS_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "common/plan/plan.h"
+
+namespace ringmaster {
+
+// Reads all tensors of `plan` by name into `parameters`, the whole arena, and
+// zeros its padding. `path` is a safetensors file, or a directory that holds
+// model.safetensors (a Hugging Face model, or a checkpoint of ours). Elements
+// may be F32, F64, F16 or BF16. A name may have or lack the prefix
+// "transformer.", on either side.
+// Left out, where the plan has no such tensor: GPT-2's constants
+// `*.attn.bias` and `*.attn.masked_bias`, and an `lm_head.weight` that equals
+// `wte.weight`.
+//   FAILED_PRECONDITION  a tensor of the plan is missing or has another shape,
+//                        or the file has one that the plan has not; named
+// and the errors of SafetensorsFile. After an error `parameters` may be partly
+// filled.
+[[nodiscard]] absl::Status ImportParameters(const std::string& path,
+                                            const Plan& plan,
+                                            absl::Span<float> parameters);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_CHECKPOINT_IMPORT_PARAMETERS_H_

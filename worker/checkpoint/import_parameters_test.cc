@@ -1,0 +1,141 @@
+#include "worker/checkpoint/import_parameters.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "worker/checkpoint/safetensors.h"
+#include "worker/checkpoint/test_files.h"
+
+namespace ringmaster {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A tensor of a file: F32, `count` elements base, base + 1, ...
+struct Entry {
+  std::string name;
+  Shape shape;
+  float base = 0;
+};
+
+class ImportParametersTest : public ::testing::Test {
+ protected:
+  void WriteEntries(const std::vector<Entry>& entries) {
+    std::vector<std::vector<float>> values;
+    std::vector<TensorBytes> tensors;
+    for (const Entry& entry : entries) {
+      values.emplace_back(static_cast<size_t>(entry.shape.num_elems()));
+      for (size_t i = 0; i < values.back().size(); ++i)
+        values.back()[i] = entry.base + static_cast<float>(i);
+    }
+    for (size_t i = 0; i < entries.size(); ++i) {
+      tensors.push_back({entries[i].name, DType::kFloat32, entries[i].shape,
+                         absl::MakeConstSpan(
+                             reinterpret_cast<const uint8_t*>(values[i].data()),
+                             values[i].size() * sizeof(float))});
+    }
+    unlink(path_.c_str());
+    absl::StatusOr<DurableFile> file = DurableFile::Create(path_);
+    ASSERT_TRUE(file.ok()) << file.status();
+    ASSERT_TRUE(WriteSafetensors(tensors, {}, *file).ok());
+    ASSERT_TRUE(file->Close().ok());
+  }
+
+  absl::Status Import(const std::string& path) {
+    parameters_.assign(static_cast<size_t>(plan_.total_elems()), -1);
+    return ImportParameters(path, plan_, absl::MakeSpan(parameters_));
+  }
+
+  void ExpectMismatch(const std::vector<Entry>& entries,
+                      const std::string& words) {
+    WriteEntries(entries);
+    const absl::Status status = Import(path_);
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(status.message(), HasSubstr(path_ + ": " + words));
+  }
+
+  const std::string directory_ = FreshDirectory();
+  const std::string path_ = directory_ + "/model.safetensors";
+  const Plan plan_ = PlanOf({{"transformer.wte.weight", {5, 3}, {}},
+                             {"transformer.h.0.ln_1.bias", {3}, {}}});
+  const Entry wte_ = {"transformer.wte.weight", {5, 3}, 10};
+  const Entry bias_ = {"transformer.h.0.ln_1.bias", {3}, 25};
+  std::vector<float> parameters_;
+};
+
+TEST_F(ImportParametersTest, ReadsAFileOrItsDirectory) {
+  WriteEntries({bias_, wte_});
+  for (const std::string& path : {path_, directory_}) {
+    const absl::Status status = Import(path);
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(parameters_, ArenaOf(plan_, 10));
+  }
+}
+
+TEST_F(ImportParametersTest, ReadsOneOfOurCheckpoints) {
+  const TestJob job;
+  const std::string path = WriteCheckpoint(directory_, job.ContentsAt(3))->path;
+  std::vector<float> parameters(job.parameters.size());
+  const absl::Status status =
+      ImportParameters(path, job.plan, absl::MakeSpan(parameters));
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(parameters, job.parameters);
+}
+
+TEST_F(ImportParametersTest, ReadsGpt2AsItIsPublished) {
+  WriteEntries({{"wte.weight", {5, 3}, 10},
+                {"h.0.ln_1.bias", {3}, 25},
+                {"h.0.attn.bias", {1, 1, 4, 4}, 0},
+                {"h.0.attn.masked_bias", {}, 0},
+                {"lm_head.weight", {5, 3}, 10}});
+  const absl::Status status = Import(path_);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(parameters_, ArenaOf(plan_, 10));
+}
+
+TEST_F(ImportParametersTest, ReadsHalves) {
+  const std::vector<uint16_t> ones(18, 0x3c00);
+  WriteFile(
+      path_,
+      SafetensorsText(
+          R"({"wte.weight":{"dtype":"F16","shape":[5,3],"data_offsets":[0,30]},)"
+          R"("h.0.ln_1.bias":{"dtype":"F16","shape":[3],"data_offsets":[30,36]}})",
+          {reinterpret_cast<const char*>(ones.data()), 36}));
+  const absl::Status status = Import(path_);
+  ASSERT_TRUE(status.ok()) << status;
+  for (const PlannedTensor& tensor : plan_.tensors()) {
+    for (int64_t i = tensor.range.begin; i < tensor.range.end(); ++i)
+      EXPECT_EQ(parameters_[i], 1.0f);
+  }
+  EXPECT_EQ(parameters_[15], 0.0f);  // padding
+}
+
+TEST_F(ImportParametersTest, NamesWhatDoesNotFit) {
+  ExpectMismatch({wte_},
+                 "transformer.h.0.ln_1.bias is not in the file, [3] in the "
+                 "job's model");
+  ExpectMismatch({{"wte.weight", {3, 5}, 0}, bias_},
+                 "transformer.wte.weight is [3,5] in the file, [5,3] in the "
+                 "job's model");
+  ExpectMismatch({wte_, bias_, {"h.1.ln_1.bias", {3}, 0}},
+                 "h.1.ln_1.bias is [3] in the file, not in the job's model");
+  ExpectMismatch({wte_, bias_, {"wte.weight", {5, 3}, 0}},
+                 "wte.weight comes with and without \"transformer.\"");
+}
+
+TEST_F(ImportParametersTest, AnOutputOfItsOwnIsNotDropped) {
+  ExpectMismatch({wte_, bias_, {"lm_head.weight", {5, 3}, 11}},
+                 "lm_head.weight differs from wte.weight");
+  ExpectMismatch({wte_, bias_, {"lm_head.weight", {3, 5}, 10}},
+                 "lm_head.weight differs from wte.weight");
+}
+
+TEST_F(ImportParametersTest, NamesAFileThatIsNotThere) {
+  const absl::Status status = Import(directory_);
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(status.message(), HasSubstr(path_));
+}
+
+}  // namespace
+}  // namespace ringmaster

@@ -1,0 +1,51 @@
+// InputFile reads a regular file at any offset.
+//
+// Reads are system calls rather than accesses to a mapping: a file that shrinks
+// meanwhile, or a disk that fails, is then an error and no signal.
+// Thread-safety: thread-safe once open.
+#ifndef RINGMASTER_WORKER_CHECKPOINT_INPUT_FILE_H_
+#define RINGMASTER_WORKER_CHECKPOINT_INPUT_FILE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/transport/unique_fd.h"
+#include "worker/checkpoint/file_digest.h"
+
+namespace ringmaster {
+
+class InputFile {
+ public:
+  // Errors are FileError's, and INVALID_ARGUMENT for what is no regular file.
+  [[nodiscard]] static absl::StatusOr<InputFile> Open(const std::string& path);
+
+  const std::string& path() const { return path_; }
+  // As it was at Open.
+  int64_t size_bytes() const { return size_bytes_; }
+
+  // Fills `into` with the bytes from `offset` on.
+  //   DATA_LOSS  the file ends before
+  [[nodiscard]] absl::Status ReadAt(int64_t offset,
+                                    absl::Span<uint8_t> into) const;
+
+  // The whole file as text. INVALID_ARGUMENT: it is longer than `max_bytes`.
+  [[nodiscard]] absl::StatusOr<std::string> ReadText(int64_t max_bytes) const;
+
+  // Reads all of it and compares.
+  //   DATA_LOSS  names the first bytes that are missing, too many or changed
+  [[nodiscard]] absl::Status CheckAgainst(const FileDigest& expected) const;
+
+ private:
+  InputFile(const std::string& path, UniqueFd fd, int64_t size_bytes);
+
+  std::string path_;
+  UniqueFd fd_;
+  int64_t size_bytes_;
+};
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_CHECKPOINT_INPUT_FILE_H_

@@ -1,0 +1,108 @@
+#include "worker/checkpoint/manifest.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ringmaster {
+namespace {
+
+using ::testing::HasSubstr;
+
+CheckpointManifest Sample() {
+  CheckpointManifest manifest;
+  manifest.step = 120;
+  manifest.plan_text = "model small\ntensor 0 \"x\"\n";
+  manifest.plan_hash = 0xffffffffffffffff;
+  manifest.model_kind = "gpt";
+  manifest.model_settings = "layers=2";
+  manifest.program_text = "seed=7";
+  manifest.data_fingerprint = 1;
+  manifest.parameters_hash = 0x0123456789abcdef;
+  manifest.creation_time = absl::FromUnixSeconds(1'700'000'000);
+  manifest.writer_version = "ringmaster 1";
+  manifest.files = {{"model.safetensors", {kDigestBlockBytes + 1, 5, {6, 7}}},
+                    {"empty", {0, 8, {}}}};
+  return manifest;
+}
+
+TEST(ManifestTest, DecodesWhatItEncoded) {
+  const CheckpointManifest sample = Sample();
+  const absl::StatusOr<CheckpointManifest> manifest =
+      DecodeManifest(EncodeManifest(sample));
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  EXPECT_EQ(manifest->step, sample.step);
+  EXPECT_EQ(manifest->plan_text, sample.plan_text);
+  EXPECT_EQ(manifest->plan_hash, sample.plan_hash);
+  EXPECT_EQ(manifest->model_kind, sample.model_kind);
+  EXPECT_EQ(manifest->model_settings, sample.model_settings);
+  EXPECT_EQ(manifest->program_text, sample.program_text);
+  EXPECT_EQ(manifest->data_fingerprint, sample.data_fingerprint);
+  EXPECT_EQ(manifest->parameters_hash, sample.parameters_hash);
+  EXPECT_EQ(manifest->creation_time, sample.creation_time);
+  EXPECT_EQ(manifest->writer_version, sample.writer_version);
+  ASSERT_EQ(manifest->files.size(), 2u);
+  EXPECT_EQ(manifest->files[0].digest, sample.files[0].digest);
+  EXPECT_EQ(manifest->Find("empty")->digest, sample.files[1].digest);
+  EXPECT_EQ(manifest->Find("other"), nullptr);
+  EXPECT_EQ(manifest->total_bytes(), kDigestBlockBytes + 1);
+}
+
+TEST(ManifestTest, TextsNeedNotBeUtf8) {
+  CheckpointManifest sample = Sample();
+  sample.program_text = "path=\xff";
+  const absl::StatusOr<CheckpointManifest> manifest =
+      DecodeManifest(EncodeManifest(sample));
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  EXPECT_EQ(manifest->program_text, "path=\xEF\xBF\xBD");
+}
+
+TEST(ManifestTest, NoticesEveryChangedByte) {
+  const std::string text = EncodeManifest(Sample());
+  ASSERT_TRUE(DecodeManifest(text).ok());
+  // But for the line's end, and space between values.
+  for (size_t i = 0; i + 1 < text.size(); ++i) {
+    if (text[i] == ' ' || text[i] == '\n') continue;
+    std::string changed = text;
+    changed[i] ^= 0x01;
+    EXPECT_FALSE(DecodeManifest(changed).ok()) << i << ": " << changed;
+  }
+}
+
+TEST(ManifestTest, NoticesACutText) {
+  const std::string text = EncodeManifest(Sample());
+  for (const size_t length : {size_t{0}, size_t{1}, text.size() / 2}) {
+    EXPECT_EQ(DecodeManifest(text.substr(0, length)).status().code(),
+              absl::StatusCode::kDataLoss);
+  }
+  EXPECT_FALSE(DecodeManifest(std::string(100'000, '[')).ok());
+  EXPECT_THAT(DecodeManifest("{}").status().message(),
+              HasSubstr("format_version is missing"));
+}
+
+// Its members may be others, so nothing else of it is looked at.
+TEST(ManifestTest, NamesANewerVersion) {
+  const absl::Status status =
+      DecodeManifest(R"({"format_version":2})").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(status.message(), HasSubstr("format version 2"));
+}
+
+TEST(ManifestTest, RefusesFilesOutsideTheCheckpoint) {
+  for (const char* const name : {"../model.safetensors", "", ".", "/x"}) {
+    CheckpointManifest sample = Sample();
+    sample.files[0].name = name;
+    EXPECT_EQ(DecodeManifest(EncodeManifest(sample)).status().code(),
+              absl::StatusCode::kDataLoss)
+        << name;
+  }
+}
+
+TEST(ManifestTest, RefusesBlocksThatDoNotMakeTheFile) {
+  CheckpointManifest sample = Sample();
+  sample.files[0].digest.block_hashes.pop_back();
+  const absl::Status status = DecodeManifest(EncodeManifest(sample)).status();
+  EXPECT_THAT(status.message(), HasSubstr("block_hashes"));
+}
+
+}  // namespace
+}  // namespace ringmaster
