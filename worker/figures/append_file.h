@@ -1,0 +1,59 @@
+// AppendFile: a file that only grows, written in batches of whole units (lines,
+// records), and that gives up quietly when its disk does.
+//
+// Append only stores the unit; Flush hands all units to the kernel in one
+// write(2), so that a crash leaves whole units and at most one that is cut.
+// When a write fails, the file is cut back to the units before it, Flush says
+// so once, and from then on both do nothing: figures are not worth a training
+// run. Thread-compatible. Move only.
+#ifndef RINGMASTER_WORKER_FIGURES_APPEND_FILE_H_
+#define RINGMASTER_WORKER_FIGURES_APPEND_FILE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/transport/unique_fd.h"
+
+namespace ringmaster {
+
+class AppendFile {
+ public:
+  // A new file; ALREADY_EXISTS if `path` is there. This and the errors below
+  // have the path and what the system says; the code is absl::ErrnoToStatus's.
+  [[nodiscard]] static absl::StatusOr<AppendFile> Create(std::string path);
+  // The file at `path`, made if it is missing.
+  [[nodiscard]] static absl::StatusOr<AppendFile> OpenOrCreate(
+      std::string path);
+
+  // Cuts the file to its first `size_bytes` bytes; nothing may be buffered.
+  [[nodiscard]] absl::Status Truncate(int64_t size_bytes);
+
+  void Append(std::string_view unit);
+  [[nodiscard]] absl::Status Flush();
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] size_t buffered_bytes() const { return buffer_.size(); }
+
+ private:
+  AppendFile(std::string path, UniqueFd fd, int64_t size_bytes)
+      : path_(std::move(path)), fd_(std::move(fd)), size_bytes_(size_bytes) {}
+
+  static absl::StatusOr<AppendFile> Open(std::string path, int flags);
+  absl::Status GiveUp(int error);
+
+  std::string path_;
+  // Closed once a write has failed.
+  UniqueFd fd_;
+  // Of whole units in the file.
+  int64_t size_bytes_;
+  std::string buffer_;
+};
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_FIGURES_APPEND_FILE_H_

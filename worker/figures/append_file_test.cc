@@ -1,0 +1,93 @@
+#include "worker/figures/append_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "worker/figures/testing_files.h"
+
+namespace ringmaster {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(AppendFileTest, WritesAtFlushOnly) {
+  const std::string path = FreshDirectory() + "/f";
+  absl::StatusOr<AppendFile> file = AppendFile::Create(path);
+  ASSERT_TRUE(file.ok()) << file.status();
+  file->Append("one\n");
+  file->Append("two\n");
+  EXPECT_EQ(ContentOf(path), "");
+  EXPECT_EQ(file->buffered_bytes(), 8u);
+  ASSERT_TRUE(file->Flush().ok());
+  EXPECT_EQ(ContentOf(path), "one\ntwo\n");
+  EXPECT_EQ(file->buffered_bytes(), 0u);
+}
+
+TEST(AppendFileTest, GoesOnWhereTheFileEnds) {
+  const std::string path = FreshDirectory() + "/f";
+  WriteContent(path, "one\ntwo\n");
+  absl::StatusOr<AppendFile> file = AppendFile::OpenOrCreate(path);
+  ASSERT_TRUE(file.ok()) << file.status();
+  ASSERT_TRUE(file->Truncate(4).ok());
+  file->Append("three\n");
+  ASSERT_TRUE(file->Flush().ok());
+  EXPECT_EQ(ContentOf(path), "one\nthree\n");
+}
+
+TEST(AppendFileTest, CreateRefusesAFileThatIsThere) {
+  const std::string path = FreshDirectory() + "/f";
+  WriteContent(path, "precious");
+  const absl::Status status = AppendFile::Create(path).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(ContentOf(path), "precious");
+}
+
+TEST(AppendFileTest, AMissingDirectoryIsNamed) {
+  const std::string path = FreshDirectory() + "/missing/f";
+  const absl::Status status = AppendFile::OpenOrCreate(path).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(status.message()), HasSubstr(path));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("No such file"));
+}
+
+TEST(AppendFileTest, AFullDiskIsReportedOnceAndLeavesWholeUnits) {
+  const std::string path = FreshDirectory() + "/f";
+  absl::StatusOr<AppendFile> file = AppendFile::Create(path);
+  ASSERT_TRUE(file.ok());
+  const FullDisk disk(10);
+  file->Append("12345\n");
+  ASSERT_TRUE(file->Flush().ok());
+  file->Append("abcdef\n");
+  const absl::Status status = file->Flush();
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(std::string(status.message()), HasSubstr(path));
+  EXPECT_EQ(ContentOf(path), "12345\n");
+
+  file->Append("x\n");  // there would be room for it
+  EXPECT_TRUE(file->Flush().ok());
+  EXPECT_EQ(ContentOf(path), "12345\n");
+  EXPECT_EQ(file->buffered_bytes(), 0u);
+}
+
+TEST(AppendFileTest, SaysWhatTheSystemSaysOfAFullDisk) {
+  absl::StatusOr<AppendFile> file = AppendFile::OpenOrCreate("/dev/full");
+  ASSERT_TRUE(file.ok()) << file.status();
+  file->Append("x");
+  const absl::Status status = file->Flush();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(status.message(),
+            "cannot write /dev/full, so it gets no more figures; training goes "
+            "on: No space left on device");
+}
+
+TEST(AppendFileTest, WhatCannotBeCutIsNamed) {
+  absl::StatusOr<AppendFile> file = AppendFile::OpenOrCreate("/dev/null");
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_THAT(std::string(file->Truncate(0).message()),
+              HasSubstr("cannot cut /dev/null to 0 bytes"));
+}
+
+}  // namespace
+}  // namespace ringmaster

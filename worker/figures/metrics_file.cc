@@ -1,0 +1,189 @@
+#include "worker/figures/metrics_file.h"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "common/status/status_macros.h"
+#include "nlohmann/json.hpp"
+
+namespace ringmaster {
+namespace {
+
+constexpr std::string_view kLineStart = R"({"step":)";
+
+// Builds one line in `to`, which it clears first.
+class JsonLine {
+ public:
+  JsonLine(int64_t step, const char* kind, double unix_seconds, std::string* to)
+      : to_(*to) {
+    to_.assign(kLineStart);
+    absl::StrAppend(&to_, step, R"(,"kind":")", kind, "\"");
+    Number("time", unix_seconds);
+  }
+
+  JsonLine& Number(const char* key, double value) {
+    Key(key);
+    if (!std::isfinite(value)) {
+      to_ += "null";
+      return *this;
+    }
+    // The shortest text that reads back as the same number, whatever the
+    // locale.
+    char text[32];
+    char* const end = std::to_chars(text, text + sizeof(text), value).ptr;
+    to_.append(text, end);
+    return *this;
+  }
+  JsonLine& Number(const char* key, std::optional<double> value) {
+    return Number(key, value.value_or(std::nan("")));
+  }
+  JsonLine& Integer(const char* key, int64_t value) {
+    Key(key);
+    absl::StrAppend(&to_, value);
+    return *this;
+  }
+  JsonLine& Text(const char* key, std::string_view value) {
+    Key(key);
+    to_ += nlohmann::json(value).dump(
+        /*indent=*/-1, ' ', /*ensure_ascii=*/false,
+        nlohmann::json::error_handler_t::replace);
+    return *this;
+  }
+  const std::string& Finish() { return to_ += "}\n"; }
+
+ private:
+  void Key(const char* key) { absl::StrAppend(&to_, ",\"", key, "\":"); }
+
+  std::string& to_;
+};
+
+// The step of a line as JsonLine writes it, or nothing.
+std::optional<int64_t> StepOfLine(std::string_view line) {
+  if (line.substr(0, kLineStart.size()) != kLineStart) return std::nullopt;
+  line.remove_prefix(kLineStart.size());
+  int64_t step = 0;
+  const char* const end = line.data() + line.size();
+  const auto [next, error] = std::from_chars(line.data(), end, step);
+  if (error != std::errc() || next == end || *next != ',') return std::nullopt;
+  return step;
+}
+
+// What an existing file must become.
+struct Story {
+  int64_t kept_bytes = 0;  // at its start
+  std::string kept_later;  // whole lines, to follow them
+  int64_t removed_lines = 0;
+};
+
+void Sort(std::string_view line, int64_t resume_step, Story* story) {
+  const bool is_whole = line.back() == '\n';
+  if (!is_whole || StepOfLine(line).value_or(0) > resume_step) {
+    ++story->removed_lines;
+  } else if (story->removed_lines == 0) {
+    story->kept_bytes += static_cast<int64_t>(line.size());
+  } else {
+    story->kept_later += line;
+  }
+}
+
+absl::StatusOr<Story> ReadStory(const std::string& path, int64_t resume_step) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(
+      std::fopen(path.c_str(), "re"), &std::fclose);
+  if (file == nullptr) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
+  }
+  Story story;
+  char* buffer = nullptr;
+  size_t capacity = 0;
+  ssize_t length = 0;
+  while ((length = getline(&buffer, &capacity, file.get())) > 0) {
+    Sort({buffer, static_cast<size_t>(length)}, resume_step, &story);
+  }
+  const int error = errno;
+  std::free(buffer);
+  if (std::ferror(file.get()) != 0) {
+    return absl::ErrnoToStatus(error, absl::StrCat("cannot read ", path));
+  }
+  return story;
+}
+
+// A pipe or a device has no past, and reading it might never end.
+bool IsRegularFile(const std::string& path) {
+  struct stat found {};
+  return stat(path.c_str(), &found) == 0 && S_ISREG(found.st_mode);
+}
+
+}  // namespace
+
+absl::StatusOr<MetricsFile> MetricsFile::Open(const std::string& path,
+                                              int64_t resume_step) {
+  Story story;
+  if (IsRegularFile(path)) {
+    ASSIGN_OR_RETURN(story, ReadStory(path, resume_step));
+  }
+  ASSIGN_OR_RETURN(AppendFile file, AppendFile::OpenOrCreate(path));
+  if (story.removed_lines > 0) {
+    RETURN_IF_ERROR(file.Truncate(story.kept_bytes));
+    file.Append(story.kept_later);
+    RETURN_IF_ERROR(file.Flush());
+  }
+  return MetricsFile(std::move(file), story.removed_lines);
+}
+
+void MetricsFile::AppendStep(double unix_seconds, const StepRecord& record) {
+  const PhaseSeconds& seconds = record.seconds;
+  JsonLine line(record.step, "step", unix_seconds, &line_);
+  line.Number("loss", record.loss)
+      .Number("gradient_norm", record.gradient_norm)
+      .Number("learning_rate", record.learning_rate)
+      .Number("tokens_per_second", record.tokens_per_second)
+      .Number("samples_per_second", record.samples_per_second)
+      .Number("model_flops_utilization", record.model_flops_utilization)
+      .Number("data_wait_seconds", seconds.data_wait)
+      .Number("forward_seconds", seconds.forward)
+      .Number("backward_seconds", seconds.backward)
+      .Number("communication_wait_seconds", seconds.communication_wait)
+      .Number("commit_seconds", seconds.commit)
+      .Number("optimizer_seconds", seconds.optimizer)
+      .Number("checkpoint_snapshot_seconds", seconds.checkpoint_snapshot)
+      .Number("total_seconds", seconds.total)
+      .Integer("wire_payload_bytes", record.wire_payload_bytes)
+      .Integer("wire_theory_bytes", record.wire_theory_bytes)
+      .Integer("world_size", record.world_size)
+      .Integer("generation", record.generation);
+  file_.Append(line.Finish());
+}
+
+void MetricsFile::AppendEvaluation(double unix_seconds, int64_t step,
+                                   double loss,
+                                   std::optional<double> accuracy) {
+  file_.Append(JsonLine(step, "evaluation", unix_seconds, &line_)
+                   .Number("loss", loss)
+                   .Number("accuracy", accuracy)
+                   .Finish());
+}
+
+void MetricsFile::AppendSample(double unix_seconds, int64_t step,
+                               std::string_view prompt, std::string_view text) {
+  file_.Append(JsonLine(step, "sample", unix_seconds, &line_)
+                   .Text("prompt", prompt)
+                   .Text("text", text)
+                   .Finish());
+}
+
+void MetricsFile::AppendCheckpoint(double unix_seconds, int64_t step,
+                                   absl::Duration duration, int64_t bytes) {
+  file_.Append(JsonLine(step, "checkpoint", unix_seconds, &line_)
+                   .Number("duration_seconds", absl::ToDoubleSeconds(duration))
+                   .Integer("bytes", bytes)
+                   .Finish());
+}
+
+}  // namespace ringmaster

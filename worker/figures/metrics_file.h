@@ -1,0 +1,79 @@
+// MetricsFile: the figures of a training job as JSON, an object a line, for
+// programs: `jq`, or pandas.read_json(path, lines=True).
+//
+// Every line begins with "step" and "kind", and has "time" (seconds since
+// 1970). A number that is NaN or infinite is null, and so is one that is not
+// known. The further keys, by kind:
+//   step        loss, gradient_norm, learning_rate, tokens_per_second,
+//               samples_per_second, model_flops_utilization,
+//               data_wait_seconds, forward_seconds, backward_seconds,
+//               communication_wait_seconds, commit_seconds, optimizer_seconds,
+//               checkpoint_snapshot_seconds, total_seconds,
+//               wire_payload_bytes, wire_theory_bytes, world_size, generation:
+//               see StepRecord
+//   evaluation  loss and accuracy (in [0, 1]) on held-out samples
+//   sample      prompt and text: what the model went on with; what is not UTF-8
+//               is U+FFFD
+//   checkpoint  duration_seconds until it was on the disk, and its bytes
+//
+// Lines reach the disk at Flush, by one write(2) for all that wait: a crash
+// loses the last lines and may cut one, which the next Open removes. See
+// AppendFile for what happens when the disk is full. Thread-compatible; one
+// writer at a time.
+#ifndef RINGMASTER_WORKER_FIGURES_METRICS_FILE_H_
+#define RINGMASTER_WORKER_FIGURES_METRICS_FILE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "worker/figures/append_file.h"
+#include "worker/figures/step_record.h"
+
+namespace ringmaster {
+
+class MetricsFile {
+ public:
+  // Opens or makes the file at `path` for a job that trains on after
+  // `resume_step` (0: from the start). So that the file tells one story, the
+  // lines of later steps are removed, and a cut last line: the file is
+  // truncated before the first of them, and lines to keep that stood behind it
+  // (a checkpoint's line may come late) are appended again. A line that does
+  // not begin with "step" stays. The errors are AppendFile's.
+  [[nodiscard]] static absl::StatusOr<MetricsFile> Open(const std::string& path,
+                                                        int64_t resume_step);
+
+  // One line; `unix_seconds` is its "time".
+  void AppendStep(double unix_seconds, const StepRecord& record);
+  void AppendEvaluation(double unix_seconds, int64_t step, double loss,
+                        std::optional<double> accuracy);
+  void AppendSample(double unix_seconds, int64_t step, std::string_view prompt,
+                    std::string_view text);
+  void AppendCheckpoint(double unix_seconds, int64_t step,
+                        absl::Duration duration, int64_t bytes);
+
+  // Fails at most once; see AppendFile.
+  [[nodiscard]] absl::Status Flush() { return file_.Flush(); }
+
+  [[nodiscard]] size_t buffered_bytes() const { return file_.buffered_bytes(); }
+  // By Open.
+  [[nodiscard]] int64_t removed_lines() const { return removed_lines_; }
+
+ private:
+  MetricsFile(AppendFile file, int64_t removed_lines)
+      : file_(std::move(file)), removed_lines_(removed_lines) {}
+
+  AppendFile file_;
+  int64_t removed_lines_;
+  std::string line_;  // kept for its capacity
+};
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_FIGURES_METRICS_FILE_H_

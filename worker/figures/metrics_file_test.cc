@@ -1,0 +1,152 @@
+#include "worker/figures/metrics_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+
+#include "nlohmann/json.hpp"
+#include "worker/figures/testing_files.h"
+
+namespace ringmaster {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(MetricsFileTest, WritesAStepWithAllItsFigures) {
+  const std::string path = FreshDirectory() + "/metrics.jsonl";
+  absl::StatusOr<MetricsFile> file = MetricsFile::Open(path, 0);
+  ASSERT_TRUE(file.ok()) << file.status();
+  file->AppendStep(1700000000.5, {.step = 7,
+                                  .loss = 0.1,
+                                  .gradient_norm = 1.5,
+                                  .learning_rate = 6e-4,
+                                  .tokens_per_second = 12345,
+                                  .samples_per_second = 12,
+                                  .model_flops_utilization = 0.375,
+                                  .seconds = {.data_wait = 0.01,
+                                              .forward = 0.02,
+                                              .backward = 0.04,
+                                              .communication_wait = 0.08,
+                                              .commit = 0.16,
+                                              .optimizer = 0.32,
+                                              .checkpoint_snapshot = 0.64,
+                                              .total = 1.28},
+                                  .wire_payload_bytes = int64_t{1} << 60,
+                                  .wire_theory_bytes = 1000,
+                                  .world_size = 4,
+                                  .generation = 3});
+  ASSERT_TRUE(file->Flush().ok());
+  EXPECT_EQ(ContentOf(path),
+            "{\"step\":7,\"kind\":\"step\",\"time\":1700000000.5,\"loss\":0.1,"
+            "\"gradient_norm\":1.5,\"learning_rate\":6e-04,"
+            "\"tokens_per_second\":12345,\"samples_per_second\":12,"
+            "\"model_flops_utilization\":0.375,\"data_wait_seconds\":0.01,"
+            "\"forward_seconds\":0.02,\"backward_seconds\":0.04,"
+            "\"communication_wait_seconds\":0.08,\"commit_seconds\":0.16,"
+            "\"optimizer_seconds\":0.32,\"checkpoint_snapshot_seconds\":0.64,"
+            "\"total_seconds\":1.28,\"wire_payload_bytes\":1152921504606846976,"
+            "\"wire_theory_bytes\":1000,\"world_size\":4,\"generation\":3}\n");
+}
+
+TEST(MetricsFileTest, NumbersThatAreNoneAreNull) {
+  const std::string path = FreshDirectory() + "/metrics.jsonl";
+  absl::StatusOr<MetricsFile> file = MetricsFile::Open(path, 0);
+  ASSERT_TRUE(file.ok()) << file.status();
+  file->AppendStep(0,
+                   {.step = 1,
+                    .loss = std::numeric_limits<double>::quiet_NaN(),
+                    .gradient_norm = std::numeric_limits<double>::infinity(),
+                    .learning_rate = -std::numeric_limits<double>::infinity()});
+  ASSERT_TRUE(file->Flush().ok());
+  const auto line = nlohmann::json::parse(ContentOf(path));
+  EXPECT_TRUE(line["loss"].is_null());
+  EXPECT_TRUE(line["gradient_norm"].is_null());
+  EXPECT_TRUE(line["learning_rate"].is_null());
+  EXPECT_TRUE(line["model_flops_utilization"].is_null());
+  EXPECT_EQ(line["total_seconds"], 0);
+}
+
+TEST(MetricsFileTest, WritesEvaluationsSamplesAndCheckpoints) {
+  const std::string path = FreshDirectory() + "/metrics.jsonl";
+  absl::StatusOr<MetricsFile> file = MetricsFile::Open(path, 0);
+  ASSERT_TRUE(file.ok()) << file.status();
+  file->AppendEvaluation(1, 10, 2.5, 0.75);
+  file->AppendEvaluation(2, 20, 2.25, std::nullopt);
+  file->AppendSample(3, 20, "a \"b\"\n", "c\\\xff\xe2\x82");
+  file->AppendCheckpoint(4, 20, absl::Milliseconds(1500), 4096);
+  ASSERT_TRUE(file->Flush().ok());
+  EXPECT_EQ(ContentOf(path),
+            "{\"step\":10,\"kind\":\"evaluation\",\"time\":1,\"loss\":2.5,"
+            "\"accuracy\":0.75}\n"
+            "{\"step\":20,\"kind\":\"evaluation\",\"time\":2,\"loss\":2.25,"
+            "\"accuracy\":null}\n"
+            "{\"step\":20,\"kind\":\"sample\",\"time\":3,"
+            "\"prompt\":\"a \\\"b\\\"\\n\","
+            "\"text\":\"c\\\\\xef\xbf\xbd\xef\xbf\xbd\"}\n"
+            "{\"step\":20,\"kind\":\"checkpoint\",\"time\":4,"
+            "\"duration_seconds\":1.5,\"bytes\":4096}\n");
+}
+
+TEST(MetricsFileTest, AResumedJobTellsOneStory) {
+  const std::string path = FreshDirectory() + "/metrics.jsonl";
+  WriteContent(path,
+               "{\"step\":1,\"kind\":\"step\"}\n"
+               "{\"step\":2,\"kind\":\"step\"}\n"
+               "{\"step\":10,\"kind\":\"step\"}\n"
+               "{\"step\":2,\"kind\":\"checkpoint\"}\n"
+               "{\"step\":11,\"kind\":\"step\"}\n"
+               "{\"step\":2,\"kind\":\"evalua");
+  absl::StatusOr<MetricsFile> file = MetricsFile::Open(path, 2);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(file->removed_lines(), 3);
+  EXPECT_EQ(ContentOf(path),
+            "{\"step\":1,\"kind\":\"step\"}\n"
+            "{\"step\":2,\"kind\":\"step\"}\n"
+            "{\"step\":2,\"kind\":\"checkpoint\"}\n");
+  file->AppendEvaluation(0, 3, 1, 1);
+  ASSERT_TRUE(file->Flush().ok());
+  EXPECT_THAT(ContentOf(path), HasSubstr("\"checkpoint\"}\n{\"step\":3,"));
+}
+
+TEST(MetricsFileTest, AFileWithNothingToRemoveIsLeftAsItIs) {
+  const std::string path = FreshDirectory() + "/metrics.jsonl";
+  const std::string content =
+      "# a line of someone else\n\n{\"step\":x}\n{\"step\":5,\"kind\":\"a\"}\n";
+  WriteContent(path, content);
+  const absl::StatusOr<MetricsFile> file = MetricsFile::Open(path, 5);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(file->removed_lines(), 0);
+  EXPECT_EQ(ContentOf(path), content);
+}
+
+TEST(MetricsFileTest, AFullDiskLeavesWholeLines) {
+  const std::string path = FreshDirectory() + "/metrics.jsonl";
+  absl::StatusOr<MetricsFile> file = MetricsFile::Open(path, 0);
+  ASSERT_TRUE(file.ok()) << file.status();
+  const FullDisk disk(100);
+  file->AppendEvaluation(1, 1, 1, 1);
+  ASSERT_TRUE(file->Flush().ok());
+  const std::string before = ContentOf(path);
+  file->AppendEvaluation(2, 2, 2, 2);
+  EXPECT_THAT(std::string(file->Flush().message()), HasSubstr(path));
+  EXPECT_EQ(ContentOf(path), before);
+}
+
+TEST(MetricsFileTest, WritesToADeviceWithoutReadingIt) {
+  absl::StatusOr<MetricsFile> file = MetricsFile::Open("/dev/full", 0);
+  ASSERT_TRUE(file.ok()) << file.status();
+  file->AppendEvaluation(1, 1, 1, 1);
+  EXPECT_EQ(file->Flush().code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST(MetricsFileTest, ADirectoryInItsPlaceIsNamed) {
+  const std::string directory = FreshDirectory();
+  const absl::Status status = MetricsFile::Open(directory, 0).status();
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(std::string(status.message()), HasSubstr(directory));
+}
+
+}  // namespace
+}  // namespace ringmaster
