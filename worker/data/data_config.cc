@@ -64,6 +64,12 @@ absl::Status DataConfig::Validate() const {
         "data.evaluation_path and data.evaluation_labels_path must be given "
         "together");
   }
+  if (token_format != "auto" && token_format != "llm.c" &&
+      token_format != "raw") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data.token_format is \"", token_format,
+                     "\"; known are auto, llm.c, raw"));
+  }
   if (!(eval_fraction >= 0 && eval_fraction < 1))
     return BadField("eval_fraction", eval_fraction, "in [0, 1)");
   if (max_bytes < 1) return BadField("max_bytes", max_bytes, "at least 1");

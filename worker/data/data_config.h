@@ -32,14 +32,20 @@ struct DataConfig {
   std::string evaluation_labels_path = "";
   // In [0, 1): the last part of the data is held out. Not with evaluation_path.
   double eval_fraction = 0.1;
+  // Evaluations are wanted: that no sample is held out is an error. With
+  // evaluation_path it always is.
+  bool needs_held_out = false;
   // Of the order of samples, and of synthetic contents.
   uint64_t seed = 1;
 
   // text: GPT-2's vocab.json and merges.txt; empty: tokens are bytes.
   std::string vocabulary_path = "";
   std::string merges_path = "";
-  // text: more data than this is an error; at least 1.
+  // text, images: more data than this (in a file, of images) is an error; at
+  // least 1.
   int64_t max_bytes = int64_t{1} << 30;
+  // tokens: "llm.c", "raw" (nanoGPT's), or "auto" to tell by the file.
+  std::string token_format = "auto";
   // tokens, images: leave out samples that are not valid, instead of refusing
   // the data.
   bool skip_corrupt = false;

@@ -48,6 +48,58 @@ TEST(DataConfigTest, EveryBadFieldIsNamed) {
   }
 }
 
+void ExpectMistake(const DataConfig& config, const std::string& part) {
+  const absl::Status status = config.Validate();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << part;
+  EXPECT_NE(std::string(status.message()).find(part), std::string::npos)
+      << status;
+}
+
+TEST(DataConfigTest, ShapesAreTheKinds) {
+  DataConfig config;
+  config.shape = {.tokens = 8, .targets = 8};
+  EXPECT_TRUE(config.Validate().ok());
+  config.shape = {.tokens = 8, .targets = 7};
+  ExpectMistake(config, "data.shape.targets is 7");
+
+  DataConfig images = {.kind = "images",
+                       .shape = {.pixels = 784},
+                       .path = "images",
+                       .labels_path = "labels"};
+  EXPECT_TRUE(images.Validate().ok()) << images.Validate();
+  images.shape.targets = 2;
+  ExpectMistake(images, "data.shape.targets is 2");
+  images.shape = {.tokens = 784};
+  ExpectMistake(images, "data.shape.pixels is 0");
+}
+
+TEST(DataConfigTest, FilesThatBelongTogetherAreGivenTogether) {
+  const DataConfig images = {.kind = "images",
+                             .shape = {.pixels = 784},
+                             .path = "images",
+                             .labels_path = "labels"};
+  DataConfig config = images;
+  config.labels_path = "";
+  ExpectMistake(config, "data.labels_path is empty");
+  config = images;
+  config.evaluation_path = "images";
+  ExpectMistake(config, "must be given together");
+  config = {.kind = "text", .path = "text", .merges_path = "merges.txt"};
+  ExpectMistake(config, "must be given together");
+  config = {.kind = "tokens"};
+  ExpectMistake(config, "data.path is empty");
+}
+
+TEST(DataConfigTest, TokenFormatsAreThreeWords) {
+  DataConfig config = {.kind = "tokens", .path = "a.bin"};
+  for (const char* format : {"auto", "llm.c", "raw"}) {
+    config.token_format = format;
+    EXPECT_TRUE(config.Validate().ok()) << format;
+  }
+  config.token_format = "numpy";
+  ExpectMistake(config, "data.token_format is \"numpy\"; known are");
+}
+
 TEST(DataConfigTest, CanonicalTextLeavesOutThePathAndTellsTheRestApart) {
   DataConfig a;
   a.kind = "text";

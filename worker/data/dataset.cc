@@ -4,8 +4,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status/status_macros.h"
+#include "worker/data/image_dataset.h"
 #include "worker/data/synthetic_dataset.h"
 #include "worker/data/text_dataset.h"
+#include "worker/data/token_file_dataset.h"
 
 namespace ringmaster {
 namespace {
@@ -13,6 +15,29 @@ namespace {
 std::string ShapeText(const SampleShape& shape) {
   return absl::StrCat(shape.tokens, " tokens, ", shape.pixels, " pixels and ",
                       shape.targets, " targets");
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> CreateOfKind(
+    const DataConfig& config, const CancelToken* cancel) {
+  if (config.kind == "text") return CreateTextDataset(config, cancel);
+  if (config.kind == "tokens") return CreateTokenFileDataset(config, cancel);
+  if (config.kind == "images") return CreateImageDataset(config, cancel);
+  return CreateSyntheticDataset(config);
+}
+
+// What to say of a data set without held-out samples.
+absl::Status CheckNeedsNoneHeldOut(const DataConfig& config) {
+  if (!config.evaluation_path.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("data.evaluation_path: ", config.evaluation_path,
+                     " holds no whole valid sample (", ShapeText(config.shape),
+                     ") to evaluate on"));
+  }
+  if (!config.needs_held_out) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "data.eval_fraction: evaluations are wanted, but ", config.eval_fraction,
+      " of the data holds no whole valid sample (", ShapeText(config.shape),
+      "); hold out more, or use more data"));
 }
 
 }  // namespace
@@ -46,10 +71,11 @@ absl::Status PrepareBatch(const Dataset& dataset, Split split,
 absl::StatusOr<std::unique_ptr<Dataset>> CreateDataset(
     const DataConfig& config, const CancelToken* cancel) {
   RETURN_IF_ERROR(config.Validate());
-  if (config.kind == "text") return CreateTextDataset(config, cancel);
-  if (config.kind == "synthetic") return CreateSyntheticDataset(config);
-  return absl::UnimplementedError(
-      absl::StrCat("data.kind ", config.kind, " cannot be read yet"));
+  ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset,
+                   CreateOfKind(config, cancel));
+  if (dataset->size(Split::kHeldOut) == 0)
+    RETURN_IF_ERROR(CheckNeedsNoneHeldOut(config));
+  return dataset;
 }
 
 }  // namespace ringmaster

@@ -49,10 +49,16 @@ class Dataset {
 // Opens the data set that `config` describes. Every error is one line that
 // names the field or the path.
 //   INVALID_ARGUMENT     the config is not valid; the path is neither a file
-//                        nor a directory, or holds more than max_bytes
+//                        nor a directory, or holds more than max_bytes; a file
+//                        is malformed; the data does not fit the model: its
+//                        images' size, the tokenizer's vocabulary, or a record
+//                        with a label or a token that the model does not take
+//                        (unless such records are to be skipped)
 //   NOT_FOUND            nothing is at the path
 //   PERMISSION_DENIED    something at the path may not be read
-//   FAILED_PRECONDITION  there is less data than one training sample
+//   DATA_LOSS            a compressed file is damaged
+//   FAILED_PRECONDITION  there is less data than one training sample, or than
+//                        one to evaluate on where that is needed
 //   ABORTED              `cancel`, which may be null, was cancelled: within
 //                        milliseconds, however much there is to read
 [[nodiscard]] absl::StatusOr<std::unique_ptr<Dataset>> CreateDataset(

@@ -76,6 +76,24 @@ TEST(SyntheticDatasetTest, FollowsAHiddenRuleSevenTimesInEight) {
               7.0 / 8 + 1.0 / 8 / 64, 0.01);
 }
 
+TEST(SyntheticDatasetTest, ATargetForEachTokenIsTheTokenAfterIt) {
+  const auto dataset =
+      Make({.shape = {.tokens = 8, .targets = 8}, .num_samples = 100});
+  const auto last = Make({.shape = {.tokens = 8}, .num_samples = 100});
+  Batch batch(1, dataset->shape());
+  ASSERT_TRUE(dataset->FillBatch(Split::kTrain, {5}, batch).ok());
+  std::vector<int32_t> chain = {batch.inputs()[0]};
+  chain.insert(chain.end(), batch.targets().begin(), batch.targets().end());
+  EXPECT_EQ(chain, Tokens(*last, Split::kTrain, 5));
+  EXPECT_TRUE(std::equal(batch.inputs().begin() + 1, batch.inputs().end(),
+                         batch.targets().begin()));
+}
+
+TEST(SyntheticDatasetTest, ItsTokensMustFitTheModel) {
+  const absl::Status status = CreateDataset({.vocabulary = 63}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+}
+
 TEST(SyntheticDatasetTest, FingerprintTellsSeedAndSize) {
   const uint64_t base = Make({.seed = 1, .num_samples = 100})->fingerprint();
   EXPECT_EQ(Make({.seed = 1, .num_samples = 100})->fingerprint(), base);
@@ -121,6 +139,18 @@ TEST(CreateDatasetTest, RefusesABadConfig) {
   config.shape = {.tokens = 0};
   EXPECT_EQ(CreateDataset(config).status().code(),
             absl::StatusCode::kInvalidArgument);
+}
+
+TEST(CreateDatasetTest, HeldOutSamplesMustBeThereWhereTheyAreWanted) {
+  DataConfig config;
+  config.num_samples = 5;
+  config.eval_fraction = 0.1;
+  EXPECT_EQ(Make(config)->size(Split::kHeldOut), 0);
+  config.needs_held_out = true;
+  const absl::Status status = CreateDataset(config).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_EQ(std::string(status.message()).find("data.eval_fraction: "), 0u)
+      << status;
 }
 
 TEST(CreateDatasetTest, OneSampleIsEnoughToTrainOn) {

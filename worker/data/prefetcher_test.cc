@@ -15,8 +15,8 @@ namespace {
 constexpr int64_t kSamples = 50;
 constexpr int64_t kGlobalBatch = 8;
 
-// A data set whose sample i is {i} -> i, and that can be told to block or to
-// fail.
+// A data set whose sample i is token i and pixel i -> i, and that can be told
+// to block or to fail.
 class ControlledDataset final : public Dataset {
  public:
   int64_t size(Split /*split*/) const override { return kSamples; }
@@ -36,6 +36,7 @@ class ControlledDataset final : public Dataset {
     for (size_t i = 0; i < ids.size(); ++i) {
       batch.mutable_inputs()[i] = static_cast<int32_t>(ids[i]);
       batch.mutable_targets()[i] = static_cast<int32_t>(ids[i]);
+      batch.mutable_pixels()[i] = static_cast<uint8_t>(ids[i]);
     }
     return status;
   }
@@ -60,7 +61,7 @@ class ControlledDataset final : public Dataset {
   }
 
  private:
-  const SampleShape shape_ = {.tokens = 1};
+  const SampleShape shape_ = {.tokens = 1, .pixels = 1, .targets = 1};
   mutable Mutex mutex_;
   mutable CondVar changed_;
   mutable int fills_ GUARDED_BY(mutex_) = 0;
@@ -88,8 +89,11 @@ class PrefetcherTest : public ::testing::Test {
     EXPECT_EQ(std::vector<int64_t>((*batch)->sample_ids().begin(),
                                    (*batch)->sample_ids().end()),
               ids);
-    for (size_t i = 0; i < ids.size(); ++i)
+    for (size_t i = 0; i < ids.size(); ++i) {
+      EXPECT_EQ((*batch)->inputs()[i], ids[i]);
       EXPECT_EQ((*batch)->targets()[i], ids[i]);
+      EXPECT_EQ((*batch)->pixels()[i], ids[i]);
+    }
   }
 
   ControlledDataset dataset_;

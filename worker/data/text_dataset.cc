@@ -3,101 +3,49 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <cstring>
+#include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <string>
-#include <system_error>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "common/status/annotate.h"
 #include "common/status/status_macros.h"
-#include "xxhash.h"
+#include "common/transport/unique_fd.h"
+#include "worker/data/bpe_tokenizer.h"
+#include "worker/data/data_file.h"
+#include "worker/data/list_files.h"
+#include "worker/data/window_dataset.h"
 
 namespace ringmaster {
 namespace {
 
 namespace fs = std::filesystem;
 
-// Files are read in pieces of this size.
-constexpr int64_t kReadBytes = int64_t{1} << 20;
-
-absl::Status PathError(const fs::path& path, int error) {
-  const std::string message = absl::StrCat(
-      "data.path: cannot read ", path.string(), ": ", std::strerror(error));
-  switch (error) {
-    case ENOENT:
-    case ENOTDIR:
-      return absl::NotFoundError(message);
-    case EACCES:
-    case EPERM:
-      return absl::PermissionDeniedError(message);
-    default:
-      return absl::InvalidArgumentError(message);
-  }
-}
-
-absl::Status CheckNotCancelled(const CancelToken* cancel) {
-  return cancel == nullptr ? absl::OkStatus() : cancel->status();
-}
-
-// The regular files at or below `root`, in the order of their relative paths.
-absl::StatusOr<std::vector<fs::path>> ListFiles(const fs::path& root,
-                                                const CancelToken* cancel) {
-  std::error_code error;
-  const fs::file_status status = fs::status(root, error);
-  if (status.type() == fs::file_type::regular)
-    return std::vector<fs::path>{root};
-  if (status.type() == fs::file_type::not_found) return PathError(root, ENOENT);
-  if (error) return PathError(root, error.value());
-  if (status.type() != fs::file_type::directory) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("data.path: ", root.string(),
-                     " is neither a regular file nor a directory"));
-  }
-  std::vector<std::pair<std::string, fs::path>> found;  // relative path, path
-  fs::recursive_directory_iterator it(root, error);
-  while (!error && it != fs::recursive_directory_iterator()) {
-    RETURN_IF_ERROR(CheckNotCancelled(cancel));
-    std::error_code entry_error;
-    if (it->is_regular_file(entry_error))
-      found.emplace_back(it->path().lexically_relative(root).string(),
-                         it->path());
-    // A link whose target is gone is as little a regular file as a socket is;
-    // anything else must not pass unseen.
-    if (entry_error && entry_error != std::errc::no_such_file_or_directory) {
-      return PathError(it->path(), entry_error.value());
-    }
-    it.increment(error);
-  }
-  if (error) return PathError(root, error.value());
-  std::sort(found.begin(), found.end());
-  std::vector<fs::path> files;
-  files.reserve(found.size());
-  for (auto& [relative, path] : found) files.push_back(std::move(path));
-  return files;
-}
+// Files are read, and text is encoded, in pieces of this size.
+constexpr size_t kPieceBytes = size_t{1} << 20;
+constexpr int64_t kByteTokens = 256;
 
 // Joins files into one sequence of bytes, which may become `max_bytes` long.
 class FileJoiner {
  public:
   FileJoiner(const DataConfig& config, const CancelToken* cancel)
-      : config_(config), cancel_(cancel), piece_(kReadBytes) {}
+      : config_(config), cancel_(cancel), piece_(kPieceBytes) {}
 
   // INVALID_ARGUMENT once there are more than max_bytes; ABORTED once it was
   // cancelled.
   absl::Status Append(const fs::path& path) {
-    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) return PathError(path, errno);
-    const absl::Cleanup close_file = [fd] { close(fd); };
+    const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (!fd.is_open()) return Error(path, errno);
     while (true) {
       RETURN_IF_ERROR(CheckNotCancelled(cancel_));
-      const ssize_t count = read(fd, piece_.data(), piece_.size());
+      const ssize_t count = read(fd.get(), piece_.data(), piece_.size());
       if (count < 0 && errno == EINTR) continue;
-      if (count < 0) return PathError(path, errno);
+      if (count < 0) return Error(path, errno);
       if (count == 0) return absl::OkStatus();
       if (static_cast<int64_t>(bytes_.size()) + count > config_.max_bytes) {
         return absl::InvalidArgumentError(absl::StrCat(
@@ -114,78 +62,92 @@ class FileJoiner {
   }
 
  private:
+  static absl::Status Error(const fs::path& path, int error) {
+    return Annotate(FileError(path.string(), error), "data.path");
+  }
+
   const DataConfig& config_;
   const CancelToken* const cancel_;
   std::vector<uint8_t> piece_;  // of a file, as read
   std::vector<uint8_t> bytes_;
 };
 
-class TextDataset final : public Dataset {
- public:
-  TextDataset(const DataConfig& config, int64_t held_out_bytes,
-              std::vector<uint8_t> bytes)
-      : shape_(config.shape),
-        train_bytes_(static_cast<int64_t>(bytes.size()) - held_out_bytes),
-        held_out_bytes_(held_out_bytes),
-        fingerprint_(XXH3_64bits(bytes.data(), bytes.size())),
-        bytes_(std::move(bytes)) {}
+// The data set of `tokens`, which it keeps.
+template <typename T>
+absl::StatusOr<std::unique_ptr<Dataset>> FromTokens(const DataConfig& config,
+                                                    const std::string& unit,
+                                                    std::vector<T> tokens,
+                                                    const CancelToken* cancel) {
+  auto owner = std::make_shared<const std::vector<T>>(std::move(tokens));
+  TokenContents<T> contents;
+  contents.training.push_back({config.path, *owner});
+  contents.owner = std::move(owner);
+  return CreateWindowDataset(config, unit, std::move(contents), cancel);
+}
 
-  int64_t size(Split split) const override {
-    const int64_t bytes =
-        split == Split::kTrain ? train_bytes_ : held_out_bytes_;
-    // The byte after a sample's last is a target too.
-    return bytes <= shape_.tokens ? 0
-                                  : (bytes - 1 - shape_.tokens) / stride() + 1;
+template <typename T>
+absl::StatusOr<std::unique_ptr<Dataset>> FromEncodedText(
+    const DataConfig& config, const BpeTokenizer& tokenizer,
+    std::vector<uint8_t> bytes, const CancelToken* cancel) {
+  std::string_view text(reinterpret_cast<const char*>(bytes.data()),
+                        bytes.size());
+  std::vector<T> tokens;
+  std::vector<int32_t> piece;
+  while (!text.empty()) {
+    RETURN_IF_ERROR(CheckNotCancelled(cancel));
+    piece.clear();
+    text.remove_prefix(tokenizer.EncodeSome(text, kPieceBytes, piece));
+    tokens.insert(tokens.end(), piece.begin(), piece.end());
   }
-  const SampleShape& shape() const override { return shape_; }
-  uint64_t fingerprint() const override { return fingerprint_; }
+  tokens.shrink_to_fit();
+  bytes = {};
+  return FromTokens(config, "tokens", std::move(tokens), cancel);
+}
 
-  absl::Status FillBatch(Split split, absl::Span<const int64_t> ids,
-                         Batch& batch) const override {
-    RETURN_IF_ERROR(PrepareBatch(*this, split, ids, batch));
-    const int64_t first = split == Split::kTrain ? 0 : train_bytes_;
-    int32_t* input = batch.mutable_inputs().data();
-    int32_t* target = batch.mutable_targets().data();
-    for (const int64_t id : ids) {
-      const uint8_t* sample = bytes_.data() + first + id * stride();
-      input = std::copy_n(sample, shape_.tokens, input);
-      target = std::copy_n(sample + shape_.tokens + 1 - shape_.targets,
-                           shape_.targets, target);
-    }
-    return absl::OkStatus();
+// Loaded first: a wrong path should not be found out after a long read.
+absl::StatusOr<std::unique_ptr<BpeTokenizer>> LoadTokenizer(
+    const DataConfig& config) {
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<BpeTokenizer> tokenizer,
+      BpeTokenizer::Load(config.vocabulary_path, config.merges_path));
+  // A model may have more, as is done to round the number up.
+  if (tokenizer->vocabulary() > config.vocabulary) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data.vocabulary_path: ", config.vocabulary_path, " has ",
+                     tokenizer->vocabulary(), " tokens, but the model takes ",
+                     config.vocabulary));
   }
+  return tokenizer;
+}
 
- private:
-  // From one sample to the next: so that each byte is a target once an epoch.
-  int64_t stride() const { return shape_.targets; }
-
-  SampleShape shape_;
-  int64_t train_bytes_;
-  int64_t held_out_bytes_;
-  uint64_t fingerprint_;
-  std::vector<uint8_t> bytes_;
-};
+absl::Status CheckTakesBytes(const DataConfig& config) {
+  if (config.vocabulary >= kByteTokens) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "data.path: the bytes of a text are ", kByteTokens,
+      " different tokens, but the model takes ", config.vocabulary));
+}
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Dataset>> CreateTextDataset(
     const DataConfig& config, const CancelToken* cancel) {
-  ASSIGN_OR_RETURN(const std::vector<fs::path> files,
-                   ListFiles(config.path, cancel));
-  FileJoiner joiner(config, cancel);
-  for (const fs::path& file : files) RETURN_IF_ERROR(joiner.Append(file));
-  std::vector<uint8_t> bytes = joiner.TakeBytes();
-  const auto size = static_cast<int64_t>(bytes.size());
-  const auto held_out =
-      static_cast<int64_t>(static_cast<double>(size) * config.eval_fraction);
-  if (size - held_out <= config.shape.tokens) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "data.path: ", config.path, " holds ", size, " bytes, of which ",
-        size - held_out, " are for training; one sample needs ",
-        config.shape.tokens + 1,
-        " (the model's window and the byte that follows)"));
+  std::unique_ptr<BpeTokenizer> tokenizer;
+  if (config.vocabulary_path.empty()) {
+    RETURN_IF_ERROR(CheckTakesBytes(config));
+  } else {
+    ASSIGN_OR_RETURN(tokenizer, LoadTokenizer(config));
   }
-  return std::make_unique<TextDataset>(config, held_out, std::move(bytes));
+  absl::StatusOr<std::vector<fs::path>> files = ListTree(config.path, cancel);
+  if (!files.ok()) return Annotate(files.status(), "data.path");
+  FileJoiner joiner(config, cancel);
+  for (const fs::path& file : *files) RETURN_IF_ERROR(joiner.Append(file));
+  if (tokenizer == nullptr)
+    return FromTokens(config, "bytes", joiner.TakeBytes(), cancel);
+  if (tokenizer->vocabulary() <= std::numeric_limits<uint16_t>::max() + 1)
+    return FromEncodedText<uint16_t>(config, *tokenizer, joiner.TakeBytes(),
+                                     cancel);
+  return FromEncodedText<int32_t>(config, *tokenizer, joiner.TakeBytes(),
+                                  cancel);
 }
 
 }  // namespace ringmaster

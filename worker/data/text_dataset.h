@@ -1,15 +1,9 @@
-// The text data set: bytes of a file, or of all files of a directory tree, as
-// one sequence.
+// The text data set: a file, or all files of a directory tree, as one sequence
+// of bytes; these are the tokens, or are encoded with GPT-2's tokenizer.
 //
-// With one target, sample i is `tokens` bytes from byte i on, and the byte
-// after them. With a target for each token, sample i is the bytes from i *
-// tokens on, each followed by its target: either way, each byte is a target
-// once an epoch (but for a tail too short for a sample).
-// The last eval_fraction of the bytes is held out; no sample reaches across
-// that border. Files of a tree are joined in the order of their relative paths
-// (compared as bytes), so a tree reads the same on every host. Links to
-// directories are not followed, and anything that is not a regular file is
-// passed over. All of it is read into memory at creation.
+// Samples are window_dataset.h's, with all of the text as one file. Files of a
+// tree are joined in the order list_files.h tells, with nothing between them.
+// All of it is read into memory at creation.
 #ifndef RINGMASTER_WORKER_DATA_TEXT_DATASET_H_
 #define RINGMASTER_WORKER_DATA_TEXT_DATASET_H_
 

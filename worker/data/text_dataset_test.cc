@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "common/transport/cancel_token.h"
 #include "gtest/gtest.h"
 #include "worker/data/dataset.h"
+#include "worker/data/testing/data_files.h"
 
 namespace ringmaster {
 namespace {
@@ -19,20 +19,9 @@ namespace fs = std::filesystem;
 
 class TextDatasetTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    root_ = fs::path(::testing::TempDir()) /
-            (std::string("text_dataset.") +
-             ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::remove_all(root_);
-    fs::create_directories(root_);
-  }
-  void TearDown() override { fs::remove_all(root_); }
-
-  fs::path Write(const std::string& relative, const std::string& contents) {
-    const fs::path path = root_ / relative;
-    fs::create_directories(path.parent_path());
-    std::ofstream(path, std::ios::binary) << contents;
-    return path;
+  fs::path Write(const std::string& relative,
+                 const std::string& contents) const {
+    return directory_.Write(relative, contents);
   }
 
   static absl::StatusOr<std::unique_ptr<Dataset>> Open(
@@ -58,15 +47,8 @@ class TextDatasetTest : public ::testing::Test {
     return contents;
   }
 
-  static void ExpectError(const absl::Status& status, absl::StatusCode code,
-                          const std::string& part) {
-    EXPECT_EQ(status.code(), code) << status;
-    const std::string message(status.message());
-    EXPECT_NE(message.find(part), std::string::npos) << status;
-    EXPECT_EQ(message.find('\n'), std::string::npos) << status;
-  }
-
-  fs::path root_;
+  TestDirectory directory_;
+  const fs::path root_ = directory_.path();
 };
 
 TEST_F(TextDatasetTest, SampleIsAWindowOfBytesAndTheNextByte) {
@@ -168,6 +150,99 @@ TEST_F(TextDatasetTest, MoreThanMaxBytesIsRefusedAndTellsTheLimit) {
   EXPECT_TRUE(Open(root_ / "tree", 2, 0, 8).ok());
   ExpectError(Open(root_ / "tree", 2, 0, 7).status(),
               absl::StatusCode::kInvalidArgument, "data.max_bytes = 7");
+}
+
+TEST_F(TextDatasetTest, ATargetForEachByteMeansSamplesThatDoNotOverlap) {
+  const auto dataset = *CreateDataset({.kind = "text",
+                                       .shape = {.tokens = 3, .targets = 3},
+                                       .path = Write("a.txt", "0123456789"),
+                                       .eval_fraction = 0.3});
+  EXPECT_EQ(dataset->size(Split::kTrain), 2);
+  EXPECT_EQ(dataset->size(Split::kHeldOut), 0);
+  Batch batch(2, dataset->shape());
+  ASSERT_TRUE(dataset->FillBatch(Split::kTrain, {0, 1}, batch).ok());
+  EXPECT_EQ(std::string(batch.inputs().begin(), batch.inputs().end()),
+            "012345");
+  EXPECT_EQ(std::string(batch.targets().begin(), batch.targets().end()),
+            "123456");
+}
+
+TEST_F(TextDatasetTest, AModelMustTakeAllBytes) {
+  ExpectError(CreateDataset({.kind = "text",
+                             .vocabulary = 64,
+                             .path = Write("a.txt", "0123456789")})
+                  .status(),
+              absl::StatusCode::kInvalidArgument,
+              "256 different tokens, but the model takes 64");
+}
+
+class EncodedTextDatasetTest : public TextDatasetTest {
+ protected:
+  // "ab" is token 256, and there are 258.
+  DataConfig Config(const std::string& text) const {
+    return {.kind = "text",
+            .shape = {.tokens = 2, .targets = 2},
+            .vocabulary = 258,
+            .path = Write("text", text),
+            .eval_fraction = 0,
+            .vocabulary_path = Write("vocab.json", VocabJson({"a b"})),
+            .merges_path = Write("merges.txt", MergesText({"a b"}))};
+  }
+};
+
+TEST_F(EncodedTextDatasetTest, TokensAreTheTokenizers) {
+  const auto dataset = *CreateDataset(Config("abc ab!abab?"));
+  // ab c | space ab | ! | ab ab | ?
+  EXPECT_EQ(dataset->size(Split::kTrain), 3);
+  Batch batch(3, dataset->shape());
+  ASSERT_TRUE(dataset->FillBatch(Split::kTrain, {0, 1, 2}, batch).ok());
+  EXPECT_EQ(std::vector<int32_t>(batch.inputs().begin(), batch.inputs().end()),
+            (std::vector<int32_t>{256, 'c', ' ', 256, '!', 256}));
+  EXPECT_EQ(
+      std::vector<int32_t>(batch.targets().begin(), batch.targets().end()),
+      (std::vector<int32_t>{'c', ' ', 256, '!', 256, 256}));
+}
+
+// Text is encoded in pieces; where these end must not show.
+TEST_F(EncodedTextDatasetTest, LongTextIsEncodedAsAWhole) {
+  std::string text;
+  while (text.size() < (size_t{5} << 19)) text += "ab ";
+  const auto dataset = *CreateDataset(Config(text));
+  const auto tokens = static_cast<int64_t>(text.size() / 3 * 2);
+  EXPECT_EQ(dataset->size(Split::kTrain), (tokens - 1) / 2);
+  Batch batch(1, dataset->shape());
+  for (int64_t id = 0; id < dataset->size(Split::kTrain); ++id) {
+    ASSERT_TRUE(dataset->FillBatch(Split::kTrain, {id}, batch).ok());
+    ASSERT_EQ(batch.inputs()[0], 256) << id;
+    ASSERT_EQ(batch.inputs()[1], ' ') << id;
+  }
+}
+
+TEST_F(EncodedTextDatasetTest, TheVocabularyMustFitTheModel) {
+  DataConfig config = Config("abc ab!abab?");
+  config.vocabulary = 257;
+  ExpectError(CreateDataset(config).status(),
+              absl::StatusCode::kInvalidArgument,
+              "vocab.json has 258 tokens, but the model takes 257");
+  // Models round the number up.
+  config.vocabulary = 320;
+  EXPECT_TRUE(CreateDataset(config).ok());
+}
+
+TEST_F(EncodedTextDatasetTest, BadTokenizerFilesAreNamed) {
+  DataConfig config = Config("abc ab!abab?");
+  config.merges_path = "/nowhere/merges.txt";
+  ExpectError(CreateDataset(config).status(), absl::StatusCode::kNotFound,
+              "/nowhere/merges.txt");
+}
+
+TEST_F(EncodedTextDatasetTest, FingerprintTellsTokensFromBytes) {
+  DataConfig config = Config("abc ab!abab?");
+  const uint64_t encoded = (*CreateDataset(config))->fingerprint();
+  EXPECT_EQ((*CreateDataset(config))->fingerprint(), encoded);
+  config.vocabulary_path = "";
+  config.merges_path = "";
+  EXPECT_NE((*CreateDataset(config))->fingerprint(), encoded);
 }
 
 // A generation may be halted while its data is being read.

@@ -1,0 +1,93 @@
+#include "worker/data/token_file_dataset.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/status/annotate.h"
+#include "common/status/status_macros.h"
+#include "worker/data/list_files.h"
+#include "worker/data/token_file.h"
+#include "worker/data/window_dataset.h"
+
+namespace ringmaster {
+namespace {
+
+namespace fs = std::filesystem;
+using Contents = TokenContents<uint16_t>;
+
+TokenFormat FormatOf(const DataConfig& config) {
+  if (config.token_format == "llm.c") return TokenFormat::kLlmC;
+  if (config.token_format == "raw") return TokenFormat::kRaw;
+  return TokenFormat::kDetect;
+}
+
+absl::StatusOr<std::vector<fs::path>> List(const char* field,
+                                           const std::string& path) {
+  absl::StatusOr<std::vector<fs::path>> files = ListDirectory(path, ".bin");
+  if (!files.ok()) return Annotate(files.status(), field);
+  return files;
+}
+
+// Removes from `files` those that `others` has too, under whatever name.
+void RemoveSame(const std::vector<fs::path>& others,
+                std::vector<fs::path>& files) {
+  const auto is_other = [&others](const fs::path& file) {
+    return std::any_of(others.begin(), others.end(), [&](const fs::path& o) {
+      std::error_code ignored;  // opening it will tell
+      return fs::equivalent(file, o, ignored);
+    });
+  };
+  files.erase(std::remove_if(files.begin(), files.end(), is_other),
+              files.end());
+}
+
+// Opens `paths`, keeping the files in `owned`.
+absl::Status OpenFiles(const char* field, const std::vector<fs::path>& paths,
+                       TokenFormat format, std::vector<TokenFile>& owned,
+                       std::vector<Contents::File>& files) {
+  for (const fs::path& path : paths) {
+    absl::StatusOr<TokenFile> file = TokenFile::Open(path.string(), format);
+    if (!file.ok()) return Annotate(file.status(), field);
+    owned.push_back(*std::move(file));
+    files.push_back(
+        {absl::StrCat(field, ": ", path.string()), owned.back().tokens()});
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Dataset>> CreateTokenFileDataset(
+    const DataConfig& config, const CancelToken* cancel) {
+  ASSIGN_OR_RETURN(std::vector<fs::path> training,
+                   List("data.path", config.path));
+  std::vector<fs::path> evaluation;
+  if (!config.evaluation_path.empty()) {
+    ASSIGN_OR_RETURN(evaluation,
+                     List("data.evaluation_path", config.evaluation_path));
+    RemoveSame(evaluation, training);
+    if (training.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("data.path: ", config.path,
+                       " has no tokens to train on but those that "
+                       "data.evaluation_path names"));
+    }
+  }
+  auto owned = std::make_shared<std::vector<TokenFile>>();
+  Contents contents;
+  const TokenFormat format = FormatOf(config);
+  RETURN_IF_ERROR(
+      OpenFiles("data.path", training, format, *owned, contents.training));
+  RETURN_IF_ERROR(OpenFiles("data.evaluation_path", evaluation, format, *owned,
+                            contents.evaluation));
+  contents.owner = std::move(owned);
+  return CreateWindowDataset(config, "tokens", std::move(contents), cancel);
+}
+
+}  // namespace ringmaster
