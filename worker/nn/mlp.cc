@@ -12,10 +12,10 @@
 #include "common/status/status_macros.h"
 #include "common/tensor/allocator.h"
 #include "common/tensor/arena.h"
+#include "worker/nn/classifier.h"
 #include "worker/nn/embedding.h"
 #include "worker/nn/gelu.h"
 #include "worker/nn/linear.h"
-#include "worker/nn/softmax_cross_entropy.h"
 
 namespace ringmaster {
 namespace {
@@ -105,8 +105,8 @@ class Mlp final : public Model<T> {
   // rows.
   struct LayerBuffers {
     T* input;   // [B,in]: the embeddings, or the layer before it after its GELU
-    T* output;  // [B,out]: before the GELU; of the last layer: logits, then
-                // probabilities, then their gradients
+    T* output;  // [B,out]: before the GELU; of the last layer: the scratch of
+                // the classifier
   };
 
   static absl::StatusOr<std::unique_ptr<Model<T>>> Create(
@@ -140,8 +140,13 @@ class Mlp final : public Model<T> {
  private:
   absl::Status PlanBuffers();
   void CheckBatch(const Batch& batch) const;
-  // Computes the logits of `size` windows of token ids.
+  // Computes the input of the last layer for `size` windows of token ids.
   void Forward(const int32_t* inputs, int64_t size);
+  // Of the last layer.
+  HeadShape HeadShapeOf(int64_t size) const {
+    return {size, layout_.layers.back().in, kVocabulary};
+  }
+  // From the gradient of the last layer's input.
   void Backward(const Batch& batch, Write write, GradientObserver& observer);
   EmbeddingShape EmbeddingShapeOf(int64_t size) const {
     return {size * config_.window, kVocabulary, config_.embedding_dim};
@@ -168,14 +173,20 @@ class Mlp final : public Model<T> {
 
 template <typename T>
 absl::Status Mlp<T>::PlanBuffers() {
-  const auto aligned = [this](int64_t width) {
-    return (max_batch_ * width + kTensorAlignElems - 1) / kTensorAlignElems *
+  const auto aligned_elems = [](int64_t elems) {
+    return (elems + kTensorAlignElems - 1) / kTensorAlignElems *
            kTensorAlignElems;
   };
+  const auto aligned = [&](int64_t width) {
+    return aligned_elems(max_batch_ * width);
+  };
+  const int64_t logits =
+      aligned_elems(ClassifierChunkRows(HeadShapeOf(max_batch_)) * kVocabulary);
   int64_t widest_input = 0;
   int64_t total = 0;
   for (const Layer& layer : layout_.layers) {
-    total += aligned(layer.in) + aligned(layer.out);
+    const bool is_last = &layer == &layout_.layers.back();
+    total += aligned(layer.in) + (is_last ? logits : aligned(layer.out));
     widest_input = std::max(widest_input, layer.in);
   }
   total += aligned(config_.hidden_dim) + aligned(widest_input);
@@ -183,15 +194,16 @@ absl::Status Mlp<T>::PlanBuffers() {
                                               total, allocator_));
   arena_.push_back(std::move(arena));
   T* next = arena_[0].template Elems<T>().data();
-  const auto take = [&](int64_t width) {
-    return std::exchange(next, next + aligned(width));
+  const auto take = [&](int64_t elems) {
+    return std::exchange(next, next + elems);
   };
   for (const Layer& layer : layout_.layers) {
-    T* const input = take(layer.in);
-    buffers_.push_back({input, take(layer.out)});
+    const bool is_last = &layer == &layout_.layers.back();
+    T* const input = take(aligned(layer.in));
+    buffers_.push_back({input, take(is_last ? logits : aligned(layer.out))});
   }
-  output_gradient_ = take(config_.hidden_dim);
-  input_gradient_ = take(widest_input);
+  output_gradient_ = take(aligned(config_.hidden_dim));
+  input_gradient_ = take(aligned(widest_input));
   return absl::OkStatus();
 }
 
@@ -229,15 +241,13 @@ template <typename T>
 void Mlp<T>::Forward(const int32_t* inputs, int64_t size) {
   EmbeddingForward<T>(compute_, EmbeddingShapeOf(size), inputs,
                       parameters_[layout_.embedding], buffers_[0].input);
-  for (size_t i = 0; i < layout_.layers.size(); ++i) {
+  for (size_t i = 0; i + 1 < layout_.layers.size(); ++i) {
     const Layer& layer = layout_.layers[i];
     LinearForward<T>(compute_, {size, layer.in, layer.out}, buffers_[i].input,
                      parameters_[layer.weight], parameters_[layer.bias],
                      buffers_[i].output);
-    const bool is_hidden = i + 1 < layout_.layers.size();
-    if (is_hidden)
-      GeluForward<T>(compute_, size * layer.out, buffers_[i].output,
-                     buffers_[i + 1].input);
+    GeluForward<T>(compute_, size * layer.out, buffers_[i].output,
+                   buffers_[i + 1].input);
   }
 }
 
@@ -246,13 +256,15 @@ double Mlp<T>::ForwardBackward(const Batch& batch, const TrainOptions& options,
                                GradientObserver& observer) {
   CheckBatch(batch);
   Forward(batch.inputs().data(), batch.size());
-  const ClassifierShape shape = {batch.size(), kVocabulary};
-  T* const logits = buffers_.back().output;
-  const double loss_sum =
-      SoftmaxCrossEntropyForward<T>(shape, batch.targets().data(), logits);
+  const Layer& head = layout_.layers.back();
+  const double loss_sum = ClassifierTrain<T>(
+      compute_, HeadShapeOf(batch.size()), options.scale, options.write,
+      buffers_.back().input, parameters_[head.weight], parameters_[head.bias],
+      batch.targets().data(), buffers_.back().output, input_gradient_,
+      gradients_[head.weight], gradients_[head.bias]);
   observer.OnForwardDone();
-  SoftmaxCrossEntropyBackward<T>(shape, batch.targets().data(), options.scale,
-                                 logits);
+  observer.OnTensorDone(head.weight);
+  observer.OnTensorDone(head.bias);
   Backward(batch, options.write, observer);
   return loss_sum;
 }
@@ -261,23 +273,21 @@ template <typename T>
 void Mlp<T>::Backward(const Batch& batch, Write write,
                       GradientObserver& observer) {
   const int64_t size = batch.size();
-  const T* dy = buffers_.back().output;
-  for (size_t i = layout_.layers.size(); i-- > 0;) {
+  for (size_t i = layout_.layers.size() - 1; i-- > 0;) {
     const Layer& layer = layout_.layers[i];
     const LinearShape shape = {size, layer.in, layer.out};
+    GeluBackward<T>(compute_, size * layer.out, buffers_[i].output,
+                    input_gradient_, output_gradient_);
     // Parameters first: their reduction can then run while the gradient goes on
     // to the layer below.
-    LinearBackwardWeight<T>(compute_, shape, write, dy, buffers_[i].input,
-                            gradients_[layer.weight]);
+    LinearBackwardWeight<T>(compute_, shape, write, output_gradient_,
+                            buffers_[i].input, gradients_[layer.weight]);
     observer.OnTensorDone(layer.weight);
-    LinearBackwardBias<T>(compute_, shape, write, dy, gradients_[layer.bias]);
+    LinearBackwardBias<T>(compute_, shape, write, output_gradient_,
+                          gradients_[layer.bias]);
     observer.OnTensorDone(layer.bias);
-    LinearBackwardInput<T>(compute_, shape, dy, parameters_[layer.weight],
-                           input_gradient_);
-    if (i == 0) break;
-    GeluBackward<T>(compute_, size * layer.in, buffers_[i - 1].output,
-                    input_gradient_, output_gradient_);
-    dy = output_gradient_;
+    LinearBackwardInput<T>(compute_, shape, output_gradient_,
+                           parameters_[layer.weight], input_gradient_);
   }
   EmbeddingBackward<T>(compute_, EmbeddingShapeOf(size), write,
                        batch.inputs().data(), input_gradient_,
@@ -289,17 +299,12 @@ template <typename T>
 Prediction Mlp<T>::Predict(const Batch& batch) {
   CheckBatch(batch);
   Forward(batch.inputs().data(), batch.size());
-  const T* const logits = buffers_.back().output;
-  Prediction prediction;
-  for (int64_t i = 0; i < batch.size(); ++i) {
-    const T* const row = logits + i * kVocabulary;
-    prediction.correct +=
-        std::max_element(row, row + kVocabulary) - row == batch.targets()[i];
-  }
-  prediction.loss_sum = SoftmaxCrossEntropyForward<T>(
-      {batch.size(), kVocabulary}, batch.targets().data(),
+  const Layer& head = layout_.layers.back();
+  const ClassifierResult result = ClassifierPredict<T>(
+      compute_, HeadShapeOf(batch.size()), buffers_.back().input,
+      parameters_[head.weight], parameters_[head.bias], batch.targets().data(),
       buffers_.back().output);
-  return prediction;
+  return {result.loss_sum, result.correct};
 }
 
 template <typename T>
@@ -313,6 +318,10 @@ absl::StatusOr<absl::Span<const T>> Mlp<T>::NextTokenLogits(
   std::copy(context.end() - static_cast<ptrdiff_t>(count), context.end(),
             window.end() - static_cast<ptrdiff_t>(count));
   Forward(window.data(), 1);
+  const Layer& head = layout_.layers.back();
+  LinearForward<T>(compute_, {1, head.in, head.out}, buffers_.back().input,
+                   parameters_[head.weight], parameters_[head.bias],
+                   buffers_.back().output);
   return absl::Span<const T>(buffers_.back().output, kVocabulary);
 }
 

@@ -15,7 +15,6 @@
 #include "worker/nn/gemm.h"
 #include "worker/nn/linear.h"
 #include "worker/nn/reference_ops.h"
-#include "worker/nn/softmax_cross_entropy.h"
 
 namespace ringmaster {
 namespace {
@@ -221,47 +220,6 @@ TYPED_TEST(OperatorTest, GeluMatchesReferenceOverTheWholeRange) {
   }
 }
 
-TYPED_TEST(OperatorTest, SoftmaxCrossEntropyMatchesReference) {
-  using T = TypeParam;
-  for (double bound : {0.1, 10.0, 1000.0}) {
-    for (int64_t batch : {0, 1, 5}) {
-      for (int64_t classes : {1, 2, 15, 16, 17, 256}) {
-        const ClassifierShape shape = {batch, classes};
-        const std::vector<int32_t> targets = RandomIds(batch, classes, 1);
-        std::vector<T> got = Random<T>(batch * classes, 2, bound);
-        std::vector<T> want = got;
-        const double got_loss =
-            SoftmaxCrossEntropyForward<T>(shape, targets.data(), got.data());
-        const double want_loss = reference::SoftmaxCrossEntropyForward<T>(
-            shape, targets.data(), want.data());
-        EXPECT_NEAR(
-            got_loss, want_loss,
-            Tolerance<T>::kAbsolute + Tolerance<T>::kRelative * want_loss);
-        ASSERT_NO_FATAL_FAILURE(ExpectClose(got, want, "probabilities"));
-        SoftmaxCrossEntropyBackward<T>(shape, targets.data(), 0.25, got.data());
-        reference::SoftmaxCrossEntropyBackward<T>(shape, targets.data(), 0.25,
-                                                  want.data());
-        ASSERT_NO_FATAL_FAILURE(ExpectClose(got, want, "dlogits"));
-      }
-    }
-  }
-}
-
-TYPED_TEST(OperatorTest, NonFiniteLogitsMakeTheLossNonFinite) {
-  using T = TypeParam;
-  for (T bad : {std::numeric_limits<T>::quiet_NaN(),
-                std::numeric_limits<T>::infinity()}) {
-    for (size_t place : {0, 5, 15, 16, 19}) {
-      std::vector<T> logits(20, T{1});
-      logits[place] = bad;
-      const int32_t target = 3;
-      EXPECT_FALSE(std::isfinite(
-          SoftmaxCrossEntropyForward<T>({1, 20}, &target, logits.data())))
-          << "at " << place;
-    }
-  }
-}
-
 TYPED_TEST(OperatorTest, GeluKeepsNan) {
   using T = TypeParam;
   std::vector<T> x(17, T{1});
@@ -356,20 +314,6 @@ TEST(FiniteDifferenceTest, Embedding) {
     EmbeddingForward<double>(OneThread(), shape, ids.data(), point.data(),
                              y.data());
     return Dot(y, dy);
-  });
-}
-
-TEST(FiniteDifferenceTest, SoftmaxCrossEntropy) {
-  const ClassifierShape shape = {3, 7};
-  const std::vector<int32_t> targets = {2, 0, 6};
-  const std::vector<double> logits = Random<double>(21, 1, 3);
-  std::vector<double> dlogits = logits;
-  SoftmaxCrossEntropyForward<double>(shape, targets.data(), dlogits.data());
-  SoftmaxCrossEntropyBackward<double>(shape, targets.data(), 0.5,
-                                      dlogits.data());
-  ExpectGradient(logits, dlogits, [&](std::vector<double> point) {
-    return 0.5 * SoftmaxCrossEntropyForward<double>(shape, targets.data(),
-                                                    point.data());
   });
 }
 

@@ -1,6 +1,5 @@
 #include "worker/nn/reference_ops.h"
 
-#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -130,33 +129,6 @@ void GeluBackward(int64_t count, const T* x, const T* dy, T* dx) {
   }
 }
 
-template <typename T>
-double SoftmaxCrossEntropyForward(ClassifierShape shape, const int32_t* targets,
-                                  T* logits) {
-  double loss_sum = 0;
-  for (int64_t b = 0; b < shape.batch; ++b) {
-    T* row = logits + b * shape.classes;
-    const double max = *std::max_element(row, row + shape.classes);
-    double sum = 0;
-    for (int64_t i = 0; i < shape.classes; ++i) sum += std::exp(row[i] - max);
-    loss_sum += std::log(sum) - (row[targets[b]] - max);
-    for (int64_t i = 0; i < shape.classes; ++i)
-      row[i] = static_cast<T>(std::exp(row[i] - max) / sum);
-  }
-  return loss_sum;
-}
-
-template <typename T>
-void SoftmaxCrossEntropyBackward(ClassifierShape shape, const int32_t* targets,
-                                 double scale, T* probabilities) {
-  for (int64_t b = 0; b < shape.batch; ++b) {
-    for (int64_t i = 0; i < shape.classes; ++i) {
-      T& x = probabilities[b * shape.classes + i];
-      x = static_cast<T>(scale * (x - (targets[b] == i ? 1.0 : 0.0)));
-    }
-  }
-}
-
 #define RM_INSTANTIATE(T)                                                      \
   template void Gemm<T>(Transpose, Transpose, GemmShape, T, const T*,          \
                         const T*, T, T*);                                      \
@@ -170,11 +142,7 @@ void SoftmaxCrossEntropyBackward(ClassifierShape shape, const int32_t* targets,
   template void EmbeddingBackward<T>(EmbeddingShape, const int32_t*, const T*, \
                                      T*);                                      \
   template void GeluForward<T>(int64_t, const T*, T*);                         \
-  template void GeluBackward<T>(int64_t, const T*, const T*, T*);              \
-  template double SoftmaxCrossEntropyForward<T>(ClassifierShape,               \
-                                                const int32_t*, T*);           \
-  template void SoftmaxCrossEntropyBackward<T>(ClassifierShape,                \
-                                               const int32_t*, double, T*);
+  template void GeluBackward<T>(int64_t, const T*, const T*, T*);
 RM_INSTANTIATE(float)
 RM_INSTANTIATE(double)
 #undef RM_INSTANTIATE

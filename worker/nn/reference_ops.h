@@ -1,5 +1,5 @@
-// Plain versions of every operator: the oracles that fast ones are compared
-// with, on any device.
+// Plain versions of operators: the oracles that fast ones are compared with, on
+// any device.
 //
 // One loop nest each, straight from the formula, sums in double, no BLAS and no
 // vector tricks. Shapes, meaning and preconditions are those of the fast
@@ -13,7 +13,6 @@
 #include "worker/nn/embedding.h"
 #include "worker/nn/gemm.h"
 #include "worker/nn/linear.h"
-#include "worker/nn/softmax_cross_entropy.h"
 
 namespace ringmaster::reference {
 
@@ -44,13 +43,6 @@ template <typename T>
 void GeluForward(int64_t count, const T* x, T* y);
 template <typename T>
 void GeluBackward(int64_t count, const T* x, const T* dy, T* dx);
-
-template <typename T>
-double SoftmaxCrossEntropyForward(ClassifierShape shape, const int32_t* targets,
-                                  T* logits);
-template <typename T>
-void SoftmaxCrossEntropyBackward(ClassifierShape shape, const int32_t* targets,
-                                 double scale, T* probabilities);
 
 }  // namespace ringmaster::reference
 

@@ -1,0 +1,227 @@
+#include "worker/nn/classifier.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+
+#include "common/sync/thread_pool.h"
+#include "common/tensor/cpu_dispatch.h"
+#include "worker/nn/fast_exp.h"
+#include "worker/nn/linear.h"
+
+namespace ringmaster {
+namespace {
+
+// A chunk's logits have at most so many elements, 16 MiB of floats, but for the
+// least rows: weights are read again for each chunk, so that with 50257 classes
+// 64 rows take half as long again as 256, which are a third of the weights.
+constexpr int64_t kChunkElems = 1 << 22;
+constexpr int64_t kLeastRows = 256;
+constexpr int64_t kMostRows = 1024;
+// Rows of a chunk are rounded up to it.
+constexpr int64_t kRowUnit = 16;
+
+// Independent partial results, which let the compiler vectorize a reduction
+// without reordering it.
+constexpr int64_t kLanes = 32;
+// Logits that stay in the first cache between the search for their largest one
+// and their sum.
+constexpr int64_t kSweepElems = 1024;
+
+template <typename T>
+RM_KERNEL T MaxOf(const T* x, int64_t count, T start) {
+  T lanes[kLanes];
+  for (int64_t lane = 0; lane < kLanes; ++lane) lanes[lane] = start;
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (int64_t lane = 0; lane < kLanes; ++lane)
+      lanes[lane] = x[i + lane] > lanes[lane] ? x[i + lane] : lanes[lane];
+  }
+  for (; i < count; ++i) lanes[0] = x[i] > lanes[0] ? x[i] : lanes[0];
+  for (int64_t lane = 1; lane < kLanes; ++lane)
+    lanes[0] = lanes[lane] > lanes[0] ? lanes[lane] : lanes[0];
+  return lanes[0];
+}
+
+// The sum of exp(x - max).
+template <typename T>
+RM_KERNEL T SumOfExp(const T* x, int64_t count, T max) {
+  T lanes[kLanes] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (int64_t lane = 0; lane < kLanes; ++lane)
+      lanes[lane] += FastExp(x[i + lane] - max);
+  }
+  for (; i < count; ++i) lanes[0] += FastExp(x[i] - max);
+  for (int64_t width = kLanes / 2; width > 0; width /= 2) {
+    for (int64_t lane = 0; lane < width; ++lane)
+      lanes[lane] += lanes[lane + width];
+  }
+  return lanes[0];
+}
+
+// Of a row of logits: the largest, and the sum of exp(logit - max).
+template <typename T>
+struct Normalizer {
+  T max;
+  T sum;
+};
+
+// In one sweep: when a larger logit turns up, the sum so far is scaled down.
+template <typename T>
+RM_KERNEL Normalizer<T> FindNormalizer(int64_t classes, const T* row) {
+  Normalizer<T> found = {row[0], 0};
+  for (int64_t i = 0; i < classes; i += kSweepElems) {
+    const int64_t count = std::min(kSweepElems, classes - i);
+    const T max = MaxOf(row + i, count, found.max);
+    found.sum =
+        found.sum * FastExp(found.max - max) + SumOfExp(row + i, count, max);
+    found.max = max;
+  }
+  return found;
+}
+
+template <typename T>
+RM_KERNEL double LossOf(Normalizer<T> normalizer, T target_logit) {
+  return std::log(static_cast<double>(normalizer.sum)) -
+         static_cast<double>(target_logit - normalizer.max);
+}
+
+// Turns a row of logits into scale * (softmax(row) - one_hot(target)); returns
+// the row's loss.
+template <typename T>
+RM_KERNEL double TrainRow(int64_t classes, int32_t target, T scale,
+                          T* __restrict row) {
+  const Normalizer<T> normalizer = FindNormalizer(classes, row);
+  const double loss = LossOf(normalizer, row[target]);
+  const T factor = scale / normalizer.sum;
+  for (int64_t i = 0; i < classes; ++i)
+    row[i] = FastExp(row[i] - normalizer.max) * factor;
+  row[target] -= scale;
+  return loss;
+}
+
+struct RowResult {
+  double loss;
+  bool is_correct;
+};
+
+template <typename T>
+RM_KERNEL RowResult PredictRow(int64_t classes, int32_t target, const T* row) {
+  const T target_logit = row[target];
+  // Written so that NaN, which is not less than anything, counts as a rival.
+  int32_t rivals = target_logit == target_logit ? 0 : 1;
+  for (int64_t i = 0; i < target; ++i) rivals += row[i] < target_logit ? 0 : 1;
+  for (int64_t i = target + 1; i < classes; ++i)
+    rivals += row[i] <= target_logit ? 0 : 1;
+  return {LossOf(FindNormalizer(classes, row), target_logit), rivals == 0};
+}
+
+// The rows of all chunks but the last. Equal chunks, rather than full ones and a
+// small rest, whose product would be slow.
+int64_t EqualChunkRows(HeadShape shape) {
+  const int64_t most = ClassifierChunkRows(shape);
+  const int64_t chunks = (shape.rows + most - 1) / most;
+  const int64_t rows = (shape.rows + chunks - 1) / chunks;
+  return std::min(most, (rows + kRowUnit - 1) / kRowUnit * kRowUnit);
+}
+
+// Calls block(first row, shape of the chunk) for each chunk, after its logits
+// have been computed.
+template <typename T, typename Block>
+void ForEachChunk(const Compute& compute, HeadShape shape, const T* x,
+                  const T* weight, const T* bias, T* logits, Block block) {
+  if (shape.rows == 0) return;
+  const int64_t chunk_rows = EqualChunkRows(shape);
+  for (int64_t begin = 0; begin < shape.rows; begin += chunk_rows) {
+    const LinearShape chunk = {std::min(chunk_rows, shape.rows - begin),
+                               shape.dim, shape.classes};
+    LinearForward<T>(compute, chunk, x + begin * shape.dim, weight, bias,
+                     logits);
+    block(begin, chunk);
+  }
+}
+
+// Sets each row's result by row(i), in parallel; results[i] is row i's.
+template <typename Result, typename Row>
+void ForEachRow(const Compute& compute, LinearShape chunk, Result* results,
+                Row row) {
+  // So many logits are worth another thread.
+  constexpr int64_t kGrainElems = 1 << 14;
+  const int64_t grain = std::max<int64_t>(1, kGrainElems / chunk.out);
+  compute.pool.ParallelFor(chunk.batch, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) results[i] = row(i);
+  });
+}
+
+}  // namespace
+
+int64_t ClassifierChunkRows(HeadShape shape) {
+  return std::min(shape.rows, std::clamp(kChunkElems / shape.classes,
+                                         kLeastRows, kMostRows));
+}
+
+template <typename T>
+double ClassifierTrain(const Compute& compute, HeadShape shape, double scale,
+                       Write write, const T* x, const T* weight, const T* bias,
+                       const int32_t* targets, T* logits_scratch, T* dx,
+                       T* dweight, T* dbias) {
+  std::array<double, kMostRows> losses;
+  double loss_sum = 0;
+  if (shape.rows == 0 && write == Write::kSet) {
+    std::fill_n(dweight, shape.classes * shape.dim, T{0});
+    if (dbias != nullptr) std::fill_n(dbias, shape.classes, T{0});
+  }
+  const auto train = [&](int64_t begin, LinearShape chunk) {
+    ForEachRow(compute, chunk, losses.data(), [&](int64_t i) {
+      return CallOnCpuFma<TrainRow<T>>(shape.classes, targets[begin + i],
+                                       static_cast<T>(scale),
+                                       logits_scratch + i * shape.classes);
+    });
+    for (int64_t i = 0; i < chunk.batch; ++i) loss_sum += losses[i];
+    const Write chunk_write = begin == 0 ? write : Write::kAdd;
+    LinearBackwardWeight<T>(compute, chunk, chunk_write, logits_scratch,
+                            x + begin * shape.dim, dweight);
+    if (dbias != nullptr)
+      LinearBackwardBias<T>(compute, chunk, chunk_write, logits_scratch, dbias);
+    LinearBackwardInput<T>(compute, chunk, logits_scratch, weight,
+                           dx + begin * shape.dim);
+  };
+  ForEachChunk(compute, shape, x, weight, bias, logits_scratch, train);
+  return loss_sum;
+}
+
+template <typename T>
+ClassifierResult ClassifierPredict(const Compute& compute, HeadShape shape,
+                                   const T* x, const T* weight, const T* bias,
+                                   const int32_t* targets, T* logits_scratch) {
+  std::array<RowResult, kMostRows> rows;
+  ClassifierResult result;
+  const auto predict = [&](int64_t begin, LinearShape chunk) {
+    ForEachRow(compute, chunk, rows.data(), [&](int64_t i) {
+      return CallOnCpuFma<PredictRow<T>>(
+          shape.classes, targets[begin + i],
+          static_cast<const T*>(logits_scratch + i * shape.classes));
+    });
+    for (int64_t i = 0; i < chunk.batch; ++i) {
+      result.loss_sum += rows[i].loss;
+      result.correct += rows[i].is_correct ? 1 : 0;
+    }
+  };
+  ForEachChunk(compute, shape, x, weight, bias, logits_scratch, predict);
+  return result;
+}
+
+#define RM_INSTANTIATE(T)                                                      \
+  template double ClassifierTrain<T>(const Compute&, HeadShape, double, Write, \
+                                     const T*, const T*, const T*,             \
+                                     const int32_t*, T*, T*, T*, T*);          \
+  template ClassifierResult ClassifierPredict<T>(const Compute&, HeadShape,    \
+                                                 const T*, const T*, const T*, \
+                                                 const int32_t*, T*);
+RM_INSTANTIATE(float)
+RM_INSTANTIATE(double)
+#undef RM_INSTANTIATE
+
+}  // namespace ringmaster
