@@ -101,27 +101,25 @@ struct RowMeans {
   T product;
 };
 
-// Also adds the row to dgamma and dbeta.
 template <typename T>
 RM_KERNEL RowMeans<T> MeansOfRow(int64_t dim, const T* __restrict dy,
                                  const T* __restrict sum,
-                                 const T* __restrict gamma, T mean, T rstd,
-                                 T* __restrict dgamma, T* __restrict dbeta) {
+                                 const T* __restrict gamma, T mean, T rstd) {
   T gradient[kLanes] = {};
   T product[kLanes] = {};
-  const auto add = [&](int64_t i, int lane) [[gnu::always_inline]] {
-    const T normalized = (sum[i] - mean) * rstd;
-    const T before = dy[i] * gamma[i];
-    gradient[lane] += before;
-    product[lane] += before * normalized;
-    dgamma[i] += dy[i] * normalized;
-    dbeta[i] += dy[i];
-  };
   int64_t i = 0;
   for (; i + kLanes <= dim; i += kLanes) {
-    for (int lane = 0; lane < kLanes; ++lane) add(i + lane, lane);
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const T before = dy[i + lane] * gamma[i + lane];
+      gradient[lane] += before;
+      product[lane] += before * ((sum[i + lane] - mean) * rstd);
+    }
   }
-  for (int lane = 0; i + lane < dim; ++lane) add(i + lane, lane);
+  for (int lane = 0; i + lane < dim; ++lane) {
+    const T before = dy[i + lane] * gamma[i + lane];
+    gradient[lane] += before;
+    product[lane] += before * ((sum[i + lane] - mean) * rstd);
+  }
   const T count = static_cast<T>(dim);
   return {SumOfLanes(gradient) / count, SumOfLanes(product) / count};
 }
@@ -139,9 +137,11 @@ RM_KERNEL void BackwardKernel(RowShape shape, const T* dy, const T* sum,
     const T center = mean[row];
     const T scale = rstd[row];
     const RowMeans<T> means =
-        MeansOfRow(dim, row_dy, row_sum, gamma, center, scale, dgamma, dbeta);
+        MeansOfRow(dim, row_dy, row_sum, gamma, center, scale);
     for (int64_t i = 0; i < dim; ++i) {
       const T normalized = (row_sum[i] - center) * scale;
+      dgamma[i] += row_dy[i] * normalized;
+      dbeta[i] += row_dy[i];
       row_dsum[i] += scale * (row_dy[i] * gamma[i] - means.gradient -
                               normalized * means.product);
     }

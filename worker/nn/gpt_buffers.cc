@@ -1,0 +1,89 @@
+#include "worker/nn/gpt_buffers.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/plan/plan.h"
+#include "common/status/status_macros.h"
+#include "worker/nn/classifier.h"
+#include "worker/nn/layer_norm.h"
+
+namespace ringmaster {
+namespace {
+
+// Hands out parts of the memory, one after another.
+template <typename T>
+class Cutter {
+ public:
+  explicit Cutter(T* memory) : memory_(memory) {}
+
+  T* Take(int64_t elems) {
+    T* const begin = memory_ == nullptr ? nullptr : memory_ + taken_;
+    taken_ +=
+        (elems + kTensorAlignElems - 1) / kTensorAlignElems * kTensorAlignElems;
+    return begin;
+  }
+  GptNormBuffers<T> TakeNorm(RowShape shape) {
+    GptNormBuffers<T> norm;
+    norm.sum = Take(shape.rows * shape.dim);
+    norm.y = Take(shape.rows * shape.dim);
+    norm.mean = Take(shape.rows);
+    norm.rstd = Take(shape.rows);
+    return norm;
+  }
+  int64_t taken() const { return taken_; }
+
+ private:
+  T* const memory_;
+  int64_t taken_ = 0;
+};
+
+}  // namespace
+
+template <typename T>
+absl::StatusOr<std::unique_ptr<GptBuffers<T>>> GptBuffers<T>::Create(
+    const GptSettings& settings, int64_t max_batch) {
+  auto buffers = std::make_unique<GptBuffers>();
+  const int64_t elems = buffers->Cut(settings, max_batch, nullptr);
+  ASSIGN_OR_RETURN(Arena arena, Arena::Create(ArenaRole::kBuffers, DTypeOf<T>(),
+                                              elems, buffers->allocator_));
+  buffers->arena_ = std::move(arena);
+  buffers->Cut(settings, max_batch,
+               buffers->arena_->template Elems<T>().data());
+  return buffers;
+}
+
+template <typename T>
+int64_t GptBuffers<T>::Cut(const GptSettings& settings, int64_t max_batch,
+                           T* memory) {
+  const RowShape rows = {max_batch * settings.window, settings.width};
+  const int64_t elems = rows.rows * rows.dim;
+  Cutter<T> cutter(memory);
+  blocks.resize(static_cast<size_t>(settings.layers));
+  for (GptBlockBuffers<T>& block : blocks) {
+    block.attention_norm = cutter.TakeNorm(rows);
+    block.qkv = cutter.Take(3 * elems);
+    block.log_sum_exp = cutter.Take(rows.rows * settings.heads);
+    block.attention = cutter.Take(elems);
+    block.mlp_norm = cutter.TakeNorm(rows);
+    block.hidden = cutter.Take(rows.rows * settings.hidden());
+    block.activated = cutter.Take(rows.rows * settings.hidden());
+  }
+  final_norm = cutter.TakeNorm(rows);
+  branch = cutter.Take(elems);
+  dresidual = cutter.Take(elems);
+  dnarrow = cutter.Take(elems);
+  dwide = cutter.Take(rows.rows * settings.hidden());
+  norm_scratch = cutter.Take(LayerNormScratchElems(rows));
+  // At least one row, for the logits of a next token.
+  const int64_t logit_rows = std::max<int64_t>(
+      1, ClassifierChunkRows(
+             HeadShape{rows.rows, settings.width, settings.vocabulary}));
+  logits = cutter.Take(logit_rows * settings.vocabulary);
+  return cutter.taken();
+}
+
+template class GptBuffers<float>;
+template class GptBuffers<double>;
+
+}  // namespace ringmaster

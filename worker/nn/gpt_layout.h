@@ -1,0 +1,79 @@
+// What a GPT consists of: its settings, and its parameter tensors by name, in
+// Hugging Face's layout.
+//
+// Thread-safety: values.
+#ifndef RINGMASTER_WORKER_NN_GPT_LAYOUT_H_
+#define RINGMASTER_WORKER_NN_GPT_LAYOUT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/plan/plan.h"
+#include "worker/nn/model_config.h"
+
+namespace ringmaster {
+
+inline constexpr double kGptLayerNormEpsilon = 1e-5;
+
+struct GptSettings {
+  int64_t vocabulary = 256;
+  int64_t window = 256;
+  int64_t layers = 4;
+  int64_t heads = 4;
+  int64_t width = 128;  // a multiple of heads
+  double dropout = 0;
+
+  int64_t head_dim() const { return width / heads; }
+  int64_t hidden() const {
+    return 4 * width;
+  }  // between the MLP's two products
+};
+
+// INVALID_ARGUMENT names a setting that is out of bounds or unknown.
+[[nodiscard]] absl::StatusOr<GptSettings> ReadGptSettings(
+    const ModelConfig& config);
+
+// Tensor indices of a linear operator, or of a layer norm.
+struct WeightAndBias {
+  int weight = 0;
+  int bias = 0;
+};
+
+// Tensor indices of a block, in order of execution.
+struct GptBlockTensors {
+  WeightAndBias attention_norm;
+  WeightAndBias attention_input;
+  WeightAndBias attention_output;
+  WeightAndBias mlp_norm;
+  WeightAndBias mlp_input;
+  WeightAndBias mlp_output;
+};
+
+struct GptTensors {
+  // In the order in which backward finishes them: the final norm, the blocks
+  // from the last to the first, positions, tokens.
+  std::vector<TensorSpec> specs;
+  // Indices into specs.
+  WeightAndBias final_norm;
+  std::vector<GptBlockTensors> blocks;  // in order of execution
+  int positions = 0;
+  int tokens = 0;  // of the embedding and, transposed, of the head
+};
+
+// Initial values are GPT-2's: N(0, 0.02), and projections into the residual
+// stream smaller by sqrt(2 * layers) (Radford et al., "Language Models are
+// Unsupervised Multitask Learners", 2019, section 2.3).
+GptTensors LayOutGpt(const GptSettings& settings);
+
+// Parameters that are a factor of matrix products: the linear operators' and
+// the head's, without biases, norms and positions.
+double GptProductParameters(const GptSettings& settings);
+
+// The config.json of GPT2LMHeadModel.
+std::string GptHuggingFaceConfig(const GptSettings& settings);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_NN_GPT_LAYOUT_H_
