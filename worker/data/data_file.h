@@ -43,6 +43,12 @@ class MappedFile {
   }
   ~MappedFile();
 
+  // Tells the kernel how bytes will be read next: how much to read ahead. In
+  // random order, of a file larger than memory, reading ahead is most of the
+  // work and of no use.
+  enum class ReadOrder { kSequential, kRandom };
+  void Expect(ReadOrder order) const;
+
   // Aligned to a page.
   absl::Span<const uint8_t> bytes() const {
     return {static_cast<const uint8_t*>(address_), size_};

@@ -36,6 +36,7 @@ class TokenFile {
   [[nodiscard]] static absl::StatusOr<TokenFile> Open(const std::string& path,
                                                       TokenFormat format);
 
+  void Expect(MappedFile::ReadOrder order) const { file_.Expect(order); }
   absl::Span<const uint16_t> tokens() const { return tokens_; }
 
  private:

@@ -86,8 +86,16 @@ absl::StatusOr<std::unique_ptr<Dataset>> CreateTokenFileDataset(
       OpenFiles("data.path", training, format, *owned, contents.training));
   RETURN_IF_ERROR(OpenFiles("data.evaluation_path", evaluation, format, *owned,
                             contents.evaluation));
-  contents.owner = std::move(owned);
-  return CreateWindowDataset(config, "tokens", std::move(contents), cancel);
+  contents.owner = owned;
+  // Once through all of it to check it, then samples here and there.
+  for (const TokenFile& file : *owned)
+    file.Expect(MappedFile::ReadOrder::kSequential);
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<Dataset> dataset,
+      CreateWindowDataset(config, "tokens", std::move(contents), cancel));
+  for (const TokenFile& file : *owned)
+    file.Expect(MappedFile::ReadOrder::kRandom);
+  return dataset;
 }
 
 }  // namespace ringmaster
