@@ -37,7 +37,8 @@ class Attention(nn.Module):
         self.heads = heads
         self.c_attn = Conv1D(width, 3 * width)
         self.c_proj = Conv1D(width, width)
-        self.register_buffer("future", torch.ones(window, window, dtype=torch.bool).triu(1), persistent=False)
+        # No buffer: DistributedDataParallel would broadcast it, and Gloo has no bool.
+        self.future = torch.ones(window, window, dtype=torch.bool).triu(1)
 
     def forward(self, x):
         batch, tokens, width = x.shape
