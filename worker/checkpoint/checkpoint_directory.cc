@@ -50,6 +50,19 @@ absl::Status RemoveTree(const std::string& path) {
   return error ? FileError("remove", path, error.value()) : absl::OkStatus();
 }
 
+// mkdir -p, each new name durable as far as we may say so to its parent.
+absl::Status CreateDirectories(const fs::path& path) {
+  std::error_code error;
+  if (path.empty() || fs::is_directory(path, error)) return absl::OkStatus();
+  RETURN_IF_ERROR(CreateDirectories(path.parent_path()));
+  if (fs::create_directory(path, error)) {
+    const fs::path parent = path.parent_path();
+    SyncDirectory(parent.empty() ? "." : parent.string()).IgnoreError();
+  }
+  return error ? FileError("create", path.string(), error.value())
+               : absl::OkStatus();
+}
+
 UniqueFd OpenDirectory(const std::string& path) {
   return UniqueFd(
       open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
@@ -107,9 +120,7 @@ StagingDirectory::StagingDirectory(const std::string& directory, int64_t step)
 
 absl::StatusOr<StagingDirectory> StagingDirectory::Create(
     const std::string& directory, int64_t step) {
-  std::error_code error;
-  fs::create_directories(directory, error);
-  if (error) return FileError("create", directory, error.value());
+  RETURN_IF_ERROR(CreateDirectories(directory));
   StagingDirectory staging(directory, step);
   // One of this name is a dead process's that had our number.
   if (access(staging.path_.c_str(), F_OK) == 0 && IsAbandoned(staging.path_))

@@ -33,6 +33,10 @@ class Batch {
   // 0 <= size <= capacity().
   void Resize(int64_t size);
 
+  // Becomes samples [begin, begin + count) of `other`. Requires that they are
+  // there, the same shape, and count <= capacity().
+  void CopyRange(const Batch& other, int64_t begin, int64_t count);
+
   int64_t size() const { return size_; }
   int64_t capacity() const { return static_cast<int64_t>(sample_ids_.size()); }
   const SampleShape& shape() const { return shape_; }

@@ -55,9 +55,12 @@ absl::StatusOr<CommittedStep> AllReduceSync::Commit(const LocalStep& local) {
       CombineCommits(records,
                      {generation_, local.step, state_.config().global_batch,
                       local.global_sample_hash, state_.targets()}));
+  committed.learning_rate = state_.learning_rate();
   state_.ApplyComplete();
-  trace_.Record({"optimizer", "compute", local.step, -1, 0, agreed, agreed,
-                 clock_.Now()});
+  const MonotonicTime updated = clock_.Now();
+  committed.update = updated - agreed;
+  trace_.Record(
+      {"optimizer", "compute", local.step, -1, 0, agreed, agreed, updated});
   return committed;
 }
 

@@ -1,9 +1,13 @@
 #include "worker/train/generation_run.h"
 
+#include <algorithm>
 #include <cmath>
+#include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/fail_point/fail_point.h"
+#include "common/plan/counter_random.h"
 #include "common/plan/partition.h"
 #include "common/status/status_macros.h"
 #include "worker/train/evaluation.h"
@@ -17,20 +21,29 @@ class BucketStarter final : public GradientObserver {
   BucketStarter(const Plan& plan, ParameterSync& sync, Clock& clock)
       : plan_(plan), sync_(sync), clock_(clock) {}
 
-  void OnForwardDone() override { forward_done = clock_.Now(); }
+  // Whether gradients that become final are those of the whole step.
+  void set_active(bool is_active) { is_active_ = is_active; }
+  MonotonicTime forward_done() const { return forward_done_; }
+
+  void OnForwardDone() override { forward_done_ = clock_.Now(); }
   void OnTensorDone(int tensor_index) override {
+    if (!is_active_) return;
     for (size_t i = plan_.BucketsCompletedBy(tensor_index).size(); i > 0; --i)
       sync_.BucketReady(next_bucket_++);
   }
-
-  MonotonicTime forward_done;
 
  private:
   const Plan& plan_;
   ParameterSync& sync_;
   Clock& clock_;
+  MonotonicTime forward_done_;
+  bool is_active_ = true;
   int next_bucket_ = 0;
 };
+
+// Part the key space of a job's seed.
+constexpr uint64_t kDropoutStream = 0x64726f706f7574;  // "dropout"
+constexpr uint64_t kSampleStream = 0x73616d706c65;     // "sample"
 
 uint64_t SumOfSampleHashes(absl::Span<const int64_t> ids) {
   uint64_t sum = 0;
@@ -46,7 +59,9 @@ GenerationRun::GenerationRun(int64_t generation, absl::Duration wait_timeout,
       parts_(parts),
       sync_(generation, wait_timeout, parts.state, parts.communicator,
             parts.clock, parts.trace),
-      global_ids_(static_cast<size_t>(parts.state.config().global_batch)) {}
+      global_ids_(static_cast<size_t>(parts.state.config().global_batch)),
+      micro_batch_(parts.state.model().max_batch(),
+                   parts.state.dataset().shape()) {}
 
 absl::StatusOr<GenerationRun::End> GenerationRun::Run() {
   const ProgramConfig& config = parts_.state.config();
@@ -60,14 +75,21 @@ absl::StatusOr<GenerationRun::End> GenerationRun::Run() {
                        "; lower the learning rate or set clip_norm"));
     }
     const bool is_last = step == config.steps;
-    if (summary.stop && !is_last) return End::kStopped;
+    const bool is_stop = summary.stop && !is_last;
+    last_snapshot_ =
+        parts_.files.SnapshotIfDue(step, is_last || is_stop, parts_.cancel);
+    if (is_stop) {
+      parts_.files.Finish(MonotonicTime::InfiniteFuture(), parts_.cancel);
+      return End::kStopped;
+    }
     if (!is_last && config.evaluate_every > 0 &&
         step % config.evaluate_every == 0) {
       RETURN_IF_ERROR(EvaluateAfter(step));
     }
     if (summary.drain && !is_last) return End::kDrained;
   }
-  RETURN_IF_ERROR(EvaluateAfter(config.steps));
+  RETURN_IF_ERROR(EvaluateAfter(parts_.state.applied_step()));
+  parts_.files.Finish(MonotonicTime::InfiniteFuture(), parts_.cancel);
   return End::kFinished;
 }
 
@@ -76,13 +98,23 @@ absl::StatusOr<CommitSummary> GenerationRun::RunStep(int64_t step) {
   RETURN_IF_ERROR(FAIL_POINT("train.step"));
   LocalStep local;
   local.step = step;
+  StepFigures figures;
+  figures.phases.snapshot = std::exchange(last_snapshot_, absl::ZeroDuration());
   ASSIGN_OR_RETURN(const Batch* batch, NextBatch(step));
-  const absl::Duration data_wait = parts_.clock.Now() - begin;
-  ForwardBackward(step, *batch, local);
+  figures.phases.data_wait = parts_.clock.Now() - begin;
+  ForwardBackward(step, *batch, local, figures.phases);
+  ASSIGN_OR_RETURN(const CommittedStep committed, Commit(step, *batch, local));
+  figures.duration = parts_.clock.Now() - begin + figures.phases.snapshot;
+  Record(step, *batch, committed, figures);
+  return committed.summary;
+}
 
+absl::StatusOr<CommittedStep> GenerationRun::Commit(int64_t step,
+                                                    const Batch& batch,
+                                                    LocalStep& local) {
   const int64_t hash_every = parts_.state.config().hash_every;
-  local.sample_count = batch->size();
-  local.sample_hash = SumOfSampleHashes(batch->sample_ids());
+  local.sample_count = batch.size();
+  local.sample_hash = SumOfSampleHashes(batch.sample_ids());
   local.global_sample_hash = GlobalSampleHash(step);
   local.compare_parameters = hash_every > 0 && step % hash_every == 0;
   local.wants_stop = parts_.wishes.stop.load(std::memory_order_relaxed);
@@ -90,24 +122,40 @@ absl::StatusOr<CommitSummary> GenerationRun::RunStep(int64_t step) {
   absl::StatusOr<CommittedStep> committed = sync_.Commit(local);
   parts_.board.SetSteps(parts_.state.applied_step(),
                         parts_.state.complete_step());
-  RETURN_IF_ERROR(committed.status());
-  parts_.counters.steps.Increment();
-  parts_.counters.samples.Add(batch->size());
-  if (!committed->summary.is_finite)
-    parts_.counters.skipped_updates.Increment();
+  return committed;
+}
 
-  StepFigures figures;
+void GenerationRun::Record(int64_t step, const Batch& batch,
+                           const CommittedStep& committed,
+                           StepFigures& figures) {
+  parts_.counters.steps.Increment();
+  parts_.counters.samples.Add(batch.size());
+  if (!committed.summary.is_finite) parts_.counters.skipped_updates.Increment();
+  ++steps_run_;
+
+  const TrainingState& state = parts_.state;
   figures.step = step;
-  figures.loss = committed->summary.mean_loss;
-  figures.gradient_norm = std::sqrt(committed->summary.norm_squared);
-  figures.samples = parts_.state.config().global_batch;
+  figures.loss = committed.summary.mean_loss;
+  figures.gradient_norm = std::sqrt(committed.summary.norm_squared);
+  figures.learning_rate = committed.learning_rate;
+  figures.samples = state.config().global_batch;
+  figures.targets = figures.samples * state.targets();
+  figures.phases.communication_wait = committed.communication_wait;
+  figures.phases.optimizer = committed.update;
+  if (parts_.peak_flops > 0) {
+    figures.peak_seconds = parts_.state.model().flops_per_sample() *
+                           static_cast<double>(batch.size()) /
+                           parts_.peak_flops;
+  }
+  const int64_t gradient_bytes =
+      state.plan().total_elems() * static_cast<int64_t>(sizeof(float));
   figures.payload_sent_bytes =
       parts_.communicator.counters().payload_sent_bytes;
-  figures.duration = parts_.clock.Now() - begin;
-  figures.communication_wait = committed->communication_wait;
-  figures.data_wait = data_wait;
+  figures.payload_theory_bytes =
+      steps_run_ *
+      AllReduceWireBytes(gradient_bytes, parts_.communicator.world_size());
   parts_.board.RecordStep(figures);
-  return committed->summary;
+  parts_.files.RecordStep(figures, parts_.communicator.world_size());
 }
 
 absl::StatusOr<const Batch*> GenerationRun::NextBatch(int64_t step) {
@@ -126,33 +174,74 @@ absl::StatusOr<const Batch*> GenerationRun::NextBatch(int64_t step) {
 }
 
 void GenerationRun::ForwardBackward(int64_t step, const Batch& batch,
-                                    LocalStep& local) {
-  Model<float>& model = parts_.state.model();
-  const int64_t global_targets =
-      parts_.state.config().global_batch * parts_.state.targets();
-  const MonotonicTime forward = parts_.clock.Now();
-  BucketStarter starter(parts_.state.plan(), sync_, parts_.clock);
-  local.loss_sum = model.ForwardBackward(
-      batch, {.scale = 1.0 / static_cast<double>(global_targets)}, starter);
-  const MonotonicTime backward = starter.forward_done;
-  parts_.trace.Record(
-      {"forward", "compute", step, -1, 0, forward, forward, backward});
-  parts_.trace.Record({"backward", "compute", step, -1, 0, backward, backward,
-                       parts_.clock.Now()});
+                                    LocalStep& local, PhaseFigures& phases) {
+  TrainingState& state = parts_.state;
+  const ProgramConfig& config = state.config();
+  TrainOptions options;
+  options.scale =
+      1.0 / static_cast<double>(config.global_batch * state.targets());
+  options.dropout_key =
+      CounterRandom(config.seed ^ kDropoutStream, static_cast<uint64_t>(step));
+  BucketStarter starter(state.plan(), sync_, parts_.clock);
+  const int64_t micro = std::max<int64_t>(1, state.micro_batch(batch.size()));
+  int64_t first = 0;
+  do {
+    const int64_t count = std::min(micro, batch.size() - first);
+    const bool is_last = first + count == batch.size();
+    const bool is_whole = count == batch.size();
+    if (!is_whole) micro_batch_.CopyRange(batch, first, count);
+    const MonotonicTime begin = parts_.clock.Now();
+    starter.set_active(is_last);
+    local.loss_sum += state.model().ForwardBackward(
+        is_whole ? batch : micro_batch_, options, starter);
+    const MonotonicTime backward = starter.forward_done();
+    const MonotonicTime end = parts_.clock.Now();
+    parts_.trace.Record(
+        {"forward", "compute", step, -1, 0, begin, begin, backward});
+    parts_.trace.Record(
+        {"backward", "compute", step, -1, 0, backward, backward, end});
+    phases.forward += backward - begin;
+    phases.backward += end - backward;
+    options.write = Write::kAdd;
+    first += count;
+  } while (first < batch.size());
 }
 
 absl::Status GenerationRun::EvaluateAfter(int64_t step) {
-  if (parts_.state.dataset().size(Split::kHeldOut) == 0)
-    return absl::OkStatus();
-  parts_.board.EnterPhase(TrainPhase::kEvaluate);
-  const MonotonicTime begin = parts_.clock.Now();
-  ASSIGN_OR_RETURN(const double loss,
-                   Evaluate(parts_.state, parts_.communicator, wait_timeout_,
-                            parts_.clock, parts_.cancel));
-  parts_.trace.Record(
-      {"evaluate", "compute", step, -1, 0, begin, begin, parts_.clock.Now()});
-  parts_.board.RecordEvaluation(step, loss);
+  if (parts_.state.dataset().size(Split::kHeldOut) > 0) {
+    parts_.board.EnterPhase(TrainPhase::kEvaluate);
+    const MonotonicTime begin = parts_.clock.Now();
+    ASSIGN_OR_RETURN(const Evaluation evaluation,
+                     Evaluate(parts_.state, parts_.communicator, wait_timeout_,
+                              parts_.clock, parts_.cancel));
+    parts_.trace.Record(
+        {"evaluate", "compute", step, -1, 0, begin, begin, parts_.clock.Now()});
+    parts_.board.RecordEvaluation(step, evaluation.loss, evaluation.accuracy);
+    parts_.files.RecordEvaluation(step, evaluation.loss, evaluation.accuracy);
+  }
+  RETURN_IF_ERROR(WriteSample(step));
   parts_.board.EnterPhase(TrainPhase::kStep);
+  return absl::OkStatus();
+}
+
+absl::Status GenerationRun::WriteSample(int64_t step) {
+  // The others go on to the next step and wait there, as for a slow rank.
+  if (parts_.sampler == nullptr || parts_.communicator.rank() != 0)
+    return absl::OkStatus();
+  const ProgramConfig& config = parts_.state.config();
+  ASSIGN_OR_RETURN(
+      const std::string bytes,
+      parts_.sampler->Write(parts_.state.model(),
+                            CounterRandom(config.seed ^ kSampleStream,
+                                          static_cast<uint64_t>(step)),
+                            parts_.cancel));
+  TrainNotice notice;
+  notice.kind = TrainNotice::Kind::kSample;
+  notice.step = step;
+  notice.prompt = ReplaceInvalidUtf8(config.sample.prompt);
+  notice.text = ReplaceInvalidUtf8(bytes);
+  parts_.files.RecordSample(step, notice.prompt, notice.text);
+  parts_.on_notice(notice);
   return absl::OkStatus();
 }
 

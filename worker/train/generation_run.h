@@ -4,7 +4,8 @@
 // One step, top to bottom (generation_run.cc, RunStep): the next batch;
 // forward; backward, during which each bucket's reduction starts as soon as its
 // gradients are there; the rest of the reductions; the commit exchange; the
-// update.
+// update. What follows it (a snapshot for a checkpoint, an evaluation, a text)
+// is in Run.
 //
 // Thread-safety: on the training thread; the wishes are set from others.
 #ifndef RINGMASTER_WORKER_TRAIN_GENERATION_RUN_H_
@@ -12,6 +13,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -22,7 +24,9 @@
 #include "worker/collective/communicator.h"
 #include "worker/data/prefetcher.h"
 #include "worker/train/all_reduce_sync.h"
+#include "worker/train/job_files.h"
 #include "worker/train/progress_board.h"
+#include "worker/train/text_sampler.h"
 #include "worker/train/train_counters.h"
 #include "worker/train/training_state.h"
 
@@ -51,6 +55,12 @@ class GenerationRun {
     Clock& clock;
     Trace& trace;
     TrainCounters& counters;
+    JobFiles& files;
+    TextSampler* sampler = nullptr;  // null: no text is asked for
+    // Of this rank's processor at the job's precision; 0: not known.
+    double peak_flops = 0;
+    std::function<void(const TrainNotice&)> on_notice = [](const TrainNotice&) {
+    };
   };
   GenerationRun(int64_t generation, absl::Duration wait_timeout,
                 const Parts& parts);
@@ -66,7 +76,16 @@ class GenerationRun {
 
   [[nodiscard]] absl::StatusOr<CommitSummary> RunStep(int64_t step);
   [[nodiscard]] absl::StatusOr<const Batch*> NextBatch(int64_t step);
-  void ForwardBackward(int64_t step, const Batch& batch, LocalStep& local);
+  // The micro-batches of a rank's part, one after the other; gradients add up,
+  // and their reductions start during the last one.
+  void ForwardBackward(int64_t step, const Batch& batch, LocalStep& local,
+                       PhaseFigures& phases);
+  [[nodiscard]] absl::StatusOr<CommittedStep> Commit(int64_t step,
+                                                     const Batch& batch,
+                                                     LocalStep& local);
+  void Record(int64_t step, const Batch& batch, const CommittedStep& committed,
+              StepFigures& figures);
+  [[nodiscard]] absl::Status WriteSample(int64_t step);
   [[nodiscard]] absl::Status EvaluateAfter(int64_t step);
   [[nodiscard]] uint64_t GlobalSampleHash(int64_t step);
 
@@ -74,6 +93,9 @@ class GenerationRun {
   Parts parts_;
   AllReduceSync sync_;
   std::vector<int64_t> global_ids_;  // scratch
+  Batch micro_batch_;                // scratch
+  int64_t steps_run_ = 0;            // in this generation
+  absl::Duration last_snapshot_;     // after the step before
 };
 
 }  // namespace ringmaster

@@ -91,7 +91,28 @@ TEST_P(WorldSizeTest, StaysAsCloseToTheExactRunAsOneWorker) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, WorldSizeTest, testing::Values(1, 2, 3, 4));
+// Gradients of micro-batches add up to those of the whole part, however unevenly
+// the global batch divides.
+TEST_P(WorldSizeTest, MicroBatchesChangeNothingButRounding) {
+  ProgramConfig job = SmallJob(/*steps=*/20);
+  const auto exact = RunReference<double>({.model = job.model,
+                                           .data = job.data,
+                                           .optimizer = job.optimizer,
+                                           .global_batch = job.global_batch,
+                                           .seed = job.seed},
+                                          {20});
+  ASSERT_TRUE(exact.ok()) << exact.status();
+  const auto whole = RunRanks(job, 1);
+  job.micro_batch = 4;
+  const auto micro = RunRanks(job, GetParam());
+  for (const auto& result : micro) {
+    ASSERT_TRUE(result->end.ok()) << result->end.status();
+    EXPECT_LE(Distance(Parameters(*result), exact->front().parameters),
+              2 * Distance(Parameters(*whole[0]), exact->front().parameters));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, WorldSizeTest, testing::Values(1, 2, 3, 4, 8));
 
 TEST(GenerationRunTest, LearnsTheSyntheticRule) {
   ProgramConfig config = SmallJob(/*steps=*/300);
@@ -191,9 +212,11 @@ TEST(GenerationRunTest, LateDataIsNoPeersFault) {
   Trace trace;
   MetricRegistry metrics;
   TrainCounters counters(metrics);
+  JobFiles files(
+      *state, board, [](const TrainNotice&) {}, clock);
   GenerationRun run(/*generation=*/1, absl::Milliseconds(1),
                     {*state, *communicator, prefetcher, board, wishes, cancel,
-                     clock, trace, counters});
+                     clock, trace, counters, files});
   EXPECT_EQ(run.Run().status().code(), absl::StatusCode::kResourceExhausted);
   dataset.End();
 }

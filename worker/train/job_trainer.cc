@@ -1,6 +1,7 @@
 #include "worker/train/job_trainer.h"
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <new>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "common/logging/logging.h"
 #include "common/metrics/metrics.h"
 #include "common/plan/partition.h"
+#include "common/status/annotate.h"
 #include "common/status/check.h"
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
@@ -20,9 +22,13 @@
 #include "common/transport/tcp.h"
 #include "worker/collective/connect_ring.h"
 #include "worker/data/prefetcher.h"
+#include "worker/figures/peak_flops.h"
+#include "worker/train/checkpoint_start.h"
 #include "worker/train/generation_run.h"
+#include "worker/train/job_files.h"
 #include "worker/train/program_config.h"
 #include "worker/train/progress_board.h"
+#include "worker/train/text_sampler.h"
 #include "worker/train/train_counters.h"
 #include "worker/train/training_state.h"
 
@@ -30,13 +36,13 @@ namespace ringmaster {
 namespace {
 
 // Evaluation uses the training buffers; a rank with a tiny part of the batch
-// should not evaluate sample by sample.
-constexpr int64_t kMinBufferedSamples = 64;
+// should not evaluate target by target.
+constexpr int64_t kMinBufferedTargets = 64;
 
 class JobTrainer final : public Trainer {
  public:
-  JobTrainer(Clock& clock, const Listener& listener)
-      : clock_(clock), listener_(listener) {}
+  JobTrainer(Clock& clock, const Listener& listener, int threads)
+      : clock_(clock), listener_(listener), threads_(threads) {}
 
   absl::StatusOr<PlanAgreement> Prepare(
       const v1::TrainProgram& program,
@@ -48,6 +54,10 @@ class JobTrainer final : public Trainer {
   }
   void RequestDrain() override {
     wishes_.drain.store(true, std::memory_order_relaxed);
+  }
+  void SetNoticeCallback(
+      std::function<void(const TrainNotice&)> on_notice) override {
+    on_notice_ = std::move(on_notice);
   }
   void Release() override;
   TrainProgress progress() const override;
@@ -61,11 +71,21 @@ class JobTrainer final : public Trainer {
       EXCLUDES(mutex_);
   [[nodiscard]] absl::StatusOr<PlanAgreement> TryPrepare(
       const v1::TrainProgram& program, const RankAssignment& assignment);
-  [[nodiscard]] absl::Status MakeState(const v1::TrainProgram& program);
+  [[nodiscard]] absl::Status MakeState(const v1::TrainProgram& program,
+                                       const RankAssignment& assignment);
+  // Samples that the model needs room for.
+  [[nodiscard]] int64_t BufferedSamples(const RankAssignment& assignment) const;
+  [[nodiscard]] absl::Status MakeSampler();
+  [[nodiscard]] absl::Status StartFromFiles(Communicator& communicator);
+  void Notify(const TrainNotice& notice);
   [[nodiscard]] absl::Status StartPrefetcher();
   [[nodiscard]] absl::StatusOr<GenerationRun::End> RunGeneration();
   [[nodiscard]] absl::StatusOr<std::unique_ptr<Communicator>> Connect(
       const CancelToken& cancel);
+  [[nodiscard]] absl::StatusOr<GenerationRun::End> Train(
+      Communicator& communicator, const CancelToken& cancel);
+  // Of this process's threads, at the job's precision.
+  [[nodiscard]] double PeakFlopsOfJob();
   // Lets Abort and progress() reach what RunGeneration owns, unless it was
   // aborted before.
   [[nodiscard]] absl::Status Expose(Communicator& communicator)
@@ -78,17 +98,23 @@ class JobTrainer final : public Trainer {
 
   Clock& clock_;
   const Listener& listener_;
+  const int threads_;
   Trace trace_;
   MetricRegistry metrics_;
   TrainCounters counters_{metrics_};
   ProgressBoard board_;
   Wishes wishes_;
+  std::function<void(const TrainNotice&)> on_notice_ = [](const TrainNotice&) {
+  };
 
   // Only on the training thread.
   RankAssignment assignment_;
   std::unique_ptr<TrainingState> state_;
+  std::unique_ptr<JobFiles> files_;         // refers to state_
+  std::unique_ptr<TextSampler> sampler_;    // null: no text is asked for
   std::unique_ptr<Prefetcher> prefetcher_;  // refers to state_
   int64_t prefetcher_capacity_ = 0;
+  PeakFlops peak_flops_;  // measured once
   int blamed_rank_ =
       -1;  // the peer that this generation failed on; -1: unknown
 
@@ -122,16 +148,13 @@ absl::StatusOr<PlanAgreement> JobTrainer::Prepare(
 absl::StatusOr<PlanAgreement> JobTrainer::TryPrepare(
     const v1::TrainProgram& program, const RankAssignment& assignment) {
   RETURN_IF_ERROR(FAIL_POINT("train.prepare"));
-  if (state_ == nullptr) RETURN_IF_ERROR(MakeState(program));
+  if (state_ == nullptr) RETURN_IF_ERROR(MakeState(program, assignment));
   assignment_ = assignment;
   const absl::Status resumed = state_->ResumeAt(assignment.resume_step);
   // Before anything else can fail: a halt is answered with these.
   board_.SetSteps(state_->applied_step(), state_->complete_step());
   RETURN_IF_ERROR(resumed);
-  const ElemRange part = ChunkOf(assignment.data_index, assignment.world_size,
-                                 state_->config().global_batch);
-  RETURN_IF_ERROR(
-      state_->ReserveBatch(std::max(part.count, kMinBufferedSamples)));
+  RETURN_IF_ERROR(state_->ReserveBatch(BufferedSamples(assignment)));
   RETURN_IF_ERROR(StartPrefetcher());
   board_.BeginGeneration(assignment.generation, state_->config().steps);
   return state_->Agreement();
@@ -150,11 +173,90 @@ std::shared_ptr<const CancelToken> JobTrainer::cancel() const {
   return cancel_;
 }
 
-absl::Status JobTrainer::MakeState(const v1::TrainProgram& program) {
+absl::Status JobTrainer::MakeState(const v1::TrainProgram& program,
+                                   const RankAssignment& assignment) {
   trace_.Clear();  // kept until now, so that an ended job can be looked at
   ASSIGN_OR_RETURN(const ProgramConfig config, ParseProgram(program));
-  ASSIGN_OR_RETURN(state_, TrainingState::Create(config, cancel().get()));
+  const ElemRange part = ChunkOf(assignment.data_index, assignment.world_size,
+                                 config.global_batch);
+  TrainingState::Options options;
+  options.threads = threads_;
+  options.ranks_on_host = assignment.local_world_size;
+  options.local_batch = part.count;
+  const std::shared_ptr<const CancelToken> cancel = this->cancel();
+  options.cancel = cancel.get();
+  ASSIGN_OR_RETURN(state_, TrainingState::Create(config, options));
+  const absl::Status sampler = MakeSampler();
+  if (!sampler.ok()) {
+    state_.reset();  // the next attempt begins anew
+    return sampler;
+  }
+  files_ = std::make_unique<JobFiles>(
+      *state_, board_, [this](const TrainNotice& notice) { Notify(notice); },
+      clock_);
+  const int64_t skipped = state_->dataset().skipped_samples();
+  board_.SetSkippedSamples(skipped);
+  if (skipped > 0 && assignment.rank == 0) {
+    TrainNotice notice;
+    notice.kind = TrainNotice::Kind::kSamplesSkipped;
+    notice.generation = assignment.generation;
+    notice.message =
+        absl::StrCat(skipped, " samples are not valid and were left out");
+    Notify(notice);
+  }
   return absl::OkStatus();
+}
+
+absl::Status JobTrainer::MakeSampler() {
+  const ProgramConfig& config = state_->config();
+  sampler_.reset();
+  if (config.sample.prompt.empty()) return absl::OkStatus();
+  const ModelInput& input = state_->model().input();
+  if (input.shape.tokens == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "train.sample: the model ", config.model.kind, " does not write text"));
+  }
+  absl::StatusOr<std::unique_ptr<TextSampler>> sampler =
+      TextSampler::Create(config.sample, config.data.vocabulary_path,
+                          config.data.merges_path, input.vocabulary);
+  if (!sampler.ok()) return Annotate(sampler.status(), "train.sample");
+  sampler_ = *std::move(sampler);
+  return absl::OkStatus();
+}
+
+int64_t JobTrainer::BufferedSamples(const RankAssignment& assignment) const {
+  const ElemRange part = ChunkOf(assignment.data_index, assignment.world_size,
+                                 state_->config().global_batch);
+  return std::max(part.count, std::max<int64_t>(
+                                  1, kMinBufferedTargets / state_->targets()));
+}
+
+absl::Status JobTrainer::StartFromFiles(Communicator& communicator) {
+  if (state_->applied_step() > 0 ||
+      state_->config().checkpoint.directory.empty())
+    return absl::OkStatus();
+  if (!state_->config().checkpoint.resume) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const CheckpointStart start,
+                   StartFromCheckpoint(*state_, communicator,
+                                       assignment_.collective_timeout, clock_));
+  board_.SetSteps(state_->applied_step(), state_->complete_step());
+  if (!start.path.empty() || !start.remark.empty()) {
+    TrainNotice notice;
+    notice.kind = TrainNotice::Kind::kCheckpointLoaded;
+    notice.step = start.step;
+    notice.message = absl::StrCat(
+        start.path.empty() ? "starts from the beginning"
+                           : absl::StrCat("starts from ", start.path),
+        start.remark.empty() ? "" : "; ", start.remark);
+    Notify(notice);
+  }
+  return start.step == 0 ? absl::OkStatus() : StartPrefetcher();
+}
+
+void JobTrainer::Notify(const TrainNotice& notice) {
+  TrainNotice complete = notice;
+  complete.generation = assignment_.generation;
+  on_notice_(complete);
 }
 
 absl::Status JobTrainer::StartPrefetcher() {
@@ -204,10 +306,8 @@ absl::StatusOr<GenerationRun::End> JobTrainer::RunGeneration() {
   RETURN_IF_ERROR(Expose(*communicator));
   const absl::Cleanup unexpose = [this] { Unexpose(); };
   board_.EnterPhase(TrainPhase::kStep);
-  GenerationRun run(assignment_.generation, assignment_.collective_timeout,
-                    {*state_, *communicator, *prefetcher_, board_, wishes_,
-                     *cancel, clock_, trace_, counters_});
-  absl::StatusOr<GenerationRun::End> end = run.Run();
+  absl::StatusOr<GenerationRun::End> end = Train(*communicator, *cancel);
+  board_.SetSteps(state_->applied_step(), state_->complete_step());
   if (!end.ok()) {
     blamed_rank_ = communicator->progress().blamed_rank;
     // Whatever it was, peers must not wait for this rank: they see the
@@ -217,6 +317,30 @@ absl::StatusOr<GenerationRun::End> JobTrainer::RunGeneration() {
   counters_.generations.Increment();
   counters_.AddWire(communicator->counters());
   return end;
+}
+
+absl::StatusOr<GenerationRun::End> JobTrainer::Train(
+    Communicator& communicator, const CancelToken& cancel) {
+  RETURN_IF_ERROR(StartFromFiles(communicator));
+  RETURN_IF_ERROR(files_->BeginGeneration(assignment_.generation,
+                                          assignment_.local_rank, communicator,
+                                          assignment_.collective_timeout));
+  const absl::Cleanup end_generation = [this] { files_->EndGeneration(); };
+  GenerationRun run(
+      assignment_.generation, assignment_.collective_timeout,
+      {*state_, communicator, *prefetcher_, board_, wishes_, cancel, clock_,
+       trace_, counters_, *files_, sampler_.get(), PeakFlopsOfJob(),
+       [this](const TrainNotice& notice) { Notify(notice); }});
+  return run.Run();
+}
+
+double JobTrainer::PeakFlopsOfJob() {
+  if (peak_flops_.float32 == 0) peak_flops_ = MeasurePeakFlops(clock_);
+  // Where bfloat16 is computed by float32 instructions, that is the peak.
+  const double peak = state_->config().precision == Precision::kBFloat16
+                          ? std::max(peak_flops_.float32, peak_flops_.bfloat16)
+                          : peak_flops_.float32;
+  return peak * state_->threads();
 }
 
 absl::Status JobTrainer::Expose(Communicator& communicator) {
@@ -299,6 +423,8 @@ void JobTrainer::Abort(int64_t generation, std::string_view why) {
 
 void JobTrainer::Release() {
   prefetcher_.reset();
+  files_.reset();
+  sampler_.reset();
   state_.reset();
   prefetcher_capacity_ = 0;
   wishes_.stop = false;
@@ -318,9 +444,9 @@ TrainProgress JobTrainer::progress() const {
 
 }  // namespace
 
-std::unique_ptr<Trainer> MakeJobTrainer(Clock& clock,
-                                        const Listener& listener) {
-  return std::make_unique<JobTrainer>(clock, listener);
+std::unique_ptr<Trainer> MakeJobTrainer(Clock& clock, const Listener& listener,
+                                        int threads) {
+  return std::make_unique<JobTrainer>(clock, listener, threads);
 }
 
 }  // namespace ringmaster

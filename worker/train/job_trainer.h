@@ -13,9 +13,10 @@ namespace ringmaster {
 class Listener;
 
 // `listener` is the process's data plane. It and the clock must outlive the
-// trainer.
+// trainer. `threads` compute, the training thread included.
 [[nodiscard]] std::unique_ptr<Trainer> MakeJobTrainer(Clock& clock,
-                                                      const Listener& listener);
+                                                      const Listener& listener,
+                                                      int threads = 1);
 
 }  // namespace ringmaster
 

@@ -18,108 +18,16 @@
 #include "absl/strings/str_cat.h"
 #include "common/fail_point/fail_point.h"
 #include "common/status/exit_code.h"
-#include "common/transport/tcp.h"
 #include "ringmaster/v1/job.pb.h"
+#include "worker/train/testing/trainer_workers.h"
 
 namespace ringmaster {
 namespace {
 
 using ::testing::HasSubstr;
 
-v1::TrainProgram SmallProgram(int64_t steps) {
-  v1::TrainProgram program;
-  v1::MlpSpec* mlp = program.mutable_model()->mutable_mlp();
-  mlp->set_window(8);
-  mlp->set_embedding_dim(8);
-  mlp->set_hidden_dim(32);
-  mlp->set_hidden_layers(1);
-  program.mutable_data()->mutable_synthetic()->set_samples(2048);
-  program.mutable_data()->mutable_synthetic()->set_eval_fraction(0.1);
-  v1::AdamwSpec* adamw = program.mutable_optimizer()->mutable_adamw();
-  adamw->set_learning_rate(0.003);
-  adamw->set_beta1(0.9);
-  adamw->set_beta2(0.999);
-  adamw->set_epsilon(1e-8);
-  adamw->set_weight_decay(0.01);
-  program.set_steps(steps);
-  program.set_global_batch(32);
-  program.set_seed(5);
-  program.set_evaluation_samples(64);
-  program.set_bucket_bytes(8 << 10);
-  program.set_hash_every(1);
-  return program;
-}
-
-constexpr int64_t kEndless = 100'000'000;
-
-// Trainers of some workers, each with its own data plane, as the processes of a
-// job.
-class Workers {
- public:
-  explicit Workers(int count) {
-    for (int i = 0; i < count; ++i) {
-      listeners_.push_back(
-          std::make_unique<Listener>(Listener::Listen("127.0.0.1:0").value()));
-      trainers_.push_back(MakeJobTrainer(Clock::Real(), *listeners_.back()));
-    }
-  }
-
-  Trainer& trainer(int worker) {
-    return *trainers_[static_cast<size_t>(worker)];
-  }
-
-  // Prepares and runs a generation with `members` as ranks 0, 1, ...;
-  // `meanwhile` runs on the calling thread.
-  std::vector<RunOutcome> RunGeneration(
-      int64_t generation, const std::vector<int>& members,
-      const v1::TrainProgram& program, int64_t resume_step,
-      const std::function<void()>& meanwhile) {
-    std::vector<RunOutcome> outcomes(members.size());
-    std::vector<std::thread> threads;
-    for (size_t rank = 0; rank < members.size(); ++rank) {
-      threads.emplace_back([&, rank] {
-        Trainer& trainer = this->trainer(members[rank]);
-        const absl::StatusOr<PlanAgreement> agreement = trainer.Prepare(
-            program, Assign(generation, members, rank, resume_step));
-        ASSERT_TRUE(agreement.ok()) << agreement.status();
-        outcomes[rank] = trainer.Run();
-      });
-    }
-    meanwhile();
-    for (std::thread& thread : threads) thread.join();
-    return outcomes;
-  }
-
-  RankAssignment Assign(int64_t generation, const std::vector<int>& members,
-                        size_t rank, int64_t resume_step) {
-    const size_t next = (rank + 1) % members.size();
-    RankAssignment assignment;
-    assignment.generation = generation;
-    assignment.job_id = "job-1";
-    assignment.rank = assignment.data_index = static_cast<int>(rank);
-    assignment.world_size = static_cast<int>(members.size());
-    assignment.next.rank = static_cast<int>(next);
-    assignment.next.address = absl::StrCat(
-        "127.0.0.1:", listeners_[static_cast<size_t>(members[next])]->port());
-    assignment.secret = absl::StrCat("secret of generation ", generation);
-    assignment.resume_step = resume_step;
-    return assignment;
-  }
-
-  // Returns once `worker` has applied `step`; polls, since progress is a figure
-  // and not an event.
-  void AwaitStep(int worker, int64_t step) {
-    while (trainer(worker).progress().applied_step < step)
-      std::this_thread::yield();
-  }
-
- private:
-  std::vector<std::unique_ptr<Listener>> listeners_;
-  std::vector<std::unique_ptr<Trainer>> trainers_;
-};
-
 TEST(JobTrainerTest, FinishesWithEqualParametersAndAnEvaluation) {
-  Workers workers(3);
+  TrainerWorkers workers(3);
   const auto outcomes =
       workers.RunGeneration(1, {0, 1, 2}, SmallProgram(30), 0, [] {});
   for (const RunOutcome& outcome : outcomes) {
@@ -136,7 +44,7 @@ TEST(JobTrainerTest, FinishesWithEqualParametersAndAnEvaluation) {
 // The heart of it: interrupted somewhere, the survivors settle on the smallest
 // complete step and go on with fewer ranks.
 TEST(JobTrainerTest, SurvivorsGoOnFromTheSmallestCompleteStep) {
-  Workers workers(3);
+  TrainerWorkers workers(3);
   const v1::TrainProgram endless = SmallProgram(kEndless);
   const auto halted = workers.RunGeneration(1, {0, 1, 2}, endless, 0, [&] {
     workers.AwaitStep(0, 10);
@@ -168,7 +76,7 @@ TEST(JobTrainerTest, SurvivorsGoOnFromTheSmallestCompleteStep) {
 // A rank that was cut off between the reduction and the records makes the same
 // update as those that were not.
 TEST(JobTrainerTest, AStepThatIsCompleteButNotAppliedIsAppliedOnResume) {
-  Workers workers(2);
+  TrainerWorkers workers(2);
   const v1::TrainProgram program = SmallProgram(20);
   FailPoint::Arm("train.commit_received", FailPoint::Action::kError,
                  /*at_pass=*/11);
@@ -183,14 +91,14 @@ TEST(JobTrainerTest, AStepThatIsCompleteButNotAppliedIsAppliedOnResume) {
       workers.RunGeneration(2, {0, 1}, program, resume_step, [] {});
   ASSERT_EQ(resumed[0].kind, RunOutcome::Kind::kFinished) << resumed[0].status;
 
-  Workers undisturbed(2);
+  TrainerWorkers undisturbed(2);
   const auto whole = undisturbed.RunGeneration(1, {0, 1}, program, 0, [] {});
   EXPECT_EQ(resumed[0].parameters_hash, whole[0].parameters_hash);
   EXPECT_EQ(resumed[1].parameters_hash, whole[0].parameters_hash);
 }
 
 TEST(JobTrainerTest, RefusesToResumeAtAStepItDoesNotHold) {
-  Workers workers(1);
+  TrainerWorkers workers(1);
   const auto outcomes =
       workers.RunGeneration(1, {0}, SmallProgram(5), 0, [] {});
   EXPECT_EQ(outcomes[0].applied_step, 5);
@@ -201,7 +109,7 @@ TEST(JobTrainerTest, RefusesToResumeAtAStepItDoesNotHold) {
 }
 
 TEST(JobTrainerTest, AllRanksPauseAfterTheSameStepWhenOneWantsToLeave) {
-  Workers workers(3);
+  TrainerWorkers workers(3);
   const auto outcomes =
       workers.RunGeneration(1, {0, 1, 2}, SmallProgram(kEndless), 0, [&] {
         workers.AwaitStep(0, 3);
@@ -215,7 +123,7 @@ TEST(JobTrainerTest, AllRanksPauseAfterTheSameStepWhenOneWantsToLeave) {
 }
 
 TEST(JobTrainerTest, ALostPeerEndsTheGenerationAndIsNamed) {
-  Workers workers(2);
+  TrainerWorkers workers(2);
   FailPoint::Arm("train.step", FailPoint::Action::kError, /*at_pass=*/15);
   const auto outcomes =
       workers.RunGeneration(1, {0, 1}, SmallProgram(kEndless), 0, [] {});
@@ -226,7 +134,7 @@ TEST(JobTrainerTest, ALostPeerEndsTheGenerationAndIsNamed) {
 }
 
 TEST(JobTrainerTest, AnAbortBeforeTheGenerationBeginsStillCounts) {
-  Workers workers(1);
+  TrainerWorkers workers(1);
   workers.trainer(0).Abort(1, "halted at once");
   const auto outcomes =
       workers.RunGeneration(1, {0}, SmallProgram(kEndless), 0, [] {});
@@ -239,7 +147,7 @@ TEST(JobTrainerTest, AnAbortBeforeTheGenerationBeginsStillCounts) {
 TEST(JobTrainerTest, AnAbortEndsTheReadingOfData) {
   const std::string path = ::testing::TempDir() + "/abort_while_reading.txt";
   std::ofstream(path) << std::string(1000, 'x');
-  Workers workers(1);
+  TrainerWorkers workers(1);
   v1::TrainProgram program = SmallProgram(10);
   program.mutable_data()->mutable_text()->set_path(path);
   workers.trainer(0).Abort(1, "halted");
@@ -263,7 +171,7 @@ TEST(JobTrainerTest, DataThatDoesNotFitIntoMemoryIsAnError) {
   const std::string path = ::testing::TempDir() + "/larger_than_memory.txt";
   std::ofstream(path).close();
   ASSERT_EQ(truncate(path.c_str(), kFileBytes), 0);  // a hole: no disk is used
-  Workers workers(1);
+  TrainerWorkers workers(1);
   v1::TrainProgram program = SmallProgram(10);
   program.mutable_data()->mutable_text()->set_path(path);
   program.mutable_data()->mutable_text()->set_max_bytes(kFileBytes);
@@ -280,7 +188,7 @@ TEST(JobTrainerTest, DataThatDoesNotFitIntoMemoryIsAnError) {
 }
 
 TEST(JobTrainerTest, AnAbortOfAnEarlierGenerationIsIgnored) {
-  Workers workers(1);
+  TrainerWorkers workers(1);
   const auto outcomes = workers.RunGeneration(2, {0}, SmallProgram(50), 0, [&] {
     workers.trainer(0).Abort(1, "late");
   });
@@ -289,7 +197,7 @@ TEST(JobTrainerTest, AnAbortOfAnEarlierGenerationIsIgnored) {
 }
 
 TEST(JobTrainerTest, AbortsWhileConnecting) {
-  Workers workers(2);
+  TrainerWorkers workers(2);
   // Rank 1 never comes.
   ASSERT_TRUE(workers.trainer(0)
                   .Prepare(SmallProgram(10), workers.Assign(1, {0, 1}, 0, 0))
@@ -305,7 +213,7 @@ TEST(JobTrainerTest, AbortsWhileConnecting) {
 
 // Otherwise the previous rank would be reported, whoever it was.
 TEST(JobTrainerTest, NamesTheNeighbourThatDoesNotConnect) {
-  Workers workers(3);
+  TrainerWorkers workers(3);
   // Rank 1 is next of one and previous of the other, and never comes.
   std::vector<std::thread> threads;
   std::vector<RunOutcome> outcomes(3);
@@ -327,7 +235,7 @@ TEST(JobTrainerTest, NamesTheNeighbourThatDoesNotConnect) {
 }
 
 TEST(JobTrainerTest, UnreadableDataHasAnExitCodeOfItsOwn) {
-  Workers workers(1);
+  TrainerWorkers workers(1);
   v1::TrainProgram program = SmallProgram(10);
   program.mutable_data()->mutable_text()->set_path("/no/such/data");
   const auto agreement =
@@ -339,7 +247,7 @@ TEST(JobTrainerTest, UnreadableDataHasAnExitCodeOfItsOwn) {
 }
 
 TEST(JobTrainerTest, AProgramWithoutAModelIsRefused) {
-  Workers workers(1);
+  TrainerWorkers workers(1);
   v1::TrainProgram program = SmallProgram(10);
   program.clear_model();
   const auto agreement =
@@ -349,7 +257,7 @@ TEST(JobTrainerTest, AProgramWithoutAModelIsRefused) {
 }
 
 TEST(JobTrainerTest, TrainsTheNextJobAfterARelease) {
-  Workers workers(2);
+  TrainerWorkers workers(2);
   workers.RunGeneration(1, {0, 1}, SmallProgram(10), 0, [] {});
   for (int worker : {0, 1}) workers.trainer(worker).Release();
   EXPECT_EQ(workers.trainer(0).progress().applied_step, 0);
@@ -361,7 +269,7 @@ TEST(JobTrainerTest, TrainsTheNextJobAfterARelease) {
 }
 
 TEST(JobTrainerTest, DifferentSeedsAreDifferentPlans) {
-  Workers workers(2);
+  TrainerWorkers workers(2);
   v1::TrainProgram other = SmallProgram(10);
   other.set_seed(6);
   const auto first = workers.trainer(0).Prepare(SmallProgram(10),

@@ -35,6 +35,8 @@ struct CommittedStep {
   CommitSummary summary;
   absl::Duration
       communication_wait;  // from the call of Commit to the last record
+  absl::Duration update;   // of the parameters
+  double learning_rate = 0;
 };
 
 class ParameterSync {

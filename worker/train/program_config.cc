@@ -1,11 +1,18 @@
 #include "worker/train/program_config.h"
 
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "common/status/status_macros.h"
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/message.h"
 #include "ringmaster/v1/job.pb.h"
 
 namespace ringmaster {
 namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
 
 absl::Status AtLeast(const char* field, int64_t value, int64_t least) {
   if (value >= least) return absl::OkStatus();
@@ -13,19 +20,52 @@ absl::Status AtLeast(const char* field, int64_t value, int64_t least) {
       "train.", field, " must be at least ", least, ", got ", value));
 }
 
-absl::Status ParseModel(const v1::ModelSpec& spec, ModelConfig& config) {
-  if (spec.model_case() != v1::ModelSpec::kMlp) {
-    return absl::InvalidArgumentError(
-        "train.model names no model that this worker has; it has mlp");
+// The numbers of a message as settings by name, so that a field added to a
+// model's message needs no code here. Texts (a preset's name) were translated
+// into numbers when the job was submitted.
+ModelConfig::Settings NumbersOf(const Message& message) {
+  ModelConfig::Settings settings;
+  const auto& reflection = *message.GetReflection();
+  for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
+    const FieldDescriptor* const field = message.GetDescriptor()->field(i);
+    std::vector<double> values;
+    if (field->is_repeated()) {
+      for (int j = 0; j < reflection.FieldSize(message, field); ++j)
+        values.push_back(reflection.GetRepeatedInt32(message, field, j));
+    } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_INT32) {
+      values.push_back(reflection.GetInt32(message, field));
+    } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) {
+      values.push_back(reflection.GetDouble(message, field));
+    } else {
+      continue;
+    }
+    settings[field->name()] = std::move(values);
   }
-  const v1::MlpSpec& mlp = spec.mlp();
-  config.kind = "mlp";
-  config.settings = {
-      {"window", {static_cast<double>(mlp.window())}},
-      {"embedding_dim", {static_cast<double>(mlp.embedding_dim())}},
-      {"hidden_dim", {static_cast<double>(mlp.hidden_dim())}},
-      {"hidden_layers", {static_cast<double>(mlp.hidden_layers())}}};
-  return absl::OkStatus();
+  return settings;
+}
+
+absl::Status ParseModel(const v1::ModelSpec& spec, ModelConfig& config) {
+  switch (spec.model_case()) {
+    case v1::ModelSpec::kMlp:
+      config = {"mlp", NumbersOf(spec.mlp())};
+      return absl::OkStatus();
+    case v1::ModelSpec::kGpt:
+      config = {"gpt", NumbersOf(spec.gpt())};
+      return absl::OkStatus();
+    case v1::ModelSpec::kCnn:
+      config = {"cnn", NumbersOf(spec.cnn())};
+      return absl::OkStatus();
+    case v1::ModelSpec::kCustom:
+      config = {spec.custom().name(), {}};
+      for (const auto& [name, value] : spec.custom().settings())
+        config.settings[name] = {value};
+      return absl::OkStatus();
+    case v1::ModelSpec::MODEL_NOT_SET:
+      break;
+  }
+  return absl::InvalidArgumentError(
+      "train.model names no model that this worker has; it has mlp, gpt, cnn "
+      "and custom");
 }
 
 absl::Status ParseSource(const v1::DataSpec& spec, DataConfig& config) {
@@ -34,48 +74,128 @@ absl::Status ParseSource(const v1::DataSpec& spec, DataConfig& config) {
       config.kind = "text";
       config.path = spec.text().path();
       config.eval_fraction = spec.text().eval_fraction();
+      config.vocabulary_path = spec.text().vocabulary();
+      config.merges_path = spec.text().merges();
       if (spec.text().max_bytes() > 0)
         config.max_bytes = spec.text().max_bytes();
-      break;
+      return absl::OkStatus();
     case v1::DataSpec::kSynthetic:
       config.kind = "synthetic";
       config.num_samples = spec.synthetic().samples();
       config.eval_fraction = spec.synthetic().eval_fraction();
+      return absl::OkStatus();
+    case v1::DataSpec::kTokens:
+      config.kind = "tokens";
+      config.path = spec.tokens().path();
+      config.evaluation_path = spec.tokens().evaluation_path();
+      config.eval_fraction = spec.tokens().eval_fraction();
+      config.skip_corrupt =
+          spec.tokens().corrupt_records() == v1::CORRUPT_RECORDS_SKIP;
+      return absl::OkStatus();
+    case v1::DataSpec::kImages:
+      config.kind = "images";
+      config.path = spec.images().images();
+      config.labels_path = spec.images().labels();
+      config.evaluation_path = spec.images().evaluation_images();
+      config.evaluation_labels_path = spec.images().evaluation_labels();
+      config.eval_fraction = spec.images().eval_fraction();
+      config.skip_corrupt =
+          spec.images().corrupt_records() == v1::CORRUPT_RECORDS_SKIP;
+      return absl::OkStatus();
+    case v1::DataSpec::SOURCE_NOT_SET:
       break;
-    default:
-      return absl::InvalidArgumentError(
-          "train.data names no source that this worker has; it has text and "
-          "synthetic");
   }
-  return config.Validate();
+  return absl::InvalidArgumentError(
+      "train.data names no source that this worker has; it has text, tokens, "
+      "images and synthetic");
+}
+
+void ParseAdamw(const v1::AdamwSpec& spec, OptimizerConfig& config) {
+  config.kind = "adamw";
+  config.learning_rate = spec.learning_rate();
+  config.beta1 = spec.beta1();
+  config.beta2 = spec.beta2();
+  config.epsilon = spec.epsilon();
+  config.weight_decay = spec.weight_decay();
+  config.clip_norm = spec.clip_norm();
+  config.decay_matrices_only = spec.decay_matrices_only();
+}
+
+void ParseSgd(const v1::SgdSpec& spec, OptimizerConfig& config) {
+  config.kind = "sgd";
+  config.learning_rate = spec.learning_rate();
+  config.momentum = spec.momentum();
+  config.nesterov = spec.nesterov();
+  config.weight_decay = spec.weight_decay();
+  config.clip_norm = spec.clip_norm();
+  config.decay_matrices_only = spec.decay_matrices_only();
 }
 
 absl::Status ParseOptimizer(const v1::OptimizerSpec& spec,
                             OptimizerConfig& config) {
-  if (spec.optimizer_case() != v1::OptimizerSpec::kAdamw) {
-    return absl::InvalidArgumentError(
-        "train.optimizer names no optimizer that this worker has; it has "
-        "adamw");
+  switch (spec.optimizer_case()) {
+    case v1::OptimizerSpec::kAdamw:
+      ParseAdamw(spec.adamw(), config);
+      break;
+    case v1::OptimizerSpec::kSgd:
+      ParseSgd(spec.sgd(), config);
+      break;
+    case v1::OptimizerSpec::OPTIMIZER_NOT_SET:
+      return absl::InvalidArgumentError(
+          "train.optimizer names no optimizer that this worker has; it has "
+          "adamw and sgd");
   }
-  config.kind = "adamw";
-  config.learning_rate = spec.adamw().learning_rate();
-  config.beta1 = spec.adamw().beta1();
-  config.beta2 = spec.adamw().beta2();
-  config.epsilon = spec.adamw().epsilon();
-  config.weight_decay = spec.adamw().weight_decay();
-  config.clip_norm = spec.adamw().clip_norm();
+  const v1::ScheduleSpec& schedule = spec.schedule();
+  config.schedule.kind =
+      schedule.kind() == v1::SCHEDULE_KIND_COSINE ? "cosine" : "constant";
+  config.schedule.warmup_steps = schedule.warmup_steps();
+  config.schedule.final_ratio = schedule.final_ratio();
   return config.Validate();
+}
+
+absl::Status ParseCheckpoint(const v1::CheckpointSpec& spec,
+                             CheckpointConfig& config) {
+  if (spec.directory().empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(AtLeast("checkpoint.every_steps", spec.every_steps(), 0));
+  RETURN_IF_ERROR(AtLeast("checkpoint.keep", spec.keep(), 1));
+  config.directory = spec.directory();
+  config.every_steps = spec.every_steps();
+  config.keep = spec.keep();
+  config.resume = spec.resume();
+  return absl::OkStatus();
+}
+
+absl::Status ParseSample(const v1::SampleSpec& spec, SampleConfig& config) {
+  if (spec.prompt().empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(AtLeast("sample.bytes", spec.bytes(), 1));
+  RETURN_IF_ERROR(AtLeast("sample.top_k", spec.top_k(), 0));
+  if (!(spec.temperature() >= 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("train.sample.temperature must be at least 0, got ",
+                     spec.temperature()));
+  }
+  config.prompt = spec.prompt();
+  config.bytes = spec.bytes();
+  config.temperature = spec.temperature();
+  config.top_k = spec.top_k();
+  return absl::OkStatus();
 }
 
 }  // namespace
 
 std::string ProgramConfig::CanonicalText() const {
-  return absl::StrCat(model.CanonicalText(), "\n", data.CanonicalText(), "\n",
-                      optimizer.CanonicalText(), "\nsteps=", steps,
-                      " global_batch=", global_batch, " seed=", seed,
-                      " evaluate_every=", evaluate_every,
-                      " evaluation_samples=", evaluation_samples,
-                      " hash_every=", hash_every);
+  std::string text = absl::StrCat(
+      model.CanonicalText(), "\n", data.CanonicalText(), "\n",
+      optimizer.CanonicalText(), "\nsteps=", steps,
+      " global_batch=", global_batch, " micro_batch=", micro_batch,
+      " precision=", precision == Precision::kBFloat16 ? "bfloat16" : "float32",
+      " seed=", seed, " evaluate_every=", evaluate_every,
+      " evaluation_samples=", evaluation_samples, " hash_every=", hash_every);
+  if (!checkpoint.directory.empty()) {
+    absl::StrAppend(&text, " checkpoint_every=", checkpoint.every_steps,
+                    " resume=", checkpoint.resume);
+  }
+  return text;
 }
 
 absl::StatusOr<ProgramConfig> ParseProgram(const v1::TrainProgram& program) {
@@ -86,18 +206,26 @@ absl::StatusOr<ProgramConfig> ParseProgram(const v1::TrainProgram& program) {
   RETURN_IF_ERROR(ParseOptimizer(program.optimizer(), config.optimizer));
   RETURN_IF_ERROR(AtLeast("steps", program.steps(), 1));
   RETURN_IF_ERROR(AtLeast("global_batch", program.global_batch(), 1));
+  RETURN_IF_ERROR(AtLeast("micro_batch", program.micro_batch(), 0));
   RETURN_IF_ERROR(AtLeast("evaluate_every", program.evaluate_every(), 0));
   RETURN_IF_ERROR(
       AtLeast("evaluation_samples", program.evaluation_samples(), 0));
   RETURN_IF_ERROR(AtLeast("bucket_bytes", program.bucket_bytes(), 1));
   RETURN_IF_ERROR(AtLeast("hash_every", program.hash_every(), 0));
+  RETURN_IF_ERROR(ParseCheckpoint(program.checkpoint(), config.checkpoint));
+  RETURN_IF_ERROR(ParseSample(program.sample(), config.sample));
   config.steps = program.steps();
   config.global_batch = program.global_batch();
+  config.micro_batch = program.micro_batch();
+  config.precision = program.precision() == v1::PRECISION_BFLOAT16
+                         ? Precision::kBFloat16
+                         : Precision::kFloat32;
   config.seed = static_cast<uint64_t>(program.seed());
   config.evaluate_every = program.evaluate_every();
   config.evaluation_samples = program.evaluation_samples();
   config.bucket_bytes = program.bucket_bytes();
   config.hash_every = program.hash_every();
+  config.initial_parameters = program.initial_parameters();
   return config;
 }
 

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "common/optimizer/optimizer_config.h"
 #include "worker/data/data_config.h"
+#include "worker/nn/compute.h"
 #include "worker/nn/model_config.h"
 
 namespace ringmaster {
@@ -19,17 +20,38 @@ namespace v1 {
 class TrainProgram;
 }  // namespace v1
 
+// Where and when checkpoints are written.
+struct CheckpointConfig {
+  std::string directory = "";  // empty: none are written
+  int64_t every_steps = 0;     // 0: only at the end
+  int keep = 2;                // at least 1
+  bool resume = true;          // start from the latest complete one
+};
+
+// Text that the model writes at each evaluation.
+struct SampleConfig {
+  std::string prompt = "";  // empty: none is written
+  int64_t bytes = 200;
+  double temperature = 0.8;  // 0: the most probable token
+  int64_t top_k = 0;         // 0: all tokens
+};
+
 struct ProgramConfig {
-  ModelConfig model;
-  DataConfig data;
-  OptimizerConfig optimizer;
+  ModelConfig model = {};
+  DataConfig data = {};  // shape and vocabulary come from the model later
+  OptimizerConfig optimizer = {};
   int64_t steps = 0;
   int64_t global_batch = 0;
+  int64_t micro_batch = 0;  // most samples computed at once; 0: no bound
+  Precision precision = Precision::kFloat32;
   uint64_t seed = 1;
   int64_t evaluate_every = 0;      // 0: only at the end
   int64_t evaluation_samples = 0;  // 0: all held-out samples
   int64_t bucket_bytes = 0;
   int64_t hash_every = 0;  // 0: only at the end
+  CheckpointConfig checkpoint = {};
+  std::string initial_parameters = "";  // a path; empty: random ones
+  SampleConfig sample = {};
 
   // What ranks must agree on beside model, layout and data; for Plan's
   // settings.
@@ -37,7 +59,8 @@ struct ProgramConfig {
 };
 
 // Translates a program whose defaults are filled in, and validates it again: a
-// worker does not rely on its coordinator.
+// worker does not rely on its coordinator. The model's own settings are for
+// CreateModel to check.
 //   INVALID_ARGUMENT  names the field
 [[nodiscard]] absl::StatusOr<ProgramConfig> ParseProgram(
     const v1::TrainProgram& program);

@@ -5,8 +5,19 @@ namespace {
 
 constexpr double kNewWeight = 0.1;
 
-double Blend(double old_value, double new_value) {
-  return old_value + kNewWeight * (new_value - old_value);
+// Moves `average` towards `value`, or sets it if it is the first.
+void Follow(bool has_average, absl::Duration value, absl::Duration& average) {
+  average = has_average ? average + kNewWeight * (value - average) : value;
+}
+
+void Follow(bool has_average, const PhaseFigures& value,
+            PhaseFigures& average) {
+  Follow(has_average, value.data_wait, average.data_wait);
+  Follow(has_average, value.forward, average.forward);
+  Follow(has_average, value.backward, average.backward);
+  Follow(has_average, value.communication_wait, average.communication_wait);
+  Follow(has_average, value.optimizer, average.optimizer);
+  Follow(has_average, value.snapshot, average.snapshot);
 }
 
 }  // namespace
@@ -32,37 +43,48 @@ void ProgressBoard::SetSteps(int64_t applied_step, int64_t complete_step) {
 
 void ProgressBoard::RecordStep(const StepFigures& figures) {
   MutexLock lock(mutex_);
-  const double duration = absl::ToDoubleSeconds(figures.duration);
-  const double communication =
-      absl::ToDoubleSeconds(figures.communication_wait);
-  const double data = absl::ToDoubleSeconds(figures.data_wait);
-  step_seconds_ = has_rates_ ? Blend(step_seconds_, duration) : duration;
-  communication_seconds_ =
-      has_rates_ ? Blend(communication_seconds_, communication) : communication;
-  data_seconds_ = has_rates_ ? Blend(data_seconds_, data) : data;
+  TrainFigures& shown = progress_.figures;
+  Follow(has_rates_, figures.duration, shown.step_duration);
+  Follow(has_rates_, figures.phases, shown.phases);
   has_rates_ = true;
 
-  TrainFigures& shown = progress_.figures;
   shown.step = figures.step;
   shown.loss = figures.loss;
   shown.gradient_norm = figures.gradient_norm;
+  shown.learning_rate = figures.learning_rate;
   shown.payload_sent_bytes = figures.payload_sent_bytes;
-  shown.step_duration = absl::Seconds(step_seconds_);
-  shown.remaining = absl::Seconds(
-      step_seconds_ * static_cast<double>(shown.total_steps - figures.step));
-  if (step_seconds_ > 0) {
-    shown.samples_per_second =
-        static_cast<double>(figures.samples) / step_seconds_;
-    shown.communication_wait_ratio = communication_seconds_ / step_seconds_;
-    shown.data_wait_ratio = data_seconds_ / step_seconds_;
+  shown.payload_theory_bytes = figures.payload_theory_bytes;
+  shown.remaining = shown.step_duration *
+                    static_cast<double>(shown.total_steps - figures.step);
+  const double seconds = absl::ToDoubleSeconds(shown.step_duration);
+  if (seconds > 0) {
+    const PhaseFigures& phases = shown.phases;
+    shown.samples_per_second = static_cast<double>(figures.samples) / seconds;
+    shown.targets_per_second = static_cast<double>(figures.targets) / seconds;
+    shown.model_flops_utilization = figures.peak_seconds / seconds;
+    shown.communication_wait_ratio =
+        absl::ToDoubleSeconds(phases.communication_wait) / seconds;
+    shown.data_wait_ratio = absl::ToDoubleSeconds(phases.data_wait) / seconds;
   }
 }
 
-void ProgressBoard::RecordEvaluation(int64_t step, double loss) {
+void ProgressBoard::RecordEvaluation(int64_t step, double loss,
+                                     double accuracy) {
   MutexLock lock(mutex_);
   progress_.figures.has_evaluation = true;
   progress_.figures.evaluation_step = step;
   progress_.figures.evaluation_loss = loss;
+  progress_.figures.evaluation_accuracy = accuracy;
+}
+
+void ProgressBoard::RecordCheckpoint(int64_t step) {
+  MutexLock lock(mutex_);
+  progress_.figures.checkpoint_step = step;
+}
+
+void ProgressBoard::SetSkippedSamples(int64_t count) {
+  MutexLock lock(mutex_);
+  progress_.figures.skipped_samples = count;
 }
 
 void ProgressBoard::Clear() {

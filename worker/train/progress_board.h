@@ -19,11 +19,16 @@ struct StepFigures {
   int64_t step = 0;
   double loss = 0;
   double gradient_norm = 0;
+  double learning_rate = 0;
   int64_t samples = 0;  // of the global batch
-  int64_t payload_sent_bytes = 0;
+  int64_t targets = 0;  // of the global batch
+  // Time that this rank's arithmetic would take at the processor's peak; 0 if
+  // the peak is not known.
+  double peak_seconds = 0;
+  int64_t payload_sent_bytes = 0;    // since the generation began
+  int64_t payload_theory_bytes = 0;  // likewise
   absl::Duration duration;
-  absl::Duration communication_wait;
-  absl::Duration data_wait;
+  PhaseFigures phases = {};
 };
 
 class ProgressBoard {
@@ -33,7 +38,11 @@ class ProgressBoard {
   void BeginGeneration(int64_t generation, int64_t total_steps);
   void SetSteps(int64_t applied_step, int64_t complete_step);
   void RecordStep(const StepFigures& figures);
-  void RecordEvaluation(int64_t step, double loss);
+  // On held-out samples; accuracy in [0, 1].
+  void RecordEvaluation(int64_t step, double loss, double accuracy);
+  // A checkpoint of `step` is complete.
+  void RecordCheckpoint(int64_t step);
+  void SetSkippedSamples(int64_t count);
   // Forgets the job.
   void Clear();
 
@@ -43,9 +52,6 @@ class ProgressBoard {
   mutable Mutex mutex_;
   TrainProgress progress_ GUARDED_BY(mutex_);
   bool has_rates_ GUARDED_BY(mutex_) = false;
-  double step_seconds_ GUARDED_BY(mutex_) = 0;
-  double communication_seconds_ GUARDED_BY(mutex_) = 0;
-  double data_seconds_ GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace ringmaster

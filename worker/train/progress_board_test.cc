@@ -10,8 +10,10 @@ StepFigures Step(int64_t step, absl::Duration duration) {
   figures.step = step;
   figures.samples = 100;
   figures.duration = duration;
-  figures.communication_wait = duration / 4;
-  figures.data_wait = duration / 10;
+  figures.targets = 400;
+  figures.peak_seconds = 0.05;
+  figures.phases.communication_wait = duration / 4;
+  figures.phases.data_wait = duration / 10;
   return figures;
 }
 
@@ -23,6 +25,9 @@ TEST(ProgressBoardTest, ShowsRatesOfTheFirstStepAtOnce) {
   EXPECT_DOUBLE_EQ(figures.samples_per_second, 200);
   EXPECT_DOUBLE_EQ(figures.communication_wait_ratio, 0.25);
   EXPECT_DOUBLE_EQ(figures.data_wait_ratio, 0.1);
+  EXPECT_DOUBLE_EQ(figures.targets_per_second, 800);
+  EXPECT_DOUBLE_EQ(figures.model_flops_utilization, 0.1);
+  EXPECT_EQ(figures.phases.communication_wait, absl::Milliseconds(125));
   EXPECT_EQ(figures.remaining, absl::Seconds(5));
 }
 
@@ -43,10 +48,11 @@ TEST(ProgressBoardTest, ForgetsThePaceOfAnEarlierGeneration) {
 
 TEST(ProgressBoardTest, KeepsTheEvaluationUntilCleared) {
   ProgressBoard board;
-  board.RecordEvaluation(20, 1.5);
+  board.RecordEvaluation(20, 1.5, 0.25);
   board.RecordStep(Step(21, absl::Seconds(1)));
   EXPECT_TRUE(board.progress().figures.has_evaluation);
   EXPECT_DOUBLE_EQ(board.progress().figures.evaluation_loss, 1.5);
+  EXPECT_DOUBLE_EQ(board.progress().figures.evaluation_accuracy, 0.25);
   board.Clear();
   EXPECT_FALSE(board.progress().figures.has_evaluation);
 }

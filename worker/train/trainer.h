@@ -14,6 +14,7 @@
 #define RINGMASTER_WORKER_TRAIN_TRAINER_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -42,7 +43,9 @@ struct RankAssignment {
   std::string job_id;
   int rank = 0;
   int world_size = 1;
-  int data_index = 0;  // equal to rank while the mesh is {n, 1, 1}
+  int local_rank = 0;        // index among the ranks on the same host
+  int local_world_size = 1;  // ranks on the same host
+  int data_index = 0;        // equal to rank while the mesh is {n, 1, 1}
   RingPeer prev;
   RingPeer next;
   std::string secret;
@@ -56,6 +59,16 @@ struct PlanAgreement {
   uint64_t plan_hash = 0;
   uint64_t data_fingerprint = 0;
   std::string summary;  // the plan and the data in words, one line
+};
+
+// Where the time of a step goes; see ringmaster.v1.PhaseDurations.
+struct PhaseFigures {
+  absl::Duration data_wait;
+  absl::Duration forward;
+  absl::Duration backward;
+  absl::Duration communication_wait;
+  absl::Duration optimizer;
+  absl::Duration snapshot;
 };
 
 // How training is doing; see ringmaster.v1.TrainingFigures.
@@ -73,6 +86,14 @@ struct TrainFigures {
   int64_t evaluation_step = 0;
   absl::Duration remaining;
   int64_t payload_sent_bytes = 0;
+  int64_t payload_theory_bytes = 0;
+  double targets_per_second = 0;
+  double model_flops_utilization = 0;
+  double learning_rate = 0;
+  double evaluation_accuracy = 0;
+  int64_t checkpoint_step = 0;
+  int64_t skipped_samples = 0;
+  PhaseFigures phases;
 };
 
 enum class TrainPhase { kIdle, kPrepare, kConnect, kStep, kEvaluate, kHalted };
@@ -85,6 +106,25 @@ struct TrainProgress {
   int64_t collective_sequence = 0;
   int waiting_for_rank = -1;
   TrainFigures figures;
+};
+
+// Something that users want to know; see ringmaster.v1.Notice.
+struct TrainNotice {
+  enum class Kind {
+    kSample,
+    kCheckpointWritten,
+    kCheckpointFailed,
+    kCheckpointLoaded,
+    kFiguresFailed,
+    kSamplesSkipped,
+  };
+  Kind kind = Kind::kSample;
+  int64_t generation = 0;
+  int64_t step = 0;
+  std::string message;
+  // kSample:
+  std::string prompt;
+  std::string text;  // valid UTF-8
 };
 
 // How a generation ended on this rank.
@@ -133,6 +173,11 @@ class Trainer {
   // Puts the wish into the next commit record.
   virtual void RequestStop() = 0;
   virtual void RequestDrain() = 0;
+
+  // Who is told of notices, on the training thread; before the first Prepare.
+  // The callee must not block.
+  virtual void SetNoticeCallback(
+      std::function<void(const TrainNotice&)> on_notice) = 0;
 
   // Drops the job's state: the worker goes back to the pool. Not while Run is
   // under way.

@@ -1,17 +1,22 @@
 #include "worker/train/training_state.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "common/optimizer/adamw.h"
 #include "common/optimizer/norm.h"
+#include "common/optimizer/optimizer.h"
 #include "common/optimizer/parameter_hash.h"
+#include "common/optimizer/schedule.h"
+#include "common/status/annotate.h"
 #include "common/status/check.h"
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
+#include "worker/checkpoint/import_parameters.h"
 #include "worker/nn/initialize.h"
 #include "worker/nn/model_registry.h"
+#include "worker/train/memory_check.h"
 
 namespace ringmaster {
 namespace {
@@ -32,15 +37,15 @@ absl::StatusOr<std::unique_ptr<Arena>> MakeArena(ArenaRole role,
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TrainingState>> TrainingState::Create(
-    const ProgramConfig& config, const CancelToken* cancel) {
-  std::unique_ptr<TrainingState> state(new TrainingState(config));
+    const ProgramConfig& config, const Options& options) {
+  std::unique_ptr<TrainingState> state(new TrainingState(config, options));
   ASSIGN_OR_RETURN(state->device_, OpenDevice("cpu"));
   RETURN_IF_ERROR(state->MakeModel(/*max_batch=*/0));
   DataConfig data = config.data;
   data.shape = state->model_->input().shape;
   data.vocabulary = state->model_->input().vocabulary;
   absl::StatusOr<std::unique_ptr<Dataset>> dataset =
-      CreateDataset(data, cancel);
+      CreateDataset(data, options.cancel);
   if (absl::IsAborted(dataset.status())) return dataset.status();
   if (!dataset.ok()) return AsDataError(dataset.status());
   state->dataset_ = *std::move(dataset);
@@ -48,16 +53,47 @@ absl::StatusOr<std::unique_ptr<TrainingState>> TrainingState::Create(
       config.data.seed, state->dataset_->size(Split::kTrain));
   RETURN_IF_ERROR(state->MakePlan());
   RETURN_IF_ERROR(state->AllocateArenas());
-  InitializeParameters(*state->plan_, config.seed,
-                       state->parameters_->Elems<float>());
-  RETURN_IF_ERROR(state->ReserveBatch(0));
+  RETURN_IF_ERROR(state->ReserveBatch(options.local_batch));
+  // Before the first page is written: what was allocated is only promised yet.
+  RETURN_IF_ERROR(state->CheckFitsInMemory());
+  RETURN_IF_ERROR(state->InitializeArenas());
   return state;
 }
 
+absl::Status TrainingState::InitializeArenas() {
+  const Arenas arenas = MutableArenas();
+  for (const absl::Span<float> moment :
+       {arenas.first_moment, arenas.second_moment}) {
+    // New ones are zero as they are; writing to them would make pages real.
+    if (complete_step_ > 0) std::fill(moment.begin(), moment.end(), 0.0f);
+  }
+  complete_step_ = 0;
+  if (config_.initial_parameters.empty()) {
+    InitializeParameters(*plan_, config_.seed, arenas.parameters);
+    return absl::OkStatus();
+  }
+  const absl::Status imported =
+      ImportParameters(config_.initial_parameters, *plan_, arenas.parameters);
+  return imported.ok()
+             ? imported
+             : AsDataError(Annotate(imported, "train.initial_parameters"));
+}
+
 absl::Status TrainingState::MakeModel(int64_t max_batch) {
-  ASSIGN_OR_RETURN(
-      model_, CreateModel<float>(config_.model, {.pool = pool_}, max_batch));
+  const Compute compute = {.pool = pool_, .precision = config_.precision};
+  ASSIGN_OR_RETURN(model_,
+                   CreateModel<float>(config_.model, compute, max_batch));
   return absl::OkStatus();
+}
+
+absl::Status TrainingState::CheckFitsInMemory() const {
+  const int64_t arena_bytes =
+      plan_->total_elems() * static_cast<int64_t>(sizeof(float));
+  return CheckMemory({{"parameters", arena_bytes},
+                      {"gradients", arena_bytes},
+                      {"moments", MomentsOf(config_.optimizer) * arena_bytes},
+                      {"activations", model_->buffer_bytes()}},
+                     ranks_on_host_, MemoryLimitBytes());
 }
 
 absl::Status TrainingState::MakePlan() {
@@ -67,7 +103,26 @@ absl::Status TrainingState::MakePlan() {
   ASSIGN_OR_RETURN(Plan plan,
                    Plan::Create(config_.model.kind, model_->specs(), options));
   plan_ = std::make_unique<Plan>(std::move(plan));
+  MakeUpdateRanges();
   return absl::OkStatus();
+}
+
+void TrainingState::MakeUpdateRanges() {
+  // Padding belongs to the tensor before it: it is zero, and any update leaves
+  // it so.
+  const absl::Span<const PlannedTensor> tensors = plan_->tensors();
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const bool decays =
+        DecaysWeights(config_.optimizer, tensors[i].spec.shape.rank());
+    const int64_t begin = i == 0 ? 0 : tensors[i].range.begin;
+    const int64_t end = i + 1 == tensors.size() ? plan_->total_elems()
+                                                : tensors[i + 1].range.begin;
+    if (!update_ranges_.empty() && update_ranges_.back().decays == decays) {
+      update_ranges_.back().range.count += end - begin;
+    } else {
+      update_ranges_.push_back({{begin, end - begin}, decays});
+    }
+  }
 }
 
 absl::Status TrainingState::AllocateArenas() {
@@ -77,24 +132,75 @@ absl::Status TrainingState::AllocateArenas() {
                    MakeArena(ArenaRole::kParameters, num_elems, allocator));
   ASSIGN_OR_RETURN(gradients_,
                    MakeArena(ArenaRole::kGradients, num_elems, allocator));
-  ASSIGN_OR_RETURN(first_moment_,
-                   MakeArena(ArenaRole::kFirstMoment, num_elems, allocator));
-  ASSIGN_OR_RETURN(second_moment_,
-                   MakeArena(ArenaRole::kSecondMoment, num_elems, allocator));
+  const int moments = MomentsOf(config_.optimizer);
+  if (moments >= 1) {
+    ASSIGN_OR_RETURN(first_moment_,
+                     MakeArena(ArenaRole::kFirstMoment, num_elems, allocator));
+  }
+  if (moments >= 2) {
+    ASSIGN_OR_RETURN(second_moment_,
+                     MakeArena(ArenaRole::kSecondMoment, num_elems, allocator));
+  }
   return absl::OkStatus();
 }
 
+TrainingState::Arenas TrainingState::MutableArenas() {
+  const auto elems = [](const std::unique_ptr<Arena>& arena) {
+    return arena == nullptr ? absl::Span<float>() : arena->Elems<float>();
+  };
+  return {elems(parameters_), elems(first_moment_), elems(second_moment_)};
+}
+
+absl::Span<const float> TrainingState::first_moment() const {
+  if (first_moment_ == nullptr) return {};
+  return first_moment_->Elems<float>();
+}
+
+absl::Span<const float> TrainingState::second_moment() const {
+  if (second_moment_ == nullptr) return {};
+  return second_moment_->Elems<float>();
+}
+
+int64_t TrainingState::micro_batch(int64_t local_batch) const {
+  return config_.micro_batch == 0 ? local_batch
+                                  : std::min(config_.micro_batch, local_batch);
+}
+
+double TrainingState::learning_rate() const {
+  return LearningRateAt(config_.optimizer.schedule,
+                        config_.optimizer.learning_rate, applied_step_ + 1,
+                        config_.steps);
+}
+
 absl::Status TrainingState::ReserveBatch(int64_t local_batch) {
-  if (model_->max_batch() < local_batch) {
-    RETURN_IF_ERROR(MakeModel(local_batch));
-  }
+  const int64_t wanted = micro_batch(local_batch);
+  if (model_->max_batch() < wanted) RETURN_IF_ERROR(MakeModel(wanted));
   return model_->Bind(*plan_, parameters_->Elems<float>(),
                       gradients_->Elems<float>());
 }
 
+void TrainingState::MarkLoaded(int64_t step) {
+  RM_CHECK(applied_step_ == 0 && step > 0, "a job starts with a checkpoint");
+  complete_step_ = step;
+  is_loaded_ = true;
+}
+
+void TrainingState::ApplyLoaded() {
+  RM_CHECK(is_loaded_, "there is a checkpoint to start with");
+  applied_step_ = complete_step_;
+  is_loaded_ = false;
+}
+
 absl::Status TrainingState::ResumeAt(int64_t resume_step) {
-  if (resume_step == complete_step_ && resume_step == applied_step_ + 1)
+  if (is_loaded_ && resume_step == complete_step_) {
+    ApplyLoaded();
+  } else if (is_loaded_ && resume_step == 0) {
+    is_loaded_ = false;
+    RETURN_IF_ERROR(InitializeArenas());
+  } else if (resume_step == complete_step_ &&
+             resume_step == applied_step_ + 1) {
     ApplyComplete();
+  }
   if (resume_step != applied_step_) {
     return absl::FailedPreconditionError(
         absl::StrFormat("asked to resume at step %d, but step %d is applied "
@@ -110,7 +216,7 @@ void TrainingState::MarkComplete(int64_t step) {
            "a step completes right after the applied one");
   complete_step_ = step;
   complete_norm_squared_ =
-      SumOfSquares(absl::Span<const float>(gradients_->Elems<float>()));
+      SumOfSquares(pool_, absl::Span<const float>(gradients_->Elems<float>()));
 }
 
 void TrainingState::ApplyComplete() {
@@ -119,14 +225,20 @@ void TrainingState::ApplyComplete() {
   if (std::isfinite(complete_norm_squared_)) {
     // The gradients are sums of parts that were already divided by the global
     // batch, so the sum is the mean.
-    const double scale =
+    Update update;
+    update.step = complete_step_;
+    update.learning_rate = learning_rate();
+    update.gradient_scale =
         ClipFactor(complete_norm_squared_, config_.optimizer.clip_norm);
-    for (const Bucket& bucket : plan_->buckets()) {
-      ApplyAdamW<float>(config_.optimizer, complete_step_, scale,
-                        {parameters_->Slice<float>(bucket.range),
-                         gradients_->Slice<float>(bucket.range),
-                         first_moment_->Slice<float>(bucket.range),
-                         second_moment_->Slice<float>(bucket.range)});
+    for (const UpdateRange& part : update_ranges_) {
+      const auto slice = [&part](const std::unique_ptr<Arena>& arena) {
+        return arena == nullptr ? absl::Span<float>()
+                                : arena->Slice<float>(part.range);
+      };
+      update.decays = part.decays;
+      ApplyOptimizer<float>(pool_, config_.optimizer, update,
+                            {slice(parameters_), slice(gradients_),
+                             slice(first_moment_), slice(second_moment_)});
     }
     skipped_in_a_row_ = 0;
   } else {
@@ -149,7 +261,7 @@ PlanAgreement TrainingState::Agreement() const {
       plan_->hash(), config_.model.CanonicalText(), plan_->parameter_count(),
       plan_->buckets().size(), config_.global_batch, config_.seed,
       dataset_->fingerprint(),
-      config_.data.kind == "text" ? config_.data.path : config_.data.kind,
+      config_.data.path.empty() ? config_.data.kind : config_.data.path,
       dataset_->size(Split::kTrain), dataset_->size(Split::kHeldOut));
   return agreement;
 }

@@ -6,12 +6,17 @@
 // `complete_step` is applied_step, or applied_step + 1 while the gradients
 // arena holds that step's whole reduced gradient.
 //
+// A checkpoint is taken over by the same rule: with applied_step 0 and the
+// checkpoint's step complete, this rank holds the checkpoint's parameters, but
+// does not know that all others do; once it does, the step is applied.
+//
 // Thread-safety: thread-compatible; on the training thread.
 #ifndef RINGMASTER_WORKER_TRAIN_TRAINING_STATE_H_
 #define RINGMASTER_WORKER_TRAIN_TRAINING_STATE_H_
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -30,14 +35,27 @@ namespace ringmaster {
 
 class TrainingState {
  public:
+  struct Options {
+    int threads = 1;        // that compute, the calling one included
+    int ranks_on_host = 1;  // that share its memory
+    // As for ReserveBatch.
+    int64_t local_batch = 0;
+    const CancelToken* cancel = nullptr;  // may be null
+  };
   // Reads the data, plans, and initializes the parameters. Errors name the
-  // field or path and carry an exit code (5 where the data cannot be read).
-  //   ABORTED  `cancel`, which may be null, was cancelled while data was read
+  // field or path and carry an exit code (5 where a file cannot be read).
+  //   RESOURCE_EXHAUSTED  the host's memory cannot hold the job; with figures
+  //   ABORTED             `cancel` was cancelled while data was read
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<TrainingState>> Create(
-      const ProgramConfig& config, const CancelToken* cancel = nullptr);
+      const ProgramConfig& config, const Options& options);
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<TrainingState>> Create(
+      const ProgramConfig& config) {
+    return Create(config, Options());
+  }
 
-  // Gives the model buffers for a rank's part of up to `local_batch` samples;
-  // keeps them if they suffice.
+  // Gives the model buffers for micro-batches of a rank's part of up to
+  // `local_batch` samples; keeps them if they suffice.
+  //   RESOURCE_EXHAUSTED  there is no memory
   [[nodiscard]] absl::Status ReserveBatch(int64_t local_batch);
 
   // Settles what a generation begins with: makes the update of the complete
@@ -45,6 +63,21 @@ class TrainingState {
   //   FAILED_PRECONDITION  `resume_step` is neither applied_step nor
   //   complete_step
   [[nodiscard]] absl::Status ResumeAt(int64_t resume_step);
+
+  // Whole arenas, for taking over a checkpoint while applied_step is 0. A
+  // moment that the optimizer does not have is empty.
+  struct Arenas {
+    absl::Span<float> parameters;
+    absl::Span<float> first_moment;
+    absl::Span<float> second_moment;
+  };
+  Arenas MutableArenas();
+  // The arenas hold what a checkpoint of `step` holds: `step` is complete.
+  void MarkLoaded(int64_t step);
+  // The arenas hold nothing that counts: back to the first parameters.
+  [[nodiscard]] absl::Status InitializeArenas();
+  // All ranks hold the loaded step.
+  void ApplyLoaded();
 
   // Marks `step` = applied_step + 1 as complete: the gradients arena now holds
   // its whole reduced gradient.
@@ -65,6 +98,14 @@ class TrainingState {
   int64_t targets() const { return model_->input().shape.targets; }
   const Arena& gradients() const { return *gradients_; }
   const Arena& parameters() const { return *parameters_; }
+  // Empty where the optimizer has no such moment.
+  absl::Span<const float> first_moment() const;
+  absl::Span<const float> second_moment() const;
+  // Of the complete step, or else of the next one.
+  double learning_rate() const;
+  // Most samples that are computed at once.
+  int64_t micro_batch(int64_t local_batch) const;
+  int threads() const { return pool_.size(); }
   int64_t applied_step() const { return applied_step_; }
   int64_t complete_step() const { return complete_step_; }
   // Square of the norm of the complete step's reduced gradient; equal on all
@@ -75,25 +116,39 @@ class TrainingState {
   int64_t skipped_in_a_row() const { return skipped_in_a_row_; }
 
  private:
-  explicit TrainingState(const ProgramConfig& config) : config_(config) {}
+  // A stretch of elements that weight decay treats alike.
+  struct UpdateRange {
+    ElemRange range;
+    bool decays = true;
+  };
+
+  TrainingState(const ProgramConfig& config, const Options& options)
+      : config_(config),
+        ranks_on_host_(options.ranks_on_host),
+        pool_(options.threads) {}
   [[nodiscard]] absl::Status MakeModel(int64_t max_batch);
   [[nodiscard]] absl::Status MakePlan();
+  void MakeUpdateRanges();
   [[nodiscard]] absl::Status AllocateArenas();
+  [[nodiscard]] absl::Status CheckFitsInMemory() const;
 
   ProgramConfig config_;
+  const int ranks_on_host_;
+  ThreadPool pool_;
   std::unique_ptr<Device>
       device_;  // before the arenas, which give their memory back to it
-  ThreadPool pool_{1};
   std::unique_ptr<Dataset> dataset_;
   std::unique_ptr<PermutationSampler> sampler_;
   std::unique_ptr<Model<float>> model_;
   std::unique_ptr<Plan> plan_;
   std::unique_ptr<Arena> parameters_;
   std::unique_ptr<Arena> gradients_;
-  std::unique_ptr<Arena> first_moment_;
-  std::unique_ptr<Arena> second_moment_;
+  std::unique_ptr<Arena> first_moment_;   // null if the optimizer has none
+  std::unique_ptr<Arena> second_moment_;  // likewise
+  std::vector<UpdateRange> update_ranges_;
   int64_t applied_step_ = 0;
   int64_t complete_step_ = 0;
+  bool is_loaded_ = false;  // the complete step is a checkpoint's
   double complete_norm_squared_ = 0;
   int64_t skipped_in_a_row_ = 0;
 };

@@ -6,6 +6,7 @@
 #ifndef RINGMASTER_WORKER_AGENT_TESTING_FAKE_TRAINER_H_
 #define RINGMASTER_WORKER_AGENT_TESTING_FAKE_TRAINER_H_
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -67,6 +68,15 @@ class FakeTrainer final : public Trainer {
     return assignment_;
   }
   Trace& mutable_trace() { return trace_; }
+  // Tells of `notice`, as a training thread would.
+  void Tell(const TrainNotice& notice) {
+    std::function<void(const TrainNotice&)> on_notice;
+    {
+      MutexLock lock(mutex_);
+      on_notice = on_notice_;
+    }
+    if (on_notice) on_notice(notice);
+  }
 
   // ---- Trainer.
 
@@ -110,6 +120,12 @@ class FakeTrainer final : public Trainer {
     EndByWish("drain", RunOutcome::Kind::kDrained);
   }
 
+  void SetNoticeCallback(
+      std::function<void(const TrainNotice&)> on_notice) override {
+    MutexLock lock(mutex_);
+    on_notice_ = std::move(on_notice);
+  }
+
   void Release() override {
     MutexLock lock(mutex_);
     Note("release");
@@ -142,6 +158,7 @@ class FakeTrainer final : public Trainer {
   absl::Status prepare_status_ GUARDED_BY(mutex_);
   std::optional<RunOutcome> outcome_ GUARDED_BY(mutex_);
   bool is_stuck_ GUARDED_BY(mutex_) = false;
+  std::function<void(const TrainNotice&)> on_notice_ GUARDED_BY(mutex_);
 };
 
 }  // namespace ringmaster

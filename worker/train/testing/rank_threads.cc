@@ -28,12 +28,16 @@ absl::StatusOr<GenerationRun::End> RunRank(Communicator& communicator,
       {.global_batch = global_batch, .max_local_batch = local_batch}, clock);
   RETURN_IF_ERROR(prefetcher.Start(state.applied_step() + 1, rank, world_size));
   ProgressBoard board;
+  JobFiles files(
+      state, board, [](const TrainNotice&) {}, clock);
+  RETURN_IF_ERROR(
+      files.BeginGeneration(/*generation=*/1, rank, communicator, kPatience));
   const Wishes wishes;
   const CancelToken cancel;
   TrainCounters counters(result.metrics);
   GenerationRun run(/*generation=*/1, kPatience,
                     {state, communicator, prefetcher, board, wishes, cancel,
-                     clock, result.trace, counters});
+                     clock, result.trace, counters, files});
   absl::StatusOr<GenerationRun::End> end = run.Run();
   counters.AddWire(communicator.counters());
   result.evaluation_loss = board.progress().figures.evaluation_loss;

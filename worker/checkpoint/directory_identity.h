@@ -1,0 +1,22 @@
+// DirectoryIdentity tells whether processes on different hosts see the same
+// directory.
+#ifndef RINGMASTER_WORKER_CHECKPOINT_DIRECTORY_IDENTITY_H_
+#define RINGMASTER_WORKER_CHECKPOINT_DIRECTORY_IDENTITY_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace ringmaster {
+
+// The number that names `directory`, above 0 and the same for all who see it:
+// drawn by the first caller, who makes the directory if it is missing, and kept
+// in its file .directory-identity. Thread-safe, also between processes.
+// Errors name the path.
+[[nodiscard]] absl::StatusOr<int64_t> DirectoryIdentity(
+    const std::string& directory);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_CHECKPOINT_DIRECTORY_IDENTITY_H_

@@ -1,0 +1,191 @@
+#include "worker/train/checkpoint_start.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/fail_point/fail_point.h"
+#include "common/status/status_macros.h"
+#include "worker/checkpoint/checkpoint.h"
+
+namespace ringmaster {
+namespace {
+
+// Elements that are broadcast at once: few enough for a wait to be short.
+constexpr size_t kPieceElems = size_t{4} << 20;
+// Reading takes longer than any other wait of a generation.
+constexpr int kReadPatience = 10;
+
+// What the source says of its attempt, in a form that all ranks can be sent.
+struct Attempt {
+  static constexpr size_t kTextBytes = 1000;
+  int64_t step = 0;  // -1: failed for good
+  int64_t text_size = 0;
+  std::array<char, kTextBytes> text = {};
+};
+static_assert(sizeof(Attempt) % sizeof(int64_t) == 0);
+
+class Starter {
+ public:
+  Starter(TrainingState& state, Communicator& communicator,
+          absl::Duration wait_timeout, Clock& clock)
+      : state_(state),
+        communicator_(communicator),
+        wait_timeout_(wait_timeout),
+        clock_(clock) {}
+
+  absl::StatusOr<CheckpointStart> Run() {
+    ListCandidates();
+    while (true) {
+      ASSIGN_OR_RETURN(const int source, Elect());
+      if (source < 0) {
+        start_.step = 0;
+        return start_;
+      }
+      const bool is_source = source == communicator_.rank();
+      ASSIGN_OR_RETURN(const Attempt attempt, Announce(source));
+      if (attempt.step < 0) return FailureOf(attempt);
+      if (attempt.step == 0) continue;  // damaged; the next candidate
+      start_.step = attempt.step;
+      start_.source_rank = source;
+      if (!is_source) start_.path.clear();
+      RETURN_IF_ERROR(BroadcastArenas(source));
+      state_.MarkLoaded(attempt.step);
+      RETURN_IF_ERROR(FAIL_POINT("train.checkpoint_loaded"));
+      RETURN_IF_ERROR(communicator_.Run(Barrier(), Deadline()));
+      RETURN_IF_ERROR(FAIL_POINT("train.checkpoint_agreed"));
+      state_.ApplyLoaded();
+      return start_;
+    }
+  }
+
+ private:
+  MonotonicTime Deadline() const { return clock_.Now() + wait_timeout_; }
+
+  void Remark(const std::string& text) {
+    absl::StrAppend(&start_.remark, start_.remark.empty() ? "" : "; ", text);
+  }
+
+  // Newest last, so that the next one is at the back.
+  void ListCandidates() {
+    auto listed = ListCheckpoints(state_.config().checkpoint.directory);
+    if (!listed.ok()) {
+      Remark(std::string(listed.status().message()));
+      return;
+    }
+    for (CheckpointSummary& summary : *listed) {
+      if (summary.step == 0) continue;
+      if (summary.problem.ok()) {
+        candidates_.push_back(std::move(summary));
+      } else {
+        Remark(std::string(summary.problem.message()));
+      }
+    }
+    std::reverse(candidates_.begin(), candidates_.end());
+  }
+
+  // The lowest rank with the newest candidate; -1 if nobody has any.
+  absl::StatusOr<int> Elect() {
+    std::vector<int64_t> steps(static_cast<size_t>(communicator_.world_size()));
+    steps[static_cast<size_t>(communicator_.rank())] =
+        candidates_.empty() ? 0 : candidates_.back().step;
+    CollectiveRequest request;
+    request.op = CollectiveOp::kAllGather;
+    request.buffer = BufferView::Of(std::span<int64_t>(steps));
+    RETURN_IF_ERROR(communicator_.Run(request, Deadline()));
+    const auto newest = std::max_element(steps.begin(), steps.end());
+    return *newest == 0 ? -1 : static_cast<int>(newest - steps.begin());
+  }
+
+  // The source reads, and tells all what came of it.
+  absl::StatusOr<Attempt> Announce(int source) {
+    Attempt attempt;
+    if (source == communicator_.rank()) attempt = Read();
+    std::array<int64_t, sizeof(Attempt) / sizeof(int64_t)> words;
+    std::memcpy(words.data(), &attempt, sizeof(attempt));
+    const CollectiveRequest request =
+        Broadcast(BufferView::Of(std::span<int64_t>(words)), source);
+    RETURN_IF_ERROR(communicator_.Run(
+        request, clock_.Now() + kReadPatience * wait_timeout_));
+    std::memcpy(static_cast<void*>(&attempt), words.data(), sizeof(attempt));
+    return attempt;
+  }
+
+  Attempt Read() {
+    const CheckpointSummary candidate = std::move(candidates_.back());
+    candidates_.pop_back();
+    const TrainingState::Arenas arenas = state_.MutableArenas();
+    const absl::StatusOr<CheckpointManifest> manifest = ReadCheckpoint(
+        candidate.path, state_.plan(),
+        {arenas.parameters, arenas.first_moment, arenas.second_moment});
+    Attempt attempt;
+    if (manifest.ok()) {
+      attempt.step = candidate.step;
+      start_.path = candidate.path;
+      Compare(*manifest);
+    } else if (absl::IsFailedPrecondition(manifest.status())) {
+      attempt.step = -1;
+      const absl::string_view text = manifest.status().message();
+      attempt.text_size =
+          static_cast<int64_t>(std::min(text.size(), Attempt::kTextBytes));
+      std::copy_n(text.begin(), attempt.text_size, attempt.text.begin());
+    } else {
+      Remark(absl::StrCat("passed over ", candidate.path, ": ",
+                          std::string(manifest.status().message())));
+    }
+    return attempt;
+  }
+
+  // Going on with other data or settings may be what was wanted, but is worth
+  // a word.
+  void Compare(const CheckpointManifest& manifest) {
+    if (manifest.data_fingerprint != state_.dataset().fingerprint())
+      Remark("its data were others");
+    if (manifest.program_text != state_.config().CanonicalText())
+      Remark("its settings were others");
+  }
+
+  static absl::Status FailureOf(const Attempt& attempt) {
+    return absl::InvalidArgumentError(absl::string_view(
+        attempt.text.data(), static_cast<size_t>(attempt.text_size)));
+  }
+
+  absl::Status BroadcastArenas(int source) {
+    const TrainingState::Arenas arenas = state_.MutableArenas();
+    for (absl::Span<float> arena :
+         {arenas.parameters, arenas.first_moment, arenas.second_moment}) {
+      while (!arena.empty()) {
+        const absl::Span<float> piece = arena.subspan(0, kPieceElems);
+        arena.remove_prefix(piece.size());
+        RETURN_IF_ERROR(communicator_.Run(
+            Broadcast(
+                BufferView::Of(std::span<float>(piece.data(), piece.size())),
+                source),
+            Deadline()));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  TrainingState& state_;
+  Communicator& communicator_;
+  const absl::Duration wait_timeout_;
+  Clock& clock_;
+  std::vector<CheckpointSummary> candidates_;  // oldest first
+  CheckpointStart start_;
+};
+
+}  // namespace
+
+absl::StatusOr<CheckpointStart> StartFromCheckpoint(TrainingState& state,
+                                                    Communicator& communicator,
+                                                    absl::Duration wait_timeout,
+                                                    Clock& clock) {
+  return Starter(state, communicator, wait_timeout, clock).Run();
+}
+
+}  // namespace ringmaster

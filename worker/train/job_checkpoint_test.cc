@@ -1,0 +1,244 @@
+// Jobs that write checkpoints, and jobs that start from them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/fail_point/fail_point.h"
+#include "worker/train/testing/trainer_workers.h"
+
+namespace ringmaster {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+using Kind = TrainNotice::Kind;
+
+class JobCheckpointTest : public ::testing::Test {
+ protected:
+  JobCheckpointTest()
+      : directory_(
+            fs::path(::testing::TempDir()) /
+            ::testing::UnitTest::GetInstance()->current_test_info()->name()) {
+    fs::remove_all(directory_);
+  }
+
+  v1::TrainProgram Program(int64_t steps, int64_t every_steps = 10) const {
+    v1::TrainProgram program = SmallProgram(steps);
+    v1::CheckpointSpec* checkpoint = program.mutable_checkpoint();
+    checkpoint->set_directory(directory_.string());
+    checkpoint->set_every_steps(every_steps);
+    checkpoint->set_keep(2);
+    checkpoint->set_resume(true);
+    return program;
+  }
+
+  // Trains with new processes; all ranks finish with equal parameters, whose
+  // hash is returned.
+  static uint64_t Train(TrainerWorkers& workers, int count,
+                        const v1::TrainProgram& program) {
+    std::vector<int> members;
+    for (int i = 0; i < count; ++i) members.push_back(i);
+    const auto outcomes = workers.RunGeneration(1, members, program, 0, [] {});
+    for (const RunOutcome& outcome : outcomes) {
+      EXPECT_EQ(outcome.kind, RunOutcome::Kind::kFinished) << outcome.status;
+      EXPECT_EQ(outcome.applied_step, program.steps());
+      EXPECT_EQ(outcome.parameters_hash, outcomes[0].parameters_hash);
+    }
+    return outcomes[0].parameters_hash;
+  }
+  static uint64_t Train(int count, const v1::TrainProgram& program) {
+    TrainerWorkers workers(count);
+    return Train(workers, count, program);
+  }
+
+  std::vector<std::string> Checkpoints() const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(directory_)) {
+      const std::string name = entry.path().filename().string();
+      if (name.rfind("step-", 0) == 0) names.push_back(name);
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  // Flips a byte in the middle of the newest checkpoint's parameters.
+  void DamageNewest() {
+    const fs::path file =
+        directory_ / Checkpoints().back() / "model.safetensors";
+    std::fstream stream(file, std::ios::in | std::ios::out);
+    const auto middle = static_cast<std::streamoff>(fs::file_size(file) / 2);
+    stream.seekg(middle);
+    const char byte = static_cast<char>(stream.get());
+    stream.seekp(middle);
+    stream.put(static_cast<char>(byte ^ 4));
+  }
+
+  static std::vector<std::string> MessagesOf(const TrainerWorkers& workers,
+                                             Kind kind) {
+    std::vector<std::string> messages;
+    for (const TrainNotice& notice : workers.Notices()) {
+      if (notice.kind == kind) messages.push_back(notice.message);
+    }
+    return messages;
+  }
+
+  const fs::path directory_;
+};
+
+TEST_F(JobCheckpointTest, IsWrittenOnceAHostAndTheLastTwoAreKept) {
+  for (const int64_t steps : {10, 20, 30}) {
+    TrainerWorkers workers(3);
+    Train(workers, 3, Program(steps));
+    EXPECT_EQ(MessagesOf(workers, Kind::kCheckpointWritten).size(), 1u);
+    EXPECT_TRUE(MessagesOf(workers, Kind::kCheckpointFailed).empty());
+    EXPECT_EQ(workers.trainer(0).progress().figures.checkpoint_step, steps);
+  }
+  EXPECT_THAT(Checkpoints(), ElementsAre("step-000000020", "step-000000030"));
+  EXPECT_TRUE(fs::exists(directory_ / "metrics.jsonl"));
+}
+
+// Bit for bit, the next step is that of not having stopped.
+TEST_F(JobCheckpointTest, TheSameNumberOfRanksGoesOnAsIfItHadNotStopped) {
+  const uint64_t whole = Train(2, SmallProgram(30));
+  Train(2, Program(20));
+  TrainerWorkers resumed(2);
+  EXPECT_EQ(Train(resumed, 2, Program(30)), whole);
+  EXPECT_THAT(MessagesOf(resumed, Kind::kCheckpointLoaded),
+              ElementsAre(HasSubstr("step-000000020")));
+}
+
+TEST_F(JobCheckpointTest, AnyNumberOfRanksGoesOn) {
+  Train(2, Program(20));
+  for (const int count : {1, 3}) {
+    TrainerWorkers resumed(count);
+    v1::TrainProgram program = Program(25);
+    program.mutable_checkpoint()->set_every_steps(0);
+    Train(resumed, count, program);
+    EXPECT_EQ(resumed.trainer(0).progress().applied_step, 25);
+    fs::remove_all(directory_ / "step-000000025");
+  }
+}
+
+TEST_F(JobCheckpointTest, ADamagedOneIsPassedOver) {
+  const uint64_t whole = Train(1, SmallProgram(30));
+  Train(1, Program(10));
+  Train(1, Program(20));
+  DamageNewest();
+  TrainerWorkers resumed(1);
+  EXPECT_EQ(Train(resumed, 1, Program(30)), whole);
+  EXPECT_THAT(MessagesOf(resumed, Kind::kCheckpointLoaded),
+              ElementsAre(::testing::AllOf(
+                  HasSubstr("starts from"), HasSubstr("step-000000010"),
+                  HasSubstr("passed over"), HasSubstr("step-000000020"))));
+}
+
+TEST_F(JobCheckpointTest, OneOfAnotherModelIsRefusedByAllRanksAlike) {
+  Train(1, Program(10));
+  TrainerWorkers workers(2);
+  v1::TrainProgram wider = Program(20);
+  wider.mutable_model()->mutable_mlp()->set_hidden_dim(33);
+  const auto outcomes = workers.RunGeneration(1, {0, 1}, wider, 0, [] {});
+  for (const RunOutcome& outcome : outcomes) {
+    EXPECT_EQ(outcome.kind, RunOutcome::Kind::kFailed);
+    EXPECT_EQ(outcome.status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(outcome.status.message()),
+                ::testing::AllOf(HasSubstr("output.weight"),
+                                 HasSubstr("[256,32]"), HasSubstr("[256,33]")));
+  }
+}
+
+TEST_F(JobCheckpointTest, WithoutResumeTrainingStartsFromTheBeginning) {
+  const uint64_t whole = Train(1, SmallProgram(15));
+  Train(1, Program(10));
+  v1::TrainProgram again = Program(15);
+  again.mutable_checkpoint()->set_resume(false);
+  EXPECT_EQ(Train(1, again), whole);
+}
+
+TEST_F(JobCheckpointTest, AFailedWriteIsToldTheOlderStaysAndTrainingGoesOn) {
+  Train(1, Program(10));
+  FailPoint::Arm("checkpoint.write", FailPoint::Action::kError);
+  TrainerWorkers workers(1);
+  Train(workers, 1, Program(20));
+  FailPoint::DisarmAll();
+  EXPECT_THAT(Checkpoints(), ElementsAre("step-000000010"));
+  EXPECT_EQ(MessagesOf(workers, Kind::kCheckpointFailed).size(), 1u);
+}
+
+TEST_F(JobCheckpointTest, ADirectoryThatCannotBeIsToldAndTrainingGoesOn) {
+  std::ofstream(directory_) << "a file";
+  TrainerWorkers workers(1);
+  Train(workers, 1, Program(5));
+  EXPECT_THAT(MessagesOf(workers, Kind::kCheckpointFailed),
+              ElementsAre(HasSubstr(directory_.string())));
+  fs::remove(directory_);
+}
+
+// A stop is an end that somebody asked for, and is likely to be gone on from.
+TEST_F(JobCheckpointTest, AStopIsWritten) {
+  TrainerWorkers workers(2);
+  const auto outcomes =
+      workers.RunGeneration(1, {0, 1}, Program(kEndless, 0), 0, [&] {
+        workers.AwaitStep(0, 5);
+        workers.trainer(1).RequestStop();
+      });
+  EXPECT_EQ(outcomes[0].kind, RunOutcome::Kind::kStopped);
+  EXPECT_THAT(
+      Checkpoints(),
+      ElementsAre(absl::StrCat(
+          "step-", absl::Dec(outcomes[0].applied_step, absl::kZeroPad9))));
+}
+
+// A fault after the checkpoint was read: what ranks answer to the halt lets all
+// start from it, or all from the beginning, which finds it again.
+TEST_F(JobCheckpointTest, AFaultWhileStartingLosesNothing) {
+  const uint64_t whole = Train(2, SmallProgram(30));
+  Train(2, Program(20));
+  for (const char* fail_point :
+       {"train.checkpoint_loaded", "train.checkpoint_agreed"}) {
+    TrainerWorkers workers(2);
+    FailPoint::Arm(fail_point, FailPoint::Action::kError, /*at_pass=*/2);
+    const auto cut = workers.RunGeneration(1, {0, 1}, Program(30), 0, [] {});
+    FailPoint::DisarmAll();
+    int64_t applied = 0;
+    for (const RunOutcome& outcome : cut) {
+      EXPECT_EQ(outcome.kind, RunOutcome::Kind::kPeerFailed) << outcome.status;
+      EXPECT_EQ(outcome.complete_step, 20);
+      applied = std::max(applied, outcome.applied_step);
+    }
+    EXPECT_LE(applied, 20);
+    const auto resumed =
+        workers.RunGeneration(2, {0, 1}, Program(30), 20, [] {});
+    ASSERT_EQ(resumed[0].kind, RunOutcome::Kind::kFinished)
+        << resumed[0].status;
+    EXPECT_EQ(resumed[0].parameters_hash, whole);
+    fs::remove_all(directory_ / "step-000000030");
+  }
+}
+
+TEST_F(JobCheckpointTest, ASampleIsWrittenAtEachEvaluation) {
+  TrainerWorkers workers(2);
+  v1::TrainProgram program = Program(20);
+  program.set_evaluate_every(10);
+  program.mutable_sample()->set_prompt("ab");
+  program.mutable_sample()->set_bytes(12);
+  Train(workers, 2, program);
+  std::vector<int64_t> steps;
+  for (const TrainNotice& notice : workers.Notices()) {
+    if (notice.kind != Kind::kSample) continue;
+    steps.push_back(notice.step);
+    EXPECT_EQ(notice.prompt, "ab");
+    EXPECT_GE(notice.text.size(), 12u);
+  }
+  EXPECT_THAT(steps, ElementsAre(10, 20));
+}
+
+}  // namespace
+}  // namespace ringmaster

@@ -1,0 +1,97 @@
+// JobFiles is what a job leaves on disk: checkpoints, and beside them the
+// figures of every step.
+//
+// Each host writes its own checkpoints, by its first rank, since nobody can
+// know that another host's disk will be there later; ranks that see one shared
+// directory write it once. Figures are written by rank 0.
+//
+// Nothing here stops a job: what cannot be written becomes a notice, and
+// training goes on.
+// Thread-safety: on the training thread.
+#ifndef RINGMASTER_WORKER_TRAIN_JOB_FILES_H_
+#define RINGMASTER_WORKER_TRAIN_JOB_FILES_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/clock/clock.h"
+#include "common/transport/cancel_token.h"
+#include "worker/checkpoint/checkpoint_writer.h"
+#include "worker/collective/communicator.h"
+#include "worker/figures/step_figures_log.h"
+#include "worker/train/progress_board.h"
+#include "worker/train/trainer.h"
+#include "worker/train/training_state.h"
+
+namespace ringmaster {
+
+class JobFiles {
+ public:
+  using OnNotice = std::function<void(const TrainNotice&)>;
+
+  // For a job with a directory of checkpoints, or none: then nothing is
+  // written. All references must outlive it.
+  JobFiles(TrainingState& state, ProgressBoard& board, OnNotice on_notice,
+           Clock& clock);
+  ~JobFiles();
+
+  // A generation begins, after its steps are settled: agrees with all ranks on
+  // who writes. `local_rank` is this rank's index on its host.
+  // Errors as Communicator::Wait.
+  [[nodiscard]] absl::Status BeginGeneration(int64_t generation, int local_rank,
+                                             Communicator& communicator,
+                                             absl::Duration wait_timeout);
+  // Writes what figures are left; checkpoints go on being written.
+  void EndGeneration();
+
+  void RecordStep(const StepFigures& figures, int world_size);
+  void RecordEvaluation(int64_t step, double loss, double accuracy);
+  void RecordSample(int64_t step, const std::string& prompt,
+                    const std::string& text);
+
+  // After `step` was applied: takes a snapshot if one is due or `is_last`, and
+  // reports what became of earlier ones. The last one waits for them, unless
+  // `cancel` is cancelled. Returns how long training stood still for it.
+  absl::Duration SnapshotIfDue(int64_t step, bool is_last,
+                               const CancelToken& cancel);
+
+  // Waits until what was begun is written, `deadline` is there or `cancel` is
+  // cancelled.
+  void Finish(MonotonicTime deadline, const CancelToken& cancel);
+
+ private:
+  [[nodiscard]] absl::StatusOr<bool> AgreeOnWriter(int local_rank,
+                                                   Communicator& communicator,
+                                                   MonotonicTime deadline);
+  void OpenFigures();
+  void OpenWriter();
+  void ReportResults();
+  void Report(const CheckpointResult& result);
+  void Notify(TrainNotice::Kind kind, int64_t step, std::string message);
+  void CheckFigures(const absl::Status& status);
+  const std::string& directory() const {
+    return state_.config().checkpoint.directory;
+  }
+
+  TrainingState& state_;
+  ProgressBoard& board_;
+  const OnNotice on_notice_;
+  Clock& clock_;
+  int64_t generation_ = 0;
+  bool is_writer_ = false;     // of checkpoints, in this generation
+  int64_t snapshot_step_ = 0;  // of the last one
+  // Of this generation's steps that were recorded.
+  int64_t recorded_sent_bytes_ = 0;
+  int64_t recorded_theory_bytes_ = 0;
+  std::unique_ptr<CheckpointWriter> writer_;  // once this rank was a writer
+  std::unique_ptr<StepFiguresLog> figures_;   // on rank 0
+};
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_TRAIN_JOB_FILES_H_

@@ -1,0 +1,97 @@
+#include "worker/train/testing/trainer_workers.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "worker/train/job_trainer.h"
+
+namespace ringmaster {
+
+v1::TrainProgram SmallProgram(int64_t steps) {
+  v1::TrainProgram program;
+  v1::MlpSpec* mlp = program.mutable_model()->mutable_mlp();
+  mlp->set_window(8);
+  mlp->set_embedding_dim(8);
+  mlp->set_hidden_dim(32);
+  mlp->set_hidden_layers(1);
+  program.mutable_data()->mutable_synthetic()->set_samples(2048);
+  program.mutable_data()->mutable_synthetic()->set_eval_fraction(0.1);
+  v1::AdamwSpec* adamw = program.mutable_optimizer()->mutable_adamw();
+  adamw->set_learning_rate(0.003);
+  adamw->set_beta1(0.9);
+  adamw->set_beta2(0.999);
+  adamw->set_epsilon(1e-8);
+  adamw->set_weight_decay(0.01);
+  program.set_steps(steps);
+  program.set_global_batch(32);
+  program.set_seed(5);
+  program.set_evaluation_samples(64);
+  program.set_bucket_bytes(8 << 10);
+  program.set_hash_every(1);
+  return program;
+}
+
+TrainerWorkers::TrainerWorkers(int count) {
+  for (int i = 0; i < count; ++i) {
+    listeners_.push_back(
+        std::make_unique<Listener>(Listener::Listen("127.0.0.1:0").value()));
+    trainers_.push_back(MakeJobTrainer(Clock::Real(), *listeners_.back()));
+    trainers_.back()->SetNoticeCallback([this](const TrainNotice& notice) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      notices_.push_back(notice);
+    });
+  }
+}
+
+std::vector<RunOutcome> TrainerWorkers::RunGeneration(
+    int64_t generation, const std::vector<int>& members,
+    const v1::TrainProgram& program, int64_t resume_step,
+    const std::function<void()>& meanwhile) {
+  std::vector<RunOutcome> outcomes(members.size());
+  std::vector<std::thread> threads;
+  for (size_t rank = 0; rank < members.size(); ++rank) {
+    threads.emplace_back([&, rank] {
+      Trainer& trainer = this->trainer(members[rank]);
+      const absl::StatusOr<PlanAgreement> agreement = trainer.Prepare(
+          program, Assign(generation, members, rank, resume_step));
+      ASSERT_TRUE(agreement.ok()) << agreement.status();
+      outcomes[rank] = trainer.Run();
+    });
+  }
+  meanwhile();
+  for (std::thread& thread : threads) thread.join();
+  return outcomes;
+}
+
+RankAssignment TrainerWorkers::Assign(int64_t generation,
+                                      const std::vector<int>& members,
+                                      size_t rank, int64_t resume_step) {
+  const size_t next = (rank + 1) % members.size();
+  RankAssignment assignment;
+  assignment.generation = generation;
+  assignment.job_id = "job-1";
+  assignment.rank = assignment.data_index = assignment.local_rank =
+      static_cast<int>(rank);
+  assignment.world_size = assignment.local_world_size =
+      static_cast<int>(members.size());
+  assignment.next.rank = static_cast<int>(next);
+  assignment.next.address = absl::StrCat(
+      "127.0.0.1:", listeners_[static_cast<size_t>(members[next])]->port());
+  assignment.secret = absl::StrCat("secret of generation ", generation);
+  assignment.resume_step = resume_step;
+  return assignment;
+}
+
+void TrainerWorkers::AwaitStep(int worker, int64_t step) {
+  while (trainer(worker).progress().applied_step < step)
+    std::this_thread::yield();
+}
+
+std::vector<TrainNotice> TrainerWorkers::Notices() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return notices_;
+}
+
+}  // namespace ringmaster

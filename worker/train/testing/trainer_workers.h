@@ -1,0 +1,58 @@
+// TrainerWorkers are whole trainers as threads of one process, each with its own
+// data plane: the workers of a job without a coordinator.
+#ifndef RINGMASTER_WORKER_TRAIN_TESTING_TRAINER_WORKERS_H_
+#define RINGMASTER_WORKER_TRAIN_TESTING_TRAINER_WORKERS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "common/transport/tcp.h"
+#include "ringmaster/v1/job.pb.h"
+#include "worker/train/trainer.h"
+
+namespace ringmaster {
+
+// A small mlp on synthetic samples.
+v1::TrainProgram SmallProgram(int64_t steps);
+
+inline constexpr int64_t kEndless = 100'000'000;
+
+class TrainerWorkers {
+ public:
+  explicit TrainerWorkers(int count);
+
+  Trainer& trainer(int worker) {
+    return *trainers_[static_cast<size_t>(worker)];
+  }
+
+  // Prepares and runs a generation with `members` as ranks 0, 1, ... of one
+  // host; `meanwhile` runs on the calling thread. Outcomes by rank.
+  std::vector<RunOutcome> RunGeneration(int64_t generation,
+                                        const std::vector<int>& members,
+                                        const v1::TrainProgram& program,
+                                        int64_t resume_step,
+                                        const std::function<void()>& meanwhile);
+
+  RankAssignment Assign(int64_t generation, const std::vector<int>& members,
+                        size_t rank, int64_t resume_step);
+
+  // Returns once `worker` has applied `step`; polls, since progress is a figure
+  // and not an event.
+  void AwaitStep(int worker, int64_t step);
+
+  // What all workers have told so far.
+  std::vector<TrainNotice> Notices() const;
+
+ private:
+  std::vector<std::unique_ptr<Listener>> listeners_;
+  std::vector<std::unique_ptr<Trainer>> trainers_;
+  mutable std::mutex mutex_;
+  std::vector<TrainNotice> notices_;
+};
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_TRAIN_TESTING_TRAINER_WORKERS_H_
