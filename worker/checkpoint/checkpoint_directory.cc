@@ -120,6 +120,8 @@ StagingDirectory::StagingDirectory(const std::string& directory, int64_t step)
 
 absl::StatusOr<StagingDirectory> StagingDirectory::Create(
     const std::string& directory, int64_t step) {
+  if (directory.empty())
+    return absl::InvalidArgumentError("the directory of checkpoints is empty");
   RETURN_IF_ERROR(CreateDirectories(directory));
   StagingDirectory staging(directory, step);
   // One of this name is a dead process's that had our number.

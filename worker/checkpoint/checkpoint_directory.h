@@ -36,7 +36,7 @@ std::optional<int64_t> StepOfCheckpointName(std::string_view name);
 class StagingDirectory {
  public:
   // Makes one in `directory`, which is created, with its parents, if it is
-  // missing. Errors are FileError's.
+  // missing. Errors are FileError's, and INVALID_ARGUMENT for an empty path.
   [[nodiscard]] static absl::StatusOr<StagingDirectory> Create(
       const std::string& directory, int64_t step);
   ~StagingDirectory();

@@ -53,6 +53,11 @@ TEST_F(CheckpointDirectoryTest, StagingGoesUnlessPublished) {
   EXPECT_THAT(NamesIn(directory_ + "/a/b"), IsEmpty());
 }
 
+TEST_F(CheckpointDirectoryTest, AnEmptyPathIsNotTheRoot) {
+  EXPECT_EQ(StagingDirectory::Create("", 7).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
 TEST_F(CheckpointDirectoryTest, WorkOfTheLivingIsNotAbandoned) {
   absl::StatusOr<StagingDirectory> staging =
       StagingDirectory::Create(directory_, 7);
