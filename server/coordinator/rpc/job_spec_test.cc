@@ -88,6 +88,119 @@ TEST(JobSpecTest, MaxFollowsMinWhenNotGiven) {
   EXPECT_EQ(ValidateAndDefault(spec)->workers().max(), 3);
 }
 
+v1::JobSpec GptSpecOf(const std::string& preset) {
+  v1::JobSpec spec = SmallSpec();
+  spec.mutable_train()->mutable_model()->mutable_gpt()->set_preset(preset);
+  return spec;
+}
+
+v1::JobSpec CnnJob() {
+  v1::JobSpec spec = SmallSpec();
+  v1::TrainProgram& train = *spec.mutable_train();
+  train.mutable_model()->mutable_cnn();
+  train.mutable_data()->mutable_images()->set_images("/data/images");
+  train.mutable_data()->mutable_images()->set_labels("/data/labels");
+  return spec;
+}
+
+TEST(JobSpecTest, FillsInTheDefaultsOfWhatIsGiven) {
+  v1::JobSpec spec = GptSpecOf("");
+  v1::TrainProgram& given = *spec.mutable_train();
+  given.mutable_checkpoint()->set_directory("checkpoints");
+  given.mutable_sample()->set_prompt("The");
+  given.mutable_optimizer()->mutable_sgd();
+  given.mutable_data()->mutable_tokens()->set_path("/data/train.bin");
+  const absl::StatusOr<v1::JobSpec> result = ValidateAndDefault(spec);
+  ASSERT_TRUE(result.ok()) << result.status();
+  const v1::TrainProgram& train = result->train();
+  EXPECT_EQ(train.micro_batch(), 0);
+  EXPECT_EQ(train.precision(), v1::PRECISION_FLOAT32);
+  EXPECT_EQ(train.model().gpt().vocabulary(), 256);
+  EXPECT_EQ(train.model().gpt().window(), 256);
+  EXPECT_EQ(train.model().gpt().layers(), 4);
+  EXPECT_EQ(train.model().gpt().heads(), 4);
+  EXPECT_EQ(train.model().gpt().width(), 128);
+  EXPECT_EQ(train.model().gpt().dropout(), 0);
+  EXPECT_EQ(train.model().gpt().sample_tokens(), 256);
+  EXPECT_EQ(train.checkpoint().keep(), 2);
+  EXPECT_TRUE(train.checkpoint().resume());
+  EXPECT_EQ(train.sample().bytes(), 200);
+  EXPECT_EQ(train.sample().temperature(), 0.8);
+  EXPECT_EQ(train.optimizer().sgd().learning_rate(), 0.1);
+  EXPECT_EQ(train.optimizer().schedule().kind(), v1::SCHEDULE_KIND_CONSTANT);
+  EXPECT_EQ(train.optimizer().schedule().final_ratio(), 0.1);
+  EXPECT_EQ(train.data().tokens().eval_fraction(), 0.1);
+  EXPECT_EQ(train.data().tokens().corrupt_records(), v1::CORRUPT_RECORDS_STOP);
+  const absl::StatusOr<v1::JobSpec> twice = ValidateAndDefault(*result);
+  ASSERT_TRUE(twice.ok()) << twice.status();
+  EXPECT_TRUE(
+      google::protobuf::util::MessageDifferencer::Equals(*result, *twice));
+}
+
+TEST(JobSpecTest, FillsInThePresetOfAGpt) {
+  struct Sizes {
+    const char* preset;
+    int layers;
+    int width;
+    int heads;
+  };
+  for (const Sizes& sizes : {Sizes{"gpt2", 12, 768, 12},
+                             {"gpt2-medium", 24, 1024, 16},
+                             {"gpt2-large", 36, 1280, 20},
+                             {"gpt2-xl", 48, 1600, 25}}) {
+    const auto spec = ValidateAndDefault(GptSpecOf(sizes.preset));
+    ASSERT_TRUE(spec.ok()) << spec.status();
+    const v1::GptSpec& gpt = spec->train().model().gpt();
+    EXPECT_EQ(gpt.layers(), sizes.layers);
+    EXPECT_EQ(gpt.width(), sizes.width);
+    EXPECT_EQ(gpt.heads(), sizes.heads);
+    EXPECT_EQ(gpt.vocabulary(), 50257);
+    EXPECT_EQ(gpt.window(), 1024);
+  }
+}
+
+TEST(JobSpecTest, KeepsWhatIsGivenBesideAPreset) {
+  v1::JobSpec spec = GptSpecOf("gpt2");
+  spec.mutable_train()->mutable_model()->mutable_gpt()->set_layers(2);
+  const auto result = ValidateAndDefault(spec);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->train().model().gpt().layers(), 2);
+  EXPECT_EQ(result->train().model().gpt().width(), 768);
+}
+
+TEST(JobSpecTest, FillsInTheDefaultsOfACnn) {
+  const auto result = ValidateAndDefault(CnnJob());
+  ASSERT_TRUE(result.ok()) << result.status();
+  const v1::CnnSpec& cnn = result->train().model().cnn();
+  EXPECT_EQ(cnn.height(), 28);
+  EXPECT_EQ(cnn.width(), 28);
+  EXPECT_EQ(cnn.channels(), 1);
+  EXPECT_EQ(cnn.classes(), 10);
+  EXPECT_THAT(cnn.filters(), ::testing::ElementsAre(32, 64));
+  EXPECT_EQ(cnn.hidden_dim(), 128);
+  EXPECT_EQ(result->train().data().images().eval_fraction(), 0.1);
+}
+
+TEST(JobSpecTest, ACustomModelTakesAnyData) {
+  v1::JobSpec spec = CnnJob();
+  auto& custom = *spec.mutable_train()->mutable_model()->mutable_custom();
+  custom.set_name("mixer");
+  (*custom.mutable_settings())["width"] = 3;
+  spec.mutable_train()->mutable_sample()->set_prompt("x");
+  EXPECT_TRUE(ValidateAndDefault(spec).ok());
+}
+
+TEST(JobSpecTest, HeldOutFilesLeaveNoFraction) {
+  v1::JobSpec spec = CnnJob();
+  v1::ImagesSource& images =
+      *spec.mutable_train()->mutable_data()->mutable_images();
+  images.set_evaluation_images("/data/t10k-images");
+  images.set_evaluation_labels("/data/t10k-labels");
+  const auto result = ValidateAndDefault(spec);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->train().data().images().eval_fraction(), 0);
+}
+
 struct Mistake {
   const char* name;
   std::function<void(v1::JobSpec&)> make;
@@ -119,6 +232,290 @@ v1::TextSource& Text(v1::JobSpec& spec) {
 v1::AdamwSpec& Adamw(v1::JobSpec& spec) {
   return *spec.mutable_train()->mutable_optimizer()->mutable_adamw();
 }
+
+v1::GptSpec& Gpt(v1::JobSpec& spec) {
+  return *spec.mutable_train()->mutable_model()->mutable_gpt();
+}
+v1::CnnSpec& Cnn(v1::JobSpec& spec) {
+  spec = CnnJob();
+  return *spec.mutable_train()->mutable_model()->mutable_cnn();
+}
+v1::CustomModelSpec& Custom(v1::JobSpec& spec) {
+  return *spec.mutable_train()->mutable_model()->mutable_custom();
+}
+v1::TokensSource& Tokens(v1::JobSpec& spec) {
+  auto& tokens = *spec.mutable_train()->mutable_data()->mutable_tokens();
+  tokens.set_path("/data");
+  return tokens;
+}
+v1::ImagesSource& Images(v1::JobSpec& spec) {
+  spec = CnnJob();
+  return *spec.mutable_train()->mutable_data()->mutable_images();
+}
+v1::SgdSpec& Sgd(v1::JobSpec& spec) {
+  return *spec.mutable_train()->mutable_optimizer()->mutable_sgd();
+}
+v1::ScheduleSpec& Schedule(v1::JobSpec& spec) {
+  return *spec.mutable_train()->mutable_optimizer()->mutable_schedule();
+}
+v1::CheckpointSpec& Checkpoint(v1::JobSpec& spec) {
+  spec.mutable_train()->mutable_checkpoint()->set_directory("/checkpoints");
+  return *spec.mutable_train()->mutable_checkpoint();
+}
+v1::SampleSpec& Sample(v1::JobSpec& spec) {
+  spec.mutable_train()->mutable_sample()->set_prompt("The");
+  return *spec.mutable_train()->mutable_sample();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, JobSpecMistakeTest,
+    ::testing::Values(
+        Mistake{"PresetUnknown", [](auto& s) { Gpt(s).set_preset("gpt3"); },
+                "train.model.gpt.preset must be one of gpt2, gpt2-medium, "
+                "gpt2-large, gpt2-xl, or be left out, got \"gpt3\""},
+        Mistake{"GptVocabulary", [](auto& s) { Gpt(s).set_vocabulary(-1); },
+                "train.model.gpt.vocabulary must be at least 1"},
+        Mistake{"GptWindow", [](auto& s) { Gpt(s).set_window(5000); },
+                "train.model.gpt.window must be at most 4096"},
+        Mistake{"GptLayers", [](auto& s) { Gpt(s).set_layers(257); },
+                "train.model.gpt.layers must be at most 256"},
+        Mistake{"GptHeads", [](auto& s) { Gpt(s).set_heads(-4); },
+                "train.model.gpt.heads must be at least 1"},
+        Mistake{"GptHeadsDoNotDivide", [](auto& s) { Gpt(s).set_heads(3); },
+                "train.model.gpt.width must be a multiple of "
+                "train.model.gpt.heads (3), got 128"},
+        Mistake{"GptWidth", [](auto& s) { Gpt(s).set_width(20000); },
+                "train.model.gpt.width must be at most 16384"},
+        Mistake{"GptDropout", [](auto& s) { Gpt(s).set_dropout(1); },
+                "train.model.gpt.dropout must be at least 0 and at most 0.99"},
+        Mistake{"GptDropoutNan", [](auto& s) { Gpt(s).set_dropout(NAN); },
+                "train.model.gpt.dropout must be"},
+        Mistake{"GptSampleTokens",
+                [](auto& s) { Gpt(s).set_sample_tokens(300); },
+                "train.model.gpt.sample_tokens must be at least 1 and at most "
+                "train.model.gpt.window (256), got 300"},
+        Mistake{"GptTooLarge",
+                [](auto& s) {
+                  Gpt(s).set_width(8192);
+                  Gpt(s).set_layers(100);
+                },
+                "train.model.gpt's number of parameters must be at most "
+                "2147483648"},
+        Mistake{"GptTooFewTokensForBytes",
+                [](auto& s) { Gpt(s).set_vocabulary(100); },
+                "train.model.gpt.vocabulary must be at least 256 for data of "
+                "bytes, got 100"},
+        Mistake{"CnnHeight", [](auto& s) { Cnn(s).set_height(5000); },
+                "train.model.cnn.height must be at most 4096"},
+        Mistake{"CnnWidth", [](auto& s) { Cnn(s).set_width(-1); },
+                "train.model.cnn.width must be at least 1"},
+        Mistake{"CnnChannels", [](auto& s) { Cnn(s).set_channels(-1); },
+                "train.model.cnn.channels must be at least 1"},
+        Mistake{"CnnClasses", [](auto& s) { Cnn(s).set_classes(-1); },
+                "train.model.cnn.classes must be at least 1"},
+        Mistake{"CnnHidden", [](auto& s) { Cnn(s).set_hidden_dim(-1); },
+                "train.model.cnn.hidden_dim must be at least 1"},
+        Mistake{
+            "CnnFilters",
+            [](auto& s) {
+              Cnn(s).add_filters(8);
+              s.mutable_train()->mutable_model()->mutable_cnn()->add_filters(0);
+            },
+            "train.model.cnn.filters[1] must be at least 1, got 0"},
+        Mistake{"CnnFiltersTooMany",
+                [](auto& s) {
+                  v1::CnnSpec& cnn = Cnn(s);
+                  for (int i = 0; i < 17; ++i) cnn.add_filters(8);
+                },
+                "train.model.cnn.filters' number of entries must be at most "
+                "16, got 17"},
+        Mistake{"CnnImageTooSmall",
+                [](auto& s) {
+                  v1::CnnSpec& cnn = Cnn(s);
+                  for (int i = 0; i < 5; ++i) cnn.add_filters(8);
+                },
+                "train.model.cnn.filters has 5 entries, each of which halves "
+                "the image: it must be at least 32x32 pixels, got 28x28"},
+        Mistake{"CnnTooLarge",
+                [](auto& s) {
+                  v1::CnnSpec& cnn = Cnn(s);
+                  cnn.set_height(4096);
+                  cnn.set_width(4096);
+                },
+                "train.model.cnn's number of parameters must be at most"},
+        Mistake{"CustomWithoutName", [](auto& s) { Custom(s); },
+                "train.model.custom.name must have 1 to 80 bytes, got 0"},
+        Mistake{"CustomSettingInfinite",
+                [](auto& s) {
+                  Custom(s).set_name("mixer");
+                  (*Custom(s).mutable_settings())["width"] = INFINITY;
+                },
+                "train.model.custom.settings.width must be finite, got inf"},
+        Mistake{"CustomTooManySettings",
+                [](auto& s) {
+                  Custom(s).set_name("mixer");
+                  for (int i = 0; i < 1001; ++i)
+                    (*Custom(s).mutable_settings())[std::to_string(i)] = 1;
+                },
+                "train.model.custom.settings' number of entries must be at "
+                "most 1000"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+INSTANTIATE_TEST_SUITE_P(
+    Sources, JobSpecMistakeTest,
+    ::testing::Values(
+        Mistake{"VocabularyWithoutMerges",
+                [](auto& s) { Text(s).set_vocabulary("vocab.json"); },
+                "train.data.text.vocabulary and train.data.text.merges must be "
+                "given together; train.data.text.merges is missing"},
+        Mistake{"MergesWithoutVocabulary",
+                [](auto& s) { Text(s).set_merges("merges.txt"); },
+                "train.data.text.vocabulary is missing"},
+        Mistake{"TokensWithoutPath", [](auto& s) { Tokens(s).clear_path(); },
+                "train.data.tokens.path must name a file or a directory"},
+        Mistake{"TokensEvaluationTwice",
+                [](auto& s) {
+                  Tokens(s).set_evaluation_path("/val.bin");
+                  Tokens(s).set_eval_fraction(0.1);
+                },
+                "train.data.tokens.eval_fraction and "
+                "train.data.tokens.evaluation_path exclude each other"},
+        Mistake{"TokensFraction",
+                [](auto& s) { Tokens(s).set_eval_fraction(2); },
+                "train.data.tokens.eval_fraction must be above 0 and below 1"},
+        Mistake{"TokensCorruptUnknown",
+                [](auto& s) {
+                  Tokens(s).set_corrupt_records(
+                      static_cast<v1::CorruptRecords>(9));
+                },
+                "train.data.tokens.corrupt_records must be stop or skip, got "
+                "9"},
+        Mistake{"ImagesWithoutImages",
+                [](auto& s) { Images(s).clear_images(); },
+                "train.data.images.images must name a file of images"},
+        Mistake{"ImagesWithoutLabels",
+                [](auto& s) { Images(s).clear_labels(); },
+                "train.data.images.labels must name a file of labels"},
+        Mistake{"EvaluationWithoutLabels",
+                [](auto& s) { Images(s).set_evaluation_images("/t10k"); },
+                "train.data.images.evaluation_labels is missing"},
+        Mistake{"ImagesEvaluationTwice",
+                [](auto& s) {
+                  v1::ImagesSource& images = Images(s);
+                  images.set_evaluation_images("/t10k");
+                  images.set_evaluation_labels("/t10k");
+                  images.set_eval_fraction(0.1);
+                },
+                "train.data.images.eval_fraction and "
+                "train.data.images.evaluation_images exclude each other"},
+        Mistake{"ImagesCorruptUnknown",
+                [](auto& s) {
+                  Images(s).set_corrupt_records(
+                      static_cast<v1::CorruptRecords>(9));
+                },
+                "train.data.images.corrupt_records must be"},
+        Mistake{"CnnOnText",
+                [](auto& s) {
+                  Cnn(s);
+                  Text(s);
+                },
+                "train.model.cnn classifies images: train.data must be images"},
+        Mistake{"GptOnImages",
+                [](auto& s) {
+                  Images(s);
+                  Gpt(s);
+                },
+                "but train.model.gpt takes tokens"},
+        Mistake{"MlpOnImages",
+                [](auto& s) {
+                  Images(s);
+                  Mlp(s);
+                },
+                "but train.model.mlp takes tokens"},
+        Mistake{"MlpOnEncodedText",
+                [](auto& s) {
+                  Text(s).set_vocabulary("vocab.json");
+                  Text(s).set_merges("merges.txt");
+                },
+                "train.data.text.vocabulary makes tokens that train.model.mlp "
+                "does not have"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+INSTANTIATE_TEST_SUITE_P(
+    Training, JobSpecMistakeTest,
+    ::testing::Values(
+        Mistake{"SgdRate", [](auto& s) { Sgd(s).set_learning_rate(-1); },
+                "train.optimizer.sgd.learning_rate must be above 0 and finite"},
+        Mistake{"SgdMomentum", [](auto& s) { Sgd(s).set_momentum(1); },
+                "train.optimizer.sgd.momentum must be at least 0 and below 1"},
+        Mistake{"SgdDecay", [](auto& s) { Sgd(s).set_weight_decay(-1); },
+                "train.optimizer.sgd.weight_decay must be at least 0"},
+        Mistake{"SgdClip", [](auto& s) { Sgd(s).set_clip_norm(NAN); },
+                "train.optimizer.sgd.clip_norm must be at least 0"},
+        Mistake{"NesterovWithoutMomentum",
+                [](auto& s) { Sgd(s).set_nesterov(true); },
+                "train.optimizer.sgd.nesterov needs "
+                "train.optimizer.sgd.momentum above 0, got 0"},
+        Mistake{"ScheduleUnknown",
+                [](auto& s) {
+                  Schedule(s).set_kind(static_cast<v1::ScheduleKind>(9));
+                },
+                "train.optimizer.schedule.kind must be constant or cosine, got "
+                "9"},
+        Mistake{"WarmupNegative",
+                [](auto& s) { Schedule(s).set_warmup_steps(-1); },
+                "train.optimizer.schedule.warmup_steps must be at least 0"},
+        Mistake{"WarmupBeyondTheEnd",
+                [](auto& s) { Schedule(s).set_warmup_steps(11); },
+                "train.optimizer.schedule.warmup_steps must be at most "
+                "train.steps (10), got 11"},
+        Mistake{"FinalRatio", [](auto& s) { Schedule(s).set_final_ratio(1.5); },
+                "train.optimizer.schedule.final_ratio must be at least 0 and "
+                "at most 1, got 1.5"},
+        Mistake{"MicroBatchNegative",
+                [](auto& s) { s.mutable_train()->set_micro_batch(-1); },
+                "train.micro_batch must be at least 0, got -1"},
+        Mistake{"PrecisionUnknown",
+                [](auto& s) {
+                  s.mutable_train()->set_precision(
+                      static_cast<v1::Precision>(9));
+                },
+                "train.precision must be float32 or bfloat16, got 9"},
+        Mistake{"CheckpointWithoutDirectory",
+                [](auto& s) { Checkpoint(s).clear_directory(); },
+                "train.checkpoint.directory must name the directory"},
+        Mistake{"CheckpointEvery",
+                [](auto& s) { Checkpoint(s).set_every_steps(-1); },
+                "train.checkpoint.every_steps must be at least 0"},
+        Mistake{"CheckpointKeep", [](auto& s) { Checkpoint(s).set_keep(-1); },
+                "train.checkpoint.keep must be at least 1, got -1"},
+        Mistake{"InitialParameters",
+                [](auto& s) {
+                  s.mutable_train()->set_initial_parameters(
+                      std::string(5000, 'p'));
+                },
+                "train.initial_parameters must have at most 4096 bytes"},
+        Mistake{"SampleWithoutPrompt",
+                [](auto& s) { Sample(s).clear_prompt(); },
+                "train.sample.prompt must have at least one byte"},
+        Mistake{"SamplePromptTooLong",
+                [](auto& s) { Sample(s).set_prompt(std::string(20000, 'a')); },
+                "train.sample.prompt must have at most 16384 bytes, got 20000"},
+        Mistake{"SampleBytes", [](auto& s) { Sample(s).set_bytes(100001); },
+                "train.sample.bytes must be at most 100000, got 100001"},
+        Mistake{"SampleTemperature",
+                [](auto& s) { Sample(s).set_temperature(-0.1); },
+                "train.sample.temperature must be at least 0 and finite"},
+        Mistake{"SampleTopK", [](auto& s) { Sample(s).set_top_k(-1); },
+                "train.sample.top_k must be at least 0"},
+        Mistake{"SampleOfACnn",
+                [](auto& s) {
+                  Cnn(s);
+                  Sample(s);
+                },
+                "train.sample needs a model that continues text: mlp, gpt or "
+                "custom, not cnn"}),
+    [](const auto& info) { return std::string(info.param.name); });
 
 INSTANTIATE_TEST_SUITE_P(
     All, JobSpecMistakeTest,
