@@ -1,10 +1,13 @@
 #include "worker/nn/model_config.h"
 
 #include <cmath>
+#include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 
 namespace ringmaster {
 namespace {
@@ -23,6 +26,25 @@ std::string ModelConfig::CanonicalText() const {
         }));
   }
   return text;
+}
+
+absl::StatusOr<ModelConfig> ModelConfig::FromCanonicalText(
+    const std::string& text) {
+  const absl::Status error = absl::InvalidArgumentError(
+      absl::StrCat("\"", text, "\" describes no model"));
+  const std::vector<std::string> words = absl::StrSplit(text, ' ');
+  if (words.size() < 2 || words[0] != "model" || words[1].empty()) return error;
+  ModelConfig config = {.kind = words[1], .settings = {}};
+  for (size_t i = 2; i < words.size(); ++i) {
+    const std::pair<std::string, std::string> setting =
+        absl::StrSplit(words[i], absl::MaxSplits('=', 1));
+    std::vector<double>& values = config.settings[setting.first];
+    for (const absl::string_view number :
+         absl::StrSplit(setting.second, ',', absl::SkipEmpty())) {
+      if (!absl::SimpleAtod(number, &values.emplace_back())) return error;
+    }
+  }
+  return config;
 }
 
 const std::vector<double>* SettingsReader::Find(const std::string& name) {

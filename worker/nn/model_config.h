@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace ringmaster {
 
@@ -31,6 +32,9 @@ struct ModelConfig {
 
   // One line, equal for equal settings; for Plan's settings.
   std::string CanonicalText() const;
+  // The inverse. INVALID_ARGUMENT if `text` is no such line.
+  [[nodiscard]] static absl::StatusOr<ModelConfig> FromCanonicalText(
+      const std::string& text);
 };
 
 // Reads a model's settings, and says which one is wrong.

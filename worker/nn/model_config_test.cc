@@ -60,5 +60,17 @@ TEST(ModelConfigTest, CanonicalTextTellsEverySettingApart) {
   EXPECT_EQ(config.CanonicalText(), "model toy a=0.5,2 width=12");
 }
 
+TEST(ModelConfigTest, ReadsItsCanonicalText) {
+  const std::string text = "model toy a=0.10000000000000001,2 b= width=12";
+  const ModelConfig config = *ModelConfig::FromCanonicalText(text);
+  EXPECT_EQ(config.settings.at("a"), (std::vector<double>{0.1, 2}));
+  EXPECT_EQ(config.CanonicalText(), text);
+  for (const char* bad : {"", "model", "model ", "toy a=1", "model toy a=x"}) {
+    EXPECT_EQ(ModelConfig::FromCanonicalText(bad).status().code(),
+              absl::StatusCode::kInvalidArgument)
+        << bad;
+  }
+}
+
 }  // namespace
 }  // namespace ringmaster
