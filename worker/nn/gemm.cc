@@ -3,9 +3,16 @@
 #include <cblas.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <string_view>
 #include <type_traits>
+
+#include "common/status/check.h"
+#include "common/sync/thread_pool.h"
+#include "common/tensor/cpu_dispatch.h"
+#include "worker/nn/gemm_avx512.h"
+#include "worker/nn/gemm_scratch.h"
 
 // The two halves of OpenBLAS's choice of kernels when it is loaded. Exported
 // but in no header; weak, because a build of OpenBLAS for one processor only
@@ -57,37 +64,163 @@ bool SetUpBlas() {
 
 [[maybe_unused]] const bool kIsReselected = SetUpBlas();
 
+// Rows or columns of c that one call of OpenBLAS computes.
+constexpr int64_t kBlasBlock = 128;
+// Elements that a thread rounds at once.
+constexpr int64_t kRoundGrain = 16384;
+
+// A product for OpenBLAS.
+template <typename T>
+struct Factors {
+  Transpose transpose_a;
+  Transpose transpose_b;
+  GemmShape shape;
+  const T* a;
+  const T* b;
+};
+
+// Rounds as RoundedBits of gemm_panels.h does.
+RM_KERNEL void RoundKernel(int64_t count, const float* __restrict from,
+                           float* __restrict to) {
+  for (int64_t i = 0; i < count; ++i) {
+    const auto bits = std::bit_cast<uint32_t>(from[i]);
+    const uint32_t rounded = bits + 0x7fff + ((bits >> 16) & 1);
+    const bool is_nan = (bits & 0x7fffffff) > 0x7f800000;
+    to[i] =
+        std::bit_cast<float>((is_nan ? bits | 0x400000 : rounded) & 0xffff0000);
+  }
+}
+
+void Round(ThreadPool& pool, int64_t count, const float* from, float* to) {
+  pool.ParallelFor(count, kRoundGrain, [&](int64_t begin, int64_t end) {
+    CallOnCpu<RoundKernel>(end - begin, from + begin, to + begin);
+  });
+}
+
+// A bias, or the empty sum.
+template <typename T>
+void BeginRow(const GemmOutput<T>& output, int64_t row, int64_t columns,
+              int64_t begin, int64_t end) {
+  if (output.write == Write::kAdd) return;
+  T* const c = output.c + row * columns;
+  if (output.bias == nullptr) {
+    std::fill(c + begin, c + end, T{0});
+  } else {
+    std::copy(output.bias + begin, output.bias + end, c + begin);
+  }
+}
+
+// One block of c.
+template <typename T>
+void MultiplyBlock(const Factors<T>& product, MatrixBlock block,
+                   const GemmOutput<T>& output) {
+  const GemmShape& shape = product.shape;
+  for (int64_t row = block.row_begin; row < block.row_end; ++row)
+    BeginRow(output, row, shape.n, block.column_begin, block.column_end);
+  const auto m = static_cast<blasint>(block.row_end - block.row_begin);
+  const auto n = static_cast<blasint>(block.column_end - block.column_begin);
+  const auto k = static_cast<blasint>(shape.k);
+  const bool is_a_transposed = product.transpose_a == Transpose::kYes;
+  const bool is_b_transposed = product.transpose_b == Transpose::kYes;
+  const T* const a =
+      product.a + block.row_begin * (is_a_transposed ? 1 : shape.k);
+  const T* const b =
+      product.b + block.column_begin * (is_b_transposed ? shape.k : 1);
+  T* const c = output.c + block.row_begin * shape.n + block.column_begin;
+  const auto lda = static_cast<blasint>(is_a_transposed ? shape.m : shape.k);
+  const auto ldb = static_cast<blasint>(is_b_transposed ? shape.k : shape.n);
+  const auto ldc = static_cast<blasint>(shape.n);
+  const auto call = [&](auto function) {
+    function(CblasRowMajor, ToCblas(product.transpose_a),
+             ToCblas(product.transpose_b), m, n, k, T{1}, a, lda, b, ldb, T{1},
+             c, ldc);
+  };
+  if constexpr (std::is_same_v<T, float>) {
+    call(cblas_sgemm);
+  } else {
+    call(cblas_dgemm);
+  }
+}
+
+template <typename T>
+void GemmOnBlas(ThreadPool& pool, const Factors<T>& product,
+                const GemmOutput<T>& output) {
+  const auto [m, n, k] = product.shape;
+  const bool is_by_row = product.shape.m > product.shape.n;
+  pool.ParallelFor(std::max(m, n), kBlasBlock,
+                   [&, rows = m, columns = n](int64_t begin, int64_t end) {
+                     const MatrixBlock block =
+                         is_by_row ? MatrixBlock{begin, end, 0, columns}
+                                   : MatrixBlock{0, rows, begin, end};
+                     MultiplyBlock(product, block, output);
+                     if (output.finish) (*output.finish)(block);
+                   });
+}
+
+#if defined(__x86_64__)
+Operand AsOperand(const float* data, bool is_lane_major, int64_t lanes,
+                  int64_t depth) {
+  return is_lane_major ? Operand{data, depth, 1} : Operand{data, 1, lanes};
+}
+#endif
+
+void GemmOfFloats(const Compute& compute, Factors<float> product,
+                  const GemmOutput<float>& output) {
+  const auto [m, n, k] = product.shape;
+  const bool is_rounded = compute.precision == Precision::kBFloat16;
+#if defined(__x86_64__)
+  if (CurrentIsa() == CpuIsa::kAvx512) {
+    const Operands rounded =
+        IsDotFaster() ? Operands::kDot : Operands::kRounded;
+    GemmAvx512(
+        compute.pool, is_rounded ? rounded : Operands::kFloat, product.shape,
+        AsOperand(product.a, product.transpose_a == Transpose::kNo, m, k),
+        AsOperand(product.b, product.transpose_b == Transpose::kYes, n, k),
+        output);
+    return;
+  }
+#endif
+  if (is_rounded) {
+    auto* const rounded = static_cast<float*>(
+        GemmScratch((m * k + k * n) * static_cast<int64_t>(sizeof(float))));
+    Round(compute.pool, m * k, product.a, rounded);
+    Round(compute.pool, k * n, product.b, rounded + m * k);
+    product.a = rounded;
+    product.b = rounded + m * k;
+  }
+  GemmOnBlas(compute.pool, product, output);
+}
+
 }  // namespace
 
 std::string_view BlasKernels() { return openblas_get_corename(); }
 
 template <typename T>
-void Gemm(Transpose transpose_a, Transpose transpose_b, GemmShape shape,
-          T alpha, const T* a, const T* b, T beta, T* c) {
+void Gemm(const Compute& compute, Transpose transpose_a, Transpose transpose_b,
+          GemmShape shape, const T* a, const T* b,
+          const GemmOutput<T>& output) {
+  RM_CHECK(output.bias == nullptr || output.write == Write::kSet,
+           "a bias and a result that is added to");
   if (shape.m == 0 || shape.n == 0) return;
   if (shape.k == 0) {
     // An empty sum; not left to BLAS, whose implementations differ here.
-    std::for_each(c, c + shape.m * shape.n,
-                  [beta](T& x) { x = beta == 0 ? T{0} : beta * x; });
+    for (int64_t row = 0; row < shape.m; ++row)
+      BeginRow(output, row, shape.n, 0, shape.n);
+    if (output.finish) (*output.finish)({0, shape.m, 0, shape.n});
     return;
   }
-  const auto m = static_cast<blasint>(shape.m);
-  const auto n = static_cast<blasint>(shape.n);
-  const auto k = static_cast<blasint>(shape.k);
-  const blasint lda = transpose_a == Transpose::kYes ? m : k;
-  const blasint ldb = transpose_b == Transpose::kYes ? k : n;
+  const Factors<T> product = {transpose_a, transpose_b, shape, a, b};
   if constexpr (std::is_same_v<T, float>) {
-    cblas_sgemm(CblasRowMajor, ToCblas(transpose_a), ToCblas(transpose_b), m, n,
-                k, alpha, a, lda, b, ldb, beta, c, n);
+    GemmOfFloats(compute, product, output);
   } else {
-    cblas_dgemm(CblasRowMajor, ToCblas(transpose_a), ToCblas(transpose_b), m, n,
-                k, alpha, a, lda, b, ldb, beta, c, n);
+    GemmOnBlas(compute.pool, product, output);
   }
 }
 
-template void Gemm<float>(Transpose, Transpose, GemmShape, float, const float*,
-                          const float*, float, float*);
-template void Gemm<double>(Transpose, Transpose, GemmShape, double,
-                           const double*, const double*, double, double*);
+template void Gemm<float>(const Compute&, Transpose, Transpose, GemmShape,
+                          const float*, const float*, const GemmOutput<float>&);
+template void Gemm<double>(const Compute&, Transpose, Transpose, GemmShape,
+                           const double*, const double*,
+                           const GemmOutput<double>&);
 
 }  // namespace ringmaster

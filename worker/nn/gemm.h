@@ -1,20 +1,31 @@
-// Gemm is matrix multiplication on one thread, by OpenBLAS.
+// Gemm is matrix multiplication, on the threads of a pool.
 //
-// Matrices are row-major and dense. One thread, because each worker has its
-// cores for itself and OpenBLAS's own threads would fight over them; and
-// because the order of additions then depends on the shapes alone.
+// Matrices are row-major and dense. Products of floats run on kernels of our
+// own where the processor has AVX-512 (gemm_avx512.h); everything else is
+// OpenBLAS, on one thread for each block of the result.
+//
+// With Precision::kBFloat16 (T = float) both factors are rounded to bfloat16,
+// to nearest and ties to even, on their way into the product; sums and the
+// result are float.
 //
 // Debian's OpenBLAS 0.3.21 takes processors that are younger than itself for a
 // "Prescott" of 2004 and uses its SSE3 kernels, three times slower than need
 // be. This target notices that when the program starts, and has OpenBLAS use
 // the kernels for AVX-512 or AVX2 instead; the environment variable
 // OPENBLAS_CORETYPE, if set, has the last word.
-// Thread-safety: pure; concurrent calls are fine.
+//
+// Guarantees: the same result, to the bit, for every size of the pool. After a
+// first call of a shape, nothing is allocated.
+// Thread-safety: as Compute.
 #ifndef RINGMASTER_WORKER_NN_GEMM_H_
 #define RINGMASTER_WORKER_NN_GEMM_H_
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
+
+#include "absl/functional/function_ref.h"
+#include "worker/nn/compute.h"
 
 namespace ringmaster {
 
@@ -27,15 +38,35 @@ struct GemmShape {
   int64_t k;
 };
 
+// The rectangle [row_begin, row_end) x [column_begin, column_end) of a matrix.
+struct MatrixBlock {
+  int64_t row_begin;
+  int64_t row_end;
+  int64_t column_begin;
+  int64_t column_end;
+};
+
+// Where a product goes.
+template <typename T>
+struct GemmOutput {
+  T* c;  // [m,n]
+  Write write = Write::kSet;
+  // [n], added to each row; may be null. With kSet only.
+  const T* bias = nullptr;
+  // Called on any thread, once for each block of c that is complete, while the
+  // block is still in that thread's cache. Blocks cover c and do not overlap.
+  std::optional<absl::FunctionRef<void(MatrixBlock)>> finish = std::nullopt;
+};
+
 // The name of the kernels that OpenBLAS uses, for logs: "SkylakeX".
 std::string_view BlasKernels();
 
-// c = alpha * op(a) * op(b) + beta * c, with op(a) [m,k], op(b) [k,n] and c
-// [m,n]; a transposed operand is stored as [k,m] or [n,k]. With beta 0, c need
-// not be initialized. Dimensions may be 0. T is float or double.
+// output.c = or += op(a) * op(b), with op(a) [m,k] and op(b) [k,n]; a
+// transposed operand is stored as [k,m] or [n,k]. Dimensions may be 0. `c` must
+// not overlap a or b. T is float or double.
 template <typename T>
-void Gemm(Transpose transpose_a, Transpose transpose_b, GemmShape shape,
-          T alpha, const T* a, const T* b, T beta, T* c);
+void Gemm(const Compute& compute, Transpose transpose_a, Transpose transpose_b,
+          GemmShape shape, const T* a, const T* b, const GemmOutput<T>& output);
 
 }  // namespace ringmaster
 

@@ -2,56 +2,98 @@
 
 #include <algorithm>
 
+#include "common/sync/thread_pool.h"
 #include "common/tensor/cpu_dispatch.h"
+#include "worker/nn/gelu.h"
 #include "worker/nn/gemm.h"
 
 namespace ringmaster {
 namespace {
 
+// Columns that a thread sums at once.
+constexpr int64_t kBiasGrain = 256;
+
 template <typename T>
 RM_KERNEL void SumRowsKernel(const T* __restrict rows, int64_t row_count,
-                             int64_t row_size, T* __restrict sum) {
+                             int64_t row_stride, int64_t columns,
+                             T* __restrict sum) {
   for (int64_t row = 0; row < row_count; ++row) {
-    for (int64_t i = 0; i < row_size; ++i) sum[i] += rows[row * row_size + i];
+    for (int64_t i = 0; i < columns; ++i) sum[i] += rows[row * row_stride + i];
   }
+}
+
+Transpose If(bool is_transposed) {
+  return is_transposed ? Transpose::kYes : Transpose::kNo;
+}
+
+template <typename T>
+void Forward(const Compute& compute, LinearShape shape, const T* x,
+             const T* weight, const GemmOutput<T>& output) {
+  Gemm<T>(compute, Transpose::kNo, If(shape.layout == WeightLayout::kOutIn),
+          {shape.batch, shape.out, shape.in}, x, weight, output);
 }
 
 }  // namespace
 
 template <typename T>
-void LinearForward(const Compute& /*compute*/, LinearShape shape, const T* x,
+void LinearForward(const Compute& compute, LinearShape shape, const T* x,
                    const T* weight, const T* bias, T* y) {
-  // The product is added to the bias, which saves a pass over y.
-  for (int64_t row = 0; row < shape.batch; ++row)
-    std::copy_n(bias, shape.out, y + row * shape.out);
-  Gemm<T>(Transpose::kNo, Transpose::kYes, {shape.batch, shape.out, shape.in},
-          1, x, weight, 1, y);
+  Forward<T>(compute, shape, x, weight, {.c = y, .bias = bias});
 }
 
 template <typename T>
-void LinearBackwardInput(const Compute& /*compute*/, LinearShape shape,
-                         const T* dy, const T* weight, T* dx) {
-  Gemm<T>(Transpose::kNo, Transpose::kNo, {shape.batch, shape.in, shape.out}, 1,
-          dy, weight, 0, dx);
+void LinearGeluForward(const Compute& compute, LinearShape shape, const T* x,
+                       const T* weight, const T* bias, T* pre, T* y) {
+  const auto finish = [&](MatrixBlock block) {
+    // Already on a thread of the pool, which runs no loop inside a loop.
+    ThreadPool this_thread(1);
+    for (int64_t row = block.row_begin; row < block.row_end; ++row) {
+      const int64_t begin = row * shape.out + block.column_begin;
+      GeluForward<T>({.pool = this_thread},
+                     block.column_end - block.column_begin, pre + begin,
+                     y + begin);
+    }
+  };
+  Forward<T>(compute, shape, x, weight,
+             {.c = pre, .bias = bias, .finish = finish});
 }
 
 template <typename T>
-void LinearBackwardWeight(const Compute& /*compute*/, LinearShape shape,
+void LinearBackwardInput(const Compute& compute, LinearShape shape, const T* dy,
+                         const T* weight, T* dx) {
+  Gemm<T>(compute, Transpose::kNo, If(shape.layout == WeightLayout::kInOut),
+          {shape.batch, shape.in, shape.out}, dy, weight, {.c = dx});
+}
+
+template <typename T>
+void LinearBackwardWeight(const Compute& compute, LinearShape shape,
                           Write write, const T* dy, const T* x, T* dweight) {
-  Gemm<T>(Transpose::kYes, Transpose::kNo, {shape.out, shape.in, shape.batch},
-          1, dy, x, write == Write::kAdd ? 1 : 0, dweight);
+  const GemmOutput<T> output = {.c = dweight, .write = write};
+  if (shape.layout == WeightLayout::kOutIn) {
+    Gemm<T>(compute, Transpose::kYes, Transpose::kNo,
+            {shape.out, shape.in, shape.batch}, dy, x, output);
+  } else {
+    Gemm<T>(compute, Transpose::kYes, Transpose::kNo,
+            {shape.in, shape.out, shape.batch}, x, dy, output);
+  }
 }
 
 template <typename T>
-void LinearBackwardBias(const Compute& /*compute*/, LinearShape shape,
-                        Write write, const T* dy, T* dbias) {
-  if (write == Write::kSet) std::fill_n(dbias, shape.out, T{0});
-  CallOnCpu<SumRowsKernel<T>>(dy, shape.batch, shape.out, dbias);
+void LinearBackwardBias(const Compute& compute, LinearShape shape, Write write,
+                        const T* dy, T* dbias) {
+  compute.pool.ParallelFor(
+      shape.out, kBiasGrain, [&](int64_t begin, int64_t end) {
+        if (write == Write::kSet) std::fill(dbias + begin, dbias + end, T{0});
+        CallOnCpu<SumRowsKernel<T>>(dy + begin, shape.batch, shape.out,
+                                    end - begin, dbias + begin);
+      });
 }
 
 #define RM_INSTANTIATE(T)                                                     \
   template void LinearForward<T>(const Compute&, LinearShape, const T*,       \
                                  const T*, const T*, T*);                     \
+  template void LinearGeluForward<T>(const Compute&, LinearShape, const T*,   \
+                                     const T*, const T*, T*, T*);             \
   template void LinearBackwardInput<T>(const Compute&, LinearShape, const T*, \
                                        const T*, T*);                         \
   template void LinearBackwardWeight<T>(const Compute&, LinearShape, Write,   \

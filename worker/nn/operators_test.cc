@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
-#include <string_view>
 #include <vector>
 
 #include "common/plan/counter_random.h"
@@ -12,8 +11,6 @@
 #include "gtest/gtest.h"
 #include "worker/nn/embedding.h"
 #include "worker/nn/gelu.h"
-#include "worker/nn/gemm.h"
-#include "worker/nn/linear.h"
 #include "worker/nn/reference_ops.h"
 
 namespace ringmaster {
@@ -81,101 +78,6 @@ using ScalarTypes = ::testing::Types<float, double>;
 TYPED_TEST_SUITE(OperatorTest, ScalarTypes);
 
 constexpr int64_t kSizes[] = {0, 1, 2, 7, 16, 33};
-
-TYPED_TEST(OperatorTest, GemmMatchesReferenceForAllShapesAndTransposes) {
-  using T = TypeParam;
-  for (int64_t m : kSizes) {
-    for (int64_t n : kSizes) {
-      for (int64_t k : kSizes) {
-        for (int variant = 0; variant < 8; ++variant) {
-          const Transpose a_transpose{(variant & 1) != 0};
-          const Transpose b_transpose{(variant & 2) != 0};
-          const T beta = (variant & 4) != 0 ? T{0.5} : T{0};
-          const std::vector<T> a = Random<T>(m * k, 1);
-          const std::vector<T> b = Random<T>(k * n, 2);
-          std::vector<T> got =
-              beta == 0 ? Unwritten<T>(m * n) : Random<T>(m * n, 3);
-          std::vector<T> want = got;
-          const GemmShape shape = {m, n, k};
-          Gemm<T>(a_transpose, b_transpose, shape, 2, a.data(), b.data(), beta,
-                  got.data());
-          reference::Gemm<T>(a_transpose, b_transpose, shape, 2, a.data(),
-                             b.data(), beta, want.data());
-          ASSERT_NO_FATAL_FAILURE(ExpectClose(got, want, "c"))
-              << m << " " << n << " " << k << " " << variant;
-        }
-      }
-    }
-  }
-}
-
-TEST(GemmTest, UsesTheKernelsOfThisProcessor) {
-  if (!__builtin_cpu_supports("avx2"))
-    GTEST_SKIP() << "this processor has no better kernels than the oldest";
-  EXPECT_NE(BlasKernels(), "Prescott");
-}
-
-TYPED_TEST(OperatorTest, LinearMatchesReferenceForAllShapes) {
-  using T = TypeParam;
-  for (int64_t batch : kSizes) {
-    for (int64_t in : {1, 5, 64}) {
-      for (int64_t out : {1, 6, 65}) {
-        const LinearShape shape = {batch, in, out};
-        const std::vector<T> x = Random<T>(batch * in, 1);
-        const std::vector<T> weight = Random<T>(out * in, 2);
-        const std::vector<T> bias = Random<T>(out, 3);
-        const std::vector<T> dy = Random<T>(batch * out, 4);
-        const auto compare = [&](int64_t count, const char* what, auto&& fast,
-                                 auto&& plain) {
-          std::vector<T> got = Unwritten<T>(count);
-          std::vector<T> want = Unwritten<T>(count);
-          fast(got.data());
-          plain(want.data());
-          ASSERT_NO_FATAL_FAILURE(ExpectClose(got, want, what));
-        };
-        compare(
-            batch * out, "y",
-            [&](T* y) {
-              LinearForward<T>(OneThread(), shape, x.data(), weight.data(),
-                               bias.data(), y);
-            },
-            [&](T* y) {
-              reference::LinearForward<T>(shape, x.data(), weight.data(),
-                                          bias.data(), y);
-            });
-        compare(
-            batch * in, "dx",
-            [&](T* dx) {
-              LinearBackwardInput<T>(OneThread(), shape, dy.data(),
-                                     weight.data(), dx);
-            },
-            [&](T* dx) {
-              reference::LinearBackwardInput<T>(shape, dy.data(), weight.data(),
-                                                dx);
-            });
-        compare(
-            out * in, "dweight",
-            [&](T* dw) {
-              LinearBackwardWeight<T>(OneThread(), shape, Write::kSet,
-                                      dy.data(), x.data(), dw);
-            },
-            [&](T* dw) {
-              reference::LinearBackwardWeight<T>(shape, dy.data(), x.data(),
-                                                 dw);
-            });
-        compare(
-            out, "dbias",
-            [&](T* db) {
-              LinearBackwardBias<T>(OneThread(), shape, Write::kSet, dy.data(),
-                                    db);
-            },
-            [&](T* db) {
-              reference::LinearBackwardBias<T>(shape, dy.data(), db);
-            });
-      }
-    }
-  }
-}
 
 TYPED_TEST(OperatorTest, EmbeddingMatchesReferenceWithRepeatedIds) {
   using T = TypeParam;
@@ -264,40 +166,6 @@ TEST(FiniteDifferenceTest, Gelu) {
     std::vector<double> y(40);
     GeluForward<double>(OneThread(), 40, point.data(), y.data());
     return Dot(y, dy);
-  });
-}
-
-TEST(FiniteDifferenceTest, Linear) {
-  const LinearShape shape = {3, 4, 5};
-  const std::vector<double> x = Random<double>(12, 1);
-  const std::vector<double> weight = Random<double>(20, 2);
-  const std::vector<double> bias = Random<double>(5, 3);
-  const std::vector<double> dy = Random<double>(15, 4);
-  const auto loss = [&](const std::vector<double>& x,
-                        const std::vector<double>& weight,
-                        const std::vector<double>& bias) {
-    std::vector<double> y(15);
-    LinearForward<double>(OneThread(), shape, x.data(), weight.data(),
-                          bias.data(), y.data());
-    return Dot(y, dy);
-  };
-  std::vector<double> dx(12);
-  std::vector<double> dweight(20);
-  std::vector<double> dbias(5);
-  LinearBackwardInput<double>(OneThread(), shape, dy.data(), weight.data(),
-                              dx.data());
-  LinearBackwardWeight<double>(OneThread(), shape, Write::kSet, dy.data(),
-                               x.data(), dweight.data());
-  LinearBackwardBias<double>(OneThread(), shape, Write::kSet, dy.data(),
-                             dbias.data());
-  ExpectGradient(x, dx, [&](const std::vector<double>& point) {
-    return loss(point, weight, bias);
-  });
-  ExpectGradient(weight, dweight, [&](const std::vector<double>& point) {
-    return loss(x, point, bias);
-  });
-  ExpectGradient(bias, dbias, [&](const std::vector<double>& point) {
-    return loss(x, weight, point);
   });
 }
 

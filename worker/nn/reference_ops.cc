@@ -7,7 +7,7 @@ namespace ringmaster::reference {
 
 template <typename T>
 void Gemm(Transpose transpose_a, Transpose transpose_b, GemmShape shape,
-          T alpha, const T* a, const T* b, T beta, T* c) {
+          const T* a, const T* b, T* c) {
   const auto [m, n, k] = shape;
   for (int64_t i = 0; i < m; ++i) {
     for (int64_t j = 0; j < n; ++j) {
@@ -19,26 +19,41 @@ void Gemm(Transpose transpose_a, Transpose transpose_b, GemmShape shape,
             transpose_b == Transpose::kYes ? b[j * k + l] : b[l * n + j];
         sum += static_cast<double>(x) * static_cast<double>(y);
       }
-      const double old = beta == 0 ? 0
-                                   : static_cast<double>(beta) *
-                                         static_cast<double>(c[i * n + j]);
-      c[i * n + j] = static_cast<T>(static_cast<double>(alpha) * sum + old);
+      c[i * n + j] = static_cast<T>(sum);
     }
   }
 }
+
+namespace {
+
+// Where the weight from input i to output o is.
+int64_t WeightAt(const LinearShape& shape, int64_t o, int64_t i) {
+  return shape.layout == WeightLayout::kOutIn ? o * shape.in + i
+                                              : i * shape.out + o;
+}
+
+}  // namespace
 
 template <typename T>
 void LinearForward(LinearShape shape, const T* x, const T* weight,
                    const T* bias, T* y) {
   for (int64_t b = 0; b < shape.batch; ++b) {
     for (int64_t o = 0; o < shape.out; ++o) {
-      double sum = bias[o];
-      for (int64_t i = 0; i < shape.in; ++i)
-        sum +=
-            static_cast<double>(x[b * shape.in + i]) * weight[o * shape.in + i];
+      double sum = bias == nullptr ? 0 : bias[o];
+      for (int64_t i = 0; i < shape.in; ++i) {
+        sum += static_cast<double>(x[b * shape.in + i]) *
+               weight[WeightAt(shape, o, i)];
+      }
       y[b * shape.out + o] = static_cast<T>(sum);
     }
   }
+}
+
+template <typename T>
+void LinearGeluForward(LinearShape shape, const T* x, const T* weight,
+                       const T* bias, T* pre, T* y) {
+  LinearForward(shape, x, weight, bias, pre);
+  GeluForward(shape.batch * shape.out, pre, y);
 }
 
 template <typename T>
@@ -49,7 +64,7 @@ void LinearBackwardInput(LinearShape shape, const T* dy, const T* weight,
       double sum = 0;
       for (int64_t o = 0; o < shape.out; ++o) {
         sum += static_cast<double>(dy[b * shape.out + o]) *
-               weight[o * shape.in + i];
+               weight[WeightAt(shape, o, i)];
       }
       dx[b * shape.in + i] = static_cast<T>(sum);
     }
@@ -65,7 +80,7 @@ void LinearBackwardWeight(LinearShape shape, const T* dy, const T* x,
       for (int64_t b = 0; b < shape.batch; ++b) {
         sum += static_cast<double>(dy[b * shape.out + o]) * x[b * shape.in + i];
       }
-      dweight[o * shape.in + i] = static_cast<T>(sum);
+      dweight[WeightAt(shape, o, i)] = static_cast<T>(sum);
     }
   }
 }
@@ -130,8 +145,10 @@ void GeluBackward(int64_t count, const T* x, const T* dy, T* dx) {
 }
 
 #define RM_INSTANTIATE(T)                                                      \
-  template void Gemm<T>(Transpose, Transpose, GemmShape, T, const T*,          \
-                        const T*, T, T*);                                      \
+  template void Gemm<T>(Transpose, Transpose, GemmShape, const T*, const T*,   \
+                        T*);                                                   \
+  template void LinearGeluForward<T>(LinearShape, const T*, const T*,          \
+                                     const T*, T*, T*);                        \
   template void LinearForward<T>(LinearShape, const T*, const T*, const T*,    \
                                  T*);                                          \
   template void LinearBackwardInput<T>(LinearShape, const T*, const T*, T*);   \

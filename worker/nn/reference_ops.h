@@ -16,13 +16,17 @@
 
 namespace ringmaster::reference {
 
+// c = op(a) * op(b)
 template <typename T>
 void Gemm(Transpose transpose_a, Transpose transpose_b, GemmShape shape,
-          T alpha, const T* a, const T* b, T beta, T* c);
+          const T* a, const T* b, T* c);
 
 template <typename T>
 void LinearForward(LinearShape shape, const T* x, const T* weight,
                    const T* bias, T* y);
+template <typename T>
+void LinearGeluForward(LinearShape shape, const T* x, const T* weight,
+                       const T* bias, T* pre, T* y);
 template <typename T>
 void LinearBackwardInput(LinearShape shape, const T* dy, const T* weight,
                          T* dx);

@@ -1,0 +1,57 @@
+// The matrix product of floats with AVX-512, for Gemm alone.
+//
+// Built as Goto and van de Geijn describe ("Anatomy of High-Performance Matrix
+// Multiplication", TOMS 2008): operands are copied into panels that the inner
+// loop reads in order, and a tile of 8 x 48 sums stays in registers. The copy
+// is also where operands are rounded to bfloat16, which therefore costs no pass
+// over memory of its own.
+//
+// Guarantees: the same result, to the bit, for every size of the pool. After a
+// first call of a shape, nothing is allocated.
+// Thread-safety: as Compute.
+#ifndef RINGMASTER_WORKER_NN_GEMM_AVX512_H_
+#define RINGMASTER_WORKER_NN_GEMM_AVX512_H_
+
+#if defined(__x86_64__)
+
+#include <cstdint>
+
+#include "common/sync/thread_pool.h"
+#include "worker/nn/gemm.h"
+
+namespace ringmaster {
+
+// What the inner loop multiplies.
+enum class Operands {
+  kFloat,    // floats
+  kRounded,  // floats rounded to bfloat16, as floats: the sums of kDot but for
+             // their order, on any processor with AVX-512
+  kDot,      // pairs of bfloat16, by the instruction VDPBF16PS
+};
+
+// One factor of a product: a row of the left one, or a column of the right one,
+// is a lane; along it runs the depth, which the product sums over. One of the
+// strides is 1.
+struct Operand {
+  const float* data;
+  int64_t lane_stride;
+  int64_t depth_stride;
+};
+
+// Whether this processor can do kDot, and whether that is faster than kRounded.
+// It is on AMD's. Intel's run VDPBF16PS at a quarter of the rate of a fused
+// multiply-add, so for half the products per second: what they have for
+// bfloat16 is AMX.
+bool HasDot();
+bool IsDotFaster();
+
+// output.c [m,n] = or += left [m,k] * right [k,n]. Requires m, n, k >= 1 and
+// CurrentIsa() of kAvx512; for kDot, HasDot().
+void GemmAvx512(ThreadPool& pool, Operands operands, GemmShape shape,
+                Operand left, Operand right, const GemmOutput<float>& output);
+
+}  // namespace ringmaster
+
+#endif  // defined(__x86_64__)
+
+#endif  // RINGMASTER_WORKER_NN_GEMM_AVX512_H_
