@@ -12,14 +12,14 @@
 // operator of GPT-2 gives (queries, keys, values); out, dout
 // [samples,window,heads,head_dim]; log_sum_exp [samples,heads,window]. Every
 // output is overwritten (=). Outputs must not overlap inputs. T is float or
-// double. A value that is not finite reaches its own row and later ones, and up
-// to 7 rows before it, whose zero probabilities it is multiplied with.
+// double. A value that is not finite may also spoil up to 7 rows before its own,
+// whose zero probabilities it is multiplied with.
 // Dropout is of probabilities: elems_per_sample = heads * window * window,
 // which is at most 2^32; element (h, q, k). A rate of 0 costs nothing.
 // Precision: float in either precision of Compute.
 // Threads: a (sample, head) is one block of the pool's loop, so results do not
-// depend on the pool. Each thread keeps a scratch of about 5 * window *
-// head_dim elements, made when it first meets the size.
+// depend on the pool. Each thread keeps a scratch of about 3 * window *
+// head_dim elements and a few tiles, made when it first meets the size.
 // Thread-safety: as compute.h says.
 #ifndef RINGMASTER_WORKER_NN_ATTENTION_H_
 #define RINGMASTER_WORKER_NN_ATTENTION_H_
