@@ -81,12 +81,13 @@ enum class Bias : bool { kWithout, kWith };
 
 template <typename T>
 Gradients<T> Train(ThreadPool& pool, const Input<T>& in, double scale,
-                   Write write, Bias bias) {
+                   Write write, Bias bias,
+                   Precision precision = Precision::kFloat32) {
   Gradients<T> out(in.shape, write);
   std::vector<T> scratch = Scratch<T>(in.shape);
   const bool with = bias == Bias::kWith;
   out.loss = ClassifierTrain<T>(
-      {pool}, in.shape, scale, write, in.x.data(), in.weight.data(),
+      {pool, precision}, in.shape, scale, write, in.x.data(), in.weight.data(),
       with ? in.bias.data() : nullptr, in.targets.data(), scratch.data(),
       out.dx.data(), out.dweight.data(), with ? out.dbias.data() : nullptr);
   return out;
@@ -148,7 +149,7 @@ TYPED_TEST(ClassifierOperatorTest, MatchesReferenceForAllShapes) {
     for (const int64_t classes : {2, 15, 16, 17, 31, 33, 256, 2500}) {
       for (const double bound : {0.1, 30.0}) {
         for (const Write write : {Write::kSet, Write::kAdd}) {
-          for (const Bias bias : {Bias::kWith}) {
+          for (const Bias bias : {Bias::kWithout, Bias::kWith}) {
             SCOPED_TRACE(testing::Message()
                          << rows << " rows, " << classes << " classes, bound "
                          << bound << (write == Write::kAdd ? ", add" : "")
@@ -185,6 +186,16 @@ TEST(ClassifierTest, MatchesReferenceOnEveryInstructionSet) {
     ExpectClose(Train(pool, in, 1, Write::kSet, Bias::kWith), want, Bias::kWith,
                 1e-5);
   }
+}
+
+TEST(ClassifierTest, BFloat16IsCloseToFloat) {
+  ThreadPool pool(1);
+  const Input<float> in({48, 64, 300}, 0.5);
+  const Gradients<float> got =
+      Train(pool, in, 1, Write::kSet, Bias::kWith, Precision::kBFloat16);
+  const Gradients<float> want = Train(pool, in, 1, Write::kSet, Bias::kWith);
+  ExpectClose(got, want, Bias::kWith, 0.02);
+  EXPECT_GT(RelativeError(got.dweight, want.dweight), 1e-5);
 }
 
 TEST(ClassifierTest, GradientsMatchFiniteDifferences) {
