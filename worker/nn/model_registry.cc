@@ -4,6 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "worker/nn/gpt.h"
 #include "worker/nn/mlp.h"
 
 namespace ringmaster {
@@ -24,6 +25,7 @@ struct Registration {
 // when a linker drops their file.
 template <typename T>
 constexpr Registration<T> kModels[] = {
+    {"gpt", &CreateGpt<T>},
     {"mlp", &CreateMlp<T>},
 };
 

@@ -1,0 +1,432 @@
+#include "worker/nn/gpt.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/plan/counter_random.h"
+#include "common/plan/plan.h"
+#include "common/status/check.h"
+#include "common/status/status_macros.h"
+#include "worker/nn/attention.h"
+#include "worker/nn/classifier.h"
+#include "worker/nn/dropout.h"
+#include "worker/nn/gelu.h"
+#include "worker/nn/gpt_buffers.h"
+#include "worker/nn/gpt_layout.h"
+#include "worker/nn/layer_norm.h"
+#include "worker/nn/linear.h"
+#include "worker/nn/token_embedding.h"
+
+namespace ringmaster {
+namespace {
+
+// What one run through the model works on.
+struct Pass {
+  int64_t samples = 0;
+  int64_t tokens = 0;  // of each sample; at most the window
+  double dropout_rate = 0;
+  uint64_t dropout_key = 0;
+  const int64_t* sample_ids = nullptr;
+
+  int64_t rows() const { return samples * tokens; }
+};
+
+// Where dropout is; each place has a key of its own.
+constexpr uint64_t kEmbeddingSite = 0;
+constexpr uint64_t AttentionSite(size_t block) { return 3 * block + 1; }
+constexpr uint64_t AttentionOutputSite(size_t block) { return 3 * block + 2; }
+constexpr uint64_t MlpOutputSite(size_t block) { return 3 * block + 3; }
+
+template <typename T>
+class Gpt final : public Model<T> {
+ public:
+  static absl::StatusOr<std::unique_ptr<Model<T>>> Create(
+      const ModelConfig& config, const Compute& compute, int64_t max_batch) {
+    ASSIGN_OR_RETURN(const GptSettings settings, ReadGptSettings(config));
+    ASSIGN_OR_RETURN(auto buffers, GptBuffers<T>::Create(settings, max_batch));
+    return std::make_unique<Gpt>(settings, compute, max_batch,
+                                 std::move(buffers));
+  }
+
+  Gpt(const GptSettings& settings, const Compute& compute, int64_t max_batch,
+      std::unique_ptr<GptBuffers<T>> buffers)
+      : settings_(settings),
+        compute_(compute),
+        max_batch_(max_batch),
+        input_{.shape = {.tokens = settings.window, .targets = settings.window},
+               .vocabulary = settings.vocabulary},
+        tensors_(LayOutGpt(settings)),
+        buffers_(std::move(buffers)) {}
+
+  absl::Span<const TensorSpec> specs() const override { return tensors_.specs; }
+  const ModelInput& input() const override { return input_; }
+  int64_t max_batch() const override { return max_batch_; }
+  int64_t buffer_bytes() const override { return buffers_->size_bytes(); }
+  double flops_per_sample() const override;
+  std::string HuggingFaceConfig() const override {
+    return GptHuggingFaceConfig(settings_);
+  }
+  absl::Status Bind(const Plan& plan, absl::Span<const T> parameters,
+                    absl::Span<T> gradients) override;
+  double ForwardBackward(const Batch& batch, const TrainOptions& options,
+                         GradientObserver& observer) override;
+  Prediction Predict(const Batch& batch) override;
+  absl::StatusOr<absl::Span<const T>> NextTokenLogits(
+      absl::Span<const int32_t> context) override;
+
+ private:
+  void CheckBatch(const Batch& batch) const;
+
+  // Shapes of a pass.
+  RowShape Rows(const Pass& pass) const {
+    return {pass.rows(), settings_.width};
+  }
+  LinearShape Linear(const Pass& pass, int64_t in, int64_t out) const {
+    return {pass.rows(), in, out, WeightLayout::kInOut};
+  }
+  AttentionShape Attention(const Pass& pass) const {
+    return {pass.samples, pass.tokens, settings_.heads, settings_.head_dim()};
+  }
+  TokenEmbeddingShape Embedding(const Pass& pass) const {
+    return {pass.samples, pass.tokens, settings_.vocabulary, settings_.width};
+  }
+  HeadShape Head(const Pass& pass) const {
+    return {pass.rows(), settings_.width, settings_.vocabulary};
+  }
+  Dropout DropoutAt(const Pass& pass, uint64_t site,
+                    int64_t elems_per_sample) const;
+  // Of what is added to the residual stream.
+  Dropout ResidualDropout(const Pass& pass, uint64_t site) const {
+    return DropoutAt(pass, site, pass.tokens * settings_.width);
+  }
+  Dropout AttentionDropout(const Pass& pass, size_t block) const {
+    return DropoutAt(pass, AttentionSite(block),
+                     settings_.heads * pass.tokens * pass.tokens);
+  }
+
+  // Fills the final norm's output.
+  void Forward(const Pass& pass, const int32_t* ids);
+  // norm.sum = x + drop(delta), norm.y = normalized; `site` is the dropout's.
+  void Normalize(const Pass& pass, WeightAndBias tensors,
+                 const GptNormBuffers<T>& norm, const T* x, const T* delta,
+                 uint64_t site);
+  void ForwardAttention(const Pass& pass, size_t block);
+  void ForwardMlp(const Pass& pass, size_t block);
+
+  // One backward pass; the residual stream's gradient goes through
+  // buffers_->dresidual.
+  struct Backward {
+    const Pass& pass;
+    Write write;
+    GradientObserver& observer;
+  };
+  void BackwardBlocks(const Backward& run);
+  void BackwardAttention(const Backward& run, size_t block);
+  void BackwardMlp(const Backward& run, size_t block);
+  void BackwardEmbedding(const Backward& run, const int32_t* ids);
+  // dresidual += the gradient of norm.sum, from dnarrow, that of norm.y.
+  void BackwardNorm(const Backward& run, WeightAndBias tensors,
+                    const GptNormBuffers<T>& norm);
+  // Gradients of a linear operator's tensors.
+  void BackwardTensors(const Backward& run, LinearShape shape,
+                       WeightAndBias tensors, const T* dy, const T* x);
+  // The gradient of what was added to the residual stream at `site`.
+  const T* DroppedResidual(const Pass& pass, uint64_t site);
+
+  const GptSettings settings_;
+  const Compute compute_;
+  const int64_t max_batch_;
+  const ModelInput input_;
+  const GptTensors tensors_;
+
+  const std::unique_ptr<GptBuffers<T>> buffers_;
+  // By tensor index; empty until Bind.
+  std::vector<const T*> parameters_;
+  std::vector<T*> gradients_;
+};
+
+template <typename T>
+absl::Status Gpt<T>::Bind(const Plan& plan, absl::Span<const T> parameters,
+                          absl::Span<T> gradients) {
+  RETURN_IF_ERROR(CheckBinding(tensors_.specs, plan, parameters.size(),
+                               gradients.size(), "gpt"));
+  parameters_.clear();
+  gradients_.clear();
+  for (const PlannedTensor& tensor : plan.tensors()) {
+    parameters_.push_back(parameters.data() + tensor.range.begin);
+    gradients_.push_back(gradients.data() + tensor.range.begin);
+  }
+  return absl::OkStatus();
+}
+
+template <typename T>
+void Gpt<T>::CheckBatch(const Batch& batch) const {
+  RM_CHECK(!parameters_.empty(), "gpt: Bind was not called");
+  RM_CHECK(batch.size() <= max_batch_ && batch.shape() == input_.shape,
+           "gpt: the batch does not fit");
+}
+
+template <typename T>
+double Gpt<T>::flops_per_sample() const {
+  const double window = static_cast<double>(settings_.window);
+  // Forward, and the gradients of input and weights: two operations each.
+  const double products = 6 * GptProductParameters(settings_);
+  const double attention = 6 * static_cast<double>(settings_.layers) *
+                           static_cast<double>(settings_.width) * window;
+  return window * (products + attention);
+}
+
+template <typename T>
+Dropout Gpt<T>::DropoutAt(const Pass& pass, uint64_t site,
+                          int64_t elems_per_sample) const {
+  return {.rate = pass.dropout_rate,
+          .key = CounterRandom(pass.dropout_key, site),
+          .sample_ids = pass.sample_ids,
+          .elems_per_sample = elems_per_sample};
+}
+
+template <typename T>
+void Gpt<T>::Normalize(const Pass& pass, WeightAndBias tensors,
+                       const GptNormBuffers<T>& norm, const T* x,
+                       const T* delta, uint64_t site) {
+  ResidualLayerNormForward<T>(
+      compute_, Rows(pass), x, delta, ResidualDropout(pass, site), norm.sum,
+      parameters_[tensors.weight], parameters_[tensors.bias],
+      kGptLayerNormEpsilon, norm.y, norm.mean, norm.rstd);
+}
+
+template <typename T>
+void Gpt<T>::Forward(const Pass& pass, const int32_t* ids) {
+  T* const embedded = buffers_->blocks[0].attention_norm.sum;
+  TokenEmbeddingForward<T>(compute_, Embedding(pass), ids,
+                           parameters_[tensors_.tokens],
+                           parameters_[tensors_.positions], embedded);
+  if (pass.dropout_rate != 0) {
+    ApplyDropout<T>(compute_, ResidualDropout(pass, kEmbeddingSite),
+                    pass.samples, embedded, embedded);
+  }
+  // What the last block added to the residual stream is added on the way into
+  // the next norm.
+  const T* residual = embedded;
+  const T* delta = nullptr;
+  uint64_t site = kEmbeddingSite;
+  for (size_t i = 0; i < buffers_->blocks.size(); ++i) {
+    Normalize(pass, tensors_.blocks[i].attention_norm,
+              buffers_->blocks[i].attention_norm, residual, delta, site);
+    ForwardAttention(pass, i);
+    Normalize(pass, tensors_.blocks[i].mlp_norm, buffers_->blocks[i].mlp_norm,
+              buffers_->blocks[i].attention_norm.sum, buffers_->branch,
+              AttentionOutputSite(i));
+    ForwardMlp(pass, i);
+    residual = buffers_->blocks[i].mlp_norm.sum;
+    delta = buffers_->branch;
+    site = MlpOutputSite(i);
+  }
+  Normalize(pass, tensors_.final_norm, buffers_->final_norm, residual, delta,
+            site);
+}
+
+template <typename T>
+void Gpt<T>::ForwardAttention(const Pass& pass, size_t block) {
+  const GptBlockTensors& tensors = tensors_.blocks[block];
+  const GptBlockBuffers<T>& buffers = buffers_->blocks[block];
+  const int64_t width = settings_.width;
+  LinearForward<T>(compute_, Linear(pass, width, 3 * width),
+                   buffers.attention_norm.y,
+                   parameters_[tensors.attention_input.weight],
+                   parameters_[tensors.attention_input.bias], buffers.qkv);
+  AttentionForward<T>(compute_, Attention(pass), AttentionDropout(pass, block),
+                      buffers.qkv, buffers.attention, buffers.log_sum_exp);
+  LinearForward<T>(compute_, Linear(pass, width, width), buffers.attention,
+                   parameters_[tensors.attention_output.weight],
+                   parameters_[tensors.attention_output.bias],
+                   buffers_->branch);
+}
+
+template <typename T>
+void Gpt<T>::ForwardMlp(const Pass& pass, size_t block) {
+  const GptBlockTensors& tensors = tensors_.blocks[block];
+  const GptBlockBuffers<T>& buffers = buffers_->blocks[block];
+  const int64_t width = settings_.width;
+  const int64_t hidden = settings_.hidden();
+  LinearGeluForward<T>(
+      compute_, Linear(pass, width, hidden), buffers.mlp_norm.y,
+      parameters_[tensors.mlp_input.weight],
+      parameters_[tensors.mlp_input.bias], buffers.hidden, buffers.activated);
+  LinearForward<T>(compute_, Linear(pass, hidden, width), buffers.activated,
+                   parameters_[tensors.mlp_output.weight],
+                   parameters_[tensors.mlp_output.bias], buffers_->branch);
+}
+
+template <typename T>
+double Gpt<T>::ForwardBackward(const Batch& batch, const TrainOptions& options,
+                               GradientObserver& observer) {
+  CheckBatch(batch);
+  const Pass pass = {.samples = batch.size(),
+                     .tokens = settings_.window,
+                     .dropout_rate = settings_.dropout,
+                     .dropout_key = options.dropout_key,
+                     .sample_ids = batch.sample_ids().data()};
+  Forward(pass, batch.inputs().data());
+  const Backward run = {pass, options.write, observer};
+  const double loss_sum = ClassifierTrain<T>(
+      compute_, Head(pass), options.scale, options.write,
+      buffers_->final_norm.y, parameters_[tensors_.tokens], nullptr,
+      batch.targets().data(), buffers_->logits, buffers_->dnarrow,
+      gradients_[tensors_.tokens], nullptr);
+  observer.OnForwardDone();
+  std::fill_n(buffers_->dresidual, pass.rows() * settings_.width, T{0});
+  BackwardNorm(run, tensors_.final_norm, buffers_->final_norm);
+  BackwardBlocks(run);
+  BackwardEmbedding(run, batch.inputs().data());
+  return loss_sum;
+}
+
+template <typename T>
+void Gpt<T>::BackwardBlocks(const Backward& run) {
+  for (size_t i = buffers_->blocks.size(); i-- > 0;) {
+    BackwardMlp(run, i);
+    BackwardAttention(run, i);
+  }
+}
+
+template <typename T>
+void Gpt<T>::BackwardMlp(const Backward& run, size_t block) {
+  const GptBlockTensors& tensors = tensors_.blocks[block];
+  const GptBlockBuffers<T>& buffers = buffers_->blocks[block];
+  const LinearShape output =
+      Linear(run.pass, settings_.hidden(), settings_.width);
+  const LinearShape input =
+      Linear(run.pass, settings_.width, settings_.hidden());
+  const T* const dbranch = DroppedResidual(run.pass, MlpOutputSite(block));
+  BackwardTensors(run, output, tensors.mlp_output, dbranch, buffers.activated);
+  LinearBackwardInput<T>(compute_, output, dbranch,
+                         parameters_[tensors.mlp_output.weight],
+                         buffers_->dwide);
+  GeluBackward<T>(compute_, output.batch * output.in, buffers.hidden,
+                  buffers_->dwide, buffers_->dwide);
+  BackwardTensors(run, input, tensors.mlp_input, buffers_->dwide,
+                  buffers.mlp_norm.y);
+  LinearBackwardInput<T>(compute_, input, buffers_->dwide,
+                         parameters_[tensors.mlp_input.weight],
+                         buffers_->dnarrow);
+  BackwardNorm(run, tensors.mlp_norm, buffers.mlp_norm);
+}
+
+template <typename T>
+void Gpt<T>::BackwardAttention(const Backward& run, size_t block) {
+  const GptBlockTensors& tensors = tensors_.blocks[block];
+  const GptBlockBuffers<T>& buffers = buffers_->blocks[block];
+  const LinearShape output = Linear(run.pass, settings_.width, settings_.width);
+  const LinearShape input =
+      Linear(run.pass, settings_.width, 3 * settings_.width);
+  const T* const dbranch =
+      DroppedResidual(run.pass, AttentionOutputSite(block));
+  BackwardTensors(run, output, tensors.attention_output, dbranch,
+                  buffers.attention);
+  LinearBackwardInput<T>(compute_, output, dbranch,
+                         parameters_[tensors.attention_output.weight],
+                         buffers_->dnarrow);
+  AttentionBackward<T>(compute_, Attention(run.pass),
+                       AttentionDropout(run.pass, block), buffers_->dnarrow,
+                       buffers.qkv, buffers.attention, buffers.log_sum_exp,
+                       buffers_->dwide);
+  BackwardTensors(run, input, tensors.attention_input, buffers_->dwide,
+                  buffers.attention_norm.y);
+  LinearBackwardInput<T>(compute_, input, buffers_->dwide,
+                         parameters_[tensors.attention_input.weight],
+                         buffers_->dnarrow);
+  BackwardNorm(run, tensors.attention_norm, buffers.attention_norm);
+}
+
+template <typename T>
+void Gpt<T>::BackwardEmbedding(const Backward& run, const int32_t* ids) {
+  const TokenEmbeddingShape shape = Embedding(run.pass);
+  const T* const dembedded = DroppedResidual(run.pass, kEmbeddingSite);
+  TokenEmbeddingBackwardPositions<T>(compute_, shape, run.write, dembedded,
+                                     gradients_[tensors_.positions]);
+  run.observer.OnTensorDone(tensors_.positions);
+  // The head has written its part already.
+  TokenEmbeddingBackwardTokens<T>(compute_, shape, Write::kAdd, ids, dembedded,
+                                  gradients_[tensors_.tokens]);
+  run.observer.OnTensorDone(tensors_.tokens);
+}
+
+template <typename T>
+void Gpt<T>::BackwardNorm(const Backward& run, WeightAndBias tensors,
+                          const GptNormBuffers<T>& norm) {
+  LayerNormBackward<T>(compute_, Rows(run.pass), run.write, buffers_->dnarrow,
+                       norm.sum, parameters_[tensors.weight], norm.mean,
+                       norm.rstd, buffers_->norm_scratch, buffers_->dresidual,
+                       gradients_[tensors.weight], gradients_[tensors.bias]);
+  run.observer.OnTensorDone(tensors.weight);
+  run.observer.OnTensorDone(tensors.bias);
+}
+
+template <typename T>
+void Gpt<T>::BackwardTensors(const Backward& run, LinearShape shape,
+                             WeightAndBias tensors, const T* dy, const T* x) {
+  // Before the gradient of the input: their reduction can then run meanwhile.
+  LinearBackwardWeight<T>(compute_, shape, run.write, dy, x,
+                          gradients_[tensors.weight]);
+  run.observer.OnTensorDone(tensors.weight);
+  LinearBackwardBias<T>(compute_, shape, run.write, dy,
+                        gradients_[tensors.bias]);
+  run.observer.OnTensorDone(tensors.bias);
+}
+
+template <typename T>
+const T* Gpt<T>::DroppedResidual(const Pass& pass, uint64_t site) {
+  if (pass.dropout_rate == 0) return buffers_->dresidual;
+  ApplyDropout<T>(compute_, ResidualDropout(pass, site), pass.samples,
+                  buffers_->dresidual, buffers_->branch);
+  return buffers_->branch;
+}
+
+template <typename T>
+Prediction Gpt<T>::Predict(const Batch& batch) {
+  CheckBatch(batch);
+  const Pass pass = {.samples = batch.size(), .tokens = settings_.window};
+  Forward(pass, batch.inputs().data());
+  const ClassifierResult result =
+      ClassifierPredict<T>(compute_, Head(pass), buffers_->final_norm.y,
+                           parameters_[tensors_.tokens], nullptr,
+                           batch.targets().data(), buffers_->logits);
+  return {result.loss_sum, result.correct};
+}
+
+template <typename T>
+absl::StatusOr<absl::Span<const T>> Gpt<T>::NextTokenLogits(
+    absl::Span<const int32_t> context) {
+  RM_CHECK(!context.empty() && max_batch_ >= 1 && !parameters_.empty(),
+           "gpt: no context, no buffers or no parameters");
+  const int64_t tokens =
+      std::min(static_cast<int64_t>(context.size()), settings_.window);
+  const Pass pass = {.samples = 1, .tokens = tokens};
+  Forward(pass, context.data() + context.size() - tokens);
+  LinearForward<T>(
+      compute_,
+      {1, settings_.width, settings_.vocabulary, WeightLayout::kOutIn},
+      buffers_->final_norm.y + (tokens - 1) * settings_.width,
+      parameters_[tensors_.tokens], nullptr, buffers_->logits);
+  return absl::Span<const T>(buffers_->logits,
+                             static_cast<size_t>(settings_.vocabulary));
+}
+
+}  // namespace
+
+template <typename T>
+absl::StatusOr<std::unique_ptr<Model<T>>> CreateGpt(const ModelConfig& config,
+                                                    const Compute& compute,
+                                                    int64_t max_batch) {
+  return Gpt<T>::Create(config, compute, max_batch);
+}
+
+template absl::StatusOr<std::unique_ptr<Model<float>>> CreateGpt<float>(
+    const ModelConfig&, const Compute&, int64_t);
+template absl::StatusOr<std::unique_ptr<Model<double>>> CreateGpt<double>(
+    const ModelConfig&, const Compute&, int64_t);
+
+}  // namespace ringmaster
