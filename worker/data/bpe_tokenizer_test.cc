@@ -144,6 +144,7 @@ TEST_F(BpeTokenizerTest, CachedWordsHaveTheSameTokens) {
   std::vector<Ids> found(3);
   {
     std::vector<std::thread> threads;
+    threads.reserve(found.size());
     for (Ids& ids : found)
       threads.emplace_back([&] { ids = tokenizer->Encode(text); });
     for (std::thread& thread : threads) thread.join();

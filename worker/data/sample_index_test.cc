@@ -55,7 +55,8 @@ TEST(SampleIndexTest, AgreesWithAListOfTheValidOnes) {
     std::vector<bool> is_valid(count, true);
     for (int64_t i = 0; i < count; ++i) {
       if (random() % 4 != 0) continue;
-      const int64_t end = std::min<int64_t>(count, i + random() % 5);
+      const int64_t end =
+          std::min<int64_t>(count, i + static_cast<int64_t>(random() % 5));
       index.Skip(i, end);
       for (int64_t j = i; j < end; ++j) is_valid[j] = false;
     }
