@@ -88,23 +88,9 @@ void ApplyAdamW(const OptimizerConfig& config, const Update& update,
                             static_cast<int64_t>(count));
 }
 
-template <typename T>
-void ApplyAdamW(const OptimizerConfig& config, int64_t step,
-                double gradient_scale, const OptimizerSlice<T>& slice) {
-  ApplyAdamW<T>(config,
-                {.step = step,
-                 .learning_rate = config.learning_rate,
-                 .gradient_scale = gradient_scale},
-                slice);
-}
-
 template void ApplyAdamW<float>(const OptimizerConfig&, const Update&,
                                 const OptimizerSlice<float>&);
 template void ApplyAdamW<double>(const OptimizerConfig&, const Update&,
-                                 const OptimizerSlice<double>&);
-template void ApplyAdamW<float>(const OptimizerConfig&, int64_t, double,
-                                const OptimizerSlice<float>&);
-template void ApplyAdamW<double>(const OptimizerConfig&, int64_t, double,
                                  const OptimizerSlice<double>&);
 
 }  // namespace ringmaster

@@ -17,8 +17,6 @@
 #ifndef RINGMASTER_COMMON_OPTIMIZER_ADAMW_H_
 #define RINGMASTER_COMMON_OPTIMIZER_ADAMW_H_
 
-#include <cstdint>
-
 #include "common/optimizer/optimizer_config.h"
 #include "common/optimizer/update.h"
 
@@ -29,11 +27,6 @@ namespace ringmaster {
 template <typename T>
 void ApplyAdamW(const OptimizerConfig& config, const Update& update,
                 const OptimizerSlice<T>& slice);
-
-// The same at the config's own learning rate, decaying every parameter.
-template <typename T>
-void ApplyAdamW(const OptimizerConfig& config, int64_t step,
-                double gradient_scale, const OptimizerSlice<T>& slice);
 
 }  // namespace ringmaster
 

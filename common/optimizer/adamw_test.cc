@@ -13,6 +13,17 @@
 namespace ringmaster {
 namespace {
 
+// An update at the config's own learning rate.
+template <typename T>
+void Apply(const OptimizerConfig& config, int64_t step, double gradient_scale,
+           const OptimizerSlice<T>& slice) {
+  ApplyAdamW<T>(config,
+                {.step = step,
+                 .learning_rate = config.learning_rate,
+                 .gradient_scale = gradient_scale},
+                slice);
+}
+
 template <typename T>
 struct State {
   explicit State(size_t count) : p(count), g(count), m(count), v(count) {}
@@ -65,7 +76,7 @@ void ExpectFollowsThePlainFormula(double tolerance) {
       plain.g[i] = fast.g[i];
     }
     PlainAdamW(config, step, 0.5, plain);
-    ApplyAdamW<T>(config, step, 0.5, fast.All());
+    Apply<T>(config, step, 0.5, fast.All());
   }
   for (size_t i = 0; i < kCount; ++i) {
     ASSERT_NEAR(fast.p[i], plain.p[i], tolerance * (1 + std::abs(plain.p[i])))
@@ -89,12 +100,12 @@ TEST(AdamWTest, ResultDoesNotDependOnHowTheArenaIsSliced) {
   for (int64_t step = 1; step <= 3; ++step) {
     for (size_t i = 0; i < kCount; ++i)
       whole.g[i] = sliced.g[i] = static_cast<float>(Gradient(step, i));
-    ApplyAdamW<float>({}, step, 1.0, whole.All());
+    Apply<float>({}, step, 1.0, whole.All());
     // Lengths that leave every remainder of a vector, at offsets that align
     // with nothing.
     for (size_t begin = 0, length = 1; begin < kCount; begin += length++) {
-      ApplyAdamW<float>({}, step, 1.0,
-                        sliced.Slice(begin, std::min(length, kCount - begin)));
+      Apply<float>({}, step, 1.0,
+                   sliced.Slice(begin, std::min(length, kCount - begin)));
     }
   }
   EXPECT_EQ(
@@ -112,7 +123,7 @@ TEST(AdamWTest, ResultsAreTheSameOnEveryProcessor) {
     for (int64_t step = 1; step <= 3; ++step) {
       for (size_t i = 0; i < kCount; ++i)
         state.g[i] = static_cast<float>(Gradient(step, i));
-      ApplyAdamW<float>({}, step, 0.7, state.All());
+      Apply<float>({}, step, 0.7, state.All());
     }
     if (isa == CpuIsa::kBaseline) baseline = state;
     EXPECT_EQ(state.p, baseline.p) << CpuIsaName(isa);
@@ -128,9 +139,8 @@ TEST(AdamWTest, TheUpdateSaysTheLearningRateAndWhetherWeightsDecay) {
     for (size_t i = 0; i < 10; ++i) plain.g[i] = fast.g[i] = Gradient(1, i);
     PlainAdamW({.learning_rate = 0.5, .weight_decay = decays ? 0.1 : 0}, 1, 1,
                plain);
-    ApplyAdamW<double>(config,
-                       {.step = 1, .learning_rate = 0.5, .decays = decays},
-                       fast.All());
+    ApplyAdamW<double>(config, {.step = 1, .learning_rate = 0.5, .decays = decays},
+                  fast.All());
     for (size_t i = 0; i < 10; ++i) EXPECT_NEAR(fast.p[i], plain.p[i], 1e-14);
   }
 }
@@ -138,7 +148,7 @@ TEST(AdamWTest, TheUpdateSaysTheLearningRateAndWhetherWeightsDecay) {
 TEST(AdamWTest, LeavesZeroPaddingZero) {
   State<float> state(64);
   for (int64_t step = 1; step <= 5; ++step)
-    ApplyAdamW<float>({.epsilon = 1e-30}, step, 1.0, state.All());
+    Apply<float>({.epsilon = 1e-30}, step, 1.0, state.All());
   for (float x : state.p) EXPECT_EQ(x, 0.0f);
   for (float x : state.v) EXPECT_EQ(x, 0.0f);
 }
@@ -146,14 +156,14 @@ TEST(AdamWTest, LeavesZeroPaddingZero) {
 TEST(AdamWTest, DoesNotHideANanGradient) {
   State<float> state = Start<float>(20);
   state.g[7] = std::numeric_limits<float>::quiet_NaN();
-  ApplyAdamW<float>({}, 1, 1.0, state.All());
+  Apply<float>({}, 1, 1.0, state.All());
   for (size_t i = 0; i < 20; ++i)
     EXPECT_EQ(std::isnan(state.p[i]), i == 7) << "element " << i;
 }
 
 TEST(AdamWTest, DoesNothingToAnEmptySlice) {
   State<float> state(0);
-  ApplyAdamW<float>({}, 1, 1.0, state.All());
+  Apply<float>({}, 1, 1.0, state.All());
   EXPECT_TRUE(state.p.empty());
 }
 
@@ -161,7 +171,7 @@ TEST(AdamWTest, BiasCorrectionHoldsAtAVeryLateStep) {
   State<double> late = Start<double>(4);
   const std::vector<double> before = late.p;
   for (double& g : late.g) g = 1;
-  ApplyAdamW<double>({.weight_decay = 0}, int64_t{1} << 40, 1.0, late.All());
+  Apply<double>({.weight_decay = 0}, int64_t{1} << 40, 1.0, late.All());
   // Corrections are 1 by now: m = 0.1, v = 0.001.
   for (size_t i = 0; i < 4; ++i)
     EXPECT_NEAR(before[i] - late.p[i], 1e-3 * 0.1 / std::sqrt(0.001), 1e-8);

@@ -2,7 +2,7 @@
 
 A case is a safetensors file. Its tensors:
   param/NAME      F32  initial parameters
-  inputs          I32 [B,tokens], or U8 [B,height,width,depth] for the cnn
+  inputs          I32 [B,tokens], or U8 [B,height,width,channels] for the cnn
   targets         I32 [B,T] for the gpt, [B] for the others
   steps/inputs, steps/targets   the same with [10] before, the batches of 10 optimizer steps from the initial parameters
 What is expected, computed in double (computed, not needed, where a program is asked for it):
@@ -95,7 +95,7 @@ def _batch(model, settings, shape, rng):
     if model == "mlp":
         tokens = rng.integers(torch_models.MLP_VOCABULARY, size=shape + (settings["window"] + 1,), dtype=numpy.int32)
         return tokens[..., :-1], tokens[..., -1]
-    image = (settings["height"], settings["width"], settings["depth"])
+    image = (settings["height"], settings["width"], settings["channels"])
     pixels = rng.integers(256, size=shape + image, dtype=numpy.uint8)
     return pixels, rng.integers(settings["classes"], size=shape, dtype=numpy.int32)
 

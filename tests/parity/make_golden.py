@@ -31,7 +31,7 @@ CASES = {
     # Widths that no vector register divides, and a norm that is clipped in every step.
     "gpt_clipped": ("gpt", {"vocabulary": 51, "window": 7, "layers": 1, "heads": 3, "width": 12}, 3,
                     {**cases.ADAMW, "clip_norm": 1.0}),
-    "cnn_adamw": ("cnn", {"height": 12, "width": 8, "depth": 3, "channels": [4, 6], "hidden": 16, "classes": 5}, 4,
+    "cnn_adamw": ("cnn", {"height": 12, "width": 8, "channels": 3, "filters": [4, 6], "hidden_dim": 16, "classes": 5}, 4,
                   cases.ADAMW),
     "mlp_adamw": ("mlp", {"window": 4, "embedding_dim": 4, "hidden_layers": 2, "hidden_dim": 12}, 6, cases.ADAMW),
     "mlp_sgd": ("mlp", {"window": 3, "embedding_dim": 4, "hidden_layers": 1, "hidden_dim": 8}, 6, cases.SGD),

@@ -2,7 +2,7 @@
 
 A config is the JSON object that a parity case carries (see cases.py):
   {"model": "gpt", "settings": {"vocabulary", "window", "layers", "heads", "width"}}
-  {"model": "cnn", "settings": {"height", "width", "depth", "channels": [...], "hidden", "classes"}}
+  {"model": "cnn", "settings": {"height", "width", "depth", "filters": [...], "hidden", "classes"}}
   {"model": "mlp", "settings": {"window", "embedding_dim", "hidden_layers", "hidden_dim"}}
 
 The GPT is GPT-2 (Radford et al., "Language Models are Unsupervised Multitask Learners", 2019) with the names and weight
@@ -109,14 +109,14 @@ class Conv(nn.Module):
 class Cnn(nn.Module):
     """Pixels [B,H,W,C] in 0..255 -> logits [B,classes]."""
 
-    def __init__(self, height, width, depth, channels, hidden, classes):
+    def __init__(self, height, width, channels, filters, hidden_dim, classes):
         super().__init__()
-        stages = list(zip([depth] + channels, channels))
+        stages = list(zip([channels] + filters, filters))
         self.conv = nn.ModuleList([Conv(inputs, outputs) for inputs, outputs in stages])
-        for _ in channels:
+        for _ in filters:
             height, width = height // 2, width // 2
-        self.hidden = nn.Linear(height * width * channels[-1], hidden)
-        self.output = nn.Linear(hidden, classes)
+        self.hidden = nn.Linear(height * width * filters[-1], hidden_dim)
+        self.output = nn.Linear(hidden_dim, classes)
 
     def forward(self, pixels):
         x = (pixels.to(self.output.weight.dtype) / 255).permute(0, 3, 1, 2)

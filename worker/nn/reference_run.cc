@@ -4,8 +4,9 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "common/optimizer/adamw.h"
 #include "common/optimizer/norm.h"
+#include "common/optimizer/optimizer.h"
+#include "common/optimizer/schedule.h"
 #include "common/status/status_macros.h"
 #include "common/sync/thread_pool.h"
 #include "worker/data/batch.h"
@@ -76,12 +77,24 @@ absl::StatusOr<std::vector<ReferenceResult<T>>> RunReference(
       RETURN_IF_ERROR(dataset->FillBatch(Split::kTrain, ids, batch));
       losses.push_back(
           mean * model->ForwardBackward(batch, {.scale = mean}, observer));
-      const double clip =
+      Update update;
+      update.step = step;
+      update.learning_rate =
+          LearningRateAt(job.optimizer.schedule, job.optimizer.learning_rate,
+                         step, steps.back());
+      update.gradient_scale =
           ClipFactor(SumOfSquares<T>(gradients), job.optimizer.clip_norm);
-      ApplyAdamW<T>(
-          job.optimizer, step, clip,
-          {absl::MakeSpan(parameters), gradients, absl::MakeSpan(first_moment),
-           absl::MakeSpan(second_moment)});
+      for (const PlannedTensor& tensor : plan.tensors()) {
+        const auto part = [&tensor](std::vector<T>& arena) {
+          return absl::MakeSpan(arena).subspan(
+              static_cast<size_t>(tensor.range.begin),
+              static_cast<size_t>(tensor.range.count));
+        };
+        update.decays = DecaysWeights(job.optimizer, tensor.spec.shape.rank());
+        ApplyOptimizer<T>(pool, job.optimizer, update,
+                          {part(parameters), part(gradients),
+                           part(first_moment), part(second_moment)});
+      }
     }
     while (results.size() < steps.size() && steps[results.size()] == step)
       results.push_back({parameters, losses});
