@@ -69,6 +69,14 @@ constexpr int64_t kBlasBlock = 128;
 // Elements that a thread rounds at once.
 constexpr int64_t kRoundGrain = 16384;
 
+// The rectangle [row_begin, row_end) x [column_begin, column_end) of c.
+struct Block {
+  int64_t row_begin;
+  int64_t row_end;
+  int64_t column_begin;
+  int64_t column_end;
+};
+
 // A product for OpenBLAS.
 template <typename T>
 struct Factors {
@@ -112,7 +120,7 @@ void BeginRow(const GemmOutput<T>& output, int64_t row, int64_t columns,
 
 // One block of c.
 template <typename T>
-void MultiplyBlock(const Factors<T>& product, MatrixBlock block,
+void MultiplyBlock(const Factors<T>& product, Block block,
                    const GemmOutput<T>& output) {
   const GemmShape& shape = product.shape;
   for (int64_t row = block.row_begin; row < block.row_end; ++row)
@@ -149,11 +157,10 @@ void GemmOnBlas(ThreadPool& pool, const Factors<T>& product,
   const bool is_by_row = product.shape.m > product.shape.n;
   pool.ParallelFor(std::max(m, n), kBlasBlock,
                    [&, rows = m, columns = n](int64_t begin, int64_t end) {
-                     const MatrixBlock block =
-                         is_by_row ? MatrixBlock{begin, end, 0, columns}
-                                   : MatrixBlock{0, rows, begin, end};
+                     const Block block = is_by_row
+                                             ? Block{begin, end, 0, columns}
+                                             : Block{0, rows, begin, end};
                      MultiplyBlock(product, block, output);
-                     if (output.finish) (*output.finish)(block);
                    });
 }
 
@@ -206,7 +213,6 @@ void Gemm(const Compute& compute, Transpose transpose_a, Transpose transpose_b,
     // An empty sum; not left to BLAS, whose implementations differ here.
     for (int64_t row = 0; row < shape.m; ++row)
       BeginRow(output, row, shape.n, 0, shape.n);
-    if (output.finish) (*output.finish)({0, shape.m, 0, shape.n});
     return;
   }
   const Factors<T> product = {transpose_a, transpose_b, shape, a, b};

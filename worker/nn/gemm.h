@@ -21,10 +21,8 @@
 #define RINGMASTER_WORKER_NN_GEMM_H_
 
 #include <cstdint>
-#include <optional>
 #include <string_view>
 
-#include "absl/functional/function_ref.h"
 #include "worker/nn/compute.h"
 
 namespace ringmaster {
@@ -38,14 +36,6 @@ struct GemmShape {
   int64_t k;
 };
 
-// The rectangle [row_begin, row_end) x [column_begin, column_end) of a matrix.
-struct MatrixBlock {
-  int64_t row_begin;
-  int64_t row_end;
-  int64_t column_begin;
-  int64_t column_end;
-};
-
 // Where a product goes.
 template <typename T>
 struct GemmOutput {
@@ -53,9 +43,6 @@ struct GemmOutput {
   Write write = Write::kSet;
   // [n], added to each row; may be null. With kSet only.
   const T* bias = nullptr;
-  // Called on any thread, once for each block of c that is complete, while the
-  // block is still in that thread's cache. Blocks cover c and do not overlap.
-  std::optional<absl::FunctionRef<void(MatrixBlock)>> finish = std::nullopt;
 };
 
 // The name of the kernels that OpenBLAS uses, for logs: "SkylakeX".

@@ -198,12 +198,6 @@ class Product {
         Multiply<kOperands>(part, own, other);
       }
     }
-    if (from + depth < shape_.k || !output_.finish) return;
-    if constexpr (kSharesLeft) {
-      (*output_.finish)({0, shape_.m, first_lane, first_lane + lanes});
-    } else {
-      (*output_.finish)({first_lane, first_lane + lanes, 0, shape_.n});
-    }
   }
 
   Part PartAt(int64_t lane, int64_t lanes, int64_t words, bool is_first) const {

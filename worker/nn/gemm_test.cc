@@ -204,30 +204,6 @@ TEST(GemmTest, GivesTheSameBitsForEveryPool) {
   }
 }
 
-TEST(GemmTest, FinishesEveryElementOnce) {
-  ThreadPool pool(1);
-  for (CpuIsa cap : {CpuIsa::kAvx512, CpuIsa::kBaseline}) {
-    const ScopedIsaCap scope(cap);
-    for (const GemmShape& shape :
-         {GemmShape{33, 500, 900}, GemmShape{500, 33, 2}, GemmShape{3, 4, 0}}) {
-      const std::vector<float> ones((shape.m + shape.n) * shape.k,
-                                    1);  // for either factor
-      auto c = Unwritten<float>(shape.m * shape.n);
-      const auto finish = [&](MatrixBlock block) {
-        for (int64_t i = block.row_begin; i < block.row_end; ++i) {
-          for (int64_t j = block.column_begin; j < block.column_end; ++j)
-            c[i * shape.n + j] = 2 * c[i * shape.n + j] + 1;
-        }
-      };
-      Gemm<float>({.pool = pool}, Transpose::kNo, Transpose::kNo, shape,
-                  ones.data(), ones.data(), {.c = c.data(), .finish = finish});
-      const auto want = static_cast<float>(2 * shape.k + 1);
-      EXPECT_TRUE(
-          std::ranges::all_of(c, [want](float x) { return x == want; }));
-    }
-  }
-}
-
 TEST(GemmTest, AllocatesNothingTheSecondTime) {
   ThreadPool pool(2);
   const GemmShape shape = {40, 100, 500};

@@ -35,8 +35,8 @@ template <typename T>
 void LinearForward(const Compute& compute, LinearShape shape, const T* x,
                    const T* weight, const T* bias, T* y);
 
-// The same, then GELU: pre = x * weight^T + bias, y = GELU(pre). Saves a pass
-// over memory. The gradient of `pre` is GeluBackward's.
+// The same, then GELU: pre = x * weight^T + bias, y = GELU(pre). GeluBackward
+// wants `pre`.
 template <typename T>
 void LinearGeluForward(const Compute& compute, LinearShape shape, const T* x,
                        const T* weight, const T* bias, T* pre, T* y);
