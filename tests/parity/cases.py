@@ -126,14 +126,22 @@ def _run_steps(case, model, precision, result):
         optimizer.zero_grad()
         _, loss = _forward(model, inputs, targets, precision)
         loss.backward()
-        clip_norm = settings["clip_norm"] or float("inf")
-        norms.append(torch.nn.utils.clip_grad_norm_(model.parameters(), clip_norm).item())
+        norms.append(_clip(model, settings["clip_norm"] or float("inf")))
         optimizer.step()
         losses.append(loss.item())
     result["losses"] = numpy.array(losses)
     result["norms"] = numpy.array(norms)
     for name, parameter in model.named_parameters():
         result["after/" + name] = _array(parameter)
+
+
+def _clip(model, clip_norm):
+    """Exactly, where torch.nn.utils.clip_grad_norm_ adds 1e-6 to the norm. Returns the norm."""
+    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), float("inf")).item()
+    if norm > clip_norm:
+        for parameter in model.parameters():
+            parameter.grad.mul_(clip_norm / norm)
+    return norm
 
 
 def make_optimizer(model, settings):

@@ -69,7 +69,7 @@ absl::StatusOr<SampleIndex> IndexRecords(const Source& source,
           source.labels_field, ": ", source.labels_path, ": label ", i, " is ",
           label, ", but the model has ", config.vocabulary, " classes (0 to ",
           config.vocabulary - 1,
-          "); \"on_corrupt: skip\" leaves out such samples"));
+          "); \"corrupt_records: skip\" leaves out such samples"));
     }
     index.Skip(i - begin, i - begin + 1);
   }

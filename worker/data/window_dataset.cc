@@ -83,7 +83,7 @@ absl::Status InvalidToken(const DataConfig& config, const Run<T>& run,
       run.file, ": token ", run.offset + static_cast<int64_t>(at), " is ",
       static_cast<int64_t>(run.tokens[at]), ", but the model takes ",
       config.vocabulary, " (0 to ", config.vocabulary - 1,
-      "); \"on_corrupt: skip\" leaves out such samples"));
+      "); \"corrupt_records: skip\" leaves out such samples"));
 }
 
 // Checks tokens [begin, begin + count) of run `number`.

@@ -36,7 +36,8 @@ namespace ringmaster {
 class GradientObserver {
  public:
   virtual ~GradientObserver() = default;
-  // The loss is known, and gradients begin.
+  // The loss is known, and the gradients of the layers below the head begin; a
+  // classifier makes the head's own with the loss.
   virtual void OnForwardDone() {}
   // Called once for each tensor, in plan order: 0, 1, 2, ... The gradient of
   // `tensor_index` is final until the next ForwardBackward, and may be read, or

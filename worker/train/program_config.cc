@@ -214,6 +214,7 @@ absl::StatusOr<ProgramConfig> ParseProgram(const v1::TrainProgram& program) {
   RETURN_IF_ERROR(AtLeast("hash_every", program.hash_every(), 0));
   RETURN_IF_ERROR(ParseCheckpoint(program.checkpoint(), config.checkpoint));
   RETURN_IF_ERROR(ParseSample(program.sample(), config.sample));
+  config.data.needs_held_out = program.evaluate_every() > 0;
   config.steps = program.steps();
   config.global_batch = program.global_batch();
   config.micro_batch = program.micro_batch();
