@@ -60,6 +60,8 @@ class Agent::Impl {
         executor_(clock, {.name = "agent"}),
         trainer_thread_(
             trainer, [this](agent::Event event) { Post(std::move(event)); }) {
+    trainer.SetNoticeCallback(
+        [this](const TrainNotice& notice) { Post(ToEvent(notice)); });
     Post(agent::Tick{});
   }
 
@@ -98,6 +100,7 @@ class Agent::Impl {
   void Do(const agent::SendLeaving& action) {
     Send(ToMessage(action, trainer_.progress()));
   }
+  void Do(const agent::SendNotice& action) { Send(ToMessage(action)); }
   void Do(const agent::SendTrace& action) {
     Send(ToMessage(action, options_.identity, trainer_.trace()));
   }

@@ -95,6 +95,8 @@ TEST_F(AgentTest, PreparesRunsAndFinishesAJob) {
   EXPECT_EQ(prepared->prepared().summary(), "parameters=33");
   EXPECT_EQ(trainer_.assignment().rank, 1);
   EXPECT_EQ(trainer_.assignment().world_size, 2);
+  EXPECT_EQ(trainer_.assignment().local_rank, 1);
+  EXPECT_EQ(trainer_.assignment().local_world_size, 2);
   EXPECT_EQ(trainer_.assignment().secret, "secret");
   coordinator_->SendStart(7);
   ASSERT_TRUE(trainer_.AwaitCall("run 7"));
@@ -108,6 +110,25 @@ TEST_F(AgentTest, PreparesRunsAndFinishesAJob) {
   EXPECT_FALSE(finished->finished().stopped());
   coordinator_->SendRelease(7);
   EXPECT_TRUE(trainer_.AwaitCall("release"));
+}
+
+TEST_F(AgentTest, PassesOnWhatTheTrainerTells) {
+  Start();
+  ASSERT_TRUE(coordinator_->Take(Message::kHello).has_value());
+  Run(7);
+  trainer_.Tell({.kind = TrainNotice::Kind::kSample,
+                 .generation = 7,
+                 .step = 5,
+                 .message = "sample",
+                 .prompt = "The",
+                 .text = " sea"});
+  const auto notice = coordinator_->Take(Message::kNotice);
+  ASSERT_TRUE(notice.has_value());
+  EXPECT_EQ(notice->notice().generation(), 7);
+  EXPECT_EQ(notice->notice().step(), 5);
+  EXPECT_EQ(notice->notice().kind(), v1::NOTICE_KIND_SAMPLE);
+  EXPECT_EQ(notice->notice().sample().prompt(), "The");
+  EXPECT_EQ(notice->notice().sample().text(), " sea");
 }
 
 TEST_F(AgentTest, BeatsCarryTheTrainersProgress) {

@@ -114,6 +114,13 @@ std::string JobText(const Job& job, int queue_position) {
     absl::StrAppend(&text, " step=", job.figures.step,
                     " loss=", job.figures.loss);
   }
+  if (job.checkpoint_step > 0) {
+    absl::StrAppend(&text, " checkpoint=", job.checkpoint_step);
+  }
+  if (job.sample.has_value()) {
+    absl::StrAppend(&text, " sample@", job.sample->step, "=\"",
+                    job.sample->prompt, "|", job.sample->text, "\"");
+  }
   if (IsEnded(job.state)) absl::StrAppend(&text, " code=", job.exit_code);
   if (job.parameters_hash.has_value()) {
     absl::StrAppendFormat(&text, " hash=%x", *job.parameters_hash);

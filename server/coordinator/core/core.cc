@@ -11,6 +11,7 @@
 #include "server/coordinator/core/job_queue.h"
 #include "server/coordinator/core/journal_answers.h"
 #include "server/coordinator/core/membership.h"
+#include "server/coordinator/core/notice.h"
 #include "server/coordinator/core/recovery.h"
 #include "server/coordinator/core/training.h"
 #include "server/coordinator/core/turn.h"
@@ -71,6 +72,7 @@ struct WorkerVisitor {
   void operator()(const FinishedReceived& e) { OnFinished(turn, worker, e); }
   void operator()(const FailedReceived& e) { OnFailed(turn, worker, e); }
   void operator()(const LeavingReceived& e) { OnLeaving(turn, worker, e); }
+  void operator()(const NoticeReceived& e) { OnNotice(turn, worker, e); }
   void operator()(const StreamClosed& e) {
     OnStreamClosed(turn, worker, e.detail);
   }

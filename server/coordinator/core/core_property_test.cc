@@ -29,9 +29,10 @@ TEST(CorePropertyTest, InvariantsHoldWhateverHappensAndEveryJobEnds) {
     for (const auto& [what, count] : cluster.counts()) counts[what] += count;
   }
   // The runs must have tried what they are for.
-  for (const char* what : {"kill", "freeze", "break", "suspicion", "leave",
-                           "fail", "restart", "journal failure", "cancel",
-                           "generation", "SUCCEEDED", "FAILED", "CANCELLED"}) {
+  for (const char* what :
+       {"kill", "freeze", "break", "suspicion", "leave", "fail", "restart",
+        "journal failure", "cancel", "generation", "load", "SUCCEEDED",
+        "FAILED", "CANCELLED"}) {
     EXPECT_GT(counts[what], kRuns / 20) << what;
     RecordProperty(what, counts[what]);
   }

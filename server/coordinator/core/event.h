@@ -102,6 +102,17 @@ struct LeavingReceived {
   int64_t step = 0;
 };
 
+// Something that users want to know.
+struct NoticeReceived {
+  SessionId session = 0;
+  int64_t generation = 0;
+  int64_t step = 0;
+  NoticeKind kind = NoticeKind::kSample;
+  std::string message;
+  // kSample:
+  TextSample sample;
+};
+
 // Any other message of a session (a trace): only proof of life.
 struct HeardFrom {
   SessionId session = 0;
@@ -170,9 +181,9 @@ struct ShutdownStarted {};
 using EventBody =
     std::variant<HelloReceived, BeatReceived, PreparedReceived, HaltedReceived,
                  SuspicionReceived, FinishedReceived, FailedReceived,
-                 LeavingReceived, HeardFrom, StreamClosed, SubmitRequested,
-                 CancelRequested, DrainRequested, Persisted, PersistFailed,
-                 JournalWorks, Tick, ShutdownStarted>;
+                 LeavingReceived, NoticeReceived, HeardFrom, StreamClosed,
+                 SubmitRequested, CancelRequested, DrainRequested, Persisted,
+                 PersistFailed, JournalWorks, Tick, ShutdownStarted>;
 
 struct Event {
   // Implicit, so that Step(Persisted{token}, now) reads well in tests.

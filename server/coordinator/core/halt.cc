@@ -94,6 +94,11 @@ const Member* FindForgetful(const Job& job) {
   return applied > 0 ? blank : nullptr;
 }
 
+// It has loaded a checkpoint that it has not applied.
+bool HoldsLoaded(const HaltedAnswer& answer) {
+  return answer.applied_step == 0 && answer.complete_step > 1;
+}
+
 struct ResumePoint {
   int64_t resume_step = 0;
   // The highest step that must not be lost.
@@ -112,6 +117,13 @@ ResumePoint FindResumePoint(const Job& job) {
                             : std::min(point.resume_step, answer.complete_step);
     point.applied_step = std::max(point.applied_step, answer.applied_step);
     is_first = false;
+  }
+  // Whoever holds a checkpoint can go on after its step or after none.
+  for (const Member& member : job.members) {
+    if (!member.is_lost && HoldsLoaded(*member.halted) &&
+        member.halted->complete_step != point.resume_step) {
+      point.resume_step = 0;
+    }
   }
   return point;
 }
@@ -292,7 +304,8 @@ void OnHalted(Turn& turn, Worker& worker, const HaltedReceived& halted) {
     return;  // Stale, or said twice.
   }
   const int64_t ahead = halted.complete_step - halted.applied_step;
-  if (halted.applied_step < 0 || ahead < 0 || ahead > 1) {
+  const bool may_be_loaded = halted.applied_step == 0;
+  if (halted.applied_step < 0 || ahead < 0 || (ahead > 1 && !may_be_loaded)) {
     CloseForViolation(
         turn, worker,
         absl::StrCat("halted with applied_step ", halted.applied_step,

@@ -5,6 +5,11 @@
 // complete_step is below any step that anyone has applied, and the least
 // complete_step of the survivors is the step to go on after: nothing applied is
 // ever lost.
+//
+// A member that starts from a checkpoint of step S holds S complete with
+// nothing applied, and applies it once all say that they hold it. So the same
+// holds of that step: all hold S, and go on after it, or nobody applied it, and
+// it is no loss to go on after 0, where they start from a checkpoint again.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_HALT_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_HALT_H_
 

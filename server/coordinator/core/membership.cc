@@ -93,9 +93,9 @@ bool IsLossPending(const Turn& turn, const HelloReceived& hello) {
 }
 
 absl::Status NameInUse(const Worker& holder) {
-  return absl::AlreadyExistsError(absl::StrCat(
-      "worker name ", holder.name, " is in use by pid ", holder.pid,
-      " on host ", holder.host));
+  return absl::AlreadyExistsError(absl::StrCat("worker name ", holder.name,
+                                               " is in use by pid ", holder.pid,
+                                               " on host ", holder.host));
 }
 
 // Closes the session and returns true if the hello cannot be accepted.

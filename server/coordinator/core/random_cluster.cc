@@ -284,6 +284,7 @@ void RandomCluster::Train(Process& process) {
     return;
   }
   if (process.mode == Mode::kPreparing) {
+    if (Chance(50)) Load(process);
     process.mode = Mode::kPrepared;
     SayAgain(process);
     return;
@@ -311,9 +312,15 @@ void RandomCluster::Train(Process& process) {
         LeavingReceived{process.session, "SIGTERM", true, process.applied});
     return;
   }
-  const int64_t step = process.applied + 1;
+  Load(process);
+  // A loaded checkpoint is the first step that is applied.
+  const int64_t step = process.applied == 0 && exchange.checkpoint_step > 0
+                           ? exchange.checkpoint_step
+                           : process.applied + 1;
   int64_t& contributed = exchange.contributed[process.rank];
   contributed = std::max(contributed, step);
+  exchange.recorded[process.rank] =
+      std::max(exchange.recorded[process.rank], process.complete);
   if (process.complete < step && least(exchange.contributed) >= step) {
     process.complete = step;
     exchange.recorded[process.rank] = step;
@@ -321,6 +328,13 @@ void RandomCluster::Train(Process& process) {
     process.applied = step;
     applied_[process.job_id] = std::max(applied_[process.job_id], step);
   }
+}
+
+void RandomCluster::Load(Process& process) {
+  const int64_t step = exchanges_[process.generation].checkpoint_step;
+  if (process.applied > 0 || process.complete >= step) return;
+  Count("load");
+  process.complete = step;
 }
 
 void RandomCluster::DeliverUp(Process& process) {
@@ -403,6 +417,12 @@ void RandomCluster::ReceiveAssignment(Process& process,
   Exchange& exchange = exchanges_[assignment.generation];
   exchange.job_id = assignment.job_id;
   exchange.total_steps = core_.state().FindJob(assignment.job_id)->total_steps;
+  const auto [checkpoint, is_first] =
+      checkpoints_.emplace(assignment.job_id, 0);
+  if (is_first && Chance(50)) {
+    checkpoint->second = 1 + Pick(static_cast<int>(exchange.total_steps));
+  }
+  exchange.checkpoint_step = checkpoint->second;
   exchange.contributed.resize(assignment.world_size, assignment.resume_step);
   exchange.recorded.resize(assignment.world_size, assignment.resume_step);
 }

@@ -4,7 +4,8 @@
 //
 // The workers keep to the commit protocol of training: a step is complete on a
 // rank once all have contributed to it, and applied once all have said that it
-// is complete. They die, freeze, lose their streams, come back; the journal
+// is complete. A job may start from a checkpoint, which its ranks load before
+// or while they train, as if its step were the first. They die, freeze, lose their streams, come back; the journal
 // fails; the coordinator restarts. What the seed does, it does again.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_RANDOM_CLUSTER_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_RANDOM_CLUSTER_H_
@@ -72,6 +73,7 @@ class RandomCluster {
   struct Exchange {
     std::string job_id;
     int64_t total_steps = 0;
+    int64_t checkpoint_step = 0;
     // By rank: highest step contributed to, and said to be complete.
     std::vector<int64_t> contributed;
     std::vector<int64_t> recorded;
@@ -96,6 +98,8 @@ class RandomCluster {
   // The regular course of things.
   void DoWork(Process& process);
   void Train(Process& process);
+  // Loads the job's checkpoint, which counts as a step that is complete.
+  void Load(Process& process);
   void Connect(Process& process);
   void Beat(Process& process);
   void DeliverUp(Process& process);
@@ -130,6 +134,8 @@ class RandomCluster {
   std::set<std::string> durable_ends_;
   std::set<RequestToken> submits_;
   int64_t last_assigned_ = 0;
+  // The step of the checkpoint that a job finds; 0: it finds none.
+  std::map<std::string, int64_t> checkpoints_;
   // The highest step applied by anybody, by job.
   std::map<std::string, int64_t> applied_;
   bool has_failed_journal_ = false;

@@ -74,6 +74,7 @@ struct JobEndedRecord {
   std::optional<uint64_t> parameters_hash;
   std::optional<Verdict> verdict;
   TrainingFigures figures;
+  std::optional<TextSample> sample;
   absl::Time time;
 
   friend bool operator==(const JobEndedRecord&,

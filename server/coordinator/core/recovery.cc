@@ -107,6 +107,7 @@ struct FoldVisitor {
     job->parameters_hash = record.parameters_hash;
     job->verdict = record.verdict;
     job->figures = record.figures;
+    job->sample = record.sample;
     job->best_step = std::max(job->best_step, record.figures.step);
     job->end_time = record.time;
     job->end_order = ++state.last_end_order;

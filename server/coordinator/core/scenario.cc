@@ -245,6 +245,17 @@ std::optional<Event> WorkerEvent(const Words& words, SessionId session,
     return LeavingReceived{session, words.Text("reason", "SIGTERM"),
                            words.Has("done"), words.Number("step", 0)};
   }
+  if (verb == "notice") {
+    NoticeReceived notice;
+    notice.session = session;
+    notice.generation = gen;
+    notice.step = words.Number("step", 0);
+    notice.kind = static_cast<NoticeKind>(words.Number("kind", 1));
+    notice.message = words.Text("message", "");
+    notice.sample = {notice.step, words.Text("prompt", "The"),
+                     words.Text("text", " sea")};
+    return notice;
+  }
   if (verb == "heard") return HeardFrom{session};
   if (verb == "break") {
     return StreamClosed{session, words.Text("detail", "reset by peer")};

@@ -17,6 +17,10 @@
 //   finished NAMES step=S [hash=N] [stopped=yes]
 //   failed NAMES [exit=N] [message=T]
 //   leaving NAMES [done=yes] [step=S] [reason=T]
+//   notice NAMES kind=K [step=S] [message=T] [prompt=T] [text=T]
+//                                     K: 1 sample, 2 checkpoint written,
+//                                     3 failed, 4 loaded, 5 figures failed,
+//                                     6 samples skipped
 //   heard NAMES | break NAMES         another message; the stream breaks
 //       all of these take gen=G; default: the last assignment's
 //   submit NAME [min=N] [max=N] [steps=N] [settle=D] [request_id=T]

@@ -120,6 +120,10 @@ struct Job {
   std::vector<Member> members;
   int64_t resume_step = 0;
   TrainingFigures figures;
+  // The last text that the model wrote.
+  std::optional<TextSample> sample;
+  // Of the latest checkpoint that a member told of; 0 if there is none.
+  int64_t checkpoint_step = 0;
   // The last incident.
   std::optional<Verdict> verdict;
   int exit_code = 0;

@@ -81,6 +81,15 @@ enum class EvidenceKind {
 
 enum class VerdictDecision { kReform = 1, kFailJob = 2 };
 
+enum class NoticeKind {
+  kSample = 1,
+  kCheckpointWritten = 2,
+  kCheckpointFailed = 3,
+  kCheckpointLoaded = 4,
+  kFiguresFailed = 5,
+  kSamplesSkipped = 6,
+};
+
 enum class EventSeverity { kInfo = 1, kWarning = 2, kError = 3 };
 
 // One observation of an incident.
@@ -114,6 +123,28 @@ struct Verdict {
   friend bool operator==(const Verdict&, const Verdict&) = default;
 };
 
+// Where the time of a step goes.
+struct PhaseDurations {
+  absl::Duration data_wait;
+  absl::Duration forward;
+  absl::Duration backward;
+  absl::Duration communication_wait;
+  absl::Duration optimizer;
+  absl::Duration snapshot;
+
+  friend bool operator==(const PhaseDurations&,
+                         const PhaseDurations&) = default;
+};
+
+// Text that a job's model wrote.
+struct TextSample {
+  int64_t step = 0;
+  std::string prompt;
+  std::string text;
+
+  friend bool operator==(const TextSample&, const TextSample&) = default;
+};
+
 // How training is doing, as one rank reported it.
 struct TrainingFigures {
   int64_t step = 0;
@@ -128,6 +159,14 @@ struct TrainingFigures {
   absl::Duration remaining_duration;
   int64_t payload_sent_bytes = 0;
   double gradient_norm = 0;
+  double targets_per_second = 0;
+  double model_flops_utilization = 0;
+  double learning_rate = 0;
+  PhaseDurations phases;
+  int64_t payload_theory_bytes = 0;
+  std::optional<double> evaluation_accuracy;
+  int64_t checkpoint_step = 0;
+  int64_t skipped_samples = 0;
 
   friend bool operator==(const TrainingFigures&,
                          const TrainingFigures&) = default;

@@ -124,6 +124,36 @@ Verdict VerdictFrom(const Json& json) {
   return verdict;
 }
 
+Json ToJson(const PhaseDurations& phases) {
+  return Json{{"data_wait", ToJson(phases.data_wait)},
+              {"forward", ToJson(phases.forward)},
+              {"backward", ToJson(phases.backward)},
+              {"communication_wait", ToJson(phases.communication_wait)},
+              {"optimizer", ToJson(phases.optimizer)},
+              {"snapshot", ToJson(phases.snapshot)}};
+}
+
+PhaseDurations PhasesFrom(const Json& json) {
+  return PhaseDurations{
+      .data_wait = DurationFrom(json.at("data_wait")),
+      .forward = DurationFrom(json.at("forward")),
+      .backward = DurationFrom(json.at("backward")),
+      .communication_wait = DurationFrom(json.at("communication_wait")),
+      .optimizer = DurationFrom(json.at("optimizer")),
+      .snapshot = DurationFrom(json.at("snapshot"))};
+}
+
+Json ToJson(const TextSample& sample) {
+  return Json{
+      {"step", sample.step}, {"prompt", sample.prompt}, {"text", sample.text}};
+}
+
+TextSample SampleFrom(const Json& json) {
+  return TextSample{json.at("step").get<int64_t>(),
+                    json.at("prompt").get<std::string>(),
+                    json.at("text").get<std::string>()};
+}
+
 Json ToJson(const TrainingFigures& figures) {
   Json json{
       {"step", figures.step},
@@ -136,11 +166,36 @@ Json ToJson(const TrainingFigures& figures) {
       {"evaluation_step", figures.evaluation_step},
       {"remaining_duration", ToJson(figures.remaining_duration)},
       {"payload_sent_bytes", figures.payload_sent_bytes},
-      {"gradient_norm", ToJson(figures.gradient_norm)}};
+      {"gradient_norm", ToJson(figures.gradient_norm)},
+      {"targets_per_second", ToJson(figures.targets_per_second)},
+      {"model_flops_utilization", ToJson(figures.model_flops_utilization)},
+      {"learning_rate", ToJson(figures.learning_rate)},
+      {"phases", ToJson(figures.phases)},
+      {"payload_theory_bytes", figures.payload_theory_bytes},
+      {"checkpoint_step", figures.checkpoint_step},
+      {"skipped_samples", figures.skipped_samples}};
   if (figures.evaluation_loss.has_value()) {
     json["evaluation_loss"] = ToJson(*figures.evaluation_loss);
   }
+  if (figures.evaluation_accuracy.has_value()) {
+    json["evaluation_accuracy"] = ToJson(*figures.evaluation_accuracy);
+  }
   return json;
+}
+
+// Figures that journals of the first release do not have.
+void AddFiguresFrom(const Json& json, TrainingFigures& figures) {
+  figures.targets_per_second = DoubleFrom(json.at("targets_per_second"));
+  figures.model_flops_utilization =
+      DoubleFrom(json.at("model_flops_utilization"));
+  figures.learning_rate = DoubleFrom(json.at("learning_rate"));
+  figures.phases = PhasesFrom(json.at("phases"));
+  json.at("payload_theory_bytes").get_to(figures.payload_theory_bytes);
+  if (json.contains("evaluation_accuracy")) {
+    figures.evaluation_accuracy = DoubleFrom(json.at("evaluation_accuracy"));
+  }
+  json.at("checkpoint_step").get_to(figures.checkpoint_step);
+  json.at("skipped_samples").get_to(figures.skipped_samples);
 }
 
 TrainingFigures FiguresFrom(const Json& json) {
@@ -160,6 +215,7 @@ TrainingFigures FiguresFrom(const Json& json) {
   figures.remaining_duration = DurationFrom(json.at("remaining_duration"));
   json.at("payload_sent_bytes").get_to(figures.payload_sent_bytes);
   figures.gradient_norm = DoubleFrom(json.at("gradient_norm"));
+  if (json.contains("phases")) AddFiguresFrom(json, figures);
   return figures;
 }
 
@@ -248,6 +304,7 @@ Json ToJson(const JobEndedRecord& record) {
     json["parameters_hash"] = *record.parameters_hash;
   }
   if (record.verdict.has_value()) json["verdict"] = ToJson(*record.verdict);
+  if (record.sample.has_value()) json["sample"] = ToJson(*record.sample);
   return json;
 }
 
@@ -264,6 +321,7 @@ JournalRecord JobEndedFrom(const Json& json) {
     record.verdict = VerdictFrom(json.at("verdict"));
   }
   record.figures = FiguresFrom(json.at("figures"));
+  if (json.contains("sample")) record.sample = SampleFrom(json.at("sample"));
   record.time = TimeFrom(json.at("time"));
   return record;
 }

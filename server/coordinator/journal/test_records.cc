@@ -59,6 +59,17 @@ JobEndedRecord SomeEnd() {
   end.figures.remaining_duration = absl::Seconds(2);
   end.figures.payload_sent_bytes = int64_t{1} << 40;
   end.figures.gradient_norm = 0.5;
+  end.figures.targets_per_second = 1e7;
+  end.figures.model_flops_utilization = 0.75;
+  end.figures.learning_rate = 3e-4;
+  end.figures.phases = {absl::Milliseconds(1), absl::Milliseconds(2),
+                        absl::Milliseconds(3), absl::Milliseconds(4),
+                        absl::Milliseconds(5), absl::Milliseconds(6)};
+  end.figures.payload_theory_bytes = 77;
+  end.figures.evaluation_accuracy = 0.875;
+  end.figures.checkpoint_step = 90;
+  end.figures.skipped_samples = 8;
+  end.sample = TextSample{99, "The", " sea\n\xC3\xA9"};
   end.time = kTime;
   return end;
 }

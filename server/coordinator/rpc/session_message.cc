@@ -81,6 +81,16 @@ Phase PhaseOf(v1::Phase phase) {
              : Phase::kUnspecified;
 }
 
+PhaseDurations PhasesOf(const v1::PhaseDurations& proto) {
+  return PhaseDurations{
+      .data_wait = FromProto(proto.data_wait()),
+      .forward = FromProto(proto.forward()),
+      .backward = FromProto(proto.backward()),
+      .communication_wait = FromProto(proto.communication_wait()),
+      .optimizer = FromProto(proto.optimizer()),
+      .snapshot = FromProto(proto.snapshot())};
+}
+
 TrainingFigures FiguresOf(const v1::TrainingFigures& proto) {
   TrainingFigures figures;
   figures.step = proto.step();
@@ -97,6 +107,16 @@ TrainingFigures FiguresOf(const v1::TrainingFigures& proto) {
   figures.remaining_duration = FromProto(proto.remaining_duration());
   figures.payload_sent_bytes = proto.payload_sent_bytes();
   figures.gradient_norm = proto.gradient_norm();
+  figures.targets_per_second = proto.targets_per_second();
+  figures.model_flops_utilization = proto.model_flops_utilization();
+  figures.learning_rate = proto.learning_rate();
+  figures.phases = PhasesOf(proto.phases());
+  figures.payload_theory_bytes = proto.payload_theory_bytes();
+  if (proto.has_evaluation_accuracy()) {
+    figures.evaluation_accuracy = proto.evaluation_accuracy();
+  }
+  figures.checkpoint_step = proto.checkpoint_step();
+  figures.skipped_samples = proto.skipped_samples();
   return figures;
 }
 
@@ -185,7 +205,10 @@ absl::StatusOr<EventBody> ParseHalted(SessionId session,
   checks.Range("generation", halted.generation(), 1, INT64_MAX);
   checks.Range("applied_step", halted.applied_step(), 0, kMaxStep);
   RETURN_IF_ERROR(checks.status());
-  checks.That(halted.complete_step() == halted.applied_step() ||
+  checks.Range("complete_step", halted.complete_step(), 0, kMaxStep);
+  // What a member with nothing applied holds may come from a checkpoint.
+  checks.That(halted.applied_step() == 0 ||
+                  halted.complete_step() == halted.applied_step() ||
                   halted.complete_step() == halted.applied_step() + 1,
               "complete_step",
               absl::StrCat("must be applied_step (", halted.applied_step(),
@@ -242,6 +265,30 @@ absl::StatusOr<EventBody> ParseFailed(SessionId session,
                         .message = BoundedText(failed.message())};
 }
 
+// A kind that this build does not know is only proof of life.
+absl::StatusOr<EventBody> ParseNotice(SessionId session,
+                                      const v1::Notice& notice) {
+  Checks checks("notice");
+  checks.Range("generation", notice.generation(), 1, INT64_MAX);
+  checks.Range("step", notice.step(), 0, kMaxStep);
+  checks.Range("sample.step", notice.sample().step(), 0, kMaxStep);
+  RETURN_IF_ERROR(checks.status());
+  if (notice.kind() < v1::NOTICE_KIND_SAMPLE ||
+      notice.kind() > v1::NOTICE_KIND_SAMPLES_SKIPPED) {
+    return HeardFrom{.session = session};
+  }
+  NoticeReceived event;
+  event.session = session;
+  event.generation = notice.generation();
+  event.step = notice.step();
+  event.kind = static_cast<NoticeKind>(notice.kind());
+  event.message = BoundedText(notice.message());
+  event.sample.step = notice.sample().step();
+  event.sample.prompt = BoundedText(notice.sample().prompt());
+  event.sample.text = BoundedText(notice.sample().text(), kMaxSampleText);
+  return event;
+}
+
 absl::StatusOr<EventBody> ParseLeaving(SessionId session,
                                        const v1::Leaving& leaving) {
   Checks checks("leaving");
@@ -275,6 +322,8 @@ absl::StatusOr<EventBody> ParseSessionMessage(SessionId session,
       return ParseFailed(session, message.failed());
     case v1::SessionRequest::kLeaving:
       return ParseLeaving(session, message.leaving());
+    case v1::SessionRequest::kNotice:
+      return ParseNotice(session, message.notice());
     case v1::SessionRequest::kTraceReply:
       return HeardFrom{.session = session};
     case v1::SessionRequest::MESSAGE_NOT_SET:

@@ -21,6 +21,8 @@ inline constexpr size_t kMaxWorkerName = 128;
 inline constexpr size_t kMaxHostName = 253;
 // Free text beyond this is cut.
 inline constexpr size_t kMaxText = 4096;
+// The same for what a model wrote.
+inline constexpr size_t kMaxSampleText = 8192;
 
 // `observed_host` is the worker's address as seen from here; it becomes the
 // data address's host unless the worker advertises another. A trace reply

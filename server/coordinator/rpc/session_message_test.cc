@@ -52,6 +52,79 @@ TEST(SessionMessageTest, HelloKeepsWhatItSays) {
   EXPECT_EQ(hello.applied_step, 40);
 }
 
+TEST(SessionMessageTest, NoticeKeepsWhatItSays) {
+  v1::SessionRequest request;
+  v1::Notice& notice = *request.mutable_notice();
+  notice.set_generation(5);
+  notice.set_step(40);
+  notice.set_kind(v1::NOTICE_KIND_SAMPLE);
+  notice.set_message("a sample");
+  notice.mutable_sample()->set_step(40);
+  notice.mutable_sample()->set_prompt("The");
+  notice.mutable_sample()->set_text(std::string(9000, 'x'));
+  const auto event = ParseSessionMessage(9, request, "");
+  ASSERT_TRUE(event.ok()) << event.status();
+  const auto& received = std::get<NoticeReceived>(*event);
+  EXPECT_EQ(received.session, 9u);
+  EXPECT_EQ(received.generation, 5);
+  EXPECT_EQ(received.step, 40);
+  EXPECT_EQ(received.kind, NoticeKind::kSample);
+  EXPECT_EQ(received.message, "a sample");
+  EXPECT_EQ(received.sample.step, 40);
+  EXPECT_EQ(received.sample.prompt, "The");
+  EXPECT_EQ(received.sample.text, std::string(kMaxSampleText, 'x'));
+}
+
+TEST(SessionMessageTest, ANoticeOfAnUnknownKindOnlyProvesLife) {
+  v1::SessionRequest request;
+  request.mutable_notice()->set_generation(5);
+  request.mutable_notice()->set_kind(static_cast<v1::NoticeKind>(99));
+  const auto event = ParseSessionMessage(9, request, "");
+  ASSERT_TRUE(event.ok()) << event.status();
+  EXPECT_TRUE(std::holds_alternative<HeardFrom>(*event));
+}
+
+TEST(SessionMessageTest, AMemberMayHoldACheckpointThatItHasNotApplied) {
+  v1::SessionRequest request;
+  request.mutable_halted()->set_generation(5);
+  request.mutable_halted()->set_complete_step(400);
+  const auto event = ParseSessionMessage(9, request, "");
+  ASSERT_TRUE(event.ok()) << event.status();
+  EXPECT_EQ(std::get<HaltedReceived>(*event).applied_step, 0);
+  EXPECT_EQ(std::get<HaltedReceived>(*event).complete_step, 400);
+}
+
+TEST(SessionMessageTest, BeatKeepsTheEnginesFigures) {
+  v1::SessionRequest request;
+  v1::TrainingFigures& figures = *request.mutable_beat()->mutable_figures();
+  figures.set_targets_per_second(1);
+  figures.set_model_flops_utilization(0.5);
+  figures.set_learning_rate(0.25);
+  figures.mutable_phases()->mutable_data_wait()->set_seconds(1);
+  figures.mutable_phases()->mutable_forward()->set_seconds(2);
+  figures.mutable_phases()->mutable_backward()->set_seconds(3);
+  figures.mutable_phases()->mutable_communication_wait()->set_seconds(4);
+  figures.mutable_phases()->mutable_optimizer()->set_seconds(5);
+  figures.mutable_phases()->mutable_snapshot()->set_seconds(6);
+  figures.set_payload_theory_bytes(7);
+  figures.set_evaluation_accuracy(0.125);
+  figures.set_checkpoint_step(8);
+  figures.set_skipped_samples(9);
+  const auto event = ParseSessionMessage(9, request, "");
+  ASSERT_TRUE(event.ok()) << event.status();
+  const TrainingFigures& kept = std::get<BeatReceived>(*event).figures;
+  EXPECT_EQ(kept.targets_per_second, 1);
+  EXPECT_EQ(kept.model_flops_utilization, 0.5);
+  EXPECT_EQ(kept.learning_rate, 0.25);
+  EXPECT_EQ(kept.phases, (PhaseDurations{absl::Seconds(1), absl::Seconds(2),
+                                         absl::Seconds(3), absl::Seconds(4),
+                                         absl::Seconds(5), absl::Seconds(6)}));
+  EXPECT_EQ(kept.payload_theory_bytes, 7);
+  EXPECT_EQ(kept.evaluation_accuracy, 0.125);
+  EXPECT_EQ(kept.checkpoint_step, 8);
+  EXPECT_EQ(kept.skipped_samples, 9);
+}
+
 TEST(SessionMessageTest, AdvertisedHostWins) {
   v1::SessionRequest request = GoodHello();
   request.mutable_hello()->set_advertise_host("fd00::7");
@@ -237,10 +310,31 @@ INSTANTIATE_TEST_SUITE_P(
         Offence{"HaltedTwoStepsAhead",
                 [](auto& r) {
                   r.mutable_halted()->set_generation(1);
-                  r.mutable_halted()->set_complete_step(2);
+                  r.mutable_halted()->set_applied_step(7);
+                  r.mutable_halted()->set_complete_step(9);
                 },
-                "halted.complete_step must be applied_step (0) or one more, "
-                "got 2"},
+                "halted.complete_step must be applied_step (7) or one more, "
+                "got 9"},
+        Offence{"HaltedNegativeCheckpoint",
+                [](auto& r) {
+                  r.mutable_halted()->set_generation(1);
+                  r.mutable_halted()->set_complete_step(-1);
+                },
+                "halted.complete_step must be in [0"},
+        Offence{"NoticeWithoutGeneration", [](auto& r) { r.mutable_notice(); },
+                "notice.generation"},
+        Offence{"NoticeNegativeStep",
+                [](auto& r) {
+                  r.mutable_notice()->set_generation(1);
+                  r.mutable_notice()->set_step(-1);
+                },
+                "notice.step must be in [0"},
+        Offence{"NoticeNegativeSampleStep",
+                [](auto& r) {
+                  r.mutable_notice()->set_generation(1);
+                  r.mutable_notice()->mutable_sample()->set_step(-1);
+                },
+                "notice.sample.step must be in [0"},
         Offence{"HaltedBeyondAnyStep",
                 [](auto& r) {
                   r.mutable_halted()->set_generation(1);

@@ -22,6 +22,17 @@ v1::Mesh MeshProto(int rank, int world_size) {
   return mesh;
 }
 
+v1::PhaseDurations PhasesProto(const PhaseDurations& phases) {
+  v1::PhaseDurations proto;
+  *proto.mutable_data_wait() = ToProto(phases.data_wait);
+  *proto.mutable_forward() = ToProto(phases.forward);
+  *proto.mutable_backward() = ToProto(phases.backward);
+  *proto.mutable_communication_wait() = ToProto(phases.communication_wait);
+  *proto.mutable_optimizer() = ToProto(phases.optimizer);
+  *proto.mutable_snapshot() = ToProto(phases.snapshot);
+  return proto;
+}
+
 }  // namespace
 
 v1::Verdict VerdictProto(const Verdict& verdict) {
@@ -62,6 +73,16 @@ v1::TrainingFigures FiguresProto(const TrainingFigures& figures) {
   *proto.mutable_remaining_duration() = ToProto(figures.remaining_duration);
   proto.set_payload_sent_bytes(figures.payload_sent_bytes);
   proto.set_gradient_norm(figures.gradient_norm);
+  proto.set_targets_per_second(figures.targets_per_second);
+  proto.set_model_flops_utilization(figures.model_flops_utilization);
+  proto.set_learning_rate(figures.learning_rate);
+  *proto.mutable_phases() = PhasesProto(figures.phases);
+  proto.set_payload_theory_bytes(figures.payload_theory_bytes);
+  if (figures.evaluation_accuracy.has_value()) {
+    proto.set_evaluation_accuracy(*figures.evaluation_accuracy);
+  }
+  proto.set_checkpoint_step(figures.checkpoint_step);
+  proto.set_skipped_samples(figures.skipped_samples);
   return proto;
 }
 
@@ -135,7 +156,16 @@ v1::Job JobProto(const State& state, const Job& job, MemberDetail members) {
           MemberProto(member.identity, world_size, member.step);
     }
   }
-  if (job.generation > 0) *proto.mutable_figures() = FiguresProto(job.figures);
+  if (job.generation > 0) {
+    *proto.mutable_figures() = FiguresProto(job.figures);
+    proto.mutable_figures()->set_checkpoint_step(
+        std::max(job.figures.checkpoint_step, job.checkpoint_step));
+  }
+  if (job.sample.has_value()) {
+    proto.mutable_sample()->set_step(job.sample->step);
+    proto.mutable_sample()->set_prompt(job.sample->prompt);
+    proto.mutable_sample()->set_text(job.sample->text);
+  }
   proto.set_message(job.message);
   if (job.verdict.has_value()) {
     *proto.mutable_verdict() = VerdictProto(*job.verdict);

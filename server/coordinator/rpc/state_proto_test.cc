@@ -83,6 +83,49 @@ TEST(StateProtoTest, FiguresKeepWhatTheySay) {
   EXPECT_EQ(proto.evaluation_loss(), 2.25);
 }
 
+TEST(StateProtoTest, FiguresTellOfTheEngine) {
+  TrainingFigures figures;
+  EXPECT_FALSE(FiguresProto(figures).has_evaluation_accuracy());
+  figures.targets_per_second = 1;
+  figures.model_flops_utilization = 0.5;
+  figures.learning_rate = 0.25;
+  figures.phases = {absl::Seconds(1), absl::Seconds(2), absl::Seconds(3),
+                    absl::Seconds(4), absl::Seconds(5), absl::Seconds(6)};
+  figures.payload_theory_bytes = 7;
+  figures.evaluation_accuracy = 0.125;
+  figures.checkpoint_step = 8;
+  figures.skipped_samples = 9;
+  const v1::TrainingFigures proto = FiguresProto(figures);
+  EXPECT_EQ(proto.targets_per_second(), 1);
+  EXPECT_EQ(proto.model_flops_utilization(), 0.5);
+  EXPECT_EQ(proto.learning_rate(), 0.25);
+  EXPECT_EQ(proto.phases().data_wait().seconds(), 1);
+  EXPECT_EQ(proto.phases().forward().seconds(), 2);
+  EXPECT_EQ(proto.phases().backward().seconds(), 3);
+  EXPECT_EQ(proto.phases().communication_wait().seconds(), 4);
+  EXPECT_EQ(proto.phases().optimizer().seconds(), 5);
+  EXPECT_EQ(proto.phases().snapshot().seconds(), 6);
+  EXPECT_EQ(proto.payload_theory_bytes(), 7);
+  EXPECT_EQ(proto.evaluation_accuracy(), 0.125);
+  EXPECT_EQ(proto.checkpoint_step(), 8);
+  EXPECT_EQ(proto.skipped_samples(), 9);
+}
+
+TEST(StateProtoTest, JobShowsItsLastSampleAndCheckpoint) {
+  State state;
+  Job& job =
+      state.jobs.emplace(1, SmallJob(1, JobState::kRunning)).first->second;
+  job.generation = 1;
+  EXPECT_FALSE(JobProto(state, job).has_sample());
+  job.sample = TextSample{5, "The", " sea"};
+  job.checkpoint_step = 4;
+  const v1::Job proto = JobProto(state, job);
+  EXPECT_EQ(proto.sample().step(), 5);
+  EXPECT_EQ(proto.sample().prompt(), "The");
+  EXPECT_EQ(proto.sample().text(), " sea");
+  EXPECT_EQ(proto.figures().checkpoint_step(), 4);
+}
+
 TEST(StateProtoTest, MemberSitsOnTheDataAxis) {
   MemberIdentity identity;
   identity.rank = 2;

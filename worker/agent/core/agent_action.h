@@ -66,6 +66,9 @@ struct SendLeaving {
   bool is_done = false;
   int64_t step = 0;
 };
+struct SendNotice {
+  TrainerNoticed notice;
+};
 // The adapter adds the spans of steps first to last (0: the newest).
 struct SendTrace {
   int64_t request_id = 0;
@@ -111,11 +114,11 @@ struct Exit {
   bool is_hurried = false;  // without waiting for anything
 };
 
-using Action =
-    std::variant<OpenSession, CloseSession, SendBeat, SendPrepared, SendHalted,
-                 SendSuspicion, SendFinished, SendFailed, SendLeaving,
-                 SendTrace, PrepareTrainer, RunTrainer, AbortTrainer,
-                 RequestStop, RequestDrain, ReleaseTrainer, Log, Exit>;
+using Action = std::variant<OpenSession, CloseSession, SendBeat, SendPrepared,
+                            SendHalted, SendSuspicion, SendFinished, SendFailed,
+                            SendLeaving, SendNotice, SendTrace, PrepareTrainer,
+                            RunTrainer, AbortTrainer, RequestStop, RequestDrain,
+                            ReleaseTrainer, Log, Exit>;
 
 }  // namespace ringmaster::agent
 

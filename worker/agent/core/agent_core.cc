@@ -9,10 +9,10 @@ namespace ringmaster::agent {
 
 std::string_view EventName(const Event& event) {
   static constexpr std::array<std::string_view, std::variant_size_v<Event>>
-      kNames = {"session-up", "session-down", "assign",         "start",
-                "halt",       "stop",         "drain",          "release",
-                "trace",      "prepared",     "prepare-failed", "ended",
-                "signal",     "tick"};
+      kNames = {
+          "session-up",     "session-down", "assign",  "start",  "halt",
+          "stop",           "drain",        "release", "trace",  "prepared",
+          "prepare-failed", "ended",        "notice",  "signal", "tick"};
   return kNames[event.index()];
 }
 
@@ -308,6 +308,17 @@ void AgentCore::On(const TrainerEnded& event) {
     return;
   }
   Answer(event);
+}
+
+void AgentCore::On(const TrainerNoticed& event) {
+  if (generation_ == 0 || event.generation != generation_) return;
+  if (is_session_up()) {
+    Do(SendNotice{event});
+    return;
+  }
+  Say(Severity::kWarning, "notice.dropped",
+      absl::StrCat("not told to the coordinator, which is away: step ",
+                   event.step, ": ", event.message));
 }
 
 void AgentCore::Answer(const TrainerEnded& ended) {

@@ -101,6 +101,7 @@ class AgentCore {
   void On(const TrainerPrepared& event);
   void On(const TrainerPrepareFailed& event);
   void On(const TrainerEnded& event);
+  void On(const TrainerNoticed& event);
   void On(const TerminateSignal& event);
   void On(const Tick& event);
 

@@ -52,9 +52,9 @@ const std::vector<std::string> kStates = {"connecting", "idle",    "preparing",
                                           "prepared",   "running", "paused",
                                           "halting",    "halted",  "leaving"};
 const std::vector<std::string> kEvents = {
-    "session-up",     "session-down", "assign",  "start", "halt",
-    "stop",           "drain",        "release", "trace", "prepared",
-    "prepare-failed", "ended",        "signal",  "tick"};
+    "session-up",     "session-down", "assign",  "start",  "halt",
+    "stop",           "drain",        "release", "trace",  "prepared",
+    "prepare-failed", "ended",        "notice",  "signal", "tick"};
 
 ScenarioResult RunFile(const std::string& name) {
   const std::string path = "worker/agent/core/testdata/" + name;

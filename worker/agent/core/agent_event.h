@@ -120,6 +120,27 @@ struct TrainerEnded {
   uint64_t parameters_hash = 0;  // kFinished and kStopped
 };
 
+// What a notice is about; numbers as in ringmaster.v1.NoticeKind.
+enum class NoticeKind {
+  kSample = 1,
+  kCheckpointWritten = 2,
+  kCheckpointFailed = 3,
+  kCheckpointLoaded = 4,
+  kFiguresFailed = 5,
+  kSamplesSkipped = 6,
+};
+
+// Something that users want to know; see TrainNotice in worker/train/trainer.h.
+struct TrainerNoticed {
+  int64_t generation = 0;
+  int64_t step = 0;
+  NoticeKind kind = NoticeKind::kSample;
+  std::string message;
+  // kSample:
+  std::string prompt;
+  std::string text;
+};
+
 // ---- From the process.
 
 // SIGTERM or SIGINT.
@@ -134,7 +155,7 @@ using Event =
     std::variant<SessionUp, SessionDown, AssignmentReceived, StartReceived,
                  HaltReceived, StopReceived, DrainReceived, ReleaseReceived,
                  TraceRequested, TrainerPrepared, TrainerPrepareFailed,
-                 TrainerEnded, TerminateSignal, Tick>;
+                 TrainerEnded, TrainerNoticed, TerminateSignal, Tick>;
 
 // The event's kind, as the scenarios write it: "session-up", "assign", ...
 [[nodiscard]] std::string_view EventName(const Event& event);

@@ -58,6 +58,10 @@ struct ActionWriter {
     return absl::StrCat("send-trace id=", a.request_id, " rank=", a.rank,
                         " steps=", a.first_step, "-", a.last_step);
   }
+  std::string operator()(const SendNotice& a) const {
+    return absl::StrCat("send-notice g=", a.notice.generation,
+                        " step=", a.notice.step, " text=", a.notice.message);
+  }
   std::string operator()(const PrepareTrainer& a) const {
     return absl::StrCat("prepare g=", a.generation);
   }
@@ -153,6 +157,13 @@ std::optional<Event> ParseTrainerEvent(const std::string& name,
     return TrainerPrepared{g, static_cast<uint64_t>(args.Number("plan")),
                            static_cast<uint64_t>(args.Number("data")),
                            "summary", PositionOf(args)};
+  }
+  if (name == "notice") {
+    TrainerNoticed notice;
+    notice.generation = g;
+    notice.step = args.Number("step");
+    notice.message = args.Text("text");
+    return notice;
   }
   const absl::Status status(
       CodeOf(args.Text("code")).value_or(absl::StatusCode::kInternal),

@@ -1,5 +1,6 @@
 #include "worker/agent/rpc/session_messages.h"
 
+#include <algorithm>
 #include <limits>
 #include <memory>
 #include <string>
@@ -16,6 +17,22 @@ namespace {
 
 using agent::AgentState;
 using agent::Event;
+using agent::NoticeKind;
+
+// Bounds of a notice's texts.
+constexpr size_t kMaxNoticeMessage = 2 << 10;
+constexpr size_t kMaxPrompt = 1 << 10;
+constexpr size_t kMaxSampleText = 8 << 10;
+
+// At most `max_bytes` of valid UTF-8, cut between characters.
+std::string Bounded(const std::string& text, size_t max_bytes) {
+  if (text.size() <= max_bytes) return text;
+  size_t end = max_bytes;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) {
+    --end;
+  }
+  return text.substr(0, end);
+}
 
 absl::Status Violation(std::string_view what) {
   return WithReason(
@@ -69,6 +86,14 @@ absl::StatusOr<Event> AssignmentEvent(const v1::Assignment& message) {
                                   self.mesh().data_index(), " of ",
                                   message.world_size()));
   }
+  // 0: the coordinator does not say.
+  const int local_world_size = std::max(1, message.local_world_size());
+  if (message.local_world_size() < 0 || self.local_rank() < 0 ||
+      self.local_rank() >= local_world_size) {
+    return Violation(absl::StrCat("assignment has local rank ",
+                                  self.local_rank(), " of ",
+                                  message.local_world_size()));
+  }
   if (message.resume_step() < 0) {
     return Violation(
         absl::StrCat("assignment resumes at ", message.resume_step()));
@@ -80,6 +105,8 @@ absl::StatusOr<Event> AssignmentEvent(const v1::Assignment& message) {
   assignment.job_id = message.job_id();
   assignment.rank = self.rank();
   assignment.world_size = message.world_size();
+  assignment.local_rank = self.local_rank();
+  assignment.local_world_size = local_world_size;
   assignment.data_index =
       self.has_mesh() ? self.mesh().data_index() : self.rank();
   assignment.prev = ToPeer(message.prev());
@@ -145,10 +172,43 @@ void FillFigures(const TrainFigures& figures, v1::TrainingFigures& message) {
   message.set_data_wait_ratio(figures.data_wait_ratio);
   if (figures.has_evaluation) {
     message.set_evaluation_loss(figures.evaluation_loss);
+    message.set_evaluation_accuracy(figures.evaluation_accuracy);
     message.set_evaluation_step(figures.evaluation_step);
   }
   *message.mutable_remaining_duration() = ToProto(figures.remaining);
   message.set_payload_sent_bytes(figures.payload_sent_bytes);
+  message.set_payload_theory_bytes(figures.payload_theory_bytes);
+  message.set_targets_per_second(figures.targets_per_second);
+  message.set_model_flops_utilization(figures.model_flops_utilization);
+  message.set_learning_rate(figures.learning_rate);
+  message.set_checkpoint_step(figures.checkpoint_step);
+  message.set_skipped_samples(figures.skipped_samples);
+  v1::PhaseDurations& phases = *message.mutable_phases();
+  *phases.mutable_data_wait() = ToProto(figures.phases.data_wait);
+  *phases.mutable_forward() = ToProto(figures.phases.forward);
+  *phases.mutable_backward() = ToProto(figures.phases.backward);
+  *phases.mutable_communication_wait() =
+      ToProto(figures.phases.communication_wait);
+  *phases.mutable_optimizer() = ToProto(figures.phases.optimizer);
+  *phases.mutable_snapshot() = ToProto(figures.phases.snapshot);
+}
+
+NoticeKind KindOf(TrainNotice::Kind kind) {
+  switch (kind) {
+    case TrainNotice::Kind::kSample:
+      return NoticeKind::kSample;
+    case TrainNotice::Kind::kCheckpointWritten:
+      return NoticeKind::kCheckpointWritten;
+    case TrainNotice::Kind::kCheckpointFailed:
+      return NoticeKind::kCheckpointFailed;
+    case TrainNotice::Kind::kCheckpointLoaded:
+      return NoticeKind::kCheckpointLoaded;
+    case TrainNotice::Kind::kFiguresFailed:
+      return NoticeKind::kFiguresFailed;
+    case TrainNotice::Kind::kSamplesSkipped:
+      break;
+  }
+  return NoticeKind::kSamplesSkipped;
 }
 
 }  // namespace
@@ -286,6 +346,22 @@ v1::SessionRequest ToMessage(const agent::SendLeaving& send,
   return request;
 }
 
+v1::SessionRequest ToMessage(const agent::SendNotice& send) {
+  const agent::TrainerNoticed& notice = send.notice;
+  v1::SessionRequest request;
+  v1::Notice& message = *request.mutable_notice();
+  message.set_generation(notice.generation);
+  message.set_step(notice.step);
+  message.set_kind(static_cast<v1::NoticeKind>(notice.kind));
+  message.set_message(Bounded(notice.message, kMaxNoticeMessage));
+  if (notice.kind == NoticeKind::kSample) {
+    message.mutable_sample()->set_step(notice.step);
+    message.mutable_sample()->set_prompt(Bounded(notice.prompt, kMaxPrompt));
+    message.mutable_sample()->set_text(Bounded(notice.text, kMaxSampleText));
+  }
+  return request;
+}
+
 v1::SessionRequest ToMessage(const agent::SendTrace& send,
                              const WorkerIdentity& identity,
                              const Trace& trace) {
@@ -338,6 +414,15 @@ agent::TrainerEnded ToEvent(int64_t generation, const RunOutcome& outcome) {
   ended.position = {outcome.applied_step, outcome.complete_step};
   ended.parameters_hash = outcome.parameters_hash;
   return ended;
+}
+
+agent::TrainerNoticed ToEvent(const TrainNotice& notice) {
+  return agent::TrainerNoticed{.generation = notice.generation,
+                               .step = notice.step,
+                               .kind = KindOf(notice.kind),
+                               .message = notice.message,
+                               .prompt = notice.prompt,
+                               .text = notice.text};
 }
 
 }  // namespace ringmaster

@@ -49,6 +49,8 @@ inline constexpr int kProtocolMax = 1;
                                            const TrainProgress& progress);
 [[nodiscard]] v1::SessionRequest ToMessage(const agent::SendLeaving& send,
                                            const TrainProgress& progress);
+// Texts are cut to a few KiB, between characters.
+[[nodiscard]] v1::SessionRequest ToMessage(const agent::SendNotice& send);
 [[nodiscard]] v1::SessionRequest ToMessage(const agent::SendTrace& send,
                                            const WorkerIdentity& identity,
                                            const Trace& trace);
@@ -56,6 +58,9 @@ inline constexpr int kProtocolMax = 1;
 // How a run ended, for the core.
 [[nodiscard]] agent::TrainerEnded ToEvent(int64_t generation,
                                           const RunOutcome& outcome);
+
+// What the trainer told, for the core.
+[[nodiscard]] agent::TrainerNoticed ToEvent(const TrainNotice& notice);
 
 }  // namespace ringmaster
 

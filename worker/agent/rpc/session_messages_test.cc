@@ -19,6 +19,8 @@ v1::SessionResponse GoodAssignment() {
   assignment.set_job_id("mlp-1");
   assignment.mutable_spec()->mutable_train()->set_steps(10);
   assignment.mutable_self()->set_rank(1);
+  assignment.mutable_self()->set_local_rank(1);
+  assignment.set_local_world_size(2);
   assignment.mutable_self()->mutable_mesh()->set_data_index(1);
   assignment.mutable_prev()->set_rank(0);
   assignment.mutable_prev()->set_worker("w0");
@@ -47,6 +49,8 @@ TEST(SessionMessagesTest, UnpacksAnAssignment) {
   const RankAssignment& assignment = received.payload->assignment;
   EXPECT_EQ(assignment.generation, 7);
   EXPECT_EQ(assignment.data_index, 1);
+  EXPECT_EQ(assignment.local_rank, 1);
+  EXPECT_EQ(assignment.local_world_size, 2);
   EXPECT_EQ(assignment.prev.worker, "w0");
   EXPECT_EQ(assignment.prev.host, "node-1");
   EXPECT_EQ(assignment.prev.address, "10.0.0.1:5");
@@ -81,6 +85,9 @@ TEST(SessionMessagesTest, RefusesAnAssignmentThatMakesNoSense) {
                 a.mutable_self()->mutable_mesh()->set_data_index(3);
               }),
               HasSubstr("data index 3 of 3"));
+  EXPECT_THAT(
+      refusal([](v1::Assignment& a) { a.mutable_self()->set_local_rank(2); }),
+      HasSubstr("local rank 2 of 2"));
   EXPECT_THAT(refusal([](v1::Assignment& a) { a.set_resume_step(-2); }),
               HasSubstr("resumes at -2"));
 }
@@ -155,6 +162,72 @@ TEST(SessionMessagesTest, FiguresCarryTheEvaluationOnlyOnceThereIsOne) {
   progress.figures.evaluation_loss = 1.5;
   EXPECT_EQ(ToMessage(send, progress).finished().figures().evaluation_loss(),
             1.5);
+}
+
+TEST(SessionMessagesTest, ABeatCarriesTheFigures) {
+  TrainProgress progress;
+  progress.generation = 7;
+  TrainFigures& figures = progress.figures;
+  figures.payload_sent_bytes = 1;
+  figures.payload_theory_bytes = 2;
+  figures.targets_per_second = 3;
+  figures.model_flops_utilization = 0.4;
+  figures.learning_rate = 0.5;
+  figures.checkpoint_step = 6;
+  figures.skipped_samples = 7;
+  figures.has_evaluation = true;
+  figures.evaluation_accuracy = 0.25;
+  figures.phases = {absl::Seconds(1), absl::Seconds(2), absl::Seconds(3),
+                    absl::Seconds(4), absl::Seconds(5), absl::Seconds(6)};
+  const v1::SessionRequest request =
+      BeatMessage({.generation = 7}, agent::AgentState::kRunning, progress);
+  const v1::TrainingFigures& sent = request.beat().figures();
+  EXPECT_EQ(sent.payload_sent_bytes(), 1);
+  EXPECT_EQ(sent.payload_theory_bytes(), 2);
+  EXPECT_EQ(sent.targets_per_second(), 3);
+  EXPECT_EQ(sent.model_flops_utilization(), 0.4);
+  EXPECT_EQ(sent.learning_rate(), 0.5);
+  EXPECT_EQ(sent.checkpoint_step(), 6);
+  EXPECT_EQ(sent.skipped_samples(), 7);
+  EXPECT_EQ(sent.evaluation_accuracy(), 0.25);
+  EXPECT_EQ(sent.phases().data_wait().seconds(), 1);
+  EXPECT_EQ(sent.phases().forward().seconds(), 2);
+  EXPECT_EQ(sent.phases().backward().seconds(), 3);
+  EXPECT_EQ(sent.phases().communication_wait().seconds(), 4);
+  EXPECT_EQ(sent.phases().optimizer().seconds(), 5);
+  EXPECT_EQ(sent.phases().snapshot().seconds(), 6);
+}
+
+TEST(SessionMessagesTest, EveryNoticeHasItsKind) {
+  using Kind = TrainNotice::Kind;
+  const std::pair<Kind, v1::NoticeKind> kPairs[] = {
+      {Kind::kSample, v1::NOTICE_KIND_SAMPLE},
+      {Kind::kCheckpointWritten, v1::NOTICE_KIND_CHECKPOINT_WRITTEN},
+      {Kind::kCheckpointFailed, v1::NOTICE_KIND_CHECKPOINT_FAILED},
+      {Kind::kCheckpointLoaded, v1::NOTICE_KIND_CHECKPOINT_LOADED},
+      {Kind::kFiguresFailed, v1::NOTICE_KIND_FIGURES_FAILED},
+      {Kind::kSamplesSkipped, v1::NOTICE_KIND_SAMPLES_SKIPPED}};
+  for (const auto& [kind, sent] : kPairs) {
+    TrainNotice notice;
+    notice.kind = kind;
+    notice.message = "m";
+    const auto request = ToMessage(agent::SendNotice{ToEvent(notice)});
+    EXPECT_EQ(request.notice().kind(), sent);
+    EXPECT_EQ(request.notice().message(), "m");
+    EXPECT_EQ(request.notice().has_sample(), kind == Kind::kSample);
+  }
+}
+
+TEST(SessionMessagesTest, ANoticesTextsAreCutBetweenCharacters) {
+  TrainNotice notice;
+  std::string text = "a";
+  for (int i = 0; i < 10000; ++i) text += "\u00e9";
+  notice.message = notice.prompt = notice.text = text;
+  const auto request = ToMessage(agent::SendNotice{ToEvent(notice)});
+  EXPECT_EQ(request.notice().message().size(), 2047u);
+  EXPECT_EQ(request.notice().sample().prompt().size(), 1023u);
+  EXPECT_EQ(request.notice().sample().text().size(), 8191u);
+  EXPECT_EQ(text.substr(0, 8191), request.notice().sample().text());
 }
 
 TEST(SessionMessagesTest, TellsTheTrainersStepWhileLeavingIsOnItsWay) {

@@ -1,0 +1,17 @@
+// What members tell of their training that users want to know: texts that the
+// model wrote, checkpoints, what was left out.
+#ifndef RINGMASTER_SERVER_COORDINATOR_CORE_NOTICE_H_
+#define RINGMASTER_SERVER_COORDINATOR_CORE_NOTICE_H_
+
+#include "server/coordinator/core/event.h"
+#include "server/coordinator/core/turn.h"
+
+namespace ringmaster::coordinator {
+
+// Publishes `notice` as an event of the job, and keeps its sample, or the step
+// of its checkpoint. Of another generation than the job's it is ignored.
+void OnNotice(Turn& turn, const Worker& worker, const NoticeReceived& notice);
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_CORE_NOTICE_H_
