@@ -55,7 +55,8 @@ class Gpt final : public Model<T> {
       : settings_(settings),
         compute_(compute),
         max_batch_(max_batch),
-        input_{.shape = {.tokens = settings.window, .targets = settings.window},
+        input_{.shape = {.tokens = settings.sample_tokens,
+                         .targets = settings.sample_tokens},
                .vocabulary = settings.vocabulary},
         tensors_(LayOutGpt(settings)),
         buffers_(std::move(buffers)) {}
@@ -170,12 +171,12 @@ void Gpt<T>::CheckBatch(const Batch& batch) const {
 
 template <typename T>
 double Gpt<T>::flops_per_sample() const {
-  const double window = static_cast<double>(settings_.window);
+  const double tokens = static_cast<double>(settings_.sample_tokens);
   // Forward, and the gradients of input and weights: two operations each.
   const double products = 6 * GptProductParameters(settings_);
   const double attention = 6 * static_cast<double>(settings_.layers) *
-                           static_cast<double>(settings_.width) * window;
-  return window * (products + attention);
+                           static_cast<double>(settings_.width) * tokens;
+  return tokens * (products + attention);
 }
 
 template <typename T>
@@ -265,7 +266,7 @@ double Gpt<T>::ForwardBackward(const Batch& batch, const TrainOptions& options,
                                GradientObserver& observer) {
   CheckBatch(batch);
   const Pass pass = {.samples = batch.size(),
-                     .tokens = settings_.window,
+                     .tokens = settings_.sample_tokens,
                      .dropout_rate = settings_.dropout,
                      .dropout_key = options.dropout_key,
                      .sample_ids = batch.sample_ids().data()};
@@ -347,6 +348,12 @@ void Gpt<T>::BackwardEmbedding(const Backward& run, const int32_t* ids) {
   const T* const dembedded = DroppedResidual(run.pass, kEmbeddingSite);
   TokenEmbeddingBackwardPositions<T>(compute_, shape, run.write, dembedded,
                                      gradients_[tensors_.positions]);
+  if (run.write == Write::kSet) {
+    // Positions that no sample has.
+    const int64_t seen = run.pass.tokens * settings_.width;
+    std::fill_n(gradients_[tensors_.positions] + seen,
+                settings_.window * settings_.width - seen, T{0});
+  }
   run.observer.OnTensorDone(tensors_.positions);
   // The head has written its part already.
   TokenEmbeddingBackwardTokens<T>(compute_, shape, Write::kAdd, ids, dembedded,
@@ -388,7 +395,8 @@ const T* Gpt<T>::DroppedResidual(const Pass& pass, uint64_t site) {
 template <typename T>
 Prediction Gpt<T>::Predict(const Batch& batch) {
   CheckBatch(batch);
-  const Pass pass = {.samples = batch.size(), .tokens = settings_.window};
+  const Pass pass = {.samples = batch.size(),
+                     .tokens = settings_.sample_tokens};
   Forward(pass, batch.inputs().data());
   const ClassifierResult result =
       ClassifierPredict<T>(compute_, Head(pass), buffers_->final_norm.y,

@@ -10,7 +10,7 @@
 // reads them. Dropout, while training, is where GPT-2 has it: on the embedding,
 // on the attention's probabilities, and on what is added to x.
 // flops_per_sample: for each token, 6 for each parameter that is a factor of a
-// product, and 6 * layers * width * window for the attention's products, of
+// product, and 6 * layers * width * sample_tokens for the attention's products, of
 // which the half that a causal mask leaves is counted.
 #ifndef RINGMASTER_WORKER_NN_GPT_H_
 #define RINGMASTER_WORKER_NN_GPT_H_
@@ -25,7 +25,8 @@
 namespace ringmaster {
 
 // Settings: vocabulary (256), window (256), layers (4), heads (4), width (128),
-// a multiple of heads, dropout (0).
+// a multiple of heads, dropout (0), sample_tokens (window): a sample may be
+// shorter than what the model can see.
 //   INVALID_ARGUMENT    a setting is out of bounds
 //   RESOURCE_EXHAUSTED  there is no memory for the buffers
 // Requires max_batch >= 0.

@@ -56,7 +56,12 @@ absl::StatusOr<std::unique_ptr<GptBuffers<T>>> GptBuffers<T>::Create(
 template <typename T>
 int64_t GptBuffers<T>::Cut(const GptSettings& settings, int64_t max_batch,
                            T* memory) {
-  const RowShape rows = {max_batch * settings.window, settings.width};
+  // A next token may be asked for after a whole window.
+  const RowShape rows = {
+      max_batch == 0
+          ? 0
+          : std::max(max_batch * settings.sample_tokens, settings.window),
+      settings.width};
   const int64_t elems = rows.rows * rows.dim;
   Cutter<T> cutter(memory);
   blocks.resize(static_cast<size_t>(settings.layers));

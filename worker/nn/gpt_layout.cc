@@ -74,6 +74,8 @@ absl::StatusOr<GptSettings> ReadGptSettings(const ModelConfig& config) {
   settings.heads = reader.Int("heads", settings.heads, {1, 256});
   settings.width = reader.Int("width", settings.width, {1, 16384});
   settings.dropout = reader.Real("dropout", settings.dropout, {0, 0.99});
+  settings.sample_tokens = reader.Int("sample_tokens", 0, {0, settings.window});
+  if (settings.sample_tokens == 0) settings.sample_tokens = settings.window;
   RETURN_IF_ERROR(reader.Finish());
   if (settings.width % settings.heads != 0) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -24,6 +24,7 @@ struct GptSettings {
   int64_t heads = 4;
   int64_t width = 128;  // a multiple of heads
   double dropout = 0;
+  int64_t sample_tokens = 0;  // of a sample, at most the window
 
   int64_t head_dim() const { return width / heads; }
   int64_t hidden() const {

@@ -545,5 +545,24 @@ TEST(GptTest, BindRefusesAnotherPlan) {
   EXPECT_EQ(status.message(), "gpt: the plan was made for other tensors");
 }
 
+// What the model can see beyond a sample stays as it was.
+TEST(GptTest, SamplesMayBeShorterThanTheWindow) {
+  ModelConfig longer = GptConfig(kVocabulary, kWindow + 4, 2, 2, 8);
+  longer.settings["sample_tokens"] = {kWindow};
+  Instance<double> seen;
+  Instance<double> more(longer);
+  const Batch batch = SmallBatch(4, 7);
+  const double loss = seen.model->ForwardBackward(batch, {}, seen.observer);
+  EXPECT_EQ(more.model->ForwardBackward(batch, {}, more.observer), loss);
+  for (const PlannedTensor& tensor : more.plan.tensors()) {
+    if (tensor.spec.name != "transformer.wpe.weight") continue;
+    const int64_t first_unseen = tensor.range.begin + kWindow * 8;
+    for (int64_t i = tensor.range.begin; i < tensor.range.end(); ++i)
+      EXPECT_EQ(more.gradients[i] == 0, i >= first_unseen) << i;
+  }
+  const std::vector<int32_t> context(kWindow + 4, 3);
+  EXPECT_TRUE(more.model->NextTokenLogits(context).ok());
+}
+
 }  // namespace
 }  // namespace ringmaster
