@@ -29,6 +29,8 @@ constexpr int64_t kMaxRightPanels = 4;
 // the operand is wider than kSharedWords / kMinSharedSlices slices.
 constexpr int64_t kSharedWords = 1 << 20;
 constexpr int64_t kMinSharedSlices = 2;
+// Rows of memory that all panels read before any reads more.
+constexpr int64_t kRowsAtOnce = 32;
 // Blocks to aim at, for threads to share.
 constexpr int64_t kBlocks = 8;
 
@@ -107,15 +109,22 @@ void Multiply(const Part& part, Panels left, Panels right) {
 template <Operands kOperands, int64_t kLanes>
 void PackPanels(Operand operand, int64_t lanes, int64_t begin, int64_t end,
                 int64_t from, int64_t depth, uint32_t* to) {
-  const int64_t words = DivideUp(depth, kDepthPerWord<kOperands>);
-  for (int64_t panel = begin; panel < end; ++panel) {
-    const int64_t lane = panel * kLanes;
-    const Operand first = {
-        operand.data + lane * operand.lane_stride + from * operand.depth_stride,
-        operand.lane_stride, operand.depth_stride};
-    gemm_internal::Pack<kOperands, kLanes>(
-        first, std::min(kLanes, lanes - lane), depth, to);
-    to += words * kLanes;
+  const int64_t panel_words =
+      DivideUp(depth, kDepthPerWord<kOperands>) * kLanes;
+  // Where lanes are neighbours, all panels take their part of a few rows of
+  // memory before any goes on: a row may be a page of its own.
+  const int64_t step = operand.depth_stride == 1 ? depth : kRowsAtOnce;
+  for (int64_t done = 0; done < depth; done += step) {
+    for (int64_t panel = begin; panel < end; ++panel) {
+      const int64_t lane = panel * kLanes;
+      const Operand first = {operand.data + lane * operand.lane_stride +
+                                 (from + done) * operand.depth_stride,
+                             operand.lane_stride, operand.depth_stride};
+      gemm_internal::Pack<kOperands, kLanes>(
+          first, std::min(kLanes, lanes - lane), std::min(step, depth - done),
+          to + (panel - begin) * panel_words +
+              done / kDepthPerWord<kOperands> * kLanes);
+    }
   }
 }
 
