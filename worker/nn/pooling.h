@@ -1,0 +1,39 @@
+// Max pooling of 2x2 pixels with stride 2. An odd last line or column is
+// dropped.
+//
+// Shapes: x, dx [batch,height,width,channels]; y, dy and `winners`
+// [batch,height/2,width/2,channels]. Outputs must not overlap inputs. T is float
+// or double.
+// Guarantees: the same result, to the bit, for every size of the pool. Nothing
+// is allocated. A NaN wins, so it is not hidden.
+// Thread-safety: as Compute.
+#ifndef RINGMASTER_WORKER_NN_POOLING_H_
+#define RINGMASTER_WORKER_NN_POOLING_H_
+
+#include <cstdint>
+
+#include "worker/nn/compute.h"
+
+namespace ringmaster {
+
+struct PoolingShape {
+  int64_t batch;
+  int64_t height;
+  int64_t width;
+  int64_t channels;
+};
+
+// y =, and `winners` = which pixel of the four it is, 0 to 3 line by line: the
+// first of those that are largest.
+template <typename T>
+void MaxPoolForward(const Compute& compute, const PoolingShape& shape,
+                    const T* x, T* y, uint8_t* winners);
+
+// dx =, zero for what won nothing.
+template <typename T>
+void MaxPoolBackward(const Compute& compute, const PoolingShape& shape,
+                     const T* dy, const uint8_t* winners, T* dx);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_NN_POOLING_H_
