@@ -46,6 +46,13 @@ void AddPlaceFlags(FlagSet& set, WorkerFlags& flags) {
            .min = 1,
            .max = 1024},
           &flags.slots);
+  set.Add({.name = "threads",
+           .unit = "N",
+           .help = "Threads that each slot computes with. What it computes "
+                   "does not depend on it.",
+           .min = 1,
+           .max = 256},
+          &flags.threads);
   set.Add({.name = "data_listen",
            .unit = "HOST:PORT",
            .help = "Where peers connect for gradients. Port 0 takes any free "

@@ -17,6 +17,7 @@ struct WorkerFlags {
   std::string name;  // the host's name unless given
   std::string device = "cpu";
   int slots = 1;
+  int threads = 1;  // of each slot
   std::string advertise;
   std::string data_listen;
   absl::Duration coordinator_timeout = absl::Seconds(60);

@@ -98,5 +98,22 @@ TEST(WorkerFlagsTest, ParsesAFullCommandLine) {
   EXPECT_EQ(flags.credentials.tls_ca_file, "ca.pem");
 }
 
+TEST(WorkerFlagsTest, ThreadsAreOneToTwoHundredAndFiftySix) {
+  for (const auto& [value, is_good] : std::vector<std::pair<std::string, bool>>{
+           {"1", true}, {"256", true}, {"0", false}, {"257", false}}) {
+    WorkerFlags flags;
+    FlagSet set("worker", "");
+    AddWorkerFlags(set, flags);
+    const std::vector<std::string> args = {"--coordinator=head:1",
+                                           "--threads=" + value};
+    const auto parsed = set.Parse(args);
+    EXPECT_EQ(parsed.ok(), is_good) << value;
+    if (is_good) {
+      EXPECT_EQ(flags.threads, std::stoi(value));
+    }
+  }
+  EXPECT_EQ(WorkerFlags().threads, 1);
+}
+
 }  // namespace
 }  // namespace ringmaster

@@ -123,20 +123,13 @@ std::string EnumPrefix(const EnumDescriptor& type) {
   return prefix + "_";
 }
 
-// OPTIMIZER_KIND_ADAMW -> adamw
-std::string ShortName(const EnumValueDescriptor& value) {
-  absl::string_view name = value.name();
-  absl::ConsumePrefix(&name, EnumPrefix(*value.type()));
-  return absl::AsciiStrToLower(name);
-}
-
 absl::StatusOr<const EnumValueDescriptor*> ToEnum(const YamlScalar& scalar,
                                                   const EnumDescriptor& type) {
   std::vector<std::string> names;
   for (int i = 0; i < type.value_count(); ++i) {
     const EnumValueDescriptor& value = *type.value(i);
     if (value.number() == 0) continue;  // ..._UNSPECIFIED
-    names.push_back(ShortName(value));
+    names.push_back(ShortEnumName(value));
     if (scalar.text == names.back()) return &value;
   }
   const std::optional<std::string> closest = ClosestName(scalar.text, names);
@@ -162,6 +155,12 @@ absl::Status Store(absl::StatusOr<T> value, const FieldDescriptor& field,
 }
 
 }  // namespace
+
+std::string ShortEnumName(const EnumValueDescriptor& value) {
+  absl::string_view name = value.name();
+  absl::ConsumePrefix(&name, EnumPrefix(*value.type()));
+  return absl::AsciiStrToLower(name);
+}
 
 absl::Status SetScalarField(const YamlScalar& scalar,
                             const FieldDescriptor& field, Message& message) {

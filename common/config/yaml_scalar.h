@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 
 namespace google::protobuf {
+class EnumValueDescriptor;
 class FieldDescriptor;
 class Message;
 }  // namespace google::protobuf
@@ -28,6 +29,10 @@ struct YamlScalar {
 // Sets a google.protobuf.Duration from 500ms, 1.5s, 2m.
 [[nodiscard]] absl::Status SetDurationMessage(
     const YamlScalar& scalar, google::protobuf::Message& duration);
+
+// "adamw" for OPTIMIZER_KIND_ADAMW of OptimizerKind: how it is written in YAML.
+[[nodiscard]] std::string ShortEnumName(
+    const google::protobuf::EnumValueDescriptor& value);
 
 }  // namespace ringmaster
 

@@ -321,6 +321,10 @@ absl::Status YamlFileToProto(const std::string& path, Message& message) {
   return YamlToProto(*yaml, path, message);
 }
 
+std::string YamlNameOf(const google::protobuf::EnumValueDescriptor& value) {
+  return ShortEnumName(value);
+}
+
 absl::Status SetProtoField(std::string_view assignment, Message& message) {
   const std::string text(assignment);
   YamlReader reader(*message.GetDescriptor(), text, /*has_lines=*/false);

@@ -23,6 +23,7 @@
 #include "absl/status/status.h"
 
 namespace google::protobuf {
+class EnumValueDescriptor;
 class Message;
 }  // namespace google::protobuf
 
@@ -37,6 +38,10 @@ namespace ringmaster {
 // The same for the content of the file at `path`.
 [[nodiscard]] absl::Status YamlFileToProto(const std::string& path,
                                            google::protobuf::Message& message);
+
+// How the enum value is written in YAML: "adamw".
+[[nodiscard]] std::string YamlNameOf(
+    const google::protobuf::EnumValueDescriptor& value);
 
 // Sets one field of `message`, as `--set train.steps=100` does: a path of field
 // names, and a value in YAML. Lists are replaced, messages are merged into, and

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "nlohmann/json.hpp"
 #include "server/coordinator/journal/test_records.h"
 
 namespace ringmaster::coordinator {
@@ -45,6 +46,25 @@ TEST(RecordCodecTest, LossThatIsNoNumberComesBack) {
   EXPECT_TRUE(std::isnan(figures.loss));
   EXPECT_EQ(figures.gradient_norm, kInfinity);
   EXPECT_EQ(figures.evaluation_loss, -kInfinity);
+}
+
+TEST(RecordCodecTest, FiguresOfTheFirstReleaseStillRead) {
+  JobEndedRecord end;
+  end.time = absl::UnixEpoch();
+  end.figures.step = 7;
+  end.figures.loss = 2.5;
+  Row row = Encode(end);
+  nlohmann::json body = nlohmann::json::parse(row.body);
+  for (const char* key : {"targets_per_second", "model_flops_utilization",
+                          "learning_rate", "phases", "payload_theory_bytes",
+                          "checkpoint_step", "skipped_samples"}) {
+    EXPECT_EQ(body.at("figures").erase(key), 1u) << key;
+  }
+  row.body = body.dump();
+  row.checksum = ChecksumOf(row);
+  const absl::StatusOr<JournalRecord> decoded = Decode(row);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_TRUE(*decoded == JournalRecord(end));
 }
 
 TEST(RecordCodecTest, TextThatIsNotUtf8IsStillRecorded) {

@@ -121,6 +121,11 @@ void CheckSample(v1::TrainProgram& train, SpecErrors& errors) {
   errors.RequireNotNegative(path + ".temperature", sample.temperature());
   errors.RequireRange(path + ".top_k", sample.top_k(), 0,
                       std::numeric_limits<int32_t>::max());
+  if (train.data().has_tokens() && train.model().gpt().vocabulary() > 256) {
+    errors.Add(path +
+               " needs data of text: what tokens stand for, train.data.tokens "
+               "does not tell (ringctl sample can write from a checkpoint)");
+  }
   if (train.model().has_cnn()) {
     errors.Add(path +
                " needs a model that continues text: mlp, gpt or custom, not "

@@ -508,6 +508,13 @@ INSTANTIATE_TEST_SUITE_P(
                 "train.sample.temperature must be at least 0 and finite"},
         Mistake{"SampleTopK", [](auto& s) { Sample(s).set_top_k(-1); },
                 "train.sample.top_k must be at least 0"},
+        Mistake{"SampleOfTokens",
+                [](auto& s) {
+                  Gpt(s).set_preset("gpt2");
+                  Tokens(s);
+                  Sample(s);
+                },
+                "train.sample needs data of text"},
         Mistake{"SampleOfACnn",
                 [](auto& s) {
                   Cnn(s);

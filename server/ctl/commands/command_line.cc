@@ -19,6 +19,7 @@
 #include "server/ctl/client/client.h"
 #include "server/ctl/commands/local.h"
 #include "server/ctl/commands/queries.h"
+#include "server/ctl/commands/sample.h"
 #include "server/ctl/commands/submit.h"
 #include "server/ctl/terminal/interrupts.h"
 #include "server/ctl/terminal/screen.h"
@@ -37,6 +38,7 @@ struct CommandLine {
   SubmitOptions submit;
   TraceOptions trace;
   LocalOptions local;
+  SampleOptions sample;
 
   [[nodiscard]] OutputFormat format() const {
     return output == "json" ? OutputFormat::kJson : OutputFormat::kTable;
@@ -105,6 +107,12 @@ void AddSubmissionCommands(FlagSet& flags, CommandLine& line) {
              .min = 0,
              .max = 1024},
             &line.local.workers);
+  local.Add({.name = "threads",
+             .unit = "N",
+             .help = "Threads that each worker computes with.",
+             .min = 1,
+             .max = 256},
+            &line.local.threads);
   AddSetFlag(local, line.local.assignments);
   local.Add({.name = "bin_dir",
              .unit = "DIR",
@@ -169,6 +177,59 @@ void AddJobCommands(FlagSet& flags, CommandLine& line) {
              .min = 0},
             &line.trace.last_step);
   flags.AddCommand("version", "Versions of ringctl and of the coordinator.");
+}
+
+// Names and bounds as in `worker sample`, which it runs.
+void AddSampleCommand(FlagSet& flags, CommandLine& line) {
+  FlagSet& sample = flags.AddCommand(
+      "sample", "Let a checkpoint's language model go on with a text, here.");
+  SampleOptions& options = line.sample;
+  sample.Add({.name = "checkpoint",
+              .unit = "DIR",
+              .help = "A checkpoint, a directory of checkpoints (the latest is "
+                      "taken), or a model in Hugging Face's layout.",
+              .is_required = true},
+             &options.checkpoint);
+  sample.Add({.name = "prompt",
+              .unit = "TEXT",
+              .help = "What the text begins with.",
+              .is_required = true},
+             &options.prompt);
+  sample.Add({.name = "bytes",
+              .help = "Bytes to write after the prompt.",
+              .min = 1,
+              .max = 1e6},
+             &options.bytes);
+  sample.Add({.name = "temperature",
+              .help = "Logits are divided by this before a token is drawn; 0 "
+                      "takes the most probable one.",
+              .min = 0,
+              .max = 100},
+             &options.temperature);
+  sample.Add({.name = "top_k",
+              .help = "Draw from this many most probable tokens only; 0: all.",
+              .min = 0},
+             &options.top_k);
+  sample.Add({.name = "seed", .help = "Another seed, another text."},
+             &options.seed);
+  sample.Add({.name = "vocabulary",
+              .unit = "FILE",
+              .help = "GPT-2's vocab.json, for a model of its tokens; tokens "
+                      "are bytes unless given."},
+             &options.vocabulary);
+  sample.Add({.name = "merges", .unit = "FILE", .help = "GPT-2's merges.txt."},
+             &options.merges);
+  sample.Add({.name = "threads",
+              .unit = "N",
+              .help = "Threads to compute with.",
+              .min = 1,
+              .max = 256},
+             &options.threads);
+  sample.Add({.name = "bin_dir",
+              .unit = "DIR",
+              .help = "Where the program worker is; beside ringctl unless "
+                      "given."},
+             &options.bin_dir);
 }
 
 // Ends the program from the thread of Interrupts; children die with it.
@@ -237,6 +298,7 @@ int RunCommandLine(std::span<const std::string> args, Console& console,
   AddGlobalFlags(flags, line);
   AddSubmissionCommands(flags, line);
   AddJobCommands(flags, line);
+  AddSampleCommand(flags, line);
   const auto fail = [&](const absl::Status& status) {
     console.WriteError(
         absl::StrCat("error: ", std::string(status.message()), "\n"));
@@ -249,6 +311,7 @@ int RunCommandLine(std::span<const std::string> args, Console& console,
     return static_cast<int>(ExitCode::kDone);
   }
   const std::string command = flags.command();
+  if (command == "sample") return fail(ExecSample(line.sample));
   const absl::StatusOr<int> code =
       command == "local" ? RunHere(line, console, clock)
                          : RunAtCoordinator(command, line, console, clock);

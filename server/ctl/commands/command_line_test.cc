@@ -364,6 +364,31 @@ TEST_F(LocalTest, SaysThatAProgramIsMissing) {
   ExpectError(RunLocally(), ExitCode::kUsage, "cannot find the program worker");
 }
 
+TEST(SampleTest, BecomesTheWorkerWithItsExitCode) {
+  const fs::path dir = fs::path(::testing::TempDir()) / "sample";
+  fs::create_directories(dir);
+  // Prints to stderr, which death tests look at.
+  std::ofstream(dir / "worker") << "#!/bin/sh\necho \"$*\" >&2\nexit 7\n";
+  fs::permissions(dir / "worker", fs::perms::owner_all);
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(
+      (void)RunCtl({"sample", "--checkpoint=/c", "--prompt=The sea",
+                    "--bytes=9", "--temperature=0.5", "--top_k=3", "--seed=4",
+                    "--vocabulary=v", "--merges=m", "--threads=2",
+                    "--bin_dir=" + dir.string()}),
+      ::testing::ExitedWithCode(7),
+      "sample --checkpoint=/c --prompt=The sea --bytes=9 --temperature=0.5 "
+      "--top_k=3 --seed=4 --threads=2 --vocabulary=v --merges=m");
+}
+
+TEST(SampleTest, SaysWhatIsMissing) {
+  ExpectError(RunCtl({"sample", "--prompt=x"}), ExitCode::kUsage, "checkpoint");
+  const Outcome outcome = RunCtl(
+      {"sample", "--checkpoint=/c", "--prompt=x", "--bin_dir=/nonexistent"});
+  EXPECT_NE(outcome.code, 0);
+  EXPECT_THAT(outcome.error, HasSubstr("cannot find the program worker"));
+}
+
 TEST_F(LocalTest, CancelsTheJobWhenInterrupted) {
   coordinator_.SetJob(JobIn(v1::JOB_STATE_RUNNING));
   std::thread user([this] {

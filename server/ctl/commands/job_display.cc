@@ -9,6 +9,7 @@
 #include "server/ctl/commands/json_line.h"
 #include "server/ctl/render/job_view.h"
 #include "server/ctl/render/names.h"
+#include "server/ctl/render/sample_view.h"
 
 namespace ringmaster::ctl {
 namespace {
@@ -89,7 +90,10 @@ void JobDisplay::UpdateLines(const WatchSnapshot& snapshot) {
   std::string state = StateLine(job);
   if (state != state_line_ && !HasEnded(job.state())) Note(state);
   state_line_ = std::move(state);
-  if (job.figures().step() <= step_printed_ || HasEnded(job.state())) return;
+  if (HasEnded(job.state())) return;
+  if (job.has_sample() && job.sample().step() != sample_printed_)
+    PrintSample(job.sample());
+  if (job.figures().step() <= step_printed_) return;
   const MonotonicTime now = clock_.Now();
   if (now < earliest_step_line_) {
     next_update_ = earliest_step_line_;
@@ -104,19 +108,31 @@ void JobDisplay::PrintStep(const v1::Job& job) {
   step_printed_ = job.figures().step();
 }
 
+void JobDisplay::PrintSample(const v1::TextSample& sample) {
+  for (const std::string& line : SampleLines(sample)) Note(line);
+  sample_printed_ = sample.step();
+}
+
 void JobDisplay::Finish(const v1::Job& job) {
   if (format_ == OutputFormat::kJson) return;
   const Style style = console_.GetStyle();
   if (is_live_) {
+    v1::Job table = job;
+    table.clear_sample();  // it follows, whole
     screen_.Draw(LiveTable(
-        job, {.phases = {}, .losses = losses_.Points(), .notice = {}}, style));
+        table, {.phases = {}, .losses = losses_.Points(), .notice = {}},
+        style));
     screen_.Finish();
   } else if (job.figures().step() > step_printed_) {
     PrintStep(job);
   }
   console_.Write(absl::StrCat(FinalLine(job, style), "\n"));
-  if (job.state() != v1::JOB_STATE_FAILED || !job.has_verdict()) return;
-  for (const std::string& line : VerdictLines(job.verdict(), style))
+  if (job.state() == v1::JOB_STATE_FAILED && job.has_verdict()) {
+    for (const std::string& line : VerdictLines(job.verdict(), style))
+      console_.Write(absl::StrCat(line, "\n"));
+  }
+  if (!job.has_sample()) return;
+  for (const std::string& line : SampleLines(job.sample()))
     console_.Write(absl::StrCat(line, "\n"));
 }
 

@@ -1,5 +1,6 @@
 // JobDisplay turns what a JobWatch knows into output: a table redrawn in place
-// on a terminal, single lines elsewhere, or JSON, one line an update.
+// on a terminal, single lines elsewhere, or JSON, one line an update. What the
+// model writes is shown under the table, or as lines of their own.
 //
 // Thread-compatible. `console` and `clock` must outlive it. The destructor
 // gives the terminal its cursor back.
@@ -47,6 +48,7 @@ class JobDisplay {
   void UpdateLines(const WatchSnapshot& snapshot);
   void NoteConnection(const WatchSnapshot& snapshot);
   void PrintStep(const v1::Job& job);
+  void PrintSample(const v1::TextSample& sample);
 
   Console& console_;
   const OutputFormat format_;
@@ -59,6 +61,7 @@ class JobDisplay {
   MonotonicTime earliest_step_line_;
   int64_t updates_shown_ = 0;
   int64_t step_printed_ = 0;
+  int64_t sample_printed_ = -1;  // its step
   bool was_lost_ = false;
   std::string state_line_;
   std::string incident_line_;

@@ -89,6 +89,46 @@ TEST(JobDisplayTest, ShowsAnIncidentOnceAndTheVerdictOfAFailure) {
   EXPECT_THAT(Take(console), HasSubstr("culprit:  worker w-1"));
 }
 
+TEST(JobDisplayTest, PrintsEachSampleOnceAndTheLastOneAtTheEnd) {
+  FakeClock clock;
+  FakeConsole console;
+  JobDisplay display(console, OutputFormat::kTable, clock);
+  display.Update(SnapshotAt(1));
+  Take(console);
+  WatchSnapshot snapshot = SnapshotAt(1);
+  snapshot.job->mutable_sample()->set_step(1);
+  snapshot.job->mutable_sample()->set_prompt("The");
+  snapshot.job->mutable_sample()->set_text(" sea\nis \x1b calm");
+  display.Update(snapshot);
+  EXPECT_EQ(Take(console), "sample after step 1:\nThe sea\nis \\x1b calm\n");
+  display.Update(snapshot);
+  EXPECT_EQ(Take(console), "");
+  WatchSnapshot last = SnapshotAt(9, v1::JOB_STATE_SUCCEEDED);
+  *last.job->mutable_sample() = snapshot.job->sample();
+  last.job->mutable_sample()->set_step(9);
+  display.Update(last);
+  EXPECT_EQ(Take(console), "");
+  display.Finish(*last.job);
+  EXPECT_THAT(Take(console),
+              EndsWith("loss 2.500\nsample after step 9:\nThe sea\nis \\x1b "
+                       "calm\n"));
+}
+
+TEST(JobDisplayTest, FramesTheSampleUnderTheTable) {
+  FakeClock clock;
+  FakeConsole console;
+  console.is_terminal = true;
+  JobDisplay display(console, OutputFormat::kTable, clock);
+  WatchSnapshot snapshot = SnapshotAt(1);
+  snapshot.job->mutable_sample()->set_prompt("The");
+  snapshot.job->mutable_sample()->set_text(" sea");
+  display.Update(snapshot);
+  EXPECT_THAT(Take(console), HasSubstr("| The sea "));
+  snapshot.job->set_state(v1::JOB_STATE_SUCCEEDED);
+  display.Finish(*snapshot.job);
+  EXPECT_THAT(Take(console), Not(HasSubstr("| The sea ")));
+}
+
 TEST(JobDisplayTest, TellsOnceThatTheCoordinatorIsAwayAndBack) {
   FakeClock clock;
   FakeConsole console;

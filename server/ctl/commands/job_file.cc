@@ -6,6 +6,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/config/yaml_to_proto.h"
 #include "common/rpc/proto_time.h"
 #include "common/status/status_macros.h"
@@ -28,6 +29,11 @@ std::string NumberText(double value) {
   return std::string(text.data(), end.ptr);
 }
 
+// YAML's double quotes take C's escapes.
+std::string Quoted(const std::string& text) {
+  return absl::StrCat("\"", absl::Utf8SafeCEscape(text), "\"");
+}
+
 std::string ScalarText(const Message& message, const FieldDescriptor& field) {
   const google::protobuf::Reflection& reflection = *message.GetReflection();
   switch (field.cpp_type()) {
@@ -40,22 +46,45 @@ std::string ScalarText(const Message& message, const FieldDescriptor& field) {
     case FieldDescriptor::CPPTYPE_BOOL:
       return reflection.GetBool(message, &field) ? "true" : "false";
     case FieldDescriptor::CPPTYPE_ENUM:
-      return reflection.GetEnum(message, &field)->name();
+      return YamlNameOf(*reflection.GetEnum(message, &field));
     default:
-      // YAML's double quotes take C's escapes.
-      return absl::StrCat(
-          "\"", absl::Utf8SafeCEscape(reflection.GetString(message, &field)),
-          "\"");
+      return Quoted(reflection.GetString(message, &field));
   }
 }
 
-// JobSpec has no repeated fields.
+// "[32, 64]" of whole numbers, or "{\"depth\": 2}" of numbers by name: JobSpec
+// has no other repeated fields.
+std::string RepeatedText(const Message& message, const FieldDescriptor& field) {
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  std::vector<std::string> items;
+  for (int i = 0; i < reflection.FieldSize(message, &field); ++i) {
+    if (!field.is_map()) {
+      items.push_back(
+          absl::StrCat(reflection.GetRepeatedInt32(message, &field, i)));
+      continue;
+    }
+    const Message& pair = reflection.GetRepeatedMessage(message, &field, i);
+    const auto& entry = *field.message_type();
+    items.push_back(absl::StrCat(
+        Quoted(pair.GetReflection()->GetString(pair, entry.map_key())), ": ",
+        NumberText(pair.GetReflection()->GetDouble(pair, entry.map_value()))));
+  }
+  // The order of a map is not its own.
+  if (field.is_map()) std::sort(items.begin(), items.end());
+  return field.is_map() ? absl::StrCat("{", absl::StrJoin(items, ", "), "}")
+                        : absl::StrCat("[", absl::StrJoin(items, ", "), "]");
+}
+
 void AppendYaml(const Message& message, const std::string& indent,
                 std::string& yaml) {
   std::vector<const FieldDescriptor*> fields;
   message.GetReflection()->ListFields(message, &fields);
   for (const FieldDescriptor* field : fields) {
     absl::StrAppend(&yaml, indent, field->name(), ":");
+    if (field->is_repeated()) {
+      absl::StrAppend(&yaml, " ", RepeatedText(message, *field), "\n");
+      continue;
+    }
     if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) {
       absl::StrAppend(&yaml, " ", ScalarText(message, *field), "\n");
       continue;

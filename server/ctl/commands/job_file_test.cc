@@ -72,6 +72,31 @@ TEST(JobFileTest, WritesAJobThatReadsBackAsTheSame) {
       << ToYaml(*spec);
 }
 
+TEST(JobFileTest, WritesListsMapsAndEnumsAsTheyAreRead) {
+  v1::JobSpec spec;
+  spec.set_name("j");
+  v1::TrainProgram& train = *spec.mutable_train();
+  train.mutable_model()->mutable_cnn()->add_filters(64);
+  train.mutable_model()->mutable_cnn()->add_filters(8);
+  train.set_precision(v1::PRECISION_BFLOAT16);
+  const std::string yaml = ToYaml(spec);
+  EXPECT_THAT(yaml, HasSubstr("filters: [64, 8]\n"));
+  EXPECT_THAT(yaml, HasSubstr("precision: bfloat16\n"));
+  auto again = LoadJobFile(FileOf("lists.yaml", yaml), {});
+  ASSERT_TRUE(again.ok()) << again.status() << yaml;
+  EXPECT_EQ(again->SerializeAsString(), spec.SerializeAsString());
+  auto& custom = *train.mutable_model()->mutable_custom();
+  custom.set_name("mixer");
+  (*custom.mutable_settings())["width"] = 64;
+  (*custom.mutable_settings())["rate"] = 0.1;
+  const std::string map = ToYaml(spec);
+  EXPECT_THAT(map, HasSubstr("settings: {\"rate\": 0.1, \"width\": 64}\n"));
+  again = LoadJobFile(FileOf("maps.yaml", map),
+                      {"train.model.custom.settings={width: 32}"});
+  ASSERT_TRUE(again.ok()) << again.status() << map;
+  EXPECT_EQ(again->train().model().custom().settings().at("width"), 32);
+}
+
 TEST(JobFileTest, WritesNestedFieldsAndEmptyMessages) {
   v1::JobSpec spec;
   spec.set_name("j");

@@ -138,6 +138,7 @@ absl::StatusOr<int> RunLocal(const LocalContext& context,
   ASSIGN_OR_RETURN(cluster_options.coordinator_binary,
                    FindBinary("coordinator", places));
   ASSIGN_OR_RETURN(cluster_options.worker_binary, FindBinary("worker", places));
+  cluster_options.worker_threads = options.threads;
   ASSIGN_OR_RETURN(cluster_options.run_dir,
                    MakeRunDirectory(options.run_dir, absl::Now()));
   for (const char* name : kForeignVariables) ::unsetenv(name);

@@ -90,10 +90,12 @@ absl::StatusOr<std::string> LocalCluster::StartCoordinator(
 absl::Status LocalCluster::StartWorkers(const std::string& address, int count) {
   for (int i = 0; i < count; ++i) {
     const std::string name = absl::StrCat("worker-", i);
-    ASSIGN_OR_RETURN(Child child,
-                     StartChild(name, options_.worker_binary,
-                                {absl::StrCat("--coordinator=", address),
-                                 absl::StrCat("--name=", name)}));
+    ASSIGN_OR_RETURN(
+        Child child,
+        StartChild(name, options_.worker_binary,
+                   {absl::StrCat("--coordinator=", address),
+                    absl::StrCat("--name=", name),
+                    absl::StrCat("--threads=", options_.worker_threads)}));
     workers_.push_back(std::move(child));
   }
   return absl::OkStatus();

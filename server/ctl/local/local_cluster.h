@@ -22,6 +22,7 @@ struct LocalClusterOptions {
   std::string coordinator_binary;
   std::string worker_binary;
   std::string run_dir;  // exists
+  int worker_threads = 1;
   // How long the coordinator may take until it listens.
   absl::Duration start_limit = absl::Seconds(20);
   // How long children may take to end politely.

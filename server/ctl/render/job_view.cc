@@ -5,9 +5,11 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "common/rpc/proto_time.h"
 #include "server/ctl/render/names.h"
+#include "server/ctl/render/sample_view.h"
 #include "server/ctl/render/table.h"
 
 namespace ringmaster::ctl {
@@ -15,6 +17,11 @@ namespace {
 
 constexpr int kSparklineWidth = 48;
 constexpr int kBarWidth = 32;
+
+// Where a tenth of a percent matters.
+std::string FormatAccuracy(double share) {
+  return absl::StrFormat("%.1f%%", 100 * share);
+}
 
 double ShareDone(const v1::TrainingFigures& figures) {
   if (figures.total_steps() <= 0) return 0;
@@ -74,21 +81,121 @@ std::string LossLine(const v1::TrainingFigures& figures,
   const std::string curve = Sparkline(style, context.losses, kSparklineWidth);
   if (!curve.empty())
     absl::StrAppend(&line, " ", Paint(style, Color::kCyan, curve));
-  if (figures.has_evaluation_loss()) {
-    absl::StrAppend(&line, "  evaluation loss ",
-                    FormatLoss(figures.evaluation_loss()), " at step ",
-                    figures.evaluation_step());
+  return line;
+}
+
+std::string EvaluationLine(const v1::TrainingFigures& figures) {
+  std::string line =
+      absl::StrCat("evaluation loss ", FormatLoss(figures.evaluation_loss()));
+  if (figures.has_evaluation_accuracy()) {
+    absl::StrAppend(&line, ", accuracy ",
+                    FormatAccuracy(figures.evaluation_accuracy()));
+  }
+  return absl::StrCat(line, " at step ", figures.evaluation_step());
+}
+
+// Samples of a language model are of many targets: its tokens. Others have one.
+bool CountsTokens(const v1::Job& job) {
+  const v1::TrainingFigures& figures = job.figures();
+  return job.spec().train().model().has_gpt() ||
+         figures.targets_per_second() > 1.5 * figures.samples_per_second();
+}
+
+// "81234 samples/s" as its two words.
+std::pair<std::string, const char*> Rate(const v1::Job& job) {
+  const bool counts_tokens =
+      CountsTokens(job) && job.figures().targets_per_second() > 0;
+  return {FormatRate(counts_tokens ? job.figures().targets_per_second()
+                                   : job.figures().samples_per_second()),
+          counts_tokens ? "tokens/s" : "samples/s"};
+}
+
+std::string PaceLine(const v1::Job& job) {
+  const v1::TrainingFigures& figures = job.figures();
+  const auto [rate, unit] = Rate(job);
+  std::string line =
+      absl::StrCat(rate, " ", unit, "  step ",
+                   HumanDuration(FromProto(figures.step_duration())));
+  if (figures.model_flops_utilization() > 0) {
+    absl::StrAppend(&line, "  MFU ",
+                    FormatPercent(figures.model_flops_utilization()));
+  }
+  if (figures.learning_rate() > 0)
+    absl::StrAppend(&line, "  learning rate ", figures.learning_rate());
+  if (figures.gradient_norm() > 0) {
+    absl::StrAppend(&line, "  gradient norm ",
+                    FormatLoss(figures.gradient_norm()));
   }
   return line;
 }
 
-std::string PaceLine(const v1::TrainingFigures& figures) {
-  return absl::StrCat(FormatRate(figures.samples_per_second()),
-                      " samples/s  step ",
-                      HumanDuration(FromProto(figures.step_duration())),
-                      "  waiting for communication ",
-                      FormatPercent(figures.communication_wait_ratio()),
-                      ", for data ", FormatPercent(figures.data_wait_ratio()));
+std::string PhaseLine(const v1::PhaseDurations& phases) {
+  const auto text = [](const google::protobuf::Duration& duration) {
+    return HumanDuration(FromProto(duration));
+  };
+  return absl::StrCat(
+      "data ", text(phases.data_wait()), "  forward ", text(phases.forward()),
+      "  backward ", text(phases.backward()), "  exposed ",
+      text(phases.communication_wait()), "  update ", text(phases.optimizer()));
+}
+
+std::string WireLine(const v1::TrainingFigures& figures) {
+  std::string line =
+      absl::StrCat("exposed communication ",
+                   FormatPercent(figures.communication_wait_ratio()), ", data ",
+                   FormatPercent(figures.data_wait_ratio()));
+  if (figures.payload_sent_bytes() > 0)
+    absl::StrAppend(&line, "  sent ",
+                    FormatBytes(figures.payload_sent_bytes()));
+  if (figures.payload_theory_bytes() > 0) {
+    // 2K(N-1)/N for K bytes of gradients and N ranks.
+    absl::StrAppend(
+        &line, ", theory ", FormatBytes(figures.payload_theory_bytes()), " (",
+        absl::StrFormat(
+            "%.2f", static_cast<double>(figures.payload_sent_bytes()) /
+                        static_cast<double>(figures.payload_theory_bytes())),
+        "x)");
+  }
+  return line;
+}
+
+// What is there only at times: a checkpoint, samples that were left out.
+std::string RareLine(const v1::TrainingFigures& figures) {
+  std::vector<std::string> parts;
+  if (figures.checkpoint_step() > 0) {
+    parts.push_back(
+        absl::StrCat("checkpoint of step ", figures.checkpoint_step()));
+  }
+  const absl::Duration snapshot = FromProto(figures.phases().snapshot());
+  if (snapshot > absl::ZeroDuration())
+    parts.push_back(absl::StrCat("snapshot ", HumanDuration(snapshot)));
+  if (figures.skipped_samples() > 0) {
+    parts.push_back(absl::StrCat(
+        figures.skipped_samples(),
+        figures.skipped_samples() == 1 ? " sample" : " samples", " skipped"));
+  }
+  return absl::StrJoin(parts, "  ");
+}
+
+// What is known of a job that has made a step, or evaluated.
+std::vector<std::string> FigureLines(const v1::Job& job,
+                                     const JobContext& context,
+                                     const Style& style) {
+  const v1::TrainingFigures& figures = job.figures();
+  std::vector<std::string> lines;
+  if (figures.step() > 0) {
+    lines.push_back(LossLine(figures, context, style));
+    if (figures.has_evaluation_loss()) lines.push_back(EvaluationLine(figures));
+    lines.push_back(PaceLine(job));
+    if (figures.has_phases() && figures.phases().ByteSizeLong() > 0 &&
+        FromProto(figures.phases().forward()) > absl::ZeroDuration()) {
+      lines.push_back(PhaseLine(figures.phases()));
+    }
+    lines.push_back(WireLine(figures));
+  }
+  if (std::string line = RareLine(figures); !line.empty())
+    lines.push_back(std::move(line));
+  return lines;
 }
 
 // At most `room` lines (titles included) about the ranks.
@@ -150,10 +257,8 @@ std::vector<std::string> LiveTable(const v1::Job& job,
   if (job.has_figures() && (figures.step() > 0 || figures.total_steps() > 0)) {
     lines.push_back(StepLine(job, style));
   }
-  if (figures.step() > 0) {
-    lines.push_back(LossLine(figures, context, style));
-    lines.push_back(PaceLine(figures));
-  }
+  for (std::string& line : FigureLines(job, context, style))
+    lines.push_back(std::move(line));
   if (!job.message().empty()) lines.push_back(Printable(job.message()));
   if (job.has_verdict() && !HasEnded(job.state())) {
     lines.push_back(IncidentLine(job.verdict(), style));
@@ -161,8 +266,12 @@ std::vector<std::string> LiveTable(const v1::Job& job,
   if (!context.notice.empty())
     lines.push_back(Paint(style, Color::kRed, Printable(context.notice)));
   const int room = style.height - 1 - static_cast<int>(lines.size());
-  for (std::string& line : RankLines(job, context, style, room))
+  std::vector<std::string> sample;
+  if (job.has_sample()) sample = SampleFrame(job.sample(), style, room / 2);
+  for (std::string& line :
+       RankLines(job, context, style, room - static_cast<int>(sample.size())))
     lines.push_back(std::move(line));
+  for (std::string& line : sample) lines.push_back(std::move(line));
   if (static_cast<int>(lines.size()) > std::max(1, style.height - 1)) {
     lines.resize(static_cast<size_t>(std::max(1, style.height - 1)));
   }
@@ -197,11 +306,21 @@ std::string ProgressLine(const v1::Job& job) {
       figures.evaluation_step() == figures.step()) {
     absl::StrAppend(&line, " evaluation ",
                     FormatLoss(figures.evaluation_loss()));
+    if (figures.has_evaluation_accuracy()) {
+      absl::StrAppend(&line, " accuracy ",
+                      FormatAccuracy(figures.evaluation_accuracy()));
+    }
   }
-  absl::StrAppend(&line, " samples/s ",
-                  FormatRate(figures.samples_per_second()), " step ",
+  const auto [rate, unit] = Rate(job);
+  absl::StrAppend(&line, " ", unit, " ", rate, " step ",
                   HumanDuration(FromProto(figures.step_duration())), " wait ",
                   FormatPercent(figures.communication_wait_ratio()));
+  if (figures.model_flops_utilization() > 0) {
+    absl::StrAppend(&line, " MFU ",
+                    FormatPercent(figures.model_flops_utilization()));
+  }
+  if (figures.learning_rate() > 0)
+    absl::StrAppend(&line, " rate ", figures.learning_rate());
   if (figures.has_remaining_duration()) {
     absl::StrAppend(&line, " eta ",
                     HumanDuration(FromProto(figures.remaining_duration())));
@@ -224,6 +343,18 @@ std::string FinalLine(const v1::Job& job, const Style& style) {
   if (figures.has_evaluation_loss()) {
     parts.push_back(absl::StrCat("evaluation loss ",
                                  FormatLoss(figures.evaluation_loss())));
+  }
+  if (figures.has_evaluation_accuracy()) {
+    parts.push_back(absl::StrCat(
+        "accuracy ", FormatAccuracy(figures.evaluation_accuracy())));
+  }
+  if (figures.checkpoint_step() > 0) {
+    parts.push_back(
+        absl::StrCat("checkpoint of step ", figures.checkpoint_step()));
+  }
+  if (figures.skipped_samples() > 0) {
+    parts.push_back(
+        absl::StrCat(figures.skipped_samples(), " samples skipped"));
   }
   if (!job.parameters_hash().empty())
     parts.push_back(

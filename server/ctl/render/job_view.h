@@ -29,7 +29,8 @@ struct JobContext {
 };
 
 // The live table. Never more lines than the style's height less one: ranks that
-// have no room are counted.
+// have no room are counted, and the model's last sample gets half of what is
+// left.
 [[nodiscard]] std::vector<std::string> LiveTable(const v1::Job& job,
                                                  const JobContext& context,
                                                  const Style& style);
@@ -37,7 +38,8 @@ struct JobContext {
 // "job mlp-1 is GATHERING, generation 3: 1 of 2 workers".
 [[nodiscard]] std::string StateLine(const v1::Job& job);
 
-// "step 120/500 loss 2.310 samples/s 81234 step 3.1ms wait 12% eta 2s".
+// "step 120/500 loss 2.310 samples/s 81234 step 3.1ms wait 12% eta 2s", with
+// tokens/s of a language model.
 [[nodiscard]] std::string ProgressLine(const v1::Job& job);
 
 // "incident: worker w-1, rank 1, host beta, pid 42: its stream broke; the job

@@ -52,11 +52,75 @@ TEST(LiveTableTest, ShowsProgressFiguresAndRanks) {
             R"(
 mlp-1  RUNNING  generation 3  2 ranks
 [#######-----------------------]  step 120/500  24%  eta 2.0s
-loss 2.310  evaluation loss 2.400 at step 100
-81234 samples/s  step 3.1ms  waiting for communication 12%, for data 1%
+loss 2.310
+evaluation loss 2.400 at step 100
+81234 samples/s  step 3.1ms
+exposed communication 12%, data 1%
 RANK  WORKER  HOST     PID  STEP  PHASE
    0  w-0     alpha    101   120  STEP
    1  w-1     beta   20202   119  -)");
+}
+
+v1::Job LanguageJob() {
+  v1::Job job = RunningJob();
+  job.mutable_spec()->mutable_train()->mutable_model()->mutable_gpt();
+  EXPECT_TRUE(google::protobuf::TextFormat::MergeFromString(
+      R"pb(
+        figures {
+          gradient_norm: 1.25
+          targets_per_second: 912345
+          model_flops_utilization: 0.41
+          learning_rate: 0.0003
+          phases {
+            data_wait { nanos: 12000 }
+            forward { nanos: 11000000 }
+            backward { nanos: 22000000 }
+            communication_wait { nanos: 3000000 }
+            optimizer { nanos: 4000000 }
+            snapshot { nanos: 5000000 }
+          }
+          payload_sent_bytes: 1073741824
+          payload_theory_bytes: 1063004405
+          evaluation_accuracy: 0.4125
+          checkpoint_step: 100
+          skipped_samples: 3
+        }
+        sample { step: 100 prompt: "The" text: " sea\033" }
+      )pb",
+      &job));
+  return job;
+}
+
+TEST(LiveTableTest, ShowsWhereTheTimeGoesAndTheLastSample) {
+  const auto lines = LiveTable(LanguageJob(), {}, {});
+  EXPECT_EQ("\n" + absl::StrJoin(lines, "\n"),
+            R"(
+mlp-1  RUNNING  generation 3  2 ranks
+[#######-----------------------]  step 120/500  24%  eta 2.0s
+loss 2.310
+evaluation loss 2.400, accuracy 41.2% at step 100
+912345 tokens/s  step 3.1ms  MFU 41%  learning rate 0.0003  gradient norm 1.250
+data 12us  forward 11.0ms  backward 22.0ms  exposed 3.0ms  update 4.0ms
+exposed communication 12%, data 1%  sent 1.00GiB, theory 1014MiB (1.01x)
+checkpoint of step 100  snapshot 5.0ms  3 samples skipped
+RANK  WORKER  HOST     PID  STEP  PHASE
+   0  w-0     alpha    101   120  -
+   1  w-1     beta   20202   119  -
++- sample after step 100 ------------------------------------------------------+
+| The sea\x1b                                                                  |
++------------------------------------------------------------------------------+)");
+  for (const std::string& line : lines) EXPECT_LE(DisplayWidth(line), 80);
+}
+
+TEST(LiveTableTest, TheSampleLeavesRoomForTheRanks) {
+  v1::Job job = LanguageJob();
+  job.mutable_sample()->set_text(std::string(5000, 'x'));
+  for (int i = 2; i < 1000; ++i) job.add_members()->set_rank(i);
+  const auto lines = LiveTable(job, {}, {});
+  EXPECT_THAT(lines, SizeIs(23));
+  EXPECT_THAT(lines[15], HasSubstr("more ranks"));
+  EXPECT_THAT(lines[16], HasSubstr("+- sample after step 100"));
+  EXPECT_THAT(lines[21], HasSubstr("| ..."));
 }
 
 TEST(LiveTableTest, ShowsColorsAndTheLossCurveWhereTheyCanBeShown) {
@@ -66,7 +130,7 @@ TEST(LiveTableTest, ShowsColorsAndTheLossCurveWhereTheyCanBeShown) {
       lines[0],
       "\x1b[1mmlp-1\x1b[0m  \x1b[32mRUNNING\x1b[0m  generation 3  2 ranks");
   EXPECT_THAT(lines[1], HasSubstr("[███████░░░"));
-  EXPECT_THAT(lines[2], HasSubstr("loss 2.310 \x1b[36m█▁\x1b[0m  evaluation"));
+  EXPECT_EQ(lines[2], "loss 2.310 \x1b[36m█▁\x1b[0m");
 }
 
 TEST(LiveTableTest, ShowsWhatAJobWaitsForBeforeItsFirstStep) {
@@ -85,9 +149,9 @@ TEST(LiveTableTest, ShowsTheLastIncidentAndALostConnection) {
   job.mutable_verdict()->set_rank(2);
   job.mutable_verdict()->set_summary("its stream broke");
   const auto lines = LiveTable(job, {.notice = "no connection"}, {});
-  EXPECT_EQ(lines[4],
+  EXPECT_EQ(lines[6],
             "incident: worker w-2, rank 2: its stream broke; not decided yet");
-  EXPECT_EQ(lines[5], "no connection");
+  EXPECT_EQ(lines[7], "no connection");
 }
 
 TEST(LiveTableTest, NeverExceedsTheTerminal) {
@@ -96,7 +160,7 @@ TEST(LiveTableTest, NeverExceedsTheTerminal) {
   const Style style{.width = 30, .height = 12};
   const auto lines = LiveTable(job, {}, style);
   EXPECT_THAT(lines, SizeIs(11));
-  EXPECT_EQ(lines.back(), "... and 995 more ranks");
+  EXPECT_EQ(lines.back(), "... and 997 more ranks");
   for (const std::string& line : lines) EXPECT_LE(DisplayWidth(line), 30);
   EXPECT_THAT(LiveTable(job, {}, {.width = 30, .height = 3}), SizeIs(2));
 }
@@ -126,6 +190,23 @@ TEST(ProgressLineTest, AddsTheEvaluationAtItsStep) {
   job.mutable_figures()->set_evaluation_step(120);
   EXPECT_THAT(ProgressLine(job),
               HasSubstr("loss 2.310 evaluation 2.400 samples/s"));
+}
+
+TEST(ProgressLineTest, CountsTheTokensOfALanguageModel) {
+  v1::Job job = LanguageJob();
+  job.mutable_figures()->set_evaluation_step(120);
+  EXPECT_EQ(ProgressLine(job),
+            "step 120/500 loss 2.310 evaluation 2.400 accuracy 41.2% tokens/s "
+            "912345 step 3.1ms wait 12% MFU 41% rate 0.0003 eta 2.0s");
+}
+
+TEST(FinalLineTest, TellsTheAccuracyTheCheckpointAndWhatWasSkipped) {
+  v1::Job job = LanguageJob();
+  job.set_state(v1::JOB_STATE_SUCCEEDED);
+  EXPECT_EQ(FinalLine(job, {}),
+            "job mlp-1 succeeded: 120/500 steps, loss 2.310, evaluation loss "
+            "2.400, accuracy 41.2%, checkpoint of step 100, 3 samples "
+            "skipped");
 }
 
 TEST(IncidentLineTest, NamesTheCulpritOnce) {

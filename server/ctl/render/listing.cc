@@ -84,6 +84,12 @@ std::string ProgramLine(const v1::JobSpec& spec) {
                    train.global_batch(), " samples");
   if (train.data().has_text())
     absl::StrAppend(&line, ", text of ", Printable(train.data().text().path()));
+  if (train.data().has_tokens())
+    absl::StrAppend(&line, ", tokens of ",
+                    Printable(train.data().tokens().path()));
+  if (train.data().has_images())
+    absl::StrAppend(&line, ", images of ",
+                    Printable(train.data().images().images()));
   if (train.data().has_synthetic()) absl::StrAppend(&line, ", synthetic data");
   return line;
 }

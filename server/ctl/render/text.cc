@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -74,6 +75,61 @@ std::string Printable(std::string_view text) {
   return clean;
 }
 
+std::string EscapeControls(std::string_view text) {
+  std::string clean;
+  for (size_t i = 0; i < text.size(); ++i) {
+    auto byte = static_cast<unsigned char>(text[i]);
+    // U+0080 to U+009F, the second set of control characters, in UTF-8.
+    const bool is_second_set =
+        byte == 0xC2 && i + 1 < text.size() &&
+        (static_cast<unsigned char>(text[i + 1]) & 0xE0) == 0x80;
+    const bool is_first_set =
+        (byte < 0x20 && byte != '\n' && byte != '\t') || byte == 0x7F;
+    if (is_second_set) byte = static_cast<unsigned char>(text[++i]);
+    if (is_first_set || is_second_set) {
+      absl::StrAppendFormat(&clean, "\\x%02x", byte);
+    } else {
+      clean.push_back(text[i]);
+    }
+  }
+  return clean;
+}
+
+std::vector<std::string> WrapLines(std::string_view text, int width) {
+  std::vector<std::string> lines(1);
+  int used = 0;
+  while (!text.empty()) {
+    int columns = 0;
+    const std::string_view unit = text.substr(0, NextUnit(text, &columns));
+    text.remove_prefix(unit.size());
+    if (unit == "\n") {
+      lines.emplace_back();
+      used = 0;
+      continue;
+    }
+    if (used + columns > width) {
+      if (unit == " ") {  // the cut stands for it
+        lines.emplace_back();
+        used = 0;
+        continue;
+      }
+      // The word that does not fit goes on to the next line whole, if there is
+      // something before it.
+      const size_t space = lines.back().rfind(' ');
+      std::string word;
+      if (space != std::string::npos) {
+        word = lines.back().substr(space + 1);
+        lines.back().resize(space);
+      }
+      used = DisplayWidth(word);
+      lines.push_back(std::move(word));
+    }
+    lines.back().append(unit);
+    used += columns;
+  }
+  return lines;
+}
+
 int DisplayWidth(std::string_view text) {
   int width = 0;
   while (!text.empty()) {
@@ -116,6 +172,23 @@ std::string FormatRate(double rate) {
   if (rate >= 100) return absl::StrFormat("%.0f", rate);
   if (rate >= 1) return absl::StrFormat("%.1f", rate);
   return absl::StrFormat("%.2f", rate);
+}
+
+std::string FormatBytes(int64_t bytes) {
+  if (bytes < 0) return "-";
+  static constexpr std::array<const char*, 7> kUnits = {
+      "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  if (bytes < 1024) return absl::StrCat(bytes, "B");
+  auto value = static_cast<double>(bytes);
+  size_t unit = 0;
+  // What rounds to 1024 is 1 of the next unit.
+  while (value >= 1023.5 && unit + 1 < kUnits.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  return value >= 100  ? absl::StrFormat("%.0f%s", value, kUnits[unit])
+         : value >= 10 ? absl::StrFormat("%.1f%s", value, kUnits[unit])
+                       : absl::StrFormat("%.2f%s", value, kUnits[unit]);
 }
 
 std::string FormatPercent(double share) {

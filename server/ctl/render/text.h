@@ -34,6 +34,15 @@ enum class Color { kNone, kBold, kDim, kRed, kGreen, kYellow, kCyan };
 // other machines, and must not be able to steer the reader's terminal.
 [[nodiscard]] std::string Printable(std::string_view text);
 
+// The same for text whose look matters: newlines and tabs stay, other control
+// characters are shown as \xNN.
+[[nodiscard]] std::string EscapeControls(std::string_view text);
+
+// The lines of `text`, each cut into pieces of at most `width` (at least 1)
+// columns, between words where that is possible.
+[[nodiscard]] std::vector<std::string> WrapLines(std::string_view text,
+                                                 int width);
+
 // Columns that `text` takes: code points, without our own colour sequences.
 [[nodiscard]] int DisplayWidth(std::string_view text);
 
@@ -46,6 +55,9 @@ enum class Color { kNone, kBold, kDim, kRed, kGreen, kYellow, kCyan };
 
 // A rate for people: "81234", "7.3", "0.42".
 [[nodiscard]] std::string FormatRate(double rate);
+
+// "0B", "512B", "1.50KiB", "12.3MiB", "300GiB"; "-" for less than none.
+[[nodiscard]] std::string FormatBytes(int64_t bytes);
 
 // "12%"; a share outside 0..1 is clamped.
 [[nodiscard]] std::string FormatPercent(double share);

@@ -4,6 +4,7 @@
 #include <limits>
 #include <vector>
 
+#include "absl/strings/str_join.h"
 #include "gtest/gtest.h"
 
 namespace ringmaster::ctl {
@@ -91,6 +92,36 @@ TEST(TextTest, DrawsTheLastValuesAsASparkline) {
   EXPECT_EQ(Sparkline(kRich, std::vector<double>{2, 2}, 3), "▁▁");
   EXPECT_EQ(Sparkline(kRich, std::vector<double>{1, std::nan(""), 2}, 3),
             "▁x█");
+}
+
+TEST(TextTest, EscapesControlCharactersButNotNewlineAndTab) {
+  EXPECT_EQ(EscapeControls("a\tb\n\x1b[1m\xc2\x85\xc3\xa9\x7f"),
+            "a\tb\n\\x1b[1m\\x85\xc3\xa9\\x7f");
+  EXPECT_EQ(EscapeControls("\xc2"), "\xc2");
+}
+
+TEST(TextTest, WrapsBetweenWordsWherePossible) {
+  const auto wrapped = [](std::string_view text, int width) {
+    return absl::StrJoin(WrapLines(text, width), "|");
+  };
+  EXPECT_EQ(wrapped("", 5), "");
+  EXPECT_EQ(wrapped("one two", 7), "one two");
+  EXPECT_EQ(wrapped("one two", 6), "one|two");
+  EXPECT_EQ(wrapped("one two", 3), "one|two");
+  EXPECT_EQ(wrapped("abcdefgh", 3), "abc|def|gh");
+  EXPECT_EQ(wrapped("a\n\nb", 3), "a||b");
+  EXPECT_EQ(wrapped("\xc3\xa9\xc3\xa9\xc3\xa9", 2),
+            "\xc3\xa9\xc3\xa9|\xc3\xa9");
+}
+
+TEST(TextTest, BytesHaveThreeDigits) {
+  EXPECT_EQ(FormatBytes(0), "0B");
+  EXPECT_EQ(FormatBytes(1023), "1023B");
+  EXPECT_EQ(FormatBytes(1536), "1.50KiB");
+  EXPECT_EQ(FormatBytes(1024 * 1024 - 1), "1.00MiB");
+  EXPECT_EQ(FormatBytes(int64_t{12} << 30), "12.0GiB");
+  EXPECT_EQ(FormatBytes(int64_t{300} << 20), "300MiB");
+  EXPECT_EQ(FormatBytes(-1), "-");
 }
 
 }  // namespace
