@@ -30,6 +30,7 @@
 #include "worker/supervisor/slot.h"
 #include "worker/supervisor/supervisor.h"
 #include "worker/train/job_trainer.h"
+#include "worker/train/sample_command.h"
 #include "worker/worker_flags.h"
 
 namespace ringmaster {
@@ -101,7 +102,7 @@ absl::StatusOr<ExitCode> RunSlot(const WorkerFlags& flags, int slot) {
       MakeChannelCredentials(flags.credentials, flags.coordinator));
   ASSIGN_OR_RETURN(const Listener listener, Listen(flags, slot));
   const std::unique_ptr<Trainer> trainer =
-      MakeJobTrainer(Clock::Real(), listener);
+      MakeJobTrainer(Clock::Real(), listener, flags.threads);
   AgentOptions options;
   options.coordinator = flags.coordinator;
   options.credentials = credentials;
@@ -155,6 +156,11 @@ absl::StatusOr<ExitCode> Run(WorkerFlags& flags, std::optional<int> slot,
 }
 
 int Main(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "sample") {
+    std::string program = "worker sample";
+    argv[1] = program.data();
+    return SampleCommand(argc - 1, argv + 1);
+  }
   // A supervisor's child gets its slot in front of everything else.
   std::optional<int> slot;
   if (argc > 1 &&
@@ -172,7 +178,8 @@ int Main(int argc, char** argv) {
               "after SIGTERM or SIGINT, with 138 where the coordinator cannot "
               "be reached, with 2 on a wrong flag, a name in use or another "
               "service's address. With several slots the exit code is the "
-              "worst of theirs.");
+              "worst of theirs. `worker sample --help` tells how to let a "
+              "trained language model write.");
   AddWorkerFlags(set, flags);
   if (const auto code = set.ParseCommandLine(argc, argv); code.has_value()) {
     return static_cast<int>(*code);
