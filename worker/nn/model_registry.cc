@@ -4,6 +4,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "worker/nn/bigram.h"
+#include "worker/nn/cnn.h"
 #include "worker/nn/gpt.h"
 #include "worker/nn/mlp.h"
 
@@ -25,6 +27,8 @@ struct Registration {
 // when a linker drops their file.
 template <typename T>
 constexpr Registration<T> kModels[] = {
+    {"bigram", &CreateBigram<T>},
+    {"cnn", &CreateCnn<T>},
     {"gpt", &CreateGpt<T>},
     {"mlp", &CreateMlp<T>},
 };
