@@ -6,7 +6,8 @@
 // generation is one Prepare and one Run. What a rank may do after a fault
 // follows from two numbers: `applied_step`, the last optimizer update made, and
 // `complete_step`, the last step of which every reduced bucket is held
-// (applied_step or applied_step + 1).
+// (applied_step or applied_step + 1; and with applied_step 0, the step of a
+// checkpoint whose parameters are held).
 //
 // Thread-safety: Prepare and Run from one thread at a time (the trainer's);
 // Abort, RequestStop, RequestDrain, progress and trace from any thread.
