@@ -1,0 +1,129 @@
+// Images, from their files to a network that knows them: with ranks as threads
+// of one process.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "common/plan/counter_random.h"
+#include "worker/data/testing/data_files.h"
+#include "worker/train/testing/rank_threads.h"
+
+namespace ringmaster {
+namespace {
+
+constexpr int kSide = 12;
+constexpr int kClasses = 10;
+constexpr uint32_t kImages = 1000;
+
+// Whether a pixel, with coordinates relative to a place that varies from image
+// to image, belongs to the class's pattern.
+bool IsInPattern(int pattern, int x, int y) {
+  const int far = std::max(std::abs(x), std::abs(y));
+  switch (pattern) {
+    case 0:  // lines, and lines across
+      return (y & 2) == 0;
+    case 1:
+      return (x & 2) == 0;
+    case 2:  // diagonals
+      return ((x + y) & 2) == 0;
+    case 3:
+      return ((x - y) & 2) == 0;
+    case 4:  // a chessboard
+      return ((x ^ y) & 2) == 0;
+    case 5:  // a square, a frame, a plus, an x, a spot
+      return far <= 3;
+    case 6:
+      return far == 3;
+    case 7:
+      return far <= 3 && (x == 0 || y == 0);
+    case 8:
+      return far <= 3 && std::abs(x) == std::abs(y);
+    default:
+      return far <= 1;
+  }
+}
+
+// Image `index` shows its class in some place and some contrast, under noise.
+std::string Image(uint64_t index) {
+  const auto random = [&](uint64_t counter, uint64_t bound) {
+    return static_cast<int>(CounterRandom(index, counter) % bound);
+  };
+  const int left = 4 + random(0, 4);
+  const int top = 4 + random(1, 4);
+  const int contrast = 90 + random(2, 80);
+  std::string pixels;
+  for (int y = 0; y < kSide; ++y) {
+    for (int x = 0; x < kSide; ++x) {
+      const bool is_in =
+          IsInPattern(static_cast<int>(index % kClasses), x - left, y - top);
+      const int noise = random(static_cast<uint64_t>(3 + y * kSide + x), 80);
+      pixels.push_back(static_cast<char>(noise + (is_in ? contrast : 0)));
+    }
+  }
+  return pixels;
+}
+
+ProgramConfig Job(const TestDirectory& directory) {
+  std::string pixels;
+  std::string labels;
+  for (uint32_t i = 0; i < kImages; ++i) {
+    pixels += Image(i);
+    labels.push_back(static_cast<char>(i % kClasses));
+  }
+  ProgramConfig config;
+  config.model = {.kind = "cnn",
+                  .settings = {{"height", {kSide}},
+                               {"width", {kSide}},
+                               {"filters", {8, 16}},
+                               {"hidden_dim", {32}}}};
+  config.data = {.kind = "images", .eval_fraction = 0.2};
+  config.data.path =
+      directory.Write("images", IdxImagesFile(kImages, kSide, kSide, pixels));
+  config.data.labels_path = directory.Write("labels", IdxLabelsFile(labels));
+  config.optimizer.learning_rate = 0.005;
+  config.steps = 150;
+  config.global_batch = 50;
+  config.evaluation_samples = 0;
+  config.bucket_bytes = 16 << 10;
+  config.hash_every = 10;
+  return config;
+}
+
+// Of the held-out images.
+double Accuracy(TrainingState& state) {
+  const int64_t count = state.dataset().size(Split::kHeldOut);
+  std::vector<int64_t> ids(static_cast<size_t>(count));
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int64_t>(i);
+  Batch batch(count, state.dataset().shape());
+  EXPECT_TRUE(state.dataset().FillBatch(Split::kHeldOut, ids, batch).ok());
+  EXPECT_TRUE(state.ReserveBatch(count).ok());
+  return static_cast<double>(state.model().Predict(batch).correct) /
+         static_cast<double>(count);
+}
+
+class CnnTrainingTest : public testing::TestWithParam<int> {};
+
+TEST_P(CnnTrainingTest, LearnsToTellPatternsThatItHasNotSeen) {
+  TestDirectory directory;
+  ProgramConfig job = Job(directory);
+  const auto results = RunRanks(job, GetParam());
+  for (const auto& result : results) {
+    ASSERT_TRUE(result->end.ok()) << result->end.status();
+    EXPECT_EQ(result->state->ParametersHash(),
+              results[0]->state->ParametersHash());
+  }
+  EXPECT_GT(Accuracy(*results[0]->state), 0.95);
+  EXPECT_LT(results[0]->evaluation_loss, 0.2);
+  // What an untrained one knows.
+  job.steps = 1;
+  EXPECT_LT(Accuracy(*RunRanks(job, 1)[0]->state), 0.5);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, CnnTrainingTest, testing::Values(1, 2));
+
+}  // namespace
+}  // namespace ringmaster
