@@ -154,6 +154,20 @@ INSTANTIATE_TEST_SUITE_P(RanksAndMicroBatches, GptWorldTest,
                          testing::Combine(testing::Values(1, 2, 3, 4, 8),
                                           testing::Values(0, 1, 4)));
 
+// A step's results depend on shapes alone.
+TEST(GenerationRunTest, ThreadsChangeNoBit) {
+  ProgramConfig config = SmallJob(/*steps=*/5);
+  config.model = {.kind = "gpt",
+                  .settings = {{"window", {32}},
+                               {"layers", {1}},
+                               {"width", {64}},
+                               {"dropout", {0.1}}}};
+  const auto one = RunRanks(config, 1);
+  const auto three = RunRanks(config, 1, /*threads=*/3);
+  ASSERT_TRUE(three[0]->end.ok()) << three[0]->end.status();
+  EXPECT_EQ(three[0]->state->ParametersHash(), one[0]->state->ParametersHash());
+}
+
 TEST(GenerationRunTest, LearnsTheSyntheticRule) {
   ProgramConfig config = SmallJob(/*steps=*/300);
   config.optimizer.learning_rate = 0.01;

@@ -47,14 +47,15 @@ absl::StatusOr<GenerationRun::End> RunRank(Communicator& communicator,
 }  // namespace
 
 std::vector<std::unique_ptr<RankResult>> RunRanks(const ProgramConfig& config,
-                                                  int world_size) {
+                                                  int world_size, int threads) {
   std::vector<std::unique_ptr<RankResult>> results;
   RingOfThreads::Options options;
   options.world_size = world_size;
   options.transport = RingOfThreads::Transport::kTcp;
   for (int rank = 0; rank < world_size; ++rank) {
     results.push_back(std::make_unique<RankResult>());
-    results.back()->state = TrainingState::Create(config).value();
+    results.back()->state =
+        TrainingState::Create(config, {.threads = threads}).value();
     options.traces.push_back(&results.back()->trace);
   }
   const std::unique_ptr<RingOfThreads> ring =

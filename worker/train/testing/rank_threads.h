@@ -27,9 +27,10 @@ struct RankResult {
   double evaluation_loss = 0;  // the last one
 };
 
-// Results in rank order.
+// Results in rank order. `threads` compute on each rank.
 std::vector<std::unique_ptr<RankResult>> RunRanks(const ProgramConfig& config,
-                                                  int world_size);
+                                                  int world_size,
+                                                  int threads = 1);
 
 }  // namespace ringmaster
 
