@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/fail_point/fail_point.h"
+#include "common/logging/logging.h"
 #include "common/plan/counter_random.h"
 #include "common/plan/partition.h"
 #include "common/status/status_macros.h"
@@ -229,17 +230,23 @@ absl::Status GenerationRun::WriteSample(int64_t step) {
   if (parts_.sampler == nullptr || parts_.communicator.rank() != 0)
     return absl::OkStatus();
   const ProgramConfig& config = parts_.state.config();
-  ASSIGN_OR_RETURN(
-      const std::string bytes,
-      parts_.sampler->Write(parts_.state.model(),
-                            CounterRandom(config.seed ^ kSampleStream,
-                                          static_cast<uint64_t>(step)),
-                            parts_.cancel));
+  const absl::StatusOr<std::string> bytes = parts_.sampler->Write(
+      parts_.state.model(),
+      CounterRandom(config.seed ^ kSampleStream, static_cast<uint64_t>(step)),
+      parts_.cancel);
+  RETURN_IF_ERROR(parts_.cancel.status());
+  if (!bytes.ok()) {
+    // A model that has diverged may recover; a text is not worth the job.
+    LogEvent(
+        LogLevel::kWarning, "sample.failed",
+        {{"step", step}, {"message", std::string(bytes.status().message())}});
+    return absl::OkStatus();
+  }
   TrainNotice notice;
   notice.kind = TrainNotice::Kind::kSample;
   notice.step = step;
   notice.prompt = ReplaceInvalidUtf8(config.sample.prompt);
-  notice.text = ReplaceInvalidUtf8(bytes);
+  notice.text = ReplaceInvalidUtf8(*bytes);
   parts_.files.RecordSample(step, notice.prompt, notice.text);
   parts_.on_notice(notice);
   return absl::OkStatus();
