@@ -1,21 +1,69 @@
 #!/bin/bash
-# From a clone to a trained model on this machine: installs what is missing, builds, then trains the job of
-# deploy/local/job.yaml with a coordinator and two workers, and prints its progress.
-#
-# usage: deploy/local/run.sh [--short] [ARGS...]
-#   --short   a few steps only, to see that everything works (what CI does)
-#   ARGS      go to `ringctl local` as they are, for example `--set train.steps=1000`. For another job, run ringctl
-#             itself: bazel-bin/server/ctl/ringctl local JOB.yaml
+# From a clone to a trained model on this machine: installs what is missing, builds, then trains a small GPT on the
+# machine's C++ headers with a coordinator and four workers, and shows what it writes.
 set -uo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 stop_child_on_signals
 
-ARGS=()
-if [[ ${1:-} == --short ]]; then
-  ARGS=(--set train.steps=20 --set train.evaluation_samples=256)
+usage() {
+  cat <<'EOF'
+usage: deploy/local/run.sh [--short] [--job FILE] [ARGS...]
+  --short     train for a few seconds only, to see that everything works (what CI does)
+  --job FILE  train another job; deploy/local/jobs/ has some. Default: deploy/local/job.yaml
+  ARGS        go to `ringctl local` as they are: -n 2, --threads 2, --set train.steps=500
+Logs, checkpoints and figures go to a new directory .logs/run-TIME (RINGMASTER_RUN_DIR: another one); a job of --job
+keeps its own directory of checkpoints. All flags of ringctl: bazel-bin/server/ctl/ringctl local --help
+EOF
+}
+
+# A mistake of the user's: one line, and the exit code that the programs have for it.
+misuse() {
+  printf 'error: %s\n' "$*" >&2
+  exit 2
+}
+
+JOB=
+SHORT=
+while (($#)); do
+  case $1 in
+    --help | -h)
+      usage
+      exit 0
+      ;;
+    --short) SHORT=1 ;;
+    --job | --job=*)
+      if [[ $1 == --job ]]; then
+        (($# > 1)) || misuse "--job needs a file; see --help"
+        shift
+      fi
+      JOB=${1#--job=}
+      [[ -f $JOB && -r $JOB ]] || misuse "--job: cannot read the file ${JOB:-\"\"}; see --help"
+      JOB=$(realpath "$JOB")
+      ;;
+    -*) break ;;
+    *) misuse "unexpected argument $1; another job is given as --job FILE; see --help" ;;
+  esac
   shift
+done
+
+RUN_DIR=${RINGMASTER_RUN_DIR:-$ROOT/.logs/run-$(date +%Y%m%d-%H%M%S)-$$}
+[[ $RUN_DIR == /* ]] || RUN_DIR=$PWD/$RUN_DIR
+CHECKPOINTS=
+ARGS=()
+if [[ -z $JOB ]]; then
+  JOB=$ROOT/deploy/local/job.yaml
+  # Each run begins anew, in a directory of its own.
+  CHECKPOINTS=$RUN_DIR/checkpoints
+  ARGS=(--set "train.checkpoint.directory=$CHECKPOINTS")
+fi
+if [[ -n $SHORT ]]; then
+  ARGS+=(--set train.steps=20 --set train.evaluation_samples=32 --set train.optimizer.schedule.warmup_steps=5)
 fi
 ARGS+=("$@")
+for argument in "${ARGS[@]}"; do
+  argument=${argument#--set=}
+  [[ $argument != train.checkpoint.directory=* ]] || CHECKPOINTS=${argument#*=}
+done
 
 "$ROOT/deploy/setup.sh" || exit 1
 
@@ -28,12 +76,39 @@ run_child "$LOG_DIR/local-build.log" ringmaster_bazel build "${TARGETS[@]}" || {
   die "the build failed; the whole log is $LOG_DIR/local-build.log"
 }
 
-# ringctl knows where the other two are from its own place in bazel-bin.
+# ringctl knows where the other two are from its own place in bazel-bin, which is a link with a shorter name too.
 RINGCTL=$(ringmaster_bazel info bazel-bin 2>/dev/null)/server/ctl/ringctl
+[[ ! $ROOT/bazel-bin/server/ctl/ringctl -ef $RINGCTL ]] || RINGCTL=bazel-bin/server/ctl/ringctl
 
-say "ringctl local -n 2 deploy/local/job.yaml"
-export RINGMASTER_RUN_DIR=${RINGMASTER_RUN_DIR:-$LOG_DIR/run-$(date +%Y%m%d-%H%M%S)}
-# In the foreground, so that it owns the terminal and sees Ctrl-C itself.
 # Paths in the job file start at the root of the repository.
 cd "$ROOT" || exit 1
-exec "$RINGCTL" local -n 2 deploy/local/job.yaml "${ARGS[@]}"
+export RINGMASTER_RUN_DIR=$RUN_DIR
+say "ringctl local ${JOB#"$ROOT"/}"
+# In this process group, so that it draws on the terminal and sees Ctrl-C itself; waited for, so that a signal to this
+# script alone reaches it too.
+(
+  trap - INT
+  exec "$RINGCTL" local "$JOB" "${ARGS[@]}"
+) <&0 &
+RUN=$!
+trap : INT
+trap 'kill -TERM "$RUN" 2>/dev/null' TERM HUP
+while
+  wait "$RUN"
+  STATUS=$?
+  kill -0 "$RUN" 2>/dev/null
+do :; done
+
+if [[ -n $CHECKPOINTS ]] && compgen -G "$CHECKPOINTS/step-*" >/dev/null; then
+  CHECKPOINTS=${CHECKPOINTS#"$ROOT"/}
+  cat <<EOF
+
+Let the model write more:
+  $RINGCTL sample --checkpoint=$CHECKPOINTS --prompt='namespace std' --bytes=600
+Train on from there, for longer:
+  deploy/local/run.sh --set train.checkpoint.directory=$CHECKPOINTS --set train.steps=5000
+Figures of every step:
+  $CHECKPOINTS/metrics.jsonl, or: tensorboard --logdir=$CHECKPOINTS
+EOF
+fi
+exit "$STATUS"

@@ -1,4 +1,5 @@
-"""What the documents say is true: paths and links exist, the flags they use are real, and the table of exit codes is the code's."""
+"""What the documents say is true: paths and links exist, the flags they use are real, the table of exit codes is the code's, and
+the jobs are good ones."""
 
 import pathlib
 import re
@@ -56,7 +57,7 @@ class DocsTest(unittest.TestCase):
         self.assertEqual(sorted(map(int, documented)), [0, 1, 2, 3, 4, 5, 138, 143])
 
     def test_flags_in_the_documents_are_flags_of_the_programs(self):
-        verbs = ["local", "submit", "status", "job", "workers", "events", "watch", "cancel", "trace", "version"]
+        verbs = ["local", "submit", "status", "job", "workers", "events", "watch", "cancel", "trace", "sample", "version"]
         known = " ".join([help_of(name) for name in BINARIES] + [help_of("ringctl", verb) for verb in verbs])
         for document in ["README.md", "docs/operations.md"]:
             for line in pathlib.Path(document).read_text().splitlines():
@@ -64,6 +65,16 @@ class DocsTest(unittest.TestCase):
                     continue
                 for flag in re.findall(r"--([a-z_]+)", line):
                     self.assertIn(f"--{flag}", known, f"{document}: {line}")
+
+    def test_the_jobs_are_good(self):
+        jobs = [pathlib.Path("deploy/local/job.yaml"), *sorted(pathlib.Path("deploy/local/jobs").glob("*.yaml"))]
+        self.assertGreater(len(jobs), 5)
+        for job in jobs:
+            with self.subTest(job=str(job)):
+                result = subprocess.run([BINARIES["ringctl"], "submit", "--dry-run", str(job)], capture_output=True, text=True)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                # The line that says what to type has the file's own path.
+                self.assertIn(f" {job}", job.read_text())
 
 
 if __name__ == "__main__":
