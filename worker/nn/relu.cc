@@ -16,10 +16,15 @@ RM_KERNEL void ForwardKernel(int64_t count, T* x) {
 }
 
 template <typename T>
-RM_KERNEL void BackwardKernel(int64_t count, const T* __restrict y, const T* dy,
-                              T* dx) {
-#pragma GCC ivdep
+RM_KERNEL void BackwardKernel(int64_t count, const T* __restrict y,
+                              const T* __restrict dy, T* __restrict dx) {
   for (int64_t i = 0; i < count; ++i) dx[i] = y[i] <= T{0} ? T{0} : dy[i];
+}
+
+template <typename T>
+RM_KERNEL void BackwardInPlaceKernel(int64_t count, const T* __restrict y,
+                                     T* __restrict dx) {
+  for (int64_t i = 0; i < count; ++i) dx[i] = y[i] <= T{0} ? T{0} : dx[i];
 }
 
 }  // namespace
@@ -35,8 +40,12 @@ template <typename T>
 void ReluBackward(const Compute& compute, int64_t count, const T* y,
                   const T* dy, T* dx) {
   compute.pool.ParallelFor(count, kGrain, [&](int64_t begin, int64_t end) {
-    CallOnCpu<BackwardKernel<T>>(end - begin, y + begin, dy + begin,
-                                 dx + begin);
+    if (dx == dy) {
+      CallOnCpu<BackwardInPlaceKernel<T>>(end - begin, y + begin, dx + begin);
+    } else {
+      CallOnCpu<BackwardKernel<T>>(end - begin, y + begin, dy + begin,
+                                   dx + begin);
+    }
   });
 }
 
