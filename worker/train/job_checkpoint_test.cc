@@ -68,10 +68,9 @@ class JobCheckpointTest : public ::testing::Test {
     return names;
   }
 
-  // Flips a byte in the middle of the newest checkpoint's parameters.
-  void DamageNewest() {
-    const fs::path file =
-        directory_ / Checkpoints().back() / "model.safetensors";
+  // Flips a byte in the middle of a file of the newest checkpoint.
+  void DamageNewest(const char* name = "model.safetensors") {
+    const fs::path file = directory_ / Checkpoints().back() / name;
     std::fstream stream(file, std::ios::in | std::ios::out);
     const auto middle = static_cast<std::streamoff>(fs::file_size(file) / 2);
     stream.seekg(middle);
@@ -126,17 +125,40 @@ TEST_F(JobCheckpointTest, AnyNumberOfRanksGoesOn) {
   }
 }
 
+// And one rank tells so, though each of them has seen it.
 TEST_F(JobCheckpointTest, ADamagedOneIsPassedOver) {
-  const uint64_t whole = Train(1, SmallProgram(30));
-  Train(1, Program(10));
-  Train(1, Program(20));
+  const uint64_t whole = Train(2, SmallProgram(30));
+  Train(2, Program(10));
+  Train(2, Program(20));
   DamageNewest();
-  TrainerWorkers resumed(1);
-  EXPECT_EQ(Train(resumed, 1, Program(30)), whole);
+  TrainerWorkers resumed(2);
+  EXPECT_EQ(Train(resumed, 2, Program(30)), whole);
   EXPECT_THAT(MessagesOf(resumed, Kind::kCheckpointLoaded),
               ElementsAre(::testing::AllOf(
                   HasSubstr("starts from"), HasSubstr("step-000000010"),
                   HasSubstr("passed over"), HasSubstr("step-000000020"))));
+}
+
+// Its parameters are good and were read before the damage was met.
+TEST_F(JobCheckpointTest, NothingOfADamagedOneStays) {
+  const uint64_t whole = Train(2, SmallProgram(15));
+  Train(2, Program(10));
+  DamageNewest("optimizer.safetensors");
+  TrainerWorkers resumed(2);
+  EXPECT_EQ(Train(resumed, 2, Program(15)), whole);
+  EXPECT_THAT(MessagesOf(resumed, Kind::kCheckpointLoaded),
+              ElementsAre(HasSubstr("starts from the beginning")));
+}
+
+// The writer may be lost after the last step, with what it had begun.
+TEST_F(JobCheckpointTest, AnotherWriterWritesTheLastStepToo) {
+  TrainerWorkers workers(2);
+  workers.RunGeneration(1, {0, 1}, Program(10), 0, [] {});
+  fs::remove_all(directory_ / "step-000000010");
+  const auto outcomes = workers.RunGeneration(2, {1}, Program(10), 10, [] {});
+  EXPECT_EQ(outcomes[0].kind, RunOutcome::Kind::kFinished)
+      << outcomes[0].status;
+  EXPECT_THAT(Checkpoints(), ElementsAre("step-000000010"));
 }
 
 TEST_F(JobCheckpointTest, OneOfAnotherModelIsRefusedByAllRanksAlike) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <new>
+#include <string>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -38,6 +39,18 @@ namespace {
 // Evaluation uses the training buffers; a rank with a tiny part of the batch
 // should not evaluate target by target.
 constexpr int64_t kMinBufferedTargets = 64;
+
+std::string LoadedText(const CheckpointStart& start) {
+  std::string text = "starts from the beginning";
+  if (!start.path.empty()) {
+    text = absl::StrCat("starts from ", start.path);
+  } else if (start.step > 0) {
+    text = absl::StrCat("starts from the checkpoint of rank ",
+                        start.source_rank, " after step ", start.step);
+  }
+  if (!start.remark.empty()) absl::StrAppend(&text, "; ", start.remark);
+  return text;
+}
 
 class JobTrainer final : public Trainer {
  public:
@@ -148,8 +161,8 @@ absl::StatusOr<PlanAgreement> JobTrainer::Prepare(
 absl::StatusOr<PlanAgreement> JobTrainer::TryPrepare(
     const v1::TrainProgram& program, const RankAssignment& assignment) {
   RETURN_IF_ERROR(FAIL_POINT("train.prepare"));
+  assignment_ = assignment;  // notices go by it
   if (state_ == nullptr) RETURN_IF_ERROR(MakeState(program, assignment));
-  assignment_ = assignment;
   const absl::Status resumed = state_->ResumeAt(assignment.resume_step);
   // Before anything else can fail: a halt is answered with these.
   board_.SetSteps(state_->applied_step(), state_->complete_step());
@@ -240,14 +253,13 @@ absl::Status JobTrainer::StartFromFiles(Communicator& communicator) {
                    StartFromCheckpoint(*state_, communicator,
                                        assignment_.collective_timeout, clock_));
   board_.SetSteps(state_->applied_step(), state_->complete_step());
-  if (!start.path.empty() || !start.remark.empty()) {
+  // Ranks of one host see the same files: one of them is enough to remark.
+  if (!start.path.empty() ||
+      (!start.remark.empty() && assignment_.local_rank == 0)) {
     TrainNotice notice;
     notice.kind = TrainNotice::Kind::kCheckpointLoaded;
     notice.step = start.step;
-    notice.message = absl::StrCat(
-        start.path.empty() ? "starts from the beginning"
-                           : absl::StrCat("starts from ", start.path),
-        start.remark.empty() ? "" : "; ", start.remark);
+    notice.message = LoadedText(start);
     Notify(notice);
   }
   return start.step == 0 ? absl::OkStatus() : StartPrefetcher();

@@ -161,6 +161,27 @@ TEST(JobTrainerTest, AnAbortEndsTheReadingOfData) {
   EXPECT_TRUE(agreement.ok()) << agreement.status();
 }
 
+TEST(JobTrainerTest, SamplesLeftOutAreToldInTheirGeneration) {
+  const std::string path = ::testing::TempDir() + "/one_bad_token.bin";
+  std::vector<uint16_t> tokens(2000, 7);
+  tokens[100] = 300;  // the mlp's tokens are bytes
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(tokens.data()),
+             static_cast<std::streamsize>(tokens.size() * sizeof(uint16_t)));
+  v1::TrainProgram program = SmallProgram(2);
+  v1::TokensSource* source = program.mutable_data()->mutable_tokens();
+  source->set_path(path);
+  source->set_eval_fraction(0.1);
+  source->set_corrupt_records(v1::CORRUPT_RECORDS_SKIP);
+  TrainerWorkers workers(2);
+  workers.RunGeneration(3, {0, 1}, program, 0, [] {});
+  const std::vector<TrainNotice> notices = workers.Notices();
+  ASSERT_EQ(notices.size(), 1u);
+  EXPECT_EQ(notices[0].kind, TrainNotice::Kind::kSamplesSkipped);
+  EXPECT_EQ(notices[0].generation, 3);
+  EXPECT_GT(workers.trainer(0).progress().figures.skipped_samples, 0);
+}
+
 // A job that is too large for a host must not end the worker.
 TEST(JobTrainerTest, DataThatDoesNotFitIntoMemoryIsAnError) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "common/optimizer/norm.h"
@@ -52,10 +53,11 @@ absl::StatusOr<std::unique_ptr<TrainingState>> TrainingState::Create(
   state->sampler_ = std::make_unique<PermutationSampler>(
       config.data.seed, state->dataset_->size(Split::kTrain));
   RETURN_IF_ERROR(state->MakePlan());
+  // Before each allocation what is known, since allocated pages are zeroed.
+  RETURN_IF_ERROR(state->CheckFitsInMemory(/*activation_bytes=*/0));
   RETURN_IF_ERROR(state->AllocateArenas());
   RETURN_IF_ERROR(state->ReserveBatch(options.local_batch));
-  // Before the first page is written: what was allocated is only promised yet.
-  RETURN_IF_ERROR(state->CheckFitsInMemory());
+  RETURN_IF_ERROR(state->CheckFitsInMemory(state->model_->buffer_bytes()));
   RETURN_IF_ERROR(state->InitializeArenas());
   return state;
 }
@@ -86,14 +88,15 @@ absl::Status TrainingState::MakeModel(int64_t max_batch) {
   return absl::OkStatus();
 }
 
-absl::Status TrainingState::CheckFitsInMemory() const {
+absl::Status TrainingState::CheckFitsInMemory(int64_t activation_bytes) const {
   const int64_t arena_bytes =
       plan_->total_elems() * static_cast<int64_t>(sizeof(float));
-  return CheckMemory({{"parameters", arena_bytes},
-                      {"gradients", arena_bytes},
-                      {"moments", MomentsOf(config_.optimizer) * arena_bytes},
-                      {"activations", model_->buffer_bytes()}},
-                     ranks_on_host_, MemoryLimitBytes());
+  std::vector<MemoryNeed> needs = {
+      {"parameters", arena_bytes},
+      {"gradients", arena_bytes},
+      {"moments", MomentsOf(config_.optimizer) * arena_bytes}};
+  if (activation_bytes > 0) needs.push_back({"activations", activation_bytes});
+  return CheckMemory(needs, ranks_on_host_, MemoryLimitBytes());
 }
 
 absl::Status TrainingState::MakePlan() {

@@ -130,7 +130,7 @@ class TrainingState {
   [[nodiscard]] absl::Status MakePlan();
   void MakeUpdateRanges();
   [[nodiscard]] absl::Status AllocateArenas();
-  [[nodiscard]] absl::Status CheckFitsInMemory() const;
+  [[nodiscard]] absl::Status CheckFitsInMemory(int64_t activation_bytes) const;
 
   ProgramConfig config_;
   const int ranks_on_host_;
