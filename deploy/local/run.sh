@@ -57,7 +57,7 @@ if [[ -z $JOB ]]; then
   ARGS=(--set "train.checkpoint.directory=$CHECKPOINTS")
 fi
 if [[ -n $SHORT ]]; then
-  ARGS+=(--set train.steps=20 --set train.evaluation_samples=32 --set train.optimizer.schedule.warmup_steps=5)
+  ARGS+=(--set train.steps=40 --set train.evaluation_samples=32 --set train.optimizer.schedule.warmup_steps=10)
 fi
 ARGS+=("$@")
 for argument in "${ARGS[@]}"; do

@@ -64,7 +64,7 @@ class DocsTest(unittest.TestCase):
                 if not re.search(r"coordinator|worker|ringctl|--tls|--insecure", line) or "bazel" in line:
                     continue
                 for flag in re.findall(r"--([a-z_]+)", line):
-                    self.assertIn(f"--{flag}", known, f"{document}: {line}")
+                    self.assertTrue(f"--{flag}" in known, f"{document}: --{flag}: {line}")
 
     def test_the_jobs_are_good(self):
         jobs = [pathlib.Path("deploy/local/job.yaml"), *sorted(pathlib.Path("deploy/local/jobs").glob("*.yaml"))]
