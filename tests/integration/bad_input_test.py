@@ -222,10 +222,7 @@ class BadInputTest(unittest.TestCase):
     def local(self, cluster, yaml_text, *flags):
         path = pathlib.Path(cluster.directory) / "local.yaml"
         path.write_text(yaml_text)
-        bin_dir = cluster.directory / "bin"
-        bin_dir.mkdir()
-        for name in ("coordinator", "worker", "ringctl"):
-            (bin_dir / name).symlink_to(binary(name))
+        bin_dir = cluster.bin_dir()
         return cluster.spawn("local", [str(bin_dir / "ringctl"), "local", "-n", "2", f"--bin_dir={bin_dir}",
                                        f"--run_dir={cluster.directory}/run", *flags, str(path)])
 

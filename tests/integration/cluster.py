@@ -14,6 +14,7 @@ they saw last. Logs of all processes are printed when a test fails.
 import json
 import os
 import pathlib
+import shlex
 import shutil
 import signal
 import subprocess
@@ -130,8 +131,13 @@ class Cluster:
         self.coordinator_host = host
         return process
 
-    def start_worker(self, name, *flags, slots=1, host=None, env=None, address=None):
-        return self.spawn(f"worker-{name}", [
+    def start_worker(self, name, *flags, slots=1, host=None, env=None, address=None, mount=()):
+        """`mount` are arguments of mount(8), whose file system this worker alone sees; others can through inside()."""
+        prefix = []
+        if mount:
+            script = f"mount {shlex.join(map(str, mount))} && exec \"$0\" \"$@\""
+            prefix = ["unshare", "--mount", "sh", "-c", script]
+        return self.spawn(f"worker-{name}", prefix + [
             binary("worker"), f"--coordinator={address or self.address}", "--device=cpu", f"--slots={slots}",
             f"--name={name}", *(["--insecure"] if host else []), *self.flags, *flags], host, env)
 
@@ -141,6 +147,20 @@ class Cluster:
         return subprocess.run(prefix + [binary("ringctl"), f"--coordinator={self.address}",
                                         *(["--insecure"] if host else []), *self.flags, *args],
                               capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL)
+
+    def ringctl_sample(self, *args):
+        """`ringctl sample`, which asks the program `worker` beside it and no coordinator."""
+        return subprocess.run([binary("ringctl"), "sample", f"--bin_dir={self.bin_dir()}", *args],
+                              capture_output=True, text=True, timeout=PATIENCE, stdin=subprocess.DEVNULL)
+
+    def bin_dir(self):
+        """A directory with all programs."""
+        bin_dir = self.directory / "bin"
+        if not bin_dir.exists():
+            bin_dir.mkdir()
+            for name in _BINARIES:
+                (bin_dir / name).symlink_to(binary(name))
+        return bin_dir
 
     def query(self, *args):
         result = self.ringctl("-o", "json", *args)
@@ -156,6 +176,19 @@ class Cluster:
 
     def job(self, job_id):
         return self.query("job", job_id)
+
+    def run_job(self, text, state="SUCCEEDED"):
+        """Submits the job and waits for its end, which must be `state`; returns the job."""
+        return self.await_job(self.submit(text), state)
+
+    def events(self, job_id, event_type=None):
+        """The job's events so far, or those of one type."""
+        events = self.query("events", job_id).get("events", [])
+        return [event for event in events if event_type in (None, event["type"])]
+
+    def await_event(self, job_id, event_type):
+        """The job's events of the type, once there are any: they may come a moment after the job's end."""
+        return self.await_that(f"{event_type} of {job_id}", lambda: self.events(job_id, event_type))
 
     def workers(self):
         return self.query("status").get("workers", [])
@@ -265,6 +298,11 @@ def mount_namespaces_unavailable():
     """Why a process cannot have mounts of its own here, or None."""
     probe = subprocess.run(["unshare", "--mount", "true"], capture_output=True, text=True)
     return None if probe.returncode == 0 else probe.stderr.strip()
+
+
+def inside(process, path):
+    """`path` as the process sees it, which may have mounts of its own."""
+    return pathlib.Path(f"/proc/{process.pid}/root{path}")
 
 
 def processes_of_group(group):

@@ -1,5 +1,6 @@
 """Small data sets for integration tests, in the formats that workers read; made from a seed, so the same everywhere.
 
+    text = write_text(directory / "text")
     images, labels = write_images(directory, count=512)
     train = write_tokens(directory / "train.bin", token_chain(20000, vocabulary=64))
     vocab, merges = write_tokenizer(directory, text, merges=50)
@@ -29,6 +30,22 @@ def _write(path, contents, compress=False):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(gzip.compress(contents, mtime=0) if compress else contents)
     return path
+
+
+def sentences(size, seed=1):
+    """At least `size` bytes of text in a small language."""
+    rng = random.Random(seed)
+    names = ("the worker", "a rank", "the coordinator", "every peer", "the ring")
+    verbs = ("sends", "sums", "waits for", "keeps", "counts")
+    things = ("a bucket", "the gradients", "a step", "two samples", "the batch")
+    text = ""
+    while len(text) < size:
+        text += f"{rng.choice(names)} {rng.choice(verbs)} {rng.choice(things)}.\n"
+    return text
+
+
+def write_text(path, size=20000, seed=1):
+    return _write(path, sentences(size, seed).encode())
 
 
 def idx_images(count, height, width, pixels):

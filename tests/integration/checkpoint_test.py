@@ -1,0 +1,271 @@
+"""Jobs that write checkpoints and go on from them, with real processes, hosts with their own disks, and full ones."""
+
+import json
+import pathlib
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from tests import report
+from tests.integration.cluster import Cluster, Hosts, inside, mount_namespaces_unavailable, namespaces_unavailable
+from tests.integration.data_files import write_text
+from tests.integration.jobs import TINY_GPT, gpt_job
+
+ENDLESS = 10_000_000
+READER = pathlib.Path("worker/figures/read_event_file.py")
+
+
+def tensors_of(path):
+    """Name -> (type, shape) of a safetensors file."""
+    contents = pathlib.Path(path).read_bytes()
+    size, = struct.unpack("<Q", contents[:8])
+    header = json.loads(contents[8:8 + size])
+    return {name: (tensor["dtype"], tensor["shape"]) for name, tensor in header.items() if name != "__metadata__"}
+
+
+def steps_of(directory):
+    """The steps of the checkpoints in a directory."""
+    return sorted(int(path.name.removeprefix("step-")) for path in directory.glob("step-*"))
+
+
+def step_lines(directory):
+    """The steps of the lines of metrics.jsonl, as they stand."""
+    lines = map(json.loads, (directory / "metrics.jsonl").read_text().splitlines())
+    return [line["step"] for line in lines if line["kind"] == "step"]
+
+
+class CheckpointTest(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.directory = pathlib.Path(scratch.name)
+        self.checkpoints = self.directory / "checkpoints"
+        self.text = write_text(self.directory / "text")
+
+    def job(self, workers=2, steps=40, every=10, directory=None, **checkpoint):
+        return gpt_job(self.text, workers, steps=steps, gpt={"dropout": 0.1}, checkpoint={
+            "directory": str(directory or self.checkpoints), "every_steps": every, **checkpoint})
+
+    def run_alone(self, job_text, slots=2):
+        """The ended job, and what it said of the checkpoint that it began with, on a cluster of its own."""
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            cluster.start_worker("a", slots=slots)
+            job = cluster.run_job(job_text)
+            return job, [event["message"] for event in cluster.events(job["id"], "checkpoint.loaded")]
+
+    def undisturbed(self, steps):
+        return self.run_alone(gpt_job(self.text, 2, steps=steps, gpt={"dropout": 0.1}))[0]
+
+    # Going on.
+
+    def test_a_job_whose_processes_all_died_goes_on_from_its_latest_checkpoint(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            cluster.start_worker("a", slots=2, env={"RINGMASTER_FAIL_POINTS": "train.step=hang@26"})
+            cluster.submit(self.job(every=20))
+            cluster.await_that("a checkpoint", lambda: steps_of(self.checkpoints) == [20])
+            # The end of this block is SIGKILL for all.
+        copies = {workers: self.directory / f"copy-{workers}" for workers in (1, 3)}
+        for copy in copies.values():
+            shutil.copytree(self.checkpoints, copy)
+
+        undisturbed = self.undisturbed(steps=40)
+        job, loaded = self.run_alone(self.job(every=20))
+        self.assertEqual(loaded, [f"starts from {self.checkpoints}/step-000000020"])
+        self.assertEqual(job["parameters_hash"], undisturbed["parameters_hash"])
+        lines = step_lines(self.checkpoints)
+        # A crash may lose the last second's lines.
+        self.assertEqual(lines, sorted(set(lines)))
+        self.assertEqual(lines[-20:], list(range(21, 41)))
+
+        for workers, copy in copies.items():
+            job, loaded = self.run_alone(self.job(workers, every=20, directory=copy), slots=workers)
+            self.assertEqual(loaded, [f"starts from {copy}/step-000000020"])
+            self.assertAlmostEqual(job["figures"]["evaluation_loss"], undisturbed["figures"]["evaluation_loss"], delta=2e-3)
+
+    def test_a_cancelled_job_goes_on_where_it_stopped(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            cluster.start_worker("a", slots=2)
+            job_id = cluster.submit(self.job(steps=ENDLESS, every=5))
+            cluster.await_that("a checkpoint", lambda: steps_of(self.checkpoints))
+            self.assertEqual(cluster.ringctl("cancel", job_id).returncode, 0)
+            stopped = int(cluster.await_job(job_id, "CANCELLED")["figures"]["step"])
+            self.assertEqual(steps_of(self.checkpoints)[-1], stopped)
+            job = cluster.run_job(self.job(steps=stopped + 5))
+            event, = cluster.await_event(job["id"], "checkpoint.loaded")
+            self.assertIn(f"{self.checkpoints}/step-{stopped:09}", event["message"])
+        self.assertEqual(step_lines(self.checkpoints), list(range(1, stopped + 6)))
+        self.assertEqual(steps_of(self.checkpoints)[-1], stopped + 5)
+        self.assertEqual(len(steps_of(self.checkpoints)), 2)
+        self.assertEqual(job["parameters_hash"], self.undisturbed(stopped + 5)["parameters_hash"])
+
+    def test_a_job_that_was_done_has_nothing_to_do(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            cluster.start_worker("a", slots=2)
+            first, again = (cluster.run_job(self.job(steps=20)) for _ in range(2))
+            self.assertEqual(again["parameters_hash"], first["parameters_hash"])
+            self.assertEqual(int(again["figures"]["step"]), 20)
+            self.assertEqual(again["figures"]["evaluation_loss"], first["figures"]["evaluation_loss"])
+
+    def test_a_job_that_shall_not_resume_starts_from_the_beginning(self):
+        self.run_alone(self.job(steps=20))
+        job, loaded = self.run_alone(self.job(steps=15, every=5, resume=False))
+        self.assertEqual(loaded, [])
+        self.assertEqual(job["parameters_hash"], self.undisturbed(15)["parameters_hash"])
+        self.assertIn(15, steps_of(self.checkpoints))
+        self.assertEqual(step_lines(self.checkpoints), list(range(1, 16)))
+
+    # What is written.
+
+    def test_other_programs_can_read_what_is_written(self):
+        self.run_alone(self.job(steps=20))
+        latest = self.checkpoints / "step-000000020"
+        width, window = TINY_GPT["width"], TINY_GPT["window"]
+        shapes = {"transformer.wte.weight": [256, width], "transformer.wpe.weight": [window, width]}
+        for layer in range(TINY_GPT["layers"]):
+            block = f"transformer.h.{layer}."
+            for name, rows, columns in (("attn.c_attn", width, 3 * width), ("attn.c_proj", width, width),
+                                        ("mlp.c_fc", width, 4 * width), ("mlp.c_proj", 4 * width, width)):
+                shapes |= {f"{block}{name}.weight": [rows, columns], f"{block}{name}.bias": [columns]}
+            for name in ("ln_1", "ln_2"):
+                shapes |= {f"{block}{name}.weight": [width], f"{block}{name}.bias": [width]}
+        shapes |= {"transformer.ln_f.weight": [width], "transformer.ln_f.bias": [width]}
+        self.assertEqual(tensors_of(latest / "model.safetensors"), {name: ("F32", shape) for name, shape in shapes.items()})
+        moments = {f"{moment}/{name}" for name in shapes for moment in ("first_moment", "second_moment")}
+        self.assertEqual(set(tensors_of(latest / "optimizer.safetensors")), moments)
+
+        config = json.loads((latest / "config.json").read_text())
+        self.assertEqual(config["model_type"], "gpt2")
+        self.assertEqual([config[key] for key in ("vocab_size", "n_positions", "n_embd", "n_layer", "n_head")],
+                         [256, window, width, TINY_GPT["layers"], TINY_GPT["heads"]])
+        self.assertEqual(json.loads((latest / "checkpoint.json").read_text())["step"], 20)
+
+        event_file, = self.checkpoints.glob("events.out.tfevents.*")
+        events = subprocess.run([sys.executable, str(READER), str(event_file)], capture_output=True, text=True, check=True)
+        self.assertEqual(events.stdout.count("train/loss"), 20)
+
+    def test_a_checkpoint_can_be_what_another_job_begins_with(self):
+        first, _ = self.run_alone(self.job(steps=20))
+        parameters = self.checkpoints / "step-000000020" / "model.safetensors"
+        for path in (parameters, parameters.parent):
+            job, _ = self.run_alone(gpt_job(self.text, 2, steps=1, initial_parameters=str(path),
+                                            optimizer={"adamw": {"learning_rate": 1e-9}}))
+            self.assertAlmostEqual(job["figures"]["evaluation_loss"], first["figures"]["evaluation_loss"], delta=1e-4)
+
+    def test_sample_writes_text_from_a_checkpoint(self):
+        self.run_alone(self.job(steps=60, every=0))
+
+        def sample(cluster, *flags):
+            result = cluster.ringctl_sample(f"--checkpoint={self.checkpoints}", "--prompt=the ring ", "--bytes=60", *flags)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(result.stderr, "")
+            return result.stdout
+
+        with Cluster() as cluster:
+            text = sample(cluster)
+            self.assertTrue(text.startswith("the ring "), text)
+            self.assertGreaterEqual(len(text), len("the ring ") + 60)
+            self.assertEqual(text, sample(cluster, "--seed=1"))
+            self.assertNotEqual(text, sample(cluster, "--seed=2"))
+            self.assertEqual(sample(cluster, "--temperature=0"), sample(cluster, "--temperature=0", "--seed=2"))
+            # One checkpoint of the directory, and its parameters as Hugging Face lays a model out.
+            latest = self.checkpoints / "step-000000060"
+            self.assertEqual(text, sample(cluster, f"--checkpoint={latest}"))
+            (latest / "checkpoint.json").unlink()
+            self.assertEqual(text, sample(cluster, f"--checkpoint={latest}"))
+
+    # What goes wrong.
+
+    @unittest.skipIf(mount_namespaces_unavailable(), mount_namespaces_unavailable())
+    def test_a_full_disk_costs_checkpoints_and_nothing_else(self):
+        self.checkpoints.mkdir()
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            # One checkpoint has about 400 KB.
+            worker = cluster.start_worker("a", slots=2, mount=("-t", "tmpfs", "-o", "size=640k", "none", self.checkpoints))
+            cluster.run_job(self.job(steps=10, keep=1))
+            job = cluster.run_job(self.job(steps=40, keep=1))
+            self.assertEqual(int(job["figures"]["step"]), 40)
+            failed = cluster.await_event(job["id"], "checkpoint.failed")
+            # The last one, that is: others may have been skipped, as the one before was still being written.
+            self.assertIn("No space left", failed[-1]["message"])
+            self.assertIn(str(self.checkpoints), failed[-1]["message"])
+            there = inside(worker, self.checkpoints)
+            self.assertEqual(steps_of(there), [10])
+            self.assertEqual(list(there.glob(".tmp-*")), [])
+            # The older one is whole: the next job starts from it.
+            again = cluster.run_job(self.job(steps=12, every=0))
+            event, = cluster.await_event(again["id"], "checkpoint.loaded")
+            self.assertEqual(event["message"].split(";")[0], f"starts from {self.checkpoints}/step-000000010")
+
+    @unittest.skipIf(mount_namespaces_unavailable() or namespaces_unavailable(),
+                     mount_namespaces_unavailable() or namespaces_unavailable())
+    def test_hosts_that_share_no_disk_write_their_own_checkpoints(self):
+        self.checkpoints.mkdir()
+        disks = [self.directory / "disk-0", self.directory / "disk-1"]
+        for disk in disks:
+            disk.mkdir()
+
+        def run(steps):
+            with Hosts(2) as hosts, Cluster() as cluster:
+                cluster.start_coordinator(host=hosts[0])
+                for index, host in enumerate(hosts):
+                    cluster.start_worker(f"host{index}", slots=index + 1, host=host, mount=("--bind", disks[index], self.checkpoints))
+                job = cluster.run_job(self.job(workers=3, steps=steps))
+                written = cluster.events(job["id"], "checkpoint.written")
+                loaded = cluster.events(job["id"], "checkpoint.loaded")
+                return job, {(event["worker"].split("-")[0], int(event["step"])) for event in written}, loaded
+
+        _, written, _ = run(20)
+        self.assertLessEqual({("host0", 20), ("host1", 20)}, written)
+        for disk in disks:
+            self.assertEqual(steps_of(disk)[-1], 20)
+        # A host that lost its disk takes part: all start from the other's.
+        shutil.rmtree(disks[0])
+        disks[0].mkdir()
+        job, written, loaded = run(30)
+        self.assertEqual(written, {("host0", 30), ("host1", 30)})
+        self.assertEqual(int(job["figures"]["step"]), 30)
+        self.assertEqual(len(loaded), 1)
+        self.assertTrue(loaded[0]["worker"].startswith("host1"), loaded)
+        self.assertIn("step-000000020", loaded[0]["message"])
+        self.assertEqual(steps_of(disks[0]), [30])
+        self.assertEqual(steps_of(disks[1]), [20, 30])
+
+    @unittest.skipIf(namespaces_unavailable(), namespaces_unavailable())
+    def test_hosts_that_share_a_disk_write_a_checkpoint_once(self):
+        with Hosts(2) as hosts, Cluster() as cluster:
+            cluster.start_coordinator(host=hosts[0])
+            for index, host in enumerate(hosts):
+                cluster.start_worker(f"host{index}", host=host)
+            job = cluster.run_job(self.job(steps=20, every=0))
+            self.assertEqual([int(event["step"]) for event in cluster.await_event(job["id"], "checkpoint.written")], [20])
+        self.assertEqual(steps_of(self.checkpoints), [20])
+
+    def test_a_worker_killed_while_it_writes_is_replaced_by_another(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            cluster.start_worker("a", env={"RINGMASTER_FAIL_POINTS": "checkpoint.rename=crash@2"})
+            cluster.await_workers(1)
+            cluster.start_worker("b", slots=2)
+            cluster.await_workers(3)
+            job = cluster.run_job(self.job(workers=(1, 3), steps=60))
+            self.assertEqual(job["verdict"]["worker"], "a")
+            written = cluster.events(job["id"], "checkpoint.written")
+            self.assertEqual(written[0]["worker"], "a")
+            self.assertTrue(written[-1]["worker"].startswith("b"), written)
+        self.assertEqual(steps_of(self.checkpoints)[-1], 60)
+        self.assertEqual(list(self.checkpoints.glob(".tmp-*")), [])
+        lines = step_lines(self.checkpoints)
+        self.assertEqual(lines, sorted(set(lines)))
+        self.assertEqual(lines[-1], 60)
+
+
+if __name__ == "__main__":
+    report.main()
