@@ -197,7 +197,8 @@ absl::Status CheckSizes(const std::string& path,
   return absl::OkStatus();
 }
 
-absl::Status VerifyFile(const std::string& path, const CheckpointFile& file) {
+absl::Status VerifyFile(const std::string& path, const CheckpointFile& file,
+                        const CancelToken* cancel) {
   const std::string file_path = absl::StrCat(path, "/", file.name);
   const absl::StatusOr<InputFile> input = InputFile::Open(file_path);
   if (absl::IsNotFound(input.status())) {
@@ -205,7 +206,7 @@ absl::Status VerifyFile(const std::string& path, const CheckpointFile& file) {
         absl::StrCat(file_path, " of a checkpoint is missing"));
   }
   RETURN_IF_ERROR(input.status());
-  return input->CheckAgainst(file.digest);
+  return input->CheckAgainst(file.digest, cancel);
 }
 
 // Whether `file` holds the tensors of `plan`, their names after `prefix`.
@@ -239,10 +240,12 @@ absl::Status CheckNoOthers(const SafetensorsFile& file, const Plan& plan) {
 }
 
 absl::Status ReadTensors(const SafetensorsFile& file, const Plan& plan,
-                         const std::string& prefix, absl::Span<float> arena) {
+                         const std::string& prefix, absl::Span<float> arena,
+                         const CancelToken* cancel) {
   CheckSize(plan, arena.size());
   int64_t end = 0;
   for (const PlannedTensor& tensor : plan.tensors()) {
+    if (cancel != nullptr) RETURN_IF_ERROR(cancel->status());
     const auto elems = arena.subspan(tensor.range.begin, tensor.range.count);
     std::fill(arena.begin() + end, arena.begin() + tensor.range.begin, 0.0f);
     RETURN_IF_ERROR(
@@ -255,14 +258,15 @@ absl::Status ReadTensors(const SafetensorsFile& file, const Plan& plan,
 
 absl::Status ReadModel(const std::string& path, const Plan& plan,
                        const CheckpointManifest& manifest,
-                       absl::Span<float> parameters) {
-  RETURN_IF_ERROR(VerifyFile(path, *manifest.Find(kModelFile)));
+                       absl::Span<float> parameters,
+                       const CancelToken* cancel) {
+  RETURN_IF_ERROR(VerifyFile(path, *manifest.Find(kModelFile), cancel));
   ASSIGN_OR_RETURN(const SafetensorsFile file,
                    SafetensorsFile::Open(absl::StrCat(path, "/", kModelFile)));
   RETURN_IF_ERROR(CheckTensors(file, plan, ""));
   RETURN_IF_ERROR(CheckNoOthers(file, plan));
   if (parameters.empty()) return absl::OkStatus();
-  RETURN_IF_ERROR(ReadTensors(file, plan, "", parameters));
+  RETURN_IF_ERROR(ReadTensors(file, plan, "", parameters, cancel));
   // The hash is that of the arena, and says nothing in another order.
   if (plan.hash() == manifest.plan_hash &&
       ArenaHash(parameters) != manifest.parameters_hash) {
@@ -276,7 +280,8 @@ absl::Status ReadModel(const std::string& path, const Plan& plan,
 
 absl::Status ReadOptimizer(const std::string& path, const Plan& plan,
                            const CheckpointManifest& manifest,
-                           const CheckpointArenas& arenas) {
+                           const CheckpointArenas& arenas,
+                           const CancelToken* cancel) {
   if (arenas.first_moment.empty() && arenas.second_moment.empty())
     return absl::OkStatus();
   const CheckpointFile* const listed = manifest.Find(kOptimizerFile);
@@ -286,14 +291,14 @@ absl::Status ReadOptimizer(const std::string& path, const Plan& plan,
                      " holds no state of an optimizer, which the job's "
                      "optimizer needs"));
   }
-  RETURN_IF_ERROR(VerifyFile(path, *listed));
+  RETURN_IF_ERROR(VerifyFile(path, *listed, cancel));
   ASSIGN_OR_RETURN(
       const SafetensorsFile file,
       SafetensorsFile::Open(absl::StrCat(path, "/", kOptimizerFile)));
   const auto read = [&](const char* moment, absl::Span<float> arena) {
     if (arena.empty()) return absl::OkStatus();
     RETURN_IF_ERROR(CheckTensors(file, plan, PrefixOf(moment)));
-    return ReadTensors(file, plan, PrefixOf(moment), arena);
+    return ReadTensors(file, plan, PrefixOf(moment), arena, cancel);
   };
   RETURN_IF_ERROR(read(kFirstMoment, arenas.first_moment));
   return read(kSecondMoment, arenas.second_moment);
@@ -373,15 +378,16 @@ absl::StatusOr<CheckpointManifest> ReadCheckpointManifest(
 absl::StatusOr<CheckpointManifest> VerifyCheckpoint(const std::string& path) {
   ASSIGN_OR_RETURN(CheckpointManifest manifest, ReadCheckpointManifest(path));
   for (const CheckpointFile& file : manifest.files)
-    RETURN_IF_ERROR(VerifyFile(path, file));
+    RETURN_IF_ERROR(VerifyFile(path, file, /*cancel=*/nullptr));
   return manifest;
 }
 
 absl::StatusOr<CheckpointManifest> ReadCheckpoint(
-    const std::string& path, const Plan& plan, const CheckpointArenas& arenas) {
+    const std::string& path, const Plan& plan, const CheckpointArenas& arenas,
+    const CancelToken* cancel) {
   ASSIGN_OR_RETURN(CheckpointManifest manifest, ReadCheckpointManifest(path));
-  RETURN_IF_ERROR(ReadModel(path, plan, manifest, arenas.parameters));
-  RETURN_IF_ERROR(ReadOptimizer(path, plan, manifest, arenas));
+  RETURN_IF_ERROR(ReadModel(path, plan, manifest, arenas.parameters, cancel));
+  RETURN_IF_ERROR(ReadOptimizer(path, plan, manifest, arenas, cancel));
   return manifest;
 }
 

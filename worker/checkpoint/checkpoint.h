@@ -124,9 +124,11 @@ struct CheckpointArenas {
 //   FAILED_PRECONDITION  of another model, and names the first tensor that
 //                        differs, with both shapes; or without the moments that
 //                        are wanted
+//   ABORTED              `cancel`, which may be null, was cancelled
 // and the errors of VerifyCheckpoint.
 [[nodiscard]] absl::StatusOr<CheckpointManifest> ReadCheckpoint(
-    const std::string& path, const Plan& plan, const CheckpointArenas& arenas);
+    const std::string& path, const Plan& plan, const CheckpointArenas& arenas,
+    const CancelToken* cancel = nullptr);
 
 }  // namespace ringmaster
 

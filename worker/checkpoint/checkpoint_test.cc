@@ -129,6 +129,18 @@ TEST_F(CheckpointTest, MomentsMayBeAbsentOrUnwanted) {
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
 }
 
+TEST_F(CheckpointTest, ReadingCanBeCancelled) {
+  const std::string path = Write(1);
+  std::vector<float> parameters(job_.parameters.size());
+  CancelToken cancel;
+  cancel.Cancel("halted");
+  EXPECT_EQ(ReadCheckpoint(path, job_.plan,
+                           {.parameters = absl::MakeSpan(parameters)}, &cancel)
+                .status()
+                .code(),
+            absl::StatusCode::kAborted);
+}
+
 // The layout of the arena is the reader's.
 TEST_F(CheckpointTest, TensorsAreFoundByName) {
   const std::string path = Write(1);

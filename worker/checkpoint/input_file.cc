@@ -61,7 +61,8 @@ absl::StatusOr<std::string> InputFile::ReadText(int64_t max_bytes) const {
   return text;
 }
 
-absl::Status InputFile::CheckAgainst(const FileDigest& expected) const {
+absl::Status InputFile::CheckAgainst(const FileDigest& expected,
+                                     const CancelToken* cancel) const {
   if (size_bytes_ != expected.size_bytes) {
     const int64_t begin = std::min(size_bytes_, expected.size_bytes);
     const int64_t end = std::max(size_bytes_, expected.size_bytes);
@@ -74,6 +75,7 @@ absl::Status InputFile::CheckAgainst(const FileDigest& expected) const {
       static_cast<size_t>(std::min(size_bytes_, kDigestBlockBytes)));
   int64_t begin = 0;
   for (const uint64_t hash : expected.block_hashes) {
+    if (cancel != nullptr) RETURN_IF_ERROR(cancel->status());
     const auto bytes = absl::MakeSpan(block).first(
         static_cast<size_t>(std::min(kDigestBlockBytes, size_bytes_ - begin)));
     RETURN_IF_ERROR(ReadAt(begin, bytes));

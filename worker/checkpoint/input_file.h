@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/transport/cancel_token.h"
 #include "common/transport/unique_fd.h"
 #include "worker/checkpoint/file_digest.h"
 
@@ -36,7 +37,9 @@ class InputFile {
 
   // Reads all of it and compares.
   //   DATA_LOSS  names the first bytes that are missing, too many or changed
-  [[nodiscard]] absl::Status CheckAgainst(const FileDigest& expected) const;
+  //   ABORTED    `cancel`, which may be null, was cancelled
+  [[nodiscard]] absl::Status CheckAgainst(
+      const FileDigest& expected, const CancelToken* cancel = nullptr) const;
 
  private:
   InputFile(const std::string& path, UniqueFd fd, int64_t size_bytes);

@@ -32,17 +32,21 @@ static_assert(sizeof(Attempt) % sizeof(int64_t) == 0);
 class Starter {
  public:
   Starter(TrainingState& state, Communicator& communicator,
-          absl::Duration wait_timeout, Clock& clock)
+          absl::Duration wait_timeout, Clock& clock, const CancelToken& cancel)
       : state_(state),
         communicator_(communicator),
         wait_timeout_(wait_timeout),
-        clock_(clock) {}
+        clock_(clock),
+        cancel_(cancel) {}
 
   absl::StatusOr<CheckpointStart> Run() {
     ListCandidates();
     while (true) {
       ASSIGN_OR_RETURN(const int source, Elect());
       if (source < 0) {
+        // A damaged one may have been read in part here, or a part of one may
+        // have come in a generation that failed.
+        RETURN_IF_ERROR(state_.ForgetLoaded());
         start_.step = 0;
         return start_;
       }
@@ -104,7 +108,10 @@ class Starter {
   // The source reads, and tells all what came of it.
   absl::StatusOr<Attempt> Announce(int source) {
     Attempt attempt;
-    if (source == communicator_.rank()) attempt = Read();
+    if (source == communicator_.rank()) {
+      attempt = Read();
+      RETURN_IF_ERROR(cancel_.status());
+    }
     std::array<int64_t, sizeof(Attempt) / sizeof(int64_t)> words;
     std::memcpy(words.data(), &attempt, sizeof(attempt));
     const CollectiveRequest request =
@@ -121,7 +128,8 @@ class Starter {
     const TrainingState::Arenas arenas = state_.MutableArenas();
     const absl::StatusOr<CheckpointManifest> manifest = ReadCheckpoint(
         candidate.path, state_.plan(),
-        {arenas.parameters, arenas.first_moment, arenas.second_moment});
+        {arenas.parameters, arenas.first_moment, arenas.second_moment},
+        &cancel_);
     Attempt attempt;
     if (manifest.ok()) {
       attempt.step = candidate.step;
@@ -150,8 +158,10 @@ class Starter {
   }
 
   static absl::Status FailureOf(const Attempt& attempt) {
-    return absl::InvalidArgumentError(absl::string_view(
-        attempt.text.data(), static_cast<size_t>(attempt.text_size)));
+    const int64_t size =
+        std::clamp<int64_t>(attempt.text_size, 0, int64_t{Attempt::kTextBytes});
+    return absl::InvalidArgumentError(
+        absl::string_view(attempt.text.data(), static_cast<size_t>(size)));
   }
 
   absl::Status BroadcastArenas(int source) {
@@ -175,6 +185,7 @@ class Starter {
   Communicator& communicator_;
   const absl::Duration wait_timeout_;
   Clock& clock_;
+  const CancelToken& cancel_;
   std::vector<CheckpointSummary> candidates_;  // oldest first
   CheckpointStart start_;
 };
@@ -184,8 +195,9 @@ class Starter {
 absl::StatusOr<CheckpointStart> StartFromCheckpoint(TrainingState& state,
                                                     Communicator& communicator,
                                                     absl::Duration wait_timeout,
-                                                    Clock& clock) {
-  return Starter(state, communicator, wait_timeout, clock).Run();
+                                                    Clock& clock,
+                                                    const CancelToken& cancel) {
+  return Starter(state, communicator, wait_timeout, clock, cancel).Run();
 }
 
 }  // namespace ringmaster

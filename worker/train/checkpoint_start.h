@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/clock/clock.h"
+#include "common/transport/cancel_token.h"
 #include "worker/collective/communicator.h"
 #include "worker/train/training_state.h"
 
@@ -35,10 +36,11 @@ struct CheckpointStart {
 // Requires state.applied_step() == 0 and a directory of checkpoints.
 //   INVALID_ARGUMENT  the checkpoint is of another model or optimizer; the same
 //                     message on every rank
+//   ABORTED           `cancel` was cancelled
 // and the errors of Communicator::Wait.
 [[nodiscard]] absl::StatusOr<CheckpointStart> StartFromCheckpoint(
     TrainingState& state, Communicator& communicator,
-    absl::Duration wait_timeout, Clock& clock);
+    absl::Duration wait_timeout, Clock& clock, const CancelToken& cancel);
 
 }  // namespace ringmaster
 

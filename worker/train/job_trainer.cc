@@ -89,7 +89,8 @@ class JobTrainer final : public Trainer {
   // Samples that the model needs room for.
   [[nodiscard]] int64_t BufferedSamples(const RankAssignment& assignment) const;
   [[nodiscard]] absl::Status MakeSampler();
-  [[nodiscard]] absl::Status StartFromFiles(Communicator& communicator);
+  [[nodiscard]] absl::Status StartFromFiles(Communicator& communicator,
+                                            const CancelToken& cancel);
   void Notify(const TrainNotice& notice);
   [[nodiscard]] absl::Status StartPrefetcher();
   [[nodiscard]] absl::StatusOr<GenerationRun::End> RunGeneration();
@@ -244,14 +245,16 @@ int64_t JobTrainer::BufferedSamples(const RankAssignment& assignment) const {
                                   1, kMinBufferedTargets / state_->targets()));
 }
 
-absl::Status JobTrainer::StartFromFiles(Communicator& communicator) {
+absl::Status JobTrainer::StartFromFiles(Communicator& communicator,
+                                        const CancelToken& cancel) {
   if (state_->applied_step() > 0 ||
       state_->config().checkpoint.directory.empty())
     return absl::OkStatus();
   if (!state_->config().checkpoint.resume) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const CheckpointStart start,
-                   StartFromCheckpoint(*state_, communicator,
-                                       assignment_.collective_timeout, clock_));
+  ASSIGN_OR_RETURN(
+      const CheckpointStart start,
+      StartFromCheckpoint(*state_, communicator, assignment_.collective_timeout,
+                          clock_, cancel));
   board_.SetSteps(state_->applied_step(), state_->complete_step());
   // Ranks of one host see the same files: one of them is enough to remark.
   if (!start.path.empty() ||
@@ -333,7 +336,7 @@ absl::StatusOr<GenerationRun::End> JobTrainer::RunGeneration() {
 
 absl::StatusOr<GenerationRun::End> JobTrainer::Train(
     Communicator& communicator, const CancelToken& cancel) {
-  RETURN_IF_ERROR(StartFromFiles(communicator));
+  RETURN_IF_ERROR(StartFromFiles(communicator, cancel));
   RETURN_IF_ERROR(files_->BeginGeneration(assignment_.generation,
                                           assignment_.local_rank, communicator,
                                           assignment_.collective_timeout));

@@ -63,11 +63,11 @@ absl::StatusOr<std::unique_ptr<TrainingState>> TrainingState::Create(
 }
 
 absl::Status TrainingState::InitializeArenas() {
-  const Arenas arenas = MutableArenas();
+  const Arenas arenas = AllArenas();
   for (const absl::Span<float> moment :
        {arenas.first_moment, arenas.second_moment}) {
     // New ones are zero as they are; writing to them would make pages real.
-    if (complete_step_ > 0) std::fill(moment.begin(), moment.end(), 0.0f);
+    if (is_overwritten_) std::fill(moment.begin(), moment.end(), 0.0f);
   }
   complete_step_ = 0;
   if (config_.initial_parameters.empty()) {
@@ -91,10 +91,15 @@ absl::Status TrainingState::MakeModel(int64_t max_batch) {
 absl::Status TrainingState::CheckFitsInMemory(int64_t activation_bytes) const {
   const int64_t arena_bytes =
       plan_->total_elems() * static_cast<int64_t>(sizeof(float));
-  std::vector<MemoryNeed> needs = {
-      {"parameters", arena_bytes},
-      {"gradients", arena_bytes},
-      {"moments", MomentsOf(config_.optimizer) * arena_bytes}};
+  const int moments = MomentsOf(config_.optimizer);
+  std::vector<MemoryNeed> needs = {{"parameters", arena_bytes},
+                                   {"gradients", arena_bytes},
+                                   {"moments", moments * arena_bytes}};
+  // One rank of a host has it.
+  if (!config_.checkpoint.directory.empty()) {
+    needs.push_back({"its share of a checkpoint's copy",
+                     (1 + moments) * arena_bytes / ranks_on_host_});
+  }
   if (activation_bytes > 0) needs.push_back({"activations", activation_bytes});
   return CheckMemory(needs, ranks_on_host_, MemoryLimitBytes());
 }
@@ -147,7 +152,20 @@ absl::Status TrainingState::AllocateArenas() {
   return absl::OkStatus();
 }
 
+absl::Status TrainingState::ForgetLoaded() {
+  is_loaded_ = false;
+  if (!is_overwritten_) return absl::OkStatus();
+  RETURN_IF_ERROR(InitializeArenas());
+  is_overwritten_ = false;
+  return absl::OkStatus();
+}
+
 TrainingState::Arenas TrainingState::MutableArenas() {
+  is_overwritten_ = true;
+  return AllArenas();
+}
+
+TrainingState::Arenas TrainingState::AllArenas() {
   const auto elems = [](const std::unique_ptr<Arena>& arena) {
     return arena == nullptr ? absl::Span<float>() : arena->Elems<float>();
   };
@@ -198,8 +216,7 @@ absl::Status TrainingState::ResumeAt(int64_t resume_step) {
   if (is_loaded_ && resume_step == complete_step_) {
     ApplyLoaded();
   } else if (is_loaded_ && resume_step == 0) {
-    is_loaded_ = false;
-    RETURN_IF_ERROR(InitializeArenas());
+    RETURN_IF_ERROR(ForgetLoaded());
   } else if (resume_step == complete_step_ &&
              resume_step == applied_step_ + 1) {
     ApplyComplete();

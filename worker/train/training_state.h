@@ -74,8 +74,9 @@ class TrainingState {
   Arenas MutableArenas();
   // The arenas hold what a checkpoint of `step` holds: `step` is complete.
   void MarkLoaded(int64_t step);
-  // The arenas hold nothing that counts: back to the first parameters.
-  [[nodiscard]] absl::Status InitializeArenas();
+  // What was put into the arenas counts for nothing, be it whole or a part:
+  // back to the first parameters, if MutableArenas gave them away.
+  [[nodiscard]] absl::Status ForgetLoaded();
   // All ranks hold the loaded step.
   void ApplyLoaded();
 
@@ -130,6 +131,8 @@ class TrainingState {
   [[nodiscard]] absl::Status MakePlan();
   void MakeUpdateRanges();
   [[nodiscard]] absl::Status AllocateArenas();
+  Arenas AllArenas();
+  [[nodiscard]] absl::Status InitializeArenas();
   [[nodiscard]] absl::Status CheckFitsInMemory(int64_t activation_bytes) const;
 
   ProgramConfig config_;
@@ -148,7 +151,8 @@ class TrainingState {
   std::vector<UpdateRange> update_ranges_;
   int64_t applied_step_ = 0;
   int64_t complete_step_ = 0;
-  bool is_loaded_ = false;  // the complete step is a checkpoint's
+  bool is_loaded_ = false;       // the complete step is a checkpoint's
+  bool is_overwritten_ = false;  // the arenas may not be what training made
   double complete_norm_squared_ = 0;
   int64_t skipped_in_a_row_ = 0;
 };
