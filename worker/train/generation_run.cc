@@ -77,10 +77,9 @@ absl::StatusOr<GenerationRun::End> GenerationRun::Run() {
     }
     const bool is_last = step == config.steps;
     const bool is_stop = summary.stop && !is_last;
-    last_snapshot_ =
-        parts_.files.SnapshotIfDue(step, is_last || is_stop, parts_.cancel);
+    last_snapshot_ = parts_.files.SnapshotIfDue(step, is_last || is_stop);
     if (is_stop) {
-      parts_.files.Finish(MonotonicTime::InfiniteFuture(), parts_.cancel);
+      parts_.files.Finish(step, parts_.cancel);
       return End::kStopped;
     }
     if (!is_last && config.evaluate_every > 0 &&
@@ -90,7 +89,7 @@ absl::StatusOr<GenerationRun::End> GenerationRun::Run() {
     if (summary.drain && !is_last) return End::kDrained;
   }
   RETURN_IF_ERROR(EvaluateAfter(parts_.state.applied_step()));
-  parts_.files.Finish(MonotonicTime::InfiniteFuture(), parts_.cancel);
+  parts_.files.Finish(parts_.state.applied_step(), parts_.cancel);
   return End::kFinished;
 }
 
@@ -103,7 +102,7 @@ absl::StatusOr<CommitSummary> GenerationRun::RunStep(int64_t step) {
   figures.phases.snapshot = std::exchange(last_snapshot_, absl::ZeroDuration());
   ASSIGN_OR_RETURN(const Batch* batch, NextBatch(step));
   figures.phases.data_wait = parts_.clock.Now() - begin;
-  ForwardBackward(step, *batch, local, figures.phases);
+  RETURN_IF_ERROR(ForwardBackward(step, *batch, local, figures.phases));
   ASSIGN_OR_RETURN(const CommittedStep committed, Commit(step, *batch, local));
   figures.duration = parts_.clock.Now() - begin + figures.phases.snapshot;
   Record(step, *batch, committed, figures);
@@ -174,8 +173,9 @@ absl::StatusOr<const Batch*> GenerationRun::NextBatch(int64_t step) {
   return batch;
 }
 
-void GenerationRun::ForwardBackward(int64_t step, const Batch& batch,
-                                    LocalStep& local, PhaseFigures& phases) {
+absl::Status GenerationRun::ForwardBackward(int64_t step, const Batch& batch,
+                                            LocalStep& local,
+                                            PhaseFigures& phases) {
   TrainingState& state = parts_.state;
   const ProgramConfig& config = state.config();
   TrainOptions options;
@@ -187,6 +187,7 @@ void GenerationRun::ForwardBackward(int64_t step, const Batch& batch,
   const int64_t micro = std::max<int64_t>(1, state.micro_batch(batch.size()));
   int64_t first = 0;
   do {
+    RETURN_IF_ERROR(parts_.cancel.status());
     const int64_t count = std::min(micro, batch.size() - first);
     const bool is_last = first + count == batch.size();
     const bool is_whole = count == batch.size();
@@ -206,6 +207,7 @@ void GenerationRun::ForwardBackward(int64_t step, const Batch& batch,
     options.write = Write::kAdd;
     first += count;
   } while (first < batch.size());
+  return absl::OkStatus();
 }
 
 absl::Status GenerationRun::EvaluateAfter(int64_t step) {
@@ -226,14 +228,16 @@ absl::Status GenerationRun::EvaluateAfter(int64_t step) {
 }
 
 absl::Status GenerationRun::WriteSample(int64_t step) {
-  // The others go on to the next step and wait there, as for a slow rank.
+  // The others go on to the next step and wait there, as for a slow rank: the
+  // text ends before they give this one up.
   if (parts_.sampler == nullptr || parts_.communicator.rank() != 0)
     return absl::OkStatus();
   const ProgramConfig& config = parts_.state.config();
+  const MonotonicTime end = parts_.clock.Now() + wait_timeout_ / 2;
   const absl::StatusOr<std::string> bytes = parts_.sampler->Write(
       parts_.state.model(),
       CounterRandom(config.seed ^ kSampleStream, static_cast<uint64_t>(step)),
-      parts_.cancel);
+      parts_.cancel, [&] { return parts_.clock.Now() >= end; });
   RETURN_IF_ERROR(parts_.cancel.status());
   if (!bytes.ok()) {
     // A model that has diverged may recover; a text is not worth the job.

@@ -77,9 +77,11 @@ class GenerationRun {
   [[nodiscard]] absl::StatusOr<CommitSummary> RunStep(int64_t step);
   [[nodiscard]] absl::StatusOr<const Batch*> NextBatch(int64_t step);
   // The micro-batches of a rank's part, one after the other; gradients add up,
-  // and their reductions start during the last one.
-  void ForwardBackward(int64_t step, const Batch& batch, LocalStep& local,
-                       PhaseFigures& phases);
+  // and their reductions start during the last one. A halt must be answered
+  // soon, so between two of them it looks whether it was cancelled.
+  [[nodiscard]] absl::Status ForwardBackward(int64_t step, const Batch& batch,
+                                             LocalStep& local,
+                                             PhaseFigures& phases);
   [[nodiscard]] absl::StatusOr<CommittedStep> Commit(int64_t step,
                                                      const Batch& batch,
                                                      LocalStep& local);

@@ -275,6 +275,35 @@ TEST(GenerationRunTest, LateDataIsNoPeersFault) {
   dataset.End();
 }
 
+// A halt must be answered soon: a step is not finished for nothing.
+TEST(GenerationRunTest, BeginsNoMicroBatchOnceItIsCancelled) {
+  Clock& clock = Clock::Real();
+  const auto state = TrainingState::Create(SmallJob(/*steps=*/2)).value();
+  ASSERT_TRUE(state->ReserveBatch(37).ok());
+  const Listener listener = Listener::Listen("127.0.0.1:0").value();
+  RingConfig alone;
+  alone.world_size = 1;
+  alone.clock = &clock;
+  const auto communicator = ConnectRing(listener, alone, nullptr).value();
+  Prefetcher prefetcher(state->dataset(), state->sampler(),
+                        {.global_batch = 37, .max_local_batch = 37}, clock);
+  ASSERT_TRUE(prefetcher.Start(1, 0, 1).ok());
+  ProgressBoard board;
+  const Wishes wishes;
+  CancelToken cancel;
+  cancel.Cancel("halted");
+  Trace trace;
+  MetricRegistry metrics;
+  TrainCounters counters(metrics);
+  JobFiles files(
+      *state, board, [](const TrainNotice&) {}, clock);
+  GenerationRun run(/*generation=*/1, absl::Seconds(30),
+                    {*state, *communicator, prefetcher, board, wishes, cancel,
+                     clock, trace, counters, files});
+  EXPECT_EQ(run.Run().status().code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(state->complete_step(), 0);
+}
+
 TEST(GenerationRunTest, EvaluatesAllHeldOutSamplesWhateverTheWorldSize) {
   // More held-out samples than a rank computes between two exchanges.
   ProgramConfig config = SmallJob(/*steps=*/1);

@@ -1,6 +1,5 @@
 #include "worker/train/job_files.h"
 
-#include <algorithm>
 #include <span>
 #include <utility>
 #include <vector>
@@ -14,7 +13,7 @@
 namespace ringmaster {
 namespace {
 
-// How often Finish looks whether it should give up.
+// How often a wait for the disk looks whether it should give up.
 constexpr absl::Duration kLookAround = absl::Milliseconds(100);
 
 std::string WrittenText(const CheckpointResult& result) {
@@ -92,6 +91,7 @@ void JobFiles::OpenWriter() {
   options.moment_count =
       !state_.first_moment().empty() + !state_.second_moment().empty();
   options.keep = state_.config().checkpoint.keep;
+  options.protect = state_.config().initial_parameters;
   options.clock = &clock_;
   auto writer = CheckpointWriter::Create(options);
   if (writer.ok()) {
@@ -167,8 +167,7 @@ void JobFiles::CheckFigures(const absl::Status& status) {
          std::string(status.message()));
 }
 
-absl::Duration JobFiles::SnapshotIfDue(int64_t step, bool is_last,
-                                       const CancelToken& cancel) {
+absl::Duration JobFiles::SnapshotIfDue(int64_t step, bool is_last) {
   if (writer_ == nullptr) return absl::ZeroDuration();
   ReportResults();
   const int64_t every = state_.config().checkpoint.every_steps;
@@ -177,7 +176,12 @@ absl::Duration JobFiles::SnapshotIfDue(int64_t step, bool is_last,
     return absl::ZeroDuration();
   const MonotonicTime begin = clock_.Now();
   // The last one must not be skipped because the one before is being written.
-  if (is_last) Finish(MonotonicTime::InfiniteFuture(), cancel);
+  if (is_last && !writer_->Flush(begin).ok()) return absl::ZeroDuration();
+  TakeSnapshot(step);
+  return clock_.Now() - begin;
+}
+
+void JobFiles::TakeSnapshot(int64_t step) {
   CheckpointContents contents;
   contents.step = step;
   contents.plan = &state_.plan();
@@ -191,16 +195,22 @@ absl::Duration JobFiles::SnapshotIfDue(int64_t step, bool is_last,
   contents.creation_time = absl::Now();
   contents.config_json = state_.model().HuggingFaceConfig();
   if (writer_->Snapshot(contents)) snapshot_step_ = step;
-  return clock_.Now() - begin;
 }
 
-void JobFiles::Finish(MonotonicTime deadline, const CancelToken& cancel) {
+void JobFiles::Finish(int64_t step, const CancelToken& cancel) {
   if (writer_ == nullptr) return;
-  while (clock_.Now() < deadline && !cancel.is_cancelled()) {
-    const MonotonicTime soon = clock_.Now() + kLookAround;
-    if (writer_->Flush(std::min(soon, deadline)).ok()) break;
+  AwaitWriter(cancel);
+  if (is_writer_ && step != snapshot_step_ && !cancel.is_cancelled()) {
+    TakeSnapshot(step);
+    AwaitWriter(cancel);
   }
   ReportResults();
+}
+
+void JobFiles::AwaitWriter(const CancelToken& cancel) {
+  while (!cancel.is_cancelled() &&
+         !writer_->Flush(clock_.Now() + kLookAround).ok()) {
+  }
 }
 
 void JobFiles::ReportResults() {

@@ -55,14 +55,15 @@ class JobFiles {
                     const std::string& text);
 
   // After `step` was applied: takes a snapshot if one is due or `is_last`, and
-  // reports what became of earlier ones. The last one waits for them, unless
-  // `cancel` is cancelled. Returns how long training stood still for it.
-  absl::Duration SnapshotIfDue(int64_t step, bool is_last,
-                               const CancelToken& cancel);
+  // reports what became of earlier ones. Waits for no disk: a last one that
+  // finds an earlier one still being written is left to Finish. Returns how
+  // long training stood still for it.
+  absl::Duration SnapshotIfDue(int64_t step, bool is_last);
 
-  // Waits until what was begun is written, `deadline` is there or `cancel` is
-  // cancelled.
-  void Finish(MonotonicTime deadline, const CancelToken& cancel);
+  // Training ends with `step`, and no rank waits for another any more: takes
+  // its snapshot if there is none, as after a fault that another rank wrote
+  // for, and waits until all is written or `cancel` is cancelled.
+  void Finish(int64_t step, const CancelToken& cancel);
 
  private:
   [[nodiscard]] absl::StatusOr<bool> AgreeOnWriter(int local_rank,
@@ -70,6 +71,8 @@ class JobFiles {
                                                    MonotonicTime deadline);
   void OpenFigures();
   void OpenWriter();
+  void TakeSnapshot(int64_t step);
+  void AwaitWriter(const CancelToken& cancel);
   void ReportResults();
   void Report(const CheckpointResult& result);
   void Notify(TrainNotice::Kind kind, int64_t step, std::string message);

@@ -164,8 +164,10 @@ absl::Status Run(const Flags& flags) {
   ASSIGN_OR_RETURN(
       const std::string text,
       sampler->Write(*model, static_cast<uint64_t>(flags.seed), CancelToken()));
-  std::printf("%s%s\n", flags.sample.prompt.c_str(),
-              ReplaceInvalidUtf8(text).c_str());
+  // Not printf: a model of bytes may write the byte 0.
+  const std::string both =
+      absl::StrCat(flags.sample.prompt, ReplaceInvalidUtf8(text), "\n");
+  std::fwrite(both.data(), 1, both.size(), stdout);
   return absl::OkStatus();
 }
 

@@ -48,20 +48,23 @@ std::vector<int32_t> TextSampler::Encode(std::string_view text) const {
   return tokens;
 }
 
-absl::StatusOr<std::string> TextSampler::Write(Model<float>& model,
-                                               uint64_t key,
-                                               const CancelToken& cancel) {
+absl::StatusOr<std::string> TextSampler::Write(
+    Model<float>& model, uint64_t key, const CancelToken& cancel,
+    absl::FunctionRef<bool()> is_enough) {
   std::vector<int32_t> tokens = Encode(config_.prompt);
   std::string text;
-  for (uint64_t draw = 0; static_cast<int64_t>(text.size()) < config_.bytes;
+  // Tokens are counted too: a vocabulary that was made up may have empty ones.
+  for (int64_t draw = 0;
+       draw < config_.bytes &&
+       static_cast<int64_t>(text.size()) < config_.bytes && !is_enough();
        ++draw) {
     RETURN_IF_ERROR(cancel.status());
     ASSIGN_OR_RETURN(const absl::Span<const float> logits,
                      model.NextTokenLogits(tokens));
-    const int32_t token =
-        DrawToken(logits.subspan(0, static_cast<size_t>(text_vocabulary())),
-                  config_.temperature, config_.top_k,
-                  UnitInterval(CounterRandom(key, draw)));
+    const int32_t token = DrawToken(
+        logits.subspan(0, static_cast<size_t>(text_vocabulary())),
+        config_.temperature, config_.top_k,
+        UnitInterval(CounterRandom(key, static_cast<uint64_t>(draw))));
     if (token < 0) {
       return absl::FailedPreconditionError(
           "the model's logits are not finite: training has diverged");

@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/transport/cancel_token.h"
@@ -38,13 +39,14 @@ class TextSampler {
       const std::string& merges_path, int64_t vocabulary);
 
   // The continuation of the prompt, without the prompt: at least config.bytes
-  // bytes (the last token may have more), or less if the text ended.
+  // bytes (the last token may have more), or less if the text ended or
+  // `is_enough`, which is asked before each token, says so.
   //   FAILED_PRECONDITION  the model does not continue text, or its logits are
   //                        not finite
   //   ABORTED              `cancel` was cancelled
-  [[nodiscard]] absl::StatusOr<std::string> Write(Model<float>& model,
-                                                  uint64_t key,
-                                                  const CancelToken& cancel);
+  [[nodiscard]] absl::StatusOr<std::string> Write(
+      Model<float>& model, uint64_t key, const CancelToken& cancel,
+      absl::FunctionRef<bool()> is_enough = [] { return false; });
 
  private:
   TextSampler(const SampleConfig& config,

@@ -81,6 +81,16 @@ TEST_F(TextSamplerTest, EndsWhenItIsCancelled) {
             absl::StatusCode::kAborted);
 }
 
+TEST_F(TextSamplerTest, EndsEarlyWhereItIsEnough) {
+  const auto sampler =
+      *TextSampler::Create({.prompt = "ab", .bytes = 40}, "", "", 256);
+  const std::string whole = *sampler->Write(*model_, 7, cancel_);
+  int tokens = 0;
+  const std::string part =
+      *sampler->Write(*model_, 7, cancel_, [&] { return tokens++ == 5; });
+  EXPECT_EQ(part, whole.substr(0, 5));
+}
+
 TEST_F(TextSamplerTest, SaysThatTheModelHasDiverged) {
   const auto sampler =
       *TextSampler::Create({.prompt = "ab", .bytes = 40}, "", "", 256);
