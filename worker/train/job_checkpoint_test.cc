@@ -139,6 +139,14 @@ TEST_F(JobCheckpointTest, ADamagedOneIsPassedOver) {
                   HasSubstr("passed over"), HasSubstr("step-000000020"))));
 }
 
+TEST_F(JobCheckpointTest, AFinishedJobIsNotWrittenAgain) {
+  Train(1, Program(10));
+  TrainerWorkers again(1);
+  Train(again, 1, Program(10));
+  EXPECT_EQ(MessagesOf(again, Kind::kCheckpointLoaded).size(), 1u);
+  EXPECT_TRUE(MessagesOf(again, Kind::kCheckpointWritten).empty());
+}
+
 // Its parameters are good and were read before the damage was met.
 TEST_F(JobCheckpointTest, NothingOfADamagedOneStays) {
   const uint64_t whole = Train(2, SmallProgram(15));

@@ -46,6 +46,8 @@ class JobFiles {
   [[nodiscard]] absl::Status BeginGeneration(int64_t generation, int local_rank,
                                              Communicator& communicator,
                                              absl::Duration wait_timeout);
+  // Training starts from the checkpoint of `step`, which is there already.
+  void StartsFrom(int64_t step) { snapshot_step_ = step; }
   // Writes what figures are left; checkpoints go on being written.
   void EndGeneration();
 
@@ -87,7 +89,7 @@ class JobFiles {
   Clock& clock_;
   int64_t generation_ = 0;
   bool is_writer_ = false;     // of checkpoints, in this generation
-  int64_t snapshot_step_ = 0;  // of the last one
+  int64_t snapshot_step_ = 0;  // of the last one, or what training began with
   // Of this generation's steps that were recorded.
   int64_t recorded_sent_bytes_ = 0;
   int64_t recorded_theory_bytes_ = 0;

@@ -265,7 +265,9 @@ absl::Status JobTrainer::StartFromFiles(Communicator& communicator,
     notice.message = LoadedText(start);
     Notify(notice);
   }
-  return start.step == 0 ? absl::OkStatus() : StartPrefetcher();
+  if (start.step == 0) return absl::OkStatus();
+  files_->StartsFrom(start.step);
+  return StartPrefetcher();
 }
 
 void JobTrainer::Notify(const TrainNotice& notice) {

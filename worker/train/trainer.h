@@ -167,8 +167,10 @@ class Trainer {
   // Prepare of the same generation.
   [[nodiscard]] virtual RunOutcome Run() = 0;
 
-  // Interrupts Prepare or Run of `generation` (and nothing later) within
-  // milliseconds. In Prepare that is the reading of data; what follows it, the
+  // Interrupts Prepare or Run of `generation` (and nothing later): a wait
+  // within milliseconds, the reading of a file after a piece of it, the
+  // computing of a model after the micro-batch, batch of an evaluation or token
+  // under way. In Prepare that is the reading of data; what follows it, the
   // initialization of the parameters, is short and is finished.
   virtual void Abort(int64_t generation, std::string_view why) = 0;
   // Puts the wish into the next commit record.
