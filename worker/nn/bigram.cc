@@ -9,6 +9,7 @@
 #include "common/status/status_macros.h"
 #include "common/tensor/allocator.h"
 #include "common/tensor/arena.h"
+#include "worker/nn/buffer_cutter.h"
 #include "worker/nn/classifier.h"
 #include "worker/nn/embedding.h"
 #include "worker/nn/linear.h"
@@ -32,17 +33,11 @@ class Bigram final : public Model<T> {
   }
 
   absl::Status PlanBuffers() {
-    const HeadShape head = HeadShapeOf(max_batch_);
-    const int64_t x = head.rows * width_;
-    // At least a row, for the logits of a next token.
-    const int64_t logits = (ClassifierChunkRows(head) + 1) * head.classes;
     ASSIGN_OR_RETURN(Arena arena,
                      Arena::Create(ArenaRole::kBuffers, DTypeOf<T>(),
-                                   2 * (x + width_) + logits, allocator_));
+                                   CutBuffers(nullptr), allocator_));
     arena_ = std::move(arena);
-    x_ = arena_->template Elems<T>().data();
-    dx_ = x_ + x + width_;
-    logits_ = dx_ + x + width_;
+    CutBuffers(arena_->template Elems<T>().data());
     return absl::OkStatus();
   }
 
@@ -58,14 +53,7 @@ class Bigram final : public Model<T> {
 
   absl::Status Bind(const Plan& plan, absl::Span<const T> parameters,
                     absl::Span<T> gradients) override {
-    RETURN_IF_ERROR(CheckBinding(specs_, plan, parameters.size(),
-                                 gradients.size(), "bigram"));
-    for (int i : {kOutput, kEmbedding}) {
-      const int64_t begin = plan.tensors()[i].range.begin;
-      parameters_[i] = parameters.data() + begin;
-      gradients_[i] = gradients.data() + begin;
-    }
-    return absl::OkStatus();
+    return bound_.Bind(specs_, plan, parameters, gradients, "bigram");
   }
 
   double ForwardBackward(const Batch& batch, const TrainOptions& options,
@@ -73,13 +61,13 @@ class Bigram final : public Model<T> {
     Forward(batch);
     const double loss_sum = ClassifierTrain<T>(
         compute_, HeadShapeOf(batch.size()), options.scale, options.write, x_,
-        parameters_[kOutput], /*bias=*/nullptr, batch.targets().data(), logits_,
-        dx_, gradients_[kOutput], /*dbias=*/nullptr);
+        bound_.parameter(kOutput), /*bias=*/nullptr, batch.targets().data(),
+        logits_, dx_, bound_.gradient(kOutput), /*dbias=*/nullptr);
     observer.OnForwardDone();
     observer.OnTensorDone(kOutput);
     EmbeddingBackward<T>(compute_, EmbeddingShapeOf(batch.size()),
                          options.write, batch.inputs().data(), dx_,
-                         gradients_[kEmbedding]);
+                         bound_.gradient(kEmbedding));
     observer.OnTensorDone(kEmbedding);
     return loss_sum;
   }
@@ -87,19 +75,19 @@ class Bigram final : public Model<T> {
   Prediction Predict(const Batch& batch) override {
     Forward(batch);
     const ClassifierResult result = ClassifierPredict<T>(
-        compute_, HeadShapeOf(batch.size()), x_, parameters_[kOutput],
+        compute_, HeadShapeOf(batch.size()), x_, bound_.parameter(kOutput),
         /*bias=*/nullptr, batch.targets().data(), logits_);
     return {result.loss_sum, result.correct};
   }
 
   absl::StatusOr<absl::Span<const T>> NextTokenLogits(
       absl::Span<const int32_t> context) override {
-    RM_CHECK(!context.empty() && parameters_[kOutput] != nullptr,
-             "bigram: no context, or Bind was not called");
+    RM_CHECK(!context.empty() && max_batch_ >= 1 && bound_.is_bound(),
+             "bigram: no context, no buffers or no parameters");
     EmbeddingForward<T>(compute_, {1, input_.vocabulary, width_},
-                        &context.back(), parameters_[kEmbedding], x_);
+                        &context.back(), bound_.parameter(kEmbedding), x_);
     LinearForward<T>(compute_, {1, width_, input_.vocabulary}, x_,
-                     parameters_[kOutput], /*bias=*/nullptr, logits_);
+                     bound_.parameter(kOutput), /*bias=*/nullptr, logits_);
     return absl::Span<const T>(logits_, static_cast<size_t>(input_.vocabulary));
   }
 
@@ -107,6 +95,16 @@ class Bigram final : public Model<T> {
   // Tensor indices, in the order in which backward finishes them.
   enum : int { kOutput, kEmbedding };
 
+  // Sets all buffers to their parts of `memory`, null to only count, and returns
+  // the elements that are needed.
+  int64_t CutBuffers(T* memory) {
+    const HeadShape head = HeadShapeOf(max_batch_);
+    BufferCutter<T> cutter(memory);
+    x_ = cutter.Take(head.rows * width_);
+    dx_ = cutter.Take(head.rows * width_);
+    logits_ = cutter.Take(ClassifierChunkRows(head) * head.classes);
+    return cutter.taken();
+  }
   HeadShape HeadShapeOf(int64_t size) const {
     return {size * input_.shape.tokens, width_, input_.vocabulary};
   }
@@ -114,11 +112,12 @@ class Bigram final : public Model<T> {
     return {size * input_.shape.tokens, input_.vocabulary, width_};
   }
   void Forward(const Batch& batch) {
-    RM_CHECK(parameters_[kOutput] != nullptr, "bigram: Bind was not called");
+    RM_CHECK(bound_.is_bound(), "bigram: Bind was not called");
     RM_CHECK(batch.size() <= max_batch_ && batch.shape() == input_.shape,
              "bigram: the batch does not fit");
     EmbeddingForward<T>(compute_, EmbeddingShapeOf(batch.size()),
-                        batch.inputs().data(), parameters_[kEmbedding], x_);
+                        batch.inputs().data(), bound_.parameter(kEmbedding),
+                        x_);
   }
 
   const Compute compute_;
@@ -131,10 +130,9 @@ class Bigram final : public Model<T> {
   std::optional<Arena> arena_;  // has a value once created
   T* x_ = nullptr;              // [B*W,E]: embeddings
   T* dx_ = nullptr;             // [B*W,E]: their gradient
-  T* logits_ = nullptr;
+  T* logits_ = nullptr;         // of the rows that the classifier takes at once
 
-  const T* parameters_[2] = {};
-  T* gradients_[2] = {};
+  BoundTensors<T> bound_;
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "common/sync/thread_pool.h"
 #include "common/tensor/allocator.h"
 #include "common/tensor/arena.h"
+#include "worker/nn/buffer_cutter.h"
 #include "worker/nn/classifier.h"
 #include "worker/nn/cnn_layout.h"
 #include "worker/nn/conv2d.h"
@@ -48,7 +49,9 @@ class Cnn final : public Model<T> {
   int64_t buffer_bytes() const override { return arena_->size_bytes(); }
   double flops_per_sample() const override;
   absl::Status Bind(const Plan& plan, absl::Span<const T> parameters,
-                    absl::Span<T> gradients) override;
+                    absl::Span<T> gradients) override {
+    return bound_.Bind(layout_.specs, plan, parameters, gradients, "cnn");
+  }
   double ForwardBackward(const Batch& batch, const TrainOptions& options,
                          GradientObserver& observer) override;
   Prediction Predict(const Batch& batch) override;
@@ -106,20 +109,12 @@ class Cnn final : public Model<T> {
   T* conv_scratch_ = nullptr;
   T* logits_ = nullptr;  // of the rows that the classifier takes at once
 
-  // By tensor index; empty until Bind.
-  std::vector<const T*> parameters_;
-  std::vector<T*> gradients_;
+  BoundTensors<T> bound_;
 };
 
 template <typename T>
 int64_t Cnn<T>::CutBuffers(T* memory) {
-  int64_t taken = 0;
-  const auto take = [&](int64_t elems) {
-    T* const begin = memory == nullptr ? nullptr : memory + taken;
-    taken +=
-        (elems + kTensorAlignElems - 1) / kTensorAlignElems * kTensorAlignElems;
-    return begin;
-  };
+  BufferCutter<T> cutter(memory);
   constexpr auto kBytesPerElem = static_cast<int64_t>(sizeof(T));
   int64_t most_convolved = 0;
   int64_t most_pooled = 0;
@@ -127,24 +122,24 @@ int64_t Cnn<T>::CutBuffers(T* memory) {
   stages_.clear();
   for (const CnnStage& stage : layout_.stages) {
     StageBuffers& buffers = stages_.emplace_back();
-    buffers.input = take(max_batch_ * stage.input_elems());
+    buffers.input = cutter.Take(max_batch_ * stage.input_elems());
     const int64_t winners = max_batch_ * stage.pooled_elems();
     buffers.winners = reinterpret_cast<uint8_t*>(
-        take((winners + kBytesPerElem - 1) / kBytesPerElem));
+        cutter.Take((winners + kBytesPerElem - 1) / kBytesPerElem));
     most_convolved = std::max(most_convolved, stage.convolved_elems());
     most_pooled = std::max(most_pooled, stage.pooled_elems());
     most_scratch = std::max(most_scratch,
                             Conv2dScratchElems(ConvShapeOf(stage, max_batch_)));
   }
-  convolved_ = take(max_batch_ * most_convolved);
-  features_ = take(max_batch_ * layout_.hidden.in);
-  hidden_ = take(max_batch_ * layout_.hidden.out);
-  hidden_gradient_ = take(max_batch_ * layout_.hidden.out);
-  pooled_gradient_ = take(max_batch_ * most_pooled);
-  conv_scratch_ = take(most_scratch);
-  logits_ =
-      take(ClassifierChunkRows(HeadShapeOf(max_batch_)) * layout_.output.out);
-  return taken;
+  convolved_ = cutter.Take(max_batch_ * most_convolved);
+  features_ = cutter.Take(max_batch_ * layout_.hidden.in);
+  hidden_ = cutter.Take(max_batch_ * layout_.hidden.out);
+  hidden_gradient_ = cutter.Take(max_batch_ * layout_.hidden.out);
+  pooled_gradient_ = cutter.Take(max_batch_ * most_pooled);
+  conv_scratch_ = cutter.Take(most_scratch);
+  logits_ = cutter.Take(ClassifierChunkRows(HeadShapeOf(max_batch_)) *
+                        layout_.output.out);
+  return cutter.taken();
 }
 
 template <typename T>
@@ -157,22 +152,8 @@ absl::Status Cnn<T>::PlanBuffers() {
 }
 
 template <typename T>
-absl::Status Cnn<T>::Bind(const Plan& plan, absl::Span<const T> parameters,
-                          absl::Span<T> gradients) {
-  RETURN_IF_ERROR(CheckBinding(layout_.specs, plan, parameters.size(),
-                               gradients.size(), "cnn"));
-  parameters_.clear();
-  gradients_.clear();
-  for (const PlannedTensor& tensor : plan.tensors()) {
-    parameters_.push_back(parameters.data() + tensor.range.begin);
-    gradients_.push_back(gradients.data() + tensor.range.begin);
-  }
-  return absl::OkStatus();
-}
-
-template <typename T>
 void Cnn<T>::CheckBatch(const Batch& batch) const {
-  RM_CHECK(!parameters_.empty(), "cnn: Bind was not called");
+  RM_CHECK(bound_.is_bound(), "cnn: Bind was not called");
   RM_CHECK(batch.size() <= max_batch_ && batch.shape() == input_.shape,
            "cnn: the batch does not fit");
 }
@@ -207,8 +188,8 @@ void Cnn<T>::Forward(const Batch& batch) {
   for (size_t i = 0; i < stages_.size(); ++i) {
     const CnnStage& stage = layout_.stages[i];
     Conv2dForward<T>(compute_, ConvShapeOf(stage, size), stages_[i].input,
-                     parameters_[stage.weight], parameters_[stage.bias],
-                     conv_scratch_, convolved_);
+                     bound_.parameter(stage.weight),
+                     bound_.parameter(stage.bias), conv_scratch_, convolved_);
     // The larger of rectified numbers is the larger one, rectified: a quarter of
     // the work, and the convolution's output need not be kept. Gradients are the
     // same too, since pixels among which this makes a difference have none.
@@ -218,8 +199,8 @@ void Cnn<T>::Forward(const Batch& batch) {
   }
   const CnnLinear& hidden = layout_.hidden;
   LinearForward<T>(compute_, HiddenShapeOf(size), features_,
-                   parameters_[hidden.weight], parameters_[hidden.bias],
-                   hidden_);
+                   bound_.parameter(hidden.weight),
+                   bound_.parameter(hidden.bias), hidden_);
   ReluForward<T>(compute_, size * hidden.out, hidden_);
 }
 
@@ -231,9 +212,9 @@ double Cnn<T>::ForwardBackward(const Batch& batch, const TrainOptions& options,
   const CnnLinear& output = layout_.output;
   const double loss_sum = ClassifierTrain<T>(
       compute_, HeadShapeOf(batch.size()), options.scale, options.write,
-      hidden_, parameters_[output.weight], parameters_[output.bias],
+      hidden_, bound_.parameter(output.weight), bound_.parameter(output.bias),
       batch.targets().data(), logits_, hidden_gradient_,
-      gradients_[output.weight], gradients_[output.bias]);
+      bound_.gradient(output.weight), bound_.gradient(output.bias));
   observer.OnForwardDone();
   observer.OnTensorDone(output.weight);
   observer.OnTensorDone(output.bias);
@@ -250,13 +231,13 @@ void Cnn<T>::Backward(int64_t size, Write write, GradientObserver& observer) {
   // Parameters first: their reduction can then run while the gradient goes on
   // to the layer below.
   LinearBackwardWeight<T>(compute_, shape, write, hidden_gradient_, features_,
-                          gradients_[hidden.weight]);
+                          bound_.gradient(hidden.weight));
   observer.OnTensorDone(hidden.weight);
   LinearBackwardBias<T>(compute_, shape, write, hidden_gradient_,
-                        gradients_[hidden.bias]);
+                        bound_.gradient(hidden.bias));
   observer.OnTensorDone(hidden.bias);
   LinearBackwardInput<T>(compute_, shape, hidden_gradient_,
-                         parameters_[hidden.weight], pooled_gradient_);
+                         bound_.parameter(hidden.weight), pooled_gradient_);
   for (size_t i = stages_.size(); i-- > 0;)
     BackwardStage(i, size, write, observer);
 }
@@ -270,14 +251,15 @@ void Cnn<T>::BackwardStage(size_t index, int64_t size, Write write,
                   pooled_gradient_, pooled_gradient_);
   MaxPoolBackward<T>(compute_, PoolingShapeOf(stage, size), pooled_gradient_,
                      stages_[index].winners, convolved_);
-  Conv2dBackwardParameters<T>(compute_, shape, write, convolved_,
-                              stages_[index].input, conv_scratch_,
-                              gradients_[stage.weight], gradients_[stage.bias]);
+  Conv2dBackwardParameters<T>(
+      compute_, shape, write, convolved_, stages_[index].input, conv_scratch_,
+      bound_.gradient(stage.weight), bound_.gradient(stage.bias));
   observer.OnTensorDone(stage.weight);
   observer.OnTensorDone(stage.bias);
   if (index == 0) return;
-  Conv2dBackwardInput<T>(compute_, shape, convolved_, parameters_[stage.weight],
-                         conv_scratch_, pooled_gradient_);
+  Conv2dBackwardInput<T>(compute_, shape, convolved_,
+                         bound_.parameter(stage.weight), conv_scratch_,
+                         pooled_gradient_);
 }
 
 template <typename T>
@@ -286,8 +268,9 @@ Prediction Cnn<T>::Predict(const Batch& batch) {
   Forward(batch);
   const CnnLinear& output = layout_.output;
   const ClassifierResult result = ClassifierPredict<T>(
-      compute_, HeadShapeOf(batch.size()), hidden_, parameters_[output.weight],
-      parameters_[output.bias], batch.targets().data(), logits_);
+      compute_, HeadShapeOf(batch.size()), hidden_,
+      bound_.parameter(output.weight), bound_.parameter(output.bias),
+      batch.targets().data(), logits_);
   return {result.loss_sum, result.correct};
 }
 

@@ -70,7 +70,9 @@ class Gpt final : public Model<T> {
     return GptHuggingFaceConfig(settings_);
   }
   absl::Status Bind(const Plan& plan, absl::Span<const T> parameters,
-                    absl::Span<T> gradients) override;
+                    absl::Span<T> gradients) override {
+    return bound_.Bind(tensors_.specs, plan, parameters, gradients, "gpt");
+  }
   double ForwardBackward(const Batch& batch, const TrainOptions& options,
                          GradientObserver& observer) override;
   Prediction Predict(const Batch& batch) override;
@@ -143,28 +145,12 @@ class Gpt final : public Model<T> {
   const GptTensors tensors_;
 
   const std::unique_ptr<GptBuffers<T>> buffers_;
-  // By tensor index; empty until Bind.
-  std::vector<const T*> parameters_;
-  std::vector<T*> gradients_;
+  BoundTensors<T> bound_;
 };
 
 template <typename T>
-absl::Status Gpt<T>::Bind(const Plan& plan, absl::Span<const T> parameters,
-                          absl::Span<T> gradients) {
-  RETURN_IF_ERROR(CheckBinding(tensors_.specs, plan, parameters.size(),
-                               gradients.size(), "gpt"));
-  parameters_.clear();
-  gradients_.clear();
-  for (const PlannedTensor& tensor : plan.tensors()) {
-    parameters_.push_back(parameters.data() + tensor.range.begin);
-    gradients_.push_back(gradients.data() + tensor.range.begin);
-  }
-  return absl::OkStatus();
-}
-
-template <typename T>
 void Gpt<T>::CheckBatch(const Batch& batch) const {
-  RM_CHECK(!parameters_.empty(), "gpt: Bind was not called");
+  RM_CHECK(bound_.is_bound(), "gpt: Bind was not called");
   RM_CHECK(batch.size() <= max_batch_ && batch.shape() == input_.shape,
            "gpt: the batch does not fit");
 }
@@ -194,7 +180,7 @@ void Gpt<T>::Normalize(const Pass& pass, WeightAndBias tensors,
                        const T* delta, uint64_t site) {
   ResidualLayerNormForward<T>(
       compute_, Rows(pass), x, delta, ResidualDropout(pass, site), norm.sum,
-      parameters_[tensors.weight], parameters_[tensors.bias],
+      bound_.parameter(tensors.weight), bound_.parameter(tensors.bias),
       kGptLayerNormEpsilon, norm.y, norm.mean, norm.rstd);
 }
 
@@ -202,8 +188,8 @@ template <typename T>
 void Gpt<T>::Forward(const Pass& pass, const int32_t* ids) {
   T* const embedded = buffers_->blocks[0].attention_norm.sum;
   TokenEmbeddingForward<T>(compute_, Embedding(pass), ids,
-                           parameters_[tensors_.tokens],
-                           parameters_[tensors_.positions], embedded);
+                           bound_.parameter(tensors_.tokens),
+                           bound_.parameter(tensors_.positions), embedded);
   if (pass.dropout_rate != 0) {
     ApplyDropout<T>(compute_, ResidualDropout(pass, kEmbeddingSite),
                     pass.samples, embedded, embedded);
@@ -236,13 +222,13 @@ void Gpt<T>::ForwardAttention(const Pass& pass, size_t block) {
   const int64_t width = settings_.width;
   LinearForward<T>(compute_, Linear(pass, width, 3 * width),
                    buffers.attention_norm.y,
-                   parameters_[tensors.attention_input.weight],
-                   parameters_[tensors.attention_input.bias], buffers.qkv);
+                   bound_.parameter(tensors.attention_input.weight),
+                   bound_.parameter(tensors.attention_input.bias), buffers.qkv);
   AttentionForward<T>(compute_, Attention(pass), AttentionDropout(pass, block),
                       buffers.qkv, buffers.attention, buffers.log_sum_exp);
   LinearForward<T>(compute_, Linear(pass, width, width), buffers.attention,
-                   parameters_[tensors.attention_output.weight],
-                   parameters_[tensors.attention_output.bias],
+                   bound_.parameter(tensors.attention_output.weight),
+                   bound_.parameter(tensors.attention_output.bias),
                    buffers_->branch);
 }
 
@@ -252,13 +238,14 @@ void Gpt<T>::ForwardMlp(const Pass& pass, size_t block) {
   const GptBlockBuffers<T>& buffers = buffers_->blocks[block];
   const int64_t width = settings_.width;
   const int64_t hidden = settings_.hidden();
-  LinearGeluForward<T>(
-      compute_, Linear(pass, width, hidden), buffers.mlp_norm.y,
-      parameters_[tensors.mlp_input.weight],
-      parameters_[tensors.mlp_input.bias], buffers.hidden, buffers.activated);
+  LinearGeluForward<T>(compute_, Linear(pass, width, hidden),
+                       buffers.mlp_norm.y,
+                       bound_.parameter(tensors.mlp_input.weight),
+                       bound_.parameter(tensors.mlp_input.bias), buffers.hidden,
+                       buffers.activated);
   LinearForward<T>(compute_, Linear(pass, hidden, width), buffers.activated,
-                   parameters_[tensors.mlp_output.weight],
-                   parameters_[tensors.mlp_output.bias], buffers_->branch);
+                   bound_.parameter(tensors.mlp_output.weight),
+                   bound_.parameter(tensors.mlp_output.bias), buffers_->branch);
 }
 
 template <typename T>
@@ -274,9 +261,9 @@ double Gpt<T>::ForwardBackward(const Batch& batch, const TrainOptions& options,
   const Backward run = {pass, options.write, observer};
   const double loss_sum = ClassifierTrain<T>(
       compute_, Head(pass), options.scale, options.write,
-      buffers_->final_norm.y, parameters_[tensors_.tokens], nullptr,
+      buffers_->final_norm.y, bound_.parameter(tensors_.tokens), nullptr,
       batch.targets().data(), buffers_->logits, buffers_->dnarrow,
-      gradients_[tensors_.tokens], nullptr);
+      bound_.gradient(tensors_.tokens), nullptr);
   observer.OnForwardDone();
   std::fill_n(buffers_->dresidual, pass.rows() * settings_.width, T{0});
   BackwardNorm(run, tensors_.final_norm, buffers_->final_norm);
@@ -304,14 +291,14 @@ void Gpt<T>::BackwardMlp(const Backward& run, size_t block) {
   const T* const dbranch = DroppedResidual(run.pass, MlpOutputSite(block));
   BackwardTensors(run, output, tensors.mlp_output, dbranch, buffers.activated);
   LinearBackwardInput<T>(compute_, output, dbranch,
-                         parameters_[tensors.mlp_output.weight],
+                         bound_.parameter(tensors.mlp_output.weight),
                          buffers_->dwide);
   GeluBackward<T>(compute_, output.batch * output.in, buffers.hidden,
                   buffers_->dwide, buffers_->dwide);
   BackwardTensors(run, input, tensors.mlp_input, buffers_->dwide,
                   buffers.mlp_norm.y);
   LinearBackwardInput<T>(compute_, input, buffers_->dwide,
-                         parameters_[tensors.mlp_input.weight],
+                         bound_.parameter(tensors.mlp_input.weight),
                          buffers_->dnarrow);
   BackwardNorm(run, tensors.mlp_norm, buffers.mlp_norm);
 }
@@ -328,7 +315,7 @@ void Gpt<T>::BackwardAttention(const Backward& run, size_t block) {
   BackwardTensors(run, output, tensors.attention_output, dbranch,
                   buffers.attention);
   LinearBackwardInput<T>(compute_, output, dbranch,
-                         parameters_[tensors.attention_output.weight],
+                         bound_.parameter(tensors.attention_output.weight),
                          buffers_->dnarrow);
   AttentionBackward<T>(compute_, Attention(run.pass),
                        AttentionDropout(run.pass, block), buffers_->dnarrow,
@@ -337,7 +324,7 @@ void Gpt<T>::BackwardAttention(const Backward& run, size_t block) {
   BackwardTensors(run, input, tensors.attention_input, buffers_->dwide,
                   buffers.attention_norm.y);
   LinearBackwardInput<T>(compute_, input, buffers_->dwide,
-                         parameters_[tensors.attention_input.weight],
+                         bound_.parameter(tensors.attention_input.weight),
                          buffers_->dnarrow);
   BackwardNorm(run, tensors.attention_norm, buffers.attention_norm);
 }
@@ -347,17 +334,17 @@ void Gpt<T>::BackwardEmbedding(const Backward& run, const int32_t* ids) {
   const TokenEmbeddingShape shape = Embedding(run.pass);
   const T* const dembedded = DroppedResidual(run.pass, kEmbeddingSite);
   TokenEmbeddingBackwardPositions<T>(compute_, shape, run.write, dembedded,
-                                     gradients_[tensors_.positions]);
+                                     bound_.gradient(tensors_.positions));
   if (run.write == Write::kSet) {
     // Positions that no sample has.
     const int64_t seen = run.pass.tokens * settings_.width;
-    std::fill_n(gradients_[tensors_.positions] + seen,
+    std::fill_n(bound_.gradient(tensors_.positions) + seen,
                 settings_.window * settings_.width - seen, T{0});
   }
   run.observer.OnTensorDone(tensors_.positions);
   // The head has written its part already.
   TokenEmbeddingBackwardTokens<T>(compute_, shape, Write::kAdd, ids, dembedded,
-                                  gradients_[tensors_.tokens]);
+                                  bound_.gradient(tensors_.tokens));
   run.observer.OnTensorDone(tensors_.tokens);
 }
 
@@ -365,9 +352,10 @@ template <typename T>
 void Gpt<T>::BackwardNorm(const Backward& run, WeightAndBias tensors,
                           const GptNormBuffers<T>& norm) {
   LayerNormBackward<T>(compute_, Rows(run.pass), run.write, buffers_->dnarrow,
-                       norm.sum, parameters_[tensors.weight], norm.mean,
+                       norm.sum, bound_.parameter(tensors.weight), norm.mean,
                        norm.rstd, buffers_->norm_scratch, buffers_->dresidual,
-                       gradients_[tensors.weight], gradients_[tensors.bias]);
+                       bound_.gradient(tensors.weight),
+                       bound_.gradient(tensors.bias));
   run.observer.OnTensorDone(tensors.weight);
   run.observer.OnTensorDone(tensors.bias);
 }
@@ -377,10 +365,10 @@ void Gpt<T>::BackwardTensors(const Backward& run, LinearShape shape,
                              WeightAndBias tensors, const T* dy, const T* x) {
   // Before the gradient of the input: their reduction can then run meanwhile.
   LinearBackwardWeight<T>(compute_, shape, run.write, dy, x,
-                          gradients_[tensors.weight]);
+                          bound_.gradient(tensors.weight));
   run.observer.OnTensorDone(tensors.weight);
   LinearBackwardBias<T>(compute_, shape, run.write, dy,
-                        gradients_[tensors.bias]);
+                        bound_.gradient(tensors.bias));
   run.observer.OnTensorDone(tensors.bias);
 }
 
@@ -400,7 +388,7 @@ Prediction Gpt<T>::Predict(const Batch& batch) {
   Forward(pass, batch.inputs().data());
   const ClassifierResult result =
       ClassifierPredict<T>(compute_, Head(pass), buffers_->final_norm.y,
-                           parameters_[tensors_.tokens], nullptr,
+                           bound_.parameter(tensors_.tokens), nullptr,
                            batch.targets().data(), buffers_->logits);
   return {result.loss_sum, result.correct};
 }
@@ -408,7 +396,7 @@ Prediction Gpt<T>::Predict(const Batch& batch) {
 template <typename T>
 absl::StatusOr<absl::Span<const T>> Gpt<T>::NextTokenLogits(
     absl::Span<const int32_t> context) {
-  RM_CHECK(!context.empty() && max_batch_ >= 1 && !parameters_.empty(),
+  RM_CHECK(!context.empty() && max_batch_ >= 1 && bound_.is_bound(),
            "gpt: no context, no buffers or no parameters");
   const int64_t tokens =
       std::min(static_cast<int64_t>(context.size()), settings_.window);
@@ -418,7 +406,7 @@ absl::StatusOr<absl::Span<const T>> Gpt<T>::NextTokenLogits(
       compute_,
       {1, settings_.width, settings_.vocabulary, WeightLayout::kOutIn},
       buffers_->final_norm.y + (tokens - 1) * settings_.width,
-      parameters_[tensors_.tokens], nullptr, buffers_->logits);
+      bound_.parameter(tensors_.tokens), nullptr, buffers_->logits);
   return absl::Span<const T>(buffers_->logits,
                              static_cast<size_t>(settings_.vocabulary));
 }

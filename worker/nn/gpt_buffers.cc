@@ -3,40 +3,23 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/plan/plan.h"
 #include "common/status/status_macros.h"
+#include "worker/nn/buffer_cutter.h"
 #include "worker/nn/classifier.h"
 #include "worker/nn/layer_norm.h"
 
 namespace ringmaster {
 namespace {
 
-// Hands out parts of the memory, one after another.
 template <typename T>
-class Cutter {
- public:
-  explicit Cutter(T* memory) : memory_(memory) {}
-
-  T* Take(int64_t elems) {
-    T* const begin = memory_ == nullptr ? nullptr : memory_ + taken_;
-    taken_ +=
-        (elems + kTensorAlignElems - 1) / kTensorAlignElems * kTensorAlignElems;
-    return begin;
-  }
-  GptNormBuffers<T> TakeNorm(RowShape shape) {
-    GptNormBuffers<T> norm;
-    norm.sum = Take(shape.rows * shape.dim);
-    norm.y = Take(shape.rows * shape.dim);
-    norm.mean = Take(shape.rows);
-    norm.rstd = Take(shape.rows);
-    return norm;
-  }
-  int64_t taken() const { return taken_; }
-
- private:
-  T* const memory_;
-  int64_t taken_ = 0;
-};
+GptNormBuffers<T> TakeNorm(RowShape shape, BufferCutter<T>& cutter) {
+  GptNormBuffers<T> norm;
+  norm.sum = cutter.Take(shape.rows * shape.dim);
+  norm.y = cutter.Take(shape.rows * shape.dim);
+  norm.mean = cutter.Take(shape.rows);
+  norm.rstd = cutter.Take(shape.rows);
+  return norm;
+}
 
 }  // namespace
 
@@ -63,18 +46,18 @@ int64_t GptBuffers<T>::Cut(const GptSettings& settings, int64_t max_batch,
           : std::max(max_batch * settings.sample_tokens, settings.window),
       settings.width};
   const int64_t elems = rows.rows * rows.dim;
-  Cutter<T> cutter(memory);
+  BufferCutter<T> cutter(memory);
   blocks.resize(static_cast<size_t>(settings.layers));
   for (GptBlockBuffers<T>& block : blocks) {
-    block.attention_norm = cutter.TakeNorm(rows);
+    block.attention_norm = TakeNorm(rows, cutter);
     block.qkv = cutter.Take(3 * elems);
     block.log_sum_exp = cutter.Take(rows.rows * settings.heads);
     block.attention = cutter.Take(elems);
-    block.mlp_norm = cutter.TakeNorm(rows);
+    block.mlp_norm = TakeNorm(rows, cutter);
     block.hidden = cutter.Take(rows.rows * settings.hidden());
     block.activated = cutter.Take(rows.rows * settings.hidden());
   }
-  final_norm = cutter.TakeNorm(rows);
+  final_norm = TakeNorm(rows, cutter);
   branch = cutter.Take(elems);
   dresidual = cutter.Take(elems);
   dnarrow = cutter.Take(elems);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "common/status/status_macros.h"
 #include "common/tensor/allocator.h"
 #include "common/tensor/arena.h"
+#include "worker/nn/buffer_cutter.h"
 #include "worker/nn/classifier.h"
 #include "worker/nn/embedding.h"
 #include "worker/nn/gelu.h"
@@ -30,7 +32,6 @@ struct Layer {
   int64_t out;
 };
 
-// Bounds far above any use, which keep sizes from overflowing.
 struct MlpSettings {
   int64_t window = 16;
   int64_t embedding_dim = 32;
@@ -39,6 +40,7 @@ struct MlpSettings {
 };
 
 absl::StatusOr<MlpSettings> ReadSettings(const ModelConfig& config) {
+  // Bounds far above any use, which keep sizes from overflowing.
   SettingsReader reader(config);
   MlpSettings settings;
   settings.window = reader.Int("window", settings.window, {1, 4096});
@@ -53,8 +55,8 @@ absl::StatusOr<MlpSettings> ReadSettings(const ModelConfig& config) {
 }
 
 struct MlpLayout {
-  std::vector<Layer>
-      layers;         // in order of execution; the last one gives the logits
+  // In order of execution; the last one gives the logits.
+  std::vector<Layer> layers;
   int embedding = 0;  // tensor index
   std::vector<TensorSpec> specs;
 };
@@ -101,12 +103,12 @@ MlpLayout LayOut(const MlpSettings& config) {
 template <typename T>
 class Mlp final : public Model<T> {
  public:
-  // Where a layer's values lie in the buffer arena; each has room for max_batch
-  // rows.
+  // Where a layer's values lie in the buffer arena.
   struct LayerBuffers {
-    T* input;   // [B,in]: the embeddings, or the layer before it after its GELU
-    T* output;  // [B,out]: before the GELU; of the last layer: the scratch of
-                // the classifier
+    // [B,in]: the embeddings, or the layer before it after its GELU.
+    T* input = nullptr;
+    // [B,out]: before the GELU. Of the last layer: the classifier's scratch.
+    T* output = nullptr;
   };
 
   static absl::StatusOr<std::unique_ptr<Model<T>>> Create(
@@ -122,15 +124,18 @@ class Mlp final : public Model<T> {
         compute_(compute),
         max_batch_(max_batch),
         input_{.shape = {.tokens = config.window}, .vocabulary = kVocabulary},
-        layout_(LayOut(config)) {}
+        layout_(LayOut(config)),
+        next_window_(static_cast<size_t>(config.window)) {}
 
   absl::Span<const TensorSpec> specs() const override { return layout_.specs; }
   const ModelInput& input() const override { return input_; }
   int64_t max_batch() const override { return max_batch_; }
-  int64_t buffer_bytes() const override { return arena_[0].size_bytes(); }
+  int64_t buffer_bytes() const override { return arena_->size_bytes(); }
   double flops_per_sample() const override;
   absl::Status Bind(const Plan& plan, absl::Span<const T> parameters,
-                    absl::Span<T> gradients) override;
+                    absl::Span<T> gradients) override {
+    return bound_.Bind(layout_.specs, plan, parameters, gradients, "mlp");
+  }
   double ForwardBackward(const Batch& batch, const TrainOptions& options,
                          GradientObserver& observer) override;
   Prediction Predict(const Batch& batch) override;
@@ -139,6 +144,9 @@ class Mlp final : public Model<T> {
 
  private:
   absl::Status PlanBuffers();
+  // Sets all buffers to their parts of `memory`, null to only count, and returns
+  // the elements that are needed.
+  int64_t CutBuffers(T* memory);
   void CheckBatch(const Batch& batch) const;
   // Computes the input of the last layer for `size` windows of token ids.
   void Forward(const int32_t* inputs, int64_t size);
@@ -158,72 +166,48 @@ class Mlp final : public Model<T> {
   const ModelInput input_;
   const MlpLayout layout_;
 
-  HeapAllocator
-      allocator_;  // before the arena, which gives its memory back to it
-  std::vector<Arena> arena_;  // one, once planned
+  HeapAllocator allocator_;     // outlives the arena
+  std::optional<Arena> arena_;  // has a value once created
   std::vector<LayerBuffers> buffers_;
-  T* output_gradient_ =
-      nullptr;  // [B,H]: of a hidden layer's output, before the GELU
-  T* input_gradient_ = nullptr;  // [B, widest input of a layer]
+  // [B,H]: of a hidden layer's output, before the GELU.
+  T* output_gradient_ = nullptr;
+  T* input_gradient_ = nullptr;       // [B, widest input of a layer]
+  std::vector<int32_t> next_window_;  // [W]: what NextTokenLogits looks at
 
-  // By tensor index; empty until Bind.
-  std::vector<const T*> parameters_;
-  std::vector<T*> gradients_;
+  BoundTensors<T> bound_;
 };
 
 template <typename T>
-absl::Status Mlp<T>::PlanBuffers() {
-  const auto aligned_elems = [](int64_t elems) {
-    return (elems + kTensorAlignElems - 1) / kTensorAlignElems *
-           kTensorAlignElems;
-  };
-  const auto aligned = [&](int64_t width) {
-    return aligned_elems(max_batch_ * width);
-  };
-  const int64_t logits =
-      aligned_elems(ClassifierChunkRows(HeadShapeOf(max_batch_)) * kVocabulary);
+int64_t Mlp<T>::CutBuffers(T* memory) {
+  BufferCutter<T> cutter(memory);
   int64_t widest_input = 0;
-  int64_t total = 0;
+  buffers_.clear();
   for (const Layer& layer : layout_.layers) {
     const bool is_last = &layer == &layout_.layers.back();
-    total += aligned(layer.in) + (is_last ? logits : aligned(layer.out));
+    LayerBuffers& buffers = buffers_.emplace_back();
+    buffers.input = cutter.Take(max_batch_ * layer.in);
+    buffers.output = cutter.Take(
+        layer.out *
+        (is_last ? ClassifierChunkRows(HeadShapeOf(max_batch_)) : max_batch_));
     widest_input = std::max(widest_input, layer.in);
   }
-  total += aligned(config_.hidden_dim) + aligned(widest_input);
-  ASSIGN_OR_RETURN(Arena arena, Arena::Create(ArenaRole::kBuffers, DTypeOf<T>(),
-                                              total, allocator_));
-  arena_.push_back(std::move(arena));
-  T* next = arena_[0].template Elems<T>().data();
-  const auto take = [&](int64_t elems) {
-    return std::exchange(next, next + elems);
-  };
-  for (const Layer& layer : layout_.layers) {
-    const bool is_last = &layer == &layout_.layers.back();
-    T* const input = take(aligned(layer.in));
-    buffers_.push_back({input, take(is_last ? logits : aligned(layer.out))});
-  }
-  output_gradient_ = take(aligned(config_.hidden_dim));
-  input_gradient_ = take(aligned(widest_input));
-  return absl::OkStatus();
+  output_gradient_ = cutter.Take(max_batch_ * config_.hidden_dim);
+  input_gradient_ = cutter.Take(max_batch_ * widest_input);
+  return cutter.taken();
 }
 
 template <typename T>
-absl::Status Mlp<T>::Bind(const Plan& plan, absl::Span<const T> parameters,
-                          absl::Span<T> gradients) {
-  RETURN_IF_ERROR(CheckBinding(layout_.specs, plan, parameters.size(),
-                               gradients.size(), "mlp"));
-  parameters_.clear();
-  gradients_.clear();
-  for (const PlannedTensor& tensor : plan.tensors()) {
-    parameters_.push_back(parameters.data() + tensor.range.begin);
-    gradients_.push_back(gradients.data() + tensor.range.begin);
-  }
+absl::Status Mlp<T>::PlanBuffers() {
+  ASSIGN_OR_RETURN(Arena arena, Arena::Create(ArenaRole::kBuffers, DTypeOf<T>(),
+                                              CutBuffers(nullptr), allocator_));
+  arena_ = std::move(arena);
+  CutBuffers(arena_->template Elems<T>().data());
   return absl::OkStatus();
 }
 
 template <typename T>
 void Mlp<T>::CheckBatch(const Batch& batch) const {
-  RM_CHECK(!parameters_.empty(), "mlp: Bind was not called");
+  RM_CHECK(bound_.is_bound(), "mlp: Bind was not called");
   RM_CHECK(batch.size() <= max_batch_ && batch.shape() == input_.shape,
            "mlp: the batch does not fit");
 }
@@ -240,12 +224,12 @@ double Mlp<T>::flops_per_sample() const {
 template <typename T>
 void Mlp<T>::Forward(const int32_t* inputs, int64_t size) {
   EmbeddingForward<T>(compute_, EmbeddingShapeOf(size), inputs,
-                      parameters_[layout_.embedding], buffers_[0].input);
+                      bound_.parameter(layout_.embedding), buffers_[0].input);
   for (size_t i = 0; i + 1 < layout_.layers.size(); ++i) {
     const Layer& layer = layout_.layers[i];
     LinearForward<T>(compute_, {size, layer.in, layer.out}, buffers_[i].input,
-                     parameters_[layer.weight], parameters_[layer.bias],
-                     buffers_[i].output);
+                     bound_.parameter(layer.weight),
+                     bound_.parameter(layer.bias), buffers_[i].output);
     GeluForward<T>(compute_, size * layer.out, buffers_[i].output,
                    buffers_[i + 1].input);
   }
@@ -259,9 +243,10 @@ double Mlp<T>::ForwardBackward(const Batch& batch, const TrainOptions& options,
   const Layer& head = layout_.layers.back();
   const double loss_sum = ClassifierTrain<T>(
       compute_, HeadShapeOf(batch.size()), options.scale, options.write,
-      buffers_.back().input, parameters_[head.weight], parameters_[head.bias],
-      batch.targets().data(), buffers_.back().output, input_gradient_,
-      gradients_[head.weight], gradients_[head.bias]);
+      buffers_.back().input, bound_.parameter(head.weight),
+      bound_.parameter(head.bias), batch.targets().data(),
+      buffers_.back().output, input_gradient_, bound_.gradient(head.weight),
+      bound_.gradient(head.bias));
   observer.OnForwardDone();
   observer.OnTensorDone(head.weight);
   observer.OnTensorDone(head.bias);
@@ -281,17 +266,17 @@ void Mlp<T>::Backward(const Batch& batch, Write write,
     // Parameters first: their reduction can then run while the gradient goes on
     // to the layer below.
     LinearBackwardWeight<T>(compute_, shape, write, output_gradient_,
-                            buffers_[i].input, gradients_[layer.weight]);
+                            buffers_[i].input, bound_.gradient(layer.weight));
     observer.OnTensorDone(layer.weight);
     LinearBackwardBias<T>(compute_, shape, write, output_gradient_,
-                          gradients_[layer.bias]);
+                          bound_.gradient(layer.bias));
     observer.OnTensorDone(layer.bias);
     LinearBackwardInput<T>(compute_, shape, output_gradient_,
-                           parameters_[layer.weight], input_gradient_);
+                           bound_.parameter(layer.weight), input_gradient_);
   }
   EmbeddingBackward<T>(compute_, EmbeddingShapeOf(size), write,
                        batch.inputs().data(), input_gradient_,
-                       gradients_[layout_.embedding]);
+                       bound_.gradient(layout_.embedding));
   observer.OnTensorDone(layout_.embedding);
 }
 
@@ -302,25 +287,25 @@ Prediction Mlp<T>::Predict(const Batch& batch) {
   const Layer& head = layout_.layers.back();
   const ClassifierResult result = ClassifierPredict<T>(
       compute_, HeadShapeOf(batch.size()), buffers_.back().input,
-      parameters_[head.weight], parameters_[head.bias], batch.targets().data(),
-      buffers_.back().output);
+      bound_.parameter(head.weight), bound_.parameter(head.bias),
+      batch.targets().data(), buffers_.back().output);
   return {result.loss_sum, result.correct};
 }
 
 template <typename T>
 absl::StatusOr<absl::Span<const T>> Mlp<T>::NextTokenLogits(
     absl::Span<const int32_t> context) {
-  RM_CHECK(!context.empty() && max_batch_ >= 1 && !parameters_.empty(),
+  RM_CHECK(!context.empty() && max_batch_ >= 1 && bound_.is_bound(),
            "mlp: no context, no buffers or no parameters");
   // What is before the text is zero bytes.
-  std::vector<int32_t> window(static_cast<size_t>(config_.window), 0);
-  const size_t count = std::min(context.size(), window.size());
-  std::copy(context.end() - static_cast<ptrdiff_t>(count), context.end(),
-            window.end() - static_cast<ptrdiff_t>(count));
-  Forward(window.data(), 1);
+  const auto count =
+      static_cast<ptrdiff_t>(std::min(context.size(), next_window_.size()));
+  std::fill(next_window_.begin(), next_window_.end() - count, 0);
+  std::copy(context.end() - count, context.end(), next_window_.end() - count);
+  Forward(next_window_.data(), 1);
   const Layer& head = layout_.layers.back();
   LinearForward<T>(compute_, {1, head.in, head.out}, buffers_.back().input,
-                   parameters_[head.weight], parameters_[head.bias],
+                   bound_.parameter(head.weight), bound_.parameter(head.bias),
                    buffers_.back().output);
   return absl::Span<const T>(buffers_.back().output, kVocabulary);
 }

@@ -6,14 +6,17 @@
 
 namespace ringmaster {
 
-absl::Status CheckBinding(absl::Span<const TensorSpec> specs, const Plan& plan,
-                          size_t parameter_count, size_t gradient_count,
-                          const std::string& kind) {
+template <typename T>
+absl::Status BoundTensors<T>::Bind(absl::Span<const TensorSpec> specs,
+                                   const Plan& plan,
+                                   absl::Span<const T> parameters,
+                                   absl::Span<T> gradients,
+                                   const std::string& kind) {
   const size_t total = static_cast<size_t>(plan.total_elems());
-  if (parameter_count != total || gradient_count != total) {
+  if (parameters.size() != total || gradients.size() != total) {
     return absl::InvalidArgumentError(absl::StrCat(
         kind, ": the plan has ", total, " elements, but there are ",
-        parameter_count, " parameters and ", gradient_count, " gradients"));
+        parameters.size(), " parameters and ", gradients.size(), " gradients"));
   }
   const auto is_same = [](const PlannedTensor& planned,
                           const TensorSpec& spec) {
@@ -24,7 +27,15 @@ absl::Status CheckBinding(absl::Span<const TensorSpec> specs, const Plan& plan,
     return absl::InvalidArgumentError(
         absl::StrCat(kind, ": the plan was made for other tensors"));
   }
+  tensors_.clear();
+  for (const PlannedTensor& tensor : plan.tensors()) {
+    tensors_.push_back({parameters.data() + tensor.range.begin,
+                        gradients.data() + tensor.range.begin});
+  }
   return absl::OkStatus();
 }
+
+template class BoundTensors<float>;
+template class BoundTensors<double>;
 
 }  // namespace ringmaster

@@ -22,6 +22,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -123,13 +124,31 @@ class Model {
   }
 };
 
-// What every model's Bind checks; `kind` is for the message.
-//   INVALID_ARGUMENT  as Model::Bind
-[[nodiscard]] absl::Status CheckBinding(absl::Span<const TensorSpec> specs,
-                                        const Plan& plan,
-                                        size_t parameter_count,
-                                        size_t gradient_count,
-                                        const std::string& kind);
+// Where the tensors that a model is bound to lie. Every model has one.
+//
+// Thread-safety: thread-compatible.
+template <typename T>
+class BoundTensors {
+ public:
+  // Does what Model::Bind promises; `kind` is for the message. After an error
+  // all is as it was.
+  [[nodiscard]] absl::Status Bind(absl::Span<const TensorSpec> specs,
+                                  const Plan& plan,
+                                  absl::Span<const T> parameters,
+                                  absl::Span<T> gradients,
+                                  const std::string& kind);
+  bool is_bound() const { return !tensors_.empty(); }
+  // By tensor index. Requires is_bound().
+  const T* parameter(int index) const { return tensors_[index].parameter; }
+  T* gradient(int index) const { return tensors_[index].gradient; }
+
+ private:
+  struct Tensor {
+    const T* parameter;
+    T* gradient;
+  };
+  std::vector<Tensor> tensors_;  // empty until Bind
+};
 
 }  // namespace ringmaster
 
