@@ -67,18 +67,19 @@ class BadDataTest(unittest.TestCase):
         fewer = self.write("fewer", data_files.idx_labels([1] * 9))
         missing = self.directory / "missing"
         for bad_images, bad_labels, words in (
-                (cut, labels, (cut, "expected 16384 bytes", "16379")),
+                (cut, labels, ("train.data.images.images: ", cut, "expected 16384 bytes", "16379")),
                 (zipped, labels, (zipped, "damaged gzip data")),
                 (strange, labels, (strange, "0x00000d03", "0x00000803")),
                 (labels, images, (labels, "swapped")),
-                (images, fewer, (fewer, "9 labels", "256 images")),
+                (images, fewer, ("train.data.images.labels: ", fewer, "9 labels", "256 images")),
                 (missing, labels, (missing, "No such file")),
                 (images, missing, (missing, "No such file"))):
             with self.subTest(words=words):
                 self.expect_failure(cnn_job(bad_images, bad_labels, workers=2), UNREADABLE, *words)
         self.expect_failure(cnn_job(images, labels, 2, cnn={"height": 16}), UNREADABLE, images, "8 x 8", "128")
         self.expect_failure(cnn_job(images, labels, 2, data={
-            "evaluation_images": str(missing), "evaluation_labels": str(held_out[1])}), UNREADABLE, missing)
+            "evaluation_images": str(missing), "evaluation_labels": str(held_out[1])}), UNREADABLE,
+                            "train.data.images.evaluation_images: ", missing)
         self.expect_success(cnn_job(images, labels, 2, steps=2))
 
     def test_labels_that_the_model_does_not_have(self):
@@ -87,7 +88,7 @@ class BadDataTest(unittest.TestCase):
         for index in (3, 40):
             contents[8 + index] = 17
         damaged = self.write("damaged", contents)
-        self.expect_failure(cnn_job(images, damaged, 2), UNREADABLE, damaged, "label 3 is 17", "10 classes",
+        self.expect_failure(cnn_job(images, damaged, 2), UNREADABLE, "train.data.images.labels: ", damaged, "label 3 is 17", "10 classes",
                             "corrupt_records: skip")
         job = self.expect_success(cnn_job(images, damaged, 2, steps=3, data={"corrupt_records": "skip"}))
         self.assertEqual(int(job["figures"]["skipped_samples"]), 2)
@@ -123,7 +124,7 @@ class BadDataTest(unittest.TestCase):
         chain = data_files.token_chain(4000, VOCABULARY)
         chain[1000] = VOCABULARY
         path = data_files.write_tokens(self.directory / "tokens.bin", chain)
-        self.expect_failure(self.tokens_job(path), UNREADABLE, path, "1000", f"{VOCABULARY}", "corrupt_records: skip")
+        self.expect_failure(self.tokens_job(path), UNREADABLE, "train.data.tokens.path: ", path, "1000", f"{VOCABULARY}", "corrupt_records: skip")
         job = self.expect_success(self.tokens_job(path, steps=3, data={"corrupt_records": "skip"}))
         self.assertGreater(int(job["figures"]["skipped_samples"]), 0)
         self.assertTrue(self.cluster.await_event(job["id"], "data.skipped"))
@@ -132,7 +133,7 @@ class BadDataTest(unittest.TestCase):
 
     def test_texts_and_vocabularies_that_cannot_be_used(self):
         tiny = self.write("tiny", b"too little to hold some of it out for evaluation")
-        self.expect_failure(gpt_job(tiny, 2, evaluate_every=10), UNREADABLE, "eval_fraction", "hold out more")
+        self.expect_failure(gpt_job(tiny, 2, evaluate_every=10), UNREADABLE, "train.data.text.eval_fraction", "hold out more")
         text = data_files.write_text(self.directory / "text")
         vocabulary, merges = data_files.write_tokenizer(self.directory, data_files.sentences(2000))
         malformed = self.write("malformed.json", vocabulary.read_bytes()[:-20])

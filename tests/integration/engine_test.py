@@ -109,6 +109,19 @@ class EngineTest(unittest.TestCase):
         for loss in losses[1:]:
             self.assertAlmostEqual(loss, losses[0], delta=2e-3, msg=losses)
 
+    def test_survivors_of_a_crash_learn_the_same(self):
+        job_text = gpt_job(self.text, workers=(1, 3), gpt={"dropout": 0.1}, steps=40, micro_batch=5)
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            cluster.start_worker("a", slots=2)
+            cluster.start_worker("b", env={"RINGMASTER_FAIL_POINTS": "train.reduced=crash@15"})
+            cluster.await_workers(3)
+            job = cluster.run_job(job_text)
+        self.assertEqual(len(job["members"]), 2)
+        self.assertEqual(job["verdict"]["worker"], "b")
+        undisturbed = self.run_alone(job_text, 1)
+        self.assertAlmostEqual(job["figures"]["evaluation_loss"], undisturbed["figures"]["evaluation_loss"], delta=2e-3)
+
     def test_dropout_has_an_effect(self):
         losses = [self.run_alone(gpt_job(self.text, gpt={"dropout": rate}, steps=30), 1)["figures"]["evaluation_loss"]
                   for rate in (0, 0.5)]

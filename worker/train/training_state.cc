@@ -17,6 +17,7 @@
 #include "worker/checkpoint/import_parameters.h"
 #include "worker/nn/initialize.h"
 #include "worker/nn/model_registry.h"
+#include "worker/train/job_field_names.h"
 #include "worker/train/memory_check.h"
 
 namespace ringmaster {
@@ -48,7 +49,11 @@ absl::StatusOr<std::unique_ptr<TrainingState>> TrainingState::Create(
   absl::StatusOr<std::unique_ptr<Dataset>> dataset =
       CreateDataset(data, options.cancel);
   if (absl::IsAborted(dataset.status())) return dataset.status();
-  if (!dataset.ok()) return AsDataError(dataset.status());
+  if (!dataset.ok()) {
+    const std::string message =
+        InJobFields(std::string(dataset.status().message()), data.kind);
+    return AsDataError(absl::Status(dataset.status().code(), message));
+  }
   state->dataset_ = *std::move(dataset);
   state->sampler_ = std::make_unique<PermutationSampler>(
       config.data.seed, state->dataset_->size(Split::kTrain));
