@@ -14,8 +14,8 @@ struct PhaseSeconds {
   double backward = 0;
   // Exposed: in which nothing was left to compute.
   double communication_wait = 0;
-  double commit = 0;
-  double optimizer = 0;
+  double commit = 0;     // of which: for the records that end the step
+  double optimizer = 0;  // with the norm of the gradient
   double checkpoint_snapshot = 0;
   double total = 0;
 };

@@ -36,10 +36,12 @@ void AllReduceSync::BucketReady(int bucket) {
 absl::StatusOr<CommittedStep> AllReduceSync::Commit(const LocalStep& local) {
   const MonotonicTime begin = clock_.Now();
   RETURN_IF_ERROR(AwaitBuckets());
+  const MonotonicTime reduced = clock_.Now();
   RETURN_IF_ERROR(FAIL_POINT("train.reduced"));
   state_.MarkComplete(local.step);
 
   const CommitRecord record = MakeRecord(local);
+  const MonotonicTime ready = clock_.Now();
   RETURN_IF_ERROR(FAIL_POINT("train.commit_send"));
   ASSIGN_OR_RETURN(const std::vector<CommitRecord> records,
                    ExchangeCommit(communicator_, record,
@@ -49,7 +51,8 @@ absl::StatusOr<CommittedStep> AllReduceSync::Commit(const LocalStep& local) {
   trace_.Record({"commit", "compute", local.step, -1, 0, begin, begin, agreed});
 
   CommittedStep committed;
-  committed.communication_wait = agreed - begin;
+  committed.commit = agreed - ready;
+  committed.communication_wait = (reduced - begin) + committed.commit;
   ASSIGN_OR_RETURN(
       committed.summary,
       CombineCommits(records,
@@ -58,7 +61,7 @@ absl::StatusOr<CommittedStep> AllReduceSync::Commit(const LocalStep& local) {
   committed.learning_rate = state_.learning_rate();
   state_.ApplyComplete();
   const MonotonicTime updated = clock_.Now();
-  committed.update = updated - agreed;
+  committed.update = (ready - reduced) + (updated - agreed);
   trace_.Record(
       {"optimizer", "compute", local.step, -1, 0, agreed, agreed, updated});
   return committed;

@@ -142,6 +142,7 @@ void GenerationRun::Record(int64_t step, const Batch& batch,
   figures.targets = figures.samples * state.targets();
   figures.phases.communication_wait = committed.communication_wait;
   figures.phases.optimizer = committed.update;
+  figures.commit = committed.commit;
   if (parts_.peak_flops > 0) {
     figures.peak_seconds = parts_.state.model().flops_per_sample() *
                            static_cast<double>(batch.size()) /

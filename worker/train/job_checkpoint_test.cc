@@ -147,6 +147,19 @@ TEST_F(JobCheckpointTest, AFinishedJobIsNotWrittenAgain) {
   EXPECT_TRUE(MessagesOf(again, Kind::kCheckpointWritten).empty());
 }
 
+TEST_F(JobCheckpointTest, FiguresTellHowLongTheCommitTook) {
+  Train(2, Program(3));
+  std::ifstream file(directory_ / "metrics.jsonl");
+  std::string line;
+  int steps = 0;
+  while (std::getline(file, line)) {
+    if (line.find(R"("kind":"step")") == std::string::npos) continue;
+    ++steps;
+    EXPECT_EQ(line.find(R"("commit_seconds":0,)"), std::string::npos) << line;
+  }
+  EXPECT_EQ(steps, 3);
+}
+
 // Its parameters are good and were read before the damage was met.
 TEST_F(JobCheckpointTest, NothingOfADamagedOneStays) {
   const uint64_t whole = Train(2, SmallProgram(15));

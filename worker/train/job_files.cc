@@ -130,6 +130,7 @@ void JobFiles::RecordStep(const StepFigures& figures, int world_size) {
   record.seconds.backward = absl::ToDoubleSeconds(phases.backward);
   record.seconds.communication_wait =
       absl::ToDoubleSeconds(phases.communication_wait);
+  record.seconds.commit = absl::ToDoubleSeconds(figures.commit);
   record.seconds.optimizer = absl::ToDoubleSeconds(phases.optimizer);
   record.seconds.checkpoint_snapshot = absl::ToDoubleSeconds(phases.snapshot);
   record.seconds.total = seconds;

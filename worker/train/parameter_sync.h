@@ -33,9 +33,10 @@ struct LocalStep {
 
 struct CommittedStep {
   CommitSummary summary;
-  absl::Duration
-      communication_wait;  // from the call of Commit to the last record
-  absl::Duration update;   // of the parameters
+  // Within Commit, for the buckets that were left and for the records.
+  absl::Duration communication_wait;
+  absl::Duration commit;  // of which: for the records
+  absl::Duration update;  // the gradient's norm, and the update it is for
   double learning_rate = 0;
 };
 

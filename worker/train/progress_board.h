@@ -29,6 +29,7 @@ struct StepFigures {
   int64_t payload_theory_bytes = 0;  // likewise
   absl::Duration duration;
   PhaseFigures phases = {};
+  absl::Duration commit;  // the part of phases.communication_wait for records
 };
 
 class ProgressBoard {
