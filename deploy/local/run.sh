@@ -81,6 +81,7 @@ RINGCTL=$(ringmaster_bazel info bazel-bin 2>/dev/null)/server/ctl/ringctl
 [[ ! $ROOT/bazel-bin/server/ctl/ringctl -ef $RINGCTL ]] || RINGCTL=bazel-bin/server/ctl/ringctl
 
 # Paths in the job file start at the root of the repository.
+START_DIR=$PWD
 cd "$ROOT" || exit 1
 export RINGMASTER_RUN_DIR=$RUN_DIR
 say "ringctl local ${JOB#"$ROOT"/}"
@@ -91,16 +92,18 @@ say "ringctl local ${JOB#"$ROOT"/}"
   exec "$RINGCTL" local "$JOB" "${ARGS[@]}"
 ) <&0 &
 RUN=$!
-trap : INT
-trap 'kill -TERM "$RUN" 2>/dev/null' TERM HUP
-while
+trap 'SIGNALLED=1' INT
+trap 'SIGNALLED=1; kill -TERM "$RUN" 2>/dev/null' TERM HUP
+SIGNALLED=1
+while [[ -n $SIGNALLED ]]; do  # a signal ends `wait` early
+  SIGNALLED=
   wait "$RUN"
   STATUS=$?
-  kill -0 "$RUN" 2>/dev/null
-do :; done
+done
 
 if [[ -n $CHECKPOINTS ]] && compgen -G "$CHECKPOINTS/step-*" >/dev/null; then
   CHECKPOINTS=${CHECKPOINTS#"$ROOT"/}
+  [[ $START_DIR == "$ROOT" ]] || printf '\nIn %s:' "$ROOT"
   cat <<EOF
 
 Let the model write more:
