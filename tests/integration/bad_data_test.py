@@ -258,11 +258,18 @@ class BadDataTest(unittest.TestCase):
         self.expect_line(self.sample(self.directory / "bpe", "--prompt=a", "--vocabulary=/no/vocab.json"), USAGE, "--merges")
         self.expect_line(self.sample(self.directory / "bpe", "--prompt=a", "--vocabulary=/no/vocab.json", "--merges=/no/merges"),
                          UNREADABLE, "/no/vocab.json")
-        _, newer = self.train_with_checkpoints(text)
+        older, newer = self.train_with_checkpoints(text)
         self.expect_line(self.sample(newer.parent, "--prompt="), USAGE, "--prompt")
         file = newer / "model.safetensors"
         file.write_bytes(file.read_bytes()[:-4] + b"\xff\xff\xff\xff")
         self.expect_line(self.sample(newer), 4, file)
+        for step in (older, newer):
+            (step / "checkpoint.json").write_text("{")
+        self.expect_line(self.sample(newer.parent), UNREADABLE, "no complete checkpoint", newer / "checkpoint.json")
+        # Without a manifest it is as Hugging Face lays a model out.
+        (newer / "checkpoint.json").unlink()
+        (newer / "config.json").write_text('{"model_type": "gpt2", "vocab_size": 256}')
+        self.expect_line(self.sample(newer), USAGE, newer / "config.json", "n_positions")
 
 
 if __name__ == "__main__":

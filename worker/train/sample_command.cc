@@ -1,5 +1,6 @@
 #include "worker/train/sample_command.h"
 
+#include <array>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -87,11 +88,14 @@ absl::StatusOr<std::string> FindCheckpoint(const std::string& path) {
   if (fs::exists(fs::path(path) / kModelFile, error)) return path;
   ASSIGN_OR_RETURN(const std::vector<CheckpointSummary> checkpoints,
                    ListCheckpoints(path));
+  std::string problem;  // of the latest
   for (const CheckpointSummary& checkpoint : checkpoints) {
     if (checkpoint.problem.ok()) return checkpoint.path;
+    if (problem.empty())
+      problem = absl::StrCat(": ", std::string(checkpoint.problem.message()));
   }
-  return absl::NotFoundError(
-      absl::StrCat("--checkpoint: ", path, " holds no complete checkpoint"));
+  return absl::NotFoundError(absl::StrCat(
+      "--checkpoint: ", path, " holds no complete checkpoint", problem));
 }
 
 // The settings of a model that Hugging Face's config.json describes.
@@ -104,22 +108,26 @@ absl::StatusOr<ModelConfig> ReadHuggingFaceConfig(const std::string& path) {
                      " nor ", kConfigFile, ", which tell what model it is"));
   }
   const json config = json::parse(stream, nullptr, /*allow_exceptions=*/false);
-  const auto number = [&config](const char* key) -> std::vector<double> {
-    const auto it = config.find(key);
-    if (it == config.end() || !it->is_number()) return {};
-    return {it->get<double>()};
-  };
-  ModelConfig model = {.kind = "gpt"};
-  if (config.is_object() && config.value("model_type", json()) == "gpt2") {
-    model.settings = {{"vocabulary", number("vocab_size")},
-                      {"window", number("n_positions")},
-                      {"layers", number("n_layer")},
-                      {"heads", number("n_head")},
-                      {"width", number("n_embd")}};
-    return model;
+  if (!config.is_object() || config.value("model_type", json()) != "gpt2") {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file, " describes no model of type gpt2"));
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat(file, " describes no model of type gpt2"));
+  constexpr std::array<std::pair<const char*, const char*>, 5> kSettings = {
+      {{"vocabulary", "vocab_size"},
+       {"window", "n_positions"},
+       {"layers", "n_layer"},
+       {"heads", "n_head"},
+       {"width", "n_embd"}}};
+  ModelConfig model = {.kind = "gpt"};
+  for (const auto& [setting, key] : kSettings) {
+    const auto it = config.find(key);
+    if (it == config.end() || !it->is_number()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(file, ": ", key, " must be there, and a number"));
+    }
+    model.settings[setting] = {it->get<double>()};
+  }
+  return model;
 }
 
 absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& path) {
