@@ -7,12 +7,12 @@
 #include <type_traits>
 #include <vector>
 
-#include "common/plan/counter_random.h"
 #include "common/sync/thread_pool.h"
 #include "common/tensor/cpu_dispatch.h"
 #include "gtest/gtest.h"
 #include "worker/nn/allocation_counter.h"
 #include "worker/nn/reference_attention.h"
+#include "worker/nn/testing/operator_testing.h"
 
 namespace ringmaster {
 namespace {
@@ -29,24 +29,6 @@ int64_t RowCount(AttentionShape s) { return s.samples * s.heads * s.window; }
 
 Dropout Drop(AttentionShape s, double rate) {
   return {rate, 99, kSampleIds, s.heads * s.window * s.window};
-}
-
-template <typename T>
-std::vector<T> Random(int64_t count, uint64_t key, double bound = 1) {
-  std::vector<T> values(static_cast<size_t>(count));
-  for (int64_t i = 0; i < count; ++i) {
-    values[i] =
-        static_cast<T>(bound * (2 * UnitInterval(CounterRandom(key, i)) - 1));
-  }
-  return values;
-}
-
-// Outputs begin as NaN, so that an element left unwritten, or one added to,
-// shows.
-template <typename T>
-std::vector<T> Unwritten(int64_t count) {
-  return std::vector<T>(static_cast<size_t>(count),
-                        std::numeric_limits<T>::quiet_NaN());
 }
 
 // Everything that forward and backward give.
@@ -86,18 +68,6 @@ Result<T> RunPlain(AttentionShape shape, const Dropout& dropout,
   reference::AttentionBackward<T>(shape, dropout, dout.data(), qkv.data(),
                                   result.dqkv.data());
   return result;
-}
-
-// ||got - want|| / ||want||; NaN if got has one.
-template <typename T, typename U>
-double RelativeError(const std::vector<T>& got, const std::vector<U>& want) {
-  double error = 0;
-  double norm = 0;
-  for (size_t i = 0; i < want.size(); ++i) {
-    error += std::pow(static_cast<double>(got[i]) - want[i], 2);
-    norm += std::pow(static_cast<double>(want[i]), 2);
-  }
-  return norm == 0 ? std::sqrt(error) : std::sqrt(error / norm);
 }
 
 template <typename T, typename U>
@@ -181,9 +151,7 @@ TEST(AttentionTest, GradientsMatchFiniteDifferences) {
       std::vector<double> log_sum_exp(result.log_sum_exp.size());
       AttentionForward<double>({pool}, shape, dropout, qkv.data(), out.data(),
                                log_sum_exp.data());
-      double sum = 0;
-      for (size_t i = 0; i < out.size(); ++i) sum += out[i] * dout[i];
-      return sum;
+      return Dot(out, dout);
     };
     constexpr double kStep = 1e-5;
     for (size_t i = 0; i < qkv.size(); i += 5) {

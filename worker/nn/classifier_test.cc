@@ -13,26 +13,10 @@
 #include "gtest/gtest.h"
 #include "worker/nn/allocation_counter.h"
 #include "worker/nn/reference_classifier.h"
+#include "worker/nn/testing/operator_testing.h"
 
 namespace ringmaster {
 namespace {
-
-template <typename T>
-std::vector<T> Random(int64_t count, uint64_t key, double bound = 1) {
-  std::vector<T> values(static_cast<size_t>(count));
-  for (int64_t i = 0; i < count; ++i) {
-    values[i] =
-        static_cast<T>(bound * (2 * UnitInterval(CounterRandom(key, i)) - 1));
-  }
-  return values;
-}
-
-std::vector<int32_t> RandomTargets(HeadShape shape) {
-  std::vector<int32_t> targets(static_cast<size_t>(shape.rows));
-  for (int64_t i = 0; i < shape.rows; ++i)
-    targets[i] = static_cast<int32_t>(CounterRandom(9, i) % shape.classes);
-  return targets;
-}
 
 // What a classifier reads.
 template <typename T>
@@ -42,7 +26,7 @@ struct Input {
         x(Random<T>(shape.rows * shape.dim, 1, bound)),
         weight(Random<T>(shape.classes * shape.dim, 2)),
         bias(Random<T>(shape.classes, 3)),
-        targets(RandomTargets(shape)) {}
+        targets(RandomIds(shape.rows, shape.classes, 9)) {}
   HeadShape shape;
   std::vector<T> x;
   std::vector<T> weight;
@@ -55,13 +39,9 @@ struct Input {
 template <typename T>
 struct Gradients {
   Gradients(HeadShape shape, Write write)
-      : dx(static_cast<size_t>(shape.rows * shape.dim), kNan),
-        dweight(write == Write::kAdd
-                    ? Random<T>(shape.classes * shape.dim, 4)
-                    : std::vector<T>(shape.classes * shape.dim, kNan)),
-        dbias(write == Write::kAdd ? Random<T>(shape.classes, 5)
-                                   : std::vector<T>(shape.classes, kNan)) {}
-  static constexpr T kNan = std::numeric_limits<T>::quiet_NaN();
+      : dx(Unwritten<T>(shape.rows * shape.dim)),
+        dweight(Before<T>(write, shape.classes * shape.dim)),
+        dbias(Before<T>(write, shape.classes)) {}
   double loss = 0;
   std::vector<T> dx;
   std::vector<T> dweight;
@@ -72,9 +52,7 @@ struct Gradients {
 
 template <typename T>
 std::vector<T> Scratch(HeadShape shape) {
-  return std::vector<T>(
-      static_cast<size_t>(ClassifierChunkRows(shape) * shape.classes),
-      std::numeric_limits<T>::quiet_NaN());
+  return Unwritten<T>(ClassifierChunkRows(shape) * shape.classes);
 }
 
 enum class Bias : bool { kWithout, kWith };
@@ -111,18 +89,6 @@ ClassifierResult Predict(ThreadPool& pool, const Input<T>& in) {
   return ClassifierPredict<T>({pool}, in.shape, in.x.data(), in.weight.data(),
                               in.bias.data(), in.targets.data(),
                               scratch.data());
-}
-
-// ||got - want|| / ||want||; NaN if got has one.
-template <typename T, typename U>
-double RelativeError(const std::vector<T>& got, const std::vector<U>& want) {
-  double error = 0;
-  double norm = 0;
-  for (size_t i = 0; i < want.size(); ++i) {
-    error += std::pow(static_cast<double>(got[i]) - want[i], 2);
-    norm += std::pow(static_cast<double>(want[i]), 2);
-  }
-  return norm == 0 ? std::sqrt(error) : std::sqrt(error / norm);
 }
 
 template <typename T, typename U>

@@ -1,33 +1,20 @@
 #include "worker/nn/conv2d.h"
 
 #include <cmath>
-#include <cstring>
-#include <functional>
 #include <limits>
 #include <vector>
 
-#include "common/plan/counter_random.h"
 #include "common/sync/thread_pool.h"
 #include "common/tensor/cpu_dispatch.h"
 #include "gtest/gtest.h"
 #include "worker/nn/allocation_counter.h"
 #include "worker/nn/reference_conv.h"
+#include "worker/nn/testing/operator_testing.h"
 
 namespace ringmaster {
 namespace {
 
-template <typename T>
-constexpr T kNan = std::numeric_limits<T>::quiet_NaN();
-
-// Rounded to float, so that double computes on the same numbers.
-template <typename T>
-std::vector<T> Random(int64_t count, uint64_t key) {
-  std::vector<T> values(static_cast<size_t>(count));
-  for (int64_t i = 0; i < count; ++i) {
-    values[i] = static_cast<float>(2 * UnitInterval(CounterRandom(key, i)) - 1);
-  }
-  return values;
-}
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 template <typename T>
 struct Inputs {
@@ -47,10 +34,10 @@ struct Inputs {
 template <typename T>
 struct Outputs {
   explicit Outputs(const Inputs<T>& in)
-      : y(in.dy.size(), kNan<T>),
-        dx(in.x.size(), kNan<T>),
-        dweight(in.weight.size(), kNan<T>),
-        dbias(in.bias.size(), kNan<T>) {}
+      : y(Unwritten<T>(in.dy.size())),
+        dx(Unwritten<T>(in.x.size())),
+        dweight(Unwritten<T>(in.weight.size())),
+        dbias(Unwritten<T>(in.bias.size())) {}
 
   std::vector<T> y;
   std::vector<T> dx;
@@ -63,8 +50,7 @@ Outputs<T> RunFast(ThreadPool& pool, const Conv2dShape& shape,
                    const Inputs<T>& in) {
   const Compute compute = {.pool = pool};
   // Another operator's leftovers must not matter.
-  std::vector<T> scratch(static_cast<size_t>(Conv2dScratchElems(shape)),
-                         kNan<T>);
+  std::vector<T> scratch = Unwritten<T>(Conv2dScratchElems(shape));
   Outputs<T> out(in);
   Conv2dForward<T>(compute, shape, in.x.data(), in.weight.data(),
                    in.bias.data(), scratch.data(), out.y.data());
@@ -88,31 +74,13 @@ Outputs<T> RunReference(const Conv2dShape& shape, const Inputs<T>& in) {
   return out;
 }
 
-// Norm of the difference by the norm of what is wanted.
-template <typename T, typename Want>
-void ExpectRelativeError(const std::vector<T>& got,
-                         const std::vector<Want>& want, double most,
-                         const char* what) {
-  ASSERT_EQ(got.size(), want.size());
-  double error = 0;
-  double norm = 0;
-  for (size_t i = 0; i < want.size(); ++i) {
-    const double difference = static_cast<double>(got[i]) - want[i];
-    error += difference * difference;
-    norm += static_cast<double>(want[i]) * want[i];
-  }
-  // Not EXPECT_LE, which a NaN could pass if turned round.
-  EXPECT_TRUE(error <= most * most * norm)
-      << what << " is off by " << std::sqrt(error / norm);
-}
-
 template <typename T, typename Want>
 void ExpectClose(const Outputs<T>& got, const Outputs<Want>& want,
                  double most) {
-  ExpectRelativeError(got.y, want.y, most, "y");
-  ExpectRelativeError(got.dx, want.dx, most, "dx");
-  ExpectRelativeError(got.dweight, want.dweight, most, "dweight");
-  ExpectRelativeError(got.dbias, want.dbias, most, "dbias");
+  EXPECT_LE(RelativeError(got.y, want.y), most) << "y";
+  EXPECT_LE(RelativeError(got.dx, want.dx), most) << "dx";
+  EXPECT_LE(RelativeError(got.dweight, want.dweight), most) << "dweight";
+  EXPECT_LE(RelativeError(got.dbias, want.dbias), most) << "dbias";
 }
 
 // Channels around the widths of tiles, lines shorter and longer than a tile,
@@ -212,8 +180,8 @@ TEST(Conv2dTest, ANanComesThrough) {
   ThreadPool pool(1);
   const Conv2dShape shape = {1, 5, 5, 2, 3, 3};
   Inputs<float> in(shape);
-  in.x[(2 * 5 + 2) * 2] = kNan<float>;  // pixel (2,2), seen by the 9 around it
-  in.dy[0] = kNan<float>;               // pixel (0,0), channel 0
+  in.x[(2 * 5 + 2) * 2] = kNan;  // pixel (2,2), seen by the 9 around it
+  in.dy[0] = kNan;               // pixel (0,0), channel 0
   const Outputs<float> out = RunFast<float>(pool, shape, in);
   for (int64_t pixel = 0; pixel < 25; ++pixel) {
     const bool is_near =
@@ -245,39 +213,21 @@ TEST(Conv2dTest, AllocatesNothing) {
   EXPECT_GT(before, 0);
 }
 
-// Checks `gradient` of `loss` with respect to `point` by central differences.
-void ExpectGradient(std::vector<double>& point,
-                    const std::vector<double>& gradient,
-                    const std::function<double()>& loss) {
-  constexpr double kStep = 1e-5;
-  ASSERT_EQ(point.size(), gradient.size());
-  for (size_t i = 0; i < point.size(); ++i) {
-    const double middle = point[i];
-    point[i] = middle + kStep;
-    const double above = loss();
-    point[i] = middle - kStep;
-    const double below = loss();
-    point[i] = middle;
-    EXPECT_NEAR(gradient[i], (above - below) / (2 * kStep),
-                1e-8 * (1 + std::abs(gradient[i])))
-        << "element " << i;
-  }
-}
-
 TEST(Conv2dTest, GradientsAreFiniteDifferences) {
   ThreadPool pool(1);
   const Conv2dShape shape = {2, 4, 5, 3, 4, 3};
-  Inputs<double> in(shape);
+  const Inputs<double> in(shape);
   const Outputs<double> out = RunFast<double>(pool, shape, in);
-  const auto loss = [&] {
-    const std::vector<double> y = RunFast<double>(pool, shape, in).y;
-    double sum = 0;
-    for (size_t i = 0; i < y.size(); ++i) sum += y[i] * in.dy[i];
-    return sum;
+  const auto loss_with = [&](std::vector<double> Inputs<double>::*input) {
+    return [&, input](const std::vector<double>& point) {
+      Inputs<double> moved = in;
+      moved.*input = point;
+      return Dot(RunFast<double>(pool, shape, moved).y, in.dy);
+    };
   };
-  ExpectGradient(in.x, out.dx, loss);
-  ExpectGradient(in.weight, out.dweight, loss);
-  ExpectGradient(in.bias, out.dbias, loss);
+  ExpectGradient(in.x, out.dx, loss_with(&Inputs<double>::x));
+  ExpectGradient(in.weight, out.dweight, loss_with(&Inputs<double>::weight));
+  ExpectGradient(in.bias, out.dbias, loss_with(&Inputs<double>::bias));
 }
 
 }  // namespace

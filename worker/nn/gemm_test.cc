@@ -8,46 +8,16 @@
 #include <limits>
 #include <vector>
 
-#include "common/plan/counter_random.h"
 #include "common/sync/thread_pool.h"
 #include "common/tensor/cpu_dispatch.h"
 #include "gtest/gtest.h"
 #include "worker/nn/allocation_counter.h"
 #include "worker/nn/gemm_avx512.h"
 #include "worker/nn/reference_ops.h"
+#include "worker/nn/testing/operator_testing.h"
 
 namespace ringmaster {
 namespace {
-
-template <typename T>
-std::vector<T> Random(int64_t count, uint64_t key) {
-  std::vector<T> values(static_cast<size_t>(count));
-  for (int64_t i = 0; i < count; ++i)
-    values[i] = static_cast<T>(2 * UnitInterval(CounterRandom(key, i)) - 1);
-  return values;
-}
-
-// Output arrays begin as NaN, so that an element left unwritten, or one added
-// to (+= where = is promised), shows.
-template <typename T>
-std::vector<T> Unwritten(int64_t count) {
-  return std::vector<T>(static_cast<size_t>(count),
-                        std::numeric_limits<T>::quiet_NaN());
-}
-
-// For sums of up to 1000 products of values in [-1, 1].
-template <typename T>
-constexpr double kTolerance = 2e-5;
-template <>
-constexpr double kTolerance<double> = 1e-12;
-
-template <typename T>
-void ExpectClose(const std::vector<T>& got, const std::vector<T>& want) {
-  ASSERT_EQ(got.size(), want.size());
-  for (size_t i = 0; i < want.size(); ++i)
-    ASSERT_NEAR(got[i], want[i], kTolerance<T> * (1 + std::abs(want[i])))
-        << "element " << i;
-}
 
 // To bfloat16 by arithmetic, not by bits: 8 significant bits, ties to even as
 // std::nearbyint does.
@@ -85,21 +55,21 @@ void ExpectProducts(const Case& test, Multiply multiply, Prepare prepare) {
                      prepare(a).data(), prepare(b).data(), product.data());
   std::vector<T> got = Unwritten<T>(m * n);
   multiply(a.data(), b.data(), GemmOutput<T>{.c = got.data()});
-  ASSERT_NO_FATAL_FAILURE(ExpectClose(got, product)) << "set";
+  ASSERT_NO_FATAL_FAILURE(ExpectClose(got, product, "set"));
 
   std::vector<T> want = product;
   for (size_t i = 0; i < want.size(); ++i) want[i] += bias[i % n];
   got = Unwritten<T>(m * n);
   multiply(a.data(), b.data(),
            GemmOutput<T>{.c = got.data(), .bias = bias.data()});
-  ASSERT_NO_FATAL_FAILURE(ExpectClose(got, want)) << "set upon a bias";
+  ASSERT_NO_FATAL_FAILURE(ExpectClose(got, want, "set upon a bias"));
 
   got = Random<T>(m * n, 4);
   want = got;
   for (size_t i = 0; i < want.size(); ++i) want[i] += product[i];
   multiply(a.data(), b.data(),
            GemmOutput<T>{.c = got.data(), .write = Write::kAdd});
-  ASSERT_NO_FATAL_FAILURE(ExpectClose(got, want)) << "added";
+  ASSERT_NO_FATAL_FAILURE(ExpectClose(got, want, "added"));
 }
 
 // Calls check(case) for products of odd sizes, and with a few that are larger

@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <vector>
 
-#include "common/plan/counter_random.h"
 #include "common/sync/thread_pool.h"
 #include "gtest/gtest.h"
 #include "worker/nn/compute.h"
@@ -15,64 +13,20 @@
 #include "worker/nn/gelu.h"
 #include "worker/nn/layer_norm.h"
 #include "worker/nn/reference_gpt_ops.h"
+#include "worker/nn/reference_ops.h"
+#include "worker/nn/testing/operator_testing.h"
 #include "worker/nn/token_embedding.h"
 
 namespace ringmaster {
 namespace {
 
 constexpr double kEpsilon = 1e-5;
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-Compute OneThread() {
-  static ThreadPool pool(1);
-  return {.pool = pool};
-}
-
-// Values in [-bound, bound) that a float holds exactly, so that float and
-// double tests have the same inputs.
-template <typename T>
-std::vector<T> Random(int64_t count, uint64_t key, double bound = 1) {
-  std::vector<T> values(static_cast<size_t>(count));
-  for (int64_t i = 0; i < count; ++i) {
-    values[i] = static_cast<T>(static_cast<float>(
-        bound * (2 * UnitInterval(CounterRandom(key, i)) - 1)));
-  }
-  return values;
-}
-
-std::vector<int32_t> RandomIds(int64_t count, int64_t bound, uint64_t key) {
-  std::vector<int32_t> ids(static_cast<size_t>(count));
-  for (int64_t i = 0; i < count; ++i)
-    ids[i] = static_cast<int32_t>(CounterRandom(key, i) % bound);
-  return ids;
-}
-
-// Outputs begin as NaN, so that an element left unwritten, or one added to
-// where = is promised, shows.
-template <typename T>
-std::vector<T> Unwritten(int64_t count) {
-  return std::vector<T>(static_cast<size_t>(count), static_cast<T>(kNan));
-}
-
-// What a gradient is before it is written or added to.
-template <typename T>
-std::vector<T> Before(Write write, int64_t count) {
-  return write == Write::kSet ? Unwritten<T>(count) : Random<T>(count, 77);
-}
-
-// ||got - want|| <= tolerance * ||want||, in the Euclidean norm.
 template <typename T>
 void ExpectNear(const std::vector<T>& got, const std::vector<T>& want,
                 const char* what) {
-  ASSERT_EQ(got.size(), want.size());
-  double distance = 0;
-  double length = 0;
-  for (size_t i = 0; i < want.size(); ++i) {
-    distance += std::pow(static_cast<double>(got[i]) - want[i], 2);
-    length += std::pow(static_cast<double>(want[i]), 2);
-  }
-  const double tolerance = sizeof(T) == sizeof(float) ? 1e-6 : 1e-14;
-  EXPECT_LE(std::sqrt(distance), tolerance * std::sqrt(length)) << what;
+  EXPECT_LE(RelativeError(got, want), sizeof(T) == sizeof(float) ? 1e-6 : 1e-14)
+      << what;
 }
 
 // Inputs and outputs of the layer norm.
@@ -294,6 +248,34 @@ TYPED_TEST(GptOperatorTest, TokenEmbeddingMatchesReferenceWithRepeatedIds) {
   }
 }
 
+TYPED_TEST(GptOperatorTest, GeluMatchesReferenceOverTheWholeRange) {
+  using T = TypeParam;
+  for (double bound : {0.01, 1.0, 5.0, 50.0}) {
+    for (int64_t count : {0, 1, 7, 8, 9, 1003}) {
+      const std::vector<T> x = Random<T>(count, 1, bound);
+      const std::vector<T> dy = Random<T>(count, 2);
+      std::vector<T> got = Unwritten<T>(count);
+      std::vector<T> want = got;
+      GeluForward<T>(OneThread(), count, x.data(), got.data());
+      reference::GeluForward<T>(count, x.data(), want.data());
+      ASSERT_NO_FATAL_FAILURE(ExpectClose(got, want, "y"));
+      GeluBackward<T>(OneThread(), count, x.data(), dy.data(), got.data());
+      reference::GeluBackward<T>(count, x.data(), dy.data(), want.data());
+      ASSERT_NO_FATAL_FAILURE(ExpectClose(got, want, "dx"));
+    }
+  }
+}
+
+TYPED_TEST(GptOperatorTest, GeluKeepsNan) {
+  using T = TypeParam;
+  std::vector<T> x(17, T{1});
+  x[3] = x[16] = std::numeric_limits<T>::quiet_NaN();
+  std::vector<T> y(17);
+  GeluForward<T>(OneThread(), 17, x.data(), y.data());
+  for (size_t i = 0; i < 17; ++i)
+    EXPECT_EQ(std::isnan(y[i]), i == 3 || i == 16) << "element " << i;
+}
+
 TYPED_TEST(GptOperatorTest, GeluBackwardWorksInPlace) {
   using T = TypeParam;
   for (int64_t count : {0, 1, 15, 40000}) {
@@ -317,40 +299,8 @@ TEST(GptOperatorPrecisionTest, FloatFollowsDouble) {
   exact.ReferenceBackward(Write::kSet);
   const std::vector<std::vector<float>> got = fast.Outputs();
   const std::vector<std::vector<double>> want = exact.Outputs();
-  for (size_t i = 0; i < got.size(); ++i) {
-    double distance = 0;
-    double length = 0;
-    for (size_t j = 0; j < got[i].size(); ++j) {
-      distance += std::pow(got[i][j] - want[i][j], 2);
-      length += std::pow(want[i][j], 2);
-    }
-    EXPECT_LE(std::sqrt(distance / length), 1e-5) << "output " << i;
-  }
-}
-
-// Checks `gradient` of `loss` with respect to `point` by central differences.
-void ExpectGradient(
-    std::vector<double> point, const std::vector<double>& gradient,
-    const std::function<double(const std::vector<double>&)>& loss) {
-  constexpr double kStep = 1e-5;
-  ASSERT_EQ(point.size(), gradient.size());
-  for (size_t i = 0; i < point.size(); ++i) {
-    const double middle = point[i];
-    point[i] = middle + kStep;
-    const double above = loss(point);
-    point[i] = middle - kStep;
-    const double below = loss(point);
-    point[i] = middle;
-    EXPECT_NEAR(gradient[i], (above - below) / (2 * kStep),
-                1e-8 * (1 + std::abs(gradient[i])))
-        << "element " << i;
-  }
-}
-
-double Dot(const std::vector<double>& a, const std::vector<double>& b) {
-  double sum = 0;
-  for (size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
-  return sum;
+  for (size_t i = 0; i < got.size(); ++i)
+    EXPECT_LE(RelativeError(got[i], want[i]), 1e-5) << "output " << i;
 }
 
 TEST(GptFiniteDifferenceTest, ResidualLayerNorm) {
@@ -377,6 +327,18 @@ TEST(GptFiniteDifferenceTest, ResidualLayerNorm) {
   ApplyDropout<double>(OneThread(), dropout, 2, run.dsum.data(), ddelta.data());
   EXPECT_NE(ddelta, run.dsum);
   ExpectGradient(run.delta, ddelta, loss_with(&Case::delta));
+}
+
+TEST(GptFiniteDifferenceTest, Gelu) {
+  const std::vector<double> x = Random<double>(40, 1, 4);
+  const std::vector<double> dy = Random<double>(40, 2);
+  std::vector<double> dx(40);
+  GeluBackward<double>(OneThread(), 40, x.data(), dy.data(), dx.data());
+  ExpectGradient(x, dx, [&](const std::vector<double>& point) {
+    std::vector<double> y(40);
+    GeluForward<double>(OneThread(), 40, point.data(), y.data());
+    return Dot(y, dy);
+  });
 }
 
 TEST(GptFiniteDifferenceTest, TokenEmbedding) {

@@ -3,24 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <functional>
-#include <limits>
-#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "common/plan/counter_random.h"
-#include "common/plan/plan.h"
 #include "common/sync/thread_pool.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "worker/data/batch.h"
-#include "worker/nn/allocation_counter.h"
-#include "worker/nn/initialize.h"
-#include "worker/nn/model.h"
-#include "worker/nn/model_config.h"
 #include "worker/nn/model_registry.h"
+#include "worker/nn/testing/model_testing.h"
 
 namespace ringmaster {
 namespace {
@@ -45,108 +35,7 @@ const ModelConfig kSmallDropping =
 // Wide enough for blocked kernels, with sizes that fill no block.
 const ModelConfig kMiddle = GptConfig(300, 70, 3, 3, 144);
 
-class RecordOrder final : public GradientObserver {
- public:
-  RecordOrder() { order.reserve(100); }
-  void OnForwardDone() override { forward_done_at = order.size(); }
-  void OnTensorDone(int tensor_index) override {
-    order.push_back(tensor_index);
-  }
-  std::vector<int> order;
-  size_t forward_done_at = 999;
-};
-
-Batch RandomBatch(int64_t size, int64_t window, int64_t vocabulary,
-                  uint64_t key) {
-  Batch batch(size, {.tokens = window, .targets = window});
-  batch.Resize(size);
-  for (int64_t i = 0; i < size * window; ++i) {
-    batch.mutable_inputs()[i] =
-        static_cast<int32_t>(CounterRandom(key, i) % vocabulary);
-    batch.mutable_targets()[i] =
-        static_cast<int32_t>(CounterRandom(key + 1, i) % vocabulary);
-  }
-  for (int64_t i = 0; i < size; ++i)
-    batch.mutable_sample_ids()[i] = static_cast<int64_t>(1000 * key) + i;
-  return batch;
-}
-
-Batch SmallBatch(int64_t size, uint64_t key) {
-  return RandomBatch(size, kWindow, kVocabulary, key);
-}
-
-// The samples at `places` of `batch`.
-Batch Pick(const Batch& batch, const std::vector<int64_t>& places) {
-  const int64_t window = batch.shape().tokens;
-  Batch picked(static_cast<int64_t>(places.size()), batch.shape());
-  picked.Resize(picked.capacity());
-  for (size_t i = 0; i < places.size(); ++i) {
-    const int64_t from = places[i] * window;
-    const int64_t to = static_cast<int64_t>(i) * window;
-    std::copy_n(batch.inputs().data() + from, window,
-                picked.mutable_inputs().data() + to);
-    std::copy_n(batch.targets().data() + from, window,
-                picked.mutable_targets().data() + to);
-    picked.mutable_sample_ids()[i] = batch.sample_ids()[places[i]];
-  }
-  return picked;
-}
-
-// A model with the arenas that it works on.
-template <typename T>
-struct Instance {
-  explicit Instance(const ModelConfig& config = kSmall, int64_t max_batch = 8,
-                    int threads = 1, Precision precision = Precision::kFloat32)
-      : pool(threads),
-        model(*CreateModel<T>(config, {pool, precision}, max_batch)),
-        plan(*Plan::Create(config.kind, model->specs(), {})),
-        parameters(static_cast<size_t>(plan.total_elems())),
-        gradients(parameters.size(), std::numeric_limits<T>::quiet_NaN()) {
-    InitializeParameters<T>(plan, 1, absl::MakeSpan(parameters));
-    EXPECT_TRUE(model->Bind(plan, parameters, absl::MakeSpan(gradients)).ok());
-  }
-
-  // Larger than the initial parameters, and no two alike: so that every part of
-  // the model matters, and no mistake hides behind a bias of 0 or a gain of 1.
-  void RandomizeParameters() {
-    for (size_t i = 0; i < parameters.size(); ++i)
-      parameters[i] += static_cast<T>(UnitInterval(CounterRandom(99, i)) - 0.5);
-  }
-  double Train(const Batch& batch, double scale, uint64_t dropout_key = 0) {
-    return model->ForwardBackward(
-        batch, {.scale = scale, .dropout_key = dropout_key}, observer);
-  }
-  double Loss(const Batch& batch) { return model->Predict(batch).loss_sum; }
-
-  ThreadPool pool;
-  std::unique_ptr<Model<T>> model;
-  Plan plan;
-  std::vector<T> parameters;
-  std::vector<T> gradients;
-  RecordOrder observer;
-};
-
-// ||a - b|| / ||b||, without padding.
-template <typename T, typename U>
-double Distance(const Plan& plan, const std::vector<T>& a,
-                const std::vector<U>& b) {
-  double distance = 0;
-  double length = 0;
-  for (const PlannedTensor& tensor : plan.tensors()) {
-    for (int64_t i = tensor.range.begin; i < tensor.range.end(); ++i) {
-      distance += std::pow(static_cast<double>(a[i]) - b[i], 2);
-      length += std::pow(static_cast<double>(b[i]), 2);
-    }
-  }
-  return std::sqrt(distance / length);
-}
-
 TEST(GptTest, HasHuggingFacesTensorsInReverseExecutionOrder) {
-  ThreadPool pool(1);
-  const auto model = *CreateModel<float>(kSmall, {.pool = pool}, 1);
-  std::vector<std::string> lines;
-  for (const TensorSpec& spec : model->specs())
-    lines.push_back(spec.name + " " + spec.shape.ToString());
   std::vector<std::string> want = {"transformer.ln_f.weight [8]",
                                    "transformer.ln_f.bias [8]"};
   for (const std::string block : {"transformer.h.1.", "transformer.h.0."}) {
@@ -161,11 +50,11 @@ TEST(GptTest, HasHuggingFacesTensorsInReverseExecutionOrder) {
   }
   want.push_back("transformer.wpe.weight [5,8]");
   want.push_back("transformer.wte.weight [11,8]");
-  EXPECT_EQ(lines, want);
+  EXPECT_EQ(ModelInstance<float>(kSmall).TensorLines(), want);
 }
 
 TEST(GptTest, InitialParametersAreGpt2s) {
-  Instance<float> gpt(GptConfig(300, 64, 8, 2, 64));
+  ModelInstance<float> gpt(GptConfig(300, 64, 8, 2, 64));
   for (const PlannedTensor& tensor : gpt.plan.tensors()) {
     double squares = 0;
     for (int64_t i = tensor.range.begin; i < tensor.range.end(); ++i)
@@ -185,148 +74,14 @@ TEST(GptTest, InitialParametersAreGpt2s) {
   }
 }
 
-// Compares gpt.gradients with central differences of `loss`, for every
-// `stride`-th element.
-void ExpectGradients(Instance<double>& gpt, int64_t stride,
-                     const std::function<double()>& loss) {
-  constexpr double kStep = 1e-5;
-  const std::vector<double> gradients = gpt.gradients;
-  int64_t nonzero = 0;
-  for (const PlannedTensor& tensor : gpt.plan.tensors()) {
-    for (int64_t i = tensor.range.begin; i < tensor.range.end(); i += stride) {
-      const double middle =
-          std::exchange(gpt.parameters[i], gpt.parameters[i] + kStep);
-      const double above = loss();
-      gpt.parameters[i] = middle - kStep;
-      const double below = loss();
-      gpt.parameters[i] = middle;
-      ASSERT_NEAR(gradients[i], 0.2 * (above - below) / (2 * kStep),
-                  2e-8 * (1 + std::abs(gradients[i])))
-          << tensor.spec.name << " at " << i - tensor.range.begin;
-      nonzero += std::abs(gradients[i]) > 1e-4 ? 1 : 0;
-    }
-  }
-  EXPECT_GT(nonzero, gpt.plan.parameter_count() / stride * 3 / 4);
-}
-
-TEST(GptTest, GradientsMatchFiniteDifferences) {
-  Instance<double> gpt;
-  gpt.RandomizeParameters();
-  const Batch batch = SmallBatch(3, 7);
-  gpt.Train(batch, 0.2);
-  ExpectGradients(gpt, 1, [&] { return gpt.Loss(batch); });
-}
-
-TEST(GptTest, GradientsWithDropoutMatchFiniteDifferences) {
-  Instance<double> gpt(kSmallDropping);
-  gpt.RandomizeParameters();
-  const Batch batch = SmallBatch(3, 7);
-  gpt.Train(batch, 0.2, 5);
-  ExpectGradients(gpt, 3, [&] { return gpt.Train(batch, 0.2, 5); });
-}
-
-TEST(GptTest, TellsEachTensorOnceInPlanOrderWhenItsGradientIsFinal) {
-  for (const ModelConfig& config : {kSmall, kSmallDropping}) {
-    Instance<float> gpt(config);
-    const Batch batch = SmallBatch(5, 7);
-    gpt.Train(batch, 1);
-    EXPECT_EQ(gpt.observer.forward_done_at, 0u);
-    ASSERT_EQ(gpt.observer.order.size(), gpt.plan.tensors().size());
-    for (size_t i = 0; i < gpt.observer.order.size(); ++i)
-      EXPECT_EQ(gpt.observer.order[i], static_cast<int>(i));
-
-    // Destroying each gradient as soon as it is told must not change a later
-    // one.
-    class Destroy final : public GradientObserver {
-     public:
-      explicit Destroy(Instance<float>& gpt) : gpt_(gpt) {}
-      void OnTensorDone(int tensor_index) override {
-        const ElemRange range = gpt_.plan.tensors()[tensor_index].range;
-        for (int64_t i = range.begin; i < range.end(); ++i) {
-          seen.push_back(std::exchange(
-              gpt_.gradients[i], std::numeric_limits<float>::quiet_NaN()));
-        }
-      }
-      std::vector<float> seen;
-
-     private:
-      Instance<float>& gpt_;
-    };
-    std::vector<float> want;
-    for (const PlannedTensor& tensor : gpt.plan.tensors()) {
-      for (int64_t i = tensor.range.begin; i < tensor.range.end(); ++i)
-        want.push_back(gpt.gradients[i]);
-    }
-    Destroy destroy(gpt);
-    gpt.model->ForwardBackward(batch, {}, destroy);
-    EXPECT_EQ(destroy.seen, want);
-  }
-}
-
-TEST(GptTest, LeavesPaddingAlone) {
-  Instance<float> gpt;
-  gpt.Train(SmallBatch(2, 1), 1);
-  int64_t written = 0;
-  for (float gradient : gpt.gradients) written += !std::isnan(gradient);
-  EXPECT_EQ(written, gpt.plan.parameter_count());
-}
-
-TEST(GptTest, EmptyBatchHasNoLossAndZeroGradients) {
-  for (const ModelConfig& config : {kSmall, kSmallDropping}) {
-    Instance<float> gpt(config);
-    const Batch batch = SmallBatch(0, 1);
-    EXPECT_EQ(gpt.Train(batch, 0.1), 0);
-    EXPECT_EQ(gpt.Loss(batch), 0);
-    EXPECT_EQ(gpt.observer.order.size(), gpt.plan.tensors().size());
-    for (const PlannedTensor& tensor : gpt.plan.tensors()) {
-      for (int64_t i = tensor.range.begin; i < tensor.range.end(); ++i)
-        ASSERT_EQ(gpt.gradients[i], 0) << i;
-    }
-  }
-}
-
-TEST(GptTest, PartsOfABatchAddUpToTheWholeWithDropout) {
-  const Batch whole = SmallBatch(8, 3);
-  Instance<double> gpt(kSmallDropping);
-  gpt.RandomizeParameters();
-  const double loss = gpt.Train(whole, 1.0 / 8, 4);
-  const std::vector<double> gradients = gpt.gradients;
-  double sum_of_losses = 0;
-  std::vector<double> sum(gradients.size());
-  // In another order, too: neither place nor company matters to a sample.
-  for (const std::vector<int64_t>& places :
-       std::vector<std::vector<int64_t>>{{7, 2, 0}, {}, {1, 6, 5, 4, 3}}) {
-    sum_of_losses += gpt.Train(Pick(whole, places), 1.0 / 8, 4);
-    for (size_t i = 0; i < sum.size(); ++i) sum[i] += gpt.gradients[i];
-  }
-  EXPECT_NEAR(sum_of_losses, loss, 1e-11);
-  EXPECT_LT(Distance(gpt.plan, sum, gradients), 1e-13);
-}
-
-TEST(GptTest, AddsTheGradientsOfMicroBatches) {
-  const Batch whole = SmallBatch(8, 3);
-  Instance<double> once(kSmallDropping);
-  Instance<double> twice(kSmallDropping);
-  const double loss = once.Train(whole, 0.5, 6);
-  double parts = twice.Train(Pick(whole, {0, 1, 2}), 0.5, 6);
-  for (const std::vector<int64_t>& places :
-       std::vector<std::vector<int64_t>>{{}, {3, 4, 5, 6, 7}}) {
-    parts += twice.model->ForwardBackward(
-        Pick(whole, places),
-        {.scale = 0.5, .write = Write::kAdd, .dropout_key = 6}, twice.observer);
-  }
-  EXPECT_NEAR(parts, loss, 1e-11);
-  EXPECT_LT(Distance(once.plan, twice.gradients, once.gradients), 1e-13);
-}
-
 TEST(GptTest, DropoutIsAFunctionOfTheKeyAndIsOffInPrediction) {
-  const Batch batch = SmallBatch(8, 3);
-  Instance<double> gpt(kSmallDropping);
-  Instance<double> plain(kSmall);
-  const double loss = gpt.Train(batch, 1, 4);
+  ModelInstance<double> gpt(kSmallDropping);
+  const Batch batch = gpt.RandomBatch(8, 3);
+  ModelInstance<double> plain(kSmall);
+  const double loss = gpt.Train(batch, {.dropout_key = 4});
   const std::vector<double> gradients = gpt.gradients;
-  EXPECT_NE(gpt.Train(batch, 1, 5), loss);
-  EXPECT_EQ(gpt.Train(batch, 1, 4), loss);
+  EXPECT_NE(gpt.Train(batch, {.dropout_key = 5}), loss);
+  EXPECT_EQ(gpt.Train(batch, {.dropout_key = 4}), loss);
   EXPECT_EQ(std::memcmp(gpt.gradients.data(), gradients.data(),
                         gradients.size() * sizeof(double)),
             0);
@@ -334,73 +89,13 @@ TEST(GptTest, DropoutIsAFunctionOfTheKeyAndIsOffInPrediction) {
   EXPECT_EQ(gpt.Loss(batch), plain.Loss(batch));
 }
 
-TEST(GptTest, FloatFollowsDouble) {
-  Instance<float> fast(kMiddle);
-  Instance<double> exact(kMiddle);
-  const Batch batch = RandomBatch(4, 70, 300, 5);
-  EXPECT_NEAR(fast.Train(batch, 1.0 / 280) / exact.Train(batch, 1.0 / 280), 1,
-              1e-6);
-  EXPECT_LT(Distance(exact.plan, fast.gradients, exact.gradients), 1e-5);
-}
-
-TEST(GptTest, BFloat16StaysCloseToFloat) {
-  Instance<float> narrow(kMiddle, 4, 1, Precision::kBFloat16);
-  Instance<float> wide(kMiddle, 4);
-  const Batch batch = RandomBatch(4, 70, 300, 5);
-  EXPECT_NEAR(narrow.Train(batch, 1.0 / 280) / wide.Train(batch, 1.0 / 280), 1,
-              2e-3);
-  EXPECT_LT(Distance(wide.plan, narrow.gradients, wide.gradients), 3e-2);
-}
-
-TEST(GptTest, RepeatsItselfBitForBitOnEveryPool) {
-  const ModelConfig config = GptConfig(300, 70, 3, 3, 144, 0.1);
-  const Batch batch = RandomBatch(4, 70, 300, 5);
-  Instance<float> first(config, 4);
-  const double loss = first.Train(batch, 1, 2);
-  for (int threads : {1, 2, 3}) {
-    Instance<float> again(config, 6, threads);
-    // What it computed before must not matter.
-    again.Train(RandomBatch(6, 70, 300, 6), 1, 3);
-    EXPECT_EQ(again.Train(batch, 1, 2), loss) << threads;
-    EXPECT_EQ(std::memcmp(first.gradients.data(), again.gradients.data(),
-                          first.gradients.size() * sizeof(float)),
-              0)
-        << threads;
-  }
-}
-
-TEST(GptTest, AllocatesNothingInAStep) {
-  for (const Precision precision :
-       {Precision::kFloat32, Precision::kBFloat16}) {
-    Instance<float> gpt(GptConfig(300, 70, 3, 3, 144, 0.1), 4, 1, precision);
-    const Batch batch = RandomBatch(4, 70, 300, 5);
-    gpt.Train(batch, 1);
-    const int64_t before = AllocationCount();
-    for (int step = 0; step < 2; ++step) {
-      gpt.observer.order.clear();
-      gpt.Train(batch, 1);
-    }
-    EXPECT_EQ(AllocationCount(), before) << static_cast<int>(precision);
-    EXPECT_GT(before, 0);
-  }
-}
-
-TEST(GptTest, FirstLossIsThatOfAGuess) {
-  Instance<float> gpt(kMiddle);
-  EXPECT_NEAR(gpt.Loss(RandomBatch(4, 70, 300, 5)) / 280, std::log(300), 0.1);
-}
-
 TEST(GptTest, LearnsABatchByHeart) {
-  Instance<float> gpt;
-  const Batch batch = SmallBatch(4, 3);
+  ModelInstance<float> gpt(kSmall);
+  const Batch batch = gpt.RandomBatch(4, 3);
   const double before = gpt.Loss(batch);
   for (int step = 0; step < 300; ++step) {
-    gpt.observer.order.clear();
-    gpt.Train(batch, 1.0 / 20);
-    for (const PlannedTensor& tensor : gpt.plan.tensors()) {
-      for (int64_t i = tensor.range.begin; i < tensor.range.end(); ++i)
-        gpt.parameters[i] -= 0.5f * gpt.gradients[i];
-    }
+    gpt.Train(batch, {.scale = 1.0 / 20});
+    gpt.Descend(0.5f);
   }
   EXPECT_LT(gpt.Loss(batch), 0.2 * before);
 }
@@ -415,9 +110,9 @@ double CrossEntropy(absl::Span<const double> logits, int32_t target) {
 // from the tokens before it alone. Were later tokens seen, or positions
 // shifted, the two would differ.
 TEST(GptTest, PredictsEachTokenFromThoseBeforeIt) {
-  Instance<double> gpt;
+  ModelInstance<double> gpt(kSmall);
   gpt.RandomizeParameters();
-  const Batch batch = SmallBatch(2, 3);
+  const Batch batch = gpt.RandomBatch(2, 3);
   double loss_sum = 0;
   int64_t correct = 0;
   for (int64_t sample = 0; sample < 2; ++sample) {
@@ -440,9 +135,9 @@ TEST(GptTest, PredictsEachTokenFromThoseBeforeIt) {
 }
 
 TEST(GptTest, CountsTheTargetsThatItPredicts) {
-  Instance<float> gpt;
+  ModelInstance<float> gpt(kSmall);
   gpt.RandomizeParameters();
-  Batch batch = SmallBatch(2, 3);
+  Batch batch = gpt.RandomBatch(2, 3);
   for (int64_t i = 0; i < 2 * kWindow; ++i) {
     const int64_t begin = i / kWindow * kWindow;
     const absl::Span<const float> logits = *gpt.model->NextTokenLogits(
@@ -456,7 +151,7 @@ TEST(GptTest, CountsTheTargetsThatItPredicts) {
 }
 
 TEST(GptTest, ContinuesTextFromTheLastTokensThatItSees) {
-  Instance<float> gpt;
+  ModelInstance<float> gpt(kSmall);
   const auto logits = [&](const std::vector<int32_t>& context) {
     const absl::Span<const float> span = *gpt.model->NextTokenLogits(context);
     return std::vector<float>(span.begin(), span.end());
@@ -467,7 +162,7 @@ TEST(GptTest, ContinuesTextFromTheLastTokensThatItSees) {
 }
 
 TEST(GptTest, DescribesItselfAsHuggingFaceDoes) {
-  Instance<float> gpt(GptConfig(50257, 16, 2, 2, 8, 0.1), 1);
+  ModelInstance<float> gpt(GptConfig(50257, 16, 2, 2, 8, 0.1), 1);
   const nlohmann::json config =
       nlohmann::json::parse(gpt.model->HuggingFaceConfig());
   EXPECT_EQ(config["architectures"], nlohmann::json({"GPT2LMHeadModel"}));
@@ -482,7 +177,7 @@ TEST(GptTest, DescribesItselfAsHuggingFaceDoes) {
   EXPECT_EQ(config["resid_pdrop"], 0.1);
   EXPECT_EQ(config["tie_word_embeddings"], true);
   EXPECT_EQ(config["eos_token_id"], 50256);
-  Instance<float> bytes(kSmall, 1);
+  ModelInstance<float> bytes(kSmall, 1);
   EXPECT_TRUE(nlohmann::json::parse(bytes.model->HuggingFaceConfig())
                   .at("eos_token_id")
                   .is_null());
@@ -537,23 +232,14 @@ TEST(GptTest, RefusesBadSettingsAndSaysWhy) {
             absl::StatusCode::kResourceExhausted);
 }
 
-TEST(GptTest, BindRefusesAnotherPlan) {
-  Instance<float> gpt;
-  Instance<float> wider(GptConfig(kVocabulary, kWindow, 2, 2, 16));
-  const absl::Status status = gpt.model->Bind(wider.plan, wider.parameters,
-                                              absl::MakeSpan(wider.gradients));
-  EXPECT_EQ(status.message(), "gpt: the plan was made for other tensors");
-}
-
 // What the model can see beyond a sample stays as it was.
 TEST(GptTest, SamplesMayBeShorterThanTheWindow) {
   ModelConfig longer = GptConfig(kVocabulary, kWindow + 4, 2, 2, 8);
   longer.settings["sample_tokens"] = {kWindow};
-  Instance<double> seen;
-  Instance<double> more(longer);
-  const Batch batch = SmallBatch(4, 7);
-  const double loss = seen.model->ForwardBackward(batch, {}, seen.observer);
-  EXPECT_EQ(more.model->ForwardBackward(batch, {}, more.observer), loss);
+  ModelInstance<double> seen(kSmall);
+  ModelInstance<double> more(longer);
+  const Batch batch = seen.RandomBatch(4, 7);
+  EXPECT_EQ(more.Train(batch), seen.Train(batch));
   for (const PlannedTensor& tensor : more.plan.tensors()) {
     if (tensor.spec.name != "transformer.wpe.weight") continue;
     const int64_t first_unseen = tensor.range.begin + kWindow * 8;

@@ -1,43 +1,17 @@
 #include "worker/nn/linear.h"
 
-#include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <functional>
-#include <limits>
 #include <vector>
 
-#include "common/plan/counter_random.h"
 #include "common/sync/thread_pool.h"
 #include "gtest/gtest.h"
 #include "worker/nn/allocation_counter.h"
 #include "worker/nn/reference_ops.h"
+#include "worker/nn/testing/operator_testing.h"
 
 namespace ringmaster {
 namespace {
-
-template <typename T>
-std::vector<T> Random(int64_t count, uint64_t key) {
-  std::vector<T> values(static_cast<size_t>(count));
-  for (int64_t i = 0; i < count; ++i)
-    values[i] = static_cast<T>(2 * UnitInterval(CounterRandom(key, i)) - 1);
-  return values;
-}
-
-template <typename T>
-constexpr double kTolerance = 2e-5;
-template <>
-constexpr double kTolerance<double> = 1e-12;
-
-template <typename T>
-void ExpectClose(const std::vector<T>& got, const std::vector<T>& want,
-                 const char* what) {
-  ASSERT_EQ(got.size(), want.size());
-  for (size_t i = 0; i < want.size(); ++i) {
-    ASSERT_NEAR(got[i], want[i], kTolerance<T> * (1 + std::abs(want[i])))
-        << what << ", element " << i;
-  }
-}
 
 // The operands of one linear operator.
 template <typename T>
@@ -54,12 +28,9 @@ struct Inputs {
   std::vector<T> dy;
 };
 
-// Output arrays begin as NaN, so that an element left unwritten, or one added
-// to, shows.
 template <typename T, typename Fast, typename Plain>
 void ExpectSet(int64_t count, const char* what, Fast fast, Plain plain) {
-  std::vector<T> got(static_cast<size_t>(count),
-                     std::numeric_limits<T>::quiet_NaN());
+  std::vector<T> got = Unwritten<T>(count);
   std::vector<T> want = got;
   fast(got.data());
   plain(want.data());
@@ -232,25 +203,6 @@ TEST(LinearTest, AllocatesNothingTheSecondTime) {
   EXPECT_EQ(AllocationCount(), before);
 }
 
-// Checks `gradient` of `loss` with respect to `point` by central differences.
-void ExpectGradient(
-    std::vector<double> point, const std::vector<double>& gradient,
-    const std::function<double(const std::vector<double>&)>& loss) {
-  constexpr double kStep = 1e-5;
-  ASSERT_EQ(point.size(), gradient.size());
-  for (size_t i = 0; i < point.size(); ++i) {
-    const double middle = point[i];
-    point[i] = middle + kStep;
-    const double above = loss(point);
-    point[i] = middle - kStep;
-    const double below = loss(point);
-    point[i] = middle;
-    EXPECT_NEAR(gradient[i], (above - below) / (2 * kStep),
-                1e-8 * (1 + std::abs(gradient[i])))
-        << "element " << i;
-  }
-}
-
 void ExpectFiniteDifferences(LinearShape shape) {
   ThreadPool pool(1);
   const Compute compute = {.pool = pool};
@@ -261,9 +213,7 @@ void ExpectFiniteDifferences(LinearShape shape) {
     std::vector<double> y(in.dy.size());
     LinearForward<double>(compute, shape, x.data(), weight.data(), bias.data(),
                           y.data());
-    double sum = 0;
-    for (size_t i = 0; i < y.size(); ++i) sum += y[i] * in.dy[i];
-    return sum;
+    return Dot(y, in.dy);
   };
   std::vector<double> dx(in.x.size());
   std::vector<double> dweight(in.weight.size());

@@ -8,12 +8,14 @@
 #include "common/sync/thread_pool.h"
 #include "gtest/gtest.h"
 #include "worker/nn/reference_conv.h"
+#include "worker/nn/testing/operator_testing.h"
 
 namespace ringmaster {
 namespace {
 
+// Some of them zero.
 template <typename T>
-std::vector<T> Random(int64_t count, uint64_t key) {
+std::vector<T> RandomWithZeros(int64_t count, uint64_t key) {
   std::vector<T> values(static_cast<size_t>(count));
   for (int64_t i = 0; i < count; ++i) {
     const uint64_t bits = CounterRandom(key, i);
@@ -25,14 +27,14 @@ std::vector<T> Random(int64_t count, uint64_t key) {
 template <typename T>
 void ExpectReference(ThreadPool& pool, int64_t count) {
   const Compute compute = {.pool = pool};
-  std::vector<T> y = Random<T>(count, 1);
+  std::vector<T> y = RandomWithZeros<T>(count, 1);
   std::vector<T> want_y = y;
   ReluForward<T>(compute, count, y.data());
   reference::ReluForward<T>(count, want_y.data());
   EXPECT_EQ(y, want_y);
 
-  const std::vector<T> dy = Random<T>(count, 2);
-  std::vector<T> dx(y.size(), std::numeric_limits<T>::quiet_NaN());
+  const std::vector<T> dy = RandomWithZeros<T>(count, 2);
+  std::vector<T> dx = Unwritten<T>(count);
   std::vector<T> want_dx = dx;
   ReluBackward<T>(compute, count, y.data(), dy.data(), dx.data());
   reference::ReluBackward<T>(count, y.data(), dy.data(), want_dx.data());
@@ -53,27 +55,18 @@ TEST(ReluTest, MatchesTheReferenceForEveryPool) {
 }
 
 TEST(ReluTest, GradientsAreFiniteDifferences) {
-  ThreadPool pool(1);
   const std::vector<double> x = {-2, -0.5, 0.25, 3};
   const std::vector<double> dy = {1, 2, 3, 4};
-  const auto loss = [&](std::vector<double> y) {
-    ReluForward<double>({.pool = pool}, 4, y.data());
-    double sum = 0;
-    for (size_t i = 0; i < y.size(); ++i) sum += y[i] * dy[i];
-    return sum;
+  const auto forward = [](std::vector<double> y) {
+    ReluForward<double>(OneThread(), 4, y.data());
+    return y;
   };
-  std::vector<double> y = x;
-  ReluForward<double>({.pool = pool}, 4, y.data());
-  std::vector<double> dx(4);
-  ReluBackward<double>({.pool = pool}, 4, y.data(), dy.data(), dx.data());
-  constexpr double kStep = 1e-5;
-  for (size_t i = 0; i < x.size(); ++i) {
-    std::vector<double> above = x;
-    std::vector<double> below = x;
-    above[i] += kStep;
-    below[i] -= kStep;
-    EXPECT_NEAR(dx[i], (loss(above) - loss(below)) / (2 * kStep), 1e-8) << i;
-  }
+  const std::vector<double> y = forward(x);
+  std::vector<double> dx = Unwritten<double>(4);
+  ReluBackward<double>(OneThread(), 4, y.data(), dy.data(), dx.data());
+  ExpectGradient(x, dx, [&](const std::vector<double>& point) {
+    return Dot(forward(point), dy);
+  });
 }
 
 TEST(ReluTest, ANanComesThrough) {
