@@ -151,8 +151,9 @@ bool IsLost(const absl::Status& problem) {
   return absl::IsDataLoss(problem) || absl::IsNotFound(problem);
 }
 
-// Removes all but the newest `options.keep` complete checkpoints, of which the
-// one of `step` is always one, and broken ones that are older than these.
+// Removes all but `options.keep` complete checkpoints, of the newest up to
+// `step`, and broken ones that are older than these. What is newer is another
+// run's, and not ours to remove or to count.
 absl::Status RemoveOld(const std::string& directory, int64_t step,
                        const CheckpointWriteOptions& options) {
   if (options.keep <= 0) return absl::OkStatus();
@@ -161,14 +162,13 @@ absl::Status RemoveOld(const std::string& directory, int64_t step,
   int others = 0;  // complete ones that stay, beside the one of `step`
   absl::Status first;
   for (const CheckpointSummary& summary : found) {
-    if (summary.step == step) continue;
+    if (summary.step >= step) continue;
     if (summary.problem.ok() && others < options.keep - 1) {
       ++others;
       continue;
     }
-    const bool is_lost_and_old = IsLost(summary.problem) &&
-                                 others == options.keep - 1 &&
-                                 summary.step < step;
+    const bool is_lost_and_old =
+        IsLost(summary.problem) && others == options.keep - 1;
     if (!summary.problem.ok() && !is_lost_and_old) continue;
     if (IsSamePath(summary.path, options.protect)) continue;
     first.Update(RemoveCheckpoint(directory, summary.step));

@@ -61,7 +61,7 @@ struct CheckpointContents {
 
 struct CheckpointWriteOptions {
   // How many complete checkpoints stay, the new one included; older ones are
-  // removed once it is complete. 0: all.
+  // removed once it is complete, newer ones never. 0: all.
   int keep = 0;
   // A checkpoint's path that is never removed: the one the job began with.
   std::string protect = "";

@@ -277,9 +277,11 @@ TEST_F(CheckpointTest, KeepsTheNewestAndTheProtected) {
       ElementsAre("step-000000010", "step-000000030", "step-000000040"));
   Write(50, {.keep = 1});
   EXPECT_THAT(NamesIn(directory_), ElementsAre("step-000000050"));
-  // One that is older than what is there is not removed by itself.
+  // A run that began anew leaves an earlier one's newer checkpoints alone.
   Write(5, {.keep = 1});
-  EXPECT_THAT(NamesIn(directory_), ElementsAre("step-000000005"));
+  Write(7, {.keep = 1});
+  EXPECT_THAT(NamesIn(directory_),
+              ElementsAre("step-000000007", "step-000000050"));
 }
 
 TEST_F(CheckpointTest, BrokenCheckpointsDoNotCountAmongThoseKept) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -94,6 +95,8 @@ class JobTrainer final : public Trainer {
   void Notify(const TrainNotice& notice);
   [[nodiscard]] absl::Status StartPrefetcher();
   [[nodiscard]] absl::StatusOr<GenerationRun::End> RunGeneration();
+  // The same, with what the standard library throws as a Status.
+  [[nodiscard]] absl::StatusOr<GenerationRun::End> TryRunGeneration();
   [[nodiscard]] absl::StatusOr<std::unique_ptr<Communicator>> Connect(
       const CancelToken& cancel);
   [[nodiscard]] absl::StatusOr<GenerationRun::End> Train(
@@ -156,6 +159,10 @@ absl::StatusOr<PlanAgreement> JobTrainer::Prepare(
     return absl::ResourceExhaustedError(absl::StrCat(
         "rank ", assignment.rank,
         ": this host has too little memory for the job's data and batches"));
+  } catch (const std::system_error& error) {
+    // How std::thread says that there can be no more threads.
+    return absl::ResourceExhaustedError(
+        absl::StrCat("rank ", assignment.rank, ": ", error.what()));
   }
 }
 
@@ -295,11 +302,24 @@ absl::Status JobTrainer::StartPrefetcher() {
 
 RunOutcome JobTrainer::Run() {
   RM_CHECK(state_ != nullptr, "Run follows a successful Prepare");
-  const absl::StatusOr<GenerationRun::End> end = RunGeneration();
+  const absl::StatusOr<GenerationRun::End> end = TryRunGeneration();
   board_.SetSteps(state_->applied_step(), state_->complete_step());
   board_.EnterPhase(TrainPhase::kHalted);
   LogCounters();
   return MakeOutcome(end);
+}
+
+absl::StatusOr<GenerationRun::End> JobTrainer::TryRunGeneration() {
+  try {
+    return RunGeneration();
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("rank ", assignment_.rank,
+                     ": this host has too little memory for the job"));
+  } catch (const std::system_error& error) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("rank ", assignment_.rank, ": ", error.what()));
+  }
 }
 
 void JobTrainer::LogCounters() const {

@@ -93,6 +93,17 @@ absl::Status TrainingState::MakeModel(int64_t max_batch) {
   return absl::OkStatus();
 }
 
+absl::Status TrainingState::GrowModel(int64_t max_batch) {
+  if (model_->max_batch() > 0) {
+    // After a loss of ranks, whose parts fall to the others: better refused
+    // here than ended by the kernel.
+    RETURN_IF_ERROR(CheckFitsInMemory(model_->buffer_bytes() /
+                                      model_->max_batch() * max_batch));
+  }
+  RETURN_IF_ERROR(MakeModel(0));  // gives the smaller buffers back first
+  return MakeModel(max_batch);
+}
+
 absl::Status TrainingState::CheckFitsInMemory(int64_t activation_bytes) const {
   const int64_t arena_bytes =
       plan_->total_elems() * static_cast<int64_t>(sizeof(float));
@@ -200,7 +211,7 @@ double TrainingState::learning_rate() const {
 
 absl::Status TrainingState::ReserveBatch(int64_t local_batch) {
   const int64_t wanted = micro_batch(local_batch);
-  if (model_->max_batch() < wanted) RETURN_IF_ERROR(MakeModel(wanted));
+  if (model_->max_batch() < wanted) RETURN_IF_ERROR(GrowModel(wanted));
   return model_->Bind(*plan_, parameters_->Elems<float>(),
                       gradients_->Elems<float>());
 }

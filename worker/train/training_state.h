@@ -55,7 +55,8 @@ class TrainingState {
 
   // Gives the model buffers for micro-batches of a rank's part of up to
   // `local_batch` samples; keeps them if they suffice.
-  //   RESOURCE_EXHAUSTED  there is no memory
+  //   RESOURCE_EXHAUSTED  there is no memory, or larger buffers than these will
+  //                       not fit in it
   [[nodiscard]] absl::Status ReserveBatch(int64_t local_batch);
 
   // Settles what a generation begins with: makes the update of the complete
@@ -128,6 +129,7 @@ class TrainingState {
         ranks_on_host_(options.ranks_on_host),
         pool_(options.threads) {}
   [[nodiscard]] absl::Status MakeModel(int64_t max_batch);
+  [[nodiscard]] absl::Status GrowModel(int64_t max_batch);
   [[nodiscard]] absl::Status MakePlan();
   void MakeUpdateRanges();
   [[nodiscard]] absl::Status AllocateArenas();
