@@ -2,6 +2,7 @@
 //
 // Shapes: ids [count], table [vocabulary,dim], y [count,dim]. T is float or
 // double.
+// Guarantees: runs on the caller's thread alone. Nothing is allocated.
 // Thread-safety: pure.
 #ifndef RINGMASTER_WORKER_NN_EMBEDDING_H_
 #define RINGMASTER_WORKER_NN_EMBEDDING_H_

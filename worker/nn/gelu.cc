@@ -28,8 +28,18 @@ RM_KERNEL void ForwardKernel(int64_t count, const T* __restrict x,
   for (int64_t i = 0; i < count; ++i) y[i] = x[i] * Logistic(x[i]);
 }
 
+// Beyond, the slope is 0 or 1 up to rounding, while its terms outgrow what
+// FastExp leaves of the tail. NaN fails both comparisons.
+template <typename T>
+RM_KERNEL T Clamped(T x) {
+  constexpr T kFlat = 10;
+  x = x < -kFlat ? -kFlat : x;
+  return x > kFlat ? kFlat : x;
+}
+
 template <typename T>
 RM_KERNEL T Slope(T x) {
+  x = Clamped(x);
   const T scale = static_cast<T>(kTwoRootTwoOverPi);
   const T three_cubic = static_cast<T>(3 * kCubic);
   const T s = Logistic(x);

@@ -266,6 +266,17 @@ TYPED_TEST(GptOperatorTest, GeluMatchesReferenceOverTheWholeRange) {
   }
 }
 
+TYPED_TEST(GptOperatorTest, GeluIsFlatOrStraightFarFromZero) {
+  using T = TypeParam;
+  const std::vector<T> x = {-1e38, -1e19, -1e10, -1e3, -20,
+                            20,    1e3,   1e10,  1e19, 1e38};
+  const std::vector<T> dy(x.size(), T{1});
+  std::vector<T> dx = Unwritten<T>(10);
+  GeluBackward<T>(OneThread(), 10, x.data(), dy.data(), dx.data());
+  for (size_t i = 0; i < x.size(); ++i)
+    EXPECT_NEAR(dx[i], x[i] < 0 ? 0 : 1, 1e-20) << x[i];
+}
+
 TYPED_TEST(GptOperatorTest, GeluKeepsNan) {
   using T = TypeParam;
   std::vector<T> x(17, T{1});

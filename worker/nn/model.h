@@ -1,10 +1,11 @@
 // Model is a neural network with an explicit forward and backward pass, on
 // parameters that someone else owns.
 //
-// Guarantees: all buffers are planned at creation for a largest batch; nothing
-// is allocated afterwards. Results depend on parameters and batch alone. Any
-// batch of 0 to max_batch samples is fine; an empty one has loss 0 and zero
-// gradients.
+// Guarantees: all buffers are planned at creation for a largest batch, and once
+// each thread has met a shape and made its scratch for it, nothing is allocated.
+// Results depend on parameters, batch and options alone, not on the number of
+// threads. Any batch of 0 to max_batch samples is fine; an empty one has loss 0
+// and zero gradients.
 // Thread-safety: thread-compatible; one call at a time.
 // Ownership: the spans given to Bind, and what Compute refers to, must outlive
 // the model's use.
@@ -83,7 +84,8 @@ class Model {
   virtual absl::Span<const TensorSpec> specs() const = 0;
   virtual const ModelInput& input() const = 0;
   virtual int64_t max_batch() const = 0;
-  // Of the buffers for max_batch samples.
+  // Of the buffers for max_batch samples; the threads' scratch (gemm.h,
+  // attention.h) is not in it.
   virtual int64_t buffer_bytes() const = 0;
   // Floating-point operations of training on one sample, counting a multiply
   // and an add as two: forward and backward, matrix products alone, and nothing

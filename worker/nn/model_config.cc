@@ -1,7 +1,6 @@
 #include "worker/nn/model_config.h"
 
 #include <cmath>
-#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -13,6 +12,16 @@ namespace ringmaster {
 namespace {
 
 std::string NumberText(double value) { return absl::StrFormat("%.17g", value); }
+
+// For people: every digit of a whole number, six of any other.
+std::string ShortText(double value) {
+  const bool is_whole = value == std::floor(value) && std::abs(value) < 1e15;
+  return is_whole ? absl::StrFormat("%.0f", value) : absl::StrCat(value);
+}
+
+std::string ListText(size_t size) {
+  return absl::StrCat("a list of ", size, " numbers");
+}
 
 }  // namespace
 
@@ -36,12 +45,13 @@ absl::StatusOr<ModelConfig> ModelConfig::FromCanonicalText(
   if (words.size() < 2 || words[0] != "model" || words[1].empty()) return error;
   ModelConfig config = {.kind = words[1], .settings = {}};
   for (size_t i = 2; i < words.size(); ++i) {
-    const std::pair<std::string, std::string> setting =
-        absl::StrSplit(words[i], absl::MaxSplits('=', 1));
-    std::vector<double>& values = config.settings[setting.first];
-    for (const absl::string_view number :
-         absl::StrSplit(setting.second, ',', absl::SkipEmpty())) {
-      if (!absl::SimpleAtod(number, &values.emplace_back())) return error;
+    const std::vector<std::string> parts = absl::StrSplit(words[i], '=');
+    if (parts.size() != 2 || parts[0].empty()) return error;
+    const auto [it, is_new] = config.settings.try_emplace(parts[0]);
+    if (!is_new) return error;
+    if (parts[1].empty()) continue;  // an empty list
+    for (const absl::string_view number : absl::StrSplit(parts[1], ',')) {
+      if (!absl::SimpleAtod(number, &it->second.emplace_back())) return error;
     }
   }
   return config;
@@ -53,7 +63,7 @@ const std::vector<double>* SettingsReader::Find(const std::string& name) {
   return it == config_.settings.end() ? nullptr : &it->second;
 }
 
-void SettingsReader::Refuse(const std::string& name, double value,
+void SettingsReader::Refuse(const std::string& name, const std::string& value,
                             const std::string& bounds) {
   if (!error_.ok()) return;
   error_ = absl::InvalidArgumentError(absl::StrCat("model.", config_.kind, ".",
@@ -72,7 +82,7 @@ std::vector<int64_t> SettingsReader::Ints(const std::string& name,
                          value >= static_cast<double>(range.low) &&
                          value <= static_cast<double>(range.high);
     if (!is_good) {
-      Refuse(name, value,
+      Refuse(name, ShortText(value),
              absl::StrCat("a whole number in [", range.low, ", ", range.high,
                           "]"));
     }
@@ -85,7 +95,7 @@ int64_t SettingsReader::Int(const std::string& name, int64_t missing,
                             IntRange range) {
   const std::vector<int64_t> values = Ints(name, {missing}, range);
   if (values.size() == 1) return values[0];
-  Refuse(name, static_cast<double>(values.size()), "one number, not a list");
+  Refuse(name, ListText(values.size()), "one number");
   return range.low;
 }
 
@@ -94,12 +104,13 @@ double SettingsReader::Real(const std::string& name, double missing,
   const std::vector<double>* const values = Find(name);
   if (values == nullptr) return missing;
   if (values->size() != 1) {
-    Refuse(name, static_cast<double>(values->size()), "one number, not a list");
+    Refuse(name, ListText(values->size()), "one number");
     return range.low;
   }
   const double value = values->front();
   if (value >= range.low && value <= range.high) return value;
-  Refuse(name, value, absl::StrCat("in [", range.low, ", ", range.high, "]"));
+  Refuse(name, ShortText(value),
+         absl::StrCat("in [", range.low, ", ", range.high, "]"));
   return range.low;
 }
 

@@ -67,7 +67,8 @@ class SettingsReader {
 
  private:
   const std::vector<double>* Find(const std::string& name);
-  void Refuse(const std::string& name, double value, const std::string& bounds);
+  void Refuse(const std::string& name, const std::string& value,
+              const std::string& bounds);
 
   const ModelConfig& config_;
   std::set<std::string> known_;

@@ -38,12 +38,15 @@ TEST(SettingsReaderTest, NamesABadSettingWithItsBounds) {
             "model.toy.width is 65, but must be a whole number in [1, 64]");
   EXPECT_EQ(ErrorOf({{"width", {0.5}}}),
             "model.toy.width is 0.5, but must be a whole number in [1, 64]");
+  EXPECT_EQ(ErrorOf({{"width", {1048577}}}),
+            "model.toy.width is 1048577, but must be a whole number in [1, "
+            "64]");
   EXPECT_EQ(ErrorOf({{"width", {1, 2}}}),
-            "model.toy.width is 2, but must be one number, not a list");
+            "model.toy.width is a list of 2 numbers, but must be one number");
   EXPECT_EQ(ErrorOf({{"dropout", {std::numeric_limits<double>::quiet_NaN()}}}),
             "model.toy.dropout is nan, but must be in [0, 0.5]");
   EXPECT_EQ(ErrorOf({{"dropout", {}}}),
-            "model.toy.dropout is 0, but must be one number, not a list");
+            "model.toy.dropout is a list of 0 numbers, but must be one number");
   EXPECT_EQ(ErrorOf({{"channels", {4, 17}}}),
             "model.toy.channels is 17, but must be a whole number in [1, 16]");
 }
@@ -65,7 +68,9 @@ TEST(ModelConfigTest, ReadsItsCanonicalText) {
   const ModelConfig config = *ModelConfig::FromCanonicalText(text);
   EXPECT_EQ(config.settings.at("a"), (std::vector<double>{0.1, 2}));
   EXPECT_EQ(config.CanonicalText(), text);
-  for (const char* bad : {"", "model", "model ", "toy a=1", "model toy a=x"}) {
+  for (const char* bad : {"", "model", "model ", "toy a=1", "model toy a=x",
+                          "model toy a", "model toy =1", "model toy a=1=2",
+                          "model toy a=1 a=2", "model toy a=1,,2"}) {
     EXPECT_EQ(ModelConfig::FromCanonicalText(bad).status().code(),
               absl::StatusCode::kInvalidArgument)
         << bad;
