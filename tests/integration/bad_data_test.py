@@ -88,14 +88,15 @@ class BadDataTest(unittest.TestCase):
         for index in (3, 40):
             contents[8 + index] = 17
         damaged = self.write("damaged", contents)
-        self.expect_failure(cnn_job(images, damaged, 2), UNREADABLE, "train.data.images.labels: ", damaged, "label 3 is 17", "10 classes",
-                            "corrupt_records: skip")
+        self.expect_failure(cnn_job(images, damaged, 2), UNREADABLE, "train.data.images.labels: ", damaged,
+                            "label 3 is 17", "10 classes", "corrupt_records: skip")
         job = self.expect_success(cnn_job(images, damaged, 2, steps=3, data={"corrupt_records": "skip"}))
         self.assertEqual(int(job["figures"]["skipped_samples"]), 2)
         event, = self.cluster.await_event(job["id"], "data.skipped")
         self.assertIn("2 samples", event["message"])
         hopeless = self.write("hopeless", data_files.idx_labels([200] * 100))
-        self.expect_failure(cnn_job(images, hopeless, 2, data={"corrupt_records": "skip"}), UNREADABLE, images, "none to train on")
+        self.expect_failure(cnn_job(images, hopeless, 2, data={"corrupt_records": "skip"}), UNREADABLE, images,
+                            "none to train on")
 
     # Tokens.
 
@@ -124,7 +125,8 @@ class BadDataTest(unittest.TestCase):
         chain = data_files.token_chain(4000, VOCABULARY)
         chain[1000] = VOCABULARY
         path = data_files.write_tokens(self.directory / "tokens.bin", chain)
-        self.expect_failure(self.tokens_job(path), UNREADABLE, "train.data.tokens.path: ", path, "1000", f"{VOCABULARY}", "corrupt_records: skip")
+        self.expect_failure(self.tokens_job(path), UNREADABLE, "train.data.tokens.path: ", path, "1000", VOCABULARY,
+                            "corrupt_records: skip")
         job = self.expect_success(self.tokens_job(path, steps=3, data={"corrupt_records": "skip"}))
         self.assertGreater(int(job["figures"]["skipped_samples"]), 0)
         self.assertTrue(self.cluster.await_event(job["id"], "data.skipped"))
@@ -255,9 +257,9 @@ class BadDataTest(unittest.TestCase):
         self.expect_success(gpt_job(text, 2, gpt={"vocabulary": 300}, steps=1,
                                     checkpoint={"directory": str(self.directory / "bpe")}))
         self.expect_line(self.sample(self.directory / "bpe"), USAGE, "300 tokens", "--vocabulary", "--merges")
-        self.expect_line(self.sample(self.directory / "bpe", "--prompt=a", "--vocabulary=/no/vocab.json"), USAGE, "--merges")
-        self.expect_line(self.sample(self.directory / "bpe", "--prompt=a", "--vocabulary=/no/vocab.json", "--merges=/no/merges"),
-                         UNREADABLE, "/no/vocab.json")
+        self.expect_line(self.sample(self.directory / "bpe", "--prompt=a", "--vocabulary=/no/it"), USAGE, "--merges")
+        missing = ("--vocabulary=/no/vocab.json", "--merges=/no/merges")
+        self.expect_line(self.sample(self.directory / "bpe", "--prompt=a", *missing), UNREADABLE, "/no/vocab.json")
         older, newer = self.train_with_checkpoints(text)
         self.expect_line(self.sample(newer.parent, "--prompt="), USAGE, "--prompt")
         file = newer / "model.safetensors"

@@ -217,7 +217,8 @@ class CheckpointTest(unittest.TestCase):
             with Hosts(2) as hosts, Cluster() as cluster:
                 cluster.start_coordinator(host=hosts[0])
                 for index, host in enumerate(hosts):
-                    cluster.start_worker(f"host{index}", slots=index + 1, host=host, mount=("--bind", disks[index], self.checkpoints))
+                    cluster.start_worker(f"host{index}", slots=index + 1, host=host,
+                                         mount=("--bind", disks[index], self.checkpoints))
                 job = cluster.run_job(self.job(workers=3, steps=steps))
                 written = cluster.events(job["id"], "checkpoint.written")
                 loaded = cluster.events(job["id"], "checkpoint.loaded")
