@@ -9,6 +9,7 @@
 #include "common/plan/plan.h"
 #include "common/status/check.h"
 #include "common/status/status_macros.h"
+#include "common/transport/cancel_token.h"
 #include "worker/nn/attention.h"
 #include "worker/nn/classifier.h"
 #include "worker/nn/dropout.h"
@@ -29,7 +30,11 @@ struct Pass {
   double dropout_rate = 0;
   uint64_t dropout_key = 0;
   const int64_t* sample_ids = nullptr;
+  const CancelToken* cancel = nullptr;
 
+  bool is_cancelled() const {
+    return cancel != nullptr && cancel->is_cancelled();
+  }
   int64_t rows() const { return samples * tokens; }
 };
 
@@ -200,6 +205,7 @@ void Gpt<T>::Forward(const Pass& pass, const int32_t* ids) {
   const T* delta = nullptr;
   uint64_t site = kEmbeddingSite;
   for (size_t i = 0; i < buffers_->blocks.size(); ++i) {
+    if (pass.is_cancelled()) return;
     Normalize(pass, tensors_.blocks[i].attention_norm,
               buffers_->blocks[i].attention_norm, residual, delta, site);
     ForwardAttention(pass, i);
@@ -256,8 +262,10 @@ double Gpt<T>::ForwardBackward(const Batch& batch, const TrainOptions& options,
                      .tokens = settings_.sample_tokens,
                      .dropout_rate = settings_.dropout,
                      .dropout_key = options.dropout_key,
-                     .sample_ids = batch.sample_ids().data()};
+                     .sample_ids = batch.sample_ids().data(),
+                     .cancel = options.cancel};
   Forward(pass, batch.inputs().data());
+  if (pass.is_cancelled()) return 0;
   const Backward run = {pass, options.write, observer};
   const double loss_sum = ClassifierTrain<T>(
       compute_, Head(pass), options.scale, options.write,
@@ -268,6 +276,7 @@ double Gpt<T>::ForwardBackward(const Batch& batch, const TrainOptions& options,
   std::fill_n(buffers_->dresidual, pass.rows() * settings_.width, T{0});
   BackwardNorm(run, tensors_.final_norm, buffers_->final_norm);
   BackwardBlocks(run);
+  if (pass.is_cancelled()) return 0;
   BackwardEmbedding(run, batch.inputs().data());
   return loss_sum;
 }
@@ -275,6 +284,7 @@ double Gpt<T>::ForwardBackward(const Batch& batch, const TrainOptions& options,
 template <typename T>
 void Gpt<T>::BackwardBlocks(const Backward& run) {
   for (size_t i = buffers_->blocks.size(); i-- > 0;) {
+    if (run.pass.is_cancelled()) return;
     BackwardMlp(run, i);
     BackwardAttention(run, i);
   }

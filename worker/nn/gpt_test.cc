@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/sync/thread_pool.h"
+#include "common/transport/cancel_token.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "worker/nn/model_registry.h"
@@ -248,6 +249,32 @@ TEST(GptTest, SamplesMayBeShorterThanTheWindow) {
   }
   const std::vector<int32_t> context(kWindow + 4, 3);
   EXPECT_TRUE(more.model->NextTokenLogits(context).ok());
+}
+
+// A halt must be answered sooner than a large model's pass takes.
+TEST(GptTest, ReturnsAtTheNextBlockOnceItIsCancelled) {
+  class CancelAtBlock final : public GradientObserver {
+   public:
+    explicit CancelAtBlock(CancelToken& cancel) : cancel_(cancel) {}
+    void OnTensorDone(int tensor_index) override {
+      last = tensor_index;
+      cancel_.Cancel("halted");
+    }
+    int last = -1;
+
+   private:
+    CancelToken& cancel_;
+  };
+  ModelInstance<float> gpt(kSmall);
+  CancelToken cancel;
+  CancelAtBlock observer(cancel);
+  const Batch batch = gpt.RandomBatch(2, 7);
+  gpt.model->ForwardBackward(batch, {.cancel = &cancel}, observer);
+  EXPECT_EQ(gpt.plan.tensors()[observer.last].spec.name,
+            "transformer.ln_f.bias");
+  observer.last = -1;
+  gpt.model->ForwardBackward(batch, {.cancel = &cancel}, observer);
+  EXPECT_EQ(observer.last, -1);
 }
 
 }  // namespace

@@ -34,6 +34,8 @@
 
 namespace ringmaster {
 
+class CancelToken;
+
 // Is told how ForwardBackward gets on, on its thread.
 class GradientObserver {
  public:
@@ -64,6 +66,9 @@ struct TrainOptions {
   // Decides, with each sample's id, what dropout drops; another one for each
   // step.
   uint64_t dropout_key = 0;
+  // Once cancelled, ForwardBackward of a model with many layers returns at the
+  // next of them; loss and gradients are then worth nothing. May be null.
+  const CancelToken* cancel = nullptr;
 };
 
 // How well a model predicts a batch.

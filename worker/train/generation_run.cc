@@ -184,11 +184,11 @@ absl::Status GenerationRun::ForwardBackward(int64_t step, const Batch& batch,
       1.0 / static_cast<double>(config.global_batch * state.targets());
   options.dropout_key =
       CounterRandom(config.seed ^ kDropoutStream, static_cast<uint64_t>(step));
+  options.cancel = &parts_.cancel;
   BucketStarter starter(state.plan(), sync_, parts_.clock);
   const int64_t micro = std::max<int64_t>(1, state.micro_batch(batch.size()));
   int64_t first = 0;
   do {
-    RETURN_IF_ERROR(parts_.cancel.status());
     const int64_t count = std::min(micro, batch.size() - first);
     const bool is_last = first + count == batch.size();
     const bool is_whole = count == batch.size();
@@ -197,6 +197,8 @@ absl::Status GenerationRun::ForwardBackward(int64_t step, const Batch& batch,
     starter.set_active(is_last);
     local.loss_sum += state.model().ForwardBackward(
         is_whole ? batch : micro_batch_, options, starter);
+    // What a cancelled pass leaves behind must not become a step.
+    RETURN_IF_ERROR(parts_.cancel.status());
     const MonotonicTime backward = starter.forward_done();
     const MonotonicTime end = parts_.clock.Now();
     parts_.trace.Record(
