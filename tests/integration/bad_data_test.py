@@ -221,13 +221,15 @@ class BadDataTest(unittest.TestCase):
         self.assertIn(f"starts from {older}", message)
         self.assertIn(str(file), message)
         # None is left that is whole.
-        cut = newer.parent / "step-000000012" / "optimizer.safetensors"
-        with open(cut, "r+b") as stream:
-            stream.truncate(5000)
         (newer / "checkpoint.json").write_text("{}")
+        damaged = [newer / "checkpoint.json"]
+        for checkpoint in set(newer.parent.glob("step-*")) - {newer}:
+            damaged.append(checkpoint / "optimizer.safetensors")
+            with open(damaged[-1], "r+b") as stream:
+                stream.truncate(5000)
         message = self.start_again(text, steps=3)
         self.assertIn("starts from the beginning", message)
-        for path in (cut, newer / "checkpoint.json"):
+        for path in damaged:
             self.assertIn(str(path), message)
 
     def test_a_checkpoint_of_another_model_is_refused(self):
