@@ -64,21 +64,20 @@ void AppendTensors(const Plan& plan, absl::Span<const float> arena,
 // Writes the files of one checkpoint and keeps their digests.
 class FileWriter {
  public:
-  FileWriter(const StagingDirectory& staging, const CancelToken* cancel)
-      : staging_(staging), cancel_(cancel) {}
+  FileWriter(const StagingDirectory& staging,
+             const CheckpointWriteOptions& options)
+      : staging_(staging), options_(options) {}
 
   absl::Status WriteTensors(const char* name,
                             absl::Span<const TensorBytes> tensors,
                             const SafetensorsMetadata& metadata) {
-    ASSIGN_OR_RETURN(DurableFile file,
-                     DurableFile::Create(staging_.File(name), cancel_));
+    ASSIGN_OR_RETURN(DurableFile file, Create(name));
     RETURN_IF_ERROR(WriteSafetensors(tensors, metadata, file));
     return Close(name, file);
   }
 
   absl::Status WriteText(const char* name, std::string_view text) {
-    ASSIGN_OR_RETURN(DurableFile file,
-                     DurableFile::Create(staging_.File(name), cancel_));
+    ASSIGN_OR_RETURN(DurableFile file, Create(name));
     RETURN_IF_ERROR(file.Append(text));
     return Close(name, file);
   }
@@ -86,6 +85,11 @@ class FileWriter {
   std::vector<CheckpointFile> TakeFiles() { return std::move(files_); }
 
  private:
+  absl::StatusOr<DurableFile> Create(const char* name) {
+    return DurableFile::Create(staging_.File(name), options_.cancel,
+                               options_.progress);
+  }
+
   absl::Status Close(const char* name, DurableFile& file) {
     ASSIGN_OR_RETURN(FileDigest digest, file.Close());
     files_.push_back({name, std::move(digest)});
@@ -93,7 +97,7 @@ class FileWriter {
   }
 
   const StagingDirectory& staging_;
-  const CancelToken* const cancel_;
+  const CheckpointWriteOptions& options_;
   std::vector<CheckpointFile> files_;
 };
 
@@ -198,9 +202,9 @@ absl::Status CheckSizes(const std::string& path,
 }
 
 absl::Status VerifyFile(const std::string& path, const CheckpointFile& file,
-                        const CancelToken* cancel) {
+                        const CancelToken* cancel, DiskProgress* progress) {
   const std::string file_path = absl::StrCat(path, "/", file.name);
-  const absl::StatusOr<InputFile> input = InputFile::Open(file_path);
+  const absl::StatusOr<InputFile> input = InputFile::Open(file_path, progress);
   if (absl::IsNotFound(input.status())) {
     return absl::DataLossError(
         absl::StrCat(file_path, " of a checkpoint is missing"));
@@ -258,11 +262,13 @@ absl::Status ReadTensors(const SafetensorsFile& file, const Plan& plan,
 
 absl::Status ReadModel(const std::string& path, const Plan& plan,
                        const CheckpointManifest& manifest,
-                       absl::Span<float> parameters,
-                       const CancelToken* cancel) {
-  RETURN_IF_ERROR(VerifyFile(path, *manifest.Find(kModelFile), cancel));
-  ASSIGN_OR_RETURN(const SafetensorsFile file,
-                   SafetensorsFile::Open(absl::StrCat(path, "/", kModelFile)));
+                       absl::Span<float> parameters, const CancelToken* cancel,
+                       DiskProgress* progress) {
+  RETURN_IF_ERROR(
+      VerifyFile(path, *manifest.Find(kModelFile), cancel, progress));
+  ASSIGN_OR_RETURN(
+      const SafetensorsFile file,
+      SafetensorsFile::Open(absl::StrCat(path, "/", kModelFile), progress));
   RETURN_IF_ERROR(CheckTensors(file, plan, ""));
   RETURN_IF_ERROR(CheckNoOthers(file, plan));
   if (parameters.empty()) return absl::OkStatus();
@@ -281,7 +287,7 @@ absl::Status ReadModel(const std::string& path, const Plan& plan,
 absl::Status ReadOptimizer(const std::string& path, const Plan& plan,
                            const CheckpointManifest& manifest,
                            const CheckpointArenas& arenas,
-                           const CancelToken* cancel) {
+                           const CancelToken* cancel, DiskProgress* progress) {
   if (arenas.first_moment.empty() && arenas.second_moment.empty())
     return absl::OkStatus();
   const CheckpointFile* const listed = manifest.Find(kOptimizerFile);
@@ -291,10 +297,10 @@ absl::Status ReadOptimizer(const std::string& path, const Plan& plan,
                      " holds no state of an optimizer, which the job's "
                      "optimizer needs"));
   }
-  RETURN_IF_ERROR(VerifyFile(path, *listed, cancel));
+  RETURN_IF_ERROR(VerifyFile(path, *listed, cancel, progress));
   ASSIGN_OR_RETURN(
       const SafetensorsFile file,
-      SafetensorsFile::Open(absl::StrCat(path, "/", kOptimizerFile)));
+      SafetensorsFile::Open(absl::StrCat(path, "/", kOptimizerFile), progress));
   const auto read = [&](const char* moment, absl::Span<float> arena) {
     if (arena.empty()) return absl::OkStatus();
     RETURN_IF_ERROR(CheckTensors(file, plan, PrefixOf(moment)));
@@ -315,7 +321,7 @@ absl::StatusOr<WrittenCheckpoint> WriteCheckpoint(
   {
     ASSIGN_OR_RETURN(StagingDirectory staging,
                      StagingDirectory::Create(directory, contents.step));
-    FileWriter writer(staging, options.cancel);
+    FileWriter writer(staging, options);
     RETURN_IF_ERROR(WriteParts(contents, writer));
     const CheckpointManifest manifest =
         ManifestOf(contents, writer.TakeFiles());
@@ -378,16 +384,19 @@ absl::StatusOr<CheckpointManifest> ReadCheckpointManifest(
 absl::StatusOr<CheckpointManifest> VerifyCheckpoint(const std::string& path) {
   ASSIGN_OR_RETURN(CheckpointManifest manifest, ReadCheckpointManifest(path));
   for (const CheckpointFile& file : manifest.files)
-    RETURN_IF_ERROR(VerifyFile(path, file, /*cancel=*/nullptr));
+    RETURN_IF_ERROR(
+        VerifyFile(path, file, /*cancel=*/nullptr, /*progress=*/nullptr));
   return manifest;
 }
 
 absl::StatusOr<CheckpointManifest> ReadCheckpoint(
     const std::string& path, const Plan& plan, const CheckpointArenas& arenas,
-    const CancelToken* cancel) {
+    const CancelToken* cancel, DiskProgress* progress) {
   ASSIGN_OR_RETURN(CheckpointManifest manifest, ReadCheckpointManifest(path));
-  RETURN_IF_ERROR(ReadModel(path, plan, manifest, arenas.parameters, cancel));
-  RETURN_IF_ERROR(ReadOptimizer(path, plan, manifest, arenas, cancel));
+  RETURN_IF_ERROR(
+      ReadModel(path, plan, manifest, arenas.parameters, cancel, progress));
+  RETURN_IF_ERROR(
+      ReadOptimizer(path, plan, manifest, arenas, cancel, progress));
   return manifest;
 }
 

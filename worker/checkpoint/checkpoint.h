@@ -33,6 +33,7 @@
 #include "absl/types/span.h"
 #include "common/plan/plan.h"
 #include "common/transport/cancel_token.h"
+#include "worker/checkpoint/disk_progress.h"
 #include "worker/checkpoint/manifest.h"
 
 namespace ringmaster {
@@ -67,6 +68,8 @@ struct CheckpointWriteOptions {
   std::string protect = "";
   // Ends the write early, with ABORTED; may be null.
   const CancelToken* cancel = nullptr;
+  // Told of what is written; may be null.
+  DiskProgress* progress = nullptr;
 };
 
 struct WrittenCheckpoint {
@@ -125,10 +128,11 @@ struct CheckpointArenas {
 //                        differs, with both shapes; or without the moments that
 //                        are wanted
 //   ABORTED              `cancel`, which may be null, was cancelled
-// and the errors of VerifyCheckpoint.
+// and the errors of VerifyCheckpoint. `progress` is told of what is read, and
+// may be null.
 [[nodiscard]] absl::StatusOr<CheckpointManifest> ReadCheckpoint(
     const std::string& path, const Plan& plan, const CheckpointArenas& arenas,
-    const CancelToken* cancel = nullptr);
+    const CancelToken* cancel = nullptr, DiskProgress* progress = nullptr);
 
 }  // namespace ringmaster
 

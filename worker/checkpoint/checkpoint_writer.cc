@@ -152,7 +152,8 @@ class CheckpointWriter::Impl {
         WriteCheckpoint(options_.directory, contents_,
                         {.keep = options_.keep,
                          .protect = options_.protect,
-                         .cancel = &cancel_});
+                         .cancel = &cancel_,
+                         .progress = options_.progress});
     result.duration = options_.clock->Now() - begin;
     if (!written.ok()) {
       result.status = std::move(written).status();

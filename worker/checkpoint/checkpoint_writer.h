@@ -30,6 +30,7 @@
 #include "common/clock/clock.h"
 #include "common/plan/plan.h"
 #include "worker/checkpoint/checkpoint.h"
+#include "worker/checkpoint/disk_progress.h"
 
 namespace ringmaster {
 
@@ -56,6 +57,8 @@ class CheckpointWriter {
     int moment_count = 2;
     int keep = 0;              // as in CheckpointWriteOptions
     std::string protect = "";  // likewise
+    // Told of what is written; may be null and outlives the writer.
+    DiskProgress* progress = nullptr;
     Clock* clock = &Clock::Real();
   };
 

@@ -20,21 +20,28 @@ constexpr mode_t kFileMode = 0644;
 // Dirty bytes that may gather before the kernel is told to write them.
 constexpr int64_t kWritebackBytes = int64_t{16} << 20;
 
+// Of sync_file_range, on file systems and in sandboxes that lack it.
+bool IsUnsupported(int error) {
+  return error == ENOSYS || error == EINVAL || error == ESPIPE ||
+         error == EOPNOTSUPP || error == EPERM;
+}
+
 }  // namespace
 
 DurableFile::DurableFile(const std::string& path, UniqueFd fd,
-                         const CancelToken* cancel)
-    : path_(path), fd_(std::move(fd)), cancel_(cancel) {
+                         const CancelToken* cancel, DiskProgress* progress)
+    : path_(path), fd_(std::move(fd)), cancel_(cancel), progress_(progress) {
   gathered_.reserve(kWriteBytes);
 }
 
 absl::StatusOr<DurableFile> DurableFile::Create(const std::string& path,
-                                                const CancelToken* cancel) {
+                                                const CancelToken* cancel,
+                                                DiskProgress* progress) {
   RETURN_IF_ERROR(Annotate(FAIL_POINT("checkpoint.open"), path));
   UniqueFd fd(
       open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kFileMode));
   if (!fd.is_open()) return FileError("create", path, errno);
-  return DurableFile(path, std::move(fd), cancel);
+  return DurableFile(path, std::move(fd), cancel, progress);
 }
 
 absl::Status DurableFile::Append(std::string_view text) {
@@ -76,12 +83,29 @@ absl::Status DurableFile::Write(absl::Span<const uint8_t> bytes) {
     if (count < 0) return FileError("write", path_, errno);
     bytes.remove_prefix(static_cast<size_t>(count));
     written_bytes_ += count;
+    if (progress_ != nullptr) progress_->Add(count);
   }
-  if (written_bytes_ - begun_bytes_ >= kWritebackBytes) {
-    // A hint: where it does not work, the fsync takes longer.
-    (void)sync_file_range(fd_.get(), begun_bytes_,
-                          written_bytes_ - begun_bytes_, SYNC_FILE_RANGE_WRITE);
-    begun_bytes_ = written_bytes_;
+  if (written_bytes_ - begun_bytes_ < kWritebackBytes) return absl::OkStatus();
+  return PaceWriteback();
+}
+
+// Begins to write the newest piece to the disk, and waits for the one before.
+absl::Status DurableFile::PaceWriteback() {
+  // A hint: where it does not work, the fsync takes longer.
+  (void)sync_file_range(fd_.get(), begun_bytes_, written_bytes_ - begun_bytes_,
+                        SYNC_FILE_RANGE_WRITE);
+  const int64_t begin = std::exchange(awaited_bytes_, begun_bytes_);
+  begun_bytes_ = written_bytes_;
+  if (awaited_bytes_ == begin) return absl::OkStatus();
+  RETURN_IF_ERROR(Annotate(FAIL_POINT("checkpoint.writeback"), path_));
+  const int result =
+      sync_file_range(fd_.get(), begin, awaited_bytes_ - begin,
+                      SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
+                          SYNC_FILE_RANGE_WAIT_AFTER);
+  // A failure to write counts: who waits is told of it, and a later fsync would
+  // not tell again.
+  if (result != 0 && !IsUnsupported(errno)) {
+    return FileError("write", path_, errno);
   }
   return absl::OkStatus();
 }

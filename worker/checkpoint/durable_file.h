@@ -2,12 +2,13 @@
 // its bytes are on the disk.
 //
 // Small appends are gathered; the disk sees writes of kWriteBytes. Bytes are
-// hashed on the way, and their writing to the disk is begun early, so that
-// little is left for the fsync at the end.
+// hashed on the way. They go to the disk as they come, a piece behind, so that
+// little is left for the fsync at the end, and what was appended tells how far
+// the disk is.
 // A file that was not closed, or whose Close failed, is left for its owner to
 // remove (a checkpoint's files lie in a temporary directory).
-// Fail points: checkpoint.open, checkpoint.write, checkpoint.fsync,
-// checkpoint.fsync_directory.
+// Fail points: checkpoint.open, checkpoint.write, checkpoint.writeback,
+// checkpoint.fsync, checkpoint.fsync_directory.
 // Thread-safety: thread-compatible.
 // Example:
 //   ASSIGN_OR_RETURN(DurableFile file, DurableFile::Create(path));
@@ -26,6 +27,7 @@
 #include "absl/types/span.h"
 #include "common/transport/cancel_token.h"
 #include "common/transport/unique_fd.h"
+#include "worker/checkpoint/disk_progress.h"
 #include "worker/checkpoint/file_digest.h"
 
 namespace ringmaster {
@@ -34,11 +36,12 @@ class DurableFile {
  public:
   static constexpr size_t kWriteBytes = size_t{4} << 20;
 
-  // Creates `path`, which must not exist. `cancel` may be null and outlives the
-  // file. This and the others give the errors of FileError, with the path, and
+  // Creates `path`, which must not exist. `cancel` and `progress`, which is
+  // told of what is written, may be null and outlive the file. This and the others give the errors of FileError, with the path, and
   //   ABORTED  `cancel` was cancelled
   [[nodiscard]] static absl::StatusOr<DurableFile> Create(
-      const std::string& path, const CancelToken* cancel = nullptr);
+      const std::string& path, const CancelToken* cancel = nullptr,
+      DiskProgress* progress = nullptr);
 
   // `bytes` are not needed after the call.
   [[nodiscard]] absl::Status Append(absl::Span<const uint8_t> bytes);
@@ -49,17 +52,21 @@ class DurableFile {
   const std::string& path() const { return path_; }
 
  private:
-  DurableFile(const std::string& path, UniqueFd fd, const CancelToken* cancel);
+  DurableFile(const std::string& path, UniqueFd fd, const CancelToken* cancel,
+              DiskProgress* progress);
   absl::Status WriteGathered();
   absl::Status Write(absl::Span<const uint8_t> bytes);
+  absl::Status PaceWriteback();
 
   std::string path_;
   UniqueFd fd_;
   const CancelToken* cancel_;
+  DiskProgress* progress_;
   std::vector<uint8_t> gathered_;  // not yet written; never over kWriteBytes
   DigestBuilder digest_;
   int64_t written_bytes_ = 0;
-  int64_t begun_bytes_ = 0;  // whose way to the disk has begun
+  int64_t begun_bytes_ = 0;    // whose way to the disk has begun
+  int64_t awaited_bytes_ = 0;  // whose way has ended
 };
 
 // Makes the names in directory `path` durable. Errors are FileError's.

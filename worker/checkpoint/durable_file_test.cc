@@ -105,6 +105,42 @@ TEST_F(DurableFileTest, EachFailPointEndsTheWrite) {
             absl::StatusCode::kUnavailable);
 }
 
+TEST_F(DurableFileTest, ProgressIsThatOfEachWriteAndRead) {
+  const std::string piece = PatternOf(DurableFile::kWriteBytes);
+  const auto piece_bytes = static_cast<int64_t>(piece.size());
+  DiskProgress progress;
+  absl::StatusOr<DurableFile> file =
+      DurableFile::Create(path_, /*cancel=*/nullptr, &progress);
+  ASSERT_TRUE(file.ok()) << file.status();
+  for (int64_t i = 1; i <= 3; ++i) {
+    ASSERT_TRUE(file->Append(piece).ok());
+    EXPECT_EQ(progress.bytes(), i * piece_bytes);
+  }
+  ASSERT_TRUE(file->Append("text").ok());
+  const absl::StatusOr<FileDigest> digest = file->Close();
+  ASSERT_TRUE(digest.ok()) << digest.status();
+  EXPECT_EQ(progress.bytes(), digest->size_bytes);
+  const auto input = InputFile::Open(path_, &progress);
+  ASSERT_TRUE(input.ok()) << input.status();
+  EXPECT_TRUE(input->CheckAgainst(*digest).ok());
+  EXPECT_EQ(progress.bytes(), 2 * digest->size_bytes);
+  EXPECT_EQ(input->ReadText(digest->size_bytes)->substr(2 * piece.size()),
+            piece + "text");
+  EXPECT_EQ(progress.bytes(), 3 * digest->size_bytes);
+}
+
+// Only a file of some pieces is waited for before its end.
+TEST_F(DurableFileTest, ADiskThatFailsUnderWayEndsTheWrite) {
+  FailPoint::Arm("checkpoint.writeback", FailPoint::Action::kError);
+  absl::StatusOr<DurableFile> file = DurableFile::Create(path_);
+  ASSERT_TRUE(file.ok()) << file.status();
+  const std::string piece = PatternOf(DurableFile::kWriteBytes);
+  absl::Status status;
+  for (int i = 0; i < 12 && status.ok(); ++i) status = file->Append(piece);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(status.message(), HasSubstr(path_));
+}
+
 TEST_F(DurableFileTest, CancelEndsTheWrite) {
   CancelToken cancel;
   absl::StatusOr<DurableFile> file = DurableFile::Create(path_, &cancel);

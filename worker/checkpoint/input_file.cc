@@ -16,10 +16,22 @@
 
 namespace ringmaster {
 
-InputFile::InputFile(const std::string& path, UniqueFd fd, int64_t size_bytes)
-    : path_(path), fd_(std::move(fd)), size_bytes_(size_bytes) {}
+namespace {
 
-absl::StatusOr<InputFile> InputFile::Open(const std::string& path) {
+// Of one read, so that a slow one shows progress.
+constexpr size_t kMaxReadBytes = size_t{4} << 20;
+
+}  // namespace
+
+InputFile::InputFile(const std::string& path, UniqueFd fd, int64_t size_bytes,
+                     DiskProgress* progress)
+    : path_(path),
+      fd_(std::move(fd)),
+      size_bytes_(size_bytes),
+      progress_(progress) {}
+
+absl::StatusOr<InputFile> InputFile::Open(const std::string& path,
+                                          DiskProgress* progress) {
   // Not blocking, so that a pipe without a writer is an error and no wait.
   UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd.is_open()) return FileError("open", path, errno);
@@ -29,12 +41,13 @@ absl::StatusOr<InputFile> InputFile::Open(const std::string& path) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, " is not a regular file"));
   }
-  return InputFile(path, std::move(fd), status.st_size);
+  return InputFile(path, std::move(fd), status.st_size, progress);
 }
 
 absl::Status InputFile::ReadAt(int64_t offset, absl::Span<uint8_t> into) const {
   while (!into.empty()) {
-    const ssize_t count = pread(fd_.get(), into.data(), into.size(), offset);
+    const ssize_t count = pread(fd_.get(), into.data(),
+                                std::min(into.size(), kMaxReadBytes), offset);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return FileError("read", path_, errno);
     if (count == 0) {
@@ -45,6 +58,7 @@ absl::Status InputFile::ReadAt(int64_t offset, absl::Span<uint8_t> into) const {
     }
     into.remove_prefix(static_cast<size_t>(count));
     offset += count;
+    if (progress_ != nullptr) progress_->Add(count);
   }
   return absl::OkStatus();
 }

@@ -14,14 +14,17 @@
 #include "absl/types/span.h"
 #include "common/transport/cancel_token.h"
 #include "common/transport/unique_fd.h"
+#include "worker/checkpoint/disk_progress.h"
 #include "worker/checkpoint/file_digest.h"
 
 namespace ringmaster {
 
 class InputFile {
  public:
+  // `progress` is told of what is read; it may be null and outlives the file.
   // Errors are FileError's, and INVALID_ARGUMENT for what is no regular file.
-  [[nodiscard]] static absl::StatusOr<InputFile> Open(const std::string& path);
+  [[nodiscard]] static absl::StatusOr<InputFile> Open(
+      const std::string& path, DiskProgress* progress = nullptr);
 
   const std::string& path() const { return path_; }
   // As it was at Open.
@@ -42,11 +45,13 @@ class InputFile {
       const FileDigest& expected, const CancelToken* cancel = nullptr) const;
 
  private:
-  InputFile(const std::string& path, UniqueFd fd, int64_t size_bytes);
+  InputFile(const std::string& path, UniqueFd fd, int64_t size_bytes,
+            DiskProgress* progress);
 
   std::string path_;
   UniqueFd fd_;
   int64_t size_bytes_;
+  DiskProgress* progress_;
 };
 
 }  // namespace ringmaster

@@ -116,8 +116,9 @@ std::string SafetensorsEntry::ShapeText() const {
   return absl::StrCat("[", absl::StrJoin(shape, ","), "]");
 }
 
-absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const std::string& path) {
-  ASSIGN_OR_RETURN(InputFile input, InputFile::Open(path));
+absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const std::string& path,
+                                                      DiskProgress* progress) {
+  ASSIGN_OR_RETURN(InputFile input, InputFile::Open(path, progress));
   SafetensorsFile file(std::move(input));
   uint64_t length = 0;
   RETURN_IF_ERROR(file.file_.ReadAt(

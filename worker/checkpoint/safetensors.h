@@ -25,6 +25,7 @@
 #include "absl/types/span.h"
 #include "common/tensor/dtype.h"
 #include "common/tensor/shape.h"
+#include "worker/checkpoint/disk_progress.h"
 #include "worker/checkpoint/durable_file.h"
 #include "worker/checkpoint/input_file.h"
 
@@ -73,9 +74,9 @@ class SafetensorsFile {
   //                     or has offsets that overlap, leave gaps, or do not fit
   //                     dtype and shape or the file
   //   INVALID_ARGUMENT  a dtype that the format does not have
-  // and the errors of InputFile::Open.
+  // and the errors of InputFile::Open, which has the same `progress`.
   [[nodiscard]] static absl::StatusOr<SafetensorsFile> Open(
-      const std::string& path);
+      const std::string& path, DiskProgress* progress = nullptr);
 
   const std::string& path() const { return file_.path(); }
   // In the order of their bytes.

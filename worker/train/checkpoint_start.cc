@@ -32,12 +32,14 @@ static_assert(sizeof(Attempt) % sizeof(int64_t) == 0);
 class Starter {
  public:
   Starter(TrainingState& state, Communicator& communicator,
-          absl::Duration wait_timeout, Clock& clock, const CancelToken& cancel)
+          absl::Duration wait_timeout, Clock& clock, const CancelToken& cancel,
+          DiskProgress& progress)
       : state_(state),
         communicator_(communicator),
         wait_timeout_(wait_timeout),
         clock_(clock),
-        cancel_(cancel) {}
+        cancel_(cancel),
+        progress_(progress) {}
 
   absl::StatusOr<CheckpointStart> Run() {
     ListCandidates();
@@ -129,7 +131,7 @@ class Starter {
     const absl::StatusOr<CheckpointManifest> manifest = ReadCheckpoint(
         candidate.path, state_.plan(),
         {arenas.parameters, arenas.first_moment, arenas.second_moment},
-        &cancel_);
+        &cancel_, &progress_);
     Attempt attempt;
     if (manifest.ok()) {
       attempt.step = candidate.step;
@@ -186,6 +188,7 @@ class Starter {
   const absl::Duration wait_timeout_;
   Clock& clock_;
   const CancelToken& cancel_;
+  DiskProgress& progress_;
   std::vector<CheckpointSummary> candidates_;  // oldest first
   CheckpointStart start_;
 };
@@ -196,8 +199,10 @@ absl::StatusOr<CheckpointStart> StartFromCheckpoint(TrainingState& state,
                                                     Communicator& communicator,
                                                     absl::Duration wait_timeout,
                                                     Clock& clock,
-                                                    const CancelToken& cancel) {
-  return Starter(state, communicator, wait_timeout, clock, cancel).Run();
+                                                    const CancelToken& cancel,
+                                                    DiskProgress& progress) {
+  return Starter(state, communicator, wait_timeout, clock, cancel, progress)
+      .Run();
 }
 
 }  // namespace ringmaster

@@ -19,6 +19,7 @@
 #include "absl/time/time.h"
 #include "common/clock/clock.h"
 #include "common/transport/cancel_token.h"
+#include "worker/checkpoint/disk_progress.h"
 #include "worker/collective/communicator.h"
 #include "worker/train/training_state.h"
 
@@ -33,14 +34,16 @@ struct CheckpointStart {
   std::string remark;
 };
 
-// Requires state.applied_step() == 0 and a directory of checkpoints.
+// Requires state.applied_step() == 0 and a directory of checkpoints. `progress`
+// is told of what is read here.
 //   INVALID_ARGUMENT  the checkpoint is of another model or optimizer; the same
 //                     message on every rank
 //   ABORTED           `cancel` was cancelled
 // and the errors of Communicator::Wait.
 [[nodiscard]] absl::StatusOr<CheckpointStart> StartFromCheckpoint(
     TrainingState& state, Communicator& communicator,
-    absl::Duration wait_timeout, Clock& clock, const CancelToken& cancel);
+    absl::Duration wait_timeout, Clock& clock, const CancelToken& cancel,
+    DiskProgress& progress);
 
 }  // namespace ringmaster
 

@@ -139,6 +139,26 @@ TEST_F(JobCheckpointTest, ADamagedOneIsPassedOver) {
                   HasSubstr("passed over"), HasSubstr("step-000000020"))));
 }
 
+// The coordinator tells by it a rank that works on its disk from a stuck one.
+TEST_F(JobCheckpointTest, ProgressCountsWhatIsWrittenAndRead) {
+  TrainerWorkers workers(2);
+  Train(workers, 2, Program(10));
+  int64_t written = 0;
+  for (const auto& file :
+       fs::directory_iterator(directory_ / "step-000000010")) {
+    written += static_cast<int64_t>(file.file_size());
+  }
+  ASSERT_GT(written, 0);
+  EXPECT_EQ(workers.trainer(0).progress().disk_bytes, written);
+  EXPECT_EQ(workers.trainer(1).progress().disk_bytes, 0);
+
+  // Each file of tensors is read twice: to verify it, and to load it.
+  TrainerWorkers resumed(2);
+  Train(resumed, 2, Program(10));
+  EXPECT_GT(resumed.trainer(0).progress().disk_bytes, written);
+  EXPECT_EQ(resumed.trainer(1).progress().disk_bytes, 0);
+}
+
 TEST_F(JobCheckpointTest, AFinishedJobIsNotWrittenAgain) {
   Train(1, Program(10));
   TrainerWorkers again(1);

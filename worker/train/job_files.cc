@@ -92,6 +92,7 @@ void JobFiles::OpenWriter() {
       !state_.first_moment().empty() + !state_.second_moment().empty();
   options.keep = state_.config().checkpoint.keep;
   options.protect = state_.config().initial_parameters;
+  options.progress = &board_.disk();
   options.clock = &clock_;
   auto writer = CheckpointWriter::Create(options);
   if (writer.ok()) {

@@ -261,7 +261,7 @@ absl::Status JobTrainer::StartFromFiles(Communicator& communicator,
   ASSIGN_OR_RETURN(
       const CheckpointStart start,
       StartFromCheckpoint(*state_, communicator, assignment_.collective_timeout,
-                          clock_, cancel));
+                          clock_, cancel, board_.disk()));
   board_.SetSteps(state_->applied_step(), state_->complete_step());
   // Ranks of one host see the same files: one of them is enough to remark.
   if (!start.path.empty() ||

@@ -95,7 +95,9 @@ void ProgressBoard::Clear() {
 
 TrainProgress ProgressBoard::progress() const {
   MutexLock lock(mutex_);
-  return progress_;
+  TrainProgress progress = progress_;
+  progress.disk_bytes = disk_.bytes();
+  return progress;
 }
 
 }  // namespace ringmaster

@@ -10,6 +10,7 @@
 
 #include "absl/time/time.h"
 #include "common/sync/mutex.h"
+#include "worker/checkpoint/disk_progress.h"
 #include "worker/train/trainer.h"
 
 namespace ringmaster {
@@ -44,12 +45,16 @@ class ProgressBoard {
   // A checkpoint of `step` is complete.
   void RecordCheckpoint(int64_t step);
   void SetSkippedSamples(int64_t count);
-  // Forgets the job.
+  // Forgets the job, but not what the disk did for it.
   void Clear();
+
+  // To be told of checkpoints being read and written.
+  DiskProgress& disk() { return disk_; }
 
   [[nodiscard]] TrainProgress progress() const;
 
  private:
+  DiskProgress disk_;  // of the process's life, whatever is forgotten
   mutable Mutex mutex_;
   TrainProgress progress_ GUARDED_BY(mutex_);
   bool has_rates_ GUARDED_BY(mutex_) = false;

@@ -46,6 +46,15 @@ TEST(ProgressBoardTest, ForgetsThePaceOfAnEarlierGeneration) {
   EXPECT_EQ(board.progress().figures.step_duration, absl::Seconds(1));
 }
 
+TEST(ProgressBoardTest, TheDisksBytesOutliveTheJob) {
+  ProgressBoard board;
+  board.disk().Add(1000);
+  EXPECT_EQ(board.progress().disk_bytes, 1000);
+  board.Clear();
+  board.disk().Add(24);
+  EXPECT_EQ(board.progress().disk_bytes, 1024);
+}
+
 TEST(ProgressBoardTest, KeepsTheEvaluationUntilCleared) {
   ProgressBoard board;
   board.RecordEvaluation(20, 1.5, 0.25);

@@ -106,6 +106,7 @@ struct TrainProgress {
   int64_t complete_step = 0;
   int64_t collective_sequence = 0;
   int waiting_for_rank = -1;
+  int64_t disk_bytes = 0;  // of checkpoints, since the process began
   TrainFigures figures;
 };
 
