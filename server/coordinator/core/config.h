@@ -47,7 +47,8 @@ struct Config {
   absl::Duration progress_cap = absl::Seconds(60);
   // Not derived.
 
-  // Members that were asked to stop have this long to agree on a step.
+  // Members that were asked to stop are halted when none of them has made
+  // progress for this long (StopPatience says how a slow step extends it).
   absl::Duration stop_budget = absl::Seconds(10);
   // How often a generation is formed anew over broken links without a step
   // committed in between; after that the job fails.

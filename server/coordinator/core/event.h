@@ -50,6 +50,8 @@ struct BeatReceived {
   Phase phase = Phase::kUnspecified;
   int64_t collective_sequence = 0;
   int waiting_for_rank = -1;
+  // Of checkpoints, read and written since the worker's process began.
+  int64_t disk_bytes = 0;
   TrainingFigures figures;
 };
 

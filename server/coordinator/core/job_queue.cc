@@ -9,6 +9,7 @@
 #include "server/coordinator/core/formation.h"
 #include "server/coordinator/core/halt.h"
 #include "server/coordinator/core/job_end.h"
+#include "server/coordinator/core/training.h"
 #include "server/coordinator/core/verdict.h"
 
 namespace ringmaster::coordinator {
@@ -40,7 +41,7 @@ bool CanEndAtOnce(const Job& job) {
 
 void StopMembers(Turn& turn, Job& job) {
   job.state = JobState::kStopping;
-  job.stop_deadline = turn.now + turn.config.stop_budget;
+  job.stop_deadline = turn.now + StopPatience(job, turn.config);
   job.message = absl::StrCat("stops: ", *job.cancel_reason);
   turn.Touch(job);
   for (const Member& member : job.members) {

@@ -258,12 +258,17 @@ void RandomCluster::SayAgain(Process& process) {
 }
 
 void RandomCluster::Beat(Process& process) {
+  // Some read or write a checkpoint meanwhile, which comes to an end.
+  if (process.disk_bytes < 4 * process.applied && Chance(10)) {
+    ++process.disk_bytes;
+  }
   process.up.push_back(BeatReceived{process.session,
                                     process.generation,
                                     process.applied,
                                     Phase::kStep,
                                     process.complete,
                                     -1,
+                                    process.disk_bytes,
                                     {}});
 }
 

@@ -66,6 +66,7 @@ class RandomCluster {
     std::string job_id;
     int64_t applied = 0;
     int64_t complete = 0;
+    int64_t disk_bytes = 0;
     bool wants_stop = false;
     bool is_leaving = false;
   };

@@ -12,6 +12,7 @@
 #include "server/coordinator/core/halt.h"
 #include "server/coordinator/core/job_end.h"
 #include "server/coordinator/core/job_queue.h"
+#include "server/coordinator/core/training.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -213,7 +214,8 @@ void BeginRecovered(Turn& turn) {
   job->last_progress = turn.now;
   job->reattach_deadline = turn.now + turn.config.reattach_budget;
   if (job->state == JobState::kStopping) {
-    job->stop_deadline = job->reattach_deadline + turn.config.stop_budget;
+    job->stop_deadline =
+        job->reattach_deadline + StopPatience(*job, turn.config);
   }
   turn.Touch(*job);
   turn.Emit(EventSeverity::kInfo, "job.recovered", *job, "", job->message);

@@ -204,9 +204,13 @@ std::optional<Event> WorkerEvent(const Words& words, SessionId session,
                       PhaseFrom(words.Text("phase", "STEP")),
                       words.Number("seq", 0),
                       static_cast<int>(words.Number("wait", -1)),
+                      words.Number("disk", 0),
                       {}};
-    beat.figures.step = words.Has("loss") ? beat.step : 0;
+    beat.figures.step =
+        words.Has("loss") || words.Has("step_duration") ? beat.step : 0;
     beat.figures.loss = static_cast<double>(words.Number("loss", 0));
+    beat.figures.step_duration =
+        words.Time("step_duration", absl::ZeroDuration());
     return beat;
   }
   if (verb == "prepared") {

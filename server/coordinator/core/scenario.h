@@ -10,7 +10,8 @@
 //   join NAMES [host=H] [role=ps]     hello of new process lives
 //   hello NAMES [incarnation=N] [generation=G] [step=S] [protocol=N]
 //         [session=old] [name=""]     hello of the same life, or as told
-//   beat NAMES [step=S] [seq=N] [wait=R] [phase=P] [loss=X]
+//   beat NAMES [step=S] [seq=N] [wait=R] [disk=BYTES] [phase=P] [loss=X]
+//         [step_duration=D]
 //   prepared NAMES [plan=N] [data=N] [summary=T]
 //   halted NAMES applied=S [complete=S]
 //   suspect NAMES peer=R [detail=T]

@@ -51,6 +51,7 @@ struct Worker {
   Phase phase = Phase::kIdle;
   int64_t collective_sequence = 0;
   int waiting_for_rank = -1;
+  int64_t disk_bytes = 0;  // since its process began
   // When any message of it came last, and when it joined.
   MonotonicTime last_heard;
   MonotonicTime joined_at;

@@ -46,6 +46,14 @@ void TakeStep(Job& job, Worker& worker, Member& member, int64_t step) {
   job.best_step = std::max(job.best_step, step);
 }
 
+// Some member got on, in whatever it does.
+void NoteProgress(const Turn& turn, Job& job) {
+  job.last_progress = turn.now;
+  if (job.state != JobState::kStopping) return;
+  job.stop_deadline =
+      std::max(job.stop_deadline, turn.now + StopPatience(job, turn.config));
+}
+
 bool IsTraining(const Job& job) {
   return job.state == JobState::kRunning || job.state == JobState::kStopping;
 }
@@ -83,12 +91,14 @@ void OnBeat(Turn& turn, Worker& worker, const BeatReceived& beat) {
   if (member == nullptr) return;
   Job& job = *turn.state.ActiveJob();
   if (beat.step > worker.step || beat.phase != worker.phase ||
-      beat.collective_sequence > worker.collective_sequence) {
-    job.last_progress = turn.now;
+      beat.collective_sequence > worker.collective_sequence ||
+      beat.disk_bytes > worker.disk_bytes) {
+    NoteProgress(turn, job);
   }
   worker.phase = beat.phase;
   worker.collective_sequence = beat.collective_sequence;
   worker.waiting_for_rank = beat.waiting_for_rank;
+  worker.disk_bytes = beat.disk_bytes;
   TakeStep(job, worker, *member, beat.step);
   TakeFigures(job, member->identity.rank, beat.step, beat.figures);
   turn.Touch(job);
@@ -138,9 +148,10 @@ void OnFinished(Turn& turn, Worker& worker, const FinishedReceived& finished) {
   if (member == nullptr) return;
   Job& job = *turn.state.ActiveJob();
   if (!IsTraining(job)) return;  // Its answer to the halt counts.
+  // One that says so again, after its stream broke, has not got on.
+  if (!member->finished.has_value()) NoteProgress(turn, job);
   member->finished = FinishedAnswer{finished.step, finished.parameters_hash,
                                     finished.is_stopped};
-  job.last_progress = turn.now;
   worker.waiting_for_rank = -1;
   TakeStep(job, worker, *member, finished.step);
   TakeFigures(job, member->identity.rank, finished.step, finished.figures);
@@ -241,6 +252,12 @@ void OnSuspicionDeadline(Turn& turn, Job& job) {
   FailJob(turn, job, std::move(verdict));
 }
 
+absl::Duration StopPatience(const Job& job, const Config& config) {
+  // Two, since a step may begin just before the members hear of the stop.
+  return std::max(config.stop_budget,
+                  std::min(2 * job.figures.step_duration, config.progress_cap));
+}
+
 void OnStopDeadline(Turn& turn, Job& job) {
   job.stop_deadline = MonotonicTime::InfiniteFuture();
   std::string late;
@@ -248,13 +265,14 @@ void OnStopDeadline(Turn& turn, Job& job) {
     if (member.is_lost || member.finished.has_value()) continue;
     absl::StrAppend(&late, late.empty() ? "" : ", ", member.identity.worker);
   }
-  BeginHalt(turn, job, HaltIntent::kCancel,
-            VerdictOnNobody(
-                job,
-                absl::StrCat("not stopped within ",
-                             absl::FormatDuration(turn.config.stop_budget),
-                             ": ", late),
-                turn.time));
+  BeginHalt(
+      turn, job, HaltIntent::kCancel,
+      VerdictOnNobody(
+          job,
+          absl::StrCat("not stopped, without progress for ",
+                       absl::FormatDuration(StopPatience(job, turn.config)),
+                       ": ", late),
+          turn.time));
 }
 
 const Member& FindStuckMember(const State& state, const Job& job) {

@@ -25,7 +25,12 @@ void OnProgressDeadline(Turn& turn, Job& job);
 // Suspicions that nothing has explained: the link is at fault.
 void OnSuspicionDeadline(Turn& turn, Job& job);
 
-// Members that were asked to stop have not all stopped.
+// How long members that were asked to stop may make no progress, so that the
+// step under way is finished and its checkpoint written: the stop budget, or
+// two of the job's steps if that is longer, up to the progress cap.
+[[nodiscard]] absl::Duration StopPatience(const Job& job, const Config& config);
+
+// Members that were asked to stop have not all stopped, and none gets on.
 void OnStopDeadline(Turn& turn, Job& job);
 
 // Whom to blame when nobody makes progress: of the members that have not

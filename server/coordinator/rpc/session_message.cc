@@ -177,6 +177,7 @@ absl::StatusOr<EventBody> ParseBeat(SessionId session, const v1::Beat& beat) {
   checks.NotNegative("step", beat.step());
   checks.NotNegative("collective_sequence", beat.collective_sequence());
   checks.Range("waiting_for_rank", beat.waiting_for_rank(), -1, INT32_MAX);
+  checks.NotNegative("disk_bytes", beat.disk_bytes());
   RETURN_IF_ERROR(checks.status());
   return BeatReceived{.session = session,
                       .generation = beat.generation(),
@@ -184,6 +185,7 @@ absl::StatusOr<EventBody> ParseBeat(SessionId session, const v1::Beat& beat) {
                       .phase = PhaseOf(beat.phase()),
                       .collective_sequence = beat.collective_sequence(),
                       .waiting_for_rank = beat.waiting_for_rank(),
+                      .disk_bytes = beat.disk_bytes(),
                       .figures = FiguresOf(beat.figures())};
 }
 

@@ -147,6 +147,7 @@ TEST(SessionMessageTest, BeatKeepsWhatItSays) {
   beat.set_step(17);
   beat.set_phase(v1::PHASE_STEP);
   beat.set_collective_sequence(99);
+  beat.set_disk_bytes(5'000'000'000);
   beat.set_waiting_for_rank(-1);
   beat.mutable_figures()->set_loss(2.5);
   beat.mutable_figures()->set_evaluation_loss(2.25);
@@ -157,6 +158,7 @@ TEST(SessionMessageTest, BeatKeepsWhatItSays) {
   EXPECT_EQ(received.step, 17);
   EXPECT_EQ(received.phase, Phase::kStep);
   EXPECT_EQ(received.collective_sequence, 99);
+  EXPECT_EQ(received.disk_bytes, 5'000'000'000);
   EXPECT_EQ(received.waiting_for_rank, -1);
   EXPECT_EQ(received.figures.loss, 2.5);
   EXPECT_EQ(received.figures.evaluation_loss, 2.25);
@@ -294,6 +296,9 @@ INSTANTIATE_TEST_SUITE_P(
         Offence{"BeatNegativeCollective",
                 [](auto& r) { r.mutable_beat()->set_collective_sequence(-1); },
                 "beat.collective_sequence"},
+        Offence{"BeatNegativeDiskBytes",
+                [](auto& r) { r.mutable_beat()->set_disk_bytes(-1); },
+                "beat.disk_bytes"},
         Offence{"BeatWaitsForBadRank",
                 [](auto& r) { r.mutable_beat()->set_waiting_for_rank(-2); },
                 "beat.waiting_for_rank must be in [-1"},

@@ -275,6 +275,7 @@ v1::SessionRequest BeatMessage(const agent::SendBeat& beat, AgentState state,
   message.set_waiting_for_rank(-1);
   if (beat.generation == 0) return request;
   message.set_step(progress.applied_step);
+  message.set_disk_bytes(progress.disk_bytes);
   FillFigures(progress.figures, *message.mutable_figures());
   if (progress.generation == beat.generation) {
     message.set_collective_sequence(progress.collective_sequence);

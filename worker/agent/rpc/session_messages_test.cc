@@ -131,12 +131,14 @@ TEST(SessionMessagesTest, ABeatOfAnEarlierGenerationsProgressKeepsTheSteps) {
   progress.generation = 7;
   progress.applied_step = 5;
   progress.collective_sequence = 99;
+  progress.disk_bytes = 5'000'000'000;
   progress.waiting_for_rank = 1;
   v1::SessionRequest request =
       BeatMessage(agent::SendBeat{8}, agent::AgentState::kPreparing, progress);
   EXPECT_EQ(request.beat().generation(), 8);
   EXPECT_EQ(request.beat().step(), 5);
   EXPECT_EQ(request.beat().collective_sequence(), 0);
+  EXPECT_EQ(request.beat().disk_bytes(), 5'000'000'000);
   EXPECT_EQ(request.beat().waiting_for_rank(), -1);
   EXPECT_EQ(request.beat().phase(), v1::PHASE_PREPARE);
   progress.phase = TrainPhase::kEvaluate;
