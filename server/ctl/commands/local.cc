@@ -14,6 +14,7 @@
 #include "server/ctl/client/client.h"
 #include "server/ctl/client/job_watch.h"
 #include "server/ctl/commands/job_file.h"
+#include "server/ctl/commands/warnings.h"
 #include "server/ctl/local/binaries.h"
 #include "server/ctl/local/local_cluster.h"
 #include "server/ctl/local/run_directory.h"
@@ -62,8 +63,11 @@ class LocalRun {
     watch_ = std::make_unique<JobWatch>(client_->Share(), job_id_,
                                         JobWatchOptions{.has_phases = is_table},
                                         context_.clock, context_.bell);
-    return Follow(*watch_, display_, context_.bell, context_.clock,
-                  [this] { return Check(); });
+    ASSIGN_OR_RETURN(const v1::Job ended,
+                     Follow(*watch_, display_, context_.bell, context_.clock,
+                            [this] { return Check(); }));
+    NoteWarnings(*client_, job_id_, display_);
+    return ended;
   }
 
  private:

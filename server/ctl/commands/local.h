@@ -25,7 +25,7 @@ struct LocalOptions {
   std::string run_dir;                        // "": a new one
   absl::Duration timeout = absl::Seconds(5);  // of a call
   // How long a cancelled job may take to end.
-  absl::Duration cancel_limit = absl::Seconds(30);
+  absl::Duration cancel_limit = absl::Minutes(5);
 };
 
 struct LocalContext {

@@ -9,6 +9,7 @@
 #include "server/ctl/client/job_watch.h"
 #include "server/ctl/commands/job_file.h"
 #include "server/ctl/commands/json_line.h"
+#include "server/ctl/commands/warnings.h"
 #include "server/ctl/render/job_view.h"
 
 namespace ringmaster::ctl {
@@ -76,6 +77,7 @@ absl::StatusOr<int> RunWatch(const CommandContext& context,
   ASSIGN_OR_RETURN(const v1::Job ended,
                    Follow(watch, display, bell, context.clock,
                           [] { return absl::OkStatus(); }));
+  NoteWarnings(context.client, ended.id(), display);
   return ExitCodeOfJob(ended);
 }
 

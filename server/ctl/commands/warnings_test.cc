@@ -1,0 +1,43 @@
+#include "server/ctl/commands/warnings.h"
+
+#include "common/clock/fake_clock.h"
+#include "grpcpp/security/credentials.h"
+#include "gtest/gtest.h"
+#include "ringmaster/v1/event.pb.h"
+#include "server/ctl/client/fake_coordinator.h"
+#include "server/ctl/terminal/console.h"
+
+namespace ringmaster::ctl {
+namespace {
+
+v1::Event Warning(int64_t sequence, const char* type, int64_t step,
+                  const char* message) {
+  v1::Event event;
+  event.set_sequence(sequence);
+  event.set_severity(v1::EVENT_SEVERITY_WARNING);
+  event.set_type(type);
+  event.set_step(step);
+  event.set_message(message);
+  return event;
+}
+
+TEST(NoteWarningsTest, TellsTheLastOfEachTypeButNoIncident) {
+  FakeCoordinator coordinator;
+  coordinator.SetEvents({Warning(1, "data.skipped", 0, "2 samples"),
+                         Warning(2, "checkpoint.failed", 10, "no space"),
+                         Warning(3, "worker.lost", 12, "told already"),
+                         Warning(4, "checkpoint.failed", 20, "still none")});
+  Client client(ClientOptions{.address = coordinator.address(),
+                              .credentials = grpc::InsecureChannelCredentials(),
+                              .timeout = absl::Seconds(20)});
+  FakeClock clock;
+  FakeConsole console;
+  JobDisplay display(console, OutputFormat::kTable, clock);
+  NoteWarnings(client, "job-1", display);
+  EXPECT_EQ(console.out,
+            "warning: checkpoint.failed after step 20 (the last of 2): still "
+            "none\nwarning: data.skipped: 2 samples\n");
+}
+
+}  // namespace
+}  // namespace ringmaster::ctl
