@@ -1,14 +1,11 @@
 #include "worker/nn/bigram.h"
 
-#include <optional>
 #include <utility>
 #include <vector>
 
 #include "common/plan/plan.h"
 #include "common/status/check.h"
 #include "common/status/status_macros.h"
-#include "common/tensor/allocator.h"
-#include "common/tensor/arena.h"
 #include "worker/nn/buffer_cutter.h"
 #include "worker/nn/classifier.h"
 #include "worker/nn/embedding.h"
@@ -33,18 +30,18 @@ class Bigram final : public Model<T> {
   }
 
   absl::Status PlanBuffers() {
-    ASSIGN_OR_RETURN(Arena arena,
-                     Arena::Create(ArenaRole::kBuffers, DTypeOf<T>(),
-                                   CutBuffers(nullptr), allocator_));
-    arena_ = std::move(arena);
-    CutBuffers(arena_->template Elems<T>().data());
-    return absl::OkStatus();
+    return arena_.Plan([this](BufferCutter<T>& cutter) {
+      const HeadShape head = HeadShapeOf(max_batch_);
+      x_ = cutter.Take(head.rows * width_);
+      dx_ = cutter.Take(head.rows * width_);
+      logits_ = cutter.Take(ClassifierChunkRows(head) * head.classes);
+    });
   }
 
   absl::Span<const TensorSpec> specs() const override { return specs_; }
   const ModelInput& input() const override { return input_; }
   int64_t max_batch() const override { return max_batch_; }
-  int64_t buffer_bytes() const override { return arena_->size_bytes(); }
+  int64_t buffer_bytes() const override { return arena_.size_bytes(); }
   double flops_per_sample() const override {
     // Forward, and the gradients of x and of the weight: two operations each.
     return 6.0 * static_cast<double>(input_.shape.tokens) *
@@ -95,16 +92,6 @@ class Bigram final : public Model<T> {
   // Tensor indices, in the order in which backward finishes them.
   enum : int { kOutput, kEmbedding };
 
-  // Sets all buffers to their parts of `memory`, null to only count, and returns
-  // the elements that are needed.
-  int64_t CutBuffers(T* memory) {
-    const HeadShape head = HeadShapeOf(max_batch_);
-    BufferCutter<T> cutter(memory);
-    x_ = cutter.Take(head.rows * width_);
-    dx_ = cutter.Take(head.rows * width_);
-    logits_ = cutter.Take(ClassifierChunkRows(head) * head.classes);
-    return cutter.taken();
-  }
   HeadShape HeadShapeOf(int64_t size) const {
     return {size * input_.shape.tokens, width_, input_.vocabulary};
   }
@@ -112,9 +99,7 @@ class Bigram final : public Model<T> {
     return {size * input_.shape.tokens, input_.vocabulary, width_};
   }
   void Forward(const Batch& batch) {
-    RM_CHECK(bound_.is_bound(), "bigram: Bind was not called");
-    RM_CHECK(batch.size() <= max_batch_ && batch.shape() == input_.shape,
-             "bigram: the batch does not fit");
+    bound_.CheckBatch(batch, input_, max_batch_);
     EmbeddingForward<T>(compute_, EmbeddingShapeOf(batch.size()),
                         batch.inputs().data(), bound_.parameter(kEmbedding),
                         x_);
@@ -126,11 +111,10 @@ class Bigram final : public Model<T> {
   const ModelInput input_;
   const std::vector<TensorSpec> specs_;
 
-  HeapAllocator allocator_;     // outlives the arena
-  std::optional<Arena> arena_;  // has a value once created
-  T* x_ = nullptr;              // [B*W,E]: embeddings
-  T* dx_ = nullptr;             // [B*W,E]: their gradient
-  T* logits_ = nullptr;         // of the rows that the classifier takes at once
+  BufferArena<T> arena_;
+  T* x_ = nullptr;       // [B*W,E]: embeddings
+  T* dx_ = nullptr;      // [B*W,E]: their gradient
+  T* logits_ = nullptr;  // of the rows that the classifier takes at once
 
   BoundTensors<T> bound_;
 };

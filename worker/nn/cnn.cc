@@ -1,16 +1,12 @@
 #include "worker/nn/cnn.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 #include <vector>
 
 #include "common/plan/plan.h"
-#include "common/status/check.h"
 #include "common/status/status_macros.h"
 #include "common/sync/thread_pool.h"
-#include "common/tensor/allocator.h"
-#include "common/tensor/arena.h"
 #include "worker/nn/buffer_cutter.h"
 #include "worker/nn/classifier.h"
 #include "worker/nn/cnn_layout.h"
@@ -32,7 +28,8 @@ class Cnn final : public Model<T> {
       const ModelConfig& config, const Compute& compute, int64_t max_batch) {
     ASSIGN_OR_RETURN(const CnnSettings settings, ReadCnnSettings(config));
     auto model = std::make_unique<Cnn>(settings, compute, max_batch);
-    RETURN_IF_ERROR(model->PlanBuffers());
+    RETURN_IF_ERROR(model->arena_.Plan(
+        [&model](BufferCutter<T>& cutter) { model->CutBuffers(cutter); }));
     return model;
   }
 
@@ -46,7 +43,7 @@ class Cnn final : public Model<T> {
   absl::Span<const TensorSpec> specs() const override { return layout_.specs; }
   const ModelInput& input() const override { return input_; }
   int64_t max_batch() const override { return max_batch_; }
-  int64_t buffer_bytes() const override { return arena_->size_bytes(); }
+  int64_t buffer_bytes() const override { return arena_.size_bytes(); }
   double flops_per_sample() const override;
   absl::Status Bind(const Plan& plan, absl::Span<const T> parameters,
                     absl::Span<T> gradients) override {
@@ -63,11 +60,7 @@ class Cnn final : public Model<T> {
     uint8_t* winners = nullptr;  // [B,height/2,width/2,out]: of the pooling
   };
 
-  absl::Status PlanBuffers();
-  // Sets all buffers to their parts of `memory`, null to only count, and returns
-  // the elements that are needed.
-  int64_t CutBuffers(T* memory);
-  void CheckBatch(const Batch& batch) const;
+  void CutBuffers(BufferCutter<T>& cutter);
   // Computes the input of the output layer.
   void Forward(const Batch& batch);
   // From the gradient of the output layer's input, in hidden_gradient_.
@@ -96,8 +89,7 @@ class Cnn final : public Model<T> {
   const ModelInput input_;
   const CnnLayout layout_;
 
-  HeapAllocator allocator_;     // outlives the arena
-  std::optional<Arena> arena_;  // has a value once created
+  BufferArena<T> arena_;
   std::vector<StageBuffers> stages_;
   // [B, most of a stage]: a convolution's output before the pooling; while going
   // back, its gradient.
@@ -113,8 +105,7 @@ class Cnn final : public Model<T> {
 };
 
 template <typename T>
-int64_t Cnn<T>::CutBuffers(T* memory) {
-  BufferCutter<T> cutter(memory);
+void Cnn<T>::CutBuffers(BufferCutter<T>& cutter) {
   constexpr auto kBytesPerElem = static_cast<int64_t>(sizeof(T));
   int64_t most_convolved = 0;
   int64_t most_pooled = 0;
@@ -139,23 +130,6 @@ int64_t Cnn<T>::CutBuffers(T* memory) {
   conv_scratch_ = cutter.Take(most_scratch);
   logits_ = cutter.Take(ClassifierChunkRows(HeadShapeOf(max_batch_)) *
                         layout_.output.out);
-  return cutter.taken();
-}
-
-template <typename T>
-absl::Status Cnn<T>::PlanBuffers() {
-  ASSIGN_OR_RETURN(Arena arena, Arena::Create(ArenaRole::kBuffers, DTypeOf<T>(),
-                                              CutBuffers(nullptr), allocator_));
-  arena_ = std::move(arena);
-  CutBuffers(arena_->template Elems<T>().data());
-  return absl::OkStatus();
-}
-
-template <typename T>
-void Cnn<T>::CheckBatch(const Batch& batch) const {
-  RM_CHECK(bound_.is_bound(), "cnn: Bind was not called");
-  RM_CHECK(batch.size() <= max_batch_ && batch.shape() == input_.shape,
-           "cnn: the batch does not fit");
 }
 
 template <typename T>
@@ -207,7 +181,7 @@ void Cnn<T>::Forward(const Batch& batch) {
 template <typename T>
 double Cnn<T>::ForwardBackward(const Batch& batch, const TrainOptions& options,
                                GradientObserver& observer) {
-  CheckBatch(batch);
+  bound_.CheckBatch(batch, input_, max_batch_);
   Forward(batch);
   const CnnLinear& output = layout_.output;
   const double loss_sum = ClassifierTrain<T>(
@@ -264,7 +238,7 @@ void Cnn<T>::BackwardStage(size_t index, int64_t size, Write write,
 
 template <typename T>
 Prediction Cnn<T>::Predict(const Batch& batch) {
-  CheckBatch(batch);
+  bound_.CheckBatch(batch, input_, max_batch_);
   Forward(batch);
   const CnnLinear& output = layout_.output;
   const ClassifierResult result = ClassifierPredict<T>(

@@ -85,8 +85,6 @@ class Gpt final : public Model<T> {
       absl::Span<const int32_t> context) override;
 
  private:
-  void CheckBatch(const Batch& batch) const;
-
   // Shapes of a pass.
   RowShape Rows(const Pass& pass) const {
     return {pass.rows(), settings_.width};
@@ -152,13 +150,6 @@ class Gpt final : public Model<T> {
   const std::unique_ptr<GptBuffers<T>> buffers_;
   BoundTensors<T> bound_;
 };
-
-template <typename T>
-void Gpt<T>::CheckBatch(const Batch& batch) const {
-  RM_CHECK(bound_.is_bound(), "gpt: Bind was not called");
-  RM_CHECK(batch.size() <= max_batch_ && batch.shape() == input_.shape,
-           "gpt: the batch does not fit");
-}
 
 template <typename T>
 double Gpt<T>::flops_per_sample() const {
@@ -257,7 +248,7 @@ void Gpt<T>::ForwardMlp(const Pass& pass, size_t block) {
 template <typename T>
 double Gpt<T>::ForwardBackward(const Batch& batch, const TrainOptions& options,
                                GradientObserver& observer) {
-  CheckBatch(batch);
+  bound_.CheckBatch(batch, input_, max_batch_);
   const Pass pass = {.samples = batch.size(),
                      .tokens = settings_.sample_tokens,
                      .dropout_rate = settings_.dropout,
@@ -392,7 +383,7 @@ const T* Gpt<T>::DroppedResidual(const Pass& pass, uint64_t site) {
 
 template <typename T>
 Prediction Gpt<T>::Predict(const Batch& batch) {
-  CheckBatch(batch);
+  bound_.CheckBatch(batch, input_, max_batch_);
   const Pass pass = {.samples = batch.size(),
                      .tokens = settings_.sample_tokens};
   Forward(pass, batch.inputs().data());

@@ -1,10 +1,8 @@
 #include "worker/nn/gpt_buffers.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "common/status/status_macros.h"
-#include "worker/nn/buffer_cutter.h"
 #include "worker/nn/classifier.h"
 #include "worker/nn/layer_norm.h"
 
@@ -27,18 +25,15 @@ template <typename T>
 absl::StatusOr<std::unique_ptr<GptBuffers<T>>> GptBuffers<T>::Create(
     const GptSettings& settings, int64_t max_batch) {
   auto buffers = std::make_unique<GptBuffers>();
-  const int64_t elems = buffers->Cut(settings, max_batch, nullptr);
-  ASSIGN_OR_RETURN(Arena arena, Arena::Create(ArenaRole::kBuffers, DTypeOf<T>(),
-                                              elems, buffers->allocator_));
-  buffers->arena_ = std::move(arena);
-  buffers->Cut(settings, max_batch,
-               buffers->arena_->template Elems<T>().data());
+  RETURN_IF_ERROR(buffers->arena_.Plan([&](BufferCutter<T>& cutter) {
+    buffers->Cut(settings, max_batch, cutter);
+  }));
   return buffers;
 }
 
 template <typename T>
-int64_t GptBuffers<T>::Cut(const GptSettings& settings, int64_t max_batch,
-                           T* memory) {
+void GptBuffers<T>::Cut(const GptSettings& settings, int64_t max_batch,
+                        BufferCutter<T>& cutter) {
   // A next token may be asked for after a whole window.
   const RowShape rows = {
       max_batch == 0
@@ -46,7 +41,6 @@ int64_t GptBuffers<T>::Cut(const GptSettings& settings, int64_t max_batch,
           : std::max(max_batch * settings.sample_tokens, settings.window),
       settings.width};
   const int64_t elems = rows.rows * rows.dim;
-  BufferCutter<T> cutter(memory);
   blocks.resize(static_cast<size_t>(settings.layers));
   for (GptBlockBuffers<T>& block : blocks) {
     block.attention_norm = TakeNorm(rows, cutter);
@@ -68,7 +62,6 @@ int64_t GptBuffers<T>::Cut(const GptSettings& settings, int64_t max_batch,
       1, ClassifierChunkRows(
              HeadShape{rows.rows, settings.width, settings.vocabulary}));
   logits = cutter.Take(logit_rows * settings.vocabulary);
-  return cutter.taken();
 }
 
 template class GptBuffers<float>;

@@ -9,12 +9,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/tensor/allocator.h"
-#include "common/tensor/arena.h"
+#include "worker/nn/buffer_cutter.h"
 #include "worker/nn/gpt_layout.h"
 
 namespace ringmaster {
@@ -47,7 +45,7 @@ class GptBuffers {
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<GptBuffers>> Create(
       const GptSettings& settings, int64_t max_batch);
 
-  int64_t size_bytes() const { return arena_->size_bytes(); }
+  int64_t size_bytes() const { return arena_.size_bytes(); }
 
   std::vector<GptBlockBuffers<T>> blocks;  // in order of execution
   GptNormBuffers<T> final_norm;
@@ -63,12 +61,10 @@ class GptBuffers {
   T* logits = nullptr;        // [rows that the classifier takes at once, V]
 
  private:
-  // Sets all pointers to their parts of `memory`, null to only count, and
-  // returns the elements that are needed.
-  int64_t Cut(const GptSettings& settings, int64_t max_batch, T* memory);
+  void Cut(const GptSettings& settings, int64_t max_batch,
+           BufferCutter<T>& cutter);
 
-  HeapAllocator allocator_;     // outlives the arena
-  std::optional<Arena> arena_;  // has a value once created
+  BufferArena<T> arena_;
 };
 
 }  // namespace ringmaster

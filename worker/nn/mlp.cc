@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,8 +10,6 @@
 #include "common/plan/plan.h"
 #include "common/status/check.h"
 #include "common/status/status_macros.h"
-#include "common/tensor/allocator.h"
-#include "common/tensor/arena.h"
 #include "worker/nn/buffer_cutter.h"
 #include "worker/nn/classifier.h"
 #include "worker/nn/embedding.h"
@@ -115,7 +112,8 @@ class Mlp final : public Model<T> {
       const ModelConfig& config, const Compute& compute, int64_t max_batch) {
     ASSIGN_OR_RETURN(const MlpSettings settings, ReadSettings(config));
     auto model = std::make_unique<Mlp>(settings, compute, max_batch);
-    RETURN_IF_ERROR(model->PlanBuffers());
+    RETURN_IF_ERROR(model->arena_.Plan(
+        [&model](BufferCutter<T>& cutter) { model->CutBuffers(cutter); }));
     return model;
   }
 
@@ -130,7 +128,7 @@ class Mlp final : public Model<T> {
   absl::Span<const TensorSpec> specs() const override { return layout_.specs; }
   const ModelInput& input() const override { return input_; }
   int64_t max_batch() const override { return max_batch_; }
-  int64_t buffer_bytes() const override { return arena_->size_bytes(); }
+  int64_t buffer_bytes() const override { return arena_.size_bytes(); }
   double flops_per_sample() const override;
   absl::Status Bind(const Plan& plan, absl::Span<const T> parameters,
                     absl::Span<T> gradients) override {
@@ -143,11 +141,7 @@ class Mlp final : public Model<T> {
       absl::Span<const int32_t> context) override;
 
  private:
-  absl::Status PlanBuffers();
-  // Sets all buffers to their parts of `memory`, null to only count, and returns
-  // the elements that are needed.
-  int64_t CutBuffers(T* memory);
-  void CheckBatch(const Batch& batch) const;
+  void CutBuffers(BufferCutter<T>& cutter);
   // Computes the input of the last layer for `size` windows of token ids.
   void Forward(const int32_t* inputs, int64_t size);
   // Of the last layer.
@@ -166,8 +160,7 @@ class Mlp final : public Model<T> {
   const ModelInput input_;
   const MlpLayout layout_;
 
-  HeapAllocator allocator_;     // outlives the arena
-  std::optional<Arena> arena_;  // has a value once created
+  BufferArena<T> arena_;
   std::vector<LayerBuffers> buffers_;
   // [B,H]: of a hidden layer's output, before the GELU.
   T* output_gradient_ = nullptr;
@@ -178,8 +171,7 @@ class Mlp final : public Model<T> {
 };
 
 template <typename T>
-int64_t Mlp<T>::CutBuffers(T* memory) {
-  BufferCutter<T> cutter(memory);
+void Mlp<T>::CutBuffers(BufferCutter<T>& cutter) {
   int64_t widest_input = 0;
   buffers_.clear();
   for (const Layer& layer : layout_.layers) {
@@ -193,23 +185,6 @@ int64_t Mlp<T>::CutBuffers(T* memory) {
   }
   output_gradient_ = cutter.Take(max_batch_ * config_.hidden_dim);
   input_gradient_ = cutter.Take(max_batch_ * widest_input);
-  return cutter.taken();
-}
-
-template <typename T>
-absl::Status Mlp<T>::PlanBuffers() {
-  ASSIGN_OR_RETURN(Arena arena, Arena::Create(ArenaRole::kBuffers, DTypeOf<T>(),
-                                              CutBuffers(nullptr), allocator_));
-  arena_ = std::move(arena);
-  CutBuffers(arena_->template Elems<T>().data());
-  return absl::OkStatus();
-}
-
-template <typename T>
-void Mlp<T>::CheckBatch(const Batch& batch) const {
-  RM_CHECK(bound_.is_bound(), "mlp: Bind was not called");
-  RM_CHECK(batch.size() <= max_batch_ && batch.shape() == input_.shape,
-           "mlp: the batch does not fit");
 }
 
 template <typename T>
@@ -238,7 +213,7 @@ void Mlp<T>::Forward(const int32_t* inputs, int64_t size) {
 template <typename T>
 double Mlp<T>::ForwardBackward(const Batch& batch, const TrainOptions& options,
                                GradientObserver& observer) {
-  CheckBatch(batch);
+  bound_.CheckBatch(batch, input_, max_batch_);
   Forward(batch.inputs().data(), batch.size());
   const Layer& head = layout_.layers.back();
   const double loss_sum = ClassifierTrain<T>(
@@ -282,7 +257,7 @@ void Mlp<T>::Backward(const Batch& batch, Write write,
 
 template <typename T>
 Prediction Mlp<T>::Predict(const Batch& batch) {
-  CheckBatch(batch);
+  bound_.CheckBatch(batch, input_, max_batch_);
   Forward(batch.inputs().data(), batch.size());
   const Layer& head = layout_.layers.back();
   const ClassifierResult result = ClassifierPredict<T>(

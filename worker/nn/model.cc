@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "common/status/check.h"
 
 namespace ringmaster {
 
@@ -33,6 +34,14 @@ absl::Status BoundTensors<T>::Bind(absl::Span<const TensorSpec> specs,
                         gradients.data() + tensor.range.begin});
   }
   return absl::OkStatus();
+}
+
+template <typename T>
+void BoundTensors<T>::CheckBatch(const Batch& batch, const ModelInput& input,
+                                 int64_t max_batch) const {
+  RM_CHECK(is_bound(), "a model is bound before it is run");
+  RM_CHECK(batch.size() <= max_batch && batch.shape() == input.shape,
+           "the batch does not fit the model");
 }
 
 template class BoundTensors<float>;

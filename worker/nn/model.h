@@ -145,6 +145,9 @@ class BoundTensors {
                                   absl::Span<T> gradients,
                                   const std::string& kind);
   bool is_bound() const { return !tensors_.empty(); }
+  // What every pass requires, see Model::ForwardBackward.
+  void CheckBatch(const Batch& batch, const ModelInput& input,
+                  int64_t max_batch) const;
   // By tensor index. Requires is_bound().
   const T* parameter(int index) const { return tensors_[index].parameter; }
   T* gradient(int index) const { return tensors_[index].gradient; }
