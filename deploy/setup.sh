@@ -23,7 +23,7 @@ missing() {
   done
 }
 
-command -v dpkg-query >/dev/null || die "this is not a Debian system; use a Debian 12 container (deploy/docker)"
+command -v dpkg-query >/dev/null || die "this is not a Debian system; use a Debian 12 container"
 mapfile -t MISSING < <(missing)
 ((${#MISSING[@]} == 0)) && exit 0
 

@@ -35,6 +35,13 @@ class _Result(unittest.TextTestResult):
         super().addFailure(test, error)
         xml.SubElement(self.case, "failure").text = self.failures[-1][1]
 
+    def addSubTest(self, test, subtest, error):
+        super().addSubTest(test, subtest, error)
+        if error is not None:
+            is_failure = issubclass(error[0], test.failureException)
+            text = (self.failures if is_failure else self.errors)[-1][1]
+            xml.SubElement(self.case, "failure" if is_failure else "error").text = text
+
     def addError(self, test, error):
         super().addError(test, error)
         xml.SubElement(self.case, "error").text = self.errors[-1][1]

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "common/status/reason.h"
+#include "common/text/utf8.h"
 #include "ringmaster/v1/error.pb.h"
 
 namespace ringmaster {
@@ -19,12 +20,8 @@ static_assert(static_cast<int>(absl::StatusCode::kUnauthenticated) ==
 
 std::string BoundedMessage(absl::string_view message) {
   if (message.size() <= kMaxMessageBytes) return std::string(message);
-  // Not in the middle of a UTF-8 character.
-  size_t end = kMaxMessageBytes;
-  while (end > 0 && (static_cast<unsigned char>(message[end]) & 0xC0) == 0x80) {
-    --end;
-  }
-  return std::string(message.substr(0, end)) + "...";
+  return BoundedUtf8({message.data(), message.size()}, kMaxMessageBytes) +
+         "...";
 }
 
 std::string ReasonInTrailer(const std::string& trailer) {

@@ -203,6 +203,7 @@ void Establisher::StartAttempts(MonotonicTime now) {
       // A new host's name may take a while to be known.
       absl::StatusOr<std::vector<SocketAddress>> found =
           Resolve(out.peer->address);
+      now = now_ = config_.clock->Now();  // a lookup may have taken seconds
       if (!found.ok()) {
         (void)AttemptFailed(out, found.status());  // UNAVAILABLE: never final
         continue;

@@ -39,7 +39,7 @@ struct CommandLine {
   std::string port_file;
   std::string state_dir = "ringmaster-state";
   absl::Duration failure_budget = absl::Seconds(2);
-  absl::Duration progress_cap = Config().progress_cap;
+  absl::Duration progress_cap;  // zero: by the failure budget
   absl::Duration shutdown_delay = absl::Milliseconds(200);
   CredentialsOptions credentials;
   std::string log_level = "info";
@@ -78,8 +78,8 @@ void AddServiceFlags(FlagSet& flags, CommandLine& line) {
              .unit = "DURATION",
              .help = "A job in which no worker makes any progress for this "
                      "long is halted, although all of them are alive; at "
-                     "least a lease, and by default at least two. Choose "
-                     "more for very long steps."},
+                     "least a lease. 0s: a minute, or two leases if that is "
+                     "longer. Choose more for very long steps."},
             &line.progress_cap);
   flags.Add({.name = "shutdown_delay",
              .unit = "DURATION",
@@ -194,10 +194,8 @@ absl::Status Serve(const CommandLine& line, const sigset_t& signals) {
   const absl::StatusOr<HostPort> listen = ParseHostPort(line.listen);
   if (!listen.ok()) return Annotate(listen.status(), "--listen");
   Config config = Config::FromFailureBudget(line.failure_budget);
-  // Its default rises with the budget; what the user asks for does not.
-  if (line.progress_cap != CommandLine().progress_cap) {
+  if (line.progress_cap != absl::ZeroDuration())
     config.progress_cap = line.progress_cap;
-  }
   if (config.progress_cap < config.lease) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--progress_cap=", absl::FormatDuration(config.progress_cap),

@@ -11,6 +11,7 @@ Waits poll the coordinator through ringctl with a deadline: they end as soon as 
 they saw last. Logs of all processes are printed when a test fails.
 """
 
+import functools
 import json
 import os
 import pathlib
@@ -283,6 +284,7 @@ class Hosts:
             subprocess.run(["ip", "netns", "del", name], capture_output=True)
 
 
+@functools.lru_cache(maxsize=None)
 def namespaces_unavailable():
     """Why hosts cannot be made here, or None."""
     if shutil.which("ip") is None:
@@ -294,6 +296,7 @@ def namespaces_unavailable():
         return f"cannot make network namespaces: {error.stderr.decode().strip()}"
 
 
+@functools.lru_cache(maxsize=None)
 def mount_namespaces_unavailable():
     """Why a process cannot have mounts of its own here, or None."""
     probe = subprocess.run(["unshare", "--mount", "true"], capture_output=True, text=True)

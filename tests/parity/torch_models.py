@@ -2,7 +2,7 @@
 
 A config is the JSON object that a parity case carries (see cases.py):
   {"model": "gpt", "settings": {"vocabulary", "window", "layers", "heads", "width"}}
-  {"model": "cnn", "settings": {"height", "width", "depth", "filters": [...], "hidden", "classes"}}
+  {"model": "cnn", "settings": {"height", "width", "channels", "filters": [...], "hidden_dim", "classes"}}
   {"model": "mlp", "settings": {"window", "embedding_dim", "hidden_layers", "hidden_dim"}}
 
 The GPT is GPT-2 (Radford et al., "Language Models are Unsupervised Multitask Learners", 2019) with the names and weight

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status/status_macros.h"
-#include "nlohmann/json.hpp"
+#include "common/text/utf8.h"
 
 namespace ringmaster {
 namespace {
@@ -60,15 +60,6 @@ std::vector<ScalarFigure> FiguresOf(const StepRecord& record) {
   return figures;
 }
 
-// `text` with U+FFFD for what is not UTF-8: a sample may begin or end within a
-// character.
-std::string ToUtf8(std::string_view text) {
-  const std::string quoted = nlohmann::json(text).dump(
-      /*indent=*/-1, ' ', /*ensure_ascii=*/false,
-      nlohmann::json::error_handler_t::replace);
-  return nlohmann::json::parse(quoted).get<std::string>();
-}
-
 // Markdown that shows `text` as it is: in a fence of more backticks than any
 // row of them inside.
 std::string Verbatim(std::string_view text) {
@@ -79,7 +70,7 @@ std::string Verbatim(std::string_view text) {
     longest = std::max(longest, row);
   }
   const std::string fence(longest + 1, '`');
-  return absl::StrCat(fence, "\n", ToUtf8(text), "\n", fence, "\n");
+  return absl::StrCat(fence, "\n", ReplaceInvalidUtf8(text), "\n", fence, "\n");
 }
 
 }  // namespace

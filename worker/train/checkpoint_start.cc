@@ -99,10 +99,8 @@ class Starter {
     std::vector<int64_t> steps(static_cast<size_t>(communicator_.world_size()));
     steps[static_cast<size_t>(communicator_.rank())] =
         candidates_.empty() ? 0 : candidates_.back().step;
-    CollectiveRequest request;
-    request.op = CollectiveOp::kAllGather;
-    request.buffer = BufferView::Of(std::span<int64_t>(steps));
-    RETURN_IF_ERROR(communicator_.Run(request, Deadline()));
+    RETURN_IF_ERROR(communicator_.Run(
+        AllGather(BufferView::Of(std::span<int64_t>(steps))), Deadline()));
     const auto newest = std::max_element(steps.begin(), steps.end());
     return *newest == 0 ? -1 : static_cast<int>(newest - steps.begin());
   }

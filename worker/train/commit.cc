@@ -130,9 +130,8 @@ absl::StatusOr<std::vector<CommitRecord>> ExchangeCommit(
   std::copy(own.begin(), own.end(),
             words.begin() + communicator.rank() * kWords);
 
-  CollectiveRequest request;
-  request.op = CollectiveOp::kAllGather;
-  request.buffer = BufferView::Of(std::span<int64_t>(words));
+  CollectiveRequest request =
+      AllGather(BufferView::Of(std::span<int64_t>(words)));
   request.trace_step = record.step;
   RETURN_IF_ERROR(communicator.Run(request, deadline));
 

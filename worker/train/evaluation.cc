@@ -21,10 +21,8 @@ absl::StatusOr<Prediction> SumOverRanks(const Prediction& own,
       &words[kWords * static_cast<size_t>(communicator.rank())];
   mine[0] = std::bit_cast<int64_t>(own.loss_sum);
   mine[1] = own.correct;
-  CollectiveRequest request;
-  request.op = CollectiveOp::kAllGather;
-  request.buffer = BufferView::Of(std::span<int64_t>(words));
-  RETURN_IF_ERROR(communicator.Run(request, deadline));
+  RETURN_IF_ERROR(communicator.Run(
+      AllGather(BufferView::Of(std::span<int64_t>(words))), deadline));
   Prediction sum;
   for (size_t i = 0; i < words.size(); i += kWords) {
     sum.loss_sum += std::bit_cast<double>(words[i]);

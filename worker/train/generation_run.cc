@@ -11,6 +11,7 @@
 #include "common/plan/counter_random.h"
 #include "common/plan/partition.h"
 #include "common/status/status_macros.h"
+#include "common/text/utf8.h"
 #include "worker/train/evaluation.h"
 
 namespace ringmaster {

@@ -73,10 +73,8 @@ absl::StatusOr<bool> JobFiles::AgreeOnWriter(int local_rank,
              std::string(identity.status().message()));
     }
   }
-  CollectiveRequest request;
-  request.op = CollectiveOp::kAllGather;
-  request.buffer = BufferView::Of(std::span<int64_t>(identities));
-  RETURN_IF_ERROR(communicator.Run(request, deadline));
+  RETURN_IF_ERROR(communicator.Run(
+      AllGather(BufferView::Of(std::span<int64_t>(identities))), deadline));
   if (identities[rank] == 0) return false;
   for (size_t lower = 0; lower < rank; ++lower) {
     if (identities[lower] == identities[rank]) return false;

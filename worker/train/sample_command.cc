@@ -15,6 +15,7 @@
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
 #include "common/sync/thread_pool.h"
+#include "common/text/utf8.h"
 #include "nlohmann/json.hpp"
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/checkpoint/import_parameters.h"

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/plan/counter_random.h"
 #include "common/status/status_macros.h"
-#include "nlohmann/json.hpp"
 
 namespace ringmaster {
 namespace {
@@ -111,13 +110,6 @@ int32_t DrawToken(absl::Span<const float> logits, double temperature,
     if (left < 0) return order[i];
   }
   return best;  // rounding ate the rest
-}
-
-std::string ReplaceInvalidUtf8(std::string_view bytes) {
-  using nlohmann::json;
-  const std::string quoted =
-      json(bytes).dump(-1, ' ', false, json::error_handler_t::replace);
-  return json::parse(quoted).get<std::string>();
 }
 
 }  // namespace ringmaster

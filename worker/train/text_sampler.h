@@ -65,10 +65,6 @@ class TextSampler {
 int32_t DrawToken(absl::Span<const float> logits, double temperature,
                   int64_t top_k, double random);
 
-// `bytes` with U+FFFD for what is not UTF-8: a text may begin or end within a
-// character.
-std::string ReplaceInvalidUtf8(std::string_view bytes);
-
 }  // namespace ringmaster
 
 #endif  // RINGMASTER_WORKER_TRAIN_TEXT_SAMPLER_H_

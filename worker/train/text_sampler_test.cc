@@ -38,11 +38,6 @@ TEST(DrawTokenTest, KnowsWhenNothingCanBeDrawn) {
   EXPECT_EQ(DrawToken({1, infinity}, 1, 0, 0), -1);
 }
 
-TEST(ReplaceInvalidUtf8Test, KeepsTextAndMarksTheRest) {
-  EXPECT_EQ(ReplaceInvalidUtf8("a\xc3\xa4\n\"\x01"), "a\xc3\xa4\n\"\x01");
-  EXPECT_EQ(ReplaceInvalidUtf8("a\xc3"), "a\xef\xbf\xbd");
-}
-
 class TextSamplerTest : public ::testing::Test {
  protected:
   TextSamplerTest()

@@ -114,8 +114,8 @@ std::string JobText(const Job& job, int queue_position) {
     absl::StrAppend(&text, " step=", job.figures.step,
                     " loss=", job.figures.loss);
   }
-  if (job.checkpoint_step > 0) {
-    absl::StrAppend(&text, " checkpoint=", job.checkpoint_step);
+  if (job.figures.checkpoint_step > 0) {
+    absl::StrAppend(&text, " checkpoint=", job.figures.checkpoint_step);
   }
   if (job.sample.has_value()) {
     absl::StrAppend(&text, " sample@", job.sample->step, "=\"",

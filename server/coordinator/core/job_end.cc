@@ -69,8 +69,6 @@ void DecideEnd(Turn& turn, Job& job, End end,
   record.parameters_hash = end.parameters_hash;
   record.verdict = job.verdict;
   record.figures = job.figures;
-  record.figures.checkpoint_step =
-      std::max(job.figures.checkpoint_step, job.checkpoint_step);
   record.sample = job.sample;
   record.time = turn.time;
   job.ending = record;

@@ -40,32 +40,31 @@ NoticeStyle StyleOf(NoticeKind kind) {
           "samples were left out because they are not valid"};
 }
 
+void KeepWithJob(Job& job, const NoticeReceived& notice) {
+  if (notice.kind == NoticeKind::kSample) job.sample = notice.sample;
+  if (notice.kind == NoticeKind::kCheckpointWritten ||
+      notice.kind == NoticeKind::kCheckpointLoaded) {
+    job.figures.checkpoint_step =
+        std::max(job.figures.checkpoint_step, notice.step);
+  }
+}
+
 }  // namespace
 
 void OnNotice(Turn& turn, const Worker& worker, const NoticeReceived& notice) {
   if (MemberOf(turn.state, worker) == nullptr) return;
   Job& job = *turn.state.ActiveJob();
   if (notice.generation != job.generation || !job.is_assigned) return;
-  if (notice.kind == NoticeKind::kSample) job.sample = notice.sample;
-  if (notice.kind == NoticeKind::kCheckpointWritten ||
-      notice.kind == NoticeKind::kCheckpointLoaded) {
-    job.checkpoint_step = std::max(job.checkpoint_step, notice.step);
-  }
+  // Once its end is decided, a job is what the record of its end says.
+  if (!job.ending.has_value()) KeepWithJob(job, notice);
   turn.Touch(job);
   const NoticeStyle style = StyleOf(notice.kind);
-  EmitEvent event;
-  event.severity = style.severity;
-  event.type = std::string(style.type);
-  event.job_id = job.id;
-  event.worker = worker.name;
-  event.generation = job.generation;
-  event.step = notice.step;
-  event.message =
+  std::string message =
       notice.message.empty()
           ? absl::StrCat("after step ", notice.step, ": ", Sv(style.message))
           : notice.message;
-  event.time = turn.time;
-  turn.Do(std::move(event));
+  turn.Emit(style.severity, style.type, job, worker.name, std::move(message),
+            /*verdict=*/nullptr, notice.step);
 }
 
 }  // namespace ringmaster::coordinator

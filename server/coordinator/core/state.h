@@ -123,8 +123,6 @@ struct Job {
   TrainingFigures figures;
   // The last text that the model wrote.
   std::optional<TextSample> sample;
-  // Of the latest checkpoint that a member told of; 0 if there is none.
-  int64_t checkpoint_step = 0;
   // The last incident.
   std::optional<Verdict> verdict;
   int exit_code = 0;

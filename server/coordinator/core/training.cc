@@ -34,7 +34,11 @@ void TakeFigures(Job& job, int rank, int64_t step,
       (step == job.figures.step && rank > job.figures_rank)) {
     return;
   }
+  // Members tell of checkpoints each on its own.
+  const int64_t checkpoint_step = job.figures.checkpoint_step;
   job.figures = figures;
+  job.figures.checkpoint_step =
+      std::max(checkpoint_step, figures.checkpoint_step);
   job.figures.step = step;
   job.figures.total_steps = job.total_steps;
   job.figures_rank = rank;

@@ -39,14 +39,14 @@ void Turn::Emit(EventSeverity severity, std::string_view type,
 
 void Turn::Emit(EventSeverity severity, std::string_view type, const Job& job,
                 std::string_view worker, std::string message,
-                const Verdict* verdict) {
+                const Verdict* verdict, std::optional<int64_t> step) {
   EmitEvent event;
   event.severity = severity;
   event.type = std::string(type);
   event.job_id = job.id;
   event.worker = std::string(worker);
   event.generation = job.generation;
-  event.step = job.best_step;
+  event.step = step.value_or(job.best_step);
   event.message = std::move(message);
   if (verdict != nullptr) event.verdict = *verdict;
   event.time = time;

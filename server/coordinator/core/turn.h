@@ -5,8 +5,10 @@
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_TURN_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_TURN_H_
 
+#include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -59,10 +61,12 @@ struct Turn {
   // Emits an event about the coordinator or one worker.
   void Emit(EventSeverity severity, std::string_view type,
             std::string_view worker, std::string message);
-  // Emits an event about `job` in its present generation and at its best step.
+  // Emits an event about `job` in its present generation, at `step` or else at
+  // its best step.
   void Emit(EventSeverity severity, std::string_view type, const Job& job,
             std::string_view worker, std::string message,
-            const Verdict* verdict = nullptr);
+            const Verdict* verdict = nullptr,
+            std::optional<int64_t> step = std::nullopt);
 };
 
 // The member of the active job that `worker` is, unless it was lost; else null.

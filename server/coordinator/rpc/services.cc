@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/rpc/grpc_status.h"
+#include "common/text/utf8.h"
 #include "server/coordinator/rpc/queries.h"
 #include "server/coordinator/rpc/session_message.h"
 #include "server/coordinator/rpc/session_reactor.h"
@@ -124,8 +125,9 @@ grpc::ServerUnaryReactor* JobServiceImpl::CancelJob(
     v1::CancelJobResponse* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   FinishIfRefused(
-      reactor, runtime_.Cancel(request->job(), BoundedText(request->reason()),
-                               JobReply(reactor, response)));
+      reactor,
+      runtime_.Cancel(request->job(), BoundedUtf8(request->reason(), kMaxText),
+                      JobReply(reactor, response)));
   return reactor;
 }
 

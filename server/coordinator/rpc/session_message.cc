@@ -10,9 +10,14 @@
 #include "common/rpc/proto_time.h"
 #include "common/status/reason.h"
 #include "common/status/status_macros.h"
+#include "common/text/utf8.h"
 
 namespace ringmaster::coordinator {
 namespace {
+
+std::string BoundedText(std::string_view text, size_t max_bytes = kMaxText) {
+  return BoundedUtf8(text, max_bytes);
+}
 
 // No worker gets that far; sums with steps up to it do not overflow.
 constexpr int64_t kMaxStep = int64_t{1} << 62;
@@ -333,15 +338,6 @@ absl::StatusOr<EventBody> ParseSessionMessage(SessionId session,
   }
   return Violation(
       "the message is empty or of a kind that this coordinator does not know");
-}
-
-std::string BoundedText(std::string_view text, size_t max_bytes) {
-  if (text.size() <= max_bytes) return std::string(text);
-  size_t end = max_bytes;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) {
-    --end;
-  }
-  return std::string(text.substr(0, end));
 }
 
 }  // namespace ringmaster::coordinator

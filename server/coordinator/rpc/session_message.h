@@ -33,10 +33,6 @@ inline constexpr size_t kMaxSampleText = 8192;
     SessionId session, const v1::SessionRequest& message,
     std::string_view observed_host);
 
-// Cuts `text` to at most `max_bytes`, between two UTF-8 characters.
-[[nodiscard]] std::string BoundedText(std::string_view text,
-                                      size_t max_bytes = kMaxText);
-
 }  // namespace ringmaster::coordinator
 
 #endif  // RINGMASTER_SERVER_COORDINATOR_RPC_SESSION_MESSAGE_H_

@@ -214,11 +214,6 @@ TEST(SessionMessageTest, FreeTextIsCut) {
   EXPECT_EQ(std::get<FailedReceived>(*event).message.size(), kMaxText);
 }
 
-TEST(SessionMessageTest, TextIsCutBetweenCharacters) {
-  EXPECT_EQ(BoundedText("a\xc3\xa9", 2), "a");
-  EXPECT_EQ(BoundedText("a\xc3\xa9", 3), "a\xc3\xa9");
-}
-
 struct Offence {
   const char* name;
   std::function<void(v1::SessionRequest&)> commit;

@@ -156,11 +156,8 @@ v1::Job JobProto(const State& state, const Job& job, MemberDetail members) {
           MemberProto(member.identity, world_size, member.step);
     }
   }
-  if (job.generation > 0) {
+  if (job.generation > 0)
     *proto.mutable_figures() = FiguresProto(job.figures);
-    proto.mutable_figures()->set_checkpoint_step(
-        std::max(job.figures.checkpoint_step, job.checkpoint_step));
-  }
   if (job.sample.has_value()) {
     proto.mutable_sample()->set_step(job.sample->step);
     proto.mutable_sample()->set_prompt(job.sample->prompt);

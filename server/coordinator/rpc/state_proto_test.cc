@@ -118,7 +118,7 @@ TEST(StateProtoTest, JobShowsItsLastSampleAndCheckpoint) {
   job.generation = 1;
   EXPECT_FALSE(JobProto(state, job).has_sample());
   job.sample = TextSample{5, "The", " sea"};
-  job.checkpoint_step = 4;
+  job.figures.checkpoint_step = 4;
   const v1::Job proto = JobProto(state, job);
   EXPECT_EQ(proto.sample().step(), 5);
   EXPECT_EQ(proto.sample().prompt(), "The");

@@ -148,6 +148,18 @@ absl::StatusOr<std::vector<v1::Event>> Client::ListEvents(
                                 response.events().end());
 }
 
+absl::StatusOr<std::vector<v1::Event>> Client::AllEvents(
+    const std::string& job) {
+  std::vector<v1::Event> all;
+  while (true) {
+    const int64_t after = all.empty() ? 0 : all.back().sequence();
+    ASSIGN_OR_RETURN(const std::vector<v1::Event> page, ListEvents(job, after));
+    // The sequence rises; a server that breaks this rule must not keep us here.
+    if (page.empty() || page.back().sequence() <= after) return all;
+    all.insert(all.end(), page.begin(), page.end());
+  }
+}
+
 absl::StatusOr<v1::GetTraceResponse> Client::GetTrace(const std::string& job,
                                                       int64_t first_step,
                                                       int64_t last_step) {

@@ -87,7 +87,9 @@ class FakeCoordinator::Services final : public v1::JobService::Service,
                           v1::ListEventsResponse* response) override {
     MutexLock lock(mutex);
     for (const v1::Event& event : events) {
-      if (event.sequence() > request->after_sequence())
+      const bool is_wanted =
+          request->job().empty() || event.job_id() == request->job();
+      if (is_wanted && event.sequence() > request->after_sequence())
         *response->add_events() = event;
     }
     return ToGrpcStatus(failure);

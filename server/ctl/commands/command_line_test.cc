@@ -161,6 +161,7 @@ TEST_F(CommandLineTest, ListsEventsOldestFirst) {
   std::vector<v1::Event> events(2);
   events[0].set_sequence(1);
   events[0].set_message("first");
+  for (v1::Event& event : events) event.set_job_id("x");
   events[1].set_sequence(2);
   events[1].set_message("second");
   coordinator_.SetEvents(events);

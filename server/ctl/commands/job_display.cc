@@ -131,7 +131,11 @@ void JobDisplay::Finish(const v1::Job& job) {
     for (const std::string& line : VerdictLines(job.verdict(), style))
       console_.Write(absl::StrCat(line, "\n"));
   }
-  if (!job.has_sample()) return;
+  // Single lines may have told it already.
+  if (!job.has_sample() ||
+      (!is_live_ && job.sample().step() == sample_printed_)) {
+    return;
+  }
   for (const std::string& line : SampleLines(job.sample()))
     console_.Write(absl::StrCat(line, "\n"));
 }

@@ -112,6 +112,12 @@ TEST(JobDisplayTest, PrintsEachSampleOnceAndTheLastOneAtTheEnd) {
   EXPECT_THAT(Take(console),
               EndsWith("loss 2.500\nsample after step 9:\nThe sea\nis \\x1b "
                        "calm\n"));
+  // Single lines have told it already.
+  JobDisplay other(console, OutputFormat::kTable, clock);
+  other.Update(snapshot);
+  Take(console);
+  other.Finish(*snapshot.job);
+  EXPECT_THAT(Take(console), Not(HasSubstr("sample")));
 }
 
 TEST(JobDisplayTest, FramesTheSampleUnderTheTable) {

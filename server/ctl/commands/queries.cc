@@ -35,20 +35,6 @@ int Answer(const CommandContext& context,
   return kSuccess;
 }
 
-absl::StatusOr<v1::ListEventsResponse> AllEvents(Client& client,
-                                                 const std::string& job) {
-  v1::ListEventsResponse all;
-  int64_t after = 0;
-  while (true) {
-    ASSIGN_OR_RETURN(const std::vector<v1::Event> page,
-                     client.ListEvents(job, after));
-    // The sequence rises; a server that breaks this rule must not keep us here.
-    if (page.empty() || page.back().sequence() <= after) return all;
-    after = page.back().sequence();
-    for (const v1::Event& event : page) *all.add_events() = event;
-  }
-}
-
 // The names point into `response`.
 std::vector<RankTrace> ToRankTraces(const v1::GetTraceResponse& response) {
   std::vector<RankTrace> ranks;
@@ -95,13 +81,15 @@ absl::StatusOr<int> RunJob(const CommandContext& context,
 
 absl::StatusOr<int> RunEvents(const CommandContext& context,
                               const std::string& job) {
-  ASSIGN_OR_RETURN(const v1::ListEventsResponse all,
-                   AllEvents(context.client, job));
+  ASSIGN_OR_RETURN(const std::vector<v1::Event> events,
+                   context.client.AllEvents(job));
   // Nothing to tell of a job that is there, or a mistake in its name?
-  if (all.events().empty() && !job.empty())
+  if (events.empty() && !job.empty())
     RETURN_IF_ERROR(context.client.GetJob(job).status());
+  v1::ListEventsResponse all;
   std::vector<std::string> lines;
-  for (const v1::Event& event : all.events()) {
+  for (const v1::Event& event : events) {
+    *all.add_events() = event;
     lines.push_back(
         EventLine(event, absl::LocalTimeZone(), context.console.GetStyle()));
   }

@@ -1,6 +1,5 @@
 #include "server/ctl/commands/warnings.h"
 
-#include <cstdint>
 #include <map>
 #include <set>
 #include <vector>
@@ -8,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "ringmaster/v1/event.pb.h"
+#include "server/ctl/render/text.h"
 
 namespace ringmaster::ctl {
 namespace {
@@ -28,18 +28,13 @@ void NoteWarnings(Client& client, const std::string& job, JobDisplay& display) {
     v1::Event last;
   };
   std::map<std::string, Warnings> by_type;
-  int64_t after = 0;
-  while (true) {
-    const absl::StatusOr<std::vector<v1::Event>> page =
-        client.ListEvents(job, after);
-    if (!page.ok() || page->empty() || page->back().sequence() <= after) break;
-    after = page->back().sequence();
-    for (const v1::Event& event : *page) {
-      if (!IsBesideTheJob(event)) continue;
-      Warnings& warnings = by_type[event.type()];
-      ++warnings.count;
-      warnings.last = event;
-    }
+  const absl::StatusOr<std::vector<v1::Event>> events = client.AllEvents(job);
+  if (!events.ok()) return;
+  for (const v1::Event& event : *events) {
+    if (!IsBesideTheJob(event)) continue;
+    Warnings& warnings = by_type[event.type()];
+    ++warnings.count;
+    warnings.last = event;
   }
   for (const auto& [type, warnings] : by_type) {
     const std::string step =
@@ -50,7 +45,7 @@ void NoteWarnings(Client& client, const std::string& job, JobDisplay& display) {
         warnings.count > 1 ? absl::StrCat(" (the last of ", warnings.count, ")")
                            : "";
     display.Note(absl::StrCat("warning: ", type, step, more, ": ",
-                              warnings.last.message()));
+                              Printable(warnings.last.message())));
   }
 }
 

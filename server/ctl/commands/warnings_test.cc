@@ -14,6 +14,7 @@ v1::Event Warning(int64_t sequence, const char* type, int64_t step,
                   const char* message) {
   v1::Event event;
   event.set_sequence(sequence);
+  event.set_job_id("job-1");
   event.set_severity(v1::EVENT_SEVERITY_WARNING);
   event.set_type(type);
   event.set_step(step);
@@ -26,7 +27,7 @@ TEST(NoteWarningsTest, TellsTheLastOfEachTypeButNoIncident) {
   coordinator.SetEvents({Warning(1, "data.skipped", 0, "2 samples"),
                          Warning(2, "checkpoint.failed", 10, "no space"),
                          Warning(3, "worker.lost", 12, "told already"),
-                         Warning(4, "checkpoint.failed", 20, "still none")});
+                         Warning(4, "checkpoint.failed", 20, "still\x1b[2J")});
   Client client(ClientOptions{.address = coordinator.address(),
                               .credentials = grpc::InsecureChannelCredentials(),
                               .timeout = absl::Seconds(20)});
@@ -35,8 +36,8 @@ TEST(NoteWarningsTest, TellsTheLastOfEachTypeButNoIncident) {
   JobDisplay display(console, OutputFormat::kTable, clock);
   NoteWarnings(client, "job-1", display);
   EXPECT_EQ(console.out,
-            "warning: checkpoint.failed after step 20 (the last of 2): still "
-            "none\nwarning: data.skipped: 2 samples\n");
+            "warning: checkpoint.failed after step 20 (the last of 2): "
+            "still?[2J\nwarning: data.skipped: 2 samples\n");
 }
 
 }  // namespace

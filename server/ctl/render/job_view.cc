@@ -160,20 +160,25 @@ std::string WireLine(const v1::TrainingFigures& figures) {
 }
 
 // What is there only at times: a checkpoint, samples that were left out.
-std::string RareLine(const v1::TrainingFigures& figures) {
-  std::vector<std::string> parts;
+void AppendRareParts(const v1::TrainingFigures& figures,
+                     std::vector<std::string>& parts) {
   if (figures.checkpoint_step() > 0) {
     parts.push_back(
         absl::StrCat("checkpoint of step ", figures.checkpoint_step()));
   }
-  const absl::Duration snapshot = FromProto(figures.phases().snapshot());
-  if (snapshot > absl::ZeroDuration())
-    parts.push_back(absl::StrCat("snapshot ", HumanDuration(snapshot)));
   if (figures.skipped_samples() > 0) {
     parts.push_back(absl::StrCat(
         figures.skipped_samples(),
         figures.skipped_samples() == 1 ? " sample" : " samples", " skipped"));
   }
+}
+
+std::string RareLine(const v1::TrainingFigures& figures) {
+  std::vector<std::string> parts;
+  AppendRareParts(figures, parts);
+  const absl::Duration snapshot = FromProto(figures.phases().snapshot());
+  if (snapshot > absl::ZeroDuration())
+    parts.push_back(absl::StrCat("snapshot ", HumanDuration(snapshot)));
   return absl::StrJoin(parts, "  ");
 }
 
@@ -187,10 +192,8 @@ std::vector<std::string> FigureLines(const v1::Job& job,
     lines.push_back(LossLine(figures, context, style));
     if (figures.has_evaluation_loss()) lines.push_back(EvaluationLine(figures));
     lines.push_back(PaceLine(job));
-    if (figures.has_phases() && figures.phases().ByteSizeLong() > 0 &&
-        FromProto(figures.phases().forward()) > absl::ZeroDuration()) {
+    if (FromProto(figures.phases().forward()) > absl::ZeroDuration())
       lines.push_back(PhaseLine(figures.phases()));
-    }
     lines.push_back(WireLine(figures));
   }
   if (std::string line = RareLine(figures); !line.empty())
@@ -348,14 +351,7 @@ std::string FinalLine(const v1::Job& job, const Style& style) {
     parts.push_back(absl::StrCat(
         "accuracy ", FormatAccuracy(figures.evaluation_accuracy())));
   }
-  if (figures.checkpoint_step() > 0) {
-    parts.push_back(
-        absl::StrCat("checkpoint of step ", figures.checkpoint_step()));
-  }
-  if (figures.skipped_samples() > 0) {
-    parts.push_back(
-        absl::StrCat(figures.skipped_samples(), " samples skipped"));
-  }
+  AppendRareParts(figures, parts);
   if (!job.parameters_hash().empty())
     parts.push_back(
         absl::StrCat("parameters ", Printable(job.parameters_hash())));

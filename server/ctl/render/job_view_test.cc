@@ -102,7 +102,7 @@ evaluation loss 2.400, accuracy 41.2% at step 100
 912345 tokens/s  step 3.1ms  MFU 41%  learning rate 0.0003  gradient norm 1.250
 data 12us  forward 11.0ms  backward 22.0ms  exposed 3.0ms  update 4.0ms
 exposed communication 12%, data 1%  sent 1.00GiB, theory 1014MiB (1.01x)
-checkpoint of step 100  snapshot 5.0ms  3 samples skipped
+checkpoint of step 100  3 samples skipped  snapshot 5.0ms
 RANK  WORKER  HOST     PID  STEP  PHASE
    0  w-0     alpha    101   120  -
    1  w-1     beta   20202   119  -

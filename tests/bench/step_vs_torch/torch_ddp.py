@@ -57,7 +57,8 @@ def prepare_environment(args):
 
 
 def run_rank(args, rank, directory):
-    os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[rank % os.cpu_count()]})
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cores[rank % len(cores)]})
     import torch  # pylint: disable=import-outside-toplevel
     from tests.parity import torch_models  # pylint: disable=import-outside-toplevel
 

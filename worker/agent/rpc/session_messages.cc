@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/rpc/proto_time.h"
 #include "common/status/reason.h"
+#include "common/text/utf8.h"
 #include "ringmaster/v1/coordinator_service.pb.h"
 #include "worker/agent/rpc/assignment_payload.h"
 
@@ -23,16 +24,6 @@ using agent::NoticeKind;
 constexpr size_t kMaxNoticeMessage = 2 << 10;
 constexpr size_t kMaxPrompt = 1 << 10;
 constexpr size_t kMaxSampleText = 8 << 10;
-
-// At most `max_bytes` of valid UTF-8, cut between characters.
-std::string Bounded(const std::string& text, size_t max_bytes) {
-  if (text.size() <= max_bytes) return text;
-  size_t end = max_bytes;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) {
-    --end;
-  }
-  return text.substr(0, end);
-}
 
 absl::Status Violation(std::string_view what) {
   return WithReason(
@@ -354,11 +345,11 @@ v1::SessionRequest ToMessage(const agent::SendNotice& send) {
   message.set_generation(notice.generation);
   message.set_step(notice.step);
   message.set_kind(static_cast<v1::NoticeKind>(notice.kind));
-  message.set_message(Bounded(notice.message, kMaxNoticeMessage));
+  message.set_message(BoundedUtf8(notice.message, kMaxNoticeMessage));
   if (notice.kind == NoticeKind::kSample) {
     message.mutable_sample()->set_step(notice.step);
-    message.mutable_sample()->set_prompt(Bounded(notice.prompt, kMaxPrompt));
-    message.mutable_sample()->set_text(Bounded(notice.text, kMaxSampleText));
+    message.mutable_sample()->set_prompt(BoundedUtf8(notice.prompt, kMaxPrompt));
+    message.mutable_sample()->set_text(BoundedUtf8(notice.text, kMaxSampleText));
   }
   return request;
 }
