@@ -51,6 +51,11 @@ struct RankAssignment {
   RingPeer next;
   std::string secret;
   int64_t resume_step = 0;
+  // The rank that newcomers copy the training state from, before the first
+  // step; -1: no member needs it.
+  int state_source_rank = -1;
+  // This rank is a newcomer: whatever it holds is replaced.
+  bool is_newcomer = false;
   absl::Duration connect_timeout = absl::Seconds(30);
   absl::Duration collective_timeout = absl::Seconds(60);
 };
@@ -97,7 +102,16 @@ struct TrainFigures {
   PhaseFigures phases;
 };
 
-enum class TrainPhase { kIdle, kPrepare, kConnect, kStep, kEvaluate, kHalted };
+enum class TrainPhase {
+  kIdle,
+  kPrepare,
+  kConnect,
+  kStep,
+  kEvaluate,
+  kHalted,
+  kTransfer,    // the state is copied to newcomers
+  kCheckpoint,  // one is read, or waited for
+};
 
 struct TrainProgress {
   TrainPhase phase = TrainPhase::kIdle;

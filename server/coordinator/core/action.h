@@ -46,6 +46,9 @@ struct SendAssignment {
   int world_size = 1;
   int local_world_size = 1;
   int64_t resume_step = 0;
+  // The rank that newcomers copy the state from; -1: no member needs it.
+  int state_source_rank = -1;
+  bool is_newcomer = false;
 };
 
 struct SendStart {
@@ -65,6 +68,13 @@ struct SendDrain {
 };
 
 struct SendStop {
+  SessionId session = 0;
+  int64_t generation = 0;
+  std::string reason;
+};
+
+// Asks for a pause between two steps, so that workers can join.
+struct SendPause {
   SessionId session = 0;
   int64_t generation = 0;
   std::string reason;
@@ -120,8 +130,8 @@ struct EmitEvent {
 };
 
 using Action = std::variant<SendWelcome, SendAssignment, SendStart, SendHalt,
-                            SendDrain, SendStop, SendRelease, CloseSession,
-                            Persist, ReplyToUser, EmitEvent>;
+                            SendDrain, SendStop, SendPause, SendRelease,
+                            CloseSession, Persist, ReplyToUser, EmitEvent>;
 
 }  // namespace ringmaster::coordinator
 

@@ -19,7 +19,8 @@ std::string RecordText(const JournalRecord& record) {
   std::string text = absl::StrCat(Sv(TypeOf(record)), " ", JobIdOf(record));
   if (const auto* const formed = std::get_if<GenerationFormedRecord>(&record)) {
     absl::StrAppend(&text, " gen=", formed->generation,
-                    " after=", formed->resume_step, " members=");
+                    " after=", formed->resume_step,
+                    formed->is_rollback ? " rollback" : "", " members=");
     for (const MemberIdentity& member : formed->members) {
       absl::StrAppend(&text, member.rank == 0 ? "" : ",", member.worker);
     }
@@ -44,11 +45,14 @@ struct TextVisitor {
     return absl::StrCat(To(a.session), "welcome");
   }
   std::string operator()(const SendAssignment& a) const {
-    return absl::StrCat(To(a.session), "assignment ", a.job_id,
-                        " gen=", a.generation, " rank=", a.self.rank, "/",
-                        a.world_size, " local=", a.self.local_rank, "/",
-                        a.local_world_size, " prev=", a.prev.worker,
-                        " next=", a.next.worker, " after=", a.resume_step);
+    return absl::StrCat(
+        To(a.session), "assignment ", a.job_id, " gen=", a.generation,
+        " rank=", a.self.rank, "/", a.world_size, " local=", a.self.local_rank,
+        "/", a.local_world_size, " prev=", a.prev.worker,
+        " next=", a.next.worker, " after=", a.resume_step,
+        a.state_source_rank >= 0 ? absl::StrCat(" source=", a.state_source_rank)
+                                 : "",
+        a.is_newcomer ? " newcomer" : "");
   }
   std::string operator()(const SendStart& a) const {
     return absl::StrCat(To(a.session), "start gen=", a.generation);
@@ -62,6 +66,10 @@ struct TextVisitor {
   }
   std::string operator()(const SendStop& a) const {
     return absl::StrCat(To(a.session), "stop gen=", a.generation, ": ",
+                        a.reason);
+  }
+  std::string operator()(const SendPause& a) const {
+    return absl::StrCat(To(a.session), "pause gen=", a.generation, ": ",
                         a.reason);
   }
   std::string operator()(const SendRelease& a) const {

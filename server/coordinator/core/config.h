@@ -50,6 +50,17 @@ struct Config {
   // Members that were asked to stop are halted when none of them has made
   // progress for this long (StopPatience says how a slow step extends it).
   absl::Duration stop_budget = absl::Seconds(10);
+  // Workers of the pool join a running job once none came for this long.
+  absl::Duration join_settle = absl::Seconds(1);
+  // A host is quarantined for `quarantine_time` when its workers caused this
+  // many incidents within `quarantine_window`, at least half of all; 0: never.
+  int quarantine_faults = 3;
+  absl::Duration quarantine_window = absl::Minutes(10);
+  absl::Duration quarantine_time = absl::Minutes(10);
+  // How often in a row a job goes back to its last checkpoint (or to the
+  // beginning), because no member survived, without getting further; after that
+  // it fails.
+  int max_rollbacks = 3;
   // How often a generation is formed anew over broken links without a step
   // committed in between; after that the job fails.
   int max_link_faults = 3;

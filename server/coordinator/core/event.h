@@ -8,6 +8,7 @@
 #define RINGMASTER_SERVER_COORDINATOR_CORE_EVENT_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,6 +18,22 @@
 #include "server/coordinator/core/types.h"
 
 namespace ringmaster::coordinator {
+
+// What a worker knows of its job, for a coordinator that has lost its state.
+struct HeldJob {
+  std::string job_id;
+  // The serialized JobSpec, checked, and what the core reads of it.
+  std::string spec;
+  std::string name;
+  int min_workers = 1;
+  int max_workers = 1;
+  absl::Duration settle;
+  int64_t total_steps = 0;
+  // Of the generation that the hello names.
+  int rank = 0;
+  int world_size = 1;
+  int64_t resume_step = 0;
+};
 
 // ---- From workers. Of a session that the core does not know (any more),
 // everything but a hello is ignored: it may have been closed while the message
@@ -41,6 +58,10 @@ struct HelloReceived {
   // The generation it is in, when it attaches again; 0 otherwise.
   int64_t generation = 0;
   int64_t applied_step = 0;
+  // How the process before it in its slot ended.
+  std::optional<ProcessEnd> predecessor;
+  // The job that it works for, when it attaches again.
+  std::optional<HeldJob> held_job;
 };
 
 struct BeatReceived {

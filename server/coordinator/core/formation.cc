@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/coordinator/core/halt.h"
+#include "server/coordinator/core/incident.h"
 #include "server/coordinator/core/job_end.h"
 #include "server/coordinator/core/rendezvous.h"
 #include "server/coordinator/core/verdict.h"
@@ -81,6 +82,7 @@ int PreparedCount(const Job& job) {
 void StartTraining(Turn& turn, Job& job) {
   job.state = JobState::kRunning;
   job.last_progress = turn.now;
+  NoteStarted(turn, job);
   job.message = absl::StrCat("trains on ", Counted(job.members.size(), "rank"));
   turn.Touch(job);
   for (const Member& member : job.members) {
@@ -213,6 +215,7 @@ void OnGenerationDurable(Turn& turn, const GenerationFormedRecord& record) {
   }
   job->is_assigned = true;
   job->last_progress = turn.now;
+  NoteAssigned(turn, *job);
   if (IsNew(*job)) job->start_time = turn.time;
   job->message = absl::StrCat("0 of ", job->members.size(), " have prepared");
   turn.Touch(*job);

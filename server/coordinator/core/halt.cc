@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status/exit_code.h"
 #include "server/coordinator/core/formation.h"
+#include "server/coordinator/core/incident.h"
 #include "server/coordinator/core/job_end.h"
 #include "server/coordinator/core/membership.h"
 #include "server/coordinator/core/training.h"
@@ -235,6 +236,7 @@ void BeginHalt(Turn& turn, Job& job, HaltIntent intent, Verdict verdict) {
   job.message = verdict.summary;
   for (Member& member : job.members) member.finished.reset();
   SendHalts(turn, job, verdict);
+  NoteHaltBegun(turn, job, verdict);
   turn.Touch(job);
   turn.Emit(IsWanted(verdict, intent) ? EventSeverity::kInfo
                                       : EventSeverity::kWarning,
@@ -277,6 +279,7 @@ void ResolveHalt(Turn& turn, Job& job) {
   }
   job.halt_deadline = MonotonicTime::InfiniteFuture();
   job.reattach_deadline = MonotonicTime::InfiniteFuture();
+  NoteAllHalted(turn, job);
   switch (job.halt_intent) {
     case HaltIntent::kReform:
       Reform(turn, job);

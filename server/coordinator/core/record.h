@@ -43,6 +43,8 @@ struct GenerationFormedRecord {
   std::vector<MemberIdentity> members;
   int64_t resume_step = 0;
   absl::Time time;
+  // Nobody holds the steps after `resume_step` any more: they are lost.
+  bool is_rollback = false;
 
   friend bool operator==(const GenerationFormedRecord&,
                          const GenerationFormedRecord&) = default;

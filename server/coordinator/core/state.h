@@ -4,6 +4,7 @@
 #define RINGMASTER_SERVER_COORDINATOR_CORE_STATE_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -101,6 +102,8 @@ struct SuspicionReport {
 // What follows once every member has halted.
 enum class HaltIntent { kReform, kFail, kCancel };
 
+inline constexpr size_t kMaxIncidents = 16;
+
 struct Job {
   std::string id;
   std::string name;
@@ -125,6 +128,10 @@ struct Job {
   std::optional<TextSample> sample;
   // The last incident.
   std::optional<Verdict> verdict;
+  // The last interruptions, oldest first, at most kMaxIncidents; kept by
+  // incident.h.
+  std::deque<Incident> incidents;
+  Goodput goodput;
   int exit_code = 0;
   std::optional<uint64_t> parameters_hash;
   absl::Time create_time;
@@ -164,6 +171,8 @@ struct Job {
   // GATHERING since; last progress of any member.
   MonotonicTime gathering_since;
   MonotonicTime last_progress;
+  // When the open incident's present part began.
+  MonotonicTime incident_mark;
   // Each in force in some states only: InfiniteFuture otherwise.
   MonotonicTime halt_deadline = MonotonicTime::InfiniteFuture();
   MonotonicTime stop_deadline = MonotonicTime::InfiniteFuture();

@@ -9,6 +9,7 @@
 #include "common/status/exit_code.h"
 #include "server/coordinator/core/formation.h"
 #include "server/coordinator/core/halt.h"
+#include "server/coordinator/core/incident.h"
 #include "server/coordinator/core/job_end.h"
 #include "server/coordinator/core/membership.h"
 #include "server/coordinator/core/verdict.h"
@@ -44,10 +45,13 @@ void TakeFigures(Job& job, int rank, int64_t step,
   job.figures_rank = rank;
 }
 
-void TakeStep(Job& job, Worker& worker, Member& member, int64_t step) {
+void TakeStep(Turn& turn, Job& job, Worker& worker, Member& member,
+              int64_t step) {
   worker.step = std::max(worker.step, step);
   member.step = worker.step;
-  job.best_step = std::max(job.best_step, step);
+  if (step <= job.best_step) return;
+  job.best_step = step;
+  NoteStep(turn, job);
 }
 
 // Some member got on, in whatever it does.
@@ -103,7 +107,7 @@ void OnBeat(Turn& turn, Worker& worker, const BeatReceived& beat) {
   worker.collective_sequence = beat.collective_sequence;
   worker.waiting_for_rank = beat.waiting_for_rank;
   worker.disk_bytes = beat.disk_bytes;
-  TakeStep(job, worker, *member, beat.step);
+  TakeStep(turn, job, worker, *member, beat.step);
   TakeFigures(job, member->identity.rank, beat.step, beat.figures);
   turn.Touch(job);
 }
@@ -157,7 +161,7 @@ void OnFinished(Turn& turn, Worker& worker, const FinishedReceived& finished) {
   member->finished = FinishedAnswer{finished.step, finished.parameters_hash,
                                     finished.is_stopped};
   worker.waiting_for_rank = -1;
-  TakeStep(job, worker, *member, finished.step);
+  TakeStep(turn, job, worker, *member, finished.step);
   TakeFigures(job, member->identity.rank, finished.step, finished.figures);
   turn.Touch(job);
   CheckFinished(turn, job);

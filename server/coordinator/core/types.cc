@@ -58,6 +58,10 @@ std::string_view NameOf(EvidenceKind kind) {
       return "MISMATCH";
     case EvidenceKind::kLeft:
       return "LEFT";
+    case EvidenceKind::kJoined:
+      return "JOINED";
+    case EvidenceKind::kSupervisorReport:
+      return "SUPERVISOR_REPORT";
     case EvidenceKind::kSuperseded:
       return "SUPERSEDED";
   }
@@ -100,6 +104,10 @@ std::string_view NameOf(Phase phase) {
       return "STEP";
     case Phase::kEvaluate:
       return "EVALUATE";
+    case Phase::kTransfer:
+      return "TRANSFER";
+    case Phase::kCheckpoint:
+      return "CHECKPOINT";
     case Phase::kHalted:
       return "HALTED";
   }
@@ -109,6 +117,14 @@ std::string_view NameOf(Phase phase) {
 bool IsEnded(JobState state) {
   return state == JobState::kSucceeded || state == JobState::kFailed ||
          state == JobState::kCancelled;
+}
+
+absl::Duration RecoveryCost::Total() const {
+  absl::Duration total;
+  for (const auto& part : {detect, halt, assign, connect, first_step}) {
+    total += part.value_or(absl::ZeroDuration());
+  }
+  return total;
 }
 
 }  // namespace ringmaster::coordinator

@@ -53,6 +53,8 @@ enum class Phase {
   kStep = 4,
   kEvaluate = 5,
   kHalted = 6,
+  kTransfer = 7,
+  kCheckpoint = 8,
 };
 
 enum class JobState {
@@ -77,6 +79,8 @@ enum class EvidenceKind {
   kMismatch = 7,
   kLeft = 8,
   kSuperseded = 9,
+  kJoined = 10,
+  kSupervisorReport = 11,
 };
 
 enum class VerdictDecision { kReform = 1, kFailJob = 2 };
@@ -102,6 +106,15 @@ struct Evidence {
   friend bool operator==(const Evidence&, const Evidence&) = default;
 };
 
+// How a process ended, as its supervisor saw it.
+struct ProcessEnd {
+  int64_t pid = 0;
+  int exit_code = 0;
+  int signal = 0;  // 0: none
+
+  friend bool operator==(const ProcessEnd&, const ProcessEnd&) = default;
+};
+
 // One incident: who, where, when, on what evidence, what was decided.
 struct Verdict {
   // Empty, with rank -1, if nobody could be blamed.
@@ -119,8 +132,47 @@ struct Verdict {
   VerdictDecision decision = VerdictDecision::kReform;
   absl::Time time;
   int exit_code = 0;
+  std::optional<ProcessEnd> process_end;
 
   friend bool operator==(const Verdict&, const Verdict&) = default;
+};
+
+// Where the time between a culprit's last sign of life and the first step
+// committed without it went; what is not known yet is empty. See
+// ringmaster.v1.RecoveryCost.
+struct RecoveryCost {
+  std::optional<absl::Duration> detect;
+  std::optional<absl::Duration> halt;
+  std::optional<absl::Duration> assign;
+  std::optional<absl::Duration> connect;
+  std::optional<absl::Duration> first_step;
+
+  // Of those that are known.
+  [[nodiscard]] absl::Duration Total() const;
+};
+
+// One interruption of a job, from its verdict to the next committed step.
+struct Incident {
+  int number = 0;
+  Verdict verdict;
+  RecoveryCost cost;
+  int world_size_before = 0;
+  int world_size_after = 0;
+  int64_t next_generation = 0;
+  int64_t resume_step = 0;
+  int64_t lost_steps = 0;
+  bool is_over = false;
+};
+
+// Where the time of a job went; see ringmaster.v1.Goodput.
+struct Goodput {
+  absl::Duration waiting;
+  absl::Duration starting;
+  absl::Duration training;
+  absl::Duration detecting;
+  absl::Duration recovering;
+  absl::Duration repeating;
+  absl::Duration stopping;
 };
 
 // Where the time of a step goes.

@@ -157,6 +157,7 @@ class CoordinatorRuntime {
   void Perform(SendHalt& action);
   void Perform(SendDrain& action);
   void Perform(SendStop& action);
+  void Perform(SendPause& action);
   void Perform(SendRelease& action);
   void Perform(CloseSession& action);
   void Perform(Persist& action);

@@ -101,6 +101,11 @@ void CoordinatorRuntime::Perform(SendAssignment& action) {
   assignment.set_table_hash(secrets.table_hash);
   assignment.set_secret(secrets.secret);
   assignment.set_resume_step(action.resume_step);
+  if (action.state_source_rank >= 0) {
+    v1::StateCopy& copy = *assignment.mutable_state_copy();
+    copy.set_source_rank(action.state_source_rank);
+    copy.set_is_newcomer(action.is_newcomer);
+  }
   *assignment.mutable_connect_timeout() =
       ToProto(options_.config.connect_timeout);
   *assignment.mutable_collective_timeout() =
@@ -131,6 +136,13 @@ void CoordinatorRuntime::Perform(SendStop& action) {
   v1::SessionResponse message;
   message.mutable_stop()->set_generation(action.generation);
   message.mutable_stop()->set_reason(action.reason);
+  Send(action.session, std::move(message));
+}
+
+void CoordinatorRuntime::Perform(SendPause& action) {
+  v1::SessionResponse message;
+  message.mutable_pause()->set_generation(action.generation);
+  message.mutable_pause()->set_reason(action.reason);
   Send(action.session, std::move(message));
 }
 

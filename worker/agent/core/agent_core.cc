@@ -9,10 +9,10 @@ namespace ringmaster::agent {
 
 std::string_view EventName(const Event& event) {
   static constexpr std::array<std::string_view, std::variant_size_v<Event>>
-      kNames = {
-          "session-up",     "session-down", "assign",  "start",  "halt",
-          "stop",           "drain",        "release", "trace",  "prepared",
-          "prepare-failed", "ended",        "notice",  "signal", "tick"};
+      kNames = {"session-up", "session-down", "assign",   "start",
+                "halt",       "stop",         "pause",    "drain",
+                "release",    "trace",        "prepared", "prepare-failed",
+                "ended",      "notice",       "signal",   "tick"};
   return kNames[event.index()];
 }
 
@@ -224,6 +224,13 @@ void AgentCore::On(const StopReceived& event) {
              state_ == AgentState::kPrepared) {
     is_stop_wanted_ = true;
   }
+}
+
+void AgentCore::On(const PauseReceived& event) {
+  if (event.generation != generation_ || state_ != AgentState::kRunning) return;
+  Say(Severity::kInfo, "job.pausing",
+      absl::StrCat("asked to pause: ", event.reason));
+  Do(RequestDrain{});
 }
 
 void AgentCore::On(const DrainReceived& event) {

@@ -95,6 +95,7 @@ class AgentCore {
   void On(const StartReceived& event);
   void On(const HaltReceived& event);
   void On(const StopReceived& event);
+  void On(const PauseReceived& event);
   void On(const DrainReceived& event);
   void On(const ReleaseReceived& event);
   void On(const TraceRequested& event);

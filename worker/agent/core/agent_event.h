@@ -70,6 +70,12 @@ struct StopReceived {
   std::string reason;
 };
 
+// Pause between two steps: workers join.
+struct PauseReceived {
+  int64_t generation = 0;
+  std::string reason;
+};
+
 struct DrainReceived {
   std::string reason;
 };
@@ -153,9 +159,10 @@ struct Tick {};
 
 using Event =
     std::variant<SessionUp, SessionDown, AssignmentReceived, StartReceived,
-                 HaltReceived, StopReceived, DrainReceived, ReleaseReceived,
-                 TraceRequested, TrainerPrepared, TrainerPrepareFailed,
-                 TrainerEnded, TrainerNoticed, TerminateSignal, Tick>;
+                 HaltReceived, StopReceived, PauseReceived, DrainReceived,
+                 ReleaseReceived, TraceRequested, TrainerPrepared,
+                 TrainerPrepareFailed, TrainerEnded, TrainerNoticed,
+                 TerminateSignal, Tick>;
 
 // The event's kind, as the scenarios write it: "session-up", "assign", ...
 [[nodiscard]] std::string_view EventName(const Event& event);

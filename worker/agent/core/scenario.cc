@@ -206,6 +206,7 @@ std::optional<Event> ParseEvent(const Arguments& args) {
   }
   if (name == "start") return StartReceived{g};
   if (name == "halt") return HaltReceived{g, args.Text("text")};
+  if (name == "pause") return PauseReceived{g, args.Text("text")};
   if (name == "stop") return StopReceived{g, args.Text("text")};
   if (name == "drain") return DrainReceived{args.Text("text")};
   if (name == "release") return ReleaseReceived{g, args.Text("text")};

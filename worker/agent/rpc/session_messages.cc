@@ -131,6 +131,10 @@ v1::Phase TrainerPhase(TrainPhase phase) {
       return v1::PHASE_STEP;
     case TrainPhase::kEvaluate:
       return v1::PHASE_EVALUATE;
+    case TrainPhase::kTransfer:
+      return v1::PHASE_TRANSFER;
+    case TrainPhase::kCheckpoint:
+      return v1::PHASE_CHECKPOINT;
     case TrainPhase::kHalted:
       return v1::PHASE_HALTED;
   }
@@ -221,6 +225,9 @@ absl::StatusOr<std::optional<Event>> ToEvent(
     case v1::SessionResponse::kStop:
       return agent::StopReceived{message.stop().generation(),
                                  message.stop().reason()};
+    case v1::SessionResponse::kPause:
+      return agent::PauseReceived{message.pause().generation(),
+                                  message.pause().reason()};
     case v1::SessionResponse::kRelease:
       return agent::ReleaseReceived{message.release().generation(),
                                     message.release().message()};
@@ -348,8 +355,10 @@ v1::SessionRequest ToMessage(const agent::SendNotice& send) {
   message.set_message(BoundedUtf8(notice.message, kMaxNoticeMessage));
   if (notice.kind == NoticeKind::kSample) {
     message.mutable_sample()->set_step(notice.step);
-    message.mutable_sample()->set_prompt(BoundedUtf8(notice.prompt, kMaxPrompt));
-    message.mutable_sample()->set_text(BoundedUtf8(notice.text, kMaxSampleText));
+    message.mutable_sample()->set_prompt(
+        BoundedUtf8(notice.prompt, kMaxPrompt));
+    message.mutable_sample()->set_text(
+        BoundedUtf8(notice.text, kMaxSampleText));
   }
   return request;
 }
