@@ -19,10 +19,11 @@ namespace ringmaster::agent {
 
 // ---- The session.
 
-// Opens a session with a hello that names `generation` (0: none). Answered by
-// SessionUp or SessionDown.
+// Opens a session with a hello that names `generation` (0: none) and, by its
+// assignment's payload, the job. Answered by SessionUp or SessionDown.
 struct OpenSession {
   int64_t generation = 0;
+  std::shared_ptr<const AssignmentPayload> payload;
 };
 // Gives the session up. Answered by SessionDown.
 struct CloseSession {};

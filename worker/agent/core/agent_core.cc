@@ -12,7 +12,8 @@ std::string_view EventName(const Event& event) {
       kNames = {"session-up", "session-down", "assign",   "start",
                 "halt",       "stop",         "pause",    "drain",
                 "release",    "trace",        "prepared", "prepare-failed",
-                "ended",      "notice",       "signal",   "tick"};
+                "ended",      "notice",       "advanced", "signal",
+                "tick"};
   return kNames[event.index()];
 }
 
@@ -95,7 +96,7 @@ void AgentCore::ReportPaused() {
                       ExitCodeOf(ended_.status),
                       std::string(ended_.status.message())});
       break;
-    case RunEnd::kDrained:  // who leaves says so; the others wait for the halt
+    case RunEnd::kDrained:  // says that it leaves
     case RunEnd::kInterrupted:
       break;
   }
@@ -125,7 +126,7 @@ void AgentCore::On(const AssignmentReceived& event) {
     return;
   }
   is_halt_unanswered_ = false;
-  is_release_pending_ = false;
+  // A release that came before still drops the state.
   pending_assignment_ = event;
   AbortAndWait(absl::StrCat("generation ", event.generation, " follows"));
 }
@@ -137,7 +138,9 @@ void AgentCore::Adopt(const AssignmentReceived& assignment) {
   generation_ = assignment.generation;
   rank_ = assignment.rank;
   prev_rank_ = assignment.prev_rank;
+  payload_ = assignment.payload;
   is_stop_wanted_ = false;
+  is_pause_wanted_ = false;
   state_ = AgentState::kPreparing;
   trainer_generation_ = generation_;
   Do(PrepareTrainer{generation_, assignment.payload});
@@ -155,6 +158,7 @@ void AgentCore::On(const StartReceived& event) {
   trainer_generation_ = generation_;
   Do(RunTrainer{generation_});
   if (is_stop_wanted_) Do(RequestStop{});
+  if (is_pause_wanted_) Do(RequestDrain{});
 }
 
 void AgentCore::On(const HaltReceived& event) {
@@ -163,6 +167,7 @@ void AgentCore::On(const HaltReceived& event) {
     // Halted before it was begun; the older one's trainer still returns.
     generation_ = pending_assignment_->generation;
     rank_ = pending_assignment_->rank;
+    payload_ = pending_assignment_->payload;
     pending_assignment_.reset();
     is_halt_unanswered_ = true;
     return;
@@ -205,8 +210,13 @@ void AgentCore::AfterAbort() {
   state_ = AgentState::kHalted;
   const bool is_halt_unanswered = std::exchange(is_halt_unanswered_, false);
   if (std::exchange(is_release_pending_, false)) {
-    ReleaseToPool();
-  } else if (pending_assignment_ && !leave_) {
+    if (!pending_assignment_ && !is_halt_unanswered) {
+      ReleaseToPool();
+      return;
+    }
+    DropState();  // and goes on in the generation that came meanwhile
+  }
+  if (pending_assignment_ && !leave_) {
     Adopt(*std::exchange(pending_assignment_, std::nullopt));
   } else {
     if (is_halt_unanswered) Send(SendHalted{generation_, position_});
@@ -227,10 +237,15 @@ void AgentCore::On(const StopReceived& event) {
 }
 
 void AgentCore::On(const PauseReceived& event) {
-  if (event.generation != generation_ || state_ != AgentState::kRunning) return;
-  Say(Severity::kInfo, "job.pausing",
-      absl::StrCat("asked to pause: ", event.reason));
-  Do(RequestDrain{});
+  if (event.generation != generation_) return;
+  if (state_ == AgentState::kRunning) {
+    Say(Severity::kInfo, "job.pausing",
+        absl::StrCat("asked to pause: ", event.reason));
+    Do(RequestDrain{});
+  } else if (state_ == AgentState::kPreparing ||
+             state_ == AgentState::kPrepared) {
+    is_pause_wanted_ = true;
+  }
 }
 
 void AgentCore::On(const DrainReceived& event) {
@@ -256,13 +271,18 @@ void AgentCore::On(const ReleaseReceived& event) {
   AbortAndWait(event.message);
 }
 
-void AgentCore::ReleaseToPool() {
+void AgentCore::DropState() {
   Do(ReleaseTrainer{});
+  job_id_.clear();
+  position_ = StepPosition{};
+}
+
+void AgentCore::ReleaseToPool() {
+  DropState();
   state_ = AgentState::kIdle;
   generation_ = 0;
-  job_id_.clear();
   rank_ = -1;
-  position_ = StepPosition{};
+  payload_.reset();
   if (leave_) LeaveNow();
 }
 
@@ -328,9 +348,20 @@ void AgentCore::On(const TrainerNoticed& event) {
                    event.step, ": ", event.message));
 }
 
+void AgentCore::On(const TrainerAdvanced& event) {
+  if (event.generation != generation_ || state_ != AgentState::kRunning ||
+      !is_session_up()) {
+    return;
+  }
+  next_beat_ = now_ + beat_interval_;
+  Do(SendBeat{generation_});
+}
+
 void AgentCore::Answer(const TrainerEnded& ended) {
   ended_ = ended;
-  state_ = AgentState::kPaused;
+  // A pause is as good as a halt: all ranks end after the same step.
+  const bool is_paused_for_others = ended.end == RunEnd::kDrained && !leave_;
+  state_ = is_paused_for_others ? AgentState::kHalted : AgentState::kPaused;
   const std::string where =
       absl::StrCat("job ", job_id_, ", generation ", generation_, ", rank ",
                    rank_, ", step ", position_.applied_step, ": ");
@@ -357,6 +388,10 @@ void AgentCore::Answer(const TrainerEnded& ended) {
       Say(Severity::kError, "job.failed",
           absl::StrCat(where, ended_.status.message()));
       break;
+  }
+  if (is_paused_for_others) {
+    Send(SendHalted{generation_, position_});
+    return;
   }
   ReportPaused();
   if (leave_ && !WaitsForRelease()) LeaveNow();

@@ -12,11 +12,15 @@
 // again. Messages of any generation but the current one are ignored.
 // Guarantees: at most one PrepareTrainer or RunTrainer is unanswered; every
 // Halt of the current generation is answered by one Halted, or by a repetition
-// of it; nothing follows Exit. Thread-compatible.
+// of it; a pause that all ranks agreed on is told by a Halted that nobody asked
+// for; a worker whose session ends because it is no member any more trains no
+// further, and keeps its steps until it is released; nothing follows Exit.
+// Thread-compatible.
 #ifndef RINGMASTER_WORKER_AGENT_CORE_AGENT_CORE_H_
 #define RINGMASTER_WORKER_AGENT_CORE_AGENT_CORE_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -53,7 +57,8 @@ enum class AgentState {
   kRunning,     // the trainer trains
   kPaused,      // the trainer ended by itself; waits for Halt or Release
   kHalting,     // the trainer was aborted and has not returned yet
-  kHalted,      // the halt is answered; waits for Assignment or Release
+  kHalted,      // halted, or paused with all ranks at an agreed step, and said
+                // so; waits for Assignment or Release
   kExited,
 };
 // "connecting", "idle", ...
@@ -103,6 +108,7 @@ class AgentCore {
   void On(const TrainerPrepareFailed& event);
   void On(const TrainerEnded& event);
   void On(const TrainerNoticed& event);
+  void On(const TrainerAdvanced& event);
   void On(const TerminateSignal& event);
   void On(const Tick& event);
 
@@ -121,6 +127,8 @@ class AgentCore {
   void ReportPaused();
   void Answer(const TrainerEnded& ended);
   void ReleaseToPool();
+  // The trainer's state of the job goes.
+  void DropState();
   bool IsTrainerBusy() const;
   bool WaitsForRelease() const;
 
@@ -155,12 +163,15 @@ class AgentCore {
   // The generation.
   int64_t generation_ = 0;
   std::string job_id_;  // the job whose state the trainer holds; "": none
+  std::shared_ptr<const AssignmentPayload> payload_;  // of the generation
   int rank_ = -1;
   int prev_rank_ = -1;
   StepPosition position_;
-  TrainerPrepared prepared_;     // kPrepared
-  TrainerEnded ended_;           // kPaused
-  bool is_stop_wanted_ = false;  // Stop came before the run
+  TrainerPrepared prepared_;  // kPrepared
+  TrainerEnded ended_;        // kPaused
+  // Stop or Pause came before the run.
+  bool is_stop_wanted_ = false;
+  bool is_pause_wanted_ = false;
 
   // kHalting: what follows once the trainer has returned.
   int64_t trainer_generation_ = 0;

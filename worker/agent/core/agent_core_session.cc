@@ -59,7 +59,15 @@ void AgentCore::On(const SessionDown& event) {
         absl::StrCat(was_up ? "lost the session: " : "", last_failure_,
                      "; trying again for ",
                      absl::FormatDuration(config_.coordinator_timeout),
-                     generation_ != 0 ? "; training goes on" : ""));
+                     generation_ == 0     ? ""
+                     : IsExpulsion(event) ? "; training ends"
+                                          : "; training goes on"));
+  }
+  // Its place in the generation is gone, so nobody needs its steps; it keeps
+  // them until the release, since a coordinator that crashes before the loss is
+  // on disk counts on them again.
+  if (IsExpulsion(event) && IsTrainerBusy()) {
+    AbortAndWait("this worker is no member any more");
   }
   retry_at_ = now_ + RetryDelay(failed_attempts_++, config_.retry_initial,
                                 config_.retry_max, event.jitter);
@@ -176,7 +184,7 @@ void AgentCore::On(const Tick&) {
   } else if (link_ == Link::kDown && now_ >= retry_at_) {
     link_ = Link::kOpening;
     answer_deadline_ = now_ + config_.answer_timeout;
-    Do(OpenSession{generation_});
+    Do(OpenSession{generation_, payload_});
   }
 }
 

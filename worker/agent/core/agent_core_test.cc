@@ -26,6 +26,7 @@ constexpr ImpossiblePair kImpossible[] = {
     {"connecting", "start", kNoJobYet},
     {"connecting", "halt", kNoJobYet},
     {"connecting", "stop", kNoJobYet},
+    {"connecting", "pause", kNoJobYet},
     {"connecting", "drain", kNoJobYet},
     {"connecting", "release", kNoJobYet},
     {"connecting", "trace", kNoJobYet},
@@ -52,9 +53,11 @@ const std::vector<std::string> kStates = {"connecting", "idle",    "preparing",
                                           "prepared",   "running", "paused",
                                           "halting",    "halted",  "leaving"};
 const std::vector<std::string> kEvents = {
-    "session-up",     "session-down", "assign",  "start",  "halt",
-    "stop",           "drain",        "release", "trace",  "prepared",
-    "prepare-failed", "ended",        "notice",  "signal", "tick"};
+    "session-up", "session-down", "assign",   "start",
+    "halt",       "stop",         "pause",    "drain",
+    "release",    "trace",        "prepared", "prepare-failed",
+    "ended",      "notice",       "advanced", "signal",
+    "tick"};
 
 ScenarioResult RunFile(const std::string& name) {
   const std::string path = "worker/agent/core/testdata/" + name;
@@ -67,7 +70,8 @@ ScenarioResult RunFile(const std::string& name) {
 
 TEST(AgentCoreTest, DoesWhatTheScenariosSayInEveryPairOfStateAndEvent) {
   std::set<std::pair<std::string, std::string>> covered;
-  for (const char* name : {"session.txt", "generations.txt", "leaving.txt"}) {
+  for (const char* name :
+       {"session.txt", "generations.txt", "leaving.txt", "recovery.txt"}) {
     const ScenarioResult result = RunFile(name);
     EXPECT_GT(result.scenario_count, 5) << name;
     for (const std::string& failure : result.failures) ADD_FAILURE() << failure;

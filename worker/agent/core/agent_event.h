@@ -147,6 +147,12 @@ struct TrainerNoticed {
   std::string text;
 };
 
+// Its phase has changed, or it has applied the first step of a generation: the
+// coordinator measures by it.
+struct TrainerAdvanced {
+  int64_t generation = 0;
+};
+
 // ---- From the process.
 
 // SIGTERM or SIGINT.
@@ -162,7 +168,7 @@ using Event =
                  HaltReceived, StopReceived, PauseReceived, DrainReceived,
                  ReleaseReceived, TraceRequested, TrainerPrepared,
                  TrainerPrepareFailed, TrainerEnded, TrainerNoticed,
-                 TerminateSignal, Tick>;
+                 TrainerAdvanced, TerminateSignal, Tick>;
 
 // The event's kind, as the scenarios write it: "session-up", "assign", ...
 [[nodiscard]] std::string_view EventName(const Event& event);

@@ -158,6 +158,7 @@ std::optional<Event> ParseTrainerEvent(const std::string& name,
                            static_cast<uint64_t>(args.Number("data")),
                            "summary", PositionOf(args)};
   }
+  if (name == "advanced") return TrainerAdvanced{g};
   if (name == "notice") {
     TrainerNoticed notice;
     notice.generation = g;

@@ -73,6 +73,11 @@ std::optional<Refusal> PermanentRefusal(const SessionDown& end,
   }
 }
 
+bool IsExpulsion(const SessionDown& end) {
+  return end.reason == reason::kLeaseExpired ||
+         end.reason == reason::kStaleGeneration;
+}
+
 std::string DescribeSessionEnd(const SessionDown& end,
                                std::string_view coordinator) {
   if (Contains(end.message, "DNS resolution failed")) {

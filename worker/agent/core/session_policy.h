@@ -31,6 +31,10 @@ struct Refusal {
     const SessionDown& end, std::string_view coordinator,
     std::string_view name);
 
+// Whether the coordinator ended the session because the worker is no member of
+// its generation any more.
+[[nodiscard]] bool IsExpulsion(const SessionDown& end);
+
 // `end` in words, for a log line: "nowhere:7000 does not resolve ...".
 [[nodiscard]] std::string DescribeSessionEnd(const SessionDown& end,
                                              std::string_view coordinator);

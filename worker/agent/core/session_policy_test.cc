@@ -93,5 +93,16 @@ TEST(DescribeSessionEndTest, SaysWhenANameDoesNotResolve) {
       "coordinator head:7000: UNAVAILABLE");
 }
 
+TEST(IsExpulsionTest, IsTheLossOfAPlaceAndNothingElse) {
+  const auto ends = [](std::string_view reason) {
+    return IsExpulsion(
+        SessionDown{absl::StatusCode::kAborted, std::string(reason), "why"});
+  };
+  EXPECT_TRUE(ends(reason::kLeaseExpired));
+  EXPECT_TRUE(ends(reason::kStaleGeneration));
+  EXPECT_FALSE(ends(reason::kShuttingDown));
+  EXPECT_FALSE(ends(""));
+}
+
 }  // namespace
 }  // namespace ringmaster::agent
