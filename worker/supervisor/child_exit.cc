@@ -9,7 +9,7 @@
 
 namespace ringmaster {
 
-ExitCode ChildExitCode(int wait_status, bool was_asked_to_stop) {
+ExitCode ChildExitCode(int wait_status) {
   if (WIFEXITED(wait_status)) {
     const int code = WEXITSTATUS(wait_status);
     for (const ExitCodeMeaning& meaning : kExitCodes) {
@@ -20,7 +20,7 @@ ExitCode ChildExitCode(int wait_status, bool was_asked_to_stop) {
   switch (WTERMSIG(wait_status)) {
     case SIGTERM:
     case SIGINT:
-      return was_asked_to_stop ? ExitCode::kStopped : ExitCode::kRetryElsewhere;
+      return ExitCode::kStopped;
     case SIGABRT:
     case SIGBUS:
     case SIGFPE:
@@ -32,6 +32,30 @@ ExitCode ChildExitCode(int wait_status, bool was_asked_to_stop) {
     default:
       return ExitCode::kRetryElsewhere;
   }
+}
+
+ChildEnd KindOfChildEnd(int wait_status) {
+  switch (ChildExitCode(wait_status)) {
+    case ExitCode::kDone:
+    case ExitCode::kStopped:
+      return ChildEnd::kWanted;
+    case ExitCode::kUsage:
+    case ExitCode::kPlanMismatch:
+    case ExitCode::kCheckpointCorrupt:
+    case ExitCode::kUnreadable:
+      return ChildEnd::kPermanent;
+    case ExitCode::kInternal:
+      return ChildEnd::kCrash;
+    case ExitCode::kRetryElsewhere:
+      break;
+  }
+  return ChildEnd::kFromOutside;
+}
+
+std::string PredecessorText(int64_t pid, int wait_status) {
+  return absl::StrCat(
+      pid, ":", WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 0, ":",
+      WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0);
 }
 
 std::string DescribeChildExit(int wait_status) {

@@ -2,6 +2,7 @@
 #ifndef RINGMASTER_WORKER_SUPERVISOR_CHILD_EXIT_H_
 #define RINGMASTER_WORKER_SUPERVISOR_CHILD_EXIT_H_
 
+#include <cstdint>
 #include <span>
 #include <string>
 
@@ -9,10 +10,26 @@
 
 namespace ringmaster {
 
-// The exit code for a wait status (see wait(2)) of a child that ended. By
-// signal: 143 for a stop that was asked for, 1 for a crash, 138 for what came
-// from outside, such as the kernel's out-of-memory killer.
-[[nodiscard]] ExitCode ChildExitCode(int wait_status, bool was_asked_to_stop);
+// What an end says about another start. The argument of all functions is a wait
+// status (see wait(2)) of a child that ended.
+enum class ChildEnd {
+  kWanted,     // done, or stopped by SIGTERM or SIGINT
+  kPermanent,  // exit codes 2 to 5: something must be corrected first
+  kCrash,      // the program's own fault: 1, an unknown exit code, SIGSEGV, ...
+  kFromOutside,  // 138, SIGKILL and the like
+};
+[[nodiscard]] ChildEnd KindOfChildEnd(int wait_status);
+
+// The exit code for an end. By signal: 143 for SIGTERM and SIGINT, 1 for a
+// crash, 138 for what came from outside, such as the kernel's out-of-memory
+// killer.
+[[nodiscard]] ExitCode ChildExitCode(int wait_status);
+
+// For the environment of the next process in the slot, which tells the
+// coordinator: "PID:EXIT_CODE:SIGNAL"; the exit code is 0 if a signal ended it,
+// the signal 0 if none did.
+[[nodiscard]] std::string PredecessorText(int64_t pid, int wait_status);
+inline constexpr char kPredecessorVariable[] = "RINGMASTER_PREDECESSOR";
 
 // "exit code 2", "signal 9 (Killed)".
 [[nodiscard]] std::string DescribeChildExit(int wait_status);

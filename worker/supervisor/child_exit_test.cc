@@ -1,6 +1,7 @@
 #include "worker/supervisor/child_exit.h"
 
 #include <csignal>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -13,24 +14,48 @@ constexpr int Exited(int code) { return code << 8; }
 constexpr int Signalled(int signal) { return signal; }
 
 TEST(ChildExitTest, KeepsTheCodesOfTheTable) {
-  EXPECT_EQ(ChildExitCode(Exited(0), false), ExitCode::kDone);
-  EXPECT_EQ(ChildExitCode(Exited(2), false), ExitCode::kUsage);
-  EXPECT_EQ(ChildExitCode(Exited(138), false), ExitCode::kRetryElsewhere);
-  EXPECT_EQ(ChildExitCode(Exited(143), true), ExitCode::kStopped);
+  EXPECT_EQ(ChildExitCode(Exited(0)), ExitCode::kDone);
+  EXPECT_EQ(ChildExitCode(Exited(2)), ExitCode::kUsage);
+  EXPECT_EQ(ChildExitCode(Exited(138)), ExitCode::kRetryElsewhere);
+  EXPECT_EQ(ChildExitCode(Exited(143)), ExitCode::kStopped);
 }
 
 TEST(ChildExitTest, CallsAnyOtherCodeInternal) {
-  EXPECT_EQ(ChildExitCode(Exited(127), false), ExitCode::kInternal);
+  EXPECT_EQ(ChildExitCode(Exited(127)), ExitCode::kInternal);
 }
 
 TEST(ChildExitTest, TellsCrashesFromKills) {
-  EXPECT_EQ(ChildExitCode(Signalled(SIGSEGV), false), ExitCode::kInternal);
-  EXPECT_EQ(ChildExitCode(Signalled(SIGABRT), true), ExitCode::kInternal);
-  EXPECT_EQ(ChildExitCode(Signalled(SIGKILL), false),
-            ExitCode::kRetryElsewhere);
-  EXPECT_EQ(ChildExitCode(Signalled(SIGTERM), true), ExitCode::kStopped);
-  EXPECT_EQ(ChildExitCode(Signalled(SIGTERM), false),
-            ExitCode::kRetryElsewhere);
+  EXPECT_EQ(ChildExitCode(Signalled(SIGSEGV)), ExitCode::kInternal);
+  EXPECT_EQ(ChildExitCode(Signalled(SIGABRT)), ExitCode::kInternal);
+  EXPECT_EQ(ChildExitCode(Signalled(SIGKILL)), ExitCode::kRetryElsewhere);
+  EXPECT_EQ(ChildExitCode(Signalled(SIGTERM)), ExitCode::kStopped);
+  EXPECT_EQ(ChildExitCode(Signalled(SIGINT)), ExitCode::kStopped);
+}
+
+TEST(ChildExitTest, TellsWhatAnotherStartWouldDo) {
+  const std::vector<std::pair<int, ChildEnd>> kCases = {
+      {Exited(0), ChildEnd::kWanted},
+      {Exited(143), ChildEnd::kWanted},
+      {Signalled(SIGTERM), ChildEnd::kWanted},
+      {Exited(2), ChildEnd::kPermanent},
+      {Exited(3), ChildEnd::kPermanent},
+      {Exited(4), ChildEnd::kPermanent},
+      {Exited(5), ChildEnd::kPermanent},
+      {Exited(1), ChildEnd::kCrash},
+      {Exited(126), ChildEnd::kCrash},
+      {Signalled(SIGSEGV), ChildEnd::kCrash},
+      {Signalled(SIGABRT), ChildEnd::kCrash},
+      {Exited(138), ChildEnd::kFromOutside},
+      {Signalled(SIGKILL), ChildEnd::kFromOutside},
+      {Signalled(SIGHUP), ChildEnd::kFromOutside}};
+  for (const auto& [status, kind] : kCases) {
+    EXPECT_EQ(KindOfChildEnd(status), kind) << DescribeChildExit(status);
+  }
+}
+
+TEST(ChildExitTest, WritesAPredecessorDown) {
+  EXPECT_EQ(PredecessorText(12, Exited(138)), "12:138:0");
+  EXPECT_EQ(PredecessorText(12, Signalled(SIGKILL)), "12:0:9");
 }
 
 TEST(ChildExitTest, DescribesAnEnd) {

@@ -1,11 +1,14 @@
-// Supervisor: runs one child process a slot, until all have ended.
+// Supervisor: runs one child process a slot, until all have ended for good.
 //
-// A child that ends is not started again, and does not end the others. SIGTERM
-// and SIGINT are passed on; a child that has not ended `kill_after` the first
-// one is killed. Should the supervisor itself be killed, the kernel kills its
-// children.
+// Whether a child that ends is started again, RestartPolicy says; it does not
+// end the others. SIGTERM and SIGINT are passed on, and no child is started any
+// more; one that has not ended `kill_after` the first signal is killed. Should
+// the supervisor itself be killed, the kernel kills its children.
 //
-// Children are process groups of their own: a terminal's Ctrl-C then reaches
+// A child that follows another in its slot finds that one's end in its
+// environment (see PredecessorText), and no RINGMASTER_FAIL_POINTS: a fault is
+// injected into one life only.
+// // Children are process groups of their own: a terminal's Ctrl-C then reaches
 // them once, through the supervisor.
 // Thread-safety: the main thread; children die with it, not with the process.
 #ifndef RINGMASTER_WORKER_SUPERVISOR_SUPERVISOR_H_
@@ -20,7 +23,9 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/clock/clock.h"
+#include "common/clock/monotonic_time.h"
 #include "common/status/exit_code.h"
+#include "worker/supervisor/restart_policy.h"
 
 namespace ringmaster {
 
@@ -31,29 +36,45 @@ struct SupervisorOptions {
   int slot_count = 1;
   std::string name;  // the workers' common name, for the log
   absl::Duration kill_after = absl::Seconds(35);
+  // nullopt: no child is started again.
+  std::optional<RestartOptions> restart = RestartOptions();
 };
 
 class Supervisor {
  public:
   Supervisor(Clock& clock, SupervisorOptions options);
 
-  // Starts the children and returns once all have ended, with the worst of
-  // their exit codes (143 if all did as a stop signal asked). No SignalPipe may
-  // exist: it has one.
+  // Starts the children and returns once all have ended for good, with the
+  // worst of their last exit codes (143 if all did as a stop signal asked). No
+  // SignalPipe may exist: it has one.
   [[nodiscard]] ExitCode Run();
 
  private:
   struct Child {
     int slot = 0;
+    RestartPolicy policy;
     pid_t pid = 0;
-    bool is_running = true;
+    bool is_running = false;
+    MonotonicTime started_at = {};
+    // Not running: when it is started again.
+    std::optional<MonotonicTime> start_at = {};
+    // Of the last end: exit code, and PredecessorText.
     ExitCode exit_code = ExitCode::kDone;
+    std::string predecessor = {};
   };
 
-  [[nodiscard]] absl::Status Start(int slot);
+  // Starts all; false if that is not possible.
+  bool StartAll();
+  [[nodiscard]] absl::Status Start(Child& child);
+  // Starts those whose time has come.
+  void StartDue();
   void Reap();
+  void OnEnd(Child& child, int wait_status);
   void Signal(int signal);
-  bool IsAnyRunning() const;
+  // Until when there is nothing to do but to wait for signals.
+  absl::Duration UntilNextDeadline() const;
+  bool IsAnyLeft() const;
+  std::string NameOf(const Child& child) const;
 
   Clock& clock_;
   const SupervisorOptions options_;

@@ -1,12 +1,17 @@
 #include "worker/supervisor/supervisor.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "common/clock/clock.h"
@@ -18,12 +23,17 @@ namespace {
 // A run of supervisor_test_program, and what its children print.
 class Program {
  public:
-  explicit Program(const std::vector<std::string>& arguments) {
+  explicit Program(const std::vector<std::string>& arguments)
+      : log_file_(
+            testing::TempDir() + "/" +
+            testing::UnitTest::GetInstance()->current_test_info()->name()) {
     int pipe_fds[2];
     EXPECT_EQ(pipe(pipe_fds), 0);
     pid_ = fork();
     if (pid_ == 0) {
       dup2(pipe_fds[1], STDOUT_FILENO);
+      dup2(open(log_file_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600),
+           STDERR_FILENO);
       close(pipe_fds[0]);
       close(pipe_fds[1]);
       std::vector<char*> argv = {const_cast<char*>("supervisor_test_program")};
@@ -45,14 +55,26 @@ class Program {
     close(output_);
   }
 
+  struct Hello {
+    int slot = -1;
+    pid_t pid = 0;
+    std::string predecessor;
+    std::string fail_points;
+  };
+  // Waits until a child says who it is.
+  Hello AwaitChild() {
+    Hello hello;
+    std::istringstream(ReadLine()) >> hello.slot >> hello.pid >>
+        hello.predecessor >> hello.fail_points;
+    return hello;
+  }
   // Waits until `count` children have said who they are.
   std::vector<pid_t> AwaitChildren(size_t count) {
     std::vector<pid_t> pids;
-    std::string text;
     while (pids.size() < count) {
-      const std::string line = ReadLine();
-      if (line.empty()) break;
-      pids.push_back(std::atoi(line.substr(line.find(' ') + 1).c_str()));
+      const Hello hello = AwaitChild();
+      if (hello.pid == 0) break;
+      pids.push_back(hello.pid);
     }
     return pids;
   }
@@ -70,6 +92,11 @@ class Program {
     waitpid(pid_, &status, 0);
     is_reaped_ = true;
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+  // What the supervisor has logged.
+  std::string Log() const {
+    std::ifstream file(log_file_);
+    return {std::istreambuf_iterator<char>(file), {}};
   }
 
  private:
@@ -89,6 +116,7 @@ class Program {
     }
   }
 
+  const std::string log_file_;
   pid_t pid_ = 0;
   int output_ = -1;
   bool is_at_end_ = false;
@@ -155,6 +183,81 @@ TEST(SupervisorTest, ReportsAProgramThatCannotBeRun) {
   Program program({"30s", "exit:0"});
   unsetenv("RINGMASTER_TEST_NO_PROGRAM");
   EXPECT_EQ(program.AwaitExit(), 1);
+}
+
+TEST(SupervisorTest, AKilledChildComesBackWithItsPredecessorsEnd) {
+  setenv("RINGMASTER_PREDECESSOR", "1:2:3", 1);
+  setenv("RINGMASTER_FAIL_POINTS", "x=off", 1);
+  Program program({"30s,0,1ms", "wait", "wait"});
+  unsetenv("RINGMASTER_PREDECESSOR");
+  unsetenv("RINGMASTER_FAIL_POINTS");
+  const auto first = program.AwaitChild();
+  const auto second = program.AwaitChild();
+  EXPECT_EQ(first.predecessor, "-");
+  EXPECT_EQ(first.fail_points, "x=off");
+  EXPECT_NE(first.slot, second.slot);
+  pid_t pid = first.pid;
+  for (int life = 0; life < 3; ++life) {
+    kill(pid, SIGKILL);
+    const auto again = program.AwaitChild();
+    EXPECT_EQ(again.slot, first.slot);
+    EXPECT_NE(again.pid, pid);
+    EXPECT_EQ(again.predecessor, std::to_string(pid) + ":0:9");
+    EXPECT_EQ(again.fail_points, "-");
+    pid = again.pid;
+  }
+  EXPECT_EQ(kill(second.pid, 0), 0);
+  program.Signal(SIGTERM);
+  EXPECT_EQ(program.AwaitExit(), 143);
+}
+
+TEST(SupervisorTest, AChildThatLostItsCoordinatorComesBack) {
+  Program program({"30s,0,1ms", "exit:138"});
+  const auto first = program.AwaitChild();
+  for (int life = 0; life < 4; ++life) (void)program.AwaitChild();
+  EXPECT_GT(first.pid, 0);
+  program.Signal(SIGTERM);
+  EXPECT_NE(program.AwaitExit(), 0);
+}
+
+TEST(SupervisorTest, ACrashLoopEndsItsSlotAlone) {
+  Program program({"30s,3,1ms", "crash", "wait"});
+  // One life of the slot that waits, and 1 + 3 of the other.
+  ASSERT_EQ(program.AwaitChildren(5).size(), 5u);
+  const std::string line =
+      "crashed 4 times within 10m, more than --max_crashes=3";
+  while (program.Log().find(line) == std::string::npos) {
+    std::this_thread::yield();
+  }
+  program.Signal(SIGTERM);
+  EXPECT_EQ(program.AwaitExit(), 1);
+  EXPECT_EQ(program.Log().rfind(line), program.Log().find(line));
+}
+
+TEST(SupervisorTest, EndsWithTheCodeOfTheLastCrash) {
+  Program program({"30s,2,1ms", "exit:1"});
+  EXPECT_EQ(program.AwaitChildren(3).size(), 3u);
+  EXPECT_EQ(program.AwaitExit(), 1);
+}
+
+TEST(SupervisorTest, WhatIsPermanentOrDoneIsNotStartedAgain) {
+  for (const int code : {0, 2, 5, 143}) {
+    Program program({"30s,9,1ms", "exit:" + std::to_string(code)});
+    EXPECT_EQ(program.AwaitChildren(2).size(), 1u);
+    EXPECT_EQ(program.AwaitExit(), code);
+  }
+}
+
+TEST(SupervisorTest, AStopSignalEndsTheWaitForAStart) {
+  Program program({"30s,0,100h", "kill"});
+  // The first start in a row comes at once.
+  const std::vector<pid_t> pids = program.AwaitChildren(2);
+  ASSERT_EQ(pids.size(), 2u);
+  while (program.Log().find("starts again in 100h") == std::string::npos) {
+    std::this_thread::yield();
+  }
+  program.Signal(SIGTERM);
+  EXPECT_EQ(program.AwaitExit(), 143);
 }
 
 }  // namespace

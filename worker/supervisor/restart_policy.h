@@ -1,0 +1,69 @@
+// RestartPolicy: whether the process of a slot is started again after its end,
+// and when. Pure: times come in, decisions come out. Thread-compatible.
+//
+// Ends are of four kinds, see ChildEnd in child_exit.h:
+// - wanted and permanent ones are final;
+// - ends that came from outside (the kernel's out-of-memory killer, a lost
+//   coordinator) are followed by a start each time, however many there are:
+//   they say nothing about the program;
+// - crashes are too, until there were more than `max_crashes` within
+//   `crash_window`. They count however long each life lasted: a crash that
+//   takes minutes to come back is a loop as well.
+//
+// The first start after an end comes at once, since a job may wait for the
+// worker; those after it wait longer each time, so that a process that cannot
+// live does not keep the host busy. A life of `settle_after` begins anew with
+// that: it is twice the longest wait, so half of the time at least was spent at
+// work.
+#ifndef RINGMASTER_WORKER_SUPERVISOR_RESTART_POLICY_H_
+#define RINGMASTER_WORKER_SUPERVISOR_RESTART_POLICY_H_
+
+#include <deque>
+#include <optional>
+#include <string>
+
+#include "absl/time/time.h"
+#include "common/clock/monotonic_time.h"
+
+namespace ringmaster {
+
+struct RestartOptions {
+  int max_crashes = 5;
+  absl::Duration crash_window = absl::Minutes(10);
+  // The second start in a row waits this long, each further one twice as long.
+  absl::Duration delay_initial = absl::Milliseconds(200);
+  absl::Duration delay_max = absl::Seconds(30);
+  absl::Duration settle_after = absl::Minutes(1);
+};
+
+class RestartPolicy {
+ public:
+  struct Decision {
+    // How long after the end; nullopt: never.
+    std::optional<absl::Duration> start_after;
+    // For the log: "starts again in 200ms", "crashed 6 times within ...".
+    std::string text;
+  };
+
+  explicit RestartPolicy(const RestartOptions& options) : options_(options) {}
+
+  // A process that was started at `started_at` ended at `ended_at` with
+  // `wait_status` (see wait(2)).
+  [[nodiscard]] Decision OnEnd(int wait_status, MonotonicTime started_at,
+                               MonotonicTime ended_at);
+
+  // The process could not be started: the host lacks something for now.
+  [[nodiscard]] absl::Duration OnFailedStart() { return NextDelay(); }
+
+ private:
+  // What the next start has to wait; the one after it waits longer.
+  absl::Duration NextDelay();
+
+  const RestartOptions options_;
+  absl::Duration next_delay_;
+  std::deque<MonotonicTime> crashes_;  // within the window
+};
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_SUPERVISOR_RESTART_POLICY_H_
