@@ -26,6 +26,7 @@
 #include "common/transport/tcp.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/host_key.h"
+#include "worker/supervisor/child_exit.h"
 #include "worker/supervisor/signal_pipe.h"
 #include "worker/supervisor/slot.h"
 #include "worker/supervisor/supervisor.h"
@@ -109,6 +110,12 @@ absl::StatusOr<ExitCode> RunSlot(const WorkerFlags& flags, int slot) {
   options.identity = Identify(flags, slot, listener.port());
   options.coordinator_timeout = flags.coordinator_timeout;
   options.drain_timeout = flags.drain_timeout;
+  // The coordinator may not have noticed yet that the process before this one
+  // is dead; shorter than the time without any session, so that a name that is
+  // truly another's is told as such.
+  if (std::getenv(kPredecessorVariable) != nullptr) {
+    options.name_wait = flags.coordinator_timeout / 2;
+  }
   LogEvent(LogLevel::kInfo, "worker.starting",
            {{"coordinator", flags.coordinator},
             {"data_port", listener.port()},
@@ -128,7 +135,7 @@ absl::StatusOr<ExitCode> RunSlot(const WorkerFlags& flags, int slot) {
   return end.code;
 }
 
-// Runs a child process a slot.
+// Runs a child process a slot, and another one after it.
 absl::StatusOr<ExitCode> RunSupervisor(const WorkerFlags& flags, int argc,
                                        char** argv) {
   RETURN_IF_ERROR(StartLog(flags, flags.name));
@@ -142,6 +149,11 @@ absl::StatusOr<ExitCode> RunSupervisor(const WorkerFlags& flags, int argc,
   options.slot_count = flags.slots;
   options.name = flags.name;
   options.kill_after = flags.drain_timeout + kEndTimeout;
+  if (flags.restart == "never") {
+    options.restart = std::nullopt;
+  } else {
+    options.restart->max_crashes = flags.max_crashes;
+  }
   return Supervisor(Clock::Real(), std::move(options)).Run();
 }
 
@@ -150,9 +162,8 @@ absl::StatusOr<ExitCode> Run(WorkerFlags& flags, std::optional<int> slot,
   RETURN_IF_ERROR(SettleWorkerFlags(flags));
   if (slot.has_value()) return RunSlot(flags, *slot);
   if (flags.die_with_parent) RETURN_IF_ERROR(FollowParent());
-  // A single worker needs nobody above it.
-  if (flags.slots == 1) return RunSlot(flags, 0);
-  return RunSupervisor(flags, argc, argv);
+  if (NeedsSupervisor(flags)) return RunSupervisor(flags, argc, argv);
+  return RunSlot(flags, 0);
 }
 
 int Main(int argc, char** argv) {

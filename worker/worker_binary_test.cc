@@ -89,8 +89,8 @@ TEST(WorkerBinaryTest, ExplainsItself) {
   EXPECT_EQ(worker.AwaitExit(), 0);
   for (const char* flag :
        {"--coordinator", "--device", "--slots", "--name", "--advertise",
-        "--data_listen", "--coordinator_timeout", "--drain_timeout",
-        "--tls_ca_file", "--insecure", "--log_level"}) {
+        "--restart", "--max_crashes", "--data_listen", "--coordinator_timeout",
+        "--drain_timeout", "--tls_ca_file", "--insecure", "--log_level"}) {
     EXPECT_THAT(worker.output(), HasSubstr(flag));
   }
   EXPECT_THAT(worker.output(), Not(HasSubstr("--slot=")));
@@ -176,8 +176,8 @@ TEST(WorkerBinaryTest, TakesTheCoordinatorFromTheEnvironment) {
 
 TEST(WorkerBinaryTest, RunsAProcessASlotAndStopsThemAll) {
   FakeCoordinator coordinator;
-  WorkerProcess worker(
-      {"--coordinator=" + coordinator.address(), "--name=n", "--slots=3"});
+  WorkerProcess worker({"--coordinator=" + coordinator.address(), "--name=n",
+                        "--slots=3", "--restart=never"});
   std::map<std::string, int64_t> pids;
   for (int i = 0; i < 3; ++i) {
     const auto hello = coordinator.Take(Message::kHello);
@@ -196,6 +196,34 @@ TEST(WorkerBinaryTest, RunsAProcessASlotAndStopsThemAll) {
   for (const auto& [name, pid] : pids) {
     EXPECT_EQ(kill(static_cast<pid_t>(pid), 0), -1) << name;
   }
+}
+
+TEST(WorkerBinaryTest, AKilledSlotComesBackUnderItsName) {
+  FakeCoordinator coordinator;
+  // A single slot too, if that is wanted.
+  WorkerProcess worker({"--coordinator=" + coordinator.address(), "--name=n",
+                        "--restart=always"});
+  auto hello = coordinator.Take(Message::kHello);
+  ASSERT_TRUE(hello.has_value());
+  const int64_t pid = hello->hello().pid();
+  kill(static_cast<pid_t>(pid), SIGKILL);
+  hello = coordinator.Take(Message::kHello);
+  ASSERT_TRUE(hello.has_value());
+  EXPECT_EQ(hello->hello().name(), "n");
+  EXPECT_NE(hello->hello().pid(), pid);
+  worker.Signal(SIGTERM);
+  EXPECT_EQ(worker.AwaitExit(), 143);
+  EXPECT_THAT(worker.output(), HasSubstr("starts again"));
+}
+
+TEST(WorkerBinaryTest, ARefusedSlotIsNotStartedAgain) {
+  FakeCoordinator::Options other;
+  other.has_service = false;
+  FakeCoordinator coordinator(other);
+  WorkerProcess worker(
+      {"--coordinator=" + coordinator.address(), "--slots=2", "--name=n"});
+  EXPECT_EQ(worker.AwaitExit(), 2);
+  EXPECT_THAT(worker.output(), Not(HasSubstr("starts again")));
 }
 
 TEST(WorkerBinaryTest, TakesItsSlotsAlongWhenItIsKilled) {

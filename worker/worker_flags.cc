@@ -66,6 +66,24 @@ void AddPlaceFlags(FlagSet& set, WorkerFlags& flags) {
           &flags.advertise);
 }
 
+void AddRestartFlags(FlagSet& set, WorkerFlags& flags) {
+  set.StartGroup("Restart");
+  set.Add({.name = "restart",
+           .help = "Start the process of a slot again when it was killed, lost "
+                   "its coordinator or crashed: auto does with several slots, "
+                   "always also with one, below a process that watches it.",
+           .choices = {"auto", "always", "never"}},
+          &flags.restart);
+  set.Add({.name = "max_crashes",
+           .unit = "N",
+           .help = "A slot that crashes more often than this within ten "
+                   "minutes is not started again. A killed process has not "
+                   "crashed.",
+           .min = 0,
+           .max = 1000},
+          &flags.max_crashes);
+}
+
 void AddCredentialsFlags(FlagSet& set, CredentialsOptions& credentials) {
   set.StartGroup("Credentials (PEM files)");
   set.Add({.name = "tls_ca_file",
@@ -110,6 +128,7 @@ void AddLogFlags(FlagSet& set, WorkerFlags& flags) {
 
 void AddWorkerFlags(FlagSet& set, WorkerFlags& flags) {
   AddPlaceFlags(set, flags);
+  AddRestartFlags(set, flags);
   AddCredentialsFlags(set, flags.credentials);
   AddLogFlags(set, flags);
 }
@@ -142,6 +161,10 @@ absl::Status SettleWorkerFlags(WorkerFlags& flags) {
   const absl::StatusOr<HostPort> listen = ParseHostPort(flags.data_listen);
   if (!listen.ok()) return Annotate(listen.status(), "--data_listen");
   return absl::OkStatus();
+}
+
+bool NeedsSupervisor(const WorkerFlags& flags) {
+  return flags.slots > 1 || flags.restart == "always";
 }
 
 }  // namespace ringmaster

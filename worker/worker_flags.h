@@ -26,6 +26,8 @@ struct WorkerFlags {
   std::string log_level = "info";
   std::string log_format = "text";
   std::string log_file;
+  std::string restart = "auto";
+  int max_crashes = 5;
   bool die_with_parent = false;
 };
 
@@ -36,6 +38,10 @@ void AddWorkerFlags(FlagSet& set, WorkerFlags& flags);
 // beside a coordinator on loopback, the data plane stays on loopback as well,
 // unless flags say otherwise. INVALID_ARGUMENT names the flag.
 [[nodiscard]] absl::Status SettleWorkerFlags(WorkerFlags& flags);
+
+// Whether a supervisor process runs each slot as a child of its own: with
+// several slots, and wherever a process that ends shall be started again.
+[[nodiscard]] bool NeedsSupervisor(const WorkerFlags& flags);
 
 }  // namespace ringmaster
 

@@ -55,6 +55,17 @@ TEST(WorkerFlagsTest, KeepsWhatIsGiven) {
   EXPECT_EQ(flags.advertise, "");
 }
 
+TEST(WorkerFlagsTest, SeveralSlotsOrTheWishToRestartNeedASupervisor) {
+  WorkerFlags flags = Good();
+  EXPECT_FALSE(NeedsSupervisor(flags));
+  flags.restart = "always";
+  EXPECT_TRUE(NeedsSupervisor(flags));
+  flags.restart = "never";
+  EXPECT_FALSE(NeedsSupervisor(flags));
+  flags.slots = 2;
+  EXPECT_TRUE(NeedsSupervisor(flags));
+}
+
 TEST(WorkerFlagsTest, NamesTheFlagThatIsWrong) {
   WorkerFlags flags = Good();
   flags.coordinator = "head";

@@ -30,6 +30,7 @@ agent::AgentConfig CoreConfig(const AgentOptions& options) {
   config.coordinator_timeout = options.coordinator_timeout;
   config.drain_timeout = options.drain_timeout;
   config.answer_timeout = options.answer_timeout;
+  config.name_wait = options.name_wait;
   config.signal_window = options.signal_window;
   return config;
 }

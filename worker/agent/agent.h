@@ -35,6 +35,7 @@ struct AgentOptions {
   absl::Duration coordinator_timeout = absl::Seconds(60);
   absl::Duration drain_timeout = absl::Seconds(30);
   absl::Duration answer_timeout = absl::Seconds(5);
+  absl::Duration name_wait = absl::ZeroDuration();
   absl::Duration signal_window = absl::Milliseconds(500);
 };
 

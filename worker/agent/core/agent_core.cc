@@ -42,7 +42,11 @@ std::string_view StateName(AgentState state) {
 }
 
 AgentCore::AgentCore(AgentConfig config, MonotonicTime now)
-    : config_(std::move(config)), now_(now), retry_at_(now), down_since_(now) {}
+    : config_(std::move(config)),
+      now_(now),
+      name_deadline_(now + config_.name_wait),
+      retry_at_(now),
+      down_since_(now) {}
 
 std::vector<Action> AgentCore::Handle(const Event& event, MonotonicTime now) {
   now_ = now;

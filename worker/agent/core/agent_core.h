@@ -42,6 +42,10 @@ struct AgentConfig {
   absl::Duration drain_timeout = absl::Seconds(30);
   // Bound on the coordinator's welcome.
   absl::Duration answer_timeout = absl::Seconds(5);
+  // For so long after its start its name may still be taken: by the process
+  // before it, which is dead without the coordinator having noticed. Zero if it
+  // follows nobody.
+  absl::Duration name_wait = absl::ZeroDuration();
   // A second signal this soon is the first one, sent twice: by a terminal or a
   // service manager to every process, and by a supervisor.
   absl::Duration signal_window = absl::Milliseconds(500);
@@ -149,6 +153,7 @@ class AgentCore {
   AgentState state_ = AgentState::kConnecting;
 
   // The session.
+  const MonotonicTime name_deadline_;  // until then the name may be taken
   Link link_ = Link::kDown;
   MonotonicTime retry_at_;
   MonotonicTime answer_deadline_ = MonotonicTime::InfiniteFuture();

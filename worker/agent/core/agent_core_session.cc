@@ -43,7 +43,8 @@ void AgentCore::On(const SessionDown& event) {
   answer_deadline_ = MonotonicTime::InfiniteFuture();
   if (was_up) down_since_ = now_;
   if (const auto refusal =
-          PermanentRefusal(event, config_.coordinator, config_.name)) {
+          PermanentRefusal(event, config_.coordinator, config_.name,
+                           /*may_wait_for_name=*/now_ < name_deadline_)) {
     ExitWith(refusal->code, refusal->message);
     return;
   }

@@ -268,6 +268,7 @@ class Runner {
     config_.drain_timeout = args.Time("drain_timeout", config_.drain_timeout);
     config_.answer_timeout =
         args.Time("answer_timeout", config_.answer_timeout);
+    config_.name_wait = args.Time("name_wait", config_.name_wait);
   }
 
   void Give(const Event& event) {

@@ -11,8 +11,9 @@
 // actions that it must cause, apart by `;`. `advance` moves the time on and
 // gives the core the ticks that come due. `says TEXT` looks for TEXT in what
 // the step before logged or exited with (`says nothing`: it did not); `state S`
-// compares the core's state; `config` sets coordinator_timeout, drain_timeout
-// or answer_timeout. A line that begins with a blank continues the line before.
+// compares the core's state; `config` sets coordinator_timeout,
+// drain_timeout, answer_timeout or name_wait. A line that begins with a blank
+// continues the line before.
 #ifndef RINGMASTER_WORKER_AGENT_CORE_SCENARIO_H_
 #define RINGMASTER_WORKER_AGENT_CORE_SCENARIO_H_
 

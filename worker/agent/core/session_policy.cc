@@ -29,8 +29,10 @@ absl::Duration RetryDelay(int attempt, absl::Duration initial,
 
 std::optional<Refusal> PermanentRefusal(const SessionDown& end,
                                         std::string_view coordinator,
-                                        std::string_view name) {
+                                        std::string_view name,
+                                        bool may_wait_for_name) {
   if (end.reason == reason::kWorkerNameInUse) {
+    if (may_wait_for_name) return std::nullopt;
     return Refusal{ExitCode::kUsage,
                    Join({"coordinator ", coordinator, ": ", end.message,
                          "; choose another --name"})};

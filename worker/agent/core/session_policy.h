@@ -27,9 +27,11 @@ struct Refusal {
 
 // Why trying again is of no use after `end`, or nullopt if it may be.
 // `coordinator` is the address and `name` the worker's name, for the message.
+// `may_wait_for_name`: whoever holds the name may be a process that is dead, so
+// the name may be free later.
 [[nodiscard]] std::optional<Refusal> PermanentRefusal(
-    const SessionDown& end, std::string_view coordinator,
-    std::string_view name);
+    const SessionDown& end, std::string_view coordinator, std::string_view name,
+    bool may_wait_for_name);
 
 // Whether the coordinator ended the session because the worker is no member of
 // its generation any more.

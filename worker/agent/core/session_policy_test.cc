@@ -14,7 +14,7 @@ constexpr absl::Duration kMax = absl::Seconds(1);
 
 std::optional<Refusal> Refuse(absl::StatusCode code, std::string_view reason) {
   return PermanentRefusal(SessionDown{code, std::string(reason), "why"},
-                          "head:7000", "w0");
+                          "head:7000", "w0", /*may_wait_for_name=*/false);
 }
 
 TEST(RetryDelayTest, DoublesUpToItsBound) {
@@ -77,6 +77,17 @@ TEST(PermanentRefusalTest, LetsWhatMayPassBeTriedAgain) {
   EXPECT_FALSE(Refuse(absl::StatusCode::kAborted, reason::kLeaseExpired));
   EXPECT_FALSE(Refuse(absl::StatusCode::kDeadlineExceeded, ""));
   EXPECT_FALSE(Refuse(absl::StatusCode::kInternal, ""));
+}
+
+TEST(PermanentRefusalTest, ANameThatADeadProcessHoldsMayBeFreeLater) {
+  const SessionDown in_use{absl::StatusCode::kAlreadyExists,
+                           std::string(reason::kWorkerNameInUse), "why"};
+  EXPECT_FALSE(PermanentRefusal(in_use, "head:7000", "w0",
+                                /*may_wait_for_name=*/true));
+  const SessionDown superseded{absl::StatusCode::kAborted,
+                               std::string(reason::kSuperseded), "why"};
+  EXPECT_TRUE(PermanentRefusal(superseded, "head:7000", "w0",
+                               /*may_wait_for_name=*/true));
 }
 
 TEST(DescribeSessionEndTest, SaysWhenANameDoesNotResolve) {
