@@ -7,6 +7,7 @@
 #include "common/status/status_macros.h"
 #include "server/coordinator/core/deadlines.h"
 #include "server/coordinator/core/formation.h"
+#include "server/coordinator/core/goodput.h"
 #include "server/coordinator/core/halt.h"
 #include "server/coordinator/core/job_queue.h"
 #include "server/coordinator/core/journal_answers.h"
@@ -107,7 +108,9 @@ void Dispatch(Turn& turn, const EventBody& body) {
     std::visit(GeneralVisitor{turn}, body);
     return;
   }
-  worker->last_heard = turn.now;
+  // The end of its stream is no sign of life.
+  if (!std::holds_alternative<StreamClosed>(body))
+    worker->last_heard = turn.now;
   std::visit(WorkerVisitor{turn, *worker}, body);
 }
 
@@ -146,7 +149,11 @@ std::vector<Action> CoordinatorCore::Step(const Event& event,
   std::vector<Action> actions;
   Turn turn{impl_->config, impl_->state, impl_->outbox,
             actions,       now,          event.time};
-  if (!std::exchange(impl_->has_begun, true)) BeginRecovered(turn);
+  if (!std::exchange(impl_->has_begun, true)) {
+    StartAccounting(impl_->state, now);
+    BeginRecovered(turn);
+  }
+  AccountTime(impl_->state, now);
   if (impl_->next_deadline != MonotonicTime::InfiniteFuture() &&
       now - impl_->next_deadline > impl_->config.stall_tolerance) {
     const absl::Duration delay = now - impl_->next_deadline;

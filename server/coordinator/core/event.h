@@ -62,6 +62,9 @@ struct HelloReceived {
   std::optional<ProcessEnd> predecessor;
   // The job that it works for, when it attaches again.
   std::optional<HeldJob> held_job;
+  // What is wrong with the job that it told of, which was left out; empty if
+  // nothing is.
+  std::string held_job_fault;
 };
 
 struct BeatReceived {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/coordinator/core/goodput.h"
 #include "server/coordinator/core/halt.h"
 #include "server/coordinator/core/incident.h"
 #include "server/coordinator/core/job_end.h"
@@ -129,6 +130,7 @@ void AdvanceQueue(Turn& turn) {
   for (auto& [number, job] : turn.state.jobs) {
     if (job.state != JobState::kQueued || job.ending.has_value()) continue;
     turn.state.active_job = number;
+    Account(job, turn.now);
     job.state = JobState::kGathering;
     job.gathering_since = turn.now;
     turn.Touch(job);

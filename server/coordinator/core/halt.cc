@@ -268,6 +268,7 @@ void FailJob(Turn& turn, Job& job, Verdict verdict) {
   job.message = verdict.summary;
   job.verdict = verdict;
   turn.Touch(job);
+  NoteFurtherFault(turn, job, verdict);
   turn.Persist(VerdictReachedRecord{job.id, std::move(verdict)});
   ResolveHalt(turn, job);
 }
@@ -362,6 +363,7 @@ void OnMemberGone(Turn& turn, const Worker& gone, std::string_view what,
   Verdict verdict =
       VerdictOnMember(job, member, gone, what, std::move(evidence), turn.time);
   member.is_lost = true;
+  NoteMemberGone(turn, member, gone, verdict.evidence.front());
   const bool goes_on = GoesOnWithout(job, member.identity.rank) ||
                        (IsForming(job) && IsNew(job));
   verdict.decision =
@@ -378,6 +380,7 @@ void OnMemberGone(Turn& turn, const Worker& gone, std::string_view what,
   }
   if (job.state == JobState::kHalting) {
     AddToVerdict(job, verdict);
+    NoteFurtherFault(turn, job, verdict);
     turn.Persist(VerdictReachedRecord{job.id, std::move(verdict)});
     ResolveHalt(turn, job);
   } else if (GoesOnWithout(job, verdict.rank)) {

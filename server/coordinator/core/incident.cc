@@ -1,14 +1,19 @@
 #include "server/coordinator/core/incident.h"
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/coordinator/core/goodput.h"
 
 namespace ringmaster::coordinator {
 namespace {
+
+// Losses beyond this many during one recovery are not listed.
+constexpr size_t kMaxEvidence = 64;
 
 // The time since the mark, which moves on to now.
 absl::Duration Lap(const Turn& turn, Job& job) {
@@ -30,14 +35,63 @@ void Append(std::string& text, std::string_view name,
                   Milliseconds(*part));
 }
 
-std::string CostText(const RecoveryCost& cost) {
-  std::string text;
-  Append(text, "detect", cost.detect);
-  Append(text, "halt", cost.halt);
-  Append(text, "assign", cost.assign);
-  Append(text, "connect", cost.connect);
-  Append(text, "first step", cost.first_step);
-  return text;
+// Workers joined, or one left politely.
+bool IsWanted(const Verdict& verdict) {
+  if (verdict.evidence.empty()) return false;
+  const EvidenceKind kind = verdict.evidence.front().kind;
+  return verdict.decision == VerdictDecision::kReform &&
+         (kind == EvidenceKind::kJoined || kind == EvidenceKind::kLeft);
+}
+
+// How long ago the culprit showed its last sign of life. Who speaks for itself
+// does so now; where nobody is to blame, all stopped when progress did.
+absl::Duration SilenceBefore(const Turn& turn, const Job& job,
+                             const Verdict& verdict) {
+  if (IsWanted(verdict)) return absl::ZeroDuration();
+  MonotonicTime last = turn.now;
+  const int rank = verdict.rank;
+  if (verdict.worker.empty()) {
+    last = job.last_progress;
+  } else if (rank >= 0 && rank < static_cast<int>(job.members.size()) &&
+             job.members[rank].is_lost) {
+    last = job.members[rank].last_sign;
+  }
+  return turn.now - std::min(turn.now, last);
+}
+
+// The first culprit stays the incident's; where nobody was to blame, the later
+// one is.
+void AddVerdict(Incident& incident, const Verdict& verdict) {
+  Verdict& first = incident.verdict;
+  incident.is_wanted = incident.is_wanted && IsWanted(verdict);
+  if (first.worker.empty() && !verdict.worker.empty()) {
+    Verdict merged = verdict;
+    merged.evidence.insert(merged.evidence.end(), first.evidence.begin(),
+                           first.evidence.end());
+    first = std::move(merged);
+    return;
+  }
+  first.decision = verdict.decision;
+  if (first.worker == verdict.worker || verdict.evidence.empty() ||
+      first.evidence.size() >= kMaxEvidence) {
+    return;
+  }
+  Evidence evidence = verdict.evidence.front();
+  evidence.detail = verdict.summary;
+  first.evidence.push_back(std::move(evidence));
+}
+
+bool IsOf(const Verdict& verdict, std::string_view worker, int64_t pid) {
+  return pid > 0 && verdict.pid == pid && verdict.worker == worker;
+}
+
+// Returns whether that was news.
+bool AddProcessEnd(Verdict& verdict, const ProcessEnd& process_end) {
+  if (verdict.process_end.has_value()) return false;
+  verdict.process_end = process_end;
+  verdict.evidence.push_back(
+      {EvidenceKind::kSupervisorReport, verdict.worker, ToText(process_end)});
+  return true;
 }
 
 }  // namespace
@@ -51,41 +105,83 @@ const Incident* OpenIncident(const Job& job) {
   return OpenIncident(const_cast<Job&>(job));
 }
 
+void NoteMemberGone(const Turn& turn, Member& member, const Worker& gone,
+                    const Evidence& evidence) {
+  member.last_sign = gone.last_heard;
+  if (evidence.kind == EvidenceKind::kNoProgress) {
+    member.last_sign =
+        std::min(gone.last_heard, turn.now - turn.config.progress_cap);
+  }
+  member.loss = evidence.detail;
+}
+
 void NoteHaltBegun(Turn& turn, Job& job, const Verdict& verdict) {
+  job.turned_at = turn.now;
+  if (job.halt_intent == HaltIntent::kCancel) return;
   if (Incident* const open = OpenIncident(job)) {
     // A further fault before the first step: where the time went since the
     // last turning point is its detection.
     Add(open->cost.detect, Lap(turn, job));
+    open->part = IncidentPart::kHalt;
+    open->next_generation = 0;
+    open->world_size_after = 0;
+    AddVerdict(*open, verdict);
     return;
   }
   Incident incident;
   incident.number = job.incidents.empty() ? 1 : job.incidents.back().number + 1;
   incident.verdict = verdict;
-  incident.cost.detect = turn.now - std::min(turn.now, job.last_progress);
+  incident.is_wanted = IsWanted(verdict);
+  incident.cost.detect = SilenceBefore(turn, job, verdict);
+  incident.best_step = job.best_step;
   incident.world_size_before = static_cast<int>(job.members.size());
+  MoveToDetecting(job, *incident.cost.detect);
   job.incidents.push_back(std::move(incident));
   if (job.incidents.size() > kMaxIncidents) job.incidents.pop_front();
   job.incident_mark = turn.now;
 }
 
+void NoteFurtherFault(Turn& turn, Job& job, const Verdict& verdict) {
+  Incident* const open = OpenIncident(job);
+  if (open == nullptr) return;
+  AddVerdict(*open, verdict);
+  turn.Touch(job);
+}
+
 void NoteAllHalted(Turn& turn, Job& job) {
-  if (Incident* const open = OpenIncident(job)) {
-    Add(open->cost.halt, Lap(turn, job));
+  job.turned_at = turn.now;
+  Incident* const open = OpenIncident(job);
+  if (open == nullptr || open->part != IncidentPart::kHalt) return;
+  Add(open->cost.halt, Lap(turn, job));
+  open->part = IncidentPart::kAssign;
+  // Their answers may tell of steps that nobody had reported.
+  for (const Member& member : job.members) {
+    if (!member.halted.has_value()) continue;
+    open->best_step = std::max(open->best_step, member.halted->applied_step);
   }
 }
 
 void NoteAssigned(Turn& turn, Job& job) {
-  if (Incident* const open = OpenIncident(job)) {
-    Add(open->cost.assign, Lap(turn, job));
-    open->next_generation = job.generation;
-    open->resume_step = job.resume_step;
-    open->world_size_after = static_cast<int>(job.members.size());
-  }
+  job.turned_at = turn.now;
+  Incident* const open = OpenIncident(job);
+  if (open == nullptr) return;
+  Add(open->cost.assign, Lap(turn, job));
+  open->part = IncidentPart::kConnect;
+  open->next_generation = job.generation;
+  open->resume_step = job.resume_step;
+  open->world_size_after = static_cast<int>(job.members.size());
+  if (job.resume_step >= open->best_step) return;
+  // Its members begin anew, from the last checkpoint if there is one.
+  const int64_t kept = std::max(job.resume_step, job.figures.checkpoint_step);
+  open->lost_steps = std::max<int64_t>(0, open->best_step - kept);
+  job.repeat_until = std::max(job.repeat_until, open->best_step);
 }
 
 void NoteStarted(Turn& turn, Job& job) {
+  job.turned_at = turn.now;
   if (Incident* const open = OpenIncident(job)) {
     Add(open->cost.connect, Lap(turn, job));
+    open->part = IncidentPart::kFirstStep;
   }
 }
 
@@ -94,18 +190,81 @@ void NoteStep(Turn& turn, Job& job) {
   if (open == nullptr || job.state != JobState::kRunning) return;
   Add(open->cost.first_step, Lap(turn, job));
   open->is_over = true;
-  turn.Emit(EventSeverity::kInfo, "job.resumed", job, "",
+  turn.Emit(EventSeverity::kInfo, "job.resumed", job, open->verdict.worker,
             absl::StrCat("generation ", job.generation, " committed step ",
                          job.best_step, ", ", Milliseconds(open->cost.Total()),
                          " after ", open->verdict.summary, " (",
-                         CostText(open->cost), ")"));
+                         ToText(open->cost), ")"),
+            &open->verdict);
 }
 
 void NoteEnded(Turn& turn, Job& job) {
+  Account(job, turn.now);
   Incident* const open = OpenIncident(job);
   if (open == nullptr) return;
   open->is_over = true;
   turn.Touch(job);
+}
+
+void NoteProcessEnd(Turn& turn, std::string_view worker,
+                    const ProcessEnd& process_end) {
+  Job* about = nullptr;
+  const Verdict* verdict = nullptr;
+  bool is_known = false;
+  for (auto& [number, job] : turn.state.jobs) {
+    const Verdict* changed = nullptr;
+    const auto incident = std::find_if(
+        job.incidents.rbegin(), job.incidents.rend(), [&](const Incident& i) {
+          return IsOf(i.verdict, worker, process_end.pid);
+        });
+    if (incident != job.incidents.rend()) {
+      is_known = true;
+      if (AddProcessEnd(incident->verdict, process_end)) {
+        changed = &incident->verdict;
+      }
+    }
+    if (job.verdict.has_value() &&
+        IsOf(*job.verdict, worker, process_end.pid)) {
+      is_known = true;
+      if (AddProcessEnd(*job.verdict, process_end)) changed = &*job.verdict;
+    }
+    if (changed == nullptr) continue;
+    turn.Touch(job);
+    about = &job;
+    verdict = changed;
+  }
+  const bool is_clean = process_end.signal == 0 && process_end.exit_code == 0;
+  const EventSeverity severity =
+      is_clean ? EventSeverity::kInfo : EventSeverity::kWarning;
+  std::string message =
+      absl::StrCat("worker ", Sv(worker), ": ", ToText(process_end));
+  if (about != nullptr) {
+    turn.Emit(severity, "worker.process_ended", *about, worker,
+              std::move(message), verdict);
+  } else if (!is_known) {
+    turn.Emit(severity, "worker.process_ended", worker, std::move(message));
+  }
+}
+
+std::string ToText(const ProcessEnd& process_end) {
+  const std::string process = absl::StrCat("process ", process_end.pid);
+  if (process_end.signal == 0) {
+    return absl::StrCat(process, " ended with exit code ",
+                        process_end.exit_code);
+  }
+  const char* const name = ::sigdescr_np(process_end.signal);
+  return absl::StrCat(process, " was ended by signal ", process_end.signal,
+                      name == nullptr ? "" : absl::StrCat(" (", name, ")"));
+}
+
+std::string ToText(const RecoveryCost& cost) {
+  std::string text;
+  Append(text, "detect", cost.detect);
+  Append(text, "halt", cost.halt);
+  Append(text, "assign", cost.assign);
+  Append(text, "connect", cost.connect);
+  Append(text, "first step", cost.first_step);
+  return text;
 }
 
 }  // namespace ringmaster::coordinator

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status/reason.h"
 #include "server/coordinator/core/formation.h"
+#include "server/coordinator/core/incident.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -17,6 +18,7 @@ std::string_view EventTypeOf(JobState state) {
 }
 
 void ApplyEnd(Turn& turn, Job& job, const JobEndedRecord& end) {
+  NoteEnded(turn, job);
   job.state = end.state;
   job.exit_code = end.exit_code;
   job.message = end.message;

@@ -157,6 +157,7 @@ void OnJobDurable(Turn& turn, const JobCreatedRecord& record,
                   const std::vector<RequestToken>& waiting) {
   Job& job =
       turn.state.jobs.emplace(record.number, JobOf(record)).first->second;
+  job.accounted_to = turn.now;
   turn.Touch(job);
   turn.Emit(
       EventSeverity::kInfo, "job.submitted", job, "",

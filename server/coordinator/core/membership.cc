@@ -9,6 +9,7 @@
 #include "server/coordinator/core/attach.h"
 #include "server/coordinator/core/formation.h"
 #include "server/coordinator/core/halt.h"
+#include "server/coordinator/core/incident.h"
 #include "server/coordinator/core/verdict.h"
 
 namespace ringmaster::coordinator {
@@ -160,12 +161,21 @@ void OnHello(Turn& turn, const HelloReceived& hello) {
   // A worker of a coordinator whose journal is gone: fence its generation too.
   turn.state.last_generation =
       std::max(turn.state.last_generation, hello.generation);
+  if (!hello.held_job_fault.empty()) {
+    turn.Emit(EventSeverity::kWarning, "worker.held_job_ignored", hello.name,
+              absl::StrCat("worker ", hello.name,
+                           " tells of a job that cannot be: ",
+                           hello.held_job_fault));
+  }
   const Worker* const holder = turn.state.FindWorker(hello.name);
   if (holder != nullptr && holder->incarnation == hello.incarnation) {
     AttachAgain(turn, hello);
     return;
   }
   if (holder != nullptr) Supersede(turn, hello.name);
+  if (hello.predecessor.has_value()) {
+    NoteProcessEnd(turn, hello.name, *hello.predecessor);
+  }
   Join(turn, hello);
 }
 

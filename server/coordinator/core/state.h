@@ -67,8 +67,8 @@ struct PreparedAnswer {
 struct HaltedAnswer {
   int64_t applied_step = 0;
   int64_t complete_step = 0;
-  // Not its own words: it came back without a generation, so it holds no step.
-  // It is lost if any was made.
+  // Not its own words: it came back without a generation, or has not heard of
+  // one yet, so it holds no step.
   bool is_blank = false;
 };
 
@@ -84,6 +84,13 @@ struct Member {
   // No longer part of the job. Stays in the table until the next generation, so
   // that ranks keep their place.
   bool is_lost = false;
+  // Once it is lost: its last sign of life, and what ended it ("its stream
+  // broke: reset by peer").
+  MonotonicTime last_sign;
+  std::string loss;
+  // Came to the generation without the state of its resume step, and has it
+  // copied to it from a survivor.
+  bool is_newcomer = false;
   // The step it last reported as applied.
   int64_t step = 0;
   std::optional<PreparedAnswer> prepared;
@@ -162,8 +169,20 @@ struct Job {
   // While HALTING: what comes next, and the verdict sent with the halt.
   HaltIntent halt_intent = HaltIntent::kReform;
   std::vector<SuspicionReport> suspicions;
-  // The highest step that any member ever reported as applied.
+  // The highest step that any member ever reported as applied, since the last
+  // rollback.
   int64_t best_step = 0;
+  // The generation begins anew because nobody holds the steps made before.
+  bool is_rollback = false;
+  // Rollbacks in a row, without getting beyond the best step at the first.
+  int rollbacks = 0;
+  int64_t rollback_step = 0;
+  // The generation that was asked to pause so that workers can join; 0: none.
+  int64_t paused_generation = 0;
+  // Grown generations are lost before their first step: the wait before the
+  // next attempt, and when that may be.
+  absl::Duration growth_backoff;
+  MonotonicTime growth_not_before;
   // Link faults since a generation last committed a step, that one's included.
   int link_faults = 0;
   // The rank that `figures` came from.
@@ -171,17 +190,48 @@ struct Job {
   // GATHERING since; last progress of any member.
   MonotonicTime gathering_since;
   MonotonicTime last_progress;
+  // When it last began to halt, had halted, was assigned or started.
+  MonotonicTime turned_at;
   // When the open incident's present part began.
   MonotonicTime incident_mark;
+  // Kept by goodput.h: up to when the job's time is accounted for (none before
+  // its first event in this coordinator's life), and the step up to which it
+  // makes again what was lost.
+  std::optional<MonotonicTime> accounted_to;
+  int64_t repeat_until = 0;
   // Each in force in some states only: InfiniteFuture otherwise.
   MonotonicTime halt_deadline = MonotonicTime::InfiniteFuture();
   MonotonicTime stop_deadline = MonotonicTime::InfiniteFuture();
   MonotonicTime suspicion_deadline = MonotonicTime::InfiniteFuture();
   MonotonicTime reattach_deadline = MonotonicTime::InfiniteFuture();
   MonotonicTime gang_deadline = MonotonicTime::InfiniteFuture();
+  // When workers of the pool may join (RUNNING), and when those that were asked
+  // to pause for them are halted.
+  MonotonicTime growth_deadline = MonotonicTime::InfiniteFuture();
+  MonotonicTime pause_deadline = MonotonicTime::InfiniteFuture();
   // The generation is from before this coordinator's life: what its members
   // have said in it is not known.
   bool is_recovered = false;
+};
+
+// A host whose workers are left out for a while, because they caused most of
+// the incidents.
+struct HostQuarantine {
+  std::string host_key;
+  std::string host;
+  absl::Time end_time;
+  // "3 of 4 incidents within 10m".
+  std::string reason;
+  // The same as end_time, on the coordinator's own clock.
+  MonotonicTime until;
+};
+
+// A member of a generation was lost by something that its host may be to blame
+// for.
+struct HostFault {
+  MonotonicTime time;
+  int64_t generation = 0;
+  std::string host_key;
 };
 
 struct State {
@@ -196,6 +246,10 @@ struct State {
   bool is_shutting_down = false;
   // By name.
   std::map<std::string, Worker, std::less<>> workers;
+  // In force, in the order of their beginning.
+  std::vector<HostQuarantine> quarantines;
+  // The latest, oldest first; one for each generation and host.
+  std::deque<HostFault> host_faults;
   // By number, so in the order of submission; the queue is those QUEUED.
   std::map<int64_t, Job> jobs;
   // The job that is neither queued nor ended; 0 if there is none.
@@ -205,6 +259,10 @@ struct State {
   // The last worker's join_order, and the last ended job's end_order.
   uint64_t last_join_order = 0;
   uint64_t last_end_order = 0;
+  // When the last event was taken in.
+  MonotonicTime now;
+  // No quarantine ends before.
+  MonotonicTime quarantine_check = MonotonicTime::InfiniteFuture();
   // No lease runs out before.
   MonotonicTime lease_check = MonotonicTime::InfiniteFuture();
 

@@ -127,4 +127,15 @@ absl::Duration RecoveryCost::Total() const {
   return total;
 }
 
+absl::Duration Goodput::Total() const {
+  return waiting + starting + training + detecting + recovering + repeating +
+         stopping;
+}
+
+double Goodput::Ratio() const {
+  const absl::Duration since = Total() - before_first_step;
+  if (since <= absl::ZeroDuration()) return 0;
+  return absl::FDivDuration(training, since);
+}
+
 }  // namespace ringmaster::coordinator

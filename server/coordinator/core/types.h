@@ -151,11 +151,19 @@ struct RecoveryCost {
   [[nodiscard]] absl::Duration Total() const;
 };
 
+// What an interruption waits for; the parts of its cost follow one another.
+enum class IncidentPart { kHalt, kAssign, kConnect, kFirstStep };
+
 // One interruption of a job, from its verdict to the next committed step.
 struct Incident {
   int number = 0;
   Verdict verdict;
+  // Nothing went wrong: workers joined, or left politely.
+  bool is_wanted = false;
   RecoveryCost cost;
+  IncidentPart part = IncidentPart::kHalt;
+  // The highest committed step that was known when it began.
+  int64_t best_step = 0;
   int world_size_before = 0;
   int world_size_after = 0;
   int64_t next_generation = 0;
@@ -173,6 +181,12 @@ struct Goodput {
   absl::Duration recovering;
   absl::Duration repeating;
   absl::Duration stopping;
+  // How much of all that was before the job's first step.
+  absl::Duration before_first_step;
+
+  [[nodiscard]] absl::Duration Total() const;
+  // `training` as a part of the time since the first step, 0 to 1; 0 before it.
+  [[nodiscard]] double Ratio() const;
 };
 
 // Where the time of a step goes.

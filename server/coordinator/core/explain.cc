@@ -1,0 +1,390 @@
+#include "server/coordinator/core/explain.h"
+
+#include <algorithm>
+#include <functional>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+// Named in a summary; the rest is counted.
+constexpr size_t kMostNamed = 8;
+// Jobs before a queued one that are named.
+constexpr int kMostJobsNamed = 4;
+
+absl::string_view View(std::string_view text) {
+  return absl::string_view(text.data(), text.size());
+}
+
+std::string Seconds(absl::Duration duration) {
+  return absl::StrFormat("%.1f s", absl::ToDoubleSeconds(duration));
+}
+
+std::string In(MonotonicTime deadline, MonotonicTime now) {
+  return Seconds(std::max(deadline - now, absl::ZeroDuration()));
+}
+
+std::string Counted(size_t count, std::string_view noun) {
+  return absl::StrCat(count, " ", View(noun), count == 1 ? "" : "s");
+}
+
+bool IsSet(MonotonicTime deadline) {
+  return deadline != MonotonicTime::InfiniteFuture();
+}
+
+int AliveCount(const Job& job) {
+  return static_cast<int>(
+      std::count_if(job.members.begin(), job.members.end(),
+                    [](const Member& member) { return !member.is_lost; }));
+}
+
+// "needs 6 of 8": how many members must be left of those that there were.
+std::string Needs(const Job& job) {
+  return absl::StrCat("needs ", job.min_workers, " of ", job.members.size());
+}
+
+std::string StepOf(const Job& job) {
+  return absl::StrCat("step ", job.best_step, " of ", job.total_steps);
+}
+
+// Builds one explanation.
+class Explainer {
+ public:
+  Explainer(const State& state, const Job& job, const Config& config,
+            MonotonicTime now)
+      : state_(state), job_(job), config_(config), now_(now) {}
+
+  Explanation Run() {
+    result_.state = job_.state;
+    Dispatch();
+    AddJournal();
+    return std::move(result_);
+  }
+
+ private:
+  void Dispatch() {
+    if (job_.ending.has_value()) {
+      result_.summary =
+          absl::StrCat("its end as ", View(NameOf(job_.ending->state)),
+                       " is on its way to the journal");
+      return;
+    }
+    switch (job_.state) {
+      case JobState::kQueued:
+        return Queued();
+      case JobState::kGathering:
+        return Gathering();
+      case JobState::kPreparing:
+        return Preparing();
+      case JobState::kRunning:
+        return Running();
+      case JobState::kHalting:
+        return Halting();
+      case JobState::kStopping:
+        return Stopping();
+      case JobState::kSucceeded:
+      case JobState::kFailed:
+      case JobState::kCancelled:
+        result_.summary = absl::StrCat("has ended: ", job_.message);
+        return;
+    }
+  }
+
+  void Queued() {
+    std::vector<std::string> before;
+    int count = 0;
+    for (const auto& [number, other] : state_.jobs) {
+      const bool is_before =
+          number == state_.active_job ||
+          (other.state == JobState::kQueued && number < job_.number);
+      if (!is_before || ++count > kMostJobsNamed) continue;
+      before.push_back(
+          absl::StrCat(other.id, " (", View(NameOf(other.state)),
+                       other.best_step > 0 ? ", " + StepOf(other) : "", ")"));
+    }
+    if (count > kMostJobsNamed) before.push_back("...");
+    result_.summary = absl::StrCat("waits behind ",
+                                   Counted(static_cast<size_t>(count), "job"),
+                                   ": ", absl::StrJoin(before, ", "));
+    const Job* const active = state_.ActiveJob();
+    if (active == nullptr) return;
+    result_.what_unblocks = absl::StrCat(
+        "the end of ", active->id,
+        count > 1 ? " and of those queued before it" : "", "; ringctl explain ",
+        active->id, " tells how that stands");
+  }
+
+  void Gathering() {
+    AddLost();
+    const int held = AliveCount(job_);
+    const int have = held + IdleCountAndOthers();
+    if (have < job_.min_workers) {
+      const int missing = job_.min_workers - have;
+      Summarize(absl::StrCat("waits for workers: ", have, " of at least ",
+                             job_.min_workers));
+      if (held > 0) {
+        result_.reasons.push_back(
+            absl::StrCat(StepOf(job_), " is held by ",
+                         Counted(static_cast<size_t>(held), "member")));
+      }
+      result_.what_unblocks = absl::StrCat(
+          Counted(static_cast<size_t>(missing), "more worker"), " in the pool");
+      return;
+    }
+    result_.summary =
+        absl::StrCat("has ", have, " of at most ", job_.max_workers,
+                     " workers, at least ", job_.min_workers);
+    if (IsSet(job_.gang_deadline)) {
+      result_.what_unblocks =
+          absl::StrCat("it begins in ", In(job_.gang_deadline, now_),
+                       " unless more workers join");
+    }
+  }
+
+  void Preparing() {
+    if (!job_.is_assigned) {
+      result_.summary = absl::StrCat("generation ", job_.generation, " of ",
+                                     Counted(job_.members.size(), "rank"),
+                                     " is on its way to the journal");
+      result_.what_unblocks = "the journal's answer";
+      return;
+    }
+    const std::string since = Seconds(now_ - job_.turned_at);
+    AddOwing([](const Member& m) { return m.prepared.has_value(); },
+             absl::StrCat("has not prepared for ", since));
+    Summarize("waits for members to prepare");
+    result_.what_unblocks = absl::StrCat(
+        "they build their plans and read their data; without progress for ",
+        Seconds(config_.progress_cap), " the slowest is given up");
+  }
+
+  void Running() {
+    if (IsSet(job_.reattach_deadline)) return Reattaching();
+    const bool is_recovering =
+        !job_.incidents.empty() && !job_.incidents.back().is_over;
+    result_.summary =
+        is_recovering
+            ? absl::StrCat("has started generation ", job_.generation,
+                           " and makes its first step, for ",
+                           Seconds(now_ - job_.turned_at))
+            : absl::StrCat("trains on ", Counted(job_.members.size(), "rank"),
+                           ", ", StepOf(job_));
+    AddSuspicions();
+    AddStuck();
+    if (static_cast<int>(job_.members.size()) < job_.max_workers) {
+      IdleCountAndOthers();
+      result_.reasons.push_back(absl::StrCat(
+          "takes up to ", job_.max_workers, " workers, and has ",
+          job_.members.size(), ": it grows when more join the pool"));
+    }
+  }
+
+  void Reattaching() {
+    AddOwing(
+        [this](const Member& m) {
+          const Worker* const worker = state_.FindWorker(m.identity.worker);
+          return worker != nullptr && worker->session != 0;
+        },
+        "has not attached again since the coordinator's restart");
+    Summarize("waits for members to attach again");
+    result_.what_unblocks =
+        absl::StrCat("they have ", In(job_.reattach_deadline, now_),
+                     " left; who has not come by then is given up");
+  }
+
+  void Halting() {
+    AddLost();
+    if (IsSet(job_.reattach_deadline)) return Reattaching();
+    AddOwing([](const Member& m) { return m.halted.has_value(); },
+             absl::StrCat("has not answered the halt for ",
+                          Seconds(now_ - job_.turned_at)));
+    if (job_.waits_for_journal) {
+      result_.summary = job_.message;
+      return;
+    }
+    Summarize(absl::StrCat("halts: ", job_.message));
+    if (IsSet(job_.halt_deadline)) {
+      result_.what_unblocks =
+          absl::StrCat("the answers of all members; who has not answered in ",
+                       In(job_.halt_deadline, now_), " is evicted");
+    }
+  }
+
+  void Stopping() {
+    if (IsSet(job_.reattach_deadline)) return Reattaching();
+    AddOwing([](const Member& m) { return m.finished.has_value(); },
+             "has not stopped yet");
+    Summarize(absl::StrCat("stops: ", job_.cancel_reason.value_or("")));
+    if (IsSet(job_.stop_deadline)) {
+      result_.what_unblocks = absl::StrCat(
+          "the end of the step under way and of its checkpoint; "
+          "without progress it is cut short in ",
+          In(job_.stop_deadline, now_));
+    }
+  }
+
+  // Counts the workers that the job can take, and names those that it cannot.
+  int IdleCountAndOthers() {
+    int idle = 0;
+    for (const auto& [name, worker] : state_.workers) {
+      if (worker.session == 0 || worker.role != Role::kWorker ||
+          !worker.job_id.empty()) {
+        continue;
+      }
+      if (worker.state == WorkerState::kDraining) {
+        AddWorker(worker, "is draining");
+      } else if (worker.state == WorkerState::kIdle) {
+        ++idle;
+      }
+    }
+    return idle;
+  }
+
+  void AddLost() {
+    for (const Member& member : job_.members) {
+      if (!member.is_lost) continue;
+      BlockingWorker lost;
+      lost.worker = member.identity.worker;
+      lost.rank = member.identity.rank;
+      lost.host = member.identity.host;
+      if (member.last_sign != MonotonicTime()) {
+        lost.silence = now_ - member.last_sign;
+      }
+      lost.step = member.step;
+      lost.reason = member.loss.empty() ? "was lost before the coordinator's "
+                                          "restart"
+                                        : member.loss;
+      Block(std::move(lost));
+    }
+  }
+
+  // Members that are there but have not done what the job waits for.
+  void AddOwing(const std::function<bool(const Member&)>& has_done,
+                const std::string& reason) {
+    for (const Member& member : job_.members) {
+      if (member.is_lost || has_done(member)) continue;
+      const Worker* const worker = state_.FindWorker(member.identity.worker);
+      if (worker != nullptr) AddWorker(*worker, reason);
+    }
+  }
+
+  void AddSuspicions() {
+    for (const SuspicionReport& report : job_.suspicions) {
+      const MemberIdentity& peer = job_.members[report.peer_rank].identity;
+      result_.reasons.push_back(absl::StrCat(
+          "bad link: rank ", report.observer_rank, " (worker ", report.observer,
+          ") reports rank ", peer.rank, " (worker ", peer.worker, ", host ",
+          peer.host, "): ", report.detail));
+    }
+    if (!IsSet(job_.suspicion_deadline)) return;
+    result_.what_unblocks = absl::StrCat(
+        "a verdict on the link in ", In(job_.suspicion_deadline, now_),
+        ", unless a lost worker explains it before");
+  }
+
+  // Those who wait for nobody, when nobody gets on.
+  void AddStuck() {
+    const absl::Duration still = now_ - job_.last_progress;
+    if (still < 2 * config_.lease) return;
+    result_.reasons.push_back(
+        absl::StrCat("no member has made progress for ", Seconds(still),
+                     "; after ", Seconds(config_.progress_cap),
+                     " the one that holds up the others is "
+                     "given up"));
+    AddOwing(
+        [this](const Member& m) {
+          const Worker* const worker = state_.FindWorker(m.identity.worker);
+          return m.finished.has_value() || worker == nullptr ||
+                 worker->waiting_for_rank >= 0;
+        },
+        "makes no progress and waits for no peer");
+  }
+
+  // Nothing can be decided, but what runs goes on.
+  void AddJournal() {
+    if (state_.journal_error.empty() || IsEnded(job_.state)) return;
+    result_.reasons.insert(
+        result_.reasons.begin(),
+        absl::StrCat("the journal fails: ", state_.journal_error));
+    if (job_.state == JobState::kRunning) return;
+    result_.what_unblocks =
+        "a journal that works: free or repair the disk of the state directory";
+  }
+
+  void AddWorker(const Worker& worker, std::string reason) {
+    BlockingWorker blocking;
+    blocking.worker = worker.name;
+    blocking.rank = worker.rank;
+    blocking.host = worker.host;
+    if (worker.session != 0) blocking.silence = now_ - worker.last_heard;
+    blocking.phase = worker.phase;
+    blocking.step = worker.step;
+    blocking.reason = std::move(reason);
+    Block(std::move(blocking));
+  }
+
+  void Block(BlockingWorker worker) {
+    ++blocking_count_;
+    if (result_.blocking.size() < kMaxBlockingWorkers) {
+      result_.blocking.push_back(std::move(worker));
+    }
+  }
+
+  // "WHAT: missing: rank 3 (...), rank 5 (...); needs 6 of 8".
+  void Summarize(const std::string& what) {
+    std::vector<std::string> named;
+    for (const BlockingWorker& worker : result_.blocking) {
+      if (named.size() == kMostNamed) break;
+      named.push_back(ToText(worker));
+    }
+    result_.summary = what;
+    if (named.empty()) return;
+    absl::StrAppend(&result_.summary,
+                    "; missing: ", absl::StrJoin(named, ", "));
+    if (blocking_count_ > named.size()) {
+      absl::StrAppend(&result_.summary, " and ", blocking_count_ - named.size(),
+                      " more");
+    }
+    if (job_.state != JobState::kGathering) {
+      absl::StrAppend(&result_.summary, "; ", Needs(job_));
+    }
+  }
+
+  const State& state_;
+  const Job& job_;
+  const Config& config_;
+  const MonotonicTime now_;
+  Explanation result_;
+  size_t blocking_count_ = 0;
+};
+
+}  // namespace
+
+Explanation Explain(const State& state, const Job& job, const Config& config,
+                    MonotonicTime now) {
+  return Explainer(state, job, config, now).Run();
+}
+
+std::string ToText(const BlockingWorker& worker) {
+  std::string text;
+  if (worker.rank >= 0) {
+    absl::StrAppend(&text, "rank ", worker.rank, " (worker ", worker.worker,
+                    ", host ", worker.host);
+  } else {
+    absl::StrAppend(&text, "worker ", worker.worker, " (host ", worker.host);
+  }
+  if (worker.silence.has_value()) {
+    absl::StrAppend(&text, ", last heard ", Seconds(*worker.silence), " ago");
+  } else {
+    absl::StrAppend(&text, ", not heard since the restart");
+  }
+  if (worker.rank >= 0) absl::StrAppend(&text, " at step ", worker.step);
+  return absl::StrCat(text, ": ", worker.reason, ")");
+}
+
+}  // namespace ringmaster::coordinator

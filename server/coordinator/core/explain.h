@@ -1,0 +1,58 @@
+// Explain: what a job waits for, and who keeps it waiting.
+//
+// A pure function of the state. Everything that can hold a job up has a text
+// here: jobs before it, workers that are missing or that it does not take,
+// members that owe an answer, a broken link, the journal.
+#ifndef RINGMASTER_SERVER_COORDINATOR_CORE_EXPLAIN_H_
+#define RINGMASTER_SERVER_COORDINATOR_CORE_EXPLAIN_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/clock/monotonic_time.h"
+#include "server/coordinator/core/config.h"
+#include "server/coordinator/core/state.h"
+
+namespace ringmaster::coordinator {
+
+// A worker that the job waits for, or lacks.
+struct BlockingWorker {
+  std::string worker;
+  int rank = -1;  // -1: no member
+  std::string host;
+  // Since its last sign of life; empty if this coordinator never heard of it.
+  std::optional<absl::Duration> silence;
+  Phase phase = Phase::kUnspecified;
+  int64_t step = 0;
+  // "its stream broke: reset by peer", "has not prepared for 3.1 s".
+  std::string reason;
+};
+
+struct Explanation {
+  JobState state = JobState::kQueued;
+  // In a sentence.
+  std::string summary;
+  // One sentence each, the most important first; empty where the summary says
+  // it all.
+  std::vector<std::string> reasons;
+  // At most kMaxBlockingWorkers.
+  std::vector<BlockingWorker> blocking;
+  // What has to happen, or what a user can do; empty if nothing has to.
+  std::string what_unblocks;
+};
+
+inline constexpr size_t kMaxBlockingWorkers = 64;
+
+// Why `job`, one of `state`'s, is where it is at `now`.
+[[nodiscard]] Explanation Explain(const State& state, const Job& job,
+                                  const Config& config, MonotonicTime now);
+
+// "rank 3 (worker w3, host h7, last heard 2.1 s ago at step 812: its stream
+// broke)"; "worker w9 (host h2, last heard 0.1 s ago: is draining)".
+[[nodiscard]] std::string ToText(const BlockingWorker& worker);
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_CORE_EXPLAIN_H_
