@@ -238,11 +238,22 @@ class Explainer {
       }
       if (worker.state == WorkerState::kDraining) {
         AddWorker(worker, "is draining");
+      } else if (const HostQuarantine* quarantine = QuarantineOf(worker)) {
+        AddWorker(worker, absl::StrCat("its host is quarantined for ",
+                                       In(quarantine->until, now_),
+                                       " more: ", quarantine->reason));
       } else if (worker.state == WorkerState::kIdle) {
         ++idle;
       }
     }
     return idle;
+  }
+
+  const HostQuarantine* QuarantineOf(const Worker& worker) const {
+    for (const HostQuarantine& quarantine : state_.quarantines) {
+      if (quarantine.host_key == worker.host_key) return &quarantine;
+    }
+    return nullptr;
   }
 
   void AddLost() {
