@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
 #include "common/config/address.h"
+#include "common/fail_point/fail_point.h"
 #include "common/status/annotate.h"
 #include "common/status/status_macros.h"
 #include "common/transport/handshake_socket.h"
@@ -212,7 +213,9 @@ void Establisher::StartAttempts(MonotonicTime now) {
     }
     const SocketAddress& address =
         out.addresses[out.next_address++ % out.addresses.size()];
-    absl::StatusOr<UniqueFd> socket = BeginConnect(address);
+    const absl::Status passed = FAIL_POINT("collective.connect");
+    absl::StatusOr<UniqueFd> socket =
+        passed.ok() ? BeginConnect(address) : passed;
     if (!socket.ok()) {
       (void)AttemptFailed(out, socket.status());  // UNAVAILABLE: never final
       continue;
@@ -299,6 +302,11 @@ void Establisher::OnConnection() {
     return;
   }
   if (!socket->is_open()) return;
+  if (const absl::Status status = FAIL_POINT("collective.accept");
+      !status.ok()) {
+    Report(status);  // and closes the connection
+    return;
+  }
   const absl::StatusOr<Nonce> nonce = NewNonce();
   if (!nonce.ok()) {
     Report(nonce.status());
@@ -320,7 +328,8 @@ void Establisher::OnConnection() {
 }
 
 void Establisher::OnIncoming(std::list<HandshakeSocket>::iterator it) {
-  const absl::Status status = it->OnReadable();
+  absl::Status status = FAIL_POINT("collective.handshake_accepted");
+  if (status.ok()) status = it->OnReadable();
   if (!status.ok()) {
     Report(Annotate(status, absl::StrCat("connection from ", it->remote())));
     half_open_.erase(it);
@@ -360,7 +369,8 @@ absl::Status Establisher::OnConnected(Outgoing& out) {
 }
 
 absl::Status Establisher::OnOutgoing(Outgoing& out) {
-  const absl::Status status = out.handshake->OnReadable();
+  absl::Status status = FAIL_POINT("collective.handshake");
+  if (status.ok()) status = out.handshake->OnReadable();
   if (!status.ok()) return AttemptFailed(out, status);
   if (!out.handshake->is_complete()) return absl::OkStatus();
   out.link = std::make_unique<SocketLink>(

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/fail_point/fail_point.h"
 #include "common/transport/socket_address.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -124,6 +125,24 @@ TEST_F(EstablishTest, ConnectsTwoRanksBothWays) {
   const iovec in = {got.data(), got.size()};
   EXPECT_EQ(*one->accepted[0]->TryRead(std::span(&in, 1)), 3u);
   EXPECT_EQ(got, sent);
+}
+
+TEST_F(EstablishTest, AFailPointFailsAttemptsAndNoMore) {
+  for (const char* const point :
+       {"collective.connect", "collective.accept", "collective.handshake",
+        "collective.handshake_accepted"}) {
+    FailPoint::Arm(point, FailPoint::Action::kError);
+    absl::StatusOr<EstablishedLinks> connected = absl::UnknownError("");
+    absl::StatusOr<EstablishedLinks> accepted = absl::UnknownError("");
+    std::thread connector([&] { connected = Connect(ConfigOf(0)); });
+    std::thread acceptor([&] { accepted = Accept(ConfigOf(1)); });
+    while (FailPoint::PassCount(point) < 2) std::this_thread::yield();
+    FailPoint::Disarm(point);
+    connector.join();
+    acceptor.join();
+    EXPECT_TRUE(connected.ok()) << point << ": " << connected.status();
+    EXPECT_TRUE(accepted.ok()) << point << ": " << accepted.status();
+  }
 }
 
 TEST_F(EstablishTest, WaitsForAPeerThatListensLater) {

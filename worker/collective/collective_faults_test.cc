@@ -292,12 +292,17 @@ TEST(CollectiveFaultsTest, GarbageAndOversizedFramesNeverReachABuffer) {
 }
 
 TEST(CollectiveFaultsTest, AFailPointFailsTheCollectiveOnAllRanks) {
-  const auto ring = *RingOfThreads::Create({});
-  FailPoint::Arm("collective.send", FailPoint::Action::kError);
-  const auto statuses = AllReduceOnAll(*ring, absl::Seconds(30));
-  FailPoint::DisarmAll();
-  for (const absl::Status& status : statuses)
-    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  for (const char* const point :
+       {"collective.begin", "collective.send", "collective.receive",
+        "collective.reduce_scatter", "collective.all_gather"}) {
+    const auto ring = *RingOfThreads::Create({});
+    FailPoint::Arm(point, FailPoint::Action::kError);
+    const auto statuses = AllReduceOnAll(*ring, absl::Seconds(30));
+    EXPECT_GT(FailPoint::PassCount(point), 0) << point;
+    FailPoint::DisarmAll();
+    for (const absl::Status& status : statuses)
+      EXPECT_TRUE(absl::IsUnavailable(status)) << point << ": " << status;
+  }
 }
 
 }  // namespace

@@ -82,6 +82,7 @@ void RingEngine::Close() {
 
 absl::Status RingEngine::Run(const CollectiveRequest& request, int64_t sequence,
                              MonotonicTime deadline) {
+  RETURN_IF_ERROR(FAIL_POINT("collective.begin"));
   Begin(request, sequence);
   while (!IsComplete()) {
     if (cancel_.is_cancelled()) [[unlikely]]
@@ -176,6 +177,7 @@ absl::StatusOr<bool> RingEngine::TryReceive() {
   if (receive_.done()) return false;
   const Segment segment = receive_.current();
   if (!is_receiving_) {
+    RETURN_IF_ERROR(PassReceivePoints(segment));
     const int64_t bytes = segment.count * elem_bytes_;
     is_staged_ = segment.is_reduced || bytes <= kMaxStagedBytes;
     reader_.Begin(HeaderOf(segment, prev_rank()),
@@ -194,6 +196,16 @@ absl::StatusOr<bool> RingEngine::TryReceive() {
   receive_.Advance();
   ++received_;
   return true;
+}
+
+absl::Status RingEngine::PassReceivePoints(const Segment& segment) const {
+  RETURN_IF_ERROR(FAIL_POINT("collective.receive"));
+  if (segment.is_reduced) return FAIL_POINT("collective.reduce_scatter");
+  if (request_.op == CollectiveOp::kAllReduceSum ||
+      request_.op == CollectiveOp::kAllGather) {
+    return FAIL_POINT("collective.all_gather");
+  }
+  return absl::OkStatus();
 }
 
 void RingEngine::OnReceived(const Segment& segment) {

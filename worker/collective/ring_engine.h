@@ -78,6 +78,8 @@ class RingEngine {
   [[nodiscard]] absl::StatusOr<bool> TrySend();
   [[nodiscard]] absl::StatusOr<bool> TryReceive();
   void OnReceived(const Segment& segment);
+  // The fail points of the segment that is received next.
+  [[nodiscard]] absl::Status PassReceivePoints(const Segment& segment) const;
 
   [[nodiscard]] absl::Status AwaitIo(MonotonicTime deadline);
   [[nodiscard]] absl::Status Poll(MonotonicTime now, MonotonicTime deadline);

@@ -19,6 +19,8 @@ AllReduceSync::AllReduceSync(int64_t generation, absl::Duration wait_timeout,
 
 void AllReduceSync::BucketReady(int bucket) {
   if (!start_error_.ok()) return;
+  start_error_ = FAIL_POINT("train.bucket_ready");
+  if (!start_error_.ok()) return;
   const absl::Span<float> slice = state_.gradients().Slice<float>(
       state_.plan().buckets()[static_cast<size_t>(bucket)].range);
   CollectiveRequest request = AllReduceSum(
@@ -59,7 +61,9 @@ absl::StatusOr<CommittedStep> AllReduceSync::Commit(const LocalStep& local) {
                      {generation_, local.step, state_.config().global_batch,
                       local.global_sample_hash, state_.targets()}));
   committed.learning_rate = state_.learning_rate();
+  RETURN_IF_ERROR(FAIL_POINT("train.before_apply"));
   state_.ApplyComplete();
+  RETURN_IF_ERROR(FAIL_POINT("train.after_apply"));
   const MonotonicTime updated = clock_.Now();
   committed.update = (ready - reduced) + (updated - agreed);
   trace_.Record(

@@ -450,6 +450,7 @@ RunOutcome JobTrainer::MakeOutcome(
 }
 
 void JobTrainer::Abort(int64_t generation, std::string_view why) {
+  if (!FAIL_POINT("train.abort").ok()) return;  // it is lost
   MutexLock lock(mutex_);
   aborted_generation_ = std::max(aborted_generation_, generation);
   if (generation_ > generation) return;

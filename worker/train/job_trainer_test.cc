@@ -97,6 +97,44 @@ TEST(JobTrainerTest, AStepThatIsCompleteButNotAppliedIsAppliedOnResume) {
   EXPECT_EQ(resumed[1].parameters_hash, whole[0].parameters_hash);
 }
 
+// Wherever a step is cut off, no step is lost or made twice.
+TEST(JobTrainerTest, AStepThatIsCutOffAnywhereIsMadeOnce) {
+  const v1::TrainProgram program = SmallProgram(20);
+  TrainerWorkers undisturbed(2);
+  const auto whole = undisturbed.RunGeneration(1, {0, 1}, program, 0, [] {});
+  for (const char* const point :
+       {"train.bucket_ready", "train.reduced", "train.commit_send",
+        "train.before_apply", "train.after_apply"}) {
+    SCOPED_TRACE(point);
+    TrainerWorkers workers(2);
+    FailPoint::Arm(point, FailPoint::Action::kError, /*at_pass=*/8);
+    const auto cut = workers.RunGeneration(1, {0, 1}, program, 0, [] {});
+    FailPoint::DisarmAll();
+    ASSERT_EQ(cut[0].kind, RunOutcome::Kind::kPeerFailed) << cut[0].status;
+    ASSERT_EQ(cut[1].kind, RunOutcome::Kind::kPeerFailed) << cut[1].status;
+    const int64_t resume_step =
+        std::min(cut[0].complete_step, cut[1].complete_step);
+    ASSERT_LE(std::max(cut[0].applied_step, cut[1].applied_step), resume_step);
+    const auto resumed =
+        workers.RunGeneration(2, {0, 1}, program, resume_step, [] {});
+    ASSERT_EQ(resumed[0].kind, RunOutcome::Kind::kFinished)
+        << resumed[0].status;
+    EXPECT_EQ(resumed[0].parameters_hash, whole[0].parameters_hash);
+    EXPECT_EQ(resumed[1].parameters_hash, whole[0].parameters_hash);
+  }
+}
+
+TEST(JobTrainerTest, AFailPointLosesAnAbort) {
+  TrainerWorkers workers(1);
+  FailPoint::Arm("train.abort", FailPoint::Action::kError);
+  workers.trainer(0).Abort(1, "halted at once");
+  FailPoint::DisarmAll();
+  const auto outcomes =
+      workers.RunGeneration(1, {0}, SmallProgram(5), 0, [] {});
+  EXPECT_EQ(outcomes[0].kind, RunOutcome::Kind::kFinished)
+      << outcomes[0].status;
+}
+
 TEST(JobTrainerTest, RefusesToResumeAtAStepItDoesNotHold) {
   TrainerWorkers workers(1);
   const auto outcomes =
