@@ -132,15 +132,17 @@ class Cluster:
         self.coordinator_host = host
         return process
 
-    def start_worker(self, name, *flags, slots=1, host=None, env=None, address=None, mount=()):
-        """`mount` are arguments of mount(8), whose file system this worker alone sees; others can through inside()."""
+    def start_worker(self, name, *flags, slots=1, host=None, env=None, address=None, mount=(), restart="never"):
+        """A process that ends stays away, so that a test sees what its end alone causes, unless `restart` says otherwise.
+
+        `mount` are arguments of mount(8), whose file system this worker alone sees; others can through inside()."""
         prefix = []
         if mount:
             script = f"mount {shlex.join(map(str, mount))} && exec \"$0\" \"$@\""
             prefix = ["unshare", "--mount", "sh", "-c", script]
         return self.spawn(f"worker-{name}", prefix + [
             binary("worker"), f"--coordinator={address or self.address}", "--device=cpu", f"--slots={slots}",
-            f"--name={name}", *(["--insecure"] if host else []), *self.flags, *flags], host, env)
+            f"--name={name}", f"--restart={restart}", *(["--insecure"] if host else []), *self.flags, *flags], host, env)
 
     def ringctl(self, *args, timeout=PATIENCE, host=None):
         host = host or self.coordinator_host

@@ -95,7 +95,8 @@ absl::Status LocalCluster::StartWorkers(const std::string& address, int count) {
         StartChild(name, options_.worker_binary,
                    {absl::StrCat("--coordinator=", address),
                     absl::StrCat("--name=", name),
-                    absl::StrCat("--threads=", options_.worker_threads)}));
+                    absl::StrCat("--threads=", options_.worker_threads),
+                    "--restart=always"}));
     workers_.push_back(std::move(child));
   }
   return absl::OkStatus();

@@ -43,7 +43,7 @@ class LocalCluster {
       const std::function<absl::Status()>& check);
 
   // Starts workers worker-0 .. worker-(count-1) of the coordinator at
-  // `address`.
+  // `address`. One that is killed comes back by itself.
   [[nodiscard]] absl::Status StartWorkers(const std::string& address,
                                           int count);
 

@@ -76,9 +76,9 @@ TEST_F(LocalClusterTest, StartsACoordinatorAndWorkersAndStopsThem) {
   EXPECT_TRUE(cluster.Check(true).ok());
   while (Log("worker-1").empty() || Log("worker-0").empty())
     ASSERT_TRUE(cluster.Check(true).ok());
-  EXPECT_THAT(
-      Log("worker-1"),
-      Contains("--coordinator=127.0.0.1:77 --name=worker-1 --threads=3"));
+  EXPECT_THAT(Log("worker-1"),
+              Contains("--coordinator=127.0.0.1:77 --name=worker-1 --threads=3 "
+                       "--restart=always"));
   EXPECT_EQ(cluster.LogOf("worker-1"), (dir_ / "worker-1.log").string());
   EXPECT_EQ(cluster.LogOf("worker-10"), "");
   cluster.Stop();
