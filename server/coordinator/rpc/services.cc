@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "common/fail_point/fail_point.h"
 #include "common/rpc/grpc_status.h"
 #include "common/text/utf8.h"
 #include "server/coordinator/rpc/queries.h"
@@ -21,6 +22,13 @@ namespace {
 void FinishIfRefused(grpc::ServerUnaryReactor* reactor,
                      const absl::Status& posted) {
   if (!posted.ok()) reactor->Finish(ToGrpcStatus(posted));
+}
+
+// Ends the call if `status` is an error.
+bool HasFailed(grpc::ServerUnaryReactor* reactor, const absl::Status& status) {
+  if (status.ok()) return false;
+  reactor->Finish(ToGrpcStatus(status));
+  return true;
 }
 
 template <typename Response>
@@ -82,6 +90,7 @@ grpc::ServerUnaryReactor* JobServiceImpl::SubmitJob(
     grpc::CallbackServerContext* context, const v1::SubmitJobRequest* request,
     v1::SubmitJobResponse* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  if (HasFailed(reactor, FAIL_POINT("coordinator.call.submit"))) return reactor;
   absl::StatusOr<SubmitRequested> submit = ParseSubmit(*request);
   if (!submit.ok()) {
     reactor->Finish(ToGrpcStatus(submit.status()));
@@ -124,6 +133,7 @@ grpc::ServerUnaryReactor* JobServiceImpl::CancelJob(
     grpc::CallbackServerContext* context, const v1::CancelJobRequest* request,
     v1::CancelJobResponse* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  if (HasFailed(reactor, FAIL_POINT("coordinator.call.cancel"))) return reactor;
   FinishIfRefused(
       reactor,
       runtime_.Cancel(request->job(), BoundedUtf8(request->reason(), kMaxText),
@@ -144,10 +154,8 @@ grpc::ServerUnaryReactor* JobServiceImpl::GetTrace(
     grpc::CallbackServerContext* context, const v1::GetTraceRequest* request,
     v1::GetTraceResponse* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  if (const absl::Status status = CheckTrace(*request); !status.ok()) {
-    reactor->Finish(ToGrpcStatus(status));
-    return reactor;
-  }
+  if (HasFailed(reactor, FAIL_POINT("coordinator.call.trace"))) return reactor;
+  if (HasFailed(reactor, CheckTrace(*request))) return reactor;
   FinishIfRefused(
       reactor, runtime_.GatherTrace(
                    request->job(), request->first_step(), request->last_step(),

@@ -6,11 +6,48 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/fail_point/fail_point_set.h"
 #include "common/rpc/grpc_status.h"
 #include "server/coordinator/rpc/peer_address.h"
 #include "server/coordinator/rpc/session_message.h"
 
 namespace ringmaster::coordinator {
+namespace {
+
+FailPointSet& ReceivePoints() {
+  using Request = v1::SessionRequest;
+  static FailPointSet& points = *new FailPointSet({
+      {Request::kHello, "coordinator.receive.hello"},
+      {Request::kBeat, "coordinator.receive.beat"},
+      {Request::kPrepared, "coordinator.receive.prepared"},
+      {Request::kHalted, "coordinator.receive.halted"},
+      {Request::kSuspicion, "coordinator.receive.suspicion"},
+      {Request::kFinished, "coordinator.receive.finished"},
+      {Request::kFailed, "coordinator.receive.failed"},
+      {Request::kLeaving, "coordinator.receive.leaving"},
+      {Request::kTraceReply, "coordinator.receive.trace"},
+      {Request::kNotice, "coordinator.receive.notice"},
+  });
+  return points;
+}
+
+FailPointSet& SendPoints() {
+  using Response = v1::SessionResponse;
+  static FailPointSet& points = *new FailPointSet({
+      {Response::kWelcome, "coordinator.send.welcome"},
+      {Response::kAssignment, "coordinator.send.assignment"},
+      {Response::kStart, "coordinator.send.start"},
+      {Response::kHalt, "coordinator.send.halt"},
+      {Response::kDrain, "coordinator.send.drain"},
+      {Response::kStop, "coordinator.send.stop"},
+      {Response::kRelease, "coordinator.send.release"},
+      {Response::kTraceRequest, "coordinator.send.trace_request"},
+      {Response::kPause, "coordinator.send.pause"},
+  });
+  return points;
+}
+
+}  // namespace
 
 SessionReactor* SessionReactor::Start(grpc::CallbackServerContext* context,
                                       CoordinatorRuntime& runtime) {
@@ -31,6 +68,12 @@ void SessionReactor::OnReadDone(bool ok) {
                                       : "the worker ended it");
     return;
   }
+  if (const absl::Status status =
+          ReceivePoints().Pass(incoming_.message_case());
+      !status.ok()) {
+    Cut(std::string(status.message()));
+    return;
+  }
   if (incoming_.has_trace_reply()) {
     runtime_.ReceiveTrace(id_, std::move(*incoming_.mutable_trace_reply()));
   } else {
@@ -48,6 +91,11 @@ void SessionReactor::ReadNext() {
 }
 
 void SessionReactor::Send(v1::SessionResponse message) {
+  if (const absl::Status status = SendPoints().Pass(message.message_case());
+      !status.ok()) {
+    Cut(std::string(status.message()));
+    return;
+  }
   bool is_full = false;
   {
     MutexLock lock(mutex_);
@@ -56,9 +104,8 @@ void SessionReactor::Send(v1::SessionResponse message) {
     if (!is_full) queue_.push_back(std::move(message));
   }
   if (is_full) {
-    context_->TryCancel();
-    ReportEnd(absl::StrCat("the worker left ", kMaxQueuedMessages,
-                           " messages unread"));
+    Cut(absl::StrCat("the worker left ", kMaxQueuedMessages,
+                     " messages unread"));
     return;
   }
   Advance();
@@ -105,6 +152,11 @@ void SessionReactor::Advance() {
   } else {
     StartWrite(&outgoing_);
   }
+}
+
+void SessionReactor::Cut(const std::string& detail) {
+  context_->TryCancel();
+  ReportEnd(detail);
 }
 
 void SessionReactor::ReportEnd(const std::string& detail) {

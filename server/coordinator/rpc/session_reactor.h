@@ -51,6 +51,8 @@ class SessionReactor final
 
   // Starts the next write, or finishes, if it is time.
   void Advance() EXCLUDES(mutex_);
+  // Breaks the connection, and tells the runtime that it broke.
+  void Cut(const std::string& detail) EXCLUDES(mutex_);
   // Tells the runtime, once, that the stream is over.
   void ReportEnd(const std::string& detail) EXCLUDES(mutex_);
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "common/fail_point/fail_point.h"
 #include "common/rpc/grpc_status.h"
 #include "common/sync/mutex.h"
 #include "server/coordinator/rpc/watcher.h"
@@ -85,8 +86,23 @@ class WatchReactor final : public grpc::ServerWriteReactor<Message>,
         finish = end_;
       }
     }
-    if (message != nullptr) this->StartWrite(message);
+    if (message != nullptr) Write(*message);
     if (finish.has_value()) this->Finish(ToGrpcStatus(*finish));
+  }
+
+  void Write(const Message& message) {
+    const absl::Status status = FAIL_POINT("watch.send");
+    if (status.ok()) {
+      this->StartWrite(&message);
+      return;
+    }
+    {
+      MutexLock lock(mutex_);
+      writing_ = nullptr;
+      newest_ = nullptr;
+      if (!end_.has_value()) end_ = status;
+    }
+    Advance();
   }
 
   std::shared_ptr<WatchReactor> self_;  // until OnDone
