@@ -6,9 +6,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "common/fail_point/fail_point.h"
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
+#include "server/coordinator/journal/journal_vfs.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -54,6 +58,29 @@ constexpr char kCreateTables[] =
     "  checksum INTEGER NOT NULL);"
     "CREATE TABLE probe (id INTEGER PRIMARY KEY, count INTEGER NOT NULL);";
 
+// Jobs beyond the last %d that ended; but see Compact for two that stay.
+constexpr char kDropOldJobs[] =
+    "DELETE FROM decisions WHERE job_id IN ("
+    "  SELECT job_id FROM decisions WHERE type = 'job_ended'"
+    "  ORDER BY sequence DESC LIMIT -1 OFFSET %d)"
+    " AND job_id NOT IN ("
+    "  SELECT job_id FROM decisions WHERE sequence IN ("
+    "    SELECT MAX(sequence) FROM decisions WHERE type = 'job_created'"
+    "    UNION ALL"
+    "    SELECT MAX(sequence) FROM decisions"
+    "    WHERE type = 'generation_formed'))";
+
+// Of the jobs that have ended; a job's first generation tells when it began.
+constexpr char kDropSupersededGenerations[] =
+    "DELETE FROM decisions WHERE type = 'generation_formed'"
+    " AND job_id IN (SELECT job_id FROM decisions WHERE type = 'job_ended')"
+    " AND sequence NOT IN ("
+    "  SELECT MIN(sequence) FROM decisions WHERE type = 'generation_formed'"
+    "  GROUP BY job_id"
+    "  UNION ALL"
+    "  SELECT MAX(sequence) FROM decisions WHERE type = 'generation_formed'"
+    "  GROUP BY job_id)";
+
 }  // namespace
 
 absl::StatusOr<Database> Database::Open(const std::string& path) {
@@ -62,7 +89,7 @@ absl::StatusOr<Database> Database::Open(const std::string& path) {
   const int code = sqlite3_open_v2(
       path.c_str(), &connection,
       SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
-      nullptr);
+      JournalVfs());
   Database database(path, connection);
   if (code != SQLITE_OK) return database.ErrorOf(code, "cannot be opened");
   RETURN_IF_ERROR(database.Prepare());
@@ -94,7 +121,11 @@ absl::Status Database::CheckIntegrity() {
   code = sqlite3_step(raw);
   if (code != SQLITE_ROW) return ErrorOf(code, "cannot be checked");
   const std::string verdict = TextAt(raw, 0);
-  return verdict == "ok" ? absl::OkStatus() : Damaged(path_, verdict);
+  if (verdict == "ok") return absl::OkStatus();
+  // Several findings, one a line, below a title.
+  const std::vector<std::string> lines =
+      absl::StrSplit(verdict, '\n', absl::SkipWhitespace());
+  return Damaged(path_, absl::StrJoin(lines, "; "));
 }
 
 absl::Status Database::Migrate() {
@@ -130,6 +161,29 @@ absl::Status Database::Probe() {
         "INSERT INTO probe (id, count) VALUES (1, 1)"
         " ON CONFLICT (id) DO UPDATE SET count = count + 1");
   });
+}
+
+absl::Status Database::Compact(int max_ended_jobs) {
+  RETURN_IF_ERROR(ForEachRow([](int64_t, const Row& row) -> absl::Status {
+    if (ChecksumOf(row) == row.checksum) return absl::OkStatus();
+    return absl::DataLossError("its checksum does not match");
+  }));
+  RETURN_IF_ERROR(InTransaction([&]() -> absl::Status {
+    RETURN_IF_ERROR(Execute(absl::StrFormat(kDropOldJobs, max_ended_jobs)));
+    RETURN_IF_ERROR(Execute(kDropSupersededGenerations));
+    return FAIL_POINT("journal.compact");
+  }));
+  return Shrink();
+}
+
+absl::Status Database::Shrink() {
+  constexpr int kLeastPages = 16;
+  ASSIGN_OR_RETURN(const int pages, ReadInteger("PRAGMA page_count"));
+  ASSIGN_OR_RETURN(const int unused, ReadInteger("PRAGMA freelist_count"));
+  if (unused < kLeastPages || unused * 4 < pages) return absl::OkStatus();
+  RETURN_IF_ERROR(FAIL_POINT("journal.shrink"));
+  RETURN_IF_ERROR(Execute("VACUUM"));
+  return Execute("PRAGMA wal_checkpoint(TRUNCATE)");
 }
 
 absl::Status Database::ForEachRow(
@@ -199,10 +253,13 @@ absl::Status Database::InsertRow(const Row& row) {
 
 absl::Status Database::InTransaction(
     const std::function<absl::Status()>& body) {
+  RETURN_IF_ERROR(FAIL_POINT("journal.begin"));
   RETURN_IF_ERROR(Execute("BEGIN IMMEDIATE"));
   absl::Status status = body();
   if (status.ok()) status = FAIL_POINT("journal.commit");
   if (status.ok()) status = Execute("COMMIT");
+  // Durable, and nobody knows yet: a place to crash or to hang, not to fail.
+  if (status.ok()) (void)FAIL_POINT("journal.committed");
   if (status.ok() || sqlite3_get_autocommit(connection_) != 0) return status;
   // SQLite rolls back by itself after some errors; else do it, so that the next
   // transaction can begin. The first error is the one to tell.

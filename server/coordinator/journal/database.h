@@ -2,6 +2,7 @@
 #ifndef RINGMASTER_SERVER_COORDINATOR_JOURNAL_DATABASE_H_
 #define RINGMASTER_SERVER_COORDINATOR_JOURNAL_DATABASE_H_
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -38,6 +39,14 @@ class Database {
   // Commits something that is of no consequence, to see whether that works.
   [[nodiscard]] absl::Status Probe();
 
+  // Drops what no state needs any more: jobs that have ended, but for the last
+  // `max_ended_jobs` of them, and of ended jobs all generations but the first
+  // and the last. The job created last and the job of the highest generation
+  // stay, whatever became of them: their numbers are where counting goes on.
+  // One commit, all or nothing; then the file gives back the space, if that is
+  // much. A journal with a damaged record is left alone (DATA_LOSS).
+  [[nodiscard]] absl::Status Compact(int max_ended_jobs);
+
   // Calls `visit` with each row, oldest first, until it fails.
   [[nodiscard]] absl::Status ForEachRow(
       const std::function<absl::Status(int64_t sequence, Row row)>& visit);
@@ -52,6 +61,10 @@ class Database {
   absl::Status Execute(const std::string& sql);
   absl::StatusOr<int> ReadInteger(const std::string& sql);
   absl::Status InsertRow(const Row& row);
+  // Gives unused pages back to the file system once they are a quarter.
+  absl::Status Shrink();
+  // Passes the fail points journal.begin, journal.commit (before SQLite's
+  // COMMIT) and journal.committed (after it; `error` means nothing there).
   absl::Status InTransaction(const std::function<absl::Status()>& body);
   // Converts SQLite's result code and the connection's error message.
   absl::Status ErrorOf(int code, const std::string& what) const;

@@ -1,8 +1,10 @@
 #include "server/coordinator/journal/journal.h"
 
+#include <string>
 #include <thread>
 #include <utility>
 
+#include "common/logging/logging.h"
 #include "common/status/status_macros.h"
 #include "common/sync/mutex.h"
 #include "server/coordinator/journal/database.h"
@@ -132,6 +134,11 @@ absl::StatusOr<std::unique_ptr<Journal>> Journal::Open(Options options) {
                    StateDirectory::Acquire(options.state_dir));
   ASSIGN_OR_RETURN(Database database,
                    Database::Open(directory.File(kFileName)));
+  if (const absl::Status status = database.Compact(options.max_ended_jobs);
+      !status.ok()) {
+    LogEvent(LogLevel::kWarning, "journal.not_compacted",
+             {{"error", std::string(status.message())}});
+  }
   return std::unique_ptr<Journal>(new Journal(std::make_unique<Impl>(
       std::move(options), std::move(directory), std::move(database))));
 }

@@ -11,6 +11,11 @@
 // before a commit works again, a record whose fsync failed may still turn up:
 // the kernel does not say what it wrote. The core's recovery allows for that.)
 //
+// Opening compacts: old ended jobs go, and of the others that have ended all
+// generations but the first and the last. What counts on, the last job number
+// and the last generation, always stays. If that fails (a full disk), the log
+// says so, and the journal is used as it is.
+//
 // One process holds the directory: an exclusive lock on DIR/lock, which names
 // the holder, lasts until the Journal is destroyed or the process ends.
 //
@@ -40,11 +45,13 @@ class Journal {
  public:
   struct Options {
     // --state_dir: created, with its parents, if it is missing.
-    std::string state_dir;
+    std::string state_dir = {};
     // Called once after each run of failed commits, when one works again.
-    std::function<void()> on_works_again;
+    std::function<void()> on_works_again = {};
     // How often a failing disk is probed.
     absl::Duration probe_interval = absl::Seconds(1);
+    // Jobs that have ended beyond these, newest first, are dropped on opening.
+    int max_ended_jobs = 100;
     // For waiting between probes; outlives the Journal.
     Clock* clock = &Clock::Real();
   };
