@@ -9,14 +9,52 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "common/fail_point/fail_point_set.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_status.h"
 #include "common/status/reason.h"
+#include "common/status/status_macros.h"
 #include "common/sync/mutex.h"
 #include "ringmaster/v1/coordinator_service.grpc.pb.h"
 #include "worker/agent/rpc/session_messages.h"
 
 namespace ringmaster {
+namespace {
+
+FailPointSet& SendPoints() {
+  using Request = v1::SessionRequest;
+  static FailPointSet& points = *new FailPointSet({
+      {Request::kHello, "session.send.hello"},
+      {Request::kBeat, "session.send.beat"},
+      {Request::kPrepared, "session.send.prepared"},
+      {Request::kHalted, "session.send.halted"},
+      {Request::kSuspicion, "session.send.suspicion"},
+      {Request::kFinished, "session.send.finished"},
+      {Request::kFailed, "session.send.failed"},
+      {Request::kLeaving, "session.send.leaving"},
+      {Request::kTraceReply, "session.send.trace"},
+      {Request::kNotice, "session.send.notice"},
+  });
+  return points;
+}
+
+FailPointSet& ReceivePoints() {
+  using Response = v1::SessionResponse;
+  static FailPointSet& points = *new FailPointSet({
+      {Response::kWelcome, "session.receive.welcome"},
+      {Response::kAssignment, "session.receive.assignment"},
+      {Response::kStart, "session.receive.start"},
+      {Response::kHalt, "session.receive.halt"},
+      {Response::kDrain, "session.receive.drain"},
+      {Response::kStop, "session.receive.stop"},
+      {Response::kRelease, "session.receive.release"},
+      {Response::kTraceRequest, "session.receive.trace_request"},
+      {Response::kPause, "session.receive.pause"},
+  });
+  return points;
+}
+
+}  // namespace
 
 // Writes are started by the owner's thread as well as by reactions, so a hold
 // keeps the call alive until no write can be started any more: reading has
@@ -41,6 +79,11 @@ class CoordinatorSession::Stream final
   }
 
   void Send(v1::SessionRequest message, bool is_beat) {
+    if (absl::Status status = SendPoints().Pass(message.message_case());
+        !status.ok()) {
+      Break(std::move(status));
+      return;
+    }
     {
       MutexLock lock(mutex_);
       if (is_writing_over_ || is_finish_wanted_) return;
@@ -65,6 +108,15 @@ class CoordinatorSession::Stream final
 
   void Cancel() { context_.TryCancel(); }
 
+  // As Cancel; SessionDown will say `why`.
+  void Break(absl::Status why) {
+    {
+      MutexLock lock(mutex_);
+      if (!broken_by_) broken_by_ = std::move(why);
+    }
+    Cancel();
+  }
+
   void AwaitDone() {
     MutexLock lock(mutex_);
     while (!is_done_) done_.Wait(mutex_);
@@ -76,9 +128,9 @@ class CoordinatorSession::Stream final
       EndWriting();
       return;
     }
-    if (const absl::Status status = Deliver(); !status.ok()) {
-      if (!violation_) violation_ = status;
-      Cancel();
+    if (absl::Status status = Deliver(); !status.ok()) {
+      has_ended_ = true;
+      Break(std::move(status));
     }
     StartRead(&response_);
   }
@@ -115,8 +167,7 @@ class CoordinatorSession::Stream final
   }
 
   void OnDone(const grpc::Status& grpc_status) override {
-    const absl::Status status =
-        violation_ ? *violation_ : FromGrpcStatus(grpc_status);
+    const absl::Status status = EndStatus(grpc_status);
     agent::SessionDown down;
     // A stream that ends with OK is over all the same.
     down.code = status.ok() ? absl::StatusCode::kUnavailable : status.code();
@@ -129,9 +180,15 @@ class CoordinatorSession::Stream final
     done_.NotifyAll();
   }
 
+  absl::Status EndStatus(const grpc::Status& grpc_status) {
+    MutexLock lock(mutex_);
+    return broken_by_ ? *broken_by_ : FromGrpcStatus(grpc_status);
+  }
+
   // Hands the message just read to the owner.
   absl::Status Deliver() {
-    if (violation_) return *violation_;  // what follows does not count
+    if (has_ended_) return absl::OkStatus();  // what follows does not count
+    RETURN_IF_ERROR(ReceivePoints().Pass(response_.message_case()));
     absl::StatusOr<std::optional<agent::Event>> event = ToEvent(response_);
     if (!event.ok()) return event.status();
     if (!event->has_value()) return absl::OkStatus();
@@ -181,7 +238,7 @@ class CoordinatorSession::Stream final
   // Only reactions to reads use these.
   v1::SessionResponse response_;
   bool is_welcomed_ = false;
-  std::optional<absl::Status> violation_;
+  bool has_ended_ = false;  // by the coordinator's violation, or a fail point
 
   Mutex mutex_;
   CondVar done_;
@@ -191,6 +248,8 @@ class CoordinatorSession::Stream final
   bool is_reading_over_ GUARDED_BY(mutex_) = false;
   bool is_finish_wanted_ GUARDED_BY(mutex_) = false;
   bool is_done_ GUARDED_BY(mutex_) = false;
+  // Why we cancelled the stream ourselves.
+  std::optional<absl::Status> broken_by_ GUARDED_BY(mutex_);
 };
 
 CoordinatorSession::CoordinatorSession(std::unique_ptr<Stream> stream)
