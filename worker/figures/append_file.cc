@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status/check.h"
+#include "common/status/status_macros.h"
 
 namespace ringmaster {
 namespace {
@@ -50,7 +51,20 @@ void AppendFile::Append(std::string_view unit) {
   if (fd_.is_open()) buffer_.append(unit);
 }
 
+absl::Status AppendFile::CheckSoleWriter() {
+  struct stat now {};
+  if (fstat(fd_.get(), &now) != 0 || now.st_size == size_bytes_)
+    return absl::OkStatus();
+  fd_.Reset();
+  buffer_.clear();
+  return absl::FailedPreconditionError(absl::StrCat(
+      path_, " is ", now.st_size, " bytes long, but this process left it at ",
+      size_bytes_, ": another one writes it, so this one no longer does"));
+}
+
 absl::Status AppendFile::Flush() {
+  if (buffer_.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckSoleWriter());
   std::string_view left = buffer_;
   while (!left.empty()) {
     const ssize_t written = write(fd_.get(), left.data(), left.size());

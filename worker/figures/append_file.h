@@ -5,7 +5,9 @@
 // write(2), so that a crash leaves whole units and at most one that is cut.
 // When a write fails, the file is cut back to the units before it, Flush says
 // so once, and from then on both do nothing: figures are not worth a training
-// run. Thread-compatible. Move only.
+// run. The same if the file is not as long as this object has left it: then
+// another process writes it, as when this one was stopped, lost its place in
+// the job and woke up again. Thread-compatible. Move only.
 #ifndef RINGMASTER_WORKER_FIGURES_APPEND_FILE_H_
 #define RINGMASTER_WORKER_FIGURES_APPEND_FILE_H_
 
@@ -45,6 +47,8 @@ class AppendFile {
 
   static absl::StatusOr<AppendFile> Open(std::string path, int flags);
   absl::Status GiveUp(int error);
+  // FAILED_PRECONDITION if another process has written to the file.
+  absl::Status CheckSoleWriter();
 
   std::string path_;
   // Closed once a write has failed.

@@ -36,6 +36,29 @@ TEST(AppendFileTest, GoesOnWhereTheFileEnds) {
   EXPECT_EQ(ContentOf(path), "one\nthree\n");
 }
 
+// As a rank that was stopped, replaced, and woke up.
+TEST(AppendFileTest, WritesNoMoreOnceAnotherWriterHasTakenOver) {
+  const std::string path = FreshDirectory() + "/f";
+  absl::StatusOr<AppendFile> old = AppendFile::Create(path);
+  ASSERT_TRUE(old.ok()) << old.status();
+  old->Append("one\ntwo\n");
+  ASSERT_TRUE(old->Flush().ok());
+  old->Append("three\n");
+  absl::StatusOr<AppendFile> next = AppendFile::OpenOrCreate(path);
+  ASSERT_TRUE(next.ok()) << next.status();
+  ASSERT_TRUE(next->Truncate(4).ok());
+  next->Append("TWO\n");
+  ASSERT_TRUE(next->Flush().ok());
+  next->Append("THREE\n");
+  ASSERT_TRUE(next->Flush().ok());
+  const absl::Status status = old->Flush();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("another one writes"));
+  old->Append("four\n");
+  EXPECT_TRUE(old->Flush().ok()) << "it has said so";
+  EXPECT_EQ(ContentOf(path), "one\nTWO\nTHREE\n");
+}
+
 TEST(AppendFileTest, CreateRefusesAFileThatIsThere) {
   const std::string path = FreshDirectory() + "/f";
   WriteContent(path, "precious");
