@@ -63,6 +63,9 @@ class Agent::Impl {
             trainer, [this](agent::Event event) { Post(std::move(event)); }) {
     trainer.SetNoticeCallback(
         [this](const TrainNotice& notice) { Post(ToEvent(notice)); });
+    trainer.SetAdvanceCallback([this](int64_t generation) {
+      Post(agent::TrainerAdvanced{generation});
+    });
     Post(agent::Tick{});
   }
 
@@ -171,7 +174,7 @@ void Agent::Impl::Do(const agent::OpenSession& action) {
   }
   session_ = CoordinatorSession::Open(
       options_.coordinator, options_.credentials,
-      HelloMessage(options_.identity, action.generation, trainer_.progress()),
+      HelloMessage(options_.identity, action, trainer_.progress()),
       [this](agent::Event event) { Post(std::move(event)); });
 }
 

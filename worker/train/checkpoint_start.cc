@@ -11,12 +11,11 @@
 #include "common/fail_point/fail_point.h"
 #include "common/status/status_macros.h"
 #include "worker/checkpoint/checkpoint.h"
+#include "worker/train/broadcast_pieces.h"
 
 namespace ringmaster {
 namespace {
 
-// Elements that are broadcast at once: few enough for a wait to be short.
-constexpr size_t kPieceElems = size_t{4} << 20;
 // Reading takes longer than any other wait of a generation.
 constexpr int kReadPatience = 10;
 
@@ -166,17 +165,11 @@ class Starter {
 
   absl::Status BroadcastArenas(int source) {
     const TrainingState::Arenas arenas = state_.MutableArenas();
-    for (absl::Span<float> arena :
+    for (const absl::Span<float> arena :
          {arenas.parameters, arenas.first_moment, arenas.second_moment}) {
-      while (!arena.empty()) {
-        const absl::Span<float> piece = arena.subspan(0, kPieceElems);
-        arena.remove_prefix(piece.size());
-        RETURN_IF_ERROR(communicator_.Run(
-            Broadcast(
-                BufferView::Of(std::span<float>(piece.data(), piece.size())),
-                source),
-            Deadline()));
-      }
+      RETURN_IF_ERROR(BroadcastPieces(
+          arena, {.source = source, .wait_timeout = wait_timeout_},
+          communicator_, clock_));
     }
     return absl::OkStatus();
   }

@@ -70,17 +70,13 @@ absl::StatusOr<GenerationRun::End> GenerationRun::Run() {
   while (parts_.state.applied_step() < config.steps) {
     const int64_t step = parts_.state.applied_step() + 1;
     ASSIGN_OR_RETURN(const CommitSummary summary, RunStep(step));
-    if (parts_.state.skipped_in_a_row() >= kMaxSkippedSteps) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the gradient was not finite for ", kMaxSkippedSteps,
-                       " steps in a row, up to step ", step,
-                       "; lower the learning rate or set clip_norm"));
-    }
+    RETURN_IF_ERROR(CheckSkippedSteps(step));
     const bool is_last = step == config.steps;
     const bool is_stop = summary.stop && !is_last;
     last_snapshot_ = parts_.files.SnapshotIfDue(step, is_last || is_stop);
+    RETURN_IF_ERROR(parts_.files.failure());
     if (is_stop) {
-      parts_.files.Finish(step, parts_.cancel);
+      RETURN_IF_ERROR(Finish(step));
       return End::kStopped;
     }
     if (!is_last && config.evaluate_every > 0 &&
@@ -90,8 +86,26 @@ absl::StatusOr<GenerationRun::End> GenerationRun::Run() {
     if (summary.drain && !is_last) return End::kDrained;
   }
   RETURN_IF_ERROR(EvaluateAfter(parts_.state.applied_step()));
-  parts_.files.Finish(parts_.state.applied_step(), parts_.cancel);
+  RETURN_IF_ERROR(Finish(parts_.state.applied_step()));
   return End::kFinished;
+}
+
+absl::Status GenerationRun::CheckSkippedSteps(int64_t step) const {
+  const int64_t most = parts_.state.config().max_skipped_in_a_row;
+  if (parts_.state.skipped_in_a_row() < most) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the gradient was not finite ",
+      most == 1
+          ? absl::StrCat("at step ", step)
+          : absl::StrCat("for ", most, " steps in a row, up to step ", step),
+      "; lower the learning rate or set clip_norm"));
+}
+
+absl::Status GenerationRun::Finish(int64_t step) {
+  if (!parts_.state.config().checkpoint.directory.empty())
+    parts_.board.EnterPhase(TrainPhase::kCheckpoint);
+  parts_.files.Finish(step, parts_.cancel);
+  return parts_.files.failure();
 }
 
 absl::StatusOr<CommitSummary> GenerationRun::RunStep(int64_t step) {

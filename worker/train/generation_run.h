@@ -66,14 +66,14 @@ class GenerationRun {
                 const Parts& parts);
 
   // Errors as ParameterSync::Commit and Prefetcher::Next, but
-  //   INVALID_ARGUMENT    kMaxSkippedSteps updates in a row were left out
+  //   INVALID_ARGUMENT    too many updates in a row were left out
   //   RESOURCE_EXHAUSTED  a batch was not ready in time
   [[nodiscard]] absl::StatusOr<End> Run();
 
  private:
-  // Gradients that stay infinite or NaN for so long will not come back.
-  static constexpr int64_t kMaxSkippedSteps = 20;
-
+  [[nodiscard]] absl::Status CheckSkippedSteps(int64_t step) const;
+  // Waits for the checkpoint of the last step.
+  [[nodiscard]] absl::Status Finish(int64_t step);
   [[nodiscard]] absl::StatusOr<CommitSummary> RunStep(int64_t step);
   [[nodiscard]] absl::StatusOr<const Batch*> NextBatch(int64_t step);
   // The micro-batches of a rank's part, one after the other; gradients add up,

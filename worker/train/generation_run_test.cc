@@ -346,5 +346,19 @@ TEST(GenerationRunTest, GivesUpWhenTheGradientStaysInfinite) {
   }
 }
 
+TEST(GenerationRunTest, SkipsAsManyInfiniteGradientsInARowAsTheJobAllows) {
+  ProgramConfig config = SmallJob(/*steps=*/100);
+  config.optimizer.learning_rate = 1e30;
+  for (const int64_t most : {1, 3}) {
+    config.max_skipped_in_a_row = most;
+    const auto results = RunRanks(config, 2);
+    for (const auto& result : results) {
+      EXPECT_EQ(result->end.status().code(), absl::StatusCode::kInvalidArgument)
+          << result->end.status();
+      EXPECT_EQ(result->state->skipped_in_a_row(), most);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ringmaster

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/fail_point/fail_point.h"
+#include "common/status/exit_code.h"
 #include "worker/train/testing/trainer_workers.h"
 
 namespace ringmaster {
@@ -233,6 +234,30 @@ TEST_F(JobCheckpointTest, AFailedWriteIsToldTheOlderStaysAndTrainingGoesOn) {
   FailPoint::DisarmAll();
   EXPECT_THAT(Checkpoints(), ElementsAre("step-000000010"));
   EXPECT_EQ(MessagesOf(workers, Kind::kCheckpointFailed).size(), 1u);
+}
+
+TEST_F(JobCheckpointTest, AFailedWriteEndsAJobThatWantsIt) {
+  v1::TrainProgram program = Program(20);
+  program.mutable_checkpoint()->set_on_error(v1::WRITE_ERROR_POLICY_FAIL);
+  FailPoint::Arm("checkpoint.write", FailPoint::Action::kError);
+  TrainerWorkers workers(1);
+  const auto outcomes = workers.RunGeneration(1, {0}, program, 0, [] {});
+  FailPoint::DisarmAll();
+  EXPECT_EQ(outcomes[0].kind, RunOutcome::Kind::kFailed);
+  EXPECT_EQ(ExitCodeOf(outcomes[0].status), ExitCode::kUnreadable);
+  EXPECT_THAT(std::string(outcomes[0].status.message()),
+              HasSubstr("train.checkpoint.on_error is fail"));
+  EXPECT_FALSE(MessagesOf(workers, Kind::kCheckpointFailed).empty());
+}
+
+TEST_F(JobCheckpointTest, ADirectoryThatCannotBeEndsAJobThatWantsIt) {
+  std::ofstream(directory_) << "a file";
+  v1::TrainProgram program = Program(5);
+  program.mutable_checkpoint()->set_on_error(v1::WRITE_ERROR_POLICY_FAIL);
+  TrainerWorkers workers(1);
+  const auto outcomes = workers.RunGeneration(1, {0}, program, 0, [] {});
+  EXPECT_EQ(ExitCodeOf(outcomes[0].status), ExitCode::kUnreadable);
+  EXPECT_EQ(outcomes[0].applied_step, 0);
 }
 
 TEST_F(JobCheckpointTest, ADirectoryThatCannotBeIsToldAndTrainingGoesOn) {

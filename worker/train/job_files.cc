@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
 #include "worker/checkpoint/directory_identity.h"
 
@@ -49,7 +50,7 @@ absl::Status JobFiles::BeginGeneration(int64_t generation, int local_rank,
                                              clock_.Now() + wait_timeout));
   if (is_writer_ && writer_ == nullptr) OpenWriter();
   if (communicator.rank() == 0) OpenFigures();
-  return absl::OkStatus();
+  return failure_;
 }
 
 void JobFiles::EndGeneration() {
@@ -235,6 +236,15 @@ void JobFiles::Report(const CheckpointResult& result) {
 
 void JobFiles::Notify(TrainNotice::Kind kind, int64_t step,
                       std::string message) {
+  if (kind == TrainNotice::Kind::kCheckpointFailed && failure_.ok() &&
+      state_.config().checkpoint.fails_on_error) {
+    failure_ = WithExitCode(absl::ResourceExhaustedError(absl::StrCat(
+                                "the checkpoint of step ", step,
+                                " could not be written, and "
+                                "train.checkpoint.on_error is fail: ",
+                                message)),
+                            ExitCode::kUnreadable);
+  }
   TrainNotice notice;
   notice.kind = kind;
   notice.generation = generation_;

@@ -5,8 +5,8 @@
 // know that another host's disk will be there later; ranks that see one shared
 // directory write it once. Figures are written by rank 0.
 //
-// Nothing here stops a job: what cannot be written becomes a notice, and
-// training goes on.
+// What cannot be written becomes a notice, and training goes on, unless the job
+// is to fail over a checkpoint.
 // Thread-safety: on the training thread.
 #ifndef RINGMASTER_WORKER_TRAIN_JOB_FILES_H_
 #define RINGMASTER_WORKER_TRAIN_JOB_FILES_H_
@@ -42,12 +42,15 @@ class JobFiles {
 
   // A generation begins, after its steps are settled: agrees with all ranks on
   // who writes. `local_rank` is this rank's index on its host.
-  // Errors as Communicator::Wait.
+  // Errors as Communicator::Wait, and failure().
   [[nodiscard]] absl::Status BeginGeneration(int64_t generation, int local_rank,
                                              Communicator& communicator,
                                              absl::Duration wait_timeout);
   // Training starts from the checkpoint of `step`, which is there already.
   void StartsFrom(int64_t step) { snapshot_step_ = step; }
+  // The first checkpoint that could not be written, with the exit code of a
+  // file that cannot be used, if the job is to fail over it.
+  [[nodiscard]] const absl::Status& failure() const { return failure_; }
   // Writes what figures are left; checkpoints go on being written.
   void EndGeneration();
 
@@ -87,6 +90,7 @@ class JobFiles {
   ProgressBoard& board_;
   const OnNotice on_notice_;
   Clock& clock_;
+  absl::Status failure_;
   int64_t generation_ = 0;
   bool is_writer_ = false;     // of checkpoints, in this generation
   int64_t snapshot_step_ = 0;  // of the last one, or what training began with

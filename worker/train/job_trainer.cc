@@ -30,6 +30,7 @@
 #include "worker/train/job_files.h"
 #include "worker/train/program_config.h"
 #include "worker/train/progress_board.h"
+#include "worker/train/state_copy.h"
 #include "worker/train/text_sampler.h"
 #include "worker/train/train_counters.h"
 #include "worker/train/training_state.h"
@@ -73,6 +74,9 @@ class JobTrainer final : public Trainer {
       std::function<void(const TrainNotice&)> on_notice) override {
     on_notice_ = std::move(on_notice);
   }
+  void SetAdvanceCallback(std::function<void(int64_t)> on_advance) override {
+    board_.SetAdvanceCallback(std::move(on_advance));
+  }
   void Release() override;
   TrainProgress progress() const override;
   const Trace& trace() const override { return trace_; }
@@ -90,10 +94,14 @@ class JobTrainer final : public Trainer {
   // Samples that the model needs room for.
   [[nodiscard]] int64_t BufferedSamples(const RankAssignment& assignment) const;
   [[nodiscard]] absl::Status MakeSampler();
+  [[nodiscard]] absl::Status SettleState(const v1::TrainProgram& program,
+                                         const RankAssignment& assignment);
+  [[nodiscard]] absl::Status TakeOverState(Communicator& communicator,
+                                           const CancelToken& cancel);
   [[nodiscard]] absl::Status StartFromFiles(Communicator& communicator,
                                             const CancelToken& cancel);
   void Notify(const TrainNotice& notice);
-  [[nodiscard]] absl::Status StartPrefetcher();
+  [[nodiscard]] absl::Status StartPrefetcher(int64_t first_step);
   [[nodiscard]] absl::StatusOr<GenerationRun::End> RunGeneration();
   // The same, with what the standard library throws as a Status.
   [[nodiscard]] absl::StatusOr<GenerationRun::End> TryRunGeneration();
@@ -170,18 +178,35 @@ absl::StatusOr<PlanAgreement> JobTrainer::TryPrepare(
     const v1::TrainProgram& program, const RankAssignment& assignment) {
   RETURN_IF_ERROR(FAIL_POINT("train.prepare"));
   assignment_ = assignment;  // notices go by it
-  if (state_ == nullptr) RETURN_IF_ERROR(MakeState(program, assignment));
-  const absl::Status resumed = state_->ResumeAt(assignment.resume_step);
-  // Before anything else can fail: a halt is answered with these.
-  board_.SetSteps(state_->applied_step(), state_->complete_step());
-  RETURN_IF_ERROR(resumed);
+  RETURN_IF_ERROR(SettleState(program, assignment));
   RETURN_IF_ERROR(state_->ReserveBatch(BufferedSamples(assignment)));
-  RETURN_IF_ERROR(StartPrefetcher());
+  RETURN_IF_ERROR(StartPrefetcher(assignment.resume_step + 1));
   board_.BeginGeneration(assignment.generation, state_->config().steps);
   return state_->Agreement();
 }
 
+absl::Status JobTrainer::SettleState(const v1::TrainProgram& program,
+                                     const RankAssignment& assignment) {
+  if (state_ == nullptr) {
+    RETURN_IF_ERROR(MakeState(program, assignment));
+  } else if (assignment.is_newcomer) {
+    state_->BecomeNewcomer();
+  }
+  const absl::Status resumed = assignment.is_newcomer
+                                   ? absl::OkStatus()
+                                   : state_->ResumeAt(assignment.resume_step);
+  // Before anything else can fail: a halt is answered with these.
+  board_.SetSteps(state_->applied_step(), state_->complete_step());
+  RETURN_IF_ERROR(resumed);
+  // Checkpoints of steps that are to be made anew are written anew.
+  if (state_->applied_step() == 0) files_->StartsFrom(0);
+  return absl::OkStatus();
+}
+
 void JobTrainer::BeginGeneration(int64_t generation) {
+  // What was wished for ended with the generation that it was wished for in.
+  wishes_.stop.store(false, std::memory_order_relaxed);
+  wishes_.drain.store(false, std::memory_order_relaxed);
   MutexLock lock(mutex_);
   generation_ = generation;
   cancel_ = std::make_shared<CancelToken>();
@@ -206,6 +231,7 @@ absl::Status JobTrainer::MakeState(const v1::TrainProgram& program,
   options.local_batch = part.count;
   const std::shared_ptr<const CancelToken> cancel = this->cancel();
   options.cancel = cancel.get();
+  options.is_newcomer = assignment.is_newcomer;
   ASSIGN_OR_RETURN(state_, TrainingState::Create(config, options));
   const absl::Status sampler = MakeSampler();
   if (!sampler.ok()) {
@@ -252,12 +278,27 @@ int64_t JobTrainer::BufferedSamples(const RankAssignment& assignment) const {
                                   1, kMinBufferedTargets / state_->targets()));
 }
 
+absl::Status JobTrainer::TakeOverState(Communicator& communicator,
+                                       const CancelToken& cancel) {
+  if (assignment_.state_source_rank < 0) return absl::OkStatus();
+  board_.EnterPhase(TrainPhase::kTransfer);
+  RETURN_IF_ERROR(CopyState(*state_, communicator,
+                            {.source_rank = assignment_.state_source_rank,
+                             .is_newcomer = assignment_.is_newcomer,
+                             .resume_step = assignment_.resume_step,
+                             .wait_timeout = assignment_.collective_timeout},
+                            clock_, cancel));
+  board_.SetSteps(state_->applied_step(), state_->complete_step());
+  return absl::OkStatus();
+}
+
 absl::Status JobTrainer::StartFromFiles(Communicator& communicator,
                                         const CancelToken& cancel) {
   if (state_->applied_step() > 0 ||
       state_->config().checkpoint.directory.empty())
     return absl::OkStatus();
   if (!state_->config().checkpoint.resume) return absl::OkStatus();
+  board_.EnterPhase(TrainPhase::kCheckpoint);
   ASSIGN_OR_RETURN(
       const CheckpointStart start,
       StartFromCheckpoint(*state_, communicator, assignment_.collective_timeout,
@@ -274,7 +315,7 @@ absl::Status JobTrainer::StartFromFiles(Communicator& communicator,
   }
   if (start.step == 0) return absl::OkStatus();
   files_->StartsFrom(start.step);
-  return StartPrefetcher();
+  return StartPrefetcher(start.step + 1);
 }
 
 void JobTrainer::Notify(const TrainNotice& notice) {
@@ -283,7 +324,7 @@ void JobTrainer::Notify(const TrainNotice& notice) {
   on_notice_(complete);
 }
 
-absl::Status JobTrainer::StartPrefetcher() {
+absl::Status JobTrainer::StartPrefetcher(int64_t first_step) {
   const int64_t global_batch = state_->config().global_batch;
   const ElemRange part =
       ChunkOf(assignment_.data_index, assignment_.world_size, global_batch);
@@ -296,7 +337,7 @@ absl::Status JobTrainer::StartPrefetcher() {
                             .max_local_batch = prefetcher_capacity_},
         clock_);
   }
-  return prefetcher_->Start(state_->applied_step() + 1, assignment_.data_index,
+  return prefetcher_->Start(first_step, assignment_.data_index,
                             assignment_.world_size);
 }
 
@@ -342,7 +383,6 @@ absl::StatusOr<GenerationRun::End> JobTrainer::RunGeneration() {
   Communicator* const communicator = connected->get();
   RETURN_IF_ERROR(Expose(*communicator));
   const absl::Cleanup unexpose = [this] { Unexpose(); };
-  board_.EnterPhase(TrainPhase::kStep);
   absl::StatusOr<GenerationRun::End> end = Train(*communicator, *cancel);
   board_.SetSteps(state_->applied_step(), state_->complete_step());
   if (!end.ok()) {
@@ -358,7 +398,9 @@ absl::StatusOr<GenerationRun::End> JobTrainer::RunGeneration() {
 
 absl::StatusOr<GenerationRun::End> JobTrainer::Train(
     Communicator& communicator, const CancelToken& cancel) {
+  RETURN_IF_ERROR(TakeOverState(communicator, cancel));
   RETURN_IF_ERROR(StartFromFiles(communicator, cancel));
+  board_.EnterPhase(TrainPhase::kStep);
   RETURN_IF_ERROR(files_->BeginGeneration(assignment_.generation,
                                           assignment_.local_rank, communicator,
                                           assignment_.collective_timeout));
@@ -465,7 +507,6 @@ void JobTrainer::Release() {
   sampler_.reset();
   state_.reset();
   prefetcher_capacity_ = 0;
-  wishes_.stop = false;
   board_.Clear();
 }
 

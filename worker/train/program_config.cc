@@ -162,6 +162,18 @@ absl::Status ParseCheckpoint(const v1::CheckpointSpec& spec,
   config.every_steps = spec.every_steps();
   config.keep = spec.keep();
   config.resume = spec.resume();
+  config.fails_on_error = spec.on_error() == v1::WRITE_ERROR_POLICY_FAIL;
+  return absl::OkStatus();
+}
+
+absl::Status ParseNonFinite(const v1::NonFiniteSpec& spec,
+                            ProgramConfig& config) {
+  RETURN_IF_ERROR(AtLeast("non_finite.max_in_a_row", spec.max_in_a_row(), 0));
+  if (spec.policy() == v1::NON_FINITE_POLICY_FAIL) {
+    config.max_skipped_in_a_row = 1;
+  } else if (spec.max_in_a_row() > 0) {
+    config.max_skipped_in_a_row = spec.max_in_a_row();
+  }
   return absl::OkStatus();
 }
 
@@ -214,6 +226,7 @@ absl::StatusOr<ProgramConfig> ParseProgram(const v1::TrainProgram& program) {
   RETURN_IF_ERROR(AtLeast("hash_every", program.hash_every(), 0));
   RETURN_IF_ERROR(ParseCheckpoint(program.checkpoint(), config.checkpoint));
   RETURN_IF_ERROR(ParseSample(program.sample(), config.sample));
+  RETURN_IF_ERROR(ParseNonFinite(program.non_finite(), config));
   config.data.needs_held_out = program.evaluate_every() > 0;
   config.steps = program.steps();
   config.global_batch = program.global_batch();

@@ -22,10 +22,11 @@ class TrainProgram;
 
 // Where and when checkpoints are written.
 struct CheckpointConfig {
-  std::string directory = "";  // empty: none are written
-  int64_t every_steps = 0;     // 0: only at the end
-  int keep = 2;                // at least 1
-  bool resume = true;          // start from the latest complete one
+  std::string directory = "";   // empty: none are written
+  int64_t every_steps = 0;      // 0: only at the end
+  int keep = 2;                 // at least 1
+  bool resume = true;           // start from the latest complete one
+  bool fails_on_error = false;  // the job, when one cannot be written
 };
 
 // Text that the model writes at each evaluation.
@@ -52,6 +53,9 @@ struct ProgramConfig {
   CheckpointConfig checkpoint = {};
   std::string initial_parameters = "";  // a path; empty: random ones
   SampleConfig sample = {};
+  // The job fails once this many updates in a row were left out because the
+  // gradient was not finite.
+  int64_t max_skipped_in_a_row = 20;
 
   // What ranks must agree on beside model, layout and data; for Plan's
   // settings.

@@ -1,5 +1,7 @@
 #include "worker/train/progress_board.h"
 
+#include <utility>
+
 namespace ringmaster {
 namespace {
 
@@ -20,11 +22,23 @@ void Follow(bool has_average, const PhaseFigures& value,
   Follow(has_average, value.snapshot, average.snapshot);
 }
 
+// Prepare and halt are told by messages of their own; evaluations not at all.
+bool IsTold(TrainPhase before, TrainPhase after) {
+  return before != after && before != TrainPhase::kEvaluate &&
+         (after == TrainPhase::kConnect || after == TrainPhase::kTransfer ||
+          after == TrainPhase::kCheckpoint || after == TrainPhase::kStep);
+}
+
 }  // namespace
 
 void ProgressBoard::EnterPhase(TrainPhase phase) {
-  MutexLock lock(mutex_);
-  progress_.phase = phase;
+  int64_t generation = 0;
+  {
+    MutexLock lock(mutex_);
+    if (IsTold(std::exchange(progress_.phase, phase), phase))
+      generation = progress_.generation;
+  }
+  if (generation != 0) on_advance_(generation);
 }
 
 void ProgressBoard::BeginGeneration(int64_t generation, int64_t total_steps) {
@@ -42,7 +56,16 @@ void ProgressBoard::SetSteps(int64_t applied_step, int64_t complete_step) {
 }
 
 void ProgressBoard::RecordStep(const StepFigures& figures) {
-  MutexLock lock(mutex_);
+  int64_t generation = 0;
+  {
+    MutexLock lock(mutex_);
+    if (!has_rates_) generation = progress_.generation;  // its first step
+    TakeStep(figures);
+  }
+  if (generation != 0) on_advance_(generation);
+}
+
+void ProgressBoard::TakeStep(const StepFigures& figures) {
   TrainFigures& shown = progress_.figures;
   Follow(has_rates_, figures.duration, shown.step_duration);
   Follow(has_rates_, figures.phases, shown.phases);

@@ -7,6 +7,8 @@
 #define RINGMASTER_WORKER_TRAIN_PROGRESS_BOARD_H_
 
 #include <cstdint>
+#include <functional>
+#include <utility>
 
 #include "absl/time/time.h"
 #include "common/sync/mutex.h"
@@ -35,6 +37,12 @@ struct StepFigures {
 
 class ProgressBoard {
  public:
+  // Told on the training thread, with the generation; see
+  // Trainer::SetAdvanceCallback. Before anything is written.
+  void SetAdvanceCallback(std::function<void(int64_t)> on_advance) {
+    on_advance_ = std::move(on_advance);
+  }
+
   void EnterPhase(TrainPhase phase);
   // A generation begins; rates start anew, since they depend on its size.
   void BeginGeneration(int64_t generation, int64_t total_steps);
@@ -54,7 +62,11 @@ class ProgressBoard {
   [[nodiscard]] TrainProgress progress() const;
 
  private:
+  std::function<void(int64_t)> on_advance_ = [](int64_t) {};
   DiskProgress disk_;  // of the process's life, whatever is forgotten
+  // Moves the figures that are shown towards `figures`.
+  void TakeStep(const StepFigures& figures) REQUIRES(mutex_);
+
   mutable Mutex mutex_;
   TrainProgress progress_ GUARDED_BY(mutex_);
   bool has_rates_ GUARDED_BY(mutex_) = false;

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+#include <vector>
+
 namespace ringmaster {
 namespace {
 
@@ -15,6 +18,35 @@ StepFigures Step(int64_t step, absl::Duration duration) {
   figures.phases.communication_wait = duration / 4;
   figures.phases.data_wait = duration / 10;
   return figures;
+}
+
+TEST(ProgressBoardTest, TellsOfPhasesAndOfTheFirstStepOfAGeneration) {
+  ProgressBoard board;
+  std::vector<int64_t> told;
+  board.SetAdvanceCallback(
+      [&told](int64_t generation) { told.push_back(generation); });
+  const auto times = [&told] { return std::exchange(told, {}).size(); };
+  board.EnterPhase(TrainPhase::kConnect);
+  EXPECT_EQ(times(), 0u) << "without a generation";
+  board.EnterPhase(TrainPhase::kPrepare);
+  board.BeginGeneration(2, 11);
+  EXPECT_EQ(times(), 0u);
+  for (const TrainPhase phase : {TrainPhase::kConnect, TrainPhase::kTransfer,
+                                 TrainPhase::kCheckpoint, TrainPhase::kStep}) {
+    board.EnterPhase(phase);
+    board.EnterPhase(phase);
+    EXPECT_EQ(std::exchange(told, {}), std::vector<int64_t>{2});
+  }
+  board.RecordStep(Step(1, absl::Milliseconds(500)));
+  EXPECT_EQ(times(), 1u);
+  board.RecordStep(Step(2, absl::Milliseconds(500)));
+  board.EnterPhase(TrainPhase::kEvaluate);
+  board.EnterPhase(TrainPhase::kStep);
+  board.EnterPhase(TrainPhase::kHalted);
+  EXPECT_EQ(times(), 0u);
+  board.BeginGeneration(3, 11);
+  board.RecordStep(Step(3, absl::Milliseconds(500)));
+  EXPECT_EQ(std::exchange(told, {}), std::vector<int64_t>{3});
 }
 
 TEST(ProgressBoardTest, ShowsRatesOfTheFirstStepAtOnce) {

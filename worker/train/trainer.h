@@ -171,7 +171,8 @@ class Trainer {
   // Makes ready for a generation of a job: on its first generation here reads
   // the data, builds the plan and initializes the parameters; on a later one
   // keeps them and settles `resume_step`: applies the step it holds complete,
-  // if that is the resume step, or discards it. Errors carry the process's exit
+  // if that is the resume step, or discards it; a newcomer's steps are
+  // forgotten, and Run begins with taking over the state. Errors carry the process's exit
   // code (common/status/exit_code.h).
   //   FAILED_PRECONDITION  the resume step is neither the applied nor the
   //   complete one
@@ -188,7 +189,7 @@ class Trainer {
   // under way. In Prepare that is the reading of data; what follows it, the
   // initialization of the parameters, is short and is finished.
   virtual void Abort(int64_t generation, std::string_view why) = 0;
-  // Puts the wish into the next commit record.
+  // Puts the wish into the next commit record of the generation prepared last.
   virtual void RequestStop() = 0;
   virtual void RequestDrain() = 0;
 
@@ -196,6 +197,14 @@ class Trainer {
   // The callee must not block.
   virtual void SetNoticeCallback(
       std::function<void(const TrainNotice&)> on_notice) = 0;
+
+  // Who is told, on the training thread, when the phase changes in a way that
+  // no outcome tells (to connecting, transfer, checkpoint, steps) and when the
+  // first step of a generation was applied; before the first Prepare. The
+  // callee must not block. Evaluations are not told of: they may follow every
+  // step.
+  virtual void SetAdvanceCallback(
+      std::function<void(int64_t generation)> on_advance) = 0;
 
   // Drops the job's state: the worker goes back to the pool. Not while Run is
   // under way.

@@ -19,9 +19,14 @@
 #include "worker/nn/model_registry.h"
 #include "worker/train/job_field_names.h"
 #include "worker/train/memory_check.h"
+#include "xxhash.h"
 
 namespace ringmaster {
 namespace {
+
+// Elements that are hashed between two looks at a cancel token: some
+// milliseconds.
+constexpr size_t kHashedElems = size_t{4} << 20;
 
 // Data that cannot be used is 5, a job that is written wrongly is 2.
 absl::Status AsDataError(absl::Status status) {
@@ -63,7 +68,11 @@ absl::StatusOr<std::unique_ptr<TrainingState>> TrainingState::Create(
   RETURN_IF_ERROR(state->AllocateArenas());
   RETURN_IF_ERROR(state->ReserveBatch(options.local_batch));
   RETURN_IF_ERROR(state->CheckFitsInMemory(state->model_->buffer_bytes()));
-  RETURN_IF_ERROR(state->InitializeArenas());
+  if (options.is_newcomer) {
+    state->BecomeNewcomer();
+  } else {
+    RETURN_IF_ERROR(state->InitializeArenas());
+  }
   return state;
 }
 
@@ -216,6 +225,22 @@ absl::Status TrainingState::ReserveBatch(int64_t local_batch) {
                       gradients_->Elems<float>());
 }
 
+void TrainingState::BecomeNewcomer() {
+  applied_step_ = 0;
+  complete_step_ = 0;
+  skipped_in_a_row_ = 0;
+  is_loaded_ = false;
+  is_overwritten_ = true;
+}
+
+void TrainingState::TakeOver(int64_t step, int64_t skipped_in_a_row) {
+  RM_CHECK(applied_step_ == 0 && complete_step_ == 0 && step > 0,
+           "a state is copied to a rank without one");
+  applied_step_ = step;
+  complete_step_ = step;
+  skipped_in_a_row_ = skipped_in_a_row;
+}
+
 void TrainingState::MarkLoaded(int64_t step) {
   RM_CHECK(applied_step_ == 0 && step > 0, "a job starts with a checkpoint");
   complete_step_ = step;
@@ -231,7 +256,7 @@ void TrainingState::ApplyLoaded() {
 absl::Status TrainingState::ResumeAt(int64_t resume_step) {
   if (is_loaded_ && resume_step == complete_step_) {
     ApplyLoaded();
-  } else if (is_loaded_ && resume_step == 0) {
+  } else if (applied_step_ == 0 && resume_step == 0) {
     RETURN_IF_ERROR(ForgetLoaded());
   } else if (resume_step == complete_step_ &&
              resume_step == applied_step_ + 1) {
@@ -285,6 +310,23 @@ void TrainingState::ApplyComplete() {
 
 uint64_t TrainingState::ParametersHash() const {
   return HashParameters(*parameters_);
+}
+
+absl::StatusOr<uint64_t> TrainingState::Hash(const CancelToken& cancel) const {
+  uint64_t hash = 0;  // of each piece with that of those before it as the seed
+  for (const Arena* arena :
+       {parameters_.get(), first_moment_.get(), second_moment_.get()}) {
+    if (arena == nullptr) continue;
+    absl::Span<const float> elems = arena->Elems<float>();
+    while (!elems.empty()) {
+      RETURN_IF_ERROR(cancel.status());
+      const absl::Span<const float> piece = elems.subspan(0, kHashedElems);
+      elems.remove_prefix(piece.size());
+      hash = XXH3_64bits_withSeed(piece.data(), piece.size() * sizeof(float),
+                                  hash);
+    }
+  }
+  return hash;
 }
 
 PlanAgreement TrainingState::Agreement() const {

@@ -41,6 +41,9 @@ class TrainingState {
     // As for ReserveBatch.
     int64_t local_batch = 0;
     const CancelToken* cancel = nullptr;  // may be null
+    // The state will be copied from another rank: the parameters are left as
+    // they are, as by BecomeNewcomer.
+    bool is_newcomer = false;
   };
   // Reads the data, plans, and initializes the parameters. Errors name the
   // field or path and carry an exit code (5 where a file cannot be read).
@@ -60,13 +63,22 @@ class TrainingState {
   [[nodiscard]] absl::Status ReserveBatch(int64_t local_batch);
 
   // Settles what a generation begins with: makes the update of the complete
-  // step if that is `resume_step`, or forgets it.
+  // step if that is `resume_step`, or forgets it. At 0 without a step, what an
+  // interrupted copy or checkpoint left behind is replaced by the first
+  // parameters.
   //   FAILED_PRECONDITION  `resume_step` is neither applied_step nor
   //   complete_step
   [[nodiscard]] absl::Status ResumeAt(int64_t resume_step);
 
-  // Whole arenas, for taking over a checkpoint while applied_step is 0. A
-  // moment that the optimizer does not have is empty.
+  // Forgets all steps: what the arenas hold counts for nothing until TakeOver,
+  // or ResumeAt(0).
+  void BecomeNewcomer();
+  // The arenas hold what all ranks hold after `step`, up to which
+  // `skipped_in_a_row` updates were left out. Requires that no step is held.
+  void TakeOver(int64_t step, int64_t skipped_in_a_row);
+
+  // Whole arenas, for taking over a state or a checkpoint while applied_step is
+  // 0, or to be read. A moment that the optimizer does not have is empty.
   struct Arenas {
     absl::Span<float> parameters;
     absl::Span<float> first_moment;
@@ -88,6 +100,9 @@ class TrainingState {
   // out if the gradient is not finite.
   void ApplyComplete();
   [[nodiscard]] uint64_t ParametersHash() const;
+  // Of all arenas that are kept between steps.
+  //   ABORTED  `cancel` was cancelled
+  [[nodiscard]] absl::StatusOr<uint64_t> Hash(const CancelToken& cancel) const;
 
   [[nodiscard]] PlanAgreement Agreement() const;
 

@@ -28,6 +28,7 @@ constexpr int64_t kMaxSamples = int64_t{1} << 40;
 constexpr int64_t kMaxKept = 1'000'000;
 constexpr size_t kMaxPromptBytes = 16 << 10;
 constexpr int64_t kMaxSampleBytes = 100'000;
+constexpr int64_t kMaxSkippedInARow = 1'000'000;
 constexpr int64_t kMaxBatch = int64_t{1} << 24;
 constexpr int64_t kMinBucketBytes = 1 << 10;
 constexpr int64_t kMaxBucketBytes = 1 << 30;
@@ -103,6 +104,26 @@ void CheckCheckpoint(v1::TrainProgram& train, SpecErrors& errors) {
   errors.RequireRange(path + "every_steps", checkpoint.every_steps(), 0,
                       kMaxSteps);
   errors.RequireRange(path + "keep", checkpoint.keep(), 1, kMaxKept);
+  if (checkpoint.on_error() == v1::WRITE_ERROR_POLICY_UNSPECIFIED)
+    checkpoint.set_on_error(v1::WRITE_ERROR_POLICY_CONTINUE);
+  if (!v1::WriteErrorPolicy_IsValid(checkpoint.on_error())) {
+    errors.Add(absl::StrCat(path, "on_error must be continue or fail, got ",
+                            static_cast<int>(checkpoint.on_error())));
+  }
+}
+
+void CheckNonFinite(v1::TrainProgram& train, SpecErrors& errors) {
+  v1::NonFiniteSpec& non_finite = *train.mutable_non_finite();
+  if (non_finite.policy() == v1::NON_FINITE_POLICY_UNSPECIFIED)
+    non_finite.set_policy(v1::NON_FINITE_POLICY_SKIP);
+  if (non_finite.max_in_a_row() == 0) non_finite.set_max_in_a_row(20);
+  if (!v1::NonFinitePolicy_IsValid(non_finite.policy())) {
+    errors.Add(
+        absl::StrCat("train.non_finite.policy must be skip or fail, got ",
+                     static_cast<int>(non_finite.policy())));
+  }
+  errors.RequireRange("train.non_finite.max_in_a_row",
+                      non_finite.max_in_a_row(), 1, kMaxSkippedInARow);
 }
 
 void CheckSample(v1::TrainProgram& train, SpecErrors& errors) {
@@ -153,6 +174,7 @@ void CheckTrain(v1::TrainProgram& train, int32_t max_workers,
   CheckOptimizer(train, errors);
   CheckPrecision(train, errors);
   CheckCheckpoint(train, errors);
+  CheckNonFinite(train, errors);
   CheckSample(train, errors);
   errors.RequirePathOrNone("train.initial_parameters",
                            train.initial_parameters());

@@ -40,6 +40,8 @@ TEST(JobSpecTest, FillsInTheDocumentedDefaults) {
   EXPECT_EQ(train.evaluation_samples(), 4096);
   EXPECT_EQ(train.bucket_bytes(), 256 << 10);
   EXPECT_EQ(train.hash_every(), 50);
+  EXPECT_EQ(train.non_finite().policy(), v1::NON_FINITE_POLICY_SKIP);
+  EXPECT_EQ(train.non_finite().max_in_a_row(), 20);
   EXPECT_EQ(train.model().mlp().window(), 16);
   EXPECT_EQ(train.model().mlp().embedding_dim(), 32);
   EXPECT_EQ(train.model().mlp().hidden_dim(), 256);
@@ -124,6 +126,7 @@ TEST(JobSpecTest, FillsInTheDefaultsOfWhatIsGiven) {
   EXPECT_EQ(train.model().gpt().sample_tokens(), 256);
   EXPECT_EQ(train.checkpoint().keep(), 2);
   EXPECT_TRUE(train.checkpoint().resume());
+  EXPECT_EQ(train.checkpoint().on_error(), v1::WRITE_ERROR_POLICY_CONTINUE);
   EXPECT_EQ(train.sample().bytes(), 200);
   EXPECT_EQ(train.sample().temperature(), 0.8);
   EXPECT_EQ(train.optimizer().sgd().learning_rate(), 0.1);
@@ -529,6 +532,25 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         Mistake{"NameEmpty", [](auto& s) { s.clear_name(); },
                 "name must be 1 to 40"},
+        Mistake{"NonFiniteUnknown",
+                [](auto& s) {
+                  s.mutable_train()->mutable_non_finite()->set_policy(
+                      static_cast<v1::NonFinitePolicy>(9));
+                },
+                "train.non_finite.policy must be skip or fail, got 9"},
+        Mistake{"NonFiniteNegative",
+                [](auto& s) {
+                  s.mutable_train()->mutable_non_finite()->set_max_in_a_row(-1);
+                },
+                "train.non_finite.max_in_a_row must be at least 1"},
+        Mistake{"CheckpointErrorUnknown",
+                [](auto& s) {
+                  v1::CheckpointSpec& checkpoint =
+                      *s.mutable_train()->mutable_checkpoint();
+                  checkpoint.set_directory("/checkpoints");
+                  checkpoint.set_on_error(static_cast<v1::WriteErrorPolicy>(9));
+                },
+                "train.checkpoint.on_error must be continue or fail, got 9"},
         Mistake{"NameUpperCase", [](auto& s) { s.set_name("Digits"); },
                 "got \"Digits\""},
         Mistake{"NameBeginsWithDigit", [](auto& s) { s.set_name("1st"); },

@@ -1,5 +1,6 @@
 // AssignmentPayload: what an assignment brings for the trainer; the agent's
-// core passes it on unread.
+// core passes it on unread. The whole spec is kept: a coordinator that has lost
+// its state is told it in a hello.
 #ifndef RINGMASTER_WORKER_AGENT_RPC_ASSIGNMENT_PAYLOAD_H_
 #define RINGMASTER_WORKER_AGENT_RPC_ASSIGNMENT_PAYLOAD_H_
 
@@ -9,7 +10,7 @@
 namespace ringmaster::agent {
 
 struct AssignmentPayload {
-  v1::TrainProgram program;
+  v1::JobSpec spec;
   RankAssignment assignment;
 };
 

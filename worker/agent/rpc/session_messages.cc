@@ -4,11 +4,13 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/rpc/proto_time.h"
 #include "common/status/reason.h"
+#include "common/status/status_macros.h"
 #include "common/text/utf8.h"
 #include "ringmaster/v1/coordinator_service.pb.h"
 #include "worker/agent/rpc/assignment_payload.h"
@@ -58,6 +60,26 @@ RingPeer ToPeer(const v1::Member& member) {
           .host = member.host()};
 }
 
+absl::Status TakeStateCopy(const v1::Assignment& message,
+                           RankAssignment& assignment) {
+  if (!message.has_state_copy()) return absl::OkStatus();
+  const v1::StateCopy& copy = message.state_copy();
+  if (copy.source_rank() < 0 || copy.source_rank() >= message.world_size()) {
+    return Violation(absl::StrCat("assignment copies the state of rank ",
+                                  copy.source_rank(), " of ",
+                                  message.world_size()));
+  }
+  if (copy.is_newcomer() && copy.source_rank() == assignment.rank) {
+    return Violation("assignment copies the state of a newcomer");
+  }
+  if (message.resume_step() < 1) {
+    return Violation("assignment copies a state without a step");
+  }
+  assignment.state_source_rank = copy.source_rank();
+  assignment.is_newcomer = copy.is_newcomer();
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Event> AssignmentEvent(const v1::Assignment& message) {
   const v1::Member& self = message.self();
   if (message.generation() < 1)
@@ -90,7 +112,7 @@ absl::StatusOr<Event> AssignmentEvent(const v1::Assignment& message) {
         absl::StrCat("assignment resumes at ", message.resume_step()));
   }
   auto payload = std::make_shared<agent::AssignmentPayload>();
-  payload->program = message.spec().train();
+  payload->spec = message.spec();
   RankAssignment& assignment = payload->assignment;
   assignment.generation = message.generation();
   assignment.job_id = message.job_id();
@@ -104,6 +126,7 @@ absl::StatusOr<Event> AssignmentEvent(const v1::Assignment& message) {
   assignment.next = ToPeer(message.next());
   assignment.secret = message.secret();
   assignment.resume_step = message.resume_step();
+  RETURN_IF_ERROR(TakeStateCopy(message, assignment));
   if (message.has_connect_timeout()) {
     assignment.connect_timeout = FromProto(message.connect_timeout());
   }
@@ -206,6 +229,27 @@ NoticeKind KindOf(TrainNotice::Kind kind) {
   return NoticeKind::kSamplesSkipped;
 }
 
+// What happened, to whom, and who saw it, for the log of each worker.
+std::string HaltText(const v1::Verdict& verdict) {
+  std::string text = verdict.summary();
+  if (!verdict.worker().empty()) {
+    absl::StrAppend(&text, "; culprit: worker ", verdict.worker(), ", rank ",
+                    verdict.rank(), ", host ", verdict.host(), ", pid ",
+                    verdict.pid());
+  }
+  const char* before = "; evidence: ";
+  for (const v1::Evidence& evidence : verdict.evidence()) {
+    constexpr std::string_view kPrefix = "EVIDENCE_KIND_";
+    const std::string kind = v1::EvidenceKind_Name(evidence.kind());
+    absl::StrAppend(
+        &text, before,
+        kind.starts_with(kPrefix) ? kind.substr(kPrefix.size()) : kind, " by ",
+        evidence.observer(), ": ", evidence.detail());
+    before = "; ";
+  }
+  return text;
+}
+
 }  // namespace
 
 absl::StatusOr<std::optional<Event>> ToEvent(
@@ -219,7 +263,7 @@ absl::StatusOr<std::optional<Event>> ToEvent(
       return agent::StartReceived{message.start().generation()};
     case v1::SessionResponse::kHalt:
       return agent::HaltReceived{message.halt().generation(),
-                                 message.halt().verdict().summary()};
+                                 HaltText(message.halt().verdict())};
     case v1::SessionResponse::kDrain:
       return agent::DrainReceived{message.drain().reason()};
     case v1::SessionResponse::kStop:
@@ -242,7 +286,7 @@ absl::StatusOr<std::optional<Event>> ToEvent(
 }
 
 v1::SessionRequest HelloMessage(const WorkerIdentity& identity,
-                                int64_t generation,
+                                const agent::OpenSession& open,
                                 const TrainProgress& progress) {
   v1::SessionRequest request;
   v1::Hello& hello = *request.mutable_hello();
@@ -259,8 +303,23 @@ v1::SessionRequest HelloMessage(const WorkerIdentity& identity,
   hello.set_advertise_host(identity.advertise_host);
   hello.set_data_port(identity.data_port);
   hello.set_version(identity.version);
-  hello.set_generation(generation);
-  if (generation != 0) hello.set_applied_step(progress.applied_step);
+  if (identity.predecessor) {
+    v1::ProcessEnd& end = *hello.mutable_predecessor();
+    end.set_pid(identity.predecessor->pid);
+    end.set_exit_code(identity.predecessor->exit_code);
+    end.set_signal(identity.predecessor->signal);
+  }
+  hello.set_generation(open.generation);
+  if (open.generation == 0) return request;
+  hello.set_applied_step(progress.applied_step);
+  if (open.payload == nullptr) return request;
+  const RankAssignment& assignment = open.payload->assignment;
+  v1::HeldJob& held = *hello.mutable_held_job();
+  held.set_job_id(assignment.job_id);
+  *held.mutable_spec() = open.payload->spec;
+  held.set_rank(assignment.rank);
+  held.set_world_size(assignment.world_size);
+  held.set_resume_step(assignment.resume_step);
   return request;
 }
 

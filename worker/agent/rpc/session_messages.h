@@ -31,8 +31,9 @@ inline constexpr int kProtocolMax = 1;
 [[nodiscard]] absl::StatusOr<std::optional<agent::Event>> ToEvent(
     const v1::SessionResponse& message);
 
+// A worker that is in a generation also says what it knows of its job.
 [[nodiscard]] v1::SessionRequest HelloMessage(const WorkerIdentity& identity,
-                                              int64_t generation,
+                                              const agent::OpenSession& open,
                                               const TrainProgress& progress);
 
 // `state` settles the phase where the trainer has none to tell.

@@ -45,7 +45,7 @@ TEST(SessionMessagesTest, UnpacksAnAssignment) {
   EXPECT_EQ(received.world_size, 3);
   EXPECT_EQ(received.prev_rank, 0);
   EXPECT_EQ(received.resume_step, 4);
-  EXPECT_EQ(received.payload->program.steps(), 10);
+  EXPECT_EQ(received.payload->spec.train().steps(), 10);
   const RankAssignment& assignment = received.payload->assignment;
   EXPECT_EQ(assignment.generation, 7);
   EXPECT_EQ(assignment.data_index, 1);
@@ -59,6 +59,21 @@ TEST(SessionMessagesTest, UnpacksAnAssignment) {
   EXPECT_EQ(assignment.resume_step, 4);
   EXPECT_EQ(assignment.connect_timeout, absl::Seconds(3));
   EXPECT_EQ(assignment.collective_timeout, absl::Seconds(4));
+  EXPECT_EQ(assignment.state_source_rank, -1);
+  EXPECT_FALSE(assignment.is_newcomer);
+}
+
+TEST(SessionMessagesTest, UnpacksWhoCopiesTheStateOfWhom) {
+  v1::SessionResponse response = GoodAssignment();
+  v1::StateCopy& copy = *response.mutable_assignment()->mutable_state_copy();
+  copy.set_source_rank(2);
+  copy.set_is_newcomer(true);
+  const auto event = ToEvent(response);
+  ASSERT_TRUE(event.ok()) << event.status();
+  const RankAssignment& assignment =
+      std::get<agent::AssignmentReceived>(**event).payload->assignment;
+  EXPECT_EQ(assignment.state_source_rank, 2);
+  EXPECT_TRUE(assignment.is_newcomer);
 }
 
 TEST(SessionMessagesTest, RefusesAnAssignmentThatMakesNoSense) {
@@ -90,6 +105,20 @@ TEST(SessionMessagesTest, RefusesAnAssignmentThatMakesNoSense) {
       HasSubstr("local rank 2 of 2"));
   EXPECT_THAT(refusal([](v1::Assignment& a) { a.set_resume_step(-2); }),
               HasSubstr("resumes at -2"));
+  EXPECT_THAT(refusal([](v1::Assignment& a) {
+                a.mutable_state_copy()->set_source_rank(3);
+              }),
+              HasSubstr("the state of rank 3 of 3"));
+  EXPECT_THAT(refusal([](v1::Assignment& a) {
+                a.mutable_state_copy()->set_source_rank(1);
+                a.mutable_state_copy()->set_is_newcomer(true);
+              }),
+              HasSubstr("of a newcomer"));
+  EXPECT_THAT(refusal([](v1::Assignment& a) {
+                a.mutable_state_copy()->set_source_rank(0);
+                a.set_resume_step(0);
+              }),
+              HasSubstr("without a step"));
 }
 
 TEST(SessionMessagesTest, ChecksTheWelcome) {
@@ -118,6 +147,23 @@ TEST(SessionMessagesTest, UnpacksTheOtherMessages) {
   response.mutable_halt()->set_generation(7);
   response.mutable_halt()->mutable_verdict()->set_summary("lost");
   EXPECT_EQ(std::get<agent::HaltReceived>(**ToEvent(response)).summary, "lost");
+  v1::Verdict& verdict = *response.mutable_halt()->mutable_verdict();
+  verdict.set_worker("w1");
+  verdict.set_rank(1);
+  verdict.set_host("h1");
+  verdict.set_pid(42);
+  v1::Evidence& broken = *verdict.add_evidence();
+  broken.set_kind(v1::EVIDENCE_KIND_STREAM_BROKEN);
+  broken.set_observer("coordinator");
+  broken.set_detail("its stream broke");
+  v1::Evidence& report = *verdict.add_evidence();
+  report.set_kind(v1::EVIDENCE_KIND_PEER_REPORT);
+  report.set_observer("w0");
+  report.set_detail("connection reset");
+  EXPECT_EQ(std::get<agent::HaltReceived>(**ToEvent(response)).summary,
+            "lost; culprit: worker w1, rank 1, host h1, pid 42; evidence: "
+            "STREAM_BROKEN by coordinator: its stream broke; PEER_REPORT by "
+            "w0: connection reset");
 }
 
 TEST(SessionMessagesTest, IgnoresKindsOfMessagesThatItDoesNotKnow) {
@@ -262,6 +308,36 @@ TEST(SessionMessagesTest, EveryOutcomeHasItsEvent) {
   outcome.complete_step = 4;
   EXPECT_EQ(ToEvent(7, outcome).position, (agent::StepPosition{3, 4}));
   EXPECT_EQ(ToEvent(7, outcome).generation, 7);
+}
+
+TEST(SessionMessagesTest, TheHelloTellsTheJobAndHowThePredecessorEnded) {
+  WorkerIdentity identity;
+  identity.name = "w1";
+  TrainProgress progress;
+  progress.applied_step = 5;
+  const v1::Hello fresh =
+      HelloMessage(identity, agent::OpenSession{}, progress).hello();
+  EXPECT_FALSE(fresh.has_predecessor());
+  EXPECT_FALSE(fresh.has_held_job());
+  EXPECT_EQ(fresh.applied_step(), 0);
+
+  identity.predecessor = ProcessEnd{4711, 0, 9};
+  const auto event = ToEvent(GoodAssignment());
+  ASSERT_TRUE(event.ok());
+  const v1::Hello again =
+      HelloMessage(identity,
+                   {7, std::get<agent::AssignmentReceived>(**event).payload},
+                   progress)
+          .hello();
+  EXPECT_EQ(again.predecessor().pid(), 4711);
+  EXPECT_EQ(again.predecessor().signal(), 9);
+  EXPECT_EQ(again.generation(), 7);
+  EXPECT_EQ(again.applied_step(), 5);
+  EXPECT_EQ(again.held_job().job_id(), "mlp-1");
+  EXPECT_EQ(again.held_job().spec().train().steps(), 10);
+  EXPECT_EQ(again.held_job().rank(), 1);
+  EXPECT_EQ(again.held_job().world_size(), 3);
+  EXPECT_EQ(again.held_job().resume_step(), 4);
 }
 
 }  // namespace

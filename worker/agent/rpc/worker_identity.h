@@ -3,9 +3,29 @@
 #define RINGMASTER_WORKER_AGENT_RPC_WORKER_IDENTITY_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
 
 namespace ringmaster {
+
+// How a process ended, as its supervisor saw it.
+struct ProcessEnd {
+  int64_t pid = 0;
+  int exit_code = 0;  // unless a signal ended it
+  int signal = 0;     // 0: none
+
+  friend bool operator==(const ProcessEnd&, const ProcessEnd&) = default;
+};
+
+// Reads what a supervisor says of the process before this one in its slot, in
+// the environment variable RINGMASTER_PREDECESSOR: "PID:EXIT_CODE:SIGNAL", as in
+// "4711:0:9".
+//   INVALID_ARGUMENT  `text` is not of that form; quotes it
+[[nodiscard]] absl::StatusOr<ProcessEnd> ParsePredecessor(
+    std::string_view text);
 
 struct WorkerIdentity {
   std::string name;          // unique among live workers
@@ -17,6 +37,8 @@ struct WorkerIdentity {
   std::string advertise_host;  // "": the one that the coordinator sees
   int data_port = 0;
   std::string version;
+  // How the process before it in its slot ended, if its supervisor knows.
+  std::optional<ProcessEnd> predecessor = std::nullopt;
 };
 
 }  // namespace ringmaster

@@ -78,6 +78,19 @@ class FakeTrainer final : public Trainer {
     if (on_notice) on_notice(notice);
   }
 
+  // Enters a phase, as a training thread would.
+  void Enter(TrainPhase phase) {
+    std::function<void(int64_t)> on_advance;
+    int64_t generation = 0;
+    {
+      MutexLock lock(mutex_);
+      progress_.phase = phase;
+      on_advance = on_advance_;
+      generation = progress_.generation;
+    }
+    if (on_advance) on_advance(generation);
+  }
+
   // ---- Trainer.
 
   absl::StatusOr<PlanAgreement> Prepare(
@@ -126,6 +139,11 @@ class FakeTrainer final : public Trainer {
     on_notice_ = std::move(on_notice);
   }
 
+  void SetAdvanceCallback(std::function<void(int64_t)> on_advance) override {
+    MutexLock lock(mutex_);
+    on_advance_ = std::move(on_advance);
+  }
+
   void Release() override {
     MutexLock lock(mutex_);
     Note("release");
@@ -159,6 +177,7 @@ class FakeTrainer final : public Trainer {
   std::optional<RunOutcome> outcome_ GUARDED_BY(mutex_);
   bool is_stuck_ GUARDED_BY(mutex_) = false;
   std::function<void(const TrainNotice&)> on_notice_ GUARDED_BY(mutex_);
+  std::function<void(int64_t)> on_advance_ GUARDED_BY(mutex_);
 };
 
 }  // namespace ringmaster

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -37,25 +38,41 @@ TrainerWorkers::TrainerWorkers(int count) {
   for (int i = 0; i < count; ++i) {
     listeners_.push_back(
         std::make_unique<Listener>(Listener::Listen("127.0.0.1:0").value()));
-    trainers_.push_back(MakeJobTrainer(Clock::Real(), *listeners_.back()));
-    trainers_.back()->SetNoticeCallback([this](const TrainNotice& notice) {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      notices_.push_back(notice);
-    });
+    trainers_.push_back(MakeTrainer(*listeners_.back()));
   }
+}
+
+std::unique_ptr<Trainer> TrainerWorkers::MakeTrainer(const Listener& listener) {
+  std::unique_ptr<Trainer> trainer = MakeJobTrainer(Clock::Real(), listener);
+  trainer->SetNoticeCallback([this](const TrainNotice& notice) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    notices_.push_back(notice);
+  });
+  return trainer;
+}
+
+void TrainerWorkers::Replace(int worker) {
+  const auto index = static_cast<size_t>(worker);
+  trainers_[index] = MakeTrainer(*listeners_[index]);
 }
 
 std::vector<RunOutcome> TrainerWorkers::RunGeneration(
     int64_t generation, const std::vector<int>& members,
     const v1::TrainProgram& program, int64_t resume_step,
-    const std::function<void()>& meanwhile) {
+    const std::function<void()>& meanwhile, const StateTransfer& transfer) {
   std::vector<RunOutcome> outcomes(members.size());
   std::vector<std::thread> threads;
   for (size_t rank = 0; rank < members.size(); ++rank) {
     threads.emplace_back([&, rank] {
       Trainer& trainer = this->trainer(members[rank]);
-      const absl::StatusOr<PlanAgreement> agreement = trainer.Prepare(
-          program, Assign(generation, members, rank, resume_step));
+      RankAssignment assignment =
+          Assign(generation, members, rank, resume_step);
+      assignment.state_source_rank = transfer.source_rank;
+      assignment.is_newcomer =
+          std::count(transfer.newcomers.begin(), transfer.newcomers.end(),
+                     static_cast<int>(rank)) > 0;
+      const absl::StatusOr<PlanAgreement> agreement =
+          trainer.Prepare(program, assignment);
       ASSERT_TRUE(agreement.ok()) << agreement.status();
       outcomes[rank] = trainer.Run();
     });

@@ -20,6 +20,12 @@ v1::TrainProgram SmallProgram(int64_t steps);
 
 inline constexpr int64_t kEndless = 100'000'000;
 
+// Who takes over the state from whom; by default nobody does.
+struct StateTransfer {
+  int source_rank = -1;
+  std::vector<int> newcomers = {};  // ranks
+};
+
 class TrainerWorkers {
  public:
   explicit TrainerWorkers(int count);
@@ -34,7 +40,8 @@ class TrainerWorkers {
                                         const std::vector<int>& members,
                                         const v1::TrainProgram& program,
                                         int64_t resume_step,
-                                        const std::function<void()>& meanwhile);
+                                        const std::function<void()>& meanwhile,
+                                        const StateTransfer& transfer = {});
 
   RankAssignment Assign(int64_t generation, const std::vector<int>& members,
                         size_t rank, int64_t resume_step);
@@ -43,10 +50,15 @@ class TrainerWorkers {
   // and not an event.
   void AwaitStep(int worker, int64_t step);
 
+  // Puts a new process in the place of `worker`: nothing of the old is left.
+  void Replace(int worker);
+
   // What all workers have told so far.
   std::vector<TrainNotice> Notices() const;
 
  private:
+  std::unique_ptr<Trainer> MakeTrainer(const Listener& listener);
+
   std::vector<std::unique_ptr<Listener>> listeners_;
   std::vector<std::unique_ptr<Trainer>> trainers_;
   mutable std::mutex mutex_;

@@ -1,0 +1,79 @@
+// ProgressModel: how long members of a job may show no progress, learned from
+// how long they did so while all was well.
+//
+// Per phase it keeps the longest gap between two signs of progress of one
+// member (a step, a collective, a change of phase, disk bytes) as a maximum
+// that decays: an outlier is half forgotten after kHalfLife spent in that
+// phase. A phase that is never entered forgets nothing. Nothing is claimed of
+// a phase before kLearnedRounds whole rounds of it (steps applied, or stays
+// ended) were seen: the signs within a step come in clumps, so that the first
+// gaps say nothing about the longest.
+//
+// Steps and evaluations are shared work: with fewer ranks each takes longer, in
+// proportion, so their gaps are scaled when the world shrinks. When it grows
+// they are kept, and fade.
+//
+// Thread-safety: thread-compatible; a value, copied with its job.
+#ifndef RINGMASTER_SERVER_COORDINATOR_CORE_PROGRESS_MODEL_H_
+#define RINGMASTER_SERVER_COORDINATOR_CORE_PROGRESS_MODEL_H_
+
+#include <array>
+#include <optional>
+
+#include "absl/time/time.h"
+#include "common/clock/monotonic_time.h"
+#include "server/coordinator/core/types.h"
+
+namespace ringmaster::coordinator {
+
+class ProgressModel {
+ public:
+  // Outliers that come back within about a quarter of an hour of training are
+  // remembered well enough: 2^-1.5 > 1/3.
+  static constexpr absl::Duration kHalfLife = absl::Minutes(10);
+  static constexpr int kLearnedRounds = 3;
+  // How many of the longest gaps a member may be silent for.
+  static constexpr int kPatience = 3;
+
+  // A member of `world_size` showed progress at `now`, `gap` after it last did,
+  // and was in `phase` in between. Phases in which nobody works are ignored.
+  void Observe(Phase phase, absl::Duration gap, int world_size,
+               MonotonicTime now);
+
+  // One whole round of `phase` is over.
+  void NoteRound(Phase phase);
+
+  // nullopt while nothing is known of `phase`.
+  [[nodiscard]] std::optional<absl::Duration> LongestGap(Phase phase,
+                                                         int world_size) const;
+
+  // kPatience * LongestGap + `failure_budget`, at most `cap`; `cap` while
+  // nothing is known.
+  [[nodiscard]] absl::Duration Patience(Phase phase, int world_size,
+                                        absl::Duration failure_budget,
+                                        absl::Duration cap) const;
+
+  // The least patience with any phase.
+  [[nodiscard]] absl::Duration LeastPatience(int world_size,
+                                             absl::Duration failure_budget,
+                                             absl::Duration cap) const;
+
+ private:
+  struct Learned {
+    absl::Duration longest;
+    int world_size = 0;  // that `longest` is of; 0: nothing was observed
+    int rounds = 0;      // up to kLearnedRounds
+    MonotonicTime observed_at;
+  };
+  static constexpr size_t kPhases = 9;
+
+  [[nodiscard]] static absl::Duration Scaled(Phase phase,
+                                             const Learned& learned,
+                                             int world_size);
+
+  std::array<Learned, kPhases> learned_;  // by Phase
+};
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_CORE_PROGRESS_MODEL_H_

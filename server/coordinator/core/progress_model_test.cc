@@ -1,0 +1,120 @@
+#include "server/coordinator/core/progress_model.h"
+
+#include <gtest/gtest.h>
+
+namespace ringmaster::coordinator {
+namespace {
+
+constexpr absl::Duration kBudget = absl::Seconds(2);
+constexpr absl::Duration kCap = absl::Seconds(60);
+
+class ProgressModelTest : public ::testing::Test {
+ protected:
+  // `count` rounds of `phase` with one gap each, by one member after another.
+  void Learn(Phase phase, absl::Duration gap, int count, int world_size = 4) {
+    for (int i = 0; i < count; ++i) {
+      now_ += gap;
+      model_.Observe(phase, gap, world_size, now_);
+      model_.NoteRound(phase);
+    }
+  }
+  absl::Duration Patience(Phase phase, int world_size = 4) const {
+    return model_.Patience(phase, world_size, kBudget, kCap);
+  }
+
+  ProgressModel model_;
+  MonotonicTime now_;
+};
+
+TEST_F(ProgressModelTest, KnowsNothingAtFirst) {
+  for (const Phase phase :
+       {Phase::kPrepare, Phase::kConnect, Phase::kStep, Phase::kEvaluate,
+        Phase::kTransfer, Phase::kCheckpoint, Phase::kIdle}) {
+    EXPECT_EQ(model_.LongestGap(phase, 4), std::nullopt);
+    EXPECT_EQ(Patience(phase), kCap);
+  }
+  EXPECT_EQ(model_.LeastPatience(4, kBudget, kCap), kCap);
+}
+
+TEST_F(ProgressModelTest, IsPatientForThreeGapsAndTheBudget) {
+  Learn(Phase::kStep, absl::Seconds(1), 3);
+  EXPECT_EQ(model_.LongestGap(Phase::kStep, 4), absl::Seconds(1));
+  EXPECT_EQ(Patience(Phase::kStep), absl::Seconds(5));
+  EXPECT_EQ(Patience(Phase::kCheckpoint), kCap);
+  EXPECT_EQ(model_.LeastPatience(4, kBudget, kCap), absl::Seconds(5));
+}
+
+TEST_F(ProgressModelTest, GapsWithoutWholeRoundsSayNothing) {
+  for (int i = 0; i < 100; ++i) {
+    now_ += absl::Milliseconds(10);
+    model_.Observe(Phase::kStep, absl::Milliseconds(10), 4, now_);
+  }
+  Learn(Phase::kStep, absl::Milliseconds(10), 2);
+  EXPECT_EQ(Patience(Phase::kStep), kCap);
+  Learn(Phase::kStep, absl::Seconds(3), 1);
+  EXPECT_EQ(Patience(Phase::kStep), absl::Seconds(11));
+}
+
+TEST_F(ProgressModelTest, RoundsWithoutGapsSayNothing) {
+  for (int i = 0; i < 5; ++i) model_.NoteRound(Phase::kTransfer);
+  EXPECT_EQ(Patience(Phase::kTransfer), kCap);
+}
+
+TEST_F(ProgressModelTest, NeverExceedsTheCap) {
+  Learn(Phase::kStep, absl::Seconds(30), 3);
+  EXPECT_EQ(Patience(Phase::kStep), kCap);
+}
+
+TEST_F(ProgressModelTest, OutliersFadeWhileThePhaseGoesOn) {
+  Learn(Phase::kStep, absl::Seconds(1), 3);
+  Learn(Phase::kStep, absl::Seconds(16), 1);
+  EXPECT_EQ(model_.LongestGap(Phase::kStep, 4), absl::Seconds(16));
+  Learn(Phase::kStep, absl::Seconds(1), 600);
+  EXPECT_NEAR(absl::ToDoubleSeconds(*model_.LongestGap(Phase::kStep, 4)), 8.0,
+              0.01);
+  Learn(Phase::kStep, absl::Seconds(1), 3000);
+  EXPECT_EQ(model_.LongestGap(Phase::kStep, 4), absl::Seconds(1));
+}
+
+TEST_F(ProgressModelTest, OutliersStayWhileThePhaseIsNotEntered) {
+  Learn(Phase::kEvaluate, absl::Seconds(10), 3);
+  Learn(Phase::kStep, absl::Seconds(1), 10'000);
+  EXPECT_EQ(model_.LongestGap(Phase::kEvaluate, 4), absl::Seconds(10));
+  // An hour passed in between, but only a second of it in this phase.
+  Learn(Phase::kEvaluate, absl::Seconds(1), 1);
+  EXPECT_GT(*model_.LongestGap(Phase::kEvaluate, 4), absl::Milliseconds(9980));
+}
+
+TEST_F(ProgressModelTest, ManyMembersDoNotMakeItForgetFaster) {
+  Learn(Phase::kStep, absl::Seconds(16), 3, 8);
+  for (int step = 0; step < 600; ++step) {
+    now_ += absl::Seconds(1);
+    for (int rank = 0; rank < 8; ++rank) {
+      model_.Observe(Phase::kStep, absl::Seconds(1), 8, now_);
+    }
+  }
+  EXPECT_NEAR(absl::ToDoubleSeconds(*model_.LongestGap(Phase::kStep, 8)), 8.0,
+              0.01);
+}
+
+TEST_F(ProgressModelTest, FewerRanksTakeLongerForSharedWork) {
+  Learn(Phase::kStep, absl::Seconds(1), 3, 4);
+  Learn(Phase::kCheckpoint, absl::Seconds(1), 3, 4);
+  EXPECT_EQ(model_.LongestGap(Phase::kStep, 1), absl::Seconds(4));
+  EXPECT_EQ(model_.LongestGap(Phase::kCheckpoint, 1), absl::Seconds(1));
+  EXPECT_EQ(model_.LongestGap(Phase::kStep, 8), absl::Seconds(1));
+  // The scaled value is what fades.
+  Learn(Phase::kStep, absl::Milliseconds(1), 1, 1);
+  EXPECT_NEAR(absl::ToDoubleSeconds(*model_.LongestGap(Phase::kStep, 1)), 4.0,
+              0.01);
+}
+
+TEST_F(ProgressModelTest, PhasesWithoutWorkAreIgnored) {
+  Learn(Phase::kIdle, absl::Seconds(1), 5);
+  Learn(Phase::kHalted, absl::Seconds(1), 5);
+  Learn(Phase::kUnspecified, absl::Seconds(1), 5);
+  EXPECT_EQ(model_.LeastPatience(4, kBudget, kCap), kCap);
+}
+
+}  // namespace
+}  // namespace ringmaster::coordinator

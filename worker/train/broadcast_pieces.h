@@ -1,0 +1,36 @@
+// BroadcastPieces sends a long array from one rank to all, in pieces: few
+// enough elements at once for a wait to be short, and for progress to show.
+#ifndef RINGMASTER_WORKER_TRAIN_BROADCAST_PIECES_H_
+#define RINGMASTER_WORKER_TRAIN_BROADCAST_PIECES_H_
+
+#include <functional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "common/clock/clock.h"
+#include "worker/collective/communicator.h"
+
+namespace ringmaster {
+
+struct BroadcastOptions {
+  int source = 0;
+  absl::Duration wait_timeout;  // of each piece
+  // Before each piece, on this rank; an error ends the broadcast.
+  std::function<absl::Status()> before_piece = [] { return absl::OkStatus(); };
+};
+
+// Every rank at the same point, with equally many elements. `elems` is read on
+// the source and written to, piece by piece, elsewhere; with `scratch` it is
+// read only by the source, and what comes is left in `scratch`. On an error the
+// elements are partly those of the source. Errors as Communicator::Wait, and
+// before_piece's.
+[[nodiscard]] absl::Status BroadcastPieces(
+    absl::Span<float> elems, const BroadcastOptions& options,
+    Communicator& communicator, const Clock& clock,
+    std::vector<float>* scratch = nullptr);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_TRAIN_BROADCAST_PIECES_H_

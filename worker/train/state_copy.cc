@@ -1,0 +1,151 @@
+#include "worker/train/state_copy.h"
+
+#include <span>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "absl/types/span.h"
+#include "common/fail_point/fail_point.h"
+#include "common/status/status_macros.h"
+#include "worker/train/broadcast_pieces.h"
+
+namespace ringmaster {
+namespace {
+
+// What a rank says of itself before and after the copy.
+struct Position {
+  static constexpr size_t kWords = 4;
+  bool is_newcomer = false;
+  int64_t applied_step = 0;
+  int64_t skipped_in_a_row = 0;
+  uint64_t hash = 0;  // after the copy
+};
+
+class Copier {
+ public:
+  Copier(TrainingState& state, Communicator& communicator,
+         const StateCopyOptions& options, const Clock& clock,
+         const CancelToken& cancel)
+      : state_(state),
+        communicator_(communicator),
+        options_(options),
+        clock_(clock),
+        cancel_(cancel) {}
+
+  absl::Status Run() {
+    RETURN_IF_ERROR(FAIL_POINT("train.transfer_begin"));
+    const Position own = {options_.is_newcomer, state_.applied_step(),
+                          state_.skipped_in_a_row(), 0};
+    ASSIGN_OR_RETURN(const std::vector<Position> positions, Exchange(own));
+    RETURN_IF_ERROR(CheckPositions(positions));
+    RETURN_IF_ERROR(CopyArenas());
+    const int64_t skipped =
+        positions[static_cast<size_t>(options_.source_rank)].skipped_in_a_row;
+    RETURN_IF_ERROR(CompareHashes());
+    RETURN_IF_ERROR(FAIL_POINT("train.transfer_end"));
+    if (options_.is_newcomer) state_.TakeOver(options_.resume_step, skipped);
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::StatusOr<std::vector<Position>> Exchange(const Position& own) {
+    const auto size = static_cast<size_t>(communicator_.world_size());
+    std::vector<int64_t> words(size * Position::kWords);
+    int64_t* const mine =
+        &words[static_cast<size_t>(communicator_.rank()) * Position::kWords];
+    mine[0] = own.is_newcomer ? 1 : 0;
+    mine[1] = own.applied_step;
+    mine[2] = own.skipped_in_a_row;
+    mine[3] = static_cast<int64_t>(own.hash);
+    RETURN_IF_ERROR(
+        communicator_.Run(AllGather(BufferView::Of(std::span<int64_t>(words))),
+                          clock_.Now() + options_.wait_timeout));
+    std::vector<Position> positions(size);
+    for (size_t rank = 0; rank < size; ++rank) {
+      const int64_t* const word = &words[rank * Position::kWords];
+      positions[rank] = {word[0] != 0, word[1], word[2],
+                         static_cast<uint64_t>(word[3])};
+    }
+    return positions;
+  }
+
+  // All ranks look at the same positions, so all come to the same end.
+  absl::Status CheckPositions(absl::Span<const Position> positions) const {
+    const Position& source =
+        positions[static_cast<size_t>(options_.source_rank)];
+    if (source.is_newcomer || source.applied_step != options_.resume_step) {
+      return absl::FailedPreconditionError(absl::StrFormat(
+          "rank %d is to give its state of step %d to newcomers, but %s",
+          options_.source_rank, options_.resume_step,
+          source.is_newcomer
+              ? std::string("is a newcomer itself")
+              : absl::StrFormat("is at step %d", source.applied_step)));
+    }
+    for (size_t rank = 0; rank < positions.size(); ++rank) {
+      const Position& position = positions[rank];
+      if (position.is_newcomer) continue;
+      if (position.applied_step == source.applied_step &&
+          position.skipped_in_a_row == source.skipped_in_a_row) {
+        continue;
+      }
+      return absl::FailedPreconditionError(absl::StrFormat(
+          "rank %d is at step %d with %d updates left out in a row, rank %d at "
+          "step %d with %d",
+          rank, position.applied_step, position.skipped_in_a_row,
+          options_.source_rank, source.applied_step, source.skipped_in_a_row));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CopyArenas() {
+    BroadcastOptions broadcast;
+    broadcast.source = options_.source_rank;
+    broadcast.wait_timeout = options_.wait_timeout;
+    broadcast.before_piece = [this]() -> absl::Status {
+      RETURN_IF_ERROR(FAIL_POINT("train.transfer_piece"));
+      return cancel_.status();
+    };
+    std::vector<float> scratch;
+    const TrainingState::Arenas arenas = state_.MutableArenas();
+    for (const absl::Span<float> arena :
+         {arenas.parameters, arenas.first_moment, arenas.second_moment}) {
+      RETURN_IF_ERROR(
+          BroadcastPieces(arena, broadcast, communicator_, clock_,
+                          options_.is_newcomer ? nullptr : &scratch));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CompareHashes() {
+    Position own;
+    own.applied_step = options_.resume_step;
+    ASSIGN_OR_RETURN(own.hash, state_.Hash(cancel_));
+    ASSIGN_OR_RETURN(const std::vector<Position> positions, Exchange(own));
+    const auto source = static_cast<size_t>(options_.source_rank);
+    for (size_t rank = 0; rank < positions.size(); ++rank) {
+      if (positions[rank].hash == positions[source].hash) continue;
+      return absl::FailedPreconditionError(absl::StrFormat(
+          "after the copy of the state of step %d, rank %d holds %016x and "
+          "rank %d, its source, %016x",
+          options_.resume_step, rank, positions[rank].hash, source,
+          positions[source].hash));
+    }
+    return absl::OkStatus();
+  }
+
+  TrainingState& state_;
+  Communicator& communicator_;
+  const StateCopyOptions& options_;
+  const Clock& clock_;
+  const CancelToken& cancel_;
+};
+
+}  // namespace
+
+absl::Status CopyState(TrainingState& state, Communicator& communicator,
+                       const StateCopyOptions& options, const Clock& clock,
+                       const CancelToken& cancel) {
+  return Copier(state, communicator, options, clock, cancel).Run();
+}
+
+}  // namespace ringmaster
