@@ -1,0 +1,295 @@
+"""Runs one job on several hosts and breaks things under it, one fault after another.
+
+    with Hosts(5) as hosts, Cluster() as cluster:
+        results = Chaos(cluster, hosts, Options(seconds=60, seed=7)).run()
+
+Every fault must be followed by a committed step within a bound, by a verdict on the right worker with the right evidence,
+and by the return of whoever was lost; meanwhile the observer watches what must never happen. Which faults, on whom and
+when follows from the seed; what the machine makes of it does not.
+"""
+
+import collections
+import dataclasses
+import json
+import random
+import signal
+import sys
+import time
+
+from tests.chaos import crew
+from tests.chaos import network
+from tests.chaos import observer
+from tests.chaos import scenarios
+from tests.integration import jobs
+
+# As long as whole steps take a few milliseconds: several of them between any two things that happen.
+MODEL = {"mlp": {"window": 16, "embedding_dim": 16, "hidden_dim": 192, "hidden_layers": 2}}
+CALIBRATION_STEPS = 300
+# A pair that is known to be broken is kept out of one ring for this long, and then some.
+PAIR_REST = 45.0
+
+
+@dataclasses.dataclass
+class Options:
+    seconds: float = 60.0
+    seed: int = 1
+    workers: int = 4
+    workers_min: int = 2
+    budget: float = 2.0               # seconds, the coordinator's --failure_budget
+    bound: float = 30.0               # seconds within which a step must follow a fault
+    kinds: tuple = tuple(scenarios.KINDS)
+    scripted: bool = True             # one of each kind before the random ones
+
+
+@dataclasses.dataclass
+class Result:
+    """What became of a fault."""
+    fault: scenarios.Fault
+    recovery: float = float("nan")    # seconds from the fault to a committed step
+    cost: str = ""                    # as the coordinator tells it, by phase
+    failures: list = dataclasses.field(default_factory=list)
+
+
+class Stuck(Exception):
+    """Something did not happen in time, so nothing that follows would tell anything."""
+
+
+class Chaos:
+    def __init__(self, cluster, hosts, options):
+        self.cluster = cluster
+        self.options = options
+        self.random = random.Random(options.seed)
+        self.hosts = {f"w{index}": host for index, host in enumerate(hosts[1:])}
+        self.network = network.Network(hosts)
+        self.observer = None
+        self.results = []
+        self.failures = []            # of the run as a whole
+        self.seconds = 0.0
+        self.rate = 0.0               # steps a second without faults
+        self.coordinator_host = hosts[0]
+        self._coordinator = None
+        self._crew = crew.Crew(cluster)
+        self._faults_of = collections.Counter()
+        self._pair_rests_until = 0.0
+
+    # What scenarios use.
+
+    def members(self):
+        """{worker: pid} of the job's members."""
+        self.observer.poll()
+        return observer.pids_of(self.observer.job)
+
+    def ring(self):
+        """The members' names by rank."""
+        members = sorted(self.observer.job["members"], key=lambda member: int(member.get("rank", 0)))
+        return [member["worker"] for member in members]
+
+    def choose(self, count, times=1):
+        """Members to be hit, `times` each, at random of those that were hit least.
+
+        So no host has most of the faults, for which the coordinator would rightly leave it alone for a while."""
+        names = sorted(self.members())
+        self.random.shuffle(names)
+        names.sort(key=lambda name: self._faults_of[name])
+        chosen = names[:max(1, min(count, len(names) - 1))]
+        for name in chosen:
+            self._faults_of[name] += times
+        return chosen
+
+    def signal(self, pid, number):
+        crew.send(pid, number)
+
+    def pause(self, seconds):
+        self.await_that("", lambda: False, seconds)
+
+    def await_that(self, what, condition, timeout=None):
+        """Looks every 20 ms until `condition` holds; returns what it returned. Without `what` it may never hold."""
+        deadline = time.monotonic() + (self.options.bound if timeout is None else timeout)
+        while True:
+            self.observer.poll()
+            result = condition()
+            if result:
+                return result
+            if time.monotonic() >= deadline:
+                if not what:
+                    return None
+                raise Stuck(f"not in time: {what}; last seen: {self._in_short()}")
+            if self.observer.has_ended() and what != "the end":
+                raise Stuck(f"the job ended: {self._in_short()}")
+            time.sleep(0.02)
+
+    def kill_coordinator(self):
+        self._coordinator.signal(signal.SIGKILL)
+        self._coordinator.wait()
+
+    def restart_coordinator(self, after):
+        """Kills it, unless it is dead, and starts it again on the same state and address `after` seconds later."""
+        if self._coordinator.popen.poll() is None:
+            self.kill_coordinator()
+        self.pause(after)
+        self._start_coordinator(self.cluster.address)
+
+    def note_broken_pair(self):
+        self._pair_rests_until = time.monotonic() + PAIR_REST
+
+    # The run.
+
+    def run(self):
+        """Returns the results; failures of the run as a whole are in `failures`."""
+        started = time.monotonic()
+        try:
+            self._start()
+            started = time.monotonic()
+            for kind in self._plan(started):
+                self._try(kind)
+            self.network.heal()
+            self.await_that("the end", self.observer.has_ended, 2 * self.options.seconds + 60)
+        except (Stuck, AssertionError) as error:
+            self.failures.append(str(error))
+        self.network.heal()
+        self.seconds = time.monotonic() - started
+        self._check_end()
+        return self.results
+
+    def _start(self):
+        options = self.options
+        self._start_coordinator(None)
+        for name, host in self.hosts.items():
+            self._crew.start(name, host)
+        self.cluster.await_workers(options.workers)
+        calibration = self._job("calibration", CALIBRATION_STEPS)
+        self.cluster.await_job(self.cluster.submit(calibration), "SUCCEEDED")
+        job_id = self.cluster.query("job", "calibration")
+        times = [observer.seconds_of(job_id[key]) for key in ("start_time", "end_time")]
+        self.rate = CALIBRATION_STEPS / max(0.1, times[1] - times[0])
+        # Half of what could be done in the time: faults cost some.
+        self._steps = int(0.5 * self.rate * options.seconds) + 100
+        self._job_id = self.cluster.submit(self._job("chaos", self._steps))
+        self.observer = observer.Observer(self.cluster, self._job_id)
+        self._await_strength()
+        self.await_that("a first step", lambda: self.observer.step() > 0)
+
+    def _job(self, name, steps):
+        return jobs.train_job(MODEL, {"synthetic": {"samples": 4096}}, (self.options.workers_min, self.options.workers),
+                              name=name, steps=steps, global_batch=128, hash_every=1)
+
+    def _start_coordinator(self, listen):
+        self._coordinator = self.cluster.start_coordinator(
+            "--log_format=json", host=self.coordinator_host, listen=listen, budget=f"{self.options.budget:g}s")
+
+    def _plan(self, started):
+        """The kinds of faults to try, while there is time and the job is not about to end."""
+        scripted = collections.deque(self.options.kinds if self.options.scripted else ())
+        while True:
+            self.observer.poll()
+            is_near_end = self.observer.step() > 0.9 * self._steps
+            if self.observer.has_ended() or is_near_end or time.monotonic() - started > self.options.seconds:
+                return
+            yield scripted.popleft() if scripted else self.random.choice(self.options.kinds)
+
+    def _try(self, kind):
+        fault = scenarios.KINDS[kind](self)
+        result = Result(fault)
+        self.results.append(result)
+        try:
+            result.recovery = self._await_recovery(fault) - fault.at
+            self._check(result)
+        finally:
+            if fault.undo:
+                fault.undo()
+        self._await_strength()
+        self._check_survivors(result)
+        self._say(result)
+        self.pause(self.random.uniform(0.2, 0.8))
+
+    def _await_recovery(self, fault):
+        what = f"a step after {fault.kind} of {', '.join(fault.victims)}"
+        if fault.reforms:
+            return self.await_that(what, lambda: self.observer.resumed_at(fault.generation, fault.at))
+        return self.await_that(what, lambda: self.observer.stepped_at(fault.at))
+
+    def _check(self, result):
+        fault = result.fault
+        for event in self.observer.events_of("job.resumed", fault.at)[:1]:
+            result.cost = event["message"].rpartition("(")[2].rstrip(")")
+        if not fault.reforms:
+            if self.observer.generation() != fault.generation:
+                result.failures.append(f"a new generation although all members lived: {self._in_short()}")
+            return
+        verdicts = [event["verdict"] for event in self.cluster.events(self._job_id, "job.halting")
+                    if observer.seconds_of(event["time"]) >= fault.at - 1.0 and "verdict" in event
+                    and int(event["verdict"].get("generation", 0)) >= fault.generation]
+        self._check_verdicts(result, verdicts)
+
+    def _check_verdicts(self, result, verdicts):
+        fault = result.fault
+        blamed = [verdict for verdict in verdicts if verdict.get("worker")]
+        strangers = {verdict["worker"] for verdict in blamed} - set(fault.victims)
+        if strangers:
+            result.failures.append(f"{', '.join(sorted(strangers))} blamed for {fault.kind} of {', '.join(fault.victims)}: "
+                                   + "; ".join(verdict["summary"] for verdict in blamed))
+        if not blamed and not fault.blames_one:
+            result.failures.append(f"nobody was blamed: {[verdict.get('summary') for verdict in verdicts]}")
+        for verdict in blamed:
+            kinds = {evidence["kind"] for evidence in verdict.get("evidence", [])}
+            if not kinds & fault.evidence:
+                result.failures.append(f"{verdict['worker']} was blamed on {sorted(kinds)}, not {sorted(fault.evidence)}")
+
+    def _check_survivors(self, result):
+        """Those that were not hit are members still, and the same processes."""
+        members = self.members()
+        for name, pid in result.fault.survivors.items():
+            if members.get(name) != pid:
+                result.failures.append(f"{name} was pid {pid} and is {members.get(name, 'no member')}, but was not hit")
+
+    def _await_strength(self):
+        wanted = self.options.workers - (time.monotonic() < self._pair_rests_until)
+        self.await_that(f"{wanted} members at work",
+                        lambda: self.observer.is_running() and len(self.observer.job["members"]) >= wanted)
+
+    def _check_end(self):
+        if self.observer is None:
+            return
+        self.failures += self.observer.violations
+        job = self.observer.job
+        if not self.observer.has_ended():
+            return
+        if job["state"] != "JOB_STATE_SUCCEEDED" or not job.get("parameters_hash"):
+            self.failures.append(f"the job did not succeed with one hash: {self._in_short()}")
+        if observer.step_of(job) != self._steps:
+            self.failures.append(f"the job ended at step {observer.step_of(job)} of {self._steps}")
+        hanging = self._crew.stop(15)
+        if hanging:
+            self.failures.append(f"did not end on SIGTERM: {', '.join(hanging)}")
+
+    def _say(self, result):
+        print(f"{result.fault.kind} of {', '.join(result.fault.victims)}: {result.recovery:.3f} s"
+              + "".join(f"\n  WRONG: {failure}" for failure in result.failures), file=sys.stderr, flush=True)
+
+    def _in_short(self):
+        job = self.observer.job or {}
+        return json.dumps({key: job.get(key) for key in ("state", "generation", "message", "verdict")}
+                          | {"step": observer.step_of(job), "members": observer.pids_of(job)})
+
+
+def failed(chaos):
+    return bool(chaos.failures) or any(result.failures for result in chaos.results)
+
+
+def table(chaos):
+    """What happened, as text."""
+    lines = ["| fault | victims | recovery, s | by phase | verdict |", "|---|---|---|---|---|"]
+    for result in chaos.results:
+        fault = result.fault
+        lines.append(f"| {fault.kind} | {', '.join(fault.victims)} | {result.recovery:.3f} | {result.cost} "
+                     f"| {'; '.join(result.failures) or 'ok'} |")
+    if chaos.observer is None:
+        return "\n".join(f"WRONG: {failure}" for failure in chaos.failures)
+    stalled = sum(result.recovery for result in chaos.results if result.fault.reforms and result.recovery == result.recovery)
+    step = chaos.observer.step()
+    ratio = chaos.observer.job.get("goodput", {}).get("ratio") if chaos.observer.job else None
+    lines += ["", f"{len(chaos.results)} faults in {chaos.seconds:.1f} s; {step} steps, {step / chaos.seconds:.0f} a second "
+              f"({chaos.rate:.0f} without faults); goodput {max(0.0, 1 - stalled / chaos.seconds):.1%}"
+              + (f", {float(ratio):.1%} by the coordinator's account" if ratio is not None else "")]
+    lines += [f"WRONG: {failure}" for failure in chaos.failures]
+    return "\n".join(lines)

@@ -1,0 +1,153 @@
+"""The kinds of faults: what is done, who may be blamed for it, and on what evidence.
+
+Each is a function of a Chaos (chaos.py) that injects the fault and returns a Fault. Victims are drawn by the chaos's own
+seeded generator.
+"""
+
+import dataclasses
+import signal
+import time
+from typing import Callable, Optional
+
+DEAD = {"EVIDENCE_KIND_STREAM_BROKEN", "EVIDENCE_KIND_SUPERVISOR_REPORT", "EVIDENCE_KIND_LEASE_EXPIRED",
+        "EVIDENCE_KIND_SUPERSEDED", "EVIDENCE_KIND_PEER_REPORT"}
+SILENT = {"EVIDENCE_KIND_LEASE_EXPIRED", "EVIDENCE_KIND_HALT_UNANSWERED", "EVIDENCE_KIND_PEER_REPORT",
+          "EVIDENCE_KIND_STREAM_BROKEN", "EVIDENCE_KIND_NO_PROGRESS"}
+
+
+@dataclasses.dataclass
+class Fault:
+    kind: str
+    victims: list                 # names of workers; "coordinator"
+    at: float                     # when the last part of it was injected, in seconds since 1970
+    generation: int               # the last one that was assigned by then
+    survivors: dict               # {worker: pid} that must go on as they are
+    evidence: set = dataclasses.field(default_factory=set)
+    reforms: bool = True          # a new generation follows
+    blames_one: bool = False      # any one of the victims goes; else all of them
+    undo: Optional[Callable] = None
+
+
+def _fault(chaos, kind, members, victims, **settings):
+    chaos.observer.poll()
+    survivors = {name: pid for name, pid in members.items() if name not in victims}
+    return Fault(kind, list(victims), time.time(), chaos.observer.generation(), survivors, **settings)
+
+
+def kill(chaos, count=1, kind="kill"):
+    """kill -9 of `count` workers at once."""
+    members = chaos.members()
+    victims = chaos.choose(count)
+    fault = _fault(chaos, kind, members, victims, evidence=DEAD)
+    for name in victims:
+        chaos.signal(members[name], signal.SIGKILL)
+    return fault
+
+
+def kill_several(chaos):
+    """kill -9 of two workers or more at once; one is left."""
+    return kill(chaos, chaos.random.randint(2, max(2, len(chaos.members()) - 1)), "kill_several")
+
+
+def kill_twice(chaos):
+    """kill -9 of a worker, and of another one while the job recovers from the first."""
+    members = chaos.members()
+    victims = chaos.choose(2)
+    chaos.signal(members[victims[0]], signal.SIGKILL)
+    chaos.pause(chaos.random.uniform(0.0, 0.05))
+    fault = _fault(chaos, "kill_twice", members, victims, evidence=DEAD)
+    chaos.signal(members[victims[1]], signal.SIGKILL)
+    return fault
+
+
+def kill_newcomer(chaos):
+    """kill -9 of a worker, and again as soon as it is a member of a generation again."""
+    members = chaos.members()
+    victim = chaos.choose(1, times=2)[0]
+    chaos.signal(members[victim], signal.SIGKILL)
+    chaos.await_that(f"{victim} is a member again",
+                     lambda: chaos.members().get(victim, members[victim]) != members[victim])
+    again = chaos.members()
+    fault = _fault(chaos, "kill_newcomer", members, [victim], evidence=DEAD)
+    chaos.signal(again[victim], signal.SIGKILL)
+    return fault
+
+
+def freeze(chaos):
+    """SIGSTOP until the worker is evicted, then SIGCONT: it must change nothing and come back."""
+    members = chaos.members()
+    victim = chaos.choose(1)[0]
+    fault = _fault(chaos, "freeze", members, [victim], evidence=SILENT,
+                   undo=lambda: chaos.signal(members[victim], signal.SIGCONT))
+    chaos.signal(members[victim], signal.SIGSTOP)
+    return fault
+
+
+def _network(chaos, kind, action):
+    members = chaos.members()
+    victim = chaos.choose(1)[0]
+    fault = _fault(chaos, kind, members, [victim], evidence=SILENT, undo=chaos.network.heal)
+    action(chaos.hosts[victim])
+    return fault
+
+
+def link_down(chaos):
+    """A worker's link goes down, both ways."""
+    return _network(chaos, "link_down", chaos.network.link_down)
+
+
+def mute(chaos):
+    """What a worker sends reaches nobody; it still hears."""
+    return _network(chaos, "mute", chaos.network.mute)
+
+
+def deafen(chaos):
+    """What is sent to a worker does not arrive; it is still heard."""
+    return _network(chaos, "deafen", chaos.network.deafen)
+
+
+def cut_pair(chaos):
+    """The link between two neighbours of the ring; both reach everybody else. One of them goes."""
+    members = chaos.members()
+    names = chaos.ring()
+    first = chaos.random.randrange(len(names))
+    pair = [names[first], names[(first + 1) % len(names)]]
+    fault = _fault(chaos, "cut_pair", members, pair, evidence=SILENT, blames_one=True, undo=chaos.network.heal)
+    chaos.network.cut_both_ways(chaos.hosts[pair[0]], chaos.hosts[pair[1]])
+    chaos.note_broken_pair()
+    return fault
+
+
+def cut_coordinator(chaos):
+    """The link between a worker and the coordinator, for two leases: its peers' steps prove that it lives."""
+    members = chaos.members()
+    victim = chaos.choose(1, times=0)[0]
+    fault = _fault(chaos, "cut_coordinator", members, [victim], reforms=False, undo=chaos.network.heal)
+    chaos.network.cut_both_ways(chaos.hosts[victim], chaos.coordinator_host)
+    chaos.pause(1.5 * chaos.options.budget)
+    return fault
+
+
+def coordinator(chaos):
+    """kill -9 of the coordinator, which is started again; training goes on meanwhile."""
+    members = chaos.members()
+    fault = _fault(chaos, "coordinator", members, ["coordinator"], reforms=False)
+    chaos.restart_coordinator(chaos.random.uniform(0.0, 1.0))
+    return fault
+
+
+def coordinator_and_worker(chaos):
+    """kill -9 of the coordinator and of a worker."""
+    members = chaos.members()
+    victim = chaos.choose(1)[0]
+    fault = _fault(chaos, "coordinator_and_worker", members, [victim], evidence=DEAD | SILENT)
+    chaos.kill_coordinator()
+    chaos.signal(members[victim], signal.SIGKILL)
+    chaos.restart_coordinator(chaos.random.uniform(0.0, 1.0))
+    return fault
+
+
+# In the order in which they are tried first. A broken pair is kept apart for a while, so it comes last.
+KINDS = {function.__name__: function for function in (
+    kill, kill_newcomer, kill_several, kill_twice, freeze, link_down, mute, deafen, cut_coordinator, coordinator,
+    coordinator_and_worker, cut_pair)}
