@@ -26,6 +26,7 @@
 #include "common/transport/tcp.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/host_key.h"
+#include "worker/agent/rpc/worker_identity.h"
 #include "worker/supervisor/child_exit.h"
 #include "worker/supervisor/signal_pipe.h"
 #include "worker/supervisor/slot.h"
@@ -76,7 +77,8 @@ absl::StatusOr<Listener> Listen(const WorkerFlags& flags, int slot) {
   return listener;
 }
 
-WorkerIdentity Identify(const WorkerFlags& flags, int slot, int data_port) {
+absl::StatusOr<WorkerIdentity> Identify(const WorkerFlags& flags, int slot,
+                                        int data_port) {
   absl::BitGen random;
   WorkerIdentity identity;
   identity.name = SlotName(flags.name, slot, flags.slots);
@@ -88,6 +90,9 @@ WorkerIdentity Identify(const WorkerFlags& flags, int slot, int data_port) {
   identity.advertise_host = flags.advertise;
   identity.data_port = data_port;
   identity.version = std::string(kVersion);
+  if (const char* const end = std::getenv(kPredecessorVariable)) {
+    ASSIGN_OR_RETURN(identity.predecessor, ParsePredecessor(end));
+  }
   return identity;
 }
 
@@ -107,13 +112,13 @@ absl::StatusOr<ExitCode> RunSlot(const WorkerFlags& flags, int slot) {
   AgentOptions options;
   options.coordinator = flags.coordinator;
   options.credentials = credentials;
-  options.identity = Identify(flags, slot, listener.port());
+  ASSIGN_OR_RETURN(options.identity, Identify(flags, slot, listener.port()));
   options.coordinator_timeout = flags.coordinator_timeout;
   options.drain_timeout = flags.drain_timeout;
   // The coordinator may not have noticed yet that the process before this one
   // is dead; shorter than the time without any session, so that a name that is
   // truly another's is told as such.
-  if (std::getenv(kPredecessorVariable) != nullptr) {
+  if (options.identity.predecessor) {
     options.name_wait = flags.coordinator_timeout / 2;
   }
   LogEvent(LogLevel::kInfo, "worker.starting",

@@ -211,6 +211,8 @@ TEST(WorkerBinaryTest, AKilledSlotComesBackUnderItsName) {
   ASSERT_TRUE(hello.has_value());
   EXPECT_EQ(hello->hello().name(), "n");
   EXPECT_NE(hello->hello().pid(), pid);
+  EXPECT_EQ(hello->hello().predecessor().pid(), pid);
+  EXPECT_EQ(hello->hello().predecessor().signal(), SIGKILL);
   worker.Signal(SIGTERM);
   EXPECT_EQ(worker.AwaitExit(), 143);
   EXPECT_THAT(worker.output(), HasSubstr("starts again"));
