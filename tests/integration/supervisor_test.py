@@ -7,6 +7,8 @@ import unittest
 from tests import report
 from tests.integration.cluster import Cluster, synthetic_job
 
+ENDLESS = 10_000_000
+
 
 class SupervisorTest(unittest.TestCase):
     def test_a_killed_worker_comes_back_to_the_pool(self):
@@ -24,6 +26,31 @@ class SupervisorTest(unittest.TestCase):
             worker.signal(signal.SIGTERM)
             self.assertEqual(worker.wait(), 143)
             self.assertIn("starts again", worker.output())
+
+    def test_a_killed_member_comes_back_to_its_job(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            cluster.start_worker("a", slots=3, restart="auto")
+            cluster.await_workers(3)
+            job_id = cluster.submit(synthetic_job(steps=ENDLESS, workers_min=1, workers_max=3))
+            cluster.await_step(job_id, 20)
+            before = cluster.job(job_id)
+            self.assertEqual(len(before["members"]), 3)
+            victim = before["members"][1]
+            os.kill(int(victim["pid"]), signal.SIGKILL)
+
+            def is_whole_again():
+                job = cluster.job(job_id)
+                pids = {member["worker"]: int(member["pid"]) for member in job.get("members", [])}
+                is_back = pids.get(victim["worker"], int(victim["pid"])) != int(victim["pid"])
+                return job if is_back and len(pids) == 3 and job["state"] == "JOB_STATE_RUNNING" else None
+
+            job = cluster.await_that("the job with all three again", is_whole_again)
+            self.assertEqual(job["id"], job_id)
+            # They train on, and compare hashes of parameters and samples all along.
+            cluster.await_step(job_id, int(job.get("figures", {}).get("step", 0)) + 100)
+            cluster.ringctl("cancel", job_id)
+            cluster.await_job(job_id, "CANCELLED")
 
     def test_a_name_of_another_worker_is_not_fought_for(self):
         with Cluster() as cluster:
