@@ -344,7 +344,8 @@ void Establisher::OnIncoming(std::list<HandshakeSocket>::iterator it) {
       continue;
     }
     std::string name = PeerName(in.peer->peer_rank, it->remote());
-    in.link = std::make_unique<SocketLink>(it->TakeSocket(), std::move(name));
+    in.link = std::make_unique<SocketLink>(it->TakeSocket(), std::move(name),
+                                           config_.silence_limit);
     break;
   }
   half_open_.erase(it);
@@ -375,7 +376,7 @@ absl::Status Establisher::OnOutgoing(Outgoing& out) {
   if (!out.handshake->is_complete()) return absl::OkStatus();
   out.link = std::make_unique<SocketLink>(
       out.handshake->TakeSocket(),
-      PeerName(out.peer->peer_rank, out.peer->address));
+      PeerName(out.peer->peer_rank, out.peer->address), config_.silence_limit);
   out.handshake.reset();
   return absl::OkStatus();
 }

@@ -43,6 +43,9 @@ struct EstablishConfig {
   absl::Duration handshake_timeout =
       absl::Seconds(2);  // for one attempt, either side
   int max_half_open = 16;
+  // A link over which the peer's host answers nothing for this long has failed
+  // (Link::CheckPeer).
+  absl::Duration silence_limit = absl::InfiniteDuration();
 };
 
 // A peer to connect to, or (address unused) to be connected from.

@@ -15,7 +15,9 @@
 #include <span>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/clock/monotonic_time.h"
 
 namespace ringmaster {
 
@@ -36,6 +38,16 @@ class Link {
   //   are returned first
   [[nodiscard]] virtual absl::StatusOr<size_t> TryRead(
       std::span<const iovec> parts) = 0;
+
+  // Looks at `now` whether the peer's host still answers. Call it now and then
+  // while waiting for the link; from the thread that writes.
+  //   UNAVAILABLE  what was sent, or a probe, has been unanswered for too long:
+  //   the network drops packets in one direction or both, or the host is gone.
+  //   A peer that is alive but takes nothing is never meant.
+  [[nodiscard]] virtual absl::Status CheckPeer(MonotonicTime now) {
+    (void)now;
+    return absl::OkStatus();
+  }
 
   // For poll(2): POLLIN and POLLOUT say that TryRead and TryWrite may make
   // progress. Valid for the link's life.

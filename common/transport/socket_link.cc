@@ -2,13 +2,16 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "common/transport/tcp.h"
 
 namespace ringmaster {
 namespace {
+constexpr int kLooksPerLimit = 16;
 constexpr int kLoopbackBufferBytes = 1 << 20;
 
 bool IsWouldBlock(int error) {
@@ -16,8 +19,31 @@ bool IsWouldBlock(int error) {
 }
 }  // namespace
 
-SocketLink::SocketLink(UniqueFd socket, std::string peer)
-    : socket_(std::move(socket)), peer_(std::move(peer)) {}
+SocketLink::SocketLink(UniqueFd socket, std::string peer,
+                       absl::Duration silence_limit)
+    : socket_(std::move(socket)),
+      peer_(std::move(peer)),
+      silence_limit_(silence_limit) {
+  ProbeWhenIdle(socket_.get(), silence_limit_);
+}
+
+absl::Status SocketLink::CheckPeer(MonotonicTime now) {
+  if (silence_limit_ == absl::InfiniteDuration() || now < look_at_) {
+    return absl::OkStatus();
+  }
+  look_at_ = now + silence_limit_ / kLooksPerLimit;
+  if (!IsUnanswered(socket_.get())) {
+    silent_since_ = MonotonicTime::InfiniteFuture();
+    return absl::OkStatus();
+  }
+  silent_since_ = std::min(silent_since_, now);
+  if (now - silent_since_ < silence_limit_) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat(peer_, " has acknowledged nothing for ",
+                   absl::FormatDuration(silence_limit_),
+                   ": the network between us drops packets, or its host is "
+                   "gone"));
+}
 
 absl::StatusOr<size_t> SocketLink::TryWrite(std::span<const iovec> parts) {
   msghdr message = {};

@@ -7,7 +7,10 @@
 #include <string>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/clock/monotonic_time.h"
 #include "common/transport/link.h"
 #include "common/transport/unique_fd.h"
 
@@ -16,13 +19,16 @@ namespace ringmaster {
 class SocketLink final : public Link {
  public:
   // Takes a connected, non-blocking stream socket; `peer` is the other side's
-  // name in messages.
-  SocketLink(UniqueFd socket, std::string peer);
+  // name in messages. CheckPeer gives up a peer whose host has answered nothing
+  // for `silence_limit`.
+  SocketLink(UniqueFd socket, std::string peer,
+             absl::Duration silence_limit = absl::InfiniteDuration());
 
   [[nodiscard]] absl::StatusOr<size_t> TryWrite(
       std::span<const iovec> parts) override;
   [[nodiscard]] absl::StatusOr<size_t> TryRead(
       std::span<const iovec> parts) override;
+  [[nodiscard]] absl::Status CheckPeer(MonotonicTime now) override;
   [[nodiscard]] int fd() const override { return socket_.get(); }
   void Close() override;
   [[nodiscard]] const std::string& peer() const override { return peer_; }
@@ -32,6 +38,11 @@ class SocketLink final : public Link {
 
   const UniqueFd socket_;
   const std::string peer_;
+  const absl::Duration silence_limit_;
+  // CheckPeer's: looks again at the earliest, and since when all looks found
+  // the peer silent; InfiniteFuture: the last did not.
+  MonotonicTime look_at_;
+  MonotonicTime silent_since_ = MonotonicTime::InfiniteFuture();
 };
 
 // The loopback transport: two ends of one stream inside this process, for rings

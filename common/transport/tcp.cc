@@ -4,6 +4,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -117,6 +118,35 @@ absl::StatusOr<UniqueFd> Listener::TryAccept() const {
   // Nothing waits, or what waited is gone again: accept(2) says to treat its
   // network errors like EAGAIN.
   return UniqueFd();
+}
+
+void ProbeWhenIdle(int socket, absl::Duration limit) {
+  if (limit == absl::InfiniteDuration()) return;
+  // First after `unit` of silence, then `count` times; the kernel gives up a
+  // unit after the last.
+  const auto total = static_cast<int>(std::clamp<int64_t>(
+      absl::ToInt64Seconds(absl::Ceil(limit, absl::Seconds(1))), 3, 36000));
+  const int unit = total / 4 > 0 ? total / 4 : 1;
+  const int count = (total + unit - 1) / unit - 1;
+  SetIntOption(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+  SetIntOption(socket, IPPROTO_TCP, TCP_KEEPIDLE, unit);
+  SetIntOption(socket, IPPROTO_TCP, TCP_KEEPINTVL, unit);
+  SetIntOption(socket, IPPROTO_TCP, TCP_KEEPCNT, count);
+}
+
+bool IsUnanswered(int socket) {
+  tcp_info state = {};
+  socklen_t length = sizeof state;
+  if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &state, &length) != 0) {
+    return false;  // Not TCP.
+  }
+  // Every acknowledgement sets the probes to 0, but the retransmissions only if
+  // it takes something new: a peer whose buffer is full acknowledges without.
+  // Such answers are limited to one in half a second, so the first of a row
+  // (which come after 0.2s, 0.4s, 0.8s, ...) may well be missing.
+  return state.tcpi_probes >= 2 ||
+         (state.tcpi_retransmits >= 3 &&
+          state.tcpi_last_data_sent < state.tcpi_last_ack_recv);
 }
 
 absl::StatusOr<UniqueFd> BeginConnect(const SocketAddress& address) {

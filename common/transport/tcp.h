@@ -3,6 +3,11 @@
 // Options: TCP_NODELAY, 4 MiB buffers both ways, and on a link inside one host
 // cubic (else reno) where the kernel's default is BBR, whose pacing costs a
 // small ring on loopback a factor of a hundred.
+//
+// A connection over which the network silently drops packets is found out in
+// two ways, since either end may notice: probes while nothing is under way
+// (ProbeWhenIdle), and the lack of acknowledgements while something is
+// (IsUnanswered).
 #ifndef RINGMASTER_COMMON_TRANSPORT_TCP_H_
 #define RINGMASTER_COMMON_TRANSPORT_TCP_H_
 
@@ -11,6 +16,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/transport/socket_address.h"
 #include "common/transport/unique_fd.h"
 
@@ -56,6 +62,18 @@ class Listener {
 // OK once connected, with the options set; UNAVAILABLE with the kernel's reason
 // if the attempt failed.
 [[nodiscard]] absl::Status ConnectResult(int socket);
+
+// Has the kernel probe the peer of an idle connection, so that it fails with
+// ETIMEDOUT once the peer's host has not answered for `limit` (in whole seconds,
+// at least 3, rounded up). Infinite: never.
+void ProbeWhenIdle(int socket, absl::Duration limit);
+
+// Whether segments were sent again several times, or probes sent, without an
+// answer since: may be true for a moment on any lossy network, and is for good,
+// from one or two seconds on, when the peer's host is cut off or gone. Not true just because the peer reads nothing; that is why
+// TCP_USER_TIMEOUT, which takes such a peer for a dead one, is of no use here:
+// a rank that computes for long reads nothing meanwhile.
+[[nodiscard]] bool IsUnanswered(int socket);
 
 // The congestion control to set on a link inside one host, "" to leave it:
 // `current` is the socket's, `available` the kernel's list, separated by

@@ -160,6 +160,60 @@ TEST(CollectiveFaultsTest, AKilledRankUnblocksAllOthers) {
   }
 }
 
+// Nothing arrives over it and nothing leaves, and the kernel finds out.
+class SilentLink final : public Link {
+ public:
+  explicit SilentLink(std::unique_ptr<Link> link) : link_(std::move(link)) {}
+
+  absl::StatusOr<size_t> TryWrite(std::span<const iovec>) override {
+    return size_t{0};
+  }
+  absl::StatusOr<size_t> TryRead(std::span<const iovec>) override {
+    return size_t{0};
+  }
+  absl::Status CheckPeer(MonotonicTime) override {
+    return absl::UnavailableError(
+        absl::StrCat(peer(), " has acknowledged nothing"));
+  }
+  int fd() const override { return link_->fd(); }
+  void Close() override { link_->Close(); }
+  const std::string& peer() const override { return link_->peer(); }
+
+ private:
+  std::unique_ptr<Link> link_;
+};
+
+std::unique_ptr<Link> SilentAtRank1(int rank, std::unique_ptr<Link> link) {
+  if (rank != 1) return link;
+  return std::make_unique<SilentLink>(std::move(link));
+}
+
+TEST(CollectiveFaultsTest, ASilentLinkNamesTheNextRankAtItsSender) {
+  RingOfThreads::Options options;
+  options.world_size = 4;
+  options.decorate_next = SilentAtRank1;
+  const auto ring = *RingOfThreads::Create(options);
+  const auto statuses = AllReduceOnAll(*ring, absl::Seconds(30));
+  for (const absl::Status& status : statuses)
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(statuses[1].message(),
+              HasSubstr("rank 2 has acknowledged nothing"));
+  EXPECT_EQ(ring->communicator(1).progress().blamed_rank, 2);
+}
+
+TEST(CollectiveFaultsTest, ASilentLinkNamesThePreviousRankAtItsReceiver) {
+  RingOfThreads::Options options;
+  options.world_size = 4;
+  options.decorate_prev = SilentAtRank1;
+  const auto ring = *RingOfThreads::Create(options);
+  const auto statuses = AllReduceOnAll(*ring, absl::Seconds(30));
+  for (const absl::Status& status : statuses)
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(statuses[1].message(),
+              HasSubstr("rank 0 has acknowledged nothing"));
+  EXPECT_EQ(ring->communicator(1).progress().blamed_rank, 0);
+}
+
 TEST(CollectiveFaultsTest, AbortInMidCollectiveEndsItOnAllRanks) {
   RingOfThreads::Options options;
   options.world_size = 4;

@@ -22,6 +22,10 @@ EstablishConfig ToEstablishConfig(const RingConfig& config,
   establish.clock = config.clock;
   establish.cancel = cancel;
   establish.on_refused = config.on_refused;
+  // A peer that answers nothing for as long as connecting to it may take is as
+  // far away as one that cannot be connected to. Half of that time passes before
+  // the kernel is sure that it asked in vain.
+  establish.silence_limit = (config.deadline - config.clock->Now()) / 2;
   return establish;
 }
 

@@ -27,7 +27,8 @@ struct RingConfig {
   std::string secret;        // of the generation; at least 16 bytes, random
   std::string next_address;  // "host:port" of the listener of rank (rank + 1) %
                              // world_size
-  MonotonicTime deadline;    // for all connections
+  MonotonicTime deadline;    // for all connections; a neighbour that then
+                             // answers nothing for as long is given up too
   Clock* clock = nullptr;    // outlives the communicator
   Trace* trace = nullptr;    // may be null; else outlives the communicator
   // One line for every connection that was refused meanwhile, on the calling

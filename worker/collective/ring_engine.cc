@@ -231,7 +231,26 @@ absl::Status RingEngine::AwaitIo(MonotonicTime deadline) {
   if (fruitless_rounds_++ < spin_rounds_) return absl::OkStatus();
   OnSpinEnd(/*was_fruitful=*/false);
   fruitless_rounds_ = kMaxSpinRounds + 1;  // no more until something moves
+  RETURN_IF_ERROR(CheckPeers(now));
   return Poll(now, deadline);
+}
+
+absl::Status RingEngine::CheckPeers(MonotonicTime now) {
+  const absl::Status next = next_->CheckPeer(now);
+  if (!next.ok()) return Blame(next_rank(), next);
+  const absl::Status prev = prev_->CheckPeer(now);
+  if (!prev.ok()) return Blame(prev_rank(), prev);
+  return absl::OkStatus();
+}
+
+absl::Status RingEngine::FateOfNext() {
+  // The next rank sends nothing on this link, so a read tells how it ended.
+  std::byte nothing;
+  const iovec part = {&nothing, 1};
+  const absl::StatusOr<size_t> got = next_->TryRead(std::span(&part, 1));
+  if (!got.ok()) return got.status();
+  return absl::UnavailableError(
+      absl::StrCat(next_->peer(), " closed its connection"));
 }
 
 absl::Status RingEngine::Poll(MonotonicTime now, MonotonicTime deadline) {
@@ -250,8 +269,7 @@ absl::Status RingEngine::Poll(MonotonicTime now, MonotonicTime deadline) {
   const short gone = POLLERR | POLLHUP | POLLRDHUP;
   if (needs_next && (polled[used - 1].revents & gone) != 0 &&
       !cancel_.is_cancelled()) {
-    return Blame(next_rank(), absl::UnavailableError(absl::StrCat(
-                                  next_->peer(), " closed its connection")));
+    return Blame(next_rank(), FateOfNext());
   }
   return absl::OkStatus();
 }

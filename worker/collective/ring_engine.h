@@ -83,6 +83,10 @@ class RingEngine {
 
   [[nodiscard]] absl::Status AwaitIo(MonotonicTime deadline);
   [[nodiscard]] absl::Status Poll(MonotonicTime now, MonotonicTime deadline);
+  // Blames the neighbour whose host does not answer any more.
+  [[nodiscard]] absl::Status CheckPeers(MonotonicTime now);
+  // What is wrong with the link to the next rank, which poll says is over.
+  [[nodiscard]] absl::Status FateOfNext();
   void OnSpinEnd(bool was_fruitful);
   void SetWaitingFor(int rank);
   [[nodiscard]] absl::Status Blame(int rank, const absl::Status& status);

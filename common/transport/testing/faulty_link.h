@@ -40,6 +40,9 @@ class FaultyLink final : public Link {
       std::span<const iovec> parts) override {
     return link_->TryRead(parts);
   }
+  [[nodiscard]] absl::Status CheckPeer(MonotonicTime now) override {
+    return link_->CheckPeer(now);
+  }
   [[nodiscard]] int fd() const override { return link_->fd(); }
   void Close() override { link_->Close(); }
   [[nodiscard]] const std::string& peer() const override {

@@ -45,6 +45,10 @@ absl::Status RingOfThreads::ConnectLoopback(const Options& options) {
     if (options.decorate_next)
       next[rank] = options.decorate_next(rank, std::move(next[rank]));
     prev[next_rank] = std::move(pair.second);
+    if (options.decorate_prev) {
+      prev[next_rank] =
+          options.decorate_prev(next_rank, std::move(prev[next_rank]));
+    }
   }
   for (int rank = 0; rank < n; ++rank) {
     HostCommunicator::Options member;

@@ -42,6 +42,9 @@ class RingOfThreads {
     // next one.
     std::function<std::unique_ptr<Link>(int rank, std::unique_ptr<Link>)>
         decorate_next = {};
+    // The same for the link from the previous rank to `rank`.
+    std::function<std::unique_ptr<Link>(int rank, std::unique_ptr<Link>)>
+        decorate_prev = {};
   };
 
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<RingOfThreads>> Create(
