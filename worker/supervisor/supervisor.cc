@@ -166,7 +166,9 @@ void Supervisor::OnEnd(Child& child, int wait_status) {
   child.is_running = false;
   child.exit_code = ChildExitCode(wait_status);
   child.predecessor = PredecessorText(child.pid, wait_status);
-  RestartPolicy::Decision decision;
+  RestartPolicy::Decision decision = {
+      std::nullopt, is_stopping_ ? "all are being stopped"
+                                 : "not started again: --restart=never"};
   if (options_.restart && !is_stopping_) {
     decision = child.policy.OnEnd(wait_status, child.started_at, now);
     if (decision.start_after) child.start_at = now + *decision.start_after;

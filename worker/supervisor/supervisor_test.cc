@@ -136,6 +136,8 @@ TEST(SupervisorTest, EndsWithTheWorstCode) {
 TEST(SupervisorTest, ReportsACrashAsInternal) {
   Program program({"30s", "crash", "exit:0"});
   EXPECT_EQ(program.AwaitExit(), 1);
+  EXPECT_NE(program.Log().find("not started again: --restart=never"),
+            std::string::npos);
 }
 
 TEST(SupervisorTest, LetsTheOthersGoOnWhenAChildIsKilled) {
@@ -145,6 +147,7 @@ TEST(SupervisorTest, LetsTheOthersGoOnWhenAChildIsKilled) {
   kill(pids[0], SIGKILL);
   program.Signal(SIGTERM);
   EXPECT_EQ(program.AwaitExit(), 138);
+  EXPECT_NE(program.Log().find("signal 9"), std::string::npos);
 }
 
 TEST(SupervisorTest, PassesStopSignalsOn) {
