@@ -238,6 +238,51 @@ TEST_F(AgentTest, AttachesAgainAfterItsLeaseExpired) {
   EXPECT_TRUE(coordinator_->Take(Message::kHello).has_value());
 }
 
+TEST_F(AgentTest, TrainsNoFurtherOnceItsLeaseHasExpired) {
+  Start();
+  ASSERT_TRUE(coordinator_->Take(Message::kHello).has_value());
+  Run(7);
+  trainer_.set_steps(4, 5);
+  coordinator_->EndSession(
+      WithReason(absl::AbortedError("lease expired"), reason::kLeaseExpired));
+  EXPECT_TRUE(trainer_.AwaitCall("abort 7"));
+  const auto hello = coordinator_->Take(Message::kHello);
+  ASSERT_TRUE(hello.has_value());
+  EXPECT_EQ(hello->hello().generation(), 7);
+  EXPECT_EQ(hello->hello().held_job().job_id(), "mlp-1");
+  EXPECT_EQ(hello->hello().held_job().world_size(), 1);
+  coordinator_->SendRelease(7);
+  EXPECT_TRUE(trainer_.AwaitCall("release"));
+}
+
+TEST_F(AgentTest, TellsAPauseUnasked) {
+  Start();
+  ASSERT_TRUE(coordinator_->Take(Message::kHello).has_value());
+  Run(7);
+  trainer_.set_steps(10, 10);
+  v1::SessionResponse response;
+  response.mutable_pause()->set_generation(7);
+  coordinator_->Send(response);
+  const auto halted = coordinator_->Take(Message::kHalted);
+  ASSERT_TRUE(halted.has_value());
+  EXPECT_EQ(halted->halted().generation(), 7);
+  EXPECT_EQ(halted->halted().applied_step(), 10);
+}
+
+TEST_F(AgentTest, BeatsAtOnceWhenTheTrainerGetsOn) {
+  FakeCoordinator::Options options;
+  options.beat_interval_ms = 3'600'000;
+  coordinator_ = std::make_unique<FakeCoordinator>(options);
+  Start();
+  ASSERT_TRUE(coordinator_->Take(Message::kBeat).has_value());
+  Run(7);
+  trainer_.Enter(TrainPhase::kTransfer);
+  const auto beat = coordinator_->Take(Message::kBeat);
+  ASSERT_TRUE(beat.has_value());
+  EXPECT_EQ(beat->beat().generation(), 7);
+  EXPECT_EQ(beat->beat().phase(), v1::PHASE_TRANSFER);
+}
+
 TEST_F(AgentTest, LeavesThePoolPolitely) {
   Start();
   ASSERT_TRUE(coordinator_->Take(Message::kBeat).has_value());

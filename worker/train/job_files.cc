@@ -49,14 +49,17 @@ absl::Status JobFiles::BeginGeneration(int64_t generation, int local_rank,
   ASSIGN_OR_RETURN(is_writer_, AgreeOnWriter(local_rank, communicator,
                                              clock_.Now() + wait_timeout));
   if (is_writer_ && writer_ == nullptr) OpenWriter();
-  if (communicator.rank() == 0) OpenFigures();
+  if (communicator.rank() != 0) {
+    figures_.reset();
+  } else if (figures_ == nullptr || state_.applied_step() < recorded_step_) {
+    OpenFigures();
+  }
   return failure_;
 }
 
 void JobFiles::EndGeneration() {
-  if (figures_ != nullptr) CheckFigures(figures_->Close());
-  figures_.reset();
   ReportResults();
+  if (figures_ != nullptr) CheckFigures(figures_->Close());
 }
 
 absl::StatusOr<bool> JobFiles::AgreeOnWriter(int local_rank,
@@ -104,6 +107,8 @@ void JobFiles::OpenWriter() {
 }
 
 void JobFiles::OpenFigures() {
+  figures_.reset();
+  recorded_step_ = 0;
   StepFiguresLog::Options options;
   options.directory = directory();
   options.resume_step = state_.applied_step();
@@ -121,7 +126,7 @@ void JobFiles::RecordStep(const StepFigures& figures, int world_size) {
   const double seconds = absl::ToDoubleSeconds(figures.duration);
   const PhaseFigures& phases = figures.phases;
   StepRecord record;
-  record.step = figures.step;
+  record.step = recorded_step_ = figures.step;
   record.loss = figures.loss;
   record.gradient_norm = figures.gradient_norm;
   record.learning_rate = figures.learning_rate;

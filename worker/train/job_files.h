@@ -98,7 +98,10 @@ class JobFiles {
   int64_t recorded_sent_bytes_ = 0;
   int64_t recorded_theory_bytes_ = 0;
   std::unique_ptr<CheckpointWriter> writer_;  // once this rank was a writer
-  std::unique_ptr<StepFiguresLog> figures_;   // on rank 0
+  // On rank 0. Kept open as long as this stays rank 0 and goes on behind what
+  // it recorded: opening reads the whole file, while all ranks wait.
+  std::unique_ptr<StepFiguresLog> figures_;
+  int64_t recorded_step_ = 0;  // the last one in `figures_`
 };
 
 }  // namespace ringmaster
