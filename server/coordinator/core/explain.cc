@@ -159,8 +159,9 @@ class Explainer {
              absl::StrCat("has not prepared for ", since));
     Summarize("waits for members to prepare");
     result_.what_unblocks = absl::StrCat(
-        "they build their plans and read their data; without progress for ",
-        Seconds(config_.progress_cap), " the slowest is given up");
+        "they build their plans and read their data; the slowest is given up "
+        "after at most ",
+        Seconds(config_.progress_cap), " without progress");
   }
 
   void Running() {
@@ -175,6 +176,7 @@ class Explainer {
             : absl::StrCat("trains on ", Counted(job_.members.size(), "rank"),
                            ", ", StepOf(job_));
     AddSuspicions();
+    AddGrowth();
     AddStuck();
     if (static_cast<int>(job_.members.size()) < job_.max_workers) {
       IdleCountAndOthers();
@@ -298,15 +300,25 @@ class Explainer {
         ", unless a lost worker explains it before");
   }
 
+  void AddGrowth() {
+    if (job_.paused_generation == job_.generation) {
+      result_.reasons.push_back(
+          "its members were asked to pause between two steps, so that workers "
+          "can join");
+    } else if (IsSet(job_.growth_deadline)) {
+      result_.reasons.push_back(absl::StrCat("idle workers join in ",
+                                             In(job_.growth_deadline, now_)));
+    }
+  }
+
   // Those who wait for nobody, when nobody gets on.
   void AddStuck() {
     const absl::Duration still = now_ - job_.last_progress;
     if (still < 2 * config_.lease) return;
     result_.reasons.push_back(
         absl::StrCat("no member has made progress for ", Seconds(still),
-                     "; after ", Seconds(config_.progress_cap),
-                     " the one that holds up the others is "
-                     "given up"));
+                     "; after at most ", Seconds(config_.progress_cap),
+                     " the one that holds up the others is given up"));
     AddOwing(
         [this](const Member& m) {
           const Worker* const worker = state_.FindWorker(m.identity.worker);

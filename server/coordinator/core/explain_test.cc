@@ -233,6 +233,13 @@ TEST_F(ExplainTest, ASmallJobTellsThatItWouldGrow) {
                                                 "has 3")));
 }
 
+TEST_F(ExplainTest, AGrowingJobTellsOfIt) {
+  job().growth_deadline = At(0.4);
+  EXPECT_THAT(Now().reasons, ElementsAre("idle workers join in 0.4 s"));
+  job().paused_generation = 1;
+  EXPECT_THAT(Now().reasons, ElementsAre(HasSubstr("asked to pause")));
+}
+
 TEST_F(ExplainTest, ARecoveringJobMakesItsFirstStep) {
   job().incidents.emplace_back();
   EXPECT_EQ(Now().summary,

@@ -11,6 +11,7 @@
 #include "common/rpc/proto_time.h"
 #include "common/status/reason.h"
 #include "common/status/status_macros.h"
+#include "server/coordinator/core/explain.h"
 #include "server/coordinator/rpc/job_spec.h"
 #include "server/coordinator/rpc/state_proto.h"
 
@@ -134,6 +135,39 @@ absl::StatusOr<v1::ListMembersResponse> ListMembers(
         MemberProto(member.identity, static_cast<int>(world_size), member.step);
   }
   if (end < world_size) response.set_next_page_token(absl::StrCat(end));
+  return response;
+}
+
+absl::StatusOr<v1::ExplainJobResponse> ExplainJob(
+    const State& state, const Config& config, MonotonicTime now,
+    const v1::ExplainJobRequest& request) {
+  const Job* job = state.FindJob(request.job());
+  if (job == nullptr) return NoSuchJob(request.job());
+  Explanation explanation = Explain(state, *job, config, now);
+  v1::ExplainJobResponse response;
+  response.set_job_id(job->id);
+  response.set_state(static_cast<v1::JobState>(explanation.state));
+  response.set_summary(std::move(explanation.summary));
+  for (std::string& reason : explanation.reasons) {
+    response.add_reasons(std::move(reason));
+  }
+  for (const BlockingWorker& worker : explanation.blocking) {
+    v1::BlockingWorker& blocking = *response.add_blocking_workers();
+    blocking.set_worker(worker.worker);
+    blocking.set_rank(worker.rank);
+    blocking.set_host(worker.host);
+    if (worker.silence.has_value()) {
+      *blocking.mutable_last_heard_age() = ToProto(*worker.silence);
+    }
+    blocking.set_phase(static_cast<v1::Phase>(worker.phase));
+    blocking.set_step(worker.step);
+    blocking.set_reason(worker.reason);
+  }
+  response.set_what_unblocks(std::move(explanation.what_unblocks));
+  if (!job->incidents.empty()) {
+    *response.mutable_last_incident() = IncidentProto(job->incidents.back());
+  }
+  *response.mutable_goodput() = GoodputProto(state, *job);
   return response;
 }
 

@@ -8,8 +8,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/clock/monotonic_time.h"
 #include "ringmaster/v1/coordinator_service.pb.h"
 #include "ringmaster/v1/job_service.pb.h"
+#include "server/coordinator/core/config.h"
 #include "server/coordinator/core/event.h"
 #include "server/coordinator/core/state.h"
 #include "server/coordinator/rpc/event_log.h"
@@ -36,6 +38,11 @@ inline constexpr size_t kMaxPageBytes = 2 << 20;
 
 [[nodiscard]] absl::StatusOr<v1::ListMembersResponse> ListMembers(
     const State& state, const v1::ListMembersRequest& request);
+
+// Why a job is where it is at `now`.
+[[nodiscard]] absl::StatusOr<v1::ExplainJobResponse> ExplainJob(
+    const State& state, const Config& config, MonotonicTime now,
+    const v1::ExplainJobRequest& request);
 
 // What SubmitJob asks of the core; the spec is validated and has its defaults.
 //   INVALID_ARGUMENT/INVALID_JOB_SPEC

@@ -163,6 +163,46 @@ v1::SubmitJobRequest GoodSubmit() {
   return request;
 }
 
+TEST_F(QueriesTest, AJobIsExplained) {
+  Job& job = state_.jobs.at(5);
+  job.state = JobState::kGathering;
+  job.min_workers = 7;
+  state_.active_job = 5;
+  Worker& worker = state_.workers["d"];
+  worker.name = "d";
+  worker.host = "h4";
+  worker.session = 1;
+  worker.state = WorkerState::kDraining;
+  worker.phase = Phase::kIdle;
+  job.incidents.emplace_back().number = 3;
+  v1::ExplainJobRequest request;
+  request.set_job("digits");
+  const auto response =
+      ExplainJob(state_, Config(), MonotonicTime() + absl::Seconds(2), request);
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_EQ(response->job_id(), "digits-5");
+  EXPECT_EQ(response->state(), v1::JOB_STATE_GATHERING);
+  EXPECT_THAT(response->summary(), HasSubstr("waits for workers: 5 of at "
+                                             "least 7"));
+  EXPECT_EQ(response->reasons_size(), 1);
+  EXPECT_EQ(response->what_unblocks(), "2 more workers in the pool");
+  ASSERT_EQ(response->blocking_workers_size(), 1);
+  const v1::BlockingWorker& blocking = response->blocking_workers(0);
+  EXPECT_EQ(blocking.worker(), "d");
+  EXPECT_EQ(blocking.rank(), -1);
+  EXPECT_EQ(blocking.host(), "h4");
+  EXPECT_EQ(blocking.last_heard_age().seconds(), 2);
+  EXPECT_EQ(blocking.phase(), v1::PHASE_IDLE);
+  EXPECT_EQ(blocking.reason(), "is draining");
+  EXPECT_EQ(response->last_incident().number(), 3);
+  EXPECT_EQ(response->goodput().incidents(), 3);
+  request.set_job("digit");
+  const absl::Status unknown =
+      ExplainJob(state_, Config(), MonotonicTime(), request).status();
+  EXPECT_EQ(unknown.message(), "no job \"digit\"");
+  EXPECT_EQ(ReasonOf(unknown), reason::kJobNotFound);
+}
+
 TEST_F(QueriesTest, SubmitIsParsedWithDefaults) {
   const auto submit = ParseSubmit(GoodSubmit());
   ASSERT_TRUE(submit.ok()) << submit.status();

@@ -270,7 +270,9 @@ CoordinatorView CoordinatorRuntime::View() const {
   return {.state = core_->state(),
           .events = events_,
           .self = self_,
-          .now = clock_.Now()};
+          .config = core_->config(),
+          .now = clock_.Now(),
+          .journal_wait = journal_->OldestWait()};
 }
 
 void CoordinatorRuntime::Feed(EventBody body) {

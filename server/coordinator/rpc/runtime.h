@@ -50,7 +50,10 @@ struct CoordinatorView {
   const State& state;
   const EventLog& events;
   const CoordinatorIdentity& self;
+  const Config& config;
   MonotonicTime now;
+  // Journal::OldestWait().
+  absl::Duration journal_wait = {};
 };
 
 class CoordinatorRuntime {

@@ -2,6 +2,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/logging/logging.h"
 #include "common/rpc/member_table_hash.h"
 #include "common/rpc/proto_time.h"
@@ -25,8 +26,50 @@ LogLevel LevelOf(v1::EventSeverity severity) {
   }
 }
 
+// "LEASE_EXPIRED by coordinator: nothing heard of it for 1.5s; ...".
+std::string EvidenceText(const v1::Verdict& verdict) {
+  std::string text;
+  for (const v1::Evidence& evidence : verdict.evidence()) {
+    const std::string kind(NameOf(static_cast<EvidenceKind>(evidence.kind())));
+    absl::StrAppend(&text, text.empty() ? "" : "; ", kind, " by ",
+                    evidence.observer(), ": ", evidence.detail());
+  }
+  return text;
+}
+
+// An incident: the culprit, if there is one, as fields of its own.
+void LogVerdict(const v1::Event& event) {
+  const v1::Verdict& verdict = event.verdict();
+  const std::string evidence_text =
+      EvidenceText(verdict);  // Outlives the field.
+  const LogLevel level = LevelOf(event.severity());
+  const LogField job = {"job", event.job_id()};
+  const LogField generation = {"generation", event.generation()};
+  const LogField step = {"step", event.step()};
+  const LogField evidence = {"evidence", evidence_text};
+  const LogField message = {"message", event.message()};
+  if (verdict.worker().empty()) {
+    LogEvent(level, event.type(), {job, generation, step, evidence, message});
+    return;
+  }
+  LogEvent(level, event.type(),
+           {job,
+            generation,
+            step,
+            {"worker", verdict.worker()},
+            {"rank", verdict.rank()},
+            {"host", verdict.host()},
+            {"pid", verdict.pid()},
+            evidence,
+            message});
+}
+
 // Leaves out what the event is not about.
 void LogJobEvent(const v1::Event& event) {
+  if (event.has_verdict()) {
+    LogVerdict(event);
+    return;
+  }
   const LogLevel level = LevelOf(event.severity());
   const LogField job = {"job", event.job_id()};
   const LogField worker = {"worker", event.worker()};

@@ -2,15 +2,18 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <future>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/clock/fake_clock.h"
 #include "common/fail_point/fail_point.h"
+#include "common/logging/logging.h"
 #include "common/rpc/member_table_hash.h"
 #include "common/rpc/proto_time.h"
 #include "common/status/reason.h"
@@ -240,6 +243,29 @@ TEST_F(RuntimeTest, BrokenStreamHaltsTheOthers) {
   EXPECT_EQ(message.halt().verdict().worker(), "w0");
   EXPECT_EQ(message.halt().verdict().evidence(0).kind(),
             v1::EVIDENCE_KIND_STREAM_BROKEN);
+}
+
+TEST_F(RuntimeTest, AnIncidentsLogLineHasItsCulpritAsFields) {
+  const std::string path = state_dir_ + ".log";
+  ASSERT_TRUE(InitLogging({.format = LogFormat::kJson, .file = path}).ok());
+  const FakeWorker first = Join("w0");
+  const FakeWorker second = Join("w1");
+  ASSERT_TRUE(Submit(2).ok());
+  EXPECT_TRUE(first.stream->Take().has_assignment());
+  EXPECT_TRUE(second.stream->Take().has_assignment());
+  runtime_->SessionEnded(second.session, "connection reset");
+  EXPECT_TRUE(first.stream->Take().has_halt());
+  runtime_.reset();  // Waits for the log.
+  ASSERT_TRUE(InitLogging({}).ok());
+  std::ostringstream log;
+  log << std::ifstream(path).rdbuf();
+  EXPECT_THAT(log.str(), HasSubstr("\"event\":\"worker.lost\""));
+  for (const char* field :
+       {"\"worker\":\"w1\"", "\"rank\":1", "\"host\":\"node-1\"", "\"pid\":100",
+        "\"evidence\":\"STREAM_BROKEN by coordinator: its stream broke: "
+        "connection reset\""}) {
+    EXPECT_THAT(log.str(), HasSubstr(field));
+  }
 }
 
 TEST_F(RuntimeTest, QueuedJobsSurviveARestart) {

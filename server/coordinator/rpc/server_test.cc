@@ -255,6 +255,22 @@ TEST_F(ServerTest, CancelEndsAQueuedJobOnce) {
             reason::kJobNotFound);
 }
 
+TEST_F(ServerTest, AJobIsExplained) {
+  const absl::StatusOr<v1::Job> job = Submit(JobOf(2));
+  ASSERT_TRUE(job.ok()) << job.status();
+  v1::ExplainJobRequest request;
+  request.set_job(job->id());
+  v1::ExplainJobResponse response;
+  ASSERT_TRUE(
+      Call(*jobs_, &v1::JobService::Stub::ExplainJob, request, response).ok());
+  EXPECT_EQ(response.job_id(), job->id());
+  EXPECT_EQ(response.summary(), "waits for workers: 0 of at least 2");
+  request.set_job("other");
+  const absl::Status unknown =
+      Call(*jobs_, &v1::JobService::Stub::ExplainJob, request, response);
+  EXPECT_EQ(ReasonOf(unknown), reason::kJobNotFound);
+}
+
 TEST_F(ServerTest, JobsAreListedNewestFirst) {
   ASSERT_TRUE(Submit(JobOf(2)).ok());
   const auto newest = Submit(JobOf(2));

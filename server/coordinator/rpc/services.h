@@ -58,6 +58,10 @@ class JobServiceImpl final : public v1::JobService::CallbackService {
   grpc::ServerUnaryReactor* GetTrace(grpc::CallbackServerContext* context,
                                      const v1::GetTraceRequest* request,
                                      v1::GetTraceResponse* response) override;
+  grpc::ServerUnaryReactor* ExplainJob(
+      grpc::CallbackServerContext* context,
+      const v1::ExplainJobRequest* request,
+      v1::ExplainJobResponse* response) override;
 
  private:
   CoordinatorRuntime& runtime_;

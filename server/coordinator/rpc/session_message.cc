@@ -11,6 +11,7 @@
 #include "common/status/reason.h"
 #include "common/status/status_macros.h"
 #include "common/text/utf8.h"
+#include "server/coordinator/rpc/job_spec.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -81,7 +82,7 @@ DeviceKind DeviceKindOf(v1::DeviceKind kind) {
 // A phase that this build does not know is shown as none: phases decide
 // nothing.
 Phase PhaseOf(v1::Phase phase) {
-  return phase >= v1::PHASE_IDLE && phase <= v1::PHASE_HALTED
+  return phase >= v1::PHASE_IDLE && phase <= v1::PHASE_CHECKPOINT
              ? static_cast<Phase>(phase)
              : Phase::kUnspecified;
 }
@@ -125,6 +126,50 @@ TrainingFigures FiguresOf(const v1::TrainingFigures& proto) {
   return figures;
 }
 
+constexpr size_t kMaxJobId = 64;
+
+// The job that a hello tells of, or what is wrong with it.
+absl::StatusOr<HeldJob> ParseHeldJob(const v1::HeldJob& held,
+                                     int64_t generation) {
+  Checks checks("hello.held_job");
+  checks.Word("job_id", held.job_id(), kMaxJobId);
+  checks.That(generation > 0, "job_id", "needs the hello to name a generation");
+  checks.Range("world_size", held.world_size(), 1, INT32_MAX);
+  checks.Range("rank", held.rank(), 0, int64_t{held.world_size()} - 1);
+  checks.Range("resume_step", held.resume_step(), 0, kMaxStep);
+  RETURN_IF_ERROR(checks.status());
+  ASSIGN_OR_RETURN(const v1::JobSpec spec, ValidateAndDefault(held.spec()));
+  return HeldJob{.job_id = held.job_id(),
+                 .spec = spec.SerializeAsString(),
+                 .name = spec.name(),
+                 .min_workers = spec.workers().min(),
+                 .max_workers = spec.workers().max(),
+                 .settle = FromProto(spec.workers().settle()),
+                 .total_steps = spec.train().steps(),
+                 .rank = held.rank(),
+                 .world_size = held.world_size(),
+                 .resume_step = held.resume_step()};
+}
+
+// What a hello tells of others than the worker itself. A job that cannot be is
+// left out: the worker is welcome all the same.
+void SetHistory(const v1::Hello& hello, HelloReceived& event) {
+  if (hello.has_predecessor()) {
+    event.predecessor = ProcessEnd{.pid = hello.predecessor().pid(),
+                                   .exit_code = hello.predecessor().exit_code(),
+                                   .signal = hello.predecessor().signal()};
+  }
+  if (!hello.has_held_job()) return;
+  absl::StatusOr<HeldJob> held =
+      ParseHeldJob(hello.held_job(), hello.generation());
+  if (held.ok()) {
+    event.held_job = *std::move(held);
+  } else {
+    event.held_job_fault = BoundedText(std::string_view(
+        held.status().message().data(), held.status().message().size()));
+  }
+}
+
 absl::StatusOr<EventBody> ParseHello(SessionId session, const v1::Hello& hello,
                                      std::string_view observed_host) {
   Checks checks("hello");
@@ -148,6 +193,10 @@ absl::StatusOr<EventBody> ParseHello(SessionId session, const v1::Hello& hello,
   }
   checks.NotNegative("generation", hello.generation());
   checks.NotNegative("applied_step", hello.applied_step());
+  checks.NotNegative("predecessor.pid", hello.predecessor().pid());
+  checks.Range("predecessor.exit_code", hello.predecessor().exit_code(), 0,
+               255);
+  checks.Range("predecessor.signal", hello.predecessor().signal(), 0, 64);
   RETURN_IF_ERROR(checks.status());
 
   HelloReceived event;
@@ -173,6 +222,7 @@ absl::StatusOr<EventBody> ParseHello(SessionId session, const v1::Hello& hello,
   event.version = BoundedText(hello.version(), kMaxWorkerName);
   event.generation = hello.generation();
   event.applied_step = hello.applied_step();
+  SetHistory(hello, event);
   return event;
 }
 

@@ -27,6 +27,8 @@ inline constexpr size_t kMaxSampleText = 8192;
 // `observed_host` is the worker's address as seen from here; it becomes the
 // data address's host unless the worker advertises another. A trace reply
 // becomes HeardFrom: its content is not the core's business.
+// A hello that tells of a job that cannot be is a hello without one, and
+// held_job_fault says why.
 //   INVALID_ARGUMENT/SESSION_PROTOCOL_VIOLATION  names the message, the field
 //   and its value
 [[nodiscard]] absl::StatusOr<EventBody> ParseSessionMessage(

@@ -52,6 +52,87 @@ TEST(SessionMessageTest, HelloKeepsWhatItSays) {
   EXPECT_EQ(hello.applied_step, 40);
 }
 
+// A hello that tells of a job in generation 5.
+v1::SessionRequest HelloWithJob() {
+  v1::SessionRequest request = GoodHello();
+  request.mutable_hello()->set_generation(5);
+  v1::HeldJob& held = *request.mutable_hello()->mutable_held_job();
+  held.set_job_id("digits-1");
+  held.set_rank(1);
+  held.set_world_size(3);
+  held.set_resume_step(40);
+  v1::JobSpec& spec = *held.mutable_spec();
+  spec.set_name("digits");
+  spec.mutable_workers()->set_min(2);
+  spec.mutable_workers()->set_max(4);
+  spec.mutable_train()->mutable_model()->mutable_mlp();
+  spec.mutable_train()->mutable_data()->mutable_synthetic();
+  spec.mutable_train()->set_steps(100);
+  return request;
+}
+
+TEST(SessionMessageTest, HelloTellsOfItsPredecessor) {
+  v1::SessionRequest request = GoodHello();
+  v1::ProcessEnd& end = *request.mutable_hello()->mutable_predecessor();
+  end.set_pid(4241);
+  end.set_signal(9);
+  const auto event = ParseSessionMessage(9, request, "");
+  ASSERT_TRUE(event.ok()) << event.status();
+  EXPECT_EQ(std::get<HelloReceived>(*event).predecessor,
+            (ProcessEnd{4241, 0, 9}));
+  const auto without = ParseSessionMessage(9, GoodHello(), "");
+  EXPECT_FALSE(std::get<HelloReceived>(*without).predecessor.has_value());
+}
+
+TEST(SessionMessageTest, HelloTellsOfTheJobThatItHolds) {
+  const auto event = ParseSessionMessage(9, HelloWithJob(), "");
+  ASSERT_TRUE(event.ok()) << event.status();
+  const auto& hello = std::get<HelloReceived>(*event);
+  EXPECT_EQ(hello.held_job_fault, "");
+  ASSERT_TRUE(hello.held_job.has_value());
+  EXPECT_EQ(hello.held_job->job_id, "digits-1");
+  EXPECT_EQ(hello.held_job->name, "digits");
+  EXPECT_EQ(hello.held_job->min_workers, 2);
+  EXPECT_EQ(hello.held_job->max_workers, 4);
+  EXPECT_EQ(hello.held_job->settle, absl::Seconds(1));
+  EXPECT_EQ(hello.held_job->total_steps, 100);
+  EXPECT_EQ(hello.held_job->rank, 1);
+  EXPECT_EQ(hello.held_job->world_size, 3);
+  EXPECT_EQ(hello.held_job->resume_step, 40);
+  v1::JobSpec spec;
+  ASSERT_TRUE(spec.ParseFromString(hello.held_job->spec));
+  EXPECT_EQ(spec.train().global_batch(), 256);
+}
+
+TEST(SessionMessageTest, AJobThatCannotBeIsLeftOutOfAHelloThatIsAccepted) {
+  const auto fault = [](const std::function<void(v1::Hello&)>& spoil) {
+    v1::SessionRequest request = HelloWithJob();
+    spoil(*request.mutable_hello());
+    const auto event = ParseSessionMessage(9, request, "");
+    if (!event.ok()) return event.status().ToString();
+    const auto& hello = std::get<HelloReceived>(*event);
+    EXPECT_FALSE(hello.held_job.has_value());
+    return hello.held_job_fault;
+  };
+  using Hello = v1::Hello;
+  EXPECT_THAT(
+      fault([](Hello& h) {
+        h.mutable_held_job()->mutable_spec()->mutable_train()->set_steps(0);
+      }),
+      HasSubstr("train.steps must be"));
+  EXPECT_THAT(fault([](Hello& h) { h.mutable_held_job()->clear_job_id(); }),
+              HasSubstr("hello.held_job.job_id must have"));
+  EXPECT_THAT(fault([](Hello& h) { h.mutable_held_job()->set_rank(3); }),
+              HasSubstr("hello.held_job.rank must be in [0, 2], got 3"));
+  EXPECT_THAT(fault([](Hello& h) { h.mutable_held_job()->set_world_size(0); }),
+              HasSubstr("hello.held_job.world_size must be"));
+  EXPECT_THAT(
+      fault([](Hello& h) { h.mutable_held_job()->set_resume_step(-1); }),
+      HasSubstr("hello.held_job.resume_step must be"));
+  EXPECT_THAT(fault([](Hello& h) { h.clear_generation(); }),
+              HasSubstr("needs the hello to name a generation"));
+}
+
 TEST(SessionMessageTest, NoticeKeepsWhatItSays) {
   v1::SessionRequest request;
   v1::Notice& notice = *request.mutable_notice();
@@ -164,6 +245,16 @@ TEST(SessionMessageTest, BeatKeepsWhatItSays) {
   EXPECT_EQ(received.figures.evaluation_loss, 2.25);
 }
 
+TEST(SessionMessageTest, BeatKeepsThePhasesOfARecovery) {
+  v1::SessionRequest request;
+  for (const v1::Phase phase : {v1::PHASE_TRANSFER, v1::PHASE_CHECKPOINT}) {
+    request.mutable_beat()->set_phase(phase);
+    const auto event = ParseSessionMessage(9, request, "");
+    ASSERT_TRUE(event.ok()) << event.status();
+    EXPECT_EQ(static_cast<int>(std::get<BeatReceived>(*event).phase), phase);
+  }
+}
+
 TEST(SessionMessageTest, UnknownPhaseIsNoViolation) {
   v1::SessionRequest request;
   request.mutable_beat()->set_phase(static_cast<v1::Phase>(99));
@@ -249,6 +340,21 @@ INSTANTIATE_TEST_SUITE_P(
                 "hello.incarnation must not be 0"},
         Offence{"NoRole", [](auto& r) { r.mutable_hello()->clear_role(); },
                 "hello.role must be"},
+        Offence{"PredecessorWithoutSuchAPid",
+                [](auto& r) {
+                  r.mutable_hello()->mutable_predecessor()->set_pid(-1);
+                },
+                "hello.predecessor.pid must not be negative"},
+        Offence{"PredecessorWithoutSuchACode",
+                [](auto& r) {
+                  r.mutable_hello()->mutable_predecessor()->set_exit_code(256);
+                },
+                "hello.predecessor.exit_code must be in [0, 255], got 256"},
+        Offence{"PredecessorWithoutSuchASignal",
+                [](auto& r) {
+                  r.mutable_hello()->mutable_predecessor()->set_signal(65);
+                },
+                "hello.predecessor.signal must be in [0, 64], got 65"},
         Offence{"UnknownRole",
                 [](auto& r) {
                   r.mutable_hello()->set_role(static_cast<v1::Role>(9));

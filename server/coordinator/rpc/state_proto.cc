@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "common/rpc/proto_time.h"
+#include "server/coordinator/core/goodput.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -33,6 +34,40 @@ v1::PhaseDurations PhasesProto(const PhaseDurations& phases) {
   return proto;
 }
 
+v1::RecoveryCost CostProto(const RecoveryCost& cost) {
+  v1::RecoveryCost proto;
+  if (cost.detect.has_value()) *proto.mutable_detect() = ToProto(*cost.detect);
+  if (cost.halt.has_value()) *proto.mutable_halt() = ToProto(*cost.halt);
+  if (cost.assign.has_value()) *proto.mutable_assign() = ToProto(*cost.assign);
+  if (cost.connect.has_value()) {
+    *proto.mutable_connect() = ToProto(*cost.connect);
+  }
+  if (cost.first_step.has_value()) {
+    *proto.mutable_first_step() = ToProto(*cost.first_step);
+  }
+  *proto.mutable_total() = ToProto(cost.Total());
+  return proto;
+}
+
+v1::Quarantine QuarantineProto(const HostQuarantine& quarantine) {
+  v1::Quarantine proto;
+  proto.set_host_key(quarantine.host_key);
+  proto.set_host(quarantine.host);
+  SetTime(quarantine.end_time, proto.mutable_end_time());
+  proto.set_reason(quarantine.reason);
+  return proto;
+}
+
+void SetIncidents(const State& state, const Job& job, MemberDetail detail,
+                  v1::Job& proto) {
+  const bool is_last_only = detail == MemberDetail::kNone;
+  for (const Incident& incident : job.incidents) {
+    if (is_last_only && &incident != &job.incidents.back()) continue;
+    *proto.add_incidents() = IncidentProto(incident);
+  }
+  *proto.mutable_goodput() = GoodputProto(state, job);
+}
+
 }  // namespace
 
 v1::Verdict VerdictProto(const Verdict& verdict) {
@@ -54,6 +89,42 @@ v1::Verdict VerdictProto(const Verdict& verdict) {
   proto.set_decision(static_cast<v1::VerdictDecision>(verdict.decision));
   SetTime(verdict.time, proto.mutable_time());
   proto.set_exit_code(verdict.exit_code);
+  if (verdict.process_end.has_value()) {
+    proto.mutable_process_end()->set_pid(verdict.process_end->pid);
+    proto.mutable_process_end()->set_exit_code(verdict.process_end->exit_code);
+    proto.mutable_process_end()->set_signal(verdict.process_end->signal);
+  }
+  return proto;
+}
+
+v1::Incident IncidentProto(const Incident& incident) {
+  v1::Incident proto;
+  proto.set_number(incident.number);
+  *proto.mutable_verdict() = VerdictProto(incident.verdict);
+  *proto.mutable_cost() = CostProto(incident.cost);
+  proto.set_world_size_before(incident.world_size_before);
+  proto.set_world_size_after(incident.world_size_after);
+  proto.set_next_generation(incident.next_generation);
+  proto.set_resume_step(incident.resume_step);
+  proto.set_lost_steps(incident.lost_steps);
+  proto.set_is_over(incident.is_over);
+  proto.set_is_wanted(incident.is_wanted);
+  return proto;
+}
+
+v1::Goodput GoodputProto(const State& state, const Job& job) {
+  const Goodput goodput = GoodputAt(job, state.now);
+  v1::Goodput proto;
+  *proto.mutable_waiting() = ToProto(goodput.waiting);
+  *proto.mutable_starting() = ToProto(goodput.starting);
+  *proto.mutable_training() = ToProto(goodput.training);
+  *proto.mutable_detecting() = ToProto(goodput.detecting);
+  *proto.mutable_recovering() = ToProto(goodput.recovering);
+  *proto.mutable_repeating() = ToProto(goodput.repeating);
+  *proto.mutable_stopping() = ToProto(goodput.stopping);
+  *proto.mutable_total() = ToProto(goodput.Total());
+  proto.set_ratio(goodput.Ratio());
+  proto.set_incidents(job.incidents.empty() ? 0 : job.incidents.back().number);
   return proto;
 }
 
@@ -156,8 +227,7 @@ v1::Job JobProto(const State& state, const Job& job, MemberDetail members) {
           MemberProto(member.identity, world_size, member.step);
     }
   }
-  if (job.generation > 0)
-    *proto.mutable_figures() = FiguresProto(job.figures);
+  if (job.generation > 0) *proto.mutable_figures() = FiguresProto(job.figures);
   if (job.sample.has_value()) {
     proto.mutable_sample()->set_step(job.sample->step);
     proto.mutable_sample()->set_prompt(job.sample->prompt);
@@ -167,6 +237,7 @@ v1::Job JobProto(const State& state, const Job& job, MemberDetail members) {
   if (job.verdict.has_value()) {
     *proto.mutable_verdict() = VerdictProto(*job.verdict);
   }
+  SetIncidents(state, job, members, proto);
   proto.set_exit_code(job.exit_code);
   proto.set_queue_position(state.QueuePosition(job));
   SetTime(job.create_time, proto.mutable_create_time());
@@ -197,6 +268,9 @@ v1::Status StatusProto(const State& state, const CoordinatorIdentity& self,
   coordinator.set_last_generation(state.last_generation);
   for (const auto& [name, worker] : state.workers) {
     *proto.add_workers() = WorkerProto(worker, now);
+  }
+  for (const HostQuarantine& quarantine : state.quarantines) {
+    *proto.add_quarantines() = QuarantineProto(quarantine);
   }
   int ended_count = 0;
   for (auto it = state.jobs.rbegin(); it != state.jobs.rend(); ++it) {

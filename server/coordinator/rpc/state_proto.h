@@ -28,6 +28,9 @@ struct CoordinatorIdentity {
 };
 
 [[nodiscard]] v1::Verdict VerdictProto(const Verdict& verdict);
+[[nodiscard]] v1::Incident IncidentProto(const Incident& incident);
+// As of the last event that the state has taken in.
+[[nodiscard]] v1::Goodput GoodputProto(const State& state, const Job& job);
 [[nodiscard]] v1::TrainingFigures FiguresProto(const TrainingFigures& figures);
 [[nodiscard]] v1::Member MemberProto(const MemberIdentity& member,
                                      int world_size, int64_t step);
@@ -36,7 +39,8 @@ struct CoordinatorIdentity {
 [[nodiscard]] v1::Event EventProto(const EmitEvent& event, int64_t sequence);
 
 enum class MemberDetail { kAll, kNone };
-// `job` is one of `state`'s.
+// `job` is one of `state`'s. Without its members, only the last of its
+// incidents is told.
 [[nodiscard]] v1::Job JobProto(const State& state, const Job& job,
                                MemberDetail members = MemberDetail::kAll);
 

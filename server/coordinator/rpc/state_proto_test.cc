@@ -26,9 +26,9 @@ TEST(StateProtoTest, EnumeratorsHaveTheProtosNumbers) {
   EXPECT_EQ(static_cast<int>(JobState::kCancelled), v1::JOB_STATE_CANCELLED);
   EXPECT_EQ(static_cast<int>(WorkerState::kDetached),
             v1::WORKER_STATE_DETACHED);
-  EXPECT_EQ(static_cast<int>(Phase::kHalted), v1::PHASE_HALTED);
-  EXPECT_EQ(static_cast<int>(EvidenceKind::kSuperseded),
-            v1::EVIDENCE_KIND_SUPERSEDED);
+  EXPECT_EQ(static_cast<int>(Phase::kCheckpoint), v1::PHASE_CHECKPOINT);
+  EXPECT_EQ(static_cast<int>(EvidenceKind::kSupervisorReport),
+            v1::EVIDENCE_KIND_SUPERVISOR_REPORT);
   EXPECT_EQ(static_cast<int>(VerdictDecision::kFailJob),
             v1::VERDICT_DECISION_FAIL_JOB);
   EXPECT_EQ(static_cast<int>(EventSeverity::kError), v1::EVENT_SEVERITY_ERROR);
@@ -53,6 +53,7 @@ TEST(StateProtoTest, VerdictKeepsWhatItSays) {
   verdict.decision = VerdictDecision::kReform;
   verdict.time = absl::FromUnixSeconds(5);
   verdict.exit_code = 138;
+  verdict.process_end = ProcessEnd{42, 7, 9};
   const v1::Verdict proto = VerdictProto(verdict);
   EXPECT_EQ(proto.worker(), "w1");
   EXPECT_EQ(proto.rank(), 1);
@@ -67,6 +68,102 @@ TEST(StateProtoTest, VerdictKeepsWhatItSays) {
   EXPECT_EQ(proto.decision(), v1::VERDICT_DECISION_REFORM);
   EXPECT_EQ(proto.time().seconds(), 5);
   EXPECT_EQ(proto.exit_code(), 138);
+  EXPECT_EQ(proto.process_end().pid(), 42);
+  EXPECT_EQ(proto.process_end().exit_code(), 7);
+  EXPECT_EQ(proto.process_end().signal(), 9);
+  EXPECT_FALSE(VerdictProto(Verdict()).has_process_end());
+}
+
+TEST(StateProtoTest, IncidentKeepsWhatItSays) {
+  Incident incident;
+  incident.number = 4;
+  incident.verdict.worker = "w1";
+  incident.is_wanted = true;
+  incident.cost.detect = absl::Milliseconds(120);
+  incident.cost.halt = absl::Milliseconds(3);
+  incident.world_size_before = 4;
+  incident.world_size_after = 3;
+  incident.next_generation = 9;
+  incident.resume_step = 40;
+  incident.lost_steps = 2;
+  incident.is_over = true;
+  const v1::Incident proto = IncidentProto(incident);
+  EXPECT_EQ(proto.number(), 4);
+  EXPECT_EQ(proto.verdict().worker(), "w1");
+  EXPECT_TRUE(proto.is_wanted());
+  EXPECT_EQ(FromProto(proto.cost().detect()), absl::Milliseconds(120));
+  EXPECT_EQ(FromProto(proto.cost().halt()), absl::Milliseconds(3));
+  EXPECT_FALSE(proto.cost().has_assign());
+  EXPECT_FALSE(proto.cost().has_connect());
+  EXPECT_FALSE(proto.cost().has_first_step());
+  EXPECT_EQ(FromProto(proto.cost().total()), absl::Milliseconds(123));
+  EXPECT_EQ(proto.world_size_before(), 4);
+  EXPECT_EQ(proto.world_size_after(), 3);
+  EXPECT_EQ(proto.next_generation(), 9);
+  EXPECT_EQ(proto.resume_step(), 40);
+  EXPECT_EQ(proto.lost_steps(), 2);
+  EXPECT_TRUE(proto.is_over());
+  incident.cost.assign = absl::Milliseconds(1);
+  incident.cost.connect = absl::Milliseconds(2);
+  incident.cost.first_step = absl::Milliseconds(4);
+  const v1::RecoveryCost cost = IncidentProto(incident).cost();
+  EXPECT_EQ(FromProto(cost.assign()), absl::Milliseconds(1));
+  EXPECT_EQ(FromProto(cost.connect()), absl::Milliseconds(2));
+  EXPECT_EQ(FromProto(cost.first_step()), absl::Milliseconds(4));
+  EXPECT_EQ(FromProto(cost.total()), absl::Milliseconds(130));
+}
+
+TEST(StateProtoTest, GoodputIsAsOfTheLastEventAndAddsUp) {
+  State state;
+  Job job = SmallJob(1, JobState::kRunning);
+  job.best_step = 5;
+  job.goodput = {.waiting = absl::Seconds(1),
+                 .starting = absl::Seconds(2),
+                 .training = absl::Seconds(3),
+                 .detecting = absl::Seconds(4),
+                 .recovering = absl::Seconds(5),
+                 .repeating = absl::Seconds(6),
+                 .stopping = absl::Seconds(7),
+                 .before_first_step = absl::Seconds(3)};
+  job.accounted_to = MonotonicTime() + absl::Seconds(50);
+  state.now = MonotonicTime() + absl::Seconds(52);
+  job.incidents.emplace_back().number = 17;
+  const v1::Goodput proto = GoodputProto(state, job);
+  EXPECT_EQ(proto.waiting().seconds(), 1);
+  EXPECT_EQ(proto.starting().seconds(), 2);
+  EXPECT_EQ(proto.detecting().seconds(), 4);
+  // The open incident of a job that runs.
+  EXPECT_EQ(proto.recovering().seconds(), 7);
+  EXPECT_EQ(proto.training().seconds(), 3);
+  EXPECT_EQ(proto.repeating().seconds(), 6);
+  EXPECT_EQ(proto.stopping().seconds(), 7);
+  EXPECT_EQ(proto.total().seconds(), 30);
+  EXPECT_DOUBLE_EQ(proto.ratio(), 3.0 / 27);
+  EXPECT_EQ(proto.incidents(), 17);
+}
+
+TEST(StateProtoTest, AJobWithoutItsMembersShowsOnlyItsLastIncident) {
+  State state;
+  Job job = SmallJob(1, JobState::kRunning);
+  job.incidents.emplace_back().number = 1;
+  job.incidents.emplace_back().number = 2;
+  EXPECT_EQ(JobProto(state, job).incidents_size(), 2);
+  const v1::Job proto = JobProto(state, job, MemberDetail::kNone);
+  ASSERT_EQ(proto.incidents_size(), 1);
+  EXPECT_EQ(proto.incidents(0).number(), 2);
+}
+
+TEST(StateProtoTest, StatusShowsQuarantinedHosts) {
+  State state;
+  state.quarantines.push_back({"machine-1", "node-1", absl::FromUnixSeconds(9),
+                               "3 of 4 incidents within 10m", MonotonicTime()});
+  const v1::Status status =
+      StatusProto(state, CoordinatorIdentity(), MonotonicTime(), absl::Now());
+  ASSERT_EQ(status.quarantines_size(), 1);
+  EXPECT_EQ(status.quarantines(0).host_key(), "machine-1");
+  EXPECT_EQ(status.quarantines(0).host(), "node-1");
+  EXPECT_EQ(status.quarantines(0).end_time().seconds(), 9);
+  EXPECT_EQ(status.quarantines(0).reason(), "3 of 4 incidents within 10m");
 }
 
 TEST(StateProtoTest, FiguresKeepWhatTheySay) {
