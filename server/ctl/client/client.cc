@@ -173,6 +173,16 @@ absl::StatusOr<v1::GetTraceResponse> Client::GetTrace(const std::string& job,
   return response;
 }
 
+absl::StatusOr<v1::ExplainJobResponse> Client::ExplainJob(
+    const std::string& job) {
+  v1::ExplainJobRequest request;
+  request.set_job(job);
+  v1::ExplainJobResponse response;
+  RETURN_IF_ERROR(Call(*connection_->jobs, &v1::JobService::Stub::ExplainJob,
+                       request, &response));
+  return response;
+}
+
 absl::StatusOr<v1::Status> Client::GetStatus() {
   v1::GetStatusResponse response;
   RETURN_IF_ERROR(Call(*connection_->status,

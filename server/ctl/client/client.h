@@ -70,6 +70,9 @@ class Client {
   // Spans of steps in [first_step, last_step]; 0 for the newest.
   [[nodiscard]] absl::StatusOr<v1::GetTraceResponse> GetTrace(
       const std::string& job, int64_t first_step, int64_t last_step);
+  // Why the job is where it is.
+  [[nodiscard]] absl::StatusOr<v1::ExplainJobResponse> ExplainJob(
+      const std::string& job);
   [[nodiscard]] absl::StatusOr<v1::Status> GetStatus();
 
   // Calls `on_update`, on this thread, with the job at once and after each

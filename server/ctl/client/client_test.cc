@@ -55,6 +55,9 @@ TEST(ClientTest, PassesRequestsAndAnswers) {
 
 TEST(ClientTest, ReadsStatusEventsAndTrace) {
   FakeCoordinator coordinator;
+  v1::ExplainJobResponse explanation;
+  explanation.set_summary("trains");
+  coordinator.SetExplanation(explanation);
   v1::Status status;
   status.mutable_coordinator()->set_version("1.2");
   coordinator.SetStatus(status);

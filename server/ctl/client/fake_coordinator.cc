@@ -102,6 +102,13 @@ class FakeCoordinator::Services final : public v1::JobService::Service,
     return ToGrpcStatus(failure);
   }
 
+  grpc::Status ExplainJob(grpc::ServerContext*, const v1::ExplainJobRequest*,
+                          v1::ExplainJobResponse* response) override {
+    MutexLock lock(mutex);
+    *response = explanation;
+    return ToGrpcStatus(failure);
+  }
+
   grpc::Status GetStatus(grpc::ServerContext*, const v1::GetStatusRequest*,
                          v1::GetStatusResponse* response) override {
     MutexLock lock(mutex);
@@ -149,6 +156,7 @@ class FakeCoordinator::Services final : public v1::JobService::Service,
   v1::Status status GUARDED_BY(mutex);
   std::vector<v1::Event> events GUARDED_BY(mutex);
   v1::GetTraceResponse trace GUARDED_BY(mutex);
+  v1::ExplainJobResponse explanation GUARDED_BY(mutex);
   v1::SubmitJobRequest submitted GUARDED_BY(mutex);
   v1::CancelJobRequest cancelled GUARDED_BY(mutex);
 
@@ -186,6 +194,12 @@ void FakeCoordinator::SetEvents(const std::vector<v1::Event>& events) {
 void FakeCoordinator::SetTrace(const v1::GetTraceResponse& trace) {
   MutexLock lock(services_->mutex);
   services_->trace = trace;
+}
+
+void FakeCoordinator::SetExplanation(
+    const v1::ExplainJobResponse& explanation) {
+  MutexLock lock(services_->mutex);
+  services_->explanation = explanation;
 }
 
 void FakeCoordinator::FailWith(const absl::Status& status) {

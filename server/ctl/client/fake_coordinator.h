@@ -34,6 +34,7 @@ class FakeCoordinator {
   void SetStatus(const v1::Status& status);
   void SetEvents(const std::vector<v1::Event>& events);
   void SetTrace(const v1::GetTraceResponse& trace);
+  void SetExplanation(const v1::ExplainJobResponse& explanation);
   // Every call fails with this from now on; OK ends that.
   void FailWith(const absl::Status& status);
 

@@ -153,6 +153,7 @@ void AddJobCommands(FlagSet& flags, CommandLine& line) {
   };
   flags.AddCommand("status", "The coordinator, its workers and jobs.");
   add("job", "One job in full.", true);
+  add("explain", "Why a job is where it is, and who keeps it waiting.", true);
   flags.AddCommand("workers", "The workers, one a line.");
   add("events", "What happened, to a job or to all.", false);
   add("watch", "Follow a job to its end, and end with its exit code.", true);
@@ -259,6 +260,7 @@ absl::StatusOr<int> RunAtCoordinator(const std::string& command,
   if (command == "status") return RunStatus(context);
   if (command == "workers") return RunWorkers(context);
   if (command == "job") return RunJob(context, line.job);
+  if (command == "explain") return RunExplain(context, line.job);
   if (command == "events") return RunEvents(context, line.job);
   if (command == "watch") return RunWatch(context, line.job);
   if (command == "cancel") return RunCancel(context, line.job, line.reason);

@@ -128,6 +128,29 @@ TEST_F(CommandLineTest, PassesOnTheCoordinatorsErrors) {
   ExpectError(RunThere({"cancel", "x"}), ExitCode::kUsage, "there is no job x");
   ExpectError(RunThere({"trace", "x"}), ExitCode::kUsage, "there is no job x");
   ExpectError(RunThere({"watch", "x"}), ExitCode::kUsage, "there is no job x");
+  ExpectError(RunThere({"explain", "x"}), ExitCode::kUsage,
+              "there is no job x");
+}
+
+TEST_F(CommandLineTest, ExplainsAJobAsTextAndJson) {
+  v1::ExplainJobResponse explanation;
+  explanation.set_job_id("first-job-1");
+  explanation.set_state(v1::JOB_STATE_GATHERING);
+  explanation.set_summary("waits for workers: 1 of at least 2");
+  explanation.add_blocking_workers()->set_worker("w1");
+  coordinator_.SetExplanation(explanation);
+  const Outcome outcome = RunThere({"explain", "first-job"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(
+      outcome.out,
+      AllOf(StartsWith("first-job-1  GATHERING\nwhy:      waits for workers: "
+                       "1 of at least 2\n"),
+            HasSubstr("w1")));
+  const auto json =
+      nlohmann::json::parse(RunThere({"explain", "x", "-o", "json"}).out);
+  EXPECT_EQ(json["summary"], "waits for workers: 1 of at least 2");
+  EXPECT_EQ(json["blocking_workers"][0]["worker"], "w1");
+  ExpectError(RunCtl({"explain"}), ExitCode::kUsage, "JOB");
 }
 
 TEST_F(CommandLineTest, ShowsStatusAndWorkersAsTextAndJson) {

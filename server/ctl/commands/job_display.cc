@@ -9,6 +9,7 @@
 #include "server/ctl/commands/json_line.h"
 #include "server/ctl/render/job_view.h"
 #include "server/ctl/render/names.h"
+#include "server/ctl/render/recovery_view.h"
 #include "server/ctl/render/sample_view.h"
 
 namespace ringmaster::ctl {
@@ -87,6 +88,7 @@ void JobDisplay::UpdateLines(const WatchSnapshot& snapshot) {
     if (incident != incident_line_ && !HasEnded(job.state())) Note(incident);
     incident_line_ = std::move(incident);
   }
+  PrintRecovery(job);
   std::string state = StateLine(job);
   if (state != state_line_ && !HasEnded(job.state())) Note(state);
   state_line_ = std::move(state);
@@ -101,6 +103,16 @@ void JobDisplay::UpdateLines(const WatchSnapshot& snapshot) {
   }
   earliest_step_line_ = now + kStepLineInterval;
   PrintStep(job);
+}
+
+void JobDisplay::PrintRecovery(const v1::Job& job) {
+  int last = 0;
+  for (const v1::Incident& incident : job.incidents()) {
+    if (!incident.is_over()) continue;
+    last = incident.number();
+    if (last > recovery_told_.value_or(last)) Note(RecoveryLine(incident));
+  }
+  recovery_told_ = std::max(last, recovery_told_.value_or(0));
 }
 
 void JobDisplay::PrintStep(const v1::Job& job) {

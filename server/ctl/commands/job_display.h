@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -49,6 +50,8 @@ class JobDisplay {
   void NoteConnection(const WatchSnapshot& snapshot);
   void PrintStep(const v1::Job& job);
   void PrintSample(const v1::TextSample& sample);
+  // The cost of an interruption that ended while the job was watched.
+  void PrintRecovery(const v1::Job& job);
 
   Console& console_;
   const OutputFormat format_;
@@ -65,6 +68,8 @@ class JobDisplay {
   bool was_lost_ = false;
   std::string state_line_;
   std::string incident_line_;
+  // The last interruption that is over; none before the first update.
+  std::optional<int> recovery_told_;
   LossCurve losses_;
   int64_t loss_step_ = 0;
 };

@@ -89,6 +89,28 @@ TEST(JobDisplayTest, ShowsAnIncidentOnceAndTheVerdictOfAFailure) {
   EXPECT_THAT(Take(console), HasSubstr("culprit:  worker w-1"));
 }
 
+TEST(JobDisplayTest, TellsTheCostOfARecoveryOnceItIsOver) {
+  FakeClock clock;
+  FakeConsole console;
+  JobDisplay display(console, OutputFormat::kTable, clock);
+  WatchSnapshot snapshot = SnapshotAt(3);
+  v1::Incident& before = *snapshot.job->add_incidents();
+  before.set_number(1);
+  before.set_is_over(true);
+  display.Update(snapshot);
+  EXPECT_THAT(Take(console), Not(HasSubstr("recovery")));
+  v1::Incident& incident = *snapshot.job->add_incidents();
+  incident.set_number(2);
+  incident.mutable_cost()->mutable_total()->set_seconds(4);
+  display.Update(snapshot);
+  EXPECT_THAT(Take(console), Not(HasSubstr("recovery")));
+  incident.set_is_over(true);
+  display.Update(snapshot);
+  EXPECT_EQ(Take(console), "recovery: 4.0s; interruption 2\n");
+  display.Update(snapshot);
+  EXPECT_EQ(Take(console), "");
+}
+
 TEST(JobDisplayTest, PrintsEachSampleOnceAndTheLastOneAtTheEnd) {
   FakeClock clock;
   FakeConsole console;

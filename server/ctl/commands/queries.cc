@@ -13,6 +13,7 @@
 #include "server/ctl/commands/json_line.h"
 #include "server/ctl/render/job_view.h"
 #include "server/ctl/render/listing.h"
+#include "server/ctl/render/recovery_view.h"
 
 namespace ringmaster::ctl {
 namespace {
@@ -77,6 +78,14 @@ absl::StatusOr<int> RunJob(const CommandContext& context,
   ASSIGN_OR_RETURN(const v1::Job found, context.client.GetJob(job));
   return Answer(context, found,
                 JobLines(found, absl::Now(), context.console.GetStyle()));
+}
+
+absl::StatusOr<int> RunExplain(const CommandContext& context,
+                               const std::string& job) {
+  ASSIGN_OR_RETURN(const v1::ExplainJobResponse explanation,
+                   context.client.ExplainJob(job));
+  return Answer(context, explanation,
+                ExplainLines(explanation, context.console.GetStyle()));
 }
 
 absl::StatusOr<int> RunEvents(const CommandContext& context,

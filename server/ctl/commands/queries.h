@@ -15,6 +15,9 @@ namespace ringmaster::ctl {
 // `job` is an id or a name here and below.
 [[nodiscard]] absl::StatusOr<int> RunJob(const CommandContext& context,
                                          const std::string& job);
+// Why the job is where it is, and who keeps it waiting.
+[[nodiscard]] absl::StatusOr<int> RunExplain(const CommandContext& context,
+                                             const std::string& job);
 // Of all jobs if `job` is empty.
 [[nodiscard]] absl::StatusOr<int> RunEvents(const CommandContext& context,
                                             const std::string& job);

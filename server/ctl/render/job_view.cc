@@ -242,7 +242,8 @@ std::string Culprit(const v1::Verdict& verdict) {
 std::string Decision(const v1::Verdict& verdict) {
   switch (verdict.decision()) {
     case v1::VERDICT_DECISION_REFORM:
-      return "the job goes on without it";
+      return verdict.worker().empty() ? "the job goes on"
+                                      : "the job goes on without it";
     case v1::VERDICT_DECISION_FAIL_JOB:
       return absl::StrCat("the job ends with exit code ", verdict.exit_code());
     default:

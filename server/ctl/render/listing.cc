@@ -1,5 +1,6 @@
 #include "server/ctl/render/listing.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -8,6 +9,7 @@
 #include "common/rpc/proto_time.h"
 #include "server/ctl/render/job_view.h"
 #include "server/ctl/render/names.h"
+#include "server/ctl/render/recovery_view.h"
 #include "server/ctl/render/table.h"
 
 namespace ringmaster::ctl {
@@ -118,6 +120,15 @@ std::vector<std::string> StatusLines(const v1::Status& status, absl::Time now,
                      "; no new generation can start until this is mended")));
   }
   lines.push_back(CountWorkers(status));
+  for (const v1::Quarantine& quarantine : status.quarantines()) {
+    lines.push_back(
+        Paint(style, Color::kYellow,
+              absl::StrCat(
+                  "quarantined: host ", Printable(quarantine.host()), " for ",
+                  HumanDuration(std::max(FromProto(quarantine.end_time()) - now,
+                                         absl::ZeroDuration())),
+                  " more: ", Printable(quarantine.reason()))));
+  }
   lines.push_back("");
   Append(lines, JobTable(status, now, style));
   for (std::string& line : lines) line = Fit(line, style.width);
@@ -142,6 +153,13 @@ std::vector<std::string> JobLines(const v1::Job& job, absl::Time now,
     lines.push_back(absl::StrCat("exit:     ", job.exit_code()));
   }
   if (job.has_verdict()) Append(lines, VerdictLines(job.verdict(), style));
+  if (!job.incidents().empty()) {
+    lines.push_back(RecoveryLine(*job.incidents().rbegin()));
+  }
+  // A job that ended before the coordinator's restart has none.
+  if (FromProto(job.goodput().total()) > absl::ZeroDuration()) {
+    lines.push_back(GoodputLine(job.goodput()));
+  }
   return lines;
 }
 

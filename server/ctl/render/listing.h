@@ -16,12 +16,13 @@
 
 namespace ringmaster::ctl {
 
-// The coordinator, its jobs and a count of its workers.
+// The coordinator, its jobs, a count of its workers, and quarantined hosts.
 [[nodiscard]] std::vector<std::string> StatusLines(const v1::Status& status,
                                                    absl::Time now,
                                                    const Style& style);
 
-// One job in full: state, figures, members, program, last verdict.
+// One job in full: state, figures, members, program, last verdict, what its
+// last interruption cost, and where its time went.
 [[nodiscard]] std::vector<std::string> JobLines(const v1::Job& job,
                                                 absl::Time now,
                                                 const Style& style);

@@ -88,6 +88,49 @@ TEST(StatusLinesTest, ShowsAnUnusableJournal) {
               HasSubstr("error: disk full; no new"));
 }
 
+TEST(StatusLinesTest, ShowsQuarantinedHosts) {
+  const auto status = Parse<v1::Status>(R"pb(
+    quarantines {
+      host_key: "machine-1"
+      host: "beta"
+      end_time { seconds: 10065 }
+      reason: "3 of 4 incidents within 10m"
+    }
+  )pb");
+  EXPECT_THAT(absl::StrJoin(StatusLines(status, kNow, {.width = 200}), "\n"),
+              HasSubstr("quarantined: host beta for 1m05s more: 3 of 4 "
+                        "incidents within 10m\n"));
+}
+
+TEST(JobLinesTest, ShowsTheCostOfTheLastInterruptionAndGoodput) {
+  const auto job = Parse<v1::Job>(R"pb(
+    id: "mlp-1"
+    state: JOB_STATE_RUNNING
+    incidents {
+      number: 1
+      cost { total { seconds: 9 } }
+      is_over: true
+    }
+    incidents {
+      number: 2
+      cost { total { seconds: 4 } }
+      is_over: true
+    }
+    goodput {
+      training { seconds: 8 }
+      total { seconds: 10 }
+      ratio: 0.8
+      incidents: 2
+    }
+  )pb");
+  const std::string text = absl::StrJoin(JobLines(job, kNow, {}), "\n");
+  EXPECT_THAT(text, HasSubstr("recovery: 4.0s; interruption 2\n"));
+  EXPECT_THAT(text, HasSubstr("goodput:  80% of the time"));
+  EXPECT_THAT(
+      absl::StrJoin(JobLines(Parse<v1::Job>("id: 'a'"), kNow, {}), "\n"),
+      ::testing::Not(HasSubstr("goodput")));
+}
+
 TEST(WorkerLinesTest, ShowsARowForEachWorker) {
   EXPECT_EQ(
       "\n" + absl::StrJoin(WorkerLines(Parse<v1::Status>(kStatus), {}), "\n"),
