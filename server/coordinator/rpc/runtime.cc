@@ -271,8 +271,7 @@ CoordinatorView CoordinatorRuntime::View() const {
           .events = events_,
           .self = self_,
           .config = core_->config(),
-          .now = clock_.Now(),
-          .journal_wait = journal_->OldestWait()};
+          .now = clock_.Now()};
 }
 
 void CoordinatorRuntime::Feed(EventBody body) {

@@ -52,8 +52,6 @@ struct CoordinatorView {
   const CoordinatorIdentity& self;
   const Config& config;
   MonotonicTime now;
-  // Journal::OldestWait().
-  absl::Duration journal_wait = {};
 };
 
 class CoordinatorRuntime {
