@@ -7,8 +7,9 @@ namespace {
 
 using Part = absl::Duration Goodput::*;
 
+// A rollback may set it back to no step at all; that is no start.
 bool IsBeforeFirstStep(const Job& job) {
-  return job.best_step == 0 && !job.is_recovered;
+  return job.best_step == 0 && job.repeat_until == 0 && !job.is_recovered;
 }
 
 // The part of a job whose members are to make steps.

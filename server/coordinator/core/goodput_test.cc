@@ -62,12 +62,14 @@ TEST(GoodputTest, WhatIsMadeAgainIsNoTraining) {
   State state = WithJob(JobState::kRunning);
   Job& job = *state.ActiveJob();
   job.repeat_until = 100;
+  AccountTime(state, At(3));
   job.best_step = 60;
   AccountTime(state, At(4));
   job.best_step = 100;
   AccountTime(state, At(5));
   EXPECT_EQ(job.goodput.repeating, absl::Seconds(4));
   EXPECT_EQ(job.goodput.training, absl::Seconds(1));
+  EXPECT_EQ(job.goodput.before_first_step, absl::ZeroDuration());
 }
 
 TEST(GoodputTest, DetectionIsTakenFromWhatSeemedToBeTraining) {

@@ -303,6 +303,114 @@ TEST_F(IncidentTest, AHeldJobThatCannotBeIsAWarning) {
   EXPECT_NE(core_.state().FindWorker("w"), nullptr);
 }
 
+// The functions themselves, on a job of three ranks that runs at 0 ms.
+class IncidentPartsTest : public ::testing::Test {
+ protected:
+  IncidentPartsTest() {
+    job_.id = "j-1";
+    job_.state = JobState::kRunning;
+    job_.best_step = 60;
+    job_.last_progress = At(-700);
+    for (int rank = 0; rank < 3; ++rank) {
+      job_.members.emplace_back().identity.rank = rank;
+      job_.members.back().identity.worker = std::string(1, 'a' + rank);
+    }
+  }
+
+  static MonotonicTime At(int milliseconds) {
+    return MonotonicTime() + absl::Seconds(1000) +
+           absl::Milliseconds(milliseconds);
+  }
+
+  Turn Now(int milliseconds) {
+    return {config_,  state_,           outbox_,
+            actions_, At(milliseconds), absl::UnixEpoch()};
+  }
+
+  static Verdict Because(EvidenceKind kind, const std::string& worker = "") {
+    Verdict verdict;
+    verdict.worker = worker;
+    verdict.rank = worker.empty() ? -1 : worker.front() - 'a';
+    verdict.summary = worker + " it happened";
+    verdict.evidence.push_back({kind, "coordinator", "seen"});
+    return verdict;
+  }
+
+  Config config_ = Config::FromFailureBudget(absl::Seconds(2));
+  State state_;
+  Outbox outbox_;
+  std::vector<Action> actions_;
+  Job job_;
+};
+
+TEST_F(IncidentPartsTest, GrowthIsWantedAndNeedsNoDetection) {
+  Turn turn = Now(0);
+  NoteHaltBegun(turn, job_, Because(EvidenceKind::kJoined));
+  ASSERT_NE(OpenIncident(job_), nullptr);
+  EXPECT_TRUE(OpenIncident(job_)->is_wanted);
+  EXPECT_EQ(OpenIncident(job_)->cost.detect, absl::ZeroDuration());
+  // Until something does go wrong: then it is about that.
+  NoteFurtherFault(turn, job_, Because(EvidenceKind::kStreamBroken, "b"));
+  EXPECT_FALSE(OpenIncident(job_)->is_wanted);
+  EXPECT_EQ(OpenIncident(job_)->verdict.worker, "b");
+  EXPECT_THAT(OpenIncident(job_)->verdict.evidence, SizeIs(2));
+}
+
+TEST_F(IncidentPartsTest, WhereNobodyIsToBlameAllStoppedWhenProgressDid) {
+  Turn turn = Now(0);
+  NoteHaltBegun(turn, job_, Because(EvidenceKind::kPeerReport));
+  EXPECT_EQ(OpenIncident(job_)->cost.detect, absl::Milliseconds(700));
+}
+
+TEST_F(IncidentPartsTest, WhoWasStuckWasLastSeenToGetOnBefore) {
+  Turn turn = Now(0);
+  Worker gone;
+  gone.last_heard = At(-10);
+  NoteMemberGone(turn, job_.members[1], gone,
+                 {EvidenceKind::kNoProgress, "coordinator", "stuck"});
+  job_.members[1].is_lost = true;
+  NoteHaltBegun(turn, job_, Because(EvidenceKind::kNoProgress, "b"));
+  EXPECT_EQ(OpenIncident(job_)->cost.detect, config_.progress_cap);
+  EXPECT_EQ(job_.members[1].loss, "stuck");
+}
+
+TEST_F(IncidentPartsTest, ARollbackLosesTheStepsSinceTheCheckpoint) {
+  Turn turn = Now(0);
+  job_.figures.checkpoint_step = 40;
+  NoteHaltBegun(turn, job_, Because(EvidenceKind::kStreamBroken, "b"));
+  job_.members[0].halted = HaltedAnswer{61, 61};
+  NoteAllHalted(turn, job_);
+  job_.resume_step = 0;
+  NoteAssigned(turn, job_);
+  EXPECT_EQ(OpenIncident(job_)->lost_steps, 21);
+  EXPECT_EQ(job_.repeat_until, 61);
+}
+
+TEST_F(IncidentPartsTest, AWaitAfterTheHaltIsNoPartOfIt) {
+  Turn begin = Now(0);
+  NoteHaltBegun(begin, job_, Because(EvidenceKind::kStreamBroken, "b"));
+  Turn halted = Now(5);
+  NoteAllHalted(halted, job_);
+  // Looked at again while the journal fails.
+  Turn again = Now(1005);
+  NoteAllHalted(again, job_);
+  Turn assigned = Now(2005);
+  NoteAssigned(assigned, job_);
+  EXPECT_EQ(OpenIncident(job_)->cost.halt, absl::Milliseconds(5));
+  EXPECT_EQ(OpenIncident(job_)->cost.assign, absl::Milliseconds(2000));
+}
+
+TEST_F(IncidentPartsTest, OnlyTheLastIncidentsAreKept) {
+  for (size_t i = 0; i < kMaxIncidents + 3; ++i) {
+    Turn turn = Now(static_cast<int>(i));
+    NoteHaltBegun(turn, job_, Because(EvidenceKind::kStreamBroken, "b"));
+    job_.state = JobState::kRunning;
+    NoteStep(turn, job_);
+  }
+  EXPECT_THAT(job_.incidents, SizeIs(kMaxIncidents));
+  EXPECT_EQ(job_.incidents.back().number, static_cast<int>(kMaxIncidents) + 3);
+}
+
 TEST(IncidentTextTest, ProcessEndsAreNamed) {
   EXPECT_EQ(ToText(ProcessEnd{1, 0, 11}),
             "process 1 was ended by signal 11 (Segmentation fault)");
