@@ -10,7 +10,7 @@ void ProofOfLife::OnReport(int64_t generation, int64_t step,
   }
   if (step < highest_) return;
   if (step > highest_ && highest_ >= 0) {
-    if (step >= highest_ + 2) {
+    if (step >= highest_ + 2 && highest_ > 0) {
       proven_ = highest_heard_;
     } else if (lower_heard_.has_value()) {
       proven_ = lower_heard_;

@@ -18,6 +18,9 @@
 // messages of a slow link. As with a lease, a message counts from when it is
 // heard, not from when it was sent.
 //
+// A checkpoint that a job starts from is applied like one step, however high:
+// so the first step after 0 counts as s-1 = 0 would.
+//
 // Thread-safety: thread-compatible; a value.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_PROOF_OF_LIFE_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_PROOF_OF_LIFE_H_
@@ -32,7 +35,8 @@ namespace ringmaster::coordinator {
 class ProofOfLife {
  public:
   // A member of `generation`, which never falls, said at `now` that it has
-  // applied `step`. What was known of an older generation is forgotten.
+  // applied `step`, which is not below the step that the generation began
+  // after. What was known of an older generation is forgotten.
   void OnReport(int64_t generation, int64_t step, MonotonicTime now);
 
   // The latest time at which all members of `generation` are proven to have

@@ -54,6 +54,16 @@ TEST(ProofOfLifeTest, RepeatedAndLateReportsRenewNothing) {
   EXPECT_EQ(proof.ProvenAt(1), At(1));
 }
 
+TEST(ProofOfLifeTest, ACheckpointIsOneStepHoweverHigh) {
+  ProofOfLife proof;
+  proof.OnReport(1, 0, At(1));
+  proof.OnReport(1, 0, At(2));
+  proof.OnReport(1, 500, At(3));
+  EXPECT_EQ(proof.ProvenAt(1), std::nullopt);
+  proof.OnReport(1, 501, At(4));
+  EXPECT_EQ(proof.ProvenAt(1), At(2));
+}
+
 TEST(ProofOfLifeTest, GenerationsAreApart) {
   ProofOfLife proof;
   proof.OnReport(1, 5, At(1));
@@ -70,7 +80,9 @@ TEST(ProofOfLifeTest, NeverProvesMoreThanWasTrue) {
   for (uint64_t seed = 1; seed <= 50; ++seed) {
     std::mt19937_64 random(seed);
     constexpr int kWorld = 3;
-    std::vector<int64_t> contributed(kWorld), recorded(kWorld), applied(kWorld);
+    std::vector<int64_t> contributed(kWorld);
+    std::vector<int64_t> recorded(kWorld);
+    std::vector<int64_t> applied(kWorld);
     // When each last proved itself to be alive.
     std::vector<int64_t> acted(kWorld, 0);
     ProofOfLife proof;
