@@ -1,5 +1,6 @@
 #include "server/coordinator/journal/journal.h"
 
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -20,6 +21,7 @@ constexpr char kFileName[] = "journal.sqlite3";
 struct Waiting {
   Row row;
   std::function<void(absl::Status)> done;
+  MonotonicTime since;
 };
 
 }  // namespace
@@ -56,12 +58,19 @@ class Journal::Impl {
   }
 
   void Append(JournalRecord record, std::function<void(absl::Status)> done) {
-    Waiting waiting{Encode(record), std::move(done)};
+    Waiting waiting{Encode(record), std::move(done), options_.clock->Now()};
     {
       MutexLock lock(mutex_);
       queue_.push_back(std::move(waiting));
     }
     changed_.NotifyAll();
+  }
+
+  absl::Duration OldestWait() const {
+    const MonotonicTime now = options_.clock->Now();
+    MutexLock lock(mutex_);
+    if (committing_since_.has_value()) return now - *committing_since_;
+    return queue_.empty() ? absl::ZeroDuration() : now - queue_.front().since;
   }
 
  private:
@@ -93,6 +102,7 @@ class Journal::Impl {
       }
     }
     batch.swap(queue_);
+    if (!batch.empty()) committing_since_ = batch.front().since;
     return !batch.empty();
   }
 
@@ -101,6 +111,10 @@ class Journal::Impl {
     rows.reserve(batch.size());
     for (Waiting& waiting : batch) rows.push_back(std::move(waiting.row));
     const absl::Status status = database_.Commit(rows);
+    {
+      MutexLock lock(mutex_);
+      committing_since_.reset();
+    }
     for (Waiting& waiting : batch) waiting.done(status);
     NoteOutcome(status);
   }
@@ -118,8 +132,10 @@ class Journal::Impl {
   Database database_;
   bool is_failing_ = false;
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
   CondVar changed_;
+  // Of the first record of the commit under way.
+  std::optional<MonotonicTime> committing_since_ GUARDED_BY(mutex_);
   bool is_stopping_ GUARDED_BY(mutex_) = false;
   // Unbounded, but short: the core hands over decisions, not inputs, and none
   // while it knows the journal to fail.
@@ -149,6 +165,8 @@ Journal::~Journal() = default;
 absl::StatusOr<std::vector<JournalRecord>> Journal::Load() {
   return impl_->Load();
 }
+
+absl::Duration Journal::OldestWait() const { return impl_->OldestWait(); }
 
 void Journal::Append(JournalRecord record,
                      std::function<void(absl::Status)> done) {

@@ -81,6 +81,10 @@ class Journal {
   // the error. Never blocks on the disk.
   void Append(JournalRecord record, std::function<void(absl::Status)> done);
 
+  // How long the oldest record that is not answered yet has waited: a disk that
+  // hangs answers nothing. Zero if none waits.
+  [[nodiscard]] absl::Duration OldestWait() const;
+
  private:
   class Impl;
   explicit Journal(std::unique_ptr<Impl> impl);

@@ -178,6 +178,50 @@ TEST_F(JournalTest, FailedCommitIsReportedAndLeavesNothing) {
   EXPECT_TRUE(records->front() == FormedRecord(2));
 }
 
+TEST_F(JournalTest, EachWayToFailIsReportedAndRecoveredFrom) {
+  for (const char* point : {"journal.begin", "journal.append", "journal.write",
+                            "journal.sync", "journal.commit"}) {
+    SCOPED_TRACE(point);
+    const std::string directory = FreshDirectory();
+    Outcomes works_again;
+    const std::unique_ptr<Journal> journal =
+        OpenAt(directory, [&] { works_again.Next()(absl::OkStatus()); });
+    EXPECT_TRUE(IsOk(AppendAndWait(*journal, FormedRecord(1))));
+    FailPoint::Arm(point, FailPoint::Action::kError);
+    EXPECT_EQ(AppendAndWait(*journal, FormedRecord(2)),
+              absl::StatusCode::kUnavailable);
+    FailPoint::DisarmAll();
+    EXPECT_EQ(works_again.Await(1).size(), 1u);
+    EXPECT_TRUE(IsOk(AppendAndWait(*journal, FormedRecord(3))));
+    const absl::StatusOr<std::vector<JournalRecord>> records = journal->Load();
+    ASSERT_TRUE(records.ok()) << records.status();
+    ASSERT_EQ(records->size(), 2u);
+    EXPECT_TRUE(records->back() == FormedRecord(3));
+  }
+}
+
+TEST_F(JournalTest, RecordIsDurableOnceItsCommitIs) {
+  const std::unique_ptr<Journal> journal = OpenAt(directory_);
+  FailPoint::Arm("journal.committed", FailPoint::Action::kError);
+  EXPECT_TRUE(IsOk(AppendAndWait(*journal, FormedRecord(1))));
+}
+
+TEST_F(JournalTest, HangingDiskIsTold) {
+  const std::unique_ptr<Journal> journal = OpenAt(directory_);
+  EXPECT_EQ(journal->OldestWait(), absl::ZeroDuration());
+  FailPoint::Arm("journal.sync", FailPoint::Action::kHang);
+  Outcomes outcomes;
+  journal->Append(FormedRecord(1), outcomes.Next());
+  while (FailPoint::HangingCount("journal.sync") == 0) {
+    std::this_thread::yield();
+  }
+  EXPECT_GT(journal->OldestWait(), absl::ZeroDuration());
+  journal->Append(FormedRecord(2), outcomes.Next());
+  FailPoint::DisarmAll();
+  EXPECT_EQ(outcomes.Await(2).size(), 2u);
+  EXPECT_EQ(journal->OldestWait(), absl::ZeroDuration());
+}
+
 TEST_F(JournalTest, FailureAtOneRecordFailsTheWholeBatch) {
   const std::unique_ptr<Journal> journal = OpenAt(directory_);
   FailPoint::Arm("journal.append", FailPoint::Action::kHang);
@@ -282,7 +326,8 @@ int64_t AcknowledgedBeforeCrash(const std::string& directory,
 }
 
 TEST_F(JournalTest, KilledInMidWriteKeepsExactlyWhatWasAcknowledged) {
-  for (const char* point : {"journal.append", "journal.commit"}) {
+  for (const char* point :
+       {"journal.begin", "journal.append", "journal.commit"}) {
     for (int at_pass : {1, 2, 7, 20}) {
       SCOPED_TRACE(absl::StrCat(point, "@", at_pass));
       const std::string directory = FreshDirectory();

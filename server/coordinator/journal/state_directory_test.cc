@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "common/fail_point/fail_point.h"
 #include "common/status/exit_code.h"
 
 namespace ringmaster::coordinator {
@@ -28,6 +29,17 @@ TEST(StateDirectoryTest, CreatesMissingParents) {
   ASSERT_TRUE(directory.ok()) << directory.status();
   EXPECT_EQ(access(path.c_str(), W_OK), 0);
   EXPECT_EQ(directory->File("x"), path + "/x");
+}
+
+TEST(StateDirectoryTest, NewDirectoryIsSyncedIntoItsParent) {
+  const std::string path = Fresh("a/b");
+  FailPoint::Arm("journal.sync_directory", FailPoint::Action::kError, 2);
+  EXPECT_EQ(StateDirectory::Acquire(path).status().code(),
+            absl::StatusCode::kUnavailable);
+  // Twice, for a and b; the directory that is there needs none.
+  EXPECT_EQ(FailPoint::PassCount("journal.sync_directory"), 2);
+  EXPECT_TRUE(StateDirectory::Acquire(path).ok());
+  FailPoint::DisarmAll();
 }
 
 TEST(StateDirectoryTest, SecondHolderIsToldTheFirst) {
