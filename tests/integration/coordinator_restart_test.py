@@ -95,8 +95,9 @@ class RestartingCluster(Cluster):
 
 
 def job_text(name="job", steps=STEPS, workers_min=1, workers_max=3, **train):
-    # A step takes a millisecond or two, so that there is time to break something.
-    return synthetic_job(name, steps, workers_min, workers_max, **{"global_batch": 2048, **train})
+    """A step takes a millisecond or two, so that there is time to break something. Settles late: all workers that are there take part."""
+    text = synthetic_job(name, steps, workers_min, workers_max, **{"global_batch": 2048, **train})
+    return text.replace("settle: 300ms", "settle: 20s")
 
 
 def steps_in(path):
