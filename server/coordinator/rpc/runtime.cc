@@ -271,7 +271,8 @@ CoordinatorView CoordinatorRuntime::View() const {
           .events = events_,
           .self = self_,
           .config = core_->config(),
-          .now = clock_.Now()};
+          .now = clock_.Now(),
+          .journal_wait = journal_->OldestWait()};
 }
 
 void CoordinatorRuntime::Feed(EventBody body) {

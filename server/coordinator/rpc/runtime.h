@@ -52,6 +52,8 @@ struct CoordinatorView {
   const CoordinatorIdentity& self;
   const Config& config;
   MonotonicTime now;
+  // Journal::OldestWait().
+  absl::Duration journal_wait = {};
 };
 
 class CoordinatorRuntime {

@@ -6,6 +6,7 @@
 
 #include <set>
 #include <string>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "common/fail_point/fail_point.h"
@@ -137,6 +138,27 @@ TEST_F(ServerFaultTest, CallErrorFailsTheCallAndLeavesNothing) {
   ASSERT_TRUE(jobs_->ListJobs(&context, {}, &jobs).ok());
   EXPECT_EQ(jobs.jobs_size(), 0);
   EXPECT_TRUE(Submit().ok());
+}
+
+TEST_F(ServerFaultTest, StatusTellsOfADiskThatHangs) {
+  FailPoint::Arm("journal.sync", FailPoint::Action::kHang);
+  std::thread submitter([this] { EXPECT_TRUE(Submit().ok()); });
+  const std::unique_ptr<v1::StatusService::Stub> stub =
+      v1::StatusService::NewStub(NewChannel());
+  v1::GetStatusResponse response;
+  while (response.status().coordinator().journal_error().empty()) {
+    grpc::ClientContext context;
+    context.set_deadline(TestDeadline());
+    ASSERT_TRUE(stub->GetStatus(&context, {}, &response).ok());
+  }
+  EXPECT_THAT(response.status().coordinator().journal_error(),
+              ::testing::HasSubstr("for the disk to write the journal"));
+  FailPoint::DisarmAll();
+  submitter.join();
+  grpc::ClientContext context;
+  context.set_deadline(TestDeadline());
+  ASSERT_TRUE(stub->GetStatus(&context, {}, &response).ok());
+  EXPECT_EQ(response.status().coordinator().journal_error(), "");
 }
 
 TEST_F(ServerFaultTest, CancelErrorLeavesTheJobAlone) {

@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "common/fail_point/fail_point.h"
 #include "common/rpc/grpc_status.h"
 #include "common/text/utf8.h"
@@ -51,6 +53,16 @@ grpc::ServerUnaryReactor* Answer(CoordinatorRuntime& runtime,
                     FinishWith(reactor, query(view), response);
                   }));
   return reactor;
+}
+
+// A disk that hangs reports no error; nothing is decided all the same.
+void TellOfSlowJournal(absl::Duration wait, v1::Status& status) {
+  constexpr absl::Duration kPatience = absl::Seconds(2);
+  v1::Coordinator& coordinator = *status.mutable_coordinator();
+  if (wait < kPatience || !coordinator.journal_error().empty()) return;
+  coordinator.set_journal_error(
+      absl::StrCat("a decision has waited ", absl::ToInt64Seconds(wait),
+                   "s for the disk to write the journal"));
 }
 
 // Answers a command with the job that it is about.
@@ -184,6 +196,7 @@ grpc::ServerUnaryReactor* StatusServiceImpl::GetStatus(
     v1::GetStatusResponse result;
     *result.mutable_status() =
         StatusProto(view.state, view.self, view.now, absl::Now());
+    TellOfSlowJournal(view.journal_wait, *result.mutable_status());
     return absl::StatusOr<v1::GetStatusResponse>(std::move(result));
   });
 }
