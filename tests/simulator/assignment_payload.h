@@ -1,0 +1,26 @@
+// What the simulated trainer needs of an assignment; the agent's core passes it
+// on unread. (Programs define the same type in worker/agent/rpc.)
+#ifndef RINGMASTER_TESTS_SIMULATOR_ASSIGNMENT_PAYLOAD_H_
+#define RINGMASTER_TESTS_SIMULATOR_ASSIGNMENT_PAYLOAD_H_
+
+#include <cstdint>
+#include <string>
+
+namespace ringmaster::agent {
+
+struct AssignmentPayload {
+  std::string job_id;
+  int32_t generation = 0;
+  int rank = 0;
+  int world_size = 1;
+  // The workers that are the neighbours in the ring.
+  int prev_slot = -1;
+  int next_slot = -1;
+  int32_t resume_step = 0;
+  int state_source_rank = -1;
+  bool is_newcomer = false;
+};
+
+}  // namespace ringmaster::agent
+
+#endif  // RINGMASTER_TESTS_SIMULATOR_ASSIGNMENT_PAYLOAD_H_

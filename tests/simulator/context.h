@@ -1,0 +1,100 @@
+// Context: what all parts of one simulated cluster share: virtual time, chance,
+// what is still to happen, the ledger, and the story so far.
+//
+// Thread-compatible; one per run, so that runs share nothing.
+#ifndef RINGMASTER_TESTS_SIMULATOR_CONTEXT_H_
+#define RINGMASTER_TESTS_SIMULATOR_CONTEXT_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/clock/monotonic_time.h"
+#include "tests/simulator/bug.h"
+#include "tests/simulator/event_queue.h"
+#include "tests/simulator/fault.h"
+#include "tests/simulator/ledger.h"
+#include "tests/simulator/random.h"
+#include "tests/simulator/shape.h"
+
+namespace ringmaster::simulator {
+
+inline absl::string_view Sv(std::string_view text) {
+  return absl::string_view(text.data(), text.size());
+}
+
+struct Context {
+  Context(uint64_t seed, Bug planted, bool is_traced)
+      : random(seed),
+        bug(planted),
+        shape(DrawShape(random, planted)),
+        faults(DrawFaults(random)),
+        ledger(random.Next(), shape),
+        traced(is_traced) {}
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  MonotonicTime Now() const { return MonotonicTime::FromNanos(now); }
+
+  void After(int64_t delay, SimEvent event) {
+    event.time = now + delay;
+    queue.Push(event);
+  }
+  void At(int64_t time, SimEvent event) {
+    event.time = std::max(time, now);
+    queue.Push(event);
+  }
+
+  // Of one message: mostly short, now and then a spike.
+  int64_t Latency() {
+    const uint64_t draw = random.Next();
+    if ((draw & 0x3ff) == 0) return random.Between(2, 40) * kMillisecond;
+    return 100 * kMicrosecond +
+           static_cast<int64_t>((draw >> 16) % (1'900 * kMicrosecond));
+  }
+
+  // Something worth a fault happens, to worker `slot` (-1: to none).
+  void Reached(Moment moment, int slot) {
+    for (int i = 0; i < kFaults; ++i) {
+      Fault& fault = faults[i];
+      if (fault.moment != moment || fault.is_scheduled || now < fault.time ||
+          is_calm) {
+        continue;
+      }
+      fault.is_scheduled = true;
+      SimEvent event;
+      event.kind = EventKind::kFault;
+      event.detail = static_cast<uint8_t>(i);
+      event.slot = static_cast<int8_t>(slot);
+      After(fault.delay, event);
+    }
+  }
+
+  // Adds a line to the story; callers ask `traced` first, so that nothing is
+  // formatted for nobody.
+  void Tell(const std::string& what) {
+    lines.push_back(absl::StrFormat("%11.6f %s", 1e-9 * now, what));
+    if (lines.size() > max_lines) lines.pop_front();
+  }
+
+  int64_t now = 0;
+  Random random;
+  const Bug bug;
+  const Shape shape;
+  FaultPlan faults;
+  Ledger ledger;
+  EventQueue queue;
+  // No faults come any more.
+  bool is_calm = false;
+
+  const bool traced;
+  size_t max_lines = 60;
+  std::deque<std::string> lines;
+};
+
+}  // namespace ringmaster::simulator
+
+#endif  // RINGMASTER_TESTS_SIMULATOR_CONTEXT_H_

@@ -1,0 +1,60 @@
+#include "tests/simulator/fault.h"
+
+#include <algorithm>
+
+#include "tests/simulator/shape.h"
+
+namespace ringmaster::simulator {
+namespace {
+
+// Short ones are as likely as long ones.
+int64_t DrawDuration(Random& random) {
+  switch (random.Between(0, 3)) {
+    case 0:
+      return random.Between(1, 100) * kMillisecond;
+    case 1:
+      return random.Between(100, 1'000) * kMillisecond;
+    case 2:
+      return random.Between(1, 5) * kSecond;
+    default:
+      return random.Between(5'000, 20'000) * kMillisecond;
+  }
+}
+
+}  // namespace
+
+std::string_view NameOf(FaultKind kind) {
+  static constexpr std::array<std::string_view, kFaultKinds> kNames = {
+      "kill",          "kill-several", "host-lost",        "freeze",
+      "cut-session",   "cut-peers",    "isolate", "reset-session",    "reset-peers",
+      "coordinator-kill", "coordinator-stall", "journal-fails", "slow",
+      "drain"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+std::string_view NameOf(Moment moment) {
+  static constexpr std::array<std::string_view, kMoments> kNames = {
+      "time",       "halt",            "formation",  "assignment", "preparing",
+      "connecting", "commit exchange", "state copy", "pause",      "reattach"};
+  return kNames[static_cast<size_t>(moment)];
+}
+
+FaultPlan DrawFaults(Random& random) {
+  FaultPlan plan;
+  for (Fault& fault : plan) {
+    fault.kind = static_cast<FaultKind>(random.Between(0, kFaultKinds - 1));
+    fault.time = random.Between(300, 40'000) * kMillisecond;
+    if (random.Chance(50)) {
+      fault.moment = static_cast<Moment>(random.Between(1, kMoments - 1));
+      fault.delay = random.Chance(50) ? random.Between(0, 300) * kMicrosecond
+                                      : random.Between(0, 30) * kMillisecond;
+      // So that moments which follow faults find some.
+      if (random.Chance(50)) fault.time = kSecond;
+    }
+    fault.duration = DrawDuration(random);
+    fault.directions = static_cast<int>(random.Between(1, 3));
+  }
+  return plan;
+}
+
+}  // namespace ringmaster::simulator

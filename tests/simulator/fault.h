@@ -1,0 +1,67 @@
+// Faults: what goes wrong in a simulated cluster, and when.
+#ifndef RINGMASTER_TESTS_SIMULATOR_FAULT_H_
+#define RINGMASTER_TESTS_SIMULATOR_FAULT_H_
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "tests/simulator/random.h"
+
+namespace ringmaster::simulator {
+
+enum class FaultKind {
+  kKill,              // SIGKILL of a worker: its connections are reset
+  kKillSeveral,       // of k workers at once
+  kHostLost,          // power: nothing is reset
+  kFreeze,            // SIGSTOP, later SIGCONT
+  kCutSession,        // nothing gets through between coordinator and worker
+  kCutPeers,          // nothing gets through between two workers
+  kIsolate,           // nothing gets through to one worker from anybody
+  kResetSession,
+  kResetPeers,
+  kCoordinatorKill,
+  kCoordinatorStall,
+  kJournalFails,
+  kSlow,              // computes ten times slower
+  kDrain,
+};
+inline constexpr int kFaultKinds = 14;
+[[nodiscard]] std::string_view NameOf(FaultKind kind);
+
+// Moments at which faults hurt most.
+enum class Moment {
+  kNone,  // at a time of its own
+  kHalt,
+  kFormation,
+  kAssignment,
+  kPreparing,
+  kConnecting,
+  kCommitExchange,
+  kStateCopy,
+  kPause,
+  kReattach,
+};
+inline constexpr int kMoments = 10;
+[[nodiscard]] std::string_view NameOf(Moment moment);
+
+struct Fault {
+  FaultKind kind = FaultKind::kKill;
+  // Comes at `time`, or `delay` after the first time that `moment` is reached
+  // after `time`.
+  int64_t time = 0;
+  Moment moment = Moment::kNone;
+  int64_t delay = 0;
+  int64_t duration = 0;
+  // 1: towards the worker (or the second one), 2: away from it, 3: both.
+  int directions = 3;
+  bool is_scheduled = false;
+};
+
+inline constexpr int kFaults = 5;
+using FaultPlan = std::array<Fault, kFaults>;
+[[nodiscard]] FaultPlan DrawFaults(Random& random);
+
+}  // namespace ringmaster::simulator
+
+#endif  // RINGMASTER_TESTS_SIMULATOR_FAULT_H_

@@ -1,0 +1,193 @@
+#include "tests/simulator/fault_injector.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace ringmaster::simulator {
+namespace {
+
+int64_t Aftermath(const coordinator::Config& config) {
+  return absl::ToInt64Nanoseconds(config.reattach_budget + 2 * config.lease +
+                                  absl::Seconds(2));
+}
+
+}  // namespace
+
+FaultInjector::FaultInjector(Context& context, Cluster cluster)
+    : context_(context),
+      cluster_(cluster),
+      aftermath_(Aftermath(context.shape.config)) {}
+
+void FaultInjector::Begin() {
+  for (int i = 0; i < kFaults; ++i) {
+    Fault& fault = context_.faults[i];
+    if (fault.moment != Moment::kNone) continue;
+    fault.is_scheduled = true;
+    SimEvent event;
+    event.kind = EventKind::kFault;
+    event.detail = static_cast<uint8_t>(i);
+    context_.At(fault.time, event);
+  }
+}
+
+int FaultInjector::PickTarget(int slot) {
+  if (slot >= 0 && context_.random.Chance(60)) return slot;
+  return static_cast<int>(context_.random.Between(0, kWorkers - 1));
+}
+
+int FaultInjector::PickPeer(int slot) {
+  const int next = cluster_.workers[slot]->trainer().assignment().next_slot;
+  if (next >= 0 && next != slot && context_.random.Chance(80)) return next;
+  return static_cast<int>(slot + context_.random.Between(1, kWorkers - 1)) %
+         kWorkers;
+}
+
+void FaultInjector::Strike(int index, int slot) {
+  if (context_.is_calm) return;
+  const Fault& fault = context_.faults[index];
+  ++counts_[static_cast<size_t>(fault.kind)];
+  const int target = PickTarget(slot);
+  if (context_.traced) {
+    context_.Tell(absl::StrCat(
+        "FAULT ", Sv(NameOf(fault.kind)), " ", WorkerName(target), " for ",
+        fault.duration / kMillisecond, " ms, directions ", fault.directions,
+        ", at ", Sv(NameOf(fault.moment))));
+  }
+  Apply(fault, target);
+}
+
+void FaultInjector::KillWorker(int slot, bool is_silent) {
+  Touch(slot, context_.now);
+  context_.ledger.Disturb(context_.now);
+  cluster_.workers[slot]->Kill(is_silent);
+  if (is_silent) {
+    for (int peer = 0; peer < kWorkers; ++peer) ProbeLater(peer, slot);
+  }
+  const bool stays_away = context_.random.Chance(30);
+  if (stays_away) return;
+  cluster_.workers[slot]->StartLater(context_.random.Between(50, 6'000) *
+                                     kMillisecond);
+}
+
+void FaultInjector::CutPeers(int from, int to, int directions, int64_t until) {
+  if ((directions & 1) != 0) cluster_.peers.Cut(from, to, until);
+  if ((directions & 2) != 0) cluster_.peers.Cut(to, from, until);
+  ProbeLater(from, to);
+  ProbeLater(to, from);
+}
+
+// As common/transport does: half of what connecting may take.
+void FaultInjector::ProbeLater(int slot, int peer) {
+  SimEvent event;
+  event.kind = EventKind::kPeerSilent;
+  event.slot = static_cast<int8_t>(slot);
+  event.from = static_cast<int8_t>(peer);
+  const int64_t limit = absl::ToInt64Nanoseconds(
+      context_.shape.config.connect_timeout / 2);
+  context_.After(limit + context_.random.Between(0, 1'000) * kMillisecond,
+                 event);
+}
+
+void FaultInjector::OnPeerSilent(int slot, int peer) {
+  if (cluster_.peers.IsCut(slot, peer) || cluster_.peers.IsCut(peer, slot) ||
+      !cluster_.workers[peer]->is_alive()) {
+    cluster_.workers[slot]->trainer().OnReset(peer);
+  }
+}
+
+void FaultInjector::StopCoordinator(const Fault& fault) {
+  const int64_t until = context_.now + fault.duration;
+  context_.ledger.TouchAll(until + aftermath_);
+  context_.ledger.Disturb(until);
+  if (fault.kind == FaultKind::kCoordinatorStall) {
+    cluster_.coordinator.Stall(until);
+    return;
+  }
+  cluster_.coordinator.Kill();
+  SimEvent event;
+  event.kind = EventKind::kCoordinatorStart;
+  context_.At(until, event);
+}
+
+void FaultInjector::Apply(const Fault& fault, int slot) {
+  const int64_t until = context_.now + fault.duration;
+  switch (fault.kind) {
+    case FaultKind::kKill:
+      KillWorker(slot, /*is_silent=*/false);
+      return;
+    case FaultKind::kKillSeveral: {
+      const int count = static_cast<int>(context_.random.Between(2, kWorkers));
+      for (int i = 0; i < count; ++i) {
+        KillWorker((slot + i) % kWorkers, /*is_silent=*/false);
+      }
+      return;
+    }
+    case FaultKind::kHostLost:
+      for (int i = 0; i < kWorkers; ++i) {
+        if (context_.shape.host_of[i] == context_.shape.host_of[slot]) {
+          KillWorker(i, /*is_silent=*/true);
+        }
+      }
+      return;
+    case FaultKind::kCoordinatorKill:
+    case FaultKind::kCoordinatorStall:
+      StopCoordinator(fault);
+      return;
+    case FaultKind::kJournalFails:
+      cluster_.coordinator.FailJournal(until);
+      context_.ledger.Disturb(until);
+      return;
+    default:
+      break;
+  }
+  Touch(slot, until);
+  context_.ledger.Disturb(until);
+  switch (fault.kind) {
+    case FaultKind::kFreeze:
+      cluster_.workers[slot]->Freeze(until);
+      return;
+    case FaultKind::kCutSession:
+      cluster_.sessions.Cut(slot, fault.directions, until);
+      return;
+    case FaultKind::kCutPeers: {
+      const int peer = PickPeer(slot);
+      Touch(peer, until);
+      CutPeers(slot, peer, fault.directions, until);
+      return;
+    }
+    case FaultKind::kIsolate:
+      cluster_.sessions.Cut(slot, 3, until);
+      for (int peer = 0; peer < kWorkers; ++peer) {
+        if (peer == slot) continue;
+        CutPeers(slot, peer, 3, until);
+      }
+      return;
+    case FaultKind::kResetSession:
+      cluster_.sessions.Reset(slot);
+      return;
+    case FaultKind::kResetPeers: {
+      const int peer = PickPeer(slot);
+      Touch(peer, context_.now);
+      cluster_.workers[slot]->trainer().OnReset(peer);
+      cluster_.workers[peer]->trainer().OnReset(slot);
+      return;
+    }
+    case FaultKind::kSlow:
+      cluster_.workers[slot]->trainer().SlowDown(until);
+      return;
+    case FaultKind::kDrain:
+      cluster_.coordinator.Drain(slot);
+      return;
+    default:
+      return;
+  }
+}
+
+void FaultInjector::Calm() {
+  context_.is_calm = true;
+  for (int slot = 0; slot < kWorkers; ++slot) {
+    cluster_.workers[slot]->StartLater(context_.random.Between(0, 1'000) *
+                                       kMillisecond);
+  }
+}
+
+}  // namespace ringmaster::simulator

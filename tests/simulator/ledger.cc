@@ -1,0 +1,314 @@
+#include "tests/simulator/ledger.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "tests/simulator/random.h"
+
+namespace ringmaster::simulator {
+
+Ledger::Ledger(uint64_t seed, const Shape& shape) : seed_(seed), shape_(shape) {
+  hashes_.reserve(shape.total_steps + 1);
+  hashes_.push_back(Mix(seed));
+  for (int step = 1; step <= shape.total_steps; ++step) {
+    hashes_.push_back(
+        Fold(hashes_.back(), step, SamplesOf(step, 0, kGlobalBatch)));
+  }
+  committed_in_.assign(shape.total_steps + 1, 0);
+}
+
+uint64_t Ledger::SamplesOf(int step, int first, int last) const {
+  uint64_t sum = 0;
+  for (int i = first; i < last; ++i) {
+    sum += Mix(seed_ ^ static_cast<uint64_t>(step * kGlobalBatch + i));
+  }
+  return sum;
+}
+
+uint64_t Ledger::Fold(uint64_t hash, int step, uint64_t reduced) {
+  return Mix(hash ^ Mix(reduced + static_cast<uint64_t>(step)));
+}
+
+void Ledger::Fail(Invariant invariant, std::string text) {
+  if (!violation_.has_value()) violation_ = {invariant, std::move(text)};
+}
+
+Ledger::Generation& Ledger::At(int64_t generation) {
+  if (generation >= static_cast<int64_t>(generations_.size())) {
+    Generation none;
+    none.prepared_slot.fill(-1);
+    generations_.resize(generation + 1, none);
+  }
+  return generations_[generation];
+}
+
+// ---- The coordinator.
+
+void Ledger::CheckMembers(const coordinator::GenerationFormedRecord& record) {
+  uint32_t seen = 0;
+  for (size_t i = 0; i < record.members.size(); ++i) {
+    const int slot = SlotOf(record.members[i].worker);
+    if (record.members[i].rank != static_cast<int>(i) || slot < 0 ||
+        (seen & (1u << slot)) != 0) {
+      Fail(Invariant::kUniqueRanks,
+           absl::StrCat("generation ", record.generation, " has ",
+                        record.members[i].worker, " as rank ",
+                        record.members[i].rank, " in place ", i));
+    }
+    if (slot >= 0) seen |= 1u << slot;
+  }
+}
+
+void Ledger::OnFormation(const coordinator::GenerationFormedRecord& record,
+                         bool has_survivor) {
+  const int64_t newest = std::max(newest_durable_, newest_told_);
+  if (record.generation <= newest) {
+    Fail(Invariant::kMonotoneGenerations,
+         absl::StrCat("generation ", record.generation, " is formed after ",
+                      newest));
+  }
+  CheckMembers(record);
+  if (record.resume_step >= best_step_) return;
+  if (!record.is_rollback) {
+    Fail(Invariant::kNoStepLost,
+         absl::StrCat("generation ", record.generation, " goes on after step ",
+                      record.resume_step, ", but step ", best_step_,
+                      " was committed"));
+  } else if (has_survivor) {
+    Fail(Invariant::kNoStepLost,
+         absl::StrCat("generation ", record.generation,
+                      " begins anew, but a live member holds step ",
+                      best_step_));
+  }
+}
+
+void Ledger::OnDurable(const coordinator::JournalRecord& record) {
+  if (const auto* end = std::get_if<coordinator::JobEndedRecord>(&record)) {
+    CheckEnd(*end);
+    end_ = *end;
+  }
+  const auto* formed = std::get_if<coordinator::GenerationFormedRecord>(&record);
+  if (formed == nullptr) return;
+  if (formed->is_rollback) {
+    ++lineage_;
+    ++rollbacks_;
+    std::fill(committed_in_.begin(), committed_in_.end(), 0);
+    best_step_ = static_cast<int>(formed->resume_step);
+  }
+  newest_durable_ = std::max(newest_durable_, formed->generation);
+  Generation& generation = At(formed->generation);
+  if (generation.is_durable) {
+    Fail(Invariant::kOneMembership,
+         absl::StrCat("generation ", formed->generation, " is formed twice"));
+  }
+  generation.is_durable = true;
+  generation.lineage = lineage_;
+  generation.resume_step = static_cast<int>(formed->resume_step);
+  generation.size = static_cast<int>(formed->members.size());
+  for (int rank = 0; rank < std::min(generation.size, kWorkers); ++rank) {
+    generation.slots[rank] = SlotOf(formed->members[rank].worker);
+    generation.lives[rank] = formed->members[rank].incarnation;
+  }
+}
+
+std::vector<std::pair<int, uint64_t>> Ledger::NewestMembers() const {
+  std::vector<std::pair<int, uint64_t>> members;
+  if (newest_durable_ == 0) return members;
+  const Generation& newest = generations_[newest_durable_];
+  for (int rank = 0; rank < newest.size; ++rank) {
+    members.emplace_back(newest.slots[rank], newest.lives[rank]);
+  }
+  return members;
+}
+
+void Ledger::OnRecovered(int64_t last_generation) {
+  if (last_generation < newest_told_) {
+    Fail(Invariant::kMonotoneGenerations,
+         absl::StrCat("the coordinator came back in generation ",
+                      last_generation, ", but members were told of ",
+                      newest_told_));
+  }
+}
+
+void Ledger::OnAssignment(const coordinator::SendAssignment& assignment) {
+  Generation& generation = At(assignment.generation);
+  newest_told_ = std::max(newest_told_, assignment.generation);
+  if (!generation.is_durable) {
+    Fail(Invariant::kMonotoneGenerations,
+         absl::StrCat("generation ", assignment.generation,
+                      " is assigned before its record is durable"));
+    return;
+  }
+  const int n = generation.size;
+  const auto is_at = [&](const coordinator::MemberIdentity& member, int rank) {
+    return member.rank == rank && rank >= 0 && rank < n &&
+           SlotOf(member.worker) == generation.slots[rank] &&
+           member.incarnation == generation.lives[rank];
+  };
+  const int rank = assignment.self.rank;
+  if (assignment.world_size != n || !is_at(assignment.self, rank) ||
+      !is_at(assignment.prev, (rank + n - 1) % n) ||
+      !is_at(assignment.next, (rank + 1) % n)) {
+    Fail(Invariant::kOneMembership,
+         absl::StrCat("generation ", assignment.generation, " is assigned to ",
+                      assignment.self.worker, " as rank ", rank, " of ",
+                      assignment.world_size, ", unlike its record"));
+  }
+}
+
+void Ledger::OnMemberLost(const coordinator::EmitEvent& event, int64_t now,
+                          bool is_alive) {
+  const int slot = SlotOf(event.worker);
+  if (event.verdict.has_value() && event.verdict->evidence.empty()) {
+    Fail(Invariant::kEvictionsHaveCause,
+         absl::StrCat(event.worker, " was evicted without evidence: ",
+                      event.message));
+  }
+  if (slot >= 0 && is_alive && now > touched_until_[slot]) {
+    Fail(Invariant::kEvictionsHaveCause,
+         absl::StrCat(event.worker,
+                      " was evicted, but is live, reachable and not slow: ",
+                      event.message));
+  }
+}
+
+void Ledger::CheckEnd(const coordinator::JobEndedRecord& record) {
+  if (record.state != coordinator::JobState::kSucceeded) {
+    Fail(Invariant::kProgress,
+         absl::StrCat("the job ended as ",
+                      std::string(coordinator::NameOf(record.state)),
+                      ", code ", record.exit_code, ": ", record.message));
+    return;
+  }
+  if (best_step_ != shape_.total_steps ||
+      record.parameters_hash != hashes_.back()) {
+    Fail(Invariant::kEachSampleOnce,
+         absl::StrCat("the job ended after ", best_step_, " of ",
+                      shape_.total_steps,
+                      " steps, or with other parameters than undisturbed"));
+  }
+}
+
+// ---- Workers.
+
+void Ledger::OnPrepare(int slot, uint32_t life, int generation, int rank,
+                       int world_size) {
+  auto& [last_life, last_generation] = prepared_[slot];
+  if (last_life == life && generation <= last_generation) {
+    Fail(Invariant::kNoStaleMessage,
+         absl::StrCat(WorkerName(slot), " prepares for generation ", generation,
+                      " after ", last_generation));
+  }
+  last_life = life;
+  last_generation = generation;
+  Generation& at = At(generation);
+  if (rank < 0 || rank >= world_size || world_size > kWorkers) {
+    Fail(Invariant::kUniqueRanks,
+         absl::StrCat(WorkerName(slot), " is rank ", rank, " of ", world_size));
+    return;
+  }
+  int& holder = at.prepared_slot[rank];
+  if (holder >= 0 && holder != slot) {
+    Fail(Invariant::kUniqueRanks,
+         absl::StrCat(WorkerName(slot), " and ", WorkerName(holder),
+                      " are both rank ", rank, " of generation ", generation));
+  }
+  holder = slot;
+}
+
+void Ledger::OnResumeRefused(int slot, int generation, int resume_step,
+                             const Position& position) {
+  Fail(Invariant::kOneGenerationPerStep,
+       absl::StrCat(WorkerName(slot), " is to go on after step ", resume_step,
+                    " in generation ", generation, ", but applied ",
+                    position.applied, " and holds ", position.complete));
+}
+
+void Ledger::OnStateHeld(int generation, int rank, int step) {
+  At(generation).complete[rank] = step;
+}
+
+void Ledger::OnFrameTaken(int slot, int frame_generation, int own_generation) {
+  if (frame_generation == own_generation) return;
+  Fail(Invariant::kNoStaleMessage,
+       absl::StrCat(WorkerName(slot), " in generation ", own_generation,
+                    " took a frame of generation ", frame_generation));
+}
+
+void Ledger::OnComplete(int generation, int rank, int step) {
+  int& complete = At(generation).complete[rank];
+  complete = std::max(complete, step);
+}
+
+void Ledger::CheckCommit(int slot, int run_generation,
+                         const Position& position) {
+  const int step = position.applied;
+  if (run_generation != 0) {
+    const Generation& run = At(run_generation);
+    for (int rank = 0; rank < run.size; ++rank) {
+      if (run.complete[rank] >= step) continue;
+      Fail(Invariant::kOneGenerationPerStep,
+           absl::StrCat(WorkerName(slot), " applied step ", step,
+                        " in generation ", run_generation, ", but rank ", rank,
+                        " holds only ", run.complete[rank]));
+    }
+    for (int64_t next = run_generation + 1; next <= newest_durable_; ++next) {
+      const Generation& newer = At(next);
+      if (newer.is_durable && newer.resume_step < step) {
+        Fail(Invariant::kOneGenerationPerStep,
+             absl::StrCat(WorkerName(slot), " applied step ", step,
+                          " in generation ", run_generation,
+                          ", but generation ", next, " went on after ",
+                          newer.resume_step));
+      }
+    }
+  }
+  int& committed_in = committed_in_[step];
+  if (committed_in == 0) committed_in = position.complete_generation;
+  if (committed_in != position.complete_generation) {
+    Fail(Invariant::kOneGenerationPerStep,
+         absl::StrCat("step ", step, " committed under generations ",
+                      committed_in, " and ", position.complete_generation));
+  }
+}
+
+void Ledger::OnApply(int slot, int run_generation, const Position& position,
+                     int64_t now) {
+  const int step = position.applied;
+  if (At(position.complete_generation).lineage == lineage_) {
+    CheckCommit(slot, run_generation, position);
+    if (step > best_step_) {
+      best_step_ = step;
+      ++commits_;
+      Generation& run = At(run_generation != 0 ? run_generation
+                                               : position.complete_generation);
+      if (run_generation != 0 && !run.has_committed) {
+        run.has_committed = true;
+        if (last_commit_ != 0) interruptions_.push_back(now - last_commit_);
+      }
+      last_commit_ = now;
+    }
+  }
+  if (position.hash != hashes_[step]) {
+    Fail(Invariant::kEachSampleOnce,
+         absl::StrCat(WorkerName(slot), " holds other parameters after step ",
+                      step, " than the undisturbed run"));
+  }
+}
+
+// ---- Faults.
+
+void Ledger::Touch(int slot, int64_t until) {
+  touched_until_[slot] = std::max(touched_until_[slot], until);
+}
+
+void Ledger::TouchAll(int64_t until) {
+  for (int slot = 0; slot < kWorkers; ++slot) Touch(slot, until);
+}
+
+void Ledger::Disturb(int64_t until) {
+  calm_since_ = std::max(calm_since_, until);
+}
+
+}  // namespace ringmaster::simulator

@@ -1,0 +1,143 @@
+// Ledger: what really happened in a simulated cluster, seen from above, and the
+// invariants that it is checked against as it happens.
+//
+// It knows what no part of the cluster knows: every rank's position at every
+// moment, every durable record, which worker a fault has touched. The first
+// violation is kept. Thread-compatible.
+#ifndef RINGMASTER_TESTS_SIMULATOR_LEDGER_H_
+#define RINGMASTER_TESTS_SIMULATOR_LEDGER_H_
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/coordinator/core/action.h"
+#include "server/coordinator/core/record.h"
+#include "tests/simulator/invariant.h"
+#include "tests/simulator/shape.h"
+
+namespace ringmaster::simulator {
+
+inline constexpr int kGlobalBatch = 16;
+
+// A rank's position in training; the parameters are a hash of all that was
+// folded into them.
+struct Position {
+  int applied = 0;
+  int complete = 0;
+  // The generation in which `complete` was reached, and what was reduced.
+  int complete_generation = 0;
+  uint64_t reduced = 0;
+  uint64_t hash = 0;
+};
+
+class Ledger {
+ public:
+  Ledger(uint64_t seed, const Shape& shape);
+
+  // ---- The rule of the undisturbed run.
+
+  // Sum of the hashes of samples `first` to `last` - 1 of the global batch of
+  // `step`.
+  [[nodiscard]] uint64_t SamplesOf(int step, int first, int last) const;
+  // The parameters after `step`, and one step later if `reduced` is applied.
+  [[nodiscard]] uint64_t HashAfter(int step) const { return hashes_[step]; }
+  [[nodiscard]] static uint64_t Fold(uint64_t hash, int step, uint64_t reduced);
+
+  // ---- What the coordinator does.
+
+  // A generation's record is handed to the journal. `has_survivor`: some live
+  // member that the coordinator still counts on holds steps.
+  void OnFormation(const coordinator::GenerationFormedRecord& record,
+                   bool has_survivor);
+  void OnDurable(const coordinator::JournalRecord& record);
+  // Slots and incarnations of the newest durable generation.
+  std::vector<std::pair<int, uint64_t>> NewestMembers() const;
+  // A coordinator came back and believes this.
+  void OnRecovered(int64_t last_generation);
+  void OnAssignment(const coordinator::SendAssignment& assignment);
+  void OnMemberLost(const coordinator::EmitEvent& event, int64_t now,
+                    bool is_alive);
+
+  // ---- What workers do. `life` tells the lives of one worker apart.
+
+  void OnPrepare(int slot, uint32_t life, int generation, int rank,
+                 int world_size);
+  // ResumeAt found neither position.
+  void OnResumeRefused(int slot, int generation, int resume_step,
+                       const Position& position);
+  void OnStateHeld(int generation, int rank, int step);
+  void OnFrameTaken(int slot, int frame_generation, int own_generation);
+  void OnComplete(int generation, int rank, int step);
+  // `position` is the one after the update; `run_generation`: 0 if the step was
+  // settled on resuming.
+  void OnApply(int slot, int run_generation, const Position& position,
+               int64_t now);
+
+  // ---- Faults.
+
+  // What happens to the worker until `until` is no wonder.
+  void Touch(int slot, int64_t until);
+  void TouchAll(int64_t until);
+  // Fault under way until then.
+  void Disturb(int64_t until);
+
+  void Fail(Invariant invariant, std::string text);
+
+  const std::optional<Violation>& violation() const { return violation_; }
+  int64_t calm_since() const { return calm_since_; }
+  int64_t last_commit() const { return last_commit_; }
+  int commits() const { return commits_; }
+  int best_step() const { return best_step_; }
+  int rollbacks() const { return rollbacks_; }
+  // Nanoseconds without a commit, for each generation that followed another.
+  const std::vector<int64_t>& interruptions() const { return interruptions_; }
+  const std::optional<coordinator::JobEndedRecord>& end() const { return end_; }
+
+ private:
+  struct Generation {
+    bool is_durable = false;
+    bool is_told = false;
+    int lineage = 0;
+    int resume_step = 0;
+    int size = 0;
+    std::array<int, kWorkers> slots = {};         // by rank
+    std::array<uint64_t, kWorkers> lives = {};    // incarnations, by rank
+    std::array<int, kWorkers> prepared_slot = {};  // by rank; -1: nobody yet
+    std::array<int, kWorkers> complete = {};      // by rank
+    bool has_committed = false;
+  };
+
+  Generation& At(int64_t generation);
+  void CheckMembers(const coordinator::GenerationFormedRecord& record);
+  void CheckCommit(int slot, int run_generation, const Position& position);
+  void CheckEnd(const coordinator::JobEndedRecord& record);
+
+  const uint64_t seed_;
+  const Shape& shape_;
+  std::vector<uint64_t> hashes_;
+  std::optional<Violation> violation_;
+
+  std::vector<Generation> generations_;
+  int64_t newest_durable_ = 0;
+  int64_t newest_told_ = 0;
+  int lineage_ = 0;
+  int rollbacks_ = 0;
+  // By step, in this lineage; 0: not committed.
+  std::vector<int> committed_in_;
+  int best_step_ = 0;
+  int commits_ = 0;
+  int64_t last_commit_ = 0;
+  std::vector<int64_t> interruptions_;
+  std::array<std::pair<uint32_t, int>, kWorkers> prepared_ = {};
+  std::array<int64_t, kWorkers> touched_until_ = {};
+  int64_t calm_since_ = 0;
+  std::optional<coordinator::JobEndedRecord> end_;
+};
+
+}  // namespace ringmaster::simulator
+
+#endif  // RINGMASTER_TESTS_SIMULATOR_LEDGER_H_

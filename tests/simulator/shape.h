@@ -1,0 +1,46 @@
+// Shape: what a simulated cluster is like, drawn from the seed.
+#ifndef RINGMASTER_TESTS_SIMULATOR_SHAPE_H_
+#define RINGMASTER_TESTS_SIMULATOR_SHAPE_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "server/coordinator/core/config.h"
+#include "tests/simulator/bug.h"
+#include "tests/simulator/random.h"
+
+namespace ringmaster::simulator {
+
+inline constexpr int kWorkers = 8;
+inline constexpr int64_t kMicrosecond = 1'000;
+inline constexpr int64_t kMillisecond = 1'000'000;
+inline constexpr int64_t kSecond = 1'000'000'000;
+// Faults come only before this time.
+inline constexpr int64_t kFaultyTime = 60 * kSecond;
+// With no fault under way, a step commits within this time.
+inline constexpr int64_t kProgressBound = 20 * kSecond;
+
+struct Shape {
+  int host_count = 2;
+  std::array<int, kWorkers> host_of = {};
+  int min_workers = 1;
+  int max_workers = kWorkers;
+  int total_steps = 200;
+  int64_t step_time = 0;     // of the computing of a step
+  int64_t prepare_time = 0;  // of a process's first generation
+  int64_t copy_time = 0;     // of the state, per rank
+  int64_t settle = 0;
+  coordinator::Config config;
+};
+
+[[nodiscard]] Shape DrawShape(Random& random, Bug bug);
+
+[[nodiscard]] std::string WorkerName(int slot);
+// The inverse; -1 if it is no worker's name.
+[[nodiscard]] int SlotOf(std::string_view name);
+
+}  // namespace ringmaster::simulator
+
+#endif  // RINGMASTER_TESTS_SIMULATOR_SHAPE_H_

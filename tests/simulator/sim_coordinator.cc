@@ -1,0 +1,326 @@
+#include "tests/simulator/sim_coordinator.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "common/status/reason.h"
+#include "server/coordinator/core/action_text.h"
+#include "tests/simulator/assignment_payload.h"
+
+namespace ringmaster::simulator {
+
+using coordinator::SessionId;
+
+// ---- The process.
+
+void SimCoordinator::Start() {
+  if (is_alive()) return;
+  ++life_;
+  stalled_until_ = 0;
+  timer_at_ = 0;
+  if (journal_.empty()) {
+    core_.emplace(context_.shape.config);
+  } else {
+    absl::StatusOr<coordinator::CoordinatorCore> recovered =
+        coordinator::CoordinatorCore::Recover(context_.shape.config, journal_);
+    if (!recovered.ok()) {
+      context_.ledger.Fail(Invariant::kMonotoneGenerations,
+                           std::string(recovered.status().message()));
+      return;
+    }
+    core_.emplace(*std::move(recovered));
+    context_.ledger.OnRecovered(core_->state().last_generation);
+  }
+  sessions_.SetCoordinatorLife(life_);
+  if (context_.traced) context_.Tell("coordinator starts");
+  Feed(coordinator::Tick{});
+  Submit();
+}
+
+// A user tries until it is accepted; the request's id makes that one job.
+void SimCoordinator::Submit() {
+  if (!core_->state().jobs.empty()) return;
+  coordinator::SubmitRequested submit;
+  submit.request = 1;
+  submit.name = "job";
+  submit.spec = "spec";
+  submit.min_workers = context_.shape.min_workers;
+  submit.max_workers = context_.shape.max_workers;
+  submit.settle = absl::Nanoseconds(context_.shape.settle);
+  submit.total_steps = context_.shape.total_steps;
+  submit.request_id = "r1";
+  Feed(std::move(submit));
+}
+
+void SimCoordinator::Kill() {
+  if (!is_alive()) return;
+  if (context_.traced) context_.Tell("coordinator is killed");
+  core_.reset();
+  stalled_until_ = 0;
+  // What was on its way to the disk may have got there, in order.
+  const int64_t written =
+      context_.random.Between(0, static_cast<int64_t>(pending_.size()));
+  const bool works = context_.now >= journal_fails_until_;
+  for (int64_t i = 0; works && i < written; ++i) {
+    MakeDurable(pending_[i].record);
+  }
+  pending_.clear();
+  answers_.clear();
+  sessions_.LoseCoordinator();
+  if (context_.bug == Bug::kLostRecord && !journal_.empty() &&
+      std::holds_alternative<coordinator::GenerationFormedRecord>(
+          journal_.back())) {
+    journal_.pop_back();
+  }
+}
+
+void SimCoordinator::Stall(int64_t until) {
+  stalled_until_ = std::max(stalled_until_, until);
+}
+
+void SimCoordinator::Drain(int slot) {
+  if (!is_alive()) return;
+  coordinator::DrainRequested drain;
+  drain.request = 2;
+  drain.worker = WorkerName(slot);
+  drain.reason = "an operator asked";
+  Feed(std::move(drain));
+}
+
+// ---- The journal.
+
+void SimCoordinator::MakeDurable(const coordinator::JournalRecord& record) {
+  journal_.push_back(record);
+  context_.ledger.OnDurable(record);
+}
+
+void SimCoordinator::FailJournal(int64_t until) {
+  journal_fails_until_ = std::max(journal_fails_until_, until);
+  SimEvent event;
+  event.kind = EventKind::kJournalWorks;
+  context_.At(journal_fails_until_ + context_.random.Between(0, 200) *
+                                         kMillisecond,
+              event);
+}
+
+void SimCoordinator::OnJournalWorks() {
+  if (!is_alive() || context_.now < journal_fails_until_) return;
+  Feed(coordinator::JournalWorks{});
+  Submit();
+}
+
+void SimCoordinator::Do(coordinator::Persist& action) {
+  if (const auto* formed =
+          std::get_if<coordinator::GenerationFormedRecord>(&action.record)) {
+    context_.ledger.OnFormation(*formed, HasSurvivor());
+    context_.Reached(Moment::kFormation, -1);
+  }
+  SimEvent event;
+  event.version = life_;
+  if (context_.bug == Bug::kToldBeforeDurable) {
+    answers_.push_back({action.token, true});
+    event.kind = EventKind::kJournalAnswer;
+    context_.After(0, event);
+  }
+  pending_.push_back({action.token, std::move(action.record)});
+  last_write_ = std::max(last_write_, context_.now) +
+                context_.random.Between(100, 3'000) * kMicrosecond;
+  event.kind = EventKind::kJournalWritten;
+  context_.At(last_write_, event);
+}
+
+void SimCoordinator::OnJournalWritten(uint32_t version) {
+  if (version != life_ || pending_.empty()) return;
+  const bool works = context_.now >= journal_fails_until_;
+  const Pending written = std::move(pending_.front());
+  pending_.pop_front();
+  if (works) MakeDurable(written.record);
+  if (context_.bug == Bug::kToldBeforeDurable) return;
+  answers_.push_back({written.token, works});
+  SimEvent event;
+  event.kind = EventKind::kJournalAnswer;
+  event.version = life_;
+  context_.After(context_.random.Between(10, 500) * kMicrosecond, event);
+}
+
+void SimCoordinator::OnJournalAnswer(uint32_t version) {
+  if (version != life_ || !is_alive() || answers_.empty()) return;
+  const Answer answer = answers_.front();
+  answers_.pop_front();
+  if (answer.is_durable) {
+    Feed(coordinator::Persisted{answer.token});
+  } else {
+    Feed(coordinator::PersistFailed{answer.token, "disk full"});
+    if (context_.now >= journal_fails_until_) OnJournalWorks();
+  }
+}
+
+// A member of the last generation that was not said to be lost holds steps.
+bool SimCoordinator::HasSurvivor() const {
+  for (const auto& [slot, incarnation] : context_.ledger.NewestMembers()) {
+    if (incarnation != lost_[slot] &&
+        witness_.holds_steps(slot, incarnation)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// ---- Events for the core.
+
+void SimCoordinator::OnMessage(SessionId session) {
+  std::optional<coordinator::EventBody> message = sessions_.TakeUp(session);
+  if (message.has_value() && is_alive()) Feed(*std::move(message));
+}
+
+void SimCoordinator::OnTimer(uint32_t version) {
+  if (!is_alive() || version != timer_version_) return;
+  timer_at_ = 0;
+  if (core_->NextDeadline() > context_.Now()) {
+    SetTimer();
+  } else {
+    Feed(coordinator::Tick{});
+  }
+}
+
+void SimCoordinator::SetTimer() {
+  const MonotonicTime deadline = core_->NextDeadline();
+  if (deadline == MonotonicTime::InfiniteFuture()) return;
+  if (timer_at_ != 0 && timer_at_ <= deadline.nanos()) return;
+  timer_at_ = std::max(deadline.nanos(), context_.now);
+  SimEvent event;
+  event.kind = EventKind::kCoordinatorTimer;
+  event.version = ++timer_version_;
+  context_.At(timer_at_, event);
+}
+
+void SimCoordinator::Feed(coordinator::EventBody body) {
+  const bool is_told =
+      context_.traced && !std::holds_alternative<coordinator::Tick>(body) &&
+      !std::holds_alternative<coordinator::BeatReceived>(body);
+  if (is_told) {
+    const SessionId session = coordinator::SessionOf(body);
+    context_.Tell(absl::StrCat(
+        "coordinator ", Sv(coordinator::TypeOf(body)),
+        session == 0 ? ""
+                     : absl::StrCat(" from ",
+                                    WorkerName(sessions_.SlotOfSession(
+                                        session)))));
+  }
+  std::vector<coordinator::Action> actions = core_->Step(
+      coordinator::Event(std::move(body),
+                         absl::UnixEpoch() + absl::Nanoseconds(context_.now)),
+      context_.Now());
+  for (coordinator::Action& action : actions) Perform(action);
+  SetTimer();
+}
+
+// ---- Actions.
+
+void SimCoordinator::Perform(coordinator::Action& action) {
+  if (context_.traced) {
+    context_.Tell(absl::StrCat(
+        "coordinator   ", coordinator::ToText(action, [this](SessionId s) {
+          return WorkerName(sessions_.SlotOfSession(s));
+        })));
+  }
+  std::visit([this](auto& a) { Do(a); }, action);
+}
+
+void SimCoordinator::Do(coordinator::SendWelcome& action) {
+  agent::SessionUp up;
+  up.coordinator_incarnation = life_;
+  up.protocol = action.protocol;
+  up.beat_interval = context_.shape.config.beat_interval;
+  up.lease = context_.shape.config.lease;
+  if (context_.bug == Bug::kShortLease) up.beat_interval = 2 * up.lease;
+  sessions_.SendDown(action.session, std::move(up));
+}
+
+void SimCoordinator::Do(coordinator::SendAssignment& action) {
+  context_.ledger.OnAssignment(action);
+  context_.Reached(Moment::kAssignment, SlotOf(action.self.worker));
+  auto payload = std::make_shared<agent::AssignmentPayload>();
+  payload->job_id = action.job_id;
+  payload->generation = static_cast<int32_t>(action.generation);
+  payload->rank = action.self.rank;
+  payload->world_size = action.world_size;
+  payload->prev_slot = SlotOf(action.prev.worker);
+  payload->next_slot = SlotOf(action.next.worker);
+  payload->resume_step = static_cast<int32_t>(action.resume_step);
+  payload->state_source_rank = action.state_source_rank;
+  payload->is_newcomer = action.is_newcomer;
+  if (context_.bug == Bug::kResumeOffByOne && payload->resume_step > 0) {
+    --payload->resume_step;
+  }
+  if (context_.bug == Bug::kDuplicateRank && payload->rank == 1) {
+    payload->rank = 0;
+  }
+  agent::AssignmentReceived assignment;
+  assignment.generation = action.generation;
+  assignment.job_id = action.job_id;
+  assignment.rank = payload->rank;
+  assignment.world_size = action.world_size;
+  assignment.prev_rank = action.prev.rank;
+  assignment.resume_step = payload->resume_step;
+  assignment.payload = std::move(payload);
+  sessions_.SendDown(action.session, std::move(assignment));
+}
+
+void SimCoordinator::Do(coordinator::SendStart& action) {
+  sessions_.SendDown(action.session, agent::StartReceived{action.generation});
+}
+
+void SimCoordinator::Do(coordinator::SendHalt& action) {
+  context_.Reached(Moment::kHalt, sessions_.SlotOfSession(action.session));
+  sessions_.SendDown(action.session, agent::HaltReceived{
+                                         action.generation,
+                                         action.verdict.summary});
+}
+
+void SimCoordinator::Do(coordinator::SendDrain& action) {
+  sessions_.SendDown(action.session, agent::DrainReceived{action.reason});
+}
+
+void SimCoordinator::Do(coordinator::SendStop& action) {
+  sessions_.SendDown(action.session,
+                     agent::StopReceived{action.generation, action.reason});
+}
+
+void SimCoordinator::Do(coordinator::SendPause& action) {
+  sessions_.SendDown(action.session,
+                     agent::PauseReceived{action.generation, action.reason});
+}
+
+void SimCoordinator::Do(coordinator::SendRelease& action) {
+  sessions_.SendDown(action.session, agent::ReleaseReceived{action.generation,
+                                                            action.message});
+}
+
+void SimCoordinator::Do(coordinator::CloseSession& action) {
+  agent::SessionDown down;
+  down.code = action.status.ok() ? absl::StatusCode::kUnavailable
+                                 : action.status.code();
+  down.reason = ReasonOf(action.status);
+  down.message = std::string(action.status.message());
+  sessions_.CloseByCoordinator(action.session, std::move(down));
+}
+
+void SimCoordinator::Do(coordinator::EmitEvent& action) {
+  if (action.type != "worker.lost" && action.type != "worker.left") return;
+  const int slot = SlotOf(action.worker);
+  const int64_t pid = action.verdict.has_value() ? action.verdict->pid : 0;
+  if (slot >= 0 && action.verdict.has_value()) {
+    for (const auto& [member, incarnation] : context_.ledger.NewestMembers()) {
+      if (member == slot) lost_[slot] = incarnation;
+    }
+  }
+  if (action.type == "worker.left") return;
+  context_.ledger.OnMemberLost(action, context_.now,
+                               witness_.is_alive(slot, pid));
+}
+
+}  // namespace ringmaster::simulator

@@ -1,0 +1,110 @@
+// SimCoordinator: the coordinator's process with the real CoordinatorCore, a
+// journal that outlives it, and its sessions.
+//
+// The adapter around the core: what server/coordinator/rpc and
+// server/coordinator/journal do with gRPC and a disk. Thread-compatible.
+#ifndef RINGMASTER_TESTS_SIMULATOR_SIM_COORDINATOR_H_
+#define RINGMASTER_TESTS_SIMULATOR_SIM_COORDINATOR_H_
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "server/coordinator/core/action.h"
+#include "server/coordinator/core/core.h"
+#include "server/coordinator/core/event.h"
+#include "server/coordinator/core/record.h"
+#include "tests/simulator/context.h"
+#include "tests/simulator/session_links.h"
+
+namespace ringmaster::simulator {
+
+class SimCoordinator {
+ public:
+  // What the ledger must know of the workers, which are not this class's.
+  struct Witness {
+    // That process of the worker lives.
+    std::function<bool(int slot, int64_t pid)> is_alive;
+    // That process lives and holds steps.
+    std::function<bool(int slot, uint64_t incarnation)> holds_steps;
+  };
+  SimCoordinator(Context& context, SessionLinks& sessions, Witness witness)
+      : context_(context),
+        sessions_(sessions),
+        witness_(std::move(witness)) {}
+
+  // With the journal's records, unless one lives.
+  void Start();
+  void Kill();
+  void Stall(int64_t until);
+  // The journal fails until then.
+  void FailJournal(int64_t until);
+  void Drain(int slot);
+
+  // Of the events kToCoordinator, kCoordinatorTimer, kJournalWritten,
+  // kJournalAnswer and kJournalWorks.
+  void OnMessage(coordinator::SessionId session);
+  void OnTimer(uint32_t version);
+  void OnJournalWritten(uint32_t version);
+  void OnJournalAnswer(uint32_t version);
+  void OnJournalWorks();
+
+  bool is_alive() const { return core_.has_value(); }
+  int64_t stalled_until() const { return stalled_until_; }
+  // Requires is_alive().
+  const coordinator::State& state() const { return core_->state(); }
+
+ private:
+  struct Pending {
+    coordinator::PersistToken token = 0;
+    coordinator::JournalRecord record;
+  };
+  struct Answer {
+    coordinator::PersistToken token = 0;
+    bool is_durable = false;
+  };
+
+  void Submit();
+  void Feed(coordinator::EventBody body);
+  void SetTimer();
+  void Perform(coordinator::Action& action);
+  void Do(coordinator::SendWelcome& action);
+  void Do(coordinator::SendAssignment& action);
+  void Do(coordinator::SendStart& action);
+  void Do(coordinator::SendHalt& action);
+  void Do(coordinator::SendDrain& action);
+  void Do(coordinator::SendStop& action);
+  void Do(coordinator::SendPause& action);
+  void Do(coordinator::SendRelease& action);
+  void Do(coordinator::CloseSession& action);
+  void Do(coordinator::Persist& action);
+  void Do(coordinator::ReplyToUser&) {}
+  void Do(coordinator::EmitEvent& action);
+  void MakeDurable(const coordinator::JournalRecord& record);
+  bool HasSurvivor() const;
+
+  Context& context_;
+  SessionLinks& sessions_;
+  const Witness witness_;
+
+  std::optional<coordinator::CoordinatorCore> core_;
+  uint32_t life_ = 0;
+  int64_t stalled_until_ = 0;
+  uint32_t timer_version_ = 0;
+  int64_t timer_at_ = 0;
+
+  std::vector<coordinator::JournalRecord> journal_;
+  std::deque<Pending> pending_;
+  std::deque<Answer> answers_;
+  int64_t last_write_ = 0;
+  int64_t journal_fails_until_ = 0;
+  // By slot: the process that was last said to be lost to the job.
+  std::array<uint64_t, kWorkers> lost_ = {};
+};
+
+}  // namespace ringmaster::simulator
+
+#endif  // RINGMASTER_TESTS_SIMULATOR_SIM_COORDINATOR_H_

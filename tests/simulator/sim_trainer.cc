@@ -1,0 +1,476 @@
+#include "tests/simulator/sim_trainer.h"
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace ringmaster::simulator {
+namespace {
+
+int64_t Nanos(absl::Duration duration) {
+  return absl::ToInt64Nanoseconds(duration);
+}
+
+}  // namespace
+
+// ---- The process.
+
+void SimTrainer::Restart(uint32_t life) {
+  life_ = life;
+  ++version_;
+  stage_ = Stage::kIdle;
+  assignment_ = {};
+  has_state_ = false;
+  position_ = {};
+  is_aborted_ = is_deaf_ = is_alone_ = false;
+  wants_stop_ = wants_drain_ = false;
+  slow_until_ = 0;
+  collective_sequence_ = 0;
+  early_connect_generation_ = 0;
+}
+
+void SimTrainer::Die(bool is_silent) {
+  if (!is_silent && IsRunning()) CloseConnections(/*is_clean=*/false);
+  ++version_;
+  stage_ = Stage::kIdle;
+}
+
+void SimTrainer::Release() {
+  ++version_;
+  stage_ = Stage::kIdle;
+  has_state_ = false;
+  position_ = {};
+  wants_stop_ = false;
+}
+
+void SimTrainer::StartTimer(Timer timer, int64_t delay) {
+  SimEvent event;
+  event.kind = EventKind::kTrainerTimer;
+  event.slot = static_cast<int8_t>(slot_);
+  event.version = version_;
+  event.detail = timer;
+  context_.After(delay, event);
+}
+
+void SimTrainer::OnTimer(uint32_t version, uint8_t detail) {
+  if (version != version_) return;
+  switch (static_cast<Timer>(detail)) {
+    case kPrepared:
+      FinishPreparing(/*is_aborted=*/false);
+      return;
+    case kComputed:
+      if (stage_ != Stage::kComputing) return;
+      stage_ = Stage::kReducing;
+      last_progress_ = context_.now;
+      TryReduce();
+      return;
+    case kCopied:
+      if (stage_ != Stage::kCopying) return;
+      SendNext(FrameKind::kState, assignment_.resume_step, position_.hash);
+      BeginStep();
+      return;
+    case kAborted:
+      if (stage_ == Stage::kPreparing) {
+        FinishPreparing(/*is_aborted=*/true);
+      } else if (IsRunning()) {
+        EndRun(agent::RunEnd::kInterrupted);
+      }
+      return;
+    case kPatience: {
+      const bool is_waiting = stage_ != Stage::kComputing;
+      const absl::Duration limit =
+          stage_ == Stage::kConnecting
+              ? context_.shape.config.connect_timeout
+              : context_.shape.config.collective_timeout;
+      const int64_t due = last_progress_ + Nanos(limit);
+      if (is_waiting && context_.now >= due) {
+        const bool lacks_next = stage_ == Stage::kConnecting && !has_next_;
+        FailPeer(lacks_next ? (rank() + 1) % world_size()
+                            : (rank() + world_size() - 1) % world_size(),
+                 "nothing came in time");
+      } else {
+        StartTimer(kPatience,
+                   std::max(due - context_.now, 10 * kMillisecond));
+      }
+      return;
+    }
+  }
+}
+
+// ---- Preparing.
+
+void SimTrainer::Prepare(const agent::AssignmentPayload& payload) {
+  ++version_;
+  assignment_ = payload;
+  stage_ = Stage::kPreparing;
+  is_aborted_ = is_deaf_ = is_alone_ = false;
+  wants_stop_ = wants_drain_ = false;
+  context_.ledger.OnPrepare(slot_, life_, generation(), rank(), world_size());
+  context_.Reached(Moment::kPreparing, slot_);
+  const int64_t longest = has_state_ ? 5 * kMillisecond
+                                     : context_.shape.prepare_time;
+  StartTimer(kPrepared, context_.random.Between(0, longest));
+}
+
+bool SimTrainer::ResumeAt(int step) {
+  if (!has_state_ || assignment_.is_newcomer) {
+    has_state_ = true;
+    position_ = {};
+    position_.hash = context_.ledger.HashAfter(0);
+    if (assignment_.is_newcomer) return true;
+  }
+  if (step == position_.complete && step == position_.applied + 1) {
+    Apply(/*run_generation=*/0);
+  }
+  if (step != position_.applied) return false;
+  position_.complete = position_.applied;
+  return true;
+}
+
+void SimTrainer::FinishPreparing(bool is_aborted) {
+  // An abort may come before the position was settled, or after.
+  const bool is_settled = !is_aborted || context_.random.Chance(50);
+  const bool is_good = is_settled && ResumeAt(assignment_.resume_step);
+  const agent::StepPosition position{position_.applied, position_.complete};
+  ++version_;
+  if (is_good && !is_aborted) {
+    stage_ = Stage::kPrepared;
+    context_.ledger.OnStateHeld(generation(), rank(), position_.complete);
+    agent::TrainerPrepared prepared;
+    prepared.generation = generation();
+    prepared.plan_hash = 1;
+    prepared.data_fingerprint = 1;
+    prepared.position = position;
+    post_(std::move(prepared));
+    return;
+  }
+  if (is_settled && !is_good) {
+    context_.ledger.OnResumeRefused(slot_, generation(),
+                                    assignment_.resume_step, position_);
+  }
+  stage_ = Stage::kOver;
+  agent::TrainerPrepareFailed failed;
+  failed.generation = generation();
+  failed.status = is_aborted
+                      ? absl::AbortedError("the generation is over")
+                      : absl::FailedPreconditionError("the resume step is "
+                                                      "neither applied nor "
+                                                      "complete");
+  failed.position = position;
+  post_(std::move(failed));
+}
+
+void SimTrainer::Abort(int generation) {
+  if (generation < this->generation() || is_aborted_) return;
+  if (stage_ != Stage::kPreparing && !IsRunning()) return;
+  is_aborted_ = true;
+  is_deaf_ = context_.random.Chance(50);
+  StartTimer(kAborted, context_.random.Between(0, 10) * kMillisecond);
+}
+
+// ---- Connecting.
+
+void SimTrainer::Send(int to, FrameKind kind, int step, uint64_t value) {
+  Frame frame;
+  frame.generation = generation();
+  frame.kind = kind;
+  frame.step = step;
+  frame.value = value;
+  frame.origin = static_cast<int8_t>(rank());
+  frame.wants_stop = wants_stop_;
+  frame.wants_drain = wants_drain_;
+  links_.Send(slot_, to, frame);
+}
+
+void SimTrainer::Run(int generation) {
+  if (stage_ != Stage::kPrepared || generation != this->generation()) return;
+  ++version_;
+  stage_ = Stage::kConnecting;
+  last_progress_ = context_.now;
+  has_prev_ = has_next_ = world_size() == 1;
+  has_early_state_ = false;
+  is_first_step_ = true;
+  partial_step_ = 0;
+  collective_sequence_ = 0;
+  context_.Reached(Moment::kConnecting, slot_);
+  StartTimer(kPatience, Nanos(context_.shape.config.connect_timeout));
+  if (world_size() > 1) {
+    SendNext(FrameKind::kConnect);
+    if (early_connect_generation_ == generation &&
+        early_connect_from_ == assignment_.prev_slot) {
+      has_prev_ = true;
+      Send(assignment_.prev_slot, FrameKind::kAccept);
+    }
+  }
+  CheckConnected();
+}
+
+void SimTrainer::CheckConnected() {
+  if (stage_ != Stage::kConnecting || !has_prev_ || !has_next_) return;
+  last_progress_ = context_.now;
+  if (assignment_.state_source_rank < 0 || world_size() == 1) {
+    BeginStep();
+    return;
+  }
+  stage_ = Stage::kCopying;
+  context_.Reached(Moment::kStateCopy, slot_);
+  if (rank() == assignment_.state_source_rank) {
+    StartTimer(kCopied, context_.random.Between(1, context_.shape.copy_time));
+  } else if (has_early_state_) {
+    TakeState(early_state_);
+  }
+}
+
+void SimTrainer::TakeState(const Frame& frame) {
+  if (stage_ == Stage::kConnecting) {
+    has_early_state_ = true;
+    early_state_ = frame;
+    return;
+  }
+  if (stage_ != Stage::kCopying) return;
+  if (assignment_.is_newcomer) {
+    position_.applied = position_.complete = frame.step;
+    if (context_.bug != Bug::kStateNotCopied) position_.hash = frame.value;
+  }
+  context_.ledger.OnStateHeld(generation(), rank(), frame.step);
+  if ((rank() + 1) % world_size() != assignment_.state_source_rank) {
+    SendNext(FrameKind::kState, frame.step, frame.value);
+  }
+  BeginStep();
+}
+
+// ---- A step.
+
+void SimTrainer::BeginStep() {
+  if (position_.applied >= context_.shape.total_steps) {
+    EndRun(agent::RunEnd::kFinished);
+    return;
+  }
+  stage_ = Stage::kComputing;
+  last_progress_ = context_.now;
+  records_ = 0;
+  stop_agreed_ = drain_agreed_ = false;
+  int64_t time = context_.shape.step_time;
+  time = time / 2 + context_.random.Between(0, time / 2);
+  if (context_.now < slow_until_) time *= 10;
+  StartTimer(kComputed, time);
+}
+
+void SimTrainer::TryReduce() {
+  if (stage_ != Stage::kReducing) return;
+  const int step = position_.applied + 1;
+  int order = step;
+  if (context_.bug == Bug::kSamplesFromStart) {
+    order = step - assignment_.resume_step;
+  }
+  const int first = kGlobalBatch * rank() / world_size();
+  const int last = kGlobalBatch * (rank() + 1) / world_size();
+  const bool is_alone = world_size() == 1 || is_alone_;
+  if (is_alone) {
+    MakeComplete(context_.ledger.SamplesOf(order, 0, kGlobalBatch));
+    return;
+  }
+  if (rank() > 0 && partial_step_ != step) return;
+  const uint64_t sum = context_.ledger.SamplesOf(order, first, last) +
+                       (rank() > 0 ? partial_ : 0);
+  partial_step_ = 0;
+  if (IsLastRank()) {
+    SendNext(FrameKind::kTotal, step, sum);
+    MakeComplete(sum);
+    return;
+  }
+  SendNext(FrameKind::kPartial, step, sum);
+  if (context_.bug == Bug::kAppliedBeforeComplete && rank() == 0) {
+    MakeComplete(context_.ledger.SamplesOf(step, 0, kGlobalBatch));
+    records_ = (1u << world_size()) - 1;
+    TryApply();
+  }
+}
+
+void SimTrainer::MakeComplete(uint64_t total) {
+  stage_ = Stage::kCommitting;
+  last_progress_ = context_.now;
+  position_.complete = position_.applied + 1;
+  position_.complete_generation = generation();
+  position_.reduced = total;
+  ++collective_sequence_;
+  if (!is_alone_) {
+    context_.ledger.OnComplete(generation(), rank(), position_.complete);
+  }
+  context_.Reached(Moment::kCommitExchange, slot_);
+  records_ |= 1u << rank();
+  stop_agreed_ |= wants_stop_;
+  drain_agreed_ |= wants_drain_;
+  if (world_size() > 1) SendNext(FrameKind::kRecord, position_.complete);
+  TryApply();
+}
+
+void SimTrainer::TakeRecord(const Frame& frame) {
+  if (frame.step != position_.applied + 1) return;
+  last_progress_ = context_.now;
+  records_ |= 1u << frame.origin;
+  stop_agreed_ |= frame.wants_stop;
+  drain_agreed_ |= frame.wants_drain;
+  if ((rank() + 1) % world_size() != frame.origin) {
+    Frame forwarded = frame;
+    links_.Send(slot_, assignment_.next_slot, forwarded);
+  }
+  TryApply();
+}
+
+void SimTrainer::TryApply() {
+  if (stage_ != Stage::kCommitting) return;
+  uint32_t wanted = (1u << world_size()) - 1;
+  if (is_alone_) wanted = 1u << rank();
+  if (context_.bug == Bug::kMissingRecords && world_size() > 2 &&
+      (records_ & ~(1u << rank())) != 0) {
+    wanted &= records_;
+  }
+  if ((records_ & wanted) != wanted) return;
+  Apply(generation());
+  ++collective_sequence_;
+  AfterStep();
+}
+
+void SimTrainer::Apply(int run_generation) {
+  const int step = position_.applied + 1;
+  position_.hash = Ledger::Fold(position_.hash, step, position_.reduced);
+  position_.applied = step;
+  context_.ledger.OnApply(slot_, run_generation, position_, context_.now);
+}
+
+void SimTrainer::AfterStep() {
+  if (std::exchange(is_first_step_, false)) {
+    post_(agent::TrainerAdvanced{generation()});
+  }
+  if (position_.applied >= context_.shape.total_steps) {
+    EndRun(agent::RunEnd::kFinished);
+  } else if (stop_agreed_) {
+    EndRun(agent::RunEnd::kStopped);
+  } else if (drain_agreed_) {
+    EndRun(agent::RunEnd::kDrained);
+  } else {
+    BeginStep();
+  }
+}
+
+// ---- The end of a run.
+
+void SimTrainer::CloseConnections(bool is_clean) {
+  if (world_size() == 1) return;
+  SendNext(FrameKind::kClosed, is_clean ? 1 : 0);
+  if (world_size() > 2) {
+    Send(assignment_.prev_slot, FrameKind::kClosed, is_clean ? 1 : 0);
+  }
+}
+
+void SimTrainer::EndRun(agent::RunEnd end, int peer_rank,
+                        std::string_view why) {
+  CloseConnections(end == agent::RunEnd::kFinished ||
+                   end == agent::RunEnd::kStopped ||
+                   end == agent::RunEnd::kDrained);
+  ++version_;
+  stage_ = Stage::kOver;
+  agent::TrainerEnded ended;
+  ended.generation = generation();
+  ended.end = end;
+  ended.peer_rank = peer_rank;
+  if (!why.empty()) ended.status = absl::UnavailableError(Sv(why));
+  ended.position = {position_.applied, position_.complete};
+  ended.parameters_hash = position_.hash;
+  post_(std::move(ended));
+}
+
+void SimTrainer::FailPeer(int peer_rank, std::string_view why) {
+  if (is_aborted_) return;  // it ends anyway
+  if (context_.bug == Bug::kEvictedGoesOn && stage_ >= Stage::kComputing) {
+    is_alone_ = true;
+    if (stage_ == Stage::kReducing) TryReduce();
+    TryApply();
+    return;
+  }
+  EndRun(agent::RunEnd::kPeerFailed, peer_rank, why);
+}
+
+void SimTrainer::OnReset(int peer) {
+  if (!IsRunning() || is_aborted_ || world_size() == 1) return;
+  if (peer == assignment_.prev_slot) {
+    FailPeer((rank() + world_size() - 1) % world_size(), "connection reset");
+  } else if (peer == assignment_.next_slot) {
+    FailPeer((rank() + 1) % world_size(), "connection reset");
+  }
+}
+
+void SimTrainer::OnFrame(int from, const Frame& frame) {
+  if (frame.kind == FrameKind::kConnect && frame.generation >= generation() &&
+      !(IsRunning() && frame.generation == generation())) {
+    early_connect_generation_ = frame.generation;
+    early_connect_from_ = from;
+    return;
+  }
+  if (!IsRunning() || (is_aborted_ && is_deaf_) || is_alone_) return;
+  if (frame.generation != generation() && context_.bug != Bug::kFenceOff) {
+    return;  // The fence.
+  }
+  context_.ledger.OnFrameTaken(slot_, frame.generation, generation());
+  const bool is_prev = from == assignment_.prev_slot;
+  const bool is_next = from == assignment_.next_slot;
+  if (!is_prev && !is_next) return;
+  switch (frame.kind) {
+    case FrameKind::kConnect:
+      has_prev_ = true;
+      Send(from, FrameKind::kAccept);
+      CheckConnected();
+      return;
+    case FrameKind::kAccept:
+      has_next_ = true;
+      CheckConnected();
+      return;
+    case FrameKind::kState:
+      TakeState(frame);
+      return;
+    case FrameKind::kPartial:
+      partial_step_ = frame.step;
+      partial_ = frame.value;
+      TryReduce();
+      return;
+    case FrameKind::kTotal:
+      if (stage_ != Stage::kReducing || frame.step != position_.applied + 1) {
+        return;
+      }
+      if (rank() + 1 != world_size() - 1) {
+        SendNext(FrameKind::kTotal, frame.step, frame.value);
+      }
+      MakeComplete(frame.value);
+      return;
+    case FrameKind::kRecord:
+      TakeRecord(frame);
+      return;
+    case FrameKind::kClosed:
+      if (frame.step == 1) return;  // It has all that it needs.
+      FailPeer(is_prev ? (rank() + world_size() - 1) % world_size()
+                       : (rank() + 1) % world_size(),
+               "the peer closed the connection");
+      return;
+  }
+}
+
+SimProgress SimTrainer::progress() const {
+  SimProgress progress;
+  progress.generation = generation();
+  progress.applied = position_.applied;
+  progress.is_connecting = stage_ == Stage::kConnecting;
+  progress.is_copying = stage_ == Stage::kCopying;
+  progress.collective_sequence = collective_sequence_;
+  progress.step_time = context_.shape.step_time;
+  const bool is_waiting = stage_ == Stage::kCopying ||
+                          stage_ == Stage::kReducing ||
+                          stage_ == Stage::kCommitting;
+  if (is_waiting && world_size() > 1) {
+    progress.waiting_for_rank = (rank() + world_size() - 1) % world_size();
+  }
+  return progress;
+}
+
+}  // namespace ringmaster::simulator

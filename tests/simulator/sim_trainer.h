@@ -1,0 +1,155 @@
+// SimTrainer: the rule of worker/train as a small state machine.
+//
+// A step is: compute; reduce around the ring (the step is complete once every
+// rank's part is in it); a commit record to every rank; the update once all
+// records are there. Settles a resume step, copies the state to newcomers,
+// refuses frames of other generations. The parameters are a hash of all that
+// was folded into them, so a lost, doubled or divergent step shows.
+// Thread-compatible.
+#ifndef RINGMASTER_TESTS_SIMULATOR_SIM_TRAINER_H_
+#define RINGMASTER_TESTS_SIMULATOR_SIM_TRAINER_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "tests/simulator/assignment_payload.h"
+#include "tests/simulator/context.h"
+#include "tests/simulator/peer_links.h"
+#include "worker/agent/core/agent_event.h"
+
+namespace ringmaster::simulator {
+
+// What a beat tells.
+struct SimProgress {
+  int generation = 0;
+  int applied = 0;
+  bool is_connecting = false;
+  bool is_copying = false;
+  int64_t collective_sequence = 0;
+  int waiting_for_rank = -1;
+  int64_t step_time = 0;
+};
+
+class SimTrainer {
+ public:
+  // `post` tells the agent of the worker in `slot`.
+  SimTrainer(Context& context, PeerLinks& links, int slot,
+             std::function<void(agent::Event)> post)
+      : context_(context),
+        links_(links),
+        slot_(slot),
+        post_(std::move(post)) {}
+
+  // The process is new: nothing is held.
+  void Restart(uint32_t life);
+  // The process is gone; its peers see their connections closed unless
+  // `is_silent`.
+  void Die(bool is_silent);
+
+  void Prepare(const agent::AssignmentPayload& payload);
+  void Run(int generation);
+  void Abort(int generation);
+  void RequestStop() { wants_stop_ = true; }
+  void RequestDrain() { wants_drain_ = true; }
+  void Release();
+
+  void OnFrame(int from, const Frame& frame);
+  // Of the event kTrainerTimer.
+  void OnTimer(uint32_t version, uint8_t detail);
+  // Its connection to that worker breaks.
+  void OnReset(int peer);
+
+  // Computing takes ten times as long until then.
+  void SlowDown(int64_t until) { slow_until_ = until; }
+
+  SimProgress progress() const;
+  const Position& position() const { return position_; }
+  // Of the last assignment; null before.
+  const agent::AssignmentPayload& assignment() const { return assignment_; }
+
+ private:
+  enum class Stage {
+    kIdle,
+    kPreparing,
+    kPrepared,
+    kConnecting,
+    kCopying,
+    kComputing,
+    kReducing,
+    kCommitting,
+    kOver,
+  };
+  enum Timer : uint8_t { kPrepared, kComputed, kCopied, kAborted, kPatience };
+
+  bool IsRunning() const {
+    return stage_ >= Stage::kConnecting && stage_ <= Stage::kCommitting;
+  }
+  int rank() const { return assignment_.rank; }
+  int world_size() const { return assignment_.world_size; }
+  int generation() const { return assignment_.generation; }
+  bool IsLastRank() const { return rank() == world_size() - 1; }
+  void StartTimer(Timer timer, int64_t delay);
+  void Send(int to, FrameKind kind, int step = 0, uint64_t value = 0);
+  void SendNext(FrameKind kind, int step = 0, uint64_t value = 0) {
+    Send(assignment_.next_slot, kind, step, value);
+  }
+
+  void FinishPreparing(bool is_aborted);
+  [[nodiscard]] bool ResumeAt(int step);
+  void CheckConnected();
+  void TakeState(const Frame& frame);
+  void BeginStep();
+  void TryReduce();
+  void MakeComplete(uint64_t total);
+  void TakeRecord(const Frame& frame);
+  void TryApply();
+  // What `complete` reduced becomes applied; in a run, or on resuming (0).
+  void Apply(int run_generation);
+  void AfterStep();
+  void FailPeer(int peer_rank, std::string_view why);
+  void EndRun(agent::RunEnd end, int peer_rank = -1, std::string_view why = "");
+  void CloseConnections(bool is_clean);
+
+  Context& context_;
+  PeerLinks& links_;
+  const int slot_;
+  const std::function<void(agent::Event)> post_;
+
+  uint32_t life_ = 0;
+  // Of the timers that still count.
+  uint32_t version_ = 0;
+  Stage stage_ = Stage::kIdle;
+  agent::AssignmentPayload assignment_;
+  bool has_state_ = false;
+  Position position_;
+  bool is_aborted_ = false;
+  bool is_deaf_ = false;  // aborted, and takes no frame any more
+  bool wants_stop_ = false;
+  bool wants_drain_ = false;
+  int64_t slow_until_ = 0;
+  int64_t collective_sequence_ = 0;
+  int64_t last_progress_ = 0;
+  bool is_first_step_ = false;
+  bool is_alone_ = false;  // only with the planted bug kEvictedGoesOn
+
+  // Connecting.
+  int early_connect_generation_ = 0;  // came before the run
+  int early_connect_from_ = -1;
+  bool has_prev_ = false;
+  bool has_next_ = false;
+  bool has_early_state_ = false;  // came before the next rank accepted
+  Frame early_state_;
+  // The step under way.
+  int partial_step_ = 0;
+  uint64_t partial_ = 0;
+  uint32_t records_ = 0;  // ranks whose record of the step is here
+  bool stop_agreed_ = false;
+  bool drain_agreed_ = false;
+};
+
+}  // namespace ringmaster::simulator
+
+#endif  // RINGMASTER_TESTS_SIMULATOR_SIM_TRAINER_H_

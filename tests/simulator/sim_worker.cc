@@ -1,0 +1,353 @@
+#include "tests/simulator/sim_worker.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+
+namespace ringmaster::simulator {
+namespace {
+
+// What the text of the story says of an event.
+std::string Describe(const agent::Event& event) {
+  std::string text(agent::EventName(event));
+  std::visit(
+      [&](const auto& e) {
+        if constexpr (requires { e.generation; }) {
+          absl::StrAppend(&text, " generation ", e.generation);
+        }
+        if constexpr (requires { e.position; }) {
+          absl::StrAppend(&text, " at ", e.position.applied_step, "/",
+                          e.position.complete_step);
+        }
+        if constexpr (requires { e.reason; }) {
+          absl::StrAppend(&text, " ", e.reason);
+        }
+        if constexpr (requires { e.message; }) {
+          absl::StrAppend(&text, " ", e.message);
+        }
+      },
+      event);
+  return text;
+}
+
+}  // namespace
+
+SimWorker::SimWorker(Context& context, SessionLinks& sessions,
+                     PeerLinks& peers, int slot)
+    : context_(context),
+      sessions_(sessions),
+      trainer_(context, peers, slot,
+               [this](agent::Event event) { Post(std::move(event)); }),
+      slot_(slot),
+      name_(WorkerName(slot)) {}
+
+// ---- The process.
+
+void SimWorker::Start() {
+  if (is_alive()) return;
+  ++life_;
+  incarnation_ = context_.random.Next() | 1;
+  frozen_until_ = 0;
+  posts_.clear();
+  session_ = 0;
+  timer_at_ = 0;
+  trainer_.Restart(life_);
+  agent::AgentConfig config;
+  config.coordinator = "head:7000";
+  config.name = name_;
+  config.drain_timeout = absl::Seconds(8);
+  if (life_ > 1) config.name_wait = absl::Seconds(30);
+  core_.emplace(std::move(config), context_.Now());
+  if (context_.traced) context_.Tell(absl::StrCat(name_, " starts"));
+  Handle(agent::Tick{});
+}
+
+void SimWorker::StartLater(int64_t delay) {
+  if (delay < 0) return;
+  SimEvent event;
+  event.kind = EventKind::kWorkerStart;
+  event.slot = static_cast<int8_t>(slot_);
+  context_.After(delay, event);
+}
+
+void SimWorker::Kill(bool is_silent) {
+  if (!is_alive()) return;
+  if (context_.traced) context_.Tell(absl::StrCat(name_, " is killed"));
+  last_end_ = coordinator::ProcessEnd{pid(), 0, 9};
+  core_.reset();
+  trainer_.Die(is_silent);
+  sessions_.LoseWorker(slot_, is_silent);
+  session_ = 0;
+}
+
+void SimWorker::Freeze(int64_t until) {
+  frozen_until_ = std::max(frozen_until_, until);
+}
+
+// The process ends by itself.
+void SimWorker::End(int code) {
+  last_end_ = coordinator::ProcessEnd{pid(), code, 0};
+  if (session_ != 0) sessions_.CloseByWorker(session_);
+  session_ = 0;
+  core_.reset();
+  trainer_.Die(/*is_silent=*/false);
+  // Who was drained may stay away until the end.
+  const bool stays_away = code == 0 && context_.random.Chance(50);
+  StartLater(stays_away && !context_.is_calm
+                 ? -1
+                 : context_.random.Between(500, 3'000) * kMillisecond);
+}
+
+// ---- Events for the core.
+
+void SimWorker::Post(agent::Event event) {
+  posts_.push_back(std::move(event));
+  SimEvent wakeup;
+  wakeup.kind = EventKind::kPost;
+  wakeup.slot = static_cast<int8_t>(slot_);
+  context_.After(context_.random.Between(1, 50) * kMicrosecond, wakeup);
+}
+
+void SimWorker::OnPost() {
+  if (!is_alive() || posts_.empty()) return;
+  const agent::Event event = std::move(posts_.front());
+  posts_.pop_front();
+  Handle(event);
+}
+
+void SimWorker::OnMessage(coordinator::SessionId session) {
+  std::optional<agent::Event> message = sessions_.TakeDown(session);
+  if (!message.has_value() || !is_alive() || session != session_) return;
+  if (auto* down = std::get_if<agent::SessionDown>(&*message)) {
+    down->jitter = context_.random.Unit();
+    session_ = 0;
+  }
+  if (const auto* halt = std::get_if<agent::HaltReceived>(&*message)) {
+    if (context_.bug == Bug::kHaltsDropped) return;
+    if (context_.bug == Bug::kHaltedAtOnce) {
+      const Position& position = trainer_.position();
+      Do(agent::SendHalted{halt->generation,
+                           {position.applied, position.complete}});
+      return;
+    }
+  }
+  Handle(*message);
+}
+
+void SimWorker::OnTimer(uint32_t version) {
+  if (!is_alive() || version != timer_version_) return;
+  timer_at_ = 0;
+  if (core_->NextDeadline() > context_.Now()) {
+    SetTimer();
+  } else {
+    Handle(agent::Tick{});
+  }
+}
+
+void SimWorker::SetTimer() {
+  const MonotonicTime deadline = core_->NextDeadline();
+  if (deadline == MonotonicTime::InfiniteFuture()) return;
+  if (timer_at_ != 0 && timer_at_ <= deadline.nanos()) return;
+  timer_at_ = std::max(deadline.nanos(), context_.now);
+  SimEvent event;
+  event.kind = EventKind::kWorkerTimer;
+  event.slot = static_cast<int8_t>(slot_);
+  event.version = ++timer_version_;
+  context_.At(timer_at_, event);
+}
+
+void SimWorker::Handle(const agent::Event& event) {
+  if (context_.traced && !std::holds_alternative<agent::Tick>(event)) {
+    context_.Tell(absl::StrCat(name_, " ", Describe(event)));
+  }
+  for (const agent::Action& action : core_->Handle(event, context_.Now())) {
+    std::visit([this](const auto& a) { Do(a); }, action);
+    if (!is_alive()) return;
+  }
+  SetTimer();
+}
+
+// ---- Actions.
+
+void SimWorker::Send(coordinator::EventBody message) {
+  if (session_ == 0) return;
+  std::visit(
+      [this](auto& m) {
+        if constexpr (requires { m.session; }) m.session = session_;
+      },
+      message);
+  sessions_.SendUp(session_, std::move(message));
+}
+
+void SimWorker::Do(const agent::OpenSession& action) {
+  coordinator::HelloReceived hello;
+  hello.name = name_;
+  hello.incarnation = incarnation_;
+  hello.host = absl::StrCat("h", context_.shape.host_of[slot_]);
+  hello.host_key = hello.host;
+  hello.pid = pid();
+  hello.data_address = absl::StrCat(hello.host, ":", 8000 + slot_);
+  hello.version = "1";
+  hello.generation = action.generation;
+  hello.predecessor = last_end_;
+  if (action.generation != 0) {
+    hello.applied_step = trainer_.position().applied;
+    if (action.payload != nullptr) {
+      const agent::AssignmentPayload& payload = *action.payload;
+      coordinator::HeldJob held;
+      held.job_id = payload.job_id;
+      held.spec = "spec";
+      held.name = "job";
+      held.min_workers = context_.shape.min_workers;
+      held.max_workers = context_.shape.max_workers;
+      held.settle = absl::Nanoseconds(context_.shape.settle);
+      held.total_steps = context_.shape.total_steps;
+      held.rank = payload.rank;
+      held.world_size = payload.world_size;
+      held.resume_step = payload.resume_step;
+      hello.held_job = std::move(held);
+    }
+    context_.Reached(Moment::kReattach, slot_);
+  }
+  session_ = sessions_.Open(slot_, std::move(hello));
+}
+
+void SimWorker::Do(const agent::CloseSession&) {
+  if (session_ == 0) return;
+  sessions_.CloseByWorker(session_);
+  session_ = 0;
+  agent::SessionDown down;
+  down.code = absl::StatusCode::kCancelled;
+  down.jitter = context_.random.Unit();
+  Post(std::move(down));
+}
+
+coordinator::Phase SimWorker::PhaseNow() const {
+  switch (core_->state()) {
+    case agent::AgentState::kConnecting:
+    case agent::AgentState::kIdle:
+      return coordinator::Phase::kIdle;
+    case agent::AgentState::kPreparing:
+    case agent::AgentState::kPrepared:
+      return coordinator::Phase::kPrepare;
+    case agent::AgentState::kRunning: {
+      const SimProgress progress = trainer_.progress();
+      return progress.is_connecting ? coordinator::Phase::kConnect
+             : progress.is_copying  ? coordinator::Phase::kTransfer
+                                    : coordinator::Phase::kStep;
+    }
+    default:
+      return coordinator::Phase::kHalted;
+  }
+}
+
+void SimWorker::Do(const agent::SendBeat& action) {
+  coordinator::BeatReceived beat;
+  beat.generation = action.generation;
+  beat.phase = PhaseNow();
+  if (action.generation != 0) {
+    const SimProgress progress = trainer_.progress();
+    beat.step = progress.applied;
+    beat.figures.step = progress.applied;
+    beat.figures.step_duration = absl::Nanoseconds(progress.step_time);
+    if (progress.generation == action.generation) {
+      beat.collective_sequence = progress.collective_sequence;
+      beat.waiting_for_rank = progress.waiting_for_rank;
+    }
+  }
+  Send(std::move(beat));
+}
+
+void SimWorker::Do(const agent::SendPrepared& action) {
+  coordinator::PreparedReceived prepared;
+  prepared.generation = action.generation;
+  prepared.plan_hash = action.plan_hash;
+  prepared.data_fingerprint = action.data_fingerprint;
+  Send(std::move(prepared));
+}
+
+void SimWorker::Do(const agent::SendHalted& action) {
+  coordinator::HaltedReceived halted;
+  halted.generation = action.generation;
+  halted.applied_step = action.position.applied_step;
+  halted.complete_step = action.position.complete_step;
+  if (context_.traced) {
+    context_.Tell(absl::StrCat(name_, "   halted ", halted.applied_step, "/",
+                               halted.complete_step));
+  }
+  Send(std::move(halted));
+}
+
+void SimWorker::Do(const agent::SendSuspicion& action) {
+  coordinator::SuspicionReceived suspicion;
+  suspicion.generation = action.generation;
+  suspicion.peer_rank = action.peer_rank;
+  suspicion.detail = action.detail;
+  suspicion.step = action.step;
+  Send(std::move(suspicion));
+}
+
+void SimWorker::Do(const agent::SendFinished& action) {
+  coordinator::FinishedReceived finished;
+  finished.generation = action.generation;
+  finished.step = action.step;
+  finished.parameters_hash = action.parameters_hash;
+  finished.is_stopped = action.is_stopped;
+  Send(std::move(finished));
+}
+
+void SimWorker::Do(const agent::SendFailed& action) {
+  coordinator::FailedReceived failed;
+  failed.generation = action.generation;
+  failed.step = action.step;
+  failed.exit_code = static_cast<int>(action.exit_code);
+  failed.message = action.message;
+  Send(std::move(failed));
+}
+
+void SimWorker::Do(const agent::SendLeaving& action) {
+  coordinator::LeavingReceived leaving;
+  leaving.reason = action.reason;
+  leaving.is_done = action.is_done;
+  leaving.step =
+      action.is_done ? action.step : trainer_.position().applied;
+  Send(std::move(leaving));
+}
+
+void SimWorker::Do(const agent::PrepareTrainer& action) {
+  trainer_.Prepare(*action.payload);
+}
+
+void SimWorker::Do(const agent::RunTrainer& action) {
+  trainer_.Run(static_cast<int>(action.generation));
+}
+
+void SimWorker::Do(const agent::AbortTrainer& action) {
+  if (context_.bug == Bug::kEvictedGoesOn && !is_session_up()) return;
+  trainer_.Abort(static_cast<int>(action.generation));
+}
+
+void SimWorker::Do(const agent::RequestDrain&) {
+  context_.Reached(Moment::kPause, slot_);
+  trainer_.RequestDrain();
+}
+
+void SimWorker::Do(const agent::Log& action) {
+  if (context_.traced) {
+    context_.Tell(absl::StrCat(name_, "   ", action.message));
+  }
+}
+
+void SimWorker::Do(const agent::Exit& action) {
+  if (context_.traced) {
+    context_.Tell(absl::StrCat(name_, "   exits with ",
+                               static_cast<int>(action.code), ": ",
+                               action.message));
+  }
+  End(static_cast<int>(action.code));
+}
+
+}  // namespace ringmaster::simulator

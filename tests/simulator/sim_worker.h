@@ -1,0 +1,102 @@
+// SimWorker: one slot of the cluster: a worker process with the real AgentCore,
+// a SimTrainer, its session with the coordinator, and a supervisor that starts
+// it again.
+//
+// The adapter around the core: what worker/agent/agent.cc and its rpc folder do
+// with gRPC and threads. Thread-compatible.
+#ifndef RINGMASTER_TESTS_SIMULATOR_SIM_WORKER_H_
+#define RINGMASTER_TESTS_SIMULATOR_SIM_WORKER_H_
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+
+#include "server/coordinator/core/types.h"
+#include "tests/simulator/context.h"
+#include "tests/simulator/peer_links.h"
+#include "tests/simulator/session_links.h"
+#include "tests/simulator/sim_trainer.h"
+#include "worker/agent/core/agent_action.h"
+#include "worker/agent/core/agent_core.h"
+
+namespace ringmaster::simulator {
+
+class SimWorker {
+ public:
+  SimWorker(Context& context, SessionLinks& sessions, PeerLinks& peers,
+            int slot);
+
+  // The supervisor starts a process unless one lives.
+  void Start();
+  // After `delay`; -1: once all faults are over.
+  void StartLater(int64_t delay);
+  void Kill(bool is_silent);
+  void Freeze(int64_t until);
+
+  // Of the events kToWorker, kPost, kWorkerTimer.
+  void OnMessage(coordinator::SessionId session);
+  void OnPost();
+  void OnTimer(uint32_t version);
+
+  SimTrainer& trainer() { return trainer_; }
+  const SimTrainer& trainer() const { return trainer_; }
+  bool is_alive() const { return core_.has_value(); }
+  bool is_leaving() const { return is_alive() && core_->is_leaving(); }
+  bool is_session_up() const { return is_alive() && core_->is_session_up(); }
+  // Nothing happens in it before; 0: it runs.
+  int64_t frozen_until() const { return frozen_until_; }
+  uint64_t incarnation() const { return incarnation_; }
+  int64_t pid() const { return 1000 * (slot_ + 1) + life_; }
+  agent::AgentState state() const {
+    return is_alive() ? core_->state() : agent::AgentState::kExited;
+  }
+
+ private:
+  void Post(agent::Event event);
+  void Handle(const agent::Event& event);
+  void SetTimer();
+  void End(int code);
+
+  void Do(const agent::OpenSession& action);
+  void Do(const agent::CloseSession& action);
+  void Do(const agent::SendBeat& action);
+  void Do(const agent::SendPrepared& action);
+  void Do(const agent::SendHalted& action);
+  void Do(const agent::SendSuspicion& action);
+  void Do(const agent::SendFinished& action);
+  void Do(const agent::SendFailed& action);
+  void Do(const agent::SendLeaving& action);
+  void Do(const agent::SendNotice&) {}
+  void Do(const agent::SendTrace&) {}
+  void Do(const agent::PrepareTrainer& action);
+  void Do(const agent::RunTrainer& action);
+  void Do(const agent::AbortTrainer& action);
+  void Do(const agent::RequestStop&) { trainer_.RequestStop(); }
+  void Do(const agent::RequestDrain&);
+  void Do(const agent::ReleaseTrainer&) { trainer_.Release(); }
+  void Do(const agent::Log& action);
+  void Do(const agent::Exit& action);
+  void Send(coordinator::EventBody message);
+  coordinator::Phase PhaseNow() const;
+
+  Context& context_;
+  SessionLinks& sessions_;
+  SimTrainer trainer_;
+  const int slot_;
+  const std::string name_;
+
+  std::optional<agent::AgentCore> core_;
+  uint32_t life_ = 0;
+  uint64_t incarnation_ = 0;
+  std::optional<coordinator::ProcessEnd> last_end_;
+  coordinator::SessionId session_ = 0;
+  std::deque<agent::Event> posts_;
+  int64_t frozen_until_ = 0;
+  uint32_t timer_version_ = 0;
+  int64_t timer_at_ = 0;  // 0: none
+};
+
+}  // namespace ringmaster::simulator
+
+#endif  // RINGMASTER_TESTS_SIMULATOR_SIM_WORKER_H_

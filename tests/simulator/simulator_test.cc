@@ -1,0 +1,118 @@
+// Runs simulated clusters: seeds that found bugs once, fresh ones, and each
+// planted bug until it is found.
+#include <gtest/gtest.h>
+
+#include <charconv>
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "tests/simulator/batch.h"
+#include "tests/simulator/bug.h"
+#include "tests/simulator/simulation.h"
+
+namespace ringmaster::simulator {
+namespace {
+
+constexpr int kThreads = 2;
+
+// Of instrumented builds; the seeds file is run in full by all.
+#ifdef RINGMASTER_SANITIZED
+constexpr uint64_t kFreshSeeds = 100;
+#else
+constexpr uint64_t kFreshSeeds = 3'000;
+#endif
+constexpr uint64_t kMaxSeedsForBug = 10'000;
+
+// The first word of each line that is not empty and no comment.
+std::vector<uint64_t> ReadSeeds(const std::string& path) {
+  std::ifstream file(path);
+  std::vector<uint64_t> seeds;
+  for (std::string line; std::getline(file, line);) {
+    if (line.empty() || line[0] == '#') continue;
+    uint64_t seed = 0;
+    std::from_chars(line.data(), line.data() + line.size(), seed);
+    seeds.push_back(seed);
+  }
+  return seeds;
+}
+
+std::string Explain(uint64_t seed, const Violation& violation) {
+  const RunResult result = RunSeed(seed, {.is_traced = true, .max_lines = 60});
+  std::string text = "seed " + std::to_string(seed) + " breaks " +
+                     std::string(TextOf(violation.invariant)) + ":\n  " +
+                     violation.text + "\nthe last events:\n";
+  for (const std::string& line : result.lines) text += line + "\n";
+  return text + "again: simulate --verbose --seeds=" + std::to_string(seed) +
+         ".." + std::to_string(seed);
+}
+
+TEST(SimulatorTest, SeedsThatFoundBugsOnceFindNone) {
+  const std::vector<uint64_t> seeds =
+      ReadSeeds("tests/simulator/seeds.txt");
+  ASSERT_FALSE(seeds.empty());
+  for (const uint64_t seed : seeds) {
+    const RunResult result = RunSeed(seed, {});
+    EXPECT_FALSE(result.violation.has_value())
+        << Explain(seed, *result.violation);
+  }
+}
+
+TEST(SimulatorTest, FreshSeedsFindNoBug) {
+  const BatchResult batch = RunSeeds(1, kFreshSeeds, kThreads, {});
+  EXPECT_FALSE(batch.violation.has_value())
+      << Explain(batch.failed_seed, *batch.violation);
+  EXPECT_EQ(batch.seeds, kFreshSeeds);
+  for (int kind = 0; kind < kFaultKinds; ++kind) {
+    EXPECT_GT(batch.faults[kind], 0)
+        << NameOf(static_cast<FaultKind>(kind)) << " never happened";
+  }
+}
+
+TEST(SimulatorTest, ASeedIsARun) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const RunResult once = RunSeed(seed, {});
+    const RunResult again = RunSeed(seed, {.is_traced = true});
+    EXPECT_EQ(once.history_hash, again.history_hash) << "seed " << seed;
+    EXPECT_EQ(once.events, again.events) << "seed " << seed;
+  }
+  EXPECT_NE(RunSeed(1, {}).history_hash, RunSeed(2, {}).history_hash);
+}
+
+class PlantedBugTest : public testing::TestWithParam<PlantedBug> {};
+
+TEST_P(PlantedBugTest, IsFoundByItsInvariant) {
+  const PlantedBug& planted = GetParam();
+  const BatchResult batch =
+      RunSeeds(1, kMaxSeedsForBug, /*jobs=*/1, {.bug = planted.bug});
+  ASSERT_TRUE(batch.violation.has_value())
+      << "not found in " << batch.seeds << " seeds: " << planted.what;
+  EXPECT_EQ(NumberOf(batch.violation->invariant),
+            NumberOf(planted.found_by))
+      << "seed " << batch.failed_seed << ": " << batch.violation->text;
+  RecordProperty("seeds", static_cast<int>(batch.seeds));
+}
+
+std::string TestName(const testing::TestParamInfo<PlantedBug>& info) {
+  std::string name;
+  bool is_first = true;
+  for (const char c : info.param.name) {
+    if (c == '-') {
+      is_first = true;
+      continue;
+    }
+    name += is_first ? static_cast<char>(c - 'a' + 'A') : c;
+    is_first = false;
+  }
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PlantedBugTest,
+                         testing::ValuesIn(PlantedBugs().begin(),
+                                           PlantedBugs().end()),
+                         TestName);
+
+}  // namespace
+}  // namespace ringmaster::simulator
