@@ -24,6 +24,9 @@ std::string RecordText(const JournalRecord& record) {
     for (const MemberIdentity& member : formed->members) {
       absl::StrAppend(&text, member.rank == 0 ? "" : ",", member.worker);
     }
+  } else if (const auto* const host =
+                 std::get_if<HostQuarantinedRecord>(&record)) {
+    absl::StrAppend(&text, ": host ", host->host);
   } else if (const auto* const ended = std::get_if<JobEndedRecord>(&record)) {
     absl::StrAppend(&text, " ", Sv(NameOf(ended->state)), " code ",
                     ended->exit_code);
@@ -166,6 +169,10 @@ std::string ToText(const State& state) {
   std::string text;
   if (!state.journal_error.empty()) {
     absl::StrAppend(&text, "journal error: ", state.journal_error, "\n");
+  }
+  for (const HostQuarantine& quarantine : state.quarantines) {
+    absl::StrAppend(&text, "quarantine of host ", quarantine.host, ": ",
+                    quarantine.reason, "\n");
   }
   for (const auto& [number, job] : state.jobs) {
     absl::StrAppend(&text, JobText(job, state.QueuePosition(job)), "\n");

@@ -8,6 +8,8 @@
 #include "server/coordinator/core/formation.h"
 #include "server/coordinator/core/halt.h"
 #include "server/coordinator/core/job_end.h"
+#include "server/coordinator/core/membership.h"
+#include "server/coordinator/core/reform.h"
 #include "server/coordinator/core/verdict.h"
 
 namespace ringmaster::coordinator {
@@ -95,22 +97,31 @@ void SendMissed(Turn& turn, const Job& job, const Worker& worker,
 // It has not heard of the job's generation: it was assigned, or told of, when
 // a stream or the coordinator broke.
 void ResumeOlder(Turn& turn, Job& job, Worker& worker, Member& member) {
-  const bool is_waiting = job.state == JobState::kPreparing ||
-                          job.state == JobState::kHalting || job.is_recovered;
-  // Without a generation it holds no step; that does where none was made.
-  if (!is_waiting || (worker.generation == 0 && job.resume_step > 0)) {
-    LoseForgetful(turn, job, worker);
+  // Without a generation it holds no step; that does where none is needed.
+  // It has not prepared the generation, so that has not begun.
+  if (job.is_recovered) job.has_trained = false;
+  const bool is_needless = job.resume_step == 0 || member.is_newcomer;
+  if (job.state == JobState::kPreparing &&
+      (worker.generation != 0 || is_needless)) {
+    // Of one that is forming it will hear.
+    if (!IsForming(job)) SendAssignmentTo(turn, job, member);
     return;
   }
-  if (IsForming(job)) return;  // The assignment is still to come.
-  if (job.state == JobState::kPreparing) {
-    SendAssignmentTo(turn, job, member);
+  if (worker.generation == 0) {
+    MakeBlank(turn, job, worker, member);
     return;
   }
-  if (worker.generation == 0) member.halted = HaltedAnswer{0, 0, true};
   if (job.state == JobState::kHalting) {
     SendMissed(turn, job, worker, member);
-    ResolveHalt(turn, job);
+    return;
+  }
+  if (IsWaiting(job)) return;  // It has halted.
+  if (!job.is_recovered) {
+    // All have prepared the generation, this one too.
+    Evict(turn, std::string(worker.name),
+          {EvidenceKind::kSuperseded, std::string(kCoordinatorObserver),
+           absl::StrCat("it attached again in generation ", worker.generation,
+                        " instead of ", job.generation)});
     return;
   }
   BeginHalt(turn, job, IntentOf(job),
@@ -126,9 +137,10 @@ void RejoinJob(Turn& turn, Job& job, Worker& worker, Member& member,
   if (worker.state == WorkerState::kDetached) {
     worker.state = WorkerState::kAssigned;
   }
-  // In a generation of a job before this one, it is as good as in none.
-  const bool is_of_job = hello.generation >= job.first_generation &&
-                         hello.generation <= job.generation;
+  // In a generation of a job before this one, or before it was lost and joined
+  // again, it is as good as in none.
+  const bool is_of_job =
+      hello.generation >= member.since && hello.generation <= job.generation;
   worker.generation = is_of_job ? hello.generation : 0;
   if (is_of_job) {
     worker.step = std::max(worker.step, hello.applied_step);

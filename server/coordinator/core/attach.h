@@ -17,11 +17,16 @@ void Join(Turn& turn, const HelloReceived& hello);
 //                             RUNNING      the start, unless it has begun
 //                             STOPPING     the stop
 //                             HALTING      the halt
-//   an older one, or 0        PREPARING    the assignment
+//                             GATHERING    nothing: it has halted
+//   an older one              PREPARING    the assignment
 //                             HALTING      the halt of that generation
-//                             (recovered)  the same: the last record was never
-//                                          acted upon, so the job is halted
-//                             otherwise    a release: it has lost its state
+//                             GATHERING    nothing: it has halted
+//                             (recovered)  the halt: the last record was never
+//                                          acted upon
+//                             otherwise    it is evicted
+//   0                         PREPARING    the assignment, if it needs no state
+//                             otherwise    nothing; it holds nothing, and the
+//                                          job is halted for that
 // A worker without a job that thinks it has one is released.
 void AttachAgain(Turn& turn, const HelloReceived& hello);
 

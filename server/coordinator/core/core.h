@@ -15,15 +15,22 @@
 //              --prepared differently-----------------> HALTING (fail, code 3)
 //              --member lost--------------------------> HALTING (re-form)
 //   RUNNING    --member lost, left, link fault--------> HALTING (re-form)
+//              --workers joined, members paused-------> HALTING (re-form)
 //              --member failed by its own fault-------> HALTING (fail)
 //              --all finished, equal hashes-> ending -> SUCCEEDED
 //              --cancel-------------------------------> STOPPING
 //   STOPPING   --all finished---------------> ending -> CANCELLED
 //              --stop budget over, member lost--------> HALTING (cancel)
 //   HALTING    --all answered or evicted:
-//                re-form, min survivors-> forming ----> PREPARING(g')
-//                re-form, fewer-------------> ending -> FAILED (code 138)
+//                re-form, min of them and
+//                idle workers--------> forming -------> PREPARING(g')
+//                re-form, fewer-----------------------> GATHERING (waits)
+//                re-form, nobody left, too often ending-> FAILED (code 138)
 //                fail or cancel-------------> ending -> FAILED, CANCELLED
+//
+// In a wait the members that are left stay halted with their state; as soon as
+// there are min workers again, forming follows. Who has no state gets it from
+// one that has (reform.h); if nobody has, the job is rolled back.
 //
 // Cancel: at once in QUEUED and GATHERING; by way of HALTING in PREPARING.
 // A halt is sent at once and waits for nothing; an assignment, a release and

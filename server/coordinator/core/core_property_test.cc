@@ -31,8 +31,9 @@ TEST(CorePropertyTest, InvariantsHoldWhateverHappensAndEveryJobEnds) {
   // The runs must have tried what they are for.
   for (const char* what :
        {"kill", "freeze", "break", "suspicion", "leave", "fail", "restart",
-        "journal failure", "cancel", "generation", "load", "SUCCEEDED",
-        "FAILED", "CANCELLED"}) {
+        "journal failure", "cancel", "generation", "load", "newcomer", "copy",
+        "pause", "wait", "rollback", "leave halted", "quarantine",
+        "SUCCEEDED", "FAILED", "CANCELLED"}) {
     EXPECT_GT(counts[what], kRuns / 20) << what;
     RecordProperty(what, counts[what]);
   }

@@ -2,20 +2,28 @@
 
 #include <algorithm>
 
+#include "server/coordinator/core/broken_links.h"
 #include "server/coordinator/core/formation.h"
+#include "server/coordinator/core/growth.h"
 #include "server/coordinator/core/halt.h"
 #include "server/coordinator/core/membership.h"
+#include "server/coordinator/core/progress.h"
+#include "server/coordinator/core/quarantine.h"
 #include "server/coordinator/core/training.h"
 
 namespace ringmaster::coordinator {
 
-MonotonicTime EarliestDeadline(const State& state, const Config& config) {
+MonotonicTime EarliestDeadline(const State& state) {
   if (state.is_shutting_down) return MonotonicTime::InfiniteFuture();
   const Job* const job = state.ActiveJob();
-  if (job == nullptr) return state.lease_check;
-  return std::min({state.lease_check, job->gang_deadline, job->halt_deadline,
-                   job->stop_deadline, job->suspicion_deadline,
-                   job->reattach_deadline, ProgressDeadline(*job, config)});
+  if (job == nullptr) {
+    return std::min(state.lease_check, state.quarantine_check);
+  }
+  return std::min({state.lease_check, state.quarantine_check,
+                   job->gang_deadline, job->link_check, job->growth_deadline,
+                   job->pause_deadline, job->halt_deadline, job->stop_deadline,
+                   job->suspicion_deadline, job->reattach_deadline,
+                   ProgressDeadline(*job)});
 }
 
 // The order matters where several are due: what explains an incident best comes
@@ -35,9 +43,15 @@ void ActOnDeadlines(Turn& turn) {
   }
   if (Job* const job = due(&Job::halt_deadline)) OnHaltDeadline(turn, *job);
   if (Job* const job = due(&Job::stop_deadline)) OnStopDeadline(turn, *job);
+  if (Job* const job = due(&Job::pause_deadline)) OnPauseDeadline(turn, *job);
+  if (turn.state.quarantine_check <= turn.now) OnQuarantineCheck(turn);
+  if (Job* const job = due(&Job::link_check)) OnLinkCheck(turn, *job);
   if (due(&Job::gang_deadline) != nullptr) TryGather(turn);
+  if (Job* const job = due(&Job::growth_deadline)) {
+    OnGrowthDeadline(turn, *job);
+  }
   Job* const job = turn.state.ActiveJob();
-  if (job != nullptr && ProgressDeadline(*job, turn.config) <= turn.now) {
+  if (job != nullptr && ProgressDeadline(*job) <= turn.now) {
     OnProgressDeadline(turn, *job);
   }
 }
@@ -48,9 +62,13 @@ void ExtendDeadlines(State& state, absl::Duration delay) {
   Job* const job = state.ActiveJob();
   if (job == nullptr) return;
   job->last_progress += delay;
+  for (Member& member : job->members) {
+    if (member.last_progress.has_value()) *member.last_progress += delay;
+  }
   job->halt_deadline += delay;
   job->stop_deadline += delay;
   job->suspicion_deadline += delay;
+  job->pause_deadline += delay;
   job->reattach_deadline += delay;
 }
 

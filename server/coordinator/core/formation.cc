@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -9,9 +10,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/coordinator/core/goodput.h"
+#include "server/coordinator/core/growth.h"
 #include "server/coordinator/core/halt.h"
 #include "server/coordinator/core/incident.h"
 #include "server/coordinator/core/job_end.h"
+#include "server/coordinator/core/reform.h"
 #include "server/coordinator/core/rendezvous.h"
 #include "server/coordinator/core/verdict.h"
 
@@ -39,16 +42,49 @@ std::string GatheringMessage(const Job& job, int idle_count) {
                       absl::FormatDuration(job.settle));
 }
 
-// What a member has said that outlives its generation.
-Member CarriedOver(const Job& job, MemberIdentity identity) {
-  Member member;
-  for (const Member& before : job.members) {
-    if (before.is_lost || before.identity.worker != identity.worker) continue;
-    member.step = before.step;
-    member.halted = before.halted;
+// What members have said that outlives their generation. Who joins a job that
+// has begun holds nothing, which counts if the generation is given up before it
+// has heard of it.
+std::vector<Member> CarriedOver(const Job& job,
+                                const std::vector<MemberIdentity>& identities) {
+  std::map<std::string_view, const Member*> before;
+  for (const Member& member : job.members) {
+    if (!member.is_lost) before.emplace(member.identity.worker, &member);
   }
-  member.identity = std::move(identity);
-  return member;
+  std::vector<Member> table;
+  for (const MemberIdentity& identity : identities) {
+    Member member;
+    if (const auto it = before.find(identity.worker); it != before.end()) {
+      member.step = it->second->step;
+      member.halted = it->second->halted;
+      member.since = it->second->since;
+    } else if (!IsNew(job)) {
+      member.halted = HaltedAnswer{0, 0, /*is_blank=*/true};
+    }
+    member.identity = identity;
+    table.push_back(std::move(member));
+  }
+  return table;
+}
+
+bool HoldsNothing(const Member& member) {
+  return member.halted.has_value() &&
+         (member.halted->is_blank || member.halted->complete_step == 0);
+}
+
+// They copy the state from the lowest rank that holds it.
+void MarkNewcomers(Job& job, int64_t resume_step) {
+  job.state_source_rank = -1;
+  bool has_newcomer = false;
+  for (Member& member : job.members) {
+    if (member.since == 0) member.since = job.generation;
+    member.is_newcomer = resume_step > 0 && HoldsNothing(member);
+    has_newcomer |= member.is_newcomer;
+    if (!member.is_newcomer && job.state_source_rank < 0) {
+      job.state_source_rank = member.identity.rank;
+    }
+  }
+  if (!has_newcomer) job.state_source_rank = -1;
 }
 
 void ResetForGeneration(Job& job) {
@@ -64,6 +100,35 @@ void ResetForGeneration(Job& job) {
   job.suspicion_deadline = MonotonicTime::InfiniteFuture();
   job.reattach_deadline = MonotonicTime::InfiniteFuture();
   job.gang_deadline = MonotonicTime::InfiniteFuture();
+  job.growth_deadline = MonotonicTime::InfiniteFuture();
+  job.pause_deadline = MonotonicTime::InfiniteFuture();
+}
+
+// The steps that nobody holds are given up, now that this is durable.
+void RollBack(Turn& turn, Job& job) {
+  const int64_t best = job.best_step;
+  const int64_t kept = std::min(best, job.figures.checkpoint_step);
+  CountRollback(job);
+  job.best_step = 0;
+  job.figures.step = 0;
+  for (Member& member : job.members) {
+    member.step = 0;
+    turn.state.FindWorker(member.identity.worker)->step = 0;
+  }
+  turn.Emit(
+      EventSeverity::kWarning, "job.rolled_back", job, "",
+      absl::StrCat(
+          "nobody holds ",
+          best > 0 ? absl::StrCat("step ", best) : std::string("any step"),
+          " any more: goes back to ",
+          kept > 0 ? absl::StrCat("the checkpoint of step ", kept)
+                   : std::string("the last checkpoint or the beginning"),
+          best == kept
+              ? std::string()
+              : absl::StrCat(", ",
+                             Counted(static_cast<size_t>(best - kept), "step"),
+                             best - kept == 1 ? " is lost" : " are lost")),
+      /*verdict=*/nullptr, best);
 }
 
 int HostCount(const Job& job) {
@@ -82,6 +147,7 @@ int PreparedCount(const Job& job) {
 
 void StartTraining(Turn& turn, Job& job) {
   job.state = JobState::kRunning;
+  job.has_trained = true;
   job.last_progress = turn.now;
   NoteStarted(turn, job);
   job.message = absl::StrCat("trains on ", Counted(job.members.size(), "rank"));
@@ -94,6 +160,7 @@ void StartTraining(Turn& turn, Job& job) {
             absl::StrCat("generation ", job.generation, " trains on ",
                          Counted(job.members.size(), "rank"), " from step ",
                          job.resume_step + 1));
+  ArmGrowth(turn, job);
 }
 
 // A member prepared, but the job is past that.
@@ -144,8 +211,11 @@ void AdvanceQueue(Turn& turn) {
 
 void TryGather(Turn& turn) {
   Job* const job = turn.state.ActiveJob();
-  if (job == nullptr || job->state != JobState::kGathering ||
-      job->ending.has_value()) {
+  if (job == nullptr || job->ending.has_value()) return;
+  if (job->state == JobState::kRunning) ArmGrowth(turn, *job);
+  if (job->state != JobState::kGathering) return;
+  if (IsWaiting(*job)) {
+    Reform(turn, *job);
     return;
   }
   job->gang_deadline = MonotonicTime::InfiniteFuture();
@@ -155,32 +225,32 @@ void TryGather(Turn& turn) {
         absl::StrCat("waits for the journal: ", turn.state.journal_error));
     return;
   }
-  const int idle_count = IdleCount(turn.state);
+  const Hosts hosts = HostsFor(turn.state, job->min_workers);
+  const int idle_count = IdleCount(turn.state, hosts);
   const MonotonicTime gang_time =
-      GangTime(*job, idle_count, LastIdleJoin(turn.state), turn.now);
+      GangTime(*job, idle_count, LastIdleJoin(turn.state, hosts), turn.now);
   if (gang_time > turn.now) {
     job->gang_deadline = gang_time;
     SetMessage(turn, *job, GatheringMessage(*job, idle_count));
     return;
   }
-  std::vector<const Worker*> workers = PackedIdleWorkers(turn.state);
-  if (idle_count > job->max_workers) workers.resize(job->max_workers);
-  FormGeneration(turn, *job, workers, /*resume_step=*/0);
+  Formation formation;
+  formation.workers = PackedIdleWorkers(turn.state, hosts);
+  if (idle_count > job->max_workers) {
+    formation.workers.resize(job->max_workers);
+  }
+  FormGeneration(turn, *job, formation);
 }
 
-void FormGeneration(Turn& turn, Job& job,
-                    const std::vector<const Worker*>& workers,
-                    int64_t resume_step) {
-  std::vector<MemberIdentity> identities = AssignRanks(workers);
-  std::vector<Member> table;
-  for (const MemberIdentity& identity : identities) {
-    table.push_back(CarriedOver(job, identity));
-  }
-  job.members = std::move(table);
+void FormGeneration(Turn& turn, Job& job, const Formation& formation) {
+  std::vector<MemberIdentity> identities = AssignRanks(formation.workers);
+  job.members = CarriedOver(job, identities);
   job.generation = ++turn.state.last_generation;
+  MarkNewcomers(job, formation.resume_step);
   if (IsNew(job)) job.first_generation = job.generation;
-  job.resume_step = resume_step;
-  job.best_step = std::max(job.best_step, resume_step);
+  job.resume_step = formation.resume_step;
+  job.is_rollback = formation.is_rollback;
+  job.best_step = std::max(job.best_step, formation.resume_step);
   job.state = JobState::kPreparing;
   job.message = absl::StrCat("forms generation ", job.generation);
   ResetForGeneration(job);
@@ -194,7 +264,8 @@ void FormGeneration(Turn& turn, Job& job,
   }
   turn.Touch(job);
   turn.Persist(GenerationFormedRecord{
-      job.generation, job.id, std::move(identities), resume_step, turn.time});
+      job.generation, job.id, std::move(identities), formation.resume_step,
+      turn.time, formation.is_rollback});
 }
 
 void AbandonFormation(Turn& turn, Job& job) {
@@ -216,13 +287,18 @@ void OnGenerationDurable(Turn& turn, const GenerationFormedRecord& record) {
     return;  // Overtaken by a loss or a cancel; the generation is never used.
   }
   job->is_assigned = true;
+  job->has_trained = false;
   job->last_progress = turn.now;
   NoteAssigned(turn, *job);
+  if (job->is_rollback) RollBack(turn, *job);
   if (IsNew(*job)) job->start_time = turn.time;
   job->message = absl::StrCat("0 of ", job->members.size(), " have prepared");
   turn.Touch(*job);
   for (Member& member : job->members) {
     member.halted.reset();
+    if (member.is_newcomer) {
+      turn.state.FindWorker(member.identity.worker)->step = member.step = 0;
+    }
     SendAssignmentTo(turn, *job, member);
   }
   turn.Emit(EventSeverity::kInfo, "job.assigned", *job, "",
@@ -271,6 +347,8 @@ void SendAssignmentTo(Turn& turn, const Job& job, const Member& member) {
   }
   assignment.local_world_size = local;
   assignment.resume_step = job.resume_step;
+  assignment.state_source_rank = job.state_source_rank;
+  assignment.is_newcomer = member.is_newcomer;
   turn.Do(std::move(assignment));
 }
 

@@ -7,6 +7,7 @@
 #define RINGMASTER_SERVER_COORDINATOR_CORE_FORMATION_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "server/coordinator/core/event.h"
@@ -21,15 +22,22 @@ namespace ringmaster::coordinator {
 // Lets the oldest queued job gather if no job is active.
 void AdvanceQueue(Turn& turn);
 
-// Forms the first generation of the job that gathers, if its workers are there.
-// Called whenever that may have changed.
+// Forms the next generation of the job that gathers, or lets the one that runs
+// grow, if workers are there. Called whenever that may have changed.
 void TryGather(Turn& turn);
 
-// Gives `workers`, in this order of ranks, a new generation that goes on after
-// `resume_step`. Requires a working journal.
-void FormGeneration(Turn& turn, Job& job,
-                    const std::vector<const Worker*>& workers,
-                    int64_t resume_step);
+// A generation to be formed.
+struct Formation {
+  // In the order of ranks. Those that hold no step are newcomers.
+  std::vector<const Worker*> workers;
+  // It goes on after this step.
+  int64_t resume_step = 0;
+  // Nobody holds the steps that were made: begins anew.
+  bool is_rollback = false;
+};
+
+// Requires a working journal.
+void FormGeneration(Turn& turn, Job& job, const Formation& formation);
 
 // Gives up a first generation that is forming, and gathers again.
 void AbandonFormation(Turn& turn, Job& job);

@@ -9,9 +9,12 @@
 #include "absl/strings/str_cat.h"
 #include "common/status/exit_code.h"
 #include "server/coordinator/core/formation.h"
+#include "server/coordinator/core/growth.h"
 #include "server/coordinator/core/incident.h"
 #include "server/coordinator/core/job_end.h"
 #include "server/coordinator/core/membership.h"
+#include "server/coordinator/core/quarantine.h"
+#include "server/coordinator/core/reform.h"
 #include "server/coordinator/core/training.h"
 #include "server/coordinator/core/verdict.h"
 
@@ -37,18 +40,18 @@ bool IsSuspected(const Job& job, int rank) {
       [&](const SuspicionReport& report) { return report.peer_rank == rank; });
 }
 
-VerdictDecision DecisionOf(const Job& job, HaltIntent intent) {
-  return intent == HaltIntent::kReform && AliveCount(job) >= job.min_workers
-             ? VerdictDecision::kReform
-             : VerdictDecision::kFailJob;
+VerdictDecision DecisionOf(HaltIntent intent) {
+  return intent == HaltIntent::kReform ? VerdictDecision::kReform
+                                       : VerdictDecision::kFailJob;
 }
 
 bool IsPolite(const Verdict& verdict) {
   return !verdict.evidence.empty() &&
-         verdict.evidence.front().kind == EvidenceKind::kLeft;
+         (verdict.evidence.front().kind == EvidenceKind::kLeft ||
+          verdict.evidence.front().kind == EvidenceKind::kJoined);
 }
 
-// Nothing to worry about: a user asked for it, or a worker left.
+// Nothing to worry about: a user asked for it, a worker left, or others join.
 bool IsWanted(const Verdict& verdict, HaltIntent intent) {
   return intent == HaltIntent::kCancel ||
          (IsPolite(verdict) && verdict.decision == VerdictDecision::kReform);
@@ -83,121 +86,6 @@ void AddToVerdict(Job& job, const Verdict& verdict) {
   first = std::move(merged);
 }
 
-// A member that holds no step although steps were made; null if there is none.
-const Member* FindForgetful(const Job& job) {
-  int64_t applied = job.best_step;
-  const Member* blank = nullptr;
-  for (const Member& member : job.members) {
-    if (member.is_lost) continue;
-    applied = std::max(applied, member.halted->applied_step);
-    if (member.halted->is_blank) blank = &member;
-  }
-  return applied > 0 ? blank : nullptr;
-}
-
-// It has loaded a checkpoint that it has not applied.
-bool HoldsLoaded(const HaltedAnswer& answer) {
-  return answer.applied_step == 0 && answer.complete_step > 1;
-}
-
-struct ResumePoint {
-  int64_t resume_step = 0;
-  // The highest step that must not be lost.
-  int64_t applied_step = 0;
-};
-
-ResumePoint FindResumePoint(const Job& job) {
-  ResumePoint point;
-  point.applied_step = std::max(job.best_step, job.resume_step);
-  bool is_first = true;
-  for (const Member& member : job.members) {
-    if (member.is_lost) continue;
-    const HaltedAnswer& answer = *member.halted;
-    point.resume_step = is_first
-                            ? answer.complete_step
-                            : std::min(point.resume_step, answer.complete_step);
-    point.applied_step = std::max(point.applied_step, answer.applied_step);
-    is_first = false;
-  }
-  // Whoever holds a checkpoint can go on after its step or after none.
-  for (const Member& member : job.members) {
-    if (!member.is_lost && HoldsLoaded(*member.halted) &&
-        member.halted->complete_step != point.resume_step) {
-      point.resume_step = 0;
-    }
-  }
-  return point;
-}
-
-// Fails the job because a step that was applied would be lost: by the commit
-// protocol that cannot be, so a member is broken in a way that we do not know.
-void FailOnLostStep(Turn& turn, Job& job, const ResumePoint& point) {
-  std::string answers;
-  for (const Member& member : job.members) {
-    if (member.is_lost) continue;
-    absl::StrAppend(&answers, answers.empty() ? "" : ", ", "rank ",
-                    member.identity.rank, " applied ",
-                    member.halted->applied_step, " and holds ",
-                    member.halted->complete_step);
-  }
-  Verdict verdict = VerdictOnNobody(
-      job,
-      absl::StrCat("internal error: step ", point.applied_step,
-                   " was applied, but the survivors hold only step ",
-                   point.resume_step, " in common: ", answers),
-      turn.time);
-  verdict.decision = VerdictDecision::kFailJob;
-  verdict.exit_code = static_cast<int>(ExitCode::kInternal);
-  job.verdict = verdict;
-  DecideEnd(turn, job, {JobState::kFailed, verdict.exit_code, verdict.summary});
-}
-
-void FailForLackOfWorkers(Turn& turn, Job& job) {
-  const int alive = AliveCount(job);
-  job.verdict->decision = VerdictDecision::kFailJob;
-  std::string message = absl::StrCat(
-      alive, alive == 1 ? " worker is" : " workers are", " left of at least ",
-      job.min_workers, ": ", job.verdict->summary);
-  DecideEnd(turn, job,
-            {JobState::kFailed, static_cast<int>(ExitCode::kRetryElsewhere),
-             std::move(message)});
-}
-
-void Reform(Turn& turn, Job& job) {
-  if (const Member* const forgetful = FindForgetful(job)) {
-    Worker& worker = *turn.state.FindWorker(forgetful->identity.worker);
-    LoseForgetful(turn, job, worker);
-    return;  // It has resolved the halt of those that are left.
-  }
-  if (AliveCount(job) < job.min_workers) {
-    FailForLackOfWorkers(turn, job);
-    return;
-  }
-  const ResumePoint point = FindResumePoint(job);
-  if (point.applied_step > point.resume_step) {
-    FailOnLostStep(turn, job, point);
-    return;
-  }
-  // The generation has made steps, which nobody had reported yet perhaps.
-  if (point.resume_step > job.resume_step) {
-    job.link_faults = std::min(job.link_faults, 1);
-  }
-  if (!turn.state.journal_error.empty()) {
-    job.waits_for_journal = true;
-    job.message =
-        absl::StrCat("halted after step ", point.resume_step,
-                     "; waits for the journal: ", turn.state.journal_error);
-    turn.Touch(job);
-    return;
-  }
-  std::vector<const Worker*> survivors;
-  for (const Member& member : job.members) {
-    if (member.is_lost) continue;
-    survivors.push_back(turn.state.FindWorker(member.identity.worker));
-  }
-  FormGeneration(turn, job, survivors, point.resume_step);
-}
-
 HaltIntent IntentOnLoss(const Job& job) {
   if (job.state == JobState::kHalting) return job.halt_intent;
   return job.state == JobState::kStopping ? HaltIntent::kCancel
@@ -220,10 +108,25 @@ bool GoesOnWithout(const Job& job, int rank) {
          HasFinisher(job) && AliveCount(job) > 0 && !IsSuspected(job, rank);
 }
 
+// Why a member has halted that this coordinator has not told to.
+Verdict VerdictOnPause(const Turn& turn, const Job& job) {
+  if (IsPausing(job)) return VerdictOnGrowth(turn, job);
+  if (job.is_recovered) {
+    return VerdictOnNobody(job, "the coordinator restarted during a halt",
+                           turn.time);
+  }
+  Verdict verdict = VerdictOnNobody(
+      job, "all ranks paused, because a worker leaves", turn.time);
+  verdict.evidence.push_back({EvidenceKind::kLeft,
+                              std::string(kCoordinatorObserver),
+                              verdict.summary});
+  return verdict;
+}
+
 }  // namespace
 
 void BeginHalt(Turn& turn, Job& job, HaltIntent intent, Verdict verdict) {
-  verdict.decision = DecisionOf(job, intent);
+  verdict.decision = DecisionOf(intent);
   job.state = JobState::kHalting;
   job.halt_intent = intent;
   job.halt_deadline = turn.now + turn.config.halt_budget;
@@ -232,6 +135,7 @@ void BeginHalt(Turn& turn, Job& job, HaltIntent intent, Verdict verdict) {
   }
   job.stop_deadline = MonotonicTime::InfiniteFuture();
   job.suspicion_deadline = MonotonicTime::InfiniteFuture();
+  NoteGrowthHalted(turn, job);
   job.suspicions.clear();
   job.message = verdict.summary;
   for (Member& member : job.members) member.finished.reset();
@@ -302,9 +206,8 @@ void OnHalted(Turn& turn, Worker& worker, const HaltedReceived& halted) {
   Job* const job = turn.state.ActiveJob();
   Member* const member = MemberOf(turn.state, worker);
   if (member == nullptr || job->ending.has_value() ||
-      halted.generation != worker.generation ||
-      (job->state == JobState::kPreparing && !job->is_assigned) ||
-      (job->state == JobState::kHalting && member->halted.has_value())) {
+      halted.generation != worker.generation || IsForming(*job) ||
+      member->halted.has_value()) {
     return;  // Stale, or said twice.
   }
   const int64_t ahead = halted.complete_step - halted.applied_step;
@@ -317,7 +220,8 @@ void OnHalted(Turn& turn, Worker& worker, const HaltedReceived& halted) {
                      "; the latter is the former or one more"));
     return;
   }
-  if (job->state != JobState::kHalting && !job->is_recovered) {
+  // Ranks that train may pause by themselves, because one of them leaves.
+  if (job->state == JobState::kPreparing && !job->is_recovered) {
     CloseForViolation(turn, worker, "halted without being told to");
     return;
   }
@@ -330,12 +234,8 @@ void OnHalted(Turn& turn, Worker& worker, const HaltedReceived& halted) {
     ResolveHalt(turn, *job);
     return;
   }
-  // Told by the coordinator's life before.
-  BeginHalt(turn, *job,
-            job->state == JobState::kStopping ? HaltIntent::kCancel
-                                              : HaltIntent::kReform,
-            VerdictOnNobody(*job, "the coordinator restarted during a halt",
-                            turn.time));
+  // It has paused, or was told by the coordinator's life before.
+  BeginHalt(turn, *job, IntentOnLoss(*job), VerdictOnPause(turn, *job));
 }
 
 void OnHaltDeadline(Turn& turn, Job& job) {
@@ -367,9 +267,10 @@ void OnMemberGone(Turn& turn, const Worker& gone, std::string_view what,
   const bool goes_on = GoesOnWithout(job, member.identity.rank) ||
                        (IsForming(job) && IsNew(job));
   verdict.decision =
-      goes_on ? VerdictDecision::kReform : DecisionOf(job, IntentOnLoss(job));
+      goes_on ? VerdictDecision::kReform : DecisionOf(IntentOnLoss(job));
   turn.Touch(job);
   AnnounceLoss(turn, job, verdict);
+  NoteHostFault(turn, job, gone, verdict);
   if (job.ending.has_value()) return;
   if (IsForming(job)) {
     if (IsNew(job)) {
@@ -378,7 +279,12 @@ void OnMemberGone(Turn& turn, const Worker& gone, std::string_view what,
     }
     job.state = JobState::kHalting;  // Nobody has heard of the generation.
   }
-  if (job.state == JobState::kHalting) {
+  if (IsWaiting(job)) {
+    AddToVerdict(job, verdict);
+    NoteFurtherFault(turn, job, verdict);
+    turn.Persist(VerdictReachedRecord{job.id, std::move(verdict)});
+    Reform(turn, job);
+  } else if (job.state == JobState::kHalting) {
     AddToVerdict(job, verdict);
     NoteFurtherFault(turn, job, verdict);
     turn.Persist(VerdictReachedRecord{job.id, std::move(verdict)});
@@ -392,19 +298,29 @@ void OnMemberGone(Turn& turn, const Worker& gone, std::string_view what,
   }
 }
 
-void LoseForgetful(Turn& turn, Job& job, Worker& worker) {
-  Evidence evidence{
-      EvidenceKind::kSuperseded, std::string(kCoordinatorObserver),
-      absl::StrCat("it attached again in generation ", worker.generation,
-                   " instead of ", job.generation)};
-  if (worker.generation != 0) {
-    Evict(turn, std::string(worker.name), std::move(evidence));
-    return;
+void MakeBlank(Turn& turn, Job& job, const Worker& worker, Member& member) {
+  member.halted = HaltedAnswer{0, 0, /*is_blank=*/true};
+  turn.Touch(job);
+  if (IsForming(job)) {
+    // Nobody has heard of the generation, which counts on its steps.
+    job.state = JobState::kHalting;
+    ResolveHalt(turn, job);
+  } else if (job.state == JobState::kHalting) {
+    ResolveHalt(turn, job);
+  } else if (IsWaiting(job)) {
+    Reform(turn, job);
+  } else {
+    const std::string why =
+        job.is_recovered
+            ? absl::StrCat("the coordinator restarted before worker ",
+                           worker.name, " had heard of the generation")
+            : absl::StrCat(Describe(member.identity),
+                           " attached again without its state, in no "
+                           "generation instead of ",
+                           job.generation);
+    BeginHalt(turn, job, IntentOnLoss(job),
+              VerdictOnNobody(job, why, turn.time));
   }
-  const Worker gone = worker;
-  ReturnToPool(worker);
-  OnMemberGone(turn, gone, "was lost", std::move(evidence));
-  TryGather(turn);
 }
 
 }  // namespace ringmaster::coordinator

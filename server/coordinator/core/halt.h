@@ -4,7 +4,11 @@
 // who sends a record holds every reduced bucket of that step. So no survivor's
 // complete_step is below any step that anyone has applied, and the least
 // complete_step of the survivors is the step to go on after: nothing applied is
-// ever lost.
+// ever lost while anybody is left who holds it.
+//
+// A newcomer stands at (0, 0) until it holds the whole state of the resume
+// step, and at that step then. So who says (0, 0) where steps were applied holds
+// nothing, and does not count: it is a newcomer of the next generation too.
 //
 // A member that starts from a checkpoint of step S holds S complete with
 // nothing applied, and applies it once all say that they hold it. So the same
@@ -30,7 +34,8 @@ void BeginHalt(Turn& turn, Job& job, HaltIntent intent, Verdict verdict);
 // state it is in.
 void FailJob(Turn& turn, Job& job, Verdict verdict);
 
-// Acts if every member that is left has halted: re-forms, or ends the job.
+// Acts if every member that is left has halted: re-forms (reform.h), or ends
+// the job.
 void ResolveHalt(Turn& turn, Job& job);
 
 void OnHalted(Turn& turn, Worker& worker, const HaltedReceived& halted);
@@ -43,9 +48,10 @@ void OnHaltDeadline(Turn& turn, Job& job);
 void OnMemberGone(Turn& turn, const Worker& gone, std::string_view what,
                   Evidence evidence);
 
-// `worker`, a member, attached again with no trace of the generation it should
-// be in: it is lost to the job, and as good as a new process to the pool.
-void LoseForgetful(Turn& turn, Job& job, Worker& worker);
+// `worker` attached again as `member`, but with no trace of the generation: it
+// holds nothing, and is to be a newcomer of the next one. Halts the job if it
+// is not halted yet.
+void MakeBlank(Turn& turn, Job& job, const Worker& worker, Member& member);
 
 }  // namespace ringmaster::coordinator
 

@@ -80,6 +80,8 @@ void DecideEnd(Turn& turn, Job& job, End end,
   job.suspicion_deadline = MonotonicTime::InfiniteFuture();
   job.reattach_deadline = MonotonicTime::InfiniteFuture();
   job.gang_deadline = MonotonicTime::InfiniteFuture();
+  job.growth_deadline = MonotonicTime::InfiniteFuture();
+  job.pause_deadline = MonotonicTime::InfiniteFuture();
   turn.Touch(job);
   turn.Persist(std::move(record), std::move(waiting));
 }

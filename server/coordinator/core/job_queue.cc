@@ -42,6 +42,8 @@ bool CanEndAtOnce(const Job& job) {
 void StopMembers(Turn& turn, Job& job) {
   job.state = JobState::kStopping;
   job.stop_deadline = turn.now + StopPatience(job, turn.config);
+  job.growth_deadline = MonotonicTime::InfiniteFuture();
+  job.pause_deadline = MonotonicTime::InfiniteFuture();
   job.message = absl::StrCat("stops: ", *job.cancel_reason);
   turn.Touch(job);
   for (const Member& member : job.members) {

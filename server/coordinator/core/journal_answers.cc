@@ -37,6 +37,7 @@ struct DurableVisitor {
     }
   }
   void operator()(const VerdictReachedRecord&) {}
+  void operator()(const HostQuarantinedRecord&) {}
   void operator()(const JobEndedRecord& record) {
     OnEndDurable(turn, record, waiting);
   }

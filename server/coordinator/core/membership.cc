@@ -225,12 +225,24 @@ void OnDrain(Turn& turn, const DrainRequested& drain) {
   TryGather(turn);
 }
 
+// When the worker last lived, as far as is known: when it was last heard, or
+// when the steps of its generation prove that it took part.
+static MonotonicTime LastSign(const Turn& turn, const Worker& worker) {
+  const Job* const job = turn.state.ActiveJob();
+  if (job == nullptr || worker.generation != job->generation ||
+      MemberOf(turn.state, worker) == nullptr) {
+    return worker.last_heard;
+  }
+  return std::max(worker.last_heard, job->life.ProvenAt(job->generation)
+                                         .value_or(worker.last_heard));
+}
+
 void ExpireLeases(Turn& turn) {
   MonotonicTime next = MonotonicTime::InfiniteFuture();
   std::vector<std::string> expired;
   for (const auto& [name, worker] : turn.state.workers) {
     if (worker.session == 0) continue;
-    const MonotonicTime deadline = worker.last_heard + turn.config.lease;
+    const MonotonicTime deadline = LastSign(turn, worker) + turn.config.lease;
     if (deadline <= turn.now) {
       expired.push_back(name);
     } else {

@@ -17,6 +17,10 @@ constexpr int kMostJobs = 4;
 constexpr size_t kLogLines = 60;
 constexpr uint64_t kParametersHash = 42;
 
+int64_t Least(const std::vector<int64_t>& steps) {
+  return *std::min_element(steps.begin(), steps.end());
+}
+
 }  // namespace
 
 RandomCluster::RandomCluster(uint64_t seed)
@@ -288,6 +292,13 @@ void RandomCluster::Train(Process& process) {
     process.up.push_back(LeavingReceived{process.session, "SIGTERM", true, 0});
     return;
   }
+  // It does not wait for ever for the others to be replaced.
+  if (process.is_leaving && process.mode == Mode::kHalted && Chance(5)) {
+    Count("leave halted");
+    process.up.push_back(
+        LeavingReceived{process.session, "SIGTERM", true, process.applied});
+    return;
+  }
   if (process.mode == Mode::kPreparing) {
     if (Chance(50)) Load(process);
     process.mode = Mode::kPrepared;
@@ -300,23 +311,11 @@ void RandomCluster::Train(Process& process) {
     Finish(process, false);
     return;
   }
-  const auto least = [](const std::vector<int64_t>& steps) {
-    return *std::min_element(steps.begin(), steps.end());
-  };
-  const bool is_level =
-      process.complete == process.applied &&
-      least(exchange.recorded) == process.applied &&
-      *std::max_element(exchange.contributed.begin(),
-                        exchange.contributed.end()) == process.applied;
-  if (is_level && process.wants_stop) {
-    Finish(process, true);
+  if (process.is_newcomer) {
+    Copy(process);
     return;
   }
-  if (is_level && process.is_leaving) {
-    process.up.push_back(
-        LeavingReceived{process.session, "SIGTERM", true, process.applied});
-    return;
-  }
+  if (EndsHere(process)) return;
   Load(process);
   // A loaded checkpoint is the first step that is applied.
   const int64_t step = process.applied == 0 && exchange.checkpoint_step > 0
@@ -326,18 +325,59 @@ void RandomCluster::Train(Process& process) {
   contributed = std::max(contributed, step);
   exchange.recorded[process.rank] =
       std::max(exchange.recorded[process.rank], process.complete);
-  if (process.complete < step && least(exchange.contributed) >= step) {
+  if (process.complete < step && Least(exchange.contributed) >= step) {
     process.complete = step;
     exchange.recorded[process.rank] = step;
-  } else if (process.complete == step && least(exchange.recorded) >= step) {
-    process.applied = step;
-    applied_[process.job_id] = std::max(applied_[process.job_id], step);
+  } else if (process.complete == step && Least(exchange.recorded) >= step) {
+    Apply(process, step);
   }
 }
 
+bool RandomCluster::EndsHere(Process& process) {
+  const Exchange& exchange = exchanges_[process.generation];
+  const bool is_level =
+      process.complete == process.applied &&
+      Least(exchange.recorded) == process.applied &&
+      *std::max_element(exchange.contributed.begin(),
+                        exchange.contributed.end()) == process.applied;
+  if (!is_level) return false;
+  if (process.wants_stop) {
+    Finish(process, true);
+  } else if (process.is_leaving) {
+    process.up.push_back(
+        LeavingReceived{process.session, "SIGTERM", true, process.applied});
+  } else if (process.wants_pause) {
+    Count("pause");
+    process.mode = Mode::kHalted;
+    SayAgain(process);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+void RandomCluster::Copy(Process& process) {
+  if (Chance(60)) return;  // It takes its time.
+  Count("copy");
+  process.is_newcomer = false;
+  process.complete = exchanges_[process.generation].resume_step;
+  process.applied = process.complete;
+}
+
+void RandomCluster::Apply(Process& process, int64_t step) {
+  process.applied = step;
+  // Those that were lost may still end a step that nobody counts on any more.
+  if (process.generation < rollbacks_[process.job_id]) return;
+  applied_[process.job_id] = std::max(applied_[process.job_id], step);
+}
+
 void RandomCluster::Load(Process& process) {
-  const int64_t step = exchanges_[process.generation].checkpoint_step;
-  if (process.applied > 0 || process.complete >= step) return;
+  const Exchange& exchange = exchanges_[process.generation];
+  const int64_t step = exchange.checkpoint_step;
+  if (exchange.resume_step > 0 || process.applied > 0 ||
+      process.complete >= step) {
+    return;
+  }
   Count("load");
   process.complete = step;
 }
@@ -384,12 +424,15 @@ void RandomCluster::Receive(Process& process, const Action& action) {
     SayAgain(process);
   } else if (const auto* const stop = std::get_if<SendStop>(&action)) {
     if (stop->generation == process.generation) process.wants_stop = true;
+  } else if (const auto* const pause = std::get_if<SendPause>(&action)) {
+    if (pause->generation == process.generation) process.wants_pause = true;
   } else if (const auto* const release = std::get_if<SendRelease>(&action)) {
     if (release->generation != process.generation) return;
     process.mode = Mode::kIdle;
     process.generation = 0;
     process.job_id.clear();
     process.wants_stop = false;
+    process.is_newcomer = false;
   } else if (std::holds_alternative<SendDrain>(action)) {
     process.is_leaving = true;
   } else if (std::holds_alternative<CloseSession>(action)) {
@@ -405,21 +448,25 @@ void RandomCluster::ReceiveAssignment(Process& process,
   if (assignment.job_id != process.job_id) {
     process.applied = process.complete = 0;
   }
-  if (process.complete < assignment.resume_step ||
-      process.applied > assignment.resume_step) {
+  process.is_newcomer = assignment.is_newcomer;
+  if (process.is_newcomer) {
+    Count("newcomer");
+  } else if (process.complete < assignment.resume_step ||
+             process.applied > assignment.resume_step) {
     Violate(absl::StrCat(process.name, " applied ", process.applied,
                          " and holds ", process.complete,
                          ", but is to go on after ", assignment.resume_step));
   }
-  process.applied = process.complete = assignment.resume_step;
-  applied_[assignment.job_id] =
-      std::max(applied_[assignment.job_id], process.applied);
   process.generation = assignment.generation;
   process.job_id = assignment.job_id;
+  process.complete = process.is_newcomer ? 0 : assignment.resume_step;
+  Apply(process, process.complete);
   process.rank = assignment.self.rank;
   process.mode = Mode::kPreparing;
   process.wants_stop = false;
+  process.wants_pause = false;
   Exchange& exchange = exchanges_[assignment.generation];
+  exchange.resume_step = assignment.resume_step;
   exchange.job_id = assignment.job_id;
   exchange.total_steps = core_.state().FindJob(assignment.job_id)->total_steps;
   const auto [checkpoint, is_first] =
@@ -515,6 +562,12 @@ void RandomCluster::CheckRecord(const JournalRecord& record) {
                            *durable_generations_.rbegin()));
     }
     durable_generations_.insert(formed->generation);
+    if (formed->is_rollback) {
+      Count("rollback");
+      rollbacks_[formed->job_id] = formed->generation;
+      applied_[formed->job_id] = 0;
+      if (formed->resume_step != 0) Violate("a rollback to a step");
+    }
     std::set<std::string> names;
     for (size_t rank = 0; rank < formed->members.size(); ++rank) {
       names.insert(formed->members[rank].worker);
@@ -542,6 +595,8 @@ void RandomCluster::CheckRecord(const JournalRecord& record) {
     if (!reached->verdict.worker.empty() && reached->verdict.evidence.empty()) {
       Violate("a verdict without evidence: " + reached->verdict.summary);
     }
+  } else if (std::holds_alternative<HostQuarantinedRecord>(record)) {
+    Count("quarantine");
   }
 }
 
@@ -560,6 +615,19 @@ void RandomCluster::CheckAssignment(const SendAssignment& assignment) {
                          assignment.resume_step, ", but step ",
                          applied_[assignment.job_id], " was applied"));
   }
+  const bool is_source = assignment.self.rank == assignment.state_source_rank;
+  if (assignment.is_newcomer &&
+      (assignment.state_source_rank < 0 || assignment.resume_step == 0)) {
+    Violate(absl::StrCat("newcomer ", assignment.self.worker,
+                         " has no state to copy"));
+  }
+  if (assignment.is_newcomer && is_source) Violate("a newcomer is the source");
+  const auto [exchange, is_first] =
+      exchanges_.try_emplace(assignment.generation);
+  if (is_first) exchange->second.source_rank = assignment.state_source_rank;
+  if (exchange->second.source_rank != assignment.state_source_rank) {
+    Violate("members differ in their source");
+  }
 }
 
 void RandomCluster::CheckReply(const ReplyToUser& reply) {
@@ -569,9 +637,28 @@ void RandomCluster::CheckReply(const ReplyToUser& reply) {
   }
 }
 
+void RandomCluster::CheckMembers(const Job& job) {
+  if (job.generation > 0 && job.state == JobState::kGathering) Count("wait");
+  for (const Member& member : job.members) {
+    if (IsEnded(job.state) || member.is_lost) continue;
+    const Worker* const worker =
+        core_.state().FindWorker(member.identity.worker);
+    if (worker == nullptr || worker->job_id != job.id ||
+        worker->incarnation != member.identity.incarnation) {
+      Violate(absl::StrCat("member ", member.identity.worker, " of ", job.id,
+                           " is not there"));
+    }
+    if (job.state == JobState::kGathering && !member.halted.has_value()) {
+      Violate(absl::StrCat("job ", job.id, " waits, but ",
+                           member.identity.worker, " has not halted"));
+    }
+  }
+}
+
 void RandomCluster::CheckState() {
   int active = 0;
   for (const auto& [number, job] : core_.state().jobs) {
+    CheckMembers(job);
     if (IsEnded(job.state)) {
       if (!durable_ends_.contains(job.id)) {
         Violate(absl::StrCat("job ", job.id, " shown as ended before"));

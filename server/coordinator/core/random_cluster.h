@@ -5,8 +5,11 @@
 // The workers keep to the commit protocol of training: a step is complete on a
 // rank once all have contributed to it, and applied once all have said that it
 // is complete. A job may start from a checkpoint, which its ranks load before
-// or while they train, as if its step were the first. They die, freeze, lose their streams, come back; the journal
-// fails; the coordinator restarts. What the seed does, it does again.
+// or while they train, as if its step were the first. Newcomers hold nothing
+// until the state was copied to them; members that are asked to pause do so
+// where all hold the same step. They die, freeze, lose their streams, come back;
+// the journal fails; the coordinator restarts. What the seed does, it does
+// again.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_RANDOM_CLUSTER_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_RANDOM_CLUSTER_H_
 
@@ -68,6 +71,9 @@ class RandomCluster {
     int64_t complete = 0;
     int64_t disk_bytes = 0;
     bool wants_stop = false;
+    bool wants_pause = false;
+    // The state is still to be copied to it.
+    bool is_newcomer = false;
     bool is_leaving = false;
   };
   // What the ranks of a generation have told each other.
@@ -75,6 +81,8 @@ class RandomCluster {
     std::string job_id;
     int64_t total_steps = 0;
     int64_t checkpoint_step = 0;
+    int64_t resume_step = 0;
+    int source_rank = -1;
     // By rank: highest step contributed to, and said to be complete.
     std::vector<int64_t> contributed;
     std::vector<int64_t> recorded;
@@ -99,6 +107,11 @@ class RandomCluster {
   // The regular course of things.
   void DoWork(Process& process);
   void Train(Process& process);
+  // Takes over the state that the generation goes on from.
+  void Copy(Process& process);
+  void Apply(Process& process, int64_t step);
+  // Ends between two steps, if that is wanted; returns whether it did.
+  bool EndsHere(Process& process);
   // Loads the job's checkpoint, which counts as a step that is complete.
   void Load(Process& process);
   void Connect(Process& process);
@@ -120,6 +133,7 @@ class RandomCluster {
   void CheckAssignment(const SendAssignment& assignment);
   void CheckReply(const ReplyToUser& reply);
   void CheckState();
+  void CheckMembers(const Job& job);
 
   std::mt19937_64 random_;
   Config config_;
@@ -137,8 +151,10 @@ class RandomCluster {
   int64_t last_assigned_ = 0;
   // The step of the checkpoint that a job finds; 0: it finds none.
   std::map<std::string, int64_t> checkpoints_;
-  // The highest step applied by anybody, by job.
+  // The highest step applied by anybody, by job, since its last rollback, and
+  // the generation of that.
   std::map<std::string, int64_t> applied_;
+  std::map<std::string, int64_t> rollbacks_;
   bool has_failed_journal_ = false;
   bool is_calm_ = false;
   uint64_t last_incarnation_ = 0;

@@ -7,8 +7,8 @@ namespace ringmaster::coordinator {
 std::string_view TypeOf(const JournalRecord& record) {
   static constexpr std::array<std::string_view,
                               std::variant_size_v<JournalRecord>>
-      kNames = {"job_created", "generation_formed", "cancel_requested",
-                "verdict_reached", "job_ended"};
+      kNames = {"job_created",     "generation_formed", "cancel_requested",
+                "verdict_reached", "job_ended",         "host_quarantined"};
   return kNames[record.index()];
 }
 
@@ -25,6 +25,9 @@ const std::string& JobIdOf(const JournalRecord& record) {
       return r.job_id;
     }
     const std::string& operator()(const JobEndedRecord& r) { return r.job_id; }
+    const std::string& operator()(const HostQuarantinedRecord& r) {
+      return r.job_id;
+    }
   };
   return std::visit(Visitor(), record);
 }

@@ -83,14 +83,28 @@ struct JobEndedRecord {
                          const JobEndedRecord&) = default;
 };
 
-using JournalRecord =
-    std::variant<JobCreatedRecord, GenerationFormedRecord,
-                 CancelRequestedRecord, VerdictReachedRecord, JobEndedRecord>;
+// The workers of a host are left out until `end_time`, for what they did to a
+// job.
+struct HostQuarantinedRecord {
+  std::string job_id;
+  std::string host_key;
+  std::string host;
+  std::string reason;
+  absl::Time end_time;
+  absl::Time time;
+
+  friend bool operator==(const HostQuarantinedRecord&,
+                         const HostQuarantinedRecord&) = default;
+};
+
+using JournalRecord = std::variant<JobCreatedRecord, GenerationFormedRecord,
+                                   CancelRequestedRecord, VerdictReachedRecord,
+                                   JobEndedRecord, HostQuarantinedRecord>;
 
 // "job_created", "generation_formed", "cancel_requested", "verdict_reached",
-// "job_ended": what the journal's `type` column holds.
+// "job_ended", "host_quarantined": what the journal's `type` column holds.
 [[nodiscard]] std::string_view TypeOf(const JournalRecord& record);
-// The job that a record is about.
+// The job that a record is about, or that it was made for.
 [[nodiscard]] const std::string& JobIdOf(const JournalRecord& record);
 
 }  // namespace ringmaster::coordinator

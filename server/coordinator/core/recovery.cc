@@ -1,7 +1,9 @@
 #include "server/coordinator/core/recovery.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -12,6 +14,8 @@
 #include "server/coordinator/core/halt.h"
 #include "server/coordinator/core/job_end.h"
 #include "server/coordinator/core/job_queue.h"
+#include "server/coordinator/core/quarantine.h"
+#include "server/coordinator/core/reform.h"
 #include "server/coordinator/core/training.h"
 
 namespace ringmaster::coordinator {
@@ -27,6 +31,31 @@ HaltIntent IntentOf(const Verdict& verdict) {
       verdict.evidence.front().kind != EvidenceKind::kSelfReport &&
       verdict.evidence.front().kind != EvidenceKind::kMismatch;
   return is_loss ? HaltIntent::kReform : HaltIntent::kFail;
+}
+
+// The table of a new generation. Who was in the one before, and not lost, has
+// been in the job since then.
+std::vector<Member> MembersOf(const GenerationFormedRecord& record,
+                              const std::vector<Member>& before) {
+  std::map<std::pair<std::string_view, uint64_t>, int64_t> since;
+  for (const Member& member : before) {
+    if (member.is_lost) continue;
+    since.emplace(std::pair(std::string_view(member.identity.worker),
+                            member.identity.incarnation),
+                  member.since);
+  }
+  std::vector<Member> members;
+  for (const MemberIdentity& identity : record.members) {
+    Member member;
+    member.identity = identity;
+    member.identity.rank = static_cast<int>(members.size());
+    member.step = record.resume_step;
+    const auto it = since.find(
+        std::pair(std::string_view(identity.worker), identity.incarnation));
+    member.since = it == since.end() ? record.generation : it->second;
+    members.push_back(std::move(member));
+  }
+  return members;
 }
 
 // Applies one record.
@@ -56,16 +85,13 @@ struct FoldVisitor {
     if (job->generation == 0) job->first_generation = record.generation;
     job->generation = record.generation;
     job->resume_step = record.resume_step;
+    if (record.is_rollback) {
+      CountRollback(*job);
+      job->best_step = 0;
+    }
     job->best_step = std::max(job->best_step, record.resume_step);
     if (job->start_time == absl::InfinitePast()) job->start_time = record.time;
-    job->members.clear();
-    for (const MemberIdentity& identity : record.members) {
-      Member member;
-      member.identity = identity;
-      member.identity.rank = static_cast<int>(job->members.size());
-      member.step = record.resume_step;
-      job->members.push_back(std::move(member));
-    }
+    job->members = MembersOf(record, job->members);
     return absl::OkStatus();
   }
 
@@ -82,8 +108,10 @@ struct FoldVisitor {
     if (job == nullptr) return UnknownJob(record.job_id);
     if (IsEnded(job->state)) return absl::OkStatus();
     job->verdict = record.verdict;
-    job->best_step = std::max(job->best_step, record.verdict.step);
+    // What was set aside while the journal failed may come after the next
+    // generation, which may be a rollback.
     if (record.verdict.generation != job->generation) return absl::OkStatus();
+    job->best_step = std::max(job->best_step, record.verdict.step);
     job->state = JobState::kHalting;
     job->halt_intent = IntentOf(record.verdict);
     const int rank = record.verdict.rank;
@@ -112,6 +140,14 @@ struct FoldVisitor {
     job->best_step = std::max(job->best_step, record.figures.step);
     job->end_time = record.time;
     job->end_order = ++state.last_end_order;
+    return absl::OkStatus();
+  }
+
+  // Those that are over end once the coordinator begins.
+  absl::Status operator()(const HostQuarantinedRecord& record) {
+    state.quarantines.push_back({record.host_key, record.host, record.end_time,
+                                 record.reason,
+                                 MonotonicTime::InfiniteFuture()});
     return absl::OkStatus();
   }
 
@@ -162,6 +198,7 @@ void Resume(State& state, Job& job) {
       "coordinator's restart";
   job.is_assigned = true;
   job.is_recovered = true;
+  job.has_trained = true;
   for (const Member& member : job.members) {
     if (member.is_lost) continue;
     Worker worker = DetachedWorker(member.identity, job);
@@ -206,6 +243,7 @@ absl::StatusOr<State> Fold(const std::vector<JournalRecord>& records,
 }
 
 void BeginRecovered(Turn& turn) {
+  BeginQuarantines(turn);
   Job* const job = turn.state.ActiveJob();
   if (job == nullptr) {
     AdvanceQueue(turn);

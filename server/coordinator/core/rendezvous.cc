@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 
 namespace ringmaster::coordinator {
@@ -41,9 +42,111 @@ int NaturalCompare(std::string_view a, std::string_view b) {
   return static_cast<int>(!a.empty()) - static_cast<int>(!b.empty());
 }
 
-bool IsAvailable(const Worker& worker) {
+bool IsQuarantined(const State& state, const Worker& worker) {
+  return std::any_of(state.quarantines.begin(), state.quarantines.end(),
+                     [&](const HostQuarantine& quarantine) {
+                       return quarantine.host_key == worker.host_key;
+                     });
+}
+
+bool IsIdle(const Worker& worker) {
   return worker.state == WorkerState::kIdle && worker.session != 0 &&
          worker.role == Role::kWorker;
+}
+
+// Whether its link with a member of the active job was broken lately, or with
+// an idle worker that has joined before it.
+bool HasBadLink(const State& state, const Worker& worker) {
+  const Job* const job = state.ActiveJob();
+  if (job == nullptr || job->link_check == MonotonicTime::InfiniteFuture()) {
+    return false;
+  }
+  const auto is_bad = [&](const std::string& peer) {
+    return job->links.IsBad(worker.name, peer, state.now);
+  };
+  return std::any_of(job->members.begin(), job->members.end(),
+                     [&](const Member& member) {
+                       return !member.is_lost && is_bad(member.identity.worker);
+                     }) ||
+         std::any_of(state.workers.begin(), state.workers.end(),
+                     [&](const auto& entry) {
+                       return IsIdle(entry.second) &&
+                              entry.second.join_order < worker.join_order &&
+                              is_bad(entry.first);
+                     });
+}
+
+bool IsAvailable(const State& state, const Worker& worker, Hosts hosts) {
+  return IsIdle(worker) &&
+         (hosts == Hosts::kAll || !IsQuarantined(state, worker)) &&
+         !HasBadLink(state, worker);
+}
+
+using Order = std::vector<const Worker*>;
+
+// Of `joining`, the best for the place after `before` (null: the first): of its
+// host, else of a host without a member, else the first.
+Order::iterator BestFor(const Worker* before, const Order& members,
+                        Order& joining) {
+  const auto of_host = [](const Worker* host) {
+    return
+        [host](const Worker* one) { return one->host_key == host->host_key; };
+  };
+  if (before != nullptr) {
+    const auto it =
+        std::find_if(joining.begin(), joining.end(), of_host(before));
+    if (it != joining.end()) return it;
+  }
+  const auto it =
+      std::find_if(joining.begin(), joining.end(), [&](const Worker* one) {
+        return std::none_of(members.begin(), members.end(), of_host(one));
+      });
+  return it != joining.end() ? it : joining.begin();
+}
+
+// Every member at its rank and the joining in the gaps; empty if they do not
+// fill them.
+Order InPlace(const Order& members, Order joining) {
+  Order order(members.size() + joining.size(), nullptr);
+  for (const Worker* member : members) {
+    const bool fits = member->rank >= 0 &&
+                      member->rank < static_cast<int>(order.size()) &&
+                      order[member->rank] == nullptr;
+    if (!fits) return {};
+    order[member->rank] = member;
+  }
+  for (size_t rank = 0; rank < order.size(); ++rank) {
+    if (order[rank] != nullptr) continue;
+    const auto best =
+        BestFor(rank == 0 ? nullptr : order[rank - 1], members, joining);
+    order[rank] = *best;
+    joining.erase(best);
+  }
+  return order;
+}
+
+bool IsPacked(const Order& order) {
+  std::set<std::string_view> hosts;
+  std::string_view last;
+  for (size_t i = 0; i < order.size(); ++i) {
+    const std::string_view host = order[i]->host_key;
+    if (i > 0 && host == last) continue;
+    if (!hosts.insert(host).second) return false;
+    last = host;
+  }
+  return true;
+}
+
+Order Packed(const Order& members, const Order& joining) {
+  Order all = members;
+  all.insert(all.end(), joining.begin(), joining.end());
+  std::map<std::string_view, size_t> first;
+  for (size_t i = 0; i < all.size(); ++i) first.emplace(all[i]->host_key, i);
+  std::stable_sort(all.begin(), all.end(),
+                   [&](const Worker* a, const Worker* b) {
+                     return first.at(a->host_key) < first.at(b->host_key);
+                   });
+  return all;
 }
 
 }  // namespace
@@ -53,17 +156,24 @@ bool NaturalLess(std::string_view a, std::string_view b) {
   return order != 0 ? order < 0 : a < b;
 }
 
-int IdleCount(const State& state) {
-  return static_cast<int>(std::count_if(
-      state.workers.begin(), state.workers.end(),
-      [](const auto& entry) { return IsAvailable(entry.second); }));
+Hosts HostsFor(const State& state, int needed) {
+  return state.quarantines.empty() || IdleCount(state, Hosts::kSound) >= needed
+             ? Hosts::kSound
+             : Hosts::kAll;
 }
 
-std::vector<const Worker*> PackedIdleWorkers(const State& state) {
+int IdleCount(const State& state, Hosts hosts) {
+  return static_cast<int>(std::count_if(
+      state.workers.begin(), state.workers.end(), [&](const auto& entry) {
+        return IsAvailable(state, entry.second, hosts);
+      }));
+}
+
+std::vector<const Worker*> PackedIdleWorkers(const State& state, Hosts hosts) {
   std::vector<const Worker*> idle;
   std::map<std::string_view, uint64_t> first_join;
   for (const auto& [name, worker] : state.workers) {
-    if (!IsAvailable(worker)) continue;
+    if (!IsAvailable(state, worker, hosts)) continue;
     idle.push_back(&worker);
     const auto [it, is_new] =
         first_join.emplace(worker.host_key, worker.join_order);
@@ -77,12 +187,21 @@ std::vector<const Worker*> PackedIdleWorkers(const State& state) {
   return idle;
 }
 
-MonotonicTime LastIdleJoin(const State& state) {
+MonotonicTime LastIdleJoin(const State& state, Hosts hosts) {
   MonotonicTime last;
   for (const auto& [name, worker] : state.workers) {
-    if (IsAvailable(worker)) last = std::max(last, worker.joined_at);
+    if (IsAvailable(state, worker, hosts)) {
+      last = std::max(last, worker.joined_at);
+    }
   }
   return last;
+}
+
+std::vector<const Worker*> OrderRanks(
+    const std::vector<const Worker*>& members,
+    const std::vector<const Worker*>& joining) {
+  const Order order = InPlace(members, joining);
+  return !order.empty() && IsPacked(order) ? order : Packed(members, joining);
 }
 
 MonotonicTime GangTime(const Job& job, int idle_count, MonotonicTime last_join,

@@ -17,17 +17,28 @@ namespace ringmaster::coordinator {
 // order: names that differ are never equal.
 [[nodiscard]] bool NaturalLess(std::string_view a, std::string_view b);
 
+// Which hosts a job takes idle workers from: all, or those that are not
+// quarantined.
+enum class Hosts { kSound, kAll };
+
+// kSound, unless a job that needs `needed` idle workers has them only if it
+// takes those of quarantined hosts too.
+[[nodiscard]] Hosts HostsFor(const State& state, int needed);
+
 // How many workers a job could take: those with a session that are IDLE and
-// have the role worker.
-[[nodiscard]] int IdleCount(const State& state);
+// have the role worker. The active job takes nobody whose link with one of its
+// members was broken lately (LinkFaults), and of idle workers with such a link
+// only the one that joined first.
+[[nodiscard]] int IdleCount(const State& state, Hosts hosts);
 
 // They themselves, in the order of their future ranks: hosts in the order of
 // their first idle worker's join, workers by name within a host.
-[[nodiscard]] std::vector<const Worker*> PackedIdleWorkers(const State& state);
+[[nodiscard]] std::vector<const Worker*> PackedIdleWorkers(const State& state,
+                                                           Hosts hosts);
 
 // When the last of them joined. Those that came and left again do not count: a
 // worker that starts and dies over and over would keep a job from beginning.
-[[nodiscard]] MonotonicTime LastIdleJoin(const State& state);
+[[nodiscard]] MonotonicTime LastIdleJoin(const State& state, Hosts hosts);
 
 // When `job` (GATHERING) may begin with `idle_count` workers: at once
 // (`now`) with max, `settle` after the last join or the beginning of the
@@ -35,6 +46,16 @@ namespace ringmaster::coordinator {
 [[nodiscard]] MonotonicTime GangTime(const Job& job, int idle_count,
                                      MonotonicTime last_join,
                                      MonotonicTime now);
+
+// The order of ranks of a generation with `members`, who have the ranks of the
+// one before, and `joining`, packed by host. If the joining fill the gaps
+// between the members so that the ranks of each host follow one another, every
+// member keeps its rank. Otherwise the members keep their order: hosts are in
+// the order of their lowest member's rank, then those of the joining; within a
+// host members come first.
+[[nodiscard]] std::vector<const Worker*> OrderRanks(
+    const std::vector<const Worker*>& members,
+    const std::vector<const Worker*>& joining);
 
 // The member table for `workers` in this order of ranks; local ranks count the
 // ranks before on the same host.

@@ -67,9 +67,78 @@ TEST(RendezvousTest, OnlyConnectedIdleWorkersAreAvailable) {
   add("draining").state = WorkerState::kDraining;
   add("assigned").state = WorkerState::kAssigned;
   add("server").role = Role::kParameterServer;
-  EXPECT_EQ(IdleCount(state), 1);
-  ASSERT_EQ(PackedIdleWorkers(state).size(), 1u);
-  EXPECT_EQ(PackedIdleWorkers(state)[0]->name, "idle");
+  EXPECT_EQ(IdleCount(state, Hosts::kSound), 1);
+  ASSERT_EQ(PackedIdleWorkers(state, Hosts::kSound).size(), 1u);
+  EXPECT_EQ(PackedIdleWorkers(state, Hosts::kSound)[0]->name, "idle");
+}
+
+TEST(RendezvousTest, QuarantinedHostsAreTakenOnlyWhereWorkersWouldLack) {
+  State state;
+  for (const std::string name : {"a", "b", "c"}) {
+    Worker& worker = state.workers[name];
+    worker.name = name;
+    worker.host_key = "h-" + name;
+    worker.session = state.workers.size();
+    worker.joined_at = MonotonicTime::FromNanos(name[0]);
+  }
+  EXPECT_EQ(HostsFor(state, 9), Hosts::kSound);
+  HostQuarantine quarantine;
+  quarantine.host_key = "h-c";
+  state.quarantines.push_back(quarantine);
+  EXPECT_EQ(HostsFor(state, 2), Hosts::kSound);
+  EXPECT_EQ(HostsFor(state, 3), Hosts::kAll);
+  EXPECT_EQ(IdleCount(state, Hosts::kSound), 2);
+  EXPECT_EQ(IdleCount(state, Hosts::kAll), 3);
+  EXPECT_EQ(LastIdleJoin(state, Hosts::kSound), MonotonicTime::FromNanos('b'));
+  EXPECT_EQ(LastIdleJoin(state, Hosts::kAll), MonotonicTime::FromNanos('c'));
+}
+
+// "x0 y1 y2": workers on hosts x and y with these ranks; "z" has none.
+std::vector<Worker> WorkersOf(const std::vector<std::string>& texts) {
+  std::vector<Worker> workers;
+  for (const std::string& text : texts) {
+    Worker worker;
+    worker.name = text;
+    worker.host_key = text.substr(0, 1);
+    if (text.size() > 1) worker.rank = text[1] - '0';
+    workers.push_back(worker);
+  }
+  return workers;
+}
+
+std::string OrderOf(const std::vector<std::string>& members,
+                    const std::vector<std::string>& joining) {
+  const std::vector<Worker> all_members = WorkersOf(members);
+  const std::vector<Worker> all_joining = WorkersOf(joining);
+  const auto pointers = [](const std::vector<Worker>& workers) {
+    std::vector<const Worker*> result;
+    for (const Worker& worker : workers) result.push_back(&worker);
+    return result;
+  };
+  std::string text;
+  for (const Worker* worker :
+       OrderRanks(pointers(all_members), pointers(all_joining))) {
+    text += (text.empty() ? "" : " ") + worker->name;
+  }
+  return text;
+}
+
+TEST(RendezvousTest, JoiningFillTheGapsSoThatMembersKeepTheirRanks) {
+  EXPECT_EQ(OrderOf({"x0", "z2"}, {"y"}), "x0 y z2");
+  EXPECT_EQ(OrderOf({"x1", "z2"}, {"y"}), "y x1 z2");
+  EXPECT_EQ(OrderOf({"x0", "y1"}, {"z", "w"}), "x0 y1 z w");
+  EXPECT_EQ(OrderOf({"x0", "y3"}, {"y", "x"}), "x0 x y y3");
+}
+
+TEST(RendezvousTest, WithoutAnyoneToFillTheGapsMembersKeepTheirOrder) {
+  EXPECT_EQ(OrderOf({"x0", "y2", "z3"}, {}), "x0 y2 z3");
+  EXPECT_EQ(OrderOf({"x1", "y4"}, {"z"}), "x1 y4 z");
+}
+
+TEST(RendezvousTest, HostsStayTogetherEvenIfRanksMove) {
+  EXPECT_EQ(OrderOf({"x0", "y1"}, {"x"}), "x0 x y1");
+  EXPECT_EQ(OrderOf({"x0", "x2", "y3"}, {"y"}), "x0 x2 y3 y");
+  EXPECT_EQ(OrderOf({"x0", "z2"}, {"z", "x", "w"}), "x0 x z2 z w");
 }
 
 TEST(RendezvousTest, LocalRanksCountPerHost) {

@@ -148,6 +148,11 @@ std::string Scenario::Configure(const Words& words) {
       Config::FromFailureBudget(words.Time("failure_budget", absl::Seconds(2)));
   config_.progress_cap = words.Time("progress_cap", config_.progress_cap);
   config_.stop_budget = words.Time("stop_budget", config_.stop_budget);
+  config_.join_settle = words.Time("join_settle", config_.join_settle);
+  config_.max_rollbacks =
+      static_cast<int>(words.Number("max_rollbacks", config_.max_rollbacks));
+  config_.quarantine_faults = static_cast<int>(
+      words.Number("quarantine_faults", config_.quarantine_faults));
   config_.max_ended_jobs =
       static_cast<int>(words.Number("max_ended_jobs", config_.max_ended_jobs));
   core_ = CoordinatorCore(config_);

@@ -4,7 +4,8 @@
 // Words are separated by spaces; key=value and key="several words" are options.
 // Worker names may be given as a list.
 //   config [failure_budget=D] [progress_cap=D] [stop_budget=D]
-//         [max_ended_jobs=N]
+//         [max_ended_jobs=N] [join_settle=D] [max_rollbacks=N]
+//         [quarantine_faults=N]
 //                                     a new coordinator without a past
 //   events all|notable                show INFO events too; default notable
 //   join NAMES [host=H] [role=ps]     hello of new process lives

@@ -134,7 +134,7 @@ struct Impossible {
   std::string why;
 };
 const std::vector<Impossible> kImpossible = {
-    {{"QUEUED", "GATHERING", "SUCCEEDED", "FAILED", "CANCELLED"},
+    {{"QUEUED", "SUCCEEDED", "FAILED", "CANCELLED"},
      {"hello", "beat", "prepared", "halted", "suspicion", "finished", "failed",
       "leaving", "notice", "heard", "stream_closed", "drain"},
      "no worker is a member of such a job"},

@@ -15,6 +15,9 @@
 
 #include "absl/time/time.h"
 #include "common/clock/monotonic_time.h"
+#include "server/coordinator/core/link_faults.h"
+#include "server/coordinator/core/progress_model.h"
+#include "server/coordinator/core/proof_of_life.h"
 #include "server/coordinator/core/record.h"
 #include "server/coordinator/core/types.h"
 
@@ -88,11 +91,18 @@ struct Member {
   // broke: reset by peer").
   MonotonicTime last_sign;
   std::string loss;
+  // The generation in which it joined the job: what it says of earlier ones is
+  // of a life in the job that is over.
+  int64_t since = 0;
   // Came to the generation without the state of its resume step, and has it
   // copied to it from a survivor.
   bool is_newcomer = false;
   // The step it last reported as applied.
   int64_t step = 0;
+  // When it last got on in this generation, or its first beat in it came.
+  std::optional<MonotonicTime> last_progress;
+  // The last phase in which it worked; not that it has halted.
+  Phase work_phase = Phase::kPrepare;
   std::optional<PreparedAnswer> prepared;
   std::optional<HaltedAnswer> halted;
   std::optional<FinishedAnswer> finished;
@@ -172,6 +182,12 @@ struct Job {
   // The highest step that any member ever reported as applied, since the last
   // rollback.
   int64_t best_step = 0;
+  // The generation began to train as far as is known, so its members may hold
+  // steps that none has reported.
+  bool has_trained = false;
+  // The rank that the generation's newcomers copy the state from; -1: it has
+  // none.
+  int state_source_rank = -1;
   // The generation begins anew because nobody holds the steps made before.
   bool is_rollback = false;
   // Rollbacks in a row, without getting beyond the best step at the first.
@@ -183,13 +199,18 @@ struct Job {
   // next attempt, and when that may be.
   absl::Duration growth_backoff;
   MonotonicTime growth_not_before;
-  // Link faults since a generation last committed a step, that one's included.
-  int link_faults = 0;
+  // What is learned of the job's pace, and what its steps prove.
+  ProgressModel progress;
+  ProofOfLife life;
+  // Broken links since the last committed step, and pairs to keep apart.
+  LinkFaults links;
   // The rank that `figures` came from.
   int figures_rank = -1;
   // GATHERING since; last progress of any member.
   MonotonicTime gathering_since;
   MonotonicTime last_progress;
+  // Before this, no lack of progress needs to be looked at.
+  MonotonicTime progress_check;
   // When it last began to halt, had halted, was assigned or started.
   MonotonicTime turned_at;
   // When the open incident's present part began.
@@ -205,6 +226,8 @@ struct Job {
   MonotonicTime suspicion_deadline = MonotonicTime::InfiniteFuture();
   MonotonicTime reattach_deadline = MonotonicTime::InfiniteFuture();
   MonotonicTime gang_deadline = MonotonicTime::InfiniteFuture();
+  // When two workers whose link was broken may be together again.
+  MonotonicTime link_check = MonotonicTime::InfiniteFuture();
   // When workers of the pool may join (RUNNING), and when those that were asked
   // to pause for them are halted.
   MonotonicTime growth_deadline = MonotonicTime::InfiniteFuture();

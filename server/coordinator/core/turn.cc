@@ -86,6 +86,9 @@ std::string Describe(const JournalRecord& record) {
       return "verdict";
     }
     std::string_view operator()(const JobEndedRecord&) { return "end"; }
+    std::string_view operator()(const HostQuarantinedRecord&) {
+      return "quarantine of a host";
+    }
   };
   return absl::StrCat("the ", Sv(std::visit(Visitor(), record)), " of job ",
                       JobIdOf(record));

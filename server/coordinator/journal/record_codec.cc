@@ -253,11 +253,10 @@ Json ToJson(const GenerationFormedRecord& record) {
   for (const MemberIdentity& member : record.members) {
     members.push_back(ToJson(member));
   }
-  return Json{{"generation", record.generation},
-              {"job_id", record.job_id},
-              {"members", std::move(members)},
-              {"resume_step", record.resume_step},
-              {"time", ToJson(record.time)}};
+  return Json{
+      {"generation", record.generation}, {"job_id", record.job_id},
+      {"members", std::move(members)},   {"resume_step", record.resume_step},
+      {"time", ToJson(record.time)},     {"is_rollback", record.is_rollback}};
 }
 
 JournalRecord GenerationFormedFrom(const Json& json) {
@@ -269,6 +268,10 @@ JournalRecord GenerationFormedFrom(const Json& json) {
   }
   json.at("resume_step").get_to(record.resume_step);
   record.time = TimeFrom(json.at("time"));
+  // Journals of the first releases do not have it.
+  if (json.contains("is_rollback")) {
+    json.at("is_rollback").get_to(record.is_rollback);
+  }
   return record;
 }
 
@@ -326,6 +329,24 @@ JournalRecord JobEndedFrom(const Json& json) {
   return record;
 }
 
+Json ToJson(const HostQuarantinedRecord& record) {
+  return Json{{"job_id", record.job_id},
+              {"host_key", record.host_key},
+              {"host", record.host},
+              {"reason", record.reason},
+              {"end_time", ToJson(record.end_time)},
+              {"time", ToJson(record.time)}};
+}
+
+JournalRecord HostQuarantinedFrom(const Json& json) {
+  return HostQuarantinedRecord{json.at("job_id").get<std::string>(),
+                               json.at("host_key").get<std::string>(),
+                               json.at("host").get<std::string>(),
+                               json.at("reason").get<std::string>(),
+                               TimeFrom(json.at("end_time")),
+                               TimeFrom(json.at("time"))};
+}
+
 // Throws what nlohmann throws.
 std::optional<JournalRecord> RecordFrom(const Row& row) {
   const Json json = Json::parse(row.body);
@@ -334,6 +355,7 @@ std::optional<JournalRecord> RecordFrom(const Row& row) {
   if (row.type == "cancel_requested") return CancelRequestedFrom(json);
   if (row.type == "verdict_reached") return VerdictReachedFrom(json);
   if (row.type == "job_ended") return JobEndedFrom(json);
+  if (row.type == "host_quarantined") return HostQuarantinedFrom(json);
   return std::nullopt;
 }
 

@@ -67,6 +67,17 @@ TEST(RecordCodecTest, FiguresOfTheFirstReleaseStillRead) {
   EXPECT_TRUE(*decoded == JournalRecord(end));
 }
 
+TEST(RecordCodecTest, GenerationsOfTheFirstReleasesAreNoRollbacks) {
+  Row row = Encode(FormedRecord(3));
+  nlohmann::json body = nlohmann::json::parse(row.body);
+  EXPECT_EQ(body.erase("is_rollback"), 1u);
+  row.body = body.dump();
+  row.checksum = ChecksumOf(row);
+  const absl::StatusOr<JournalRecord> decoded = Decode(row);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_TRUE(*decoded == FormedRecord(3));
+}
+
 TEST(RecordCodecTest, TextThatIsNotUtf8IsStillRecorded) {
   const JournalRecord record =
       CancelRequestedRecord{"j-1", "bad \xFF byte", absl::UnixEpoch()};

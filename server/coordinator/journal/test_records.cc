@@ -88,11 +88,15 @@ std::vector<JournalRecord> OneOfEach() {
   created.settle = absl::Milliseconds(750);
   created.total_steps = 101;
   created.time = kTime;
-  return {
-      created,
-      GenerationFormedRecord{7, "j-1", {SomeMember(), SomeMember()}, 33, kTime},
-      CancelRequestedRecord{"j-1", "enough", kTime},
-      VerdictReachedRecord{"j-1", SomeVerdict()}, SomeEnd()};
+  return {created,
+          GenerationFormedRecord{
+              7, "j-1", {SomeMember(), SomeMember()}, 33, kTime, true},
+          CancelRequestedRecord{"j-1", "enough", kTime},
+          VerdictReachedRecord{"j-1", SomeVerdict()},
+          SomeEnd(),
+          HostQuarantinedRecord{"j-1", "h1/net:4", "h1",
+                                "3 of 4 incidents within 10m",
+                                kTime + absl::Minutes(10), kTime}};
 }
 
 JournalRecord FormedRecord(int64_t generation) {

@@ -1,0 +1,236 @@
+#include "server/coordinator/core/reform.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/status/exit_code.h"
+#include "server/coordinator/core/formation.h"
+#include "server/coordinator/core/job_end.h"
+#include "server/coordinator/core/rendezvous.h"
+#include "server/coordinator/core/verdict.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+// Where the next generation goes on.
+struct ResumePoint {
+  // Nobody holds a step that was applied.
+  bool is_rollback = false;
+  int64_t resume_step = 0;
+  // The highest step that must not be lost.
+  int64_t applied_step = 0;
+};
+
+bool HoldsNothing(const Member& member) {
+  return member.halted->is_blank || (member.halted->applied_step == 0 &&
+                                     member.halted->complete_step == 0);
+}
+
+// It has loaded a checkpoint that it has not applied.
+bool HoldsLoaded(const HaltedAnswer& answer) {
+  return answer.applied_step == 0 && answer.complete_step > 1;
+}
+
+// The highest step that is known to be applied, by anybody.
+int64_t AppliedStep(const Job& job) {
+  int64_t applied = std::max(job.best_step, job.resume_step);
+  for (const Member& member : job.members) {
+    if (member.is_lost) continue;
+    applied = std::max(applied, member.halted->applied_step);
+  }
+  return applied;
+}
+
+int AliveCount(const Job& job) {
+  return static_cast<int>(
+      std::count_if(job.members.begin(), job.members.end(),
+                    [](const Member& member) { return !member.is_lost; }));
+}
+
+// Members that count for the resume step: where steps were or may have been
+// applied, those that know of them. Who was in the generation and says that it
+// stands at 0 knows that there are none, if nobody else has seen one.
+std::vector<const Member*> Holders(const Job& job, int64_t applied_step) {
+  std::vector<const Member*> holders;
+  for (const Member& member : job.members) {
+    if (member.is_lost) continue;
+    const bool is_blind = member.halted->is_blank && job.has_trained;
+    if (is_blind || (applied_step > 0 && HoldsNothing(member))) continue;
+    holders.push_back(&member);
+  }
+  return holders;
+}
+
+ResumePoint FindResumePoint(const Job& job) {
+  ResumePoint point;
+  point.applied_step = AppliedStep(job);
+  const std::vector<const Member*> holders = Holders(job, point.applied_step);
+  if (holders.empty()) {
+    point.is_rollback = point.applied_step > 0 || job.has_trained;
+    return point;
+  }
+  point.resume_step = holders.front()->halted->complete_step;
+  for (const Member* const holder : holders) {
+    point.resume_step =
+        std::min(point.resume_step, holder->halted->complete_step);
+  }
+  // Whoever holds a checkpoint can go on after its step or after none.
+  for (const Member* const holder : holders) {
+    if (HoldsLoaded(*holder->halted) &&
+        holder->halted->complete_step != point.resume_step) {
+      point.resume_step = 0;
+    }
+  }
+  return point;
+}
+
+// Fails the job because a step that was applied would be lost: by the commit
+// protocol that cannot be, so a member is broken in a way that we do not know.
+void FailOnLostStep(Turn& turn, Job& job, const ResumePoint& point) {
+  std::string answers;
+  for (const Member& member : job.members) {
+    if (member.is_lost) continue;
+    absl::StrAppend(&answers, answers.empty() ? "" : ", ", "rank ",
+                    member.identity.rank, " applied ",
+                    member.halted->applied_step, " and holds ",
+                    member.halted->complete_step);
+  }
+  Verdict verdict = VerdictOnNobody(
+      job,
+      absl::StrCat("internal error: step ", point.applied_step,
+                   " was applied, but the survivors hold only step ",
+                   point.resume_step, " in common: ", answers),
+      turn.time);
+  verdict.decision = VerdictDecision::kFailJob;
+  verdict.exit_code = static_cast<int>(ExitCode::kInternal);
+  job.verdict = verdict;
+  DecideEnd(turn, job, {JobState::kFailed, verdict.exit_code, verdict.summary});
+}
+
+// Sent back this often without getting on, the job would go round for ever.
+bool FailIfRolledBackTooOften(Turn& turn, Job& job) {
+  if (job.rollbacks < turn.config.max_rollbacks ||
+      job.best_step > job.rollback_step) {
+    return false;
+  }
+  std::string message =
+      absl::StrCat("nobody is left who holds its steps, ", job.rollbacks + 1,
+                   " times without getting beyond step ", job.rollback_step);
+  if (job.verdict.has_value()) {
+    job.verdict->decision = VerdictDecision::kFailJob;
+    absl::StrAppend(&message, ": ", job.verdict->summary);
+  }
+  DecideEnd(turn, job,
+            {JobState::kFailed, static_cast<int>(ExitCode::kRetryElsewhere),
+             std::move(message)});
+  return true;
+}
+
+// "step 40 is held by worker a (rank 0), worker c (rank 2)"; a table of
+// thousands is cut short.
+std::string HoldersText(const Job& job, const ResumePoint& point) {
+  constexpr size_t kMostShown = 8;
+  if (point.is_rollback) {
+    return absl::StrCat("nobody holds ",
+                        point.applied_step > 0
+                            ? absl::StrCat("step ", point.applied_step)
+                            : std::string("what was trained"),
+                        " any more, so it begins anew");
+  }
+  if (point.applied_step == 0) return "no step was applied yet";
+  std::string text = absl::StrCat("step ", point.resume_step, " is held by ");
+  const std::vector<const Member*> holders = Holders(job, point.applied_step);
+  for (size_t i = 0; i < holders.size(); ++i) {
+    if (i == kMostShown) return absl::StrCat(text, ", ...");
+    absl::StrAppend(&text, i == 0 ? "" : ", ", "worker ",
+                    holders[i]->identity.worker, " (rank ",
+                    holders[i]->identity.rank, ")");
+  }
+  return text;
+}
+
+void WaitForWorkers(Turn& turn, Job& job, const ResumePoint& point,
+                    int present) {
+  std::string message =
+      absl::StrCat("waits for workers: ", present, " of at least ",
+                   job.min_workers, "; ", HoldersText(job, point));
+  const bool is_new = job.state != JobState::kGathering;
+  if (!is_new && job.message == message) return;
+  job.state = JobState::kGathering;
+  job.message = std::move(message);
+  turn.Touch(job);
+  if (!is_new) return;
+  job.gathering_since = turn.now;
+  turn.Emit(EventSeverity::kWarning, "job.gathering", job, "", job.message);
+}
+
+void WaitForJournal(Turn& turn, Job& job, const ResumePoint& point) {
+  job.waits_for_journal = true;
+  job.message =
+      absl::StrCat("halted after step ", point.resume_step,
+                   "; waits for the journal: ", turn.state.journal_error);
+  turn.Touch(job);
+}
+
+// The members that are left, and idle workers up to max. Nobody joins only to
+// hear that every step is done.
+std::vector<const Worker*> NextMembers(const Turn& turn, const Job& job,
+                                       const ResumePoint& point, Hosts hosts) {
+  std::vector<const Worker*> members;
+  for (const Member& member : job.members) {
+    if (member.is_lost) continue;
+    members.push_back(turn.state.FindWorker(member.identity.worker));
+  }
+  const bool is_done = point.resume_step >= job.total_steps;
+  const size_t most = std::max<size_t>(
+      members.size(), is_done ? job.min_workers : job.max_workers);
+  std::vector<const Worker*> joining = PackedIdleWorkers(turn.state, hosts);
+  joining.resize(std::min(joining.size(), most - members.size()));
+  return OrderRanks(members, joining);
+}
+
+}  // namespace
+
+void Reform(Turn& turn, Job& job) {
+  const ResumePoint point = FindResumePoint(job);
+  if (point.is_rollback) {
+    if (FailIfRolledBackTooOften(turn, job)) return;
+  } else if (point.applied_step > point.resume_step) {
+    FailOnLostStep(turn, job, point);
+    return;
+  }
+  // The generation has made steps, which nobody had reported yet perhaps.
+  if (point.resume_step > job.resume_step) job.links.OnLateStep();
+  const int alive = AliveCount(job);
+  const Hosts hosts = HostsFor(turn.state, job.min_workers - alive);
+  const int present = alive + IdleCount(turn.state, hosts);
+  if (present < job.min_workers) {
+    WaitForWorkers(turn, job, point, present);
+    return;
+  }
+  if (!turn.state.journal_error.empty()) {
+    WaitForJournal(turn, job, point);
+    return;
+  }
+  FormGeneration(turn, job,
+                 {.workers = NextMembers(turn, job, point, hosts),
+                  .resume_step = point.resume_step,
+                  .is_rollback = point.is_rollback});
+}
+
+bool IsWaiting(const Job& job) {
+  return job.state == JobState::kGathering && !IsNew(job);
+}
+
+void CountRollback(Job& job) {
+  if (job.best_step > job.rollback_step) {
+    job.rollbacks = 0;
+    job.rollback_step = job.best_step;
+  }
+  ++job.rollbacks;
+}
+
+}  // namespace ringmaster::coordinator
