@@ -244,6 +244,10 @@ class Explainer {
         AddWorker(worker, absl::StrCat("its host is quarantined for ",
                                        In(quarantine->until, now_),
                                        " more: ", quarantine->reason));
+      } else if (const std::string peer = BadLinkOf(worker); !peer.empty()) {
+        AddWorker(worker, absl::StrCat("its link with worker ", peer,
+                                       " is broken; they are kept apart for a "
+                                       "while"));
       } else if (worker.state == WorkerState::kIdle) {
         ++idle;
       }
@@ -256,6 +260,18 @@ class Explainer {
       if (quarantine.host_key == worker.host_key) return &quarantine;
     }
     return nullptr;
+  }
+
+  // The member that `worker` is not to be put together with; empty if there is
+  // none.
+  std::string BadLinkOf(const Worker& worker) const {
+    for (const Member& member : job_.members) {
+      const std::string& peer = member.identity.worker;
+      if (!member.is_lost && job_.links.IsBad(worker.name, peer, now_)) {
+        return peer;
+      }
+    }
+    return "";
   }
 
   void AddLost() {

@@ -138,6 +138,19 @@ TEST_F(ExplainTest, WorkersOfAQuarantinedHostAreNamed) {
                         "10m)"));
 }
 
+TEST_F(ExplainTest, AWorkerBehindABrokenLinkIsNamed) {
+  Lose(1, "evicted");
+  Lose(2, "evicted");
+  AddWorker("q", "h9");
+  job().links.Remember({"q", "w0"}, At(-1));
+  job().state = JobState::kGathering;
+  EXPECT_THAT(Now().summary,
+              HasSubstr("worker q (host h9, last heard 0.2 s ago: its link "
+                        "with worker w0 is broken; they are kept apart for a "
+                        "while)"));
+  EXPECT_THAT(Now().summary, HasSubstr("1 of at least 2"));
+}
+
 TEST_F(ExplainTest, ASettlingJobTellsWhenItBegins) {
   state_.workers.clear();
   job().members.clear();

@@ -109,8 +109,8 @@ void NoteMemberGone(const Turn& turn, Member& member, const Worker& gone,
                     const Evidence& evidence) {
   member.last_sign = gone.last_heard;
   if (evidence.kind == EvidenceKind::kNoProgress) {
-    member.last_sign =
-        std::min(gone.last_heard, turn.now - turn.config.progress_cap);
+    const MonotonicTime last = member.last_progress.value_or(gone.last_heard);
+    member.last_sign = std::min({gone.last_heard, last, turn.now});
   }
   member.loss = evidence.detail;
 }

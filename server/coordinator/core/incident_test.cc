@@ -366,11 +366,12 @@ TEST_F(IncidentPartsTest, WhoWasStuckWasLastSeenToGetOnBefore) {
   Turn turn = Now(0);
   Worker gone;
   gone.last_heard = At(-10);
+  job_.members[1].last_progress = At(-900);
   NoteMemberGone(turn, job_.members[1], gone,
                  {EvidenceKind::kNoProgress, "coordinator", "stuck"});
   job_.members[1].is_lost = true;
   NoteHaltBegun(turn, job_, Because(EvidenceKind::kNoProgress, "b"));
-  EXPECT_EQ(OpenIncident(job_)->cost.detect, config_.progress_cap);
+  EXPECT_EQ(OpenIncident(job_)->cost.detect, absl::Milliseconds(900));
   EXPECT_EQ(job_.members[1].loss, "stuck");
 }
 
