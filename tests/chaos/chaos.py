@@ -54,6 +54,10 @@ class Stuck(Exception):
     """Something did not happen in time, so nothing that follows would tell anything."""
 
 
+class Ended(Exception):
+    """The job ended, as well or badly as it says, so there is nothing left to break."""
+
+
 class Chaos:
     def __init__(self, cluster, hosts, options):
         self.cluster = cluster
@@ -115,7 +119,7 @@ class Chaos:
                     return None
                 raise Stuck(f"not in time: {what}; last seen: {self._in_short()}")
             if self.observer.has_ended() and what != "the end":
-                raise Stuck(f"the job ended: {self._in_short()}")
+                raise Ended()
             time.sleep(0.02)
 
     def kill_coordinator(self):
@@ -142,8 +146,9 @@ class Chaos:
             started = time.monotonic()
             for kind in self._plan(started):
                 self._try(kind)
-            self.network.heal()
             self.await_that("the end", self.observer.has_ended, 2 * self.options.seconds + 60)
+        except Ended:
+            self.results = [result for result in self.results if result.recovery == result.recovery]
         except (Stuck, AssertionError) as error:
             self.failures.append(str(error))
         self.network.heal()
@@ -159,11 +164,10 @@ class Chaos:
         self.cluster.await_workers(options.workers)
         calibration = self._job("calibration", CALIBRATION_STEPS)
         self.cluster.await_job(self.cluster.submit(calibration), "SUCCEEDED")
-        job_id = self.cluster.query("job", "calibration")
-        times = [observer.seconds_of(job_id[key]) for key in ("start_time", "end_time")]
+        job = self.cluster.query("job", "calibration")
+        times = [observer.seconds_of(job[key]) for key in ("start_time", "end_time")]
         self.rate = CALIBRATION_STEPS / max(0.1, times[1] - times[0])
-        # Half of what could be done in the time: faults cost some.
-        self._steps = int(0.5 * self.rate * options.seconds) + 100
+        self._steps = int(self.rate * options.seconds) + 100
         self._job_id = self.cluster.submit(self._job("chaos", self._steps))
         self.observer = observer.Observer(self.cluster, self._job_id)
         self._await_strength()
@@ -182,7 +186,7 @@ class Chaos:
         scripted = collections.deque(self.options.kinds if self.options.scripted else ())
         while True:
             self.observer.poll()
-            is_near_end = self.observer.step() > 0.9 * self._steps
+            is_near_end = self.observer.step() > 0.95 * self._steps
             if self.observer.has_ended() or is_near_end or time.monotonic() - started > self.options.seconds:
                 return
             yield scripted.popleft() if scripted else self.random.choice(self.options.kinds)
@@ -213,7 +217,9 @@ class Chaos:
         for event in self.observer.events_of("job.resumed", fault.at)[:1]:
             result.cost = event["message"].rpartition("(")[2].rstrip(")")
         if not fault.reforms:
-            if self.observer.generation() != fault.generation:
+            # Somebody who comes back meanwhile is a reason for one.
+            is_complete = len(fault.survivors) + len(set(fault.victims) & set(self.hosts)) == self.options.workers
+            if is_complete and self.observer.generation() != fault.generation:
                 result.failures.append(f"a new generation although all members lived: {self._in_short()}")
             return
         verdicts = [event["verdict"] for event in self.cluster.events(self._job_id, "job.halting")

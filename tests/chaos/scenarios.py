@@ -119,12 +119,12 @@ def cut_pair(chaos):
 
 
 def cut_coordinator(chaos):
-    """The link between a worker and the coordinator, for two leases: its peers' steps prove that it lives."""
+    """The link between a worker and the coordinator, for longer than a lease: its peers' steps prove that it lives."""
     members = chaos.members()
     victim = chaos.choose(1, times=0)[0]
     fault = _fault(chaos, "cut_coordinator", members, [victim], reforms=False, undo=chaos.network.heal)
     chaos.network.cut_both_ways(chaos.hosts[victim], chaos.coordinator_host)
-    chaos.pause(1.5 * chaos.options.budget)
+    chaos.pause(1.2 * chaos.options.budget)
     return fault
 
 

@@ -7,7 +7,8 @@ DIR has the programs, for instance `bin` of the bundle. Workers are killed (kill
 time; the next one follows when the job has all its ranks again. Two clocks are read, both this machine's:
   end to end   from just before the signal to the time that rank 0 wrote beside the first step of a later generation
                in the job's metrics.jsonl, once it had committed that step
-  by phase     what the coordinator tells in `ringctl job -o json`: incidents[].cost
+  by phase     what the coordinator tells in `ringctl job -o json`: incidents[].cost; and `verdict after`, from the signal to
+               incidents[].verdict.time. `detect` begins at the culprit's last sign of life, so it can be longer
 With --spin=N nothing is killed: N programs for each core spin for --minutes, and workers that are given up are counted.
 """
 
@@ -111,6 +112,7 @@ class Run:
         incident = self._incident(generation)
         cost = incident.get("cost", {})
         return {"kind": kind, "rank": rank, "worker": victim["worker"], "at": at, "generation": generation,
+                "verdict_after": observer.seconds_of(incident["verdict"]["time"]) - at if incident else None,
                 "blamed": incident.get("verdict", {}).get("worker"), "lost_steps": int(incident.get("lost_steps", 0)),
                 "coordinator_total": observer.duration_of(cost.get("total")),
                 **{phase: observer.duration_of(cost.get(phase)) for phase in PHASES}}
@@ -162,7 +164,7 @@ def table(results):
         of_kind = [result for result in results if result["kind"] == kind]
         if not of_kind:
             continue
-        for name in ("end_to_end", *PHASES, "coordinator_total"):
+        for name in ("end_to_end", "verdict_after", *PHASES, "coordinator_total"):
             values = [result[name] for result in of_kind if result[name] is not None]
             lines.append(samples.row(f"{kind}: {name.replace('_', ' ')}", values))
     wrong = [result for result in results if result["blamed"] != result["worker"]]

@@ -10,7 +10,7 @@ from tests.bench.recovery import samples
 
 
 def result(kind="kill", blamed="w1", lost_steps=0, **phases):
-    return {"kind": kind, "rank": 1, "worker": "w1", "blamed": blamed, "lost_steps": lost_steps, "end_to_end": 0.05,
+    return {"kind": kind, "rank": 1, "worker": "w1", "blamed": blamed, "lost_steps": lost_steps, "end_to_end": 0.05, "verdict_after": 0.01,
             "coordinator_total": 0.04, **{phase: 0.01 for phase in run.PHASES}, **phases}
 
 
