@@ -305,6 +305,37 @@ TEST(JobTrainerTest, UnreadableDataHasAnExitCodeOfItsOwn) {
               HasSubstr("/no/such/data"));
 }
 
+// A job is held as a whole or not at all: what comes next begins anew.
+TEST(JobTrainerTest, APrepareThatFailsHalfwayLeavesNothingBehind) {
+  TrainerWorkers workers(2);
+  v1::TrainProgram silent = SmallProgram(10);
+  silent.set_seed(6);
+  silent.mutable_sample()->set_prompt("The sea");
+  const auto failed =
+      workers.trainer(0).Prepare(silent, workers.Assign(1, {0}, 0, 0));
+  EXPECT_THAT(std::string(failed.status().message()),
+              HasSubstr("train.sample"));
+
+  const auto anew = workers.trainer(0).Prepare(SmallProgram(10),
+                                               workers.Assign(2, {0}, 0, 0));
+  const auto fresh = workers.trainer(1).Prepare(SmallProgram(10),
+                                                workers.Assign(2, {0}, 0, 0));
+  ASSERT_TRUE(anew.ok() && fresh.ok()) << anew.status() << fresh.status();
+  EXPECT_EQ(anew->plan_hash, fresh->plan_hash);
+  EXPECT_EQ(anew->data_fingerprint, fresh->data_fingerprint);
+}
+
+TEST(JobTrainerTest, ARankThatIsAloneBlamesNobody) {
+  TrainerWorkers workers(1);
+  FailPoint::Arm("train.commit_send", FailPoint::Action::kError,
+                 /*at_pass=*/3);
+  const auto outcomes =
+      workers.RunGeneration(1, {0}, SmallProgram(10), 0, [] {});
+  FailPoint::DisarmAll();
+  EXPECT_EQ(outcomes[0].kind, RunOutcome::Kind::kFailed) << outcomes[0].status;
+  EXPECT_EQ(outcomes[0].peer_rank, -1);
+}
+
 TEST(JobTrainerTest, AProgramWithoutAModelIsRefused) {
   TrainerWorkers workers(1);
   v1::TrainProgram program = SmallProgram(10);

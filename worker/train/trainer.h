@@ -152,7 +152,8 @@ struct RunOutcome {
     kDrained,  // paused at the step all ranks agreed on, because some rank
                // wants to leave
     kInterrupted,  // Abort was called
-    kPeerFailed,   // communication with `peer_rank` failed; `status` says how
+    kPeerFailed,   // communication with `peer_rank` failed; `status` says how.
+                   // -1: it was cut off without being able to tell by whom
     kFailed,  // an error of this rank's own, or one that all ranks see alike;
               // `status` carries the exit code
   };

@@ -1,0 +1,76 @@
+// HeldJob is what a worker holds of a job from one generation to the next: the
+// training state, the files that the job leaves, and what feeds and samples the
+// model.
+//
+// It is there as a whole or not at all: whatever ends Create, a failure or an
+// exception, leaves nothing behind, and the next attempt begins anew.
+// Thread-safety: on the training thread; the prefetcher, see there.
+#ifndef RINGMASTER_WORKER_TRAIN_HELD_JOB_H_
+#define RINGMASTER_WORKER_TRAIN_HELD_JOB_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/clock/clock.h"
+#include "common/transport/cancel_token.h"
+#include "worker/data/prefetcher.h"
+#include "worker/train/job_files.h"
+#include "worker/train/progress_board.h"
+#include "worker/train/text_sampler.h"
+#include "worker/train/trainer.h"
+#include "worker/train/training_state.h"
+
+namespace ringmaster {
+
+class HeldJob {
+ public:
+  // References must outlive the job.
+  struct Options {
+    int threads = 1;  // that compute, the calling one included
+    ProgressBoard& board;
+    JobFiles::OnNotice on_notice;
+    Clock& clock;
+  };
+
+  // Reads the data, plans, and initializes the parameters. Errors as
+  // ParseProgram, TrainingState::Create and TextSampler::Create;
+  //   INVALID_ARGUMENT  a text is asked for of a model that writes none
+  // May throw what the standard library throws where memory ends.
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<HeldJob>> Create(
+      const v1::TrainProgram& program, const RankAssignment& assignment,
+      const CancelToken& cancel, const Options& options);
+
+  // Room in the model for the rank's part of a batch. Errors as
+  // TrainingState::ReserveBatch.
+  [[nodiscard]] absl::Status ReserveBatch(const RankAssignment& assignment);
+
+  // The rank's batches from `first_step` on are made ready from now on. Errors
+  // as Prefetcher::Start.
+  [[nodiscard]] absl::Status StartPrefetcher(const RankAssignment& assignment,
+                                             int64_t first_step);
+
+  const ProgramConfig& config() const { return state_->config(); }
+  TrainingState& state() { return *state_; }
+  JobFiles& files() { return *files_; }
+  // Null: no text is asked for.
+  TextSampler* sampler() { return sampler_.get(); }
+  // There from the first StartPrefetcher on, which may put a larger one in its
+  // place.
+  Prefetcher& prefetcher() { return *prefetcher_; }
+
+ private:
+  explicit HeldJob(Clock& clock) : clock_(clock) {}
+
+  Clock& clock_;
+  std::unique_ptr<TrainingState> state_;
+  std::unique_ptr<JobFiles> files_;  // refers to state_
+  std::unique_ptr<TextSampler> sampler_;
+  std::unique_ptr<Prefetcher> prefetcher_;  // refers to state_
+  int64_t prefetcher_capacity_ = 0;
+};
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_TRAIN_HELD_JOB_H_

@@ -1,0 +1,52 @@
+#include "worker/train/live_generation.h"
+
+#include <algorithm>
+
+#include "common/status/status_macros.h"
+
+namespace ringmaster {
+
+void LiveGeneration::Begin(int64_t generation) {
+  MutexLock lock(mutex_);
+  generation_ = generation;
+  cancel_ = std::make_shared<CancelToken>();
+  if (aborted_generation_ >= generation)
+    cancel_->Cancel("the generation was over before it began");
+}
+
+std::shared_ptr<const CancelToken> LiveGeneration::cancel() const {
+  MutexLock lock(mutex_);
+  return cancel_;
+}
+
+absl::Status LiveGeneration::Expose(Communicator& communicator,
+                                    Prefetcher& prefetcher) {
+  MutexLock lock(mutex_);
+  RETURN_IF_ERROR(cancel_->status());
+  communicator_ = &communicator;
+  prefetcher_ = &prefetcher;
+  return absl::OkStatus();
+}
+
+void LiveGeneration::Unexpose() {
+  MutexLock lock(mutex_);
+  communicator_ = nullptr;
+  prefetcher_ = nullptr;
+}
+
+void LiveGeneration::Abort(int64_t generation, std::string_view why) {
+  MutexLock lock(mutex_);
+  aborted_generation_ = std::max(aborted_generation_, generation);
+  if (generation_ > generation) return;
+  cancel_->Cancel(why);
+  if (communicator_ != nullptr) communicator_->Abort(why);
+  if (prefetcher_ != nullptr) prefetcher_->Cancel();
+}
+
+CollectiveProgress LiveGeneration::communication() const {
+  MutexLock lock(mutex_);
+  return communicator_ == nullptr ? CollectiveProgress()
+                                  : communicator_->progress();
+}
+
+}  // namespace ringmaster

@@ -1,0 +1,59 @@
+// LiveGeneration is what other threads can reach of the generation that the
+// training thread works at: they abort it and look how its communication goes.
+//
+// Thread-safe. Whatever is exposed is called under a mutex, so that nobody but
+// the training thread ever destroys a communicator: until that has joined its
+// thread, the gradients may be written to.
+#ifndef RINGMASTER_WORKER_TRAIN_LIVE_GENERATION_H_
+#define RINGMASTER_WORKER_TRAIN_LIVE_GENERATION_H_
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "common/sync/mutex.h"
+#include "common/transport/cancel_token.h"
+#include "worker/collective/communicator.h"
+#include "worker/data/prefetcher.h"
+
+namespace ringmaster {
+
+class LiveGeneration {
+ public:
+  // `generation` takes the place of the one before, with a token of its own;
+  // an Abort of it may have come already.
+  void Begin(int64_t generation) EXCLUDES(mutex_);
+
+  // Cancelled by Abort.
+  [[nodiscard]] std::shared_ptr<const CancelToken> cancel() const
+      EXCLUDES(mutex_);
+
+  // Lets Abort and communication() reach these, until Unexpose, which must come
+  // before they go. ABORTED if the generation was aborted before.
+  [[nodiscard]] absl::Status Expose(Communicator& communicator,
+                                    Prefetcher& prefetcher) EXCLUDES(mutex_);
+  void Unexpose() EXCLUDES(mutex_);
+
+  // Ends `generation` and all before it, now or once they begin; one that
+  // follows is left alone.
+  void Abort(int64_t generation, std::string_view why) EXCLUDES(mutex_);
+
+  // Of the communicator that is exposed; nothing done and nobody waited for, if
+  // there is none.
+  [[nodiscard]] CollectiveProgress communication() const EXCLUDES(mutex_);
+
+ private:
+  mutable Mutex mutex_;
+  int64_t generation_ GUARDED_BY(mutex_) = 0;
+  // This one and all before it are over.
+  int64_t aborted_generation_ GUARDED_BY(mutex_) = 0;
+  std::shared_ptr<CancelToken> cancel_ GUARDED_BY(mutex_) =
+      std::make_shared<CancelToken>();
+  Communicator* communicator_ GUARDED_BY(mutex_) = nullptr;
+  Prefetcher* prefetcher_ GUARDED_BY(mutex_) = nullptr;
+};
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_TRAIN_LIVE_GENERATION_H_
