@@ -90,10 +90,13 @@ void AgentCore::ReportPaused() {
                         ended_.end == RunEnd::kStopped});
       break;
     case RunEnd::kPeerFailed:
-      // Somebody must be named; what the trainer saw is in the detail.
-      Send(SendSuspicion{
-          generation_, ended_.peer_rank >= 0 ? ended_.peer_rank : prev_rank_,
-          std::string(ended_.status.message()), position_.applied_step + 1});
+      // Where the trainer cannot tell who failed, nobody is named: its
+      // neighbours see their connections to it close and report that, and if
+      // nobody does, the coordinator sees that nobody gets on.
+      if (ended_.peer_rank < 0) break;
+      Send(SendSuspicion{generation_, ended_.peer_rank,
+                         std::string(ended_.status.message()),
+                         position_.applied_step + 1});
       break;
     case RunEnd::kFailed:
       Send(SendFailed{generation_, position_.applied_step,
@@ -141,7 +144,6 @@ void AgentCore::Adopt(const AssignmentReceived& assignment) {
   job_id_ = assignment.job_id;
   generation_ = assignment.generation;
   rank_ = assignment.rank;
-  prev_rank_ = assignment.prev_rank;
   payload_ = assignment.payload;
   is_stop_wanted_ = false;
   is_pause_wanted_ = false;

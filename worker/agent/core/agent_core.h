@@ -170,7 +170,6 @@ class AgentCore {
   std::string job_id_;  // the job whose state the trainer holds; "": none
   std::shared_ptr<const AssignmentPayload> payload_;  // of the generation
   int rank_ = -1;
-  int prev_rank_ = -1;
   StepPosition position_;
   TrainerPrepared prepared_;  // kPrepared
   TrainerEnded ended_;        // kPaused
