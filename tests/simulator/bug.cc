@@ -9,7 +9,7 @@ constexpr std::array<PlantedBug, 14> kBugs = {{
     {Bug::kFenceOff, "fence-off", Invariant::kNoStaleMessage,
      "frames of an older generation are taken for the present one's"},
     {Bug::kHaltedAtOnce, "halted-at-once", Invariant::kOneGenerationPerStep,
-     "a member says that it has halted, and trains on"},
+     "a member says that it has halted, and trains on", Invariant::kNoStepLost},
     {Bug::kLostRecord, "lost-record", Invariant::kMonotoneGenerations,
      "the journal loses the last generation that it called durable"},
     {Bug::kMissingRecords, "missing-records", Invariant::kOneGenerationPerStep,

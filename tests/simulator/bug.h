@@ -34,6 +34,8 @@ struct PlantedBug {
   std::string_view name;  // for --bug
   Invariant found_by = Invariant::kOneMembership;
   std::string_view what;
+  // Another one that sees the same damage, in other histories.
+  Invariant or_by = found_by;
 };
 
 // All but kNone.

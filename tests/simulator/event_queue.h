@@ -46,13 +46,13 @@ enum class EventKind : uint8_t {
   kJournalWorks,
   kWorkerStart,
   kCoordinatorStart,
-  kSessionHeal,   // the link to worker `slot` may be whole again
-  kSessionDead,   // keepalive has given connections of the link up
-  kPeerHeal,      // the link `from` -> `slot` may be whole again
-  kPeerSilent,    // probes of the link between `from` and `slot` are in vain
-  kFault,         // `detail`: the fault's index
-  kCalm,          // no fault comes any more
-  kWatch,         // time to look whether the job gets on
+  kSessionHeal,  // the link to worker `slot` may be whole again
+  kSessionDead,  // keepalive has given connections of the link up
+  kPeerHeal,     // the link `from` -> `slot` may be whole again
+  kPeerSilent,   // probes of the link between `from` and `slot` are in vain
+  kFault,        // `detail`: the fault's index
+  kCalm,         // no fault comes any more
+  kWatch,        // time to look whether the job gets on
 };
 
 struct SimEvent {

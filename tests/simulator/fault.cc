@@ -25,17 +25,28 @@ int64_t DrawDuration(Random& random) {
 
 std::string_view NameOf(FaultKind kind) {
   static constexpr std::array<std::string_view, kFaultKinds> kNames = {
-      "kill",          "kill-several", "host-lost",        "freeze",
-      "cut-session",   "cut-peers",    "isolate", "reset-session",    "reset-peers",
-      "coordinator-kill", "coordinator-stall", "journal-fails", "slow",
+      "kill",
+      "kill-several",
+      "host-lost",
+      "freeze",
+      "cut-session",
+      "cut-peers",
+      "isolate",
+      "reset-session",
+      "reset-peers",
+      "coordinator-kill",
+      "coordinator-stall",
+      "journal-fails",
+      "slow",
       "drain"};
   return kNames[static_cast<size_t>(kind)];
 }
 
 std::string_view NameOf(Moment moment) {
   static constexpr std::array<std::string_view, kMoments> kNames = {
-      "time",       "halt",            "formation",  "assignment", "preparing",
-      "connecting", "commit exchange", "state copy", "pause",      "reattach"};
+      "time",      "halt",       "formation",       "assignment",
+      "preparing", "connecting", "commit exchange", "state copy",
+      "pause",     "reattach"};
   return kNames[static_cast<size_t>(moment)];
 }
 

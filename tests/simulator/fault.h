@@ -11,19 +11,19 @@
 namespace ringmaster::simulator {
 
 enum class FaultKind {
-  kKill,              // SIGKILL of a worker: its connections are reset
-  kKillSeveral,       // of k workers at once
-  kHostLost,          // power: nothing is reset
-  kFreeze,            // SIGSTOP, later SIGCONT
-  kCutSession,        // nothing gets through between coordinator and worker
-  kCutPeers,          // nothing gets through between two workers
-  kIsolate,           // nothing gets through to one worker from anybody
+  kKill,         // SIGKILL of a worker: its connections are reset
+  kKillSeveral,  // of k workers at once
+  kHostLost,     // power: nothing is reset
+  kFreeze,       // SIGSTOP, later SIGCONT
+  kCutSession,   // nothing gets through between coordinator and worker
+  kCutPeers,     // nothing gets through between two workers
+  kIsolate,      // nothing gets through to one worker from anybody
   kResetSession,
   kResetPeers,
   kCoordinatorKill,
   kCoordinatorStall,
   kJournalFails,
-  kSlow,              // computes ten times slower
+  kSlow,  // computes ten times slower
   kDrain,
 };
 inline constexpr int kFaultKinds = 14;

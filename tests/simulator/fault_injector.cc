@@ -47,10 +47,10 @@ void FaultInjector::Strike(int index, int slot) {
   ++counts_[static_cast<size_t>(fault.kind)];
   const int target = PickTarget(slot);
   if (context_.traced) {
-    context_.Tell(absl::StrCat(
-        "FAULT ", Sv(NameOf(fault.kind)), " ", WorkerName(target), " for ",
-        fault.duration / kMillisecond, " ms, directions ", fault.directions,
-        ", at ", Sv(NameOf(fault.moment))));
+    context_.Tell(
+        absl::StrCat("FAULT ", Sv(NameOf(fault.kind)), " ", WorkerName(target),
+                     " for ", fault.duration / kMillisecond, " ms, directions ",
+                     fault.directions, ", at ", Sv(NameOf(fault.moment))));
   }
   Apply(fault, target);
 }
@@ -81,8 +81,8 @@ void FaultInjector::ProbeLater(int slot, int peer) {
   event.kind = EventKind::kPeerSilent;
   event.slot = static_cast<int8_t>(slot);
   event.from = static_cast<int8_t>(peer);
-  const int64_t limit = absl::ToInt64Nanoseconds(
-      context_.shape.config.connect_timeout / 2);
+  const int64_t limit =
+      absl::ToInt64Nanoseconds(context_.shape.config.connect_timeout / 2);
   context_.After(limit + context_.random.Between(0, 1'000) * kMillisecond,
                  event);
 }

@@ -88,7 +88,8 @@ void Ledger::OnDurable(const coordinator::JournalRecord& record) {
     CheckEnd(*end);
     end_ = *end;
   }
-  const auto* formed = std::get_if<coordinator::GenerationFormedRecord>(&record);
+  const auto* formed =
+      std::get_if<coordinator::GenerationFormedRecord>(&record);
   if (formed == nullptr) return;
   if (formed->is_rollback) {
     ++lineage_;
@@ -162,10 +163,20 @@ void Ledger::OnMemberLost(const coordinator::EmitEvent& event, int64_t now,
   const int slot = SlotOf(event.worker);
   if (event.verdict.has_value() && event.verdict->evidence.empty()) {
     Fail(Invariant::kEvictionsHaveCause,
-         absl::StrCat(event.worker, " was evicted without evidence: ",
-                      event.message));
+         absl::StrCat(event.worker,
+                      " was evicted without evidence: ", event.message));
   }
-  if (slot >= 0 && is_alive && now > touched_until_[slot]) {
+  // Links that failed count together as long as no step is committed, even if
+  // one of them has come back.
+  const bool is_for_link =
+      event.verdict.has_value() &&
+      std::any_of(
+          event.verdict->evidence.begin(), event.verdict->evidence.end(),
+          [](const coordinator::Evidence& evidence) {
+            return evidence.kind == coordinator::EvidenceKind::kPeerReport;
+          });
+  const int64_t since = is_for_link ? std::min(now, last_commit_) : now;
+  if (slot >= 0 && is_alive && since > touched_until_[slot]) {
     Fail(Invariant::kEvictionsHaveCause,
          absl::StrCat(event.worker,
                       " was evicted, but is live, reachable and not slow: ",
@@ -177,8 +188,8 @@ void Ledger::CheckEnd(const coordinator::JobEndedRecord& record) {
   if (record.state != coordinator::JobState::kSucceeded) {
     Fail(Invariant::kProgress,
          absl::StrCat("the job ended as ",
-                      std::string(coordinator::NameOf(record.state)),
-                      ", code ", record.exit_code, ": ", record.message));
+                      std::string(coordinator::NameOf(record.state)), ", code ",
+                      record.exit_code, ": ", record.message));
     return;
   }
   if (best_step_ != shape_.total_steps ||
@@ -256,11 +267,11 @@ void Ledger::CheckCommit(int slot, int run_generation,
     for (int64_t next = run_generation + 1; next <= newest_durable_; ++next) {
       const Generation& newer = At(next);
       if (newer.is_durable && newer.resume_step < step) {
-        Fail(Invariant::kOneGenerationPerStep,
-             absl::StrCat(WorkerName(slot), " applied step ", step,
-                          " in generation ", run_generation,
-                          ", but generation ", next, " went on after ",
-                          newer.resume_step));
+        Fail(
+            Invariant::kOneGenerationPerStep,
+            absl::StrCat(WorkerName(slot), " applied step ", step,
+                         " in generation ", run_generation, ", but generation ",
+                         next, " went on after ", newer.resume_step));
       }
     }
   }

@@ -104,10 +104,10 @@ class Ledger {
     int lineage = 0;
     int resume_step = 0;
     int size = 0;
-    std::array<int, kWorkers> slots = {};         // by rank
-    std::array<uint64_t, kWorkers> lives = {};    // incarnations, by rank
+    std::array<int, kWorkers> slots = {};          // by rank
+    std::array<uint64_t, kWorkers> lives = {};     // incarnations, by rank
     std::array<int, kWorkers> prepared_slot = {};  // by rank; -1: nobody yet
-    std::array<int, kWorkers> complete = {};      // by rank
+    std::array<int, kWorkers> complete = {};       // by rank
     bool has_committed = false;
   };
 

@@ -20,6 +20,8 @@ Shape DrawShape(Random& random, Bug bug) {
   shape.settle = random.Between(50, 500) * kMillisecond;
   shape.config = coordinator::Config::FromFailureBudget(
       absl::Milliseconds(random.Between(4, 20) * 100));
+  // That a job fails after a few rollbacks is policy; here it goes on.
+  shape.config.max_rollbacks = 100;
   if (bug == Bug::kEndlessLease) {
     shape.config.lease = absl::Hours(1);
     shape.config.halt_budget = absl::Hours(1);

@@ -77,6 +77,13 @@ void SimCoordinator::Kill() {
   }
 }
 
+bool SimCoordinator::KeepsLinkApart() const {
+  if (!is_alive()) return false;
+  const coordinator::Job* const job = core_->state().ActiveJob();
+  return job != nullptr && job->state == coordinator::JobState::kGathering &&
+         job->link_check != MonotonicTime::InfiniteFuture();
+}
+
 void SimCoordinator::Stall(int64_t until) {
   stalled_until_ = std::max(stalled_until_, until);
 }
@@ -101,9 +108,9 @@ void SimCoordinator::FailJournal(int64_t until) {
   journal_fails_until_ = std::max(journal_fails_until_, until);
   SimEvent event;
   event.kind = EventKind::kJournalWorks;
-  context_.At(journal_fails_until_ + context_.random.Between(0, 200) *
-                                         kMillisecond,
-              event);
+  context_.At(
+      journal_fails_until_ + context_.random.Between(0, 200) * kMillisecond,
+      event);
 }
 
 void SimCoordinator::OnJournalWorks() {
@@ -161,8 +168,7 @@ void SimCoordinator::OnJournalAnswer(uint32_t version) {
 // A member of the last generation that was not said to be lost holds steps.
 bool SimCoordinator::HasSurvivor() const {
   for (const auto& [slot, incarnation] : context_.ledger.NewestMembers()) {
-    if (incarnation != lost_[slot] &&
-        witness_.holds_steps(slot, incarnation)) {
+    if (incarnation != lost_[slot] && witness_.holds_steps(slot, incarnation)) {
       return true;
     }
   }
@@ -198,17 +204,17 @@ void SimCoordinator::SetTimer() {
 }
 
 void SimCoordinator::Feed(coordinator::EventBody body) {
-  const bool is_told =
-      context_.traced && !std::holds_alternative<coordinator::Tick>(body) &&
-      !std::holds_alternative<coordinator::BeatReceived>(body);
+  const bool is_told = context_.traced &&
+                       !std::holds_alternative<coordinator::Tick>(body) &&
+                       !std::holds_alternative<coordinator::BeatReceived>(body);
   if (is_told) {
     const SessionId session = coordinator::SessionOf(body);
     context_.Tell(absl::StrCat(
         "coordinator ", Sv(coordinator::TypeOf(body)),
-        session == 0 ? ""
-                     : absl::StrCat(" from ",
-                                    WorkerName(sessions_.SlotOfSession(
-                                        session)))));
+        session == 0
+            ? ""
+            : absl::StrCat(" from ",
+                           WorkerName(sessions_.SlotOfSession(session)))));
   }
   std::vector<coordinator::Action> actions = core_->Step(
       coordinator::Event(std::move(body),
@@ -222,10 +228,10 @@ void SimCoordinator::Feed(coordinator::EventBody body) {
 
 void SimCoordinator::Perform(coordinator::Action& action) {
   if (context_.traced) {
-    context_.Tell(absl::StrCat(
-        "coordinator   ", coordinator::ToText(action, [this](SessionId s) {
-          return WorkerName(sessions_.SlotOfSession(s));
-        })));
+    context_.Tell(absl::StrCat("coordinator   ",
+                               coordinator::ToText(action, [this](SessionId s) {
+                                 return WorkerName(sessions_.SlotOfSession(s));
+                               })));
   }
   std::visit([this](auto& a) { Do(a); }, action);
 }
@@ -264,7 +270,6 @@ void SimCoordinator::Do(coordinator::SendAssignment& action) {
   assignment.job_id = action.job_id;
   assignment.rank = payload->rank;
   assignment.world_size = action.world_size;
-  assignment.prev_rank = action.prev.rank;
   assignment.resume_step = payload->resume_step;
   assignment.payload = std::move(payload);
   sessions_.SendDown(action.session, std::move(assignment));
@@ -276,9 +281,9 @@ void SimCoordinator::Do(coordinator::SendStart& action) {
 
 void SimCoordinator::Do(coordinator::SendHalt& action) {
   context_.Reached(Moment::kHalt, sessions_.SlotOfSession(action.session));
-  sessions_.SendDown(action.session, agent::HaltReceived{
-                                         action.generation,
-                                         action.verdict.summary});
+  sessions_.SendDown(
+      action.session,
+      agent::HaltReceived{action.generation, action.verdict.summary});
 }
 
 void SimCoordinator::Do(coordinator::SendDrain& action) {
@@ -296,8 +301,8 @@ void SimCoordinator::Do(coordinator::SendPause& action) {
 }
 
 void SimCoordinator::Do(coordinator::SendRelease& action) {
-  sessions_.SendDown(action.session, agent::ReleaseReceived{action.generation,
-                                                            action.message});
+  sessions_.SendDown(action.session,
+                     agent::ReleaseReceived{action.generation, action.message});
 }
 
 void SimCoordinator::Do(coordinator::CloseSession& action) {

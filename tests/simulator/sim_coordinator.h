@@ -32,9 +32,7 @@ class SimCoordinator {
     std::function<bool(int slot, uint64_t incarnation)> holds_steps;
   };
   SimCoordinator(Context& context, SessionLinks& sessions, Witness witness)
-      : context_(context),
-        sessions_(sessions),
-        witness_(std::move(witness)) {}
+      : context_(context), sessions_(sessions), witness_(std::move(witness)) {}
 
   // With the journal's records, unless one lives.
   void Start();
@@ -53,9 +51,10 @@ class SimCoordinator {
   void OnJournalWorks();
 
   bool is_alive() const { return core_.has_value(); }
+  // The job waits because the ends of a link that failed twice are kept apart
+  // for a while: that is policy.
+  bool KeepsLinkApart() const;
   int64_t stalled_until() const { return stalled_until_; }
-  // Requires is_alive().
-  const coordinator::State& state() const { return core_->state(); }
 
  private:
   struct Pending {

@@ -68,6 +68,7 @@ void SimTrainer::OnTimer(uint32_t version, uint8_t detail) {
     case kCopied:
       if (stage_ != Stage::kCopying) return;
       SendNext(FrameKind::kState, assignment_.resume_step, position_.hash);
+      post_(agent::TrainerAdvanced{generation()});
       BeginStep();
       return;
     case kAborted:
@@ -90,8 +91,7 @@ void SimTrainer::OnTimer(uint32_t version, uint8_t detail) {
                             : (rank() + world_size() - 1) % world_size(),
                  "nothing came in time");
       } else {
-        StartTimer(kPatience,
-                   std::max(due - context_.now, 10 * kMillisecond));
+        StartTimer(kPatience, std::max(due - context_.now, 10 * kMillisecond));
       }
       return;
     }
@@ -108,8 +108,8 @@ void SimTrainer::Prepare(const agent::AssignmentPayload& payload) {
   wants_stop_ = wants_drain_ = false;
   context_.ledger.OnPrepare(slot_, life_, generation(), rank(), world_size());
   context_.Reached(Moment::kPreparing, slot_);
-  const int64_t longest = has_state_ ? 5 * kMillisecond
-                                     : context_.shape.prepare_time;
+  const int64_t longest =
+      has_state_ ? 5 * kMillisecond : context_.shape.prepare_time;
   StartTimer(kPrepared, context_.random.Between(0, longest));
 }
 
@@ -152,11 +152,11 @@ void SimTrainer::FinishPreparing(bool is_aborted) {
   stage_ = Stage::kOver;
   agent::TrainerPrepareFailed failed;
   failed.generation = generation();
-  failed.status = is_aborted
-                      ? absl::AbortedError("the generation is over")
-                      : absl::FailedPreconditionError("the resume step is "
-                                                      "neither applied nor "
-                                                      "complete");
+  failed.status = is_aborted ? absl::AbortedError("the generation is over")
+                             : absl::FailedPreconditionError(
+                                   "the resume step is "
+                                   "neither applied nor "
+                                   "complete");
   failed.position = position;
   post_(std::move(failed));
 }
@@ -194,6 +194,7 @@ void SimTrainer::Run(int generation) {
   partial_step_ = 0;
   collective_sequence_ = 0;
   context_.Reached(Moment::kConnecting, slot_);
+  post_(agent::TrainerAdvanced{this->generation()});
   StartTimer(kPatience, Nanos(context_.shape.config.connect_timeout));
   if (world_size() > 1) {
     SendNext(FrameKind::kConnect);
@@ -209,6 +210,7 @@ void SimTrainer::Run(int generation) {
 void SimTrainer::CheckConnected() {
   if (stage_ != Stage::kConnecting || !has_prev_ || !has_next_) return;
   last_progress_ = context_.now;
+  post_(agent::TrainerAdvanced{generation()});
   if (assignment_.state_source_rank < 0 || world_size() == 1) {
     BeginStep();
     return;
@@ -237,6 +239,7 @@ void SimTrainer::TakeState(const Frame& frame) {
   if ((rank() + 1) % world_size() != assignment_.state_source_rank) {
     SendNext(FrameKind::kState, frame.step, frame.value);
   }
+  post_(agent::TrainerAdvanced{generation()});
   BeginStep();
 }
 
@@ -448,7 +451,9 @@ void SimTrainer::OnFrame(int from, const Frame& frame) {
       TakeRecord(frame);
       return;
     case FrameKind::kClosed:
-      if (frame.step == 1) return;  // It has all that it needs.
+      // It has all that it needs; or it is still to be connected with, which
+      // the time for that bounds.
+      if (frame.step == 1 || stage_ == Stage::kConnecting) return;
       FailPeer(is_prev ? (rank() + world_size() - 1) % world_size()
                        : (rank() + 1) % world_size(),
                "the peer closed the connection");

@@ -38,10 +38,7 @@ class SimTrainer {
   // `post` tells the agent of the worker in `slot`.
   SimTrainer(Context& context, PeerLinks& links, int slot,
              std::function<void(agent::Event)> post)
-      : context_(context),
-        links_(links),
-        slot_(slot),
-        post_(std::move(post)) {}
+      : context_(context), links_(links), slot_(slot), post_(std::move(post)) {}
 
   // The process is new: nothing is held.
   void Restart(uint32_t life);

@@ -35,8 +35,8 @@ std::string Describe(const agent::Event& event) {
 
 }  // namespace
 
-SimWorker::SimWorker(Context& context, SessionLinks& sessions,
-                     PeerLinks& peers, int slot)
+SimWorker::SimWorker(Context& context, SessionLinks& sessions, PeerLinks& peers,
+                     int slot)
     : context_(context),
       sessions_(sessions),
       trainer_(context, peers, slot,
@@ -312,8 +312,7 @@ void SimWorker::Do(const agent::SendLeaving& action) {
   coordinator::LeavingReceived leaving;
   leaving.reason = action.reason;
   leaving.is_done = action.is_done;
-  leaving.step =
-      action.is_done ? action.step : trainer_.position().applied;
+  leaving.step = action.is_done ? action.step : trainer_.position().applied;
   Send(std::move(leaving));
 }
 

@@ -91,9 +91,10 @@ void PrintTotals(const BatchResult& batch, double seconds) {
         quantile * static_cast<double>(batch.recoveries.size() - 1));
     return 1e-9 * static_cast<double>(batch.recoveries[index]);
   };
-  absl::PrintF("virtual time without a commit, per recovery: p50 %.2f s, "
-               "p99 %.2f s, longest %.2f s\n",
-               at(0.5), at(0.99), at(1.0));
+  absl::PrintF(
+      "virtual time without a commit, per recovery: p50 %.2f s, "
+      "p99 %.2f s, longest %.2f s\n",
+      at(0.5), at(0.99), at(1.0));
 }
 
 void PrintLines(const RunResult& result) {
@@ -103,17 +104,15 @@ void PrintLines(const RunResult& result) {
 int Simulate(const Flags& flags) {
   if (flags.is_verbose) {
     for (uint64_t seed = flags.first; seed <= flags.last; ++seed) {
-      const RunResult result =
-          RunSeed(seed, {.bug = flags.bug,
-                         .is_traced = true,
-                         .max_lines = 10'000'000});
+      const RunResult result = RunSeed(
+          seed, {.bug = flags.bug, .is_traced = true, .max_lines = 10'000'000});
       absl::PrintF("seed %d\n", seed);
       PrintLines(result);
     }
   }
   const auto begin = std::chrono::steady_clock::now();
-  BatchResult batch =
-      RunSeeds(flags.first, flags.last, flags.jobs, {.bug = flags.bug}, flags.goes_on);
+  BatchResult batch = RunSeeds(flags.first, flags.last, flags.jobs,
+                               {.bug = flags.bug}, flags.goes_on);
   const std::chrono::duration<double> seconds =
       std::chrono::steady_clock::now() - begin;
   std::sort(batch.recoveries.begin(), batch.recoveries.end());

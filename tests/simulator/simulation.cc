@@ -195,9 +195,10 @@ void Simulation::Watch() {
   } else if (able_since_ < 0) {
     able_since_ = context_.now;
   }
+  if (coordinator_.KeepsLinkApart()) context_.ledger.Disturb(context_.now);
   const Ledger& ledger = context_.ledger;
-  const int64_t since = std::max({ledger.calm_since(), ledger.last_commit(),
-                                  able_since_});
+  const int64_t since =
+      std::max({ledger.calm_since(), ledger.last_commit(), able_since_});
   if (able_since_ >= 0 && context_.now > since + kProgressBound) {
     context_.ledger.Fail(
         Invariant::kProgress,
@@ -222,12 +223,12 @@ RunResult Simulation::Run() {
     context_.now = event.time;
     if (!IsDue(event)) continue;
     ++result.events;
-    result.history_hash = Mix(
-        result.history_hash ^
-        Mix(static_cast<uint64_t>(event.time) ^
-            (static_cast<uint64_t>(event.kind) << 56) ^ event.frame.value ^
-            (static_cast<uint64_t>(event.version) << 24) ^
-            static_cast<uint64_t>(event.slot + 1)));
+    result.history_hash =
+        Mix(result.history_hash ^
+            Mix(static_cast<uint64_t>(event.time) ^
+                (static_cast<uint64_t>(event.kind) << 56) ^ event.frame.value ^
+                (static_cast<uint64_t>(event.version) << 24) ^
+                static_cast<uint64_t>(event.slot + 1)));
     Handle(event);
   }
   const Ledger& ledger = context_.ledger;
