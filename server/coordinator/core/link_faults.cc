@@ -133,6 +133,13 @@ std::vector<LinkReport> RootLinks(const std::vector<LinkReport>& reports) {
   return roots;
 }
 
+bool IsCircular(const std::vector<LinkReport>& reports) {
+  return !reports.empty() && std::all_of(reports.begin(), reports.end(),
+                                         [&](const LinkReport& report) {
+                                           return IsExplained(report, reports);
+                                         });
+}
+
 std::vector<std::string> SmallestCover(const std::vector<LinkReport>& links,
                                        const std::vector<LinkEnd>& ends) {
   const Graph graph = GraphOf(links, ends);

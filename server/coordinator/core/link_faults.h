@@ -41,6 +41,10 @@ struct LinkReport {
 [[nodiscard]] std::vector<LinkReport> RootLinks(
     const std::vector<LinkReport>& reports);
 
+// Whether all of `reports` are explained by one another, all around a ring:
+// then the first to arrive need not be the one that began it.
+[[nodiscard]] bool IsCircular(const std::vector<LinkReport>& reports);
+
 // A member that could be given up.
 struct LinkEnd {
   std::string worker;
@@ -75,6 +79,9 @@ class LinkFaults {
   // `links` failed. Returns how often links did since the last step, this time
   // included.
   int OnFault(const std::vector<LinkReport>& links);
+
+  // How often links failed since the last step.
+  [[nodiscard]] int faults() const { return faults_; }
 
   // All links that failed since the last step, each once.
   [[nodiscard]] const std::vector<LinkReport>& links() const { return links_; }

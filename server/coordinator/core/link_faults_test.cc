@@ -52,6 +52,13 @@ TEST(RootLinksTest, WhereAllAreExplainedTheFirstBeganIt) {
             Links({{"b", "a"}}));
 }
 
+TEST(IsCircularTest, IsTrueWhereNoReportStandsForItself) {
+  EXPECT_TRUE(IsCircular({{"b", "a"}, {"c", "b"}, {"d", "c"}, {"a", "d"}}));
+  EXPECT_FALSE(IsCircular({{"b", "a"}, {"c", "b"}, {"d", "c"}}));
+  EXPECT_FALSE(IsCircular({{"b", "a"}, {"a", "b"}}));
+  EXPECT_FALSE(IsCircular({}));
+}
+
 TEST(RootLinksTest, WhoNeverGotAConnectionSaysWhatItSaw) {
   const LinkReport c_to_b{"c", "b", true};
   EXPECT_EQ(RootLinks({{"b", "a", true}, c_to_b}),
