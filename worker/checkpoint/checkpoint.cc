@@ -145,9 +145,14 @@ CheckpointManifest ManifestOf(const CheckpointContents& contents,
 
 // ---- Removing.
 
-bool IsSamePath(const std::string& a, const std::string& b) {
+// Whether `kept`, which may be empty, is the checkpoint or one of its files.
+bool IsInCheckpoint(const std::string& checkpoint, const std::string& kept) {
+  if (kept.empty()) return false;
   std::error_code error;
-  return !b.empty() && fs::equivalent(a, b, error);
+  if (fs::equivalent(checkpoint, kept, error)) return true;
+  const fs::path parent = fs::path(kept).parent_path();
+  return !parent.empty() && !fs::is_directory(kept, error) &&
+         fs::equivalent(checkpoint, parent, error);
 }
 
 // Whether a checkpoint with this problem is of no use to anybody.
@@ -174,7 +179,7 @@ absl::Status RemoveOld(const std::string& directory, int64_t step,
     const bool is_lost_and_old =
         IsLost(summary.problem) && others == options.keep - 1;
     if (!summary.problem.ok() && !is_lost_and_old) continue;
-    if (IsSamePath(summary.path, options.protect)) continue;
+    if (IsInCheckpoint(summary.path, options.protect)) continue;
     first.Update(RemoveCheckpoint(directory, summary.step));
   }
   return first;

@@ -64,7 +64,8 @@ struct CheckpointWriteOptions {
   // How many complete checkpoints stay, the new one included; older ones are
   // removed once it is complete, newer ones never. 0: all.
   int keep = 0;
-  // A checkpoint's path that is never removed: the one the job began with.
+  // A checkpoint that is never removed, by its path or that of one of its
+  // files: the one the job began with.
   std::string protect = "";
   // Ends the write early, with ABORTED; may be null.
   const CancelToken* cancel = nullptr;

@@ -284,6 +284,17 @@ TEST_F(CheckpointTest, KeepsTheNewestAndTheProtected) {
               ElementsAre("step-000000007", "step-000000050"));
 }
 
+TEST_F(CheckpointTest, KeepsTheOneWhoseFileIsProtected) {
+  const std::string first = Write(10);
+  Write(20);
+  Write(30, {.keep = 1, .protect = first + "/model.safetensors"});
+  EXPECT_THAT(NamesIn(directory_),
+              ElementsAre("step-000000010", "step-000000030"));
+  // The directory of all checkpoints is none of them.
+  Write(40, {.keep = 1, .protect = directory_});
+  EXPECT_THAT(NamesIn(directory_), ElementsAre("step-000000040"));
+}
+
 TEST_F(CheckpointTest, BrokenCheckpointsDoNotCountAmongThoseKept) {
   const std::string good = Write(10);
   const std::string broken = Write(20);
