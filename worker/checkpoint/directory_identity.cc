@@ -41,9 +41,10 @@ absl::StatusOr<int64_t> DirectoryIdentity(const std::string& directory) {
       open(own.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (fd < 0) return FileError("create", own, errno);
   const std::string text = absl::StrCat(identity, "\n");
-  const bool is_written =
-      write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  const int write_error = errno;
+  const ssize_t count = write(fd, text.data(), text.size());
+  const bool is_written = count == static_cast<ssize_t>(text.size());
+  // A write that is cut short sets no errno: the disk is full.
+  const int write_error = count < 0 ? errno : ENOSPC;
   close(fd);
   const bool is_linked =
       is_written && (link(own.c_str(), path.c_str()) == 0 || errno == EEXIST);
