@@ -3,9 +3,11 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/status/status_macros.h"
@@ -32,9 +34,16 @@ absl::Status CheckNotCancelled(const CancelToken* cancel) {
   return cancel == nullptr ? absl::OkStatus() : cancel->status();
 }
 
-absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
+namespace {
+
+struct OpenFile {
+  UniqueFd fd;
+  int64_t size = 0;
+};
+
+absl::StatusOr<OpenFile> OpenRegularFile(const std::string& path) {
   // Without O_NONBLOCK, opening a FIFO waits for its writer.
-  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd.is_open()) return FileError(path, errno);
   struct stat status;
   if (fstat(fd.get(), &status) != 0) return FileError(path, errno);
@@ -42,10 +51,18 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
     return absl::InvalidArgumentError(
         absl::StrCat("cannot read ", path, ": it is not a regular file"));
   }
+  return OpenFile{std::move(fd), status.st_size};
+}
+
+}  // namespace
+
+absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
+  ASSIGN_OR_RETURN(const OpenFile opened, OpenRegularFile(path));
   MappedFile file;
-  if (status.st_size == 0) return file;
-  const auto size = static_cast<size_t>(status.st_size);
-  void* const address = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd.get(), 0);
+  if (opened.size == 0) return file;
+  const auto size = static_cast<size_t>(opened.size);
+  void* const address =
+      mmap(nullptr, size, PROT_READ, MAP_SHARED, opened.fd.get(), 0);
   if (address == MAP_FAILED) return FileError(path, errno);
   file.address_ = address;
   file.size_ = size;
@@ -66,14 +83,24 @@ void MappedFile::Expect(ReadOrder order) const {
 
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path,
                                           int64_t max_bytes) {
-  ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
-  const absl::Span<const uint8_t> bytes = file.bytes();
-  if (static_cast<int64_t>(bytes.size()) > max_bytes) {
+  ASSIGN_OR_RETURN(const OpenFile file, OpenRegularFile(path));
+  if (file.size > max_bytes) {
     return absl::InvalidArgumentError(
-        absl::StrCat("cannot read ", path, ": it has ", bytes.size(),
+        absl::StrCat("cannot read ", path, ": it has ", file.size,
                      " bytes, but at most ", max_bytes, " are expected"));
   }
-  return std::string(bytes.begin(), bytes.end());
+  std::string text(static_cast<size_t>(file.size), '\0');
+  size_t filled = 0;
+  while (filled < text.size()) {
+    const ssize_t count =
+        read(file.fd.get(), text.data() + filled, text.size() - filled);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return FileError(path, errno);
+    if (count == 0) break;  // it has become shorter meanwhile
+    filled += static_cast<size_t>(count);
+  }
+  text.resize(filled);
+  return text;
 }
 
 }  // namespace ringmaster

@@ -59,7 +59,8 @@ class MappedFile {
   size_t size_ = 0;
 };
 
-// The bytes of a regular file of at most `max_bytes`. FileError's codes;
+// The bytes of a regular file of at most `max_bytes`, by reads rather than a
+// mapping: a disk that fails is then an error and no signal. FileError's codes;
 // INVALID_ARGUMENT if there is more, or if it is not a regular file.
 [[nodiscard]] absl::StatusOr<std::string> ReadSmallFile(const std::string& path,
                                                         int64_t max_bytes);
