@@ -100,6 +100,23 @@ class FaultTest(unittest.TestCase):
                       for worker in (frozen, stays)]
             self.assertEqual(pauses[0][1], pauses[1][1])
 
+    def test_a_worker_that_fails_without_knowing_why_blames_nobody_and_goes_in_the_end(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator(budget="4s")
+            cluster.start_worker("a")
+            cluster.start_worker("b")
+            cluster.start_worker("odd", env={"RINGMASTER_FAIL_POINTS": "train.reduced=error@50"})
+            cluster.await_workers(3)
+            job_id = cluster.submit(synthetic_job(steps=ENDLESS, workers_min=2, workers_max=3))
+            lost = cluster.await_event(job_id, "worker.lost")
+            self.assertEqual(lost[0]["worker"], "odd")
+            reports = [event["message"] for event in cluster.events(job_id, "worker.suspected")]
+            self.assertTrue(reports)
+            self.assertEqual([report for report in reports if report.startswith("worker odd")], [])
+            cluster.await_step(job_id, 100)
+            cluster.ringctl("cancel", job_id)
+            cluster.await_job(job_id, "CANCELLED")
+
     @staticmethod
     def in_state(cluster, job_id, state):
         job = cluster.job(job_id)
