@@ -9,6 +9,7 @@
 #include "server/coordinator/core/halt.h"
 #include "server/coordinator/core/job_end.h"
 #include "server/coordinator/core/membership.h"
+#include "server/coordinator/core/rebuild.h"
 #include "server/coordinator/core/reform.h"
 #include "server/coordinator/core/verdict.h"
 
@@ -169,11 +170,14 @@ void Join(Turn& turn, const HelloReceived& hello) {
   Worker& added =
       turn.state.workers.emplace(hello.name, std::move(worker)).first->second;
   BindSession(turn, added, hello.session);
-  ReleaseStray(turn, added, hello.generation);
+  if (!TakeReport(turn, added, hello)) {
+    ReleaseStray(turn, added, hello.generation);
+  }
   turn.Touch();
   turn.Emit(EventSeverity::kInfo, "worker.joined", added.name,
             absl::StrCat("worker ", added.name, " joined from host ",
                          added.host, ", pid ", added.pid));
+  ContinueRebuilding(turn);
   TryGather(turn);
 }
 
@@ -192,6 +196,10 @@ void AttachAgain(Turn& turn, const HelloReceived& hello) {
   turn.Emit(EventSeverity::kInfo, "worker.reattached", worker.name,
             absl::StrCat("worker ", worker.name, " attached again from host ",
                          worker.host, " in generation ", hello.generation));
+  if (TakeReport(turn, worker, hello)) {
+    ContinueRebuilding(turn);
+    return;
+  }
   Member* const member = MemberOf(turn.state, worker);
   if (member == nullptr) {
     if (worker.state == WorkerState::kDetached) {

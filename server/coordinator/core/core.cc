@@ -1,5 +1,6 @@
 #include "server/coordinator/core/core.h"
 
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +14,7 @@
 #include "server/coordinator/core/journal_answers.h"
 #include "server/coordinator/core/membership.h"
 #include "server/coordinator/core/notice.h"
+#include "server/coordinator/core/rebuild.h"
 #include "server/coordinator/core/recovery.h"
 #include "server/coordinator/core/training.h"
 #include "server/coordinator/core/turn.h"
@@ -111,6 +113,7 @@ void Dispatch(Turn& turn, const EventBody& body) {
   // The end of its stream is no sign of life.
   if (!std::holds_alternative<StreamClosed>(body))
     worker->last_heard = turn.now;
+  if (KeepForLater(turn, *worker, body)) return;
   std::visit(WorkerVisitor{turn, *worker}, body);
 }
 
@@ -166,7 +169,10 @@ std::vector<Action> CoordinatorCore::Step(const Event& event,
   }
   Dispatch(turn, event.body);
   if (!impl_->state.is_shutting_down) ActOnDeadlines(turn);
-  impl_->next_deadline = EarliestDeadline(impl_->state, impl_->config);
+  while (const std::optional<EventBody> kept = TakeKept(turn)) {
+    Dispatch(turn, *kept);
+  }
+  impl_->next_deadline = EarliestDeadline(impl_->state);
   return actions;
 }
 

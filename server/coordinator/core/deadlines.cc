@@ -9,6 +9,7 @@
 #include "server/coordinator/core/membership.h"
 #include "server/coordinator/core/progress.h"
 #include "server/coordinator/core/quarantine.h"
+#include "server/coordinator/core/rebuild.h"
 #include "server/coordinator/core/training.h"
 
 namespace ringmaster::coordinator {
@@ -17,7 +18,10 @@ MonotonicTime EarliestDeadline(const State& state) {
   if (state.is_shutting_down) return MonotonicTime::InfiniteFuture();
   const Job* const job = state.ActiveJob();
   if (job == nullptr) {
-    return std::min(state.lease_check, state.quarantine_check);
+    return std::min({state.lease_check, state.quarantine_check,
+                     state.rebuilding.has_value()
+                         ? state.rebuilding->deadline
+                         : MonotonicTime::InfiniteFuture()});
   }
   return std::min({state.lease_check, state.quarantine_check,
                    job->gang_deadline, job->link_check, job->growth_deadline,
@@ -31,6 +35,10 @@ MonotonicTime EarliestDeadline(const State& state) {
 // so the job is looked up again.
 void ActOnDeadlines(Turn& turn) {
   if (turn.state.lease_check <= turn.now) ExpireLeases(turn);
+  if (turn.state.rebuilding.has_value() &&
+      turn.state.rebuilding->deadline <= turn.now) {
+    OnRebuildDeadline(turn);
+  }
   const auto due = [&turn](MonotonicTime Job::*deadline) -> Job* {
     Job* const job = turn.state.ActiveJob();
     return job != nullptr && job->*deadline <= turn.now ? job : nullptr;
@@ -59,6 +67,7 @@ void ActOnDeadlines(Turn& turn) {
 void ExtendDeadlines(State& state, absl::Duration delay) {
   for (auto& [name, worker] : state.workers) worker.last_heard += delay;
   state.lease_check += delay;
+  if (state.rebuilding.has_value()) state.rebuilding->deadline += delay;
   Job* const job = state.ActiveJob();
   if (job == nullptr) return;
   job->last_progress += delay;

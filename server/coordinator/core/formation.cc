@@ -131,6 +131,17 @@ void RollBack(Turn& turn, Job& job) {
       /*verdict=*/nullptr, best);
 }
 
+// The oldest one; before it one that has begun, whose members nobody told of.
+Job* NextQueued(State& state) {
+  Job* next = nullptr;
+  for (auto& [number, job] : state.jobs) {
+    if (job.state != JobState::kQueued || job.ending.has_value()) continue;
+    if (job.first_generation != 0) return &job;
+    if (next == nullptr) next = &job;
+  }
+  return next;
+}
+
 int HostCount(const Job& job) {
   std::set<std::string_view> hosts;
   for (const Member& member : job.members) {
@@ -193,20 +204,19 @@ bool IsForming(const Job& job) {
 bool IsNew(const Job& job) { return job.start_time == absl::InfinitePast(); }
 
 void AdvanceQueue(Turn& turn) {
-  if (turn.state.active_job != 0) return;
-  for (auto& [number, job] : turn.state.jobs) {
-    if (job.state != JobState::kQueued || job.ending.has_value()) continue;
-    turn.state.active_job = number;
-    Account(job, turn.now);
-    job.state = JobState::kGathering;
-    job.gathering_since = turn.now;
-    turn.Touch(job);
-    turn.Emit(EventSeverity::kInfo, "job.gathering", job, "",
-              absl::StrCat("waits for ", job.min_workers, " to ",
-                           job.max_workers, " workers"));
-    TryGather(turn);
-    return;
-  }
+  if (turn.state.active_job != 0 || turn.state.rebuilding.has_value()) return;
+  Job* const next = NextQueued(turn.state);
+  if (next == nullptr) return;
+  Job& job = *next;
+  turn.state.active_job = job.number;
+  Account(job, turn.now);
+  job.state = JobState::kGathering;
+  job.gathering_since = turn.now;
+  turn.Touch(job);
+  turn.Emit(EventSeverity::kInfo, "job.gathering", job, "",
+            absl::StrCat("waits for ", job.min_workers, " to ", job.max_workers,
+                         " workers"));
+  TryGather(turn);
 }
 
 void TryGather(Turn& turn) {
@@ -227,8 +237,11 @@ void TryGather(Turn& turn) {
   }
   const Hosts hosts = HostsFor(turn.state, job->min_workers);
   const int idle_count = IdleCount(turn.state, hosts);
-  const MonotonicTime gang_time =
+  MonotonicTime gang_time =
       GangTime(*job, idle_count, LastIdleJoin(turn.state, hosts), turn.now);
+  if (idle_count < job->max_workers) {
+    gang_time = std::max(gang_time, turn.state.gather_not_before);
+  }
   if (gang_time > turn.now) {
     job->gang_deadline = gang_time;
     SetMessage(turn, *job, GatheringMessage(*job, idle_count));
@@ -246,6 +259,7 @@ void FormGeneration(Turn& turn, Job& job, const Formation& formation) {
   std::vector<MemberIdentity> identities = AssignRanks(formation.workers);
   job.members = CarriedOver(job, identities);
   job.generation = ++turn.state.last_generation;
+  turn.state.last_recorded_generation = job.generation;
   MarkNewcomers(job, formation.resume_step);
   if (IsNew(job)) job.first_generation = job.generation;
   job.resume_step = formation.resume_step;

@@ -1,5 +1,6 @@
 #include "server/coordinator/core/job_queue.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -31,6 +32,13 @@ bool AnswerRepeated(Turn& turn, const SubmitRequested& submit) {
     return true;
   }
   return false;
+}
+
+// A job that is being rebuilt has its number already.
+int64_t NextNumber(const State& state) {
+  const int64_t rebuilt =
+      state.rebuilding.has_value() ? state.rebuilding->job_number : 0;
+  return std::max(state.last_job_number, rebuilt) + 1;
 }
 
 // Nobody works for the job: it is queued, gathers, or its members have halted.
@@ -126,7 +134,7 @@ void OnSubmit(Turn& turn, const SubmitRequested& submit) {
     return;
   }
   JobCreatedRecord record;
-  record.number = ++turn.state.last_job_number;
+  record.number = turn.state.last_job_number = NextNumber(turn.state);
   record.id = absl::StrCat(submit.name, "-", record.number);
   record.name = submit.name;
   record.spec = submit.spec;
@@ -159,6 +167,8 @@ void OnJobDurable(Turn& turn, const JobCreatedRecord& record,
                   const std::vector<RequestToken>& waiting) {
   Job& job =
       turn.state.jobs.emplace(record.number, JobOf(record)).first->second;
+  turn.state.last_job_number =
+      std::max(turn.state.last_job_number, record.number);
   job.accounted_to = turn.now;
   turn.Touch(job);
   turn.Emit(

@@ -9,6 +9,7 @@
 #include "server/coordinator/core/halt.h"
 #include "server/coordinator/core/job_end.h"
 #include "server/coordinator/core/job_queue.h"
+#include "server/coordinator/core/rebuild.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -29,7 +30,7 @@ struct DurableVisitor {
     OnJobDurable(turn, record, waiting);
   }
   void operator()(const GenerationFormedRecord& record) {
-    OnGenerationDurable(turn, record);
+    if (!OnRebuiltDurable(turn, record)) OnGenerationDurable(turn, record);
   }
   void operator()(const CancelRequestedRecord& record) {
     for (RequestToken request : waiting) {
@@ -60,6 +61,7 @@ void OnPersisted(Turn& turn, const Persisted& persisted) {
   std::optional<PendingRecord> pending = Take(turn.outbox, persisted.token);
   if (!pending.has_value()) return;
   std::visit(DurableVisitor{turn, pending->waiting}, pending->record);
+  ContinueRebuilding(turn);
   if (!turn.state.journal_error.empty()) OnJournalWorks(turn);
 }
 
@@ -74,6 +76,7 @@ void OnPersistFailed(Turn& turn, const PersistFailed& failed) {
                JournalUnavailable(Describe(pending->record), failed.why),
                is_creation ? "" : JobIdOf(pending->record));
   }
+  if (OnRebuiltNotDurable(turn, pending->record)) return;
   if (is_creation) return;  // The job never was.
   if (const auto* const record =
           std::get_if<GenerationFormedRecord>(&pending->record)) {
@@ -96,6 +99,7 @@ void OnJournalWorks(Turn& turn) {
   for (PendingRecord& pending : std::exchange(turn.outbox.deferred, {})) {
     turn.Persist(std::move(pending.record), std::move(pending.waiting));
   }
+  ContinueRebuilding(turn);
   Job* const job = turn.state.ActiveJob();
   if (job == nullptr) return;
   if (job->waits_for_journal) {

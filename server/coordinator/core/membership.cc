@@ -40,8 +40,9 @@ void Lose(Turn& turn, const std::string& name, std::string_view what,
   const bool is_polite = evidence.kind == EvidenceKind::kLeft;
   turn.Emit(is_polite ? EventSeverity::kInfo : EventSeverity::kWarning,
             is_polite ? "worker.left" : "worker.lost", gone.name,
-            absl::StrCat("idle worker ", gone.name, " on host ", gone.host, " ",
-                         Sv(what), ": ", evidence.detail));
+            absl::StrCat(gone.job_id.empty() ? "idle worker " : "worker ",
+                         gone.name, " on host ", gone.host, " ", Sv(what), ": ",
+                         evidence.detail));
   TryGather(turn);
 }
 
@@ -162,10 +163,10 @@ void OnHello(Turn& turn, const HelloReceived& hello) {
   turn.state.last_generation =
       std::max(turn.state.last_generation, hello.generation);
   if (!hello.held_job_fault.empty()) {
-    turn.Emit(EventSeverity::kWarning, "worker.held_job_ignored", hello.name,
-              absl::StrCat("worker ", hello.name,
-                           " tells of a job that cannot be: ",
-                           hello.held_job_fault));
+    turn.Emit(
+        EventSeverity::kWarning, "worker.held_job_ignored", hello.name,
+        absl::StrCat("worker ", hello.name,
+                     " tells of a job that cannot be: ", hello.held_job_fault));
   }
   const Worker* const holder = turn.state.FindWorker(hello.name);
   if (holder != nullptr && holder->incarnation == hello.incarnation) {
@@ -233,8 +234,9 @@ static MonotonicTime LastSign(const Turn& turn, const Worker& worker) {
       MemberOf(turn.state, worker) == nullptr) {
     return worker.last_heard;
   }
-  return std::max(worker.last_heard, job->life.ProvenAt(job->generation)
-                                         .value_or(worker.last_heard));
+  return std::max(
+      worker.last_heard,
+      job->life.ProvenAt(job->generation).value_or(worker.last_heard));
 }
 
 void ExpireLeases(Turn& turn) {

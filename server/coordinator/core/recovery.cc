@@ -21,6 +21,9 @@
 namespace ringmaster::coordinator {
 namespace {
 
+// Workers try at least this often to reach a coordinator that is away.
+constexpr absl::Duration kReturnTime = absl::Seconds(1);
+
 // What a halt with this verdict was for. Of those who lose a job its members,
 // some are still there: who fails by its own fault, who differs from others, the
 // ends of a broken link.
@@ -63,12 +66,13 @@ struct FoldVisitor {
   State& state;
 
   absl::Status operator()(const JobCreatedRecord& record) {
-    if (record.number <= state.last_job_number) {
+    // One that was rebuilt may come after a job that was submitted meanwhile.
+    if (record.number <= 0 ||
+        !state.jobs.emplace(record.number, JobOf(record)).second) {
       return absl::DataLossError(absl::StrCat(
           "job ", record.id, " comes after number ", state.last_job_number));
     }
-    state.last_job_number = record.number;
-    state.jobs.emplace(record.number, JobOf(record));
+    state.last_job_number = std::max(state.last_job_number, record.number);
     return absl::OkStatus();
   }
 
@@ -81,6 +85,7 @@ struct FoldVisitor {
           " members comes after generation ", state.last_generation));
     }
     state.last_generation = record.generation;
+    state.last_recorded_generation = record.generation;
     job->state = JobState::kPreparing;
     if (job->generation == 0) job->first_generation = record.generation;
     job->generation = record.generation;
@@ -221,6 +226,7 @@ absl::Status Contradiction(const std::string& what) {
 absl::StatusOr<State> Fold(const std::vector<JournalRecord>& records,
                            const Config& config) {
   State state;
+  state.is_recovered = true;
   for (size_t i = 0; i < records.size(); ++i) {
     const absl::Status status = std::visit(FoldVisitor{state}, records[i]);
     if (!status.ok()) {
@@ -243,6 +249,9 @@ absl::StatusOr<State> Fold(const std::vector<JournalRecord>& records,
 }
 
 void BeginRecovered(Turn& turn) {
+  if (turn.state.is_recovered) {
+    turn.state.gather_not_before = turn.now + kReturnTime;
+  }
   BeginQuarantines(turn);
   Job* const job = turn.state.ActiveJob();
   if (job == nullptr) {

@@ -74,8 +74,31 @@ Situation SituationOfJob(const Job* job) {
 
 Situation SituationOfWorker(const State& state, const Worker* worker) {
   if (worker == nullptr) return "none";
+  if (state.rebuilding.has_value() &&
+      worker->generation == state.rebuilding->generation) {
+    return "rebuilding";
+  }
   if (worker->job_id.empty()) return std::string(NameOf(worker->state));
   return SituationOfJob(state.FindJob(worker->job_id));
+}
+
+// The job that a worker tells of.
+template <typename Words>
+std::optional<HeldJob> HeldJobOf(const Words& words) {
+  if (!words.Has("job")) return std::nullopt;
+  HeldJob held;
+  held.job_id = words.Text("job", "");
+  held.name =
+      words.Text("of_name", held.job_id.substr(0, held.job_id.rfind('-')));
+  held.spec = "spec of " + held.name;
+  held.rank = static_cast<int>(words.Number("rank", 0));
+  held.world_size = static_cast<int>(words.Number("of", 1));
+  held.min_workers = static_cast<int>(words.Number("min", 1));
+  held.max_workers = static_cast<int>(words.Number("max", held.world_size));
+  held.settle = absl::Seconds(1);
+  held.total_steps = 100;
+  held.resume_step = words.Number("after", 0);
+  return held;
 }
 
 }  // namespace
@@ -190,6 +213,7 @@ std::string Scenario::Hello(const Words& words, bool is_new_life) {
     hello.version = "1.0";
     hello.generation = words.Number("generation", process.generation);
     hello.applied_step = words.Number("step", 0);
+    hello.held_job = HeldJobOf(words);
     out += Feed(hello);
   }
   return out;
@@ -304,6 +328,10 @@ std::string Scenario::Submit(const Words& words) {
 std::string Scenario::AnswerJournal(const Words& words) {
   const std::string what = words.names.empty() ? "" : words.names.front();
   if (what == "works") return Feed(JournalWorks{});
+  if (what == "copy") journal_copy_ = journal_;
+  if (what == "restore") journal_ = journal_copy_;
+  if (what == "remove") journal_.clear();
+  if (what == "copy" || what == "restore" || what == "remove") return "";
   if (what == "auto" || what == "hold") {
     answers_at_once_ = what == "auto";
     return "";
@@ -401,6 +429,7 @@ Situation Scenario::SituationOf(const EventBody& body) const {
   if (const SessionId session = SessionOf(body); session != 0) {
     return SituationOfWorker(state, state.FindSession(session));
   }
+  if (state.rebuilding.has_value()) return "rebuilding";
   return SituationOfJob(state.ActiveJob());
 }
 

@@ -10,7 +10,8 @@
 //   events all|notable                show INFO events too; default notable
 //   join NAMES [host=H] [role=ps]     hello of new process lives
 //   hello NAMES [incarnation=N] [generation=G] [step=S] [protocol=N]
-//         [session=old] [name=""]     hello of the same life, or as told
+//         [session=old] [name=""] [job=ID rank=R of=N [after=S] [min=N]
+//         [max=N]]                    hello of the same life, or as told
 //   beat NAMES [step=S] [seq=N] [wait=R] [disk=BYTES] [phase=P] [loss=X]
 //         [step_duration=D]
 //   prepared NAMES [plan=N] [data=N] [summary=T]
@@ -33,6 +34,8 @@
 //   journal works
 //   advance D | tick                  time passes; each deadline is met
 //   stall D                           time passes, and nobody looks
+//   journal copy|restore|remove       of the whole: makes a copy, goes back
+//                                     to it, or to none
 //   restart                           a new coordinator from the journal
 //   shutdown
 //   show                              the state
@@ -53,7 +56,7 @@
 namespace ringmaster::coordinator {
 
 // Where an event finds whom it is about: a job's state ("RUNNING", "forming",
-// "ending", "reattaching"), a worker's outside of jobs ("IDLE", "DRAINING"), or
+// "ending", "reattaching", "rebuilding"), a worker's outside of jobs ("IDLE", "DRAINING"), or
 // "none".
 using Situation = std::string;
 // Pairs of a situation and an event's type.
@@ -107,6 +110,7 @@ class Scenario {
   // Persist actions that were not answered, and the journal itself.
   std::vector<Persist> unanswered_;
   std::vector<JournalRecord> journal_;
+  std::vector<JournalRecord> journal_copy_;
   std::map<std::string, Process> processes_;
   std::map<SessionId, std::string> session_names_;
   uint64_t last_incarnation_ = 0;

@@ -123,9 +123,9 @@ INSTANTIATE_TEST_SUITE_P(Files, ScenarioTest, ::testing::ValuesIn(Files()),
                          NameOfFile);
 
 const std::vector<std::string> kSituations = {
-    "none",     "IDLE",      "DRAINING",  "QUEUED",      "GATHERING",
-    "forming",  "PREPARING", "RUNNING",   "reattaching", "HALTING",
-    "STOPPING", "ending",    "SUCCEEDED", "FAILED",      "CANCELLED"};
+    "none",      "IDLE",    "DRAINING",    "QUEUED",    "GATHERING", "forming",
+    "PREPARING", "RUNNING", "reattaching", "HALTING",   "STOPPING",  "ending",
+    "SUCCEEDED", "FAILED",  "CANCELLED",   "rebuilding"};
 
 // Pairs that cannot be, and why.
 struct Impossible {
@@ -142,6 +142,9 @@ const std::vector<Impossible> kImpossible = {
      {"submit", "cancel", "persisted", "persist_failed", "journal_works",
       "tick", "shutdown"},
      "these are about jobs, not about one worker"},
+    {{"rebuilding"},
+     {"cancel"},
+     "such a job is in the queue, or not known yet"},
     {{"QUEUED", "SUCCEEDED", "FAILED", "CANCELLED"},
      {"submit", "persisted", "persist_failed", "journal_works", "tick",
       "shutdown"},

@@ -15,6 +15,7 @@
 
 #include "absl/time/time.h"
 #include "common/clock/monotonic_time.h"
+#include "server/coordinator/core/event.h"
 #include "server/coordinator/core/link_faults.h"
 #include "server/coordinator/core/progress_model.h"
 #include "server/coordinator/core/proof_of_life.h"
@@ -257,16 +258,40 @@ struct HostFault {
   std::string host_key;
 };
 
+// A generation that the journal does not know, as its members tell of it; see
+// rebuild.h.
+struct Rebuilding {
+  int64_t generation = 0;
+  // As the first report tells of it.
+  HeldJob job;
+  int64_t job_number = 0;
+  // The worker that reported each rank; it may be lost since.
+  std::map<int, std::string> workers;
+  // No further report is waited for after this, which has come.
+  MonotonicTime deadline = MonotonicTime::InfiniteFuture();
+  bool is_due = false;
+  // Its job's record is on its way to the journal, or its own.
+  bool is_creating = false;
+  bool is_recording = false;
+};
+
 struct State {
   // Rises with each change of what status shows.
   uint64_t revision = 1;
   // The last generation given out; strictly rising across restarts.
   int64_t last_generation = 0;
+  // The last one that the journal was told of.
+  int64_t last_recorded_generation = 0;
   // The last job's number.
   int64_t last_job_number = 0;
   // What keeps decisions from being made durable; empty if nothing does.
   std::string journal_error;
   bool is_shutting_down = false;
+  // It was read from a journal, perhaps an empty one: workers of the
+  // coordinator's life before may come back.
+  bool is_recovered = false;
+  // Before this, no job begins with fewer workers than it can have.
+  MonotonicTime gather_not_before;
   // By name.
   std::map<std::string, Worker, std::less<>> workers;
   // In force, in the order of their beginning.
@@ -277,6 +302,10 @@ struct State {
   std::map<int64_t, Job> jobs;
   // The job that is neither queued nor ended; 0 if there is none.
   int64_t active_job = 0;
+  // The job that is being rebuilt; no job is active meanwhile.
+  std::optional<Rebuilding> rebuilding;
+  // What members of a generation that is being rebuilt said meanwhile.
+  std::deque<EventBody> kept_events;
   // Name of the worker of each session.
   std::unordered_map<SessionId, std::string> sessions;
   // The last worker's join_order, and the last ended job's end_order.
