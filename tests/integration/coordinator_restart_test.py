@@ -216,27 +216,51 @@ class CoordinatorRestartTest(unittest.TestCase):
             job = cluster.run_job(job_text("after", steps=10, workers_max=2))
             self.assertGreater(int(job["generation"]), seen)
 
-    @unittest.skip("the coordinator does not take over the job that its workers tell of yet")
     def test_a_lost_state_is_told_by_the_workers(self):
         with RestartingCluster() as cluster:
             cluster.tend()
-            cluster.start_worker("a", slots=2)
+            worker = cluster.start_worker("a", slots=2)
             job_id = cluster.submit(job_text(steps=1_000_000, workers_min=2, workers_max=2, hash_every=1))
             cluster.await_step(job_id, 50)
             before = cluster.job(job_id)
             cluster.kill_coordinator()
             shutil.rmtree(cluster.state)
             cluster.tend()
-            job = cluster.await_that("the job in a later generation", lambda: self.later(cluster, job_id, before))
+            job = cluster.await_that("the job that the workers tell of", lambda: self.that_trains(cluster, job_id, before))
+            cluster.await_event(job_id, "job.rebuilt")
+            self.assertEqual(job["generation"], before["generation"])
             self.assertEqual([member["pid"] for member in job["members"]], [member["pid"] for member in before["members"]])
-            self.assertGreaterEqual(int(job["figures"]["step"]), int(before["figures"]["step"]))
+            self.assertNotIn("worker.ended", worker.output())
+            # It is in the journal again: another life of the coordinator knows it, and all that follows.
+            cluster.kill_coordinator()
+            cluster.tend()
+            cluster.await_event(job_id, "job.reattached")
+            self.cancel(cluster, job_id)
+            self.assert_generations_rise(cluster)
+
+    def test_a_lost_state_and_a_lost_worker_cost_no_step(self):
+        with RestartingCluster() as cluster:
+            cluster.tend()
+            lost = cluster.start_worker("a")
+            cluster.start_worker("b")
+            job_id = cluster.submit(job_text(steps=1_000_000, workers_min=1, workers_max=2, hash_every=1))
+            cluster.await_step(job_id, 50)
+            before = cluster.job(job_id)
+            cluster.kill_coordinator()
+            lost.signal(signal.SIGKILL)
+            shutil.rmtree(cluster.state)
+            cluster.tend()
+            job = cluster.await_that("the job of the worker that is left", lambda: self.that_trains(cluster, job_id, before))
+            self.assertGreater(int(job["generation"]), int(before["generation"]))
+            self.assertEqual([member["worker"] for member in job["members"]], ["b"])
             self.cancel(cluster, job_id)
 
     @staticmethod
-    def later(cluster, job_id, before):
+    def that_trains(cluster, job_id, before):
+        """The job once it has got on since it was as in `before`."""
         for job in cluster.query("status").get("jobs", []):
-            if (job["id"] == job_id and job["state"] == "JOB_STATE_RUNNING" and int(job["generation"]) > int(before["generation"])
-                    and int(job.get("figures", {}).get("step", 0)) > 0):
+            if (job["id"] == job_id and job["state"] == "JOB_STATE_RUNNING"
+                    and int(job.get("figures", {}).get("step", 0)) > int(before["figures"]["step"])):
                 return cluster.job(job_id)
         return None
 
