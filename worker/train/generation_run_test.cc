@@ -304,6 +304,52 @@ TEST(GenerationRunTest, BeginsNoMicroBatchOnceItIsCancelled) {
   EXPECT_EQ(state->complete_step(), 0);
 }
 
+// Who stops a job gets its last checkpoint, also if the same step's records ask
+// for a pause, after which there would be none.
+TEST(GenerationRunTest, AStopWinsOverAPause) {
+  Clock& clock = Clock::Real();
+  ProgramConfig config = SmallJob(/*steps=*/100);
+  config.checkpoint.directory = testing::TempDir() + "/stop_wins_over_pause";
+  const auto state = TrainingState::Create(config).value();
+  ASSERT_TRUE(state->ReserveBatch(37).ok());
+  const Listener listener = Listener::Listen("127.0.0.1:0").value();
+  RingConfig alone;
+  alone.world_size = 1;
+  alone.clock = &clock;
+  const auto communicator = ConnectRing(listener, alone, nullptr).value();
+  Prefetcher prefetcher(state->dataset(), state->sampler(),
+                        {.global_batch = 37, .max_local_batch = 37}, clock);
+  ASSERT_TRUE(prefetcher.Start(1, 0, 1).ok());
+  ProgressBoard board;
+  Wishes wishes;
+  wishes.stop = true;
+  wishes.drain = true;
+  const CancelToken cancel;
+  Trace trace;
+  MetricRegistry metrics;
+  TrainCounters counters(metrics);
+  int64_t written_step = 0;
+  JobFiles files(
+      *state, board,
+      [&](const TrainNotice& notice) {
+        if (notice.kind == TrainNotice::Kind::kCheckpointWritten)
+          written_step = notice.step;
+      },
+      clock);
+  ASSERT_TRUE(files
+                  .BeginGeneration(/*generation=*/1, /*local_rank=*/0,
+                                   *communicator, absl::Seconds(30))
+                  .ok());
+  GenerationRun run(/*generation=*/1, absl::Seconds(30),
+                    {*state, *communicator, prefetcher, board, wishes, cancel,
+                     clock, trace, counters, files});
+  const absl::StatusOr<GenerationRun::End> end = run.Run();
+  ASSERT_TRUE(end.ok()) << end.status();
+  EXPECT_EQ(*end, GenerationRun::End::kStopped);
+  EXPECT_EQ(state->applied_step(), 1);
+  EXPECT_EQ(written_step, 1);
+}
+
 TEST(GenerationRunTest, EvaluatesAllHeldOutSamplesWhateverTheWorldSize) {
   // More held-out samples than a rank computes between two exchanges.
   ProgramConfig config = SmallJob(/*steps=*/1);
