@@ -40,6 +40,7 @@ struct CommandLine {
   std::string state_dir = "ringmaster-state";
   absl::Duration failure_budget = absl::Seconds(2);
   absl::Duration progress_cap;  // zero: by the failure budget
+  int quarantine_faults = 3;
   absl::Duration shutdown_delay = absl::Milliseconds(200);
   CredentialsOptions credentials;
   std::string log_level = "info";
@@ -70,17 +71,27 @@ void AddServiceFlags(FlagSet& flags, CommandLine& line) {
   flags.Add({.name = "failure_budget",
              .unit = "DURATION",
              .help = "Time in which a dead or frozen worker is found and the "
-                     "others have halted; at least 200ms. Beats (a fifth of "
+                     "others have halted; 200ms to 10m. Beats (a fifth of "
                      "it), leases (three quarters) and the other times follow "
-                     "from it. Choose more where hosts or networks stall."},
+                     "from it; the log tells them at start. Choose more where "
+                     "hosts or networks stall."},
             &line.failure_budget);
   flags.Add({.name = "progress_cap",
              .unit = "DURATION",
-             .help = "A job in which no worker makes any progress for this "
-                     "long is halted, although all of them are alive; at "
-                     "least a lease. 0s: a minute, or two leases if that is "
-                     "longer. Choose more for very long steps."},
+             .help = "A worker that is alive but stuck is given up when no "
+                     "worker got on for three times the longest that they "
+                     "took before, plus the failure budget; at the latest, "
+                     "and while nothing is known, after this time. At least "
+                     "a lease. 0s: a minute, or two leases if that is longer. "
+                     "Choose more where a single step may take longer."},
             &line.progress_cap);
+  flags.Add({.name = "quarantine_faults",
+             .unit = "N",
+             .help = "A host whose workers caused this many incidents within "
+                     "ten minutes, and at least half of all, gives no workers "
+                     "to jobs for the next ten, unless a job would be left "
+                     "with too few. 0: never."},
+            &line.quarantine_faults);
   flags.Add({.name = "shutdown_delay",
              .unit = "DURATION",
              .help = "After SIGTERM or SIGINT, health says NOT_SERVING for "
@@ -193,15 +204,9 @@ absl::Status Serve(const CommandLine& line, const sigset_t& signals) {
   if (line.die_with_parent) RETURN_IF_ERROR(FollowParent());
   const absl::StatusOr<HostPort> listen = ParseHostPort(line.listen);
   if (!listen.ok()) return Annotate(listen.status(), "--listen");
-  Config config = Config::FromFailureBudget(line.failure_budget);
-  if (line.progress_cap != absl::ZeroDuration())
-    config.progress_cap = line.progress_cap;
-  if (config.progress_cap < config.lease) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--progress_cap=", absl::FormatDuration(config.progress_cap),
-        " is shorter than a lease, ", absl::FormatDuration(config.lease),
-        ", which is three quarters of --failure_budget"));
-  }
+  Config config =
+      Config::FromFailureBudget(line.failure_budget, line.progress_cap);
+  config.quarantine_faults = line.quarantine_faults;
   RETURN_IF_ERROR(config.Validate());
   ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ServerCredentials> credentials,
                    MakeServerCredentials(line.credentials, listen->ToString()));
@@ -216,7 +221,7 @@ absl::Status Serve(const CommandLine& line, const sigset_t& signals) {
   LogEvent(LogLevel::kInfo, "coordinator.listening",
            {{"address", server->address().ToString()},
             {"state_dir", line.state_dir},
-            {"failure_budget", line.failure_budget},
+            {"times", config.Times()},
             {"pid", getpid()},
             {"version", kVersion}});
 

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/status/status_macros.h"
 
 namespace ringmaster::coordinator {
 namespace {
+
+constexpr absl::Duration kMinConnectTimeout = absl::Seconds(3);
 
 std::string Text(std::string_view name, absl::Duration value) {
   return absl::StrCat(absl::string_view(name.data(), name.size()), " ",
@@ -33,7 +36,8 @@ absl::Status RequirePositive(std::string_view name, absl::Duration value) {
 
 }  // namespace
 
-Config Config::FromFailureBudget(absl::Duration failure_budget) {
+Config Config::FromFailureBudget(absl::Duration failure_budget,
+                                 absl::Duration progress_cap) {
   Config config;
   config.failure_budget = failure_budget;
   config.beat_interval = failure_budget / 5;
@@ -42,10 +46,33 @@ Config Config::FromFailureBudget(absl::Duration failure_budget) {
   config.suspicion_grace = config.lease;
   config.reattach_budget = 2 * config.lease;
   config.stall_tolerance = config.lease / 4;
-  config.connect_timeout = 5 * failure_budget;
-  config.collective_timeout = 15 * failure_budget;
-  config.progress_cap = std::max(config.progress_cap, 2 * config.lease);
+  config.connect_timeout =
+      std::max(failure_budget + config.lease, kMinConnectTimeout);
+  config.progress_cap = progress_cap != absl::ZeroDuration()
+                            ? progress_cap
+                            : std::max(config.progress_cap, 2 * config.lease);
+  config.collective_timeout = config.progress_cap + 2 * config.lease;
   return config;
+}
+
+std::string Config::Times() const {
+  const std::pair<std::string_view, absl::Duration> times[] = {
+      {"failure budget", failure_budget},
+      {"beats every", beat_interval},
+      {"lease", lease},
+      {"answer to a halt within", halt_budget},
+      {"a peer's report explained within", suspicion_grace},
+      {"attached again within", reattach_budget},
+      {"own stall from", stall_tolerance},
+      {"connected within", connect_timeout},
+      {"no progress for at most", progress_cap},
+      {"a collective's last resort", collective_timeout},
+  };
+  std::string text;
+  for (const auto& [name, value] : times) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ", Text(name, value));
+  }
+  return text;
 }
 
 absl::Status Config::Validate() const {
@@ -67,13 +94,22 @@ absl::Status Config::Validate() const {
       RequireAtLeast("reattach budget", reattach_budget, "lease", lease));
   RETURN_IF_ERROR(RequirePositive("stall tolerance", stall_tolerance));
   RETURN_IF_ERROR(RequirePositive("connect timeout", connect_timeout));
+  RETURN_IF_ERROR(RequirePositive("progress cap", progress_cap));
   RETURN_IF_ERROR(RequirePositive("collective timeout", collective_timeout));
-  RETURN_IF_ERROR(RequireAtLeast("progress cap", progress_cap, "lease", lease));
+  if (progress_cap < lease) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--progress_cap=", absl::FormatDuration(progress_cap),
+                     " is shorter than a lease, ", absl::FormatDuration(lease),
+                     ", which is three quarters of --failure_budget; a member "
+                     "that is silent for less may be alive"));
+  }
+  RETURN_IF_ERROR(RequireAtLeast("collective timeout", collective_timeout,
+                                 "progress cap", progress_cap));
   RETURN_IF_ERROR(RequirePositive("stop budget", stop_budget));
-  if (max_link_faults < 0 || max_ended_jobs < 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "limits out of range: ", max_link_faults, " link faults (at least 0), ",
-        max_ended_jobs, " ended jobs kept (at least 1)"));
+  if (max_ended_jobs < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("limit out of range: ", max_ended_jobs,
+                     " ended jobs kept (at least 1)"));
   }
   if (protocol_min < 1 || protocol_max < protocol_min) {
     return absl::InvalidArgumentError(

@@ -2,6 +2,8 @@
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_CONFIG_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_CONFIG_H_
 
+#include <string>
+
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 
@@ -11,8 +13,13 @@ namespace ringmaster::coordinator {
 // Validate then.
 struct Config {
   // Derives everything below from the time in which a dead member is found and
-  // the survivors have halted.
-  static Config FromFailureBudget(absl::Duration failure_budget);
+  // the survivors have halted. `progress_cap` zero: by the budget too.
+  static Config FromFailureBudget(
+      absl::Duration failure_budget,
+      absl::Duration progress_cap = absl::ZeroDuration());
+
+  // All that follows from the budget, for the log: "beats every 400ms, ...".
+  [[nodiscard]] std::string Times() const;
 
   // INVALID_ARGUMENT names the offending value and its bound, in terms of the
   // flag --failure_budget where it follows from it.
@@ -36,15 +43,25 @@ struct Config {
   // coordinator itself stalled; its deadlines are extended by the delay: lease
   // / 4.
   absl::Duration stall_tolerance = absl::Milliseconds(375);
-  // A member waits at most this long to connect to its neighbours: 5 * budget.
-  absl::Duration connect_timeout = absl::Seconds(10);
-  // A member waits at most this long for a peer within a collective: 15 *
-  // budget. Not the way a dead peer is found, so it leaves room for slow steps.
-  absl::Duration collective_timeout = absl::Seconds(30);
+  // A member waits at most this long to connect to its neighbours, and gives up
+  // a connection over which nothing is acknowledged for this long: budget +
+  // lease, at least 3s. All members are told to begin at the same moment and
+  // listen already, so what is waited for is a message that is late by less
+  // than a lease and the round trips of a handshake. Longer would only delay
+  // the verdict on a dead link, each time that a generation is formed over it;
+  // under 3s a lost SYN, which is sent again after 1s, would look like one.
+  absl::Duration connect_timeout = absl::Milliseconds(3500);
 
-  // A generation in which no member makes progress for this long is halted: a
-  // minute, or 2 * lease if that is longer.
+  // A generation in which nobody makes progress is halted after three times the
+  // longest gap learned for what its members are doing + budget (see
+  // progress_model.h), at the latest after this: a minute, or 2 * lease if that
+  // is longer.
   absl::Duration progress_cap = absl::Seconds(60);
+  // A member waits at most this long for a peer within a collective: progress
+  // cap + 2 * lease. The last resort, for when no coordinator is there to find
+  // out who is stuck; any earlier, it would take a slow step for a broken link.
+  absl::Duration collective_timeout = absl::Seconds(63);
+
   // Not derived.
 
   // Members that were asked to stop are halted when none of them has made
@@ -61,9 +78,6 @@ struct Config {
   // beginning), because no member survived, without getting further; after that
   // it fails.
   int max_rollbacks = 3;
-  // How often a generation is formed anew over broken links without a step
-  // committed in between; after that the job fails.
-  int max_link_faults = 3;
   // Ended jobs kept in the state, newest first; >= 1.
   int max_ended_jobs = 100;
 

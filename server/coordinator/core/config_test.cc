@@ -27,6 +27,9 @@ TEST(ConfigTest, EverythingFollowsFromTheFailureBudget) {
   EXPECT_EQ(config.halt_budget, config.lease);
   EXPECT_EQ(config.suspicion_grace, config.lease);
   EXPECT_EQ(config.reattach_budget, 2 * config.lease);
+  EXPECT_EQ(config.connect_timeout, absl::Seconds(7));
+  EXPECT_EQ(config.progress_cap, absl::Seconds(60));
+  EXPECT_EQ(config.collective_timeout, absl::Seconds(66));
   EXPECT_TRUE(config.Validate().ok());
 }
 
@@ -50,6 +53,27 @@ TEST(ConfigTest, SmallestAndLargestBudgetAreAccepted) {
   EXPECT_TRUE(Config::FromFailureBudget(kMaxFailureBudget).Validate().ok());
 }
 
+TEST(ConfigTest, AShortBudgetStillWaitsForALostSyn) {
+  EXPECT_EQ(Config::FromFailureBudget(kMinFailureBudget).connect_timeout,
+            absl::Seconds(3));
+}
+
+TEST(ConfigTest, TheLastResortFollowsTheProgressCap) {
+  const Config config =
+      Config::FromFailureBudget(absl::Seconds(2), absl::Minutes(5));
+  EXPECT_EQ(config.progress_cap, absl::Minutes(5));
+  EXPECT_EQ(config.collective_timeout, absl::Seconds(303));
+  EXPECT_TRUE(config.Validate().ok());
+}
+
+TEST(ConfigTest, TellsAllTimes) {
+  EXPECT_EQ(Config().Times(),
+            "failure budget 2s, beats every 400ms, lease 1.5s, answer to a "
+            "halt within 1.5s, a peer's report explained within 1.5s, attached "
+            "again within 3s, own stall from 375ms, connected within 3.5s, no "
+            "progress for at most 1m, a collective's last resort 1m3s");
+}
+
 TEST(ConfigTest, RefusalNamesTheValueAndItsBound) {
   EXPECT_THAT(
       Config::FromFailureBudget(absl::Milliseconds(100)).Validate().ToString(),
@@ -62,7 +86,12 @@ TEST(ConfigTest, RefusalNamesTheValueAndItsBound) {
   EXPECT_THAT(Refusal([](Config& c) { c.stop_budget = -absl::Seconds(1); }),
               HasSubstr("stop budget -1s must be positive"));
   EXPECT_THAT(Refusal([](Config& c) { c.progress_cap = absl::Seconds(1); }),
-              HasSubstr("progress cap 1s is less than lease 1.5s"));
+              HasSubstr("--progress_cap=1s is shorter than a lease, 1.5s"));
+  EXPECT_THAT(Refusal([](Config& c) { c.progress_cap = -absl::Seconds(1); }),
+              HasSubstr("progress cap -1s must be positive"));
+  EXPECT_THAT(
+      Refusal([](Config& c) { c.progress_cap = absl::Minutes(2); }),
+      HasSubstr("collective timeout 1m3s is less than progress cap 2m"));
   EXPECT_THAT(Refusal([](Config& c) { c.max_ended_jobs = 0; }),
               HasSubstr("0 ended jobs kept"));
   EXPECT_THAT(Refusal([](Config& c) { c.protocol_min = 2; }),

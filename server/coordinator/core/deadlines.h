@@ -9,8 +9,7 @@
 namespace ringmaster::coordinator {
 
 // The earliest deadline of `state`; never later than the true one.
-[[nodiscard]] MonotonicTime EarliestDeadline(const State& state,
-                                             const Config& config);
+[[nodiscard]] MonotonicTime EarliestDeadline(const State& state);
 
 // Acts on every deadline up to turn.now.
 void ActOnDeadlines(Turn& turn);

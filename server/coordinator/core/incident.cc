@@ -108,6 +108,12 @@ const Incident* OpenIncident(const Job& job) {
 void NoteMemberGone(const Turn& turn, Member& member, const Worker& gone,
                     const Evidence& evidence) {
   member.last_sign = gone.last_heard;
+  const Job* const job = turn.state.ActiveJob();
+  if (job != nullptr && evidence.kind == EvidenceKind::kStreamBroken) {
+    // Ranks get on together: while one does, all live.
+    member.last_sign =
+        std::min(turn.now, std::max(gone.last_heard, job->last_progress));
+  }
   if (evidence.kind == EvidenceKind::kNoProgress) {
     const MonotonicTime last = member.last_progress.value_or(gone.last_heard);
     member.last_sign = std::min({gone.last_heard, last, turn.now});

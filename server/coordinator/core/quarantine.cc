@@ -30,6 +30,17 @@ int WorkersWithout(const State& state, const Job& job,
       }));
 }
 
+// A host stands out only among others: on a cluster of one, or where the others
+// are out already, leaving it alone helps nobody.
+bool HasOtherHost(const State& state, std::string_view host_key) {
+  return std::any_of(
+      state.workers.begin(), state.workers.end(), [&](const auto& entry) {
+        const Worker& worker = entry.second;
+        return worker.role == Role::kWorker && worker.host_key != host_key &&
+               !IsQuarantined(state, worker.host_key);
+      });
+}
+
 void SetCheck(State& state) {
   state.quarantine_check = MonotonicTime::InfiniteFuture();
   for (const HostQuarantine& quarantine : state.quarantines) {
@@ -106,7 +117,7 @@ void NoteHostFault(Turn& turn, const Job& job, const Worker& gone,
   }
   std::string reason =
       QuarantineReason(turn.state.host_faults, gone.host_key, turn.config);
-  if (reason.empty() ||
+  if (reason.empty() || !HasOtherHost(turn.state, gone.host_key) ||
       WorkersWithout(turn.state, job, gone.host_key) < job.min_workers) {
     return;
   }

@@ -30,7 +30,8 @@ bool AddHostFault(std::deque<HostFault>& faults, HostFault fault,
                                            const Config& config);
 
 // `gone`, a member of `job`, was lost with `verdict`. Quarantines its host if
-// that is due and leaves the job workers enough for its min.
+// that is due, leaves the job workers enough for its min, and there are other
+// hosts.
 void NoteHostFault(Turn& turn, const Job& job, const Worker& gone,
                    const Verdict& verdict);
 

@@ -253,6 +253,8 @@ void BeginRecovered(Turn& turn) {
     turn.state.gather_not_before = turn.now + kReturnTime;
   }
   BeginQuarantines(turn);
+  // Of those known from the journal, nothing can have been heard before.
+  for (auto& [name, worker] : turn.state.workers) worker.last_heard = turn.now;
   Job* const job = turn.state.ActiveJob();
   if (job == nullptr) {
     AdvanceQueue(turn);

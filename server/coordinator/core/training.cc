@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +11,7 @@
 #include "server/coordinator/core/incident.h"
 #include "server/coordinator/core/job_end.h"
 #include "server/coordinator/core/membership.h"
+#include "server/coordinator/core/progress.h"
 #include "server/coordinator/core/verdict.h"
 
 namespace ringmaster::coordinator {
@@ -45,44 +45,24 @@ void TakeFigures(Job& job, int rank, int64_t step,
   job.figures_rank = rank;
 }
 
-void TakeStep(Turn& turn, Job& job, Worker& worker, Member& member,
-              int64_t step) {
-  worker.step = std::max(worker.step, step);
-  member.step = worker.step;
-  if (step <= job.best_step) return;
-  job.best_step = step;
-  NoteStep(turn, job);
-}
-
-// Some member got on, in whatever it does.
-void NoteProgress(const Turn& turn, Job& job) {
-  job.last_progress = turn.now;
-  if (job.state != JobState::kStopping) return;
-  job.stop_deadline =
-      std::max(job.stop_deadline, turn.now + StopPatience(job, turn.config));
-}
-
 bool IsTraining(const Job& job) {
   return job.state == JobState::kRunning || job.state == JobState::kStopping;
 }
 
-// Where each rank stands, for a verdict; a table of thousands is cut short.
-std::string Standings(const State& state, const Job& job) {
-  constexpr int kMostShown = 8;
-  std::string text;
-  int shown = 0;
-  for (const Member& member : job.members) {
-    if (member.is_lost) continue;
-    if (++shown > kMostShown) return absl::StrCat(text, ", ...");
-    const Worker& worker = *state.FindWorker(member.identity.worker);
-    absl::StrAppend(&text, text.empty() ? "" : ", ", "rank ",
-                    member.identity.rank, " at step ", worker.step,
-                    " collective ", worker.collective_sequence);
-    if (worker.waiting_for_rank >= 0) {
-      absl::StrAppend(&text, " waits for rank ", worker.waiting_for_rank);
-    }
+void TakeStep(Turn& turn, Job& job, Worker& worker, Member& member,
+              int64_t step) {
+  worker.step = std::max(worker.step, step);
+  member.step = worker.step;
+  if (step >= job.resume_step) {
+    job.life.OnReport(job.generation, step, turn.now);
   }
-  return text;
+  if (step <= job.best_step) return;
+  job.best_step = step;
+  if (IsTraining(job)) {
+    job.links.OnStep();
+    job.progress.NoteRound(Phase::kStep);
+  }
+  NoteStep(turn, job);
 }
 
 void Succeed(Turn& turn, Job& job, const FinishedAnswer& answer) {
@@ -98,11 +78,7 @@ void OnBeat(Turn& turn, Worker& worker, const BeatReceived& beat) {
   Member* const member = MemberIn(turn, worker, beat.generation);
   if (member == nullptr) return;
   Job& job = *turn.state.ActiveJob();
-  if (beat.step > worker.step || beat.phase != worker.phase ||
-      beat.collective_sequence > worker.collective_sequence ||
-      beat.disk_bytes > worker.disk_bytes) {
-    NoteProgress(turn, job);
-  }
+  NoteSigns(turn, job, worker, *member, beat);
   worker.phase = beat.phase;
   worker.collective_sequence = beat.collective_sequence;
   worker.waiting_for_rank = beat.waiting_for_rank;
@@ -112,7 +88,7 @@ void OnBeat(Turn& turn, Worker& worker, const BeatReceived& beat) {
   turn.Touch(job);
 }
 
-void OnSuspicion(Turn& turn, const Worker& worker,
+void OnSuspicion(Turn& turn, Worker& worker,
                  const SuspicionReceived& suspicion) {
   Member* const member = MemberIn(turn, worker, suspicion.generation);
   if (member == nullptr) return;
@@ -132,6 +108,10 @@ void OnSuspicion(Turn& turn, const Worker& worker,
         return report.observer_rank == rank && report.peer_rank == peer;
       });
   if (is_repeated) return;
+  // It was at this step, so it has applied the one before.
+  if (suspicion.step > 0) {
+    TakeStep(turn, job, worker, *member, suspicion.step - 1);
+  }
   job.suspicions.push_back({worker.name, rank, peer, suspicion.detail});
   turn.Emit(EventSeverity::kWarning, "worker.suspected", job,
             job.members[peer].identity.worker,
@@ -220,46 +200,6 @@ void OnFailed(Turn& turn, const Worker& worker, const FailedReceived& failed) {
   FailJob(turn, job, std::move(verdict));
 }
 
-MonotonicTime ProgressDeadline(const Job& job, const Config& config) {
-  const bool is_watched =
-      job.state == JobState::kRunning ||
-      (job.state == JobState::kPreparing && job.is_assigned);
-  if (!is_watched || job.ending.has_value() ||
-      job.reattach_deadline != MonotonicTime::InfiniteFuture()) {
-    return MonotonicTime::InfiniteFuture();
-  }
-  return job.last_progress + config.progress_cap;
-}
-
-void OnProgressDeadline(Turn& turn, Job& job) {
-  // Where the job goes on without it, the others begin a new term: who waited
-  // for it can still say so.
-  job.last_progress = turn.now;
-  const Member& stuck = FindStuckMember(turn.state, job);
-  Evict(turn, stuck.identity.worker,
-        {EvidenceKind::kNoProgress, std::string(kCoordinatorObserver),
-         absl::StrCat("no member made progress for ",
-                      absl::FormatDuration(turn.config.progress_cap), ": ",
-                      Standings(turn.state, job))});
-}
-
-void OnSuspicionDeadline(Turn& turn, Job& job) {
-  job.suspicion_deadline = MonotonicTime::InfiniteFuture();
-  Verdict verdict = VerdictOnLink(job, turn.time);
-  if (job.state == JobState::kStopping) {
-    BeginHalt(turn, job, HaltIntent::kCancel, std::move(verdict));
-    return;
-  }
-  if (job.best_step > job.resume_step) job.link_faults = 0;
-  if (++job.link_faults <= turn.config.max_link_faults) {
-    BeginHalt(turn, job, HaltIntent::kReform, std::move(verdict));
-    return;
-  }
-  absl::StrAppend(&verdict.summary, " (", job.link_faults,
-                  " times in a row without a step)");
-  FailJob(turn, job, std::move(verdict));
-}
-
 absl::Duration StopPatience(const Job& job, const Config& config) {
   // Two, since a step may begin just before the members hear of the stop.
   return std::max(config.stop_budget,
@@ -281,25 +221,6 @@ void OnStopDeadline(Turn& turn, Job& job) {
                        absl::FormatDuration(StopPatience(job, turn.config)),
                        ": ", late),
           turn.time));
-}
-
-const Member& FindStuckMember(const State& state, const Job& job) {
-  using Rating = std::tuple<bool, bool, int64_t>;
-  const Member* stuck = nullptr;
-  Rating lowest;
-  for (const Member& member : job.members) {
-    if (member.is_lost) continue;
-    const Worker& worker = *state.FindWorker(member.identity.worker);
-    const bool is_done =
-        member.finished.has_value() ||
-        (job.state == JobState::kPreparing && member.prepared.has_value());
-    const Rating rating(is_done, worker.waiting_for_rank >= 0,
-                        worker.collective_sequence);
-    if (stuck != nullptr && rating >= lowest) continue;
-    stuck = &member;
-    lowest = rating;
-  }
-  return *stuck;
 }
 
 }  // namespace ringmaster::coordinator

@@ -144,8 +144,8 @@ Verdict VerdictOnNobody(const Job& job, std::string summary, absl::Time time) {
   return verdict;
 }
 
-Verdict VerdictOnLink(const Job& job, absl::Time time) {
-  const SuspicionReport& first = job.suspicions.front();
+Verdict VerdictOnLink(const Job& job, const SuspicionReport& first,
+                      absl::Time time) {
   Verdict verdict = VerdictOnNobody(
       job,
       absl::StrCat("the link between ",

@@ -26,9 +26,11 @@ inline constexpr std::string_view kCoordinatorObserver = "coordinator";
 [[nodiscard]] Verdict VerdictOnNobody(const Job& job, std::string summary,
                                       absl::Time time);
 
-// The verdict on the link between the ends of the first suspicion of `job`,
-// with all of them as evidence. Both ends are alive.
-[[nodiscard]] Verdict VerdictOnLink(const Job& job, absl::Time time);
+// The verdict on the link that `first`, a suspicion of `job`, is about, with all
+// suspicions as evidence. Both ends are alive.
+[[nodiscard]] Verdict VerdictOnLink(const Job& job,
+                                    const SuspicionReport& first,
+                                    absl::Time time);
 
 // Whether all members of `job` that are not lost have prepared, and in the same
 // way.

@@ -1,0 +1,207 @@
+#include "server/coordinator/core/progress.h"
+
+#include <algorithm>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "server/coordinator/core/membership.h"
+#include "server/coordinator/core/training.h"
+#include "server/coordinator/core/verdict.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+// What a member does keeps a stop from being cut short.
+void ExtendStop(const Turn& turn, Job& job) {
+  if (job.state != JobState::kStopping) return;
+  job.stop_deadline =
+      std::max(job.stop_deadline, turn.now + StopPatience(job, turn.config));
+}
+
+// Learns from how long the member took to get on; `worker` is as it was before
+// this beat. What a halt cut short says nothing.
+void Learn(const Turn& turn, Job& job, const Worker& worker, Member& member,
+           const BeatReceived& beat, bool gets_on) {
+  if (beat.phase == Phase::kHalted || job.state == JobState::kHalting) return;
+  if (!member.last_progress.has_value()) {
+    member.last_progress = turn.now;  // There is no telling since when.
+  } else if (gets_on) {
+    job.progress.Observe(worker.phase, turn.now - *member.last_progress,
+                         static_cast<int>(job.members.size()), turn.now);
+    member.last_progress = turn.now;
+  }
+  // Rounds of the step are those that are applied.
+  if (beat.phase != worker.phase && worker.phase != Phase::kStep) {
+    job.progress.NoteRound(worker.phase);
+  }
+  member.work_phase = beat.phase;
+}
+
+// Where each rank stands, for a verdict; a table of thousands is cut short.
+std::string Standings(const State& state, const Job& job) {
+  constexpr int kMostShown = 8;
+  std::string text;
+  int shown = 0;
+  for (const Member& member : job.members) {
+    if (member.is_lost) continue;
+    if (++shown > kMostShown) return absl::StrCat(text, ", ...");
+    const Worker& worker = *state.FindWorker(member.identity.worker);
+    absl::StrAppend(&text, text.empty() ? "" : ", ", "rank ",
+                    member.identity.rank, " at step ", worker.step,
+                    " collective ", worker.collective_sequence);
+    if (worker.waiting_for_rank >= 0) {
+      absl::StrAppend(&text, " waits for rank ", worker.waiting_for_rank);
+    }
+  }
+  return text;
+}
+
+// It has done its part, so nobody waits for it.
+bool IsDone(const Job& job, const Member& member) {
+  return member.finished.has_value() ||
+         (job.state == JobState::kPreparing && member.prepared.has_value());
+}
+
+// By rank: the rank that it waits for, -1 for none.
+std::vector<int> WaitsOf(const State& state, const Job& job) {
+  std::vector<int> waits(job.members.size(), -1);
+  for (const Member& member : job.members) {
+    if (member.is_lost) continue;
+    const int rank = state.FindWorker(member.identity.worker)->waiting_for_rank;
+    if (rank < static_cast<int>(job.members.size())) {
+      waits[member.identity.rank] = std::max(rank, -1);
+    }
+  }
+  return waits;
+}
+
+// By rank: how many others wait for it, for one who waits for it, and so on.
+std::vector<int> WaitingCounts(const std::vector<int>& waits) {
+  const int world_size = static_cast<int>(waits.size());
+  std::vector<int> counts(waits.size(), 0);
+  for (int from = 0; from < world_size; ++from) {
+    int at = waits[from];
+    for (int hops = 0; at >= 0 && at != from && hops < world_size; ++hops) {
+      ++counts[at];
+      at = waits[at];
+    }
+  }
+  return counts;
+}
+
+// Whether `rank` waits for itself in the end.
+bool IsInCircle(const std::vector<int>& waits, int rank) {
+  int at = waits[rank];
+  for (size_t hops = 0; at >= 0 && at != rank && hops < waits.size(); ++hops) {
+    at = waits[at];
+  }
+  return at == rank;
+}
+
+}  // namespace
+
+void NoteProgress(const Turn& turn, Job& job) {
+  job.last_progress = turn.now;
+  ExtendStop(turn, job);
+}
+
+void NoteSigns(const Turn& turn, Job& job, Worker& worker, Member& member,
+               const BeatReceived& beat) {
+  const bool advances = beat.step > worker.step || beat.phase != worker.phase ||
+                        beat.collective_sequence > worker.collective_sequence;
+  const bool uses_disk = beat.disk_bytes > worker.disk_bytes;
+  if (advances || (uses_disk && beat.waiting_for_rank < 0)) {
+    NoteProgress(turn, job);
+  } else if (uses_disk) {
+    // It writes a checkpoint while it waits for a peer, which may be stuck.
+    ExtendStop(turn, job);
+  }
+  Learn(turn, job, worker, member, beat, advances || uses_disk);
+  // Whoever waits now does not explain any more why nobody gets on.
+  job.progress_check =
+      std::min(job.progress_check,
+               job.last_progress + job.progress.LeastPatience(
+                                       static_cast<int>(job.members.size()),
+                                       turn.config.failure_budget,
+                                       turn.config.progress_cap));
+}
+
+MonotonicTime ProgressDeadline(const Job& job) {
+  const bool is_watched =
+      job.state == JobState::kRunning ||
+      (job.state == JobState::kPreparing && job.is_assigned);
+  if (!is_watched || job.ending.has_value() ||
+      job.reattach_deadline != MonotonicTime::InfiniteFuture()) {
+    return MonotonicTime::InfiniteFuture();
+  }
+  // A report of a peer explains the standstill better, and ends in a halt.
+  if (job.suspicion_deadline != MonotonicTime::InfiniteFuture()) {
+    return MonotonicTime::InfiniteFuture();
+  }
+  return job.progress_check;
+}
+
+absl::Duration ProgressPatience(const State& state, const Job& job,
+                                const Config& config) {
+  // Who is cut off from a neighbour finds out, and that is given its time.
+  const absl::Duration link_patience = std::min(
+      config.connect_timeout + config.suspicion_grace, config.progress_cap);
+  absl::Duration working = absl::ZeroDuration();
+  absl::Duration waiting = absl::ZeroDuration();
+  for (const Member& member : job.members) {
+    if (member.is_lost || IsDone(job, member)) continue;
+    const Worker& worker = *state.FindWorker(member.identity.worker);
+    absl::Duration& longest = worker.waiting_for_rank < 0 ? working : waiting;
+    longest = std::max(longest,
+                       job.progress.Patience(
+                           worker.phase, static_cast<int>(job.members.size()),
+                           config.failure_budget, config.progress_cap));
+    if (worker.phase == Phase::kConnect) {
+      longest = std::max(longest, link_patience);
+    }
+  }
+  if (working > absl::ZeroDuration()) return working;
+  return waiting > absl::ZeroDuration() ? std::max(waiting, link_patience)
+                                        : config.progress_cap;
+}
+
+void OnProgressDeadline(Turn& turn, Job& job) {
+  const absl::Duration patience =
+      ProgressPatience(turn.state, job, turn.config);
+  job.progress_check = job.last_progress + patience;
+  if (turn.now < job.progress_check) return;
+  // Where the job goes on without it, the others begin a new term: who waited
+  // for it can still say so.
+  job.last_progress = turn.now;
+  const Member& stuck = FindStuckMember(turn.state, job);
+  Evict(turn, stuck.identity.worker,
+        {EvidenceKind::kNoProgress, std::string(kCoordinatorObserver),
+         absl::StrCat(
+             "no member made progress for ",
+             absl::FormatDuration(absl::Trunc(patience, absl::Milliseconds(1))),
+             ": ", Standings(turn.state, job))});
+}
+
+const Member& FindStuckMember(const State& state, const Job& job) {
+  const std::vector<int> waits = WaitsOf(state, job);
+  const std::vector<int> waiting_counts = WaitingCounts(waits);
+  using Rating = std::tuple<bool, int, int64_t, int>;
+  const Member* stuck = nullptr;
+  Rating lowest;
+  for (const Member& member : job.members) {
+    if (member.is_lost) continue;
+    const int rank = member.identity.rank;
+    const Worker& worker = *state.FindWorker(member.identity.worker);
+    const int wait = waits[rank] < 0 ? 0 : IsInCircle(waits, rank) ? 1 : 2;
+    const Rating rating(IsDone(job, member), wait, worker.collective_sequence,
+                        -waiting_counts[rank]);
+    if (stuck != nullptr && rating >= lowest) continue;
+    stuck = &member;
+    lowest = rating;
+  }
+  return *stuck;
+}
+
+}  // namespace ringmaster::coordinator

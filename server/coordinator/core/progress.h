@@ -1,0 +1,49 @@
+// Whether a generation gets on, and who keeps it if it does not.
+#ifndef RINGMASTER_SERVER_COORDINATOR_CORE_PROGRESS_H_
+#define RINGMASTER_SERVER_COORDINATOR_CORE_PROGRESS_H_
+
+#include "absl/time/time.h"
+#include "common/clock/monotonic_time.h"
+#include "server/coordinator/core/event.h"
+#include "server/coordinator/core/turn.h"
+
+namespace ringmaster::coordinator {
+
+// Some member got on, in whatever it does.
+void NoteProgress(const Turn& turn, Job& job);
+
+// Takes the signs of progress in `beat`, and learns from how long they took;
+// `worker`, which `member` is, is as it was before the beat.
+void NoteSigns(const Turn& turn, Job& job, Worker& worker, Member& member,
+               const BeatReceived& beat);
+
+// When the lack of progress of `job` is to be looked at; InfiniteFuture in
+// states that have another bound. Not later than it is to be acted upon, as
+// long as members send beats.
+[[nodiscard]] MonotonicTime ProgressDeadline(const Job& job);
+
+// How long `job` may make no progress now: by what was learned (ProgressModel)
+// of the phases of the members that may be at work, which are those that wait
+// for nobody; at most the progress cap. Where a broken link may be the cause
+// (somebody connects, or all wait for one another), its ends have the time to
+// notice it first: who is stuck cannot be told from outside then.
+[[nodiscard]] absl::Duration ProgressPatience(const State& state,
+                                              const Job& job,
+                                              const Config& config);
+
+// Looks, and evicts the stuck member if there has been no progress for longer
+// than the patience.
+void OnProgressDeadline(Turn& turn, Job& job);
+
+// Whom to blame when nobody makes progress: of the members that have not
+// prepared (PREPARING) or finished, those that are not themselves waiting for a
+// peer; if all wait, those whose waits form a circle. Of these, the one with the
+// lowest collective, then the one that most others wait for, at first or second
+// hand, then the lowest rank. (Who computes for ever waits for nobody, and all
+// others wait for it. Who is frozen sends no beats, so its lease runs out.)
+// Requires a member that is not lost.
+[[nodiscard]] const Member& FindStuckMember(const State& state, const Job& job);
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_CORE_PROGRESS_H_
