@@ -16,6 +16,7 @@
 #include "server/coordinator/core/goodput.h"
 #include "server/coordinator/core/halt.h"
 #include "server/coordinator/core/job_end.h"
+#include "server/coordinator/core/reform.h"
 #include "server/coordinator/core/training.h"
 #include "server/coordinator/core/verdict.h"
 
@@ -238,12 +239,16 @@ MemberIdentity UnknownIdentity(int rank) {
   return identity;
 }
 
-GenerationFormedRecord FormedRecord(Turn& turn) {
+// `job` is as the journal knows it.
+GenerationFormedRecord FormedRecord(Turn& turn, const Job& job) {
   const Rebuilding& rebuilding = *turn.state.rebuilding;
   GenerationFormedRecord record;
   record.generation = rebuilding.generation;
   record.job_id = rebuilding.job.job_id;
   record.resume_step = rebuilding.job.resume_step;
+  // No applied step is given up but by a rollback, here to or before a
+  // generation that the journal does not know.
+  record.is_rollback = record.resume_step < job.best_step;
   record.time = turn.time;
   std::map<std::string, int> on_host;
   for (int rank = 0; rank < rebuilding.job.world_size; ++rank) {
@@ -355,6 +360,10 @@ void TakeOver(Turn& turn, Job& job, const GenerationFormedRecord& record) {
   job.generation = record.generation;
   if (job.first_generation == 0) job.first_generation = record.generation;
   job.resume_step = record.resume_step;
+  if (record.is_rollback) {
+    CountRollback(job);
+    job.best_step = 0;
+  }
   job.best_step = std::max(job.best_step, record.resume_step);
   if (job.start_time == absl::InfinitePast()) job.start_time = record.time;
   const std::vector<int> missing = Seat(turn, job, record);
@@ -439,7 +448,7 @@ void ContinueRebuilding(Turn& turn) {
   }
   rebuilding.is_recording = true;
   turn.state.last_recorded_generation = rebuilding.generation;
-  turn.Persist(FormedRecord(turn));
+  turn.Persist(FormedRecord(turn, *job));
 }
 
 void OnRebuildDeadline(Turn& turn) {
