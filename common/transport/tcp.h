@@ -70,9 +70,10 @@ void ProbeWhenIdle(int socket, absl::Duration limit);
 
 // Whether segments were sent again several times, or probes sent, without an
 // answer since: may be true for a moment on any lossy network, and is for good,
-// from one or two seconds on, when the peer's host is cut off or gone. Not true just because the peer reads nothing; that is why
-// TCP_USER_TIMEOUT, which takes such a peer for a dead one, is of no use here:
-// a rank that computes for long reads nothing meanwhile.
+// from one or two seconds on, when the peer's host is cut off or gone. Not true
+// just because the peer reads nothing; that is why TCP_USER_TIMEOUT, which takes
+// such a peer for a dead one, is of no use here: a rank that computes for long
+// reads nothing meanwhile.
 [[nodiscard]] bool IsUnanswered(int socket);
 
 // The congestion control to set on a link inside one host, "" to leave it:

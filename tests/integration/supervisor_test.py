@@ -66,8 +66,8 @@ class SupervisorTest(unittest.TestCase):
         with Cluster() as cluster:
             # Nobody listens on port 1. Its slot gives up after a moment each time, the worker does not.
             worker = cluster.start_worker("a", "--coordinator_timeout=100ms", address="127.0.0.1:1", restart="always")
-            while worker.output().count("exit code 138") < 2:
-                self.assertIsNone(worker.popen.poll(), worker.output())
+            cluster.await_that("two ends of the slot", lambda: worker.output().count("exit code 138") >= 2)
+            self.assertIsNone(worker.popen.poll(), worker.output())
             worker.signal(signal.SIGTERM)
             self.assertIn(worker.wait(), (138, 143))
 

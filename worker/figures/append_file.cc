@@ -4,17 +4,41 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/status/check.h"
 #include "common/status/status_macros.h"
 
 namespace ringmaster {
 namespace {
 
 constexpr mode_t kFileMode = 0666;  // less the umask
+
+// Copies the first `bytes` bytes; false with errno set if that fails.
+bool CopyStart(int from, int to, int64_t bytes) {
+  std::vector<char> piece(size_t{1} << 16);
+  while (bytes > 0) {
+    const size_t wanted = std::min(piece.size(), static_cast<size_t>(bytes));
+    const ssize_t got = read(from, piece.data(), wanted);
+    if (got < 0 && errno == EINTR) continue;
+    if (got == 0) errno = EIO;  // shorter than it was a moment ago
+    if (got <= 0) return false;
+    for (ssize_t done = 0; done < got;) {
+      const ssize_t written =
+          write(to, piece.data() + done, static_cast<size_t>(got - done));
+      if (written < 0 && errno != EINTR) return false;
+      done += std::max<ssize_t>(written, 0);
+    }
+    bytes -= got;
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -37,14 +61,27 @@ absl::StatusOr<AppendFile> AppendFile::OpenOrCreate(std::string path) {
   return Open(std::move(path), O_CREAT);
 }
 
-absl::Status AppendFile::Truncate(int64_t size_bytes) {
-  RM_CHECK(buffer_.empty(), "a file is cut before it grows");
-  if (ftruncate(fd_.get(), size_bytes) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot cut ", path_, " to ",
-                                                   size_bytes, " bytes"));
+absl::StatusOr<AppendFile> AppendFile::TakeOver(const std::string& path,
+                                                int64_t keep_bytes) {
+  std::error_code none;
+  std::filesystem::path old = std::filesystem::canonical(path, none);
+  if (none) old = path;
+  const std::string next = absl::StrCat(old.string(), ".next");
+  const UniqueFd from(open(old.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat existing {};
+  if (!from.is_open() || fstat(from.get(), &existing) != 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
   }
-  size_bytes_ = size_bytes;
-  return absl::OkStatus();
+  UniqueFd to(open(next.c_str(),
+                   O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC,
+                   existing.st_mode & 07777));
+  if (!to.is_open() || !CopyStart(from.get(), to.get(), keep_bytes) ||
+      rename(next.c_str(), old.c_str()) != 0) {
+    const int error = errno;
+    if (to.is_open()) unlink(next.c_str());
+    return absl::ErrnoToStatus(error, absl::StrCat("cannot take over ", path));
+  }
+  return AppendFile(path, std::move(to), keep_bytes);
 }
 
 void AppendFile::Append(std::string_view unit) {
@@ -53,10 +90,18 @@ void AppendFile::Append(std::string_view unit) {
 
 absl::Status AppendFile::CheckSoleWriter() {
   struct stat now {};
-  if (fstat(fd_.get(), &now) != 0 || now.st_size == size_bytes_)
-    return absl::OkStatus();
+  if (fstat(fd_.get(), &now) != 0) return absl::OkStatus();
+  // Devices have no length, and pipes no name.
+  const bool is_replaced = S_ISREG(now.st_mode) && now.st_nlink == 0;
+  if (!is_replaced && now.st_size == size_bytes_) return absl::OkStatus();
   fd_.Reset();
   buffer_.clear();
+  if (is_replaced) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path_,
+                     " was taken over by another process, which writes "
+                     "it now; this one no longer does"));
+  }
   return absl::FailedPreconditionError(absl::StrCat(
       path_, " is ", now.st_size, " bytes long, but this process left it at ",
       size_bytes_, ": another one writes it, so this one no longer does"));

@@ -5,9 +5,9 @@
 // write(2), so that a crash leaves whole units and at most one that is cut.
 // When a write fails, the file is cut back to the units before it, Flush says
 // so once, and from then on both do nothing: figures are not worth a training
-// run. The same if the file is not as long as this object has left it: then
-// another process writes it, as when this one was stopped, lost its place in
-// the job and woke up again. Thread-compatible. Move only.
+// run. The same once another process has taken the file over, or writes it: this
+// one was stopped, lost its place in the job and woke up again.
+// Thread-compatible. Move only.
 #ifndef RINGMASTER_WORKER_FIGURES_APPEND_FILE_H_
 #define RINGMASTER_WORKER_FIGURES_APPEND_FILE_H_
 
@@ -32,8 +32,12 @@ class AppendFile {
   [[nodiscard]] static absl::StatusOr<AppendFile> OpenOrCreate(
       std::string path);
 
-  // Cuts the file to its first `size_bytes` bytes; nothing may be buffered.
-  [[nodiscard]] absl::Status Truncate(int64_t size_bytes);
+  // The first `keep_bytes` bytes of the file at `path`, to go on after them.
+  // They are copied to a new file that then takes the old one's place, since the
+  // process that wrote it may not know yet that it was replaced: what it still
+  // writes then reaches nobody. The old file stays if this fails.
+  [[nodiscard]] static absl::StatusOr<AppendFile> TakeOver(
+      const std::string& path, int64_t keep_bytes);
 
   void Append(std::string_view unit);
   [[nodiscard]] absl::Status Flush();
@@ -47,7 +51,8 @@ class AppendFile {
 
   static absl::StatusOr<AppendFile> Open(std::string path, int flags);
   absl::Status GiveUp(int error);
-  // FAILED_PRECONDITION if another process has written to the file.
+  // FAILED_PRECONDITION if another process has taken the file over, or has
+  // written to it.
   absl::Status CheckSoleWriter();
 
   std::string path_;

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <string>
 
@@ -28,9 +29,8 @@ TEST(AppendFileTest, WritesAtFlushOnly) {
 TEST(AppendFileTest, GoesOnWhereTheFileEnds) {
   const std::string path = FreshDirectory() + "/f";
   WriteContent(path, "one\ntwo\n");
-  absl::StatusOr<AppendFile> file = AppendFile::OpenOrCreate(path);
+  absl::StatusOr<AppendFile> file = AppendFile::TakeOver(path, 4);
   ASSERT_TRUE(file.ok()) << file.status();
-  ASSERT_TRUE(file->Truncate(4).ok());
   file->Append("three\n");
   ASSERT_TRUE(file->Flush().ok());
   EXPECT_EQ(ContentOf(path), "one\nthree\n");
@@ -44,16 +44,16 @@ TEST(AppendFileTest, WritesNoMoreOnceAnotherWriterHasTakenOver) {
   old->Append("one\ntwo\n");
   ASSERT_TRUE(old->Flush().ok());
   old->Append("three\n");
-  absl::StatusOr<AppendFile> next = AppendFile::OpenOrCreate(path);
+  absl::StatusOr<AppendFile> next = AppendFile::TakeOver(path, 4);
   ASSERT_TRUE(next.ok()) << next.status();
-  ASSERT_TRUE(next->Truncate(4).ok());
+  // Before the other has written anything, too.
+  const absl::Status status = old->Flush();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("was taken over"));
   next->Append("TWO\n");
   ASSERT_TRUE(next->Flush().ok());
   next->Append("THREE\n");
   ASSERT_TRUE(next->Flush().ok());
-  const absl::Status status = old->Flush();
-  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("another one writes"));
   old->Append("four\n");
   EXPECT_TRUE(old->Flush().ok()) << "it has said so";
   EXPECT_EQ(ContentOf(path), "one\nTWO\nTHREE\n");
@@ -105,11 +105,37 @@ TEST(AppendFileTest, SaysWhatTheSystemSaysOfAFullDisk) {
             "on: No space left on device");
 }
 
-TEST(AppendFileTest, WhatCannotBeCutIsNamed) {
-  absl::StatusOr<AppendFile> file = AppendFile::OpenOrCreate("/dev/null");
+TEST(AppendFileTest, WritesNoMoreOnceAnotherOneWritesTheSameFile) {
+  const std::string path = FreshDirectory() + "/f";
+  absl::StatusOr<AppendFile> file = AppendFile::Create(path);
   ASSERT_TRUE(file.ok()) << file.status();
-  EXPECT_THAT(std::string(file->Truncate(0).message()),
-              HasSubstr("cannot cut /dev/null to 0 bytes"));
+  WriteContent(path, "another's\n");
+  file->Append("one\n");
+  EXPECT_THAT(std::string(file->Flush().message()),
+              HasSubstr("another one writes"));
+  EXPECT_EQ(ContentOf(path), "another's\n");
+}
+
+TEST(AppendFileTest, TakesOverTheFileBehindALink) {
+  const std::string directory = FreshDirectory();
+  WriteContent(directory + "/f", "one\ntwo\n");
+  ASSERT_EQ(symlink("f", (directory + "/link").c_str()), 0);
+  absl::StatusOr<AppendFile> file =
+      AppendFile::TakeOver(directory + "/link", 4);
+  ASSERT_TRUE(file.ok()) << file.status();
+  file->Append("three\n");
+  ASSERT_TRUE(file->Flush().ok());
+  EXPECT_EQ(ContentOf(directory + "/f"), "one\nthree\n");
+}
+
+TEST(AppendFileTest, WhatCannotBeTakenOverIsNamed) {
+  const std::string path = FreshDirectory() + "/f";
+  EXPECT_THAT(std::string(AppendFile::TakeOver(path, 0).status().message()),
+              HasSubstr("cannot read " + path));
+  WriteContent(path, "one\n");
+  EXPECT_THAT(std::string(AppendFile::TakeOver(path, 5).status().message()),
+              HasSubstr("cannot take over " + path));
+  EXPECT_EQ(ContentOf(path), "one\n");
 }
 
 }  // namespace

@@ -124,16 +124,15 @@ bool IsRegularFile(const std::string& path) {
 
 absl::StatusOr<MetricsFile> MetricsFile::Open(const std::string& path,
                                               int64_t resume_step) {
-  Story story;
-  if (IsRegularFile(path)) {
-    ASSIGN_OR_RETURN(story, ReadStory(path, resume_step));
+  if (!IsRegularFile(path)) {
+    ASSIGN_OR_RETURN(AppendFile file, AppendFile::OpenOrCreate(path));
+    return MetricsFile(std::move(file), /*removed_lines=*/0);
   }
-  ASSIGN_OR_RETURN(AppendFile file, AppendFile::OpenOrCreate(path));
-  if (story.removed_lines > 0) {
-    RETURN_IF_ERROR(file.Truncate(story.kept_bytes));
-    file.Append(story.kept_later);
-    RETURN_IF_ERROR(file.Flush());
-  }
+  ASSIGN_OR_RETURN(const Story story, ReadStory(path, resume_step));
+  ASSIGN_OR_RETURN(AppendFile file,
+                   AppendFile::TakeOver(path, story.kept_bytes));
+  file.Append(story.kept_later);
+  RETURN_IF_ERROR(file.Flush());
   return MetricsFile(std::move(file), story.removed_lines);
 }
 

@@ -42,9 +42,10 @@ class MetricsFile {
  public:
   // Opens or makes the file at `path` for a job that trains on after
   // `resume_step` (0: from the start). So that the file tells one story, the
-  // lines of later steps are removed, and a cut last line: the file is
-  // truncated before the first of them, and lines to keep that stood behind it
-  // (a checkpoint's line may come late) are appended again. A line that does
+  // lines of later steps are removed, and a cut last line: the file goes
+  // on before the first of them, and lines to keep that stood behind it (a
+  // checkpoint's line may come late) are appended again. It is taken over from
+  // whoever wrote it, see AppendFile::TakeOver. A line that does
   // not begin with "step" stays. The errors are AppendFile's.
   [[nodiscard]] static absl::StatusOr<MetricsFile> Open(const std::string& path,
                                                         int64_t resume_step);

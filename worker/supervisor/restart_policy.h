@@ -7,8 +7,8 @@
 //   coordinator) are followed by a start each time, however many there are:
 //   they say nothing about the program;
 // - crashes are too, until there were more than `max_crashes` within
-//   `crash_window`. They count however long each life lasted: a crash that
-//   takes minutes to come back is a loop as well.
+//   `crash_window`. They count however long each life lasted: with the
+//   defaults a crash every two minutes is a loop, one every three is not.
 //
 // The first start after an end comes at once, since a job may wait for the
 // worker; those after it wait longer each time, so that a process that cannot

@@ -8,7 +8,8 @@
 // A child that follows another in its slot finds that one's end in its
 // environment (see PredecessorText), and no RINGMASTER_FAIL_POINTS: a fault is
 // injected into one life only.
-// // Children are process groups of their own: a terminal's Ctrl-C then reaches
+//
+// Children are process groups of their own: a terminal's Ctrl-C then reaches
 // them once, through the supervisor.
 // Thread-safety: the main thread; children die with it, not with the process.
 #ifndef RINGMASTER_WORKER_SUPERVISOR_SUPERVISOR_H_
