@@ -79,7 +79,7 @@ HaltIntent IntentOf(const Job& job) {
 }
 
 // It is in the job's generation.
-void SendMissed(Turn& turn, const Job& job, const Worker& worker,
+void SendMissed(Turn& turn, Job& job, const Worker& worker,
                 const Member& member) {
   const bool has_begun =
       worker.phase == Phase::kConnect || worker.phase == Phase::kStep ||
@@ -90,6 +90,9 @@ void SendMissed(Turn& turn, const Job& job, const Worker& worker,
     turn.Do(SendStop{worker.session, job.generation,
                      job.cancel_reason.value_or("")});
   } else if (job.state == JobState::kHalting && !member.halted.has_value()) {
+    // It hears of the halt only now, and has as long as anybody to answer.
+    job.halt_deadline =
+        std::max(job.halt_deadline, turn.now + turn.config.halt_budget);
     turn.Do(SendHalt{worker.session, worker.generation,
                      HaltVerdict(job, turn.time)});
   }
@@ -205,7 +208,10 @@ void AttachAgain(Turn& turn, const HelloReceived& hello) {
     if (worker.state == WorkerState::kDetached) {
       worker.state = WorkerState::kIdle;
     }
+    // It may have told of a generation before, and does not any more.
+    ReturnToPool(worker);
     ReleaseStray(turn, worker, hello.generation);
+    ContinueRebuilding(turn);
     TryGather(turn);
     return;
   }

@@ -44,7 +44,8 @@ Config Config::FromFailureBudget(absl::Duration failure_budget,
   config.lease = failure_budget * 3 / 4;
   config.halt_budget = config.lease;
   config.suspicion_grace = config.lease;
-  config.reattach_budget = 2 * config.lease;
+  config.reattach_budget =
+      std::max(2 * config.lease, kReturnTime + config.lease);
   config.stall_tolerance = config.lease / 4;
   config.connect_timeout =
       std::max(failure_budget + config.lease, kMinConnectTimeout);
@@ -90,8 +91,9 @@ absl::Status Config::Validate() const {
   RETURN_IF_ERROR(RequirePositive("halt budget", halt_budget));
   RETURN_IF_ERROR(
       RequireAtLeast("suspicion grace", suspicion_grace, "lease", lease));
-  RETURN_IF_ERROR(
-      RequireAtLeast("reattach budget", reattach_budget, "lease", lease));
+  RETURN_IF_ERROR(RequireAtLeast("reattach budget", reattach_budget,
+                                 "a worker's longest back-off and a lease",
+                                 kReturnTime + lease));
   RETURN_IF_ERROR(RequirePositive("stall tolerance", stall_tolerance));
   RETURN_IF_ERROR(RequirePositive("connect timeout", connect_timeout));
   RETURN_IF_ERROR(RequirePositive("progress cap", progress_cap));

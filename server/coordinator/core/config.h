@@ -9,6 +9,10 @@
 
 namespace ringmaster::coordinator {
 
+// Workers try at least this often to reach a coordinator that is away: their
+// longest back-off.
+inline constexpr absl::Duration kReturnTime = absl::Seconds(1);
+
 // Every duration is > 0. A field may be changed after the derivation; call
 // Validate then.
 struct Config {
@@ -37,7 +41,8 @@ struct Config {
   // A peer's report that nothing else explains by then is taken for a broken
   // link: = lease, so that a dead peer's own lease runs out first.
   absl::Duration suspicion_grace = absl::Milliseconds(1500);
-  // Members known from the journal have this long to attach again: 2 * lease.
+  // Members known from the journal have this long to attach again: 2 * lease,
+  // at least kReturnTime + lease, since each tries only every kReturnTime.
   absl::Duration reattach_budget = absl::Seconds(3);
   // Being called later than this after NextDeadline() means that the
   // coordinator itself stalled; its deadlines are extended by the delay: lease

@@ -58,6 +58,11 @@ TEST(ConfigTest, AShortBudgetStillWaitsForALostSyn) {
             absl::Seconds(3));
 }
 
+TEST(ConfigTest, AShortBudgetStillWaitsForWorkersToTryAgain) {
+  const Config config = Config::FromFailureBudget(kMinFailureBudget);
+  EXPECT_EQ(config.reattach_budget, kReturnTime + config.lease);
+}
+
 TEST(ConfigTest, TheLastResortFollowsTheProgressCap) {
   const Config config =
       Config::FromFailureBudget(absl::Seconds(2), absl::Minutes(5));
@@ -83,6 +88,10 @@ TEST(ConfigTest, RefusalNamesTheValueAndItsBound) {
   EXPECT_THAT(
       Refusal([](Config& c) { c.suspicion_grace = absl::Milliseconds(1); }),
       HasSubstr("suspicion grace 1ms is less than lease 1.5s"));
+  EXPECT_THAT(
+      Refusal([](Config& c) { c.reattach_budget = absl::Seconds(2); }),
+      HasSubstr("reattach budget 2s is less than a worker's longest back-off "
+                "and a lease 2.5s"));
   EXPECT_THAT(Refusal([](Config& c) { c.stop_budget = -absl::Seconds(1); }),
               HasSubstr("stop budget -1s must be positive"));
   EXPECT_THAT(Refusal([](Config& c) { c.progress_cap = absl::Seconds(1); }),

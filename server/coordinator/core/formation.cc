@@ -288,7 +288,7 @@ void AbandonFormation(Turn& turn, Job& job) {
     if (worker != nullptr && !member.is_lost) ReturnToPool(*worker);
   }
   job.members.clear();
-  job.generation = 0;
+  job.generation = job.first_generation = 0;
   job.state = JobState::kGathering;
   turn.Touch(job);
   TryGather(turn);

@@ -225,10 +225,15 @@ void OnHalted(Turn& turn, Worker& worker, const HaltedReceived& halted) {
     CloseForViolation(turn, worker, "halted without being told to");
     return;
   }
+  HaltedAnswer answer{halted.applied_step, halted.complete_step};
+  // Until it has copied the whole state, a newcomer holds nothing of the job's.
+  if (member->is_newcomer && answer.applied_step < job->resume_step) {
+    answer = HaltedAnswer{};
+  }
   worker.phase = Phase::kHalted;
-  worker.step = std::max(worker.step, halted.applied_step);
+  worker.step = std::max(worker.step, answer.applied_step);
   member->step = worker.step;
-  member->halted = HaltedAnswer{halted.applied_step, halted.complete_step};
+  member->halted = answer;
   turn.Touch(*job);
   if (job->state == JobState::kHalting) {
     ResolveHalt(turn, *job);

@@ -29,28 +29,27 @@ bool IsSharedWork(Phase phase) {
 
 }  // namespace
 
-absl::Duration ProgressModel::Scaled(Phase phase, const Learned& learned,
-                                     int world_size) {
-  if (!IsSharedWork(phase) || world_size >= learned.world_size ||
-      world_size < 1) {
-    return learned.longest;
-  }
-  return learned.longest * learned.world_size / world_size;
+absl::Duration ProgressModel::Longest(Phase phase, const Learned& learned,
+                                      int world_size) {
+  if (!IsSharedWork(phase) || world_size < 1) return learned.longest;
+  return std::max(learned.longest, learned.most_work / world_size);
 }
 
 void ProgressModel::Observe(Phase phase, absl::Duration gap, int world_size,
                             MonotonicTime now) {
   if (!IsWork(phase) || gap < absl::ZeroDuration()) return;
   Learned& learned = learned_[static_cast<size_t>(phase)];
-  if (learned.world_size > 0) {
+  if (learned.was_observed) {
     // Members observe the same time, each for itself: it passes once.
     const absl::Duration passed = std::min(gap, now - learned.observed_at);
-    learned.longest = Scaled(phase, learned, world_size) *
-                      std::exp2(-absl::FDivDuration(
-                          std::max(passed, absl::ZeroDuration()), kHalfLife));
+    const double kept = std::exp2(
+        -absl::FDivDuration(std::max(passed, absl::ZeroDuration()), kHalfLife));
+    learned.longest *= kept;
+    learned.most_work *= kept;
   }
   learned.longest = std::max(learned.longest, gap);
-  learned.world_size = world_size;
+  learned.most_work = std::max(learned.most_work, gap * world_size);
+  learned.was_observed = true;
   learned.observed_at = now;
 }
 
@@ -62,10 +61,10 @@ void ProgressModel::NoteRound(Phase phase) {
 std::optional<absl::Duration> ProgressModel::LongestGap(Phase phase,
                                                         int world_size) const {
   const Learned& learned = learned_[static_cast<size_t>(phase)];
-  if (learned.world_size == 0 || learned.rounds < kLearnedRounds) {
+  if (!learned.was_observed || learned.rounds < kLearnedRounds) {
     return std::nullopt;
   }
-  return Scaled(phase, learned, world_size);
+  return Longest(phase, learned, world_size);
 }
 
 absl::Duration ProgressModel::Patience(Phase phase, int world_size,

@@ -10,8 +10,9 @@
 // gaps say nothing about the longest.
 //
 // Steps and evaluations are shared work: with fewer ranks each takes longer, in
-// proportion, so their gaps are scaled when the world shrinks. When it grows
-// they are kept, and fade.
+// proportion, so the most work (gap times world size) is kept too, and says how
+// long a gap may be in a smaller world. In a larger one the longest gap as it
+// was observed still counts, and fades. Neither grows by a change of size.
 //
 // Thread-safety: thread-compatible; a value, copied with its job.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_PROGRESS_MODEL_H_
@@ -60,16 +61,17 @@ class ProgressModel {
 
  private:
   struct Learned {
-    absl::Duration longest;
-    int world_size = 0;  // that `longest` is of; 0: nothing was observed
-    int rounds = 0;      // up to kLearnedRounds
+    bool was_observed = false;
+    absl::Duration longest;    // as observed
+    absl::Duration most_work;  // gap times world size
+    int rounds = 0;            // up to kLearnedRounds
     MonotonicTime observed_at;
   };
   static constexpr size_t kPhases = 9;
 
-  [[nodiscard]] static absl::Duration Scaled(Phase phase,
-                                             const Learned& learned,
-                                             int world_size);
+  [[nodiscard]] static absl::Duration Longest(Phase phase,
+                                              const Learned& learned,
+                                              int world_size);
 
   std::array<Learned, kPhases> learned_;  // by Phase
 };

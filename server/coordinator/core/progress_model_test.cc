@@ -109,6 +109,23 @@ TEST_F(ProgressModelTest, FewerRanksTakeLongerForSharedWork) {
               0.01);
 }
 
+TEST_F(ProgressModelTest, AWorldThatFlapsDoesNotDrawTheGapsOut) {
+  for (int i = 0; i < 10; ++i) {
+    Learn(Phase::kStep, absl::Seconds(1), 3, 4);
+    Learn(Phase::kStep, absl::Seconds(2), 3, 2);
+  }
+  EXPECT_EQ(model_.LongestGap(Phase::kStep, 4), absl::Seconds(2));
+  EXPECT_EQ(model_.LongestGap(Phase::kStep, 2), absl::Seconds(2));
+  EXPECT_EQ(model_.LongestGap(Phase::kStep, 1), absl::Seconds(4));
+}
+
+TEST_F(ProgressModelTest, WorkIsNotForgottenByWhatALargerWorldShows) {
+  Learn(Phase::kStep, absl::Seconds(8), 3, 1);
+  Learn(Phase::kStep, absl::Seconds(1), 3000, 8);
+  EXPECT_EQ(model_.LongestGap(Phase::kStep, 8), absl::Seconds(1));
+  EXPECT_EQ(model_.LongestGap(Phase::kStep, 1), absl::Seconds(8));
+}
+
 TEST_F(ProgressModelTest, PhasesWithoutWorkAreIgnored) {
   Learn(Phase::kIdle, absl::Seconds(1), 5);
   Learn(Phase::kHalted, absl::Seconds(1), 5);

@@ -58,6 +58,19 @@ bool HasOtherRunning(const State& state, const std::string& id) {
       });
 }
 
+// Whether the worker tells of the job that is known by that id, and not of one
+// that another coordinator gave it to. The entries of a map in the spec come in
+// any order, so only its bytes are compared, not their order.
+bool IsSameJob(const Job& job, const HeldJob& held) {
+  std::string known = job.spec;
+  std::string told = held.spec;
+  std::sort(known.begin(), known.end());
+  std::sort(told.begin(), told.end());
+  return told == known && held.min_workers == job.min_workers &&
+         held.max_workers == job.max_workers &&
+         held.total_steps == job.total_steps;
+}
+
 // Whether the state allows for the job's generation to be taken over.
 bool CanTakeOver(State& state, const HeldJob& held, int64_t generation) {
   const int64_t number = NumberOf(held);
@@ -68,12 +81,21 @@ bool CanTakeOver(State& state, const HeldJob& held, int64_t generation) {
   }
   const Job* const job = FindById(state, held.job_id);
   if (job == nullptr) return number > state.last_job_number;
-  if (IsEnded(job->state) || job->ending.has_value()) return false;
-  if (job->state == JobState::kQueued) return true;
-  // One that this coordinator has formed itself is the newest.
-  return !IsForming(*job) &&
-         (job->is_recovered ||
-          (job->state == JobState::kGathering && IsNew(*job)));
+  if (IsEnded(job->state) || job->ending.has_value() ||
+      !IsSameJob(*job, held)) {
+    return false;
+  }
+  switch (job->state) {
+    case JobState::kQueued:
+      return true;
+    case JobState::kGathering:
+      // One that this coordinator has formed itself is the newest.
+      return IsNew(*job) || job->is_recovered;
+    default:
+      // Once its members have had their time to come back, it is theirs.
+      return job->is_recovered &&
+             job->reattach_deadline != MonotonicTime::InfiniteFuture();
+  }
 }
 
 void Release(Turn& turn, Worker& worker, const std::string& why) {
@@ -165,6 +187,7 @@ void GiveUp(Turn& turn) {
       absl::StrCat("job ", turn.state.rebuilding->job.job_id, " has ended"));
   turn.state.rebuilding.reset();
   // Known to be stopping, and nobody is left to be stopped.
+  bool has_ended = false;
   for (auto& [number, job] : turn.state.jobs) {
     if (job.state != JobState::kQueued || job.ending.has_value() ||
         !job.cancel_reason.has_value()) {
@@ -173,8 +196,10 @@ void GiveUp(Turn& turn) {
     DecideEnd(turn, job,
               {JobState::kCancelled, static_cast<int>(ExitCode::kStopped),
                absl::StrCat("cancelled: ", *job.cancel_reason)});
+    has_ended = true;
   }
-  AdvanceQueue(turn);
+  // Else the queue goes on once the end is durable.
+  if (!has_ended) AdvanceQueue(turn);
 }
 
 void Begin(Turn& turn, const Worker& worker, const HeldJob& held,
@@ -195,6 +220,7 @@ void Begin(Turn& turn, const Worker& worker, const HeldJob& held,
   rebuilding.generation = generation;
   rebuilding.job = held;
   rebuilding.job_number = NumberOf(held);
+  rebuilding.since = turn.now;
   rebuilding.deadline = turn.now + turn.config.reattach_budget;
   turn.Emit(
       EventSeverity::kInfo, "job.rebuilding", worker.name,
@@ -330,7 +356,9 @@ void StopSeated(Turn& turn, Job& job) {
   }
 }
 
-void LoseMissing(Turn& turn, Job& job, const std::vector<int>& missing) {
+// Nothing was heard of them since the rebuilding began, at `since`.
+void LoseMissing(Turn& turn, Job& job, const std::vector<int>& missing,
+                 MonotonicTime since) {
   const std::string detail =
       absl::StrCat("did not attach again within ",
                    absl::FormatDuration(turn.config.reattach_budget),
@@ -348,6 +376,7 @@ void LoseMissing(Turn& turn, Job& job, const std::vector<int>& missing) {
     gone.rank = rank;
     gone.generation = job.generation;
     gone.step = job.members[rank].step;
+    gone.last_heard = since;
     OnMemberGone(turn, gone, "was lost",
                  {EvidenceKind::kLeaseExpired,
                   std::string(kCoordinatorObserver), detail});
@@ -360,11 +389,10 @@ void TakeOver(Turn& turn, Job& job, const GenerationFormedRecord& record) {
   job.generation = record.generation;
   if (job.first_generation == 0) job.first_generation = record.generation;
   job.resume_step = record.resume_step;
-  if (record.is_rollback) {
-    CountRollback(job);
-    job.best_step = 0;
-  }
-  job.best_step = std::max(job.best_step, record.resume_step);
+  if (record.is_rollback) CountRollback(job);
+  // What the older journal knew beyond is given up; Seat adds what the members
+  // have applied.
+  job.best_step = record.resume_step;
   if (job.start_time == absl::InfinitePast()) job.start_time = record.time;
   const std::vector<int> missing = Seat(turn, job, record);
   ReleaseLate(turn, job);
@@ -380,8 +408,9 @@ void TakeOver(Turn& turn, Job& job, const GenerationFormedRecord& record) {
   turn.Touch(job);
   turn.Emit(EventSeverity::kWarning, "job.rebuilt", job, "", job.message);
   if (job.cancel_reason.has_value()) StopSeated(turn, job);
+  const MonotonicTime since = turn.state.rebuilding->since;
   turn.state.rebuilding.reset();
-  LoseMissing(turn, job, missing);
+  LoseMissing(turn, job, missing, since);
 }
 
 }  // namespace

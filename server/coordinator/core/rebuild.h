@@ -20,8 +20,9 @@ namespace ringmaster::coordinator {
 
 // Whether `hello` of `worker`, which is in the pool, tells of a generation that
 // is to be taken over: the worker keeps it then, and ContinueRebuilding is to
-// follow. False if the job is known in that generation or has ended, if another
-// job has members, or if newer generations are known.
+// follow. False if the job is known in that generation, is another by the same
+// id, has ended or is at work (its members had their time to attach again), if
+// another job has members, or if newer generations are known.
 [[nodiscard]] bool TakeReport(Turn& turn, Worker& worker,
                               const HelloReceived& hello);
 

@@ -21,9 +21,6 @@
 namespace ringmaster::coordinator {
 namespace {
 
-// Workers try at least this often to reach a coordinator that is away.
-constexpr absl::Duration kReturnTime = absl::Seconds(1);
-
 // What a halt with this verdict was for. Of those who lose a job its members,
 // some are still there: who fails by its own fault, who differs from others, the
 // ends of a broken link.
@@ -91,7 +88,9 @@ struct FoldVisitor {
     job->generation = record.generation;
     job->resume_step = record.resume_step;
     if (record.is_rollback) {
-      CountRollback(*job);
+      // One after another without a step in between is the same rollback: the
+      // first one's generation was overtaken before it was used.
+      if (job->rollbacks == 0 || job->best_step > 0) CountRollback(*job);
       job->best_step = 0;
     }
     job->best_step = std::max(job->best_step, record.resume_step);

@@ -54,6 +54,31 @@ TEST(RecoveryTest, CountersGoOnFromTheHighest) {
   EXPECT_EQ(state->FindJob("j")->id, "j-5");
 }
 
+TEST(RecoveryTest, ARollbackThatWasOvertakenCountsOnce) {
+  const auto trained = [](int64_t generation, int64_t step) {
+    VerdictReachedRecord record{"j-1", Verdict()};
+    record.verdict.generation = generation;
+    record.verdict.step = step;
+    return record;
+  };
+  const auto rolled_back = [](int64_t generation) {
+    GenerationFormedRecord record = Formed(generation, "j-1");
+    record.is_rollback = true;
+    return record;
+  };
+  std::vector<JournalRecord> records = {Created(1), Formed(1, "j-1"),
+                                        trained(1, 40), rolled_back(2),
+                                        rolled_back(3)};
+  absl::StatusOr<State> state = Fold(records, Config());
+  ASSERT_TRUE(state.ok());
+  EXPECT_EQ(state->FindJob("j-1")->rollbacks, 1);
+  records.push_back(trained(3, 20));
+  records.push_back(rolled_back(4));
+  state = Fold(records, Config());
+  ASSERT_TRUE(state.ok());
+  EXPECT_EQ(state->FindJob("j-1")->rollbacks, 2);
+}
+
 TEST(RecoveryTest, RecordsThatWereSetAsideMayFollowTheEnd) {
   EXPECT_TRUE(
       Fold({Created(1), Ended("j-1"), VerdictReachedRecord{"j-1", Verdict()},

@@ -265,6 +265,7 @@ struct Rebuilding {
   // As the first report tells of it.
   HeldJob job;
   int64_t job_number = 0;
+  MonotonicTime since;
   // The worker that reported each rank; it may be lost since.
   std::map<int, std::string> workers;
   // No further report is waited for after this, which has come.

@@ -79,8 +79,8 @@ DeviceKind DeviceKindOf(v1::DeviceKind kind) {
   }
 }
 
-// A phase that this build does not know is shown as none: phases decide
-// nothing.
+// A phase that this build does not know is taken for none: nothing is learned
+// of how long it lasts, so that its members may be as slow as ever allowed.
 Phase PhaseOf(v1::Phase phase) {
   return phase >= v1::PHASE_IDLE && phase <= v1::PHASE_CHECKPOINT
              ? static_cast<Phase>(phase)
