@@ -218,4 +218,22 @@ void AttachAgain(Turn& turn, const HelloReceived& hello) {
   RejoinJob(turn, *turn.state.ActiveJob(), worker, *member, hello);
 }
 
+Worker DetachedWorker(const MemberIdentity& identity, const Job& job) {
+  Worker worker;
+  worker.name = identity.worker;
+  worker.incarnation = identity.incarnation;
+  worker.state = WorkerState::kDetached;
+  worker.device = identity.device;
+  worker.host = identity.host;
+  worker.host_key = identity.host_key;
+  worker.pid = identity.pid;
+  worker.data_address = identity.data_address;
+  worker.join_time = job.start_time;
+  worker.job_id = job.id;
+  worker.rank = identity.rank;
+  worker.generation = job.generation;
+  worker.step = job.resume_step;
+  return worker;
+}
+
 }  // namespace ringmaster::coordinator

@@ -30,6 +30,10 @@ void Join(Turn& turn, const HelloReceived& hello);
 // A worker without a job that thinks it has one is released.
 void AttachAgain(Turn& turn, const HelloReceived& hello);
 
+// The worker of `identity`, a member of `job`, as long as it has not attached.
+[[nodiscard]] Worker DetachedWorker(const MemberIdentity& identity,
+                                    const Job& job);
+
 }  // namespace ringmaster::coordinator
 
 #endif  // RINGMASTER_SERVER_COORDINATOR_CORE_ATTACH_H_

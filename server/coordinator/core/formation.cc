@@ -95,13 +95,7 @@ void ResetForGeneration(Job& job) {
   job.suspicions.clear();
   // Any rank's figures replace those of the generation before.
   job.figures_rank = std::numeric_limits<int>::max();
-  job.halt_deadline = MonotonicTime::InfiniteFuture();
-  job.stop_deadline = MonotonicTime::InfiniteFuture();
-  job.suspicion_deadline = MonotonicTime::InfiniteFuture();
-  job.reattach_deadline = MonotonicTime::InfiniteFuture();
-  job.gang_deadline = MonotonicTime::InfiniteFuture();
-  job.growth_deadline = MonotonicTime::InfiniteFuture();
-  job.pause_deadline = MonotonicTime::InfiniteFuture();
+  ClearDeadlines(job);
 }
 
 // The steps that nobody holds are given up, now that this is durable.
@@ -396,6 +390,16 @@ void OnPrepared(Turn& turn, const Worker& worker,
                 VerdictOnPrepared(*job, turn.time));
       return;
   }
+}
+
+void ClearDeadlines(Job& job) {
+  job.halt_deadline = MonotonicTime::InfiniteFuture();
+  job.stop_deadline = MonotonicTime::InfiniteFuture();
+  job.suspicion_deadline = MonotonicTime::InfiniteFuture();
+  job.reattach_deadline = MonotonicTime::InfiniteFuture();
+  job.gang_deadline = MonotonicTime::InfiniteFuture();
+  job.growth_deadline = MonotonicTime::InfiniteFuture();
+  job.pause_deadline = MonotonicTime::InfiniteFuture();
 }
 
 }  // namespace ringmaster::coordinator

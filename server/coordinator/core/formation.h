@@ -51,6 +51,9 @@ void SendAssignmentTo(Turn& turn, const Job& job, const Member& member);
 void OnPrepared(Turn& turn, const Worker& worker,
                 const PreparedReceived& prepared);
 
+// Puts every deadline of `job` out of force, but for those of progress.
+void ClearDeadlines(Job& job);
+
 }  // namespace ringmaster::coordinator
 
 #endif  // RINGMASTER_SERVER_COORDINATOR_CORE_FORMATION_H_

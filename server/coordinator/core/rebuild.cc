@@ -12,11 +12,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/status/exit_code.h"
+#include "server/coordinator/core/attach.h"
 #include "server/coordinator/core/formation.h"
 #include "server/coordinator/core/goodput.h"
 #include "server/coordinator/core/halt.h"
 #include "server/coordinator/core/job_end.h"
 #include "server/coordinator/core/reform.h"
+#include "server/coordinator/core/rendezvous.h"
 #include "server/coordinator/core/training.h"
 #include "server/coordinator/core/verdict.h"
 
@@ -59,14 +61,9 @@ bool HasOtherRunning(const State& state, const std::string& id) {
 }
 
 // Whether the worker tells of the job that is known by that id, and not of one
-// that another coordinator gave it to. The entries of a map in the spec come in
-// any order, so only its bytes are compared, not their order.
+// that another coordinator gave it to.
 bool IsSameJob(const Job& job, const HeldJob& held) {
-  std::string known = job.spec;
-  std::string told = held.spec;
-  std::sort(known.begin(), known.end());
-  std::sort(told.begin(), told.end());
-  return told == known && held.min_workers == job.min_workers &&
+  return held.spec == job.spec && held.min_workers == job.min_workers &&
          held.max_workers == job.max_workers &&
          held.total_steps == job.total_steps;
 }
@@ -131,13 +128,7 @@ void Suspend(Turn& turn, std::string_view reporter) {
   job->state = JobState::kQueued;
   job->halt_intent = HaltIntent::kReform;
   job->suspicions.clear();
-  job->halt_deadline = MonotonicTime::InfiniteFuture();
-  job->stop_deadline = MonotonicTime::InfiniteFuture();
-  job->suspicion_deadline = MonotonicTime::InfiniteFuture();
-  job->reattach_deadline = MonotonicTime::InfiniteFuture();
-  job->gang_deadline = MonotonicTime::InfiniteFuture();
-  job->growth_deadline = MonotonicTime::InfiniteFuture();
-  job->pause_deadline = MonotonicTime::InfiniteFuture();
+  ClearDeadlines(*job);
   job->message = IsNew(*job)
                      ? "waits for the jobs before it"
                      : "waits for the workers that tell of a newer generation";
@@ -242,18 +233,6 @@ JobCreatedRecord CreatedRecord(const Turn& turn) {
   record.total_steps = held.total_steps;
   record.time = turn.time;
   return record;
-}
-
-MemberIdentity IdentityOf(const Worker& worker) {
-  MemberIdentity identity;
-  identity.worker = worker.name;
-  identity.incarnation = worker.incarnation;
-  identity.host = worker.host;
-  identity.host_key = worker.host_key;
-  identity.pid = worker.pid;
-  identity.data_address = worker.data_address;
-  identity.device = worker.device;
-  return identity;
 }
 
 // Of a rank that nobody has reported. No worker has incarnation 0, so it is
@@ -365,17 +344,7 @@ void LoseMissing(Turn& turn, Job& job, const std::vector<int>& missing,
                    " after the coordinator lost its state");
   for (const int rank : missing) {
     if (job.ending.has_value()) return;
-    const MemberIdentity& identity = job.members[rank].identity;
-    Worker gone;
-    gone.name = identity.worker;
-    gone.incarnation = identity.incarnation;
-    gone.host = identity.host;
-    gone.host_key = identity.host_key;
-    gone.pid = identity.pid;
-    gone.job_id = job.id;
-    gone.rank = rank;
-    gone.generation = job.generation;
-    gone.step = job.members[rank].step;
+    Worker gone = DetachedWorker(job.members[rank].identity, job);
     gone.last_heard = since;
     OnMemberGone(turn, gone, "was lost",
                  {EvidenceKind::kLeaseExpired,

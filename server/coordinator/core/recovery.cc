@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
+#include "server/coordinator/core/attach.h"
 #include "server/coordinator/core/formation.h"
 #include "server/coordinator/core/halt.h"
 #include "server/coordinator/core/job_end.h"
@@ -169,24 +170,6 @@ struct FoldVisitor {
         absl::StrCat("job ", id, " was never created, or has ended before"));
   }
 };
-
-Worker DetachedWorker(const MemberIdentity& identity, const Job& job) {
-  Worker worker;
-  worker.name = identity.worker;
-  worker.incarnation = identity.incarnation;
-  worker.state = WorkerState::kDetached;
-  worker.device = identity.device;
-  worker.host = identity.host;
-  worker.host_key = identity.host_key;
-  worker.pid = identity.pid;
-  worker.data_address = identity.data_address;
-  worker.join_time = job.start_time;
-  worker.job_id = job.id;
-  worker.rank = identity.rank;
-  worker.generation = job.generation;
-  worker.step = job.resume_step;
-  return worker;
-}
 
 void Resume(State& state, Job& job) {
   state.active_job = job.number;

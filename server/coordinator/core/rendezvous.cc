@@ -211,22 +211,27 @@ MonotonicTime GangTime(const Job& job, int idle_count, MonotonicTime last_join,
   return std::max(job.gathering_since, last_join) + job.settle;
 }
 
+MemberIdentity IdentityOf(const Worker& worker) {
+  MemberIdentity identity;
+  identity.worker = worker.name;
+  identity.incarnation = worker.incarnation;
+  identity.host = worker.host;
+  identity.host_key = worker.host_key;
+  identity.pid = worker.pid;
+  identity.data_address = worker.data_address;
+  identity.device = worker.device;
+  return identity;
+}
+
 std::vector<MemberIdentity> AssignRanks(
     const std::vector<const Worker*>& workers) {
   std::vector<MemberIdentity> table;
   std::map<std::string_view, int> on_host;
   table.reserve(workers.size());
   for (const Worker* worker : workers) {
-    MemberIdentity identity;
+    MemberIdentity identity = IdentityOf(*worker);
     identity.rank = static_cast<int>(table.size());
     identity.local_rank = on_host[worker->host_key]++;
-    identity.worker = worker->name;
-    identity.incarnation = worker->incarnation;
-    identity.host = worker->host;
-    identity.host_key = worker->host_key;
-    identity.pid = worker->pid;
-    identity.data_address = worker->data_address;
-    identity.device = worker->device;
     table.push_back(std::move(identity));
   }
   return table;

@@ -57,6 +57,9 @@ enum class Hosts { kSound, kAll };
     const std::vector<const Worker*>& members,
     const std::vector<const Worker*>& joining);
 
+// The worker as members know it; its ranks are the caller's to set.
+[[nodiscard]] MemberIdentity IdentityOf(const Worker& worker);
+
 // The member table for `workers` in this order of ranks; local ranks count the
 // ranks before on the same host.
 [[nodiscard]] std::vector<MemberIdentity> AssignRanks(

@@ -11,6 +11,8 @@
 #include "absl/time/time.h"
 #include "common/rpc/proto_time.h"
 #include "google/protobuf/descriptor.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "google/protobuf/message.h"
 #include "google/protobuf/unknown_field_set.h"
 #include "server/coordinator/rpc/job_spec_data.h"
@@ -212,6 +214,17 @@ absl::StatusOr<v1::JobSpec> ValidateAndDefault(v1::JobSpec spec) {
   }
   if (absl::Status status = errors.ToStatus(); !status.ok()) return status;
   return spec;
+}
+
+std::string SerializeSpec(const v1::JobSpec& spec) {
+  std::string bytes;
+  {
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::CodedOutputStream coded(&stream);
+    coded.SetSerializationDeterministic(true);
+    spec.SerializeToCodedStream(&coded);
+  }  // the streams write what is left
+  return bytes;
 }
 
 }  // namespace ringmaster::coordinator

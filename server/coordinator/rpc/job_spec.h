@@ -6,6 +6,8 @@
 #ifndef RINGMASTER_SERVER_COORDINATOR_RPC_JOB_SPEC_H_
 #define RINGMASTER_SERVER_COORDINATOR_RPC_JOB_SPEC_H_
 
+#include <string>
+
 #include "absl/status/statusor.h"
 #include "ringmaster/v1/job.pb.h"
 
@@ -17,6 +19,10 @@ namespace ringmaster::coordinator {
 //                                      "train.steps must be at least 1, got 0";
 //                                      at most ten of them
 [[nodiscard]] absl::StatusOr<v1::JobSpec> ValidateAndDefault(v1::JobSpec spec);
+
+// The spec's bytes, the same for equal specs: those of a message with a map may
+// otherwise come in any order.
+[[nodiscard]] std::string SerializeSpec(const v1::JobSpec& spec);
 
 }  // namespace ringmaster::coordinator
 

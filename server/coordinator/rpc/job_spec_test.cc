@@ -687,5 +687,25 @@ TEST(JobSpecTest, ReportsAtMostTenMistakes) {
   EXPECT_LT(status.message().size(), 2000u);
 }
 
+TEST(SerializeSpecTest, EqualSpecsHaveEqualBytes) {
+  std::string bytes[2];
+  for (const bool is_backwards : {false, true}) {
+    v1::JobSpec spec = SmallSpec();
+    auto& settings = *spec.mutable_train()
+                          ->mutable_model()
+                          ->mutable_custom()
+                          ->mutable_settings();
+    for (int i = 0; i < 50; ++i) {
+      const int entry = is_backwards ? 49 - i : i;
+      settings["s" + std::to_string(entry)] = entry;
+    }
+    bytes[is_backwards] = SerializeSpec(spec);
+    v1::JobSpec read;
+    ASSERT_TRUE(read.ParseFromString(bytes[is_backwards]));
+    EXPECT_EQ(SerializeSpec(read), bytes[is_backwards]);
+  }
+  EXPECT_EQ(bytes[0], bytes[1]);
+}
+
 }  // namespace
 }  // namespace ringmaster::coordinator

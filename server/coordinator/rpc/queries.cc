@@ -181,7 +181,7 @@ absl::StatusOr<SubmitRequested> ParseSubmit(
   ASSIGN_OR_RETURN(const v1::JobSpec spec, ValidateAndDefault(request.spec()));
   SubmitRequested submit;
   submit.name = spec.name();
-  submit.spec = spec.SerializeAsString();
+  submit.spec = SerializeSpec(spec);
   submit.min_workers = spec.workers().min();
   submit.max_workers = spec.workers().max();
   submit.settle = FromProto(spec.workers().settle());

@@ -140,7 +140,7 @@ absl::StatusOr<HeldJob> ParseHeldJob(const v1::HeldJob& held,
   RETURN_IF_ERROR(checks.status());
   ASSIGN_OR_RETURN(const v1::JobSpec spec, ValidateAndDefault(held.spec()));
   return HeldJob{.job_id = held.job_id(),
-                 .spec = spec.SerializeAsString(),
+                 .spec = SerializeSpec(spec),
                  .name = spec.name(),
                  .min_workers = spec.workers().min(),
                  .max_workers = spec.workers().max(),
