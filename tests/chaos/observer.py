@@ -9,7 +9,7 @@ import datetime
 import json
 import time
 
-from tests.integration.cluster import ENDED, binary
+from tests.integration.cluster import ENDED, binary, generation_of, pids_of, step_of
 
 
 def seconds_of(timestamp):
@@ -23,19 +23,6 @@ def seconds_of(timestamp):
 def duration_of(text):
     """Seconds of a duration in the protocol's JSON: "0.300s"; None for None."""
     return None if text is None else float(text.rstrip("s"))
-
-
-def step_of(job):
-    return int(job.get("figures", {}).get("step", 0))
-
-
-def generation_of(job):
-    return int(job.get("generation", 0))
-
-
-def pids_of(job):
-    """{worker: pid} of the job's members."""
-    return {member["worker"]: int(member["pid"]) for member in job.get("members", [])}
 
 
 class Tail:
@@ -71,6 +58,7 @@ class Observer:
         self.violations = []
 
     def poll(self):
+        is_watch_over = self._watch.popen.poll() is not None  # before its last lines are read
         for line in self._watch_tail.lines():
             if line.startswith("{"):
                 self._take_update(json.loads(line))
@@ -79,6 +67,8 @@ class Observer:
                 for line in self._log_tails.setdefault(process.log, Tail(process.log)).lines():
                     if line.startswith("{"):
                         self._take_event(json.loads(line))
+        if is_watch_over and not self.has_ended():
+            raise AssertionError(f"ringctl watch ended: {self._watch.output()[-1000:]}")
 
     def step(self):
         """The greatest step that was reported as committed."""

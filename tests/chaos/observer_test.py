@@ -22,7 +22,7 @@ class FakeCluster:
     def spawn(self, name, _argv, _host=None):
         path = self._directory / f"{len(self.processes)}-{name}"
         path.touch()
-        self.processes.append(types.SimpleNamespace(name=name, log=path))
+        self.processes.append(types.SimpleNamespace(name=name, log=path, popen=types.SimpleNamespace(poll=lambda: None)))
         return self.processes[-1]
 
 

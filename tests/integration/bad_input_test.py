@@ -193,8 +193,7 @@ class BadInputTest(unittest.TestCase):
             step = int(cluster.job(job_id)["figures"]["step"])
             cluster.await_step(job_id, step + 20)
             self.assertEqual(cluster.job(job_id)["generation"], generation)
-            cluster.ringctl("cancel", job_id)
-            cluster.await_job(job_id, "CANCELLED")
+            cluster.cancel(job_id)
 
     def test_sigint_stops_each_program(self):
         with Cluster() as cluster:

@@ -204,7 +204,8 @@ class Cluster:
             if result:
                 return result
             if time.monotonic() > deadline:
-                raise AssertionError(f"not within {timeout} s: {what}; status: {json.dumps(self.query('status'))[:4000]}")
+                status = self.ringctl("-o", "json", "status")
+                raise AssertionError(f"not within {timeout} s: {what}; status: {(status.stdout or status.stderr)[:4000]}")
             time.sleep(0.05)
 
     def await_output(self, process, text):
@@ -223,7 +224,7 @@ class Cluster:
             job = self.job(job_id)
             if job["state"] in ENDED:
                 raise AssertionError(f"job ended before step {step}: {json.dumps(job)}")
-            return int(job.get("figures", {}).get("step", 0)) >= step
+            return step_of(job) >= step
         self.await_that(f"{job_id} at step {step}", reached)
 
     def await_job(self, job_id, state, timeout=PATIENCE):
@@ -235,8 +236,27 @@ class Cluster:
         assert job["state"] == f"JOB_STATE_{state}", json.dumps(job, indent=1)
         return job
 
+    def cancel(self, job_id):
+        """Ends the job by a user's wish; returns it."""
+        result = self.ringctl("cancel", job_id)
+        assert result.returncode == 0, result.stderr
+        return self.await_job(job_id, "CANCELLED")
+
 
 ENDED = {"JOB_STATE_SUCCEEDED", "JOB_STATE_FAILED", "JOB_STATE_CANCELLED"}
+
+
+def step_of(job):
+    return int(job.get("figures", {}).get("step", 0))
+
+
+def generation_of(job):
+    return int(job.get("generation", 0))
+
+
+def pids_of(job):
+    """{worker: pid} of the job's members."""
+    return {member["worker"]: int(member["pid"]) for member in job.get("members", [])}
 
 
 class Host:

@@ -20,6 +20,7 @@ class FaultTest(unittest.TestCase):
         with Cluster() as cluster:
             cluster.start_coordinator()
             cluster.start_worker("a", slots=3)
+            cluster.await_workers(3)
             job_id = cluster.submit(synthetic_job(steps=ENDLESS, workers_min=1, workers_max=3))
             cluster.await_step(job_id, 20)
             job = cluster.job(job_id)
@@ -34,8 +35,7 @@ class FaultTest(unittest.TestCase):
             self.assertTrue(verdict["evidence"])
             # They train on: hashes of parameters and samples are compared all along.
             cluster.await_step(job_id, int(job["figures"]["step"]) + 200)
-            cluster.ringctl("cancel", job_id)
-            cluster.await_job(job_id, "CANCELLED")
+            cluster.cancel(job_id)
 
     @staticmethod
     def later_generation(cluster, job_id, before):
@@ -66,14 +66,14 @@ class FaultTest(unittest.TestCase):
             self.assertEqual({member["worker"] for member in job["members"]}, {survivor["worker"], "b"})
             cluster.await_step(job_id, int(held[1]) + 20)
             self.assertEqual(cluster.events(job_id, "job.rolled_back"), [])
-            cluster.ringctl("cancel", job_id)
-            cluster.await_job(job_id, "CANCELLED")
+            cluster.cancel(job_id)
 
     def test_a_worker_that_wakes_up_after_its_eviction_comes_back_as_a_newcomer(self):
         with Cluster() as cluster:
             cluster.start_coordinator(budget="4s")
             frozen = cluster.start_worker("frozen")
             stays = cluster.start_worker("stays")
+            cluster.await_workers(2)
             job_id = cluster.submit(synthetic_job(steps=ENDLESS, workers_min=1, workers_max=2, hash_every=1))
             cluster.await_step(job_id, 5)
             before = cluster.job(job_id)
@@ -93,8 +93,7 @@ class FaultTest(unittest.TestCase):
             cluster.await_step(job_id, int(both["figures"]["step"]) + 20)
             self.assertIsNone(frozen.popen.poll())
             self.assertEqual(cluster.events(job_id, "job.rolled_back"), [])
-            cluster.ringctl("cancel", job_id)
-            cluster.await_job(job_id, "CANCELLED")
+            cluster.cancel(job_id)
             # Both ended after the same step, with the same parameters.
             pauses = [re.search(r"job\.paused .*step (\d+): stopped", worker.output()[worker.output().rindex("job.assigned"):])
                       for worker in (frozen, stays)]
@@ -114,8 +113,7 @@ class FaultTest(unittest.TestCase):
             self.assertTrue(reports)
             self.assertEqual([report for report in reports if report.startswith("worker odd")], [])
             cluster.await_step(job_id, 100)
-            cluster.ringctl("cancel", job_id)
-            cluster.await_job(job_id, "CANCELLED")
+            cluster.cancel(job_id)
 
     @staticmethod
     def in_state(cluster, job_id, state):
@@ -127,6 +125,7 @@ class FaultTest(unittest.TestCase):
             cluster.start_coordinator()
             cluster.start_worker("stays")
             leaver = cluster.start_worker("leaves")
+            cluster.await_workers(2)
             job_id = cluster.submit(synthetic_job(steps=ENDLESS, workers_min=1, workers_max=2))
             cluster.await_step(job_id, 5)
             leaver.signal(signal.SIGTERM)
@@ -136,8 +135,7 @@ class FaultTest(unittest.TestCase):
             self.assertEqual(job["members"][0]["worker"], "stays")
             kinds = {evidence["kind"] for evidence in job["verdict"]["evidence"]}
             self.assertEqual(kinds, {"EVIDENCE_KIND_LEFT"})
-            cluster.ringctl("cancel", job_id)
-            cluster.await_job(job_id, "CANCELLED")
+            cluster.cancel(job_id)
 
     def test_children_die_with_their_supervisor(self):
         with Cluster() as cluster:
@@ -149,27 +147,6 @@ class FaultTest(unittest.TestCase):
             worker.wait()
             cluster.await_that("children gone", lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids))
             cluster.await_workers(0)
-
-    def test_training_outlives_the_coordinator(self):
-        with Cluster() as cluster:
-            first = cluster.start_coordinator()
-            cluster.start_worker("a", slots=2)
-            job_id = cluster.submit(synthetic_job(steps=ENDLESS, workers_min=2, workers_max=2))
-            cluster.await_step(job_id, 5)
-            before = cluster.job(job_id)
-            first.signal(signal.SIGKILL)
-            first.wait()
-            cluster.start_coordinator(listen=cluster.address)
-            job = cluster.await_that("members attached again", lambda: self.running(cluster, job_id))
-            self.assertEqual(job["generation"], before["generation"])
-            self.assertGreater(int(job["figures"]["step"]), int(before["figures"]["step"]))
-            cluster.ringctl("cancel", job_id)
-            cluster.await_job(job_id, "CANCELLED")
-
-    @staticmethod
-    def running(cluster, job_id):
-        job = cluster.job(job_id)
-        return job if job["state"] == "JOB_STATE_RUNNING" and int(job.get("figures", {}).get("step", 0)) > 0 else None
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import signal
 import unittest
 
 from tests import report
-from tests.integration.cluster import Cluster, synthetic_job
+from tests.integration.cluster import Cluster, pids_of, step_of, synthetic_job
 
 ENDLESS = 10_000_000
 
@@ -41,16 +41,15 @@ class SupervisorTest(unittest.TestCase):
 
             def is_whole_again():
                 job = cluster.job(job_id)
-                pids = {member["worker"]: int(member["pid"]) for member in job.get("members", [])}
+                pids = pids_of(job)
                 is_back = pids.get(victim["worker"], int(victim["pid"])) != int(victim["pid"])
                 return job if is_back and len(pids) == 3 and job["state"] == "JOB_STATE_RUNNING" else None
 
             job = cluster.await_that("the job with all three again", is_whole_again)
             self.assertEqual(job["id"], job_id)
             # They train on, and compare hashes of parameters and samples all along.
-            cluster.await_step(job_id, int(job.get("figures", {}).get("step", 0)) + 100)
-            cluster.ringctl("cancel", job_id)
-            cluster.await_job(job_id, "CANCELLED")
+            cluster.await_step(job_id, step_of(job) + 100)
+            cluster.cancel(job_id)
 
     def test_a_name_of_another_worker_is_not_fought_for(self):
         with Cluster() as cluster:

@@ -28,7 +28,6 @@ from tests.integration import jobs
 from tests.integration.cluster import ENDED, Cluster, binary
 
 ENDLESS = 100_000_000
-PATIENCE = 60.0
 PHASES = ("detect", "halt", "assign", "connect", "first_step")
 SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 
@@ -78,14 +77,6 @@ class Run:
         self._events += [json.loads(line) for line in self._log.lines() if line.startswith("{")]
         return [event for event in self._events if event["event"] == kind and event.get("generation", 0) >= generation]
 
-    def await_that(self, what, condition):
-        deadline = time.monotonic() + PATIENCE
-        while not (result := condition()):
-            if time.monotonic() > deadline:
-                raise SystemExit(f"not within {PATIENCE:.0f} s: {what}; {json.dumps(self._cluster.job(self.job_id))[:3000]}")
-            time.sleep(0.1)
-        return result
-
     def await_all(self):
         """Waits until the job runs with all its ranks; returns it."""
         def all_at_work():
@@ -93,7 +84,7 @@ class Run:
             if job["state"] in ENDED:
                 raise SystemExit(f"the job ended: {json.dumps(job)}")
             return job if job["state"] == "JOB_STATE_RUNNING" and len(job["members"]) == self._workers else None
-        return self.await_that("all ranks at work", all_at_work)
+        return self._cluster.await_that("all ranks at work", all_at_work)
 
     def fault(self, kind):
         """Hits one member and waits for the job to go on; returns what is known of it."""
@@ -106,7 +97,7 @@ class Run:
         victim = next(member for member in job["members"] if int(member.get("rank", 0)) == rank)
         at = time.time()
         crew.send(int(victim["pid"]), SIGNALS[kind])
-        self.await_that("job.resumed", lambda: self.events_of("job.resumed", generation + 1))
+        self._cluster.await_that("job.resumed", lambda: self.events_of("job.resumed", generation + 1))
         if kind == "stop":
             crew.send(int(victim["pid"]), signal.SIGCONT)
         incident = self._incident(generation)
@@ -124,8 +115,7 @@ class Run:
 
     def end(self):
         """Ends the job and returns its steps in order: (time, step, generation)."""
-        self._cluster.ringctl("cancel", self.job_id)
-        self._cluster.await_job(self.job_id, "CANCELLED")
+        self._cluster.cancel(self.job_id)
         steps = []
         with open(self._figures, encoding="utf-8") as file:
             for line in file:
@@ -208,7 +198,7 @@ def main():
         results = measure(args)
         text = table(results)
         result = {"binary": binary("worker"), "workers": args.workers, "budget": args.budget, "samples": results}
-        is_good = True
+        is_good = all(sample["blamed"] == sample["worker"] and sample["lost_steps"] == 0 for sample in results)
     print(text)
     if args.out:
         with open(args.out, "w", encoding="utf-8") as file:

@@ -109,6 +109,9 @@ class Torchrun:
         self._process.terminate()
         try:
             self._process.wait(30)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
         finally:
             # Its workers have sessions of their own, and those that outlive it are none of its group.
             for path in self._directory.glob("pid-*"):
