@@ -181,6 +181,32 @@ TEST_F(JobCheckpointTest, FiguresTellHowLongTheCommitTook) {
   EXPECT_EQ(steps, 3);
 }
 
+// Only a new generation: a full disk is not asked at each step.
+TEST_F(JobCheckpointTest, FiguresThatCouldNotBeWrittenAreTriedAgain) {
+  const fs::path path = directory_ / "metrics.jsonl";
+  fs::create_directories(directory_);
+  fs::create_symlink("/dev/full", path);
+  TrainerWorkers workers(1);
+  FailPoint::Arm("train.step", FailPoint::Action::kError, /*at_pass=*/4);
+  const auto cut = workers.RunGeneration(1, {0}, Program(6, 0), 0, [] {});
+  FailPoint::DisarmAll();
+  ASSERT_EQ(cut[0].applied_step, 3);
+  EXPECT_THAT(MessagesOf(workers, Kind::kFiguresFailed),
+              ElementsAre(HasSubstr(path.string())));
+  fs::remove(path);
+  const auto rest = workers.RunGeneration(2, {0}, Program(6, 0), 3, [] {});
+  EXPECT_EQ(rest[0].kind, RunOutcome::Kind::kFinished) << rest[0].status;
+  EXPECT_EQ(MessagesOf(workers, Kind::kFiguresFailed).size(), 1u);
+  std::vector<std::string> starts;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (line.find(R"("kind":"step")") == std::string::npos) continue;
+    starts.push_back(line.substr(0, line.find(',')));
+  }
+  EXPECT_THAT(starts,
+              ElementsAre(R"({"step":4)", R"({"step":5)", R"({"step":6)"));
+}
+
 // Its parameters are good and were read before the damage was met.
 TEST_F(JobCheckpointTest, NothingOfADamagedOneStays) {
   const uint64_t whole = Train(2, SmallProgram(15));

@@ -51,7 +51,8 @@ absl::Status JobFiles::BeginGeneration(int64_t generation, int local_rank,
   if (is_writer_ && writer_ == nullptr) OpenWriter();
   if (communicator.rank() != 0) {
     figures_.reset();
-  } else if (figures_ == nullptr || state_.applied_step() < recorded_step_) {
+  } else if (figures_ == nullptr || figures_failed_ ||
+             state_.applied_step() < recorded_step_) {
     OpenFigures();
   }
   return failure_;
@@ -108,6 +109,7 @@ void JobFiles::OpenWriter() {
 
 void JobFiles::OpenFigures() {
   figures_.reset();
+  figures_failed_ = false;
   recorded_step_ = 0;
   StepFiguresLog::Options options;
   options.directory = directory();
@@ -169,6 +171,7 @@ void JobFiles::RecordSample(int64_t step, const std::string& prompt,
 
 void JobFiles::CheckFigures(const absl::Status& status) {
   if (status.ok()) return;
+  figures_failed_ = true;
   Notify(TrainNotice::Kind::kFiguresFailed, state_.applied_step(),
          std::string(status.message()));
 }

@@ -6,7 +6,8 @@
 // directory write it once. Figures are written by rank 0.
 //
 // What cannot be written becomes a notice, and training goes on, unless the job
-// is to fail over a checkpoint.
+// is to fail over a checkpoint. Figures that could not be written are tried
+// again with the next generation.
 // Thread-safety: on the training thread.
 #ifndef RINGMASTER_WORKER_TRAIN_JOB_FILES_H_
 #define RINGMASTER_WORKER_TRAIN_JOB_FILES_H_
@@ -98,10 +99,12 @@ class JobFiles {
   int64_t recorded_sent_bytes_ = 0;
   int64_t recorded_theory_bytes_ = 0;
   std::unique_ptr<CheckpointWriter> writer_;  // once this rank was a writer
-  // On rank 0. Kept open as long as this stays rank 0 and goes on behind what
-  // it recorded: opening reads the whole file, while all ranks wait.
+  // On rank 0. Kept open as long as this stays rank 0, goes on behind what it
+  // recorded and could write it all: opening reads the whole file, while all
+  // ranks wait.
   std::unique_ptr<StepFiguresLog> figures_;
-  int64_t recorded_step_ = 0;  // the last one in `figures_`
+  bool figures_failed_ = false;  // a file of `figures_` gets no more
+  int64_t recorded_step_ = 0;    // the last one in `figures_`
 };
 
 }  // namespace ringmaster
