@@ -26,6 +26,13 @@ absl::Status RequireAtLeast(std::string_view name, absl::Duration value,
       "; it follows from --failure_budget unless it is set by itself"));
 }
 
+absl::Status RequireAtLeast(std::string_view name, int value, int bound) {
+  if (value >= bound) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "limit out of range: ", value, " ",
+      absl::string_view(name.data(), name.size()), " (at least ", bound, ")"));
+}
+
 absl::Status RequirePositive(std::string_view name, absl::Duration value) {
   if (value > absl::ZeroDuration() && value < absl::InfiniteDuration()) {
     return absl::OkStatus();
@@ -108,11 +115,12 @@ absl::Status Config::Validate() const {
   RETURN_IF_ERROR(RequireAtLeast("collective timeout", collective_timeout,
                                  "progress cap", progress_cap));
   RETURN_IF_ERROR(RequirePositive("stop budget", stop_budget));
-  if (max_ended_jobs < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("limit out of range: ", max_ended_jobs,
-                     " ended jobs kept (at least 1)"));
-  }
+  RETURN_IF_ERROR(RequirePositive("join settle", join_settle));
+  RETURN_IF_ERROR(RequirePositive("quarantine window", quarantine_window));
+  RETURN_IF_ERROR(RequirePositive("quarantine time", quarantine_time));
+  RETURN_IF_ERROR(RequireAtLeast("quarantine faults", quarantine_faults, 0));
+  RETURN_IF_ERROR(RequireAtLeast("rollbacks", max_rollbacks, 0));
+  RETURN_IF_ERROR(RequireAtLeast("ended jobs kept", max_ended_jobs, 1));
   if (protocol_min < 1 || protocol_max < protocol_min) {
     return absl::InvalidArgumentError(
         absl::StrCat("protocol versions ", protocol_min, " to ", protocol_max,

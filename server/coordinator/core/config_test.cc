@@ -79,6 +79,13 @@ TEST(ConfigTest, TellsAllTimes) {
             "progress for at most 1m, a collective's last resort 1m3s");
 }
 
+TEST(ConfigTest, NoneIsAllowedForFaultsAndRollbacks) {
+  Config config;
+  config.quarantine_faults = 0;
+  config.max_rollbacks = 0;
+  EXPECT_TRUE(config.Validate().ok());
+}
+
 TEST(ConfigTest, RefusalNamesTheValueAndItsBound) {
   EXPECT_THAT(
       Config::FromFailureBudget(absl::Milliseconds(100)).Validate().ToString(),
@@ -103,6 +110,18 @@ TEST(ConfigTest, RefusalNamesTheValueAndItsBound) {
       HasSubstr("collective timeout 1m3s is less than progress cap 2m"));
   EXPECT_THAT(Refusal([](Config& c) { c.max_ended_jobs = 0; }),
               HasSubstr("0 ended jobs kept"));
+  EXPECT_THAT(Refusal([](Config& c) { c.join_settle = absl::ZeroDuration(); }),
+              HasSubstr("join settle 0 must be positive"));
+  EXPECT_THAT(
+      Refusal([](Config& c) { c.quarantine_window = -absl::Seconds(1); }),
+      HasSubstr("quarantine window -1s must be positive"));
+  EXPECT_THAT(
+      Refusal([](Config& c) { c.quarantine_time = absl::InfiniteDuration(); }),
+      HasSubstr("quarantine time inf must be positive and finite"));
+  EXPECT_THAT(Refusal([](Config& c) { c.quarantine_faults = -1; }),
+              HasSubstr("-1 quarantine faults (at least 0)"));
+  EXPECT_THAT(Refusal([](Config& c) { c.max_rollbacks = -1; }),
+              HasSubstr("-1 rollbacks (at least 0)"));
   EXPECT_THAT(Refusal([](Config& c) { c.protocol_min = 2; }),
               HasSubstr("protocol versions 2 to 1"));
 }
