@@ -73,11 +73,6 @@ void NoteReattached(Turn& turn, Job& job) {
   turn.Emit(EventSeverity::kInfo, "job.reattached", job, "", job.message);
 }
 
-HaltIntent IntentOf(const Job& job) {
-  return job.state == JobState::kStopping ? HaltIntent::kCancel
-                                          : HaltIntent::kReform;
-}
-
 // It is in the job's generation.
 void SendMissed(Turn& turn, Job& job, const Worker& worker,
                 const Member& member) {
@@ -128,7 +123,7 @@ void ResumeOlder(Turn& turn, Job& job, Worker& worker, Member& member) {
                         " instead of ", job.generation)});
     return;
   }
-  BeginHalt(turn, job, IntentOf(job),
+  BeginHalt(turn, job, IntentOnLoss(job),
             VerdictOnNobody(
                 job,
                 absl::StrCat("the coordinator restarted before ", "worker ",

@@ -8,6 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "server/coordinator/core/growth.h"
+#include "server/coordinator/core/incident.h"
+#include "server/coordinator/core/rendezvous.h"
+#include "server/coordinator/core/turn.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -17,10 +21,6 @@ constexpr size_t kMostNamed = 8;
 // Jobs before a queued one that are named.
 constexpr int kMostJobsNamed = 4;
 
-absl::string_view View(std::string_view text) {
-  return absl::string_view(text.data(), text.size());
-}
-
 std::string Seconds(absl::Duration duration) {
   return absl::StrFormat("%.1f s", absl::ToDoubleSeconds(duration));
 }
@@ -29,18 +29,8 @@ std::string In(MonotonicTime deadline, MonotonicTime now) {
   return Seconds(std::max(deadline - now, absl::ZeroDuration()));
 }
 
-std::string Counted(size_t count, std::string_view noun) {
-  return absl::StrCat(count, " ", View(noun), count == 1 ? "" : "s");
-}
-
 bool IsSet(MonotonicTime deadline) {
   return deadline != MonotonicTime::InfiniteFuture();
-}
-
-int AliveCount(const Job& job) {
-  return static_cast<int>(
-      std::count_if(job.members.begin(), job.members.end(),
-                    [](const Member& member) { return !member.is_lost; }));
 }
 
 // "needs 6 of 8": how many members must be left of those that there were.
@@ -70,7 +60,7 @@ class Explainer {
   void Dispatch() {
     if (job_.ending.has_value()) {
       result_.summary =
-          absl::StrCat("its end as ", View(NameOf(job_.ending->state)),
+          absl::StrCat("its end as ", Sv(NameOf(job_.ending->state)),
                        " is on its way to the journal");
       return;
     }
@@ -104,7 +94,7 @@ class Explainer {
           (other.state == JobState::kQueued && number < job_.number);
       if (!is_before || ++count > kMostJobsNamed) continue;
       before.push_back(
-          absl::StrCat(other.id, " (", View(NameOf(other.state)),
+          absl::StrCat(other.id, " (", Sv(NameOf(other.state)),
                        other.best_step > 0 ? ", " + StepOf(other) : "", ")"));
     }
     if (count > kMostJobsNamed) before.push_back("...");
@@ -122,7 +112,10 @@ class Explainer {
   void Gathering() {
     AddLost();
     const int held = AliveCount(job_);
-    const int have = held + IdleCountAndOthers();
+    // As Reform and TryGather count.
+    const Hosts hosts = HostsFor(state_, job_.min_workers - held);
+    const int have = held + IdleCount(state_, hosts);
+    AddLeftOut(hosts);
     if (have < job_.min_workers) {
       const int missing = job_.min_workers - have;
       Summarize(absl::StrCat("waits for workers: ", have, " of at least ",
@@ -166,10 +159,8 @@ class Explainer {
 
   void Running() {
     if (IsSet(job_.reattach_deadline)) return Reattaching();
-    const bool is_recovering =
-        !job_.incidents.empty() && !job_.incidents.back().is_over;
     result_.summary =
-        is_recovering
+        OpenIncident(job_) != nullptr
             ? absl::StrCat("has started generation ", job_.generation,
                            " and makes its first step, for ",
                            Seconds(now_ - job_.turned_at))
@@ -179,7 +170,7 @@ class Explainer {
     AddGrowth();
     AddStuck();
     if (static_cast<int>(job_.members.size()) < job_.max_workers) {
-      IdleCountAndOthers();
+      AddLeftOut(Hosts::kSound);
       result_.reasons.push_back(absl::StrCat(
           "takes up to ", job_.max_workers, " workers, and has ",
           job_.members.size(), ": it grows when more join the pool"));
@@ -230,48 +221,27 @@ class Explainer {
     }
   }
 
-  // Counts the workers that the job can take, and names those that it cannot.
-  int IdleCountAndOthers() {
-    int idle = 0;
+  // Names the workers without a job that this one cannot take.
+  void AddLeftOut(Hosts hosts) {
     for (const auto& [name, worker] : state_.workers) {
       if (worker.session == 0 || worker.role != Role::kWorker ||
           !worker.job_id.empty()) {
         continue;
       }
+      const HostQuarantine* const quarantine =
+          hosts == Hosts::kAll ? nullptr : state_.QuarantineOf(worker.host_key);
       if (worker.state == WorkerState::kDraining) {
         AddWorker(worker, "is draining");
-      } else if (const HostQuarantine* quarantine = QuarantineOf(worker)) {
+      } else if (quarantine != nullptr) {
         AddWorker(worker, absl::StrCat("its host is quarantined for ",
                                        In(quarantine->until, now_),
                                        " more: ", quarantine->reason));
-      } else if (const std::string peer = BadLinkOf(worker); !peer.empty()) {
-        AddWorker(worker, absl::StrCat("its link with worker ", peer,
+      } else if (const Worker* const peer = BadLinkOf(state_, worker)) {
+        AddWorker(worker, absl::StrCat("its link with worker ", peer->name,
                                        " is broken; they are kept apart for a "
                                        "while"));
-      } else if (worker.state == WorkerState::kIdle) {
-        ++idle;
       }
     }
-    return idle;
-  }
-
-  const HostQuarantine* QuarantineOf(const Worker& worker) const {
-    for (const HostQuarantine& quarantine : state_.quarantines) {
-      if (quarantine.host_key == worker.host_key) return &quarantine;
-    }
-    return nullptr;
-  }
-
-  // The member that `worker` is not to be put together with; empty if there is
-  // none.
-  std::string BadLinkOf(const Worker& worker) const {
-    for (const Member& member : job_.members) {
-      const std::string& peer = member.identity.worker;
-      if (!member.is_lost && job_.links.IsBad(worker.name, peer, now_)) {
-        return peer;
-      }
-    }
-    return "";
   }
 
   void AddLost() {
@@ -317,7 +287,7 @@ class Explainer {
   }
 
   void AddGrowth() {
-    if (job_.paused_generation == job_.generation) {
+    if (IsPausing(job_)) {
       result_.reasons.push_back(
           "its members were asked to pause between two steps, so that workers "
           "can join");

@@ -123,19 +123,44 @@ TEST_F(ExplainTest, AWaitForWorkersTellsWhoIsMissingAndWhoCannotBeTaken) {
 }
 
 TEST_F(ExplainTest, WorkersOfAQuarantinedHostAreNamed) {
+  AddWorker("q", "h1");
+  state_.quarantines.push_back(
+      {"h1", "h1", absl::UnixEpoch(), "3 of 4 incidents within 10m", At(30)});
+  job().max_workers = 4;
+  const Explanation explanation = Now();
+  ASSERT_THAT(explanation.blocking, SizeIs(1));
+  EXPECT_EQ(explanation.blocking[0].worker, "q");
+  EXPECT_EQ(explanation.blocking[0].reason,
+            "its host is quarantined for 30.0 s more: 3 of 4 incidents within "
+            "10m");
+}
+
+TEST_F(ExplainTest, AJobThatCannotBeginElseTakesThoseOfAQuarantinedHost) {
   Lose(1, "its stream broke: reset by peer");
   AddWorker("q", "h1");
   state_.quarantines.push_back(
       {"h1", "h1", absl::UnixEpoch(), "3 of 4 incidents within 10m", At(30)});
   job().state = JobState::kGathering;
   job().min_workers = 3;
+  EXPECT_EQ(Now().summary, "has 3 of at most 3 workers, at least 3");
+  job().min_workers = 4;
   const Explanation explanation = Now();
-  EXPECT_THAT(explanation.summary, HasSubstr("waits for workers: 2 of at least "
-                                             "3"));
   EXPECT_THAT(explanation.summary,
-              HasSubstr("worker q (host h1, last heard 0.2 s ago: its host is "
-                        "quarantined for 30.0 s more: 3 of 4 incidents within "
-                        "10m)"));
+              HasSubstr("waits for workers: 3 of at least 4"));
+  EXPECT_THAT(explanation.blocking, SizeIs(1)) << "only the one that is lost";
+}
+
+TEST_F(ExplainTest, OfTwoIdleWorkersBehindABrokenLinkOneIsTaken) {
+  Lose(1, "evicted");
+  Lose(2, "evicted");
+  AddWorker("p", "h8").join_order = 1;
+  AddWorker("q", "h9").join_order = 2;
+  job().links.Remember({"q", "p"}, At(-1));
+  job().state = JobState::kGathering;
+  job().min_workers = 3;
+  EXPECT_THAT(Now().summary, HasSubstr("2 of at least 3"));
+  EXPECT_THAT(Now().summary, HasSubstr("worker q (host h9, last heard 0.2 s "
+                                       "ago: its link with worker p"));
 }
 
 TEST_F(ExplainTest, AWorkerBehindABrokenLinkIsNamed) {

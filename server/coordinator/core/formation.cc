@@ -27,11 +27,6 @@ void SetMessage(Turn& turn, Job& job, std::string message) {
   turn.Touch(job);
 }
 
-// "1 rank", "2 ranks".
-std::string Counted(size_t count, std::string_view noun) {
-  return absl::StrCat(count, " ", std::string(noun), count == 1 ? "" : "s");
-}
-
 std::string GatheringMessage(const Job& job, int idle_count) {
   if (idle_count < job.min_workers) {
     return absl::StrCat("waits for workers: ", idle_count, " of at least ",
@@ -180,9 +175,7 @@ void OnLatePrepared(Turn& turn, Job& job, const Worker& worker,
   }
   // Whether the others were started was known only to the coordinator's life
   // before.
-  BeginHalt(turn, job,
-            job.state == JobState::kStopping ? HaltIntent::kCancel
-                                             : HaltIntent::kReform,
+  BeginHalt(turn, job, IntentOnLoss(job),
             VerdictOnNobody(job,
                             "the coordinator restarted before all members of "
                             "the generation had started",

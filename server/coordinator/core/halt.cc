@@ -21,12 +21,6 @@
 namespace ringmaster::coordinator {
 namespace {
 
-int AliveCount(const Job& job) {
-  return static_cast<int>(
-      std::count_if(job.members.begin(), job.members.end(),
-                    [](const Member& member) { return !member.is_lost; }));
-}
-
 bool HasFinisher(const Job& job) {
   return std::any_of(
       job.members.begin(), job.members.end(), [](const Member& member) {
@@ -86,12 +80,6 @@ void AddToVerdict(Job& job, const Verdict& verdict) {
   first = std::move(merged);
 }
 
-HaltIntent IntentOnLoss(const Job& job) {
-  if (job.state == JobState::kHalting) return job.halt_intent;
-  return job.state == JobState::kStopping ? HaltIntent::kCancel
-                                          : HaltIntent::kReform;
-}
-
 // Records the loss as an incident of its own, for events and the journal.
 void AnnounceLoss(Turn& turn, const Job& job, const Verdict& verdict) {
   const bool is_polite = IsPolite(verdict);
@@ -124,6 +112,12 @@ Verdict VerdictOnPause(const Turn& turn, const Job& job) {
 }
 
 }  // namespace
+
+HaltIntent IntentOnLoss(const Job& job) {
+  if (job.state == JobState::kHalting) return job.halt_intent;
+  return job.state == JobState::kStopping ? HaltIntent::kCancel
+                                          : HaltIntent::kReform;
+}
 
 void BeginHalt(Turn& turn, Job& job, HaltIntent intent, Verdict verdict) {
   verdict.decision = DecisionOf(intent);

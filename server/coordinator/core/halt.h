@@ -22,6 +22,10 @@
 
 namespace ringmaster::coordinator {
 
+// What a halt of `job` is for that nobody asked for: the end of one that stops,
+// what a halt under way is for, else to go on without who is lost.
+[[nodiscard]] HaltIntent IntentOnLoss(const Job& job);
+
 // Halts the members of `job`, which is PREPARING (assigned), RUNNING or
 // STOPPING, at once. `verdict` says why; unless the intent is to cancel, it is
 // the job's incident and journaled.

@@ -75,13 +75,7 @@ void DecideEnd(Turn& turn, Job& job, End end,
   record.time = turn.time;
   job.ending = record;
   job.waits_for_journal = false;
-  job.halt_deadline = MonotonicTime::InfiniteFuture();
-  job.stop_deadline = MonotonicTime::InfiniteFuture();
-  job.suspicion_deadline = MonotonicTime::InfiniteFuture();
-  job.reattach_deadline = MonotonicTime::InfiniteFuture();
-  job.gang_deadline = MonotonicTime::InfiniteFuture();
-  job.growth_deadline = MonotonicTime::InfiniteFuture();
-  job.pause_deadline = MonotonicTime::InfiniteFuture();
+  ClearDeadlines(job);
   turn.Touch(job);
   turn.Persist(std::move(record), std::move(waiting));
 }

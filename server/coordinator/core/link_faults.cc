@@ -192,6 +192,18 @@ bool LinkFaults::IsBad(std::string_view worker_a, std::string_view worker_b,
   return it != holds_.end() && it->second.end > now;
 }
 
+std::vector<std::string_view> LinkFaults::BadPeersOf(std::string_view worker,
+                                                     MonotonicTime now) const {
+  std::vector<std::string_view> peers;
+  for (const auto& [pair, hold] : holds_) {
+    if (hold.end <= now) continue;
+    if (pair.first == worker) peers.push_back(pair.second);
+    if (pair.second == worker) peers.push_back(pair.first);
+  }
+  std::sort(peers.begin(), peers.end());
+  return peers;
+}
+
 MonotonicTime LinkFaults::NextExpiry(MonotonicTime now) const {
   MonotonicTime next = MonotonicTime::InfiniteFuture();
   for (const auto& [pair, hold] : holds_) {

@@ -93,6 +93,11 @@ class LinkFaults {
   [[nodiscard]] bool IsBad(std::string_view worker_a, std::string_view worker_b,
                            MonotonicTime now) const;
 
+  // All that `worker` is to be kept apart from, by name. The views last until
+  // the next Remember.
+  [[nodiscard]] std::vector<std::string_view> BadPeersOf(
+      std::string_view worker, MonotonicTime now) const;
+
   // When the next pair may be together again; InfiniteFuture if none is kept
   // apart.
   [[nodiscard]] MonotonicTime NextExpiry(MonotonicTime now) const;

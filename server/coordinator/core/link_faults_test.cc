@@ -183,6 +183,19 @@ TEST(LinkFaultsTest, KeepsABadPairApartForAWhile) {
             MonotonicTime::InfiniteFuture());
 }
 
+TEST(LinkFaultsTest, NamesThePeersToKeepAWorkerFrom) {
+  LinkFaults faults;
+  const MonotonicTime start = At(absl::ZeroDuration());
+  EXPECT_THAT(faults.BadPeersOf("b", start), IsEmpty());
+  faults.Remember({"b", "c"}, start);
+  faults.Remember({"a", "b"}, At(absl::Seconds(10)));
+  faults.Remember({"c", "d"}, start);
+  EXPECT_THAT(faults.BadPeersOf("b", At(absl::Seconds(29))),
+              ElementsAre("a", "c"));
+  EXPECT_THAT(faults.BadPeersOf("b", At(absl::Seconds(30))), ElementsAre("a"));
+  EXPECT_THAT(faults.BadPeersOf("e", start), IsEmpty());
+}
+
 TEST(LinkFaultsTest, KeepsThemApartTwiceAsLongIfTheyFailSoonAgain) {
   LinkFaults faults;
   MonotonicTime now = At(absl::ZeroDuration());

@@ -119,13 +119,16 @@ void NoteSigns(const Turn& turn, Job& job, Worker& worker, Member& member,
     ExtendStop(turn, job);
   }
   Learn(turn, job, worker, member, beat, advances || uses_disk);
-  // Whoever waits now does not explain any more why nobody gets on.
+  // Whoever waits now does not explain any more why nobody gets on. Looking at
+  // all members at each one's beat would cost their number squared.
+  const MonotonicTime earliest =
+      job.last_progress +
+      job.progress.LeastPatience(static_cast<int>(job.members.size()),
+                                 turn.config.failure_budget,
+                                 turn.config.progress_cap);
   job.progress_check =
       std::min(job.progress_check,
-               job.last_progress + job.progress.LeastPatience(
-                                       static_cast<int>(job.members.size()),
-                                       turn.config.failure_budget,
-                                       turn.config.progress_cap));
+               std::max(earliest, turn.now + turn.config.beat_interval));
 }
 
 MonotonicTime ProgressDeadline(const Job& job) {

@@ -13,13 +13,15 @@ namespace ringmaster::coordinator {
 void NoteProgress(const Turn& turn, Job& job);
 
 // Takes the signs of progress in `beat`, and learns from how long they took;
-// `worker`, which `member` is, is as it was before the beat.
+// `worker`, which `member` is, is as it was before the beat. In a standstill the
+// beats of all members together bring a look at it (OnProgressDeadline) once in
+// a beat interval, not each of them one.
 void NoteSigns(const Turn& turn, Job& job, Worker& worker, Member& member,
                const BeatReceived& beat);
 
 // When the lack of progress of `job` is to be looked at; InfiniteFuture in
-// states that have another bound. Not later than it is to be acted upon, as
-// long as members send beats.
+// states that have another bound. As long as members send beats, at most a beat
+// interval later than it is to be acted upon.
 [[nodiscard]] MonotonicTime ProgressDeadline(const Job& job);
 
 // How long `job` may make no progress now: by what was learned (ProgressModel)

@@ -67,7 +67,7 @@ class ProgressModel {
     int rounds = 0;            // up to kLearnedRounds
     MonotonicTime observed_at;
   };
-  static constexpr size_t kPhases = 9;
+  static constexpr size_t kPhases = static_cast<size_t>(kLastPhase) + 1;
 
   [[nodiscard]] static absl::Duration Longest(Phase phase,
                                               const Learned& learned,

@@ -6,16 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/coordinator/core/formation.h"
+#include "server/coordinator/core/rendezvous.h"
 
 namespace ringmaster::coordinator {
 namespace {
-
-bool IsQuarantined(const State& state, std::string_view host_key) {
-  return std::any_of(state.quarantines.begin(), state.quarantines.end(),
-                     [&](const HostQuarantine& quarantine) {
-                       return quarantine.host_key == host_key;
-                     });
-}
 
 // Workers that `job` has or could have without those of `host_key`.
 int WorkersWithout(const State& state, const Job& job,
@@ -24,9 +18,8 @@ int WorkersWithout(const State& state, const Job& job,
       state.workers.begin(), state.workers.end(), [&](const auto& entry) {
         const Worker& worker = entry.second;
         if (worker.job_id == job.id) return true;
-        return worker.state == WorkerState::kIdle && worker.session != 0 &&
-               worker.role == Role::kWorker && worker.host_key != host_key &&
-               !IsQuarantined(state, worker.host_key);
+        return IsIdle(worker) && worker.host_key != host_key &&
+               state.QuarantineOf(worker.host_key) == nullptr;
       }));
 }
 
@@ -37,7 +30,7 @@ bool HasOtherHost(const State& state, std::string_view host_key) {
       state.workers.begin(), state.workers.end(), [&](const auto& entry) {
         const Worker& worker = entry.second;
         return worker.role == Role::kWorker && worker.host_key != host_key &&
-               !IsQuarantined(state, worker.host_key);
+               state.QuarantineOf(worker.host_key) == nullptr;
       });
 }
 
@@ -112,7 +105,7 @@ void NoteHostFault(Turn& turn, const Job& job, const Worker& gone,
       !AddHostFault(turn.state.host_faults,
                     {turn.now, job.generation, gone.host_key},
                     turn.config.quarantine_window) ||
-      IsQuarantined(turn.state, gone.host_key)) {
+      turn.state.QuarantineOf(gone.host_key) != nullptr) {
     return;
   }
   std::string reason =
@@ -142,10 +135,15 @@ void OnQuarantineCheck(Turn& turn) {
 }
 
 void BeginQuarantines(Turn& turn) {
+  std::erase_if(turn.state.quarantines,
+                [&turn](const HostQuarantine& quarantine) {
+                  return quarantine.end_time <= turn.time;
+                });
   for (HostQuarantine& quarantine : turn.state.quarantines) {
     quarantine.until = turn.now + (quarantine.end_time - turn.time);
   }
-  if (!turn.state.quarantines.empty()) OnQuarantineCheck(turn);
+  SetCheck(turn.state);
+  turn.Touch();
 }
 
 }  // namespace ringmaster::coordinator

@@ -38,7 +38,9 @@ void NoteHostFault(Turn& turn, const Job& job, const Worker& gone,
 // Quarantines that are over end, and their workers may be taken again.
 void OnQuarantineCheck(Turn& turn);
 
-// Starts the clocks of quarantines that are known from the journal.
+// Starts the clocks of quarantines that are known from the journal. Those that
+// are over are dropped without a word: each start of a coordinator finds them
+// there again.
 void BeginQuarantines(Turn& turn);
 
 }  // namespace ringmaster::coordinator

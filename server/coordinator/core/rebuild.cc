@@ -43,14 +43,6 @@ int64_t NumberOf(const HeldJob& held) {
   return number;
 }
 
-// By id only: a name may be an id of another job.
-Job* FindById(State& state, const std::string& id) {
-  for (auto& [number, job] : state.jobs) {
-    if (job.id == id) return &job;
-  }
-  return nullptr;
-}
-
 // Another job has a generation, so its members may be at work.
 bool HasOtherRunning(const State& state, const std::string& id) {
   return std::any_of(
@@ -76,7 +68,7 @@ bool CanTakeOver(State& state, const HeldJob& held, int64_t generation) {
       HasOtherRunning(state, held.job_id)) {
     return false;
   }
-  const Job* const job = FindById(state, held.job_id);
+  const Job* const job = state.FindJobById(held.job_id);
   if (job == nullptr) return number > state.last_job_number;
   if (IsEnded(job->state) || job->ending.has_value() ||
       !IsSameJob(*job, held)) {
@@ -424,7 +416,7 @@ bool TakeReport(Turn& turn, Worker& worker, const HelloReceived& hello) {
 void ContinueRebuilding(Turn& turn) {
   if (!turn.state.rebuilding.has_value()) return;
   Rebuilding& rebuilding = *turn.state.rebuilding;
-  const Job* const job = FindById(turn.state, rebuilding.job.job_id);
+  const Job* const job = turn.state.FindJobById(rebuilding.job.job_id);
   if (job != nullptr && IsEnded(job->state)) {
     GiveUp(turn);
     return;
@@ -461,7 +453,7 @@ bool OnRebuiltDurable(Turn& turn, const GenerationFormedRecord& record) {
     return false;
   }
   turn.state.rebuilding->is_recording = false;
-  Job* const job = FindById(turn.state, record.job_id);
+  Job* const job = turn.state.FindJobById(record.job_id);
   if (job != nullptr && !IsEnded(job->state) && !job->ending.has_value()) {
     TakeOver(turn, *job, record);
   }

@@ -75,7 +75,7 @@ struct FoldVisitor {
   }
 
   absl::Status operator()(const GenerationFormedRecord& record) {
-    Job* const job = Find(record.job_id);
+    Job* const job = state.FindJobById(record.job_id);
     if (job == nullptr || IsEnded(job->state)) return UnknownJob(record.job_id);
     if (record.generation <= state.last_generation || record.members.empty()) {
       return absl::DataLossError(absl::StrCat(
@@ -102,14 +102,14 @@ struct FoldVisitor {
 
   // May come after the end, if the journal failed in between.
   absl::Status operator()(const CancelRequestedRecord& record) {
-    Job* const job = Find(record.job_id);
+    Job* const job = state.FindJobById(record.job_id);
     if (job == nullptr) return UnknownJob(record.job_id);
     job->cancel_reason = record.reason;
     return absl::OkStatus();
   }
 
   absl::Status operator()(const VerdictReachedRecord& record) {
-    Job* const job = Find(record.job_id);
+    Job* const job = state.FindJobById(record.job_id);
     if (job == nullptr) return UnknownJob(record.job_id);
     if (IsEnded(job->state)) return absl::OkStatus();
     job->verdict = record.verdict;
@@ -128,7 +128,7 @@ struct FoldVisitor {
   }
 
   absl::Status operator()(const JobEndedRecord& record) {
-    Job* const job = Find(record.job_id);
+    Job* const job = state.FindJobById(record.job_id);
     if (job == nullptr || IsEnded(job->state)) return UnknownJob(record.job_id);
     if (!IsEnded(record.state)) {
       return absl::DataLossError(
@@ -157,14 +157,6 @@ struct FoldVisitor {
   }
 
  private:
-  // By id only; most records are about the newest jobs.
-  Job* Find(const std::string& id) {
-    for (auto it = state.jobs.rbegin(); it != state.jobs.rend(); ++it) {
-      if (it->second.id == id) return &it->second;
-    }
-    return nullptr;
-  }
-
   static absl::Status UnknownJob(const std::string& id) {
     return absl::DataLossError(
         absl::StrCat("job ", id, " was never created, or has ended before"));

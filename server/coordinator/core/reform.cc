@@ -44,12 +44,6 @@ int64_t AppliedStep(const Job& job) {
   return applied;
 }
 
-int AliveCount(const Job& job) {
-  return static_cast<int>(
-      std::count_if(job.members.begin(), job.members.end(),
-                    [](const Member& member) { return !member.is_lost; }));
-}
-
 // Members that count for the resume step: where steps were or may have been
 // applied, those that know of them. Who was in the generation and says that it
 // stands at 0 knows that there are none, if nobody else has seen one.

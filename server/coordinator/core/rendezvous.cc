@@ -42,44 +42,11 @@ int NaturalCompare(std::string_view a, std::string_view b) {
   return static_cast<int>(!a.empty()) - static_cast<int>(!b.empty());
 }
 
-bool IsQuarantined(const State& state, const Worker& worker) {
-  return std::any_of(state.quarantines.begin(), state.quarantines.end(),
-                     [&](const HostQuarantine& quarantine) {
-                       return quarantine.host_key == worker.host_key;
-                     });
-}
-
-bool IsIdle(const Worker& worker) {
-  return worker.state == WorkerState::kIdle && worker.session != 0 &&
-         worker.role == Role::kWorker;
-}
-
-// Whether its link with a member of the active job was broken lately, or with
-// an idle worker that has joined before it.
-bool HasBadLink(const State& state, const Worker& worker) {
-  const Job* const job = state.ActiveJob();
-  if (job == nullptr || job->link_check == MonotonicTime::InfiniteFuture()) {
-    return false;
-  }
-  const auto is_bad = [&](const std::string& peer) {
-    return job->links.IsBad(worker.name, peer, state.now);
-  };
-  return std::any_of(job->members.begin(), job->members.end(),
-                     [&](const Member& member) {
-                       return !member.is_lost && is_bad(member.identity.worker);
-                     }) ||
-         std::any_of(state.workers.begin(), state.workers.end(),
-                     [&](const auto& entry) {
-                       return IsIdle(entry.second) &&
-                              entry.second.join_order < worker.join_order &&
-                              is_bad(entry.first);
-                     });
-}
-
 bool IsAvailable(const State& state, const Worker& worker, Hosts hosts) {
   return IsIdle(worker) &&
-         (hosts == Hosts::kAll || !IsQuarantined(state, worker)) &&
-         !HasBadLink(state, worker);
+         (hosts == Hosts::kAll ||
+          state.QuarantineOf(worker.host_key) == nullptr) &&
+         BadLinkOf(state, worker) == nullptr;
 }
 
 using Order = std::vector<const Worker*>;
@@ -154,6 +121,25 @@ Order Packed(const Order& members, const Order& joining) {
 bool NaturalLess(std::string_view a, std::string_view b) {
   const int order = NaturalCompare(a, b);
   return order != 0 ? order < 0 : a < b;
+}
+
+bool IsIdle(const Worker& worker) {
+  return worker.state == WorkerState::kIdle && worker.session != 0 &&
+         worker.role == Role::kWorker;
+}
+
+const Worker* BadLinkOf(const State& state, const Worker& worker) {
+  const Job* const job = state.ActiveJob();
+  if (job == nullptr) return nullptr;
+  for (const std::string_view name :
+       job->links.BadPeersOf(worker.name, state.now)) {
+    const Worker* const peer = state.FindWorker(name);
+    if (peer == nullptr) continue;
+    const bool is_before =
+        IsIdle(*peer) && peer->join_order < worker.join_order;
+    if (peer->job_id == job->id || is_before) return peer;
+  }
+  return nullptr;
 }
 
 Hosts HostsFor(const State& state, int needed) {

@@ -21,14 +21,20 @@ namespace ringmaster::coordinator {
 // quarantined.
 enum class Hosts { kSound, kAll };
 
+// Has a session, the role worker, and no job.
+[[nodiscard]] bool IsIdle(const Worker& worker);
+
+// A member of the active job whose link with `worker` was broken lately
+// (LinkFaults), or such an idle worker that joined before it; else null.
+[[nodiscard]] const Worker* BadLinkOf(const State& state, const Worker& worker);
+
 // kSound, unless a job that needs `needed` idle workers has them only if it
 // takes those of quarantined hosts too.
 [[nodiscard]] Hosts HostsFor(const State& state, int needed);
 
-// How many workers a job could take: those with a session that are IDLE and
-// have the role worker. The active job takes nobody whose link with one of its
-// members was broken lately (LinkFaults), and of idle workers with such a link
-// only the one that joined first.
+// How many workers a job could take: those that are idle, but nobody whose link
+// with a member of the active job is bad, and of idle workers with such a link
+// only the one that joined first (BadLinkOf).
 [[nodiscard]] int IdleCount(const State& state, Hosts hosts);
 
 // They themselves, in the order of their future ranks: hosts in the order of

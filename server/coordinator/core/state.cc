@@ -1,8 +1,15 @@
 #include "server/coordinator/core/state.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace ringmaster::coordinator {
+
+int AliveCount(const Job& job) {
+  return static_cast<int>(
+      std::count_if(job.members.begin(), job.members.end(),
+                    [](const Member& member) { return !member.is_lost; }));
+}
 
 const Job* State::FindJob(std::string_view id_or_name) const {
   const Job* newest = nullptr;
@@ -15,6 +22,14 @@ const Job* State::FindJob(std::string_view id_or_name) const {
 
 Job* State::FindJob(std::string_view id_or_name) {
   return const_cast<Job*>(std::as_const(*this).FindJob(id_or_name));
+}
+
+Job* State::FindJobById(std::string_view id) {
+  // Most calls are about the newest jobs.
+  for (auto it = jobs.rbegin(); it != jobs.rend(); ++it) {
+    if (it->second.id == id) return &it->second;
+  }
+  return nullptr;
 }
 
 const Job* State::ActiveJob() const {
@@ -33,6 +48,14 @@ const Worker* State::FindWorker(std::string_view name) const {
 
 Worker* State::FindWorker(std::string_view name) {
   return const_cast<Worker*>(std::as_const(*this).FindWorker(name));
+}
+
+const HostQuarantine* State::QuarantineOf(std::string_view host_key) const {
+  const auto it = std::find_if(quarantines.begin(), quarantines.end(),
+                               [&](const HostQuarantine& quarantine) {
+                                 return quarantine.host_key == host_key;
+                               });
+  return it == quarantines.end() ? nullptr : &*it;
 }
 
 const Worker* State::FindSession(SessionId session) const {

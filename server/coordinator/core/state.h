@@ -238,6 +238,9 @@ struct Job {
   bool is_recovered = false;
 };
 
+// How many members are not lost.
+[[nodiscard]] int AliveCount(const Job& job);
+
 // A host whose workers are left out for a while, because they caused most of
 // the incidents.
 struct HostQuarantine {
@@ -322,11 +325,15 @@ struct State {
   // The job with that id, else the newest with that name, else null.
   const Job* FindJob(std::string_view id_or_name) const;
   Job* FindJob(std::string_view id_or_name);
+  // By id only, or null: a name may be the id of another job.
+  Job* FindJobById(std::string_view id);
   const Job* ActiveJob() const;
   Job* ActiveJob();
   // The worker of that name or session, or null.
   const Worker* FindWorker(std::string_view name) const;
   Worker* FindWorker(std::string_view name);
+  // The quarantine of that host, or null.
+  const HostQuarantine* QuarantineOf(std::string_view host_key) const;
   const Worker* FindSession(SessionId session) const;
   Worker* FindSession(SessionId session);
   // Jobs before `job` in the queue, the active one included; 0 if it is not

@@ -94,6 +94,10 @@ std::string Describe(const JournalRecord& record) {
                       JobIdOf(record));
 }
 
+std::string Counted(size_t count, std::string_view noun) {
+  return absl::StrCat(count, " ", Sv(noun), count == 1 ? "" : "s");
+}
+
 std::string Describe(const MemberIdentity& identity) {
   return absl::StrCat("worker ", identity.worker, " (rank ", identity.rank,
                       ", host ", identity.host, ", pid ", identity.pid, ")");

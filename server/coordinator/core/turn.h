@@ -82,6 +82,9 @@ struct Turn {
 // "worker b (rank 1, host h2, pid 7)".
 [[nodiscard]] std::string Describe(const MemberIdentity& identity);
 
+// "1 rank", "2 ranks".
+[[nodiscard]] std::string Counted(size_t count, std::string_view noun);
+
 // absl::string_view of a std::string_view, for StrCat.
 inline absl::string_view Sv(std::string_view text) {
   return absl::string_view(text.data(), text.size());

@@ -56,6 +56,7 @@ enum class Phase {
   kTransfer = 7,
   kCheckpoint = 8,
 };
+inline constexpr Phase kLastPhase = Phase::kCheckpoint;
 
 enum class JobState {
   kQueued = 1,
