@@ -39,18 +39,6 @@ VerdictDecision DecisionOf(HaltIntent intent) {
                                        : VerdictDecision::kFailJob;
 }
 
-bool IsPolite(const Verdict& verdict) {
-  return !verdict.evidence.empty() &&
-         (verdict.evidence.front().kind == EvidenceKind::kLeft ||
-          verdict.evidence.front().kind == EvidenceKind::kJoined);
-}
-
-// Nothing to worry about: a user asked for it, a worker left, or others join.
-bool IsWanted(const Verdict& verdict, HaltIntent intent) {
-  return intent == HaltIntent::kCancel ||
-         (IsPolite(verdict) && verdict.decision == VerdictDecision::kReform);
-}
-
 void SendHalts(Turn& turn, const Job& job, const Verdict& verdict) {
   for (const Member& member : job.members) {
     if (member.is_lost || member.halted.has_value()) continue;
@@ -60,24 +48,21 @@ void SendHalts(Turn& turn, const Job& job, const Verdict& verdict) {
   }
 }
 
-// A further loss during one incident: the first verdict stays, unless it blames
-// nobody.
-void AddToVerdict(Job& job, const Verdict& verdict) {
-  if (!job.verdict.has_value() || job.halt_intent == HaltIntent::kCancel) {
-    return;
+// A further loss during one incident.
+void NoteFurtherLoss(Turn& turn, Job& job, const Verdict& verdict) {
+  if (job.verdict.has_value() && job.halt_intent != HaltIntent::kCancel) {
+    AddVerdict(verdict, *job.verdict);
   }
-  Verdict& first = *job.verdict;
-  if (!first.worker.empty() || job.halt_intent == HaltIntent::kFail) {
-    if (first.worker == verdict.worker) return;
-    Evidence evidence = verdict.evidence.front();
-    evidence.detail = verdict.summary;
-    first.evidence.push_back(std::move(evidence));
-    return;
+  NoteFurtherFault(turn, job, verdict);
+}
+
+// What the job, which waits or is HALTING, waits for may be there.
+void GoOn(Turn& turn, Job& job) {
+  if (IsWaiting(job)) {
+    Reform(turn, job);
+  } else {
+    ResolveHalt(turn, job);
   }
-  Verdict merged = verdict;
-  merged.evidence.insert(merged.evidence.end(), first.evidence.begin(),
-                         first.evidence.end());
-  first = std::move(merged);
 }
 
 // Records the loss as an incident of its own, for events and the journal.
@@ -136,8 +121,9 @@ void BeginHalt(Turn& turn, Job& job, HaltIntent intent, Verdict verdict) {
   SendHalts(turn, job, verdict);
   NoteHaltBegun(turn, job, verdict);
   turn.Touch(job);
-  turn.Emit(IsWanted(verdict, intent) ? EventSeverity::kInfo
-                                      : EventSeverity::kWarning,
+  // Nothing to worry about: a user asked for it, a worker left, or others join.
+  const bool is_wanted = intent == HaltIntent::kCancel || IsWanted(verdict);
+  turn.Emit(is_wanted ? EventSeverity::kInfo : EventSeverity::kWarning,
             "job.halting", job, "", verdict.summary, &verdict);
   if (intent != HaltIntent::kCancel) {
     job.verdict = verdict;
@@ -263,32 +249,25 @@ void OnMemberGone(Turn& turn, const Worker& gone, std::string_view what,
       VerdictOnMember(job, member, gone, what, std::move(evidence), turn.time);
   member.is_lost = true;
   NoteMemberGone(turn, member, gone, verdict.evidence.front());
-  const bool goes_on = GoesOnWithout(job, member.identity.rank) ||
-                       (IsForming(job) && IsNew(job));
-  verdict.decision =
-      goes_on ? VerdictDecision::kReform : DecisionOf(IntentOnLoss(job));
+  const bool goes_on = GoesOnWithout(job, verdict.rank);
+  const bool was_never_told = IsForming(job) && IsNew(job);
+  verdict.decision = goes_on || was_never_told ? VerdictDecision::kReform
+                                               : DecisionOf(IntentOnLoss(job));
   turn.Touch(job);
   AnnounceLoss(turn, job, verdict);
   NoteHostFault(turn, job, gone, verdict);
   if (job.ending.has_value()) return;
-  if (IsForming(job)) {
-    if (IsNew(job)) {
-      AbandonFormation(turn, job);
-      return;
-    }
-    job.state = JobState::kHalting;  // Nobody has heard of the generation.
+  if (was_never_told) {
+    AbandonFormation(turn, job);
+    return;
   }
-  if (IsWaiting(job)) {
-    AddToVerdict(job, verdict);
-    NoteFurtherFault(turn, job, verdict);
+  // Nobody has heard of the generation.
+  if (IsForming(job)) job.state = JobState::kHalting;
+  if (IsWaiting(job) || job.state == JobState::kHalting) {
+    NoteFurtherLoss(turn, job, verdict);
     turn.Persist(VerdictReachedRecord{job.id, std::move(verdict)});
-    Reform(turn, job);
-  } else if (job.state == JobState::kHalting) {
-    AddToVerdict(job, verdict);
-    NoteFurtherFault(turn, job, verdict);
-    turn.Persist(VerdictReachedRecord{job.id, std::move(verdict)});
-    ResolveHalt(turn, job);
-  } else if (GoesOnWithout(job, verdict.rank)) {
+    GoOn(turn, job);
+  } else if (goes_on) {
     job.verdict = verdict;
     turn.Persist(VerdictReachedRecord{job.id, std::move(verdict)});
     CheckFinished(turn, job);
@@ -300,14 +279,10 @@ void OnMemberGone(Turn& turn, const Worker& gone, std::string_view what,
 void MakeBlank(Turn& turn, Job& job, const Worker& worker, Member& member) {
   member.halted = HaltedAnswer{0, 0, /*is_blank=*/true};
   turn.Touch(job);
-  if (IsForming(job)) {
-    // Nobody has heard of the generation, which counts on its steps.
-    job.state = JobState::kHalting;
-    ResolveHalt(turn, job);
-  } else if (job.state == JobState::kHalting) {
-    ResolveHalt(turn, job);
-  } else if (IsWaiting(job)) {
-    Reform(turn, job);
+  // Nobody has heard of the generation, which counts on its steps.
+  if (IsForming(job)) job.state = JobState::kHalting;
+  if (IsWaiting(job) || job.state == JobState::kHalting) {
+    GoOn(turn, job);
   } else {
     const std::string why =
         job.is_recovered

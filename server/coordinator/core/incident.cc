@@ -8,12 +8,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/coordinator/core/goodput.h"
+#include "server/coordinator/core/verdict.h"
 
 namespace ringmaster::coordinator {
 namespace {
-
-// Losses beyond this many during one recovery are not listed.
-constexpr size_t kMaxEvidence = 64;
 
 // The time since the mark, which moves on to now.
 absl::Duration Lap(const Turn& turn, Job& job) {
@@ -35,14 +33,6 @@ void Append(std::string& text, std::string_view name,
                   Milliseconds(*part));
 }
 
-// Workers joined, or one left politely.
-bool IsWanted(const Verdict& verdict) {
-  if (verdict.evidence.empty()) return false;
-  const EvidenceKind kind = verdict.evidence.front().kind;
-  return verdict.decision == VerdictDecision::kReform &&
-         (kind == EvidenceKind::kJoined || kind == EvidenceKind::kLeft);
-}
-
 // How long ago the culprit showed its last sign of life. Who speaks for itself
 // does so now; where nobody is to blame, all stopped when progress did.
 absl::Duration SilenceBefore(const Turn& turn, const Job& job,
@@ -59,26 +49,9 @@ absl::Duration SilenceBefore(const Turn& turn, const Job& job,
   return turn.now - std::min(turn.now, last);
 }
 
-// The first culprit stays the incident's; where nobody was to blame, the later
-// one is.
-void AddVerdict(Incident& incident, const Verdict& verdict) {
-  Verdict& first = incident.verdict;
+void AddFault(Incident& incident, const Verdict& verdict) {
   incident.is_wanted = incident.is_wanted && IsWanted(verdict);
-  if (first.worker.empty() && !verdict.worker.empty()) {
-    Verdict merged = verdict;
-    merged.evidence.insert(merged.evidence.end(), first.evidence.begin(),
-                           first.evidence.end());
-    first = std::move(merged);
-    return;
-  }
-  first.decision = verdict.decision;
-  if (first.worker == verdict.worker || verdict.evidence.empty() ||
-      first.evidence.size() >= kMaxEvidence) {
-    return;
-  }
-  Evidence evidence = verdict.evidence.front();
-  evidence.detail = verdict.summary;
-  first.evidence.push_back(std::move(evidence));
+  AddVerdict(verdict, incident.verdict);
 }
 
 bool IsOf(const Verdict& verdict, std::string_view worker, int64_t pid) {
@@ -131,7 +104,7 @@ void NoteHaltBegun(Turn& turn, Job& job, const Verdict& verdict) {
     open->part = IncidentPart::kHalt;
     open->next_generation = 0;
     open->world_size_after = 0;
-    AddVerdict(*open, verdict);
+    AddFault(*open, verdict);
     return;
   }
   Incident incident;
@@ -150,7 +123,7 @@ void NoteHaltBegun(Turn& turn, Job& job, const Verdict& verdict) {
 void NoteFurtherFault(Turn& turn, Job& job, const Verdict& verdict) {
   Incident* const open = OpenIncident(job);
   if (open == nullptr) return;
-  AddVerdict(*open, verdict);
+  AddFault(*open, verdict);
   turn.Touch(job);
 }
 

@@ -47,21 +47,6 @@ bool CanEndAtOnce(const Job& job) {
          IsForming(job);
 }
 
-void StopMembers(Turn& turn, Job& job) {
-  job.state = JobState::kStopping;
-  job.stop_deadline = turn.now + StopPatience(job, turn.config);
-  job.growth_deadline = MonotonicTime::InfiniteFuture();
-  job.pause_deadline = MonotonicTime::InfiniteFuture();
-  job.message = absl::StrCat("stops: ", *job.cancel_reason);
-  turn.Touch(job);
-  for (const Member& member : job.members) {
-    const Worker* const worker = turn.state.FindWorker(member.identity.worker);
-    if (member.is_lost || worker->session == 0) continue;
-    turn.Do(SendStop{worker->session, job.generation, *job.cancel_reason});
-  }
-  turn.Emit(EventSeverity::kInfo, "job.stopping", job, "", job.message);
-}
-
 // Members of the job are to stop; which way depends on what they do.
 void CancelMembers(Turn& turn, Job& job) {
   switch (job.state) {
@@ -72,7 +57,10 @@ void CancelMembers(Turn& turn, Job& job) {
                           turn.time));
       return;
     case JobState::kRunning:
+      job.message = absl::StrCat("stops: ", *job.cancel_reason);
+      turn.Touch(job);
       StopMembers(turn, job);
+      turn.Emit(EventSeverity::kInfo, "job.stopping", job, "", job.message);
       return;
     case JobState::kHalting:
       if (job.halt_intent == HaltIntent::kReform) {

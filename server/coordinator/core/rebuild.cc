@@ -317,16 +317,6 @@ void ReleaseLate(Turn& turn, const Job& job) {
   }
 }
 
-void StopSeated(Turn& turn, Job& job) {
-  job.state = JobState::kStopping;
-  job.stop_deadline = turn.now + StopPatience(job, turn.config);
-  for (const Member& member : job.members) {
-    const Worker* const worker = WorkerOf(turn.state, member.identity);
-    if (worker == nullptr) continue;
-    turn.Do(SendStop{worker->session, job.generation, *job.cancel_reason});
-  }
-}
-
 // Nothing was heard of them since the rebuilding began, at `since`.
 void LoseMissing(Turn& turn, Job& job, const std::vector<int>& missing,
                  MonotonicTime since) {
@@ -368,7 +358,7 @@ void TakeOver(Turn& turn, Job& job, const GenerationFormedRecord& record) {
                  : absl::StrCat("the journal knew generation ", known));
   turn.Touch(job);
   turn.Emit(EventSeverity::kWarning, "job.rebuilt", job, "", job.message);
-  if (job.cancel_reason.has_value()) StopSeated(turn, job);
+  if (job.cancel_reason.has_value()) StopMembers(turn, job);
   const MonotonicTime since = turn.state.rebuilding->since;
   turn.state.rebuilding.reset();
   LoseMissing(turn, job, missing, since);

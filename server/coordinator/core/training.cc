@@ -206,6 +206,21 @@ absl::Duration StopPatience(const Job& job, const Config& config) {
                   std::min(2 * job.figures.step_duration, config.progress_cap));
 }
 
+void StopMembers(Turn& turn, Job& job) {
+  job.state = JobState::kStopping;
+  job.stop_deadline = turn.now + StopPatience(job, turn.config);
+  job.growth_deadline = MonotonicTime::InfiniteFuture();
+  job.pause_deadline = MonotonicTime::InfiniteFuture();
+  for (const Member& member : job.members) {
+    const Worker* const worker = turn.state.FindWorker(member.identity.worker);
+    if (worker == nullptr || worker->session == 0 ||
+        MemberOf(turn.state, *worker) != &member) {
+      continue;
+    }
+    turn.Do(SendStop{worker->session, job.generation, *job.cancel_reason});
+  }
+}
+
 void OnStopDeadline(Turn& turn, Job& job) {
   job.stop_deadline = MonotonicTime::InfiniteFuture();
   std::string late;

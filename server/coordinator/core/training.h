@@ -22,6 +22,10 @@ void CheckFinished(Turn& turn, Job& job);
 // two of the job's steps if that is longer, up to the progress cap.
 [[nodiscard]] absl::Duration StopPatience(const Job& job, const Config& config);
 
+// Asks the members of `job`, the active one, to stop for its cancel_reason. It
+// is STOPPING from now on.
+void StopMembers(Turn& turn, Job& job);
+
 // Members that were asked to stop have not all stopped, and none gets on.
 void OnStopDeadline(Turn& turn, Job& job);
 

@@ -162,6 +162,35 @@ Verdict VerdictOnLink(const Job& job, const SuspicionReport& first,
   return verdict;
 }
 
+bool IsPolite(const Verdict& verdict) {
+  if (verdict.evidence.empty()) return false;
+  const EvidenceKind kind = verdict.evidence.front().kind;
+  return kind == EvidenceKind::kJoined || kind == EvidenceKind::kLeft;
+}
+
+bool IsWanted(const Verdict& verdict) {
+  return IsPolite(verdict) && verdict.decision == VerdictDecision::kReform;
+}
+
+void AddVerdict(const Verdict& later, Verdict& verdict) {
+  if (verdict.worker.empty() && !later.worker.empty() &&
+      verdict.decision != VerdictDecision::kFailJob) {
+    Verdict merged = later;
+    merged.evidence.insert(merged.evidence.end(), verdict.evidence.begin(),
+                           verdict.evidence.end());
+    verdict = std::move(merged);
+    return;
+  }
+  verdict.decision = later.decision;
+  if (verdict.worker == later.worker || later.evidence.empty() ||
+      verdict.evidence.size() >= kMaxEvidence) {
+    return;
+  }
+  Evidence evidence = later.evidence.front();
+  evidence.detail = later.summary;
+  verdict.evidence.push_back(std::move(evidence));
+}
+
 Agreement PreparedAgreement(const Job& job) {
   return AgreementBy(job, PreparedOf);
 }

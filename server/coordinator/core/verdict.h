@@ -32,6 +32,18 @@ inline constexpr std::string_view kCoordinatorObserver = "coordinator";
                                     const SuspicionReport& first,
                                     absl::Time time);
 
+// A worker left, or others joined: nobody failed.
+[[nodiscard]] bool IsPolite(const Verdict& verdict);
+// That, and the job goes on.
+[[nodiscard]] bool IsWanted(const Verdict& verdict);
+
+// Adds `later`, which is of the same incident, to its verdict. Who is blamed
+// first stays blamed, and `later` becomes evidence; but where nobody was blamed
+// for a halt that the job survives, `later` takes its place. Evidence beyond
+// kMaxEvidence is left out.
+inline constexpr size_t kMaxEvidence = 64;
+void AddVerdict(const Verdict& later, Verdict& verdict);
+
 // Whether all members of `job` that are not lost have prepared, and in the same
 // way.
 enum class Agreement { kIncomplete, kEqual, kDifferent };

@@ -7,6 +7,7 @@ namespace ringmaster::coordinator {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::SizeIs;
 
 Job JobWithPlans(const std::vector<uint64_t>& plans) {
   Job job;
@@ -19,6 +20,68 @@ Job JobWithPlans(const std::vector<uint64_t>& plans) {
     job.members.push_back(member);
   }
   return job;
+}
+
+// A verdict on `worker`, or on nobody if that is empty.
+Verdict VerdictOn(const std::string& worker, EvidenceKind kind,
+                  VerdictDecision decision = VerdictDecision::kReform) {
+  Verdict verdict;
+  verdict.worker = worker;
+  verdict.summary = "what became of " + worker;
+  verdict.decision = decision;
+  verdict.evidence.push_back({kind, "coordinator", "seen"});
+  return verdict;
+}
+
+TEST(VerdictTest, WhoLeavesOrJoinsIsWantedIfTheJobGoesOn) {
+  EXPECT_TRUE(IsWanted(VerdictOn("w0", EvidenceKind::kLeft)));
+  EXPECT_TRUE(IsWanted(VerdictOn("", EvidenceKind::kJoined)));
+  EXPECT_FALSE(IsWanted(VerdictOn("w0", EvidenceKind::kStreamBroken)));
+  EXPECT_FALSE(IsWanted(Verdict()));
+  const Verdict last =
+      VerdictOn("w0", EvidenceKind::kLeft, VerdictDecision::kFailJob);
+  EXPECT_TRUE(IsPolite(last));
+  EXPECT_FALSE(IsWanted(last));
+}
+
+TEST(VerdictTest, TheFirstCulpritStays) {
+  Verdict verdict = VerdictOn("w0", EvidenceKind::kStreamBroken);
+  AddVerdict(VerdictOn("w1", EvidenceKind::kLeaseExpired), verdict);
+  EXPECT_EQ(verdict.worker, "w0");
+  ASSERT_THAT(verdict.evidence, SizeIs(2));
+  EXPECT_EQ(verdict.evidence[1].kind, EvidenceKind::kLeaseExpired);
+  EXPECT_EQ(verdict.evidence[1].detail, "what became of w1");
+  // Said of the same one again, it is no news.
+  AddVerdict(VerdictOn("w0", EvidenceKind::kHaltUnanswered), verdict);
+  EXPECT_THAT(verdict.evidence, SizeIs(2));
+}
+
+TEST(VerdictTest, WhereNobodyWasBlamedTheLaterOneIs) {
+  Verdict verdict = VerdictOn("", EvidenceKind::kPeerReport);
+  AddVerdict(VerdictOn("w1", EvidenceKind::kLeaseExpired), verdict);
+  EXPECT_EQ(verdict.worker, "w1");
+  ASSERT_THAT(verdict.evidence, SizeIs(2));
+  EXPECT_EQ(verdict.evidence[1].kind, EvidenceKind::kPeerReport);
+}
+
+TEST(VerdictTest, WhatFailsAJobStaysTheReason) {
+  Verdict verdict =
+      VerdictOn("", EvidenceKind::kMismatch, VerdictDecision::kFailJob);
+  AddVerdict(
+      VerdictOn("w1", EvidenceKind::kLeaseExpired, VerdictDecision::kFailJob),
+      verdict);
+  EXPECT_EQ(verdict.worker, "");
+  EXPECT_THAT(verdict.evidence, SizeIs(2));
+  EXPECT_EQ(verdict.decision, VerdictDecision::kFailJob);
+}
+
+TEST(VerdictTest, EvidenceIsBounded) {
+  Verdict verdict = VerdictOn("w0", EvidenceKind::kStreamBroken);
+  for (size_t i = 1; i < 2 * kMaxEvidence; ++i) {
+    AddVerdict(VerdictOn("w" + std::to_string(i), EvidenceKind::kLeaseExpired),
+               verdict);
+  }
+  EXPECT_THAT(verdict.evidence, SizeIs(kMaxEvidence));
 }
 
 TEST(VerdictTest, WordsOnlyInShowsWhatDiffers) {
