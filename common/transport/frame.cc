@@ -20,7 +20,11 @@ FrameHeaderBytes EncodeFrameHeader(const FrameHeader& header) {
   StoreLittleEndian(header.offset, to + 40);
   StoreLittleEndian(header.source_rank, to + 48);
   StoreLittleEndian(header.step, to + 52);
-  StoreLittleEndian(header.root, to + 56);
+  StoreLittleEndian(header.root, to + 54);
+  StoreLittleEndian(header.algorithm, to + 56);
+  StoreLittleEndian(header.reduction, to + 57);
+  StoreLittleEndian(header.wire, to + 58);
+  StoreLittleEndian(uint8_t{0}, to + 59);
   StoreLittleEndian(header.payload_bytes, to + 60);
   return bytes;
 }
@@ -49,9 +53,16 @@ absl::StatusOr<FrameHeader> ParseFrameHeader(
   header.count = LoadLittleEndian<uint64_t>(from + 32);
   header.offset = LoadLittleEndian<uint64_t>(from + 40);
   header.source_rank = LoadLittleEndian<uint32_t>(from + 48);
-  header.step = LoadLittleEndian<uint32_t>(from + 52);
-  header.root = LoadLittleEndian<uint32_t>(from + 56);
+  header.step = LoadLittleEndian<uint16_t>(from + 52);
+  header.root = LoadLittleEndian<uint16_t>(from + 54);
+  header.algorithm = LoadLittleEndian<uint8_t>(from + 56);
+  header.reduction = LoadLittleEndian<uint8_t>(from + 57);
+  header.wire = LoadLittleEndian<uint8_t>(from + 58);
   header.payload_bytes = LoadLittleEndian<uint32_t>(from + 60);
+  if (from[59] != std::byte{0}) {
+    return absl::FailedPreconditionError(
+        "frame with a byte set that is to be zero: it is damaged");
+  }
   if (header.payload_bytes > kMaxFramePayloadBytes) {
     return absl::FailedPreconditionError(
         absl::StrCat("frame claims a payload of ", header.payload_bytes,
@@ -76,7 +87,10 @@ absl::Status MatchFrame(const FrameHeader& expected, const FrameHeader& got,
       {"source rank", expected.source_rank, got.source_rank},
       {"sequence", expected.sequence, got.sequence},
       {"op", expected.op, got.op},
+      {"reduction", expected.reduction, got.reduction},
       {"dtype", expected.dtype, got.dtype},
+      {"wire dtype", expected.wire, got.wire},
+      {"algorithm", expected.algorithm, got.algorithm},
       {"count", expected.count, got.count},
       {"root", expected.root, got.root},
       {"step", expected.step, got.step},

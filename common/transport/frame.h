@@ -6,7 +6,8 @@
 // buffer. 64 bytes, little endian, no padding:
 //   0 magic u32 | 4 version u16 | 6 op u8 | 7 dtype u8 | 8 job u64 | 16
 //   generation u64 | 24 sequence u64 | 32 count u64 | 40 offset u64 | 48
-//   source_rank u32 | 52 step u32 | 56 root u32 | 60 payload_bytes u32
+//   source_rank u32 | 52 step u16 | 54 root u16 | 56 algorithm u8 | 57
+//   reduction u8 | 58 wire u8 | 59 zero | 60 payload_bytes u32
 // A receiver of a collective knows each field of the next frame in advance, so
 // a header needs no checksum: a damaged one does not match.
 //
@@ -27,7 +28,7 @@ namespace ringmaster {
 
 inline constexpr size_t kFrameHeaderBytes = 64;
 inline constexpr uint32_t kFrameMagic = 0x46524D52;  // "RMRF"
-inline constexpr uint16_t kFrameVersion = 1;
+inline constexpr uint16_t kFrameVersion = 2;
 // No frame of ours carries more; a larger claim is refused before anything is
 // read.
 inline constexpr uint32_t kMaxFramePayloadBytes = 4u << 20;
@@ -42,19 +43,22 @@ struct FrameHeader {
   uint64_t count = 0;   // elements in the whole buffer
   uint64_t offset = 0;  // bytes from the buffer's start to this payload
   uint32_t source_rank = 0;  // who sends it
-  uint32_t step = 0;         // step of the ring's schedule
-  uint32_t root = 0;         // broadcast only
+  uint16_t step = 0;         // of the schedule
+  uint16_t root = 0;         // broadcast only
   uint32_t payload_bytes = 0;
-  uint8_t op = 0;     // CollectiveOp, or another user's own code
-  uint8_t dtype = 0;  // DType
+  uint8_t op = 0;         // CollectiveOp, or another user's own code
+  uint8_t dtype = 0;      // DType of the buffer
+  uint8_t wire = 0;       // DType of the payload
+  uint8_t reduction = 0;  // Reduction
+  uint8_t algorithm = 0;  // Algorithm
 
   friend bool operator==(const FrameHeader&, const FrameHeader&) = default;
 };
 
 [[nodiscard]] FrameHeaderBytes EncodeFrameHeader(const FrameHeader& header);
 
-// FAILED_PRECONDITION for a wrong magic or version, or a payload above
-// kMaxFramePayloadBytes.
+// FAILED_PRECONDITION for a wrong magic or version, a byte that is not zero
+// where it must be, or a payload above kMaxFramePayloadBytes.
 [[nodiscard]] absl::StatusOr<FrameHeader> ParseFrameHeader(
     std::span<const std::byte, kFrameHeaderBytes> bytes);
 

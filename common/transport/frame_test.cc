@@ -21,6 +21,9 @@ FrameHeader SomeHeader() {
   header.payload_bytes = 4096;
   header.op = 1;
   header.dtype = 6;
+  header.wire = 4;
+  header.reduction = 2;
+  header.algorithm = 3;
   return header;
 }
 
@@ -35,12 +38,15 @@ TEST(FrameTest, IsLittleEndianAtFixedPlaces) {
   const FrameHeaderBytes bytes = EncodeFrameHeader(SomeHeader());
   EXPECT_EQ(bytes[0], std::byte{'R'});
   EXPECT_EQ(bytes[3], std::byte{'F'});
-  EXPECT_EQ(bytes[4], std::byte{1});
+  EXPECT_EQ(bytes[4], std::byte{2});
   EXPECT_EQ(bytes[8], std::byte{0x08});
   EXPECT_EQ(bytes[15], std::byte{0x01});
   EXPECT_EQ(bytes[16], std::byte{7});
   EXPECT_EQ(bytes[24], std::byte{42});
   EXPECT_EQ(bytes[48], std::byte{3});
+  EXPECT_EQ(bytes[56], std::byte{3});
+  EXPECT_EQ(bytes[57], std::byte{2});
+  EXPECT_EQ(bytes[58], std::byte{4});
   EXPECT_EQ(bytes[61], std::byte{0x10});
 }
 
@@ -52,10 +58,10 @@ TEST(FrameTest, RefusesAnotherMagicAndVersion) {
   EXPECT_THAT(status.message(), HasSubstr("not a frame"));
 
   bytes = EncodeFrameHeader(SomeHeader());
-  bytes[4] = std::byte{2};
+  bytes[4] = std::byte{1};
   status = ParseFrameHeader(bytes).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status));
-  EXPECT_THAT(status.message(), HasSubstr("version 2"));
+  EXPECT_THAT(status.message(), HasSubstr("version 1"));
 }
 
 TEST(FrameTest, RefusesAnOversizedPayload) {

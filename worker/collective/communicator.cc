@@ -6,9 +6,9 @@ namespace ringmaster {
 
 const char* CollectiveOpName(CollectiveOp op) {
   switch (op) {
-    case CollectiveOp::kAllReduceSum:
+    case CollectiveOp::kAllReduce:
       return "all_reduce";
-    case CollectiveOp::kReduceScatterSum:
+    case CollectiveOp::kReduceScatter:
       return "reduce_scatter";
     case CollectiveOp::kAllGather:
       return "all_gather";

@@ -25,6 +25,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -32,14 +33,16 @@
 #include "absl/status/statusor.h"
 #include "common/clock/monotonic_time.h"
 #include "common/tensor/dtype.h"
+#include "worker/collective/algorithm.h"
+#include "worker/collective/reduction.h"
 
 namespace ringmaster {
 
 enum class CollectiveOp : uint8_t {
-  kAllReduceSum = 1,  // every rank ends with the elementwise sum, bitwise equal
-                      // on all ranks
-  kReduceScatterSum,  // rank r ends with the sum in ChunkOf(r, world_size,
-                      // count); the rest of the buffer is undefined
+  kAllReduce = 1,  // every rank ends with the elementwise reduction, bitwise
+                   // equal on all ranks
+  kReduceScatter,  // rank r ends with the reduction of ChunkOf(r, world_size,
+                   // count); the rest of the buffer is undefined
   kAllGather,  // rank r provides ChunkOf(r, world_size, count); every rank ends
                // with all chunks
   kBroadcast,  // every rank ends with `root`'s buffer
@@ -67,16 +70,22 @@ struct BufferView {
 struct CollectiveRequest {
   CollectiveOp op = CollectiveOp::kBarrier;
   BufferView buffer;
-  int root = 0;              // kBroadcast only
+  int root = 0;                           // kBroadcast only
+  Reduction reduction = Reduction::kSum;  // kAllReduce, kReduceScatter only
+  // How elements travel; none: as they are. A float32 buffer may travel as
+  // float16 or bfloat16: sums are still made in float32, and every rank, the one
+  // that made the sum too, ends with the rounded one.
+  std::optional<DType> wire = std::nullopt;
+  Algorithm algorithm = Algorithm::kAuto;
   int64_t trace_label = -1;  // shown in the trace: the bucket's index, or -1
   int64_t trace_step = 0;    // shown in the trace: the training step
 };
 
 inline CollectiveRequest AllReduceSum(const BufferView& buffer) {
-  return {CollectiveOp::kAllReduceSum, buffer};
+  return {CollectiveOp::kAllReduce, buffer};
 }
 inline CollectiveRequest ReduceScatterSum(const BufferView& buffer) {
-  return {CollectiveOp::kReduceScatterSum, buffer};
+  return {CollectiveOp::kReduceScatter, buffer};
 }
 inline CollectiveRequest AllGather(const BufferView& buffer) {
   return {CollectiveOp::kAllGather, buffer};
@@ -120,8 +129,7 @@ class Communicator {
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int world_size() const = 0;
 
-  // Queues a collective behind those already started; returns at once. float32
-  // and int64.
+  // Queues a collective behind those already started; returns at once.
   //   INVALID_ARGUMENT  dtype, count, root or memory not supported
   //   the status of Abort or of the first failure, if there was one
   [[nodiscard]] virtual absl::StatusOr<Ticket> Start(

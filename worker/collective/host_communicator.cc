@@ -12,7 +12,7 @@ namespace ringmaster {
 namespace {
 
 bool IsKnown(CollectiveOp op) {
-  return op >= CollectiveOp::kAllReduceSum && op <= CollectiveOp::kBarrier;
+  return op >= CollectiveOp::kAllReduce && op <= CollectiveOp::kBarrier;
 }
 
 std::unique_ptr<RingEngine> NewEngine(const HostCommunicator::Options& options,

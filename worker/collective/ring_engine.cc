@@ -116,7 +116,7 @@ void RingEngine::Begin(const CollectiveRequest& request, int64_t sequence) {
   geometry_.count = buffer.count;
   geometry_.root = request.root;
   geometry_.segment_elems = kSegmentBytes / elem_bytes_;
-  geometry_.is_exchange = request.op == CollectiveOp::kAllReduceSum &&
+  geometry_.is_exchange = request.op == CollectiveOp::kAllReduce &&
                           member_.world_size == 2 &&
                           buffer.count * elem_bytes_ <= kMaxExchangeBytes;
   send_ = SegmentCursor::Sends(geometry_);
@@ -132,7 +132,7 @@ void RingEngine::Begin(const CollectiveRequest& request, int64_t sequence) {
   header_.generation = static_cast<uint64_t>(member_.generation);
   header_.sequence = static_cast<uint64_t>(sequence);
   header_.count = static_cast<uint64_t>(buffer.count);
-  header_.root = static_cast<uint32_t>(request.root);
+  header_.root = static_cast<uint16_t>(request.root);
   header_.op = static_cast<uint8_t>(request.op);
   header_.dtype = static_cast<uint8_t>(buffer.dtype);
 }
@@ -141,7 +141,7 @@ FrameHeader RingEngine::HeaderOf(const Segment& segment,
                                  int source_rank) const {
   FrameHeader header = header_;
   header.source_rank = static_cast<uint32_t>(source_rank);
-  header.step = static_cast<uint32_t>(segment.step);
+  header.step = static_cast<uint16_t>(segment.step);
   header.offset = static_cast<uint64_t>(segment.begin * elem_bytes_);
   header.payload_bytes = static_cast<uint32_t>(segment.count * elem_bytes_);
   return header;
@@ -201,7 +201,7 @@ absl::StatusOr<bool> RingEngine::TryReceive() {
 absl::Status RingEngine::PassReceivePoints(const Segment& segment) const {
   RETURN_IF_ERROR(FAIL_POINT("collective.receive"));
   if (segment.is_reduced) return FAIL_POINT("collective.reduce_scatter");
-  if (request_.op == CollectiveOp::kAllReduceSum ||
+  if (request_.op == CollectiveOp::kAllReduce ||
       request_.op == CollectiveOp::kAllGather) {
     return FAIL_POINT("collective.all_gather");
   }

@@ -39,10 +39,10 @@ SegmentCursor::SegmentCursor(const RingGeometry& geometry, bool is_send)
     : geometry_(geometry), is_send_(is_send) {
   const int turns = geometry.world_size - 1;
   switch (geometry.op) {
-    case CollectiveOp::kAllReduceSum:
+    case CollectiveOp::kAllReduce:
       end_step_ = geometry.is_exchange ? 1 : 2 * turns;
       break;
-    case CollectiveOp::kReduceScatterSum:
+    case CollectiveOp::kReduceScatter:
     case CollectiveOp::kBarrier:
       end_step_ = turns;
       break;
@@ -74,8 +74,8 @@ Segment SegmentCursor::current() const {
   segment.begin = range_.begin + offset_;
   segment.count = std::min(geometry_.segment_elems, range_.count - offset_);
   segment.step = step_;
-  const bool adds = geometry_.op == CollectiveOp::kAllReduceSum ||
-                    geometry_.op == CollectiveOp::kReduceScatterSum;
+  const bool adds = geometry_.op == CollectiveOp::kAllReduce ||
+                    geometry_.op == CollectiveOp::kReduceScatter;
   segment.is_reduced = !is_send_ && adds && step_ < geometry_.world_size - 1;
   return segment;
 }

@@ -102,7 +102,7 @@ TEST_P(RingScheduleOfWorldTest, EveryRankEndsWithEveryContributionOnce) {
 
 TEST_P(RingScheduleOfWorldTest, CursorsOfNeighboursAgreeForEveryOpAndLength) {
   for (const CollectiveOp op :
-       {CollectiveOp::kAllReduceSum, CollectiveOp::kReduceScatterSum,
+       {CollectiveOp::kAllReduce, CollectiveOp::kReduceScatter,
         CollectiveOp::kAllGather, CollectiveOp::kBroadcast,
         CollectiveOp::kBarrier}) {
     for (const int64_t count : {0, 1, n_ - 1, 4 * n_, 61}) {
@@ -122,7 +122,7 @@ TEST_P(RingScheduleOfWorldTest, CursorsOfNeighboursAgreeForEveryOpAndLength) {
 
 TEST_P(RingScheduleOfWorldTest, LeadAndReceivesPayForAllSends) {
   for (const CollectiveOp op :
-       {CollectiveOp::kAllReduceSum, CollectiveOp::kReduceScatterSum,
+       {CollectiveOp::kAllReduce, CollectiveOp::kReduceScatter,
         CollectiveOp::kAllGather, CollectiveOp::kBroadcast,
         CollectiveOp::kBarrier}) {
     for (int rank = 0; rank < n_; ++rank) {
@@ -147,7 +147,7 @@ TEST_P(RingScheduleOfWorldTest, AllReduceSendsTwiceAllChunksButOne) {
   int64_t total = 0;
   for (int rank = 0; rank < n_; ++rank) {
     for (const Segment& segment : All(SegmentCursor::Sends(
-             GeometryOf(CollectiveOp::kAllReduceSum, rank, n_, kCount)))) {
+             GeometryOf(CollectiveOp::kAllReduce, rank, n_, kCount)))) {
       total += segment.count;
     }
   }
@@ -159,7 +159,7 @@ INSTANTIATE_TEST_SUITE_P(Worlds, RingScheduleOfWorldTest,
 
 TEST(SegmentCursorTest, CutsChunksIntoSegments) {
   EXPECT_THAT(All(SegmentCursor::Receives(
-                  GeometryOf(CollectiveOp::kAllReduceSum, 0, 2, 11))),
+                  GeometryOf(CollectiveOp::kAllReduce, 0, 2, 11))),
               ElementsAre(Segment{0, 4, 0, true}, Segment{4, 2, 0, true},
                           Segment{6, 4, 1, false}, Segment{10, 1, 1, false}));
 }
@@ -171,7 +171,7 @@ TEST(SegmentCursorTest, AnEmptyChunkIsOneEmptyFrame) {
 }
 
 TEST(SegmentCursorTest, AnExchangeIsOneWholeFrame) {
-  RingGeometry geometry = GeometryOf(CollectiveOp::kAllReduceSum, 1, 2, 3);
+  RingGeometry geometry = GeometryOf(CollectiveOp::kAllReduce, 1, 2, 3);
   geometry.is_exchange = true;
   EXPECT_THAT(All(SegmentCursor::Sends(geometry)),
               ElementsAre(Segment{0, 3, 0, false}));
@@ -181,7 +181,7 @@ TEST(SegmentCursorTest, AnExchangeIsOneWholeFrame) {
 
 TEST(SegmentCursorTest, AWorldOfOneDoesNothing) {
   EXPECT_TRUE(
-      SegmentCursor::Sends(GeometryOf(CollectiveOp::kAllReduceSum, 0, 1, 9))
+      SegmentCursor::Sends(GeometryOf(CollectiveOp::kAllReduce, 0, 1, 9))
           .done());
   EXPECT_TRUE(
       SegmentCursor::Receives(GeometryOf(CollectiveOp::kBroadcast, 0, 1, 9))

@@ -1,0 +1,105 @@
+// Channel carries frames to and from one peer of a generation, over a stream
+// (StreamChannel) or shared memory (SharedChannel).
+//
+// The receiver of a frame knows its header in advance; one that differs is
+// refused before its payload reaches the buffer. Frames keep their order in each
+// direction. Nothing blocks: TrySend and TryReceive do what can be done now, and
+// a thread that has nothing left to do sleeps in poll(2) between BeginWait and
+// EndWait, for any number of channels at once.
+// After an error the positions in the stream are lost: Close.
+// Thread-safety: one thread at a time; Close, peer() and transport() from any.
+#ifndef RINGMASTER_COMMON_TRANSPORT_CHANNEL_H_
+#define RINGMASTER_COMMON_TRANSPORT_CHANNEL_H_
+
+#include <poll.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/clock/monotonic_time.h"
+#include "common/transport/frame.h"
+
+namespace ringmaster {
+
+// How elements in memory and the payload of a frame become each other. Pure
+// functions of `count` elements; wire bytes need not be aligned.
+using EncodeFn = void (*)(std::byte* wire, const std::byte* elements,
+                          int64_t count);
+// Into `elements`: in their place (a copy, a conversion) or combined with them
+// (a sum).
+using DecodeFn = void (*)(std::byte* elements, const std::byte* wire,
+                          int64_t count);
+
+struct OutgoingFrame {
+  FrameHeader header;
+  const std::byte* elements = nullptr;
+  int64_t count = 0;
+  EncodeFn encode = nullptr;  // null: the payload is the elements' bytes
+};
+
+struct IncomingFrame {
+  FrameHeader expected;
+  std::byte* elements = nullptr;
+  int64_t count = 0;
+  DecodeFn decode = nullptr;  // null: the payload becomes the elements' bytes
+};
+
+enum class Transport : uint8_t { kLoopback, kTcp, kUnix, kSharedMemory };
+
+// "loopback", "tcp", "unix", "shared_memory".
+[[nodiscard]] const char* TransportName(Transport transport);
+
+class Channel {
+ public:
+  enum class Progress {
+    kBlocked,  // nothing could be done
+    kMoved,    // some bytes moved; call again with the same frame
+    kDone,     // the frame is complete
+  };
+
+  virtual ~Channel() = default;
+
+  // Sends `frame`; until kDone, call again with the same frame and no other, and
+  // leave its elements alone. After kDone they may change, unless the peer reads
+  // them in place: then once sends_taken().
+  //   UNAVAILABLE  the peer is gone, or Close was called; names the peer
+  [[nodiscard]] virtual absl::StatusOr<Progress> TrySend(
+      const OutgoingFrame& frame) = 0;
+
+  // Receives the frame `frame.expected`; until kDone, as above.
+  //   UNAVAILABLE          as above
+  //   FAILED_PRECONDITION  another frame came: both sides are named
+  [[nodiscard]] virtual absl::StatusOr<Progress> TryReceive(
+      const IncomingFrame& frame) = 0;
+
+  // Whether the peer has read all that it reads in place.
+  [[nodiscard]] virtual bool sends_taken() const { return true; }
+
+  // Before a poll(2): fills `polled` with what wakes the thread once a blocked
+  // TrySend (`for_send`, also for sends_taken) or TryReceive may go on, or the
+  // peer is gone. False: something has changed already, do not sleep. EndWait
+  // must follow in either case.
+  [[nodiscard]] virtual bool BeginWait(bool for_send, bool for_receive,
+                                       pollfd& polled) = 0;
+  // After the poll(2).
+  //   UNAVAILABLE  the peer is gone, and with it what the wait was for
+  [[nodiscard]] virtual absl::Status EndWait(const pollfd& polled) = 0;
+
+  // Link::CheckPeer.
+  [[nodiscard]] virtual absl::Status CheckPeer(MonotonicTime now) = 0;
+
+  // Ends both directions at once, for the peer too; a thread in poll wakes up.
+  // Idempotent.
+  virtual void Close() = 0;
+
+  // "rank 3 at 10.0.0.7:40312": for messages.
+  [[nodiscard]] virtual const std::string& peer() const = 0;
+  [[nodiscard]] virtual Transport transport() const = 0;
+};
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_COMMON_TRANSPORT_CHANNEL_H_

@@ -1,0 +1,50 @@
+// How long a collective should take, and which algorithm is the fastest: the
+// alpha-beta-gamma model of Thakur, Rabenseifner and Gropp (2005).
+//
+// Pure: the costs were measured elsewhere (probe.h). All ranks must use the same
+// costs, or they would choose differently.
+#ifndef RINGMASTER_WORKER_COLLECTIVE_COST_MODEL_H_
+#define RINGMASTER_WORKER_COLLECTIVE_COST_MODEL_H_
+
+#include <cstdint>
+
+#include "worker/collective/algorithm.h"
+#include "worker/collective/communicator.h"
+#include "worker/collective/topology.h"
+
+namespace ringmaster {
+
+// Of one pair of ranks.
+struct PathCost {
+  double latency = 0;           // seconds for a small frame, one way
+  double seconds_per_byte = 0;  // while both directions are busy
+
+  friend bool operator==(const PathCost&, const PathCost&) = default;
+};
+
+struct CollectiveCosts {
+  PathCost local;   // inside a host
+  PathCost remote;  // between hosts
+  double reduce_seconds_per_byte = 0;
+  // Ranks of one host that can run at the same time: its cores. More ranks than
+  // cores take turns.
+  int cores_per_host = 1;
+
+  friend bool operator==(const CollectiveCosts&,
+                         const CollectiveCosts&) = default;
+};
+
+// Seconds that an all-reduce of `bytes` on the wire takes. Requires an
+// algorithm other than kAuto.
+[[nodiscard]] double PredictAllReduce(Algorithm algorithm, int64_t bytes,
+                                      const Topology& topology,
+                                      const CollectiveCosts& costs);
+
+// The usable algorithm with the smallest prediction; never gather_broadcast.
+// Ties go to the earlier one of kAlgorithms.
+[[nodiscard]] Algorithm ChooseAllReduce(int64_t bytes, const Topology& topology,
+                                        const CollectiveCosts& costs);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_COLLECTIVE_COST_MODEL_H_

@@ -1,0 +1,22 @@
+// Reduction names what a collective does with the elements of all ranks. Pure.
+#ifndef RINGMASTER_WORKER_COLLECTIVE_REDUCTION_H_
+#define RINGMASTER_WORKER_COLLECTIVE_REDUCTION_H_
+
+#include <cstdint>
+
+namespace ringmaster {
+
+// The values are in frames: never renumber, only append.
+enum class Reduction : uint8_t {
+  kSum = 1,
+  kMax,      // of a NaN and anything: NaN
+  kMin,      // the same
+  kAverage,  // the sum divided by the world size; floating point only
+};
+
+// "sum", "max", "min", "average"; "unknown" outside the enum.
+[[nodiscard]] const char* ReductionName(Reduction reduction);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_COLLECTIVE_REDUCTION_H_

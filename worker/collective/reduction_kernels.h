@@ -1,0 +1,47 @@
+// The arithmetic of collectives: what becomes of elements on their way to the
+// wire, from the wire, and at the rank that completes a result.
+//
+// Pure; compiled for wide vectors and chosen for the processor at run time. The
+// same bits on every processor.
+#ifndef RINGMASTER_WORKER_COLLECTIVE_REDUCTION_KERNELS_H_
+#define RINGMASTER_WORKER_COLLECTIVE_REDUCTION_KERNELS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "common/tensor/dtype.h"
+#include "common/transport/channel.h"
+#include "worker/collective/reduction.h"
+
+namespace ringmaster {
+
+// The steps of a reduction over buffers of one dtype. Integer sums wrap around.
+// float16 and bfloat16 are widened to float32, combined there, and rounded to
+// the nearest even.
+struct ReductionKernels {
+  // To and from the wire; null where wire and memory have the same bytes.
+  EncodeFn encode = nullptr;
+  DecodeFn keep = nullptr;
+  // elements[i] = elements[i] op wire[i].
+  DecodeFn reduce = nullptr;
+  // elements[i] = elements[i] op other[i]: the same in memory.
+  DecodeFn combine = nullptr;
+  // Completes `count` elements in place, at the one rank that holds their sum:
+  // divides (kAverage), and rounds to what the wire can carry, so that this
+  // rank keeps what the others will get. Null where there is nothing to do.
+  void (*finish)(std::byte* elements, int64_t count, int world_size) = nullptr;
+  int64_t element_bytes = 0;
+  int64_t wire_bytes = 0;  // of one element
+};
+
+// For buffers of `dtype` that travel as `wire`: the same dtype, or float16 or
+// bfloat16 for float32.
+//   INVALID_ARGUMENT  no such pair, uint8, or an average of integers
+[[nodiscard]] absl::StatusOr<ReductionKernels> KernelsFor(DType dtype,
+                                                          DType wire,
+                                                          Reduction reduction);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_COLLECTIVE_REDUCTION_KERNELS_H_
