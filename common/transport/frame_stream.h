@@ -52,6 +52,10 @@ class FrameReader {
     return header_checked_ && payload_have_ == expected_.payload_bytes;
   }
 
+  // Whether the header of the next frame has come in part or whole, with the
+  // frame begun last.
+  [[nodiscard]] bool holds_next() const { return next_have_ > 0; }
+
   // Reads what has arrived. Returns the number of bytes, 0 if nothing came
   // (done() may still have become true, when the header had come before).
   //   FAILED_PRECONDITION  the header is not the expected one

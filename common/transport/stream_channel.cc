@@ -1,0 +1,144 @@
+#include "common/transport/stream_channel.h"
+
+#include <sys/ioctl.h>
+
+#include <cstring>
+#include <span>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status/status_macros.h"
+
+namespace ringmaster {
+namespace {
+
+// Up to here a payload is read together with its header and copied, instead of
+// read on its own: a system call costs more than the copy.
+constexpr uint32_t kMaxCopiedBytes = 16 << 10;
+
+void GrowTo(std::vector<std::byte>& buffer, size_t bytes) {
+  if (buffer.size() < bytes) buffer.resize(bytes);
+}
+
+}  // namespace
+
+StreamChannel::StreamChannel(int self_rank, std::unique_ptr<Link> link,
+                             Transport transport)
+    : link_(std::move(link)), transport_(transport), reader_(self_rank) {}
+
+absl::StatusOr<Channel::Progress> StreamChannel::TrySend(
+    const OutgoingFrame& frame) {
+  if (is_closed_.load(std::memory_order_relaxed)) [[unlikely]]
+    return ClosedHere();
+  if (!is_sending_) RETURN_IF_ERROR(BeginSend(frame));
+  ASSIGN_OR_RETURN(const size_t written, writer_.Advance(*link_));
+  if (!writer_.idle())
+    return written > 0 ? Progress::kMoved : Progress::kBlocked;
+  is_sending_ = false;
+  return Progress::kDone;
+}
+
+absl::Status StreamChannel::BeginSend(const OutgoingFrame& frame) {
+  if (frame.header.payload_bytes > kMaxFramePayloadBytes) {
+    return absl::InternalError(
+        absl::StrCat("a frame to ", peer(), " of ", frame.header.payload_bytes,
+                     " bytes; the limit is ", kMaxFramePayloadBytes));
+  }
+  const std::byte* payload = frame.elements;
+  if (frame.encode != nullptr) {
+    GrowTo(encoded_, frame.header.payload_bytes);
+    frame.encode(encoded_.data(), frame.elements, frame.count);
+    payload = encoded_.data();
+  }
+  writer_.Begin(frame.header, payload);
+  is_sending_ = true;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Channel::Progress> StreamChannel::TryReceive(
+    const IncomingFrame& frame) {
+  if (is_closed_.load(std::memory_order_relaxed)) [[unlikely]]
+    return ClosedHere();
+  if (!is_receiving_) BeginReceive(frame);
+  ASSIGN_OR_RETURN(const size_t got, reader_.Advance(*link_));
+  if (!reader_.done()) return got > 0 ? Progress::kMoved : Progress::kBlocked;
+  if (is_staged_) Place(frame);
+  is_receiving_ = false;
+  return Progress::kDone;
+}
+
+void StreamChannel::BeginReceive(const IncomingFrame& frame) {
+  const uint32_t bytes = frame.expected.payload_bytes;
+  is_staged_ = frame.decode != nullptr || bytes <= kMaxCopiedBytes;
+  if (is_staged_) GrowTo(staged_, bytes);
+  reader_.Begin(frame.expected, is_staged_ ? staged_.data() : frame.elements,
+                /*is_scratch=*/is_staged_);
+  is_receiving_ = true;
+}
+
+void StreamChannel::Place(const IncomingFrame& frame) const {
+  if (frame.decode != nullptr) {
+    frame.decode(frame.elements, staged_.data(), frame.count);
+  } else if (frame.expected.payload_bytes > 0) {
+    std::memcpy(frame.elements, staged_.data(), frame.expected.payload_bytes);
+  }
+}
+
+bool StreamChannel::BeginWait(bool for_send, bool for_receive, pollfd& polled) {
+  waits_for_send_ = for_send;
+  waits_for_receive_ = for_receive;
+  if (has_peer_ended_ && !for_send && !for_receive) {
+    // poll would report the end again and again.
+    polled = {-1, 0, 0};
+    return HasUnread();
+  }
+  short events = POLLRDHUP;
+  if (for_send) events |= POLLOUT;
+  if (for_receive) events |= POLLIN;
+  polled = {link_->fd(), events, 0};
+  return true;
+}
+
+absl::Status StreamChannel::EndWait(const pollfd& polled) {
+  if (is_closed_.load(std::memory_order_relaxed)) return ClosedHere();
+  // The next TryReceive takes what is left and then finds the end.
+  if (waits_for_receive_) return absl::OkStatus();
+  const bool has_ended =
+      has_peer_ended_ ||
+      (polled.revents & (POLLERR | POLLHUP | POLLRDHUP)) != 0;
+  if (!has_ended) return absl::OkStatus();
+  if (HasUnread()) {
+    has_peer_ended_ = true;
+    if (!waits_for_send_) return absl::OkStatus();
+    return absl::UnavailableError(
+        absl::StrCat(peer(), " closed its connection"));
+  }
+  return Fate();
+}
+
+bool StreamChannel::HasUnread() const {
+  int in_socket = 0;
+  return reader_.holds_next() ||
+         (ioctl(link_->fd(), FIONREAD, &in_socket) == 0 && in_socket > 0);
+}
+
+absl::Status StreamChannel::Fate() {
+  // Nothing is left to read, so a read tells how the stream ended.
+  std::byte nothing;
+  const iovec part = {&nothing, 1};
+  const absl::StatusOr<size_t> got = link_->TryRead(std::span(&part, 1));
+  if (!got.ok()) return got.status();
+  return absl::UnavailableError(absl::StrCat(peer(), " closed its connection"));
+}
+
+absl::Status StreamChannel::ClosedHere() const {
+  return absl::UnavailableError(
+      absl::StrCat("the connection to ", peer(), " was closed on our side"));
+}
+
+void StreamChannel::Close() {
+  is_closed_.store(true, std::memory_order_relaxed);
+  link_->Close();
+}
+
+}  // namespace ringmaster

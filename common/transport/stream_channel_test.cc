@@ -1,0 +1,437 @@
+#include "common/transport/stream_channel.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "common/transport/socket_link.h"
+#include "common/transport/tcp.h"
+#include "common/transport/unique_fd.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace ringmaster {
+namespace {
+
+using ::testing::HasSubstr;
+using Progress = Channel::Progress;
+
+constexpr int64_t kSmall = 100;
+constexpr int64_t kLarge = 200 << 10;  // read into the elements directly
+
+FrameHeader HeaderOf(uint64_t sequence, uint64_t payload_bytes) {
+  FrameHeader header;
+  header.job = 9;
+  header.generation = 2;
+  header.sequence = sequence;
+  header.source_rank = 1;
+  header.payload_bytes = static_cast<uint32_t>(payload_bytes);
+  return header;
+}
+
+std::vector<std::byte> Pattern(int64_t size, int seed) {
+  std::vector<std::byte> bytes(static_cast<size_t>(size));
+  for (size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = static_cast<std::byte>(i * 7 + static_cast<size_t>(seed));
+  return bytes;
+}
+
+OutgoingFrame Outgoing(uint64_t sequence, const std::vector<std::byte>& bytes) {
+  OutgoingFrame frame;
+  frame.header = HeaderOf(sequence, bytes.size());
+  frame.elements = bytes.data();
+  frame.count = static_cast<int64_t>(bytes.size());
+  return frame;
+}
+
+IncomingFrame Incoming(uint64_t sequence, std::vector<std::byte>& bytes) {
+  IncomingFrame frame;
+  frame.expected = HeaderOf(sequence, bytes.size());
+  frame.elements = bytes.data();
+  frame.count = static_cast<int64_t>(bytes.size());
+  return frame;
+}
+
+// Two wire bytes for each element of one.
+void EncodeTwice(std::byte* wire, const std::byte* elements, int64_t count) {
+  for (int64_t i = 0; i < count; ++i)
+    wire[2 * i] = wire[2 * i + 1] = elements[i];
+}
+
+void AddHalves(std::byte* elements, const std::byte* wire, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    EXPECT_EQ(wire[2 * i], wire[2 * i + 1]);
+    elements[i] = static_cast<std::byte>(std::to_integer<int>(elements[i]) +
+                                         std::to_integer<int>(wire[2 * i]));
+  }
+}
+
+// The parameter: over TCP, or over a socket pair as Unix links are.
+class StreamChannelTest : public ::testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override {
+    std::unique_ptr<Link> near;
+    if (GetParam()) {
+      const Listener listener = *Listener::Listen("127.0.0.1:0");
+      UniqueFd client = *BeginConnect(listener.address());
+      pollfd writable = {client.get(), POLLOUT, 0};
+      ASSERT_EQ(poll(&writable, 1, 5000), 1);
+      ASSERT_TRUE(ConnectResult(client.get()).ok());
+      pollfd readable = {listener.fd(), POLLIN, 0};
+      ASSERT_EQ(poll(&readable, 1, 5000), 1);
+      near = std::make_unique<SocketLink>(*listener.TryAccept(), "rank 1 at b");
+      far_link_ =
+          std::make_unique<SocketLink>(std::move(client), "rank 0 at a");
+    } else {
+      auto pair = LoopbackPair("rank 1 at b", "rank 0 at a");
+      ASSERT_TRUE(pair.ok()) << pair.status();
+      near = std::move(pair->first);
+      far_link_ = std::move(pair->second);
+    }
+    near_ = std::make_unique<StreamChannel>(0, std::move(near),
+                                            Transport::kLoopback);
+  }
+
+  // The far side as a channel as well; or far_link_ for raw bytes.
+  void MakeFarChannel() {
+    far_ = std::make_unique<StreamChannel>(1, std::move(far_link_),
+                                           Transport::kLoopback);
+  }
+
+  // The peer dies with all that it has sent already under way to us.
+  void PeerDies() {
+    far_.reset();
+    far_link_.reset();
+  }
+
+  void WriteRaw(const void* bytes, size_t size) {
+    const iovec part = {const_cast<void*>(bytes), size};
+    const absl::StatusOr<size_t> written =
+        far_link_->TryWrite(std::span(&part, 1));
+    ASSERT_TRUE(written.ok()) << written.status();
+    ASSERT_EQ(*written, size);
+  }
+
+  // One poll between BeginWait and EndWait; `woken`: whether it ended before
+  // its timeout, which is long for a poll that must be woken.
+  static absl::Status WaitOnce(Channel& channel, bool for_send,
+                               bool for_receive, int timeout_ms = 5000,
+                               bool* woken = nullptr) {
+    pollfd polled = {-1, 0, 0};
+    int ready = 1;
+    if (channel.BeginWait(for_send, for_receive, polled))
+      ready = poll(&polled, 1, timeout_ms);
+    if (woken != nullptr) *woken = ready > 0;
+    return channel.EndWait(polled);
+  }
+
+  absl::Status Receive(const IncomingFrame& frame) {
+    while (true) {
+      const absl::StatusOr<Progress> progress = near_->TryReceive(frame);
+      if (!progress.ok()) return progress.status();
+      if (*progress == Progress::kDone) return absl::OkStatus();
+      if (*progress == Progress::kMoved) continue;
+      const absl::Status status = WaitOnce(*near_, false, true);
+      if (!status.ok()) return status;
+    }
+  }
+
+  absl::Status Send(Channel& channel, const OutgoingFrame& frame) {
+    while (true) {
+      const absl::StatusOr<Progress> progress = channel.TrySend(frame);
+      if (!progress.ok()) return progress.status();
+      if (*progress == Progress::kDone) return absl::OkStatus();
+      if (*progress == Progress::kMoved) continue;
+      const absl::Status status = WaitOnce(channel, true, false);
+      if (!status.ok()) return status;
+    }
+  }
+
+  // Sends until the socket takes nothing more.
+  void FillUp(uint64_t sequence, const std::vector<std::byte>& bytes) {
+    while (true) {
+      const absl::StatusOr<Progress> progress =
+          near_->TrySend(Outgoing(sequence, bytes));
+      ASSERT_TRUE(progress.ok()) << progress.status();
+      if (*progress == Progress::kBlocked) return;
+    }
+  }
+
+  std::unique_ptr<StreamChannel> near_;
+  std::unique_ptr<StreamChannel> far_;
+  std::unique_ptr<Link> far_link_;
+};
+
+TEST_P(StreamChannelTest, CarriesFramesOfAnySizeBothWaysAtOnce) {
+  MakeFarChannel();
+  uint64_t sequence = 0;
+  for (const int64_t size :
+       {int64_t{0}, int64_t{1}, kSmall, int64_t{16 << 10},
+        int64_t{(16 << 10) + 1}, kLarge, int64_t{kMaxFramePayloadBytes}}) {
+    ++sequence;
+    const std::vector<std::byte> sent = Pattern(size, 1);
+    const std::vector<std::byte> answer = Pattern(size, 2);
+    std::vector<std::byte> got(sent.size());
+    std::vector<std::byte> answered(sent.size());
+    bool done[4] = {};
+    const auto step = [&done](int i, const absl::StatusOr<Progress>& progress) {
+      ASSERT_TRUE(progress.ok()) << progress.status();
+      done[i] = *progress == Progress::kDone;
+    };
+    while (!done[0] || !done[1] || !done[2] || !done[3]) {
+      if (!done[0]) step(0, far_->TrySend(Outgoing(sequence, sent)));
+      if (!done[1]) step(1, near_->TrySend(Outgoing(sequence, answer)));
+      if (!done[2]) step(2, near_->TryReceive(Incoming(sequence, got)));
+      if (!done[3]) step(3, far_->TryReceive(Incoming(sequence, answered)));
+    }
+    EXPECT_EQ(got, sent) << size;
+    EXPECT_EQ(answered, answer) << size;
+  }
+}
+
+TEST_P(StreamChannelTest, ConvertsOnBothSides) {
+  MakeFarChannel();
+  uint64_t sequence = 0;
+  for (const int64_t count : {int64_t{0}, int64_t{3}, kLarge, kSmall}) {
+    ++sequence;
+    const std::vector<std::byte> sent = Pattern(count, 1);
+    std::vector<std::byte> sum = Pattern(count, 5);
+    std::vector<std::byte> expected = sum;
+    for (size_t i = 0; i < expected.size(); ++i) {
+      expected[i] = static_cast<std::byte>(std::to_integer<int>(expected[i]) +
+                                           std::to_integer<int>(sent[i]));
+    }
+    OutgoingFrame out = Outgoing(sequence, sent);
+    out.header.payload_bytes = static_cast<uint32_t>(2 * count);
+    out.encode = &EncodeTwice;
+    IncomingFrame in = Incoming(sequence, sum);
+    in.expected.payload_bytes = static_cast<uint32_t>(2 * count);
+    in.decode = &AddHalves;
+    std::thread sender([&] { EXPECT_TRUE(Send(*far_, out).ok()); });
+    const absl::Status received = Receive(in);
+    sender.join();
+    ASSERT_TRUE(received.ok()) << received;
+    EXPECT_EQ(sum, expected) << count;
+  }
+}
+
+TEST_P(StreamChannelTest, RefusesAFrameThatNoPeerWouldTake) {
+  OutgoingFrame frame;
+  frame.header = HeaderOf(1, kMaxFramePayloadBytes + 1);
+  EXPECT_TRUE(absl::IsInternal(near_->TrySend(frame).status()));
+}
+
+TEST_P(StreamChannelTest, TakesAFrameByteByByte) {
+  const std::vector<std::byte> sent = Pattern(kSmall, 3);
+  const FrameHeaderBytes header = EncodeFrameHeader(HeaderOf(1, kSmall));
+  std::vector<std::byte> all(header.begin(), header.end());
+  all.insert(all.end(), sent.begin(), sent.end());
+  std::vector<std::byte> got(kSmall);
+  EXPECT_EQ(*near_->TryReceive(Incoming(1, got)), Progress::kBlocked);
+  for (size_t i = 0; i < all.size(); ++i) {
+    WriteRaw(&all[i], 1);
+    bool woken = false;
+    ASSERT_TRUE(WaitOnce(*near_, false, true, 5000, &woken).ok());
+    ASSERT_TRUE(woken);
+    EXPECT_EQ(*near_->TryReceive(Incoming(1, got)),
+              i + 1 < all.size() ? Progress::kMoved : Progress::kDone);
+  }
+  EXPECT_EQ(got, sent);
+}
+
+TEST_P(StreamChannelTest, RefusesAnotherFrameAndLeavesTheElementsAlone) {
+  MakeFarChannel();
+  for (const int64_t size : {kSmall, kLarge}) {
+    SetUp();
+    MakeFarChannel();
+    const std::vector<std::byte> sent = Pattern(size, 1);
+    std::vector<std::byte> got(static_cast<size_t>(size));
+    OutgoingFrame stale = Outgoing(1, sent);
+    stale.header.generation = 1;
+    std::thread sender([&] { (void)far_->TrySend(stale); });
+    const absl::Status status = Receive(Incoming(1, got));
+    sender.join();
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("rank 0 refused a frame of rank 1"));
+    EXPECT_EQ(got, std::vector<std::byte>(static_cast<size_t>(size)));
+  }
+}
+
+TEST_P(StreamChannelTest, SleepsUntilThereIsRoomToSend) {
+  MakeFarChannel();
+  const std::vector<std::byte> bytes = Pattern(kMaxFramePayloadBytes, 1);
+  uint64_t sequence = 1;
+  while (true) {  // until a frame is blocked
+    absl::StatusOr<Progress> progress =
+        near_->TrySend(Outgoing(sequence, bytes));
+    ASSERT_TRUE(progress.ok()) << progress.status();
+    if (*progress == Progress::kBlocked) break;
+    if (*progress == Progress::kDone) ++sequence;
+  }
+  std::thread receiver([&] {
+    std::vector<std::byte> got(bytes.size());
+    for (uint64_t next = 1; next <= sequence; ++next) {
+      while (true) {
+        const absl::StatusOr<Progress> progress =
+            far_->TryReceive(Incoming(next, got));
+        ASSERT_TRUE(progress.ok()) << progress.status();
+        if (*progress == Progress::kDone) break;
+        if (*progress == Progress::kBlocked) {
+          ASSERT_TRUE(WaitOnce(*far_, false, true).ok());
+        }
+      }
+    }
+  });
+  EXPECT_TRUE(Send(*near_, Outgoing(sequence, bytes)).ok());
+  receiver.join();
+}
+
+TEST_P(StreamChannelTest, AnIdleWaitIsNotWokenByWhatAPeerSendsAhead) {
+  MakeFarChannel();
+  const std::vector<std::byte> sent = Pattern(kSmall, 1);
+  ASSERT_TRUE(Send(*far_, Outgoing(1, sent)).ok());
+  bool woken = true;
+  EXPECT_TRUE(WaitOnce(*near_, false, false, 1, &woken).ok());
+  EXPECT_FALSE(woken);
+  std::vector<std::byte> got(kSmall);
+  EXPECT_TRUE(Receive(Incoming(1, got)).ok());
+}
+
+TEST_P(StreamChannelTest, APeerThatDiesWakesEveryKindOfWait) {
+  for (const bool for_send : {false, true}) {
+    for (const bool for_receive : {false, true}) {
+      SetUp();
+      std::vector<std::byte> got(kSmall);
+      const std::vector<std::byte> sent = Pattern(kMaxFramePayloadBytes, 1);
+      if (for_send) FillUp(1, sent);
+      if (for_receive) {
+        EXPECT_EQ(*near_->TryReceive(Incoming(1, got)), Progress::kBlocked);
+      }
+      std::thread killer([this] { PeerDies(); });
+      bool woken = false;
+      absl::Status status =
+          WaitOnce(*near_, for_send, for_receive, 5000, &woken);
+      killer.join();
+      EXPECT_TRUE(woken) << for_send << for_receive;
+      if (for_receive) {
+        EXPECT_TRUE(status.ok()) << status;
+        status = Receive(Incoming(1, got));
+      }
+      EXPECT_TRUE(absl::IsUnavailable(status)) << for_send << for_receive;
+      EXPECT_THAT(std::string(status.message()),
+                  HasSubstr("rank 1 at b closed its connection"));
+    }
+  }
+}
+
+TEST_P(StreamChannelTest, ASendToADeadPeerFails) {
+  PeerDies();
+  const std::vector<std::byte> sent = Pattern(kMaxFramePayloadBytes, 1);
+  absl::Status status;
+  for (uint64_t i = 1; i < 10 && status.ok(); ++i)
+    status = Send(*near_, Outgoing(i, sent));
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1 at b"));
+}
+
+TEST_P(StreamChannelTest, WhatAPeerSentBeforeItsEndIsReceivedFirst) {
+  MakeFarChannel();
+  const std::vector<std::byte> sent = Pattern(kSmall, 1);
+  for (const uint64_t sequence : {1, 2})
+    ASSERT_TRUE(Send(*far_, Outgoing(sequence, sent)).ok());
+  PeerDies();
+  bool woken = false;
+  EXPECT_TRUE(WaitOnce(*near_, false, false, 5000, &woken).ok());
+  EXPECT_TRUE(woken);
+  // Its end is known now: no busy waiting for it.
+  EXPECT_TRUE(WaitOnce(*near_, false, false, 1, &woken).ok());
+  EXPECT_FALSE(woken);
+  std::vector<std::byte> got(kSmall);
+  EXPECT_TRUE(Receive(Incoming(1, got)).ok());
+  EXPECT_EQ(got, sent);
+  // Also while the second frame's header has been read with the first.
+  EXPECT_TRUE(WaitOnce(*near_, false, false, 1, &woken).ok());
+  EXPECT_FALSE(woken);
+  EXPECT_TRUE(Receive(Incoming(2, got)).ok());
+  const absl::Status status = WaitOnce(*near_, false, false, 5000, &woken);
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_TRUE(woken);
+}
+
+TEST_P(StreamChannelTest, AHeaderReadAheadOutlivesThePeer) {
+  MakeFarChannel();
+  const std::vector<std::byte> sent = Pattern(kSmall, 1);
+  const std::vector<std::byte> empty;
+  ASSERT_TRUE(Send(*far_, Outgoing(1, sent)).ok());
+  ASSERT_TRUE(Send(*far_, Outgoing(2, empty)).ok());
+  std::vector<std::byte> got(kSmall);
+  ASSERT_TRUE(Receive(Incoming(1, got)).ok());
+  PeerDies();
+  EXPECT_TRUE(WaitOnce(*near_, false, false).ok());
+  std::vector<std::byte> nothing;
+  EXPECT_TRUE(Receive(Incoming(2, nothing)).ok());
+  EXPECT_TRUE(absl::IsUnavailable(WaitOnce(*near_, false, false)));
+}
+
+TEST_P(StreamChannelTest, AWaitToSendFailsAlthoughThePeerLeftSomething) {
+  const std::byte something{1};
+  WriteRaw(&something, 1);
+  FillUp(1, Pattern(kMaxFramePayloadBytes, 1));
+  PeerDies();
+  EXPECT_TRUE(absl::IsUnavailable(WaitOnce(*near_, true, false)));
+}
+
+TEST_P(StreamChannelTest, APeerThatDiesAmidAFrameIsNamed) {
+  for (const size_t bytes : {size_t{10}, kFrameHeaderBytes, size_t{100}}) {
+    SetUp();
+    const FrameHeaderBytes header = EncodeFrameHeader(HeaderOf(1, kLarge));
+    std::vector<std::byte> all(header.begin(), header.end());
+    all.resize(100);
+    WriteRaw(all.data(), bytes);
+    std::vector<std::byte> got(kLarge);
+    EXPECT_EQ(*near_->TryReceive(Incoming(1, got)), Progress::kMoved);
+    PeerDies();
+    const absl::Status status = Receive(Incoming(1, got));
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("rank 1 at b closed its connection"));
+  }
+}
+
+TEST_P(StreamChannelTest, CloseEndsBothSidesAndWakesThem) {
+  MakeFarChannel();
+  std::thread closer([this] { near_->Close(); });
+  bool woken = false;
+  const absl::Status near = WaitOnce(*near_, false, true, 5000, &woken);
+  closer.join();
+  EXPECT_TRUE(woken);
+  EXPECT_TRUE(absl::IsUnavailable(near)) << near;
+  EXPECT_THAT(std::string(near.message()), HasSubstr("closed on our side"));
+  EXPECT_TRUE(absl::IsUnavailable(WaitOnce(*far_, false, false)));
+  std::vector<std::byte> bytes(kSmall);
+  EXPECT_TRUE(absl::IsUnavailable(near_->TrySend(Outgoing(1, bytes)).status()));
+  EXPECT_TRUE(
+      absl::IsUnavailable(near_->TryReceive(Incoming(1, bytes)).status()));
+  near_->Close();
+}
+
+TEST_P(StreamChannelTest, KnowsItsPeerAndTransport) {
+  EXPECT_EQ(near_->peer(), "rank 1 at b");
+  EXPECT_EQ(near_->transport(), Transport::kLoopback);
+  EXPECT_TRUE(near_->sends_taken());
+  EXPECT_TRUE(near_->CheckPeer(MonotonicTime()).ok());
+}
+
+INSTANTIATE_TEST_SUITE_P(Tcp, StreamChannelTest, ::testing::Values(true));
+INSTANTIATE_TEST_SUITE_P(SocketPair, StreamChannelTest,
+                         ::testing::Values(false));
+
+}  // namespace
+}  // namespace ringmaster
