@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <span>
+#include <vector>
 
 #include "common/status/status_macros.h"
 
@@ -10,26 +11,47 @@ namespace {
 
 constexpr size_t kPieceElems = size_t{4} << 20;
 
+// Of `count` elements; `target` gives the buffer of a piece.
+template <typename Target>
+absl::Status Exchange(size_t count, const BroadcastOptions& options,
+                      Communicator& communicator, const Clock& clock,
+                      const Target& target) {
+  for (size_t begin = 0; begin < count; begin += kPieceElems) {
+    RETURN_IF_ERROR(options.before_piece());
+    const std::span<float> piece =
+        target(begin, std::min(kPieceElems, count - begin));
+    RETURN_IF_ERROR(
+        communicator.Run(Broadcast(BufferView::Of(piece), options.source),
+                         clock.Now() + options.wait_timeout));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status BroadcastPieces(absl::Span<float> elems,
                              const BroadcastOptions& options,
-                             Communicator& communicator, const Clock& clock,
-                             std::vector<float>* scratch) {
-  const bool is_discarded =
-      scratch != nullptr && communicator.rank() != options.source;
-  if (is_discarded) scratch->resize(std::min(elems.size(), kPieceElems));
-  while (!elems.empty()) {
-    RETURN_IF_ERROR(options.before_piece());
-    const absl::Span<float> piece = elems.subspan(0, kPieceElems);
-    elems.remove_prefix(piece.size());
-    const std::span<float> target(is_discarded ? scratch->data() : piece.data(),
-                                  piece.size());
-    RETURN_IF_ERROR(
-        communicator.Run(Broadcast(BufferView::Of(target), options.source),
-                         clock.Now() + options.wait_timeout));
-  }
-  return absl::OkStatus();
+                             Communicator& communicator, const Clock& clock) {
+  return Exchange(elems.size(), options, communicator, clock,
+                  [elems](size_t begin, size_t size) {
+                    return std::span<float>(elems.data() + begin, size);
+                  });
+}
+
+absl::Status GivePieces(absl::Span<const float> elems,
+                        const BroadcastOptions& options,
+                        Communicator& communicator, const Clock& clock) {
+  const bool is_source = communicator.rank() == options.source;
+  std::vector<float> scratch(is_source ? 0
+                                       : std::min(elems.size(), kPieceElems));
+  return Exchange(elems.size(), options, communicator, clock,
+                  [&](size_t begin, size_t size) {
+                    // A broadcast only reads its source's buffer.
+                    float* const data =
+                        is_source ? const_cast<float*>(elems.data()) + begin
+                                  : scratch.data();
+                    return std::span<float>(data, size);
+                  });
 }
 
 }  // namespace ringmaster

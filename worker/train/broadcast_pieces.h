@@ -4,7 +4,6 @@
 #define RINGMASTER_WORKER_TRAIN_BROADCAST_PIECES_H_
 
 #include <functional>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -22,14 +21,20 @@ struct BroadcastOptions {
 };
 
 // Every rank at the same point, with equally many elements. `elems` is read on
-// the source and written to, piece by piece, elsewhere; with `scratch` it is
-// read only by the source, and what comes is left in `scratch`. On an error the
-// elements are partly those of the source. Errors as Communicator::Wait, and
+// the source and written to, piece by piece, elsewhere. On an error the elements
+// are partly those of the source. Errors as Communicator::Wait, and
 // before_piece's.
-[[nodiscard]] absl::Status BroadcastPieces(
-    absl::Span<float> elems, const BroadcastOptions& options,
-    Communicator& communicator, const Clock& clock,
-    std::vector<float>* scratch = nullptr);
+[[nodiscard]] absl::Status BroadcastPieces(absl::Span<float> elems,
+                                           const BroadcastOptions& options,
+                                           Communicator& communicator,
+                                           const Clock& clock);
+
+// The same on a rank that has what is sent: `elems` is read on the source, and
+// what comes to others is thrown away.
+[[nodiscard]] absl::Status GivePieces(absl::Span<const float> elems,
+                                      const BroadcastOptions& options,
+                                      Communicator& communicator,
+                                      const Clock& clock);
 
 }  // namespace ringmaster
 

@@ -100,6 +100,8 @@ class JobTrainer final : public Trainer {
   [[nodiscard]] absl::Status StartFromFiles(Communicator& communicator,
                                             const CancelToken& cancel);
   void Notify(const TrainNotice& notice);
+  // On the board: where the state is.
+  void ShowSteps();
   [[nodiscard]] absl::StatusOr<GenerationRun::End> RunGeneration();
   [[nodiscard]] absl::StatusOr<std::unique_ptr<Communicator>> Connect(
       const CancelToken& cancel);
@@ -167,7 +169,7 @@ absl::Status JobTrainer::SettleState(const v1::TrainProgram& program,
       assignment.is_newcomer ? absl::OkStatus()
                              : job_->state().ResumeAt(assignment.resume_step);
   // Before anything else can fail: a halt is answered with these.
-  board_.SetSteps(job_->state().applied_step(), job_->state().complete_step());
+  ShowSteps();
   RETURN_IF_ERROR(resumed);
   // Checkpoints of steps that are to be made anew are written anew.
   if (job_->state().applied_step() == 0) job_->files().StartsFrom(0);
@@ -203,14 +205,12 @@ absl::Status JobTrainer::TakeOverState(Communicator& communicator,
                                        const CancelToken& cancel) {
   if (assignment_.state_source_rank < 0) return absl::OkStatus();
   board_.EnterPhase(TrainPhase::kTransfer);
-  RETURN_IF_ERROR(CopyState(job_->state(), communicator,
-                            {.source_rank = assignment_.state_source_rank,
-                             .is_newcomer = assignment_.is_newcomer,
-                             .resume_step = assignment_.resume_step,
-                             .wait_timeout = assignment_.collective_timeout},
-                            clock_, cancel));
-  board_.SetSteps(job_->state().applied_step(), job_->state().complete_step());
-  return absl::OkStatus();
+  return CopyState(job_->state(), communicator,
+                   {.source_rank = assignment_.state_source_rank,
+                    .is_newcomer = assignment_.is_newcomer,
+                    .resume_step = assignment_.resume_step,
+                    .wait_timeout = assignment_.collective_timeout},
+                   clock_, cancel);
 }
 
 absl::Status JobTrainer::StartFromFiles(Communicator& communicator,
@@ -224,7 +224,6 @@ absl::Status JobTrainer::StartFromFiles(Communicator& communicator,
                    StartFromCheckpoint(job_->state(), communicator,
                                        assignment_.collective_timeout, clock_,
                                        cancel, board_.disk()));
-  board_.SetSteps(job_->state().applied_step(), job_->state().complete_step());
   // Ranks of one host see the same files: one of them is enough to remark.
   if (!start.path.empty() ||
       (!start.remark.empty() && assignment_.local_rank == 0)) {
@@ -239,6 +238,10 @@ absl::Status JobTrainer::StartFromFiles(Communicator& communicator,
   return job_->StartPrefetcher(assignment_, start.step + 1);
 }
 
+void JobTrainer::ShowSteps() {
+  board_.SetSteps(job_->state().applied_step(), job_->state().complete_step());
+}
+
 void JobTrainer::Notify(const TrainNotice& notice) {
   TrainNotice complete = notice;
   complete.generation = assignment_.generation;
@@ -249,7 +252,7 @@ RunOutcome JobTrainer::Run() {
   RM_CHECK(job_ != nullptr, "Run follows a successful Prepare");
   const absl::StatusOr<GenerationRun::End> end =
       CatchExhaustion(assignment_.rank, [this] { return RunGeneration(); });
-  board_.SetSteps(job_->state().applied_step(), job_->state().complete_step());
+  ShowSteps();
   board_.EnterPhase(TrainPhase::kHalted);
   LogCounters();
   return MakeOutcome(end);
@@ -276,7 +279,6 @@ absl::StatusOr<GenerationRun::End> JobTrainer::RunGeneration() {
   RETURN_IF_ERROR(live_.Expose(*communicator, job_->prefetcher()));
   const absl::Cleanup unexpose = [this] { live_.Unexpose(); };
   absl::StatusOr<GenerationRun::End> end = Train(*communicator, *cancel);
-  board_.SetSteps(job_->state().applied_step(), job_->state().complete_step());
   if (!end.ok()) {
     blamed_rank_ = communicator->progress().blamed_rank;
     // Whatever it was, peers must not wait for this rank: they see the
@@ -292,6 +294,7 @@ absl::StatusOr<GenerationRun::End> JobTrainer::Train(
     Communicator& communicator, const CancelToken& cancel) {
   RETURN_IF_ERROR(TakeOverState(communicator, cancel));
   RETURN_IF_ERROR(StartFromFiles(communicator, cancel));
+  ShowSteps();
   board_.EnterPhase(TrainPhase::kStep);
   RETURN_IF_ERROR(job_->files().BeginGeneration(
       assignment_.generation, assignment_.local_rank, communicator,

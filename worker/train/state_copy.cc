@@ -1,5 +1,6 @@
 #include "worker/train/state_copy.h"
 
+#include <array>
 #include <span>
 #include <vector>
 
@@ -12,13 +13,11 @@
 namespace ringmaster {
 namespace {
 
-// What a rank says of itself before and after the copy.
+// What a rank says of itself before the copy.
 struct Position {
-  static constexpr size_t kWords = 4;
   bool is_newcomer = false;
   int64_t applied_step = 0;
   int64_t skipped_in_a_row = 0;
-  uint64_t hash = 0;  // after the copy
 };
 
 class Copier {
@@ -34,9 +33,8 @@ class Copier {
 
   absl::Status Run() {
     RETURN_IF_ERROR(FAIL_POINT("train.transfer_begin"));
-    const Position own = {options_.is_newcomer, state_.applied_step(),
-                          state_.skipped_in_a_row(), 0};
-    ASSIGN_OR_RETURN(const std::vector<Position> positions, Exchange(own));
+    ASSIGN_OR_RETURN(const std::vector<Position> positions,
+                     ExchangePositions());
     RETURN_IF_ERROR(CheckPositions(positions));
     RETURN_IF_ERROR(CopyArenas());
     const int64_t skipped =
@@ -48,24 +46,27 @@ class Copier {
   }
 
  private:
-  absl::StatusOr<std::vector<Position>> Exchange(const Position& own) {
+  // The words of all ranks, by rank.
+  template <size_t kWords>
+  absl::StatusOr<std::vector<std::array<int64_t, kWords>>> Exchange(
+      const std::array<int64_t, kWords>& own) {
     const auto size = static_cast<size_t>(communicator_.world_size());
-    std::vector<int64_t> words(size * Position::kWords);
-    int64_t* const mine =
-        &words[static_cast<size_t>(communicator_.rank()) * Position::kWords];
-    mine[0] = own.is_newcomer ? 1 : 0;
-    mine[1] = own.applied_step;
-    mine[2] = own.skipped_in_a_row;
-    mine[3] = static_cast<int64_t>(own.hash);
-    RETURN_IF_ERROR(
-        communicator_.Run(AllGather(BufferView::Of(std::span<int64_t>(words))),
-                          clock_.Now() + options_.wait_timeout));
-    std::vector<Position> positions(size);
-    for (size_t rank = 0; rank < size; ++rank) {
-      const int64_t* const word = &words[rank * Position::kWords];
-      positions[rank] = {word[0] != 0, word[1], word[2],
-                         static_cast<uint64_t>(word[3])};
-    }
+    std::vector<std::array<int64_t, kWords>> words(size);
+    words[static_cast<size_t>(communicator_.rank())] = own;
+    const std::span<int64_t> all(words.front().data(), size * kWords);
+    RETURN_IF_ERROR(communicator_.Run(AllGather(BufferView::Of(all)),
+                                      clock_.Now() + options_.wait_timeout));
+    return words;
+  }
+
+  absl::StatusOr<std::vector<Position>> ExchangePositions() {
+    const std::array<int64_t, 3> own = {options_.is_newcomer ? 1 : 0,
+                                        state_.applied_step(),
+                                        state_.skipped_in_a_row()};
+    ASSIGN_OR_RETURN(const auto words, Exchange(own));
+    std::vector<Position> positions;
+    for (const auto& [is_newcomer, applied_step, skipped_in_a_row] : words)
+      positions.push_back({is_newcomer != 0, applied_step, skipped_in_a_row});
     return positions;
   }
 
@@ -105,30 +106,34 @@ class Copier {
       RETURN_IF_ERROR(FAIL_POINT("train.transfer_piece"));
       return cancel_.status();
     };
-    std::vector<float> scratch;
+    if (!options_.is_newcomer) {
+      for (const absl::Span<const float> arena :
+           {absl::Span<const float>(state_.parameters().Elems<float>()),
+            state_.first_moment(), state_.second_moment()}) {
+        RETURN_IF_ERROR(GivePieces(arena, broadcast, communicator_, clock_));
+      }
+      return absl::OkStatus();
+    }
     const TrainingState::Arenas arenas = state_.MutableArenas();
     for (const absl::Span<float> arena :
          {arenas.parameters, arenas.first_moment, arenas.second_moment}) {
-      RETURN_IF_ERROR(
-          BroadcastPieces(arena, broadcast, communicator_, clock_,
-                          options_.is_newcomer ? nullptr : &scratch));
+      RETURN_IF_ERROR(BroadcastPieces(arena, broadcast, communicator_, clock_));
     }
     return absl::OkStatus();
   }
 
   absl::Status CompareHashes() {
-    Position own;
-    own.applied_step = options_.resume_step;
-    ASSIGN_OR_RETURN(own.hash, state_.Hash(cancel_));
-    ASSIGN_OR_RETURN(const std::vector<Position> positions, Exchange(own));
+    ASSIGN_OR_RETURN(const uint64_t own, state_.Hash(cancel_));
+    ASSIGN_OR_RETURN(const auto hashes,
+                     Exchange<1>({static_cast<int64_t>(own)}));
     const auto source = static_cast<size_t>(options_.source_rank);
-    for (size_t rank = 0; rank < positions.size(); ++rank) {
-      if (positions[rank].hash == positions[source].hash) continue;
+    for (size_t rank = 0; rank < hashes.size(); ++rank) {
+      if (hashes[rank] == hashes[source]) continue;
       return absl::FailedPreconditionError(absl::StrFormat(
           "after the copy of the state of step %d, rank %d holds %016x and "
           "rank %d, its source, %016x",
-          options_.resume_step, rank, positions[rank].hash, source,
-          positions[source].hash));
+          options_.resume_step, rank, static_cast<uint64_t>(hashes[rank][0]),
+          source, static_cast<uint64_t>(hashes[source][0])));
     }
     return absl::OkStatus();
   }
