@@ -12,6 +12,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/fail_point/environment.h"
 #include "common/status/status_macros.h"
 #include "common/sync/mutex.h"
 
@@ -142,7 +143,7 @@ struct ParsedArming {
 absl::StatusOr<ParsedArming> ParseArming(absl::string_view part) {
   const auto malformed = [part](absl::string_view why) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "RINGMASTER_FAIL_POINTS: \"", part, "\": ", why,
+        kFailPointsVariable, ": \"", part, "\": ", why,
         "; write NAME=ACTION or NAME=ACTION@PASS with ACTION one of error, "
         "crash, hang, off"));
   };
@@ -218,7 +219,7 @@ absl::Status FailPoint::ArmFromText(std::string_view text) {
 }
 
 absl::Status FailPoint::ArmFromEnvironment() {
-  const char* const text = std::getenv("RINGMASTER_FAIL_POINTS");
+  const char* const text = std::getenv(kFailPointsVariable);
   return text == nullptr ? absl::OkStatus() : ArmFromText(text);
 }
 

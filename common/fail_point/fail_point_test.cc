@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "common/fail_point/environment.h"
 #include "common/status/status_macros.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -121,10 +122,10 @@ TEST_F(FailPointTest, MalformedTextIsNamedAndArmsNothing) {
 }
 
 TEST_F(FailPointTest, EnvironmentArmsPoints) {
-  ASSERT_EQ(setenv("RINGMASTER_FAIL_POINTS", "test.send=error", 1), 0);
+  ASSERT_EQ(setenv(kFailPointsVariable, "test.send=error", 1), 0);
   ASSERT_TRUE(FailPoint::ArmFromEnvironment().ok());
   EXPECT_FALSE(Send().ok());
-  ASSERT_EQ(unsetenv("RINGMASTER_FAIL_POINTS"), 0);
+  ASSERT_EQ(unsetenv(kFailPointsVariable), 0);
   FailPoint::DisarmAll();
   ASSERT_TRUE(FailPoint::ArmFromEnvironment().ok());
   EXPECT_TRUE(Send().ok());

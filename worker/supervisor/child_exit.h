@@ -26,11 +26,10 @@ enum class ChildEnd {
 [[nodiscard]] ExitCode ChildExitCode(int wait_status);
 
 // For the environment of the next process in the slot, which tells the
-// coordinator: "PID:EXIT_CODE:SIGNAL", which ParsePredecessor in
-// worker/agent/rpc/worker_identity.h reads. The exit code is 0 if a signal ended
-// it, the signal 0 if none did.
+// coordinator: "PID:EXIT_CODE:SIGNAL", the value of kPredecessorVariable that
+// ParsePredecessor in worker/agent/rpc/worker_identity.h reads. The exit code is
+// 0 if a signal ended it, the signal 0 if none did.
 [[nodiscard]] std::string PredecessorText(int64_t pid, int wait_status);
-inline constexpr char kPredecessorVariable[] = "RINGMASTER_PREDECESSOR";
 
 // "exit code 2", "signal 9 (Killed)".
 [[nodiscard]] std::string DescribeChildExit(int wait_status);

@@ -12,7 +12,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/fail_point/environment.h"
 #include "common/logging/logging.h"
+#include "worker/agent/rpc/worker_identity.h"
 #include "worker/supervisor/child_exit.h"
 #include "worker/supervisor/signal_pipe.h"
 #include "worker/supervisor/slot.h"
@@ -47,7 +49,7 @@ std::vector<std::string> ChildEnvironment(const std::string& predecessor) {
   std::vector<std::string> variables;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     if (SetsVariable(*entry, kPredecessorVariable)) continue;
-    if (!predecessor.empty() && SetsVariable(*entry, "RINGMASTER_FAIL_POINTS"))
+    if (!predecessor.empty() && SetsVariable(*entry, kFailPointsVariable))
       continue;
     variables.emplace_back(*entry);
   }

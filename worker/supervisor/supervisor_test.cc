@@ -15,7 +15,9 @@
 #include <vector>
 
 #include "common/clock/clock.h"
+#include "common/fail_point/environment.h"
 #include "gtest/gtest.h"
+#include "worker/agent/rpc/worker_identity.h"
 
 namespace ringmaster {
 namespace {
@@ -189,11 +191,11 @@ TEST(SupervisorTest, ReportsAProgramThatCannotBeRun) {
 }
 
 TEST(SupervisorTest, AKilledChildComesBackWithItsPredecessorsEnd) {
-  setenv("RINGMASTER_PREDECESSOR", "1:2:3", 1);
-  setenv("RINGMASTER_FAIL_POINTS", "x=off", 1);
+  setenv(kPredecessorVariable, "1:2:3", 1);
+  setenv(kFailPointsVariable, "x=off", 1);
   Program program({"30s,0,1ms", "wait", "wait"});
-  unsetenv("RINGMASTER_PREDECESSOR");
-  unsetenv("RINGMASTER_FAIL_POINTS");
+  unsetenv(kPredecessorVariable);
+  unsetenv(kFailPointsVariable);
   const auto first = program.AwaitChild();
   const auto second = program.AwaitChild();
   EXPECT_EQ(first.predecessor, "-");

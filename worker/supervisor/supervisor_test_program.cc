@@ -17,6 +17,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "common/clock/clock.h"
+#include "common/fail_point/environment.h"
+#include "worker/agent/rpc/worker_identity.h"
 #include "worker/supervisor/signal_pipe.h"
 #include "worker/supervisor/supervisor.h"
 
@@ -31,8 +33,8 @@ int RunChild(int slot, const std::string& behaviour) {
   ringmaster::SignalPipe signals({SIGTERM, SIGINT});
   const std::string line = std::to_string(slot) + " " +
                            std::to_string(getpid()) + " " +
-                           Variable("RINGMASTER_PREDECESSOR") + " " +
-                           Variable("RINGMASTER_FAIL_POINTS") + "\n";
+                           Variable(ringmaster::kPredecessorVariable) + " " +
+                           Variable(ringmaster::kFailPointsVariable) + "\n";
   if (write(STDOUT_FILENO, line.data(), line.size()) < 0) return 1;
   if (behaviour.rfind("exit:", 0) == 0) return std::atoi(&behaviour[5]);
   if (behaviour == "crash") std::abort();

@@ -18,8 +18,8 @@ absl::StatusOr<ProcessEnd> ParsePredecessor(std::string_view text) {
       end.exit_code < 0 || end.exit_code > 255 || end.signal < 0 ||
       end.signal > 64) {
     return absl::InvalidArgumentError(
-        absl::StrCat("RINGMASTER_PREDECESSOR must be PID:EXIT_CODE:SIGNAL, as "
-                     "in 4711:0:9; got '",
+        absl::StrCat(kPredecessorVariable,
+                     " must be PID:EXIT_CODE:SIGNAL, as in 4711:0:9; got '",
                      std::string(text), "'"));
   }
   return end;

@@ -20,9 +20,11 @@ struct ProcessEnd {
   friend bool operator==(const ProcessEnd&, const ProcessEnd&) = default;
 };
 
-// Reads what a supervisor says of the process before this one in its slot, in
-// the environment variable RINGMASTER_PREDECESSOR: "PID:EXIT_CODE:SIGNAL", as in
-// "4711:0:9".
+// The environment variable in which a supervisor says how the process before
+// this one in its slot ended.
+inline constexpr char kPredecessorVariable[] = "RINGMASTER_PREDECESSOR";
+
+// Reads its value: "PID:EXIT_CODE:SIGNAL", as in "4711:0:9".
 //   INVALID_ARGUMENT  `text` is not of that form; quotes it
 [[nodiscard]] absl::StatusOr<ProcessEnd> ParsePredecessor(
     std::string_view text);
