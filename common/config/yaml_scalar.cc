@@ -22,6 +22,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "common/config/closest_name.h"
+#include "common/rpc/enum_name.h"
 #include "common/status/status_macros.h"
 
 namespace ringmaster {
@@ -110,19 +111,6 @@ absl::StatusOr<bool> ToBool(const YamlScalar& scalar) {
   return scalar.text == "true";
 }
 
-// OptimizerKind -> OPTIMIZER_KIND_
-std::string EnumPrefix(const EnumDescriptor& type) {
-  std::string prefix;
-  const std::string& name = type.name();
-  for (size_t i = 0; i < name.size(); ++i) {
-    const bool is_upper =
-        absl::ascii_isupper(static_cast<unsigned char>(name[i]));
-    if (is_upper && i > 0) prefix += '_';
-    prefix += absl::ascii_toupper(static_cast<unsigned char>(name[i]));
-  }
-  return prefix + "_";
-}
-
 absl::StatusOr<const EnumValueDescriptor*> ToEnum(const YamlScalar& scalar,
                                                   const EnumDescriptor& type) {
   std::vector<std::string> names;
@@ -157,9 +145,7 @@ absl::Status Store(absl::StatusOr<T> value, const FieldDescriptor& field,
 }  // namespace
 
 std::string ShortEnumName(const EnumValueDescriptor& value) {
-  absl::string_view name = value.name();
-  absl::ConsumePrefix(&name, EnumPrefix(*value.type()));
-  return absl::AsciiStrToLower(name);
+  return absl::AsciiStrToLower(EnumName(value));
 }
 
 absl::Status SetScalarField(const YamlScalar& scalar,

@@ -1,41 +1,20 @@
 #include "server/ctl/render/names.h"
 
-#include <string_view>
-
 #include "absl/strings/str_cat.h"
+#include "common/rpc/enum_name.h"
 
 namespace ringmaster::ctl {
-namespace {
+std::string NameOf(v1::JobState state) { return EnumName(state); }
 
-std::string Strip(const std::string& name, std::string_view prefix,
-                  int number) {
-  if (!name.starts_with(prefix)) return absl::StrCat(number);
-  return name.substr(prefix.size());
-}
-
-}  // namespace
-
-std::string NameOf(v1::JobState state) {
-  return Strip(v1::JobState_Name(state), "JOB_STATE_", state);
-}
-
-std::string NameOf(v1::WorkerState state) {
-  return Strip(v1::WorkerState_Name(state), "WORKER_STATE_", state);
-}
+std::string NameOf(v1::WorkerState state) { return EnumName(state); }
 
 std::string NameOf(v1::Phase phase) {
-  return phase == v1::PHASE_UNSPECIFIED
-             ? "-"
-             : Strip(v1::Phase_Name(phase), "PHASE_", phase);
+  return phase == v1::PHASE_UNSPECIFIED ? "-" : EnumName(phase);
 }
 
-std::string NameOf(v1::EventSeverity severity) {
-  return Strip(v1::EventSeverity_Name(severity), "EVENT_SEVERITY_", severity);
-}
+std::string NameOf(v1::EventSeverity severity) { return EnumName(severity); }
 
-std::string NameOf(v1::EvidenceKind kind) {
-  return Strip(v1::EvidenceKind_Name(kind), "EVIDENCE_KIND_", kind);
-}
+std::string NameOf(v1::EvidenceKind kind) { return EnumName(kind); }
 
 Color ColorOf(v1::JobState state) {
   switch (state) {

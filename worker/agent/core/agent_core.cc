@@ -231,26 +231,24 @@ void AgentCore::AfterAbort() {
 }
 
 void AgentCore::On(const StopReceived& event) {
-  if (event.generation != generation_) return;
-  if (state_ == AgentState::kRunning) {
-    Say(Severity::kInfo, "job.stopping",
-        absl::StrCat("asked to stop: ", event.reason));
-    Do(RequestStop{});
-  } else if (state_ == AgentState::kPreparing ||
-             state_ == AgentState::kPrepared) {
-    is_stop_wanted_ = true;
-  }
+  EndRunEarly(event.generation, RequestStop{}, is_stop_wanted_, "job.stopping",
+              absl::StrCat("asked to stop: ", event.reason));
 }
 
 void AgentCore::On(const PauseReceived& event) {
-  if (event.generation != generation_) return;
+  EndRunEarly(event.generation, RequestDrain{}, is_pause_wanted_, "job.pausing",
+              absl::StrCat("asked to pause: ", event.reason));
+}
+
+void AgentCore::EndRunEarly(int64_t generation, Action request, bool& is_wanted,
+                            std::string_view event, std::string message) {
+  if (generation != generation_) return;
   if (state_ == AgentState::kRunning) {
-    Say(Severity::kInfo, "job.pausing",
-        absl::StrCat("asked to pause: ", event.reason));
-    Do(RequestDrain{});
+    Say(Severity::kInfo, event, std::move(message));
+    Do(std::move(request));
   } else if (state_ == AgentState::kPreparing ||
              state_ == AgentState::kPrepared) {
-    is_pause_wanted_ = true;
+    is_wanted = true;
   }
 }
 

@@ -123,6 +123,10 @@ class AgentCore {
   void ExitWith(ExitCode code, std::string message, bool is_hurried = false);
 
   void Adopt(const AssignmentReceived& assignment);
+  // Asks the running trainer to end between two steps, by `request`; before it
+  // runs, `is_wanted` keeps that for its start.
+  void EndRunEarly(int64_t generation, Action request, bool& is_wanted,
+                   std::string_view event, std::string message);
   // Aborts the busy trainer; AfterAbort follows once it has returned.
   void AbortAndWait(std::string why);
   void AfterAbort();

@@ -51,7 +51,6 @@ struct AssignmentReceived {
   std::string job_id;
   int rank = 0;
   int world_size = 1;
-  int prev_rank = 0;  // the neighbour that it receives from
   int64_t resume_step = 0;
   std::shared_ptr<const AssignmentPayload> payload;
 };

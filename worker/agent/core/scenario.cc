@@ -201,7 +201,6 @@ std::optional<Event> ParseEvent(const Arguments& args) {
                               args.Text("job"),
                               static_cast<int>(args.Number("rank")),
                               static_cast<int>(args.Number("world", 1)),
-                              static_cast<int>(args.Number("prev")),
                               args.Number("resume"),
                               nullptr};
   }

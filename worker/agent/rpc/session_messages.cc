@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/rpc/enum_name.h"
 #include "common/rpc/proto_time.h"
 #include "common/status/reason.h"
 #include "common/status/status_macros.h"
@@ -137,7 +138,6 @@ absl::StatusOr<Event> AssignmentEvent(const v1::Assignment& message) {
                                    .job_id = message.job_id(),
                                    .rank = self.rank(),
                                    .world_size = message.world_size(),
-                                   .prev_rank = message.prev().rank(),
                                    .resume_step = message.resume_step(),
                                    .payload = std::move(payload)};
 }
@@ -239,12 +239,8 @@ std::string HaltText(const v1::Verdict& verdict) {
   }
   const char* before = "; evidence: ";
   for (const v1::Evidence& evidence : verdict.evidence()) {
-    constexpr std::string_view kPrefix = "EVIDENCE_KIND_";
-    const std::string kind = v1::EvidenceKind_Name(evidence.kind());
-    absl::StrAppend(
-        &text, before,
-        kind.starts_with(kPrefix) ? kind.substr(kPrefix.size()) : kind, " by ",
-        evidence.observer(), ": ", evidence.detail());
+    absl::StrAppend(&text, before, EnumName(evidence.kind()), " by ",
+                    evidence.observer(), ": ", evidence.detail());
     before = "; ";
   }
   return text;

@@ -43,7 +43,6 @@ TEST(SessionMessagesTest, UnpacksAnAssignment) {
   EXPECT_EQ(received.job_id, "mlp-1");
   EXPECT_EQ(received.rank, 1);
   EXPECT_EQ(received.world_size, 3);
-  EXPECT_EQ(received.prev_rank, 0);
   EXPECT_EQ(received.resume_step, 4);
   EXPECT_EQ(received.payload->spec.train().steps(), 10);
   const RankAssignment& assignment = received.payload->assignment;
@@ -160,10 +159,14 @@ TEST(SessionMessagesTest, UnpacksTheOtherMessages) {
   report.set_kind(v1::EVIDENCE_KIND_PEER_REPORT);
   report.set_observer("w0");
   report.set_detail("connection reset");
+  v1::Evidence& later = *verdict.add_evidence();
+  later.set_kind(static_cast<v1::EvidenceKind>(77));
+  later.set_observer("w2");
+  later.set_detail("of a later version");
   EXPECT_EQ(std::get<agent::HaltReceived>(**ToEvent(response)).summary,
             "lost; culprit: worker w1, rank 1, host h1, pid 42; evidence: "
             "STREAM_BROKEN by coordinator: its stream broke; PEER_REPORT by "
-            "w0: connection reset");
+            "w0: connection reset; 77 by w2: of a later version");
 }
 
 TEST(SessionMessagesTest, IgnoresKindsOfMessagesThatItDoesNotKnow) {
