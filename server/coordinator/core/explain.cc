@@ -46,8 +46,12 @@ std::string StepOf(const Job& job) {
 class Explainer {
  public:
   Explainer(const State& state, const Job& job, const Config& config,
-            MonotonicTime now)
-      : state_(state), job_(job), config_(config), now_(now) {}
+            MonotonicTime now, absl::Duration journal_wait)
+      : state_(state),
+        job_(job),
+        config_(config),
+        now_(now),
+        journal_fault_(JournalFault(state, journal_wait)) {}
 
   Explanation Run() {
     result_.state = job_.state;
@@ -316,10 +320,9 @@ class Explainer {
 
   // Nothing can be decided, but what runs goes on.
   void AddJournal() {
-    if (state_.journal_error.empty() || IsEnded(job_.state)) return;
-    result_.reasons.insert(
-        result_.reasons.begin(),
-        absl::StrCat("the journal fails: ", state_.journal_error));
+    if (journal_fault_.empty() || IsEnded(job_.state)) return;
+    result_.reasons.insert(result_.reasons.begin(),
+                           absl::StrCat("the journal fails: ", journal_fault_));
     if (job_.state == JobState::kRunning) return;
     result_.what_unblocks =
         "a journal that works: free or repair the disk of the state directory";
@@ -368,6 +371,7 @@ class Explainer {
   const Job& job_;
   const Config& config_;
   const MonotonicTime now_;
+  const std::string journal_fault_;
   Explanation result_;
   size_t blocking_count_ = 0;
 };
@@ -375,8 +379,17 @@ class Explainer {
 }  // namespace
 
 Explanation Explain(const State& state, const Job& job, const Config& config,
-                    MonotonicTime now) {
-  return Explainer(state, job, config, now).Run();
+                    MonotonicTime now, absl::Duration journal_wait) {
+  return Explainer(state, job, config, now, journal_wait).Run();
+}
+
+std::string JournalFault(const State& state, absl::Duration journal_wait) {
+  if (!state.journal_error.empty() || journal_wait < kJournalPatience) {
+    return state.journal_error;
+  }
+  return absl::StrCat("a decision has waited ",
+                      absl::ToInt64Seconds(journal_wait),
+                      "s for the disk to write the journal");
 }
 
 std::string ToText(const BlockingWorker& worker) {

@@ -73,10 +73,13 @@ class ExplainTest : public ::testing::Test {
   }
 
   Job& job() { return state_.jobs.at(1); }
-  Explanation Now() { return Explain(state_, job(), config_, At(0)); }
+  Explanation Now() {
+    return Explain(state_, job(), config_, At(0), journal_wait_);
+  }
 
   State state_;
   Config config_ = Config::FromFailureBudget(absl::Seconds(2));
+  absl::Duration journal_wait_;
 };
 
 TEST_F(ExplainTest, ATrainingJobWaitsForNothing) {
@@ -96,7 +99,7 @@ TEST_F(ExplainTest, AQueuedJobNamesThoseBeforeIt) {
     state_.jobs.emplace(number, queued);
   }
   const Explanation explanation =
-      Explain(state_, state_.jobs.at(3), config_, At(0));
+      Explain(state_, state_.jobs.at(3), config_, At(0), journal_wait_);
   EXPECT_EQ(explanation.summary,
             "waits behind 2 jobs: gpt-1 (RUNNING, step 12 of 100), mlp-2 "
             "(QUEUED)");
@@ -211,6 +214,19 @@ TEST_F(ExplainTest, AFormingJobWaitsForTheJournal) {
   EXPECT_THAT(explanation.summary, HasSubstr("on its way to the journal"));
   EXPECT_THAT(explanation.reasons, ElementsAre("the journal fails: disk full"));
   EXPECT_THAT(explanation.what_unblocks, HasSubstr("free or repair"));
+}
+
+TEST_F(ExplainTest, ADiskThatHangsIsTold) {
+  job().state = JobState::kPreparing;
+  job().is_assigned = false;
+  journal_wait_ = kJournalPatience - absl::Milliseconds(1);
+  EXPECT_THAT(Now().reasons, IsEmpty());
+  EXPECT_EQ(Now().what_unblocks, "the journal's answer");
+  journal_wait_ = absl::Milliseconds(3700);
+  EXPECT_THAT(Now().reasons,
+              ElementsAre("the journal fails: a decision has waited 3s for the "
+                          "disk to write the journal"));
+  EXPECT_THAT(Now().what_unblocks, HasSubstr("free or repair"));
 }
 
 TEST_F(ExplainTest, AHaltNamesWhoHasNotAnsweredAndWhoIsLost) {

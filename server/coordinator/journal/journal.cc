@@ -66,11 +66,12 @@ class Journal::Impl {
     changed_.NotifyAll();
   }
 
-  absl::Duration OldestWait() const {
+  std::optional<absl::Duration> OldestWait() const {
     const MonotonicTime now = options_.clock->Now();
     MutexLock lock(mutex_);
     if (committing_since_.has_value()) return now - *committing_since_;
-    return queue_.empty() ? absl::ZeroDuration() : now - queue_.front().since;
+    if (queue_.empty()) return std::nullopt;
+    return now - queue_.front().since;
   }
 
  private:
@@ -166,7 +167,9 @@ absl::StatusOr<std::vector<JournalRecord>> Journal::Load() {
   return impl_->Load();
 }
 
-absl::Duration Journal::OldestWait() const { return impl_->OldestWait(); }
+std::optional<absl::Duration> Journal::OldestWait() const {
+  return impl_->OldestWait();
+}
 
 void Journal::Append(JournalRecord record,
                      std::function<void(absl::Status)> done) {

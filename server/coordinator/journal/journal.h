@@ -30,6 +30,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -82,8 +83,8 @@ class Journal {
   void Append(JournalRecord record, std::function<void(absl::Status)> done);
 
   // How long the oldest record that is not answered yet has waited: a disk that
-  // hangs answers nothing. Zero if none waits.
-  [[nodiscard]] absl::Duration OldestWait() const;
+  // hangs answers nothing. nullopt if none waits.
+  [[nodiscard]] std::optional<absl::Duration> OldestWait() const;
 
  private:
   class Impl;

@@ -208,7 +208,7 @@ TEST_F(JournalTest, RecordIsDurableOnceItsCommitIs) {
 
 TEST_F(JournalTest, HangingDiskIsTold) {
   const std::unique_ptr<Journal> journal = OpenAt(directory_);
-  EXPECT_EQ(journal->OldestWait(), absl::ZeroDuration());
+  EXPECT_EQ(journal->OldestWait(), std::nullopt);
   FailPoint::Arm("journal.sync", FailPoint::Action::kHang);
   Outcomes outcomes;
   journal->Append(FormedRecord(1), outcomes.Next());
@@ -219,7 +219,7 @@ TEST_F(JournalTest, HangingDiskIsTold) {
   journal->Append(FormedRecord(2), outcomes.Next());
   FailPoint::DisarmAll();
   EXPECT_EQ(outcomes.Await(2).size(), 2u);
-  EXPECT_EQ(journal->OldestWait(), absl::ZeroDuration());
+  EXPECT_EQ(journal->OldestWait(), std::nullopt);
 }
 
 TEST_F(JournalTest, FailureAtOneRecordFailsTheWholeBatch) {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/rpc/proto_time.h"
 #include "ringmaster/v1/job.pb.h"
 
 namespace ringmaster::coordinator {
@@ -23,6 +24,19 @@ namespace ringmaster::coordinator {
 // The spec's bytes, the same for equal specs: those of a message with a map may
 // otherwise come in any order.
 [[nodiscard]] std::string SerializeSpec(const v1::JobSpec& spec);
+
+// Sets what the core keeps of `spec`, which ValidateAndDefault returned, in a
+// SubmitRequested or a HeldJob: a worker tells of a job by the same values by
+// which it was submitted.
+template <typename CoreJob>
+void SetFromSpec(const v1::JobSpec& spec, CoreJob& job) {
+  job.name = spec.name();
+  job.spec = SerializeSpec(spec);
+  job.min_workers = spec.workers().min();
+  job.max_workers = spec.workers().max();
+  job.settle = FromProto(spec.workers().settle());
+  job.total_steps = spec.train().steps();
+}
 
 }  // namespace ringmaster::coordinator
 

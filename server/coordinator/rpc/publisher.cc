@@ -2,30 +2,32 @@
 
 #include <utility>
 
+#include "server/coordinator/core/explain.h"
+
 namespace ringmaster::coordinator {
 namespace {
 
 std::shared_ptr<const v1::WatchStatusResponse> StatusMessage(
-    const State& state, const CoordinatorIdentity& self, MonotonicTime now,
-    absl::Time time) {
+    const StatusSource& source) {
   auto message = std::make_shared<v1::WatchStatusResponse>();
-  *message->mutable_status() = StatusProto(state, self, now, time);
+  *message->mutable_status() = StatusProto(source);
   return message;
+}
+
+bool IsJournalSlow(const StatusSource& source) {
+  return source.journal_wait >= kJournalPatience;
 }
 
 }  // namespace
 
 void Publisher::AddStatusWatcher(std::shared_ptr<StatusWatcher> watcher,
-                                 const State& state,
-                                 const CoordinatorIdentity& self,
-                                 MonotonicTime now, absl::Time time) {
+                                 const StatusSource& source) {
   DropGone();
-  watcher->Offer(StatusMessage(state, self, now, time));
+  watcher->Offer(StatusMessage(source));
   // The others learn of what is new at their own pace; this one may then see
   // the same state again.
   if (status_watchers_.empty() && job_watchers_.empty()) {
-    published_revision_ = state.revision;
-    not_before_ = now + kPublishInterval;
+    NotePublished(source);
   }
   status_watchers_.push_back(std::move(watcher));
 }
@@ -52,19 +54,26 @@ bool Publisher::OfferJob(const State& state, const Job& job, JobWatch& watch) {
   return false;
 }
 
-void Publisher::Publish(const State& state, const CoordinatorIdentity& self,
-                        MonotonicTime now, absl::Time time) {
+void Publisher::NotePublished(const StatusSource& source) {
+  published_revision_ = source.state.revision;
+  published_is_journal_slow_ = IsJournalSlow(source);
+  not_before_ = source.now + kPublishInterval;
+}
+
+void Publisher::Publish(const StatusSource& source) {
+  const State& state = source.state;
   due_ = MonotonicTime::InfiniteFuture();
-  if (watcher_count() == 0 || state.revision == published_revision_) return;
-  if (now < not_before_) {
+  const bool is_news = state.revision != published_revision_ ||
+                       IsJournalSlow(source) != published_is_journal_slow_;
+  if (watcher_count() == 0 || !is_news) return;
+  if (source.now < not_before_) {
     due_ = not_before_;
     return;
   }
   DropGone();
-  published_revision_ = state.revision;
-  not_before_ = now + kPublishInterval;
+  NotePublished(source);
   if (!status_watchers_.empty()) {
-    const auto message = StatusMessage(state, self, now, time);
+    const auto message = StatusMessage(source);
     for (const auto& watcher : status_watchers_) watcher->Offer(message);
   }
   std::erase_if(job_watchers_, [&state](JobWatch& watch) {

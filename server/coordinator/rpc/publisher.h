@@ -30,16 +30,15 @@ class Publisher {
  public:
   // Both offer the present state at once. A job that has ended ends its watch.
   void AddStatusWatcher(std::shared_ptr<StatusWatcher> watcher,
-                        const State& state, const CoordinatorIdentity& self,
-                        MonotonicTime now, absl::Time time);
+                        const StatusSource& source);
   // `job` is one of `state`'s.
   void AddJobWatcher(std::shared_ptr<JobWatcher> watcher, const State& state,
                      const Job& job);
 
-  // Offers `state` to whoever has not seen it, unless it is too early; to be
-  // called after every change and at NextDeadline.
-  void Publish(const State& state, const CoordinatorIdentity& self,
-               MonotonicTime now, absl::Time time);
+  // Offers the state to whoever has not seen it, unless it is too early; to be
+  // called after every change, at NextDeadline, and when a decision has waited
+  // for kJournalPatience.
+  void Publish(const StatusSource& source);
 
   // When a change that was held back is due; InfiniteFuture if none is.
   [[nodiscard]] MonotonicTime NextDeadline() const { return due_; }
@@ -59,12 +58,14 @@ class Publisher {
   };
 
   void DropGone();
+  void NotePublished(const StatusSource& source);
   // Offers the job to the watch; false once it is over.
   static bool OfferJob(const State& state, const Job& job, JobWatch& watch);
 
   std::vector<std::shared_ptr<StatusWatcher>> status_watchers_;
   std::vector<JobWatch> job_watchers_;
   uint64_t published_revision_ = 0;
+  bool published_is_journal_slow_ = false;
   MonotonicTime not_before_;
   MonotonicTime due_ = MonotonicTime::InfiniteFuture();
 };

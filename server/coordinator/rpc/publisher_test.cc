@@ -40,7 +40,7 @@ class PublisherTest : public ::testing::Test {
 
   std::shared_ptr<FakeWatcher<v1::WatchStatusResponse>> WatchStatus() {
     auto watcher = std::make_shared<FakeWatcher<v1::WatchStatusResponse>>();
-    publisher_.AddStatusWatcher(watcher, state_, self_, now_, time_);
+    publisher_.AddStatusWatcher(watcher, Source());
     return watcher;
   }
   std::shared_ptr<FakeWatcher<v1::WatchJobResponse>> WatchJob() {
@@ -52,12 +52,20 @@ class PublisherTest : public ::testing::Test {
     state_.jobs.at(1).state = state;
     state_.jobs.at(1).revision = ++state_.revision;
   }
-  void Publish() { publisher_.Publish(state_, self_, now_, time_); }
+  void Publish() { publisher_.Publish(Source()); }
+  StatusSource Source() const {
+    return {.state = state_,
+            .self = self_,
+            .now = now_,
+            .time = time_,
+            .journal_wait = journal_wait_};
+  }
 
   State state_;
   CoordinatorIdentity self_;
   MonotonicTime now_ = MonotonicTime::FromNanos(1'000'000'000);
   absl::Time time_ = absl::UnixEpoch();
+  absl::Duration journal_wait_;
   Publisher publisher_;
 };
 
@@ -66,6 +74,18 @@ TEST_F(PublisherTest, OffersWhatThereIsAtOnce) {
   ASSERT_EQ(watcher->offered.size(), 1u);
   EXPECT_EQ(watcher->offered[0].status().revision(), 5);
   EXPECT_EQ(watcher->offered[0].status().jobs(0).id(), "digits-1");
+}
+
+TEST_F(PublisherTest, TellsOnceOfADiskThatHangsAndOnceThatItWorks) {
+  const auto watcher = WatchStatus();
+  for (const int seconds : {1, 2, 3, 0, 0}) {
+    now_ += absl::Seconds(1);
+    journal_wait_ = absl::Seconds(seconds);
+    Publish();
+  }
+  ASSERT_EQ(watcher->offered.size(), 3u);
+  EXPECT_NE(watcher->offered[1].status().coordinator().journal_error(), "");
+  EXPECT_EQ(watcher->offered[2].status().coordinator().journal_error(), "");
 }
 
 TEST_F(PublisherTest, HoldsChangesBackToTenASecondAndGivesTheNewest) {

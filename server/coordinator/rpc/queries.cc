@@ -140,10 +140,10 @@ absl::StatusOr<v1::ListMembersResponse> ListMembers(
 
 absl::StatusOr<v1::ExplainJobResponse> ExplainJob(
     const State& state, const Config& config, MonotonicTime now,
-    const v1::ExplainJobRequest& request) {
+    absl::Duration journal_wait, const v1::ExplainJobRequest& request) {
   const Job* job = state.FindJob(request.job());
   if (job == nullptr) return NoSuchJob(request.job());
-  Explanation explanation = Explain(state, *job, config, now);
+  Explanation explanation = Explain(state, *job, config, now, journal_wait);
   v1::ExplainJobResponse response;
   response.set_job_id(job->id);
   response.set_state(static_cast<v1::JobState>(explanation.state));
@@ -180,12 +180,7 @@ absl::StatusOr<SubmitRequested> ParseSubmit(
   }
   ASSIGN_OR_RETURN(const v1::JobSpec spec, ValidateAndDefault(request.spec()));
   SubmitRequested submit;
-  submit.name = spec.name();
-  submit.spec = SerializeSpec(spec);
-  submit.min_workers = spec.workers().min();
-  submit.max_workers = spec.workers().max();
-  submit.settle = FromProto(spec.workers().settle());
-  submit.total_steps = spec.train().steps();
+  SetFromSpec(spec, submit);
   submit.request_id = request.request_id();
   return submit;
 }

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/clock/monotonic_time.h"
 #include "ringmaster/v1/coordinator_service.pb.h"
 #include "ringmaster/v1/job_service.pb.h"
@@ -39,10 +40,10 @@ inline constexpr size_t kMaxPageBytes = 2 << 20;
 [[nodiscard]] absl::StatusOr<v1::ListMembersResponse> ListMembers(
     const State& state, const v1::ListMembersRequest& request);
 
-// Why a job is where it is at `now`.
+// Why a job is where it is at `now`; see explain.h.
 [[nodiscard]] absl::StatusOr<v1::ExplainJobResponse> ExplainJob(
     const State& state, const Config& config, MonotonicTime now,
-    const v1::ExplainJobRequest& request);
+    absl::Duration journal_wait, const v1::ExplainJobRequest& request);
 
 // What SubmitJob asks of the core; the spec is validated and has its defaults.
 //   INVALID_ARGUMENT/INVALID_JOB_SPEC

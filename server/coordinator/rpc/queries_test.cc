@@ -178,7 +178,8 @@ TEST_F(QueriesTest, AJobIsExplained) {
   v1::ExplainJobRequest request;
   request.set_job("digits");
   const auto response =
-      ExplainJob(state_, Config(), MonotonicTime() + absl::Seconds(2), request);
+      ExplainJob(state_, Config(), MonotonicTime() + absl::Seconds(2),
+                 absl::ZeroDuration(), request);
   ASSERT_TRUE(response.ok()) << response.status();
   EXPECT_EQ(response->job_id(), "digits-5");
   EXPECT_EQ(response->state(), v1::JOB_STATE_GATHERING);
@@ -197,8 +198,9 @@ TEST_F(QueriesTest, AJobIsExplained) {
   EXPECT_EQ(response->last_incident().number(), 3);
   EXPECT_EQ(response->goodput().incidents(), 3);
   request.set_job("digit");
-  const absl::Status unknown =
-      ExplainJob(state_, Config(), MonotonicTime(), request).status();
+  const absl::Status unknown = ExplainJob(state_, Config(), MonotonicTime(),
+                                          absl::ZeroDuration(), request)
+                                   .status();
   EXPECT_EQ(unknown.message(), "no job \"digit\"");
   EXPECT_EQ(ReasonOf(unknown), reason::kJobNotFound);
 }

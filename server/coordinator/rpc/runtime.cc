@@ -9,6 +9,7 @@
 #include "common/logging/logging.h"
 #include "common/status/reason.h"
 #include "common/status/status_macros.h"
+#include "server/coordinator/core/explain.h"
 #include "server/coordinator/rpc/queries.h"
 #include "server/coordinator/rpc/random.h"
 
@@ -32,6 +33,14 @@ std::string HostName() {
 
 }  // namespace
 
+StatusSource CoordinatorView::Status() const {
+  return {.state = state,
+          .self = self,
+          .now = now,
+          .time = absl::Now(),
+          .journal_wait = journal_wait};
+}
+
 CoordinatorRuntime::CoordinatorRuntime(Options options)
     : options_(std::move(options)),
       clock_(*options_.clock),
@@ -54,15 +63,16 @@ absl::StatusOr<std::unique_ptr<CoordinatorRuntime>> CoordinatorRuntime::Start(
   std::unique_ptr<CoordinatorRuntime> runtime(
       new CoordinatorRuntime(std::move(options)));
   CoordinatorRuntime* const self = runtime.get();
-  ASSIGN_OR_RETURN(runtime->journal_,
-                   Journal::Open({.state_dir = self->options_.state_dir,
-                                  .on_works_again =
-                                      [self] {
-                                        self->executor_.PostUrgent([self] {
-                                          self->Feed(JournalWorks{});
-                                        });
-                                      },
-                                  .clock = &self->clock_}));
+  ASSIGN_OR_RETURN(
+      runtime->journal_,
+      Journal::Open({.state_dir = self->options_.state_dir,
+                     .on_works_again =
+                         [self] {
+                           self->executor_.PostUrgent(
+                               [self] { self->Feed(JournalWorks{}); });
+                         },
+                     .max_ended_jobs = self->options_.config.max_ended_jobs,
+                     .clock = &self->clock_}));
   ASSIGN_OR_RETURN(const std::vector<JournalRecord> records,
                    runtime->journal_->Load());
   ASSIGN_OR_RETURN(CoordinatorCore core,
@@ -246,8 +256,8 @@ absl::Status CoordinatorRuntime::GatherTrace(std::string job,
 void CoordinatorRuntime::WatchStatus(std::shared_ptr<StatusWatcher> watcher) {
   const absl::Status status = executor_.Post([this, watcher] {
     if (is_shut_down_) return watcher->End(ShuttingDown());
-    publisher_.AddStatusWatcher(watcher, core_->state(), self_, clock_.Now(),
-                                absl::Now());
+    publisher_.AddStatusWatcher(watcher, View().Status());
+    ScheduleWakeup();
   });
   if (!status.ok()) watcher->End(status);
 }
@@ -267,12 +277,13 @@ void CoordinatorRuntime::WatchJob(std::string job,
 // ---- The core.
 
 CoordinatorView CoordinatorRuntime::View() const {
-  return {.state = core_->state(),
-          .events = events_,
-          .self = self_,
-          .config = core_->config(),
-          .now = clock_.Now(),
-          .journal_wait = journal_->OldestWait()};
+  return {
+      .state = core_->state(),
+      .events = events_,
+      .self = self_,
+      .config = core_->config(),
+      .now = clock_.Now(),
+      .journal_wait = journal_->OldestWait().value_or(absl::ZeroDuration())};
 }
 
 void CoordinatorRuntime::Feed(EventBody body) {
@@ -281,7 +292,7 @@ void CoordinatorRuntime::Feed(EventBody body) {
   for (Action& action : actions) {
     std::visit([this](auto& typed) { Perform(typed); }, action);
   }
-  publisher_.Publish(core_->state(), self_, clock_.Now(), absl::Now());
+  publisher_.Publish(View().Status());
   ScheduleWakeup();
 }
 
@@ -298,6 +309,12 @@ void CoordinatorRuntime::ScheduleWakeup() {
                 traces_.NextDeadline()});
   if (!hello_deadlines_.empty()) {
     next = std::min(next, hello_deadlines_.front().first);
+  }
+  // Watchers are to hear of a disk that hangs.
+  const std::optional<absl::Duration> wait = journal_->OldestWait();
+  if (publisher_.watcher_count() > 0 && wait.has_value() &&
+      *wait < kJournalPatience) {
+    next = std::min(next, clock_.Now() + (kJournalPatience - *wait));
   }
   if (next == wakeup_) return;
   wakeup_ = next;

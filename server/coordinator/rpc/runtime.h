@@ -52,8 +52,11 @@ struct CoordinatorView {
   const CoordinatorIdentity& self;
   const Config& config;
   MonotonicTime now;
-  // Journal::OldestWait().
+  // Journal::OldestWait(), zero if none waits.
   absl::Duration journal_wait = {};
+
+  // For StatusProto.
+  [[nodiscard]] StatusSource Status() const;
 };
 
 class CoordinatorRuntime {

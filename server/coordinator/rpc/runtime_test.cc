@@ -1,5 +1,6 @@
 #include "server/coordinator/rpc/runtime.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -10,6 +11,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "common/clock/fake_clock.h"
@@ -18,8 +20,10 @@
 #include "common/rpc/member_table_hash.h"
 #include "common/rpc/proto_time.h"
 #include "common/status/reason.h"
+#include "common/sync/mutex.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/coordinator/journal/journal.h"
 #include "server/coordinator/rpc/fake_session_stream.h"
 #include "server/coordinator/rpc/queries.h"
 #include "server/coordinator/rpc/session_message.h"
@@ -32,11 +36,25 @@ using ::testing::HasSubstr;
 
 class FakeStatusWatcher final : public StatusWatcher {
  public:
-  void Offer(std::shared_ptr<const v1::WatchStatusResponse>) override {}
+  void Offer(std::shared_ptr<const v1::WatchStatusResponse> message) override {
+    MutexLock lock(mutex_);
+    offered_.push_back(message->status());
+  }
   void End(const absl::Status& status) override { end.set_value(status); }
   bool is_gone() const override { return false; }
 
+  // What the newest status says of the journal.
+  std::string JournalError() {
+    MutexLock lock(mutex_);
+    return offered_.empty() ? ""
+                            : offered_.back().coordinator().journal_error();
+  }
+
   std::promise<absl::Status> end;
+
+ private:
+  Mutex mutex_;
+  std::vector<v1::Status> offered_ GUARDED_BY(mutex_);
 };
 
 // A worker as far as its messages go.
@@ -117,12 +135,21 @@ class RuntimeTest : public ::testing::Test {
     return answer.get_future().get();
   }
 
+  absl::Status Cancel(const std::string& job) {
+    std::promise<absl::Status> answer;
+    const absl::Status posted = runtime_->Cancel(
+        job, "enough",
+        [&answer](const absl::Status& status, const CoordinatorView&,
+                  const Job*) { answer.set_value(status); });
+    if (!posted.ok()) return posted;
+    return answer.get_future().get();
+  }
+
   v1::Status Status() {
     std::promise<v1::Status> answer;
     EXPECT_TRUE(runtime_
                     ->Ask([&answer](const CoordinatorView& view) {
-                      answer.set_value(StatusProto(view.state, view.self,
-                                                   view.now, absl::Now()));
+                      answer.set_value(StatusProto(view.Status()));
                     })
                     .ok());
     return answer.get_future().get();
@@ -389,6 +416,53 @@ TEST_F(RuntimeTest, FailingJournalRefusesJobsAndSaysSoUntilItWorks) {
   }
   EXPECT_TRUE(Submit(1).ok());
   EXPECT_EQ(Status().jobs_size(), 1);
+}
+
+TEST_F(RuntimeTest, AWatchIsToldOfADiskThatHangs) {
+  const auto watcher = std::make_shared<FakeStatusWatcher>();
+  runtime_->WatchStatus(watcher);
+  FailPoint::Arm("journal.sync", FailPoint::Action::kHang);
+  std::future<absl::StatusOr<std::string>> submitted =
+      std::async(std::launch::async, [this] { return Submit(1); });
+  while (FailPoint::HangingCount("journal.sync") == 0) {
+    std::this_thread::yield();
+  }
+  // Nothing happens but that time passes. The test's timeout ends this if
+  // nothing is said.
+  (void)Status();
+  EXPECT_EQ(watcher->JournalError(), "");
+  clock_.Advance(absl::Seconds(2));
+  while (watcher->JournalError().empty()) std::this_thread::yield();
+  EXPECT_THAT(watcher->JournalError(),
+              HasSubstr("for the disk to write the journal"));
+  FailPoint::DisarmAll();
+  EXPECT_TRUE(submitted.get().ok());
+  clock_.Advance(kPublishInterval);
+  while (!watcher->JournalError().empty()) std::this_thread::yield();
+}
+
+TEST_F(RuntimeTest, TheJournalKeepsAsManyEndedJobsAsTheState) {
+  for (int i = 0; i < 2; ++i) {
+    const absl::StatusOr<std::string> job = Submit(1);
+    ASSERT_TRUE(job.ok()) << job.status();
+    EXPECT_TRUE(Cancel(*job).ok());
+  }
+  runtime_.reset();
+  Config config = config_;
+  config.max_ended_jobs = 1;
+  ASSERT_TRUE(
+      CoordinatorRuntime::Start({.config = config, .state_dir = state_dir_})
+          .ok());
+  const auto journal = Journal::Open({.state_dir = state_dir_});
+  ASSERT_TRUE(journal.ok()) << journal.status();
+  const auto records = (*journal)->Load();
+  ASSERT_TRUE(records.ok()) << records.status();
+  EXPECT_EQ(
+      std::count_if(records->begin(), records->end(),
+                    [](const JournalRecord& record) {
+                      return std::holds_alternative<JobCreatedRecord>(record);
+                    }),
+      1);
 }
 
 TEST_F(RuntimeTest, StateDirectoryInUseIsAUsageError) {

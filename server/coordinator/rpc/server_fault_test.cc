@@ -4,9 +4,12 @@
 #include <google/protobuf/descriptor.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <functional>
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/fail_point/fail_point.h"
@@ -31,6 +34,23 @@ std::string PointOf(const std::string& area, const FieldDescriptor& field) {
 const OneofDescriptor& MessagesOf(const Descriptor* descriptor) {
   return *descriptor->FindOneofByName("message");
 }
+
+// A call in a thread of its own, which a fail point may hold up: no way out of a
+// test leaves it behind.
+class Submitter {
+ public:
+  explicit Submitter(std::function<void()> call) : thread_(std::move(call)) {}
+  ~Submitter() { Join(); }
+
+  // Lets it go on, and waits for it.
+  void Join() {
+    FailPoint::DisarmAll();
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  std::thread thread_;
+};
 
 class ServerFaultTest : public ServedTest {
  protected:
@@ -142,19 +162,20 @@ TEST_F(ServerFaultTest, CallErrorFailsTheCallAndLeavesNothing) {
 
 TEST_F(ServerFaultTest, StatusTellsOfADiskThatHangs) {
   FailPoint::Arm("journal.sync", FailPoint::Action::kHang);
-  std::thread submitter([this] { EXPECT_TRUE(Submit().ok()); });
+  Submitter submitter([this] { EXPECT_TRUE(Submit().ok()); });
   const std::unique_ptr<v1::StatusService::Stub> stub =
       v1::StatusService::NewStub(NewChannel());
   v1::GetStatusResponse response;
-  while (response.status().coordinator().journal_error().empty()) {
+  const auto deadline = TestDeadline();
+  while (response.status().coordinator().journal_error().empty() &&
+         std::chrono::system_clock::now() < deadline) {
     grpc::ClientContext context;
-    context.set_deadline(TestDeadline());
+    context.set_deadline(deadline);
     ASSERT_TRUE(stub->GetStatus(&context, {}, &response).ok());
   }
   EXPECT_THAT(response.status().coordinator().journal_error(),
               ::testing::HasSubstr("for the disk to write the journal"));
-  FailPoint::DisarmAll();
-  submitter.join();
+  submitter.Join();
   grpc::ClientContext context;
   context.set_deadline(TestDeadline());
   ASSERT_TRUE(stub->GetStatus(&context, {}, &response).ok());

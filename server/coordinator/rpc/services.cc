@@ -55,16 +55,6 @@ grpc::ServerUnaryReactor* Answer(CoordinatorRuntime& runtime,
   return reactor;
 }
 
-// A disk that hangs reports no error; nothing is decided all the same.
-void TellOfSlowJournal(absl::Duration wait, v1::Status& status) {
-  constexpr absl::Duration kPatience = absl::Seconds(2);
-  v1::Coordinator& coordinator = *status.mutable_coordinator();
-  if (wait < kPatience || !coordinator.journal_error().empty()) return;
-  coordinator.set_journal_error(
-      absl::StrCat("a decision has waited ", absl::ToInt64Seconds(wait),
-                   "s for the disk to write the journal"));
-}
-
 // Answers a command with the job that it is about.
 template <typename Response>
 CoordinatorRuntime::UserReply JobReply(grpc::ServerUnaryReactor* reactor,
@@ -180,11 +170,11 @@ grpc::ServerUnaryReactor* JobServiceImpl::GetTrace(
 grpc::ServerUnaryReactor* JobServiceImpl::ExplainJob(
     grpc::CallbackServerContext* context, const v1::ExplainJobRequest* request,
     v1::ExplainJobResponse* response) {
-  return Answer(runtime_, context, response,
-                [request](const CoordinatorView& view) {
-                  return coordinator::ExplainJob(view.state, view.config,
-                                                 view.now, *request);
-                });
+  return Answer(
+      runtime_, context, response, [request](const CoordinatorView& view) {
+        return coordinator::ExplainJob(view.state, view.config, view.now,
+                                       view.journal_wait, *request);
+      });
 }
 
 // ---- StatusService.
@@ -194,9 +184,7 @@ grpc::ServerUnaryReactor* StatusServiceImpl::GetStatus(
     v1::GetStatusResponse* response) {
   return Answer(runtime_, context, response, [](const CoordinatorView& view) {
     v1::GetStatusResponse result;
-    *result.mutable_status() =
-        StatusProto(view.state, view.self, view.now, absl::Now());
-    TellOfSlowJournal(view.journal_wait, *result.mutable_status());
+    *result.mutable_status() = StatusProto(view.Status());
     return absl::StatusOr<v1::GetStatusResponse>(std::move(result));
   });
 }

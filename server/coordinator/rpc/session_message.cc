@@ -139,16 +139,13 @@ absl::StatusOr<HeldJob> ParseHeldJob(const v1::HeldJob& held,
   checks.Range("resume_step", held.resume_step(), 0, kMaxStep);
   RETURN_IF_ERROR(checks.status());
   ASSIGN_OR_RETURN(const v1::JobSpec spec, ValidateAndDefault(held.spec()));
-  return HeldJob{.job_id = held.job_id(),
-                 .spec = SerializeSpec(spec),
-                 .name = spec.name(),
-                 .min_workers = spec.workers().min(),
-                 .max_workers = spec.workers().max(),
-                 .settle = FromProto(spec.workers().settle()),
-                 .total_steps = spec.train().steps(),
-                 .rank = held.rank(),
-                 .world_size = held.world_size(),
-                 .resume_step = held.resume_step()};
+  HeldJob job;
+  SetFromSpec(spec, job);
+  job.job_id = held.job_id();
+  job.rank = held.rank();
+  job.world_size = held.world_size();
+  job.resume_step = held.resume_step();
+  return job;
 }
 
 // What a hello tells of others than the worker itself. A job that cannot be is

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "common/rpc/proto_time.h"
+#include "server/coordinator/core/explain.h"
 #include "server/coordinator/core/goodput.h"
 
 namespace ringmaster::coordinator {
@@ -253,21 +254,22 @@ v1::Job JobProto(const State& state, const Job& job, MemberDetail members) {
   return proto;
 }
 
-v1::Status StatusProto(const State& state, const CoordinatorIdentity& self,
-                       MonotonicTime now, absl::Time time) {
+v1::Status StatusProto(const StatusSource& source) {
+  const State& state = source.state;
+  const CoordinatorIdentity& self = source.self;
   v1::Status proto;
   proto.set_revision(static_cast<int64_t>(state.revision));
-  SetTime(time, proto.mutable_time());
+  SetTime(source.time, proto.mutable_time());
   v1::Coordinator& coordinator = *proto.mutable_coordinator();
   coordinator.set_version(self.version);
   coordinator.set_incarnation(self.incarnation);
   SetTime(self.start_time, coordinator.mutable_start_time());
   coordinator.set_pid(self.pid);
   coordinator.set_host(self.host);
-  coordinator.set_journal_error(state.journal_error);
+  coordinator.set_journal_error(JournalFault(state, source.journal_wait));
   coordinator.set_last_generation(state.last_generation);
   for (const auto& [name, worker] : state.workers) {
-    *proto.add_workers() = WorkerProto(worker, now);
+    *proto.add_workers() = WorkerProto(worker, source.now);
   }
   for (const HostQuarantine& quarantine : state.quarantines) {
     *proto.add_quarantines() = QuarantineProto(quarantine);

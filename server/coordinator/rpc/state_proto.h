@@ -27,6 +27,16 @@ struct CoordinatorIdentity {
   std::string host = {};
 };
 
+// What a status is made from; valid as long as `state` and `self` are.
+struct StatusSource {
+  const State& state;
+  const CoordinatorIdentity& self;
+  MonotonicTime now = {};
+  absl::Time time = {};
+  // How long a decision has waited to become durable.
+  absl::Duration journal_wait = {};
+};
+
 [[nodiscard]] v1::Verdict VerdictProto(const Verdict& verdict);
 [[nodiscard]] v1::Incident IncidentProto(const Incident& incident);
 // As of the last event that the state has taken in.
@@ -47,9 +57,7 @@ enum class MemberDetail { kAll, kNone };
 // Everything: the pool by name, jobs that have not ended, and the last
 // kMaxEndedJobsShown that have, those without their members, newest first.
 inline constexpr int kMaxEndedJobsShown = 20;
-[[nodiscard]] v1::Status StatusProto(const State& state,
-                                     const CoordinatorIdentity& self,
-                                     MonotonicTime now, absl::Time time);
+[[nodiscard]] v1::Status StatusProto(const StatusSource& source);
 
 }  // namespace ringmaster::coordinator
 

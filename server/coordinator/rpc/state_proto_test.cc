@@ -158,7 +158,7 @@ TEST(StateProtoTest, StatusShowsQuarantinedHosts) {
   state.quarantines.push_back({"machine-1", "node-1", absl::FromUnixSeconds(9),
                                "3 of 4 incidents within 10m", MonotonicTime()});
   const v1::Status status =
-      StatusProto(state, CoordinatorIdentity(), MonotonicTime(), absl::Now());
+      StatusProto({.state = state, .self = CoordinatorIdentity()});
   ASSERT_EQ(status.quarantines_size(), 1);
   EXPECT_EQ(status.quarantines(0).host_key(), "machine-1");
   EXPECT_EQ(status.quarantines(0).host(), "node-1");
@@ -287,8 +287,9 @@ TEST(StateProtoTest, StatusShowsTheLastEndedJobsNewestFirst) {
   state.workers["w0"].name = "w0";
   state.journal_error = "disk full";
   const v1::Status proto =
-      StatusProto(state, {.version = "1.0", .incarnation = 7}, MonotonicTime(),
-                  absl::FromUnixSeconds(9));
+      StatusProto({.state = state,
+                   .self = {.version = "1.0", .incarnation = 7},
+                   .time = absl::FromUnixSeconds(9)});
   ASSERT_EQ(proto.jobs_size(), 1 + kMaxEndedJobsShown);
   EXPECT_EQ(proto.jobs(0).id(), "digits-31");
   EXPECT_EQ(proto.jobs(0).members_size(), 2);
@@ -299,6 +300,21 @@ TEST(StateProtoTest, StatusShowsTheLastEndedJobsNewestFirst) {
   EXPECT_EQ(proto.coordinator().journal_error(), "disk full");
   EXPECT_EQ(proto.coordinator().incarnation(), 7u);
   EXPECT_EQ(proto.time().seconds(), 9);
+}
+
+TEST(StateProtoTest, StatusTellsOfADiskThatHangs) {
+  State state;
+  const CoordinatorIdentity self;
+  const auto error_after = [&](absl::Duration wait) {
+    return StatusProto({.state = state, .self = self, .journal_wait = wait})
+        .coordinator()
+        .journal_error();
+  };
+  EXPECT_EQ(error_after(absl::Seconds(1)), "");
+  EXPECT_EQ(error_after(absl::Seconds(9)),
+            "a decision has waited 9s for the disk to write the journal");
+  state.journal_error = "disk full";
+  EXPECT_EQ(error_after(absl::Seconds(9)), "disk full");
 }
 
 TEST(StateProtoTest, EventKeepsWhatItSays) {
