@@ -1,5 +1,5 @@
 // Thousands of short random lives of a cluster, each judged by what must always
-// hold (random_cluster.cc, "what must hold").
+// hold (random_cluster_checks.cc).
 #include <gtest/gtest.h>
 
 #include <map>

@@ -1,0 +1,127 @@
+// What must always hold in a RandomCluster.
+#include <set>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "server/coordinator/core/random_cluster.h"
+
+namespace ringmaster::coordinator {
+
+void RandomCluster::CheckRecord(const JournalRecord& record) {
+  if (const auto* const formed = std::get_if<GenerationFormedRecord>(&record)) {
+    Count("generation");
+    if (!durable_generations_.empty() &&
+        formed->generation <= *durable_generations_.rbegin()) {
+      Violate(absl::StrCat("generation ", formed->generation, " after ",
+                           *durable_generations_.rbegin()));
+    }
+    durable_generations_.insert(formed->generation);
+    if (formed->is_rollback) {
+      Count("rollback");
+      rollbacks_[formed->job_id] = formed->generation;
+      applied_[formed->job_id] = 0;
+      if (formed->resume_step != 0) Violate("a rollback to a step");
+    }
+    std::set<std::string> names;
+    for (size_t rank = 0; rank < formed->members.size(); ++rank) {
+      names.insert(formed->members[rank].worker);
+      if (formed->members[rank].rank != static_cast<int>(rank)) {
+        Violate(absl::StrCat("rank ", formed->members[rank].rank,
+                             " in place of ", rank));
+      }
+    }
+    if (names.size() != formed->members.size()) Violate("a member twice");
+  } else if (const auto* const job = std::get_if<JobCreatedRecord>(&record)) {
+    durable_jobs_.insert(job->id);
+  } else if (const auto* const end = std::get_if<JobEndedRecord>(&record)) {
+    Count(std::string(NameOf(end->state)));
+    if (!durable_ends_.insert(end->job_id).second) {
+      Violate(absl::StrCat("job ", end->job_id, " ended twice"));
+    }
+    const int64_t total = core_.state().FindJob(end->job_id)->total_steps;
+    if (end->state == JobState::kSucceeded && applied_[end->job_id] < total) {
+      Violate(absl::StrCat("job ", end->job_id, " succeeded at step ",
+                           applied_[end->job_id], " of ", total));
+    }
+    if (end->exit_code == 1) Violate(end->message);
+  } else if (const auto* const reached =
+                 std::get_if<VerdictReachedRecord>(&record)) {
+    if (!reached->verdict.worker.empty() && reached->verdict.evidence.empty()) {
+      Violate("a verdict without evidence: " + reached->verdict.summary);
+    }
+  } else if (std::holds_alternative<HostQuarantinedRecord>(record)) {
+    Count("quarantine");
+  }
+}
+
+void RandomCluster::CheckAssignment(const SendAssignment& assignment) {
+  if (!durable_generations_.contains(assignment.generation)) {
+    Violate(absl::StrCat("generation ", assignment.generation,
+                         " assigned before it was durable"));
+  }
+  if (assignment.generation < last_assigned_) {
+    Violate(absl::StrCat("generation ", assignment.generation,
+                         " assigned after ", last_assigned_));
+  }
+  last_assigned_ = assignment.generation;
+  if (assignment.resume_step < applied_[assignment.job_id]) {
+    Violate(absl::StrCat("job ", assignment.job_id, " goes on after step ",
+                         assignment.resume_step, ", but step ",
+                         applied_[assignment.job_id], " was applied"));
+  }
+  const bool is_source = assignment.self.rank == assignment.state_source_rank;
+  if (assignment.is_newcomer &&
+      (assignment.state_source_rank < 0 || assignment.resume_step == 0)) {
+    Violate(absl::StrCat("newcomer ", assignment.self.worker,
+                         " has no state to copy"));
+  }
+  if (assignment.is_newcomer && is_source) Violate("a newcomer is the source");
+  const auto [exchange, is_first] =
+      exchanges_.try_emplace(assignment.generation);
+  if (is_first) exchange->second.source_rank = assignment.state_source_rank;
+  if (exchange->second.source_rank != assignment.state_source_rank) {
+    Violate("members differ in their source");
+  }
+}
+
+void RandomCluster::CheckReply(const ReplyToUser& reply) {
+  if (submits_.contains(reply.request) && reply.status.ok() &&
+      !durable_jobs_.contains(reply.job_id)) {
+    Violate(absl::StrCat("job ", reply.job_id, " told before it was durable"));
+  }
+}
+
+void RandomCluster::CheckMembers(const Job& job) {
+  if (job.generation > 0 && job.state == JobState::kGathering) Count("wait");
+  for (const Member& member : job.members) {
+    if (IsEnded(job.state) || member.is_lost) continue;
+    const Worker* const worker =
+        core_.state().FindWorker(member.identity.worker);
+    if (worker == nullptr || worker->job_id != job.id ||
+        worker->incarnation != member.identity.incarnation) {
+      Violate(absl::StrCat("member ", member.identity.worker, " of ", job.id,
+                           " is not there"));
+    }
+    if (job.state == JobState::kGathering && !member.halted.has_value()) {
+      Violate(absl::StrCat("job ", job.id, " waits, but ",
+                           member.identity.worker, " has not halted"));
+    }
+  }
+}
+
+void RandomCluster::CheckState() {
+  int active = 0;
+  for (const auto& [number, job] : core_.state().jobs) {
+    CheckMembers(job);
+    if (IsEnded(job.state)) {
+      if (!durable_ends_.contains(job.id)) {
+        Violate(absl::StrCat("job ", job.id, " shown as ended before"));
+      }
+    } else if (job.state != JobState::kQueued) {
+      ++active;
+    }
+  }
+  if (active > 1) Violate(absl::StrCat(active, " jobs are active"));
+}
+
+}  // namespace ringmaster::coordinator

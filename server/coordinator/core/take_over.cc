@@ -1,0 +1,186 @@
+#include "server/coordinator/core/take_over.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "server/coordinator/core/attach.h"
+#include "server/coordinator/core/goodput.h"
+#include "server/coordinator/core/halt.h"
+#include "server/coordinator/core/job_end.h"
+#include "server/coordinator/core/reform.h"
+#include "server/coordinator/core/rendezvous.h"
+#include "server/coordinator/core/training.h"
+#include "server/coordinator/core/verdict.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+// Of a rank that nobody has reported. No worker has incarnation 0, so it is
+// nobody.
+MemberIdentity UnknownIdentity(int rank) {
+  MemberIdentity identity;
+  identity.worker = absl::StrCat("unknown-", rank);
+  identity.host = "unknown";
+  return identity;
+}
+
+// The worker that is `identity`, if it is still as it reported.
+Worker* WorkerOf(State& state, const MemberIdentity& identity) {
+  Worker* const worker = ReporterOf(state, identity.rank);
+  return worker != nullptr && worker->name == identity.worker &&
+                 worker->incarnation == identity.incarnation
+             ? worker
+             : nullptr;
+}
+
+// Binds the members that are there to the job; returns the ranks of the others.
+std::vector<int> Seat(Turn& turn, Job& job,
+                      const GenerationFormedRecord& record) {
+  std::vector<int> missing;
+  job.members.clear();
+  for (const MemberIdentity& identity : record.members) {
+    Member member;
+    member.identity = identity;
+    member.since = record.generation;
+    member.step = job.resume_step;
+    if (const Worker* const worker = WorkerOf(turn.state, identity)) {
+      member.step = std::max(member.step, worker->step);
+      job.best_step = std::max(job.best_step, member.step);
+    } else {
+      missing.push_back(identity.rank);
+    }
+    job.members.push_back(std::move(member));
+  }
+  return missing;
+}
+
+// "2 of 3 ranks are there, without rank 1".
+std::string SeatsText(const Job& job, const std::vector<int>& missing) {
+  constexpr size_t kMostShown = 8;
+  std::string text = absl::StrCat(job.members.size() - missing.size(), " of ",
+                                  job.members.size(), " ranks are there");
+  for (size_t i = 0; i < missing.size(); ++i) {
+    if (i == kMostShown) return absl::StrCat(text, ", ...");
+    absl::StrAppend(&text,
+                    i > 0                 ? ", "
+                    : missing.size() == 1 ? ", without rank "
+                                          : ", without ranks ",
+                    missing[i]);
+  }
+  return text;
+}
+
+// Those whose rank the record does not have: they came too late for it.
+void ReleaseLate(Turn& turn, const Job& job) {
+  for (const Member& member : job.members) {
+    Worker* const worker = ReporterOf(turn.state, member.identity.rank);
+    if (worker != nullptr && WorkerOf(turn.state, member.identity) == nullptr) {
+      Release(turn, *worker,
+              absl::StrCat("generation ", job.generation,
+                           " is over for worker ", worker->name));
+    }
+  }
+}
+
+// Nothing was heard of them since the rebuilding began, at `since`.
+void LoseMissing(Turn& turn, Job& job, const std::vector<int>& missing,
+                 MonotonicTime since) {
+  const std::string detail =
+      absl::StrCat("did not attach again within ",
+                   absl::FormatDuration(turn.config.reattach_budget),
+                   " after the coordinator lost its state");
+  for (const int rank : missing) {
+    if (job.ending.has_value()) return;
+    Worker gone = DetachedWorker(job.members[rank].identity, job);
+    gone.last_heard = since;
+    OnMemberGone(turn, gone, "was lost",
+                 {EvidenceKind::kLeaseExpired,
+                  std::string(kCoordinatorObserver), detail});
+  }
+}
+
+}  // namespace
+
+bool IsReporter(const Rebuilding& rebuilding, const Worker& worker) {
+  const auto it = rebuilding.workers.find(worker.rank);
+  return worker.session != 0 && it != rebuilding.workers.end() &&
+         it->second == worker.name &&
+         worker.generation == rebuilding.generation;
+}
+
+Worker* ReporterOf(State& state, int rank) {
+  const Rebuilding& rebuilding = *state.rebuilding;
+  const auto it = rebuilding.workers.find(rank);
+  if (it == rebuilding.workers.end()) return nullptr;
+  Worker* const worker = state.FindWorker(it->second);
+  return worker != nullptr && worker->rank == rank &&
+                 IsReporter(rebuilding, *worker)
+             ? worker
+             : nullptr;
+}
+
+void Release(Turn& turn, Worker& worker, const std::string& why) {
+  if (worker.session != 0 && worker.generation != 0) {
+    turn.Do(
+        SendRelease{worker.session, worker.generation, JobState::kFailed, why});
+  }
+  ReturnToPool(worker);
+}
+
+GenerationFormedRecord RebuiltRecord(Turn& turn, const Job& job) {
+  const Rebuilding& rebuilding = *turn.state.rebuilding;
+  GenerationFormedRecord record;
+  record.generation = rebuilding.generation;
+  record.job_id = rebuilding.job.job_id;
+  record.resume_step = rebuilding.job.resume_step;
+  // No applied step is given up but by a rollback, here to or before a
+  // generation that the journal does not know.
+  record.is_rollback = record.resume_step < job.best_step;
+  record.time = turn.time;
+  std::map<std::string, int> on_host;
+  for (int rank = 0; rank < rebuilding.job.world_size; ++rank) {
+    const Worker* const worker = ReporterOf(turn.state, rank);
+    MemberIdentity identity =
+        worker == nullptr ? UnknownIdentity(rank) : IdentityOf(*worker);
+    identity.rank = rank;
+    if (worker != nullptr) identity.local_rank = on_host[worker->host_key]++;
+    record.members.push_back(std::move(identity));
+  }
+  return record;
+}
+
+void TakeOver(Turn& turn, Job& job, const GenerationFormedRecord& record) {
+  const int64_t known = job.generation;
+  Account(job, turn.now);
+  job.generation = record.generation;
+  if (job.first_generation == 0) job.first_generation = record.generation;
+  job.resume_step = record.resume_step;
+  if (record.is_rollback) CountRollback(job);
+  // What the older journal knew beyond is given up; Seat adds what the members
+  // have applied.
+  job.best_step = record.resume_step;
+  if (job.start_time == absl::InfinitePast()) job.start_time = record.time;
+  const std::vector<int> missing = Seat(turn, job, record);
+  ReleaseLate(turn, job);
+  job.state = JobState::kRunning;
+  job.is_assigned = job.is_recovered = job.has_trained = true;
+  job.waits_for_journal = false;
+  job.last_progress = turn.now;
+  turn.state.active_job = job.number;
+  job.message = absl::StrCat(
+      "rebuilt from what its workers tell: ", SeatsText(job, missing), "; ",
+      known == 0 ? std::string("the journal knew of no generation of it")
+                 : absl::StrCat("the journal knew generation ", known));
+  turn.Touch(job);
+  turn.Emit(EventSeverity::kWarning, "job.rebuilt", job, "", job.message);
+  if (job.cancel_reason.has_value()) StopMembers(turn, job);
+  const MonotonicTime since = turn.state.rebuilding->since;
+  turn.state.rebuilding.reset();
+  LoseMissing(turn, job, missing, since);
+}
+
+}  // namespace ringmaster::coordinator
