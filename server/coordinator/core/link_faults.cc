@@ -185,13 +185,6 @@ void LinkFaults::Remember(const LinkReport& link, MonotonicTime now) {
   hold.end = now + hold.length;
 }
 
-bool LinkFaults::IsBad(std::string_view worker_a, std::string_view worker_b,
-                       MonotonicTime now) const {
-  if (holds_.empty()) return false;
-  const auto it = holds_.find(PairOf(worker_a, worker_b));
-  return it != holds_.end() && it->second.end > now;
-}
-
 std::vector<std::string_view> LinkFaults::BadPeersOf(std::string_view worker,
                                                      MonotonicTime now) const {
   std::vector<std::string_view> peers;

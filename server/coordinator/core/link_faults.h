@@ -89,10 +89,6 @@ class LinkFaults {
   // Keeps the ends of `link` apart for a while.
   void Remember(const LinkReport& link, MonotonicTime now);
 
-  // Whether the two workers are to be kept apart; symmetric.
-  [[nodiscard]] bool IsBad(std::string_view worker_a, std::string_view worker_b,
-                           MonotonicTime now) const;
-
   // All that `worker` is to be kept apart from, by name. The views last until
   // the next Remember.
   [[nodiscard]] std::vector<std::string_view> BadPeersOf(

@@ -171,14 +171,14 @@ TEST(LinkFaultsTest, AStepThatWasMadeBeforeTheLastFaultLeavesThatOne) {
 TEST(LinkFaultsTest, KeepsABadPairApartForAWhile) {
   LinkFaults faults;
   const MonotonicTime start = At(absl::ZeroDuration());
-  EXPECT_FALSE(faults.IsBad("a", "b", start));
+  EXPECT_THAT(faults.BadPeersOf("a", start), IsEmpty());
   EXPECT_EQ(faults.NextExpiry(start), MonotonicTime::InfiniteFuture());
   faults.Remember({"b", "a"}, start);
-  EXPECT_TRUE(faults.IsBad("a", "b", start));
-  EXPECT_TRUE(faults.IsBad("b", "a", At(absl::Seconds(29))));
-  EXPECT_FALSE(faults.IsBad("a", "c", start));
+  EXPECT_THAT(faults.BadPeersOf("a", start), ElementsAre("b"));
+  EXPECT_THAT(faults.BadPeersOf("b", At(absl::Seconds(29))), ElementsAre("a"));
+  EXPECT_THAT(faults.BadPeersOf("c", start), IsEmpty());
   EXPECT_EQ(faults.NextExpiry(start), At(absl::Seconds(30)));
-  EXPECT_FALSE(faults.IsBad("a", "b", At(absl::Seconds(30))));
+  EXPECT_THAT(faults.BadPeersOf("a", At(absl::Seconds(30))), IsEmpty());
   EXPECT_EQ(faults.NextExpiry(At(absl::Seconds(30))),
             MonotonicTime::InfiniteFuture());
 }
@@ -217,7 +217,7 @@ TEST(LinkFaultsTest, AStepDoesNotBringABadPairTogether) {
   const MonotonicTime start = At(absl::ZeroDuration());
   faults.Remember({"a", "b"}, start);
   faults.OnStep();
-  EXPECT_TRUE(faults.IsBad("a", "b", start));
+  EXPECT_THAT(faults.BadPeersOf("a", start), ElementsAre("b"));
 }
 
 }  // namespace
