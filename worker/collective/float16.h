@@ -1,0 +1,26 @@
+// float32 to and from float16 (IEEE 754 binary16), for many elements at memory
+// speed.
+//
+// Guarantees: the same bits on every processor. Rounds to nearest, and from the
+// middle to the even one; what is 65520 or larger becomes an infinity, and what
+// float16 can only hold as a subnormal number becomes one. A NaN stays a NaN: it
+// keeps its sign and its upper bits, and becomes quiet.
+// Arrays need not be aligned and must not overlap. Pure.
+#ifndef RINGMASTER_WORKER_COLLECTIVE_FLOAT16_H_
+#define RINGMASTER_WORKER_COLLECTIVE_FLOAT16_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ringmaster {
+
+// `count` float16 from as many float32.
+void NarrowToFloat16(std::byte* float16s, const std::byte* float32s,
+                     int64_t count);
+// The reverse, which is exact.
+void WidenFloat16(std::byte* float32s, const std::byte* float16s,
+                  int64_t count);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_COLLECTIVE_FLOAT16_H_

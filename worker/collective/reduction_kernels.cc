@@ -1,0 +1,334 @@
+#include "worker/collective/reduction_kernels.h"
+
+#include <algorithm>
+#include <bit>
+#include <concepts>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <type_traits>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/tensor/cpu_dispatch.h"
+#include "worker/collective/float16.h"
+
+namespace ringmaster {
+namespace {
+
+// `yes` or `no`, by arithmetic: what ?: selects between, the compiler may put
+// into branches, and then a loop does not become vectors.
+RM_KERNEL uint32_t Select(bool condition, uint32_t yes, uint32_t no) {
+  const uint32_t mask = -static_cast<uint32_t>(condition);
+  return (yes & mask) | (no & ~mask);
+}
+
+// A format says how an element is Stored, and as what Value it is computed
+// with.
+
+template <typename T>
+struct Plain {
+  using Stored = T;
+  using Value = T;
+  RM_KERNEL T Widen(T stored) { return stored; }
+  RM_KERNEL T Narrow(T value) { return value; }
+};
+
+// The upper half of a float32.
+struct BFloat16 {
+  using Stored = uint16_t;
+  using Value = float;
+
+  RM_KERNEL float Widen(uint16_t stored) {
+    return std::bit_cast<float>(static_cast<uint32_t>(stored) << 16);
+  }
+
+  RM_KERNEL uint16_t Narrow(float value) {
+    const auto bits = std::bit_cast<uint32_t>(value);
+    // To nearest, and from the middle to the even one; past the largest, the
+    // carry makes an infinity.
+    const uint32_t rounded = bits + 0x7fff + ((bits >> 16) & 1);
+    // A NaN must not lose its last bit, or be carried into another number.
+    const uint32_t quiet = bits | 0x400000;
+    return static_cast<uint16_t>(Select(value == value, rounded, quiet) >> 16);
+  }
+};
+
+// IEEE 754 binary16. Loops cannot convert it element by element at the speed of
+// memory: it is widened to blocks of float32, and narrowed from them.
+struct Float16 {
+  using Stored = uint16_t;
+  using Value = float;
+};
+
+// One NaN for all: which operand's NaN an instruction returns, and the sign of
+// a new one, depend on the processor and on the order of the operands.
+template <typename T>
+constexpr T kNan = std::numeric_limits<T>::quiet_NaN();
+
+template <typename T>
+using BitsOf = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+
+struct Sum {
+  template <std::floating_point T>
+  RM_KERNEL T Of(T a, T b) {
+    const T sum = a + b;
+    return sum == sum ? sum : kNan<T>;
+  }
+  // Unsigned, because sums of counters and hashes may wrap around.
+  template <std::integral T>
+  RM_KERNEL T Of(T a, T b) {
+    return static_cast<T>(static_cast<BitsOf<T>>(a) +
+                          static_cast<BitsOf<T>>(b));
+  }
+};
+
+struct Max {
+  template <std::floating_point T>
+  RM_KERNEL T Of(T a, T b) {
+    // Equal numbers have equal bits, but for zeros: of these, the positive one.
+    const T equal = std::bit_cast<T>(std::bit_cast<BitsOf<T>>(a) &
+                                     std::bit_cast<BitsOf<T>>(b));
+    const T equal_or_nan = a == b ? equal : kNan<T>;
+    const T not_larger = b > a ? b : equal_or_nan;
+    return a > b ? a : not_larger;
+  }
+  template <std::integral T>
+  RM_KERNEL T Of(T a, T b) {
+    return a > b ? a : b;
+  }
+};
+
+struct Min {
+  template <std::floating_point T>
+  RM_KERNEL T Of(T a, T b) {
+    // Of zeros, the negative one.
+    const T equal = std::bit_cast<T>(std::bit_cast<BitsOf<T>>(a) |
+                                     std::bit_cast<BitsOf<T>>(b));
+    const T equal_or_nan = a == b ? equal : kNan<T>;
+    const T not_smaller = b < a ? b : equal_or_nan;
+    return a < b ? a : not_smaller;
+  }
+  template <std::integral T>
+  RM_KERNEL T Of(T a, T b) {
+    return a < b ? a : b;
+  }
+};
+
+template <typename Format>
+constexpr auto kBytesOf = static_cast<int64_t>(sizeof(typename Format::Stored));
+
+// Elements are copied in and out because they need not be aligned; the copies
+// become unaligned loads and stores.
+
+template <typename Format>
+RM_KERNEL typename Format::Value Load(const std::byte* array, int64_t i) {
+  typename Format::Stored stored;
+  std::memcpy(&stored, array + i * kBytesOf<Format>, sizeof(stored));
+  return Format::Widen(stored);
+}
+
+template <typename Format>
+RM_KERNEL void Store(std::byte* array, int64_t i,
+                     typename Format::Value value) {
+  const typename Format::Stored stored = Format::Narrow(value);
+  std::memcpy(array + i * kBytesOf<Format>, &stored, sizeof(stored));
+}
+
+template <typename To, typename From>
+RM_KERNEL void ConvertLoop(std::byte* __restrict to,
+                           const std::byte* __restrict from, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) Store<To>(to, i, Load<From>(from, i));
+}
+
+template <typename Memory, typename Other, typename Op>
+RM_KERNEL void CombineLoop(std::byte* __restrict elements,
+                           const std::byte* __restrict other, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    Store<Memory>(elements, i,
+                  Op::Of(Load<Memory>(elements, i), Load<Other>(other, i)));
+  }
+}
+
+template <typename Memory, typename Wire>
+RM_KERNEL void RoundLoop(std::byte* elements, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    const auto value = Load<Memory>(elements, i);
+    Store<Memory>(elements, i, Wire::Widen(Wire::Narrow(value)));
+  }
+}
+
+// A product with the reciprocal would be rounded twice.
+template <typename Memory>
+RM_KERNEL void DivideLoop(std::byte* elements, int64_t count, int world_size) {
+  const auto divisor = static_cast<typename Memory::Value>(world_size);
+  for (int64_t i = 0; i < count; ++i)
+    Store<Memory>(elements, i, Load<Memory>(elements, i) / divisor);
+}
+
+// The rest are functions of whole arrays, and the float16 ones of blocks that
+// stay in the processor's nearest cache.
+
+using Float32 = Plain<float>;
+constexpr int64_t kBlock = 1024;
+using Block = std::byte[kBlock * sizeof(float)];
+
+// Calls visit(begin, count) for blocks that cover `count` elements.
+template <typename Visit>
+void ForEachBlock(int64_t count, Visit visit) {
+  for (int64_t begin = 0; begin < count; begin += kBlock)
+    visit(begin, std::min(kBlock, count - begin));
+}
+
+template <typename To, typename From>
+void Convert(std::byte* to, const std::byte* from, int64_t count) {
+  if constexpr (std::is_same_v<To, Float16>) {
+    NarrowToFloat16(to, from, count);
+  } else if constexpr (std::is_same_v<From, Float16>) {
+    WidenFloat16(to, from, count);
+  } else {
+    CallOnCpu<ConvertLoop<To, From>>(to, from, count);
+  }
+}
+
+template <typename Memory, typename Other, typename Op>
+void Combine(std::byte* elements, const std::byte* other, int64_t count) {
+  if constexpr (!std::is_same_v<Other, Float16>) {
+    CallOnCpu<CombineLoop<Memory, Other, Op>>(elements, other, count);
+  } else {
+    ForEachBlock(count, [&](int64_t begin, int64_t block_count) {
+      Block widened;
+      WidenFloat16(widened, other + begin * kBytesOf<Float16>, block_count);
+      if constexpr (std::is_same_v<Memory, Float16>) {
+        Block sums;
+        WidenFloat16(sums, elements + begin * kBytesOf<Float16>, block_count);
+        Combine<Float32, Float32, Op>(sums, widened, block_count);
+        NarrowToFloat16(elements + begin * kBytesOf<Float16>, sums,
+                        block_count);
+      } else {
+        Combine<Float32, Float32, Op>(elements + begin * kBytesOf<Float32>,
+                                      widened, block_count);
+      }
+    });
+  }
+}
+
+// Rounds elements in memory to what the wire can carry.
+template <typename Memory, typename Wire>
+void Round(std::byte* elements, int64_t count, int /*world_size*/) {
+  if constexpr (!std::is_same_v<Wire, Float16>) {
+    CallOnCpu<RoundLoop<Memory, Wire>>(elements, count);
+  } else {
+    ForEachBlock(count, [&](int64_t begin, int64_t block_count) {
+      Block narrowed;
+      std::byte* const block = elements + begin * kBytesOf<Float32>;
+      NarrowToFloat16(narrowed, block, block_count);
+      WidenFloat16(block, narrowed, block_count);
+    });
+  }
+}
+
+template <typename Memory>
+void Divide(std::byte* elements, int64_t count, int world_size) {
+  if constexpr (!std::is_same_v<Memory, Float16>) {
+    CallOnCpu<DivideLoop<Memory>>(elements, count, world_size);
+  } else {
+    ForEachBlock(count, [&](int64_t begin, int64_t block_count) {
+      Block widened;
+      std::byte* const block = elements + begin * kBytesOf<Float16>;
+      WidenFloat16(widened, block, block_count);
+      Divide<Float32>(widened, block_count, world_size);
+      NarrowToFloat16(block, widened, block_count);
+    });
+  }
+}
+
+template <typename Memory, typename Wire>
+void DivideAndRound(std::byte* elements, int64_t count, int world_size) {
+  ForEachBlock(count, [&](int64_t begin, int64_t block_count) {
+    std::byte* const block = elements + begin * kBytesOf<Memory>;
+    Divide<Memory>(block, block_count, world_size);
+    Round<Memory, Wire>(block, block_count, world_size);
+  });
+}
+
+template <typename Memory, typename Wire, typename Op>
+ReductionKernels KernelsOf(bool divide) {
+  ReductionKernels kernels;
+  kernels.reduce = Combine<Memory, Wire, Op>;
+  kernels.combine = Combine<Memory, Memory, Op>;
+  if constexpr (!std::is_same_v<Memory, Wire>) {
+    kernels.encode = Convert<Wire, Memory>;
+    kernels.keep = Convert<Memory, Wire>;
+    kernels.finish =
+        divide ? DivideAndRound<Memory, Wire> : Round<Memory, Wire>;
+  } else if constexpr (std::is_floating_point_v<typename Memory::Value>) {
+    if (divide) kernels.finish = Divide<Memory>;
+  }
+  kernels.element_bytes = kBytesOf<Memory>;
+  kernels.wire_bytes = kBytesOf<Wire>;
+  return kernels;
+}
+
+template <typename Memory, typename Wire = Memory>
+absl::StatusOr<ReductionKernels> KernelsOf(DType dtype, Reduction reduction) {
+  switch (reduction) {
+    case Reduction::kSum:
+      return KernelsOf<Memory, Wire, Sum>(/*divide=*/false);
+    case Reduction::kMax:
+      return KernelsOf<Memory, Wire, Max>(/*divide=*/false);
+    case Reduction::kMin:
+      return KernelsOf<Memory, Wire, Min>(/*divide=*/false);
+    case Reduction::kAverage:
+      if (std::is_integral_v<typename Memory::Value>) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "a reduction to the average takes floating point, not ",
+            std::string(DTypeName(dtype)),
+            "; use the sum, and divide as the integers need"));
+      }
+      return KernelsOf<Memory, Wire, Sum>(/*divide=*/true);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("there is no reduction ", static_cast<int>(reduction),
+                   "; expected sum, max, min or average"));
+}
+
+absl::StatusOr<ReductionKernels> KernelsOfPlainWire(DType dtype,
+                                                    Reduction reduction) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return KernelsOf<Plain<float>>(dtype, reduction);
+    case DType::kFloat64:
+      return KernelsOf<Plain<double>>(dtype, reduction);
+    case DType::kFloat16:
+      return KernelsOf<Float16>(dtype, reduction);
+    case DType::kBFloat16:
+      return KernelsOf<BFloat16>(dtype, reduction);
+    case DType::kInt32:
+      return KernelsOf<Plain<int32_t>>(dtype, reduction);
+    case DType::kInt64:
+      return KernelsOf<Plain<int64_t>>(dtype, reduction);
+    case DType::kUint8:
+      break;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "there is no reduction of ", std::string(DTypeName(dtype)),
+      "; expected float32, float64, float16, bfloat16, int32 or int64"));
+}
+
+}  // namespace
+
+absl::StatusOr<ReductionKernels> KernelsFor(DType dtype, DType wire,
+                                            Reduction reduction) {
+  if (wire == dtype) return KernelsOfPlainWire(dtype, reduction);
+  if (dtype == DType::kFloat32 && wire == DType::kFloat16)
+    return KernelsOf<Plain<float>, Float16>(dtype, reduction);
+  if (dtype == DType::kFloat32 && wire == DType::kBFloat16)
+    return KernelsOf<Plain<float>, BFloat16>(dtype, reduction);
+  return absl::InvalidArgumentError(absl::StrCat(
+      "a buffer of ", std::string(DTypeName(dtype)), " cannot travel as ",
+      std::string(DTypeName(wire)),
+      "; expected its own type, or float16 or bfloat16 for float32"));
+}
+
+}  // namespace ringmaster
