@@ -33,10 +33,8 @@
 #define RINGMASTER_WORKER_COLLECTIVE_SCHEDULE_H_
 
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "worker/collective/algorithm.h"
 #include "worker/collective/communicator.h"
 #include "worker/collective/topology.h"
@@ -57,6 +55,10 @@ struct Operation {
   Kind kind = Kind::kSend;
   bool is_reduced = false;  // kReceive, kLocal: combined with what is there, in
                             // place of it
+  bool is_as_wire = false;  // kLocal that is not reduced: the elements become
+                            // what they would be after a trip over the wire (a
+                            // 16-bit type rounds them). Without such a wire it
+                            // copies, and onto itself does nothing
   Area area = Area::kBuffer;
   Area from_area = Area::kBuffer;  // kLocal
   int peer = -1;                   // kSend, kReceive
@@ -84,13 +86,16 @@ struct ScheduleRequest {
   int64_t count = 0;          // elements of the whole buffer
   int root = 0;               // broadcast
   int64_t segment_count = 1;  // at most this many elements a frame
-  bool has_finish = false;    // results need ReductionKernels::finish
+  // Whoever completes an element runs kFinish on it before it sends it: the sum
+  // of a reduction, the own chunk of an all-gather, the root's broadcast.
+  bool has_finish = false;
 };
 
-// Barriers are a dissemination (Hensgen, Finkel and Manber, 1988) and broadcasts
-// a chain over the ring where `algorithm` is kRing, and direct from the root
-// otherwise; reduce-scatter and all-gather are ring or direct, whatever else is
-// asked for is the nearer of the two.
+// Barriers are a dissemination (Hensgen, Finkel and Manber, 1988), whatever the
+// algorithm. Broadcasts are a chain over the ring where `algorithm` is kRing,
+// and direct from the root otherwise; reduce-scatter and all-gather are ring or
+// direct; the latter three are ring where direct is not usable. With two ranks
+// ring and halving-doubling are direct: it moves the same bytes.
 // Requires world_size >= 2, and an algorithm other than kAuto that
 // IsUsable.
 [[nodiscard]] Schedule BuildSchedule(const ScheduleRequest& request,

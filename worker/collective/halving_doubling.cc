@@ -1,0 +1,212 @@
+// Rabenseifner's all-reduce (2004): a reduce-scatter by recursive halving, then
+// an all-gather by recursive doubling. With p ranks, a power of two, at level k
+// rank r and its peer r xor 2^k hold sums of the same elements over 2^k ranks
+// each: r keeps the half that bit k of r says, adds the peer's to it, and sends
+// the other half. After log2 p levels every rank has its share of the total;
+// the all-gather goes back the same way. The largest halves are exchanged
+// between neighbours, which likely share a host.
+//
+// Other world sizes are folded (Thakur, Rabenseifner and Gropp, 2005): of the
+// first 2(n-p) ranks the even ones give all to the odd one next to them, and
+// get the result from it.
+//
+// What is received over elements that were sent earlier contains what was sent:
+// a result for the half that was given away.
+#include <algorithm>
+#include <cstddef>
+#include <set>
+#include <vector>
+
+#include "worker/collective/schedule_builder.h"
+
+namespace ringmaster {
+namespace {
+
+// The ranks that remain when others are folded into them, by their place.
+class Fold {
+ public:
+  explicit Fold(int world_size) {
+    while (places_ * 2 <= world_size) {
+      places_ *= 2;
+      ++levels_;
+    }
+    folded_ = world_size - places_;
+  }
+
+  [[nodiscard]] int levels() const { return levels_; }
+  [[nodiscard]] bool IsFolded(int rank) const {
+    return rank < 2 * folded_ && rank % 2 == 0;
+  }
+  // Whether a rank is folded into it: the one before it.
+  [[nodiscard]] bool IsHost(int rank) const {
+    return rank < 2 * folded_ && rank % 2 == 1;
+  }
+  // Requires !IsFolded(rank).
+  [[nodiscard]] int PlaceOf(int rank) const {
+    return rank < 2 * folded_ ? rank / 2 : rank - folded_;
+  }
+  [[nodiscard]] int RankOf(int place) const {
+    return place < folded_ ? 2 * place + 1 : place + folded_;
+  }
+
+ private:
+  int places_ = 1;
+  int levels_ = 0;
+  int folded_ = 0;
+};
+
+// A segment that was received, or completed.
+struct Arrived {
+  ElemRange range;
+  After after;
+};
+
+// The last of those that `range` has elements of: the others came before it.
+After LastOf(const std::vector<Arrived>& arrived, ElemRange range) {
+  for (auto it = arrived.rbegin(); it != arrived.rend(); ++it) {
+    if (it->range.begin < range.end() && range.begin < it->range.end()) {
+      return it->after;
+    }
+  }
+  return {};
+}
+
+class HalvingDoubling {
+ public:
+  explicit HalvingDoubling(ScheduleBuilder* builder)
+      : builder_(*builder), fold_(builder->world_size()) {}
+
+  void Build() {
+    const int rank = builder_.rank();
+    if (fold_.IsFolded(rank)) {
+      for (const ElemRange& segment : builder_.Split(Whole())) {
+        builder_.Send(rank + 1, kFoldStep, segment, {});
+      }
+      for (const ElemRange& segment : Frames(fold_.PlaceOf(rank + 1), 0)) {
+        builder_.Keep(rank + 1, UnfoldStep(), segment, {});
+      }
+      return;
+    }
+    if (fold_.IsHost(rank)) {
+      for (const ElemRange& segment : builder_.Split(Whole())) {
+        arrived_.push_back(
+            {segment, builder_.Reduce(rank - 1, kFoldStep, segment, {})});
+      }
+    }
+    for (int level = 0; level < fold_.levels(); ++level) Halve(level);
+    for (Arrived& part : arrived_) {
+      part.after = builder_.Finish(part.range, part.after);
+    }
+    for (int level = fold_.levels() - 1; level >= 0; --level) Double(level);
+    if (fold_.IsHost(rank)) SendHeld(rank - 1, UnfoldStep(), 0);
+  }
+
+ private:
+  static constexpr int kFoldStep = 0;  // marks of the steps
+  [[nodiscard]] int HalveStep(int level) const { return 1 + level; }
+  [[nodiscard]] int DoubleStep(int level) const {
+    return 2 * fold_.levels() - level;
+  }
+  [[nodiscard]] int UnfoldStep() const { return 2 * fold_.levels() + 1; }
+
+  [[nodiscard]] ElemRange Whole() const {
+    return {0, builder_.request().count};
+  }
+  [[nodiscard]] int place() const { return fold_.PlaceOf(builder_.rank()); }
+
+  // What the rank at `place` holds after `level` halvings.
+  [[nodiscard]] ElemRange Held(int place, int level) const {
+    ElemRange range = Whole();
+    for (int k = 0; k < level; ++k) {
+      const int64_t lower = (range.count + 1) / 2;
+      const bool is_upper = ((place >> k) & 1) != 0;
+      range = is_upper ? ElemRange{range.begin + lower, range.count - lower}
+                       : ElemRange{range.begin, lower};
+    }
+    return range;
+  }
+
+  void Halve(int level) {
+    const int peer_place = place() ^ (1 << level);
+    const int peer = fold_.RankOf(peer_place);
+    for (const ElemRange& segment :
+         builder_.Split(Held(peer_place, level + 1))) {
+      builder_.Send(peer, HalveStep(level), segment, LastOf(arrived_, segment));
+    }
+    std::vector<Arrived> added;
+    for (const ElemRange& segment : builder_.Split(Held(place(), level + 1))) {
+      const After after = LastOf(arrived_, segment);
+      added.push_back(
+          {segment, builder_.Reduce(peer, HalveStep(level), segment, after)});
+    }
+    arrived_ = added;
+  }
+
+  void Double(int level) {
+    const int peer_place = place() ^ (1 << level);
+    const int peer = fold_.RankOf(peer_place);
+    SendHeld(peer, DoubleStep(level), level + 1);
+    // By waiting for all that came before, what comes now stands for it.
+    before_ = arrived_.back().after;
+    std::vector<Arrived> kept;
+    for (const ElemRange& segment : Frames(peer_place, level + 1)) {
+      kept.push_back(
+          {segment, builder_.Keep(peer, DoubleStep(level), segment, before_)});
+    }
+    arrived_ = kept;
+  }
+
+  // The frames in which the rank at `place` sends what it holds of the result
+  // at `level`: one, where they fit; otherwise first what it has held for
+  // longer, then what it is just receiving.
+  [[nodiscard]] std::vector<ElemRange> Frames(int place, int level) const {
+    const ElemRange held = Held(place, level);
+    if (level == fold_.levels() || IsOneFrame(held)) {
+      return builder_.Split(held);
+    }
+    std::vector<ElemRange> frames = builder_.Split(Held(place, level + 1));
+    for (const ElemRange& segment :
+         builder_.Split(Held(place ^ (1 << level), level + 1))) {
+      frames.push_back(segment);
+    }
+    return frames;
+  }
+
+  void SendHeld(int peer, int step, int level) {
+    const bool is_one_frame = IsOneFrame(Held(place(), level));
+    for (const ElemRange& segment : Frames(place(), level)) {
+      After after = LastOf(arrived_, segment);
+      if (after.peer < 0) after = before_;
+      if (is_one_frame) after = arrived_.back().after;
+      builder_.Send(peer, step, segment, after);
+    }
+  }
+
+  [[nodiscard]] bool IsOneFrame(ElemRange range) const {
+    return range.count <= builder_.request().segment_count;
+  }
+
+  ScheduleBuilder& builder_;
+  const Fold fold_;
+  std::vector<Arrived> arrived_;  // in the last step
+  After before_;                  // all that was held before that
+};
+
+}  // namespace
+
+void BuildHalvingDoubling(ScheduleBuilder* builder) {
+  HalvingDoubling(builder).Build();
+}
+
+std::set<int> HalvingDoublingPeers(int rank, int world_size) {
+  const Fold fold(world_size);
+  if (fold.IsFolded(rank)) return {rank + 1};
+  std::set<int> peers;
+  if (fold.IsHost(rank)) peers.insert(rank - 1);
+  for (int level = 0; level < fold.levels(); ++level) {
+    peers.insert(fold.RankOf(fold.PlaceOf(rank) ^ (1 << level)));
+  }
+  return peers;
+}
+
+}  // namespace ringmaster
