@@ -1,0 +1,127 @@
+// SharedChannel carries frames through memory that the two processes of a pair
+// share; the Unix socket of the pair is its doorbell and tells who died.
+//
+// Each side writes into its own segment alone and maps the peer's for reading,
+// so nobody can damage the other's memory: neither a peer gone mad nor one of
+// an older generation, for each generation has new segments. What the peer's
+// segment says is never trusted: a counter that cannot be, or a header that is
+// not the expected one, is refused; no size or place is used unchecked.
+// A frame takes one slot. Where both sides spin, no system call is made. A side
+// that goes to sleep says so in its segment and looks once more; the other,
+// having changed something, looks whether the peer sleeps, and writes a byte to
+// the socket (each before the look: at least one sees the other).
+//
+// A large frame whose bytes already lie in the sender's arena is not copied:
+// the slot says where it lies, and the receiver reads it there.
+// Thread-safety: as Channel.
+#ifndef RINGMASTER_COMMON_TRANSPORT_SHARED_CHANNEL_H_
+#define RINGMASTER_COMMON_TRANSPORT_SHARED_CHANNEL_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/transport/channel.h"
+#include "common/transport/link.h"
+#include "common/transport/shared_layout.h"
+#include "common/transport/shared_segment.h"
+
+namespace ringmaster {
+
+// Smaller frames are copied even if they lie in the arena: a copy is cheaper
+// than waiting until the peer has read them.
+inline constexpr uint32_t kMinInPlaceBytes = 16 << 10;
+
+class SharedChannel final : public Channel {
+ public:
+  struct Side {
+    SharedSegment segment;
+    SharedSlots slots;  // IsValid; the segment has SegmentBytes of them
+    const SharedSegment* arena = nullptr;  // may be null; outlives the channel
+  };
+  struct PeerSide {
+    PeerSegment segment;
+    SharedSlots slots;  // likewise
+    std::optional<PeerSegment> arena;
+  };
+
+  // `socket` is connected to the peer; all before this has been read from it.
+  // `own.segment` is fresh, and used for nothing else, ever.
+  SharedChannel(int self_rank, std::unique_ptr<Link> socket, Side own,
+                PeerSide peer);
+  ~SharedChannel() override { Close(); }
+
+  // Also INVALID_ARGUMENT: the payload is larger than a slot.
+  [[nodiscard]] absl::StatusOr<Progress> TrySend(
+      const OutgoingFrame& frame) override;
+  // Also FAILED_PRECONDITION: the peer's segment holds nonsense.
+  [[nodiscard]] absl::StatusOr<Progress> TryReceive(
+      const IncomingFrame& frame) override;
+  [[nodiscard]] bool sends_taken() const override;
+  // A wait that is not for_send, on a peer that is gone, fails once all that it
+  // published has been received.
+  [[nodiscard]] bool BeginWait(bool for_send, bool for_receive,
+                               pollfd& polled) override;
+  [[nodiscard]] absl::Status EndWait(const pollfd& polled) override;
+  // The peer is on the same host: its end is seen on the socket.
+  [[nodiscard]] absl::Status CheckPeer(MonotonicTime) override {
+    return absl::OkStatus();
+  }
+  void Close() override;
+  [[nodiscard]] const std::string& peer() const override {
+    return socket_->peer();
+  }
+  [[nodiscard]] Transport transport() const override {
+    return Transport::kSharedMemory;
+  }
+
+ private:
+  [[nodiscard]] bool IsInPlace(const OutgoingFrame& frame) const;
+  void PutFrame(const OutgoingFrame& frame, bool is_in_place);
+  // Whether there is a free slot; looks at the peer's counter only if it must.
+  [[nodiscard]] absl::StatusOr<bool> HasFreeSlot();
+  // Whether there is a frame to receive; likewise.
+  [[nodiscard]] absl::StatusOr<bool> HasFrame();
+  // Where the payload of the frame in `slot` lies, once its header is checked.
+  [[nodiscard]] absl::StatusOr<const std::byte*> FindPayload(
+      const FrameHeader& expected, const std::byte* slot) const;
+  // Wakes the peer if it sleeps until `what`.
+  void Ring(uint64_t what);
+  // Whether what BeginWait was asked for is there.
+  [[nodiscard]] bool IsReady() const;
+  // Whether it will never be, the peer being gone or the channel closed.
+  [[nodiscard]] bool IsWaitLost() const;
+  [[nodiscard]] bool IsGone() const;
+  [[nodiscard]] absl::Status Gone() const;
+  [[nodiscard]] absl::Status Nonsense(const char* counter, uint64_t got,
+                                      uint64_t low, uint64_t high) const;
+
+  const int self_rank_;
+  const std::unique_ptr<Link> socket_;
+  Side own_;
+  const PeerSide peer_;
+  SharedControl& own_control_;
+  const SharedControl& peer_control_;
+  std::atomic<bool> is_closed_{false};
+
+  // The rest is the one thread's. Counts of frames, as in SharedControl.
+  uint64_t published_ = 0;       // ours
+  uint64_t taken_ = 0;           // by us
+  uint64_t peer_published_ = 0;  // when last looked at
+  uint64_t peer_taken_ = 0;
+  uint64_t in_place_end_ = 0;  // behind our last frame that is read in place
+  bool is_send_blocked_ = false;
+  bool is_peer_gone_ = false;  // its socket ended
+  uint64_t sleeps_ = 0;
+  uint64_t wakes_on_ = 0;   // of the wait that has begun
+  uint64_t last_rung_ = 0;  // the peer's sleep that was ended
+};
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_COMMON_TRANSPORT_SHARED_CHANNEL_H_

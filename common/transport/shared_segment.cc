@@ -1,0 +1,109 @@
+#include "common/transport/shared_segment.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace ringmaster {
+namespace {
+constexpr int kSeals =
+    F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
+
+absl::Status Exhausted(const char* call, size_t bytes, int error) {
+  return absl::ResourceExhaustedError(
+      absl::StrCat(call, " for ", bytes,
+                   " bytes of shared memory failed: ", strerror(error)));
+}
+
+// What the host can give without swapping; 0 if it does not say.
+size_t AvailableBytes() {
+  std::ifstream file("/proc/meminfo");
+  std::string name;
+  for (size_t kib = 0; file >> name >> kib; file.ignore(80, '\n')) {
+    if (name == "MemAvailable:") return kib << 10;
+  }
+  return 0;
+}
+
+// Allocates all pages of `fd`; one that cannot be had later would be a SIGBUS.
+int Allocate(int fd, size_t bytes) {
+  while (fallocate(fd, 0, 0, static_cast<off_t>(bytes)) != 0) {
+    if (errno != EINTR) return errno;
+  }
+  return 0;
+}
+}  // namespace
+
+SharedMapping::~SharedMapping() {
+  if (at_ != nullptr) munmap(at_, bytes_);
+}
+
+absl::StatusOr<SharedSegment> SharedSegment::Create(const std::string& name,
+                                                    size_t bytes) {
+  // Asked for more than there is, fallocate takes it all first, and the kernel
+  // kills processes until it ends.
+  if (const size_t available = AvailableBytes(); bytes > available) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        bytes, " bytes of shared memory are not to be had: ", available,
+        " bytes of memory are available"));
+  }
+  UniqueFd fd(memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd.is_open()) return Exhausted("memfd_create", bytes, errno);
+  if (ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0)
+    return Exhausted("ftruncate", bytes, errno);
+  if (const int error = Allocate(fd.get(), bytes); error != 0)
+    return Exhausted("fallocate", bytes, error);
+  void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_POPULATE, fd.get(), 0);
+  if (at == MAP_FAILED) return Exhausted("mmap", bytes, errno);
+  SharedMapping mapping(at, bytes);
+  if (fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) {
+    return absl::UnimplementedError(
+        absl::StrCat("this kernel cannot seal shared memory against others' "
+                     "writes (Linux 5.1 can): ",
+                     strerror(errno)));
+  }
+  return SharedSegment(std::move(fd), std::move(mapping));
+}
+
+bool SharedSegment::Contains(const std::byte* from, size_t bytes) const {
+  const auto begin = reinterpret_cast<uintptr_t>(at());
+  const auto at = reinterpret_cast<uintptr_t>(from);
+  return at >= begin && at - begin <= this->bytes() &&
+         bytes <= this->bytes() - (at - begin);
+}
+
+absl::StatusOr<PeerSegment> PeerSegment::Map(UniqueFd fd, size_t min_bytes) {
+  const int seals = fcntl(fd.get(), F_GET_SEALS);
+  if (seals < 0) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the descriptor is no memfd (F_GET_SEALS: ", strerror(errno), ")"));
+  }
+  if ((seals & kSeals) != kSeals) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the memfd has seals ", seals, "; ", kSeals,
+        " are needed, so that it keeps its size and only its owner writes"));
+  }
+  struct stat state;
+  if (fstat(fd.get(), &state) != 0) return Exhausted("fstat", min_bytes, errno);
+  const auto bytes = static_cast<size_t>(state.st_size);
+  if (bytes == 0 || bytes < min_bytes) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the memfd has ", bytes, " bytes; ", min_bytes, " were announced"));
+  }
+  void* const at =
+      mmap(nullptr, bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, fd.get(), 0);
+  if (at == MAP_FAILED) return Exhausted("mmap", bytes, errno);
+  return PeerSegment(static_cast<const std::byte*>(at), bytes,
+                     SharedMapping(at, bytes));
+}
+
+}  // namespace ringmaster
