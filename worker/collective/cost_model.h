@@ -1,6 +1,11 @@
 // How long a collective should take, and which algorithm is the fastest: the
 // alpha-beta-gamma model of Thakur, Rabenseifner and Gropp (2005).
 //
+// A prediction is the latency of the messages that must follow one another,
+// plus the time of the busiest host: what its ranks copy and add, on as many
+// cores as it has, and what goes through its network, which its ranks share.
+// The two do not overlap in the model.
+//
 // Pure: the costs were measured elsewhere (probe.h). All ranks must use the same
 // costs, or they would choose differently.
 #ifndef RINGMASTER_WORKER_COLLECTIVE_COST_MODEL_H_

@@ -17,43 +17,11 @@
 #include <set>
 #include <vector>
 
+#include "worker/collective/fold.h"
 #include "worker/collective/schedule_builder.h"
 
 namespace ringmaster {
 namespace {
-
-// The ranks that remain when others are folded into them, by their place.
-class Fold {
- public:
-  explicit Fold(int world_size) {
-    while (places_ * 2 <= world_size) {
-      places_ *= 2;
-      ++levels_;
-    }
-    folded_ = world_size - places_;
-  }
-
-  [[nodiscard]] int levels() const { return levels_; }
-  [[nodiscard]] bool IsFolded(int rank) const {
-    return rank < 2 * folded_ && rank % 2 == 0;
-  }
-  // Whether a rank is folded into it: the one before it.
-  [[nodiscard]] bool IsHost(int rank) const {
-    return rank < 2 * folded_ && rank % 2 == 1;
-  }
-  // Requires !IsFolded(rank).
-  [[nodiscard]] int PlaceOf(int rank) const {
-    return rank < 2 * folded_ ? rank / 2 : rank - folded_;
-  }
-  [[nodiscard]] int RankOf(int place) const {
-    return place < folded_ ? 2 * place + 1 : place + folded_;
-  }
-
- private:
-  int places_ = 1;
-  int levels_ = 0;
-  int folded_ = 0;
-};
 
 // A segment that was received, or completed.
 struct Arrived {

@@ -410,49 +410,5 @@ TEST(ScheduleTest, MemoryForOrderedSumsIsTwoSegments) {
   EXPECT_EQ(BuildSchedule(request, Topology::OneHost(4)).scratch_count, 200);
 }
 
-TEST(PeersOfTest, AreEverybodyInASmallWorld) {
-  EXPECT_THAT(PeersOf(1, Topology::OneHost(4)), ElementsAre(0, 2, 3));
-  EXPECT_EQ(PeersOf(7, Topology::OneHost(16)).size(), 15u);
-}
-
-TEST(PeersOfTest, AreSymmetric) {
-  for (const int n : {2, 5, 16, 17, 40, 100}) {
-    for (const Topology& topology : TopologiesOf(n)) {
-      for (int rank = 0; rank < n; ++rank) {
-        for (const int peer : PeersOf(rank, topology)) {
-          const std::vector<int> back = PeersOf(peer, topology);
-          EXPECT_TRUE(std::binary_search(back.begin(), back.end(), rank))
-              << rank << " and " << peer << " of " << n;
-        }
-      }
-    }
-  }
-}
-
-TEST(PeersOfTest, AreFewInALargeWorld) {
-  // The ring and the barrier: 1, 2, 4 ... 64 either way; halving-doubling from
-  // place 28, which is rank 64, and the rest of hosts of 4.
-  std::vector<int> host_of_rank;
-  for (int rank = 0; rank < 100; ++rank) host_of_rank.push_back(rank / 4);
-  EXPECT_LE(PeersOf(64, Topology(host_of_rank)).size(), 26u);
-}
-
-TEST(IsUsableTest, NeedsAMeshForDirectOnes) {
-  const Topology large = Topology::OneHost(17);
-  EXPECT_TRUE(IsUsable(Algorithm::kRing, large));
-  EXPECT_TRUE(IsUsable(Algorithm::kHalvingDoubling, large));
-  EXPECT_FALSE(IsUsable(Algorithm::kDirect, large));
-  EXPECT_FALSE(IsUsable(Algorithm::kExchange, large));
-  EXPECT_FALSE(IsUsable(Algorithm::kGatherBroadcast, large));
-  EXPECT_FALSE(IsUsable(Algorithm::kHierarchical, large));
-  EXPECT_FALSE(IsUsable(Algorithm::kAuto, large));
-  const Topology two_hosts = TopologiesOf(17)[1];
-  EXPECT_FALSE(IsUsable(Algorithm::kDirect, two_hosts));
-  EXPECT_TRUE(IsUsable(Algorithm::kHierarchical, two_hosts));
-  for (const Algorithm algorithm : kAlgorithms) {
-    EXPECT_TRUE(IsUsable(algorithm, Topology::OneHost(16)));
-  }
-}
-
 }  // namespace
 }  // namespace ringmaster

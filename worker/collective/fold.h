@@ -1,0 +1,45 @@
+// Fold makes a power of two of any world size: Thakur, Rabenseifner and Gropp,
+// "Optimization of Collective Communication Operations in MPICH" (2005).
+//
+// Internal to schedule.h and cost_model.h. A value.
+#ifndef RINGMASTER_WORKER_COLLECTIVE_FOLD_H_
+#define RINGMASTER_WORKER_COLLECTIVE_FOLD_H_
+
+namespace ringmaster {
+
+// The ranks that remain when others are folded into them, by their place.
+class Fold {
+ public:
+  explicit Fold(int world_size) {
+    while (places_ * 2 <= world_size) {
+      places_ *= 2;
+      ++levels_;
+    }
+    folded_ = world_size - places_;
+  }
+
+  [[nodiscard]] int levels() const { return levels_; }
+  [[nodiscard]] bool IsFolded(int rank) const {
+    return rank < 2 * folded_ && rank % 2 == 0;
+  }
+  // Whether a rank is folded into it: the one before it.
+  [[nodiscard]] bool IsHost(int rank) const {
+    return rank < 2 * folded_ && rank % 2 == 1;
+  }
+  // Requires !IsFolded(rank).
+  [[nodiscard]] int PlaceOf(int rank) const {
+    return rank < 2 * folded_ ? rank / 2 : rank - folded_;
+  }
+  [[nodiscard]] int RankOf(int place) const {
+    return place < folded_ ? 2 * place + 1 : place + folded_;
+  }
+
+ private:
+  int places_ = 1;
+  int levels_ = 0;
+  int folded_ = 0;
+};
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_COLLECTIVE_FOLD_H_
