@@ -1,5 +1,6 @@
 #include "tests/simulator/batch.h"
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 #include <utility>
@@ -7,25 +8,20 @@
 namespace ringmaster::simulator {
 namespace {
 
-void Add(BatchResult& batch, uint64_t seed, RunResult result) {
-  ++batch.seeds;
-  batch.events += result.events;
-  batch.commits += result.commits;
-  batch.rollbacks += result.rollbacks;
-  batch.duration += result.duration;
-  for (int kind = 0; kind < kFaultKinds; ++kind) {
-    batch.faults[kind] += result.faults[kind];
-  }
-  batch.recoveries.insert(batch.recoveries.end(), result.recoveries.begin(),
-                          result.recoveries.end());
-  if (result.violation.has_value()) {
-    batch.all.emplace_back(seed, *result.violation);
-  }
-  if (result.violation.has_value() &&
-      (!batch.violation.has_value() || seed < batch.failed_seed)) {
-    batch.violation = std::move(result.violation);
-    batch.failed_seed = seed;
-  }
+BatchResult Of(uint64_t seed, RunResult run) {
+  BatchResult batch;
+  batch.seeds = 1;
+  batch.events = run.events;
+  batch.commits = run.commits;
+  batch.rollbacks = run.rollbacks;
+  batch.duration = run.duration;
+  std::copy(run.faults.begin(), run.faults.end(), batch.faults.begin());
+  batch.recoveries = std::move(run.recoveries);
+  if (!run.violation.has_value()) return batch;
+  batch.all.emplace_back(seed, *run.violation);
+  batch.violation = std::move(run.violation);
+  batch.failed_seed = seed;
+  return batch;
 }
 
 void Add(BatchResult& sum, BatchResult part) {
@@ -49,21 +45,25 @@ void Add(BatchResult& sum, BatchResult part) {
 
 }  // namespace
 
-BatchResult RunSeeds(uint64_t first, uint64_t last, int jobs,
-                     const RunOptions& options, bool goes_on) {
-  std::atomic<uint64_t> next = first;
+BatchResult RunSeeds(const BatchOptions& options) {
+  // How many seeds are given out; a count, as the last seed may be the highest
+  // number there is.
+  std::atomic<uint64_t> given = 0;
   std::atomic<bool> is_over = false;
-  std::vector<BatchResult> parts(jobs);
+  std::vector<BatchResult> parts(options.jobs);
   const auto work = [&](BatchResult& part) {
     while (!is_over.load(std::memory_order_relaxed)) {
-      const uint64_t seed = next.fetch_add(1, std::memory_order_relaxed);
-      if (seed > last) return;
-      Add(part, seed, RunSeed(seed, options));
-      if (part.violation.has_value() && !goes_on) is_over = true;
+      const uint64_t index = given.fetch_add(1, std::memory_order_relaxed);
+      if (index > options.last - options.first) return;
+      const uint64_t seed = options.first + index;
+      RunResult run = RunSeed(seed, options.run);
+      if (options.on_run != nullptr) options.on_run(seed, run);
+      Add(part, Of(seed, std::move(run)));
+      if (part.violation.has_value() && !options.goes_on) is_over = true;
     }
   };
   std::vector<std::thread> threads;
-  for (int i = 1; i < jobs; ++i) {
+  for (int i = 1; i < options.jobs; ++i) {
     threads.emplace_back(work, std::ref(parts[i]));
   }
   work(parts[0]);

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -16,7 +17,7 @@ struct BatchResult {
   // The violation of the lowest seed among those that were run.
   std::optional<Violation> violation;
   uint64_t failed_seed = 0;
-  // All violations; one unless RunSeeds goes on.
+  // All violations; one a job at most unless RunSeeds goes on.
   std::vector<std::pair<uint64_t, Violation>> all;
   // Sums over all seeds that were run.
   int64_t seeds = 0;
@@ -28,11 +29,19 @@ struct BatchResult {
   std::vector<int64_t> recoveries;
 };
 
-// Runs the seeds `first` to `last`, both included. After a violation no
-// further seed is begun, unless `goes_on`.
-[[nodiscard]] BatchResult RunSeeds(uint64_t first, uint64_t last, int jobs,
-                                   const RunOptions& options,
-                                   bool goes_on = false);
+struct BatchOptions {
+  // Both are run.
+  uint64_t first = 1;
+  uint64_t last = 1;
+  int jobs = 1;  // threads
+  RunOptions run = {};
+  // After a violation too; else no further seed is begun then.
+  bool goes_on = false;
+  // Told of each run by the thread that made it.
+  std::function<void(uint64_t seed, const RunResult&)> on_run = nullptr;
+};
+
+[[nodiscard]] BatchResult RunSeeds(const BatchOptions& options);
 
 }  // namespace ringmaster::simulator
 

@@ -6,9 +6,9 @@ namespace ringmaster::simulator {
 
 Shape DrawShape(Random& random, Bug bug) {
   Shape shape;
-  shape.host_count = static_cast<int>(random.Between(2, 4));
+  const auto host_count = static_cast<int>(random.Between(2, 4));
   for (int slot = 0; slot < kWorkers; ++slot) {
-    shape.host_of[slot] = slot % shape.host_count;
+    shape.host_of[slot] = slot % host_count;
   }
   shape.min_workers = static_cast<int>(random.Between(1, 5));
   shape.max_workers =

@@ -23,7 +23,6 @@ inline constexpr int64_t kFaultyTime = 60 * kSecond;
 inline constexpr int64_t kProgressBound = 20 * kSecond;
 
 struct Shape {
-  int host_count = 2;
   std::array<int, kWorkers> host_of = {};
   int min_workers = 1;
   int max_workers = kWorkers;

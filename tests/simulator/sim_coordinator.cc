@@ -20,7 +20,7 @@ void SimCoordinator::Start() {
   if (is_alive()) return;
   ++life_;
   stalled_until_ = 0;
-  timer_at_ = 0;
+  timer_.Reset();
   if (journal_.empty()) {
     core_.emplace(context_.shape.config);
   } else {
@@ -183,24 +183,8 @@ void SimCoordinator::OnMessage(SessionId session) {
 }
 
 void SimCoordinator::OnTimer(uint32_t version) {
-  if (!is_alive() || version != timer_version_) return;
-  timer_at_ = 0;
-  if (core_->NextDeadline() > context_.Now()) {
-    SetTimer();
-  } else {
+  if (is_alive() && timer_.IsDue(version, core_->NextDeadline()))
     Feed(coordinator::Tick{});
-  }
-}
-
-void SimCoordinator::SetTimer() {
-  const MonotonicTime deadline = core_->NextDeadline();
-  if (deadline == MonotonicTime::InfiniteFuture()) return;
-  if (timer_at_ != 0 && timer_at_ <= deadline.nanos()) return;
-  timer_at_ = std::max(deadline.nanos(), context_.now);
-  SimEvent event;
-  event.kind = EventKind::kCoordinatorTimer;
-  event.version = ++timer_version_;
-  context_.At(timer_at_, event);
 }
 
 void SimCoordinator::Feed(coordinator::EventBody body) {
@@ -221,7 +205,7 @@ void SimCoordinator::Feed(coordinator::EventBody body) {
                          absl::UnixEpoch() + absl::Nanoseconds(context_.now)),
       context_.Now());
   for (coordinator::Action& action : actions) Perform(action);
-  SetTimer();
+  timer_.Set(core_->NextDeadline());
 }
 
 // ---- Actions.

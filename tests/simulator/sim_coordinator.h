@@ -18,6 +18,7 @@
 #include "server/coordinator/core/event.h"
 #include "server/coordinator/core/record.h"
 #include "tests/simulator/context.h"
+#include "tests/simulator/core_timer.h"
 #include "tests/simulator/session_links.h"
 
 namespace ringmaster::simulator {
@@ -32,7 +33,10 @@ class SimCoordinator {
     std::function<bool(int slot, uint64_t incarnation)> holds_steps;
   };
   SimCoordinator(Context& context, SessionLinks& sessions, Witness witness)
-      : context_(context), sessions_(sessions), witness_(std::move(witness)) {}
+      : context_(context),
+        sessions_(sessions),
+        witness_(std::move(witness)),
+        timer_(context, EventKind::kCoordinatorTimer, /*slot=*/-1) {}
 
   // With the journal's records, unless one lives.
   void Start();
@@ -68,7 +72,6 @@ class SimCoordinator {
 
   void Submit();
   void Feed(coordinator::EventBody body);
-  void SetTimer();
   void Perform(coordinator::Action& action);
   void Do(coordinator::SendWelcome& action);
   void Do(coordinator::SendAssignment& action);
@@ -92,8 +95,7 @@ class SimCoordinator {
   std::optional<coordinator::CoordinatorCore> core_;
   uint32_t life_ = 0;
   int64_t stalled_until_ = 0;
-  uint32_t timer_version_ = 0;
-  int64_t timer_at_ = 0;
+  CoreTimer timer_;
 
   std::vector<coordinator::JournalRecord> journal_;
   std::deque<Pending> pending_;

@@ -87,8 +87,7 @@ void SimTrainer::OnTimer(uint32_t version, uint8_t detail) {
       const int64_t due = last_progress_ + Nanos(limit);
       if (is_waiting && context_.now >= due) {
         const bool lacks_next = stage_ == Stage::kConnecting && !has_next_;
-        FailPeer(lacks_next ? (rank() + 1) % world_size()
-                            : (rank() + world_size() - 1) % world_size(),
+        FailPeer(lacks_next ? next_rank() : prev_rank(),
                  "nothing came in time");
       } else {
         StartTimer(kPatience, std::max(due - context_.now, 10 * kMillisecond));
@@ -236,126 +235,11 @@ void SimTrainer::TakeState(const Frame& frame) {
     if (context_.bug != Bug::kStateNotCopied) position_.hash = frame.value;
   }
   context_.ledger.OnStateHeld(generation(), rank(), frame.step);
-  if ((rank() + 1) % world_size() != assignment_.state_source_rank) {
+  if (next_rank() != assignment_.state_source_rank) {
     SendNext(FrameKind::kState, frame.step, frame.value);
   }
   post_(agent::TrainerAdvanced{generation()});
   BeginStep();
-}
-
-// ---- A step.
-
-void SimTrainer::BeginStep() {
-  if (position_.applied >= context_.shape.total_steps) {
-    EndRun(agent::RunEnd::kFinished);
-    return;
-  }
-  stage_ = Stage::kComputing;
-  last_progress_ = context_.now;
-  records_ = 0;
-  stop_agreed_ = drain_agreed_ = false;
-  int64_t time = context_.shape.step_time;
-  time = time / 2 + context_.random.Between(0, time / 2);
-  if (context_.now < slow_until_) time *= 10;
-  StartTimer(kComputed, time);
-}
-
-void SimTrainer::TryReduce() {
-  if (stage_ != Stage::kReducing) return;
-  const int step = position_.applied + 1;
-  int order = step;
-  if (context_.bug == Bug::kSamplesFromStart) {
-    order = step - assignment_.resume_step;
-  }
-  const int first = kGlobalBatch * rank() / world_size();
-  const int last = kGlobalBatch * (rank() + 1) / world_size();
-  const bool is_alone = world_size() == 1 || is_alone_;
-  if (is_alone) {
-    MakeComplete(context_.ledger.SamplesOf(order, 0, kGlobalBatch));
-    return;
-  }
-  if (rank() > 0 && partial_step_ != step) return;
-  const uint64_t sum = context_.ledger.SamplesOf(order, first, last) +
-                       (rank() > 0 ? partial_ : 0);
-  partial_step_ = 0;
-  if (IsLastRank()) {
-    SendNext(FrameKind::kTotal, step, sum);
-    MakeComplete(sum);
-    return;
-  }
-  SendNext(FrameKind::kPartial, step, sum);
-  if (context_.bug == Bug::kAppliedBeforeComplete && rank() == 0) {
-    MakeComplete(context_.ledger.SamplesOf(step, 0, kGlobalBatch));
-    records_ = (1u << world_size()) - 1;
-    TryApply();
-  }
-}
-
-void SimTrainer::MakeComplete(uint64_t total) {
-  stage_ = Stage::kCommitting;
-  last_progress_ = context_.now;
-  position_.complete = position_.applied + 1;
-  position_.complete_generation = generation();
-  position_.reduced = total;
-  ++collective_sequence_;
-  if (!is_alone_) {
-    context_.ledger.OnComplete(generation(), rank(), position_.complete);
-  }
-  context_.Reached(Moment::kCommitExchange, slot_);
-  records_ |= 1u << rank();
-  stop_agreed_ |= wants_stop_;
-  drain_agreed_ |= wants_drain_;
-  if (world_size() > 1) SendNext(FrameKind::kRecord, position_.complete);
-  TryApply();
-}
-
-void SimTrainer::TakeRecord(const Frame& frame) {
-  if (frame.step != position_.applied + 1) return;
-  last_progress_ = context_.now;
-  records_ |= 1u << frame.origin;
-  stop_agreed_ |= frame.wants_stop;
-  drain_agreed_ |= frame.wants_drain;
-  if ((rank() + 1) % world_size() != frame.origin) {
-    Frame forwarded = frame;
-    links_.Send(slot_, assignment_.next_slot, forwarded);
-  }
-  TryApply();
-}
-
-void SimTrainer::TryApply() {
-  if (stage_ != Stage::kCommitting) return;
-  uint32_t wanted = (1u << world_size()) - 1;
-  if (is_alone_) wanted = 1u << rank();
-  if (context_.bug == Bug::kMissingRecords && world_size() > 2 &&
-      (records_ & ~(1u << rank())) != 0) {
-    wanted &= records_;
-  }
-  if ((records_ & wanted) != wanted) return;
-  Apply(generation());
-  ++collective_sequence_;
-  AfterStep();
-}
-
-void SimTrainer::Apply(int run_generation) {
-  const int step = position_.applied + 1;
-  position_.hash = Ledger::Fold(position_.hash, step, position_.reduced);
-  position_.applied = step;
-  context_.ledger.OnApply(slot_, run_generation, position_, context_.now);
-}
-
-void SimTrainer::AfterStep() {
-  if (std::exchange(is_first_step_, false)) {
-    post_(agent::TrainerAdvanced{generation()});
-  }
-  if (position_.applied >= context_.shape.total_steps) {
-    EndRun(agent::RunEnd::kFinished);
-  } else if (stop_agreed_) {
-    EndRun(agent::RunEnd::kStopped);
-  } else if (drain_agreed_) {
-    EndRun(agent::RunEnd::kDrained);
-  } else {
-    BeginStep();
-  }
 }
 
 // ---- The end of a run.
@@ -399,9 +283,9 @@ void SimTrainer::FailPeer(int peer_rank, std::string_view why) {
 void SimTrainer::OnReset(int peer) {
   if (!IsRunning() || is_aborted_ || world_size() == 1) return;
   if (peer == assignment_.prev_slot) {
-    FailPeer((rank() + world_size() - 1) % world_size(), "connection reset");
+    FailPeer(prev_rank(), "connection reset");
   } else if (peer == assignment_.next_slot) {
-    FailPeer((rank() + 1) % world_size(), "connection reset");
+    FailPeer(next_rank(), "connection reset");
   }
 }
 
@@ -454,8 +338,7 @@ void SimTrainer::OnFrame(int from, const Frame& frame) {
       // It has all that it needs; or it is still to be connected with, which
       // the time for that bounds.
       if (frame.step == 1 || stage_ == Stage::kConnecting) return;
-      FailPeer(is_prev ? (rank() + world_size() - 1) % world_size()
-                       : (rank() + 1) % world_size(),
+      FailPeer(is_prev ? prev_rank() : next_rank(),
                "the peer closed the connection");
       return;
   }
@@ -473,7 +356,7 @@ SimProgress SimTrainer::progress() const {
                           stage_ == Stage::kReducing ||
                           stage_ == Stage::kCommitting;
   if (is_waiting && world_size() > 1) {
-    progress.waiting_for_rank = (rank() + world_size() - 1) % world_size();
+    progress.waiting_for_rank = prev_rank();
   }
   return progress;
 }

@@ -86,6 +86,9 @@ class SimTrainer {
   }
   int rank() const { return assignment_.rank; }
   int world_size() const { return assignment_.world_size; }
+  // The neighbours in the ring: what is received from, what is sent to.
+  int prev_rank() const { return (rank() + world_size() - 1) % world_size(); }
+  int next_rank() const { return (rank() + 1) % world_size(); }
   int generation() const { return assignment_.generation; }
   bool IsLastRank() const { return rank() == world_size() - 1; }
   void StartTimer(Timer timer, int64_t delay);

@@ -42,7 +42,8 @@ SimWorker::SimWorker(Context& context, SessionLinks& sessions, PeerLinks& peers,
       trainer_(context, peers, slot,
                [this](agent::Event event) { Post(std::move(event)); }),
       slot_(slot),
-      name_(WorkerName(slot)) {}
+      name_(WorkerName(slot)),
+      timer_(context, EventKind::kWorkerTimer, slot) {}
 
 // ---- The process.
 
@@ -53,7 +54,7 @@ void SimWorker::Start() {
   frozen_until_ = 0;
   posts_.clear();
   session_ = 0;
-  timer_at_ = 0;
+  timer_.Reset();
   trainer_.Restart(life_);
   agent::AgentConfig config;
   config.coordinator = "head:7000";
@@ -138,25 +139,8 @@ void SimWorker::OnMessage(coordinator::SessionId session) {
 }
 
 void SimWorker::OnTimer(uint32_t version) {
-  if (!is_alive() || version != timer_version_) return;
-  timer_at_ = 0;
-  if (core_->NextDeadline() > context_.Now()) {
-    SetTimer();
-  } else {
+  if (is_alive() && timer_.IsDue(version, core_->NextDeadline()))
     Handle(agent::Tick{});
-  }
-}
-
-void SimWorker::SetTimer() {
-  const MonotonicTime deadline = core_->NextDeadline();
-  if (deadline == MonotonicTime::InfiniteFuture()) return;
-  if (timer_at_ != 0 && timer_at_ <= deadline.nanos()) return;
-  timer_at_ = std::max(deadline.nanos(), context_.now);
-  SimEvent event;
-  event.kind = EventKind::kWorkerTimer;
-  event.slot = static_cast<int8_t>(slot_);
-  event.version = ++timer_version_;
-  context_.At(timer_at_, event);
 }
 
 void SimWorker::Handle(const agent::Event& event) {
@@ -167,7 +151,7 @@ void SimWorker::Handle(const agent::Event& event) {
     std::visit([this](const auto& a) { Do(a); }, action);
     if (!is_alive()) return;
   }
-  SetTimer();
+  timer_.Set(core_->NextDeadline());
 }
 
 // ---- Actions.

@@ -14,6 +14,7 @@
 
 #include "server/coordinator/core/types.h"
 #include "tests/simulator/context.h"
+#include "tests/simulator/core_timer.h"
 #include "tests/simulator/peer_links.h"
 #include "tests/simulator/session_links.h"
 #include "tests/simulator/sim_trainer.h"
@@ -55,7 +56,6 @@ class SimWorker {
  private:
   void Post(agent::Event event);
   void Handle(const agent::Event& event);
-  void SetTimer();
   void End(int code);
 
   void Do(const agent::OpenSession& action);
@@ -93,8 +93,7 @@ class SimWorker {
   coordinator::SessionId session_ = 0;
   std::deque<agent::Event> posts_;
   int64_t frozen_until_ = 0;
-  uint32_t timer_version_ = 0;
-  int64_t timer_at_ = 0;  // 0: none
+  CoreTimer timer_;
 };
 
 }  // namespace ringmaster::simulator

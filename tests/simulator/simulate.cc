@@ -6,70 +6,25 @@
 // Exit code 1: a violation; its seed, the invariant, the last events and the
 // command that shows them again are printed. --all goes on after it and prints
 // a line for each seed that breaks something. --verbose prints all events of
-// each seed.
+// each seed, with one job. Exit code 2: an argument makes no sense.
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
-#include <optional>
+#include <span>
 #include <string>
-#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/status/exit_code.h"
 #include "tests/simulator/batch.h"
+#include "tests/simulator/flags.h"
 #include "tests/simulator/simulation.h"
 
 namespace ringmaster::simulator {
 namespace {
 
-struct Flags {
-  uint64_t first = 1;
-  uint64_t last = 1000;
-  int jobs = 1;
-  Bug bug = Bug::kNone;
-  std::string_view bug_name = "none";
-  bool is_verbose = false;
-  bool goes_on = false;
-};
-
-bool ParseNumber(std::string_view text, uint64_t& value) {
-  const auto [end, error] =
-      std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
-bool ParseSeeds(std::string_view text, Flags& flags) {
-  const size_t dots = text.find("..");
-  if (dots == std::string_view::npos) {
-    return ParseNumber(text, flags.first) && ParseNumber(text, flags.last);
-  }
-  return ParseNumber(text.substr(0, dots), flags.first) &&
-         ParseNumber(text.substr(dots + 2), flags.last);
-}
-
-bool ParseFlag(std::string_view flag, Flags& flags) {
-  const auto value = [&flag](std::string_view name) {
-    const bool is_it = flag.substr(0, name.size()) == name;
-    return is_it ? std::optional(flag.substr(name.size())) : std::nullopt;
-  };
-  if (const auto text = value("--seeds=")) return ParseSeeds(*text, flags);
-  if (const auto text = value("--jobs=")) {
-    uint64_t jobs = 0;
-    if (!ParseNumber(*text, jobs) || jobs < 1 || jobs > 64) return false;
-    flags.jobs = static_cast<int>(jobs);
-    return true;
-  }
-  if (const auto text = value("--bug=")) {
-    const std::optional<Bug> bug = FindBug(*text);
-    flags.bug = bug.value_or(Bug::kNone);
-    flags.bug_name = *text;
-    return bug.has_value();
-  }
-  flags.is_verbose |= flag == "--verbose";
-  flags.goes_on |= flag == "--all";
-  return flag == "--verbose" || flag == "--all";
-}
+constexpr size_t kLastLines = 60;
+constexpr size_t kAllLines = 10'000'000;
 
 void PrintTotals(const BatchResult& batch, double seconds) {
   absl::PrintF(
@@ -101,41 +56,54 @@ void PrintLines(const RunResult& result) {
   for (const std::string& line : result.lines) absl::PrintF("%s\n", line);
 }
 
+void PrintViolations(BatchResult& batch) {
+  std::sort(batch.all.begin(), batch.all.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (const auto& [seed, violation] : batch.all) {
+    absl::PrintF("seed %d: %s: %s\n", seed, NumberOf(violation.invariant),
+                 violation.text);
+  }
+}
+
+void PrintFirstViolation(const BatchResult& batch, const Flags& flags) {
+  absl::PrintF("\nseed %d breaks %s:\n  %s\n", batch.failed_seed,
+               TextOf(batch.violation->invariant), batch.violation->text);
+  if (flags.is_verbose) return;  // its events are told already
+  absl::PrintF("the last events:\n");
+  PrintLines(
+      RunSeed(batch.failed_seed,
+              {.bug = flags.bug, .is_traced = true, .max_lines = kLastLines}));
+  absl::PrintF("again: simulate --seeds=%d..%d --bug=%s --verbose\n",
+               batch.failed_seed, batch.failed_seed, flags.bug_name);
+}
+
 int Simulate(const Flags& flags) {
+  BatchOptions options = {.first = flags.first,
+                          .last = flags.last,
+                          .jobs = flags.jobs,
+                          .run = {.bug = flags.bug},
+                          .goes_on = flags.goes_on};
   if (flags.is_verbose) {
-    for (uint64_t seed = flags.first; seed <= flags.last; ++seed) {
-      const RunResult result = RunSeed(
-          seed, {.bug = flags.bug, .is_traced = true, .max_lines = 10'000'000});
+    options.jobs = 1;  // one story after the other
+    options.run.is_traced = true;
+    options.run.max_lines = kAllLines;
+    options.on_run = [](uint64_t seed, const RunResult& run) {
       absl::PrintF("seed %d\n", seed);
-      PrintLines(result);
-    }
+      PrintLines(run);
+    };
   }
   const auto begin = std::chrono::steady_clock::now();
-  BatchResult batch = RunSeeds(flags.first, flags.last, flags.jobs,
-                               {.bug = flags.bug}, flags.goes_on);
+  BatchResult batch = RunSeeds(options);
   const std::chrono::duration<double> seconds =
       std::chrono::steady_clock::now() - begin;
   std::sort(batch.recoveries.begin(), batch.recoveries.end());
   PrintTotals(batch, seconds.count());
   if (!batch.violation.has_value()) return 0;
   if (flags.goes_on) {
-    std::sort(batch.all.begin(), batch.all.end(),
-              [](const auto& a, const auto& b) { return a.first < b.first; });
-    for (const auto& [seed, violation] : batch.all) {
-      absl::PrintF("seed %d: %s: %s\n", seed, NumberOf(violation.invariant),
-                   violation.text);
-    }
-    return 1;
+    PrintViolations(batch);
+  } else {
+    PrintFirstViolation(batch, flags);
   }
-  const RunResult again =
-      RunSeed(batch.failed_seed,
-              {.bug = flags.bug, .is_traced = true, .max_lines = 60});
-  absl::PrintF("\nseed %d breaks %s:\n  %s\nthe last events:\n",
-               batch.failed_seed, TextOf(batch.violation->invariant),
-               batch.violation->text);
-  PrintLines(again);
-  absl::PrintF("again: simulate --seeds=%d..%d --bug=%s --verbose\n",
-               batch.failed_seed, batch.failed_seed, flags.bug_name);
   return 1;
 }
 
@@ -143,14 +111,12 @@ int Simulate(const Flags& flags) {
 }  // namespace ringmaster::simulator
 
 int main(int argc, char** argv) {
-  ringmaster::simulator::Flags flags;
-  for (int i = 1; i < argc; ++i) {
-    if (ringmaster::simulator::ParseFlag(argv[i], flags)) continue;
-    absl::FPrintF(stderr,
-                  "%s: not understood; usage: simulate [--seeds=A..B] "
-                  "[--jobs=N] [--bug=NAME] [--all] [--verbose]\n",
-                  argv[i]);
-    return 2;
+  const auto flags =
+      ringmaster::simulator::ParseFlags(std::span(argv, argc).subspan(1));
+  if (!flags.ok()) {
+    absl::FPrintF(stderr, "simulate: %s\n",
+                  std::string(flags.status().message()));
+    return static_cast<int>(ringmaster::ExitCode::kUsage);
   }
-  return ringmaster::simulator::Simulate(flags);
+  return ringmaster::simulator::Simulate(*flags);
 }

@@ -29,12 +29,16 @@ constexpr uint64_t kMaxSeedsForBug = 10'000;
 // The first word of each line that is not empty and no comment.
 std::vector<uint64_t> ReadSeeds(const std::string& path) {
   std::ifstream file(path);
+  EXPECT_TRUE(file.is_open()) << path;
   std::vector<uint64_t> seeds;
   for (std::string line; std::getline(file, line);) {
     if (line.empty() || line[0] == '#') continue;
-    uint64_t seed = 0;
-    std::from_chars(line.data(), line.data() + line.size(), seed);
-    seeds.push_back(seed);
+    const std::string word = line.substr(0, line.find(' '));
+    const char* const end = word.data() + word.size();
+    const auto [rest, error] =
+        std::from_chars(word.data(), end, seeds.emplace_back());
+    EXPECT_TRUE(error == std::errc() && rest == end)
+        << path << ": begins with no seed: " << line;
   }
   return seeds;
 }
@@ -60,7 +64,8 @@ TEST(SimulatorTest, SeedsThatFoundBugsOnceFindNone) {
 }
 
 TEST(SimulatorTest, FreshSeedsFindNoBug) {
-  const BatchResult batch = RunSeeds(1, kFreshSeeds, kThreads, {});
+  const BatchResult batch =
+      RunSeeds({.first = 1, .last = kFreshSeeds, .jobs = kThreads});
   EXPECT_FALSE(batch.violation.has_value())
       << Explain(batch.failed_seed, *batch.violation);
   EXPECT_EQ(batch.seeds, kFreshSeeds);
@@ -84,8 +89,8 @@ class PlantedBugTest : public testing::TestWithParam<PlantedBug> {};
 
 TEST_P(PlantedBugTest, IsFoundByItsInvariant) {
   const PlantedBug& planted = GetParam();
-  const BatchResult batch =
-      RunSeeds(1, kMaxSeedsForBug, /*jobs=*/1, {.bug = planted.bug});
+  const BatchResult batch = RunSeeds(
+      {.first = 1, .last = kMaxSeedsForBug, .run = {.bug = planted.bug}});
   ASSERT_TRUE(batch.violation.has_value())
       << "not found in " << batch.seeds << " seeds: " << planted.what;
   const Invariant found_by = batch.violation->invariant;

@@ -1,0 +1,51 @@
+#include "tests/simulator/flags.h"
+
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace ringmaster::simulator {
+namespace {
+
+using ::testing::HasSubstr;
+
+absl::StatusOr<Flags> Parse(const std::vector<const char*>& arguments) {
+  return ParseFlags(arguments);
+}
+
+TEST(FlagsTest, ReadsAll) {
+  const auto flags = Parse(
+      {"--seeds=3..12", "--jobs=2", "--bug=fence-off", "--all", "--verbose"});
+  ASSERT_TRUE(flags.ok()) << flags.status();
+  EXPECT_EQ(flags->first, 3u);
+  EXPECT_EQ(flags->last, 12u);
+  EXPECT_EQ(flags->jobs, 2);
+  EXPECT_EQ(flags->bug, Bug::kFenceOff);
+  EXPECT_EQ(flags->bug_name, "fence-off");
+  EXPECT_TRUE(flags->goes_on);
+  EXPECT_TRUE(flags->is_verbose);
+}
+
+TEST(FlagsTest, OneSeedIsARange) {
+  const auto flags = Parse({"--seeds=7"});
+  ASSERT_TRUE(flags.ok()) << flags.status();
+  EXPECT_EQ(flags->first, 7u);
+  EXPECT_EQ(flags->last, 7u);
+}
+
+TEST(FlagsTest, RefusesWhatMakesNoSense) {
+  for (const char* const argument :
+       {"--seeds=9..1", "--seeds=", "--seeds=1..", "--seeds=1..2x",
+        "--seeds=-1..2", "--jobs=0", "--jobs=65", "--jobs=two", "--bug=no-such",
+        "--al", "7"}) {
+    const auto flags = Parse({"--all", argument});
+    EXPECT_EQ(flags.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(flags.status().message()),
+                HasSubstr(std::string(argument) + ": expected "));
+  }
+}
+
+}  // namespace
+}  // namespace ringmaster::simulator
