@@ -129,7 +129,8 @@ class HalvingDoubling {
   // longer, then what it is just receiving.
   [[nodiscard]] std::vector<ElemRange> Frames(int place, int level) const {
     const ElemRange held = Held(place, level);
-    if (level == fold_.levels() || IsOneFrame(held)) {
+    if (level == fold_.levels() ||
+        held.count <= builder_.request().segment_count) {
       return builder_.Split(held);
     }
     std::vector<ElemRange> frames = builder_.Split(Held(place, level + 1));
@@ -141,17 +142,11 @@ class HalvingDoubling {
   }
 
   void SendHeld(int peer, int step, int level) {
-    const bool is_one_frame = IsOneFrame(Held(place(), level));
     for (const ElemRange& segment : Frames(place(), level)) {
       After after = LastOf(arrived_, segment);
       if (after.peer < 0) after = before_;
-      if (is_one_frame) after = arrived_.back().after;
       builder_.Send(peer, step, segment, after);
     }
-  }
-
-  [[nodiscard]] bool IsOneFrame(ElemRange range) const {
-    return range.count <= builder_.request().segment_count;
   }
 
   ScheduleBuilder& builder_;

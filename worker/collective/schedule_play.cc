@@ -81,7 +81,7 @@ struct Frame {
 struct Rank {
   std::vector<Element> buffer;
   std::vector<Element> scratch;
-  std::map<int, int64_t> received;  // frames, by peer; own rank: local steps
+  std::vector<int64_t> received;  // frames, by peer; own rank: local steps
   std::vector<bool> known;
 };
 
@@ -102,6 +102,7 @@ class Play {
         terms_(*terms),
         random_(options.seed),
         n_(topology.world_size()),
+        channels_(static_cast<size_t>(n_) * static_cast<size_t>(n_)),
         played_{.problem = "",
                 .buffers = {},
                 .sent = std::vector<std::vector<int64_t>>(
@@ -116,9 +117,10 @@ class Play {
       if (queue.operations.empty()) continue;
       Fail(queue.rank, queue.operations.front(), "never begins");
     }
-    for (const auto& [pair, channel] : channels_) {
-      if (channel.empty()) continue;
-      Fail(pair.first, channel.front().send, "is never taken");
+    for (size_t i = 0; i < channels_.size(); ++i) {
+      if (channels_[i].empty()) continue;
+      Fail(static_cast<int>(i) / n_, channels_[i].front().send,
+           "is never taken");
     }
     for (Rank& rank : ranks_) {
       played_.buffers.push_back(std::move(rank.buffer));
@@ -153,13 +155,15 @@ class Play {
            .index = i});
     }
     state.scratch.resize(static_cast<size_t>(schedule.scratch_count));
+    state.received.resize(static_cast<size_t>(n_), 0);
     state.known.resize(static_cast<size_t>(n_), false);
     state.known[static_cast<size_t>(rank)] = true;
     ranks_.push_back(std::move(state));
 
+    const std::vector<int> peers = PeersOf(rank, topology_);
     std::map<std::pair<bool, int>, Queue> queues;  // by is_send and peer
     for (const Operation& operation : schedule.operations) {
-      CheckShape(rank, operation);
+      CheckShape(rank, peers, operation);
       const bool is_send = operation.kind == Kind::kSend;
       const bool is_local = operation.peer < 0;
       Queue& queue = queues[{is_send, is_local ? rank : operation.peer}];
@@ -172,13 +176,13 @@ class Play {
     }
   }
 
-  void CheckShape(int rank, const Operation& operation) {
+  void CheckShape(int rank, const std::vector<int>& peers,
+                  const Operation& operation) {
     const bool is_frame =
         operation.kind == Kind::kSend || operation.kind == Kind::kReceive;
     if (is_frame && operation.count > request_.segment_count) {
       Fail(rank, operation, "is longer than a segment");
     }
-    const std::vector<int> peers = PeersOf(rank, topology_);
     if (is_frame &&
         !std::binary_search(peers.begin(), peers.end(), operation.peer)) {
       Fail(rank, operation, "has a peer that is not connected");
@@ -200,8 +204,8 @@ class Play {
     for (size_t i = 0; i < queues_.size(); ++i) {
       Queue& queue = queues_[(start + i) % queues_.size()];
       if (queue.operations.empty()) continue;
+      if (!CanRun(queue.rank, queue.operations.front())) continue;
       const Operation operation = queue.operations.front();
-      if (!CanRun(queue.rank, operation)) continue;
       queue.operations.pop_front();
       RunOperation(queue.rank, operation);
       return true;
@@ -211,15 +215,15 @@ class Play {
 
   bool CanRun(int rank, const Operation& operation) {
     if (operation.after_peer >= 0 &&
-        RankOf(rank).received[operation.after_peer] < operation.after_count) {
+        Received(rank, operation.after_peer) < operation.after_count) {
       return false;
     }
     if (operation.kind == Kind::kSend) {
-      return channels_[{rank, operation.peer}].size() <
+      return Channel(rank, operation.peer).size() <
              static_cast<size_t>(options_.channel_frames);
     }
     if (operation.kind == Kind::kReceive) {
-      return !channels_[{operation.peer, rank}].empty();
+      return !Channel(operation.peer, rank).empty();
     }
     return true;
   }
@@ -231,12 +235,12 @@ class Play {
         break;
       case Kind::kReceive:
         Receive(rank, operation);
-        ++RankOf(rank).received[operation.peer];
+        ++Received(rank, operation.peer);
         break;
       case Kind::kLocal:
         Write(rank, operation,
               Read(rank, operation, operation.from_area, operation.from_begin));
-        ++RankOf(rank).received[rank];
+        ++Received(rank, rank);
         break;
       case Kind::kFinish: {
         std::vector<Element> elements =
@@ -245,7 +249,7 @@ class Play {
           element.term = terms_.Finished(element.term);
         }
         Write(rank, operation, elements);
-        ++RankOf(rank).received[rank];
+        ++Received(rank, rank);
         break;
       }
     }
@@ -256,13 +260,13 @@ class Play {
     frame.send = send;
     frame.at_start = Read(rank, send, send.area, send.begin);
     frame.known = RankOf(rank).known;
-    channels_[{rank, send.peer}].push_back(std::move(frame));
+    Channel(rank, send.peer).push_back(std::move(frame));
     played_.sent[static_cast<size_t>(rank)][static_cast<size_t>(send.peer)] +=
         send.count;
   }
 
   void Receive(int rank, const Operation& receive) {
-    std::deque<Frame>& channel = channels_[{receive.peer, rank}];
+    std::deque<Frame>& channel = Channel(receive.peer, rank);
     const Frame frame = channel.front();
     const Operation& send = frame.send;
     if (send.begin != receive.begin || send.count != receive.count ||
@@ -327,9 +331,7 @@ class Play {
 
   void CheckNotOnItsWay(int rank, const Operation& write) {
     for (int peer = 0; peer < n_; ++peer) {
-      const auto it = channels_.find({rank, peer});
-      if (it == channels_.end()) continue;
-      for (const Frame& frame : it->second) {
+      for (const Frame& frame : Channel(rank, peer)) {
         const Operation& send = frame.send;
         if (send.area == write.area && send.begin < write.begin + write.count &&
             write.begin < send.begin + send.count) {
@@ -337,6 +339,14 @@ class Play {
         }
       }
     }
+  }
+
+  int64_t& Received(int rank, int from) {
+    return RankOf(rank).received[static_cast<size_t>(from)];
+  }
+
+  std::deque<Frame>& Channel(int from, int to) {
+    return channels_[static_cast<size_t>(from * n_ + to)];
   }
 
   Rank& RankOf(int rank) { return ranks_[static_cast<size_t>(rank)]; }
@@ -366,7 +376,7 @@ class Play {
   bool is_sorted_ = false;
   std::vector<Rank> ranks_;
   std::vector<Queue> queues_;
-  std::map<std::pair<int, int>, std::deque<Frame>> channels_;
+  std::vector<std::deque<Frame>> channels_;  // by sender and receiver
   Played played_;
 };
 
