@@ -81,7 +81,7 @@ bool SharedSegment::Contains(const std::byte* from, size_t bytes) const {
          bytes <= this->bytes() - (at - begin);
 }
 
-absl::StatusOr<PeerSegment> PeerSegment::Map(UniqueFd fd, size_t min_bytes) {
+absl::StatusOr<PeerSegment> PeerSegment::Map(UniqueFd fd, size_t bytes) {
   const int seals = fcntl(fd.get(), F_GET_SEALS);
   if (seals < 0) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -93,11 +93,16 @@ absl::StatusOr<PeerSegment> PeerSegment::Map(UniqueFd fd, size_t min_bytes) {
         " are needed, so that it keeps its size and only its owner writes"));
   }
   struct stat state;
-  if (fstat(fd.get(), &state) != 0) return Exhausted("fstat", min_bytes, errno);
-  const auto bytes = static_cast<size_t>(state.st_size);
-  if (bytes == 0 || bytes < min_bytes) {
+  if (fstat(fd.get(), &state) != 0) return Exhausted("fstat", bytes, errno);
+  if (bytes == 0 || static_cast<size_t>(state.st_size) < bytes) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "the memfd has ", bytes, " bytes; ", min_bytes, " were announced"));
+        "the memfd has ", state.st_size, " bytes; ", bytes, " were announced"));
+  }
+  constexpr size_t kBlockBytes = 512;  // of st_blocks
+  if (static_cast<size_t>(state.st_blocks) * kBlockBytes < bytes) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("of the ", bytes, " bytes of the memfd only ",
+                     state.st_blocks * kBlockBytes, " are allocated"));
   }
   void* const at =
       mmap(nullptr, bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, fd.get(), 0);

@@ -74,11 +74,13 @@ class SharedSegment {
 
 class PeerSegment {
  public:
-  // Maps all of `fd`, a SharedSegment's of another process, for reading.
-  //   FAILED_PRECONDITION  it is none: no memfd, not sealed, or of less than
-  //   `min_bytes` RESOURCE_EXHAUSTED   this process cannot map it
+  // Maps the first `bytes` (> 0) of `fd`, a SharedSegment's of another process,
+  // for reading.
+  //   FAILED_PRECONDITION  it is none: no memfd, not sealed, smaller, or with
+  //                        pages that reading would allocate
+  //   RESOURCE_EXHAUSTED   this process cannot map it
   [[nodiscard]] static absl::StatusOr<PeerSegment> Map(UniqueFd fd,
-                                                       size_t min_bytes);
+                                                       size_t bytes);
 
   // `segment` itself, for a peer in the same process; it must outlive this.
   // ThreadSanitizer then sees both sides at the same addresses.
