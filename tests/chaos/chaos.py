@@ -104,10 +104,14 @@ class Chaos:
         crew.send(pid, number)
 
     def pause(self, seconds):
-        self.await_that("", lambda: False, seconds)
+        """Looks on for so long, unless the job ends."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            self.observer.poll()
+            self._look_again_soon()
 
     def await_that(self, what, condition, timeout=None):
-        """Looks every 20 ms until `condition` holds; returns what it returned. Without `what` it may never hold."""
+        """Looks every 20 ms until `condition` holds, and returns what it returned; Stuck, with `what`, if that takes too long."""
         deadline = time.monotonic() + (self.options.bound if timeout is None else timeout)
         while True:
             self.observer.poll()
@@ -115,12 +119,13 @@ class Chaos:
             if result:
                 return result
             if time.monotonic() >= deadline:
-                if not what:
-                    return None
                 raise Stuck(f"not in time: {what}; last seen: {self._in_short()}")
-            if self.observer.has_ended() and what != "the end":
-                raise Ended()
-            time.sleep(0.02)
+            self._look_again_soon()
+
+    def _look_again_soon(self):
+        if self.observer.has_ended():
+            raise Ended()
+        time.sleep(0.02)
 
     def kill_coordinator(self):
         self._coordinator.signal(signal.SIGKILL)

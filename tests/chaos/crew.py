@@ -15,11 +15,6 @@ class Crew:
     def start(self, name, host=None):
         self.supervisors[name] = self._cluster.start_worker(name, *self._flags, host=host, restart="always")
 
-    def pid_of(self, name):
-        """Of the process that trains now, as the coordinator knows it; None while there is none."""
-        worker = next((worker for worker in self._cluster.workers() if worker["name"] == name), None)
-        return int(worker["pid"]) if worker else None
-
     def stop(self, patience):
         """Asks all of them to end; returns the names of those that did not within `patience` seconds."""
         for supervisor in self.supervisors.values():

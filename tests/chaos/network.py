@@ -53,6 +53,3 @@ class Network:
             subprocess.run(["ip", "-n", source.name, "neigh", "del", target.address, "dev", "eth0"], capture_output=True)
         self._down.clear()
         self._cuts.clear()
-
-    def is_whole(self):
-        return not self._cuts and not self._down
