@@ -57,7 +57,8 @@ class DocsTest(unittest.TestCase):
         self.assertEqual(sorted(map(int, documented)), [0, 1, 2, 3, 4, 5, 138, 143])
 
     def test_flags_in_the_documents_are_flags_of_the_programs(self):
-        verbs = ["local", "submit", "status", "job", "workers", "events", "watch", "cancel", "trace", "sample", "version"]
+        verbs = ["local", "submit", "status", "job", "explain", "workers", "events", "watch", "cancel", "trace", "sample",
+                 "version"]
         texts = [help_of(name) for name in BINARIES] + [help_of("ringctl", verb) for verb in verbs]
         known = {flag.replace("-", "_") for text in texts for flag in re.findall(r"--([a-z0-9_-]+)", text)}
         for document in ["README.md", "docs/operations.md", "docs/jobs.md"]:
