@@ -249,6 +249,9 @@ absl::Status SharedChannel::Nonsense(const char* counter, uint64_t got,
 void SharedChannel::Close() {
   is_closed_.store(true, std::memory_order_release);
   own_control_.is_closed.store(1, std::memory_order_seq_cst);
+  // What the caller writes into the arena from now on comes after it, for a
+  // peer that still reads there.
+  std::atomic_thread_fence(std::memory_order_release);
   socket_->Close();
 }
 
