@@ -5,65 +5,27 @@
 #include <algorithm>
 #include <cerrno>
 #include <list>
-#include <optional>
 #include <utility>
 
-#include "absl/strings/cord.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/types/optional.h"
 #include "common/config/address.h"
 #include "common/fail_point/fail_point.h"
 #include "common/status/annotate.h"
 #include "common/status/status_macros.h"
 #include "common/transport/handshake_socket.h"
-#include "common/transport/socket_address.h"
+#include "common/transport/peer_connector.h"
 #include "common/transport/socket_link.h"
 #include "common/transport/wait_io.h"
 
 namespace ringmaster {
 namespace {
 
-constexpr absl::Duration kFirstRetryDelay = absl::Milliseconds(2);
-constexpr absl::Duration kMaxRetryDelay = absl::Milliseconds(100);
-constexpr char kBlamedPeerUrl[] = "ringmaster.v1/blamed_peer";
-
-absl::Status WithBlamedPeer(absl::Status status, int rank) {
-  status.SetPayload(kBlamedPeerUrl, absl::Cord(absl::StrCat(rank)));
-  return status;
-}
-
-std::string PeerName(int rank, const std::string& address) {
-  return absl::StrCat("rank ", rank, " at ", address);
-}
-
-// A refusal that another attempt cannot change.
-bool IsFinal(const absl::Status& status) {
-  return absl::IsAborted(status) || absl::IsUnauthenticated(status) ||
-         absl::IsFailedPrecondition(status);
-}
-
-// One peer to connect to, with its attempts.
-struct Outgoing {
-  const PeerLink* peer = nullptr;
-  std::vector<SocketAddress> addresses;
-  size_t next_address = 0;
-  MonotonicTime retry_at;
-  absl::Duration retry_delay = kFirstRetryDelay;
-  UniqueFd connecting;  // until the connection's outcome is known
-  MonotonicTime attempt_deadline;
-  std::optional<HandshakeSocket> handshake;  // then
-  std::unique_ptr<Link> link;                // then
-  absl::Status last_error;
-
-  bool is_idle() const {
-    return link == nullptr && !connecting.is_open() && !handshake.has_value();
-  }
-};
+// How long the listener rests when no descriptor is left.
+constexpr absl::Duration kAcceptPause = absl::Milliseconds(100);
 
 struct Incoming {
   const PeerLink* peer = nullptr;
-  std::unique_ptr<Link> link;
+  std::unique_ptr<SocketLink> link;
 };
 
 class Establisher {
@@ -79,28 +41,29 @@ class Establisher {
   uint64_t generation() const {
     return static_cast<uint64_t>(config_.generation);
   }
+  size_t MaxHalfOpen() const {
+    // All whom we await may come at once.
+    return std::max(static_cast<size_t>(config_.max_half_open),
+                    2 * incoming_.size());
+  }
   bool AllAccepted() const;
   bool AllConnected() const;
   absl::Status Missing() const;
   RefusalReason Admit(const HandshakeMessage& hello) const;
 
-  void StartAttempts(MonotonicTime now);
-  void ExpireAttempts(MonotonicTime now);
+  void ExpireHalfOpen(MonotonicTime now);
   MonotonicTime NextEvent() const;
   absl::Status WaitForEvents(MonotonicTime now);
   absl::Status OnReady(int fd);
 
-  void OnConnection();
+  void OnConnection(absl::StatusOr<UniqueFd> socket);
   void OnIncoming(std::list<HandshakeSocket>::iterator it);
-  absl::Status OnConnected(Outgoing& out);
-  absl::Status OnOutgoing(Outgoing& out);
-  absl::Status AttemptFailed(Outgoing& out, absl::Status why);
   void Report(const absl::Status& why);
 
   const Listener& listener_;
   const EstablishConfig& config_;
   const uint64_t job_;
-  std::vector<Outgoing> outgoing_;
+  std::vector<PeerConnector> outgoing_;
   std::vector<Incoming> incoming_;
   std::list<HandshakeSocket> half_open_;  // oldest first
   MonotonicTime accept_at_;               // not before; see OnConnection
@@ -121,10 +84,9 @@ absl::Status Establisher::Prepare(const std::vector<PeerLink>& connect_to,
                      config_.rank, " is negative"));
   }
   for (const PeerLink& peer : connect_to) {
-    Outgoing out;
-    out.peer = &peer;
     RETURN_IF_ERROR(ParseHostPort(peer.address).status());
-    outgoing_.push_back(std::move(out));
+    outgoing_.emplace_back(peer, config_,
+                           listener_.unix_fd() >= 0 ? listener_.port() : 0);
   }
   for (const PeerLink& peer : accept_from)
     incoming_.push_back({&peer, nullptr});
@@ -137,13 +99,17 @@ absl::StatusOr<EstablishedLinks> Establisher::Run() {
       return config_.cancel->status();
     now_ = config_.clock->Now();
     if (now_ >= config_.deadline) return Missing();
-    ExpireAttempts(now_);
-    StartAttempts(now_);
+    ExpireHalfOpen(now_);
+    for (PeerConnector& out : outgoing_) {
+      out.Expire(now_);
+      out.StartIfDue(now_);
+    }
+    now_ = config_.clock->Now();  // looking a name up may have taken seconds
     RETURN_IF_ERROR(WaitForEvents(now_));
   }
   EstablishedLinks links;
-  for (Outgoing& out : outgoing_)
-    links.connected.push_back(std::move(out.link));
+  for (PeerConnector& out : outgoing_)
+    links.connected.push_back(out.TakeLink());
   for (Incoming& in : incoming_) links.accepted.push_back(std::move(in.link));
   return links;
 }
@@ -154,21 +120,22 @@ bool Establisher::AllAccepted() const {
 }
 
 bool Establisher::AllConnected() const {
-  return std::all_of(outgoing_.begin(), outgoing_.end(),
-                     [](const Outgoing& out) { return out.link != nullptr; });
+  return std::all_of(
+      outgoing_.begin(), outgoing_.end(),
+      [](const PeerConnector& out) { return out.is_connected(); });
 }
 
 absl::Status Establisher::Missing() const {
   std::string text = absl::StrCat("rank ", config_.rank, " at generation ",
                                   config_.generation, " has no connection");
   int blamed = -1;
-  for (const Outgoing& out : outgoing_) {
-    if (out.link != nullptr) continue;
-    if (blamed < 0) blamed = out.peer->peer_rank;
+  for (const PeerConnector& out : outgoing_) {
+    if (out.is_connected()) continue;
+    if (blamed < 0) blamed = out.peer().peer_rank;
     absl::StrAppend(&text, " to ",
-                    PeerName(out.peer->peer_rank, out.peer->address));
-    if (!out.last_error.ok())
-      absl::StrAppend(&text, " (", out.last_error.message(), ")");
+                    PeerName(out.peer().peer_rank, out.peer().address));
+    if (!out.last_error().ok())
+      absl::StrAppend(&text, " (", out.last_error().message(), ")");
     absl::StrAppend(&text, ";");
   }
   for (const Incoming& in : incoming_) {
@@ -197,41 +164,7 @@ void Establisher::Report(const absl::Status& why) {
   if (config_.on_refused) config_.on_refused(why);
 }
 
-void Establisher::StartAttempts(MonotonicTime now) {
-  for (Outgoing& out : outgoing_) {
-    if (!out.is_idle() || now < out.retry_at) continue;
-    if (out.addresses.empty()) {
-      // A new host's name may take a while to be known.
-      absl::StatusOr<std::vector<SocketAddress>> found =
-          Resolve(out.peer->address);
-      now = now_ = config_.clock->Now();  // a lookup may have taken seconds
-      if (!found.ok()) {
-        (void)AttemptFailed(out, found.status());  // UNAVAILABLE: never final
-        continue;
-      }
-      out.addresses = *std::move(found);
-    }
-    const SocketAddress& address =
-        out.addresses[out.next_address++ % out.addresses.size()];
-    const absl::Status passed = FAIL_POINT("collective.connect");
-    absl::StatusOr<UniqueFd> socket =
-        passed.ok() ? BeginConnect(address) : passed;
-    if (!socket.ok()) {
-      (void)AttemptFailed(out, socket.status());  // UNAVAILABLE: never final
-      continue;
-    }
-    out.connecting = *std::move(socket);
-    out.attempt_deadline = now + config_.handshake_timeout;
-  }
-}
-
-void Establisher::ExpireAttempts(MonotonicTime now) {
-  for (Outgoing& out : outgoing_) {
-    if (out.is_idle() || out.link != nullptr || now < out.attempt_deadline)
-      continue;
-    (void)AttemptFailed(out,
-                        absl::UnavailableError("no answer to the handshake"));
-  }
+void Establisher::ExpireHalfOpen(MonotonicTime now) {
   std::erase_if(half_open_, [&](const HandshakeSocket& socket) {
     if (now < socket.deadline()) return false;
     Report(absl::DeadlineExceededError(absl::StrCat(
@@ -243,10 +176,8 @@ void Establisher::ExpireAttempts(MonotonicTime now) {
 
 MonotonicTime Establisher::NextEvent() const {
   MonotonicTime next = config_.deadline;
-  for (const Outgoing& out : outgoing_) {
-    if (out.link != nullptr) continue;
-    next = std::min(next, out.is_idle() ? out.retry_at : out.attempt_deadline);
-  }
+  for (const PeerConnector& out : outgoing_)
+    next = std::min(next, out.NextEvent());
   for (const HandshakeSocket& socket : half_open_)
     next = std::min(next, socket.deadline());
   if (now_ < accept_at_) next = std::min(next, accept_at_);
@@ -259,16 +190,13 @@ absl::Status Establisher::WaitForEvents(MonotonicTime now) {
     polled.push_back({config_.cancel->fd(), POLLIN, 0});
   // The listener before the handshakes: a descriptor that closes in this round
   // is not handed out again in it.
-  if (!AllAccepted() && now >= accept_at_)
+  if (!AllAccepted() && now >= accept_at_) {
     polled.push_back({listener_.fd(), POLLIN, 0});
+    polled.push_back({listener_.unix_fd(), POLLIN, 0});  // -1 is passed over
+  }
   for (const HandshakeSocket& socket : half_open_)
     polled.push_back({socket.fd(), POLLIN, 0});
-  for (const Outgoing& out : outgoing_) {
-    if (out.connecting.is_open())
-      polled.push_back({out.connecting.get(), POLLOUT, 0});
-    if (out.handshake.has_value())
-      polled.push_back({out.handshake->fd(), POLLIN, 0});
-  }
+  for (const PeerConnector& out : outgoing_) out.AddPolled(polled);
   RETURN_IF_ERROR(WaitIo(polled, NextEvent() - now));
   for (const pollfd& ready : polled) {
     if (ready.revents != 0) RETURN_IF_ERROR(OnReady(ready.fd));
@@ -277,27 +205,24 @@ absl::Status Establisher::WaitForEvents(MonotonicTime now) {
 }
 
 absl::Status Establisher::OnReady(int fd) {
-  for (Outgoing& out : outgoing_) {
-    if (out.connecting.is_open() && out.connecting.get() == fd)
-      return OnConnected(out);
-    if (out.handshake.has_value() && out.handshake->fd() == fd)
-      return OnOutgoing(out);
+  for (PeerConnector& out : outgoing_) {
+    if (out.Owns(fd)) return out.OnReady();
   }
   for (auto it = half_open_.begin(); it != half_open_.end(); ++it) {
     if (it->fd() != fd) continue;
     OnIncoming(it);
     return absl::OkStatus();
   }
-  if (fd == listener_.fd()) OnConnection();
+  if (fd == listener_.fd()) OnConnection(listener_.TryAccept());
+  if (fd == listener_.unix_fd()) OnConnection(listener_.TryAcceptUnix());
   return absl::OkStatus();
 }
 
-void Establisher::OnConnection() {
-  absl::StatusOr<UniqueFd> socket = listener_.TryAccept();
+void Establisher::OnConnection(absl::StatusOr<UniqueFd> socket) {
   if (!socket.ok()) {
     // The connection still waits, so the listener stays readable: without a
     // pause this would spin, with a line each time.
-    accept_at_ = now_ + kMaxRetryDelay;
+    accept_at_ = now_ + kAcceptPause;
     Report(socket.status());
     return;
   }
@@ -312,10 +237,10 @@ void Establisher::OnConnection() {
     Report(nonce.status());
     return;
   }
-  if (half_open_.size() >= static_cast<size_t>(config_.max_half_open)) {
+  if (half_open_.size() >= MaxHalfOpen()) {
     Report(absl::ResourceExhaustedError(absl::StrCat(
         "rank ", config_.rank, " dropped ", half_open_.front().remote(), ": ",
-        config_.max_half_open, " handshakes are unfinished")));
+        MaxHalfOpen(), " handshakes are unfinished")));
     half_open_.pop_front();
   }
   half_open_.emplace_back(
@@ -325,6 +250,9 @@ void Establisher::OnConnection() {
           config_.secret, *nonce,
           [this](const HandshakeMessage& hello) { return Admit(hello); }),
       now_ + config_.handshake_timeout);
+  // A connector that is turned away goes on over TCP at once.
+  if (!config_.use_unix && half_open_.back().transport() == Transport::kUnix)
+    half_open_.pop_back();
 }
 
 void Establisher::OnIncoming(std::list<HandshakeSocket>::iterator it) {
@@ -344,58 +272,12 @@ void Establisher::OnIncoming(std::list<HandshakeSocket>::iterator it) {
       continue;
     }
     std::string name = PeerName(in.peer->peer_rank, it->remote());
+    const Transport transport = it->transport();
     in.link = std::make_unique<SocketLink>(it->TakeSocket(), std::move(name),
-                                           config_.silence_limit);
+                                           config_.silence_limit, transport);
     break;
   }
   half_open_.erase(it);
-}
-
-absl::Status Establisher::OnConnected(Outgoing& out) {
-  const absl::Status connected = ConnectResult(out.connecting.get());
-  if (!connected.ok()) return AttemptFailed(out, connected);
-  const absl::StatusOr<Nonce> nonce = NewNonce();
-  if (!nonce.ok()) return AttemptFailed(out, nonce.status());
-  LinkIdentity link;
-  link.job = job_;
-  link.generation = generation();
-  link.from_rank = static_cast<uint32_t>(config_.rank);
-  link.to_rank = static_cast<uint32_t>(out.peer->peer_rank);
-  link.role = out.peer->role;
-  out.handshake.emplace(std::move(out.connecting),
-                        Handshake::Connector(link, config_.secret, *nonce),
-                        out.attempt_deadline);
-  const absl::Status sent = out.handshake->SendStart();
-  return sent.ok() ? sent : AttemptFailed(out, sent);
-}
-
-absl::Status Establisher::OnOutgoing(Outgoing& out) {
-  absl::Status status = FAIL_POINT("collective.handshake");
-  if (status.ok()) status = out.handshake->OnReadable();
-  if (!status.ok()) return AttemptFailed(out, status);
-  if (!out.handshake->is_complete()) return absl::OkStatus();
-  out.link = std::make_unique<SocketLink>(
-      out.handshake->TakeSocket(),
-      PeerName(out.peer->peer_rank, out.peer->address), config_.silence_limit);
-  out.handshake.reset();
-  return absl::OkStatus();
-}
-
-// Returns the status if it is final; otherwise prepares another attempt.
-absl::Status Establisher::AttemptFailed(Outgoing& out, absl::Status why) {
-  out.connecting.Reset();
-  out.handshake.reset();
-  if (IsFinal(why)) {
-    return WithBlamedPeer(
-        Annotate(why,
-                 absl::StrCat("connecting to ", PeerName(out.peer->peer_rank,
-                                                         out.peer->address))),
-        out.peer->peer_rank);
-  }
-  out.last_error = std::move(why);
-  out.retry_at = now_ + out.retry_delay;
-  out.retry_delay = std::min(out.retry_delay * 2, kMaxRetryDelay);
-  return absl::OkStatus();
 }
 
 }  // namespace
@@ -407,14 +289,6 @@ absl::StatusOr<EstablishedLinks> EstablishLinks(
   Establisher establisher(listener, config);
   RETURN_IF_ERROR(establisher.Prepare(connect_to, accept_from));
   return establisher.Run();
-}
-
-int BlamedPeer(const absl::Status& status) {
-  const absl::optional<absl::Cord> payload = status.GetPayload(kBlamedPeerUrl);
-  int rank = -1;
-  if (!payload.has_value() || !absl::SimpleAtoi(std::string(*payload), &rank))
-    return -1;
-  return rank;
 }
 
 }  // namespace ringmaster

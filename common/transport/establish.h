@@ -5,9 +5,14 @@
 // (wrong secret, other job, stale generation, unexpected rank, garbage,
 // silence) is dropped with a line of its own and disturbs nobody: the call goes
 // on waiting for the right peers. At most `max_half_open` unfinished handshakes
-// are kept; a further one displaces the oldest. A peer that does not listen
+// are kept (or two for each awaited peer, if those are more); a further one
+// displaces the oldest. A peer that does not listen
 // yet, whose name is not known yet, or that is not in our generation yet, is
-// tried again until the deadline.
+// tried again until the deadline. Between ranks of one host the links are Unix
+// sockets where those work.
+//
+// A link carries bytes both ways, so two ranks need but one: say, each connects
+// to the peers of lower rank and accepts from those of higher rank.
 #ifndef RINGMASTER_COMMON_TRANSPORT_ESTABLISH_H_
 #define RINGMASTER_COMMON_TRANSPORT_ESTABLISH_H_
 
@@ -23,7 +28,7 @@
 #include "common/clock/clock.h"
 #include "common/transport/cancel_token.h"
 #include "common/transport/handshake.h"
-#include "common/transport/link.h"
+#include "common/transport/socket_link.h"
 #include "common/transport/tcp.h"
 
 namespace ringmaster {
@@ -43,7 +48,9 @@ struct EstablishConfig {
   absl::Duration handshake_timeout =
       absl::Seconds(2);  // for one attempt, either side
   int max_half_open = 16;
-  // A link over which the peer's host answers nothing for this long has failed
+  // Whether peers on this host may be reached over Unix sockets.
+  bool use_unix = true;
+  // A TCP link over which the peer's host answers nothing for this long has failed
   // (Link::CheckPeer).
   absl::Duration silence_limit = absl::InfiniteDuration();
 };
@@ -56,8 +63,9 @@ struct PeerLink {
 };
 
 struct EstablishedLinks {
-  std::vector<std::unique_ptr<Link>> connected;  // in the order of `connect_to`
-  std::vector<std::unique_ptr<Link>> accepted;  // in the order of `accept_from`
+  // In the order of `connect_to` and of `accept_from`.
+  std::vector<std::unique_ptr<SocketLink>> connected;
+  std::vector<std::unique_ptr<SocketLink>> accepted;
 };
 
 //   INVALID_ARGUMENT     a short secret, a negative generation, or a malformed

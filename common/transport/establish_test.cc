@@ -80,7 +80,10 @@ class EstablishTest : public ::testing::Test {
     config.handshake_timeout = absl::Milliseconds(200);
     std::thread acceptor([&] { accepted = Accept(config); });
     disturb();
-    const absl::StatusOr<EstablishedLinks> connected = Connect(ConfigOf(0));
+    // Over TCP, so that it queues behind the others.
+    EstablishConfig last = ConfigOf(0);
+    last.use_unix = false;
+    const absl::StatusOr<EstablishedLinks> connected = Connect(last);
     acceptor.join();
     EXPECT_TRUE(connected.ok()) << connected.status();
     EXPECT_TRUE(accepted.ok()) << accepted.status();
@@ -303,6 +306,178 @@ TEST_F(EstablishTest, DropsAClientThatStaysSilent) {
   const absl::Status status = Accept(config).status();
   EXPECT_TRUE(absl::IsAborted(status)) << status;
   EXPECT_THAT(status.message(), HasSubstr("silent for 20ms in the handshake"));
+}
+
+TEST_F(EstablishTest, RanksOfOneHostMeetOverAUnixSocket) {
+  absl::StatusOr<EstablishedLinks> accepted = absl::UnknownError("");
+  std::thread acceptor([&] { accepted = Accept(ConfigOf(1)); });
+  const auto connected = Connect(ConfigOf(0));
+  acceptor.join();
+  ASSERT_TRUE(connected.ok()) << connected.status();
+  ASSERT_TRUE(accepted.ok()) << accepted.status();
+  EXPECT_EQ(connected->connected[0]->transport(), Transport::kUnix);
+  EXPECT_EQ(accepted->accepted[0]->transport(), Transport::kUnix);
+  EXPECT_EQ(
+      connected->connected[0]->peer(),
+      absl::StrCat("rank 1 at ", listener1_.address().ToString(), " (unix)"));
+  EXPECT_EQ(accepted->accepted[0]->peer(),
+            absl::StrCat("rank 0 at pid ", getpid(), " (unix)"));
+}
+
+TEST_F(EstablishTest, EitherSideMayInsistOnTcp) {
+  for (const int unwilling : {0, 1}) {
+    EstablishConfig configs[2] = {ConfigOf(0), ConfigOf(1)};
+    configs[unwilling].use_unix = false;
+    absl::StatusOr<EstablishedLinks> accepted = absl::UnknownError("");
+    std::thread acceptor([&] { accepted = Accept(configs[1]); });
+    const auto connected = Connect(configs[0]);
+    acceptor.join();
+    ASSERT_TRUE(connected.ok()) << connected.status();
+    ASSERT_TRUE(accepted.ok()) << accepted.status();
+    EXPECT_EQ(connected->connected[0]->transport(), Transport::kTcp);
+    EXPECT_EQ(accepted->accepted[0]->transport(), Transport::kTcp);
+  }
+}
+
+TEST_F(EstablishTest, EveryPairNeedsOneConnectionOnly) {
+  constexpr int kRanks = 4;
+  std::vector<Listener> listeners;
+  for (int rank = 0; rank < kRanks; ++rank)
+    listeners.push_back(*Listener::Listen("127.0.0.1:0"));
+  std::vector<absl::StatusOr<EstablishedLinks>> links;
+  for (int rank = 0; rank < kRanks; ++rank)
+    links.emplace_back(absl::UnknownError(""));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    threads.emplace_back([&, rank] {
+      std::vector<PeerLink> lower;
+      std::vector<PeerLink> higher;
+      for (int peer = 0; peer < rank; ++peer) {
+        lower.push_back(
+            {peer, LinkRole::kRing, listeners[peer].address().ToString()});
+      }
+      for (int peer = rank + 1; peer < kRanks; ++peer)
+        higher.push_back({peer, LinkRole::kRing, ""});
+      links[rank] =
+          EstablishLinks(listeners[rank], ConfigOf(rank), lower, higher);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (int rank = 0; rank < kRanks; ++rank) {
+    ASSERT_TRUE(links[rank].ok()) << links[rank].status();
+    for (int peer = 0; peer < rank; ++peer) {
+      EXPECT_THAT(links[rank]->connected[peer]->peer(),
+                  HasSubstr(absl::StrCat("rank ", peer, " at ")));
+    }
+    for (int peer = rank + 1; peer < kRanks; ++peer) {
+      EXPECT_THAT(links[rank]->accepted[peer - rank - 1]->peer(),
+                  HasSubstr(absl::StrCat("rank ", peer, " at ")));
+    }
+  }
+}
+
+TEST_F(EstablishTest, RolesToOnePeerAreLinksOfTheirOwn) {
+  std::vector<PeerLink> to = ToRank1();
+  to.push_back({1, LinkRole::kSnapshot, to[0].address});
+  absl::StatusOr<EstablishedLinks> accepted = absl::UnknownError("");
+  std::thread acceptor([&] {
+    accepted = EstablishLinks(
+        listener1_, ConfigOf(1), {},
+        {{0, LinkRole::kSnapshot, ""}, {0, LinkRole::kRing, ""}});
+  });
+  const auto connected = EstablishLinks(listener0_, ConfigOf(0), to, {});
+  acceptor.join();
+  ASSERT_TRUE(connected.ok()) << connected.status();
+  ASSERT_TRUE(accepted.ok()) << accepted.status();
+  EXPECT_EQ(accepted->accepted.size(), 2u);
+}
+
+// Rank 1 listens on an address of its own, but with the port, and so the name of
+// the Unix socket, of a stranger.
+class StrangerTest : public EstablishTest {
+ protected:
+  StrangerTest()
+      : tcp_only_(
+            *Listener::Listen(absl::StrCat("127.0.0.2:", listener1_.port()))) {}
+
+  // Rank 0 connects to rank 1 while the stranger does as `stranger` says.
+  void ExpectTcpDespite(EstablishConfig stranger,
+                        const std::vector<PeerLink>& awaited) {
+    EXPECT_FALSE(tcp_only_.unix_status().ok());
+    EXPECT_EQ(tcp_only_.unix_fd(), -1);
+    CancelToken over;
+    stranger.cancel = &over;
+    std::thread other(
+        [&] { (void)EstablishLinks(listener1_, stranger, {}, awaited); });
+    const auto connected = ConnectToTcpOnly(ConfigOf(0));
+    over.Cancel("test over");
+    other.join();
+    ASSERT_TRUE(connected.ok()) << connected.status();
+    EXPECT_EQ(connected->connected[0]->transport(), Transport::kTcp);
+    EXPECT_EQ(connected->connected[0]->peer(),
+              absl::StrCat("rank 1 at ", tcp_only_.address().ToString()));
+  }
+
+  absl::StatusOr<EstablishedLinks> ConnectToTcpOnly(
+      const EstablishConfig& config) {
+    absl::StatusOr<EstablishedLinks> accepted = absl::UnknownError("");
+    std::thread acceptor([&] {
+      accepted = EstablishLinks(tcp_only_, ConfigOf(1), {}, FromRank0());
+    });
+    const std::vector<PeerLink> peers = {
+        {1, LinkRole::kRing, tcp_only_.address().ToString()}};
+    auto connected = EstablishLinks(listener0_, config, peers, {});
+    acceptor.join();
+    EXPECT_TRUE(accepted.ok()) << accepted.status();
+    return connected;
+  }
+
+  Listener tcp_only_;
+};
+
+TEST_F(StrangerTest, OfAnotherJobIsLeftForTcp) {
+  EstablishConfig stranger = ConfigOf(1);
+  stranger.job_id = "job-2";
+  ExpectTcpDespite(stranger, FromRank0());
+}
+
+TEST_F(StrangerTest, OfAnotherRankIsLeftForTcp) {
+  ExpectTcpDespite(ConfigOf(2), FromRank0());
+}
+
+TEST_F(StrangerTest, OfALaterGenerationIsLeftForTcp) {
+  EstablishConfig stranger = ConfigOf(1);
+  stranger.generation = 8;
+  ExpectTcpDespite(stranger, FromRank0());
+}
+
+TEST_F(StrangerTest, WithAnotherSecretIsLeftForTcp) {
+  EstablishConfig stranger = ConfigOf(1);
+  stranger.secret = "not the secret of this generation";
+  ExpectTcpDespite(stranger, FromRank0());
+}
+
+TEST_F(StrangerTest, ThatNeverAnswersIsLeftForTcp) {
+  EstablishConfig config = ConfigOf(0);
+  config.handshake_timeout = absl::Milliseconds(500);
+  const auto connected = ConnectToTcpOnly(config);
+  ASSERT_TRUE(connected.ok()) << connected.status();
+  EXPECT_EQ(connected->connected[0]->transport(), Transport::kTcp);
+}
+
+TEST_F(StrangerTest, DoesNotHideAWrongSecret) {
+  CancelToken over;
+  EstablishConfig accepting = ConfigOf(1);
+  accepting.cancel = &over;
+  std::thread acceptor([&] { (void)Accept(accepting); });
+  EstablishConfig impostor = ConfigOf(0);
+  impostor.secret = "not the secret of this generation";
+  const absl::Status status = Connect(impostor).status();
+  over.Cancel("test over");
+  acceptor.join();
+  EXPECT_TRUE(absl::IsUnauthenticated(status)) << status;
+  // Over the Unix socket, then over TCP.
+  EXPECT_EQ(refused().size(), 2u);
 }
 
 TEST_F(EstablishTest, RefusesABadConfiguration) {

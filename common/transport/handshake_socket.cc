@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status/status_macros.h"
 #include "common/transport/socket_address.h"
+#include "common/transport/unix_socket.h"
 
 namespace ringmaster {
 
@@ -17,7 +18,12 @@ HandshakeSocket::HandshakeSocket(UniqueFd socket, Handshake handshake,
       handshake_(std::move(handshake)),
       deadline_(deadline) {
   const absl::StatusOr<SocketAddress> remote = RemoteAddress(socket_.get());
-  remote_ = remote.ok() ? remote->ToString() : "(gone)";
+  if (remote.ok() && remote->storage.ss_family == AF_UNIX) {
+    transport_ = Transport::kUnix;
+    remote_ = UnixPeerName(socket_.get());
+  } else {
+    remote_ = remote.ok() ? remote->ToString() : "(gone)";
+  }
 }
 
 absl::Status HandshakeSocket::Send(const HandshakeMessage& message) {
@@ -47,6 +53,7 @@ absl::Status HandshakeSocket::OnReadable() {
   if (incoming_have_ < incoming_.size()) return absl::OkStatus();
   incoming_have_ = 0;
   ASSIGN_OR_RETURN(const HandshakeMessage message, ParseHandshake(incoming_));
+  if (message.type == HandshakeType::kRefuse) refused_by_peer_ = message.reason;
   ASSIGN_OR_RETURN(const Handshake::Reply reply, handshake_.OnMessage(message));
   if (reply.send.has_value()) {
     const absl::Status sent = Send(*reply.send);

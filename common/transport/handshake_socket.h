@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "common/clock/monotonic_time.h"
+#include "common/transport/channel.h"
 #include "common/transport/handshake.h"
 #include "common/transport/unique_fd.h"
 
@@ -31,8 +32,14 @@ class HandshakeSocket {
   [[nodiscard]] MonotonicTime deadline() const { return deadline_; }
   [[nodiscard]] int fd() const { return socket_.get(); }
   [[nodiscard]] const LinkIdentity& link() const { return handshake_.link(); }
-  // "10.0.0.7:40312".
+  // "10.0.0.7:40312" or "pid 4711 (unix)".
   [[nodiscard]] const std::string& remote() const { return remote_; }
+  // kTcp or kUnix.
+  [[nodiscard]] Transport transport() const { return transport_; }
+  // Why the other side refused us; kNone as long as it has not.
+  [[nodiscard]] RefusalReason refused_by_peer() const {
+    return refused_by_peer_;
+  }
   // The socket, once complete.
   [[nodiscard]] UniqueFd TakeSocket() { return std::move(socket_); }
 
@@ -42,7 +49,9 @@ class HandshakeSocket {
   UniqueFd socket_;
   Handshake handshake_;
   MonotonicTime deadline_;
+  Transport transport_ = Transport::kTcp;
   std::string remote_;
+  RefusalReason refused_by_peer_ = RefusalReason::kNone;
   HandshakeBytes incoming_;
   size_t incoming_have_ = 0;
   bool is_complete_ = false;

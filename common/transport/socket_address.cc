@@ -1,14 +1,17 @@
 #include "common/transport/socket_address.h"
 
 #include <arpa/inet.h>
+#include <ifaddrs.h>
 #include <netdb.h>
 #include <netinet/in.h>
 
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/config/address.h"
 #include "common/status/status_macros.h"
 
@@ -32,6 +35,45 @@ int Lookup(const HostPort& at, int flags, AddrinfoPtr& list) {
                                  &hints, &found);
   list.reset(found);
   return result;
+}
+
+using IfaddrsPtr = std::unique_ptr<ifaddrs, decltype(&freeifaddrs)>;
+
+// The addresses of all interfaces; null if the system does not tell.
+IfaddrsPtr Interfaces() {
+  ifaddrs* found = nullptr;
+  if (getifaddrs(&found) != 0) found = nullptr;
+  return IfaddrsPtr(found, &freeifaddrs);
+}
+
+const in_addr& V4(const sockaddr* address) {
+  return reinterpret_cast<const sockaddr_in*>(address)->sin_addr;
+}
+
+const in6_addr& V6(const sockaddr* address) {
+  return reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr;
+}
+
+bool IsLoopbackAddress(const sockaddr* address) {
+  if (address->sa_family == AF_INET)
+    return ntohl(V4(address).s_addr) >> 24 == IN_LOOPBACKNET;
+  return address->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&V6(address));
+}
+
+// As itself, or as IPv4 where it is only mapped into IPv6 ("::ffff:10.0.0.7").
+SocketAddress Unmapped(const SocketAddress& address) {
+  if (address.storage.ss_family != AF_INET6 ||
+      !IN6_IS_ADDR_V4MAPPED(&V6(address.get()))) {
+    return address;
+  }
+  sockaddr_in v4 = {};
+  v4.sin_family = AF_INET;
+  v4.sin_port = htons(address.port());
+  std::memcpy(&v4.sin_addr, V6(address.get()).s6_addr + 12, sizeof v4.sin_addr);
+  SocketAddress unmapped;
+  std::memcpy(&unmapped.storage, &v4, sizeof v4);
+  unmapped.length = sizeof v4;
+  return unmapped;
 }
 
 }  // namespace
@@ -116,6 +158,60 @@ bool IsSameHost(const SocketAddress& a, const SocketAddress& b) {
                sizeof(in6_addr)) == 0;
   }
   return false;
+}
+
+bool IsOfThisHost(const SocketAddress& address) {
+  const SocketAddress plain = Unmapped(address);
+  if (IsLoopbackAddress(plain.get())) return true;
+  const IfaddrsPtr all = Interfaces();
+  for (const ifaddrs* it = all.get(); it != nullptr; it = it->ifa_next) {
+    if (it->ifa_addr == nullptr ||
+        it->ifa_addr->sa_family != plain.storage.ss_family) {
+      continue;
+    }
+    if (plain.storage.ss_family == AF_INET &&
+        V4(it->ifa_addr).s_addr == V4(plain.get()).s_addr) {
+      return true;
+    }
+    if (plain.storage.ss_family == AF_INET6 &&
+        IN6_ARE_ADDR_EQUAL(&V6(it->ifa_addr), &V6(plain.get()))) {
+      return true;
+    }
+  }
+  return false;
+}
+
+absl::StatusOr<std::string> AddressOfInterface(std::string_view name) {
+  const IfaddrsPtr all = Interfaces();
+  if (all == nullptr) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot list the network interfaces: ", strerror(errno)));
+  }
+  std::set<std::string> names;
+  std::string v6;
+  for (const ifaddrs* it = all.get(); it != nullptr; it = it->ifa_next) {
+    names.insert(it->ifa_name);
+    if (it->ifa_name != name || it->ifa_addr == nullptr) continue;
+    char text[INET6_ADDRSTRLEN] = "";
+    if (it->ifa_addr->sa_family == AF_INET) {
+      inet_ntop(AF_INET, &V4(it->ifa_addr), text, sizeof text);
+      return std::string(text);
+    }
+    if (it->ifa_addr->sa_family == AF_INET6 && v6.empty() &&
+        !IN6_IS_ADDR_LINKLOCAL(&V6(it->ifa_addr))) {
+      inet_ntop(AF_INET6, &V6(it->ifa_addr), text, sizeof text);
+      v6 = text;
+    }
+  }
+  if (!v6.empty()) return v6;
+  if (names.contains(std::string(name))) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("network interface '", ToAbsl(name),
+                     "' has no address that other hosts can use"));
+  }
+  return absl::NotFoundError(absl::StrCat("no network interface '",
+                                          ToAbsl(name), "' here; there are ",
+                                          absl::StrJoin(names, ", ")));
 }
 
 }  // namespace ringmaster

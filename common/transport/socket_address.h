@@ -42,6 +42,18 @@ struct SocketAddress {
 // True if both name the same host address, whatever the port.
 [[nodiscard]] bool IsSameHost(const SocketAddress& a, const SocketAddress& b);
 
+// Whether `address` is one of this host's own (more exactly, of this network
+// namespace's): on loopback, or on one of its interfaces now.
+[[nodiscard]] bool IsOfThisHost(const SocketAddress& address);
+
+// The address of the network interface `name`, "10.0.0.7" or "fd00::7": its
+// first IPv4 one, else its first IPv6 one that other hosts can use.
+//   NOT_FOUND            no such interface; lists those that exist
+//   FAILED_PRECONDITION  it has no such address
+//   UNAVAILABLE          the system does not tell
+[[nodiscard]] absl::StatusOr<std::string> AddressOfInterface(
+    std::string_view name);
+
 }  // namespace ringmaster
 
 #endif  // RINGMASTER_COMMON_TRANSPORT_SOCKET_ADDRESS_H_

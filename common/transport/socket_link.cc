@@ -20,10 +20,12 @@ bool IsWouldBlock(int error) {
 }  // namespace
 
 SocketLink::SocketLink(UniqueFd socket, std::string peer,
-                       absl::Duration silence_limit)
+                       absl::Duration silence_limit, Transport transport)
     : socket_(std::move(socket)),
       peer_(std::move(peer)),
-      silence_limit_(silence_limit) {
+      transport_(transport),
+      silence_limit_(transport == Transport::kTcp ? silence_limit
+                                                  : absl::InfiniteDuration()) {
   ProbeWhenIdle(socket_.get(), silence_limit_);
 }
 
@@ -94,9 +96,12 @@ LoopbackPair(std::string first_peer, std::string second_peer) {
                sizeof kLoopbackBufferBytes);
   }
   return std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>>(
-      std::make_unique<SocketLink>(UniqueFd(sockets[0]), std::move(first_peer)),
-      std::make_unique<SocketLink>(UniqueFd(sockets[1]),
-                                   std::move(second_peer)));
+      std::make_unique<SocketLink>(UniqueFd(sockets[0]), std::move(first_peer),
+                                   absl::InfiniteDuration(),
+                                   Transport::kLoopback),
+      std::make_unique<SocketLink>(UniqueFd(sockets[1]), std::move(second_peer),
+                                   absl::InfiniteDuration(),
+                                   Transport::kLoopback));
 }
 
 }  // namespace ringmaster

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/clock/monotonic_time.h"
+#include "common/transport/channel.h"
 #include "common/transport/link.h"
 #include "common/transport/unique_fd.h"
 
@@ -20,9 +21,10 @@ class SocketLink final : public Link {
  public:
   // Takes a connected, non-blocking stream socket; `peer` is the other side's
   // name in messages. CheckPeer gives up a peer whose host has answered nothing
-  // for `silence_limit`.
+  // for `silence_limit`; over kTcp only: inside a host nothing is lost.
   SocketLink(UniqueFd socket, std::string peer,
-             absl::Duration silence_limit = absl::InfiniteDuration());
+             absl::Duration silence_limit = absl::InfiniteDuration(),
+             Transport transport = Transport::kTcp);
 
   [[nodiscard]] absl::StatusOr<size_t> TryWrite(
       std::span<const iovec> parts) override;
@@ -32,12 +34,14 @@ class SocketLink final : public Link {
   [[nodiscard]] int fd() const override { return socket_.get(); }
   void Close() override;
   [[nodiscard]] const std::string& peer() const override { return peer_; }
+  [[nodiscard]] Transport transport() const { return transport_; }
 
  private:
   [[nodiscard]] absl::Status Failed(const char* what, int error) const;
 
   const UniqueFd socket_;
   const std::string peer_;
+  const Transport transport_;
   const absl::Duration silence_limit_;
   // CheckPeer's: looks again at the earliest, and since when all looks found
   // the peer silent; InfiniteFuture: the last did not.

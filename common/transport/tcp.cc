@@ -14,7 +14,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "common/config/address.h"
 #include "common/status/status_macros.h"
+#include "common/transport/unix_socket.h"
 
 namespace ringmaster {
 namespace {
@@ -71,6 +73,20 @@ absl::StatusOr<UniqueFd> NewSocket(int family) {
   return socket;
 }
 
+// Has `socket` listen on `address`. Returns the errno, 0 for success.
+int BindAndListen(int socket, const SocketAddress& address) {
+  SetIntOption(socket, SOL_SOCKET, SO_REUSEADDR, 1);
+  if (address.storage.ss_family == AF_INET6)
+    SetIntOption(socket, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+  if (bind(socket, address.get(), address.length) != 0) return errno;
+  return listen(socket, kBacklog) != 0 ? errno : 0;
+}
+
+absl::Status CannotListen(const SocketAddress& address, int error) {
+  return absl::UnavailableError(absl::StrCat(
+      "cannot listen on ", address.ToString(), ": ", strerror(error)));
+}
+
 }  // namespace
 
 std::string LocalCongestionControl(std::string_view current,
@@ -90,26 +106,60 @@ absl::StatusOr<Listener> Listener::Listen(std::string_view host_port) {
                    Resolve(host_port));
   const SocketAddress& address = addresses.front();
   ASSIGN_OR_RETURN(UniqueFd socket, NewSocket(address.storage.ss_family));
-  SetIntOption(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
-  if (address.storage.ss_family == AF_INET6) {
-    SetIntOption(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
-  }
-  if (bind(socket.get(), address.get(), address.length) != 0 ||
-      listen(socket.get(), kBacklog) != 0) {
-    return absl::UnavailableError(absl::StrCat(
-        "cannot listen on ", address.ToString(), ": ", strerror(errno)));
-  }
+  const int error = BindAndListen(socket.get(), address);
+  if (error != 0) return CannotListen(address, error);
   ASSIGN_OR_RETURN(const SocketAddress bound, LocalAddress(socket.get()));
-  return Listener(std::move(socket), bound);
+  return Listener(std::move(socket), bound, ListenUnix(bound.port()));
+}
+
+absl::StatusOr<Listener> Listener::ListenInRange(std::string_view host,
+                                                 uint16_t first,
+                                                 uint16_t last) {
+  if (first == 0 || first > last) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("no range of ports: ", first, " to ", last));
+  }
+  for (int port = first; port <= last; ++port) {
+    ASSIGN_OR_RETURN(const std::vector<SocketAddress> addresses,
+                     Resolve(HostPort{std::string(host), port}.ToString()));
+    const SocketAddress& address = addresses.front();
+    ASSIGN_OR_RETURN(UniqueFd socket, NewSocket(address.storage.ss_family));
+    const int error = BindAndListen(socket.get(), address);
+    if (error == 0) {
+      return Listener(std::move(socket), address,
+                      ListenUnix(static_cast<uint16_t>(port)));
+    }
+    if (error != EADDRINUSE) return CannotListen(address, error);
+  }
+  return absl::ResourceExhaustedError(
+      absl::StrCat("cannot listen on ", std::string(host), ": all ports from ",
+                   first, " to ", last, " are in use"));
+}
+
+Listener::Listener(UniqueFd socket, const SocketAddress& address,
+                   absl::StatusOr<UniqueFd> unix_socket)
+    : socket_(std::move(socket)),
+      address_(address),
+      unix_status_(unix_socket.status()) {
+  if (unix_socket.ok()) unix_ = *std::move(unix_socket);
 }
 
 absl::StatusOr<UniqueFd> Listener::TryAccept() const {
+  ASSIGN_OR_RETURN(UniqueFd socket, Accept(fd()));
+  if (socket.is_open()) SetConnectedOptions(socket.get());
+  return socket;
+}
+
+absl::StatusOr<UniqueFd> Listener::TryAcceptUnix() const {
+  ASSIGN_OR_RETURN(UniqueFd socket, Accept(unix_fd()));
+  if (socket.is_open()) SetUnixOptions(socket.get());
+  return socket;
+}
+
+absl::StatusOr<UniqueFd> Listener::Accept(int listening) const {
   UniqueFd socket(
-      accept4(fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (socket.is_open()) {
-    SetConnectedOptions(socket.get());
-    return socket;
-  }
+      accept4(listening, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (socket.is_open()) return socket;
   if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
       errno == ENOMEM) {
     return absl::ResourceExhaustedError(absl::StrCat(

@@ -22,9 +22,10 @@
 
 namespace ringmaster {
 
-// A bound, listening TCP socket: the data-plane address of a worker, stable
-// over its generations. Connections that nobody accepts wait in the kernel's
-// queue. Thread-safe (immutable).
+// A bound, listening TCP socket, and where possible the Unix socket of its port
+// (unix_socket.h) for peers on this host: the data-plane address of a worker,
+// stable over its generations. Connections that nobody accepts wait in the
+// kernel's queues. Thread-safe (immutable).
 class Listener {
  public:
   // Listens on "host:port"; port 0 lets the kernel choose. "[::]:0" takes IPv4
@@ -34,23 +35,39 @@ class Listener {
   [[nodiscard]] static absl::StatusOr<Listener> Listen(
       std::string_view host_port);
 
+  // Listens on the first port from `first` to `last` that is free on `host`.
+  //   INVALID_ARGUMENT    malformed address, or not 1 <= first <= last
+  //   RESOURCE_EXHAUSTED  all of them are in use
+  //   UNAVAILABLE         not this host's address, or a port not for us
+  [[nodiscard]] static absl::StatusOr<Listener> ListenInRange(
+      std::string_view host, uint16_t first, uint16_t last);
+
   [[nodiscard]] uint16_t port() const { return address_.port(); }
   [[nodiscard]] const SocketAddress& address() const { return address_; }
   // Non-blocking; readable when a connection waits.
   [[nodiscard]] int fd() const { return socket_.get(); }
+  // The same for the Unix socket; -1 without one, and unix_status() says why.
+  [[nodiscard]] int unix_fd() const { return unix_.get(); }
+  [[nodiscard]] const absl::Status& unix_status() const { return unix_status_; }
 
   // A waiting connection, non-blocking and with the options above, or one that
   // is not open if none waits.
   //   RESOURCE_EXHAUSTED  no descriptors left; the connection stays in the
   //   queue
   [[nodiscard]] absl::StatusOr<UniqueFd> TryAccept() const;
+  // The same from the Unix socket, which must be there.
+  [[nodiscard]] absl::StatusOr<UniqueFd> TryAcceptUnix() const;
 
  private:
-  Listener(UniqueFd socket, const SocketAddress& address)
-      : socket_(std::move(socket)), address_(address) {}
+  Listener(UniqueFd socket, const SocketAddress& address,
+           absl::StatusOr<UniqueFd> unix_socket);
+
+  [[nodiscard]] absl::StatusOr<UniqueFd> Accept(int listening) const;
 
   UniqueFd socket_;
   SocketAddress address_;
+  absl::Status unix_status_;
+  UniqueFd unix_;
 };
 
 // Begins to connect to `address` without blocking: the socket becomes writable

@@ -3,11 +3,14 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <unistd.h>
 
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/transport/socket_address.h"
+#include "common/transport/unix_socket.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -68,6 +71,88 @@ TEST(ListenerTest, SaysWhichAddressIsTaken) {
       Listener::Listen(first->address().ToString()).status();
   EXPECT_TRUE(absl::IsUnavailable(status));
   EXPECT_THAT(status.message(), HasSubstr(first->address().ToString()));
+}
+
+TEST(SocketAddressTest, KnowsTheAddressesOfThisHost) {
+  for (const char* const own :
+       {"127.0.0.1:1", "127.3.4.5:1", "[::1]:1", "[::ffff:127.0.0.1]:1"}) {
+    EXPECT_TRUE(IsOfThisHost(Resolve(own)->front())) << own;
+  }
+  // Of the ranges for documentation.
+  for (const char* const other :
+       {"192.0.2.1:1", "[2001:db8::1]:1", "[::ffff:192.0.2.1]:1"}) {
+    EXPECT_FALSE(IsOfThisHost(Resolve(other)->front())) << other;
+  }
+}
+
+TEST(SocketAddressTest, TellsTheAddressOfAnInterface) {
+  const absl::StatusOr<std::string> address = AddressOfInterface("lo");
+  ASSERT_TRUE(address.ok()) << address.status();
+  EXPECT_EQ(*address, "127.0.0.1");
+  const absl::Status status = AddressOfInterface("nonesuch0").status();
+  EXPECT_TRUE(absl::IsNotFound(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              ::testing::AllOf(HasSubstr("'nonesuch0'"), HasSubstr("lo")));
+}
+
+TEST(ListenerTest, TakesTheFirstFreePortOfARange) {
+  const Listener first = *Listener::Listen("127.0.0.1:0");
+  const uint16_t taken = first.port();
+  const absl::Status full =
+      Listener::ListenInRange("127.0.0.1", taken, taken).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(full)) << full;
+  EXPECT_THAT(std::string(full.message()),
+              HasSubstr(absl::StrCat("127.0.0.1: all ports from ", taken,
+                                     " to ", taken, " are in use")));
+  const uint16_t low = taken > 65000 ? taken - 500 : taken;
+  const absl::StatusOr<Listener> next =
+      Listener::ListenInRange("127.0.0.1", low, low + 500);
+  ASSERT_TRUE(next.ok()) << next.status();
+  EXPECT_GE(next->port(), low);
+  EXPECT_LE(next->port(), low + 500);
+  EXPECT_NE(next->port(), taken);
+  Connect(*next);
+}
+
+TEST(ListenerTest, RefusesARangeThatIsNone) {
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      Listener::ListenInRange("127.0.0.1", 5, 4).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      Listener::ListenInRange("127.0.0.1", 0, 4).status()));
+  const absl::Status foreign =
+      Listener::ListenInRange("192.0.2.1", 4000, 5000).status();
+  EXPECT_TRUE(absl::IsUnavailable(foreign)) << foreign;
+}
+
+TEST(ListenerTest, ListensOnAUnixSocketBesides) {
+  const Listener listener = *Listener::Listen("127.0.0.1:0");
+  ASSERT_TRUE(listener.unix_status().ok()) << listener.unix_status();
+  EXPECT_FALSE(listener.TryAcceptUnix()->is_open());
+  const absl::StatusOr<UniqueFd> client = ConnectUnix(listener.port());
+  ASSERT_TRUE(client.ok()) << client.status();
+  pollfd readable = {listener.unix_fd(), POLLIN, 0};
+  ASSERT_EQ(poll(&readable, 1, 5000), 1);
+  const UniqueFd server = *listener.TryAcceptUnix();
+  ASSERT_TRUE(server.is_open());
+  EXPECT_EQ(UnixPeerName(server.get()),
+            absl::StrCat("pid ", getpid(), " (unix)"));
+}
+
+TEST(ListenerTest, DoesWithoutAUnixSocketWhoseNameIsTaken) {
+  const Listener first = *Listener::Listen("127.0.0.1:0");
+  const absl::StatusOr<Listener> second =
+      Listener::Listen(absl::StrCat("127.0.0.2:", first.port()));
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(second->unix_fd(), -1);
+  EXPECT_THAT(std::string(second->unix_status().message()),
+              HasSubstr(absl::StrCat("@ringmaster-data/", first.port(), ": ")));
+  Connect(*second);
+}
+
+TEST(UnixSocketTest, SaysWhereNobodyListens) {
+  const absl::Status status = ConnectUnix(0).status();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("refused"));
 }
 
 TEST(TcpTest, SetsItsOptionsOnBothEnds) {

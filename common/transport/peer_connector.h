@@ -1,0 +1,102 @@
+// PeerConnector makes the connection to one peer, attempt after attempt.
+//
+// To a peer on this host it tries the Unix socket of the peer's port first. Who
+// listens there may be somebody else; so whatever goes wrong there is never
+// final: a refusal or an error leaves TCP for the rest of the call, at once. Only
+// as long as the Unix socket's owner may yet become the right one (it does not
+// answer, or has not reached our generation) is it asked again, with a short
+// attempt over TCP once in a while.
+// Used by EstablishLinks only. Thread-compatible.
+#ifndef RINGMASTER_COMMON_TRANSPORT_PEER_CONNECTOR_H_
+#define RINGMASTER_COMMON_TRANSPORT_PEER_CONNECTOR_H_
+
+#include <poll.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/clock/monotonic_time.h"
+#include "common/transport/establish.h"
+#include "common/transport/handshake_socket.h"
+#include "common/transport/socket_address.h"
+#include "common/transport/socket_link.h"
+#include "common/transport/unique_fd.h"
+
+namespace ringmaster {
+
+// "rank 3 at 10.0.0.7:40312".
+[[nodiscard]] std::string PeerName(int rank, std::string_view address);
+// For BlamedPeer.
+[[nodiscard]] absl::Status WithBlamedPeer(absl::Status status, int rank);
+
+class PeerConnector {
+ public:
+  // `peer` and `config` must outlive this. `own_unix_port`: where our own Unix
+  // socket listens, 0 for nowhere; whoever asks there asks us.
+  PeerConnector(const PeerLink& peer, const EstablishConfig& config,
+                uint16_t own_unix_port);
+
+  // Begins an attempt if it is time for one.
+  void StartIfDue(MonotonicTime now);
+  // Gives an attempt up that has lasted for too long.
+  void Expire(MonotonicTime now);
+  // When one of the two is due next; InfiniteFuture once connected.
+  [[nodiscard]] MonotonicTime NextEvent() const;
+
+  // What to poll for, if anything; and goes on when that is ready. A status
+  // that is not OK is final and about this peer (BlamedPeer).
+  void AddPolled(std::vector<pollfd>& polled) const;
+  [[nodiscard]] bool Owns(int fd) const;
+  [[nodiscard]] absl::Status OnReady();
+
+  [[nodiscard]] bool is_connected() const { return link_ != nullptr; }
+  [[nodiscard]] std::unique_ptr<SocketLink> TakeLink() {
+    return std::move(link_);
+  }
+  [[nodiscard]] const PeerLink& peer() const { return peer_; }
+  // Of the last attempt that failed.
+  [[nodiscard]] const absl::Status& last_error() const { return last_error_; }
+
+ private:
+  [[nodiscard]] bool is_idle() const {
+    return link_ == nullptr && !connecting_.is_open() &&
+           !handshake_.has_value();
+  }
+  [[nodiscard]] absl::Status FindAddresses();
+  [[nodiscard]] absl::Status Begin();
+  [[nodiscard]] absl::Status BeginHandshake(UniqueFd socket);
+  [[nodiscard]] absl::Status OnHandshake();
+  [[nodiscard]] bool MayTurnOutRight(const absl::Status& why) const;
+  // Returns the status if it is final; otherwise prepares another attempt.
+  [[nodiscard]] absl::Status Failed(const absl::Status& why);
+
+  const PeerLink& peer_;
+  const EstablishConfig& config_;
+  const uint16_t own_unix_port_;
+
+  std::vector<SocketAddress> addresses_;
+  size_t next_address_ = 0;
+  bool tries_unix_ = false;
+  MonotonicTime tcp_at_;  // while tries_unix_: when TCP is due
+
+  MonotonicTime retry_at_;
+  absl::Duration retry_delay_;
+  // The attempt under way.
+  bool is_over_unix_ = false;
+  MonotonicTime attempt_deadline_;
+  UniqueFd connecting_;  // until the connection's outcome is known
+  std::optional<HandshakeSocket> handshake_;  // then
+  std::unique_ptr<SocketLink> link_;          // then
+  absl::Status last_error_;
+};
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_COMMON_TRANSPORT_PEER_CONNECTOR_H_
