@@ -58,7 +58,7 @@ struct EstablishConfig {
 // A peer to connect to, or (address unused) to be connected from.
 struct PeerLink {
   int peer_rank = 0;
-  LinkRole role = LinkRole::kRing;
+  LinkRole role = LinkRole::kCollective;
   std::string address;  // "host:port" of its listener
 };
 

@@ -59,10 +59,10 @@ class EstablishTest : public ::testing::Test {
   }
 
   std::vector<PeerLink> ToRank1() const {
-    return {{1, LinkRole::kRing, listener1_.address().ToString()}};
+    return {{1, LinkRole::kCollective, listener1_.address().ToString()}};
   }
   static std::vector<PeerLink> FromRank0() {
-    return {{0, LinkRole::kRing, ""}};
+    return {{0, LinkRole::kCollective, ""}};
   }
 
   absl::StatusOr<EstablishedLinks> Connect(const EstablishConfig& config) {
@@ -109,8 +109,8 @@ class EstablishTest : public ::testing::Test {
 
 TEST_F(EstablishTest, ConnectsTwoRanksBothWays) {
   const std::vector<PeerLink> to0 = {
-      {0, LinkRole::kRing, listener0_.address().ToString()}};
-  const std::vector<PeerLink> from1 = {{1, LinkRole::kRing, ""}};
+      {0, LinkRole::kCollective, listener0_.address().ToString()}};
+  const std::vector<PeerLink> from1 = {{1, LinkRole::kCollective, ""}};
   absl::StatusOr<EstablishedLinks> one = absl::UnknownError("");
   std::thread thread(
       [&] { one = EstablishLinks(listener1_, ConfigOf(1), to0, FromRank0()); });
@@ -152,7 +152,8 @@ TEST_F(EstablishTest, WaitsForAPeerThatListensLater) {
   const UniqueFd reserved = ReservePort();
   const SocketAddress later = *LocalAddress(reserved.get());
   absl::StatusOr<EstablishedLinks> connected = absl::UnknownError("");
-  const std::vector<PeerLink> peers = {{1, LinkRole::kRing, later.ToString()}};
+  const std::vector<PeerLink> peers = {
+      {1, LinkRole::kCollective, later.ToString()}};
   std::thread thread(
       [&] { connected = EstablishLinks(listener0_, ConfigOf(0), peers, {}); });
   const Listener listener = *Listener::Listen(later.ToString());
@@ -185,7 +186,8 @@ TEST_F(EstablishTest, AsksAgainForANameThatIsNotKnownYet) {
   EstablishConfig config = ConfigOf(0);
   config.deadline = config.clock->Now() + absl::Milliseconds(50);
   const auto links = EstablishLinks(
-      listener0_, config, {{1, LinkRole::kRing, "no-such-host.invalid:1"}}, {});
+      listener0_, config,
+      {{1, LinkRole::kCollective, "no-such-host.invalid:1"}}, {});
   EXPECT_TRUE(absl::IsDeadlineExceeded(links.status())) << links.status();
   EXPECT_THAT(std::string(links.status().message()),
               HasSubstr("cannot resolve 'no-such-host.invalid:1'"));
@@ -195,8 +197,8 @@ TEST_F(EstablishTest, AsksAgainForANameThatIsNotKnownYet) {
 TEST_F(EstablishTest, NamesTheMissingPeersAtTheDeadline) {
   EstablishConfig config = ConfigOf(0);
   config.deadline = config.clock->Now() + absl::Milliseconds(50);
-  const auto links =
-      EstablishLinks(listener0_, config, ToRank1(), {{2, LinkRole::kRing, ""}});
+  const auto links = EstablishLinks(listener0_, config, ToRank1(),
+                                    {{2, LinkRole::kCollective, ""}});
   EXPECT_TRUE(absl::IsDeadlineExceeded(links.status()));
   EXPECT_EQ(BlamedPeer(links.status()), 1);
   EXPECT_THAT(
@@ -265,7 +267,8 @@ TEST_F(EstablishTest, FailsWhenThePeerAwaitsSomebodyElse) {
   EstablishConfig config = ConfigOf(1);
   config.cancel = &done;
   std::thread acceptor([&] {
-    (void)EstablishLinks(listener1_, config, {}, {{5, LinkRole::kRing, ""}});
+    (void)EstablishLinks(listener1_, config, {},
+                         {{5, LinkRole::kCollective, ""}});
   });
   const absl::Status status = Connect(ConfigOf(0)).status();
   done.Cancel("test over");
@@ -353,11 +356,11 @@ TEST_F(EstablishTest, EveryPairNeedsOneConnectionOnly) {
       std::vector<PeerLink> lower;
       std::vector<PeerLink> higher;
       for (int peer = 0; peer < rank; ++peer) {
-        lower.push_back(
-            {peer, LinkRole::kRing, listeners[peer].address().ToString()});
+        lower.push_back({peer, LinkRole::kCollective,
+                         listeners[peer].address().ToString()});
       }
       for (int peer = rank + 1; peer < kRanks; ++peer)
-        higher.push_back({peer, LinkRole::kRing, ""});
+        higher.push_back({peer, LinkRole::kCollective, ""});
       links[rank] =
           EstablishLinks(listeners[rank], ConfigOf(rank), lower, higher);
     });
@@ -383,7 +386,7 @@ TEST_F(EstablishTest, RolesToOnePeerAreLinksOfTheirOwn) {
   std::thread acceptor([&] {
     accepted = EstablishLinks(
         listener1_, ConfigOf(1), {},
-        {{0, LinkRole::kSnapshot, ""}, {0, LinkRole::kRing, ""}});
+        {{0, LinkRole::kSnapshot, ""}, {0, LinkRole::kCollective, ""}});
   });
   const auto connected = EstablishLinks(listener0_, ConfigOf(0), to, {});
   acceptor.join();
@@ -425,7 +428,7 @@ class StrangerTest : public EstablishTest {
       accepted = EstablishLinks(tcp_only_, ConfigOf(1), {}, FromRank0());
     });
     const std::vector<PeerLink> peers = {
-        {1, LinkRole::kRing, tcp_only_.address().ToString()}};
+        {1, LinkRole::kCollective, tcp_only_.address().ToString()}};
     auto connected = EstablishLinks(listener0_, config, peers, {});
     acceptor.join();
     EXPECT_TRUE(accepted.ok()) << accepted.status();
@@ -488,8 +491,8 @@ TEST_F(EstablishTest, RefusesABadConfiguration) {
   config.generation = -1;
   EXPECT_TRUE(absl::IsInvalidArgument(Connect(config).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(
-      EstablishLinks(listener0_, ConfigOf(0), {{1, LinkRole::kRing, "nowhere"}},
-                     {})
+      EstablishLinks(listener0_, ConfigOf(0),
+                     {{1, LinkRole::kCollective, "nowhere"}}, {})
           .status()));
 }
 

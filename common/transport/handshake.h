@@ -30,7 +30,7 @@ namespace ringmaster {
 
 // What a connection is for.
 enum class LinkRole : uint8_t {
-  kRing = 1,
+  kCollective = 1,
   kSnapshot = 2,
   kParameterServer = 3
 };
@@ -64,7 +64,7 @@ enum class RefusalReason : uint8_t {
 struct HandshakeMessage {
   HandshakeType type = HandshakeType::kHello;
   RefusalReason reason = RefusalReason::kNone;
-  LinkRole role = LinkRole::kRing;
+  LinkRole role = LinkRole::kCollective;
   uint64_t job = 0;         // the sender's
   uint64_t generation = 0;  // the sender's
   uint32_t from_rank =
@@ -96,7 +96,7 @@ struct LinkIdentity {
   uint64_t generation = 0;
   uint32_t from_rank = 0;  // the connector
   uint32_t to_rank = 0;    // the acceptor
-  LinkRole role = LinkRole::kRing;
+  LinkRole role = LinkRole::kCollective;
 };
 
 enum class HandshakeSide : uint8_t { kConnector = 1, kAcceptor = 2 };

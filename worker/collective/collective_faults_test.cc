@@ -13,12 +13,13 @@
 #include "common/transport/frame.h"
 #include "common/transport/handshake.h"
 #include "common/transport/socket_link.h"
+#include "common/transport/stream_channel.h"
 #include "common/transport/testing/faulty_link.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/collective/communicator.h"
 #include "worker/collective/host_communicator.h"
-#include "worker/collective/testing/ring_of_threads.h"
+#include "worker/collective/testing/world_of_threads.h"
 
 namespace ringmaster {
 namespace {
@@ -30,25 +31,28 @@ constexpr int64_t kCount = 200'000;  // several segments a chunk
 
 MonotonicTime Within(absl::Duration time) { return Clock::Real().Now() + time; }
 
-// A ring of `world_size` whose link from rank 0 to rank 1 has `fault`.
-std::unique_ptr<RingOfThreads> FaultyRing(int world_size,
-                                          const LinkFault& fault) {
-  RingOfThreads::Options options;
+// A ring of `world_size` ranks, in which what rank 0 sends to rank 1 has
+// `fault`.
+std::unique_ptr<WorldOfThreads> FaultyWorld(int world_size,
+                                            const LinkFault& fault) {
+  WorldOfThreads::Options options;
   options.world_size = world_size;
-  options.decorate_next =
-      [fault](int rank, std::unique_ptr<Link> link) -> std::unique_ptr<Link> {
-    if (rank != 0) return link;
+  options.algorithm = Algorithm::kRing;
+  options.decorate = [fault](
+                         int rank, int peer,
+                         std::unique_ptr<Link> link) -> std::unique_ptr<Link> {
+    if (rank != 0 || peer != 1) return link;
     return std::make_unique<FaultyLink>(std::move(link), fault, Clock::Real());
   };
-  return *RingOfThreads::Create(options);
+  return *WorldOfThreads::Create(options);
 }
 
 std::vector<absl::Status> AllReduceOnAll(
-    RingOfThreads& ring, absl::Duration limit,
+    WorldOfThreads& world, absl::Duration limit,
     std::vector<std::vector<float>>* buffers = nullptr) {
-  std::vector<std::vector<float>> own(ring.world_size(),
+  std::vector<std::vector<float>> own(world.world_size(),
                                       std::vector<float>(kCount, 1.0f));
-  auto statuses = ring.RunAll([&](Communicator& communicator) {
+  auto statuses = world.RunAll([&](Communicator& communicator) {
     return communicator.Run(AllReduceSum(BufferView::Of(
                                 std::span<float>(own[communicator.rank()]))),
                             Within(limit));
@@ -61,10 +65,10 @@ TEST(CollectiveFaultsTest, ADelayedFrameIsOnlySlow) {
   LinkFault fault;
   fault.kind = LinkFault::Kind::kDelay;
   fault.at_frame = 2;
-  const auto ring = FaultyRing(3, fault);
+  const auto world = FaultyWorld(3, fault);
   std::vector<std::vector<float>> buffers;
   for (const absl::Status& status :
-       AllReduceOnAll(*ring, absl::Seconds(30), &buffers)) {
+       AllReduceOnAll(*world, absl::Seconds(30), &buffers)) {
     EXPECT_TRUE(status.ok()) << status;
   }
   for (const auto& buffer : buffers)
@@ -76,24 +80,25 @@ TEST(CollectiveFaultsTest, TheFrameAfterADroppedOneIsRefused) {
     LinkFault fault;
     fault.kind = LinkFault::Kind::kDrop;
     fault.at_frame = frame;
-    const auto ring = FaultyRing(3, fault);
-    const auto statuses = AllReduceOnAll(*ring, absl::Seconds(30));
+    const auto world = FaultyWorld(3, fault);
+    const auto statuses = AllReduceOnAll(*world, absl::Seconds(30));
     for (const absl::Status& status : statuses)
       EXPECT_FALSE(status.ok()) << frame;
     EXPECT_TRUE(absl::IsFailedPrecondition(statuses[1])) << statuses[1];
     EXPECT_THAT(statuses[1].message(),
                 HasSubstr("rank 1 refused a frame of rank 0"));
-    EXPECT_EQ(ring->communicator(1).counters().refused_frames, 1);
-    EXPECT_EQ(ring->communicator(1).progress().blamed_rank, 0);
+    EXPECT_EQ(world->communicator(1).counters().refused_frames, 1);
+    EXPECT_EQ(world->communicator(1).progress().blamed_rank, 0);
   }
 }
 
 TEST(CollectiveFaultsTest, ADroppedLastFrameRunsIntoTheDeadline) {
   LinkFault fault;
   fault.kind = LinkFault::Kind::kDrop;
-  const auto ring = FaultyRing(2, fault);
+  fault.at_frame = 2;  // its own elements, then the sum
+  const auto world = FaultyWorld(2, fault);
   std::vector<std::vector<float>> buffers(2, std::vector<float>(10));
-  const auto statuses = ring->RunAll([&](Communicator& communicator) {
+  const auto statuses = world->RunAll([&](Communicator& communicator) {
     return communicator.Run(
         AllReduceSum(
             BufferView::Of(std::span<float>(buffers[communicator.rank()]))),
@@ -111,14 +116,14 @@ TEST(CollectiveFaultsTest, AClosedLinkNamesThePeerOnEveryRank) {
       LinkFault fault;
       fault.kind = kind;
       fault.at_frame = frame;
-      const auto ring = FaultyRing(4, fault);
-      const auto statuses = AllReduceOnAll(*ring, absl::Seconds(30));
+      const auto world = FaultyWorld(4, fault);
+      const auto statuses = AllReduceOnAll(*world, absl::Seconds(30));
       for (const absl::Status& status : statuses) {
         EXPECT_TRUE(absl::IsUnavailable(status)) << status;
         EXPECT_THAT(status.message(), HasSubstr("closed its connection"));
       }
       EXPECT_THAT(statuses[1].message(), HasSubstr("rank 1 in all_reduce"));
-      EXPECT_THAT(ring->communicator(1).progress().blamed_rank, AnyOf(0, 2));
+      EXPECT_THAT(world->communicator(1).progress().blamed_rank, AnyOf(0, 2));
     }
   }
 }
@@ -130,25 +135,26 @@ TEST(CollectiveFaultsTest, ACorruptHeaderIsRefusedWhicheverByteItHits) {
     fault.kind = LinkFault::Kind::kCorrupt;
     fault.at_frame = 2;
     fault.corrupt_at = byte;
-    const auto ring = FaultyRing(2, fault);
-    const auto statuses = AllReduceOnAll(*ring, absl::Seconds(30));
+    const auto world = FaultyWorld(2, fault);
+    const auto statuses = AllReduceOnAll(*world, absl::Seconds(30));
     EXPECT_TRUE(absl::IsFailedPrecondition(statuses[1]))
         << byte << ": " << statuses[1];
     EXPECT_THAT(statuses[1].message(), HasSubstr("rank 1 refused"));
     EXPECT_THAT(statuses[1].message(), HasSubstr("rank 0"));
     EXPECT_FALSE(statuses[0].ok());
-    EXPECT_EQ(ring->communicator(1).counters().refused_frames, 1);
+    EXPECT_EQ(world->communicator(1).counters().refused_frames, 1);
   }
 }
 
 TEST(CollectiveFaultsTest, AKilledRankUnblocksAllOthers) {
   for (const int world_size : {2, 3, 8}) {
-    RingOfThreads::Options options;
+    WorldOfThreads::Options options;
     options.world_size = world_size;
-    options.transport = RingOfThreads::Transport::kTcp;
-    const auto ring = *RingOfThreads::Create(options);
-    ring->Kill(1);
-    const auto statuses = AllReduceOnAll(*ring, absl::Seconds(30));
+    options.transport = Transport::kTcp;
+    options.algorithm = Algorithm::kRing;
+    const auto world = *WorldOfThreads::Create(options);
+    world->Kill(1);
+    const auto statuses = AllReduceOnAll(*world, absl::Seconds(30));
     for (int rank = 0; rank < world_size; ++rank) {
       if (rank == 1) continue;
       EXPECT_TRUE(absl::IsUnavailable(statuses[rank])) << statuses[rank];
@@ -183,48 +189,53 @@ class SilentLink final : public Link {
   std::unique_ptr<Link> link_;
 };
 
-std::unique_ptr<Link> SilentAtRank1(int rank, std::unique_ptr<Link> link) {
-  if (rank != 1) return link;
-  return std::make_unique<SilentLink>(std::move(link));
+// A ring of four ranks in which rank 1 hears and says nothing on its link with
+// `silent_peer`.
+std::unique_ptr<WorldOfThreads> SilentWorld(int silent_peer) {
+  WorldOfThreads::Options options;
+  options.world_size = 4;
+  options.algorithm = Algorithm::kRing;
+  options.decorate = [silent_peer](
+                         int rank, int peer,
+                         std::unique_ptr<Link> link) -> std::unique_ptr<Link> {
+    if (rank != 1 || peer != silent_peer) return link;
+    return std::make_unique<SilentLink>(std::move(link));
+  };
+  return *WorldOfThreads::Create(options);
 }
 
 TEST(CollectiveFaultsTest, ASilentLinkNamesTheNextRankAtItsSender) {
-  RingOfThreads::Options options;
-  options.world_size = 4;
-  options.decorate_next = SilentAtRank1;
-  const auto ring = *RingOfThreads::Create(options);
-  const auto statuses = AllReduceOnAll(*ring, absl::Seconds(30));
+  const auto world = SilentWorld(/*silent_peer=*/2);
+  const auto statuses = AllReduceOnAll(*world, absl::Seconds(30));
   for (const absl::Status& status : statuses)
     EXPECT_TRUE(absl::IsUnavailable(status)) << status;
   EXPECT_THAT(statuses[1].message(),
               HasSubstr("rank 2 has acknowledged nothing"));
-  EXPECT_EQ(ring->communicator(1).progress().blamed_rank, 2);
+  EXPECT_EQ(world->communicator(1).progress().blamed_rank, 2);
 }
 
 TEST(CollectiveFaultsTest, ASilentLinkNamesThePreviousRankAtItsReceiver) {
-  RingOfThreads::Options options;
-  options.world_size = 4;
-  options.decorate_prev = SilentAtRank1;
-  const auto ring = *RingOfThreads::Create(options);
-  const auto statuses = AllReduceOnAll(*ring, absl::Seconds(30));
+  const auto world = SilentWorld(/*silent_peer=*/0);
+  const auto statuses = AllReduceOnAll(*world, absl::Seconds(30));
   for (const absl::Status& status : statuses)
     EXPECT_TRUE(absl::IsUnavailable(status)) << status;
   EXPECT_THAT(statuses[1].message(),
               HasSubstr("rank 0 has acknowledged nothing"));
-  EXPECT_EQ(ring->communicator(1).progress().blamed_rank, 0);
+  EXPECT_EQ(world->communicator(1).progress().blamed_rank, 0);
 }
 
 TEST(CollectiveFaultsTest, AbortInMidCollectiveEndsItOnAllRanks) {
-  RingOfThreads::Options options;
+  WorldOfThreads::Options options;
   options.world_size = 4;
-  const auto ring = *RingOfThreads::Create(options);
+  const auto world = *WorldOfThreads::Create(options);
   std::thread aborter([&] {
-    while (ring->communicator(2).progress().completed < 3)
+    while (world->communicator(2).progress().completed < 3)
       std::this_thread::yield();
-    for (int rank = 0; rank < 4; ++rank) ring->communicator(rank).Abort("halt");
+    for (int rank = 0; rank < 4; ++rank)
+      world->communicator(rank).Abort("halt");
   });
   const auto statuses =
-      ring->RunAll([&](Communicator& communicator) -> absl::Status {
+      world->RunAll([&](Communicator& communicator) -> absl::Status {
         std::vector<float> values(kCount);
         while (true) {
           const absl::Status status = communicator.Run(
@@ -241,10 +252,10 @@ TEST(CollectiveFaultsTest, AbortInMidCollectiveEndsItOnAllRanks) {
 }
 
 TEST(CollectiveFaultsTest, AStaleGenerationIsRefusedOnBothSides) {
-  RingOfThreads::Options options;
+  WorldOfThreads::Options options;
   options.generations = {7, 6};
-  const auto ring = *RingOfThreads::Create(options);
-  const auto statuses = AllReduceOnAll(*ring, absl::Seconds(30));
+  const auto world = *WorldOfThreads::Create(options);
+  const auto statuses = AllReduceOnAll(*world, absl::Seconds(30));
   int refusals = 0;
   for (const absl::Status& status : statuses) {
     EXPECT_FALSE(status.ok());
@@ -260,8 +271,8 @@ TEST(CollectiveFaultsTest, AStaleGenerationIsRefusedOnBothSides) {
 // hangs.
 void ExpectMismatch(const CollectiveRequest& zero, const CollectiveRequest& one,
                     const std::string& field) {
-  const auto ring = *RingOfThreads::Create({});
-  const auto statuses = ring->RunAll([&](Communicator& communicator) {
+  const auto world = *WorldOfThreads::Create({});
+  const auto statuses = world->RunAll([&](Communicator& communicator) {
     return communicator.Run(communicator.rank() == 0 ? zero : one,
                             Within(absl::Seconds(30)));
   });
@@ -289,18 +300,24 @@ TEST(CollectiveFaultsTest, DifferentPlansAreRefusedByName) {
   ExpectMismatch(Barrier(), AllGather(other_view), "op");
 }
 
-TEST(CollectiveFaultsTest, ASkippedCollectiveIsASequenceMismatch) {
-  // Rank 1 runs its barrier twice where rank 0 inserts nothing: the third of
-  // one meets the second of the other.
-  auto next = *LoopbackPair("rank 1", "rank 0");
-  auto prev = *LoopbackPair("rank 1", "rank 0");
+// Rank 0 of job-1's generation 1 with a peer that the test plays.
+std::unique_ptr<Communicator> RankZeroOfTwo(std::unique_ptr<Link> link) {
   HostCommunicator::Options options;
   options.job_id = "job-1";
   options.generation = 1;
-  options.world_size = 2;
+  options.topology = Topology::OneHost(2);
   options.clock = &Clock::Real();
-  HostCommunicator communicator(options, std::move(next.first),
-                                std::move(prev.first));
+  std::vector<std::unique_ptr<Channel>> channels(2);
+  channels[1] =
+      std::make_unique<StreamChannel>(0, std::move(link), Transport::kLoopback);
+  return std::make_unique<HostCommunicator>(options, std::move(channels));
+}
+
+TEST(CollectiveFaultsTest, ASkippedCollectiveIsASequenceMismatch) {
+  // Rank 1 runs its barrier twice where rank 0 inserts nothing: the third of
+  // one meets the second of the other.
+  auto [link, peer] = *LoopbackPair("rank 1", "rank 0");
+  const auto communicator = RankZeroOfTwo(std::move(link));
   FrameHeader header;
   header.job = JobHash("job-1");
   header.generation = 1;
@@ -308,11 +325,12 @@ TEST(CollectiveFaultsTest, ASkippedCollectiveIsASequenceMismatch) {
   header.source_rank = 1;
   header.op = static_cast<uint8_t>(CollectiveOp::kBarrier);
   header.dtype = static_cast<uint8_t>(DType::kFloat32);
+  header.wire = header.dtype;
   FrameHeaderBytes bytes = EncodeFrameHeader(header);
   const iovec part = {bytes.data(), bytes.size()};
-  ASSERT_EQ(*prev.second->TryWrite(std::span(&part, 1)), bytes.size());
+  ASSERT_EQ(*peer->TryWrite(std::span(&part, 1)), bytes.size());
   const absl::Status status =
-      communicator.Run(Barrier(), Within(absl::Seconds(30)));
+      communicator->Run(Barrier(), Within(absl::Seconds(30)));
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(status.message(), HasSubstr("sequence is 2, expected 1"));
 }
@@ -325,23 +343,18 @@ TEST(CollectiveFaultsTest, GarbageAndOversizedFramesNeverReachABuffer) {
        {std::string(4096, 'x'),
         std::string(reinterpret_cast<const char*>(claim.data()),
                     claim.size())}) {
-    auto next = *LoopbackPair("rank 1", "rank 0");
-    auto prev = *LoopbackPair("rank 1", "rank 0");
-    HostCommunicator::Options options;
-    options.world_size = 2;
-    options.clock = &Clock::Real();
-    HostCommunicator communicator(options, std::move(next.first),
-                                  std::move(prev.first));
+    auto [link, peer] = *LoopbackPair("rank 1", "rank 0");
+    const auto communicator = RankZeroOfTwo(std::move(link));
     const iovec part = {const_cast<char*>(bytes.data()), bytes.size()};
-    ASSERT_EQ(*prev.second->TryWrite(std::span(&part, 1)), bytes.size());
+    ASSERT_EQ(*peer->TryWrite(std::span(&part, 1)), bytes.size());
     std::vector<float> values(1000, 5.0f);
-    const absl::Status status =
-        communicator.Run(AllReduceSum(BufferView::Of(std::span<float>(values))),
-                         Within(absl::Seconds(30)));
+    const absl::Status status = communicator->Run(
+        AllReduceSum(BufferView::Of(std::span<float>(values))),
+        Within(absl::Seconds(30)));
     EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
     EXPECT_THAT(status.message(), HasSubstr("rank 0 refused bytes of rank 1"));
     EXPECT_EQ(values, std::vector<float>(1000, 5.0f));
-    EXPECT_EQ(communicator.counters().refused_frames, 1);
+    EXPECT_EQ(communicator->counters().refused_frames, 1);
   }
 }
 
@@ -349,9 +362,9 @@ TEST(CollectiveFaultsTest, AFailPointFailsTheCollectiveOnAllRanks) {
   for (const char* const point :
        {"collective.begin", "collective.send", "collective.receive",
         "collective.reduce_scatter", "collective.all_gather"}) {
-    const auto ring = *RingOfThreads::Create({});
+    const auto world = *WorldOfThreads::Create({});
     FailPoint::Arm(point, FailPoint::Action::kError);
-    const auto statuses = AllReduceOnAll(*ring, absl::Seconds(30));
+    const auto statuses = AllReduceOnAll(*world, absl::Seconds(30));
     EXPECT_GT(FailPoint::PassCount(point), 0) << point;
     FailPoint::DisarmAll();
     for (const absl::Status& status : statuses)

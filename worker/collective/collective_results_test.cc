@@ -1,16 +1,20 @@
-// Every collective, world size, length and dtype against a plain reference.
+// Every collective, algorithm, transport, world size, length, dtype and
+// reduction against a plain reference.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <tuple>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/plan/partition.h"
 #include "gtest/gtest.h"
 #include "worker/collective/communicator.h"
-#include "worker/collective/testing/ring_of_threads.h"
+#include "worker/collective/schedule.h"
+#include "worker/collective/testing/world_of_threads.h"
 
 namespace ringmaster {
 namespace {
@@ -22,8 +26,8 @@ T InputOf(int rank, int64_t i, int salt) {
       static_cast<uint64_t>(i) * 0x9E3779B97F4A7C15ull +
       static_cast<uint64_t>(rank * 131 + salt) * 0xBF58476D1CE4E5B9ull;
   bits ^= bits >> 29;
-  if constexpr (std::is_same_v<T, float>) {
-    return static_cast<float>(static_cast<int64_t>(bits >> 40) - (1 << 23)) /
+  if constexpr (std::is_floating_point_v<T>) {
+    return static_cast<T>(static_cast<int64_t>(bits >> 40) - (1 << 23)) /
            (1 << 20);
   } else {
     return static_cast<T>(bits);
@@ -32,64 +36,118 @@ T InputOf(int rank, int64_t i, int salt) {
 
 template <typename T>
 std::vector<T> Inputs(int rank, int64_t count, int salt) {
-  std::vector<T> values(count);
-  for (int64_t i = 0; i < count; ++i) values[i] = InputOf<T>(rank, i, salt);
+  std::vector<T> values(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i)
+    values[static_cast<size_t>(i)] = InputOf<T>(rank, i, salt);
   return values;
 }
 
+// How an all-reduce is asked for, and how far from exact it may be, as a part
+// of the sum of magnitudes.
+struct Kind {
+  Reduction reduction = Reduction::kSum;
+  std::optional<DType> wire = std::nullopt;
+  double tolerance = 1e-6;
+};
+
 template <typename T>
-bool IsSumOfRanks(T got, int world_size, int64_t i, int salt) {
-  if constexpr (std::is_same_v<T, float>) {
-    double sum = 0;
-    double magnitude = 0;
-    for (int rank = 0; rank < world_size; ++rank) {
-      sum += InputOf<T>(rank, i, salt);
-      magnitude += std::fabs(InputOf<T>(rank, i, salt));
+bool IsReduced(T got, const Kind& kind, int world_size, int64_t i, int salt) {
+  T most = InputOf<T>(0, i, salt);
+  T least = most;
+  double sum = 0;
+  double magnitude = 0;
+  uint64_t wrapped = 0;
+  for (int rank = 0; rank < world_size; ++rank) {
+    const T value = InputOf<T>(rank, i, salt);
+    most = std::max(most, value);
+    least = std::min(least, value);
+    if constexpr (std::is_floating_point_v<T>) {
+      sum += static_cast<double>(value);
+      magnitude += std::fabs(static_cast<double>(value));
+    } else {
+      wrapped += static_cast<uint64_t>(value);
     }
-    return std::fabs(got - sum) <= 1e-6 * magnitude;
+  }
+  if (kind.reduction == Reduction::kMax || kind.reduction == Reduction::kMin) {
+    const T wanted = kind.reduction == Reduction::kMax ? most : least;
+    if (!kind.wire.has_value()) return got == wanted;
+    const auto exact = static_cast<double>(wanted);
+    return std::fabs(static_cast<double>(got) - exact) <=
+           kind.tolerance * std::fabs(exact);
+  }
+  if constexpr (std::is_floating_point_v<T>) {
+    const double scale = kind.reduction == Reduction::kAverage ? world_size : 1;
+    return std::fabs(static_cast<double>(got) - sum / scale) <=
+           kind.tolerance * magnitude / scale;
   } else {
-    uint64_t sum = 0;
-    for (int rank = 0; rank < world_size; ++rank) {
-      sum += static_cast<uint64_t>(InputOf<T>(rank, i, salt));
-    }
-    return got == static_cast<T>(sum);
+    return got == static_cast<T>(wrapped);
   }
 }
 
 MonotonicTime Soon() { return Clock::Real().Now() + absl::Seconds(50); }
 
-using Param = std::tuple<int, RingOfThreads::Transport>;
+template <typename T>
+BufferView ViewOf(std::vector<T>& values) {
+  return {values.data(), static_cast<int64_t>(values.size()), DTypeOf<T>()};
+}
 
-class CollectiveResultsTest : public ::testing::TestWithParam<Param> {
+struct World {
+  int size = 1;
+  Transport transport = Transport::kLoopback;
+  Algorithm algorithm = Algorithm::kAuto;
+  std::vector<int> host_of_rank = {};
+};
+
+std::string NameOf(const ::testing::TestParamInfo<World>& info) {
+  std::string hosts;
+  for (const int host : info.param.host_of_rank) absl::StrAppend(&hosts, host);
+  return absl::StrCat(info.param.size, "_", TransportName(info.param.transport),
+                      "_", AlgorithmName(info.param.algorithm),
+                      hosts.empty() ? "" : "_on_", hosts);
+}
+
+class CollectiveResultsTest : public ::testing::TestWithParam<World> {
  protected:
   void SetUp() override {
-    RingOfThreads::Options options;
+    WorldOfThreads::Options options;
     options.world_size = n_;
-    options.transport = std::get<1>(GetParam());
-    auto ring = RingOfThreads::Create(options);
-    ASSERT_TRUE(ring.ok()) << ring.status();
-    ring_ = *std::move(ring);
+    options.transport = GetParam().transport;
+    options.algorithm = GetParam().algorithm;
+    options.host_of_rank = GetParam().host_of_rank;
+    auto world = WorldOfThreads::Create(options);
+    ASSERT_TRUE(world.ok()) << world.status();
+    world_ = *std::move(world);
   }
 
   std::vector<int64_t> Lengths() const {
-    return {0, 1, n_ - 1, 10007, (1 << 20) + 3};
+    return {0, 1, n_ - 1, 10007, (1 << 18) + 3};
   }
 
   // Runs `request_of(buffer)` on all ranks from fresh inputs; the buffers
-  // afterwards.
+  // afterwards. They do not begin where vector instructions would like it.
   template <typename T, typename RequestOf>
   std::vector<std::vector<T>> RunOnAll(int64_t count, RequestOf request_of) {
     ++salt_;
-    std::vector<std::vector<T>> buffers(n_);
-    const auto statuses = ring_->RunAll([&](Communicator& communicator) {
-      std::vector<T>& buffer = buffers[communicator.rank()];
-      buffer = Inputs<T>(communicator.rank(), count, salt_);
+    std::vector<std::vector<T>> buffers(static_cast<size_t>(n_));
+    const auto statuses = world_->RunAll([&](Communicator& communicator) {
+      const int rank = communicator.rank();
+      std::vector<T> padded(static_cast<size_t>(count) + 1);
+      const std::vector<T> inputs = Inputs<T>(rank, count, salt_);
+      std::copy(inputs.begin(), inputs.end(), padded.begin() + 1);
       const CollectiveRequest request =
-          request_of(BufferView::Of(std::span<T>(buffer)));
+          request_of(BufferView{padded.data() + 1, count, DTypeOf<T>()});
       // Alternates between the caller's thread and the communicator's own.
-      if (salt_ % 2 == 0) return communicator.Run(request, Soon());
-      const absl::StatusOr<Ticket> ticket = communicator.Start(request);
-      return ticket.ok() ? communicator.Wait(*ticket, Soon()) : ticket.status();
+      absl::Status status;
+      if (salt_ % 2 == 0) {
+        status = communicator.Run(request, Soon());
+      } else {
+        const absl::StatusOr<Ticket> ticket = communicator.Start(request);
+        status =
+            ticket.ok() ? communicator.Wait(*ticket, Soon()) : ticket.status();
+      }
+      buffers[static_cast<size_t>(rank)].assign(padded.begin() + 1,
+                                                padded.end());
+      return status;
     });
     for (const absl::Status& status : statuses)
       EXPECT_TRUE(status.ok()) << status;
@@ -97,16 +155,23 @@ class CollectiveResultsTest : public ::testing::TestWithParam<Param> {
   }
 
   template <typename T>
-  void CheckAllReduce(int64_t count) {
-    const auto buffers = RunOnAll<T>(count, AllReduceSum);
+  void CheckAllReduce(int64_t count, const Kind& kind = {}) {
+    const auto buffers = RunOnAll<T>(count, [&](const BufferView& buffer) {
+      CollectiveRequest request = AllReduceSum(buffer);
+      request.reduction = kind.reduction;
+      request.wire = kind.wire;
+      return request;
+    });
     for (int64_t i = 0; i < count; ++i) {
-      ASSERT_TRUE(IsSumOfRanks<T>(buffers[0][i], n_, i, salt_))
-          << i << " of " << count;
+      ASSERT_TRUE(
+          IsReduced<T>(buffers[0][static_cast<size_t>(i)], kind, n_, i, salt_))
+          << ReductionName(kind.reduction) << " of element " << i << " of "
+          << count << ": " << buffers[0][static_cast<size_t>(i)];
     }
     if (count == 0) return;  // memcmp takes no null, not even for nothing
-    for (int rank = 1; rank < n_; ++rank) {
+    for (size_t rank = 1; rank < buffers.size(); ++rank) {
       EXPECT_EQ(std::memcmp(buffers[0].data(), buffers[rank].data(),
-                            count * sizeof(T)),
+                            static_cast<size_t>(count) * sizeof(T)),
                 0)
           << "ranks 0 and " << rank << " differ";
     }
@@ -118,7 +183,9 @@ class CollectiveResultsTest : public ::testing::TestWithParam<Param> {
     for (int rank = 0; rank < n_; ++rank) {
       const ElemRange chunk = ChunkOf(rank, n_, count);
       for (int64_t i = chunk.begin; i < chunk.end(); ++i) {
-        ASSERT_TRUE(IsSumOfRanks<T>(buffers[rank][i], n_, i, salt_))
+        ASSERT_TRUE(IsReduced<T>(
+            buffers[static_cast<size_t>(rank)][static_cast<size_t>(i)], Kind(),
+            n_, i, salt_))
             << i << " at rank " << rank;
       }
     }
@@ -131,7 +198,8 @@ class CollectiveResultsTest : public ::testing::TestWithParam<Param> {
       for (int owner = 0; owner < n_; ++owner) {
         const ElemRange chunk = ChunkOf(owner, n_, count);
         for (int64_t i = chunk.begin; i < chunk.end(); ++i) {
-          ASSERT_EQ(buffers[rank][i], InputOf<T>(owner, i, salt_))
+          ASSERT_EQ(buffers[static_cast<size_t>(rank)][static_cast<size_t>(i)],
+                    InputOf<T>(owner, i, salt_))
               << i << " at rank " << rank;
         }
       }
@@ -145,20 +213,51 @@ class CollectiveResultsTest : public ::testing::TestWithParam<Param> {
         return Broadcast(buffer, root);
       });
       const std::vector<T> expected = Inputs<T>(root, count, salt_);
-      for (int rank = 0; rank < n_; ++rank)
-        EXPECT_EQ(buffers[rank], expected) << rank;
+      for (const auto& buffer : buffers) EXPECT_EQ(buffer, expected);
     }
   }
 
-  const int n_ = std::get<0>(GetParam());
+  const int n_ = GetParam().size;
   int salt_ = 0;
-  std::unique_ptr<RingOfThreads> ring_;
+  std::unique_ptr<WorldOfThreads> world_;
 };
+
+TEST_P(CollectiveResultsTest, BytesTakeTheWayThatWasAskedFor) {
+  for (int peer = 1; peer < n_; ++peer) {
+    EXPECT_EQ(TransportName(world_->communicator(0).TransportTo(peer)),
+              TransportName(GetParam().transport));
+  }
+}
 
 TEST_P(CollectiveResultsTest, AllReduceGivesTheSumBitwiseEqualOnAllRanks) {
   for (const int64_t count : Lengths()) {
     CheckAllReduce<float>(count);
     CheckAllReduce<int64_t>(count);
+  }
+}
+
+TEST_P(CollectiveResultsTest, AllReduceTakesEveryTypeAndReduction) {
+  for (const int64_t count : {0, 1, 1009}) {
+    for (const Reduction reduction :
+         {Reduction::kSum, Reduction::kMax, Reduction::kMin}) {
+      CheckAllReduce<float>(count, {reduction});
+      CheckAllReduce<double>(count, {reduction});
+      CheckAllReduce<int32_t>(count, {reduction});
+      CheckAllReduce<int64_t>(count, {reduction});
+    }
+    CheckAllReduce<float>(count, {Reduction::kAverage});
+    CheckAllReduce<double>(count, {Reduction::kAverage});
+  }
+}
+
+// Each of up to n roundings to the wire costs half of its last bit.
+TEST_P(CollectiveResultsTest, ASixteenBitWireCostsOnlyItsRoundings) {
+  for (const int64_t count : {0, 1, 1009, 200'001}) {
+    for (const Reduction reduction :
+         {Reduction::kSum, Reduction::kMax, Reduction::kAverage}) {
+      CheckAllReduce<float>(count, {reduction, DType::kBFloat16, n_ / 256.0});
+      CheckAllReduce<float>(count, {reduction, DType::kFloat16, n_ / 2048.0});
+    }
   }
 }
 
@@ -184,19 +283,17 @@ TEST_P(CollectiveResultsTest, BroadcastGivesEveryRankTheRootsBuffer) {
 }
 
 TEST_P(CollectiveResultsTest, AQueueOfMixedCollectivesKeepsItsOrder) {
-  std::vector<std::vector<float>> sums(n_);
+  std::vector<std::vector<float>> sums(static_cast<size_t>(n_));
   const auto statuses =
-      ring_->RunAll([&](Communicator& communicator) -> absl::Status {
-        const int rank = communicator.rank();
+      world_->RunAll([&](Communicator& communicator) -> absl::Status {
+        const auto rank = static_cast<size_t>(communicator.rank());
         sums[rank].assign(1000, static_cast<float>(rank + 1));
-        std::vector<int64_t> flags(5, rank);
-        const auto sum =
-            AllReduceSum(BufferView::Of(std::span<float>(sums[rank])));
+        std::vector<int64_t> flags(5, communicator.rank());
+        const auto sum = AllReduceSum(ViewOf(sums[rank]));
         Ticket last;
         // The second all-reduce adds the results of the first, n times.
         for (const CollectiveRequest& request :
-             {sum, Broadcast(BufferView::Of(std::span<int64_t>(flags)), 0),
-              Barrier(), sum}) {
+             {sum, Broadcast(ViewOf(flags), 0), Barrier(), sum}) {
           const auto ticket = communicator.Start(request);
           if (!ticket.ok()) return ticket.status();
           last = *ticket;
@@ -205,19 +302,29 @@ TEST_P(CollectiveResultsTest, AQueueOfMixedCollectivesKeepsItsOrder) {
       });
   for (const absl::Status& status : statuses)
     EXPECT_TRUE(status.ok()) << status;
-  const float expected = static_cast<float>(n_ * n_ * (n_ + 1) / 2);
+  const auto expected = static_cast<float>(n_ * n_ * (n_ + 1) / 2);
   for (int rank = 0; rank < n_; ++rank) {
-    EXPECT_EQ(sums[rank], std::vector<float>(1000, expected)) << rank;
-    EXPECT_EQ(ring_->communicator(rank).progress().completed, 4);
+    EXPECT_EQ(sums[static_cast<size_t>(rank)],
+              std::vector<float>(1000, expected))
+        << rank;
+    EXPECT_EQ(world_->communicator(rank).progress().completed, 4);
   }
 }
 
+bool IsBandwidthOptimal(const World& world) {
+  return world.algorithm == Algorithm::kRing ||
+         world.algorithm == Algorithm::kDirect ||
+         (world.algorithm == Algorithm::kHalvingDoubling &&
+          (world.size & (world.size - 1)) == 0);
+}
+
 TEST_P(CollectiveResultsTest, PayloadIsExactAndFramingBelowHalfAPercent) {
+  if (!IsBandwidthOptimal(GetParam())) return;
   constexpr int64_t kCount = (1 << 18) + 1;  // 1 MiB and an element
   RunOnAll<float>(kCount, AllReduceSum);
   int64_t total = 0;
   for (int rank = 0; rank < n_; ++rank) {
-    const WireCounters counters = ring_->communicator(rank).counters();
+    const WireCounters counters = world_->communicator(rank).counters();
     total += counters.payload_sent_bytes;
     const double share = 2.0 * kCount * 4 * (n_ - 1) / n_;
     EXPECT_NEAR(counters.payload_sent_bytes, share, 8 * n_) << rank;
@@ -228,21 +335,31 @@ TEST_P(CollectiveResultsTest, PayloadIsExactAndFramingBelowHalfAPercent) {
   EXPECT_EQ(total, 2 * (n_ - 1) * kCount * 4);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Loopback, CollectiveResultsTest,
-    ::testing::Combine(::testing::Values(1, 2, 3, 4, 7, 8),
-                       ::testing::Values(RingOfThreads::Transport::kLoopback)),
-    [](const auto& info) {
-      return absl::StrCat(std::get<0>(info.param), "Ranks");
-    });
+std::vector<World> AllWorlds() {
+  std::vector<World> worlds = {{.size = 1}};
+  for (const int size : {2, 3, 4, 5, 7, 8}) {
+    for (const Algorithm algorithm : kAlgorithms)
+      worlds.push_back({size, Transport::kLoopback, algorithm});
+  }
+  for (const std::vector<int>& hosts : {std::vector<int>{0, 0, 1, 1},
+                                        {0, 0, 0, 1, 1},
+                                        {0, 1, 0, 1, 2, 2},
+                                        {0, 1, 2, 3}}) {
+    worlds.push_back({static_cast<int>(hosts.size()), Transport::kLoopback,
+                      Algorithm::kHierarchical, hosts});
+  }
+  for (const Transport transport :
+       {Transport::kTcp, Transport::kUnix, Transport::kSharedMemory}) {
+    for (const int size : {2, 4})
+      worlds.push_back({size, transport, Algorithm::kAuto});
+    worlds.push_back({3, transport, Algorithm::kRing});
+    worlds.push_back({3, transport, Algorithm::kExchange});
+  }
+  return worlds;
+}
 
-INSTANTIATE_TEST_SUITE_P(
-    Tcp, CollectiveResultsTest,
-    ::testing::Combine(::testing::Values(2, 4),
-                       ::testing::Values(RingOfThreads::Transport::kTcp)),
-    [](const auto& info) {
-      return absl::StrCat(std::get<0>(info.param), "Ranks");
-    });
+INSTANTIATE_TEST_SUITE_P(Worlds, CollectiveResultsTest,
+                         ::testing::ValuesIn(AllWorlds()), NameOf);
 
 }  // namespace
 }  // namespace ringmaster

@@ -9,7 +9,7 @@
 // Not guaranteed: fairness, or that all ranks see the same error (the
 // coordinator decides what happened).
 // Thread-safety: Start and Wait from one thread at a time (the training
-// thread); Abort, progress() and counters() from any.
+// thread); Abort and the observers from any.
 // Ownership: buffers stay the caller's and must stay untouched between Start
 // and the return of Wait.
 // Lifetime: one generation. The destructor aborts what is under way, closes
@@ -31,8 +31,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/clock/monotonic_time.h"
 #include "common/tensor/dtype.h"
+#include "common/transport/channel.h"
 #include "worker/collective/algorithm.h"
 #include "worker/collective/reduction.h"
 
@@ -158,6 +160,11 @@ class Communicator {
 
   [[nodiscard]] virtual CollectiveProgress progress() const = 0;
   [[nodiscard]] virtual WireCounters counters() const = 0;
+  // How long this rank has waited for `rank` in collectives, with nothing else
+  // left to do; who is waited for most is the straggler.
+  [[nodiscard]] virtual absl::Duration WaitedFor(int rank) const = 0;
+  // How bytes reach `rank`; kLoopback for itself and for who is not connected.
+  [[nodiscard]] virtual Transport TransportTo(int rank) const = 0;
 };
 
 }  // namespace ringmaster

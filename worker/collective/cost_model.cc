@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "common/plan/fold.h"
 #include "common/status/check.h"
-#include "worker/collective/fold.h"
 #include "worker/collective/schedule.h"
 
 namespace ringmaster {

@@ -13,9 +13,9 @@
 
 #include <cstdint>
 
+#include "common/plan/topology.h"
 #include "worker/collective/algorithm.h"
 #include "worker/collective/communicator.h"
-#include "worker/collective/topology.h"
 
 namespace ringmaster {
 

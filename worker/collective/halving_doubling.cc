@@ -17,7 +17,7 @@
 #include <set>
 #include <vector>
 
-#include "worker/collective/fold.h"
+#include "common/plan/fold.h"
 #include "worker/collective/schedule_builder.h"
 
 namespace ringmaster {
@@ -159,17 +159,6 @@ class HalvingDoubling {
 
 void BuildHalvingDoubling(ScheduleBuilder* builder) {
   HalvingDoubling(builder).Build();
-}
-
-std::set<int> HalvingDoublingPeers(int rank, int world_size) {
-  const Fold fold(world_size);
-  if (fold.IsFolded(rank)) return {rank + 1};
-  std::set<int> peers;
-  if (fold.IsHost(rank)) peers.insert(rank - 1);
-  for (int level = 0; level < fold.levels(); ++level) {
-    peers.insert(fold.RankOf(fold.PlaceOf(rank) ^ (1 << level)));
-  }
-  return peers;
 }
 
 }  // namespace ringmaster

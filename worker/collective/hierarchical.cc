@@ -17,6 +17,7 @@
 #include <set>
 #include <vector>
 
+#include "common/plan/host_chunks.h"
 #include "worker/collective/schedule_builder.h"
 
 namespace ringmaster {
@@ -25,40 +26,6 @@ namespace {
 constexpr int kContribution = 0;  // step marks
 constexpr int kResult = 1;
 constexpr int kRing = 2;  // and more, by the step
-
-// Who owns what, and who is next to whom.
-class Hosts {
- public:
-  explicit Hosts(const Topology& topology) : topology_(topology) {
-    for (int host = 0; host < topology.host_count(); ++host) {
-      chunk_count_ = std::max(chunk_count_,
-                              static_cast<int>(topology.RanksOf(host).size()));
-    }
-  }
-
-  [[nodiscard]] int count() const { return topology_.host_count(); }
-  [[nodiscard]] int chunk_count() const { return chunk_count_; }
-  // `host` may be beyond either end of the ring.
-  [[nodiscard]] int OwnerOf(int chunk, int host) const {
-    const std::vector<int>& ranks = topology_.RanksOf(Wrap(host));
-    return ranks[static_cast<size_t>(chunk) % ranks.size()];
-  }
-  [[nodiscard]] ElemRange PartOf(int chunk, int part, int64_t count) const {
-    const ElemRange whole = ChunkOf(chunk, chunk_count_, count);
-    ElemRange range = ChunkOf(Wrap(part), this->count(), whole.count);
-    range.begin += whole.begin;
-    return range;
-  }
-
- private:
-  [[nodiscard]] int Wrap(int host) const {
-    const int m = count();
-    return (host % m + m) % m;
-  }
-
-  const Topology& topology_;
-  int chunk_count_ = 0;
-};
 
 class Hierarchical {
  public:
@@ -172,7 +139,7 @@ class Hierarchical {
   }
 
   ScheduleBuilder& builder_;
-  const Hosts hosts_;
+  const HostChunks hosts_;
   const int host_;
   const std::vector<int>& ranks_;  // of the own host
   OrderedSum sum_;
@@ -186,19 +153,6 @@ class Hierarchical {
 
 void BuildHierarchical(ScheduleBuilder* builder, const Topology& topology) {
   Hierarchical(builder, topology).Build();
-}
-
-std::set<int> HierarchicalPeers(int rank, const Topology& topology) {
-  const Hosts hosts(topology);
-  const int host = topology.HostOf(rank);
-  const std::vector<int>& together = topology.RanksOf(host);
-  std::set<int> peers(together.begin(), together.end());
-  for (int chunk = 0; chunk < hosts.chunk_count(); ++chunk) {
-    if (hosts.OwnerOf(chunk, host) != rank) continue;
-    peers.insert(hosts.OwnerOf(chunk, host + 1));
-    peers.insert(hosts.OwnerOf(chunk, host - 1));
-  }
-  return peers;
 }
 
 }  // namespace ringmaster

@@ -6,7 +6,8 @@
 #include "absl/strings/string_view.h"
 #include "common/status/status_macros.h"
 #include "common/transport/handshake.h"
-#include "worker/collective/add_into.h"
+#include "worker/collective/reduction_kernels.h"
+#include "worker/collective/schedule.h"
 
 namespace ringmaster {
 namespace {
@@ -15,28 +16,23 @@ bool IsKnown(CollectiveOp op) {
   return op >= CollectiveOp::kAllReduce && op <= CollectiveOp::kBarrier;
 }
 
-std::unique_ptr<RingEngine> NewEngine(const HostCommunicator::Options& options,
-                                      std::unique_ptr<Link> next,
-                                      std::unique_ptr<Link> prev,
-                                      const CancelToken& cancel) {
-  if (options.world_size == 1) return nullptr;
-  RingMember member;
-  member.job = JobHash(options.job_id);
-  member.generation = options.generation;
-  member.rank = options.rank;
-  member.world_size = options.world_size;
-  return std::make_unique<RingEngine>(member, std::move(next), std::move(prev),
-                                      cancel, *options.clock);
+std::unique_ptr<CollectiveEngine> NewEngine(
+    const HostCommunicator::Options& options,
+    std::vector<std::unique_ptr<Channel>> channels, const CancelToken& cancel) {
+  if (options.topology.world_size() == 1) return nullptr;
+  EngineMember member = {JobHash(options.job_id), options.generation,
+                         options.rank, options.topology, std::move(channels)};
+  return std::make_unique<CollectiveEngine>(std::move(member), cancel,
+                                            *options.clock);
 }
 
 }  // namespace
 
-HostCommunicator::HostCommunicator(const Options& options,
-                                   std::unique_ptr<Link> next,
-                                   std::unique_ptr<Link> prev)
+HostCommunicator::HostCommunicator(
+    const Options& options, std::vector<std::unique_ptr<Channel>> channels)
     : options_(options),
       clock_(*options.clock),
-      engine_(NewEngine(options, std::move(next), std::move(prev), failure_)) {
+      engine_(NewEngine(options, std::move(channels), failure_)) {
   if (engine_ != nullptr) thread_ = std::thread([this] { ThreadMain(); });
 }
 
@@ -61,12 +57,9 @@ absl::Status HostCommunicator::Validate(
     return absl::InvalidArgumentError(
         "the host communicator takes buffers in host memory only");
   }
-  if (!IsReducible(buffer.dtype)) {
-    const std::string_view name = DTypeName(buffer.dtype);
-    return absl::InvalidArgumentError(
-        absl::StrCat("collectives take float32 and int64, not ",
-                     absl::string_view(name.data(), name.size())));
-  }
+  RETURN_IF_ERROR(KernelsFor(buffer.dtype, request.wire.value_or(buffer.dtype),
+                             request.reduction)
+                      .status());
   if (buffer.count < 0 || (buffer.count > 0 && buffer.ptr == nullptr)) {
     return absl::InvalidArgumentError(
         absl::StrCat("a buffer of ", buffer.count, " elements at ",
@@ -76,11 +69,38 @@ absl::Status HostCommunicator::Validate(
     return absl::InvalidArgumentError(
         absl::StrCat("a barrier carries no elements, not ", buffer.count));
   }
-  if (request.root < 0 || request.root >= options_.world_size) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "root ", request.root, " in a world of ", options_.world_size));
+  if (request.algorithm != Algorithm::kAuto && world_size() > 1 &&
+      !IsUsable(request.algorithm, options_.topology)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(AlgorithmName(request.algorithm),
+                     " needs connections that ", world_size(), " ranks on ",
+                     options_.topology.host_count(), " hosts do not have"));
+  }
+  if (request.root < 0 || request.root >= world_size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("root ", request.root, " in a world of ", world_size()));
   }
   return absl::OkStatus();
+}
+
+CollectiveRequest HostCommunicator::Resolve(
+    const CollectiveRequest& request) const {
+  CollectiveRequest resolved = request;
+  if (request.algorithm != Algorithm::kAuto) return resolved;
+  const Topology& topology = options_.topology;
+  if (request.op != CollectiveOp::kAllReduce) {
+    resolved.algorithm =
+        topology.host_count() == 1 && IsUsable(Algorithm::kDirect, topology)
+            ? Algorithm::kDirect
+            : Algorithm::kRing;
+  } else if (options_.algorithm != Algorithm::kAuto) {
+    resolved.algorithm = options_.algorithm;
+  } else {
+    const DType wire = request.wire.value_or(request.buffer.dtype);
+    resolved.algorithm = ChooseAllReduce(request.buffer.count * SizeOf(wire),
+                                         topology, options_.costs);
+  }
+  return resolved;
 }
 
 absl::StatusOr<HostCommunicator::Pending> HostCommunicator::Admit(
@@ -90,7 +110,7 @@ absl::StatusOr<HostCommunicator::Pending> HostCommunicator::Admit(
     return absl::ResourceExhaustedError(absl::StrCat(
         kMaxQueued, " collectives are queued; wait for some of them"));
   }
-  return Pending{request, ++started_, clock_.Now()};
+  return Pending{Resolve(request), ++started_, clock_.Now()};
 }
 
 absl::StatusOr<Ticket> HostCommunicator::Start(
@@ -241,6 +261,14 @@ CollectiveProgress HostCommunicator::progress() const {
     progress.blamed_rank = engine_->blamed_rank();
   }
   return progress;
+}
+
+absl::Duration HostCommunicator::WaitedFor(int rank) const {
+  return engine_ != nullptr ? engine_->WaitedFor(rank) : absl::ZeroDuration();
+}
+
+Transport HostCommunicator::TransportTo(int rank) const {
+  return engine_ != nullptr ? engine_->TransportTo(rank) : Transport::kLoopback;
 }
 
 WireCounters HostCommunicator::counters() const {

@@ -1,4 +1,4 @@
-// HostCommunicator runs collectives on host memory over a ring of links.
+// HostCommunicator runs collectives on host memory over channels to the peers.
 //
 // One thread of its own runs what Start queues, so that communication goes on
 // beside the caller's computing; Run uses the calling thread when nothing is
@@ -11,16 +11,20 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/clock/clock.h"
+#include "common/plan/topology.h"
 #include "common/sync/mutex.h"
 #include "common/trace/trace.h"
 #include "common/transport/cancel_token.h"
-#include "common/transport/link.h"
+#include "common/transport/channel.h"
+#include "worker/collective/algorithm.h"
 #include "worker/collective/communicator.h"
-#include "worker/collective/ring_engine.h"
+#include "worker/collective/cost_model.h"
+#include "worker/collective/engine.h"
 
 namespace ringmaster {
 
@@ -33,19 +37,23 @@ class HostCommunicator final : public Communicator {
     std::string job_id;
     int64_t generation = 0;
     int rank = 0;
-    int world_size = 1;
+    Topology topology = Topology::OneHost(1);
+    // Of the all-reduces that leave it open; kAuto: by size, from `costs`.
+    Algorithm algorithm = Algorithm::kAuto;
+    CollectiveCosts costs;
     Clock* clock = nullptr;  // outlives the communicator
     Trace* trace = nullptr;  // may be null; else outlives the communicator
   };
 
-  // `next` and `prev` are connected to the neighbours; both null for a world of
-  // one.
-  HostCommunicator(const Options& options, std::unique_ptr<Link> next,
-                   std::unique_ptr<Link> prev);
+  // `channels` by rank, to all of PeersOf(rank, topology); the others are null.
+  HostCommunicator(const Options& options,
+                   std::vector<std::unique_ptr<Channel>> channels);
   ~HostCommunicator() override;
 
   [[nodiscard]] int rank() const override { return options_.rank; }
-  [[nodiscard]] int world_size() const override { return options_.world_size; }
+  [[nodiscard]] int world_size() const override {
+    return options_.topology.world_size();
+  }
 
   // Beyond the contract: RESOURCE_EXHAUSTED when kMaxQueued are queued already.
   [[nodiscard]] absl::StatusOr<Ticket> Start(
@@ -57,6 +65,8 @@ class HostCommunicator final : public Communicator {
   void Abort(std::string_view why) override;
   [[nodiscard]] CollectiveProgress progress() const override;
   [[nodiscard]] WireCounters counters() const override;
+  [[nodiscard]] absl::Duration WaitedFor(int rank) const override;
+  [[nodiscard]] Transport TransportTo(int rank) const override;
 
  private:
   struct Pending {
@@ -66,6 +76,9 @@ class HostCommunicator final : public Communicator {
   };
 
   [[nodiscard]] absl::Status Validate(const CollectiveRequest& request) const;
+  // `request` with an algorithm.
+  [[nodiscard]] CollectiveRequest Resolve(
+      const CollectiveRequest& request) const;
   // Takes the next sequence number; checks that nothing failed before.
   [[nodiscard]] absl::StatusOr<Pending> Admit(const CollectiveRequest& request)
       REQUIRES(mutex_);
@@ -80,7 +93,7 @@ class HostCommunicator final : public Communicator {
   const Options options_;
   Clock& clock_;
   CancelToken failure_;  // cancelled by Abort and by the first failure
-  const std::unique_ptr<RingEngine> engine_;  // null for a world of one
+  const std::unique_ptr<CollectiveEngine> engine_;  // null for a world of one
 
   mutable Mutex mutex_;
   CondVar queued_;

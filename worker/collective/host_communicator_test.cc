@@ -9,7 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/collective/communicator.h"
-#include "worker/collective/testing/ring_of_threads.h"
+#include "worker/collective/testing/world_of_threads.h"
 
 namespace ringmaster {
 namespace {
@@ -18,15 +18,15 @@ using ::testing::HasSubstr;
 
 MonotonicTime Soon() { return Clock::Real().Now() + absl::Seconds(30); }
 
-std::unique_ptr<RingOfThreads> RingOf(int world_size) {
-  RingOfThreads::Options options;
+std::unique_ptr<WorldOfThreads> WorldOf(int world_size) {
+  WorldOfThreads::Options options;
   options.world_size = world_size;
-  return *RingOfThreads::Create(options);
+  return *WorldOfThreads::Create(options);
 }
 
 TEST(HostCommunicatorTest, AWorldOfOneKeepsTheOrderAndTheBuffer) {
-  const auto ring = RingOf(1);
-  Communicator& alone = ring->communicator(0);
+  const auto world = WorldOf(1);
+  Communicator& alone = world->communicator(0);
   std::vector<float> values = {1, 2, 3};
   const auto first =
       alone.Start(AllReduceSum(BufferView::Of(std::span<float>(values))));
@@ -42,12 +42,12 @@ TEST(HostCommunicatorTest, AWorldOfOneKeepsTheOrderAndTheBuffer) {
 }
 
 TEST(HostCommunicatorTest, RefusesWhatItCannotDo) {
-  const auto ring = RingOf(2);
-  Communicator& communicator = ring->communicator(0);
+  const auto world = WorldOf(2);
+  Communicator& communicator = world->communicator(0);
   std::vector<float> values(4);
   const BufferView good = BufferView::Of(std::span<float>(values));
   CollectiveRequest other_dtype = AllReduceSum(good);
-  other_dtype.buffer.dtype = DType::kFloat16;
+  other_dtype.buffer.dtype = DType::kUint8;
   CollectiveRequest device = AllReduceSum(good);
   device.buffer.memory = MemoryKind::kCuda;
   CollectiveRequest negative = AllReduceSum(good);
@@ -70,8 +70,8 @@ TEST(HostCommunicatorTest, RefusesWhatItCannotDo) {
 }
 
 TEST(HostCommunicatorTest, SaysSoWhenItsQueueIsFull) {
-  const auto ring = RingOf(2);
-  Communicator& communicator = ring->communicator(0);
+  const auto world = WorldOf(2);
+  Communicator& communicator = world->communicator(0);
   absl::Status status;
   for (int i = 0; i < HostCommunicator::kMaxQueued + 2 && status.ok(); ++i) {
     status = communicator.Start(Barrier()).status();
@@ -81,11 +81,11 @@ TEST(HostCommunicatorTest, SaysSoWhenItsQueueIsFull) {
 
 TEST(HostCommunicatorTest, WaitsDeadlineNamesThePeer) {
   FakeClock clock;
-  RingOfThreads::Options options;
+  WorldOfThreads::Options options;
   options.world_size = 3;
   options.clock = &clock;
-  const auto ring = *RingOfThreads::Create(options);
-  Communicator& communicator = ring->communicator(1);
+  const auto world = *WorldOfThreads::Create(options);
+  Communicator& communicator = world->communicator(1);
   const Ticket ticket = *communicator.Start(Barrier());
   absl::Status status;
   const MonotonicTime deadline = clock.Now() + absl::Seconds(5);
@@ -101,30 +101,30 @@ TEST(HostCommunicatorTest, WaitsDeadlineNamesThePeer) {
 
 TEST(HostCommunicatorTest, RunsDeadlineNamesThePeer) {
   FakeClock clock;
-  RingOfThreads::Options options;
+  WorldOfThreads::Options options;
   options.world_size = 2;
   options.clock = &clock;
-  const auto ring = *RingOfThreads::Create(options);
+  const auto world = *WorldOfThreads::Create(options);
   std::vector<float> values(10);
   absl::Status status;
   const MonotonicTime deadline = clock.Now() + absl::Seconds(5);
   std::thread runner([&] {
-    status = ring->communicator(1).Run(
+    status = world->communicator(1).Run(
         AllReduceSum(BufferView::Of(std::span<float>(values))), deadline);
   });
-  while (ring->communicator(1).progress().waiting_for_rank != 0)
+  while (world->communicator(1).progress().waiting_for_rank != 0)
     std::this_thread::yield();
   clock.Advance(absl::Seconds(6));
   runner.join();
   EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
   EXPECT_THAT(status.message(),
               HasSubstr("rank 1 waited for rank 0 (all_reduce, sequence 1"));
-  EXPECT_EQ(ring->communicator(1).progress().blamed_rank, 0);
+  EXPECT_EQ(world->communicator(1).progress().blamed_rank, 0);
 }
 
 TEST(HostCommunicatorTest, AbortWakesAWaitAndStaysTheStatus) {
-  const auto ring = RingOf(2);
-  Communicator& communicator = ring->communicator(0);
+  const auto world = WorldOf(2);
+  Communicator& communicator = world->communicator(0);
   std::vector<float> values(1 << 20);
   const Ticket ticket = *communicator.Start(
       AllReduceSum(BufferView::Of(std::span<float>(values))));
@@ -142,8 +142,8 @@ TEST(HostCommunicatorTest, AbortWakesAWaitAndStaysTheStatus) {
 }
 
 TEST(HostCommunicatorTest, AbortOfOneRankUnblocksTheOthers) {
-  const auto ring = RingOf(4);
-  const auto statuses = ring->RunAll([&](Communicator& communicator) {
+  const auto world = WorldOf(4);
+  const auto statuses = world->RunAll([&](Communicator& communicator) {
     if (communicator.rank() == 2) {
       communicator.Abort("test");
       return absl::OkStatus();
@@ -155,34 +155,34 @@ TEST(HostCommunicatorTest, AbortOfOneRankUnblocksTheOthers) {
 }
 
 TEST(HostCommunicatorTest, WhatWasCompleteBeforeAnAbortStaysComplete) {
-  const auto ring = RingOf(2);
+  const auto world = WorldOf(2);
   std::vector<Ticket> tickets(2);
-  ring->RunAll([&](Communicator& communicator) {
+  world->RunAll([&](Communicator& communicator) {
     tickets[communicator.rank()] = *communicator.Start(Barrier());
     return communicator.Wait(tickets[communicator.rank()], Soon());
   });
-  ring->communicator(0).Abort("test");
-  EXPECT_TRUE(ring->communicator(0).Wait(tickets[0], Soon()).ok());
+  world->communicator(0).Abort("test");
+  EXPECT_TRUE(world->communicator(0).Wait(tickets[0], Soon()).ok());
 }
 
 TEST(HostCommunicatorTest, DestructionWithWorkUnderWayEndsIt) {
-  const auto ring = RingOf(2);
+  const auto world = WorldOf(2);
   std::vector<float> values(1 << 20);
-  ASSERT_TRUE(ring->communicator(0)
+  ASSERT_TRUE(world->communicator(0)
                   .Start(AllReduceSum(BufferView::Of(std::span<float>(values))))
                   .ok());
-  ring->Kill(0);
-  const absl::Status status = ring->communicator(1).Run(Barrier(), Soon());
+  world->Kill(0);
+  const absl::Status status = world->communicator(1).Run(Barrier(), Soon());
   EXPECT_FALSE(status.ok());
 }
 
 TEST(HostCommunicatorTest, TracesEachCollective) {
   Trace trace0;
   Trace trace1;
-  RingOfThreads::Options options;
+  WorldOfThreads::Options options;
   options.traces = {&trace0, &trace1};
-  const auto ring = *RingOfThreads::Create(options);
-  ring->RunAll([&](Communicator& communicator) {
+  const auto world = *WorldOfThreads::Create(options);
+  world->RunAll([&](Communicator& communicator) {
     std::vector<float> values(100);
     CollectiveRequest request =
         AllReduceSum(BufferView::Of(std::span<float>(values)));

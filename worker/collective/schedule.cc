@@ -3,24 +3,13 @@
 #include <set>
 #include <utility>
 
+#include "common/plan/mesh.h"
 #include "common/plan/partition.h"
 #include "common/status/check.h"
 #include "worker/collective/schedule_builder.h"
 
 namespace ringmaster {
 namespace {
-
-bool IsMesh(const Topology& topology) {
-  return topology.world_size() <= kMaxMeshSize;
-}
-
-// Whether the ranks of each host can be a mesh of their own.
-bool AreHostsMeshes(const Topology& topology) {
-  for (int host = 0; host < topology.host_count(); ++host) {
-    if (topology.RanksOf(host).size() > size_t{kMaxMeshSize}) return false;
-  }
-  return true;
-}
 
 // In round k a rank tells the one 2^k places on that it and the 2^k - 1 before
 // it have begun, once it was told the same of those before them.
@@ -135,26 +124,6 @@ bool IsUsable(Algorithm algorithm, const Topology& topology) {
       break;
   }
   return false;
-}
-
-std::vector<int> PeersOf(int rank, const Topology& topology) {
-  const int n = topology.world_size();
-  std::set<int> peers;
-  if (IsMesh(topology)) {
-    for (int peer = 0; peer < n; ++peer) peers.insert(peer);
-  } else {
-    // The ring and the barrier.
-    for (int distance = 1; distance < n; distance *= 2) {
-      peers.insert((rank + distance) % n);
-      peers.insert((rank - distance + n) % n);
-    }
-    peers.merge(HalvingDoublingPeers(rank, n));
-    if (AreHostsMeshes(topology)) {
-      peers.merge(HierarchicalPeers(rank, topology));
-    }
-  }
-  peers.erase(rank);
-  return {peers.begin(), peers.end()};
 }
 
 }  // namespace ringmaster

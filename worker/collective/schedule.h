@@ -35,9 +35,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/plan/topology.h"
 #include "worker/collective/algorithm.h"
 #include "worker/collective/communicator.h"
-#include "worker/collective/topology.h"
 
 namespace ringmaster {
 
@@ -104,13 +104,6 @@ struct ScheduleRequest {
 // Whether every two ranks that the algorithm brings together are connected; see
 // PeersOf.
 [[nodiscard]] bool IsUsable(Algorithm algorithm, const Topology& topology);
-
-// The ranks that `rank` is connected with, ascending, without itself; symmetric:
-// a is b's peer iff b is a's. Everybody up to kMaxMeshSize ranks; beyond, what
-// ring, halving-doubling, barriers and hierarchical need, and of direct and
-// exchange the ranks of the own host, if these are at most kMaxMeshSize.
-inline constexpr int kMaxMeshSize = 16;
-[[nodiscard]] std::vector<int> PeersOf(int rank, const Topology& topology);
 
 }  // namespace ringmaster
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "common/plan/partition.h"
+#include "common/plan/topology.h"
 #include "worker/collective/schedule.h"
-#include "worker/collective/topology.h"
 
 namespace ringmaster {
 
@@ -115,11 +115,6 @@ void BuildRing(ScheduleBuilder* builder, Phases phases);
 void BuildHalvingDoubling(ScheduleBuilder* builder);
 // Requires at least two hosts.
 void BuildHierarchical(ScheduleBuilder* builder, const Topology& topology);
-
-// Those that the schedules bring `rank` together with; may have itself.
-[[nodiscard]] std::set<int> HalvingDoublingPeers(int rank, int world_size);
-[[nodiscard]] std::set<int> HierarchicalPeers(int rank,
-                                              const Topology& topology);
 
 }  // namespace ringmaster
 

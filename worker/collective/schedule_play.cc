@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/plan/mesh.h"
 #include "common/plan/partition.h"
 
 namespace ringmaster {

@@ -13,8 +13,8 @@
 #include <tuple>
 #include <vector>
 
+#include "common/plan/topology.h"
 #include "worker/collective/schedule.h"
-#include "worker/collective/topology.h"
 
 namespace ringmaster {
 

@@ -410,5 +410,24 @@ TEST(ScheduleTest, MemoryForOrderedSumsIsTwoSegments) {
   EXPECT_EQ(BuildSchedule(request, Topology::OneHost(4)).scratch_count, 200);
 }
 
+TEST(IsUsableTest, NeedsAMeshForDirectOnes) {
+  const Topology large = Topology::OneHost(17);
+  EXPECT_TRUE(IsUsable(Algorithm::kRing, large));
+  EXPECT_TRUE(IsUsable(Algorithm::kHalvingDoubling, large));
+  EXPECT_FALSE(IsUsable(Algorithm::kDirect, large));
+  EXPECT_FALSE(IsUsable(Algorithm::kExchange, large));
+  EXPECT_FALSE(IsUsable(Algorithm::kGatherBroadcast, large));
+  EXPECT_FALSE(IsUsable(Algorithm::kHierarchical, large));
+  EXPECT_FALSE(IsUsable(Algorithm::kAuto, large));
+  std::vector<int> in_turn;
+  for (int rank = 0; rank < 17; ++rank) in_turn.push_back(rank % 2);
+  const Topology two_hosts = Topology(in_turn);
+  EXPECT_FALSE(IsUsable(Algorithm::kDirect, two_hosts));
+  EXPECT_TRUE(IsUsable(Algorithm::kHierarchical, two_hosts));
+  for (const Algorithm algorithm : kAlgorithms) {
+    EXPECT_TRUE(IsUsable(algorithm, Topology::OneHost(16)));
+  }
+}
+
 }  // namespace
 }  // namespace ringmaster

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "common/transport/tcp.h"
-#include "worker/collective/connect_ring.h"
+#include "worker/collective/connect_mesh.h"
 #include "worker/nn/reference_run.h"
 #include "worker/train/testing/rank_threads.h"
 
@@ -253,10 +253,9 @@ TEST(GenerationRunTest, LateDataIsNoPeersFault) {
   ASSERT_TRUE(state->ReserveBatch(37).ok());
   StuckDataset dataset;
   const Listener listener = Listener::Listen("127.0.0.1:0").value();
-  RingConfig alone;
-  alone.world_size = 1;
+  MeshConfig alone;
   alone.clock = &clock;
-  const auto communicator = ConnectRing(listener, alone, nullptr).value();
+  const auto communicator = ConnectMesh(listener, alone, nullptr).value();
   Prefetcher prefetcher(dataset, state->sampler(),
                         {.global_batch = 37, .max_local_batch = 37}, clock);
   ASSERT_TRUE(prefetcher.Start(1, 0, 1).ok());
@@ -281,10 +280,9 @@ TEST(GenerationRunTest, BeginsNoMicroBatchOnceItIsCancelled) {
   const auto state = TrainingState::Create(SmallJob(/*steps=*/2)).value();
   ASSERT_TRUE(state->ReserveBatch(37).ok());
   const Listener listener = Listener::Listen("127.0.0.1:0").value();
-  RingConfig alone;
-  alone.world_size = 1;
+  MeshConfig alone;
   alone.clock = &clock;
-  const auto communicator = ConnectRing(listener, alone, nullptr).value();
+  const auto communicator = ConnectMesh(listener, alone, nullptr).value();
   Prefetcher prefetcher(state->dataset(), state->sampler(),
                         {.global_batch = 37, .max_local_batch = 37}, clock);
   ASSERT_TRUE(prefetcher.Start(1, 0, 1).ok());
@@ -313,10 +311,9 @@ TEST(GenerationRunTest, AStopWinsOverAPause) {
   const auto state = TrainingState::Create(config).value();
   ASSERT_TRUE(state->ReserveBatch(37).ok());
   const Listener listener = Listener::Listen("127.0.0.1:0").value();
-  RingConfig alone;
-  alone.world_size = 1;
+  MeshConfig alone;
   alone.clock = &clock;
-  const auto communicator = ConnectRing(listener, alone, nullptr).value();
+  const auto communicator = ConnectMesh(listener, alone, nullptr).value();
   Prefetcher prefetcher(state->dataset(), state->sampler(),
                         {.global_batch = 37, .max_local_batch = 37}, clock);
   ASSERT_TRUE(prefetcher.Start(1, 0, 1).ok());

@@ -19,7 +19,7 @@
 #include "common/transport/cancel_token.h"
 #include "common/transport/establish.h"
 #include "common/transport/tcp.h"
-#include "worker/collective/connect_ring.h"
+#include "worker/collective/connect_mesh.h"
 #include "worker/figures/peak_flops.h"
 #include "worker/train/checkpoint_start.h"
 #include "worker/train/generation_run.h"
@@ -321,22 +321,27 @@ double JobTrainer::PeakFlopsOfJob() {
 
 absl::StatusOr<std::unique_ptr<Communicator>> JobTrainer::Connect(
     const CancelToken& cancel) {
-  RingConfig ring;
-  ring.job_id = assignment_.job_id;
-  ring.generation = assignment_.generation;
-  ring.rank = assignment_.rank;
-  ring.world_size = assignment_.world_size;
-  ring.next_address = assignment_.next.address;
-  ring.secret = assignment_.secret;
-  ring.deadline = clock_.Now() + assignment_.connect_timeout;
-  ring.clock = &clock_;
-  ring.trace = &trace_;
-  ring.on_refused = [this](const absl::Status& why) {
+  MeshConfig mesh;
+  mesh.job_id = assignment_.job_id;
+  mesh.generation = assignment_.generation;
+  mesh.rank = assignment_.rank;
+  mesh.topology = Topology::OfHosts(assignment_.ranks_per_host);
+  for (const RankPeer& peer : assignment_.peers)
+    mesh.peers.push_back({peer.rank, peer.address});
+  mesh.secret = assignment_.secret;
+  mesh.deadline = clock_.Now() + assignment_.connect_timeout;
+  mesh.clock = &clock_;
+  mesh.trace = &trace_;
+  mesh.on_refused = [this](const absl::Status& why) {
     counters_.refused_connections.Increment();
     LogEvent(LogLevel::kWarning, "connection.refused",
              {{"message", std::string(why.message())}});
   };
-  return ConnectRing(listener_, ring, &cancel);
+  mesh.on_fallback = [](int peer_rank, const std::string& why) {
+    LogEvent(LogLevel::kInfo, "connection.no_shared_memory",
+             {{"peer", peer_rank}, {"message", why}});
+  };
+  return ConnectMesh(listener_, mesh, &cancel);
 }
 
 RunOutcome JobTrainer::MakeOutcome(

@@ -6,7 +6,7 @@
 
 #include "absl/time/time.h"
 #include "common/clock/clock.h"
-#include "worker/collective/testing/ring_of_threads.h"
+#include "worker/collective/testing/world_of_threads.h"
 #include "worker/data/dataset.h"
 #include "worker/data/permutation_sampler.h"
 
@@ -19,8 +19,8 @@ class LiveGenerationTest : public ::testing::Test {
   LiveGenerationTest() { live_.Begin(1); }
 
   LiveGeneration live_;
-  const std::unique_ptr<RingOfThreads> ring_ =
-      RingOfThreads::Create({.world_size = 1}).value();
+  const std::unique_ptr<WorldOfThreads> ring_ =
+      WorldOfThreads::Create({.world_size = 1}).value();
   Communicator& communicator_ = ring_->communicator(0);
   const std::unique_ptr<Dataset> dataset_ =
       CreateDataset({.kind = "synthetic", .num_samples = 64}).value();

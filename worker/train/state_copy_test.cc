@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/collective/testing/ring_of_threads.h"
+#include "worker/collective/testing/world_of_threads.h"
 #include "worker/train/program_config.h"
 
 namespace ringmaster {
@@ -60,10 +60,10 @@ uint64_t HashOf(const TrainingState& state) {
 std::vector<absl::Status> CopyAmong(
     const std::vector<std::unique_ptr<TrainingState>>& states, int source,
     int64_t resume_step = kStep, const CancelToken& cancel = CancelToken()) {
-  RingOfThreads::Options options;
+  WorldOfThreads::Options options;
   options.world_size = static_cast<int>(states.size());
-  const auto ring = RingOfThreads::Create(options).value();
-  return ring->RunAll([&](Communicator& communicator) {
+  const auto world = WorldOfThreads::Create(options).value();
+  return world->RunAll([&](Communicator& communicator) {
     TrainingState& state = *states[static_cast<size_t>(communicator.rank())];
     StateCopyOptions copy;
     copy.source_rank = source;

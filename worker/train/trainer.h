@@ -18,6 +18,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -30,12 +31,12 @@ namespace v1 {
 class TrainProgram;
 }  // namespace v1
 
-// Where a neighbour of the ring is reached, and how to name it in messages.
-struct RingPeer {
+// Where a member is reached, and how to name it in messages.
+struct RankPeer {
   int rank = 0;
-  std::string address;  // HOST:PORT
-  std::string worker;
-  std::string host;
+  std::string address = {};  // HOST:PORT
+  std::string worker = {};
+  std::string host = {};
 };
 
 // A rank's place in a generation.
@@ -44,11 +45,12 @@ struct RankAssignment {
   std::string job_id;
   int rank = 0;
   int world_size = 1;
-  int local_rank = 0;        // index among the ranks on the same host
-  int local_world_size = 1;  // ranks on the same host
-  int data_index = 0;        // equal to rank while the mesh is {n, 1, 1}
-  RingPeer prev;
-  RingPeer next;
+  int local_rank = 0;           // index among the ranks on the same host
+  int local_world_size = 1;     // ranks on the same host
+  int data_index = 0;           // equal to rank while the mesh is {n, 1, 1}
+  std::vector<RankPeer> peers;  // those that this rank is connected with
+  // The members of a host follow one another; how many each host has.
+  std::vector<int> ranks_per_host;
   std::string secret;
   int64_t resume_step = 0;
   // The rank that newcomers copy the training state from, before the first

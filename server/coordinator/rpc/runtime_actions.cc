@@ -1,9 +1,12 @@
 // What CoordinatorRuntime does for each of the core's actions.
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/logging/logging.h"
+#include "common/plan/mesh.h"
+#include "common/plan/topology.h"
 #include "common/rpc/member_table_hash.h"
 #include "common/rpc/proto_time.h"
 #include "server/coordinator/rpc/random.h"
@@ -35,6 +38,19 @@ std::string EvidenceText(const v1::Verdict& verdict) {
                     evidence.observer(), ": ", evidence.detail());
   }
   return text;
+}
+
+// The members of a host follow one another.
+Topology TopologyOf(const Job& job) {
+  std::vector<int> ranks_per_host;
+  const std::string* last = nullptr;
+  for (const Member& member : job.members) {
+    const std::string& host = member.identity.host_key;
+    if (last == nullptr || host != *last) ranks_per_host.push_back(0);
+    ++ranks_per_host.back();
+    last = &host;
+  }
+  return Topology::OfHosts(ranks_per_host);
 }
 
 // An incident: the culprit, if there is one, as fields of its own.
@@ -135,10 +151,16 @@ void CoordinatorRuntime::Perform(SendAssignment& action) {
   assignment.mutable_spec()->ParsePartialFromString(job->spec);
   *assignment.mutable_self() =
       MemberProto(action.self, action.world_size, action.resume_step);
-  *assignment.mutable_prev() =
-      MemberProto(action.prev, action.world_size, action.resume_step);
-  *assignment.mutable_next() =
-      MemberProto(action.next, action.world_size, action.resume_step);
+  const Topology topology = TopologyOf(*job);
+  for (const int peer : PeersOf(action.self.rank, topology)) {
+    *assignment.add_peers() =
+        MemberProto(job->members[static_cast<size_t>(peer)].identity,
+                    action.world_size, action.resume_step);
+  }
+  for (int host = 0; host < topology.host_count(); ++host) {
+    assignment.add_ranks_per_host(
+        static_cast<int32_t>(topology.RanksOf(host).size()));
+  }
   assignment.set_world_size(action.world_size);
   assignment.set_local_world_size(action.local_world_size);
   assignment.set_table_hash(secrets.table_hash);

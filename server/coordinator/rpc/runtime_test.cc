@@ -234,8 +234,11 @@ TEST_F(RuntimeTest, GangOfTwoIsAssignedAndStarted) {
     EXPECT_EQ(assignments[rank].job_id(), *job);
     EXPECT_EQ(assignments[rank].self().rank(), rank);
     EXPECT_EQ(assignments[rank].self().worker(), "w" + std::to_string(rank));
-    EXPECT_EQ(assignments[rank].next().rank(), 1 - rank);
-    EXPECT_EQ(assignments[rank].prev().rank(), 1 - rank);
+    ASSERT_EQ(assignments[rank].peers_size(), 1);
+    EXPECT_EQ(assignments[rank].peers(0).rank(), 1 - rank);
+    EXPECT_EQ(assignments[rank].peers(0).data_address(), "10.0.0.7:29500");
+    ASSERT_EQ(assignments[rank].ranks_per_host_size(), 1);
+    EXPECT_EQ(assignments[rank].ranks_per_host(0), 2);
     EXPECT_EQ(assignments[rank].world_size(), 2);
     EXPECT_EQ(assignments[rank].local_world_size(), 2);
     EXPECT_EQ(assignments[rank].spec().train().steps(), 10);

@@ -27,7 +27,7 @@
 #include "common/transport/tcp.h"
 #include "tests/bench/collective/candidate.h"
 #include "worker/collective/communicator.h"
-#include "worker/collective/connect_ring.h"
+#include "worker/collective/connect_mesh.h"
 
 namespace ringmaster {
 namespace {
@@ -39,13 +39,15 @@ MonotonicTime Soon() { return Clock::Real().Now() + absl::Seconds(120); }
 
 class Ours final : public Candidate {
  public:
-  explicit Ours(Communicator& communicator) : communicator_(communicator) {}
-  std::string name() const override { return "Ringmaster"; }
+  Ours(std::string name, Communicator& communicator)
+      : name_(std::move(name)), communicator_(communicator) {}
+  std::string name() const override { return name_; }
   absl::Status AllReduce(std::span<float> values) override {
     return communicator_.Run(AllReduceSum(BufferView::Of(values)), Soon());
   }
 
  private:
+  const std::string name_;
   Communicator& communicator_;
 };
 
@@ -162,21 +164,31 @@ absl::StatusOr<Figures> Measure(
   return figures;
 }
 
-absl::Status RunRank(const Listener& listener, const std::string& next_address,
-                     int rank, int world_size, int rounds,
-                     const std::string& directory) {
-  RingConfig config;
+absl::Status RunRank(const std::vector<Listener>& listeners, int rank,
+                     int rounds, const std::string& directory) {
+  const auto world_size = static_cast<int>(listeners.size());
+  MeshConfig config;
   config.job_id = "bench";
   config.rank = rank;
-  config.world_size = world_size;
+  config.topology = Topology::OneHost(world_size);
+  for (int peer = 0; peer < world_size; ++peer) {
+    config.peers.push_back(
+        {peer, listeners[static_cast<size_t>(peer)].address().ToString()});
+  }
   config.secret = "a benchmark has no secrets";
-  config.next_address = next_address;
   config.clock = &Clock::Real();
   config.deadline = Soon();
-  ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> communicator,
-                   ConnectRing(listener, config, nullptr));
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<Communicator> communicator,
+      ConnectMesh(listeners[static_cast<size_t>(rank)], config, nullptr));
+  config.generation = 1;
+  config.best_transport = TransportLimit::kTcp;
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<Communicator> over_tcp,
+      ConnectMesh(listeners[static_cast<size_t>(rank)], config, nullptr));
   std::vector<std::unique_ptr<Candidate>> candidates;
-  candidates.push_back(std::make_unique<Ours>(*communicator));
+  candidates.push_back(std::make_unique<Ours>("Ringmaster", *communicator));
+  candidates.push_back(std::make_unique<Ours>("Ringmaster TCP", *over_tcp));
   for (auto& peer : MakePeers(rank, world_size, directory))
     candidates.push_back(std::move(peer));
   if (rank == 0) {
@@ -212,10 +224,7 @@ int Main(int world_size, int rounds) {
   }
   for (int rank = 0; rank < world_size; ++rank) {
     if (fork() != 0) continue;
-    const absl::Status status =
-        RunRank(listeners[rank],
-                listeners[(rank + 1) % world_size].address().ToString(), rank,
-                world_size, rounds, directory);
+    const absl::Status status = RunRank(listeners, rank, rounds, directory);
     if (!status.ok())
       std::fprintf(stderr, "rank %d: %s\n", rank, status.ToString().c_str());
     std::fflush(stdout);

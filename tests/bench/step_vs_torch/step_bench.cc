@@ -144,15 +144,18 @@ int RunRank(const Flags& flags, int rank,
   Clock& clock = Clock::Real();
   const std::unique_ptr<Trainer> trainer =
       MakeJobTrainer(clock, listeners[static_cast<size_t>(rank)]);
-  const int next = (rank + 1) % flags.ranks;
   RankAssignment assignment;
   assignment.generation = 1;
   assignment.job_id = "bench";
   assignment.rank = assignment.data_index = assignment.local_rank = rank;
   assignment.world_size = assignment.local_world_size = flags.ranks;
-  assignment.next.rank = next;
-  assignment.next.address =
-      absl::StrCat("127.0.0.1:", listeners[static_cast<size_t>(next)].port());
+  assignment.ranks_per_host = {flags.ranks};
+  for (int peer = 0; peer < flags.ranks; ++peer) {
+    assignment.peers.push_back(
+        {.rank = peer,
+         .address = absl::StrCat(
+             "127.0.0.1:", listeners[static_cast<size_t>(peer)].port())});
+  }
   assignment.secret = "the same for all ranks";
   const absl::Status prepared =
       trainer->Prepare(MakeProgram(flags), assignment).status();

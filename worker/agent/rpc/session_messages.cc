@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -54,11 +55,33 @@ absl::StatusOr<Event> WelcomeEvent(const v1::Welcome& welcome) {
       .lease = FromProto(welcome.lease())};
 }
 
-RingPeer ToPeer(const v1::Member& member) {
-  return {.rank = member.rank(),
-          .address = member.data_address(),
-          .worker = member.worker(),
-          .host = member.host()};
+absl::Status TakePeers(const v1::Assignment& message,
+                       RankAssignment& assignment) {
+  for (const int32_t ranks : message.ranks_per_host()) {
+    if (ranks < 1) {
+      return Violation(
+          absl::StrCat("assignment has a host with ", ranks, " ranks"));
+    }
+    assignment.ranks_per_host.push_back(ranks);
+  }
+  const int64_t ranks =
+      std::accumulate(assignment.ranks_per_host.begin(),
+                      assignment.ranks_per_host.end(), int64_t{0});
+  if (ranks != message.world_size()) {
+    return Violation(absl::StrCat("assignment has hosts for ", ranks, " of ",
+                                  message.world_size(), " ranks"));
+  }
+  for (const v1::Member& peer : message.peers()) {
+    if (peer.rank() < 0 || peer.rank() >= message.world_size()) {
+      return Violation(absl::StrCat("assignment has peer ", peer.rank(), " of ",
+                                    message.world_size()));
+    }
+    assignment.peers.push_back({.rank = peer.rank(),
+                                .address = peer.data_address(),
+                                .worker = peer.worker(),
+                                .host = peer.host()});
+  }
+  return absl::OkStatus();
 }
 
 absl::Status TakeStateCopy(const v1::Assignment& message,
@@ -91,9 +114,6 @@ absl::StatusOr<Event> AssignmentEvent(const v1::Assignment& message) {
     return Violation(absl::StrCat("assignment has rank ", self.rank(), " of ",
                                   message.world_size()));
   }
-  if (message.prev().rank() < 0 || message.next().rank() < 0) {
-    return Violation("assignment has a neighbour without a rank");
-  }
   if (self.has_mesh() && (self.mesh().data_index() < 0 ||
                           self.mesh().data_index() >= message.world_size())) {
     return Violation(absl::StrCat("assignment has data index ",
@@ -123,8 +143,7 @@ absl::StatusOr<Event> AssignmentEvent(const v1::Assignment& message) {
   assignment.local_world_size = local_world_size;
   assignment.data_index =
       self.has_mesh() ? self.mesh().data_index() : self.rank();
-  assignment.prev = ToPeer(message.prev());
-  assignment.next = ToPeer(message.next());
+  RETURN_IF_ERROR(TakePeers(message, assignment));
   assignment.secret = message.secret();
   assignment.resume_step = message.resume_step();
   RETURN_IF_ERROR(TakeStateCopy(message, assignment));

@@ -22,11 +22,13 @@ v1::SessionResponse GoodAssignment() {
   assignment.mutable_self()->set_local_rank(1);
   assignment.set_local_world_size(2);
   assignment.mutable_self()->mutable_mesh()->set_data_index(1);
-  assignment.mutable_prev()->set_rank(0);
-  assignment.mutable_prev()->set_worker("w0");
-  assignment.mutable_prev()->set_host("node-1");
-  assignment.mutable_prev()->set_data_address("10.0.0.1:5");
-  assignment.mutable_next()->set_rank(2);
+  v1::Member& peer = *assignment.add_peers();
+  peer.set_worker("w0");
+  peer.set_host("node-1");
+  peer.set_data_address("10.0.0.1:5");
+  assignment.add_peers()->set_rank(2);
+  assignment.add_ranks_per_host(2);
+  assignment.add_ranks_per_host(1);
   assignment.set_world_size(3);
   assignment.set_resume_step(4);
   assignment.set_secret("secret");
@@ -50,10 +52,13 @@ TEST(SessionMessagesTest, UnpacksAnAssignment) {
   EXPECT_EQ(assignment.data_index, 1);
   EXPECT_EQ(assignment.local_rank, 1);
   EXPECT_EQ(assignment.local_world_size, 2);
-  EXPECT_EQ(assignment.prev.worker, "w0");
-  EXPECT_EQ(assignment.prev.host, "node-1");
-  EXPECT_EQ(assignment.prev.address, "10.0.0.1:5");
-  EXPECT_EQ(assignment.next.rank, 2);
+  ASSERT_EQ(assignment.peers.size(), 2u);
+  EXPECT_EQ(assignment.peers[0].rank, 0);
+  EXPECT_EQ(assignment.peers[0].worker, "w0");
+  EXPECT_EQ(assignment.peers[0].host, "node-1");
+  EXPECT_EQ(assignment.peers[0].address, "10.0.0.1:5");
+  EXPECT_EQ(assignment.peers[1].rank, 2);
+  EXPECT_EQ(assignment.ranks_per_host, (std::vector<int>{2, 1}));
   EXPECT_EQ(assignment.secret, "secret");
   EXPECT_EQ(assignment.resume_step, 4);
   EXPECT_EQ(assignment.connect_timeout, absl::Seconds(3));
@@ -93,8 +98,15 @@ TEST(SessionMessagesTest, RefusesAnAssignmentThatMakesNoSense) {
       refusal([](v1::Assignment& a) { a.mutable_self()->set_rank(-1); }),
       HasSubstr("rank -1 of 3"));
   EXPECT_THAT(
-      refusal([](v1::Assignment& a) { a.mutable_prev()->set_rank(-1); }),
-      HasSubstr("neighbour"));
+      refusal([](v1::Assignment& a) { a.mutable_peers(0)->set_rank(-1); }),
+      HasSubstr("peer -1 of 3"));
+  EXPECT_THAT(
+      refusal([](v1::Assignment& a) { a.mutable_peers(0)->set_rank(3); }),
+      HasSubstr("peer 3 of 3"));
+  EXPECT_THAT(refusal([](v1::Assignment& a) { a.set_ranks_per_host(0, 0); }),
+              HasSubstr("a host with 0 ranks"));
+  EXPECT_THAT(refusal([](v1::Assignment& a) { a.clear_ranks_per_host(); }),
+              HasSubstr("hosts for 0 of 3 ranks"));
   EXPECT_THAT(refusal([](v1::Assignment& a) {
                 a.mutable_self()->mutable_mesh()->set_data_index(3);
               }),

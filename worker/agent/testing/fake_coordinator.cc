@@ -260,6 +260,7 @@ void FakeCoordinator::SendAssignment(int64_t generation, int rank,
   assignment.mutable_spec()->mutable_train()->set_steps(10);
   assignment.mutable_self()->set_rank(rank);
   assignment.set_world_size(world_size);
+  assignment.add_ranks_per_host(world_size);
   assignment.mutable_self()->set_local_rank(rank);
   assignment.set_local_world_size(world_size);
   assignment.set_resume_step(resume_step);

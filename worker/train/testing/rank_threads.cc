@@ -5,7 +5,7 @@
 #include "common/plan/partition.h"
 #include "common/status/status_macros.h"
 #include "common/transport/cancel_token.h"
-#include "worker/collective/testing/ring_of_threads.h"
+#include "worker/collective/testing/world_of_threads.h"
 #include "worker/data/prefetcher.h"
 
 namespace ringmaster {
@@ -49,18 +49,18 @@ absl::StatusOr<GenerationRun::End> RunRank(Communicator& communicator,
 std::vector<std::unique_ptr<RankResult>> RunRanks(const ProgramConfig& config,
                                                   int world_size, int threads) {
   std::vector<std::unique_ptr<RankResult>> results;
-  RingOfThreads::Options options;
+  WorldOfThreads::Options options;
   options.world_size = world_size;
-  options.transport = RingOfThreads::Transport::kTcp;
+  options.transport = Transport::kTcp;
   for (int rank = 0; rank < world_size; ++rank) {
     results.push_back(std::make_unique<RankResult>());
     results.back()->state =
         TrainingState::Create(config, {.threads = threads}).value();
     options.traces.push_back(&results.back()->trace);
   }
-  const std::unique_ptr<RingOfThreads> ring =
-      RingOfThreads::Create(options).value();
-  ring->RunAll([&results](Communicator& communicator) {
+  const std::unique_ptr<WorldOfThreads> world =
+      WorldOfThreads::Create(options).value();
+  world->RunAll([&results](Communicator& communicator) {
     RankResult& result = *results[static_cast<size_t>(communicator.rank())];
     result.end = RunRank(communicator, result);
     // A rank that failed leaves; the others must not wait for it.

@@ -85,7 +85,6 @@ std::vector<RunOutcome> TrainerWorkers::RunGeneration(
 RankAssignment TrainerWorkers::Assign(int64_t generation,
                                       const std::vector<int>& members,
                                       size_t rank, int64_t resume_step) {
-  const size_t next = (rank + 1) % members.size();
   RankAssignment assignment;
   assignment.generation = generation;
   assignment.job_id = "job-1";
@@ -93,9 +92,14 @@ RankAssignment TrainerWorkers::Assign(int64_t generation,
       static_cast<int>(rank);
   assignment.world_size = assignment.local_world_size =
       static_cast<int>(members.size());
-  assignment.next.rank = static_cast<int>(next);
-  assignment.next.address = absl::StrCat(
-      "127.0.0.1:", listeners_[static_cast<size_t>(members[next])]->port());
+  assignment.ranks_per_host = {static_cast<int>(members.size())};
+  for (size_t peer = 0; peer < members.size(); ++peer) {
+    if (peer == rank) continue;
+    const Listener& listener = *listeners_[static_cast<size_t>(members[peer])];
+    assignment.peers.push_back(
+        {.rank = static_cast<int>(peer),
+         .address = absl::StrCat("127.0.0.1:", listener.port())});
+  }
   assignment.secret = absl::StrCat("secret of generation ", generation);
   assignment.resume_step = resume_step;
   return assignment;

@@ -1,9 +1,10 @@
+#include "common/plan/mesh.h"
+
 #include <algorithm>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "worker/collective/schedule.h"
 
 namespace ringmaster {
 namespace {
@@ -44,23 +45,6 @@ TEST(PeersOfTest, AreFewInALargeWorld) {
   std::vector<int> host_of_rank;
   for (int rank = 0; rank < 100; ++rank) host_of_rank.push_back(rank / 4);
   EXPECT_LE(PeersOf(64, Topology(host_of_rank)).size(), 26u);
-}
-
-TEST(IsUsableTest, NeedsAMeshForDirectOnes) {
-  const Topology large = Topology::OneHost(17);
-  EXPECT_TRUE(IsUsable(Algorithm::kRing, large));
-  EXPECT_TRUE(IsUsable(Algorithm::kHalvingDoubling, large));
-  EXPECT_FALSE(IsUsable(Algorithm::kDirect, large));
-  EXPECT_FALSE(IsUsable(Algorithm::kExchange, large));
-  EXPECT_FALSE(IsUsable(Algorithm::kGatherBroadcast, large));
-  EXPECT_FALSE(IsUsable(Algorithm::kHierarchical, large));
-  EXPECT_FALSE(IsUsable(Algorithm::kAuto, large));
-  const Topology two_hosts = InTurn(17, 2);
-  EXPECT_FALSE(IsUsable(Algorithm::kDirect, two_hosts));
-  EXPECT_TRUE(IsUsable(Algorithm::kHierarchical, two_hosts));
-  for (const Algorithm algorithm : kAlgorithms) {
-    EXPECT_TRUE(IsUsable(algorithm, Topology::OneHost(16)));
-  }
 }
 
 }  // namespace

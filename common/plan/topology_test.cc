@@ -1,4 +1,4 @@
-#include "worker/collective/topology.h"
+#include "common/plan/topology.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

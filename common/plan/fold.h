@@ -1,9 +1,9 @@
 // Fold makes a power of two of any world size: Thakur, Rabenseifner and Gropp,
 // "Optimization of Collective Communication Operations in MPICH" (2005).
 //
-// Internal to schedule.h and cost_model.h. A value.
-#ifndef RINGMASTER_WORKER_COLLECTIVE_FOLD_H_
-#define RINGMASTER_WORKER_COLLECTIVE_FOLD_H_
+// Pure; a value.
+#ifndef RINGMASTER_COMMON_PLAN_FOLD_H_
+#define RINGMASTER_COMMON_PLAN_FOLD_H_
 
 namespace ringmaster {
 
@@ -42,4 +42,4 @@ class Fold {
 
 }  // namespace ringmaster
 
-#endif  // RINGMASTER_WORKER_COLLECTIVE_FOLD_H_
+#endif  // RINGMASTER_COMMON_PLAN_FOLD_H_

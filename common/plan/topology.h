@@ -1,6 +1,6 @@
 // Topology says which ranks share a host. Pure.
-#ifndef RINGMASTER_WORKER_COLLECTIVE_TOPOLOGY_H_
-#define RINGMASTER_WORKER_COLLECTIVE_TOPOLOGY_H_
+#ifndef RINGMASTER_COMMON_PLAN_TOPOLOGY_H_
+#define RINGMASTER_COMMON_PLAN_TOPOLOGY_H_
 
 #include <cstddef>
 #include <vector>
@@ -11,6 +11,8 @@ class Topology {
  public:
   // host_of_rank[r] is the number of rank r's host; any numbers, in any order.
   explicit Topology(std::vector<int> host_of_rank);
+  // The first ranks_per_host[0] ranks on the first host, and so on.
+  static Topology OfHosts(const std::vector<int>& ranks_per_host);
   // All on one host.
   static Topology OneHost(int world_size);
 
@@ -39,4 +41,4 @@ class Topology {
 
 }  // namespace ringmaster
 
-#endif  // RINGMASTER_WORKER_COLLECTIVE_TOPOLOGY_H_
+#endif  // RINGMASTER_COMMON_PLAN_TOPOLOGY_H_

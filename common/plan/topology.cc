@@ -1,4 +1,4 @@
-#include "worker/collective/topology.h"
+#include "common/plan/topology.h"
 
 #include <map>
 #include <utility>
@@ -16,6 +16,16 @@ Topology::Topology(std::vector<int> host_of_rank)
     ranks_of_host_[static_cast<size_t>(it->second)].push_back(
         static_cast<int>(rank));
   }
+}
+
+Topology Topology::OfHosts(const std::vector<int>& ranks_per_host) {
+  std::vector<int> host_of_rank;
+  for (size_t host = 0; host < ranks_per_host.size(); ++host) {
+    host_of_rank.insert(host_of_rank.end(),
+                        static_cast<size_t>(ranks_per_host[host]),
+                        static_cast<int>(host));
+  }
+  return Topology(std::move(host_of_rank));
 }
 
 Topology Topology::OneHost(int world_size) {

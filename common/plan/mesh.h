@@ -1,0 +1,31 @@
+// Which ranks of a generation are connected with each other. Pure.
+//
+// The coordinator tells every rank its peers' addresses, and the workers'
+// collectives use no other connections, so both ask here.
+#ifndef RINGMASTER_COMMON_PLAN_MESH_H_
+#define RINGMASTER_COMMON_PLAN_MESH_H_
+
+#include <vector>
+
+#include "common/plan/topology.h"
+
+namespace ringmaster {
+
+// Up to so many ranks everybody is connected with everybody.
+inline constexpr int kMaxMeshSize = 16;
+
+// Whether all ranks are connected with all.
+[[nodiscard]] bool IsMesh(const Topology& topology);
+// Whether the ranks of each host are connected with each other.
+[[nodiscard]] bool AreHostsMeshes(const Topology& topology);
+
+// The ranks that `rank` is connected with, ascending, without itself; symmetric:
+// a is b's peer iff b is a's. In a mesh everybody; otherwise the neighbours in
+// the ring, the partners of halving-doubling and of barriers, and, where
+// AreHostsMeshes, the ranks of the own host and the neighbours in the ring of
+// hosts.
+[[nodiscard]] std::vector<int> PeersOf(int rank, const Topology& topology);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_COMMON_PLAN_MESH_H_

@@ -1,0 +1,72 @@
+// ConnectMesh makes a rank's Communicator for one generation: it connects with
+// all ranks that collectives bring it together with, each connection
+// authenticated with the generation's secret, and moves those inside the host to
+// shared memory where both sides can.
+#ifndef RINGMASTER_WORKER_COLLECTIVE_CONNECT_MESH_H_
+#define RINGMASTER_WORKER_COLLECTIVE_CONNECT_MESH_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/clock/clock.h"
+#include "common/plan/topology.h"
+#include "common/trace/trace.h"
+#include "common/transport/cancel_token.h"
+#include "common/transport/tcp.h"
+#include "worker/collective/algorithm.h"
+#include "worker/collective/communicator.h"
+#include "worker/collective/cost_model.h"
+
+namespace ringmaster {
+
+struct MeshPeer {
+  int rank = 0;
+  std::string address;  // "host:port" of its listener
+};
+
+// The best way to a peer that may be tried; a worse one is taken where it fails.
+enum class TransportLimit : uint8_t { kSharedMemory, kUnix, kTcp };
+
+struct MeshConfig {
+  std::string job_id;
+  int64_t generation = 0;
+  int rank = 0;
+  Topology topology = Topology::OneHost(1);
+  std::vector<MeshPeer> peers;  // at least those of PeersOf(rank, topology)
+  std::string secret;           // of the generation; at least 16 bytes, random
+  MonotonicTime deadline;       // for all connections; a peer that then answers
+                                // nothing for as long is given up too
+  TransportLimit best_transport = TransportLimit::kSharedMemory;
+  Algorithm algorithm = Algorithm::kAuto;  // HostCommunicator::Options
+  CollectiveCosts costs;
+  Clock* clock = nullptr;  // outlives the communicator
+  Trace* trace = nullptr;  // may be null; else outlives the communicator
+  // One line for every connection that was refused meanwhile, on the calling
+  // thread. May be empty.
+  std::function<void(const absl::Status& why)> on_refused;
+  // One line for every peer that is reached over a Unix socket and shares no
+  // memory. May be empty.
+  std::function<void(int peer_rank, const std::string& why)> on_fallback;
+};
+
+// `listener` belongs to the worker process and serves generation after
+// generation; its address is what the peers were given. `cancel` (may be null)
+// ends the call within milliseconds, from another thread.
+// BlamedPeer (common/transport/establish.h) tells which peer an error is about.
+//   INVALID_ARGUMENT     the configuration; a peer that is missing from it
+//   DEADLINE_EXCEEDED    names the peers that are missing
+//   ABORTED              cancelled; or a peer says that the generation is over
+//   UNAUTHENTICATED, FAILED_PRECONDITION  a peer refused us for good, or broke
+//                        the protocol
+[[nodiscard]] absl::StatusOr<std::unique_ptr<Communicator>> ConnectMesh(
+    const Listener& listener, const MeshConfig& config,
+    const CancelToken* cancel);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_COLLECTIVE_CONNECT_MESH_H_

@@ -1,0 +1,367 @@
+#include "worker/collective/engine.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/fail_point/fail_point.h"
+#include "common/status/annotate.h"
+#include "common/status/status_macros.h"
+#include "common/transport/wait_io.h"
+
+namespace ringmaster {
+namespace {
+
+// A look at the channels costs less than a yield: after some looks the core is
+// offered to whoever else needs it, which may be the peer.
+constexpr int kLooksBeforeYield = 32;
+
+}  // namespace
+
+CollectiveEngine::CollectiveEngine(EngineMember member,
+                                   const CancelToken& cancel, Clock& clock)
+    : member_(std::move(member)),
+      cancel_(cancel),
+      clock_(clock),
+      plans_(member_.rank, member_.topology),
+      waited_ns_(member_.channels.size()) {}
+
+WireCounters CollectiveEngine::counters() const {
+  WireCounters counters;
+  counters.payload_sent_bytes =
+      payload_sent_bytes_.load(std::memory_order_relaxed);
+  counters.payload_received_bytes =
+      payload_received_bytes_.load(std::memory_order_relaxed);
+  counters.framing_sent_bytes =
+      framing_sent_bytes_.load(std::memory_order_relaxed);
+  counters.refused_frames = refused_frames_.load(std::memory_order_relaxed);
+  return counters;
+}
+
+absl::Duration CollectiveEngine::WaitedFor(int rank) const {
+  return absl::Nanoseconds(
+      waited_ns_[static_cast<size_t>(rank)].load(std::memory_order_relaxed));
+}
+
+Transport CollectiveEngine::TransportTo(int rank) const {
+  const auto& channel = member_.channels[static_cast<size_t>(rank)];
+  return channel == nullptr ? Transport::kLoopback : channel->transport();
+}
+
+void CollectiveEngine::Close() {
+  for (const auto& channel : member_.channels) {
+    if (channel != nullptr) channel->Close();
+  }
+}
+
+absl::Status CollectiveEngine::Run(const CollectiveRequest& request,
+                                   int64_t sequence, MonotonicTime deadline) {
+  RETURN_IF_ERROR(FAIL_POINT("collective.begin"));
+  RETURN_IF_ERROR(Begin(request, sequence));
+  while (true) {
+    if (cancel_.is_cancelled()) [[unlikely]]
+      return cancel_.status();
+    bool has_moved = false;
+    bool is_complete = true;
+    for (const auto& lane : plan_->lanes) {
+      if (lane->is_done()) continue;
+      is_complete = false;
+      if (!IsReady(*lane)) continue;
+      ASSIGN_OR_RETURN(const bool lane_moved, Advance(*lane));
+      has_moved |= lane_moved;
+    }
+    if (is_complete && AreSendsTaken()) break;
+    if (has_moved) {
+      if (is_waiting_) EndWait();
+    } else {
+      RETURN_IF_ERROR(Await(deadline));
+    }
+  }
+  if (is_waiting_) EndWait();
+  return absl::OkStatus();
+}
+
+absl::Status CollectiveEngine::Begin(const CollectiveRequest& request,
+                                     int64_t sequence) {
+  request_ = request;
+  is_waiting_ = false;
+  ASSIGN_OR_RETURN(plan_, plans_.Find(request));
+  if (scratch_.size() < static_cast<size_t>(plan_->scratch_bytes))
+    scratch_.resize(static_cast<size_t>(plan_->scratch_bytes));
+  header_ = FrameHeader();
+  header_.job = member_.job;
+  header_.generation = static_cast<uint64_t>(member_.generation);
+  header_.sequence = static_cast<uint64_t>(sequence);
+  header_.count = static_cast<uint64_t>(request.buffer.count);
+  header_.root = static_cast<uint16_t>(request.root);
+  header_.op = static_cast<uint8_t>(request.op);
+  header_.dtype = static_cast<uint8_t>(request.buffer.dtype);
+  header_.wire = static_cast<uint8_t>(plan_->wire);
+  header_.reduction = static_cast<uint8_t>(request.reduction);
+  header_.algorithm = static_cast<uint8_t>(request.algorithm);
+  return absl::OkStatus();
+}
+
+bool CollectiveEngine::IsReady(const Lane& lane) const {
+  const Lane::Item& item = lane.items[lane.done];
+  return item.after == nullptr ||
+         item.after->done >= static_cast<size_t>(item.operation.after_count);
+}
+
+absl::StatusOr<bool> CollectiveEngine::Advance(Lane& lane) {
+  switch (lane.kind) {
+    case Lane::Kind::kSend:
+      return Send(lane);
+    case Lane::Kind::kReceive:
+      return Receive(lane);
+    case Lane::Kind::kLocal:
+      break;
+  }
+  DoLocally(lane.current());
+  ++lane.done;
+  return true;
+}
+
+absl::StatusOr<bool> CollectiveEngine::Send(Lane& lane) {
+  const Operation& operation = lane.current();
+  if (!lane.has_begun) {
+    RETURN_IF_ERROR(FAIL_POINT("collective.send"));
+    lane.has_begun = true;
+  }
+  OutgoingFrame frame;
+  frame.header = HeaderOf(operation, member_.rank);
+  frame.elements = At(operation.area, operation.begin);
+  frame.count = operation.count;
+  frame.encode = plan_->kernels.encode;
+  const absl::StatusOr<Channel::Progress> progress =
+      ChannelTo(lane.peer).TrySend(frame);
+  if (!progress.ok()) return Blame(lane.peer, progress.status());
+  if (*progress != Channel::Progress::kDone)
+    return *progress == Channel::Progress::kMoved;
+  payload_sent_bytes_.fetch_add(frame.header.payload_bytes,
+                                std::memory_order_relaxed);
+  framing_sent_bytes_.fetch_add(kFrameHeaderBytes, std::memory_order_relaxed);
+  lane.has_begun = false;
+  ++lane.done;
+  return true;
+}
+
+absl::StatusOr<bool> CollectiveEngine::Receive(Lane& lane) {
+  const Operation& operation = lane.current();
+  if (!lane.has_begun) {
+    RETURN_IF_ERROR(PassReceivePoints(operation));
+    lane.has_begun = true;
+  }
+  IncomingFrame frame;
+  frame.expected = HeaderOf(operation, lane.peer);
+  frame.elements = At(operation.area, operation.begin);
+  frame.count = operation.count;
+  frame.decode =
+      operation.is_reduced ? plan_->kernels.reduce : plan_->kernels.keep;
+  const absl::StatusOr<Channel::Progress> progress =
+      ChannelTo(lane.peer).TryReceive(frame);
+  if (!progress.ok()) {
+    if (!absl::IsUnavailable(progress.status()))
+      refused_frames_.fetch_add(1, std::memory_order_relaxed);
+    return Blame(lane.peer, progress.status());
+  }
+  if (*progress != Channel::Progress::kDone)
+    return *progress == Channel::Progress::kMoved;
+  payload_received_bytes_.fetch_add(frame.expected.payload_bytes,
+                                    std::memory_order_relaxed);
+  lane.has_begun = false;
+  ++lane.done;
+  return true;
+}
+
+void CollectiveEngine::DoLocally(const Operation& operation) {
+  std::byte* const into = At(operation.area, operation.begin);
+  if (operation.count == 0) return;
+  const ReductionKernels& kernels = plan_->kernels;
+  if (operation.kind == Operation::Kind::kFinish) {
+    kernels.finish(into, operation.count, member_.topology.world_size());
+    return;
+  }
+  const std::byte* const from = At(operation.from_area, operation.from_begin);
+  if (operation.is_reduced) {
+    kernels.combine(into, from, operation.count);
+  } else if (operation.is_as_wire && kernels.encode != nullptr) {
+    wire_.resize(static_cast<size_t>(operation.count * kernels.wire_bytes));
+    kernels.encode(wire_.data(), from, operation.count);
+    kernels.keep(into, wire_.data(), operation.count);
+  } else if (into != from) {
+    std::memcpy(into, from,
+                static_cast<size_t>(operation.count * kernels.element_bytes));
+  }
+}
+
+FrameHeader CollectiveEngine::HeaderOf(const Operation& operation,
+                                       int source_rank) const {
+  const ReductionKernels& kernels = plan_->kernels;
+  FrameHeader header = header_;
+  header.source_rank = static_cast<uint32_t>(source_rank);
+  header.step = static_cast<uint16_t>(operation.step);
+  header.offset = static_cast<uint64_t>(operation.begin * kernels.wire_bytes);
+  header.payload_bytes =
+      static_cast<uint32_t>(operation.count * kernels.wire_bytes);
+  return header;
+}
+
+std::byte* CollectiveEngine::At(Area area, int64_t element) const {
+  std::byte* const base = area == Area::kBuffer
+                              ? static_cast<std::byte*>(request_.buffer.ptr)
+                              : const_cast<std::byte*>(scratch_.data());
+  return base == nullptr ? nullptr
+                         : base + element * plan_->kernels.element_bytes;
+}
+
+absl::Status CollectiveEngine::PassReceivePoints(
+    const Operation& operation) const {
+  RETURN_IF_ERROR(FAIL_POINT("collective.receive"));
+  if (operation.is_reduced) return FAIL_POINT("collective.reduce_scatter");
+  if (request_.op == CollectiveOp::kAllReduce ||
+      request_.op == CollectiveOp::kAllGather) {
+    return FAIL_POINT("collective.all_gather");
+  }
+  return absl::OkStatus();
+}
+
+bool CollectiveEngine::AreSendsTaken() const {
+  return std::all_of(plan_->lanes.begin(), plan_->lanes.end(),
+                     [this](const std::unique_ptr<Lane>& lane) {
+                       return lane->kind != Lane::Kind::kSend ||
+                              ChannelTo(lane->peer).sends_taken();
+                     });
+}
+
+absl::Status CollectiveEngine::Await(MonotonicTime deadline) {
+  const MonotonicTime now = clock_.Now();
+  if (!is_waiting_) {
+    is_waiting_ = true;
+    wait_start_ = now;
+    looks_ = 0;
+  }
+  SetWaitingFor(NextAwaited());
+  if (now >= deadline) [[unlikely]] {
+    return absl::DeadlineExceededError(
+        BlameForWait(request_.op, static_cast<int64_t>(header_.sequence)));
+  }
+  if (now - wait_start_ < spin_.duration()) {
+    if (++looks_ % kLooksBeforeYield == 0) sched_yield();
+    return absl::OkStatus();
+  }
+  if (!has_slept_) spin_.OnSleep();
+  has_slept_ = true;
+  RETURN_IF_ERROR(CheckPeers(now));
+  return Sleep(now, deadline);
+}
+
+void CollectiveEngine::EndWait() {
+  if (!has_slept_) spin_.OnSuccess();
+  const int waited_for = waiting_for_rank();
+  if (waited_for >= 0) {
+    waited_ns_[static_cast<size_t>(waited_for)].fetch_add(
+        absl::ToInt64Nanoseconds(clock_.Now() - wait_start_),
+        std::memory_order_relaxed);
+  }
+  is_waiting_ = false;
+  has_slept_ = false;
+  SetWaitingFor(-1);
+}
+
+int CollectiveEngine::NextAwaited() const {
+  int awaited = -1;
+  for (const auto& lane : plan_->lanes) {
+    if (lane->kind == Lane::Kind::kLocal) continue;
+    const bool is_blocked =
+        lane->is_done() ? !ChannelTo(lane->peer).sends_taken() : IsReady(*lane);
+    if (!is_blocked) continue;
+    // What comes is what others wait for, too; what goes waits for room.
+    if (lane->kind == Lane::Kind::kReceive) return lane->peer;
+    if (awaited < 0) awaited = lane->peer;
+  }
+  return awaited;
+}
+
+absl::Status CollectiveEngine::Sleep(MonotonicTime now,
+                                     MonotonicTime deadline) {
+  polled_.clear();
+  polled_ranks_.clear();
+  polled_.push_back({cancel_.fd(), POLLIN, 0});
+  bool may_sleep = true;
+  for (size_t rank = 0; rank < member_.channels.size(); ++rank) {
+    bool for_send = false;
+    bool for_receive = false;
+    bool is_used = false;
+    for (const auto& lane : plan_->lanes) {
+      if (lane->peer != static_cast<int>(rank)) continue;
+      if (lane->kind == Lane::Kind::kSend &&
+          (!lane->is_done() || !ChannelTo(lane->peer).sends_taken())) {
+        is_used = true;
+        for_send |= lane->is_done() || IsReady(*lane);
+      } else if (lane->kind == Lane::Kind::kReceive && !lane->is_done()) {
+        is_used = true;
+        for_receive |= IsReady(*lane);
+      }
+    }
+    if (!is_used) continue;
+    polled_.push_back({});
+    polled_ranks_.push_back(static_cast<int>(rank));
+    may_sleep &= ChannelTo(static_cast<int>(rank))
+                     .BeginWait(for_send, for_receive, polled_.back());
+  }
+  const absl::Status slept =
+      may_sleep ? WaitIo(polled_, deadline - now) : absl::OkStatus();
+  absl::Status ended = slept;
+  for (size_t i = 0; i < polled_ranks_.size(); ++i) {
+    const absl::Status status =
+        ChannelTo(polled_ranks_[i]).EndWait(polled_[i + 1]);
+    if (!status.ok() && ended.ok()) ended = Blame(polled_ranks_[i], status);
+  }
+  if (cancel_.is_cancelled()) return cancel_.status();
+  return ended;
+}
+
+absl::Status CollectiveEngine::CheckPeers(MonotonicTime now) {
+  for (const auto& lane : plan_->lanes) {
+    if (lane->kind == Lane::Kind::kLocal || lane->is_done()) continue;
+    const absl::Status status = ChannelTo(lane->peer).CheckPeer(now);
+    if (!status.ok()) return Blame(lane->peer, status);
+  }
+  return absl::OkStatus();
+}
+
+void CollectiveEngine::SetWaitingFor(int rank) {
+  if (waiting_for_rank() == rank) return;
+  waiting_for_rank_.store(rank, std::memory_order_relaxed);
+  if (rank >= 0) last_awaited_.store(rank, std::memory_order_relaxed);
+}
+
+std::string CollectiveEngine::BlameForWait(CollectiveOp op, int64_t sequence) {
+  int waited_for = waiting_for_rank();
+  if (waited_for < 0) {
+    // Between two looks at the channels nobody is waited for; then somebody was,
+    // and will be.
+    waited_for = last_awaited_.load(std::memory_order_relaxed);
+  }
+  std::string text =
+      absl::StrCat("rank ", member_.rank, " waited for ",
+                   waited_for < 0 ? "its peers" : ChannelTo(waited_for).peer(),
+                   " (", CollectiveOpName(op), ", sequence ", sequence,
+                   " of generation ", member_.generation, ")");
+  blamed_rank_.store(waited_for, std::memory_order_relaxed);
+  return text;
+}
+
+absl::Status CollectiveEngine::Blame(int rank, const absl::Status& status) {
+  blamed_rank_.store(rank, std::memory_order_relaxed);
+  return Annotate(status, absl::StrCat("rank ", member_.rank, " in ",
+                                       CollectiveOpName(request_.op),
+                                       ", sequence ", header_.sequence,
+                                       " of generation ", member_.generation));
+}
+
+}  // namespace ringmaster

@@ -1,0 +1,139 @@
+// CollectiveEngine runs one collective at a time over the channels to a rank's
+// peers, on the calling thread, as the collective's schedule says.
+//
+// All channels move at once and without blocking: what can be sent is sent, what
+// has come is taken, and only when nothing moves does the thread wait: it looks
+// again for some microseconds, and sleeps in poll(2) then. Used by
+// HostCommunicator only.
+// Thread-safety: Run from one thread at a time; the observers from any.
+#ifndef RINGMASTER_WORKER_COLLECTIVE_ENGINE_H_
+#define RINGMASTER_WORKER_COLLECTIVE_ENGINE_H_
+
+#include <poll.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/clock/clock.h"
+#include "common/plan/topology.h"
+#include "common/transport/cancel_token.h"
+#include "common/transport/channel.h"
+#include "worker/collective/communicator.h"
+#include "worker/collective/plan_cache.h"
+#include "worker/collective/spin_budget.h"
+
+namespace ringmaster {
+
+// What a rank is, and what leads to its peers.
+struct EngineMember {
+  uint64_t job = 0;  // JobHash
+  int64_t generation = 0;
+  int rank = 0;
+  Topology topology;
+  // By rank; null for itself and for those it is not connected with.
+  std::vector<std::unique_ptr<Channel>> channels;
+};
+
+class CollectiveEngine {
+ public:
+  // `cancel` and `clock` must outlive the engine.
+  CollectiveEngine(EngineMember member, const CancelToken& cancel,
+                   Clock& clock);
+
+  // Runs `request`, whose algorithm is usable and not kAuto, as the collective number
+  // `sequence`. After an error the streams' positions are lost: Close.
+  //   the statuses of Communicator::Wait; with `cancel` cancelled, its status
+  [[nodiscard]] absl::Status Run(const CollectiveRequest& request,
+                                 int64_t sequence, MonotonicTime deadline);
+
+  // Closes all channels; from any thread.
+  void Close();
+
+  // Blames the peer that is being waited for, and says so: "rank 1 waited for
+  // rank 0 at 10.0.0.7:4000 (all_reduce, sequence 12 of generation 3)". From
+  // any thread.
+  [[nodiscard]] std::string BlameForWait(CollectiveOp op, int64_t sequence);
+  [[nodiscard]] int waiting_for_rank() const {
+    return waiting_for_rank_.load(std::memory_order_relaxed);
+  }
+  // The peer that the first failure names; -1 before.
+  [[nodiscard]] int blamed_rank() const {
+    return blamed_rank_.load(std::memory_order_relaxed);
+  }
+  [[nodiscard]] WireCounters counters() const;
+  // How long this rank has waited for `rank` so far, nothing else being left to
+  // do.
+  [[nodiscard]] absl::Duration WaitedFor(int rank) const;
+  // How bytes reach `rank`; kLoopback for itself and for who is not connected.
+  [[nodiscard]] Transport TransportTo(int rank) const;
+
+ private:
+  [[nodiscard]] absl::Status Begin(const CollectiveRequest& request,
+                                   int64_t sequence);
+  [[nodiscard]] bool IsReady(const Lane& lane) const;
+  // Do the first operation of `lane` that is not done; return whether anything
+  // moved.
+  [[nodiscard]] absl::StatusOr<bool> Advance(Lane& lane);
+  [[nodiscard]] absl::StatusOr<bool> Send(Lane& lane);
+  [[nodiscard]] absl::StatusOr<bool> Receive(Lane& lane);
+  void DoLocally(const Operation& operation);
+  [[nodiscard]] FrameHeader HeaderOf(const Operation& operation,
+                                     int source_rank) const;
+  [[nodiscard]] std::byte* At(Area area, int64_t element) const;
+  // The fail points of a frame that is received next.
+  [[nodiscard]] absl::Status PassReceivePoints(
+      const Operation& operation) const;
+  [[nodiscard]] bool AreSendsTaken() const;
+
+  [[nodiscard]] absl::Status Await(MonotonicTime deadline);
+  // The peer whose progress would be ours.
+  [[nodiscard]] int NextAwaited() const;
+  [[nodiscard]] absl::Status Sleep(MonotonicTime now, MonotonicTime deadline);
+  [[nodiscard]] absl::Status CheckPeers(MonotonicTime now);
+  void EndWait();
+  void SetWaitingFor(int rank);
+  [[nodiscard]] Channel& ChannelTo(int rank) const {
+    return *member_.channels[static_cast<size_t>(rank)];
+  }
+  [[nodiscard]] absl::Status Blame(int rank, const absl::Status& status);
+
+  const EngineMember member_;
+  const CancelToken& cancel_;
+  Clock& clock_;
+  PlanCache plans_;
+  std::vector<std::byte> scratch_;
+  std::vector<std::byte> wire_;  // of elements that are rounded as on the wire
+  std::vector<pollfd> polled_;
+  std::vector<int> polled_ranks_;
+
+  // Of the collective under way.
+  CollectiveRequest request_;
+  CollectivePlan* plan_ = nullptr;
+  FrameHeader header_;  // the fields common to its frames
+
+  SpinBudget spin_;
+  MonotonicTime wait_start_;
+  bool is_waiting_ = false;  // looking or sleeping since wait_start_
+  bool has_slept_ = false;
+  int looks_ = 0;
+
+  std::atomic<int> waiting_for_rank_{-1};
+  std::atomic<int> last_awaited_{-1};
+  std::atomic<int> blamed_rank_{-1};
+  std::atomic<int64_t> payload_sent_bytes_{0};
+  std::atomic<int64_t> payload_received_bytes_{0};
+  std::atomic<int64_t> framing_sent_bytes_{0};
+  std::atomic<int64_t> refused_frames_{0};
+  std::vector<std::atomic<int64_t>> waited_ns_;  // by rank
+};
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_COLLECTIVE_ENGINE_H_

@@ -1,0 +1,83 @@
+// PlanCache turns requests into what the engine executes, once for each kind of
+// request: training repeats the same collectives step after step.
+//
+// Thread-compatible.
+#ifndef RINGMASTER_WORKER_COLLECTIVE_PLAN_CACHE_H_
+#define RINGMASTER_WORKER_COLLECTIVE_PLAN_CACHE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/plan/topology.h"
+#include "worker/collective/communicator.h"
+#include "worker/collective/reduction_kernels.h"
+#include "worker/collective/schedule.h"
+
+namespace ringmaster {
+
+// The operations of one kind with one peer, to be done in this order.
+struct Lane {
+  enum class Kind : uint8_t { kSend, kReceive, kLocal };
+  struct Item {
+    Operation operation;
+    const Lane* after = nullptr;  // null: begins at once
+  };
+  Kind kind = Kind::kSend;
+  int peer = -1;
+  std::vector<Item> items;
+  // While the engine runs it: items done, and whether the next has begun.
+  size_t done = 0;
+  bool has_begun = false;
+
+  [[nodiscard]] bool is_done() const { return done == items.size(); }
+  [[nodiscard]] const Operation& current() const {
+    return items[done].operation;
+  }
+};
+
+struct CollectivePlan {
+  // In the order in which the schedule first mentions them.
+  std::vector<std::unique_ptr<Lane>> lanes;
+  int64_t scratch_bytes = 0;
+  DType wire = DType::kFloat32;
+  ReductionKernels kernels;
+};
+
+// The largest payload of a frame: large enough that its costs vanish, small
+// enough to stay in a cache between the wire and the sum.
+inline constexpr int64_t kSegmentBytes = 256 << 10;
+
+class PlanCache {
+ public:
+  // Plans kept; when there are more, all are forgotten.
+  static constexpr size_t kMaxPlans = 1024;
+
+  PlanCache(int rank, const Topology& topology)
+      : rank_(rank), topology_(topology) {}
+
+  // The plan of `request`, with no lane begun; valid until the next call.
+  // Requires what BuildSchedule does.
+  //   INVALID_ARGUMENT  kernels that do not exist (KernelsFor)
+  [[nodiscard]] absl::StatusOr<CollectivePlan*> Find(
+      const CollectiveRequest& request);
+
+ private:
+  using Key = std::tuple<CollectiveOp, Algorithm, Reduction, DType, DType,
+                         int64_t, int>;
+
+  [[nodiscard]] absl::StatusOr<std::unique_ptr<CollectivePlan>> Make(
+      const CollectiveRequest& request, DType wire) const;
+
+  const int rank_;
+  const Topology topology_;
+  std::map<Key, std::unique_ptr<CollectivePlan>> plans_;
+};
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_COLLECTIVE_PLAN_CACHE_H_

@@ -1,0 +1,36 @@
+// SpinBudget decides how long a thread looks for new bytes before it sleeps.
+//
+// Looking saves the microseconds of a wake-up, and costs a core that the peer
+// may be waiting for. So the budget is halved each time it was spent in vain, to
+// a minimum, and doubled each time looking paid, to a maximum; now and then the
+// maximum is tried again. Pure; thread-compatible.
+#ifndef RINGMASTER_WORKER_COLLECTIVE_SPIN_BUDGET_H_
+#define RINGMASTER_WORKER_COLLECTIVE_SPIN_BUDGET_H_
+
+#include <algorithm>
+
+#include "absl/time/time.h"
+
+namespace ringmaster {
+
+class SpinBudget {
+ public:
+  static constexpr absl::Duration kMin = absl::Microseconds(2);
+  static constexpr absl::Duration kMax = absl::Microseconds(100);
+  static constexpr int kSleepsPerRetry = 64;
+
+  [[nodiscard]] absl::Duration duration() const { return duration_; }
+  void OnSuccess() { duration_ = std::min(duration_ * 2, kMax); }
+  void OnSleep() {
+    duration_ =
+        ++sleeps_ % kSleepsPerRetry == 0 ? kMax : std::max(duration_ / 2, kMin);
+  }
+
+ private:
+  absl::Duration duration_ = kMax;
+  int sleeps_ = 0;
+};
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_COLLECTIVE_SPIN_BUDGET_H_
