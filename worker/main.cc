@@ -15,6 +15,7 @@
 #include "absl/random/random.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "common/clock/clock.h"
 #include "common/config/version.h"
 #include "common/fail_point/fail_point.h"
@@ -61,20 +62,33 @@ absl::Status StartLog(const WorkerFlags& flags, std::string_view name) {
   return absl::OkStatus();
 }
 
+// At `address`, or on a port of the range if there is one.
+absl::StatusOr<Listener> ListenAt(const HostPort& address,
+                                  const std::optional<PortRange>& range) {
+  if (!range.has_value()) return Listener::Listen(address.ToString());
+  return Listener::ListenInRange(address.host, range->first, range->last);
+}
+
+// The flag that says where to listen.
+std::string_view ListenFlag(const WorkerFlags& flags) {
+  if (flags.port_range.has_value()) return "--data_ports";
+  return flags.data_interface.empty() ? "--data_listen" : "--data_interface";
+}
+
 // Listens where the flags say; where they leave it open and there is no IPv6,
 // on IPv4 alone.
 absl::StatusOr<Listener> Listen(const WorkerFlags& flags, int slot) {
   ASSIGN_OR_RETURN(const HostPort base, ParseHostPort(flags.data_listen));
   ASSIGN_OR_RETURN(const HostPort address, SlotAddress(base, slot));
-  absl::StatusOr<Listener> listener = Listener::Listen(address.ToString());
-  if (!listener.ok() && address == HostPort{"::", 0}) {
-    listener = Listener::Listen("0.0.0.0:0");
+  absl::StatusOr<Listener> listener = ListenAt(address, flags.port_range);
+  if (absl::IsUnavailable(listener.status()) && address == HostPort{"::", 0}) {
+    listener = ListenAt({"0.0.0.0", 0}, flags.port_range);
   }
-  if (!listener.ok()) {
-    return WithExitCode(Annotate(listener.status(), "--data_listen"),
-                        ExitCode::kUsage);
-  }
-  return listener;
+  if (listener.ok()) return listener;
+  const absl::Status status = Annotate(listener.status(), ListenFlag(flags));
+  // A port of the range may be free again later.
+  if (absl::IsResourceExhausted(status)) return status;
+  return WithExitCode(status, ExitCode::kUsage);
 }
 
 absl::StatusOr<WorkerIdentity> Identify(const WorkerFlags& flags, int slot,
@@ -126,6 +140,12 @@ absl::StatusOr<ExitCode> RunSlot(const WorkerFlags& flags, int slot) {
             {"data_port", listener.port()},
             {"pid", getpid()},
             {"version", kVersion}});
+  if (!listener.unix_status().ok()) {
+    LogEvent(
+        LogLevel::kInfo, "worker.no_unix_socket",
+        {{"message", absl::StrCat("ranks of this host are reached over TCP: ",
+                                  listener.unix_status().message())}});
+  }
   Agent agent(Clock::Real(), *trainer, std::move(options));
   const SignalListener signal_listener(
       signals, [&agent](int signal) { agent.Terminate(SignalName(signal)); });

@@ -8,10 +8,12 @@
 #include <csignal>
 #include <cstdlib>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/transport/tcp.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/agent/testing/fake_coordinator.h"
@@ -84,13 +86,19 @@ class WorkerProcess {
   std::string output_;
 };
 
+constexpr int kQuietPorts = 20;
+// The first of kQuietPorts that the kernel gives nobody by itself, other ones in
+// each process of this test.
+int QuietPort() { return 20'000 + getpid() % 600 * kQuietPorts; }
+
 TEST(WorkerBinaryTest, ExplainsItself) {
   WorkerProcess worker({"--help"});
   EXPECT_EQ(worker.AwaitExit(), 0);
   for (const char* flag :
        {"--coordinator", "--device", "--slots", "--name", "--advertise",
-        "--restart", "--max_crashes", "--data_listen", "--coordinator_timeout",
-        "--drain_timeout", "--tls_ca_file", "--insecure", "--log_level"}) {
+        "--restart", "--max_crashes", "--data_listen", "--data_interface",
+        "--data_ports", "--coordinator_timeout", "--drain_timeout",
+        "--tls_ca_file", "--insecure", "--log_level"}) {
     EXPECT_THAT(worker.output(), HasSubstr(flag));
   }
   EXPECT_THAT(worker.output(), Not(HasSubstr("--slot=")));
@@ -117,7 +125,15 @@ TEST(WorkerBinaryTest, AnswersAWrongFlagInOneLineWithCode2) {
        {"--coordinator=127.0.0.1:1", "--data_listen=192.0.2.1:5"}},
       {"port 65536",
        {"--coordinator=127.0.0.1:1", "--data_listen=127.0.0.1:65535",
-        "--slots=2"}}};
+        "--slots=2"}},
+      {"--data_interface: no network interface 'eth99x'",
+       {"--coordinator=127.0.0.1:1", "--data_interface=eth99x"}},
+      {"--data_ports: \"5\"", {"--coordinator=127.0.0.1:1", "--data_ports=5"}},
+      {"too few for --slots=3",
+       {"--coordinator=127.0.0.1:1", "--data_ports=29500-29501", "--slots=3"}},
+      {"--data_ports=29500-29501 and --data_listen",
+       {"--coordinator=127.0.0.1:1", "--data_ports=29500-29501",
+        "--data_listen=127.0.0.1:5"}}};
   for (const auto& [part, arguments] : kWrong) {
     WorkerProcess worker(arguments);
     EXPECT_EQ(worker.AwaitExit(), 2) << part;
@@ -196,6 +212,60 @@ TEST(WorkerBinaryTest, RunsAProcessASlotAndStopsThemAll) {
   for (const auto& [name, pid] : pids) {
     EXPECT_EQ(kill(static_cast<pid_t>(pid), 0), -1) << name;
   }
+}
+
+TEST(WorkerBinaryTest, SlotsShareARangeOfPorts) {
+  FakeCoordinator coordinator;
+  const int first = QuietPort();
+  WorkerProcess worker(
+      {"--coordinator=" + coordinator.address(), "--name=n", "--slots=3",
+       "--data_interface=lo",
+       absl::StrCat("--data_ports=", first, "-", first + kQuietPorts - 1)});
+  std::set<int> ports;
+  for (int i = 0; i < 3; ++i) {
+    const auto hello = coordinator.Take(Message::kHello);
+    ASSERT_TRUE(hello.has_value());
+    EXPECT_EQ(hello->hello().advertise_host(), "127.0.0.1");
+    const int port = hello->hello().data_port();
+    EXPECT_GE(port, first);
+    EXPECT_LT(port, first + kQuietPorts);
+    ports.insert(port);
+  }
+  EXPECT_EQ(ports.size(), 3u);
+  worker.Signal(SIGTERM);
+  EXPECT_EQ(worker.AwaitExit(), 143);
+}
+
+TEST(WorkerBinaryTest, AFullRangeOfPortsMayBeFreeLater) {
+  const absl::StatusOr<Listener> taken = Listener::Listen("127.0.0.1:0");
+  ASSERT_TRUE(taken.ok()) << taken.status();
+  const int port = taken->port();
+  WorkerProcess worker({"--coordinator=127.0.0.1:1",
+                        absl::StrCat("--data_ports=", port, "-", port)});
+  EXPECT_EQ(worker.AwaitExit(), 138);
+  EXPECT_THAT(worker.output(),
+              HasSubstr(absl::StrCat("error: --data_ports: cannot listen on "
+                                     "127.0.0.1: all ports from ",
+                                     port, " to ", port, " are in use\n")));
+}
+
+TEST(WorkerBinaryTest, SaysWhyRanksOfTheHostComeOverTcp) {
+  // It has the Unix socket of that port, but not the port on 127.0.0.1.
+  const int first = QuietPort();
+  const absl::StatusOr<Listener> other =
+      Listener::ListenInRange("127.0.0.2", static_cast<uint16_t>(first),
+                              static_cast<uint16_t>(first + kQuietPorts - 1));
+  ASSERT_TRUE(other.ok()) << other.status();
+  ASSERT_TRUE(other->unix_status().ok()) << other->unix_status();
+  FakeCoordinator coordinator;
+  WorkerProcess worker(
+      {"--coordinator=" + coordinator.address(), "--name=w",
+       absl::StrCat("--data_ports=", other->port(), "-", other->port())});
+  ASSERT_TRUE(coordinator.Take(Message::kBeat).has_value());
+  worker.Signal(SIGTERM);
+  EXPECT_EQ(worker.AwaitExit(), 143);
+  EXPECT_THAT(worker.output(),
+              HasSubstr("ranks of this host are reached over TCP: "));
 }
 
 TEST(WorkerBinaryTest, AKilledSlotComesBackUnderItsName) {

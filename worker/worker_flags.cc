@@ -1,8 +1,14 @@
 #include "worker/worker_flags.h"
 
+#include <string_view>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/status/annotate.h"
 #include "common/status/status_macros.h"
+#include "common/transport/socket_address.h"
 
 namespace ringmaster {
 namespace {
@@ -59,6 +65,17 @@ void AddPlaceFlags(FlagSet& set, WorkerFlags& flags) {
                    "one; slot K takes PORT+K. By default any port on all "
                    "addresses, or on loopback if the coordinator is there."},
           &flags.data_listen);
+  set.Add({.name = "data_interface",
+           .unit = "NAME",
+           .help = "Network interface for gradients, as eth0, in place of "
+                   "--data_listen: listen on its address, and advertise it."},
+          &flags.data_interface);
+  set.Add({.name = "data_ports",
+           .unit = "FIRST-LAST",
+           .help = "Ports for gradients, where a firewall lets only some "
+                   "through, in place of --data_listen: each slot takes the "
+                   "first that is free."},
+          &flags.data_ports);
   set.Add({.name = "advertise",
            .unit = "HOST",
            .help = "Address that peers shall use for this host; by default "
@@ -124,6 +141,67 @@ void AddLogFlags(FlagSet& set, WorkerFlags& flags) {
           &flags.die_with_parent);
 }
 
+absl::StatusOr<PortRange> ParsePortRange(std::string_view text) {
+  const size_t dash = text.find('-');
+  uint32_t first = 0;
+  uint32_t last = 0;
+  const auto parse = [](std::string_view digits, uint32_t& port) {
+    return digits.find_first_not_of("0123456789") == std::string_view::npos &&
+           absl::SimpleAtoi(absl::string_view(digits.data(), digits.size()),
+                            &port) &&
+           port >= 1 && port <= 65535;
+  };
+  if (dash == std::string_view::npos || !parse(text.substr(0, dash), first) ||
+      !parse(text.substr(dash + 1), last) || first > last) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--data_ports: \"", std::string(text),
+        "\" is no range of ports from 1 to 65535; write FIRST-LAST, as "
+        "29500-29599"));
+  }
+  return PortRange{static_cast<uint16_t>(first), static_cast<uint16_t>(last)};
+}
+
+absl::Status SettlePortRange(WorkerFlags& flags) {
+  ASSIGN_OR_RETURN(const PortRange range, ParsePortRange(flags.data_ports));
+  if (range.count() < flags.slots) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--data_ports: ", flags.data_ports, " has ", range.count(),
+                     " ports, too few for --slots=", flags.slots));
+  }
+  flags.port_range = range;
+  return absl::OkStatus();
+}
+
+// Where the data plane listens and is reached.
+absl::Status SettleDataPlane(WorkerFlags& flags, const HostPort& coordinator) {
+  for (const auto& [name, value] :
+       {std::pair("--data_interface", &flags.data_interface),
+        std::pair("--data_ports", &flags.data_ports)}) {
+    if (!value->empty() && !flags.data_listen.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          name, "=", *value, " and --data_listen=", flags.data_listen,
+          " exclude each other; give one of them"));
+    }
+  }
+  if (!flags.data_ports.empty()) RETURN_IF_ERROR(SettlePortRange(flags));
+  if (!flags.data_interface.empty()) {
+    absl::StatusOr<std::string> host = AddressOfInterface(flags.data_interface);
+    if (!host.ok()) return Annotate(host.status(), "--data_interface");
+    flags.data_listen = HostPort{*host, 0}.ToString();
+    if (flags.advertise.empty()) flags.advertise = *std::move(host);
+  }
+  if (flags.data_listen.empty()) {
+    const bool is_local = IsLoopback(coordinator.host);
+    const std::string host = coordinator.host == "::1" ? "::1" : "127.0.0.1";
+    flags.data_listen = HostPort{is_local ? host : "::", 0}.ToString();
+    // `localhost` may have reached the coordinator by the other loopback.
+    if (is_local && flags.advertise.empty()) flags.advertise = host;
+  }
+  const absl::StatusOr<HostPort> listen = ParseHostPort(flags.data_listen);
+  if (!listen.ok()) return Annotate(listen.status(), "--data_listen");
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void AddWorkerFlags(FlagSet& set, WorkerFlags& flags) {
@@ -151,16 +229,7 @@ absl::Status SettleWorkerFlags(WorkerFlags& flags) {
   if (flags.name.empty()) {
     return absl::InvalidArgumentError("--name is empty");
   }
-  if (flags.data_listen.empty()) {
-    const bool is_local = IsLoopback(coordinator->host);
-    const std::string host = coordinator->host == "::1" ? "::1" : "127.0.0.1";
-    flags.data_listen = HostPort{is_local ? host : "::", 0}.ToString();
-    // `localhost` may have reached the coordinator by the other loopback.
-    if (is_local && flags.advertise.empty()) flags.advertise = host;
-  }
-  const absl::StatusOr<HostPort> listen = ParseHostPort(flags.data_listen);
-  if (!listen.ok()) return Annotate(listen.status(), "--data_listen");
-  return absl::OkStatus();
+  return SettleDataPlane(flags, *coordinator);
 }
 
 bool NeedsSupervisor(const WorkerFlags& flags) {

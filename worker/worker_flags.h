@@ -2,6 +2,8 @@
 #ifndef RINGMASTER_WORKER_WORKER_FLAGS_H_
 #define RINGMASTER_WORKER_WORKER_FLAGS_H_
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -12,6 +14,15 @@
 
 namespace ringmaster {
 
+// Ports `first` to `last`, both among them.
+struct PortRange {
+  uint16_t first = 0;
+  uint16_t last = 0;
+
+  [[nodiscard]] int count() const { return last - first + 1; }
+  friend bool operator==(const PortRange&, const PortRange&) = default;
+};
+
 struct WorkerFlags {
   std::string coordinator;
   std::string name;  // the host's name unless given
@@ -20,6 +31,11 @@ struct WorkerFlags {
   int threads = 1;  // of each slot
   std::string advertise;
   std::string data_listen;
+  std::string data_interface;
+  std::string data_ports;
+  // What data_ports says, once settled: each slot listens on the first of them
+  // that is free, at the host of data_listen.
+  std::optional<PortRange> port_range;
   absl::Duration coordinator_timeout = absl::Seconds(60);
   absl::Duration drain_timeout = absl::Seconds(30);
   CredentialsOptions credentials;
@@ -36,7 +52,12 @@ void AddWorkerFlags(FlagSet& set, WorkerFlags& flags);
 
 // Checks what the flags' types do not, and fills in what follows from others:
 // beside a coordinator on loopback, the data plane stays on loopback as well,
-// unless flags say otherwise. INVALID_ARGUMENT names the flag.
+// unless flags say otherwise, and an interface becomes its address, to listen on
+// and to advertise.
+//   INVALID_ARGUMENT     names the flag
+//   NOT_FOUND            there is no such --data_interface; lists those there are
+//   FAILED_PRECONDITION  it has no address for others
+//   UNAVAILABLE          the system does not tell its interfaces
 [[nodiscard]] absl::Status SettleWorkerFlags(WorkerFlags& flags);
 
 // Whether a supervisor process runs each slot as a child of its own: with

@@ -55,6 +55,91 @@ TEST(WorkerFlagsTest, KeepsWhatIsGiven) {
   EXPECT_EQ(flags.advertise, "");
 }
 
+TEST(WorkerFlagsTest, AnInterfaceIsItsAddressToListenOnAndToAdvertise) {
+  WorkerFlags flags = Good();
+  flags.data_interface = "lo";
+  ASSERT_TRUE(SettleWorkerFlags(flags).ok());
+  EXPECT_EQ(flags.data_listen, "127.0.0.1:0");
+  EXPECT_EQ(flags.advertise, "127.0.0.1");
+
+  flags = Good();
+  flags.data_interface = "lo";
+  flags.advertise = "10.0.0.7";
+  ASSERT_TRUE(SettleWorkerFlags(flags).ok());
+  EXPECT_EQ(flags.data_listen, "127.0.0.1:0");
+  EXPECT_EQ(flags.advertise, "10.0.0.7");
+}
+
+TEST(WorkerFlagsTest, AnUnknownInterfaceIsNamedWithThoseThereAre) {
+  WorkerFlags flags = Good();
+  flags.data_interface = "eth99x";
+  const absl::Status status = SettleWorkerFlags(flags);
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  const std::string message(status.message());
+  EXPECT_THAT(message, HasSubstr("--data_interface"));
+  EXPECT_THAT(message, HasSubstr("'eth99x'"));
+  EXPECT_THAT(message, HasSubstr("lo"));
+}
+
+TEST(WorkerFlagsTest, ARangeOfPortsLeavesTheHostAsItIs) {
+  WorkerFlags flags = Good();
+  flags.data_ports = "29500-29503";
+  flags.slots = 4;
+  ASSERT_TRUE(SettleWorkerFlags(flags).ok());
+  EXPECT_EQ(flags.data_listen, "[::]:0");
+  EXPECT_EQ(flags.advertise, "");
+  EXPECT_EQ(flags.port_range, (PortRange{29500, 29503}));
+
+  flags = Good();
+  flags.coordinator = "127.0.0.1:1";
+  flags.data_ports = "1-65535";
+  ASSERT_TRUE(SettleWorkerFlags(flags).ok());
+  EXPECT_EQ(flags.data_listen, "127.0.0.1:0");
+  EXPECT_EQ(flags.port_range, (PortRange{1, 65535}));
+
+  flags = Good();
+  flags.data_interface = "lo";
+  flags.data_ports = "29500-29500";
+  ASSERT_TRUE(SettleWorkerFlags(flags).ok());
+  EXPECT_EQ(flags.data_listen, "127.0.0.1:0");
+  EXPECT_EQ(flags.port_range, (PortRange{29500, 29500}));
+
+  flags = Good();
+  ASSERT_TRUE(SettleWorkerFlags(flags).ok());
+  EXPECT_FALSE(flags.port_range.has_value());
+}
+
+TEST(WorkerFlagsTest, RefusesWhatIsNoRangeOfPorts) {
+  for (const char* const text :
+       {"29500", "-", "29500-", "-29500", "0-5", "5-4", "1-65536", "a-b",
+        "1-2-3", " 1-2", "1 - 2", "+1-2", "1-4294967298"}) {
+    WorkerFlags flags = Good();
+    flags.data_ports = text;
+    EXPECT_THAT(Refusal(flags), HasSubstr("--data_ports")) << text;
+    EXPECT_THAT(Refusal(flags), HasSubstr("FIRST-LAST")) << text;
+  }
+}
+
+TEST(WorkerFlagsTest, ARangeHasAPortForEachSlot) {
+  WorkerFlags flags = Good();
+  flags.data_ports = "29500-29502";
+  flags.slots = 4;
+  EXPECT_THAT(Refusal(flags), HasSubstr("--data_ports: 29500-29502 has 3 "
+                                        "ports, too few for --slots=4"));
+}
+
+TEST(WorkerFlagsTest, AnAddressExcludesAnInterfaceAndARange) {
+  WorkerFlags flags = Good();
+  flags.data_listen = "0.0.0.0:5000";
+  flags.data_interface = "lo";
+  EXPECT_THAT(Refusal(flags), HasSubstr("--data_interface=lo and "
+                                        "--data_listen=0.0.0.0:5000"));
+  flags.data_interface = "";
+  flags.data_ports = "29500-29599";
+  EXPECT_THAT(Refusal(flags), HasSubstr("--data_ports=29500-29599 and "
+                                        "--data_listen=0.0.0.0:5000"));
+}
+
 TEST(WorkerFlagsTest, SeveralSlotsOrTheWishToRestartNeedASupervisor) {
   WorkerFlags flags = Good();
   EXPECT_FALSE(NeedsSupervisor(flags));
@@ -93,6 +178,8 @@ TEST(WorkerFlagsTest, ParsesAFullCommandLine) {
                                          "--device=cpu",
                                          "--advertise=10.0.0.7",
                                          "--data_listen=[::]:5000",
+                                         "--data_interface=eth0",
+                                         "--data_ports=29500-29599",
                                          "--coordinator_timeout=2m",
                                          "--drain_timeout=0s",
                                          "--insecure",
@@ -103,6 +190,8 @@ TEST(WorkerFlagsTest, ParsesAFullCommandLine) {
   EXPECT_EQ(flags.coordinator, "head:29400");
   EXPECT_EQ(flags.slots, 4);
   EXPECT_EQ(flags.advertise, "10.0.0.7");
+  EXPECT_EQ(flags.data_interface, "eth0");
+  EXPECT_EQ(flags.data_ports, "29500-29599");
   EXPECT_EQ(flags.coordinator_timeout, absl::Minutes(2));
   EXPECT_EQ(flags.drain_timeout, absl::ZeroDuration());
   EXPECT_TRUE(flags.credentials.insecure);
