@@ -1,0 +1,193 @@
+#include "tests/fuzz/frames_target.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/status/check.h"
+#include "common/transport/frame_stream.h"
+#include "common/transport/link.h"
+#include "common/transport/little_endian.h"
+#include "tests/fuzz/wire_input.h"
+
+namespace ringmaster::fuzz {
+namespace {
+
+// One frame that is expected at a place of the stream.
+struct Expected {
+  FrameHeader header;
+  bool is_scratch = false;
+  size_t at = 0;  // in the stream
+  Bytes payload;
+
+  [[nodiscard]] size_t payload_at() const { return at + kFrameHeaderBytes; }
+  [[nodiscard]] size_t end() const { return payload_at() + payload.size(); }
+  [[nodiscard]] bool HasHeaderIn(std::span<const std::byte> stream) const {
+    const FrameHeaderBytes bytes = EncodeFrameHeader(header);
+    return stream.size() >= payload_at() &&
+           std::equal(bytes.begin(), bytes.end(), stream.begin() + at);
+  }
+};
+
+// A stream that comes in chunks of given sizes and then ends. It sees where the
+// reader would have it place the bytes.
+class ChunkedLink final : public Link {
+ public:
+  ChunkedLink(std::span<const std::byte> stream,
+              std::span<const std::byte, kChunks> chunks,
+              const std::vector<Expected>& expected)
+      : stream_(stream), chunks_(chunks), expected_(expected) {}
+
+  [[nodiscard]] absl::StatusOr<size_t> TryRead(
+      std::span<const iovec> parts) override;
+  [[nodiscard]] absl::StatusOr<size_t> TryWrite(
+      std::span<const iovec>) override {
+    return absl::InternalError("nobody writes here");
+  }
+  [[nodiscard]] int fd() const override { return -1; }
+  void Close() override {}
+  [[nodiscard]] const std::string& peer() const override { return peer_; }
+
+  // The frame that the reader was told of last.
+  void Await(size_t index) { awaited_ = index; }
+  [[nodiscard]] bool is_over() const { return is_over_; }
+  // What was read so far.
+  [[nodiscard]] std::span<const std::byte> read() const {
+    return stream_.first(position_);
+  }
+
+ private:
+  void CheckPlaces(std::span<const iovec> parts) const;
+  [[nodiscard]] size_t NextChunk();
+
+  const std::span<const std::byte> stream_;
+  const std::span<const std::byte, kChunks> chunks_;
+  const std::vector<Expected>& expected_;
+  const std::string peer_ = "the fuzzer";
+  size_t awaited_ = 0;
+  size_t position_ = 0;
+  size_t reads_ = 0;
+  bool is_over_ = false;
+};
+
+void ChunkedLink::CheckPlaces(std::span<const iovec> parts) const {
+  const Expected& awaited = expected_[awaited_];
+  const bool is_whole = position_ >= awaited.payload_at();
+  const bool is_good = awaited.HasHeaderIn(read());
+  RM_CHECK(is_good || !is_whole, "reads on after a header it must refuse");
+  size_t total = 0;
+  for (const iovec& part : parts) {
+    total += part.iov_len;
+    const auto begin = reinterpret_cast<uintptr_t>(part.iov_base);
+    const uintptr_t end = begin + part.iov_len;
+    for (size_t i = 0; i < expected_.size(); ++i) {
+      const Bytes& payload = expected_[i].payload;
+      const auto first = reinterpret_cast<uintptr_t>(payload.data());
+      const uintptr_t last = first + payload.size();
+      if (end <= first || begin >= last) continue;
+      RM_CHECK(i == awaited_, "places bytes in another frame's payload");
+      RM_CHECK(begin >= first && end <= last, "places bytes past a payload");
+      RM_CHECK(is_good || awaited.is_scratch,
+               "places a payload before its header is known");
+    }
+  }
+  RM_CHECK(total > 0, "asks for no bytes, for ever");
+}
+
+size_t ChunkedLink::NextChunk() {
+  const std::byte chunk = chunks_[reads_++ % kChunks];
+  if (chunk == std::byte{255}) return std::numeric_limits<size_t>::max();
+  // Nothing may come in seven reads of eight, but then something does.
+  const size_t least = reads_ % kChunks == 0 ? 1 : 0;
+  return std::max(least, std::to_integer<size_t>(chunk));
+}
+
+absl::StatusOr<size_t> ChunkedLink::TryRead(std::span<const iovec> parts) {
+  CheckPlaces(parts);
+  if (position_ == stream_.size()) {
+    is_over_ = true;
+    return absl::UnavailableError("the stream is over");
+  }
+  size_t left = std::min(NextChunk(), stream_.size() - position_);
+  size_t placed = 0;
+  for (const iovec& part : parts) {
+    const size_t size = std::min(part.iov_len, left);
+    std::copy_n(stream_.begin() + position_, size,
+                static_cast<std::byte*>(part.iov_base));
+    position_ += size;
+    placed += size;
+    left -= size;
+  }
+  return placed;
+}
+
+// Empty if `input` is too short for it; else takes it from there.
+std::vector<Expected> TakeExpected(std::span<const std::byte>& input) {
+  if (input.empty()) return {};
+  const size_t count = std::to_integer<size_t>(input[0]) % kMaxFrames + 1;
+  input = input.subspan(1);
+  if (input.size() < count * kExpectationBytes + kChunks) return {};
+  std::vector<Expected> expected(count);
+  size_t at = 0;
+  for (Expected& frame : expected) {
+    const uint32_t size =
+        LoadLittleEndian<uint16_t>(input.data() + 2) % (kMaxPayloadBytes + 1);
+    frame.header = ExpectedHeader(std::to_integer<uint8_t>(input[1]), size);
+    frame.is_scratch = (input[0] & std::byte{1}) != std::byte{0};
+    frame.at = at;
+    frame.payload.resize(size);
+    at = frame.end();
+    input = input.subspan(kExpectationBytes);
+  }
+  return expected;
+}
+
+void CheckRefusal(const absl::Status& status, const Expected& frame,
+                  const ChunkedLink& link) {
+  if (absl::IsUnavailable(status)) {
+    RM_CHECK(link.is_over(), status.ToString());
+    return;
+  }
+  RM_CHECK(absl::IsFailedPrecondition(status), status.ToString());
+  RM_CHECK(link.read().size() >= frame.payload_at(),
+           "refuses a header that has not come yet");
+  RM_CHECK(!frame.HasHeaderIn(link.read()), "refuses a good header");
+}
+
+}  // namespace
+
+bool TryFrames(std::span<const std::byte> input) {
+  std::vector<Expected> expected = TakeExpected(input);
+  if (expected.empty()) return false;
+  const auto chunks = input.first<kChunks>();
+  const std::span<const std::byte> stream = input.subspan(kChunks);
+  ChunkedLink link(stream, chunks, expected);
+  FrameReader reader(1);
+  // A byte comes in eight reads, at least; a header that came with the frame
+  // before it takes a turn without.
+  size_t turns_left = kChunks * (stream.size() + 1) + expected.size();
+  for (size_t i = 0; i < expected.size(); ++i) {
+    Expected& frame = expected[i];
+    link.Await(i);
+    reader.Begin(frame.header, frame.payload.data(), frame.is_scratch);
+    while (!reader.done()) {
+      RM_CHECK(turns_left-- > 0, "gets nowhere");
+      const absl::StatusOr<size_t> got = reader.Advance(link);
+      if (got.ok()) continue;
+      CheckRefusal(got.status(), frame, link);
+      return false;
+    }
+    RM_CHECK(frame.HasHeaderIn(stream), "takes a header that is not expected");
+    RM_CHECK(link.read().size() >= frame.end(), "takes what has not come");
+    RM_CHECK(std::equal(frame.payload.begin(), frame.payload.end(),
+                        stream.begin() + frame.payload_at()),
+             "places a payload wrongly");
+  }
+  return true;
+}
+
+}  // namespace ringmaster::fuzz

@@ -1,0 +1,16 @@
+// TryFrames has a FrameReader read an input of kind kFrames, and checks where it
+// places what; see wire_target.h.
+#ifndef RINGMASTER_TESTS_FUZZ_FRAMES_TARGET_H_
+#define RINGMASTER_TESTS_FUZZ_FRAMES_TARGET_H_
+
+#include <cstddef>
+#include <span>
+
+namespace ringmaster::fuzz {
+
+// `input` without its kind. Whether all frames came.
+bool TryFrames(std::span<const std::byte> input);
+
+}  // namespace ringmaster::fuzz
+
+#endif  // RINGMASTER_TESTS_FUZZ_FRAMES_TARGET_H_
