@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 
 // Of instrumented builds.
 #ifdef RINGMASTER_SANITIZED
-constexpr uint64_t kIterations = 400'000;
+constexpr uint64_t kIterations = 800'000;
 #else
 constexpr uint64_t kIterations = 2'500'000;
 #endif

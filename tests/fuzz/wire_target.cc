@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "common/status/check.h"
@@ -39,10 +41,24 @@ bool TryFrame(std::span<const std::byte> input) {
   return is_good;
 }
 
+bool IsGoodHandshake(std::span<const std::byte, kHandshakeMessageBytes> bytes) {
+  // Magic "RMRH" and version 1, then type, reason, and far behind the role.
+  constexpr uint8_t kStart[] = {'R', 'M', 'R', 'H', 1, 0};
+  const auto at = [bytes](size_t i) {
+    return std::to_integer<uint8_t>(bytes[i]);
+  };
+  for (size_t i = 0; i < std::size(kStart); ++i) {
+    if (at(i) != kStart[i]) return false;
+  }
+  return at(6) >= 1 && at(6) <= 5 && at(7) <= 6 && at(32) >= 1 && at(32) <= 3;
+}
+
 bool TryHandshake(std::span<const std::byte> input) {
   if (input.size() < kHandshakeMessageBytes) return false;
   const auto bytes = input.first<kHandshakeMessageBytes>();
   const absl::StatusOr<HandshakeMessage> message = ParseHandshake(bytes);
+  RM_CHECK(message.ok() == IsGoodHandshake(bytes),
+           "a handshake message counts as good, or not, against its bytes");
   if (!message.ok()) return false;
   HandshakeBytes again = EncodeHandshake(*message);
   // Nobody looks at what lies between the role and the proof.
@@ -120,6 +136,17 @@ bool IsGoodShareMessage(std::span<const std::byte, kShareMessageBytes> bytes) {
              sizeof(SharedControl) + count * (kFrameHeaderBytes + slot);
 }
 
+// Up to the first zero, with '?' for what is not ASCII's to print.
+std::string PrintableReason(std::span<const std::byte> bytes) {
+  std::string reason;
+  for (const std::byte byte : bytes.last<kMaxShareReasonBytes>()) {
+    const auto code = std::to_integer<int>(byte);
+    if (code == 0) break;
+    reason += code >= 0x20 && code < 0x7f ? static_cast<char>(code) : '?';
+  }
+  return reason;
+}
+
 bool TryShareMessage(std::span<const std::byte> input) {
   if (input.size() < kShareMessageBytes) return false;
   const auto bytes = input.first<kShareMessageBytes>();
@@ -127,10 +154,8 @@ bool TryShareMessage(std::span<const std::byte> input) {
   RM_CHECK(message.ok() == IsGoodShareMessage(bytes),
            "a message about memory counts as good, or not, against its bytes");
   if (!message.ok()) return false;
-  RM_CHECK(message->reason.size() <= kMaxShareReasonBytes, "a reason too long");
-  RM_CHECK(std::all_of(message->reason.begin(), message->reason.end(),
-                       [](char c) { return c >= ' ' && c <= '~'; }),
-           "a reason that cannot be printed");
+  RM_CHECK(message->reason == PrintableReason(bytes),
+           "a reason that is not the bytes', or cannot be printed");
   const absl::StatusOr<ShareMessage> again =
       ParseShareMessage(EncodeShareMessage(*message));
   RM_CHECK(again.ok() && *again == *message,
