@@ -33,13 +33,6 @@ size_t AvailableBytes() {
   return 0;
 }
 
-// Allocates all pages of `fd`; one that cannot be had later would be a SIGBUS.
-int Allocate(int fd, size_t bytes) {
-  while (fallocate(fd, 0, 0, static_cast<off_t>(bytes)) != 0) {
-    if (errno != EINTR) return errno;
-  }
-  return 0;
-}
 }  // namespace
 
 SharedMapping::~SharedMapping() {
@@ -48,8 +41,8 @@ SharedMapping::~SharedMapping() {
 
 absl::StatusOr<SharedSegment> SharedSegment::Create(const std::string& name,
                                                     size_t bytes) {
-  // Asked for more than there is, fallocate takes it all first, and the kernel
-  // kills processes until it ends.
+  // Pages come when they are first touched, and a process that asks for more
+  // than there is would be killed then.
   if (const size_t available = AvailableBytes(); bytes > available) {
     return absl::ResourceExhaustedError(absl::StrCat(
         bytes, " bytes of shared memory are not to be had: ", available,
@@ -59,10 +52,8 @@ absl::StatusOr<SharedSegment> SharedSegment::Create(const std::string& name,
   if (!fd.is_open()) return Exhausted("memfd_create", bytes, errno);
   if (ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0)
     return Exhausted("ftruncate", bytes, errno);
-  if (const int error = Allocate(fd.get(), bytes); error != 0)
-    return Exhausted("fallocate", bytes, error);
-  void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_POPULATE, fd.get(), 0);
+  void* const at =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (at == MAP_FAILED) return Exhausted("mmap", bytes, errno);
   SharedMapping mapping(at, bytes);
   if (fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) {
@@ -98,14 +89,7 @@ absl::StatusOr<PeerSegment> PeerSegment::Map(UniqueFd fd, size_t bytes) {
     return absl::FailedPreconditionError(absl::StrCat(
         "the memfd has ", state.st_size, " bytes; ", bytes, " were announced"));
   }
-  constexpr size_t kBlockBytes = 512;  // of st_blocks
-  if (static_cast<size_t>(state.st_blocks) * kBlockBytes < bytes) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("of the ", bytes, " bytes of the memfd only ",
-                     state.st_blocks * kBlockBytes, " are allocated"));
-  }
-  void* const at =
-      mmap(nullptr, bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, fd.get(), 0);
+  void* const at = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd.get(), 0);
   if (at == MAP_FAILED) return Exhausted("mmap", bytes, errno);
   return PeerSegment(static_cast<const std::byte*>(at), bytes,
                      SharedMapping(at, bytes));

@@ -4,8 +4,10 @@
 // It is a memfd (Linux >= 5.1): it has no name in the file system and ends with
 // its last user, however that ends. Before it is given away it is sealed:
 // nobody can change its size, which would kill readers with SIGBUS, and nobody
-// but its creator can write to it. All its pages exist from the start, so that
-// too little memory is a Status and not a signal.
+// but its creator can write to it. Its pages
+// come when they are first touched, like those of the heap: a generation of n
+// ranks makes n(n-1) segments, of which an algorithm uses few, and recovery
+// must not wait for all of them to be zeroed.
 // Thread-compatible; what the memory holds is up to its users.
 #ifndef RINGMASTER_COMMON_TRANSPORT_SHARED_SEGMENT_H_
 #define RINGMASTER_COMMON_TRANSPORT_SHARED_SEGMENT_H_
