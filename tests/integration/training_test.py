@@ -1,6 +1,7 @@
 """Jobs that go well, with real processes: learning, equality over worker counts, queueing, several hosts."""
 
 import json
+import re
 import subprocess
 import tempfile
 import unittest
@@ -28,7 +29,7 @@ class TrainingTest(unittest.TestCase):
     def test_four_workers_learn_and_agree(self):
         with Cluster() as cluster:
             cluster.start_coordinator()
-            cluster.start_worker("a", slots=4)
+            worker = cluster.start_worker("a", slots=4)
             job_id = cluster.submit(synthetic_job(steps=120, workers_min=4, workers_max=4, evaluate_every=40))
             job = cluster.await_job(job_id, "SUCCEEDED")
             self.assertEqual(int(job["figures"]["step"]), 120)
@@ -37,6 +38,8 @@ class TrainingTest(unittest.TestCase):
             self.assertLess(job["figures"]["evaluation_loss"], 4.5)
             self.assertRegex(job["parameters_hash"], r"^[0-9a-f]{16}$")
             self.assertEqual([int(m.get("rank", 0)) for m in job["members"]], [0, 1, 2, 3])
+            # Ranks of one host share memory with all others.
+            self.assertEqual(len(re.findall(r"mesh.connected.* shared_memory=3 unix=0 tcp=0", worker.output())), 4)
 
     def test_losses_do_not_depend_on_the_number_of_workers(self):
         finals = []
@@ -128,8 +131,8 @@ class TrainingTest(unittest.TestCase):
     def test_three_hosts_train_one_model(self):
         with Hosts(3) as hosts, Cluster() as cluster:
             cluster.start_coordinator(host=hosts[0])
-            for index, host in enumerate(hosts):
-                cluster.start_worker(f"host{index}", slots=2 if index == 1 else 1, host=host)
+            workers = [cluster.start_worker(f"host{index}", slots=2 if index == 1 else 1, host=host)
+                       for index, host in enumerate(hosts)]
             job_id = cluster.submit(synthetic_job(steps=60, workers_min=4, workers_max=4))
             job = cluster.await_job(job_id, "SUCCEEDED")
             addresses = [member["data_address"].rsplit(":", 1)[0] for member in job["members"]]
@@ -138,6 +141,8 @@ class TrainingTest(unittest.TestCase):
             first = addresses.index(hosts[1].address)
             self.assertEqual(addresses[first + 1], hosts[1].address)
             self.assertEqual(int(job["members"][first + 1]["local_rank"]), 1)
+            self.assertRegex(workers[0].output(), r"mesh.connected.* shared_memory=0 unix=0 tcp=3")
+            self.assertRegex(workers[1].output(), r"mesh.connected.* shared_memory=1 unix=0 tcp=2")
 
 
 if __name__ == "__main__":

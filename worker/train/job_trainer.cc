@@ -1,6 +1,7 @@
 #include "worker/train/job_trainer.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <memory>
 #include <new>
@@ -59,6 +60,36 @@ auto CatchExhaustion(int rank, const Action& action) -> decltype(action()) {
     return absl::ResourceExhaustedError(
         absl::StrCat("rank ", rank, ": ", error.what()));
   }
+}
+
+// How this rank reaches the others: how many of them over what.
+void LogTransports(const Communicator& communicator) {
+  std::array<int64_t, 4> counts = {};
+  for (int rank = 0; rank < communicator.world_size(); ++rank)
+    ++counts[static_cast<size_t>(communicator.TransportTo(rank))];
+  const auto of = [&](Transport transport) {
+    return counts[static_cast<size_t>(transport)];
+  };
+  LogEvent(LogLevel::kInfo, "mesh.connected",
+           {{"shared_memory", of(Transport::kSharedMemory)},
+            {"unix", of(Transport::kUnix)},
+            {"tcp", of(Transport::kTcp)}});
+}
+
+// The peer that this rank has waited for longest: the straggler, if there is
+// one.
+void LogMostAwaited(const Communicator& communicator) {
+  int awaited = -1;
+  absl::Duration longest;
+  for (int rank = 0; rank < communicator.world_size(); ++rank) {
+    const absl::Duration waited = communicator.WaitedFor(rank);
+    if (waited <= longest) continue;
+    longest = waited;
+    awaited = rank;
+  }
+  if (awaited < 0) return;
+  LogEvent(LogLevel::kInfo, "mesh.waited",
+           {{"peer", awaited}, {"seconds", absl::ToDoubleSeconds(longest)}});
 }
 
 class JobTrainer final : public Trainer {
@@ -276,6 +307,7 @@ absl::StatusOr<GenerationRun::End> JobTrainer::RunGeneration() {
   blamed_rank_ = BlamedPeer(connected.status());
   RETURN_IF_ERROR(connected.status());
   Communicator* const communicator = connected->get();
+  LogTransports(*communicator);
   RETURN_IF_ERROR(live_.Expose(*communicator, job_->prefetcher()));
   const absl::Cleanup unexpose = [this] { live_.Unexpose(); };
   absl::StatusOr<GenerationRun::End> end = Train(*communicator, *cancel);
@@ -285,6 +317,7 @@ absl::StatusOr<GenerationRun::End> JobTrainer::RunGeneration() {
     // connection close, and the reason is ours to tell.
     communicator->Abort(std::string(end.status().message()));
   }
+  LogMostAwaited(*communicator);
   counters_.generations.Increment();
   counters_.AddWire(communicator->counters());
   return end;
