@@ -5,7 +5,7 @@
   ... run and wait for child processes ...
   reason = watch.disturbance(before) # None if it was quiet
 
-Two things are looked at. A probe like that of tests/bench/collective: a fixed piece of arithmetic on every core at once takes no more
+Two things are looked at. A probe as in tests/bench/allreduce_vs_peers: a fixed piece of arithmetic on every core at once takes no more
 than 1.3 times its best, before and after. And, as a step lasts long enough to be disturbed in its middle, the kernel's
 account of all processors: what children of this process did not use is somebody else's.
 """

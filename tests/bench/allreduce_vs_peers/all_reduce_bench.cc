@@ -1,0 +1,208 @@
+// all_reduce_bench: all-reduces of float32 among processes of this host, ours and the peers compiled in; run.py calls it.
+//
+//   all_reduce_bench --mode=compare --ranks=2 [KIB...]
+//
+// Modes: compare   every candidate once at every size (measure.h)
+//        sweep     every algorithm of ours instead, over shared memory and TCP
+//        wire      bytes that ours writes, beside theory: {"wire": "tcp", "algorithm", "ranks", "rank", "bytes",
+//                  "payload", "framing"} for every rank, of one all-reduce
+//        dead_rank how long survivors of a killed rank stay blocked (dead_rank.h)
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/config/flags.h"
+#include "common/plan/topology.h"
+#include "common/status/exit_code.h"
+#include "common/status/status_macros.h"
+#include "tests/bench/allreduce_vs_peers/candidate.h"
+#include "tests/bench/allreduce_vs_peers/dead_rank.h"
+#include "tests/bench/allreduce_vs_peers/measure.h"
+#include "tests/bench/allreduce_vs_peers/our_mesh.h"
+#include "tests/bench/allreduce_vs_peers/shared_page.h"
+#include "worker/collective/algorithm.h"
+#include "worker/collective/communicator.h"
+#include "worker/collective/schedule.h"
+
+namespace ringmaster {
+namespace {
+
+constexpr TransportLimit kLimits[] = {
+    TransportLimit::kSharedMemory, TransportLimit::kUnix, TransportLimit::kTcp};
+
+struct Flags {
+  std::string mode = "compare";
+  int ranks = 2;
+  int times = 20;
+  std::string only;
+  std::vector<std::string> kib;
+};
+
+struct World {
+  const Flags& flags;
+  const std::vector<int64_t>& sizes;
+  SharedPage& page;
+  const std::vector<Listener>& listeners;
+  const std::string& directory;
+};
+
+// Ours, by transport in the order of kLimits.
+using Ours = std::vector<std::unique_ptr<Communicator>>;
+
+std::vector<Algorithm> UsableAlgorithms(int world_size) {
+  std::vector<Algorithm> usable;
+  for (const Algorithm algorithm : kAlgorithms) {
+    if (IsUsable(algorithm, Topology::OneHost(world_size)))
+      usable.push_back(algorithm);
+  }
+  return usable;
+}
+
+Candidates ForCompare(const World& world, int rank, const Ours& ours) {
+  Candidates candidates;
+  for (size_t i = 0; i < ours.size(); ++i) {
+    const std::string name = LimitName(kLimits[i]);
+    candidates.push_back(OurCandidate("ours " + name, *ours[i], {}));
+    if (kLimits[i] == TransportLimit::kUnix) continue;
+    candidates.push_back(OurCandidate(absl::StrCat("ours ", name, " bf16"),
+                                      *ours[i], {.wire = DType::kBFloat16}));
+    candidates.push_back(OurCandidate(absl::StrCat("ours ", name, " fp16"),
+                                      *ours[i], {.wire = DType::kFloat16}));
+  }
+  for (auto& peer : MakePeers(rank, world.flags.ranks, world.directory))
+    candidates.push_back(std::move(peer));
+  return candidates;
+}
+
+Candidates ForSweep(const World& world, const Ours& ours) {
+  Candidates candidates;
+  for (size_t i = 0; i < ours.size(); ++i) {
+    if (kLimits[i] == TransportLimit::kUnix) continue;
+    for (const Algorithm algorithm : UsableAlgorithms(world.flags.ranks)) {
+      candidates.push_back(OurCandidate(
+          absl::StrCat(LimitName(kLimits[i]), " ", AlgorithmName(algorithm)),
+          *ours[i], {.algorithm = algorithm}));
+    }
+  }
+  return candidates;
+}
+
+absl::Status CountWire(const World& world, int rank, const Ours& ours) {
+  for (const int64_t bytes : world.sizes) {
+    std::vector<float> values(static_cast<size_t>(bytes) / sizeof(float));
+    for (size_t i = 0; i < ours.size(); ++i) {
+      for (const Algorithm algorithm : UsableAlgorithms(world.flags.ranks)) {
+        const WireCounters before = ours[i]->counters();
+        CollectiveRequest request = AllReduceSum(BufferView::Of(values));
+        request.algorithm = algorithm;
+        RETURN_IF_ERROR(ours[i]->Run(request, PatientDeadline()));
+        const WireCounters after = ours[i]->counters();
+        std::printf(
+            "{\"wire\": \"%s\", \"algorithm\": \"%s\", \"ranks\": %d, "
+            "\"rank\": %d, \"bytes\": %lld, \"payload\": %lld, "
+            "\"framing\": %lld}\n",
+            LimitName(kLimits[i]), AlgorithmName(algorithm), world.flags.ranks,
+            rank, static_cast<long long>(bytes),
+            static_cast<long long>(after.payload_sent_bytes -
+                                   before.payload_sent_bytes),
+            static_cast<long long>(after.framing_sent_bytes -
+                                   before.framing_sent_bytes));
+        std::fflush(stdout);
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunRank(const World& world, int rank) {
+  Ours ours;
+  for (const TransportLimit limit : kLimits) {
+    ASSIGN_OR_RETURN(auto communicator,
+                     ConnectOurs(world.listeners, rank,
+                                 static_cast<int64_t>(ours.size()), limit));
+    ours.push_back(std::move(communicator));
+  }
+  if (world.flags.mode == "wire") {
+    RETURN_IF_ERROR(CountWire(world, rank, ours));
+  } else {
+    Candidates candidates = world.flags.mode == "sweep"
+                                ? ForSweep(world, ours)
+                                : ForCompare(world, rank, ours);
+    std::erase_if(candidates, [&](const auto& candidate) {
+      return candidate->name() != world.flags.only && !world.flags.only.empty();
+    });
+    RETURN_IF_ERROR(MeasureAll({world.page, rank, world.flags.ranks},
+                               candidates, world.sizes));
+  }
+  return ours[0]->Run(Barrier(), PatientDeadline());
+}
+
+absl::Status RunDeadRanks(const Flags& flags) {
+  for (int time = 0; time < flags.times; ++time) {
+    for (const TransportLimit limit :
+         {TransportLimit::kSharedMemory, TransportLimit::kTcp}) {
+      RETURN_IF_ERROR(MeasureDeadRank(limit, flags.ranks, time % flags.ranks));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Run(const Flags& flags) {
+  if (flags.mode == "dead_rank") return RunDeadRanks(flags);
+  ASSIGN_OR_RETURN(const std::vector<int64_t> sizes, ParseSizes(flags.kib));
+  SharedPage* const page = MapSharedPage("");
+  if (page == nullptr) return absl::UnavailableError("no memory for a page");
+  ASSIGN_OR_RETURN(const std::vector<Listener> listeners,
+                   ListenForAll(flags.ranks));
+  std::string directory =
+      (std::filesystem::temp_directory_path() / "all_reduce_bench.XXXXXX")
+          .string();
+  if (mkdtemp(directory.data()) == nullptr)
+    return absl::UnavailableError("no temporary directory " + directory);
+  const World world{flags, sizes, *page, listeners, directory};
+  const int failed = ForkRanks(
+      flags.ranks, [&](int rank) { return RunRank(world, rank); }, {});
+  std::error_code ignored;
+  std::filesystem::remove_all(directory, ignored);
+  if (failed != 0) return absl::InternalError("not all ranks came through");
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace ringmaster
+
+int main(int argc, char** argv) {
+  ringmaster::Flags flags;
+  ringmaster::FlagSet set("all_reduce_bench",
+                          "Measures all-reduces among processes of this host.");
+  set.Add({.name = "mode",
+           .help = "What to measure.",
+           .choices = {"compare", "sweep", "wire", "dead_rank"}},
+          &flags.mode);
+  set.Add({.name = "ranks",
+           .help = "Processes.",
+           .min = 2,
+           .max = ringmaster::kMaxBenchRanks},
+          &flags.ranks);
+  set.Add({.name = "times",
+           .help = "How often a rank is killed (dead_rank).",
+           .min = 1},
+          &flags.times);
+  set.Add({.name = "only",
+           .help = "Measure the candidate of this name alone, for a profile."},
+          &flags.only);
+  set.AddArgument("KIB", "Sizes of the buffer in KiB.", false, &flags.kib);
+  if (const auto code = set.ParseCommandLine(argc, argv))
+    return static_cast<int>(*code);
+  if (flags.kib.empty())
+    flags.kib = {"4", "64", "256", "1024", "4096", "16384", "65536"};
+  const absl::Status status = ringmaster::Run(flags);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "all_reduce_bench: %s\n", status.ToString().c_str());
+  return 1;
+}

@@ -1,0 +1,54 @@
+// Our communicators among forked ranks on this host, by transport.
+#ifndef RINGMASTER_TESTS_BENCH_ALLREDUCE_VS_PEERS_OUR_MESH_H_
+#define RINGMASTER_TESTS_BENCH_ALLREDUCE_VS_PEERS_OUR_MESH_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/tensor/dtype.h"
+#include "common/transport/tcp.h"
+#include "tests/bench/allreduce_vs_peers/candidate.h"
+#include "worker/collective/algorithm.h"
+#include "worker/collective/communicator.h"
+#include "worker/collective/connect_mesh.h"
+
+namespace ringmaster {
+
+// Far away: for what should not take long.
+[[nodiscard]] MonotonicTime PatientDeadline();
+
+// A listener for each rank, made before the ranks are forked.
+[[nodiscard]] absl::StatusOr<std::vector<Listener>> ListenForAll(
+    int world_size);
+
+// Connects `rank` with all others, by `transport` at best.
+[[nodiscard]] absl::StatusOr<std::unique_ptr<Communicator>> ConnectOurs(
+    const std::vector<Listener>& listeners, int rank, int64_t generation,
+    TransportLimit transport);
+
+// "shm", "unix", "tcp".
+[[nodiscard]] const char* LimitName(TransportLimit transport);
+
+// All-reduces of float32 that travel as `wire`; none: as they are.
+struct OurWay {
+  std::optional<DType> wire = std::nullopt;
+  Algorithm algorithm = Algorithm::kAuto;
+};
+[[nodiscard]] std::unique_ptr<Candidate> OurCandidate(
+    std::string name, Communicator& communicator, const OurWay& way);
+
+// Runs `run_rank` in `world_size` processes of their own. Waits for all; how many did not exit with 0. Before that,
+// `meanwhile` (may be empty) is given their process ids.
+[[nodiscard]] int ForkRanks(
+    int world_size, const std::function<absl::Status(int rank)>& run_rank,
+    const std::function<void(const std::vector<int>& pids)>& meanwhile);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_TESTS_BENCH_ALLREDUCE_VS_PEERS_OUR_MESH_H_

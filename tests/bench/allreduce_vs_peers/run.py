@@ -1,0 +1,146 @@
+"""Compares our all-reduce with Gloo's and OpenMPI's on this host, and writes tables in Markdown.
+
+  bazel build //tests/bench/allreduce_vs_peers:all_reduce_bench_with_gloo //tests/bench/allreduce_vs_peers:mpi_peer
+  chrt -r 1 /usr/bin/python3 -m tests.bench.allreduce_vs_peers.run --bin_dir=bazel-bin/tests/bench/allreduce_vs_peers --ranks=2
+
+A round is one start of our program, which measures ours and Gloo in turn at every size, then one of mpi_peer for each way
+that OpenMPI can work; rounds follow one another, so that a disturbance of the machine hits all. All programs follow the rules
+of measure.h. Figures are medians over rounds of the slowest rank's time; a sample counts only if the probe before and after it
+took no more than 1.3 times its program's best in the run, and fewer than five make no figure. `chrt -r 1` (needs root) keeps
+other programs off the cores. Without mpirun or mpi_peer it measures the others.
+
+--mode=sweep measures our algorithms instead, --mode=wire counts bytes, --mode=dead_rank kills ranks.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+from tests.bench.allreduce_vs_peers import tables
+
+PATIENCE = 60.0
+SIZES = [4, 64, 256, 1024, 4096, 16384, 65536]
+SEGMENTS = ["--mca", "coll_tuned_use_dynamic_rules", "1", "--mca", "coll_tuned_allreduce_algorithm", "5",
+            "--mca", "coll_tuned_allreduce_algorithm_segmentsize", str(1 << 20)]
+SHM = ["--mca", "btl", "vader,self"]
+TCP = ["--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo"]
+MPI = dict(zip(tables.SHM + tables.TCP, (SHM, SHM + SEGMENTS, TCP, TCP + SEGMENTS)))
+
+
+def parse(arguments=None):
+    parser = argparse.ArgumentParser(description="All-reduce on one host: ours beside Gloo and OpenMPI.")
+    parser.add_argument("--bin_dir", type=pathlib.Path, required=True, help="where the programs are")
+    parser.add_argument("--mode", choices=["compare", "sweep", "wire", "dead_rank"], default="compare")
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--kib", type=int, nargs="+", default=SIZES, help="sizes of the buffer in KiB")
+    parser.add_argument("--json", help="file for the samples; those that it holds already are merged with the new ones")
+    args = parser.parse_args(arguments)
+    if args.ranks < 2 or args.rounds < 1 or min(args.kib) < 1:
+        parser.error("--ranks must be at least 2, --rounds and --kib at least 1")
+    return args
+
+
+def entries_of(output, program):
+    """The JSON lines of a program, which may say other things as well."""
+    return [{**json.loads(line), "program": program} for line in output.splitlines() if line.startswith("{")]
+
+
+def run(command, program):
+    """Its entries; none if it hangs, which is said and counts as a round that is lost."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+        try:
+            output, _ = process.communicate(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            print(f"no end within {PATIENCE:.0f} s, dropped: {' '.join(command)}", file=sys.stderr, flush=True)
+            return []
+        finally:
+            end(process)
+    if process.returncode != 0:
+        sys.exit(f"{' '.join(command)}: exit status {process.returncode}\n{output}")
+    return entries_of(output, program)
+
+
+def end(process):
+    """Ends it if it runs. mpirun ends its ranks, which are in groups of their own, when it is asked to."""
+    for number, patience in ((signal.SIGTERM, 10.0), (signal.SIGKILL, None)):
+        if process.poll() is None:
+            os.killpg(process.pid, number)
+            try:
+                process.wait(patience)
+            except subprocess.TimeoutExpired:
+                continue
+
+
+def our_program(bin_dir):
+    with_gloo = bin_dir / "all_reduce_bench_with_gloo"
+    return str(with_gloo if with_gloo.exists() else bin_dir / "all_reduce_bench")
+
+
+def mpi_command(bin_dir, name, args, page, cores):
+    flags = ["--allow-run-as-root", "--bind-to", "none", "--mca", "pml", "ob1"]
+    # It would spin for good where there are more ranks than cores, and yields if told so.
+    if args.ranks > cores:
+        flags.append("--oversubscribe")
+    return ["mpirun", *flags, *MPI[name], "-np", str(args.ranks), str(bin_dir / "mpi_peer"), page, name,
+            *map(str, args.kib)]
+
+
+def measure(args):
+    """All samples of a run, `rounds` of each."""
+    ours = [our_program(args.bin_dir), f"--mode={args.mode}", f"--ranks={args.ranks}"]
+    if args.mode in ("wire", "dead_rank"):
+        return run(ours + ([] if args.mode == "dead_rank" else list(map(str, args.kib))), "ours")
+    has_mpi = args.mode == "compare" and shutil.which("mpirun") and (args.bin_dir / "mpi_peer").exists()
+    if args.mode == "compare" and not has_mpi:
+        print("OpenMPI is not measured: no mpirun, or no mpi_peer (deploy/packages-bench.txt)", file=sys.stderr)
+    samples = []
+    for number in range(args.rounds):
+        samples += run(ours + list(map(str, args.kib)), "ours")
+        for name in MPI if has_mpi else ():
+            with tempfile.TemporaryDirectory() as directory:
+                command = mpi_command(args.bin_dir, name, args, f"{directory}/page", os.cpu_count())
+                samples += run(command, "mpi_peer")
+        print(f"round {number + 1} of {args.rounds}", file=sys.stderr, flush=True)
+    return samples
+
+
+def report(samples, args):
+    """The tables, as one text."""
+    if args.mode == "wire":
+        return tables.wire_table(samples)
+    if args.mode == "dead_rank":
+        return tables.dead_rank_table(samples)
+    best = {}
+    for sample in samples:
+        best[sample["program"]] = min(sample["probe_ns"], best.get(sample["program"], float("inf")))
+    figures, dropped = tables.merge(samples, best)
+    lines = [f"{args.ranks} ranks, {os.cpu_count()} cores; best probe {min(best.values()):.0f} ns; {dropped} of {len(samples)} "
+             "samples were disturbed", ""]
+    if args.mode == "sweep":
+        return "\n".join(lines + [tables.sweep_table(figures, args.ranks)])
+    return "\n".join(lines + [tables.table(figures, tables.FP32, args.ranks), "",
+                              tables.table(figures, tables.HALF, args.ranks), "",
+                              tables.verdicts(figures, args.ranks)])
+
+
+def main():
+    args = parse()
+    samples = []
+    if args.json and pathlib.Path(args.json).exists():
+        samples = json.loads(pathlib.Path(args.json).read_text(encoding="utf-8"))
+    samples += measure(args)
+    if args.json:
+        pathlib.Path(args.json).write_text(json.dumps(samples, indent=1) + "\n", encoding="utf-8")
+    print(report(samples, args))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
