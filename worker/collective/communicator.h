@@ -158,6 +158,9 @@ class Communicator {
   // Wait within milliseconds.
   virtual void Abort(std::string_view why) = 0;
 
+  // What `request` runs as: its own algorithm, or the one chosen for it.
+  [[nodiscard]] virtual Algorithm AlgorithmFor(
+      const CollectiveRequest& request) const = 0;
   [[nodiscard]] virtual CollectiveProgress progress() const = 0;
   [[nodiscard]] virtual WireCounters counters() const = 0;
   // How long this rank has waited for `rank` in collectives, with nothing else

@@ -63,6 +63,10 @@ class HostCommunicator final : public Communicator {
   [[nodiscard]] absl::Status Run(const CollectiveRequest& request,
                                  MonotonicTime deadline) override;
   void Abort(std::string_view why) override;
+  [[nodiscard]] Algorithm AlgorithmFor(
+      const CollectiveRequest& request) const override {
+    return Resolve(request).algorithm;
+  }
   [[nodiscard]] CollectiveProgress progress() const override;
   [[nodiscard]] WireCounters counters() const override;
   [[nodiscard]] absl::Duration WaitedFor(int rank) const override;

@@ -69,6 +69,23 @@ TEST(HostCommunicatorTest, RefusesWhatItCannotDo) {
   EXPECT_TRUE(absl::IsInvalidArgument(communicator.Wait(Ticket{0}, Soon())));
 }
 
+TEST(HostCommunicatorTest, TellsWhichAlgorithmARequestRunsAs) {
+  WorldOfThreads::Options options;
+  options.world_size = 3;
+  options.algorithm = Algorithm::kHalvingDoubling;
+  const auto world = *WorldOfThreads::Create(options);
+  const Communicator& communicator = world->communicator(0);
+  std::vector<float> values(4);
+  CollectiveRequest request =
+      AllReduceSum(BufferView::Of(std::span<float>(values)));
+  EXPECT_EQ(communicator.AlgorithmFor(request), Algorithm::kHalvingDoubling);
+  request.algorithm = Algorithm::kRing;
+  EXPECT_EQ(communicator.AlgorithmFor(request), Algorithm::kRing);
+  const auto by_size = WorldOf(3);
+  request.algorithm = Algorithm::kAuto;
+  EXPECT_NE(by_size->communicator(0).AlgorithmFor(request), Algorithm::kAuto);
+}
+
 TEST(HostCommunicatorTest, SaysSoWhenItsQueueIsFull) {
   const auto world = WorldOf(2);
   Communicator& communicator = world->communicator(0);
