@@ -17,6 +17,7 @@
 #include "common/status/status_macros.h"
 #include "server/ctl/client/bell.h"
 #include "server/ctl/client/client.h"
+#include "server/ctl/commands/bench.h"
 #include "server/ctl/commands/local.h"
 #include "server/ctl/commands/queries.h"
 #include "server/ctl/commands/sample.h"
@@ -39,6 +40,7 @@ struct CommandLine {
   TraceOptions trace;
   LocalOptions local;
   SampleOptions sample;
+  BenchFlags bench;
 
   [[nodiscard]] OutputFormat format() const {
     return output == "json" ? OutputFormat::kJson : OutputFormat::kTable;
@@ -301,6 +303,7 @@ int RunCommandLine(std::span<const std::string> args, Console& console,
   AddSubmissionCommands(flags, line);
   AddJobCommands(flags, line);
   AddSampleCommand(flags, line);
+  AddBenchFlags(flags, line.bench);
   const auto fail = [&](const absl::Status& status) {
     console.WriteError(
         absl::StrCat("error: ", std::string(status.message()), "\n"));
@@ -315,8 +318,9 @@ int RunCommandLine(std::span<const std::string> args, Console& console,
   const std::string command = flags.command();
   if (command == "sample") return fail(ExecSample(line.sample));
   const absl::StatusOr<int> code =
-      command == "local" ? RunHere(line, console, clock)
-                         : RunAtCoordinator(command, line, console, clock);
+      command == "bench"   ? RunBench(line.bench, line.format(), console)
+      : command == "local" ? RunHere(line, console, clock)
+                           : RunAtCoordinator(command, line, console, clock);
   return code.ok() ? *code : fail(code.status());
 }
 

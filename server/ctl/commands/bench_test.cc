@@ -1,0 +1,92 @@
+#include "server/ctl/commands/bench.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "common/config/flags.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace ringmaster::ctl {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+absl::StatusOr<AllReduceBenchOptions> Parse(const char* text) {
+  FlagSet flags("ringctl", "For tests.");
+  BenchFlags bench;
+  AddBenchFlags(flags, bench);
+  const std::vector<std::string> args =
+      absl::StrSplit(absl::StrCat("bench ", text), ' ', absl::SkipEmpty());
+  const auto parsed = flags.Parse(args);
+  if (!parsed.ok()) return parsed.status();
+  return ToBenchOptions(bench);
+}
+
+TEST(BenchFlagsTest, HaveDefaults) {
+  const auto options = Parse("allreduce");
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_GE(options->ranks, 2);
+  EXPECT_FALSE(options->transport.has_value());
+  EXPECT_EQ(options->algorithm, Algorithm::kAuto);
+  EXPECT_EQ(options->dtype, DType::kFloat32);
+  EXPECT_FALSE(options->wire.has_value());
+  EXPECT_EQ(options->reduction, Reduction::kSum);
+  EXPECT_EQ(options->sizes.front(), 4096);
+  EXPECT_EQ(options->sizes.back(), 256 << 20);
+  EXPECT_EQ(options->sizes.size(), 9u);
+  EXPECT_EQ(options->iterations, 20);
+}
+
+TEST(BenchFlagsTest, SayWhatToMeasure) {
+  const auto options = Parse(
+      "allreduce -n 3 --transport=unix --algorithm=ring --dtype=float32 "
+      "--wire=bfloat16 --op=max --sizes=1K:8K --step=2 --warmup=0 "
+      "--iterations=7 --seconds-per-size=500ms");
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->ranks, 3);
+  EXPECT_EQ(options->transport, Transport::kUnix);
+  EXPECT_EQ(options->algorithm, Algorithm::kRing);
+  EXPECT_EQ(options->wire, DType::kBFloat16);
+  EXPECT_EQ(options->reduction, Reduction::kMax);
+  EXPECT_THAT(options->sizes, ElementsAre(1024, 2048, 4096, 8192));
+  EXPECT_EQ(options->warmup, 0);
+  EXPECT_EQ(options->iterations, 7);
+  EXPECT_EQ(options->time_per_size, absl::Milliseconds(500));
+}
+
+TEST(BenchFlagsTest, RefuseWhatIsWrongWithTheFlagsName) {
+  struct Case {
+    const char* args;
+    const char* text;
+  };
+  constexpr Case kCases[] = {
+      {"", "WHAT"},
+      {"broadcast", "\"broadcast\""},
+      {"allreduce -n 1", "--ranks=1"},
+      {"allreduce -n 129", "--ranks=129"},
+      {"allreduce --transport=rdma", "--transport=rdma"},
+      {"allreduce --algorithm=tree", "--algorithm=tree"},
+      {"allreduce --dtype=uint8", "--dtype=uint8"},
+      {"allreduce --wire=float64", "--wire=float64"},
+      {"allreduce --wire=float16 --dtype=int32", "--wire"},
+      {"allreduce --op=product", "--op=product"},
+      {"allreduce --op=average --dtype=int64", "--op=average"},
+      {"allreduce --sizes=many", "--sizes: \"many\""},
+      {"allreduce --step=1", "--step=1"},
+      {"allreduce --iterations=0", "--iterations=0"},
+      {"allreduce --seconds_per_size=0s", "--seconds_per_size=0s"},
+  };
+  for (const auto& [args, text] : kCases) {
+    const auto options = Parse(args);
+    EXPECT_EQ(options.status().code(), absl::StatusCode::kInvalidArgument)
+        << text;
+    EXPECT_THAT(std::string(options.status().message()), HasSubstr(text));
+  }
+}
+
+}  // namespace
+}  // namespace ringmaster::ctl

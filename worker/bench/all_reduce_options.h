@@ -1,0 +1,68 @@
+// What an all-reduce benchmark is asked to measure, and what it finds. Plain
+// values; their enumerations, with ParseDType, TransportName and so on, come
+// with this header.
+#ifndef RINGMASTER_WORKER_BENCH_ALL_REDUCE_OPTIONS_H_
+#define RINGMASTER_WORKER_BENCH_ALL_REDUCE_OPTIONS_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/tensor/dtype.h"
+#include "common/transport/channel.h"
+#include "worker/collective/algorithm.h"
+#include "worker/collective/reduction.h"
+
+namespace ringmaster {
+
+// More would have sums that bfloat16 does not hold exactly.
+inline constexpr int kMaxAllReduceBenchRanks = 128;
+
+struct AllReduceBenchOptions {
+  int ranks = 2;  // to kMaxAllReduceBenchRanks
+  // The one to measure; none: the best that there is.
+  std::optional<Transport> transport = std::nullopt;
+  Algorithm algorithm = Algorithm::kAuto;
+  DType dtype = DType::kFloat32;
+  std::optional<DType> wire = std::nullopt;
+  Reduction reduction = Reduction::kSum;
+  std::vector<int64_t> sizes = {};  // in bytes, each at least one element
+  int warmup = 5;
+  int iterations = 20;
+  // Warming up and measuring a size each end after this long, if not before;
+  // at least three iterations are measured.
+  absl::Duration time_per_size = absl::Seconds(2);
+  // What each rank copies to measure the memory; less for many ranks. The
+  // default is well beyond the caches.
+  int64_t copy_bytes = int64_t{64} << 20;
+};
+
+// INVALID_ARGUMENT names the flag of the command line that has to change.
+[[nodiscard]] absl::Status CheckAllReduceBench(
+    const AllReduceBenchOptions& options);
+
+// What holds for all sizes.
+struct AllReduceBenchStart {
+  Transport transport = Transport::kTcp;  // the worst between two ranks
+  // Bytes per second read plus written while every rank copies memory.
+  double memory_bandwidth = 0;
+};
+
+struct AllReduceBenchRow {
+  int64_t bytes = 0;  // whole elements
+  int64_t count = 0;
+  int iterations = 0;
+  // Of the slowest rank in each iteration, in seconds.
+  double p50 = 0;
+  double p99 = 0;
+  // Elements that differed from the result, of all ranks, in all iterations and
+  // while warming up.
+  int64_t wrong = 0;
+  Algorithm algorithm = Algorithm::kAuto;  // the one that ran
+};
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_BENCH_ALL_REDUCE_OPTIONS_H_

@@ -1,0 +1,43 @@
+// TestPattern: inputs of an all-reduce whose result is known exactly, in every
+// dtype, on every wire and in every order of additions.
+//
+// All values and all partial sums are integers of at most 256, which even
+// bfloat16 holds exactly; hence the limit on ranks. Ranks have different values, and neighbouring elements too, so that what is added twice,
+// left out or put elsewhere shows.
+// Immutable after construction.
+#ifndef RINGMASTER_WORKER_BENCH_TEST_PATTERN_H_
+#define RINGMASTER_WORKER_BENCH_TEST_PATTERN_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "common/tensor/dtype.h"
+#include "worker/collective/reduction.h"
+
+namespace ringmaster {
+
+class TestPattern {
+ public:
+  static constexpr int kMaxRanks = 128;
+
+  // Of `rank` of `ranks` (1 to kMaxRanks). Not for uint8.
+  TestPattern(DType dtype, Reduction reduction, int ranks, int rank);
+
+  // Writes this rank's input.
+  void Fill(std::byte* elements, int64_t count) const;
+
+  // How many elements differ from the result.
+  [[nodiscard]] int64_t CountWrong(const std::byte* elements,
+                                   int64_t count) const;
+
+ private:
+  const int64_t element_bytes_;
+  // One period each.
+  std::vector<std::byte> input_;
+  std::vector<std::byte> result_;
+};
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_BENCH_TEST_PATTERN_H_
