@@ -87,13 +87,14 @@ TEST(ForkedRanksTest, BlameTheDeathAndNotWhatFollowsFromIt) {
   auto first = (*ranks)->Next(-1);
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_EQ(**first, "here");
-  ASSERT_EQ(::kill(pids[1], SIGSEGV), 0);
+  // Not SIGSEGV: a sanitizer makes an exit of it.
+  ASSERT_EQ(::kill(pids[1], SIGTERM), 0);
   absl::Status status;
   EXPECT_THAT(Drain(**ranks, status), IsEmpty());
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr("rank 1 was killed by signal 11"),
-                    HasSubstr("Segmentation fault")));
+              AllOf(HasSubstr("rank 1 was killed by signal 15"),
+                    HasSubstr("Terminated")));
   ExpectGone(**ranks, pids);
   ::close(ends[0]);
 }
