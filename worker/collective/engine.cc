@@ -88,6 +88,9 @@ absl::Status CollectiveEngine::Begin(const CollectiveRequest& request,
                                      int64_t sequence) {
   request_ = request;
   is_waiting_ = false;
+  has_slept_ = false;
+  SetWaitingFor(-1);
+  last_awaited_.store(-1, std::memory_order_relaxed);
   ASSIGN_OR_RETURN(plan_, plans_.Find(request));
   if (scratch_.size() < static_cast<size_t>(plan_->scratch_bytes))
     scratch_.resize(static_cast<size_t>(plan_->scratch_bytes));
@@ -273,17 +276,27 @@ void CollectiveEngine::EndWait() {
 }
 
 int CollectiveEngine::NextAwaited() const {
-  int awaited = -1;
+  // What comes is what others wait for, too; what goes waits for room. Of
+  // several, the one that stands first in the schedule: whoever is to send a
+  // later one may be waiting for the same rank as we.
+  const Lane* receive = nullptr;
+  const Lane* send = nullptr;
   for (const auto& lane : plan_->lanes) {
     if (lane->kind == Lane::Kind::kLocal) continue;
-    const bool is_blocked =
-        lane->is_done() ? !ChannelTo(lane->peer).sends_taken() : IsReady(*lane);
-    if (!is_blocked) continue;
-    // What comes is what others wait for, too; what goes waits for room.
-    if (lane->kind == Lane::Kind::kReceive) return lane->peer;
-    if (awaited < 0) awaited = lane->peer;
+    if (lane->is_done()) {
+      if (send == nullptr && lane->kind == Lane::Kind::kSend &&
+          !ChannelTo(lane->peer).sends_taken()) {
+        send = lane.get();
+      }
+      continue;
+    }
+    if (!IsReady(*lane)) continue;
+    const Lane*& first = lane->kind == Lane::Kind::kReceive ? receive : send;
+    if (first == nullptr || first->is_done() || lane->place() < first->place())
+      first = lane.get();
   }
-  return awaited;
+  const Lane* const awaited = receive != nullptr ? receive : send;
+  return awaited == nullptr ? -1 : awaited->peer;
 }
 
 absl::Status CollectiveEngine::Sleep(MonotonicTime now,
@@ -352,12 +365,20 @@ std::string CollectiveEngine::BlameForWait(CollectiveOp op, int64_t sequence) {
                    waited_for < 0 ? "its peers" : ChannelTo(waited_for).peer(),
                    " (", CollectiveOpName(op), ", sequence ", sequence,
                    " of generation ", member_.generation, ")");
-  blamed_rank_.store(waited_for, std::memory_order_relaxed);
+  NoteBlame(waited_for);
   return text;
 }
 
+void CollectiveEngine::NoteBlame(int rank) {
+  // What fails after the first failure follows from it.
+  int nobody = -1;
+  blamed_rank_.compare_exchange_strong(nobody, rank, std::memory_order_relaxed);
+}
+
 absl::Status CollectiveEngine::Blame(int rank, const absl::Status& status) {
-  blamed_rank_.store(rank, std::memory_order_relaxed);
+  // Channels that were closed on our side are nobody's fault.
+  if (cancel_.is_cancelled()) return cancel_.status();
+  NoteBlame(rank);
   return Annotate(status, absl::StrCat("rank ", member_.rank, " in ",
                                        CollectiveOpName(request_.op),
                                        ", sequence ", header_.sequence,

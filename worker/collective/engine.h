@@ -102,6 +102,7 @@ class CollectiveEngine {
   [[nodiscard]] Channel& ChannelTo(int rank) const {
     return *member_.channels[static_cast<size_t>(rank)];
   }
+  void NoteBlame(int rank);
   [[nodiscard]] absl::Status Blame(int rank, const absl::Status& status);
 
   const EngineMember member_;

@@ -1,5 +1,6 @@
 #include "worker/collective/host_communicator.h"
 
+#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -93,7 +94,8 @@ CollectiveRequest HostCommunicator::Resolve(
         topology.host_count() == 1 && IsUsable(Algorithm::kDirect, topology)
             ? Algorithm::kDirect
             : Algorithm::kRing;
-  } else if (options_.algorithm != Algorithm::kAuto) {
+  } else if (options_.algorithm != Algorithm::kAuto &&
+             IsUsable(options_.algorithm, topology)) {
     resolved.algorithm = options_.algorithm;
   } else {
     const DType wire = request.wire.value_or(request.buffer.dtype);
@@ -202,7 +204,14 @@ absl::Status HostCommunicator::Execute(const Pending& pending,
                                        MonotonicTime deadline) {
   const MonotonicTime start =
       options_.trace != nullptr ? clock_.Now() : MonotonicTime();
-  RETURN_IF_ERROR(engine_->Run(pending.request, pending.sequence, deadline));
+  try {
+    RETURN_IF_ERROR(engine_->Run(pending.request, pending.sequence, deadline));
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("rank ", rank(), " has no memory left for a collective (",
+                     CollectiveOpName(pending.request.op), " of ",
+                     pending.request.buffer.count, " elements)"));
+  }
   if (options_.trace != nullptr) {
     const CollectiveRequest& request = pending.request;
     TraceSpan span;

@@ -38,7 +38,8 @@ class HostCommunicator final : public Communicator {
     int64_t generation = 0;
     int rank = 0;
     Topology topology = Topology::OneHost(1);
-    // Of the all-reduces that leave it open; kAuto: by size, from `costs`.
+    // Of the all-reduces that leave it open; kAuto, or one that is not usable
+    // here: by size, from `costs`.
     Algorithm algorithm = Algorithm::kAuto;
     CollectiveCosts costs;
     Clock* clock = nullptr;  // outlives the communicator

@@ -116,6 +116,49 @@ TEST(HostCommunicatorTest, WaitsDeadlineNamesThePeer) {
   EXPECT_EQ(communicator.Start(Barrier()).status(), status);
 }
 
+// Rank 1 has given its part and waits, too; its next frame comes first among
+// the channels, but is not what all wait for.
+TEST(HostCommunicatorTest, TheAbsentRankIsBlamedAndNotOneThatWaitsForItToo) {
+  FakeClock clock;
+  WorldOfThreads::Options options;
+  options.world_size = 3;
+  options.algorithm = Algorithm::kDirect;
+  options.clock = &clock;
+  const auto world = *WorldOfThreads::Create(options);
+  std::vector<std::vector<float>> values(2, std::vector<float>(3000));
+  std::vector<Ticket> tickets;
+  for (const int rank : {0, 1}) {
+    tickets.push_back(*world->communicator(rank).Start(AllReduceSum(
+        BufferView::Of(std::span<float>(values[static_cast<size_t>(rank)])))));
+  }
+  Communicator& communicator = world->communicator(0);
+  while (communicator.progress().waiting_for_rank != 2)
+    std::this_thread::yield();
+  absl::Status status;
+  const MonotonicTime deadline = clock.Now() + absl::Seconds(5);
+  std::thread waiter([&] { status = communicator.Wait(tickets[0], deadline); });
+  clock.AwaitWaiters(1);
+  clock.Advance(absl::Seconds(6));
+  waiter.join();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+  EXPECT_THAT(status.message(), HasSubstr("rank 0 waited for rank 2"));
+  EXPECT_EQ(communicator.progress().blamed_rank, 2);
+}
+
+TEST(HostCommunicatorTest, AnAlgorithmThatCannotRunHereIsChosenAnew) {
+  WorldOfThreads::Options options;
+  options.world_size = 17;
+  options.algorithm = Algorithm::kExchange;
+  const auto world = *WorldOfThreads::Create(options);
+  const auto statuses = world->RunAll([&](Communicator& communicator) {
+    std::vector<float> values(10);
+    return communicator.Run(
+        AllReduceSum(BufferView::Of(std::span<float>(values))), Soon());
+  });
+  for (const absl::Status& status : statuses)
+    EXPECT_TRUE(status.ok()) << status;
+}
+
 TEST(HostCommunicatorTest, RunsDeadlineNamesThePeer) {
   FakeClock clock;
   WorldOfThreads::Options options;

@@ -69,6 +69,7 @@ absl::StatusOr<std::unique_ptr<CollectivePlan>> PlanCache::Make(
   wanted.has_finish = plan->kernels.finish != nullptr;
   Schedule schedule = BuildSchedule(wanted, topology_);
   plan->scratch_bytes = schedule.scratch_count * plan->kernels.element_bytes;
+  size_t place = 0;
   for (const Operation& operation : schedule.operations) {
     const Lane::Kind kind = LaneKindOf(operation.kind);
     Lane* lane = FindLane(*plan, kind, operation.peer);
@@ -78,7 +79,7 @@ absl::StatusOr<std::unique_ptr<CollectivePlan>> PlanCache::Make(
       lane->kind = kind;
       lane->peer = operation.peer;
     }
-    lane->items.push_back({operation, nullptr});
+    lane->items.push_back({operation, nullptr, place++});
   }
   for (const auto& lane : plan->lanes) {
     for (Lane::Item& item : lane->items) {

@@ -26,6 +26,7 @@ struct Lane {
   struct Item {
     Operation operation;
     const Lane* after = nullptr;  // null: begins at once
+    size_t place = 0;             // in the schedule
   };
   Kind kind = Kind::kSend;
   int peer = -1;
@@ -35,9 +36,11 @@ struct Lane {
   bool has_begun = false;
 
   [[nodiscard]] bool is_done() const { return done == items.size(); }
+  // Of the first item that is not done. Requires !is_done().
   [[nodiscard]] const Operation& current() const {
     return items[done].operation;
   }
+  [[nodiscard]] size_t place() const { return items[done].place; }
 };
 
 struct CollectivePlan {

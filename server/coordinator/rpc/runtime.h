@@ -32,6 +32,7 @@
 #include "absl/status/statusor.h"
 #include "common/clock/clock.h"
 #include "common/executor/serial_executor.h"
+#include "common/plan/topology.h"
 #include "server/coordinator/core/action.h"
 #include "server/coordinator/core/config.h"
 #include "server/coordinator/core/core.h"
@@ -139,6 +140,7 @@ class CoordinatorRuntime {
     int64_t generation = 0;
     std::string secret;
     uint64_t table_hash = 0;
+    Topology topology = Topology::OneHost(1);
   };
 
   explicit CoordinatorRuntime(Options options);

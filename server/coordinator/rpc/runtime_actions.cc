@@ -135,7 +135,8 @@ const CoordinatorRuntime::GenerationSecrets& CoordinatorRuntime::SecretsOf(
     }
     secrets_ = {.generation = generation,
                 .secret = RandomBytes(kSecretBytes),
-                .table_hash = MemberTableHash(table)};
+                .table_hash = MemberTableHash(table),
+                .topology = TopologyOf(job)};
   }
   return secrets_;
 }
@@ -151,7 +152,7 @@ void CoordinatorRuntime::Perform(SendAssignment& action) {
   assignment.mutable_spec()->ParsePartialFromString(job->spec);
   *assignment.mutable_self() =
       MemberProto(action.self, action.world_size, action.resume_step);
-  const Topology topology = TopologyOf(*job);
+  const Topology& topology = secrets.topology;
   for (const int peer : PeersOf(action.self.rank, topology)) {
     *assignment.add_peers() =
         MemberProto(job->members[static_cast<size_t>(peer)].identity,
