@@ -237,22 +237,22 @@ void Establisher::OnConnection(absl::StatusOr<UniqueFd> socket) {
     Report(nonce.status());
     return;
   }
-  if (half_open_.size() >= MaxHalfOpen()) {
-    Report(absl::ResourceExhaustedError(absl::StrCat(
-        "rank ", config_.rank, " dropped ", half_open_.front().remote(), ": ",
-        MaxHalfOpen(), " handshakes are unfinished")));
-    half_open_.pop_front();
-  }
-  half_open_.emplace_back(
+  HandshakeSocket incoming(
       *std::move(socket),
       Handshake::Acceptor(
           job_, generation(), static_cast<uint32_t>(config_.rank),
           config_.secret, *nonce,
           [this](const HandshakeMessage& hello) { return Admit(hello); }),
       now_ + config_.handshake_timeout);
-  // A connector that is turned away goes on over TCP at once.
-  if (!config_.use_unix && half_open_.back().transport() == Transport::kUnix)
-    half_open_.pop_back();
+  // A connector that is turned away goes on over TCP soon.
+  if (!config_.use_unix && incoming.transport() == Transport::kUnix) return;
+  if (half_open_.size() >= MaxHalfOpen()) {
+    Report(absl::ResourceExhaustedError(absl::StrCat(
+        "rank ", config_.rank, " dropped ", half_open_.front().remote(), ": ",
+        MaxHalfOpen(), " handshakes are unfinished")));
+    half_open_.pop_front();
+  }
+  half_open_.push_back(std::move(incoming));
 }
 
 void Establisher::OnIncoming(std::list<HandshakeSocket>::iterator it) {

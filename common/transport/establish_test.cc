@@ -327,6 +327,22 @@ TEST_F(EstablishTest, RanksOfOneHostMeetOverAUnixSocket) {
             absl::StrCat("rank 0 at pid ", getpid(), " (unix)"));
 }
 
+// As a rank does that ends its last generation while the next one's peers
+// connect already.
+TEST_F(EstablishTest, AUnixSocketThatHangsUpOnceIsTriedAgain) {
+  absl::StatusOr<EstablishedLinks> accepted = absl::UnknownError("");
+  EstablishConfig hanging_up = ConfigOf(1);
+  hanging_up.on_refused = [](const absl::Status&) { FailPoint::DisarmAll(); };
+  FailPoint::Arm("collective.accept", FailPoint::Action::kError);
+  std::thread acceptor([&] { accepted = Accept(hanging_up); });
+  const auto connected = Connect(ConfigOf(0));
+  acceptor.join();
+  ASSERT_TRUE(connected.ok()) << connected.status();
+  ASSERT_TRUE(accepted.ok()) << accepted.status();
+  EXPECT_EQ(connected->connected[0]->transport(), Transport::kUnix);
+  EXPECT_EQ(accepted->accepted[0]->transport(), Transport::kUnix);
+}
+
 TEST_F(EstablishTest, EitherSideMayInsistOnTcp) {
   for (const int unwilling : {0, 1}) {
     EstablishConfig configs[2] = {ConfigOf(0), ConfigOf(1)};

@@ -22,6 +22,8 @@ constexpr absl::Duration kMaxRetryDelay = absl::Milliseconds(100);
 // An attempt over TCP lasts only this part of the usual while the Unix socket
 // may yet turn out right: a peer that comes late shall rather be met there.
 constexpr int kShortAttempt = 4;
+// How often a Unix socket may hang up without a refusal.
+constexpr int kMaxHangUps = 3;
 
 // A refusal that another attempt cannot change.
 bool IsFinal(const absl::Status& status) {
@@ -158,11 +160,15 @@ absl::Status PeerConnector::OnHandshake() {
   return absl::OkStatus();
 }
 
-bool PeerConnector::MayTurnOutRight(const absl::Status& why) const {
+bool PeerConnector::MayTurnOutRight(const absl::Status& why) {
   if (absl::IsDeadlineExceeded(why) || absl::IsResourceExhausted(why))
     return true;
   if (!handshake_.has_value()) return false;
   const RefusalReason refusal = handshake_->refused_by_peer();
+  // Hung up without a word: it was still busy with its last generation, or
+  // takes no Unix connections.
+  if (refusal == RefusalReason::kNone && absl::IsUnavailable(why))
+    return ++hang_ups_ <= kMaxHangUps;
   return refusal == RefusalReason::kFutureGeneration ||
          refusal == RefusalReason::kAlreadyConnected;
 }

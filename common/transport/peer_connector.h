@@ -73,7 +73,7 @@ class PeerConnector {
   [[nodiscard]] absl::Status Begin();
   [[nodiscard]] absl::Status BeginHandshake(UniqueFd socket);
   [[nodiscard]] absl::Status OnHandshake();
-  [[nodiscard]] bool MayTurnOutRight(const absl::Status& why) const;
+  [[nodiscard]] bool MayTurnOutRight(const absl::Status& why);
   // Returns the status if it is final; otherwise prepares another attempt.
   [[nodiscard]] absl::Status Failed(const absl::Status& why);
 
@@ -84,6 +84,7 @@ class PeerConnector {
   std::vector<SocketAddress> addresses_;
   size_t next_address_ = 0;
   bool tries_unix_ = false;
+  int hang_ups_ = 0;      // of the Unix socket, without a refusal
   MonotonicTime tcp_at_;  // while tries_unix_: when TCP is due
 
   MonotonicTime retry_at_;

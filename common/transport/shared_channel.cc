@@ -164,7 +164,8 @@ absl::StatusOr<const std::byte*> SharedChannel::FindPayload(
 
 bool SharedChannel::sends_taken() const {
   if (in_place_end_ <= peer_taken_) return true;
-  const uint64_t taken = peer_control_.taken.load(std::memory_order_acquire);
+  // The last look before a sleep, too: in one order with the sleep's store.
+  const uint64_t taken = peer_control_.taken.load(std::memory_order_seq_cst);
   return published_ - taken <= published_ - in_place_end_;
 }
 

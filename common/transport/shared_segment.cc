@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <fstream>
+#include <limits>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -23,14 +24,14 @@ absl::Status Exhausted(const char* call, size_t bytes, int error) {
                    " bytes of shared memory failed: ", strerror(error)));
 }
 
-// What the host can give without swapping; 0 if it does not say.
+// What the host can give without swapping; no limit if it does not say.
 size_t AvailableBytes() {
   std::ifstream file("/proc/meminfo");
   std::string name;
   for (size_t kib = 0; file >> name >> kib; file.ignore(80, '\n')) {
     if (name == "MemAvailable:") return kib << 10;
   }
-  return 0;
+  return std::numeric_limits<size_t>::max();
 }
 
 }  // namespace

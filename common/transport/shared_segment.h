@@ -78,8 +78,7 @@ class PeerSegment {
  public:
   // Maps the first `bytes` (> 0) of `fd`, a SharedSegment's of another process,
   // for reading.
-  //   FAILED_PRECONDITION  it is none: no memfd, not sealed, smaller, or with
-  //                        pages that reading would allocate
+  //   FAILED_PRECONDITION  it is none: no memfd, not sealed, or smaller
   //   RESOURCE_EXHAUSTED   this process cannot map it
   [[nodiscard]] static absl::StatusOr<PeerSegment> Map(UniqueFd fd,
                                                        size_t bytes);
