@@ -26,6 +26,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/clock/clock.h"
+#include "common/transport/blamed_peer.h"
 #include "common/transport/cancel_token.h"
 #include "common/transport/handshake.h"
 #include "common/transport/socket_link.h"
@@ -69,18 +70,17 @@ struct EstablishedLinks {
 };
 
 //   INVALID_ARGUMENT     a short secret, a negative generation, or a malformed
-//   address DEADLINE_EXCEEDED    names the peers that are missing and the last
-//   refusal ABORTED              cancelled; or a peer says that our generation
-//   is over UNAUTHENTICATED      a peer's secret is not ours
+//                        address
+//   DEADLINE_EXCEEDED    names the peers that are missing and the last refusal
+//   ABORTED              cancelled; or a peer says that our generation is over
+//   UNAUTHENTICATED      a peer's secret is not ours
 //   FAILED_PRECONDITION  a peer of our generation does not await us
+// BlamedPeer tells whom an error is about: who is missing (one of those, if
+// several are) or has refused us for good; -1 if it is about nobody.
 [[nodiscard]] absl::StatusOr<EstablishedLinks> EstablishLinks(
     const Listener& listener, const EstablishConfig& config,
     const std::vector<PeerLink>& connect_to,
     const std::vector<PeerLink>& accept_from);
-
-// The rank that an error of EstablishLinks is about: who is missing (one of
-// those, if several are) or has refused us for good; -1 if it is about nobody.
-[[nodiscard]] int BlamedPeer(const absl::Status& status);
 
 }  // namespace ringmaster
 

@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/cord.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "absl/types/optional.h"
 #include "common/fail_point/fail_point.h"
 #include "common/status/annotate.h"
 #include "common/status/status_macros.h"
+#include "common/transport/blamed_peer.h"
 #include "common/transport/tcp.h"
 #include "common/transport/unix_socket.h"
 
@@ -31,26 +29,11 @@ bool IsFinal(const absl::Status& status) {
          absl::IsFailedPrecondition(status);
 }
 
-constexpr char kBlamedPeerUrl[] = "ringmaster.v1/blamed_peer";
-
 }  // namespace
 
 std::string PeerName(int rank, std::string_view address) {
   return absl::StrCat("rank ", rank, " at ",
                       absl::string_view(address.data(), address.size()));
-}
-
-absl::Status WithBlamedPeer(absl::Status status, int rank) {
-  status.SetPayload(kBlamedPeerUrl, absl::Cord(absl::StrCat(rank)));
-  return status;
-}
-
-int BlamedPeer(const absl::Status& status) {
-  const absl::optional<absl::Cord> payload = status.GetPayload(kBlamedPeerUrl);
-  int rank = -1;
-  if (!payload.has_value() || !absl::SimpleAtoi(std::string(*payload), &rank))
-    return -1;
-  return rank;
 }
 
 PeerConnector::PeerConnector(const PeerLink& peer,

@@ -33,8 +33,6 @@ namespace ringmaster {
 
 // "rank 3 at 10.0.0.7:40312".
 [[nodiscard]] std::string PeerName(int rank, std::string_view address);
-// For BlamedPeer.
-[[nodiscard]] absl::Status WithBlamedPeer(absl::Status status, int rank);
 
 class PeerConnector {
  public:

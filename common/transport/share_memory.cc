@@ -6,12 +6,12 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/fail_point/fail_point.h"
 #include "common/status/annotate.h"
 #include "common/status/status_macros.h"
+#include "common/transport/blamed_peer.h"
 #include "common/transport/share_message.h"
 #include "common/transport/shared_channel.h"
 #include "common/transport/stream_channel.h"
@@ -19,14 +19,6 @@
 
 namespace ringmaster {
 namespace {
-
-// What BlamedPeer (establish.h) reads.
-constexpr char kBlamedPeerUrl[] = "ringmaster.v1/blamed_peer";
-
-absl::Status Blame(int rank, absl::Status status) {
-  status.SetPayload(kBlamedPeerUrl, absl::Cord(absl::StrCat(rank)));
-  return status;
-}
 
 absl::StatusOr<SharedSegment> CreateSegment(const ShareMemoryConfig& config,
                                             int peer_rank) {
@@ -239,11 +231,12 @@ absl::Status TooLate(const ShareMemoryConfig& config,
     missing.push_back(negotiation.stream().link->peer());
     blamed = negotiation.stream().peer_rank;
   }
-  return Blame(blamed, absl::DeadlineExceededError(absl::StrCat(
-                           "rank ", config.rank,
-                           " waited in vain for what these say about shared "
-                           "memory: ",
-                           absl::StrJoin(missing, ", "))));
+  return WithBlamedPeer(
+      absl::DeadlineExceededError(absl::StrCat(
+          "rank ", config.rank,
+          " waited in vain for what these say about shared memory: ",
+          absl::StrJoin(missing, ", "))),
+      blamed);
 }
 
 // Until all are complete.
@@ -255,10 +248,11 @@ absl::Status Negotiate(const ShareMemoryConfig& config,
       const absl::Status status = negotiation.Advance();
       if (!status.ok()) {
         const PeerStream& stream = negotiation.stream();
-        return Blame(stream.peer_rank,
-                     Annotate(status, absl::StrCat("rank ", config.rank,
-                                                   " sharing memory with ",
-                                                   stream.link->peer())));
+        return WithBlamedPeer(
+            Annotate(status,
+                     absl::StrCat("rank ", config.rank, " sharing memory with ",
+                                  stream.link->peer())),
+            stream.peer_rank);
       }
       if (!negotiation.is_complete()) polled.push_back(negotiation.Polled());
     }

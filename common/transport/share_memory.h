@@ -49,7 +49,7 @@ struct PeerStream {
 };
 
 // One channel for each of `streams`, in their order. With an error all of them
-// are closed, and BlamedPeer (establish.h) tells who it is about.
+// are closed, and BlamedPeer (blamed_peer.h) tells who it is about.
 //   INVALID_ARGUMENT     slots that cannot be
 //   DEADLINE_EXCEEDED    names the peers that have said nothing, or not enough
 //   ABORTED              cancelled, or what the token says

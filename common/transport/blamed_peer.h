@@ -1,0 +1,18 @@
+// An error that says which peer it is about.
+#ifndef RINGMASTER_COMMON_TRANSPORT_BLAMED_PEER_H_
+#define RINGMASTER_COMMON_TRANSPORT_BLAMED_PEER_H_
+
+#include "absl/status/status.h"
+
+namespace ringmaster {
+
+// `status`, which is not OK, with the rank that it is about. Annotate
+// (common/status/annotate.h) keeps it.
+[[nodiscard]] absl::Status WithBlamedPeer(absl::Status status, int rank);
+
+// That rank; -1 if there is none.
+[[nodiscard]] int BlamedPeer(const absl::Status& status);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_COMMON_TRANSPORT_BLAMED_PEER_H_
