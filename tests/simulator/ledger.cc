@@ -132,7 +132,8 @@ void Ledger::OnRecovered(int64_t last_generation) {
   }
 }
 
-void Ledger::OnAssignment(const coordinator::SendAssignment& assignment) {
+void Ledger::OnAssignment(const coordinator::SendAssignment& assignment,
+                          const coordinator::Job& job) {
   Generation& generation = At(assignment.generation);
   newest_told_ = std::max(newest_told_, assignment.generation);
   if (!generation.is_durable) {
@@ -149,8 +150,12 @@ void Ledger::OnAssignment(const coordinator::SendAssignment& assignment) {
   };
   const int rank = assignment.self.rank;
   if (assignment.world_size != n || !is_at(assignment.self, rank) ||
-      !is_at(assignment.prev, (rank + n - 1) % n) ||
-      !is_at(assignment.next, (rank + 1) % n)) {
+      static_cast<int>(job.members.size()) != n ||
+      !std::all_of(job.members.begin(), job.members.end(),
+                   [&](const coordinator::Member& member) {
+                     return is_at(member.identity,
+                                  static_cast<int>(&member - &job.members[0]));
+                   })) {
     Fail(Invariant::kOneMembership,
          absl::StrCat("generation ", assignment.generation, " is assigned to ",
                       assignment.self.worker, " as rank ", rank, " of ",

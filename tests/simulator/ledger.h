@@ -16,6 +16,7 @@
 
 #include "server/coordinator/core/action.h"
 #include "server/coordinator/core/record.h"
+#include "server/coordinator/core/state.h"
 #include "tests/simulator/invariant.h"
 #include "tests/simulator/shape.h"
 
@@ -58,7 +59,9 @@ class Ledger {
   std::vector<std::pair<int, uint64_t>> NewestMembers() const;
   // A coordinator came back and believes this.
   void OnRecovered(int64_t last_generation);
-  void OnAssignment(const coordinator::SendAssignment& assignment);
+  // `job` is as the coordinator knows it.
+  void OnAssignment(const coordinator::SendAssignment& assignment,
+                    const coordinator::Job& job);
   void OnMemberLost(const coordinator::EmitEvent& event, int64_t now,
                     bool is_alive);
 

@@ -231,15 +231,19 @@ void SimCoordinator::Do(coordinator::SendWelcome& action) {
 }
 
 void SimCoordinator::Do(coordinator::SendAssignment& action) {
-  context_.ledger.OnAssignment(action);
+  const coordinator::Job& job = *core_->state().FindJob(action.job_id);
+  context_.ledger.OnAssignment(action, job);
   context_.Reached(Moment::kAssignment, SlotOf(action.self.worker));
   auto payload = std::make_shared<agent::AssignmentPayload>();
   payload->job_id = action.job_id;
   payload->generation = static_cast<int32_t>(action.generation);
   payload->rank = action.self.rank;
   payload->world_size = action.world_size;
-  payload->prev_slot = SlotOf(action.prev.worker);
-  payload->next_slot = SlotOf(action.next.worker);
+  const auto slot_at = [&job](int rank) {
+    return SlotOf(job.members[rank % job.members.size()].identity.worker);
+  };
+  payload->prev_slot = slot_at(action.self.rank + action.world_size - 1);
+  payload->next_slot = slot_at(action.self.rank + 1);
   payload->resume_step = static_cast<int32_t>(action.resume_step);
   payload->state_source_rank = action.state_source_rank;
   payload->is_newcomer = action.is_newcomer;

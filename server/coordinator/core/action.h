@@ -29,20 +29,16 @@ struct SendWelcome {
 };
 
 // Sent only after the generation's record is durable. The adapter adds the spec
-// (State::FindJob(job_id)->spec), the hash of the member table, the timeouts
-// from the Config, and the generation's secret: that is random, so it is the
-// adapter's to make, the same for all members of a generation, for instance a
-// keyed hash of the generation under a key of this process life. It is neither
-// journaled nor seen by the core.
+// and the peers (of State::FindJob(job_id)), the hash of the member table, the
+// timeouts from the Config, and the generation's secret: that is random, so it
+// is the adapter's to make, the same for all members of a generation, for
+// instance a keyed hash of the generation under a key of this process life. It
+// is neither journaled nor seen by the core.
 struct SendAssignment {
   SessionId session = 0;
   int64_t generation = 0;
   std::string job_id;
   MemberIdentity self;
-  // Neighbours in the ring, which receive from and send to `self`; all three
-  // are the same where the generation has one member.
-  MemberIdentity prev;
-  MemberIdentity next;
   int world_size = 1;
   int local_world_size = 1;
   int64_t resume_step = 0;

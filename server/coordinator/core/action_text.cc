@@ -51,8 +51,7 @@ struct TextVisitor {
     return absl::StrCat(
         To(a.session), "assignment ", a.job_id, " gen=", a.generation,
         " rank=", a.self.rank, "/", a.world_size, " local=", a.self.local_rank,
-        "/", a.local_world_size, " prev=", a.prev.worker,
-        " next=", a.next.worker, " after=", a.resume_step,
+        "/", a.local_world_size, " after=", a.resume_step,
         a.state_source_rank >= 0 ? absl::StrCat(" source=", a.state_source_rank)
                                  : "",
         a.is_newcomer ? " newcomer" : "");

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "server/coordinator/core/growth.h"
 #include "server/coordinator/core/incident.h"
 #include "server/coordinator/core/rendezvous.h"
 #include "server/coordinator/core/turn.h"
@@ -46,7 +45,7 @@ std::string StepOf(const Job& job) {
 class Explainer {
  public:
   Explainer(const State& state, const Job& job, const Config& config,
-            MonotonicTime now, absl::Duration journal_wait)
+            MonotonicTime now, std::optional<absl::Duration> journal_wait)
       : state_(state),
         job_(job),
         config_(config),
@@ -379,16 +378,18 @@ class Explainer {
 }  // namespace
 
 Explanation Explain(const State& state, const Job& job, const Config& config,
-                    MonotonicTime now, absl::Duration journal_wait) {
+                    MonotonicTime now,
+                    std::optional<absl::Duration> journal_wait) {
   return Explainer(state, job, config, now, journal_wait).Run();
 }
 
-std::string JournalFault(const State& state, absl::Duration journal_wait) {
+std::string JournalFault(const State& state,
+                         std::optional<absl::Duration> journal_wait) {
   if (!state.journal_error.empty() || journal_wait < kJournalPatience) {
     return state.journal_error;
   }
   return absl::StrCat("a decision has waited ",
-                      absl::ToInt64Seconds(journal_wait),
+                      absl::ToInt64Seconds(*journal_wait),
                       "s for the disk to write the journal");
 }
 

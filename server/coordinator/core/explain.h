@@ -46,17 +46,17 @@ struct Explanation {
 inline constexpr size_t kMaxBlockingWorkers = 64;
 
 // Why `job`, one of `state`'s, is where it is at `now`, when a decision has
-// waited `journal_wait` to become durable.
+// waited `journal_wait` to become durable; nullopt if none waits.
 [[nodiscard]] Explanation Explain(const State& state, const Job& job,
                                   const Config& config, MonotonicTime now,
-                                  absl::Duration journal_wait);
+                                  std::optional<absl::Duration> journal_wait);
 
 // What keeps decisions from becoming durable: the journal's error, or that one
 // has waited this long for the disk (which reports no error while it hangs).
 // Empty if nothing does.
 inline constexpr absl::Duration kJournalPatience = absl::Seconds(2);
-[[nodiscard]] std::string JournalFault(const State& state,
-                                       absl::Duration journal_wait);
+[[nodiscard]] std::string JournalFault(
+    const State& state, std::optional<absl::Duration> journal_wait);
 
 // "rank 3 (worker w3, host h7, last heard 2.1 s ago at step 812: its stream
 // broke)"; "worker w9 (host h2, last heard 0.1 s ago: is draining)".

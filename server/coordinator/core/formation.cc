@@ -336,8 +336,6 @@ void SendAssignmentTo(Turn& turn, const Job& job, const Member& member) {
   assignment.generation = job.generation;
   assignment.job_id = job.id;
   assignment.self = member.identity;
-  assignment.prev = job.members[(rank + world_size - 1) % world_size].identity;
-  assignment.next = job.members[(rank + 1) % world_size].identity;
   assignment.world_size = world_size;
   // Ranks of a host follow one another, so only they are looked at.
   int local = member.identity.local_rank + 1;

@@ -74,10 +74,6 @@ std::string JoinText(const State& state, const Job& job) {
 
 }  // namespace
 
-bool IsPausing(const Job& job) {
-  return job.paused_generation != 0 && job.paused_generation == job.generation;
-}
-
 void ArmGrowth(Turn& turn, Job& job) {
   job.growth_deadline = MonotonicTime::InfiniteFuture();
   if (HasNewcomer(job) && HasCommitted(job)) {

@@ -19,9 +19,6 @@ void ArmGrowth(Turn& turn, Job& job);
 // Asks the members to pause, unless it is no time for it.
 void OnGrowthDeadline(Turn& turn, Job& job);
 
-// Whether the members of the present generation were asked to pause.
-[[nodiscard]] bool IsPausing(const Job& job);
-
 // The first member has paused: what the halt of the others is for.
 [[nodiscard]] Verdict VerdictOnGrowth(const Turn& turn, const Job& job);
 

@@ -11,6 +11,10 @@ int AliveCount(const Job& job) {
                     [](const Member& member) { return !member.is_lost; }));
 }
 
+bool IsPausing(const Job& job) {
+  return job.paused_generation != 0 && job.paused_generation == job.generation;
+}
+
 const Job* State::FindJob(std::string_view id_or_name) const {
   const Job* newest = nullptr;
   for (const auto& [number, job] : jobs) {

@@ -240,6 +240,8 @@ struct Job {
 
 // How many members are not lost.
 [[nodiscard]] int AliveCount(const Job& job);
+// Whether the members of the present generation were asked to pause.
+[[nodiscard]] bool IsPausing(const Job& job);
 
 // A host whose workers are left out for a while, because they caused most of
 // the incidents.
