@@ -5,11 +5,18 @@
 #ifndef RINGMASTER_COMMON_PLAN_MESH_H_
 #define RINGMASTER_COMMON_PLAN_MESH_H_
 
+#include <string>
 #include <vector>
 
 #include "common/plan/topology.h"
 
 namespace ringmaster {
+
+// Where a rank is reached.
+struct PeerAddress {
+  int rank = 0;
+  std::string address = {};  // "host:port" of its listener
+};
 
 // Up to so many ranks everybody is connected with everybody.
 inline constexpr int kMaxMeshSize = 16;

@@ -30,12 +30,6 @@ constexpr int kCopies = 10;
 MonotonicTime Now() { return Clock::Real().Now(); }
 MonotonicTime Soon() { return Now() + kPatience; }
 
-TransportLimit LimitOf(std::optional<Transport> transport) {
-  if (transport == Transport::kTcp) return TransportLimit::kTcp;
-  if (transport == Transport::kUnix) return TransportLimit::kUnix;
-  return TransportLimit::kSharedMemory;
-}
-
 class RankBench {
  public:
   RankBench(const AllReduceBenchOptions& options, int rank)
@@ -87,8 +81,8 @@ absl::Status RankBench::Connect(const std::vector<Listener>& listeners) {
   }
   config.secret = "a benchmark has no secrets";
   config.deadline = Now() + absl::Seconds(60);
-  config.best_transport = LimitOf(options_.transport);
-  config.algorithm = options_.algorithm;
+  config.best_transport = options_.transport.value_or(Transport::kSharedMemory);
+  config.policy.algorithm = options_.algorithm;
   config.clock = &Clock::Real();
   config.on_fallback = [this](int peer, const std::string& why) {
     fallback_ = absl::StrCat("with rank ", peer, ": ", why);

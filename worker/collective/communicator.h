@@ -83,6 +83,11 @@ struct CollectiveRequest {
   int64_t trace_step = 0;    // shown in the trace: the training step
 };
 
+// What the elements of a frame are.
+[[nodiscard]] inline DType WireOf(const CollectiveRequest& request) {
+  return request.wire.value_or(request.buffer.dtype);
+}
+
 inline CollectiveRequest AllReduceSum(const BufferView& buffer) {
   return {CollectiveOp::kAllReduce, buffer};
 }

@@ -29,7 +29,7 @@ EstablishConfig ToEstablishConfig(const MeshConfig& config,
   // far away as one that cannot be connected to. Half of that time passes before
   // the kernel is sure that it asked in vain.
   establish.silence_limit = (config.deadline - config.clock->Now()) / 2;
-  establish.use_unix = config.best_transport != TransportLimit::kTcp;
+  establish.use_unix = config.best_transport > Transport::kTcp;
   return establish;
 }
 
@@ -40,8 +40,7 @@ ShareMemoryConfig ToShareConfig(const MeshConfig& config,
   share.deadline = config.deadline;
   share.clock = config.clock;
   share.cancel = cancel;
-  share.use_shared_memory =
-      config.best_transport == TransportLimit::kSharedMemory;
+  share.use_shared_memory = config.best_transport == Transport::kSharedMemory;
   share.on_fallback = config.on_fallback;
   return share;
 }
@@ -52,8 +51,7 @@ HostCommunicator::Options ToOptions(const MeshConfig& config) {
   options.generation = config.generation;
   options.rank = config.rank;
   options.topology = config.topology;
-  options.algorithm = config.algorithm;
-  options.costs = config.costs;
+  options.policy = config.policy;
   options.clock = config.clock;
   options.trace = config.trace;
   return options;
@@ -62,7 +60,7 @@ HostCommunicator::Options ToOptions(const MeshConfig& config) {
 absl::StatusOr<std::string> AddressOf(int rank, const MeshConfig& config) {
   const auto it =
       std::find_if(config.peers.begin(), config.peers.end(),
-                   [&](const MeshPeer& peer) { return peer.rank == rank; });
+                   [&](const PeerAddress& peer) { return peer.rank == rank; });
   if (it != config.peers.end()) return it->address;
   return absl::InvalidArgumentError(absl::StrCat(
       "rank ", config.rank, " was given no address of rank ", rank));

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/clock/clock.h"
+#include "common/plan/mesh.h"
 #include "common/plan/topology.h"
 #include "common/trace/trace.h"
 #include "common/transport/cancel_token.h"
@@ -24,26 +25,18 @@
 
 namespace ringmaster {
 
-struct MeshPeer {
-  int rank = 0;
-  std::string address;  // "host:port" of its listener
-};
-
-// The best way to a peer that may be tried; a worse one is taken where it fails.
-enum class TransportLimit : uint8_t { kSharedMemory, kUnix, kTcp };
-
 struct MeshConfig {
   std::string job_id;
   int64_t generation = 0;
   int rank = 0;
   Topology topology = Topology::OneHost(1);
-  std::vector<MeshPeer> peers;  // at least those of PeersOf(rank, topology)
-  std::string secret;           // of the generation; at least 16 bytes, random
-  MonotonicTime deadline;       // for all connections; a peer that then answers
-                                // nothing for as long is given up too
-  TransportLimit best_transport = TransportLimit::kSharedMemory;
-  Algorithm algorithm = Algorithm::kAuto;  // HostCommunicator::Options
-  CollectiveCosts costs;
+  std::vector<PeerAddress> peers;  // at least those of PeersOf(rank, topology)
+  std::string secret;      // of the generation; at least 16 bytes, random
+  MonotonicTime deadline;  // for all connections; a peer that then answers
+                           // nothing for as long is given up too
+  // The best way to a peer that is tried; a worse one is taken where it fails.
+  Transport best_transport = Transport::kSharedMemory;
+  AlgorithmPolicy policy;
   Clock* clock = nullptr;  // outlives the communicator
   Trace* trace = nullptr;  // may be null; else outlives the communicator
   // One line for every connection that was refused meanwhile, on the calling

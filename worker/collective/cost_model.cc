@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "common/plan/fold.h"
+#include "common/plan/host_chunks.h"
 #include "common/status/check.h"
+#include "common/tensor/dtype.h"
 #include "worker/collective/schedule.h"
 
 namespace ringmaster {
@@ -157,31 +159,26 @@ void Prediction::HalvingDoubling() {
 void Prediction::Hierarchical() {
   const int hosts = topology_.host_count();
   if (hosts == 1) return Direct();
-  size_t chunks = 0;  // as many as the largest host has ranks
+  const HostChunks owners(topology_);
+  const int chunks = owners.chunk_count();
+  const double part = 1.0 / chunks;
   for (int host = 0; host < hosts; ++host) {
-    chunks = std::max(chunks, topology_.RanksOf(host).size());
-  }
-  const double part = 1.0 / static_cast<double>(chunks);
-  for (int host = 0; host < hosts; ++host) {
-    const std::vector<int>& ranks = topology_.RanksOf(host);
-    const std::vector<int>& next = topology_.RanksOf((host + 1) % hosts);
-    for (size_t chunk = 0; chunk < chunks; ++chunk) {
-      const int owner = ranks[chunk % ranks.size()];
-      for (const int peer : ranks) {
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      const int owner = owners.OwnerOf(chunk, host);
+      for (const int peer : topology_.RanksOf(host)) {
         if (peer == owner) continue;
         Send(peer, owner, part);
         Send(owner, peer, part);
         LoadOf(owner).reduced += part;
       }
       const double passed = part * (hosts - 1) / hosts;
-      Send(owner, next[chunk % next.size()], 2 * passed);
+      Send(owner, owners.OwnerOf(chunk, host + 1), 2 * passed);
       LoadOf(owner).reduced += passed;
     }
   }
   latency_ = 2 * (hosts - 1) * costs_.remote.latency;
   if (chunks > 1) {
-    latency_ +=
-        2 * LatencyOfMany(costs_.local.latency, static_cast<int>(chunks) - 1);
+    latency_ += 2 * LatencyOfMany(costs_.local.latency, chunks - 1);
   }
 }
 
@@ -263,6 +260,21 @@ Algorithm ChooseAllReduce(int64_t bytes, const Topology& topology,
     }
   }
   return best;
+}
+
+Algorithm ChooseAlgorithm(const CollectiveRequest& request,
+                          const Topology& topology,
+                          const AlgorithmPolicy& policy) {
+  if (request.algorithm != Algorithm::kAuto) return request.algorithm;
+  if (request.op != CollectiveOp::kAllReduce) {
+    return topology.host_count() == 1 && IsUsable(Algorithm::kDirect, topology)
+               ? Algorithm::kDirect
+               : Algorithm::kRing;
+  }
+  // kAuto is not usable.
+  if (IsUsable(policy.algorithm, topology)) return policy.algorithm;
+  return ChooseAllReduce(request.buffer.count * SizeOf(WireOf(request)),
+                         topology, policy.costs);
 }
 
 }  // namespace ringmaster

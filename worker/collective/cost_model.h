@@ -52,6 +52,19 @@ struct CollectiveCosts {
 [[nodiscard]] Algorithm ChooseAllReduce(int64_t bytes, const Topology& topology,
                                         const CollectiveCosts& costs);
 
+// How a communicator chooses where a request leaves it open.
+struct AlgorithmPolicy {
+  // Of all-reduces; kAuto, or one that is not usable here: by `costs`.
+  Algorithm algorithm = Algorithm::kAuto;
+  CollectiveCosts costs;
+};
+
+// The algorithm that `request` runs as; usable, and never kAuto, if its own is
+// usable. Ranks with the same policy choose alike.
+[[nodiscard]] Algorithm ChooseAlgorithm(const CollectiveRequest& request,
+                                        const Topology& topology,
+                                        const AlgorithmPolicy& policy);
+
 }  // namespace ringmaster
 
 #endif  // RINGMASTER_WORKER_COLLECTIVE_COST_MODEL_H_

@@ -83,9 +83,10 @@ void BuildExchange(ScheduleBuilder* builder) {
   const int own = builder->rank();
   const ElemRange whole = {0, builder->request().count};
   builder->ReserveScratch(whole.count);
-  if (own == 0) builder->RoundAsWire(whole);
-  const After copied = builder->CopyToScratch(whole, 0, /*is_as_wire=*/true);
   for (const ElemRange& segment : builder->Split(whole)) {
+    if (own == 0) builder->RoundAsWire(segment);
+    const After copied =
+        builder->CopyToScratch(segment, segment.begin, /*is_as_wire=*/true);
     for (int d = 1; d < n; ++d) {
       builder->Send(builder->RankAt(d), kContribution, segment, copied,
                     Area::kScratch);

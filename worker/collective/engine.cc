@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -26,7 +27,7 @@ CollectiveEngine::CollectiveEngine(EngineMember member,
     : member_(std::move(member)),
       cancel_(cancel),
       clock_(clock),
-      plans_(member_.rank, member_.topology),
+      plans_(member_.rank, member_.topology, member_.policy),
       waited_ns_(member_.channels.size()) {}
 
 WireCounters CollectiveEngine::counters() const {
@@ -102,9 +103,9 @@ absl::Status CollectiveEngine::Begin(const CollectiveRequest& request,
   header_.root = static_cast<uint16_t>(request.root);
   header_.op = static_cast<uint8_t>(request.op);
   header_.dtype = static_cast<uint8_t>(request.buffer.dtype);
-  header_.wire = static_cast<uint8_t>(plan_->wire);
+  header_.wire = static_cast<uint8_t>(WireOf(request));
   header_.reduction = static_cast<uint8_t>(request.reduction);
-  header_.algorithm = static_cast<uint8_t>(request.algorithm);
+  header_.algorithm = static_cast<uint8_t>(plan_->algorithm);
   return absl::OkStatus();
 }
 
@@ -213,10 +214,10 @@ FrameHeader CollectiveEngine::HeaderOf(const Operation& operation,
   return header;
 }
 
-std::byte* CollectiveEngine::At(Area area, int64_t element) const {
+std::byte* CollectiveEngine::At(Area area, int64_t element) {
   std::byte* const base = area == Area::kBuffer
                               ? static_cast<std::byte*>(request_.buffer.ptr)
-                              : const_cast<std::byte*>(scratch_.data());
+                              : scratch_.data();
   return base == nullptr ? nullptr
                          : base + element * plan_->kernels.element_bytes;
 }
@@ -233,10 +234,10 @@ absl::Status CollectiveEngine::PassReceivePoints(
 }
 
 bool CollectiveEngine::AreSendsTaken() const {
-  return std::all_of(plan_->lanes.begin(), plan_->lanes.end(),
-                     [this](const std::unique_ptr<Lane>& lane) {
-                       return lane->kind != Lane::Kind::kSend ||
-                              ChannelTo(lane->peer).sends_taken();
+  return std::all_of(plan_->pairs.begin(), plan_->pairs.end(),
+                     [this](const CollectivePlan::Pair& pair) {
+                       return pair.send == nullptr ||
+                              ChannelTo(pair.peer).sends_taken();
                      });
 }
 
@@ -275,74 +276,72 @@ void CollectiveEngine::EndWait() {
   SetWaitingFor(-1);
 }
 
+bool CollectiveEngine::AwaitsSend(const CollectivePlan::Pair& pair) const {
+  if (pair.send == nullptr) return false;
+  return pair.send->is_done() ? !ChannelTo(pair.peer).sends_taken()
+                              : IsReady(*pair.send);
+}
+
+bool CollectiveEngine::AwaitsReceive(const CollectivePlan::Pair& pair) const {
+  return pair.receive != nullptr && !pair.receive->is_done() &&
+         IsReady(*pair.receive);
+}
+
+bool CollectiveEngine::IsDone(const CollectivePlan::Pair& pair) const {
+  return (pair.send == nullptr ||
+          (pair.send->is_done() && ChannelTo(pair.peer).sends_taken())) &&
+         (pair.receive == nullptr || pair.receive->is_done());
+}
+
 int CollectiveEngine::NextAwaited() const {
   // What comes is what others wait for, too; what goes waits for room. Of
   // several, the one that stands first in the schedule: whoever is to send a
   // later one may be waiting for the same rank as we.
-  const Lane* receive = nullptr;
-  const Lane* send = nullptr;
-  for (const auto& lane : plan_->lanes) {
-    if (lane->kind == Lane::Kind::kLocal) continue;
-    if (lane->is_done()) {
-      if (send == nullptr && lane->kind == Lane::Kind::kSend &&
-          !ChannelTo(lane->peer).sends_taken()) {
-        send = lane.get();
-      }
-      continue;
+  int source = -1;
+  int taker = -1;
+  size_t first = std::numeric_limits<size_t>::max();
+  for (const CollectivePlan::Pair& pair : plan_->pairs) {
+    if (AwaitsReceive(pair) && pair.receive->place() < first) {
+      first = pair.receive->place();
+      source = pair.peer;
     }
-    if (!IsReady(*lane)) continue;
-    const Lane*& first = lane->kind == Lane::Kind::kReceive ? receive : send;
-    if (first == nullptr || first->is_done() || lane->place() < first->place())
-      first = lane.get();
+    if (taker < 0 && AwaitsSend(pair)) taker = pair.peer;
   }
-  const Lane* const awaited = receive != nullptr ? receive : send;
-  return awaited == nullptr ? -1 : awaited->peer;
+  return source >= 0 ? source : taker;
 }
 
 absl::Status CollectiveEngine::Sleep(MonotonicTime now,
                                      MonotonicTime deadline) {
   polled_.clear();
-  polled_ranks_.clear();
+  polled_channels_.clear();
   polled_.push_back({cancel_.fd(), POLLIN, 0});
   bool may_sleep = true;
-  for (size_t rank = 0; rank < member_.channels.size(); ++rank) {
-    bool for_send = false;
-    bool for_receive = false;
-    bool is_used = false;
-    for (const auto& lane : plan_->lanes) {
-      if (lane->peer != static_cast<int>(rank)) continue;
-      if (lane->kind == Lane::Kind::kSend &&
-          (!lane->is_done() || !ChannelTo(lane->peer).sends_taken())) {
-        is_used = true;
-        for_send |= lane->is_done() || IsReady(*lane);
-      } else if (lane->kind == Lane::Kind::kReceive && !lane->is_done()) {
-        is_used = true;
-        for_receive |= IsReady(*lane);
-      }
-    }
-    if (!is_used) continue;
+  for (const CollectivePlan::Pair& pair : plan_->pairs) {
+    // Also those that are not waited for yet: a peer that is gone will never
+    // be of use.
+    if (IsDone(pair)) continue;
+    Channel& channel = ChannelTo(pair.peer);
     polled_.push_back({});
-    polled_ranks_.push_back(static_cast<int>(rank));
-    may_sleep &= ChannelTo(static_cast<int>(rank))
-                     .BeginWait(for_send, for_receive, polled_.back());
+    polled_channels_.push_back({pair.peer, &channel});
+    may_sleep &= channel.BeginWait(AwaitsSend(pair), AwaitsReceive(pair),
+                                   polled_.back());
   }
-  const absl::Status slept =
+  absl::Status ended =
       may_sleep ? WaitIo(polled_, deadline - now) : absl::OkStatus();
-  absl::Status ended = slept;
-  for (size_t i = 0; i < polled_ranks_.size(); ++i) {
-    const absl::Status status =
-        ChannelTo(polled_ranks_[i]).EndWait(polled_[i + 1]);
-    if (!status.ok() && ended.ok()) ended = Blame(polled_ranks_[i], status);
+  for (size_t i = 0; i < polled_channels_.size(); ++i) {
+    const auto& [rank, channel] = polled_channels_[i];
+    const absl::Status status = channel->EndWait(polled_[i + 1]);
+    if (!status.ok() && ended.ok()) ended = Blame(rank, status);
   }
   if (cancel_.is_cancelled()) return cancel_.status();
   return ended;
 }
 
 absl::Status CollectiveEngine::CheckPeers(MonotonicTime now) {
-  for (const auto& lane : plan_->lanes) {
-    if (lane->kind == Lane::Kind::kLocal || lane->is_done()) continue;
-    const absl::Status status = ChannelTo(lane->peer).CheckPeer(now);
-    if (!status.ok()) return Blame(lane->peer, status);
+  for (const CollectivePlan::Pair& pair : plan_->pairs) {
+    if (IsDone(pair)) continue;
+    const absl::Status status = ChannelTo(pair.peer).CheckPeer(now);
+    if (!status.ok()) return Blame(pair.peer, status);
   }
   return absl::OkStatus();
 }

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -26,6 +27,7 @@
 #include "common/transport/cancel_token.h"
 #include "common/transport/channel.h"
 #include "worker/collective/communicator.h"
+#include "worker/collective/cost_model.h"
 #include "worker/collective/plan_cache.h"
 #include "worker/collective/spin_budget.h"
 
@@ -37,6 +39,7 @@ struct EngineMember {
   int64_t generation = 0;
   int rank = 0;
   Topology topology;
+  AlgorithmPolicy policy;
   // By rank; null for itself and for those it is not connected with.
   std::vector<std::unique_ptr<Channel>> channels;
 };
@@ -47,7 +50,7 @@ class CollectiveEngine {
   CollectiveEngine(EngineMember member, const CancelToken& cancel,
                    Clock& clock);
 
-  // Runs `request`, whose algorithm is usable and not kAuto, as the collective number
+  // Runs `request`, whose algorithm is usable or kAuto, as the collective number
   // `sequence`. After an error the streams' positions are lost: Close.
   //   the statuses of Communicator::Wait; with `cancel` cancelled, its status
   [[nodiscard]] absl::Status Run(const CollectiveRequest& request,
@@ -86,13 +89,17 @@ class CollectiveEngine {
   void DoLocally(const Operation& operation);
   [[nodiscard]] FrameHeader HeaderOf(const Operation& operation,
                                      int source_rank) const;
-  [[nodiscard]] std::byte* At(Area area, int64_t element) const;
+  [[nodiscard]] std::byte* At(Area area, int64_t element);
   // The fail points of a frame that is received next.
   [[nodiscard]] absl::Status PassReceivePoints(
       const Operation& operation) const;
   [[nodiscard]] bool AreSendsTaken() const;
 
   [[nodiscard]] absl::Status Await(MonotonicTime deadline);
+  // What a wait for a pair's channel is for, and whether there is anything left.
+  [[nodiscard]] bool AwaitsSend(const CollectivePlan::Pair& pair) const;
+  [[nodiscard]] bool AwaitsReceive(const CollectivePlan::Pair& pair) const;
+  [[nodiscard]] bool IsDone(const CollectivePlan::Pair& pair) const;
   // The peer whose progress would be ours.
   [[nodiscard]] int NextAwaited() const;
   [[nodiscard]] absl::Status Sleep(MonotonicTime now, MonotonicTime deadline);
@@ -112,7 +119,8 @@ class CollectiveEngine {
   std::vector<std::byte> scratch_;
   std::vector<std::byte> wire_;  // of elements that are rounded as on the wire
   std::vector<pollfd> polled_;
-  std::vector<int> polled_ranks_;
+  // Of polled_, from the second on.
+  std::vector<std::pair<int, Channel*>> polled_channels_;
 
   // Of the collective under way.
   CollectiveRequest request_;

@@ -14,7 +14,6 @@
 // a result for the half that was given away.
 #include <algorithm>
 #include <cstddef>
-#include <set>
 #include <vector>
 
 #include "common/plan/fold.h"

@@ -14,7 +14,6 @@
 // Whatever waits waits for something at an earlier place in that order.
 #include <algorithm>
 #include <cstddef>
-#include <set>
 #include <vector>
 
 #include "common/plan/host_chunks.h"

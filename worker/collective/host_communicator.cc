@@ -7,6 +7,7 @@
 #include "absl/strings/string_view.h"
 #include "common/status/status_macros.h"
 #include "common/transport/handshake.h"
+#include "worker/collective/plan_cache.h"
 #include "worker/collective/reduction_kernels.h"
 #include "worker/collective/schedule.h"
 
@@ -21,8 +22,9 @@ std::unique_ptr<CollectiveEngine> NewEngine(
     const HostCommunicator::Options& options,
     std::vector<std::unique_ptr<Channel>> channels, const CancelToken& cancel) {
   if (options.topology.world_size() == 1) return nullptr;
-  EngineMember member = {JobHash(options.job_id), options.generation,
-                         options.rank, options.topology, std::move(channels)};
+  EngineMember member = {
+      JobHash(options.job_id), options.generation, options.rank,
+      options.topology,        options.policy,     std::move(channels)};
   return std::make_unique<CollectiveEngine>(std::move(member), cancel,
                                             *options.clock);
 }
@@ -58,9 +60,7 @@ absl::Status HostCommunicator::Validate(
     return absl::InvalidArgumentError(
         "the host communicator takes buffers in host memory only");
   }
-  RETURN_IF_ERROR(KernelsFor(buffer.dtype, request.wire.value_or(buffer.dtype),
-                             request.reduction)
-                      .status());
+  RETURN_IF_ERROR(KernelsOf(request).status());
   if (buffer.count < 0 || (buffer.count > 0 && buffer.ptr == nullptr)) {
     return absl::InvalidArgumentError(
         absl::StrCat("a buffer of ", buffer.count, " elements at ",
@@ -84,27 +84,6 @@ absl::Status HostCommunicator::Validate(
   return absl::OkStatus();
 }
 
-CollectiveRequest HostCommunicator::Resolve(
-    const CollectiveRequest& request) const {
-  CollectiveRequest resolved = request;
-  if (request.algorithm != Algorithm::kAuto) return resolved;
-  const Topology& topology = options_.topology;
-  if (request.op != CollectiveOp::kAllReduce) {
-    resolved.algorithm =
-        topology.host_count() == 1 && IsUsable(Algorithm::kDirect, topology)
-            ? Algorithm::kDirect
-            : Algorithm::kRing;
-  } else if (options_.algorithm != Algorithm::kAuto &&
-             IsUsable(options_.algorithm, topology)) {
-    resolved.algorithm = options_.algorithm;
-  } else {
-    const DType wire = request.wire.value_or(request.buffer.dtype);
-    resolved.algorithm = ChooseAllReduce(request.buffer.count * SizeOf(wire),
-                                         topology, options_.costs);
-  }
-  return resolved;
-}
-
 absl::StatusOr<HostCommunicator::Pending> HostCommunicator::Admit(
     const CollectiveRequest& request) {
   RETURN_IF_ERROR(failure_.status());
@@ -112,18 +91,29 @@ absl::StatusOr<HostCommunicator::Pending> HostCommunicator::Admit(
     return absl::ResourceExhaustedError(absl::StrCat(
         kMaxQueued, " collectives are queued; wait for some of them"));
   }
-  return Pending{Resolve(request), ++started_, clock_.Now()};
+  return Pending{request, ++started_, clock_.Now()};
+}
+
+absl::Status HostCommunicator::FinishAlone(const CollectiveRequest& request) {
+  RETURN_IF_ERROR(failure_.status());
+  ASSIGN_OR_RETURN(const ReductionKernels kernels, KernelsOf(request));
+  if (kernels.finish != nullptr && request.buffer.count > 0) {
+    kernels.finish(static_cast<std::byte*>(request.buffer.ptr),
+                   request.buffer.count, /*world_size=*/1);
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Ticket> HostCommunicator::Start(
     const CollectiveRequest& request) {
   RETURN_IF_ERROR(Validate(request));
+  if (engine_ == nullptr) RETURN_IF_ERROR(FinishAlone(request));
   Ticket ticket;
   {
     MutexLock lock(mutex_);
     ASSIGN_OR_RETURN(Pending pending, Admit(request));
     ticket.sequence = pending.sequence;
-    if (engine_ == nullptr) {  // alone: the buffer is the result already
+    if (engine_ == nullptr) {
       completed_ = started_;
       return ticket;
     }
@@ -134,7 +124,7 @@ absl::StatusOr<Ticket> HostCommunicator::Start(
 }
 
 absl::Status HostCommunicator::Wait(Ticket ticket, MonotonicTime deadline) {
-  CollectiveOp op;
+  Pending running;
   {
     MutexLock lock(mutex_);
     if (ticket.sequence < 1 || ticket.sequence > started_) {
@@ -147,11 +137,11 @@ absl::Status HostCommunicator::Wait(Ticket ticket, MonotonicTime deadline) {
       in_time = changed_.WaitUntil(mutex_, clock_, deadline);
     }
     if (completed_ >= ticket.sequence) return absl::OkStatus();
-    op = running_op_;
+    running = running_;
   }
   if (!failure_.is_cancelled()) {
     Fail(absl::DeadlineExceededError(
-        engine_->BlameForWait(op, ticket.sequence)));
+        engine_->BlameForWait(running.request.op, running.sequence)));
   }
   MutexLock lock(mutex_);
   // The engine looks at failure_ between any two system calls; until it has, it
@@ -171,7 +161,7 @@ absl::Status HostCommunicator::Run(const CollectiveRequest& request,
     } else {
       ASSIGN_OR_RETURN(pending, Admit(request));
       is_engine_busy_ = true;
-      running_op_ = request.op;
+      running_ = pending;
     }
   }
   if (pending.sequence == 0) return Communicator::Run(request, deadline);
@@ -190,10 +180,9 @@ void HostCommunicator::ThreadMain() {
         queued_.Wait(mutex_);
       }
       if (is_stopping_) return;
-      pending = queue_.front();
+      running_ = pending = queue_.front();
       queue_.pop_front();
       is_engine_busy_ = true;
-      running_op_ = pending.request.op;
     }
     // Its deadline is that of whoever waits for it, who then fails everything.
     Finish(pending, Execute(pending, MonotonicTime::InfiniteFuture()));

@@ -21,7 +21,6 @@
 #include "common/trace/trace.h"
 #include "common/transport/cancel_token.h"
 #include "common/transport/channel.h"
-#include "worker/collective/algorithm.h"
 #include "worker/collective/communicator.h"
 #include "worker/collective/cost_model.h"
 #include "worker/collective/engine.h"
@@ -38,10 +37,7 @@ class HostCommunicator final : public Communicator {
     int64_t generation = 0;
     int rank = 0;
     Topology topology = Topology::OneHost(1);
-    // Of the all-reduces that leave it open; kAuto, or one that is not usable
-    // here: by size, from `costs`.
-    Algorithm algorithm = Algorithm::kAuto;
-    CollectiveCosts costs;
+    AlgorithmPolicy policy;
     Clock* clock = nullptr;  // outlives the communicator
     Trace* trace = nullptr;  // may be null; else outlives the communicator
   };
@@ -66,7 +62,7 @@ class HostCommunicator final : public Communicator {
   void Abort(std::string_view why) override;
   [[nodiscard]] Algorithm AlgorithmFor(
       const CollectiveRequest& request) const override {
-    return Resolve(request).algorithm;
+    return ChooseAlgorithm(request, options_.topology, options_.policy);
   }
   [[nodiscard]] CollectiveProgress progress() const override;
   [[nodiscard]] WireCounters counters() const override;
@@ -81,9 +77,9 @@ class HostCommunicator final : public Communicator {
   };
 
   [[nodiscard]] absl::Status Validate(const CollectiveRequest& request) const;
-  // `request` with an algorithm.
-  [[nodiscard]] CollectiveRequest Resolve(
-      const CollectiveRequest& request) const;
+  // In a world of one: the buffer is the result, but for what it would lose on
+  // the wire of a larger one.
+  [[nodiscard]] absl::Status FinishAlone(const CollectiveRequest& request);
   // Takes the next sequence number; checks that nothing failed before.
   [[nodiscard]] absl::StatusOr<Pending> Admit(const CollectiveRequest& request)
       REQUIRES(mutex_);
@@ -108,7 +104,7 @@ class HostCommunicator final : public Communicator {
   bool is_stopping_ GUARDED_BY(mutex_) = false;
   int64_t started_ GUARDED_BY(mutex_) = 0;
   int64_t completed_ GUARDED_BY(mutex_) = 0;
-  CollectiveOp running_op_ GUARDED_BY(mutex_) = CollectiveOp::kBarrier;
+  Pending running_ GUARDED_BY(mutex_);  // or the last one that ran
 
   std::thread thread_;  // last: uses everything above
 };

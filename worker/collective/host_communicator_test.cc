@@ -41,6 +41,17 @@ TEST(HostCommunicatorTest, AWorldOfOneKeepsTheOrderAndTheBuffer) {
   EXPECT_TRUE(alone.Wait(*first, Soon()).ok());
 }
 
+// A job that shrinks to one rank goes on with the numbers of the larger ones.
+TEST(HostCommunicatorTest, AWorldOfOneRoundsAsTheWireOfOthersDoes) {
+  const auto world = WorldOf(1);
+  std::vector<float> values = {1 + 1.0f / 1024, 2};
+  CollectiveRequest request =
+      AllReduceSum(BufferView::Of(std::span<float>(values)));
+  request.wire = DType::kBFloat16;
+  EXPECT_TRUE(world->communicator(0).Run(request, Soon()).ok());
+  EXPECT_EQ(values, (std::vector<float>{1, 2}));
+}
+
 TEST(HostCommunicatorTest, RefusesWhatItCannotDo) {
   const auto world = WorldOf(2);
   Communicator& communicator = world->communicator(0);

@@ -1,10 +1,9 @@
 #include "worker/collective/plan_cache.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "common/status/status_macros.h"
 
 namespace ringmaster {
@@ -30,17 +29,41 @@ Lane* FindLane(const CollectivePlan& plan, Lane::Kind kind, int peer) {
   return nullptr;
 }
 
+void AddToPairs(Lane& lane, CollectivePlan& plan) {
+  if (lane.kind == Lane::Kind::kLocal) return;
+  auto pair = std::find_if(plan.pairs.begin(), plan.pairs.end(),
+                           [&](const CollectivePlan::Pair& other) {
+                             return other.peer == lane.peer;
+                           });
+  if (pair == plan.pairs.end()) {
+    plan.pairs.push_back({.peer = lane.peer});
+    pair = std::prev(plan.pairs.end());
+  }
+  (lane.kind == Lane::Kind::kSend ? pair->send : pair->receive) = &lane;
+}
+
 }  // namespace
+
+absl::StatusOr<ReductionKernels> KernelsOf(const CollectiveRequest& request) {
+  const bool is_reduction = request.op == CollectiveOp::kAllReduce ||
+                            request.op == CollectiveOp::kReduceScatter;
+  return KernelsFor(request.buffer.dtype, WireOf(request),
+                    is_reduction ? request.reduction : Reduction::kSum);
+}
 
 absl::StatusOr<CollectivePlan*> PlanCache::Find(
     const CollectiveRequest& request) {
-  const DType wire = request.wire.value_or(request.buffer.dtype);
   const Key key(request.op, request.algorithm, request.reduction,
-                request.buffer.dtype, wire, request.buffer.count, request.root);
+                request.buffer.dtype, WireOf(request), request.buffer.count,
+                request.root);
   auto it = plans_.find(key);
   if (it == plans_.end()) {
-    if (plans_.size() >= kMaxPlans) plans_.clear();
-    ASSIGN_OR_RETURN(std::unique_ptr<CollectivePlan> plan, Make(request, wire));
+    ASSIGN_OR_RETURN(std::unique_ptr<CollectivePlan> plan, Make(request));
+    operation_count_ += plan->operation_count;
+    if (operation_count_ > kMaxOperations) {
+      plans_.clear();
+      operation_count_ = plan->operation_count;
+    }
     it = plans_.emplace(key, std::move(plan)).first;
   }
   for (const auto& lane : it->second->lanes) {
@@ -51,23 +74,20 @@ absl::StatusOr<CollectivePlan*> PlanCache::Find(
 }
 
 absl::StatusOr<std::unique_ptr<CollectivePlan>> PlanCache::Make(
-    const CollectiveRequest& request, DType wire) const {
+    const CollectiveRequest& request) const {
   auto plan = std::make_unique<CollectivePlan>();
-  plan->wire = wire;
-  const bool is_reduction = request.op == CollectiveOp::kAllReduce ||
-                            request.op == CollectiveOp::kReduceScatter;
-  ASSIGN_OR_RETURN(plan->kernels, KernelsFor(request.buffer.dtype, wire,
-                                             is_reduction ? request.reduction
-                                                          : Reduction::kSum));
+  plan->algorithm = ChooseAlgorithm(request, topology_, policy_);
+  ASSIGN_OR_RETURN(plan->kernels, KernelsOf(request));
   ScheduleRequest wanted;
   wanted.op = request.op;
-  wanted.algorithm = request.algorithm;
+  wanted.algorithm = plan->algorithm;
   wanted.rank = rank_;
   wanted.count = request.buffer.count;
   wanted.root = request.root;
   wanted.segment_count = kSegmentBytes / plan->kernels.element_bytes;
   wanted.has_finish = plan->kernels.finish != nullptr;
-  Schedule schedule = BuildSchedule(wanted, topology_);
+  const Schedule schedule = BuildSchedule(wanted, topology_);
+  plan->operation_count = schedule.operations.size();
   plan->scratch_bytes = schedule.scratch_count * plan->kernels.element_bytes;
   size_t place = 0;
   for (const Operation& operation : schedule.operations) {
@@ -78,6 +98,7 @@ absl::StatusOr<std::unique_ptr<CollectivePlan>> PlanCache::Make(
       lane = plan->lanes.back().get();
       lane->kind = kind;
       lane->peer = operation.peer;
+      AddToPairs(*lane, *plan);
     }
     lane->items.push_back({operation, nullptr, place++});
   }

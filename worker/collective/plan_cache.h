@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "common/plan/topology.h"
 #include "worker/collective/communicator.h"
+#include "worker/collective/cost_model.h"
 #include "worker/collective/reduction_kernels.h"
 #include "worker/collective/schedule.h"
 
@@ -44,12 +45,24 @@ struct Lane {
 };
 
 struct CollectivePlan {
+  // The lanes with one peer; null where there is none.
+  struct Pair {
+    int peer = -1;
+    Lane* send = nullptr;
+    Lane* receive = nullptr;
+  };
+  Algorithm algorithm = Algorithm::kRing;
   // In the order in which the schedule first mentions them.
   std::vector<std::unique_ptr<Lane>> lanes;
+  std::vector<Pair> pairs;
+  size_t operation_count = 0;
   int64_t scratch_bytes = 0;
-  DType wire = DType::kFloat32;
   ReductionKernels kernels;
 };
+
+// KernelsFor what `request` does with its elements.
+[[nodiscard]] absl::StatusOr<ReductionKernels> KernelsOf(
+    const CollectiveRequest& request);
 
 // The largest payload of a frame: large enough that its costs vanish, small
 // enough to stay in a cache between the wire and the sum.
@@ -57,14 +70,15 @@ inline constexpr int64_t kSegmentBytes = 256 << 10;
 
 class PlanCache {
  public:
-  // Plans kept; when there are more, all are forgotten.
-  static constexpr size_t kMaxPlans = 1024;
+  // Operations kept, about 80 bytes each; before there are more, all plans are
+  // forgotten.
+  static constexpr size_t kMaxOperations = 1 << 20;
 
-  PlanCache(int rank, const Topology& topology)
-      : rank_(rank), topology_(topology) {}
+  PlanCache(int rank, const Topology& topology, const AlgorithmPolicy& policy)
+      : rank_(rank), topology_(topology), policy_(policy) {}
 
   // The plan of `request`, with no lane begun; valid until the next call.
-  // Requires what BuildSchedule does.
+  // Requires that the algorithm, if it is not kAuto, IsUsable.
   //   INVALID_ARGUMENT  kernels that do not exist (KernelsFor)
   [[nodiscard]] absl::StatusOr<CollectivePlan*> Find(
       const CollectiveRequest& request);
@@ -74,10 +88,12 @@ class PlanCache {
                          int64_t, int>;
 
   [[nodiscard]] absl::StatusOr<std::unique_ptr<CollectivePlan>> Make(
-      const CollectiveRequest& request, DType wire) const;
+      const CollectiveRequest& request) const;
 
   const int rank_;
   const Topology topology_;
+  const AlgorithmPolicy policy_;
+  size_t operation_count_ = 0;
   std::map<Key, std::unique_ptr<CollectivePlan>> plans_;
 };
 

@@ -43,11 +43,15 @@ void ScheduleBuilder::Send(int peer, int step, ElemRange range, After after,
   send.area = area;
   send.peer = peer;
   send.step = step;
-  send.begin = range.begin;
-  send.count = range.count;
-  send.after_peer = after.peer;
-  send.after_count = after.count;
-  schedule_.operations.push_back(send);
+  Add(send, range, after);
+}
+
+void ScheduleBuilder::Add(Operation operation, ElemRange range, After after) {
+  operation.begin = range.begin;
+  operation.count = range.count;
+  operation.after_peer = after.peer;
+  operation.after_count = after.count;
+  schedule_.operations.push_back(operation);
 }
 
 After ScheduleBuilder::Keep(int peer, int step, ElemRange range, After after) {
@@ -66,19 +70,14 @@ After ScheduleBuilder::Receive(int peer, int step, ElemRange range,
   receive.is_reduced = is_reduced;
   receive.peer = peer;
   receive.step = step;
-  receive.begin = range.begin;
-  receive.count = range.count;
-  receive.after_peer = after.peer;
-  receive.after_count = after.count;
-  schedule_.operations.push_back(receive);
+  Add(receive, range, after);
   return {peer, ++received_[static_cast<size_t>(peer)]};
 }
 
-After ScheduleBuilder::Local(Operation operation, After after) {
-  if (operation.count == 0) return after;
-  operation.after_peer = after.peer;
-  operation.after_count = after.count;
-  schedule_.operations.push_back(operation);
+After ScheduleBuilder::Local(const Operation& operation, ElemRange range,
+                             After after) {
+  if (range.count == 0) return after;
+  Add(operation, range, after);
   return {rank(), ++local_};
 }
 
@@ -88,10 +87,8 @@ After ScheduleBuilder::CopyToScratch(ElemRange range, int64_t scratch_begin,
   copy.kind = Operation::Kind::kLocal;
   copy.is_as_wire = is_as_wire;
   copy.area = Area::kScratch;
-  copy.begin = scratch_begin;
   copy.from_begin = range.begin;
-  copy.count = range.count;
-  return Local(copy, {});
+  return Local(copy, {scratch_begin, range.count}, {});
 }
 
 After ScheduleBuilder::ReduceFromScratch(ElemRange range, int64_t scratch_begin,
@@ -99,30 +96,24 @@ After ScheduleBuilder::ReduceFromScratch(ElemRange range, int64_t scratch_begin,
   Operation reduce;
   reduce.kind = Operation::Kind::kLocal;
   reduce.is_reduced = true;
-  reduce.begin = range.begin;
   reduce.from_area = Area::kScratch;
   reduce.from_begin = scratch_begin;
-  reduce.count = range.count;
-  return Local(reduce, after);
+  return Local(reduce, range, after);
 }
 
 After ScheduleBuilder::RoundAsWire(ElemRange range) {
   Operation round;
   round.kind = Operation::Kind::kLocal;
   round.is_as_wire = true;
-  round.begin = range.begin;
   round.from_begin = range.begin;
-  round.count = range.count;
-  return Local(round, {});
+  return Local(round, range, {});
 }
 
 After ScheduleBuilder::Finish(ElemRange range, After after) {
   if (!request_.has_finish) return after;
   Operation finish;
   finish.kind = Operation::Kind::kFinish;
-  finish.begin = range.begin;
-  finish.count = range.count;
-  return Local(finish, after);
+  return Local(finish, range, after);
 }
 
 Schedule ScheduleBuilder::Build() && { return std::move(schedule_); }

@@ -7,7 +7,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <set>
 #include <vector>
 
 #include "common/plan/partition.h"
@@ -62,7 +61,9 @@ class ScheduleBuilder {
  private:
   After Receive(int peer, int step, ElemRange range, bool is_reduced,
                 After after);
-  After Local(Operation operation, After after);
+  After Local(const Operation& operation, ElemRange range, After after);
+  // `operation` on `range`, once `after` is over.
+  void Add(Operation operation, ElemRange range, After after);
 
   const ScheduleRequest& request_;
   const int world_size_;

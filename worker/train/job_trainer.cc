@@ -359,8 +359,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> JobTrainer::Connect(
   mesh.generation = assignment_.generation;
   mesh.rank = assignment_.rank;
   mesh.topology = Topology::OfHosts(assignment_.ranks_per_host);
-  for (const RankPeer& peer : assignment_.peers)
-    mesh.peers.push_back({peer.rank, peer.address});
+  mesh.peers = assignment_.peers;
   mesh.secret = assignment_.secret;
   mesh.deadline = clock_.Now() + assignment_.connect_timeout;
   mesh.clock = &clock_;

@@ -23,6 +23,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/plan/mesh.h"
 #include "common/trace/trace.h"
 
 namespace ringmaster {
@@ -31,24 +32,16 @@ namespace v1 {
 class TrainProgram;
 }  // namespace v1
 
-// Where a member is reached, and how to name it in messages.
-struct RankPeer {
-  int rank = 0;
-  std::string address = {};  // HOST:PORT
-  std::string worker = {};
-  std::string host = {};
-};
-
 // A rank's place in a generation.
 struct RankAssignment {
   int64_t generation = 0;
   std::string job_id;
   int rank = 0;
   int world_size = 1;
-  int local_rank = 0;           // index among the ranks on the same host
-  int local_world_size = 1;     // ranks on the same host
-  int data_index = 0;           // equal to rank while the mesh is {n, 1, 1}
-  std::vector<RankPeer> peers;  // those that this rank is connected with
+  int local_rank = 0;              // index among the ranks on the same host
+  int local_world_size = 1;        // ranks on the same host
+  int data_index = 0;              // equal to rank while the mesh is {n, 1, 1}
+  std::vector<PeerAddress> peers;  // those that this rank is connected with
   // The members of a host follow one another; how many each host has.
   std::vector<int> ranks_per_host;
   std::string secret;

@@ -32,8 +32,8 @@
 namespace ringmaster {
 namespace {
 
-constexpr TransportLimit kLimits[] = {
-    TransportLimit::kSharedMemory, TransportLimit::kUnix, TransportLimit::kTcp};
+constexpr Transport kTransports[] = {Transport::kSharedMemory, Transport::kUnix,
+                                     Transport::kTcp};
 
 struct Flags {
   std::string mode = "compare";
@@ -51,7 +51,7 @@ struct World {
   const std::string& directory;
 };
 
-// Ours, by transport in the order of kLimits.
+// Ours, by transport in the order of kTransports.
 using Ours = std::vector<std::unique_ptr<Communicator>>;
 
 std::vector<Algorithm> UsableAlgorithms(int world_size) {
@@ -66,9 +66,9 @@ std::vector<Algorithm> UsableAlgorithms(int world_size) {
 Candidates ForCompare(const World& world, int rank, const Ours& ours) {
   Candidates candidates;
   for (size_t i = 0; i < ours.size(); ++i) {
-    const std::string name = LimitName(kLimits[i]);
+    const std::string name = ShortName(kTransports[i]);
     candidates.push_back(OurCandidate("ours " + name, *ours[i], {}));
-    if (kLimits[i] == TransportLimit::kUnix) continue;
+    if (kTransports[i] == Transport::kUnix) continue;
     candidates.push_back(OurCandidate(absl::StrCat("ours ", name, " bf16"),
                                       *ours[i], {.wire = DType::kBFloat16}));
     candidates.push_back(OurCandidate(absl::StrCat("ours ", name, " fp16"),
@@ -82,11 +82,12 @@ Candidates ForCompare(const World& world, int rank, const Ours& ours) {
 Candidates ForSweep(const World& world, const Ours& ours) {
   Candidates candidates;
   for (size_t i = 0; i < ours.size(); ++i) {
-    if (kLimits[i] == TransportLimit::kUnix) continue;
+    if (kTransports[i] == Transport::kUnix) continue;
     for (const Algorithm algorithm : UsableAlgorithms(world.flags.ranks)) {
-      candidates.push_back(OurCandidate(
-          absl::StrCat(LimitName(kLimits[i]), " ", AlgorithmName(algorithm)),
-          *ours[i], {.algorithm = algorithm}));
+      candidates.push_back(
+          OurCandidate(absl::StrCat(ShortName(kTransports[i]), " ",
+                                    AlgorithmName(algorithm)),
+                       *ours[i], {.algorithm = algorithm}));
     }
   }
   return candidates;
@@ -106,8 +107,8 @@ absl::Status CountWire(const World& world, int rank, const Ours& ours) {
             "{\"wire\": \"%s\", \"algorithm\": \"%s\", \"ranks\": %d, "
             "\"rank\": %d, \"bytes\": %lld, \"payload\": %lld, "
             "\"framing\": %lld}\n",
-            LimitName(kLimits[i]), AlgorithmName(algorithm), world.flags.ranks,
-            rank, static_cast<long long>(bytes),
+            ShortName(kTransports[i]), AlgorithmName(algorithm),
+            world.flags.ranks, rank, static_cast<long long>(bytes),
             static_cast<long long>(after.payload_sent_bytes -
                                    before.payload_sent_bytes),
             static_cast<long long>(after.framing_sent_bytes -
@@ -121,10 +122,10 @@ absl::Status CountWire(const World& world, int rank, const Ours& ours) {
 
 absl::Status RunRank(const World& world, int rank) {
   Ours ours;
-  for (const TransportLimit limit : kLimits) {
+  for (const Transport transport : kTransports) {
     ASSIGN_OR_RETURN(auto communicator,
                      ConnectOurs(world.listeners, rank,
-                                 static_cast<int64_t>(ours.size()), limit));
+                                 static_cast<int64_t>(ours.size()), transport));
     ours.push_back(std::move(communicator));
   }
   if (world.flags.mode == "wire") {
@@ -144,9 +145,10 @@ absl::Status RunRank(const World& world, int rank) {
 
 absl::Status RunDeadRanks(const Flags& flags) {
   for (int time = 0; time < flags.times; ++time) {
-    for (const TransportLimit limit :
-         {TransportLimit::kSharedMemory, TransportLimit::kTcp}) {
-      RETURN_IF_ERROR(MeasureDeadRank(limit, flags.ranks, time % flags.ranks));
+    for (const Transport transport :
+         {Transport::kSharedMemory, Transport::kTcp}) {
+      RETURN_IF_ERROR(
+          MeasureDeadRank(transport, flags.ranks, time % flags.ranks));
     }
   }
   return absl::OkStatus();

@@ -27,7 +27,7 @@ int64_t NowNs() {
 
 // Reduces until that fails.
 absl::Status RunRank(SharedPage& page, const std::vector<Listener>& listeners,
-                     int rank, TransportLimit transport) {
+                     int rank, Transport transport) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> communicator,
                    ConnectOurs(listeners, rank, 1, transport));
   std::vector<float> values(kBytes / sizeof(float));
@@ -44,8 +44,7 @@ absl::Status RunRank(SharedPage& page, const std::vector<Listener>& listeners,
 
 }  // namespace
 
-absl::Status MeasureDeadRank(TransportLimit transport, int world_size,
-                             int victim) {
+absl::Status MeasureDeadRank(Transport transport, int world_size, int victim) {
   SharedPage* const page = MapSharedPage("");
   if (page == nullptr) return absl::UnavailableError("no memory for a page");
   ASSIGN_OR_RETURN(const std::vector<Listener> listeners,
@@ -77,7 +76,7 @@ absl::Status MeasureDeadRank(TransportLimit transport, int world_size,
   std::printf(
       "{\"dead_rank\": \"%s\", \"ranks\": %d, \"bytes\": %lld, "
       "\"slowest_ms\": %.3f, \"survivors\": %d, \"named\": %d}\n",
-      LimitName(transport), world_size, static_cast<long long>(kBytes),
+      ShortName(transport), world_size, static_cast<long long>(kBytes),
       static_cast<double>(last_ns - killed_ns) / 1e6, world_size - 1, named);
   return absl::OkStatus();
 }

@@ -33,18 +33,19 @@ class Ours final : public Candidate {
 };
 
 // Of the machine in docs/benchmarks/collectives.md: which algorithms win at which sizes (--mode=sweep) agrees with them.
-CollectiveCosts CostsOf(TransportLimit transport) {
+CollectiveCosts CostsOf(Transport transport) {
   CollectiveCosts costs;
   costs.cores_per_host = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   costs.reduce_seconds_per_byte = 5e-11;
   switch (transport) {
-    case TransportLimit::kSharedMemory:
+    case Transport::kSharedMemory:
       costs.local = {1e-6, 8e-11};
       break;
-    case TransportLimit::kUnix:
+    case Transport::kUnix:
       costs.local = {4e-6, 15e-11};
       break;
-    case TransportLimit::kTcp:
+    case Transport::kLoopback:
+    case Transport::kTcp:
       costs.local = {8e-6, 2e-10};
       break;
   }
@@ -68,7 +69,7 @@ absl::StatusOr<std::vector<Listener>> ListenForAll(int world_size) {
 
 absl::StatusOr<std::unique_ptr<Communicator>> ConnectOurs(
     const std::vector<Listener>& listeners, int rank, int64_t generation,
-    TransportLimit transport) {
+    Transport transport) {
   MeshConfig config;
   config.job_id = "bench";
   config.generation = generation;
@@ -81,21 +82,14 @@ absl::StatusOr<std::unique_ptr<Communicator>> ConnectOurs(
   config.secret = "a benchmark has no secrets";
   config.deadline = PatientDeadline();
   config.best_transport = transport;
-  config.costs = CostsOf(transport);
+  config.policy.costs = CostsOf(transport);
   config.clock = &Clock::Real();
   return ConnectMesh(listeners[static_cast<size_t>(rank)], config, nullptr);
 }
 
-const char* LimitName(TransportLimit transport) {
-  switch (transport) {
-    case TransportLimit::kSharedMemory:
-      return "shm";
-    case TransportLimit::kUnix:
-      return "unix";
-    case TransportLimit::kTcp:
-      break;
-  }
-  return "tcp";
+const char* ShortName(Transport transport) {
+  return transport == Transport::kSharedMemory ? "shm"
+                                               : TransportName(transport);
 }
 
 std::unique_ptr<Candidate> OurCandidate(std::string name,

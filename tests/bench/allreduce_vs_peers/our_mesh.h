@@ -30,10 +30,10 @@ namespace ringmaster {
 // Connects `rank` with all others, by `transport` at best.
 [[nodiscard]] absl::StatusOr<std::unique_ptr<Communicator>> ConnectOurs(
     const std::vector<Listener>& listeners, int rank, int64_t generation,
-    TransportLimit transport);
+    Transport transport);
 
 // "shm", "unix", "tcp".
-[[nodiscard]] const char* LimitName(TransportLimit transport);
+[[nodiscard]] const char* ShortName(Transport transport);
 
 // All-reduces of float32 that travel as `wire`; none: as they are.
 struct OurWay {

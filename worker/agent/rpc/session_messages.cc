@@ -76,10 +76,7 @@ absl::Status TakePeers(const v1::Assignment& message,
       return Violation(absl::StrCat("assignment has peer ", peer.rank(), " of ",
                                     message.world_size()));
     }
-    assignment.peers.push_back({.rank = peer.rank(),
-                                .address = peer.data_address(),
-                                .worker = peer.worker(),
-                                .host = peer.host()});
+    assignment.peers.push_back({peer.rank(), peer.data_address()});
   }
   return absl::OkStatus();
 }

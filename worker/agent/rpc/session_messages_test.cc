@@ -54,8 +54,6 @@ TEST(SessionMessagesTest, UnpacksAnAssignment) {
   EXPECT_EQ(assignment.local_world_size, 2);
   ASSERT_EQ(assignment.peers.size(), 2u);
   EXPECT_EQ(assignment.peers[0].rank, 0);
-  EXPECT_EQ(assignment.peers[0].worker, "w0");
-  EXPECT_EQ(assignment.peers[0].host, "node-1");
   EXPECT_EQ(assignment.peers[0].address, "10.0.0.1:5");
   EXPECT_EQ(assignment.peers[1].rank, 2);
   EXPECT_EQ(assignment.ranks_per_host, (std::vector<int>{2, 1}));

@@ -28,19 +28,6 @@ Topology TopologyOf(const WorldOfThreads::Options& options) {
                                       : Topology(options.host_of_rank);
 }
 
-TransportLimit LimitOf(Transport transport) {
-  switch (transport) {
-    case Transport::kSharedMemory:
-      return TransportLimit::kSharedMemory;
-    case Transport::kUnix:
-      return TransportLimit::kUnix;
-    case Transport::kTcp:
-    case Transport::kLoopback:
-      break;
-  }
-  return TransportLimit::kTcp;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<WorldOfThreads>> WorldOfThreads::Create(
@@ -81,7 +68,7 @@ absl::Status WorldOfThreads::ConnectLoopback(const Options& options) {
                                                     : options.generations[rank];
     member.rank = static_cast<int>(rank);
     member.topology = topology;
-    member.algorithm = options.algorithm;
+    member.policy.algorithm = options.algorithm;
     member.clock = ClockOf(options);
     member.trace = TraceOf(options, rank);
     communicators_[rank] =
@@ -93,7 +80,7 @@ absl::Status WorldOfThreads::ConnectLoopback(const Options& options) {
 absl::Status WorldOfThreads::ConnectSockets(const Options& options) {
   const auto n = static_cast<size_t>(options.world_size);
   std::vector<Listener> listeners;
-  std::vector<MeshPeer> peers;
+  std::vector<PeerAddress> peers;
   for (int rank = 0; rank < options.world_size; ++rank) {
     ASSIGN_OR_RETURN(Listener listener, Listener::Listen("127.0.0.1:0"));
     peers.push_back({rank, listener.address().ToString()});
@@ -110,8 +97,8 @@ absl::Status WorldOfThreads::ConnectSockets(const Options& options) {
       config.topology = TopologyOf(options);
       config.peers = peers;
       config.secret = "the secret of a world of threads";
-      config.best_transport = LimitOf(options.transport);
-      config.algorithm = options.algorithm;
+      config.best_transport = options.transport;
+      config.policy.algorithm = options.algorithm;
       config.clock = ClockOf(options);
       config.deadline = config.clock->Now() + absl::Seconds(30);
       config.trace = TraceOf(options, rank);
