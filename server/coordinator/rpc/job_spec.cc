@@ -208,6 +208,9 @@ absl::StatusOr<v1::JobSpec> ValidateAndDefault(v1::JobSpec spec) {
     case v1::JobSpec::kTrain:
       CheckTrain(*spec.mutable_train(), spec.workers().max(), errors);
       break;
+    case v1::JobSpec::kBench:
+      errors.Add("bench: this version's workers do not run it yet");
+      break;
     case v1::JobSpec::PROGRAM_NOT_SET:
       errors.Add("the spec must have a program: train");
       break;
