@@ -96,14 +96,19 @@ struct World {
   Transport transport = Transport::kLoopback;
   Algorithm algorithm = Algorithm::kAuto;
   std::vector<int> host_of_rank = {};
+  bool is_in_place = false;  // buffers lie in memory that the peers read
 };
+
+// Of each rank, where is_in_place.
+constexpr size_t kArenaBytes = 4 << 20;
 
 std::string NameOf(const ::testing::TestParamInfo<World>& info) {
   std::string hosts;
   for (const int host : info.param.host_of_rank) absl::StrAppend(&hosts, host);
   return absl::StrCat(info.param.size, "_", TransportName(info.param.transport),
                       "_", AlgorithmName(info.param.algorithm),
-                      hosts.empty() ? "" : "_on_", hosts);
+                      hosts.empty() ? "" : "_on_", hosts,
+                      info.param.is_in_place ? "_in_place" : "");
 }
 
 class CollectiveResultsTest : public ::testing::TestWithParam<World> {
@@ -114,6 +119,7 @@ class CollectiveResultsTest : public ::testing::TestWithParam<World> {
     options.transport = GetParam().transport;
     options.algorithm = GetParam().algorithm;
     options.host_of_rank = GetParam().host_of_rank;
+    options.arena_bytes = GetParam().is_in_place ? kArenaBytes : 0;
     auto world = WorldOfThreads::Create(options);
     ASSERT_TRUE(world.ok()) << world.status();
     world_ = *std::move(world);
@@ -131,11 +137,16 @@ class CollectiveResultsTest : public ::testing::TestWithParam<World> {
     std::vector<std::vector<T>> buffers(static_cast<size_t>(n_));
     const auto statuses = world_->RunAll([&](Communicator& communicator) {
       const int rank = communicator.rank();
-      std::vector<T> padded(static_cast<size_t>(count) + 1);
+      std::vector<T> own_memory;
+      T* buffer = reinterpret_cast<T*>(world_->arena(rank)) + 1;
+      if (world_->arena(rank) == nullptr) {
+        own_memory.resize(static_cast<size_t>(count) + 1);
+        buffer = own_memory.data() + 1;
+      }
       const std::vector<T> inputs = Inputs<T>(rank, count, salt_);
-      std::copy(inputs.begin(), inputs.end(), padded.begin() + 1);
+      std::copy(inputs.begin(), inputs.end(), buffer);
       const CollectiveRequest request =
-          request_of(BufferView{padded.data() + 1, count, DTypeOf<T>()});
+          request_of(BufferView{buffer, count, DTypeOf<T>()});
       // Alternates between the caller's thread and the communicator's own.
       absl::Status status;
       if (salt_ % 2 == 0) {
@@ -145,8 +156,7 @@ class CollectiveResultsTest : public ::testing::TestWithParam<World> {
         status =
             ticket.ok() ? communicator.Wait(*ticket, Soon()) : ticket.status();
       }
-      buffers[static_cast<size_t>(rank)].assign(padded.begin() + 1,
-                                                padded.end());
+      buffers[static_cast<size_t>(rank)].assign(buffer, buffer + count);
       return status;
     });
     for (const absl::Status& status : statuses)
@@ -365,6 +375,14 @@ std::vector<World> AllWorlds() {
       worlds.push_back({size, transport, Algorithm::kAuto});
     worlds.push_back({3, transport, Algorithm::kRing});
     worlds.push_back({3, transport, Algorithm::kExchange});
+  }
+  for (const Algorithm algorithm : kAlgorithms) {
+    for (const int size : {2, 3, 4}) {
+      worlds.push_back({.size = size,
+                        .transport = Transport::kSharedMemory,
+                        .algorithm = algorithm,
+                        .is_in_place = true});
+    }
   }
   return worlds;
 }

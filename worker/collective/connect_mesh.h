@@ -18,6 +18,7 @@
 #include "common/plan/topology.h"
 #include "common/trace/trace.h"
 #include "common/transport/cancel_token.h"
+#include "common/transport/shared_segment.h"
 #include "common/transport/tcp.h"
 #include "worker/collective/algorithm.h"
 #include "worker/collective/communicator.h"
@@ -36,6 +37,9 @@ struct MeshConfig {
                            // nothing for as long is given up too
   // The best way to a peer that is tried; a worse one is taken where it fails.
   Transport best_transport = Transport::kSharedMemory;
+  // Buffers in it are read in place by ranks that share memory with this one.
+  // May be null; outlives the communicator.
+  const SharedSegment* arena = nullptr;
   AlgorithmPolicy policy;
   Clock* clock = nullptr;  // outlives the communicator
   Trace* trace = nullptr;  // may be null; else outlives the communicator

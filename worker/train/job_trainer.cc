@@ -362,6 +362,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> JobTrainer::Connect(
   mesh.peers = assignment_.peers;
   mesh.secret = assignment_.secret;
   mesh.deadline = clock_.Now() + assignment_.connect_timeout;
+  mesh.arena = job_->state().shared_gradients();
   mesh.clock = &clock_;
   mesh.trace = &trace_;
   mesh.on_refused = [this](const absl::Status& why) {

@@ -41,6 +41,36 @@ TEST(JobTrainerTest, FinishesWithEqualParametersAndAnEvaluation) {
   EXPECT_GT(figures.payload_sent_bytes, 0);
 }
 
+// Mappings of gradients that this process has, its own and those of peers.
+int CountSharedGradients() {
+  std::ifstream maps("/proc/self/maps");
+  int count = 0;
+  for (std::string line; std::getline(maps, line);)
+    count += line.find("ringmaster gradients") != std::string::npos;
+  return count;
+}
+
+TEST(JobTrainerTest, GradientsAreReadInPlaceAndWhereTheyCannotBeAllIsTheSame) {
+  const auto run = [](int* mappings) {
+    TrainerWorkers workers(2);
+    return workers.RunGeneration(1, {0, 1}, SmallProgram(kEndless), 0, [&] {
+      workers.AwaitStep(0, 3);
+      *mappings = CountSharedGradients();
+      workers.trainer(0).RequestStop();
+    });
+  };
+  int mappings = 0;
+  for (const RunOutcome& outcome : run(&mappings))
+    EXPECT_EQ(outcome.kind, RunOutcome::Kind::kStopped) << outcome.status;
+  EXPECT_EQ(mappings, 4);  // everybody's own, and its peer's
+
+  FailPoint::Arm("shared_allocator.allocate", FailPoint::Action::kError);
+  const absl::Cleanup disarm = [] { FailPoint::DisarmAll(); };
+  for (const RunOutcome& outcome : run(&mappings))
+    EXPECT_EQ(outcome.kind, RunOutcome::Kind::kStopped) << outcome.status;
+  EXPECT_EQ(mappings, 0);
+}
+
 // The heart of it: interrupted somewhere, the survivors settle on the smallest
 // complete step and go on with fewer ranks.
 TEST(JobTrainerTest, SurvivorsGoOnFromTheSmallestCompleteStep) {

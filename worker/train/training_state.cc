@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "common/logging/logging.h"
 #include "common/optimizer/norm.h"
 #include "common/optimizer/optimizer.h"
 #include "common/optimizer/parameter_hash.h"
@@ -163,8 +164,7 @@ absl::Status TrainingState::AllocateArenas() {
   Allocator& allocator = device_->allocator();
   ASSIGN_OR_RETURN(parameters_,
                    MakeArena(ArenaRole::kParameters, num_elems, allocator));
-  ASSIGN_OR_RETURN(gradients_,
-                   MakeArena(ArenaRole::kGradients, num_elems, allocator));
+  RETURN_IF_ERROR(AllocateGradients());
   const int moments = MomentsOf(config_.optimizer);
   if (moments >= 1) {
     ASSIGN_OR_RETURN(first_moment_,
@@ -174,6 +174,24 @@ absl::Status TrainingState::AllocateArenas() {
     ASSIGN_OR_RETURN(second_moment_,
                      MakeArena(ArenaRole::kSecondMoment, num_elems, allocator));
   }
+  return absl::OkStatus();
+}
+
+absl::Status TrainingState::AllocateGradients() {
+  const int64_t num_elems = plan_->total_elems();
+  if (ranks_on_host_ > 1) {
+    absl::StatusOr<std::unique_ptr<Arena>> shared =
+        MakeArena(ArenaRole::kGradients, num_elems, shared_allocator_);
+    if (shared.ok()) {
+      gradients_ = *std::move(shared);
+      return absl::OkStatus();
+    }
+    // It is as good without, just slower.
+    LogEvent(LogLevel::kInfo, "gradients.not_shared",
+             {{"message", std::string(shared.status().message())}});
+  }
+  ASSIGN_OR_RETURN(gradients_, MakeArena(ArenaRole::kGradients, num_elems,
+                                         device_->allocator()));
   return absl::OkStatus();
 }
 

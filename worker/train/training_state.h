@@ -24,6 +24,7 @@
 #include "common/sync/thread_pool.h"
 #include "common/tensor/arena.h"
 #include "common/transport/cancel_token.h"
+#include "common/transport/shared_allocator.h"
 #include "worker/data/dataset.h"
 #include "worker/data/permutation_sampler.h"
 #include "worker/device/device.h"
@@ -114,6 +115,11 @@ class TrainingState {
   // Of a sample.
   int64_t targets() const { return model_->input().shape.targets; }
   const Arena& gradients() const { return *gradients_; }
+  // The gradients' memory, for ranks of this host to read; null if it is not
+  // shared: this rank was alone on its host at first, or the host forbids it.
+  const SharedSegment* shared_gradients() const {
+    return shared_allocator_.SegmentOf(gradients_->data());
+  }
   const Arena& parameters() const { return *parameters_; }
   // Empty where the optimizer has no such moment.
   absl::Span<const float> first_moment() const;
@@ -148,6 +154,7 @@ class TrainingState {
   [[nodiscard]] absl::Status MakePlan();
   void MakeUpdateRanges();
   [[nodiscard]] absl::Status AllocateArenas();
+  [[nodiscard]] absl::Status AllocateGradients();
   Arenas AllArenas();
   [[nodiscard]] absl::Status InitializeArenas();
   [[nodiscard]] absl::Status CheckFitsInMemory(int64_t activation_bytes) const;
@@ -155,8 +162,9 @@ class TrainingState {
   ProgramConfig config_;
   const int ranks_on_host_;
   ThreadPool pool_;
-  std::unique_ptr<Device>
-      device_;  // before the arenas, which give their memory back to it
+  // Before the arenas, which give their memory back to these.
+  std::unique_ptr<Device> device_;
+  SharedAllocator shared_allocator_{"ringmaster gradients"};
   std::unique_ptr<Dataset> dataset_;
   std::unique_ptr<PermutationSampler> sampler_;
   std::unique_ptr<Model<float>> model_;

@@ -85,6 +85,10 @@ absl::Status WorldOfThreads::ConnectSockets(const Options& options) {
     ASSIGN_OR_RETURN(Listener listener, Listener::Listen("127.0.0.1:0"));
     peers.push_back({rank, listener.address().ToString()});
     listeners.push_back(std::move(listener));
+    if (options.arena_bytes == 0) continue;
+    ASSIGN_OR_RETURN(SharedSegment arena,
+                     SharedSegment::Create("test arena", options.arena_bytes));
+    arenas_.push_back(std::move(arena));
   }
   std::vector<absl::Status> statuses(n);
   std::vector<std::thread> threads;
@@ -102,6 +106,7 @@ absl::Status WorldOfThreads::ConnectSockets(const Options& options) {
       config.clock = ClockOf(options);
       config.deadline = config.clock->Now() + absl::Seconds(30);
       config.trace = TraceOf(options, rank);
+      if (!arenas_.empty()) config.arena = &arenas_[rank];
       auto communicator = ConnectMesh(listeners[rank], config, nullptr);
       statuses[rank] = communicator.status();
       if (communicator.ok()) communicators_[rank] = *std::move(communicator);

@@ -9,6 +9,7 @@
 #ifndef RINGMASTER_WORKER_COLLECTIVE_TESTING_WORLD_OF_THREADS_H_
 #define RINGMASTER_WORKER_COLLECTIVE_TESTING_WORLD_OF_THREADS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -22,6 +23,7 @@
 #include "common/trace/trace.h"
 #include "common/transport/channel.h"
 #include "common/transport/link.h"
+#include "common/transport/shared_segment.h"
 #include "worker/collective/algorithm.h"
 #include "worker/collective/communicator.h"
 
@@ -36,6 +38,8 @@ class WorldOfThreads {
     // The number of each rank's host; empty: all share one.
     std::vector<int> host_of_rank = {};
     Algorithm algorithm = Algorithm::kAuto;
+    // With kSharedMemory: each rank has so many bytes that others read in place.
+    size_t arena_bytes = 0;
     std::string job_id = "job-1";
     int64_t generation = 1;
     // With kLoopback only: a generation per rank instead, to let them disagree;
@@ -59,6 +63,10 @@ class WorldOfThreads {
   [[nodiscard]] Communicator& communicator(int rank) {
     return *communicators_[static_cast<size_t>(rank)];
   }
+  // A rank's memory that others read in place; null if there is none.
+  [[nodiscard]] std::byte* arena(int rank) {
+    return arenas_.empty() ? nullptr : arenas_[static_cast<size_t>(rank)].at();
+  }
   // Destroys a rank's communicator, as the end of its process would.
   void Kill(int rank) { communicators_[static_cast<size_t>(rank)].reset(); }
 
@@ -72,6 +80,7 @@ class WorldOfThreads {
   absl::Status ConnectLoopback(const Options& options);
   absl::Status ConnectSockets(const Options& options);
 
+  std::vector<SharedSegment> arenas_;
   std::vector<std::unique_ptr<Communicator>> communicators_;
 };
 
