@@ -26,6 +26,12 @@ constexpr absl::Duration kAcceptPause = absl::Milliseconds(100);
 struct Incoming {
   const PeerLink* peer = nullptr;
   std::unique_ptr<SocketLink> link;
+  uint64_t number = 0;  // the link's, see HalfOpen
+};
+
+struct HalfOpen {
+  HandshakeSocket socket;
+  uint64_t number = 0;  // in the order of accepting
 };
 
 class Establisher {
@@ -57,7 +63,8 @@ class Establisher {
   absl::Status OnReady(int fd);
 
   void OnConnection(absl::StatusOr<UniqueFd> socket);
-  void OnIncoming(std::list<HandshakeSocket>::iterator it);
+  void OnIncoming(std::list<HalfOpen>::iterator it);
+  void Take(HalfOpen& complete);
   void Report(const absl::Status& why);
 
   const Listener& listener_;
@@ -65,8 +72,9 @@ class Establisher {
   const uint64_t job_;
   std::vector<PeerConnector> outgoing_;
   std::vector<Incoming> incoming_;
-  std::list<HandshakeSocket> half_open_;  // oldest first
-  MonotonicTime accept_at_;               // not before; see OnConnection
+  std::list<HalfOpen> half_open_;  // oldest first
+  uint64_t accepted_count_ = 0;
+  MonotonicTime accept_at_;  // not before; see OnConnection
   absl::Status last_refusal_;
   MonotonicTime now_;
 };
@@ -89,7 +97,7 @@ absl::Status Establisher::Prepare(const std::vector<PeerLink>& connect_to,
                            listener_.unix_fd() >= 0 ? listener_.port() : 0);
   }
   for (const PeerLink& peer : accept_from)
-    incoming_.push_back({&peer, nullptr});
+    incoming_.push_back({&peer, nullptr, 0});
   return absl::OkStatus();
 }
 
@@ -153,8 +161,11 @@ RefusalReason Establisher::Admit(const HandshakeMessage& hello) const {
   for (const Incoming& in : incoming_) {
     if (static_cast<uint32_t>(in.peer->peer_rank) != hello.from_rank) continue;
     if (in.peer->role != hello.role) continue;
-    return in.link == nullptr ? RefusalReason::kNone
-                              : RefusalReason::kAlreadyConnected;
+    // A peer that gave its attempt up begins another. Who hung up and does not
+    // come again is found out by the first use of the link.
+    return in.link == nullptr || in.link->HasHungUp()
+               ? RefusalReason::kNone
+               : RefusalReason::kAlreadyConnected;
   }
   return RefusalReason::kUnexpectedRank;
 }
@@ -165,10 +176,10 @@ void Establisher::Report(const absl::Status& why) {
 }
 
 void Establisher::ExpireHalfOpen(MonotonicTime now) {
-  std::erase_if(half_open_, [&](const HandshakeSocket& socket) {
-    if (now < socket.deadline()) return false;
+  std::erase_if(half_open_, [&](const HalfOpen& in) {
+    if (now < in.socket.deadline()) return false;
     Report(absl::DeadlineExceededError(absl::StrCat(
-        "rank ", config_.rank, " dropped ", socket.remote(), ": silent for ",
+        "rank ", config_.rank, " dropped ", in.socket.remote(), ": silent for ",
         absl::FormatDuration(config_.handshake_timeout), " in the handshake")));
     return true;
   });
@@ -178,8 +189,8 @@ MonotonicTime Establisher::NextEvent() const {
   MonotonicTime next = config_.deadline;
   for (const PeerConnector& out : outgoing_)
     next = std::min(next, out.NextEvent());
-  for (const HandshakeSocket& socket : half_open_)
-    next = std::min(next, socket.deadline());
+  for (const HalfOpen& in : half_open_)
+    next = std::min(next, in.socket.deadline());
   if (now_ < accept_at_) next = std::min(next, accept_at_);
   return next;
 }
@@ -190,12 +201,13 @@ absl::Status Establisher::WaitForEvents(MonotonicTime now) {
     polled.push_back({config_.cancel->fd(), POLLIN, 0});
   // The listener before the handshakes: a descriptor that closes in this round
   // is not handed out again in it.
-  if (!AllAccepted() && now >= accept_at_) {
+  // Also while all are accepted: one of them may have to come again.
+  if (!incoming_.empty() && now >= accept_at_) {
     polled.push_back({listener_.fd(), POLLIN, 0});
     polled.push_back({listener_.unix_fd(), POLLIN, 0});  // -1 is passed over
   }
-  for (const HandshakeSocket& socket : half_open_)
-    polled.push_back({socket.fd(), POLLIN, 0});
+  for (const HalfOpen& in : half_open_)
+    polled.push_back({in.socket.fd(), POLLIN, 0});
   for (const PeerConnector& out : outgoing_) out.AddPolled(polled);
   RETURN_IF_ERROR(WaitIo(polled, NextEvent() - now));
   for (const pollfd& ready : polled) {
@@ -209,7 +221,7 @@ absl::Status Establisher::OnReady(int fd) {
     if (out.Owns(fd)) return out.OnReady();
   }
   for (auto it = half_open_.begin(); it != half_open_.end(); ++it) {
-    if (it->fd() != fd) continue;
+    if (it->socket.fd() != fd) continue;
     OnIncoming(it);
     return absl::OkStatus();
   }
@@ -248,36 +260,44 @@ void Establisher::OnConnection(absl::StatusOr<UniqueFd> socket) {
   if (!config_.use_unix && incoming.transport() == Transport::kUnix) return;
   if (half_open_.size() >= MaxHalfOpen()) {
     Report(absl::ResourceExhaustedError(absl::StrCat(
-        "rank ", config_.rank, " dropped ", half_open_.front().remote(), ": ",
-        MaxHalfOpen(), " handshakes are unfinished")));
+        "rank ", config_.rank, " dropped ", half_open_.front().socket.remote(),
+        ": ", MaxHalfOpen(), " handshakes are unfinished")));
     half_open_.pop_front();
   }
-  half_open_.push_back(std::move(incoming));
+  half_open_.push_back({std::move(incoming), ++accepted_count_});
 }
 
-void Establisher::OnIncoming(std::list<HandshakeSocket>::iterator it) {
+void Establisher::OnIncoming(std::list<HalfOpen>::iterator it) {
   absl::Status status = FAIL_POINT("collective.handshake_accepted");
-  if (status.ok()) status = it->OnReadable();
+  if (status.ok()) status = it->socket.OnReadable();
   if (!status.ok()) {
-    Report(Annotate(status, absl::StrCat("connection from ", it->remote())));
+    Report(Annotate(status,
+                    absl::StrCat("connection from ", it->socket.remote())));
     half_open_.erase(it);
     return;
   }
-  if (!it->is_complete()) return;
+  if (!it->socket.is_complete()) return;
+  Take(*it);
+  half_open_.erase(it);
+}
+
+void Establisher::Take(HalfOpen& complete) {
+  HandshakeSocket& socket = complete.socket;
   for (Incoming& in : incoming_) {
-    // Two handshakes of one rank may have been open: the first to finish is it.
-    if (in.link != nullptr ||
-        static_cast<uint32_t>(in.peer->peer_rank) != it->link().from_rank ||
-        in.peer->role != it->link().role) {
+    // A peer makes one attempt at a time, so of two that finish it has given
+    // the older one up.
+    if ((in.link != nullptr && in.number > complete.number) ||
+        static_cast<uint32_t>(in.peer->peer_rank) != socket.link().from_rank ||
+        in.peer->role != socket.link().role) {
       continue;
     }
-    std::string name = PeerName(in.peer->peer_rank, it->remote());
-    const Transport transport = it->transport();
-    in.link = std::make_unique<SocketLink>(it->TakeSocket(), std::move(name),
+    std::string name = PeerName(in.peer->peer_rank, socket.remote());
+    const Transport transport = socket.transport();
+    in.link = std::make_unique<SocketLink>(socket.TakeSocket(), std::move(name),
                                            config_.silence_limit, transport);
-    break;
+    in.number = complete.number;
+    return;
   }
-  half_open_.erase(it);
 }
 
 }  // namespace

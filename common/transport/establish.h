@@ -8,8 +8,9 @@
 // are kept (or two for each awaited peer, if those are more); a further one
 // displaces the oldest. A peer that does not listen
 // yet, whose name is not known yet, or that is not in our generation yet, is
-// tried again until the deadline. Between ranks of one host the links are Unix
-// sockets where those work.
+// tried again until the deadline. A peer that was accepted and has hung up since
+// may come again while others are still awaited; its new connection replaces the
+// old one. Between ranks of one host the links are Unix sockets where those work.
 //
 // A link carries bytes both ways, so two ranks need but one: say, each connects
 // to the peers of lower rank and accepts from those of higher rank.

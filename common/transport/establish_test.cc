@@ -411,6 +411,148 @@ TEST_F(EstablishTest, RolesToOnePeerAreLinksOfTheirOwn) {
   EXPECT_EQ(accepted->accepted.size(), 2u);
 }
 
+// Rank 1 has accepted rank 0 and goes on waiting for rank 2, or until it has
+// reached rank 3, when rank 0 begins anew.
+class ReturningPeerTest : public EstablishTest {
+ protected:
+  // Runs `meanwhile` once rank 0 is connected to an acceptor that waits for
+  // `connect_to` and `accept_from`, and returns what the acceptor got.
+  absl::StatusOr<EstablishedLinks> AcceptWhile(
+      const std::vector<PeerLink>& connect_to,
+      const std::vector<PeerLink>& accept_from,
+      const std::function<void()>& meanwhile) {
+    absl::StatusOr<EstablishedLinks> accepted = absl::UnknownError("");
+    std::thread acceptor([&] {
+      accepted =
+          EstablishLinks(listener1_, ConfigOf(1), connect_to, accept_from);
+    });
+    meanwhile();
+    acceptor.join();
+    return accepted;
+  }
+
+  // Whether what `from` writes arrives at `to`.
+  static void ExpectConnected(SocketLink& from, SocketLink& to) {
+    char sent = 'x';
+    const iovec out = {&sent, 1};
+    ASSERT_EQ(*from.TryWrite(std::span(&out, 1)), 1u);
+    pollfd readable = {to.fd(), POLLIN, 0};
+    ASSERT_EQ(poll(&readable, 1, 5000), 1);
+    char got = 0;
+    const iovec in = {&got, 1};
+    const auto read = to.TryRead(std::span(&in, 1));
+    EXPECT_TRUE(read.ok() && *read == 1u) << read.status();
+  }
+};
+
+TEST_F(ReturningPeerTest, IsAcceptedAgainAfterItHasHungUp) {
+  for (const bool use_unix : {true, false}) {
+    EstablishConfig config = ConfigOf(0);
+    config.use_unix = use_unix;
+    absl::StatusOr<EstablishedLinks> again = absl::UnknownError("");
+    absl::StatusOr<EstablishedLinks> rank2 = absl::UnknownError("");
+    std::vector<PeerLink> both = FromRank0();
+    both.push_back({2, LinkRole::kCollective, ""});
+    const auto accepted = AcceptWhile({}, both, [&] {
+      EXPECT_TRUE(Connect(config).ok());
+      again = Connect(config);
+      rank2 = EstablishLinks(listener0_, ConfigOf(2), ToRank1(), {});
+    });
+    ASSERT_TRUE(again.ok()) << again.status();
+    ASSERT_TRUE(accepted.ok()) << accepted.status();
+    ExpectConnected(*again->connected[0], *accepted->accepted[0]);
+  }
+}
+
+TEST_F(ReturningPeerTest, IsAcceptedAgainWhenAllHaveBeenAccepted) {
+  const UniqueFd reserved = ReservePort();
+  const std::string rank3 = LocalAddress(reserved.get())->ToString();
+  absl::StatusOr<EstablishedLinks> again = absl::UnknownError("");
+  const auto accepted =
+      AcceptWhile({{3, LinkRole::kCollective, rank3}}, FromRank0(), [&] {
+        EXPECT_TRUE(Connect(ConfigOf(0)).ok());
+        again = Connect(ConfigOf(0));
+        const Listener listener = *Listener::Listen(rank3);
+        EXPECT_TRUE(EstablishLinks(listener, ConfigOf(3), {},
+                                   {{1, LinkRole::kCollective, ""}})
+                        .ok());
+      });
+  ASSERT_TRUE(again.ok()) << again.status();
+  ASSERT_TRUE(accepted.ok()) << accepted.status();
+  ExpectConnected(*again->connected[0], *accepted->accepted[0]);
+}
+
+// An attempt of rank 0 to connect to rank 1, message by message.
+class SlowAttempt {
+ public:
+  explicit SlowAttempt(UniqueFd socket)
+      : socket_(std::move(socket)),
+        handshake_(Handshake::Connector({.job = JobHash("job-1"),
+                                         .generation = 7,
+                                         .from_rank = 0,
+                                         .to_rank = 1,
+                                         .role = LinkRole::kCollective},
+                                        "a secret of at least sixteen bytes",
+                                        *NewNonce())) {}
+
+  void Begin() {
+    Send(handshake_.Start());
+    proof_ = handshake_.OnMessage(Receive())->send.value();
+  }
+  void Finish() {
+    Send(proof_);
+    EXPECT_EQ(Receive().type, HandshakeType::kAccept);
+  }
+  UniqueFd TakeSocket() { return std::move(socket_); }
+
+ private:
+  void Send(const HandshakeMessage& message) {
+    const HandshakeBytes bytes = EncodeHandshake(message);
+    EXPECT_EQ(send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(bytes.size()));
+  }
+  HandshakeMessage Receive() {
+    HandshakeBytes bytes = {};
+    for (size_t have = 0; have < bytes.size();) {
+      pollfd readable = {socket_.get(), POLLIN, 0};
+      EXPECT_EQ(poll(&readable, 1, 5000), 1);
+      const ssize_t got = recv(socket_.get(), bytes.data() + have,
+                               bytes.size() - have, MSG_DONTWAIT);
+      if (got <= 0) break;
+      have += static_cast<size_t>(got);
+    }
+    return ParseHandshake(bytes).value_or(HandshakeMessage());
+  }
+
+  UniqueFd socket_;
+  Handshake handshake_;
+  HandshakeMessage proof_;
+};
+
+TEST_F(ReturningPeerTest, HasTheLaterOfItsAttemptsTaken) {
+  for (const bool is_later_first : {false, true}) {
+    std::vector<SlowAttempt> attempts;
+    std::vector<PeerLink> both = FromRank0();
+    both.push_back({2, LinkRole::kCollective, ""});
+    absl::StatusOr<EstablishedLinks> rank2 = absl::UnknownError("");
+    const auto accepted = AcceptWhile({}, both, [&] {
+      for (int i = 0; i < 2; ++i) {
+        attempts.emplace_back(RawClient());
+        attempts.back().Begin();
+      }
+      attempts[is_later_first ? 1 : 0].Finish();
+      attempts[is_later_first ? 0 : 1].Finish();
+      rank2 = EstablishLinks(listener0_, ConfigOf(2), ToRank1(), {});
+    });
+    ASSERT_TRUE(accepted.ok()) << accepted.status();
+    SocketLink older(attempts[0].TakeSocket(), "rank 1");
+    SocketLink later(attempts[1].TakeSocket(), "rank 1");
+    EXPECT_TRUE(older.HasHungUp());
+    EXPECT_FALSE(later.HasHungUp());
+    ExpectConnected(later, *accepted->accepted[0]);
+  }
+}
+
 // Rank 1 listens on an address of its own, but with the port, and so the name of
 // the Unix socket, of a stranger.
 class StrangerTest : public EstablishTest {

@@ -1,5 +1,6 @@
 #include "common/transport/socket_link.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -70,6 +71,11 @@ absl::StatusOr<size_t> SocketLink::TryRead(std::span<const iovec> parts) {
   }
   if (IsWouldBlock(errno)) return size_t{0};
   return Failed("read from", errno);
+}
+
+bool SocketLink::HasHungUp() const {
+  pollfd state = {socket_.get(), POLLRDHUP, 0};
+  return poll(&state, 1, 0) > 0;
 }
 
 void SocketLink::Close() { shutdown(socket_.get(), SHUT_RDWR); }

@@ -35,6 +35,9 @@ class SocketLink final : public Link {
   void Close() override;
   [[nodiscard]] const std::string& peer() const override { return peer_; }
   [[nodiscard]] Transport transport() const { return transport_; }
+  // Whether the other side has closed, or the connection has failed; what it
+  // sent before may still be unread.
+  [[nodiscard]] bool HasHungUp() const;
 
  private:
   [[nodiscard]] absl::Status Failed(const char* what, int error) const;

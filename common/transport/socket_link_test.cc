@@ -189,6 +189,20 @@ TEST(SocketLinkTest, ProbesAnIdleLinkWithinItsLimit) {
   }
 }
 
+TEST(SocketLinkTest, TellsWhetherTheOtherSideHasHungUpWithoutReading) {
+  Ends ends = Connect();
+  SocketLink link(std::move(ends.client), "rank 1 at b:9");
+  EXPECT_EQ(send(ends.server.get(), "last", 4, MSG_NOSIGNAL), 4);
+  EXPECT_FALSE(link.HasHungUp());
+  ends.server.Reset();
+  pollfd hung_up = {link.fd(), POLLRDHUP, 0};
+  ASSERT_EQ(poll(&hung_up, 1, 5000), 1);
+  EXPECT_TRUE(link.HasHungUp());
+  std::array<char, 8> text = {};
+  const iovec part = {text.data(), text.size()};
+  EXPECT_EQ(*link.TryRead(std::span(&part, 1)), 4u);
+}
+
 TEST(SocketLinkTest, WithoutALimitNobodyIsGivenUp) {
   Ends ends = Connect();
   DropAllThatArrives(ends.server.get());
