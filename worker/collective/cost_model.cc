@@ -213,6 +213,17 @@ double Prediction::Seconds(int64_t bytes) const {
 
 }  // namespace
 
+CollectiveCosts CostsOver(Transport best, const MachineCosts& machine) {
+  CollectiveCosts costs;
+  costs.local = best == Transport::kSharedMemory ? machine.shared_memory
+                : best == Transport::kUnix       ? machine.unix_socket
+                                                 : machine.tcp;
+  costs.remote = machine.remote;
+  costs.reduce_seconds_per_byte = machine.reduce_seconds_per_byte;
+  costs.cores_per_host = machine.cores;
+  return costs;
+}
+
 double PredictAllReduce(Algorithm algorithm, int64_t bytes,
                         const Topology& topology,
                         const CollectiveCosts& costs) {

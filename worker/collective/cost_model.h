@@ -7,39 +7,25 @@
 // The two do not overlap in the model.
 //
 // Pure: the costs were measured elsewhere (probe.h). All ranks must use the same
-// costs, or they would choose differently.
+// costs, or they would choose differently: the coordinator sends them.
 #ifndef RINGMASTER_WORKER_COLLECTIVE_COST_MODEL_H_
 #define RINGMASTER_WORKER_COLLECTIVE_COST_MODEL_H_
 
 #include <cstdint>
 
+#include "common/plan/collective_costs.h"
 #include "common/plan/topology.h"
+#include "common/transport/channel.h"
 #include "worker/collective/algorithm.h"
 #include "worker/collective/communicator.h"
 
 namespace ringmaster {
 
-// Of one pair of ranks.
-struct PathCost {
-  double latency = 0;           // seconds for a small frame, one way
-  double seconds_per_byte = 0;  // while both directions are busy
-
-  friend bool operator==(const PathCost&, const PathCost&) = default;
-};
-
-// By default what shared memory costs between two cores of one socket and a
-// 10 Gbit/s network between hosts: docs/benchmarks/collectives.md.
-struct CollectiveCosts {
-  PathCost local = {1.2e-6, 1.2e-10};   // inside a host
-  PathCost remote = {2.5e-5, 8.5e-10};  // between hosts
-  double reduce_seconds_per_byte = 7e-11;
-  // Ranks of one host that can run at the same time: its cores. More ranks than
-  // cores take turns.
-  int cores_per_host = 16;
-
-  friend bool operator==(const CollectiveCosts&,
-                         const CollectiveCosts&) = default;
-};
+// What a job's collectives cost where `best` is the best transport that its ranks
+// of a host try. By what the job asks for, not by what a pair of ranks got: all
+// ranks must come to the same.
+[[nodiscard]] CollectiveCosts CostsOver(Transport best,
+                                        const MachineCosts& machine);
 
 // Seconds that an all-reduce of `bytes` on the wire takes. Requires an
 // algorithm other than kAuto.

@@ -193,5 +193,22 @@ TEST(ChooseAllReduceTest, TakesOnlyWhatIsUsable) {
   }
 }
 
+TEST(CostsOverTest, TheBestTransportDecidesWhatAPairOfAHostCosts) {
+  MachineCosts machine;
+  machine.shared_memory = {1e-6, 1e-10};
+  machine.unix_socket = {2e-6, 2e-10};
+  machine.tcp = {3e-6, 3e-10};
+  machine.remote = {4e-6, 4e-10};
+  machine.reduce_seconds_per_byte = 5e-11;
+  machine.cores = 6;
+  const CollectiveCosts costs = CostsOver(Transport::kSharedMemory, machine);
+  EXPECT_EQ(costs.local, machine.shared_memory);
+  EXPECT_EQ(costs.remote, machine.remote);
+  EXPECT_EQ(costs.reduce_seconds_per_byte, 5e-11);
+  EXPECT_EQ(costs.cores_per_host, 6);
+  EXPECT_EQ(CostsOver(Transport::kUnix, machine).local, machine.unix_socket);
+  EXPECT_EQ(CostsOver(Transport::kTcp, machine).local, machine.tcp);
+}
+
 }  // namespace
 }  // namespace ringmaster
