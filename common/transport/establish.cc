@@ -62,7 +62,7 @@ class Establisher {
   absl::Status WaitForEvents(MonotonicTime now);
   absl::Status OnReady(int fd);
 
-  void OnConnection(absl::StatusOr<UniqueFd> socket);
+  void OnConnection(absl::StatusOr<UniqueFd> socket, Transport transport);
   void OnIncoming(std::list<HalfOpen>::iterator it);
   void Take(HalfOpen& complete);
   void Report(const absl::Status& why);
@@ -225,12 +225,15 @@ absl::Status Establisher::OnReady(int fd) {
     OnIncoming(it);
     return absl::OkStatus();
   }
-  if (fd == listener_.fd()) OnConnection(listener_.TryAccept());
-  if (fd == listener_.unix_fd()) OnConnection(listener_.TryAcceptUnix());
+  if (fd == listener_.fd())
+    OnConnection(listener_.TryAccept(), Transport::kTcp);
+  if (fd == listener_.unix_fd())
+    OnConnection(listener_.TryAcceptUnix(), Transport::kUnix);
   return absl::OkStatus();
 }
 
-void Establisher::OnConnection(absl::StatusOr<UniqueFd> socket) {
+void Establisher::OnConnection(absl::StatusOr<UniqueFd> socket,
+                               Transport transport) {
   if (!socket.ok()) {
     // The connection still waits, so the listener stays readable: without a
     // pause this would spin, with a line each time.
@@ -249,15 +252,19 @@ void Establisher::OnConnection(absl::StatusOr<UniqueFd> socket) {
     Report(nonce.status());
     return;
   }
+  // A connector that is turned away goes on over TCP soon.
+  if (!config_.use_unix && transport == Transport::kUnix) return;
+  LinkIdentity self;
+  self.job = job_;
+  self.generation = generation();
+  self.to_rank = static_cast<uint32_t>(config_.rank);
+  self.transport = transport;
   HandshakeSocket incoming(
       *std::move(socket),
       Handshake::Acceptor(
-          job_, generation(), static_cast<uint32_t>(config_.rank),
-          config_.secret, *nonce,
+          self, config_.secret, *nonce,
           [this](const HandshakeMessage& hello) { return Admit(hello); }),
       now_ + config_.handshake_timeout);
-  // A connector that is turned away goes on over TCP soon.
-  if (!config_.use_unix && incoming.transport() == Transport::kUnix) return;
   if (half_open_.size() >= MaxHalfOpen()) {
     Report(absl::ResourceExhaustedError(absl::StrCat(
         "rank ", config_.rank, " dropped ", half_open_.front().socket.remote(),

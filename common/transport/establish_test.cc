@@ -23,6 +23,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // A socket that holds a port of 127.0.0.1 without listening: connections to it are refused, a Listener may still bind it.
@@ -491,7 +492,8 @@ class SlowAttempt {
                                          .generation = 7,
                                          .from_rank = 0,
                                          .to_rank = 1,
-                                         .role = LinkRole::kCollective},
+                                         .role = LinkRole::kCollective,
+                                         .transport = Transport::kTcp},
                                         "a secret of at least sixteen bytes",
                                         *NewNonce())) {}
 
@@ -616,6 +618,44 @@ TEST_F(StrangerTest, WithAnotherSecretIsLeftForTcp) {
   EstablishConfig stranger = ConfigOf(1);
   stranger.secret = "not the secret of this generation";
   ExpectTcpDespite(stranger, FromRank0());
+}
+
+// Passes bytes from the one connection to the other until either closes.
+void Relay(int first, int second) {
+  pollfd polled[] = {{first, POLLIN, 0}, {second, POLLIN, 0}};
+  while (poll(polled, 2, 5000) > 0) {
+    for (int from = 0; from < 2; ++from) {
+      if (polled[from].revents == 0) continue;
+      std::array<char, 256> bytes;
+      const ssize_t got = recv(polled[from].fd, bytes.data(), bytes.size(), 0);
+      if (got <= 0) return;
+      EXPECT_EQ(send(polled[1 - from].fd, bytes.data(),
+                     static_cast<size_t>(got), MSG_NOSIGNAL),
+                got);
+    }
+  }
+}
+
+// It knows no secret, but passes on what those say who do.
+TEST_F(StrangerTest, ThatRelaysIsLeftForTcp) {
+  std::thread relay([&] {
+    pollfd readable = {listener1_.unix_fd(), POLLIN, 0};
+    ASSERT_EQ(poll(&readable, 1, 5000), 1);
+    const UniqueFd from = *listener1_.TryAcceptUnix();
+    const UniqueFd to = *BeginConnect(tcp_only_.address());
+    pollfd writable = {to.get(), POLLOUT, 0};
+    ASSERT_EQ(poll(&writable, 1, 5000), 1);
+    Relay(from.get(), to.get());
+  });
+  const auto connected = ConnectToTcpOnly(ConfigOf(0));
+  relay.join();
+  ASSERT_TRUE(connected.ok()) << connected.status();
+  EXPECT_EQ(connected->connected[0]->transport(), Transport::kTcp);
+  EXPECT_THAT(refused(),
+              ElementsAre(AllOf(
+                  HasSubstr("rank 1 (generation 7) refused rank 0"),
+                  HasSubstr("over unix and reached us over tcp, so somebody "
+                            "in between relays it"))));
 }
 
 TEST_F(StrangerTest, ThatNeverAnswersIsLeftForTcp) {

@@ -17,11 +17,15 @@ namespace ringmaster {
 namespace {
 
 constexpr uint32_t kHandshakeMagic = 0x48524D52;  // "RMRH"
-constexpr uint16_t kHandshakeVersion = 1;
+constexpr uint16_t kHandshakeVersion = 2;
 
 bool IsKnownRole(uint8_t role) { return role >= 1 && role <= 3; }
 bool IsKnownType(uint8_t type) { return type >= 1 && type <= 5; }
-bool IsKnownReason(uint8_t reason) { return reason <= 6; }
+bool IsKnownReason(uint8_t reason) { return reason <= 7; }
+bool IsKnownTransport(uint8_t transport) {
+  return transport == static_cast<uint8_t>(Transport::kTcp) ||
+         transport == static_cast<uint8_t>(Transport::kUnix);
+}
 
 std::string Describe(const LinkIdentity& link) {
   return absl::StrCat("rank ", link.from_rank, " to rank ", link.to_rank,
@@ -42,6 +46,7 @@ HandshakeBytes EncodeHandshake(const HandshakeMessage& message) {
   StoreLittleEndian(message.from_rank, to + 24);
   StoreLittleEndian(message.to_rank, to + 28);
   to[32] = static_cast<std::byte>(message.role);
+  to[33] = static_cast<std::byte>(message.transport);
   std::copy(message.proof.begin(), message.proof.end(), to + 48);
   return bytes;
 }
@@ -62,15 +67,18 @@ absl::StatusOr<HandshakeMessage> ParseHandshake(
   const auto type = std::to_integer<uint8_t>(from[6]);
   const auto reason = std::to_integer<uint8_t>(from[7]);
   const auto role = std::to_integer<uint8_t>(from[32]);
-  if (!IsKnownType(type) || !IsKnownReason(reason) || !IsKnownRole(role)) {
+  const auto transport = std::to_integer<uint8_t>(from[33]);
+  if (!IsKnownType(type) || !IsKnownReason(reason) || !IsKnownRole(role) ||
+      !IsKnownTransport(transport)) {
     return absl::FailedPreconditionError(
         absl::StrCat("malformed handshake: type ", type, ", reason ", reason,
-                     ", role ", role));
+                     ", role ", role, ", transport ", transport));
   }
   HandshakeMessage message;
   message.type = static_cast<HandshakeType>(type);
   message.reason = static_cast<RefusalReason>(reason);
   message.role = static_cast<LinkRole>(role);
+  message.transport = static_cast<Transport>(transport);
   message.job = LoadLittleEndian<uint64_t>(from + 8);
   message.generation = LoadLittleEndian<uint64_t>(from + 16);
   message.from_rank = LoadLittleEndian<uint32_t>(from + 24);
@@ -100,8 +108,8 @@ absl::StatusOr<Nonce> NewNonce() {
 Mac ComputeMac(std::string_view secret, HandshakeSide side,
                const LinkIdentity& link, const Nonce& connector_nonce,
                const Nonce& acceptor_nonce) {
-  constexpr std::string_view kLabel = "ringmaster data plane 1";
-  std::array<std::byte, kLabel.size() + 1 + 8 + 8 + 4 + 4 + 1 + 64> text;
+  constexpr std::string_view kLabel = "ringmaster data plane 2";
+  std::array<std::byte, kLabel.size() + 1 + 8 + 8 + 4 + 4 + 1 + 1 + 64> text;
   std::byte* to = text.data();
   std::memcpy(to, kLabel.data(), kLabel.size());
   to += kLabel.size();
@@ -111,7 +119,8 @@ Mac ComputeMac(std::string_view secret, HandshakeSide side,
   StoreLittleEndian(link.from_rank, to + 16);
   StoreLittleEndian(link.to_rank, to + 20);
   to[24] = static_cast<std::byte>(link.role);
-  to = std::copy(connector_nonce.begin(), connector_nonce.end(), to + 25);
+  to[25] = static_cast<std::byte>(link.transport);
+  to = std::copy(connector_nonce.begin(), connector_nonce.end(), to + 26);
   std::copy(acceptor_nonce.begin(), acceptor_nonce.end(), to);
   Mac mac = {};
   unsigned int length = mac.size();
@@ -135,14 +144,9 @@ Handshake Handshake::Connector(const LinkIdentity& link,
   return Handshake(HandshakeSide::kConnector, link, secret, nonce);
 }
 
-Handshake Handshake::Acceptor(uint64_t job, uint64_t generation,
-                              uint32_t self_rank, std::string_view secret,
+Handshake Handshake::Acceptor(const LinkIdentity& self, std::string_view secret,
                               const Nonce& nonce, Admission admission) {
-  LinkIdentity link;
-  link.job = job;
-  link.generation = generation;
-  link.to_rank = self_rank;
-  Handshake handshake(HandshakeSide::kAcceptor, link, secret, nonce);
+  Handshake handshake(HandshakeSide::kAcceptor, self, secret, nonce);
   handshake.admission_ = std::move(admission);
   return handshake;
 }
@@ -151,6 +155,7 @@ HandshakeMessage Handshake::Message(HandshakeType type) const {
   HandshakeMessage message;
   message.type = type;
   message.role = link_.role;
+  message.transport = link_.transport;
   message.job = link_.job;
   message.generation = link_.generation;
   message.from_rank = link_.from_rank;
@@ -202,6 +207,8 @@ absl::StatusOr<Handshake::Reply> Handshake::OnHello(
     reason = RefusalReason::kFutureGeneration;
   } else if (hello.to_rank != link_.to_rank) {
     reason = RefusalReason::kUnexpectedRank;
+  } else if (hello.transport != link_.transport) {
+    reason = RefusalReason::kRelayed;
   } else {
     reason = admission_(hello);
   }
@@ -288,6 +295,12 @@ Handshake::Reply Handshake::Refuse(RefusalReason reason,
       reply.refused =
           absl::UnauthenticatedError(absl::StrCat(who, "wrong secret"));
       break;
+    case RefusalReason::kRelayed:
+      reply.refused = absl::FailedPreconditionError(absl::StrCat(
+          who, "it connected over ", TransportName(hello.transport),
+          " and reached us over ", TransportName(link_.transport),
+          ", so somebody in between relays it"));
+      break;
     case RefusalReason::kNone:
     case RefusalReason::kUnexpectedRank:
       reply.refused = absl::FailedPreconditionError(absl::StrCat(
@@ -318,6 +331,10 @@ absl::Status Handshake::RefusedBy(const HandshakeMessage& refusal) const {
     case RefusalReason::kWrongSecret:
       return absl::UnauthenticatedError(
           absl::StrCat(who, "our secret is not this generation's"));
+    case RefusalReason::kRelayed:
+      return absl::FailedPreconditionError(absl::StrCat(
+          who, "whoever listens here over ", TransportName(link_.transport),
+          " relays us to it over another transport"));
     case RefusalReason::kNone:
     case RefusalReason::kUnexpectedRank:
       break;

@@ -5,9 +5,10 @@
 // Challenge (acceptor's nonce), Proof (connector's MAC), Accept (acceptor's
 // MAC), or a Refuse with a reason in place of the last three. A MAC is
 // HMAC-SHA256 (RFC 2104) under the secret over a label for the side, job,
-// generation, both ranks, the role and both nonces, compared in constant time;
-// so neither a recorded exchange nor a reflected one is accepted. Payloads
-// after it are not encrypted.
+// generation, both ranks, the role, the transport and both nonces, compared in
+// constant time; so neither a recorded exchange nor a reflected one is accepted,
+// nor one that somebody who took a rank's Unix name relays to it over TCP.
+// Payloads after it are not encrypted.
 //
 // Pure but for the nonces, which come in; no sockets or clocks.
 // Thread-compatible.
@@ -25,6 +26,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/transport/channel.h"
 
 namespace ringmaster {
 
@@ -59,14 +61,16 @@ enum class RefusalReason : uint8_t {
                     // rank
   kAlreadyConnected,  // that rank's connection is up
   kWrongSecret,
+  kRelayed,  // connected over another transport than the acceptor was reached by
 };
 
 struct HandshakeMessage {
   HandshakeType type = HandshakeType::kHello;
   RefusalReason reason = RefusalReason::kNone;
   LinkRole role = LinkRole::kCollective;
-  uint64_t job = 0;         // the sender's
-  uint64_t generation = 0;  // the sender's
+  Transport transport = Transport::kTcp;  // the sender's socket's
+  uint64_t job = 0;                       // the sender's
+  uint64_t generation = 0;                // the sender's
   uint32_t from_rank =
       0;                 // the connector's rank; in a Refuse the acceptor's own
   uint32_t to_rank = 0;  // the rank the connector wants to reach
@@ -97,6 +101,7 @@ struct LinkIdentity {
   uint32_t from_rank = 0;  // the connector
   uint32_t to_rank = 0;    // the acceptor
   LinkRole role = LinkRole::kCollective;
+  Transport transport = Transport::kTcp;  // or kUnix
 };
 
 enum class HandshakeSide : uint8_t { kConnector = 1, kAcceptor = 2 };
@@ -125,15 +130,16 @@ class Handshake {
   // The connecting side; Start gives its first message.
   static Handshake Connector(const LinkIdentity& link, std::string_view secret,
                              const Nonce& nonce);
-  // The accepting side, `self_rank` of (job, generation).
-  static Handshake Acceptor(uint64_t job, uint64_t generation,
-                            uint32_t self_rank, std::string_view secret,
+  // The accepting side. `self` is what it knows before the Hello: all but
+  // from_rank and role.
+  static Handshake Acceptor(const LinkIdentity& self, std::string_view secret,
                             const Nonce& nonce, Admission admission);
 
   [[nodiscard]] HandshakeMessage Start() const;
 
   // Takes the peer's next message.
-  //   FAILED_PRECONDITION  out of order, or refused for good (unexpected rank)
+  //   FAILED_PRECONDITION  out of order, or refused for good (unexpected rank,
+  //                        relayed)
   //   ABORTED              refused: our generation is over
   //   UNAVAILABLE          refused for now: try again
   //   UNAUTHENTICATED      refused: wrong secret; or the acceptor does not know

@@ -17,11 +17,10 @@ HandshakeSocket::HandshakeSocket(UniqueFd socket, Handshake handshake,
     : socket_(std::move(socket)),
       handshake_(std::move(handshake)),
       deadline_(deadline) {
-  const absl::StatusOr<SocketAddress> remote = RemoteAddress(socket_.get());
-  if (remote.ok() && remote->storage.ss_family == AF_UNIX) {
-    transport_ = Transport::kUnix;
+  if (transport() == Transport::kUnix) {
     remote_ = UnixPeerName(socket_.get());
   } else {
+    const absl::StatusOr<SocketAddress> remote = RemoteAddress(socket_.get());
     remote_ = remote.ok() ? remote->ToString() : "(gone)";
   }
 }

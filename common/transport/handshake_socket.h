@@ -18,6 +18,7 @@ namespace ringmaster {
 
 class HandshakeSocket {
  public:
+  // `handshake` must know what transport `socket` is of.
   HandshakeSocket(UniqueFd socket, Handshake handshake, MonotonicTime deadline);
 
   // Sends the connector's first message.
@@ -35,7 +36,7 @@ class HandshakeSocket {
   // "10.0.0.7:40312" or "pid 4711 (unix)".
   [[nodiscard]] const std::string& remote() const { return remote_; }
   // kTcp or kUnix.
-  [[nodiscard]] Transport transport() const { return transport_; }
+  [[nodiscard]] Transport transport() const { return link().transport; }
   // Why the other side refused us; kNone as long as it has not.
   [[nodiscard]] RefusalReason refused_by_peer() const {
     return refused_by_peer_;
@@ -49,7 +50,6 @@ class HandshakeSocket {
   UniqueFd socket_;
   Handshake handshake_;
   MonotonicTime deadline_;
-  Transport transport_ = Transport::kTcp;
   std::string remote_;
   RefusalReason refused_by_peer_ = RefusalReason::kNone;
   HandshakeBytes incoming_;

@@ -33,7 +33,7 @@ RefusalReason AdmitRank2(const HandshakeMessage& hello) {
 }
 
 Handshake SomeAcceptor(std::string_view secret = kSecret) {
-  return Handshake::Acceptor(11, 5, 3, secret, NonceOf(9), AdmitRank2);
+  return Handshake::Acceptor(SomeLink(), secret, NonceOf(9), AdmitRank2);
 }
 
 // Runs both sides to the end. What the acceptor reported and what the connector
@@ -118,10 +118,40 @@ TEST(HandshakeTest, RefusesAnotherJobGenerationOrRank) {
   }
 }
 
+// Whoever took the name of rank 3's Unix socket passes all on to it over TCP,
+// and what both say about the transport as it pleases.
+TEST(HandshakeTest, RefusesARelayFromOneTransportToAnother) {
+  LinkIdentity over_unix = SomeLink();
+  over_unix.transport = Transport::kUnix;
+  const Outcome honest = RunBoth(
+      Handshake::Connector(over_unix, kSecret, NonceOf(1)), SomeAcceptor());
+  EXPECT_FALSE(honest.is_complete);
+  EXPECT_TRUE(absl::IsFailedPrecondition(honest.acceptor));
+  EXPECT_EQ(honest.acceptor.message(),
+            "rank 3 (generation 5) refused rank 2 (generation 5): it connected "
+            "over unix and reached us over tcp, so somebody in between relays "
+            "it");
+  EXPECT_TRUE(absl::IsFailedPrecondition(honest.connector));
+  EXPECT_THAT(honest.connector.message(),
+              HasSubstr("refused by rank 3 (generation 5): whoever listens "
+                        "here over unix relays us"));
+
+  Handshake connector = Handshake::Connector(over_unix, kSecret, NonceOf(1));
+  Handshake acceptor = SomeAcceptor();
+  HandshakeMessage hello = connector.Start();
+  hello.transport = Transport::kTcp;
+  const auto challenge = acceptor.OnMessage(hello);
+  ASSERT_TRUE(challenge.ok());
+  const auto proof = connector.OnMessage(*challenge->send);
+  ASSERT_TRUE(proof.ok());
+  EXPECT_TRUE(
+      absl::IsUnauthenticated(acceptor.OnMessage(*proof->send)->refused));
+}
+
 TEST(HandshakeTest, TellsARankThatItIsConnectedAlready) {
   const Outcome outcome =
       RunBoth(Handshake::Connector(SomeLink(), kSecret, NonceOf(1)),
-              Handshake::Acceptor(11, 5, 3, kSecret, NonceOf(9),
+              Handshake::Acceptor(SomeLink(), kSecret, NonceOf(9),
                                   [](const HandshakeMessage&) {
                                     return RefusalReason::kAlreadyConnected;
                                   }));
@@ -149,7 +179,7 @@ TEST(HandshakeTest, ARecordedProofIsWorthlessAgainstAnotherNonce) {
   const HandshakeMessage proof =
       *connector.OnMessage(*first.OnMessage(hello)->send)->send;
   Handshake second =
-      Handshake::Acceptor(11, 5, 3, kSecret, NonceOf(10), AdmitRank2);
+      Handshake::Acceptor(SomeLink(), kSecret, NonceOf(10), AdmitRank2);
   ASSERT_TRUE(second.OnMessage(hello).ok());
   EXPECT_TRUE(absl::IsUnauthenticated(second.OnMessage(proof)->refused));
 }
@@ -170,6 +200,7 @@ TEST(HandshakeTest, MessagesComeBackFromTheirEncoding) {
       Handshake::Connector(SomeLink(), kSecret, NonceOf(1)).Start();
   message.reason = RefusalReason::kWrongSecret;
   message.role = LinkRole::kSnapshot;
+  message.transport = Transport::kUnix;
   const auto parsed = ParseHandshake(EncodeHandshake(message));
   ASSERT_TRUE(parsed.ok());
   EXPECT_EQ(*parsed, message);
@@ -177,7 +208,7 @@ TEST(HandshakeTest, MessagesComeBackFromTheirEncoding) {
 
 TEST(HandshakeTest, RefusesBytesThatAreNoHandshake) {
   HandshakeMessage message;
-  for (const size_t at : {0u, 4u, 6u, 7u, 32u}) {
+  for (const size_t at : {0u, 4u, 6u, 7u, 32u, 33u}) {
     HandshakeBytes bytes = EncodeHandshake(message);
     bytes[at] = std::byte{0x77};
     EXPECT_TRUE(absl::IsFailedPrecondition(ParseHandshake(bytes).status()))
@@ -195,13 +226,14 @@ TEST(HandshakeTest, MacDependsOnEveryInput) {
                             NonceOf(1), NonceOf(2)));
   EXPECT_NE(mac, ComputeMac(kSecret, HandshakeSide::kConnector, SomeLink(),
                             NonceOf(2), NonceOf(1)));
-  for (int field = 0; field < 5; ++field) {
+  for (int field = 0; field < 6; ++field) {
     LinkIdentity link = SomeLink();
     if (field == 0) link.job++;
     if (field == 1) link.generation++;
     if (field == 2) link.from_rank++;
     if (field == 3) link.to_rank++;
     if (field == 4) link.role = LinkRole::kSnapshot;
+    if (field == 5) link.transport = Transport::kUnix;
     EXPECT_NE(mac, ComputeMac(kSecret, HandshakeSide::kConnector, link,
                               NonceOf(1), NonceOf(2)));
   }

@@ -54,8 +54,9 @@ void AppendFrames(Bytes& bytes, Random& random) {
 HandshakeMessage RandomMessage(Random& random) {
   HandshakeMessage message;
   message.type = static_cast<HandshakeType>(random.Between(1, 5));
-  message.reason = static_cast<RefusalReason>(random.Between(0, 6));
+  message.reason = static_cast<RefusalReason>(random.Between(0, 7));
   message.role = static_cast<LinkRole>(random.Between(1, 3));
+  message.transport = random.Chance(50) ? Transport::kTcp : Transport::kUnix;
   message.job = random.Next();
   message.generation = random.Next();
   message.from_rank = static_cast<uint32_t>(random.Next());
@@ -147,6 +148,7 @@ HandshakeMessage HonestMessage(HandshakeType type) {
   HandshakeMessage message;
   message.type = type;
   message.role = kLink.role;
+  message.transport = kLink.transport;
   message.job = kLink.job;
   message.generation = kLink.generation;
   message.from_rank = kLink.from_rank;

@@ -54,7 +54,8 @@ inline constexpr LinkIdentity kLink = {.job = 0x0123456789abcdef,
                                        .generation = 7,
                                        .from_rank = 2,
                                        .to_rank = 5,
-                                       .role = LinkRole::kCollective};
+                                       .role = LinkRole::kCollective,
+                                       .transport = Transport::kUnix};
 inline constexpr std::string_view kSecret = "a secret of 24 bytes....";
 [[nodiscard]] Nonce ConnectorNonce();
 [[nodiscard]] Nonce AcceptorNonce();

@@ -42,15 +42,17 @@ bool TryFrame(std::span<const std::byte> input) {
 }
 
 bool IsGoodHandshake(std::span<const std::byte, kHandshakeMessageBytes> bytes) {
-  // Magic "RMRH" and version 1, then type, reason, and far behind the role.
-  constexpr uint8_t kStart[] = {'R', 'M', 'R', 'H', 1, 0};
+  // Magic "RMRH" and version 2, then type, reason, and far behind the role and
+  // the transport.
+  constexpr uint8_t kStart[] = {'R', 'M', 'R', 'H', 2, 0};
   const auto at = [bytes](size_t i) {
     return std::to_integer<uint8_t>(bytes[i]);
   };
   for (size_t i = 0; i < std::size(kStart); ++i) {
     if (at(i) != kStart[i]) return false;
   }
-  return at(6) >= 1 && at(6) <= 5 && at(7) <= 6 && at(32) >= 1 && at(32) <= 3;
+  return at(6) >= 1 && at(6) <= 5 && at(7) <= 7 && at(32) >= 1 && at(32) <= 3 &&
+         at(33) >= 1 && at(33) <= 2;
 }
 
 bool TryHandshake(std::span<const std::byte> input) {
@@ -61,8 +63,8 @@ bool TryHandshake(std::span<const std::byte> input) {
            "a handshake message counts as good, or not, against its bytes");
   if (!message.ok()) return false;
   HandshakeBytes again = EncodeHandshake(*message);
-  // Nobody looks at what lies between the role and the proof.
-  std::copy(bytes.begin() + 33, bytes.begin() + 48, again.begin() + 33);
+  // Nobody looks at what lies between the transport and the proof.
+  std::copy(bytes.begin() + 34, bytes.begin() + 48, again.begin() + 34);
   RM_CHECK(std::equal(again.begin(), again.end(), bytes.begin()),
            "a handshake message does not stand for its bytes");
   return true;
@@ -107,11 +109,11 @@ bool TryDialogue(Handshake side, HandshakeType first, HandshakeType second,
 
 bool TryAcceptor(std::span<const std::byte> input) {
   // It would take anybody who asks; the proof has to tell.
-  return TryDialogue(
-      Handshake::Acceptor(
-          kLink.job, kLink.generation, kLink.to_rank, kSecret, AcceptorNonce(),
-          [](const HandshakeMessage&) { return RefusalReason::kNone; }),
-      HandshakeType::kHello, HandshakeType::kProof, input);
+  return TryDialogue(Handshake::Acceptor(kLink, kSecret, AcceptorNonce(),
+                                         [](const HandshakeMessage&) {
+                                           return RefusalReason::kNone;
+                                         }),
+                     HandshakeType::kHello, HandshakeType::kProof, input);
 }
 
 bool TryConnector(std::span<const std::byte> input) {
