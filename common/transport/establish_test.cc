@@ -155,13 +155,34 @@ TEST_F(EstablishTest, WaitsForAPeerThatListensLater) {
   absl::StatusOr<EstablishedLinks> connected = absl::UnknownError("");
   const std::vector<PeerLink> peers = {
       {1, LinkRole::kCollective, later.ToString()}};
+  FailPoint::Arm("collective.connect", FailPoint::Action::kOff);
   std::thread thread(
       [&] { connected = EstablishLinks(listener0_, ConfigOf(0), peers, {}); });
+  // Refused over its Unix socket, over TCP, and so on.
+  while (FailPoint::PassCount("collective.connect") < 4)
+    std::this_thread::yield();
+  FailPoint::Disarm("collective.connect");
   const Listener listener = *Listener::Listen(later.ToString());
   const auto accepted = EstablishLinks(listener, ConfigOf(1), {}, FromRank0());
   thread.join();
-  EXPECT_TRUE(connected.ok()) << connected.status();
-  EXPECT_TRUE(accepted.ok()) << accepted.status();
+  ASSERT_TRUE(connected.ok()) << connected.status();
+  ASSERT_TRUE(accepted.ok()) << accepted.status();
+  EXPECT_EQ(connected->connected[0]->transport(), Transport::kUnix);
+}
+
+// It listens, but comes to its links only when it was already asked over TCP.
+TEST_F(EstablishTest, MeetsALatePeerOverItsUnixSocketAllTheSame) {
+  absl::StatusOr<EstablishedLinks> connected = absl::UnknownError("");
+  EstablishConfig config = ConfigOf(0);
+  config.handshake_timeout = absl::Seconds(1);
+  std::thread thread([&] { connected = Connect(config); });
+  pollfd asked_over_tcp = {listener1_.fd(), POLLIN, 0};
+  ASSERT_EQ(poll(&asked_over_tcp, 1, 20000), 1);
+  const auto accepted = Accept(ConfigOf(1));
+  thread.join();
+  ASSERT_TRUE(connected.ok()) << connected.status();
+  ASSERT_TRUE(accepted.ok()) << accepted.status();
+  EXPECT_EQ(connected->connected[0]->transport(), Transport::kUnix);
 }
 
 TEST_F(EstablishTest, DoesNotSpinWhileTheProcessHasNoDescriptorLeft) {

@@ -53,6 +53,10 @@ absl::Status HandshakeSocket::OnReadable() {
   incoming_have_ = 0;
   ASSIGN_OR_RETURN(const HandshakeMessage message, ParseHandshake(incoming_));
   if (message.type == HandshakeType::kRefuse) refused_by_peer_ = message.reason;
+  if (only_asks_ && message.type == HandshakeType::kChallenge) {
+    was_challenged_ = true;
+    return absl::OkStatus();
+  }
   ASSIGN_OR_RETURN(const Handshake::Reply reply, handshake_.OnMessage(message));
   if (reply.send.has_value()) {
     const absl::Status sent = Send(*reply.send);

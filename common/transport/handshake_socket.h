@@ -29,6 +29,11 @@ class HandshakeSocket {
   //   went away.
   [[nodiscard]] absl::Status OnReadable();
 
+  // Has this only find out whether somebody answers: a Challenge is left without
+  // a Proof, and was_challenged() then.
+  void OnlyAsk() { only_asks_ = true; }
+  [[nodiscard]] bool was_challenged() const { return was_challenged_; }
+
   [[nodiscard]] bool is_complete() const { return is_complete_; }
   [[nodiscard]] MonotonicTime deadline() const { return deadline_; }
   [[nodiscard]] int fd() const { return socket_.get(); }
@@ -54,6 +59,8 @@ class HandshakeSocket {
   RefusalReason refused_by_peer_ = RefusalReason::kNone;
   HandshakeBytes incoming_;
   size_t incoming_have_ = 0;
+  bool only_asks_ = false;
+  bool was_challenged_ = false;
   bool is_complete_ = false;
 };
 

@@ -17,11 +17,9 @@ namespace {
 
 constexpr absl::Duration kFirstRetryDelay = absl::Milliseconds(2);
 constexpr absl::Duration kMaxRetryDelay = absl::Milliseconds(100);
-// An attempt over TCP lasts only this part of the usual while the Unix socket
-// may yet turn out right: a peer that comes late shall rather be met there.
+// Asking over TCP lasts only this part of an attempt: a peer that comes late is
+// sooner met at its Unix socket.
 constexpr int kShortAttempt = 4;
-// How often a Unix socket may hang up without a refusal.
-constexpr int kMaxHangUps = 3;
 
 // A refusal that another attempt cannot change.
 bool IsFinal(const absl::Status& status) {
@@ -83,7 +81,7 @@ absl::Status PeerConnector::Begin() {
   // A lookup may have taken seconds.
   const MonotonicTime now = config_.clock->Now();
   RETURN_IF_ERROR(FAIL_POINT("collective.connect"));
-  is_over_unix_ = tries_unix_ && now < tcp_at_;
+  is_over_unix_ = tries_unix_ && (answers_over_tcp_ || now < tcp_at_);
   if (is_over_unix_) {
     attempt_deadline_ = now + config_.handshake_timeout;
     absl::StatusOr<UniqueFd> socket = ConnectUnix(addresses_.front().port());
@@ -125,6 +123,7 @@ absl::Status PeerConnector::BeginHandshake(UniqueFd socket) {
   handshake_.emplace(std::move(socket),
                      Handshake::Connector(link, config_.secret, *nonce),
                      attempt_deadline_);
+  if (tries_unix_ && !is_over_unix_) handshake_->OnlyAsk();
   const absl::Status sent = handshake_->SendStart();
   return sent.ok() ? sent : Failed(sent);
 }
@@ -133,6 +132,12 @@ absl::Status PeerConnector::OnHandshake() {
   absl::Status status = FAIL_POINT("collective.handshake");
   if (status.ok()) status = handshake_->OnReadable();
   if (!status.ok()) return Failed(status);
+  if (handshake_->was_challenged()) {
+    answers_over_tcp_ = true;
+    handshake_.reset();
+    retry_at_ = config_.clock->Now();
+    return absl::OkStatus();
+  }
   if (!handshake_->is_complete()) return absl::OkStatus();
   const Transport transport = handshake_->transport();
   std::string name = PeerName(peer_.peer_rank, peer_.address);
@@ -144,28 +149,32 @@ absl::Status PeerConnector::OnHandshake() {
   return absl::OkStatus();
 }
 
-bool PeerConnector::MayTurnOutRight(const absl::Status& why) {
-  if (absl::IsDeadlineExceeded(why) || absl::IsResourceExhausted(why))
-    return true;
-  if (!handshake_.has_value()) return false;
-  const RefusalReason refusal = handshake_->refused_by_peer();
-  // Hung up without a word: it was still busy with its last generation, or
-  // takes no Unix connections.
-  if (refusal == RefusalReason::kNone && absl::IsUnavailable(why))
-    return ++hang_ups_ <= kMaxHangUps;
-  return refusal == RefusalReason::kFutureGeneration ||
-         refusal == RefusalReason::kAlreadyConnected;
+void PeerConnector::ChooseTransport(const absl::Status& why,
+                                    MonotonicTime now) {
+  const RefusalReason refusal = handshake_.has_value()
+                                    ? handshake_->refused_by_peer()
+                                    : RefusalReason::kNone;
+  const bool is_late = absl::IsDeadlineExceeded(why) ||
+                       absl::IsResourceExhausted(why) ||
+                       refusal == RefusalReason::kFutureGeneration ||
+                       refusal == RefusalReason::kAlreadyConnected;
+  // Nobody listens, or whoever does hung up without a word: a peer that ends its
+  // last generation, or one that takes no Unix connections.
+  const bool is_absent =
+      refusal == RefusalReason::kNone && absl::IsUnavailable(why);
+  tries_unix_ = !answers_over_tcp_ && (is_late || is_absent);
+  if (is_absent) tcp_at_ = now;
 }
 
 absl::Status PeerConnector::Failed(const absl::Status& why) {
   const MonotonicTime now = config_.clock->Now();
   const bool was_over_unix = std::exchange(is_over_unix_, false);
-  if (was_over_unix) tries_unix_ = MayTurnOutRight(why);
+  if (was_over_unix) ChooseTransport(why, now);
   connecting_.Reset();
   handshake_.reset();
   if (was_over_unix) {
     last_error_ = Annotate(why, "over its Unix socket");
-    if (!tries_unix_) {
+    if (!tries_unix_ || now >= tcp_at_) {
       retry_at_ = now;
       return absl::OkStatus();
     }

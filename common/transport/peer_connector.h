@@ -1,11 +1,17 @@
 // PeerConnector makes the connection to one peer, attempt after attempt.
 //
 // To a peer on this host it tries the Unix socket of the peer's port first. Who
-// listens there may be somebody else; so whatever goes wrong there is never
-// final: a refusal or an error leaves TCP for the rest of the call, at once. Only
-// as long as the Unix socket's owner may yet become the right one (it does not
-// answer, or has not reached our generation) is it asked again, with a short
-// attempt over TCP once in a while.
+// listens there may be somebody else, so whatever goes wrong there is never
+// final. What decides between the two is what is known, not how late a peer is:
+//   - The Unix socket's owner refuses us for good (another job, rank, ...): it is
+//     somebody else, and TCP is left for the rest of the call.
+//   - Nobody listens there, or it hangs up: ask over TCP, at once.
+//   - It does not answer, or has not reached our generation: go on there, but ask
+//     over TCP once in a while.
+//   - Asked over TCP, the peer answers (a Challenge): it is there now, so its Unix
+//     socket is, if it has one. One more attempt there, and if that fails too,
+//     TCP for the rest of the call.
+//   - Over TCP nobody answers either: the peer is late; back to the Unix socket.
 // Used by EstablishLinks only. Thread-compatible.
 #ifndef RINGMASTER_COMMON_TRANSPORT_PEER_CONNECTOR_H_
 #define RINGMASTER_COMMON_TRANSPORT_PEER_CONNECTOR_H_
@@ -71,7 +77,8 @@ class PeerConnector {
   [[nodiscard]] absl::Status Begin();
   [[nodiscard]] absl::Status BeginHandshake(UniqueFd socket);
   [[nodiscard]] absl::Status OnHandshake();
-  [[nodiscard]] bool MayTurnOutRight(const absl::Status& why);
+  // After an attempt over the Unix socket that failed.
+  void ChooseTransport(const absl::Status& why, MonotonicTime now);
   // Returns the status if it is final; otherwise prepares another attempt.
   [[nodiscard]] absl::Status Failed(const absl::Status& why);
 
@@ -82,8 +89,8 @@ class PeerConnector {
   std::vector<SocketAddress> addresses_;
   size_t next_address_ = 0;
   bool tries_unix_ = false;
-  int hang_ups_ = 0;      // of the Unix socket, without a refusal
-  MonotonicTime tcp_at_;  // while tries_unix_: when TCP is due
+  MonotonicTime tcp_at_;  // while tries_unix_: when to ask over TCP
+  bool answers_over_tcp_ = false;
 
   MonotonicTime retry_at_;
   absl::Duration retry_delay_;
