@@ -4,11 +4,13 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <random>
 #include <vector>
 
 #include "common/tensor/cpu_dispatch.h"
+#include "common/tensor/float_bits.h"
 #include "gtest/gtest.h"
 
 namespace ringmaster {
@@ -154,6 +156,51 @@ TEST(Float16Test, TakesAnyLengthAtAnyAddress) {
       std::fill(float16s.begin(), float16s.end(), kGuard);
       NarrowToFloat16(&float16s[1], &float32s[3], count);
       EXPECT_EQ(float16s, before) << count;
+    }
+  }
+}
+
+// Whole vectors without a subnormal number, and some with one.
+std::vector<float> FloatsForBFloat16(int64_t count, bool has_subnormals) {
+  std::mt19937 random(static_cast<uint32_t>(count));
+  std::vector<float> floats;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto bits = static_cast<uint32_t>(random());
+    const bool is_subnormal = (bits & 0x7f800000) == 0;
+    const uint32_t exponent = is_subnormal && !has_subnormals ? 0x3f800000 : 0;
+    const bool is_small = has_subnormals && random() % 64 == 0;
+    floats.push_back(
+        std::bit_cast<float>(is_small ? bits & 0x807fffff : bits | exponent));
+  }
+  const uint32_t special[] = {0,          0x80000000, 0x7f800000, 0xff800000,
+                              0x7f800001, 0xffffffff, 0x7f7fffff, 0x3f808000};
+  for (size_t i = 0; i < floats.size(); i += 5)
+    floats[i] = std::bit_cast<float>(special[i / 5 % std::size(special)]);
+  return floats;
+}
+
+TEST(Float16Test, ManyBFloat16HaveTheBitsOfEachAlone) {
+  constexpr std::byte kGuard{0xa5};
+  for (CpuIsa isa : kIsas) {
+    const ScopedIsaCap cap(isa);
+    for (bool has_subnormals : {false, true}) {
+      for (int64_t count : {0, 1, 31, 32, 33, 64, 100, 10007}) {
+        const std::vector<float> floats =
+            FloatsForBFloat16(count, has_subnormals);
+        std::vector<std::byte> narrowed(static_cast<size_t>(1 + 2 * count + 1),
+                                        kGuard);
+        NarrowToBFloat16(&narrowed[1],
+                         reinterpret_cast<const std::byte*>(floats.data()),
+                         count);
+        for (size_t i = 0; i < floats.size(); ++i) {
+          uint16_t bfloat16;
+          std::memcpy(&bfloat16, &narrowed[1 + 2 * i], sizeof(bfloat16));
+          ASSERT_EQ(bfloat16, NarrowToBFloat16(floats[i]))
+              << CpuIsaName(isa) << " " << std::bit_cast<uint32_t>(floats[i]);
+        }
+        EXPECT_EQ(narrowed.back(), kGuard);
+        EXPECT_EQ(narrowed.front(), kGuard);
+      }
     }
   }
 }

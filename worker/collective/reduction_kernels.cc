@@ -11,17 +11,11 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/tensor/cpu_dispatch.h"
+#include "common/tensor/float_bits.h"
 #include "worker/collective/float16.h"
 
 namespace ringmaster {
 namespace {
-
-// `yes` or `no`, by arithmetic: what ?: selects between, the compiler may put
-// into branches, and then a loop does not become vectors.
-RM_KERNEL uint32_t Select(bool condition, uint32_t yes, uint32_t no) {
-  const uint32_t mask = -static_cast<uint32_t>(condition);
-  return (yes & mask) | (no & ~mask);
-}
 
 // A format says how an element is Stored, and as what Value it is computed
 // with.
@@ -34,24 +28,11 @@ struct Plain {
   RM_KERNEL T Narrow(T value) { return value; }
 };
 
-// The upper half of a float32.
 struct BFloat16 {
   using Stored = uint16_t;
   using Value = float;
-
-  RM_KERNEL float Widen(uint16_t stored) {
-    return std::bit_cast<float>(static_cast<uint32_t>(stored) << 16);
-  }
-
-  RM_KERNEL uint16_t Narrow(float value) {
-    const auto bits = std::bit_cast<uint32_t>(value);
-    // To nearest, and from the middle to the even one; past the largest, the
-    // carry makes an infinity.
-    const uint32_t rounded = bits + 0x7fff + ((bits >> 16) & 1);
-    // A NaN must not lose its last bit, or be carried into another number.
-    const uint32_t quiet = bits | 0x400000;
-    return static_cast<uint16_t>(Select(value == value, rounded, quiet) >> 16);
-  }
+  RM_KERNEL float Widen(uint16_t stored) { return WidenBFloat16(stored); }
+  RM_KERNEL uint16_t Narrow(float value) { return NarrowToBFloat16(value); }
 };
 
 // IEEE 754 binary16. Loops cannot convert it element by element at the speed of
@@ -166,6 +147,13 @@ RM_KERNEL void DivideLoop(std::byte* elements, int64_t count, int world_size) {
     Store<Memory>(elements, i, Load<Memory>(elements, i) / divisor);
 }
 
+template <typename Memory>
+RM_KERNEL void ScaleLoop(std::byte* elements, int64_t count,
+                         typename Memory::Value factor) {
+  for (int64_t i = 0; i < count; ++i)
+    Store<Memory>(elements, i, Load<Memory>(elements, i) * factor);
+}
+
 // The rest are functions of whole arrays, and the float16 ones of blocks that
 // stay in the processor's nearest cache.
 
@@ -186,6 +174,8 @@ void Convert(std::byte* to, const std::byte* from, int64_t count) {
     NarrowToFloat16(to, from, count);
   } else if constexpr (std::is_same_v<From, Float16>) {
     WidenFloat16(to, from, count);
+  } else if constexpr (std::is_same_v<To, BFloat16>) {
+    NarrowToBFloat16(to, from, count);
   } else {
     CallOnCpu<ConvertLoop<To, From>>(to, from, count);
   }
@@ -231,7 +221,14 @@ void Round(std::byte* elements, int64_t count, int /*world_size*/) {
 template <typename Memory>
 void Divide(std::byte* elements, int64_t count, int world_size) {
   if constexpr (!std::is_same_v<Memory, Float16>) {
-    CallOnCpu<DivideLoop<Memory>>(elements, count, world_size);
+    using Value = typename Memory::Value;
+    if (std::has_single_bit(static_cast<unsigned>(world_size))) {
+      // Its reciprocal is exact: the quotient's bits, in less time.
+      CallOnCpu<ScaleLoop<Memory>>(elements, count,
+                                   1 / static_cast<Value>(world_size));
+    } else {
+      CallOnCpu<DivideLoop<Memory>>(elements, count, world_size);
+    }
   } else {
     ForEachBlock(count, [&](int64_t begin, int64_t block_count) {
       Block widened;

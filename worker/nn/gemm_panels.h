@@ -16,6 +16,7 @@
 #include <bit>
 #include <cstdint>
 
+#include "common/tensor/float_bits.h"
 #include "worker/nn/gemm_avx512.h"
 
 #define RM_AVX512 [[gnu::target("avx512f,avx512bw,avx512dq,avx512vl")]]
@@ -37,24 +38,13 @@ constexpr int64_t kRightLanes = 48;
 template <Operands kOperands>
 constexpr int64_t kDepthPerWord = kOperands == Operands::kDot ? 2 : 1;
 
-// The bits of a float rounded to bfloat16 (to nearest, ties to even), in place.
+// Floats rounded to bfloat16, as the bits of floats.
 inline uint32_t RoundedBits(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  // Rounding could carry a NaN over into an infinity; it is made quiet instead.
-  if (value != value) return (bits | 0x400000) & 0xffff0000;
-  return (bits + 0x7fff + ((bits >> 16) & 1)) & 0xffff0000;
+  return static_cast<uint32_t>(NarrowToBFloat16(value)) << 16;
 }
 
 [[gnu::always_inline]] RM_AVX512 inline __m512i RoundedBits(__m512i bits) {
-  const __m512 value = _mm512_castsi512_ps(bits);
-  const __mmask16 is_nan = _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q);
-  const __m512i odd =
-      _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
-  __m512i rounded =
-      _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
-  rounded =
-      _mm512_mask_or_epi32(rounded, is_nan, bits, _mm512_set1_epi32(0x400000));
-  return _mm512_and_si512(rounded,
+  return _mm512_and_si512(NarrowToUpperHalves(bits),
                           _mm512_set1_epi32(static_cast<int>(0xffff0000)));
 }
 
