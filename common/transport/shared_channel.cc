@@ -78,11 +78,16 @@ void SharedChannel::PutFrame(const OutgoingFrame& frame, bool is_in_place) {
   }
 }
 
+absl::Status SharedChannel::CheckTaken(uint64_t taken) const {
+  if (IsPossible(taken)) [[likely]]
+    return absl::OkStatus();
+  return Nonsense("taken", taken, peer_taken_, published_);
+}
+
 absl::StatusOr<bool> SharedChannel::HasFreeSlot() {
   if (published_ - peer_taken_ < own_.slots.count) return true;
   const uint64_t taken = peer_control_.taken.load(std::memory_order_acquire);
-  if (published_ - taken > own_.slots.count) [[unlikely]]
-    return Nonsense("taken", taken, peer_taken_, published_);
+  RETURN_IF_ERROR(CheckTaken(taken));
   peer_taken_ = taken;
   return published_ - peer_taken_ < own_.slots.count;
 }
@@ -187,9 +192,11 @@ bool SharedChannel::IsReady() const {
       peer_control_.published.load(std::memory_order_seq_cst) != taken_)
     return true;
   if ((wakes_on_ & kWakeOnTaken) == 0) return false;
-  if (!is_send_blocked_) return sends_taken();
-  return published_ - peer_control_.taken.load(std::memory_order_seq_cst) !=
-         own_.slots.count;
+  const uint64_t taken = peer_control_.taken.load(std::memory_order_seq_cst);
+  // Nonsense is not slept over: EndWait tells.
+  if (!IsPossible(taken)) return true;
+  return is_send_blocked_ ? published_ - taken != own_.slots.count
+                          : sends_taken();
 }
 
 bool SharedChannel::BeginWait(bool for_send, bool for_receive, pollfd& polled) {
@@ -217,6 +224,10 @@ absl::Status SharedChannel::EndWait(const pollfd& polled) {
     is_peer_gone_ |= got == 0 || (got < 0 && errno == ECONNRESET);
   }
   is_peer_gone_ |= (polled.revents & kGone) != 0;
+  if ((wakes_on_ & kWakeOnTaken) != 0) {
+    RETURN_IF_ERROR(
+        CheckTaken(peer_control_.taken.load(std::memory_order_acquire)));
+  }
   return IsGone() && !IsReady() && IsWaitLost() ? Gone() : absl::OkStatus();
 }
 

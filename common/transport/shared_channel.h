@@ -67,6 +67,7 @@ class SharedChannel final : public Channel {
   // published has been received.
   [[nodiscard]] bool BeginWait(bool for_send, bool for_receive,
                                pollfd& polled) override;
+  // Also FAILED_PRECONDITION: waited for_send, and the peer's count is nonsense.
   [[nodiscard]] absl::Status EndWait(const pollfd& polled) override;
   // The peer is on the same host: its end is seen on the socket.
   [[nodiscard]] absl::Status CheckPeer(MonotonicTime) override {
@@ -83,6 +84,13 @@ class SharedChannel final : public Channel {
  private:
   [[nodiscard]] bool IsInPlace(const OutgoingFrame& frame) const;
   void PutFrame(const OutgoingFrame& frame, bool is_in_place);
+  // Whether the peer can have taken so many: neither fewer than before nor more
+  // than there were.
+  [[nodiscard]] bool IsPossible(uint64_t taken) const {
+    return published_ - taken <= published_ - peer_taken_;
+  }
+  // FAILED_PRECONDITION if not.
+  [[nodiscard]] absl::Status CheckTaken(uint64_t taken) const;
   // Whether there is a free slot; looks at the peer's counter only if it must.
   [[nodiscard]] absl::StatusOr<bool> HasFreeSlot();
   // Whether there is a frame to receive; likewise.
@@ -92,7 +100,7 @@ class SharedChannel final : public Channel {
       const FrameHeader& expected, const std::byte* slot) const;
   // Wakes the peer if it sleeps until `what`.
   void Ring(uint64_t what);
-  // Whether what BeginWait was asked for is there.
+  // Whether what BeginWait was asked for is there, or nonsense is.
   [[nodiscard]] bool IsReady() const;
   // Whether it will never be, the peer being gone or the channel closed.
   [[nodiscard]] bool IsWaitLost() const;

@@ -407,6 +407,26 @@ TEST_F(SharedChannelTest, RefusesCountersThatCannotBe) {
   }
 }
 
+// Otherwise the wait for frames that are read in place would never end.
+TEST_F(SharedChannelTest, AWaitEndsWithACounterThatCannotBe) {
+  const std::span<std::byte> sent(arena_->at(), kMinInPlaceBytes);
+  ASSERT_EQ(Send(*channel_, Outgoing(1, sent)), Progress::kDone);
+  pollfd polled;
+  for (const uint64_t taken : {uint64_t{2}, ~uint64_t{0}}) {
+    peer().taken = 0;
+    ASSERT_TRUE(channel_->BeginWait(/*for_send=*/true, false, polled));
+    peer().taken = taken;
+    const absl::Status status = channel_->EndWait(polled);
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    EXPECT_THAT(status.message(),
+                HasSubstr("rank 0 refused the shared memory of rank 1: it has "
+                          "taken"));
+    EXPECT_FALSE(channel_->BeginWait(/*for_send=*/true, false, polled));
+    EXPECT_TRUE(absl::IsFailedPrecondition(channel_->EndWait(polled)));
+    EXPECT_FALSE(channel_->sends_taken());
+  }
+}
+
 TEST_F(SharedChannelTest, SurvivesAPeerWhoseSegmentHoldsAnything) {
   std::mt19937_64 random(17);
   std::vector<std::byte> bytes(20000);
