@@ -1,5 +1,6 @@
 #include "common/transport/establish.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -129,6 +130,25 @@ TEST_F(EstablishTest, ConnectsTwoRanksBothWays) {
   const iovec in = {got.data(), got.size()};
   EXPECT_EQ(*one->accepted[0]->TryRead(std::span(&in, 1)), 3u);
   EXPECT_EQ(got, sent);
+}
+
+// A child of a worker would hide its death otherwise.
+TEST_F(EstablishTest, NoDescriptorOutlivesAnExec) {
+  for (const bool use_unix : {true, false}) {
+    EstablishConfig config = ConfigOf(0);
+    config.use_unix = use_unix;
+    absl::StatusOr<EstablishedLinks> accepted = absl::UnknownError("");
+    std::thread acceptor([&] { accepted = Accept(ConfigOf(1)); });
+    const auto connected = Connect(config);
+    acceptor.join();
+    ASSERT_TRUE(connected.ok()) << connected.status();
+    ASSERT_TRUE(accepted.ok()) << accepted.status();
+    for (const int fd :
+         {listener1_.fd(), listener1_.unix_fd(), connected->connected[0]->fd(),
+          accepted->accepted[0]->fd()}) {
+      EXPECT_EQ(fcntl(fd, F_GETFD), FD_CLOEXEC) << use_unix;
+    }
+  }
 }
 
 TEST_F(EstablishTest, AFailPointFailsAttemptsAndNoMore) {

@@ -1,5 +1,12 @@
 // SocketLink is a Link over a connected stream socket; LoopbackPair makes two
 // that are connected to each other.
+//
+// A peer's death is seen as the end of its socket, so no other process may hold
+// that socket open. All descriptors of the data plane are closed by exec(2); a
+// child that a worker forked without exec (multiprocessing's way to load data,
+// say) would keep them and hide the worker's death from its peers. Nothing in a
+// worker forks: its supervisor does, before there are such descriptors, and
+// executes at once.
 #ifndef RINGMASTER_COMMON_TRANSPORT_SOCKET_LINK_H_
 #define RINGMASTER_COMMON_TRANSPORT_SOCKET_LINK_H_
 
