@@ -160,7 +160,8 @@ absl::Status Establisher::Missing() const {
 RefusalReason Establisher::Admit(const HandshakeMessage& hello) const {
   for (const Incoming& in : incoming_) {
     if (static_cast<uint32_t>(in.peer->peer_rank) != hello.from_rank) continue;
-    if (in.peer->role != hello.role) continue;
+    if (in.peer->role != hello.role || in.peer->stripe != hello.stripe)
+      continue;
     // A peer that gave its attempt up begins another. Who hung up and does not
     // come again is found out by the first use of the link.
     return in.link == nullptr || in.link->HasHungUp()
@@ -295,7 +296,8 @@ void Establisher::Take(HalfOpen& complete) {
     // the older one up.
     if ((in.link != nullptr && in.number > complete.number) ||
         static_cast<uint32_t>(in.peer->peer_rank) != socket.link().from_rank ||
-        in.peer->role != socket.link().role) {
+        in.peer->role != socket.link().role ||
+        in.peer->stripe != socket.link().stripe) {
       continue;
     }
     std::string name = PeerName(in.peer->peer_rank, socket.remote());

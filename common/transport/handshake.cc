@@ -47,6 +47,7 @@ HandshakeBytes EncodeHandshake(const HandshakeMessage& message) {
   StoreLittleEndian(message.to_rank, to + 28);
   to[32] = static_cast<std::byte>(message.role);
   to[33] = static_cast<std::byte>(message.transport);
+  to[34] = static_cast<std::byte>(message.stripe);
   std::copy(message.proof.begin(), message.proof.end(), to + 48);
   return bytes;
 }
@@ -68,17 +69,19 @@ absl::StatusOr<HandshakeMessage> ParseHandshake(
   const auto reason = std::to_integer<uint8_t>(from[7]);
   const auto role = std::to_integer<uint8_t>(from[32]);
   const auto transport = std::to_integer<uint8_t>(from[33]);
+  const auto stripe = std::to_integer<uint8_t>(from[34]);
   if (!IsKnownType(type) || !IsKnownReason(reason) || !IsKnownRole(role) ||
-      !IsKnownTransport(transport)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("malformed handshake: type ", type, ", reason ", reason,
-                     ", role ", role, ", transport ", transport));
+      !IsKnownTransport(transport) || stripe >= kMaxStripes) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "malformed handshake: type ", type, ", reason ", reason, ", role ",
+        role, ", transport ", transport, ", stripe ", stripe));
   }
   HandshakeMessage message;
   message.type = static_cast<HandshakeType>(type);
   message.reason = static_cast<RefusalReason>(reason);
   message.role = static_cast<LinkRole>(role);
   message.transport = static_cast<Transport>(transport);
+  message.stripe = stripe;
   message.job = LoadLittleEndian<uint64_t>(from + 8);
   message.generation = LoadLittleEndian<uint64_t>(from + 16);
   message.from_rank = LoadLittleEndian<uint32_t>(from + 24);
@@ -109,7 +112,8 @@ Mac ComputeMac(std::string_view secret, HandshakeSide side,
                const LinkIdentity& link, const Nonce& connector_nonce,
                const Nonce& acceptor_nonce) {
   constexpr std::string_view kLabel = "ringmaster data plane 2";
-  std::array<std::byte, kLabel.size() + 1 + 8 + 8 + 4 + 4 + 1 + 1 + 64> text;
+  std::array<std::byte, kLabel.size() + 1 + 8 + 8 + 4 + 4 + 1 + 1 + 1 + 64>
+      text;
   std::byte* to = text.data();
   std::memcpy(to, kLabel.data(), kLabel.size());
   to += kLabel.size();
@@ -120,7 +124,8 @@ Mac ComputeMac(std::string_view secret, HandshakeSide side,
   StoreLittleEndian(link.to_rank, to + 20);
   to[24] = static_cast<std::byte>(link.role);
   to[25] = static_cast<std::byte>(link.transport);
-  to = std::copy(connector_nonce.begin(), connector_nonce.end(), to + 26);
+  to[26] = static_cast<std::byte>(link.stripe);
+  to = std::copy(connector_nonce.begin(), connector_nonce.end(), to + 27);
   std::copy(acceptor_nonce.begin(), acceptor_nonce.end(), to);
   Mac mac = {};
   unsigned int length = mac.size();
@@ -156,6 +161,7 @@ HandshakeMessage Handshake::Message(HandshakeType type) const {
   message.type = type;
   message.role = link_.role;
   message.transport = link_.transport;
+  message.stripe = link_.stripe;
   message.job = link_.job;
   message.generation = link_.generation;
   message.from_rank = link_.from_rank;
@@ -215,6 +221,7 @@ absl::StatusOr<Handshake::Reply> Handshake::OnHello(
   if (reason != RefusalReason::kNone) return Refuse(reason, hello);
   link_.from_rank = hello.from_rank;
   link_.role = hello.role;
+  link_.stripe = hello.stripe;
   peer_nonce_ = hello.proof;
   awaited_ = HandshakeType::kProof;
   Reply reply;

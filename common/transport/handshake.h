@@ -37,6 +37,9 @@ enum class LinkRole : uint8_t {
   kParameterServer = 3
 };
 
+// Connections that a pair may have for one role.
+inline constexpr int kMaxStripes = 16;
+
 inline constexpr size_t kHandshakeMessageBytes = 80;
 inline constexpr size_t kMinSecretBytes = 16;
 
@@ -69,8 +72,9 @@ struct HandshakeMessage {
   RefusalReason reason = RefusalReason::kNone;
   LinkRole role = LinkRole::kCollective;
   Transport transport = Transport::kTcp;  // the sender's socket's
-  uint64_t job = 0;                       // the sender's
-  uint64_t generation = 0;                // the sender's
+  uint8_t stripe = 0;       // which of the pair's connections, from 0
+  uint64_t job = 0;         // the sender's
+  uint64_t generation = 0;  // the sender's
   uint32_t from_rank =
       0;                 // the connector's rank; in a Refuse the acceptor's own
   uint32_t to_rank = 0;  // the rank the connector wants to reach
@@ -102,6 +106,7 @@ struct LinkIdentity {
   uint32_t to_rank = 0;    // the acceptor
   LinkRole role = LinkRole::kCollective;
   Transport transport = Transport::kTcp;  // or kUnix
+  uint8_t stripe = 0;
 };
 
 enum class HandshakeSide : uint8_t { kConnector = 1, kAcceptor = 2 };

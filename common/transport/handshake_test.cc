@@ -201,6 +201,7 @@ TEST(HandshakeTest, MessagesComeBackFromTheirEncoding) {
   message.reason = RefusalReason::kWrongSecret;
   message.role = LinkRole::kSnapshot;
   message.transport = Transport::kUnix;
+  message.stripe = 15;
   const auto parsed = ParseHandshake(EncodeHandshake(message));
   ASSERT_TRUE(parsed.ok());
   EXPECT_EQ(*parsed, message);
@@ -208,7 +209,7 @@ TEST(HandshakeTest, MessagesComeBackFromTheirEncoding) {
 
 TEST(HandshakeTest, RefusesBytesThatAreNoHandshake) {
   HandshakeMessage message;
-  for (const size_t at : {0u, 4u, 6u, 7u, 32u, 33u}) {
+  for (const size_t at : {0u, 4u, 6u, 7u, 32u, 33u, 34u}) {
     HandshakeBytes bytes = EncodeHandshake(message);
     bytes[at] = std::byte{0x77};
     EXPECT_TRUE(absl::IsFailedPrecondition(ParseHandshake(bytes).status()))
@@ -226,7 +227,7 @@ TEST(HandshakeTest, MacDependsOnEveryInput) {
                             NonceOf(1), NonceOf(2)));
   EXPECT_NE(mac, ComputeMac(kSecret, HandshakeSide::kConnector, SomeLink(),
                             NonceOf(2), NonceOf(1)));
-  for (int field = 0; field < 6; ++field) {
+  for (int field = 0; field < 7; ++field) {
     LinkIdentity link = SomeLink();
     if (field == 0) link.job++;
     if (field == 1) link.generation++;
@@ -234,6 +235,7 @@ TEST(HandshakeTest, MacDependsOnEveryInput) {
     if (field == 3) link.to_rank++;
     if (field == 4) link.role = LinkRole::kSnapshot;
     if (field == 5) link.transport = Transport::kUnix;
+    if (field == 6) link.stripe = 1;
     EXPECT_NE(mac, ComputeMac(kSecret, HandshakeSide::kConnector, link,
                               NonceOf(1), NonceOf(2)));
   }

@@ -119,6 +119,7 @@ absl::Status PeerConnector::BeginHandshake(UniqueFd socket) {
   link.from_rank = static_cast<uint32_t>(config_.rank);
   link.to_rank = static_cast<uint32_t>(peer_.peer_rank);
   link.role = peer_.role;
+  link.stripe = static_cast<uint8_t>(peer_.stripe);
   link.transport = is_over_unix_ ? Transport::kUnix : Transport::kTcp;
   handshake_.emplace(std::move(socket),
                      Handshake::Connector(link, config_.secret, *nonce),

@@ -57,6 +57,7 @@ HandshakeMessage RandomMessage(Random& random) {
   message.reason = static_cast<RefusalReason>(random.Between(0, 7));
   message.role = static_cast<LinkRole>(random.Between(1, 3));
   message.transport = random.Chance(50) ? Transport::kTcp : Transport::kUnix;
+  message.stripe = static_cast<uint8_t>(random.Between(0, 15));
   message.job = random.Next();
   message.generation = random.Next();
   message.from_rank = static_cast<uint32_t>(random.Next());

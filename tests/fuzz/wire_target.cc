@@ -42,8 +42,8 @@ bool TryFrame(std::span<const std::byte> input) {
 }
 
 bool IsGoodHandshake(std::span<const std::byte, kHandshakeMessageBytes> bytes) {
-  // Magic "RMRH" and version 2, then type, reason, and far behind the role and
-  // the transport.
+  // Magic "RMRH" and version 2, then type, reason, and far behind the role, the
+  // transport and the stripe.
   constexpr uint8_t kStart[] = {'R', 'M', 'R', 'H', 2, 0};
   const auto at = [bytes](size_t i) {
     return std::to_integer<uint8_t>(bytes[i]);
@@ -52,7 +52,7 @@ bool IsGoodHandshake(std::span<const std::byte, kHandshakeMessageBytes> bytes) {
     if (at(i) != kStart[i]) return false;
   }
   return at(6) >= 1 && at(6) <= 5 && at(7) <= 7 && at(32) >= 1 && at(32) <= 3 &&
-         at(33) >= 1 && at(33) <= 2;
+         at(33) >= 1 && at(33) <= 2 && at(34) <= 15;
 }
 
 bool TryHandshake(std::span<const std::byte> input) {
@@ -63,8 +63,8 @@ bool TryHandshake(std::span<const std::byte> input) {
            "a handshake message counts as good, or not, against its bytes");
   if (!message.ok()) return false;
   HandshakeBytes again = EncodeHandshake(*message);
-  // Nobody looks at what lies between the transport and the proof.
-  std::copy(bytes.begin() + 34, bytes.begin() + 48, again.begin() + 34);
+  // Nobody looks at what lies between the stripe and the proof.
+  std::copy(bytes.begin() + 35, bytes.begin() + 48, again.begin() + 35);
   RM_CHECK(std::equal(again.begin(), again.end(), bytes.begin()),
            "a handshake message does not stand for its bytes");
   return true;

@@ -96,6 +96,7 @@ struct World {
   Transport transport = Transport::kLoopback;
   Algorithm algorithm = Algorithm::kAuto;
   std::vector<int> host_of_rank = {};
+  int stripes = 1;
   bool is_in_place = false;  // buffers lie in memory that the peers read
 };
 
@@ -108,6 +109,7 @@ std::string NameOf(const ::testing::TestParamInfo<World>& info) {
   return absl::StrCat(info.param.size, "_", TransportName(info.param.transport),
                       "_", AlgorithmName(info.param.algorithm),
                       hosts.empty() ? "" : "_on_", hosts,
+                      info.param.stripes > 1 ? "_striped" : "",
                       info.param.is_in_place ? "_in_place" : "");
 }
 
@@ -119,6 +121,7 @@ class CollectiveResultsTest : public ::testing::TestWithParam<World> {
     options.transport = GetParam().transport;
     options.algorithm = GetParam().algorithm;
     options.host_of_rank = GetParam().host_of_rank;
+    options.stripes = GetParam().stripes;
     options.arena_bytes = GetParam().is_in_place ? kArenaBytes : 0;
     auto world = WorldOfThreads::Create(options);
     ASSERT_TRUE(world.ok()) << world.status();
@@ -375,6 +378,13 @@ std::vector<World> AllWorlds() {
       worlds.push_back({size, transport, Algorithm::kAuto});
     worlds.push_back({3, transport, Algorithm::kRing});
     worlds.push_back({3, transport, Algorithm::kExchange});
+  }
+  for (const Algorithm algorithm : {Algorithm::kRing, Algorithm::kDirect}) {
+    worlds.push_back({.size = 3,
+                      .transport = Transport::kTcp,
+                      .algorithm = algorithm,
+                      .host_of_rank = {0, 1, 2},
+                      .stripes = 3});
   }
   for (const Algorithm algorithm : kAlgorithms) {
     for (const int size : {2, 3, 4}) {

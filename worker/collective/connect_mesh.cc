@@ -9,6 +9,7 @@
 #include "common/transport/establish.h"
 #include "common/transport/share_memory.h"
 #include "common/transport/socket_link.h"
+#include "common/transport/striped_channel.h"
 #include "worker/collective/host_communicator.h"
 
 namespace ringmaster {
@@ -67,6 +68,29 @@ absl::StatusOr<std::string> AddressOf(int rank, const MeshConfig& config) {
       "rank ", config.rank, " was given no address of rank ", rank));
 }
 
+struct Pairs {
+  std::vector<PeerLink> connect_to;
+  std::vector<PeerLink> accept_from;
+};
+
+// Of each pair the higher rank makes the connections.
+absl::StatusOr<Pairs> PairsOf(const MeshConfig& config) {
+  Pairs pairs;
+  for (const int peer : PeersOf(config.rank, config.topology)) {
+    const bool is_local =
+        config.topology.HostOf(peer) == config.topology.HostOf(config.rank);
+    PeerLink link = {peer, LinkRole::kCollective, ""};
+    if (peer < config.rank) {
+      ASSIGN_OR_RETURN(link.address, AddressOf(peer, config));
+    }
+    std::vector<PeerLink>& links =
+        peer < config.rank ? pairs.connect_to : pairs.accept_from;
+    for (; link.stripe < (is_local ? 1 : config.stripes); ++link.stripe)
+      links.push_back(link);
+  }
+  return pairs;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Communicator>> ConnectMesh(
@@ -77,26 +101,21 @@ absl::StatusOr<std::unique_ptr<Communicator>> ConnectMesh(
     return absl::InvalidArgumentError(
         absl::StrCat("rank ", config.rank, " in a world of ", world_size));
   }
+  if (config.stripes < 1 || config.stripes > kMaxStripes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(config.stripes, " connections to a peer; 1 to ",
+                     kMaxStripes, " are possible"));
+  }
   std::vector<std::unique_ptr<Channel>> by_rank(
       static_cast<size_t>(world_size));
   if (world_size == 1) {
     return std::make_unique<HostCommunicator>(ToOptions(config),
                                               std::move(by_rank));
   }
-  // One connection for each pair: the higher rank makes it.
-  std::vector<PeerLink> connect_to;
-  std::vector<PeerLink> accept_from;
-  for (const int peer : PeersOf(config.rank, config.topology)) {
-    if (peer > config.rank) {
-      accept_from.push_back({peer, LinkRole::kCollective, ""});
-      continue;
-    }
-    ASSIGN_OR_RETURN(std::string address, AddressOf(peer, config));
-    connect_to.push_back({peer, LinkRole::kCollective, std::move(address)});
-  }
+  ASSIGN_OR_RETURN(const Pairs pairs, PairsOf(config));
   ASSIGN_OR_RETURN(EstablishedLinks links,
                    EstablishLinks(listener, ToEstablishConfig(config, cancel),
-                                  connect_to, accept_from));
+                                  pairs.connect_to, pairs.accept_from));
   std::vector<PeerStream> streams;
   const auto add = [&](const std::vector<PeerLink>& peers,
                        std::vector<std::unique_ptr<SocketLink>> connected) {
@@ -106,15 +125,26 @@ absl::StatusOr<std::unique_ptr<Communicator>> ConnectMesh(
           {peers[i].peer_rank, std::move(connected[i]), transport});
     }
   };
-  add(connect_to, std::move(links.connected));
-  add(accept_from, std::move(links.accepted));
+  add(pairs.connect_to, std::move(links.connected));
+  add(pairs.accept_from, std::move(links.accepted));
   std::vector<int> ranks;
   for (const PeerStream& stream : streams) ranks.push_back(stream.peer_rank);
   ASSIGN_OR_RETURN(
       std::vector<std::unique_ptr<Channel>> channels,
       MakeChannels(ToShareConfig(config, cancel), std::move(streams)));
-  for (size_t i = 0; i < ranks.size(); ++i)
-    by_rank[static_cast<size_t>(ranks[i])] = std::move(channels[i]);
+  // The connections of a pair follow one another, by stripe.
+  for (size_t i = 0; i < ranks.size();) {
+    const auto rank = static_cast<size_t>(ranks[i]);
+    std::vector<std::unique_ptr<Channel>> stripes;
+    for (; i < ranks.size() && static_cast<size_t>(ranks[i]) == rank; ++i)
+      stripes.push_back(std::move(channels[i]));
+    if (stripes.size() == 1) {
+      by_rank[rank] = std::move(stripes.front());
+    } else {
+      ASSIGN_OR_RETURN(by_rank[rank],
+                       StripedChannel::Create(std::move(stripes)));
+    }
+  }
   return std::make_unique<HostCommunicator>(ToOptions(config),
                                             std::move(by_rank));
 }

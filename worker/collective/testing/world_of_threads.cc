@@ -102,6 +102,7 @@ absl::Status WorldOfThreads::ConnectSockets(const Options& options) {
       config.peers = peers;
       config.secret = "the secret of a world of threads";
       config.best_transport = options.transport;
+      config.stripes = options.stripes;
       config.policy.algorithm = options.algorithm;
       config.clock = ClockOf(options);
       config.deadline = config.clock->Now() + absl::Seconds(30);

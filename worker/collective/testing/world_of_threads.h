@@ -38,6 +38,8 @@ class WorldOfThreads {
     // The number of each rank's host; empty: all share one.
     std::vector<int> host_of_rank = {};
     Algorithm algorithm = Algorithm::kAuto;
+    // Without kLoopback: connections of each pair on different hosts.
+    int stripes = 1;
     // With kSharedMemory: each rank has so many bytes that others read in place.
     size_t arena_bytes = 0;
     std::string job_id = "job-1";
