@@ -171,6 +171,9 @@ class Communicator {
   // How long this rank has waited for `rank` in collectives, with nothing else
   // left to do; who is waited for most is the straggler.
   [[nodiscard]] virtual absl::Duration WaitedFor(int rank) const = 0;
+  // How long all-reduces have run on this rank, each from its beginning to its
+  // end; those that failed do not count.
+  [[nodiscard]] virtual absl::Duration AllReduceTime() const = 0;
   // How bytes reach `rank`; kLoopback for itself and for who is not connected.
   [[nodiscard]] virtual Transport TransportTo(int rank) const = 0;
 };

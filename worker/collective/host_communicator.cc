@@ -191,8 +191,7 @@ void HostCommunicator::ThreadMain() {
 
 absl::Status HostCommunicator::Execute(const Pending& pending,
                                        MonotonicTime deadline) {
-  const MonotonicTime start =
-      options_.trace != nullptr ? clock_.Now() : MonotonicTime();
+  const MonotonicTime start = clock_.Now();
   try {
     RETURN_IF_ERROR(engine_->Run(pending.request, pending.sequence, deadline));
   } catch (const std::bad_alloc&) {
@@ -200,6 +199,11 @@ absl::Status HostCommunicator::Execute(const Pending& pending,
         absl::StrCat("rank ", rank(), " has no memory left for a collective (",
                      CollectiveOpName(pending.request.op), " of ",
                      pending.request.buffer.count, " elements)"));
+  }
+  const MonotonicTime end = clock_.Now();
+  if (pending.request.op == CollectiveOp::kAllReduce) {
+    all_reduce_ns_.fetch_add(absl::ToInt64Nanoseconds(end - start),
+                             std::memory_order_relaxed);
   }
   if (options_.trace != nullptr) {
     const CollectiveRequest& request = pending.request;
@@ -211,7 +215,7 @@ absl::Status HostCommunicator::Execute(const Pending& pending,
     span.bytes = request.buffer.count * SizeOf(request.buffer.dtype);
     span.ready = pending.ready;
     span.start = start;
-    span.end = clock_.Now();
+    span.end = end;
     options_.trace->Record(span);
   }
   return absl::OkStatus();

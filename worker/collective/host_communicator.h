@@ -6,6 +6,7 @@
 #ifndef RINGMASTER_WORKER_COLLECTIVE_HOST_COMMUNICATOR_H_
 #define RINGMASTER_WORKER_COLLECTIVE_HOST_COMMUNICATOR_H_
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -67,6 +68,9 @@ class HostCommunicator final : public Communicator {
   [[nodiscard]] CollectiveProgress progress() const override;
   [[nodiscard]] WireCounters counters() const override;
   [[nodiscard]] absl::Duration WaitedFor(int rank) const override;
+  [[nodiscard]] absl::Duration AllReduceTime() const override {
+    return absl::Nanoseconds(all_reduce_ns_.load(std::memory_order_relaxed));
+  }
   [[nodiscard]] Transport TransportTo(int rank) const override;
 
  private:
@@ -95,6 +99,8 @@ class HostCommunicator final : public Communicator {
   Clock& clock_;
   CancelToken failure_;  // cancelled by Abort and by the first failure
   const std::unique_ptr<CollectiveEngine> engine_;  // null for a world of one
+
+  std::atomic<int64_t> all_reduce_ns_{0};
 
   mutable Mutex mutex_;
   CondVar queued_;

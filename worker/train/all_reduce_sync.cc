@@ -25,6 +25,7 @@ void AllReduceSync::BucketReady(int bucket) {
       state_.plan().buckets()[static_cast<size_t>(bucket)].range);
   CollectiveRequest request = AllReduceSum(
       BufferView::Of(std::span<float>(slice.data(), slice.size())));
+  request.wire = state_.config().collective.wire;
   request.trace_label = bucket;
   request.trace_step = state_.applied_step() + 1;
   absl::StatusOr<Ticket> ticket = communicator_.Start(request);

@@ -170,6 +170,12 @@ void GenerationRun::Record(int64_t step, const Batch& batch,
   figures.payload_theory_bytes =
       steps_run_ *
       AllReduceWireBytes(gradient_bytes, parts_.communicator.world_size());
+  const absl::Duration all_reduce_time = parts_.communicator.AllReduceTime();
+  figures.all_reduce =
+      all_reduce_time - std::exchange(all_reduce_time_, all_reduce_time);
+  awaited_.NoteStep(parts_.communicator);
+  figures.awaited_rank = awaited_.most().rank;
+  figures.awaited = awaited_.most().per_step;
   parts_.board.RecordStep(figures);
   parts_.files.RecordStep(figures, parts_.communicator.world_size());
 }

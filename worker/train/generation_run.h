@@ -24,6 +24,7 @@
 #include "worker/collective/communicator.h"
 #include "worker/data/prefetcher.h"
 #include "worker/train/all_reduce_sync.h"
+#include "worker/train/awaited_ranks.h"
 #include "worker/train/job_files.h"
 #include "worker/train/progress_board.h"
 #include "worker/train/text_sampler.h"
@@ -97,7 +98,9 @@ class GenerationRun {
   std::vector<int64_t> global_ids_;  // scratch
   Batch micro_batch_;                // scratch
   int64_t steps_run_ = 0;            // in this generation
-  absl::Duration last_snapshot_;     // after the step before
+  AwaitedRanks awaited_;
+  absl::Duration all_reduce_time_;  // of the steps so far
+  absl::Duration last_snapshot_;    // after the step before
 };
 
 }  // namespace ringmaster

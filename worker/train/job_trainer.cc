@@ -11,6 +11,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/fail_point/fail_point.h"
 #include "common/logging/logging.h"
 #include "common/metrics/metrics.h"
@@ -21,7 +22,9 @@
 #include "common/transport/establish.h"
 #include "common/transport/tcp.h"
 #include "worker/collective/connect_mesh.h"
+#include "worker/collective/schedule.h"
 #include "worker/figures/peak_flops.h"
+#include "worker/train/all_reduce_forecast.h"
 #include "worker/train/checkpoint_start.h"
 #include "worker/train/generation_run.h"
 #include "worker/train/held_job.h"
@@ -92,6 +95,19 @@ void LogMostAwaited(const Communicator& communicator) {
            {{"peer", awaited}, {"seconds", absl::ToDoubleSeconds(longest)}});
 }
 
+// What a step's all-reduces took, and what was expected of them.
+void LogAllReduces(const TrainFigures& figures) {
+  if (figures.all_reduce <= absl::ZeroDuration()) return;
+  std::vector<const char*> names;
+  for (const Algorithm algorithm : figures.all_reduce_algorithms)
+    names.push_back(AlgorithmName(algorithm));
+  LogEvent(LogLevel::kInfo, "mesh.all_reduce",
+           {{"algorithm", absl::StrJoin(names, ",")},
+            {"seconds_per_step", absl::ToDoubleSeconds(figures.all_reduce)},
+            {"predicted",
+             absl::ToDoubleSeconds(figures.predicted_all_reduce)}});
+}
+
 class JobTrainer final : public Trainer {
  public:
   JobTrainer(Clock& clock, const Listener& listener, int threads)
@@ -136,6 +152,8 @@ class JobTrainer final : public Trainer {
   [[nodiscard]] absl::StatusOr<GenerationRun::End> RunGeneration();
   [[nodiscard]] absl::StatusOr<std::unique_ptr<Communicator>> Connect(
       const CancelToken& cancel);
+  // How this generation's ranks choose algorithms; shows what is expected of it.
+  [[nodiscard]] AlgorithmPolicy Policy(const Topology& topology);
   [[nodiscard]] absl::StatusOr<GenerationRun::End> Train(
       Communicator& communicator, const CancelToken& cancel);
   // Of this process's threads, at the job's precision.
@@ -318,6 +336,7 @@ absl::StatusOr<GenerationRun::End> JobTrainer::RunGeneration() {
     communicator->Abort(std::string(end.status().message()));
   }
   LogMostAwaited(*communicator);
+  LogAllReduces(board_.progress().figures);
   counters_.generations.Increment();
   counters_.AddWire(communicator->counters());
   return end;
@@ -362,7 +381,9 @@ absl::StatusOr<std::unique_ptr<Communicator>> JobTrainer::Connect(
   mesh.peers = assignment_.peers;
   mesh.secret = assignment_.secret;
   mesh.deadline = clock_.Now() + assignment_.connect_timeout;
+  mesh.best_transport = job_->config().collective.best_transport;
   mesh.arena = job_->state().shared_gradients();
+  mesh.policy = Policy(mesh.topology);
   mesh.clock = &clock_;
   mesh.trace = &trace_;
   mesh.on_refused = [this](const absl::Status& why) {
@@ -375,6 +396,24 @@ absl::StatusOr<std::unique_ptr<Communicator>> JobTrainer::Connect(
              {{"peer", peer_rank}, {"message", why}});
   };
   return ConnectMesh(listener_, mesh, &cancel);
+}
+
+AlgorithmPolicy JobTrainer::Policy(const Topology& topology) {
+  const CollectiveConfig& config = job_->config().collective;
+  AlgorithmPolicy policy = PolicyOf(config, assignment_.costs);
+  const AllReduceForecast forecast = ForecastAllReduces(
+      job_->state().plan().buckets(), config.wire, topology, policy);
+  board_.SetAllReduces(forecast.duration, forecast.algorithms);
+  if (config.algorithm != Algorithm::kAuto && topology.world_size() > 1 &&
+      !IsUsable(config.algorithm, topology)) {
+    LogEvent(LogLevel::kWarning, "collective.algorithm_unusable",
+             {{"algorithm", AlgorithmName(config.algorithm)},
+              {"message",
+               absl::StrCat("needs connections that ", topology.world_size(),
+                            " ranks on ", topology.host_count(),
+                            " hosts do not have; chosen by costs instead")}});
+  }
+  return policy;
 }
 
 RunOutcome JobTrainer::MakeOutcome(

@@ -1,5 +1,6 @@
 #include "worker/train/program_config.h"
 
+#include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -207,6 +208,13 @@ std::string ProgramConfig::CanonicalText() const {
     absl::StrAppend(&text, " checkpoint_every=", checkpoint.every_steps,
                     " resume=", checkpoint.resume);
   }
+  // Algorithm and transport are left out: ranks that disagree about them refuse
+  // each other's frames.
+  if (collective.wire.has_value()) {
+    const std::string_view wire = DTypeName(*collective.wire);
+    absl::StrAppend(&text,
+                    " wire=", absl::string_view(wire.data(), wire.size()));
+  }
   return text;
 }
 
@@ -227,6 +235,7 @@ absl::StatusOr<ProgramConfig> ParseProgram(const v1::TrainProgram& program) {
   RETURN_IF_ERROR(ParseCheckpoint(program.checkpoint(), config.checkpoint));
   RETURN_IF_ERROR(ParseSample(program.sample(), config.sample));
   RETURN_IF_ERROR(ParseNonFinite(program.non_finite(), config));
+  ASSIGN_OR_RETURN(config.collective, ParseCollective(program.collective()));
   config.data.needs_held_out = program.evaluate_every() > 0;
   config.steps = program.steps();
   config.global_batch = program.global_batch();

@@ -13,6 +13,7 @@
 #include "worker/data/data_config.h"
 #include "worker/nn/compute.h"
 #include "worker/nn/model_config.h"
+#include "worker/train/collective_config.h"
 
 namespace ringmaster {
 
@@ -56,6 +57,7 @@ struct ProgramConfig {
   // The job fails once this many updates in a row were left out because the
   // gradient was not finite.
   int64_t max_skipped_in_a_row = 20;
+  CollectiveConfig collective = {};  // of the gradients' all-reduces
 
   // What ranks must agree on beside model, layout and data; for Plan's
   // settings.

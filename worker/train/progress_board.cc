@@ -1,5 +1,6 @@
 #include "worker/train/progress_board.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace ringmaster {
@@ -45,7 +46,16 @@ void ProgressBoard::BeginGeneration(int64_t generation, int64_t total_steps) {
   MutexLock lock(mutex_);
   progress_.generation = generation;
   progress_.figures.total_steps = total_steps;
+  progress_.figures.awaited_rank = -1;
+  progress_.figures.awaited_ratio = 0;
   has_rates_ = false;
+}
+
+void ProgressBoard::SetAllReduces(absl::Duration predicted,
+                                  std::vector<Algorithm> algorithms) {
+  MutexLock lock(mutex_);
+  progress_.figures.predicted_all_reduce = predicted;
+  progress_.figures.all_reduce_algorithms = std::move(algorithms);
 }
 
 void ProgressBoard::SetSteps(int64_t applied_step, int64_t complete_step) {
@@ -69,6 +79,7 @@ void ProgressBoard::TakeStep(const StepFigures& figures) {
   TrainFigures& shown = progress_.figures;
   Follow(has_rates_, figures.duration, shown.step_duration);
   Follow(has_rates_, figures.phases, shown.phases);
+  Follow(has_rates_, figures.all_reduce, shown.all_reduce);
   has_rates_ = true;
 
   shown.step = figures.step;
@@ -77,6 +88,7 @@ void ProgressBoard::TakeStep(const StepFigures& figures) {
   shown.learning_rate = figures.learning_rate;
   shown.payload_sent_bytes = figures.payload_sent_bytes;
   shown.payload_theory_bytes = figures.payload_theory_bytes;
+  shown.awaited_rank = figures.awaited_rank;
   shown.remaining = shown.step_duration *
                     static_cast<double>(shown.total_steps - figures.step);
   const double seconds = absl::ToDoubleSeconds(shown.step_duration);
@@ -88,6 +100,8 @@ void ProgressBoard::TakeStep(const StepFigures& figures) {
     shown.communication_wait_ratio =
         absl::ToDoubleSeconds(phases.communication_wait) / seconds;
     shown.data_wait_ratio = absl::ToDoubleSeconds(phases.data_wait) / seconds;
+    shown.awaited_ratio =
+        std::min(1.0, absl::ToDoubleSeconds(figures.awaited) / seconds);
   }
 }
 

@@ -9,10 +9,12 @@
 #include <cstdint>
 #include <functional>
 #include <utility>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "common/sync/mutex.h"
 #include "worker/checkpoint/disk_progress.h"
+#include "worker/collective/algorithm.h"
 #include "worker/train/trainer.h"
 
 namespace ringmaster {
@@ -33,6 +35,11 @@ struct StepFigures {
   absl::Duration duration;
   PhaseFigures phases = {};
   absl::Duration commit;  // the part of phases.communication_wait for records
+  absl::Duration all_reduce;  // running times of all of the step's, added up
+  // Whom this rank waits for most, -1 for nobody, and for how long of a step;
+  // weighted like the rates.
+  int awaited_rank = -1;
+  absl::Duration awaited;
 };
 
 class ProgressBoard {
@@ -46,6 +53,9 @@ class ProgressBoard {
   void EnterPhase(TrainPhase phase);
   // A generation begins; rates start anew, since they depend on its size.
   void BeginGeneration(int64_t generation, int64_t total_steps);
+  // What is expected of a step's all-reduces in this generation.
+  void SetAllReduces(absl::Duration predicted,
+                     std::vector<Algorithm> algorithms);
   void SetSteps(int64_t applied_step, int64_t complete_step);
   void RecordStep(const StepFigures& figures);
   // On held-out samples; accuracy in [0, 1].

@@ -23,8 +23,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/plan/collective_costs.h"
 #include "common/plan/mesh.h"
 #include "common/trace/trace.h"
+#include "worker/collective/algorithm.h"
 
 namespace ringmaster {
 
@@ -53,6 +55,8 @@ struct RankAssignment {
   bool is_newcomer = false;
   absl::Duration connect_timeout = absl::Seconds(30);
   absl::Duration collective_timeout = absl::Seconds(60);
+  // What algorithms are chosen by; the same on all ranks.
+  MachineCosts costs = {};
 };
 
 // What ranks must agree on before step 1.
@@ -95,6 +99,15 @@ struct TrainFigures {
   int64_t checkpoint_step = 0;
   int64_t skipped_samples = 0;
   PhaseFigures phases;
+  // A step's all-reduces of gradients: how long they take on this rank, what the
+  // cost model predicts, and what they run as, by size, ascending.
+  absl::Duration all_reduce;
+  absl::Duration predicted_all_reduce;
+  std::vector<Algorithm> all_reduce_algorithms;
+  // Whom this rank waits for most in collectives, -1 for nobody, and the share
+  // of its time that this takes.
+  int awaited_rank = -1;
+  double awaited_ratio = 0;
 };
 
 enum class TrainPhase {

@@ -15,6 +15,7 @@
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "google/protobuf/message.h"
 #include "google/protobuf/unknown_field_set.h"
+#include "server/coordinator/rpc/job_spec_collective.h"
 #include "server/coordinator/rpc/job_spec_data.h"
 #include "server/coordinator/rpc/job_spec_errors.h"
 #include "server/coordinator/rpc/job_spec_model.h"
@@ -177,6 +178,7 @@ void CheckTrain(v1::TrainProgram& train, int32_t max_workers,
   CheckPrecision(train, errors);
   CheckCheckpoint(train, errors);
   CheckNonFinite(train, errors);
+  CheckCollective(train.collective(), "train.collective", errors);
   CheckSample(train, errors);
   errors.RequirePathOrNone("train.initial_parameters",
                            train.initial_parameters());

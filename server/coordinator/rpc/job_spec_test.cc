@@ -75,6 +75,30 @@ TEST(JobSpecTest, KeepsWhatIsGiven) {
   EXPECT_EQ(result->train().data().text().max_bytes(), 1 << 30);
 }
 
+TEST(JobSpecTest, HowRanksReduceIsTheJobsChoice) {
+  v1::JobSpec spec = SmallSpec();
+  v1::CollectiveSpec& collective = *spec.mutable_train()->mutable_collective();
+  collective.set_algorithm(v1::COLLECTIVE_ALGORITHM_DIRECT);
+  collective.set_transport(v1::COLLECTIVE_TRANSPORT_TCP);
+  collective.set_wire(v1::COLLECTIVE_WIRE_BFLOAT16);
+  const absl::StatusOr<v1::JobSpec> result = ValidateAndDefault(spec);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->train().collective().wire(), v1::COLLECTIVE_WIRE_BFLOAT16);
+
+  collective.set_algorithm(static_cast<v1::CollectiveAlgorithm>(70));
+  collective.set_transport(static_cast<v1::CollectiveTransport>(71));
+  collective.set_wire(static_cast<v1::CollectiveWire>(72));
+  EXPECT_THAT(
+      std::string(ValidateAndDefault(spec).status().message()),
+      AllOf(HasSubstr("train.collective.algorithm must be ring, "
+                      "halving_doubling, direct, exchange, gather_broadcast "
+                      "or hierarchical, got 70"),
+            HasSubstr("train.collective.transport must be shared_memory, unix "
+                      "or tcp, got 71"),
+            HasSubstr("train.collective.wire must be float16 or bfloat16, got "
+                      "72")));
+}
+
 TEST(JobSpecTest, DefaultedSpecPassesUnchanged) {
   const absl::StatusOr<v1::JobSpec> once = ValidateAndDefault(SmallSpec());
   ASSERT_TRUE(once.ok());

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/rpc/collective_costs_proto.h"
 #include "common/rpc/enum_name.h"
 #include "common/rpc/proto_time.h"
 #include "common/status/reason.h"
@@ -101,6 +102,12 @@ absl::Status TakeStateCopy(const v1::Assignment& message,
   return absl::OkStatus();
 }
 
+absl::StatusOr<MachineCosts> TakeCosts(const v1::CollectiveCosts& message) {
+  absl::StatusOr<MachineCosts> costs = FromProto(message);
+  if (costs.ok()) return costs;
+  return Violation(absl::StrCat("assignment has ", costs.status().message()));
+}
+
 absl::StatusOr<Event> AssignmentEvent(const v1::Assignment& message) {
   const v1::Member& self = message.self();
   if (message.generation() < 1)
@@ -149,6 +156,10 @@ absl::StatusOr<Event> AssignmentEvent(const v1::Assignment& message) {
   }
   if (message.has_collective_timeout()) {
     assignment.collective_timeout = FromProto(message.collective_timeout());
+  }
+  if (message.has_costs()) {
+    // All members have the same, and refuse them alike.
+    ASSIGN_OR_RETURN(assignment.costs, TakeCosts(message.costs()));
   }
   return agent::AssignmentReceived{.generation = message.generation(),
                                    .job_id = message.job_id(),
@@ -217,6 +228,15 @@ void FillFigures(const TrainFigures& figures, v1::TrainingFigures& message) {
   message.set_learning_rate(figures.learning_rate);
   message.set_checkpoint_step(figures.checkpoint_step);
   message.set_skipped_samples(figures.skipped_samples);
+  *message.mutable_all_reduce_duration() = ToProto(figures.all_reduce);
+  *message.mutable_predicted_all_reduce_duration() =
+      ToProto(figures.predicted_all_reduce);
+  for (const Algorithm algorithm : figures.all_reduce_algorithms) {
+    message.add_all_reduce_algorithms(
+        static_cast<v1::CollectiveAlgorithm>(algorithm));
+  }
+  message.set_awaited_rank(figures.awaited_rank);
+  message.set_awaited_ratio(figures.awaited_ratio);
   v1::PhaseDurations& phases = *message.mutable_phases();
   *phases.mutable_data_wait() = ToProto(figures.phases.data_wait);
   *phases.mutable_forward() = ToProto(figures.phases.forward);
@@ -321,6 +341,7 @@ v1::SessionRequest HelloMessage(const WorkerIdentity& identity,
     end.set_exit_code(identity.predecessor->exit_code);
     end.set_signal(identity.predecessor->signal);
   }
+  if (identity.costs) *hello.mutable_costs() = ToProto(*identity.costs);
   hello.set_generation(open.generation);
   if (open.generation == 0) return request;
   hello.set_applied_step(progress.applied_step);

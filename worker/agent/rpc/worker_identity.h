@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "common/plan/collective_costs.h"
 
 namespace ringmaster {
 
@@ -41,6 +42,8 @@ struct WorkerIdentity {
   std::string version;
   // How the process before it in its slot ended, if its supervisor knows.
   std::optional<ProcessEnd> predecessor = std::nullopt;
+  // What collectives cost here; none: not measured.
+  std::optional<MachineCosts> costs = std::nullopt;
 };
 
 }  // namespace ringmaster

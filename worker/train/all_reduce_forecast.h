@@ -1,0 +1,33 @@
+// What the cost model expects of the all-reduces of a training step. Pure.
+#ifndef RINGMASTER_WORKER_TRAIN_ALL_REDUCE_FORECAST_H_
+#define RINGMASTER_WORKER_TRAIN_ALL_REDUCE_FORECAST_H_
+
+#include <optional>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "common/plan/plan.h"
+#include "common/plan/topology.h"
+#include "common/tensor/dtype.h"
+#include "worker/collective/algorithm.h"
+#include "worker/collective/cost_model.h"
+
+namespace ringmaster {
+
+struct AllReduceForecast {
+  absl::Duration duration;  // of all buckets, one after the other
+  // What they run as, by size, ascending; without repetitions in a row. Empty in
+  // a world of one.
+  std::vector<Algorithm> algorithms;
+};
+
+// Of `buckets` of float32 that travel as `wire` (none: as they are). The
+// algorithms are those that a Communicator with the same policy chooses.
+[[nodiscard]] AllReduceForecast ForecastAllReduces(
+    absl::Span<const Bucket> buckets, std::optional<DType> wire,
+    const Topology& topology, const AlgorithmPolicy& policy);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_TRAIN_ALL_REDUCE_FORECAST_H_
