@@ -8,6 +8,7 @@
 #include "common/clock/fake_clock.h"
 #include "common/transport/socket_link.h"
 #include "common/transport/testing/faulty_link.h"
+#include "common/transport/testing/test_frames.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -15,23 +16,6 @@ namespace ringmaster {
 namespace {
 
 using ::testing::HasSubstr;
-
-FrameHeader HeaderOf(uint64_t sequence, size_t payload_bytes) {
-  FrameHeader header;
-  header.job = 9;
-  header.generation = 2;
-  header.sequence = sequence;
-  header.source_rank = 1;
-  header.payload_bytes = static_cast<uint32_t>(payload_bytes);
-  return header;
-}
-
-std::vector<std::byte> Pattern(size_t size, int seed) {
-  std::vector<std::byte> bytes(size);
-  for (size_t i = 0; i < size; ++i)
-    bytes[i] = static_cast<std::byte>(i * 7 + seed);
-  return bytes;
-}
 
 class FrameStreamTest : public ::testing::Test {
  protected:
@@ -67,8 +51,7 @@ TEST_F(FrameStreamTest, CarriesFramesOfAnySizeInEitherMode) {
   uint64_t sequence = 0;
   for (const size_t size : {0u, 1u, 63u, 64u, 65u, 4096u, 1u << 20, 4u << 20}) {
     for (const bool is_scratch : {false, true}) {
-      const std::vector<std::byte> sent =
-          Pattern(size, static_cast<int>(++sequence));
+      const std::vector<std::byte> sent = Pattern(size, ++sequence);
       std::vector<std::byte> got(size);
       writer.Begin(HeaderOf(sequence, size), sent.data());
       reader.Begin(HeaderOf(sequence, size), got.data(), is_scratch);

@@ -18,7 +18,7 @@
 
 #include "common/transport/little_endian.h"
 #include "common/transport/socket_link.h"
-#include "common/transport/wait_io.h"
+#include "common/transport/testing/test_frames.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -30,39 +30,6 @@ using Progress = Channel::Progress;
 
 constexpr SharedSlots kSlots = {.count = 4, .payload_bytes = 4096};
 constexpr size_t kArenaBytes = 256 << 10;
-
-FrameHeader HeaderOf(uint64_t sequence, size_t payload_bytes) {
-  FrameHeader header;
-  header.job = 9;
-  header.generation = 2;
-  header.sequence = sequence;
-  header.source_rank = 1;
-  header.payload_bytes = static_cast<uint32_t>(payload_bytes);
-  return header;
-}
-
-std::vector<std::byte> Pattern(size_t size, uint64_t seed) {
-  std::vector<std::byte> bytes(size);
-  for (size_t i = 0; i < size; ++i)
-    bytes[i] = static_cast<std::byte>(i * 7 + seed);
-  return bytes;
-}
-
-OutgoingFrame Outgoing(uint64_t sequence, std::span<const std::byte> bytes) {
-  OutgoingFrame frame;
-  frame.header = HeaderOf(sequence, bytes.size());
-  frame.elements = bytes.data();
-  frame.count = static_cast<int64_t>(bytes.size());
-  return frame;
-}
-
-IncomingFrame Incoming(uint64_t sequence, std::span<std::byte> bytes) {
-  IncomingFrame frame;
-  frame.expected = HeaderOf(sequence, bytes.size());
-  frame.elements = bytes.data();
-  frame.count = static_cast<int64_t>(bytes.size());
-  return frame;
-}
 
 SharedSegment SomeSegment(size_t bytes) {
   absl::StatusOr<SharedSegment> segment =
@@ -111,36 +78,6 @@ Progress Receive(Channel& channel, const IncomingFrame& frame) {
   const absl::StatusOr<Progress> progress = channel.TryReceive(frame);
   EXPECT_TRUE(progress.ok()) << progress.status();
   return progress.value_or(Progress::kBlocked);
-}
-
-absl::Status SleepOnce(Channel& channel, bool for_send, bool for_receive,
-                       absl::Duration longest = kMaxWaitIo) {
-  pollfd polled = {-1, 0, 0};
-  if (channel.BeginWait(for_send, for_receive, polled)) {
-    EXPECT_TRUE(WaitIo(std::span(&polled, 1), longest).ok());
-  }
-  return channel.EndWait(polled);
-}
-
-// Until it is done, sleeping in between.
-absl::Status SendAll(Channel& channel, const OutgoingFrame& frame) {
-  while (true) {
-    const absl::StatusOr<Progress> progress = channel.TrySend(frame);
-    if (!progress.ok()) return progress.status();
-    if (*progress == Progress::kDone) return absl::OkStatus();
-    const absl::Status slept = SleepOnce(channel, true, false);
-    if (!slept.ok()) return slept;
-  }
-}
-
-absl::Status ReceiveAll(Channel& channel, const IncomingFrame& frame) {
-  while (true) {
-    const absl::StatusOr<Progress> progress = channel.TryReceive(frame);
-    if (!progress.ok()) return progress.status();
-    if (*progress == Progress::kDone) return absl::OkStatus();
-    const absl::Status slept = SleepOnce(channel, false, true);
-    if (!slept.ok()) return slept;
-  }
 }
 
 // One channel of rank 0, and by hand what its peer does.
@@ -453,8 +390,8 @@ TEST_F(SharedChannelTest, SurvivesAPeerWhoseSegmentHoldsAnything) {
       // Whatever comes of it is a Status.
       (void)channel_->TryReceive(expected).ok();
       (void)channel_->TrySend(Outgoing(1, std::span(bytes.data(), 100))).ok();
-      (void)SleepOnce(*channel_, random() % 2 == 0, random() % 2 == 0,
-                      absl::ZeroDuration())
+      (void)WaitOnce(*channel_, random() % 2 == 0, random() % 2 == 0,
+                     /*timeout_ms=*/0)
           .ok();
       (void)channel_->sends_taken();
     }
@@ -560,7 +497,7 @@ TEST_F(SharedChannelTest, WhatWasPublishedBeforeTheEndIsStillReceived) {
   EXPECT_TRUE(first->BeginWait(false, false, polled));
   EXPECT_EQ(poll(&polled, 1, 0), 0);
   EXPECT_TRUE(first->EndWait(polled).ok());
-  EXPECT_TRUE(SleepOnce(*first, false, true).ok());
+  EXPECT_TRUE(WaitOnce(*first, false, true).ok());
   EXPECT_EQ(Receive(*first, Incoming(1, got)), Progress::kDone);
   EXPECT_TRUE(absl::IsUnavailable(first->TrySend(Outgoing(1, sent)).status()));
   EXPECT_EQ(Receive(*first, Incoming(2, got)), Progress::kDone);
@@ -568,8 +505,8 @@ TEST_F(SharedChannelTest, WhatWasPublishedBeforeTheEndIsStillReceived) {
   const absl::Status end = first->TryReceive(Incoming(3, got)).status();
   EXPECT_TRUE(absl::IsUnavailable(end)) << end;
   EXPECT_EQ(end.message(), "rank 1 closed its connection");
-  EXPECT_TRUE(absl::IsUnavailable(SleepOnce(*first, false, true)));
-  EXPECT_TRUE(absl::IsUnavailable(SleepOnce(*first, false, false)));
+  EXPECT_TRUE(absl::IsUnavailable(WaitOnce(*first, false, true)));
+  EXPECT_TRUE(absl::IsUnavailable(WaitOnce(*first, false, false)));
 }
 
 TEST_F(SharedChannelTest, ABlockedSendFailsWhenThePeerEnds) {
@@ -603,7 +540,7 @@ TEST_F(SharedChannelTest, BytesOnTheSocketOnlyWakeUp) {
   iovec part = {garbage.data(), garbage.size()};
   ASSERT_TRUE(peer_socket_->TryWrite(std::span(&part, 1)).ok());
   for (int i = 0; i < 4; ++i)
-    EXPECT_TRUE(SleepOnce(*channel_, false, true).ok());
+    EXPECT_TRUE(WaitOnce(*channel_, false, true).ok());
   pollfd polled;
   EXPECT_TRUE(channel_->BeginWait(false, true, polled));
   EXPECT_EQ(poll(&polled, 1, 0), 0);

@@ -12,6 +12,7 @@
 
 #include "common/transport/socket_link.h"
 #include "common/transport/tcp.h"
+#include "common/transport/testing/test_frames.h"
 #include "common/transport/unique_fd.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -24,39 +25,6 @@ using Progress = Channel::Progress;
 
 constexpr int64_t kSmall = 100;
 constexpr int64_t kLarge = 200 << 10;  // read into the elements directly
-
-FrameHeader HeaderOf(uint64_t sequence, uint64_t payload_bytes) {
-  FrameHeader header;
-  header.job = 9;
-  header.generation = 2;
-  header.sequence = sequence;
-  header.source_rank = 1;
-  header.payload_bytes = static_cast<uint32_t>(payload_bytes);
-  return header;
-}
-
-std::vector<std::byte> Pattern(int64_t size, int seed) {
-  std::vector<std::byte> bytes(static_cast<size_t>(size));
-  for (size_t i = 0; i < bytes.size(); ++i)
-    bytes[i] = static_cast<std::byte>(i * 7 + static_cast<size_t>(seed));
-  return bytes;
-}
-
-OutgoingFrame Outgoing(uint64_t sequence, const std::vector<std::byte>& bytes) {
-  OutgoingFrame frame;
-  frame.header = HeaderOf(sequence, bytes.size());
-  frame.elements = bytes.data();
-  frame.count = static_cast<int64_t>(bytes.size());
-  return frame;
-}
-
-IncomingFrame Incoming(uint64_t sequence, std::vector<std::byte>& bytes) {
-  IncomingFrame frame;
-  frame.expected = HeaderOf(sequence, bytes.size());
-  frame.elements = bytes.data();
-  frame.count = static_cast<int64_t>(bytes.size());
-  return frame;
-}
 
 // Two wire bytes for each element of one.
 void EncodeTwice(std::byte* wire, const std::byte* elements, int64_t count) {
@@ -116,41 +84,6 @@ class StreamChannelTest : public ::testing::TestWithParam<bool> {
         far_link_->TryWrite(std::span(&part, 1));
     ASSERT_TRUE(written.ok()) << written.status();
     ASSERT_EQ(*written, size);
-  }
-
-  // One poll between BeginWait and EndWait; `woken`: whether it ended before
-  // its timeout, which is long for a poll that must be woken.
-  static absl::Status WaitOnce(Channel& channel, bool for_send,
-                               bool for_receive, int timeout_ms = 5000,
-                               bool* woken = nullptr) {
-    pollfd polled = {-1, 0, 0};
-    int ready = 1;
-    if (channel.BeginWait(for_send, for_receive, polled))
-      ready = poll(&polled, 1, timeout_ms);
-    if (woken != nullptr) *woken = ready > 0;
-    return channel.EndWait(polled);
-  }
-
-  absl::Status Receive(const IncomingFrame& frame) {
-    while (true) {
-      const absl::StatusOr<Progress> progress = near_->TryReceive(frame);
-      if (!progress.ok()) return progress.status();
-      if (*progress == Progress::kDone) return absl::OkStatus();
-      if (*progress == Progress::kMoved) continue;
-      const absl::Status status = WaitOnce(*near_, false, true);
-      if (!status.ok()) return status;
-    }
-  }
-
-  absl::Status Send(Channel& channel, const OutgoingFrame& frame) {
-    while (true) {
-      const absl::StatusOr<Progress> progress = channel.TrySend(frame);
-      if (!progress.ok()) return progress.status();
-      if (*progress == Progress::kDone) return absl::OkStatus();
-      if (*progress == Progress::kMoved) continue;
-      const absl::Status status = WaitOnce(channel, true, false);
-      if (!status.ok()) return status;
-    }
   }
 
   // Sends until the socket takes nothing more.
@@ -213,8 +146,8 @@ TEST_P(StreamChannelTest, ConvertsOnBothSides) {
     IncomingFrame in = Incoming(sequence, sum);
     in.expected.payload_bytes = static_cast<uint32_t>(2 * count);
     in.decode = &AddHalves;
-    std::thread sender([&] { EXPECT_TRUE(Send(*far_, out).ok()); });
-    const absl::Status received = Receive(in);
+    std::thread sender([&] { EXPECT_TRUE(SendAll(*far_, out).ok()); });
+    const absl::Status received = ReceiveAll(*near_, in);
     sender.join();
     ASSERT_TRUE(received.ok()) << received;
     EXPECT_EQ(sum, expected) << count;
@@ -255,7 +188,7 @@ TEST_P(StreamChannelTest, RefusesAnotherFrameAndLeavesTheElementsAlone) {
     OutgoingFrame stale = Outgoing(1, sent);
     stale.header.generation = 1;
     std::thread sender([&] { (void)far_->TrySend(stale); });
-    const absl::Status status = Receive(Incoming(1, got));
+    const absl::Status status = ReceiveAll(*near_, Incoming(1, got));
     sender.join();
     EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
     EXPECT_THAT(std::string(status.message()),
@@ -289,19 +222,19 @@ TEST_P(StreamChannelTest, SleepsUntilThereIsRoomToSend) {
       }
     }
   });
-  EXPECT_TRUE(Send(*near_, Outgoing(sequence, bytes)).ok());
+  EXPECT_TRUE(SendAll(*near_, Outgoing(sequence, bytes)).ok());
   receiver.join();
 }
 
 TEST_P(StreamChannelTest, AnIdleWaitIsNotWokenByWhatAPeerSendsAhead) {
   MakeFarChannel();
   const std::vector<std::byte> sent = Pattern(kSmall, 1);
-  ASSERT_TRUE(Send(*far_, Outgoing(1, sent)).ok());
+  ASSERT_TRUE(SendAll(*far_, Outgoing(1, sent)).ok());
   bool woken = true;
   EXPECT_TRUE(WaitOnce(*near_, false, false, 1, &woken).ok());
   EXPECT_FALSE(woken);
   std::vector<std::byte> got(kSmall);
-  EXPECT_TRUE(Receive(Incoming(1, got)).ok());
+  EXPECT_TRUE(ReceiveAll(*near_, Incoming(1, got)).ok());
 }
 
 TEST_P(StreamChannelTest, APeerThatDiesWakesEveryKindOfWait) {
@@ -322,7 +255,7 @@ TEST_P(StreamChannelTest, APeerThatDiesWakesEveryKindOfWait) {
       EXPECT_TRUE(woken) << for_send << for_receive;
       if (for_receive) {
         EXPECT_TRUE(status.ok()) << status;
-        status = Receive(Incoming(1, got));
+        status = ReceiveAll(*near_, Incoming(1, got));
       }
       EXPECT_TRUE(absl::IsUnavailable(status)) << for_send << for_receive;
       EXPECT_THAT(std::string(status.message()),
@@ -336,7 +269,7 @@ TEST_P(StreamChannelTest, ASendToADeadPeerFails) {
   const std::vector<std::byte> sent = Pattern(kMaxFramePayloadBytes, 1);
   absl::Status status;
   for (uint64_t i = 1; i < 10 && status.ok(); ++i)
-    status = Send(*near_, Outgoing(i, sent));
+    status = SendAll(*near_, Outgoing(i, sent));
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1 at b"));
 }
@@ -345,7 +278,7 @@ TEST_P(StreamChannelTest, WhatAPeerSentBeforeItsEndIsReceivedFirst) {
   MakeFarChannel();
   const std::vector<std::byte> sent = Pattern(kSmall, 1);
   for (const uint64_t sequence : {1, 2})
-    ASSERT_TRUE(Send(*far_, Outgoing(sequence, sent)).ok());
+    ASSERT_TRUE(SendAll(*far_, Outgoing(sequence, sent)).ok());
   PeerDies();
   bool woken = false;
   EXPECT_TRUE(WaitOnce(*near_, false, false, 5000, &woken).ok());
@@ -354,12 +287,12 @@ TEST_P(StreamChannelTest, WhatAPeerSentBeforeItsEndIsReceivedFirst) {
   EXPECT_TRUE(WaitOnce(*near_, false, false, 1, &woken).ok());
   EXPECT_FALSE(woken);
   std::vector<std::byte> got(kSmall);
-  EXPECT_TRUE(Receive(Incoming(1, got)).ok());
+  EXPECT_TRUE(ReceiveAll(*near_, Incoming(1, got)).ok());
   EXPECT_EQ(got, sent);
   // Also while the second frame's header has been read with the first.
   EXPECT_TRUE(WaitOnce(*near_, false, false, 1, &woken).ok());
   EXPECT_FALSE(woken);
-  EXPECT_TRUE(Receive(Incoming(2, got)).ok());
+  EXPECT_TRUE(ReceiveAll(*near_, Incoming(2, got)).ok());
   const absl::Status status = WaitOnce(*near_, false, false, 5000, &woken);
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
   EXPECT_TRUE(woken);
@@ -369,14 +302,14 @@ TEST_P(StreamChannelTest, AHeaderReadAheadOutlivesThePeer) {
   MakeFarChannel();
   const std::vector<std::byte> sent = Pattern(kSmall, 1);
   const std::vector<std::byte> empty;
-  ASSERT_TRUE(Send(*far_, Outgoing(1, sent)).ok());
-  ASSERT_TRUE(Send(*far_, Outgoing(2, empty)).ok());
+  ASSERT_TRUE(SendAll(*far_, Outgoing(1, sent)).ok());
+  ASSERT_TRUE(SendAll(*far_, Outgoing(2, empty)).ok());
   std::vector<std::byte> got(kSmall);
-  ASSERT_TRUE(Receive(Incoming(1, got)).ok());
+  ASSERT_TRUE(ReceiveAll(*near_, Incoming(1, got)).ok());
   PeerDies();
   EXPECT_TRUE(WaitOnce(*near_, false, false).ok());
   std::vector<std::byte> nothing;
-  EXPECT_TRUE(Receive(Incoming(2, nothing)).ok());
+  EXPECT_TRUE(ReceiveAll(*near_, Incoming(2, nothing)).ok());
   EXPECT_TRUE(absl::IsUnavailable(WaitOnce(*near_, false, false)));
 }
 
@@ -398,7 +331,7 @@ TEST_P(StreamChannelTest, APeerThatDiesAmidAFrameIsNamed) {
     std::vector<std::byte> got(kLarge);
     EXPECT_EQ(*near_->TryReceive(Incoming(1, got)), Progress::kMoved);
     PeerDies();
-    const absl::Status status = Receive(Incoming(1, got));
+    const absl::Status status = ReceiveAll(*near_, Incoming(1, got));
     EXPECT_TRUE(absl::IsUnavailable(status)) << status;
     EXPECT_THAT(std::string(status.message()),
                 HasSubstr("rank 1 at b closed its connection"));

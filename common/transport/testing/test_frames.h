@@ -1,0 +1,48 @@
+// Frames of bytes for the tests of what carries frames: one job, generation and
+// sender, told apart by their sequence numbers; and how a test sends and
+// receives one, asleep while nothing moves.
+#ifndef RINGMASTER_COMMON_TRANSPORT_TESTING_TEST_FRAMES_H_
+#define RINGMASTER_COMMON_TRANSPORT_TESTING_TEST_FRAMES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/transport/channel.h"
+#include "common/transport/frame.h"
+
+namespace ringmaster {
+
+// Of rank 1, at generation 2.
+[[nodiscard]] FrameHeader HeaderOf(uint64_t sequence, size_t payload_bytes);
+
+// Bytes that differ from their neighbours, and from those of the next seeds.
+[[nodiscard]] std::vector<std::byte> Pattern(size_t size, uint64_t seed);
+
+// Frame `sequence`, its payload the bytes themselves.
+[[nodiscard]] OutgoingFrame Outgoing(uint64_t sequence,
+                                     std::span<const std::byte> bytes);
+[[nodiscard]] IncomingFrame Incoming(uint64_t sequence,
+                                     std::span<std::byte> bytes);
+
+// Long for a poll that somebody must end.
+inline constexpr int kTestPollMs = 5000;
+
+// One poll between BeginWait and EndWait. `is_woken`, if not null: whether it
+// ended before its timeout.
+[[nodiscard]] absl::Status WaitOnce(Channel& channel, bool for_send,
+                                    bool for_receive,
+                                    int timeout_ms = kTestPollMs,
+                                    bool* is_woken = nullptr);
+
+// Until the frame is complete.
+[[nodiscard]] absl::Status SendAll(Channel& channel,
+                                   const OutgoingFrame& frame);
+[[nodiscard]] absl::Status ReceiveAll(Channel& channel,
+                                      const IncomingFrame& frame);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_COMMON_TRANSPORT_TESTING_TEST_FRAMES_H_
