@@ -1,5 +1,4 @@
 // The `worker` binary: flags in, a worker's life or several, an exit code out.
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -20,6 +19,7 @@
 #include "common/config/version.h"
 #include "common/fail_point/fail_point.h"
 #include "common/logging/logging.h"
+#include "common/program/program_flags.h"
 #include "common/rpc/grpc_log.h"
 #include "common/status/annotate.h"
 #include "common/status/exit_code.h"
@@ -42,25 +42,6 @@ namespace {
 constexpr std::string_view kSlotFlag = "--slot=";
 // What a child needs to end by itself, beyond its drain timeout.
 constexpr absl::Duration kEndTimeout = absl::Seconds(5);
-
-absl::Status FollowParent() {
-  const pid_t parent = getppid();
-  if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0) {
-    return absl::InternalError("cannot follow the parent process");
-  }
-  // It may have ended just before.
-  if (getppid() != parent) raise(SIGTERM);
-  return absl::OkStatus();
-}
-
-absl::Status StartLog(const WorkerFlags& flags, std::string_view name) {
-  ASSIGN_OR_RETURN(const LogLevel level, ParseLogLevel(flags.log_level));
-  ASSIGN_OR_RETURN(const LogFormat format, ParseLogFormat(flags.log_format));
-  RETURN_IF_ERROR(
-      InitLogging({.level = level, .format = format, .file = flags.log_file}));
-  SetLogIdentity("worker", name);
-  return absl::OkStatus();
-}
 
 // At `address`, or on a port of the range if there is one.
 absl::StatusOr<Listener> ListenAt(const HostPort& address,
@@ -113,7 +94,8 @@ absl::StatusOr<WorkerIdentity> Identify(const WorkerFlags& flags, int slot,
 // One worker's life, in this process.
 absl::StatusOr<ExitCode> RunSlot(const WorkerFlags& flags, int slot) {
   RETURN_IF_ERROR(FailPoint::ArmFromEnvironment());
-  RETURN_IF_ERROR(StartLog(flags, SlotName(flags.name, slot, flags.slots)));
+  RETURN_IF_ERROR(StartLog(flags.program, "worker",
+                           SlotName(flags.name, slot, flags.slots)));
   RedirectGrpcLog();
   std::signal(SIGPIPE, SIG_IGN);
   SignalPipe signals({SIGTERM, SIGINT});
@@ -163,7 +145,7 @@ absl::StatusOr<ExitCode> RunSlot(const WorkerFlags& flags, int slot) {
 // Runs a child process a slot, and another one after it.
 absl::StatusOr<ExitCode> RunSupervisor(const WorkerFlags& flags, int argc,
                                        char** argv) {
-  RETURN_IF_ERROR(StartLog(flags, flags.name));
+  RETURN_IF_ERROR(StartLog(flags.program, "worker", flags.name));
   // One line here instead of one from each child.
   RETURN_IF_ERROR(
       MakeChannelCredentials(flags.credentials, flags.coordinator).status());
@@ -186,7 +168,7 @@ absl::StatusOr<ExitCode> Run(WorkerFlags& flags, std::optional<int> slot,
                              int argc, char** argv) {
   RETURN_IF_ERROR(SettleWorkerFlags(flags));
   if (slot.has_value()) return RunSlot(flags, *slot);
-  if (flags.die_with_parent) RETURN_IF_ERROR(FollowParent());
+  RETURN_IF_ERROR(FollowParent(flags.program));
   if (NeedsSupervisor(flags)) return RunSupervisor(flags, argc, argv);
   return RunSlot(flags, 0);
 }

@@ -121,26 +121,6 @@ void AddCredentialsFlags(FlagSet& set, CredentialsOptions& credentials) {
           &credentials.insecure);
 }
 
-void AddLogFlags(FlagSet& set, WorkerFlags& flags) {
-  set.StartGroup("Log");
-  set.Add({.name = "log_level",
-           .help = "Least level that is logged.",
-           .choices = {"debug", "info", "warning", "error"}},
-          &flags.log_level);
-  set.Add({.name = "log_format",
-           .help = "Form of the lines on stderr and in --log_file.",
-           .choices = {"text", "json"}},
-          &flags.log_format);
-  set.Add({.name = "log_file",
-           .unit = "FILE",
-           .help = "Append the log to this file too."},
-          &flags.log_file);
-  set.StartGroup("For programs that start this one");
-  set.Add({.name = "die_with_parent",
-           .help = "End, as after SIGTERM, when the parent process ends."},
-          &flags.die_with_parent);
-}
-
 absl::StatusOr<PortRange> ParsePortRange(std::string_view text) {
   const size_t dash = text.find('-');
   uint32_t first = 0;
@@ -208,7 +188,7 @@ void AddWorkerFlags(FlagSet& set, WorkerFlags& flags) {
   AddPlaceFlags(set, flags);
   AddRestartFlags(set, flags);
   AddCredentialsFlags(set, flags.credentials);
-  AddLogFlags(set, flags);
+  AddProgramFlags(set, flags.program);
 }
 
 absl::Status SettleWorkerFlags(WorkerFlags& flags) {

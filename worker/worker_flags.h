@@ -11,6 +11,7 @@
 #include "common/config/address.h"
 #include "common/config/flags.h"
 #include "common/credentials/credentials.h"
+#include "common/program/program_flags.h"
 
 namespace ringmaster {
 
@@ -39,12 +40,9 @@ struct WorkerFlags {
   absl::Duration coordinator_timeout = absl::Seconds(60);
   absl::Duration drain_timeout = absl::Seconds(30);
   CredentialsOptions credentials;
-  std::string log_level = "info";
-  std::string log_format = "text";
-  std::string log_file;
   std::string restart = "auto";
   int max_crashes = 5;
-  bool die_with_parent = false;
+  ProgramFlags program;
 };
 
 // Adds the flags to `set`, with the values in `flags` as their defaults.

@@ -1,5 +1,4 @@
 // The `coordinator` binary: flags in, a served runtime, an exit code out.
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -21,6 +20,7 @@
 #include "common/credentials/credentials.h"
 #include "common/fail_point/fail_point.h"
 #include "common/logging/logging.h"
+#include "common/program/program_flags.h"
 #include "common/rpc/grpc_log.h"
 #include "common/status/annotate.h"
 #include "common/status/exit_code.h"
@@ -43,10 +43,7 @@ struct CommandLine {
   int quarantine_faults = 3;
   absl::Duration shutdown_delay = absl::Milliseconds(200);
   CredentialsOptions credentials;
-  std::string log_level = "info";
-  std::string log_format = "text";
-  std::string log_file;
-  bool die_with_parent = false;
+  ProgramFlags program;
 };
 
 void AddServiceFlags(FlagSet& flags, CommandLine& line) {
@@ -125,26 +122,6 @@ void AddCredentialsFlags(FlagSet& flags, CredentialsOptions& credentials) {
             &credentials.insecure);
 }
 
-void AddLogFlags(FlagSet& flags, CommandLine& line) {
-  flags.StartGroup("Log");
-  flags.Add({.name = "log_level",
-             .help = "Least level that is logged.",
-             .choices = {"debug", "info", "warning", "error"}},
-            &line.log_level);
-  flags.Add({.name = "log_format",
-             .help = "Form of the lines on stderr and in --log_file.",
-             .choices = {"text", "json"}},
-            &line.log_format);
-  flags.Add({.name = "log_file",
-             .unit = "FILE",
-             .help = "Append the log to this file too."},
-            &line.log_file);
-  flags.StartGroup("For programs that start this one");
-  flags.Add({.name = "die_with_parent",
-             .help = "End, as after SIGTERM, when the parent process ends."},
-            &line.die_with_parent);
-}
-
 // SIGTERM and SIGINT, which main waits for; every thread started later leaves
 // them to it.
 sigset_t BlockStopSignals() {
@@ -155,26 +132,6 @@ sigset_t BlockStopSignals() {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
   return signals;
-}
-
-absl::Status FollowParent() {
-  const pid_t parent = getppid();
-  if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0) {
-    return absl::InternalError("cannot follow the parent process");
-  }
-  // It may have ended just before.
-  if (getppid() != parent) raise(SIGTERM);
-  return absl::OkStatus();
-}
-
-absl::Status StartLog(const CommandLine& line) {
-  ASSIGN_OR_RETURN(const LogLevel level, ParseLogLevel(line.log_level));
-  ASSIGN_OR_RETURN(const LogFormat format, ParseLogFormat(line.log_format));
-  RETURN_IF_ERROR(
-      InitLogging({.level = level, .format = format, .file = line.log_file}));
-  SetLogIdentity("coordinator", "");
-  RedirectGrpcLog();
-  return absl::OkStatus();
 }
 
 // Readers see either nothing or the whole port.
@@ -200,8 +157,9 @@ void AwaitSignal(const sigset_t& signals, absl::Duration limit) {
 
 absl::Status Serve(const CommandLine& line, const sigset_t& signals) {
   RETURN_IF_ERROR(FailPoint::ArmFromEnvironment());
-  RETURN_IF_ERROR(StartLog(line));
-  if (line.die_with_parent) RETURN_IF_ERROR(FollowParent());
+  RETURN_IF_ERROR(StartLog(line.program, "coordinator", ""));
+  RedirectGrpcLog();
+  RETURN_IF_ERROR(FollowParent(line.program));
   const absl::StatusOr<HostPort> listen = ParseHostPort(line.listen);
   if (!listen.ok()) return Annotate(listen.status(), "--listen");
   Config config =
@@ -247,7 +205,7 @@ int Main(int argc, char** argv) {
                 "directory.");
   AddServiceFlags(flags, line);
   AddCredentialsFlags(flags, line.credentials);
-  AddLogFlags(flags, line);
+  AddProgramFlags(flags, line.program);
   if (const auto code = flags.ParseCommandLine(argc, argv); code.has_value()) {
     return static_cast<int>(*code);
   }

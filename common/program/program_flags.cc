@@ -1,0 +1,55 @@
+#include "common/program/program_flags.h"
+
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "absl/status/statusor.h"
+#include "common/logging/logging.h"
+#include "common/status/status_macros.h"
+
+namespace ringmaster {
+
+void AddProgramFlags(FlagSet& set, ProgramFlags& flags) {
+  set.StartGroup("Log");
+  set.Add({.name = "log_level",
+           .help = "Least level that is logged.",
+           .choices = {"debug", "info", "warning", "error"}},
+          &flags.log_level);
+  set.Add({.name = "log_format",
+           .help = "Form of the lines on stderr and in --log_file.",
+           .choices = {"text", "json"}},
+          &flags.log_format);
+  set.Add({.name = "log_file",
+           .unit = "FILE",
+           .help = "Append the log to this file too."},
+          &flags.log_file);
+  set.StartGroup("For programs that start this one");
+  set.Add({.name = "die_with_parent",
+           .help = "End, as after SIGTERM, when the parent process ends."},
+          &flags.die_with_parent);
+}
+
+absl::Status StartLog(const ProgramFlags& flags, std::string_view role,
+                      std::string_view worker) {
+  ASSIGN_OR_RETURN(const LogLevel level, ParseLogLevel(flags.log_level));
+  ASSIGN_OR_RETURN(const LogFormat format, ParseLogFormat(flags.log_format));
+  RETURN_IF_ERROR(
+      InitLogging({.level = level, .format = format, .file = flags.log_file}));
+  SetLogIdentity(role, worker);
+  return absl::OkStatus();
+}
+
+absl::Status FollowParent(const ProgramFlags& flags) {
+  if (!flags.die_with_parent) return absl::OkStatus();
+  const pid_t parent = getppid();
+  if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0) {
+    return absl::InternalError("cannot follow the parent process");
+  }
+  // It may have ended just before.
+  if (getppid() != parent) raise(SIGTERM);
+  return absl::OkStatus();
+}
+
+}  // namespace ringmaster

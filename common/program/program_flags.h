@@ -1,0 +1,40 @@
+// ProgramFlags: the flags that all long-running binaries have in common, how
+// they log and whether they end with the process that started them, and what
+// follows from them. Not thread-safe; used once, at the start of main.
+#ifndef RINGMASTER_COMMON_PROGRAM_PROGRAM_FLAGS_H_
+#define RINGMASTER_COMMON_PROGRAM_PROGRAM_FLAGS_H_
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "common/config/flags.h"
+
+namespace ringmaster {
+
+struct ProgramFlags {
+  std::string log_level = "info";
+  std::string log_format = "text";
+  std::string log_file;
+  bool die_with_parent = false;
+};
+
+// Adds the flags to `set` in groups of their own, with the values in `flags` as
+// their defaults.
+void AddProgramFlags(FlagSet& set, ProgramFlags& flags);
+
+// Has the process log as the flags say; every line carries `role` and `worker`
+// (SetLogIdentity). INVALID_ARGUMENT: an unknown level or format, or the file
+// cannot be opened.
+[[nodiscard]] absl::Status StartLog(const ProgramFlags& flags,
+                                    std::string_view role,
+                                    std::string_view worker);
+
+// With --die_with_parent: has the kernel send SIGTERM to the calling process
+// when the thread that started it ends, or now if that has ended already.
+// INTERNAL if the kernel refuses.
+[[nodiscard]] absl::Status FollowParent(const ProgramFlags& flags);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_COMMON_PROGRAM_PROGRAM_FLAGS_H_
