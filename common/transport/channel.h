@@ -28,10 +28,24 @@ namespace ringmaster {
 // functions of `count` elements; wire bytes need not be aligned.
 using EncodeFn = void (*)(std::byte* wire, const std::byte* elements,
                           int64_t count);
-// Into `elements`: in their place (a copy, a conversion) or combined with them
-// (a sum).
-using DecodeFn = void (*)(std::byte* elements, const std::byte* wire,
-                          int64_t count);
+// What a combination saw in passing: an infinity or a NaN among the elements
+// before it, or in what came over the wire.
+struct NonFinite {
+  bool in_elements = false;
+  bool in_wire = false;
+
+  NonFinite& operator|=(const NonFinite& other) {
+    in_elements |= other.in_elements;
+    in_wire |= other.in_wire;
+    return *this;
+  }
+  friend bool operator==(const NonFinite&, const NonFinite&) = default;
+};
+
+// Into `elements`: in their place (a copy, a conversion; these see nothing) or
+// combined with them (a sum).
+using DecodeFn = NonFinite (*)(std::byte* elements, const std::byte* wire,
+                               int64_t count);
 
 struct OutgoingFrame {
   FrameHeader header;
@@ -45,7 +59,15 @@ struct IncomingFrame {
   std::byte* elements = nullptr;
   int64_t count = 0;
   DecodeFn decode = nullptr;  // null: the payload becomes the elements' bytes
+  // Gains what `decode` saw; may be null.
+  NonFinite* non_finite = nullptr;
 };
+
+// Decodes a payload that is complete. Requires frame.decode.
+inline void Decode(const IncomingFrame& frame, const std::byte* payload) {
+  const NonFinite seen = frame.decode(frame.elements, payload, frame.count);
+  if (frame.non_finite != nullptr) *frame.non_finite |= seen;
+}
 
 enum class Transport : uint8_t { kLoopback, kTcp, kUnix, kSharedMemory };
 

@@ -109,7 +109,7 @@ absl::StatusOr<Channel::Progress> SharedChannel::TryReceive(
   ASSIGN_OR_RETURN(const std::byte* const payload,
                    FindPayload(frame.expected, slot));
   if (frame.decode != nullptr) {
-    frame.decode(frame.elements, payload, frame.count);
+    Decode(frame, payload);
   } else if (frame.expected.payload_bytes > 0) {
     std::memcpy(frame.elements, payload, frame.expected.payload_bytes);
   }

@@ -166,10 +166,14 @@ TEST_F(SharedChannelTest, EncodesIntoTheSlotAndDecodesFromIt) {
     for (int64_t i = 0; i < count; ++i)
       elements[i] = static_cast<std::byte>(std::to_integer<int>(elements[i]) +
                                            std::to_integer<int>(wire[2 * i]));
+    return NonFinite{.in_elements = false, .in_wire = true};
   };
+  NonFinite seen = {.in_elements = true, .in_wire = false};
+  in.non_finite = &seen;
   ASSERT_EQ(Send(*first, out), Progress::kDone);
   ASSERT_EQ(Receive(*second, in), Progress::kDone);
   EXPECT_EQ(got, Pattern(8, 2));
+  EXPECT_TRUE(seen.in_elements && seen.in_wire);  // gained, not replaced
 }
 
 TEST_F(SharedChannelTest, IsBlockedWhileAllSlotsAreTaken) {

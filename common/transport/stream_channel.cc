@@ -78,7 +78,7 @@ void StreamChannel::BeginReceive(const IncomingFrame& frame) {
 
 void StreamChannel::Place(const IncomingFrame& frame) const {
   if (frame.decode != nullptr) {
-    frame.decode(frame.elements, staged_.data(), frame.count);
+    Decode(frame, staged_.data());
   } else if (frame.expected.payload_bytes > 0) {
     std::memcpy(frame.elements, staged_.data(), frame.expected.payload_bytes);
   }

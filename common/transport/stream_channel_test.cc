@@ -32,12 +32,13 @@ void EncodeTwice(std::byte* wire, const std::byte* elements, int64_t count) {
     wire[2 * i] = wire[2 * i + 1] = elements[i];
 }
 
-void AddHalves(std::byte* elements, const std::byte* wire, int64_t count) {
+NonFinite AddHalves(std::byte* elements, const std::byte* wire, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
     EXPECT_EQ(wire[2 * i], wire[2 * i + 1]);
     elements[i] = static_cast<std::byte>(std::to_integer<int>(elements[i]) +
                                          std::to_integer<int>(wire[2 * i]));
   }
+  return {.in_elements = false, .in_wire = true};
 }
 
 // The parameter: over TCP, or over a socket pair as Unix links are.
@@ -146,11 +147,14 @@ TEST_P(StreamChannelTest, ConvertsOnBothSides) {
     IncomingFrame in = Incoming(sequence, sum);
     in.expected.payload_bytes = static_cast<uint32_t>(2 * count);
     in.decode = &AddHalves;
+    NonFinite seen;
+    in.non_finite = &seen;
     std::thread sender([&] { EXPECT_TRUE(SendAll(*far_, out).ok()); });
     const absl::Status received = ReceiveAll(*near_, in);
     sender.join();
     ASSERT_TRUE(received.ok()) << received;
     EXPECT_EQ(sum, expected) << count;
+    EXPECT_EQ(seen, (NonFinite{.in_elements = false, .in_wire = true}));
   }
 }
 

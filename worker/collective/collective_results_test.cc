@@ -4,8 +4,11 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
+#include <limits>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -230,6 +233,49 @@ class CollectiveResultsTest : public ::testing::TestWithParam<World> {
     }
   }
 
+  // Reduces buffers of which each of `planters` has a number that is not finite,
+  // at `index`; whom the ranks together name for it.
+  std::set<int> NamedFor(const std::set<int>& planters, int64_t index,
+                         int64_t count,
+                         const CollectiveRequest& request = AllReduceSum({})) {
+    constexpr float kInfinity = std::numeric_limits<float>::infinity();
+    const float planted[] = {kInfinity, -kInfinity, std::nanf("")};
+    ++salt_;
+    const auto statuses = world_->RunAll([&](Communicator& communicator) {
+      const int rank = communicator.rank();
+      std::vector<float> buffer = Inputs<float>(rank, count, salt_);
+      if (planters.contains(rank)) {
+        buffer[static_cast<size_t>(index)] =
+            planted[static_cast<size_t>(salt_) % std::size(planted)];
+      }
+      CollectiveRequest own = request;
+      own.buffer = ViewOf(buffer);
+      return communicator.Run(own, Soon());
+    });
+    for (const absl::Status& status : statuses)
+      EXPECT_TRUE(status.ok()) << status;
+    return NamedForLast();
+  }
+
+  std::set<int> NamedForLast() {
+    std::set<int> named;
+    for (int observer = 0; observer < n_; ++observer) {
+      const Communicator& communicator = world_->communicator(observer);
+      for (int rank = 0; rank < n_; ++rank) {
+        if (communicator.LastNonFinite(rank) ==
+            communicator.progress().completed)
+          named.insert(rank);
+      }
+    }
+    return named;
+  }
+
+  std::set<int> AllRanks() const {
+    std::set<int> ranks;
+    for (int rank = 0; rank < n_; ++rank) ranks.insert(rank);
+    return ranks;
+  }
+
   const int n_ = GetParam().size;
   int salt_ = 0;
   std::unique_ptr<WorldOfThreads> world_;
@@ -272,6 +318,51 @@ TEST_P(CollectiveResultsTest, ASixteenBitWireCostsOnlyItsRoundings) {
       CheckAllReduce<float>(count, {reduction, DType::kFloat16, n_ / 2048.0});
     }
   }
+}
+
+// Wherever it is, whoever put it in, whichever rank sees it.
+TEST_P(CollectiveResultsTest, TheRanksKnowWhoPutInANumberThatIsNotFinite) {
+  if (n_ == 1) GTEST_SKIP() << "nothing is combined";
+  const int64_t count = 2 * n_ + 1;
+  CollectiveRequest as_bfloat16 = AllReduceSum({});
+  as_bfloat16.wire = DType::kBFloat16;
+  for (int rank = 0; rank < n_; ++rank) {
+    for (int64_t index = 0; index < count; ++index) {
+      ASSERT_EQ(NamedFor({rank}, index, count), std::set<int>{rank}) << index;
+    }
+    ASSERT_EQ(NamedFor({rank}, 1, count, as_bfloat16), std::set<int>{rank});
+    ASSERT_EQ(NamedFor({rank}, 1, count, ReduceScatterSum({})),
+              std::set<int>{rank});
+  }
+}
+
+TEST_P(CollectiveResultsTest, EverySegmentIsLookedAtForNumbersNotFinite) {
+  if (n_ == 1) GTEST_SKIP() << "nothing is combined";
+  constexpr int64_t kCount = (1 << 18) + 3;
+  for (const int64_t index :
+       {int64_t{0}, int64_t{1 << 16}, kCount / 2, kCount - 1}) {
+    const int rank = static_cast<int>(index % n_);
+    EXPECT_EQ(NamedFor({rank}, index, kCount), std::set<int>{rank});
+  }
+}
+
+TEST_P(CollectiveResultsTest, AllWhoPutInANumberThatIsNotFiniteAreNamed) {
+  if (n_ == 1) GTEST_SKIP() << "nothing is combined";
+  EXPECT_EQ(NamedFor(AllRanks(), 3, 100), AllRanks());
+  EXPECT_EQ(NamedFor({}, 0, 100), std::set<int>());
+}
+
+TEST_P(CollectiveResultsTest, NobodyIsNamedForASumThatIsTooLarge) {
+  const auto statuses = world_->RunAll([&](Communicator& communicator) {
+    std::vector<float> large(100, std::numeric_limits<float>::max());
+    const absl::Status status =
+        communicator.Run(AllReduceSum(ViewOf(large)), Soon());
+    EXPECT_EQ(std::isinf(large[0]), n_ > 1);
+    return status;
+  });
+  for (const absl::Status& status : statuses)
+    EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(NamedForLast(), std::set<int>());
 }
 
 TEST_P(CollectiveResultsTest, ReduceScatterGivesEachRankItsChunkOfTheSum) {

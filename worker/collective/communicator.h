@@ -174,6 +174,14 @@ class Communicator {
   // How long all-reduces have run on this rank, each from its beginning to its
   // end; those that failed do not count.
   [[nodiscard]] virtual absl::Duration AllReduceTime() const = 0;
+  // The sequence number of the last reduction in which this rank saw an infinity
+  // or a NaN in what `rank` itself put in, as it travelled; 0: in none so far.
+  // A rank looks at the contributions, or the parts of them, that it combines
+  // first: together the ranks see all of all, whatever the algorithm, and one
+  // alone may see nothing. Sums are nobody's contribution, also not those of
+  // finite numbers that became an infinity. For completed collectives. In a
+  // world of one nothing is combined, and nothing seen.
+  [[nodiscard]] virtual int64_t LastNonFinite(int /*rank*/) const { return 0; }
   // How bytes reach `rank`; kLoopback for itself and for who is not connected.
   [[nodiscard]] virtual Transport TransportTo(int rank) const = 0;
 };

@@ -12,6 +12,7 @@
 #include "common/status/annotate.h"
 #include "common/status/status_macros.h"
 #include "common/transport/wait_io.h"
+#include "worker/collective/contribution.h"
 
 namespace ringmaster {
 namespace {
@@ -28,7 +29,8 @@ CollectiveEngine::CollectiveEngine(EngineMember member,
       cancel_(cancel),
       clock_(clock),
       plans_(member_.rank, member_.topology, member_.policy),
-      waited_ns_(member_.channels.size()) {}
+      waited_ns_(member_.channels.size()),
+      last_non_finite_(member_.channels.size()) {}
 
 WireCounters CollectiveEngine::counters() const {
   WireCounters counters;
@@ -45,6 +47,11 @@ WireCounters CollectiveEngine::counters() const {
 absl::Duration CollectiveEngine::WaitedFor(int rank) const {
   return absl::Nanoseconds(
       waited_ns_[static_cast<size_t>(rank)].load(std::memory_order_relaxed));
+}
+
+int64_t CollectiveEngine::LastNonFinite(int rank) const {
+  return last_non_finite_[static_cast<size_t>(rank)].load(
+      std::memory_order_relaxed);
 }
 
 Transport CollectiveEngine::TransportTo(int rank) const {
@@ -124,7 +131,7 @@ absl::StatusOr<bool> CollectiveEngine::Advance(Lane& lane) {
     case Lane::Kind::kLocal:
       break;
   }
-  DoLocally(lane.current());
+  DoLocally(lane.items[lane.done]);
   ++lane.done;
   return true;
 }
@@ -165,8 +172,11 @@ absl::StatusOr<bool> CollectiveEngine::Receive(Lane& lane) {
   frame.count = operation.count;
   frame.decode =
       operation.is_reduced ? plan_->kernels.reduce : plan_->kernels.keep;
+  NonFinite seen;
+  frame.non_finite = &seen;
   const absl::StatusOr<Channel::Progress> progress =
       ChannelTo(lane.peer).TryReceive(frame);
+  NoteNonFinite(lane.items[lane.done], seen);
   if (!progress.ok()) {
     if (!absl::IsUnavailable(progress.status()))
       refused_frames_.fetch_add(1, std::memory_order_relaxed);
@@ -181,7 +191,8 @@ absl::StatusOr<bool> CollectiveEngine::Receive(Lane& lane) {
   return true;
 }
 
-void CollectiveEngine::DoLocally(const Operation& operation) {
+void CollectiveEngine::DoLocally(const Lane::Item& item) {
+  const Operation& operation = item.operation;
   std::byte* const into = At(operation.area, operation.begin);
   if (operation.count == 0) return;
   const ReductionKernels& kernels = plan_->kernels;
@@ -191,7 +202,7 @@ void CollectiveEngine::DoLocally(const Operation& operation) {
   }
   const std::byte* const from = At(operation.from_area, operation.from_begin);
   if (operation.is_reduced) {
-    kernels.combine(into, from, operation.count);
+    NoteNonFinite(item, kernels.combine(into, from, operation.count));
   } else if (operation.is_as_wire && kernels.encode != nullptr) {
     wire_.resize(static_cast<size_t>(operation.count * kernels.wire_bytes));
     kernels.encode(wire_.data(), from, operation.count);
@@ -199,6 +210,21 @@ void CollectiveEngine::DoLocally(const Operation& operation) {
   } else if (into != from) {
     std::memcpy(into, from,
                 static_cast<size_t>(operation.count * kernels.element_bytes));
+  }
+}
+
+void CollectiveEngine::NoteNonFinite(const Lane::Item& item,
+                                     const NonFinite& seen) {
+  if (seen == NonFinite()) [[likely]]
+    return;
+  const auto note = [this](int rank) {
+    if (rank < 0) return;
+    last_non_finite_[static_cast<size_t>(rank)].store(
+        static_cast<int64_t>(header_.sequence), std::memory_order_relaxed);
+  };
+  if (seen.in_elements) note(OwnerOfElements(item, member_.rank));
+  if (seen.in_wire) {
+    note(OwnerOfOther(item, member_.rank, plan_->algorithm, member_.topology));
   }
 }
 

@@ -74,6 +74,8 @@ class CollectiveEngine {
   // How long this rank has waited for `rank` so far, nothing else being left to
   // do.
   [[nodiscard]] absl::Duration WaitedFor(int rank) const;
+  // Communicator::LastNonFinite.
+  [[nodiscard]] int64_t LastNonFinite(int rank) const;
   // How bytes reach `rank`; kLoopback for itself and for who is not connected.
   [[nodiscard]] Transport TransportTo(int rank) const;
 
@@ -86,7 +88,9 @@ class CollectiveEngine {
   [[nodiscard]] absl::StatusOr<bool> Advance(Lane& lane);
   [[nodiscard]] absl::StatusOr<bool> Send(Lane& lane);
   [[nodiscard]] absl::StatusOr<bool> Receive(Lane& lane);
-  void DoLocally(const Operation& operation);
+  void DoLocally(const Lane::Item& item);
+  // What the reduction of `item` has seen.
+  void NoteNonFinite(const Lane::Item& item, const NonFinite& seen);
   [[nodiscard]] FrameHeader HeaderOf(const Operation& operation,
                                      int source_rank) const;
   [[nodiscard]] std::byte* At(Area area, int64_t element);
@@ -140,7 +144,8 @@ class CollectiveEngine {
   std::atomic<int64_t> payload_received_bytes_{0};
   std::atomic<int64_t> framing_sent_bytes_{0};
   std::atomic<int64_t> refused_frames_{0};
-  std::vector<std::atomic<int64_t>> waited_ns_;  // by rank
+  std::vector<std::atomic<int64_t>> waited_ns_;        // by rank
+  std::vector<std::atomic<int64_t>> last_non_finite_;  // likewise
 };
 
 }  // namespace ringmaster

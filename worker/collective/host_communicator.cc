@@ -269,6 +269,10 @@ absl::Duration HostCommunicator::WaitedFor(int rank) const {
   return engine_ != nullptr ? engine_->WaitedFor(rank) : absl::ZeroDuration();
 }
 
+int64_t HostCommunicator::LastNonFinite(int rank) const {
+  return engine_ != nullptr ? engine_->LastNonFinite(rank) : 0;
+}
+
 Transport HostCommunicator::TransportTo(int rank) const {
   return engine_ != nullptr ? engine_->TransportTo(rank) : Transport::kLoopback;
 }

@@ -71,6 +71,7 @@ class HostCommunicator final : public Communicator {
   [[nodiscard]] absl::Duration AllReduceTime() const override {
     return absl::Nanoseconds(all_reduce_ns_.load(std::memory_order_relaxed));
   }
+  [[nodiscard]] int64_t LastNonFinite(int rank) const override;
   [[nodiscard]] Transport TransportTo(int rank) const override;
 
  private:

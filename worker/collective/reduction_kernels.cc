@@ -51,10 +51,11 @@ template <typename T>
 using BitsOf = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
 
 struct Sum {
+  // Any NaN, to be made the one by OneNanLoop: only operands that are not finite
+  // have a sum that is a NaN.
   template <std::floating_point T>
   RM_KERNEL T Of(T a, T b) {
-    const T sum = a + b;
-    return sum == sum ? sum : kNan<T>;
+    return a + b;
   }
   // Unsigned, because sums of counters and hashes may wrap around.
   template <std::integral T>
@@ -122,13 +123,39 @@ RM_KERNEL void ConvertLoop(std::byte* __restrict to,
   for (int64_t i = 0; i < count; ++i) Store<To>(to, i, Load<From>(from, i));
 }
 
-template <typename Memory, typename Other, typename Op>
-RM_KERNEL void CombineLoop(std::byte* __restrict elements,
-                           const std::byte* __restrict other, int64_t count) {
+template <typename Memory>
+RM_KERNEL void OneNanLoop(std::byte* elements, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
+    const auto value = Load<Memory>(elements, i);
     Store<Memory>(elements, i,
-                  Op::Of(Load<Memory>(elements, i), Load<Other>(other, i)));
+                  value == value ? value : kNan<typename Memory::Value>);
   }
+}
+
+// Zero for all that is finite: an infinity less itself is a NaN.
+template <typename T>
+RM_KERNEL BitsOf<T> NonFiniteBits(T value) {
+  if constexpr (std::is_integral_v<T>) return 0;
+  return std::bit_cast<BitsOf<T>>(value - value);
+}
+
+template <typename Memory, typename Other, typename Op>
+RM_KERNEL NonFinite CombineLoop(std::byte* __restrict elements,
+                                const std::byte* __restrict other,
+                                int64_t count) {
+  BitsOf<typename Memory::Value> in_elements = 0;
+  BitsOf<typename Memory::Value> in_other = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto a = Load<Memory>(elements, i);
+    const auto b = Load<Other>(other, i);
+    in_elements |= NonFiniteBits(a);
+    in_other |= NonFiniteBits(b);
+    Store<Memory>(elements, i, Op::Of(a, b));
+  }
+  if constexpr (std::is_same_v<Op, Sum>) {
+    if ((in_elements | in_other) != 0) OneNanLoop<Memory>(elements, count);
+  }
+  return {in_elements != 0, in_other != 0};
 }
 
 template <typename Memory, typename Wire>
@@ -181,25 +208,33 @@ void Convert(std::byte* to, const std::byte* from, int64_t count) {
   }
 }
 
+template <typename Memory, typename Wire>
+NonFinite Keep(std::byte* elements, const std::byte* wire, int64_t count) {
+  Convert<Memory, Wire>(elements, wire, count);
+  return {};
+}
+
 template <typename Memory, typename Other, typename Op>
-void Combine(std::byte* elements, const std::byte* other, int64_t count) {
+NonFinite Combine(std::byte* elements, const std::byte* other, int64_t count) {
   if constexpr (!std::is_same_v<Other, Float16>) {
-    CallOnCpu<CombineLoop<Memory, Other, Op>>(elements, other, count);
+    return CallOnCpu<CombineLoop<Memory, Other, Op>>(elements, other, count);
   } else {
+    NonFinite seen;
     ForEachBlock(count, [&](int64_t begin, int64_t block_count) {
       Block widened;
       WidenFloat16(widened, other + begin * kBytesOf<Float16>, block_count);
       if constexpr (std::is_same_v<Memory, Float16>) {
         Block sums;
         WidenFloat16(sums, elements + begin * kBytesOf<Float16>, block_count);
-        Combine<Float32, Float32, Op>(sums, widened, block_count);
+        seen |= Combine<Float32, Float32, Op>(sums, widened, block_count);
         NarrowToFloat16(elements + begin * kBytesOf<Float16>, sums,
                         block_count);
       } else {
-        Combine<Float32, Float32, Op>(elements + begin * kBytesOf<Float32>,
-                                      widened, block_count);
+        seen |= Combine<Float32, Float32, Op>(
+            elements + begin * kBytesOf<Float32>, widened, block_count);
       }
     });
+    return seen;
   }
 }
 
@@ -256,7 +291,7 @@ ReductionKernels KernelsOf(bool divide) {
   kernels.combine = Combine<Memory, Memory, Op>;
   if constexpr (!std::is_same_v<Memory, Wire>) {
     kernels.encode = Convert<Wire, Memory>;
-    kernels.keep = Convert<Memory, Wire>;
+    kernels.keep = Keep<Memory, Wire>;
     kernels.finish =
         divide ? DivideAndRound<Memory, Wire> : Round<Memory, Wire>;
   } else if constexpr (std::is_floating_point_v<typename Memory::Value>) {

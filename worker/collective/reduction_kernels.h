@@ -26,7 +26,8 @@ struct ReductionKernels {
   // To and from the wire; null where wire and memory have the same bytes.
   EncodeFn encode = nullptr;
   DecodeFn keep = nullptr;
-  // elements[i] = elements[i] op wire[i].
+  // elements[i] = elements[i] op wire[i]. Sees what is not finite in either, on
+  // the way; integers all are.
   DecodeFn reduce = nullptr;
   // elements[i] = elements[i] op other[i]: the same in memory.
   DecodeFn combine = nullptr;

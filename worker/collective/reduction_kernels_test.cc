@@ -295,6 +295,61 @@ TEST(ReductionKernelsTest, ReduceAndCombineHaveTheBitsOfTheReference) {
   });
 }
 
+bool IsFinite(const Format& format, uint64_t bits) {
+  return (bits & format.infinity()) != format.infinity();
+}
+
+Elements FiniteElements(const Format& format, int64_t count, int offset,
+                        std::mt19937_64& random) {
+  Elements elements = RandomElements(format, count, offset, random);
+  for (int64_t i = 0; i < count; ++i) {
+    if (!IsFinite(format, elements.Get(i))) elements.Set(i, 0);
+  }
+  return elements;
+}
+
+// None, one at any place, or each in turn.
+void CheckWhatIsSeen(DecodeFn combine, const FormatPair& pair, int64_t count,
+                     int offset, std::mt19937_64& random) {
+  const Elements elements = FiniteElements(pair.memory, count, offset, random);
+  const Elements other = FiniteElements(pair.wire, count, offset + 1, random);
+  Elements result = elements;
+  EXPECT_EQ(combine(result.at(0), other.at(0), count), NonFinite());
+  if (count == 0) return;
+  const auto place = static_cast<int64_t>(random() % count);
+  for (const bool is_nan : {false, true}) {
+    const auto planted = [&](const Format& format) {
+      const uint64_t bits = is_nan ? format.nan() : format.infinity();
+      return random() % 2 == 0 ? bits : bits | format.sign();
+    };
+    result = elements;
+    result.Set(place, planted(pair.memory));
+    Elements spoilt = other;
+    EXPECT_EQ(combine(result.at(0), spoilt.at(0), count),
+              (NonFinite{.in_elements = true, .in_wire = false}));
+    result = elements;
+    spoilt.Set(place, planted(pair.wire));
+    EXPECT_EQ(combine(result.at(0), spoilt.at(0), count),
+              (NonFinite{.in_elements = false, .in_wire = true}));
+    result = elements;
+    result.Set(count - 1, planted(pair.memory));
+    EXPECT_EQ(combine(result.at(0), spoilt.at(0), count),
+              (NonFinite{.in_elements = true, .in_wire = true}));
+  }
+}
+
+TEST(ReductionKernelsTest, ReduceAndCombineSeeWhichOperandIsNotFinite) {
+  ForEachCase([](const FormatPair& pair, int64_t count, int offset,
+                 std::mt19937_64& random) {
+    for (Reduction reduction : kReductions) {
+      const ReductionKernels kernels = Kernels(pair, reduction);
+      CheckWhatIsSeen(kernels.reduce, pair, count, offset, random);
+      CheckWhatIsSeen(kernels.combine, {pair.memory, pair.memory}, count,
+                      offset, random);
+    }
+  });
+}
+
 TEST(ReductionKernelsTest, EitherOrderOfTheOperandsHasTheSameBits) {
   ForEachCase([](const FormatPair& pair, int64_t count, int offset,
                  std::mt19937_64& random) {
@@ -402,7 +457,7 @@ void CheckIntegers(Reduction reduction, int64_t count, int offset) {
     Elements elements = RandomIntegers<T>(count, offset, random);
     const Elements before = elements;
     const Elements other = RandomIntegers<T>(count, offset + 1, random);
-    combine(elements.at(0), other.at(0), count);
+    EXPECT_EQ(combine(elements.at(0), other.at(0), count), NonFinite());
     for (int64_t i = 0; i < count; ++i) {
       ASSERT_EQ(static_cast<T>(elements.Get(i)),
                 CombinedIntegers(reduction, static_cast<T>(before.Get(i)),

@@ -1,0 +1,28 @@
+// Whose own contribution an operand of a reduction is.
+//
+// A reduction combines what lies in memory with what came over the wire, or with
+// a copy in scratch. Each is one rank's own contribution, or a sum of several.
+// In every algorithm each element of each rank's contribution is once, at some
+// rank, such an operand on its own.
+// Pure.
+#ifndef RINGMASTER_WORKER_COLLECTIVE_CONTRIBUTION_H_
+#define RINGMASTER_WORKER_COLLECTIVE_CONTRIBUTION_H_
+
+#include "common/plan/topology.h"
+#include "worker/collective/plan_cache.h"
+
+namespace ringmaster {
+
+// Both want an item of a plan of rank `rank` that is reduced, and return a rank,
+// or -1 for a sum of several.
+
+// Of the elements before the operation.
+[[nodiscard]] int OwnerOfElements(const Lane::Item& item, int rank);
+
+// Of what is combined with them: the received frame, or the copy.
+[[nodiscard]] int OwnerOfOther(const Lane::Item& item, int rank,
+                               Algorithm algorithm, const Topology& topology);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_COLLECTIVE_CONTRIBUTION_H_
