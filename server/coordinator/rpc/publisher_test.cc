@@ -88,6 +88,18 @@ TEST_F(PublisherTest, TellsOnceOfADiskThatHangsAndOnceThatItWorks) {
   EXPECT_EQ(watcher->offered[2].status().coordinator().journal_error(), "");
 }
 
+TEST_F(PublisherTest, HoldsTheNewsOfADiskBackLikeAnyOther) {
+  const auto watcher = WatchStatus();
+  journal_wait_ = absl::Seconds(2);
+  Publish();
+  EXPECT_EQ(watcher->offered.size(), 1u);
+  EXPECT_EQ(publisher_.NextDeadline(), now_ + kPublishInterval);
+  now_ += kPublishInterval;
+  Publish();
+  ASSERT_EQ(watcher->offered.size(), 2u);
+  EXPECT_NE(watcher->offered[1].status().coordinator().journal_error(), "");
+}
+
 TEST_F(PublisherTest, HoldsChangesBackToTenASecondAndGivesTheNewest) {
   const auto watcher = WatchStatus();
   for (int i = 0; i < 50; ++i) {

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <future>
 #include <memory>
 #include <optional>
@@ -32,6 +33,7 @@ namespace ringmaster::coordinator {
 namespace {
 
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class FakeStatusWatcher final : public StatusWatcher {
@@ -56,6 +58,16 @@ class FakeStatusWatcher final : public StatusWatcher {
   Mutex mutex_;
   std::vector<v1::Status> offered_ GUARDED_BY(mutex_);
 };
+
+// Whether `holds` becomes true within 20 s; far longer than it ever takes.
+bool Becomes(const std::function<bool()>& holds) {
+  const MonotonicTime deadline = Clock::Real().Now() + absl::Seconds(20);
+  while (!holds()) {
+    if (Clock::Real().Now() >= deadline) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
 
 // A worker as far as its messages go.
 struct FakeWorker {
@@ -93,7 +105,8 @@ class RuntimeTest : public ::testing::Test {
                       ParseSessionMessage(worker.session, message, "10.0.0.7"));
   }
 
-  static v1::SessionRequest HelloOf(const std::string& name) {
+  static v1::SessionRequest HelloOf(const std::string& name,
+                                    const std::string& host = "node-1") {
     v1::SessionRequest message;
     v1::Hello& hello = *message.mutable_hello();
     hello.set_name(name);
@@ -101,15 +114,16 @@ class RuntimeTest : public ::testing::Test {
     hello.set_role(v1::ROLE_WORKER);
     hello.set_protocol_min(1);
     hello.set_protocol_max(1);
-    hello.set_host("node-1");
+    hello.set_host(host);
+    hello.set_host_key(host);
     hello.set_pid(100);
     hello.set_data_port(29500);
     return message;
   }
 
-  FakeWorker Join(const std::string& name) {
+  FakeWorker Join(const std::string& name, const std::string& host = "node-1") {
     FakeWorker worker = Connect();
-    Say(worker, HelloOf(name));
+    Say(worker, HelloOf(name, host));
     EXPECT_TRUE(worker.stream->Take().has_welcome());
     return worker;
   }
@@ -262,6 +276,26 @@ TEST_F(RuntimeTest, GangOfTwoIsAssignedAndStarted) {
   EXPECT_EQ(Status().jobs(0).state(), v1::JOB_STATE_RUNNING);
 }
 
+TEST_F(RuntimeTest, TheRanksOfAHostFollowOneAnotherHoweverItsWorkersJoin) {
+  const FakeWorker workers[] = {Join("w0", "node-1"), Join("w1", "node-2"),
+                                Join("w2", "node-1"), Join("w3", "node-3"),
+                                Join("w4", "node-2"), Join("w5", "node-1")};
+  const absl::StatusOr<std::string> job = Submit(6);
+  ASSERT_TRUE(job.ok()) << job.status();
+  std::vector<std::string> hosts(6);
+  for (const FakeWorker& worker : workers) {
+    const v1::SessionResponse message = worker.stream->Take();
+    ASSERT_TRUE(message.has_assignment()) << message.ShortDebugString();
+    const v1::Assignment& assignment = message.assignment();
+    ASSERT_LT(assignment.self().rank(), 6);
+    hosts[static_cast<size_t>(assignment.self().rank())] =
+        assignment.self().host();
+    EXPECT_THAT(assignment.ranks_per_host(), ElementsAre(3, 2, 1));
+  }
+  EXPECT_THAT(hosts, ElementsAre("node-1", "node-1", "node-1", "node-2",
+                                 "node-2", "node-3"));
+}
+
 TEST_F(RuntimeTest, BrokenStreamHaltsTheOthers) {
   const FakeWorker lost = Join("w0");
   const FakeWorker survivor = Join("w1");
@@ -411,12 +445,11 @@ TEST_F(RuntimeTest, FailingJournalRefusesJobsAndSaysSoUntilItWorks) {
   EXPECT_EQ(ReasonOf(refused), reason::kJournalUnavailable);
   EXPECT_NE(Status().coordinator().journal_error(), "");
   FailPoint::DisarmAll();
-  // The journal probes the disk from time to time, in a thread of its own. The
-  // test's timeout ends this if it never does.
-  while (!Status().coordinator().journal_error().empty()) {
+  // The journal probes the disk from time to time, in a thread of its own.
+  EXPECT_TRUE(Becomes([this] {
     clock_.Advance(absl::Seconds(1));
-    std::this_thread::yield();
-  }
+    return Status().coordinator().journal_error().empty();
+  }));
   EXPECT_TRUE(Submit(1).ok());
   EXPECT_EQ(Status().jobs_size(), 1);
 }
@@ -427,21 +460,19 @@ TEST_F(RuntimeTest, AWatchIsToldOfADiskThatHangs) {
   FailPoint::Arm("journal.sync", FailPoint::Action::kHang);
   std::future<absl::StatusOr<std::string>> submitted =
       std::async(std::launch::async, [this] { return Submit(1); });
-  while (FailPoint::HangingCount("journal.sync") == 0) {
-    std::this_thread::yield();
-  }
-  // Nothing happens but that time passes. The test's timeout ends this if
-  // nothing is said.
+  EXPECT_TRUE(
+      Becomes([] { return FailPoint::HangingCount("journal.sync") > 0; }));
+  // Nothing happens but that time passes.
   (void)Status();
   EXPECT_EQ(watcher->JournalError(), "");
   clock_.Advance(absl::Seconds(2));
-  while (watcher->JournalError().empty()) std::this_thread::yield();
+  EXPECT_TRUE(Becomes([&] { return !watcher->JournalError().empty(); }));
   EXPECT_THAT(watcher->JournalError(),
               HasSubstr("for the disk to write the journal"));
   FailPoint::DisarmAll();
   EXPECT_TRUE(submitted.get().ok());
   clock_.Advance(kPublishInterval);
-  while (!watcher->JournalError().empty()) std::this_thread::yield();
+  EXPECT_TRUE(Becomes([&] { return watcher->JournalError().empty(); }));
 }
 
 TEST_F(RuntimeTest, TheJournalKeepsAsManyEndedJobsAsTheState) {
