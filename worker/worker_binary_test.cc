@@ -145,6 +145,21 @@ TEST(WorkerBinaryTest, AnswersAWrongFlagInOneLineWithCode2) {
   }
 }
 
+TEST(WorkerBinaryTest, NamesARangeWhosePortsAreAllTaken) {
+  const Listener taken = *Listener::Listen("127.0.0.1:0");
+  const std::string range = absl::StrCat(taken.port(), "-", taken.port());
+  WorkerProcess worker({"--coordinator=127.0.0.1:1", "--data_interface=lo",
+                        "--data_ports=" + range});
+  EXPECT_EQ(worker.AwaitExit(), 138);
+  EXPECT_THAT(worker.output(),
+              HasSubstr(absl::StrCat(
+                  "--data_ports: cannot listen on 127.0.0.1: "
+                  "all ports from ",
+                  taken.port(), " to ", taken.port(), " are in use")));
+  EXPECT_EQ(std::count(worker.output().begin(), worker.output().end(), '\n'), 1)
+      << worker.output();
+}
+
 TEST(WorkerBinaryTest, GivesUpOnACoordinatorThatRefuses) {
   WorkerProcess worker(
       {"--coordinator=127.0.0.1:1", "--coordinator_timeout=300ms", "--name=w"});

@@ -331,6 +331,22 @@ TEST_F(EstablishTest, GarbageDisturbsNobody) {
   EXPECT_THAT(refused(), Contains(HasSubstr("does not speak our protocol")));
 }
 
+// Shorter than a handshake, so that its sender waits for an answer.
+TEST_F(EstablishTest, AnHttpRequestIsAnsweredByHangingUpAtOnce) {
+  UniqueFd client;
+  ExpectOthersAreServed([&] {
+    client = RawClient();
+    EXPECT_EQ(send(client.get(), "GET / HTTP/1.0\r\n\r\n", 18, MSG_NOSIGNAL),
+              18);
+    pollfd readable = {client.get(), POLLIN, 0};
+    EXPECT_EQ(poll(&readable, 1, 20000), 1);
+  });
+  EXPECT_THAT(refused(),
+              ElementsAre(AllOf(HasSubstr("connection from 127.0.0.1:"),
+                                HasSubstr("does not speak our protocol: it "
+                                          "began with \"GET \""))));
+}
+
 TEST_F(EstablishTest, SilentClientsDisturbNobodyAndAreBounded) {
   std::vector<UniqueFd> clients;
   ExpectOthersAreServed([&] {

@@ -9,14 +9,16 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "common/status/status_macros.h"
 #include "common/transport/little_endian.h"
 
 namespace ringmaster {
 namespace {
 
-constexpr uint32_t kHandshakeMagic = 0x48524D52;  // "RMRH"
+constexpr std::string_view kHandshakeMagic = "RMRH";
 constexpr uint16_t kHandshakeVersion = 2;
 
 bool IsKnownRole(uint8_t role) { return role >= 1 && role <= 3; }
@@ -37,7 +39,7 @@ std::string Describe(const LinkIdentity& link) {
 HandshakeBytes EncodeHandshake(const HandshakeMessage& message) {
   HandshakeBytes bytes = {};
   std::byte* const to = bytes.data();
-  StoreLittleEndian(kHandshakeMagic, to);
+  std::memcpy(to, kHandshakeMagic.data(), kHandshakeMagic.size());
   StoreLittleEndian(kHandshakeVersion, to + 4);
   to[6] = static_cast<std::byte>(message.type);
   to[7] = static_cast<std::byte>(message.reason);
@@ -52,13 +54,20 @@ HandshakeBytes EncodeHandshake(const HandshakeMessage& message) {
   return bytes;
 }
 
+absl::Status CheckHandshakeStart(std::span<const std::byte> bytes) {
+  const std::string_view start(reinterpret_cast<const char*>(bytes.data()),
+                               std::min(bytes.size(), kHandshakeMagic.size()));
+  if (kHandshakeMagic.starts_with(start)) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the peer does not speak our protocol: it began with \"",
+      absl::CHexEscape(absl::string_view(start.data(), start.size())),
+      "\", not with a handshake"));
+}
+
 absl::StatusOr<HandshakeMessage> ParseHandshake(
     std::span<const std::byte, kHandshakeMessageBytes> bytes) {
   const std::byte* const from = bytes.data();
-  if (LoadLittleEndian<uint32_t>(from) != kHandshakeMagic) {
-    return absl::FailedPreconditionError(
-        "the peer does not speak our protocol");
-  }
+  RETURN_IF_ERROR(CheckHandshakeStart(bytes));
   const auto version = LoadLittleEndian<uint16_t>(from + 4);
   if (version != kHandshakeVersion) {
     return absl::FailedPreconditionError(

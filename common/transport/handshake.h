@@ -85,6 +85,11 @@ struct HandshakeMessage {
 };
 
 [[nodiscard]] HandshakeBytes EncodeHandshake(const HandshakeMessage& message);
+// FAILED_PRECONDITION, with the bytes, if no handshake message begins with
+// `bytes`, which need not be a whole one: a stranger that says little and waits
+// for an answer is known at once.
+[[nodiscard]] absl::Status CheckHandshakeStart(
+    std::span<const std::byte> bytes);
 // Total: FAILED_PRECONDITION for bytes that are no handshake message of this
 // version.
 [[nodiscard]] absl::StatusOr<HandshakeMessage> ParseHandshake(

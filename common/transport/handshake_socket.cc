@@ -49,7 +49,8 @@ absl::Status HandshakeSocket::OnReadable() {
                      got == 0 ? "closed" : strerror(errno)));
   }
   incoming_have_ += static_cast<size_t>(got);
-  if (incoming_have_ < incoming_.size()) return absl::OkStatus();
+  if (incoming_have_ < incoming_.size())
+    return CheckHandshakeStart(std::span(incoming_).first(incoming_have_));
   incoming_have_ = 0;
   ASSIGN_OR_RETURN(const HandshakeMessage message, ParseHandshake(incoming_));
   if (message.type == HandshakeType::kRefuse) refused_by_peer_ = message.reason;

@@ -217,6 +217,18 @@ TEST(HandshakeTest, RefusesBytesThatAreNoHandshake) {
   }
 }
 
+TEST(HandshakeTest, KnowsAStrangerByItsFirstBytes) {
+  const auto check = [](std::string_view text) {
+    return CheckHandshakeStart(std::as_bytes(std::span(text)));
+  };
+  for (const std::string_view start : {"", "R", "RMRH", "RMRH and more"})
+    EXPECT_TRUE(check(start).ok()) << start;
+  EXPECT_TRUE(absl::IsFailedPrecondition(check("\x16\x03")));
+  EXPECT_EQ(check("GET / HTTP/1.1\r\n").message(),
+            "the peer does not speak our protocol: it began with \"GET \", not "
+            "with a handshake");
+}
+
 // A field that the MAC left out could be forged.
 TEST(HandshakeTest, MacDependsOnEveryInput) {
   const Mac mac = ComputeMac(kSecret, HandshakeSide::kConnector, SomeLink(),
