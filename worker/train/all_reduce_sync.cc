@@ -2,6 +2,7 @@
 
 #include "common/fail_point/fail_point.h"
 #include "common/status/status_macros.h"
+#include "worker/train/non_finite_ranks.h"
 
 namespace ringmaster {
 
@@ -30,6 +31,7 @@ void AllReduceSync::BucketReady(int bucket) {
   request.trace_step = state_.applied_step() + 1;
   absl::StatusOr<Ticket> ticket = communicator_.Start(request);
   if (ticket.ok()) {
+    if (tickets_.empty()) first_sequence_ = ticket->sequence;
     tickets_.push_back(*ticket);
   } else {
     start_error_ = ticket.status();
@@ -65,6 +67,12 @@ absl::StatusOr<CommittedStep> AllReduceSync::Commit(const LocalStep& local) {
   RETURN_IF_ERROR(FAIL_POINT("train.before_apply"));
   state_.ApplyComplete();
   RETURN_IF_ERROR(FAIL_POINT("train.after_apply"));
+  if (!committed.summary.is_finite) {
+    // All ranks know that it is not, so all take part.
+    ASSIGN_OR_RETURN(committed.non_finite_ranks,
+                     FindNonFiniteRanks(communicator_, first_sequence_,
+                                        clock_.Now() + wait_timeout_));
+  }
   const MonotonicTime updated = clock_.Now();
   committed.update = (ready - reduced) + (updated - agreed);
   trace_.Record(

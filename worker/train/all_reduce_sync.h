@@ -10,6 +10,7 @@
 #ifndef RINGMASTER_WORKER_TRAIN_ALL_REDUCE_SYNC_H_
 #define RINGMASTER_WORKER_TRAIN_ALL_REDUCE_SYNC_H_
 
+#include <cstdint>
 #include <vector>
 
 #include "common/clock/clock.h"
@@ -42,6 +43,7 @@ class AllReduceSync final : public ParameterSync {
   Clock& clock_;
   Trace& trace_;
   std::vector<Ticket> tickets_;  // of this step's buckets, in plan order
+  int64_t first_sequence_ = 0;   // of these
   absl::Status start_error_;     // the first failure of Start
   std::vector<int64_t> record_words_;
 };

@@ -13,6 +13,7 @@
 #include "common/status/status_macros.h"
 #include "common/text/utf8.h"
 #include "worker/train/evaluation.h"
+#include "worker/train/non_finite_ranks.h"
 
 namespace ringmaster {
 namespace {
@@ -98,7 +99,20 @@ absl::Status GenerationRun::CheckSkippedSteps(int64_t step) const {
       most == 1
           ? absl::StrCat("at step ", step)
           : absl::StrCat("for ", most, " steps in a row, up to step ", step),
+      non_finite_origin_.empty() ? "" : "; ", non_finite_origin_,
       "; lower the learning rate or set clip_norm"));
+}
+
+void GenerationRun::NoteSkippedStep(int64_t step,
+                                    const CommittedStep& committed) {
+  non_finite_origin_ = OriginOfNonFinite(committed.non_finite_ranks,
+                                         parts_.communicator.world_size());
+  if (parts_.communicator.rank() != 0) return;  // all know the same
+  LogEvent(LogLevel::kWarning, "train.step_skipped",
+           {{"step", step},
+            {"message", absl::StrCat("the gradient was not finite",
+                                     non_finite_origin_.empty() ? "" : "; ",
+                                     non_finite_origin_)}});
 }
 
 absl::Status GenerationRun::Finish(int64_t step) {
@@ -121,6 +135,7 @@ absl::StatusOr<CommitSummary> GenerationRun::RunStep(int64_t step) {
   ASSIGN_OR_RETURN(const CommittedStep committed, Commit(step, *batch, local));
   figures.duration = parts_.clock.Now() - begin + figures.phases.snapshot;
   Record(step, *batch, committed, figures);
+  if (!committed.summary.is_finite) NoteSkippedStep(step, committed);
   return committed.summary;
 }
 

@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -73,6 +74,8 @@ class GenerationRun {
 
  private:
   [[nodiscard]] absl::Status CheckSkippedSteps(int64_t step) const;
+  // The update of `step` was left out.
+  void NoteSkippedStep(int64_t step, const CommittedStep& committed);
   // Waits for the checkpoint of the last step.
   [[nodiscard]] absl::Status Finish(int64_t step);
   [[nodiscard]] absl::StatusOr<CommitSummary> RunStep(int64_t step);
@@ -98,6 +101,7 @@ class GenerationRun {
   std::vector<int64_t> global_ids_;  // scratch
   Batch micro_batch_;                // scratch
   int64_t steps_run_ = 0;            // in this generation
+  std::string non_finite_origin_;    // of the last update that was left out
   AwaitedRanks awaited_;
   absl::Duration all_reduce_time_;  // of the steps so far
   absl::Duration last_snapshot_;    // after the step before

@@ -11,6 +11,7 @@
 #define RINGMASTER_WORKER_TRAIN_PARAMETER_SYNC_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -38,6 +39,8 @@ struct CommittedStep {
   absl::Duration commit;  // of which: for the records
   absl::Duration update;  // the gradient's norm, and the update it is for
   double learning_rate = 0;
+  // Of an update that was left out: whose gradients were not finite, ascending.
+  std::vector<int> non_finite_ranks;
 };
 
 class ParameterSync {
