@@ -51,8 +51,14 @@ struct World {
   const std::string& directory;
 };
 
-// Ours, by transport in the order of kTransports.
-using Ours = std::vector<std::unique_ptr<Communicator>>;
+// The largest buffer that is measured in memory that ranks share.
+constexpr size_t kArenaBytes = 64 << 20;
+
+// Ours, by transport in the order of kTransports; the first reads buffers that lie in `arena` in place.
+struct Ours {
+  SharedSegment arena;
+  std::vector<std::unique_ptr<Communicator>> communicators;
+};
 
 std::vector<Algorithm> UsableAlgorithms(int world_size) {
   std::vector<Algorithm> usable;
@@ -65,14 +71,22 @@ std::vector<Algorithm> UsableAlgorithms(int world_size) {
 
 Candidates ForCompare(const World& world, int rank, const Ours& ours) {
   Candidates candidates;
-  for (size_t i = 0; i < ours.size(); ++i) {
+  for (size_t i = 0; i < ours.communicators.size(); ++i) {
     const std::string name = ShortName(kTransports[i]);
-    candidates.push_back(OurCandidate("ours " + name, *ours[i], {}));
+    candidates.push_back(
+        OurCandidate("ours " + name, *ours.communicators[i], {}));
+    if (i == 0) {
+      candidates.push_back(OurCandidate("ours shm, in place",
+                                        *ours.communicators[i],
+                                        {.arena = &ours.arena}));
+    }
     if (kTransports[i] == Transport::kUnix) continue;
     candidates.push_back(OurCandidate(absl::StrCat("ours ", name, " bf16"),
-                                      *ours[i], {.wire = DType::kBFloat16}));
+                                      *ours.communicators[i],
+                                      {.wire = DType::kBFloat16}));
     candidates.push_back(OurCandidate(absl::StrCat("ours ", name, " fp16"),
-                                      *ours[i], {.wire = DType::kFloat16}));
+                                      *ours.communicators[i],
+                                      {.wire = DType::kFloat16}));
   }
   for (auto& peer : MakePeers(rank, world.flags.ranks, world.directory))
     candidates.push_back(std::move(peer));
@@ -81,13 +95,13 @@ Candidates ForCompare(const World& world, int rank, const Ours& ours) {
 
 Candidates ForSweep(const World& world, const Ours& ours) {
   Candidates candidates;
-  for (size_t i = 0; i < ours.size(); ++i) {
+  for (size_t i = 0; i < ours.communicators.size(); ++i) {
     if (kTransports[i] == Transport::kUnix) continue;
     for (const Algorithm algorithm : UsableAlgorithms(world.flags.ranks)) {
       candidates.push_back(
           OurCandidate(absl::StrCat(ShortName(kTransports[i]), " ",
                                     AlgorithmName(algorithm)),
-                       *ours[i], {.algorithm = algorithm}));
+                       *ours.communicators[i], {.algorithm = algorithm}));
     }
   }
   return candidates;
@@ -96,13 +110,13 @@ Candidates ForSweep(const World& world, const Ours& ours) {
 absl::Status CountWire(const World& world, int rank, const Ours& ours) {
   for (const int64_t bytes : world.sizes) {
     std::vector<float> values(static_cast<size_t>(bytes) / sizeof(float));
-    for (size_t i = 0; i < ours.size(); ++i) {
+    for (size_t i = 0; i < ours.communicators.size(); ++i) {
       for (const Algorithm algorithm : UsableAlgorithms(world.flags.ranks)) {
-        const WireCounters before = ours[i]->counters();
+        const WireCounters before = ours.communicators[i]->counters();
         CollectiveRequest request = AllReduceSum(BufferView::Of(values));
         request.algorithm = algorithm;
-        RETURN_IF_ERROR(ours[i]->Run(request, PatientDeadline()));
-        const WireCounters after = ours[i]->counters();
+        RETURN_IF_ERROR(ours.communicators[i]->Run(request, PatientDeadline()));
+        const WireCounters after = ours.communicators[i]->counters();
         std::printf(
             "{\"wire\": \"%s\", \"algorithm\": \"%s\", \"ranks\": %d, "
             "\"rank\": %d, \"bytes\": %lld, \"payload\": %lld, "
@@ -121,12 +135,16 @@ absl::Status CountWire(const World& world, int rank, const Ours& ours) {
 }
 
 absl::Status RunRank(const World& world, int rank) {
-  Ours ours;
+  ASSIGN_OR_RETURN(SharedSegment arena,
+                   SharedSegment::Create("bench arena", kArenaBytes));
+  Ours ours = {std::move(arena), {}};
   for (const Transport transport : kTransports) {
-    ASSIGN_OR_RETURN(auto communicator,
-                     ConnectOurs(world.listeners, rank,
-                                 static_cast<int64_t>(ours.size()), transport));
-    ours.push_back(std::move(communicator));
+    ASSIGN_OR_RETURN(
+        auto communicator,
+        ConnectOurs(world.listeners, rank,
+                    static_cast<int64_t>(ours.communicators.size()), transport,
+                    ours.communicators.empty() ? &ours.arena : nullptr));
+    ours.communicators.push_back(std::move(communicator));
   }
   if (world.flags.mode == "wire") {
     RETURN_IF_ERROR(CountWire(world, rank, ours));
@@ -140,7 +158,7 @@ absl::Status RunRank(const World& world, int rank) {
     RETURN_IF_ERROR(MeasureAll({world.page, rank, world.flags.ranks},
                                candidates, world.sizes));
   }
-  return ours[0]->Run(Barrier(), PatientDeadline());
+  return ours.communicators[0]->Run(Barrier(), PatientDeadline());
 }
 
 absl::Status RunDeadRanks(const Flags& flags) {

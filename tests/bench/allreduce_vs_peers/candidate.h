@@ -21,6 +21,10 @@ class Candidate {
   [[nodiscard]] virtual int64_t max_bytes() const {
     return std::numeric_limits<int64_t>::max();
   }
+  // Where the values of its calls lie: as many elements as `heap` has, or itself.
+  [[nodiscard]] virtual std::span<float> BufferFor(std::span<float> heap) {
+    return heap;
+  }
   // Called on every rank, with a barrier after it, before the calls with `values`; not timed.
   virtual void Prepare(std::span<float> /*values*/) {}
   // Before and after each all-reduce, for those that have a buffer of their own; not timed.

@@ -65,7 +65,7 @@ struct Call {
 };
 
 absl::StatusOr<Call> Time(const BenchRank& self, Candidate& candidate,
-                          std::vector<float>& values, int call) {
+                          std::span<float> values, int call) {
   for (size_t i = 0; i < values.size(); ++i)
     values[i] = Input(i, self.rank, call);
   candidate.Load(values);
@@ -82,7 +82,7 @@ absl::StatusOr<Call> Time(const BenchRank& self, Candidate& candidate,
 }
 
 absl::Status MeasureOne(const BenchRank& self, Candidate& candidate,
-                        std::vector<float>& values) {
+                        std::span<float> values) {
   const auto bytes = static_cast<int64_t>(values.size() * sizeof(float));
   const int calls = CallsFor(bytes);
   candidate.Prepare(values);
@@ -139,7 +139,8 @@ absl::Status MeasureAll(const BenchRank& self, const Candidates& candidates,
     std::vector<float> values(static_cast<size_t>(bytes) / sizeof(float));
     for (const auto& candidate : candidates) {
       if (bytes > candidate->max_bytes()) continue;
-      RETURN_IF_ERROR(MeasureOne(self, *candidate, values));
+      RETURN_IF_ERROR(
+          MeasureOne(self, *candidate, candidate->BufferFor(values)));
     }
   }
   return absl::OkStatus();

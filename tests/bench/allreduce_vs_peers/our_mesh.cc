@@ -19,6 +19,14 @@ class Ours final : public Candidate {
   Ours(std::string name, Communicator& communicator, const OurWay& way)
       : name_(std::move(name)), communicator_(communicator), way_(way) {}
   std::string name() const override { return name_; }
+  int64_t max_bytes() const override {
+    return way_.arena == nullptr ? Candidate::max_bytes()
+                                 : static_cast<int64_t>(way_.arena->bytes());
+  }
+  std::span<float> BufferFor(std::span<float> heap) override {
+    if (way_.arena == nullptr) return heap;
+    return {reinterpret_cast<float*>(way_.arena->at()), heap.size()};
+  }
   absl::Status AllReduce(std::span<float> values) override {
     CollectiveRequest request = AllReduceSum(BufferView::Of(values));
     request.wire = way_.wire;
@@ -69,7 +77,7 @@ absl::StatusOr<std::vector<Listener>> ListenForAll(int world_size) {
 
 absl::StatusOr<std::unique_ptr<Communicator>> ConnectOurs(
     const std::vector<Listener>& listeners, int rank, int64_t generation,
-    Transport transport) {
+    Transport transport, const SharedSegment* arena) {
   MeshConfig config;
   config.job_id = "bench";
   config.generation = generation;
@@ -82,6 +90,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> ConnectOurs(
   config.secret = "a benchmark has no secrets";
   config.deadline = PatientDeadline();
   config.best_transport = transport;
+  config.arena = arena;
   config.policy.costs = CostsOf(transport);
   config.clock = &Clock::Real();
   return ConnectMesh(listeners[static_cast<size_t>(rank)], config, nullptr);

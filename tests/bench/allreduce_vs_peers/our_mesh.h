@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/tensor/dtype.h"
+#include "common/transport/shared_segment.h"
 #include "common/transport/tcp.h"
 #include "tests/bench/allreduce_vs_peers/candidate.h"
 #include "worker/collective/algorithm.h"
@@ -27,10 +28,10 @@ namespace ringmaster {
 [[nodiscard]] absl::StatusOr<std::vector<Listener>> ListenForAll(
     int world_size);
 
-// Connects `rank` with all others, by `transport` at best.
+// Connects `rank` with all others, by `transport` at best. Buffers in `arena` (may be null) are read in place.
 [[nodiscard]] absl::StatusOr<std::unique_ptr<Communicator>> ConnectOurs(
     const std::vector<Listener>& listeners, int rank, int64_t generation,
-    Transport transport);
+    Transport transport, const SharedSegment* arena = nullptr);
 
 // "shm", "unix", "tcp".
 [[nodiscard]] const char* ShortName(Transport transport);
@@ -39,6 +40,8 @@ namespace ringmaster {
 struct OurWay {
   std::optional<DType> wire = std::nullopt;
   Algorithm algorithm = Algorithm::kAuto;
+  // Where the buffer lies; null: on the heap. Outlives the candidate.
+  const SharedSegment* arena = nullptr;
 };
 [[nodiscard]] std::unique_ptr<Candidate> OurCandidate(
     std::string name, Communicator& communicator, const OurWay& way);

@@ -10,7 +10,7 @@ SHM = ["OpenMPI shm", "OpenMPI shm, 1 MiB segments"]
 TCP = ["OpenMPI TCP", "OpenMPI TCP, 1 MiB segments"]
 GLOO = ["Gloo ring", "Gloo halving-doubling"]
 BUSY = "Gloo halving-doubling, busy-polling"
-FP32 = ["ours shm", "ours unix", "ours tcp", *GLOO, BUSY, *SHM, *TCP]
+FP32 = ["ours shm", "ours shm, in place", "ours unix", "ours tcp", *GLOO, BUSY, *SHM, *TCP]
 HALF = ["ours shm", "ours shm bf16", "ours shm fp16", "ours tcp", "ours tcp bf16", "ours tcp fp16", "Gloo ring fp16"]
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -26,6 +26,9 @@ AIMS = [
     Aim("shared memory, OpenMPI default", 2, [64 * MIB], "ours shm", SHM[:1], 4.0),
     Aim("shared memory, OpenMPI best", 2, [64 * MIB], "ours shm", SHM, 1.8),
     Aim("shared memory, OpenMPI best", 2, [MIB, 4 * MIB], "ours shm", SHM, 1.6),
+    Aim("in place, OpenMPI default", 2, [64 * MIB], "ours shm, in place", SHM[:1], 4.0),
+    Aim("in place, OpenMPI best", 2, [64 * MIB], "ours shm, in place", SHM, 1.8),
+    Aim("in place, OpenMPI best", 2, [MIB, 4 * MIB], "ours shm, in place", SHM, 4.0),
     Aim("fp16, TCP, Gloo fp16", 2, [MIB, 64 * MIB], "ours tcp fp16", ["Gloo ring fp16"], 6.0),
     Aim("fp16, shared memory, Gloo fp16", 2, [MIB, 64 * MIB], "ours shm fp16", ["Gloo ring fp16"], 20.0),
     Aim("TCP, Gloo", 4, [4 * KIB], "ours tcp", GLOO, 5.0),
