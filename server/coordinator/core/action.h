@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/plan/collective_costs.h"
 #include "server/coordinator/core/record.h"
 #include "server/coordinator/core/types.h"
 
@@ -45,6 +46,9 @@ struct SendAssignment {
   // The rank that newcomers copy the state from; -1: no member needs it.
   int state_source_rank = -1;
   bool is_newcomer = false;
+  // What algorithms are chosen by, the same for all members; none: by their
+  // builds' defaults.
+  std::optional<MachineCosts> costs;
 };
 
 struct SendStart {

@@ -37,6 +37,13 @@ std::string RecordText(const JournalRecord& record) {
   return text;
 }
 
+// Two of the numbers tell which they are.
+std::string CostsText(const std::optional<MachineCosts>& costs) {
+  if (!costs.has_value()) return "";
+  return absl::StrFormat(" costs=%gus/%d", costs->shared_memory.latency * 1e6,
+                         costs->cores);
+}
+
 struct TextVisitor {
   const std::function<std::string(SessionId)>& session_name;
 
@@ -54,7 +61,7 @@ struct TextVisitor {
         "/", a.local_world_size, " after=", a.resume_step,
         a.state_source_rank >= 0 ? absl::StrCat(" source=", a.state_source_rank)
                                  : "",
-        a.is_newcomer ? " newcomer" : "");
+        a.is_newcomer ? " newcomer" : "", CostsText(a.costs));
   }
   std::string operator()(const SendStart& a) const {
     return absl::StrCat(To(a.session), "start gen=", a.generation);

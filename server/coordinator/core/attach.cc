@@ -29,6 +29,7 @@ void Describe(Worker& worker, const HelloReceived& hello,
   worker.data_address = hello.data_address;
   worker.version = hello.version;
   worker.protocol = std::min(hello.protocol_max, config.protocol_max);
+  worker.costs = hello.costs;
 }
 
 void BindSession(Turn& turn, Worker& worker, SessionId session) {

@@ -15,6 +15,7 @@
 #include <variant>
 
 #include "absl/time/time.h"
+#include "common/plan/collective_costs.h"
 #include "server/coordinator/core/types.h"
 
 namespace ringmaster::coordinator {
@@ -65,6 +66,10 @@ struct HelloReceived {
   // What is wrong with the job that it told of, which was left out; empty if
   // nothing is.
   std::string held_job_fault;
+  // What collectives cost on its machine; they passed CheckCosts.
+  std::optional<MachineCosts> costs;
+  // What is wrong with those that it told of, which were left out.
+  std::string costs_fault;
 };
 
 struct BeatReceived {

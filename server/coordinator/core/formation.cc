@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/coordinator/core/cost_agreement.h"
 #include "server/coordinator/core/goodput.h"
 #include "server/coordinator/core/growth.h"
 #include "server/coordinator/core/halt.h"
@@ -131,6 +133,14 @@ Job* NextQueued(State& state) {
   return next;
 }
 
+std::optional<MachineCosts> CostsOf(const std::vector<const Worker*>& workers) {
+  std::vector<MachineCosts> measured;
+  for (const Worker* const worker : workers) {
+    if (worker->costs.has_value()) measured.push_back(*worker->costs);
+  }
+  return AgreeOnCosts(measured);
+}
+
 int HostCount(const Job& job) {
   std::set<std::string_view> hosts;
   for (const Member& member : job.members) {
@@ -247,6 +257,7 @@ void FormGeneration(Turn& turn, Job& job, const Formation& formation) {
   job.members = CarriedOver(job, identities);
   job.generation = ++turn.state.last_generation;
   turn.state.last_recorded_generation = job.generation;
+  job.costs = CostsOf(formation.workers);
   MarkNewcomers(job, formation.resume_step);
   if (IsNew(job)) job.first_generation = job.generation;
   job.resume_step = formation.resume_step;
@@ -348,6 +359,7 @@ void SendAssignmentTo(Turn& turn, const Job& job, const Member& member) {
   assignment.resume_step = job.resume_step;
   assignment.state_source_rank = job.state_source_rank;
   assignment.is_newcomer = member.is_newcomer;
+  assignment.costs = job.costs;
   turn.Do(std::move(assignment));
 }
 

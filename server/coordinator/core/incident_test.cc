@@ -304,6 +304,22 @@ TEST_F(IncidentTest, AHeldJobThatCannotBeIsAWarning) {
   EXPECT_NE(core_.state().FindWorker("w"), nullptr);
 }
 
+TEST_F(IncidentTest, CostsThatCannotBeAreAWarning) {
+  HelloReceived hello;
+  hello.session = 1;
+  hello.name = "w";
+  hello.incarnation = 1;
+  hello.costs_fault = "costs.cores must be in [1, 8], got 0";
+  Do(hello);
+  const EmitEvent* event = Last("worker.costs_ignored");
+  ASSERT_NE(event, nullptr);
+  EXPECT_EQ(event->severity, EventSeverity::kWarning);
+  EXPECT_EQ(event->message,
+            "worker w measured what cannot be: costs.cores must be in [1, 8], "
+            "got 0");
+  EXPECT_NE(core_.state().FindWorker("w"), nullptr);
+}
+
 // The functions themselves, on a job of three ranks that runs at 0 ms.
 class IncidentPartsTest : public ::testing::Test {
  protected:

@@ -168,6 +168,11 @@ void OnHello(Turn& turn, const HelloReceived& hello) {
         absl::StrCat("worker ", hello.name,
                      " tells of a job that cannot be: ", hello.held_job_fault));
   }
+  if (!hello.costs_fault.empty()) {
+    turn.Emit(EventSeverity::kWarning, "worker.costs_ignored", hello.name,
+              absl::StrCat("worker ", hello.name,
+                           " measured what cannot be: ", hello.costs_fault));
+  }
   const Worker* const holder = turn.state.FindWorker(hello.name);
   if (holder != nullptr && holder->incarnation == hello.incarnation) {
     AttachAgain(turn, hello);

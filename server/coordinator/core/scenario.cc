@@ -214,6 +214,12 @@ std::string Scenario::Hello(const Words& words, bool is_new_life) {
     hello.generation = words.Number("generation", process.generation);
     hello.applied_step = words.Number("step", 0);
     hello.held_job = HeldJobOf(words);
+    if (words.Has("latency_us")) {
+      hello.costs = MachineCosts();
+      hello.costs->shared_memory.latency =
+          1e-6 * static_cast<double>(words.Number("latency_us", 1));
+      hello.costs->cores = static_cast<int>(words.Number("cores", 16));
+    }
     out += Feed(hello);
   }
   return out;

@@ -15,6 +15,7 @@
 
 #include "absl/time/time.h"
 #include "common/clock/monotonic_time.h"
+#include "common/plan/collective_costs.h"
 #include "server/coordinator/core/event.h"
 #include "server/coordinator/core/link_faults.h"
 #include "server/coordinator/core/progress_model.h"
@@ -57,6 +58,8 @@ struct Worker {
   int64_t collective_sequence = 0;
   int waiting_for_rank = -1;
   int64_t disk_bytes = 0;  // since its process began
+  // What collectives cost on its machine, if it has measured that.
+  std::optional<MachineCosts> costs;
   // When any message of it came last, and when it joined.
   MonotonicTime last_heard;
   MonotonicTime joined_at;
@@ -102,6 +105,9 @@ struct Member {
   int64_t step = 0;
   // When it last got on in this generation, or its first beat in it came.
   std::optional<MonotonicTime> last_progress;
+  // Whom it waited for most in collectives, as of its last beat; -1: nobody.
+  int awaited_rank = -1;
+  double awaited_ratio = 0;
   // The last phase in which it worked; not that it has halted.
   Phase work_phase = Phase::kPrepare;
   std::optional<PreparedAnswer> prepared;
@@ -186,6 +192,9 @@ struct Job {
   // The generation began to train as far as is known, so its members may hold
   // steps that none has reported.
   bool has_trained = false;
+  // What its members' algorithms are chosen by. Not journaled: a generation of
+  // before a restart is assigned to nobody any more.
+  std::optional<MachineCosts> costs;
   // The rank that the generation's newcomers copy the state from; -1: it has
   // none.
   int state_source_rank = -1;

@@ -83,6 +83,8 @@ void OnBeat(Turn& turn, Worker& worker, const BeatReceived& beat) {
   worker.collective_sequence = beat.collective_sequence;
   worker.waiting_for_rank = beat.waiting_for_rank;
   worker.disk_bytes = beat.disk_bytes;
+  member->awaited_rank = beat.figures.awaited_rank;
+  member->awaited_ratio = beat.figures.awaited_ratio;
   TakeStep(turn, job, worker, *member, beat.step);
   TakeFigures(job, member->identity.rank, beat.step, beat.figures);
   turn.Touch(job);

@@ -203,6 +203,18 @@ struct PhaseDurations {
                          const PhaseDurations&) = default;
 };
 
+// Which messages ranks exchange to reduce a buffer.
+enum class CollectiveAlgorithm {
+  kRing = 1,
+  kHalvingDoubling = 2,
+  kDirect = 3,
+  kExchange = 4,
+  kGatherBroadcast = 5,
+  kHierarchical = 6,
+};
+inline constexpr CollectiveAlgorithm kLastCollectiveAlgorithm =
+    CollectiveAlgorithm::kHierarchical;
+
 // Text that a job's model wrote.
 struct TextSample {
   int64_t step = 0;
@@ -234,6 +246,13 @@ struct TrainingFigures {
   std::optional<double> evaluation_accuracy;
   int64_t checkpoint_step = 0;
   int64_t skipped_samples = 0;
+  // Of a step's all-reduces.
+  absl::Duration all_reduce_duration;
+  absl::Duration predicted_all_reduce_duration;
+  std::vector<CollectiveAlgorithm> all_reduce_algorithms;
+  // Whom the rank waited for most, -1 for nobody, and how much of its time.
+  int awaited_rank = -1;
+  double awaited_ratio = 0;
 
   friend bool operator==(const TrainingFigures&,
                          const TrainingFigures&) = default;

@@ -7,6 +7,7 @@
 #include "common/logging/logging.h"
 #include "common/plan/mesh.h"
 #include "common/plan/topology.h"
+#include "common/rpc/collective_costs_proto.h"
 #include "common/rpc/member_table_hash.h"
 #include "common/rpc/proto_time.h"
 #include "server/coordinator/rpc/random.h"
@@ -172,6 +173,8 @@ void CoordinatorRuntime::Perform(SendAssignment& action) {
     copy.set_source_rank(action.state_source_rank);
     copy.set_is_newcomer(action.is_newcomer);
   }
+  if (action.costs.has_value())
+    *assignment.mutable_costs() = ToProto(*action.costs);
   *assignment.mutable_connect_timeout() =
       ToProto(options_.config.connect_timeout);
   *assignment.mutable_collective_timeout() =

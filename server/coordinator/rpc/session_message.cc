@@ -7,6 +7,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/config/address.h"
+#include "common/rpc/collective_costs_proto.h"
 #include "common/rpc/proto_time.h"
 #include "common/status/reason.h"
 #include "common/status/status_macros.h"
@@ -19,6 +20,9 @@ namespace {
 std::string BoundedText(std::string_view text, size_t max_bytes = kMaxText) {
   return BoundedUtf8(text, max_bytes);
 }
+
+// As many as there are, for buckets of rising size.
+constexpr size_t kMaxAlgorithms = 16;
 
 // No worker gets that far; sums with steps up to it do not overflow.
 constexpr int64_t kMaxStep = int64_t{1} << 62;
@@ -97,6 +101,21 @@ PhaseDurations PhasesOf(const v1::PhaseDurations& proto) {
       .snapshot = FromProto(proto.snapshot())};
 }
 
+// One that this build does not know is left out.
+std::vector<CollectiveAlgorithm> AlgorithmsOf(
+    const v1::TrainingFigures& proto) {
+  std::vector<CollectiveAlgorithm> algorithms;
+  for (const int number : proto.all_reduce_algorithms()) {
+    if (algorithms.size() >= kMaxAlgorithms) break;
+    if (number < static_cast<int>(CollectiveAlgorithm::kRing) ||
+        number > static_cast<int>(kLastCollectiveAlgorithm)) {
+      continue;
+    }
+    algorithms.push_back(static_cast<CollectiveAlgorithm>(number));
+  }
+  return algorithms;
+}
+
 TrainingFigures FiguresOf(const v1::TrainingFigures& proto) {
   TrainingFigures figures;
   figures.step = proto.step();
@@ -123,6 +142,12 @@ TrainingFigures FiguresOf(const v1::TrainingFigures& proto) {
   }
   figures.checkpoint_step = proto.checkpoint_step();
   figures.skipped_samples = proto.skipped_samples();
+  figures.all_reduce_duration = FromProto(proto.all_reduce_duration());
+  figures.predicted_all_reduce_duration =
+      FromProto(proto.predicted_all_reduce_duration());
+  figures.all_reduce_algorithms = AlgorithmsOf(proto);
+  figures.awaited_rank = proto.awaited_rank();
+  figures.awaited_ratio = proto.awaited_ratio();
   return figures;
 }
 
@@ -146,6 +171,18 @@ absl::StatusOr<HeldJob> ParseHeldJob(const v1::HeldJob& held,
   job.world_size = held.world_size();
   job.resume_step = held.resume_step();
   return job;
+}
+
+// What collectives cost where the worker is. Numbers that cannot be are left
+// out: the worker is welcome all the same.
+void SetCosts(const v1::Hello& hello, HelloReceived& event) {
+  if (!hello.has_costs()) return;
+  const absl::StatusOr<MachineCosts> costs = FromProto(hello.costs());
+  if (costs.ok()) {
+    event.costs = *costs;
+  } else {
+    event.costs_fault = std::string(costs.status().message());
+  }
 }
 
 // What a hello tells of others than the worker itself. A job that cannot be is
@@ -219,6 +256,7 @@ absl::StatusOr<EventBody> ParseHello(SessionId session, const v1::Hello& hello,
   event.version = BoundedText(hello.version(), kMaxWorkerName);
   event.generation = hello.generation();
   event.applied_step = hello.applied_step();
+  SetCosts(hello, event);
   SetHistory(hello, event);
   return event;
 }

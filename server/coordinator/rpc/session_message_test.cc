@@ -1,9 +1,13 @@
 #include "server/coordinator/rpc/session_message.h"
 
+#include <cmath>
 #include <functional>
 #include <string>
 #include <variant>
+#include <vector>
 
+#include "common/rpc/collective_costs_proto.h"
+#include "common/rpc/proto_time.h"
 #include "common/status/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -82,6 +86,56 @@ TEST(SessionMessageTest, HelloTellsOfItsPredecessor) {
             (ProcessEnd{4241, 0, 9}));
   const auto without = ParseSessionMessage(9, GoodHello(), "");
   EXPECT_FALSE(std::get<HelloReceived>(*without).predecessor.has_value());
+}
+
+TEST(SessionMessageTest, HelloTellsWhatCollectivesCost) {
+  v1::SessionRequest request = GoodHello();
+  MachineCosts costs;
+  costs.cores = 3;
+  *request.mutable_hello()->mutable_costs() = ToProto(costs);
+  const auto event = ParseSessionMessage(9, request, "");
+  ASSERT_TRUE(event.ok()) << event.status();
+  EXPECT_EQ(std::get<HelloReceived>(*event).costs, costs);
+  EXPECT_EQ(std::get<HelloReceived>(*event).costs_fault, "");
+  const auto without = ParseSessionMessage(9, GoodHello(), "");
+  EXPECT_FALSE(std::get<HelloReceived>(*without).costs.has_value());
+  EXPECT_EQ(std::get<HelloReceived>(*without).costs_fault, "");
+}
+
+TEST(SessionMessageTest, CostsThatCannotBeAreLeftOutOfAHelloThatIsAccepted) {
+  v1::SessionRequest request = GoodHello();
+  v1::CollectiveCosts& costs = *request.mutable_hello()->mutable_costs();
+  costs = ToProto(MachineCosts());
+  costs.mutable_remote()->set_seconds_per_byte(std::nan(""));
+  const auto event = ParseSessionMessage(9, request, "");
+  ASSERT_TRUE(event.ok()) << event.status();
+  EXPECT_FALSE(std::get<HelloReceived>(*event).costs.has_value());
+  EXPECT_THAT(std::get<HelloReceived>(*event).costs_fault,
+              HasSubstr("costs.remote.seconds_per_byte must be above 0"));
+}
+
+TEST(SessionMessageTest, FiguresKeepTheAlgorithmsThatThisBuildKnows) {
+  v1::SessionRequest request;
+  v1::TrainingFigures& figures = *request.mutable_beat()->mutable_figures();
+  figures.add_all_reduce_algorithms(v1::COLLECTIVE_ALGORITHM_EXCHANGE);
+  figures.add_all_reduce_algorithms(static_cast<v1::CollectiveAlgorithm>(99));
+  figures.add_all_reduce_algorithms(v1::COLLECTIVE_ALGORITHM_HIERARCHICAL);
+  figures.set_awaited_rank(2);
+  figures.set_awaited_ratio(0.5);
+  *figures.mutable_all_reduce_duration() = ToProto(absl::Milliseconds(2));
+  *figures.mutable_predicted_all_reduce_duration() =
+      ToProto(absl::Milliseconds(1));
+  const auto event = ParseSessionMessage(9, request, "");
+  ASSERT_TRUE(event.ok()) << event.status();
+  const TrainingFigures& got = std::get<BeatReceived>(*event).figures;
+  EXPECT_EQ(
+      got.all_reduce_algorithms,
+      (std::vector<CollectiveAlgorithm>{CollectiveAlgorithm::kExchange,
+                                        CollectiveAlgorithm::kHierarchical}));
+  EXPECT_EQ(got.awaited_rank, 2);
+  EXPECT_EQ(got.awaited_ratio, 0.5);
+  EXPECT_EQ(got.all_reduce_duration, absl::Milliseconds(2));
+  EXPECT_EQ(got.predicted_all_reduce_duration, absl::Milliseconds(1));
 }
 
 TEST(SessionMessageTest, HelloTellsOfTheJobThatItHolds) {

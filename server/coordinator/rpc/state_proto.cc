@@ -1,11 +1,13 @@
 #include "server/coordinator/rpc/state_proto.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/strings/str_format.h"
 #include "common/rpc/proto_time.h"
 #include "server/coordinator/core/explain.h"
 #include "server/coordinator/core/goodput.h"
+#include "server/coordinator/core/straggler.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -57,6 +59,15 @@ v1::Quarantine QuarantineProto(const HostQuarantine& quarantine) {
   SetTime(quarantine.end_time, proto.mutable_end_time());
   proto.set_reason(quarantine.reason);
   return proto;
+}
+
+void SetStraggler(const Job& job, v1::Job& proto) {
+  const std::optional<Straggler> straggler = FindStraggler(job);
+  if (!straggler.has_value()) return;
+  const Member& member = job.members[static_cast<size_t>(straggler->rank)];
+  *proto.mutable_straggler()->mutable_member() = MemberProto(
+      member.identity, static_cast<int>(job.members.size()), member.step);
+  proto.mutable_straggler()->set_wait_ratio(straggler->wait_ratio);
 }
 
 void SetIncidents(const State& state, const Job& job, MemberDetail detail,
@@ -155,6 +166,15 @@ v1::TrainingFigures FiguresProto(const TrainingFigures& figures) {
   }
   proto.set_checkpoint_step(figures.checkpoint_step);
   proto.set_skipped_samples(figures.skipped_samples);
+  *proto.mutable_all_reduce_duration() = ToProto(figures.all_reduce_duration);
+  *proto.mutable_predicted_all_reduce_duration() =
+      ToProto(figures.predicted_all_reduce_duration);
+  for (const CollectiveAlgorithm algorithm : figures.all_reduce_algorithms) {
+    proto.add_all_reduce_algorithms(
+        static_cast<v1::CollectiveAlgorithm>(algorithm));
+  }
+  proto.set_awaited_rank(figures.awaited_rank);
+  proto.set_awaited_ratio(figures.awaited_ratio);
   return proto;
 }
 
@@ -239,6 +259,7 @@ v1::Job JobProto(const State& state, const Job& job, MemberDetail members) {
     *proto.mutable_verdict() = VerdictProto(*job.verdict);
   }
   SetIncidents(state, job, members, proto);
+  SetStraggler(job, proto);
   proto.set_exit_code(job.exit_code);
   proto.set_queue_position(state.QueuePosition(job));
   SetTime(job.create_time, proto.mutable_create_time());

@@ -208,6 +208,46 @@ TEST(StateProtoTest, FiguresTellOfTheEngine) {
   EXPECT_EQ(proto.skipped_samples(), 9);
 }
 
+TEST(StateProtoTest, FiguresTellHowGradientsAreReduced) {
+  TrainingFigures figures;
+  figures.all_reduce_duration = absl::Milliseconds(2);
+  figures.predicted_all_reduce_duration = absl::Milliseconds(1);
+  figures.all_reduce_algorithms = {CollectiveAlgorithm::kExchange,
+                                   CollectiveAlgorithm::kRing};
+  figures.awaited_rank = 3;
+  figures.awaited_ratio = 0.5;
+  const v1::TrainingFigures proto = FiguresProto(figures);
+  EXPECT_EQ(FromProto(proto.all_reduce_duration()), absl::Milliseconds(2));
+  EXPECT_EQ(FromProto(proto.predicted_all_reduce_duration()),
+            absl::Milliseconds(1));
+  ASSERT_EQ(proto.all_reduce_algorithms_size(), 2);
+  EXPECT_EQ(proto.all_reduce_algorithms(0), v1::COLLECTIVE_ALGORITHM_EXCHANGE);
+  EXPECT_EQ(proto.all_reduce_algorithms(1), v1::COLLECTIVE_ALGORITHM_RING);
+  EXPECT_EQ(proto.awaited_rank(), 3);
+  EXPECT_EQ(proto.awaited_ratio(), 0.5);
+}
+
+TEST(StateProtoTest, JobNamesTheMemberThatTheOthersWaitFor) {
+  State state;
+  Job& job =
+      state.jobs.emplace(1, SmallJob(1, JobState::kRunning)).first->second;
+  job.members.resize(3);
+  for (int rank = 0; rank < 3; ++rank) {
+    Member& member = job.members[static_cast<size_t>(rank)];
+    member.identity.rank = rank;
+    member.identity.worker = "w" + std::to_string(rank);
+    member.identity.host = "h" + std::to_string(rank);
+  }
+  EXPECT_FALSE(JobProto(state, job).has_straggler());
+  job.members[0].awaited_rank = job.members[1].awaited_rank = 2;
+  job.members[0].awaited_ratio = job.members[1].awaited_ratio = 0.5;
+  const v1::Straggler straggler = JobProto(state, job).straggler();
+  EXPECT_EQ(straggler.member().rank(), 2);
+  EXPECT_EQ(straggler.member().worker(), "w2");
+  EXPECT_EQ(straggler.member().host(), "h2");
+  EXPECT_EQ(straggler.wait_ratio(), 0.5);
+}
+
 TEST(StateProtoTest, JobShowsItsLastSampleAndCheckpoint) {
   State state;
   Job& job =
