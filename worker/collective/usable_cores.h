@@ -1,0 +1,19 @@
+// How many cores this process may use. Linux only.
+#ifndef RINGMASTER_WORKER_COLLECTIVE_USABLE_CORES_H_
+#define RINGMASTER_WORKER_COLLECTIVE_USABLE_CORES_H_
+
+#include <string_view>
+
+namespace ringmaster {
+
+// Those that sched_getaffinity(2) allows, or as many as the quota of its control
+// group (version 2) pays for, if those are fewer. At least 1.
+[[nodiscard]] int UsableCores();
+
+// Of `cores` as many as a quota pays for, rounded up; `cpu_max` is the content of
+// a cpu.max: "200000 100000", "max 100000". Pure. All of them if it is neither.
+[[nodiscard]] int CoresOfQuota(std::string_view cpu_max, int cores);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_COLLECTIVE_USABLE_CORES_H_
