@@ -181,8 +181,8 @@ RM_KERNEL void ScaleLoop(std::byte* elements, int64_t count,
     Store<Memory>(elements, i, Load<Memory>(elements, i) * factor);
 }
 
-// The rest are functions of whole arrays, and the float16 ones of blocks that
-// stay in the processor's nearest cache.
+// The rest are functions of whole arrays, and those of 16-bit elements of blocks
+// that stay in the processor's nearest cache.
 
 using Float32 = Plain<float>;
 constexpr int64_t kBlock = 1024;
@@ -216,22 +216,23 @@ NonFinite Keep(std::byte* elements, const std::byte* wire, int64_t count) {
 
 template <typename Memory, typename Other, typename Op>
 NonFinite Combine(std::byte* elements, const std::byte* other, int64_t count) {
-  if constexpr (!std::is_same_v<Other, Float16>) {
+  constexpr bool kIsNarrow = kBytesOf<Memory> == 2;
+  if constexpr (!kIsNarrow && !std::is_same_v<Other, Float16>) {
     return CallOnCpu<CombineLoop<Memory, Other, Op>>(elements, other, count);
   } else {
     NonFinite seen;
     ForEachBlock(count, [&](int64_t begin, int64_t block_count) {
-      Block widened;
-      WidenFloat16(widened, other + begin * kBytesOf<Float16>, block_count);
-      if constexpr (std::is_same_v<Memory, Float16>) {
-        Block sums;
-        WidenFloat16(sums, elements + begin * kBytesOf<Float16>, block_count);
+      std::byte* const block = elements + begin * kBytesOf<Memory>;
+      alignas(64) Block widened;
+      Convert<Float32, Other>(widened, other + begin * kBytesOf<Other>,
+                              block_count);
+      if constexpr (kIsNarrow) {
+        alignas(64) Block sums;
+        Convert<Float32, Memory>(sums, block, block_count);
         seen |= Combine<Float32, Float32, Op>(sums, widened, block_count);
-        NarrowToFloat16(elements + begin * kBytesOf<Float16>, sums,
-                        block_count);
+        Convert<Memory, Float32>(block, sums, block_count);
       } else {
-        seen |= Combine<Float32, Float32, Op>(
-            elements + begin * kBytesOf<Float32>, widened, block_count);
+        seen |= Combine<Float32, Float32, Op>(block, widened, block_count);
       }
     });
     return seen;
@@ -245,7 +246,7 @@ void Round(std::byte* elements, int64_t count, int /*world_size*/) {
     CallOnCpu<RoundLoop<Memory, Wire>>(elements, count);
   } else {
     ForEachBlock(count, [&](int64_t begin, int64_t block_count) {
-      Block narrowed;
+      alignas(64) Block narrowed;
       std::byte* const block = elements + begin * kBytesOf<Float32>;
       NarrowToFloat16(narrowed, block, block_count);
       WidenFloat16(block, narrowed, block_count);
@@ -266,7 +267,7 @@ void Divide(std::byte* elements, int64_t count, int world_size) {
     }
   } else {
     ForEachBlock(count, [&](int64_t begin, int64_t block_count) {
-      Block widened;
+      alignas(64) Block widened;
       std::byte* const block = elements + begin * kBytesOf<Float16>;
       WidenFloat16(widened, block, block_count);
       Divide<Float32>(widened, block_count, world_size);
