@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 
+from tests.bench.allreduce_vs_peers import plot
 from tests.bench.allreduce_vs_peers import tables
 
 PATIENCE = 60.0
@@ -41,6 +42,7 @@ def parse(arguments=None):
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--kib", type=int, nargs="+", default=SIZES, help="sizes of the buffer in KiB")
     parser.add_argument("--json", help="file for the samples; those that it holds already are merged with the new ones")
+    parser.add_argument("--svg", help="file for a plot of bus bandwidth by size (compare)")
     args = parser.parse_args(arguments)
     if args.ranks < 2 or args.rounds < 1 or min(args.kib) < 1:
         parser.error("--ranks must be at least 2, --rounds and --kib at least 1")
@@ -123,6 +125,8 @@ def report(samples, args):
     figures, dropped = tables.merge(samples, best)
     lines = [f"{args.ranks} ranks, {os.cpu_count()} cores; best probe {min(best.values()):.0f} ns; {dropped} of {len(samples)} "
              "samples were disturbed", ""]
+    if args.svg:
+        plot.draw(figures, args.ranks, args.svg)
     if args.mode == "sweep":
         return "\n".join(lines + [tables.sweep_table(figures, args.ranks)])
     return "\n".join(lines + [tables.table(figures, tables.FP32, args.ranks), "",

@@ -7,6 +7,7 @@ import unittest
 from unittest import mock
 
 from tests import report
+from tests.bench.allreduce_vs_peers import plot
 from tests.bench.allreduce_vs_peers import run
 from tests.bench.allreduce_vs_peers import tables
 
@@ -40,6 +41,12 @@ class TablesTest(unittest.TestCase):
         text = tables.verdicts(figures, 2)
         self.assertIn("| TCP, Gloo | 1 MiB | 1.00 ms | Gloo ring: 1.90 ms | 1.90 | 2 | missed |", text)
         self.assertIn("| TCP, OpenMPI | 1 MiB | 1.00 ms | OpenMPI TCP: 1.00 ms | 1.00 | 1 | met |", text)
+
+    def test_a_plot_has_the_fastest_of_each_peer_as_bus_bandwidth(self):
+        figures = {("ours tcp", 4, 3000): 1e-3, ("OpenMPI TCP", 4, 3000): 3e-3, ("OpenMPI TCP, 1 MiB segments", 4, 3000): 2e-3,
+                   ("ours tcp", 2, 3000): 1.0, ("Gloo ring", 4, 3000): None}
+        drawn = [(title, sizes, rates) for title, _, sizes, rates in plot.curves(figures, 4)]
+        self.assertEqual(drawn, [("ours, TCP", [3000], [4.5e6]), ("OpenMPI, TCP", [3000], [2.25e6])])
 
     def test_aims_without_both_sides_are_left_out(self):
         self.assertEqual(len(tables.verdicts({("ours tcp", 2, 1 << 20): 1e-3}, 2).splitlines()), 2)
