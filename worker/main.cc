@@ -15,10 +15,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "common/clock/clock.h"
 #include "common/config/version.h"
 #include "common/fail_point/fail_point.h"
 #include "common/logging/logging.h"
+#include "common/plan/collective_costs.h"
 #include "common/program/program_flags.h"
 #include "common/rpc/grpc_log.h"
 #include "common/status/annotate.h"
@@ -28,6 +30,7 @@
 #include "worker/agent/agent.h"
 #include "worker/agent/host_key.h"
 #include "worker/agent/rpc/worker_identity.h"
+#include "worker/collective/probe.h"
 #include "worker/supervisor/child_exit.h"
 #include "worker/supervisor/signal_pipe.h"
 #include "worker/supervisor/slot.h"
@@ -91,9 +94,35 @@ absl::StatusOr<WorkerIdentity> Identify(const WorkerFlags& flags, int slot,
   return identity;
 }
 
+// "1.3us 12.5GB/s".
+std::string CostText(const PathCost& cost) {
+  return absl::StrFormat("%.1fus %.1fGB/s", cost.latency * 1e6,
+                         1e-9 / cost.seconds_per_byte);
+}
+
+// What collectives cost here, for the hello.
+ProbeResult Probe(const WorkerFlags& flags) {
+  ProbeOptions options;
+  options.clock = &Clock::Real();
+  options.network_interface = flags.data_interface;
+  return MeasureCosts(options);
+}
+
+void LogCosts(const ProbeResult& probe) {
+  for (const std::string& remark : probe.remarks)
+    LogEvent(LogLevel::kInfo, "costs.not_measured", {{"message", remark}});
+  const MachineCosts& costs = probe.costs;
+  LogEvent(LogLevel::kInfo, "costs.measured",
+           {{"shared_memory", CostText(costs.shared_memory)},
+            {"unix", CostText(costs.unix_socket)},
+            {"tcp", CostText(costs.tcp)},
+            {"remote", CostText(costs.remote)},
+            {"cores", costs.cores},
+            {"seconds", absl::ToDoubleSeconds(probe.duration)}});
+}
+
 // One worker's life, in this process.
 absl::StatusOr<ExitCode> RunSlot(const WorkerFlags& flags, int slot) {
-  RETURN_IF_ERROR(FailPoint::ArmFromEnvironment());
   RETURN_IF_ERROR(StartLog(flags.program, "worker",
                            SlotName(flags.name, slot, flags.slots)));
   RedirectGrpcLog();
@@ -103,12 +132,16 @@ absl::StatusOr<ExitCode> RunSlot(const WorkerFlags& flags, int slot) {
       const std::shared_ptr<grpc::ChannelCredentials> credentials,
       MakeChannelCredentials(flags.credentials, flags.coordinator));
   ASSIGN_OR_RETURN(const Listener listener, Listen(flags, slot));
+  const ProbeResult probe = Probe(flags);
+  // What the probe passes is not counted: points are of what follows.
+  RETURN_IF_ERROR(FailPoint::ArmFromEnvironment());
   const std::unique_ptr<Trainer> trainer =
       MakeJobTrainer(Clock::Real(), listener, flags.threads);
   AgentOptions options;
   options.coordinator = flags.coordinator;
   options.credentials = credentials;
   ASSIGN_OR_RETURN(options.identity, Identify(flags, slot, listener.port()));
+  options.identity.costs = probe.costs;
   options.coordinator_timeout = flags.coordinator_timeout;
   options.drain_timeout = flags.drain_timeout;
   // The coordinator may not have noticed yet that the process before this one
@@ -122,6 +155,7 @@ absl::StatusOr<ExitCode> RunSlot(const WorkerFlags& flags, int slot) {
             {"data_port", listener.port()},
             {"pid", getpid()},
             {"version", kVersion}});
+  LogCosts(probe);
   if (!listener.unix_status().ok()) {
     LogEvent(
         LogLevel::kInfo, "worker.no_unix_socket",

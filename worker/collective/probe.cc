@@ -248,6 +248,7 @@ absl::Status MeasurePaths(const ProbeOptions& options, ProbeResult& result) {
 }  // namespace
 
 ProbeResult MeasureCosts(const ProbeOptions& options) {
+  const MonotonicTime begin = options.clock->Now();
   ProbeResult result;
   result.costs.cores = UsableCores();
   absl::Status status;
@@ -260,6 +261,7 @@ ProbeResult MeasureCosts(const ProbeOptions& options) {
   if (const std::optional<double> speed = LinkSpeed(options)) {
     result.costs.remote.seconds_per_byte = 8 / (*speed * 1e6);
   }
+  result.duration = options.clock->Now() - begin;
   return result;
 }
 

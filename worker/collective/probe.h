@@ -33,6 +33,7 @@ struct ProbeResult {
   MachineCosts costs;  // the build's default where nothing could be measured
   // A line for each of those: "shared memory: forbidden on this host".
   std::vector<std::string> remarks;
+  absl::Duration duration;  // what it took
 };
 
 // Blocks for about the time limit; uses a thread of its own and 10 MiB meanwhile.

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status/status_macros.h"
 #include "ringmaster/v1/job.pb.h"
+#include "worker/collective/schedule.h"
 
 namespace ringmaster {
 namespace {
@@ -72,6 +73,18 @@ absl::StatusOr<CollectiveConfig> ParseCollective(
   ASSIGN_OR_RETURN(config.best_transport, TransportOf(spec.transport()));
   ASSIGN_OR_RETURN(config.wire, WireOf(spec.wire()));
   return config;
+}
+
+std::string UnusableRemark(const CollectiveConfig& config,
+                           const Topology& topology) {
+  if (config.algorithm == Algorithm::kAuto || topology.world_size() < 2 ||
+      IsUsable(config.algorithm, topology)) {
+    return "";
+  }
+  return absl::StrCat(AlgorithmName(config.algorithm),
+                      " needs connections that ", topology.world_size(),
+                      " ranks on ", topology.host_count(),
+                      " hosts do not have; chosen by costs instead");
 }
 
 AlgorithmPolicy PolicyOf(const CollectiveConfig& config,

@@ -5,9 +5,11 @@
 #define RINGMASTER_WORKER_TRAIN_COLLECTIVE_CONFIG_H_
 
 #include <optional>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "common/plan/collective_costs.h"
+#include "common/plan/topology.h"
 #include "common/tensor/dtype.h"
 #include "common/transport/channel.h"
 #include "worker/collective/algorithm.h"
@@ -34,6 +36,11 @@ struct CollectiveConfig {
 //   INVALID_ARGUMENT  names the field with a value that this build does not know
 [[nodiscard]] absl::StatusOr<CollectiveConfig> ParseCollective(
     const v1::CollectiveSpec& spec);
+
+// Why its algorithm is not used among ranks of `topology`, in words; empty if it
+// is, or none is asked for.
+[[nodiscard]] std::string UnusableRemark(const CollectiveConfig& config,
+                                         const Topology& topology);
 
 // How ranks with `config` choose algorithms, by what all of them were told that
 // collectives cost.

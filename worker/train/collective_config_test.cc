@@ -51,5 +51,17 @@ TEST(CollectiveConfigTest, ThePolicyGoesByTheTransportThatTheJobAsksFor) {
   EXPECT_EQ(policy.costs.local, costs.tcp);
 }
 
+TEST(CollectiveConfigTest, AnAlgorithmThatManyRanksCannotRunIsRemarkedOn) {
+  const Topology many = Topology::OfHosts({16, 16});
+  EXPECT_EQ(UnusableRemark({.algorithm = Algorithm::kExchange}, many),
+            "exchange needs connections that 32 ranks on 2 hosts do not have; "
+            "chosen by costs instead");
+  EXPECT_EQ(UnusableRemark({.algorithm = Algorithm::kRing}, many), "");
+  EXPECT_EQ(UnusableRemark({}, many), "");
+  EXPECT_EQ(
+      UnusableRemark({.algorithm = Algorithm::kExchange}, Topology::OneHost(4)),
+      "");
+}
+
 }  // namespace
 }  // namespace ringmaster

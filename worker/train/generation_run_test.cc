@@ -119,6 +119,33 @@ TEST_P(WorldSizeTest, MicroBatchesChangeNothingButRounding) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, WorldSizeTest, testing::Values(1, 2, 3, 4, 8));
 
+// Gradients that travel as 16 bits are rounded, alike on all ranks, and alike by
+// a rank that is alone.
+class WireTest : public testing::TestWithParam<std::tuple<int, DType>> {};
+
+TEST_P(WireTest, RanksEndWithTheSameBitsCloseToWhereFloat32Ends) {
+  const auto [world_size, wire] = GetParam();
+  ProgramConfig job = SmallJob(/*steps=*/60);
+  const auto whole = RunRanks(job, world_size);
+  job.collective.wire = wire;
+  const auto rounded = RunRanks(job, world_size);
+  for (const auto& result : rounded) {
+    ASSERT_TRUE(result->end.ok()) << result->end.status();
+    EXPECT_EQ(result->state->ParametersHash(),
+              rounded[0]->state->ParametersHash());
+    EXPECT_NEAR(result->evaluation_loss, whole[0]->evaluation_loss,
+                0.02 * whole[0]->evaluation_loss);
+  }
+  EXPECT_NE(rounded[0]->state->ParametersHash(),
+            whole[0]->state->ParametersHash());
+}
+
+INSTANTIATE_TEST_SUITE_P(RanksAndTypes, WireTest,
+                         testing::Values(std::tuple(1, DType::kBFloat16),
+                                         std::tuple(2, DType::kBFloat16),
+                                         std::tuple(3, DType::kFloat16),
+                                         std::tuple(4, DType::kBFloat16)));
+
 // A model with targets for every token, dropout and a tied embedding, cut into
 // micro-batches or not: ranks end with equal bits, close to one rank's.
 class GptWorldTest : public testing::TestWithParam<std::tuple<int, int64_t>> {};

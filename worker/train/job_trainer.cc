@@ -26,6 +26,7 @@
 #include "worker/figures/peak_flops.h"
 #include "worker/train/all_reduce_forecast.h"
 #include "worker/train/checkpoint_start.h"
+#include "worker/train/collective_config.h"
 #include "worker/train/generation_run.h"
 #include "worker/train/held_job.h"
 #include "worker/train/live_generation.h"
@@ -404,14 +405,10 @@ AlgorithmPolicy JobTrainer::Policy(const Topology& topology) {
   const AllReduceForecast forecast = ForecastAllReduces(
       job_->state().plan().buckets(), config.wire, topology, policy);
   board_.SetAllReduces(forecast.duration, forecast.algorithms);
-  if (config.algorithm != Algorithm::kAuto && topology.world_size() > 1 &&
-      !IsUsable(config.algorithm, topology)) {
+  const std::string remark = UnusableRemark(config, topology);
+  if (!remark.empty()) {
     LogEvent(LogLevel::kWarning, "collective.algorithm_unusable",
-             {{"algorithm", AlgorithmName(config.algorithm)},
-              {"message",
-               absl::StrCat("needs connections that ", topology.world_size(),
-                            " ranks on ", topology.host_count(),
-                            " hosts do not have; chosen by costs instead")}});
+             {{"message", remark}});
   }
   return policy;
 }

@@ -41,6 +41,49 @@ TEST(JobTrainerTest, FinishesWithEqualParametersAndAnEvaluation) {
   EXPECT_GT(figures.payload_sent_bytes, 0);
 }
 
+TEST(JobTrainerTest, FiguresTellHowGradientsAreReduced) {
+  TrainerWorkers workers(3);
+  workers.RunGeneration(1, {0, 1, 2}, SmallProgram(30), 0, [] {});
+  TrainFigures figures = workers.trainer(1).progress().figures;
+  EXPECT_GT(figures.all_reduce, absl::ZeroDuration());
+  EXPECT_GT(figures.predicted_all_reduce, absl::ZeroDuration());
+  EXPECT_FALSE(figures.all_reduce_algorithms.empty());
+  EXPECT_GE(figures.awaited_ratio, 0);
+  EXPECT_LE(figures.awaited_ratio, 1);
+  EXPECT_NE(figures.awaited_rank, 1);  // nobody waits for itself
+
+  TrainerWorkers others(3);
+  v1::TrainProgram program = SmallProgram(30);
+  program.mutable_collective()->set_algorithm(v1::COLLECTIVE_ALGORITHM_RING);
+  program.mutable_collective()->set_transport(v1::COLLECTIVE_TRANSPORT_TCP);
+  program.mutable_collective()->set_wire(v1::COLLECTIVE_WIRE_BFLOAT16);
+  for (const RunOutcome& outcome :
+       others.RunGeneration(1, {0, 1, 2}, program, 0, [] {})) {
+    EXPECT_EQ(outcome.kind, RunOutcome::Kind::kFinished) << outcome.status;
+  }
+  const int64_t whole_bytes = figures.payload_theory_bytes;
+  figures = others.trainer(1).progress().figures;
+  EXPECT_EQ(figures.all_reduce_algorithms,
+            std::vector<Algorithm>{Algorithm::kRing});
+  // Half of them, and the records that are exchanged beside the gradients.
+  EXPECT_LT(figures.payload_sent_bytes, 0.7 * whole_bytes);
+}
+
+TEST(JobTrainerTest, AloneNothingIsReducedAndNobodyAwaited) {
+  TrainerWorkers workers(1);
+  v1::TrainProgram program = SmallProgram(kEndless);
+  const auto outcomes = workers.RunGeneration(1, {0}, program, 0, [&] {
+    workers.AwaitStep(0, 5);
+    workers.trainer(0).RequestStop();
+  });
+  EXPECT_EQ(outcomes[0].kind, RunOutcome::Kind::kStopped)
+      << outcomes[0].status;
+  const TrainFigures figures = workers.trainer(0).progress().figures;
+  EXPECT_EQ(figures.predicted_all_reduce, absl::ZeroDuration());
+  EXPECT_TRUE(figures.all_reduce_algorithms.empty());
+  EXPECT_EQ(figures.awaited_rank, -1);
+}
+
 // Mappings of gradients that this process has, its own and those of peers.
 int CountSharedGradients() {
   std::ifstream maps("/proc/self/maps");

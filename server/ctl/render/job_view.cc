@@ -159,6 +159,28 @@ std::string WireLine(const v1::TrainingFigures& figures) {
   return line;
 }
 
+// "all-reduce exchange, direct, 2.1ms a step, predicted 1.8ms".
+std::string AllReduceLine(const v1::TrainingFigures& figures) {
+  std::string line = "all-reduce ";
+  for (int i = 0; i < figures.all_reduce_algorithms_size(); ++i) {
+    absl::StrAppend(&line, NameOf(figures.all_reduce_algorithms(i)), ", ");
+  }
+  return absl::StrCat(
+      line, HumanDuration(FromProto(figures.all_reduce_duration())),
+      " a step, predicted ",
+      HumanDuration(FromProto(figures.predicted_all_reduce_duration())));
+}
+
+std::string StragglerLine(const v1::Straggler& straggler, const Style& style) {
+  const v1::Member& member = straggler.member();
+  return Paint(
+      style, Color::kYellow,
+      absl::StrCat("straggler rank ", member.rank(), " (",
+                   Printable(member.worker()), " on ", Printable(member.host()),
+                   "): the others wait for it ",
+                   FormatPercent(straggler.wait_ratio()), " of the time"));
+}
+
 // What is there only at times: a checkpoint, samples that were left out.
 void AppendRareParts(const v1::TrainingFigures& figures,
                      std::vector<std::string>& parts) {
@@ -195,6 +217,10 @@ std::vector<std::string> FigureLines(const v1::Job& job,
     if (FromProto(figures.phases().forward()) > absl::ZeroDuration())
       lines.push_back(PhaseLine(figures.phases()));
     lines.push_back(WireLine(figures));
+    if (FromProto(figures.all_reduce_duration()) > absl::ZeroDuration())
+      lines.push_back(AllReduceLine(figures));
+    if (job.has_straggler())
+      lines.push_back(StragglerLine(job.straggler(), style));
   }
   if (std::string line = RareLine(figures); !line.empty())
     lines.push_back(std::move(line));

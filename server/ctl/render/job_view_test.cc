@@ -13,6 +13,7 @@
 namespace ringmaster::ctl {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
@@ -121,6 +122,29 @@ TEST(LiveTableTest, TheSampleLeavesRoomForTheRanks) {
   EXPECT_THAT(lines[15], HasSubstr("more ranks"));
   EXPECT_THAT(lines[16], HasSubstr("+- sample after step 100"));
   EXPECT_THAT(lines[21], HasSubstr("| ..."));
+}
+
+TEST(LiveTableTest, ShowsHowGradientsAreReducedAndWhoKeepsTheOthersWaiting) {
+  v1::Job job = RunningJob();
+  EXPECT_TRUE(google::protobuf::TextFormat::MergeFromString(
+      R"pb(
+        figures {
+          all_reduce_duration { nanos: 2100000 }
+          predicted_all_reduce_duration { nanos: 1800000 }
+          all_reduce_algorithms: COLLECTIVE_ALGORITHM_EXCHANGE
+          all_reduce_algorithms: COLLECTIVE_ALGORITHM_HALVING_DOUBLING
+        }
+        straggler {
+          member { rank: 3 worker: "w3" host: "h7\x07" }
+          wait_ratio: 0.31
+        }
+      )pb",
+      &job));
+  const auto lines = LiveTable(job, {}, {});
+  EXPECT_THAT(lines, Contains("all-reduce exchange, halving_doubling, 2.1ms a "
+                              "step, predicted 1.8ms"));
+  EXPECT_THAT(lines, Contains("straggler rank 3 (w3 on h7?): the others wait "
+                              "for it 31% of the time"));
 }
 
 TEST(LiveTableTest, ShowsColorsAndTheLossCurveWhereTheyCanBeShown) {

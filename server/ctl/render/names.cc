@@ -1,5 +1,6 @@
 #include "server/ctl/render/names.h"
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/rpc/enum_name.h"
 
@@ -15,6 +16,10 @@ std::string NameOf(v1::Phase phase) {
 std::string NameOf(v1::EventSeverity severity) { return EnumName(severity); }
 
 std::string NameOf(v1::EvidenceKind kind) { return EnumName(kind); }
+
+std::string NameOf(v1::CollectiveAlgorithm algorithm) {
+  return absl::AsciiStrToLower(EnumName(algorithm));
+}
 
 Color ColorOf(v1::JobState state) {
   switch (state) {

@@ -19,6 +19,8 @@ namespace ringmaster::ctl {
 [[nodiscard]] std::string NameOf(v1::Phase phase);
 [[nodiscard]] std::string NameOf(v1::EventSeverity severity);
 [[nodiscard]] std::string NameOf(v1::EvidenceKind kind);
+// As in job files: "direct", "halving_doubling".
+[[nodiscard]] std::string NameOf(v1::CollectiveAlgorithm algorithm);
 
 [[nodiscard]] Color ColorOf(v1::JobState state);
 
