@@ -120,6 +120,27 @@ class FaultTest(unittest.TestCase):
         job = cluster.job(job_id)
         return job if job["state"] == f"JOB_STATE_{state}" else None
 
+    def test_two_workers_that_cannot_reach_each_other_are_both_named(self):
+        # Both reach the coordinator, but the one advertises an address for documentation (RFC 5737), where nobody is.
+        with Cluster() as cluster:
+            cluster.start_coordinator(budget="2s")
+            cluster.start_worker("astray", "--advertise=192.0.2.1")
+            cluster.await_workers(1)
+            cluster.start_worker("b")
+            cluster.await_workers(2)
+            job_id = cluster.submit(synthetic_job(steps=ENDLESS, workers_min=2, workers_max=2))
+            # Once it may have been the moment: the same two begin again.
+            halting = cluster.await_event(job_id, "job.halting")[0]["message"]
+            self.assertRegex(halting, r"the link between worker (astray .* and worker b|b .* and worker astray) .* failed, "
+                                      r"both are alive: .*no connection to rank 0 at 192\.0\.2\.1:\d+ \(")
+            # Then one of them goes, and the job waits and says why.
+            cluster.await_that("that the job waits", lambda: self.in_state(cluster, job_id, "GATHERING"))
+            why = cluster.ringctl("explain", job_id).stdout
+            self.assertRegex(why, r"missing: rank 1 \(worker b, .* its link to astray failed again without a step in between: "
+                                  r".*no connection to rank 0 at 192\.0\.2\.1:\d+ \(")
+            cluster.await_workers(2)
+            cluster.cancel(job_id)
+
     def test_sigterm_leaves_at_a_step_boundary(self):
         with Cluster() as cluster:
             cluster.start_coordinator()

@@ -64,6 +64,23 @@ std::vector<LinkEnd> LinkEnds(const State& state, const Job& job) {
   return ends;
 }
 
+// What is said now about the first of worker `name`'s links with `peers` that
+// anything is said about.
+std::string DetailOf(const Job& job, const std::string& name,
+                     const std::set<std::string>& peers) {
+  const auto rank_of = [&job](const std::string& worker) {
+    for (const Member& member : job.members) {
+      if (member.identity.worker == worker) return member.identity.rank;
+    }
+    return -1;
+  };
+  for (const std::string& peer : peers) {
+    std::string detail = LinkDetail(job, rank_of(name), rank_of(peer));
+    if (!detail.empty()) return detail;
+  }
+  return "";
+}
+
 // Evicts the members named by `cover`; the others begin again.
 void EvictForLinks(Turn& turn, const Job& job,
                    const std::vector<std::string>& cover) {
@@ -76,11 +93,13 @@ void EvictForLinks(Turn& turn, const Job& job,
       peers.insert(link.observer == name ? link.peer : link.observer);
       if (observer.empty()) observer = link.observer;
     }
+    const std::string detail = DetailOf(job, name, peers);
     evidence.push_back(
         {EvidenceKind::kPeerReport, observer,
          absl::StrCat(peers.size() == 1 ? "its link to " : "its links to ",
                       absl::StrJoin(peers, ", "),
-                      " failed again without a step in between")});
+                      " failed again without a step in between",
+                      detail.empty() ? "" : ": ", detail)});
   }
   for (size_t i = 0; i < cover.size(); ++i) {
     const Worker* const worker = turn.state.FindWorker(cover[i]);

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -144,6 +145,22 @@ Verdict VerdictOnNobody(const Job& job, std::string summary, absl::Time time) {
   return verdict;
 }
 
+std::string LinkDetail(const Job& job, int rank, int peer) {
+  std::vector<std::string> details;
+  for (const SuspicionReport& report : job.suspicions) {
+    const bool is_about_it =
+        (report.observer_rank == rank && report.peer_rank == peer) ||
+        (report.observer_rank == peer && report.peer_rank == rank);
+    std::string detail = report.detail;
+    if (detail.ends_with('.')) detail.pop_back();
+    if (is_about_it &&
+        std::find(details.begin(), details.end(), detail) == details.end()) {
+      details.push_back(std::move(detail));
+    }
+  }
+  return absl::StrJoin(details, "; ");
+}
+
 Verdict VerdictOnLink(const Job& job, const SuspicionReport& first,
                       absl::Time time) {
   Verdict verdict = VerdictOnNobody(
@@ -151,7 +168,8 @@ Verdict VerdictOnLink(const Job& job, const SuspicionReport& first,
       absl::StrCat("the link between ",
                    Describe(job.members[first.observer_rank].identity), " and ",
                    Describe(job.members[first.peer_rank].identity),
-                   " failed, both are alive: ", first.detail),
+                   " failed, both are alive: ",
+                   LinkDetail(job, first.observer_rank, first.peer_rank)),
       time);
   for (const SuspicionReport& report : job.suspicions) {
     verdict.evidence.push_back(

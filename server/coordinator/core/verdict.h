@@ -26,6 +26,11 @@ inline constexpr std::string_view kCoordinatorObserver = "coordinator";
 [[nodiscard]] Verdict VerdictOnNobody(const Job& job, std::string summary,
                                       absl::Time time);
 
+// What the suspicions of `job` say about the link between two ranks, whichever
+// of the two says it: in the order of their arrival, and nothing twice. One end
+// may know no more than that nobody came, the other where it knocked in vain.
+[[nodiscard]] std::string LinkDetail(const Job& job, int rank, int peer);
+
 // The verdict on the link that `first`, a suspicion of `job`, is about, with all
 // suspicions as evidence. Both ends are alive.
 [[nodiscard]] Verdict VerdictOnLink(const Job& job,
