@@ -82,6 +82,8 @@ struct BeatReceived {
   // Of checkpoints, read and written since the worker's process began.
   int64_t disk_bytes = 0;
   TrainingFigures figures;
+  // Of a benchmark's rank 0: the serialized BenchFigures, checked; else empty.
+  std::string bench = "";
 };
 
 struct PreparedReceived {
@@ -116,6 +118,7 @@ struct FinishedReceived {
   uint64_t parameters_hash = 0;
   bool is_stopped = false;
   TrainingFigures figures;
+  std::string bench = "";  // as in BeatReceived
 };
 
 struct FailedReceived {

@@ -72,6 +72,7 @@ void DecideEnd(Turn& turn, Job& job, End end,
   record.verdict = job.verdict;
   record.figures = job.figures;
   record.sample = job.sample;
+  record.bench = job.bench;
   record.time = turn.time;
   job.ending = record;
   job.waits_for_journal = false;

@@ -77,6 +77,8 @@ struct JobEndedRecord {
   std::optional<Verdict> verdict;
   TrainingFigures figures;
   std::optional<TextSample> sample;
+  // What a benchmark measured: the serialized BenchFigures; opaque here.
+  std::string bench;
   absl::Time time;
 
   friend bool operator==(const JobEndedRecord&,

@@ -142,6 +142,7 @@ struct FoldVisitor {
     job->verdict = record.verdict;
     job->figures = record.figures;
     job->sample = record.sample;
+    job->bench = record.bench;
     job->best_step = std::max(job->best_step, record.figures.step);
     job->end_time = record.time;
     job->end_order = ++state.last_end_order;

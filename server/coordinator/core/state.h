@@ -150,6 +150,8 @@ struct Job {
   TrainingFigures figures;
   // The last text that the model wrote.
   std::optional<TextSample> sample;
+  // What a benchmark has measured so far: the serialized BenchFigures.
+  std::string bench;
   // The last incident.
   std::optional<Verdict> verdict;
   // The last interruptions, oldest first, at most kMaxIncidents; kept by

@@ -45,6 +45,12 @@ void TakeFigures(Job& job, int rank, int64_t step,
   job.figures_rank = rank;
 }
 
+// Rank 0 tells what a benchmark has measured, as far as it is in this
+// generation: after a fault it begins anew.
+void TakeBench(Job& job, int rank, const std::string& bench) {
+  if (rank == 0 && !bench.empty()) job.bench = bench;
+}
+
 bool IsTraining(const Job& job) {
   return job.state == JobState::kRunning || job.state == JobState::kStopping;
 }
@@ -87,6 +93,7 @@ void OnBeat(Turn& turn, Worker& worker, const BeatReceived& beat) {
   member->awaited_ratio = beat.figures.awaited_ratio;
   TakeStep(turn, job, worker, *member, beat.step);
   TakeFigures(job, member->identity.rank, beat.step, beat.figures);
+  TakeBench(job, member->identity.rank, beat.bench);
   turn.Touch(job);
 }
 
@@ -145,6 +152,7 @@ void OnFinished(Turn& turn, Worker& worker, const FinishedReceived& finished) {
   worker.waiting_for_rank = -1;
   TakeStep(turn, job, worker, *member, finished.step);
   TakeFigures(job, member->identity.rank, finished.step, finished.figures);
+  TakeBench(job, member->identity.rank, finished.bench);
   turn.Touch(job);
   CheckFinished(turn, job);
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "nlohmann/json.hpp"
@@ -308,6 +309,11 @@ Json ToJson(const JobEndedRecord& record) {
   }
   if (record.verdict.has_value()) json["verdict"] = ToJson(*record.verdict);
   if (record.sample.has_value()) json["sample"] = ToJson(*record.sample);
+  if (!record.bench.empty()) {
+    std::string text;
+    absl::Base64Escape(record.bench, &text);
+    json["bench"] = std::move(text);
+  }
   return json;
 }
 
@@ -325,6 +331,11 @@ JournalRecord JobEndedFrom(const Json& json) {
   }
   record.figures = FiguresFrom(json.at("figures"));
   if (json.contains("sample")) record.sample = SampleFrom(json.at("sample"));
+  if (json.contains("bench")) {
+    // What is no base64 leaves nothing, which harms nobody.
+    (void)absl::Base64Unescape(json.at("bench").get<std::string>(),
+                               &record.bench);
+  }
   record.time = TimeFrom(json.at("time"));
   return record;
 }

@@ -47,6 +47,7 @@ JobEndedRecord SomeEnd() {
   end.message = "all 100 steps are done";
   end.parameters_hash = 0xFFFFFFFFFFFFFFFF;
   end.verdict = SomeVerdict();
+  end.bench = std::string("\x08\x00\xff bytes", 9);
   end.figures.step = 100;
   end.figures.total_steps = 101;
   end.figures.loss = 1.0 / 3;

@@ -15,6 +15,7 @@
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "google/protobuf/message.h"
 #include "google/protobuf/unknown_field_set.h"
+#include "server/coordinator/rpc/job_spec_bench.h"
 #include "server/coordinator/rpc/job_spec_collective.h"
 #include "server/coordinator/rpc/job_spec_data.h"
 #include "server/coordinator/rpc/job_spec_errors.h"
@@ -211,10 +212,10 @@ absl::StatusOr<v1::JobSpec> ValidateAndDefault(v1::JobSpec spec) {
       CheckTrain(*spec.mutable_train(), spec.workers().max(), errors);
       break;
     case v1::JobSpec::kBench:
-      errors.Add("bench: this version's workers do not run it yet");
+      CheckBench(*spec.mutable_bench(), spec.workers(), errors);
       break;
     case v1::JobSpec::PROGRAM_NOT_SET:
-      errors.Add("the spec must have a program: train");
+      errors.Add("the spec must have a program: train or bench");
       break;
   }
   if (absl::Status status = errors.ToStatus(); !status.ok()) return status;

@@ -35,7 +35,9 @@ void SetFromSpec(const v1::JobSpec& spec, CoreJob& job) {
   job.min_workers = spec.workers().min();
   job.max_workers = spec.workers().max();
   job.settle = FromProto(spec.workers().settle());
-  job.total_steps = spec.train().steps();
+  // A benchmark's steps are its sizes.
+  job.total_steps =
+      spec.has_bench() ? spec.bench().sizes_size() : spec.train().steps();
 }
 
 }  // namespace ringmaster::coordinator

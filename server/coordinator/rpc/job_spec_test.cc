@@ -605,7 +605,7 @@ INSTANTIATE_TEST_SUITE_P(
                 },
                 "workers.settle must be between 0s and 1h, got -1s"},
         Mistake{"NoProgram", [](auto& s) { s.clear_train(); },
-                "must have a program: train"},
+                "must have a program: train or bench"},
         Mistake{"NoModel", [](auto& s) { s.mutable_train()->clear_model(); },
                 "train.model must name a model"},
         Mistake{"NoData", [](auto& s) { s.mutable_train()->clear_data(); },
@@ -729,6 +729,99 @@ TEST(SerializeSpecTest, EqualSpecsHaveEqualBytes) {
     EXPECT_EQ(SerializeSpec(read), bytes[is_backwards]);
   }
   EXPECT_EQ(bytes[0], bytes[1]);
+}
+
+v1::JobSpec BenchSpec() {
+  v1::JobSpec spec;
+  spec.set_name("bench");
+  spec.mutable_workers()->set_min(3);
+  spec.mutable_bench();
+  return spec;
+}
+
+TEST(JobSpecTest, FillsInABenchmarksDefaults) {
+  const absl::StatusOr<v1::JobSpec> spec = ValidateAndDefault(BenchSpec());
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  const v1::BenchProgram& bench = spec->bench();
+  EXPECT_EQ(spec->workers().max(), 3);
+  EXPECT_EQ(bench.sizes_size(), 8);
+  EXPECT_EQ(bench.sizes(0), 4 << 10);
+  EXPECT_EQ(bench.sizes(7), 64 << 20);
+  EXPECT_EQ(bench.type(), v1::BENCH_TYPE_FLOAT32);
+  EXPECT_EQ(bench.reduction(), v1::BENCH_REDUCTION_SUM);
+  EXPECT_EQ(bench.iterations(), 20);
+  EXPECT_EQ(bench.warmup(), 5);
+  EXPECT_EQ(FromProto(bench.time_per_size()), absl::Seconds(2));
+}
+
+TEST(JobSpecTest, RefusesWhatIsWrongWithABenchmark) {
+  struct Case {
+    std::function<void(v1::JobSpec& spec)> change;
+    const char* text;
+  };
+  const Case cases[] = {
+      {[](auto& spec) { spec.mutable_workers()->set_min(1); },
+       "workers.min of a benchmark must be at least 2, got 1"},
+      {[](auto& spec) { spec.mutable_workers()->set_min(129); },
+       "workers.min of a benchmark"},
+      {[](auto& spec) { spec.mutable_workers()->set_max(4); },
+       "workers.max of a benchmark must be workers.min (3), got 4"},
+      {[](auto& spec) { spec.mutable_bench()->add_sizes(2); },
+       "bench.sizes must be whole elements"},
+      {[](auto& spec) { spec.mutable_bench()->add_sizes(4098); },
+       "bench.sizes must be whole elements"},
+      {[](auto& spec) { spec.mutable_bench()->add_sizes(int64_t{2} << 30); },
+       "bench.sizes must be within the bounds"},
+      {[](auto& spec) {
+         spec.mutable_bench()->add_sizes(4096);
+         spec.mutable_bench()->add_sizes(4096);
+       },
+       "bench.sizes must ascend"},
+      {[](auto& spec) {
+         for (int i = 1; i <= 65; ++i) spec.mutable_bench()->add_sizes(4 * i);
+       },
+       "bench.sizes must be at most 64, got 65"},
+      {[](auto& spec) {
+         spec.mutable_bench()->set_type(static_cast<v1::BenchType>(9));
+       },
+       "bench.type must be float32"},
+      {[](auto& spec) {
+         spec.mutable_bench()->set_reduction(static_cast<v1::BenchReduction>(9));
+       },
+       "bench.reduction must be sum"},
+      {[](auto& spec) {
+         spec.mutable_bench()->set_type(v1::BENCH_TYPE_INT64);
+         spec.mutable_bench()->set_reduction(v1::BENCH_REDUCTION_AVERAGE);
+       },
+       "bench.reduction average takes a floating-point"},
+      {[](auto& spec) {
+         spec.mutable_bench()->set_type(v1::BENCH_TYPE_FLOAT16);
+         spec.mutable_bench()->mutable_collective()->set_wire(
+             v1::COLLECTIVE_WIRE_BFLOAT16);
+       },
+       "bench.collective.wire is for bench.type float32"},
+      {[](auto& spec) {
+         spec.mutable_bench()->mutable_collective()->set_algorithm(
+             static_cast<v1::CollectiveAlgorithm>(99));
+       },
+       "bench.collective.algorithm"},
+      {[](auto& spec) { spec.mutable_bench()->set_iterations(-1); },
+       "bench.iterations"},
+      {[](auto& spec) { spec.mutable_bench()->set_warmup(-1); },
+       "bench.warmup"},
+      {[](auto& spec) {
+         *spec.mutable_bench()->mutable_time_per_size() =
+             ToProto(absl::ZeroDuration());
+       },
+       "bench.time_per_size must be above 0s"},
+  };
+  for (const Case& wrong : cases) {
+    v1::JobSpec spec = BenchSpec();
+    wrong.change(spec);
+    const absl::StatusOr<v1::JobSpec> result = ValidateAndDefault(spec);
+    EXPECT_EQ(ReasonOf(result.status()), reason::kInvalidJobSpec) << wrong.text;
+    EXPECT_THAT(std::string(result.status().message()), HasSubstr(wrong.text));
+  }
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "server/coordinator/rpc/session_message.h"
 
+#include <cmath>
 #include <cstdint>
 #include <utility>
 
@@ -151,6 +152,34 @@ TrainingFigures FiguresOf(const v1::TrainingFigures& proto) {
   return figures;
 }
 
+// More rows than any benchmark has; a few kilobytes.
+constexpr int kMaxBenchRows = 256;
+
+// The serialized figures; empty if there are none.
+absl::StatusOr<std::string> BenchOf(bool is_there, const v1::BenchFigures& bench,
+                                    Checks& checks) {
+  if (!is_there) return std::string();
+  checks.Range("bench.rows", bench.rows_size(), 0, kMaxBenchRows);
+  const auto finite = [&](const char* field, double value) {
+    checks.That(std::isfinite(value) && value >= 0, field,
+                absl::StrCat("must be a number from 0 up, got ", value));
+  };
+  finite("bench.limit_bytes_per_second", bench.limit_bytes_per_second());
+  for (const v1::BenchRow& row : bench.rows()) {
+    checks.NotNegative("bench.rows.bytes", row.bytes());
+    checks.NotNegative("bench.rows.count", row.count());
+    checks.NotNegative("bench.rows.iterations", row.iterations());
+    checks.NotNegative("bench.rows.wrong", row.wrong());
+    finite("bench.rows.p50_seconds", row.p50_seconds());
+    finite("bench.rows.p99_seconds", row.p99_seconds());
+    finite("bench.rows.predicted_seconds", row.predicted_seconds());
+  }
+  RETURN_IF_ERROR(checks.status());
+  v1::BenchFigures bounded = bench;
+  bounded.set_fallback(BoundedText(bench.fallback()));
+  return bounded.SerializeAsString();
+}
+
 constexpr size_t kMaxJobId = 64;
 
 // The job that a hello tells of, or what is wrong with it.
@@ -269,6 +298,8 @@ absl::StatusOr<EventBody> ParseBeat(SessionId session, const v1::Beat& beat) {
   checks.Range("waiting_for_rank", beat.waiting_for_rank(), -1, INT32_MAX);
   checks.NotNegative("disk_bytes", beat.disk_bytes());
   RETURN_IF_ERROR(checks.status());
+  ASSIGN_OR_RETURN(std::string bench,
+                   BenchOf(beat.has_bench(), beat.bench(), checks));
   return BeatReceived{.session = session,
                       .generation = beat.generation(),
                       .step = beat.step(),
@@ -276,7 +307,8 @@ absl::StatusOr<EventBody> ParseBeat(SessionId session, const v1::Beat& beat) {
                       .collective_sequence = beat.collective_sequence(),
                       .waiting_for_rank = beat.waiting_for_rank(),
                       .disk_bytes = beat.disk_bytes(),
-                      .figures = FiguresOf(beat.figures())};
+                      .figures = FiguresOf(beat.figures()),
+                      .bench = std::move(bench)};
 }
 
 absl::StatusOr<EventBody> ParsePrepared(SessionId session,
@@ -335,12 +367,15 @@ absl::StatusOr<EventBody> ParseFinished(SessionId session,
   checks.Range("generation", finished.generation(), 1, INT64_MAX);
   checks.NotNegative("step", finished.step());
   RETURN_IF_ERROR(checks.status());
+  ASSIGN_OR_RETURN(std::string bench,
+                   BenchOf(finished.has_bench(), finished.bench(), checks));
   return FinishedReceived{.session = session,
                           .generation = finished.generation(),
                           .step = finished.step(),
                           .parameters_hash = finished.parameters_hash(),
                           .is_stopped = finished.stopped(),
-                          .figures = FiguresOf(finished.figures())};
+                          .figures = FiguresOf(finished.figures()),
+                          .bench = std::move(bench)};
 }
 
 absl::StatusOr<EventBody> ParseFailed(SessionId session,

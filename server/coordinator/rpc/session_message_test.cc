@@ -299,6 +299,64 @@ TEST(SessionMessageTest, BeatKeepsWhatItSays) {
   EXPECT_EQ(received.figures.evaluation_loss, 2.25);
 }
 
+v1::BenchFigures SomeBench() {
+  v1::BenchFigures bench;
+  bench.set_limit_bytes_per_second(1e9);
+  bench.add_rows()->set_bytes(4096);
+  return bench;
+}
+
+TEST(SessionMessageTest, BeatAndEndTellWhatABenchmarkMeasured) {
+  v1::SessionRequest beat;
+  *beat.mutable_beat()->mutable_bench() = SomeBench();
+  const auto first = ParseSessionMessage(9, beat, "");
+  ASSERT_TRUE(first.ok()) << first.status();
+  v1::BenchFigures bench;
+  ASSERT_TRUE(bench.ParseFromString(std::get<BeatReceived>(*first).bench));
+  EXPECT_EQ(bench.rows(0).bytes(), 4096);
+  v1::SessionRequest end;
+  end.mutable_finished()->set_generation(1);
+  const auto none = ParseSessionMessage(9, end, "");
+  ASSERT_TRUE(none.ok()) << none.status();
+  EXPECT_EQ(std::get<FinishedReceived>(*none).bench, "");
+  *end.mutable_finished()->mutable_bench() = SomeBench();
+  const auto last = ParseSessionMessage(9, end, "");
+  ASSERT_TRUE(last.ok()) << last.status();
+  EXPECT_EQ(std::get<FinishedReceived>(*last).bench,
+            std::get<BeatReceived>(*first).bench);
+}
+
+TEST(SessionMessageTest, ABenchmarkThatCannotBeIsAViolation) {
+  const auto expect = [](const char* field, const auto& change) {
+    v1::SessionRequest request;
+    *request.mutable_beat()->mutable_bench() = SomeBench();
+    change(*request.mutable_beat()->mutable_bench());
+    const auto event = ParseSessionMessage(9, request, "");
+    EXPECT_EQ(ReasonOf(event.status()), reason::kSessionProtocolViolation);
+    EXPECT_THAT(std::string(event.status().message()), HasSubstr(field));
+  };
+  expect("beat.bench.rows must be", [](auto& bench) {
+    for (int i = 0; i < 256; ++i) bench.add_rows();
+  });
+  expect("bench.rows.bytes",
+         [](auto& bench) { bench.mutable_rows(0)->set_bytes(-1); });
+  expect("bench.rows.count",
+         [](auto& bench) { bench.mutable_rows(0)->set_count(-1); });
+  expect("bench.rows.iterations",
+         [](auto& bench) { bench.mutable_rows(0)->set_iterations(-1); });
+  expect("bench.rows.wrong",
+         [](auto& bench) { bench.mutable_rows(0)->set_wrong(-1); });
+  expect("bench.rows.p50_seconds", [](auto& bench) {
+    bench.mutable_rows(0)->set_p50_seconds(std::nan(""));
+  });
+  expect("bench.rows.p99_seconds",
+         [](auto& bench) { bench.mutable_rows(0)->set_p99_seconds(-1); });
+  expect("bench.rows.predicted_seconds",
+         [](auto& bench) { bench.mutable_rows(0)->set_predicted_seconds(-1); });
+  expect("bench.limit_bytes_per_second",
+         [](auto& bench) { bench.set_limit_bytes_per_second(-1); });
+}
+
 TEST(SessionMessageTest, BeatKeepsThePhasesOfARecovery) {
   v1::SessionRequest request;
   for (const v1::Phase phase : {v1::PHASE_TRANSFER, v1::PHASE_CHECKPOINT}) {

@@ -248,7 +248,8 @@ v1::Job JobProto(const State& state, const Job& job, MemberDetail members) {
           MemberProto(member.identity, world_size, member.step);
     }
   }
-  if (job.generation > 0) *proto.mutable_figures() = FiguresProto(job.figures);
+  if (job.generation > 0 && !proto.spec().has_bench())
+    *proto.mutable_figures() = FiguresProto(job.figures);
   if (job.sample.has_value()) {
     proto.mutable_sample()->set_step(job.sample->step);
     proto.mutable_sample()->set_prompt(job.sample->prompt);
@@ -269,7 +270,11 @@ v1::Job JobProto(const State& state, const Job& job, MemberDetail members) {
   if (job.end_time != absl::InfinitePast()) {
     SetTime(job.end_time, proto.mutable_end_time());
   }
-  if (job.parameters_hash.has_value()) {
+  if (!job.bench.empty()) {
+    proto.mutable_bench()->ParsePartialFromString(job.bench);
+  }
+  // A benchmark has no parameters.
+  if (job.parameters_hash.has_value() && !proto.spec().has_bench()) {
     proto.set_parameters_hash(absl::StrFormat("%016x", *job.parameters_hash));
   }
   return proto;

@@ -263,6 +263,26 @@ TEST(StateProtoTest, JobShowsItsLastSampleAndCheckpoint) {
   EXPECT_EQ(proto.figures().checkpoint_step(), 4);
 }
 
+TEST(StateProtoTest, ABenchmarkShowsItsRowsAndNoFiguresOfTraining) {
+  State state;
+  Job& job =
+      state.jobs.emplace(1, SmallJob(1, JobState::kSucceeded)).first->second;
+  v1::JobSpec spec;
+  spec.mutable_bench()->add_sizes(4096);
+  job.spec = spec.SerializeAsString();
+  job.generation = 1;
+  job.parameters_hash = 0;
+  EXPECT_FALSE(JobProto(state, job).has_bench());
+  v1::BenchFigures bench;
+  bench.add_rows()->set_bytes(4096);
+  job.bench = bench.SerializeAsString();
+  const v1::Job proto = JobProto(state, job);
+  ASSERT_EQ(proto.bench().rows_size(), 1);
+  EXPECT_EQ(proto.bench().rows(0).bytes(), 4096);
+  EXPECT_FALSE(proto.has_figures());
+  EXPECT_EQ(proto.parameters_hash(), "");
+}
+
 TEST(StateProtoTest, MemberSitsOnTheDataAxis) {
   MemberIdentity identity;
   identity.rank = 2;
