@@ -30,7 +30,9 @@
 #include "worker/agent/agent.h"
 #include "worker/agent/host_key.h"
 #include "worker/agent/rpc/worker_identity.h"
+#include "worker/bench/bench_trainer.h"
 #include "worker/collective/probe.h"
+#include "worker/program/program_trainer.h"
 #include "worker/supervisor/child_exit.h"
 #include "worker/supervisor/signal_pipe.h"
 #include "worker/supervisor/slot.h"
@@ -136,7 +138,8 @@ absl::StatusOr<ExitCode> RunSlot(const WorkerFlags& flags, int slot) {
   // What the probe passes is not counted: points are of what follows.
   RETURN_IF_ERROR(FailPoint::ArmFromEnvironment());
   const std::unique_ptr<Trainer> trainer =
-      MakeJobTrainer(Clock::Real(), listener, flags.threads);
+      MakeProgramTrainer(MakeJobTrainer(Clock::Real(), listener, flags.threads),
+                         MakeBenchTrainer(Clock::Real(), listener));
   AgentOptions options;
   options.coordinator = flags.coordinator;
   options.credentials = credentials;
@@ -225,7 +228,7 @@ int Main(int argc, char** argv) {
   WorkerFlags flags;
   flags.name = ThisHostName();
   FlagSet set("worker",
-              "Joins a coordinator's pool and trains the jobs that it is "
+              "Joins a coordinator's pool and runs the jobs that it is "
               "given, one after another, until it is stopped. Ends with 143 "
               "after SIGTERM or SIGINT, with 138 where the coordinator cannot "
               "be reached, with 2 on a wrong flag, a name in use or another "

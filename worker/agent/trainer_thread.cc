@@ -70,7 +70,7 @@ void TrainerThread::Loop() {
 void TrainerThread::Do(const PrepareJob& job) {
   const RankAssignment& assignment = job.payload->assignment;
   const absl::StatusOr<PlanAgreement> agreement =
-      trainer_.Prepare(job.payload->spec.train(), assignment);
+      trainer_.Prepare(job.payload->spec, assignment);
   const TrainProgress progress = trainer_.progress();
   const agent::StepPosition position{progress.applied_step,
                                      progress.complete_step};

@@ -1,7 +1,5 @@
 #include "worker/bench/all_reduce_bench.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -9,61 +7,84 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "common/clock/clock.h"
+#include "common/plan/topology.h"
 #include "common/status/check.h"
 #include "common/status/status_macros.h"
+#include "common/transport/cancel_token.h"
 #include "common/transport/tcp.h"
 #include "worker/bench/all_reduce_rank.h"
+#include "worker/bench/local_mesh.h"
+#include "worker/bench/memory_needs.h"
+#include "worker/collective/cost_model.h"
+#include "worker/collective/probe.h"
+#include "worker/train/memory_check.h"
 
 namespace ringmaster {
 namespace {
 
-// What a rank sends: between forks of one program, its bytes as they are.
+// What rank 0 sends: between forks of one program, its bytes as they are. The
+// start's text follows them.
 struct Report {
-  int32_t row = -1;           // -1: `start` is what it brings
-  AllReduceBenchStart start;  // of rank 0 only
+  int32_t row = -1;  // -1: it is the start
+  Transport transport = Transport::kTcp;
+  double bus_limit = 0;
   AllReduceBenchRow figures;
 };
 
-std::string_view BytesOf(const Report& report) {
-  return {reinterpret_cast<const char*>(&report), sizeof(report)};
+std::string ToMessage(const Report& report, std::string_view text = {}) {
+  std::string message(reinterpret_cast<const char*>(&report), sizeof(report));
+  message.append(
+      text.substr(0, ForkedRanks::kMaxMessageBytes - message.size()));
+  return message;
 }
 
-Report ReportFrom(std::string_view bytes) {
+Report ReportFrom(std::string_view message) {
   Report report;
-  RM_CHECK(bytes.size() == sizeof(report), "ranks send reports");
-  std::memcpy(&report, bytes.data(), sizeof(report));
+  RM_CHECK(message.size() >= sizeof(report), "ranks send reports");
+  std::memcpy(&report, message.data(), sizeof(report));
   return report;
 }
 
+// All ranks have the same to report.
 absl::Status RunRank(const AllReduceBenchOptions& options,
+                     const AlgorithmPolicy& policy,
                      const std::vector<Listener>& listeners, int rank,
                      const ForkedRanks::Send& send) {
+  const Topology topology = Topology::OneHost(options.ranks);
+  const CancelToken cancel;  // who is to end is killed
+  std::string fallback;
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<Communicator> communicator,
+      ConnectLocalRank(
+          listeners, rank,
+          {.best_transport =
+               options.transport.value_or(Transport::kSharedMemory),
+           .policy = policy,
+           .on_fallback = [&fallback](int peer, const std::string& why) {
+             fallback = absl::StrCat("with rank ", peer, ": ", why);
+           }}));
   Report report;
-  AllReduceRankReports reports;
-  reports.on_start = [&](const AllReduceBenchStart& start) {
-    if (rank != 0) return absl::OkStatus();
-    report.start = start;
-    return send(BytesOf(report));
+  AllReduceRankContext context{.communicator = *communicator,
+                               .topology = topology,
+                               .policy = policy,
+                               .clock = Clock::Real(),
+                               .cancel = cancel,
+                               .fallback = fallback,
+                               .on_start = {},
+                               .on_row = {}};
+  context.on_start = [&](const AllReduceBenchStart& start) {
+    report.transport = start.transport;
+    report.bus_limit = start.bus_limit;
+    return rank == 0 ? send(ToMessage(report, start.fallback))
+                     : absl::OkStatus();
   };
-  reports.on_row = [&](const AllReduceBenchRow& row) {
+  context.on_row = [&](const AllReduceBenchRow& row) {
     ++report.row;
     report.figures = row;
-    return send(BytesOf(report));
+    return rank == 0 ? send(ToMessage(report)) : absl::OkStatus();
   };
-  return RunAllReduceRank(options, listeners, rank, reports);
-}
-
-// Better to say so than to have the kernel kill somebody.
-absl::Status CheckMemory(const AllReduceBenchOptions& options) {
-  const int64_t largest =
-      *std::max_element(options.sizes.begin(), options.sizes.end());
-  const int64_t machine =
-      static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
-  if (largest <= machine / options.ranks) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat(options.ranks, " ranks with ", largest,
-                   " bytes each are more than this machine's memory of ",
-                   machine, " bytes; choose smaller --sizes or fewer --ranks"));
+  return MeasureAllReduce(options, context).status();
 }
 
 }  // namespace
@@ -71,20 +92,23 @@ absl::Status CheckMemory(const AllReduceBenchOptions& options) {
 absl::StatusOr<std::unique_ptr<AllReduceBench>> AllReduceBench::Start(
     const AllReduceBenchOptions& options) {
   RETURN_IF_ERROR(CheckAllReduceBench(options));
-  RETURN_IF_ERROR(CheckMemory(options));
-  std::vector<Listener> listeners;
-  for (int rank = 0; rank < options.ranks; ++rank) {
-    ASSIGN_OR_RETURN(Listener listener, Listener::Listen("127.0.0.1:0"));
-    listeners.push_back(std::move(listener));
-  }
+  // As a worker does when it begins. Its thread has ended before the fork.
+  AlgorithmPolicy policy;
+  policy.costs =
+      CostsOver(options.transport.value_or(Transport::kSharedMemory),
+                MeasureCosts(ProbeOptions{.clock = &Clock::Real()}).costs);
+  RETURN_IF_ERROR(CheckBenchMemory(0, options, Topology::OneHost(options.ranks),
+                                   policy, AvailableMemoryBytes()));
+  ASSIGN_OR_RETURN(const std::vector<Listener> listeners,
+                   ListenForRanks(options.ranks));
   ASSIGN_OR_RETURN(
       std::unique_ptr<ForkedRanks> processes,
-      ForkedRanks::Start(options.ranks,
-                         [&](int rank, const ForkedRanks::Send& send) {
-                           return RunRank(options, listeners, rank, send);
-                         }));
-  return std::unique_ptr<AllReduceBench>(new AllReduceBench(
-      options.ranks, options.sizes.size(), std::move(processes)));
+      ForkedRanks::Start(
+          options.ranks, [&](int rank, const ForkedRanks::Send& send) {
+            return RunRank(options, policy, listeners, rank, send);
+          }));
+  return std::unique_ptr<AllReduceBench>(
+      new AllReduceBench(options.sizes.size(), std::move(processes)));
 }
 
 absl::StatusOr<AllReduceBenchStart> AllReduceBench::AwaitStart(int stop_fd) {
@@ -93,27 +117,20 @@ absl::StatusOr<AllReduceBenchStart> AllReduceBench::AwaitStart(int stop_fd) {
   RM_CHECK(message.has_value(), "rank 0 reports its start");
   const Report report = ReportFrom(*message);
   RM_CHECK(report.row == -1, "the start comes first");
-  return report.start;
+  return AllReduceBenchStart{.transport = report.transport,
+                             .bus_limit = report.bus_limit,
+                             .fallback = message->substr(sizeof(report))};
 }
 
 absl::StatusOr<std::optional<AllReduceBenchRow>> AllReduceBench::NextRow(
     int stop_fd) {
-  while (next_ < rows_.size() && rows_[next_].reports < ranks_) {
-    ASSIGN_OR_RETURN(const std::optional<std::string> message,
-                     processes_->Next(stop_fd));
-    RM_CHECK(message.has_value(), "every rank reports every size");
-    const Report report = ReportFrom(*message);
-    PartialRow& partial = rows_[static_cast<size_t>(report.row)];
-    const int64_t wrong = partial.row.wrong + report.figures.wrong;
-    partial.row = report.figures;
-    partial.row.wrong = wrong;
-    ++partial.reports;
-  }
-  if (next_ < rows_.size()) return rows_[next_++].row;
-  // The ranks end.
   ASSIGN_OR_RETURN(const std::optional<std::string> message,
                    processes_->Next(stop_fd));
-  RM_CHECK(!message.has_value(), "nothing comes after the last size");
+  if (message.has_value()) {
+    ++rows_;
+    return ReportFrom(*message).figures;
+  }
+  RM_CHECK(rows_ == sizes_, "rank 0 reports every size before it ends");
   return std::nullopt;
 }
 

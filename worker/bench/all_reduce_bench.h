@@ -2,9 +2,6 @@
 // the same connections and with the same code as a job's, without a
 // coordinator.
 //
-// In every iteration each rank refills its buffer, meets the others at a
-// barrier, reduces (the timed part), and compares every element with the result.
-//
 // Linux only. Thread-compatible; to be started while the process has no other
 // threads (ForkedRanks).
 // Example:
@@ -23,7 +20,6 @@
 #include <memory>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "worker/bench/all_reduce_options.h"
@@ -35,13 +31,13 @@ class AllReduceBench {
  public:
   // Starts the ranks.
   //   INVALID_ARGUMENT    CheckAllReduceBench
-  //   RESOURCE_EXHAUSTED  the machine has not the memory for the largest size
+  //   RESOURCE_EXHAUSTED  CheckBenchMemory
   //   UNAVAILABLE         no listeners or processes to be had
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<AllReduceBench>> Start(
       const AllReduceBenchOptions& options);
 
   // What the ranks found before the first size. To be called first. Errors of
-  // this and of NextRow: as of ForkedRanks::Next and RunAllReduceRank.
+  // this and of NextRow: as of ForkedRanks::Next and MeasureAllReduce.
   [[nodiscard]] absl::StatusOr<AllReduceBenchStart> AwaitStart(int stop_fd);
 
   // The next size's figures, in the order of the options; nothing after the
@@ -50,19 +46,11 @@ class AllReduceBench {
       int stop_fd);
 
  private:
-  AllReduceBench(int ranks, size_t sizes,
-                 std::unique_ptr<ForkedRanks> processes)
-      : ranks_(ranks), rows_(sizes), processes_(std::move(processes)) {}
+  AllReduceBench(size_t sizes, std::unique_ptr<ForkedRanks> processes)
+      : sizes_(sizes), processes_(std::move(processes)) {}
 
-  // A size's row, as far as the ranks have reported it.
-  struct PartialRow {
-    AllReduceBenchRow row;
-    int reports = 0;
-  };
-
-  const int ranks_;
-  std::vector<PartialRow> rows_;
-  size_t next_ = 0;
+  const size_t sizes_;
+  size_t rows_ = 0;  // so far
   const std::unique_ptr<ForkedRanks> processes_;
 };
 

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "common/fail_point/fail_point.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -57,11 +58,12 @@ TEST(AllReduceBenchTest, MeasuresEverySizeOverEveryTransport) {
        {Transport::kTcp, Transport::kUnix, Transport::kSharedMemory}) {
     AllReduceBenchOptions options = SmallBench(3);
     options.transport = transport;
+    options.is_transport_required = true;
     AllReduceBenchStart start;
     const auto rows = RowsOf(options, &start);
     ExpectRight(rows, TransportName(transport));
     EXPECT_EQ(start.transport, transport);
-    EXPECT_GT(start.memory_bandwidth, 0);
+    EXPECT_GT(start.bus_limit, 0);
     EXPECT_EQ(rows[1].count, 1025);
     EXPECT_EQ(rows[1].bytes, 4100);
   }
@@ -120,6 +122,17 @@ TEST(AllReduceBenchTest, RefusesMoreThanTheMachinesMemory) {
   const auto bench = AllReduceBench::Start(options);
   EXPECT_EQ(bench.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(bench.status().message()), HasSubstr("--sizes"));
+}
+
+TEST(AllReduceBenchTest, CountsWrongElementsOfAllRanks) {
+  AllReduceBenchOptions options = SmallBench(3);
+  options.sizes = {300'000};
+  // In each rank, from its third all-reduce on: 1 while warming up, 3 that count.
+  FailPoint::Arm("bench.reduced", FailPoint::Action::kError, 3);
+  const auto rows = RowsOf(options);
+  FailPoint::DisarmAll();
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].wrong, 3 * 2);
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "common/plan/topology.h"
 #include "worker/bench/test_pattern.h"
 #include "worker/collective/schedule.h"
 
@@ -20,12 +19,17 @@ bool IsFloatingPoint(DType dtype) {
 }  // namespace
 
 absl::Status CheckAllReduceBench(const AllReduceBenchOptions& options) {
-  const std::string dtype(DTypeName(options.dtype));
   if (options.ranks < 2 || options.ranks > kMaxAllReduceBenchRanks) {
     return absl::InvalidArgumentError(absl::StrCat("--ranks=", options.ranks,
                                                    ": expected 2 to ",
                                                    kMaxAllReduceBenchRanks));
   }
+  return CheckAllReduceBench(options, Topology::OneHost(options.ranks));
+}
+
+absl::Status CheckAllReduceBench(const AllReduceBenchOptions& options,
+                                 const Topology& topology) {
+  const std::string dtype(DTypeName(options.dtype));
   if (options.wire.has_value() && options.dtype != DType::kFloat32) {
     return absl::InvalidArgumentError(
         absl::StrCat("--wire is for --dtype=float32, not ", dtype));
@@ -36,10 +40,13 @@ absl::Status CheckAllReduceBench(const AllReduceBenchOptions& options) {
         "--op=average takes a floating-point --dtype, not ", dtype));
   }
   if (options.algorithm != Algorithm::kAuto &&
-      !IsUsable(options.algorithm, Topology::OneHost(options.ranks))) {
+      !IsUsable(options.algorithm, topology)) {
     return absl::InvalidArgumentError(
         absl::StrCat("--algorithm=", AlgorithmName(options.algorithm),
-                     ": not between ", options.ranks, " ranks of one machine"));
+                     ": not between ", topology.world_size(), " ranks of ",
+                     topology.host_count() == 1
+                         ? "one machine"
+                         : absl::StrCat(topology.host_count(), " hosts")));
   }
   return absl::OkStatus();
 }

@@ -6,10 +6,12 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/plan/topology.h"
 #include "common/tensor/dtype.h"
 #include "common/transport/channel.h"
 #include "worker/collective/algorithm.h"
@@ -22,8 +24,10 @@ inline constexpr int kMaxAllReduceBenchRanks = 128;
 
 struct AllReduceBenchOptions {
   int ranks = 2;  // to kMaxAllReduceBenchRanks
-  // The one to measure; none: the best that there is.
+  // The best that is tried; none: the best that there is.
   std::optional<Transport> transport = std::nullopt;
+  // A worse one than `transport` is an error.
+  bool is_transport_required = false;
   Algorithm algorithm = Algorithm::kAuto;
   DType dtype = DType::kFloat32;
   std::optional<DType> wire = std::nullopt;
@@ -42,12 +46,18 @@ struct AllReduceBenchOptions {
 // INVALID_ARGUMENT names the flag of the command line that has to change.
 [[nodiscard]] absl::Status CheckAllReduceBench(
     const AllReduceBenchOptions& options);
+// For the ranks of `topology` instead of those of one machine.
+[[nodiscard]] absl::Status CheckAllReduceBench(
+    const AllReduceBenchOptions& options, const Topology& topology);
 
 // What holds for all sizes.
 struct AllReduceBenchStart {
   Transport transport = Transport::kTcp;  // the worst between two ranks
-  // Bytes per second read plus written while every rank copies memory.
-  double memory_bandwidth = 0;
+  // The bus bandwidth that large buffers cannot exceed, in bytes per second:
+  // MemoryBusLimit of one host, LinkBusLimit of several.
+  double bus_limit = 0;
+  // Why ranks of a host share no memory; empty if they do, or should not.
+  std::string fallback;
 };
 
 struct AllReduceBenchRow {
@@ -61,6 +71,13 @@ struct AllReduceBenchRow {
   // while warming up.
   int64_t wrong = 0;
   Algorithm algorithm = Algorithm::kAuto;  // the one that ran
+  double predicted = 0;  // seconds, by the cost model; 0: not known
+};
+
+// As far as there are any.
+struct AllReduceBenchFigures {
+  AllReduceBenchStart start;
+  std::vector<AllReduceBenchRow> rows;
 };
 
 }  // namespace ringmaster

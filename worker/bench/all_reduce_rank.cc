@@ -3,116 +3,124 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
-#include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/clock/clock.h"
-#include "common/plan/topology.h"
+#include "common/fail_point/fail_point.h"
 #include "common/status/status_macros.h"
 #include "common/tensor/allocator.h"
 #include "worker/bench/figures.h"
 #include "worker/bench/test_pattern.h"
-#include "worker/collective/communicator.h"
-#include "worker/collective/connect_mesh.h"
 
 namespace ringmaster {
 namespace {
 
-// Longer than any collective takes; Ctrl-C ends one sooner.
-constexpr absl::Duration kPatience = absl::Seconds(120);
-
 // What all ranks together copy at once, at most.
 constexpr int64_t kCopyBytesOfAll = int64_t{1} << 30;
 constexpr int kCopies = 10;
+// For the limit of links: slow ones end after this long.
+constexpr int kGathers = 5;
+constexpr absl::Duration kGatherTime = absl::Seconds(2);
 
-MonotonicTime Now() { return Clock::Real().Now(); }
-MonotonicTime Soon() { return Now() + kPatience; }
+constexpr int kMinIterations = 3;
+
+// Between two looks at whether it was all in vain.
+constexpr int64_t kPieceBytes = int64_t{16} << 20;
+
+// What the ranks tell one another where they meet: the largest of each.
+struct Meeting {
+  double wish = 0;
+  double elapsed = 0;  // seconds
+};
 
 class RankBench {
  public:
-  RankBench(const AllReduceBenchOptions& options, int rank)
+  RankBench(const AllReduceBenchOptions& options,
+            const AllReduceRankContext& context)
       : options_(options),
-        rank_(rank),
+        context_(context),
+        communicator_(context.communicator),
+        ranks_(communicator_.world_size()),
         element_bytes_(SizeOf(options.dtype)),
-        pattern_(options.dtype, options.reduction, options.ranks, rank) {}
+        pattern_(options.dtype, options.reduction, ranks_,
+                 communicator_.rank()) {}
 
-  absl::Status Connect(const std::vector<Listener>& listeners);
-  // The transport that all ranks have, or why it is not the one asked for.
+  // The transport that all ranks have, or why it is not the one required.
   absl::StatusOr<Transport> AgreeOnTransport();
-  absl::StatusOr<double> MeasureMemory();
+  absl::StatusOr<double> MeasureLimit() {
+    return context_.topology.host_count() > 1 ? MeasureLinks()
+                                              : MeasureMemory();
+  }
   absl::Status Prepare();
-  absl::StatusOr<AllReduceBenchRow> Measure(int64_t bytes);
+  // False: the ranks agreed on ending instead; see wish().
+  absl::StatusOr<bool> Measure(int64_t bytes, AllReduceBenchRow& row);
+
+  [[nodiscard]] BenchWish wish() const { return wish_; }
+  [[nodiscard]] int64_t own_wrong() const { return own_wrong_; }
 
  private:
+  MonotonicTime Now() const { return context_.clock.Now(); }
+  MonotonicTime Soon() const { return Now() + context_.patience; }
+
+  absl::StatusOr<double> MeasureMemory();
+  absl::StatusOr<double> MeasureLinks();
   // The largest of the ranks' values, for each of them.
-  absl::Status TakeMaxima(std::vector<double>& values);
+  absl::Status TakeMaxima(double* values, size_t count);
   absl::StatusOr<double> MaxOf(double own);
-  absl::Status Barrier() {
-    return communicator_->Run(ringmaster::Barrier(), Soon());
-  }
+  // Returns once all ranks have come; wish_ is theirs then. The time since
+  // `start` is the longest of theirs.
+  absl::StatusOr<absl::Duration> Meet(MonotonicTime start);
   CollectiveRequest RequestFor(int64_t count) const;
-  // One all-reduce of new inputs: its seconds on this rank. Adds to wrong_.
-  absl::StatusOr<double> RunOnce(const CollectiveRequest& request);
-  // Returns how long an iteration takes with everything around it.
-  absl::StatusOr<absl::Duration> WarmUp(const CollectiveRequest& request);
+  // `act` on the buffer's elements, piece by piece: pointer, count, and the
+  // place of the first in this call's pattern.
+  template <typename Act>
+  absl::Status InPieces(int64_t count, const Act& act);
+  // A number of iterations, or fewer where they take longer than they may;
+  // their seconds on this rank, unless `seconds` is null. False as of Measure.
+  absl::StatusOr<bool> Iterate(const CollectiveRequest& request, int most,
+                               int least, std::vector<double>* seconds);
+  absl::StatusOr<double> Reduce(const CollectiveRequest& request);
+  // The sum of all ranks' `own`; without an addition of the collectives that
+  // are on trial here.
+  absl::StatusOr<int64_t> CountOfAll(int64_t own);
 
   const AllReduceBenchOptions& options_;
-  const int rank_;
+  const AllReduceRankContext& context_;
+  Communicator& communicator_;
+  const int ranks_;
   const int64_t element_bytes_;
   const TestPattern pattern_;
   HeapAllocator allocator_;
   Allocation elements_;
-  std::string fallback_;  // why a peer shares no memory
-  std::unique_ptr<Communicator> communicator_;
-  int64_t wrong_ = 0;
+  BenchWish wish_ = BenchWish::kGoOn;
+  int64_t calls_ = 0;
+  int64_t wrong_ = 0;  // of the present size
+  int64_t own_wrong_ = 0;
 };
-
-absl::Status RankBench::Connect(const std::vector<Listener>& listeners) {
-  MeshConfig config;
-  config.job_id = "bench";
-  config.generation = 1;
-  config.rank = rank_;
-  config.topology = Topology::OneHost(options_.ranks);
-  for (size_t peer = 0; peer < listeners.size(); ++peer) {
-    config.peers.push_back(
-        {static_cast<int>(peer), listeners[peer].address().ToString()});
-  }
-  config.secret = "a benchmark has no secrets";
-  config.deadline = Now() + absl::Seconds(60);
-  config.best_transport = options_.transport.value_or(Transport::kSharedMemory);
-  config.policy.algorithm = options_.algorithm;
-  config.clock = &Clock::Real();
-  config.on_fallback = [this](int peer, const std::string& why) {
-    fallback_ = absl::StrCat("with rank ", peer, ": ", why);
-  };
-  ASSIGN_OR_RETURN(communicator_,
-                   ConnectMesh(listeners[static_cast<size_t>(rank_)], config,
-                               /*cancel=*/nullptr));
-  return absl::OkStatus();
-}
 
 absl::StatusOr<Transport> RankBench::AgreeOnTransport() {
   // Ascending from the worst to the best.
   Transport own = Transport::kSharedMemory;
-  for (int peer = 0; peer < options_.ranks; ++peer) {
-    const Transport transport = communicator_->TransportTo(peer);
+  for (int peer = 0; peer < ranks_; ++peer) {
+    const Transport transport = communicator_.TransportTo(peer);
     if (transport != Transport::kLoopback) own = std::min(own, transport);
   }
-  if (options_.transport.has_value() && own != *options_.transport) {
+  if (options_.is_transport_required && options_.transport.has_value() &&
+      own != *options_.transport) {
     return absl::UnavailableError(
         absl::StrCat("--transport=", TransportName(*options_.transport),
                      " is not to be had here, only ", TransportName(own),
-                     fallback_.empty() ? "" : absl::StrCat("; ", fallback_)));
+                     context_.fallback.empty() ? "" : "; ", context_.fallback));
   }
   ASSIGN_OR_RETURN(const double worst, MaxOf(-static_cast<double>(own)));
   return static_cast<Transport>(static_cast<int>(-worst));
 }
 
 absl::StatusOr<double> RankBench::MeasureMemory() {
-  const int64_t bytes =
-      std::min(options_.copy_bytes, kCopyBytesOfAll / options_.ranks);
+  const int64_t bytes = CopyBytesOf(options_);
   ASSIGN_OR_RETURN(const Allocation from, allocator_.Allocate(bytes));
   ASSIGN_OR_RETURN(const Allocation to, allocator_.Allocate(bytes));
   auto* const source = static_cast<volatile char*>(from.data());
@@ -121,17 +129,41 @@ absl::StatusOr<double> RankBench::MeasureMemory() {
   std::memset(from.data(), 1, static_cast<size_t>(bytes));
   double best = 0;
   for (int copy = 0; copy <= kCopies; ++copy) {
-    RETURN_IF_ERROR(Barrier());
+    RETURN_IF_ERROR(Meet(Now()).status());
     const MonotonicTime start = Now();
     std::memcpy(to.data(), from.data(), static_cast<size_t>(bytes));
     const absl::Duration took = Now() - start;
     source[0] = target[bytes - 1];  // so that no copy is left out
     ASSIGN_OR_RETURN(const double slowest, MaxOf(absl::ToDoubleSeconds(took)));
     if (copy == 0) continue;  // gets the pages
-    best = std::max(
-        best, 2.0 * static_cast<double>(bytes) * options_.ranks / slowest);
+    best = std::max(best, 2.0 * static_cast<double>(bytes) * ranks_ / slowest);
   }
-  return best;
+  return MemoryBusLimit(ranks_, best);
+}
+
+// In a ring all-gather every rank sends to the next and receives from the one
+// before at the same time, and adds nothing: the slowest link decides.
+absl::StatusOr<double> RankBench::MeasureLinks() {
+  const int64_t bytes = CopyBytesOf(options_);
+  ASSIGN_OR_RETURN(const Allocation memory, allocator_.Allocate(bytes));
+  std::memset(memory.data(), 1, static_cast<size_t>(bytes));  // as above
+  CollectiveRequest request = AllGather(
+      {memory.data(), bytes / SizeOf(DType::kFloat32), DType::kFloat32});
+  request.algorithm = Algorithm::kRing;
+  const double sent = static_cast<double>(bytes) * (ranks_ - 1) / ranks_;
+  double best = 0;
+  const MonotonicTime begin = Now();
+  for (int gather = 0; gather <= kGathers; ++gather) {
+    ASSIGN_OR_RETURN(const absl::Duration elapsed, Meet(begin));
+    if (gather > 1 && elapsed > kGatherTime) break;
+    const MonotonicTime start = Now();
+    RETURN_IF_ERROR(communicator_.Run(request, Soon()));
+    const absl::Duration took = Now() - start;
+    ASSIGN_OR_RETURN(const double slowest, MaxOf(absl::ToDoubleSeconds(took)));
+    if (gather == 0) continue;  // gets the pages, and opens windows
+    best = std::max(best, sent / slowest);
+  }
+  return LinkBusLimit(ranks_, context_.topology.host_count(), best);
 }
 
 absl::Status RankBench::Prepare() {
@@ -141,19 +173,35 @@ absl::Status RankBench::Prepare() {
   return absl::OkStatus();
 }
 
-absl::Status RankBench::TakeMaxima(std::vector<double>& values) {
+absl::Status RankBench::TakeMaxima(double* values, size_t count) {
   CollectiveRequest request;
   request.op = CollectiveOp::kAllReduce;
-  request.buffer = {values.data(), static_cast<int64_t>(values.size()),
-                    DType::kFloat64};
+  request.buffer = {values, static_cast<int64_t>(count), DType::kFloat64};
   request.reduction = Reduction::kMax;
-  return communicator_->Run(request, Soon());
+  return communicator_.Run(request, Soon());
 }
 
 absl::StatusOr<double> RankBench::MaxOf(double own) {
-  std::vector<double> values = {own};
-  RETURN_IF_ERROR(TakeMaxima(values));
-  return values[0];
+  RETURN_IF_ERROR(TakeMaxima(&own, 1));
+  return own;
+}
+
+absl::StatusOr<absl::Duration> RankBench::Meet(MonotonicTime start) {
+  Meeting meeting;
+  meeting.wish = static_cast<double>(context_.wish());
+  meeting.elapsed = absl::ToDoubleSeconds(Now() - start);
+  RETURN_IF_ERROR(
+      TakeMaxima(&meeting.wish, sizeof(meeting) / sizeof(meeting.wish)));
+  wish_ = static_cast<BenchWish>(static_cast<int>(meeting.wish));
+  return absl::Seconds(meeting.elapsed);
+}
+
+absl::StatusOr<int64_t> RankBench::CountOfAll(int64_t own) {
+  std::vector<int64_t> counts(static_cast<size_t>(ranks_));
+  counts[static_cast<size_t>(communicator_.rank())] = own;
+  RETURN_IF_ERROR(
+      communicator_.Run(AllGather(BufferView::Of(std::span(counts))), Soon()));
+  return std::accumulate(counts.begin(), counts.end(), int64_t{0});
 }
 
 CollectiveRequest RankBench::RequestFor(int64_t count) const {
@@ -162,75 +210,106 @@ CollectiveRequest RankBench::RequestFor(int64_t count) const {
   request.buffer = {elements_.data(), count, options_.dtype};
   request.reduction = options_.reduction;
   request.wire = options_.wire;
+  request.algorithm = options_.algorithm;
   return request;
 }
 
-absl::StatusOr<double> RankBench::RunOnce(const CollectiveRequest& request) {
-  auto* const elements = static_cast<std::byte*>(request.buffer.ptr);
-  pattern_.Fill(elements, request.buffer.count);
-  RETURN_IF_ERROR(Barrier());
+template <typename Act>
+absl::Status RankBench::InPieces(int64_t count, const Act& act) {
+  auto* const elements = static_cast<std::byte*>(elements_.data());
+  const int64_t piece = kPieceBytes / element_bytes_;
+  for (int64_t done = 0; done < count; done += piece) {
+    RETURN_IF_ERROR(context_.cancel.status());
+    act(elements + done * element_bytes_, std::min(piece, count - done),
+        calls_ + done);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<double> RankBench::Reduce(const CollectiveRequest& request) {
   const MonotonicTime start = Now();
-  RETURN_IF_ERROR(communicator_->Run(request, start + kPatience));
+  RETURN_IF_ERROR(communicator_.Run(request, start + context_.patience));
   const absl::Duration took = Now() - start;
-  wrong_ += pattern_.CountWrong(elements, request.buffer.count);
+  // For tests of what a wrong result leads to.
+  if (!FAIL_POINT("bench.reduced").ok())
+    *static_cast<std::byte*>(elements_.data()) ^= std::byte{0x55};
+  RETURN_IF_ERROR(
+      InPieces(request.buffer.count,
+               [this](const std::byte* elements, int64_t count, int64_t first) {
+                 wrong_ += pattern_.CountWrong(elements, count, first);
+               }));
+  ++calls_;
   return absl::ToDoubleSeconds(took);
 }
 
-absl::StatusOr<absl::Duration> RankBench::WarmUp(
-    const CollectiveRequest& request) {
+absl::StatusOr<bool> RankBench::Iterate(const CollectiveRequest& request,
+                                        int most, int least,
+                                        std::vector<double>* seconds) {
   const MonotonicTime start = Now();
-  double elapsed = 0;
-  int done = 0;
-  while (done < options_.warmup) {
-    RETURN_IF_ERROR(RunOnce(request).status());
-    ++done;
-    // All ranks must stop after the same one.
-    ASSIGN_OR_RETURN(elapsed, MaxOf(absl::ToDoubleSeconds(Now() - start)));
-    if (absl::Seconds(elapsed) > options_.time_per_size) break;
+  for (int iteration = 0; iteration < most; ++iteration) {
+    RETURN_IF_ERROR(
+        InPieces(request.buffer.count,
+                 [this](std::byte* elements, int64_t count, int64_t first) {
+                   pattern_.Fill(elements, count, first);
+                 }));
+    ASSIGN_OR_RETURN(const absl::Duration elapsed, Meet(start));
+    if (wish_ != BenchWish::kGoOn) return false;
+    // All ranks end after the same one.
+    if (iteration >= least && elapsed > options_.time_per_size) break;
+    ASSIGN_OR_RETURN(const double took, Reduce(request));
+    if (seconds != nullptr) seconds->push_back(took);
   }
-  return absl::Seconds(elapsed) / std::max(done, 1);
+  return true;
 }
 
-absl::StatusOr<AllReduceBenchRow> RankBench::Measure(int64_t bytes) {
-  AllReduceBenchRow row;
+absl::StatusOr<bool> RankBench::Measure(int64_t bytes, AllReduceBenchRow& row) {
   row.count = bytes / element_bytes_;
   row.bytes = row.count * element_bytes_;
   const CollectiveRequest request = RequestFor(row.count);
-  row.algorithm = communicator_->AlgorithmFor(request);
+  row.algorithm = communicator_.AlgorithmFor(request);
+  row.predicted =
+      PredictAllReduce(row.algorithm, row.count * SizeOf(WireOf(request)),
+                       context_.topology, context_.policy.costs);
   wrong_ = 0;
-  ASSIGN_OR_RETURN(const absl::Duration each, WarmUp(request));
-  row.iterations =
-      IterationsWithin(options_.time_per_size, each, options_.iterations);
+  ASSIGN_OR_RETURN(const bool is_warm,
+                   Iterate(request, options_.warmup, 1, /*seconds=*/nullptr));
+  if (!is_warm) return false;
   std::vector<double> seconds;
-  for (int iteration = 0; iteration < row.iterations; ++iteration) {
-    ASSIGN_OR_RETURN(const double took, RunOnce(request));
-    seconds.push_back(took);
-  }
-  RETURN_IF_ERROR(TakeMaxima(seconds));
+  ASSIGN_OR_RETURN(const bool is_measured, Iterate(request, options_.iterations,
+                                                   kMinIterations, &seconds));
+  if (!is_measured) return false;
+  RETURN_IF_ERROR(TakeMaxima(seconds.data(), seconds.size()));
   std::sort(seconds.begin(), seconds.end());
+  row.iterations = static_cast<int>(seconds.size());
   row.p50 = Percentile(seconds, 0.5);
   row.p99 = Percentile(seconds, 0.99);
-  row.wrong = wrong_;
-  return row;
+  own_wrong_ += wrong_;
+  ASSIGN_OR_RETURN(row.wrong, CountOfAll(wrong_));
+  return true;
 }
 
 }  // namespace
 
-absl::Status RunAllReduceRank(const AllReduceBenchOptions& options,
-                              const std::vector<Listener>& listeners, int rank,
-                              const AllReduceRankReports& reports) {
-  RankBench bench(options, rank);
-  RETURN_IF_ERROR(bench.Connect(listeners));
+int64_t CopyBytesOf(const AllReduceBenchOptions& options) {
+  return std::min(options.copy_bytes, kCopyBytesOfAll / options.ranks);
+}
+
+absl::StatusOr<AllReduceRankEnd> MeasureAllReduce(
+    const AllReduceBenchOptions& options, const AllReduceRankContext& context) {
+  RankBench bench(options, context);
   AllReduceBenchStart start;
+  start.fallback = context.fallback;
   ASSIGN_OR_RETURN(start.transport, bench.AgreeOnTransport());
-  ASSIGN_OR_RETURN(start.memory_bandwidth, bench.MeasureMemory());
+  ASSIGN_OR_RETURN(start.bus_limit, bench.MeasureLimit());
   RETURN_IF_ERROR(bench.Prepare());
-  RETURN_IF_ERROR(reports.on_start(start));
+  RETURN_IF_ERROR(context.on_start(start));
   for (const int64_t bytes : options.sizes) {
-    ASSIGN_OR_RETURN(const AllReduceBenchRow row, bench.Measure(bytes));
-    RETURN_IF_ERROR(reports.on_row(row));
+    AllReduceBenchRow row;
+    ASSIGN_OR_RETURN(const bool is_measured, bench.Measure(bytes, row));
+    if (!is_measured) return AllReduceRankEnd{bench.wish(), bench.own_wrong()};
+    RETURN_IF_ERROR(context.on_row(row));
   }
-  return absl::OkStatus();
+  return AllReduceRankEnd{BenchWish::kGoOn, bench.own_wrong()};
 }
 
 }  // namespace ringmaster

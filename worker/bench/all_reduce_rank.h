@@ -1,36 +1,72 @@
-// One rank of an all-reduce benchmark, in its own process.
+// One rank of an all-reduce benchmark: the same code between the processes of
+// `ringctl bench` and between the workers of a job.
+//
+// In every iteration each rank refills its buffer, meets the others, reduces
+// (the timed part), and compares every element with the result. All ranks
+// have the same figures in the end: times of the slowest, wrong elements of all.
 #ifndef RINGMASTER_WORKER_BENCH_ALL_REDUCE_RANK_H_
 #define RINGMASTER_WORKER_BENCH_ALL_REDUCE_RANK_H_
 
 #include <cstdint>
 #include <functional>
-#include <vector>
+#include <string>
 
 #include "absl/status/status.h"
-#include "common/transport/tcp.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/clock/clock.h"
+#include "common/plan/topology.h"
+#include "common/transport/cancel_token.h"
 #include "worker/bench/all_reduce_options.h"
+#include "worker/collective/communicator.h"
+#include "worker/collective/cost_model.h"
 
 namespace ringmaster {
 
-struct AllReduceRankReports {
-  // Called once, before the first row.
+// What a rank would like; the ranks act on the largest wish of all, together.
+enum class BenchWish : int { kGoOn = 0, kDrain = 1, kStop = 2 };
+
+// References must outlive the call.
+struct AllReduceRankContext {
+  Communicator& communicator;
+  const Topology& topology;
+  // That of the communicator, for the predictions.
+  const AlgorithmPolicy& policy;
+  Clock& clock;
+  // Ends what no peer has a part in: filling, comparing. The communicator's
+  // collectives end by its Abort.
+  const CancelToken& cancel;
+  // Longer than any collective takes.
+  absl::Duration patience = absl::Seconds(120);
+  // Asked before each iteration.
+  std::function<BenchWish()> wish = [] { return BenchWish::kGoOn; };
+  // Why a peer of this host shares no memory; empty if all do.
+  std::string fallback = {};
+  // Called once, before the first size.
   std::function<absl::Status(const AllReduceBenchStart&)> on_start;
-  // Called for each size, in order; `wrong` is this rank's alone, the times are
-  // those of the slowest.
+  // Called for each size, in order.
   std::function<absl::Status(const AllReduceBenchRow&)> on_row;
 };
 
-// Connects rank `rank` with the others, whose listeners are in `listeners` by
-// rank, and measures all sizes. `options` passed CheckAllReduceBench and are the
-// same on all ranks.
-//   UNAVAILABLE          a peer is gone, or the transport asked for is not to be
-//                        had: which, and why
+struct AllReduceRankEnd {
+  // kGoOn: all sizes were measured.
+  BenchWish wish = BenchWish::kGoOn;
+  // Elements that were wrong on this rank, in all iterations of all sizes.
+  int64_t own_wrong = 0;
+};
+
+// What a rank copies, or all gather, to measure the limit; there is twice as
+// much of it.
+[[nodiscard]] int64_t CopyBytesOf(const AllReduceBenchOptions& options);
+
+// Measures all sizes. `options` passed CheckAllReduceBench and are the same on
+// all ranks, whose number is the communicator's.
+//   UNAVAILABLE          a peer is gone, or the transport that is required is
+//                        not to be had: which, and why
 //   RESOURCE_EXHAUSTED   there is not enough memory for the largest size
-//   other                as of Communicator, and of the reports
-[[nodiscard]] absl::Status RunAllReduceRank(
-    const AllReduceBenchOptions& options,
-    const std::vector<Listener>& listeners, int rank,
-    const AllReduceRankReports& reports);
+//   other                as of Communicator, of `cancel`, and of the reports
+[[nodiscard]] absl::StatusOr<AllReduceRankEnd> MeasureAllReduce(
+    const AllReduceBenchOptions& options, const AllReduceRankContext& context);
 
 }  // namespace ringmaster
 

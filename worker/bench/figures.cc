@@ -17,7 +17,6 @@ namespace {
 
 constexpr int64_t kMinBytes = 8;  // one element of any type
 constexpr int64_t kMaxBytes = int64_t{64} << 30;
-constexpr int kMinIterations = 3;
 
 absl::Status SizeError(absl::string_view text, absl::string_view why) {
   return absl::InvalidArgumentError(
@@ -26,7 +25,10 @@ absl::Status SizeError(absl::string_view text, absl::string_view why) {
                    "in bytes, K, M or G"));
 }
 
-absl::StatusOr<int64_t> ParseSize(absl::string_view text) {
+}  // namespace
+
+absl::StatusOr<int64_t> ParseSize(std::string_view size) {
+  const absl::string_view text(size.data(), size.size());
   int64_t unit = 1;
   absl::string_view digits = text;
   if (!digits.empty()) {
@@ -56,33 +58,25 @@ absl::StatusOr<int64_t> ParseSize(absl::string_view text) {
   return number * unit;
 }
 
-}  // namespace
-
 absl::StatusOr<std::vector<int64_t>> ParseSizes(std::string_view text,
                                                 int step) {
   RM_CHECK(step >= 2, "a step makes sizes larger");
-  const absl::string_view all(text.data(), text.size());
-  const size_t colon = all.find(':');
-  ASSIGN_OR_RETURN(const int64_t first, ParseSize(all.substr(0, colon)));
+  const size_t colon = text.find(':');
+  ASSIGN_OR_RETURN(const int64_t first, ParseSize(text.substr(0, colon)));
   int64_t last = first;
-  if (colon != absl::string_view::npos) {
-    ASSIGN_OR_RETURN(last, ParseSize(all.substr(colon + 1)));
+  if (colon != std::string_view::npos) {
+    ASSIGN_OR_RETURN(last, ParseSize(text.substr(colon + 1)));
   }
-  if (last < first) return SizeError(all, "ends before it begins");
+  if (last < first) {
+    return SizeError(absl::string_view(text.data(), text.size()),
+                     "ends before it begins");
+  }
   std::vector<int64_t> sizes;
   for (int64_t size = first;; size *= step) {
     sizes.push_back(size);
     if (size > last / step) break;
   }
   return sizes;
-}
-
-int IterationsWithin(absl::Duration limit, absl::Duration each, int most) {
-  const int least = std::min(kMinIterations, most);
-  if (each <= absl::ZeroDuration()) return most;
-  const double fitting = absl::FDivDuration(limit, each);
-  if (fitting >= most) return most;
-  return std::max(least, static_cast<int>(fitting));
 }
 
 double Percentile(std::span<const double> ascending, double share) {
@@ -100,8 +94,12 @@ double BusBandwidth(int64_t bytes, double seconds, int ranks) {
   return AlgorithmBandwidth(bytes, seconds) * 2 * (ranks - 1) / ranks;
 }
 
-double MemoryBoundSeconds(int64_t bytes, int ranks, double memory_bandwidth) {
-  return 2.0 * ranks * static_cast<double>(bytes) / memory_bandwidth;
+double MemoryBusLimit(int ranks, double memory_bandwidth) {
+  return memory_bandwidth * (ranks - 1) / ranks / ranks;
+}
+
+double LinkBusLimit(int ranks, int hosts, double link_bandwidth) {
+  return link_bandwidth * (ranks - 1) / ranks * hosts / (hosts - 1);
 }
 
 }  // namespace ringmaster

@@ -14,9 +14,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 
 namespace ringmaster {
+
+// A size in bytes: "4096", "4K", "256M", "1G". As of ParseSizes.
+[[nodiscard]] absl::StatusOr<int64_t> ParseSize(std::string_view text);
 
 // The sizes in bytes of "4K:256M": the first, and each `step` (at least 2)
 // times the one before as long as the last is not exceeded. "1M" is one size.
@@ -24,11 +26,6 @@ namespace ringmaster {
 // INVALID_ARGUMENT names the text and what is wrong with it.
 [[nodiscard]] absl::StatusOr<std::vector<int64_t>> ParseSizes(
     std::string_view text, int step);
-
-// How many iterations of `each` fit into `limit`: at least 3, at most `most`,
-// where that is less.
-[[nodiscard]] int IterationsWithin(absl::Duration limit, absl::Duration each,
-                                   int most);
 
 // The smallest of the values that at least `share` (0 to 1) of them do not
 // exceed: the nearest rank. Requires at least one value, in ascending order.
@@ -39,12 +36,16 @@ namespace ringmaster {
 [[nodiscard]] double AlgorithmBandwidth(int64_t bytes, double seconds);
 [[nodiscard]] double BusBandwidth(int64_t bytes, double seconds, int ranks);
 
-// The seconds that an all-reduce of `bytes` between `ranks` processes of one
-// machine cannot be faster than once the buffers are in main memory: each of
-// them must be read and written once, 2 * ranks * bytes, at `memory_bandwidth`
-// bytes per second of traffic (reads plus writes, of all cores together).
-[[nodiscard]] double MemoryBoundSeconds(int64_t bytes, int ranks,
-                                        double memory_bandwidth);
+// The bus bandwidth that an all-reduce between `ranks` processes of one machine
+// cannot exceed once the buffers are in main memory: each of them must be read
+// and written once, 2 * ranks * bytes, at `memory_bandwidth` bytes per second of
+// traffic (reads plus writes, of all cores together).
+[[nodiscard]] double MemoryBusLimit(int ranks, double memory_bandwidth);
+
+// The bus bandwidth that an all-reduce between `ranks` on `hosts` cannot exceed:
+// every host must send and receive 2 * (hosts - 1) / hosts * bytes, at
+// `link_bandwidth` bytes per second each way.
+[[nodiscard]] double LinkBusLimit(int ranks, int hosts, double link_bandwidth);
 
 }  // namespace ringmaster
 

@@ -21,6 +21,12 @@ TEST(ParseSizesTest, MultipliesFromTheFirstToTheLast) {
   EXPECT_EQ(ParseSizes("8:64G", 2)->back(), int64_t{64} << 30);
 }
 
+TEST(ParseSizeTest, TakesOneSize) {
+  EXPECT_EQ(*ParseSize("4K"), 4096);
+  EXPECT_EQ(*ParseSize("12"), 12);
+  EXPECT_FALSE(ParseSize("4K:8K").ok());
+}
+
 TEST(ParseSizesTest, SaysWhatIsWrong) {
   for (const std::string text :
        {"", ":", "4K:", ":4K", "4k", "K", "-8", "+8", " 8", "8 ", "4KB", "1.5M",
@@ -37,14 +43,6 @@ TEST(ParseSizesTest, SaysWhatIsWrong) {
                 HasSubstr("from 8 bytes to 64G"))
         << text;
   }
-}
-
-TEST(IterationsWithinTest, AreFewerWhereEachIsLong) {
-  EXPECT_EQ(IterationsWithin(absl::Seconds(2), absl::Milliseconds(1), 20), 20);
-  EXPECT_EQ(IterationsWithin(absl::Seconds(2), absl::Milliseconds(250), 20), 8);
-  EXPECT_EQ(IterationsWithin(absl::Seconds(2), absl::Seconds(5), 20), 3);
-  EXPECT_EQ(IterationsWithin(absl::Seconds(2), absl::Seconds(5), 1), 1);
-  EXPECT_EQ(IterationsWithin(absl::Seconds(2), absl::ZeroDuration(), 20), 20);
 }
 
 TEST(PercentileTest, IsTheNearestRank) {
@@ -66,8 +64,15 @@ TEST(BandwidthTest, IsThatOfNcclTests) {
   EXPECT_DOUBLE_EQ(BusBandwidth(1000, 0.5, 4), 3000);
 }
 
-TEST(MemoryBoundTest, ReadsAndWritesEveryBufferOnce) {
-  EXPECT_DOUBLE_EQ(MemoryBoundSeconds(1000, 4, 16000), 0.5);
+TEST(MemoryBusLimitTest, ReadsAndWritesEveryBufferOnce) {
+  // 2 * 4 * 1000 bytes at 16000 a second: half a second.
+  EXPECT_DOUBLE_EQ(MemoryBusLimit(4, 16000), BusBandwidth(1000, 0.5, 4));
+}
+
+TEST(LinkBusLimitTest, SendsWhatEachHostMust) {
+  EXPECT_DOUBLE_EQ(LinkBusLimit(2, 2, 1000), 1000);
+  // Two hosts of four ranks: each host sends the buffer once.
+  EXPECT_DOUBLE_EQ(LinkBusLimit(8, 2, 1000), BusBandwidth(1000, 1, 8));
 }
 
 }  // namespace

@@ -86,29 +86,33 @@ TestPattern::TestPattern(DType dtype, Reduction reduction, int ranks, int rank)
   }
 }
 
-void TestPattern::Fill(std::byte* elements, int64_t count) const {
-  for (int64_t begin = 0; begin < count; begin += kPeriod) {
-    const int64_t length = std::min(kPeriod, count - begin);
-    std::memcpy(elements + begin * element_bytes_, input_.data(),
+void TestPattern::Fill(std::byte* elements, int64_t count,
+                       int64_t first) const {
+  for (int64_t done = 0; done < count;) {
+    const int64_t begin = (first + done) % kPeriod;
+    const int64_t length = std::min(kPeriod - begin, count - done);
+    std::memcpy(elements + done * element_bytes_,
+                input_.data() + begin * element_bytes_,
                 static_cast<size_t>(length * element_bytes_));
+    done += length;
   }
 }
 
-int64_t TestPattern::CountWrong(const std::byte* elements,
-                                int64_t count) const {
+int64_t TestPattern::CountWrong(const std::byte* elements, int64_t count,
+                                int64_t first) const {
   int64_t wrong = 0;
   const auto size = static_cast<size_t>(element_bytes_);
-  for (int64_t begin = 0; begin < count; begin += kPeriod) {
-    const int64_t length = std::min(kPeriod, count - begin);
-    const std::byte* const period = elements + begin * element_bytes_;
-    if (std::memcmp(period, result_.data(),
-                    static_cast<size_t>(length) * size) == 0) {
+  for (int64_t done = 0; done < count;) {
+    const int64_t begin = (first + done) % kPeriod;
+    const int64_t length = std::min(kPeriod - begin, count - done);
+    const std::byte* const found = elements + done * element_bytes_;
+    const std::byte* const expected = result_.data() + begin * element_bytes_;
+    done += length;
+    if (std::memcmp(found, expected, static_cast<size_t>(length) * size) == 0)
       continue;
-    }
     for (int64_t i = 0; i < length; ++i) {
       const int64_t offset = i * element_bytes_;
-      if (std::memcmp(period + offset, result_.data() + offset, size) != 0)
-        ++wrong;
+      if (std::memcmp(found + offset, expected + offset, size) != 0) ++wrong;
     }
   }
   return wrong;

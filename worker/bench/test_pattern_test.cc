@@ -87,5 +87,27 @@ TEST(TestPatternTest, SeesWhatIsOutOfPlace) {
   EXPECT_GT(pattern.CountWrong(result.data(), kCount), kCount / 2);
 }
 
+TEST(TestPatternTest, SeesWhatIsLeftOverFromTheCallBefore) {
+  const TestPattern pattern(DType::kFloat32, Reduction::kSum, 4, 0);
+  const std::vector<std::byte> result =
+      Reduce(DType::kFloat32, Reduction::kSum, 4);
+  for (const int64_t first : {1, 2, 4092}) {
+    EXPECT_GT(pattern.CountWrong(result.data(), kCount, first), kCount / 2)
+        << first;
+  }
+}
+
+TEST(TestPatternTest, BeginsWhereItIsTold) {
+  constexpr int64_t kFirst = 5000;
+  const TestPattern pattern(DType::kInt64, Reduction::kSum, 1, 0);
+  const std::vector<std::byte> whole =
+      Input(DType::kInt64, Reduction::kSum, 1, 0);
+  std::vector<std::byte> part((kCount - kFirst) * sizeof(int64_t));
+  pattern.Fill(part.data(), kCount - kFirst, kFirst);
+  EXPECT_TRUE(std::equal(part.begin(), part.end(),
+                         whole.begin() + kFirst * sizeof(int64_t)));
+  EXPECT_EQ(pattern.CountWrong(part.data(), kCount - kFirst, kFirst), 0);
+}
+
 }  // namespace
 }  // namespace ringmaster

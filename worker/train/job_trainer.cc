@@ -4,9 +4,7 @@
 #include <array>
 #include <functional>
 #include <memory>
-#include <new>
 #include <string>
-#include <system_error>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -16,14 +14,14 @@
 #include "common/logging/logging.h"
 #include "common/metrics/metrics.h"
 #include "common/status/check.h"
-#include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
 #include "common/transport/cancel_token.h"
 #include "common/transport/establish.h"
 #include "common/transport/tcp.h"
+#include "ringmaster/v1/job.pb.h"
 #include "worker/collective/connect_mesh.h"
-#include "worker/collective/schedule.h"
 #include "worker/figures/peak_flops.h"
+#include "worker/train/catch_exhaustion.h"
 #include "worker/train/all_reduce_forecast.h"
 #include "worker/train/checkpoint_start.h"
 #include "worker/train/collective_config.h"
@@ -31,6 +29,7 @@
 #include "worker/train/held_job.h"
 #include "worker/train/live_generation.h"
 #include "worker/train/progress_board.h"
+#include "worker/train/run_outcome.h"
 #include "worker/train/state_copy.h"
 #include "worker/train/train_counters.h"
 
@@ -47,23 +46,6 @@ std::string LoadedText(const CheckpointStart& start) {
   }
   if (!start.remark.empty()) absl::StrAppend(&text, "; ", start.remark);
   return text;
-}
-
-// What `action` returns; what the standard library throws where a host ends is
-// an error of `rank`: bad_alloc from the containers of data and batches,
-// system_error from a thread that cannot be had.
-template <typename Action>
-auto CatchExhaustion(int rank, const Action& action) -> decltype(action()) {
-  try {
-    return action();
-  } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "rank ", rank,
-        ": this host has too little memory for the job's data and batches"));
-  } catch (const std::system_error& error) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("rank ", rank, ": ", error.what()));
-  }
 }
 
 // How this rank reaches the others: how many of them over what.
@@ -115,8 +97,7 @@ class JobTrainer final : public Trainer {
       : clock_(clock), listener_(listener), threads_(threads) {}
 
   absl::StatusOr<PlanAgreement> Prepare(
-      const v1::TrainProgram& program,
-      const RankAssignment& assignment) override;
+      const v1::JobSpec& spec, const RankAssignment& assignment) override;
   RunOutcome Run() override;
   void Abort(int64_t generation, std::string_view why) override;
   void RequestStop() override {
@@ -186,14 +167,14 @@ class JobTrainer final : public Trainer {
 };
 
 absl::StatusOr<PlanAgreement> JobTrainer::Prepare(
-    const v1::TrainProgram& program, const RankAssignment& assignment) {
+    const v1::JobSpec& spec, const RankAssignment& assignment) {
   // What was wished for ended with the generation that it was wished for in.
   wishes_.stop.store(false, std::memory_order_relaxed);
   wishes_.drain.store(false, std::memory_order_relaxed);
   live_.Begin(assignment.generation);
   board_.EnterPhase(TrainPhase::kPrepare);
   return CatchExhaustion(assignment.rank,
-                         [&] { return TryPrepare(program, assignment); });
+                         [&] { return TryPrepare(spec.train(), assignment); });
 }
 
 absl::StatusOr<PlanAgreement> JobTrainer::TryPrepare(
@@ -327,7 +308,7 @@ absl::StatusOr<GenerationRun::End> JobTrainer::RunGeneration() {
   RETURN_IF_ERROR(connected.status());
   Communicator* const communicator = connected->get();
   LogTransports(*communicator);
-  RETURN_IF_ERROR(live_.Expose(*communicator, job_->prefetcher()));
+  RETURN_IF_ERROR(live_.Expose(*communicator, &job_->prefetcher()));
   const absl::Cleanup unexpose = [this] { live_.Unexpose(); };
   absl::StatusOr<GenerationRun::End> end = Train(*communicator, *cancel);
   if (!end.ok()) {
@@ -426,28 +407,12 @@ RunOutcome JobTrainer::MakeOutcome(
     outcome.parameters_hash = job_->state().ParametersHash();
     return outcome;
   }
-  outcome.status = end.status();
-  if (live_.cancel()->is_cancelled()) {
-    outcome.kind = RunOutcome::Kind::kInterrupted;
-    return outcome;
-  }
-  switch (end.status().code()) {
-    case absl::StatusCode::kUnavailable:
-    case absl::StatusCode::kDeadlineExceeded:
-    case absl::StatusCode::kAborted:
-      // Alone, nobody else can have failed.
-      outcome.kind = assignment_.world_size > 1 ? RunOutcome::Kind::kPeerFailed
-                                                : RunOutcome::Kind::kFailed;
-      outcome.peer_rank = blamed_rank_;
-      break;
-    case absl::StatusCode::kFailedPrecondition:
-      outcome.kind = RunOutcome::Kind::kFailed;
-      outcome.status = WithExitCode(end.status(), ExitCode::kPlanMismatch);
-      break;
-    default:
-      outcome.kind = RunOutcome::Kind::kFailed;
-  }
-  return outcome;
+  return FailedOutcome(end.status(),
+                       {.applied_step = outcome.applied_step,
+                        .complete_step = outcome.complete_step,
+                        .world_size = assignment_.world_size,
+                        .blamed_rank = blamed_rank_,
+                        .is_cancelled = live_.cancel()->is_cancelled()});
 }
 
 void JobTrainer::Abort(int64_t generation, std::string_view why) {

@@ -213,8 +213,8 @@ TEST(JobTrainerTest, RefusesToResumeAtAStepItDoesNotHold) {
   const auto outcomes =
       workers.RunGeneration(1, {0}, SmallProgram(5), 0, [] {});
   EXPECT_EQ(outcomes[0].applied_step, 5);
-  const auto agreement =
-      workers.trainer(0).Prepare(SmallProgram(5), workers.Assign(2, {0}, 0, 4));
+  const auto agreement = workers.trainer(0).Prepare(
+      SpecOf(SmallProgram(5)), workers.Assign(2, {0}, 0, 4));
   EXPECT_EQ(agreement.status().code(), absl::StatusCode::kFailedPrecondition)
       << agreement.status();
 }
@@ -263,12 +263,12 @@ TEST(JobTrainerTest, AnAbortEndsTheReadingOfData) {
   program.mutable_data()->mutable_text()->set_path(path);
   workers.trainer(0).Abort(1, "halted");
   EXPECT_EQ(workers.trainer(0)
-                .Prepare(program, workers.Assign(1, {0}, 0, 0))
+                .Prepare(SpecOf(program), workers.Assign(1, {0}, 0, 0))
                 .status()
                 .code(),
             absl::StatusCode::kAborted);
   const auto agreement =
-      workers.trainer(0).Prepare(program, workers.Assign(2, {0}, 0, 0));
+      workers.trainer(0).Prepare(SpecOf(program), workers.Assign(2, {0}, 0, 0));
   EXPECT_TRUE(agreement.ok()) << agreement.status();
 }
 
@@ -314,7 +314,7 @@ TEST(JobTrainerTest, DataThatDoesNotFitIntoMemoryIsAnError) {
   ASSERT_EQ(setrlimit(RLIMIT_AS, &small), 0);
   const absl::Cleanup restore = [&before] { setrlimit(RLIMIT_AS, &before); };
   const auto agreement =
-      workers.trainer(0).Prepare(program, workers.Assign(1, {0}, 0, 0));
+      workers.trainer(0).Prepare(SpecOf(program), workers.Assign(1, {0}, 0, 0));
   EXPECT_EQ(agreement.status().code(), absl::StatusCode::kResourceExhausted)
       << agreement.status();
 }
@@ -331,9 +331,10 @@ TEST(JobTrainerTest, AnAbortOfAnEarlierGenerationIsIgnored) {
 TEST(JobTrainerTest, AbortsWhileConnecting) {
   TrainerWorkers workers(2);
   // Rank 1 never comes.
-  ASSERT_TRUE(workers.trainer(0)
-                  .Prepare(SmallProgram(10), workers.Assign(1, {0, 1}, 0, 0))
-                  .ok());
+  ASSERT_TRUE(
+      workers.trainer(0)
+          .Prepare(SpecOf(SmallProgram(10)), workers.Assign(1, {0, 1}, 0, 0))
+          .ok());
   RunOutcome outcome;
   std::thread run([&] { outcome = workers.trainer(0).Run(); });
   while (workers.trainer(0).progress().phase != TrainPhase::kConnect)
@@ -354,8 +355,9 @@ TEST(JobTrainerTest, NamesTheNeighbourThatDoesNotConnect) {
       RankAssignment assignment =
           workers.Assign(1, {0, 1, 2}, static_cast<size_t>(rank), 0);
       assignment.connect_timeout = absl::Milliseconds(500);
-      ASSERT_TRUE(
-          workers.trainer(rank).Prepare(SmallProgram(10), assignment).ok());
+      ASSERT_TRUE(workers.trainer(rank)
+                      .Prepare(SpecOf(SmallProgram(10)), assignment)
+                      .ok());
       outcomes[static_cast<size_t>(rank)] = workers.trainer(rank).Run();
     });
   }
@@ -371,7 +373,7 @@ TEST(JobTrainerTest, UnreadableDataHasAnExitCodeOfItsOwn) {
   v1::TrainProgram program = SmallProgram(10);
   program.mutable_data()->mutable_text()->set_path("/no/such/data");
   const auto agreement =
-      workers.trainer(0).Prepare(program, workers.Assign(1, {0}, 0, 0));
+      workers.trainer(0).Prepare(SpecOf(program), workers.Assign(1, {0}, 0, 0));
   EXPECT_EQ(ExitCodeOf(agreement.status()), ExitCode::kUnreadable)
       << agreement.status();
   EXPECT_THAT(std::string(agreement.status().message()),
@@ -385,13 +387,13 @@ TEST(JobTrainerTest, APrepareThatFailsHalfwayLeavesNothingBehind) {
   silent.set_seed(6);
   silent.mutable_sample()->set_prompt("The sea");
   const auto failed =
-      workers.trainer(0).Prepare(silent, workers.Assign(1, {0}, 0, 0));
+      workers.trainer(0).Prepare(SpecOf(silent), workers.Assign(1, {0}, 0, 0));
   EXPECT_THAT(std::string(failed.status().message()),
               HasSubstr("train.sample"));
 
-  const auto anew = workers.trainer(0).Prepare(SmallProgram(10),
+  const auto anew = workers.trainer(0).Prepare(SpecOf(SmallProgram(10)),
                                                workers.Assign(2, {0}, 0, 0));
-  const auto fresh = workers.trainer(1).Prepare(SmallProgram(10),
+  const auto fresh = workers.trainer(1).Prepare(SpecOf(SmallProgram(10)),
                                                 workers.Assign(2, {0}, 0, 0));
   ASSERT_TRUE(anew.ok() && fresh.ok()) << anew.status() << fresh.status();
   EXPECT_EQ(anew->plan_hash, fresh->plan_hash);
@@ -414,7 +416,7 @@ TEST(JobTrainerTest, AProgramWithoutAModelIsRefused) {
   v1::TrainProgram program = SmallProgram(10);
   program.clear_model();
   const auto agreement =
-      workers.trainer(0).Prepare(program, workers.Assign(1, {0}, 0, 0));
+      workers.trainer(0).Prepare(SpecOf(program), workers.Assign(1, {0}, 0, 0));
   EXPECT_EQ(ExitCodeOf(agreement.status()), ExitCode::kUsage)
       << agreement.status();
 }
@@ -435,10 +437,10 @@ TEST(JobTrainerTest, DifferentSeedsAreDifferentPlans) {
   TrainerWorkers workers(2);
   v1::TrainProgram other = SmallProgram(10);
   other.set_seed(6);
-  const auto first = workers.trainer(0).Prepare(SmallProgram(10),
+  const auto first = workers.trainer(0).Prepare(SpecOf(SmallProgram(10)),
                                                 workers.Assign(1, {0}, 0, 0));
   const auto second =
-      workers.trainer(1).Prepare(other, workers.Assign(1, {0}, 0, 0));
+      workers.trainer(1).Prepare(SpecOf(other), workers.Assign(1, {0}, 0, 0));
   ASSERT_TRUE(first.ok() && second.ok());
   EXPECT_NE(first->plan_hash, second->plan_hash);
 }

@@ -20,11 +20,11 @@ std::shared_ptr<const CancelToken> LiveGeneration::cancel() const {
 }
 
 absl::Status LiveGeneration::Expose(Communicator& communicator,
-                                    Prefetcher& prefetcher) {
+                                    Prefetcher* prefetcher) {
   MutexLock lock(mutex_);
   RETURN_IF_ERROR(cancel_->status());
   communicator_ = &communicator;
-  prefetcher_ = &prefetcher;
+  prefetcher_ = prefetcher;
   return absl::OkStatus();
 }
 

@@ -30,9 +30,10 @@ class LiveGeneration {
       EXCLUDES(mutex_);
 
   // Lets Abort and communication() reach these, until Unexpose, which must come
-  // before they go. ABORTED if the generation was aborted before.
+  // before they go; a prefetcher may be null. ABORTED if the generation was
+  // aborted before.
   [[nodiscard]] absl::Status Expose(Communicator& communicator,
-                                    Prefetcher& prefetcher) EXCLUDES(mutex_);
+                                    Prefetcher* prefetcher) EXCLUDES(mutex_);
   void Unexpose() EXCLUDES(mutex_);
 
   // Ends `generation` and all before it, now or once they begin; one that

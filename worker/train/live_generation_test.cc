@@ -33,7 +33,7 @@ class LiveGenerationTest : public ::testing::Test {
 
 TEST_F(LiveGenerationTest, AnAbortReachesWhatIsExposed) {
   ASSERT_TRUE(prefetcher_.Start(1, 0, 1).ok());
-  ASSERT_TRUE(live_.Expose(communicator_, prefetcher_).ok());
+  ASSERT_TRUE(live_.Expose(communicator_, &prefetcher_).ok());
   live_.Abort(1, "a peer was lost");
   EXPECT_TRUE(live_.cancel()->is_cancelled());
   EXPECT_TRUE(absl::IsAborted(communicator_.Start(Barrier()).status()));
@@ -42,7 +42,7 @@ TEST_F(LiveGenerationTest, AnAbortReachesWhatIsExposed) {
 }
 
 TEST_F(LiveGenerationTest, WhatIsNotExposedAnyMoreIsLeftAlone) {
-  ASSERT_TRUE(live_.Expose(communicator_, prefetcher_).ok());
+  ASSERT_TRUE(live_.Expose(communicator_, &prefetcher_).ok());
   ASSERT_TRUE(communicator_.Start(Barrier()).ok());
   EXPECT_EQ(live_.communication().completed, 1);
   live_.Unexpose();
@@ -54,7 +54,7 @@ TEST_F(LiveGenerationTest, WhatIsNotExposedAnyMoreIsLeftAlone) {
 
 TEST_F(LiveGenerationTest, AGenerationThatWasAbortedIsNotExposed) {
   live_.Abort(1, "a peer was lost");
-  EXPECT_TRUE(absl::IsAborted(live_.Expose(communicator_, prefetcher_)));
+  EXPECT_TRUE(absl::IsAborted(live_.Expose(communicator_, &prefetcher_)));
   EXPECT_TRUE(communicator_.Start(Barrier()).ok());
 }
 

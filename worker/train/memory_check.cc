@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fstream>
 #include <optional>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -14,13 +15,14 @@ std::string InMegabytes(int64_t bytes) {
   return absl::StrFormat("%.1f MB", static_cast<double>(bytes) / 1e6);
 }
 
-std::optional<int64_t> MemoryOfHost() {
+// A line of /proc/meminfo: "MemTotal:", ...
+std::optional<int64_t> MemoryOfHost(std::string_view line) {
   std::ifstream file("/proc/meminfo");
   std::string name;
   std::string unit;
   int64_t kibibytes = 0;
   while (file >> name >> kibibytes) {
-    if (name == "MemTotal:") return kibibytes * 1024;
+    if (name == line) return kibibytes * 1024;
     std::getline(file, unit);
   }
   return std::nullopt;
@@ -34,13 +36,19 @@ std::optional<int64_t> LimitOfControlGroup() {
   return std::nullopt;  // no such file, or "max"
 }
 
+int64_t LeastOf(std::optional<int64_t> a, std::optional<int64_t> b) {
+  if (!a.has_value()) return b.value_or(-1);
+  return std::min(*a, b.value_or(*a));
+}
+
 }  // namespace
 
 int64_t MemoryLimitBytes() {
-  const auto host = MemoryOfHost();
-  const auto group = LimitOfControlGroup();
-  if (!host.has_value()) return group.value_or(-1);
-  return std::min(*host, group.value_or(*host));
+  return LeastOf(MemoryOfHost("MemTotal:"), LimitOfControlGroup());
+}
+
+int64_t AvailableMemoryBytes() {
+  return LeastOf(MemoryOfHost("MemAvailable:"), LimitOfControlGroup());
 }
 
 absl::Status CheckMemory(const std::vector<MemoryNeed>& needs,

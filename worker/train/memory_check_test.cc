@@ -27,5 +27,10 @@ TEST(MemoryLimitTest, IsKnownOnLinux) {
   EXPECT_GT(MemoryLimitBytes(), int64_t{1} << 20);
 }
 
+TEST(AvailableMemoryTest, IsAPartOfTheLimit) {
+  EXPECT_GT(AvailableMemoryBytes(), int64_t{1} << 20);
+  EXPECT_LE(AvailableMemoryBytes(), MemoryLimitBytes());
+}
+
 }  // namespace
 }  // namespace ringmaster

@@ -211,7 +211,7 @@ TEST_F(NewcomerTest, ARankThatHoldsStepsDoesNotBeginAnew) {
   TrainerWorkers workers(2);
   TrainUntilTheFault(workers, {0, 1}, {0}, program);
   const auto agreement =
-      workers.trainer(0).Prepare(program, workers.Assign(2, {0}, 0, 0));
+      workers.trainer(0).Prepare(SpecOf(program), workers.Assign(2, {0}, 0, 0));
   EXPECT_EQ(agreement.status().code(), absl::StatusCode::kFailedPrecondition);
 }
 

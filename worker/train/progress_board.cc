@@ -27,7 +27,8 @@ void Follow(bool has_average, const PhaseFigures& value,
 bool IsTold(TrainPhase before, TrainPhase after) {
   return before != after && before != TrainPhase::kEvaluate &&
          (after == TrainPhase::kConnect || after == TrainPhase::kTransfer ||
-          after == TrainPhase::kCheckpoint || after == TrainPhase::kStep);
+          after == TrainPhase::kCheckpoint || after == TrainPhase::kStep ||
+          after == TrainPhase::kMeasure);
 }
 
 }  // namespace

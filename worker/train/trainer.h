@@ -1,5 +1,6 @@
-// Trainer runs a job's training program in one worker process, generation after
-// generation.
+// Trainer runs a job's program in one worker process, generation after
+// generation: it trains (job_trainer.h), or measures (worker/bench). What follows
+// is of training.
 //
 // It owns what survives a change of generation: the data set, the plan, the
 // arenas (parameters, gradients, moments) and the position in training. One
@@ -16,6 +17,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,8 +33,10 @@
 namespace ringmaster {
 
 namespace v1 {
-class TrainProgram;
+class JobSpec;
 }  // namespace v1
+
+struct AllReduceBenchFigures;
 
 // A rank's place in a generation.
 struct RankAssignment {
@@ -119,6 +123,7 @@ enum class TrainPhase {
   kHalted,
   kTransfer,    // the state is copied to newcomers
   kCheckpoint,  // one is read, or waited for
+  kMeasure,     // of a benchmark
 };
 
 struct TrainProgress {
@@ -130,6 +135,8 @@ struct TrainProgress {
   int waiting_for_rank = -1;
   int64_t disk_bytes = 0;  // of checkpoints, since the process began
   TrainFigures figures;
+  // Of a benchmark's rank 0, once it has begun to measure.
+  std::shared_ptr<const AllReduceBenchFigures> bench = nullptr;
 };
 
 // Something that users want to know; see ringmaster.v1.Notice.
@@ -186,7 +193,7 @@ class Trainer {
   //   FAILED_PRECONDITION  the resume step is neither the applied nor the
   //   complete one
   [[nodiscard]] virtual absl::StatusOr<PlanAgreement> Prepare(
-      const v1::TrainProgram& program, const RankAssignment& assignment) = 0;
+      const v1::JobSpec& spec, const RankAssignment& assignment) = 0;
 
   // Connects to the neighbours and trains until one of the outcomes. Requires
   // Prepare of the same generation.

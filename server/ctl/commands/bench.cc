@@ -118,26 +118,32 @@ class StopFd {
 void AddBenchFlags(FlagSet& flags, BenchFlags& bench) {
   FlagSet& command =
       flags.AddCommand("bench",
-                       "Measure all-reduce between processes of this machine, "
-                       "without a coordinator.");
+                       "Measure all-reduce between the workers of a "
+                       "coordinator, or without --coordinator between "
+                       "processes of this machine.");
   command.AddArgument(
       "WHAT",
       "allreduce. Every result is checked (#wrong). algbw is bytes / time, "
-      "busbw algbw * 2(n-1)/n as in nccl-tests. The limit, in percent, is the "
-      "time 2 * n * bytes / B over the one measured: each rank's buffer is at "
-      "least read once and written once, and B is what n ranks that copy "
-      "memory at once read and write a second, measured first.",
+      "busbw algbw * 2(n-1)/n as in nccl-tests. The percentage is of a limit "
+      "of busbw that is measured first. On one host each rank's buffer is at "
+      "least read once and written once: B * (n-1)/n^2, where B is what n "
+      "ranks that copy memory at once read and write a second. Between hosts "
+      "it "
+      "is what the slowest link between neighbours carries, both ways at once.",
       /*is_required=*/true, &bench.what);
   command.Add({.name = "ranks",
                .short_name = 'n',
                .unit = "N",
-               .help = absl::StrCat("Processes, 2 to ", kMaxAllReduceBenchRanks,
-                                    "; 0: one a core, at least 2."),
+               .help = absl::StrCat("Workers or processes, 2 to ",
+                                    kMaxAllReduceBenchRanks,
+                                    "; 0: all idle workers, or a process a "
+                                    "core, at least 2."),
                .min = 0,
                .max = kMaxAllReduceBenchRanks},
               &bench.ranks);
   command.Add({.name = "transport",
-               .help = "How bytes travel; auto: the best that there is.",
+               .help = "How bytes travel at best; auto: the best that there "
+                       "is. Between hosts it is always tcp.",
                .choices = {"auto", "shared_memory", "unix", "tcp"}},
               &bench.transport);
   command.Add({.name = "algorithm",
@@ -161,16 +167,15 @@ void AddBenchFlags(FlagSet& flags, BenchFlags& bench) {
   AddMeasuringFlags(command, bench);
 }
 
-absl::StatusOr<AllReduceBenchOptions> ToBenchOptions(const BenchFlags& flags) {
+absl::StatusOr<AllReduceBenchOptions> ToBenchOptions(const BenchFlags& flags,
+                                                     int ranks) {
   if (flags.what != "allreduce") {
     return absl::InvalidArgumentError(
         absl::StrCat("nothing to measure is called \"", flags.what,
                      "\"; usage: ringctl bench allreduce"));
   }
   AllReduceBenchOptions options;
-  options.ranks = flags.ranks != 0
-                      ? flags.ranks
-                      : std::clamp(Cores(), 2, kMaxAllReduceBenchRanks);
+  options.ranks = ranks;
   options.transport = TransportNamed(flags.transport);
   ASSIGN_OR_RETURN(options.algorithm, ParseAlgorithm(flags.algorithm));
   ASSIGN_OR_RETURN(options.dtype, ParseDType(flags.dtype));
@@ -188,6 +193,16 @@ absl::StatusOr<AllReduceBenchOptions> ToBenchOptions(const BenchFlags& flags) {
   options.warmup = flags.warmup;
   options.iterations = flags.iterations;
   options.time_per_size = flags.seconds_per_size;
+  return options;
+}
+
+absl::StatusOr<AllReduceBenchOptions> ToLocalBenchOptions(
+    const BenchFlags& flags) {
+  const int ranks = flags.ranks != 0
+                        ? flags.ranks
+                        : std::clamp(Cores(), 2, kMaxAllReduceBenchRanks);
+  ASSIGN_OR_RETURN(AllReduceBenchOptions options, ToBenchOptions(flags, ranks));
+  options.is_transport_required = options.transport.has_value();
   RETURN_IF_ERROR(CheckAllReduceBench(options));
   return options;
 }
@@ -195,9 +210,9 @@ absl::StatusOr<AllReduceBenchOptions> ToBenchOptions(const BenchFlags& flags) {
 absl::StatusOr<int> RunBench(const BenchFlags& flags, OutputFormat format,
                              Console& console) {
   BenchSetting setting;
-  ASSIGN_OR_RETURN(setting.options, ToBenchOptions(flags));
-  setting.processor = ProcessorName();
-  setting.cores = Cores();
+  ASSIGN_OR_RETURN(setting.options, ToLocalBenchOptions(flags));
+  setting.place = {{"processor", ProcessorName()},
+                   {"cores", absl::StrCat(Cores())}};
   ASSIGN_OR_RETURN(const std::unique_ptr<AllReduceBench> bench,
                    AllReduceBench::Start(setting.options));
   // Only now: a fork with threads around would copy locks that nobody opens.

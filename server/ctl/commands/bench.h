@@ -1,5 +1,6 @@
 // `ringctl bench allreduce`: how fast processes of this machine reduce, over the
-// connections that ranks of a job have, without a coordinator.
+// connections that ranks of a job have, without a coordinator. For the workers of
+// one see cluster_bench.h.
 #ifndef RINGMASTER_SERVER_CTL_COMMANDS_BENCH_H_
 #define RINGMASTER_SERVER_CTL_COMMANDS_BENCH_H_
 
@@ -17,7 +18,8 @@ namespace ringmaster::ctl {
 // The flags as they were written.
 struct BenchFlags {
   std::string what;
-  int ranks = 0;  // 0: as many as there are cores, at least 2
+  // 0: as many as there are cores, at least 2; or idle workers
+  int ranks = 0;
   std::string transport = "auto";
   std::string algorithm = "auto";
   std::string dtype = "float32";
@@ -33,8 +35,13 @@ struct BenchFlags {
 // Adds the command and its flags; `bench` must outlive the parsing.
 void AddBenchFlags(FlagSet& flags, BenchFlags& bench);
 
+// What the flags ask of `ranks`, not passed through CheckAllReduceBench yet.
 // INVALID_ARGUMENT names the flag.
 [[nodiscard]] absl::StatusOr<AllReduceBenchOptions> ToBenchOptions(
+    const BenchFlags& flags, int ranks);
+
+// Of this machine's processes; checked.
+[[nodiscard]] absl::StatusOr<AllReduceBenchOptions> ToLocalBenchOptions(
     const BenchFlags& flags);
 
 // Measures and prints; a table grows by a line a size. The exit code, or

@@ -6,8 +6,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/config/flags.h"
+#include "common/fail_point/fail_point.h"
+#include "common/status/exit_code.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/ctl/terminal/interrupts.h"
 
 namespace ringmaster::ctl {
 namespace {
@@ -23,7 +26,7 @@ absl::StatusOr<AllReduceBenchOptions> Parse(const char* text) {
       absl::StrSplit(absl::StrCat("bench ", text), ' ', absl::SkipEmpty());
   const auto parsed = flags.Parse(args);
   if (!parsed.ok()) return parsed.status();
-  return ToBenchOptions(bench);
+  return ToLocalBenchOptions(bench);
 }
 
 TEST(BenchFlagsTest, HaveDefaults) {
@@ -86,6 +89,38 @@ TEST(BenchFlagsTest, RefuseWhatIsWrongWithTheFlagsName) {
         << text;
     EXPECT_THAT(std::string(options.status().message()), HasSubstr(text));
   }
+}
+
+// Before main, and so before any thread.
+const bool kIsBlocked = [] {
+  Interrupts::Block();
+  return true;
+}();
+
+TEST(RunBenchTest, AWrongElementShowsInItsRowAndEndsInAnError) {
+  ASSERT_TRUE(kIsBlocked);
+  BenchFlags flags;
+  flags.what = "allreduce";
+  flags.ranks = 2;
+  flags.sizes = "4K";
+  flags.warmup = 0;
+  flags.iterations = 3;
+  FailPoint::Arm("bench.reduced", FailPoint::Action::kError, 3);
+  FakeConsole console;
+  const absl::StatusOr<int> code =
+      RunBench(flags, OutputFormat::kTable, console);
+  FailPoint::DisarmAll();
+  // The last all-reduce of each of the two ranks.
+  EXPECT_EQ(code.status().code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(ExitCodeOf(code.status()), ExitCode::kInternal);
+  EXPECT_THAT(std::string(code.status().message()),
+              HasSubstr("2 elements differ from the expected result"));
+  const std::vector<std::string> lines = absl::StrSplit(console.out, '\n');
+  const std::vector<std::string> cells =
+      absl::StrSplit(lines[lines.size() - 2], ' ', absl::SkipEmpty());
+  ASSERT_EQ(cells.size(), 12u) << console.out;
+  EXPECT_EQ(cells[0], "4096");
+  EXPECT_EQ(cells[8], "2");
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include "server/ctl/client/bell.h"
 #include "server/ctl/client/client.h"
 #include "server/ctl/commands/bench.h"
+#include "server/ctl/commands/cluster_bench.h"
 #include "server/ctl/commands/local.h"
 #include "server/ctl/commands/queries.h"
 #include "server/ctl/commands/sample.h"
@@ -28,9 +29,11 @@
 namespace ringmaster::ctl {
 namespace {
 
+constexpr const char* kDefaultCoordinator = "127.0.0.1:29400";
+
 // Everything that the command line can say.
 struct CommandLine {
-  std::string coordinator = "127.0.0.1:29400";
+  std::string coordinator;  // "": kDefaultCoordinator, where one is needed
   std::string output = "table";
   absl::Duration timeout = absl::Seconds(5);
   CredentialsOptions credentials;
@@ -57,11 +60,13 @@ void AddGlobalFlags(FlagSet& flags, CommandLine& line) {
              .choices = {"table", "json"}},
             &line.output);
   flags.StartGroup("Coordinator");
-  flags.Add(
-      {.name = "coordinator",
-       .unit = "HOST:PORT",
-       .help = "Address of the coordinator; local starts its own instead."},
-      &line.coordinator);
+  flags.Add({.name = "coordinator",
+             .unit = "HOST:PORT",
+             .help = absl::StrCat(
+                 "Address of the coordinator; ", kDefaultCoordinator,
+                 " unless given. local starts its own instead, and bench does "
+                 "without unless it is given.")},
+            &line.coordinator);
   flags.Add({.name = "timeout",
              .unit = "DURATION",
              .help = "How long a call may take. Watching a job has no limit, "
@@ -242,22 +247,28 @@ void AddSampleCommand(FlagSet& flags, CommandLine& line) {
   ::_exit(static_cast<int>(ExitCode::kStopped));
 }
 
-absl::StatusOr<int> RunAtCoordinator(const std::string& command,
-                                     CommandLine& line, Console& console,
-                                     Clock& clock) {
-  const Interrupts interrupts([&console](int) { ExitAfterSignal(console); });
-  absl::StatusOr<HostPort> address = ParseHostPort(line.coordinator);
+absl::StatusOr<ClientOptions> ToClientOptions(const CommandLine& line) {
+  const std::string text =
+      line.coordinator.empty() ? kDefaultCoordinator : line.coordinator;
+  absl::StatusOr<HostPort> address = ParseHostPort(text);
   if (!address.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--coordinator=", line.coordinator, ": ",
-                     std::string(address.status().message())));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--coordinator=", text, ": ", std::string(address.status().message())));
   }
   ASSIGN_OR_RETURN(
       auto credentials,
       MakeChannelCredentials(line.credentials, address->ToString()));
-  Client client({.address = address->ToString(),
-                 .credentials = std::move(credentials),
-                 .timeout = line.timeout});
+  return ClientOptions{.address = address->ToString(),
+                       .credentials = std::move(credentials),
+                       .timeout = line.timeout};
+}
+
+absl::StatusOr<int> RunAtCoordinator(const std::string& command,
+                                     CommandLine& line, Console& console,
+                                     Clock& clock) {
+  const Interrupts interrupts([&console](int) { ExitAfterSignal(console); });
+  ASSIGN_OR_RETURN(ClientOptions options, ToClientOptions(line));
+  Client client(std::move(options));
   const CommandContext context{console, clock, client, line.format()};
   if (command == "status") return RunStatus(context);
   if (command == "workers") return RunWorkers(context);
@@ -272,20 +283,44 @@ absl::StatusOr<int> RunAtCoordinator(const std::string& command,
   return RunTrace(context, line.trace);
 }
 
+// The first interrupt asks for a polite end, the second one does not ask.
+class PoliteInterrupts {
+ public:
+  explicit PoliteInterrupts(Console& console)
+      : interrupts_([this, &console](int) {
+          if (signals_.fetch_add(1) > 0) ExitAfterSignal(console);
+          bell_.Ring();
+        }) {}
+
+  [[nodiscard]] Bell& bell() { return bell_; }
+  [[nodiscard]] bool has_come() const { return signals_.load() > 0; }
+
+ private:
+  Bell bell_;
+  std::atomic<int> signals_ = 0;
+  const Interrupts interrupts_;
+};
+
+absl::StatusOr<int> BenchAtCoordinator(const CommandLine& line,
+                                       Console& console, Clock& clock) {
+  PoliteInterrupts interrupts(console);
+  ASSIGN_OR_RETURN(ClientOptions options, ToClientOptions(line));
+  Client client(std::move(options));
+  return RunClusterBench(
+      {console, clock, client, line.format()},
+      {.flags = line.bench, .bell = interrupts.bell(), .is_interrupted = [&] {
+         return interrupts.has_come();
+       }});
+}
+
 absl::StatusOr<int> RunHere(CommandLine& line, Console& console, Clock& clock) {
-  Bell bell;
-  std::atomic<int> signals = 0;
-  const Interrupts interrupts([&](int) {
-    // The first one asks for a polite end, the second one does not ask.
-    if (signals.fetch_add(1) > 0) ExitAfterSignal(console);
-    bell.Ring();
-  });
+  PoliteInterrupts interrupts(console);
   line.local.timeout = line.timeout;
   return RunLocal({.console = console,
                    .clock = clock,
                    .format = line.format(),
-                   .bell = bell,
-                   .is_interrupted = [&] { return signals.load() > 0; }},
+                   .bell = interrupts.bell(),
+                   .is_interrupted = [&] { return interrupts.has_come(); }},
                   line.local);
 }
 
@@ -318,9 +353,10 @@ int RunCommandLine(std::span<const std::string> args, Console& console,
   const std::string command = flags.command();
   if (command == "sample") return fail(ExecSample(line.sample));
   const absl::StatusOr<int> code =
-      command == "bench"   ? RunBench(line.bench, line.format(), console)
-      : command == "local" ? RunHere(line, console, clock)
-                           : RunAtCoordinator(command, line, console, clock);
+      command == "local"   ? RunHere(line, console, clock)
+      : command != "bench" ? RunAtCoordinator(command, line, console, clock)
+      : line.coordinator.empty() ? RunBench(line.bench, line.format(), console)
+                                 : BenchAtCoordinator(line, console, clock);
   return code.ok() ? *code : fail(code.status());
 }
 

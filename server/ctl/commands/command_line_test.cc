@@ -216,6 +216,71 @@ TEST_F(CommandLineTest, ShowsBothVersions) {
       "9.9");
 }
 
+// A benchmark of two sizes that ended.
+v1::Job BenchJobIn(v1::JobState state, int exit_code = 0) {
+  v1::Job job;
+  job.set_id("bench-allreduce-1");
+  job.set_state(state);
+  job.set_exit_code(exit_code);
+  job.mutable_spec()->mutable_workers()->set_min(3);
+  job.mutable_spec()->mutable_bench()->add_sizes(4096);
+  job.mutable_bench()->set_limit_bytes_per_second(1e9);
+  v1::BenchRow& row = *job.mutable_bench()->add_rows();
+  row.set_bytes(4096);
+  row.set_count(1024);
+  row.set_p50_seconds(1e-5);
+  row.set_p99_seconds(2e-5);
+  return job;
+}
+
+TEST_F(CommandLineTest, ABenchWithACoordinatorIsAJobOfItsWorkers) {
+  coordinator_.SetJob(BenchJobIn(v1::JOB_STATE_SUCCEEDED));
+  const Outcome table =
+      RunThere({"bench", "allreduce", "-n", "3", "--sizes=4K:16K",
+                "--transport=unix", "--op=max"});
+  EXPECT_EQ(table.code, 0) << table.error;
+  EXPECT_THAT(table.out, AllOf(HasSubstr("all-reduce of 3 workers"),
+                               HasSubstr("\n        4096         1024")));
+  EXPECT_EQ(table.error, "job bench-allreduce-1: all-reduce of 3 workers\n");
+  const v1::JobSpec spec = coordinator_.submitted().spec();
+  EXPECT_EQ(spec.workers().min(), 3);
+  EXPECT_EQ(spec.workers().max(), 3);
+  EXPECT_EQ(spec.bench().sizes_size(), 2);
+  EXPECT_EQ(spec.bench().reduction(), v1::BENCH_REDUCTION_MAX);
+  EXPECT_EQ(spec.bench().collective().transport(),
+            v1::COLLECTIVE_TRANSPORT_UNIX);
+  const Outcome json =
+      RunThere({"bench", "allreduce", "-n", "3", "-o", "json"});
+  EXPECT_EQ(nlohmann::json::parse(json.out)["sizes"][0]["bytes"], 4096);
+}
+
+TEST_F(CommandLineTest, ABenchThatFailsEndsWithItsJobsCode) {
+  v1::Job job = BenchJobIn(v1::JOB_STATE_FAILED, 138);
+  job.set_message("worker b is gone");
+  coordinator_.SetJob(job);
+  const Outcome outcome = RunThere({"bench", "allreduce", "-n", "2"});
+  EXPECT_EQ(outcome.code, 138);
+  EXPECT_THAT(outcome.error,
+              HasSubstr("\nerror: job bench-allreduce-1 failed: worker b is "
+                        "gone\n"));
+}
+
+TEST_F(CommandLineTest, ABenchOfThePoolTakesItsIdleWorkers) {
+  v1::Status status;
+  for (const auto state : {v1::WORKER_STATE_IDLE, v1::WORKER_STATE_ASSIGNED,
+                           v1::WORKER_STATE_IDLE}) {
+    status.add_workers()->set_state(state);
+  }
+  coordinator_.SetStatus(status);
+  coordinator_.SetJob(BenchJobIn(v1::JOB_STATE_SUCCEEDED));
+  EXPECT_EQ(RunThere({"bench", "allreduce"}).code, 0);
+  EXPECT_EQ(coordinator_.submitted().spec().workers().min(), 2);
+  status.mutable_workers(0)->set_state(v1::WORKER_STATE_DRAINING);
+  coordinator_.SetStatus(status);
+  ExpectError(RunThere({"bench", "allreduce"}), ExitCode::kUsage,
+              "--ranks: the pool has 1 idle workers");
+}
+
 TEST_F(CommandLineTest, WritesATraceToAFileOrStdout) {
   v1::GetTraceResponse trace;
   v1::TraceSpan& span = *trace.add_ranks()->add_spans();

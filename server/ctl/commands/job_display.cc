@@ -92,6 +92,7 @@ void JobDisplay::UpdateLines(const WatchSnapshot& snapshot) {
   std::string state = StateLine(job);
   if (state != state_line_ && !HasEnded(job.state())) Note(state);
   state_line_ = std::move(state);
+  for (const std::string& line : bench_lines_.Take(job)) Note(line);
   if (HasEnded(job.state())) return;
   if (job.has_sample() && job.sample().step() != sample_printed_)
     PrintSample(job.sample());

@@ -19,6 +19,7 @@
 #include "ringmaster/v1/job.pb.h"
 #include "server/ctl/client/bell.h"
 #include "server/ctl/client/job_watch.h"
+#include "server/ctl/commands/bench_lines.h"
 #include "server/ctl/render/loss_curve.h"
 #include "server/ctl/terminal/console.h"
 #include "server/ctl/terminal/screen.h"
@@ -71,6 +72,7 @@ class JobDisplay {
   // The last interruption that is over; none before the first update.
   std::optional<int> recovery_told_;
   LossCurve losses_;
+  BenchLines bench_lines_;
   int64_t loss_step_ = 0;
 };
 

@@ -59,8 +59,10 @@ std::string RepeatedText(const Message& message, const FieldDescriptor& field) {
   std::vector<std::string> items;
   for (int i = 0; i < reflection.FieldSize(message, &field); ++i) {
     if (!field.is_map()) {
-      items.push_back(
-          absl::StrCat(reflection.GetRepeatedInt32(message, &field, i)));
+      const bool is_long = field.cpp_type() == FieldDescriptor::CPPTYPE_INT64;
+      items.push_back(absl::StrCat(
+          is_long ? reflection.GetRepeatedInt64(message, &field, i)
+                  : reflection.GetRepeatedInt32(message, &field, i)));
       continue;
     }
     const Message& pair = reflection.GetRepeatedMessage(message, &field, i);
@@ -129,6 +131,8 @@ absl::StatusOr<int> FitToLocalWorkers(int count, v1::JobSpec& spec) {
         " workers (workers.min), but -n ", count, " asks for fewer: give -n ",
         range.min(), " or --set workers.min=", count));
   }
+  // Figures are of one number of ranks.
+  if (spec.has_bench()) range.set_min(count);
   range.set_max(count);
   if (!range.has_settle()) *range.mutable_settle() = ToProto(kLocalSettle);
   return count;

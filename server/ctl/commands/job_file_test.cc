@@ -126,6 +126,30 @@ TEST(FitToLocalWorkersTest, TakesTheJobsOwnNumberByDefault) {
   EXPECT_EQ(spec.workers().settle().seconds(), 1);
 }
 
+TEST(FitToLocalWorkersTest, ABenchmarkTakesThemAll) {
+  v1::JobSpec spec;
+  spec.mutable_bench();
+  EXPECT_EQ(*FitToLocalWorkers(4, spec), 4);
+  EXPECT_EQ(spec.workers().min(), 4);
+  EXPECT_EQ(spec.workers().max(), 4);
+}
+
+TEST(JobFileTest, WritesABenchmarkThatReadsBackAsTheSame) {
+  v1::JobSpec spec;
+  spec.set_name("pairs");
+  spec.mutable_workers()->set_min(2);
+  spec.mutable_bench()->add_sizes(4096);
+  spec.mutable_bench()->set_type(v1::BENCH_TYPE_BFLOAT16);
+  const auto whole = coordinator::ValidateAndDefault(spec);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  const std::string yaml = ToYaml(*whole);
+  EXPECT_THAT(yaml, HasSubstr("sizes: [4096]\n"));
+  EXPECT_THAT(yaml, HasSubstr("type: bfloat16\n"));
+  const auto again = LoadJobFile(FileOf("bench.yaml", yaml), {});
+  ASSERT_TRUE(again.ok()) << again.status() << yaml;
+  EXPECT_EQ(again->SerializeAsString(), whole->SerializeAsString());
+}
+
 TEST(FitToLocalWorkersTest, RefusesFewerThanTheJobNeeds) {
   v1::JobSpec spec;
   spec.mutable_workers()->set_min(3);

@@ -13,6 +13,7 @@
 #include "server/coordinator/rpc/job_spec.h"
 #include "server/ctl/client/client.h"
 #include "server/ctl/client/job_watch.h"
+#include "server/ctl/commands/cancel_on_interrupt.h"
 #include "server/ctl/commands/job_file.h"
 #include "server/ctl/commands/warnings.h"
 #include "server/ctl/local/binaries.h"
@@ -58,6 +59,12 @@ class LocalRun {
     ASSIGN_OR_RETURN(const v1::Job job,
                      client_->SubmitJob(spec, /*validate_only=*/false, ""));
     job_id_ = job.id();
+    cancel_ = std::make_unique<CancelOnInterrupt>(
+        *client_, context_.clock,
+        CancelOnInterrupt::Options{
+            .is_interrupted = context_.is_interrupted,
+            .limit = options_.cancel_limit,
+            .note = [this](std::string_view line) { display_.Note(line); }});
     const bool is_table = context_.format == OutputFormat::kTable &&
                           context_.console.IsTerminal();
     watch_ = std::make_unique<JobWatch>(client_->Share(), job_id_,
@@ -79,28 +86,11 @@ class LocalRun {
 
   // Called while the job is followed.
   absl::Status Check() {
-    if (context_.is_interrupted()) RETURN_IF_ERROR(CancelOnce());
+    RETURN_IF_ERROR(cancel_->Check(job_id_));
     const std::optional<v1::Job> job = watch_->Snapshot().job;
     // Once it has members, the coordinator judges what a worker's end means; before, the job would wait for ever.
     const bool is_gathering = !job.has_value() || job->generation() == 0;
     return cluster_.Check(/*needs_all_workers=*/is_gathering);
-  }
-
-  absl::Status CancelOnce() {
-    if (!cancelled_at_.has_value()) {
-      cancelled_at_ = context_.clock.Now();
-      display_.Note("cancelling the job; interrupt again to kill it");
-      const absl::StatusOr<v1::Job> job =
-          client_->CancelJob(job_id_, "interrupted");
-      // A job that has just ended is what was wanted.
-      if (!job.ok() && !absl::IsFailedPrecondition(job.status()))
-        return absl::CancelledError(job.status().message());
-    }
-    if (context_.clock.Now() - *cancelled_at_ < options_.cancel_limit)
-      return absl::OkStatus();
-    return absl::CancelledError(absl::StrCat(
-        "the job did not end within ",
-        absl::FormatDuration(options_.cancel_limit), " of being cancelled"));
   }
 
   const LocalContext& context_;
@@ -110,7 +100,7 @@ class LocalRun {
   std::unique_ptr<Client> client_;
   std::unique_ptr<JobWatch> watch_;
   std::string job_id_;
-  std::optional<MonotonicTime> cancelled_at_;
+  std::unique_ptr<CancelOnInterrupt> cancel_;
 };
 
 // The end of the log of whoever the verdict blames.

@@ -1,11 +1,16 @@
 #include "server/ctl/render/bench_view.h"
 
+#include <algorithm>
+#include <set>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 #include "server/ctl/render/text.h"
+#include "worker/bench/bench_program.h"
 #include "worker/bench/figures.h"
 
 namespace ringmaster::ctl {
@@ -32,48 +37,58 @@ double BusGigabytes(const BenchSetting& setting, const AllReduceBenchRow& row) {
 
 double PercentOfLimit(const BenchSetting& setting,
                       const AllReduceBenchRow& row) {
-  return 100 *
-         MemoryBoundSeconds(row.bytes, setting.options.ranks,
-                            setting.start.memory_bandwidth) /
-         row.p50;
+  return 100 * BusBandwidth(row.bytes, row.p50, setting.options.ranks) /
+         setting.start.bus_limit;
+}
+
+std::string PlaceText(const BenchSetting& setting) {
+  return absl::StrJoin(
+      setting.place, ", ", [](std::string* out, const auto& part) {
+        absl::StrAppend(out, part.first, " ", Printable(part.second));
+      });
 }
 
 }  // namespace
 
 std::vector<std::string> BenchHeadLines(const BenchSetting& setting) {
   const AllReduceBenchOptions& options = setting.options;
-  return {
-      absl::StrFormat("# all-reduce of %d processes; %s, %d cores",
-                      options.ranks, Printable(setting.processor),
-                      setting.cores),
+  std::vector<std::string> lines = {
+      absl::StrFormat("# all-reduce of %d %s; %s", options.ranks,
+                      setting.ranks_are, PlaceText(setting)),
       absl::StrFormat("# transport %s, algorithm %s, %d iterations at most "
                       "after %d to warm up",
                       TransportName(setting.start.transport),
                       AlgorithmName(options.algorithm), options.iterations,
                       options.warmup),
-      absl::StrFormat("# memory: %.1f GB/s read and written while all ranks "
-                      "copy; the limit is 2 * ranks * bytes over that,",
-                      setting.start.memory_bandwidth / kGiga),
-      "# and what fits in a cache may be beyond it; times are the slowest "
-      "rank's",
-      absl::StrFormat("#%11s %12s %16s %8s %11s %11s %9s %9s %7s %7s  %s",
-                      "bytes", "count", "type", "redop", "p50", "p99", "algbw",
-                      "busbw", "#wrong", "limit", "algorithm"),
-      absl::StrFormat("#%11s %12s %16s %8s %11s %11s %9s %9s %7s %7s", "(B)",
-                      "(elements)", "", "", "(us)", "(us)", "(GB/s)", "(GB/s)",
-                      "", "(%)"),
+      absl::StrFormat("# limit: %.3f GB/s of busbw, measured first: what "
+                      "memory copies allow on one host, the slowest",
+                      setting.start.bus_limit / kGiga),
+      "# link between hosts; what fits in a cache may be beyond it; times are "
+      "the slowest rank's",
   };
+  if (!setting.start.fallback.empty()) {
+    lines.push_back(
+        absl::StrCat("# no shared memory ", Printable(setting.start.fallback)));
+  }
+  lines.push_back(
+      absl::StrFormat("#%11s %12s %16s %8s %11s %11s %9s %9s %7s %7s %11s  %s",
+                      "bytes", "count", "type", "redop", "p50", "p99", "algbw",
+                      "busbw", "#wrong", "limit", "predicted", "algorithm"));
+  lines.push_back(absl::StrFormat(
+      "#%11s %12s %16s %8s %11s %11s %9s %9s %7s %7s %11s", "(B)", "(elements)",
+      "", "", "(us)", "(us)", "(GB/s)", "(GB/s)", "", "(%)", "(us)"));
+  return lines;
 }
 
 std::string BenchRowLine(const BenchSetting& setting,
                          const AllReduceBenchRow& row) {
   return absl::StrFormat(
-      "%12d %12d %16s %8s %11.2f %11.2f %9.3f %9.3f %7d %7.1f  %s", row.bytes,
-      row.count, TypeText(setting.options),
+      "%12d %12d %16s %8s %11.2f %11.2f %9.3f %9.3f %7d %7.1f %11.2f  %s",
+      row.bytes, row.count, TypeText(setting.options),
       ReductionName(setting.options.reduction), row.p50 * kMicroseconds,
       row.p99 * kMicroseconds, AlgorithmGigabytes(row),
       BusGigabytes(setting, row), row.wrong, PercentOfLimit(setting, row),
-      AlgorithmName(row.algorithm));
+      row.predicted * kMicroseconds, AlgorithmName(row.algorithm));
 }
 
 std::string BenchJson(const BenchSetting& setting,
@@ -82,8 +97,7 @@ std::string BenchJson(const BenchSetting& setting,
   const AllReduceBenchOptions& options = setting.options;
   Json json;
   json["bench"] = "allreduce";
-  json["processor"] = Printable(setting.processor);
-  json["cores"] = setting.cores;
+  for (const auto& [name, text] : setting.place) json[name] = Printable(text);
   json["ranks"] = options.ranks;
   json["transport"] = TransportName(setting.start.transport);
   json["algorithm"] = AlgorithmName(options.algorithm);
@@ -91,7 +105,7 @@ std::string BenchJson(const BenchSetting& setting,
   json["wire"] = std::string(DTypeName(options.wire.value_or(options.dtype)));
   json["redop"] = ReductionName(options.reduction);
   json["warmup"] = options.warmup;
-  json["memory_gb_per_s"] = setting.start.memory_bandwidth / kGiga;
+  json["limit_busbw_gb_per_s"] = setting.start.bus_limit / kGiga;
   json["sizes"] = Json::array();
   for (const AllReduceBenchRow& row : rows) {
     Json size;
@@ -105,11 +119,63 @@ std::string BenchJson(const BenchSetting& setting,
     size["wrong"] = row.wrong;
     size["algorithm"] = AlgorithmName(row.algorithm);
     size["percent_of_limit"] = PercentOfLimit(setting, row);
+    size["predicted_us"] = row.predicted * kMicroseconds;
     json["sizes"].push_back(std::move(size));
   }
   return absl::StrCat(json.dump(/*indent=*/2, ' ', /*ensure_ascii=*/false,
                                 nlohmann::json::error_handler_t::replace),
                       "\n");
+}
+
+BenchSetting SettingOf(const v1::Job& job) {
+  BenchSetting setting;
+  // What cannot be parsed is of a newer release, and shows as far as it can.
+  absl::StatusOr<AllReduceBenchOptions> options =
+      ParseBenchProgram(job.spec().bench(), job.spec().workers().min());
+  if (options.ok()) setting.options = *std::move(options);
+  setting.options.ranks = std::max(job.spec().workers().min(), 1);
+  setting.start = BenchFiguresFrom(job.bench()).start;
+  setting.ranks_are = "workers";
+  std::set<std::string> hosts;
+  for (const v1::Member& member : job.members()) hosts.insert(member.host());
+  setting.place = {{"job", job.id()}};
+  if (!hosts.empty())
+    setting.place.emplace_back("hosts", absl::StrJoin(hosts, " "));
+  return setting;
+}
+
+std::vector<AllReduceBenchRow> BenchRowsOf(const v1::Job& job) {
+  return BenchFiguresFrom(job.bench()).rows;
+}
+
+std::vector<std::string> BenchTable(const v1::Job& job) {
+  if (!job.has_bench()) return {};
+  const BenchSetting setting = SettingOf(job);
+  std::vector<std::string> lines = BenchHeadLines(setting);
+  for (const AllReduceBenchRow& row : BenchRowsOf(job))
+    lines.push_back(BenchRowLine(setting, row));
+  return lines;
+}
+
+std::string BenchJson(const v1::Job& job) {
+  return BenchJson(SettingOf(job), BenchRowsOf(job));
+}
+
+std::string BenchProgramText(const v1::BenchProgram& program) {
+  if (program.sizes().empty()) return "all-reduce";
+  std::string text = absl::StrCat(
+      "all-reduce of ", program.sizes_size(),
+      program.sizes_size() == 1 ? " size, " : " sizes, ", program.sizes(0));
+  if (program.sizes_size() > 1)
+    absl::StrAppend(&text, " to ", *program.sizes().rbegin());
+  absl::StrAppend(&text, " bytes");
+  const absl::StatusOr<AllReduceBenchOptions> options =
+      ParseBenchProgram(program, 2);
+  if (options.ok()) {
+    absl::StrAppend(&text, ", ", TypeText(*options), ", ",
+                    ReductionName(options->reduction));
+  }
+  return text;
 }
 
 }  // namespace ringmaster::ctl

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "common/rpc/proto_time.h"
+#include "server/ctl/render/bench_view.h"
 #include "server/ctl/render/names.h"
 #include "server/ctl/render/sample_view.h"
 #include "server/ctl/render/table.h"
@@ -208,6 +209,7 @@ std::string RareLine(const v1::TrainingFigures& figures) {
 std::vector<std::string> FigureLines(const v1::Job& job,
                                      const JobContext& context,
                                      const Style& style) {
+  if (job.spec().has_bench()) return BenchTable(job);
   const v1::TrainingFigures& figures = job.figures();
   std::vector<std::string> lines;
   if (figures.step() > 0) {
@@ -361,7 +363,11 @@ std::string ProgressLine(const v1::Job& job) {
 std::string FinalLine(const v1::Job& job, const Style& style) {
   const v1::TrainingFigures& figures = job.figures();
   std::vector<std::string> parts;
-  std::string steps = absl::StrCat(StepOfTotal(figures), " steps");
+  std::string steps =
+      job.spec().has_bench()
+          ? absl::StrCat(job.bench().rows_size(), " of ",
+                         job.spec().bench().sizes_size(), " sizes")
+          : absl::StrCat(StepOfTotal(figures), " steps");
   if (job.has_start_time() && job.has_end_time()) {
     absl::StrAppend(
         &steps, " in ",

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/rpc/proto_time.h"
+#include "server/ctl/render/bench_view.h"
 #include "server/ctl/render/job_view.h"
 #include "server/ctl/render/names.h"
 #include "server/ctl/render/recovery_view.h"
@@ -19,7 +20,13 @@ void Append(std::vector<std::string>& lines, std::vector<std::string> more) {
   for (std::string& line : more) lines.push_back(std::move(line));
 }
 
-std::string StepCell(const v1::TrainingFigures& figures) {
+// A benchmark's steps are its sizes.
+std::string StepCell(const v1::Job& job) {
+  if (job.spec().has_bench()) {
+    return absl::StrCat(job.bench().rows_size(), "/",
+                        job.spec().bench().sizes_size());
+  }
+  const v1::TrainingFigures& figures = job.figures();
   if (figures.total_steps() == 0) return "-";
   return absl::StrCat(figures.step(), "/", figures.total_steps());
 }
@@ -55,7 +62,7 @@ std::vector<std::string> JobTable(const v1::Status& status, absl::Time now,
     table.AddRow({Printable(job.id()),
                   Paint(style, ColorOf(job.state()), NameOf(job.state())),
                   absl::StrCat(job.generation()),
-                  absl::StrCat(job.members_size()), StepCell(job.figures()),
+                  absl::StrCat(job.members_size()), StepCell(job),
                   LossCell(job.figures()),
                   job.figures().step() == 0
                       ? "-"
@@ -80,6 +87,9 @@ std::string CountWorkers(const v1::Status& status) {
 }
 
 std::string ProgramLine(const v1::JobSpec& spec) {
+  if (spec.has_bench()) {
+    return absl::StrCat("program:  bench, ", BenchProgramText(spec.bench()));
+  }
   const v1::TrainProgram& train = spec.train();
   std::string line =
       absl::StrCat("program:  train ", train.steps(), " steps of ",
@@ -141,7 +151,8 @@ std::vector<std::string> JobLines(const v1::Job& job, absl::Time now,
   whole.height = 1 << 20;  // A listing scrolls: every rank is shown.
   std::vector<std::string> lines = LiveTable(job, {}, whole);
   lines.push_back("");
-  if (job.spec().has_train()) lines.push_back(ProgramLine(job.spec()));
+  if (job.spec().program_case() != v1::JobSpec::PROGRAM_NOT_SET)
+    lines.push_back(ProgramLine(job.spec()));
   lines.push_back(WorkersLine(job.spec()));
   if (job.has_create_time()) {
     lines.push_back(absl::StrCat(
@@ -156,8 +167,10 @@ std::vector<std::string> JobLines(const v1::Job& job, absl::Time now,
   if (!job.incidents().empty()) {
     lines.push_back(RecoveryLine(*job.incidents().rbegin()));
   }
-  // A job that ended before the coordinator's restart has none.
-  if (FromProto(job.goodput().total()) > absl::ZeroDuration()) {
+  // A job that ended before the coordinator's restart has none; and a benchmark
+  // has no steps to count by.
+  if (!job.spec().has_bench() &&
+      FromProto(job.goodput().total()) > absl::ZeroDuration()) {
     lines.push_back(GoodputLine(job.goodput()));
   }
   return lines;

@@ -56,9 +56,10 @@ struct Flags {
   int64_t bucket_bytes = 4 << 20;
 };
 
-v1::TrainProgram MakeProgram(const Flags& flags) {
+v1::JobSpec MakeJob(const Flags& flags) {
   const Case& shape = Cases().at(flags.name);
-  v1::TrainProgram program;
+  v1::JobSpec job;
+  v1::TrainProgram& program = *job.mutable_train();
   v1::GptSpec* const gpt = program.mutable_model()->mutable_gpt();
   gpt->set_vocabulary(shape.vocabulary);
   gpt->set_window(1024);
@@ -79,7 +80,7 @@ v1::TrainProgram MakeProgram(const Flags& flags) {
   program.set_bucket_bytes(flags.bucket_bytes);
   program.set_precision(flags.precision == "bf16" ? v1::PRECISION_BFLOAT16
                                                   : v1::PRECISION_FLOAT32);
-  return program;
+  return job;
 }
 
 double CpuSeconds() {
@@ -158,7 +159,7 @@ int RunRank(const Flags& flags, int rank,
   }
   assignment.secret = "the same for all ranks";
   const absl::Status prepared =
-      trainer->Prepare(MakeProgram(flags), assignment).status();
+      trainer->Prepare(MakeJob(flags), assignment).status();
   if (!prepared.ok()) {
     std::fprintf(stderr, "error: %s\n", prepared.ToString().c_str());
     return static_cast<int>(ExitCodeOf(prepared));

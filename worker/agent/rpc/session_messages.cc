@@ -17,6 +17,7 @@
 #include "common/text/utf8.h"
 #include "ringmaster/v1/coordinator_service.pb.h"
 #include "worker/agent/rpc/assignment_payload.h"
+#include "worker/bench/bench_program.h"
 
 namespace ringmaster {
 namespace {
@@ -187,6 +188,9 @@ v1::Phase TrainerPhase(TrainPhase phase) {
       return v1::PHASE_CHECKPOINT;
     case TrainPhase::kHalted:
       return v1::PHASE_HALTED;
+    // None that the coordinator learns the pace of: sizes differ too much.
+    case TrainPhase::kMeasure:
+      break;
   }
   return v1::PHASE_UNSPECIFIED;
 }
@@ -370,6 +374,8 @@ v1::SessionRequest BeatMessage(const agent::SendBeat& beat, AgentState state,
   if (progress.generation == beat.generation) {
     message.set_collective_sequence(progress.collective_sequence);
     message.set_waiting_for_rank(progress.waiting_for_rank);
+    if (progress.bench != nullptr)
+      FillBenchFigures(*progress.bench, *message.mutable_bench());
   }
   return request;
 }
@@ -424,6 +430,8 @@ v1::SessionRequest ToMessage(const agent::SendFinished& send,
   message.set_parameters_hash(send.parameters_hash);
   message.set_stopped(send.is_stopped);
   FillFigures(progress.figures, *message.mutable_figures());
+  if (progress.bench != nullptr && progress.generation == send.generation)
+    FillBenchFigures(*progress.bench, *message.mutable_bench());
   return request;
 }
 

@@ -1,11 +1,15 @@
 #include "worker/agent/rpc/session_messages.h"
 
+#include <memory>
+
+#include "common/rpc/collective_costs_proto.h"
 #include "common/rpc/proto_time.h"
 #include "common/status/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ringmaster/v1/coordinator_service.pb.h"
 #include "worker/agent/rpc/assignment_payload.h"
+#include "worker/bench/all_reduce_options.h"
 
 namespace ringmaster {
 namespace {
@@ -78,6 +82,22 @@ TEST(SessionMessagesTest, UnpacksWhoCopiesTheStateOfWhom) {
   EXPECT_TRUE(assignment.is_newcomer);
 }
 
+TEST(SessionMessagesTest, UnpacksTheCostsThatAllGoBy) {
+  MachineCosts costs;
+  costs.tcp = {3e-6, 3e-10};
+  v1::SessionResponse response = GoodAssignment();
+  *response.mutable_assignment()->mutable_costs() = ToProto(costs);
+  const auto event = ToEvent(response);
+  ASSERT_TRUE(event.ok()) << event.status();
+  EXPECT_EQ(
+      std::get<agent::AssignmentReceived>(**event).payload->assignment.costs,
+      costs);
+  const auto without = ToEvent(GoodAssignment());
+  EXPECT_EQ(
+      std::get<agent::AssignmentReceived>(**without).payload->assignment.costs,
+      MachineCosts());
+}
+
 TEST(SessionMessagesTest, RefusesAnAssignmentThatMakesNoSense) {
   const auto refusal = [](auto spoil) {
     v1::SessionResponse response = GoodAssignment();
@@ -105,6 +125,8 @@ TEST(SessionMessagesTest, RefusesAnAssignmentThatMakesNoSense) {
               HasSubstr("a host with 0 ranks"));
   EXPECT_THAT(refusal([](v1::Assignment& a) { a.clear_ranks_per_host(); }),
               HasSubstr("hosts for 0 of 3 ranks"));
+  EXPECT_THAT(refusal([](v1::Assignment& a) { a.mutable_costs(); }),
+              HasSubstr("costs.shared_memory.latency_seconds must be"));
   EXPECT_THAT(refusal([](v1::Assignment& a) {
                 a.mutable_self()->mutable_mesh()->set_data_index(3);
               }),
@@ -225,6 +247,30 @@ TEST(SessionMessagesTest, FiguresCarryTheEvaluationOnlyOnceThereIsOne) {
             1.5);
 }
 
+TEST(SessionMessagesTest, ABenchmarksFiguresGoWithItsGenerationsBeatsAndEnd) {
+  AllReduceBenchFigures figures;
+  figures.rows.push_back({.bytes = 4096});
+  TrainProgress progress;
+  progress.generation = 7;
+  progress.phase = TrainPhase::kMeasure;
+  const auto beat = [&](int64_t generation) {
+    return BeatMessage({.generation = generation}, agent::AgentState::kRunning,
+                       progress)
+        .beat();
+  };
+  EXPECT_FALSE(beat(7).has_bench());
+  progress.bench = std::make_shared<const AllReduceBenchFigures>(figures);
+  ASSERT_EQ(beat(7).bench().rows_size(), 1);
+  EXPECT_EQ(beat(7).bench().rows(0).bytes(), 4096);
+  // The coordinator learns no pace of it: sizes differ too much.
+  EXPECT_EQ(beat(7).phase(), v1::PHASE_UNSPECIFIED);
+  EXPECT_FALSE(beat(8).has_bench());
+  const agent::SendFinished end{7, 3, 0, false};
+  EXPECT_EQ(ToMessage(end, progress).finished().bench().rows_size(), 1);
+  const agent::SendFinished later{8, 3, 0, false};
+  EXPECT_FALSE(ToMessage(later, progress).finished().has_bench());
+}
+
 TEST(SessionMessagesTest, ABeatCarriesTheFigures) {
   TrainProgress progress;
   progress.generation = 7;
@@ -257,6 +303,45 @@ TEST(SessionMessagesTest, ABeatCarriesTheFigures) {
   EXPECT_EQ(sent.phases().communication_wait().seconds(), 4);
   EXPECT_EQ(sent.phases().optimizer().seconds(), 5);
   EXPECT_EQ(sent.phases().snapshot().seconds(), 6);
+}
+
+TEST(SessionMessagesTest, ABeatTellsHowAllReducesWentAndWhoWasAwaited) {
+  TrainProgress progress;
+  progress.figures.all_reduce = absl::Milliseconds(2);
+  progress.figures.predicted_all_reduce = absl::Milliseconds(1);
+  progress.figures.all_reduce_algorithms = {Algorithm::kExchange,
+                                            Algorithm::kHierarchical};
+  progress.figures.awaited_rank = 2;
+  progress.figures.awaited_ratio = 0.25;
+  const v1::TrainingFigures figures =
+      BeatMessage(agent::SendBeat{.generation = 7}, agent::AgentState::kRunning,
+                  progress)
+          .beat()
+          .figures();
+  EXPECT_EQ(FromProto(figures.all_reduce_duration()), absl::Milliseconds(2));
+  EXPECT_EQ(FromProto(figures.predicted_all_reduce_duration()),
+            absl::Milliseconds(1));
+  ASSERT_EQ(figures.all_reduce_algorithms_size(), 2);
+  EXPECT_EQ(figures.all_reduce_algorithms(0),
+            v1::COLLECTIVE_ALGORITHM_EXCHANGE);
+  EXPECT_EQ(figures.all_reduce_algorithms(1),
+            v1::COLLECTIVE_ALGORITHM_HIERARCHICAL);
+  EXPECT_EQ(figures.awaited_rank(), 2);
+  EXPECT_EQ(figures.awaited_ratio(), 0.25);
+}
+
+TEST(SessionMessagesTest, TheHelloTellsWhatCollectivesCostIfThatWasMeasured) {
+  WorkerIdentity identity;
+  EXPECT_FALSE(HelloMessage(identity, agent::OpenSession{}, TrainProgress())
+                   .hello()
+                   .has_costs());
+  identity.costs = MachineCosts();
+  identity.costs->cores = 3;
+  EXPECT_EQ(
+      *FromProto(HelloMessage(identity, agent::OpenSession{}, TrainProgress())
+                     .hello()
+                     .costs()),
+      *identity.costs);
 }
 
 TEST(SessionMessagesTest, EveryNoticeHasItsKind) {

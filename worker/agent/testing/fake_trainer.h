@@ -94,8 +94,7 @@ class FakeTrainer final : public Trainer {
   // ---- Trainer.
 
   absl::StatusOr<PlanAgreement> Prepare(
-      const v1::TrainProgram& /*program*/,
-      const RankAssignment& assignment) override {
+      const v1::JobSpec& /*spec*/, const RankAssignment& assignment) override {
     MutexLock lock(mutex_);
     Note("prepare " + std::to_string(assignment.generation));
     assignment_ = assignment;

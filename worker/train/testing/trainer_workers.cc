@@ -34,6 +34,12 @@ v1::TrainProgram SmallProgram(int64_t steps) {
   return program;
 }
 
+v1::JobSpec SpecOf(const v1::TrainProgram& program) {
+  v1::JobSpec spec;
+  *spec.mutable_train() = program;
+  return spec;
+}
+
 TrainerWorkers::TrainerWorkers(int count) {
   for (int i = 0; i < count; ++i) {
     listeners_.push_back(
@@ -72,7 +78,7 @@ std::vector<RunOutcome> TrainerWorkers::RunGeneration(
           std::count(transfer.newcomers.begin(), transfer.newcomers.end(),
                      static_cast<int>(rank)) > 0;
       const absl::StatusOr<PlanAgreement> agreement =
-          trainer.Prepare(program, assignment);
+          trainer.Prepare(SpecOf(program), assignment);
       ASSERT_TRUE(agreement.ok()) << agreement.status();
       outcomes[rank] = trainer.Run();
     });

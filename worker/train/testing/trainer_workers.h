@@ -18,6 +18,9 @@ namespace ringmaster {
 // A small mlp on synthetic samples.
 v1::TrainProgram SmallProgram(int64_t steps);
 
+// A job that runs it.
+v1::JobSpec SpecOf(const v1::TrainProgram& program);
+
 inline constexpr int64_t kEndless = 100'000'000;
 
 // Who takes over the state from whom; by default nobody does.

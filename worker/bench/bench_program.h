@@ -1,0 +1,34 @@
+// A benchmark and its figures as messages of the protocol, and back. Pure.
+#ifndef RINGMASTER_WORKER_BENCH_BENCH_PROGRAM_H_
+#define RINGMASTER_WORKER_BENCH_BENCH_PROGRAM_H_
+
+#include "absl/status/statusor.h"
+#include "worker/bench/all_reduce_options.h"
+
+namespace ringmaster {
+
+namespace v1 {
+class BenchFigures;
+class BenchProgram;
+}  // namespace v1
+
+// What `program`, which has its defaults, asks of `ranks`.
+//   INVALID_ARGUMENT  names a field with a value that this build does not know;
+//                     CheckAllReduceBench
+[[nodiscard]] absl::StatusOr<AllReduceBenchOptions> ParseBenchProgram(
+    const v1::BenchProgram& program, int ranks);
+
+// The inverse. Sizes become whole elements.
+void FillBenchProgram(const AllReduceBenchOptions& options,
+                      v1::BenchProgram& program);
+
+void FillBenchFigures(const AllReduceBenchFigures& figures,
+                      v1::BenchFigures& message);
+
+// The inverse. What this build does not know becomes the default.
+[[nodiscard]] AllReduceBenchFigures BenchFiguresFrom(
+    const v1::BenchFigures& message);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_BENCH_BENCH_PROGRAM_H_

@@ -1,0 +1,28 @@
+// MakeBenchTrainer makes the Trainer that measures all-reduces instead of
+// training: a job's BenchProgram.
+//
+// A size is a step of it, but none is applied before all are measured: after a
+// fault the next generation begins with the first size, since its figures would
+// be of other ranks. All ranks have all figures; that of rank 0 shows them
+// (TrainProgress::bench).
+// A rank on which elements were wrong ends with INTERNAL, after the last size.
+#ifndef RINGMASTER_WORKER_BENCH_BENCH_TRAINER_H_
+#define RINGMASTER_WORKER_BENCH_BENCH_TRAINER_H_
+
+#include <memory>
+
+#include "common/clock/clock.h"
+#include "worker/train/trainer.h"
+
+namespace ringmaster {
+
+class Listener;
+
+// `listener` is the process's data plane. It and the clock must outlive the
+// trainer.
+[[nodiscard]] std::unique_ptr<Trainer> MakeBenchTrainer(
+    Clock& clock, const Listener& listener);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_BENCH_BENCH_TRAINER_H_

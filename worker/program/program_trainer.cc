@@ -1,0 +1,94 @@
+#include "worker/program/program_trainer.h"
+
+#include <atomic>
+#include <functional>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "ringmaster/v1/job.pb.h"
+
+namespace ringmaster {
+namespace {
+
+class ProgramTrainer final : public Trainer {
+ public:
+  ProgramTrainer(std::unique_ptr<Trainer> train, std::unique_ptr<Trainer> bench)
+      : train_(std::move(train)), bench_(std::move(bench)) {}
+
+  absl::StatusOr<PlanAgreement> Prepare(
+      const v1::JobSpec& spec, const RankAssignment& assignment) override {
+    switch (spec.program_case()) {
+      case v1::JobSpec::kTrain:
+        active_.store(train_.get());
+        break;
+      case v1::JobSpec::kBench:
+        active_.store(bench_.get());
+        break;
+      case v1::JobSpec::PROGRAM_NOT_SET:
+        return absl::InvalidArgumentError(
+            absl::StrCat("rank ", assignment.rank,
+                         ": the job has no program that this worker knows; it "
+                         "may be older than the coordinator"));
+    }
+    return active().Prepare(spec, assignment);
+  }
+
+  RunOutcome Run() override { return active().Run(); }
+
+  // An abort may come before the Prepare that tells whose it is; a trainer
+  // ignores one of a generation that is not its own. So with wishes: they are
+  // forgotten at the next Prepare.
+  void Abort(int64_t generation, std::string_view why) override {
+    train_->Abort(generation, why);
+    bench_->Abort(generation, why);
+  }
+  void RequestStop() override {
+    train_->RequestStop();
+    bench_->RequestStop();
+  }
+  void RequestDrain() override {
+    train_->RequestDrain();
+    bench_->RequestDrain();
+  }
+
+  void SetNoticeCallback(
+      std::function<void(const TrainNotice&)> on_notice) override {
+    train_->SetNoticeCallback(on_notice);
+    bench_->SetNoticeCallback(std::move(on_notice));
+  }
+  void SetAdvanceCallback(std::function<void(int64_t)> on_advance) override {
+    train_->SetAdvanceCallback(on_advance);
+    bench_->SetAdvanceCallback(std::move(on_advance));
+  }
+
+  void Release() override {
+    train_->Release();
+    bench_->Release();
+  }
+
+  TrainProgress progress() const override {
+    TrainProgress progress = active().progress();
+    // Of the process's life, whoever works: only this one uses the disk.
+    progress.disk_bytes = train_->progress().disk_bytes;
+    return progress;
+  }
+  const Trace& trace() const override { return active().trace(); }
+
+ private:
+  Trainer& active() const { return *active_.load(); }
+
+  const std::unique_ptr<Trainer> train_;
+  const std::unique_ptr<Trainer> bench_;
+  std::atomic<Trainer*> active_ = train_.get();
+};
+
+}  // namespace
+
+std::unique_ptr<Trainer> MakeProgramTrainer(std::unique_ptr<Trainer> train,
+                                            std::unique_ptr<Trainer> bench) {
+  return std::make_unique<ProgramTrainer>(std::move(train), std::move(bench));
+}
+
+}  // namespace ringmaster

@@ -1,0 +1,32 @@
+// CatchExhaustion turns what the standard library throws where a host ends into
+// an error: bad_alloc from containers, system_error from a thread that cannot be
+// had.
+#ifndef RINGMASTER_WORKER_TRAIN_CATCH_EXHAUSTION_H_
+#define RINGMASTER_WORKER_TRAIN_CATCH_EXHAUSTION_H_
+
+#include <new>
+#include <system_error>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace ringmaster {
+
+// What `action` returns, a StatusOr; RESOURCE_EXHAUSTED of `rank` if it throws.
+template <typename Action>
+auto CatchExhaustion(int rank, const Action& action) -> decltype(action()) {
+  try {
+    return action();
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "rank ", rank,
+        ": this host has too little memory for the job's data and batches"));
+  } catch (const std::system_error& error) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("rank ", rank, ": ", error.what()));
+  }
+}
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_TRAIN_CATCH_EXHAUSTION_H_

@@ -1,0 +1,27 @@
+// FailedOutcome tells whose fault the error is that ended a generation. Pure.
+#ifndef RINGMASTER_WORKER_TRAIN_RUN_OUTCOME_H_
+#define RINGMASTER_WORKER_TRAIN_RUN_OUTCOME_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "worker/train/trainer.h"
+
+namespace ringmaster {
+
+// Where a rank was when its generation ended.
+struct RunEndPlace {
+  int64_t applied_step = 0;
+  int64_t complete_step = 0;
+  int world_size = 1;
+  int blamed_rank = -1;  // the peer that communication failed on; -1: unknown
+  bool is_cancelled = false;  // Abort was called
+};
+
+// Requires an error.
+[[nodiscard]] RunOutcome FailedOutcome(const absl::Status& status,
+                                       const RunEndPlace& place);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_TRAIN_RUN_OUTCOME_H_

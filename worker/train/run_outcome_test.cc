@@ -1,0 +1,47 @@
+#include "worker/train/run_outcome.h"
+
+#include "common/status/exit_code.h"
+#include "gtest/gtest.h"
+
+namespace ringmaster {
+namespace {
+
+using Kind = RunOutcome::Kind;
+
+TEST(FailedOutcomeTest, BlamesThePeerForWhatPeersCause) {
+  const RunEndPlace place{
+      .applied_step = 4, .complete_step = 5, .world_size = 3, .blamed_rank = 2};
+  for (const absl::Status& status :
+       {absl::UnavailableError("x"), absl::DeadlineExceededError("x"),
+        absl::AbortedError("x")}) {
+    const RunOutcome outcome = FailedOutcome(status, place);
+    EXPECT_EQ(outcome.kind, Kind::kPeerFailed) << status;
+    EXPECT_EQ(outcome.peer_rank, 2);
+    EXPECT_EQ(outcome.status, status);
+    EXPECT_EQ(outcome.applied_step, 4);
+    EXPECT_EQ(outcome.complete_step, 5);
+  }
+}
+
+TEST(FailedOutcomeTest, IsOnesOwnWhereNobodyElseIs) {
+  EXPECT_EQ(FailedOutcome(absl::UnavailableError("x"), {}).kind, Kind::kFailed);
+  EXPECT_EQ(FailedOutcome(absl::InternalError("x"), {.world_size = 2}).kind,
+            Kind::kFailed);
+}
+
+TEST(FailedOutcomeTest, AMismatchHasItsExitCode) {
+  const RunOutcome outcome =
+      FailedOutcome(absl::FailedPreconditionError("x"), {.world_size = 2});
+  EXPECT_EQ(outcome.kind, Kind::kFailed);
+  EXPECT_EQ(ExitCodeOf(outcome.status), ExitCode::kPlanMismatch);
+}
+
+TEST(FailedOutcomeTest, WhatWasAbortedWasInterrupted) {
+  EXPECT_EQ(FailedOutcome(absl::UnavailableError("x"),
+                          {.world_size = 2, .is_cancelled = true})
+                .kind,
+            Kind::kInterrupted);
+}
+
+}  // namespace
+}  // namespace ringmaster
