@@ -141,12 +141,17 @@ RM_KERNEL void NarrowBFloat16Loop(std::byte* __restrict to,
 [[gnu::target("avx512f")]] int64_t NarrowAvx512(std::byte* to,
                                                 const std::byte* from,
                                                 int64_t count) {
-  constexpr int64_t kVector = 16;
-  const int64_t end = count - count % kVector;
-  for (int64_t i = 0; i < end; i += kVector) {
-    const __m512 float32s = _mm512_loadu_ps(from + i * kFloat32Bytes);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i * kFloat16Bytes),
-                        _mm512_cvtps_ph(float32s, _MM_FROUND_TO_NEAREST_INT));
+  constexpr int64_t kVectors = 32;
+  const int64_t end = count - count % kVectors;
+  for (int64_t i = 0; i < end; i += kVectors) {
+    const std::byte* const pair = from + i * kFloat32Bytes;
+    const __m256i low =
+        _mm512_cvtps_ph(_mm512_loadu_ps(pair), _MM_FROUND_TO_NEAREST_INT);
+    const __m256i high =
+        _mm512_cvtps_ph(_mm512_loadu_ps(pair + 64), _MM_FROUND_TO_NEAREST_INT);
+    _mm512_storeu_si512(
+        to + i * kFloat16Bytes,
+        _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1));
   }
   return end;
 }
