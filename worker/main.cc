@@ -32,6 +32,7 @@
 #include "worker/agent/rpc/worker_identity.h"
 #include "worker/bench/bench_trainer.h"
 #include "worker/collective/probe.h"
+#include "worker/collective/probe_turn.h"
 #include "worker/program/program_trainer.h"
 #include "worker/supervisor/child_exit.h"
 #include "worker/supervisor/signal_pipe.h"
@@ -102,25 +103,33 @@ std::string CostText(const PathCost& cost) {
                          1e-9 / cost.seconds_per_byte);
 }
 
-// What collectives cost here, for the hello.
-ProbeResult Probe(const WorkerFlags& flags) {
+// What collectives cost here, for the hello; nothing where another worker of
+// this host is measuring it.
+std::optional<ProbeResult> Probe(const WorkerFlags& flags) {
+  const std::optional<ProbeTurn> turn = ProbeTurn::Take();
+  if (!turn.has_value()) return std::nullopt;
   ProbeOptions options;
   options.clock = &Clock::Real();
   options.network_interface = flags.data_interface;
   return MeasureCosts(options);
 }
 
-void LogCosts(const ProbeResult& probe) {
-  for (const std::string& remark : probe.remarks)
+void LogCosts(const std::optional<ProbeResult>& probe) {
+  if (!probe.has_value()) {
+    LogEvent(LogLevel::kInfo, "costs.left_to_another",
+             {{"message", "another worker of this host is measuring"}});
+    return;
+  }
+  for (const std::string& remark : probe->remarks)
     LogEvent(LogLevel::kInfo, "costs.not_measured", {{"message", remark}});
-  const MachineCosts& costs = probe.costs;
+  const MachineCosts& costs = probe->costs;
   LogEvent(LogLevel::kInfo, "costs.measured",
            {{"shared_memory", CostText(costs.shared_memory)},
             {"unix", CostText(costs.unix_socket)},
             {"tcp", CostText(costs.tcp)},
             {"remote", CostText(costs.remote)},
             {"cores", costs.cores},
-            {"seconds", absl::ToDoubleSeconds(probe.duration)}});
+            {"seconds", absl::ToDoubleSeconds(probe->duration)}});
 }
 
 // One worker's life, in this process.
@@ -134,7 +143,7 @@ absl::StatusOr<ExitCode> RunSlot(const WorkerFlags& flags, int slot) {
       const std::shared_ptr<grpc::ChannelCredentials> credentials,
       MakeChannelCredentials(flags.credentials, flags.coordinator));
   ASSIGN_OR_RETURN(const Listener listener, Listen(flags, slot));
-  const ProbeResult probe = Probe(flags);
+  const std::optional<ProbeResult> probe = Probe(flags);
   // What the probe passes is not counted: points are of what follows.
   RETURN_IF_ERROR(FailPoint::ArmFromEnvironment());
   const std::unique_ptr<Trainer> trainer =
@@ -144,7 +153,7 @@ absl::StatusOr<ExitCode> RunSlot(const WorkerFlags& flags, int slot) {
   options.coordinator = flags.coordinator;
   options.credentials = credentials;
   ASSIGN_OR_RETURN(options.identity, Identify(flags, slot, listener.port()));
-  options.identity.costs = probe.costs;
+  if (probe.has_value()) options.identity.costs = probe->costs;
   options.coordinator_timeout = flags.coordinator_timeout;
   options.drain_timeout = flags.drain_timeout;
   // The coordinator may not have noticed yet that the process before this one

@@ -33,7 +33,9 @@ class CollectiveTest(unittest.TestCase):
             self.assertTrue(figures["all_reduce_algorithms"])
             self.assertGreater(seconds(figures["all_reduce_duration"]), 0)
             self.assertGreater(seconds(figures["predicted_all_reduce_duration"]), 0)
-            self.assertEqual(worker.output().count("costs.measured"), 3)
+            # One of a host measures at a time, be it another test's.
+            told = [worker.output().count(event) for event in ("costs.measured", "costs.left_to_another")]
+            self.assertEqual(sum(told), 3, told)
             shown = cluster.ringctl("job", job["id"]).stdout
             self.assertRegex(shown, r"all-reduce [a-z_, ]+, [0-9.]+[a-z]+ a step, predicted [0-9.]+[a-z]+")
 

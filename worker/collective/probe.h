@@ -21,9 +21,9 @@ namespace ringmaster {
 
 struct ProbeOptions {
   Clock* clock = nullptr;  // the real one; outlives the call
-  // No burst begins after this; one that is under way, or a connection that is
-  // being made, has as long again, on a machine that gives this process no core.
-  absl::Duration time_limit = absl::Milliseconds(30);
+  // For all transports together. After it the least that must be measured is
+  // still waited for, for as long again.
+  absl::Duration time_limit = absl::Milliseconds(20);
   // The network interface that other hosts are reached over; empty: not known.
   std::string network_interface = "";
   std::string network_directory = "/sys/class/net";

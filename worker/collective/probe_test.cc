@@ -54,8 +54,8 @@ TEST(ProbeTest, ACollectiveThatFailsKeepsTheDefaultsAndEnds) {
   const absl::Cleanup disarm = [] { FailPoint::DisarmAll(); };
   const ProbeResult result = MeasureCosts(PatientOptions());
   EXPECT_THAT(result.remarks,
-              ElementsAre(StartsWith("shared_memory: "), StartsWith("unix: "),
-                          StartsWith("tcp: ")));
+              ElementsAre(StartsWith("tcp: "), StartsWith("unix: "),
+                          StartsWith("shared_memory: ")));
   EXPECT_EQ(result.costs.tcp, MachineCosts().tcp);
   EXPECT_TRUE(CheckCosts(result.costs).ok()) << CheckCosts(result.costs);
 }

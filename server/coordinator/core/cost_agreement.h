@@ -1,4 +1,4 @@
-// What collectives cost, as a generation's members agree on it. Pure.
+// What collectives cost, as it is agreed on for a generation's members. Pure.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_COST_AGREEMENT_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_COST_AGREEMENT_H_
 
@@ -9,12 +9,12 @@
 
 namespace ringmaster::coordinator {
 
-// One set for ranks that each measured one, all of which passed CheckCosts: the
+// One set for those that were measured, all of which passed CheckCosts: the
 // median of each number, of an even count the lower of the two in the middle.
-// Nothing if nobody measured: their builds' defaults are the same for all.
+// Nothing if there are none: their builds' defaults are the same for all.
 //
-// Workers of a host measure at the same time, and a disturbed measurement is
-// too slow by any factor. A mean, or the worst, would let that one decide; the
+// Cores are busy when workers measure, and a disturbed measurement is too slow
+// by any factor. A mean, or the worst, would let that one decide; the
 // best would go by the quickest of several different machines.
 [[nodiscard]] std::optional<MachineCosts> AgreeOnCosts(
     const std::vector<MachineCosts>& measured);

@@ -133,10 +133,16 @@ Job* NextQueued(State& state) {
   return next;
 }
 
-std::optional<MachineCosts> CostsOf(const std::vector<const Worker*>& workers) {
+// Of the workers' machines: what any worker there has measured. They start
+// together, and one of a host measures for all.
+std::optional<MachineCosts> CostsOf(const State& state,
+                                    const std::vector<const Worker*>& workers) {
+  std::set<std::string_view> hosts;
+  for (const Worker* const worker : workers) hosts.insert(worker->host_key);
   std::vector<MachineCosts> measured;
-  for (const Worker* const worker : workers) {
-    if (worker->costs.has_value()) measured.push_back(*worker->costs);
+  for (const auto& [name, worker] : state.workers) {
+    if (worker.costs.has_value() && hosts.contains(worker.host_key))
+      measured.push_back(*worker.costs);
   }
   return AgreeOnCosts(measured);
 }
@@ -257,7 +263,8 @@ void FormGeneration(Turn& turn, Job& job, const Formation& formation) {
   job.members = CarriedOver(job, identities);
   job.generation = ++turn.state.last_generation;
   turn.state.last_recorded_generation = job.generation;
-  job.costs = CostsOf(formation.workers);
+  // Whoever measured may be gone since.
+  if (auto costs = CostsOf(turn.state, formation.workers)) job.costs = costs;
   MarkNewcomers(job, formation.resume_step);
   if (IsNew(job)) job.first_generation = job.generation;
   job.resume_step = formation.resume_step;

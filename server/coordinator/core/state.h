@@ -194,8 +194,9 @@ struct Job {
   // The generation began to train as far as is known, so its members may hold
   // steps that none has reported.
   bool has_trained = false;
-  // What its members' algorithms are chosen by. Not journaled: a generation of
-  // before a restart is assigned to nobody any more.
+  // What its members' algorithms are chosen by, as of the last generation for
+  // which there were measurements. Not journaled: a generation of before a
+  // restart is assigned to nobody any more.
   std::optional<MachineCosts> costs;
   // The rank that the generation's newcomers copy the state from; -1: it has
   // none.
