@@ -14,6 +14,7 @@
 #include "common/transport/cancel_token.h"
 #include "common/transport/tcp.h"
 #include "worker/bench/all_reduce_rank.h"
+#include "worker/bench/bench_buffer.h"
 #include "worker/bench/local_mesh.h"
 #include "worker/bench/memory_needs.h"
 #include "worker/collective/cost_model.h"
@@ -54,18 +55,25 @@ absl::Status RunRank(const AllReduceBenchOptions& options,
   const Topology topology = Topology::OneHost(options.ranks);
   const CancelToken cancel;  // who is to end is killed
   std::string fallback;
+  const Transport best = options.transport.value_or(Transport::kSharedMemory);
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<BenchBuffer> buffer,
+      BenchBuffer::Allocate(
+          *std::max_element(options.sizes.begin(), options.sizes.end()),
+          /*is_shared=*/best == Transport::kSharedMemory));
   ASSIGN_OR_RETURN(
       const std::unique_ptr<Communicator> communicator,
       ConnectLocalRank(
           listeners, rank,
-          {.best_transport =
-               options.transport.value_or(Transport::kSharedMemory),
+          {.best_transport = best,
+           .arena = buffer->arena(),
            .policy = policy,
            .on_fallback = [&fallback](int peer, const std::string& why) {
              fallback = absl::StrCat("with rank ", peer, ": ", why);
            }}));
   Report report;
   AllReduceRankContext context{.communicator = *communicator,
+                               .elements = buffer->elements(),
                                .topology = topology,
                                .policy = policy,
                                .clock = Clock::Real(),

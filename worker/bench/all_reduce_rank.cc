@@ -54,7 +54,6 @@ class RankBench {
     return context_.topology.host_count() > 1 ? MeasureLinks()
                                               : MeasureMemory();
   }
-  absl::Status Prepare();
   // False: the ranks agreed on ending instead; see wish().
   absl::StatusOr<bool> Measure(int64_t bytes, AllReduceBenchRow& row);
 
@@ -94,7 +93,6 @@ class RankBench {
   const int64_t element_bytes_;
   const TestPattern pattern_;
   HeapAllocator allocator_;
-  Allocation elements_;
   BenchWish wish_ = BenchWish::kGoOn;
   int64_t calls_ = 0;
   int64_t wrong_ = 0;  // of the present size
@@ -166,13 +164,6 @@ absl::StatusOr<double> RankBench::MeasureLinks() {
   return LinkBusLimit(ranks_, context_.topology.host_count(), best);
 }
 
-absl::Status RankBench::Prepare() {
-  const int64_t largest =
-      *std::max_element(options_.sizes.begin(), options_.sizes.end());
-  ASSIGN_OR_RETURN(elements_, allocator_.Allocate(largest));
-  return absl::OkStatus();
-}
-
 absl::Status RankBench::TakeMaxima(double* values, size_t count) {
   CollectiveRequest request;
   request.op = CollectiveOp::kAllReduce;
@@ -207,7 +198,7 @@ absl::StatusOr<int64_t> RankBench::CountOfAll(int64_t own) {
 CollectiveRequest RankBench::RequestFor(int64_t count) const {
   CollectiveRequest request;
   request.op = CollectiveOp::kAllReduce;
-  request.buffer = {elements_.data(), count, options_.dtype};
+  request.buffer = {context_.elements, count, options_.dtype};
   request.reduction = options_.reduction;
   request.wire = options_.wire;
   request.algorithm = options_.algorithm;
@@ -216,7 +207,7 @@ CollectiveRequest RankBench::RequestFor(int64_t count) const {
 
 template <typename Act>
 absl::Status RankBench::InPieces(int64_t count, const Act& act) {
-  auto* const elements = static_cast<std::byte*>(elements_.data());
+  std::byte* const elements = context_.elements;
   const int64_t piece = kPieceBytes / element_bytes_;
   for (int64_t done = 0; done < count; done += piece) {
     RETURN_IF_ERROR(context_.cancel.status());
@@ -231,8 +222,7 @@ absl::StatusOr<double> RankBench::Reduce(const CollectiveRequest& request) {
   RETURN_IF_ERROR(communicator_.Run(request, start + context_.patience));
   const absl::Duration took = Now() - start;
   // For tests of what a wrong result leads to.
-  if (!FAIL_POINT("bench.reduced").ok())
-    *static_cast<std::byte*>(elements_.data()) ^= std::byte{0x55};
+  if (!FAIL_POINT("bench.reduced").ok()) *context_.elements ^= std::byte{0x55};
   RETURN_IF_ERROR(
       InPieces(request.buffer.count,
                [this](const std::byte* elements, int64_t count, int64_t first) {
@@ -301,7 +291,6 @@ absl::StatusOr<AllReduceRankEnd> MeasureAllReduce(
   start.fallback = context.fallback;
   ASSIGN_OR_RETURN(start.transport, bench.AgreeOnTransport());
   ASSIGN_OR_RETURN(start.bus_limit, bench.MeasureLimit());
-  RETURN_IF_ERROR(bench.Prepare());
   RETURN_IF_ERROR(context.on_start(start));
   for (const int64_t bytes : options.sizes) {
     AllReduceBenchRow row;

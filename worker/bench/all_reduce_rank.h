@@ -7,6 +7,7 @@
 #ifndef RINGMASTER_WORKER_BENCH_ALL_REDUCE_RANK_H_
 #define RINGMASTER_WORKER_BENCH_ALL_REDUCE_RANK_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -29,6 +30,8 @@ enum class BenchWish : int { kGoOn = 0, kDrain = 1, kStop = 2 };
 // References must outlive the call.
 struct AllReduceRankContext {
   Communicator& communicator;
+  // Room for the largest size.
+  std::byte* elements;
   const Topology& topology;
   // That of the communicator, for the predictions.
   const AlgorithmPolicy& policy;
@@ -63,7 +66,7 @@ struct AllReduceRankEnd {
 // all ranks, whose number is the communicator's.
 //   UNAVAILABLE          a peer is gone, or the transport that is required is
 //                        not to be had: which, and why
-//   RESOURCE_EXHAUSTED   there is not enough memory for the largest size
+//   RESOURCE_EXHAUSTED   there is not enough memory to measure the limit with
 //   other                as of Communicator, of `cancel`, and of the reports
 [[nodiscard]] absl::StatusOr<AllReduceRankEnd> MeasureAllReduce(
     const AllReduceBenchOptions& options, const AllReduceRankContext& context);

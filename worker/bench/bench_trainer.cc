@@ -2,6 +2,7 @@
 
 #include <xxhash.h>
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <string>
@@ -18,6 +19,7 @@
 #include "common/transport/tcp.h"
 #include "ringmaster/v1/job.pb.h"
 #include "worker/bench/all_reduce_rank.h"
+#include "worker/bench/bench_buffer.h"
 #include "worker/bench/bench_program.h"
 #include "worker/bench/memory_needs.h"
 #include "worker/collective/connect_mesh.h"
@@ -33,8 +35,8 @@ namespace {
 
 class BenchTrainer final : public Trainer {
  public:
-  BenchTrainer(Clock& clock, const Listener& listener)
-      : clock_(clock), listener_(listener) {}
+  BenchTrainer(Clock& clock, const Listener& listener, int64_t copy_bytes)
+      : clock_(clock), listener_(listener), copy_bytes_(copy_bytes) {}
 
   absl::StatusOr<PlanAgreement> Prepare(
       const v1::JobSpec& spec, const RankAssignment& assignment) override;
@@ -61,22 +63,27 @@ class BenchTrainer final : public Trainer {
       const v1::JobSpec& spec, const RankAssignment& assignment);
   [[nodiscard]] absl::StatusOr<AllReduceRankEnd> RunGeneration();
   [[nodiscard]] absl::StatusOr<std::unique_ptr<Communicator>> Connect(
-      const CancelToken& cancel, std::string& fallback);
+      const BenchBuffer& buffer, const CancelToken& cancel,
+      std::string& fallback);
   [[nodiscard]] absl::StatusOr<AllReduceRankEnd> Measure(
-      Communicator& communicator, const CancelToken& cancel,
-      const std::string& fallback);
+      Communicator& communicator, const BenchBuffer& buffer,
+      const CancelToken& cancel, const std::string& fallback);
   [[nodiscard]] RunOutcome MakeOutcome(
       const absl::StatusOr<AllReduceRankEnd>& end) const;
   // Shows `figures`, which are new.
   void Publish(const AllReduceBenchFigures& figures);
   // All sizes are measured, or none is.
   void SetDone(bool is_done);
+  Transport BestTransport() const {
+    return options_.transport.value_or(Transport::kSharedMemory);
+  }
   int64_t total_steps() const {
     return static_cast<int64_t>(options_.sizes.size());
   }
 
   Clock& clock_;
   const Listener& listener_;
+  const int64_t copy_bytes_;
   Trace trace_;
   ProgressBoard board_;
   std::atomic<int> wish_ = 0;
@@ -118,6 +125,7 @@ absl::StatusOr<PlanAgreement> BenchTrainer::TryPrepare(
   assignment_ = assignment;
   ASSIGN_OR_RETURN(options_,
                    ParseBenchProgram(spec.bench(), assignment.world_size));
+  options_.copy_bytes = copy_bytes_;
   if (assignment.resume_step != 0 && assignment.resume_step != total_steps()) {
     return absl::FailedPreconditionError(
         absl::StrCat("rank ", assignment.rank, " is to go on after step ",
@@ -168,8 +176,15 @@ absl::StatusOr<AllReduceRankEnd> BenchTrainer::RunGeneration() {
   RETURN_IF_ERROR(cancel->status());
   board_.EnterPhase(TrainPhase::kConnect);
   std::string fallback;
+  // Before the communicator, which lets peers read it.
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<BenchBuffer> buffer,
+      BenchBuffer::Allocate(
+          *std::max_element(options_.sizes.begin(), options_.sizes.end()),
+          /*is_shared=*/assignment_.local_world_size > 1 &&
+              BestTransport() == Transport::kSharedMemory));
   const absl::StatusOr<std::unique_ptr<Communicator>> connected =
-      Connect(*cancel, fallback);
+      Connect(*buffer, *cancel, fallback);
   blamed_rank_ = BlamedPeer(connected.status());
   RETURN_IF_ERROR(connected.status());
   Communicator& communicator = **connected;
@@ -177,7 +192,7 @@ absl::StatusOr<AllReduceRankEnd> BenchTrainer::RunGeneration() {
   const absl::Cleanup unexpose = [this] { live_.Unexpose(); };
   board_.EnterPhase(TrainPhase::kMeasure);
   absl::StatusOr<AllReduceRankEnd> end =
-      Measure(communicator, *cancel, fallback);
+      Measure(communicator, *buffer, *cancel, fallback);
   if (!end.ok()) {
     blamed_rank_ = communicator.progress().blamed_rank;
     // Peers must not wait for this rank.
@@ -187,7 +202,8 @@ absl::StatusOr<AllReduceRankEnd> BenchTrainer::RunGeneration() {
 }
 
 absl::StatusOr<std::unique_ptr<Communicator>> BenchTrainer::Connect(
-    const CancelToken& cancel, std::string& fallback) {
+    const BenchBuffer& buffer, const CancelToken& cancel,
+    std::string& fallback) {
   MeshConfig mesh;
   mesh.job_id = assignment_.job_id;
   mesh.generation = assignment_.generation;
@@ -196,7 +212,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> BenchTrainer::Connect(
   mesh.peers = assignment_.peers;
   mesh.secret = assignment_.secret;
   mesh.deadline = clock_.Now() + assignment_.connect_timeout;
-  mesh.best_transport = options_.transport.value_or(Transport::kSharedMemory);
+  mesh.best_transport = BestTransport();
+  mesh.arena = buffer.arena();
   mesh.policy = policy_;
   mesh.clock = &clock_;
   mesh.trace = &trace_;
@@ -213,12 +230,13 @@ absl::StatusOr<std::unique_ptr<Communicator>> BenchTrainer::Connect(
 }
 
 absl::StatusOr<AllReduceRankEnd> BenchTrainer::Measure(
-    Communicator& communicator, const CancelToken& cancel,
-    const std::string& fallback) {
+    Communicator& communicator, const BenchBuffer& buffer,
+    const CancelToken& cancel, const std::string& fallback) {
   const Topology topology = Topology::OfHosts(assignment_.ranks_per_host);
   AllReduceBenchFigures figures;
   AllReduceRankContext context{
       .communicator = communicator,
+      .elements = buffer.elements(),
       .topology = topology,
       .policy = policy_,
       .clock = clock_,
@@ -301,8 +319,9 @@ TrainProgress BenchTrainer::progress() const {
 }  // namespace
 
 std::unique_ptr<Trainer> MakeBenchTrainer(Clock& clock,
-                                          const Listener& listener) {
-  return std::make_unique<BenchTrainer>(clock, listener);
+                                          const Listener& listener,
+                                          int64_t copy_bytes) {
+  return std::make_unique<BenchTrainer>(clock, listener, copy_bytes);
 }
 
 }  // namespace ringmaster

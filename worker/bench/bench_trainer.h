@@ -9,9 +9,11 @@
 #ifndef RINGMASTER_WORKER_BENCH_BENCH_TRAINER_H_
 #define RINGMASTER_WORKER_BENCH_BENCH_TRAINER_H_
 
+#include <cstdint>
 #include <memory>
 
 #include "common/clock/clock.h"
+#include "worker/bench/all_reduce_options.h"
 #include "worker/train/trainer.h"
 
 namespace ringmaster {
@@ -19,9 +21,10 @@ namespace ringmaster {
 class Listener;
 
 // `listener` is the process's data plane. It and the clock must outlive the
-// trainer.
+// trainer. `copy_bytes` as of AllReduceBenchOptions: less is for tests.
 [[nodiscard]] std::unique_ptr<Trainer> MakeBenchTrainer(
-    Clock& clock, const Listener& listener);
+    Clock& clock, const Listener& listener,
+    int64_t copy_bytes = AllReduceBenchOptions().copy_bytes);
 
 }  // namespace ringmaster
 

@@ -45,7 +45,8 @@ class BenchTrainerTest : public ::testing::Test {
     for (int i = 0; i < kRanks; ++i) {
       listeners_.push_back(
           std::make_unique<Listener>(Listener::Listen("127.0.0.1:0").value()));
-      trainers_.push_back(MakeBenchTrainer(Clock::Real(), *listeners_.back()));
+      trainers_.push_back(MakeBenchTrainer(Clock::Real(), *listeners_.back(),
+                                           /*copy_bytes=*/1 << 20));
     }
   }
   ~BenchTrainerTest() override { FailPoint::DisarmAll(); }

@@ -38,6 +38,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> ConnectLocalRank(
   config.secret = "a benchmark has no secrets";
   config.deadline = Clock::Real().Now() + kConnectTimeout;
   config.best_transport = options.best_transport;
+  config.arena = options.arena;
   config.policy = options.policy;
   config.clock = &Clock::Real();
   config.on_fallback = options.on_fallback;

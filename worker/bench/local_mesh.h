@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/transport/channel.h"
+#include "common/transport/shared_segment.h"
 #include "common/transport/tcp.h"
 #include "worker/collective/communicator.h"
 #include "worker/collective/cost_model.h"
@@ -23,6 +24,8 @@ namespace ringmaster {
 struct LocalMeshOptions {
   int64_t generation = 1;  // another for each mesh between the same listeners
   Transport best_transport = Transport::kSharedMemory;
+  // As of MeshConfig. May be null; outlives the communicator.
+  const SharedSegment* arena = nullptr;
   AlgorithmPolicy policy = {};
   // As of MeshConfig. May be empty.
   std::function<void(int peer, const std::string& why)> on_fallback = {};

@@ -1,6 +1,6 @@
 // all_reduce_bench: all-reduces of float32 among processes of this host, ours and the peers compiled in; run.py calls it.
 //
-//   all_reduce_bench --mode=compare --ranks=2 [KIB...]
+//   all_reduce_bench --mode=compare --ranks=2 [SIZE...]
 //
 // Modes: compare   every candidate once at every size (measure.h)
 //        sweep     every algorithm of ours instead, over shared memory and TCP
@@ -25,6 +25,8 @@
 #include "tests/bench/allreduce_vs_peers/measure.h"
 #include "tests/bench/allreduce_vs_peers/our_mesh.h"
 #include "tests/bench/allreduce_vs_peers/shared_page.h"
+#include "worker/bench/forked_ranks.h"
+#include "worker/bench/local_mesh.h"
 #include "worker/collective/algorithm.h"
 #include "worker/collective/communicator.h"
 #include "worker/collective/schedule.h"
@@ -40,7 +42,7 @@ struct Flags {
   int ranks = 2;
   int times = 20;
   std::string only;
-  std::vector<std::string> kib;
+  std::vector<std::string> sizes;
 };
 
 struct World {
@@ -161,6 +163,17 @@ absl::Status RunRank(const World& world, int rank) {
   return ours.communicators[0]->Run(Barrier(), PatientDeadline());
 }
 
+// The ranks have nothing to tell but how they end.
+absl::Status RunRanks(const World& world) {
+  std::fflush(stdout);
+  ASSIGN_OR_RETURN(const std::unique_ptr<ForkedRanks> ranks,
+                   ForkedRanks::Start(world.flags.ranks,
+                                      [&](int rank, const ForkedRanks::Send&) {
+                                        return RunRank(world, rank);
+                                      }));
+  return ranks->Next(/*stop_fd=*/-1).status();
+}
+
 absl::Status RunDeadRanks(const Flags& flags) {
   for (int time = 0; time < flags.times; ++time) {
     for (const Transport transport :
@@ -174,23 +187,21 @@ absl::Status RunDeadRanks(const Flags& flags) {
 
 absl::Status Run(const Flags& flags) {
   if (flags.mode == "dead_rank") return RunDeadRanks(flags);
-  ASSIGN_OR_RETURN(const std::vector<int64_t> sizes, ParseSizes(flags.kib));
+  ASSIGN_OR_RETURN(const std::vector<int64_t> sizes, SizesOf(flags.sizes));
   SharedPage* const page = MapSharedPage("");
   if (page == nullptr) return absl::UnavailableError("no memory for a page");
   ASSIGN_OR_RETURN(const std::vector<Listener> listeners,
-                   ListenForAll(flags.ranks));
+                   ListenForRanks(flags.ranks));
   std::string directory =
       (std::filesystem::temp_directory_path() / "all_reduce_bench.XXXXXX")
           .string();
   if (mkdtemp(directory.data()) == nullptr)
     return absl::UnavailableError("no temporary directory " + directory);
   const World world{flags, sizes, *page, listeners, directory};
-  const int failed = ForkRanks(
-      flags.ranks, [&](int rank) { return RunRank(world, rank); }, {});
+  const absl::Status status = RunRanks(world);
   std::error_code ignored;
   std::filesystem::remove_all(directory, ignored);
-  if (failed != 0) return absl::InternalError("not all ranks came through");
-  return absl::OkStatus();
+  return status;
 }
 
 }  // namespace
@@ -216,11 +227,11 @@ int main(int argc, char** argv) {
   set.Add({.name = "only",
            .help = "Measure the candidate of this name alone, for a profile."},
           &flags.only);
-  set.AddArgument("KIB", "Sizes of the buffer in KiB.", false, &flags.kib);
+  set.AddArgument("SIZE", "Sizes of the buffer: 4K, 64M.", false, &flags.sizes);
   if (const auto code = set.ParseCommandLine(argc, argv))
     return static_cast<int>(*code);
-  if (flags.kib.empty())
-    flags.kib = {"4", "64", "256", "1024", "4096", "16384", "65536"};
+  if (flags.sizes.empty())
+    flags.sizes = {"4K", "64K", "256K", "1M", "4M", "16M", "64M"};
   const absl::Status status = ringmaster::Run(flags);
   if (status.ok()) return 0;
   std::fprintf(stderr, "all_reduce_bench: %s\n", status.ToString().c_str());

@@ -1,16 +1,21 @@
 #include "tests/bench/allreduce_vs_peers/dead_rank.h"
 
 #include <signal.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
+#include <memory>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/status/status_macros.h"
 #include "tests/bench/allreduce_vs_peers/our_mesh.h"
 #include "tests/bench/allreduce_vs_peers/shared_page.h"
+#include "worker/bench/local_mesh.h"
 
 namespace ringmaster {
 namespace {
@@ -23,6 +28,33 @@ int64_t NowNs() {
   timespec now = {};
   clock_gettime(CLOCK_MONOTONIC, &now);
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+// Runs `run_rank` in `world_size` processes of their own, of which one may be
+// killed: the others go on. Waits for all; how many did not exit with 0. Before
+// that, `meanwhile` is given their process ids.
+int ForkRanks(
+    int world_size, const std::function<absl::Status(int rank)>& run_rank,
+    const std::function<void(const std::vector<int>& pids)>& meanwhile) {
+  std::fflush(stdout);
+  std::vector<int> pids;
+  for (int rank = 0; rank < world_size; ++rank) {
+    const int pid = fork();
+    if (pid > 0) pids.push_back(pid);
+    if (pid != 0) continue;
+    const absl::Status status = run_rank(rank);
+    if (!status.ok())
+      std::fprintf(stderr, "rank %d: %s\n", rank, status.ToString().c_str());
+    std::fflush(stdout);
+    _exit(status.ok() ? 0 : 1);
+  }
+  meanwhile(pids);
+  int failed = world_size - static_cast<int>(pids.size());
+  for (const int pid : pids) {
+    int status = 0;
+    if (waitpid(pid, &status, 0) != pid || status != 0) ++failed;
+  }
+  return failed;
 }
 
 // Reduces until that fails.
@@ -48,7 +80,7 @@ absl::Status MeasureDeadRank(Transport transport, int world_size, int victim) {
   SharedPage* const page = MapSharedPage("");
   if (page == nullptr) return absl::UnavailableError("no memory for a page");
   ASSIGN_OR_RETURN(const std::vector<Listener> listeners,
-                   ListenForAll(world_size));
+                   ListenForRanks(world_size));
   int64_t killed_ns = 0;
   const int failed = ForkRanks(
       world_size,

@@ -7,9 +7,10 @@
 #include <cstddef>
 #include <cstdio>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/status/status_macros.h"
+#include "worker/bench/figures.h"
+#include "worker/bench/test_pattern.h"
 
 namespace ringmaster {
 namespace {
@@ -17,36 +18,6 @@ namespace {
 int CallsFor(int64_t bytes) {
   return static_cast<int>(
       std::clamp<int64_t>((int64_t{32} << 20) / bytes, 3, kMaxBenchCalls));
-}
-
-// Element `i` of a rank's input in call `call`. Small integers: their sums are exact in any type and order. Elements of
-// different places differ, that a result in the wrong place be seen.
-float Input(size_t i, int rank, int call) {
-  return static_cast<float>(static_cast<int>((i ^ (i >> 6) ^ (i >> 13)) & 15) +
-                            call % 8 + rank);
-}
-
-float Sum(size_t i, int world_size, int call) {
-  return Input(i, 0, call) * static_cast<float>(world_size) +
-         static_cast<float>(world_size * (world_size - 1) / 2);
-}
-
-// A block at a time, without a way out in its midst: that is what compilers make fast.
-absl::Status Check(const Candidate& candidate, std::span<const float> values,
-                   int world_size, int call) {
-  constexpr size_t kBlock = 4096;
-  for (size_t begin = 0; begin < values.size(); begin += kBlock) {
-    const size_t end = std::min(values.size(), begin + kBlock);
-    int wrong = 0;
-    for (size_t i = begin; i < end; ++i)
-      wrong += values[i] != Sum(i, world_size, call) ? 1 : 0;
-    if (wrong > 0) {
-      return absl::InternalError(absl::StrCat(
-          candidate.name(), " gave ", wrong, " wrong sums of ",
-          values.size() * sizeof(float), " bytes behind element ", begin));
-    }
-  }
-  return absl::OkStatus();
 }
 
 double CpuSeconds() {
@@ -64,10 +35,14 @@ struct Call {
   double cpu_seconds = 0;
 };
 
-absl::StatusOr<Call> Time(const BenchRank& self, Candidate& candidate,
-                          std::span<float> values, int call) {
-  for (size_t i = 0; i < values.size(); ++i)
-    values[i] = Input(i, self.rank, call);
+// What is left over from the call before shows: each begins elsewhere in the
+// pattern.
+absl::StatusOr<Call> Time(const BenchRank& self, const TestPattern& pattern,
+                          Candidate& candidate, std::span<float> values,
+                          int call) {
+  auto* const bytes = reinterpret_cast<std::byte*>(values.data());
+  const auto count = static_cast<int64_t>(values.size());
+  pattern.Fill(bytes, count, call);
   candidate.Load(values);
   const double cpu = CpuSeconds();
   AwaitAll(self.page, self.world_size);
@@ -77,7 +52,10 @@ absl::StatusOr<Call> Time(const BenchRank& self, Candidate& candidate,
       std::chrono::steady_clock::now() - start;
   const double cpu_after = CpuSeconds();
   candidate.Store(values);
-  RETURN_IF_ERROR(Check(candidate, values, self.world_size, call));
+  if (const int64_t wrong = pattern.CountWrong(bytes, count, call); wrong > 0) {
+    return absl::InternalError(absl::StrCat(candidate.name(), " gave ", wrong,
+                                            " wrong sums of ", count));
+  }
   return Call{took.count(), cpu_after - cpu};
 }
 
@@ -85,15 +63,18 @@ absl::Status MeasureOne(const BenchRank& self, Candidate& candidate,
                         std::span<float> values) {
   const auto bytes = static_cast<int64_t>(values.size() * sizeof(float));
   const int calls = CallsFor(bytes);
+  const TestPattern pattern(DType::kFloat32, Reduction::kSum, self.world_size,
+                            self.rank);
   candidate.Prepare(values);
   AwaitAll(self.page, self.world_size);
   for (int call = 0; call < 1 + calls / 20; ++call)
-    RETURN_IF_ERROR(Time(self, candidate, values, call).status());
+    RETURN_IF_ERROR(Time(self, pattern, candidate, values, call).status());
   double probe = ProbeNs(self.page, self.rank, self.world_size);
   double cpu_seconds = 0;
   auto& own = self.page.seconds[static_cast<size_t>(self.rank)];
   for (int call = 0; call < calls; ++call) {
-    ASSIGN_OR_RETURN(const Call took, Time(self, candidate, values, call));
+    ASSIGN_OR_RETURN(const Call took,
+                     Time(self, pattern, candidate, values, call));
     own[static_cast<size_t>(call)] = took.seconds;
     cpu_seconds += took.cpu_seconds;
   }
@@ -109,7 +90,7 @@ absl::Status MeasureOne(const BenchRank& self, Candidate& candidate,
         "{\"name\": \"%s\", \"ranks\": %d, \"bytes\": %lld, \"seconds\": %.9f, "
         "\"best\": %.9f, \"cpu_seconds\": %.9f, \"probe_ns\": %.1f}\n",
         candidate.name().c_str(), self.world_size,
-        static_cast<long long>(bytes), slowest[slowest.size() / 2],
+        static_cast<long long>(bytes), Percentile(slowest, 0.5),
         slowest.front(), cpu_seconds / calls, probe);
     std::fflush(stdout);
   }
@@ -119,16 +100,12 @@ absl::Status MeasureOne(const BenchRank& self, Candidate& candidate,
 
 }  // namespace
 
-absl::StatusOr<std::vector<int64_t>> ParseSizes(
-    const std::vector<std::string>& kib) {
+absl::StatusOr<std::vector<int64_t>> SizesOf(
+    const std::vector<std::string>& texts) {
   std::vector<int64_t> sizes;
-  for (const std::string& text : kib) {
-    int64_t size = 0;
-    if (!absl::SimpleAtoi(text, &size) || size < 1 || size > 1 << 20) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "size \"", text, "\": expected a number of KiB up to a GiB"));
-    }
-    sizes.push_back(size << 10);
+  for (const std::string& text : texts) {
+    ASSIGN_OR_RETURN(const int64_t size, ParseSize(text));
+    sizes.push_back(size);
   }
   return sizes;
 }

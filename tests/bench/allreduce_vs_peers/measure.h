@@ -5,6 +5,7 @@
 #define RINGMASTER_TESTS_BENCH_ALLREDUCE_VS_PEERS_MEASURE_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -20,9 +21,10 @@ struct BenchRank {
   int world_size = 1;
 };
 
-// Bytes of float32 elements from numbers of KiB such as "4" and "65536". INVALID_ARGUMENT names the text that is none.
-[[nodiscard]] absl::StatusOr<std::vector<int64_t>> ParseSizes(
-    const std::vector<std::string>& kib);
+// Bytes of buffers of float32 from texts such as "4K" and "64M". INVALID_ARGUMENT
+// names the text that is none.
+[[nodiscard]] absl::StatusOr<std::vector<int64_t>> SizesOf(
+    const std::vector<std::string>& texts);
 
 // Every candidate once at every size, in turn. Rank 0 prints a line of JSON for each:
 //   {"name": "...", "ranks": 2, "bytes": 4096, "seconds": the median over calls of the slowest rank's time,

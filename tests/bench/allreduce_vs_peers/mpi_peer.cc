@@ -1,4 +1,4 @@
-// mpi_peer PAGE NAME KIB...: the MPI library's all-reduce, measured by the rules of measure.h; started by mpirun, once for
+// mpi_peer PAGE NAME SIZE...: the MPI library's all-reduce, measured by the rules of measure.h; started by mpirun, once for
 // each way that run.py wants it to work. PAGE is a file that the ranks of one run share, new for each run.
 #include <mpi/mpi.h>
 
@@ -40,7 +40,7 @@ absl::Status Run(const std::vector<std::string>& arguments) {
   BenchRank self{*page};
   MPI_Comm_rank(MPI_COMM_WORLD, &self.rank);
   MPI_Comm_size(MPI_COMM_WORLD, &self.world_size);
-  const auto sizes = ParseSizes({arguments.begin() + 2, arguments.end()});
+  const auto sizes = SizesOf({arguments.begin() + 2, arguments.end()});
   if (!sizes.ok()) return sizes.status();
   Candidates candidates;
   candidates.push_back(std::make_unique<Mpi>(arguments[1]));
@@ -53,7 +53,7 @@ absl::Status Run(const std::vector<std::string>& arguments) {
 int main(int argc, char** argv) {
   if (MPI_Init(&argc, &argv) != MPI_SUCCESS) return 1;
   if (argc < 4) {
-    std::fprintf(stderr, "usage: mpi_peer PAGE NAME KIB...\n");
+    std::fprintf(stderr, "usage: mpi_peer PAGE NAME SIZE...\n");
     MPI_Abort(MPI_COMM_WORLD, 2);
   }
   const absl::Status status = ringmaster::Run({argv + 1, argv + argc});

@@ -3,7 +3,6 @@
 #define RINGMASTER_TESTS_BENCH_ALLREDUCE_VS_PEERS_OUR_MESH_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,10 +23,6 @@ namespace ringmaster {
 // Far away: for what should not take long.
 [[nodiscard]] MonotonicTime PatientDeadline();
 
-// A listener for each rank, made before the ranks are forked.
-[[nodiscard]] absl::StatusOr<std::vector<Listener>> ListenForAll(
-    int world_size);
-
 // Connects `rank` with all others, by `transport` at best. Buffers in `arena` (may be null) are read in place.
 [[nodiscard]] absl::StatusOr<std::unique_ptr<Communicator>> ConnectOurs(
     const std::vector<Listener>& listeners, int rank, int64_t generation,
@@ -45,12 +40,6 @@ struct OurWay {
 };
 [[nodiscard]] std::unique_ptr<Candidate> OurCandidate(
     std::string name, Communicator& communicator, const OurWay& way);
-
-// Runs `run_rank` in `world_size` processes of their own. Waits for all; how many did not exit with 0. Before that,
-// `meanwhile` (may be empty) is given their process ids.
-[[nodiscard]] int ForkRanks(
-    int world_size, const std::function<absl::Status(int rank)>& run_rank,
-    const std::function<void(const std::vector<int>& pids)>& meanwhile);
 
 }  // namespace ringmaster
 

@@ -80,6 +80,11 @@ def end(process):
                 continue
 
 
+def sizes(args):
+    """As the programs take them."""
+    return [f"{kib}K" for kib in args.kib]
+
+
 def our_program(bin_dir):
     with_gloo = bin_dir / "all_reduce_bench_with_gloo"
     return str(with_gloo if with_gloo.exists() else bin_dir / "all_reduce_bench")
@@ -91,20 +96,20 @@ def mpi_command(bin_dir, name, args, page, cores):
     if args.ranks > cores:
         flags.append("--oversubscribe")
     return ["mpirun", *flags, *MPI[name], "-np", str(args.ranks), str(bin_dir / "mpi_peer"), page, name,
-            *map(str, args.kib)]
+            *sizes(args)]
 
 
 def measure(args):
     """All samples of a run, `rounds` of each."""
     ours = [our_program(args.bin_dir), f"--mode={args.mode}", f"--ranks={args.ranks}"]
     if args.mode in ("wire", "dead_rank"):
-        return run(ours + ([] if args.mode == "dead_rank" else list(map(str, args.kib))), "ours")
+        return run(ours + ([] if args.mode == "dead_rank" else sizes(args)), "ours")
     has_mpi = args.mode == "compare" and shutil.which("mpirun") and (args.bin_dir / "mpi_peer").exists()
     if args.mode == "compare" and not has_mpi:
         print("OpenMPI is not measured: no mpirun, or no mpi_peer (deploy/packages-bench.txt)", file=sys.stderr)
     samples = []
     for number in range(args.rounds):
-        samples += run(ours + list(map(str, args.kib)), "ours")
+        samples += run(ours + sizes(args), "ours")
         for name in MPI if has_mpi else ():
             with tempfile.TemporaryDirectory() as directory:
                 command = mpi_command(args.bin_dir, name, args, f"{directory}/page", os.cpu_count())

@@ -77,7 +77,7 @@ class RunTest(unittest.TestCase):
             args = run.parse(["--bin_dir=/b", f"--ranks={ranks}", "--kib", "4"])
             command = run.mpi_command(pathlib.Path("/b"), "OpenMPI TCP", args, "/page", 2)
             self.assertEqual("--oversubscribe" in command, is_shared)
-            self.assertEqual(command[-4:], ["/b/mpi_peer", "/page", "OpenMPI TCP", "4"])
+            self.assertEqual(command[-4:], ["/b/mpi_peer", "/page", "OpenMPI TCP", "4K"])
 
     def test_a_program_that_fails_is_named(self):
         with self.assertRaisesRegex(SystemExit, "^false: exit status 1"):
