@@ -6,7 +6,7 @@ import signal
 import unittest
 
 from tests import report
-from tests.integration.cluster import PATIENCE, Cluster, binary, pids_of
+from tests.integration.cluster import Cluster, Hosts, binary, namespaces_unavailable, pids_of
 
 USAGE = 2
 STOPPED = 143
@@ -85,6 +85,19 @@ class ClusterBenchTest(unittest.TestCase):
         self.assertEqual([int(row.get("wrong", 0)) for row in job["bench"]["rows"]], [0])
         self.assertEqual(sorted(pids_of(job)), ["a", "c", "d"])
         self.assertEqual(workers["b"].wait(), 128 + signal.SIGKILL)
+
+    @unittest.skipIf(namespaces_unavailable(), namespaces_unavailable())
+    def test_between_hosts_the_limit_is_that_of_the_link(self):
+        with Hosts(2) as hosts, Cluster() as cluster:
+            cluster.start_coordinator(host=hosts[0])
+            for index, host in enumerate(hosts):
+                cluster.start_worker(f"w{index}", slots=2, host=host)
+            cluster.await_workers(4)
+            result = cluster.ringctl("bench", "allreduce", "-n", "4", "--sizes=64K:1M", "-o", "json")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            found = json.loads(result.stdout)
+            self.assertEqual((found["transport"], [size["wrong"] for size in found["sizes"]]), ("tcp", [0, 0, 0]))
+            self.assertGreater(found["limit_busbw_gb_per_s"], 0)
 
     def test_an_interrupt_cancels_the_job(self):
         cluster, _ = self.cluster("ab")

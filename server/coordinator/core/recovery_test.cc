@@ -54,6 +54,15 @@ TEST(RecoveryTest, CountersGoOnFromTheHighest) {
   EXPECT_EQ(state->FindJob("j")->id, "j-5");
 }
 
+TEST(RecoveryTest, WhatABenchmarkMeasuredStays) {
+  JobEndedRecord end = Ended("j-1");
+  end.bench = "figures";
+  const absl::StatusOr<State> state =
+      Fold({Created(1), Formed(1, "j-1"), end}, Config());
+  ASSERT_TRUE(state.ok()) << state.status();
+  EXPECT_EQ(state->FindJob("j-1")->bench, "figures");
+}
+
 TEST(RecoveryTest, ARollbackThatWasOvertakenCountsOnce) {
   const auto trained = [](int64_t generation, int64_t step) {
     VerdictReachedRecord record{"j-1", Verdict()};

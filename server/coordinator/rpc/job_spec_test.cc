@@ -786,7 +786,8 @@ TEST(JobSpecTest, RefusesWhatIsWrongWithABenchmark) {
        },
        "bench.type must be float32"},
       {[](auto& spec) {
-         spec.mutable_bench()->set_reduction(static_cast<v1::BenchReduction>(9));
+         spec.mutable_bench()->set_reduction(
+             static_cast<v1::BenchReduction>(9));
        },
        "bench.reduction must be sum"},
       {[](auto& spec) {

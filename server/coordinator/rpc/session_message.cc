@@ -156,7 +156,8 @@ TrainingFigures FiguresOf(const v1::TrainingFigures& proto) {
 constexpr int kMaxBenchRows = 256;
 
 // The serialized figures; empty if there are none.
-absl::StatusOr<std::string> BenchOf(bool is_there, const v1::BenchFigures& bench,
+absl::StatusOr<std::string> BenchOf(bool is_there,
+                                    const v1::BenchFigures& bench,
                                     Checks& checks) {
   if (!is_there) return std::string();
   checks.Range("bench.rows", bench.rows_size(), 0, kMaxBenchRows);

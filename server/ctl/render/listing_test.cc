@@ -13,6 +13,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 template <typename Message>
 Message Parse(std::string_view text) {
@@ -174,6 +175,41 @@ TEST(JobLinesTest, ShowsProgramEndAndVerdict) {
   EXPECT_THAT(text, HasSubstr("created:  1m00s ago\n"));
   EXPECT_THAT(text, HasSubstr("exit:     138\n"));
   EXPECT_THAT(text, HasSubstr("culprit:  worker w-1, rank 1\n"));
+}
+
+constexpr std::string_view kBenchJob = R"pb(
+  id: "bench-3"
+  state: JOB_STATE_SUCCEEDED
+  spec {
+    workers { min: 2 max: 2 }
+    bench { sizes: 4096 sizes: 8192 type: BENCH_TYPE_FLOAT32 }
+  }
+  bench {
+    limit_bytes_per_second: 1e9
+    rows { bytes: 4096 count: 1024 p50_seconds: 1e-5 p99_seconds: 1e-5 }
+  }
+  goodput {
+    starting { seconds: 3 }
+    total { seconds: 3 }
+  }
+)pb";
+
+TEST(JobLinesTest, ShowsABenchmarksRowsInPlaceOfTraining) {
+  const std::string text =
+      absl::StrJoin(JobLines(Parse<v1::Job>(kBenchJob), kNow, {}), "\n");
+  EXPECT_THAT(text, HasSubstr("\n        4096         1024"));
+  EXPECT_THAT(text, HasSubstr("program:  bench, all-reduce of 2 sizes, 4096 to "
+                              "8192 bytes"));
+  EXPECT_THAT(text, HasSubstr("job bench-3 succeeded: 1 of 2 sizes"));
+  for (const char* word : {"loss", "nan", "samples", "goodput"})
+    EXPECT_THAT(text, Not(HasSubstr(word)));
+}
+
+TEST(StatusLinesTest, ABenchmarksStepsAreItsSizes) {
+  v1::Status status;
+  *status.add_jobs() = Parse<v1::Job>(kBenchJob);
+  EXPECT_THAT(absl::StrJoin(StatusLines(status, kNow, {}), "\n"),
+              HasSubstr(" 1/2 "));
 }
 
 TEST(EventLineTest, TellsWhenWhatAndHowBad) {
