@@ -99,8 +99,9 @@ class BenchTrainer final : public Trainer {
   LiveGeneration live_;
 
   mutable Mutex mutex_;
-  // On rank 0: what is known of this generation's measuring.
+  // All ranks know them; rank 0 shows them, which may be another one by the end.
   std::shared_ptr<const AllReduceBenchFigures> figures_ GUARDED_BY(mutex_);
+  bool is_first_ GUARDED_BY(mutex_) = false;  // of the ranks
 };
 
 void BenchTrainer::Wish(BenchWish wish) {
@@ -134,6 +135,10 @@ absl::StatusOr<PlanAgreement> BenchTrainer::TryPrepare(
   }
   // Who joins when all is measured has nothing to do, and nothing to show.
   SetDone(assignment.resume_step != 0);
+  {
+    MutexLock lock(mutex_);
+    is_first_ = assignment.rank == 0;
+  }
   policy_.costs = CostsOver(
       options_.transport.value_or(Transport::kSharedMemory), assignment.costs);
   const Topology topology = Topology::OfHosts(assignment.ranks_per_host);
@@ -260,13 +265,12 @@ absl::StatusOr<AllReduceRankEnd> BenchTrainer::Measure(
 }
 
 void BenchTrainer::Publish(const AllReduceBenchFigures& figures) {
-  if (assignment_.rank != 0) return;
   auto copy = std::make_shared<const AllReduceBenchFigures>(figures);
   {
     MutexLock lock(mutex_);
     figures_ = std::move(copy);
   }
-  on_advance_(assignment_.generation);
+  if (assignment_.rank == 0) on_advance_(assignment_.generation);
 }
 
 RunOutcome BenchTrainer::MakeOutcome(
@@ -312,7 +316,7 @@ TrainProgress BenchTrainer::progress() const {
   progress.collective_sequence = communication.completed;
   progress.waiting_for_rank = communication.waiting_for_rank;
   MutexLock lock(mutex_);
-  progress.bench = figures_;
+  if (is_first_) progress.bench = figures_;
   return progress;
 }
 

@@ -166,11 +166,22 @@ TEST_F(BenchTrainerTest, FailsAfterTheLastSizeIfElementsWereWrong) {
     EXPECT_EQ(row.wrong, 12);
 }
 
-TEST_F(BenchTrainerTest, HasNothingToDoWhereAllIsMeasured) {
-  for (int rank = 0; rank < kRanks; ++rank) {
-    ASSERT_TRUE(trainer(rank).Prepare(SmallJob(), Assign(4, rank, 3)).ok());
-    EXPECT_EQ(trainer(rank).Run().kind, Kind::kFinished);
+TEST_F(BenchTrainerTest, WhereAllIsMeasuredAnyRankCanShowIt) {
+  ExpectMeasured(Run(1, SmallJob()));
+  trainer(2).Release();  // another process
+  // Worker 1 is the first rank now, and worker 2 a newcomer.
+  for (int worker = 0; worker < kRanks; ++worker) {
+    ASSERT_TRUE(trainer(worker)
+                    .Prepare(SmallJob(), Assign(2, worker == 1 ? 0 : 1, 3))
+                    .ok());
+    const RunOutcome outcome = trainer(worker).Run();
+    EXPECT_EQ(outcome.kind, Kind::kFinished);
+    EXPECT_EQ(outcome.applied_step, 3);
   }
+  EXPECT_EQ(trainer(0).progress().bench, nullptr);
+  ASSERT_NE(trainer(1).progress().bench, nullptr);
+  EXPECT_EQ(trainer(1).progress().bench->rows.size(), 3u);
+  EXPECT_EQ(trainer(2).progress().bench, nullptr);
 }
 
 TEST_F(BenchTrainerTest, RefusesToGoOnInTheMidst) {
