@@ -122,12 +122,14 @@ void LogCosts(const std::optional<ProbeResult>& probe) {
   }
   for (const std::string& remark : probe->remarks)
     LogEvent(LogLevel::kInfo, "costs.not_measured", {{"message", remark}});
+  if (!probe->has_path) return;
   const MachineCosts& costs = probe->costs;
   LogEvent(LogLevel::kInfo, "costs.measured",
            {{"shared_memory", CostText(costs.shared_memory)},
             {"unix", CostText(costs.unix_socket)},
             {"tcp", CostText(costs.tcp)},
             {"remote", CostText(costs.remote)},
+            {"reduce_gb_per_s", 1e-9 / costs.reduce_seconds_per_byte},
             {"cores", costs.cores},
             {"seconds", absl::ToDoubleSeconds(probe->duration)}});
 }
@@ -153,7 +155,8 @@ absl::StatusOr<ExitCode> RunSlot(const WorkerFlags& flags, int slot) {
   options.coordinator = flags.coordinator;
   options.credentials = credentials;
   ASSIGN_OR_RETURN(options.identity, Identify(flags, slot, listener.port()));
-  if (probe.has_value()) options.identity.costs = probe->costs;
+  if (probe.has_value() && probe->has_path)
+    options.identity.costs = probe->costs;
   options.coordinator_timeout = flags.coordinator_timeout;
   options.drain_timeout = flags.drain_timeout;
   // The coordinator may not have noticed yet that the process before this one

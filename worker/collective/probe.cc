@@ -236,11 +236,12 @@ absl::Status MeasurePaths(const ProbeOptions& options, ProbeResult& result) {
   for (size_t i = 0; i < kTransports.size(); ++i) {
     const absl::Duration share =
         options.time_limit * static_cast<double>(i + 1) / kTransports.size();
-    Pair pair(*options.clock, begin + share, begin + 2 * share, buffers);
+    Pair pair(*options.clock, begin + share, begin + 3 * share, buffers);
     const absl::Status status = pair.Measure(kTransports[i]);
     const PathCost cost = CostOf(pair, result.costs);
     if (cost.latency <= 1 && cost.seconds_per_byte <= 1) {
       PathOf(kTransports[i], result.costs) = cost;
+      result.has_path = true;
     } else {
       result.remarks.push_back(
           absl::StrCat(TransportName(kTransports[i]), ": ", status.message()));

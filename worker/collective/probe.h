@@ -22,7 +22,7 @@ namespace ringmaster {
 struct ProbeOptions {
   Clock* clock = nullptr;  // the real one; outlives the call
   // For all transports together. After it the least that must be measured is
-  // still waited for, for as long again.
+  // still waited for, for twice as long.
   absl::Duration time_limit = absl::Milliseconds(20);
   // The network interface that other hosts are reached over; empty: not known.
   std::string network_interface = "";
@@ -33,6 +33,7 @@ struct ProbeResult {
   MachineCosts costs;  // the build's default where nothing could be measured
   // A line for each of those: "shared memory: forbidden on this host".
   std::vector<std::string> remarks;
+  bool has_path = false;    // some transport could be measured
   absl::Duration duration;  // what it took
 };
 

@@ -29,6 +29,7 @@ ProbeOptions PatientOptions() {
 TEST(ProbeTest, MeasuresWhatCanBe) {
   const ProbeResult result = MeasureCosts(PatientOptions());
   EXPECT_THAT(result.remarks, IsEmpty());
+  EXPECT_TRUE(result.has_path);
   EXPECT_TRUE(CheckCosts(result.costs).ok()) << CheckCosts(result.costs);
   const MachineCosts defaults;
   EXPECT_NE(result.costs.shared_memory, defaults.shared_memory);
@@ -56,6 +57,7 @@ TEST(ProbeTest, ACollectiveThatFailsKeepsTheDefaultsAndEnds) {
   EXPECT_THAT(result.remarks,
               ElementsAre(StartsWith("tcp: "), StartsWith("unix: "),
                           StartsWith("shared_memory: ")));
+  EXPECT_FALSE(result.has_path);
   EXPECT_EQ(result.costs.tcp, MachineCosts().tcp);
   EXPECT_TRUE(CheckCosts(result.costs).ok()) << CheckCosts(result.costs);
 }

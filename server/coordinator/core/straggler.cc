@@ -27,8 +27,10 @@ std::optional<Straggler> FindStraggler(const Job& job) {
   const auto most = std::max_element(waited.begin(), waited.end());
   const int rank = static_cast<int>(most - waited.begin());
   const double ratio = *most / others;
-  if (job.members[static_cast<size_t>(rank)].is_lost ||
-      ratio <= kMinStragglerRatio) {
+  const Member& member = job.members[static_cast<size_t>(rank)];
+  const double own_wait = member.awaited_rank < 0 ? 0 : member.awaited_ratio;
+  if (member.is_lost || ratio <= kMinStragglerRatio ||
+      own_wait >= kMaxOwnWaitShare * ratio) {
     return std::nullopt;
   }
   return Straggler{rank, ratio};

@@ -13,6 +13,10 @@ namespace ringmaster::coordinator {
 // than it need be is worth a look.
 inline constexpr double kMinStragglerRatio = 0.1;
 
+// A straggler has nobody to wait for. Who waits for others half as long as they
+// wait for it takes turns with them, as ranks do that share too few cores.
+inline constexpr double kMaxOwnWaitShare = 0.5;
+
 struct Straggler {
   int rank = -1;
   // Mean share of the time that the other members waited for it.
@@ -23,7 +27,7 @@ struct Straggler {
 // and a member that is not named is not waited for. In a ring only the next rank
 // waits for the straggler itself, and the others for their own neighbours, so it
 // is who gets the most of the waiting; of equals the lowest rank. Nothing if
-// that is kMinStragglerRatio at most, or the job does not train.
+// that is kMinStragglerRatio at most, it waits itself, or the job does not train.
 [[nodiscard]] std::optional<Straggler> FindStraggler(const Job& job);
 
 }  // namespace ringmaster::coordinator

@@ -47,6 +47,11 @@ TEST(StragglerTest, LittleWaitingIsNobodysFault) {
   EXPECT_FALSE(FindStraggler(Job()).has_value());
 }
 
+TEST(StragglerTest, RanksThatWaitForEachOtherTakeTurns) {
+  EXPECT_FALSE(FindStraggler(JobWith({{1, 0.44}, {0, 0.38}})).has_value());
+  EXPECT_TRUE(FindStraggler(JobWith({{1, 0.44}, {0, 0.2}})).has_value());
+}
+
 TEST(StragglerTest, NonsenseCountsForNothing) {
   EXPECT_FALSE(
       FindStraggler(JobWith({{0, 0.9}, {7, 0.9}, {0, std::nan("")}, {0, -1}}))
