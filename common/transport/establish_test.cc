@@ -38,6 +38,16 @@ UniqueFd ReservePort() {
   return reserved;
 }
 
+// Waits until `point`, which is armed, was passed `count` times.
+void AwaitPasses(std::string_view point, int count) {
+  const MonotonicTime deadline = Clock::Real().Now() + absl::Seconds(20);
+  while (FailPoint::PassCount(point) < count &&
+         Clock::Real().Now() < deadline) {
+    std::this_thread::yield();
+  }
+  EXPECT_GE(FailPoint::PassCount(point), count) << point;
+}
+
 // Rank 0 connects to rank 1, each on a thread of its own.
 class EstablishTest : public ::testing::Test {
  protected:
@@ -160,7 +170,7 @@ TEST_F(EstablishTest, AFailPointFailsAttemptsAndNoMore) {
     absl::StatusOr<EstablishedLinks> accepted = absl::UnknownError("");
     std::thread connector([&] { connected = Connect(ConfigOf(0)); });
     std::thread acceptor([&] { accepted = Accept(ConfigOf(1)); });
-    while (FailPoint::PassCount(point) < 2) std::this_thread::yield();
+    AwaitPasses(point, 2);
     FailPoint::Disarm(point);
     connector.join();
     acceptor.join();
@@ -179,8 +189,7 @@ TEST_F(EstablishTest, WaitsForAPeerThatListensLater) {
   std::thread thread(
       [&] { connected = EstablishLinks(listener0_, ConfigOf(0), peers, {}); });
   // Refused over its Unix socket, over TCP, and so on.
-  while (FailPoint::PassCount("collective.connect") < 4)
-    std::this_thread::yield();
+  AwaitPasses("collective.connect", 4);
   FailPoint::Disarm("collective.connect");
   const Listener listener = *Listener::Listen(later.ToString());
   const auto accepted = EstablishLinks(listener, ConfigOf(1), {}, FromRank0());
