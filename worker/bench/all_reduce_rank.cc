@@ -54,6 +54,7 @@ class RankBench {
     return context_.topology.host_count() > 1 ? MeasureLinks()
                                               : MeasureMemory();
   }
+  absl::Status AwaitAll() { return communicator_.Run(Barrier(), Soon()); }
   // False: the ranks agreed on ending instead; see wish().
   absl::StatusOr<bool> Measure(int64_t bytes, AllReduceBenchRow& row);
 
@@ -298,6 +299,8 @@ absl::StatusOr<AllReduceRankEnd> MeasureAllReduce(
     if (!is_measured) return AllReduceRankEnd{bench.wish(), bench.own_wrong()};
     RETURN_IF_ERROR(context.on_row(row));
   }
+  // Nobody ends, and perhaps fails, before all have reported the last size.
+  RETURN_IF_ERROR(bench.AwaitAll());
   return AllReduceRankEnd{BenchWish::kGoOn, bench.own_wrong()};
 }
 

@@ -144,6 +144,8 @@ void OnFinished(Turn& turn, Worker& worker, const FinishedReceived& finished) {
   Member* const member = MemberIn(turn, worker, finished.generation);
   if (member == nullptr) return;
   Job& job = *turn.state.ActiveJob();
+  // Also where another rank failed meanwhile: what was measured stays.
+  TakeBench(job, member->identity.rank, finished.bench);
   if (!IsTraining(job)) return;  // Its answer to the halt counts.
   // One that says so again, after its stream broke, has not got on.
   if (!member->finished.has_value()) NoteProgress(turn, job);
@@ -152,7 +154,6 @@ void OnFinished(Turn& turn, Worker& worker, const FinishedReceived& finished) {
   worker.waiting_for_rank = -1;
   TakeStep(turn, job, worker, *member, finished.step);
   TakeFigures(job, member->identity.rank, finished.step, finished.figures);
-  TakeBench(job, member->identity.rank, finished.bench);
   turn.Touch(job);
   CheckFinished(turn, job);
 }
