@@ -29,11 +29,12 @@ namespace {
 
 constexpr int64_t kLargeCount = 1 << 20;  // 4 MiB of float32
 constexpr int64_t kSmallCount = 16;
-constexpr int kSmallPerBurst = 32;
+// So few that a burst often passes without the kernel giving the cores to others.
+constexpr int kSmallPerBurst = 8;
 // One more, which does not count, comes before them: pages and sockets are new.
 // At least so many, however late it is, so that one disturbance is not all.
 constexpr int kMinBursts = 2;
-constexpr int kMaxBursts = 8;
+constexpr int kMaxBursts = 16;
 constexpr double kLargeBytes = kLargeCount * sizeof(float);
 // A rank moves and adds up to this fast, however quick a burst was.
 constexpr double kLeastSecondsPerByte = 1e-12;
@@ -159,10 +160,10 @@ absl::Status Pair::RunRank(int rank, Transport transport,
 absl::Status Pair::Bursts(Communicator& communicator,
                           const CollectiveRequest& request, int count,
                           double& best) {
-  // Half of the time is for the small ones.
+  // A quarter of the time is for the small ones.
   const MonotonicTime begin = clock_.Now();
   const MonotonicTime end =
-      count > 1 ? begin + (burst_limit_ - begin) / 2 : burst_limit_;
+      count > 1 ? begin + (burst_limit_ - begin) / 4 : burst_limit_;
   int64_t goes_on = 1;
   for (int burst = 0; goes_on != 0; ++burst) {  // the first warms up
     const MonotonicTime start = clock_.Now();
@@ -236,7 +237,12 @@ absl::Status MeasurePaths(const ProbeOptions& options, ProbeResult& result) {
   for (size_t i = 0; i < kTransports.size(); ++i) {
     const absl::Duration share =
         options.time_limit * static_cast<double>(i + 1) / kTransports.size();
-    Pair pair(*options.clock, begin + share, begin + 3 * share, buffers);
+    // The first waits for new threads, which a busy machine runs late: it may
+    // take half of three times the limit, the last all that is left.
+    const absl::Duration most = 3 * options.time_limit *
+                                static_cast<double>(i + 2) /
+                                (kTransports.size() + 1);
+    Pair pair(*options.clock, begin + share, begin + most, buffers);
     const absl::Status status = pair.Measure(kTransports[i]);
     const PathCost cost = CostOf(pair, result.costs);
     if (cost.latency <= 1 && cost.seconds_per_byte <= 1) {

@@ -22,7 +22,7 @@ using ::testing::StartsWith;
 ProbeOptions PatientOptions() {
   ProbeOptions options;
   options.clock = &Clock::Real();
-  options.time_limit = absl::Seconds(20);
+  options.time_limit = absl::Seconds(5);
   return options;
 }
 
