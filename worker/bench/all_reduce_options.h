@@ -28,6 +28,7 @@ struct AllReduceBenchOptions {
   std::optional<Transport> transport = std::nullopt;
   // A worse one than `transport` is an error.
   bool is_transport_required = false;
+  int connections = 1;  // to each rank of another host
   Algorithm algorithm = Algorithm::kAuto;
   DType dtype = DType::kFloat32;
   std::optional<DType> wire = std::nullopt;

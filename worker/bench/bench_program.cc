@@ -6,6 +6,7 @@
 #include "common/rpc/proto_time.h"
 #include "common/status/status_macros.h"
 #include "ringmaster/v1/job.pb.h"
+#include "worker/train/collective_config.h"
 
 namespace ringmaster {
 namespace {
@@ -75,18 +76,18 @@ absl::Status Unknown(const char* field, int value) {
                    value, "); it may be older than the coordinator"));
 }
 
-absl::Status ParseCollective(const v1::CollectiveSpec& spec,
-                             AllReduceBenchOptions& options) {
-  if (!Find(kAlgorithmPairs, spec.algorithm(), options.algorithm))
-    return Unknown("collective.algorithm", spec.algorithm());
-  if (spec.transport() != v1::COLLECTIVE_TRANSPORT_UNSPECIFIED &&
-      !Find(kTransports, spec.transport(), options.transport)) {
-    return Unknown("collective.transport", spec.transport());
+absl::Status TakeCollective(const v1::CollectiveSpec& spec,
+                            AllReduceBenchOptions& options) {
+  const absl::StatusOr<CollectiveConfig> config = ParseCollective(spec);
+  if (!config.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("bench.", config.status().message()));
   }
-  if (spec.wire() != v1::COLLECTIVE_WIRE_UNSPECIFIED &&
-      !Find(kWires, spec.wire(), options.wire)) {
-    return Unknown("collective.wire", spec.wire());
-  }
+  options.algorithm = config->algorithm;
+  options.wire = config->wire;
+  options.connections = config->connections;
+  if (spec.transport() != v1::COLLECTIVE_TRANSPORT_UNSPECIFIED)
+    options.transport = config->best_transport;
   return absl::OkStatus();
 }
 
@@ -103,7 +104,7 @@ absl::StatusOr<AllReduceBenchOptions> ParseBenchProgram(
     return Unknown("type", program.type());
   if (!Find(kReductions, program.reduction(), options.reduction))
     return Unknown("reduction", program.reduction());
-  RETURN_IF_ERROR(ParseCollective(program.collective(), options));
+  RETURN_IF_ERROR(TakeCollective(program.collective(), options));
   options.iterations = program.iterations();
   options.warmup = program.warmup();
   options.time_per_size = FromProto(program.time_per_size());
@@ -123,6 +124,7 @@ void FillBenchProgram(const AllReduceBenchOptions& options,
     collective.set_transport(ProtoOf(kTransports, *options.transport));
   if (options.wire.has_value())
     collective.set_wire(ProtoOf(kWires, *options.wire));
+  collective.set_connections(options.connections);
   program.set_iterations(options.iterations);
   program.set_warmup(options.warmup);
   *program.mutable_time_per_size() = ToProto(options.time_per_size);

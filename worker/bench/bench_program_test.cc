@@ -20,6 +20,7 @@ AllReduceBenchOptions Unusual() {
   options.wire = DType::kBFloat16;
   options.reduction = Reduction::kMin;
   options.sizes = {4096, 1 << 20};
+  options.connections = 3;
   options.warmup = 0;
   options.iterations = 7;
   options.time_per_size = absl::Milliseconds(1500);
@@ -37,6 +38,7 @@ TEST(BenchProgramTest, ComesBackAsItWas) {
   EXPECT_EQ(options->wire, DType::kBFloat16);
   EXPECT_EQ(options->reduction, Reduction::kMin);
   EXPECT_THAT(options->sizes, ElementsAre(4096, 1 << 20));
+  EXPECT_EQ(options->connections, 3);
   EXPECT_EQ(options->warmup, 0);
   EXPECT_EQ(options->iterations, 7);
   EXPECT_EQ(options->time_per_size, absl::Milliseconds(1500));

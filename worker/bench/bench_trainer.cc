@@ -24,6 +24,7 @@
 #include "worker/bench/memory_needs.h"
 #include "worker/collective/connect_mesh.h"
 #include "worker/collective/cost_model.h"
+#include "worker/train/assignment_mesh.h"
 #include "worker/train/catch_exhaustion.h"
 #include "worker/train/live_generation.h"
 #include "worker/train/memory_check.h"
@@ -209,26 +210,15 @@ absl::StatusOr<AllReduceRankEnd> BenchTrainer::RunGeneration() {
 absl::StatusOr<std::unique_ptr<Communicator>> BenchTrainer::Connect(
     const BenchBuffer& buffer, const CancelToken& cancel,
     std::string& fallback) {
-  MeshConfig mesh;
-  mesh.job_id = assignment_.job_id;
-  mesh.generation = assignment_.generation;
-  mesh.rank = assignment_.rank;
-  mesh.topology = Topology::OfHosts(assignment_.ranks_per_host);
-  mesh.peers = assignment_.peers;
-  mesh.secret = assignment_.secret;
-  mesh.deadline = clock_.Now() + assignment_.connect_timeout;
-  mesh.best_transport = BestTransport();
+  MeshConfig mesh = MeshOf(
+      assignment_,
+      {.best_transport = BestTransport(), .connections = options_.connections},
+      clock_, trace_);
   mesh.arena = buffer.arena();
   mesh.policy = policy_;
-  mesh.clock = &clock_;
-  mesh.trace = &trace_;
-  mesh.on_refused = [](const absl::Status& why) {
-    LogEvent(LogLevel::kWarning, "connection.refused",
-             {{"message", std::string(why.message())}});
-  };
-  mesh.on_fallback = [&fallback](int peer_rank, const std::string& why) {
-    LogEvent(LogLevel::kInfo, "connection.no_shared_memory",
-             {{"peer", peer_rank}, {"message", why}});
+  mesh.on_fallback = [&fallback, log = mesh.on_fallback](
+                         int peer_rank, const std::string& why) {
+    log(peer_rank, why);
     fallback = absl::StrCat("with rank ", peer_rank, ": ", why);
   };
   return ConnectMesh(listener_, mesh, &cancel);

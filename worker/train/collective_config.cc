@@ -72,6 +72,7 @@ absl::StatusOr<CollectiveConfig> ParseCollective(
   ASSIGN_OR_RETURN(config.algorithm, AlgorithmOf(spec.algorithm()));
   ASSIGN_OR_RETURN(config.best_transport, TransportOf(spec.transport()));
   ASSIGN_OR_RETURN(config.wire, WireOf(spec.wire()));
+  if (spec.connections() > 0) config.connections = spec.connections();
   return config;
 }
 

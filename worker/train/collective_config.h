@@ -27,6 +27,7 @@ struct CollectiveConfig {
   Transport best_transport = Transport::kSharedMemory;
   // What float32 elements travel as; none: as they are.
   std::optional<DType> wire = std::nullopt;
+  int connections = 1;  // to each rank of another host
 
   friend bool operator==(const CollectiveConfig&,
                          const CollectiveConfig&) = default;

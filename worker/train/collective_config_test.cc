@@ -29,6 +29,8 @@ TEST(CollectiveConfigTest, EveryNameHasItsCounterpart) {
   EXPECT_EQ(ParseCollective(spec)->wire, DType::kFloat16);
   spec.set_wire(v1::COLLECTIVE_WIRE_BFLOAT16);
   EXPECT_EQ(ParseCollective(spec)->wire, DType::kBFloat16);
+  spec.set_connections(4);
+  EXPECT_EQ(ParseCollective(spec)->connections, 4);
 }
 
 TEST(CollectiveConfigTest, AValueOfALaterVersionIsNamed) {

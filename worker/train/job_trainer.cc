@@ -21,8 +21,9 @@
 #include "ringmaster/v1/job.pb.h"
 #include "worker/collective/connect_mesh.h"
 #include "worker/figures/peak_flops.h"
-#include "worker/train/catch_exhaustion.h"
 #include "worker/train/all_reduce_forecast.h"
+#include "worker/train/assignment_mesh.h"
+#include "worker/train/catch_exhaustion.h"
 #include "worker/train/checkpoint_start.h"
 #include "worker/train/collective_config.h"
 #include "worker/train/generation_run.h"
@@ -84,11 +85,11 @@ void LogAllReduces(const TrainFigures& figures) {
   std::vector<const char*> names;
   for (const Algorithm algorithm : figures.all_reduce_algorithms)
     names.push_back(AlgorithmName(algorithm));
-  LogEvent(LogLevel::kInfo, "mesh.all_reduce",
-           {{"algorithm", absl::StrJoin(names, ",")},
-            {"seconds_per_step", absl::ToDoubleSeconds(figures.all_reduce)},
-            {"predicted",
-             absl::ToDoubleSeconds(figures.predicted_all_reduce)}});
+  LogEvent(
+      LogLevel::kInfo, "mesh.all_reduce",
+      {{"algorithm", absl::StrJoin(names, ",")},
+       {"seconds_per_step", absl::ToDoubleSeconds(figures.all_reduce)},
+       {"predicted", absl::ToDoubleSeconds(figures.predicted_all_reduce)}});
 }
 
 class JobTrainer final : public Trainer {
@@ -355,27 +356,13 @@ double JobTrainer::PeakFlopsOfJob() {
 
 absl::StatusOr<std::unique_ptr<Communicator>> JobTrainer::Connect(
     const CancelToken& cancel) {
-  MeshConfig mesh;
-  mesh.job_id = assignment_.job_id;
-  mesh.generation = assignment_.generation;
-  mesh.rank = assignment_.rank;
-  mesh.topology = Topology::OfHosts(assignment_.ranks_per_host);
-  mesh.peers = assignment_.peers;
-  mesh.secret = assignment_.secret;
-  mesh.deadline = clock_.Now() + assignment_.connect_timeout;
-  mesh.best_transport = job_->config().collective.best_transport;
+  MeshConfig mesh =
+      MeshOf(assignment_, job_->config().collective, clock_, trace_);
   mesh.arena = job_->state().shared_gradients();
   mesh.policy = Policy(mesh.topology);
-  mesh.clock = &clock_;
-  mesh.trace = &trace_;
-  mesh.on_refused = [this](const absl::Status& why) {
+  mesh.on_refused = [this, log = mesh.on_refused](const absl::Status& why) {
     counters_.refused_connections.Increment();
-    LogEvent(LogLevel::kWarning, "connection.refused",
-             {{"message", std::string(why.message())}});
-  };
-  mesh.on_fallback = [](int peer_rank, const std::string& why) {
-    LogEvent(LogLevel::kInfo, "connection.no_shared_memory",
-             {{"peer", peer_rank}, {"message", why}});
+    log(why);
   };
   return ConnectMesh(listener_, mesh, &cancel);
 }

@@ -5,6 +5,9 @@
 namespace ringmaster::coordinator {
 namespace {
 
+// As many as the workers' data plane knows (kMaxStripes).
+constexpr int kMaxConnections = 16;
+
 void RequireKnown(bool is_known, const std::string& field, const char* names,
                   int got, SpecErrors& errors) {
   if (is_known) return;
@@ -25,6 +28,9 @@ void CheckCollective(const v1::CollectiveSpec& spec, const std::string& path,
                spec.transport(), errors);
   RequireKnown(v1::CollectiveWire_IsValid(spec.wire()), path + ".wire",
                "float16 or bfloat16", spec.wire(), errors);
+  // 0: left out.
+  errors.RequireRange(path + ".connections", spec.connections(), 0,
+                      kMaxConnections);
 }
 
 }  // namespace ringmaster::coordinator

@@ -10,8 +10,8 @@
 namespace ringmaster::coordinator {
 
 // Adds to `errors` what is wrong with `spec`, the field `path` ("train.
-// collective"): values that this build does not know. Nothing has a default:
-// what is left out is chosen by the workers.
+// collective"): values that this build does not know, or too many connections.
+// Nothing has a default: what is left out is chosen by the workers.
 void CheckCollective(const v1::CollectiveSpec& spec, const std::string& path,
                      SpecErrors& errors);
 

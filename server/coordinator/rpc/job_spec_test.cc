@@ -88,6 +88,7 @@ TEST(JobSpecTest, HowRanksReduceIsTheJobsChoice) {
   collective.set_algorithm(static_cast<v1::CollectiveAlgorithm>(70));
   collective.set_transport(static_cast<v1::CollectiveTransport>(71));
   collective.set_wire(static_cast<v1::CollectiveWire>(72));
+  collective.set_connections(17);
   EXPECT_THAT(
       std::string(ValidateAndDefault(spec).status().message()),
       AllOf(HasSubstr("train.collective.algorithm must be ring, "
@@ -96,7 +97,9 @@ TEST(JobSpecTest, HowRanksReduceIsTheJobsChoice) {
             HasSubstr("train.collective.transport must be shared_memory, unix "
                       "or tcp, got 71"),
             HasSubstr("train.collective.wire must be float16 or bfloat16, got "
-                      "72")));
+                      "72"),
+            HasSubstr("train.collective.connections must be at most 16, got "
+                      "17")));
 }
 
 TEST(JobSpecTest, DefaultedSpecPassesUnchanged) {

@@ -1,0 +1,22 @@
+// The connections that an assignment asks for.
+#ifndef RINGMASTER_WORKER_TRAIN_ASSIGNMENT_MESH_H_
+#define RINGMASTER_WORKER_TRAIN_ASSIGNMENT_MESH_H_
+
+#include "common/clock/clock.h"
+#include "common/trace/trace.h"
+#include "worker/collective/connect_mesh.h"
+#include "worker/train/collective_config.h"
+#include "worker/train/trainer.h"
+
+namespace ringmaster {
+
+// What ConnectMesh takes, but for the policy and the arena. Refused connections
+// and peers of the host that share no memory become lines in the log. `clock`
+// and `trace` outlive the communicator.
+[[nodiscard]] MeshConfig MeshOf(const RankAssignment& assignment,
+                                const CollectiveConfig& collective,
+                                Clock& clock, Trace& trace);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_TRAIN_ASSIGNMENT_MESH_H_
