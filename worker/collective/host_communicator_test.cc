@@ -24,6 +24,15 @@ std::unique_ptr<WorldOfThreads> WorldOf(int world_size) {
   return *WorldOfThreads::Create(options);
 }
 
+// Returns once the communicator's own thread waits for `rank`.
+void AwaitWaitFor(int rank, const Communicator& communicator) {
+  const MonotonicTime limit = Soon();
+  while (communicator.progress().waiting_for_rank != rank) {
+    ASSERT_LT(Clock::Real().Now(), limit);
+    std::this_thread::yield();
+  }
+}
+
 TEST(HostCommunicatorTest, AWorldOfOneKeepsTheOrderAndTheBuffer) {
   const auto world = WorldOf(1);
   Communicator& alone = world->communicator(0);
@@ -115,6 +124,7 @@ TEST(HostCommunicatorTest, WaitsDeadlineNamesThePeer) {
   const auto world = *WorldOfThreads::Create(options);
   Communicator& communicator = world->communicator(1);
   const Ticket ticket = *communicator.Start(Barrier());
+  AwaitWaitFor(0, communicator);
   absl::Status status;
   const MonotonicTime deadline = clock.Now() + absl::Seconds(5);
   std::thread waiter([&] { status = communicator.Wait(ticket, deadline); });
@@ -143,8 +153,7 @@ TEST(HostCommunicatorTest, TheAbsentRankIsBlamedAndNotOneThatWaitsForItToo) {
         BufferView::Of(std::span<float>(values[static_cast<size_t>(rank)])))));
   }
   Communicator& communicator = world->communicator(0);
-  while (communicator.progress().waiting_for_rank != 2)
-    std::this_thread::yield();
+  AwaitWaitFor(2, communicator);
   absl::Status status;
   const MonotonicTime deadline = clock.Now() + absl::Seconds(5);
   std::thread waiter([&] { status = communicator.Wait(tickets[0], deadline); });
@@ -183,8 +192,7 @@ TEST(HostCommunicatorTest, RunsDeadlineNamesThePeer) {
     status = world->communicator(1).Run(
         AllReduceSum(BufferView::Of(std::span<float>(values))), deadline);
   });
-  while (world->communicator(1).progress().waiting_for_rank != 0)
-    std::this_thread::yield();
+  AwaitWaitFor(0, world->communicator(1));
   clock.Advance(absl::Seconds(6));
   runner.join();
   EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
@@ -201,8 +209,7 @@ TEST(HostCommunicatorTest, AbortWakesAWaitAndStaysTheStatus) {
       AllReduceSum(BufferView::Of(std::span<float>(values))));
   absl::Status status;
   std::thread waiter([&] { status = communicator.Wait(ticket, Soon()); });
-  while (communicator.progress().waiting_for_rank != 1)
-    std::this_thread::yield();
+  AwaitWaitFor(1, communicator);
   communicator.Abort("halt of generation 1");
   waiter.join();
   EXPECT_TRUE(absl::IsAborted(status)) << status;
