@@ -18,6 +18,9 @@ struct PeerAddress {
   std::string address = {};  // "host:port" of its listener
 };
 
+// So many connections a pair of ranks of two hosts may have for a purpose.
+inline constexpr int kMaxConnections = 16;
+
 // Up to so many ranks everybody is connected with everybody.
 inline constexpr int kMaxMeshSize = 16;
 

@@ -62,7 +62,7 @@ struct PeerLink {
   int peer_rank = 0;
   LinkRole role = LinkRole::kCollective;
   std::string address;  // "host:port" of its listener
-  int stripe = 0;       // which connection of several; below kMaxStripes
+  int stripe = 0;       // which connection of several; below kMaxConnections
 };
 
 struct EstablishedLinks {

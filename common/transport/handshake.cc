@@ -12,6 +12,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "common/plan/mesh.h"
 #include "common/status/status_macros.h"
 #include "common/transport/little_endian.h"
 
@@ -80,7 +81,7 @@ absl::StatusOr<HandshakeMessage> ParseHandshake(
   const auto transport = std::to_integer<uint8_t>(from[33]);
   const auto stripe = std::to_integer<uint8_t>(from[34]);
   if (!IsKnownType(type) || !IsKnownReason(reason) || !IsKnownRole(role) ||
-      !IsKnownTransport(transport) || stripe >= kMaxStripes) {
+      !IsKnownTransport(transport) || stripe >= kMaxConnections) {
     return absl::FailedPreconditionError(absl::StrCat(
         "malformed handshake: type ", type, ", reason ", reason, ", role ",
         role, ", transport ", transport, ", stripe ", stripe));

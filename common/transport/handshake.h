@@ -37,9 +37,6 @@ enum class LinkRole : uint8_t {
   kParameterServer = 3
 };
 
-// Connections that a pair may have for one role.
-inline constexpr int kMaxStripes = 16;
-
 inline constexpr size_t kHandshakeMessageBytes = 80;
 inline constexpr size_t kMinSecretBytes = 16;
 
@@ -72,7 +69,7 @@ struct HandshakeMessage {
   RefusalReason reason = RefusalReason::kNone;
   LinkRole role = LinkRole::kCollective;
   Transport transport = Transport::kTcp;  // the sender's socket's
-  uint8_t stripe = 0;       // which of the pair's connections, from 0
+  uint8_t stripe = 0;       // of the pair's connections, below kMaxConnections
   uint64_t job = 0;         // the sender's
   uint64_t generation = 0;  // the sender's
   uint32_t from_rank =

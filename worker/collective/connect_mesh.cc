@@ -101,10 +101,10 @@ absl::StatusOr<std::unique_ptr<Communicator>> ConnectMesh(
     return absl::InvalidArgumentError(
         absl::StrCat("rank ", config.rank, " in a world of ", world_size));
   }
-  if (config.stripes < 1 || config.stripes > kMaxStripes) {
+  if (config.stripes < 1 || config.stripes > kMaxConnections) {
     return absl::InvalidArgumentError(
         absl::StrCat(config.stripes, " connections to a peer; 1 to ",
-                     kMaxStripes, " are possible"));
+                     kMaxConnections, " are possible"));
   }
   std::vector<std::unique_ptr<Channel>> by_rank(
       static_cast<size_t>(world_size));

@@ -37,7 +37,7 @@ struct MeshConfig {
                            // nothing for as long is given up too
   // The best way to a peer that is tried; a worse one is taken where it fails.
   Transport best_transport = Transport::kSharedMemory;
-  // Connections to each peer of another host, from 1 to kMaxStripes; the same on
+  // Connections to each peer of another host, from 1 to kMaxConnections; the same on
   // all ranks. More than one helps where the network limits each.
   int stripes = 1;
   // Buffers in it are read in place by ranks that share memory with this one.

@@ -1,12 +1,10 @@
 #include "server/coordinator/rpc/job_spec_collective.h"
 
 #include "absl/strings/str_cat.h"
+#include "common/plan/mesh.h"
 
 namespace ringmaster::coordinator {
 namespace {
-
-// As many as the workers' data plane knows (kMaxStripes).
-constexpr int kMaxConnections = 16;
 
 void RequireKnown(bool is_known, const std::string& field, const char* names,
                   int got, SpecErrors& errors) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/plan/mesh.h"
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
 #include "server/ctl/render/bench_view.h"
@@ -128,8 +129,8 @@ void AddBenchFlags(FlagSet& flags, BenchFlags& bench) {
       "of busbw that is measured first. On one host each rank's buffer is at "
       "least read once and written once: B * (n-1)/n^2, where B is what n "
       "ranks that copy memory at once read and write a second. Between hosts "
-      "it "
-      "is what the slowest link between neighbours carries, both ways at once.",
+      "it is what the slowest link between neighbours carries, both ways at "
+      "once.",
       /*is_required=*/true, &bench.what);
   command.Add({.name = "ranks",
                .short_name = 'n',
@@ -146,6 +147,13 @@ void AddBenchFlags(FlagSet& flags, BenchFlags& bench) {
                        "is. Between hosts it is always tcp.",
                .choices = {"auto", "shared_memory", "unix", "tcp"}},
               &bench.transport);
+  command.Add({.name = "connections",
+               .unit = "N",
+               .help = "Connections to each worker of another host (with "
+                       "--coordinator).",
+               .min = 1,
+               .max = kMaxConnections},
+              &bench.connections);
   command.Add({.name = "algorithm",
                .help = "auto chooses by size, as in a job.",
                .choices = AlgorithmNames()},
@@ -177,6 +185,7 @@ absl::StatusOr<AllReduceBenchOptions> ToBenchOptions(const BenchFlags& flags,
   AllReduceBenchOptions options;
   options.ranks = ranks;
   options.transport = TransportNamed(flags.transport);
+  options.connections = flags.connections;
   ASSIGN_OR_RETURN(options.algorithm, ParseAlgorithm(flags.algorithm));
   ASSIGN_OR_RETURN(options.dtype, ParseDType(flags.dtype));
   if (!flags.wire.empty()) {
@@ -202,6 +211,11 @@ absl::StatusOr<AllReduceBenchOptions> ToLocalBenchOptions(
                         ? flags.ranks
                         : std::clamp(Cores(), 2, kMaxAllReduceBenchRanks);
   ASSIGN_OR_RETURN(AllReduceBenchOptions options, ToBenchOptions(flags, ranks));
+  if (options.connections != 1) {
+    return absl::InvalidArgumentError(
+        "--connections is about workers of other hosts: it needs "
+        "--coordinator");
+  }
   options.is_transport_required = options.transport.has_value();
   RETURN_IF_ERROR(CheckAllReduceBench(options));
   return options;

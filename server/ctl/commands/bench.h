@@ -21,6 +21,7 @@ struct BenchFlags {
   // 0: as many as there are cores, at least 2; or idle workers
   int ranks = 0;
   std::string transport = "auto";
+  int connections = 1;
   std::string algorithm = "auto";
   std::string dtype = "float32";
   std::string wire;  // "": as the dtype

@@ -71,6 +71,8 @@ TEST(BenchFlagsTest, RefuseWhatIsWrongWithTheFlagsName) {
       {"broadcast", "\"broadcast\""},
       {"allreduce -n 1", "--ranks=1"},
       {"allreduce -n 129", "--ranks=129"},
+      {"allreduce --connections=2", "it needs --coordinator"},
+      {"allreduce --connections=17", "--connections=17"},
       {"allreduce --transport=rdma", "--transport=rdma"},
       {"allreduce --algorithm=tree", "--algorithm=tree"},
       {"allreduce --dtype=uint8", "--dtype=uint8"},
