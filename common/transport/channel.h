@@ -116,6 +116,10 @@ class Channel {
   // Ends both directions at once, for the peer too; a thread in poll wakes up.
   // Idempotent.
   virtual void Close() = 0;
+  // The same, and lets the peer know, where it can, that `rank` is why.
+  virtual void CloseBecauseOf(int /*rank*/) { Close(); }
+  // The rank that the peer has closed because of, as it says; -1: unknown.
+  [[nodiscard]] virtual int peer_closed_because_of() const { return -1; }
 
   // "rank 3 at 10.0.0.7:40312": for messages.
   [[nodiscard]] virtual const std::string& peer() const = 0;

@@ -5,6 +5,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <new>
 #include <utility>
 
@@ -258,13 +259,26 @@ absl::Status SharedChannel::Nonsense(const char* counter, uint64_t got,
                    " frames, which must be ", low, " to ", high));
 }
 
-void SharedChannel::Close() {
+void SharedChannel::CloseBecauseOf(int rank) {
   is_closed_.store(true, std::memory_order_release);
-  own_control_.is_closed.store(1, std::memory_order_seq_cst);
+  // What was said first holds.
+  uint64_t open = 0;
+  own_control_.is_closed.compare_exchange_strong(
+      open, rank < 0 ? 1 : 2 + static_cast<uint64_t>(rank),
+      std::memory_order_seq_cst);
   // What the caller writes into the arena from now on comes after it, for a
   // peer that still reads there.
   std::atomic_thread_fence(std::memory_order_release);
   socket_->Close();
+}
+
+int SharedChannel::peer_closed_because_of() const {
+  const uint64_t closed =
+      peer_control_.is_closed.load(std::memory_order_acquire);
+  // Anything may stand there.
+  return closed < 2 || closed - 2 > std::numeric_limits<int>::max()
+             ? -1
+             : static_cast<int>(closed - 2);
 }
 
 }  // namespace ringmaster

@@ -73,7 +73,9 @@ class SharedChannel final : public Channel {
   [[nodiscard]] absl::Status CheckPeer(MonotonicTime) override {
     return absl::OkStatus();
   }
-  void Close() override;
+  void Close() override { CloseBecauseOf(-1); }
+  void CloseBecauseOf(int rank) override;
+  [[nodiscard]] int peer_closed_because_of() const override;
   [[nodiscard]] const std::string& peer() const override {
     return socket_->peer();
   }

@@ -539,6 +539,24 @@ TEST_F(SharedChannelTest, CloseWakesTheOwnThreadInPoll) {
   channel_->Close();
 }
 
+TEST_F(SharedChannelTest, ACloseSaysBecauseOfWhom) {
+  channel_->CloseBecauseOf(7);
+  EXPECT_EQ(own().is_closed, 9u);
+  channel_->Close();
+  EXPECT_EQ(own().is_closed, 9u);  // the first word holds
+  for (const auto& [said, rank] :
+       std::vector<std::pair<uint64_t, int>>{{0, -1},
+                                             {1, -1},
+                                             {2, 0},
+                                             {7, 5},
+                                             {uint64_t{1} << 31, 2147483646},
+                                             {(uint64_t{1} << 31) + 2, -1},
+                                             {~uint64_t{0}, -1}}) {
+    peer().is_closed = said;
+    EXPECT_EQ(channel_->peer_closed_because_of(), rank) << said;
+  }
+}
+
 TEST_F(SharedChannelTest, BytesOnTheSocketOnlyWakeUp) {
   std::vector<std::byte> garbage(1000, std::byte{0xff});
   iovec part = {garbage.data(), garbage.size()};

@@ -128,8 +128,8 @@ absl::Status StripedChannel::CheckPeer(MonotonicTime now) {
   return absl::OkStatus();
 }
 
-void StripedChannel::Close() {
-  for (Stripe& stripe : stripes_) stripe.channel->Close();
+void StripedChannel::CloseBecauseOf(int rank) {
+  for (Stripe& stripe : stripes_) stripe.channel->CloseBecauseOf(rank);
 }
 
 }  // namespace ringmaster

@@ -37,7 +37,11 @@ class StripedChannel final : public Channel {
                                pollfd& polled) override;
   [[nodiscard]] absl::Status EndWait(const pollfd& polled) override;
   [[nodiscard]] absl::Status CheckPeer(MonotonicTime now) override;
-  void Close() override;
+  void Close() override { CloseBecauseOf(-1); }
+  void CloseBecauseOf(int rank) override;
+  [[nodiscard]] int peer_closed_because_of() const override {
+    return stripes_.front().channel->peer_closed_because_of();
+  }
   [[nodiscard]] const std::string& peer() const override {
     return stripes_.front().channel->peer();
   }

@@ -61,7 +61,7 @@ Transport CollectiveEngine::TransportTo(int rank) const {
 
 void CollectiveEngine::Close() {
   for (const auto& channel : member_.channels) {
-    if (channel != nullptr) channel->Close();
+    if (channel != nullptr) channel->CloseBecauseOf(blamed_rank());
   }
 }
 
@@ -403,11 +403,18 @@ void CollectiveEngine::NoteBlame(int rank) {
 absl::Status CollectiveEngine::Blame(int rank, const absl::Status& status) {
   // Channels that were closed on our side are nobody's fault.
   if (cancel_.is_cancelled()) return cancel_.status();
-  NoteBlame(rank);
-  return Annotate(status, absl::StrCat("rank ", member_.rank, " in ",
-                                       CollectiveOpName(request_.op),
-                                       ", sequence ", header_.sequence,
-                                       " of generation ", member_.generation));
+  // A peer that closed because of another only follows from that one.
+  const int cause = ChannelTo(rank).peer_closed_because_of();
+  const bool is_caused = cause >= 0 && cause < member_.topology.world_size() &&
+                         cause != member_.rank && cause != rank &&
+                         absl::IsUnavailable(status);
+  NoteBlame(is_caused ? cause : rank);
+  return Annotate(
+      status,
+      absl::StrCat("rank ", member_.rank, " in ", CollectiveOpName(request_.op),
+                   ", sequence ", header_.sequence, " of generation ",
+                   member_.generation,
+                   is_caused ? absl::StrCat(", because of rank ", cause) : ""));
 }
 
 }  // namespace ringmaster

@@ -56,7 +56,7 @@ class CollectiveEngine {
   [[nodiscard]] absl::Status Run(const CollectiveRequest& request,
                                  int64_t sequence, MonotonicTime deadline);
 
-  // Closes all channels; from any thread.
+  // Closes all channels, because of whom is blamed; from any thread.
   void Close();
 
   // Blames the peer that is being waited for, and says so: "rank 1 waited for

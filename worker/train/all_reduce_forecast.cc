@@ -13,19 +13,19 @@ AllReduceForecast ForecastAllReduces(absl::Span<const Bucket> buckets,
                                      const AlgorithmPolicy& policy) {
   AllReduceForecast forecast;
   if (topology.world_size() < 2) return forecast;
-  std::map<int64_t, Algorithm> by_count;
+  // Most buckets have the same size, and a prediction among many ranks takes
+  // milliseconds.
+  std::map<int64_t, int> times;  // by count
+  for (const Bucket& bucket : buckets) ++times[bucket.range.count];
   double seconds = 0;
-  for (const Bucket& bucket : buckets) {
-    CollectiveRequest request = AllReduceSum(
-        {nullptr, bucket.range.count, DType::kFloat32, MemoryKind::kHost});
+  for (const auto& [count, number] : times) {
+    CollectiveRequest request =
+        AllReduceSum({nullptr, count, DType::kFloat32, MemoryKind::kHost});
     request.wire = wire;
     const Algorithm algorithm = ChooseAlgorithm(request, topology, policy);
-    by_count[bucket.range.count] = algorithm;
-    seconds += PredictAllReduce(algorithm,
-                                bucket.range.count * SizeOf(WireOf(request)),
-                                topology, policy.costs);
-  }
-  for (const auto& [count, algorithm] : by_count) {
+    seconds +=
+        number * PredictAllReduce(algorithm, count * SizeOf(WireOf(request)),
+                                  topology, policy.costs);
     if (forecast.algorithms.empty() || forecast.algorithms.back() != algorithm)
       forecast.algorithms.push_back(algorithm);
   }
