@@ -110,10 +110,9 @@ void CheckCheckpoint(v1::TrainProgram& train, SpecErrors& errors) {
   errors.RequireRange(path + "keep", checkpoint.keep(), 1, kMaxKept);
   if (checkpoint.on_error() == v1::WRITE_ERROR_POLICY_UNSPECIFIED)
     checkpoint.set_on_error(v1::WRITE_ERROR_POLICY_CONTINUE);
-  if (!v1::WriteErrorPolicy_IsValid(checkpoint.on_error())) {
-    errors.Add(absl::StrCat(path, "on_error must be continue or fail, got ",
-                            static_cast<int>(checkpoint.on_error())));
-  }
+  errors.RequireKnown(v1::WriteErrorPolicy_IsValid(checkpoint.on_error()),
+                      path + "on_error", "continue or fail",
+                      checkpoint.on_error());
 }
 
 void CheckNonFinite(v1::TrainProgram& train, SpecErrors& errors) {
@@ -121,11 +120,9 @@ void CheckNonFinite(v1::TrainProgram& train, SpecErrors& errors) {
   if (non_finite.policy() == v1::NON_FINITE_POLICY_UNSPECIFIED)
     non_finite.set_policy(v1::NON_FINITE_POLICY_SKIP);
   if (non_finite.max_in_a_row() == 0) non_finite.set_max_in_a_row(20);
-  if (!v1::NonFinitePolicy_IsValid(non_finite.policy())) {
-    errors.Add(
-        absl::StrCat("train.non_finite.policy must be skip or fail, got ",
-                     static_cast<int>(non_finite.policy())));
-  }
+  errors.RequireKnown(v1::NonFinitePolicy_IsValid(non_finite.policy()),
+                      "train.non_finite.policy", "skip or fail",
+                      non_finite.policy());
   errors.RequireRange("train.non_finite.max_in_a_row",
                       non_finite.max_in_a_row(), 1, kMaxSkippedInARow);
 }
@@ -161,9 +158,9 @@ void CheckSample(v1::TrainProgram& train, SpecErrors& errors) {
 void CheckPrecision(v1::TrainProgram& train, SpecErrors& errors) {
   if (train.precision() == v1::PRECISION_UNSPECIFIED)
     train.set_precision(v1::PRECISION_FLOAT32);
-  if (v1::Precision_IsValid(train.precision())) return;
-  errors.Add(absl::StrCat("train.precision must be float32 or bfloat16, got ",
-                          static_cast<int>(train.precision())));
+  errors.RequireKnown(v1::Precision_IsValid(train.precision()),
+                      "train.precision", "float32 or bfloat16",
+                      train.precision());
 }
 
 void CheckTrain(v1::TrainProgram& train, int32_t max_workers,

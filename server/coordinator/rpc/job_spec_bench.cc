@@ -79,17 +79,12 @@ void CheckSizes(const v1::BenchProgram& bench, SpecErrors& errors) {
 }
 
 void CheckTypes(const v1::BenchProgram& bench, SpecErrors& errors) {
-  if (!v1::BenchType_IsValid(bench.type())) {
-    errors.Add(absl::StrCat(
-        "bench.type must be float32, float64, float16, bfloat16, int32 or "
-        "int64, got ",
-        static_cast<int>(bench.type())));
-  }
-  if (!v1::BenchReduction_IsValid(bench.reduction())) {
-    errors.Add(
-        absl::StrCat("bench.reduction must be sum, max, min or average, got ",
-                     static_cast<int>(bench.reduction())));
-  }
+  errors.RequireKnown(
+      v1::BenchType_IsValid(bench.type()), "bench.type",
+      "float32, float64, float16, bfloat16, int32 or int64", bench.type());
+  errors.RequireKnown(v1::BenchReduction_IsValid(bench.reduction()),
+                      "bench.reduction", "sum, max, min or average",
+                      bench.reduction());
   if (bench.reduction() == v1::BENCH_REDUCTION_AVERAGE &&
       IsInteger(bench.type())) {
     errors.Add("bench.reduction average takes a floating-point bench.type");

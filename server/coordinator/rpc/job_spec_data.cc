@@ -40,10 +40,9 @@ void CheckCorruptRecords(Source& source, const std::string& path,
                          SpecErrors& errors) {
   if (source.corrupt_records() == v1::CORRUPT_RECORDS_UNSPECIFIED)
     source.set_corrupt_records(v1::CORRUPT_RECORDS_STOP);
-  if (!v1::CorruptRecords_IsValid(source.corrupt_records())) {
-    errors.Add(absl::StrCat(path, ".corrupt_records must be stop or skip, got ",
-                            static_cast<int>(source.corrupt_records())));
-  }
+  errors.RequireKnown(v1::CorruptRecords_IsValid(source.corrupt_records()),
+                      path + ".corrupt_records", "stop or skip",
+                      source.corrupt_records());
 }
 
 // Two paths of which each needs the other.

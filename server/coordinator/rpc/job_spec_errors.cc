@@ -23,6 +23,12 @@ void SpecErrors::RequireRange(const std::string& field, int64_t value,
   }
 }
 
+void SpecErrors::RequireKnown(bool is_known, const std::string& field,
+                              const char* names, int number) {
+  if (is_known) return;
+  Add(absl::StrCat(field, " must be ", names, ", got ", number));
+}
+
 void SpecErrors::RequireThat(bool holds, const std::string& field,
                              const char* bounds, double value) {
   if (!holds) Add(absl::StrCat(field, " must be ", bounds, ", got ", value));

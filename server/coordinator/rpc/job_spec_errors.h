@@ -21,6 +21,10 @@ class SpecErrors {
   // "train.steps must be at least 1, got 0".
   void RequireRange(const std::string& field, int64_t value, int64_t low,
                     int64_t high);
+  // "train.x must be <names>, got <number>", unless this build knows the
+  // enumeration's value.
+  void RequireKnown(bool is_known, const std::string& field, const char* names,
+                    int number);
   // "train.x must be <bounds>, got <value>", unless it `holds`.
   void RequireThat(bool holds, const std::string& field, const char* bounds,
                    double value);

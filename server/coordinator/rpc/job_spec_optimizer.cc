@@ -45,10 +45,8 @@ void CheckSchedule(v1::ScheduleSpec& schedule, int64_t steps,
     schedule.set_kind(v1::SCHEDULE_KIND_CONSTANT);
   if (!schedule.has_final_ratio()) schedule.set_final_ratio(0.1);
   const std::string path = "train.optimizer.schedule.";
-  if (!v1::ScheduleKind_IsValid(schedule.kind())) {
-    errors.Add(absl::StrCat(path, "kind must be constant or cosine, got ",
-                            static_cast<int>(schedule.kind())));
-  }
+  errors.RequireKnown(v1::ScheduleKind_IsValid(schedule.kind()), path + "kind",
+                      "constant or cosine", schedule.kind());
   if (schedule.warmup_steps() < 0) {
     errors.Add(absl::StrCat(path, "warmup_steps must be at least 0, got ",
                             schedule.warmup_steps()));
