@@ -25,6 +25,8 @@ bool IsExplained(const LinkReport& report,
 struct Graph {
   std::vector<LinkEnd> ends;
   std::vector<int> link_counts;  // those with others included
+  // Of these, links that only the other end has reported.
+  std::vector<int> accusations;
   std::vector<std::pair<size_t, size_t>> links;
 };
 
@@ -48,6 +50,12 @@ Graph GraphOf(const std::vector<LinkReport>& reports,
     if (count == 0) continue;
     graph.ends.push_back(end);
     graph.link_counts.push_back(static_cast<int>(count));
+    std::set<std::string> accusers;
+    for (const LinkReport& report : reports)
+      if (report.peer == end.worker) accusers.insert(report.observer);
+    for (const LinkReport& report : reports)
+      if (report.observer == end.worker) accusers.erase(report.peer);
+    graph.accusations.push_back(static_cast<int>(accusers.size()));
   }
   for (const auto& [a, b] : pairs) {
     const size_t i = index_of(a);
@@ -64,16 +72,18 @@ using Cover = std::vector<size_t>;
 // Higher is better among covers of one size.
 auto RatingOf(const Graph& graph, const Cover& cover) {
   int links = 0;
+  int accusations = 0;
   std::vector<uint64_t> orders;
   std::vector<int> ranks;
   for (const size_t i : cover) {
     links += graph.link_counts[i];
+    accusations += graph.accusations[i];
     orders.push_back(graph.ends[i].join_order);
     ranks.push_back(graph.ends[i].rank);
   }
   std::sort(orders.rbegin(), orders.rend());
   std::sort(ranks.rbegin(), ranks.rend());
-  return std::tuple(links, std::move(orders), std::move(ranks));
+  return std::tuple(links, accusations, std::move(orders), std::move(ranks));
 }
 
 bool Has(const Cover& cover, size_t end) {
@@ -165,8 +175,7 @@ int LinkFaults::OnFault(const std::vector<LinkReport>& links) {
   for (const LinkReport& link : links) {
     const bool is_known =
         std::any_of(links_.begin(), links_.end(), [&](const LinkReport& known) {
-          return PairOf(known.observer, known.peer) ==
-                 PairOf(link.observer, link.peer);
+          return known.observer == link.observer && known.peer == link.peer;
         });
     if (!is_known) links_.push_back(link);
   }

@@ -6,7 +6,9 @@
 // When links fail again without a step in between, the fewest members that
 // cover all reported links are given up (SmallestCover), and each reported link
 // is remembered for a while, so that its ends are not put together again
-// meanwhile. A link that only one end complains about counts like any other.
+// meanwhile. A link that only one end complains about counts like any other; but
+// where either end could be given up, it is the one that had nothing to say: who
+// fails for a reason that it cannot name is heard of from others only.
 //
 // Pure. Thread-safety: thread-compatible; a value.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LINK_FAULTS_H_
@@ -55,8 +57,9 @@ struct LinkEnd {
 // The fewest of `ends` such that every link of `links` between two of them
 // loses an end; sorted by name. Of several such sets, which all leave equally
 // many members: that whose members have more links (those with others than
-// `ends` count too: they were reported since the last step), then that with the
-// latest joined, then that with the higher ranks. Exact by branch and bound up
+// `ends` count too: they were reported since the last step), then that with more
+// links which only their other ends have reported, then that with the latest
+// joined, then that with the higher ranks. Exact by branch and bound up
 // to kMaxExactEnds ends with links; beyond that greedy, the most links first.
 inline constexpr size_t kMaxExactEnds = 16;
 [[nodiscard]] std::vector<std::string> SmallestCover(
@@ -83,7 +86,8 @@ class LinkFaults {
   // How often links failed since the last step.
   [[nodiscard]] int faults() const { return faults_; }
 
-  // All links that failed since the last step, each once.
+  // All reports since the last step, each once; a link may have two, of both its
+  // ends.
   [[nodiscard]] const std::vector<LinkReport>& links() const { return links_; }
 
   // Keeps the ends of `link` apart for a while.
