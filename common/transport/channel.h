@@ -15,7 +15,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -100,15 +102,16 @@ class Channel {
   // Whether the peer has read all that it reads in place.
   [[nodiscard]] virtual bool sends_taken() const { return true; }
 
-  // Before a poll(2): fills `polled` with what wakes the thread once a blocked
+  // Before a poll(2): appends to `polled` what wakes the thread once a blocked
   // TrySend (`for_send`, also for sends_taken) or TryReceive may go on, or the
   // peer is gone. False: something has changed already, do not sleep. EndWait
   // must follow in either case.
   [[nodiscard]] virtual bool BeginWait(bool for_send, bool for_receive,
-                                       pollfd& polled) = 0;
-  // After the poll(2).
+                                       std::vector<pollfd>& polled) = 0;
+  // After the poll(2), with what BeginWait appended.
   //   UNAVAILABLE  the peer is gone, and with it what the wait was for
-  [[nodiscard]] virtual absl::Status EndWait(const pollfd& polled) = 0;
+  [[nodiscard]] virtual absl::Status EndWait(
+      std::span<const pollfd> polled) = 0;
 
   // Link::CheckPeer.
   [[nodiscard]] virtual absl::Status CheckPeer(MonotonicTime now) = 0;
@@ -116,10 +119,6 @@ class Channel {
   // Ends both directions at once, for the peer too; a thread in poll wakes up.
   // Idempotent.
   virtual void Close() = 0;
-  // The same, and lets the peer know, where it can, that `rank` is why.
-  virtual void CloseBecauseOf(int /*rank*/) { Close(); }
-  // The rank that the peer has closed because of, as it says; -1: unknown.
-  [[nodiscard]] virtual int peer_closed_because_of() const { return -1; }
 
   // "rank 3 at 10.0.0.7:40312": for messages.
   [[nodiscard]] virtual const std::string& peer() const = 0;

@@ -5,7 +5,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <limits>
 #include <new>
 #include <utility>
 
@@ -200,8 +199,9 @@ bool SharedChannel::IsReady() const {
                           : sends_taken();
 }
 
-bool SharedChannel::BeginWait(bool for_send, bool for_receive, pollfd& polled) {
-  polled = {socket_->fd(), POLLIN | POLLRDHUP, 0};
+bool SharedChannel::BeginWait(bool for_send, bool for_receive,
+                              std::vector<pollfd>& polled) {
+  polled.push_back({socket_->fd(), POLLIN | POLLRDHUP, 0});
   wakes_on_ =
       (for_receive ? kWakeOnPublished : 0) | (for_send ? kWakeOnTaken : 0);
   if (wakes_on_ != 0) {
@@ -211,20 +211,21 @@ bool SharedChannel::BeginWait(bool for_send, bool for_receive, pollfd& polled) {
   if (IsReady()) return false;
   if (!IsGone()) return true;
   // A socket that has ended would end every poll at once.
-  polled.fd = -1;
+  polled.back().fd = -1;
   return !IsWaitLost();
 }
 
-absl::Status SharedChannel::EndWait(const pollfd& polled) {
+absl::Status SharedChannel::EndWait(std::span<const pollfd> polled) {
+  const short revents = polled.front().revents;
   if (wakes_on_ != 0) own_control_.sleep.store(0, std::memory_order_release);
-  if ((polled.revents & POLLIN) != 0) {
+  if ((revents & POLLIN) != 0) {
     // A byte for each sleep at most, so this takes all there are.
     std::array<std::byte, 256> bells;
     const ssize_t got =
         recv(socket_->fd(), bells.data(), bells.size(), MSG_DONTWAIT);
     is_peer_gone_ |= got == 0 || (got < 0 && errno == ECONNRESET);
   }
-  is_peer_gone_ |= (polled.revents & kGone) != 0;
+  is_peer_gone_ |= (revents & kGone) != 0;
   if ((wakes_on_ & kWakeOnTaken) != 0) {
     RETURN_IF_ERROR(
         CheckTaken(peer_control_.taken.load(std::memory_order_acquire)));
@@ -259,26 +260,13 @@ absl::Status SharedChannel::Nonsense(const char* counter, uint64_t got,
                    " frames, which must be ", low, " to ", high));
 }
 
-void SharedChannel::CloseBecauseOf(int rank) {
+void SharedChannel::Close() {
   is_closed_.store(true, std::memory_order_release);
-  // What was said first holds.
-  uint64_t open = 0;
-  own_control_.is_closed.compare_exchange_strong(
-      open, rank < 0 ? 1 : 2 + static_cast<uint64_t>(rank),
-      std::memory_order_seq_cst);
+  own_control_.is_closed.store(1, std::memory_order_seq_cst);
   // What the caller writes into the arena from now on comes after it, for a
   // peer that still reads there.
   std::atomic_thread_fence(std::memory_order_release);
   socket_->Close();
-}
-
-int SharedChannel::peer_closed_because_of() const {
-  const uint64_t closed =
-      peer_control_.is_closed.load(std::memory_order_acquire);
-  // Anything may stand there.
-  return closed < 2 || closed - 2 > std::numeric_limits<int>::max()
-             ? -1
-             : static_cast<int>(closed - 2);
 }
 
 }  // namespace ringmaster

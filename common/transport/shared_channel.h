@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "absl/status/status.h"
@@ -66,16 +67,14 @@ class SharedChannel final : public Channel {
   // A wait that is not for_send, on a peer that is gone, fails once all that it
   // published has been received.
   [[nodiscard]] bool BeginWait(bool for_send, bool for_receive,
-                               pollfd& polled) override;
+                               std::vector<pollfd>& polled) override;
   // Also FAILED_PRECONDITION: waited for_send, and the peer's count is nonsense.
-  [[nodiscard]] absl::Status EndWait(const pollfd& polled) override;
+  [[nodiscard]] absl::Status EndWait(std::span<const pollfd> polled) override;
   // The peer is on the same host: its end is seen on the socket.
   [[nodiscard]] absl::Status CheckPeer(MonotonicTime) override {
     return absl::OkStatus();
   }
-  void Close() override { CloseBecauseOf(-1); }
-  void CloseBecauseOf(int rank) override;
-  [[nodiscard]] int peer_closed_because_of() const override;
+  void Close() override;
   [[nodiscard]] const std::string& peer() const override {
     return socket_->peer();
   }

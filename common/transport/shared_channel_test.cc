@@ -184,14 +184,14 @@ TEST_F(SharedChannelTest, IsBlockedWhileAllSlotsAreTaken) {
     ASSERT_EQ(Send(*first, Outgoing(i, sent)), Progress::kDone);
   EXPECT_EQ(Send(*first, Outgoing(kSlots.count, sent)), Progress::kBlocked);
   pollfd polled;
-  EXPECT_TRUE(first->BeginWait(/*for_send=*/true, false, polled));
+  EXPECT_TRUE(BeginWait(*first, /*for_send=*/true, false, polled));
   ASSERT_EQ(Receive(*second, Incoming(0, got)), Progress::kDone);
   // Rung once for the sleep, however many slots become free.
   ASSERT_EQ(Receive(*second, Incoming(1, got)), Progress::kDone);
   EXPECT_EQ(poll(&polled, 1, 0), 1);
   std::byte bells[8];
   EXPECT_EQ(recv(polled.fd, bells, sizeof bells, MSG_PEEK), 1);
-  EXPECT_TRUE(first->EndWait(polled).ok());
+  EXPECT_TRUE(EndWait(*first, polled).ok());
   EXPECT_EQ(poll(&polled, 1, 0), 0);
   EXPECT_EQ(Send(*first, Outgoing(kSlots.count, sent)), Progress::kDone);
 }
@@ -218,18 +218,18 @@ TEST_F(SharedChannelTest, DoesNotSleepOverWhatHasComeAlready) {
   const std::vector<std::byte> sent = Pattern(100, 1);
   ASSERT_EQ(Send(*first, Outgoing(1, sent)), Progress::kDone);
   pollfd polled;
-  EXPECT_FALSE(second->BeginWait(false, /*for_receive=*/true, polled));
-  EXPECT_TRUE(second->EndWait(polled).ok());
+  EXPECT_FALSE(BeginWait(*second, false, /*for_receive=*/true, polled));
+  EXPECT_TRUE(EndWait(*second, polled).ok());
   // Nobody was asleep, so nobody was rung.
   EXPECT_EQ(poll(&polled, 1, 0), 0);
   // A wait for slots is not woken by frames.
   for (uint64_t i = 0; i < kSlots.count; ++i)
     ASSERT_EQ(Send(*second, Outgoing(i, sent)), Progress::kDone);
   ASSERT_EQ(Send(*second, Outgoing(9, sent)), Progress::kBlocked);
-  EXPECT_TRUE(second->BeginWait(/*for_send=*/true, false, polled));
+  EXPECT_TRUE(BeginWait(*second, /*for_send=*/true, false, polled));
   ASSERT_EQ(Send(*first, Outgoing(2, sent)), Progress::kDone);
   EXPECT_EQ(poll(&polled, 1, 0), 0);
-  EXPECT_TRUE(second->EndWait(polled).ok());
+  EXPECT_TRUE(EndWait(*second, polled).ok());
 }
 
 TEST_F(SharedChannelTest, NoWakeUpIsLostHoweverTheTwoSidesMeet) {
@@ -252,10 +252,10 @@ TEST_F(SharedChannelTest, NoWakeUpIsLostHoweverTheTwoSidesMeet) {
         if (*got == Progress::kDone) break;
         if (random() % 4 != 0) continue;
         pollfd polled;
-        if (channel.BeginWait(false, true, polled)) {
+        if (BeginWait(channel, false, true, polled)) {
           ASSERT_EQ(poll(&polled, 1, 60000), 1) << "nobody rang in round " << i;
         }
-        ASSERT_TRUE(channel.EndWait(polled).ok());
+        ASSERT_TRUE(EndWait(channel, polled).ok());
       }
       if (!serves) {
         ASSERT_TRUE(SendAll(channel, Outgoing(i, bytes)).ok());
@@ -355,15 +355,15 @@ TEST_F(SharedChannelTest, AWaitEndsWithACounterThatCannotBe) {
   pollfd polled;
   for (const uint64_t taken : {uint64_t{2}, ~uint64_t{0}}) {
     peer().taken = 0;
-    ASSERT_TRUE(channel_->BeginWait(/*for_send=*/true, false, polled));
+    ASSERT_TRUE(BeginWait(*channel_, /*for_send=*/true, false, polled));
     peer().taken = taken;
-    const absl::Status status = channel_->EndWait(polled);
+    const absl::Status status = EndWait(*channel_, polled);
     EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
     EXPECT_THAT(status.message(),
                 HasSubstr("rank 0 refused the shared memory of rank 1: it has "
                           "taken"));
-    EXPECT_FALSE(channel_->BeginWait(/*for_send=*/true, false, polled));
-    EXPECT_TRUE(absl::IsFailedPrecondition(channel_->EndWait(polled)));
+    EXPECT_FALSE(BeginWait(*channel_, /*for_send=*/true, false, polled));
+    EXPECT_TRUE(absl::IsFailedPrecondition(EndWait(*channel_, polled)));
     EXPECT_FALSE(channel_->sends_taken());
   }
 }
@@ -409,15 +409,15 @@ TEST_F(SharedChannelTest, ReadsALargeFrameOfTheArenaInPlace) {
   ASSERT_EQ(Send(*channel_, Outgoing(1, sent)), Progress::kDone);
   EXPECT_FALSE(channel_->sends_taken());
   pollfd polled;
-  EXPECT_TRUE(channel_->BeginWait(/*for_send=*/true, false, polled));
-  EXPECT_TRUE(channel_->EndWait(polled).ok());
+  EXPECT_TRUE(BeginWait(*channel_, /*for_send=*/true, false, polled));
+  EXPECT_TRUE(EndWait(*channel_, polled).ok());
   const std::byte* const slot = own_view_->at() + SlotOffset(kSlots, 0);
   EXPECT_EQ(slot[kPlaceByte], kInArena);
   EXPECT_EQ(LoadLittleEndian<uint64_t>(slot + kFrameHeaderBytes), 100u);
   peer().taken = 1;
   EXPECT_TRUE(channel_->sends_taken());
-  EXPECT_FALSE(channel_->BeginWait(/*for_send=*/true, false, polled));
-  EXPECT_TRUE(channel_->EndWait(polled).ok());
+  EXPECT_FALSE(BeginWait(*channel_, /*for_send=*/true, false, polled));
+  EXPECT_TRUE(EndWait(*channel_, polled).ok());
   // A small one, one that is encoded, and one outside are copied.
   const std::vector<std::byte> outside = Pattern(64, 1);
   ASSERT_EQ(Send(*channel_, Outgoing(2, sent.first(64))), Progress::kDone);
@@ -483,9 +483,9 @@ TEST_F(SharedChannelTest, WhatAZombieWritesIntoItsOldSegmentChangesNothing) {
   (void)zombie_socket->TryWrite(std::span(&bell, 1)).ok();
   EXPECT_EQ(Receive(*channel_, Incoming(1, got)), Progress::kBlocked);
   pollfd polled;
-  EXPECT_TRUE(channel_->BeginWait(false, true, polled));
+  EXPECT_TRUE(BeginWait(*channel_, false, true, polled));
   EXPECT_EQ(poll(&polled, 1, 0), 0);
-  EXPECT_TRUE(channel_->EndWait(polled).ok());
+  EXPECT_TRUE(EndWait(*channel_, polled).ok());
   EXPECT_EQ(got, std::vector<std::byte>(100));
 }
 
@@ -498,9 +498,9 @@ TEST_F(SharedChannelTest, WhatWasPublishedBeforeTheEndIsStillReceived) {
   second.reset();
   // A wait for its end alone does not fail yet, nor does it spin.
   pollfd polled;
-  EXPECT_TRUE(first->BeginWait(false, false, polled));
+  EXPECT_TRUE(BeginWait(*first, false, false, polled));
   EXPECT_EQ(poll(&polled, 1, 0), 0);
-  EXPECT_TRUE(first->EndWait(polled).ok());
+  EXPECT_TRUE(EndWait(*first, polled).ok());
   EXPECT_TRUE(WaitOnce(*first, false, true).ok());
   EXPECT_EQ(Receive(*first, Incoming(1, got)), Progress::kDone);
   EXPECT_TRUE(absl::IsUnavailable(first->TrySend(Outgoing(1, sent)).status()));
@@ -520,10 +520,10 @@ TEST_F(SharedChannelTest, ABlockedSendFailsWhenThePeerEnds) {
     ASSERT_EQ(Send(*first, Outgoing(i, sent)), Progress::kDone);
   ASSERT_EQ(Send(*first, Outgoing(9, sent)), Progress::kBlocked);
   pollfd polled;
-  EXPECT_TRUE(first->BeginWait(true, false, polled));
+  EXPECT_TRUE(BeginWait(*first, true, false, polled));
   second.reset();
   EXPECT_EQ(poll(&polled, 1, 0), 1);
-  EXPECT_TRUE(absl::IsUnavailable(first->EndWait(polled)));
+  EXPECT_TRUE(absl::IsUnavailable(EndWait(*first, polled)));
 }
 
 TEST_F(SharedChannelTest, CloseWakesTheOwnThreadInPoll) {
@@ -539,24 +539,6 @@ TEST_F(SharedChannelTest, CloseWakesTheOwnThreadInPoll) {
   channel_->Close();
 }
 
-TEST_F(SharedChannelTest, ACloseSaysBecauseOfWhom) {
-  channel_->CloseBecauseOf(7);
-  EXPECT_EQ(own().is_closed, 9u);
-  channel_->Close();
-  EXPECT_EQ(own().is_closed, 9u);  // the first word holds
-  for (const auto& [said, rank] :
-       std::vector<std::pair<uint64_t, int>>{{0, -1},
-                                             {1, -1},
-                                             {2, 0},
-                                             {7, 5},
-                                             {uint64_t{1} << 31, 2147483646},
-                                             {(uint64_t{1} << 31) + 2, -1},
-                                             {~uint64_t{0}, -1}}) {
-    peer().is_closed = said;
-    EXPECT_EQ(channel_->peer_closed_because_of(), rank) << said;
-  }
-}
-
 TEST_F(SharedChannelTest, BytesOnTheSocketOnlyWakeUp) {
   std::vector<std::byte> garbage(1000, std::byte{0xff});
   iovec part = {garbage.data(), garbage.size()};
@@ -564,9 +546,9 @@ TEST_F(SharedChannelTest, BytesOnTheSocketOnlyWakeUp) {
   for (int i = 0; i < 4; ++i)
     EXPECT_TRUE(WaitOnce(*channel_, false, true).ok());
   pollfd polled;
-  EXPECT_TRUE(channel_->BeginWait(false, true, polled));
+  EXPECT_TRUE(BeginWait(*channel_, false, true, polled));
   EXPECT_EQ(poll(&polled, 1, 0), 0);
-  EXPECT_TRUE(channel_->EndWait(polled).ok());
+  EXPECT_TRUE(EndWait(*channel_, polled).ok());
 }
 
 // Runs `body` as rank 1 in a process of its own, which then waits to be killed.
@@ -623,17 +605,16 @@ TEST_F(SharedChannelTest, AKilledPeerWakesASleeperOnceItsFramesAreTaken) {
     ASSERT_TRUE(SendAll(channel, Outgoing(i, sent)).ok());
   }
   pollfd polled;
-  while (channel.BeginWait(false, true, polled)) {
+  while (BeginWait(channel, false, true, polled)) {
     ASSERT_EQ(poll(&polled, 1, 60000), 1);
-    ASSERT_TRUE(channel.EndWait(polled).ok());
+    ASSERT_TRUE(EndWait(channel, polled).ok());
   }
-  ASSERT_TRUE(channel.EndWait(polled).ok());
+  ASSERT_TRUE(EndWait(channel, polled).ok());
   process.Kill();
   ASSERT_TRUE(ReceiveAll(channel, Incoming(4, got)).ok());
-  // A poll without an end: only the peer's death ends it.
-  ASSERT_TRUE(channel.BeginWait(false, true, polled));
-  ASSERT_EQ(poll(&polled, 1, -1), 1);
-  const absl::Status status = channel.EndWait(polled);
+  ASSERT_TRUE(BeginWait(channel, false, true, polled));
+  ASSERT_EQ(poll(&polled, 1, 60000), 1);
+  const absl::Status status = EndWait(channel, polled);
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
   EXPECT_EQ(status.message(), "rank 1 closed its connection");
 }

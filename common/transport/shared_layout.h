@@ -24,8 +24,7 @@ struct SharedControl {
   alignas(64) std::atomic<uint64_t> taken;
   // 0: awake. Else 4 * (number of the sleep, from 1) + what wakes it.
   alignas(64) std::atomic<uint64_t> sleep;
-  // Not 0 once this side publishes and takes no more, and its arena may change:
-  // 1, or 2 + the rank that it gave up on.
+  // Not 0 once this side publishes and takes no more, and its arena may change.
   alignas(64) std::atomic<uint64_t> is_closed;
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free);

@@ -84,28 +84,29 @@ void StreamChannel::Place(const IncomingFrame& frame) const {
   }
 }
 
-bool StreamChannel::BeginWait(bool for_send, bool for_receive, pollfd& polled) {
+bool StreamChannel::BeginWait(bool for_send, bool for_receive,
+                              std::vector<pollfd>& polled) {
   waits_for_send_ = for_send;
   waits_for_receive_ = for_receive;
   if (has_peer_ended_ && !for_send && !for_receive) {
     // poll would report the end again and again.
-    polled = {-1, 0, 0};
+    polled.push_back({-1, 0, 0});
     return HasUnread();
   }
   short events = POLLRDHUP;
   if (for_send) events |= POLLOUT;
   if (for_receive) events |= POLLIN;
-  polled = {link_->fd(), events, 0};
+  polled.push_back({link_->fd(), events, 0});
   return true;
 }
 
-absl::Status StreamChannel::EndWait(const pollfd& polled) {
+absl::Status StreamChannel::EndWait(std::span<const pollfd> polled) {
   if (is_closed_.load(std::memory_order_relaxed)) return ClosedHere();
   // The next TryReceive takes what is left and then finds the end.
   if (waits_for_receive_) return absl::OkStatus();
   const bool has_ended =
       has_peer_ended_ ||
-      (polled.revents & (POLLERR | POLLHUP | POLLRDHUP)) != 0;
+      (polled.front().revents & (POLLERR | POLLHUP | POLLRDHUP)) != 0;
   if (!has_ended) return absl::OkStatus();
   if (HasUnread()) {
     has_peer_ended_ = true;

@@ -41,8 +41,8 @@ class StreamChannel final : public Channel {
   // once all of it has been received; a wait to send fails at once, since
   // nobody will take it.
   [[nodiscard]] bool BeginWait(bool for_send, bool for_receive,
-                               pollfd& polled) override;
-  [[nodiscard]] absl::Status EndWait(const pollfd& polled) override;
+                               std::vector<pollfd>& polled) override;
+  [[nodiscard]] absl::Status EndWait(std::span<const pollfd> polled) override;
 
   [[nodiscard]] absl::Status CheckPeer(MonotonicTime now) override {
     return link_->CheckPeer(now);

@@ -1,7 +1,5 @@
 #include "common/transport/striped_channel.h"
 
-#include <poll.h>
-
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -9,8 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "common/status/status_macros.h"
 #include "common/transport/socket_link.h"
 #include "common/transport/stream_channel.h"
+#include "common/transport/testing/test_frames.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -21,61 +21,42 @@ using ::testing::HasSubstr;
 using Progress = Channel::Progress;
 
 constexpr int kStripes = 3;
-constexpr int kFrames = 20;
+constexpr uint64_t kFrames = 20;
 // More than a socket holds: senders have to wait.
 constexpr size_t kLarge = 1 << 20;
 
-FrameHeader HeaderOf(int sequence, size_t bytes) {
-  FrameHeader header;
-  header.sequence = static_cast<uint64_t>(sequence);
-  header.payload_bytes = static_cast<uint32_t>(bytes);
-  return header;
-}
-
-absl::Status WaitOnce(Channel& channel, bool for_send, bool for_receive) {
-  pollfd polled = {-1, 0, 0};
-  if (channel.BeginWait(for_send, for_receive, polled)) {
-    EXPECT_EQ(poll(&polled, 1, 10'000), 1) << "nothing woke the wait";
-  }
-  return channel.EndWait(polled);
-}
-
-std::vector<std::byte> Pattern(int sequence) {
-  const size_t size = sequence % 3 == 0 ? kLarge : 100;
-  return std::vector<std::byte>(size, static_cast<std::byte>(sequence));
+std::vector<std::byte> PayloadOf(uint64_t sequence) {
+  return Pattern(sequence % 3 == 0 ? kLarge : 100, sequence);
 }
 
 // Exchanges kFrames frames each way at once, waiting for both directions.
 absl::Status Exchange(Channel& channel) {
-  int sent = 0;
-  int received = 0;
-  std::vector<std::byte> outgoing = Pattern(0);
-  std::vector<std::byte> incoming(Pattern(0).size());
+  uint64_t sent = 0;
+  uint64_t received = 0;
+  std::vector<std::byte> outgoing = PayloadOf(0);
+  std::vector<std::byte> incoming(outgoing.size());
   while (sent < kFrames || received < kFrames) {
     bool has_moved = false;
     if (sent < kFrames) {
-      auto progress =
-          channel.TrySend({HeaderOf(sent, outgoing.size()), outgoing.data(),
-                           static_cast<int64_t>(outgoing.size())});
-      if (!progress.ok()) return progress.status();
-      has_moved |= *progress != Progress::kBlocked;
-      if (*progress == Progress::kDone) outgoing = Pattern(++sent);
+      ASSIGN_OR_RETURN(const Progress progress,
+                       channel.TrySend(Outgoing(sent, outgoing)));
+      has_moved |= progress != Progress::kBlocked;
+      if (progress == Progress::kDone) outgoing = PayloadOf(++sent);
     }
     if (received < kFrames) {
-      auto progress = channel.TryReceive(
-          {HeaderOf(received, incoming.size()), incoming.data(),
-           static_cast<int64_t>(incoming.size())});
-      if (!progress.ok()) return progress.status();
-      has_moved |= *progress != Progress::kBlocked;
-      if (*progress == Progress::kDone) {
-        EXPECT_EQ(incoming, Pattern(received));
-        incoming.resize(Pattern(++received).size());
+      ASSIGN_OR_RETURN(const Progress progress,
+                       channel.TryReceive(Incoming(received, incoming)));
+      has_moved |= progress != Progress::kBlocked;
+      if (progress == Progress::kDone) {
+        EXPECT_EQ(incoming, PayloadOf(received));
+        incoming.resize(PayloadOf(++received).size());
       }
     }
     if (has_moved || (sent == kFrames && received == kFrames)) continue;
-    const absl::Status status =
-        WaitOnce(channel, sent < kFrames, received < kFrames);
-    if (!status.ok()) return status;
+    bool is_woken = false;
+    RETURN_IF_ERROR(WaitOnce(channel, sent < kFrames, received < kFrames,
+                             kTestPollMs, &is_woken));
+    EXPECT_TRUE(is_woken);
   }
   return absl::OkStatus();
 }
@@ -94,8 +75,8 @@ class StripedChannelTest : public ::testing::Test {
                                                     Transport::kTcp));
       far_stripes_.push_back(far.back().get());
     }
-    near_ = StripedChannel::Create(std::move(near)).value();
-    far_ = StripedChannel::Create(std::move(far)).value();
+    near_ = std::make_unique<StripedChannel>(std::move(near));
+    far_ = std::make_unique<StripedChannel>(std::move(far));
   }
 
   std::unique_ptr<Channel> near_;
@@ -114,19 +95,14 @@ TEST_F(StripedChannelTest, FramesKeepTheirOrderBothWaysAtOnce) {
 }
 
 TEST_F(StripedChannelTest, WhatAPeerSentBeforeItsEndIsStillReceived) {
-  std::vector<std::byte> bytes(100, std::byte{7});
-  for (int i = 0; i < kStripes + 1; ++i) {
-    const auto sent =
-        far_->TrySend({HeaderOf(i, bytes.size()), bytes.data(), 100});
-    ASSERT_TRUE(sent.ok() && *sent == Progress::kDone);
-  }
+  std::vector<std::byte> bytes(100);
+  for (uint64_t i = 0; i < kStripes + 1; ++i)
+    ASSERT_TRUE(SendAll(*far_, Outgoing(i, bytes)).ok());
   far_.reset();
   EXPECT_TRUE(WaitOnce(*near_, false, false).ok());
-  for (int i = 0; i < kStripes + 1; ++i) {
+  for (uint64_t i = 0; i < kStripes + 1; ++i) {
     EXPECT_TRUE(WaitOnce(*near_, false, true).ok()) << i;
-    const auto got =
-        near_->TryReceive({HeaderOf(i, bytes.size()), bytes.data(), 100});
-    ASSERT_TRUE(got.ok() && *got == Progress::kDone) << got.status();
+    ASSERT_TRUE(ReceiveAll(*near_, Incoming(i, bytes)).ok()) << i;
   }
   const absl::Status end = WaitOnce(*near_, false, false);
   EXPECT_EQ(end.code(), absl::StatusCode::kUnavailable);
@@ -136,8 +112,7 @@ TEST_F(StripedChannelTest, WhatAPeerSentBeforeItsEndIsStillReceived) {
 TEST_F(StripedChannelTest, TheEndOfThePeerWakesWaitsForEitherDirection) {
   const std::vector<std::byte> bytes(kLarge);
   while (true) {
-    const auto sent = near_->TrySend(
-        {HeaderOf(1, kLarge), bytes.data(), static_cast<int64_t>(kLarge)});
+    const auto sent = near_->TrySend(Outgoing(1, bytes));
     ASSERT_TRUE(sent.ok());
     if (*sent == Progress::kBlocked) break;
   }
@@ -145,19 +120,18 @@ TEST_F(StripedChannelTest, TheEndOfThePeerWakesWaitsForEitherDirection) {
   absl::Status status = WaitOnce(*near_, true, true);
   peer.join();
   // A wait to receive leaves it to the receiving to find the end.
-  std::byte byte{};
-  if (status.ok())
-    status = near_->TryReceive({HeaderOf(1, 1), &byte, 1}).status();
+  std::vector<std::byte> byte(1);
+  if (status.ok()) status = near_->TryReceive(Incoming(1, byte)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
 }
 
 TEST_F(StripedChannelTest, IsClosedWithAllItsStripes) {
   near_->Close();
-  std::byte byte{};
-  EXPECT_EQ(near_->TrySend({HeaderOf(1, 1), &byte, 1}).status().code(),
+  std::vector<std::byte> byte(1);
+  EXPECT_EQ(near_->TrySend(Outgoing(1, byte)).status().code(),
             absl::StatusCode::kUnavailable);
   for (Channel* stripe : far_stripes_) {
-    EXPECT_EQ(stripe->TryReceive({HeaderOf(1, 1), &byte, 1}).status().code(),
+    EXPECT_EQ(stripe->TryReceive(Incoming(1, byte)).status().code(),
               absl::StatusCode::kUnavailable);
   }
 }

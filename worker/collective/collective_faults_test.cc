@@ -224,33 +224,6 @@ TEST(CollectiveFaultsTest, ASilentLinkNamesThePreviousRankAtItsReceiver) {
   EXPECT_EQ(world->communicator(1).progress().blamed_rank, 0);
 }
 
-// Rank 0 may see that rank 1 has closed before it sees that rank 2 had.
-TEST(CollectiveFaultsTest, WhoClosesBecauseOfAnotherIsNotBlamed) {
-  for (int round = 0; round < 20; ++round) {
-    WorldOfThreads::Options options;
-    options.world_size = 4;
-    options.transport = Transport::kSharedMemory;
-    const auto world = *WorldOfThreads::Create(options);
-    const auto statuses =
-        world->RunAll([&](Communicator& communicator) -> absl::Status {
-          std::vector<float> values(kCount);
-          for (int i = 0; communicator.rank() != 2 || i < 3; ++i) {
-            const absl::Status status =
-                communicator.Run(AllReduceSum(BufferView::Of(values)),
-                                 Within(absl::Seconds(50)));
-            if (!status.ok()) return status;
-          }
-          communicator.Abort("it does not know why");
-          return absl::OkStatus();
-        });
-    for (const int rank : {0, 1, 3}) {
-      EXPECT_TRUE(absl::IsUnavailable(statuses[static_cast<size_t>(rank)]));
-      EXPECT_EQ(world->communicator(rank).progress().blamed_rank, 2)
-          << statuses[static_cast<size_t>(rank)];
-    }
-  }
-}
-
 TEST(CollectiveFaultsTest, AbortInMidCollectiveEndsItOnAllRanks) {
   WorldOfThreads::Options options;
   options.world_size = 4;

@@ -138,12 +138,9 @@ absl::StatusOr<std::unique_ptr<Communicator>> ConnectMesh(
     std::vector<std::unique_ptr<Channel>> stripes;
     for (; i < ranks.size() && static_cast<size_t>(ranks[i]) == rank; ++i)
       stripes.push_back(std::move(channels[i]));
-    if (stripes.size() == 1) {
-      by_rank[rank] = std::move(stripes.front());
-    } else {
-      ASSIGN_OR_RETURN(by_rank[rank],
-                       StripedChannel::Create(std::move(stripes)));
-    }
+    by_rank[rank] = stripes.size() == 1
+                        ? std::move(stripes.front())
+                        : std::make_unique<StripedChannel>(std::move(stripes));
   }
   return std::make_unique<HostCommunicator>(ToOptions(config),
                                             std::move(by_rank));

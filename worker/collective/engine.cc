@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -61,7 +62,7 @@ Transport CollectiveEngine::TransportTo(int rank) const {
 
 void CollectiveEngine::Close() {
   for (const auto& channel : member_.channels) {
-    if (channel != nullptr) channel->CloseBecauseOf(blamed_rank());
+    if (channel != nullptr) channel->Close();
   }
 }
 
@@ -339,24 +340,24 @@ int CollectiveEngine::NextAwaited() const {
 absl::Status CollectiveEngine::Sleep(MonotonicTime now,
                                      MonotonicTime deadline) {
   polled_.clear();
-  polled_channels_.clear();
+  polled_by_rank_.clear();
   polled_.push_back({cancel_.fd(), POLLIN, 0});
   bool may_sleep = true;
   for (const CollectivePlan::Pair& pair : plan_->pairs) {
     // Also those that are not waited for yet: a peer that is gone will never
     // be of use.
     if (IsDone(pair)) continue;
-    Channel& channel = ChannelTo(pair.peer);
-    polled_.push_back({});
-    polled_channels_.push_back({pair.peer, &channel});
-    may_sleep &= channel.BeginWait(AwaitsSend(pair), AwaitsReceive(pair),
-                                   polled_.back());
+    const size_t before = polled_.size();
+    may_sleep &= ChannelTo(pair.peer).BeginWait(AwaitsSend(pair),
+                                                AwaitsReceive(pair), polled_);
+    polled_by_rank_.push_back({pair.peer, polled_.size() - before});
   }
   absl::Status ended =
       may_sleep ? WaitIo(polled_, deadline - now) : absl::OkStatus();
-  for (size_t i = 0; i < polled_channels_.size(); ++i) {
-    const auto& [rank, channel] = polled_channels_[i];
-    const absl::Status status = channel->EndWait(polled_[i + 1]);
+  std::span<const pollfd> polled = std::span(polled_).subspan(1);
+  for (const auto& [rank, count] : polled_by_rank_) {
+    const absl::Status status = ChannelTo(rank).EndWait(polled.first(count));
+    polled = polled.subspan(count);
     if (!status.ok() && ended.ok()) ended = Blame(rank, status);
   }
   if (cancel_.is_cancelled()) return cancel_.status();
@@ -403,18 +404,11 @@ void CollectiveEngine::NoteBlame(int rank) {
 absl::Status CollectiveEngine::Blame(int rank, const absl::Status& status) {
   // Channels that were closed on our side are nobody's fault.
   if (cancel_.is_cancelled()) return cancel_.status();
-  // A peer that closed because of another only follows from that one.
-  const int cause = ChannelTo(rank).peer_closed_because_of();
-  const bool is_caused = cause >= 0 && cause < member_.topology.world_size() &&
-                         cause != member_.rank && cause != rank &&
-                         absl::IsUnavailable(status);
-  NoteBlame(is_caused ? cause : rank);
-  return Annotate(
-      status,
-      absl::StrCat("rank ", member_.rank, " in ", CollectiveOpName(request_.op),
-                   ", sequence ", header_.sequence, " of generation ",
-                   member_.generation,
-                   is_caused ? absl::StrCat(", because of rank ", cause) : ""));
+  NoteBlame(rank);
+  return Annotate(status, absl::StrCat("rank ", member_.rank, " in ",
+                                       CollectiveOpName(request_.op),
+                                       ", sequence ", header_.sequence,
+                                       " of generation ", member_.generation));
 }
 
 }  // namespace ringmaster

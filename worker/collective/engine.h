@@ -56,7 +56,7 @@ class CollectiveEngine {
   [[nodiscard]] absl::Status Run(const CollectiveRequest& request,
                                  int64_t sequence, MonotonicTime deadline);
 
-  // Closes all channels, because of whom is blamed; from any thread.
+  // Closes all channels; from any thread.
   void Close();
 
   // Blames the peer that is being waited for, and says so: "rank 1 waited for
@@ -123,8 +123,8 @@ class CollectiveEngine {
   std::vector<std::byte> scratch_;
   std::vector<std::byte> wire_;  // of elements that are rounded as on the wire
   std::vector<pollfd> polled_;
-  // Of polled_, from the second on.
-  std::vector<std::pair<int, Channel*>> polled_channels_;
+  // How many of polled_, from the second on, are of which rank's channel.
+  std::vector<std::pair<int, size_t>> polled_by_rank_;
 
   // Of the collective under way.
   CollectiveRequest request_;

@@ -1,8 +1,7 @@
 #include "common/transport/testing/test_frames.h"
 
-#include <poll.h>
-
 #include "absl/status/statusor.h"
+#include "common/status/check.h"
 #include "common/status/status_macros.h"
 
 namespace ringmaster {
@@ -40,12 +39,25 @@ IncomingFrame Incoming(uint64_t sequence, std::span<std::byte> bytes) {
   return frame;
 }
 
+bool BeginWait(Channel& channel, bool for_send, bool for_receive,
+               pollfd& polled) {
+  std::vector<pollfd> all;
+  const bool may_sleep = channel.BeginWait(for_send, for_receive, all);
+  RM_CHECK(all.size() == 1, "the channel polls one descriptor");
+  polled = all.front();
+  return may_sleep;
+}
+
+absl::Status EndWait(Channel& channel, const pollfd& polled) {
+  return channel.EndWait(std::span(&polled, 1));
+}
+
 absl::Status WaitOnce(Channel& channel, bool for_send, bool for_receive,
                       int timeout_ms, bool* is_woken) {
-  pollfd polled = {-1, 0, 0};
+  std::vector<pollfd> polled;
   int ready = 1;
   if (channel.BeginWait(for_send, for_receive, polled))
-    ready = poll(&polled, 1, timeout_ms);
+    ready = poll(polled.data(), polled.size(), timeout_ms);
   if (is_woken != nullptr) *is_woken = ready > 0;
   return channel.EndWait(polled);
 }

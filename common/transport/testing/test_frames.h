@@ -4,6 +4,8 @@
 #ifndef RINGMASTER_COMMON_TRANSPORT_TESTING_TEST_FRAMES_H_
 #define RINGMASTER_COMMON_TRANSPORT_TESTING_TEST_FRAMES_H_
 
+#include <poll.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -26,6 +28,11 @@ namespace ringmaster {
                                      std::span<const std::byte> bytes);
 [[nodiscard]] IncomingFrame Incoming(uint64_t sequence,
                                      std::span<std::byte> bytes);
+
+// Of a channel that polls one descriptor.
+[[nodiscard]] bool BeginWait(Channel& channel, bool for_send, bool for_receive,
+                             pollfd& polled);
+[[nodiscard]] absl::Status EndWait(Channel& channel, const pollfd& polled);
 
 // Long for a poll that somebody must end.
 inline constexpr int kTestPollMs = 5000;
