@@ -15,7 +15,7 @@
 #include "common/tensor/dtype.h"
 #include "common/transport/channel.h"
 #include "worker/collective/algorithm.h"
-#include "worker/collective/reduction.h"
+#include "common/reduction/reduction.h"
 
 namespace ringmaster {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "common/reduction/float16.h"
 #include "common/status/check.h"
-#include "worker/collective/float16.h"
 
 namespace ringmaster {
 namespace {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "common/tensor/dtype.h"
-#include "worker/collective/reduction.h"
+#include "common/reduction/reduction.h"
 
 namespace ringmaster {
 

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "common/reduction/reduction_kernels.h"
 #include "gtest/gtest.h"
-#include "worker/collective/reduction_kernels.h"
 
 namespace ringmaster {
 namespace {

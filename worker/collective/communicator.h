@@ -33,10 +33,10 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/clock/monotonic_time.h"
+#include "common/reduction/reduction.h"
 #include "common/tensor/dtype.h"
 #include "common/transport/channel.h"
 #include "worker/collective/algorithm.h"
-#include "worker/collective/reduction.h"
 
 namespace ringmaster {
 

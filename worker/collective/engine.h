@@ -26,10 +26,10 @@
 #include "common/plan/topology.h"
 #include "common/transport/cancel_token.h"
 #include "common/transport/channel.h"
+#include "common/transport/spin_budget.h"
 #include "worker/collective/communicator.h"
 #include "worker/collective/cost_model.h"
 #include "worker/collective/plan_cache.h"
-#include "worker/collective/spin_budget.h"
 
 namespace ringmaster {
 

@@ -5,10 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "common/reduction/reduction_kernels.h"
 #include "common/status/status_macros.h"
 #include "common/transport/handshake.h"
 #include "worker/collective/plan_cache.h"
-#include "worker/collective/reduction_kernels.h"
 #include "worker/collective/schedule.h"
 
 namespace ringmaster {

@@ -14,9 +14,9 @@
 
 #include "absl/status/statusor.h"
 #include "common/plan/topology.h"
+#include "common/reduction/reduction_kernels.h"
 #include "worker/collective/communicator.h"
 #include "worker/collective/cost_model.h"
-#include "worker/collective/reduction_kernels.h"
 #include "worker/collective/schedule.h"
 
 namespace ringmaster {

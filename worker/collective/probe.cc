@@ -17,11 +17,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "common/reduction/reduction_kernels.h"
 #include "common/status/status_macros.h"
 #include "common/transport/shared_segment.h"
 #include "common/transport/tcp.h"
 #include "worker/collective/connect_mesh.h"
-#include "worker/collective/reduction_kernels.h"
 #include "worker/collective/usable_cores.h"
 
 namespace ringmaster {

@@ -4,8 +4,8 @@
 // may be waiting for. So the budget is halved each time it was spent in vain, to
 // a minimum, and doubled each time looking paid, to a maximum; now and then the
 // maximum is tried again. Pure; thread-compatible.
-#ifndef RINGMASTER_WORKER_COLLECTIVE_SPIN_BUDGET_H_
-#define RINGMASTER_WORKER_COLLECTIVE_SPIN_BUDGET_H_
+#ifndef RINGMASTER_COMMON_TRANSPORT_SPIN_BUDGET_H_
+#define RINGMASTER_COMMON_TRANSPORT_SPIN_BUDGET_H_
 
 #include <algorithm>
 
@@ -33,4 +33,4 @@ class SpinBudget {
 
 }  // namespace ringmaster
 
-#endif  // RINGMASTER_WORKER_COLLECTIVE_SPIN_BUDGET_H_
+#endif  // RINGMASTER_COMMON_TRANSPORT_SPIN_BUDGET_H_

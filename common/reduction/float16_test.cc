@@ -1,4 +1,4 @@
-#include "worker/collective/float16.h"
+#include "common/reduction/float16.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,4 +1,4 @@
-#include "worker/collective/reduction_kernels.h"
+#include "common/reduction/reduction_kernels.h"
 
 #include <algorithm>
 #include <cmath>

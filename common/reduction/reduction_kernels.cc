@@ -1,4 +1,4 @@
-#include "worker/collective/reduction_kernels.h"
+#include "common/reduction/reduction_kernels.h"
 
 #include <algorithm>
 #include <bit>
@@ -10,9 +10,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/reduction/float16.h"
 #include "common/tensor/cpu_dispatch.h"
 #include "common/tensor/float_bits.h"
-#include "worker/collective/float16.h"
 
 namespace ringmaster {
 namespace {

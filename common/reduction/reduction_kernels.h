@@ -3,16 +3,16 @@
 //
 // Pure; compiled for wide vectors and chosen for the processor at run time. The
 // same bits on every processor.
-#ifndef RINGMASTER_WORKER_COLLECTIVE_REDUCTION_KERNELS_H_
-#define RINGMASTER_WORKER_COLLECTIVE_REDUCTION_KERNELS_H_
+#ifndef RINGMASTER_COMMON_REDUCTION_REDUCTION_KERNELS_H_
+#define RINGMASTER_COMMON_REDUCTION_REDUCTION_KERNELS_H_
 
 #include <cstddef>
 #include <cstdint>
 
 #include "absl/status/statusor.h"
+#include "common/reduction/reduction.h"
 #include "common/tensor/dtype.h"
 #include "common/transport/channel.h"
-#include "worker/collective/reduction.h"
 
 namespace ringmaster {
 
@@ -48,4 +48,4 @@ struct ReductionKernels {
 
 }  // namespace ringmaster
 
-#endif  // RINGMASTER_WORKER_COLLECTIVE_REDUCTION_KERNELS_H_
+#endif  // RINGMASTER_COMMON_REDUCTION_REDUCTION_KERNELS_H_

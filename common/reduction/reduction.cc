@@ -1,4 +1,4 @@
-#include "worker/collective/reduction.h"
+#include "common/reduction/reduction.h"
 
 namespace ringmaster {
 

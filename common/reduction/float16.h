@@ -7,8 +7,8 @@
 // stays a NaN: it keeps its sign and its upper bits, and becomes quiet.
 // bfloat16: see NarrowToBFloat16 in float_bits.h.
 // Arrays need not be aligned and must not overlap. Pure.
-#ifndef RINGMASTER_WORKER_COLLECTIVE_FLOAT16_H_
-#define RINGMASTER_WORKER_COLLECTIVE_FLOAT16_H_
+#ifndef RINGMASTER_COMMON_REDUCTION_FLOAT16_H_
+#define RINGMASTER_COMMON_REDUCTION_FLOAT16_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -28,4 +28,4 @@ void NarrowToBFloat16(std::byte* bfloat16s, const std::byte* float32s,
 
 }  // namespace ringmaster
 
-#endif  // RINGMASTER_WORKER_COLLECTIVE_FLOAT16_H_
+#endif  // RINGMASTER_COMMON_REDUCTION_FLOAT16_H_

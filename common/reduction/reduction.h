@@ -1,6 +1,6 @@
 // Reduction names what a collective does with the elements of all ranks. Pure.
-#ifndef RINGMASTER_WORKER_COLLECTIVE_REDUCTION_H_
-#define RINGMASTER_WORKER_COLLECTIVE_REDUCTION_H_
+#ifndef RINGMASTER_COMMON_REDUCTION_REDUCTION_H_
+#define RINGMASTER_COMMON_REDUCTION_REDUCTION_H_
 
 #include <cstdint>
 
@@ -19,4 +19,4 @@ enum class Reduction : uint8_t {
 
 }  // namespace ringmaster
 
-#endif  // RINGMASTER_WORKER_COLLECTIVE_REDUCTION_H_
+#endif  // RINGMASTER_COMMON_REDUCTION_REDUCTION_H_
