@@ -25,6 +25,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/parameter_server/shard_placement.h"
 #include "common/plan/collective_costs.h"
 #include "common/plan/mesh.h"
 #include "common/trace/trace.h"
@@ -61,6 +62,10 @@ struct RankAssignment {
   absl::Duration collective_timeout = absl::Seconds(60);
   // What algorithms are chosen by; the same on all ranks.
   MachineCosts costs = {};
+  // Who holds the parameters' shards; without hosts where gradients are
+  // all-reduced. A rank of world_size or more holds shards only: it is a
+  // parameter server.
+  ShardPlacements shard_placements = {};
 };
 
 // What ranks must agree on before step 1.
@@ -178,6 +183,7 @@ struct RunOutcome {
   int64_t applied_step = 0;
   int64_t complete_step = 0;
   uint64_t parameters_hash = 0;  // kFinished and kStopped
+  std::vector<HeldShard> held_shards = {};
 };
 
 class Trainer {

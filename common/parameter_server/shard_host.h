@@ -1,0 +1,87 @@
+// ShardHost holds shards of a job's parameters, from one generation to the next,
+// and updates them with what workers push.
+//
+// The process of a parameter server has one, and so has a worker that holds
+// shards itself. One generation is one Prepare and one Run.
+// Thread-safety: Prepare, Run and Release from one thread at a time; the others
+// from any.
+#ifndef RINGMASTER_COMMON_PARAMETER_SERVER_SHARD_HOST_H_
+#define RINGMASTER_COMMON_PARAMETER_SERVER_SHARD_HOST_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/parameter_server/message.h"
+#include "common/parameter_server/message_loop.h"
+#include "common/parameter_server/shard_placement.h"
+#include "common/transport/cancel_token.h"
+#include "common/transport/shared_segment.h"
+
+namespace ringmaster {
+
+namespace v1 {
+class TrainProgram;
+}  // namespace v1
+
+struct ShardHostAssignment {
+  std::string job_id;
+  int64_t generation = 0;
+  int rank = 0;     // own
+  int workers = 1;  // ranks 0 to workers - 1
+  int64_t resume_step = 0;
+  ShardPlacements placements;
+};
+
+// Connections for one generation, of those that the placements ask for.
+struct ShardHostLinks {
+  std::vector<MessagePeer> workers;    // all of them
+  std::vector<MessagePeer> primaries;  // that this host is the backup of
+  std::vector<MessagePeer> backups;    // of shards that are primary here
+};
+
+class ShardHost {
+ public:
+  virtual ~ShardHost() = default;
+
+  // Brings the shards that are held to `resume_step`, and forgets those that
+  // this host is not to hold any more. Which shards there are and how large is
+  // learned from the workers, in Run.
+  //   FAILED_PRECONDITION  a shard that the placements take from here is not
+  //                        held as of the resume step
+  [[nodiscard]] virtual absl::Status Prepare(
+      const v1::TrainProgram& program,
+      const ShardHostAssignment& assignment) = 0;
+
+  // Serves until every worker is done; how they ended, which is the same for
+  // all. `cancel` ends it within milliseconds.
+  //   the statuses of MessageLoop::Turn
+  [[nodiscard]] virtual absl::StatusOr<DoneKind> Run(
+      ShardHostLinks links, const CancelToken& cancel) = 0;
+
+  // Lets the workers know that this host wants to leave between two steps.
+  virtual void RequestDrain() = 0;
+  // The job is over here: forgets everything.
+  virtual void Release() = 0;
+
+  // By shard.
+  [[nodiscard]] virtual std::vector<HeldShard> held_shards() const = 0;
+  // The newest step that all shards which are primary here have made.
+  [[nodiscard]] virtual int64_t complete_step() const = 0;
+  // Whose push is waited for; -1: nobody's.
+  [[nodiscard]] virtual int waiting_for_rank() const = 0;
+  // The rank that the last Run's failure names; -1: none.
+  [[nodiscard]] virtual int blamed_rank() const = 0;
+  [[nodiscard]] virtual int64_t payload_sent_bytes() const = 0;
+  [[nodiscard]] virtual int64_t payload_received_bytes() const = 0;
+  // Where the parameters of shards lie that are answered with, for workers of
+  // this host to read in place; null: nowhere that could be shared, or the
+  // layout is not known yet.
+  [[nodiscard]] virtual const SharedSegment* shared_parameters() const = 0;
+};
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_COMMON_PARAMETER_SERVER_SHARD_HOST_H_
