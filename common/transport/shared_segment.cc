@@ -7,11 +7,10 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
-#include <fstream>
-#include <limits>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/machine/memory_limits.h"
 
 namespace ringmaster {
 namespace {
@@ -24,16 +23,6 @@ absl::Status Exhausted(const char* call, size_t bytes, int error) {
                    " bytes of shared memory failed: ", strerror(error)));
 }
 
-// What the host can give without swapping; no limit if it does not say.
-size_t AvailableBytes() {
-  std::ifstream file("/proc/meminfo");
-  std::string name;
-  for (size_t kib = 0; file >> name >> kib; file.ignore(80, '\n')) {
-    if (name == "MemAvailable:") return kib << 10;
-  }
-  return std::numeric_limits<size_t>::max();
-}
-
 }  // namespace
 
 SharedMapping::~SharedMapping() {
@@ -44,7 +33,8 @@ absl::StatusOr<SharedSegment> SharedSegment::Create(const std::string& name,
                                                     size_t bytes) {
   // Pages come when they are first touched, and a process that asks for more
   // than there is would be killed then.
-  if (const size_t available = AvailableBytes(); bytes > available) {
+  if (const int64_t available = AvailableMemoryBytes();
+      available >= 0 && bytes > static_cast<size_t>(available)) {
     return absl::ResourceExhaustedError(absl::StrCat(
         bytes, " bytes of shared memory are not to be had: ", available,
         " bytes of memory are available"));

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/clock/clock.h"
+#include "common/machine/memory_limits.h"
 #include "common/plan/topology.h"
 #include "common/status/check.h"
 #include "common/status/status_macros.h"
@@ -19,7 +20,6 @@
 #include "worker/bench/memory_needs.h"
 #include "worker/collective/cost_model.h"
 #include "worker/collective/probe.h"
-#include "worker/train/memory_check.h"
 
 namespace ringmaster {
 namespace {

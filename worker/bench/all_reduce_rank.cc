@@ -1,6 +1,7 @@
 #include "worker/bench/all_reduce_rank.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstring>
 #include <numeric>
@@ -31,10 +32,7 @@ constexpr int kMinIterations = 3;
 constexpr int64_t kPieceBytes = int64_t{16} << 20;
 
 // What the ranks tell one another where they meet: the largest of each.
-struct Meeting {
-  double wish = 0;
-  double elapsed = 0;  // seconds
-};
+enum Meeting { kWish, kElapsedSeconds, kMeetingSize };
 
 class RankBench {
  public:
@@ -179,13 +177,12 @@ absl::StatusOr<double> RankBench::MaxOf(double own) {
 }
 
 absl::StatusOr<absl::Duration> RankBench::Meet(MonotonicTime start) {
-  Meeting meeting;
-  meeting.wish = static_cast<double>(context_.wish());
-  meeting.elapsed = absl::ToDoubleSeconds(Now() - start);
-  RETURN_IF_ERROR(
-      TakeMaxima(&meeting.wish, sizeof(meeting) / sizeof(meeting.wish)));
-  wish_ = static_cast<BenchWish>(static_cast<int>(meeting.wish));
-  return absl::Seconds(meeting.elapsed);
+  std::array<double, kMeetingSize> meeting;
+  meeting[kWish] = static_cast<double>(context_.wish());
+  meeting[kElapsedSeconds] = absl::ToDoubleSeconds(Now() - start);
+  RETURN_IF_ERROR(TakeMaxima(meeting.data(), meeting.size()));
+  wish_ = static_cast<BenchWish>(static_cast<int>(meeting[kWish]));
+  return absl::Seconds(meeting[kElapsedSeconds]);
 }
 
 absl::StatusOr<int64_t> RankBench::CountOfAll(int64_t own) {

@@ -11,6 +11,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "common/logging/logging.h"
+#include "common/machine/memory_limits.h"
 #include "common/plan/topology.h"
 #include "common/status/annotate.h"
 #include "common/status/status_macros.h"
@@ -27,7 +28,6 @@
 #include "worker/train/assignment_mesh.h"
 #include "worker/train/catch_exhaustion.h"
 #include "worker/train/live_generation.h"
-#include "worker/train/memory_check.h"
 #include "worker/train/progress_board.h"
 #include "worker/train/run_outcome.h"
 

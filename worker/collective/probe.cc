@@ -22,7 +22,7 @@
 #include "common/transport/shared_segment.h"
 #include "common/transport/tcp.h"
 #include "worker/collective/connect_mesh.h"
-#include "worker/collective/usable_cores.h"
+#include "common/machine/usable_cores.h"
 
 namespace ringmaster {
 namespace {

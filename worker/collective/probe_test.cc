@@ -9,7 +9,7 @@
 #include "common/fail_point/fail_point.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "worker/collective/usable_cores.h"
+#include "common/machine/usable_cores.h"
 
 namespace ringmaster {
 namespace {

@@ -21,16 +21,6 @@ struct MemoryNeed {
   int64_t bytes = 0;
 };
 
-// What the processes of this host or container may take together, in bytes: the
-// least of the host's memory and the control group's limit. -1: unknown. Not
-// what is free at the moment, which other ranks are changing meanwhile.
-int64_t MemoryLimitBytes();
-
-// What processes of this host or container can still take without swapping, in
-// bytes: the least of the host's available memory and the control group's
-// limit. -1: unknown. Others are changing it meanwhile.
-int64_t AvailableMemoryBytes();
-
 // RESOURCE_EXHAUSTED if the needs, times `ranks_on_host` that have them alike,
 // add up to more than `limit_bytes`; with all figures. An unknown limit (-1) is
 // never too small.

@@ -23,14 +23,5 @@ TEST(CheckMemoryTest, AnUnknownLimitIsNeverTooSmall) {
   EXPECT_TRUE(CheckMemory({{"parameters", int64_t{1} << 60}}, 1, -1).ok());
 }
 
-TEST(MemoryLimitTest, IsKnownOnLinux) {
-  EXPECT_GT(MemoryLimitBytes(), int64_t{1} << 20);
-}
-
-TEST(AvailableMemoryTest, IsAPartOfTheLimit) {
-  EXPECT_GT(AvailableMemoryBytes(), int64_t{1} << 20);
-  EXPECT_LE(AvailableMemoryBytes(), MemoryLimitBytes());
-}
-
 }  // namespace
 }  // namespace ringmaster

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "common/logging/logging.h"
+#include "common/machine/memory_limits.h"
 #include "common/optimizer/norm.h"
 #include "common/optimizer/optimizer.h"
 #include "common/optimizer/parameter_hash.h"

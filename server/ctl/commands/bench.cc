@@ -8,10 +8,10 @@
 #include <fstream>
 #include <memory>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/machine/usable_cores.h"
 #include "common/plan/mesh.h"
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
@@ -24,10 +24,6 @@ namespace ringmaster::ctl {
 namespace {
 
 constexpr int kMaxIterations = 100'000;
-
-int Cores() {
-  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-}
 
 std::string ProcessorName() {
   std::ifstream file("/proc/cpuinfo");
@@ -209,7 +205,7 @@ absl::StatusOr<AllReduceBenchOptions> ToLocalBenchOptions(
     const BenchFlags& flags) {
   const int ranks = flags.ranks != 0
                         ? flags.ranks
-                        : std::clamp(Cores(), 2, kMaxAllReduceBenchRanks);
+                        : std::clamp(UsableCores(), 2, kMaxAllReduceBenchRanks);
   ASSIGN_OR_RETURN(AllReduceBenchOptions options, ToBenchOptions(flags, ranks));
   if (options.connections != 1) {
     return absl::InvalidArgumentError(
@@ -226,7 +222,7 @@ absl::StatusOr<int> RunBench(const BenchFlags& flags, OutputFormat format,
   BenchSetting setting;
   ASSIGN_OR_RETURN(setting.options, ToLocalBenchOptions(flags));
   setting.place = {{"processor", ProcessorName()},
-                   {"cores", absl::StrCat(Cores())}};
+                   {"cores", absl::StrCat(UsableCores())}};
   ASSIGN_OR_RETURN(const std::unique_ptr<AllReduceBench> bench,
                    AllReduceBench::Start(setting.options));
   // Only now: a fork with threads around would copy locks that nobody opens.

@@ -1,12 +1,13 @@
-#include "worker/collective/usable_cores.h"
+#include "common/machine/usable_cores.h"
 
 #include <sched.h>
 
 #include <algorithm>
-#include <fstream>
 #include <sstream>
 #include <string>
 #include <thread>
+
+#include "common/machine/control_group.h"
 
 namespace ringmaster {
 namespace {
@@ -18,15 +19,6 @@ int AllowedCores() {
   if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0)
     return std::max(1, CPU_COUNT(&allowed));
   return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-}
-
-// The path of this process's group, as its namespace shows it: "0::/a/b".
-std::string ControlGroup() {
-  std::ifstream file("/proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) {
-    if (line.rfind("0::", 0) == 0) return line.substr(3);
-  }
-  return "/";
 }
 
 }  // namespace
@@ -44,10 +36,7 @@ int CoresOfQuota(std::string_view cpu_max, int cores) {
 
 int UsableCores() {
   const int allowed = AllowedCores();
-  std::ifstream file("/sys/fs/cgroup" + ControlGroup() + "/cpu.max");
-  std::string line;
-  std::getline(file, line);
-  return CoresOfQuota(line, allowed);
+  return CoresOfQuota(ControlGroupLine("cpu.max"), allowed);
 }
 
 }  // namespace ringmaster

@@ -1,4 +1,4 @@
-#include "worker/collective/usable_cores.h"
+#include "common/machine/usable_cores.h"
 
 #include "gtest/gtest.h"
 

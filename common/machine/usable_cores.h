@@ -1,6 +1,6 @@
 // How many cores this process may use. Linux only.
-#ifndef RINGMASTER_WORKER_COLLECTIVE_USABLE_CORES_H_
-#define RINGMASTER_WORKER_COLLECTIVE_USABLE_CORES_H_
+#ifndef RINGMASTER_COMMON_MACHINE_USABLE_CORES_H_
+#define RINGMASTER_COMMON_MACHINE_USABLE_CORES_H_
 
 #include <string_view>
 
@@ -16,4 +16,4 @@ namespace ringmaster {
 
 }  // namespace ringmaster
 
-#endif  // RINGMASTER_WORKER_COLLECTIVE_USABLE_CORES_H_
+#endif  // RINGMASTER_COMMON_MACHINE_USABLE_CORES_H_
