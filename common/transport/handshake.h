@@ -34,7 +34,8 @@ namespace ringmaster {
 enum class LinkRole : uint8_t {
   kCollective = 1,
   kSnapshot = 2,
-  kParameterServer = 3
+  kParameterServer = 3,  // a worker with who holds shards of the parameters
+  kReplica = 4,          // who holds a shard with who gets copies of it
 };
 
 inline constexpr size_t kHandshakeMessageBytes = 80;

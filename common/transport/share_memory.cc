@@ -99,7 +99,7 @@ void Negotiation::PrepareOffer() {
   offer_.is_yes = true;
   offer_.slots = config_.slots;
   offer_.segment_bytes = segment_->bytes();
-  if (config_.arena != nullptr) offer_.arena_bytes = config_.arena->bytes();
+  if (stream_.arena != nullptr) offer_.arena_bytes = stream_.arena->bytes();
 }
 
 pollfd Negotiation::Polled() const {
@@ -135,7 +135,7 @@ absl::Status Negotiation::SendDue() {
 absl::Status Negotiation::SendOffer() {
   std::vector<int> fds;
   if (offer_.is_yes) fds.push_back(segment_->fd());
-  if (offer_.arena_bytes > 0) fds.push_back(config_.arena->fd());
+  if (offer_.arena_bytes > 0) fds.push_back(stream_.arena->fd());
   absl::StatusOr<bool> sent = SendShareMessage(stream_.link->fd(), offer_, fds);
   if (absl::IsResourceExhausted(sent.status())) {
     offer_ = ShareMessage();
@@ -212,7 +212,7 @@ std::unique_ptr<Channel> Negotiation::TakeChannel() {
       return std::make_unique<SharedChannel>(
           config_.rank, std::move(stream_.link),
           SharedChannel::Side{*std::move(segment_), config_.slots,
-                              config_.arena},
+                              stream_.arena},
           SharedChannel::PeerSide{*std::move(peer_segment_), peer_offer_->slots,
                                   std::move(peer_arena_)});
     }

@@ -33,9 +33,6 @@ struct ShareMemoryConfig {
       nullptr;  // may be null; else ends the call within milliseconds
   bool use_shared_memory = true;
   SharedSlots slots = {};  // of each channel, in our direction
-  // Peers read large frames that lie in it in place. May be null; outlives the
-  // channels.
-  const SharedSegment* arena = nullptr;
   // Called on the calling thread for each Unix stream that stays one. May be
   // empty.
   std::function<void(int peer_rank, const std::string& why)> on_fallback = {};
@@ -46,6 +43,9 @@ struct PeerStream {
   int peer_rank = 0;
   std::unique_ptr<Link> link;
   Transport transport = Transport::kTcp;  // kUnix: its memory can be shared
+  // The peer reads large frames that lie in it in place. May be null; outlives
+  // the channel.
+  const SharedSegment* arena = nullptr;
 };
 
 // One channel for each of `streams`, in their order. With an error all of them

@@ -85,13 +85,16 @@ struct Outcome {
 };
 
 Outcome MakeBoth(const ShareMemoryConfig& first,
-                 const ShareMemoryConfig& second) {
+                 const ShareMemoryConfig& second,
+                 const SharedSegment* arena_of_first = nullptr) {
   Ends ends = UnixSockets();
   Outcome outcome = {absl::UnknownError(""), absl::UnknownError("")};
   std::thread other([&] {
     outcome.second = MakeChannels(second, StreamTo(0, std::move(ends.second)));
   });
-  outcome.first = MakeChannels(first, StreamTo(1, std::move(ends.first)));
+  std::vector<PeerStream> streams = StreamTo(1, std::move(ends.first));
+  streams[0].arena = arena_of_first;
+  outcome.first = MakeChannels(first, std::move(streams));
   other.join();
   EXPECT_TRUE(outcome.first.ok()) << outcome.first.status();
   EXPECT_TRUE(outcome.second.ok()) << outcome.second.status();
@@ -152,9 +155,7 @@ TEST(ShareMemoryTest, LetsThePeerReadTheArena) {
   const absl::StatusOr<SharedSegment> arena =
       SharedSegment::Create("arena", 1 << 20);
   ASSERT_TRUE(arena.ok()) << arena.status();
-  ShareMemoryConfig config = ConfigOf(0);
-  config.arena = &*arena;
-  const Outcome outcome = MakeBoth(config, ConfigOf(1));
+  const Outcome outcome = MakeBoth(ConfigOf(0), ConfigOf(1), &*arena);
   std::memset(arena->at(), 3, 1 << 20);
   // Larger than a slot, so it can only have been read in place.
   Pass(*outcome.first->at(0), *outcome.second->at(0),
