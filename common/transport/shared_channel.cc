@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status/status_macros.h"
+#include "common/transport/wire_totals.h"
 #include "common/transport/little_endian.h"
 
 namespace ringmaster {
@@ -52,6 +53,7 @@ absl::StatusOr<Channel::Progress> SharedChannel::TrySend(
   own_control_.published.store(++published_, std::memory_order_seq_cst);
   if (is_in_place) in_place_end_ = published_;
   Ring(kWakeOnPublished);
+  CountSent(frame.header.payload_bytes);
   return Progress::kDone;
 }
 
@@ -122,6 +124,7 @@ absl::StatusOr<Channel::Progress> SharedChannel::TryReceive(
   }
   own_control_.taken.store(++taken_, std::memory_order_seq_cst);
   Ring(kWakeOnTaken);
+  CountReceived(frame.expected.payload_bytes);
   return Progress::kDone;
 }
 

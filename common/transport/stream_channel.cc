@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status/status_macros.h"
+#include "common/transport/wire_totals.h"
 
 namespace ringmaster {
 namespace {
@@ -35,6 +36,7 @@ absl::StatusOr<Channel::Progress> StreamChannel::TrySend(
   if (!writer_.idle())
     return written > 0 ? Progress::kMoved : Progress::kBlocked;
   is_sending_ = false;
+  CountSent(frame.header.payload_bytes);
   return Progress::kDone;
 }
 
@@ -64,6 +66,7 @@ absl::StatusOr<Channel::Progress> StreamChannel::TryReceive(
   if (!reader_.done()) return got > 0 ? Progress::kMoved : Progress::kBlocked;
   if (is_staged_) Place(frame);
   is_receiving_ = false;
+  CountReceived(frame.expected.payload_bytes);
   return Progress::kDone;
 }
 

@@ -186,7 +186,9 @@ absl::StatusOr<PlanAgreement> JobTrainer::TryPrepare(
   RETURN_IF_ERROR(job_->ReserveBatch(assignment));
   RETURN_IF_ERROR(
       job_->StartPrefetcher(assignment, assignment.resume_step + 1));
-  board_.BeginGeneration(assignment.generation, job_->config().steps);
+  board_.BeginGeneration(
+      assignment.generation, job_->config().steps,
+      job_->state().plan().total_elems() * static_cast<int64_t>(sizeof(float)));
   return job_->state().Agreement();
 }
 

@@ -23,6 +23,15 @@ void Follow(bool has_average, const PhaseFigures& value,
   Follow(has_average, value.snapshot, average.snapshot);
 }
 
+void Add(const PhaseFigures& value, PhaseFigures& sum) {
+  sum.data_wait += value.data_wait;
+  sum.forward += value.forward;
+  sum.backward += value.backward;
+  sum.communication_wait += value.communication_wait;
+  sum.optimizer += value.optimizer;
+  sum.snapshot += value.snapshot;
+}
+
 // Prepare and halt are told by messages of their own; evaluations not at all.
 bool IsTold(TrainPhase before, TrainPhase after) {
   return before != after && before != TrainPhase::kEvaluate &&
@@ -43,12 +52,16 @@ void ProgressBoard::EnterPhase(TrainPhase phase) {
   if (generation != 0) on_advance_(generation);
 }
 
-void ProgressBoard::BeginGeneration(int64_t generation, int64_t total_steps) {
+void ProgressBoard::BeginGeneration(int64_t generation, int64_t total_steps,
+                                    int64_t gradient_bytes) {
   MutexLock lock(mutex_);
   progress_.generation = generation;
   progress_.figures.total_steps = total_steps;
   progress_.figures.awaited_rank = -1;
   progress_.figures.awaited_ratio = 0;
+  progress_.totals = {};
+  progress_.totals.gradient_bytes = gradient_bytes;
+  start_ = UsageOfProcess();
   has_rates_ = false;
 }
 
@@ -82,6 +95,11 @@ void ProgressBoard::TakeStep(const StepFigures& figures) {
   Follow(has_rates_, figures.phases, shown.phases);
   Follow(has_rates_, figures.all_reduce, shown.all_reduce);
   has_rates_ = true;
+  RankTotals totals = progress_.totals;
+  ++totals.steps;
+  totals.duration += figures.duration;
+  Add(figures.phases, totals.phases);
+  progress_.totals = Sampled(totals);
 
   shown.step = figures.step;
   shown.loss = figures.loss;
@@ -104,6 +122,15 @@ void ProgressBoard::TakeStep(const StepFigures& figures) {
     shown.awaited_ratio =
         std::min(1.0, absl::ToDoubleSeconds(figures.awaited) / seconds);
   }
+}
+
+RankTotals ProgressBoard::Sampled(RankTotals totals) const {
+  const ProcessUsage now = UsageOfProcess();
+  totals.sent_bytes = now.wire.sent_bytes - start_.wire.sent_bytes;
+  totals.received_bytes = now.wire.received_bytes - start_.wire.received_bytes;
+  totals.cpu_time = now.cpu_time - start_.cpu_time;
+  totals.peak_resident_bytes = now.peak_resident_bytes;
+  return totals;
 }
 
 void ProgressBoard::RecordEvaluation(int64_t step, double loss,
@@ -135,6 +162,9 @@ TrainProgress ProgressBoard::progress() const {
   MutexLock lock(mutex_);
   TrainProgress progress = progress_;
   progress.disk_bytes = disk_.bytes();
+  // A rank without steps, which holds parameters for others, has no better
+  // moment.
+  if (progress.totals.steps == 0) progress.totals = Sampled(progress.totals);
   return progress;
 }
 

@@ -15,6 +15,7 @@
 #include "common/sync/mutex.h"
 #include "worker/checkpoint/disk_progress.h"
 #include "worker/collective/algorithm.h"
+#include "worker/train/process_usage.h"
 #include "worker/train/trainer.h"
 
 namespace ringmaster {
@@ -52,7 +53,9 @@ class ProgressBoard {
 
   void EnterPhase(TrainPhase phase);
   // A generation begins; rates start anew, since they depend on its size.
-  void BeginGeneration(int64_t generation, int64_t total_steps);
+  // `gradient_bytes`: of all parameters, as computed.
+  void BeginGeneration(int64_t generation, int64_t total_steps,
+                       int64_t gradient_bytes = 0);
   // What is expected of a step's all-reduces in this generation.
   void SetAllReduces(absl::Duration predicted,
                      std::vector<Algorithm> algorithms);
@@ -76,10 +79,14 @@ class ProgressBoard {
   DiskProgress disk_;  // of the process's life, whatever is forgotten
   // Moves the figures that are shown towards `figures`.
   void TakeStep(const StepFigures& figures) REQUIRES(mutex_);
+  // `totals` with what the process has used since `start_`.
+  [[nodiscard]] RankTotals Sampled(RankTotals totals) const REQUIRES(mutex_);
 
   mutable Mutex mutex_;
   TrainProgress progress_ GUARDED_BY(mutex_);
   bool has_rates_ GUARDED_BY(mutex_) = false;
+  // What the process had used when the generation began.
+  ProcessUsage start_ GUARDED_BY(mutex_);
 };
 
 }  // namespace ringmaster

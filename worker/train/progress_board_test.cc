@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/transport/wire_totals.h"
+
 namespace ringmaster {
 namespace {
 
@@ -47,6 +49,30 @@ TEST(ProgressBoardTest, TellsOfPhasesAndOfTheFirstStepOfAGeneration) {
   board.BeginGeneration(3, 11);
   board.RecordStep(Step(3, absl::Milliseconds(500)));
   EXPECT_EQ(std::exchange(told, {}), std::vector<int64_t>{3});
+}
+
+TEST(ProgressBoardTest, AddsUpWhatARankHasDoneInAGeneration) {
+  ProgressBoard board;
+  CountSent(1000);
+  board.BeginGeneration(2, 11);
+  CountSent(30);
+  CountReceived(20);
+  EXPECT_EQ(board.progress().totals.sent_bytes, 30) << "without steps";
+  board.RecordStep(Step(1, absl::Milliseconds(500)));
+  board.RecordStep(Step(2, absl::Milliseconds(100)));
+  CountSent(7);
+  const RankTotals totals = board.progress().totals;
+  EXPECT_EQ(totals.steps, 2);
+  EXPECT_EQ(totals.duration, absl::Milliseconds(600));
+  EXPECT_EQ(totals.phases.communication_wait, absl::Milliseconds(150));
+  EXPECT_EQ(totals.phases.data_wait, absl::Milliseconds(60));
+  EXPECT_EQ(totals.sent_bytes, 30) << "as of the last step";
+  EXPECT_EQ(totals.received_bytes, 20);
+  EXPECT_GE(totals.cpu_time, absl::ZeroDuration());
+  EXPECT_GT(totals.peak_resident_bytes, 1 << 20);
+  board.BeginGeneration(3, 11);
+  EXPECT_EQ(board.progress().totals.steps, 0);
+  EXPECT_EQ(board.progress().totals.sent_bytes, 0);
 }
 
 TEST(ProgressBoardTest, ShowsRatesOfTheFirstStepAtOnce) {

@@ -119,6 +119,19 @@ struct TrainFigures {
   double awaited_ratio = 0;
 };
 
+// What this rank has done since its generation began, added up; see
+// ringmaster.v1.RankFigures.
+struct RankTotals {
+  int64_t steps = 0;
+  absl::Duration duration;
+  PhaseFigures phases = {};
+  int64_t sent_bytes = 0;
+  int64_t received_bytes = 0;
+  absl::Duration cpu_time;
+  int64_t peak_resident_bytes = 0;  // since the process began
+  int64_t gradient_bytes = 0;       // of all parameters, as computed
+};
+
 enum class TrainPhase {
   kIdle,
   kPrepare,
@@ -140,6 +153,7 @@ struct TrainProgress {
   int waiting_for_rank = -1;
   int64_t disk_bytes = 0;  // of checkpoints, since the process began
   TrainFigures figures;
+  RankTotals totals = {};
   // Of a benchmark's rank 0, once it has begun to measure.
   std::shared_ptr<const AllReduceBenchFigures> bench = nullptr;
 };

@@ -84,6 +84,8 @@ struct BeatReceived {
   TrainingFigures figures;
   // Of a benchmark's rank 0: the serialized BenchFigures, checked; else empty.
   std::string bench = "";
+  // The serialized RankFigures, for those who watch; empty if there are none.
+  std::string rank_figures = "";
 };
 
 struct PreparedReceived {
@@ -119,6 +121,7 @@ struct FinishedReceived {
   bool is_stopped = false;
   TrainingFigures figures;
   std::string bench = "";  // as in BeatReceived
+  std::string rank_figures = "";  // likewise
 };
 
 struct FailedReceived {

@@ -108,6 +108,8 @@ struct Member {
   // Whom it waited for most in collectives, as of its last beat; -1: nobody.
   int awaited_rank = -1;
   double awaited_ratio = 0;
+  // The serialized RankFigures that it last reported; empty: none.
+  std::string rank_figures;
   // The last phase in which it worked; not that it has halted.
   Phase work_phase = Phase::kPrepare;
   std::optional<PreparedAnswer> prepared;

@@ -51,6 +51,10 @@ void TakeBench(Job& job, int rank, const std::string& bench) {
   if (rank == 0 && !bench.empty()) job.bench = bench;
 }
 
+void TakeRankFigures(Member& member, const std::string& figures) {
+  if (!figures.empty()) member.rank_figures = figures;
+}
+
 bool IsTraining(const Job& job) {
   return job.state == JobState::kRunning || job.state == JobState::kStopping;
 }
@@ -94,6 +98,7 @@ void OnBeat(Turn& turn, Worker& worker, const BeatReceived& beat) {
   TakeStep(turn, job, worker, *member, beat.step);
   TakeFigures(job, member->identity.rank, beat.step, beat.figures);
   TakeBench(job, member->identity.rank, beat.bench);
+  TakeRankFigures(*member, beat.rank_figures);
   turn.Touch(job);
 }
 
@@ -146,6 +151,7 @@ void OnFinished(Turn& turn, Worker& worker, const FinishedReceived& finished) {
   Job& job = *turn.state.ActiveJob();
   // Also where another rank failed meanwhile: what was measured stays.
   TakeBench(job, member->identity.rank, finished.bench);
+  TakeRankFigures(*member, finished.rank_figures);
   if (!IsTraining(job)) return;  // Its answer to the halt counts.
   // One that says so again, after its stream broke, has not got on.
   if (!member->finished.has_value()) NoteProgress(turn, job);

@@ -152,6 +152,15 @@ TrainingFigures FiguresOf(const v1::TrainingFigures& proto) {
   return figures;
 }
 
+// The serialized figures; empty if there are none. What this version does not
+// know is left out, so that nobody can make a member's entry large.
+std::string RankFiguresOf(bool is_there, const v1::RankFigures& rank) {
+  if (!is_there) return std::string();
+  v1::RankFigures known = rank;
+  known.DiscardUnknownFields();
+  return known.SerializeAsString();
+}
+
 // More rows than any benchmark has; a few kilobytes.
 constexpr int kMaxBenchRows = 256;
 
@@ -301,15 +310,17 @@ absl::StatusOr<EventBody> ParseBeat(SessionId session, const v1::Beat& beat) {
   RETURN_IF_ERROR(checks.status());
   ASSIGN_OR_RETURN(std::string bench,
                    BenchOf(beat.has_bench(), beat.bench(), checks));
-  return BeatReceived{.session = session,
-                      .generation = beat.generation(),
-                      .step = beat.step(),
-                      .phase = PhaseOf(beat.phase()),
-                      .collective_sequence = beat.collective_sequence(),
-                      .waiting_for_rank = beat.waiting_for_rank(),
-                      .disk_bytes = beat.disk_bytes(),
-                      .figures = FiguresOf(beat.figures()),
-                      .bench = std::move(bench)};
+  return BeatReceived{
+      .session = session,
+      .generation = beat.generation(),
+      .step = beat.step(),
+      .phase = PhaseOf(beat.phase()),
+      .collective_sequence = beat.collective_sequence(),
+      .waiting_for_rank = beat.waiting_for_rank(),
+      .disk_bytes = beat.disk_bytes(),
+      .figures = FiguresOf(beat.figures()),
+      .bench = std::move(bench),
+      .rank_figures = RankFiguresOf(beat.has_rank(), beat.rank())};
 }
 
 absl::StatusOr<EventBody> ParsePrepared(SessionId session,
@@ -370,13 +381,15 @@ absl::StatusOr<EventBody> ParseFinished(SessionId session,
   RETURN_IF_ERROR(checks.status());
   ASSIGN_OR_RETURN(std::string bench,
                    BenchOf(finished.has_bench(), finished.bench(), checks));
-  return FinishedReceived{.session = session,
-                          .generation = finished.generation(),
-                          .step = finished.step(),
-                          .parameters_hash = finished.parameters_hash(),
-                          .is_stopped = finished.stopped(),
-                          .figures = FiguresOf(finished.figures()),
-                          .bench = std::move(bench)};
+  return FinishedReceived{
+      .session = session,
+      .generation = finished.generation(),
+      .step = finished.step(),
+      .parameters_hash = finished.parameters_hash(),
+      .is_stopped = finished.stopped(),
+      .figures = FiguresOf(finished.figures()),
+      .bench = std::move(bench),
+      .rank_figures = RankFiguresOf(finished.has_rank(), finished.rank())};
 }
 
 absl::StatusOr<EventBody> ParseFailed(SessionId session,

@@ -229,6 +229,28 @@ TEST(SessionMessageTest, AMemberMayHoldACheckpointThatItHasNotApplied) {
   EXPECT_EQ(std::get<HaltedReceived>(*event).complete_step, 400);
 }
 
+TEST(SessionMessageTest, BeatsAndEndsKeepWhatARankHasDone) {
+  v1::SessionRequest beat;
+  beat.mutable_beat()->mutable_rank()->set_sent_bytes(5);
+  auto event = ParseSessionMessage(9, beat, "");
+  ASSERT_TRUE(event.ok()) << event.status();
+  v1::RankFigures kept;
+  ASSERT_TRUE(
+      kept.ParseFromString(std::get<BeatReceived>(*event).rank_figures));
+  EXPECT_EQ(kept.sent_bytes(), 5);
+  v1::SessionRequest finished;
+  finished.mutable_finished()->set_generation(1);
+  event = ParseSessionMessage(9, finished, "");
+  ASSERT_TRUE(event.ok()) << event.status();
+  EXPECT_EQ(std::get<FinishedReceived>(*event).rank_figures, "");
+  finished.mutable_finished()->mutable_rank()->set_steps(6);
+  event = ParseSessionMessage(9, finished, "");
+  ASSERT_TRUE(event.ok()) << event.status();
+  ASSERT_TRUE(
+      kept.ParseFromString(std::get<FinishedReceived>(*event).rank_figures));
+  EXPECT_EQ(kept.steps(), 6);
+}
+
 TEST(SessionMessageTest, BeatKeepsTheEnginesFigures) {
   v1::SessionRequest request;
   v1::TrainingFigures& figures = *request.mutable_beat()->mutable_figures();

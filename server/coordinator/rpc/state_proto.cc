@@ -244,8 +244,10 @@ v1::Job JobProto(const State& state, const Job& job, MemberDetail members) {
   if (members == MemberDetail::kAll) {
     const int world_size = static_cast<int>(job.members.size());
     for (const Member& member : job.members) {
-      *proto.add_members() =
-          MemberProto(member.identity, world_size, member.step);
+      v1::Member& shown = *proto.add_members();
+      shown = MemberProto(member.identity, world_size, member.step);
+      if (!member.rank_figures.empty())
+        shown.mutable_figures()->ParsePartialFromString(member.rank_figures);
     }
   }
   if (job.generation > 0 && !proto.spec().has_bench())

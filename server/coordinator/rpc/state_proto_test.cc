@@ -227,6 +227,19 @@ TEST(StateProtoTest, FiguresTellHowGradientsAreReduced) {
   EXPECT_EQ(proto.awaited_ratio(), 0.5);
 }
 
+TEST(StateProtoTest, JobShowsWhatEachMemberHasDone) {
+  State state;
+  Job& job =
+      state.jobs.emplace(1, SmallJob(1, JobState::kRunning)).first->second;
+  job.members.resize(2);
+  v1::RankFigures figures;
+  figures.set_sent_bytes(5);
+  job.members[1].rank_figures = figures.SerializeAsString();
+  const v1::Job proto = JobProto(state, job);
+  EXPECT_FALSE(proto.members(0).has_figures());
+  EXPECT_EQ(proto.members(1).figures().sent_bytes(), 5);
+}
+
 TEST(StateProtoTest, JobNamesTheMemberThatTheOthersWaitFor) {
   State state;
   Job& job =

@@ -210,6 +210,26 @@ v1::Phase PhaseOf(AgentState state, const TrainProgress& progress) {
   }
 }
 
+void FillPhases(const PhaseFigures& phases, v1::PhaseDurations& message) {
+  *message.mutable_data_wait() = ToProto(phases.data_wait);
+  *message.mutable_forward() = ToProto(phases.forward);
+  *message.mutable_backward() = ToProto(phases.backward);
+  *message.mutable_communication_wait() = ToProto(phases.communication_wait);
+  *message.mutable_optimizer() = ToProto(phases.optimizer);
+  *message.mutable_snapshot() = ToProto(phases.snapshot);
+}
+
+void FillRankFigures(const RankTotals& totals, v1::RankFigures& message) {
+  message.set_steps(totals.steps);
+  *message.mutable_duration() = ToProto(totals.duration);
+  FillPhases(totals.phases, *message.mutable_phases());
+  message.set_sent_bytes(totals.sent_bytes);
+  message.set_received_bytes(totals.received_bytes);
+  *message.mutable_cpu_time() = ToProto(totals.cpu_time);
+  message.set_peak_resident_bytes(totals.peak_resident_bytes);
+  message.set_gradient_bytes(totals.gradient_bytes);
+}
+
 void FillFigures(const TrainFigures& figures, v1::TrainingFigures& message) {
   message.set_step(figures.step);
   message.set_total_steps(figures.total_steps);
@@ -241,14 +261,7 @@ void FillFigures(const TrainFigures& figures, v1::TrainingFigures& message) {
   }
   message.set_awaited_rank(figures.awaited_rank);
   message.set_awaited_ratio(figures.awaited_ratio);
-  v1::PhaseDurations& phases = *message.mutable_phases();
-  *phases.mutable_data_wait() = ToProto(figures.phases.data_wait);
-  *phases.mutable_forward() = ToProto(figures.phases.forward);
-  *phases.mutable_backward() = ToProto(figures.phases.backward);
-  *phases.mutable_communication_wait() =
-      ToProto(figures.phases.communication_wait);
-  *phases.mutable_optimizer() = ToProto(figures.phases.optimizer);
-  *phases.mutable_snapshot() = ToProto(figures.phases.snapshot);
+  FillPhases(figures.phases, *message.mutable_phases());
 }
 
 NoticeKind KindOf(TrainNotice::Kind kind) {
@@ -374,6 +387,7 @@ v1::SessionRequest BeatMessage(const agent::SendBeat& beat, AgentState state,
   if (progress.generation == beat.generation) {
     message.set_collective_sequence(progress.collective_sequence);
     message.set_waiting_for_rank(progress.waiting_for_rank);
+    FillRankFigures(progress.totals, *message.mutable_rank());
     if (progress.bench != nullptr)
       FillBenchFigures(*progress.bench, *message.mutable_bench());
   }
@@ -430,6 +444,8 @@ v1::SessionRequest ToMessage(const agent::SendFinished& send,
   message.set_parameters_hash(send.parameters_hash);
   message.set_stopped(send.is_stopped);
   FillFigures(progress.figures, *message.mutable_figures());
+  if (progress.generation == send.generation)
+    FillRankFigures(progress.totals, *message.mutable_rank());
   if (progress.bench != nullptr && progress.generation == send.generation)
     FillBenchFigures(*progress.bench, *message.mutable_bench());
   return request;

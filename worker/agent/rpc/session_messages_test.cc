@@ -305,6 +305,40 @@ TEST(SessionMessagesTest, ABeatCarriesTheFigures) {
   EXPECT_EQ(sent.phases().snapshot().seconds(), 6);
 }
 
+TEST(SessionMessagesTest, BeatsAndEndsCarryWhatTheRankHasDone) {
+  TrainProgress progress;
+  progress.generation = 7;
+  progress.totals = {.steps = 1,
+                     .duration = absl::Seconds(2),
+                     .phases = {},
+                     .sent_bytes = 4,
+                     .received_bytes = 5,
+                     .cpu_time = absl::Seconds(6),
+                     .peak_resident_bytes = 7,
+                     .gradient_bytes = 8};
+  progress.totals.phases.data_wait = absl::Seconds(3);
+  const auto beat = [&](int64_t generation) {
+    return BeatMessage({.generation = generation}, agent::AgentState::kRunning,
+                       progress)
+        .beat();
+  };
+  const v1::RankFigures rank = beat(7).rank();
+  EXPECT_EQ(rank.steps(), 1);
+  EXPECT_EQ(rank.duration().seconds(), 2);
+  EXPECT_EQ(rank.phases().data_wait().seconds(), 3);
+  EXPECT_EQ(rank.sent_bytes(), 4);
+  EXPECT_EQ(rank.received_bytes(), 5);
+  EXPECT_EQ(rank.cpu_time().seconds(), 6);
+  EXPECT_EQ(rank.peak_resident_bytes(), 7);
+  EXPECT_EQ(rank.gradient_bytes(), 8);
+  EXPECT_FALSE(beat(8).has_rank()) << "of an earlier generation";
+  EXPECT_EQ(ToMessage(agent::SendFinished{7, 3, 0, false}, progress)
+                .finished()
+                .rank()
+                .sent_bytes(),
+            4);
+}
+
 TEST(SessionMessagesTest, ABeatTellsHowAllReducesWentAndWhoWasAwaited) {
   TrainProgress progress;
   progress.figures.all_reduce = absl::Milliseconds(2);
