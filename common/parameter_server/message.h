@@ -48,6 +48,7 @@ namespace ringmaster {
 
 inline constexpr size_t kShardMessageBytes = 48;
 inline constexpr int64_t kMaxShardFrameBytes = 256 << 10;
+inline constexpr int64_t kMaxShardMessageElems = int64_t{1} << 40;
 
 enum class ShardOp : uint8_t {
   kOpen = 1,
@@ -76,7 +77,7 @@ struct ShardMessage {
   ShardOp op = ShardOp::kOpen;
   StatePart part = StatePart::kParameters;
   DoneKind done = DoneKind::kFinished;  // kDone
-  // Of kValues, kPush: the type that float32 elements travel as.
+  // The type that float32 elements travel as; only those of a push are narrowed.
   DType wire = DType::kFloat32;
   // Of kValues: the server wants to leave at the next boundary between steps.
   bool wants_drain = false;
@@ -96,7 +97,8 @@ struct ShardMessage {
 using ShardMessageBytes = std::array<std::byte, kShardMessageBytes>;
 
 [[nodiscard]] ShardMessageBytes EncodeShardMessage(const ShardMessage& message);
-// FAILED_PRECONDITION: an unknown value, a negative count or step.
+// FAILED_PRECONDITION: an unknown value, a negative count or step, more elements
+// than kMaxShardMessageElems.
 [[nodiscard]] absl::StatusOr<ShardMessage> ParseShardMessage(
     std::span<const std::byte, kShardMessageBytes> bytes);
 

@@ -16,18 +16,24 @@
 #ifndef RINGMASTER_COMMON_PARAMETER_SERVER_MESSAGE_LOOP_H_
 #define RINGMASTER_COMMON_PARAMETER_SERVER_MESSAGE_LOOP_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/clock/clock.h"
 #include "common/parameter_server/message.h"
+#include "common/reduction/reduction_kernels.h"
 #include "common/transport/cancel_token.h"
 #include "common/transport/channel.h"
+#include "common/transport/channel_wait.h"
+#include "common/transport/unique_fd.h"
 
 namespace ringmaster {
 
@@ -41,6 +47,7 @@ struct MessagePeer {
 struct MessageElements {
   const std::byte* data = nullptr;
   int64_t count = 0;
+  // float32; of a kOpen uint8.
   DType dtype = DType::kFloat32;
   // What they travel as: dtype, or float16 or bfloat16 for float32.
   DType wire = DType::kFloat32;
@@ -62,9 +69,9 @@ class MessageLoop {
    public:
     virtual ~Handler() = default;
     // `message` of `peer` (an index) is here, its elements are not. Where do
-    // they go? nullopt: not now; asked again at the next Turn, and nothing more
-    // is read from that peer meanwhile. Of a message without elements the sink
-    // is ignored. An error ends the loop, naming the peer.
+    // they go? nullopt: not now; asked again and again, and nothing more is read
+    // from that peer meanwhile. Of a message without elements the sink is
+    // ignored. An error ends the loop, naming the peer.
     [[nodiscard]] virtual absl::StatusOr<std::optional<MessageSink>> OnMessage(
         int peer, const ShardMessage& message) = 0;
     // All of it is here.
@@ -81,10 +88,13 @@ class MessageLoop {
   MessageLoop(const Options& options, std::vector<MessagePeer> peers,
               const CancelToken& cancel, Clock& clock);
   ~MessageLoop();  // closes the channels
+  MessageLoop(const MessageLoop&) = delete;
+  MessageLoop& operator=(const MessageLoop&) = delete;
 
-  // Queues `message` for `peer`; of several that wait, the highest `priority`
-  // goes first. The elements stay as they are until the peer has read them; how
-  // the caller knows is the protocol's.
+  // Queues `message` for `peer`, with the count and wire of `elements`; of
+  // several that wait, the highest `priority` goes first. The elements stay as
+  // they are until the peer has read them; how the caller knows is the
+  // protocol's, or IsFlushed.
   void Send(int peer, const ShardMessage& message,
             const MessageElements& elements = {}, int64_t priority = 0);
   // The same with a copy of the elements' bytes.
@@ -102,26 +112,78 @@ class MessageLoop {
   // Lets a Turn that waits return; one that follows does not wait. Any thread.
   void Wake();
 
+  // Nothing more is expected from `peer`: its end is no error from now on, and
+  // what it still sends is not read.
+  void Leave(int peer);
+
   // Whether all that was queued for `peer` has gone, and was read.
   [[nodiscard]] bool IsFlushed(int peer) const;
-  [[nodiscard]] int peers() const;
+  [[nodiscard]] int peers() const { return static_cast<int>(links_.size()); }
   [[nodiscard]] int RankOf(int peer) const;
   [[nodiscard]] Transport TransportTo(int peer) const;
 
   // Whom the caller waits for, for messages and blame; -1: nobody.
   void SetWaitingFor(int rank);
-  [[nodiscard]] int waiting_for_rank() const;
+  [[nodiscard]] int waiting_for_rank() const {
+    return waiting_for_rank_.load(std::memory_order_relaxed);
+  }
   // The rank that the first failure names; -1 before.
-  [[nodiscard]] int blamed_rank() const;
+  [[nodiscard]] int blamed_rank() const {
+    return blamed_rank_.load(std::memory_order_relaxed);
+  }
   // Elements' bytes so far, without headers.
-  [[nodiscard]] int64_t payload_sent_bytes() const;
-  [[nodiscard]] int64_t payload_received_bytes() const;
-  // How long Turn has waited for `peer` so far, SetWaitingFor naming it.
+  [[nodiscard]] int64_t payload_sent_bytes() const {
+    return payload_sent_bytes_.load(std::memory_order_relaxed);
+  }
+  [[nodiscard]] int64_t payload_received_bytes() const {
+    return payload_received_bytes_.load(std::memory_order_relaxed);
+  }
+  // How long Turn has waited so far with SetWaitingFor naming `rank`.
   [[nodiscard]] absl::Duration WaitedFor(int rank) const;
 
  private:
   struct Link;
-  // ... the implementer's
+  struct Outgoing;
+
+  void Queue(int peer, const ShardMessage& message,
+             const MessageElements& elements, std::vector<std::byte> copy,
+             int64_t priority);
+  // Do what is possible now; return whether anything moved.
+  [[nodiscard]] absl::StatusOr<bool> MoveAll(Handler& handler);
+  [[nodiscard]] absl::StatusOr<bool> SendTo(Link& link);
+  [[nodiscard]] absl::StatusOr<bool> ReceiveFrom(Link& link, Handler& handler);
+  [[nodiscard]] absl::StatusOr<Channel::Progress> SendFrame(Link& link);
+  [[nodiscard]] absl::StatusOr<Channel::Progress> ReceiveHead(Link& link);
+  [[nodiscard]] absl::StatusOr<Channel::Progress> ReceivePiece(Link& link);
+  // Asks where the elements of the message that has come go: kBlocked if not
+  // now.
+  [[nodiscard]] absl::StatusOr<Channel::Progress> Ask(Link& link,
+                                                      Handler& handler);
+  [[nodiscard]] FrameHeader HeaderOf(int source_rank, uint64_t sequence) const;
+  [[nodiscard]] const ReductionKernels& KernelsOf(DType wire) const;
+  [[nodiscard]] absl::Status Await(MonotonicTime deadline);
+  [[nodiscard]] bool TakeWake();
+  void EndWait();
+  [[nodiscard]] absl::Status Blame(int rank, const absl::Status& status);
+  [[nodiscard]] Link& LinkOf(int peer) const {
+    return *links_[static_cast<size_t>(peer)];
+  }
+
+  const Options options_;
+  const CancelToken& cancel_;
+  Clock& clock_;
+  const UniqueFd wake_fd_;
+  std::vector<ReductionKernels> kernels_;  // of sums, by wire
+  std::vector<std::unique_ptr<Link>> links_;
+  uint64_t queued_count_ = 0;
+  ChannelWait wait_;
+  std::vector<AwaitedChannel> awaited_;
+
+  std::atomic<bool> is_woken_{false};
+  std::atomic<int> waiting_for_rank_{-1};
+  std::atomic<int> blamed_rank_{-1};
+  std::atomic<int64_t> payload_sent_bytes_{0};
+  std::atomic<int64_t> payload_received_bytes_{0};
 };
 
 }  // namespace ringmaster

@@ -22,6 +22,9 @@
 
 namespace ringmaster {
 
+// No shard has more.
+inline constexpr int64_t kMaxShardElems = int64_t{1} << 40;
+
 struct Shard {
   int index = 0;
   int first_bucket = 0;

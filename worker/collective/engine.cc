@@ -1,28 +1,17 @@
 #include "worker/collective/engine.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cstring>
 #include <limits>
-#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/fail_point/fail_point.h"
 #include "common/status/annotate.h"
 #include "common/status/status_macros.h"
-#include "common/transport/wait_io.h"
 #include "worker/collective/contribution.h"
 
 namespace ringmaster {
-namespace {
-
-// A look at the channels costs less than a yield: after some looks the core is
-// offered to whoever else needs it, which may be the peer.
-constexpr int kLooksBeforeYield = 32;
-
-}  // namespace
 
 CollectiveEngine::CollectiveEngine(EngineMember member,
                                    const CancelToken& cancel, Clock& clock)
@@ -30,6 +19,7 @@ CollectiveEngine::CollectiveEngine(EngineMember member,
       cancel_(cancel),
       clock_(clock),
       plans_(member_.rank, member_.topology, member_.policy),
+      wait_(cancel),
       waited_ns_(member_.channels.size()),
       last_non_finite_(member_.channels.size()) {}
 
@@ -84,20 +74,19 @@ absl::Status CollectiveEngine::Run(const CollectiveRequest& request,
     }
     if (is_complete && AreSendsTaken()) break;
     if (has_moved) {
-      if (is_waiting_) EndWait();
+      if (wait_.is_waiting()) EndWait();
     } else {
       RETURN_IF_ERROR(Await(deadline));
     }
   }
-  if (is_waiting_) EndWait();
+  if (wait_.is_waiting()) EndWait();
   return absl::OkStatus();
 }
 
 absl::Status CollectiveEngine::Begin(const CollectiveRequest& request,
                                      int64_t sequence) {
   request_ = request;
-  is_waiting_ = false;
-  has_slept_ = false;
+  wait_.Drop();
   SetWaitingFor(-1);
   last_awaited_.store(-1, std::memory_order_relaxed);
   ASSIGN_OR_RETURN(plan_, plans_.Find(request));
@@ -270,36 +259,32 @@ bool CollectiveEngine::AreSendsTaken() const {
 
 absl::Status CollectiveEngine::Await(MonotonicTime deadline) {
   const MonotonicTime now = clock_.Now();
-  if (!is_waiting_) {
-    is_waiting_ = true;
-    wait_start_ = now;
-    looks_ = 0;
-  }
   SetWaitingFor(NextAwaited());
   if (now >= deadline) [[unlikely]] {
     return absl::DeadlineExceededError(
         BlameForWait(request_.op, static_cast<int64_t>(header_.sequence)));
   }
-  if (now - wait_start_ < spin_.duration()) {
-    if (++looks_ % kLooksBeforeYield == 0) sched_yield();
-    return absl::OkStatus();
+  if (wait_.MayLook(now)) return absl::OkStatus();
+  awaited_.clear();
+  for (const CollectivePlan::Pair& pair : plan_->pairs) {
+    // Also those that are not waited for yet: a peer that is gone will never
+    // be of use.
+    if (IsDone(pair)) continue;
+    awaited_.push_back({&ChannelTo(pair.peer), pair.peer, AwaitsSend(pair),
+                        AwaitsReceive(pair)});
   }
-  if (!has_slept_) spin_.OnSleep();
-  has_slept_ = true;
-  RETURN_IF_ERROR(CheckPeers(now));
-  return Sleep(now, deadline);
+  ChannelWait::Result slept = wait_.Sleep(awaited_, now, deadline);
+  if (slept.rank >= 0) return Blame(slept.rank, slept.status);
+  return std::move(slept.status);
 }
 
 void CollectiveEngine::EndWait() {
-  if (!has_slept_) spin_.OnSuccess();
+  const absl::Duration waited = wait_.End(clock_.Now());
   const int waited_for = waiting_for_rank();
   if (waited_for >= 0) {
     waited_ns_[static_cast<size_t>(waited_for)].fetch_add(
-        absl::ToInt64Nanoseconds(clock_.Now() - wait_start_),
-        std::memory_order_relaxed);
+        absl::ToInt64Nanoseconds(waited), std::memory_order_relaxed);
   }
-  is_waiting_ = false;
-  has_slept_ = false;
   SetWaitingFor(-1);
 }
 
@@ -335,42 +320,6 @@ int CollectiveEngine::NextAwaited() const {
     if (taker < 0 && AwaitsSend(pair)) taker = pair.peer;
   }
   return source >= 0 ? source : taker;
-}
-
-absl::Status CollectiveEngine::Sleep(MonotonicTime now,
-                                     MonotonicTime deadline) {
-  polled_.clear();
-  polled_by_rank_.clear();
-  polled_.push_back({cancel_.fd(), POLLIN, 0});
-  bool may_sleep = true;
-  for (const CollectivePlan::Pair& pair : plan_->pairs) {
-    // Also those that are not waited for yet: a peer that is gone will never
-    // be of use.
-    if (IsDone(pair)) continue;
-    const size_t before = polled_.size();
-    may_sleep &= ChannelTo(pair.peer).BeginWait(AwaitsSend(pair),
-                                                AwaitsReceive(pair), polled_);
-    polled_by_rank_.push_back({pair.peer, polled_.size() - before});
-  }
-  absl::Status ended =
-      may_sleep ? WaitIo(polled_, deadline - now) : absl::OkStatus();
-  std::span<const pollfd> polled = std::span(polled_).subspan(1);
-  for (const auto& [rank, count] : polled_by_rank_) {
-    const absl::Status status = ChannelTo(rank).EndWait(polled.first(count));
-    polled = polled.subspan(count);
-    if (!status.ok() && ended.ok()) ended = Blame(rank, status);
-  }
-  if (cancel_.is_cancelled()) return cancel_.status();
-  return ended;
-}
-
-absl::Status CollectiveEngine::CheckPeers(MonotonicTime now) {
-  for (const CollectivePlan::Pair& pair : plan_->pairs) {
-    if (IsDone(pair)) continue;
-    const absl::Status status = ChannelTo(pair.peer).CheckPeer(now);
-    if (!status.ok()) return Blame(pair.peer, status);
-  }
-  return absl::OkStatus();
 }
 
 void CollectiveEngine::SetWaitingFor(int rank) {

@@ -9,14 +9,11 @@
 #ifndef RINGMASTER_WORKER_COLLECTIVE_ENGINE_H_
 #define RINGMASTER_WORKER_COLLECTIVE_ENGINE_H_
 
-#include <poll.h>
-
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -26,7 +23,7 @@
 #include "common/plan/topology.h"
 #include "common/transport/cancel_token.h"
 #include "common/transport/channel.h"
-#include "common/transport/spin_budget.h"
+#include "common/transport/channel_wait.h"
 #include "worker/collective/communicator.h"
 #include "worker/collective/cost_model.h"
 #include "worker/collective/plan_cache.h"
@@ -106,8 +103,6 @@ class CollectiveEngine {
   [[nodiscard]] bool IsDone(const CollectivePlan::Pair& pair) const;
   // The peer whose progress would be ours.
   [[nodiscard]] int NextAwaited() const;
-  [[nodiscard]] absl::Status Sleep(MonotonicTime now, MonotonicTime deadline);
-  [[nodiscard]] absl::Status CheckPeers(MonotonicTime now);
   void EndWait();
   void SetWaitingFor(int rank);
   [[nodiscard]] Channel& ChannelTo(int rank) const {
@@ -122,20 +117,14 @@ class CollectiveEngine {
   PlanCache plans_;
   std::vector<std::byte> scratch_;
   std::vector<std::byte> wire_;  // of elements that are rounded as on the wire
-  std::vector<pollfd> polled_;
-  // How many of polled_, from the second on, are of which rank's channel.
-  std::vector<std::pair<int, size_t>> polled_by_rank_;
 
   // Of the collective under way.
   CollectiveRequest request_;
   CollectivePlan* plan_ = nullptr;
   FrameHeader header_;  // the fields common to its frames
 
-  SpinBudget spin_;
-  MonotonicTime wait_start_;
-  bool is_waiting_ = false;  // looking or sleeping since wait_start_
-  bool has_slept_ = false;
-  int looks_ = 0;
+  ChannelWait wait_;
+  std::vector<AwaitedChannel> awaited_;
 
   std::atomic<int> waiting_for_rank_{-1};
   std::atomic<int> last_awaited_{-1};
