@@ -7,13 +7,16 @@
 #define RINGMASTER_SERVER_COORDINATOR_CORE_ACTION_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/parameter_server/shard_placement.h"
 #include "common/plan/collective_costs.h"
 #include "server/coordinator/core/record.h"
 #include "server/coordinator/core/types.h"
@@ -40,8 +43,8 @@ struct SendAssignment {
   int64_t generation = 0;
   std::string job_id;
   MemberIdentity self;
-  int world_size = 1;
-  int local_world_size = 1;
+  int world_size = 1;        // workers
+  int local_world_size = 1;  // members of its role on its host
   int64_t resume_step = 0;
   // The rank that newcomers copy the state from; -1: no member needs it.
   int state_source_rank = -1;
@@ -49,6 +52,8 @@ struct SendAssignment {
   // What algorithms are chosen by, the same for all members; none: by their
   // builds' defaults.
   std::optional<MachineCosts> costs;
+  // By shard; the same for all members. Null: the job has no shards.
+  std::shared_ptr<const std::vector<ShardPlacement>> placements;
 };
 
 struct SendStart {

@@ -1,5 +1,8 @@
 #include "server/coordinator/core/action_text.h"
 
+#include <memory>
+#include <vector>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -37,6 +40,22 @@ std::string RecordText(const JournalRecord& record) {
   return text;
 }
 
+// By shard: "primary/backup<source", as ranks; "-" for nobody.
+std::string PlacementsText(
+    const std::shared_ptr<const std::vector<ShardPlacement>>& placements) {
+  if (placements == nullptr) return "";
+  const auto rank = [](int rank) {
+    return rank < 0 ? std::string("-") : absl::StrCat(rank);
+  };
+  std::string text;
+  for (const ShardPlacement& shard : *placements) {
+    absl::StrAppend(&text, text.empty() ? " shards=" : ",",
+                    rank(shard.primary_rank), "/", rank(shard.backup_rank), "<",
+                    rank(shard.source_rank));
+  }
+  return text;
+}
+
 // Two of the numbers tell which they are.
 std::string CostsText(const std::optional<MachineCosts>& costs) {
   if (!costs.has_value()) return "";
@@ -61,7 +80,8 @@ struct TextVisitor {
         "/", a.local_world_size, " after=", a.resume_step,
         a.state_source_rank >= 0 ? absl::StrCat(" source=", a.state_source_rank)
                                  : "",
-        a.is_newcomer ? " newcomer" : "", CostsText(a.costs));
+        a.is_newcomer ? " newcomer" : "", CostsText(a.costs),
+        PlacementsText(a.placements));
   }
   std::string operator()(const SendStart& a) const {
     return absl::StrCat(To(a.session), "start gen=", a.generation);

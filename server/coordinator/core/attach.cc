@@ -67,8 +67,8 @@ void NoteReattached(Turn& turn, Job& job) {
   }
   job.reattach_deadline = MonotonicTime::InfiniteFuture();
   job.last_progress = turn.now;
-  job.message = absl::StrCat("all ", job.members.size(),
-                             " ranks attached again after the coordinator's "
+  job.message = absl::StrCat("all ", RanksText(job),
+                             " attached again after the coordinator's "
                              "restart");
   turn.Touch(job);
   turn.Emit(EventSeverity::kInfo, "job.reattached", job, "", job.message);
@@ -83,6 +83,7 @@ void SendMissed(Turn& turn, Job& job, const Worker& worker,
   if (job.state == JobState::kRunning && !job.is_recovered && !has_begun) {
     turn.Do(SendStart{worker.session, job.generation});
   } else if (job.state == JobState::kStopping) {
+    if (member.identity.role != Role::kWorker) return;
     turn.Do(SendStop{worker.session, job.generation,
                      job.cancel_reason.value_or("")});
   } else if (job.state == JobState::kHalting && !member.halted.has_value()) {
@@ -94,13 +95,19 @@ void SendMissed(Turn& turn, Job& job, const Worker& worker,
   }
 }
 
+// It pulls all that it needs from those who hold the job's shards.
+bool IsStateless(const Job& job, const Member& member) {
+  return job.sharding.shards > 0 && !HoldsShards(job, member.identity.role);
+}
+
 // It has not heard of the job's generation: it was assigned, or told of, when
 // a stream or the coordinator broke.
 void ResumeOlder(Turn& turn, Job& job, Worker& worker, Member& member) {
   // Without a generation it holds no step; that does where none is needed.
   // It has not prepared the generation, so that has not begun.
   if (job.is_recovered) job.has_trained = false;
-  const bool is_needless = job.resume_step == 0 || member.is_newcomer;
+  const bool is_needless =
+      job.resume_step == 0 || member.is_newcomer || IsStateless(job, member);
   if (job.state == JobState::kPreparing &&
       (worker.generation != 0 || is_needless)) {
     // Of one that is forming it will hear.
@@ -143,9 +150,8 @@ void RejoinJob(Turn& turn, Job& job, Worker& worker, Member& member,
       hello.generation >= member.since && hello.generation <= job.generation;
   worker.generation = is_of_job ? hello.generation : 0;
   if (is_of_job) {
-    worker.step = std::max(worker.step, hello.applied_step);
-    member.step = worker.step;
-    job.best_step = std::max(job.best_step, worker.step);
+    NoteAppliedStep(job, worker, member, hello.applied_step);
+    job.best_step = std::max(job.best_step, member.step);
   } else {
     ReleaseStray(turn, worker, hello.generation);
   }
@@ -219,6 +225,7 @@ Worker DetachedWorker(const MemberIdentity& identity, const Job& job) {
   worker.name = identity.worker;
   worker.incarnation = identity.incarnation;
   worker.state = WorkerState::kDetached;
+  worker.role = identity.role;
   worker.device = identity.device;
   worker.host = identity.host;
   worker.host_key = identity.host_key;

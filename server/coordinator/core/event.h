@@ -13,8 +13,10 @@
 #include <string_view>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "absl/time/time.h"
+#include "common/parameter_server/shard_placement.h"
 #include "common/plan/collective_costs.h"
 #include "server/coordinator/core/types.h"
 
@@ -30,11 +32,22 @@ struct HeldJob {
   int max_workers = 1;
   absl::Duration settle;
   int64_t total_steps = 0;
-  // Of the generation that the hello names.
+  Sharding sharding;
+  // Of the generation that the hello names: own rank, workers, and parameter
+  // servers, whose ranks follow.
   int rank = 0;
   int world_size = 1;
+  int servers = 0;
   int64_t resume_step = 0;
 };
+
+// The members of its generation, and what the one with `rank` is.
+[[nodiscard]] inline int MemberCount(const HeldJob& held) {
+  return held.world_size + held.servers;
+}
+[[nodiscard]] inline Role RoleOf(const HeldJob& held, int rank) {
+  return rank < held.world_size ? Role::kWorker : Role::kParameterServer;
+}
 
 // ---- From workers. Of a session that the core does not know (any more),
 // everything but a hello is ignored: it may have been closed while the message
@@ -102,6 +115,8 @@ struct HaltedReceived {
   int64_t generation = 0;
   int64_t applied_step = 0;
   int64_t complete_step = 0;
+  // The shards that it holds whole; each once.
+  std::vector<HeldShard> shards = {};
 };
 
 struct SuspicionReceived {
@@ -120,7 +135,7 @@ struct FinishedReceived {
   uint64_t parameters_hash = 0;
   bool is_stopped = false;
   TrainingFigures figures;
-  std::string bench = "";  // as in BeatReceived
+  std::string bench = "";         // as in BeatReceived
   std::string rank_figures = "";  // likewise
 };
 
@@ -174,6 +189,7 @@ struct SubmitRequested {
   int max_workers = 1;
   absl::Duration settle;
   int64_t total_steps = 0;
+  Sharding sharding;
   // Empty: none.
   std::string request_id;
 };

@@ -32,9 +32,11 @@ bool IsSet(MonotonicTime deadline) {
   return deadline != MonotonicTime::InfiniteFuture();
 }
 
-// "needs 6 of 8": how many members must be left of those that there were.
+// "needs 6 of 8": how many workers must be left of those that there were.
 std::string Needs(const Job& job) {
-  return absl::StrCat("needs ", job.min_workers, " of ", job.members.size());
+  return absl::StrCat(
+      "needs ", job.min_workers, " of ", MemberCount(job, Role::kWorker),
+      job.sharding.servers > 0 ? ", and a parameter server" : "");
 }
 
 std::string StepOf(const Job& job) {
@@ -114,11 +116,12 @@ class Explainer {
 
   void Gathering() {
     AddLost();
-    const int held = AliveCount(job_);
+    const int held = AliveCount(job_, Role::kWorker);
     // As Reform and TryGather count.
     const Hosts hosts = HostsFor(state_, job_.min_workers - held);
     const int have = held + IdleCount(state_, hosts);
-    AddLeftOut(hosts);
+    AddLeftOut(hosts, Role::kWorker);
+    const int missing_servers = MissingServers();
     if (have < job_.min_workers) {
       const int missing = job_.min_workers - have;
       Summarize(absl::StrCat("waits for workers: ", have, " of at least ",
@@ -129,7 +132,23 @@ class Explainer {
                          Counted(static_cast<size_t>(held), "member")));
       }
       result_.what_unblocks = absl::StrCat(
-          Counted(static_cast<size_t>(missing), "more worker"), " in the pool");
+          Counted(static_cast<size_t>(missing), "more worker"),
+          missing_servers > 0
+              ? absl::StrCat(" and ",
+                             Counted(static_cast<size_t>(missing_servers),
+                                     "more parameter server"))
+              : std::string(),
+          " in the pool");
+      return;
+    }
+    if (missing_servers > 0) {
+      Summarize(absl::StrCat("waits for ",
+                             Counted(static_cast<size_t>(missing_servers),
+                                     "more parameter server")));
+      result_.what_unblocks =
+          absl::StrCat(Counted(static_cast<size_t>(missing_servers),
+                               "more parameter server"),
+                       " in the pool");
       return;
     }
     result_.summary =
@@ -144,9 +163,9 @@ class Explainer {
 
   void Preparing() {
     if (!job_.is_assigned) {
-      result_.summary = absl::StrCat("generation ", job_.generation, " of ",
-                                     Counted(job_.members.size(), "rank"),
-                                     " is on its way to the journal");
+      result_.summary =
+          absl::StrCat("generation ", job_.generation, " of ", RanksText(job_),
+                       " is on its way to the journal");
       result_.what_unblocks = "the journal's answer";
       return;
     }
@@ -167,16 +186,24 @@ class Explainer {
             ? absl::StrCat("has started generation ", job_.generation,
                            " and makes its first step, for ",
                            Seconds(now_ - job_.turned_at))
-            : absl::StrCat("trains on ", Counted(job_.members.size(), "rank"),
-                           ", ", StepOf(job_));
+            : absl::StrCat("trains on ", RanksText(job_), ", ", StepOf(job_));
     AddSuspicions();
     AddGrowth();
     AddStuck();
-    if (static_cast<int>(job_.members.size()) < job_.max_workers) {
-      AddLeftOut(Hosts::kSound);
-      result_.reasons.push_back(absl::StrCat(
-          "takes up to ", job_.max_workers, " workers, and has ",
-          job_.members.size(), ": it grows when more join the pool"));
+    const int workers = MemberCount(job_, Role::kWorker);
+    if (workers < job_.max_workers) {
+      AddLeftOut(Hosts::kSound, Role::kWorker);
+      result_.reasons.push_back(
+          absl::StrCat("takes up to ", job_.max_workers, " workers, and has ",
+                       workers, ": it grows when more join the pool"));
+    }
+    const int servers = MemberCount(job_, Role::kParameterServer);
+    if (servers < job_.sharding.servers) {
+      AddLeftOut(Hosts::kSound, Role::kParameterServer);
+      result_.reasons.push_back(
+          absl::StrCat("was made for ", job_.sharding.servers,
+                       " parameter servers, and has ", servers,
+                       ": shards are spread again when one joins the pool"));
     }
   }
 
@@ -224,10 +251,23 @@ class Explainer {
     }
   }
 
-  // Names the workers without a job that this one cannot take.
-  void AddLeftOut(Hosts hosts) {
+  // How many must come before the job goes on: a first generation has all that
+  // it was made for, a later one at least one.
+  int MissingServers() {
+    const int needed = IsNew(job_) ? job_.sharding.servers
+                                   : std::min(job_.sharding.servers, 1);
+    const int held = AliveCount(job_, Role::kParameterServer);
+    const Hosts hosts = HostsFor(state_, needed - held, Role::kParameterServer);
+    const int missing =
+        needed - held - IdleCount(state_, hosts, Role::kParameterServer);
+    if (missing > 0) AddLeftOut(hosts, Role::kParameterServer);
+    return std::max(missing, 0);
+  }
+
+  // Names the workers of that role without a job that this one cannot take.
+  void AddLeftOut(Hosts hosts, Role role) {
     for (const auto& [name, worker] : state_.workers) {
-      if (worker.session == 0 || worker.role != Role::kWorker ||
+      if (worker.session == 0 || worker.role != role ||
           !worker.job_id.empty()) {
         continue;
       }
@@ -252,6 +292,7 @@ class Explainer {
       if (!member.is_lost) continue;
       BlockingWorker lost;
       lost.worker = member.identity.worker;
+      lost.role = member.identity.role;
       lost.rank = member.identity.rank;
       lost.host = member.identity.host;
       if (member.last_sign != MonotonicTime()) {
@@ -330,6 +371,7 @@ class Explainer {
   void AddWorker(const Worker& worker, std::string reason) {
     BlockingWorker blocking;
     blocking.worker = worker.name;
+    blocking.role = worker.role;
     blocking.rank = worker.rank;
     blocking.host = worker.host;
     if (worker.session != 0) blocking.silence = now_ - worker.last_heard;
@@ -395,11 +437,12 @@ std::string JournalFault(const State& state,
 
 std::string ToText(const BlockingWorker& worker) {
   std::string text;
+  const absl::string_view role = Sv(NameOf(worker.role));
   if (worker.rank >= 0) {
-    absl::StrAppend(&text, "rank ", worker.rank, " (worker ", worker.worker,
+    absl::StrAppend(&text, "rank ", worker.rank, " (", role, " ", worker.worker,
                     ", host ", worker.host);
   } else {
-    absl::StrAppend(&text, "worker ", worker.worker, " (host ", worker.host);
+    absl::StrAppend(&text, role, " ", worker.worker, " (host ", worker.host);
   }
   if (worker.silence.has_value()) {
     absl::StrAppend(&text, ", last heard ", Seconds(*worker.silence), " ago");

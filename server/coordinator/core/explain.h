@@ -20,6 +20,7 @@ namespace ringmaster::coordinator {
 // A worker that the job waits for, or lacks.
 struct BlockingWorker {
   std::string worker;
+  Role role = Role::kWorker;
   int rank = -1;  // -1: no member
   std::string host;
   // Since its last sign of life; empty if this coordinator never heard of it.
@@ -59,7 +60,7 @@ inline constexpr absl::Duration kJournalPatience = absl::Seconds(2);
     const State& state, std::optional<absl::Duration> journal_wait);
 
 // "rank 3 (worker w3, host h7, last heard 2.1 s ago at step 812: its stream
-// broke)"; "worker w9 (host h2, last heard 0.1 s ago: is draining)".
+// broke)", "rank 5 (parameter server s1, ...)"; "worker w9 (host h2, last heard 0.1 s ago: is draining)".
 [[nodiscard]] std::string ToText(const BlockingWorker& worker);
 
 }  // namespace ringmaster::coordinator

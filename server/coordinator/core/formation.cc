@@ -18,6 +18,7 @@
 #include "server/coordinator/core/job_end.h"
 #include "server/coordinator/core/reform.h"
 #include "server/coordinator/core/rendezvous.h"
+#include "server/coordinator/core/shards.h"
 #include "server/coordinator/core/verdict.h"
 
 namespace ringmaster::coordinator {
@@ -29,10 +30,14 @@ void SetMessage(Turn& turn, Job& job, std::string message) {
   turn.Touch(job);
 }
 
-std::string GatheringMessage(const Job& job, int idle_count) {
+std::string GatheringMessage(const Job& job, int idle_count, int idle_servers) {
   if (idle_count < job.min_workers) {
     return absl::StrCat("waits for workers: ", idle_count, " of at least ",
                         job.min_workers, " are idle");
+  }
+  if (idle_servers < job.sharding.servers) {
+    return absl::StrCat("waits for parameter servers: ", idle_servers, " of ",
+                        job.sharding.servers, " are idle");
   }
   return absl::StrCat(idle_count, " of at most ", job.max_workers,
                       " workers are idle; begins once nobody joined for ",
@@ -64,24 +69,28 @@ std::vector<Member> CarriedOver(const Job& job,
   return table;
 }
 
-bool HoldsNothing(const Member& member) {
-  return member.halted.has_value() &&
-         (member.halted->is_blank || member.halted->complete_step == 0);
+bool HoldsNothing(const Job& job, const Member& member) {
+  if (!member.halted.has_value()) return false;
+  if (HoldsShards(job, member.identity.role)) {
+    return member.halted->shards.empty();
+  }
+  return member.halted->is_blank || member.halted->complete_step == 0;
 }
 
-// They copy the state from the lowest rank that holds it.
+// They copy the state from the lowest rank that holds it. Where it is in shards,
+// a worker pulls it from those who hold these, and these have it from each other.
 void MarkNewcomers(Job& job, int64_t resume_step) {
   job.state_source_rank = -1;
   bool has_newcomer = false;
   for (Member& member : job.members) {
     if (member.since == 0) member.since = job.generation;
-    member.is_newcomer = resume_step > 0 && HoldsNothing(member);
+    member.is_newcomer = resume_step > 0 && HoldsNothing(job, member);
     has_newcomer |= member.is_newcomer;
     if (!member.is_newcomer && job.state_source_rank < 0) {
       job.state_source_rank = member.identity.rank;
     }
   }
-  if (!has_newcomer) job.state_source_rank = -1;
+  if (!has_newcomer || job.sharding.shards > 0) job.state_source_rank = -1;
 }
 
 void ResetForGeneration(Job& job) {
@@ -122,6 +131,16 @@ void RollBack(Turn& turn, Job& job) {
       /*verdict=*/nullptr, best);
 }
 
+// Nothing is lost, but all count from the resume step again.
+void SetClocks(Turn& turn, Job& job) {
+  job.best_step = job.resume_step;
+  job.figures.step = std::min(job.figures.step, job.resume_step);
+  for (Member& member : job.members) {
+    member.step = job.resume_step;
+    turn.state.FindWorker(member.identity.worker)->step = job.resume_step;
+  }
+}
+
 // The oldest one; before it one that has begun, whose members nobody told of.
 Job* NextQueued(State& state) {
   Job* next = nullptr;
@@ -134,11 +153,14 @@ Job* NextQueued(State& state) {
 }
 
 // Of the workers' machines: what any worker there has measured. They start
-// together, and one of a host measures for all.
+// together, and one of a host measures for all. Parameter servers take no part in
+// collectives.
 std::optional<MachineCosts> CostsOf(const State& state,
                                     const std::vector<const Worker*>& workers) {
   std::set<std::string_view> hosts;
-  for (const Worker* const worker : workers) hosts.insert(worker->host_key);
+  for (const Worker* const worker : workers) {
+    if (worker->role == Role::kWorker) hosts.insert(worker->host_key);
+  }
   std::vector<MachineCosts> measured;
   for (const auto& [name, worker] : state.workers) {
     if (worker.costs.has_value() && hosts.contains(worker.host_key))
@@ -166,7 +188,7 @@ void StartTraining(Turn& turn, Job& job) {
   job.has_trained = true;
   job.last_progress = turn.now;
   NoteStarted(turn, job);
-  job.message = absl::StrCat("trains on ", Counted(job.members.size(), "rank"));
+  job.message = absl::StrCat("trains on ", RanksText(job));
   turn.Touch(job);
   for (const Member& member : job.members) {
     const Worker* const worker = turn.state.FindWorker(member.identity.worker);
@@ -174,8 +196,7 @@ void StartTraining(Turn& turn, Job& job) {
   }
   turn.Emit(EventSeverity::kInfo, "job.running", job, "",
             absl::StrCat("generation ", job.generation, " trains on ",
-                         Counted(job.members.size(), "rank"), " from step ",
-                         job.resume_step + 1));
+                         RanksText(job), " from step ", job.resume_step + 1));
   ArmGrowth(turn, job);
 }
 
@@ -204,8 +225,6 @@ bool IsForming(const Job& job) {
   return job.state == JobState::kPreparing && !job.is_assigned;
 }
 
-bool IsNew(const Job& job) { return job.start_time == absl::InfinitePast(); }
-
 void AdvanceQueue(Turn& turn) {
   if (turn.state.active_job != 0 || turn.state.rebuilding.has_value()) return;
   Job* const next = NextQueued(turn.state);
@@ -218,7 +237,7 @@ void AdvanceQueue(Turn& turn) {
   turn.Touch(job);
   turn.Emit(EventSeverity::kInfo, "job.gathering", job, "",
             absl::StrCat("waits for ", job.min_workers, " to ", job.max_workers,
-                         " workers"));
+                         " workers", AndServers(job.sharding.servers)));
   TryGather(turn);
 }
 
@@ -238,16 +257,22 @@ void TryGather(Turn& turn) {
         absl::StrCat("waits for the journal: ", turn.state.journal_error));
     return;
   }
+  const int servers = job->sharding.servers;
   const Hosts hosts = HostsFor(turn.state, job->min_workers);
+  const Hosts server_hosts =
+      HostsFor(turn.state, servers, Role::kParameterServer);
   const int idle_count = IdleCount(turn.state, hosts);
+  const int idle_servers =
+      IdleCount(turn.state, server_hosts, Role::kParameterServer);
   MonotonicTime gang_time =
       GangTime(*job, idle_count, LastIdleJoin(turn.state, hosts), turn.now);
   if (idle_count < job->max_workers) {
     gang_time = std::max(gang_time, turn.state.gather_not_before);
   }
+  if (idle_servers < servers) gang_time = MonotonicTime::InfiniteFuture();
   if (gang_time > turn.now) {
     job->gang_deadline = gang_time;
-    SetMessage(turn, *job, GatheringMessage(*job, idle_count));
+    SetMessage(turn, *job, GatheringMessage(*job, idle_count, idle_servers));
     return;
   }
   Formation formation;
@@ -255,11 +280,16 @@ void TryGather(Turn& turn) {
   if (idle_count > job->max_workers) {
     formation.workers.resize(job->max_workers);
   }
+  const std::vector<const Worker*> all_servers =
+      PackedIdleWorkers(turn.state, server_hosts, Role::kParameterServer);
+  formation.workers.insert(formation.workers.end(), all_servers.begin(),
+                           all_servers.begin() + servers);
   FormGeneration(turn, *job, formation);
 }
 
 void FormGeneration(Turn& turn, Job& job, const Formation& formation) {
   std::vector<MemberIdentity> identities = AssignRanks(formation.workers);
+  job.placements = PlaceShardsOf(job, identities, formation.shard_step);
   job.members = CarriedOver(job, identities);
   job.generation = ++turn.state.last_generation;
   turn.state.last_recorded_generation = job.generation;
@@ -309,7 +339,11 @@ void OnGenerationDurable(Turn& turn, const GenerationFormedRecord& record) {
   job->has_trained = false;
   job->last_progress = turn.now;
   NoteAssigned(turn, *job);
-  if (job->is_rollback) RollBack(turn, *job);
+  if (job->is_rollback) {
+    RollBack(turn, *job);
+  } else if (!job->sharding.is_lockstep) {
+    SetClocks(turn, *job);
+  }
   if (IsNew(*job)) job->start_time = turn.time;
   job->message = absl::StrCat("0 of ", job->members.size(), " have prepared");
   turn.Touch(*job);
@@ -321,10 +355,9 @@ void OnGenerationDurable(Turn& turn, const GenerationFormedRecord& record) {
     SendAssignmentTo(turn, *job, member);
   }
   turn.Emit(EventSeverity::kInfo, "job.assigned", *job, "",
-            absl::StrCat("generation ", job->generation, ": ",
-                         Counted(job->members.size(), "rank"), " on ",
-                         Counted(HostCount(*job), "host"), ", after step ",
-                         job->resume_step));
+            absl::StrCat("generation ", job->generation, ": ", RanksText(*job),
+                         " on ", Counted(HostCount(*job), "host"),
+                         ", after step ", job->resume_step));
 }
 
 void OnGenerationNotDurable(Turn& turn, const GenerationFormedRecord& record) {
@@ -347,19 +380,20 @@ void SendAssignmentTo(Turn& turn, const Job& job, const Member& member) {
   worker.phase = Phase::kPrepare;
   worker.collective_sequence = 0;
   worker.waiting_for_rank = -1;
-  const int world_size = static_cast<int>(job.members.size());
   const int rank = member.identity.rank;
   SendAssignment assignment;
   assignment.session = worker.session;
   assignment.generation = job.generation;
   assignment.job_id = job.id;
   assignment.self = member.identity;
-  assignment.world_size = world_size;
+  assignment.world_size = MemberCount(job, Role::kWorker);
   // Ranks of a host follow one another, so only they are looked at.
+  const auto first = static_cast<size_t>(rank - member.identity.local_rank);
   int local = member.identity.local_rank + 1;
-  while (rank - member.identity.local_rank + local < world_size &&
-         job.members[rank - member.identity.local_rank + local]
-                 .identity.host_key == member.identity.host_key) {
+  while (first + local < job.members.size() &&
+         job.members[first + local].identity.role == member.identity.role &&
+         job.members[first + local].identity.host_key ==
+             member.identity.host_key) {
     ++local;
   }
   assignment.local_world_size = local;
@@ -367,6 +401,7 @@ void SendAssignmentTo(Turn& turn, const Job& job, const Member& member) {
   assignment.state_source_rank = job.state_source_rank;
   assignment.is_newcomer = member.is_newcomer;
   assignment.costs = job.costs;
+  assignment.placements = job.placements;
   turn.Do(std::move(assignment));
 }
 

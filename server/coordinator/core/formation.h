@@ -7,6 +7,7 @@
 #define RINGMASTER_SERVER_COORDINATOR_CORE_FORMATION_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,8 +17,6 @@
 namespace ringmaster::coordinator {
 
 [[nodiscard]] bool IsForming(const Job& job);
-// True until the members of a first generation were told of it.
-[[nodiscard]] bool IsNew(const Job& job);
 
 // Lets the oldest queued job gather if no job is active.
 void AdvanceQueue(Turn& turn);
@@ -28,12 +27,15 @@ void TryGather(Turn& turn);
 
 // A generation to be formed.
 struct Formation {
-  // In the order of ranks. Those that hold no step are newcomers.
+  // In the order of ranks, parameter servers after workers. Those that hold no
+  // step are newcomers.
   std::vector<const Worker*> workers;
   // It goes on after this step.
   int64_t resume_step = 0;
   // Nobody holds the steps that were made: begins anew.
   bool is_rollback = false;
+  // It goes on with the shards that members hold, as of this step (shards.h).
+  std::optional<int64_t> shard_step = std::nullopt;
 };
 
 // Requires a working journal.

@@ -1,6 +1,7 @@
 #include "server/coordinator/core/growth.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,15 +32,32 @@ bool IsWhole(const Job& job) {
                       });
 }
 
-size_t RoomIn(const Job& job) {
-  return static_cast<size_t>(job.max_workers) - job.members.size();
+// How many more of that role it takes.
+int RoomIn(const Job& job, Role role) {
+  const int most =
+      role == Role::kWorker ? job.max_workers : job.sharding.servers;
+  return std::max(0, most - MemberCount(job, role));
+}
+
+bool HasRoom(const Job& job) {
+  return RoomIn(job, Role::kWorker) > 0 ||
+         RoomIn(job, Role::kParameterServer) > 0;
+}
+
+// Whether any of that role could join, and when the last of them came.
+std::optional<MonotonicTime> LastToJoin(const State& state, const Job& job,
+                                        Role role) {
+  if (RoomIn(job, role) == 0 || IdleCount(state, Hosts::kSound, role) == 0) {
+    return std::nullopt;
+  }
+  return LastIdleJoin(state, Hosts::kSound, role);
 }
 
 // It may grow at some time in its present generation.
 bool CanGrow(const Job& job) {
   return job.state == JobState::kRunning && !job.ending.has_value() &&
-         static_cast<int>(job.members.size()) < job.max_workers &&
-         !IsPausing(job) && IsWhole(job) && job.best_step + 1 < job.total_steps;
+         HasRoom(job) && !IsPausing(job) && IsWhole(job) &&
+         job.best_step + 1 < job.total_steps;
 }
 
 // An interruption now would not fall upon another one.
@@ -55,21 +73,35 @@ absl::Duration PausePatience(const Turn& turn, const Job& job) {
                                               turn.config.progress_cap));
 }
 
-// "workers c, d join: 2 -> 4 ranks"; hundreds are cut short.
-std::string JoinText(const State& state, const Job& job) {
+// "workers c, d join: 2 -> 4 ranks", "parameter server s joins: 1 -> 2 servers";
+// empty if none does, hundreds are cut short.
+std::string JoinText(const State& state, const Job& job, Role role) {
   constexpr size_t kMostShown = 8;
   const std::vector<const Worker*> idle =
-      PackedIdleWorkers(state, Hosts::kSound);
-  const size_t count = std::min(idle.size(), RoomIn(job));
-  if (count == 0) return "the workers that were to join have gone";
+      PackedIdleWorkers(state, Hosts::kSound, role);
+  const size_t count =
+      std::min(idle.size(), static_cast<size_t>(RoomIn(job, role)));
+  if (count == 0) return "";
   std::string names;
   for (size_t i = 0; i < std::min(count, kMostShown); ++i) {
     absl::StrAppend(&names, i == 0 ? "" : ", ", idle[i]->name);
   }
-  return absl::StrCat(count == 1 ? "worker " : "workers ", names,
+  const auto before = static_cast<size_t>(MemberCount(job, role));
+  return absl::StrCat(Sv(NameOf(role)), count == 1 ? " " : "s ", names,
                       count > kMostShown ? ", ..." : "",
-                      count == 1 ? " joins: " : " join: ", job.members.size(),
-                      " -> ", job.members.size() + count, " ranks");
+                      count == 1 ? " joins: " : " join: ", before, " -> ",
+                      before + count,
+                      role == Role::kWorker ? " ranks" : " servers");
+}
+
+std::string JoinText(const State& state, const Job& job) {
+  std::string text = JoinText(state, job, Role::kWorker);
+  const std::string servers = JoinText(state, job, Role::kParameterServer);
+  if (text.empty() && servers.empty()) {
+    return "the workers that were to join have gone";
+  }
+  absl::StrAppend(&text, text.empty() || servers.empty() ? "" : "; ", servers);
+  return text;
 }
 
 }  // namespace
@@ -80,10 +112,14 @@ void ArmGrowth(Turn& turn, Job& job) {
     job.growth_backoff = absl::ZeroDuration();
     job.growth_not_before = MonotonicTime();
   }
-  if (!CanGrow(job) || IdleCount(turn.state, Hosts::kSound) == 0) return;
-  job.growth_deadline = std::max(
-      LastIdleJoin(turn.state, Hosts::kSound) + turn.config.join_settle,
-      job.growth_not_before);
+  if (!CanGrow(job)) return;
+  const auto workers = LastToJoin(turn.state, job, Role::kWorker);
+  const auto servers = LastToJoin(turn.state, job, Role::kParameterServer);
+  if (!workers.has_value() && !servers.has_value()) return;
+  const MonotonicTime last = std::max(workers.value_or(MonotonicTime()),
+                                      servers.value_or(MonotonicTime()));
+  job.growth_deadline =
+      std::max(last + turn.config.join_settle, job.growth_not_before);
 }
 
 void OnGrowthDeadline(Turn& turn, Job& job) {
@@ -100,6 +136,8 @@ void OnGrowthDeadline(Turn& turn, Job& job) {
   job.message = absl::StrCat("pauses at the next step: ", why);
   turn.Touch(job);
   for (const Member& member : job.members) {
+    // Parameter servers end with the workers.
+    if (member.identity.role != Role::kWorker) continue;
     const Worker& worker = *turn.state.FindWorker(member.identity.worker);
     if (worker.session == 0) continue;
     turn.Do(SendPause{worker.session, job.generation, why});

@@ -1,4 +1,5 @@
-// Growth: idle workers join a job that runs.
+// Growth: idle workers join a job that runs, and idle parameter servers one that
+// has fewer than it was made for.
 //
 // Once none joined for Config::join_settle, the members are asked to pause. They
 // end at the same step and say so as after a halt; from the first such answer

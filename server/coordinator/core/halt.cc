@@ -78,7 +78,8 @@ void AnnounceLoss(Turn& turn, const Job& job, const Verdict& verdict) {
 bool GoesOnWithout(const Job& job, int rank) {
   return (job.state == JobState::kRunning ||
           job.state == JobState::kStopping) &&
-         HasFinisher(job) && AliveCount(job) > 0 && !IsSuspected(job, rank);
+         HasFinisher(job) && AliveCount(job, Role::kWorker) > 0 &&
+         !IsSuspected(job, rank);
 }
 
 // Why a member has halted that this coordinator has not told to.
@@ -200,6 +201,14 @@ void OnHalted(Turn& turn, Worker& worker, const HaltedReceived& halted) {
                      "; the latter is the former or one more"));
     return;
   }
+  for (const HeldShard& held : halted.shards) {
+    if (held.shard < 0 || held.shard >= job->sharding.shards) {
+      CloseForViolation(turn, worker,
+                        absl::StrCat("holds shard ", held.shard, " of ",
+                                     job->sharding.shards));
+      return;
+    }
+  }
   // Ranks that train may pause by themselves, because one of them leaves.
   if (job->state == JobState::kPreparing && !job->is_recovered) {
     CloseForViolation(turn, worker, "halted without being told to");
@@ -210,10 +219,10 @@ void OnHalted(Turn& turn, Worker& worker, const HaltedReceived& halted) {
   if (member->is_newcomer && answer.applied_step < job->resume_step) {
     answer = HaltedAnswer{};
   }
+  if (HoldsShards(*job, worker.role)) answer.shards = halted.shards;
   worker.phase = Phase::kHalted;
-  worker.step = std::max(worker.step, answer.applied_step);
-  member->step = worker.step;
-  member->halted = answer;
+  NoteAppliedStep(*job, worker, *member, answer.applied_step);
+  member->halted = std::move(answer);
   turn.Touch(*job);
   if (job->state == JobState::kHalting) {
     ResolveHalt(turn, *job);

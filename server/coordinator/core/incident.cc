@@ -113,7 +113,7 @@ void NoteHaltBegun(Turn& turn, Job& job, const Verdict& verdict) {
   incident.is_wanted = IsWanted(verdict);
   incident.cost.detect = SilenceBefore(turn, job, verdict);
   incident.best_step = job.best_step;
-  incident.world_size_before = static_cast<int>(job.members.size());
+  incident.world_size_before = MemberCount(job, Role::kWorker);
   MoveToDetecting(job, *incident.cost.detect);
   job.incidents.push_back(std::move(incident));
   if (job.incidents.size() > kMaxIncidents) job.incidents.pop_front();
@@ -135,7 +135,8 @@ void NoteAllHalted(Turn& turn, Job& job) {
   open->part = IncidentPart::kAssign;
   // Their answers may tell of steps that nobody had reported.
   for (const Member& member : job.members) {
-    if (!member.halted.has_value()) continue;
+    if (!member.halted.has_value() || member.identity.role != Role::kWorker)
+      continue;
     open->best_step = std::max(open->best_step, member.halted->applied_step);
   }
 }
@@ -148,8 +149,10 @@ void NoteAssigned(Turn& turn, Job& job) {
   open->part = IncidentPart::kConnect;
   open->next_generation = job.generation;
   open->resume_step = job.resume_step;
-  open->world_size_after = static_cast<int>(job.members.size());
+  open->world_size_after = MemberCount(job, Role::kWorker);
   if (job.resume_step >= open->best_step) return;
+  // Its workers' clocks differed; what they have done stays.
+  if (!job.sharding.is_lockstep && !job.is_rollback) return;
   // Its members begin anew, from the last checkpoint if there is one.
   const int64_t kept = std::max(job.resume_step, job.figures.checkpoint_step);
   open->lost_steps = std::max<int64_t>(0, open->best_step - kept);

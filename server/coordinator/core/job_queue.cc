@@ -131,6 +131,7 @@ void OnSubmit(Turn& turn, const SubmitRequested& submit) {
   record.max_workers = submit.max_workers;
   record.settle = submit.settle;
   record.total_steps = submit.total_steps;
+  record.sharding = submit.sharding;
   record.time = turn.time;
   turn.Persist(std::move(record), {submit.request});
 }
@@ -146,6 +147,7 @@ Job JobOf(const JobCreatedRecord& record) {
   job.max_workers = record.max_workers;
   job.settle = record.settle;
   job.total_steps = record.total_steps;
+  job.sharding = record.sharding;
   job.create_time = record.time;
   job.message = "waits for the jobs before it";
   return job;
@@ -159,10 +161,11 @@ void OnJobDurable(Turn& turn, const JobCreatedRecord& record,
       std::max(turn.state.last_job_number, record.number);
   job.accounted_to = turn.now;
   turn.Touch(job);
-  turn.Emit(
-      EventSeverity::kInfo, "job.submitted", job, "",
-      absl::StrCat("job ", job.id, " for ", job.min_workers, " to ",
-                   job.max_workers, " workers, ", job.total_steps, " steps"));
+  turn.Emit(EventSeverity::kInfo, "job.submitted", job, "",
+            absl::StrCat("job ", job.id, " for ", job.min_workers, " to ",
+                         job.max_workers, " workers",
+                         AndServers(job.sharding.servers), ", ",
+                         job.total_steps, " steps"));
   for (RequestToken request : waiting) {
     turn.Reply(request, absl::OkStatus(), record.id);
   }

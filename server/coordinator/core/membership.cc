@@ -205,7 +205,7 @@ void OnLeaving(Turn& turn, Worker& worker, const LeavingReceived& leaving) {
   }
   if (Member* const member = MemberOf(turn.state, worker)) {
     Job& job = *turn.state.ActiveJob();
-    member->step = std::max(member->step, leaving.step);
+    NoteAppliedStep(job, worker, *member, leaving.step);
     job.best_step = std::max(job.best_step, member->step);
   }
   turn.Do(CloseSession{worker.session, absl::OkStatus()});

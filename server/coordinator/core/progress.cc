@@ -29,7 +29,7 @@ void Learn(const Turn& turn, Job& job, const Worker& worker, Member& member,
     member.last_progress = turn.now;  // There is no telling since when.
   } else if (gets_on) {
     job.progress.Observe(worker.phase, turn.now - *member.last_progress,
-                         static_cast<int>(job.members.size()), turn.now);
+                         MemberCount(job, Role::kWorker), turn.now);
     member.last_progress = turn.now;
   }
   // Rounds of the step are those that are applied.
@@ -123,7 +123,7 @@ void NoteSigns(const Turn& turn, Job& job, Worker& worker, Member& member,
   // all members at each one's beat would cost their number squared.
   const MonotonicTime earliest =
       job.last_progress +
-      job.progress.LeastPatience(static_cast<int>(job.members.size()),
+      job.progress.LeastPatience(MemberCount(job, Role::kWorker),
                                  turn.config.failure_budget,
                                  turn.config.progress_cap);
   job.progress_check =
@@ -157,10 +157,10 @@ absl::Duration ProgressPatience(const State& state, const Job& job,
     if (member.is_lost || IsDone(job, member)) continue;
     const Worker& worker = *state.FindWorker(member.identity.worker);
     absl::Duration& longest = worker.waiting_for_rank < 0 ? working : waiting;
-    longest = std::max(longest,
-                       job.progress.Patience(
-                           worker.phase, static_cast<int>(job.members.size()),
-                           config.failure_budget, config.progress_cap));
+    longest = std::max(
+        longest,
+        job.progress.Patience(worker.phase, MemberCount(job, Role::kWorker),
+                              config.failure_budget, config.progress_cap));
     if (worker.phase == Phase::kConnect) {
       longest = std::max(longest, link_patience);
     }

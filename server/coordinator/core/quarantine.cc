@@ -17,6 +17,7 @@ int WorkersWithout(const State& state, const Job& job,
   return static_cast<int>(std::count_if(
       state.workers.begin(), state.workers.end(), [&](const auto& entry) {
         const Worker& worker = entry.second;
+        if (worker.role != Role::kWorker) return false;
         if (worker.job_id == job.id) return true;
         return IsIdle(worker) && worker.host_key != host_key &&
                state.QuarantineOf(worker.host_key) == nullptr;
@@ -26,12 +27,12 @@ int WorkersWithout(const State& state, const Job& job,
 // A host stands out only among others: on a cluster of one, or where the others
 // are out already, leaving it alone helps nobody.
 bool HasOtherHost(const State& state, std::string_view host_key) {
-  return std::any_of(
-      state.workers.begin(), state.workers.end(), [&](const auto& entry) {
-        const Worker& worker = entry.second;
-        return worker.role == Role::kWorker && worker.host_key != host_key &&
-               state.QuarantineOf(worker.host_key) == nullptr;
-      });
+  return std::any_of(state.workers.begin(), state.workers.end(),
+                     [&](const auto& entry) {
+                       const Worker& worker = entry.second;
+                       return worker.host_key != host_key &&
+                              state.QuarantineOf(worker.host_key) == nullptr;
+                     });
 }
 
 void SetCheck(State& state) {

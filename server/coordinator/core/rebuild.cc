@@ -57,6 +57,7 @@ bool IsSameJob(const Job& job, const HeldJob& held) {
 bool CanTakeOver(State& state, const HeldJob& held, int64_t generation) {
   const int64_t number = NumberOf(held);
   if (number == 0 || held.world_size > held.max_workers ||
+      held.servers > held.sharding.servers ||
       generation <= state.last_recorded_generation ||
       HasOtherRunning(state, held.job_id)) {
     return false;
@@ -171,11 +172,11 @@ void Begin(Turn& turn, const Worker& worker, const HeldJob& held,
   rebuilding.job_number = NumberOf(held);
   rebuilding.since = turn.now;
   rebuilding.deadline = turn.now + turn.config.reattach_budget;
-  turn.Emit(
-      EventSeverity::kInfo, "job.rebuilding", worker.name,
-      absl::StrCat("worker ", worker.name, " tells of generation ", generation,
-                   " of job ", held.job_id, " with ", held.world_size,
-                   " ranks, which the journal does not know"));
+  turn.Emit(EventSeverity::kInfo, "job.rebuilding", worker.name,
+            absl::StrCat("worker ", worker.name, " tells of generation ",
+                         generation, " of job ", held.job_id, " with ",
+                         held.world_size, " ranks", AndServers(held.servers),
+                         ", which the journal does not know"));
 }
 
 JobCreatedRecord CreatedRecord(const Turn& turn) {
@@ -189,6 +190,7 @@ JobCreatedRecord CreatedRecord(const Turn& turn) {
   record.max_workers = held.max_workers;
   record.settle = held.settle;
   record.total_steps = held.total_steps;
+  record.sharding = held.sharding;
   record.time = turn.time;
   return record;
 }
@@ -218,6 +220,8 @@ bool TakeReport(Turn& turn, Worker& worker, const HelloReceived& hello) {
   Rebuilding& taken = *turn.state.rebuilding;
   const Worker* const holder = ReporterOf(turn.state, held.rank);
   if (held.world_size != taken.job.world_size ||
+      held.servers != taken.job.servers ||
+      worker.role != RoleOf(held, held.rank) ||
       (holder != nullptr && holder->name != worker.name)) {
     return false;
   }
@@ -244,7 +248,7 @@ void ContinueRebuilding(Turn& turn) {
   const bool is_ending = job != nullptr && job->ending.has_value();
   if (is_ending || rebuilding.is_creating || rebuilding.is_recording) return;
   const int count = ReporterCount(turn.state);
-  if (count < rebuilding.job.world_size && !rebuilding.is_due) return;
+  if (count < MemberCount(rebuilding.job) && !rebuilding.is_due) return;
   if (count == 0) {
     GiveUp(turn);
     return;
@@ -304,8 +308,8 @@ bool KeepForLater(Turn& turn, const Worker& worker, const EventBody& body) {
                        std::holds_alternative<FinishedReceived>(body) ||
                        std::holds_alternative<FailedReceived>(body);
   if (!is_kept) return false;
-  const auto world_size = static_cast<size_t>(state.rebuilding->job.world_size);
-  if (state.kept_events.size() < kMaxKeptPerRank * world_size) {
+  const auto members = static_cast<size_t>(MemberCount(state.rebuilding->job));
+  if (state.kept_events.size() < kMaxKeptPerRank * members) {
     state.kept_events.push_back(body);
   }
   return true;

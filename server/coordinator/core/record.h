@@ -31,6 +31,7 @@ struct JobCreatedRecord {
   absl::Duration settle;
   int64_t total_steps = 0;
   absl::Time time;
+  Sharding sharding = {};
 
   friend bool operator==(const JobCreatedRecord&,
                          const JobCreatedRecord&) = default;

@@ -94,7 +94,9 @@ struct FoldVisitor {
       if (job->rollbacks == 0 || job->best_step > 0) CountRollback(*job);
       job->best_step = 0;
     }
-    job->best_step = std::max(job->best_step, record.resume_step);
+    job->best_step = job->sharding.is_lockstep
+                         ? std::max(job->best_step, record.resume_step)
+                         : record.resume_step;
     if (job->start_time == absl::InfinitePast()) job->start_time = record.time;
     job->members = MembersOf(record, job->members);
     return absl::OkStatus();

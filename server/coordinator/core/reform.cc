@@ -1,6 +1,7 @@
 #include "server/coordinator/core/reform.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "server/coordinator/core/formation.h"
 #include "server/coordinator/core/job_end.h"
 #include "server/coordinator/core/rendezvous.h"
+#include "server/coordinator/core/shards.h"
 #include "server/coordinator/core/verdict.h"
 
 namespace ringmaster::coordinator {
@@ -22,6 +24,8 @@ struct ResumePoint {
   int64_t resume_step = 0;
   // The highest step that must not be lost.
   int64_t applied_step = 0;
+  // The step of the shards' copies, if it goes on with them.
+  std::optional<int64_t> shard_step = std::nullopt;
 };
 
 bool HoldsNothing(const Member& member) {
@@ -34,11 +38,11 @@ bool HoldsLoaded(const HaltedAnswer& answer) {
   return answer.applied_step == 0 && answer.complete_step > 1;
 }
 
-// The highest step that is known to be applied, by anybody.
+// The highest step that is known to be applied, by any worker.
 int64_t AppliedStep(const Job& job) {
   int64_t applied = std::max(job.best_step, job.resume_step);
   for (const Member& member : job.members) {
-    if (member.is_lost) continue;
+    if (member.is_lost || member.identity.role != Role::kWorker) continue;
     applied = std::max(applied, member.halted->applied_step);
   }
   return applied;
@@ -58,7 +62,40 @@ std::vector<const Member*> Holders(const Job& job, int64_t applied_step) {
   return holders;
 }
 
+// A worker that was in the generation has not completed a step, and without it
+// nobody has applied one.
+bool KnowsOfNoStep(const Job& job) {
+  return std::any_of(
+      job.members.begin(), job.members.end(), [](const Member& member) {
+        return !member.is_lost && member.identity.role == Role::kWorker &&
+               !member.halted->is_blank && member.halted->complete_step == 0;
+      });
+}
+
+// Of a job whose state is in shards.
+ResumePoint FindShardResumePoint(const Job& job) {
+  ResumePoint point;
+  point.applied_step = AppliedStep(job);
+  const std::optional<int64_t> common =
+      CommonShardStep(job, point.applied_step);
+  if (!common.has_value()) {
+    point.is_rollback =
+        point.applied_step > 0 || (job.has_trained && !KnowsOfNoStep(job));
+    return point;
+  }
+  point.resume_step = *common;
+  // Nothing but the clocks goes back, so no step is lost.
+  if (!job.sharding.is_lockstep) point.applied_step = point.resume_step;
+  // Before the first step, members begin as if there had been nothing: with a
+  // checkpoint, if they find one.
+  if (point.resume_step > 0 || !job.sharding.is_lockstep) {
+    point.shard_step = common;
+  }
+  return point;
+}
+
 ResumePoint FindResumePoint(const Job& job) {
+  if (job.sharding.shards > 0) return FindShardResumePoint(job);
   ResumePoint point;
   point.applied_step = AppliedStep(job);
   const std::vector<const Member*> holders = Holders(job, point.applied_step);
@@ -135,6 +172,7 @@ std::string HoldersText(const Job& job, const ResumePoint& point) {
                         " any more, so it begins anew");
   }
   if (point.applied_step == 0) return "no step was applied yet";
+  if (job.sharding.shards > 0) return ShardHoldersText(job, point.resume_step);
   std::string text = absl::StrCat("step ", point.resume_step, " is held by ");
   const std::vector<const Member*> holders = Holders(job, point.applied_step);
   for (size_t i = 0; i < holders.size(); ++i) {
@@ -146,11 +184,29 @@ std::string HoldersText(const Job& job, const ResumePoint& point) {
   return text;
 }
 
+// Who is there or could join.
+struct Present {
+  int workers = 0;
+  int servers = 0;
+};
+
+// At least one, to begin with: shards are spread over more as they come.
+int MinServers(const Job& job) { return std::min(job.sharding.servers, 1); }
+
+bool IsEnough(const Job& job, const Present& present) {
+  return present.workers >= job.min_workers &&
+         present.servers >= MinServers(job);
+}
+
 void WaitForWorkers(Turn& turn, Job& job, const ResumePoint& point,
-                    int present) {
+                    const Present& present) {
   std::string message =
-      absl::StrCat("waits for workers: ", present, " of at least ",
-                   job.min_workers, "; ", HoldersText(job, point));
+      present.workers < job.min_workers
+          ? absl::StrCat("waits for workers: ", present.workers,
+                         " of at least ", job.min_workers)
+          : absl::StrCat("waits for parameter servers: ", present.servers,
+                         " of at least ", MinServers(job));
+  absl::StrAppend(&message, "; ", HoldersText(job, point));
   const bool is_new = job.state != JobState::kGathering;
   if (!is_new && job.message == message) return;
   job.state = JobState::kGathering;
@@ -169,21 +225,47 @@ void WaitForJournal(Turn& turn, Job& job, const ResumePoint& point) {
   turn.Touch(job);
 }
 
-// The members that are left, and idle workers up to max. Nobody joins only to
-// hear that every step is done.
+// Which of the pool a generation may take, and how many of one role it has.
+struct Wanted {
+  Role role = Role::kWorker;
+  int most = 0;
+  Hosts hosts = Hosts::kSound;
+};
+
+// The members that are left, and idle workers up to `wanted.most`.
 std::vector<const Worker*> NextMembers(const Turn& turn, const Job& job,
-                                       const ResumePoint& point, Hosts hosts) {
+                                       const Wanted& wanted) {
   std::vector<const Worker*> members;
   for (const Member& member : job.members) {
-    if (member.is_lost) continue;
+    if (member.is_lost || member.identity.role != wanted.role) continue;
     members.push_back(turn.state.FindWorker(member.identity.worker));
   }
-  const bool is_done = point.resume_step >= job.total_steps;
-  const size_t most = std::max<size_t>(
-      members.size(), is_done ? job.min_workers : job.max_workers);
-  std::vector<const Worker*> joining = PackedIdleWorkers(turn.state, hosts);
+  const size_t most =
+      std::max(members.size(), static_cast<size_t>(wanted.most));
+  std::vector<const Worker*> joining =
+      PackedIdleWorkers(turn.state, wanted.hosts, wanted.role);
   joining.resize(std::min(joining.size(), most - members.size()));
-  return OrderRanks(members, joining);
+  return OrderRanks(
+      members, joining,
+      wanted.role == Role::kWorker ? 0 : MemberCount(job, Role::kWorker));
+}
+
+// Workers, then parameter servers. Nobody joins only to hear that every step is
+// done.
+std::vector<const Worker*> NextMembers(const Turn& turn, const Job& job,
+                                       const ResumePoint& point,
+                                       Hosts worker_hosts, Hosts server_hosts) {
+  const bool is_done = point.resume_step >= job.total_steps;
+  std::vector<const Worker*> members =
+      NextMembers(turn, job,
+                  {Role::kWorker, is_done ? job.min_workers : job.max_workers,
+                   worker_hosts});
+  const std::vector<const Worker*> servers = NextMembers(
+      turn, job,
+      {Role::kParameterServer, is_done ? MinServers(job) : job.sharding.servers,
+       server_hosts});
+  members.insert(members.end(), servers.begin(), servers.end());
+  return members;
 }
 
 }  // namespace
@@ -198,10 +280,15 @@ void Reform(Turn& turn, Job& job) {
   }
   // The generation has made steps, which nobody had reported yet perhaps.
   if (point.resume_step > job.resume_step) job.links.OnLateStep();
-  const int alive = AliveCount(job);
-  const Hosts hosts = HostsFor(turn.state, job.min_workers - alive);
-  const int present = alive + IdleCount(turn.state, hosts);
-  if (present < job.min_workers) {
+  const int workers = AliveCount(job, Role::kWorker);
+  const int servers = AliveCount(job, Role::kParameterServer);
+  const Hosts worker_hosts = HostsFor(turn.state, job.min_workers - workers);
+  const Hosts server_hosts =
+      HostsFor(turn.state, MinServers(job) - servers, Role::kParameterServer);
+  const Present present = {
+      workers + IdleCount(turn.state, worker_hosts),
+      servers + IdleCount(turn.state, server_hosts, Role::kParameterServer)};
+  if (!IsEnough(job, present)) {
     WaitForWorkers(turn, job, point, present);
     return;
   }
@@ -209,10 +296,12 @@ void Reform(Turn& turn, Job& job) {
     WaitForJournal(turn, job, point);
     return;
   }
-  FormGeneration(turn, job,
-                 {.workers = NextMembers(turn, job, point, hosts),
-                  .resume_step = point.resume_step,
-                  .is_rollback = point.is_rollback});
+  FormGeneration(
+      turn, job,
+      {.workers = NextMembers(turn, job, point, worker_hosts, server_hosts),
+       .resume_step = point.resume_step,
+       .is_rollback = point.is_rollback,
+       .shard_step = point.shard_step});
 }
 
 bool IsWaiting(const Job& job) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 
 namespace ringmaster::coordinator {
 namespace {
@@ -42,8 +43,9 @@ int NaturalCompare(std::string_view a, std::string_view b) {
   return static_cast<int>(!a.empty()) - static_cast<int>(!b.empty());
 }
 
-bool IsAvailable(const State& state, const Worker& worker, Hosts hosts) {
-  return IsIdle(worker) &&
+bool IsAvailable(const State& state, const Worker& worker, Hosts hosts,
+                 Role role) {
+  return worker.role == role && IsIdle(worker) &&
          (hosts == Hosts::kAll ||
           state.QuarantineOf(worker.host_key) == nullptr) &&
          BadLinkOf(state, worker) == nullptr;
@@ -73,14 +75,14 @@ Order::iterator BestFor(const Worker* before, const Order& members,
 
 // Every member at its rank and the joining in the gaps; empty if they do not
 // fill them.
-Order InPlace(const Order& members, Order joining) {
+Order InPlace(const Order& members, Order joining, int first_rank) {
   Order order(members.size() + joining.size(), nullptr);
   for (const Worker* member : members) {
-    const bool fits = member->rank >= 0 &&
-                      member->rank < static_cast<int>(order.size()) &&
-                      order[member->rank] == nullptr;
+    const int place = member->rank - first_rank;
+    const bool fits = place >= 0 && place < static_cast<int>(order.size()) &&
+                      order[place] == nullptr;
     if (!fits) return {};
-    order[member->rank] = member;
+    order[place] = member;
   }
   for (size_t rank = 0; rank < order.size(); ++rank) {
     if (order[rank] != nullptr) continue;
@@ -124,8 +126,7 @@ bool NaturalLess(std::string_view a, std::string_view b) {
 }
 
 bool IsIdle(const Worker& worker) {
-  return worker.state == WorkerState::kIdle && worker.session != 0 &&
-         worker.role == Role::kWorker;
+  return worker.state == WorkerState::kIdle && worker.session != 0;
 }
 
 const Worker* BadLinkOf(const State& state, const Worker& worker) {
@@ -142,24 +143,26 @@ const Worker* BadLinkOf(const State& state, const Worker& worker) {
   return nullptr;
 }
 
-Hosts HostsFor(const State& state, int needed) {
-  return state.quarantines.empty() || IdleCount(state, Hosts::kSound) >= needed
+Hosts HostsFor(const State& state, int needed, Role role) {
+  return state.quarantines.empty() ||
+                 IdleCount(state, Hosts::kSound, role) >= needed
              ? Hosts::kSound
              : Hosts::kAll;
 }
 
-int IdleCount(const State& state, Hosts hosts) {
+int IdleCount(const State& state, Hosts hosts, Role role) {
   return static_cast<int>(std::count_if(
       state.workers.begin(), state.workers.end(), [&](const auto& entry) {
-        return IsAvailable(state, entry.second, hosts);
+        return IsAvailable(state, entry.second, hosts, role);
       }));
 }
 
-std::vector<const Worker*> PackedIdleWorkers(const State& state, Hosts hosts) {
+std::vector<const Worker*> PackedIdleWorkers(const State& state, Hosts hosts,
+                                             Role role) {
   std::vector<const Worker*> idle;
   std::map<std::string_view, uint64_t> first_join;
   for (const auto& [name, worker] : state.workers) {
-    if (!IsAvailable(state, worker, hosts)) continue;
+    if (!IsAvailable(state, worker, hosts, role)) continue;
     idle.push_back(&worker);
     const auto [it, is_new] =
         first_join.emplace(worker.host_key, worker.join_order);
@@ -173,20 +176,20 @@ std::vector<const Worker*> PackedIdleWorkers(const State& state, Hosts hosts) {
   return idle;
 }
 
-MonotonicTime LastIdleJoin(const State& state, Hosts hosts) {
+MonotonicTime LastIdleJoin(const State& state, Hosts hosts, Role role) {
   MonotonicTime last;
   for (const auto& [name, worker] : state.workers) {
-    if (IsAvailable(state, worker, hosts)) {
+    if (IsAvailable(state, worker, hosts, role)) {
       last = std::max(last, worker.joined_at);
     }
   }
   return last;
 }
 
-std::vector<const Worker*> OrderRanks(
-    const std::vector<const Worker*>& members,
-    const std::vector<const Worker*>& joining) {
-  const Order order = InPlace(members, joining);
+std::vector<const Worker*> OrderRanks(const std::vector<const Worker*>& members,
+                                      const std::vector<const Worker*>& joining,
+                                      int first_rank) {
+  const Order order = InPlace(members, joining, first_rank);
   return !order.empty() && IsPacked(order) ? order : Packed(members, joining);
 }
 
@@ -206,18 +209,19 @@ MemberIdentity IdentityOf(const Worker& worker) {
   identity.pid = worker.pid;
   identity.data_address = worker.data_address;
   identity.device = worker.device;
+  identity.role = worker.role;
   return identity;
 }
 
 std::vector<MemberIdentity> AssignRanks(
     const std::vector<const Worker*>& workers) {
   std::vector<MemberIdentity> table;
-  std::map<std::string_view, int> on_host;
+  std::map<std::pair<std::string_view, Role>, int> on_host;
   table.reserve(workers.size());
   for (const Worker* worker : workers) {
     MemberIdentity identity = IdentityOf(*worker);
     identity.rank = static_cast<int>(table.size());
-    identity.local_rank = on_host[worker->host_key]++;
+    identity.local_rank = on_host[{worker->host_key, worker->role}]++;
     table.push_back(std::move(identity));
   }
   return table;

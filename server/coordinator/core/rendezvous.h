@@ -21,30 +21,36 @@ namespace ringmaster::coordinator {
 // quarantined.
 enum class Hosts { kSound, kAll };
 
-// Has a session, the role worker, and no job.
+// Has a session and no job.
 [[nodiscard]] bool IsIdle(const Worker& worker);
 
 // A member of the active job whose link with `worker` was broken lately
 // (LinkFaults), or such an idle worker that joined before it; else null.
 [[nodiscard]] const Worker* BadLinkOf(const State& state, const Worker& worker);
 
+// What follows is of workers of one role: those that train, or parameter
+// servers.
+
 // kSound, unless a job that needs `needed` idle workers has them only if it
 // takes those of quarantined hosts too.
-[[nodiscard]] Hosts HostsFor(const State& state, int needed);
+[[nodiscard]] Hosts HostsFor(const State& state, int needed,
+                             Role role = Role::kWorker);
 
 // How many workers a job could take: those that are idle, but nobody whose link
 // with a member of the active job is bad, and of idle workers with such a link
 // only the one that joined first (BadLinkOf).
-[[nodiscard]] int IdleCount(const State& state, Hosts hosts);
+[[nodiscard]] int IdleCount(const State& state, Hosts hosts,
+                            Role role = Role::kWorker);
 
 // They themselves, in the order of their future ranks: hosts in the order of
 // their first idle worker's join, workers by name within a host.
-[[nodiscard]] std::vector<const Worker*> PackedIdleWorkers(const State& state,
-                                                           Hosts hosts);
+[[nodiscard]] std::vector<const Worker*> PackedIdleWorkers(
+    const State& state, Hosts hosts, Role role = Role::kWorker);
 
 // When the last of them joined. Those that came and left again do not count: a
 // worker that starts and dies over and over would keep a job from beginning.
-[[nodiscard]] MonotonicTime LastIdleJoin(const State& state, Hosts hosts);
+[[nodiscard]] MonotonicTime LastIdleJoin(const State& state, Hosts hosts,
+                                         Role role = Role::kWorker);
 
 // When `job` (GATHERING) may begin with `idle_count` workers: at once
 // (`now`) with max, `settle` after the last join or the beginning of the
@@ -54,20 +60,20 @@ enum class Hosts { kSound, kAll };
                                      MonotonicTime now);
 
 // The order of ranks of a generation with `members`, who have the ranks of the
-// one before, and `joining`, packed by host. If the joining fill the gaps
+// one before, counted from `first_rank`, and `joining`, packed by host. If the joining fill the gaps
 // between the members so that the ranks of each host follow one another, every
 // member keeps its rank. Otherwise the members keep their order: hosts are in
 // the order of their lowest member's rank, then those of the joining; within a
 // host members come first.
 [[nodiscard]] std::vector<const Worker*> OrderRanks(
     const std::vector<const Worker*>& members,
-    const std::vector<const Worker*>& joining);
+    const std::vector<const Worker*>& joining, int first_rank = 0);
 
 // The worker as members know it; its ranks are the caller's to set.
 [[nodiscard]] MemberIdentity IdentityOf(const Worker& worker);
 
 // The member table for `workers` in this order of ranks; local ranks count the
-// ranks before on the same host.
+// ranks of the same role before on the same host.
 [[nodiscard]] std::vector<MemberIdentity> AssignRanks(
     const std::vector<const Worker*>& workers);
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "server/coordinator/core/action_text.h"
 #include "server/coordinator/core/formation.h"
@@ -82,6 +83,32 @@ Situation SituationOfWorker(const State& state, const Worker* worker) {
   return SituationOfJob(state.FindJob(worker->job_id));
 }
 
+template <typename Words>
+Sharding ShardingOf(const Words& words) {
+  Sharding sharding;
+  sharding.servers = static_cast<int>(words.Number("servers", 0));
+  sharding.shards = static_cast<int>(words.Number("shards", sharding.servers));
+  sharding.replicas = static_cast<int>(words.Number("replicas", 0));
+  sharding.is_lockstep = words.Text("consistency", "bsp") == "bsp";
+  return sharding;
+}
+
+// "0@40,2@41": shards and the steps that all of them have.
+std::vector<HeldShard> ShardsOf(const std::string& text) {
+  std::vector<HeldShard> shards;
+  for (const absl::string_view item :
+       absl::StrSplit(text, ',', absl::SkipEmpty())) {
+    const std::pair<absl::string_view, absl::string_view> parts =
+        absl::StrSplit(item, absl::MaxSplits('@', 1));
+    HeldShard& held = shards.emplace_back();
+    if (!absl::SimpleAtoi(parts.first, &held.shard) ||
+        !absl::SimpleAtoi(parts.second, &held.complete_step)) {
+      held = {-999, -999};
+    }
+  }
+  return shards;
+}
+
 // The job that a worker tells of.
 template <typename Words>
 std::optional<HeldJob> HeldJobOf(const Words& words) {
@@ -97,6 +124,8 @@ std::optional<HeldJob> HeldJobOf(const Words& words) {
   held.max_workers = static_cast<int>(words.Number("max", held.world_size));
   held.settle = absl::Seconds(1);
   held.total_steps = 100;
+  held.sharding = ShardingOf(words);
+  held.servers = static_cast<int>(words.Number("of_servers", 0));
   held.resume_step = words.Number("after", 0);
   return held;
 }
@@ -257,7 +286,8 @@ std::optional<Event> WorkerEvent(const Words& words, SessionId session,
   if (verb == "halted") {
     const int64_t applied = words.Number("applied", 0);
     return HaltedReceived{session, gen, applied,
-                          words.Number("complete", applied)};
+                          words.Number("complete", applied),
+                          ShardsOf(words.Text("shards", ""))};
   }
   if (verb == "suspect") {
     return SuspicionReceived{session,
@@ -327,6 +357,7 @@ std::string Scenario::Submit(const Words& words) {
       static_cast<int>(words.Number("max", submit.min_workers));
   submit.settle = words.Time("settle", absl::Seconds(1));
   submit.total_steps = words.Number("steps", 100);
+  submit.sharding = ShardingOf(words);
   submit.request_id = words.Text("request_id", "");
   return Feed(submit);
 }

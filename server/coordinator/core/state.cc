@@ -5,11 +5,37 @@
 
 namespace ringmaster::coordinator {
 
-int AliveCount(const Job& job) {
-  return static_cast<int>(
-      std::count_if(job.members.begin(), job.members.end(),
-                    [](const Member& member) { return !member.is_lost; }));
+int MemberCount(const Job& job, Role role) {
+  const auto first_server = std::partition_point(
+      job.members.begin(), job.members.end(), [](const Member& member) {
+        return member.identity.role == Role::kWorker;
+      });
+  return static_cast<int>(role == Role::kWorker
+                              ? first_server - job.members.begin()
+                              : job.members.end() - first_server);
 }
+
+int AliveCount(const Job& job, Role role) {
+  return static_cast<int>(std::count_if(
+      job.members.begin(), job.members.end(), [role](const Member& member) {
+        return !member.is_lost && member.identity.role == role;
+      }));
+}
+
+bool HoldsShards(const Job& job, Role role) {
+  return job.sharding.shards > 0 &&
+         (role == Role::kParameterServer) == (job.sharding.servers > 0);
+}
+
+void NoteAppliedStep(const Job& job, Worker& worker, Member& member,
+                     int64_t step) {
+  worker.step = std::max(worker.step, step);
+  member.step = member.identity.role == Role::kWorker
+                    ? worker.step
+                    : std::min(worker.step, job.best_step);
+}
+
+bool IsNew(const Job& job) { return job.start_time == absl::InfinitePast(); }
 
 bool IsPausing(const Job& job) {
   return job.paused_generation != 0 && job.paused_generation == job.generation;

@@ -7,6 +7,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +16,7 @@
 
 #include "absl/time/time.h"
 #include "common/clock/monotonic_time.h"
+#include "common/parameter_server/shard_placement.h"
 #include "common/plan/collective_costs.h"
 #include "server/coordinator/core/event.h"
 #include "server/coordinator/core/link_faults.h"
@@ -77,6 +79,8 @@ struct HaltedAnswer {
   // Not its own words: it came back without a generation, or has not heard of
   // one yet, so it holds no step.
   bool is_blank = false;
+  // What it holds of the parameters; each shard once.
+  std::vector<HeldShard> shards = {};
 };
 
 struct FinishedAnswer {
@@ -141,11 +145,13 @@ struct Job {
   int max_workers = 1;
   absl::Duration settle;
   int64_t total_steps = 0;
+  Sharding sharding;
 
   JobState state = JobState::kQueued;
   // Why it is in this state, in a sentence.
   std::string message;
   // The newest; 0 before the first. Members are by rank: members[r] has rank r.
+  // Parameter servers come after the workers.
   int64_t generation = 0;
   std::vector<Member> members;
   int64_t resume_step = 0;
@@ -203,6 +209,9 @@ struct Job {
   // The rank that the generation's newcomers copy the state from; -1: it has
   // none.
   int state_source_rank = -1;
+  // Who holds which shard in the generation, by shard; null: the job has none,
+  // or the generation was formed before this coordinator's life.
+  std::shared_ptr<const std::vector<ShardPlacement>> placements;
   // The generation begins anew because nobody holds the steps made before.
   bool is_rollback = false;
   // Rollbacks in a row, without getting beyond the best step at the first.
@@ -252,8 +261,19 @@ struct Job {
   bool is_recovered = false;
 };
 
-// How many members are not lost.
-[[nodiscard]] int AliveCount(const Job& job);
+// How many members of that role there are, the lost ones too; and how many that
+// are not lost.
+[[nodiscard]] int MemberCount(const Job& job, Role role);
+[[nodiscard]] int AliveCount(const Job& job, Role role);
+// Whether members of that role hold the shards of `job`, if it has any.
+[[nodiscard]] bool HoldsShards(const Job& job, Role role);
+// `worker`, which is `member` of `job`, says that it has applied `step`. A
+// parameter server may be ahead of what is committed, which is for workers to
+// say.
+void NoteAppliedStep(const Job& job, Worker& worker, Member& member,
+                     int64_t step);
+// True until the members of a first generation were told of it.
+[[nodiscard]] bool IsNew(const Job& job);
 // Whether the members of the present generation were asked to pause.
 [[nodiscard]] bool IsPausing(const Job& job);
 

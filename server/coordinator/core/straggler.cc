@@ -6,28 +6,53 @@
 
 namespace ringmaster::coordinator {
 
+namespace {
+
+bool IsRank(const Job& job, int rank) {
+  return rank >= 0 && rank < static_cast<int>(job.members.size());
+}
+
+bool IsServer(const Member& member) {
+  return member.identity.role == Role::kParameterServer;
+}
+
+// Whom `member` waits for in the end: a parameter server that waits for somebody
+// only passes that on.
+int AwaitedBy(const Job& job, const Member& member) {
+  if (!IsRank(job, member.awaited_rank)) return -1;
+  const Member& awaited = job.members[static_cast<size_t>(member.awaited_rank)];
+  const bool passes_on =
+      IsServer(awaited) && !awaited.is_lost &&
+      IsRank(job, awaited.awaited_rank) &&
+      awaited.awaited_ratio >= kMaxOwnWaitShare * member.awaited_ratio;
+  return passes_on ? awaited.awaited_rank : member.awaited_rank;
+}
+
+}  // namespace
+
 std::optional<Straggler> FindStraggler(const Job& job) {
-  const int others = AliveCount(job) - 1;
-  if (others < 1 ||
+  const int workers = AliveCount(job, Role::kWorker);
+  if (job.members.empty() ||
       (job.state != JobState::kRunning && job.state != JobState::kStopping)) {
     return std::nullopt;
   }
   std::vector<double> waited(job.members.size(), 0);
   for (const Member& member : job.members) {
-    const int rank = member.awaited_rank;
+    const int rank = AwaitedBy(job, member);
     // What a member says of itself, or of nobody, counts for nothing; nor do
     // numbers that are none.
-    if (member.is_lost || rank < 0 || rank == member.identity.rank ||
-        rank >= static_cast<int>(waited.size()) ||
-        !(member.awaited_ratio > 0)) {
+    if (member.is_lost || IsServer(member) || rank < 0 ||
+        rank == member.identity.rank || !(member.awaited_ratio > 0)) {
       continue;
     }
     waited[static_cast<size_t>(rank)] += std::min(1.0, member.awaited_ratio);
   }
   const auto most = std::max_element(waited.begin(), waited.end());
   const int rank = static_cast<int>(most - waited.begin());
-  const double ratio = *most / others;
   const Member& member = job.members[static_cast<size_t>(rank)];
+  const int others = IsServer(member) ? workers : workers - 1;
+  if (others < 1) return std::nullopt;
+  const double ratio = *most / others;
   const double own_wait = member.awaited_rank < 0 ? 0 : member.awaited_ratio;
   if (member.is_lost || ratio <= kMinStragglerRatio ||
       own_wait >= kMaxOwnWaitShare * ratio) {

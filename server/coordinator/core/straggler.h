@@ -26,7 +26,9 @@ struct Straggler {
 // By the last beats of the members: each names the one that it waits for most,
 // and a member that is not named is not waited for. In a ring only the next rank
 // waits for the straggler itself, and the others for their own neighbours, so it
-// is who gets the most of the waiting; of equals the lowest rank. Nothing if
+// is who gets the most of the waiting; of equals the lowest rank. With parameter
+// servers only the workers' waiting counts; they wait for a server, and who waits
+// for a server that waits itself waits for whom it waits for. Nothing if
 // that is kMinStragglerRatio at most, it waits itself, or the job does not train.
 [[nodiscard]] std::optional<Straggler> FindStraggler(const Job& job);
 

@@ -73,6 +73,23 @@ TEST(StragglerTest, AMemberThatIsLostNeitherWaitsNorIsWaitedFor) {
   EXPECT_NEAR(straggler->wait_ratio, 0.5, 1e-12);
 }
 
+TEST(StragglerTest, WhoWaitsForAServerThatWaitsWaitsForWhomThatWaitsFor) {
+  // Ranks 3 and 4 are parameter servers; rank 1 is slow.
+  Job job = JobWith({{3, 0.4}, {3, 0.01}, {4, 0.3}, {1, 0.35}, {1, 0.35}});
+  job.members[3].identity.role = Role::kParameterServer;
+  job.members[4].identity.role = Role::kParameterServer;
+  auto straggler = FindStraggler(job);
+  ASSERT_TRUE(straggler.has_value());
+  EXPECT_EQ(straggler->rank, 1);
+  EXPECT_NEAR(straggler->wait_ratio, 0.35, 1e-12);
+  // Servers that wait for nobody are what keeps the workers waiting.
+  job.members[3].awaited_rank = job.members[4].awaited_rank = -1;
+  straggler = FindStraggler(job);
+  ASSERT_TRUE(straggler.has_value());
+  EXPECT_EQ(straggler->rank, 3);
+  EXPECT_NEAR(straggler->wait_ratio, 0.41 / 3, 1e-12);
+}
+
 TEST(StragglerTest, AJobThatDoesNotTrainHasNone) {
   Job job = JobWith({{1, 0.9}, {-1, 0}});
   EXPECT_TRUE(FindStraggler(job).has_value());

@@ -21,8 +21,9 @@ namespace {
 
 // Of a rank that nobody has reported. No worker has incarnation 0, so it is
 // nobody.
-MemberIdentity UnknownIdentity(int rank) {
+MemberIdentity UnknownIdentity(int rank, Role role) {
   MemberIdentity identity;
+  identity.role = role;
   identity.worker = absl::StrCat("unknown-", rank);
   identity.host = "unknown";
   return identity;
@@ -48,8 +49,10 @@ std::vector<int> Seat(Turn& turn, Job& job,
     member.since = record.generation;
     member.step = job.resume_step;
     if (const Worker* const worker = WorkerOf(turn.state, identity)) {
-      member.step = std::max(member.step, worker->step);
-      job.best_step = std::max(job.best_step, member.step);
+      if (identity.role == Role::kWorker) {
+        member.step = std::max(member.step, worker->step);
+        job.best_step = std::max(job.best_step, member.step);
+      }
     } else {
       missing.push_back(identity.rank);
     }
@@ -139,15 +142,19 @@ GenerationFormedRecord RebuiltRecord(Turn& turn, const Job& job) {
   record.resume_step = rebuilding.job.resume_step;
   // No applied step is given up but by a rollback, here to or before a
   // generation that the journal does not know.
-  record.is_rollback = record.resume_step < job.best_step;
+  record.is_rollback =
+      job.sharding.is_lockstep && record.resume_step < job.best_step;
   record.time = turn.time;
-  std::map<std::string, int> on_host;
-  for (int rank = 0; rank < rebuilding.job.world_size; ++rank) {
+  std::map<std::pair<std::string, Role>, int> on_host;
+  for (int rank = 0; rank < MemberCount(rebuilding.job); ++rank) {
     const Worker* const worker = ReporterOf(turn.state, rank);
+    const Role role = RoleOf(rebuilding.job, rank);
     MemberIdentity identity =
-        worker == nullptr ? UnknownIdentity(rank) : IdentityOf(*worker);
+        worker == nullptr ? UnknownIdentity(rank, role) : IdentityOf(*worker);
     identity.rank = rank;
-    if (worker != nullptr) identity.local_rank = on_host[worker->host_key]++;
+    if (worker != nullptr) {
+      identity.local_rank = on_host[{worker->host_key, role}]++;
+    }
     record.members.push_back(std::move(identity));
   }
   return record;

@@ -29,8 +29,10 @@ Member* MemberIn(Turn& turn, const Worker& worker, int64_t generation) {
 
 // Keeps the figures of the lowest rank that reported the highest step; figures
 // of step 0 are none.
-void TakeFigures(Job& job, int rank, int64_t step,
+void TakeFigures(Job& job, const Member& member, int64_t step,
                  const TrainingFigures& figures) {
+  const int rank = member.identity.rank;
+  if (member.identity.role != Role::kWorker) return;
   if (figures.step <= 0 || step < job.figures.step ||
       (step == job.figures.step && rank > job.figures_rank)) {
     return;
@@ -61,9 +63,10 @@ bool IsTraining(const Job& job) {
 
 void TakeStep(Turn& turn, Job& job, Worker& worker, Member& member,
               int64_t step) {
-  worker.step = std::max(worker.step, step);
-  member.step = worker.step;
-  if (step >= job.resume_step) {
+  NoteAppliedStep(job, worker, member, step);
+  if (member.identity.role != Role::kWorker) return;
+  // Where each has its own clock, one's step proves nothing about the others.
+  if (step >= job.resume_step && job.sharding.is_lockstep) {
     job.life.OnReport(job.generation, step, turn.now);
   }
   if (step <= job.best_step) return;
@@ -96,7 +99,7 @@ void OnBeat(Turn& turn, Worker& worker, const BeatReceived& beat) {
   member->awaited_rank = beat.figures.awaited_rank;
   member->awaited_ratio = beat.figures.awaited_ratio;
   TakeStep(turn, job, worker, *member, beat.step);
-  TakeFigures(job, member->identity.rank, beat.step, beat.figures);
+  TakeFigures(job, *member, beat.step, beat.figures);
   TakeBench(job, member->identity.rank, beat.bench);
   TakeRankFigures(*member, beat.rank_figures);
   turn.Touch(job);
@@ -159,7 +162,7 @@ void OnFinished(Turn& turn, Worker& worker, const FinishedReceived& finished) {
                                     finished.is_stopped};
   worker.waiting_for_rank = -1;
   TakeStep(turn, job, worker, *member, finished.step);
-  TakeFigures(job, member->identity.rank, finished.step, finished.figures);
+  TakeFigures(job, *member, finished.step, finished.figures);
   turn.Touch(job);
   CheckFinished(turn, job);
 }
@@ -198,7 +201,9 @@ void OnFailed(Turn& turn, const Worker& worker, const FailedReceived& failed) {
   }
   Job& job = *turn.state.ActiveJob();
   if (IsForming(job) && IsNew(job)) return;  // It has heard of no generation.
-  member->step = std::max(member->step, failed.step);
+  if (member->identity.role == Role::kWorker) {
+    member->step = std::max(member->step, failed.step);
+  }
   Verdict verdict = VerdictOnMember(
       job, *member, worker, "failed",
       {EvidenceKind::kSelfReport, worker.name, failed.message}, turn.time);
@@ -229,6 +234,8 @@ void StopMembers(Turn& turn, Job& job) {
   job.growth_deadline = MonotonicTime::InfiniteFuture();
   job.pause_deadline = MonotonicTime::InfiniteFuture();
   for (const Member& member : job.members) {
+    // Parameter servers end with the workers.
+    if (member.identity.role != Role::kWorker) continue;
     const Worker* const worker = turn.state.FindWorker(member.identity.worker);
     if (worker == nullptr || worker->session == 0 ||
         MemberOf(turn.state, *worker) != &member) {

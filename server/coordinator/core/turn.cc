@@ -98,9 +98,22 @@ std::string Counted(size_t count, std::string_view noun) {
   return absl::StrCat(count, " ", Sv(noun), count == 1 ? "" : "s");
 }
 
+std::string AndServers(int servers) {
+  if (servers == 0) return "";
+  return absl::StrCat(
+      " and ", Counted(static_cast<size_t>(servers), "parameter server"));
+}
+
+std::string RanksText(const Job& job) {
+  return absl::StrCat(
+      Counted(static_cast<size_t>(MemberCount(job, Role::kWorker)), "rank"),
+      AndServers(MemberCount(job, Role::kParameterServer)));
+}
+
 std::string Describe(const MemberIdentity& identity) {
-  return absl::StrCat("worker ", identity.worker, " (rank ", identity.rank,
-                      ", host ", identity.host, ", pid ", identity.pid, ")");
+  return absl::StrCat(Sv(NameOf(identity.role)), " ", identity.worker,
+                      " (rank ", identity.rank, ", host ", identity.host,
+                      ", pid ", identity.pid, ")");
 }
 
 }  // namespace ringmaster::coordinator

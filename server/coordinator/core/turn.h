@@ -79,11 +79,18 @@ struct Turn {
 // "the creation of job j-1", for the user who waits for `record`.
 [[nodiscard]] std::string Describe(const JournalRecord& record);
 
-// "worker b (rank 1, host h2, pid 7)".
+// "worker b (rank 1, host h2, pid 7)", "parameter server s (rank 2, ...)".
 [[nodiscard]] std::string Describe(const MemberIdentity& identity);
 
 // "1 rank", "2 ranks".
 [[nodiscard]] std::string Counted(size_t count, std::string_view noun);
+
+// " and 2 parameter servers", to follow what a job's workers are called; empty
+// for none.
+[[nodiscard]] std::string AndServers(int servers);
+
+// "4 ranks and 2 parameter servers": the members of `job`.
+[[nodiscard]] std::string RanksText(const Job& job);
 
 // absl::string_view of a std::string_view, for StrCat.
 inline absl::string_view Sv(std::string_view text) {

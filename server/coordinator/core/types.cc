@@ -114,6 +114,10 @@ std::string_view NameOf(Phase phase) {
   return "UNKNOWN";
 }
 
+std::string_view NameOf(Role role) {
+  return role == Role::kParameterServer ? "parameter server" : "worker";
+}
+
 bool IsEnded(JobState state) {
   return state == JobState::kSucceeded || state == JobState::kFailed ||
          state == JobState::kCancelled;

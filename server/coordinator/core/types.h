@@ -97,6 +97,26 @@ enum class NoticeKind {
 
 enum class EventSeverity { kInfo = 1, kWarning = 2, kError = 3 };
 
+// Who holds a job's parameters, where they are not all-reduced; see
+// ringmaster.v1.ParameterServerSpec.
+struct Sharding {
+  // Members of their own that hold shards; 0 where the workers hold them.
+  int servers = 0;
+  // 0: the job has none.
+  int shards = 0;
+  // Further copies of each shard, 0 or 1.
+  int replicas = 0;
+  // Each step is one update with every worker's gradient, so what is committed
+  // is the same for all. If not, each worker has a clock of its own, and what a
+  // server has made of a push is never taken back.
+  bool is_lockstep = true;
+
+  // The workers hold the shards.
+  [[nodiscard]] bool IsColocated() const { return shards > 0 && servers == 0; }
+
+  friend bool operator==(const Sharding&, const Sharding&) = default;
+};
+
 // One observation of an incident.
 struct Evidence {
   EvidenceKind kind = EvidenceKind::kStreamBroken;
@@ -272,6 +292,7 @@ struct MemberIdentity {
   // HOST:PORT, or [HOST]:PORT for IPv6.
   std::string data_address;
   Device device;
+  Role role = Role::kWorker;
 
   friend bool operator==(const MemberIdentity&,
                          const MemberIdentity&) = default;
@@ -284,6 +305,9 @@ struct MemberIdentity {
 [[nodiscard]] std::string_view NameOf(VerdictDecision decision);
 [[nodiscard]] std::string_view NameOf(EventSeverity severity);
 [[nodiscard]] std::string_view NameOf(Phase phase);
+
+// "worker", "parameter server": for sentences.
+[[nodiscard]] std::string_view NameOf(Role role);
 
 // True for SUCCEEDED, FAILED and CANCELLED.
 [[nodiscard]] bool IsEnded(JobState state);

@@ -32,11 +32,15 @@ std::optional<Answer> FinishedOf(const Member& member) {
   return Answer(member.finished->parameters_hash, 0);
 }
 
+bool IsCompared(const Member& member) {
+  return !member.is_lost && member.identity.role == Role::kWorker;
+}
+
 Agreement AgreementBy(const Job& job, const AnswerOf& answer_of) {
   std::optional<Answer> first;
   bool is_equal = true;
   for (const Member& member : job.members) {
-    if (member.is_lost) continue;
+    if (!IsCompared(member)) continue;
     const std::optional<Answer> answer = answer_of(member);
     if (!answer.has_value()) return Agreement::kIncomplete;
     if (!first.has_value()) first = answer;
@@ -59,7 +63,7 @@ struct Difference {
 Difference FindDifference(const Job& job, const AnswerOf& answer_of) {
   std::map<Answer, std::vector<const Member*>> groups;
   for (const Member& member : job.members) {
-    if (!member.is_lost) groups[*answer_of(member)].push_back(&member);
+    if (IsCompared(member)) groups[*answer_of(member)].push_back(&member);
   }
   std::vector<std::vector<const Member*>> sorted;
   for (auto& [answer, group] : groups) sorted.push_back(std::move(group));
@@ -83,7 +87,7 @@ Verdict MismatchVerdict(const Job& job, const Difference& difference,
                    Describe(difference.other->identity), ": ", odd_value,
                    " against ", other_value, " (", difference.odd_count,
                    " against ", difference.other_count, " of ",
-                   job.members.size(), " ranks)"),
+                   MemberCount(job, Role::kWorker), " ranks)"),
       time);
   verdict.worker = odd.worker;
   verdict.rank = odd.rank;
@@ -210,6 +214,11 @@ void AddVerdict(const Verdict& later, Verdict& verdict) {
 }
 
 Agreement PreparedAgreement(const Job& job) {
+  const bool is_incomplete = std::any_of(
+      job.members.begin(), job.members.end(), [](const Member& member) {
+        return !member.is_lost && !member.prepared.has_value();
+      });
+  if (is_incomplete) return Agreement::kIncomplete;
   return AgreementBy(job, PreparedOf);
 }
 

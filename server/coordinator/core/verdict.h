@@ -49,11 +49,12 @@ inline constexpr std::string_view kCoordinatorObserver = "coordinator";
 inline constexpr size_t kMaxEvidence = 64;
 void AddVerdict(const Verdict& later, Verdict& verdict);
 
-// Whether all members of `job` that are not lost have prepared, and in the same
-// way.
+// Whether all members of `job` that are not lost have prepared, and the workers
+// in the same way. (Parameter servers have no plan and read no data.)
 enum class Agreement { kIncomplete, kEqual, kDifferent };
 [[nodiscard]] Agreement PreparedAgreement(const Job& job);
-// The same for the hash of the final parameters.
+// Whether all workers have finished, with the same hash of the final parameters.
+// Parameter servers are done when they are.
 [[nodiscard]] Agreement FinishedAgreement(const Job& job);
 
 // Blames the first member of the smallest group that prepared (or finished)

@@ -56,16 +56,20 @@ Enum EnumFrom(const Json& json) {
 }
 
 Json ToJson(const MemberIdentity& member) {
-  return Json{{"rank", member.rank},
-              {"local_rank", member.local_rank},
-              {"worker", member.worker},
-              {"incarnation", member.incarnation},
-              {"host", member.host},
-              {"host_key", member.host_key},
-              {"pid", member.pid},
-              {"data_address", member.data_address},
-              {"device_kind", static_cast<int>(member.device.kind)},
-              {"device_index", member.device.index}};
+  Json json{{"rank", member.rank},
+            {"local_rank", member.local_rank},
+            {"worker", member.worker},
+            {"incarnation", member.incarnation},
+            {"host", member.host},
+            {"host_key", member.host_key},
+            {"pid", member.pid},
+            {"data_address", member.data_address},
+            {"device_kind", static_cast<int>(member.device.kind)},
+            {"device_index", member.device.index}};
+  if (member.role != Role::kWorker) {
+    json["role"] = static_cast<int>(member.role);
+  }
+  return json;
 }
 
 MemberIdentity MemberFrom(const Json& json) {
@@ -80,6 +84,7 @@ MemberIdentity MemberFrom(const Json& json) {
   json.at("data_address").get_to(member.data_address);
   member.device.kind = EnumFrom<DeviceKind>(json.at("device_kind"));
   json.at("device_index").get_to(member.device.index);
+  if (json.contains("role")) member.role = EnumFrom<Role>(json.at("role"));
   return member;
 }
 
@@ -222,16 +227,36 @@ TrainingFigures FiguresFrom(const Json& json) {
 
 // ---- Records.
 
+// Left out for jobs without shards, as by the releases that had none.
+void AddSharding(const Sharding& sharding, Json& json) {
+  if (sharding.shards == 0) return;
+  json["sharding"] = Json{{"servers", sharding.servers},
+                          {"shards", sharding.shards},
+                          {"replicas", sharding.replicas},
+                          {"is_lockstep", sharding.is_lockstep}};
+}
+
+Sharding ShardingFrom(const Json& json) {
+  Sharding sharding;
+  json.at("servers").get_to(sharding.servers);
+  json.at("shards").get_to(sharding.shards);
+  json.at("replicas").get_to(sharding.replicas);
+  json.at("is_lockstep").get_to(sharding.is_lockstep);
+  return sharding;
+}
+
 Json ToJson(const JobCreatedRecord& record) {
-  return Json{{"number", record.number},
-              {"id", record.id},
-              {"name", record.name},
-              {"request_id", record.request_id},
-              {"min_workers", record.min_workers},
-              {"max_workers", record.max_workers},
-              {"settle", ToJson(record.settle)},
-              {"total_steps", record.total_steps},
-              {"time", ToJson(record.time)}};
+  Json json{{"number", record.number},
+            {"id", record.id},
+            {"name", record.name},
+            {"request_id", record.request_id},
+            {"min_workers", record.min_workers},
+            {"max_workers", record.max_workers},
+            {"settle", ToJson(record.settle)},
+            {"total_steps", record.total_steps},
+            {"time", ToJson(record.time)}};
+  AddSharding(record.sharding, json);
+  return json;
 }
 
 JournalRecord JobCreatedFrom(const Json& json, const std::string& spec) {
@@ -246,6 +271,9 @@ JournalRecord JobCreatedFrom(const Json& json, const std::string& spec) {
   record.settle = DurationFrom(json.at("settle"));
   json.at("total_steps").get_to(record.total_steps);
   record.time = TimeFrom(json.at("time"));
+  if (json.contains("sharding")) {
+    record.sharding = ShardingFrom(json.at("sharding"));
+  }
   return record;
 }
 

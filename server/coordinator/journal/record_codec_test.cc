@@ -48,6 +48,16 @@ TEST(RecordCodecTest, LossThatIsNoNumberComesBack) {
   EXPECT_EQ(figures.evaluation_loss, -kInfinity);
 }
 
+TEST(RecordCodecTest, AJobWithoutShardsIsWrittenAsBeforeThereWereAny) {
+  JobCreatedRecord created;
+  created.time = absl::UnixEpoch();
+  const Row row = Encode(created);
+  EXPECT_FALSE(nlohmann::json::parse(row.body).contains("sharding"));
+  const absl::StatusOr<JournalRecord> decoded = Decode(row);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_TRUE(*decoded == JournalRecord(created));
+}
+
 TEST(RecordCodecTest, FiguresOfTheFirstReleaseStillRead) {
   JobEndedRecord end;
   end.time = absl::UnixEpoch();

@@ -18,6 +18,7 @@ MemberIdentity SomeMember() {
   member.pid = 4711;
   member.data_address = "[fe80::1]:9000";
   member.device = {DeviceKind::kCuda, 3};
+  member.role = Role::kParameterServer;
   return member;
 }
 
@@ -88,6 +89,8 @@ std::vector<JournalRecord> OneOfEach() {
   created.max_workers = 5;
   created.settle = absl::Milliseconds(750);
   created.total_steps = 101;
+  created.sharding = {
+      .servers = 3, .shards = 4, .replicas = 1, .is_lockstep = false};
   created.time = kTime;
   return {created,
           GenerationFormedRecord{

@@ -21,6 +21,7 @@
 #include "server/coordinator/rpc/job_spec_errors.h"
 #include "server/coordinator/rpc/job_spec_model.h"
 #include "server/coordinator/rpc/job_spec_optimizer.h"
+#include "server/coordinator/rpc/job_spec_parameter_server.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -177,6 +178,7 @@ void CheckTrain(v1::TrainProgram& train, int32_t max_workers,
   CheckCheckpoint(train, errors);
   CheckNonFinite(train, errors);
   CheckCollective(train.collective(), "train.collective", errors);
+  CheckParameterServer(train, max_workers, errors);
   CheckSample(train, errors);
   errors.RequirePathOrNone("train.initial_parameters",
                            train.initial_parameters());

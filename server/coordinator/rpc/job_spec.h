@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "common/rpc/proto_time.h"
 #include "ringmaster/v1/job.pb.h"
+#include "server/coordinator/rpc/job_spec_parameter_server.h"
 
 namespace ringmaster::coordinator {
 
@@ -38,6 +39,7 @@ void SetFromSpec(const v1::JobSpec& spec, CoreJob& job) {
   // A benchmark's steps are its sizes.
   job.total_steps =
       spec.has_bench() ? spec.bench().sizes_size() : spec.train().steps();
+  job.sharding = ShardingOf(spec);
 }
 
 }  // namespace ringmaster::coordinator

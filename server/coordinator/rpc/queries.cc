@@ -124,17 +124,18 @@ absl::StatusOr<v1::ListMembersResponse> ListMembers(
             request.generation(), "; wait for a new assignment")),
         reason::kStaleGeneration);
   }
-  const int64_t world_size = static_cast<int64_t>(job->members.size());
+  const int64_t count = static_cast<int64_t>(job->members.size());
+  const int world_size = MemberCount(*job, Role::kWorker);
   // The token is the client's: it may be any number.
-  const int64_t end = std::min(world_size, std::min(start, world_size) + size);
+  const int64_t end = std::min(count, std::min(start, count) + size);
   v1::ListMembersResponse response;
   response.set_generation(job->generation);
   for (int64_t rank = start; rank < end; ++rank) {
     const Member& member = job->members[rank];
     *response.add_members() =
-        MemberProto(member.identity, static_cast<int>(world_size), member.step);
+        MemberProto(member.identity, world_size, member.step);
   }
-  if (end < world_size) response.set_next_page_token(absl::StrCat(end));
+  if (end < count) response.set_next_page_token(absl::StrCat(end));
   return response;
 }
 

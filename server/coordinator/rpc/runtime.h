@@ -141,6 +141,8 @@ class CoordinatorRuntime {
     std::string secret;
     uint64_t table_hash = 0;
     Topology topology = Topology::OneHost(1);
+    // Null: the job has no shards.
+    std::shared_ptr<const v1::ShardPlacements> placements;
   };
 
   explicit CoordinatorRuntime(Options options);

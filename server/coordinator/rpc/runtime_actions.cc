@@ -1,4 +1,5 @@
 // What CoordinatorRuntime does for each of the core's actions.
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,17 +42,35 @@ std::string EvidenceText(const v1::Verdict& verdict) {
   return text;
 }
 
-// The members of a host follow one another.
+// Of the workers; those of a host follow one another.
 Topology TopologyOf(const Job& job) {
   std::vector<int> ranks_per_host;
   const std::string* last = nullptr;
   for (const Member& member : job.members) {
+    if (member.identity.role != Role::kWorker) break;
     const std::string& host = member.identity.host_key;
     if (last == nullptr || host != *last) ranks_per_host.push_back(0);
     ++ranks_per_host.back();
     last = &host;
   }
   return Topology::OfHosts(ranks_per_host);
+}
+
+std::shared_ptr<const v1::ShardPlacements> PlacementsOf(const Job& job) {
+  if (job.placements == nullptr) return nullptr;
+  v1::ShardPlacements proto;
+  for (const Member& member : job.members) {
+    if (!HoldsShards(job, member.identity.role)) continue;
+    *proto.add_hosts() = MemberProto(
+        member.identity, MemberCount(job, Role::kWorker), job.resume_step);
+  }
+  for (const ShardPlacement& placement : *job.placements) {
+    v1::ShardPlacement& shard = *proto.add_shards();
+    shard.set_primary_rank(placement.primary_rank);
+    shard.set_backup_rank(placement.backup_rank);
+    shard.set_source_rank(placement.source_rank);
+  }
+  return std::make_shared<const v1::ShardPlacements>(std::move(proto));
 }
 
 // An incident: the culprit, if there is one, as fields of its own.
@@ -131,13 +150,14 @@ const CoordinatorRuntime::GenerationSecrets& CoordinatorRuntime::SecretsOf(
   if (secrets_.generation != generation) {
     google::protobuf::RepeatedPtrField<v1::Member> table;
     for (const Member& member : job.members) {
-      *table.Add() = MemberProto(
-          member.identity, static_cast<int>(job.members.size()), member.step);
+      *table.Add() = MemberProto(member.identity,
+                                 MemberCount(job, Role::kWorker), member.step);
     }
     secrets_ = {.generation = generation,
                 .secret = RandomBytes(kSecretBytes),
                 .table_hash = MemberTableHash(table),
-                .topology = TopologyOf(job)};
+                .topology = TopologyOf(job),
+                .placements = PlacementsOf(job)};
   }
   return secrets_;
 }
@@ -154,10 +174,15 @@ void CoordinatorRuntime::Perform(SendAssignment& action) {
   *assignment.mutable_self() =
       MemberProto(action.self, action.world_size, action.resume_step);
   const Topology& topology = secrets.topology;
-  for (const int peer : PeersOf(action.self.rank, topology)) {
-    *assignment.add_peers() =
-        MemberProto(job->members[static_cast<size_t>(peer)].identity,
-                    action.world_size, action.resume_step);
+  if (action.self.role == Role::kWorker) {
+    for (const int peer : PeersOf(action.self.rank, topology)) {
+      *assignment.add_peers() =
+          MemberProto(job->members[static_cast<size_t>(peer)].identity,
+                      action.world_size, action.resume_step);
+    }
+  }
+  if (secrets.placements != nullptr) {
+    *assignment.mutable_shard_placements() = *secrets.placements;
   }
   for (int host = 0; host < topology.host_count(); ++host) {
     assignment.add_ranks_per_host(

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <set>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -24,6 +25,9 @@ std::string BoundedText(std::string_view text, size_t max_bytes = kMaxText) {
 
 // As many as there are, for buckets of rising size.
 constexpr size_t kMaxAlgorithms = 16;
+
+// As many as a job may have workers, which may hold one each.
+constexpr int64_t kMaxShards = 4096;
 
 // No worker gets that far; sums with steps up to it do not overflow.
 constexpr int64_t kMaxStep = int64_t{1} << 62;
@@ -199,7 +203,9 @@ absl::StatusOr<HeldJob> ParseHeldJob(const v1::HeldJob& held,
   checks.Word("job_id", held.job_id(), kMaxJobId);
   checks.That(generation > 0, "job_id", "needs the hello to name a generation");
   checks.Range("world_size", held.world_size(), 1, INT32_MAX);
-  checks.Range("rank", held.rank(), 0, int64_t{held.world_size()} - 1);
+  checks.Range("servers", held.servers(), 0, kMaxShards);
+  checks.Range("rank", held.rank(), 0,
+               int64_t{held.world_size()} + held.servers() - 1);
   checks.Range("resume_step", held.resume_step(), 0, kMaxStep);
   RETURN_IF_ERROR(checks.status());
   ASSIGN_OR_RETURN(const v1::JobSpec spec, ValidateAndDefault(held.spec()));
@@ -208,6 +214,7 @@ absl::StatusOr<HeldJob> ParseHeldJob(const v1::HeldJob& held,
   job.job_id = held.job_id();
   job.rank = held.rank();
   job.world_size = held.world_size();
+  job.servers = held.servers();
   job.resume_step = held.resume_step();
   return job;
 }
@@ -349,11 +356,22 @@ absl::StatusOr<EventBody> ParseHalted(SessionId session,
               "complete_step",
               absl::StrCat("must be applied_step (", halted.applied_step(),
                            ") or one more, got ", halted.complete_step()));
+  HaltedReceived event{.session = session,
+                       .generation = halted.generation(),
+                       .applied_step = halted.applied_step(),
+                       .complete_step = halted.complete_step()};
+  std::set<int32_t> seen;
+  for (const v1::HeldShard& held : halted.shards()) {
+    checks.Range("shards.shard", held.shard(), 0, kMaxShards - 1);
+    checks.Range("shards.complete_step", held.complete_step(), 0, kMaxStep);
+    checks.That(seen.insert(held.shard()).second, "shards",
+                absl::StrCat("must name each shard once, got ", held.shard(),
+                             " twice"));
+    RETURN_IF_ERROR(checks.status());
+    event.shards.push_back({held.shard(), held.complete_step()});
+  }
   RETURN_IF_ERROR(checks.status());
-  return HaltedReceived{.session = session,
-                        .generation = halted.generation(),
-                        .applied_step = halted.applied_step(),
-                        .complete_step = halted.complete_step()};
+  return event;
 }
 
 absl::StatusOr<EventBody> ParseSuspicion(SessionId session,

@@ -66,7 +66,7 @@ void SetStraggler(const Job& job, v1::Job& proto) {
   if (!straggler.has_value()) return;
   const Member& member = job.members[static_cast<size_t>(straggler->rank)];
   *proto.mutable_straggler()->mutable_member() = MemberProto(
-      member.identity, static_cast<int>(job.members.size()), member.step);
+      member.identity, MemberCount(job, Role::kWorker), member.step);
   proto.mutable_straggler()->set_wait_ratio(straggler->wait_ratio);
 }
 
@@ -188,7 +188,10 @@ v1::Member MemberProto(const MemberIdentity& member, int world_size,
   proto.set_pid(member.pid);
   proto.set_data_address(member.data_address);
   proto.set_step(step);
-  *proto.mutable_mesh() = MeshProto(member.rank, world_size);
+  proto.set_role(static_cast<v1::Role>(member.role));
+  if (member.role == Role::kWorker) {
+    *proto.mutable_mesh() = MeshProto(member.rank, world_size);
+  }
   return proto;
 }
 
@@ -242,7 +245,7 @@ v1::Job JobProto(const State& state, const Job& job, MemberDetail members) {
   proto.set_state(static_cast<v1::JobState>(job.state));
   proto.set_generation(job.generation);
   if (members == MemberDetail::kAll) {
-    const int world_size = static_cast<int>(job.members.size());
+    const int world_size = MemberCount(job, Role::kWorker);
     for (const Member& member : job.members) {
       v1::Member& shown = *proto.add_members();
       shown = MemberProto(member.identity, world_size, member.step);

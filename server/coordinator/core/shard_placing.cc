@@ -1,0 +1,126 @@
+#include "server/coordinator/core/shard_placing.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <tuple>
+
+namespace ringmaster::coordinator {
+namespace {
+
+constexpr int kNone = -1;
+
+bool Holds(const ShardCopies& shard, int host) {
+  return std::binary_search(shard.holders.begin(), shard.holders.end(), host);
+}
+
+// How many primaries each host has, and may have.
+class Primaries {
+ public:
+  Primaries(size_t shards, size_t hosts)
+      : least_(static_cast<int>(shards / hosts)),
+        extra_(static_cast<int>(shards % hosts)),
+        counts_(hosts, 0) {}
+
+  bool HasRoom(int host) const {
+    const int count = counts_[static_cast<size_t>(host)];
+    return count < least_ || (count == least_ && extra_ > 0);
+  }
+  void Take(int host) {
+    if (counts_[static_cast<size_t>(host)]++ >= least_) --extra_;
+  }
+  int CountOf(int host) const { return counts_[static_cast<size_t>(host)]; }
+
+ private:
+  const int least_;
+  int extra_;  // hosts that may have one more
+  std::vector<int> counts_;
+};
+
+// Of hosts with room, one that holds the shard, else the one with the fewest.
+int ChoosePrimary(const ShardCopies& shard, int hosts,
+                  const Primaries& primaries) {
+  int best = kNone;
+  const auto rating = [&](int host) {
+    return std::tuple(!Holds(shard, host), primaries.CountOf(host));
+  };
+  for (int host = 0; host < hosts; ++host) {
+    if (!primaries.HasRoom(host)) continue;
+    if (best == kNone || rating(host) < rating(best)) best = host;
+  }
+  return best;
+}
+
+// By shard, the index of its primary's host.
+std::vector<int> PlacePrimaries(const std::vector<ShardCopies>& shards,
+                                int hosts) {
+  Primaries primaries(shards.size(), static_cast<size_t>(hosts));
+  std::vector<int> placed(shards.size(), kNone);
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const int primary = shards[i].primary;
+    if (primary == kNone || !primaries.HasRoom(primary)) continue;
+    placed[i] = primary;
+    primaries.Take(primary);
+  }
+  for (size_t i = 0; i < shards.size(); ++i) {
+    if (placed[i] != kNone) continue;
+    placed[i] = ChoosePrimary(shards[i], hosts, primaries);
+    primaries.Take(placed[i]);
+  }
+  return placed;
+}
+
+// `counts`: how many backups each host has so far.
+int ChooseBackup(const std::vector<ShardHolder>& hosts,
+                 const ShardCopies& shard, int primary,
+                 const std::vector<int>& counts) {
+  const int host_count = static_cast<int>(hosts.size());
+  const auto rating = [&](int host) {
+    const auto at = static_cast<size_t>(host);
+    const bool shares_machine =
+        hosts[at].host_key == hosts[static_cast<size_t>(primary)].host_key;
+    // Of equals the next one: the backups of one host's shards spread out.
+    return std::tuple(shares_machine, counts[at], !Holds(shard, host),
+                      (host - primary + host_count) % host_count);
+  };
+  int best = kNone;
+  for (int host = 0; host < host_count; ++host) {
+    if (host == primary) continue;
+    if (best == kNone || rating(host) < rating(best)) best = host;
+  }
+  return best;
+}
+
+int SourceOf(const ShardCopies& shard, int primary, int backup) {
+  if (shard.holders.empty()) return kNone;
+  if (Holds(shard, primary)) return primary;
+  return Holds(shard, backup) ? backup : shard.holders.front();
+}
+
+}  // namespace
+
+std::vector<ShardPlacement> PlaceShards(const std::vector<ShardHolder>& hosts,
+                                        const std::vector<ShardCopies>& shards,
+                                        int replicas) {
+  const std::vector<int> primaries =
+      PlacePrimaries(shards, static_cast<int>(hosts.size()));
+  std::vector<int> backup_counts(hosts.size(), 0);
+  const auto rank_of = [&hosts](int host) {
+    return host == kNone ? kNone : hosts[static_cast<size_t>(host)].rank;
+  };
+  std::vector<ShardPlacement> placements;
+  placements.reserve(shards.size());
+  for (size_t i = 0; i < shards.size(); ++i) {
+    int backup = kNone;
+    if (replicas > 0 && hosts.size() > 1) {
+      backup = ChooseBackup(hosts, shards[i], primaries[i], backup_counts);
+      ++backup_counts[static_cast<size_t>(backup)];
+    }
+    placements.push_back(
+        {.primary_rank = rank_of(primaries[i]),
+         .backup_rank = rank_of(backup),
+         .source_rank = rank_of(SourceOf(shards[i], primaries[i], backup))});
+  }
+  return placements;
+}
+
+}  // namespace ringmaster::coordinator

@@ -1,0 +1,171 @@
+#include "server/coordinator/core/shard_placing.h"
+
+#include <algorithm>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+using ::testing::ElementsAre;
+
+std::vector<ShardHolder> Hosts(const std::vector<std::string>& machines,
+                               int first_rank = 0) {
+  std::vector<ShardHolder> hosts;
+  for (const std::string& machine : machines) {
+    hosts.push_back({first_rank + static_cast<int>(hosts.size()), machine});
+  }
+  return hosts;
+}
+
+std::string ToText(const std::vector<ShardPlacement>& placements) {
+  std::string text;
+  for (const ShardPlacement& placement : placements) {
+    text += (text.empty() ? "" : " ") + std::to_string(placement.primary_rank) +
+            "/" + std::to_string(placement.backup_rank) + "<" +
+            std::to_string(placement.source_rank);
+  }
+  return text;
+}
+
+TEST(ShardPlacingTest, NewShardsGoRoundAndNobodyHasThem) {
+  const std::vector<std::string> machines = {"a", "b", "c"};
+  EXPECT_EQ(
+      ToText(PlaceShards(Hosts(machines, 4), std::vector<ShardCopies>(3), 0)),
+      "4/-1<-1 5/-1<-1 6/-1<-1");
+  EXPECT_EQ(
+      ToText(PlaceShards(Hosts(machines, 4), std::vector<ShardCopies>(3), 1)),
+      "4/5<-1 5/6<-1 6/4<-1");
+}
+
+TEST(ShardPlacingTest, OneHostHasNoBackup) {
+  const std::vector<std::string> machines = {"a"};
+  EXPECT_EQ(
+      ToText(PlaceShards(Hosts(machines), std::vector<ShardCopies>(2), 1)),
+      "0/-1<-1 0/-1<-1");
+}
+
+TEST(ShardPlacingTest, TheBackupOfALostPrimaryTakesItsPlace) {
+  // Of 0/1, 1/2, 2/0, host 2 is lost.
+  const std::vector<std::string> machines = {"a", "b"};
+  EXPECT_EQ(ToText(PlaceShards(Hosts(machines),
+                               {{{0, 1}, 0}, {{1}, 1}, {{0}, -1}}, 1)),
+            "0/1<0 1/0<1 0/1<0");
+}
+
+TEST(ShardPlacingTest, AHostThatComesGetsItsShareFromTheOthers) {
+  const std::vector<std::string> machines = {"a", "b"};
+  EXPECT_EQ(ToText(PlaceShards(Hosts(machines), {{{0}, 0}, {{0}, 0}}, 0)),
+            "0/-1<0 1/-1<0");
+}
+
+TEST(ShardPlacingTest, ABackupIsOnAnotherMachineIfThereIsOne) {
+  const std::vector<std::string> machines = {"a", "a", "b"};
+  for (const ShardPlacement& placement :
+       PlaceShards(Hosts(machines), std::vector<ShardCopies>(3), 1)) {
+    EXPECT_NE(placement.primary_rank == 2, placement.backup_rank == 2)
+        << placement.primary_rank << " " << placement.backup_rank;
+  }
+}
+
+TEST(ShardPlacingTest, WhatHasNotChangedStaysWhereItIs) {
+  for (int hosts = 1; hosts <= 7; ++hosts) {
+    for (int count = hosts; count <= 14; ++count) {
+      std::vector<std::string> machines;
+      for (int i = 0; i < hosts; ++i) machines.push_back(std::to_string(i % 3));
+      const auto first =
+          PlaceShards(Hosts(machines), std::vector<ShardCopies>(count), 1);
+      std::vector<ShardCopies> copies;
+      for (const ShardPlacement& placement : first) {
+        ShardCopies copy{{placement.primary_rank}, placement.primary_rank};
+        if (placement.backup_rank >= 0) {
+          copy.holders.push_back(placement.backup_rank);
+        }
+        std::sort(copy.holders.begin(), copy.holders.end());
+        copies.push_back(copy);
+      }
+      const auto again = PlaceShards(Hosts(machines), copies, 1);
+      for (size_t i = 0; i < first.size(); ++i) {
+        EXPECT_EQ(again[i].primary_rank, first[i].primary_rank);
+        EXPECT_EQ(again[i].backup_rank, first[i].backup_rank);
+        EXPECT_EQ(again[i].source_rank, first[i].primary_rank);
+      }
+    }
+  }
+}
+
+// What must hold of any placement.
+void Check(const std::vector<ShardHolder>& hosts,
+           const std::vector<ShardCopies>& shards, int replicas,
+           const std::vector<ShardPlacement>& placements) {
+  ASSERT_EQ(placements.size(), shards.size());
+  std::vector<int> counts(hosts.size(), 0);
+  std::vector<int> stay(hosts.size(), 0);
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const ShardPlacement& placement = placements[i];
+    const ShardCopies& shard = shards[i];
+    const int primary = placement.primary_rank - hosts[0].rank;
+    ASSERT_GE(primary, 0);
+    ASSERT_LT(primary, static_cast<int>(hosts.size()));
+    ++counts[primary];
+    if (shard.primary == primary) ++stay[primary];
+    if (replicas == 0 || hosts.size() < 2) {
+      EXPECT_EQ(placement.backup_rank, -1);
+    } else {
+      ASSERT_GE(placement.backup_rank, hosts[0].rank);
+      ASSERT_LE(placement.backup_rank, hosts.back().rank);
+      EXPECT_NE(placement.backup_rank, placement.primary_rank);
+    }
+    if (shard.holders.empty()) {
+      EXPECT_EQ(placement.source_rank, -1);
+    } else {
+      EXPECT_TRUE(std::binary_search(shard.holders.begin(), shard.holders.end(),
+                                     placement.source_rank - hosts[0].rank));
+    }
+  }
+  const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
+  EXPECT_LE(*most - *least, 1);
+  // A primary moves only from a host that has as many as it may have.
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const int before = shards[i].primary;
+    if (before < 0 || placements[i].primary_rank == hosts[before].rank)
+      continue;
+    EXPECT_EQ(stay[before], counts[before]);
+    EXPECT_GE(counts[before], *least);
+  }
+}
+
+TEST(ShardPlacingTest, AnyShardsOnAnyHostsArePlacedInBalance) {
+  std::mt19937 random(7);
+  const auto pick = [&random](int bound) {
+    return static_cast<int>(random() % static_cast<unsigned>(bound));
+  };
+  for (int run = 0; run < 5'000; ++run) {
+    std::vector<std::string> machines;
+    for (int i = pick(8); i >= 0; --i) {
+      machines.push_back(std::to_string(pick(4)));
+    }
+    const std::vector<ShardHolder> hosts = Hosts(machines, pick(5));
+    std::vector<ShardCopies> shards(static_cast<size_t>(1 + pick(12)));
+    for (ShardCopies& shard : shards) {
+      std::set<int> holders;
+      for (int i = pick(3); i > 0; --i) {
+        holders.insert(pick(static_cast<int>(hosts.size())));
+      }
+      shard.holders.assign(holders.begin(), holders.end());
+      shard.primary = pick(static_cast<int>(hosts.size()) + 1) - 1;
+    }
+    const int replicas = pick(2);
+    const auto placements = PlaceShards(hosts, shards, replicas);
+    Check(hosts, shards, replicas, placements);
+    EXPECT_EQ(placements, PlaceShards(hosts, shards, replicas));
+  }
+}
+
+}  // namespace
+}  // namespace ringmaster::coordinator
