@@ -74,24 +74,32 @@ void TrainerThread::Do(const PrepareJob& job) {
   const TrainProgress progress = trainer_.progress();
   const agent::StepPosition position{progress.applied_step,
                                      progress.complete_step};
+  shards_ = KeptShards(shards_, assignment);
   if (agreement.ok()) {
     on_event_(
         agent::TrainerPrepared{.generation = assignment.generation,
                                .plan_hash = agreement->plan_hash,
                                .data_fingerprint = agreement->data_fingerprint,
                                .summary = agreement->summary,
-                               .position = position});
+                               .position = position,
+                               .shards = shards_});
   } else {
     on_event_(agent::TrainerPrepareFailed{.generation = assignment.generation,
                                           .status = agreement.status(),
-                                          .position = position});
+                                          .position = position,
+                                          .shards = shards_});
   }
 }
 
 void TrainerThread::Do(const RunJob& job) {
-  on_event_(ToEvent(job.generation, trainer_.Run()));
+  const RunOutcome outcome = trainer_.Run();
+  shards_ = outcome.held_shards;
+  on_event_(ToEvent(job.generation, outcome));
 }
 
-void TrainerThread::Do(const ReleaseJob&) { trainer_.Release(); }
+void TrainerThread::Do(const ReleaseJob&) {
+  trainer_.Release();
+  shards_.clear();
+}
 
 }  // namespace ringmaster

@@ -14,6 +14,7 @@
 #include <memory>
 #include <thread>
 #include <variant>
+#include <vector>
 
 #include "common/clock/clock.h"
 #include "common/sync/mutex.h"
@@ -59,6 +60,8 @@ class TrainerThread {
 
   Trainer& trainer_;
   const EventCallback on_event_;
+  // What the trainer holds of a job's parameters; only the thread uses it.
+  std::vector<HeldShard> shards_;
 
   Mutex mutex_;
   CondVar changed_;

@@ -11,7 +11,9 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
+#include "common/parameter_server/shard_placement.h"
 #include "common/status/exit_code.h"
 #include "worker/agent/core/agent_event.h"
 
@@ -41,6 +43,8 @@ struct SendPrepared {
 struct SendHalted {
   int64_t generation = 0;
   StepPosition position;
+  // What it holds of the job's parameters.
+  std::vector<HeldShard> shards = {};
 };
 struct SendSuspicion {
   int64_t generation = 0;

@@ -73,12 +73,16 @@ void AgentCore::Report() {
       ReportPaused();
       break;
     case AgentState::kHalted:
-      Send(SendHalted{generation_, position_});
+      SayHalted();
       break;
     default:
       break;
   }
   if (leave_) Send(SendLeaving{leave_->reason, false, position_.applied_step});
+}
+
+void AgentCore::SayHalted() {
+  Send(SendHalted{generation_, position_, shards_});
 }
 
 void AgentCore::ReportPaused() {
@@ -140,7 +144,10 @@ void AgentCore::On(const AssignmentReceived& event) {
 
 void AgentCore::Adopt(const AssignmentReceived& assignment) {
   if (!job_id_.empty() && job_id_ != assignment.job_id) Do(ReleaseTrainer{});
-  if (job_id_ != assignment.job_id) position_ = StepPosition{};
+  if (job_id_ != assignment.job_id) {
+    position_ = StepPosition{};
+    shards_.clear();
+  }
   job_id_ = assignment.job_id;
   generation_ = assignment.generation;
   rank_ = assignment.rank;
@@ -197,7 +204,7 @@ void AgentCore::On(const HaltReceived& event) {
       [[fallthrough]];
     case AgentState::kHalted:
       state_ = AgentState::kHalted;
-      Send(SendHalted{generation_, position_});
+      SayHalted();
       if (leave_) LeaveNow();  // it waited for a release that cannot come now
       break;
     default:
@@ -225,7 +232,7 @@ void AgentCore::AfterAbort() {
   if (pending_assignment_ && !leave_) {
     Adopt(*std::exchange(pending_assignment_, std::nullopt));
   } else {
-    if (is_halt_unanswered) Send(SendHalted{generation_, position_});
+    if (is_halt_unanswered) SayHalted();
     if (leave_) LeaveNow();
   }
 }
@@ -279,6 +286,7 @@ void AgentCore::DropState() {
   Do(ReleaseTrainer{});
   job_id_.clear();
   position_ = StepPosition{};
+  shards_.clear();
 }
 
 void AgentCore::ReleaseToPool() {
@@ -299,6 +307,7 @@ void AgentCore::On(const TraceRequested& event) {
 void AgentCore::On(const TrainerPrepared& event) {
   if (event.generation != trainer_generation_) return;
   position_ = event.position;
+  shards_ = event.shards;
   if (state_ == AgentState::kHalting) {
     AfterAbort();
     return;
@@ -311,6 +320,7 @@ void AgentCore::On(const TrainerPrepared& event) {
 void AgentCore::On(const TrainerPrepareFailed& event) {
   if (event.generation != trainer_generation_) return;
   position_ = event.position;
+  shards_ = event.shards;
   if (state_ == AgentState::kHalting) {
     AfterAbort();  // failed because it was aborted
     return;
@@ -328,6 +338,7 @@ void AgentCore::On(const TrainerPrepareFailed& event) {
 void AgentCore::On(const TrainerEnded& event) {
   if (event.generation != trainer_generation_) return;
   position_ = event.position;
+  shards_ = event.shards;
   if (state_ == AgentState::kHalting) {
     // A failure of our own ends the job even if a halt came first.
     if (event.end == RunEnd::kFailed && is_halt_unanswered_ &&
@@ -394,7 +405,7 @@ void AgentCore::Answer(const TrainerEnded& ended) {
       break;
   }
   if (is_paused_for_others) {
-    Send(SendHalted{generation_, position_});
+    SayHalted();
     return;
   }
   ReportPaused();

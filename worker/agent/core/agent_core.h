@@ -133,6 +133,7 @@ class AgentCore {
   // Says what the coordinator must know of the present state.
   void Report();
   void ReportPaused();
+  void SayHalted();
   void Answer(const TrainerEnded& ended);
   void ReleaseToPool();
   // The trainer's state of the job goes.
@@ -175,8 +176,9 @@ class AgentCore {
   std::shared_ptr<const AssignmentPayload> payload_;  // of the generation
   int rank_ = -1;
   StepPosition position_;
-  TrainerPrepared prepared_;  // kPrepared
-  TrainerEnded ended_;        // kPaused
+  std::vector<HeldShard> shards_;  // that the trainer holds of the job's
+  TrainerPrepared prepared_;       // kPrepared
+  TrainerEnded ended_;             // kPaused
   // Stop or Pause came before the run.
   bool is_stop_wanted_ = false;
   bool is_pause_wanted_ = false;

@@ -10,9 +10,11 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/parameter_server/shard_placement.h"
 
 namespace ringmaster::agent {
 
@@ -98,12 +100,15 @@ struct TrainerPrepared {
   uint64_t data_fingerprint = 0;
   std::string summary;
   StepPosition position;
+  // What it holds of a job's parameters, as of the resume step.
+  std::vector<HeldShard> shards = {};
 };
 
 struct TrainerPrepareFailed {
   int64_t generation = 0;
   absl::Status status;
   StepPosition position;
+  std::vector<HeldShard> shards = {};
 };
 
 // How a run ended; see RunOutcome in worker/train/trainer.h.
@@ -123,6 +128,7 @@ struct TrainerEnded {
   int peer_rank = -1;   // kPeerFailed; -1: the trainer cannot tell
   StepPosition position;
   uint64_t parameters_hash = 0;  // kFinished and kStopped
+  std::vector<HeldShard> shards = {};
 };
 
 // What a notice is about; numbers as in ringmaster.v1.NoticeKind.

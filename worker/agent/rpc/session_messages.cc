@@ -83,6 +83,78 @@ absl::Status TakePeers(const v1::Assignment& message,
   return absl::OkStatus();
 }
 
+// A rank among the hosts of `placements`, or, if it `may_be_none`, -1.
+bool IsHost(const ShardPlacements& placements, int rank, bool may_be_none) {
+  if (rank == -1) return may_be_none;
+  return std::any_of(
+      placements.hosts.begin(), placements.hosts.end(),
+      [rank](const PeerAddress& host) { return host.rank == rank; });
+}
+
+absl::Status TakePlacements(const v1::Assignment& message,
+                            RankAssignment& assignment) {
+  ShardPlacements& placements = assignment.shard_placements;
+  for (const v1::Member& host : message.shard_placements().hosts()) {
+    if (host.rank() < 0 || (!placements.hosts.empty() &&
+                            host.rank() <= placements.hosts.back().rank)) {
+      return Violation(absl::StrCat("assignment has rank ", host.rank(),
+                                    " out of order as a host of shards"));
+    }
+    placements.hosts.push_back({host.rank(), host.data_address()});
+  }
+  for (const v1::ShardPlacement& shard : message.shard_placements().shards()) {
+    const ShardPlacement placement = {.primary_rank = shard.primary_rank(),
+                                      .backup_rank = shard.backup_rank(),
+                                      .source_rank = shard.source_rank()};
+    if (!IsHost(placements, placement.primary_rank, /*may_be_none=*/false) ||
+        !IsHost(placements, placement.backup_rank, /*may_be_none=*/true) ||
+        !IsHost(placements, placement.source_rank, /*may_be_none=*/true) ||
+        placement.backup_rank == placement.primary_rank) {
+      return Violation(absl::StrCat(
+          "assignment has shard ", placements.shards.size(), " on ranks ",
+          placement.primary_rank, ", ", placement.backup_rank, " and ",
+          placement.source_rank, ", which are no hosts of shards"));
+    }
+    placements.shards.push_back(placement);
+  }
+  if (placements.hosts.empty() != placements.shards.empty()) {
+    return Violation(absl::StrCat("assignment has ", placements.shards.size(),
+                                  " shards on ", placements.hosts.size(),
+                                  " hosts"));
+  }
+  return absl::OkStatus();
+}
+
+// A worker, or a parameter server, which has a rank after those of the workers.
+absl::Status CheckSelf(const v1::Assignment& message,
+                       const ShardPlacements& placements) {
+  const v1::Member& self = message.self();
+  const int rank = self.rank();
+  const bool is_worker = rank >= 0 && rank < message.world_size();
+  const bool is_server = rank >= message.world_size() &&
+                         IsHost(placements, rank, /*may_be_none=*/false);
+  if (message.world_size() < 1 || (!is_worker && !is_server)) {
+    return Violation(absl::StrCat("assignment has rank ", rank, " of ",
+                                  message.world_size()));
+  }
+  if (self.has_mesh() && (self.mesh().data_index() < 0 ||
+                          self.mesh().data_index() >= message.world_size())) {
+    return Violation(absl::StrCat("assignment has data index ",
+                                  self.mesh().data_index(), " of ",
+                                  message.world_size()));
+  }
+  return absl::OkStatus();
+}
+
+// Hosts of shards that are no workers.
+int ServerCount(const RankAssignment& assignment) {
+  const auto& hosts = assignment.shard_placements.hosts;
+  return static_cast<int>(
+      std::count_if(hosts.begin(), hosts.end(), [&](const PeerAddress& host) {
+        return host.rank >= assignment.world_size;
+      }));
+}
+
 absl::Status TakeStateCopy(const v1::Assignment& message,
                            RankAssignment& assignment) {
   if (!message.has_state_copy()) return absl::OkStatus();
@@ -114,17 +186,6 @@ absl::StatusOr<Event> AssignmentEvent(const v1::Assignment& message) {
   if (message.generation() < 1)
     return Violation("assignment has no generation");
   if (message.job_id().empty()) return Violation("assignment has no job");
-  if (message.world_size() < 1 || self.rank() < 0 ||
-      self.rank() >= message.world_size()) {
-    return Violation(absl::StrCat("assignment has rank ", self.rank(), " of ",
-                                  message.world_size()));
-  }
-  if (self.has_mesh() && (self.mesh().data_index() < 0 ||
-                          self.mesh().data_index() >= message.world_size())) {
-    return Violation(absl::StrCat("assignment has data index ",
-                                  self.mesh().data_index(), " of ",
-                                  message.world_size()));
-  }
   // 0: the coordinator does not say.
   const int local_world_size = std::max(1, message.local_world_size());
   if (message.local_world_size() < 0 || self.local_rank() < 0 ||
@@ -140,6 +201,8 @@ absl::StatusOr<Event> AssignmentEvent(const v1::Assignment& message) {
   auto payload = std::make_shared<agent::AssignmentPayload>();
   payload->spec = message.spec();
   RankAssignment& assignment = payload->assignment;
+  RETURN_IF_ERROR(TakePlacements(message, assignment));
+  RETURN_IF_ERROR(CheckSelf(message, assignment.shard_placements));
   assignment.generation = message.generation();
   assignment.job_id = message.job_id();
   assignment.rank = self.rank();
@@ -341,7 +404,9 @@ v1::SessionRequest HelloMessage(const WorkerIdentity& identity,
   v1::Hello& hello = *request.mutable_hello();
   hello.set_name(identity.name);
   hello.set_incarnation(identity.incarnation);
-  hello.set_role(v1::ROLE_WORKER);
+  hello.set_role(identity.role == WorkerRole::kParameterServer
+                     ? v1::ROLE_PARAMETER_SERVER
+                     : v1::ROLE_WORKER);
   hello.set_protocol_min(kProtocolMin);
   hello.set_protocol_max(kProtocolMax);
   hello.set_host(identity.host);
@@ -369,6 +434,7 @@ v1::SessionRequest HelloMessage(const WorkerIdentity& identity,
   *held.mutable_spec() = open.payload->spec;
   held.set_rank(assignment.rank);
   held.set_world_size(assignment.world_size);
+  held.set_servers(ServerCount(assignment));
   held.set_resume_step(assignment.resume_step);
   return request;
 }
@@ -410,6 +476,11 @@ v1::SessionRequest ToMessage(const agent::SendHalted& send) {
   message.set_generation(send.generation);
   message.set_applied_step(send.position.applied_step);
   message.set_complete_step(send.position.complete_step);
+  for (const HeldShard& held : send.shards) {
+    v1::HeldShard& shard = *message.add_shards();
+    shard.set_shard(held.shard);
+    shard.set_complete_step(held.complete_step);
+  }
   return request;
 }
 
@@ -529,8 +600,29 @@ agent::TrainerEnded ToEvent(int64_t generation, const RunOutcome& outcome) {
   ended.status = outcome.status;
   ended.peer_rank = outcome.peer_rank;
   ended.position = {outcome.applied_step, outcome.complete_step};
+  ended.shards = outcome.held_shards;
   ended.parameters_hash = outcome.parameters_hash;
   return ended;
+}
+
+std::vector<HeldShard> KeptShards(const std::vector<HeldShard>& held,
+                                  const RankAssignment& assignment) {
+  const std::vector<ShardPlacement>& shards =
+      assignment.shard_placements.shards;
+  std::vector<HeldShard> kept;
+  for (const HeldShard& copy : held) {
+    const auto at = static_cast<size_t>(copy.shard);
+    if (at >= shards.size()) continue;
+    // Of a shard that nobody has, whatever is held is of no use.
+    const ShardPlacement& shard = shards[at];
+    const bool is_wanted = shard.primary_rank == assignment.rank ||
+                           shard.backup_rank == assignment.rank ||
+                           shard.source_rank == assignment.rank;
+    if (shard.source_rank < 0 || !is_wanted) continue;
+    kept.push_back(
+        {copy.shard, std::min(copy.complete_step, assignment.resume_step)});
+  }
+  return kept;
 }
 
 agent::TrainerNoticed ToEvent(const TrainNotice& notice) {

@@ -3,6 +3,7 @@
 #define RINGMASTER_WORKER_AGENT_RPC_SESSION_MESSAGES_H_
 
 #include <optional>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/trace/trace.h"
@@ -59,6 +60,11 @@ inline constexpr int kProtocolMax = 1;
 // How a run ended, for the core.
 [[nodiscard]] agent::TrainerEnded ToEvent(int64_t generation,
                                           const RunOutcome& outcome);
+
+// What a trainer that held `held` holds once it has prepared for `assignment`:
+// as of the resume step, and what it is not to hold any more is gone.
+[[nodiscard]] std::vector<HeldShard> KeptShards(
+    const std::vector<HeldShard>& held, const RankAssignment& assignment);
 
 // What the trainer told, for the core.
 [[nodiscard]] agent::TrainerNoticed ToEvent(const TrainNotice& notice);

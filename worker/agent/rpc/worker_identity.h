@@ -30,6 +30,12 @@ inline constexpr char kPredecessorVariable[] = "RINGMASTER_PREDECESSOR";
 [[nodiscard]] absl::StatusOr<ProcessEnd> ParsePredecessor(
     std::string_view text);
 
+// What a process does in a job.
+enum class WorkerRole {
+  kWorker,           // trains
+  kParameterServer,  // holds shards of the parameters
+};
+
 struct WorkerIdentity {
   std::string name;          // unique among live workers
   uint64_t incarnation = 0;  // random number of this process life
@@ -44,6 +50,7 @@ struct WorkerIdentity {
   std::optional<ProcessEnd> predecessor = std::nullopt;
   // What collectives cost here; none: not measured.
   std::optional<MachineCosts> costs = std::nullopt;
+  WorkerRole role = WorkerRole::kWorker;
 };
 
 }  // namespace ringmaster
