@@ -376,14 +376,10 @@ void MessageLoop::Wake() {
 }
 
 bool MessageLoop::TakeWake() {
-  if (!is_woken_.load(std::memory_order_relaxed)) [[likely]]
-    return false;
-  uint64_t count = 0;
-  [[maybe_unused]] const ssize_t taken =
-      read(wake_fd_.get(), &count, sizeof(count));
-  // After the read: a Wake from now on writes again.
-  is_woken_.store(false, std::memory_order_seq_cst);
-  return true;
+  // The descriptor is read by the sleep that it ends, which may be a later one:
+  // that looks once more, in vain.
+  return is_woken_.load(std::memory_order_relaxed) &&
+         is_woken_.exchange(false, std::memory_order_acq_rel);
 }
 
 void MessageLoop::EndWait() {

@@ -1,6 +1,9 @@
 #include "common/transport/channel_wait.h"
 
 #include <sched.h>
+#include <unistd.h>
+
+#include <cstdint>
 
 #include "common/transport/wait_io.h"
 
@@ -11,7 +14,8 @@ namespace {
 // offered to whoever else needs it, which may be the peer.
 constexpr int kLooksBeforeYield = 32;
 
-// Those of polled_ that are no channel's.
+// Of polled_; those of the channels follow.
+constexpr size_t kWake = 1;
 constexpr size_t kOwnPolled = 2;
 
 }  // namespace
@@ -46,6 +50,11 @@ ChannelWait::Result ChannelWait::Sleep(std::span<const AwaitedChannel> awaited,
     polled_counts_.push_back(polled_.size() - before);
   }
   if (may_sleep) result.status = WaitIo(polled_, deadline - now);
+  if (polled_[kWake].revents != 0) {
+    uint64_t count = 0;
+    [[maybe_unused]] const ssize_t taken =
+        read(wake_fd_, &count, sizeof(count));
+  }
   std::span<const pollfd> polled = std::span(polled_).subspan(kOwnPolled);
   for (size_t i = 0; i < awaited.size(); ++i) {
     const absl::Status status =

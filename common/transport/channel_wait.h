@@ -39,8 +39,8 @@ struct AwaitedChannel {
 
 class ChannelWait {
  public:
-  // `cancel` must outlive it. A sleep also ends once `wake_fd` is readable; -1:
-  // there is none.
+  // `cancel` must outlive it. A sleep also ends once `wake_fd`, an eventfd(2), is
+  // readable, and reads it then; -1: there is none.
   explicit ChannelWait(const CancelToken& cancel, int wake_fd = -1)
       : cancel_(cancel), wake_fd_(wake_fd) {}
 
