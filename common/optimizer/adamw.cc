@@ -53,21 +53,41 @@ Coefficients<T> CoefficientsOf(const OptimizerConfig& config,
 
 // One division and one square root per element: memory is the limit, not they.
 template <typename T>
+RM_KERNEL void UpdateElement(const Coefficients<T>& c, T old_p, T old_m,
+                             T old_v, T g, T& p, T& m, T& v) {
+  const T gradient = c.gradient_scale * g;
+  const T first = c.beta1 * old_m + c.one_minus_beta1 * gradient;
+  const T second = c.beta2 * old_v + c.one_minus_beta2 * gradient * gradient;
+  m = first;
+  v = second;
+  p = old_p * c.decay -
+      c.step_size * first / (std::sqrt(second) * c.root_correction + c.epsilon);
+}
+
+template <typename T>
 RM_KERNEL void AdamWKernel(const Coefficients<T>* coefficients, T* __restrict p,
                            const T* __restrict g, T* __restrict m,
                            T* __restrict v, int64_t count) {
   const Coefficients<T> c = *coefficients;
   const auto update = [=](int64_t i) __attribute__((always_inline)) {
-    const T gradient = c.gradient_scale * g[i];
-    const T first = c.beta1 * m[i] + c.one_minus_beta1 * gradient;
-    const T second = c.beta2 * v[i] + c.one_minus_beta2 * gradient * gradient;
-    m[i] = first;
-    v[i] = second;
-    p[i] = p[i] * c.decay -
-           c.step_size * first /
-               (std::sqrt(second) * c.root_correction + c.epsilon);
+    UpdateElement(c, p[i], m[i], v[i], g[i], p[i], m[i], v[i]);
   };
   ForEachStreamed<T>(count, update, p, g, m, v);
+}
+
+// Reads old_p, old_m and old_v in place of what it writes.
+template <typename T>
+RM_KERNEL void AdamWCopyKernel(const Coefficients<T>* coefficients,
+                               T* __restrict p, const T* __restrict g,
+                               T* __restrict m, T* __restrict v,
+                               const T* __restrict old_p,
+                               const T* __restrict old_m,
+                               const T* __restrict old_v, int64_t count) {
+  const Coefficients<T> c = *coefficients;
+  const auto update = [=](int64_t i) __attribute__((always_inline)) {
+    UpdateElement(c, old_p[i], old_m[i], old_v[i], g[i], p[i], m[i], v[i]);
+  };
+  ForEachStreamed<T>(count, update, p, g, m, v, old_p, old_m, old_v);
 }
 
 }  // namespace
@@ -82,10 +102,22 @@ void ApplyAdamW(const OptimizerConfig& config, const Update& update,
                slice.second_moment.size() == count,
            "the four slices differ in length");
   const Coefficients<T> coefficients = CoefficientsOf<T>(config, update);
-  CallOnCpu<AdamWKernel<T>>(&coefficients, slice.parameters.data(),
-                            slice.gradients.data(), slice.first_moment.data(),
-                            slice.second_moment.data(),
-                            static_cast<int64_t>(count));
+  T* const p = slice.parameters.data();
+  const T* const g = slice.gradients.data();
+  T* const m = slice.first_moment.data();
+  T* const v = slice.second_moment.data();
+  const auto n = static_cast<int64_t>(count);
+  if (slice.is_in_place()) {
+    CallOnCpu<AdamWKernel<T>>(&coefficients, p, g, m, v, n);
+    return;
+  }
+  RM_CHECK(slice.from.parameters.size() == count &&
+               slice.from.first_moment.size() == count &&
+               slice.from.second_moment.size() == count,
+           "what is read differs in length");
+  CallOnCpu<AdamWCopyKernel<T>>(
+      &coefficients, p, g, m, v, slice.from.parameters.data(),
+      slice.from.first_moment.data(), slice.from.second_moment.data(), n);
 }
 
 template void ApplyAdamW<float>(const OptimizerConfig&, const Update&,

@@ -19,6 +19,18 @@ absl::Span<T> Part(absl::Span<T> whole, int64_t begin, int64_t end) {
                        static_cast<size_t>(end - begin));
 }
 
+template <typename T>
+OptimizerSlice<T> PartOf(const OptimizerSlice<T>& slice, int64_t begin,
+                         int64_t end) {
+  return {Part(slice.parameters, begin, end),
+          Part(slice.gradients, begin, end),
+          Part(slice.first_moment, begin, end),
+          Part(slice.second_moment, begin, end),
+          {Part(slice.from.parameters, begin, end),
+           Part(slice.from.first_moment, begin, end),
+           Part(slice.from.second_moment, begin, end)}};
+}
+
 }  // namespace
 
 int MomentsOf(const OptimizerConfig& config) {
@@ -31,23 +43,28 @@ bool DecaysWeights(const OptimizerConfig& config, int dims) {
 }
 
 template <typename T>
+void ApplyOptimizer(const OptimizerConfig& config, const Update& update,
+                    const OptimizerSlice<T>& slice) {
+  if (config.kind == "sgd") {
+    ApplySgd<T>(config, update, slice);
+  } else {
+    ApplyAdamW<T>(config, update, slice);
+  }
+}
+
+template <typename T>
 void ApplyOptimizer(ThreadPool& pool, const OptimizerConfig& config,
                     const Update& update, const OptimizerSlice<T>& slice) {
-  const bool is_sgd = config.kind == "sgd";
   const auto count = static_cast<int64_t>(slice.parameters.size());
   pool.ParallelFor(count, kBlockElems, [&](int64_t begin, int64_t end) {
-    const OptimizerSlice<T> part = {Part(slice.parameters, begin, end),
-                                    Part(slice.gradients, begin, end),
-                                    Part(slice.first_moment, begin, end),
-                                    Part(slice.second_moment, begin, end)};
-    if (is_sgd) {
-      ApplySgd<T>(config, update, part);
-    } else {
-      ApplyAdamW<T>(config, update, part);
-    }
+    ApplyOptimizer(config, update, PartOf(slice, begin, end));
   });
 }
 
+template void ApplyOptimizer<float>(const OptimizerConfig&, const Update&,
+                                    const OptimizerSlice<float>&);
+template void ApplyOptimizer<double>(const OptimizerConfig&, const Update&,
+                                     const OptimizerSlice<double>&);
 template void ApplyOptimizer<float>(ThreadPool&, const OptimizerConfig&,
                                     const Update&,
                                     const OptimizerSlice<float>&);

@@ -36,6 +36,11 @@ template <typename T>
 void ApplyOptimizer(ThreadPool& pool, const OptimizerConfig& config,
                     const Update& update, const OptimizerSlice<T>& slice);
 
+// The same, on the calling thread.
+template <typename T>
+void ApplyOptimizer(const OptimizerConfig& config, const Update& update,
+                    const OptimizerSlice<T>& slice);
+
 }  // namespace ringmaster
 
 #endif  // RINGMASTER_COMMON_OPTIMIZER_OPTIMIZER_H_

@@ -1,5 +1,6 @@
 #include "common/optimizer/optimizer.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -58,6 +59,38 @@ TEST(ApplyOptimizerTest, EveryPoolGivesWhatOneCallOfTheNamedOneGives) {
       EXPECT_EQ(state.m, expected.m) << config.kind;
       EXPECT_EQ(state.v, expected.v) << config.kind;
     }
+  }
+}
+
+TEST(ApplyOptimizerTest, AnUpdateIntoOtherMemoryHasTheBitsOfOneInPlace) {
+  const OptimizerConfig kConfigs[] = {
+      {},
+      {.kind = "sgd"},
+      {.kind = "sgd", .momentum = 0.9},
+      {.kind = "sgd", .momentum = 0.9, .nesterov = true},
+  };
+  for (const OptimizerConfig& config : kConfigs) {
+    State in_place;
+    ApplyOptimizer<float>(config, kUpdate, in_place.Slice(config));
+    State old;
+    State written;
+    for (std::vector<float>* elems : {&written.p, &written.m, &written.v})
+      std::fill(elems->begin(), elems->end(), 7.0f);
+    OptimizerSlice<float> slice = written.Slice(config);
+    const OptimizerSlice<float> source = old.Slice(config);
+    slice.from = {source.parameters, source.first_moment, source.second_moment};
+    ThreadPool pool(2);
+    ApplyOptimizer<float>(pool, config, kUpdate, slice);
+    EXPECT_EQ(written.p, in_place.p) << config.kind;
+    if (MomentsOf(config) >= 1) {
+      EXPECT_EQ(written.m, in_place.m) << config.kind;
+    }
+    if (MomentsOf(config) >= 2) {
+      EXPECT_EQ(written.v, in_place.v) << config.kind;
+    }
+    EXPECT_EQ(old.p, State().p) << config.kind;
+    EXPECT_EQ(old.m, State().m) << config.kind;
+    EXPECT_EQ(old.v, State().v) << config.kind;
   }
 }
 

@@ -18,6 +18,14 @@ struct Update {
   bool decays = true;
 };
 
+// What an update reads, where that is not what it writes.
+template <typename T>
+struct OptimizerSource {
+  absl::Span<const T> parameters = {};
+  absl::Span<const T> first_moment = {};
+  absl::Span<const T> second_moment = {};
+};
+
 // The same slice of the arenas: equal lengths, except that a moment which the
 // optimizer does not have (see MomentsOf) may be empty. Moments start as zeros.
 // T is float or double.
@@ -27,6 +35,11 @@ struct OptimizerSlice {
   absl::Span<const T> gradients;
   absl::Span<T> first_moment = {};
   absl::Span<T> second_moment = {};
+  // With parameters in it, the update reads from there, gives the same bits as
+  // in place, and leaves it as it is; none of it may overlap the above.
+  OptimizerSource<T> from = {};
+
+  [[nodiscard]] bool is_in_place() const { return from.parameters.empty(); }
 };
 
 }  // namespace ringmaster

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/optimizer/optimizer_spec.h"
 #include "common/status/status_macros.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
@@ -111,49 +112,6 @@ absl::Status ParseSource(const v1::DataSpec& spec, DataConfig& config) {
       "images and synthetic");
 }
 
-void ParseAdamw(const v1::AdamwSpec& spec, OptimizerConfig& config) {
-  config.kind = "adamw";
-  config.learning_rate = spec.learning_rate();
-  config.beta1 = spec.beta1();
-  config.beta2 = spec.beta2();
-  config.epsilon = spec.epsilon();
-  config.weight_decay = spec.weight_decay();
-  config.clip_norm = spec.clip_norm();
-  config.decay_matrices_only = spec.decay_matrices_only();
-}
-
-void ParseSgd(const v1::SgdSpec& spec, OptimizerConfig& config) {
-  config.kind = "sgd";
-  config.learning_rate = spec.learning_rate();
-  config.momentum = spec.momentum();
-  config.nesterov = spec.nesterov();
-  config.weight_decay = spec.weight_decay();
-  config.clip_norm = spec.clip_norm();
-  config.decay_matrices_only = spec.decay_matrices_only();
-}
-
-absl::Status ParseOptimizer(const v1::OptimizerSpec& spec,
-                            OptimizerConfig& config) {
-  switch (spec.optimizer_case()) {
-    case v1::OptimizerSpec::kAdamw:
-      ParseAdamw(spec.adamw(), config);
-      break;
-    case v1::OptimizerSpec::kSgd:
-      ParseSgd(spec.sgd(), config);
-      break;
-    case v1::OptimizerSpec::OPTIMIZER_NOT_SET:
-      return absl::InvalidArgumentError(
-          "train.optimizer names no optimizer that this worker has; it has "
-          "adamw and sgd");
-  }
-  const v1::ScheduleSpec& schedule = spec.schedule();
-  config.schedule.kind =
-      schedule.kind() == v1::SCHEDULE_KIND_COSINE ? "cosine" : "constant";
-  config.schedule.warmup_steps = schedule.warmup_steps();
-  config.schedule.final_ratio = schedule.final_ratio();
-  return config.Validate();
-}
-
 absl::Status ParseCheckpoint(const v1::CheckpointSpec& spec,
                              CheckpointConfig& config) {
   if (spec.directory().empty()) return absl::OkStatus();
@@ -223,7 +181,7 @@ absl::StatusOr<ProgramConfig> ParseProgram(const v1::TrainProgram& program) {
   RETURN_IF_ERROR(ParseModel(program.model(), config.model));
   config.data.seed = static_cast<uint64_t>(program.seed());
   RETURN_IF_ERROR(ParseSource(program.data(), config.data));
-  RETURN_IF_ERROR(ParseOptimizer(program.optimizer(), config.optimizer));
+  ASSIGN_OR_RETURN(config.optimizer, ParseOptimizer(program.optimizer()));
   RETURN_IF_ERROR(AtLeast("steps", program.steps(), 1));
   RETURN_IF_ERROR(AtLeast("global_batch", program.global_batch(), 1));
   RETURN_IF_ERROR(AtLeast("micro_batch", program.micro_batch(), 0));
