@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/config/address.h"
 #include "common/config/flags.h"
 #include "common/credentials/credentials.h"
@@ -19,6 +20,7 @@
 #include "server/ctl/client/client.h"
 #include "server/ctl/commands/bench.h"
 #include "server/ctl/commands/cluster_bench.h"
+#include "server/ctl/commands/compare.h"
 #include "server/ctl/commands/local.h"
 #include "server/ctl/commands/queries.h"
 #include "server/ctl/commands/sample.h"
@@ -44,6 +46,7 @@ struct CommandLine {
   LocalOptions local;
   SampleOptions sample;
   BenchFlags bench;
+  CompareFlags compare;
 
   [[nodiscard]] OutputFormat format() const {
     return output == "json" ? OutputFormat::kJson : OutputFormat::kTable;
@@ -60,13 +63,14 @@ void AddGlobalFlags(FlagSet& flags, CommandLine& line) {
              .choices = {"table", "json"}},
             &line.output);
   flags.StartGroup("Coordinator");
-  flags.Add({.name = "coordinator",
-             .unit = "HOST:PORT",
-             .help = absl::StrCat(
-                 "Address of the coordinator; ", kDefaultCoordinator,
-                 " unless given. local starts its own instead, and bench does "
-                 "without unless it is given.")},
-            &line.coordinator);
+  flags.Add(
+      {.name = "coordinator",
+       .unit = "HOST:PORT",
+       .help = absl::StrCat(
+           "Address of the coordinator; ", kDefaultCoordinator,
+           " unless given. local starts its own instead; bench and compare do "
+           "without unless it is given.")},
+      &line.coordinator);
   flags.Add({.name = "timeout",
              .unit = "DURATION",
              .help = "How long a call may take. Watching a job has no limit, "
@@ -324,6 +328,26 @@ absl::StatusOr<int> RunHere(CommandLine& line, Console& console, Clock& clock) {
                   line.local);
 }
 
+absl::StatusOr<int> CompareModes(std::span<const std::string> args,
+                                 const CommandLine& line, Console& console,
+                                 Clock& clock) {
+  PoliteInterrupts interrupts(console);
+  std::unique_ptr<Client> cluster;
+  if (!line.coordinator.empty()) {
+    ASSIGN_OR_RETURN(ClientOptions options, ToClientOptions(line));
+    cluster = std::make_unique<Client>(std::move(options));
+  }
+  return RunCompare(
+      {.console = console,
+       .clock = clock,
+       .bell = interrupts.bell(),
+       .is_interrupted = [&] { return interrupts.has_come(); },
+       .command = absl::StrCat("ringctl ", absl::StrJoin(args, " ")),
+       .timeout = line.timeout,
+       .cluster = cluster.get()},
+      line.compare);
+}
+
 }  // namespace
 
 int RunCommandLine(std::span<const std::string> args, Console& console,
@@ -339,6 +363,7 @@ int RunCommandLine(std::span<const std::string> args, Console& console,
   AddJobCommands(flags, line);
   AddSampleCommand(flags, line);
   AddBenchFlags(flags, line.bench);
+  AddCompareCommand(flags, line.compare);
   const auto fail = [&](const absl::Status& status) {
     console.WriteError(
         absl::StrCat("error: ", std::string(status.message()), "\n"));
@@ -353,8 +378,9 @@ int RunCommandLine(std::span<const std::string> args, Console& console,
   const std::string command = flags.command();
   if (command == "sample") return fail(ExecSample(line.sample));
   const absl::StatusOr<int> code =
-      command == "local"   ? RunHere(line, console, clock)
-      : command != "bench" ? RunAtCoordinator(command, line, console, clock)
+      command == "local"     ? RunHere(line, console, clock)
+      : command == "compare" ? CompareModes(args, line, console, clock)
+      : command != "bench"   ? RunAtCoordinator(command, line, console, clock)
       : line.coordinator.empty() ? RunBench(line.bench, line.format(), console)
                                  : BenchAtCoordinator(line, console, clock);
   return code.ok() ? *code : fail(code.status());

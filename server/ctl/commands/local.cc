@@ -1,6 +1,5 @@
 #include "server/ctl/commands/local.h"
 
-#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -18,6 +17,7 @@
 #include "server/ctl/commands/warnings.h"
 #include "server/ctl/local/binaries.h"
 #include "server/ctl/local/local_cluster.h"
+#include "server/ctl/local/other_clusters.h"
 #include "server/ctl/local/run_directory.h"
 #include "server/ctl/render/text.h"
 
@@ -25,15 +25,6 @@ namespace ringmaster::ctl {
 namespace {
 
 constexpr int kTailLines = 15;
-
-// What a flag of another cluster in the environment must not decide for this one.
-constexpr const char* kForeignVariables[] = {
-    "RINGMASTER_COORDINATOR",   "RINGMASTER_LISTEN",
-    "RINGMASTER_NAME",          "RINGMASTER_STATE_DIR",
-    "RINGMASTER_TLS_CERT_FILE", "RINGMASTER_TLS_KEY_FILE",
-    "RINGMASTER_LOG_FILE",      "RINGMASTER_SLOTS",
-    "RINGMASTER_DATA_LISTEN",   "RINGMASTER_ADVERTISE",
-    "RINGMASTER_TLS_CA_FILE"};
 
 // One run: the cluster, the job in it, and what the user wants of it meanwhile.
 class LocalRun {
@@ -135,7 +126,7 @@ absl::StatusOr<int> RunLocal(const LocalContext& context,
   cluster_options.worker_threads = options.threads;
   ASSIGN_OR_RETURN(cluster_options.run_dir,
                    MakeRunDirectory(options.run_dir, absl::Now()));
-  for (const char* name : kForeignVariables) ::unsetenv(name);
+  ForgetOtherClusters();
   context.console.WriteError(
       absl::StrCat("logs: ", cluster_options.run_dir, "\n"));
 

@@ -21,6 +21,7 @@
 namespace ringmaster::ctl {
 namespace {
 
+constexpr std::string_view kLoopback = "127.0.0.1";
 constexpr int kQuotedLines = 10;
 constexpr absl::Duration kPollInterval = absl::Milliseconds(20);
 
@@ -53,6 +54,12 @@ absl::StatusOr<LocalCluster::Child> LocalCluster::StartChild(
   return Child{name, log, std::move(process)};
 }
 
+std::vector<std::string> LocalCluster::WithSecurity(
+    std::vector<std::string> arguments) const {
+  if (options_.listen_host != kLoopback) arguments.push_back("--insecure");
+  return arguments;
+}
+
 absl::StatusOr<std::string> LocalCluster::StartCoordinator(
     const std::function<absl::Status()>& check) {
   // A new one each time: a run directory may be used again, and must not bring an old job back.
@@ -68,16 +75,17 @@ absl::StatusOr<std::string> LocalCluster::StartCoordinator(
       coordinator_,
       StartChild(
           "coordinator", options_.coordinator_binary,
-          {"--listen=127.0.0.1:0",
-           absl::StrCat("--state_dir=", scratch_dir_, "/journal"),
-           absl::StrCat("--port_file=", port_file), "--shutdown_delay=0s"}));
+          WithSecurity({absl::StrCat("--listen=", options_.listen_host, ":0"),
+                        absl::StrCat("--state_dir=", scratch_dir_, "/journal"),
+                        absl::StrCat("--port_file=", port_file),
+                        "--shutdown_delay=0s"})));
   const Clock& clock = Clock::Real();
   const MonotonicTime deadline = clock.Now() + options_.start_limit;
   while (clock.Now() < deadline) {
     RETURN_IF_ERROR(check());
     RETURN_IF_ERROR(Check(/*needs_all_workers=*/false));
     if (const std::string port = ReadLine(port_file); !port.empty()) {
-      return absl::StrCat("127.0.0.1:", port);
+      return absl::StrCat(options_.listen_host, ":", port);
     }
     (void)coordinator_->process.Wait(kPollInterval);
   }
@@ -90,13 +98,20 @@ absl::StatusOr<std::string> LocalCluster::StartCoordinator(
 absl::Status LocalCluster::StartWorkers(const std::string& address, int count) {
   for (int i = 0; i < count; ++i) {
     const std::string name = absl::StrCat("worker-", i);
-    ASSIGN_OR_RETURN(
-        Child child,
-        StartChild(name, options_.worker_binary,
-                   {absl::StrCat("--coordinator=", address),
-                    absl::StrCat("--name=", name),
-                    absl::StrCat("--threads=", options_.worker_threads),
-                    "--restart=always"}));
+    std::vector<std::string> command;
+    if (options_.launcher) command = options_.launcher(i);
+    command.insert(
+        command.end(),
+        {options_.worker_binary, absl::StrCat("--coordinator=", address),
+         absl::StrCat("--name=", name),
+         absl::StrCat("--threads=", options_.worker_threads),
+         "--restart=always"});
+    command.insert(command.end(), options_.worker_arguments.begin(),
+                   options_.worker_arguments.end());
+    const std::string program = command.front();
+    command.erase(command.begin());
+    ASSIGN_OR_RETURN(Child child, StartChild(name, program,
+                                             WithSecurity(std::move(command))));
     workers_.push_back(std::move(child));
   }
   return absl::OkStatus();

@@ -23,6 +23,14 @@ struct LocalClusterOptions {
   std::string worker_binary;
   std::string run_dir;  // exists
   int worker_threads = 1;
+  // Where the coordinator listens: an address of this machine. Beyond loopback
+  // its children are allowed clear text.
+  std::string listen_host = "127.0.0.1";
+  // The program and arguments that start worker `index` for us, as
+  // {"/sbin/ip", "netns", "exec", NAME}; by default none.
+  std::function<std::vector<std::string>(int index)> launcher = nullptr;
+  // For every worker, beside what it needs.
+  std::vector<std::string> worker_arguments = {};
   // How long the coordinator may take until it listens.
   absl::Duration start_limit = absl::Seconds(20);
   // How long children may take to end politely.
@@ -36,7 +44,7 @@ class LocalCluster {
   LocalCluster& operator=(const LocalCluster&) = delete;
   ~LocalCluster() = default;
 
-  // Starts the coordinator on a free port of 127.0.0.1 and returns its address
+  // Starts the coordinator on a free port of listen_host and returns its address
   // once it listens. `check` is called while it waits; its error ends that.
   // An error of the coordinator's quotes the end of its log.
   [[nodiscard]] absl::StatusOr<std::string> StartCoordinator(
@@ -70,6 +78,9 @@ class LocalCluster {
       const std::string& name, const std::string& program,
       std::vector<std::string> arguments);
   [[nodiscard]] static absl::Status EndedError(Child& child);
+  // With what children need where the coordinator is not on loopback.
+  [[nodiscard]] std::vector<std::string> WithSecurity(
+      std::vector<std::string> arguments) const;
 
   const LocalClusterOptions options_;
   std::string scratch_dir_;  // the coordinator's state; "" before it

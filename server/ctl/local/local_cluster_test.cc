@@ -89,6 +89,24 @@ TEST_F(LocalClusterTest, StartsACoordinatorAndWorkersAndStopsThem) {
   EXPECT_THAT(Log("coordinator"), Contains("bye"));
 }
 
+TEST_F(LocalClusterTest, StartsWorkersThroughALauncherAndBeyondLoopback) {
+  LocalClusterOptions options = Options(GoodCoordinator(), GoodWorker());
+  options.listen_host = "127.0.0.2";
+  options.launcher = [](int index) {
+    return std::vector<std::string>{"/usr/bin/env",
+                                    absl::StrCat("PLACE=", index)};
+  };
+  options.worker_arguments = {"--more"};
+  LocalCluster cluster(options);
+  const auto address = cluster.StartCoordinator(Ok);
+  ASSERT_TRUE(address.ok()) << address.status();
+  EXPECT_EQ(*address, "127.0.0.2:77");
+  ASSERT_TRUE(cluster.StartWorkers(*address, 1).ok());
+  while (Log("worker-0").empty()) ASSERT_TRUE(cluster.Check(true).ok());
+  EXPECT_THAT(Log("worker-0"), Contains(HasSubstr("--more --insecure")));
+  EXPECT_THAT(Log("coordinator"), Contains(HasSubstr("--insecure")));
+}
+
 TEST_F(LocalClusterTest, QuotesTheLogOfACoordinatorThatDoesNotStart) {
   LocalCluster cluster(Options(
       Script("coordinator", "echo 'error: bad state_dir' >&2; exit 2\n"),

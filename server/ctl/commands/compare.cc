@@ -1,0 +1,289 @@
+#include "server/ctl/commands/compare.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "common/config/version.h"
+#include "common/machine/usable_cores.h"
+#include "common/status/annotate.h"
+#include "common/status/exit_code.h"
+#include "common/status/status_macros.h"
+#include "server/ctl/commands/compare_run.h"
+#include "server/ctl/commands/job_file.h"
+#include "server/ctl/compare/comparison_files.h"
+#include "server/ctl/local/binaries.h"
+#include "server/ctl/local/other_clusters.h"
+
+namespace ringmaster::ctl {
+namespace {
+
+// "model name : ..." of /proc/cpuinfo; empty where there is none.
+std::string ProcessorName() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos)
+      return line.substr(colon + 2);
+  }
+  return "";
+}
+
+class Compare {
+ public:
+  Compare(const CompareContext& context, const CompareFlags& flags)
+      : context_(context), flags_(flags) {}
+
+  absl::StatusOr<int> Run() {
+    RETURN_IF_ERROR(Plan());
+    RETURN_IF_ERROR(MakeOutDirectory(flags_.out));
+    if (context_.cluster == nullptr) {
+      RETURN_IF_ERROR(SettleLocal());
+    } else {
+      RETURN_IF_ERROR(CheckCluster());
+    }
+    FillConditions();
+    int exit_code = 0;
+    for (size_t i = 0; i < plan_.size() && !context_.is_interrupted(); ++i) {
+      ASSIGN_OR_RETURN(const int code, RunOne(i));
+      if (exit_code == 0) exit_code = code;
+    }
+    links_.reset();
+    comparison_.conditions.is_cut_short = context_.is_interrupted();
+    RETURN_IF_ERROR(WriteComparison(comparison_, flags_.out));
+    context_.console.Write(
+        absl::StrCat("report: ", flags_.out, "/", kReportFile, "\n"));
+    return context_.is_interrupted() ? static_cast<int>(ExitCode::kStopped)
+                                     : exit_code;
+  }
+
+ private:
+  absl::Status Plan() {
+    ASSIGN_OR_RETURN(const v1::JobSpec job,
+                     LoadJobFile(flags_.job_file, flags_.assignments));
+    PlanOptions options;
+    ASSIGN_OR_RETURN(options.modes, ParseModes(flags_.modes));
+    ASSIGN_OR_RETURN(options.workers, ParseWorkerCounts(flags_.workers));
+    for (const std::string& text : flags_.variations) {
+      ASSIGN_OR_RETURN(Variation variation, ParseVariation(text));
+      options.variations.push_back(std::move(variation));
+    }
+    if (!flags_.link.empty()) {
+      ASSIGN_OR_RETURN(link_rate_, ParseLinkRate(flags_.link));
+      if (context_.cluster != nullptr) {
+        return absl::InvalidArgumentError(
+            "--link: the links of a cluster are what they are; leave it out, "
+            "or leave --coordinator out to run on this machine");
+      }
+    }
+    options.ranks_per_host = flags_.ranks_per_host;
+    options.is_over_network = link_rate_ > 0;
+    absl::StatusOr<std::vector<PlannedRun>> plan = MakePlan(job, options);
+    if (!plan.ok()) return Annotate(plan.status(), flags_.job_file);
+    plan_ = *std::move(plan);
+    model_ = job.name();
+    return absl::OkStatus();
+  }
+
+  absl::Status SettleLocal() {
+    const BinaryPlaces places = OwnPlaces(flags_.bin_dir);
+    ASSIGN_OR_RETURN(local_.coordinator_binary,
+                     FindBinary("coordinator", places));
+    ASSIGN_OR_RETURN(local_.worker_binary, FindBinary("worker", places));
+    local_.worker_threads = flags_.threads;
+    ForgetOtherClusters();
+    if (link_rate_ == 0) return absl::OkStatus();
+    LinkNamespacesOptions options;
+    options.bytes_per_second = link_rate_;
+    options.scratch_dir = flags_.out;
+    for (const PlannedRun& run : plan_) {
+      const int hosts = (run.result.workers + flags_.ranks_per_host - 1) /
+                            flags_.ranks_per_host +
+                        run.servers();
+      options.hosts = std::max(options.hosts, hosts);
+    }
+    ASSIGN_OR_RETURN(links_, LinkNamespaces::Make(options));
+    return absl::OkStatus();
+  }
+
+  // Jobs that ask for more workers than there are would wait.
+  absl::Status CheckCluster() {
+    ASSIGN_OR_RETURN(const v1::Status status, context_.cluster->GetStatus());
+    const auto idle = [&](v1::Role role) {
+      return std::count_if(status.workers().begin(), status.workers().end(),
+                           [&](const v1::Worker& worker) {
+                             return worker.state() == v1::WORKER_STATE_IDLE &&
+                                    worker.role() == role;
+                           });
+    };
+    const auto workers = idle(v1::ROLE_WORKER);
+    const auto servers = idle(v1::ROLE_PARAMETER_SERVER);
+    for (const PlannedRun& run : plan_) {
+      if (run.result.workers > workers) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("--workers: the cluster has ", workers,
+                         " idle workers, too few for ", run.result.workers));
+      }
+      if (run.servers() > servers) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "--modes: the cluster has ", servers,
+            " idle parameter servers, too few for ", run.result.mode.name));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  void FillConditions() {
+    Conditions& conditions = comparison_.conditions;
+    conditions.time = absl::FormatTime("%Y-%m-%d %H:%M:%S %z", absl::Now(),
+                                       absl::LocalTimeZone());
+    conditions.version = std::string(kVersion);
+    conditions.command = context_.command;
+    conditions.job = flags_.job_file;
+    conditions.model = model_;
+    conditions.planned_runs = static_cast<int>(plan_.size());
+    if (context_.cluster != nullptr) {
+      conditions.place =
+          absl::StrCat("the cluster at ", context_.cluster->address());
+      return;
+    }
+    conditions.place =
+        absl::StrCat("processes of one machine, ", flags_.threads,
+                     flags_.threads == 1 ? " thread" : " threads", " each");
+    conditions.cores = UsableCores();
+    conditions.machine =
+        absl::StrCat(conditions.cores, " cores, ", ProcessorName());
+    conditions.link_bytes_per_second = link_rate_;
+    conditions.link =
+        links_ == nullptr
+            ? "none: shared memory"
+            : absl::StrCat(flags_.link,
+                           " each way for each host, by token buckets between "
+                           "network namespaces; ",
+                           flags_.ranks_per_host, " workers a host");
+  }
+
+  // A directory of its own, for logs.
+  absl::StatusOr<std::string> LogDirectory(size_t index) const {
+    const RunResult& run = plan_[index].result;
+    std::string name =
+        absl::StrCat(index + 1, "-", run.mode.name, "-x", run.workers);
+    std::replace(name.begin(), name.end(), ':', '-');
+    std::string path = absl::StrCat(flags_.out, "/logs/", name);
+    RETURN_IF_ERROR(MakeOutDirectory(path));
+    return path;
+  }
+
+  absl::StatusOr<FinishedRun> Start(size_t index) {
+    if (context_.cluster != nullptr)
+      return RunOnCluster(context_, plan_[index]);
+    LocalClusterOptions options = local_;
+    ASSIGN_OR_RETURN(options.run_dir, LogDirectory(index));
+    return RunOnThisMachine(context_, plan_[index], std::move(options),
+                            links_.get());
+  }
+
+  // The run's exit code. An error ends everything.
+  absl::StatusOr<int> RunOne(size_t index) {
+    const RunResult& planned = plan_[index].result;
+    const std::string name =
+        absl::StrFormat("[%d/%d] %s x%d", index + 1, plan_.size(),
+                        planned.label(), planned.workers);
+    const MonotonicTime begin = context_.clock.Now();
+    absl::StatusOr<FinishedRun> run = Start(index);
+    // Cancelled by the user: the loop ends.
+    if (context_.is_interrupted()) return 0;
+    RETURN_IF_ERROR(run.status());
+    RunResult& result = run->result;
+    result.wall_seconds = absl::ToDoubleSeconds(context_.clock.Now() - begin);
+    context_.console.WriteError(
+        result.is_ok() ? absl::StrFormat("%s: %.2f ms a step, %.1f samples/s\n",
+                                         name, 1e3 * result.step_seconds,
+                                         result.samples_per_second)
+                       : absl::StrCat(name, ": error: ", result.failure, "\n"));
+    comparison_.runs.push_back(std::move(result));
+    RETURN_IF_ERROR(WriteComparison(comparison_, flags_.out));
+    return run->exit_code;
+  }
+
+  const CompareContext& context_;
+  const CompareFlags& flags_;
+  std::vector<PlannedRun> plan_;
+  std::string model_;
+  double link_rate_ = 0;
+  LocalClusterOptions local_;
+  std::unique_ptr<LinkNamespaces> links_;
+  Comparison comparison_;
+};
+
+}  // namespace
+
+void AddCompareCommand(FlagSet& flags, CompareFlags& compare) {
+  FlagSet& command = flags.AddCommand(
+      "compare",
+      "Train a job in several modes, one after the other, and write a report "
+      "on what each costs: on this machine, or with --coordinator on a "
+      "cluster.");
+  command.AddArgument("JOB_FILE", "The job file (docs/jobs.md).",
+                      /*is_required=*/true, &compare.job_file);
+  command.Add({.name = "out",
+               .unit = "DIR",
+               .help = "Where the report goes, its JSON, its charts and logs.",
+               .is_required = true},
+              &compare.out);
+  command.Add({.name = "modes",
+               .unit = "MODE,MODE",
+               .help = "What to compare: ring, hierarchical, "
+                       "gather_broadcast, halving_doubling, direct, exchange, "
+                       "auto, ps:N (N parameter servers), ps:colocated."},
+              &compare.modes);
+  command.Add({.name = "workers",
+               .unit = "N,N",
+               .help = "Numbers of workers; each mode runs with each."},
+              &compare.workers);
+  command.Add({.name = "vary",
+               .unit = "LABEL:FIELD=VALUE",
+               .help = "Run each mode with these changes too; several with ; "
+                       "between them. May be repeated."},
+              &compare.variations);
+  command.Add({.name = "set",
+               .unit = "FIELD=VALUE",
+               .help = "Change a field of the job file; may be repeated."},
+              &compare.assignments);
+  command.Add({.name = "link",
+               .unit = "RATE",
+               .help = "On this machine: limit the link of each host, as 1gbit "
+                       "or 250mbit. Without it workers share memory."},
+              &compare.link);
+  command.Add({.name = "ranks_per_host",
+               .unit = "N",
+               .help = "With --link: workers that share a host and its link.",
+               .min = 1,
+               .max = 64},
+              &compare.ranks_per_host);
+  command.Add({.name = "threads",
+               .unit = "N",
+               .help = "Threads that each worker computes with.",
+               .min = 1,
+               .max = 256},
+              &compare.threads);
+  command.Add({.name = "bin_dir",
+               .unit = "DIR",
+               .help = "Where the programs coordinator and worker are; beside "
+                       "ringctl unless given."},
+              &compare.bin_dir);
+}
+
+absl::StatusOr<int> RunCompare(const CompareContext& context,
+                               const CompareFlags& flags) {
+  return Compare(context, flags).Run();
+}
+
+}  // namespace ringmaster::ctl

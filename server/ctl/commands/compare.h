@@ -1,0 +1,63 @@
+// `ringctl compare`: the same job in several modes and with several numbers of
+// workers, one after the other, and a report of what each cost.
+#ifndef RINGMASTER_SERVER_CTL_COMMANDS_COMPARE_H_
+#define RINGMASTER_SERVER_CTL_COMMANDS_COMPARE_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/clock/clock.h"
+#include "common/config/flags.h"
+#include "server/ctl/client/bell.h"
+#include "server/ctl/client/client.h"
+#include "server/ctl/terminal/console.h"
+
+namespace ringmaster::ctl {
+
+// The flags as they were written.
+struct CompareFlags {
+  std::string job_file;
+  std::string preset;
+  std::vector<std::string> assignments;  // --set
+  std::string modes = "ring,hierarchical,gather_broadcast";
+  std::string workers = "2,4";
+  std::vector<std::string> variations;  // --vary
+  std::string link;                     // "": not limited
+  int ranks_per_host = 1;
+  std::string out;
+  int threads = 1;
+  std::string bin_dir;
+};
+
+// Adds the command and its flags; `compare` must outlive the parsing.
+void AddCompareCommand(FlagSet& flags, CompareFlags& compare);
+
+struct CompareContext {
+  Console& console;
+  Clock& clock;
+  // Rung when is_interrupted changes.
+  Bell& bell;
+  // True once the user wants it to end: the job under way is cancelled, and the
+  // report is of the runs before it.
+  std::function<bool()> is_interrupted;
+  std::string command;  // how it was called, for the report
+  absl::Duration timeout = absl::Seconds(5);  // of a call
+  // Of the cluster to run on; null: this machine.
+  Client* cluster = nullptr;
+};
+
+// Runs everything and writes the report after each run. A run that fails is a
+// line, and the others go on. The exit code: 0 if all runs succeeded, else the
+// first failure's; 143 if it was interrupted.
+//   INVALID_ARGUMENT  names the flag, or what is wrong with the job
+// To be called on the main thread: children die with the thread that started
+// them.
+[[nodiscard]] absl::StatusOr<int> RunCompare(const CompareContext& context,
+                                             const CompareFlags& flags);
+
+}  // namespace ringmaster::ctl
+
+#endif  // RINGMASTER_SERVER_CTL_COMMANDS_COMPARE_H_

@@ -1,0 +1,92 @@
+#include "server/ctl/commands/compare.h"
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "common/status/exit_code.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/ctl/terminal/console.h"
+
+namespace ringmaster::ctl {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+// What is wrong is said before anything starts: there are no programs here.
+class CompareTest : public ::testing::Test {
+ protected:
+  CompareTest()
+      : dir_(fs::path(::testing::TempDir()) /
+             ::testing::UnitTest::GetInstance()->current_test_info()->name()) {
+    fs::remove_all(dir_);
+    fs::create_directories(dir_);
+    flags_.job_file = (dir_ / "job.yaml").string();
+    flags_.out = (dir_ / "out").string();
+    flags_.bin_dir = dir_.string();
+    std::ofstream(flags_.job_file) << "name: small\n"
+                                      "train:\n"
+                                      "  model: {mlp: {window: 8}}\n"
+                                      "  data: {synthetic: {samples: 512}}\n"
+                                      "  optimizer: {sgd: {}}\n"
+                                      "  steps: 20\n";
+  }
+
+  std::string ErrorOf(ExitCode code) {
+    FakeConsole console;
+    Bell bell;
+    const absl::StatusOr<int> result =
+        RunCompare({.console = console,
+                    .clock = Clock::Real(),
+                    .bell = bell,
+                    .is_interrupted = [] { return false; },
+                    .command = "ringctl compare"},
+                   flags_);
+    EXPECT_FALSE(result.ok());
+    EXPECT_EQ(ExitCodeOf(result.status()), code) << result.status();
+    return std::string(result.status().message());
+  }
+
+  const fs::path dir_;
+  CompareFlags flags_;
+};
+
+TEST_F(CompareTest, NamesTheFlagThatIsWrong) {
+  CompareFlags good = flags_;
+  flags_.modes = "rings";
+  EXPECT_THAT(ErrorOf(ExitCode::kUsage),
+              HasSubstr("--modes: \"rings\" is no mode"));
+  flags_ = good;
+  flags_.workers = "2,100";
+  EXPECT_THAT(ErrorOf(ExitCode::kUsage),
+              HasSubstr("--workers: \"100\" is no number of workers"));
+  flags_ = good;
+  flags_.link = "fast";
+  EXPECT_THAT(ErrorOf(ExitCode::kUsage), HasSubstr("--link: \"fast\""));
+  flags_ = good;
+  flags_.variations = {"nothing"};
+  EXPECT_THAT(ErrorOf(ExitCode::kUsage), HasSubstr("--vary: \"nothing\""));
+}
+
+TEST_F(CompareTest, NamesTheJobAndTheRunThatIsWrong) {
+  flags_.variations = {"more:train.steps=0"};
+  EXPECT_THAT(ErrorOf(ExitCode::kUsage),
+              HasSubstr("job.yaml: ring, more with 2 workers: "));
+  flags_.job_file = (dir_ / "none.yaml").string();
+  EXPECT_THAT(ErrorOf(ExitCode::kUsage), HasSubstr("none.yaml"));
+}
+
+TEST_F(CompareTest, NamesADirectoryThatCannotBeWritten) {
+  flags_.out = flags_.job_file + "/out";
+  EXPECT_THAT(ErrorOf(ExitCode::kUsage),
+              HasSubstr("--out: cannot write to the directory"));
+}
+
+TEST_F(CompareTest, NamesAProgramThatIsNotThere) {
+  EXPECT_THAT(ErrorOf(ExitCode::kUsage), HasSubstr("coordinator"));
+}
+
+}  // namespace
+}  // namespace ringmaster::ctl

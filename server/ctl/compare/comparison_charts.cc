@@ -1,0 +1,353 @@
+#include "server/ctl/compare/comparison_charts.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/ctl/compare/svg_chart.h"
+#include "server/ctl/compare/theory.h"
+
+namespace ringmaster::ctl {
+namespace {
+
+constexpr double kMillisecond = 1e-3;
+constexpr double kMegabyte = 1e6;
+constexpr int kMostNodes = 4096;
+constexpr int kRanksPerHostAtScale = 8;
+
+using RunList = std::vector<const RunResult*>;
+
+RunList Measured(const Comparison& comparison) {
+  RunList runs;
+  for (const RunResult& run : comparison.runs) {
+    if (run.is_ok()) runs.push_back(&run);
+  }
+  return runs;
+}
+
+// One line a label, in the order in which labels come.
+struct Group {
+  std::string label;
+  int color = 0;
+  RunList runs;
+};
+
+std::vector<Group> Grouped(const RunList& runs) {
+  std::vector<Group> groups;
+  for (const RunResult* run : runs) {
+    auto group = std::find_if(
+        groups.begin(), groups.end(),
+        [&](const Group& known) { return known.label == run->label(); });
+    if (group == groups.end()) {
+      groups.push_back({run->label(), static_cast<int>(groups.size()), {}});
+      group = groups.end() - 1;
+    }
+    group->runs.push_back(run);
+  }
+  return groups;
+}
+
+using ValueOf = std::function<std::optional<double>(const RunResult&)>;
+
+ChartSeries SeriesOf(const Group& group, const ValueOf& value) {
+  ChartSeries series;
+  series.label = group.label;
+  series.color = group.color;
+  for (const RunResult* run : group.runs) {
+    const std::optional<double> y = value(*run);
+    if (y.has_value())
+      series.points.push_back({static_cast<double>(run->workers), *y});
+  }
+  return series;
+}
+
+LineChart OverWorkers(const RunList& runs, std::string title,
+                      std::string y_label, const ValueOf& value) {
+  LineChart chart{.title = std::move(title),
+                  .x_label = "workers",
+                  .y_label = std::move(y_label),
+                  .is_x_log = true};
+  for (const Group& group : Grouped(runs))
+    chart.series.push_back(SeriesOf(group, value));
+  return chart;
+}
+
+// Adds what `value` expects, dashed, in the colour of the measured line.
+void AddExpected(const RunList& runs, const ValueOf& value, LineChart& chart) {
+  for (const Group& group : Grouped(runs)) {
+    ChartSeries series = SeriesOf(group, value);
+    series.label.clear();
+    series.is_dashed = true;
+    series.has_markers = false;
+    chart.series.push_back(std::move(series));
+  }
+}
+
+std::string BarLabel(const RunResult& run) {
+  return absl::StrCat(run.label(), " x", run.workers);
+}
+
+NamedChart StepTimeChart(const RunList& runs) {
+  BarChart chart{.title = "Where the time of a step goes",
+                 .y_label = "ms per step",
+                 .parts = {"compute", "transfer", "waiting", "other"},
+                 .bars = {}};
+  for (const RunResult* run : runs) {
+    chart.bars.push_back({BarLabel(*run),
+                          {run->compute_seconds / kMillisecond,
+                           run->transfer_seconds / kMillisecond,
+                           run->waiting_seconds / kMillisecond,
+                           run->other_seconds / kMillisecond}});
+  }
+  return {"step_time", RenderSvg(chart),
+          "Mean of the workers. Compute is forward, backward and update. "
+          "Transfer is the time in which even the worker that waited least had "
+          "nothing left to compute; waiting is what the others waited beyond "
+          "that, for slower workers. Transfers that hide behind the backward "
+          "pass cost nothing and are not shown."};
+}
+
+NamedChart LoadChart(const RunList& runs, const std::string& name,
+                     const std::string& title, const std::string& y_label,
+                     double unit, Load (*load_of)(const RunResult&),
+                     const std::string& caption) {
+  BarChart chart{.title = title,
+                 .y_label = y_label,
+                 .parts = {"mean of all ranks", "busiest rank, beyond it"},
+                 .bars = {}};
+  for (const RunResult* run : runs) {
+    const Load load = load_of(*run);
+    chart.bars.push_back(
+        {BarLabel(*run),
+         {load.mean / unit, std::max(0.0, load.busiest - load.mean) / unit}});
+  }
+  return {name, RenderSvg(chart), caption};
+}
+
+NamedChart BytesChart(const RunList& runs) {
+  LineChart chart = OverWorkers(
+      runs, "Bytes of the busiest node", "MB per step, one direction",
+      [](const RunResult& run) -> std::optional<double> {
+        return BytesLoad(run).busiest / kMegabyte;
+      });
+  AddExpected(
+      runs,
+      [](const RunResult& run) -> std::optional<double> {
+        const auto bytes = BytesOfStep(run.mode, run.workers,
+                                       run.ranks_per_host, run.wire_bytes());
+        if (!bytes.has_value()) return std::nullopt;
+        return bytes->busiest / kMegabyte;
+      },
+      chart);
+  return {"bytes", RenderSvg(chart),
+          "Solid: counted. Dashed: by theory, K being the size of all "
+          "gradients: a node of a ring sends 2K(N-1)/N, which never exceeds "
+          "2K; the root of gather-broadcast sends K(N-1), one of S servers "
+          "NK/S: these grow with the number of workers N."};
+}
+
+RunList WithLosses(const RunList& runs) {
+  // With one number of workers: others would only add lines.
+  RunList chosen;
+  for (const RunResult* run : runs) {
+    if (run->is_emulated || run->losses.size() < 2) continue;
+    if (!chosen.empty() && chosen.front()->workers != run->workers) continue;
+    chosen.push_back(run);
+  }
+  return chosen;
+}
+
+NamedChart LossChart(const RunList& runs, bool is_over_time) {
+  LineChart chart{
+      .title = absl::StrCat("Loss against ", is_over_time ? "time" : "samples",
+                            ", ", runs.front()->workers, " workers"),
+      .x_label = is_over_time ? "seconds since the first step" : "samples",
+      .y_label = "loss of a step",
+      .starts_at_zero = false};
+  for (const Group& group : Grouped(runs)) {
+    ChartSeries series{
+        .label = group.label, .color = group.color, .has_markers = false};
+    for (const LossPoint& point : group.runs.front()->losses) {
+      series.points.push_back(
+          {is_over_time ? point.seconds : point.samples, point.loss});
+    }
+    chart.series.push_back(std::move(series));
+  }
+  return {is_over_time ? "loss_time" : "loss_samples", RenderSvg(chart),
+          is_over_time
+              ? "How soon each mode gets as far: what counts in the end."
+              : "Against samples the lines lie on one another where a mode "
+                "changes only how gradients travel, and not what is learnt."};
+}
+
+NamedChart PredictionChart(const RunList& runs, const LinkCost& link) {
+  LineChart chart =
+      OverWorkers(runs, "Step time: measured and predicted", "ms per step",
+                  [](const RunResult& run) -> std::optional<double> {
+                    return run.step_seconds / kMillisecond;
+                  });
+  AddExpected(
+      runs,
+      [&link](const RunResult& run) -> std::optional<double> {
+        const auto seconds =
+            StepSeconds(run.mode, run.workers, ShapeOf(run), link);
+        if (!seconds.has_value()) return std::nullopt;
+        return *seconds / kMillisecond;
+      },
+      chart);
+  return {"prediction", RenderSvg(chart),
+          "Solid: measured. Dashed: the computing that was measured, and after "
+          "it what of the transfer does not fit behind the backward pass."};
+}
+
+// One run a mode, without variations: the one with the fewest workers, on whose
+// computing the others' sharing of cores tells least.
+RunList Representatives(const RunList& runs) {
+  std::map<std::string, const RunResult*> by_mode;
+  RunList chosen;
+  for (const RunResult* run : runs) {
+    if (!run->variant.empty() || by_mode.contains(run->mode.name)) continue;
+    by_mode[run->mode.name] = run;
+    chosen.push_back(run);
+  }
+  return chosen;
+}
+
+NamedChart ScaleChart(const RunList& runs, const LinkCost& link) {
+  LineChart chart{.title = "Predicted share of a step that computes",
+                  .x_label = "nodes, each with the work of one measured here",
+                  .y_label = "share of the step, %",
+                  .is_x_log = true};
+  const RunList chosen = Representatives(runs);
+  if (chosen.empty()) return {};
+  const StepShape shape = ShapeOf(*chosen.front());
+  for (const Group& group : Grouped(chosen)) {
+    ChartSeries series{.label = group.label,
+                       .color = group.color,
+                       .is_dashed = true,
+                       .has_markers = false};
+    StepShape at_scale = shape;
+    at_scale.ranks_per_host = kRanksPerHostAtScale;
+    for (int nodes = 2; nodes <= kMostNodes; nodes *= 2) {
+      const auto seconds =
+          StepSeconds(group.runs.front()->mode, nodes, at_scale, link);
+      if (!seconds.has_value()) break;
+      series.points.push_back(
+          {static_cast<double>(nodes), 100 * shape.compute_seconds / *seconds});
+    }
+    chart.series.push_back(std::move(series));
+  }
+  return {
+      "scale", RenderSvg(chart),
+      absl::StrCat(
+          "Not measured: the formulas below with the link and the computing "
+          "of this run, each node with as many samples as a worker has "
+          "here, ",
+          kRanksPerHostAtScale,
+          " nodes a host for hierarchical. It leaves out slow and failing "
+          "nodes, and switches that are shared.")};
+}
+
+Load LoadOf(const RunResult& run, double (*value)(const RankResult&)) {
+  Load load;
+  if (run.ranks.empty()) return load;
+  for (const RankResult& rank : run.ranks) {
+    load.busiest = std::max(load.busiest, value(rank));
+    load.mean += value(rank) / static_cast<double>(run.ranks.size());
+  }
+  return load;
+}
+
+void AddScaling(const Comparison& comparison, const RunList& runs,
+                std::vector<NamedChart>& charts) {
+  charts.push_back(
+      {"throughput",
+       RenderSvg(OverWorkers(runs, "Throughput", "samples per second",
+                             [](const RunResult& run) -> std::optional<double> {
+                               return run.samples_per_second;
+                             })),
+       "Samples that all workers together train on in a second."});
+  charts.push_back(
+      {"efficiency",
+       RenderSvg(
+           OverWorkers(runs, "Scaling efficiency", "% of perfect scaling",
+                       [&](const RunResult& run) -> std::optional<double> {
+                         return 100 * EfficiencyOf(comparison, run);
+                       })),
+       "Throughput of a worker, as a part of that in the best run with the "
+       "fewest workers."});
+}
+
+}  // namespace
+
+Load BytesLoad(const RunResult& run) {
+  return LoadOf(run, [](const RankResult& rank) {
+    return std::max(rank.sent_bytes, rank.received_bytes);
+  });
+}
+
+Load MemoryLoad(const RunResult& run) {
+  return LoadOf(
+      run, [](const RankResult& rank) { return rank.peak_resident_bytes; });
+}
+
+Load CpuLoad(const RunResult& run) {
+  return LoadOf(run, [](const RankResult& rank) { return rank.cpu_seconds; });
+}
+
+double EfficiencyOf(const Comparison& comparison, const RunResult& run) {
+  int fewest = 0;
+  double best = 0;  // a worker's
+  for (const RunResult* other : Measured(comparison)) {
+    if (!other->variant.empty()) continue;
+    if (fewest != 0 && other->workers > fewest) continue;
+    if (other->workers < fewest) best = 0;
+    fewest = other->workers;
+    best = std::max(best, other->samples_per_second / fewest);
+  }
+  return best > 0 ? run.samples_per_second / run.workers / best : 0;
+}
+
+std::vector<NamedChart> ChartsOf(const Comparison& comparison) {
+  const RunList runs = Measured(comparison);
+  std::vector<NamedChart> charts;
+  if (runs.empty()) return charts;
+  const bool has_scaling =
+      std::any_of(runs.begin(), runs.end(), [&](const RunResult* run) {
+        return run->workers != runs.front()->workers;
+      });
+  charts.push_back(StepTimeChart(runs));
+  if (has_scaling) {
+    AddScaling(comparison, runs, charts);
+    charts.push_back(BytesChart(runs));
+  } else {
+    charts.push_back(LoadChart(
+        runs, "bytes", "Bytes of a node", "MB per step, one direction",
+        kMegabyte, BytesLoad, "Sent or received, whichever is more."));
+  }
+  charts.push_back(LoadChart(
+      runs, "memory", "Peak memory of a rank", "MB resident", kMegabyte,
+      MemoryLoad,
+      "What the busiest rank needs beyond the mean is what makes a scheme "
+      "unbalanced: the largest batch is the one that fits there, while the "
+      "others' memory stays unused."));
+  charts.push_back(LoadChart(runs, "cpu", "Processor time of a rank",
+                             "ms per step", kMillisecond, CpuLoad,
+                             "Of all threads of its process, also those that "
+                             "move and add gradients."));
+  if (const RunList with_losses = WithLosses(runs); !with_losses.empty()) {
+    charts.push_back(LossChart(with_losses, /*is_over_time=*/true));
+    charts.push_back(LossChart(with_losses, /*is_over_time=*/false));
+  }
+  const std::optional<LinkCost> link = LinkOf(comparison);
+  if (!link.has_value()) return charts;
+  if (has_scaling) charts.push_back(PredictionChart(runs, *link));
+  NamedChart scale = ScaleChart(runs, *link);
+  if (!scale.name.empty()) charts.push_back(std::move(scale));
+  return charts;
+}
+
+}  // namespace ringmaster::ctl

@@ -1,0 +1,39 @@
+// The charts of a comparison. Pure.
+#ifndef RINGMASTER_SERVER_CTL_COMPARE_COMPARISON_CHARTS_H_
+#define RINGMASTER_SERVER_CTL_COMPARE_COMPARISON_CHARTS_H_
+
+#include <string>
+#include <vector>
+
+#include "server/ctl/compare/result.h"
+
+namespace ringmaster::ctl {
+
+struct NamedChart {
+  std::string name;  // of its file, without ".svg"
+  std::string svg;
+  std::string caption;  // what it shows, and how to read it
+};
+
+// Those for which there are figures, in the report's order: "step_time",
+// "throughput", "efficiency", "bytes", "memory", "cpu", "loss_time",
+// "loss_samples", "prediction", "scale".
+[[nodiscard]] std::vector<NamedChart> ChartsOf(const Comparison& comparison);
+
+// The most that a rank sent or received in a step, and the mean of all ranks.
+struct Load {
+  double busiest = 0;
+  double mean = 0;
+};
+[[nodiscard]] Load BytesLoad(const RunResult& run);
+[[nodiscard]] Load MemoryLoad(const RunResult& run);
+[[nodiscard]] Load CpuLoad(const RunResult& run);  // seconds of a step
+
+// Throughput as a part of what perfect scaling would give of the best run with
+// the fewest workers; 0 without any.
+[[nodiscard]] double EfficiencyOf(const Comparison& comparison,
+                                  const RunResult& run);
+
+}  // namespace ringmaster::ctl
+
+#endif  // RINGMASTER_SERVER_CTL_COMPARE_COMPARISON_CHARTS_H_

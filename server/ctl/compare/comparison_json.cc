@@ -1,0 +1,113 @@
+#include "server/ctl/compare/comparison_json.h"
+
+#include <optional>
+
+#include "nlohmann/json.hpp"
+#include "server/ctl/compare/theory.h"
+
+namespace ringmaster::ctl {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json OrNull(std::optional<double> value) {
+  return value.has_value() ? Json(*value) : Json(nullptr);
+}
+
+Json ConditionsJson(const Conditions& conditions) {
+  Json link = nullptr;
+  if (conditions.link_bytes_per_second > 0)
+    link = conditions.link_bytes_per_second;
+  return {{"time", conditions.time},
+          {"machine", conditions.machine},
+          {"cores", conditions.cores},
+          {"version", conditions.version},
+          {"command", conditions.command},
+          {"job", conditions.job},
+          {"model", conditions.model},
+          {"place", conditions.place},
+          {"link", conditions.link},
+          {"link_bytes_per_second", link},
+          {"planned_runs", conditions.planned_runs},
+          {"is_cut_short", conditions.is_cut_short}};
+}
+
+Json RankJson(const RankResult& rank) {
+  return {{"rank", rank.rank},
+          {"role", rank.is_server ? "parameter_server" : "worker"},
+          {"steps", rank.steps},
+          {"step_seconds", rank.step_seconds},
+          {"forward_seconds", rank.forward_seconds},
+          {"backward_seconds", rank.backward_seconds},
+          {"update_seconds", rank.update_seconds},
+          {"data_seconds", rank.data_seconds},
+          {"exposed_communication_seconds", rank.exposed_seconds},
+          {"sent_bytes", rank.sent_bytes},
+          {"received_bytes", rank.received_bytes},
+          {"cpu_seconds", rank.cpu_seconds},
+          {"peak_resident_bytes", rank.peak_resident_bytes}};
+}
+
+Json TheoryJson(const RunResult& run, const std::optional<LinkCost>& link) {
+  const auto bytes =
+      BytesOfStep(run.mode, run.workers, run.ranks_per_host, run.wire_bytes());
+  std::optional<double> step;
+  if (link.has_value())
+    step = StepSeconds(run.mode, run.workers, ShapeOf(run), *link);
+  return {{"worker_sent_bytes",
+           OrNull(bytes ? std::optional(bytes->worker) : std::nullopt)},
+          {"busiest_sent_bytes",
+           OrNull(bytes ? std::optional(bytes->busiest) : std::nullopt)},
+          {"step_seconds", OrNull(step)}};
+}
+
+Json RunJson(const RunResult& run, const std::optional<LinkCost>& link) {
+  Json json = {{"mode", run.mode.name},
+               {"workers", run.workers},
+               {"servers", run.mode.servers},
+               {"variant", run.variant},
+               {"compute_is_emulated", run.is_emulated},
+               {"failure", run.failure},
+               {"wall_seconds", run.wall_seconds}};
+  if (!run.is_ok()) return json;
+  json.update({{"steps", run.steps},
+               {"global_batch", run.global_batch},
+               {"gradient_bytes", run.gradient_bytes},
+               {"wire_bytes", run.wire_bytes()},
+               {"bucket_bytes", run.bucket_bytes},
+               {"ranks_per_host", run.ranks_per_host},
+               {"algorithms", run.algorithms},
+               {"samples_per_second", run.samples_per_second},
+               {"step_seconds", run.step_seconds},
+               {"compute_seconds", run.compute_seconds},
+               {"transfer_seconds", run.transfer_seconds},
+               {"waiting_seconds", run.waiting_seconds},
+               {"other_seconds", run.other_seconds},
+               {"all_reduce_seconds", run.all_reduce_seconds},
+               {"final_loss", run.final_loss},
+               {"theory", TheoryJson(run, link)}});
+  json["ranks"] = Json::array();
+  for (const RankResult& rank : run.ranks)
+    json["ranks"].push_back(RankJson(rank));
+  json["losses"] = Json::array();
+  for (const LossPoint& point : run.losses) {
+    json["losses"].push_back({{"seconds", point.seconds},
+                              {"samples", point.samples},
+                              {"loss", point.loss}});
+  }
+  return json;
+}
+
+}  // namespace
+
+std::string ComparisonJson(const Comparison& comparison) {
+  const std::optional<LinkCost> link = LinkOf(comparison);
+  Json json;
+  json["conditions"] = ConditionsJson(comparison.conditions);
+  json["runs"] = Json::array();
+  for (const RunResult& run : comparison.runs)
+    json["runs"].push_back(RunJson(run, link));
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace ringmaster::ctl

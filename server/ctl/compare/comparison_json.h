@@ -1,0 +1,18 @@
+// A comparison as JSON, for programs: beside the report that is made of it.
+#ifndef RINGMASTER_SERVER_CTL_COMPARE_COMPARISON_JSON_H_
+#define RINGMASTER_SERVER_CTL_COMPARE_COMPARISON_JSON_H_
+
+#include <string>
+
+#include "server/ctl/compare/result.h"
+
+namespace ringmaster::ctl {
+
+// {"conditions": {...}, "runs": [{...}]}, indented; keys end in their units.
+// What theory says stands beside what was measured. A value that is not known
+// is null.
+[[nodiscard]] std::string ComparisonJson(const Comparison& comparison);
+
+}  // namespace ringmaster::ctl
+
+#endif  // RINGMASTER_SERVER_CTL_COMPARE_COMPARISON_JSON_H_

@@ -1,0 +1,19 @@
+// What a comparison shows, in sentences with its own figures: none that it does
+// not have. Pure.
+#ifndef RINGMASTER_SERVER_CTL_COMPARE_FINDINGS_H_
+#define RINGMASTER_SERVER_CTL_COMPARE_FINDINGS_H_
+
+#include <string>
+#include <vector>
+
+#include "server/ctl/compare/result.h"
+
+namespace ringmaster::ctl {
+
+// Which mode is the fastest, how bytes grow with the workers, what
+// gather-broadcast costs, who is the busiest, what each variation brings.
+[[nodiscard]] std::vector<std::string> FindingsOf(const Comparison& comparison);
+
+}  // namespace ringmaster::ctl
+
+#endif  // RINGMASTER_SERVER_CTL_COMPARE_FINDINGS_H_

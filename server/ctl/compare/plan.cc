@@ -1,0 +1,161 @@
+#include "server/ctl/compare/plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "common/config/yaml_to_proto.h"
+#include "common/rpc/proto_time.h"
+#include "common/status/annotate.h"
+#include "common/status/status_macros.h"
+#include "server/coordinator/rpc/job_spec.h"
+
+namespace ringmaster::ctl {
+namespace {
+
+// Held-out samples at the end of a run: enough to see that it ends well.
+constexpr int kEvaluationSamples = 64;
+constexpr absl::Duration kSettle = absl::Seconds(30);
+
+absl::string_view Abseil(std::string_view text) {
+  return {text.data(), text.size()};
+}
+
+void MakeComparable(const PlanOptions& options, int workers,
+                    v1::JobSpec& spec) {
+  spec.mutable_workers()->set_min(workers);
+  spec.mutable_workers()->set_max(workers);
+  *spec.mutable_workers()->mutable_settle() = ToProto(kSettle);
+  v1::TrainProgram& train = *spec.mutable_train();
+  train.clear_checkpoint();
+  train.clear_sample();
+  train.set_evaluate_every(0);
+  train.set_evaluation_samples(kEvaluationSamples);
+  if (options.is_over_network) {
+    train.mutable_collective()->set_transport(v1::COLLECTIVE_TRANSPORT_TCP);
+  }
+}
+
+void FillResult(const v1::TrainProgram& train, const PlanOptions& options,
+                RunResult& result) {
+  result.steps = train.steps();
+  result.global_batch = train.global_batch();
+  result.bucket_bytes = train.bucket_bytes();
+  result.wire_share =
+      train.collective().wire() == v1::COLLECTIVE_WIRE_UNSPECIFIED ? 1 : 0.5;
+  // On one host without a network all ranks are together.
+  result.ranks_per_host =
+      options.is_over_network ? options.ranks_per_host : result.workers;
+}
+
+bool IsVaried(const PlanOptions& options, const Mode& mode) {
+  return options.varied_modes.empty() ||
+         std::find(options.varied_modes.begin(), options.varied_modes.end(),
+                   mode.name) != options.varied_modes.end();
+}
+
+absl::StatusOr<PlannedRun> PlanRun(const v1::JobSpec& job,
+                                   const PlanOptions& options, int workers,
+                                   const Mode& mode,
+                                   const Variation& variation) {
+  PlannedRun run;
+  run.result.mode = mode;
+  run.result.workers = workers;
+  run.result.variant = variation.label;
+  v1::JobSpec spec = job;
+  MakeComparable(options, workers, spec);
+  ApplyMode(mode, *spec.mutable_train());
+  for (const std::string& assignment : variation.assignments)
+    RETURN_IF_ERROR(SetProtoField(assignment, spec));
+  absl::StatusOr<v1::JobSpec> checked = coordinator::ValidateAndDefault(spec);
+  if (!checked.ok()) {
+    return Annotate(checked.status(), absl::StrCat(run.result.label(), " with ",
+                                                   workers, " workers"));
+  }
+  run.spec = *std::move(checked);
+  FillResult(run.spec.train(), options, run.result);
+  return run;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<int>> ParseWorkerCounts(std::string_view text) {
+  std::set<int> counts;
+  for (const absl::string_view piece : absl::StrSplit(Abseil(text), ',')) {
+    int count = 0;
+    if (!absl::SimpleAtoi(piece, &count) || count < 1 ||
+        count > kMaxComparedWorkers) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--workers: \"", piece, "\" is no number of workers from 1 to ",
+          kMaxComparedWorkers, "; write them as 2,4,8"));
+    }
+    counts.insert(count);
+  }
+  return std::vector<int>(counts.begin(), counts.end());
+}
+
+absl::StatusOr<double> ParseLinkRate(std::string_view text) {
+  constexpr std::pair<std::string_view, double> kUnits[] = {
+      {"kbit", 1e3}, {"mbit", 1e6}, {"gbit", 1e9}};
+  for (const auto& [unit, bits] : kUnits) {
+    if (!text.ends_with(unit)) continue;
+    const std::string_view digits = text.substr(0, text.size() - unit.size());
+    double count = 0;
+    // At least what carries control messages.
+    if (absl::SimpleAtod(Abseil(digits), &count) && std::isfinite(count) &&
+        count * bits >= 1e6 && count * bits <= 1e12) {
+      return count * bits / 8;
+    }
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--link: \"", std::string(text),
+                   "\" is no rate from 1mbit to 1000gbit; write it as 1gbit or "
+                   "250mbit"));
+}
+
+absl::StatusOr<Variation> ParseVariation(std::string_view text) {
+  const size_t colon = text.find(':');
+  Variation variation;
+  if (colon != std::string_view::npos && colon > 0) {
+    variation.label = std::string(text.substr(0, colon));
+    variation.assignments = absl::StrSplit(Abseil(text.substr(colon + 1)), ';',
+                                           absl::SkipWhitespace());
+  }
+  if (variation.assignments.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--vary: \"", std::string(text),
+        "\" names no change; write LABEL:FIELD=VALUE;FIELD=VALUE, as "
+        "\"16-bit wire:train.collective.wire=float16\""));
+  }
+  return variation;
+}
+
+absl::StatusOr<std::vector<PlannedRun>> MakePlan(const v1::JobSpec& job,
+                                                 const PlanOptions& options) {
+  if (!job.has_train()) {
+    return absl::InvalidArgumentError(
+        "a comparison takes a job that trains: one with `train`");
+  }
+  std::vector<PlannedRun> runs;
+  for (const int workers : options.workers) {
+    for (const Mode& mode : options.modes) {
+      std::vector<Variation> variations = {Variation()};
+      if (IsVaried(options, mode)) {
+        variations.insert(variations.end(), options.variations.begin(),
+                          options.variations.end());
+      }
+      for (const Variation& variation : variations) {
+        ASSIGN_OR_RETURN(PlannedRun run,
+                         PlanRun(job, options, workers, mode, variation));
+        runs.push_back(std::move(run));
+      }
+    }
+  }
+  return runs;
+}
+
+}  // namespace ringmaster::ctl

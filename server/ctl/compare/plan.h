@@ -1,0 +1,68 @@
+// What a comparison runs: every mode with every number of workers, and with
+// every variation, each as a job of its own.
+//
+// Pure, but for the clock of nobody: nothing is started here.
+#ifndef RINGMASTER_SERVER_CTL_COMPARE_PLAN_H_
+#define RINGMASTER_SERVER_CTL_COMPARE_PLAN_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "ringmaster/v1/job.pb.h"
+#include "server/ctl/compare/mode.h"
+#include "server/ctl/compare/result.h"
+
+namespace ringmaster::ctl {
+
+inline constexpr int kMaxComparedWorkers = 64;
+
+// "2,4,8": ascending, each once.
+//   INVALID_ARGUMENT  names the flag --workers
+[[nodiscard]] absl::StatusOr<std::vector<int>> ParseWorkerCounts(
+    std::string_view text);
+
+// "1gbit", "250mbit", "64kbit": bytes a second.
+//   INVALID_ARGUMENT  names the flag --link
+[[nodiscard]] absl::StatusOr<double> ParseLinkRate(std::string_view text);
+
+// Changes of the job that are tried beside it as it is.
+struct Variation {
+  std::string label;                     // "16-bit wire"; "" changes nothing
+  std::vector<std::string> assignments;  // as of --set
+};
+
+// "16-bit wire:train.collective.wire=float16;train.steps=50".
+//   INVALID_ARGUMENT  names the flag --vary
+[[nodiscard]] absl::StatusOr<Variation> ParseVariation(std::string_view text);
+
+struct PlannedRun {
+  v1::JobSpec spec;
+  RunResult result;  // what is known of it before it runs
+
+  // Processes beside the workers.
+  [[nodiscard]] int servers() const { return result.mode.servers; }
+};
+
+struct PlanOptions {
+  std::vector<Mode> modes;
+  std::vector<int> workers;
+  // Beside the job as it is.
+  std::vector<Variation> variations;
+  // Modes that are varied; empty: all.
+  std::vector<std::string> varied_modes;
+  int ranks_per_host = 1;
+  // Hosts are apart: whatever the job says, ranks talk over TCP.
+  bool is_over_network = false;
+};
+
+// In the order in which they run: few workers first. Every spec has its
+// defaults. Runs write no checkpoints and no text, and evaluate once.
+//   INVALID_ARGUMENT  names the run, and what the coordinator would refuse
+[[nodiscard]] absl::StatusOr<std::vector<PlannedRun>> MakePlan(
+    const v1::JobSpec& job, const PlanOptions& options);
+
+}  // namespace ringmaster::ctl
+
+#endif  // RINGMASTER_SERVER_CTL_COMPARE_PLAN_H_

@@ -1,0 +1,166 @@
+#include "server/ctl/compare/report.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "server/ctl/compare/comparison_charts.h"
+#include "server/ctl/compare/comparison_json.h"
+#include "server/ctl/compare/findings.h"
+
+namespace ringmaster::ctl {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+constexpr double kGradient = 4e6;
+
+// Rank 0 moves `busiest`, the others a gradient.
+RunResult MadeRun(const char* mode, int workers, double step_seconds,
+                  double busiest) {
+  RunResult run;
+  run.mode = *ParseMode(mode);
+  run.workers = workers;
+  run.steps = 40;
+  run.global_batch = 32;
+  run.gradient_bytes = kGradient;
+  run.bucket_bytes = 1 << 20;
+  run.ranks_per_host = 1;
+  run.step_seconds = step_seconds;
+  run.compute_seconds = step_seconds / 2;
+  run.transfer_seconds = step_seconds / 4;
+  run.waiting_seconds = step_seconds / 4;
+  run.samples_per_second = 32 / step_seconds;
+  run.losses = {{0, 32, 2}, {1, 64, 1}};
+  for (int rank = 0; rank < workers; ++rank) {
+    RankResult result;
+    result.rank = rank;
+    result.steps = 36;
+    result.sent_bytes = rank == 0 ? busiest : kGradient;
+    result.peak_resident_bytes = rank == 0 ? 200e6 : 100e6;
+    run.ranks.push_back(result);
+  }
+  return run;
+}
+
+Comparison TwoModes() {
+  Comparison comparison;
+  comparison.conditions.job = "a<b.yaml";
+  comparison.conditions.cores = 2;
+  comparison.conditions.planned_runs = 4;
+  comparison.conditions.link_bytes_per_second = 125e6;
+  comparison.runs = {MadeRun("ring", 2, 0.010, kGradient),
+                     MadeRun("gather_broadcast", 2, 0.012, kGradient),
+                     MadeRun("ring", 4, 0.010, 1.5 * kGradient),
+                     MadeRun("gather_broadcast", 4, 0.020, 3 * kGradient)};
+  return comparison;
+}
+
+std::vector<std::string> NamesOf(const std::vector<NamedChart>& charts) {
+  std::vector<std::string> names;
+  for (const NamedChart& chart : charts) names.push_back(chart.name);
+  return names;
+}
+
+TEST(ReportTest, StandsAloneAndStatesItsConditions) {
+  Comparison comparison = TwoModes();
+  comparison.conditions.machine = "host, 2 cores";
+  comparison.conditions.link = "1gbit";
+  const std::string html = ReportHtml(comparison);
+  EXPECT_THAT(html, HasSubstr("a&lt;b.yaml"));
+  EXPECT_THAT(html, HasSubstr("host, 2 cores"));
+  EXPECT_THAT(html, HasSubstr("1gbit"));
+  EXPECT_THAT(html, Not(HasSubstr("<script")));
+  EXPECT_THAT(html, Not(HasSubstr("href=")));
+  EXPECT_THAT(html, Not(HasSubstr("src=")));
+  EXPECT_THAT(html, Not(HasSubstr(">nan")));
+  EXPECT_THAT(html, HasSubstr("125.0 MB/s, the rate it was limited to"));
+}
+
+TEST(ReportTest, MarksWhatIsEmulatedCrowdedOrCutShort) {
+  Comparison comparison = TwoModes();
+  EXPECT_THAT(ReportHtml(comparison), HasSubstr("more workers than"));
+  EXPECT_THAT(ReportHtml(comparison), Not(HasSubstr("Interrupted")));
+  for (RunResult& run : comparison.runs) run.is_emulated = true;
+  comparison.conditions.is_cut_short = true;
+  comparison.conditions.planned_runs = 9;
+  const std::string html = ReportHtml(comparison);
+  EXPECT_THAT(html, HasSubstr("Interrupted: 4 of 9 runs"));
+  EXPECT_THAT(html, HasSubstr("Runs marked * do not compute"));
+  EXPECT_THAT(html, HasSubstr("ring *"));
+  EXPECT_THAT(html, Not(HasSubstr("more workers than")));
+  EXPECT_THAT(NamesOf(ChartsOf(comparison)), Not(Contains("loss_time")));
+}
+
+TEST(ReportTest, ShowsAFailedRunAndGoesOnWithoutIt) {
+  Comparison comparison = TwoModes();
+  comparison.runs[3].failure = "worker-1 < was killed";
+  const std::string html = ReportHtml(comparison);
+  EXPECT_THAT(html, HasSubstr("failed: worker-1 &lt; was killed"));
+  const auto json = nlohmann::json::parse(ComparisonJson(comparison));
+  EXPECT_EQ(json["runs"][3]["failure"], "worker-1 < was killed");
+  EXPECT_FALSE(json["runs"][3].contains("step_seconds"));
+  for (RunResult& run : comparison.runs) run.failure = "no";
+  EXPECT_THAT(ChartsOf(comparison), IsEmpty());
+  EXPECT_THAT(ReportHtml(comparison), HasSubstr("failed: no"));
+}
+
+TEST(ReportTest, FindsWhatTheRunsShow) {
+  Comparison comparison = TwoModes();
+  RunResult narrow = MadeRun("ring", 4, 0.008, kGradient);
+  narrow.variant = "16-bit wire";
+  comparison.runs.push_back(narrow);
+  const std::vector<std::string> findings = FindingsOf(comparison);
+  EXPECT_THAT(findings,
+              Contains("With 4 workers ring is the fastest: 10 ms a step; "
+                       "gather_broadcast takes 2.00 times as long."));
+  EXPECT_THAT(findings,
+              Contains("gather_broadcast: from 2 to 4 workers the busiest "
+                       "node's bytes a step go from 4.00 to 12.00 MB: 3.00 "
+                       "times as many (1.00 and 3.00 times the gradients' 4.00 "
+                       "MB)."));
+  EXPECT_THAT(findings,
+              Contains(HasSubstr("An epoch with 4 workers takes 2.00 times as "
+                                 "long by gather-broadcast")));
+  EXPECT_THAT(findings,
+              Contains("ring, 16-bit wire, 4 workers: 25 % more samples a "
+                       "second than without (4000.0 and 3200.0)."));
+  EXPECT_THAT(FindingsOf(Comparison()), IsEmpty());
+}
+
+TEST(ReportTest, ScalesFromTheBestRunOfTheFewestWorkers) {
+  const Comparison comparison = TwoModes();
+  EXPECT_DOUBLE_EQ(EfficiencyOf(comparison, comparison.runs[0]), 1);
+  EXPECT_DOUBLE_EQ(EfficiencyOf(comparison, comparison.runs[2]), 0.5);
+  EXPECT_DOUBLE_EQ(EfficiencyOf(Comparison(), comparison.runs[0]), 0);
+}
+
+TEST(ReportTest, DrawsWhatThereAreFiguresFor) {
+  Comparison comparison = TwoModes();
+  EXPECT_THAT(NamesOf(ChartsOf(comparison)),
+              ::testing::ElementsAre("step_time", "throughput", "efficiency",
+                                     "bytes", "memory", "cpu", "loss_time",
+                                     "loss_samples", "prediction", "scale"));
+  comparison.runs.resize(2);
+  comparison.conditions.link_bytes_per_second = 0;
+  EXPECT_THAT(NamesOf(ChartsOf(comparison)),
+              ::testing::ElementsAre("step_time", "bytes", "memory", "cpu",
+                                     "loss_time", "loss_samples"));
+}
+
+TEST(ReportTest, JsonHasMeasuredAndTheory) {
+  const auto json = nlohmann::json::parse(ComparisonJson(TwoModes()));
+  EXPECT_EQ(json["conditions"]["cores"], 2);
+  ASSERT_EQ(json["runs"].size(), 4u);
+  const auto& run = json["runs"][3];
+  EXPECT_EQ(run["mode"], "gather_broadcast");
+  EXPECT_DOUBLE_EQ(run["theory"]["busiest_sent_bytes"], 3 * kGradient);
+  EXPECT_DOUBLE_EQ(run["ranks"][0]["sent_bytes"], 3 * kGradient);
+  EXPECT_GT(run["theory"]["step_seconds"], 0);
+  EXPECT_EQ(run["losses"].size(), 2u);
+}
+
+}  // namespace
+}  // namespace ringmaster::ctl

@@ -1,0 +1,108 @@
+// What a comparison measured: plain values, from which reports are made.
+//
+// Seconds and bytes are of one step of training unless a name says otherwise.
+#ifndef RINGMASTER_SERVER_CTL_COMPARE_RESULT_H_
+#define RINGMASTER_SERVER_CTL_COMPARE_RESULT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "server/ctl/compare/mode.h"
+
+namespace ringmaster::ctl {
+
+// One rank, over the steps that were measured.
+struct RankResult {
+  int rank = 0;
+  bool is_server = false;
+  int64_t steps = 0;  // measured
+  double step_seconds = 0;
+  double forward_seconds = 0;
+  double backward_seconds = 0;
+  double update_seconds = 0;  // of the parameters
+  double data_seconds = 0;    // waiting for the batch
+  // Waiting for gradients and records with nothing left to compute.
+  double exposed_seconds = 0;
+  double sent_bytes = 0;
+  double received_bytes = 0;
+  double cpu_seconds = 0;
+  double peak_resident_bytes = 0;  // of the process's life
+
+  [[nodiscard]] double compute_seconds() const {
+    return forward_seconds + backward_seconds + update_seconds;
+  }
+};
+
+struct LossPoint {
+  double seconds = 0;  // since the first step was seen
+  double samples = 0;  // trained on so far
+  double loss = 0;
+};
+
+// One combination, as it ran.
+struct RunResult {
+  Mode mode;
+  int workers = 0;
+  std::string variant;  // what else was changed; "" for nothing
+  bool is_emulated = false;
+  std::string failure;      // why there are no figures; "" if there are
+  double wall_seconds = 0;  // of the run, with starting and ending
+
+  int64_t steps = 0;  // of the job
+  int64_t global_batch = 0;
+  double gradient_bytes = 0;  // as computed: K, in float32
+  double wire_share = 1;      // of these bytes travel: a half in 16 bits
+  int64_t bucket_bytes = 0;
+  int ranks_per_host = 0;
+
+  // Means over the workers. The four add up to the step.
+  double step_seconds = 0;
+  double compute_seconds = 0;
+  double transfer_seconds = 0;  // what the worker that waited least waited
+  double waiting_seconds = 0;   // what the others waited beyond that
+  double other_seconds = 0;
+  double backward_seconds = 0;  // part of compute_seconds
+  double samples_per_second = 0;
+  double all_reduce_seconds = 0;  // running times, added up; 0 without
+  double final_loss = 0;
+  std::vector<std::string> algorithms;  // what all-reduces ran as
+
+  std::vector<RankResult> ranks;
+  std::vector<LossPoint> losses;
+
+  [[nodiscard]] bool is_ok() const { return failure.empty(); }
+  // The gradient as it travels.
+  [[nodiscard]] double wire_bytes() const {
+    return gradient_bytes * wire_share;
+  }
+  // "ring, 16-bit wire": for labels.
+  [[nodiscard]] std::string label() const {
+    return variant.empty() ? mode.name : mode.name + ", " + variant;
+  }
+};
+
+// What the figures hold under.
+struct Conditions {
+  std::string time;     // when it began, with its zone
+  std::string machine;  // "host, 2 cores, MODEL OF PROCESSOR"
+  std::string version;
+  std::string command;  // as it was called
+  std::string job;      // its file's name
+  std::string model;    // its kind
+  std::string place;    // "processes of this machine", "the cluster at ..."
+  std::string link;     // in words
+  int cores = 0;
+  double link_bytes_per_second = 0;  // 0: not limited
+  bool is_cut_short = false;         // interrupted before all had run
+  int planned_runs = 0;
+};
+
+struct Comparison {
+  Conditions conditions;
+  std::vector<RunResult> runs;
+};
+
+}  // namespace ringmaster::ctl
+
+#endif  // RINGMASTER_SERVER_CTL_COMPARE_RESULT_H_

@@ -1,0 +1,99 @@
+"""ringctl compare with real processes: what it writes, and what becomes of runs that fail or are interrupted."""
+
+import json
+import signal
+import subprocess
+import time
+import unittest
+
+from tests import report
+from tests.integration.cluster import PATIENCE, Cluster, binary, synthetic_job
+
+
+class CompareTest(unittest.TestCase):
+    def setUp(self):
+        self.cluster = self.enterContext(Cluster())
+        self.out = self.cluster.directory / "out"
+
+    def job(self, **train):
+        path = self.cluster.directory / "job.yaml"
+        path.write_text(synthetic_job(workers_min=1, workers_max=1, **train))
+        return path
+
+    def command(self, job, *more):
+        """`ringctl compare` of `job`, as a list."""
+        return [binary("ringctl"), "compare", str(job), f"--out={self.out}", f"--bin_dir={self.cluster.bin_dir()}", *more]
+
+    def compare(self, job, *more):
+        return subprocess.run(self.command(job, *more), capture_output=True, text=True, timeout=2 * PATIENCE,
+                              stdin=subprocess.DEVNULL)
+
+    def comparison(self):
+        return json.loads((self.out / "comparison.json").read_text())
+
+    def test_bytes_of_ring_and_root_are_those_of_theory(self):
+        job = self.job(steps=60, evaluate_every=20)
+        result = self.compare(job, "--modes=ring,gather_broadcast", "--workers=2,3")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        runs = self.comparison()["runs"]
+        self.assertEqual([(run["mode"], run["workers"]) for run in runs],
+                         [("ring", 2), ("gather_broadcast", 2), ("ring", 3), ("gather_broadcast", 3)])
+        for run in runs:
+            busiest = max(rank["sent_bytes"] for rank in run["ranks"])
+            theory = run["theory"]["busiest_sent_bytes"]
+            # The records that end a step travel as well.
+            self.assertAlmostEqual(busiest, theory, delta=0.02 * theory + 1000)
+            parts = sum(run[part + "_seconds"] for part in ("compute", "transfer", "waiting", "other"))
+            self.assertAlmostEqual(parts, run["step_seconds"], delta=0.05 * run["step_seconds"])
+            self.assertTrue(run["losses"])
+            for rank in run["ranks"]:
+                self.assertGreater(rank["peak_resident_bytes"], 1e6)
+                self.assertGreater(rank["cpu_seconds"], 0)
+        html = (self.out / "report.html").read_text()
+        for words in ("Ring or parameter server", "gather_broadcast", "<svg", "--modes=ring,gather_broadcast"):
+            self.assertIn(words, html)
+        for foreign in ("<script", "src=", "href="):
+            self.assertNotIn(foreign, html)
+
+    def test_a_run_that_fails_is_told_and_the_others_go_on(self):
+        job = self.job(steps=20)
+        result = self.compare(job, "--modes=ring", "--workers=2", "--vary=no data:train.data.text.path=/nowhere")
+        self.assertNotEqual(result.returncode, 0)
+        runs = self.comparison()["runs"]
+        self.assertEqual([run["failure"] == "" for run in runs], [True, False], result.stderr)
+        self.assertIn("/nowhere", runs[1]["failure"])
+        self.assertIn("failed:", (self.out / "report.html").read_text())
+
+    def test_an_interrupt_leaves_the_report_of_what_has_run(self):
+        job = self.job(steps=50)
+        command = self.command(job, "--modes=ring", "--workers=2", "--vary=endless:train.steps=1000000")
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        deadline = time.monotonic() + 60
+        log = self.out / "logs" / "2-ring-x2" / "worker-0.log"
+        while time.monotonic() < deadline and not (log.exists() and "mesh" in log.read_text()):
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 143, err)
+        self.assertIn("report.html", out)
+        comparison = self.comparison()
+        self.assertEqual([run["variant"] for run in comparison["runs"]], [""])
+        self.assertTrue(comparison["conditions"]["is_cut_short"])
+        self.assertIn("Interrupted: 1 of 2 runs", (self.out / "report.html").read_text())
+
+    def test_a_cluster_of_ones_own_can_be_compared_on(self):
+        self.cluster.start_coordinator()
+        self.cluster.start_worker("a", slots=2)
+        job = self.job(steps=40)
+        self.cluster.await_workers(2)
+        there = f"--coordinator={self.cluster.address}"
+        result = self.compare(job, "--modes=ring", "--workers=2", there)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("the cluster at", self.comparison()["conditions"]["place"])
+        result = self.compare(job, "--modes=ring", "--workers=2,3", there)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("the cluster has 2 idle workers, too few for 3", result.stderr)
+
+
+if __name__ == "__main__":
+    report.main()
