@@ -106,8 +106,8 @@ absl::Status LocalCluster::StartWorkers(const std::string& address, int count) {
          absl::StrCat("--name=", name),
          absl::StrCat("--threads=", options_.worker_threads),
          "--restart=always"});
-    command.insert(command.end(), options_.worker_arguments.begin(),
-                   options_.worker_arguments.end());
+    command.insert(command.end(), options_.member_arguments.begin(),
+                   options_.member_arguments.end());
     const std::string program = command.front();
     command.erase(command.begin());
     ASSIGN_OR_RETURN(Child child, StartChild(name, program,

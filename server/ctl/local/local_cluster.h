@@ -26,11 +26,11 @@ struct LocalClusterOptions {
   // Where the coordinator listens: an address of this machine. Beyond loopback
   // its children are allowed clear text.
   std::string listen_host = "127.0.0.1";
-  // The program and arguments that start worker `index` for us, as
-  // {"/sbin/ip", "netns", "exec", NAME}; by default none.
+  // The program and arguments that start a member for us, as {"/sbin/ip",
+  // "netns", "exec", NAME}, by how many were started before; by default none.
   std::function<std::vector<std::string>(int index)> launcher = nullptr;
-  // For every worker, beside what it needs.
-  std::vector<std::string> worker_arguments = {};
+  // For every member, beside what it needs.
+  std::vector<std::string> member_arguments = {};
   // How long the coordinator may take until it listens.
   absl::Duration start_limit = absl::Seconds(20);
   // How long children may take to end politely.

@@ -96,7 +96,7 @@ TEST_F(LocalClusterTest, StartsWorkersThroughALauncherAndBeyondLoopback) {
     return std::vector<std::string>{"/usr/bin/env",
                                     absl::StrCat("PLACE=", index)};
   };
-  options.worker_arguments = {"--more"};
+  options.member_arguments = {"--more"};
   LocalCluster cluster(options);
   const auto address = cluster.StartCoordinator(Ok);
   ASSERT_TRUE(address.ok()) << address.status();
