@@ -269,7 +269,7 @@ RunOutcome BenchTrainer::MakeOutcome(
     return FailedOutcome(end.status(),
                          {.applied_step = 0,
                           .complete_step = 0,
-                          .world_size = assignment_.world_size,
+                          .members = assignment_.world_size,
                           .blamed_rank = blamed_rank_,
                           .is_cancelled = live_.cancel()->is_cancelled()});
   }

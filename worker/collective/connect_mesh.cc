@@ -68,30 +68,47 @@ absl::StatusOr<std::vector<PeerConnection>> ConnectionsOf(
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Communicator>> ConnectMesh(
+absl::StatusOr<ConnectedMesh> ConnectMeshAndOthers(
     const Listener& listener, const MeshConfig& config,
-    const CancelToken* cancel) {
+    std::span<const PeerConnection> others, const CancelToken* cancel) {
   const int world_size = config.topology.world_size();
   if (config.rank < 0 || config.rank >= world_size) {
     return absl::InvalidArgumentError(
         absl::StrCat("rank ", config.rank, " in a world of ", world_size));
   }
+  std::vector<PeerConnection> connections;
+  if (world_size > 1) {
+    ASSIGN_OR_RETURN(connections, ConnectionsOf(config));
+  }
+  const size_t mesh_size = connections.size();
+  connections.insert(connections.end(), others.begin(), others.end());
+  std::vector<std::unique_ptr<Channel>> channels;
+  if (!connections.empty()) {
+    ASSIGN_OR_RETURN(channels, ConnectPeers(listener, ToConnectConfig(config),
+                                            connections, cancel));
+  }
   std::vector<std::unique_ptr<Channel>> by_rank(
       static_cast<size_t>(world_size));
-  if (world_size == 1) {
-    return std::make_unique<HostCommunicator>(ToOptions(config),
-                                              std::move(by_rank));
-  }
-  ASSIGN_OR_RETURN(const std::vector<PeerConnection> connections,
-                   ConnectionsOf(config));
-  ASSIGN_OR_RETURN(
-      std::vector<std::unique_ptr<Channel>> channels,
-      ConnectPeers(listener, ToConnectConfig(config), connections, cancel));
+  ConnectedMesh connected;
   for (size_t i = 0; i < connections.size(); ++i) {
-    by_rank[static_cast<size_t>(connections[i].rank)] = std::move(channels[i]);
+    if (i < mesh_size) {
+      by_rank[static_cast<size_t>(connections[i].rank)] =
+          std::move(channels[i]);
+    } else {
+      connected.others.push_back(std::move(channels[i]));
+    }
   }
-  return std::make_unique<HostCommunicator>(ToOptions(config),
-                                            std::move(by_rank));
+  connected.communicator =
+      std::make_unique<HostCommunicator>(ToOptions(config), std::move(by_rank));
+  return connected;
+}
+
+absl::StatusOr<std::unique_ptr<Communicator>> ConnectMesh(
+    const Listener& listener, const MeshConfig& config,
+    const CancelToken* cancel) {
+  ASSIGN_OR_RETURN(ConnectedMesh connected,
+                   ConnectMeshAndOthers(listener, config, {}, cancel));
+  return std::move(connected.communicator);
 }
 
 }  // namespace ringmaster

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,8 @@
 #include "common/plan/topology.h"
 #include "common/trace/trace.h"
 #include "common/transport/cancel_token.h"
+#include "common/transport/channel.h"
+#include "common/transport/connect_peers.h"
 #include "common/transport/shared_segment.h"
 #include "common/transport/tcp.h"
 #include "worker/collective/algorithm.h"
@@ -66,6 +69,17 @@ struct MeshConfig {
 [[nodiscard]] absl::StatusOr<std::unique_ptr<Communicator>> ConnectMesh(
     const Listener& listener, const MeshConfig& config,
     const CancelToken* cancel);
+
+// The same with channels beside those of the communicator, which are made in the
+// same call: a process has one listener.
+struct ConnectedMesh {
+  std::unique_ptr<Communicator> communicator;
+  std::vector<std::unique_ptr<Channel>>
+      others;  // of each of `others`, in order
+};
+[[nodiscard]] absl::StatusOr<ConnectedMesh> ConnectMeshAndOthers(
+    const Listener& listener, const MeshConfig& config,
+    std::span<const PeerConnection> others, const CancelToken* cancel);
 
 }  // namespace ringmaster
 

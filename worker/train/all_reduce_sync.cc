@@ -2,6 +2,7 @@
 
 #include "common/fail_point/fail_point.h"
 #include "common/status/status_macros.h"
+#include "worker/figures/step_record.h"
 #include "worker/train/non_finite_ranks.h"
 
 namespace ringmaster {
@@ -45,7 +46,10 @@ absl::StatusOr<CommittedStep> AllReduceSync::Commit(const LocalStep& local) {
   RETURN_IF_ERROR(FAIL_POINT("train.reduced"));
   state_.MarkComplete(local.step);
 
-  const CommitRecord record = MakeRecord(local);
+  const CommitRecord record =
+      MakeCommitRecord(generation_, local, state_.complete_norm_squared(),
+                       local.compare_parameters ? state_.ParametersHash() : 0,
+                       payload_sent_bytes());
   const MonotonicTime ready = clock_.Now();
   RETURN_IF_ERROR(FAIL_POINT("train.commit_send"));
   ASSIGN_OR_RETURN(const std::vector<CommitRecord> records,
@@ -89,20 +93,24 @@ absl::Status AllReduceSync::AwaitBuckets() {
   return absl::OkStatus();
 }
 
-CommitRecord AllReduceSync::MakeRecord(const LocalStep& local) const {
-  CommitRecord record;
-  record.generation = generation_;
-  record.step = local.step;
-  record.loss_sum = local.loss_sum;
-  record.sample_count = local.sample_count;
-  record.sample_hash = local.sample_hash;
-  record.norm_squared = state_.complete_norm_squared();
-  record.parameters_hash =
-      local.compare_parameters ? state_.ParametersHash() : 0;
-  record.payload_sent_bytes = communicator_.counters().payload_sent_bytes;
-  record.wants_stop = local.wants_stop;
-  record.wants_drain = local.wants_drain;
-  return record;
+int64_t AllReduceSync::payload_sent_bytes() const {
+  return communicator_.counters().payload_sent_bytes;
 }
+
+int64_t AllReduceSync::theory_bytes_per_step() const {
+  return AllReduceWireBytes(
+      state_.plan().total_elems() * static_cast<int64_t>(sizeof(float)),
+      communicator_.world_size());
+}
+
+absl::Duration AllReduceSync::AllReduceTime() const {
+  return communicator_.AllReduceTime();
+}
+
+absl::Duration AllReduceSync::WaitedFor(int rank) const {
+  return communicator_.WaitedFor(rank);
+}
+
+int AllReduceSync::peer_ranks() const { return communicator_.world_size(); }
 
 }  // namespace ringmaster

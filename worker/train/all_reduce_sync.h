@@ -32,9 +32,14 @@ class AllReduceSync final : public ParameterSync {
   [[nodiscard]] absl::StatusOr<CommittedStep> Commit(
       const LocalStep& local) override;
 
+  [[nodiscard]] int64_t payload_sent_bytes() const override;
+  [[nodiscard]] int64_t theory_bytes_per_step() const override;
+  [[nodiscard]] absl::Duration AllReduceTime() const override;
+  [[nodiscard]] absl::Duration WaitedFor(int rank) const override;
+  [[nodiscard]] int peer_ranks() const override;
+
  private:
   [[nodiscard]] absl::Status AwaitBuckets();
-  [[nodiscard]] CommitRecord MakeRecord(const LocalStep& local) const;
 
   const int64_t generation_;
   const absl::Duration wait_timeout_;

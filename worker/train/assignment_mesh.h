@@ -4,6 +4,8 @@
 
 #include "common/clock/clock.h"
 #include "common/trace/trace.h"
+#include "common/transport/channel.h"
+#include "common/transport/connect_peers.h"
 #include "worker/collective/connect_mesh.h"
 #include "worker/train/collective_config.h"
 #include "worker/train/trainer.h"
@@ -16,6 +18,11 @@ namespace ringmaster {
 [[nodiscard]] MeshConfig MeshOf(const RankAssignment& assignment,
                                 const CollectiveConfig& collective,
                                 Clock& clock, Trace& trace);
+
+// What ConnectPeers takes, for a member without a mesh. As MeshOf.
+[[nodiscard]] ConnectPeersConfig PeersConfigOf(const RankAssignment& assignment,
+                                               Transport best_transport,
+                                               Clock& clock);
 
 }  // namespace ringmaster
 

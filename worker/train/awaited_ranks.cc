@@ -9,12 +9,12 @@ constexpr double kNewWeight = 0.1;
 
 }  // namespace
 
-void AwaitedRanks::NoteStep(const Communicator& communicator) {
+void AwaitedRanks::NoteStep(const ParameterSync& sync) {
   const bool is_first = waits_.empty();
-  waits_.resize(static_cast<size_t>(communicator.world_size()));
+  waits_.resize(static_cast<size_t>(sync.peer_ranks()));
   for (size_t rank = 0; rank < waits_.size(); ++rank) {
     Wait& wait = waits_[rank];
-    const absl::Duration total = communicator.WaitedFor(static_cast<int>(rank));
+    const absl::Duration total = sync.WaitedFor(static_cast<int>(rank));
     const absl::Duration waited = total - wait.total;
     wait.total = total;
     wait.per_step = is_first

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "worker/collective/communicator.h"
+#include "worker/train/parameter_sync.h"
 
 namespace ringmaster {
 
@@ -19,9 +19,9 @@ class AwaitedRanks {
     absl::Duration per_step;
   };
 
-  // A step is done: takes up what `communicator`, always the same, has waited
-  // for each rank since the call before.
-  void NoteStep(const Communicator& communicator);
+  // A step is done: takes up what `sync`, always the same, has waited for each
+  // rank since the call before.
+  void NoteStep(const ParameterSync& sync);
 
   [[nodiscard]] Most most() const;
 

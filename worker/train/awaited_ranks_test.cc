@@ -6,55 +6,46 @@ namespace ringmaster {
 namespace {
 
 // Of three ranks, of which only WaitedFor is asked.
-class WaitingCommunicator final : public Communicator {
+class WaitingSync final : public ParameterSync {
  public:
   std::vector<absl::Duration> waited = std::vector<absl::Duration>(3);
 
-  int rank() const override { return 1; }
-  int world_size() const override { return static_cast<int>(waited.size()); }
+  int peer_ranks() const override { return static_cast<int>(waited.size()); }
   absl::Duration WaitedFor(int rank) const override {
     return waited[static_cast<size_t>(rank)];
   }
 
-  absl::StatusOr<Ticket> Start(const CollectiveRequest&) override {
+  void BucketReady(int) override {}
+  absl::StatusOr<CommittedStep> Commit(const LocalStep&) override {
     return absl::UnimplementedError("not here");
   }
-  absl::Status Wait(Ticket, MonotonicTime) override {
-    return absl::UnimplementedError("not here");
-  }
-  void Abort(std::string_view) override {}
-  Algorithm AlgorithmFor(const CollectiveRequest&) const override {
-    return Algorithm::kRing;
-  }
-  CollectiveProgress progress() const override { return {}; }
-  WireCounters counters() const override { return {}; }
-  absl::Duration AllReduceTime() const override { return {}; }
-  Transport TransportTo(int) const override { return Transport::kLoopback; }
+  int64_t payload_sent_bytes() const override { return 0; }
+  int64_t theory_bytes_per_step() const override { return 0; }
 };
 
 TEST(AwaitedRanksTest, NobodyIsAwaitedWhereNobodyWaits) {
   AwaitedRanks awaited;
   EXPECT_EQ(awaited.most().rank, -1);
-  awaited.NoteStep(WaitingCommunicator());
+  awaited.NoteStep(WaitingSync());
   EXPECT_EQ(awaited.most().rank, -1);
 }
 
 TEST(AwaitedRanksTest, ANewStragglerTakesThePlaceOfTheOld) {
-  WaitingCommunicator communicator;
+  WaitingSync sync;
   AwaitedRanks awaited;
   for (int step = 0; step < 50; ++step) {
-    communicator.waited[0] += absl::Milliseconds(1);
-    communicator.waited[2] += absl::Milliseconds(4);
-    awaited.NoteStep(communicator);
+    sync.waited[0] += absl::Milliseconds(1);
+    sync.waited[2] += absl::Milliseconds(4);
+    awaited.NoteStep(sync);
   }
   EXPECT_EQ(awaited.most().rank, 2);
   EXPECT_EQ(awaited.most().per_step, absl::Milliseconds(4));
   // In all, rank 2 is still the one waited for most.
   for (int step = 0; step < 30; ++step) {
-    communicator.waited[0] += absl::Milliseconds(2);
-    awaited.NoteStep(communicator);
+    sync.waited[0] += absl::Milliseconds(2);
+    awaited.NoteStep(sync);
   }
-  ASSERT_GT(communicator.waited[2], communicator.waited[0]);
+  ASSERT_GT(sync.waited[2], sync.waited[0]);
   EXPECT_EQ(awaited.most().rank, 0);
 }
 

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/fail_point/fail_point.h"
+#include "common/optimizer/optimizer.h"
 #include "common/status/status_macros.h"
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/train/broadcast_pieces.h"
@@ -108,6 +109,7 @@ class Starter {
   absl::StatusOr<Attempt> Announce(int source) {
     Attempt attempt;
     if (source == communicator_.rank()) {
+      RETURN_IF_ERROR(state_.ReserveMoments());
       attempt = Read();
       RETURN_IF_ERROR(cancel_.status());
     }
@@ -164,12 +166,22 @@ class Starter {
   }
 
   absl::Status BroadcastArenas(int source) {
+    // Servers get it from rank 0, and the other ranks from them.
+    if (state_.has_servers() && source == 0) return absl::OkStatus();
+    const int rank = communicator_.rank();
+    const bool keeps = !state_.has_servers() || rank == 0 || rank == source;
+    const BroadcastOptions options = {.source = source,
+                                      .wait_timeout = wait_timeout_};
+    if (keeps) RETURN_IF_ERROR(state_.ReserveMoments());
     const TrainingState::Arenas arenas = state_.MutableArenas();
-    for (const absl::Span<float> arena :
-         {arenas.parameters, arenas.first_moment, arenas.second_moment}) {
-      RETURN_IF_ERROR(BroadcastPieces(
-          arena, {.source = source, .wait_timeout = wait_timeout_},
-          communicator_, clock_));
+    const absl::Span<float> parts[] = {arenas.parameters, arenas.first_moment,
+                                       arenas.second_moment};
+    const int count = 1 + MomentsOf(state_.config().optimizer);
+    for (int part = 0; part < count; ++part) {
+      RETURN_IF_ERROR(
+          keeps
+              ? BroadcastPieces(parts[part], options, communicator_, clock_)
+              : GivePieces(arenas.parameters, options, communicator_, clock_));
     }
     return absl::OkStatus();
   }

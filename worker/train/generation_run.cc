@@ -9,7 +9,6 @@
 #include "common/fail_point/fail_point.h"
 #include "common/logging/logging.h"
 #include "common/plan/counter_random.h"
-#include "common/plan/partition.h"
 #include "common/status/status_macros.h"
 #include "common/text/utf8.h"
 #include "worker/train/evaluation.h"
@@ -56,12 +55,9 @@ uint64_t SumOfSampleHashes(absl::Span<const int64_t> ids) {
 
 }  // namespace
 
-GenerationRun::GenerationRun(int64_t generation, absl::Duration wait_timeout,
-                             const Parts& parts)
+GenerationRun::GenerationRun(absl::Duration wait_timeout, const Parts& parts)
     : wait_timeout_(wait_timeout),
       parts_(parts),
-      sync_(generation, wait_timeout, parts.state, parts.communicator,
-            parts.clock, parts.trace),
       global_ids_(static_cast<size_t>(parts.state.config().global_batch)),
       micro_batch_(parts.state.model().max_batch(),
                    parts.state.dataset().shape()) {}
@@ -74,8 +70,7 @@ absl::StatusOr<GenerationRun::End> GenerationRun::Run() {
     RETURN_IF_ERROR(CheckSkippedSteps(step));
     const bool is_last = step == config.steps;
     const bool is_stop = summary.stop && !is_last;
-    last_snapshot_ = parts_.files.SnapshotIfDue(step, is_last || is_stop);
-    RETURN_IF_ERROR(parts_.files.failure());
+    RETURN_IF_ERROR(SnapshotAfter(step, is_last || is_stop));
     if (is_stop) {
       RETURN_IF_ERROR(Finish(step));
       return End::kStopped;
@@ -115,9 +110,22 @@ void GenerationRun::NoteSkippedStep(int64_t step,
                                      non_finite_origin_)}});
 }
 
+absl::Status GenerationRun::SnapshotAfter(int64_t step, bool is_last) {
+  absl::Duration fetch;
+  if (parts_.files.IsSnapshotDue(step, is_last)) {
+    const MonotonicTime begin = parts_.clock.Now();
+    RETURN_IF_ERROR(parts_.sync.FetchMoments());
+    fetch = parts_.clock.Now() - begin;
+  }
+  last_snapshot_ = fetch + parts_.files.SnapshotIfDue(step, is_last);
+  return parts_.files.failure();
+}
+
 absl::Status GenerationRun::Finish(int64_t step) {
   if (!parts_.state.config().checkpoint.directory.empty())
     parts_.board.EnterPhase(TrainPhase::kCheckpoint);
+  if (parts_.files.IsSnapshotDue(step, /*is_last=*/true))
+    RETURN_IF_ERROR(parts_.sync.FetchMoments());
   parts_.files.Finish(step, parts_.cancel);
   return parts_.files.failure();
 }
@@ -125,6 +133,7 @@ absl::Status GenerationRun::Finish(int64_t step) {
 absl::StatusOr<CommitSummary> GenerationRun::RunStep(int64_t step) {
   const MonotonicTime begin = parts_.clock.Now();
   RETURN_IF_ERROR(FAIL_POINT("train.step"));
+  RETURN_IF_ERROR(parts_.sync.BeginStep());
   LocalStep local;
   local.step = step;
   StepFigures figures;
@@ -149,7 +158,7 @@ absl::StatusOr<CommittedStep> GenerationRun::Commit(int64_t step,
   local.compare_parameters = hash_every > 0 && step % hash_every == 0;
   local.wants_stop = parts_.wishes.stop.load(std::memory_order_relaxed);
   local.wants_drain = parts_.wishes.drain.load(std::memory_order_relaxed);
-  absl::StatusOr<CommittedStep> committed = sync_.Commit(local);
+  absl::StatusOr<CommittedStep> committed = parts_.sync.Commit(local);
   parts_.board.SetSteps(parts_.state.applied_step(),
                         parts_.state.complete_step());
   return committed;
@@ -178,17 +187,13 @@ void GenerationRun::Record(int64_t step, const Batch& batch,
                            static_cast<double>(batch.size()) /
                            parts_.peak_flops;
   }
-  const int64_t gradient_bytes =
-      state.plan().total_elems() * static_cast<int64_t>(sizeof(float));
-  figures.payload_sent_bytes =
-      parts_.communicator.counters().payload_sent_bytes;
+  figures.payload_sent_bytes = parts_.sync.payload_sent_bytes();
   figures.payload_theory_bytes =
-      steps_run_ *
-      AllReduceWireBytes(gradient_bytes, parts_.communicator.world_size());
-  const absl::Duration all_reduce_time = parts_.communicator.AllReduceTime();
+      steps_run_ * parts_.sync.theory_bytes_per_step();
+  const absl::Duration all_reduce_time = parts_.sync.AllReduceTime();
   figures.all_reduce =
       all_reduce_time - std::exchange(all_reduce_time_, all_reduce_time);
-  awaited_.NoteStep(parts_.communicator);
+  awaited_.NoteStep(parts_.sync);
   figures.awaited_rank = awaited_.most().rank;
   figures.awaited = awaited_.most().per_step;
   parts_.board.RecordStep(figures);
@@ -221,7 +226,7 @@ absl::Status GenerationRun::ForwardBackward(int64_t step, const Batch& batch,
   options.dropout_key =
       CounterRandom(config.seed ^ kDropoutStream, static_cast<uint64_t>(step));
   options.cancel = &parts_.cancel;
-  BucketStarter starter(state.plan(), sync_, parts_.clock);
+  BucketStarter starter(state.plan(), parts_.sync, parts_.clock);
   const int64_t micro = std::max<int64_t>(1, state.micro_batch(batch.size()));
   int64_t first = 0;
   do {

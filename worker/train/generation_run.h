@@ -2,9 +2,9 @@
 // an agreed end, or a failure.
 //
 // One step, top to bottom (generation_run.cc, RunStep): the next batch;
-// forward; backward, during which each bucket's reduction starts as soon as its
-// gradients are there; the rest of the reductions; the commit exchange; the
-// update. What follows it (a snapshot for a checkpoint, an evaluation, a text)
+// forward; backward, during which each bucket's reduction (or push, where there
+// are parameter servers) starts as soon as its gradients are there; the rest of
+// the reductions; the commit exchange; the update. What follows it (a snapshot for a checkpoint, an evaluation, a text)
 // is in Run.
 //
 // Thread-safety: on the training thread; the wishes are set from others.
@@ -24,9 +24,9 @@
 #include "common/transport/cancel_token.h"
 #include "worker/collective/communicator.h"
 #include "worker/data/prefetcher.h"
-#include "worker/train/all_reduce_sync.h"
 #include "worker/train/awaited_ranks.h"
 #include "worker/train/job_files.h"
+#include "worker/train/parameter_sync.h"
 #include "worker/train/progress_board.h"
 #include "worker/train/text_sampler.h"
 #include "worker/train/train_counters.h"
@@ -50,6 +50,7 @@ class GenerationRun {
   struct Parts {
     TrainingState& state;
     Communicator& communicator;
+    ParameterSync& sync;
     Prefetcher& prefetcher;
     ProgressBoard& board;
     const Wishes& wishes;
@@ -64,8 +65,7 @@ class GenerationRun {
     std::function<void(const TrainNotice&)> on_notice = [](const TrainNotice&) {
     };
   };
-  GenerationRun(int64_t generation, absl::Duration wait_timeout,
-                const Parts& parts);
+  GenerationRun(absl::Duration wait_timeout, const Parts& parts);
 
   // Errors as ParameterSync::Commit and Prefetcher::Next, but
   //   INVALID_ARGUMENT    too many updates in a row were left out
@@ -76,6 +76,8 @@ class GenerationRun {
   [[nodiscard]] absl::Status CheckSkippedSteps(int64_t step) const;
   // The update of `step` was left out.
   void NoteSkippedStep(int64_t step, const CommittedStep& committed);
+  // Takes the snapshot of `step`, if one is due.
+  [[nodiscard]] absl::Status SnapshotAfter(int64_t step, bool is_last);
   // Waits for the checkpoint of the last step.
   [[nodiscard]] absl::Status Finish(int64_t step);
   [[nodiscard]] absl::StatusOr<CommitSummary> RunStep(int64_t step);
@@ -97,7 +99,6 @@ class GenerationRun {
 
   const absl::Duration wait_timeout_;
   Parts parts_;
-  AllReduceSync sync_;
   std::vector<int64_t> global_ids_;  // scratch
   Batch micro_batch_;                // scratch
   int64_t steps_run_ = 0;            // in this generation

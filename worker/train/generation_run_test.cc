@@ -15,6 +15,7 @@
 #include "common/transport/tcp.h"
 #include "worker/collective/connect_mesh.h"
 #include "worker/nn/reference_run.h"
+#include "worker/train/all_reduce_sync.h"
 #include "worker/train/testing/rank_threads.h"
 
 namespace ringmaster {
@@ -298,9 +299,11 @@ TEST(GenerationRunTest, LateDataIsNoPeersFault) {
   TrainCounters counters(metrics);
   JobFiles files(
       *state, board, [](const TrainNotice&) {}, clock);
-  GenerationRun run(/*generation=*/1, absl::Milliseconds(1),
-                    {*state, *communicator, prefetcher, board, wishes, cancel,
-                     clock, trace, counters, files});
+  AllReduceSync sync(/*generation=*/1, absl::Milliseconds(1), *state,
+                     *communicator, clock, trace);
+  GenerationRun run(absl::Milliseconds(1),
+                    {*state, *communicator, sync, prefetcher, board, wishes,
+                     cancel, clock, trace, counters, files});
   EXPECT_EQ(run.Run().status().code(), absl::StatusCode::kResourceExhausted);
   dataset.End();
 }
@@ -326,9 +329,11 @@ TEST(GenerationRunTest, BeginsNoMicroBatchOnceItIsCancelled) {
   TrainCounters counters(metrics);
   JobFiles files(
       *state, board, [](const TrainNotice&) {}, clock);
-  GenerationRun run(/*generation=*/1, absl::Seconds(30),
-                    {*state, *communicator, prefetcher, board, wishes, cancel,
-                     clock, trace, counters, files});
+  AllReduceSync sync(/*generation=*/1, absl::Seconds(30), *state, *communicator,
+                     clock, trace);
+  GenerationRun run(absl::Seconds(30),
+                    {*state, *communicator, sync, prefetcher, board, wishes,
+                     cancel, clock, trace, counters, files});
   EXPECT_EQ(run.Run().status().code(), absl::StatusCode::kAborted);
   EXPECT_EQ(state->complete_step(), 0);
 }
@@ -368,9 +373,11 @@ TEST(GenerationRunTest, AStopWinsOverAPause) {
                   .BeginGeneration(/*generation=*/1, /*local_rank=*/0,
                                    *communicator, absl::Seconds(30))
                   .ok());
-  GenerationRun run(/*generation=*/1, absl::Seconds(30),
-                    {*state, *communicator, prefetcher, board, wishes, cancel,
-                     clock, trace, counters, files});
+  AllReduceSync sync(/*generation=*/1, absl::Seconds(30), *state, *communicator,
+                     clock, trace);
+  GenerationRun run(absl::Seconds(30),
+                    {*state, *communicator, sync, prefetcher, board, wishes,
+                     cancel, clock, trace, counters, files});
   const absl::StatusOr<GenerationRun::End> end = run.Run();
   ASSERT_TRUE(end.ok()) << end.status();
   EXPECT_EQ(*end, GenerationRun::End::kStopped);

@@ -50,7 +50,9 @@ absl::StatusOr<std::unique_ptr<HeldJob>> HeldJob::Create(
   state_options.ranks_on_host = assignment.local_world_size;
   state_options.local_batch = PartOf(assignment, config).count;
   state_options.cancel = &cancel;
-  state_options.is_newcomer = assignment.is_newcomer;
+  state_options.is_newcomer =
+      assignment.is_newcomer ||
+      (config.parameter_server.has_value() && assignment.resume_step > 0);
   std::unique_ptr<HeldJob> job(new HeldJob(options.clock));
   ASSIGN_OR_RETURN(job->state_, TrainingState::Create(config, state_options));
   ASSIGN_OR_RETURN(job->sampler_, MakeSampler(*job->state_));

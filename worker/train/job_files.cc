@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "common/optimizer/optimizer.h"
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
 #include "worker/checkpoint/directory_identity.h"
@@ -91,8 +92,7 @@ void JobFiles::OpenWriter() {
   CheckpointWriter::Options options;
   options.directory = directory();
   options.plan = &state_.plan();
-  options.moment_count =
-      !state_.first_moment().empty() + !state_.second_moment().empty();
+  options.moment_count = MomentsOf(state_.config().optimizer);
   options.keep = state_.config().checkpoint.keep;
   options.protect = state_.config().initial_parameters;
   options.progress = &board_.disk();
@@ -176,13 +176,15 @@ void JobFiles::CheckFigures(const absl::Status& status) {
          std::string(status.message()));
 }
 
-absl::Duration JobFiles::SnapshotIfDue(int64_t step, bool is_last) {
-  if (writer_ == nullptr) return absl::ZeroDuration();
-  ReportResults();
+bool JobFiles::IsSnapshotDue(int64_t step, bool is_last) const {
   const int64_t every = state_.config().checkpoint.every_steps;
-  const bool is_due = is_last || (every > 0 && step % every == 0);
-  if (!is_writer_ || !is_due || step == snapshot_step_)
-    return absl::ZeroDuration();
+  return writer_ != nullptr && is_writer_ && step != snapshot_step_ &&
+         (is_last || (every > 0 && step % every == 0));
+}
+
+absl::Duration JobFiles::SnapshotIfDue(int64_t step, bool is_last) {
+  ReportResults();
+  if (!IsSnapshotDue(step, is_last)) return absl::ZeroDuration();
   const MonotonicTime begin = clock_.Now();
   // The last one must not be skipped because the one before is being written.
   if (is_last && !writer_->Flush(begin).ok()) return absl::ZeroDuration();
@@ -209,7 +211,7 @@ void JobFiles::TakeSnapshot(int64_t step) {
 void JobFiles::Finish(int64_t step, const CancelToken& cancel) {
   if (writer_ == nullptr) return;
   AwaitWriter(cancel);
-  if (is_writer_ && step != snapshot_step_ && !cancel.is_cancelled()) {
+  if (IsSnapshotDue(step, /*is_last=*/true) && !cancel.is_cancelled()) {
     TakeSnapshot(step);
     AwaitWriter(cancel);
   }

@@ -60,6 +60,10 @@ class JobFiles {
   void RecordSample(int64_t step, const std::string& prompt,
                     const std::string& text);
 
+  // Whether SnapshotIfDue or Finish would have this rank take a snapshot, for
+  // which parameters and moments must be there.
+  [[nodiscard]] bool IsSnapshotDue(int64_t step, bool is_last) const;
+
   // After `step` was applied: takes a snapshot if one is due or `is_last`, and
   // reports what became of earlier ones. Waits for no disk: a last one that
   // finds an earlier one still being written is left to Finish. Returns how

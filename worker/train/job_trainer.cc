@@ -1,7 +1,6 @@
 #include "worker/train/job_trainer.h"
 
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <memory>
 #include <string>
@@ -9,7 +8,6 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "common/fail_point/fail_point.h"
 #include "common/logging/logging.h"
 #include "common/metrics/metrics.h"
@@ -22,15 +20,19 @@
 #include "worker/collective/connect_mesh.h"
 #include "worker/figures/peak_flops.h"
 #include "worker/train/all_reduce_forecast.h"
+#include "worker/train/all_reduce_sync.h"
 #include "worker/train/assignment_mesh.h"
 #include "worker/train/catch_exhaustion.h"
 #include "worker/train/checkpoint_start.h"
 #include "worker/train/collective_config.h"
+#include "worker/train/generation_log.h"
 #include "worker/train/generation_run.h"
 #include "worker/train/held_job.h"
 #include "worker/train/live_generation.h"
 #include "worker/train/progress_board.h"
 #include "worker/train/run_outcome.h"
+#include "worker/train/server_generation.h"
+#include "worker/train/shard_links.h"
 #include "worker/train/state_copy.h"
 #include "worker/train/train_counters.h"
 
@@ -49,53 +51,14 @@ std::string LoadedText(const CheckpointStart& start) {
   return text;
 }
 
-// How this rank reaches the others: how many of them over what.
-void LogTransports(const Communicator& communicator) {
-  std::array<int64_t, 4> counts = {};
-  for (int rank = 0; rank < communicator.world_size(); ++rank)
-    ++counts[static_cast<size_t>(communicator.TransportTo(rank))];
-  const auto of = [&](Transport transport) {
-    return counts[static_cast<size_t>(transport)];
-  };
-  LogEvent(LogLevel::kInfo, "mesh.connected",
-           {{"shared_memory", of(Transport::kSharedMemory)},
-            {"unix", of(Transport::kUnix)},
-            {"tcp", of(Transport::kTcp)}});
-}
-
-// The peer that this rank has waited for longest: the straggler, if there is
-// one.
-void LogMostAwaited(const Communicator& communicator) {
-  int awaited = -1;
-  absl::Duration longest;
-  for (int rank = 0; rank < communicator.world_size(); ++rank) {
-    const absl::Duration waited = communicator.WaitedFor(rank);
-    if (waited <= longest) continue;
-    longest = waited;
-    awaited = rank;
-  }
-  if (awaited < 0) return;
-  LogEvent(LogLevel::kInfo, "mesh.waited",
-           {{"peer", awaited}, {"seconds", absl::ToDoubleSeconds(longest)}});
-}
-
-// What a step's all-reduces took, and what was expected of them.
-void LogAllReduces(const TrainFigures& figures) {
-  if (figures.all_reduce <= absl::ZeroDuration()) return;
-  std::vector<const char*> names;
-  for (const Algorithm algorithm : figures.all_reduce_algorithms)
-    names.push_back(AlgorithmName(algorithm));
-  LogEvent(
-      LogLevel::kInfo, "mesh.all_reduce",
-      {{"algorithm", absl::StrJoin(names, ",")},
-       {"seconds_per_step", absl::ToDoubleSeconds(figures.all_reduce)},
-       {"predicted", absl::ToDoubleSeconds(figures.predicted_all_reduce)}});
-}
-
 class JobTrainer final : public Trainer {
  public:
-  JobTrainer(Clock& clock, const Listener& listener, int threads)
-      : clock_(clock), listener_(listener), threads_(threads) {}
+  JobTrainer(Clock& clock, const Listener& listener, int threads,
+             std::unique_ptr<ShardHost> host)
+      : clock_(clock),
+        listener_(listener),
+        threads_(threads),
+        host_(std::move(host)) {}
 
   absl::StatusOr<PlanAgreement> Prepare(
       const v1::JobSpec& spec, const RankAssignment& assignment) override;
@@ -133,8 +96,16 @@ class JobTrainer final : public Trainer {
   // On the board: where the state is.
   void ShowSteps();
   [[nodiscard]] absl::StatusOr<GenerationRun::End> RunGeneration();
-  [[nodiscard]] absl::StatusOr<std::unique_ptr<Communicator>> Connect(
-      const CancelToken& cancel);
+  [[nodiscard]] absl::Status PrepareShards(const v1::TrainProgram& program);
+  // The communicator, and channels for shards in the order of `shard_links`.
+  [[nodiscard]] absl::StatusOr<ConnectedMesh> Connect(
+      const ShardLinkPlan& shard_links, const CancelToken& cancel);
+  // How the ranks of this generation bring their gradients together.
+  [[nodiscard]] absl::Status MakeSync(const ShardLinkPlan& shard_links,
+                                      ConnectedMesh& mesh,
+                                      const CancelToken& cancel);
+  [[nodiscard]] absl::Status BeginWithServers(Communicator& communicator,
+                                              const CancelToken& cancel);
   // How this generation's ranks choose algorithms; shows what is expected of it.
   [[nodiscard]] AlgorithmPolicy Policy(const Topology& topology);
   [[nodiscard]] absl::StatusOr<GenerationRun::End> Train(
@@ -159,8 +130,12 @@ class JobTrainer final : public Trainer {
 
   // Only on the training thread.
   RankAssignment assignment_;
-  std::unique_ptr<HeldJob> job_;  // null: no job
-  PeakFlops peak_flops_;          // measured once
+  std::unique_ptr<HeldJob> job_;     // null: no job
+  PeakFlops peak_flops_;             // measured once
+  std::unique_ptr<ShardHost> host_;  // null: this process holds no shards
+  // Of the generation under way: one of them.
+  std::unique_ptr<AllReduceSync> all_reduce_;
+  std::unique_ptr<ServerGeneration> servers_;
   // The peer that this generation failed on; -1: unknown.
   int blamed_rank_ = -1;
 
@@ -183,6 +158,7 @@ absl::StatusOr<PlanAgreement> JobTrainer::TryPrepare(
   RETURN_IF_ERROR(FAIL_POINT("train.prepare"));
   assignment_ = assignment;  // notices go by it
   RETURN_IF_ERROR(SettleState(program, assignment));
+  RETURN_IF_ERROR(PrepareShards(program));
   RETURN_IF_ERROR(job_->ReserveBatch(assignment));
   RETURN_IF_ERROR(
       job_->StartPrefetcher(assignment, assignment.resume_step + 1));
@@ -199,15 +175,28 @@ absl::Status JobTrainer::SettleState(const v1::TrainProgram& program,
   } else if (assignment.is_newcomer) {
     job_->state().BecomeNewcomer();
   }
-  const absl::Status resumed =
-      assignment.is_newcomer ? absl::OkStatus()
-                             : job_->state().ResumeAt(assignment.resume_step);
+  absl::Status resumed;
+  if (job_->state().has_servers()) {
+    job_->state().FollowServers(assignment.resume_step);
+  } else if (!assignment.is_newcomer) {
+    resumed = job_->state().ResumeAt(assignment.resume_step);
+  }
   // Before anything else can fail: a halt is answered with these.
   ShowSteps();
   RETURN_IF_ERROR(resumed);
   // Checkpoints of steps that are to be made anew are written anew.
   if (job_->state().applied_step() == 0) job_->files().StartsFrom(0);
   return absl::OkStatus();
+}
+
+absl::Status JobTrainer::PrepareShards(const v1::TrainProgram& program) {
+  RETURN_IF_ERROR(CheckShards(job_->state(), assignment_));
+  if (!HoldsShards(assignment_)) return absl::OkStatus();
+  if (host_ == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "rank ", assignment_.rank, " is to hold shards, which it cannot"));
+  }
+  return host_->Prepare(program, HostAssignmentOf(assignment_));
 }
 
 absl::Status JobTrainer::MakeJob(const v1::TrainProgram& program,
@@ -305,20 +294,39 @@ absl::StatusOr<GenerationRun::End> JobTrainer::RunGeneration() {
   blamed_rank_ = -1;
   RETURN_IF_ERROR(cancel->status());
   board_.EnterPhase(TrainPhase::kConnect);
-  const absl::StatusOr<std::unique_ptr<Communicator>> connected =
-      Connect(*cancel);
+  ShardLinkPlan shard_links;
+  if (job_->state().has_servers()) {
+    ASSIGN_OR_RETURN(
+        shard_links,
+        PlanShardLinks(
+            assignment_,
+            {.gradients = job_->state().shared_gradients(),
+             .parameters = HoldsShards(assignment_) ? host_->shared_parameters()
+                                                    : nullptr}));
+  }
+  absl::StatusOr<ConnectedMesh> connected = Connect(shard_links, *cancel);
   blamed_rank_ = BlamedPeer(connected.status());
   RETURN_IF_ERROR(connected.status());
-  Communicator* const communicator = connected->get();
+  Communicator* const communicator = connected->communicator.get();
   LogTransports(*communicator);
   RETURN_IF_ERROR(live_.Expose(*communicator, &job_->prefetcher()));
-  const absl::Cleanup unexpose = [this] { live_.Unexpose(); };
+  const absl::Cleanup end_generation = [this] {
+    live_.Unexpose();
+    servers_.reset();
+    all_reduce_.reset();
+  };
+  RETURN_IF_ERROR(MakeSync(shard_links, *connected, *cancel));
   absl::StatusOr<GenerationRun::End> end = Train(*communicator, *cancel);
   if (!end.ok()) {
     blamed_rank_ = communicator->progress().blamed_rank;
+    const std::string why(end.status().message());
+    if (servers_ != nullptr) {
+      const int blamed_for_shards = servers_->EndAndBlame(why);
+      if (blamed_rank_ < 0) blamed_rank_ = blamed_for_shards;
+    }
     // Whatever it was, peers must not wait for this rank: they see the
     // connection close, and the reason is ours to tell.
-    communicator->Abort(std::string(end.status().message()));
+    communicator->Abort(why);
   }
   LogMostAwaited(*communicator);
   LogAllReduces(board_.progress().figures);
@@ -327,10 +335,61 @@ absl::StatusOr<GenerationRun::End> JobTrainer::RunGeneration() {
   return end;
 }
 
+absl::Status JobTrainer::MakeSync(const ShardLinkPlan& shard_links,
+                                  ConnectedMesh& mesh,
+                                  const CancelToken& cancel) {
+  if (!job_->state().has_servers()) {
+    all_reduce_ = std::make_unique<AllReduceSync>(
+        assignment_.generation, assignment_.collective_timeout, job_->state(),
+        *mesh.communicator, clock_, trace_);
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(ShardLinks links,
+                   AssembleShardLinks(assignment_.rank, shard_links,
+                                      std::move(mesh.others)));
+  ASSIGN_OR_RETURN(
+      servers_, ServerGeneration::Create(
+                    {.assignment = assignment_,
+                     .state = job_->state(),
+                     .communicator = *mesh.communicator,
+                     .host = HoldsShards(assignment_) ? host_.get() : nullptr,
+                     .cancel = cancel,
+                     .clock = clock_,
+                     .trace = trace_},
+                    std::move(links)));
+  return live_.ExposeServers(servers_->sync(), servers_->host_cancel());
+}
+
+absl::Status JobTrainer::BeginWithServers(Communicator& communicator,
+                                          const CancelToken& cancel) {
+  const std::vector<ShardPlacement>& shards =
+      assignment_.shard_placements.shards;
+  const auto is_held = [](const ShardPlacement& placement) {
+    return placement.source_rank >= 0;
+  };
+  TrainingState& state = job_->state();
+  if (std::none_of(shards.begin(), shards.end(), is_held))
+    RETURN_IF_ERROR(StartFromFiles(communicator, cancel));
+  if (!std::all_of(shards.begin(), shards.end(), is_held)) {
+    if (assignment_.resume_step > 0) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "asked to resume at step ", assignment_.resume_step,
+          ", but there is a shard of the parameters that nobody holds"));
+    }
+    if (state.applied_step() == 0) RETURN_IF_ERROR(state.ForgetLoaded());
+  }
+  board_.EnterPhase(TrainPhase::kTransfer);
+  return servers_->sync().Begin();
+}
+
 absl::StatusOr<GenerationRun::End> JobTrainer::Train(
     Communicator& communicator, const CancelToken& cancel) {
-  RETURN_IF_ERROR(TakeOverState(communicator, cancel));
-  RETURN_IF_ERROR(StartFromFiles(communicator, cancel));
+  if (servers_ != nullptr) {
+    RETURN_IF_ERROR(BeginWithServers(communicator, cancel));
+  } else {
+    RETURN_IF_ERROR(TakeOverState(communicator, cancel));
+    RETURN_IF_ERROR(StartFromFiles(communicator, cancel));
+  }
   ShowSteps();
   board_.EnterPhase(TrainPhase::kStep);
   RETURN_IF_ERROR(job_->files().BeginGeneration(
@@ -339,12 +398,17 @@ absl::StatusOr<GenerationRun::End> JobTrainer::Train(
   const absl::Cleanup end_generation = [this] {
     job_->files().EndGeneration();
   };
-  GenerationRun run(assignment_.generation, assignment_.collective_timeout,
-                    {job_->state(), communicator, job_->prefetcher(), board_,
-                     wishes_, cancel, clock_, trace_, counters_, job_->files(),
-                     job_->sampler(), PeakFlopsOfJob(),
+  ParameterSync& sync = servers_ != nullptr
+                            ? static_cast<ParameterSync&>(servers_->sync())
+                            : *all_reduce_;
+  GenerationRun run(assignment_.collective_timeout,
+                    {job_->state(), communicator, sync, job_->prefetcher(),
+                     board_, wishes_, cancel, clock_, trace_, counters_,
+                     job_->files(), job_->sampler(), PeakFlopsOfJob(),
                      [this](const TrainNotice& notice) { Notify(notice); }});
-  return run.Run();
+  ASSIGN_OR_RETURN(const GenerationRun::End end, run.Run());
+  if (servers_ != nullptr) RETURN_IF_ERROR(servers_->End(ToDoneKind(end)));
+  return end;
 }
 
 double JobTrainer::PeakFlopsOfJob() {
@@ -356,8 +420,8 @@ double JobTrainer::PeakFlopsOfJob() {
   return peak * job_->state().threads();
 }
 
-absl::StatusOr<std::unique_ptr<Communicator>> JobTrainer::Connect(
-    const CancelToken& cancel) {
+absl::StatusOr<ConnectedMesh> JobTrainer::Connect(
+    const ShardLinkPlan& shard_links, const CancelToken& cancel) {
   MeshConfig mesh =
       MeshOf(assignment_, job_->config().collective, clock_, trace_);
   mesh.arena = job_->state().shared_gradients();
@@ -366,7 +430,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> JobTrainer::Connect(
     counters_.refused_connections.Increment();
     log(why);
   };
-  return ConnectMesh(listener_, mesh, &cancel);
+  return ConnectMeshAndOthers(listener_, mesh, shard_links.connections,
+                              &cancel);
 }
 
 AlgorithmPolicy JobTrainer::Policy(const Topology& topology) {
@@ -388,6 +453,7 @@ RunOutcome JobTrainer::MakeOutcome(
   RunOutcome outcome;
   outcome.applied_step = job_->state().applied_step();
   outcome.complete_step = job_->state().complete_step();
+  if (host_ != nullptr) outcome.held_shards = host_->held_shards();
   if (end.ok()) {
     outcome.kind =
         *end == GenerationRun::End::kFinished  ? RunOutcome::Kind::kFinished
@@ -396,12 +462,14 @@ RunOutcome JobTrainer::MakeOutcome(
     outcome.parameters_hash = job_->state().ParametersHash();
     return outcome;
   }
-  return FailedOutcome(end.status(),
-                       {.applied_step = outcome.applied_step,
-                        .complete_step = outcome.complete_step,
-                        .world_size = assignment_.world_size,
-                        .blamed_rank = blamed_rank_,
-                        .is_cancelled = live_.cancel()->is_cancelled()});
+  RunOutcome failed = FailedOutcome(
+      end.status(), {.applied_step = outcome.applied_step,
+                     .complete_step = outcome.complete_step,
+                     .members = MembersOf(assignment_),
+                     .blamed_rank = blamed_rank_,
+                     .is_cancelled = live_.cancel()->is_cancelled()});
+  failed.held_shards = outcome.held_shards;
+  return failed;
 }
 
 void JobTrainer::Abort(int64_t generation, std::string_view why) {
@@ -411,6 +479,7 @@ void JobTrainer::Abort(int64_t generation, std::string_view why) {
 
 void JobTrainer::Release() {
   job_.reset();
+  if (host_ != nullptr) host_->Release();
   board_.Clear();
 }
 
@@ -425,8 +494,10 @@ TrainProgress JobTrainer::progress() const {
 }  // namespace
 
 std::unique_ptr<Trainer> MakeJobTrainer(Clock& clock, const Listener& listener,
-                                        int threads) {
-  return std::make_unique<JobTrainer>(clock, listener, threads);
+                                        int threads,
+                                        std::unique_ptr<ShardHost> host) {
+  return std::make_unique<JobTrainer>(clock, listener, threads,
+                                      std::move(host));
 }
 
 }  // namespace ringmaster

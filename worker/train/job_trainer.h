@@ -1,11 +1,12 @@
 // MakeJobTrainer makes the Trainer that really trains: data-parallel, by
-// all-reduce over a ring.
+// all-reduce or through parameter servers.
 #ifndef RINGMASTER_WORKER_TRAIN_JOB_TRAINER_H_
 #define RINGMASTER_WORKER_TRAIN_JOB_TRAINER_H_
 
 #include <memory>
 
 #include "common/clock/clock.h"
+#include "common/parameter_server/shard_host.h"
 #include "worker/train/trainer.h"
 
 namespace ringmaster {
@@ -13,10 +14,11 @@ namespace ringmaster {
 class Listener;
 
 // `listener` is the process's data plane. It and the clock must outlive the
-// trainer. `threads` compute, the training thread included.
-[[nodiscard]] std::unique_ptr<Trainer> MakeJobTrainer(Clock& clock,
-                                                      const Listener& listener,
-                                                      int threads = 1);
+// trainer. `threads` compute, the training thread included. `host` holds shards
+// for jobs whose workers do; null: such jobs are refused.
+[[nodiscard]] std::unique_ptr<Trainer> MakeJobTrainer(
+    Clock& clock, const Listener& listener, int threads = 1,
+    std::unique_ptr<ShardHost> host = nullptr);
 
 }  // namespace ringmaster
 

@@ -28,8 +28,19 @@ absl::Status LiveGeneration::Expose(Communicator& communicator,
   return absl::OkStatus();
 }
 
+absl::Status LiveGeneration::ExposeServers(const ParameterSync& sync,
+                                           CancelToken* host) {
+  MutexLock lock(mutex_);
+  RETURN_IF_ERROR(cancel_->status());
+  sync_ = &sync;
+  host_ = host;
+  return absl::OkStatus();
+}
+
 void LiveGeneration::Unexpose() {
   MutexLock lock(mutex_);
+  sync_ = nullptr;
+  host_ = nullptr;
   communicator_ = nullptr;
   prefetcher_ = nullptr;
 }
@@ -41,12 +52,19 @@ void LiveGeneration::Abort(int64_t generation, std::string_view why) {
   cancel_->Cancel(why);
   if (communicator_ != nullptr) communicator_->Abort(why);
   if (prefetcher_ != nullptr) prefetcher_->Cancel();
+  if (host_ != nullptr) host_->Cancel(why);
 }
 
 CollectiveProgress LiveGeneration::communication() const {
   MutexLock lock(mutex_);
-  return communicator_ == nullptr ? CollectiveProgress()
-                                  : communicator_->progress();
+  if (communicator_ == nullptr) return CollectiveProgress();
+  CollectiveProgress progress = communicator_->progress();
+  if (sync_ == nullptr) return progress;
+  const SyncProgress servers = sync_->progress();
+  progress.completed += servers.completed;
+  if (progress.waiting_for_rank < 0)
+    progress.waiting_for_rank = servers.waiting_for_rank;
+  return progress;
 }
 
 }  // namespace ringmaster

@@ -16,6 +16,7 @@
 #include "common/transport/cancel_token.h"
 #include "worker/collective/communicator.h"
 #include "worker/data/prefetcher.h"
+#include "worker/train/parameter_sync.h"
 
 namespace ringmaster {
 
@@ -34,14 +35,17 @@ class LiveGeneration {
   // aborted before.
   [[nodiscard]] absl::Status Expose(Communicator& communicator,
                                     Prefetcher* prefetcher) EXCLUDES(mutex_);
+  // The same with what a job with parameter servers has besides: `host`, which
+  // may be null, is cancelled as well.
+  [[nodiscard]] absl::Status ExposeServers(const ParameterSync& sync,
+                                           CancelToken* host) EXCLUDES(mutex_);
   void Unexpose() EXCLUDES(mutex_);
 
   // Ends `generation` and all before it, now or once they begin; one that
   // follows is left alone.
   void Abort(int64_t generation, std::string_view why) EXCLUDES(mutex_);
 
-  // Of the communicator that is exposed; nothing done and nobody waited for, if
-  // there is none.
+  // Of what is exposed; nothing done and nobody waited for, if there is nothing.
   [[nodiscard]] CollectiveProgress communication() const EXCLUDES(mutex_);
 
  private:
@@ -53,6 +57,8 @@ class LiveGeneration {
       std::make_shared<CancelToken>();
   Communicator* communicator_ GUARDED_BY(mutex_) = nullptr;
   Prefetcher* prefetcher_ GUARDED_BY(mutex_) = nullptr;
+  const ParameterSync* sync_ GUARDED_BY(mutex_) = nullptr;
+  CancelToken* host_ GUARDED_BY(mutex_) = nullptr;
 };
 
 }  // namespace ringmaster

@@ -1,12 +1,12 @@
 // ParameterSync takes each bucket's local gradient and makes that bucket's
 // parameters ready for the next forward.
 //
-// One step is: BucketReady for every bucket, in plan order, while backward
-// still runs; then Commit. How gradients meet (reduced among the ranks, pushed
-// to a parameter server, sharded) is the implementation's; clipping by the
-// global norm is part of the contract.
+// One step is: BeginStep; BucketReady for every bucket, in plan order, while
+// backward still runs; then Commit. How gradients meet (reduced among the ranks,
+// pushed to parameter servers) is the implementation's; clipping by the global
+// norm is part of the contract.
 //
-// Thread-safety: on the training thread.
+// Thread-safety: on the training thread; progress() from any.
 #ifndef RINGMASTER_WORKER_TRAIN_PARAMETER_SYNC_H_
 #define RINGMASTER_WORKER_TRAIN_PARAMETER_SYNC_H_
 
@@ -32,6 +32,13 @@ struct LocalStep {
   bool wants_drain = false;
 };
 
+// What it says of a step to the other ranks.
+[[nodiscard]] CommitRecord MakeCommitRecord(int64_t generation,
+                                            const LocalStep& local,
+                                            double norm_squared,
+                                            uint64_t parameters_hash,
+                                            int64_t payload_sent_bytes);
+
 struct CommittedStep {
   CommitSummary summary;
   // Within Commit, for the buckets that were left and for the records.
@@ -43,9 +50,20 @@ struct CommittedStep {
   std::vector<int> non_finite_ranks;
 };
 
+// What a sync is doing beside the communicator, for beats and verdicts.
+struct SyncProgress {
+  int64_t completed = 0;      // exchanges since the generation began
+  int waiting_for_rank = -1;  // -1: nobody
+  int blamed_rank = -1;       // that the first failure names; -1: none
+};
+
 class ParameterSync {
  public:
   virtual ~ParameterSync() = default;
+
+  // All that follows the step before is done: this rank begins with the next.
+  // Errors as Commit.
+  [[nodiscard]] virtual absl::Status BeginStep() { return absl::OkStatus(); }
 
   // The local gradient of `bucket` is final: the parameter sync owns that slice
   // of the gradients until Commit returns. An error shows in Commit.
@@ -57,6 +75,24 @@ class ParameterSync {
   //   FAILED_PRECONDITION                      ranks differ (exit code 3)
   [[nodiscard]] virtual absl::StatusOr<CommittedStep> Commit(
       const LocalStep& local) = 0;
+
+  // Between Commit and BeginStep: lets the state have the moments of the step
+  // that was committed last, for a checkpoint. Errors as Commit.
+  [[nodiscard]] virtual absl::Status FetchMoments() { return absl::OkStatus(); }
+
+  // Elements sent to peers in this generation, in bytes; commit records and
+  // evaluations too.
+  [[nodiscard]] virtual int64_t payload_sent_bytes() const = 0;
+  // What the gradients of a step take of that in theory.
+  [[nodiscard]] virtual int64_t theory_bytes_per_step() const = 0;
+  // How long all-reduces of gradients have run; 0 where there are none.
+  [[nodiscard]] virtual absl::Duration AllReduceTime() const {
+    return absl::ZeroDuration();
+  }
+  // How long this rank has waited for `rank`, below peer_ranks().
+  [[nodiscard]] virtual absl::Duration WaitedFor(int rank) const = 0;
+  [[nodiscard]] virtual int peer_ranks() const = 0;
+  [[nodiscard]] virtual SyncProgress progress() const { return {}; }
 };
 
 }  // namespace ringmaster

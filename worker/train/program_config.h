@@ -6,6 +6,7 @@
 #define RINGMASTER_WORKER_TRAIN_PROGRAM_CONFIG_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -38,6 +39,17 @@ struct SampleConfig {
   int64_t top_k = 0;         // 0: all tokens
 };
 
+// Who updates the parameters, where it is not all ranks with an all-reduce.
+struct ParameterServerConfig {
+  enum class Consistency { kBsp, kSsp, kAsync };  // as in job.proto
+  Consistency consistency = Consistency::kBsp;
+  int staleness = 0;  // kSsp only
+  bool deterministic = false;
+
+  friend bool operator==(const ParameterServerConfig&,
+                         const ParameterServerConfig&) = default;
+};
+
 struct ProgramConfig {
   ModelConfig model = {};
   DataConfig data = {};  // shape and vocabulary come from the model later
@@ -58,6 +70,16 @@ struct ProgramConfig {
   // gradient was not finite.
   int64_t max_skipped_in_a_row = 20;
   CollectiveConfig collective = {};  // of the gradients' all-reduces
+  // None: an all-reduce.
+  std::optional<ParameterServerConfig> parameter_server = std::nullopt;
+
+  // Whether parameters are updated with every rank's gradient at once, so that
+  // all ranks hold the same after every step.
+  [[nodiscard]] bool is_synchronous() const {
+    return !parameter_server.has_value() ||
+           parameter_server->consistency ==
+               ParameterServerConfig::Consistency::kBsp;
+  }
 
   // What ranks must agree on beside model, layout and data; for Plan's
   // settings.

@@ -18,8 +18,8 @@ RunOutcome FailedOutcome(const absl::Status& status, const RunEndPlace& place) {
     case absl::StatusCode::kDeadlineExceeded:
     case absl::StatusCode::kAborted:
       // Alone, nobody else can have failed.
-      outcome.kind = place.world_size > 1 ? RunOutcome::Kind::kPeerFailed
-                                          : RunOutcome::Kind::kFailed;
+      outcome.kind = place.members > 1 ? RunOutcome::Kind::kPeerFailed
+                                       : RunOutcome::Kind::kFailed;
       outcome.peer_rank = place.blamed_rank;
       break;
     case absl::StatusCode::kFailedPrecondition:

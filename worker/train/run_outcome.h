@@ -13,7 +13,7 @@ namespace ringmaster {
 struct RunEndPlace {
   int64_t applied_step = 0;
   int64_t complete_step = 0;
-  int world_size = 1;
+  int members = 1;       // of the generation
   int blamed_rank = -1;  // the peer that communication failed on; -1: unknown
   bool is_cancelled = false;  // Abort was called
 };

@@ -10,7 +10,7 @@ using Kind = RunOutcome::Kind;
 
 TEST(FailedOutcomeTest, BlamesThePeerForWhatPeersCause) {
   const RunEndPlace place{
-      .applied_step = 4, .complete_step = 5, .world_size = 3, .blamed_rank = 2};
+      .applied_step = 4, .complete_step = 5, .members = 3, .blamed_rank = 2};
   for (const absl::Status& status :
        {absl::UnavailableError("x"), absl::DeadlineExceededError("x"),
         absl::AbortedError("x")}) {
@@ -25,20 +25,20 @@ TEST(FailedOutcomeTest, BlamesThePeerForWhatPeersCause) {
 
 TEST(FailedOutcomeTest, IsOnesOwnWhereNobodyElseIs) {
   EXPECT_EQ(FailedOutcome(absl::UnavailableError("x"), {}).kind, Kind::kFailed);
-  EXPECT_EQ(FailedOutcome(absl::InternalError("x"), {.world_size = 2}).kind,
+  EXPECT_EQ(FailedOutcome(absl::InternalError("x"), {.members = 2}).kind,
             Kind::kFailed);
 }
 
 TEST(FailedOutcomeTest, AMismatchHasItsExitCode) {
   const RunOutcome outcome =
-      FailedOutcome(absl::FailedPreconditionError("x"), {.world_size = 2});
+      FailedOutcome(absl::FailedPreconditionError("x"), {.members = 2});
   EXPECT_EQ(outcome.kind, Kind::kFailed);
   EXPECT_EQ(ExitCodeOf(outcome.status), ExitCode::kPlanMismatch);
 }
 
 TEST(FailedOutcomeTest, WhatWasAbortedWasInterrupted) {
   EXPECT_EQ(FailedOutcome(absl::UnavailableError("x"),
-                          {.world_size = 2, .is_cancelled = true})
+                          {.members = 2, .is_cancelled = true})
                 .kind,
             Kind::kInterrupted);
 }

@@ -120,12 +120,20 @@ absl::Status TrainingState::CheckFitsInMemory(int64_t activation_bytes) const {
       plan_->total_elems() * static_cast<int64_t>(sizeof(float));
   const int moments = MomentsOf(config_.optimizer);
   std::vector<MemoryNeed> needs = {{"parameters", arena_bytes},
-                                   {"gradients", arena_bytes},
-                                   {"moments", moments * arena_bytes}};
+                                   {"gradients", arena_bytes}};
+  if (has_servers()) {
+    needs.push_back({"the next parameters", arena_bytes});
+  } else {
+    needs.push_back({"moments", moments * arena_bytes});
+  }
   // One rank of a host has it.
   if (!config_.checkpoint.directory.empty()) {
     needs.push_back({"its share of a checkpoint's copy",
                      (1 + moments) * arena_bytes / ranks_on_host_});
+    if (has_servers()) {
+      needs.push_back({"its share of a checkpoint's moments",
+                       moments * arena_bytes / ranks_on_host_});
+    }
   }
   if (activation_bytes > 0) needs.push_back({"activations", activation_bytes});
   return CheckMemory(needs, ranks_on_host_, MemoryLimitBytes());
@@ -138,11 +146,11 @@ absl::Status TrainingState::MakePlan() {
   ASSIGN_OR_RETURN(Plan plan,
                    Plan::Create(config_.model.kind, model_->specs(), options));
   plan_ = std::make_unique<Plan>(std::move(plan));
-  MakeUpdateRanges();
+  MakeUpdateStretches();
   return absl::OkStatus();
 }
 
-void TrainingState::MakeUpdateRanges() {
+void TrainingState::MakeUpdateStretches() {
   // Padding belongs to the tensor before it: it is zero, and any update leaves
   // it so.
   const absl::Span<const PlannedTensor> tensors = plan_->tensors();
@@ -152,10 +160,11 @@ void TrainingState::MakeUpdateRanges() {
     const int64_t begin = i == 0 ? 0 : tensors[i].range.begin;
     const int64_t end = i + 1 == tensors.size() ? plan_->total_elems()
                                                 : tensors[i + 1].range.begin;
-    if (!update_ranges_.empty() && update_ranges_.back().decays == decays) {
-      update_ranges_.back().range.count += end - begin;
+    if (!update_stretches_.empty() &&
+        update_stretches_.back().decays == decays) {
+      update_stretches_.back().range.count += end - begin;
     } else {
-      update_ranges_.push_back({{begin, end - begin}, decays});
+      update_stretches_.push_back({{begin, end - begin}, decays});
     }
   }
 }
@@ -166,12 +175,21 @@ absl::Status TrainingState::AllocateArenas() {
   ASSIGN_OR_RETURN(parameters_,
                    MakeArena(ArenaRole::kParameters, num_elems, allocator));
   RETURN_IF_ERROR(AllocateGradients());
+  if (!has_servers()) return ReserveMoments();
+  ASSIGN_OR_RETURN(next_parameters_,
+                   MakeArena(ArenaRole::kParameters, num_elems, allocator));
+  return absl::OkStatus();
+}
+
+absl::Status TrainingState::ReserveMoments() {
+  const int64_t num_elems = plan_->total_elems();
+  Allocator& allocator = device_->allocator();
   const int moments = MomentsOf(config_.optimizer);
-  if (moments >= 1) {
+  if (moments >= 1 && first_moment_ == nullptr) {
     ASSIGN_OR_RETURN(first_moment_,
                      MakeArena(ArenaRole::kFirstMoment, num_elems, allocator));
   }
-  if (moments >= 2) {
+  if (moments >= 2 && second_moment_ == nullptr) {
     ASSIGN_OR_RETURN(second_moment_,
                      MakeArena(ArenaRole::kSecondMoment, num_elems, allocator));
   }
@@ -244,6 +262,17 @@ absl::Status TrainingState::ReserveBatch(int64_t local_batch) {
                       gradients_->Elems<float>());
 }
 
+absl::Span<float> TrainingState::next_parameters() {
+  if (next_parameters_ == nullptr) return {};
+  return next_parameters_->Elems<float>();
+}
+
+void TrainingState::FollowServers(int64_t resume_step) {
+  applied_step_ = resume_step;
+  complete_step_ = resume_step;
+  is_loaded_ = false;
+}
+
 void TrainingState::BecomeNewcomer() {
   applied_step_ = 0;
   complete_step_ = 0;
@@ -299,32 +328,48 @@ void TrainingState::MarkComplete(int64_t step) {
       SumOfSquares(pool_, absl::Span<const float>(gradients_->Elems<float>()));
 }
 
+void TrainingState::MarkFetched(int64_t step, double norm_squared) {
+  RM_CHECK(has_servers() && step == applied_step_ + 1,
+           "a step completes right after the applied one");
+  complete_step_ = step;
+  complete_norm_squared_ = norm_squared;
+}
+
 void TrainingState::ApplyComplete() {
   RM_CHECK(complete_step_ == applied_step_ + 1,
            "there is a complete step to apply");
-  if (std::isfinite(complete_norm_squared_)) {
-    // The gradients are sums of parts that were already divided by the global
-    // batch, so the sum is the mean.
-    Update update;
-    update.step = complete_step_;
-    update.learning_rate = learning_rate();
-    update.gradient_scale =
-        ClipFactor(complete_norm_squared_, config_.optimizer.clip_norm);
-    for (const UpdateRange& part : update_ranges_) {
-      const auto slice = [&part](const std::unique_ptr<Arena>& arena) {
-        return arena == nullptr ? absl::Span<float>()
-                                : arena->Slice<float>(part.range);
-      };
-      update.decays = part.decays;
-      ApplyOptimizer<float>(pool_, config_.optimizer, update,
-                            {slice(parameters_), slice(gradients_),
-                             slice(first_moment_), slice(second_moment_)});
-    }
-    skipped_in_a_row_ = 0;
-  } else {
-    ++skipped_in_a_row_;
+  const bool is_finite = std::isfinite(complete_norm_squared_);
+  if (has_servers()) {
+    std::swap(parameters_, next_parameters_);
+    is_overwritten_ = true;
+    const absl::Status bound = model_->Bind(*plan_, parameters_->Elems<float>(),
+                                            gradients_->Elems<float>());
+    RM_CHECK(bound.ok(), "a model takes one arena as well as another");
+  } else if (is_finite) {
+    UpdateParameters();
   }
+  skipped_in_a_row_ = is_finite ? 0 : skipped_in_a_row_ + 1;
   applied_step_ = complete_step_;
+}
+
+void TrainingState::UpdateParameters() {
+  // The gradients are sums of parts that were already divided by the global
+  // batch, so the sum is the mean.
+  Update update;
+  update.step = complete_step_;
+  update.learning_rate = learning_rate();
+  update.gradient_scale =
+      ClipFactor(complete_norm_squared_, config_.optimizer.clip_norm);
+  for (const UpdateStretch& part : update_stretches_) {
+    const auto slice = [&part](const std::unique_ptr<Arena>& arena) {
+      return arena == nullptr ? absl::Span<float>()
+                              : arena->Slice<float>(part.range);
+    };
+    update.decays = part.decays;
+    ApplyOptimizer<float>(pool_, config_.optimizer, update,
+                          {slice(parameters_), slice(gradients_),
+                           slice(first_moment_), slice(second_moment_)});
+  }
 }
 
 uint64_t TrainingState::ParametersHash() const {

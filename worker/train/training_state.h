@@ -10,16 +10,24 @@
 // checkpoint's step complete, this rank holds the checkpoint's parameters, but
 // does not know that all others do; once it does, the step is applied.
 //
+// Where parameter servers hold the parameters, what is here is a copy of theirs:
+// a step is complete once its parameters are in next_parameters(), its update is
+// their taking the place of those before, and a generation begins with fetching
+// all, so that any resume step will do. Moments are then kept only where somebody
+// asks for room for them.
+//
 // Thread-safety: thread-compatible; on the training thread.
 #ifndef RINGMASTER_WORKER_TRAIN_TRAINING_STATE_H_
 #define RINGMASTER_WORKER_TRAIN_TRAINING_STATE_H_
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/parameter_server/shard_layout.h"
 #include "common/plan/plan.h"
 #include "common/sync/thread_pool.h"
 #include "common/tensor/arena.h"
@@ -71,6 +79,9 @@ class TrainingState {
   //   complete_step
   [[nodiscard]] absl::Status ResumeAt(int64_t resume_step);
 
+  // The same where servers hold the parameters, and have them as of any step.
+  void FollowServers(int64_t resume_step);
+
   // Forgets all steps: what the arenas hold counts for nothing until TakeOver,
   // or ResumeAt(0).
   void BecomeNewcomer();
@@ -97,9 +108,18 @@ class TrainingState {
   // Marks `step` = applied_step + 1 as complete: the gradients arena now holds
   // its whole reduced gradient.
   void MarkComplete(int64_t step);
-  // Makes the update of the complete step from the reduced gradient; leaves it
-  // out if the gradient is not finite.
+  // The same where servers made the update: next_parameters() holds what they
+  // made of the gradient, whose norm's square is `norm_squared`.
+  void MarkFetched(int64_t step, double norm_squared);
+  // Makes the update of the complete step from the reduced gradient, or takes
+  // that of the servers; it was left out if the gradient is not finite.
   void ApplyComplete();
+  // Where the parameters after the next step go; empty without servers.
+  absl::Span<float> next_parameters();
+  // As this rank learned from the others.
+  void SetSkippedInARow(int64_t count) { skipped_in_a_row_ = count; }
+  // Room for the moments, where servers hold them; theirs are fetched.
+  [[nodiscard]] absl::Status ReserveMoments();
   [[nodiscard]] uint64_t ParametersHash() const;
   // Of all arenas that are kept between steps.
   //   ABORTED  `cancel` was cancelled
@@ -114,6 +134,11 @@ class TrainingState {
   Model<float>& model() { return *model_; }
   // Of a sample.
   int64_t targets() const { return model_->input().shape.targets; }
+  bool has_servers() const { return config_.parameter_server.has_value(); }
+  // What weight decay treats alike; tiles the arenas.
+  std::span<const UpdateStretch> update_stretches() const {
+    return update_stretches_;
+  }
   const Arena& gradients() const { return *gradients_; }
   // The gradients' memory, for ranks of this host to read; null if it is not
   // shared: this rank was alone on its host at first, or the host forbids it.
@@ -121,7 +146,7 @@ class TrainingState {
     return shared_allocator_.SegmentOf(gradients_->data());
   }
   const Arena& parameters() const { return *parameters_; }
-  // Empty where the optimizer has no such moment.
+  // Empty where the optimizer has no such moment, or there is no room for it.
   absl::Span<const float> first_moment() const;
   absl::Span<const float> second_moment() const;
   // Of the complete step, or else of the next one.
@@ -139,12 +164,6 @@ class TrainingState {
   int64_t skipped_in_a_row() const { return skipped_in_a_row_; }
 
  private:
-  // A stretch of elements that weight decay treats alike.
-  struct UpdateRange {
-    ElemRange range;
-    bool decays = true;
-  };
-
   TrainingState(const ProgramConfig& config, const Options& options)
       : config_(config),
         ranks_on_host_(options.ranks_on_host),
@@ -152,9 +171,10 @@ class TrainingState {
   [[nodiscard]] absl::Status MakeModel(int64_t max_batch);
   [[nodiscard]] absl::Status GrowModel(int64_t max_batch);
   [[nodiscard]] absl::Status MakePlan();
-  void MakeUpdateRanges();
+  void MakeUpdateStretches();
   [[nodiscard]] absl::Status AllocateArenas();
   [[nodiscard]] absl::Status AllocateGradients();
+  void UpdateParameters();
   Arenas AllArenas();
   [[nodiscard]] absl::Status InitializeArenas();
   [[nodiscard]] absl::Status CheckFitsInMemory(int64_t activation_bytes) const;
@@ -170,14 +190,18 @@ class TrainingState {
   std::unique_ptr<Model<float>> model_;
   std::unique_ptr<Plan> plan_;
   std::unique_ptr<Arena> parameters_;
+  std::unique_ptr<Arena> next_parameters_;  // null without servers
   std::unique_ptr<Arena> gradients_;
-  std::unique_ptr<Arena> first_moment_;   // null if the optimizer has none
+  // Null if the optimizer has none, or servers have it.
+  std::unique_ptr<Arena> first_moment_;
   std::unique_ptr<Arena> second_moment_;  // likewise
-  std::vector<UpdateRange> update_ranges_;
+  std::vector<UpdateStretch> update_stretches_;
   int64_t applied_step_ = 0;
   int64_t complete_step_ = 0;
-  bool is_loaded_ = false;       // the complete step is a checkpoint's
-  bool is_overwritten_ = false;  // the arenas may not be what training made
+  bool is_loaded_ = false;  // the complete step is a checkpoint's
+  // The arenas may hold other than the first parameters, or what training made
+  // of them.
+  bool is_overwritten_ = false;
   double complete_norm_squared_ = 0;
   int64_t skipped_in_a_row_ = 0;
 };

@@ -7,14 +7,18 @@
 #include "common/transport/cancel_token.h"
 #include "worker/collective/testing/world_of_threads.h"
 #include "worker/data/prefetcher.h"
+#include "worker/train/all_reduce_sync.h"
 
 namespace ringmaster {
 namespace {
 
 constexpr absl::Duration kPatience = absl::Seconds(60);
 
-absl::StatusOr<GenerationRun::End> RunRank(Communicator& communicator,
-                                           RankResult& result) {
+}  // namespace
+
+absl::StatusOr<GenerationRun::End> TrainRank(Communicator& communicator,
+                                             ParameterSync& sync,
+                                             RankResult& result) {
   Clock& clock = Clock::Real();
   TrainingState& state = *result.state;
   const int rank = communicator.rank();
@@ -35,16 +39,14 @@ absl::StatusOr<GenerationRun::End> RunRank(Communicator& communicator,
   const Wishes wishes;
   const CancelToken cancel;
   TrainCounters counters(result.metrics);
-  GenerationRun run(/*generation=*/1, kPatience,
-                    {state, communicator, prefetcher, board, wishes, cancel,
-                     clock, result.trace, counters, files});
+  GenerationRun run(
+      kPatience, {state, communicator, sync, prefetcher, board, wishes, cancel,
+                  clock, result.trace, counters, files});
   absl::StatusOr<GenerationRun::End> end = run.Run();
   counters.AddWire(communicator.counters());
   result.evaluation_loss = board.progress().figures.evaluation_loss;
   return end;
 }
-
-}  // namespace
 
 std::vector<std::unique_ptr<RankResult>> RunRanks(const ProgramConfig& config,
                                                   int world_size, int threads) {
@@ -62,7 +64,9 @@ std::vector<std::unique_ptr<RankResult>> RunRanks(const ProgramConfig& config,
       WorldOfThreads::Create(options).value();
   world->RunAll([&results](Communicator& communicator) {
     RankResult& result = *results[static_cast<size_t>(communicator.rank())];
-    result.end = RunRank(communicator, result);
+    AllReduceSync sync(/*generation=*/1, kPatience, *result.state, communicator,
+                       Clock::Real(), result.trace);
+    result.end = TrainRank(communicator, sync, result);
     // A rank that failed leaves; the others must not wait for it.
     if (!result.end.ok())
       communicator.Abort(std::string(result.end.status().message()));

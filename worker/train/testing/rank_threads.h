@@ -13,7 +13,9 @@
 #include "absl/status/statusor.h"
 #include "common/metrics/metrics.h"
 #include "common/trace/trace.h"
+#include "worker/collective/communicator.h"
 #include "worker/train/generation_run.h"
+#include "worker/train/parameter_sync.h"
 #include "worker/train/program_config.h"
 #include "worker/train/training_state.h"
 
@@ -26,6 +28,10 @@ struct RankResult {
   MetricRegistry metrics;
   double evaluation_loss = 0;  // the last one
 };
+
+// Trains one rank to its end: what RunRanks does with each.
+[[nodiscard]] absl::StatusOr<GenerationRun::End> TrainRank(
+    Communicator& communicator, ParameterSync& sync, RankResult& result);
 
 // Results in rank order. `threads` compute on each rank.
 std::vector<std::unique_ptr<RankResult>> RunRanks(const ProgramConfig& config,

@@ -1,0 +1,54 @@
+#include "worker/train/generation_log.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+#include "common/logging/logging.h"
+#include "worker/collective/algorithm.h"
+
+namespace ringmaster {
+
+void LogTransports(const Communicator& communicator) {
+  std::array<int64_t, 4> counts = {};
+  for (int rank = 0; rank < communicator.world_size(); ++rank)
+    ++counts[static_cast<size_t>(communicator.TransportTo(rank))];
+  const auto of = [&](Transport transport) {
+    return counts[static_cast<size_t>(transport)];
+  };
+  LogEvent(LogLevel::kInfo, "mesh.connected",
+           {{"shared_memory", of(Transport::kSharedMemory)},
+            {"unix", of(Transport::kUnix)},
+            {"tcp", of(Transport::kTcp)}});
+}
+
+void LogMostAwaited(const Communicator& communicator) {
+  int awaited = -1;
+  absl::Duration longest;
+  for (int rank = 0; rank < communicator.world_size(); ++rank) {
+    const absl::Duration waited = communicator.WaitedFor(rank);
+    if (waited <= longest) continue;
+    longest = waited;
+    awaited = rank;
+  }
+  if (awaited < 0) return;
+  LogEvent(LogLevel::kInfo, "mesh.waited",
+           {{"peer", awaited}, {"seconds", absl::ToDoubleSeconds(longest)}});
+}
+
+void LogAllReduces(const TrainFigures& figures) {
+  if (figures.all_reduce <= absl::ZeroDuration()) return;
+  std::vector<const char*> names;
+  for (const Algorithm algorithm : figures.all_reduce_algorithms)
+    names.push_back(AlgorithmName(algorithm));
+  LogEvent(
+      LogLevel::kInfo, "mesh.all_reduce",
+      {{"algorithm", absl::StrJoin(names, ",")},
+       {"seconds_per_step", absl::ToDoubleSeconds(figures.all_reduce)},
+       {"predicted", absl::ToDoubleSeconds(figures.predicted_all_reduce)}});
+}
+
+}  // namespace ringmaster

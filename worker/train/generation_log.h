@@ -1,0 +1,21 @@
+// What a generation leaves in a worker's log.
+#ifndef RINGMASTER_WORKER_TRAIN_GENERATION_LOG_H_
+#define RINGMASTER_WORKER_TRAIN_GENERATION_LOG_H_
+
+#include "worker/collective/communicator.h"
+#include "worker/train/trainer.h"
+
+namespace ringmaster {
+
+// How this rank reaches the others: how many of them over what.
+void LogTransports(const Communicator& communicator);
+// The peer that this rank has waited for longest: the straggler, if there is
+// one.
+void LogMostAwaited(const Communicator& communicator);
+// What a step's all-reduces took, and what was expected of them; nothing where
+// there were none.
+void LogAllReduces(const TrainFigures& figures);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_TRAIN_GENERATION_LOG_H_

@@ -1,0 +1,92 @@
+#include "worker/train/server_generation.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/parameter_server/shard_layout.h"
+#include "common/status/status_macros.h"
+#include "common/transport/handshake.h"
+
+namespace ringmaster {
+
+absl::Status CheckShards(const TrainingState& state,
+                         const RankAssignment& assignment) {
+  const ShardPlacements& placements = assignment.shard_placements;
+  if (state.has_servers() != !placements.hosts.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "rank ", assignment.rank,
+        placements.hosts.empty()
+            ? " was told of nobody who holds the job's parameters"
+            : " was told who holds the parameters of a job that has no "
+              "train.parameter_server"));
+  }
+  if (!state.has_servers()) return absl::OkStatus();
+  return ShardLayout::Create(state.plan(),
+                             static_cast<int>(placements.shards.size()))
+      .status();
+}
+
+DoneKind ToDoneKind(GenerationRun::End end) {
+  switch (end) {
+    case GenerationRun::End::kFinished:
+      return DoneKind::kFinished;
+    case GenerationRun::End::kStopped:
+      return DoneKind::kStopped;
+    case GenerationRun::End::kDrained:
+      return DoneKind::kDrained;
+  }
+  return DoneKind::kFinished;
+}
+
+absl::StatusOr<std::unique_ptr<ServerGeneration>> ServerGeneration::Create(
+    const Parts& parts, ShardLinks links) {
+  const ShardPlacements& placements = parts.assignment.shard_placements;
+  ASSIGN_OR_RETURN(
+      const ShardLayout layout,
+      ShardLayout::Create(parts.state.plan(),
+                          static_cast<int>(placements.shards.size())));
+  std::unique_ptr<ServerGeneration> generation(new ServerGeneration(parts));
+  if (parts.host != nullptr) {
+    generation->host_thread_ =
+        std::make_unique<HostThread>(*parts.host, std::move(links.host));
+  }
+  const ProgramConfig& config = parts.state.config();
+  ShardClient::Options options{
+      .loop = {.job = JobHash(parts.assignment.job_id),
+               .generation = parts.assignment.generation,
+               .rank = parts.assignment.rank},
+      .plan = parts.state.plan(),
+      .layout = layout,
+      .placements = placements,
+      .wire = config.collective.wire,
+      .clip_norm = config.optimizer.clip_norm,
+      .cancel = parts.cancel,
+      .clock = parts.clock,
+      .trace = parts.trace};
+  generation->client_ =
+      std::make_unique<ShardClient>(options, std::move(links.hosts));
+  generation->sync_ = std::make_unique<ServerSync>(
+      parts.assignment.generation, parts.assignment.collective_timeout,
+      parts.state, parts.communicator, *generation->client_, parts.clock,
+      parts.trace);
+  return generation;
+}
+
+absl::Status ServerGeneration::End(DoneKind how) {
+  RETURN_IF_ERROR(sync_->End(how));
+  return host_thread_ == nullptr ? absl::OkStatus()
+                                 : host_thread_->Join().status();
+}
+
+int ServerGeneration::EndAndBlame(std::string_view why) {
+  const int blamed = client_->blamed_rank();
+  if (host_thread_ == nullptr) return blamed;
+  host_thread_->cancel().Cancel(why);
+  const absl::Status served = host_thread_->Join().status();
+  // Where its own host failed, that knows better.
+  const int blamed_by_host = parts_.host->blamed_rank();
+  const bool is_own = blamed < 0 || blamed == parts_.assignment.rank;
+  return is_own && !served.ok() ? blamed_by_host : blamed;
+}
+
+}  // namespace ringmaster

@@ -1,0 +1,78 @@
+// ServerGeneration is what a worker has for one generation of a job with
+// parameter servers: the conversation with who holds the parameters, and, where
+// the worker is one of them, its own host, which serves meanwhile.
+//
+// Thread-safety: on the training thread; what LiveGeneration is given of it from
+// any. Everything given must outlive it.
+#ifndef RINGMASTER_WORKER_TRAIN_SERVER_GENERATION_H_
+#define RINGMASTER_WORKER_TRAIN_SERVER_GENERATION_H_
+
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/clock/clock.h"
+#include "common/parameter_server/shard_host.h"
+#include "common/trace/trace.h"
+#include "common/transport/cancel_token.h"
+#include "worker/collective/communicator.h"
+#include "worker/train/generation_run.h"
+#include "worker/train/host_thread.h"
+#include "worker/train/server_sync.h"
+#include "worker/train/shard_client.h"
+#include "worker/train/shard_links.h"
+#include "worker/train/trainer.h"
+#include "worker/train/training_state.h"
+
+namespace ringmaster {
+
+// Whether a job has parameter servers exactly if its assignments name holders,
+// and as many buckets at least as shards.
+//   INVALID_ARGUMENT  what does not fit
+[[nodiscard]] absl::Status CheckShards(const TrainingState& state,
+                                       const RankAssignment& assignment);
+
+// How a run that ended so leaves the servers.
+[[nodiscard]] DoneKind ToDoneKind(GenerationRun::End end);
+
+class ServerGeneration {
+ public:
+  struct Parts {
+    const RankAssignment& assignment;
+    TrainingState& state;
+    Communicator& communicator;
+    ShardHost* host = nullptr;  // of this worker; null: it holds nothing
+    const CancelToken& cancel;
+    Clock& clock;
+    Trace& trace;
+  };
+  //   INVALID_ARGUMENT  the job has more shards than buckets
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<ServerGeneration>> Create(
+      const Parts& parts, ShardLinks links);
+
+  ServerSync& sync() { return *sync_; }
+  // Null: this worker holds nothing.
+  CancelToken* host_cancel() {
+    return host_thread_ == nullptr ? nullptr : &host_thread_->cancel();
+  }
+
+  // The run ended without an error, as all workers agreed: leaves the servers,
+  // and waits until its own host's workers have, too.
+  [[nodiscard]] absl::Status End(DoneKind how);
+  // The rank that a failure is about; -1: unknown. Ends the own host.
+  [[nodiscard]] int EndAndBlame(std::string_view why);
+
+ private:
+  explicit ServerGeneration(const Parts& parts) : parts_(parts) {}
+
+  const Parts parts_;
+  std::unique_ptr<HostThread> host_thread_;
+  std::unique_ptr<ShardClient> client_;
+  std::unique_ptr<ServerSync> sync_;
+};
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_TRAIN_SERVER_GENERATION_H_

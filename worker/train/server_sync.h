@@ -1,0 +1,108 @@
+// ServerSync is data parallelism through parameter servers: gradients are pushed
+// to those who hold the parameters, and what they make of them is pulled.
+//
+// A bucket is pushed as soon as BucketReady says so; its new parameters go to
+// the state's next_parameters(), which take the place of the others in Commit.
+//   bsp: a step is one update with everybody's gradients, and the workers then
+//     exchange commit records as with an all-reduce.
+//   ssp, async: each push is an update. The workers meet at agreement steps
+//     only: there they exchange what they did since the one before, fetch all
+//     parameters anew, and do not push before everybody has them, so that all
+//     evaluate, compare and write the same.
+// Where the step ends that a halt interrupts, the servers know: whatever is here
+// is fetched anew in the next generation.
+//
+// Thread-safety: on the training thread; progress() from any. Everything given
+// must outlive it.
+#ifndef RINGMASTER_WORKER_TRAIN_SERVER_SYNC_H_
+#define RINGMASTER_WORKER_TRAIN_SERVER_SYNC_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/clock/clock.h"
+#include "common/parameter_server/message.h"
+#include "common/trace/trace.h"
+#include "worker/collective/communicator.h"
+#include "worker/train/parameter_sync.h"
+#include "worker/train/shard_client.h"
+#include "worker/train/training_state.h"
+
+namespace ringmaster {
+
+// Workers that do not wait for each other agree at the latest after so many
+// steps.
+inline constexpr int64_t kMostStepsApart = 50;
+
+// Whether workers that do not wait for each other agree after `step`: when
+// something follows that needs them to hold the same. Pure.
+[[nodiscard]] bool IsAgreementStep(const ProgramConfig& config, int64_t step);
+
+class ServerSync final : public ParameterSync {
+ public:
+  // `wait_timeout` bounds each wait for others.
+  ServerSync(int64_t generation, absl::Duration wait_timeout,
+             TrainingState& state, Communicator& communicator,
+             ShardClient& client, Clock& clock, Trace& trace);
+
+  // Begins the generation: fetches the parameters of the state's applied step.
+  // What no holder has of them rank 0 gives from its state, with the moments.
+  // Errors as Commit.
+  [[nodiscard]] absl::Status Begin();
+  // Ends it: the servers need not wait for this worker any more.
+  [[nodiscard]] absl::Status End(DoneKind how);
+
+  [[nodiscard]] absl::Status BeginStep() override;
+  void BucketReady(int bucket) override;
+  [[nodiscard]] absl::StatusOr<CommittedStep> Commit(
+      const LocalStep& local) override;
+  [[nodiscard]] absl::Status FetchMoments() override;
+
+  [[nodiscard]] int64_t payload_sent_bytes() const override;
+  [[nodiscard]] int64_t theory_bytes_per_step() const override;
+  [[nodiscard]] absl::Duration WaitedFor(int rank) const override;
+  [[nodiscard]] int peer_ranks() const override { return peer_ranks_; }
+  [[nodiscard]] SyncProgress progress() const override;
+
+ private:
+  // What this worker did since the workers agreed last.
+  struct Since {
+    LocalStep sum;  // the counts and sums of it
+    int64_t steps = 0;
+  };
+
+  [[nodiscard]] MonotonicTime Deadline() const {
+    return clock_.Now() + wait_timeout_;
+  }
+  [[nodiscard]] absl::Status GiveState();
+  // Between all records; `expected_steps` of them are in `local`.
+  [[nodiscard]] absl::StatusOr<CommitSummary> Exchange(const LocalStep& local,
+                                                       int64_t steps,
+                                                       double norm_squared);
+  [[nodiscard]] absl::StatusOr<CommitSummary> CommitTogether(
+      const LocalStep& local, double norm_squared);
+  [[nodiscard]] absl::StatusOr<CommitSummary> CommitAlone(
+      const LocalStep& local, double norm_squared);
+  [[nodiscard]] absl::Status FetchParameters(const LocalStep& local);
+
+  const int64_t generation_;
+  const absl::Duration wait_timeout_;
+  TrainingState& state_;
+  Communicator& communicator_;
+  ShardClient& client_;
+  Clock& clock_;
+  Trace& trace_;
+  int peer_ranks_ = 0;
+  absl::Status start_error_;  // of a fail point
+  std::vector<int64_t> record_words_;
+  int64_t moments_step_ = -1;  // that the state's moments are of
+  Since since_;                // where workers do not wait for each other
+  bool has_agreed_ = false;    // since the step before
+};
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_TRAIN_SERVER_SYNC_H_

@@ -1,0 +1,176 @@
+// ShardClient is a worker's side of the conversation with the holders of its
+// job's shards (common/parameter_server/message.h), for one generation.
+//
+// It moves bytes on a thread of its own, so pushes and the parameters that come
+// back hide behind the backward pass. What is asked for is there once Await
+// returns; after a failure everything fails with the same status.
+//
+// Thread-safety: on the training thread; the observers from any.
+// Ownership: arenas stay the caller's, as they are while something of them is
+// asked for or sent; the destructor ends that and joins the thread.
+#ifndef RINGMASTER_WORKER_TRAIN_SHARD_CLIENT_H_
+#define RINGMASTER_WORKER_TRAIN_SHARD_CLIENT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "common/clock/clock.h"
+#include "common/parameter_server/message.h"
+#include "common/parameter_server/message_loop.h"
+#include "common/parameter_server/shard_layout.h"
+#include "common/parameter_server/shard_placement.h"
+#include "common/plan/plan.h"
+#include "common/sync/mutex.h"
+#include "common/tensor/dtype.h"
+#include "common/trace/trace.h"
+#include "common/transport/cancel_token.h"
+
+namespace ringmaster {
+
+class ShardClient final : private MessageLoop::Handler {
+ public:
+  // References must outlive the client.
+  struct Options {
+    MessageLoop::Options loop = {};
+    const Plan& plan;
+    ShardLayout layout;
+    ShardPlacements placements;
+    // What gradients travel as; none: as they are.
+    std::optional<DType> wire = std::nullopt;
+    double clip_norm = 0;  // 0: updates wait for nobody's norm
+    const CancelToken& cancel;
+    Clock& clock;
+    Trace& trace;
+  };
+  // `hosts` are the holders, each once.
+  ShardClient(const Options& options, std::vector<MessagePeer> hosts);
+  ~ShardClient() override;
+  ShardClient(const ShardClient&) = delete;
+  ShardClient& operator=(const ShardClient&) = delete;
+
+  // Tells each shard's primary what it holds; before all else.
+  void Open(std::span<const UpdateStretch> stretches);
+  // Whether there are shards that no holder gives.
+  [[nodiscard]] bool has_to_load() const;
+  // Gives the primaries what an arena has as of `step` of these.
+  void Load(StatePart part, int64_t step, absl::Span<const float> arena);
+  // Has a whole arena filled with what the primaries hold.
+  void Pull(StatePart part, int64_t step, absl::Span<float> arena);
+  // Pushes a bucket of step `step` from one arena, and has what the update makes
+  // of it written to the other.
+  void Push(int bucket, int64_t step, absl::Span<const float> gradients,
+            absl::Span<float> parameters);
+  // This worker needs nothing more. What was sent has arrived once Await
+  // returns.
+  void Finish(DoneKind how);
+
+  // Waits until all that was asked for is there.
+  //   DEADLINE_EXCEEDED  names whom it waited for
+  //   the errors of MessageLoop::Turn
+  [[nodiscard]] absl::Status Await(MonotonicTime deadline);
+
+  // Of the pushes since the call before, which are all answered.
+  struct Updates {
+    double norm_squared = 0;
+    // Whose gradients were not finite, ascending.
+    std::vector<int> non_finite_ranks;
+  };
+  [[nodiscard]] Updates TakeUpdates();
+
+  // Whether a holder wants to leave.
+  [[nodiscard]] bool wants_drain() const;
+  [[nodiscard]] int highest_rank() const;   // of those who hold shards
+  [[nodiscard]] int64_t completed() const;  // answers that came
+  [[nodiscard]] int waiting_for_rank() const;
+  [[nodiscard]] int blamed_rank() const;
+  [[nodiscard]] int64_t payload_sent_bytes() const {
+    return loop_.payload_sent_bytes();
+  }
+  [[nodiscard]] absl::Duration WaitedFor(int rank) const {
+    return loop_.WaitedFor(rank);
+  }
+
+ private:
+  struct Outgoing {
+    int peer = 0;
+    ShardMessage message;
+    MessageElements elements = {};
+    std::vector<std::byte> bytes =
+        {};  // in place of elements that lie elsewhere
+  };
+  // What a bucket's answer is awaited with.
+  struct Awaited {
+    float* data = nullptr;  // null: nothing is
+    bool is_push = false;
+    int64_t step = 0;
+    MonotonicTime since = {};
+  };
+
+  absl::StatusOr<std::optional<MessageSink>> OnMessage(
+      int peer, const ShardMessage& message) override;
+  absl::Status OnComplete(int peer, const ShardMessage& message) override;
+  void OnValues(int peer, const ShardMessage& message) EXCLUDES(mutex_);
+  [[nodiscard]] absl::Status OnNorm(int peer, const ShardMessage& message)
+      EXCLUDES(mutex_);
+  [[nodiscard]] absl::Status Unexpected(int peer,
+                                        const ShardMessage& message) const;
+
+  void Run();
+  // Ends with the first failure.
+  [[nodiscard]] absl::Status Serve();
+  void Send(const Outgoing& next);
+  void Ask(const ShardMessage& message, float* data, bool is_push,
+           const MessageElements& elements = {});
+  [[nodiscard]] Awaited& AwaitedOf(const ShardMessage& message)
+      REQUIRES(mutex_);
+  [[nodiscard]] int PeerOf(int shard) const {
+    return peer_of_shard_[static_cast<size_t>(shard)];
+  }
+  [[nodiscard]] bool IsDone() const REQUIRES(mutex_) {
+    return outstanding_ == 0 && (!is_finishing_ || is_flushed_);
+  }
+  // The peer with most to answer; -1: nobody has anything.
+  [[nodiscard]] int MostAwaitedPeer() const REQUIRES(mutex_);
+
+  const Options options_;
+  MessageLoop loop_;
+  std::vector<int> peer_of_shard_;
+
+  mutable Mutex mutex_;
+  CondVar changed_;
+  std::vector<Outgoing> outbox_ GUARDED_BY(mutex_);
+  std::vector<Awaited> awaited_ GUARDED_BY(mutex_);  // bucket by part
+  std::vector<int64_t> outstanding_of_peer_ GUARDED_BY(mutex_);
+  int64_t outstanding_ GUARDED_BY(mutex_) = 0;
+  int64_t completed_ GUARDED_BY(mutex_) = 0;
+  // Of the pushes since TakeUpdates: each bucket's, and each shard's where
+  // gradients are clipped.
+  std::vector<double> bucket_norms_ GUARDED_BY(mutex_);
+  std::vector<double> shard_norms_ GUARDED_BY(mutex_);
+  std::vector<bool> has_shard_norm_ GUARDED_BY(mutex_);
+  int64_t pushed_step_ GUARDED_BY(mutex_) = 0;
+  size_t shard_norm_count_ GUARDED_BY(mutex_) = 0;
+  std::set<int> non_finite_ranks_ GUARDED_BY(mutex_);
+  bool wants_drain_ GUARDED_BY(mutex_) = false;
+  bool is_finishing_ GUARDED_BY(mutex_) = false;
+  bool is_flushed_ GUARDED_BY(mutex_) = false;
+  bool is_stopping_ GUARDED_BY(mutex_) = false;
+  absl::Status failure_ GUARDED_BY(mutex_);
+  int blamed_rank_ GUARDED_BY(mutex_) = -1;
+
+  std::thread thread_;
+};
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_TRAIN_SHARD_CLIENT_H_
