@@ -1,43 +1,12 @@
-// The `worker` binary: flags in, a worker's life or several, an exit code out.
-#include <unistd.h>
-
-#include <csignal>
-#include <cstdio>
-#include <cstdlib>
+// The `worker` binary.
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
-#include "absl/random/random.h"
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "common/clock/clock.h"
-#include "common/config/version.h"
-#include "common/fail_point/fail_point.h"
-#include "common/logging/logging.h"
-#include "common/plan/collective_costs.h"
-#include "common/program/program_flags.h"
-#include "common/rpc/grpc_log.h"
-#include "common/status/annotate.h"
-#include "common/status/exit_code.h"
-#include "common/status/status_macros.h"
-#include "common/transport/tcp.h"
-#include "worker/agent/agent.h"
-#include "worker/agent/host_key.h"
-#include "worker/agent/rpc/worker_identity.h"
 #include "worker/bench/bench_trainer.h"
-#include "worker/collective/probe.h"
-#include "worker/collective/probe_turn.h"
+#include "worker/process/member_process.h"
 #include "worker/program/program_trainer.h"
-#include "worker/supervisor/child_exit.h"
-#include "worker/supervisor/signal_pipe.h"
-#include "worker/supervisor/slot.h"
-#include "worker/supervisor/supervisor.h"
 #include "worker/train/job_trainer.h"
 #include "worker/train/sample_command.h"
 #include "worker/worker_flags.h"
@@ -45,181 +14,11 @@
 namespace ringmaster {
 namespace {
 
-constexpr std::string_view kSlotFlag = "--slot=";
-// What a child needs to end by itself, beyond its drain timeout.
-constexpr absl::Duration kEndTimeout = absl::Seconds(5);
-
-// At `address`, or on a port of the range if there is one.
-absl::StatusOr<Listener> ListenAt(const HostPort& address,
-                                  const std::optional<PortRange>& range) {
-  if (!range.has_value()) return Listener::Listen(address.ToString());
-  return Listener::ListenInRange(address.host, range->first, range->last);
-}
-
-// The flag that says where to listen.
-std::string_view ListenFlag(const WorkerFlags& flags) {
-  if (flags.port_range.has_value()) return "--data_ports";
-  return flags.data_interface.empty() ? "--data_listen" : "--data_interface";
-}
-
-// Listens where the flags say; where they leave it open and there is no IPv6,
-// on IPv4 alone.
-absl::StatusOr<Listener> Listen(const WorkerFlags& flags, int slot) {
-  ASSIGN_OR_RETURN(const HostPort base, ParseHostPort(flags.data_listen));
-  ASSIGN_OR_RETURN(const HostPort address, SlotAddress(base, slot));
-  absl::StatusOr<Listener> listener = ListenAt(address, flags.port_range);
-  if (absl::IsUnavailable(listener.status()) && address == HostPort{"::", 0}) {
-    listener = ListenAt({"0.0.0.0", 0}, flags.port_range);
-  }
-  if (listener.ok()) return listener;
-  const absl::Status status = Annotate(listener.status(), ListenFlag(flags));
-  // A port of the range may be free again later.
-  if (absl::IsResourceExhausted(status)) return status;
-  return WithExitCode(status, ExitCode::kUsage);
-}
-
-absl::StatusOr<WorkerIdentity> Identify(const WorkerFlags& flags, int slot,
-                                        int data_port) {
-  absl::BitGen random;
-  WorkerIdentity identity;
-  identity.name = SlotName(flags.name, slot, flags.slots);
-  identity.incarnation = absl::Uniform<uint64_t>(random);
-  identity.host = ThisHostName();
-  identity.host_key = ThisHostKey();
-  identity.pid = getpid();
-  identity.device_index = slot;
-  identity.advertise_host = flags.advertise;
-  identity.data_port = data_port;
-  identity.version = std::string(kVersion);
-  if (const char* const end = std::getenv(kPredecessorVariable)) {
-    ASSIGN_OR_RETURN(identity.predecessor, ParsePredecessor(end));
-  }
-  return identity;
-}
-
-// "1.3us 12.5GB/s".
-std::string CostText(const PathCost& cost) {
-  return absl::StrFormat("%.1fus %.1fGB/s", cost.latency * 1e6,
-                         1e-9 / cost.seconds_per_byte);
-}
-
-// What collectives cost here, for the hello; nothing where another worker of
-// this host is measuring it.
-std::optional<ProbeResult> Probe(const WorkerFlags& flags) {
-  const std::optional<ProbeTurn> turn = ProbeTurn::Take();
-  if (!turn.has_value()) return std::nullopt;
-  ProbeOptions options;
-  options.clock = &Clock::Real();
-  options.network_interface = flags.data_interface;
-  return MeasureCosts(options);
-}
-
-void LogCosts(const std::optional<ProbeResult>& probe) {
-  if (!probe.has_value()) {
-    LogEvent(LogLevel::kInfo, "costs.left_to_another",
-             {{"message", "another worker of this host is measuring"}});
-    return;
-  }
-  for (const std::string& remark : probe->remarks)
-    LogEvent(LogLevel::kInfo, "costs.not_measured", {{"message", remark}});
-  if (!probe->has_path) return;
-  const MachineCosts& costs = probe->costs;
-  LogEvent(LogLevel::kInfo, "costs.measured",
-           {{"shared_memory", CostText(costs.shared_memory)},
-            {"unix", CostText(costs.unix_socket)},
-            {"tcp", CostText(costs.tcp)},
-            {"remote", CostText(costs.remote)},
-            {"reduce_gb_per_s", 1e-9 / costs.reduce_seconds_per_byte},
-            {"cores", costs.cores},
-            {"seconds", absl::ToDoubleSeconds(probe->duration)}});
-}
-
-// One worker's life, in this process.
-absl::StatusOr<ExitCode> RunSlot(const WorkerFlags& flags, int slot) {
-  RETURN_IF_ERROR(StartLog(flags.program, "worker",
-                           SlotName(flags.name, slot, flags.slots)));
-  RedirectGrpcLog();
-  std::signal(SIGPIPE, SIG_IGN);
-  SignalPipe signals({SIGTERM, SIGINT});
-  ASSIGN_OR_RETURN(
-      const std::shared_ptr<grpc::ChannelCredentials> credentials,
-      MakeChannelCredentials(flags.credentials, flags.coordinator));
-  ASSIGN_OR_RETURN(const Listener listener, Listen(flags, slot));
-  const std::optional<ProbeResult> probe = Probe(flags);
-  // What the probe passes is not counted: points are of what follows.
-  RETURN_IF_ERROR(FailPoint::ArmFromEnvironment());
-  const std::unique_ptr<Trainer> trainer =
-      MakeProgramTrainer(MakeJobTrainer(Clock::Real(), listener, flags.threads),
-                         MakeBenchTrainer(Clock::Real(), listener));
-  AgentOptions options;
-  options.coordinator = flags.coordinator;
-  options.credentials = credentials;
-  ASSIGN_OR_RETURN(options.identity, Identify(flags, slot, listener.port()));
-  if (probe.has_value() && probe->has_path)
-    options.identity.costs = probe->costs;
-  options.coordinator_timeout = flags.coordinator_timeout;
-  options.drain_timeout = flags.drain_timeout;
-  // The coordinator may not have noticed yet that the process before this one
-  // is dead; shorter than the time without any session, so that a name that is
-  // truly another's is told as such.
-  if (options.identity.predecessor) {
-    options.name_wait = flags.coordinator_timeout / 2;
-  }
-  LogEvent(LogLevel::kInfo, "worker.starting",
-           {{"coordinator", flags.coordinator},
-            {"data_port", listener.port()},
-            {"pid", getpid()},
-            {"version", kVersion}});
-  LogCosts(probe);
-  if (!listener.unix_status().ok()) {
-    LogEvent(
-        LogLevel::kInfo, "worker.no_unix_socket",
-        {{"message", absl::StrCat("ranks of this host are reached over TCP: ",
-                                  listener.unix_status().message())}});
-  }
-  Agent agent(Clock::Real(), *trainer, std::move(options));
-  const SignalListener signal_listener(
-      signals, [&agent](int signal) { agent.Terminate(SignalName(signal)); });
-  const Agent::End end = agent.AwaitEnd();
-  const bool is_wanted =
-      end.code == ExitCode::kDone || end.code == ExitCode::kStopped;
-  LogEvent(
-      is_wanted ? LogLevel::kInfo : LogLevel::kError, "worker.end",
-      {{"exit_code", static_cast<int>(end.code)}, {"message", end.message}});
-  // A trainer that does not return must not keep the process.
-  if (end.is_trainer_stuck) _exit(static_cast<int>(end.code));
-  return end.code;
-}
-
-// Runs a child process a slot, and another one after it.
-absl::StatusOr<ExitCode> RunSupervisor(const WorkerFlags& flags, int argc,
-                                       char** argv) {
-  RETURN_IF_ERROR(StartLog(flags.program, "worker", flags.name));
-  // One line here instead of one from each child.
-  RETURN_IF_ERROR(
-      MakeChannelCredentials(flags.credentials, flags.coordinator).status());
-  ASSIGN_OR_RETURN(const HostPort listen, ParseHostPort(flags.data_listen));
-  RETURN_IF_ERROR(SlotAddress(listen, flags.slots - 1).status());
-  SupervisorOptions options;
-  options.arguments.assign(argv + 1, argv + argc);
-  options.slot_count = flags.slots;
-  options.name = flags.name;
-  options.kill_after = flags.drain_timeout + kEndTimeout;
-  if (flags.restart == "never") {
-    options.restart = std::nullopt;
-  } else {
-    options.restart->max_crashes = flags.max_crashes;
-  }
-  return Supervisor(Clock::Real(), std::move(options)).Run();
-}
-
-absl::StatusOr<ExitCode> Run(WorkerFlags& flags, std::optional<int> slot,
-                             int argc, char** argv) {
-  RETURN_IF_ERROR(SettleWorkerFlags(flags));
-  if (slot.has_value()) return RunSlot(flags, *slot);
-  RETURN_IF_ERROR(FollowParent(flags.program));
-  if (NeedsSupervisor(flags)) return RunSupervisor(flags, argc, argv);
-  return RunSlot(flags, 0);
+std::unique_ptr<Trainer> MakeTrainer(const Listener& listener,
+                                     const WorkerFlags& flags) {
+  return MakeProgramTrainer(
+      MakeJobTrainer(Clock::Real(), listener, flags.threads),
+      MakeBenchTrainer(Clock::Real(), listener));
 }
 
 int Main(int argc, char** argv) {
@@ -228,34 +27,18 @@ int Main(int argc, char** argv) {
     argv[1] = program.data();
     return SampleCommand(argc - 1, argv + 1);
   }
-  // A supervisor's child gets its slot in front of everything else.
-  std::optional<int> slot;
-  if (argc > 1 &&
-      std::string_view(argv[1]).substr(0, kSlotFlag.size()) == kSlotFlag) {
-    slot = std::atoi(argv[1] + kSlotFlag.size());
-    argv[1] = argv[0];
-    ++argv;
-    --argc;
-  }
-  WorkerFlags flags;
-  flags.name = ThisHostName();
-  FlagSet set("worker",
-              "Joins a coordinator's pool and runs the jobs that it is "
-              "given, one after another, until it is stopped. Ends with 143 "
-              "after SIGTERM or SIGINT, with 138 where the coordinator cannot "
-              "be reached, with 2 on a wrong flag, a name in use or another "
-              "service's address. With several slots the exit code is the "
-              "worst of theirs. `worker sample --help` tells how to let a "
-              "trained language model write.");
-  AddWorkerFlags(set, flags);
-  if (const auto code = set.ParseCommandLine(argc, argv); code.has_value()) {
-    return static_cast<int>(*code);
-  }
-  const absl::StatusOr<ExitCode> code = Run(flags, slot, argc, argv);
-  if (code.ok()) return static_cast<int>(*code);
-  std::fprintf(stderr, "error: %s\n",
-               std::string(code.status().message()).c_str());
-  return static_cast<int>(ExitCodeOf(code.status()));
+  return RunMember(
+      {.name = "worker",
+       .help = "Joins a coordinator's pool and runs the jobs that it is "
+               "given, one after another, until it is stopped. Ends with 143 "
+               "after SIGTERM or SIGINT, with 138 where the coordinator cannot "
+               "be reached, with 2 on a wrong flag, a name in use or another "
+               "service's address. With several slots the exit code is the "
+               "worst of theirs. `worker sample --help` tells how to let a "
+               "trained language model write.",
+       .add_flags = AddWorkerFlags,
+       .make_trainer = MakeTrainer},
+      argc, argv);
 }
 
 }  // namespace

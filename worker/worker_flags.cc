@@ -29,7 +29,7 @@ void AddPlaceFlags(FlagSet& set, WorkerFlags& flags) {
           &flags.coordinator_timeout);
   set.Add({.name = "drain_timeout",
            .unit = "DURATION",
-           .help = "After SIGTERM or SIGINT the worker leaves its job at the "
+           .help = "After SIGTERM or SIGINT it leaves its job at the "
                    "next step that all ranks agree on, and waits at most this "
                    "long for it. A second signal ends it at once.",
            .min = 0},
@@ -38,27 +38,16 @@ void AddPlaceFlags(FlagSet& set, WorkerFlags& flags) {
   set.StartGroup("Place");
   set.Add({.name = "name",
            .unit = "NAME",
-           .help = "Name of this worker, unique in the pool. With several "
+           .help = "Name of this process, unique in the pool. With several "
                    "slots they are NAME-0, NAME-1, ..."},
           &flags.name);
-  set.Add({.name = "device",
-           .help = "What to compute on; only cpu so far.",
-           .choices = {"cpu", "cuda"}},
-          &flags.device);
   set.Add({.name = "slots",
            .unit = "N",
-           .help = "Workers to run on this host, each a process with one "
-                   "device; they end with this one.",
+           .help = "So many of these to run on this host, each a process of "
+                   "its own; they end with this one.",
            .min = 1,
            .max = 1024},
           &flags.slots);
-  set.Add({.name = "threads",
-           .unit = "N",
-           .help = "Threads that each slot computes with. What it computes "
-                   "does not depend on it.",
-           .min = 1,
-           .max = 256},
-          &flags.threads);
   set.Add({.name = "data_listen",
            .unit = "HOST:PORT",
            .help = "Where peers connect for gradients. Port 0 takes any free "
@@ -81,6 +70,21 @@ void AddPlaceFlags(FlagSet& set, WorkerFlags& flags) {
            .help = "Address that peers shall use for this host; by default "
                    "the one that the coordinator sees."},
           &flags.advertise);
+}
+
+void AddComputeFlags(FlagSet& set, WorkerFlags& flags) {
+  set.StartGroup("Computing");
+  set.Add({.name = "device",
+           .help = "What to compute on; only cpu so far.",
+           .choices = {"cpu", "cuda"}},
+          &flags.device);
+  set.Add({.name = "threads",
+           .unit = "N",
+           .help = "Threads that each slot computes with. What it computes "
+                   "does not depend on it.",
+           .min = 1,
+           .max = 256},
+          &flags.threads);
 }
 
 void AddRestartFlags(FlagSet& set, WorkerFlags& flags) {
@@ -107,11 +111,12 @@ void AddCredentialsFlags(FlagSet& set, CredentialsOptions& credentials) {
            .unit = "FILE",
            .help = "Certificates that sign the coordinator's; turns TLS on."},
           &credentials.tls_ca_file);
-  set.Add({.name = "tls_cert_file",
-           .unit = "FILE",
-           .help = "This worker's certificate, for a coordinator that asks "
-                   "for one."},
-          &credentials.tls_cert_file);
+  set.Add(
+      {.name = "tls_cert_file",
+       .unit = "FILE",
+       .help = "The certificate of this process, for a coordinator that asks "
+               "for one."},
+      &credentials.tls_cert_file);
   set.Add({.name = "tls_key_file",
            .unit = "FILE",
            .help = "The certificate's private key."},
@@ -185,6 +190,14 @@ absl::Status SettleDataPlane(WorkerFlags& flags, const HostPort& coordinator) {
 }  // namespace
 
 void AddWorkerFlags(FlagSet& set, WorkerFlags& flags) {
+  AddPlaceFlags(set, flags);
+  AddComputeFlags(set, flags);
+  AddRestartFlags(set, flags);
+  AddCredentialsFlags(set, flags.credentials);
+  AddProgramFlags(set, flags.program);
+}
+
+void AddParameterServerFlags(FlagSet& set, WorkerFlags& flags) {
   AddPlaceFlags(set, flags);
   AddRestartFlags(set, flags);
   AddCredentialsFlags(set, flags.credentials);

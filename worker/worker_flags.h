@@ -1,4 +1,4 @@
-// The command line of `worker`.
+// The command lines of `worker` and `parameter_server`.
 #ifndef RINGMASTER_WORKER_WORKER_FLAGS_H_
 #define RINGMASTER_WORKER_WORKER_FLAGS_H_
 
@@ -47,6 +47,9 @@ struct WorkerFlags {
 
 // Adds the flags to `set`, with the values in `flags` as their defaults.
 void AddWorkerFlags(FlagSet& set, WorkerFlags& flags);
+// Those that a parameter server has as well: it computes with one thread, on the
+// CPU.
+void AddParameterServerFlags(FlagSet& set, WorkerFlags& flags);
 
 // Checks what the flags' types do not, and fills in what follows from others:
 // beside a coordinator on loopback, the data plane stays on loopback as well,

@@ -1,0 +1,250 @@
+#include "worker/process/member_process.h"
+
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/random/random.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/clock/clock.h"
+#include "common/config/version.h"
+#include "common/fail_point/fail_point.h"
+#include "common/logging/logging.h"
+#include "common/plan/collective_costs.h"
+#include "common/program/program_flags.h"
+#include "common/rpc/grpc_log.h"
+#include "common/status/annotate.h"
+#include "common/status/exit_code.h"
+#include "common/status/status_macros.h"
+#include "worker/agent/agent.h"
+#include "worker/agent/host_key.h"
+#include "worker/agent/rpc/worker_identity.h"
+#include "worker/collective/probe.h"
+#include "worker/collective/probe_turn.h"
+#include "worker/supervisor/child_exit.h"
+#include "worker/supervisor/signal_pipe.h"
+#include "worker/supervisor/slot.h"
+#include "worker/supervisor/supervisor.h"
+
+namespace ringmaster {
+namespace {
+
+constexpr std::string_view kSlotFlag = "--slot=";
+// What a child needs to end by itself, beyond its drain timeout.
+constexpr absl::Duration kEndTimeout = absl::Seconds(5);
+
+// At `address`, or on a port of the range if there is one.
+absl::StatusOr<Listener> ListenAt(const HostPort& address,
+                                  const std::optional<PortRange>& range) {
+  if (!range.has_value()) return Listener::Listen(address.ToString());
+  return Listener::ListenInRange(address.host, range->first, range->last);
+}
+
+// The flag that says where to listen.
+std::string_view ListenFlag(const WorkerFlags& flags) {
+  if (flags.port_range.has_value()) return "--data_ports";
+  return flags.data_interface.empty() ? "--data_listen" : "--data_interface";
+}
+
+// Listens where the flags say; where they leave it open and there is no IPv6,
+// on IPv4 alone.
+absl::StatusOr<Listener> Listen(const WorkerFlags& flags, int slot) {
+  ASSIGN_OR_RETURN(const HostPort base, ParseHostPort(flags.data_listen));
+  ASSIGN_OR_RETURN(const HostPort address, SlotAddress(base, slot));
+  absl::StatusOr<Listener> listener = ListenAt(address, flags.port_range);
+  if (absl::IsUnavailable(listener.status()) && address == HostPort{"::", 0}) {
+    listener = ListenAt({"0.0.0.0", 0}, flags.port_range);
+  }
+  if (listener.ok()) return listener;
+  const absl::Status status = Annotate(listener.status(), ListenFlag(flags));
+  // A port of the range may be free again later.
+  if (absl::IsResourceExhausted(status)) return status;
+  return WithExitCode(status, ExitCode::kUsage);
+}
+
+absl::StatusOr<WorkerIdentity> Identify(const WorkerFlags& flags, int slot,
+                                        int data_port) {
+  absl::BitGen random;
+  WorkerIdentity identity;
+  identity.name = SlotName(flags.name, slot, flags.slots);
+  identity.incarnation = absl::Uniform<uint64_t>(random);
+  identity.host = ThisHostName();
+  identity.host_key = ThisHostKey();
+  identity.pid = getpid();
+  identity.device_index = slot;
+  identity.advertise_host = flags.advertise;
+  identity.data_port = data_port;
+  identity.version = std::string(kVersion);
+  if (const char* const end = std::getenv(kPredecessorVariable)) {
+    ASSIGN_OR_RETURN(identity.predecessor, ParsePredecessor(end));
+  }
+  return identity;
+}
+
+// "1.3us 12.5GB/s".
+std::string CostText(const PathCost& cost) {
+  return absl::StrFormat("%.1fus %.1fGB/s", cost.latency * 1e6,
+                         1e-9 / cost.seconds_per_byte);
+}
+
+// What collectives cost here, for the hello; nothing where another worker of
+// this host is measuring it.
+std::optional<ProbeResult> Probe(const WorkerFlags& flags) {
+  const std::optional<ProbeTurn> turn = ProbeTurn::Take();
+  if (!turn.has_value()) return std::nullopt;
+  ProbeOptions options;
+  options.clock = &Clock::Real();
+  options.network_interface = flags.data_interface;
+  return MeasureCosts(options);
+}
+
+void LogCosts(const std::optional<ProbeResult>& probe) {
+  if (!probe.has_value()) {
+    LogEvent(LogLevel::kInfo, "costs.left_to_another",
+             {{"message", "another worker of this host is measuring"}});
+    return;
+  }
+  for (const std::string& remark : probe->remarks)
+    LogEvent(LogLevel::kInfo, "costs.not_measured", {{"message", remark}});
+  if (!probe->has_path) return;
+  const MachineCosts& costs = probe->costs;
+  LogEvent(LogLevel::kInfo, "costs.measured",
+           {{"shared_memory", CostText(costs.shared_memory)},
+            {"unix", CostText(costs.unix_socket)},
+            {"tcp", CostText(costs.tcp)},
+            {"remote", CostText(costs.remote)},
+            {"reduce_gb_per_s", 1e-9 / costs.reduce_seconds_per_byte},
+            {"cores", costs.cores},
+            {"seconds", absl::ToDoubleSeconds(probe->duration)}});
+}
+
+// One member's life, in this process.
+absl::StatusOr<ExitCode> RunSlot(const MemberProgram& program,
+                                 const WorkerFlags& flags, int slot) {
+  RETURN_IF_ERROR(StartLog(flags.program, program.name,
+                           SlotName(flags.name, slot, flags.slots)));
+  RedirectGrpcLog();
+  std::signal(SIGPIPE, SIG_IGN);
+  SignalPipe signals({SIGTERM, SIGINT});
+  ASSIGN_OR_RETURN(
+      const std::shared_ptr<grpc::ChannelCredentials> credentials,
+      MakeChannelCredentials(flags.credentials, flags.coordinator));
+  ASSIGN_OR_RETURN(const Listener listener, Listen(flags, slot));
+  std::optional<ProbeResult> probe;
+  if (program.measures_costs) {
+    probe = Probe(flags);
+    LogCosts(probe);
+  }
+  // What the probe passes is not counted: points are of what follows.
+  RETURN_IF_ERROR(FailPoint::ArmFromEnvironment());
+  const std::unique_ptr<Trainer> trainer =
+      program.make_trainer(listener, flags);
+  AgentOptions options;
+  options.coordinator = flags.coordinator;
+  options.credentials = credentials;
+  ASSIGN_OR_RETURN(options.identity, Identify(flags, slot, listener.port()));
+  options.identity.role = program.role;
+  if (probe.has_value() && probe->has_path)
+    options.identity.costs = probe->costs;
+  options.coordinator_timeout = flags.coordinator_timeout;
+  options.drain_timeout = flags.drain_timeout;
+  // The coordinator may not have noticed yet that the process before this one
+  // is dead; shorter than the time without any session, so that a name that is
+  // truly another's is told as such.
+  if (options.identity.predecessor) {
+    options.name_wait = flags.coordinator_timeout / 2;
+  }
+  LogEvent(LogLevel::kInfo, "process.starting",
+           {{"coordinator", flags.coordinator},
+            {"data_port", listener.port()},
+            {"pid", getpid()},
+            {"version", kVersion}});
+  if (!listener.unix_status().ok()) {
+    LogEvent(
+        LogLevel::kInfo, "process.no_unix_socket",
+        {{"message", absl::StrCat("ranks of this host are reached over TCP: ",
+                                  listener.unix_status().message())}});
+  }
+  Agent agent(Clock::Real(), *trainer, std::move(options));
+  const SignalListener signal_listener(
+      signals, [&agent](int signal) { agent.Terminate(SignalName(signal)); });
+  const Agent::End end = agent.AwaitEnd();
+  const bool is_wanted =
+      end.code == ExitCode::kDone || end.code == ExitCode::kStopped;
+  LogEvent(
+      is_wanted ? LogLevel::kInfo : LogLevel::kError, "process.end",
+      {{"exit_code", static_cast<int>(end.code)}, {"message", end.message}});
+  // A trainer that does not return must not keep the process.
+  if (end.is_trainer_stuck) _exit(static_cast<int>(end.code));
+  return end.code;
+}
+
+// Runs a child process a slot, and another one after it.
+absl::StatusOr<ExitCode> RunSupervisor(const MemberProgram& program,
+                                       const WorkerFlags& flags, int argc,
+                                       char** argv) {
+  RETURN_IF_ERROR(StartLog(flags.program, program.name, flags.name));
+  // One line here instead of one from each child.
+  RETURN_IF_ERROR(
+      MakeChannelCredentials(flags.credentials, flags.coordinator).status());
+  ASSIGN_OR_RETURN(const HostPort listen, ParseHostPort(flags.data_listen));
+  RETURN_IF_ERROR(SlotAddress(listen, flags.slots - 1).status());
+  SupervisorOptions options;
+  options.arguments.assign(argv + 1, argv + argc);
+  options.slot_count = flags.slots;
+  options.name = flags.name;
+  options.kill_after = flags.drain_timeout + kEndTimeout;
+  if (flags.restart == "never") {
+    options.restart = std::nullopt;
+  } else {
+    options.restart->max_crashes = flags.max_crashes;
+  }
+  return Supervisor(Clock::Real(), std::move(options)).Run();
+}
+
+absl::StatusOr<ExitCode> Run(const MemberProgram& program, WorkerFlags& flags,
+                             std::optional<int> slot, int argc, char** argv) {
+  RETURN_IF_ERROR(SettleWorkerFlags(flags));
+  if (slot.has_value()) return RunSlot(program, flags, *slot);
+  RETURN_IF_ERROR(FollowParent(flags.program));
+  if (NeedsSupervisor(flags)) return RunSupervisor(program, flags, argc, argv);
+  return RunSlot(program, flags, 0);
+}
+
+}  // namespace
+
+int RunMember(const MemberProgram& program, int argc, char** argv) {
+  // A supervisor's child gets its slot in front of everything else.
+  std::optional<int> slot;
+  if (argc > 1 &&
+      std::string_view(argv[1]).substr(0, kSlotFlag.size()) == kSlotFlag) {
+    slot = std::atoi(argv[1] + kSlotFlag.size());
+    argv[1] = argv[0];
+    ++argv;
+    --argc;
+  }
+  WorkerFlags flags;
+  flags.name = ThisHostName();
+  FlagSet set(program.name, program.help);
+  program.add_flags(set, flags);
+  if (const auto code = set.ParseCommandLine(argc, argv); code.has_value()) {
+    return static_cast<int>(*code);
+  }
+  const absl::StatusOr<ExitCode> code = Run(program, flags, slot, argc, argv);
+  if (code.ok()) return static_cast<int>(*code);
+  std::fprintf(stderr, "error: %s\n",
+               std::string(code.status().message()).c_str());
+  return static_cast<int>(ExitCodeOf(code.status()));
+}
+
+}  // namespace ringmaster

@@ -1,0 +1,40 @@
+// The process of a member of the pool, a worker's or a parameter server's: flags
+// in, its life or several (a supervisor's children), an exit code out.
+//
+// Thread-safety: the main thread, once.
+#ifndef RINGMASTER_WORKER_PROCESS_MEMBER_PROCESS_H_
+#define RINGMASTER_WORKER_PROCESS_MEMBER_PROCESS_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "common/config/flags.h"
+#include "common/transport/tcp.h"
+#include "worker/agent/rpc/worker_identity.h"
+#include "worker/train/trainer.h"
+#include "worker/worker_flags.h"
+
+namespace ringmaster {
+
+// What distinguishes one kind of member from another.
+struct MemberProgram {
+  std::string name;  // of the program: "worker"
+  WorkerRole role = WorkerRole::kWorker;
+  std::string help;  // what it does, and its exit codes
+  void (*add_flags)(FlagSet& set, WorkerFlags& flags) = nullptr;
+  // Whether it measures what collectives cost here, before it joins.
+  bool measures_costs = true;
+  // The trainer that runs what the pool is given; the listener outlives it.
+  std::function<std::unique_ptr<Trainer>(const Listener& listener,
+                                         const WorkerFlags& flags)>
+      make_trainer;
+};
+
+// The whole of main: returns the exit code. Errors are a line on stderr.
+[[nodiscard]] int RunMember(const MemberProgram& program, int argc,
+                            char** argv);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_PROCESS_MEMBER_PROCESS_H_
