@@ -26,6 +26,11 @@ namespace {
 
 constexpr int kTailLines = 15;
 
+// How many parameter servers the job needs as processes of their own.
+int ParameterServersOf(const v1::JobSpec& spec) {
+  return spec.train().parameter_server().servers();
+}
+
 // One run: the cluster, the job in it, and what the user wants of it meanwhile.
 class LocalRun {
  public:
@@ -46,6 +51,8 @@ class LocalRun {
         ClientOptions{.address = address,
                       .credentials = std::move(credentials),
                       .timeout = options_.timeout});
+    RETURN_IF_ERROR(
+        cluster_.StartParameterServers(address, ParameterServersOf(spec)));
     RETURN_IF_ERROR(cluster_.StartWorkers(address, workers));
     ASSIGN_OR_RETURN(const v1::Job job,
                      client_->SubmitJob(spec, /*validate_only=*/false, ""));
@@ -81,7 +88,7 @@ class LocalRun {
     const std::optional<v1::Job> job = watch_->Snapshot().job;
     // Once it has members, the coordinator judges what a worker's end means; before, the job would wait for ever.
     const bool is_gathering = !job.has_value() || job->generation() == 0;
-    return cluster_.Check(/*needs_all_workers=*/is_gathering);
+    return cluster_.Check(/*needs_all_members=*/is_gathering);
   }
 
   const LocalContext& context_;
@@ -123,6 +130,10 @@ absl::StatusOr<int> RunLocal(const LocalContext& context,
   ASSIGN_OR_RETURN(cluster_options.coordinator_binary,
                    FindBinary("coordinator", places));
   ASSIGN_OR_RETURN(cluster_options.worker_binary, FindBinary("worker", places));
+  if (ParameterServersOf(spec) > 0) {
+    ASSIGN_OR_RETURN(cluster_options.parameter_server_binary,
+                     FindBinary("parameter_server", places));
+  }
   cluster_options.worker_threads = options.threads;
   ASSIGN_OR_RETURN(cluster_options.run_dir,
                    MakeRunDirectory(options.run_dir, absl::Now()));

@@ -1,5 +1,5 @@
-// `ringctl local`: a job with its own coordinator and workers, all on this
-// machine, without any set-up.
+// `ringctl local`: a job with its own coordinator, workers and parameter servers,
+// all on this machine, without any set-up.
 #ifndef RINGMASTER_SERVER_CTL_COMMANDS_LOCAL_H_
 #define RINGMASTER_SERVER_CTL_COMMANDS_LOCAL_H_
 

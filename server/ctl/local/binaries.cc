@@ -18,8 +18,8 @@ namespace fs = std::filesystem;
 
 // Where Bazel puts a binary, from the root of its outputs.
 fs::path BazelPath(const std::string& name) {
-  return name == "coordinator" ? fs::path("server/coordinator/coordinator")
-                               : fs::path(name) / name;
+  const fs::path own_package = fs::path(name) / name;
+  return name == "worker" ? own_package : "server" / own_package;
 }
 
 bool IsProgram(const fs::path& path) {

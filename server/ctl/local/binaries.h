@@ -19,7 +19,8 @@ struct BinaryPlaces {
 // The places of this process.
 [[nodiscard]] BinaryPlaces OwnPlaces(const std::string& bin_dir);
 
-// The path of "coordinator" or "worker". NOT_FOUND tells where it looked.
+// The path of "coordinator", "worker" or "parameter_server". NOT_FOUND tells
+// where it looked.
 [[nodiscard]] absl::StatusOr<std::string> FindBinary(
     const std::string& name, const BinaryPlaces& places);
 

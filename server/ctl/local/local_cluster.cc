@@ -83,7 +83,7 @@ absl::StatusOr<std::string> LocalCluster::StartCoordinator(
   const MonotonicTime deadline = clock.Now() + options_.start_limit;
   while (clock.Now() < deadline) {
     RETURN_IF_ERROR(check());
-    RETURN_IF_ERROR(Check(/*needs_all_workers=*/false));
+    RETURN_IF_ERROR(Check(/*needs_all_members=*/false));
     if (const std::string port = ReadLine(port_file); !port.empty()) {
       return absl::StrCat(options_.listen_host, ":", port);
     }
@@ -95,26 +95,41 @@ absl::StatusOr<std::string> LocalCluster::StartCoordinator(
                    coordinator_->log));
 }
 
-absl::Status LocalCluster::StartWorkers(const std::string& address, int count) {
+absl::Status LocalCluster::StartMembers(
+    const std::string& name, const std::string& program,
+    const std::string& address, int count,
+    const std::vector<std::string>& arguments) {
   for (int i = 0; i < count; ++i) {
-    const std::string name = absl::StrCat("worker-", i);
+    const std::string member = absl::StrCat(name, "-", i);
     std::vector<std::string> command;
-    if (options_.launcher) command = options_.launcher(i);
-    command.insert(
-        command.end(),
-        {options_.worker_binary, absl::StrCat("--coordinator=", address),
-         absl::StrCat("--name=", name),
-         absl::StrCat("--threads=", options_.worker_threads),
-         "--restart=always"});
+    if (options_.launcher)
+      command = options_.launcher(static_cast<int>(members_.size()));
+    command.insert(command.end(),
+                   {program, absl::StrCat("--coordinator=", address),
+                    absl::StrCat("--name=", member)});
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    command.push_back("--restart=always");
     command.insert(command.end(), options_.member_arguments.begin(),
                    options_.member_arguments.end());
-    const std::string program = command.front();
+    const std::string launched = command.front();
     command.erase(command.begin());
-    ASSIGN_OR_RETURN(Child child, StartChild(name, program,
-                                             WithSecurity(std::move(command))));
-    workers_.push_back(std::move(child));
+    ASSIGN_OR_RETURN(
+        Child child,
+        StartChild(member, launched, WithSecurity(std::move(command))));
+    members_.push_back(std::move(child));
   }
   return absl::OkStatus();
+}
+
+absl::Status LocalCluster::StartWorkers(const std::string& address, int count) {
+  return StartMembers("worker", options_.worker_binary, address, count,
+                      {absl::StrCat("--threads=", options_.worker_threads)});
+}
+
+absl::Status LocalCluster::StartParameterServers(const std::string& address,
+                                                 int count) {
+  return StartMembers("server", options_.parameter_server_binary, address,
+                      count, {});
 }
 
 absl::Status LocalCluster::EndedError(Child& child) {
@@ -133,24 +148,24 @@ absl::Status LocalCluster::EndedError(Child& child) {
       status, has_meaning ? static_cast<ExitCode>(code) : ExitCode::kInternal);
 }
 
-absl::Status LocalCluster::Check(bool needs_all_workers) {
+absl::Status LocalCluster::Check(bool needs_all_members) {
   if (coordinator_.has_value() && coordinator_->process.ExitCode().has_value())
     return EndedError(*coordinator_);
-  if (!needs_all_workers) return absl::OkStatus();
-  for (Child& worker : workers_) {
-    if (worker.process.ExitCode().has_value()) return EndedError(worker);
+  if (!needs_all_members) return absl::OkStatus();
+  for (Child& member : members_) {
+    if (member.process.ExitCode().has_value()) return EndedError(member);
   }
   return absl::OkStatus();
 }
 
 void LocalCluster::Stop() {
-  // Workers first: they take leave of the coordinator.
-  for (Child& worker : workers_) worker.process.Signal(SIGTERM);
+  // Members first: they take leave of the coordinator.
+  for (Child& member : members_) member.process.Signal(SIGTERM);
   const Clock& clock = Clock::Real();
   const MonotonicTime deadline = clock.Now() + options_.stop_limit;
-  for (Child& worker : workers_)
-    (void)worker.process.Wait(deadline - clock.Now());
-  for (Child& worker : workers_) worker.process.Kill();
+  for (Child& member : members_)
+    (void)member.process.Wait(deadline - clock.Now());
+  for (Child& member : members_) member.process.Kill();
   if (coordinator_.has_value()) {
     coordinator_->process.Signal(SIGTERM);
     (void)coordinator_->process.Wait(options_.stop_limit);
@@ -161,8 +176,8 @@ void LocalCluster::Stop() {
 }
 
 std::string LocalCluster::LogOf(const std::string& name) const {
-  for (const Child& worker : workers_) {
-    if (name == worker.name) return worker.log;
+  for (const Child& member : members_) {
+    if (name == member.name) return member.log;
   }
   return "";
 }

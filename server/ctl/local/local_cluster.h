@@ -1,5 +1,5 @@
-// LocalCluster: a coordinator and workers on this machine, as children of this
-// process, with their logs in one directory.
+// LocalCluster: a coordinator, workers and parameter servers on this machine, as
+// children of this process, with their logs in one directory.
 //
 // Thread-compatible: used by the thread that made it, which must live as long
 // (see Subprocess). The destructor kills what still runs.
@@ -21,7 +21,8 @@ namespace ringmaster::ctl {
 struct LocalClusterOptions {
   std::string coordinator_binary;
   std::string worker_binary;
-  std::string run_dir;  // exists
+  std::string parameter_server_binary = "";  // where there are such
+  std::string run_dir;                       // exists
   int worker_threads = 1;
   // Where the coordinator listens: an address of this machine. Beyond loopback
   // its children are allowed clear text.
@@ -55,16 +56,20 @@ class LocalCluster {
   [[nodiscard]] absl::Status StartWorkers(const std::string& address,
                                           int count);
 
-  // An error once the coordinator has ended, or, if `needs_all_workers`, any
-  // worker; it quotes the end of the log and carries the child's exit code if
-  // that is one of ours.
-  [[nodiscard]] absl::Status Check(bool needs_all_workers);
+  // The same with parameter servers server-0 .. server-(count-1).
+  [[nodiscard]] absl::Status StartParameterServers(const std::string& address,
+                                                   int count);
 
-  // Ends the workers, then the coordinator: politely, then by force. Removes the
+  // An error once the coordinator has ended, or, if `needs_all_members`, any
+  // worker or parameter server; it quotes the end of the log and carries the child's exit code if
+  // that is one of ours.
+  [[nodiscard]] absl::Status Check(bool needs_all_members);
+
+  // Ends the members, then the coordinator: politely, then by force. Removes the
   // coordinator's state; logs stay.
   void Stop();
 
-  // The log of worker `name`; "" if there is no such worker.
+  // The log of member `name`; "" if there is no such member.
   [[nodiscard]] std::string LogOf(const std::string& name) const;
 
  private:
@@ -77,6 +82,11 @@ class LocalCluster {
   [[nodiscard]] absl::StatusOr<Child> StartChild(
       const std::string& name, const std::string& program,
       std::vector<std::string> arguments);
+  // Members NAME-0 .. NAME-(count-1) of the coordinator at `address`.
+  [[nodiscard]] absl::Status StartMembers(
+      const std::string& name, const std::string& program,
+      const std::string& address, int count,
+      const std::vector<std::string>& arguments);
   [[nodiscard]] static absl::Status EndedError(Child& child);
   // With what children need where the coordinator is not on loopback.
   [[nodiscard]] std::vector<std::string> WithSecurity(
@@ -85,7 +95,7 @@ class LocalCluster {
   const LocalClusterOptions options_;
   std::string scratch_dir_;  // the coordinator's state; "" before it
   std::optional<Child> coordinator_;
-  std::vector<Child> workers_;
+  std::vector<Child> members_;  // workers and parameter servers
 };
 
 }  // namespace ringmaster::ctl

@@ -56,6 +56,7 @@ class LocalClusterTest : public ::testing::Test {
                               const std::string& worker) {
     return {.coordinator_binary = coordinator,
             .worker_binary = worker,
+            .parameter_server_binary = worker,
             .run_dir = dir_.string(),
             .worker_threads = 3};
   }
@@ -87,6 +88,22 @@ TEST_F(LocalClusterTest, StartsACoordinatorAndWorkersAndStopsThem) {
   }
   EXPECT_THAT(Log("worker-0"), Contains("leaving"));
   EXPECT_THAT(Log("coordinator"), Contains("bye"));
+}
+
+TEST_F(LocalClusterTest, StartsParameterServersBesideTheWorkers) {
+  LocalCluster cluster(Options(GoodCoordinator(), GoodWorker()));
+  const auto address = cluster.StartCoordinator(Ok);
+  ASSERT_TRUE(address.ok()) << address.status();
+  ASSERT_TRUE(cluster.StartParameterServers(*address, 2).ok());
+  ASSERT_TRUE(cluster.StartWorkers(*address, 1).ok());
+  while (Log("server-1").empty() || Log("worker-0").empty())
+    ASSERT_TRUE(cluster.Check(true).ok());
+  EXPECT_THAT(Log("server-1"),
+              Contains("--coordinator=127.0.0.1:77 --name=server-1 "
+                       "--restart=always"));
+  EXPECT_EQ(cluster.LogOf("server-1"), (dir_ / "server-1.log").string());
+  cluster.Stop();
+  EXPECT_THAT(Log("server-1"), Contains("leaving"));
 }
 
 TEST_F(LocalClusterTest, StartsWorkersThroughALauncherAndBeyondLoopback) {
