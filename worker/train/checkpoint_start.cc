@@ -198,6 +198,18 @@ class Starter {
 
 }  // namespace
 
+std::string DescribeStart(const CheckpointStart& start) {
+  std::string text = "starts from the beginning";
+  if (!start.path.empty()) {
+    text = absl::StrCat("starts from ", start.path);
+  } else if (start.step > 0) {
+    text = absl::StrCat("starts from the checkpoint of rank ",
+                        start.source_rank, " after step ", start.step);
+  }
+  if (!start.remark.empty()) absl::StrAppend(&text, "; ", start.remark);
+  return text;
+}
+
 absl::StatusOr<CheckpointStart> StartFromCheckpoint(TrainingState& state,
                                                     Communicator& communicator,
                                                     absl::Duration wait_timeout,

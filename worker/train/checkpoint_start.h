@@ -34,6 +34,9 @@ struct CheckpointStart {
   std::string remark;
 };
 
+// "starts from /data/step-40; its data were others": for people.
+[[nodiscard]] std::string DescribeStart(const CheckpointStart& start);
+
 // Requires state.applied_step() == 0 and a directory of checkpoints. `progress`
 // is told of what is read here.
 //   INVALID_ARGUMENT  the checkpoint is of another model or optimizer; the same

@@ -51,4 +51,12 @@ void LogAllReduces(const TrainFigures& figures) {
        {"predicted", absl::ToDoubleSeconds(figures.predicted_all_reduce)}});
 }
 
+void LogCounters(const MetricRegistry& metrics) {
+  if (!IsLogged(LogLevel::kDebug)) return;
+  for (const MetricSample& sample : metrics.Samples()) {
+    LogEvent(LogLevel::kDebug, "counter",
+             {{"name", sample.name}, {"value", sample.value}});
+  }
+}
+
 }  // namespace ringmaster

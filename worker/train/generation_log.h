@@ -2,6 +2,7 @@
 #ifndef RINGMASTER_WORKER_TRAIN_GENERATION_LOG_H_
 #define RINGMASTER_WORKER_TRAIN_GENERATION_LOG_H_
 
+#include "common/metrics/metrics.h"
 #include "worker/collective/communicator.h"
 #include "worker/train/trainer.h"
 
@@ -15,6 +16,9 @@ void LogMostAwaited(const Communicator& communicator);
 // What a step's all-reduces took, and what was expected of them; nothing where
 // there were none.
 void LogAllReduces(const TrainFigures& figures);
+
+// What the process has done so far, a line a counter, at level debug.
+void LogCounters(const MetricRegistry& metrics);
 
 }  // namespace ringmaster
 

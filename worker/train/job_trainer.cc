@@ -39,18 +39,6 @@
 namespace ringmaster {
 namespace {
 
-std::string LoadedText(const CheckpointStart& start) {
-  std::string text = "starts from the beginning";
-  if (!start.path.empty()) {
-    text = absl::StrCat("starts from ", start.path);
-  } else if (start.step > 0) {
-    text = absl::StrCat("starts from the checkpoint of rank ",
-                        start.source_rank, " after step ", start.step);
-  }
-  if (!start.remark.empty()) absl::StrAppend(&text, "; ", start.remark);
-  return text;
-}
-
 class JobTrainer final : public Trainer {
  public:
   JobTrainer(Clock& clock, const Listener& listener, int threads,
@@ -104,16 +92,12 @@ class JobTrainer final : public Trainer {
   [[nodiscard]] absl::Status MakeSync(const ShardLinkPlan& shard_links,
                                       ConnectedMesh& mesh,
                                       const CancelToken& cancel);
-  [[nodiscard]] absl::Status BeginWithServers(Communicator& communicator,
-                                              const CancelToken& cancel);
   // How this generation's ranks choose algorithms; shows what is expected of it.
   [[nodiscard]] AlgorithmPolicy Policy(const Topology& topology);
   [[nodiscard]] absl::StatusOr<GenerationRun::End> Train(
       Communicator& communicator, const CancelToken& cancel);
   // Of this process's threads, at the job's precision.
   [[nodiscard]] double PeakFlopsOfJob();
-  // What this process has done so far, a line a counter, at level debug.
-  void LogCounters() const;
   [[nodiscard]] RunOutcome MakeOutcome(
       const absl::StatusOr<GenerationRun::End>& end) const;
 
@@ -253,7 +237,7 @@ absl::Status JobTrainer::StartFromFiles(Communicator& communicator,
     TrainNotice notice;
     notice.kind = TrainNotice::Kind::kCheckpointLoaded;
     notice.step = start.step;
-    notice.message = LoadedText(start);
+    notice.message = DescribeStart(start);
     Notify(notice);
   }
   if (start.step == 0) return absl::OkStatus();
@@ -277,16 +261,8 @@ RunOutcome JobTrainer::Run() {
       CatchExhaustion(assignment_.rank, [this] { return RunGeneration(); });
   ShowSteps();
   board_.EnterPhase(TrainPhase::kHalted);
-  LogCounters();
+  LogCounters(metrics_);
   return MakeOutcome(end);
-}
-
-void JobTrainer::LogCounters() const {
-  if (!IsLogged(LogLevel::kDebug)) return;
-  for (const MetricSample& sample : metrics_.Samples()) {
-    LogEvent(LogLevel::kDebug, "counter",
-             {{"name", sample.name}, {"value", sample.value}});
-  }
 }
 
 absl::StatusOr<GenerationRun::End> JobTrainer::RunGeneration() {
@@ -360,32 +336,11 @@ absl::Status JobTrainer::MakeSync(const ShardLinkPlan& shard_links,
   return live_.ExposeServers(servers_->sync(), servers_->host_cancel());
 }
 
-absl::Status JobTrainer::BeginWithServers(Communicator& communicator,
-                                          const CancelToken& cancel) {
-  const std::vector<ShardPlacement>& shards =
-      assignment_.shard_placements.shards;
-  const auto is_held = [](const ShardPlacement& placement) {
-    return placement.source_rank >= 0;
-  };
-  TrainingState& state = job_->state();
-  if (std::none_of(shards.begin(), shards.end(), is_held))
-    RETURN_IF_ERROR(StartFromFiles(communicator, cancel));
-  if (!std::all_of(shards.begin(), shards.end(), is_held)) {
-    if (assignment_.resume_step > 0) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "asked to resume at step ", assignment_.resume_step,
-          ", but there is a shard of the parameters that nobody holds"));
-    }
-    if (state.applied_step() == 0) RETURN_IF_ERROR(state.ForgetLoaded());
-  }
-  board_.EnterPhase(TrainPhase::kTransfer);
-  return servers_->sync().Begin();
-}
-
 absl::StatusOr<GenerationRun::End> JobTrainer::Train(
     Communicator& communicator, const CancelToken& cancel) {
   if (servers_ != nullptr) {
-    RETURN_IF_ERROR(BeginWithServers(communicator, cancel));
+    RETURN_IF_ERROR(
+        servers_->Begin([&] { return StartFromFiles(communicator, cancel); }));
   } else {
     RETURN_IF_ERROR(TakeOverState(communicator, cancel));
     RETURN_IF_ERROR(StartFromFiles(communicator, cancel));

@@ -1,6 +1,9 @@
 #include "worker/train/server_generation.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/parameter_server/shard_layout.h"
@@ -70,6 +73,27 @@ absl::StatusOr<std::unique_ptr<ServerGeneration>> ServerGeneration::Create(
       parts.state, parts.communicator, *generation->client_, parts.clock,
       parts.trace);
   return generation;
+}
+
+absl::Status ServerGeneration::Begin(absl::FunctionRef<absl::Status()> load) {
+  const std::vector<ShardPlacement>& shards =
+      parts_.assignment.shard_placements.shards;
+  const auto held = std::count_if(
+      shards.begin(), shards.end(),
+      [](const auto& placement) { return placement.source_rank >= 0; });
+  if (held == 0) RETURN_IF_ERROR(load());
+  if (held < static_cast<int64_t>(shards.size())) {
+    if (parts_.assignment.resume_step > 0) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "asked to resume at step ", parts_.assignment.resume_step, ", but ",
+          static_cast<int64_t>(shards.size()) - held,
+          " shards of the parameters have no holder"));
+    }
+    // What is given begins with the first parameters.
+    if (parts_.state.applied_step() == 0)
+      RETURN_IF_ERROR(parts_.state.ForgetLoaded());
+  }
+  return sync_->Begin();
 }
 
 absl::Status ServerGeneration::End(DoneKind how) {

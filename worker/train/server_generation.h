@@ -11,6 +11,7 @@
 #include <optional>
 #include <string_view>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/clock/clock.h"
@@ -52,6 +53,12 @@ class ServerGeneration {
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<ServerGeneration>> Create(
       const Parts& parts, ShardLinks links);
 
+  // Makes this worker ready for its first step: where nobody holds the job's
+  // parameters yet, `load` may take a checkpoint into the state, and rank 0 gives
+  // what the state has then; the others have it from the servers. Errors as
+  // `load` and ServerSync::Begin.
+  //   FAILED_PRECONDITION  a shard is lost, and yet the job goes on
+  [[nodiscard]] absl::Status Begin(absl::FunctionRef<absl::Status()> load);
   ServerSync& sync() { return *sync_; }
   // Null: this worker holds nothing.
   CancelToken* host_cancel() {
