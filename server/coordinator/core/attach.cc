@@ -150,8 +150,10 @@ void RejoinJob(Turn& turn, Job& job, Worker& worker, Member& member,
       hello.generation >= member.since && hello.generation <= job.generation;
   worker.generation = is_of_job ? hello.generation : 0;
   if (is_of_job) {
-    NoteAppliedStep(job, worker, member, hello.applied_step);
-    job.best_step = std::max(job.best_step, member.step);
+    if (hello.generation >= job.counted_since) {
+      NoteAppliedStep(job, worker, member, hello.applied_step);
+      job.best_step = std::max(job.best_step, member.step);
+    }
   } else {
     ReleaseStray(turn, worker, hello.generation);
   }

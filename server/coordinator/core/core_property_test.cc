@@ -29,13 +29,22 @@ TEST(CorePropertyTest, InvariantsHoldWhateverHappensAndEveryJobEnds) {
     for (const auto& [what, count] : cluster.counts()) counts[what] += count;
   }
   // The runs must have tried what they are for.
-  for (const char* what :
-       {"kill", "freeze", "break", "suspicion", "leave", "fail", "restart",
-        "journal failure", "cancel", "generation", "load", "newcomer", "copy",
-        "pause", "wait", "rollback", "leave halted", "quarantine",
-        "SUCCEEDED", "FAILED", "CANCELLED"}) {
+  constexpr const char* kOften[] = {
+      "kill",          "freeze",       "break",
+      "suspicion",     "leave",        "fail",
+      "restart",       "cancel",       "journal failure",
+      "generation",    "load",         "newcomer",
+      "copy",          "pause",        "wait",
+      "rollback",      "leave halted", "job with servers",
+      "colocated job", "shard copied", "SUCCEEDED",
+      "FAILED",        "CANCELLED"};
+  for (const char* what : kOften) {
     EXPECT_GT(counts[what], kRuns / 20) << what;
     RecordProperty(what, counts[what]);
+  }
+  for (const char* what :
+       {"quarantine", "rollback of shards", "server leaves"}) {
+    EXPECT_GT(counts[what], 0) << what;
   }
 }
 

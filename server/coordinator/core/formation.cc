@@ -339,6 +339,9 @@ void OnGenerationDurable(Turn& turn, const GenerationFormedRecord& record) {
   job->has_trained = false;
   job->last_progress = turn.now;
   NoteAssigned(turn, *job);
+  if (job->is_rollback || !job->sharding.is_lockstep) {
+    job->counted_since = job->generation;
+  }
   if (job->is_rollback) {
     RollBack(turn, *job);
   } else if (!job->sharding.is_lockstep) {
@@ -349,8 +352,12 @@ void OnGenerationDurable(Turn& turn, const GenerationFormedRecord& record) {
   turn.Touch(*job);
   for (Member& member : job->members) {
     member.halted.reset();
-    if (member.is_newcomer) {
-      turn.state.FindWorker(member.identity.worker)->step = member.step = 0;
+    Worker& worker = *turn.state.FindWorker(member.identity.worker);
+    if (member.identity.role == Role::kParameterServer) {
+      // It may have been a step ahead.
+      worker.step = member.step = job->resume_step;
+    } else if (member.is_newcomer) {
+      worker.step = member.step = 0;
     }
     SendAssignmentTo(turn, *job, member);
   }

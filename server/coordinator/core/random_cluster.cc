@@ -12,7 +12,9 @@
 namespace ringmaster::coordinator {
 namespace {
 
-constexpr int kMostProcesses = 6;
+constexpr int kMostWorkers = 6;
+constexpr int kMostServers = 3;
+constexpr int kMostProcesses = kMostWorkers + kMostServers;
 constexpr int kMostJobs = 4;
 constexpr size_t kLogLines = 60;
 
@@ -89,10 +91,14 @@ void RandomCluster::DoSomething() {
 
 void RandomCluster::Spawn() {
   if (processes_.size() >= kMostProcesses) return;
-  const std::string name = absl::StrCat("w", Pick(kMostProcesses));
+  const int slot = Pick(kMostProcesses);
+  const bool is_server = slot >= kMostWorkers;
+  const std::string name = is_server ? absl::StrCat("s", slot - kMostWorkers)
+                                     : absl::StrCat("w", slot);
   if (processes_.contains(name)) return;
   Process process;
   process.name = name;
+  process.role = is_server ? Role::kParameterServer : Role::kWorker;
   process.host = absl::StrCat("h", Pick(3));
   process.incarnation = ++last_incarnation_;
   Count("spawn");
@@ -121,12 +127,12 @@ void RandomCluster::Complain(Process& process) {
   if (dice < 6) {
     const auto it = exchanges_.find(process.generation);
     if (process.mode != Mode::kRunning || it == exchanges_.end()) return;
-    const int world_size = static_cast<int>(it->second.recorded.size());
-    if (world_size < 2) return;
+    const int members = it->second.members;
+    if (members < 2) return;
     Count("suspicion");
     process.up.push_back(SuspicionReceived{
         process.session, process.generation,
-        (process.rank + 1 + Pick(world_size - 1)) % world_size, "reset", 0, 0});
+        (process.rank + 1 + Pick(members - 1)) % members, "reset", 0, 0});
   } else if (dice < 9) {
     Count("leave");
     process.is_leaving = true;
@@ -150,6 +156,7 @@ void RandomCluster::AskForSomething() {
     submit.max_workers = submit.min_workers + Pick(3);
     submit.settle = absl::Milliseconds(Pick(1000));
     submit.total_steps = 1 + Pick(12);
+    submit.sharding = DrawSharding(submit.max_workers);
     submits_.insert(request);
     Count("submit");
     Feed(submit);
@@ -161,8 +168,19 @@ void RandomCluster::AskForSomething() {
                      1 + Pick(static_cast<int>(state.last_job_number) + 1)),
         "enough"});
   } else if (Chance(10)) {
-    Feed(DrainRequested{request, absl::StrCat("w", Pick(kMostProcesses)), ""});
+    Feed(DrainRequested{request, absl::StrCat("w", Pick(kMostWorkers)), ""});
   }
+}
+
+Sharding RandomCluster::DrawSharding(int max_workers) {
+  Sharding sharding;
+  if (Chance(50)) return sharding;
+  sharding.servers = Pick(kMostServers + 1);
+  sharding.shards = sharding.servers > 0 ? sharding.servers : max_workers;
+  sharding.replicas = Pick(2);
+  sharding.is_lockstep = Chance(80);
+  Count(sharding.servers == 0 ? "colocated job" : "job with servers");
+  return sharding;
 }
 
 void RandomCluster::DoJournal(bool is_fault) {

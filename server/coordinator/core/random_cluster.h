@@ -7,7 +7,9 @@
 // is complete. A job may start from a checkpoint, which its ranks load before
 // or while they train, as if its step were the first. Newcomers hold nothing
 // until the state was copied to them; members that are asked to pause do so
-// where all hold the same step. They die, freeze, lose their streams, come back;
+// where all hold the same step. In some jobs parameter servers, or the workers
+// beside their own work, hold the parameters: a step is complete on a worker once
+// every shard's primary and its backup have made it. They die, freeze, lose their streams, come back;
 // the journal fails; the coordinator restarts. What the seed does, it does
 // again.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_RANDOM_CLUSTER_H_
@@ -16,6 +18,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <random>
 #include <set>
 #include <string>
@@ -57,6 +60,7 @@ class RandomCluster {
   struct Process {
     std::string name;
     std::string host;
+    Role role = Role::kWorker;
     uint64_t incarnation = 0;
     bool is_frozen = false;
     SessionId session = 0;
@@ -75,6 +79,8 @@ class RandomCluster {
     // The state is still to be copied to it.
     bool is_newcomer = false;
     bool is_leaving = false;
+    // The newest step of each shard that it holds whole.
+    std::map<int, int64_t> shards;
   };
   // What the ranks of a generation have told each other.
   struct Exchange {
@@ -83,9 +89,21 @@ class RandomCluster {
     int64_t checkpoint_step = 0;
     int64_t resume_step = 0;
     int source_rank = -1;
-    // By rank: highest step contributed to, and said to be complete.
+    // By rank of the workers: highest step contributed to, and said to be
+    // complete.
     std::vector<int64_t> contributed;
     std::vector<int64_t> recorded;
+    Sharding sharding;
+    int members = 0;
+    // Null: the job has no shards.
+    std::shared_ptr<const std::vector<ShardPlacement>> placements;
+    // By shard: the newest step that workers were answered with; -1: none.
+    std::vector<int64_t> answered;
+    // A parameter server wants to leave.
+    bool has_leaving_server = false;
+    // By rank of the workers: how they have ended.
+    enum class Done { kNo, kFinished, kStopped, kDrained };
+    std::vector<Done> done;
   };
 
   int Pick(int bound);
@@ -101,12 +119,25 @@ class RandomCluster {
   void BreakStream(Process& process);
   void Complain(Process& process);
   void AskForSomething();
+  Sharding DrawSharding(int max_workers);
   void DoJournal(bool is_fault);
   void RestartCoordinator();
 
   // The regular course of things.
   void DoWork(Process& process);
   void Train(Process& process);
+  // The part of a holder of shards.
+  void Serve(Process& process);
+  void ServeShard(Process& process, Exchange& exchange, int shard);
+  // Ends a parameter server's part once all workers have ended theirs.
+  void EndServing(Process& process);
+  // Brings what it holds to where the generation goes on.
+  void PrepareShards(Process& process, const SendAssignment& assignment);
+  void TrainByOwnClock(Process& process);
+  Process* ProcessAt(int64_t generation, int rank);
+  void SetDone(const Process& process, Exchange::Done done);
+  static bool IsAnswered(const Exchange& exchange, int64_t step);
+  HaltedReceived HaltedOf(const Process& process);
   // Takes over the state that the generation goes on from.
   void Copy(Process& process);
   void Apply(Process& process, int64_t step);
@@ -131,6 +162,8 @@ class RandomCluster {
   // What must hold.
   void CheckRecord(const JournalRecord& record);
   void CheckAssignment(const SendAssignment& assignment);
+  void CheckPlacements(const SendAssignment& assignment);
+  void CheckRollback(const GenerationFormedRecord& formed);
   void CheckReply(const ReplyToUser& reply);
   void CheckState();
   void CheckMembers(const Job& job);

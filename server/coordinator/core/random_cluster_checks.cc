@@ -19,6 +19,7 @@ void RandomCluster::CheckRecord(const JournalRecord& record) {
     if (formed->is_rollback) {
       Count("rollback");
       rollbacks_[formed->job_id] = formed->generation;
+      CheckRollback(*formed);
       applied_[formed->job_id] = 0;
       if (formed->resume_step != 0) Violate("a rollback to a step");
     }
@@ -64,13 +65,16 @@ void RandomCluster::CheckAssignment(const SendAssignment& assignment) {
                          " assigned after ", last_assigned_));
   }
   last_assigned_ = assignment.generation;
-  if (assignment.resume_step < applied_[assignment.job_id]) {
+  CheckPlacements(assignment);
+  const bool is_lockstep =
+      core_.state().FindJob(assignment.job_id)->sharding.is_lockstep;
+  if (is_lockstep && assignment.resume_step < applied_[assignment.job_id]) {
     Violate(absl::StrCat("job ", assignment.job_id, " goes on after step ",
                          assignment.resume_step, ", but step ",
                          applied_[assignment.job_id], " was applied"));
   }
   const bool is_source = assignment.self.rank == assignment.state_source_rank;
-  if (assignment.is_newcomer &&
+  if (assignment.is_newcomer && assignment.placements == nullptr &&
       (assignment.state_source_rank < 0 || assignment.resume_step == 0)) {
     Violate(absl::StrCat("newcomer ", assignment.self.worker,
                          " has no state to copy"));
@@ -81,6 +85,60 @@ void RandomCluster::CheckAssignment(const SendAssignment& assignment) {
   if (is_first) exchange->second.source_rank = assignment.state_source_rank;
   if (exchange->second.source_rank != assignment.state_source_rank) {
     Violate("members differ in their source");
+  }
+}
+
+void RandomCluster::CheckPlacements(const SendAssignment& assignment) {
+  const Job& job = *core_.state().FindJob(assignment.job_id);
+  if (assignment.placements == nullptr) {
+    if (job.sharding.shards > 0) Violate("shards without holders");
+    return;
+  }
+  if (static_cast<int>(assignment.placements->size()) != job.sharding.shards) {
+    Violate("not all shards have holders");
+  }
+  const auto is_host = [&job](int rank) {
+    return rank >= 0 && rank < static_cast<int>(job.members.size()) &&
+           HoldsShards(job, job.members[rank].identity.role);
+  };
+  for (const ShardPlacement& shard : *assignment.placements) {
+    if (!is_host(shard.primary_rank) ||
+        (shard.backup_rank >= 0 && !is_host(shard.backup_rank)) ||
+        (shard.source_rank >= 0 && !is_host(shard.source_rank))) {
+      Violate("a shard is with one that holds none");
+    }
+    if ((shard.source_rank < 0) && assignment.resume_step > 0) {
+      Violate("a shard has no source");
+    }
+  }
+}
+
+// The members of the new generation, as they halted, do not hold every shard.
+void RandomCluster::CheckRollback(const GenerationFormedRecord& formed) {
+  const Job& job = *core_.state().FindJob(formed.job_id);
+  if (job.sharding.shards == 0) return;
+  Count("rollback of shards");
+  if (job.generation != formed.generation) return;
+  std::set<int> held;
+  for (const Member& known : job.members) {
+    const MemberIdentity& member = known.identity;
+    const auto it = processes_.find(member.worker);
+    // Who was lost in between and has come back has no part in the job before.
+    if (known.since == formed.generation || it == processes_.end() ||
+        it->second.job_id != formed.job_id ||
+        it->second.incarnation != member.incarnation ||
+        it->second.mode != Mode::kHalted) {
+      continue;
+    }
+    for (const auto& [shard, step] : it->second.shards) {
+      if (!job.sharding.is_lockstep || step >= applied_[formed.job_id]) {
+        held.insert(shard);
+      }
+    }
+  }
+  if (static_cast<int>(held.size()) == job.sharding.shards) {
+    Violate(absl::StrCat("job ", job.id,
+                         " is rolled back, but its members hold all shards"));
   }
 }
 

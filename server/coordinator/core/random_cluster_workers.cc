@@ -37,6 +37,7 @@ void RandomCluster::Connect(Process& process) {
   hello.session = process.session;
   hello.name = process.name;
   hello.incarnation = process.incarnation;
+  hello.role = process.role;
   hello.host = hello.host_key = process.host;
   hello.generation = process.generation;
   hello.applied_step = process.generation == 0 ? 0 : process.applied;
@@ -50,8 +51,7 @@ void RandomCluster::SayAgain(Process& process) {
     process.up.push_back(
         PreparedReceived{process.session, process.generation, 1, 1, "same"});
   } else if (process.mode == Mode::kHalted) {
-    process.up.push_back(HaltedReceived{process.session, process.generation,
-                                        process.applied, process.complete});
+    process.up.push_back(HaltedOf(process));
   } else if (process.mode == Mode::kFinished) {
     Finish(process, process.wants_stop);
   } else if (process.mode == Mode::kFailed) {
@@ -77,12 +77,24 @@ void RandomCluster::Beat(Process& process) {
 
 void RandomCluster::Finish(Process& process, bool is_stopped) {
   process.mode = Mode::kFinished;
+  SetDone(process,
+          is_stopped ? Exchange::Done::kStopped : Exchange::Done::kFinished);
   process.up.push_back(FinishedReceived{process.session,
                                         process.generation,
                                         process.applied,
                                         kParametersHash,
                                         is_stopped,
                                         {}});
+}
+
+void RandomCluster::SetDone(const Process& process, Exchange::Done done) {
+  if (process.role == Role::kParameterServer) return;
+  exchanges_[process.generation].done[process.rank] = done;
+}
+
+bool RandomCluster::IsAnswered(const Exchange& exchange, int64_t step) {
+  return std::all_of(exchange.answered.begin(), exchange.answered.end(),
+                     [step](int64_t answered) { return answered >= step; });
 }
 
 // One action of the commit protocol.
@@ -106,6 +118,11 @@ void RandomCluster::Train(Process& process) {
   }
   if (process.mode != Mode::kRunning) return;
   Exchange& exchange = exchanges_[process.generation];
+  Serve(process);
+  if (process.role == Role::kParameterServer) {
+    EndServing(process);
+    return;
+  }
   if (process.applied >= exchange.total_steps) {
     Finish(process, false);
     return;
@@ -115,6 +132,10 @@ void RandomCluster::Train(Process& process) {
     return;
   }
   if (EndsHere(process)) return;
+  if (!exchange.sharding.is_lockstep) {
+    TrainByOwnClock(process);
+    return;
+  }
   Load(process);
   // A loaded checkpoint is the first step that is applied.
   const int64_t step = process.applied == 0 && exchange.checkpoint_step > 0
@@ -124,7 +145,8 @@ void RandomCluster::Train(Process& process) {
   contributed = std::max(contributed, step);
   exchange.recorded[process.rank] =
       std::max(exchange.recorded[process.rank], process.complete);
-  if (process.complete < step && Least(exchange.contributed) >= step) {
+  if (process.complete < step && Least(exchange.contributed) >= step &&
+      IsAnswered(exchange, step)) {
     process.complete = step;
     exchange.recorded[process.rank] = step;
   } else if (process.complete == step && Least(exchange.recorded) >= step) {
@@ -143,10 +165,12 @@ bool RandomCluster::EndsHere(Process& process) {
   if (process.wants_stop) {
     Finish(process, true);
   } else if (process.is_leaving) {
+    SetDone(process, Exchange::Done::kDrained);
     process.up.push_back(
         LeavingReceived{process.session, "SIGTERM", true, process.applied});
-  } else if (process.wants_pause) {
+  } else if (process.wants_pause || exchange.has_leaving_server) {
     Count("pause");
+    SetDone(process, Exchange::Done::kDrained);
     process.mode = Mode::kHalted;
     SayAgain(process);
   } else {
@@ -173,6 +197,11 @@ void RandomCluster::Apply(Process& process, int64_t step) {
 void RandomCluster::Load(Process& process) {
   const Exchange& exchange = exchanges_[process.generation];
   const int64_t step = exchange.checkpoint_step;
+  // Where the parameters are in shards, rank 0 reads it for all.
+  if (process.role == Role::kParameterServer ||
+      (exchange.placements != nullptr && process.rank > 0)) {
+    return;
+  }
   if (exchange.resume_step > 0 || process.applied > 0 ||
       process.complete >= step) {
     return;
@@ -232,6 +261,7 @@ void RandomCluster::Receive(Process& process, const Action& action) {
     process.job_id.clear();
     process.wants_stop = false;
     process.is_newcomer = false;
+    process.shards.clear();
   } else if (std::holds_alternative<SendDrain>(action)) {
     process.is_leaving = true;
   } else if (std::holds_alternative<CloseSession>(action)) {
@@ -246,10 +276,17 @@ void RandomCluster::ReceiveAssignment(Process& process,
   if (assignment.generation <= process.generation) return;
   if (assignment.job_id != process.job_id) {
     process.applied = process.complete = 0;
+    process.shards.clear();
   }
-  process.is_newcomer = assignment.is_newcomer;
-  if (process.is_newcomer) {
-    Count("newcomer");
+  const bool has_shards = assignment.placements != nullptr;
+  // Workers pull what is in shards.
+  process.is_newcomer = assignment.is_newcomer && !has_shards;
+  if (assignment.is_newcomer) Count("newcomer");
+  if (has_shards) {
+    PrepareShards(process, assignment);
+    process.complete = assignment.resume_step;
+  } else if (process.is_newcomer) {
+    process.complete = 0;
   } else if (process.complete < assignment.resume_step ||
              process.applied > assignment.resume_step) {
     Violate(absl::StrCat(process.name, " applied ", process.applied,
@@ -259,7 +296,8 @@ void RandomCluster::ReceiveAssignment(Process& process,
   process.generation = assignment.generation;
   process.job_id = assignment.job_id;
   process.complete = process.is_newcomer ? 0 : assignment.resume_step;
-  Apply(process, process.complete);
+  if (process.role == Role::kWorker) Apply(process, process.complete);
+  process.applied = process.complete;
   process.rank = assignment.self.rank;
   process.mode = Mode::kPreparing;
   process.wants_stop = false;
@@ -276,6 +314,12 @@ void RandomCluster::ReceiveAssignment(Process& process,
   exchange.checkpoint_step = checkpoint->second;
   exchange.contributed.resize(assignment.world_size, assignment.resume_step);
   exchange.recorded.resize(assignment.world_size, assignment.resume_step);
+  exchange.done.resize(assignment.world_size);
+  exchange.sharding = core_.state().FindJob(assignment.job_id)->sharding;
+  exchange.members = assignment.world_size;
+  if (!has_shards || exchange.placements != nullptr) return;
+  exchange.placements = assignment.placements;
+  exchange.answered.resize(assignment.placements->size(), -1);
 }
 
 }  // namespace ringmaster::coordinator

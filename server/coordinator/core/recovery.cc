@@ -94,6 +94,9 @@ struct FoldVisitor {
       if (job->rollbacks == 0 || job->best_step > 0) CountRollback(*job);
       job->best_step = 0;
     }
+    if (record.is_rollback || !job->sharding.is_lockstep) {
+      job->counted_since = record.generation;
+    }
     job->best_step = job->sharding.is_lockstep
                          ? std::max(job->best_step, record.resume_step)
                          : record.resume_step;

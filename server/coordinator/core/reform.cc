@@ -171,8 +171,10 @@ std::string HoldersText(const Job& job, const ResumePoint& point) {
                             : std::string("what was trained"),
                         " any more, so it begins anew");
   }
+  if (point.shard_step.has_value()) {
+    return ShardHoldersText(job, *point.shard_step);
+  }
   if (point.applied_step == 0) return "no step was applied yet";
-  if (job.sharding.shards > 0) return ShardHoldersText(job, point.resume_step);
   std::string text = absl::StrCat("step ", point.resume_step, " is held by ");
   const std::vector<const Member*> holders = Holders(job, point.applied_step);
   for (size_t i = 0; i < holders.size(); ++i) {

@@ -10,12 +10,13 @@
 //   events all|notable                show INFO events too; default notable
 //   join NAMES [host=H] [role=ps]     hello of new process lives
 //   hello NAMES [incarnation=N] [generation=G] [step=S] [protocol=N]
-//         [session=old] [name=""] [job=ID rank=R of=N [after=S] [min=N]
-//         [max=N]]                    hello of the same life, or as told
+//         [session=old] [name=""] [job=ID rank=R of=N [of_servers=N]
+//         [after=S] [min=N] [max=N] [SHARDING]]
+//                                     hello of the same life, or as told
 //   beat NAMES [step=S] [seq=N] [wait=R] [disk=BYTES] [phase=P] [loss=X]
 //         [step_duration=D]
 //   prepared NAMES [plan=N] [data=N] [summary=T]
-//   halted NAMES applied=S [complete=S]
+//   halted NAMES applied=S [complete=S] [shards=I@S,I@S]
 //   suspect NAMES peer=R [detail=T]
 //   finished NAMES step=S [hash=N] [stopped=yes]
 //   failed NAMES [exit=N] [message=T]
@@ -26,7 +27,8 @@
 //                                     6 samples skipped
 //   heard NAMES | break NAMES         another message; the stream breaks
 //       all of these take gen=G; default: the last assignment's
-//   submit NAME [min=N] [max=N] [steps=N] [settle=D] [request_id=T]
+//   submit NAME [min=N] [max=N] [steps=N] [settle=D] [request_id=T] [SHARDING]
+//       SHARDING: [servers=N] [shards=N] [replicas=N] [consistency=bsp|...]
 //   cancel JOB [reason=T] | drain WORKER [reason=T]
 //   journal auto|hold                 answer records at once (the default) or
 //                                     keep them

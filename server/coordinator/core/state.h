@@ -214,6 +214,10 @@ struct Job {
   std::shared_ptr<const std::vector<ShardPlacement>> placements;
   // The generation begins anew because nobody holds the steps made before.
   bool is_rollback = false;
+  // Steps of generations before this one count for nothing: they were given up,
+  // or members count from another one since. (Workers of a job with shards may
+  // still tell of them.)
+  int64_t counted_since = 0;
   // Rollbacks in a row, without getting beyond the best step at the first.
   int rollbacks = 0;
   int64_t rollback_step = 0;

@@ -167,6 +167,9 @@ void TakeOver(Turn& turn, Job& job, const GenerationFormedRecord& record) {
   if (job.first_generation == 0) job.first_generation = record.generation;
   job.resume_step = record.resume_step;
   if (record.is_rollback) CountRollback(job);
+  if (record.is_rollback || !job.sharding.is_lockstep) {
+    job.counted_since = record.generation;
+  }
   // What the older journal knew beyond is given up; Seat adds what the members
   // have applied.
   job.best_step = record.resume_step;
