@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/optimizer/optimizer_spec.h"
+#include "common/rpc/proto_time.h"
 #include "common/status/status_macros.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
@@ -197,6 +198,15 @@ absl::Status ParseSample(const v1::SampleSpec& spec, SampleConfig& config) {
   return absl::OkStatus();
 }
 
+EmulationConfig EmulationOf(const v1::EmulateComputeSpec& spec) {
+  EmulationConfig config;
+  config.forward = FromProto(spec.forward());
+  config.backward = FromProto(spec.backward());
+  config.ready_permille.assign(spec.ready_permille().begin(),
+                               spec.ready_permille().end());
+  return config;
+}
+
 }  // namespace
 
 std::string ProgramConfig::CanonicalText() const {
@@ -260,6 +270,7 @@ absl::StatusOr<ProgramConfig> ParseProgram(const v1::TrainProgram& program) {
   config.evaluate_every = program.evaluate_every();
   config.evaluation_samples = program.evaluation_samples();
   config.bucket_bytes = program.bucket_bytes();
+  config.emulation = EmulationOf(program.emulate_compute());
   config.hash_every = program.hash_every();
   config.initial_parameters = program.initial_parameters();
   return config;

@@ -15,6 +15,7 @@
 #include "worker/nn/compute.h"
 #include "worker/nn/model_config.h"
 #include "worker/train/collective_config.h"
+#include "worker/train/emulated_model.h"
 
 namespace ringmaster {
 
@@ -70,6 +71,7 @@ struct ProgramConfig {
   // gradient was not finite.
   int64_t max_skipped_in_a_row = 20;
   CollectiveConfig collective = {};  // of the gradients' all-reduces
+  EmulationConfig emulation = {};    // off: the model computes
   // None: an all-reduce.
   std::optional<ParameterServerConfig> parameter_server = std::nullopt;
 

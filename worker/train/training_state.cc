@@ -101,6 +101,10 @@ absl::Status TrainingState::MakeModel(int64_t max_batch) {
   const Compute compute = {.pool = pool_, .precision = config_.precision};
   ASSIGN_OR_RETURN(model_,
                    CreateModel<float>(config_.model, compute, max_batch));
+  if (config_.emulation.is_on()) {
+    model_ =
+        EmulateCompute(std::move(model_), config_.emulation, Clock::Real());
+  }
   return absl::OkStatus();
 }
 

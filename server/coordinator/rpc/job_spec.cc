@@ -1,5 +1,6 @@
 #include "server/coordinator/rpc/job_spec.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -164,6 +165,38 @@ void CheckPrecision(v1::TrainProgram& train, SpecErrors& errors) {
                       train.precision());
 }
 
+// Of a sample.
+constexpr absl::Duration kMaxEmulated = absl::Minutes(1);
+
+void CheckEmulation(const v1::TrainProgram& train, SpecErrors& errors) {
+  if (!train.has_emulate_compute()) return;
+  const v1::EmulateComputeSpec& emulation = train.emulate_compute();
+  const std::string path = "train.emulate_compute";
+  const absl::Duration forward = FromProto(emulation.forward());
+  const absl::Duration backward = FromProto(emulation.backward());
+  if (std::min(forward, backward) < absl::ZeroDuration() ||
+      std::max(forward, backward) > kMaxEmulated ||
+      forward + backward <= absl::ZeroDuration()) {
+    errors.Add(absl::StrCat(
+        path,
+        " must say how long forward and backward take for a sample, at "
+        "most ",
+        absl::FormatDuration(kMaxEmulated), " each, got ",
+        absl::FormatDuration(forward), " and ",
+        absl::FormatDuration(backward)));
+  }
+  int before = 0;
+  for (const int ready : emulation.ready_permille()) {
+    if (ready < before || ready > 1000) {
+      errors.Add(
+          absl::StrCat(path, ".ready_permille must ascend from 0 to 1000, got ",
+                       ready, " after ", before));
+      return;
+    }
+    before = ready;
+  }
+}
+
 void CheckTrain(v1::TrainProgram& train, int32_t max_workers,
                 SpecErrors& errors) {
   if (train.global_batch() == 0) train.set_global_batch(256);
@@ -180,6 +213,7 @@ void CheckTrain(v1::TrainProgram& train, int32_t max_workers,
   CheckCollective(train.collective(), "train.collective", errors);
   CheckParameterServer(train, max_workers, errors);
   CheckSample(train, errors);
+  CheckEmulation(train, errors);
   errors.RequirePathOrNone("train.initial_parameters",
                            train.initial_parameters());
   errors.RequireRange("train.steps", train.steps(), 1, kMaxSteps);

@@ -633,6 +633,20 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"BucketTooSmall",
                 [](auto& s) { s.mutable_train()->set_bucket_bytes(3); },
                 "train.bucket_bytes must be at least 1024, got 3"},
+        Mistake{"EmulatedInNoTime",
+                [](auto& s) { s.mutable_train()->mutable_emulate_compute(); },
+                "train.emulate_compute must say how long forward and backward "
+                "take for a sample, at most 1m each, got 0 and 0"},
+        Mistake{"EmulatedBackwards",
+                [](auto& s) {
+                  v1::EmulateComputeSpec& emulation =
+                      *s.mutable_train()->mutable_emulate_compute();
+                  emulation.mutable_forward()->set_nanos(1000);
+                  emulation.add_ready_permille(500);
+                  emulation.add_ready_permille(400);
+                },
+                "train.emulate_compute.ready_permille must ascend from 0 to "
+                "1000, got 400 after 500"},
         Mistake{"HashEveryNegative",
                 [](auto& s) { s.mutable_train()->set_hash_every(-1); },
                 "train.hash_every must be at least 0"},

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "server/ctl/commands/compare_run.h"
 #include "server/ctl/commands/job_file.h"
 #include "server/ctl/compare/comparison_files.h"
+#include "server/ctl/compare/emulation.h"
 #include "server/ctl/local/binaries.h"
 #include "server/ctl/local/other_clusters.h"
 
@@ -83,6 +85,12 @@ class Compare {
             "or leave --coordinator out to run on this machine");
       }
     }
+    if (!flags_.varied_modes.empty()) {
+      ASSIGN_OR_RETURN(const std::vector<Mode> varied,
+                       ParseModes(flags_.varied_modes));
+      for (const Mode& mode : varied) options.varied_modes.push_back(mode.name);
+    }
+    options.is_batch_scaled = flags_.is_batch_scaled;
     options.ranks_per_host = flags_.ranks_per_host;
     options.is_over_network = link_rate_ > 0;
     absl::StatusOr<std::vector<PlannedRun>> plan = MakePlan(job, options);
@@ -97,6 +105,11 @@ class Compare {
     ASSIGN_OR_RETURN(local_.coordinator_binary,
                      FindBinary("coordinator", places));
     ASSIGN_OR_RETURN(local_.worker_binary, FindBinary("worker", places));
+    // Without it the modes that need it fail, and the others do not.
+    const absl::StatusOr<std::string> server =
+        FindBinary("parameter_server", places);
+    server_fault_ = server.status();
+    local_.parameter_server_binary = server.ok() ? *server : "";
     local_.worker_threads = flags_.threads;
     ForgetOtherClusters();
     if (link_rate_ == 0) return absl::OkStatus();
@@ -149,6 +162,7 @@ class Compare {
     conditions.job = flags_.job_file;
     conditions.model = model_;
     conditions.planned_runs = static_cast<int>(plan_.size());
+    conditions.batch = BatchText();
     if (context_.cluster != nullptr) {
       conditions.place =
           absl::StrCat("the cluster at ", context_.cluster->address());
@@ -170,24 +184,70 @@ class Compare {
                            flags_.ranks_per_host, " workers a host");
   }
 
+  // How many samples a step has.
+  [[nodiscard]] std::string BatchText() const {
+    const RunResult& first = plan_.front().result;
+    if (flags_.is_batch_scaled) {
+      return absl::StrFormat(
+          "A step trains on %.4g samples for each worker: more workers train "
+          "on "
+          "more at once.",
+          static_cast<double>(first.global_batch) / first.workers);
+    }
+    return absl::StrCat("A step trains on ", first.global_batch,
+                        " samples, which the workers share.");
+  }
+
   // A directory of its own, for logs.
-  absl::StatusOr<std::string> LogDirectory(size_t index) const {
-    const RunResult& run = plan_[index].result;
-    std::string name =
-        absl::StrCat(index + 1, "-", run.mode.name, "-x", run.workers);
+  absl::StatusOr<std::string> LogDirectory(std::string name) const {
     std::replace(name.begin(), name.end(), ':', '-');
     std::string path = absl::StrCat(flags_.out, "/logs/", name);
     RETURN_IF_ERROR(MakeOutDirectory(path));
     return path;
   }
 
-  absl::StatusOr<FinishedRun> Start(size_t index) {
+  // `name` is its logs' directory.
+  absl::StatusOr<FinishedRun> Start(const PlannedRun& run,
+                                    const std::string& name,
+                                    const LinkNamespaces* links,
+                                    bool has_trace) {
     if (context_.cluster != nullptr)
-      return RunOnCluster(context_, plan_[index]);
+      return RunOnCluster(context_, run, has_trace);
+    if (run.servers() > 0 && !server_fault_.ok()) {
+      FinishedRun failed{run.result, static_cast<int>(ExitCode::kUsage), {}};
+      failed.result.failure = std::string(server_fault_.message());
+      return failed;
+    }
     LocalClusterOptions options = local_;
-    ASSIGN_OR_RETURN(options.run_dir, LogDirectory(index));
-    return RunOnThisMachine(context_, plan_[index], std::move(options),
-                            links_.get());
+    ASSIGN_OR_RETURN(options.run_dir, LogDirectory(name));
+    return RunOnThisMachine(context_, run, has_trace, std::move(options),
+                            links);
+  }
+
+  // Has `run` wait in place of computing, as long as one worker alone computes:
+  // recorded once for all runs that compute alike.
+  absl::Status Emulate(PlannedRun& run) {
+    ASSIGN_OR_RETURN(const PlannedRun recording, RecordingOf(run));
+    const std::string key = recording.spec.SerializeAsString();
+    auto known = recorded_.find(key);
+    if (known == recorded_.end()) {
+      ASSIGN_OR_RETURN(
+          const FinishedRun recorded,
+          Start(recording, absl::StrCat("recording-", recorded_.size() + 1),
+                /*links=*/nullptr, /*has_trace=*/true));
+      if (!recorded.result.is_ok()) {
+        return absl::InternalError(
+            absl::StrCat("--emulate_compute: the run that records how long "
+                         "computing takes failed: ",
+                         recorded.result.failure));
+      }
+      known =
+          recorded_.emplace(key, EmulationFrom(recorded.result, recorded.trace))
+              .first;
+    }
+    *run.spec.mutable_train()->mutable_emulate_compute() = known->second;
+    run.result.is_emulated = true;
+    return absl::OkStatus();
   }
 
   // The run's exit code. An error ends everything.
@@ -197,7 +257,15 @@ class Compare {
         absl::StrFormat("[%d/%d] %s x%d", index + 1, plan_.size(),
                         planned.label(), planned.workers);
     const MonotonicTime begin = context_.clock.Now();
-    absl::StatusOr<FinishedRun> run = Start(index);
+    if (flags_.is_emulated) {
+      const absl::Status emulated = Emulate(plan_[index]);
+      if (context_.is_interrupted()) return 0;
+      RETURN_IF_ERROR(emulated);
+    }
+    absl::StatusOr<FinishedRun> run = Start(
+        plan_[index],
+        absl::StrCat(index + 1, "-", planned.mode.name, "-x", planned.workers),
+        links_.get(), /*has_trace=*/false);
     // Cancelled by the user: the loop ends.
     if (context_.is_interrupted()) return 0;
     RETURN_IF_ERROR(run.status());
@@ -219,7 +287,10 @@ class Compare {
   std::string model_;
   double link_rate_ = 0;
   LocalClusterOptions local_;
+  absl::Status server_fault_;  // why there are no parameter servers
   std::unique_ptr<LinkNamespaces> links_;
+  // By the recording's spec.
+  std::map<std::string, v1::EmulateComputeSpec> recorded_;
   Comparison comparison_;
 };
 
@@ -253,6 +324,19 @@ void AddCompareCommand(FlagSet& flags, CompareFlags& compare) {
                .help = "Run each mode with these changes too; several with ; "
                        "between them. May be repeated."},
               &compare.variations);
+  command.Add({.name = "vary_modes",
+               .unit = "MODE,MODE",
+               .help = "Vary these modes alone."},
+              &compare.varied_modes);
+  command.Add({.name = "scale_batch",
+               .help = "Let global_batch grow with the workers, from that of "
+                       "the fewest: as much work for each."},
+              &compare.is_batch_scaled);
+  command.Add({.name = "emulate_compute",
+               .help = "Wait in place of computing, as long as one worker "
+                       "alone was measured to compute: for more workers than "
+                       "there are cores."},
+              &compare.is_emulated);
   command.Add({.name = "set",
                .unit = "FIELD=VALUE",
                .help = "Change a field of the job file; may be repeated."},

@@ -20,12 +20,14 @@ namespace ringmaster::ctl {
 // The flags as they were written.
 struct CompareFlags {
   std::string job_file;
-  std::string preset;
   std::vector<std::string> assignments;  // --set
   std::string modes = "ring,hierarchical,gather_broadcast";
   std::string workers = "2,4";
   std::vector<std::string> variations;  // --vary
-  std::string link;                     // "": not limited
+  std::string varied_modes;             // "": all
+  bool is_batch_scaled = false;
+  bool is_emulated = false;
+  std::string link;  // "": not limited
   int ranks_per_host = 1;
   std::string out;
   int threads = 1;

@@ -29,12 +29,31 @@ absl::Status CheckInterrupt(const CompareContext& context) {
                                   : absl::OkStatus();
 }
 
+// A job that is followed, and what was seen of it.
+struct Followed {
+  RunObserver observer;
+  bool has_trace = false;
+  v1::GetTraceResponse trace = {};
+};
+
+// The trace, late enough for all to be warm, and before ranks are released.
+void TakeTrace(Client& client, const v1::Job& job, Followed& followed) {
+  if (!followed.has_trace ||
+      job.figures().step() < job.spec().train().steps() / 2) {
+    return;
+  }
+  followed.has_trace = false;
+  absl::StatusOr<v1::GetTraceResponse> trace = client.GetTrace(job.id(), 0, 0);
+  // Without one, moments are spread evenly.
+  if (trace.ok()) followed.trace = *std::move(trace);
+}
+
 // Submits the job to `client` and follows it; `check` is called meanwhile, its
 // error ends the run.
 absl::StatusOr<v1::Job> Follow(
     const CompareContext& context, Client& client, const v1::JobSpec& spec,
     const std::function<absl::Status(const v1::Job&)>& check,
-    RunObserver& observer) {
+    Followed& followed) {
   ASSIGN_OR_RETURN(const v1::Job job,
                    client.SubmitJob(spec, /*validate_only=*/false, ""));
   CancelOnInterrupt cancel(client, context.clock,
@@ -47,7 +66,7 @@ absl::StatusOr<v1::Job> Follow(
     const WatchSnapshot snapshot = watch.Snapshot();
     if (snapshot.job.has_value() && snapshot.updates != updates) {
       updates = snapshot.updates;
-      observer.Take(*snapshot.job, SecondsOf(context.clock.Now()));
+      followed.observer.Take(*snapshot.job, SecondsOf(context.clock.Now()));
     }
     if (snapshot.end.has_value()) {
       RETURN_IF_ERROR(*snapshot.end);
@@ -55,6 +74,7 @@ absl::StatusOr<v1::Job> Follow(
     }
     RETURN_IF_ERROR(cancel.Check(job.id()));
     RETURN_IF_ERROR(check(snapshot.job.value_or(job)));
+    TakeTrace(client, snapshot.job.value_or(job), followed);
     (void)context.bell.Await(context.clock,
                              context.clock.Now() + kCheckInterval);
   }
@@ -63,10 +83,11 @@ absl::StatusOr<v1::Job> Follow(
 // `ended` is how it ended, or what prevented that.
 absl::StatusOr<FinishedRun> Conclude(const CompareContext& context,
                                      const absl::StatusOr<v1::Job>& ended,
-                                     const RunObserver& observer) {
+                                     const Followed& followed) {
   RETURN_IF_ERROR(CheckInterrupt(context));
   FinishedRun run;
-  run.result = observer.Finish();
+  run.result = followed.observer.Finish();
+  run.trace = followed.trace;
   if (!ended.ok()) {
     run.result.failure = std::string(ended.status().message());
     run.exit_code = static_cast<int>(ExitCodeOf(ended.status()));
@@ -87,7 +108,7 @@ class LocalCompareRun {
                   LocalCluster& cluster)
       : context_(context), planned_(planned), cluster_(cluster) {}
 
-  absl::StatusOr<v1::Job> Run(RunObserver& observer) {
+  absl::StatusOr<v1::Job> Run(Followed& followed) {
     ASSIGN_OR_RETURN(
         const std::string address,
         cluster_.StartCoordinator([this] { return CheckInterrupt(context_); }));
@@ -97,13 +118,15 @@ class LocalCompareRun {
                    .credentials = std::move(credentials),
                    .timeout = context_.timeout});
     RETURN_IF_ERROR(cluster_.StartWorkers(address, planned_.result.workers));
+    RETURN_IF_ERROR(
+        cluster_.StartParameterServers(address, planned_.servers()));
     return Follow(
         context_, client, planned_.spec,
         [this](const v1::Job& job) {
           // Without all of them the job would wait for ever.
-          return cluster_.Check(/*needs_all_workers=*/job.generation() == 0);
+          return cluster_.Check(/*needs_all_members=*/job.generation() == 0);
         },
-        observer);
+        followed);
   }
 
  private:
@@ -115,30 +138,37 @@ class LocalCompareRun {
 }  // namespace
 
 absl::StatusOr<FinishedRun> RunOnCluster(const CompareContext& context,
-                                         const PlannedRun& planned) {
-  RunObserver observer(planned.result);
+                                         const PlannedRun& planned,
+                                         bool has_trace) {
+  Followed followed{RunObserver(planned.result), has_trace};
   const absl::StatusOr<v1::Job> ended = Follow(
       context, *context.cluster, planned.spec,
-      [](const v1::Job&) { return absl::OkStatus(); }, observer);
-  return Conclude(context, ended, observer);
+      [](const v1::Job&) { return absl::OkStatus(); }, followed);
+  return Conclude(context, ended, followed);
 }
 
 absl::StatusOr<FinishedRun> RunOnThisMachine(const CompareContext& context,
                                              const PlannedRun& planned,
+                                             bool has_trace,
                                              LocalClusterOptions options,
                                              const LinkNamespaces* links) {
   if (links != nullptr) {
     options.listen_host = links->address();
+    // Workers are started first; each server has a host of its own.
     options.launcher = [&](int index) {
-      return links->Launcher(index / planned.result.ranks_per_host);
+      const RunResult& run = planned.result;
+      const int hosts =
+          (run.workers + run.ranks_per_host - 1) / run.ranks_per_host;
+      return links->Launcher(index < run.workers ? index / run.ranks_per_host
+                                                 : hosts + index - run.workers);
     };
   }
   LocalCluster cluster(std::move(options));
-  RunObserver observer(planned.result);
+  Followed followed{RunObserver(planned.result), has_trace};
   const absl::StatusOr<v1::Job> ended =
-      LocalCompareRun(context, planned, cluster).Run(observer);
+      LocalCompareRun(context, planned, cluster).Run(followed);
   cluster.Stop();
-  return Conclude(context, ended, observer);
+  return Conclude(context, ended, followed);
 }
 
 }  // namespace ringmaster::ctl

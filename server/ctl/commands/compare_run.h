@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "ringmaster/v1/job_service.pb.h"
 #include "server/ctl/commands/compare.h"
 #include "server/ctl/compare/link_namespaces.h"
 #include "server/ctl/compare/plan.h"
@@ -16,16 +17,18 @@ namespace ringmaster::ctl {
 struct FinishedRun {
   RunResult result;   // with a failure, if there was one
   int exit_code = 0;  // of the job, or of what prevented it
+  // What its ranks told of some steps, late in the run; empty unless asked for.
+  v1::GetTraceResponse trace;
 };
 
 // On the cluster of `context`. CANCELLED: the user wants it to end.
 [[nodiscard]] absl::StatusOr<FinishedRun> RunOnCluster(
-    const CompareContext& context, const PlannedRun& planned);
+    const CompareContext& context, const PlannedRun& planned, bool has_trace);
 
 // With processes of its own on this machine, as `options` says; `links` may be
 // null. CANCELLED as above.
 [[nodiscard]] absl::StatusOr<FinishedRun> RunOnThisMachine(
-    const CompareContext& context, const PlannedRun& planned,
+    const CompareContext& context, const PlannedRun& planned, bool has_trace,
     LocalClusterOptions options, const LinkNamespaces* links);
 
 }  // namespace ringmaster::ctl

@@ -27,6 +27,7 @@ Json ConditionsJson(const Conditions& conditions) {
           {"model", conditions.model},
           {"place", conditions.place},
           {"link", conditions.link},
+          {"batch", conditions.batch},
           {"link_bytes_per_second", link},
           {"planned_runs", conditions.planned_runs},
           {"is_cut_short", conditions.is_cut_short}};

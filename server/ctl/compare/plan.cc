@@ -71,6 +71,11 @@ absl::StatusOr<PlannedRun> PlanRun(const v1::JobSpec& job,
   ApplyMode(mode, *spec.mutable_train());
   for (const std::string& assignment : variation.assignments)
     RETURN_IF_ERROR(SetProtoField(assignment, spec));
+  if (options.is_batch_scaled) {
+    v1::TrainProgram& train = *spec.mutable_train();
+    train.set_global_batch(train.global_batch() * workers /
+                           options.workers.front());
+  }
   absl::StatusOr<v1::JobSpec> checked = coordinator::ValidateAndDefault(spec);
   if (!checked.ok()) {
     return Annotate(checked.status(), absl::StrCat(run.result.label(), " with ",

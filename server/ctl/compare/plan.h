@@ -53,6 +53,9 @@ struct PlanOptions {
   // Modes that are varied; empty: all.
   std::vector<std::string> varied_modes;
   int ranks_per_host = 1;
+  // The job's global batch is that of the fewest workers, and grows with them;
+  // else it is that of any number.
+  bool is_batch_scaled = false;
   // Hosts are apart: whatever the job says, ranks talk over TCP.
   bool is_over_network = false;
 };

@@ -94,6 +94,18 @@ TEST(PlanTest, RunsEveryCombinationFewWorkersFirst) {
   EXPECT_FALSE(narrow.spec.train().has_checkpoint());
 }
 
+TEST(PlanTest, ScalesTheBatchIfAsked) {
+  PlanOptions options;
+  options.modes = *ParseModes("ring");
+  options.workers = {2, 6};
+  options.is_batch_scaled = true;
+  const auto runs = MakePlan(SmallJob(), options);
+  ASSERT_TRUE(runs.ok()) << runs.status();
+  EXPECT_EQ(runs->front().spec.train().global_batch(), 32);
+  EXPECT_EQ(runs->back().spec.train().global_batch(), 96);
+  EXPECT_EQ(runs->back().result.global_batch, 96);
+}
+
 TEST(PlanTest, TakesTcpBetweenHosts) {
   PlanOptions options;
   options.modes = *ParseModes("ring");

@@ -76,12 +76,10 @@ std::string JobTable(const Comparison& comparison) {
     if (!run.is_ok()) continue;
     return absl::StrCat(
         "<p>Gradients of all parameters: ", Megabytes(run.gradient_bytes),
-        " MB in float32 (K below). A step trains on ", run.global_batch,
-        " samples, shared by the workers; gradients are exchanged in buckets "
-        "of "
-        "at most ",
-        run.bucket_bytes / 1024, " KiB. Each run made ", run.steps,
-        " steps; the first tenth is not counted.</p>\n");
+        " MB in float32 (K below). ", XmlText(comparison.conditions.batch),
+        " Gradients are exchanged in buckets of at most ",
+        run.bucket_bytes / 1024,
+        " KiB; the first tenth of a run's steps is not counted.</p>\n");
   }
   return "";
 }

@@ -92,6 +92,7 @@ struct Conditions {
   std::string model;    // its kind
   std::string place;    // "processes of this machine", "the cluster at ..."
   std::string link;     // in words
+  std::string batch;    // how many samples a step has, in a sentence
   int cores = 0;
   double link_bytes_per_second = 0;  // 0: not limited
   bool is_cut_short = false;         // interrupted before all had run

@@ -216,6 +216,8 @@ std::vector<std::string> FigureLines(const v1::Job& job,
     lines.push_back(LossLine(figures, context, style));
     if (figures.has_evaluation_loss()) lines.push_back(EvaluationLine(figures));
     lines.push_back(PaceLine(job));
+    if (job.spec().train().has_emulate_compute())
+      lines.push_back("computing is emulated: the loss means nothing");
     if (FromProto(figures.phases().forward()) > absl::ZeroDuration())
       lines.push_back(PhaseLine(figures.phases()));
     lines.push_back(WireLine(figures));

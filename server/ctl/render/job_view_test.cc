@@ -92,6 +92,14 @@ v1::Job LanguageJob() {
   return job;
 }
 
+TEST(LiveTableTest, SaysThatComputingIsEmulated) {
+  v1::Job job = LanguageJob();
+  const std::string line = "computing is emulated: the loss means nothing";
+  EXPECT_THAT(LiveTable(job, {}, {}), testing::Not(testing::Contains(line)));
+  job.mutable_spec()->mutable_train()->mutable_emulate_compute();
+  EXPECT_THAT(LiveTable(job, {}, {}), testing::Contains(line));
+}
+
 TEST(LiveTableTest, ShowsWhereTheTimeGoesAndTheLastSample) {
   const auto lines = LiveTable(LanguageJob(), {}, {});
   EXPECT_EQ("\n" + absl::StrJoin(lines, "\n"),

@@ -1,0 +1,104 @@
+#include "server/ctl/compare/emulation.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/rpc/proto_time.h"
+#include "common/status/status_macros.h"
+#include "ringmaster/v1/job.pb.h"
+#include "ringmaster/v1/job_service.pb.h"
+#include "server/coordinator/rpc/job_spec.h"
+
+namespace ringmaster::ctl {
+namespace {
+
+constexpr int64_t kRecordedSteps = 24;
+
+struct BackwardSpan {
+  int64_t start = 0;
+  int64_t end = 0;
+};
+
+// By bucket: the shares of the backward pass, one a step.
+std::map<int64_t, std::vector<double>> SharesOf(const v1::RankTrace& trace) {
+  // The last of a step's, if there are micro-batches: buckets are ready in it.
+  std::map<int64_t, BackwardSpan> passes;
+  for (const v1::TraceSpan& span : trace.spans()) {
+    if (span.name() == "backward")
+      passes[span.step()] = {span.start_nanos(), span.end_nanos()};
+  }
+  std::map<int64_t, std::vector<double>> shares;
+  for (const v1::TraceSpan& span : trace.spans()) {
+    const auto pass = passes.find(span.step());
+    if (span.name() != "all_reduce" || span.bucket() < 0 ||
+        pass == passes.end() || pass->second.end <= pass->second.start) {
+      continue;
+    }
+    const auto length =
+        static_cast<double>(pass->second.end - pass->second.start);
+    shares[span.bucket()].push_back(
+        static_cast<double>(span.ready_nanos() - pass->second.start) / length);
+  }
+  return shares;
+}
+
+double MedianOf(std::vector<double> values) {
+  const auto middle =
+      values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+}  // namespace
+
+absl::StatusOr<PlannedRun> RecordingOf(const PlannedRun& run) {
+  PlannedRun recording;
+  recording.spec = run.spec;
+  recording.spec.mutable_workers()->set_min(1);
+  recording.spec.mutable_workers()->set_max(1);
+  v1::TrainProgram& train = *recording.spec.mutable_train();
+  train.clear_parameter_server();
+  train.clear_collective();
+  train.clear_emulate_compute();
+  // The largest part that a rank gets.
+  train.set_global_batch((train.global_batch() + run.result.workers - 1) /
+                         run.result.workers);
+  train.set_steps(std::min(train.steps(), kRecordedSteps));
+  ASSIGN_OR_RETURN(recording.spec,
+                   coordinator::ValidateAndDefault(recording.spec));
+  ASSIGN_OR_RETURN(recording.result.mode, ParseMode("auto"));
+  recording.result.workers = 1;
+  recording.result.ranks_per_host = 1;
+  recording.result.steps = train.steps();
+  recording.result.global_batch = train.global_batch();
+  return recording;
+}
+
+v1::EmulateComputeSpec EmulationFrom(const RunResult& recorded,
+                                     const v1::GetTraceResponse& trace) {
+  v1::EmulateComputeSpec emulation;
+  const auto samples =
+      static_cast<double>(std::max<int64_t>(1, recorded.global_batch));
+  const RankResult rank =
+      recorded.ranks.empty() ? RankResult() : recorded.ranks.front();
+  *emulation.mutable_forward() =
+      ToProto(absl::Seconds(rank.forward_seconds / samples));
+  *emulation.mutable_backward() =
+      ToProto(absl::Seconds(rank.backward_seconds / samples));
+  if (trace.ranks().empty()) return emulation;
+  int before = 0;
+  int64_t next = 0;
+  for (auto& [bucket, shares] : SharesOf(trace.ranks(0))) {
+    if (bucket != next++) break;  // what is missing is spread
+    before =
+        std::clamp(static_cast<int>(1000 * MedianOf(shares)), before, 1000);
+    emulation.add_ready_permille(before);
+  }
+  return emulation;
+}
+
+}  // namespace ringmaster::ctl

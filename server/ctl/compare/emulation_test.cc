@@ -1,0 +1,89 @@
+#include "server/ctl/compare/emulation.h"
+
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+#include "ringmaster/v1/job.pb.h"
+#include "ringmaster/v1/job_service.pb.h"
+
+namespace ringmaster::ctl {
+namespace {
+
+using ::testing::ElementsAre;
+
+RunResult Recorded() {
+  RunResult run;
+  run.global_batch = 4;
+  run.ranks.resize(1);
+  run.ranks[0].forward_seconds = 0.004;
+  run.ranks[0].backward_seconds = 0.008;
+  return run;
+}
+
+void AddStep(v1::RankTrace& trace, int64_t step,
+             const std::vector<int64_t>& ready) {
+  v1::TraceSpan& backward = *trace.add_spans();
+  backward.set_name("backward");
+  backward.set_step(step);
+  backward.set_start_nanos(1000 * step);
+  backward.set_end_nanos(1000 * step + 100);
+  for (size_t i = 0; i < ready.size(); ++i) {
+    v1::TraceSpan& span = *trace.add_spans();
+    span.set_name("all_reduce");
+    span.set_step(step);
+    span.set_bucket(static_cast<int64_t>(i));
+    span.set_ready_nanos(1000 * step + ready[i]);
+  }
+}
+
+TEST(EmulationTest, TakesTheTimesOfASample) {
+  const v1::EmulateComputeSpec emulation = EmulationFrom(Recorded(), {});
+  EXPECT_EQ(emulation.forward().nanos(), 1'000'000);
+  EXPECT_EQ(emulation.backward().nanos(), 2'000'000);
+  EXPECT_EQ(emulation.ready_permille_size(), 0);
+}
+
+TEST(EmulationTest, TakesTheMedianMomentOfEachBucket) {
+  v1::GetTraceResponse trace;
+  v1::RankTrace& rank = *trace.add_ranks();
+  AddStep(rank, 1, {10, 50, 100});
+  AddStep(rank, 2, {12, 40, 130});
+  AddStep(rank, 3, {90, 45, 100});
+  // Of the records that end a step, and of a pass that was not told.
+  rank.add_spans()->set_name("all_reduce");
+  const v1::EmulateComputeSpec emulation = EmulationFrom(Recorded(), trace);
+  EXPECT_THAT(emulation.ready_permille(), ElementsAre(120, 450, 1000));
+}
+
+TEST(EmulationTest, RecordsOneWorkerWithTheSamplesOfEach) {
+  v1::JobSpec job;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"pb(
+        name: "small"
+        train {
+          model { mlp { window: 8 } }
+          data { synthetic { samples: 512 } }
+          optimizer { sgd { learning_rate: 0.1 } }
+          steps: 400
+          global_batch: 32
+        }
+      )pb",
+      &job));
+  PlanOptions options;
+  options.modes = *ParseModes("ring,ps:1");
+  options.workers = {4};
+  const auto runs = MakePlan(job, options);
+  ASSERT_TRUE(runs.ok()) << runs.status();
+  const auto ring = RecordingOf(runs->front());
+  ASSERT_TRUE(ring.ok()) << ring.status();
+  EXPECT_EQ(ring->spec.workers().max(), 1);
+  EXPECT_EQ(ring->spec.train().global_batch(), 8);
+  EXPECT_LT(ring->spec.train().steps(), 100);
+  EXPECT_EQ(ring->result.global_batch, 8);
+  EXPECT_EQ(RecordingOf(runs->back())->spec.SerializeAsString(),
+            ring->spec.SerializeAsString())
+      << "computes alike";
+}
+
+}  // namespace
+}  // namespace ringmaster::ctl
