@@ -22,12 +22,17 @@
 //   worker   Scale(shard): what gradients are multiplied with; not finite: the
 //            update is left out
 //   and at the end
-//   worker   Done(how): it needs nothing more in this generation
-// A primary's link with a backup:
-//   source   State(bucket, part), of all, if the backup has not the same
+//   worker   Done(how), once: it needs nothing more in this generation
+// A link between two that hold shards, one of which gives the other copies:
+//   taker    of each shard, Pull(shard) if it needs the state, from who is said
+//            to have it; a backup that need not ask its primary tells it
+//            Updated(shard), and no push is taken before one or the other
+//   giver    Open(shard), State(bucket, part) of all; `value`: the number of
+//            updates in it
 //   primary  Update(bucket) with the summed gradient (bsp) or a worker's (ssp,
 //            async), and what the update depends on
 //   backup   Updated(bucket): answers to workers may go
+//   giver    Done: nothing more comes
 // A message that does not fit (another generation's, step's or shape's) ends the
 // link, with both sides named.
 //
@@ -88,7 +93,8 @@ struct ShardMessage {
   int32_t rank = -1;
   // The step that it belongs to; of kValues: of the newest update in it.
   int64_t step = 0;
-  double value = 0;   // kValues, kNorm: squared norm; kScale, kUpdate: factor
+  // kValues, kNorm: squared norm; kScale, kUpdate: factor; kState: updates.
+  double value = 0;
   int64_t count = 0;  // elements that follow; of kOpen: bytes
 
   friend bool operator==(const ShardMessage&, const ShardMessage&) = default;

@@ -1,0 +1,153 @@
+// ShardRun is one shard at one of its holders, for one generation: it takes
+// pushes, makes updates of them, and answers.
+//
+// At the primary it gathers what workers push, and answers them, once the
+// backup, if there is one, has the update too. At the backup it makes the same
+// updates. The protocol is that of common/parameter_server/message.h; what does
+// not fit is refused, naming who sent it.
+//   bsp: a bucket is updated with the sum of all workers' gradients.
+//   ssp, async: with each gradient, as one of so many updates that make a step.
+// Thread-safety: on the thread of the message loop.
+#ifndef RINGMASTER_SERVER_PARAMETER_SERVER_SHARD_RUN_H_
+#define RINGMASTER_SERVER_PARAMETER_SERVER_SHARD_RUN_H_
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/parameter_server/message.h"
+#include "common/parameter_server/message_loop.h"
+#include "common/sync/thread_pool.h"
+#include "server/parameter_server/shard_state.h"
+#include "server/parameter_server/staleness_gate.h"
+
+namespace ringmaster {
+
+// How a job's updates are made.
+struct UpdateRules {
+  bool is_synchronous = true;
+  std::optional<int64_t> staleness = std::nullopt;  // nullopt: nobody waits
+  bool is_deterministic = false;
+  bool clips = false;  // updates wait for the global norm
+};
+
+// What the shards of one host share in a generation; all outlives them.
+struct HostContext {
+  MessageLoop& loop;
+  ThreadPool& pool;
+  UpdateRules rules;
+  std::vector<int> worker_peers;  // by rank, in the loop
+  int64_t resume_step = 0;
+  const std::atomic<bool>& wants_drain;
+
+  [[nodiscard]] int workers() const {
+    return static_cast<int>(worker_peers.size());
+  }
+};
+
+class ShardRun {
+ public:
+  using Sink = absl::StatusOr<std::optional<MessageSink>>;
+
+  // `backup_peer`: of the loop; -1: none, or not the primary.
+  ShardRun(const HostContext& context, int shard, bool is_primary,
+           int backup_peer);
+
+  [[nodiscard]] int shard() const { return shard_; }
+  [[nodiscard]] bool is_primary() const { return is_primary_; }
+  // What is held of it; null before it is known what it is.
+  [[nodiscard]] ShardState* state() const { return state_; }
+  void SetState(ShardState* state);
+  [[nodiscard]] bool is_loaded() const {
+    return state_ != nullptr && state_->is_loaded();
+  }
+  // The bucket of the shard that `message` is about, and that it has all
+  // elements of it (`has_elements`) or none.
+  //   FAILED_PRECONDITION  it is not the shard's
+  [[nodiscard]] absl::StatusOr<int> BucketOf(const ShardMessage& message,
+                                             bool has_elements) const;
+
+  // A worker's messages, before and after their elements.
+  [[nodiscard]] Sink BeginPull(const ShardMessage& message) const;
+  [[nodiscard]] absl::Status Pulled(int peer, const ShardMessage& message);
+  [[nodiscard]] Sink BeginPush(int worker, const ShardMessage& message);
+  [[nodiscard]] absl::Status Pushed(int worker, const ShardMessage& message);
+  [[nodiscard]] absl::Status Scaled(const ShardMessage& message);
+  // It pushes nothing more.
+  void Leave(int worker);
+
+  // The primary's messages, at the backup; `peer` gets the answer.
+  [[nodiscard]] Sink BeginUpdate(const ShardMessage& message);
+  [[nodiscard]] absl::Status Updated(int peer, const ShardMessage& message);
+  // The backup's, at the primary: that it is ready for updates, or has made one.
+  void SetBackupReady() { is_backup_ready_ = true; }
+  [[nodiscard]] absl::Status BackupUpdated(const ShardMessage& message);
+
+  // How many pushes of `worker` have been taken in all.
+  [[nodiscard]] int64_t PushesOf(int worker) const {
+    return pushes_[static_cast<size_t>(worker)];
+  }
+  [[nodiscard]] const StalenessGate* gate() const {
+    return gate_.has_value() ? &*gate_ : nullptr;
+  }
+
+ private:
+  // A bucket's next update, while it is put together.
+  struct Gathering {
+    std::vector<bool> has_pushed;  // by rank
+    int pushed_count = 0;
+    int receiving_count = 0;
+    int first_rank = -1;       // who pushed first
+    int non_finite_rank = -1;  // the lowest
+    bool awaits_backup = false;
+    int64_t step = 0;
+    double norm_squared = 0;
+  };
+  // An answer that waits for slower workers.
+  struct Waiting {
+    int bucket = 0;
+    Gathering update;
+  };
+
+  [[nodiscard]] Gathering& GatheringOf(int bucket) {
+    return gatherings_[static_cast<size_t>(bucket)];
+  }
+  [[nodiscard]] ShardMessage About(ShardOp op, int bucket, int64_t step) const;
+  [[nodiscard]] absl::StatusOr<bool> MayGather(int worker, int bucket,
+                                               const ShardMessage& message);
+  void NoteNonFinite(Gathering& gathering, int worker);
+  [[nodiscard]] absl::Status Summed(int bucket);
+  [[nodiscard]] absl::Status MakeUpdate(int bucket, double scale);
+  [[nodiscard]] absl::Status MakePart(int bucket, int worker);
+  void TellBackup(int bucket, int64_t step, int rank, double scale);
+  [[nodiscard]] absl::Status Answer(int bucket);
+  void AnswerWaiting();
+  void SendValues(int peer, int bucket, StatePart part,
+                  const Gathering& update);
+
+  const HostContext& context_;
+  const int shard_;
+  const bool is_primary_;
+  const int backup_peer_;
+  bool is_backup_ready_ = false;
+  ShardState* state_ = nullptr;
+  std::vector<Gathering> gatherings_;  // by bucket of the shard
+  // By rank: of the push that is being received.
+  std::vector<NonFinite> seen_;
+  std::vector<bool> is_alone_;  // nobody else's is being received
+  std::vector<int64_t> pushes_;
+  // With clipping.
+  int summed_count_ = 0;
+  int64_t scaled_step_ = -1;
+  double scale_ = 1;
+  // Where workers do not wait for each other at every step.
+  std::optional<StalenessGate> gate_;
+  std::vector<Waiting> waiting_;
+};
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_SERVER_PARAMETER_SERVER_SHARD_RUN_H_
