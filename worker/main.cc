@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "common/clock/clock.h"
+#include "server/parameter_server/shard_host.h"
 #include "worker/bench/bench_trainer.h"
 #include "worker/process/member_process.h"
 #include "worker/program/program_trainer.h"
@@ -17,7 +18,8 @@ namespace {
 std::unique_ptr<Trainer> MakeTrainer(const Listener& listener,
                                      const WorkerFlags& flags) {
   return MakeProgramTrainer(
-      MakeJobTrainer(Clock::Real(), listener, flags.threads),
+      MakeJobTrainer(Clock::Real(), listener, flags.threads,
+                     MakeShardHost(Clock::Real())),
       MakeBenchTrainer(Clock::Real(), listener));
 }
 

@@ -67,16 +67,16 @@ done
 
 "$ROOT/deploy/setup.sh" || exit 1
 
-say "build: coordinator, worker, ringctl"
+say "build: coordinator, worker, parameter_server, ringctl"
 LOG_DIR=$ROOT/.logs
 mkdir -p "$LOG_DIR"
-TARGETS=(//:coordinator //:worker //:ringctl)
+TARGETS=(//:coordinator //:worker //:parameter_server //:ringctl)
 run_child "$LOG_DIR/local-build.log" ringmaster_bazel build "${TARGETS[@]}" || {
   tail -n 30 "$LOG_DIR/local-build.log" >&2
   die "the build failed; the whole log is $LOG_DIR/local-build.log"
 }
 
-# ringctl knows where the other two are from its own place in bazel-bin, which is a link with a shorter name too.
+# ringctl knows where the others are from its own place in bazel-bin, which is a link with a shorter name too.
 RINGCTL=$(ringmaster_bazel info bazel-bin 2>/dev/null)/server/ctl/ringctl
 [[ ! $ROOT/bazel-bin/server/ctl/ringctl -ef $RINGCTL ]] || RINGCTL=bazel-bin/server/ctl/ringctl
 

@@ -159,6 +159,7 @@ void ShardClient::Finish(DoneKind how) {
       outbox_.push_back(std::move(outgoing));
     }
     is_finishing_ = true;
+    is_flushed_ = false;
   }
   loop_.Wake();
 }

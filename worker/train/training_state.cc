@@ -202,7 +202,8 @@ absl::Status TrainingState::ReserveMoments() {
 
 absl::Status TrainingState::AllocateGradients() {
   const int64_t num_elems = plan_->total_elems();
-  if (ranks_on_host_ > 1) {
+  // A server may be on this host, too.
+  if (ranks_on_host_ > 1 || has_servers()) {
     absl::StatusOr<std::unique_ptr<Arena>> shared =
         MakeArena(ArenaRole::kGradients, num_elems, shared_allocator_);
     if (shared.ok()) {

@@ -140,8 +140,9 @@ class TrainingState {
     return update_stretches_;
   }
   const Arena& gradients() const { return *gradients_; }
-  // The gradients' memory, for ranks of this host to read; null if it is not
-  // shared: this rank was alone on its host at first, or the host forbids it.
+  // The gradients' memory, for members of this host to read; null if it is not
+  // shared: this rank was alone on its host at first and has no servers, or the
+  // host forbids it.
   const SharedSegment* shared_gradients() const {
     return shared_allocator_.SegmentOf(gradients_->data());
   }

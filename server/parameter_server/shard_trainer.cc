@@ -1,0 +1,180 @@
+#include "server/parameter_server/shard_trainer.h"
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/fail_point/fail_point.h"
+#include "common/logging/logging.h"
+#include "common/status/status_macros.h"
+#include "common/transport/blamed_peer.h"
+#include "common/transport/connect_peers.h"
+#include "ringmaster/v1/job.pb.h"
+#include "worker/train/assignment_mesh.h"
+#include "worker/train/catch_exhaustion.h"
+#include "worker/train/collective_config.h"
+#include "worker/train/live_generation.h"
+#include "worker/train/progress_board.h"
+#include "worker/train/run_outcome.h"
+#include "worker/train/shard_links.h"
+
+namespace ringmaster {
+namespace {
+
+class ShardTrainer final : public Trainer {
+ public:
+  ShardTrainer(Clock& clock, const Listener& listener,
+               std::unique_ptr<ShardHost> host)
+      : clock_(clock), listener_(listener), host_(std::move(host)) {}
+
+  absl::StatusOr<PlanAgreement> Prepare(
+      const v1::JobSpec& spec, const RankAssignment& assignment) override;
+  RunOutcome Run() override;
+  void Abort(int64_t generation, std::string_view why) override {
+    if (!FAIL_POINT("train.abort").ok()) return;  // it is lost
+    live_.Abort(generation, why);
+  }
+  // A stop is the workers' to agree on: every member is told of it.
+  void RequestStop() override {}
+  void RequestDrain() override { host_->RequestDrain(); }
+  // It has nothing to tell.
+  void SetNoticeCallback(std::function<void(const TrainNotice&)>) override {}
+  void SetAdvanceCallback(std::function<void(int64_t)> on_advance) override {
+    board_.SetAdvanceCallback(std::move(on_advance));
+  }
+  void Release() override {
+    host_->Release();
+    board_.Clear();
+  }
+  TrainProgress progress() const override;
+  const Trace& trace() const override { return trace_; }
+
+ private:
+  [[nodiscard]] absl::Status TryPrepare(const v1::JobSpec& spec,
+                                        const RankAssignment& assignment);
+  [[nodiscard]] absl::StatusOr<DoneKind> Serve();
+  [[nodiscard]] RunOutcome MakeOutcome(
+      const absl::StatusOr<DoneKind>& end) const;
+
+  Clock& clock_;
+  const Listener& listener_;
+  const std::unique_ptr<ShardHost> host_;
+  Trace trace_;  // stays empty
+  ProgressBoard board_;
+
+  // Only on the training thread.
+  RankAssignment assignment_;
+  Transport best_transport_ = Transport::kSharedMemory;
+  int blamed_rank_ = -1;
+
+  LiveGeneration live_;
+};
+
+absl::StatusOr<PlanAgreement> ShardTrainer::Prepare(
+    const v1::JobSpec& spec, const RankAssignment& assignment) {
+  live_.Begin(assignment.generation);
+  board_.EnterPhase(TrainPhase::kPrepare);
+  RETURN_IF_ERROR(CatchExhaustion(
+      assignment.rank, [&] { return TryPrepare(spec, assignment); }));
+  // What the plan is, it learns from the workers, which agree among themselves.
+  PlanAgreement agreement;
+  agreement.summary =
+      absl::StrCat("parameter server of ", assignment.world_size, " workers, ",
+                   assignment.shard_placements.shards.size(), " shards");
+  return agreement;
+}
+
+absl::Status ShardTrainer::TryPrepare(const v1::JobSpec& spec,
+                                      const RankAssignment& assignment) {
+  RETURN_IF_ERROR(FAIL_POINT("train.prepare"));
+  assignment_ = assignment;
+  if (!spec.train().has_parameter_server()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "rank ", assignment.rank,
+        ": the job has no parameter servers, and this process is one"));
+  }
+  ASSIGN_OR_RETURN(const CollectiveConfig collective,
+                   ParseCollective(spec.train().collective()));
+  best_transport_ = collective.best_transport;
+  const absl::Status prepared =
+      host_->Prepare(spec.train(), HostAssignmentOf(assignment));
+  board_.SetSteps(assignment.resume_step, assignment.resume_step);
+  RETURN_IF_ERROR(prepared);
+  board_.BeginGeneration(assignment.generation, spec.train().steps());
+  return absl::OkStatus();
+}
+
+RunOutcome ShardTrainer::Run() {
+  const absl::StatusOr<DoneKind> end =
+      CatchExhaustion(assignment_.rank, [this] { return Serve(); });
+  board_.SetSteps(host_->complete_step(), host_->complete_step());
+  board_.EnterPhase(TrainPhase::kHalted);
+  return MakeOutcome(end);
+}
+
+absl::StatusOr<DoneKind> ShardTrainer::Serve() {
+  const std::shared_ptr<const CancelToken> cancel = live_.cancel();
+  blamed_rank_ = -1;
+  RETURN_IF_ERROR(cancel->status());
+  board_.EnterPhase(TrainPhase::kConnect);
+  ASSIGN_OR_RETURN(
+      const ShardLinkPlan plan,
+      PlanShardLinks(assignment_, {.parameters = host_->shared_parameters()}));
+  absl::StatusOr<std::vector<std::unique_ptr<Channel>>> channels = ConnectPeers(
+      listener_, PeersConfigOf(assignment_, best_transport_, clock_),
+      plan.connections, cancel.get());
+  blamed_rank_ = BlamedPeer(channels.status());
+  RETURN_IF_ERROR(channels.status());
+  ASSIGN_OR_RETURN(ShardLinks links, AssembleShardLinks(assignment_.rank, plan,
+                                                        *std::move(channels)));
+  LogEvent(LogLevel::kInfo, "shards.connected",
+           {{"workers", plan.workers},
+            {"givers", plan.givers},
+            {"takers", plan.takers}});
+  board_.EnterPhase(TrainPhase::kStep);
+  absl::StatusOr<DoneKind> end = host_->Run(std::move(links.host), *cancel);
+  if (!end.ok()) blamed_rank_ = host_->blamed_rank();
+  return end;
+}
+
+RunOutcome ShardTrainer::MakeOutcome(
+    const absl::StatusOr<DoneKind>& end) const {
+  const int64_t step = host_->complete_step();
+  RunOutcome outcome;
+  if (!end.ok()) {
+    outcome = FailedOutcome(end.status(),
+                            {.applied_step = step,
+                             .complete_step = step,
+                             .members = MembersOf(assignment_),
+                             .blamed_rank = blamed_rank_,
+                             .is_cancelled = live_.cancel()->is_cancelled()});
+  } else {
+    outcome.kind = *end == DoneKind::kFinished  ? RunOutcome::Kind::kFinished
+                   : *end == DoneKind::kStopped ? RunOutcome::Kind::kStopped
+                                                : RunOutcome::Kind::kDrained;
+    outcome.applied_step = outcome.complete_step = step;
+  }
+  outcome.held_shards = host_->held_shards();
+  return outcome;
+}
+
+TrainProgress ShardTrainer::progress() const {
+  TrainProgress progress = board_.progress();
+  if (progress.phase == TrainPhase::kStep) {
+    progress.applied_step = progress.complete_step = host_->complete_step();
+    progress.waiting_for_rank = host_->waiting_for_rank();
+  }
+  return progress;
+}
+
+}  // namespace
+
+std::unique_ptr<Trainer> MakeShardTrainer(Clock& clock,
+                                          const Listener& listener,
+                                          std::unique_ptr<ShardHost> host) {
+  return std::make_unique<ShardTrainer>(clock, listener, std::move(host));
+}
+
+}  // namespace ringmaster

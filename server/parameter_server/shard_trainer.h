@@ -1,0 +1,23 @@
+// MakeShardTrainer makes the Trainer of a parameter server's process: it trains
+// nothing, but serves the workers of its job with the shards that its host
+// holds.
+#ifndef RINGMASTER_SERVER_PARAMETER_SERVER_SHARD_TRAINER_H_
+#define RINGMASTER_SERVER_PARAMETER_SERVER_SHARD_TRAINER_H_
+
+#include <memory>
+
+#include "common/clock/clock.h"
+#include "common/parameter_server/shard_host.h"
+#include "common/transport/tcp.h"
+#include "worker/train/trainer.h"
+
+namespace ringmaster {
+
+// `listener` is the process's data plane. It and the clock must outlive the
+// trainer.
+[[nodiscard]] std::unique_ptr<Trainer> MakeShardTrainer(
+    Clock& clock, const Listener& listener, std::unique_ptr<ShardHost> host);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_SERVER_PARAMETER_SERVER_SHARD_TRAINER_H_
