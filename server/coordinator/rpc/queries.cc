@@ -163,6 +163,7 @@ absl::StatusOr<v1::ExplainJobResponse> ExplainJob(
     blocking.set_phase(static_cast<v1::Phase>(worker.phase));
     blocking.set_step(worker.step);
     blocking.set_reason(worker.reason);
+    blocking.set_role(static_cast<v1::Role>(worker.role));
   }
   response.set_what_unblocks(std::move(explanation.what_unblocks));
   if (!job->incidents.empty()) {

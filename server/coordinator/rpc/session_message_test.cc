@@ -229,6 +229,46 @@ TEST(SessionMessageTest, AMemberMayHoldACheckpointThatItHasNotApplied) {
   EXPECT_EQ(std::get<HaltedReceived>(*event).complete_step, 400);
 }
 
+TEST(SessionMessageTest, HaltedTellsWhichShardsAreHeld) {
+  v1::SessionRequest request;
+  v1::Halted& halted = *request.mutable_halted();
+  halted.set_generation(5);
+  for (const int shard : {2, 0}) {
+    v1::HeldShard& held = *halted.add_shards();
+    held.set_shard(shard);
+    held.set_complete_step(40 + shard);
+  }
+  const auto event = ParseSessionMessage(9, request, "");
+  ASSERT_TRUE(event.ok()) << event.status();
+  EXPECT_EQ(std::get<HaltedReceived>(*event).shards,
+            (std::vector<HeldShard>{{2, 42}, {0, 40}}));
+  halted.mutable_shards(1)->set_shard(2);
+  EXPECT_THAT(
+      std::string(ParseSessionMessage(9, request, "").status().message()),
+      HasSubstr("halted.shards must name each shard once, got 2 twice"));
+  halted.mutable_shards(1)->set_shard(-1);
+  EXPECT_THAT(
+      std::string(ParseSessionMessage(9, request, "").status().message()),
+      HasSubstr("halted.shards.shard must be in [0, 4095], got -1"));
+}
+
+TEST(SessionMessageTest, AParameterServerHasARankAfterThoseOfTheWorkers) {
+  v1::SessionRequest request = HelloWithJob();
+  v1::HeldJob& held = *request.mutable_hello()->mutable_held_job();
+  held.set_servers(2);
+  held.set_rank(4);
+  auto event = ParseSessionMessage(9, request, "");
+  ASSERT_TRUE(event.ok()) << event.status();
+  const auto& hello = std::get<HelloReceived>(*event);
+  ASSERT_TRUE(hello.held_job.has_value()) << hello.held_job_fault;
+  EXPECT_EQ(hello.held_job->servers, 2);
+  EXPECT_EQ(hello.held_job->rank, 4);
+  held.set_rank(5);
+  event = ParseSessionMessage(9, request, "");
+  ASSERT_TRUE(event.ok()) << event.status();
+  EXPECT_FALSE(std::get<HelloReceived>(*event).held_job.has_value());
+}
+
 TEST(SessionMessageTest, BeatsAndEndsKeepWhatARankHasDone) {
   v1::SessionRequest beat;
   beat.mutable_beat()->mutable_rank()->set_sent_bytes(5);

@@ -27,6 +27,7 @@ absl::StatusOr<int> DryRun(const CommandContext& context,
   const absl::StatusOr<v1::Job> job =
       context.client.SubmitJob(spec, /*validate_only=*/true, "");
   if (job.ok()) {
+    WarnOf(job->spec(), context.console);
     PrintSpec(context, job->spec());
     return 0;
   }
@@ -57,6 +58,7 @@ absl::StatusOr<int> RunSubmit(const CommandContext& context,
                ? Annotate(job.status(), options.job_file)
                : job.status();
   }
+  WarnOf(job->spec(), context.console);
   if (options.is_watched) return RunWatch(context, job->id());
   if (context.format == OutputFormat::kJson) {
     context.console.Write(ToJsonLine(*job, /*is_indented=*/true));

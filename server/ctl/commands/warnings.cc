@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "ringmaster/v1/event.pb.h"
+#include "server/coordinator/rpc/job_spec_parameter_server.h"
 #include "server/ctl/render/text.h"
 
 namespace ringmaster::ctl {
@@ -21,6 +22,12 @@ bool IsBesideTheJob(const v1::Event& event) {
 }
 
 }  // namespace
+
+void WarnOf(const v1::JobSpec& spec, Console& console) {
+  const std::string warning = coordinator::WarningOf(spec);
+  if (warning.empty()) return;
+  console.WriteError(absl::StrCat("warning: ", warning, "\n"));
+}
 
 void NoteWarnings(Client& client, const std::string& job, JobDisplay& display) {
   struct Warnings {

@@ -22,6 +22,21 @@ v1::Event Warning(int64_t sequence, const char* type, int64_t step,
   return event;
 }
 
+TEST(WarnOfTest, TellsWhatALossWouldCostBeforeTheJobBegins) {
+  FakeConsole console;
+  v1::JobSpec spec;
+  spec.mutable_train();
+  WarnOf(spec, console);
+  EXPECT_EQ(console.error, "");
+  spec.mutable_train()->mutable_parameter_server()->set_servers(1);
+  WarnOf(spec, console);
+  EXPECT_EQ(console.error,
+            "warning: there is one copy of the parameters: the loss of a "
+            "parameter server sets the job back to its beginning, since it "
+            "writes no checkpoints\n");
+  EXPECT_EQ(console.out, "");
+}
+
 TEST(NoteWarningsTest, TellsTheLastOfEachTypeButNoIncident) {
   FakeCoordinator coordinator;
   coordinator.SetEvents({Warning(1, "data.skipped", 0, "2 samples"),

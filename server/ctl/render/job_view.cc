@@ -55,8 +55,7 @@ std::string HeaderLine(const v1::Job& job, const Style& style) {
   if (job.generation() > 0)
     absl::StrAppend(&line, "  generation ", job.generation());
   if (job.members_size() > 0) {
-    absl::StrAppend(&line, "  ", job.members_size(),
-                    job.members_size() == 1 ? " rank" : " ranks");
+    absl::StrAppend(&line, "  ", RankCounts(job));
   }
   if (job.queue_position() > 0)
     absl::StrAppend(&line, "  ", job.queue_position(),
@@ -177,8 +176,8 @@ std::string StragglerLine(const v1::Straggler& straggler, const Style& style) {
   return Paint(
       style, Color::kYellow,
       absl::StrCat("straggler rank ", member.rank(), " (",
-                   Printable(member.worker()), " on ", Printable(member.host()),
-                   "): the others wait for it ",
+                   MemberName(member.worker(), member.role()), " on ",
+                   Printable(member.host()), "): the others wait for it ",
                    FormatPercent(straggler.wait_ratio()), " of the time"));
 }
 
@@ -247,7 +246,8 @@ std::vector<std::string> RankLines(const v1::Job& job,
   for (int i = 0; i < shown; ++i) {
     const v1::Member& member = job.members(i);
     const auto phase = context.phases.find(member.worker());
-    table.AddRow({absl::StrCat(member.rank()), Printable(member.worker()),
+    table.AddRow({absl::StrCat(member.rank()),
+                  MemberName(member.worker(), member.role()),
                   Printable(member.host()), absl::StrCat(member.pid()),
                   absl::StrCat(member.step()),
                   phase == context.phases.end() ? "-" : NameOf(phase->second)});

@@ -47,6 +47,16 @@ v1::Job RunningJob() {
   )pb");
 }
 
+TEST(LiveTableTest, TellsParameterServersFromRanks) {
+  v1::Job job = RunningJob();
+  job.mutable_members(1)->set_role(v1::ROLE_PARAMETER_SERVER);
+  const std::string text = absl::StrJoin(LiveTable(job, {}, {}), "\n");
+  EXPECT_NE(text.find("generation 3  1 rank, 1 server\n"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("\n   1  w-1 (server)  beta "), std::string::npos)
+      << text;
+}
+
 TEST(LiveTableTest, ShowsProgressFiguresAndRanks) {
   const JobContext context{.phases = {{"w-0", v1::PHASE_STEP}}};
   EXPECT_EQ("\n" + absl::StrJoin(LiveTable(RunningJob(), context, {}), "\n"),

@@ -61,9 +61,8 @@ std::vector<std::string> JobTable(const v1::Status& status, absl::Time now,
   for (const v1::Job& job : status.jobs()) {
     table.AddRow({Printable(job.id()),
                   Paint(style, ColorOf(job.state()), NameOf(job.state())),
-                  absl::StrCat(job.generation()),
-                  absl::StrCat(job.members_size()), StepCell(job),
-                  LossCell(job.figures()),
+                  absl::StrCat(job.generation()), absl::StrCat(RankCount(job)),
+                  StepCell(job), LossCell(job.figures()),
                   job.figures().step() == 0
                       ? "-"
                       : FormatRate(job.figures().samples_per_second()),
@@ -190,9 +189,9 @@ std::vector<std::string> WorkerLines(const v1::Status& status,
                    {"LAST BEAT", Align::kRight}});
   for (const v1::Worker& worker : status.workers()) {
     const bool has_job = !worker.job_id().empty();
-    table.AddRow({Printable(worker.name()), NameOf(worker.state()),
-                  Printable(worker.host()), absl::StrCat(worker.pid()),
-                  DeviceName(worker.device()),
+    table.AddRow({MemberName(worker.name(), worker.role()),
+                  NameOf(worker.state()), Printable(worker.host()),
+                  absl::StrCat(worker.pid()), DeviceName(worker.device()),
                   has_job ? Printable(worker.job_id()) : "-",
                   has_job ? absl::StrCat(worker.rank()) : "-",
                   has_job ? absl::StrCat(worker.step()) : "-",

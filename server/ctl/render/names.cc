@@ -1,5 +1,7 @@
 #include "server/ctl/render/names.h"
 
+#include <algorithm>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/rpc/enum_name.h"
@@ -40,6 +42,29 @@ Color ColorOf(v1::JobState state) {
 bool HasEnded(v1::JobState state) {
   return state == v1::JOB_STATE_SUCCEEDED || state == v1::JOB_STATE_FAILED ||
          state == v1::JOB_STATE_CANCELLED;
+}
+
+std::string MemberName(const std::string& worker, v1::Role role) {
+  return absl::StrCat(Printable(worker),
+                      role == v1::ROLE_PARAMETER_SERVER ? " (server)" : "");
+}
+
+int RankCount(const v1::Job& job) {
+  return static_cast<int>(std::count_if(
+      job.members().begin(), job.members().end(), [](const v1::Member& member) {
+        return member.role() != v1::ROLE_PARAMETER_SERVER;
+      }));
+}
+
+std::string RankCounts(const v1::Job& job) {
+  const int ranks = RankCount(job);
+  const int servers = job.members_size() - ranks;
+  std::string text = absl::StrCat(ranks, ranks == 1 ? " rank" : " ranks");
+  if (servers > 0) {
+    absl::StrAppend(&text, ", ", servers,
+                    servers == 1 ? " server" : " servers");
+  }
+  return text;
 }
 
 std::string DeviceName(const v1::Device& device) {

@@ -27,6 +27,15 @@ namespace ringmaster::ctl {
 // True for SUCCEEDED, FAILED and CANCELLED.
 [[nodiscard]] bool HasEnded(v1::JobState state);
 
+// "w1", "s1 (server)": who is a member, for a table.
+[[nodiscard]] std::string MemberName(const std::string& worker, v1::Role role);
+
+// How many of a job's members train: all but its parameter servers.
+[[nodiscard]] int RankCount(const v1::Job& job);
+
+// "2 ranks", "2 ranks, 1 server".
+[[nodiscard]] std::string RankCounts(const v1::Job& job);
+
 // "cpu:0", "cuda:3".
 [[nodiscard]] std::string DeviceName(const v1::Device& device);
 

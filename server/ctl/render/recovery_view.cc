@@ -77,7 +77,8 @@ std::vector<std::string> BlockingTable(
   for (const v1::BlockingWorker& worker : explanation.blocking_workers()) {
     const bool is_member = worker.rank() >= 0;
     table.AddRow({is_member ? absl::StrCat(worker.rank()) : "-",
-                  Printable(worker.worker()), Printable(worker.host()),
+                  MemberName(worker.worker(), worker.role()),
+                  Printable(worker.host()),
                   worker.has_last_heard_age()
                       ? HumanDuration(FromProto(worker.last_heard_age()))
                       : "-",
