@@ -69,6 +69,108 @@ TEST(SessionMessagesTest, UnpacksAnAssignment) {
   EXPECT_FALSE(assignment.is_newcomer);
 }
 
+// Of two workers and two parameter servers, the second one's.
+v1::SessionResponse AssignmentWithShards() {
+  v1::SessionResponse response = GoodAssignment();
+  v1::Assignment& assignment = *response.mutable_assignment();
+  assignment.mutable_self()->set_rank(4);
+  assignment.mutable_self()->clear_mesh();
+  assignment.clear_peers();
+  for (const int rank : {3, 4}) {
+    v1::Member& host = *assignment.mutable_shard_placements()->add_hosts();
+    host.set_rank(rank);
+    host.set_data_address("10.0.0.9:" + std::to_string(rank));
+    v1::ShardPlacement& shard =
+        *assignment.mutable_shard_placements()->add_shards();
+    shard.set_primary_rank(rank);
+    shard.set_backup_rank(7 - rank);
+    shard.set_source_rank(-1);
+  }
+  assignment.mutable_shard_placements()->mutable_shards(1)->set_source_rank(3);
+  return response;
+}
+
+TEST(SessionMessagesTest, UnpacksWhoHoldsWhichShard) {
+  const auto event = ToEvent(AssignmentWithShards());
+  ASSERT_TRUE(event.ok()) << event.status();
+  const auto& received = std::get<agent::AssignmentReceived>(**event);
+  EXPECT_EQ(received.rank, 4);
+  EXPECT_EQ(received.world_size, 3);
+  const RankAssignment& assignment = received.payload->assignment;
+  const ShardPlacements& placements = assignment.shard_placements;
+  ASSERT_EQ(placements.hosts.size(), 2u);
+  EXPECT_EQ(placements.hosts[1].rank, 4);
+  EXPECT_EQ(placements.hosts[1].address, "10.0.0.9:4");
+  EXPECT_EQ(placements.shards,
+            (std::vector<ShardPlacement>{{3, 4, -1}, {4, 3, 3}}));
+
+  // It tells of it when it attaches again.
+  WorkerIdentity identity;
+  identity.role = WorkerRole::kParameterServer;
+  const v1::Hello hello =
+      HelloMessage(identity, {7, received.payload}, TrainProgress()).hello();
+  EXPECT_EQ(hello.role(), v1::ROLE_PARAMETER_SERVER);
+  EXPECT_EQ(hello.held_job().rank(), 4);
+  EXPECT_EQ(hello.held_job().world_size(), 3);
+  EXPECT_EQ(hello.held_job().servers(), 2);
+}
+
+TEST(SessionMessagesTest, RefusesShardsThatMakeNoSense) {
+  const auto message_of = [](auto change) {
+    v1::SessionResponse response = AssignmentWithShards();
+    change(*response.mutable_assignment());
+    return std::string(ToEvent(response).status().message());
+  };
+  using A = v1::Assignment;
+  EXPECT_THAT(message_of([](A& a) { a.mutable_self()->set_rank(5); }),
+              HasSubstr("rank 5 of 3"));
+  EXPECT_THAT(
+      message_of([](A& a) {
+        a.mutable_shard_placements()->mutable_shards(0)->set_primary_rank(0);
+      }),
+      HasSubstr("shard 0 on ranks 0, 4 and -1, which are no hosts"));
+  EXPECT_THAT(
+      message_of([](A& a) {
+        a.mutable_shard_placements()->mutable_shards(0)->set_backup_rank(3);
+      }),
+      HasSubstr("shard 0 on ranks 3, 3 and -1"));
+  EXPECT_THAT(message_of([](A& a) {
+                a.mutable_shard_placements()->mutable_hosts(1)->set_rank(3);
+              }),
+              HasSubstr("rank 3 out of order as a host of shards"));
+  EXPECT_THAT(message_of([](A& a) {
+                a.mutable_self()->set_rank(0);
+                a.mutable_shard_placements()->clear_shards();
+              }),
+              HasSubstr("0 shards on 2 hosts"));
+}
+
+TEST(SessionMessagesTest, APreparedTrainerHoldsWhatItIsToHoldAsOfTheStep) {
+  RankAssignment assignment;
+  assignment.rank = 4;
+  assignment.resume_step = 40;
+  // Its own, one that it backs up, one that it gives away, one that is another's,
+  // one that is made anew.
+  assignment.shard_placements.shards = {
+      {4, 3, 4}, {3, 4, 3}, {3, -1, 4}, {3, -1, 3}, {4, -1, -1}};
+  EXPECT_EQ(KeptShards({{0, 41}, {1, 40}, {2, 41}, {3, 40}, {4, 40}, {9, 1}},
+                       assignment),
+            (std::vector<HeldShard>{{0, 40}, {1, 40}, {2, 40}}));
+  assignment.shard_placements = {};
+  EXPECT_TRUE(KeptShards({{0, 41}}, assignment).empty());
+}
+
+TEST(SessionMessagesTest, HaltedTellsWhatIsHeld) {
+  const v1::SessionRequest request =
+      ToMessage(agent::SendHalted{7, {3, 4}, {{0, 3}, {5, 4}}});
+  ASSERT_EQ(request.halted().shards_size(), 2);
+  EXPECT_EQ(request.halted().shards(1).shard(), 5);
+  EXPECT_EQ(request.halted().shards(1).complete_step(), 4);
+  RunOutcome outcome;
+  outcome.held_shards = {{5, 4}};
+  EXPECT_EQ(ToEvent(7, outcome).shards, outcome.held_shards);
+}
+
 TEST(SessionMessagesTest, UnpacksWhoCopiesTheStateOfWhom) {
   v1::SessionResponse response = GoodAssignment();
   v1::StateCopy& copy = *response.mutable_assignment()->mutable_state_copy();
