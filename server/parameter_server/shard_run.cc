@@ -31,6 +31,7 @@ ShardRun::ShardRun(const HostContext& context, int shard, bool is_primary,
 
 void ShardRun::SetState(ShardState* state) {
   state_ = state;
+  state_->EndGradients();
   Gathering empty;
   empty.has_pushed.resize(static_cast<size_t>(context_.workers()));
   gatherings_.assign(static_cast<size_t>(state->buckets()), empty);
@@ -120,9 +121,11 @@ ShardRun::Sink ShardRun::BeginPush(int worker, const ShardMessage& message) {
   seen_[rank] = NonFinite();
   is_alone_[rank] = gathering.receiving_count == 0;
   ++gathering.receiving_count;
-  return MessageSink{
-      reinterpret_cast<std::byte*>(state_->Gradient(bucket).data()),
-      gathering.pushed_count > 0, &seen_[rank]};
+  ASSIGN_OR_RETURN(const absl::Span<float> gradient,
+                   state_->BeginGradient(bucket));
+  return MessageSink{reinterpret_cast<std::byte*>(gradient.data()),
+                     !gate_.has_value() && gathering.pushed_count > 0,
+                     &seen_[rank]};
 }
 
 void ShardRun::NoteNonFinite(Gathering& gathering, int worker) {
@@ -255,6 +258,7 @@ absl::Status ShardRun::BackupUpdated(const ShardMessage& message) {
 absl::Status ShardRun::Answer(int bucket) {
   RETURN_IF_ERROR(FAIL_POINT("shard_host.answer"));
   Gathering& gathering = GatheringOf(bucket);
+  state_->EndGradient(bucket);
   if (gate_.has_value()) {
     waiting_.push_back({bucket, gathering});
     return absl::OkStatus();
@@ -311,8 +315,9 @@ ShardRun::Sink ShardRun::BeginUpdate(const ShardMessage& message) {
         ", where step ", state_->VersionOf(bucket) + 1, " of ",
         is_part ? "a rank" : "all", " is due"));
   }
-  return MessageSink{
-      reinterpret_cast<std::byte*>(state_->Gradient(bucket).data())};
+  ASSIGN_OR_RETURN(const absl::Span<float> gradient,
+                   state_->BeginGradient(bucket));
+  return MessageSink{reinterpret_cast<std::byte*>(gradient.data())};
 }
 
 absl::Status ShardRun::Updated(int peer, const ShardMessage& message) {
@@ -326,6 +331,7 @@ absl::Status ShardRun::Updated(int peer, const ShardMessage& message) {
   } else {
     (void)state_->Apply(context_.pool, bucket, message.step, message.value);
   }
+  state_->EndGradient(bucket);
   context_.loop.Send(peer, About(ShardOp::kUpdated, bucket, message.step));
   return absl::OkStatus();
 }

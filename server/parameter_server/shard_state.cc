@@ -25,27 +25,28 @@ size_t IndexOf(StatePart part) { return static_cast<size_t>(part); }
 }  // namespace
 
 ShardState::ShardState(const ShardDescription& description,
-                       const Options& options)
+                       const Options& options, Allocator& others)
     : description_(description),
       options_(options),
-      parts_(1 + MomentsOf(options.optimizer)) {
+      parts_(1 + MomentsOf(options.optimizer)),
+      others_(others) {
   int64_t begin = 0;
-  int64_t largest = 0;
   for (const int64_t elems : description.bucket_elems) {
     BucketState bucket;
     bucket.range = {begin, elems};
     buckets_.push_back(bucket);
     begin += elems;
-    largest = std::max(largest, elems);
+    largest_elems_ = std::max(largest_elems_, elems);
   }
   squares_.resize(
-      static_cast<size_t>((largest + kBlockElems - 1) / kBlockElems));
+      static_cast<size_t>((largest_elems_ + kBlockElems - 1) / kBlockElems));
 }
 
 absl::StatusOr<std::unique_ptr<ShardState>> ShardState::Create(
     const ShardDescription& description, const Options& options,
     Allocator& parameters, Allocator& others) {
-  std::unique_ptr<ShardState> state(new ShardState(description, options));
+  std::unique_ptr<ShardState> state(
+      new ShardState(description, options, others));
   const int64_t elems = description.num_elems();
   state->slots_.resize(options.is_in_place ? 1 : 2);
   for (Slot& slot : state->slots_) {
@@ -56,10 +57,6 @@ absl::StatusOr<std::unique_ptr<ShardState>> ShardState::Create(
       slot.parts.push_back(std::move(arena));
     }
   }
-  ASSIGN_OR_RETURN(
-      Arena gradient,
-      Arena::Create(ArenaRole::kGradients, DType::kFloat32, elems, others));
-  state->gradient_.push_back(std::move(gradient));
   return state;
 }
 
@@ -133,9 +130,36 @@ void ShardState::MarkComplete(int64_t step) {
   complete_step_ = step;
 }
 
-absl::Span<float> ShardState::Gradient(int bucket) {
-  return gradient_.front().Slice<float>(
-      buckets_[static_cast<size_t>(bucket)].range);
+absl::StatusOr<absl::Span<float>> ShardState::BeginGradient(int bucket) {
+  BucketState& state = buckets_[static_cast<size_t>(bucket)];
+  if (state.gradient == nullptr) {
+    if (free_gradients_.empty()) {
+      ASSIGN_OR_RETURN(
+          Allocation memory,
+          others_.Allocate(largest_elems_ * SizeOf(DType::kFloat32)));
+      free_gradients_.push_back(static_cast<float*>(memory.data()));
+      gradients_.push_back(std::move(memory));
+    }
+    state.gradient = free_gradients_.back();
+    free_gradients_.pop_back();
+  }
+  return Gradient(bucket);
+}
+
+void ShardState::EndGradient(int bucket) {
+  BucketState& state = buckets_[static_cast<size_t>(bucket)];
+  if (state.gradient == nullptr) return;
+  free_gradients_.push_back(std::exchange(state.gradient, nullptr));
+}
+
+void ShardState::EndGradients() {
+  for (int bucket = 0; bucket < buckets(); ++bucket) EndGradient(bucket);
+}
+
+absl::Span<float> ShardState::Gradient(int bucket) const {
+  const BucketState& state = buckets_[static_cast<size_t>(bucket)];
+  RM_CHECK(state.gradient != nullptr, "a gradient that was begun");
+  return {state.gradient, static_cast<size_t>(state.range.count)};
 }
 
 double ShardState::SquaresOf(ThreadPool& pool, int bucket) {
@@ -147,10 +171,10 @@ double ShardState::ForEachBlock(ThreadPool& pool, const BucketState& bucket,
                                 absl::FunctionRef<void(ElemRange)> use) {
   pool.ParallelFor(
       bucket.range.count, kBlockElems, [&](int64_t begin, int64_t end) {
-        const ElemRange block = {bucket.range.begin + begin, end - begin};
         squares_[static_cast<size_t>(begin / kBlockElems)] =
-            SumOfSquares<float>(gradient_.front().Slice<float>(block));
-        use(block);
+            SumOfSquares(absl::Span<const float>(
+                bucket.gradient + begin, static_cast<size_t>(end - begin)));
+        use({begin, end - begin});
       });
   double sum = 0;
   for (int64_t begin = 0; begin < bucket.range.count; begin += kBlockElems)
@@ -215,28 +239,32 @@ double ShardState::UpdateBlocks(ThreadPool& pool, const BucketState& bucket,
                                 const Update& update, int64_t from,
                                 int64_t to) {
   return ForEachBlock(pool, bucket, [&](ElemRange block) {
-    UpdateBlock(block, update, SlotOf(from), SlotOf(to));
+    UpdateBlock(bucket, block, update, SlotOf(from), SlotOf(to));
   });
 }
 
-void ShardState::UpdateBlock(ElemRange block, const Update& update,
-                             const Slot& from, const Slot& to) {
+void ShardState::UpdateBlock(const BucketState& bucket, ElemRange block,
+                             const Update& update, const Slot& from,
+                             const Slot& to) {
   const std::vector<UpdateStretch>& stretches = description_.stretches;
-  auto stretch =
-      std::upper_bound(stretches.begin(), stretches.end(), block.begin,
-                       [](int64_t at, const UpdateStretch& each) {
-                         return at < each.range.end();
-                       });
-  for (int64_t begin = block.begin; begin < block.end(); ++stretch) {
-    const ElemRange part = {
-        begin, std::min(block.end(), stretch->range.end()) - begin};
+  const int64_t first = bucket.range.begin + block.begin;
+  auto stretch = std::upper_bound(stretches.begin(), stretches.end(), first,
+                                  [](int64_t at, const UpdateStretch& each) {
+                                    return at < each.range.end();
+                                  });
+  for (int64_t begin = first; begin < first + block.count; ++stretch) {
+    const int64_t end = std::min(first + block.count, stretch->range.end());
+    const ElemRange part = {begin, end - begin};
     const auto of = [&](const Slot& slot, StatePart which) {
       return Has(which) ? slot.parts[IndexOf(which)].Slice<float>(part)
                         : absl::Span<float>();
     };
     OptimizerSlice<float> slice = {
-        of(to, StatePart::kParameters), gradient_.front().Slice<float>(part),
-        of(to, StatePart::kFirstMoment), of(to, StatePart::kSecondMoment)};
+        of(to, StatePart::kParameters),
+        {bucket.gradient + (begin - bucket.range.begin),
+         static_cast<size_t>(part.count)},
+        of(to, StatePart::kFirstMoment),
+        of(to, StatePart::kSecondMoment)};
     if (&from != &to) {
       slice.from = {of(from, StatePart::kParameters),
                     of(from, StatePart::kFirstMoment),
@@ -245,7 +273,7 @@ void ShardState::UpdateBlock(ElemRange block, const Update& update,
     Update own = update;
     own.decays = stretch->decays;
     ApplyOptimizer<float>(options_.optimizer, own, slice);
-    begin = part.end();
+    begin = end;
   }
 }
 

@@ -92,8 +92,16 @@ class ShardState {
   // In place: everybody's updates up to `step` are made.
   void MarkComplete(int64_t step);
 
-  // Where the gradient of a bucket's next update is put together.
-  [[nodiscard]] absl::Span<float> Gradient(int bucket);
+  // Where the gradient of a bucket's next update is put together, from the first
+  // call until EndGradient. Few buckets are under way at a time, so few such
+  // buffers are needed, and they stay in a core's cache.
+  //   RESOURCE_EXHAUSTED  there is no memory for one more
+  [[nodiscard]] absl::StatusOr<absl::Span<float>> BeginGradient(int bucket);
+  void EndGradient(int bucket);
+  // As of all that were begun; for a generation that ended in the middle.
+  void EndGradients();
+  // Of one that was begun.
+  [[nodiscard]] absl::Span<float> Gradient(int bucket) const;
   // Its sum of squares; the same order of additions as in Apply.
   [[nodiscard]] double SquaresOf(ThreadPool& pool, int bucket);
 
@@ -118,24 +126,26 @@ class ShardState {
     int64_t updates = 0;
     int loaded_parts = 0;
     std::array<bool, 3> is_part_loaded = {};
+    float* gradient = nullptr;  // one of gradients_, in use
   };
   struct Slot {
     std::vector<Arena> parts;  // by StatePart
   };
 
-  ShardState(const ShardDescription& description, const Options& options);
+  ShardState(const ShardDescription& description, const Options& options,
+             Allocator& others);
   [[nodiscard]] const Slot& SlotOf(int64_t version) const {
     return slots_[options_.is_in_place ? 0 : static_cast<size_t>(version % 2)];
   }
   void Advance(BucketState& bucket, int64_t step);
-  // Calls `use` for each block, in the arenas; returns the gradient's squares.
+  // Calls `use` for each block, in the bucket; returns the gradient's squares.
   double ForEachBlock(ThreadPool& pool, const BucketState& bucket,
                       absl::FunctionRef<void(ElemRange block)> use);
   // From the slot of `from` to that of `to`; returns the gradient's squares.
   double UpdateBlocks(ThreadPool& pool, const BucketState& bucket,
                       const Update& update, int64_t from, int64_t to);
-  void UpdateBlock(ElemRange block, const Update& update, const Slot& from,
-                   const Slot& to);
+  void UpdateBlock(const BucketState& bucket, ElemRange block,
+                   const Update& update, const Slot& from, const Slot& to);
   void CopySlot(const BucketState& bucket, int64_t from, int64_t to);
 
   const ShardDescription description_;
@@ -143,8 +153,11 @@ class ShardState {
   const int parts_;
   std::vector<BucketState> buckets_;
   std::vector<Slot> slots_;
-  std::vector<Arena> gradient_;  // one
-  std::vector<double> squares_;  // of blocks
+  Allocator& others_;
+  int64_t largest_elems_ = 0;  // of a bucket
+  std::vector<Allocation> gradients_;
+  std::vector<float*> free_gradients_;  // the last one used is taken next
+  std::vector<double> squares_;         // of blocks
   int loaded_count_ = 0;
   int64_t complete_step_ = 0;
   int ahead_count_ = 0;  // buckets with a version after complete_step_

@@ -56,6 +56,7 @@ class ShardStateTest : public ::testing::Test {
     }
   }
   static void Fill(ShardState& state, int bucket, uint64_t key) {
+    ASSERT_TRUE(state.BeginGradient(bucket).ok());
     const absl::Span<float> gradient = state.Gradient(bucket);
     for (size_t i = 0; i < gradient.size(); ++i)
       gradient[i] = Element(key, static_cast<int64_t>(i));
@@ -75,6 +76,7 @@ class ShardStateTest : public ::testing::Test {
     for (int bucket = 0; bucket < state.buckets(); ++bucket) {
       Fill(state, bucket, static_cast<uint64_t>(100 * step + bucket));
       (void)state.Apply(pool_, bucket, step, 0.5);
+      state.EndGradient(bucket);
     }
   }
 
@@ -139,9 +141,11 @@ TEST_F(ShardStateTest, AStepIsCompleteWithItsLastBucket) {
   EXPECT_TRUE(state->is_loaded());
   EXPECT_EQ(state->complete_step(), 2);
   for (const int bucket : {2, 0}) {
+    Fill(*state, bucket, 1);
     (void)state->Apply(pool_, bucket, 3, 1);
     EXPECT_EQ(state->complete_step(), 2);
   }
+  Fill(*state, 1, 1);
   (void)state->Apply(pool_, 1, 3, 1);
   EXPECT_EQ(state->complete_step(), 3);
   EXPECT_EQ(state->VersionOf(1), 3);
@@ -215,6 +219,8 @@ TEST_F(ShardStateTest, PartsOfAStepMakeItTogetherForPlainSgd) {
   const auto parts = Make(config, /*is_in_place=*/true);
   Load(*whole, 0);
   Load(*parts, 0);
+  ASSERT_TRUE(parts->BeginGradient(0).ok());
+  ASSERT_TRUE(whole->BeginGradient(0).ok());
   // Two workers' gradients, each a part of the mean, and their sum.
   for (const float part : {0.25f, 0.5f}) {
     for (float& each : parts->Gradient(0)) each = part;
@@ -248,6 +254,19 @@ TEST_F(ShardStateTest, ACopyThatIsGivenTheSameStaysTheSame) {
   Step(*first, 2);
   Step(*copy, 2);
   EXPECT_EQ(All(*copy), All(*first));
+}
+
+TEST_F(ShardStateTest, GradientsAreOfTheBucketsUnderWayOnly) {
+  const auto state = Make({});
+  Load(*state, 0);
+  const float* const first = state->BeginGradient(0)->data();
+  EXPECT_EQ(state->BeginGradient(0)->data(), first);
+  EXPECT_NE(state->BeginGradient(1)->data(), first);
+  state->EndGradient(0);
+  EXPECT_EQ(state->BeginGradient(2)->data(), first);
+  EXPECT_EQ(state->Gradient(2).size(), 64u);
+  state->EndGradients();
+  state->EndGradient(1);
 }
 
 TEST_F(ShardStateTest, ALoadThatWasBegunMakesItUnloaded) {
