@@ -25,6 +25,7 @@ import time
 # bazel runs tests in the runfiles root; RINGMASTER_BIN_DIR is for running a test by hand against installed binaries.
 _BINARIES = {
     "coordinator": "server/coordinator/coordinator",
+    "parameter_server": "server/parameter_server/parameter_server",
     "worker": "worker/worker",
     "ringctl": "server/ctl/ringctl",
 }
@@ -143,6 +144,12 @@ class Cluster:
         return self.spawn(f"worker-{name}", prefix + [
             binary("worker"), f"--coordinator={address or self.address}", "--device=cpu", f"--slots={slots}",
             f"--name={name}", f"--restart={restart}", *(["--insecure"] if host else []), *self.flags, *flags], host, env)
+
+    def start_server(self, name, *flags, slots=1, env=None):
+        """A parameter server's process; one that ends stays away."""
+        return self.spawn(f"server-{name}", [
+            binary("parameter_server"), f"--coordinator={self.address}", f"--slots={slots}", f"--name={name}",
+            "--restart=never", *self.flags, *flags], env=env)
 
     def ringctl(self, *args, timeout=PATIENCE, host=None):
         host = host or self.coordinator_host
