@@ -36,7 +36,9 @@ absl::StatusOr<Channel::Progress> StreamChannel::TrySend(
   if (!writer_.idle())
     return written > 0 ? Progress::kMoved : Progress::kBlocked;
   is_sending_ = false;
-  CountSent(frame.header.payload_bytes);
+  // What a process says to itself travels nowhere.
+  if (transport_ != Transport::kLoopback)
+    CountSent(frame.header.payload_bytes);
   return Progress::kDone;
 }
 
@@ -66,7 +68,8 @@ absl::StatusOr<Channel::Progress> StreamChannel::TryReceive(
   if (!reader_.done()) return got > 0 ? Progress::kMoved : Progress::kBlocked;
   if (is_staged_) Place(frame);
   is_receiving_ = false;
-  CountReceived(frame.expected.payload_bytes);
+  if (transport_ != Transport::kLoopback)
+    CountReceived(frame.expected.payload_bytes);
   return Progress::kDone;
 }
 

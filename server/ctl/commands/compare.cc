@@ -241,11 +241,11 @@ class Compare {
                          "computing takes failed: ",
                          recorded.result.failure));
       }
-      known =
-          recorded_.emplace(key, EmulationFrom(recorded.result, recorded.trace))
-              .first;
+      known = recorded_.emplace(key, recorded).first;
     }
-    *run.spec.mutable_train()->mutable_emulate_compute() = known->second;
+    const FinishedRun& recorded = known->second;
+    *run.spec.mutable_train()->mutable_emulate_compute() =
+        EmulationFrom(recorded.result, recorded.trace, run.result.bucket_bytes);
     run.result.is_emulated = true;
     return absl::OkStatus();
   }
@@ -290,7 +290,7 @@ class Compare {
   absl::Status server_fault_;  // why there are no parameter servers
   std::unique_ptr<LinkNamespaces> links_;
   // By the recording's spec.
-  std::map<std::string, v1::EmulateComputeSpec> recorded_;
+  std::map<std::string, FinishedRun> recorded_;
   Comparison comparison_;
 };
 

@@ -92,7 +92,7 @@ std::string BarLabel(const RunResult& run) {
 
 NamedChart StepTimeChart(const RunList& runs) {
   BarChart chart{.title = "Where the time of a step goes",
-                 .y_label = "ms per step",
+                 .x_label = "ms per step",
                  .parts = {"compute", "transfer", "waiting", "other"},
                  .bars = {}};
   for (const RunResult* run : runs) {
@@ -111,11 +111,11 @@ NamedChart StepTimeChart(const RunList& runs) {
 }
 
 NamedChart LoadChart(const RunList& runs, const std::string& name,
-                     const std::string& title, const std::string& y_label,
+                     const std::string& title, const std::string& x_label,
                      double unit, Load (*load_of)(const RunResult&),
                      const std::string& caption) {
   BarChart chart{.title = title,
-                 .y_label = y_label,
+                 .x_label = x_label,
                  .parts = {"mean of all ranks", "busiest rank, beyond it"},
                  .bars = {}};
   for (const RunResult* run : runs) {
@@ -147,6 +147,33 @@ NamedChart BytesChart(const RunList& runs) {
           "gradients: a node of a ring sends 2K(N-1)/N, which never exceeds "
           "2K; the root of gather-broadcast sends K(N-1), one of S servers "
           "NK/S: these grow with the number of workers N."};
+}
+
+// Without variations, which would only be further lines.
+RunList Plain(const RunList& runs) {
+  RunList plain;
+  for (const RunResult* run : runs) {
+    if (run->variant.empty()) plain.push_back(run);
+  }
+  return plain;
+}
+
+// Throughput of each variation, and of the job as it is.
+NamedChart VariationChart(const RunList& runs) {
+  BarChart chart{.title = "What variations bring",
+                 .x_label = "samples per second",
+                 .parts = {"throughput"},
+                 .bars = {}};
+  for (const RunResult* run : runs) {
+    const bool is_varied =
+        std::any_of(runs.begin(), runs.end(), [&](const RunResult* other) {
+          return !other->variant.empty() && other->mode.name == run->mode.name;
+        });
+    if (is_varied)
+      chart.bars.push_back({BarLabel(*run), {run->samples_per_second}});
+  }
+  return {"variations", RenderSvg(chart),
+          "The job as it is, and each of its variations."};
 }
 
 RunList WithLosses(const RunList& runs) {
@@ -319,10 +346,12 @@ std::vector<NamedChart> ChartsOf(const Comparison& comparison) {
       std::any_of(runs.begin(), runs.end(), [&](const RunResult* run) {
         return run->workers != runs.front()->workers;
       });
+  const RunList plain = Plain(runs);
   charts.push_back(StepTimeChart(runs));
+  if (plain.size() < runs.size()) charts.push_back(VariationChart(runs));
   if (has_scaling) {
-    AddScaling(comparison, runs, charts);
-    charts.push_back(BytesChart(runs));
+    AddScaling(comparison, plain, charts);
+    charts.push_back(BytesChart(plain));
   } else {
     charts.push_back(LoadChart(
         runs, "bytes", "Bytes of a node", "MB per step, one direction",
@@ -344,7 +373,7 @@ std::vector<NamedChart> ChartsOf(const Comparison& comparison) {
   }
   const std::optional<LinkCost> link = LinkOf(comparison);
   if (!link.has_value()) return charts;
-  if (has_scaling) charts.push_back(PredictionChart(runs, *link));
+  if (has_scaling) charts.push_back(PredictionChart(plain, *link));
   NamedChart scale = ScaleChart(runs, *link);
   if (!scale.name.empty()) charts.push_back(std::move(scale));
   return charts;

@@ -16,7 +16,7 @@ struct NamedChart {
 };
 
 // Those for which there are figures, in the report's order: "step_time",
-// "throughput", "efficiency", "bytes", "memory", "cpu", "loss_time",
+// "variations", "throughput", "efficiency", "bytes", "memory", "cpu", "loss_time",
 // "loss_samples", "prediction", "scale".
 [[nodiscard]] std::vector<NamedChart> ChartsOf(const Comparison& comparison);
 

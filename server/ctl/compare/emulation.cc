@@ -1,6 +1,7 @@
 #include "server/ctl/compare/emulation.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <utility>
@@ -53,6 +54,19 @@ double MedianOf(std::vector<double> values) {
   return *middle;
 }
 
+// By bucket, ascending, as far as all are there.
+std::vector<int> MomentsOf(const v1::RankTrace& trace) {
+  std::vector<int> moments;
+  int before = 0;
+  for (const auto& [bucket, shares] : SharesOf(trace)) {
+    if (bucket != static_cast<int64_t>(moments.size())) return {};
+    before =
+        std::clamp(static_cast<int>(1000 * MedianOf(shares)), before, 1000);
+    moments.push_back(before);
+  }
+  return moments;
+}
+
 }  // namespace
 
 absl::StatusOr<PlannedRun> RecordingOf(const PlannedRun& run) {
@@ -64,10 +78,14 @@ absl::StatusOr<PlannedRun> RecordingOf(const PlannedRun& run) {
   train.clear_parameter_server();
   train.clear_collective();
   train.clear_emulate_compute();
-  // The largest part that a rank gets.
-  train.set_global_batch((train.global_batch() + run.result.workers - 1) /
-                         run.result.workers);
-  train.set_steps(std::min(train.steps(), kRecordedSteps));
+  train.clear_bucket_bytes();
+  // The largest part that a rank gets, or the piece that it computes at once.
+  int64_t batch =
+      (train.global_batch() + run.result.workers - 1) / run.result.workers;
+  if (train.micro_batch() > 0) batch = std::min(batch, train.micro_batch());
+  train.clear_micro_batch();
+  train.set_global_batch(batch);
+  train.set_steps(kRecordedSteps);
   ASSIGN_OR_RETURN(recording.spec,
                    coordinator::ValidateAndDefault(recording.spec));
   ASSIGN_OR_RETURN(recording.result.mode, ParseMode("auto"));
@@ -75,11 +93,13 @@ absl::StatusOr<PlannedRun> RecordingOf(const PlannedRun& run) {
   recording.result.ranks_per_host = 1;
   recording.result.steps = train.steps();
   recording.result.global_batch = train.global_batch();
+  recording.result.bucket_bytes = train.bucket_bytes();
   return recording;
 }
 
 v1::EmulateComputeSpec EmulationFrom(const RunResult& recorded,
-                                     const v1::GetTraceResponse& trace) {
+                                     const v1::GetTraceResponse& trace,
+                                     int64_t bucket_bytes) {
   v1::EmulateComputeSpec emulation;
   const auto samples =
       static_cast<double>(std::max<int64_t>(1, recorded.global_batch));
@@ -90,13 +110,17 @@ v1::EmulateComputeSpec EmulationFrom(const RunResult& recorded,
   *emulation.mutable_backward() =
       ToProto(absl::Seconds(rank.backward_seconds / samples));
   if (trace.ranks().empty()) return emulation;
-  int before = 0;
-  int64_t next = 0;
-  for (auto& [bucket, shares] : SharesOf(trace.ranks(0))) {
-    if (bucket != next++) break;  // what is missing is spread
-    before =
-        std::clamp(static_cast<int>(1000 * MedianOf(shares)), before, 1000);
-    emulation.add_ready_permille(before);
+  const std::vector<int> moments = MomentsOf(trace.ranks(0));
+  if (moments.empty() || bucket_bytes <= 0) return emulation;
+  // Buckets of another size are ready with the recorded one that ends where
+  // they do.
+  const auto buckets = static_cast<int64_t>(std::max(
+      1.0,
+      std::ceil(recorded.gradient_bytes / static_cast<double>(bucket_bytes))));
+  const auto count = static_cast<int64_t>(moments.size());
+  for (int64_t i = 1; i <= buckets; ++i) {
+    const int64_t ends_with = (i * count + buckets - 1) / buckets;
+    emulation.add_ready_permille(moments[static_cast<size_t>(ends_with - 1)]);
   }
   return emulation;
 }

@@ -3,6 +3,8 @@
 #ifndef RINGMASTER_SERVER_CTL_COMPARE_EMULATION_H_
 #define RINGMASTER_SERVER_CTL_COMPARE_EMULATION_H_
 
+#include <cstdint>
+
 #include "absl/status/statusor.h"
 #include "server/ctl/compare/plan.h"
 #include "server/ctl/compare/result.h"
@@ -16,15 +18,17 @@ class GetTraceResponse;
 
 namespace ctl {
 
-// The run to take them from: one worker with the samples that each worker of
-// `run` has. Runs that compute alike have equal specs here.
+// The run to take them from: one worker with as many samples at once as each
+// worker of `run` has. Runs that compute alike have equal specs here, whatever
+// becomes of their gradients.
 [[nodiscard]] absl::StatusOr<PlannedRun> RecordingOf(const PlannedRun& run);
 
 // `recorded` is that run's result, and `trace` what its rank told of some steps:
 // when each bucket was ready, as the median over them; without it they are
-// spread evenly.
+// spread evenly. For a run with buckets of `bucket_bytes`.
 [[nodiscard]] v1::EmulateComputeSpec EmulationFrom(
-    const RunResult& recorded, const v1::GetTraceResponse& trace);
+    const RunResult& recorded, const v1::GetTraceResponse& trace,
+    int64_t bucket_bytes);
 
 }  // namespace ctl
 }  // namespace ringmaster

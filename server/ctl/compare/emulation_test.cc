@@ -37,7 +37,7 @@ void AddStep(v1::RankTrace& trace, int64_t step,
 }
 
 TEST(EmulationTest, TakesTheTimesOfASample) {
-  const v1::EmulateComputeSpec emulation = EmulationFrom(Recorded(), {});
+  const v1::EmulateComputeSpec emulation = EmulationFrom(Recorded(), {}, 1);
   EXPECT_EQ(emulation.forward().nanos(), 1'000'000);
   EXPECT_EQ(emulation.backward().nanos(), 2'000'000);
   EXPECT_EQ(emulation.ready_permille_size(), 0);
@@ -51,8 +51,15 @@ TEST(EmulationTest, TakesTheMedianMomentOfEachBucket) {
   AddStep(rank, 3, {90, 45, 100});
   // Of the records that end a step, and of a pass that was not told.
   rank.add_spans()->set_name("all_reduce");
-  const v1::EmulateComputeSpec emulation = EmulationFrom(Recorded(), trace);
-  EXPECT_THAT(emulation.ready_permille(), ElementsAre(120, 450, 1000));
+  RunResult recorded = Recorded();
+  recorded.gradient_bytes = 300;
+  const auto ready = [&](int64_t bucket_bytes) {
+    return EmulationFrom(recorded, trace, bucket_bytes).ready_permille();
+  };
+  EXPECT_THAT(ready(100), ElementsAre(120, 450, 1000));
+  EXPECT_THAT(ready(1000), ElementsAre(1000)) << "one, ready at the end";
+  EXPECT_THAT(ready(150), ElementsAre(450, 1000));
+  EXPECT_THAT(ready(50), ElementsAre(120, 120, 450, 450, 1000, 1000));
 }
 
 TEST(EmulationTest, RecordsOneWorkerWithTheSamplesOfEach) {
@@ -72,6 +79,9 @@ TEST(EmulationTest, RecordsOneWorkerWithTheSamplesOfEach) {
   PlanOptions options;
   options.modes = *ParseModes("ring,ps:1");
   options.workers = {4};
+  options.variations = {
+      *ParseVariation("one bucket:train.bucket_bytes=16MiB"),
+      *ParseVariation("pieces:train.global_batch=128;train.micro_batch=8")};
   const auto runs = MakePlan(job, options);
   ASSERT_TRUE(runs.ok()) << runs.status();
   const auto ring = RecordingOf(runs->front());
@@ -80,9 +90,11 @@ TEST(EmulationTest, RecordsOneWorkerWithTheSamplesOfEach) {
   EXPECT_EQ(ring->spec.train().global_batch(), 8);
   EXPECT_LT(ring->spec.train().steps(), 100);
   EXPECT_EQ(ring->result.global_batch, 8);
-  EXPECT_EQ(RecordingOf(runs->back())->spec.SerializeAsString(),
-            ring->spec.SerializeAsString())
-      << "computes alike";
+  for (const PlannedRun& run : *runs) {
+    EXPECT_EQ(RecordingOf(run)->spec.SerializeAsString(),
+              ring->spec.SerializeAsString())
+        << run.result.label() << " computes alike";
+  }
 }
 
 }  // namespace

@@ -21,6 +21,12 @@ constexpr double kTop = 46;
 constexpr double kRight = 580;  // labels of lines are beside it
 constexpr double kBottom = 318;
 constexpr double kLabelHeight = 15;
+constexpr double kLetterWidth = 6.5;  // about
+// Of bars, which lie: their labels are long, and there may be many.
+constexpr double kBarLeft = 210;
+constexpr double kBarRight = 730;
+constexpr double kBarHeight = 15;
+constexpr double kBarPitch = 21;
 constexpr int kColors = 8;
 
 // Colours that are told apart also by who does not tell red from green (Okabe
@@ -48,10 +54,10 @@ std::string Text(double x, double y, std::string_view anchor,
       XmlText(text));
 }
 
-std::string Head(std::string_view title) {
+std::string Head(std::string_view title, double height) {
   return absl::StrCat(
       "<svg class=\"rm\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ",
-      kWidth, " ", kHeight, "\" width=\"", kWidth, "\" height=\"", kHeight,
+      kWidth, " ", height, "\" width=\"", kWidth, "\" height=\"", height,
       "\" role=\"img\">\n<title>", XmlText(title), "</title>\n",
       std::string(kStyle), "\n<rect width=\"100%\" height=\"100%\" ",
       "fill=\"var(--bg)\"/>\n", Text(kLeft, 24, "start", "t", title));
@@ -190,26 +196,35 @@ double SumOf(const Bar& bar) {
   return sum;
 }
 
-std::string BarSvg(const Bar& bar, double x, double width, bool is_slanted,
-                   const ChartAxis& axis) {
-  std::string svg;
-  double below = 0;
+// From left to right, beside its label.
+std::string BarSvg(const Bar& bar, double y, const ChartAxis& axis) {
+  std::string svg =
+      Text(kBarLeft - 8, y + kBarHeight - 4, "end", "", bar.label);
+  double before = 0;
   for (size_t i = 0; i < bar.parts.size(); ++i) {
     if (!std::isfinite(bar.parts[i]) || bar.parts[i] <= 0) continue;
-    const double low = axis.At(below, kBottom, kTop);
-    below += bar.parts[i];
-    const double high = axis.At(below, kBottom, kTop);
-    absl::StrAppend(&svg, "<rect x=\"", Number(x), "\" y=\"", Number(high),
-                    "\" width=\"", Number(width), "\" height=\"",
-                    Number(low - high), "\" fill=\"",
-                    Color(static_cast<int>(i)), "\"/>\n");
+    const double start = axis.At(before, kBarLeft, kBarRight);
+    before += bar.parts[i];
+    const double end = axis.At(before, kBarLeft, kBarRight);
+    absl::StrAppend(&svg, "<rect x=\"", Number(start), "\" y=\"", Number(y),
+                    "\" width=\"", Number(end - start), "\" height=\"",
+                    kBarHeight, "\" fill=\"", Color(static_cast<int>(i)),
+                    "\"/>\n");
   }
-  const double middle = x + width / 2;
-  const double y = kBottom + 16;
-  if (!is_slanted) return svg + Text(middle, y, "middle", "s", bar.label);
-  return svg + Text(middle + 4, y - 2, "end", "s", bar.label,
-                    absl::StrFormat(" transform=\"rotate(-28 %.1f %.1f)\"",
-                                    middle + 4, y - 2));
+  return svg;
+}
+
+std::string LegendSvg(const std::vector<std::string>& parts) {
+  std::string svg;
+  double x = kBarLeft;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    absl::StrAppend(&svg, "<rect x=\"", Number(x), "\" y=\"", kTop - 8,
+                    "\" width=\"12\" height=\"12\" fill=\"",
+                    Color(static_cast<int>(i)), "\"/>\n",
+                    Text(x + 17, kTop + 2, "start", "", parts[i]));
+    x += 40 + kLetterWidth * static_cast<double>(parts[i].size());
+  }
+  return svg;
 }
 
 }  // namespace
@@ -261,7 +276,7 @@ std::string RenderSvg(const LineChart& chart) {
   std::string lines;
   for (const ChartSeries& series : chart.series)
     lines += SeriesSvg(series, axes, labels);
-  return absl::StrCat(Head(chart.title), YAxis(axes.y, chart.y_label),
+  return absl::StrCat(Head(chart.title, kHeight), YAxis(axes.y, chart.y_label),
                       XAxis(axes.x, chart.x_label), lines,
                       LabelsSvg(std::move(labels)), "</svg>\n");
 }
@@ -271,25 +286,22 @@ std::string RenderSvg(const BarChart& chart) {
   for (const Bar& bar : chart.bars) highest = std::max(highest, SumOf(bar));
   const ChartAxis axis =
       ChartAxis::Covering(0, highest, ChartAxis::Scale::kLinear);
-  std::string svg = Head(chart.title) + YAxis(axis, chart.y_label);
-  const double slot = (kRight - kLeft) / static_cast<double>(std::max<size_t>(
-                                             1, chart.bars.size()));
-  size_t longest = 0;
-  for (const Bar& bar : chart.bars)
-    longest = std::max(longest, bar.label.size());
-  // About 6.5 pixels a letter.
-  const bool is_slanted = 6.5 * static_cast<double>(longest) > slot;
-  for (size_t i = 0; i < chart.bars.size(); ++i) {
-    svg += BarSvg(chart.bars[i], kLeft + (static_cast<double>(i) + 0.15) * slot,
-                  0.7 * slot, is_slanted, axis);
+  const double top = kTop + 22;
+  const double bottom =
+      top + kBarPitch * static_cast<double>(chart.bars.size());
+  std::string svg = Head(chart.title, bottom + 54) + LegendSvg(chart.parts);
+  for (const double tick : axis.ticks()) {
+    const double x = axis.At(tick, kBarLeft, kBarRight);
+    absl::StrAppend(&svg, "<line class=\"g\" x1=\"", Number(x), "\" x2=\"",
+                    Number(x), "\" y1=\"", top - 4, "\" y2=\"", bottom,
+                    "\"/>\n",
+                    Text(x, bottom + 18, "middle", "s", AxisNumber(tick)));
   }
-  for (size_t i = 0; i < chart.parts.size(); ++i) {
-    const double y = kTop + 8 + 20 * static_cast<double>(i);
-    absl::StrAppend(&svg, "<rect x=\"", kRight + 10, "\" y=\"", y,
-                    "\" width=\"12\" height=\"12\" fill=\"",
-                    Color(static_cast<int>(i)), "\"/>\n",
-                    Text(kRight + 28, y + 10, "start", "", chart.parts[i]));
-  }
+  for (size_t i = 0; i < chart.bars.size(); ++i)
+    svg +=
+        BarSvg(chart.bars[i], top + kBarPitch * static_cast<double>(i), axis);
+  absl::StrAppend(&svg, Text((kBarLeft + kBarRight) / 2, bottom + 40, "middle",
+                             "s", chart.x_label));
   return svg + "</svg>\n";
 }
 

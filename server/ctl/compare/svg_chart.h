@@ -1,4 +1,4 @@
-// Charts as SVG: lines over numbers, and stacked bars over names.
+// Charts as SVG: lines over numbers, and stacked bars beside names.
 //
 // Text, no script, nothing from outside; each carries its own style and is
 // legible on a light and on a dark background (prefers-color-scheme). Axes have
@@ -37,12 +37,12 @@ struct LineChart {
 
 struct Bar {
   std::string label = {};
-  std::vector<double> parts;  // from the bottom, as in BarChart::parts
+  std::vector<double> parts;  // from the left, as in BarChart::parts
 };
 
 struct BarChart {
   std::string title = {};
-  std::string y_label = {};
+  std::string x_label = {};
   std::vector<std::string> parts = {};  // their names
   std::vector<Bar> bars = {};
 };

@@ -102,7 +102,7 @@ TEST(SvgChartTest, LabelsOfLinesThatEndTogetherDoNotCover) {
 
 TEST(SvgChartTest, StacksTheParts) {
   const BarChart chart{.title = "Step",
-                       .y_label = "ms",
+                       .x_label = "ms",
                        .parts = {"compute", "waiting"},
                        .bars = {{"ring, 2", {1, 2}}, {"ps:1, 2", {1, 0}}}};
   const std::string svg = RenderSvg(chart);
