@@ -72,17 +72,20 @@ absl::StatusOr<GenerationRun::End> GenerationRun::Run() {
     const bool is_stop = summary.stop && !is_last;
     RETURN_IF_ERROR(SnapshotAfter(step, is_last || is_stop));
     if (is_stop) {
-      RETURN_IF_ERROR(Finish(step));
+      RETURN_IF_ERROR(Finish(step, End::kStopped));
       return End::kStopped;
     }
     if (!is_last && config.evaluate_every > 0 &&
         step % config.evaluate_every == 0) {
       RETURN_IF_ERROR(EvaluateAfter(step));
     }
-    if (summary.drain && !is_last) return End::kDrained;
+    if (summary.drain && !is_last) {
+      RETURN_IF_ERROR(parts_.sync.Leave(End::kDrained));
+      return End::kDrained;
+    }
   }
   RETURN_IF_ERROR(EvaluateAfter(parts_.state.applied_step()));
-  RETURN_IF_ERROR(Finish(parts_.state.applied_step()));
+  RETURN_IF_ERROR(Finish(parts_.state.applied_step(), End::kFinished));
   return End::kFinished;
 }
 
@@ -121,11 +124,13 @@ absl::Status GenerationRun::SnapshotAfter(int64_t step, bool is_last) {
   return parts_.files.failure();
 }
 
-absl::Status GenerationRun::Finish(int64_t step) {
+absl::Status GenerationRun::Finish(int64_t step, End how) {
   if (!parts_.state.config().checkpoint.directory.empty())
     parts_.board.EnterPhase(TrainPhase::kCheckpoint);
   if (parts_.files.IsSnapshotDue(step, /*is_last=*/true))
     RETURN_IF_ERROR(parts_.sync.FetchMoments());
+  // Nobody waits for this rank's disk.
+  RETURN_IF_ERROR(parts_.sync.Leave(how));
   parts_.files.Finish(step, parts_.cancel);
   return parts_.files.failure();
 }

@@ -42,8 +42,7 @@ struct Wishes {
 
 class GenerationRun {
  public:
-  // Why the loop ended, short of an error.
-  enum class End { kFinished, kStopped, kDrained };
+  using End = RunEnd;
 
   // All references must outlive it. `prefetcher` is started at the state's next
   // step.
@@ -78,8 +77,8 @@ class GenerationRun {
   void NoteSkippedStep(int64_t step, const CommittedStep& committed);
   // Takes the snapshot of `step`, if one is due.
   [[nodiscard]] absl::Status SnapshotAfter(int64_t step, bool is_last);
-  // Waits for the checkpoint of the last step.
-  [[nodiscard]] absl::Status Finish(int64_t step);
+  // Leaves the others, and waits for the checkpoint of the last step.
+  [[nodiscard]] absl::Status Finish(int64_t step, End how);
   [[nodiscard]] absl::StatusOr<CommitSummary> RunStep(int64_t step);
   [[nodiscard]] absl::StatusOr<const Batch*> NextBatch(int64_t step);
   // The micro-batches of a rank's part, one after the other; gradients add up,

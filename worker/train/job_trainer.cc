@@ -362,7 +362,7 @@ absl::StatusOr<GenerationRun::End> JobTrainer::Train(
                      job_->files(), job_->sampler(), PeakFlopsOfJob(),
                      [this](const TrainNotice& notice) { Notify(notice); }});
   ASSIGN_OR_RETURN(const GenerationRun::End end, run.Run());
-  if (servers_ != nullptr) RETURN_IF_ERROR(servers_->End(ToDoneKind(end)));
+  if (servers_ != nullptr) RETURN_IF_ERROR(servers_->AwaitHost());
   return end;
 }
 

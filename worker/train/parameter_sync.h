@@ -50,6 +50,9 @@ struct CommittedStep {
   std::vector<int> non_finite_ranks;
 };
 
+// Why a run of steps ends, short of an error.
+enum class RunEnd { kFinished, kStopped, kDrained };
+
 // What a sync is doing beside the communicator, for beats and verdicts.
 struct SyncProgress {
   int64_t completed = 0;      // exchanges since the generation began
@@ -79,6 +82,12 @@ class ParameterSync {
   // Between Commit and BeginStep: lets the state have the moments of the step
   // that was committed last, for a checkpoint. Errors as Commit.
   [[nodiscard]] virtual absl::Status FetchMoments() { return absl::OkStatus(); }
+
+  // Instead of another step: all ranks have agreed to end so, and this one has
+  // the moments that it wants. Errors as Commit.
+  [[nodiscard]] virtual absl::Status Leave(RunEnd /*how*/) {
+    return absl::OkStatus();
+  }
 
   // Elements sent to peers in this generation, in bytes; commit records and
   // evaluations too.

@@ -29,18 +29,6 @@ absl::Status CheckShards(const TrainingState& state,
       .status();
 }
 
-DoneKind ToDoneKind(GenerationRun::End end) {
-  switch (end) {
-    case GenerationRun::End::kFinished:
-      return DoneKind::kFinished;
-    case GenerationRun::End::kStopped:
-      return DoneKind::kStopped;
-    case GenerationRun::End::kDrained:
-      return DoneKind::kDrained;
-  }
-  return DoneKind::kFinished;
-}
-
 absl::StatusOr<std::unique_ptr<ServerGeneration>> ServerGeneration::Create(
     const Parts& parts, ShardLinks links) {
   const ShardPlacements& placements = parts.assignment.shard_placements;
@@ -96,8 +84,7 @@ absl::Status ServerGeneration::Begin(absl::FunctionRef<absl::Status()> load) {
   return sync_->Begin();
 }
 
-absl::Status ServerGeneration::End(DoneKind how) {
-  RETURN_IF_ERROR(sync_->End(how));
+absl::Status ServerGeneration::AwaitHost() {
   return host_thread_ == nullptr ? absl::OkStatus()
                                  : host_thread_->Join().status();
 }

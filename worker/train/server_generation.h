@@ -19,7 +19,6 @@
 #include "common/trace/trace.h"
 #include "common/transport/cancel_token.h"
 #include "worker/collective/communicator.h"
-#include "worker/train/generation_run.h"
 #include "worker/train/host_thread.h"
 #include "worker/train/server_sync.h"
 #include "worker/train/shard_client.h"
@@ -34,9 +33,6 @@ namespace ringmaster {
 //   INVALID_ARGUMENT  what does not fit
 [[nodiscard]] absl::Status CheckShards(const TrainingState& state,
                                        const RankAssignment& assignment);
-
-// How a run that ended so leaves the servers.
-[[nodiscard]] DoneKind ToDoneKind(GenerationRun::End end);
 
 class ServerGeneration {
  public:
@@ -65,9 +61,9 @@ class ServerGeneration {
     return host_thread_ == nullptr ? nullptr : &host_thread_->cancel();
   }
 
-  // The run ended without an error, as all workers agreed: leaves the servers,
-  // and waits until its own host's workers have, too.
-  [[nodiscard]] absl::Status End(DoneKind how);
+  // The run ended without an error: waits until all workers have left its own
+  // host, if it has one, as this one has.
+  [[nodiscard]] absl::Status AwaitHost();
   // The rank that a failure is about; -1: unknown. Ends the own host.
   [[nodiscard]] int EndAndBlame(std::string_view why);
 

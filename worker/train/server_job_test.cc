@@ -164,7 +164,8 @@ TEST_F(CheckpointOfServersTest, HasTheMomentsToo) {
   const auto outcomes = job.RunGeneration(program, [] {});
   ExpectAllFinished(outcomes);
   EXPECT_EQ(outcomes[0].parameters_hash, expected);
-  EXPECT_TRUE(std::filesystem::exists(directory_ / "step-000000060")) << directory_;
+  EXPECT_TRUE(std::filesystem::exists(directory_ / "step-000000060"))
+      << directory_;
 }
 
 TEST_F(CheckpointOfServersTest, StartsAJobWithAnotherNumberOfServers) {
@@ -236,6 +237,29 @@ TEST(ServerJobTest, MoreShardsThanBucketsIsOneClearError) {
       << agreement.status();
   EXPECT_THAT(std::string(agreement.status().message()),
               HasSubstr("train.bucket_bytes"));
+}
+
+TEST(ServerJobTest, AServerRefusesAJobWithoutServers) {
+  ServerJob job({.workers = 1, .servers = 1});
+  RankAssignment assignment;
+  assignment.rank = 1;
+  const auto agreement =
+      job.trainer(job.server(0)).Prepare(SpecOf(SmallProgram(1)), assignment);
+  EXPECT_EQ(ExitCodeOf(agreement.status()), ExitCode::kUsage);
+  EXPECT_THAT(std::string(agreement.status().message()),
+              HasSubstr("has no parameter servers"));
+}
+
+TEST(ServerJobTest, ClippingNeedsEverybodysGradient) {
+  v1::TrainProgram program = Program(1);
+  program.mutable_optimizer()->mutable_adamw()->set_clip_norm(1);
+  program.mutable_parameter_server()->set_consistency(v1::CONSISTENCY_ASYNC);
+  TrainerWorkers workers(1);
+  const auto agreement =
+      workers.trainer(0).Prepare(SpecOf(program), workers.Assign(1, {0}, 0, 0));
+  EXPECT_EQ(ExitCodeOf(agreement.status()), ExitCode::kUsage);
+  EXPECT_THAT(std::string(agreement.status().message()),
+              HasSubstr("clip_norm"));
 }
 
 TEST(ServerJobTest, WhoIsToldOfNoHoldersCannotTakePart) {

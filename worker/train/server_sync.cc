@@ -6,11 +6,24 @@
 
 #include "absl/strings/str_format.h"
 #include "common/fail_point/fail_point.h"
+#include "common/parameter_server/message.h"
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
 
 namespace ringmaster {
 namespace {
+
+DoneKind ToDoneKind(RunEnd end) {
+  switch (end) {
+    case RunEnd::kFinished:
+      return DoneKind::kFinished;
+    case RunEnd::kStopped:
+      return DoneKind::kStopped;
+    case RunEnd::kDrained:
+      break;
+  }
+  return DoneKind::kDrained;
+}
 
 bool IsMultiple(int64_t step, int64_t every) {
   return every > 0 && step % every == 0;
@@ -69,8 +82,8 @@ absl::Status ServerSync::GiveState() {
   return absl::OkStatus();
 }
 
-absl::Status ServerSync::End(DoneKind how) {
-  client_.Finish(how);
+absl::Status ServerSync::Leave(RunEnd how) {
+  client_.Finish(ToDoneKind(how));
   return client_.Await(Deadline());
 }
 

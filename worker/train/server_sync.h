@@ -24,7 +24,6 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/clock/clock.h"
-#include "common/parameter_server/message.h"
 #include "common/trace/trace.h"
 #include "worker/collective/communicator.h"
 #include "worker/train/parameter_sync.h"
@@ -52,14 +51,13 @@ class ServerSync final : public ParameterSync {
   // What no holder has of them rank 0 gives from its state, with the moments.
   // Errors as Commit.
   [[nodiscard]] absl::Status Begin();
-  // Ends it: the servers need not wait for this worker any more.
-  [[nodiscard]] absl::Status End(DoneKind how);
-
   [[nodiscard]] absl::Status BeginStep() override;
   void BucketReady(int bucket) override;
   [[nodiscard]] absl::StatusOr<CommittedStep> Commit(
       const LocalStep& local) override;
   [[nodiscard]] absl::Status FetchMoments() override;
+  // The servers need not wait for this worker any more.
+  [[nodiscard]] absl::Status Leave(RunEnd how) override;
 
   [[nodiscard]] int64_t payload_sent_bytes() const override;
   [[nodiscard]] int64_t theory_bytes_per_step() const override;

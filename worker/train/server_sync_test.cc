@@ -17,6 +17,9 @@
 namespace ringmaster {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
 enum class Optimizer { kAdamw, kSgd, kMomentum };
 
 v1::TrainProgram ProgramOf(Optimizer optimizer, int64_t steps) {
@@ -133,6 +136,23 @@ TEST(ServerSyncTest, TheOrderOfRanksGivesTheSameBitsAgain) {
   ExpectAllFinishedAlike(second, 10);
   EXPECT_EQ(first[0]->state->ParametersHash(),
             second[0]->state->ParametersHash());
+}
+
+// One bucket that is not finite is left out, and all workers know whose.
+TEST(ServerSyncTest, GradientsThatAreNotFiniteEndAJobThatAsksForIt) {
+  v1::TrainProgram program =
+      WithServers(ProgramOf(Optimizer::kSgd, /*steps=*/50), 2);
+  program.mutable_optimizer()->mutable_sgd()->set_learning_rate(1e30);
+  program.mutable_non_finite()->set_max_in_a_row(3);
+  const auto results = RunServerRanks(program, {.workers = 2, .servers = 2});
+  for (const auto& result : results) {
+    EXPECT_EQ(result->end.status().code(), absl::StatusCode::kInvalidArgument)
+        << result->end.status();
+    EXPECT_THAT(std::string(result->end.status().message()),
+                AllOf(HasSubstr("the gradient was not finite for 3 steps"),
+                      HasSubstr("it came from")));
+    EXPECT_EQ(result->state->applied_step(), results[0]->state->applied_step());
+  }
 }
 
 class RelaxedTest : public testing::TestWithParam<v1::Consistency> {};

@@ -85,10 +85,7 @@ absl::StatusOr<GenerationRun::End> RunWorker(const RankAssignment& assignment,
                                              .trace = result.trace},
                                             std::move(links)));
   RETURN_IF_ERROR(servers->sync().Begin());
-  ASSIGN_OR_RETURN(const GenerationRun::End end,
-                   TrainRank(communicator, servers->sync(), result));
-  RETURN_IF_ERROR(servers->End(ToDoneKind(end)));
-  return end;
+  return TrainRank(communicator, servers->sync(), result);
 }
 
 }  // namespace
