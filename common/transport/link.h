@@ -53,6 +53,14 @@ class Link {
   // progress. Valid for the link's life.
   [[nodiscard]] virtual int fd() const = 0;
 
+  // Where a rate, and not the peer, held back the last TryWrite (`is_send`) or
+  // TryRead: a descriptor that becomes readable once more may pass, to poll in
+  // place of fd(); else -1.
+  [[nodiscard]] virtual int HeldFd(bool is_send) {
+    (void)is_send;
+    return -1;
+  }
+
   // Ends both directions at once; a thread in poll on fd() wakes up.
   // Idempotent, from any thread.
   virtual void Close() = 0;

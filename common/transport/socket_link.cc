@@ -2,12 +2,14 @@
 
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "common/clock/clock.h"
 #include "common/transport/tcp.h"
 
 namespace ringmaster {
@@ -26,7 +28,8 @@ SocketLink::SocketLink(UniqueFd socket, std::string peer,
       peer_(std::move(peer)),
       transport_(transport),
       silence_limit_(transport == Transport::kTcp ? silence_limit
-                                                  : absl::InfiniteDuration()) {
+                                                  : absl::InfiniteDuration()),
+      rate_(transport == Transport::kTcp ? LinkRate::OfProcess() : nullptr) {
   ProbeWhenIdle(socket_.get(), silence_limit_);
 }
 
@@ -48,23 +51,70 @@ absl::Status SocketLink::CheckPeer(MonotonicTime now) {
                    "gone"));
 }
 
-absl::StatusOr<size_t> SocketLink::TryWrite(std::span<const iovec> parts) {
+std::span<const iovec> SocketLink::Allowed(LinkRate::Direction direction,
+                                           std::span<const iovec> parts) {
+  if (rate_ == nullptr) return parts;
+  size_t left = rate_->Allowed(direction, Clock::Real().Now());
+  holds_[direction].is_held = left == 0;
+  cut_.clear();
+  for (const iovec& part : parts) {
+    if (left == 0) break;
+    cut_.push_back({part.iov_base, std::min(part.iov_len, left)});
+    left -= cut_.back().iov_len;
+  }
+  return cut_;
+}
+
+void SocketLink::Pass(LinkRate::Direction direction, size_t bytes) {
+  if (rate_ != nullptr) rate_->Pass(direction, bytes, Clock::Real().Now());
+}
+
+int SocketLink::HeldFd(bool is_send) {
+  const auto direction = is_send ? LinkRate::kSend : LinkRate::kReceive;
+  Hold& hold = holds_[direction];
+  if (rate_ == nullptr || !hold.is_held) return -1;
+  if (!hold.timer.is_open()) {
+    hold.timer =
+        UniqueFd(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  }
+  // Without a descriptor left the wait is on the socket, and is a busy one.
+  if (!hold.timer.is_open()) return -1;
+  const absl::Duration wait = rate_->FreeAt(direction) - Clock::Real().Now();
+  itimerspec when = {};
+  // Zero would disarm it.
+  when.it_value =
+      absl::ToTimespec(std::max(wait, absl::Duration(absl::Microseconds(1))));
+  timerfd_settime(hold.timer.get(), 0, &when, nullptr);
+  return hold.timer.get();
+}
+
+absl::StatusOr<size_t> SocketLink::TryWrite(std::span<const iovec> all) {
+  const std::span<const iovec> parts = Allowed(LinkRate::kSend, all);
+  if (parts.empty()) return size_t{0};
   msghdr message = {};
   message.msg_iov = const_cast<iovec*>(parts.data());
   message.msg_iovlen = parts.size();
   const ssize_t written =
       sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-  if (written >= 0) return static_cast<size_t>(written);
+  if (written >= 0) {
+    Pass(LinkRate::kSend, static_cast<size_t>(written));
+    return static_cast<size_t>(written);
+  }
   if (IsWouldBlock(errno)) return size_t{0};
   return Failed("write to", errno);
 }
 
-absl::StatusOr<size_t> SocketLink::TryRead(std::span<const iovec> parts) {
+absl::StatusOr<size_t> SocketLink::TryRead(std::span<const iovec> all) {
+  const std::span<const iovec> parts = Allowed(LinkRate::kReceive, all);
+  if (parts.empty()) return size_t{0};
   msghdr message = {};
   message.msg_iov = const_cast<iovec*>(parts.data());
   message.msg_iovlen = parts.size();
   const ssize_t got = recvmsg(socket_.get(), &message, MSG_DONTWAIT);
-  if (got > 0) return static_cast<size_t>(got);
+  if (got > 0) {
+    Pass(LinkRate::kReceive, static_cast<size_t>(got));
+    return static_cast<size_t>(got);
+  }
   if (got == 0) {
     return absl::UnavailableError(
         absl::StrCat(peer_, " closed its connection"));

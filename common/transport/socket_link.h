@@ -10,9 +10,12 @@
 #ifndef RINGMASTER_COMMON_TRANSPORT_SOCKET_LINK_H_
 #define RINGMASTER_COMMON_TRANSPORT_SOCKET_LINK_H_
 
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -20,6 +23,7 @@
 #include "common/clock/monotonic_time.h"
 #include "common/transport/channel.h"
 #include "common/transport/link.h"
+#include "common/transport/link_rate.h"
 #include "common/transport/unique_fd.h"
 
 namespace ringmaster {
@@ -33,12 +37,17 @@ class SocketLink final : public Link {
              absl::Duration silence_limit = absl::InfiniteDuration(),
              Transport transport = Transport::kTcp);
 
+  // Over TCP: holds it to `rate`, which outlives it; null for none. By default
+  // that of the process.
+  void HoldTo(LinkRate* rate) { rate_ = rate; }
+
   [[nodiscard]] absl::StatusOr<size_t> TryWrite(
       std::span<const iovec> parts) override;
   [[nodiscard]] absl::StatusOr<size_t> TryRead(
       std::span<const iovec> parts) override;
   [[nodiscard]] absl::Status CheckPeer(MonotonicTime now) override;
   [[nodiscard]] int fd() const override { return socket_.get(); }
+  [[nodiscard]] int HeldFd(bool is_send) override;
   void Close() override;
   [[nodiscard]] const std::string& peer() const override { return peer_; }
   [[nodiscard]] Transport transport() const { return transport_; }
@@ -47,12 +56,26 @@ class SocketLink final : public Link {
   [[nodiscard]] bool HasHungUp() const;
 
  private:
+  // A direction that a rate may hold back.
+  struct Hold {
+    bool is_held = false;
+    UniqueFd timer;  // made when it is first held
+  };
+
   [[nodiscard]] absl::Status Failed(const char* what, int error) const;
+  // The first bytes of `parts` that may pass now; all without a rate. Empty: it
+  // is held.
+  std::span<const iovec> Allowed(LinkRate::Direction direction,
+                                 std::span<const iovec> parts);
+  void Pass(LinkRate::Direction direction, size_t bytes);
 
   const UniqueFd socket_;
   const std::string peer_;
   const Transport transport_;
   const absl::Duration silence_limit_;
+  LinkRate* rate_;
+  Hold holds_[2];           // by direction
+  std::vector<iovec> cut_;  // scratch
   // CheckPeer's: looks again at the earliest, and since when all looks found
   // the peer silent; InfiniteFuture: the last did not.
   MonotonicTime look_at_;

@@ -213,5 +213,44 @@ TEST(SocketLinkTest, WithoutALimitNobodyIsGivenUp) {
   EXPECT_TRUE(link.CheckPeer(MonotonicTime() + absl::Hours(2)).ok());
 }
 
+TEST(SocketLinkTest, IsHeldToARateAndSaysUntilWhen) {
+  Ends ends = Connect();
+  SocketLink near(std::move(ends.client), "rank 1 at b");
+  EXPECT_EQ(near.HeldFd(true), -1) << "without a rate";
+  // Eight seconds for what may pass at once.
+  LinkRate slow(1000);
+  near.HoldTo(&slow);
+  const size_t first = Write(near, 100'000);
+  EXPECT_GT(first, 0u);
+  EXPECT_LT(first, 100'000u);
+  EXPECT_EQ(near.HeldFd(true), -1) << "what it took was not held";
+  EXPECT_EQ(Write(near, 100'000), 0u);
+  EXPECT_GE(near.HeldFd(true), 0);
+  EXPECT_EQ(near.HeldFd(false), -1) << "the other direction is apart";
+}
+
+TEST(SocketLinkTest, ARateLetsEverythingThroughInTime) {
+  Ends ends = Connect();
+  SocketLink near(std::move(ends.client), "rank 1 at b");
+  SocketLink far(std::move(ends.server), "rank 0 at a");
+  LinkRate rate(10e6);
+  near.HoldTo(&rate);
+  constexpr size_t kBytes = 200'000;
+  std::vector<char> text(kBytes);
+  size_t written = 0;
+  size_t read = 0;
+  for (int look = 0; look < kManyLooks && read < kBytes; ++look) {
+    if (written < kBytes) written += Write(near, kBytes - written);
+    const iovec part = {text.data(), text.size()};
+    const absl::StatusOr<size_t> got = far.TryRead(std::span(&part, 1));
+    ASSERT_TRUE(got.ok()) << got.status();
+    read += *got;
+    pollfd held = {near.HeldFd(true), POLLIN, 0};
+    // A descriptor that is not there is never ready.
+    ASSERT_EQ(poll(&held, 1, held.fd >= 0 ? 5000 : 0), held.fd >= 0 ? 1 : 0);
+  }
+  EXPECT_EQ(read, kBytes);
+}
+
 }  // namespace
 }  // namespace ringmaster

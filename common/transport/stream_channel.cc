@@ -37,8 +37,7 @@ absl::StatusOr<Channel::Progress> StreamChannel::TrySend(
     return written > 0 ? Progress::kMoved : Progress::kBlocked;
   is_sending_ = false;
   // What a process says to itself travels nowhere.
-  if (transport_ != Transport::kLoopback)
-    CountSent(frame.header.payload_bytes);
+  if (transport_ != Transport::kLoopback) CountSent(frame.header.payload_bytes);
   return Progress::kDone;
 }
 
@@ -99,10 +98,15 @@ bool StreamChannel::BeginWait(bool for_send, bool for_receive,
     polled.push_back({-1, 0, 0});
     return HasUnread();
   }
+  // What a rate holds back the socket itself would seem ready for.
+  const int held_send = for_send ? link_->HeldFd(/*is_send=*/true) : -1;
+  const int held_receive = for_receive ? link_->HeldFd(/*is_send=*/false) : -1;
   short events = POLLRDHUP;
-  if (for_send) events |= POLLOUT;
-  if (for_receive) events |= POLLIN;
+  if (for_send && held_send < 0) events |= POLLOUT;
+  if (for_receive && held_receive < 0) events |= POLLIN;
   polled.push_back({link_->fd(), events, 0});
+  if (held_send >= 0) polled.push_back({held_send, POLLIN, 0});
+  if (held_receive >= 0) polled.push_back({held_receive, POLLIN, 0});
   return true;
 }
 

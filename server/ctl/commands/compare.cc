@@ -96,7 +96,7 @@ class Compare {
     absl::StatusOr<std::vector<PlannedRun>> plan = MakePlan(job, options);
     if (!plan.ok()) return Annotate(plan.status(), flags_.job_file);
     plan_ = *std::move(plan);
-    model_ = job.name();
+    model_ = job.train().model().ShortDebugString();
     return absl::OkStatus();
   }
 
@@ -122,7 +122,22 @@ class Compare {
                         run.servers();
       options.hosts = std::max(options.hosts, hosts);
     }
-    ASSIGN_OR_RETURN(links_, LinkNamespaces::Make(options));
+    absl::StatusOr<std::unique_ptr<LinkNamespaces>> links =
+        LinkNamespaces::Make(options);
+    if (links.ok()) {
+      links_ = *std::move(links);
+      return absl::OkStatus();
+    }
+    if (flags_.ranks_per_host > 1) {
+      return Annotate(links.status(), "--ranks_per_host");
+    }
+    context_.console.WriteError(
+        absl::StrCat("note: ", std::string(links.status().message()),
+                     "; each worker holds itself to the rate instead\n"));
+    local_.launcher = [rate = link_rate_](int) {
+      return std::vector<std::string>{
+          "/usr/bin/env", absl::StrCat("RINGMASTER_LINK_RATE=", rate)};
+    };
     return absl::OkStatus();
   }
 
@@ -175,13 +190,22 @@ class Compare {
     conditions.machine =
         absl::StrCat(conditions.cores, " cores, ", ProcessorName());
     conditions.link_bytes_per_second = link_rate_;
-    conditions.link =
-        links_ == nullptr
-            ? "none: shared memory"
-            : absl::StrCat(flags_.link,
-                           " each way for each host, by token buckets between "
-                           "network namespaces; ",
-                           flags_.ranks_per_host, " workers a host");
+    conditions.link = LinkText();
+  }
+
+  [[nodiscard]] std::string LinkText() const {
+    if (link_rate_ == 0) return "none: shared memory";
+    if (links_ == nullptr) {
+      return flags_.link +
+             " each way for each worker, which its transport holds itself to; "
+             "all are on one host";
+    }
+    return absl::StrCat(flags_.link,
+                        " each way for each host, by token buckets between "
+                        "network namespaces; ",
+                        flags_.ranks_per_host,
+                        flags_.ranks_per_host == 1 ? " worker" : " workers",
+                        " a host");
   }
 
   // How many samples a step has.
