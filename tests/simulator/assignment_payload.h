@@ -4,7 +4,11 @@
 #define RINGMASTER_TESTS_SIMULATOR_ASSIGNMENT_PAYLOAD_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
+
+#include "common/parameter_server/shard_placement.h"
 
 namespace ringmaster::agent {
 
@@ -19,6 +23,8 @@ struct AssignmentPayload {
   int32_t resume_step = 0;
   int state_source_rank = -1;
   bool is_newcomer = false;
+  // Who holds which shard of the parameters; null: the job has none.
+  std::shared_ptr<const std::vector<ShardPlacement>> placements;
 };
 
 }  // namespace ringmaster::agent

@@ -4,8 +4,9 @@
 
 namespace ringmaster::simulator {
 
-Shape DrawShape(Random& random, Bug bug) {
+Shape DrawShape(Random& random, Bug bug, bool is_sharded) {
   Shape shape;
+  shape.is_sharded = is_sharded;
   const auto host_count = static_cast<int>(random.Between(2, 4));
   for (int slot = 0; slot < kWorkers; ++slot) {
     shape.host_of[slot] = slot % host_count;

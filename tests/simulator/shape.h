@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "server/coordinator/core/config.h"
+#include "server/coordinator/core/types.h"
 #include "tests/simulator/bug.h"
 #include "tests/simulator/random.h"
 
@@ -32,9 +33,16 @@ struct Shape {
   int64_t copy_time = 0;     // of the state, per rank
   int64_t settle = 0;
   coordinator::Config config;
+  // The workers hold the parameters in shards, with a copy of each.
+  bool is_sharded = false;
+
+  [[nodiscard]] coordinator::Sharding Sharding() const {
+    if (!is_sharded) return {};
+    return {.shards = max_workers, .replicas = 1};
+  }
 };
 
-[[nodiscard]] Shape DrawShape(Random& random, Bug bug);
+[[nodiscard]] Shape DrawShape(Random& random, Bug bug, bool is_sharded);
 
 [[nodiscard]] std::string WorkerName(int slot);
 // The inverse; -1 if it is no worker's name.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <utility>
 #include <variant>
 
@@ -51,6 +52,7 @@ void SimCoordinator::Submit() {
   submit.max_workers = context_.shape.max_workers;
   submit.settle = absl::Nanoseconds(context_.shape.settle);
   submit.total_steps = context_.shape.total_steps;
+  submit.sharding = context_.shape.Sharding();
   submit.request_id = "r1";
   Feed(std::move(submit));
 }
@@ -167,12 +169,27 @@ void SimCoordinator::OnJournalAnswer(uint32_t version) {
 
 // A member of the last generation that was not said to be lost holds steps.
 bool SimCoordinator::HasSurvivor() const {
+  if (context_.shape.is_sharded) return HasAllShards();
   for (const auto& [slot, incarnation] : context_.ledger.NewestMembers()) {
     if (incarnation != lost_[slot] && witness_.holds_steps(slot, incarnation)) {
       return true;
     }
   }
   return false;
+}
+
+// Its members hold every shard as of the last committed step.
+bool SimCoordinator::HasAllShards() const {
+  std::set<int> held;
+  for (const auto& [slot, incarnation] : context_.ledger.NewestMembers()) {
+    if (incarnation == lost_[slot]) continue;
+    for (const HeldShard& copy : witness_.shards_of(slot, incarnation)) {
+      if (copy.complete_step >= context_.ledger.best_step()) {
+        held.insert(copy.shard);
+      }
+    }
+  }
+  return static_cast<int>(held.size()) == context_.shape.Sharding().shards;
 }
 
 // ---- Events for the core.
@@ -247,6 +264,11 @@ void SimCoordinator::Do(coordinator::SendAssignment& action) {
   payload->resume_step = static_cast<int32_t>(action.resume_step);
   payload->state_source_rank = action.state_source_rank;
   payload->is_newcomer = action.is_newcomer;
+  payload->placements = action.placements;
+  // All that newcomers pull from several comes from one of those.
+  if (action.placements != nullptr && action.resume_step > 0) {
+    payload->state_source_rank = action.placements->front().source_rank;
+  }
   if (context_.bug == Bug::kResumeOffByOne && payload->resume_step > 0) {
     --payload->resume_step;
   }

@@ -13,6 +13,7 @@
 #include <optional>
 #include <vector>
 
+#include "common/parameter_server/shard_placement.h"
 #include "server/coordinator/core/action.h"
 #include "server/coordinator/core/core.h"
 #include "server/coordinator/core/event.h"
@@ -31,6 +32,9 @@ class SimCoordinator {
     std::function<bool(int slot, int64_t pid)> is_alive;
     // That process lives and holds steps.
     std::function<bool(int slot, uint64_t incarnation)> holds_steps;
+    // What that process holds of the parameters; nothing if it is dead.
+    std::function<std::vector<HeldShard>(int slot, uint64_t incarnation)>
+        shards_of;
   };
   SimCoordinator(Context& context, SessionLinks& sessions, Witness witness)
       : context_(context),
@@ -87,6 +91,7 @@ class SimCoordinator {
   void Do(coordinator::EmitEvent& action);
   void MakeDurable(const coordinator::JournalRecord& record);
   bool HasSurvivor() const;
+  bool HasAllShards() const;
 
   Context& context_;
   SessionLinks& sessions_;

@@ -1,5 +1,6 @@
 #include "tests/simulator/sim_trainer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -23,6 +24,8 @@ void SimTrainer::Restart(uint32_t life) {
   assignment_ = {};
   has_state_ = false;
   position_ = {};
+  shards_.clear();
+  has_placed_shards_ = false;
   is_aborted_ = is_deaf_ = is_alone_ = false;
   wants_stop_ = wants_drain_ = false;
   slow_until_ = 0;
@@ -41,6 +44,8 @@ void SimTrainer::Release() {
   stage_ = Stage::kIdle;
   has_state_ = false;
   position_ = {};
+  shards_.clear();
+  has_placed_shards_ = false;
   wants_stop_ = false;
 }
 
@@ -99,8 +104,42 @@ void SimTrainer::OnTimer(uint32_t version, uint8_t detail) {
 
 // ---- Preparing.
 
+bool SimTrainer::IsPlacedHere(const ShardPlacement& shard,
+                              bool or_source) const {
+  return shard.primary_rank == rank() || shard.backup_rank == rank() ||
+         (or_source && shard.source_rank == rank());
+}
+
+std::vector<HeldShard> SimTrainer::shards() const {
+  if (!has_placed_shards_) return shards_;
+  std::vector<HeldShard> held;
+  const std::vector<ShardPlacement>& placements = *assignment_.placements;
+  for (size_t i = 0; i < placements.size(); ++i) {
+    if (!IsPlacedHere(placements[i], /*or_source=*/false)) continue;
+    held.push_back({static_cast<int>(i), position_.complete});
+  }
+  return held;
+}
+
+// Those that it is to hold, or to give, as of the resume step; made anew, none.
+void SimTrainer::PrepareShards() {
+  std::vector<HeldShard> kept;
+  for (const HeldShard& held : shards_) {
+    const ShardPlacement& shard =
+        (*assignment_.placements)[static_cast<size_t>(held.shard)];
+    if (shard.source_rank < 0 || !IsPlacedHere(shard, /*or_source=*/true)) {
+      continue;
+    }
+    kept.push_back({held.shard, std::min<int64_t>(held.complete_step,
+                                                  assignment_.resume_step)});
+  }
+  shards_ = std::move(kept);
+}
+
 void SimTrainer::Prepare(const agent::AssignmentPayload& payload) {
   ++version_;
+  shards_ = shards();
+  has_placed_shards_ = false;
   assignment_ = payload;
   stage_ = Stage::kPreparing;
   is_aborted_ = is_deaf_ = is_alone_ = false;
@@ -119,6 +158,11 @@ bool SimTrainer::ResumeAt(int step) {
     position_.hash = context_.ledger.HashAfter(0);
     if (assignment_.is_newcomer) return true;
   }
+  // Its job was set back.
+  if (assignment_.placements != nullptr && step == 0) {
+    position_ = {};
+    position_.hash = context_.ledger.HashAfter(0);
+  }
   if (step == position_.complete && step == position_.applied + 1) {
     Apply(/*run_generation=*/0);
   }
@@ -132,6 +176,7 @@ void SimTrainer::FinishPreparing(bool is_aborted) {
   const bool is_settled = !is_aborted || context_.random.Chance(50);
   const bool is_good = is_settled && ResumeAt(assignment_.resume_step);
   const agent::StepPosition position{position_.applied, position_.complete};
+  if (assignment_.placements != nullptr) PrepareShards();
   ++version_;
   if (is_good && !is_aborted) {
     stage_ = Stage::kPrepared;
@@ -141,6 +186,7 @@ void SimTrainer::FinishPreparing(bool is_aborted) {
     prepared.plan_hash = 1;
     prepared.data_fingerprint = 1;
     prepared.position = position;
+    prepared.shards = shards_;
     post_(std::move(prepared));
     return;
   }
@@ -157,6 +203,7 @@ void SimTrainer::FinishPreparing(bool is_aborted) {
                                    "neither applied nor "
                                    "complete");
   failed.position = position;
+  failed.shards = shards_;
   post_(std::move(failed));
 }
 
@@ -266,6 +313,7 @@ void SimTrainer::EndRun(agent::RunEnd end, int peer_rank,
   if (!why.empty()) ended.status = absl::UnavailableError(Sv(why));
   ended.position = {position_.applied, position_.complete};
   ended.parameters_hash = position_.hash;
+  ended.shards = shards();
   post_(std::move(ended));
 }
 

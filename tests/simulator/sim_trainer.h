@@ -14,6 +14,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tests/simulator/assignment_payload.h"
 #include "tests/simulator/context.h"
@@ -64,6 +65,8 @@ class SimTrainer {
 
   SimProgress progress() const;
   const Position& position() const { return position_; }
+  // What it holds of the parameters, if they are in shards.
+  std::vector<HeldShard> shards() const;
   // Of the last assignment; null before.
   const agent::AssignmentPayload& assignment() const { return assignment_; }
 
@@ -97,6 +100,9 @@ class SimTrainer {
     Send(assignment_.next_slot, kind, step, value);
   }
 
+  // Whether the assignment has it hold that shard, or give it to others too.
+  bool IsPlacedHere(const ShardPlacement& shard, bool or_source) const;
+  void PrepareShards();
   void FinishPreparing(bool is_aborted);
   [[nodiscard]] bool ResumeAt(int step);
   void CheckConnected();
@@ -125,6 +131,10 @@ class SimTrainer {
   agent::AssignmentPayload assignment_;
   bool has_state_ = false;
   Position position_;
+  // Held when the run under way began to make steps, if it did: all that the
+  // assignment says; until then what was held before.
+  bool has_placed_shards_ = false;
+  std::vector<HeldShard> shards_;
   bool is_aborted_ = false;
   bool is_deaf_ = false;  // aborted, and takes no frame any more
   bool wants_stop_ = false;

@@ -11,6 +11,7 @@ void SimTrainer::BeginStep() {
     EndRun(agent::RunEnd::kFinished);
     return;
   }
+  has_placed_shards_ = assignment_.placements != nullptr;
   stage_ = Stage::kComputing;
   last_progress_ = context_.now;
   records_ = 0;

@@ -189,6 +189,7 @@ void SimWorker::Do(const agent::OpenSession& action) {
       held.max_workers = context_.shape.max_workers;
       held.settle = absl::Nanoseconds(context_.shape.settle);
       held.total_steps = context_.shape.total_steps;
+      held.sharding = context_.shape.Sharding();
       held.rank = payload.rank;
       held.world_size = payload.world_size;
       held.resume_step = payload.resume_step;
@@ -258,6 +259,7 @@ void SimWorker::Do(const agent::SendHalted& action) {
   halted.generation = action.generation;
   halted.applied_step = action.position.applied_step;
   halted.complete_step = action.position.complete_step;
+  halted.shards = action.shards;
   if (context_.traced) {
     context_.Tell(absl::StrCat(name_, "   halted ", halted.applied_step, "/",
                                halted.complete_step));

@@ -22,7 +22,7 @@ constexpr int64_t kEndBound = 180 * kSecond;
 class Simulation {
  public:
   Simulation(uint64_t seed, const RunOptions& options)
-      : context_(seed, options.bug, options.is_traced),
+      : context_(seed, options.bug, options.is_sharded, options.is_traced),
         sessions_(context_),
         peers_(context_),
         coordinator_(context_, sessions_, Witness()) {
@@ -68,6 +68,13 @@ SimCoordinator::Witness Simulation::Witness() {
             const SimWorker& worker = *workers_[slot];
             return worker.is_alive() && worker.incarnation() == incarnation &&
                    worker.trainer().position().applied > 0;
+          },
+      .shards_of =
+          [this](int slot, uint64_t incarnation) {
+            const SimWorker& worker = *workers_[slot];
+            return worker.is_alive() && worker.incarnation() == incarnation
+                       ? worker.trainer().shards()
+                       : std::vector<HeldShard>();
           },
   };
 }

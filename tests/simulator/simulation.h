@@ -21,6 +21,8 @@ namespace ringmaster::simulator {
 
 struct RunOptions {
   Bug bug = Bug::kNone;
+  // The workers hold the parameters in shards, with a copy of each.
+  bool is_sharded = false;
   // Keeps the story's last lines; slow.
   bool is_traced = false;
   size_t max_lines = 60;

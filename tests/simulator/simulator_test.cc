@@ -43,8 +43,10 @@ std::vector<uint64_t> ReadSeeds(const std::string& path) {
   return seeds;
 }
 
-std::string Explain(uint64_t seed, const Violation& violation) {
-  const RunResult result = RunSeed(seed, {.is_traced = true, .max_lines = 60});
+std::string Explain(uint64_t seed, const Violation& violation,
+                    bool is_sharded = false) {
+  const RunResult result = RunSeed(
+      seed, {.is_sharded = is_sharded, .is_traced = true, .max_lines = 60});
   std::string text = "seed " + std::to_string(seed) + " breaks " +
                      std::string(TextOf(violation.invariant)) + ":\n  " +
                      violation.text + "\nthe last events:\n";
@@ -73,6 +75,18 @@ TEST(SimulatorTest, FreshSeedsFindNoBug) {
     EXPECT_GT(batch.faults[kind], 0)
         << NameOf(static_cast<FaultKind>(kind)) << " never happened";
   }
+}
+
+TEST(SimulatorTest, FreshSeedsOfJobsWithShardsFindNoBug) {
+  const BatchResult batch = RunSeeds({.first = 1,
+                                      .last = kFreshSeeds,
+                                      .jobs = kThreads,
+                                      .run = {.is_sharded = true}});
+  EXPECT_FALSE(batch.violation.has_value())
+      << "with shards: "
+      << Explain(batch.failed_seed, *batch.violation, /*is_sharded=*/true);
+  EXPECT_EQ(batch.seeds, kFreshSeeds);
+  EXPECT_GT(batch.rollbacks, 0);
 }
 
 TEST(SimulatorTest, ASeedIsARun) {

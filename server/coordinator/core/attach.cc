@@ -150,7 +150,7 @@ void RejoinJob(Turn& turn, Job& job, Worker& worker, Member& member,
       hello.generation >= member.since && hello.generation <= job.generation;
   worker.generation = is_of_job ? hello.generation : 0;
   if (is_of_job) {
-    if (hello.generation >= job.counted_since) {
+    if (hello.generation >= job.counted_since && CountsSteps(job, member)) {
       NoteAppliedStep(job, worker, member, hello.applied_step);
       job.best_step = std::max(job.best_step, member.step);
     }

@@ -335,13 +335,15 @@ void OnGenerationDurable(Turn& turn, const GenerationFormedRecord& record) {
       !IsForming(*job) || job->ending.has_value()) {
     return;  // Overtaken by a loss or a cancel; the generation is never used.
   }
+  // Where the one before has not begun, not all have prepared it.
+  const bool is_unsettled = job->counted_since != 0 && !job->has_trained;
+  if (job->is_rollback || !job->sharding.is_lockstep || is_unsettled) {
+    job->counted_since = job->generation;
+  }
   job->is_assigned = true;
   job->has_trained = false;
   job->last_progress = turn.now;
   NoteAssigned(turn, *job);
-  if (job->is_rollback || !job->sharding.is_lockstep) {
-    job->counted_since = job->generation;
-  }
   if (job->is_rollback) {
     RollBack(turn, *job);
   } else if (!job->sharding.is_lockstep) {

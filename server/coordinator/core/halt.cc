@@ -219,6 +219,10 @@ void OnHalted(Turn& turn, Worker& worker, const HaltedReceived& halted) {
   if (member->is_newcomer && answer.applied_step < job->resume_step) {
     answer = HaltedAnswer{};
   }
+  if (!CountsSteps(*job, *member)) {
+    answer.applied_step = std::min(answer.applied_step, job->resume_step);
+    answer.complete_step = std::min(answer.complete_step, job->resume_step);
+  }
   if (HoldsShards(*job, worker.role)) answer.shards = halted.shards;
   worker.phase = Phase::kHalted;
   NoteAppliedStep(*job, worker, *member, answer.applied_step);

@@ -205,9 +205,7 @@ void OnLeaving(Turn& turn, Worker& worker, const LeavingReceived& leaving) {
   }
   if (Member* const member = MemberOf(turn.state, worker)) {
     Job& job = *turn.state.ActiveJob();
-    // It may not have heard yet that it was to begin anew.
-    if (job.counted_since < job.generation || member->prepared.has_value() ||
-        job.is_recovered) {
+    if (CountsSteps(job, *member)) {
       NoteAppliedStep(job, worker, *member, leaving.step);
       job.best_step = std::max(job.best_step, member->step);
     }

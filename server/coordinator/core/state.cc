@@ -35,6 +35,11 @@ void NoteAppliedStep(const Job& job, Worker& worker, Member& member,
                     : std::min(worker.step, job.best_step);
 }
 
+bool CountsSteps(const Job& job, const Member& member) {
+  return job.counted_since < job.generation || member.prepared.has_value() ||
+         job.is_recovered;
+}
+
 bool IsNew(const Job& job) { return job.start_time == absl::InfinitePast(); }
 
 bool IsPausing(const Job& job) {

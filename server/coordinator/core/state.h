@@ -276,6 +276,9 @@ struct Job {
 // say.
 void NoteAppliedStep(const Job& job, Worker& worker, Member& member,
                      int64_t step);
+// Whether what `member` says of its steps counts: while it prepares for a
+// generation that begins anew, it may still tell of those given up.
+[[nodiscard]] bool CountsSteps(const Job& job, const Member& member);
 // True until the members of a first generation were told of it.
 [[nodiscard]] bool IsNew(const Job& job);
 // Whether the members of the present generation were asked to pause.

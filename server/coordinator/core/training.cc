@@ -98,8 +98,12 @@ void OnBeat(Turn& turn, Worker& worker, const BeatReceived& beat) {
   worker.disk_bytes = beat.disk_bytes;
   member->awaited_rank = beat.figures.awaited_rank;
   member->awaited_ratio = beat.figures.awaited_ratio;
-  TakeStep(turn, job, worker, *member, beat.step);
-  TakeFigures(job, *member, beat.step, beat.figures);
+  const bool is_prepared =
+      beat.phase != Phase::kPrepare || job.counted_since < job.generation;
+  if (is_prepared && CountsSteps(job, *member)) {
+    TakeStep(turn, job, worker, *member, beat.step);
+    TakeFigures(job, *member, beat.step, beat.figures);
+  }
   TakeBench(job, member->identity.rank, beat.bench);
   TakeRankFigures(*member, beat.rank_figures);
   turn.Touch(job);
@@ -201,7 +205,7 @@ void OnFailed(Turn& turn, const Worker& worker, const FailedReceived& failed) {
   }
   Job& job = *turn.state.ActiveJob();
   if (IsForming(job) && IsNew(job)) return;  // It has heard of no generation.
-  if (member->identity.role == Role::kWorker) {
+  if (member->identity.role == Role::kWorker && CountsSteps(job, *member)) {
     member->step = std::max(member->step, failed.step);
   }
   Verdict verdict = VerdictOnMember(

@@ -429,6 +429,11 @@ v1::SessionRequest HelloMessage(const WorkerIdentity& identity,
   hello.set_applied_step(progress.applied_step);
   if (open.payload == nullptr) return request;
   const RankAssignment& assignment = open.payload->assignment;
+  if (progress.phase == TrainPhase::kPrepare) {
+    // It may not have settled yet where it goes on.
+    hello.set_applied_step(
+        std::min(progress.applied_step, assignment.resume_step));
+  }
   v1::HeldJob& held = *hello.mutable_held_job();
   held.set_job_id(assignment.job_id);
   *held.mutable_spec() = open.payload->spec;

@@ -572,6 +572,16 @@ TEST(SessionMessagesTest, TheHelloTellsTheJobAndHowThePredecessorEnded) {
   EXPECT_EQ(again.held_job().rank(), 1);
   EXPECT_EQ(again.held_job().world_size(), 3);
   EXPECT_EQ(again.held_job().resume_step(), 4);
+
+  // Steps beyond the one to go on after may have been given up.
+  progress.phase = TrainPhase::kPrepare;
+  EXPECT_EQ(
+      HelloMessage(identity,
+                   {7, std::get<agent::AssignmentReceived>(**event).payload},
+                   progress)
+          .hello()
+          .applied_step(),
+      4);
 }
 
 }  // namespace
