@@ -151,9 +151,7 @@ RunOutcome ShardTrainer::MakeOutcome(
                              .blamed_rank = blamed_rank_,
                              .is_cancelled = live_.cancel()->is_cancelled()});
   } else {
-    outcome.kind = *end == DoneKind::kFinished  ? RunOutcome::Kind::kFinished
-                   : *end == DoneKind::kStopped ? RunOutcome::Kind::kStopped
-                                                : RunOutcome::Kind::kDrained;
+    outcome.kind = KindOf(*end);
     outcome.applied_step = outcome.complete_step = step;
   }
   outcome.held_shards = host_->held_shards();

@@ -42,7 +42,8 @@ struct Wishes {
 
 class GenerationRun {
  public:
-  using End = RunEnd;
+  // Why the loop ended, short of an error.
+  using End = DoneKind;
 
   // All references must outlive it. `prefetcher` is started at the state's next
   // step.

@@ -270,16 +270,13 @@ absl::StatusOr<GenerationRun::End> JobTrainer::RunGeneration() {
   blamed_rank_ = -1;
   RETURN_IF_ERROR(cancel->status());
   board_.EnterPhase(TrainPhase::kConnect);
-  ShardLinkPlan shard_links;
-  if (job_->state().has_servers()) {
-    ASSIGN_OR_RETURN(
-        shard_links,
-        PlanShardLinks(
-            assignment_,
-            {.gradients = job_->state().shared_gradients(),
-             .parameters = HoldsShards(assignment_) ? host_->shared_parameters()
-                                                    : nullptr}));
-  }
+  ASSIGN_OR_RETURN(
+      const ShardLinkPlan shard_links,
+      PlanShardLinks(
+          assignment_,
+          {.gradients = job_->state().shared_gradients(),
+           .parameters = HoldsShards(assignment_) ? host_->shared_parameters()
+                                                  : nullptr}));
   absl::StatusOr<ConnectedMesh> connected = Connect(shard_links, *cancel);
   blamed_rank_ = BlamedPeer(connected.status());
   RETURN_IF_ERROR(connected.status());
@@ -410,10 +407,7 @@ RunOutcome JobTrainer::MakeOutcome(
   outcome.complete_step = job_->state().complete_step();
   if (host_ != nullptr) outcome.held_shards = host_->held_shards();
   if (end.ok()) {
-    outcome.kind =
-        *end == GenerationRun::End::kFinished  ? RunOutcome::Kind::kFinished
-        : *end == GenerationRun::End::kStopped ? RunOutcome::Kind::kStopped
-                                               : RunOutcome::Kind::kDrained;
+    outcome.kind = KindOf(*end);
     outcome.parameters_hash = job_->state().ParametersHash();
     return outcome;
   }

@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/parameter_server/message.h"
 #include "worker/train/commit.h"
 
 namespace ringmaster {
@@ -50,9 +51,6 @@ struct CommittedStep {
   std::vector<int> non_finite_ranks;
 };
 
-// Why a run of steps ends, short of an error.
-enum class RunEnd { kFinished, kStopped, kDrained };
-
 // What a sync is doing beside the communicator, for beats and verdicts.
 struct SyncProgress {
   int64_t completed = 0;      // exchanges since the generation began
@@ -85,7 +83,7 @@ class ParameterSync {
 
   // Instead of another step: all ranks have agreed to end so, and this one has
   // the moments that it wants. Errors as Commit.
-  [[nodiscard]] virtual absl::Status Leave(RunEnd /*how*/) {
+  [[nodiscard]] virtual absl::Status Leave(DoneKind /*how*/) {
     return absl::OkStatus();
   }
 

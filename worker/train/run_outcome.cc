@@ -4,6 +4,18 @@
 
 namespace ringmaster {
 
+RunOutcome::Kind KindOf(DoneKind end) {
+  switch (end) {
+    case DoneKind::kFinished:
+      return RunOutcome::Kind::kFinished;
+    case DoneKind::kStopped:
+      return RunOutcome::Kind::kStopped;
+    case DoneKind::kDrained:
+      break;
+  }
+  return RunOutcome::Kind::kDrained;
+}
+
 RunOutcome FailedOutcome(const absl::Status& status, const RunEndPlace& place) {
   RunOutcome outcome;
   outcome.applied_step = place.applied_step;

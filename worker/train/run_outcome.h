@@ -1,10 +1,11 @@
-// FailedOutcome tells whose fault the error is that ended a generation. Pure.
+// How a generation ended on a rank, and whose fault it is if by an error. Pure.
 #ifndef RINGMASTER_WORKER_TRAIN_RUN_OUTCOME_H_
 #define RINGMASTER_WORKER_TRAIN_RUN_OUTCOME_H_
 
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "common/parameter_server/message.h"
 #include "worker/train/trainer.h"
 
 namespace ringmaster {
@@ -17,6 +18,9 @@ struct RunEndPlace {
   int blamed_rank = -1;  // the peer that communication failed on; -1: unknown
   bool is_cancelled = false;  // Abort was called
 };
+
+// Of a generation that ended without an error.
+[[nodiscard]] RunOutcome::Kind KindOf(DoneKind end);
 
 // Requires an error.
 [[nodiscard]] RunOutcome FailedOutcome(const absl::Status& status,

@@ -43,5 +43,11 @@ TEST(FailedOutcomeTest, WhatWasAbortedWasInterrupted) {
             Kind::kInterrupted);
 }
 
+TEST(RunOutcomeTest, AnEndWithoutAnErrorIsWhatAllAgreedOn) {
+  EXPECT_EQ(KindOf(DoneKind::kFinished), RunOutcome::Kind::kFinished);
+  EXPECT_EQ(KindOf(DoneKind::kStopped), RunOutcome::Kind::kStopped);
+  EXPECT_EQ(KindOf(DoneKind::kDrained), RunOutcome::Kind::kDrained);
+}
+
 }  // namespace
 }  // namespace ringmaster

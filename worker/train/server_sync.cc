@@ -6,24 +6,11 @@
 
 #include "absl/strings/str_format.h"
 #include "common/fail_point/fail_point.h"
-#include "common/parameter_server/message.h"
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
 
 namespace ringmaster {
 namespace {
-
-DoneKind ToDoneKind(RunEnd end) {
-  switch (end) {
-    case RunEnd::kFinished:
-      return DoneKind::kFinished;
-    case RunEnd::kStopped:
-      return DoneKind::kStopped;
-    case RunEnd::kDrained:
-      break;
-  }
-  return DoneKind::kDrained;
-}
 
 bool IsMultiple(int64_t step, int64_t every) {
   return every > 0 && step % every == 0;
@@ -82,8 +69,8 @@ absl::Status ServerSync::GiveState() {
   return absl::OkStatus();
 }
 
-absl::Status ServerSync::Leave(RunEnd how) {
-  client_.Finish(ToDoneKind(how));
+absl::Status ServerSync::Leave(DoneKind how) {
+  client_.Finish(how);
   return client_.Await(Deadline());
 }
 

@@ -57,7 +57,7 @@ class ServerSync final : public ParameterSync {
       const LocalStep& local) override;
   [[nodiscard]] absl::Status FetchMoments() override;
   // The servers need not wait for this worker any more.
-  [[nodiscard]] absl::Status Leave(RunEnd how) override;
+  [[nodiscard]] absl::Status Leave(DoneKind how) override;
 
   [[nodiscard]] int64_t payload_sent_bytes() const override;
   [[nodiscard]] int64_t theory_bytes_per_step() const override;

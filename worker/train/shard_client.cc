@@ -159,7 +159,6 @@ void ShardClient::Finish(DoneKind how) {
       outbox_.push_back(std::move(outgoing));
     }
     is_finishing_ = true;
-    is_flushed_ = false;
   }
   loop_.Wake();
 }
@@ -258,22 +257,25 @@ absl::Status ShardClient::Serve() {
   std::vector<Outgoing> outgoing;
   while (true) {
     int peer = -1;
+    bool is_finishing = false;
     {
       MutexLock lock(mutex_);
       if (is_stopping_) return absl::AbortedError("the generation is over");
       outgoing.swap(outbox_);
       peer = MostAwaitedPeer();
+      is_finishing = is_finishing_;
     }
     for (const Outgoing& next : outgoing) Send(next);
     outgoing.clear();
     loop_.SetWaitingFor(peer < 0 ? -1 : loop_.RankOf(peer));
     // The training thread has deadlines for what it waits for.
     RETURN_IF_ERROR(loop_.Turn(*this, MonotonicTime::InfiniteFuture()));
+    if (!is_finishing) continue;
     bool is_flushed = true;
     for (int i = 0; i < loop_.peers(); ++i) is_flushed &= loop_.IsFlushed(i);
     MutexLock lock(mutex_);
-    is_flushed_ = is_flushed && outbox_.empty();
-    if (is_finishing_ && is_flushed_) changed_.NotifyAll();
+    is_flushed_ = is_flushed;
+    if (is_flushed_) changed_.NotifyAll();
   }
 }
 

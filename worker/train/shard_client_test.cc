@@ -82,15 +82,15 @@ class ShardClientTest : public testing::Test, private MessageLoop::Handler {
   }
 
   const Plan plan_ = MakePlan();
+  std::vector<float> gradients_ =
+      std::vector<float>(kBuckets * kBucketElems, 3);
+  std::vector<float> parameters_ = std::vector<float>(kBuckets * kBucketElems);
   CancelToken cancel_;
   CancelToken server_cancel_;
   Trace trace_;
   std::unique_ptr<MessageLoop> server_;
   std::unique_ptr<ShardClient> client_;
   std::vector<ShardMessage> came_;
-  std::vector<float> gradients_ =
-      std::vector<float>(kBuckets * kBucketElems, 3);
-  std::vector<float> parameters_ = std::vector<float>(kBuckets * kBucketElems);
 
  private:
   absl::StatusOr<std::optional<MessageSink>> OnMessage(

@@ -68,6 +68,7 @@ CopyPeers CopyPeersOf(int rank, const ShardPlacements& placements) {
 
 absl::StatusOr<ShardLinkPlan> PlanShardLinks(const RankAssignment& assignment,
                                              const ShardArenas& arenas) {
+  if (assignment.shard_placements.hosts.empty()) return ShardLinkPlan();
   RETURN_IF_ERROR(CheckPlacements(assignment));
   const ShardPlacements& placements = assignment.shard_placements;
   const int rank = assignment.rank;

@@ -38,7 +38,8 @@ struct ShardLinkPlan {
   bool is_own_host = false;  // it is a worker and a holder
 };
 
-//   INVALID_ARGUMENT  the placements name a rank that is no holder, or nobody
+// Nothing for a job whose parameters nobody holds.
+//   INVALID_ARGUMENT  the placements name a rank that is no holder, or no shard
 [[nodiscard]] absl::StatusOr<ShardLinkPlan> PlanShardLinks(
     const RankAssignment& assignment, const ShardArenas& arenas);
 
