@@ -55,6 +55,19 @@ class CompareTest(unittest.TestCase):
         for foreign in ("<script", "src=", "href="):
             self.assertNotIn(foreign, html)
 
+    def test_a_parameter_server_and_computing_that_is_emulated(self):
+        job = self.job(steps=60)
+        result = self.compare(job, "--modes=ps:1", "--workers=2", "--emulate_compute")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        run, = self.comparison()["runs"]
+        self.assertTrue(run["compute_is_emulated"])
+        self.assertEqual(run["final_loss"], 0)
+        self.assertEqual([rank["role"] for rank in run["ranks"]], ["worker", "worker", "parameter_server"])
+        self.assertGreater(run["ranks"][0]["backward_seconds"], 0)
+        self.assertAlmostEqual(run["ranks"][0]["sent_bytes"], run["theory"]["worker_sent_bytes"],
+                               delta=0.05 * run["theory"]["worker_sent_bytes"] + 2000)
+        self.assertIn("Runs marked * do not compute", (self.out / "report.html").read_text())
+
     def test_a_run_that_fails_is_told_and_the_others_go_on(self):
         job = self.job(steps=20)
         result = self.compare(job, "--modes=ring", "--workers=2", "--vary=no data:train.data.text.path=/nowhere")
