@@ -35,6 +35,7 @@ class Options:
     seed: int = 1
     workers: int = 4
     workers_min: int = 2
+    servers: int = 0                  # parameter servers, with a replica of each shard; 0: gradients are all-reduced
     budget: float = 2.0               # seconds, the coordinator's --failure_budget
     bound: float = 30.0               # seconds within which a step must follow a fault
     kinds: tuple = tuple(scenarios.KINDS)
@@ -63,7 +64,8 @@ class Chaos:
         self.cluster = cluster
         self.options = options
         self.random = random.Random(options.seed)
-        self.hosts = {f"w{index}": host for index, host in enumerate(hosts[1:])}
+        names = [f"w{index}" for index in range(options.workers)] + [f"s{index}" for index in range(options.servers)]
+        self.hosts = dict(zip(names, hosts[1:]))
         self.network = network.Network(hosts)
         self.observer = None
         self.results = []
@@ -91,11 +93,15 @@ class Chaos:
     def choose(self, count, times=1):
         """Members to be hit, `times` each, at random of those that were hit least.
 
-        So no host has most of the faults, for which the coordinator would rightly leave it alone for a while."""
+        So no host has most of the faults, for which the coordinator would rightly leave it alone for a while. At most one
+        of them is a server, and that only while all servers are there: else a shard may be gone for good."""
         names = sorted(self.members())
         self.random.shuffle(names)
         names.sort(key=lambda name: self._faults_of[name])
-        chosen = names[:max(1, min(count, len(names) - 1))]
+        workers = [name for name in names if not is_server(name)]
+        servers = [name for name in names if is_server(name)]
+        spared = servers[1 if len(servers) == self.options.servers else 0:]
+        chosen = [name for name in names if name not in spared][:max(1, min(count, len(workers) - 1))]
         for name in chosen:
             self._faults_of[name] += times
         return chosen
@@ -165,8 +171,8 @@ class Chaos:
         options = self.options
         self._start_coordinator(None)
         for name, host in self.hosts.items():
-            self._crew.start(name, host)
-        self.cluster.await_workers(options.workers)
+            self._crew.start(name, host, is_server(name))
+        self.cluster.await_workers(options.workers + options.servers)
         calibration = self._job("calibration", CALIBRATION_STEPS)
         self.cluster.await_job(self.cluster.submit(calibration), "SUCCEEDED")
         job = self.cluster.query("job", "calibration")
@@ -179,8 +185,11 @@ class Chaos:
         self.await_that("a first step", lambda: self.observer.step() > 0)
 
     def _job(self, name, steps):
+        servers = {}
+        if self.options.servers > 0:
+            servers = {"parameter_server": {"servers": self.options.servers, "replicas": 1}}
         return jobs.train_job(MODEL, {"synthetic": {"samples": 4096}}, (self.options.workers_min, self.options.workers),
-                              name=name, steps=steps, global_batch=128, hash_every=1)
+                              name=name, steps=steps, global_batch=128, hash_every=1, **servers)
 
     def _start_coordinator(self, listen):
         self._coordinator = self.cluster.start_coordinator(
@@ -223,7 +232,7 @@ class Chaos:
             result.cost = event["message"].rpartition("(")[2].rstrip(")")
         if not fault.reforms:
             # Somebody who comes back meanwhile is a reason for one.
-            is_complete = len(fault.survivors) + len(set(fault.victims) & set(self.hosts)) == self.options.workers
+            is_complete = len(fault.survivors) + len(set(fault.victims) & set(self.hosts)) == len(self.hosts)
             if is_complete and self.observer.generation() != fault.generation:
                 result.failures.append(f"a new generation although all members lived: {self._in_short()}")
             return
@@ -254,7 +263,7 @@ class Chaos:
                 result.failures.append(f"{name} was pid {pid} and is {members.get(name, 'no member')}, but was not hit")
 
     def _await_strength(self):
-        wanted = self.options.workers - (time.monotonic() < self._pair_rests_until)
+        wanted = len(self.hosts) - (time.monotonic() < self._pair_rests_until)
         self.await_that(f"{wanted} members at work",
                         lambda: self.observer.is_running() and len(self.observer.job["members"]) >= wanted)
 
@@ -281,6 +290,11 @@ class Chaos:
         job = self.observer.job or {}
         return json.dumps({key: job.get(key) for key in ("state", "generation", "message", "verdict")}
                           | {"step": observer.step_of(job), "members": observer.pids_of(job)})
+
+
+def is_server(name):
+    """Whether the process of that name is a parameter server."""
+    return name.startswith("s")
 
 
 def failed(chaos):

@@ -1,19 +1,20 @@
-"""Workers that are started again when they die, by their own supervisor."""
+"""Workers and parameter servers that are started again when they die, by their own supervisor."""
 
 import os
 import signal
 
 
 class Crew:
-    """`worker --restart=always` on each host, or all of them on this machine's loopback."""
+    """Programs with --restart=always on each host, or all of them on this machine's loopback."""
 
     def __init__(self, cluster, flags=()):
         self._cluster = cluster
         self._flags = list(flags)
         self.supervisors = {}
 
-    def start(self, name, host=None):
-        self.supervisors[name] = self._cluster.start_worker(name, *self._flags, host=host, restart="always")
+    def start(self, name, host=None, is_server=False):
+        start = self._cluster.start_server if is_server else self._cluster.start_worker
+        self.supervisors[name] = start(name, *self._flags, host=host, restart="always")
 
     def stop(self, patience):
         """Asks all of them to end; returns the names of those that did not within `patience` seconds."""

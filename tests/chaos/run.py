@@ -21,6 +21,7 @@ def parse(arguments=None):
     parser.add_argument("--seconds", type=float, default=60, help="how long faults are injected")
     parser.add_argument("--seed", type=int, default=None, help="replays the choices of a run; by default the time")
     parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--servers", type=int, default=0, help="parameter servers, at least 2; by default gradients are all-reduced")
     parser.add_argument("--min", type=int, default=2, dest="workers_min", help="fewest workers that the job runs with")
     parser.add_argument("--budget", type=float, default=2, help="seconds, the coordinator's --failure_budget")
     parser.add_argument("--bound", type=float, default=30, help="seconds within which a step must follow a fault")
@@ -34,6 +35,8 @@ def parse(arguments=None):
         parser.error(f"--kinds: {', '.join(sorted(unknown))}: expected {', '.join(scenarios.KINDS)}")
     if args.workers < 3 or not 1 <= args.workers_min < args.workers:
         parser.error("--workers must be at least 3 and --min less than that")
+    if args.servers == 1 or args.servers < 0:
+        parser.error("--servers must be 0 or at least 2, for there is a replica of each shard")
     if args.seed is None:
         args.seed = int(time.time())
     return args
@@ -41,7 +44,7 @@ def parse(arguments=None):
 
 def run(options, logs=None):
     """Returns (whether all went well, the report)."""
-    with Hosts(options.workers + 1) as hosts, Cluster() as cluster:
+    with Hosts(options.workers + options.servers + 1) as hosts, Cluster() as cluster:
         chaos = chaos_module.Chaos(cluster, hosts, options)
         print(f"chaos: seed {options.seed}", file=sys.stderr, flush=True)
         chaos.run()

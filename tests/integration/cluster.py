@@ -145,11 +145,11 @@ class Cluster:
             binary("worker"), f"--coordinator={address or self.address}", "--device=cpu", f"--slots={slots}",
             f"--name={name}", f"--restart={restart}", *(["--insecure"] if host else []), *self.flags, *flags], host, env)
 
-    def start_server(self, name, *flags, slots=1, env=None):
-        """A parameter server's process; one that ends stays away."""
+    def start_server(self, name, *flags, slots=1, host=None, env=None, restart="never"):
+        """A parameter server's process; one that ends stays away, unless `restart` says otherwise."""
         return self.spawn(f"server-{name}", [
             binary("parameter_server"), f"--coordinator={self.address}", f"--slots={slots}", f"--name={name}",
-            "--restart=never", *self.flags, *flags], env=env)
+            f"--restart={restart}", *(["--insecure"] if host else []), *self.flags, *flags], host, env)
 
     def ringctl(self, *args, timeout=PATIENCE, host=None):
         host = host or self.coordinator_host
