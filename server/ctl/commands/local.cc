@@ -56,6 +56,7 @@ class LocalRun {
     RETURN_IF_ERROR(cluster_.StartWorkers(address, workers));
     ASSIGN_OR_RETURN(const v1::Job job,
                      client_->SubmitJob(spec, /*validate_only=*/false, ""));
+    WarnOf(job.spec(), context_.console);
     job_id_ = job.id();
     cancel_ = std::make_unique<CancelOnInterrupt>(
         *client_, context_.clock,

@@ -1,7 +1,7 @@
 // WarnOf tells, when a job was accepted, what it risks; NoteWarnings, at its end,
-// what went wrong beside it: a
-// checkpoint that could not be written, samples that were left out. Such things
-// do not end a job, so nothing else of what is shown would tell.
+// what went wrong beside it: a checkpoint that could not be written, samples
+// that were left out. Such things do not end a job, so nothing else of what is
+// shown would tell.
 #ifndef RINGMASTER_SERVER_CTL_COMMANDS_WARNINGS_H_
 #define RINGMASTER_SERVER_CTL_COMMANDS_WARNINGS_H_
 
