@@ -14,9 +14,9 @@ source "$(dirname "${BASH_SOURCE[0]}")/../deploy/common.sh"
 # What the sanitizers run in the short form, chosen so that everything ends within 35 minutes on 2 cores: tests that
 # link no gRPC (no_tsan marks those that do), for its headers make most of the time that an instrumented build takes.
 SHORT_TSAN=(--test_tag_filters=-no_tsan --build_tag_filters=-no_tsan
-  //common/... //worker/collective/... //worker/train/... //worker/agent/core/...)
+  //common/... //server/parameter_server/... //worker/collective/... //worker/train/... //worker/agent/core/...)
 SHORT_ASAN=(--test_tag_filters=-no_asan,-no_tsan --build_tag_filters=-no_asan,-no_tsan
-  //common/... //server/coordinator/core/... //server/coordinator/journal/... //worker/...)
+  //common/... //server/coordinator/core/... //server/coordinator/journal/... //server/parameter_server/... //worker/...)
 
 FULL=
 case ${1:-} in
