@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 
+#include "absl/status/statusor.h"
 #include "common/clock/clock.h"
 #include "server/parameter_server/shard_host.h"
 #include "worker/bench/bench_trainer.h"
@@ -15,8 +16,9 @@
 namespace ringmaster {
 namespace {
 
-std::unique_ptr<Trainer> MakeTrainer(const Listener& listener,
-                                     const WorkerFlags& flags) {
+absl::StatusOr<std::unique_ptr<Trainer>> MakeTrainer(const Listener& listener,
+                                                     const WorkerFlags& flags,
+                                                     int /*slot*/) {
   return MakeProgramTrainer(
       MakeJobTrainer(Clock::Real(), listener, flags.threads,
                      MakeShardHost(Clock::Real())),

@@ -199,6 +199,12 @@ void AddWorkerFlags(FlagSet& set, WorkerFlags& flags) {
 
 void AddParameterServerFlags(FlagSet& set, WorkerFlags& flags) {
   AddPlaceFlags(set, flags);
+  set.Add({.name = "listen",
+           .unit = "HOST:PORT",
+           .help = "Where tools read the parameters, and small clients push "
+                   "gradients, over gRPC. Port 0 takes any free one; slot K "
+                   "takes PORT+K. By default nobody can."},
+          &flags.listen);
   AddRestartFlags(set, flags);
   AddCredentialsFlags(set, flags.credentials);
   AddProgramFlags(set, flags.program);
@@ -221,6 +227,10 @@ absl::Status SettleWorkerFlags(WorkerFlags& flags) {
   }
   if (flags.name.empty()) {
     return absl::InvalidArgumentError("--name is empty");
+  }
+  if (!flags.listen.empty()) {
+    const absl::StatusOr<HostPort> listen = ParseHostPort(flags.listen);
+    if (!listen.ok()) return Annotate(listen.status(), "--listen");
   }
   return SettleDataPlane(flags, *coordinator);
 }

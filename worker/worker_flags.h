@@ -34,6 +34,7 @@ struct WorkerFlags {
   std::string data_listen;
   std::string data_interface;
   std::string data_ports;
+  std::string listen;  // of a parameter server, for small clients; empty: not
   // What data_ports says, once settled: each slot listens on the first of them
   // that is free, at the host of data_listen.
   std::optional<PortRange> port_range;

@@ -14,7 +14,7 @@ namespace ringmaster {
 namespace {
 
 constexpr uint32_t kMagic = 0x44534D52;  // "RMSD"
-constexpr size_t kHeadBytes = 32;
+constexpr size_t kHeadBytes = 40;
 constexpr size_t kBucketBytes = 8;
 constexpr size_t kStretchBytes = 24;
 constexpr size_t kChecksumBytes = 8;
@@ -107,8 +107,9 @@ absl::Status Validate(const ShardDescription& description) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the description of shard ", description.shard, ": ", why...));
   };
-  if (description.shard < 0 || description.first_bucket < 0)
-    return refuse("a negative number, or first bucket");
+  if (description.shard < 0 || description.first_bucket < 0 ||
+      description.first_elem < 0)
+    return refuse("a negative number, first bucket or first element");
   if (description.bucket_elems.empty()) return refuse("it has no bucket");
   int64_t total = 0;
   for (const int64_t elems : description.bucket_elems) {
@@ -140,6 +141,7 @@ std::vector<std::byte> Encode(const ShardDescription& description) {
   writer.Put(static_cast<uint32_t>(description.shard));
   writer.Put(static_cast<uint32_t>(description.first_bucket));
   writer.Put(uint32_t{0});
+  writer.Put(static_cast<uint64_t>(description.first_elem));
   writer.Put(description.plan_hash);
   writer.Put(static_cast<uint32_t>(description.bucket_elems.size()));
   writer.Put(static_cast<uint32_t>(description.stretches.size()));
@@ -172,6 +174,7 @@ absl::StatusOr<ShardDescription> ParseShardDescription(
   description.shard = static_cast<int>(reader.Take<uint32_t>());
   description.first_bucket = static_cast<int>(reader.Take<uint32_t>());
   const auto reserved = reader.Take<uint32_t>();
+  description.first_elem = static_cast<int64_t>(reader.Take<uint64_t>());
   description.plan_hash = reader.Take<uint64_t>();
   const size_t buckets = reader.Take<uint32_t>();
   const size_t stretches = reader.Take<uint32_t>();

@@ -59,6 +59,7 @@ struct UpdateStretch {
 struct ShardDescription {
   int shard = 0;
   int first_bucket = 0;
+  int64_t first_elem = 0;  // in the arenas
   uint64_t plan_hash = 0;
   std::vector<int64_t> bucket_elems;     // of each bucket, in order
   std::vector<UpdateStretch> stretches;  // tile the shard, in order

@@ -23,6 +23,7 @@ ShardDescription Described() {
   ShardDescription description;
   description.shard = 2;
   description.first_bucket = 7;
+  description.first_elem = 4480;
   description.plan_hash = 0x123456789abcdef0u;
   description.bucket_elems = {640, 64, 1280};
   description.stretches = {{{0, 600}, true}, {{600, 1384}, false}};
@@ -125,6 +126,9 @@ TEST(ShardDescriptionTest, RefusesWhatCannotBe) {
   ExpectInvalid(description, "its stretches end at 600 of 1984 elements");
   description = Described();
   description.first_bucket = -1;
+  ExpectInvalid(description, "negative");
+  description = Described();
+  description.first_elem = -1;
   ExpectInvalid(description, "negative");
 }
 

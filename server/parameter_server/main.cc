@@ -1,19 +1,53 @@
 // The `parameter_server` binary.
 #include <memory>
+#include <utility>
 
+#include "absl/status/statusor.h"
 #include "common/clock/clock.h"
+#include "common/config/address.h"
+#include "common/credentials/credentials.h"
+#include "common/logging/logging.h"
+#include "common/status/annotate.h"
+#include "common/status/exit_code.h"
+#include "common/status/status_macros.h"
+#include "server/parameter_server/rpc/parameter_endpoint.h"
 #include "server/parameter_server/shard_host.h"
 #include "server/parameter_server/shard_trainer.h"
 #include "worker/process/member_process.h"
+#include "worker/supervisor/slot.h"
 #include "worker/worker_flags.h"
 
 namespace ringmaster {
 namespace {
 
-std::unique_ptr<Trainer> MakeTrainer(const Listener& listener,
-                                     const WorkerFlags& /*flags*/) {
-  return MakeShardTrainer(Clock::Real(), listener,
-                          MakeShardHost(Clock::Real()));
+absl::StatusOr<std::unique_ptr<ParameterEndpoint>> StartEndpoint(
+    ParameterStore& store, const WorkerFlags& flags, int slot) {
+  ASSIGN_OR_RETURN(const HostPort base, ParseHostPort(flags.listen));
+  ASSIGN_OR_RETURN(const HostPort address, SlotAddress(base, slot));
+  ASSIGN_OR_RETURN(auto credentials, MakeServerCredentials(flags.credentials,
+                                                           address.ToString()));
+  absl::StatusOr<std::unique_ptr<ParameterEndpoint>> endpoint =
+      ParameterEndpoint::Start(store, Clock::Real(), address,
+                               std::move(credentials));
+  if (!endpoint.ok()) {
+    return WithExitCode(Annotate(endpoint.status(), "--listen"),
+                        ExitCode::kUsage);
+  }
+  LogEvent(LogLevel::kInfo, "parameters.served",
+           {{"address", (*endpoint)->address().ToString()}});
+  return endpoint;
+}
+
+absl::StatusOr<std::unique_ptr<Trainer>> MakeTrainer(const Listener& listener,
+                                                     const WorkerFlags& flags,
+                                                     int slot) {
+  std::unique_ptr<StoringShardHost> host = MakeShardHost(Clock::Real());
+  std::unique_ptr<ParameterEndpoint> endpoint;
+  if (!flags.listen.empty()) {
+    ASSIGN_OR_RETURN(endpoint, StartEndpoint(*host, flags, slot));
+  }
+  return MakeShardTrainer(Clock::Real(), listener, std::move(host),
+                          std::move(endpoint));
 }
 
 }  // namespace

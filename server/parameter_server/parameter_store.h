@@ -33,13 +33,16 @@ class ParameterStore {
  public:
   virtual ~ParameterStore() = default;
 
-  // FAILED_PRECONDITION: no job has shards here.
-  [[nodiscard]] virtual absl::StatusOr<StoredShards> shards() const = 0;
+  //   FAILED_PRECONDITION  no job has shards here
+  //   UNAVAILABLE          between two generations, or they are being loaded
+  //   DEADLINE_EXCEEDED
+  [[nodiscard]] virtual absl::StatusOr<StoredShards> shards(
+      MonotonicTime deadline) = 0;
 
   // The elements of `ranges`, in a bsp job all as of one step.
   //   OUT_OF_RANGE         not all of them are here
   //   FAILED_PRECONDITION  no job has shards here
-  //   UNAVAILABLE          between two generations
+  //   UNAVAILABLE          as above
   //   DEADLINE_EXCEEDED
   [[nodiscard]] virtual absl::StatusOr<StoredElements> Read(
       std::vector<ElemRange> ranges, MonotonicTime deadline) = 0;
@@ -50,7 +53,8 @@ class ParameterStore {
   //   INVALID_ARGUMENT     not finite
   //   FAILED_PRECONDITION  no such job has shards here, or it is a bsp job
   //   ABORTED              another generation than `generation` is on
-  //   UNAVAILABLE, DEADLINE_EXCEEDED  as above; no update was made
+  //   UNAVAILABLE, DEADLINE_EXCEEDED  as above; the update may have been made
+  //   after all if there is a backup that did not get it in time
   [[nodiscard]] virtual absl::StatusOr<int64_t> Push(
       const std::string& job_id, int64_t generation, int64_t begin,
       std::vector<float> gradient, MonotonicTime deadline) = 0;

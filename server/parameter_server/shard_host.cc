@@ -1,6 +1,8 @@
 #include "server/parameter_server/shard_host.h"
 
+#include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -13,7 +15,9 @@
 #include "common/sync/thread_pool.h"
 #include "common/transport/handshake.h"
 #include "ringmaster/v1/job.pb.h"
+#include "server/parameter_server/host_mailbox.h"
 #include "server/parameter_server/host_run.h"
+#include "server/parameter_server/host_store.h"
 #include "server/parameter_server/parameter_allocator.h"
 #include "server/parameter_server/shard_state.h"
 
@@ -56,9 +60,10 @@ absl::StatusOr<UpdateRules> RulesOf(const v1::TrainProgram& program,
   return rules;
 }
 
-class ShardHostImpl final : public ShardHost, private ShardShelf {
+class ShardHostImpl final : public StoringShardHost, private ShardShelf {
  public:
-  ShardHostImpl(Clock& clock, int threads) : clock_(clock), pool_(threads) {}
+  ShardHostImpl(Clock& clock, int threads)
+      : clock_(clock), pool_(threads), mailbox_(clock) {}
 
   absl::Status Prepare(const v1::TrainProgram& program,
                        const ShardHostAssignment& assignment) override;
@@ -92,6 +97,13 @@ class ShardHostImpl final : public ShardHost, private ShardShelf {
     return shared_ == nullptr ? nullptr : &shared_->segment();
   }
 
+  absl::StatusOr<StoredShards> shards(MonotonicTime deadline) override;
+  absl::StatusOr<StoredElements> Read(std::vector<ElemRange> ranges,
+                                      MonotonicTime deadline) override;
+  absl::StatusOr<int64_t> Push(const std::string& job_id, int64_t generation,
+                               int64_t begin, std::vector<float> gradient,
+                               MonotonicTime deadline) override;
+
  private:
   ShardState* Find(int shard) override;
   absl::StatusOr<ShardState*> Make(
@@ -102,6 +114,8 @@ class ShardHostImpl final : public ShardHost, private ShardShelf {
   [[nodiscard]] absl::StatusOr<bool> Keeps(int shard, ShardState& state) const;
   void ShareParameters();
   [[nodiscard]] absl::StatusOr<DoneKind> Serve(HostRun& run, MessageLoop& loop);
+  // FAILED_PRECONDITION: no job has shards here.
+  [[nodiscard]] absl::Status CheckHasJob() const EXCLUDES(mutex_);
   void PublishHeld();
 
   Clock& clock_;
@@ -118,7 +132,11 @@ class ShardHostImpl final : public ShardHost, private ShardShelf {
 
   std::map<int, std::unique_ptr<ShardState>> shards_;
 
+  HostRun* run_ = nullptr;  // that is being served, for the mailbox's tasks
+  HostMailbox mailbox_;
+
   mutable Mutex mutex_;
+  bool has_job_ GUARDED_BY(mutex_) = false;
   std::vector<HeldShard> held_ GUARDED_BY(mutex_);
   std::atomic<bool> wants_drain_{false};
   std::atomic<int64_t> complete_step_{0};
@@ -248,7 +266,11 @@ absl::StatusOr<DoneKind> ShardHostImpl::Run(ShardHostLinks links,
                                assignment_.resume_step,
                                wants_drain_};
   HostRun run(assignment_, context, peers, *this);
+  run_ = &run;
+  mailbox_.Open([&loop] { loop.Wake(); });
   absl::StatusOr<DoneKind> end = Serve(run, loop);
+  mailbox_.Close();
+  run_ = nullptr;
   complete_step_.store(run.complete_step(), std::memory_order_relaxed);
   waiting_for_rank_.store(-1, std::memory_order_relaxed);
   blamed_rank_.store(loop.blamed_rank(), std::memory_order_relaxed);
@@ -266,6 +288,7 @@ absl::StatusOr<DoneKind> ShardHostImpl::Serve(HostRun& run, MessageLoop& loop) {
     waiting_for_rank_.store(awaited, std::memory_order_relaxed);
     // How long a step may take, the coordinator knows; it cancels.
     RETURN_IF_ERROR(loop.Turn(run, MonotonicTime::InfiniteFuture()));
+    mailbox_.RunAll();
     payload_sent_bytes_.store(sent_before + loop.payload_sent_bytes(),
                               std::memory_order_relaxed);
     payload_received_bytes_.store(
@@ -285,7 +308,82 @@ void ShardHostImpl::PublishHeld() {
     if (state->is_loaded()) held.push_back({shard, state->complete_step()});
   }
   MutexLock lock(mutex_);
+  has_job_ = !assignment_.job_id.empty();
   held_ = std::move(held);
+}
+
+absl::Status ShardHostImpl::CheckHasJob() const {
+  MutexLock lock(mutex_);
+  if (has_job_) return absl::OkStatus();
+  return absl::FailedPreconditionError("no job has parameters here");
+}
+
+absl::StatusOr<StoredShards> ShardHostImpl::shards(MonotonicTime deadline) {
+  RETURN_IF_ERROR(CheckHasJob());
+  StoredShards shards;
+  RETURN_IF_ERROR(mailbox_.Call(
+      [&]() -> std::optional<absl::Status> {
+        absl::StatusOr<std::vector<ElemRange>> ranges = StoredRanges(*run_);
+        if (!ranges.ok()) return ranges.status();
+        shards = {assignment_.job_id, assignment_.generation,
+                  run_->complete_step(), *std::move(ranges)};
+        return absl::OkStatus();
+      },
+      deadline));
+  return shards;
+}
+
+absl::StatusOr<StoredElements> ShardHostImpl::Read(
+    std::vector<ElemRange> ranges, MonotonicTime deadline) {
+  RETURN_IF_ERROR(CheckHasJob());
+  StoredElements stored;
+  RETURN_IF_ERROR(mailbox_.Call(
+      [&]() -> std::optional<absl::Status> {
+        absl::StatusOr<StoredElements> read = ReadElements(*run_, ranges);
+        if (!read.ok()) return read.status();
+        stored = *std::move(read);
+        return absl::OkStatus();
+      },
+      deadline));
+  return stored;
+}
+
+absl::StatusOr<int64_t> ShardHostImpl::Push(const std::string& job_id,
+                                            int64_t generation, int64_t begin,
+                                            std::vector<float> gradient,
+                                            MonotonicTime deadline) {
+  RETURN_IF_ERROR(CheckHasJob());
+  const auto bad = std::find_if_not(gradient.begin(), gradient.end(),
+                                    [](float g) { return std::isfinite(g); });
+  if (bad != gradient.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("element ", begin + (bad - gradient.begin()),
+                     " of the gradient is ", *bad));
+  }
+  OutsidePush push(begin, std::move(gradient));
+  RETURN_IF_ERROR(mailbox_.Call(
+      [&]() -> std::optional<absl::Status> {
+        if (job_id != assignment_.job_id) {
+          return absl::FailedPreconditionError(
+              absl::StrCat("the parameters here are of job ",
+                           assignment_.job_id, ", not of ", job_id));
+        }
+        if (generation != assignment_.generation) {
+          return absl::AbortedError(absl::StrCat("generation ", generation,
+                                                 " is not the one that is on, ",
+                                                 assignment_.generation));
+        }
+        if (rules_.is_synchronous) {
+          return absl::FailedPreconditionError(absl::StrCat(
+              "job ", job_id,
+              " is synchronous: its steps are made with its workers' gradients "
+              "alone; pushes are for train.parameter_server.consistency ssp "
+              "and async"));
+        }
+        return push.Advance(*run_);
+      },
+      deadline));
+  return push.step();
 }
 
 void ShardHostImpl::Release() {
@@ -300,7 +398,7 @@ void ShardHostImpl::Release() {
 
 }  // namespace
 
-std::unique_ptr<ShardHost> MakeShardHost(Clock& clock, int threads) {
+std::unique_ptr<StoringShardHost> MakeShardHost(Clock& clock, int threads) {
   return std::make_unique<ShardHostImpl>(clock, threads);
 }
 

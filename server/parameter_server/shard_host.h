@@ -1,5 +1,5 @@
 // MakeShardHost makes the ShardHost of a process: what a parameter server is,
-// and a worker that holds shards itself.
+// and a worker that holds shards itself. Small clients can read it, and push.
 #ifndef RINGMASTER_SERVER_PARAMETER_SERVER_SHARD_HOST_H_
 #define RINGMASTER_SERVER_PARAMETER_SERVER_SHARD_HOST_H_
 
@@ -7,13 +7,16 @@
 
 #include "common/clock/clock.h"
 #include "common/parameter_server/shard_host.h"
+#include "server/parameter_server/parameter_store.h"
 
 namespace ringmaster {
 
+class StoringShardHost : public ShardHost, public ParameterStore {};
+
 // With `threads` that make updates, the one of Run included. `clock` must
 // outlive it.
-[[nodiscard]] std::unique_ptr<ShardHost> MakeShardHost(Clock& clock,
-                                                       int threads = 1);
+[[nodiscard]] std::unique_ptr<StoringShardHost> MakeShardHost(Clock& clock,
+                                                              int threads = 1);
 
 }  // namespace ringmaster
 

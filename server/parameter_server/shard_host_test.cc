@@ -30,6 +30,7 @@ std::vector<ShardDescription> Shards(int shards, int64_t bucket = 6400) {
     ShardDescription description;
     description.shard = shard;
     description.first_bucket = 3 * shard;
+    description.first_elem = shard * (2 * bucket + 192);
     description.plan_hash = 77;
     description.bucket_elems = {bucket, 64, bucket + 128};
     description.stretches = {{{0, 2 * bucket + 192}, true}};
@@ -640,6 +641,109 @@ TEST_F(ShardHostTest, RefusesARunWithoutAllWorkers) {
   const absl::Status status = host->Run({}, cancel).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("0 workers of 2"));
+}
+
+// What small clients see.
+
+MonotonicTime Soon() { return Clock::Real().Now() + absl::Seconds(20); }
+
+TEST_F(ShardHostTest, ASmallClientReadsOneStep) {
+  Make(/*workers=*/2, /*hosts=*/1, /*shards=*/2, Sgd());
+  EXPECT_TRUE(absl::IsFailedPrecondition(
+      world_->host(0).Read({{0, 1}}, Soon()).status()));
+  Start(Placements(1));
+  Step(1);
+  const absl::StatusOr<StoredShards> shards = world_->host(0).shards(Soon());
+  ASSERT_TRUE(shards.ok()) << shards.status();
+  EXPECT_EQ(shards->generation, 1);
+  EXPECT_EQ(shards->step, 1);
+  const int64_t half = elems_ / 2;
+  EXPECT_THAT(shards->ranges,
+              ElementsAre(ElemRange{0, half}, ElemRange{half, half}));
+  // A bucket is ahead, and is read as it was at the step that all have.
+  const std::vector<float> held = world_->worker(1).parameters();
+  OnWorkers([&](int rank, TestWorker& worker) {
+    worker.Push(0, 2, GradientOf(elems_, rank, 2));
+    RunOk(worker.AwaitValues(1));
+  });
+  const std::vector<ElemRange> ranges = {{half - 3, 7}, {5, 2}};
+  const absl::StatusOr<StoredElements> read =
+      world_->host(0).Read(ranges, Soon());
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->step, 1);
+  std::vector<float> expected(held.begin() + half - 3, held.begin() + half + 4);
+  expected.insert(expected.end(), held.begin() + 5, held.begin() + 7);
+  EXPECT_EQ(read->elements, expected);
+  const absl::Status outside =
+      world_->host(0).Read({{elems_ - 1, 2}}, Soon()).status();
+  EXPECT_TRUE(absl::IsOutOfRange(outside)) << outside;
+  const absl::Status push =
+      world_->host(0)
+          .Push("job", 1, 0, std::vector<float>(6400, 1.0f), Soon())
+          .status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(push)) << push;
+  world_->End();
+  const absl::Status between = world_->host(0).Read({{0, 1}}, Soon()).status();
+  EXPECT_TRUE(absl::IsUnavailable(between)) << between;
+}
+
+TEST_F(ShardHostTest, ASmallClientsPushIsAnUpdate) {
+  v1::TrainProgram program = Sgd();
+  program.mutable_parameter_server()->set_consistency(v1::CONSISTENCY_ASYNC);
+  Make(/*workers=*/2, /*hosts=*/2, /*shards=*/1, std::move(program));
+  std::vector<ShardPlacement> placements = Placements(1);
+  placements[0].backup_rank = 3;
+  Start(placements);
+  StoringShardHost& host = world_->host(0);
+  const std::vector<float> gradient = Noise(64 + 6528, 5);
+  const absl::StatusOr<int64_t> step =
+      host.Push(host.shards(Soon())->job_id, 1, 6400, gradient, Soon());
+  ASSERT_TRUE(step.ok()) << step.status();
+  EXPECT_EQ(*step, 0);
+  const absl::StatusOr<StoredElements> read =
+      host.Read({{6400, 64 + 6528}}, Soon());
+  ASSERT_TRUE(read.ok()) << read.status();
+  for (size_t i = 0; i < gradient.size(); ++i) {
+    // A half of the learning rate: there are two workers.
+    ASSERT_FLOAT_EQ(
+        read->elements[i],
+        initial_[6400 + i] - static_cast<float>(kRate / 2) * gradient[i]);
+  }
+  // The workers go on as if nothing had been.
+  Step(1);
+  FinishAll();
+}
+
+TEST_F(ShardHostTest, APushThatDoesNotFitChangesNothing) {
+  v1::TrainProgram program = Sgd();
+  program.mutable_parameter_server()->set_consistency(v1::CONSISTENCY_ASYNC);
+  Make(/*workers=*/1, /*hosts=*/1, /*shards=*/2, std::move(program));
+  Start(Placements(1));
+  StoringShardHost& host = world_->host(0);
+  const std::string job = host.shards(Soon())->job_id;
+  const auto code = [&](const std::string& job_id, int64_t generation,
+                        int64_t begin, std::vector<float> gradient) {
+    return host.Push(job_id, generation, begin, std::move(gradient), Soon())
+        .status()
+        .code();
+  };
+  const std::vector<float> bucket(6400, 1.0f);
+  EXPECT_EQ(code("other", 1, 0, bucket), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(code(job, 2, 0, bucket), absl::StatusCode::kAborted);
+  EXPECT_EQ(code(job, 1, 1, bucket), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(code(job, 1, 0, std::vector<float>(6401, 1.0f)),
+            absl::StatusCode::kOutOfRange);
+  // The last bucket of one shard and the first of the next.
+  EXPECT_EQ(code(job, 1, 6464, std::vector<float>(6528 + 6400, 1.0f)),
+            absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(code(job, 1, elems_, bucket), absl::StatusCode::kOutOfRange);
+  std::vector<float> infinite = bucket;
+  infinite[7] = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(code(job, 1, 0, infinite), absl::StatusCode::kInvalidArgument);
+  const absl::StatusOr<StoredElements> read = host.Read({{0, elems_}}, Soon());
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->elements, initial_);
+  FinishAll();
 }
 
 }  // namespace

@@ -260,7 +260,7 @@ absl::Status ShardRun::Answer(int bucket) {
   Gathering& gathering = GatheringOf(bucket);
   state_->EndGradient(bucket);
   if (gate_.has_value()) {
-    waiting_.push_back({bucket, gathering});
+    if (gathering.first_rank >= 0) waiting_.push_back({bucket, gathering});
     return absl::OkStatus();
   }
   for (const int peer : context_.worker_peers)
@@ -304,11 +304,31 @@ void ShardRun::Leave(int worker) {
   AnswerWaiting();
 }
 
+bool ShardRun::IsFree(int bucket) const {
+  const Gathering& gathering = gatherings_[static_cast<size_t>(bucket)];
+  return is_loaded() && (backup_peer_ < 0 || is_backup_ready_) &&
+         gathering.receiving_count == 0 && !gathering.awaits_backup;
+}
+
+absl::Status ShardRun::PushOutside(int bucket,
+                                   absl::Span<const float> gradient) {
+  ASSIGN_OR_RETURN(const absl::Span<float> own, state_->BeginGradient(bucket));
+  std::copy(gradient.begin(), gradient.end(), own.begin());
+  Gathering& gathering = GatheringOf(bucket);
+  gathering.first_rank = -1;
+  // It counts for no step; the slowest worker's next one has its learning rate.
+  gathering.step = gate_->slowest() + 1;
+  TellBackup(bucket, gathering.step, context_.workers(), 1);
+  (void)state_->ApplyPart(context_.pool, bucket, gathering.step, 1,
+                          context_.workers());
+  return gathering.awaits_backup ? absl::OkStatus() : Answer(bucket);
+}
+
 ShardRun::Sink ShardRun::BeginUpdate(const ShardMessage& message) {
   if (!is_loaded()) return std::nullopt;
   ASSIGN_OR_RETURN(const int bucket, BucketOf(message, true));
   const bool is_part = gate_.has_value();
-  if (is_part != (message.rank >= 0) || message.rank >= context_.workers() ||
+  if (is_part != (message.rank >= 0) || message.rank > context_.workers() ||
       (!is_part && message.step != state_->VersionOf(bucket) + 1)) {
     return absl::FailedPreconditionError(absl::StrCat(
         "it sent an ", DescribeShardMessage(message), " of rank ", message.rank,
@@ -324,7 +344,8 @@ absl::Status ShardRun::Updated(int peer, const ShardMessage& message) {
   ASSIGN_OR_RETURN(const int bucket, BucketOf(message, true));
   RETURN_IF_ERROR(FAIL_POINT("shard_host.copy_update"));
   if (gate_.has_value()) {
-    RETURN_IF_ERROR(gate_->Push(message.rank, bucket, message.step));
+    if (message.rank < context_.workers())
+      RETURN_IF_ERROR(gate_->Push(message.rank, bucket, message.step));
     (void)state_->ApplyPart(context_.pool, bucket, message.step, message.value,
                             context_.workers());
     state_->MarkComplete(gate_->slowest());

@@ -79,6 +79,13 @@ class ShardRun {
   // It pushes nothing more.
   void Leave(int worker);
 
+  // With ssp and async, at the primary: whether an update of a bucket could be
+  // made now, and the update with `gradient`, the mean over somebody's samples
+  // who is no worker. Nobody is answered.
+  [[nodiscard]] bool IsFree(int bucket) const;
+  [[nodiscard]] absl::Status PushOutside(int bucket,
+                                         absl::Span<const float> gradient);
+
   // The primary's messages, at the backup; `peer` gets the answer.
   [[nodiscard]] Sink BeginUpdate(const ShardMessage& message);
   [[nodiscard]] absl::Status Updated(int peer, const ShardMessage& message);
@@ -100,7 +107,7 @@ class ShardRun {
     std::vector<bool> has_pushed;  // by rank
     int pushed_count = 0;
     int receiving_count = 0;
-    int first_rank = -1;       // who pushed first
+    int first_rank = -1;       // who pushed first; -1: no worker
     int non_finite_rank = -1;  // the lowest
     bool awaits_backup = false;
     int64_t step = 0;

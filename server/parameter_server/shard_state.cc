@@ -100,6 +100,15 @@ absl::Span<const float> ShardState::Values(int bucket, StatePart part) const {
   return SlotOf(state.version).parts[IndexOf(part)].Slice<float>(state.range);
 }
 
+absl::Span<const float> ShardState::ValuesAsOf(int bucket, StatePart part,
+                                               int64_t step) const {
+  const BucketState& state = buckets_[static_cast<size_t>(bucket)];
+  RM_CHECK(options_.is_in_place || step == state.version ||
+               step + 1 == state.version,
+           "a version that is there");
+  return SlotOf(step).parts[IndexOf(part)].Slice<float>(state.range);
+}
+
 absl::Status ShardState::ResumeAt(int64_t step) {
   if (!is_loaded()) {
     return absl::FailedPreconditionError(

@@ -86,6 +86,10 @@ class ShardState {
   [[nodiscard]] absl::Span<const float> Values(int bucket,
                                                StatePart part) const;
 
+  // Those as of `step`, the bucket's version or, with two slots, the one before.
+  [[nodiscard]] absl::Span<const float> ValuesAsOf(int bucket, StatePart part,
+                                                   int64_t step) const;
+
   // Takes back what was done after `step`. In place only the count restarts.
   //   FAILED_PRECONDITION  it is not loaded, or cannot be as of `step`
   [[nodiscard]] absl::Status ResumeAt(int64_t step);

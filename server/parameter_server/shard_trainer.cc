@@ -26,8 +26,12 @@ namespace {
 class ShardTrainer final : public Trainer {
  public:
   ShardTrainer(Clock& clock, const Listener& listener,
-               std::unique_ptr<ShardHost> host)
-      : clock_(clock), listener_(listener), host_(std::move(host)) {}
+               std::unique_ptr<ShardHost> host,
+               std::unique_ptr<ParameterEndpoint> endpoint)
+      : clock_(clock),
+        listener_(listener),
+        host_(std::move(host)),
+        endpoint_(std::move(endpoint)) {}
 
   absl::StatusOr<PlanAgreement> Prepare(
       const v1::JobSpec& spec, const RankAssignment& assignment) override;
@@ -61,7 +65,8 @@ class ShardTrainer final : public Trainer {
   Clock& clock_;
   const Listener& listener_;
   const std::unique_ptr<ShardHost> host_;
-  Trace trace_;  // stays empty
+  const std::unique_ptr<ParameterEndpoint> endpoint_;  // after what it serves
+  Trace trace_;                                        // stays empty
   ProgressBoard board_;
 
   // Only on the training thread.
@@ -169,10 +174,11 @@ TrainProgress ShardTrainer::progress() const {
 
 }  // namespace
 
-std::unique_ptr<Trainer> MakeShardTrainer(Clock& clock,
-                                          const Listener& listener,
-                                          std::unique_ptr<ShardHost> host) {
-  return std::make_unique<ShardTrainer>(clock, listener, std::move(host));
+std::unique_ptr<Trainer> MakeShardTrainer(
+    Clock& clock, const Listener& listener, std::unique_ptr<ShardHost> host,
+    std::unique_ptr<ParameterEndpoint> endpoint) {
+  return std::make_unique<ShardTrainer>(clock, listener, std::move(host),
+                                        std::move(endpoint));
 }
 
 }  // namespace ringmaster

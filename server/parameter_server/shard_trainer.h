@@ -9,14 +9,17 @@
 #include "common/clock/clock.h"
 #include "common/parameter_server/shard_host.h"
 #include "common/transport/tcp.h"
+#include "server/parameter_server/rpc/parameter_endpoint.h"
 #include "worker/train/trainer.h"
 
 namespace ringmaster {
 
 // `listener` is the process's data plane. It and the clock must outlive the
-// trainer.
+// trainer. `endpoint` (null: none) serves the host to small clients, and ends
+// before it.
 [[nodiscard]] std::unique_ptr<Trainer> MakeShardTrainer(
-    Clock& clock, const Listener& listener, std::unique_ptr<ShardHost> host);
+    Clock& clock, const Listener& listener, std::unique_ptr<ShardHost> host,
+    std::unique_ptr<ParameterEndpoint> endpoint = nullptr);
 
 }  // namespace ringmaster
 

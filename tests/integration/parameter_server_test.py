@@ -3,7 +3,9 @@
 import json
 import os
 import pathlib
+import re
 import signal
+import socket
 import subprocess
 import unittest
 
@@ -198,11 +200,24 @@ class ParameterServerTest(unittest.TestCase):
             return subprocess.run([binary("parameter_server"), *flags], capture_output=True, text=True, timeout=PATIENCE,
                                   stdin=subprocess.DEVNULL)
         for flags, message in (((), "--coordinator"), (("--coordinator=localhost:0",), "port 0"),
-                               (("--coordinator=localhost:1", "--threads=2"), "--threads")):
+                               (("--coordinator=localhost:1", "--threads=2"), "--threads"),
+                               (("--coordinator=localhost:1", "--listen=here"), "--listen")):
             result = run(*flags)
             self.assertEqual(result.returncode, 2, result.stderr)
             self.assertIn(message, result.stderr)
         self.assertIn("parameter_server", run("--help").stdout)
+
+    def test_small_clients_are_served_where_listen_says(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            server = cluster.start_server("s", "--listen=127.0.0.1:0")
+            address = cluster.await_that("the address", lambda: re.search(r"parameters\.served .*address=\"?127\.0\.0\.1:(\d+)",
+                                                                          server.output()))
+            port = int(address.group(1))
+            socket.create_connection(("127.0.0.1", port), PATIENCE).close()
+            second = cluster.start_server("t", f"--listen=127.0.0.1:{port}")
+            self.assertEqual(second.wait(), 2, second.output())
+            self.assertIn(f"--listen: cannot listen on 127.0.0.1:{port}", second.output())
 
     def test_ringctl_local_starts_the_servers_that_a_job_names(self):
         with Cluster() as cluster:

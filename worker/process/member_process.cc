@@ -147,8 +147,8 @@ absl::StatusOr<ExitCode> RunSlot(const MemberProgram& program,
   }
   // What the probe passes is not counted: points are of what follows.
   RETURN_IF_ERROR(FailPoint::ArmFromEnvironment());
-  const std::unique_ptr<Trainer> trainer =
-      program.make_trainer(listener, flags);
+  ASSIGN_OR_RETURN(const std::unique_ptr<Trainer> trainer,
+                   program.make_trainer(listener, flags, slot));
   AgentOptions options;
   options.coordinator = flags.coordinator;
   options.credentials = credentials;

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "common/config/flags.h"
 #include "common/transport/tcp.h"
 #include "worker/agent/rpc/worker_identity.h"
@@ -25,9 +26,10 @@ struct MemberProgram {
   void (*add_flags)(FlagSet& set, WorkerFlags& flags) = nullptr;
   // Whether it measures what collectives cost here, before it joins.
   bool measures_costs = true;
-  // The trainer that runs what the pool is given; the listener outlives it.
-  std::function<std::unique_ptr<Trainer>(const Listener& listener,
-                                         const WorkerFlags& flags)>
+  // The trainer that runs what the pool is given, of that slot; the listener
+  // outlives it.
+  std::function<absl::StatusOr<std::unique_ptr<Trainer>>(
+      const Listener& listener, const WorkerFlags& flags, int slot)>
       make_trainer;
 };
 

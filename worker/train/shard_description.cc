@@ -9,6 +9,7 @@ ShardDescription DescribeShard(const Shard& shard, const Plan& plan,
   ShardDescription description;
   description.shard = shard.index;
   description.first_bucket = shard.first_bucket;
+  description.first_elem = shard.range.begin;
   description.plan_hash = plan.hash();
   for (int i = 0; i < shard.bucket_count; ++i) {
     const auto bucket = static_cast<size_t>(shard.first_bucket + i);

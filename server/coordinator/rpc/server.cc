@@ -5,51 +5,16 @@
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
-#include <netdb.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/listen_error.h"
 #include "server/coordinator/rpc/runtime.h"
 #include "server/coordinator/rpc/services.h"
 
 namespace ringmaster::coordinator {
-namespace {
-
-// gRPC logs why it cannot listen, but does not say. Tries it once more, to
-// learn the reason.
-std::string WhyNotListening(const HostPort& address) {
-  addrinfo hints = {};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE;
-  addrinfo* found = nullptr;
-  const int error = getaddrinfo(
-      address.host.c_str(), absl::StrCat(address.port).c_str(), &hints, &found);
-  if (error != 0) return gai_strerror(error);
-  std::string why = "unknown error";
-  for (const addrinfo* item = found; item != nullptr; item = item->ai_next) {
-    const int fd = socket(item->ai_family, item->ai_socktype | SOCK_CLOEXEC, 0);
-    if (fd < 0) continue;
-    // As gRPC does; a port in TIME_WAIT is no obstacle.
-    const int yes = 1;
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-    if (bind(fd, item->ai_addr, item->ai_addrlen) != 0 || listen(fd, 1) != 0) {
-      why = std::strerror(errno);
-    }
-    close(fd);
-  }
-  freeaddrinfo(found);
-  return why;
-}
-
-}  // namespace
 
 struct CoordinatorServer::Impl {
   explicit Impl(CoordinatorRuntime& runtime)
@@ -84,9 +49,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Start(
   builder.RegisterService(&impl->status_service);
   impl->server = builder.BuildAndStart();
   if (impl->server == nullptr || impl->address.port == 0) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("cannot listen on ", address.ToString(), ": ",
-                     WhyNotListening(address)));
+    return CannotListen(address);
   }
   grpc::HealthCheckServiceInterface& health =
       *impl->server->GetHealthCheckService();

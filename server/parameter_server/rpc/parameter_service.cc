@@ -107,10 +107,11 @@ MonotonicTime ParameterServiceImpl::DeadlineOf(
   return clock_.Now() + std::min(left, kCallTimeout);
 }
 
-grpc::Status ParameterServiceImpl::GetShards(grpc::ServerContext* /*context*/,
+grpc::Status ParameterServiceImpl::GetShards(grpc::ServerContext* context,
                                              const v1::GetShardsRequest*,
                                              v1::GetShardsResponse* response) {
-  const absl::StatusOr<StoredShards> shards = store_.shards();
+  const absl::StatusOr<StoredShards> shards =
+      store_.shards(DeadlineOf(*context));
   if (!shards.ok()) return ToGrpcStatus(shards.status());
   response->set_job_id(shards->job_id);
   response->set_generation(shards->generation);
@@ -132,7 +133,7 @@ grpc::Status ParameterServiceImpl::Pull(
     if (!range.ok()) return ToGrpcStatus(range.status());
     ranges = {*range};
   } else {
-    absl::StatusOr<StoredShards> shards = store_.shards();
+    absl::StatusOr<StoredShards> shards = store_.shards(DeadlineOf(*context));
     if (!shards.ok()) return ToGrpcStatus(shards.status());
     ranges = std::move(shards->ranges);
   }

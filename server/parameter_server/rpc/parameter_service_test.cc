@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 // remembers what is pushed.
 class FakeStore final : public ParameterStore {
  public:
-  absl::StatusOr<StoredShards> shards() const override {
+  absl::StatusOr<StoredShards> shards(MonotonicTime) override {
     return StoredShards{"j-1", 7, 12, {{100, 300}, {1000, 600'000}}};
   }
   absl::StatusOr<StoredElements> Read(std::vector<ElemRange> ranges,

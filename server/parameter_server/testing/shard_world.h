@@ -20,6 +20,7 @@
 #include "common/parameter_server/shard_layout.h"
 #include "common/transport/cancel_token.h"
 #include "ringmaster/v1/job.pb.h"
+#include "server/parameter_server/shard_host.h"
 
 namespace ringmaster {
 
@@ -122,7 +123,7 @@ class ShardWorld {
   }
   // The worker is gone: its connections end.
   void KillWorker(int rank) { workers_[static_cast<size_t>(rank)].reset(); }
-  [[nodiscard]] ShardHost& host(int index) {
+  [[nodiscard]] StoringShardHost& host(int index) {
     return *hosts_[static_cast<size_t>(index)];
   }
   // How its Run ended, after End or Join.
@@ -132,7 +133,7 @@ class ShardWorld {
 
  private:
   Options options_;
-  std::vector<std::unique_ptr<ShardHost>> hosts_;
+  std::vector<std::unique_ptr<StoringShardHost>> hosts_;
   std::vector<std::unique_ptr<TestWorker>> workers_;
   std::vector<absl::StatusOr<DoneKind>> ends_;
   std::unique_ptr<CancelToken> cancel_;
