@@ -76,6 +76,10 @@ class ShardHost {
   [[nodiscard]] virtual int blamed_rank() const = 0;
   [[nodiscard]] virtual int64_t payload_sent_bytes() const = 0;
   [[nodiscard]] virtual int64_t payload_received_bytes() const = 0;
+  // With ssp and async, by steps: how many answers of the last Run were of a push
+  // so many steps ahead of the slowest worker's; the last counts all that were
+  // further. Of shards that are primary here. Empty with bsp.
+  [[nodiscard]] virtual std::vector<int64_t> staleness() const = 0;
   // Where the parameters of shards lie that are answered with, for workers of
   // this host to read in place; null: nowhere that could be shared, or the
   // layout is not known yet.

@@ -1,12 +1,14 @@
 #include "server/parameter_server/host_run.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/fail_point/fail_point.h"
 #include "common/status/check.h"
 #include "common/status/status_macros.h"
+#include "server/parameter_server/staleness_gate.h"
 
 namespace ringmaster {
 namespace {
@@ -151,6 +153,18 @@ int64_t HostRun::complete_step() const {
     least = std::min(least.value_or(step), step);
   }
   return least.value_or(assignment_.resume_step);
+}
+
+std::vector<int64_t> HostRun::staleness() const {
+  if (context_.rules.is_synchronous) return {};
+  std::vector<int64_t> sum(StalenessGate::kStalenessBins);
+  for (const auto& run : runs_) {
+    if (run->gate() == nullptr) continue;
+    const StalenessGate::Histogram& counts = run->gate()->histogram();
+    std::transform(counts.begin(), counts.end(), sum.begin(), sum.begin(),
+                   std::plus<>());
+  }
+  return sum;
 }
 
 absl::Status HostRun::Misplaced(const ShardMessage& message) const {

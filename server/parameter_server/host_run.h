@@ -58,6 +58,8 @@ class HostRun final : public MessageLoop::Handler {
   [[nodiscard]] int AwaitedWorker() const;
   // The newest step that all shards which are primary here have made.
   [[nodiscard]] int64_t complete_step() const;
+  // As of ShardHost.
+  [[nodiscard]] std::vector<int64_t> staleness() const;
   [[nodiscard]] const std::vector<std::unique_ptr<ShardRun>>& shards() const {
     return runs_;
   }

@@ -60,6 +60,23 @@ absl::StatusOr<UpdateRules> RulesOf(const v1::TrainProgram& program,
   return rules;
 }
 
+// "0:120 1:31 2:9": answers by how many steps ahead they were.
+void LogStaleness(const UpdateRules& rules,
+                  const std::vector<int64_t>& counts) {
+  if (rules.is_synchronous) return;
+  std::string by_steps;
+  for (size_t ahead = 0; ahead < counts.size(); ++ahead) {
+    if (counts[ahead] == 0) continue;
+    absl::StrAppend(&by_steps, by_steps.empty() ? "" : " ", ahead, ":",
+                    counts[ahead]);
+  }
+  LogEvent(
+      LogLevel::kInfo, "shards.staleness",
+      {{"bound",
+        rules.staleness.has_value() ? absl::StrCat(*rules.staleness) : "none"},
+       {"answers_by_steps_ahead", by_steps}});
+}
+
 class ShardHostImpl final : public StoringShardHost, private ShardShelf {
  public:
   ShardHostImpl(Clock& clock, int threads)
@@ -93,6 +110,10 @@ class ShardHostImpl final : public StoringShardHost, private ShardShelf {
   int64_t payload_received_bytes() const override {
     return payload_received_bytes_.load(std::memory_order_relaxed);
   }
+  std::vector<int64_t> staleness() const override {
+    MutexLock lock(mutex_);
+    return staleness_;
+  }
   const SharedSegment* shared_parameters() const override {
     return shared_ == nullptr ? nullptr : &shared_->segment();
   }
@@ -117,6 +138,7 @@ class ShardHostImpl final : public StoringShardHost, private ShardShelf {
   // FAILED_PRECONDITION: no job has shards here.
   [[nodiscard]] absl::Status CheckHasJob() const EXCLUDES(mutex_);
   void PublishHeld();
+  void PublishStaleness(std::vector<int64_t> staleness) EXCLUDES(mutex_);
 
   Clock& clock_;
   ThreadPool pool_;
@@ -138,6 +160,7 @@ class ShardHostImpl final : public StoringShardHost, private ShardShelf {
   mutable Mutex mutex_;
   bool has_job_ GUARDED_BY(mutex_) = false;
   std::vector<HeldShard> held_ GUARDED_BY(mutex_);
+  std::vector<int64_t> staleness_ GUARDED_BY(mutex_);
   std::atomic<bool> wants_drain_{false};
   std::atomic<int64_t> complete_step_{0};
   std::atomic<int> waiting_for_rank_{-1};
@@ -275,6 +298,8 @@ absl::StatusOr<DoneKind> ShardHostImpl::Run(ShardHostLinks links,
   waiting_for_rank_.store(-1, std::memory_order_relaxed);
   blamed_rank_.store(loop.blamed_rank(), std::memory_order_relaxed);
   PublishHeld();
+  PublishStaleness(run.staleness());
+  LogStaleness(rules_, run.staleness());
   return end;
 }
 
@@ -294,6 +319,7 @@ absl::StatusOr<DoneKind> ShardHostImpl::Serve(HostRun& run, MessageLoop& loop) {
     payload_received_bytes_.store(
         received_before + loop.payload_received_bytes(),
         std::memory_order_relaxed);
+    if (!rules_.is_synchronous) PublishStaleness(run.staleness());
     const int64_t complete = run.complete_step();
     if (complete == complete_step()) continue;
     complete_step_.store(complete, std::memory_order_relaxed);
@@ -310,6 +336,11 @@ void ShardHostImpl::PublishHeld() {
   MutexLock lock(mutex_);
   has_job_ = !assignment_.job_id.empty();
   held_ = std::move(held);
+}
+
+void ShardHostImpl::PublishStaleness(std::vector<int64_t> staleness) {
+  MutexLock lock(mutex_);
+  staleness_ = std::move(staleness);
 }
 
 absl::Status ShardHostImpl::CheckHasJob() const {
@@ -394,6 +425,7 @@ void ShardHostImpl::Release() {
   wants_drain_.store(false, std::memory_order_relaxed);
   complete_step_.store(0, std::memory_order_relaxed);
   PublishHeld();
+  PublishStaleness({});
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <utility>
@@ -20,6 +21,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 constexpr double kRate = 0.5;
 
@@ -464,6 +466,15 @@ TEST_F(ShardHostTest, AWorkerThatIsTooFarAheadWaitsForItsAnswer) {
   world_->Join();
   EXPECT_TRUE(world_->end(0).ok()) << world_->end(0).status();
   EXPECT_EQ(world_->host(0).complete_step(), 3);
+  // Ahead were the fast one's first two steps; of the third nobody else was left.
+  const std::vector<int64_t> staleness = world_->host(0).staleness();
+  ASSERT_GE(staleness.size(), 2u);
+  EXPECT_EQ(staleness[0], 6);
+  EXPECT_EQ(staleness[1], 6);
+  EXPECT_EQ(std::accumulate(staleness.begin(), staleness.end(), int64_t{0}),
+            12);
+  world_->host(0).Release();
+  EXPECT_THAT(world_->host(0).staleness(), IsEmpty());
 }
 
 TEST_F(ShardHostTest, AsyncAnswersAtOnceAndCountsTheSlowest) {
@@ -482,6 +493,12 @@ TEST_F(ShardHostTest, AsyncAnswersAtOnceAndCountsTheSlowest) {
   }
   for (size_t i = 0; i < expected.size(); ++i)
     ASSERT_NEAR(world_->worker(0).parameters()[i], expected[i], 1e-5);
+  world_->End();
+  // Three buckets of each step; a run that was cancelled has counted, too.
+  const std::vector<int64_t> staleness = world_->host(0).staleness();
+  ASSERT_GE(staleness.size(), 7u);
+  EXPECT_THAT(std::vector(staleness.begin(), staleness.begin() + 7),
+              ElementsAre(0, 3, 3, 3, 3, 3, 0));
   RunOk(world_->Begin(2, 0, {{2, -1, 2}}));
   EXPECT_THAT(world_->host(0).held_shards(), ElementsAre(HeldShard{0, 0}));
 }

@@ -274,7 +274,7 @@ absl::Status ShardRun::Answer(int bucket) {
 void ShardRun::AnswerWaiting() {
   std::erase_if(waiting_, [this](const Waiting& waiting) {
     if (!gate_->MayAnswer(waiting.update.step)) return false;
-    gate_->NoteAnswer(waiting.update.step);
+    gate_->NoteAnswer(waiting.bucket, waiting.update.step);
     const auto worker = static_cast<size_t>(waiting.update.first_rank);
     SendValues(context_.worker_peers[worker], waiting.bucket,
                StatePart::kParameters, waiting.update);

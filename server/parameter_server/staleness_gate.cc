@@ -43,9 +43,17 @@ void StalenessGate::Leave(int worker) {
   FindSlowest();
 }
 
-void StalenessGate::NoteAnswer(int64_t step) {
-  const int64_t ahead = std::clamp<int64_t>(
-      step - slowest_, 0, static_cast<int64_t>(kStalenessBins) - 1);
+void StalenessGate::NoteAnswer(int bucket, int64_t step) {
+  // A clock stands still until the last bucket of a step; measured against it,
+  // a worker would be ahead of itself.
+  int64_t slowest = step;
+  for (const Worker& worker : workers_) {
+    if (worker.has_left) continue;
+    slowest =
+        std::min(slowest, worker.pushed_step[static_cast<size_t>(bucket)]);
+  }
+  const int64_t ahead = std::min<int64_t>(
+      step - slowest, static_cast<int64_t>(kStalenessBins) - 1);
   ++histogram_[static_cast<size_t>(ahead)];
 }
 

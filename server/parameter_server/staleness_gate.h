@@ -21,8 +21,9 @@ namespace ringmaster {
 
 class StalenessGate {
  public:
-  // How far ahead of the slowest a worker was when it was answered; the last
-  // counts all that were further.
+  // How many steps ahead of the slowest worker's push of the same bucket a push
+  // was when it was answered: how old the values are that a worker goes on with,
+  // as far as others are concerned. The last counts all that were further.
   static constexpr size_t kStalenessBins = 16;
   using Histogram = std::array<int64_t, kStalenessBins>;
 
@@ -45,8 +46,8 @@ class StalenessGate {
   [[nodiscard]] bool MayAnswer(int64_t step) const {
     return !staleness_.has_value() || slowest_ >= step - *staleness_;
   }
-  // One was.
-  void NoteAnswer(int64_t step);
+  // One of `bucket` was.
+  void NoteAnswer(int bucket, int64_t step);
 
   // The clock of the slowest worker of those that are left; never goes back.
   [[nodiscard]] int64_t slowest() const { return slowest_; }

@@ -64,13 +64,29 @@ TEST(StalenessGateTest, WhoLeavesBlocksNobodyAndNothingGoesBack) {
 
 TEST(StalenessGateTest, CountsHowFarAheadAnswersWere) {
   StalenessGate gate(2, 1, std::nullopt, 0);
-  gate.NoteAnswer(0);
-  gate.NoteAnswer(2);
-  gate.NoteAnswer(2);
-  gate.NoteAnswer(500);
+  gate.NoteAnswer(0, 0);
+  gate.NoteAnswer(0, 2);
+  gate.NoteAnswer(0, 2);
+  gate.NoteAnswer(0, 500);
   EXPECT_EQ(gate.histogram()[0], 1);
   EXPECT_EQ(gate.histogram()[2], 2);
   EXPECT_EQ(gate.histogram().back(), 1);
+}
+
+TEST(StalenessGateTest, NobodyIsAheadOfItselfInTheMiddleOfAStep) {
+  StalenessGate gate(2, 3, 1, 0);
+  // The other one has pushed this bucket too, and nothing else.
+  for (const int worker : {0, 1}) {
+    EXPECT_TRUE(gate.Push(worker, 2, 1).ok());
+    gate.NoteAnswer(2, 1);
+  }
+  EXPECT_EQ(gate.histogram()[1], 1);
+  EXPECT_EQ(gate.histogram()[0], 1);
+  // Who has left is not waited for, and nobody is ahead of it.
+  EXPECT_TRUE(gate.Push(0, 1, 1).ok());
+  gate.Leave(1);
+  gate.NoteAnswer(1, 1);
+  EXPECT_EQ(gate.histogram()[0], 2);
 }
 
 // Workers as they are: each pushes all buckets of a step, in some order and with
@@ -139,7 +155,12 @@ class Workers {
     EXPECT_TRUE(gate_.Push(rank, bucket, worker.step).ok());
   }
   // It begins a step with what it was answered.
-  void ExpectWithinBound(const Worker& worker) const {
+  void ExpectWithinBound(const Worker& worker) {
+    for (int bucket = 0; bucket < kBuckets; ++bucket)
+      gate_.NoteAnswer(bucket, worker.step - 1);
+    const StalenessGate::Histogram& ahead = gate_.histogram();
+    EXPECT_TRUE(std::all_of(ahead.begin() + staleness_ + 1, ahead.end(),
+                            [](int64_t count) { return count == 0; }));
     for (size_t i = 0; i < workers_.size(); ++i) {
       if (!workers_[i].is_here) continue;
       EXPECT_LE(worker.step - 1 - gate_.ClockOf(static_cast<int>(i)),
