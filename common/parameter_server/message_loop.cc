@@ -250,6 +250,7 @@ absl::StatusOr<Progress> MessageLoop::SendFrame(Link& link) {
   if (!link.is_head_sent) {
     frame.elements = link.head_out.data();
     frame.count = kShardMessageBytes;
+    frame.is_followed = message.count > 0;
     ASSIGN_OR_RETURN(const Progress progress, link.channel->TrySend(frame));
     link.is_head_sent = progress == Progress::kDone;
     return progress;

@@ -36,8 +36,10 @@ void AwaitChange(const std::atomic<uint32_t>& word, uint32_t old,
 ThreadPool::ThreadPool(int threads) {
   RM_CHECK(threads >= 1, "a pool has at least its caller");
   // With more threads than processors, a spinning one is in the way of one that
-  // works.
-  if (static_cast<unsigned>(threads) <= std::thread::hardware_concurrency())
+  // works. (How many there are is read from a file, which a pool of its caller
+  // alone, made for one loop, would notice.)
+  if (threads > 1 &&
+      static_cast<unsigned>(threads) <= std::thread::hardware_concurrency())
     spin_rounds_ = kSpinRounds;
   threads_.reserve(static_cast<size_t>(threads) - 1);
   for (int i = 1; i < threads; ++i) threads_.emplace_back([this] { Run(); });

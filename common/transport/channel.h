@@ -54,6 +54,9 @@ struct OutgoingFrame {
   const std::byte* elements = nullptr;
   int64_t count = 0;
   EncodeFn encode = nullptr;  // null: the payload is the elements' bytes
+  // Another frame follows at once, which a small one may be kept for, to travel
+  // with it.
+  bool is_followed = false;
 };
 
 struct IncomingFrame {

@@ -9,21 +9,33 @@
 
 namespace ringmaster {
 
+void FrameWriter::AddHeader(const FrameHeader& header) {
+  if (!has_held_) head_.clear();
+  const FrameHeaderBytes bytes = EncodeFrameHeader(header);
+  head_.insert(head_.end(), bytes.begin(), bytes.end());
+}
+
 void FrameWriter::Begin(const FrameHeader& header, const std::byte* payload) {
-  header_ = EncodeFrameHeader(header);
+  AddHeader(header);
+  has_held_ = false;
   payload_ = payload;
   sent_ = 0;
-  total_ = kFrameHeaderBytes + header.payload_bytes;
+  total_ = head_.size() + header.payload_bytes;
+}
+
+void FrameWriter::Hold(const FrameHeader& header, const std::byte* payload) {
+  AddHeader(header);
+  has_held_ = true;
+  head_.insert(head_.end(), payload, payload + header.payload_bytes);
 }
 
 absl::StatusOr<size_t> FrameWriter::Advance(Link& link) {
   std::array<iovec, 2> parts;
   size_t used = 0;
-  if (sent_ < kFrameHeaderBytes) {
-    parts[used++] = {header_.data() + sent_, kFrameHeaderBytes - sent_};
-  }
-  const size_t payload_sent = sent_ - std::min(sent_, kFrameHeaderBytes);
-  const size_t payload_left = total_ - kFrameHeaderBytes - payload_sent;
+  if (sent_ < head_.size())
+    parts[used++] = {head_.data() + sent_, head_.size() - sent_};
+  const size_t payload_sent = sent_ - std::min(sent_, head_.size());
+  const size_t payload_left = total_ - head_.size() - payload_sent;
   if (payload_left > 0) {
     parts[used++] = {const_cast<std::byte*>(payload_) + payload_sent,
                      payload_left};

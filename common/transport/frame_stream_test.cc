@@ -1,5 +1,6 @@
 #include "common/transport/frame_stream.h"
 
+#include <algorithm>
 #include <memory>
 #include <numeric>
 #include <utility>
@@ -59,6 +60,33 @@ TEST_F(FrameStreamTest, CarriesFramesOfAnySizeInEitherMode) {
       EXPECT_TRUE(writer.idle());
       EXPECT_EQ(got, sent) << size;
     }
+  }
+}
+
+TEST_F(FrameStreamTest, HeldFramesGoBeforeTheNextOne) {
+  const std::vector<std::byte> small = Pattern(48, 1);
+  const std::vector<std::byte> large = Pattern(1 << 20, 2);
+  FrameWriter writer;
+  FrameReader reader(0);
+  uint64_t sequence = 0;
+  for (const int held : {1, 0, 2}) {
+    for (int i = 0; i < held; ++i) {
+      // What is held is a copy.
+      std::vector<std::byte> gone = small;
+      writer.Hold(HeaderOf(sequence + 1 + static_cast<uint64_t>(i), 48),
+                  gone.data());
+      EXPECT_TRUE(writer.idle());
+      std::fill(gone.begin(), gone.end(), std::byte{0});
+    }
+    const auto last = sequence + static_cast<uint64_t>(held) + 1;
+    writer.Begin(HeaderOf(last, large.size()), large.data());
+    while (sequence < last) {
+      std::vector<std::byte> got(++sequence == last ? large.size() : 48);
+      reader.Begin(HeaderOf(sequence, got.size()), got.data(), false);
+      ASSERT_TRUE(Pass(writer, reader).ok()) << sequence;
+      EXPECT_EQ(got, sequence == last ? large : small) << sequence;
+    }
+    EXPECT_TRUE(writer.idle());
   }
 }
 

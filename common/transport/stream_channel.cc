@@ -17,6 +17,9 @@ namespace {
 // read on its own: a system call costs more than the copy.
 constexpr uint32_t kMaxCopiedBytes = 16 << 10;
 
+// Up to here a frame that another one follows is kept for that.
+constexpr uint32_t kMaxHeldBytes = 256;
+
 void GrowTo(std::vector<std::byte>& buffer, size_t bytes) {
   if (buffer.size() < bytes) buffer.resize(bytes);
 }
@@ -31,14 +34,24 @@ absl::StatusOr<Channel::Progress> StreamChannel::TrySend(
     const OutgoingFrame& frame) {
   if (is_closed_.load(std::memory_order_relaxed)) [[unlikely]]
     return ClosedHere();
+  if (!is_sending_ && frame.is_followed && frame.encode == nullptr &&
+      frame.header.payload_bytes <= kMaxHeldBytes) {
+    writer_.Hold(frame.header, frame.elements);
+    Count(frame);
+    return Progress::kDone;
+  }
   if (!is_sending_) RETURN_IF_ERROR(BeginSend(frame));
   ASSIGN_OR_RETURN(const size_t written, writer_.Advance(*link_));
   if (!writer_.idle())
     return written > 0 ? Progress::kMoved : Progress::kBlocked;
   is_sending_ = false;
+  Count(frame);
+  return Progress::kDone;
+}
+
+void StreamChannel::Count(const OutgoingFrame& frame) const {
   // What a process says to itself travels nowhere.
   if (transport_ != Transport::kLoopback) CountSent(frame.header.payload_bytes);
-  return Progress::kDone;
 }
 
 absl::Status StreamChannel::BeginSend(const OutgoingFrame& frame) {

@@ -55,6 +55,7 @@ class StreamChannel final : public Channel {
 
  private:
   [[nodiscard]] absl::Status BeginSend(const OutgoingFrame& frame);
+  void Count(const OutgoingFrame& frame) const;
   void BeginReceive(const IncomingFrame& frame);
   void Place(const IncomingFrame& frame) const;
   [[nodiscard]] bool HasUnread() const;

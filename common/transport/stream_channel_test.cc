@@ -158,6 +158,27 @@ TEST_P(StreamChannelTest, ConvertsOnBothSides) {
   }
 }
 
+TEST_P(StreamChannelTest, ASmallFrameTravelsWithTheOneThatFollows) {
+  MakeFarChannel();
+  const std::vector<std::byte> small = Pattern(kSmall, 1);
+  const std::vector<std::byte> large = Pattern(kLarge, 2);
+  std::vector<std::byte> got_small(small.size());
+  std::vector<std::byte> got_large(large.size());
+  OutgoingFrame first = Outgoing(1, small);
+  first.is_followed = true;
+  ASSERT_EQ(*near_->TrySend(first), Progress::kDone);
+  EXPECT_EQ(*far_->TryReceive(Incoming(1, got_small)), Progress::kBlocked);
+  // One that is not small is not kept, whatever follows.
+  OutgoingFrame second = Outgoing(2, large);
+  second.is_followed = true;
+  std::thread sender([&] { EXPECT_TRUE(SendAll(*near_, second).ok()); });
+  EXPECT_TRUE(ReceiveAll(*far_, Incoming(1, got_small)).ok());
+  EXPECT_TRUE(ReceiveAll(*far_, Incoming(2, got_large)).ok());
+  sender.join();
+  EXPECT_EQ(got_small, small);
+  EXPECT_EQ(got_large, large);
+}
+
 TEST_P(StreamChannelTest, RefusesAFrameThatNoPeerWouldTake) {
   OutgoingFrame frame;
   frame.header = HeaderOf(1, kMaxFramePayloadBytes + 1);

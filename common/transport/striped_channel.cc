@@ -16,8 +16,11 @@ StripedChannel::StripedChannel(std::vector<std::unique_ptr<Channel>> channels) {
 
 absl::StatusOr<Channel::Progress> StripedChannel::TrySend(
     const OutgoingFrame& frame) {
+  OutgoingFrame alone = frame;
+  // The next one goes another way, where nothing would be kept for it.
+  if (stripes_.size() > 1) alone.is_followed = false;
   ASSIGN_OR_RETURN(const Progress progress,
-                   stripes_[sending_].channel->TrySend(frame));
+                   stripes_[sending_].channel->TrySend(alone));
   if (progress == Progress::kDone) sending_ = (sending_ + 1) % stripes_.size();
   return progress;
 }

@@ -94,6 +94,16 @@ TEST_F(StripedChannelTest, FramesKeepTheirOrderBothWaysAtOnce) {
   EXPECT_TRUE(far.ok()) << far;
 }
 
+TEST_F(StripedChannelTest, NothingIsKeptForAFrameThatGoesAnotherWay) {
+  const std::vector<std::byte> sent = Pattern(100, 1);
+  OutgoingFrame frame = Outgoing(1, sent);
+  frame.is_followed = true;
+  ASSERT_TRUE(SendAll(*near_, frame).ok());
+  std::vector<std::byte> got(sent.size());
+  ASSERT_TRUE(ReceiveAll(*far_, Incoming(1, got)).ok());
+  EXPECT_EQ(got, sent);
+}
+
 TEST_F(StripedChannelTest, WhatAPeerSentBeforeItsEndIsStillReceived) {
   std::vector<std::byte> bytes(100);
   for (uint64_t i = 0; i < kStripes + 1; ++i)
