@@ -54,7 +54,8 @@ refused() {
 # ---- Help and version.
 "$coordinator" --version | grep -q '^ringmaster [0-9]' || fail "--version"
 "$coordinator" --help >"$dir/help" || fail "--help fails"
-for flag in listen port_file state_dir failure_budget shutdown_delay tls_cert_file insecure log_level die_with_parent; do
+for flag in listen port_file state_dir failure_budget shutdown_delay tls_cert_file insecure metrics_listen \
+  health_listen log_level die_with_parent; do
   grep -q -- "--$flag" "$dir/help" || fail "--help does not show --$flag"
 done
 
@@ -94,6 +95,23 @@ kill -TERM "$pid"
 await grep -q "coordinator.stopping" "$dir/impatient.log" || fail "does not log that it stops"
 kill -TERM "$pid"
 expect_end 143 "$pid" "second SIGTERM"
+
+# ---- Monitoring.
+refused "malformed address for health" "--health_listen: " --listen=127.0.0.1:0 --state_dir="$dir/third.state" \
+  --health_listen=nowhere
+start watched --metrics_listen=127.0.0.1:0 --health_listen=127.0.0.1:0
+refused "taken port for metrics" "--metrics_listen: .*127.0.0.1:$port.*in use" --listen=127.0.0.1:0 \
+  --state_dir="$dir/third.state" --metrics_listen="127.0.0.1:$port"
+metrics_port=$(sed -n 's/.*monitoring.listening.*metrics_listen.*address=127.0.0.1:\([0-9]*\).*/\1/p' "$dir/watched.log")
+exec 3<>"/dev/tcp/127.0.0.1/$metrics_port"
+printf 'GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n' >&3
+cat <&3 >"$dir/metrics"
+exec 3>&-
+for line in 'ringmaster_coordinator_up 1' 'ringmaster_jobs{state="RUNNING"} 0' 'ringmaster_coordinator_journal_ok 1'; do
+  grep -qxF "$line" <(tr -d '\r' <"$dir/metrics") || fail "no '$line' in the metrics: $(cat "$dir/metrics")"
+done
+kill -TERM "$pid"
+expect_end 143 "$pid" "a coordinator with monitoring"
 
 # ---- A killed coordinator leaves nothing behind that stops the next one.
 start killed

@@ -20,12 +20,14 @@
 #include "common/credentials/credentials.h"
 #include "common/fail_point/fail_point.h"
 #include "common/logging/logging.h"
+#include "common/program/monitoring.h"
 #include "common/program/program_flags.h"
 #include "common/rpc/grpc_log.h"
 #include "common/status/annotate.h"
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
 #include "server/coordinator/core/config.h"
+#include "server/coordinator/rpc/metrics.h"
 #include "server/coordinator/rpc/runtime.h"
 #include "server/coordinator/rpc/server.h"
 
@@ -43,6 +45,7 @@ struct CommandLine {
   int quarantine_faults = 3;
   absl::Duration shutdown_delay = absl::Milliseconds(200);
   CredentialsOptions credentials;
+  MonitoringFlags monitoring;
   ProgramFlags program;
 };
 
@@ -175,6 +178,11 @@ absl::Status Serve(const CommandLine& line, const sigset_t& signals) {
                                  .version = std::string(kVersion)}));
   ASSIGN_OR_RETURN(const std::unique_ptr<CoordinatorServer> server,
                    CoordinatorServer::Start(*runtime, *listen, credentials));
+  RuntimeMetrics metrics(*runtime);
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<Monitoring> monitoring,
+      Monitoring::Start(line.monitoring, "coordinator",
+                        [&](MetricPage& page) { metrics.AddTo(page); }));
   RETURN_IF_ERROR(WritePortFile(line.port_file, server->address().port));
   LogEvent(LogLevel::kInfo, "coordinator.listening",
            {{"address", server->address().ToString()},
@@ -182,11 +190,13 @@ absl::Status Serve(const CommandLine& line, const sigset_t& signals) {
             {"times", config.Times()},
             {"pid", getpid()},
             {"version", kVersion}});
+  monitoring->SetReady(true);
 
   int signal = 0;
   sigwait(&signals, &signal);
   LogEvent(LogLevel::kInfo, "coordinator.stopping",
            {{"signal", signal == SIGINT ? "SIGINT" : "SIGTERM"}});
+  monitoring->SetReady(false);
   server->AnnounceShutdown();
   AwaitSignal(signals, line.shutdown_delay);
   runtime->Shutdown();
@@ -205,6 +215,7 @@ int Main(int argc, char** argv) {
                 "directory.");
   AddServiceFlags(flags, line);
   AddCredentialsFlags(flags, line.credentials);
+  AddMonitoringFlags("serves, and is not about to end", flags, line.monitoring);
   AddProgramFlags(flags, line.program);
   if (const auto code = flags.ParseCommandLine(argc, argv); code.has_value()) {
     return static_cast<int>(*code);

@@ -1,0 +1,44 @@
+// MetricsServer lets Prometheus read a process's metrics: GET /metrics over
+// HTTP, in clear text.
+#ifndef RINGMASTER_COMMON_METRICS_METRICS_SERVER_H_
+#define RINGMASTER_COMMON_METRICS_METRICS_SERVER_H_
+
+#include <functional>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "common/config/address.h"
+#include "common/metrics/metric_page.h"
+
+namespace ringmaster {
+
+// Thread-compatible. Free of the HTTP server's headers.
+class MetricsServer {
+ public:
+  // Puts together what a scrape gets; called on threads of the server, several
+  // at once, until the server is destroyed.
+  using Collect = std::function<void(MetricPage& page)>;
+
+  // Listens on `address` (port 0: any free one).
+  //   FAILED_PRECONDITION  cannot listen there
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(
+      const HostPort& address, Collect collect);
+  // Waits for the scrapes under way.
+  ~MetricsServer();
+  MetricsServer(const MetricsServer&) = delete;
+  MetricsServer& operator=(const MetricsServer&) = delete;
+
+  // Where it listens, with the chosen port.
+  [[nodiscard]] const HostPort& address() const { return address_; }
+
+ private:
+  struct Impl;
+  MetricsServer(const HostPort& address, std::unique_ptr<Impl> impl);
+
+  const HostPort address_;
+  const std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_COMMON_METRICS_METRICS_SERVER_H_

@@ -1,0 +1,127 @@
+#include "common/metrics/metrics_server.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "common/config/address.h"
+#include "common/metrics/metric_page.h"
+#include "common/metrics/process_metrics.h"
+#include "common/transport/unique_fd.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace ringmaster {
+namespace {
+
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// What 127.0.0.1:port answers to a GET, head and all.
+std::string Get(int port, const std::string& path) {
+  const UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in to = {};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(static_cast<uint16_t>(port));
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)) !=
+      0)
+    return "cannot connect";
+  const std::string request =
+      "GET " + path + " HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+  if (write(fd.get(), request.data(), request.size()) < 0)
+    return "cannot write";
+  std::string answer;
+  char piece[4096];
+  ssize_t count = 0;
+  while ((count = read(fd.get(), piece, sizeof(piece))) > 0)
+    answer.append(piece, static_cast<size_t>(count));
+  return answer;
+}
+
+TEST(MetricPage, IsPrometheusTextFormat) {
+  MetricPage page;
+  page.AddGauge("ringmaster_workers", "Workers.", 3, {{"state", "IDLE"}});
+  page.AddGauge("ringmaster_workers", "Workers.", 0.5,
+                {{"state", "say \"hi\"\\\n"}});
+  page.AddCounter("ringmaster_steps_total", "Steps.", 12);
+  page.AddHistogram("ringmaster_wait_seconds", "Waits.",
+                    {.sample_count = 3,
+                     .sample_sum = 4,
+                     .bucket = {{.cumulative_count = 2, .upper_bound = 1}}});
+  EXPECT_EQ(page.Text(), R"(# HELP ringmaster_workers Workers.
+# TYPE ringmaster_workers gauge
+ringmaster_workers{state="IDLE"} 3
+ringmaster_workers{state="say \"hi\"\\\n"} 0.5
+# HELP ringmaster_steps_total Steps.
+# TYPE ringmaster_steps_total counter
+ringmaster_steps_total 12
+# HELP ringmaster_wait_seconds Waits.
+# TYPE ringmaster_wait_seconds histogram
+ringmaster_wait_seconds_count 3
+ringmaster_wait_seconds_sum 4
+ringmaster_wait_seconds_bucket{le="1"} 2
+ringmaster_wait_seconds_bucket{le="+Inf"} 3
+)");
+}
+
+TEST(ProcessMetrics, TellOfThisProcess) {
+  MetricPage page;
+  AddProcessMetrics("a_test", page);
+  const std::string text = page.Text();
+  EXPECT_THAT(text, ContainsRegex("ringmaster_build_info\\{program=\"a_test\","
+                                  "version=\"[0-9]+\\.[0-9]+\\.[0-9]+\"\\} 1"));
+  // Since 2024, and some memory.
+  EXPECT_THAT(text, ContainsRegex("process_start_time_seconds 1[7-9][0-9]"));
+  EXPECT_THAT(text, ContainsRegex("process_resident_memory_bytes [1-9]"));
+  EXPECT_THAT(text, ContainsRegex("process_open_fds [1-9]"));
+  EXPECT_THAT(text, ContainsRegex("process_max_fds [1-9]"));
+  EXPECT_THAT(text, HasSubstr("process_cpu_seconds_total "));
+}
+
+TEST(MetricsServer, AnswersEachScrapeAnew) {
+  int scrapes = 0;
+  const auto server =
+      MetricsServer::Start({"localhost", 0}, [&scrapes](MetricPage& page) {
+        page.AddCounter("ringmaster_scrapes_total", "Scrapes.", ++scrapes);
+      });
+  ASSERT_TRUE(server.ok()) << server.status();
+  const int port = (*server)->address().port;
+  ASSERT_GT(port, 0);
+  EXPECT_THAT(Get(port, "/metrics"), HasSubstr("\nringmaster_scrapes_total 1"));
+  const std::string second = Get(port, "/metrics");
+  EXPECT_THAT(second, HasSubstr("\nringmaster_scrapes_total 2"));
+  EXPECT_THAT(second, HasSubstr("200 OK"));
+  EXPECT_THAT(second, HasSubstr("text/plain"));
+  EXPECT_THAT(Get(port, "/elsewhere"), HasSubstr("404"));
+}
+
+TEST(MetricsServer, SaysWhyItCannotListen) {
+  const auto nothing = [](MetricPage&) {};
+  const auto first = MetricsServer::Start({"127.0.0.1", 0}, nothing);
+  ASSERT_TRUE(first.ok()) << first.status();
+  const auto second = MetricsServer::Start((*first)->address(), nothing);
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.status().message(), "cannot listen on " +
+                                           (*first)->address().ToString() +
+                                           ": Address already in use");
+  const auto elsewhere =
+      MetricsServer::Start({"no.such.host.invalid", 1}, nothing);
+  ASSERT_FALSE(elsewhere.ok());
+  EXPECT_THAT(std::string(elsewhere.status().message()),
+              HasSubstr("cannot listen on no.such.host.invalid:1: "));
+  const auto foreign = MetricsServer::Start({"192.0.2.1", 9464}, nothing);
+  ASSERT_FALSE(foreign.ok());
+  EXPECT_THAT(std::string(foreign.status().message()),
+              HasSubstr("Cannot assign requested address"));
+}
+
+}  // namespace
+}  // namespace ringmaster

@@ -1,0 +1,83 @@
+#include "common/program/monitoring.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/config/address.h"
+#include "common/logging/logging.h"
+#include "common/metrics/process_metrics.h"
+#include "common/status/annotate.h"
+#include "common/status/exit_code.h"
+#include "common/status/status_macros.h"
+
+namespace ringmaster {
+namespace {
+
+// Starts a `Server` at the address that a flag gives.
+template <typename Server, typename Starter>
+absl::StatusOr<std::unique_ptr<Server>> StartAt(std::string_view flag,
+                                                const std::string& address,
+                                                const Starter& start) {
+  absl::StatusOr<HostPort> parsed = ParseHostPort(address);
+  absl::StatusOr<std::unique_ptr<Server>> server =
+      parsed.ok() ? start(*parsed) : parsed.status();
+  if (server.ok()) {
+    LogEvent(LogLevel::kInfo, "monitoring.listening",
+             {{"flag", flag}, {"address", (*server)->address().ToString()}});
+    return server;
+  }
+  return WithExitCode(Annotate(server.status(), flag), ExitCode::kUsage);
+}
+
+}  // namespace
+
+void AddMonitoringFlags(std::string_view ready, FlagSet& set,
+                        MonitoringFlags& flags) {
+  set.StartGroup("Monitoring (clear text; not served unless set)");
+  set.Add({.name = "metrics_listen",
+           .unit = "HOST:PORT",
+           .help = "Where Prometheus reads metrics: GET /metrics over HTTP. "
+                   "Port 0 takes any free one; the log tells which."},
+          &flags.metrics_listen);
+  set.Add({.name = "health_listen",
+           .unit = "HOST:PORT",
+           .help = absl::StrCat(
+               "Where probes ask for health (grpc.health.v1), and for nothing "
+               "else: service \"\" says that the process lives, service "
+               "\"ready\" whether it ",
+               absl::string_view(ready.data(), ready.size()), ".")},
+          &flags.health_listen);
+}
+
+absl::StatusOr<std::unique_ptr<Monitoring>> Monitoring::Start(
+    const MonitoringFlags& flags, std::string_view program,
+    MetricsServer::Collect collect) {
+  std::unique_ptr<Monitoring> monitoring(new Monitoring());
+  if (!flags.health_listen.empty()) {
+    ASSIGN_OR_RETURN(
+        monitoring->health_,
+        StartAt<HealthServer>("--health_listen", flags.health_listen,
+                              HealthServer::Start));
+  }
+  if (!flags.metrics_listen.empty()) {
+    ASSIGN_OR_RETURN(monitoring->metrics_,
+                     StartAt<MetricsServer>(
+                         "--metrics_listen", flags.metrics_listen,
+                         [&](const HostPort& address) {
+                           return MetricsServer::Start(
+                               address,
+                               [name = std::string(program),
+                                own = std::move(collect)](MetricPage& page) {
+                                 AddProcessMetrics(name, page);
+                                 own(page);
+                               });
+                         }));
+  }
+  return monitoring;
+}
+
+void Monitoring::SetReady(bool is_ready) {
+  if (health_ != nullptr) health_->SetReady(is_ready);
+}
+
+}  // namespace ringmaster

@@ -1,0 +1,53 @@
+// Monitoring is what a long-running program tells those who watch over it:
+// metrics for Prometheus, health for probes. Both in clear text, each on a port
+// of its own, and only where a flag says so.
+#ifndef RINGMASTER_COMMON_PROGRAM_MONITORING_H_
+#define RINGMASTER_COMMON_PROGRAM_MONITORING_H_
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "common/config/flags.h"
+#include "common/metrics/metrics_server.h"
+#include "common/rpc/health_server.h"
+
+namespace ringmaster {
+
+// Addresses, HOST:PORT; empty: not served.
+struct MonitoringFlags {
+  std::string metrics_listen;
+  std::string health_listen;
+};
+
+// `ready` completes "Ready is a process that ...".
+void AddMonitoringFlags(std::string_view ready, FlagSet& set,
+                        MonitoringFlags& flags);
+
+// Thread-safe.
+class Monitoring {
+ public:
+  // Serves what the flags ask for; `program` names it in the metrics. `collect`
+  // adds its own to those that every process has; see MetricsServer::Collect.
+  //   INVALID_ARGUMENT, FAILED_PRECONDITION  an address that cannot be listened
+  //                                          on; names the flag; exit code 2
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<Monitoring>> Start(
+      const MonitoringFlags& flags, std::string_view program,
+      MetricsServer::Collect collect);
+  Monitoring(const Monitoring&) = delete;
+  Monitoring& operator=(const Monitoring&) = delete;
+
+  // Not ready before the first call.
+  void SetReady(bool is_ready);
+
+ private:
+  Monitoring() = default;
+
+  std::unique_ptr<HealthServer> health_;    // null: not served
+  std::unique_ptr<MetricsServer> metrics_;  // null: not served
+};
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_COMMON_PROGRAM_MONITORING_H_

@@ -1,0 +1,240 @@
+#include <google/protobuf/text_format.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include "absl/time/time.h"
+#include "common/metrics/metric_page.h"
+#include "common/metrics/process_metrics.h"
+#include "common/rpc/proto_time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ringmaster/v1/status_service.pb.h"
+#include "server/coordinator/metrics/incident_tally.h"
+#include "server/coordinator/metrics/status_metrics.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// A running job of two workers and a server, and one that has ended.
+constexpr char kStatus[] = R"pb(
+  time { seconds: 1000 }
+  workers {
+    name: "w0"
+    role: ROLE_WORKER
+    state: WORKER_STATE_ASSIGNED
+    last_beat_age { nanos: 250000000 }
+  }
+  workers { name: "w1" role: ROLE_WORKER state: WORKER_STATE_ASSIGNED }
+  workers { name: "w2" role: ROLE_WORKER state: WORKER_STATE_IDLE }
+  workers {
+    name: "s0"
+    role: ROLE_PARAMETER_SERVER
+    state: WORKER_STATE_ASSIGNED
+  }
+  quarantines { host: "node-9" }
+  jobs {
+    id: "gpt-2"
+    state: JOB_STATE_RUNNING
+    generation: 3
+    spec {
+      name: "gpt"
+      workers { min: 1 max: 4 }
+      train { parameter_server { servers: 1 } }
+    }
+    members {
+      rank: 0
+      worker: "w0"
+      role: ROLE_WORKER
+      step: 41
+      figures { sent_bytes: 10 peak_resident_bytes: 4096 }
+    }
+    members { rank: 1 worker: "w1" role: ROLE_WORKER step: 42 }
+    members {
+      rank: 2
+      worker: "s0"
+      role: ROLE_PARAMETER_SERVER
+      figures { staleness: [ 7, 2, 1 ] }
+    }
+    figures {
+      step: 41
+      total_steps: 100
+      loss: 2.5
+      samples_per_second: 512
+      step_duration { nanos: 62500000 }
+      checkpoint_step: 40
+      evaluation_loss: 2.75
+    }
+    goodput {
+      waiting { seconds: 2 }
+      training { seconds: 90 }
+      ratio: 0.9
+      incidents: 3
+    }
+    incidents {
+      number: 2
+      is_over: true
+      lost_steps: 4
+      verdict { evidence { kind: EVIDENCE_KIND_STREAM_BROKEN } }
+      cost {
+        detect { nanos: 20000000 }
+        total { nanos: 300000000 }
+      }
+    }
+    incidents { number: 3 is_over: false }
+    straggler {
+      member { rank: 1 worker: "w1" }
+      wait_ratio: 0.25
+    }
+  }
+  jobs {
+    id: "mlp-1"
+    state: JOB_STATE_FAILED
+    spec {
+      name: "mlp"
+      bench {}
+    }
+    end_time { seconds: 900 }
+  })pb";
+
+v1::Status Parse(const std::string& text) {
+  v1::Status status;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &status));
+  return status;
+}
+
+std::string TextOf(const v1::Status& status) {
+  MetricPage page;
+  AddStatusMetrics(status, page);
+  return page.Text();
+}
+
+TEST(StatusMetrics, TellOfPoolAndRuns) {
+  const std::string text = TextOf(Parse(kStatus));
+  for (
+      const char* line :
+      {R"(ringmaster_workers{role="WORKER",state="ASSIGNED"} 2)",
+       R"(ringmaster_workers{role="WORKER",state="IDLE"} 1)",
+       R"(ringmaster_workers{role="WORKER",state="DETACHED"} 0)",
+       R"(ringmaster_workers{role="PARAMETER_SERVER",state="ASSIGNED"} 1)",
+       R"(ringmaster_heartbeat_age_seconds{worker="w0"} 0.25)",
+       "ringmaster_quarantined_hosts 1",
+       R"(ringmaster_jobs{state="RUNNING"} 1)",
+       R"(ringmaster_jobs{state="QUEUED"} 0)",
+       R"(ringmaster_run_info{run="gpt-2",name="gpt",mode="parameter_server"} 1)",
+       R"(ringmaster_run_state{run="gpt-2",state="RUNNING"} 1)",
+       R"(ringmaster_run_state{run="gpt-2",state="HALTING"} 0)",
+       R"(ringmaster_world_size{run="gpt-2"} 2)",
+       R"(ringmaster_world_size_max{run="gpt-2"} 4)",
+       R"(ringmaster_generation{run="gpt-2"} 3)",
+       R"(ringmaster_step{run="gpt-2"} 41)",
+       R"(ringmaster_loss{run="gpt-2"} 2.5)",
+       R"(ringmaster_evaluation_loss{run="gpt-2"} 2.75)",
+       R"(ringmaster_step_duration_seconds{run="gpt-2"} 0.0625)",
+       R"(ringmaster_run_time_seconds_total{run="gpt-2",category="training"} 90)",
+       R"(ringmaster_goodput_ratio{run="gpt-2"} 0.9)",
+       R"(ringmaster_interruptions_total{run="gpt-2"} 3)",
+       R"(ringmaster_member_step{run="gpt-2",rank="1",worker="w1"} 42)",
+       R"(ringmaster_member_sent_bytes_total{run="gpt-2",rank="0",worker="w0"} 10)",
+       R"(ringmaster_straggler_wait_ratio{run="gpt-2",rank="1",worker="w1"} 0.25)",
+       R"(ringmaster_staleness_steps_bucket{run="gpt-2",le="1"} 9)",
+       R"(ringmaster_staleness_steps_bucket{run="gpt-2",le="+Inf"} 10)",
+       R"(ringmaster_staleness_steps_sum{run="gpt-2"} 4)",
+       R"(ringmaster_run_state{run="mlp-1",state="FAILED"} 1)",
+       R"(ringmaster_run_info{run="mlp-1",name="mlp",mode="bench"} 1)",
+       "ringmaster_coordinator_journal_ok 1"}) {
+    EXPECT_THAT(text, HasSubstr(std::string("\n") + line + "\n"));
+  }
+  // What it does not do has no figures.
+  EXPECT_THAT(text, Not(HasSubstr(R"(ringmaster_step{run="mlp-1"})")));
+  EXPECT_THAT(text, Not(HasSubstr("ringmaster_evaluation_accuracy_ratio")));
+}
+
+TEST(StatusMetrics, ForgetRunsThatEndedLongAgo) {
+  v1::Status status = Parse(kStatus);
+  *status.mutable_time() = ToProto(FromProto(status.jobs(1).end_time()) +
+                                   kEndedRunShown + absl::Seconds(1));
+  EXPECT_THAT(TextOf(status), Not(HasSubstr("mlp-1")));
+  EXPECT_THAT(TextOf(status), HasSubstr("gpt-2"));
+}
+
+TEST(StatusMetrics, TellOfAJournalThatFails) {
+  v1::Status status = Parse(kStatus);
+  status.mutable_coordinator()->set_journal_error("disk full");
+  EXPECT_THAT(TextOf(status),
+              HasSubstr("\nringmaster_coordinator_journal_ok 0\n"));
+}
+
+TEST(StatusMetrics, OfNothingAreValid) {
+  const std::string text = TextOf(v1::Status());
+  EXPECT_THAT(text, HasSubstr(R"(ringmaster_jobs{state="RUNNING"} 0)"));
+  EXPECT_THAT(text, Not(HasSubstr("run=")));
+}
+
+std::string TextOf(const IncidentTally& tally) {
+  MetricPage page;
+  tally.AddMetrics(page);
+  return page.Text();
+}
+
+TEST(IncidentTally, CountsEachIncidentOnceItIsOver) {
+  IncidentTally tally;
+  v1::Status status = Parse(kStatus);
+  tally.Update(status);
+  tally.Update(status);
+  std::string text = TextOf(tally);
+  EXPECT_THAT(text,
+              HasSubstr("ringmaster_faults_total{reason=\"STREAM_BROKEN\"} 1"));
+  EXPECT_THAT(text, HasSubstr("ringmaster_lost_steps_total 4"));
+  EXPECT_THAT(text,
+              HasSubstr("ringmaster_recovery_duration_seconds_bucket{phase="
+                        "\"total\",le=\"0.25\"} 0"));
+  EXPECT_THAT(text, HasSubstr("ringmaster_recovery_duration_seconds_bucket{"
+                              "phase=\"total\",le=\"0.5\"} 1"));
+  EXPECT_THAT(text, HasSubstr("ringmaster_recovery_duration_seconds_sum{phase="
+                              "\"detect\"} 0.02"));
+  EXPECT_THAT(text, Not(HasSubstr("phase=\"halt\"")));
+
+  v1::Incident& last = *status.mutable_jobs(0)->mutable_incidents(1);
+  last.set_is_over(true);
+  last.mutable_verdict()->add_evidence()->set_kind(
+      v1::EVIDENCE_KIND_NO_PROGRESS);
+  tally.Update(status);
+  text = TextOf(tally);
+  EXPECT_THAT(text,
+              HasSubstr("ringmaster_faults_total{reason=\"NO_PROGRESS\"} 1"));
+  EXPECT_THAT(text,
+              HasSubstr("ringmaster_faults_total{reason=\"STREAM_BROKEN\"} 1"));
+}
+
+TEST(IncidentTally, LeavesOutWhatWasWanted) {
+  IncidentTally tally;
+  v1::Status status = Parse(kStatus);
+  status.mutable_jobs(0)->mutable_incidents(0)->set_is_wanted(true);
+  tally.Update(status);
+  EXPECT_THAT(TextOf(tally), Not(HasSubstr("ringmaster_faults_total")));
+}
+
+// Prometheus' own linter, where it is installed.
+TEST(Metrics, PassPromtool) {
+  if (std::system("command -v promtool >/dev/null 2>&1") != 0)
+    GTEST_SKIP() << "promtool (Debian's package prometheus) is not installed";
+  MetricPage page;
+  const v1::Status status = Parse(kStatus);
+  AddStatusMetrics(status, page);
+  IncidentTally tally;
+  tally.Update(status);
+  tally.AddMetrics(page);
+  AddProcessMetrics("coordinator", page);
+  const std::string file =
+      std::string(std::getenv("TEST_TMPDIR")) + "/metrics.txt";
+  std::ofstream(file) << page.Text();
+  EXPECT_EQ(std::system(("promtool check metrics <" + file).c_str()), 0);
+}
+
+}  // namespace
+}  // namespace ringmaster::coordinator

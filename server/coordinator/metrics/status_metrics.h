@@ -1,0 +1,26 @@
+// What the coordinator knows, as Prometheus reads it: the pool, the jobs, what
+// interrupted them and what that cost. Pure.
+//
+// Labels: `run` is a job's id (`job` is what Prometheus calls a scrape's own),
+// `worker` a worker's name. Figures of a run are there while it is queued or
+// runs, and for kEndedRunShown after its end, so that a scrape sees how it
+// ended.
+#ifndef RINGMASTER_SERVER_COORDINATOR_METRICS_STATUS_METRICS_H_
+#define RINGMASTER_SERVER_COORDINATOR_METRICS_STATUS_METRICS_H_
+
+#include "absl/time/time.h"
+#include "common/metrics/metric_page.h"
+
+namespace ringmaster::v1 {
+class Status;
+}  // namespace ringmaster::v1
+
+namespace ringmaster::coordinator {
+
+inline constexpr absl::Duration kEndedRunShown = absl::Minutes(10);
+
+void AddStatusMetrics(const v1::Status& status, MetricPage& page);
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_METRICS_STATUS_METRICS_H_
