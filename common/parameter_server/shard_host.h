@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/parameter_server/message.h"
 #include "common/parameter_server/message_loop.h"
 #include "common/parameter_server/shard_placement.h"
@@ -70,8 +71,17 @@ class ShardHost {
   [[nodiscard]] virtual std::vector<HeldShard> held_shards() const = 0;
   // The newest step that all shards which are primary here have made.
   [[nodiscard]] virtual int64_t complete_step() const = 0;
-  // Whose push is waited for; -1: nobody's.
+  // Whom this host waits for: who gives it a copy of a shard, its backup, the
+  // slowest worker. -1: nobody; it works, or does not run.
   [[nodiscard]] virtual int waiting_for_rank() const = 0;
+  // How long it has waited in this generation while `rank` held others up; a
+  // host that all have yet to push to waits, but nobody holds it up.
+  [[nodiscard]] virtual absl::Duration WaitedFor(int rank) const = 0;
+  // Messages taken so far in this generation: whether it gets on.
+  [[nodiscard]] virtual int64_t taken_messages() const = 0;
+  // Whether it runs, and has all copies that it takes pushes after: its own, and
+  // those of its backup.
+  [[nodiscard]] virtual bool takes_pushes() const = 0;
   // The rank that the last Run's failure names; -1: none.
   [[nodiscard]] virtual int blamed_rank() const = 0;
   [[nodiscard]] virtual int64_t payload_sent_bytes() const = 0;

@@ -109,17 +109,50 @@ absl::Status HostRun::BeginShard(ShardRun& run) {
 }
 
 bool HostRun::is_done() const {
-  if (workers_left_ > 0) return false;
-  for (int peer = 0; peer < context_.loop.peers(); ++peer) {
-    const Peer& each = peers_[static_cast<size_t>(peer)];
-    if (each.role == Role::kGiver && !each.is_done) return false;
-    if (each.role == Role::kTaker && !context_.loop.IsFlushed(peer))
-      return false;
-  }
-  return true;
+  return workers_left_ == 0 && AwaitedAtTheEnd() < 0;
 }
 
-int HostRun::AwaitedWorker() const {
+int HostRun::AwaitedForCopies() const {
+  for (const auto& run : runs_) {
+    const ShardPlacement& placement = PlacementOf(run->shard());
+    if (!run->is_loaded())
+      return std::max(0, GiverOf(run->shard(), assignment_.rank));
+    if (run->awaits_backup_begin()) return placement.backup_rank;
+  }
+  return -1;
+}
+
+int HostRun::AwaitedAtTheEnd() const {
+  for (int peer = 0; peer < context_.loop.peers(); ++peer) {
+    const Peer& each = peers_[static_cast<size_t>(peer)];
+    const bool is_open =
+        (each.role == Role::kGiver && !each.is_done) ||
+        (each.role == Role::kTaker && !context_.loop.IsFlushed(peer));
+    if (is_open) return RankOf(peer);
+  }
+  return -1;
+}
+
+HostRun::Awaited HostRun::FindAwaited() const {
+  if (workers_left_ == 0) return {AwaitedAtTheEnd(), true};
+  if (const int rank = AwaitedForCopies(); rank >= 0) return {rank, true};
+  for (const auto& run : runs_) {
+    if (run->awaits_backup())
+      return {PlacementOf(run->shard()).backup_rank, true};
+  }
+  return SlowestWorker();
+}
+
+void HostRun::ShowWait() {
+  const Awaited awaited = FindAwaited();
+  context_.loop.SetWaitingFor(awaited.holds_up ? awaited.rank : -1);
+  context_.signs.waiting_for_rank.store(awaited.rank,
+                                        std::memory_order_relaxed);
+  context_.signs.takes_pushes.store(AwaitedForCopies() < 0,
+                                    std::memory_order_relaxed);
+}
+
+HostRun::Awaited HostRun::SlowestWorker() const {
   int least_rank = -1;
   int64_t least = 0;
   int64_t most = 0;
@@ -134,7 +167,7 @@ int HostRun::AwaitedWorker() const {
     }
     most = std::max(most, pushes);
   }
-  return least < most ? least_rank : -1;
+  return {least_rank, least < most};
 }
 
 int64_t HostRun::complete_step() const {
@@ -246,6 +279,7 @@ absl::StatusOr<std::optional<MessageSink>> HostRun::OnMessage(
 }
 
 absl::Status HostRun::OnComplete(int peer, const ShardMessage& message) {
+  context_.signs.NoteMessage();
   if (message.op == ShardOp::kDone) return Done(peer, message);
   ShardRun& run = *run_of_shard_[static_cast<size_t>(message.shard)];
   if (message.op == ShardOp::kOpen) return Described(peer, run);

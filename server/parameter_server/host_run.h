@@ -54,8 +54,8 @@ class HostRun final : public MessageLoop::Handler {
   [[nodiscard]] bool is_done() const;
   [[nodiscard]] DoneKind end() const { return *end_; }
 
-  // The worker that has pushed least, if others have pushed more; -1: nobody.
-  [[nodiscard]] int AwaitedWorker() const;
+  // Before a turn: tells the loop and the signs whom this host waits for.
+  void ShowWait();
   // The newest step that all shards which are primary here have made.
   [[nodiscard]] int64_t complete_step() const;
   // As of ShardHost.
@@ -87,6 +87,18 @@ class HostRun final : public MessageLoop::Handler {
   // The peer of `rank` in a role; -1: there is none.
   [[nodiscard]] int FindPeer(int rank, Role role) const;
   [[nodiscard]] const ShardPlacement& PlacementOf(int shard) const;
+  struct Awaited {
+    int rank = -1;  // -1: nobody
+    // Others wait because of it; else it is only the next to be heard of.
+    bool holds_up = false;
+  };
+  [[nodiscard]] Awaited FindAwaited() const;
+  // The worker that has pushed least, and whether others have pushed more.
+  [[nodiscard]] Awaited SlowestWorker() const;
+  // Who has to give or take a copy before pushes are taken; -1: nobody.
+  [[nodiscard]] int AwaitedForCopies() const;
+  // Once all workers are done: who has not said or taken its last; -1: nobody.
+  [[nodiscard]] int AwaitedAtTheEnd() const;
   // Who gives `taker` its copy of a shard; -1: rank 0 of the workers does.
   [[nodiscard]] int GiverOf(int shard, int taker) const;
   [[nodiscard]] absl::Status BeginShard(ShardRun& run);

@@ -20,45 +20,10 @@
 #include "server/parameter_server/host_store.h"
 #include "server/parameter_server/parameter_allocator.h"
 #include "server/parameter_server/shard_state.h"
+#include "server/parameter_server/update_rules.h"
 
 namespace ringmaster {
 namespace {
-
-absl::StatusOr<UpdateRules> RulesOf(const v1::TrainProgram& program,
-                                    const OptimizerConfig& optimizer) {
-  const v1::ParameterServerSpec& spec = program.parameter_server();
-  UpdateRules rules;
-  rules.is_deterministic = spec.deterministic();
-  rules.clips = optimizer.clip_norm > 0;
-  switch (spec.consistency()) {
-    case v1::CONSISTENCY_UNSPECIFIED:
-    case v1::CONSISTENCY_BSP:
-      return rules;
-    case v1::CONSISTENCY_SSP:
-      if (spec.staleness() < 1) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("train.parameter_server.staleness must be at least 1, "
-                         "got ",
-                         spec.staleness()));
-      }
-      rules.staleness = spec.staleness();
-      break;
-    case v1::CONSISTENCY_ASYNC:
-      break;
-    default:
-      return absl::InvalidArgumentError(absl::StrCat(
-          "train.parameter_server.consistency is ", spec.consistency(),
-          ", which this parameter server does not know; it may be older than "
-          "the coordinator"));
-  }
-  rules.is_synchronous = false;
-  if (rules.clips) {
-    return absl::InvalidArgumentError(
-        "train.optimizer.clip_norm needs the norm of everybody's gradient, "
-        "which only train.parameter_server.consistency bsp has");
-  }
-  return rules;
-}
 
 // "0:120 1:31 2:9": answers by how many steps ahead they were.
 void LogStaleness(const UpdateRules& rules,
@@ -99,7 +64,17 @@ class ShardHostImpl final : public StoringShardHost, private ShardShelf {
     return complete_step_.load(std::memory_order_relaxed);
   }
   int waiting_for_rank() const override {
-    return waiting_for_rank_.load(std::memory_order_relaxed);
+    return signs_.waiting_for_rank.load(std::memory_order_relaxed);
+  }
+  absl::Duration WaitedFor(int rank) const override EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    return loop_ == nullptr ? absl::ZeroDuration() : loop_->WaitedFor(rank);
+  }
+  int64_t taken_messages() const override {
+    return signs_.taken_messages.load(std::memory_order_relaxed);
+  }
+  bool takes_pushes() const override {
+    return signs_.takes_pushes.load(std::memory_order_relaxed);
   }
   int blamed_rank() const override {
     return blamed_rank_.load(std::memory_order_relaxed);
@@ -139,6 +114,8 @@ class ShardHostImpl final : public StoringShardHost, private ShardShelf {
   [[nodiscard]] absl::Status CheckHasJob() const EXCLUDES(mutex_);
   void PublishHeld();
   void PublishStaleness(std::vector<int64_t> staleness) EXCLUDES(mutex_);
+  // What others may look at; null: nothing.
+  void Expose(const MessageLoop* loop) EXCLUDES(mutex_);
 
   Clock& clock_;
   ThreadPool pool_;
@@ -161,9 +138,10 @@ class ShardHostImpl final : public StoringShardHost, private ShardShelf {
   bool has_job_ GUARDED_BY(mutex_) = false;
   std::vector<HeldShard> held_ GUARDED_BY(mutex_);
   std::vector<int64_t> staleness_ GUARDED_BY(mutex_);
+  const MessageLoop* loop_ GUARDED_BY(mutex_) = nullptr;
   std::atomic<bool> wants_drain_{false};
   std::atomic<int64_t> complete_step_{0};
-  std::atomic<int> waiting_for_rank_{-1};
+  HostSigns signs_;
   std::atomic<int> blamed_rank_{-1};
   std::atomic<int64_t> payload_sent_bytes_{0};
   std::atomic<int64_t> payload_received_bytes_{0};
@@ -172,8 +150,12 @@ class ShardHostImpl final : public StoringShardHost, private ShardShelf {
 absl::Status ShardHostImpl::Prepare(const v1::TrainProgram& program,
                                     const ShardHostAssignment& assignment) {
   blamed_rank_.store(-1, std::memory_order_relaxed);
+  // That was of the generation before.
+  wants_drain_.store(false, std::memory_order_relaxed);
+  signs_.taken_messages.store(0, std::memory_order_relaxed);
+  PublishStaleness({});
   ASSIGN_OR_RETURN(optimizer_, ParseOptimizer(program.optimizer()));
-  ASSIGN_OR_RETURN(rules_, RulesOf(program, optimizer_));
+  ASSIGN_OR_RETURN(rules_, ParseUpdateRules(program, optimizer_));
   if (assignment.job_id != assignment_.job_id) Release();
   total_steps_ = program.steps();
   assignment_ = assignment;
@@ -287,15 +269,19 @@ absl::StatusOr<DoneKind> ShardHostImpl::Run(ShardHostLinks links,
                                rules_,
                                std::move(worker_peers),
                                assignment_.resume_step,
-                               wants_drain_};
+                               wants_drain_,
+                               signs_};
   HostRun run(assignment_, context, peers, *this);
   run_ = &run;
+  Expose(&loop);
   mailbox_.Open([&loop] { loop.Wake(); });
   absl::StatusOr<DoneKind> end = Serve(run, loop);
   mailbox_.Close();
+  Expose(nullptr);
   run_ = nullptr;
   complete_step_.store(run.complete_step(), std::memory_order_relaxed);
-  waiting_for_rank_.store(-1, std::memory_order_relaxed);
+  signs_.waiting_for_rank.store(-1, std::memory_order_relaxed);
+  signs_.takes_pushes.store(false, std::memory_order_relaxed);
   blamed_rank_.store(loop.blamed_rank(), std::memory_order_relaxed);
   PublishHeld();
   PublishStaleness(run.staleness());
@@ -308,9 +294,7 @@ absl::StatusOr<DoneKind> ShardHostImpl::Serve(HostRun& run, MessageLoop& loop) {
   const int64_t sent_before = payload_sent_bytes();
   const int64_t received_before = payload_received_bytes();
   while (!run.is_done()) {
-    const int awaited = run.AwaitedWorker();
-    loop.SetWaitingFor(awaited);
-    waiting_for_rank_.store(awaited, std::memory_order_relaxed);
+    run.ShowWait();
     // How long a step may take, the coordinator knows; it cancels.
     RETURN_IF_ERROR(loop.Turn(run, MonotonicTime::InfiniteFuture()));
     mailbox_.RunAll();
@@ -326,6 +310,11 @@ absl::StatusOr<DoneKind> ShardHostImpl::Serve(HostRun& run, MessageLoop& loop) {
     PublishHeld();
   }
   return run.end();
+}
+
+void ShardHostImpl::Expose(const MessageLoop* loop) {
+  MutexLock lock(mutex_);
+  loop_ = loop;
 }
 
 void ShardHostImpl::PublishHeld() {

@@ -110,8 +110,7 @@ absl::StatusOr<bool> ShardRun::MayGather(int worker, int bucket,
 }
 
 ShardRun::Sink ShardRun::BeginPush(int worker, const ShardMessage& message) {
-  if (!is_loaded() || (backup_peer_ >= 0 && !is_backup_ready_))
-    return std::nullopt;
+  if (!is_loaded() || awaits_backup_begin()) return std::nullopt;
   ASSIGN_OR_RETURN(const int bucket, BucketOf(message, true));
   ASSIGN_OR_RETURN(const bool may_gather, MayGather(worker, bucket, message));
   if (!may_gather) return std::nullopt;
@@ -197,6 +196,7 @@ void ShardRun::TellBackup(int bucket, int64_t step, int rank, double scale) {
   context_.loop.Send(backup_peer_, update,
                      ElementsOf(state_->Gradient(bucket)));
   GatheringOf(bucket).awaits_backup = true;
+  ++awaited_updates_;
 }
 
 absl::Status ShardRun::MakeUpdate(int bucket, double scale) {
@@ -250,6 +250,7 @@ absl::Status ShardRun::BackupUpdated(const ShardMessage& message) {
         " was waited for"));
   }
   gathering.awaits_backup = false;
+  --awaited_updates_;
   RETURN_IF_ERROR(Answer(bucket));
   AnswerWaiting();
   return absl::OkStatus();
@@ -301,12 +302,14 @@ void ShardRun::SendValues(int peer, int bucket, StatePart part,
 void ShardRun::Leave(int worker) {
   if (!gate_.has_value()) return;
   gate_->Leave(worker);
+  // Those who are left may all have been faster.
+  state_->MarkComplete(gate_->slowest());
   AnswerWaiting();
 }
 
 bool ShardRun::IsFree(int bucket) const {
   const Gathering& gathering = gatherings_[static_cast<size_t>(bucket)];
-  return is_loaded() && (backup_peer_ < 0 || is_backup_ready_) &&
+  return is_loaded() && !awaits_backup_begin() &&
          gathering.receiving_count == 0 && !gathering.awaits_backup;
 }
 

@@ -23,15 +23,22 @@
 #include "common/sync/thread_pool.h"
 #include "server/parameter_server/shard_state.h"
 #include "server/parameter_server/staleness_gate.h"
+#include "server/parameter_server/update_rules.h"
 
 namespace ringmaster {
 
-// How a job's updates are made.
-struct UpdateRules {
-  bool is_synchronous = true;
-  std::optional<int64_t> staleness = std::nullopt;  // nullopt: nobody waits
-  bool is_deterministic = false;
-  bool clips = false;  // updates wait for the global norm
+// What a host lets other threads see of how it gets on.
+struct HostSigns {
+  // See ShardHost.
+  std::atomic<int> waiting_for_rank{-1};
+  std::atomic<int64_t> taken_messages{0};
+  std::atomic<bool> takes_pushes{false};
+
+  // One is here: what follows is work, until it waits again.
+  void NoteMessage() {
+    waiting_for_rank.store(-1, std::memory_order_relaxed);
+    taken_messages.fetch_add(1, std::memory_order_relaxed);
+  }
 };
 
 // What the shards of one host share in a generation; all outlives them.
@@ -42,6 +49,7 @@ struct HostContext {
   std::vector<int> worker_peers;  // by rank, in the loop
   int64_t resume_step = 0;
   const std::atomic<bool>& wants_drain;
+  HostSigns& signs;
 
   [[nodiscard]] int workers() const {
     return static_cast<int>(worker_peers.size());
@@ -91,6 +99,11 @@ class ShardRun {
   [[nodiscard]] absl::Status Updated(int peer, const ShardMessage& message);
   // The backup's, at the primary: that it is ready for updates, or has made one.
   void SetBackupReady() { is_backup_ready_ = true; }
+  [[nodiscard]] bool awaits_backup_begin() const {
+    return backup_peer_ >= 0 && !is_backup_ready_;
+  }
+  // Whether there are updates that the backup has not made yet.
+  [[nodiscard]] bool awaits_backup() const { return awaited_updates_ > 0; }
   [[nodiscard]] absl::Status BackupUpdated(const ShardMessage& message);
 
   // How many pushes of `worker` have been taken in all.
@@ -140,6 +153,7 @@ class ShardRun {
   const bool is_primary_;
   const int backup_peer_;
   bool is_backup_ready_ = false;
+  int awaited_updates_ = 0;  // of the backup
   ShardState* state_ = nullptr;
   std::vector<Gathering> gatherings_;  // by bucket of the shard
   // By rank: of the push that is being received.
