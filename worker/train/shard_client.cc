@@ -159,23 +159,29 @@ void ShardClient::Finish(DoneKind how) {
       outbox_.push_back(std::move(outgoing));
     }
     is_finishing_ = true;
+    unflushed_peer_ = 0;
   }
   loop_.Wake();
 }
 
 absl::Status ShardClient::Await(MonotonicTime deadline) {
+  {
+    MutexLock lock(mutex_);
+    if (!failure_.ok() || IsDone()) return failure_;
+    is_awaited_ = true;
+  }
+  loop_.Wake();  // what it has waited until now was hidden
   MutexLock lock(mutex_);
   while (failure_.ok() && !IsDone()) {
     if (changed_.WaitUntil(mutex_, options_.clock, deadline)) continue;
-    if (IsDone()) break;
-    const int peer = MostAwaitedPeer();
-    blamed_rank_ = peer < 0 ? -1 : loop_.RankOf(peer);
-    failure_ = absl::DeadlineExceededError(
-        peer < 0 ? std::string("no holder of shards took the end of the run")
-                 : absl::StrCat("rank ", blamed_rank_,
-                                ", which holds shards, "
-                                "did not answer in time"));
+    const int peer = AwaitedPeer();
+    if (peer < 0) break;
+    blamed_rank_ = loop_.RankOf(peer);
+    failure_ = absl::DeadlineExceededError(absl::StrCat(
+        "rank ", blamed_rank_, ", which holds shards, did not ",
+        outstanding_ > 0 ? "answer" : "take the end of the run", " in time"));
   }
+  is_awaited_ = false;
   return failure_;
 }
 
@@ -212,7 +218,11 @@ int64_t ShardClient::completed() const {
   return completed_;
 }
 
-int ShardClient::waiting_for_rank() const { return loop_.waiting_for_rank(); }
+int ShardClient::waiting_for_rank() const {
+  MutexLock lock(mutex_);
+  const int peer = AwaitedPeer();
+  return peer < 0 ? -1 : loop_.RankOf(peer);
+}
 
 int ShardClient::blamed_rank() const {
   MutexLock lock(mutex_);
@@ -229,6 +239,12 @@ int ShardClient::MostAwaitedPeer() const {
                                      outstanding_of_peer_.end());
   if (most == outstanding_of_peer_.end() || *most == 0) return -1;
   return static_cast<int>(most - outstanding_of_peer_.begin());
+}
+
+int ShardClient::AwaitedPeer() const {
+  if (!is_awaited_ || !failure_.ok()) return -1;
+  const int peer = MostAwaitedPeer();
+  return peer < 0 && is_finishing_ ? unflushed_peer_ : peer;
 }
 
 void ShardClient::Run() {
@@ -262,7 +278,7 @@ absl::Status ShardClient::Serve() {
       MutexLock lock(mutex_);
       if (is_stopping_) return absl::AbortedError("the generation is over");
       outgoing.swap(outbox_);
-      peer = MostAwaitedPeer();
+      peer = AwaitedPeer();
       is_finishing = is_finishing_;
     }
     for (const Outgoing& next : outgoing) Send(next);
@@ -271,11 +287,13 @@ absl::Status ShardClient::Serve() {
     // The training thread has deadlines for what it waits for.
     RETURN_IF_ERROR(loop_.Turn(*this, MonotonicTime::InfiniteFuture()));
     if (!is_finishing) continue;
-    bool is_flushed = true;
-    for (int i = 0; i < loop_.peers(); ++i) is_flushed &= loop_.IsFlushed(i);
+    int unflushed = -1;
+    for (int i = 0; i < loop_.peers(); ++i) {
+      if (!loop_.IsFlushed(i)) unflushed = i;
+    }
     MutexLock lock(mutex_);
-    is_flushed_ = is_flushed;
-    if (is_flushed_) changed_.NotifyAll();
+    unflushed_peer_ = unflushed;
+    if (unflushed < 0) changed_.NotifyAll();
   }
 }
 
@@ -304,7 +322,9 @@ absl::StatusOr<std::optional<MessageSink>> ShardClient::OnMessage(
   }
   MutexLock lock(mutex_);
   const Awaited& awaited = AwaitedOf(message);
-  if (awaited.data == nullptr) return Unexpected(peer, message);
+  if (awaited.data == nullptr ||
+      (awaited.is_push && awaited.step != message.step))
+    return Unexpected(peer, message);
   return MessageSink{reinterpret_cast<std::byte*>(awaited.data)};
 }
 

@@ -91,11 +91,14 @@ class ShardClient final : private MessageLoop::Handler {
   [[nodiscard]] bool wants_drain() const;
   [[nodiscard]] int highest_rank() const;   // of those who hold shards
   [[nodiscard]] int64_t completed() const;  // answers that came
+  // Whom Await waits for; -1: nobody, or nobody has called it. What hides behind
+  // other work is no wait.
   [[nodiscard]] int waiting_for_rank() const;
   [[nodiscard]] int blamed_rank() const;
   [[nodiscard]] int64_t payload_sent_bytes() const {
     return loop_.payload_sent_bytes();
   }
+  // How long Await has waited for it.
   [[nodiscard]] absl::Duration WaitedFor(int rank) const {
     return loop_.WaitedFor(rank);
   }
@@ -137,8 +140,10 @@ class ShardClient final : private MessageLoop::Handler {
     return peer_of_shard_[static_cast<size_t>(shard)];
   }
   [[nodiscard]] bool IsDone() const REQUIRES(mutex_) {
-    return outstanding_ == 0 && (!is_finishing_ || is_flushed_);
+    return outstanding_ == 0 && (!is_finishing_ || unflushed_peer_ < 0);
   }
+  // The peer that Await waits for; -1: it waits for none, or is not called.
+  [[nodiscard]] int AwaitedPeer() const REQUIRES(mutex_);
   // The peer with most to answer; -1: nobody has anything.
   [[nodiscard]] int MostAwaitedPeer() const REQUIRES(mutex_);
 
@@ -162,8 +167,10 @@ class ShardClient final : private MessageLoop::Handler {
   size_t shard_norm_count_ GUARDED_BY(mutex_) = 0;
   std::set<int> non_finite_ranks_ GUARDED_BY(mutex_);
   bool wants_drain_ GUARDED_BY(mutex_) = false;
+  bool is_awaited_ GUARDED_BY(mutex_) = false;  // Await is waiting
   bool is_finishing_ GUARDED_BY(mutex_) = false;
-  bool is_flushed_ GUARDED_BY(mutex_) = false;
+  // Of those to be told of the end: one that has not taken it; -1: none.
+  int unflushed_peer_ GUARDED_BY(mutex_) = -1;
   bool is_stopping_ GUARDED_BY(mutex_) = false;
   absl::Status failure_ GUARDED_BY(mutex_);
   int blamed_rank_ GUARDED_BY(mutex_) = -1;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "common/parameter_server/testing/channel_pair.h"
@@ -174,6 +175,48 @@ TEST_F(ShardClientTest, RefusesWhatItDoesNotWaitFor) {
   const absl::Status status = client_->Await(Soon());
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1 sent rank 0"));
+  EXPECT_EQ(client_->blamed_rank(), kServerRank);
+}
+
+TEST_F(ShardClientTest, RefusesTheAnswerToAnotherStepsPush) {
+  Start();
+  client_->Push(0, /*step=*/5, absl::MakeSpan(gradients_),
+                absl::MakeSpan(parameters_));
+  Receive(1);
+  came_[0].step = 4;
+  Answer(came_[0], 1);
+  Flush();
+  const absl::Status status = client_->Await(Soon());
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("step 4"));
+}
+
+TEST_F(ShardClientTest, WhatHidesBehindOtherWorkIsNoWait) {
+  Start();
+  client_->Pull(StatePart::kParameters, 1, absl::MakeSpan(parameters_));
+  Receive(kBuckets);
+  EXPECT_EQ(client_->waiting_for_rank(), -1);
+  EXPECT_EQ(client_->WaitedFor(kServerRank), absl::ZeroDuration());
+  absl::Status status;
+  std::thread training([&] { status = client_->Await(Soon()); });
+  while (client_->waiting_for_rank() != kServerRank) std::this_thread::yield();
+  for (const ShardMessage& pull : came_) Answer(pull, 1);
+  Flush();
+  training.join();
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(client_->waiting_for_rank(), -1);
+}
+
+TEST_F(ShardClientTest, NamesTheServerThatDoesNotTakeTheEnd) {
+  Start();
+  // More than the connection holds, so that the end stays behind it.
+  for (int i = 0; i < 8000; ++i)
+    client_->Load(StatePart::kParameters, 1, absl::MakeSpan(gradients_));
+  client_->Finish(DoneKind::kStopped);
+  const absl::Status status = client_->Await(Clock::Real().Now());
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("rank 1, which holds shards, did not take the end"));
   EXPECT_EQ(client_->blamed_rank(), kServerRank);
 }
 
