@@ -4,14 +4,17 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/fail_point/fail_point.h"
 #include "common/logging/logging.h"
 #include "common/status/status_macros.h"
+#include "common/sync/mutex.h"
 #include "common/transport/blamed_peer.h"
 #include "common/transport/connect_peers.h"
 #include "ringmaster/v1/job.pb.h"
+#include "server/parameter_server/wait_shares.h"
 #include "worker/train/assignment_mesh.h"
 #include "worker/train/catch_exhaustion.h"
 #include "worker/train/collective_config.h"
@@ -61,6 +64,8 @@ class ShardTrainer final : public Trainer {
   [[nodiscard]] absl::StatusOr<DoneKind> Serve();
   [[nodiscard]] RunOutcome MakeOutcome(
       const absl::StatusOr<DoneKind>& end) const;
+  // Whom the host waits for most, of late.
+  void TakeWaits(TrainFigures& figures) const EXCLUDES(mutex_);
 
   Clock& clock_;
   const Listener& listener_;
@@ -75,6 +80,10 @@ class ShardTrainer final : public Trainer {
   int blamed_rank_ = -1;
 
   LiveGeneration live_;
+
+  mutable Mutex mutex_;
+  int members_ GUARDED_BY(mutex_) = 0;
+  mutable WaitShares waits_ GUARDED_BY(mutex_);  // of the generation
 };
 
 absl::StatusOr<PlanAgreement> ShardTrainer::Prepare(
@@ -108,6 +117,9 @@ absl::Status ShardTrainer::TryPrepare(const v1::JobSpec& spec,
   board_.SetSteps(assignment.resume_step, assignment.resume_step);
   RETURN_IF_ERROR(prepared);
   board_.BeginGeneration(assignment.generation, spec.train().steps());
+  MutexLock lock(mutex_);
+  members_ = MembersOf(assignment);
+  waits_ = WaitShares();
   return absl::OkStatus();
 }
 
@@ -138,7 +150,8 @@ absl::StatusOr<DoneKind> ShardTrainer::Serve() {
            {{"workers", plan.workers},
             {"givers", plan.givers},
             {"takers", plan.takers}});
-  board_.EnterPhase(TrainPhase::kStep);
+  // Until the host takes pushes; see progress().
+  board_.EnterPhase(TrainPhase::kTransfer);
   absl::StatusOr<DoneKind> end = host_->Run(std::move(links.host), *cancel);
   if (!end.ok()) blamed_rank_ = host_->blamed_rank();
   return end;
@@ -159,17 +172,31 @@ RunOutcome ShardTrainer::MakeOutcome(
     outcome.kind = KindOf(*end);
     outcome.applied_step = outcome.complete_step = step;
   }
-  outcome.held_shards = host_->held_shards();
   return outcome;
 }
 
 TrainProgress ShardTrainer::progress() const {
   TrainProgress progress = board_.progress();
-  if (progress.phase == TrainPhase::kStep) {
-    progress.applied_step = progress.complete_step = host_->complete_step();
-    progress.waiting_for_rank = host_->waiting_for_rank();
-  }
+  progress.collective_sequence = host_->taken_messages();
+  progress.totals.staleness = host_->staleness();
+  progress.held_shards = host_->held_shards();
+  if (progress.phase != TrainPhase::kTransfer) return progress;
+  if (host_->takes_pushes()) progress.phase = TrainPhase::kStep;
+  progress.applied_step = progress.complete_step = host_->complete_step();
+  progress.waiting_for_rank = host_->waiting_for_rank();
+  TakeWaits(progress.figures);
   return progress;
+}
+
+void ShardTrainer::TakeWaits(TrainFigures& figures) const {
+  MutexLock lock(mutex_);
+  std::vector<absl::Duration> waited;
+  for (int rank = 0; rank < members_; ++rank)
+    waited.push_back(host_->WaitedFor(rank));
+  waits_.Note(clock_.Now(), waited);
+  const WaitShares::Most most = waits_.most();
+  figures.awaited_rank = most.rank;
+  figures.awaited_ratio = most.share;
 }
 
 }  // namespace

@@ -74,7 +74,6 @@ void TrainerThread::Do(const PrepareJob& job) {
   const TrainProgress progress = trainer_.progress();
   const agent::StepPosition position{progress.applied_step,
                                      progress.complete_step};
-  shards_ = KeptShards(shards_, assignment);
   if (agreement.ok()) {
     on_event_(
         agent::TrainerPrepared{.generation = assignment.generation,
@@ -82,24 +81,20 @@ void TrainerThread::Do(const PrepareJob& job) {
                                .data_fingerprint = agreement->data_fingerprint,
                                .summary = agreement->summary,
                                .position = position,
-                               .shards = shards_});
+                               .shards = progress.held_shards});
   } else {
     on_event_(agent::TrainerPrepareFailed{.generation = assignment.generation,
                                           .status = agreement.status(),
                                           .position = position,
-                                          .shards = shards_});
+                                          .shards = progress.held_shards});
   }
 }
 
 void TrainerThread::Do(const RunJob& job) {
   const RunOutcome outcome = trainer_.Run();
-  shards_ = outcome.held_shards;
-  on_event_(ToEvent(job.generation, outcome));
+  on_event_(ToEvent(job.generation, outcome, trainer_.progress().held_shards));
 }
 
-void TrainerThread::Do(const ReleaseJob&) {
-  trainer_.Release();
-  shards_.clear();
-}
+void TrainerThread::Do(const ReleaseJob&) { trainer_.Release(); }
 
 }  // namespace ringmaster

@@ -60,8 +60,6 @@ class TrainerThread {
 
   Trainer& trainer_;
   const EventCallback on_event_;
-  // What the trainer holds of a job's parameters; only the thread uses it.
-  std::vector<HeldShard> shards_;
 
   Mutex mutex_;
   CondVar changed_;

@@ -25,11 +25,11 @@ void LogTransports(const Communicator& communicator) {
             {"tcp", of(Transport::kTcp)}});
 }
 
-void LogMostAwaited(const Communicator& communicator) {
+void LogMostAwaited(const ParameterSync& sync) {
   int awaited = -1;
   absl::Duration longest;
-  for (int rank = 0; rank < communicator.world_size(); ++rank) {
-    const absl::Duration waited = communicator.WaitedFor(rank);
+  for (int rank = 0; rank < sync.peer_ranks(); ++rank) {
+    const absl::Duration waited = sync.WaitedFor(rank);
     if (waited <= longest) continue;
     longest = waited;
     awaited = rank;

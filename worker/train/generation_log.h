@@ -4,6 +4,7 @@
 
 #include "common/metrics/metrics.h"
 #include "worker/collective/communicator.h"
+#include "worker/train/parameter_sync.h"
 #include "worker/train/trainer.h"
 
 namespace ringmaster {
@@ -12,7 +13,7 @@ namespace ringmaster {
 void LogTransports(const Communicator& communicator);
 // The peer that this rank has waited for longest: the straggler, if there is
 // one.
-void LogMostAwaited(const Communicator& communicator);
+void LogMostAwaited(const ParameterSync& sync);
 // What a step's all-reduces took, and what was expected of them; nothing where
 // there were none.
 void LogAllReduces(const TrainFigures& figures);

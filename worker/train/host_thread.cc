@@ -4,13 +4,16 @@
 
 #include <utility>
 
+#include "worker/train/catch_exhaustion.h"
+
 namespace ringmaster {
 
-HostThread::HostThread(ShardHost& host, ShardHostLinks links)
+HostThread::HostThread(ShardHost& host, ShardHostLinks links, int rank)
     : end_(absl::UnknownError("it has not ended")),
-      thread_([this, &host, links = std::move(links)]() mutable {
+      thread_([this, &host, links = std::move(links), rank]() mutable {
         pthread_setname_np(pthread_self(), "shard host");
-        end_ = host.Run(std::move(links), cancel_);
+        end_ = CatchExhaustion(
+            rank, [&] { return host.Run(std::move(links), cancel_); });
       }) {}
 
 HostThread::~HostThread() {

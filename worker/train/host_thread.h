@@ -18,7 +18,8 @@ namespace ringmaster {
 
 class HostThread {
  public:
-  HostThread(ShardHost& host, ShardHostLinks links);
+  // `rank` is the worker's, for messages.
+  HostThread(ShardHost& host, ShardHostLinks links, int rank);
   ~HostThread();
   HostThread(const HostThread&) = delete;
   HostThread& operator=(const HostThread&) = delete;
@@ -26,6 +27,7 @@ class HostThread {
   // What ends it within milliseconds.
   CancelToken& cancel() { return cancel_; }
   // Waits until it ends, by itself or cancelled; the result of ShardHost::Run.
+  //   RESOURCE_EXHAUSTED  the host's memory ended
   [[nodiscard]] absl::StatusOr<DoneKind> Join();
 
  private:

@@ -17,16 +17,12 @@
 #include "common/transport/establish.h"
 #include "common/transport/tcp.h"
 #include "ringmaster/v1/job.pb.h"
-#include "worker/collective/connect_mesh.h"
 #include "worker/figures/peak_flops.h"
-#include "worker/train/all_reduce_forecast.h"
-#include "worker/train/all_reduce_sync.h"
-#include "worker/train/assignment_mesh.h"
 #include "worker/train/catch_exhaustion.h"
 #include "worker/train/checkpoint_start.h"
-#include "worker/train/collective_config.h"
 #include "worker/train/generation_log.h"
 #include "worker/train/generation_run.h"
+#include "worker/train/gradient_exchange.h"
 #include "worker/train/held_job.h"
 #include "worker/train/live_generation.h"
 #include "worker/train/progress_board.h"
@@ -84,18 +80,10 @@ class JobTrainer final : public Trainer {
   // On the board: where the state is.
   void ShowSteps();
   [[nodiscard]] absl::StatusOr<GenerationRun::End> RunGeneration();
-  [[nodiscard]] absl::Status PrepareShards(const v1::TrainProgram& program);
-  // The communicator, and channels for shards in the order of `shard_links`.
-  [[nodiscard]] absl::StatusOr<ConnectedMesh> Connect(
-      const ShardLinkPlan& shard_links, const CancelToken& cancel);
-  // How the ranks of this generation bring their gradients together.
-  [[nodiscard]] absl::Status MakeSync(const ShardLinkPlan& shard_links,
-                                      ConnectedMesh& mesh,
-                                      const CancelToken& cancel);
-  // How this generation's ranks choose algorithms; shows what is expected of it.
-  [[nodiscard]] AlgorithmPolicy Policy(const Topology& topology);
+  [[nodiscard]] absl::Status PrepareHost(const v1::TrainProgram& program);
+  [[nodiscard]] absl::Status Expose();
   [[nodiscard]] absl::StatusOr<GenerationRun::End> Train(
-      Communicator& communicator, const CancelToken& cancel);
+      const CancelToken& cancel);
   // Of this process's threads, at the job's precision.
   [[nodiscard]] double PeakFlopsOfJob();
   [[nodiscard]] RunOutcome MakeOutcome(
@@ -117,9 +105,7 @@ class JobTrainer final : public Trainer {
   std::unique_ptr<HeldJob> job_;     // null: no job
   PeakFlops peak_flops_;             // measured once
   std::unique_ptr<ShardHost> host_;  // null: this process holds no shards
-  // Of the generation under way: one of them.
-  std::unique_ptr<AllReduceSync> all_reduce_;
-  std::unique_ptr<ServerGeneration> servers_;
+  std::unique_ptr<GradientExchange> exchange_;  // of the generation under way
   // The peer that this generation failed on; -1: unknown.
   int blamed_rank_ = -1;
 
@@ -141,8 +127,10 @@ absl::StatusOr<PlanAgreement> JobTrainer::TryPrepare(
     const v1::TrainProgram& program, const RankAssignment& assignment) {
   RETURN_IF_ERROR(FAIL_POINT("train.prepare"));
   assignment_ = assignment;  // notices go by it
+  // First, so that what is held is as of the resume step whatever fails.
+  RETURN_IF_ERROR(PrepareHost(program));
   RETURN_IF_ERROR(SettleState(program, assignment));
-  RETURN_IF_ERROR(PrepareShards(program));
+  RETURN_IF_ERROR(CheckShards(job_->state(), assignment));
   RETURN_IF_ERROR(job_->ReserveBatch(assignment));
   RETURN_IF_ERROR(
       job_->StartPrefetcher(assignment, assignment.resume_step + 1));
@@ -173,14 +161,16 @@ absl::Status JobTrainer::SettleState(const v1::TrainProgram& program,
   return absl::OkStatus();
 }
 
-absl::Status JobTrainer::PrepareShards(const v1::TrainProgram& program) {
-  RETURN_IF_ERROR(CheckShards(job_->state(), assignment_));
-  if (!HoldsShards(assignment_)) return absl::OkStatus();
-  if (host_ == nullptr) {
+absl::Status JobTrainer::PrepareHost(const v1::TrainProgram& program) {
+  if (HoldsShards(assignment_)) {
+    if (host_ != nullptr)
+      return host_->Prepare(program, HostAssignmentOf(assignment_));
     return absl::InvalidArgumentError(absl::StrCat(
         "rank ", assignment_.rank, " is to hold shards, which it cannot"));
   }
-  return host_->Prepare(program, HostAssignmentOf(assignment_));
+  // What it held before, others hold now, and take further.
+  if (host_ != nullptr) host_->Release();
+  return absl::OkStatus();
 }
 
 absl::Status JobTrainer::MakeJob(const v1::TrainProgram& program,
@@ -270,74 +260,57 @@ absl::StatusOr<GenerationRun::End> JobTrainer::RunGeneration() {
   blamed_rank_ = -1;
   RETURN_IF_ERROR(cancel->status());
   board_.EnterPhase(TrainPhase::kConnect);
-  ASSIGN_OR_RETURN(
-      const ShardLinkPlan shard_links,
-      PlanShardLinks(
-          assignment_,
-          {.gradients = job_->state().shared_gradients(),
-           .parameters = HoldsShards(assignment_) ? host_->shared_parameters()
-                                                  : nullptr}));
-  absl::StatusOr<ConnectedMesh> connected = Connect(shard_links, *cancel);
-  blamed_rank_ = BlamedPeer(connected.status());
-  RETURN_IF_ERROR(connected.status());
-  Communicator* const communicator = connected->communicator.get();
-  LogTransports(*communicator);
-  RETURN_IF_ERROR(live_.Expose(*communicator, &job_->prefetcher()));
+  absl::StatusOr<std::unique_ptr<GradientExchange>> exchange =
+      GradientExchange::Connect(
+          {.assignment = assignment_,
+           .state = job_->state(),
+           .host = HoldsShards(assignment_) ? host_.get() : nullptr,
+           .listener = listener_,
+           .cancel = *cancel,
+           .board = board_,
+           .counters = counters_,
+           .clock = clock_,
+           .trace = trace_});
+  blamed_rank_ = BlamedPeer(exchange.status());
+  RETURN_IF_ERROR(exchange.status());
+  exchange_ = *std::move(exchange);
   const absl::Cleanup end_generation = [this] {
     live_.Unexpose();
-    servers_.reset();
-    all_reduce_.reset();
+    exchange_.reset();
   };
-  RETURN_IF_ERROR(MakeSync(shard_links, *connected, *cancel));
-  absl::StatusOr<GenerationRun::End> end = Train(*communicator, *cancel);
+  RETURN_IF_ERROR(Expose());
+  absl::StatusOr<GenerationRun::End> end = Train(*cancel);
   if (!end.ok()) {
-    blamed_rank_ = communicator->progress().blamed_rank;
-    const std::string why(end.status().message());
-    if (servers_ != nullptr) {
-      const int blamed_for_shards = servers_->EndAndBlame(why);
-      if (blamed_rank_ < 0) blamed_rank_ = blamed_for_shards;
-    }
-    // Whatever it was, peers must not wait for this rank: they see the
-    // connection close, and the reason is ours to tell.
-    communicator->Abort(why);
+    GenerationFailure failure = exchange_->End(end.status());
+    blamed_rank_ = failure.blamed_rank;
+    end = std::move(failure.status);
   }
-  LogMostAwaited(*communicator);
+  LogMostAwaited(exchange_->sync());
   LogAllReduces(board_.progress().figures);
   counters_.generations.Increment();
-  counters_.AddWire(communicator->counters());
+  counters_.AddWire(exchange_->communicator().counters());
   return end;
 }
 
-absl::Status JobTrainer::MakeSync(const ShardLinkPlan& shard_links,
-                                  ConnectedMesh& mesh,
-                                  const CancelToken& cancel) {
-  if (!job_->state().has_servers()) {
-    all_reduce_ = std::make_unique<AllReduceSync>(
-        assignment_.generation, assignment_.collective_timeout, job_->state(),
-        *mesh.communicator, clock_, trace_);
-    return absl::OkStatus();
-  }
-  ASSIGN_OR_RETURN(ShardLinks links,
-                   AssembleShardLinks(assignment_.rank, shard_links,
-                                      std::move(mesh.others)));
-  ASSIGN_OR_RETURN(
-      servers_, ServerGeneration::Create(
-                    {.assignment = assignment_,
-                     .state = job_->state(),
-                     .communicator = *mesh.communicator,
-                     .host = HoldsShards(assignment_) ? host_.get() : nullptr,
-                     .cancel = cancel,
-                     .clock = clock_,
-                     .trace = trace_},
-                    std::move(links)));
-  return live_.ExposeServers(servers_->sync(), servers_->host_cancel());
+absl::Status JobTrainer::Expose() {
+  RETURN_IF_ERROR(live_.Expose(exchange_->communicator(), &job_->prefetcher()));
+  ServerGeneration* const servers = exchange_->servers();
+  if (servers == nullptr) return absl::OkStatus();
+  return live_.ExposeServers([servers] { return servers->progress(); },
+                             servers->host_cancel());
 }
 
 absl::StatusOr<GenerationRun::End> JobTrainer::Train(
-    Communicator& communicator, const CancelToken& cancel) {
-  if (servers_ != nullptr) {
-    RETURN_IF_ERROR(
-        servers_->Begin([&] { return StartFromFiles(communicator, cancel); }));
+    const CancelToken& cancel) {
+  Communicator& communicator = exchange_->communicator();
+  ServerGeneration* const servers = exchange_->servers();
+  if (servers != nullptr) {
+    board_.EnterPhase(TrainPhase::kTransfer);
+    RETURN_IF_ERROR(servers->Begin([&] {
+      const absl::Status started = StartFromFiles(communicator, cancel);
+      board_.EnterPhase(TrainPhase::kTransfer);
+      return started;
+    }));
   } else {
     RETURN_IF_ERROR(TakeOverState(communicator, cancel));
     RETURN_IF_ERROR(StartFromFiles(communicator, cancel));
@@ -350,16 +323,14 @@ absl::StatusOr<GenerationRun::End> JobTrainer::Train(
   const absl::Cleanup end_generation = [this] {
     job_->files().EndGeneration();
   };
-  ParameterSync& sync = servers_ != nullptr
-                            ? static_cast<ParameterSync&>(servers_->sync())
-                            : *all_reduce_;
-  GenerationRun run(assignment_.collective_timeout,
-                    {job_->state(), communicator, sync, job_->prefetcher(),
-                     board_, wishes_, cancel, clock_, trace_, counters_,
-                     job_->files(), job_->sampler(), PeakFlopsOfJob(),
-                     [this](const TrainNotice& notice) { Notify(notice); }});
+  GenerationRun run(
+      assignment_.collective_timeout,
+      {job_->state(), communicator, exchange_->sync(), job_->prefetcher(),
+       board_, wishes_, cancel, clock_, trace_, counters_, job_->files(),
+       job_->sampler(), PeakFlopsOfJob(),
+       [this](const TrainNotice& notice) { Notify(notice); }});
   ASSIGN_OR_RETURN(const GenerationRun::End end, run.Run());
-  if (servers_ != nullptr) RETURN_IF_ERROR(servers_->AwaitHost());
+  if (servers != nullptr) RETURN_IF_ERROR(servers->AwaitHost());
   return end;
 }
 
@@ -372,53 +343,22 @@ double JobTrainer::PeakFlopsOfJob() {
   return peak * job_->state().threads();
 }
 
-absl::StatusOr<ConnectedMesh> JobTrainer::Connect(
-    const ShardLinkPlan& shard_links, const CancelToken& cancel) {
-  MeshConfig mesh =
-      MeshOf(assignment_, job_->config().collective, clock_, trace_);
-  mesh.arena = job_->state().shared_gradients();
-  mesh.policy = Policy(mesh.topology);
-  mesh.on_refused = [this, log = mesh.on_refused](const absl::Status& why) {
-    counters_.refused_connections.Increment();
-    log(why);
-  };
-  return ConnectMeshAndOthers(listener_, mesh, shard_links.connections,
-                              &cancel);
-}
-
-AlgorithmPolicy JobTrainer::Policy(const Topology& topology) {
-  const CollectiveConfig& config = job_->config().collective;
-  AlgorithmPolicy policy = PolicyOf(config, assignment_.costs);
-  const AllReduceForecast forecast = ForecastAllReduces(
-      job_->state().plan().buckets(), config.wire, topology, policy);
-  board_.SetAllReduces(forecast.duration, forecast.algorithms);
-  const std::string remark = UnusableRemark(config, topology);
-  if (!remark.empty()) {
-    LogEvent(LogLevel::kWarning, "collective.algorithm_unusable",
-             {{"message", remark}});
-  }
-  return policy;
-}
-
 RunOutcome JobTrainer::MakeOutcome(
     const absl::StatusOr<GenerationRun::End>& end) const {
   RunOutcome outcome;
   outcome.applied_step = job_->state().applied_step();
   outcome.complete_step = job_->state().complete_step();
-  if (host_ != nullptr) outcome.held_shards = host_->held_shards();
   if (end.ok()) {
     outcome.kind = KindOf(*end);
     outcome.parameters_hash = job_->state().ParametersHash();
     return outcome;
   }
-  RunOutcome failed = FailedOutcome(
-      end.status(), {.applied_step = outcome.applied_step,
-                     .complete_step = outcome.complete_step,
-                     .members = MembersOf(assignment_),
-                     .blamed_rank = blamed_rank_,
-                     .is_cancelled = live_.cancel()->is_cancelled()});
-  failed.held_shards = outcome.held_shards;
-  return failed;
+  return FailedOutcome(end.status(),
+                       {.applied_step = outcome.applied_step,
+                        .complete_step = outcome.complete_step,
+                        .members = MembersOf(assignment_),
+                        .blamed_rank = blamed_rank_,
+                        .is_cancelled = live_.cancel()->is_cancelled()});
 }
 
 void JobTrainer::Abort(int64_t generation, std::string_view why) {
@@ -437,6 +377,9 @@ TrainProgress JobTrainer::progress() const {
   const CollectiveProgress communication = live_.communication();
   progress.collective_sequence = communication.completed;
   progress.waiting_for_rank = communication.waiting_for_rank;
+  if (host_ == nullptr) return progress;
+  progress.held_shards = host_->held_shards();
+  progress.totals.staleness = host_->staleness();
   return progress;
 }
 

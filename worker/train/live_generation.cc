@@ -1,6 +1,7 @@
 #include "worker/train/live_generation.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/status/status_macros.h"
 
@@ -28,18 +29,18 @@ absl::Status LiveGeneration::Expose(Communicator& communicator,
   return absl::OkStatus();
 }
 
-absl::Status LiveGeneration::ExposeServers(const ParameterSync& sync,
-                                           CancelToken* host) {
+absl::Status LiveGeneration::ExposeServers(
+    std::function<SyncProgress()> progress, CancelToken* host) {
   MutexLock lock(mutex_);
   RETURN_IF_ERROR(cancel_->status());
-  sync_ = &sync;
+  servers_ = std::move(progress);
   host_ = host;
   return absl::OkStatus();
 }
 
 void LiveGeneration::Unexpose() {
   MutexLock lock(mutex_);
-  sync_ = nullptr;
+  servers_ = nullptr;
   host_ = nullptr;
   communicator_ = nullptr;
   prefetcher_ = nullptr;
@@ -59,8 +60,8 @@ CollectiveProgress LiveGeneration::communication() const {
   MutexLock lock(mutex_);
   if (communicator_ == nullptr) return CollectiveProgress();
   CollectiveProgress progress = communicator_->progress();
-  if (sync_ == nullptr) return progress;
-  const SyncProgress servers = sync_->progress();
+  if (servers_ == nullptr) return progress;
+  const SyncProgress servers = servers_();
   progress.completed += servers.completed;
   if (progress.waiting_for_rank < 0)
     progress.waiting_for_rank = servers.waiting_for_rank;

@@ -8,6 +8,7 @@
 #define RINGMASTER_WORKER_TRAIN_LIVE_GENERATION_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string_view>
 
@@ -37,8 +38,9 @@ class LiveGeneration {
                                     Prefetcher* prefetcher) EXCLUDES(mutex_);
   // The same with what a job with parameter servers has besides: `host`, which
   // may be null, is cancelled as well.
-  [[nodiscard]] absl::Status ExposeServers(const ParameterSync& sync,
-                                           CancelToken* host) EXCLUDES(mutex_);
+  [[nodiscard]] absl::Status ExposeServers(
+      std::function<SyncProgress()> progress, CancelToken* host)
+      EXCLUDES(mutex_);
   void Unexpose() EXCLUDES(mutex_);
 
   // Ends `generation` and all before it, now or once they begin; one that
@@ -57,7 +59,7 @@ class LiveGeneration {
       std::make_shared<CancelToken>();
   Communicator* communicator_ GUARDED_BY(mutex_) = nullptr;
   Prefetcher* prefetcher_ GUARDED_BY(mutex_) = nullptr;
-  const ParameterSync* sync_ GUARDED_BY(mutex_) = nullptr;
+  std::function<SyncProgress()> servers_ GUARDED_BY(mutex_);  // may be empty
   CancelToken* host_ GUARDED_BY(mutex_) = nullptr;
 };
 

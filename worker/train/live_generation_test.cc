@@ -41,33 +41,19 @@ TEST_F(LiveGenerationTest, AnAbortReachesWhatIsExposed) {
       prefetcher_.Next(Clock::Real().Now() + absl::Seconds(30)).status()));
 }
 
-// Waits for rank 3.
-class WaitingSync final : public ParameterSync {
- public:
-  void BucketReady(int) override {}
-  absl::StatusOr<CommittedStep> Commit(const LocalStep&) override {
-    return absl::UnimplementedError("not here");
-  }
-  int64_t payload_sent_bytes() const override { return 0; }
-  int64_t theory_bytes_per_step() const override { return 0; }
-  absl::Duration WaitedFor(int) const override { return {}; }
-  int peer_ranks() const override { return 4; }
-  SyncProgress progress() const override {
-    return {.completed = 5, .waiting_for_rank = 3};
-  }
-};
-
 TEST_F(LiveGenerationTest, WhatServersAreForIsReachedToo) {
-  const WaitingSync sync;
+  const auto waits = [] {
+    return SyncProgress{.completed = 5, .waiting_for_rank = 3};
+  };
   CancelToken host;
   ASSERT_TRUE(live_.Expose(communicator_, &prefetcher_).ok());
   EXPECT_EQ(live_.communication().waiting_for_rank, -1);
-  ASSERT_TRUE(live_.ExposeServers(sync, &host).ok());
+  ASSERT_TRUE(live_.ExposeServers(waits, &host).ok());
   EXPECT_EQ(live_.communication().waiting_for_rank, 3);
   EXPECT_EQ(live_.communication().completed, 5);
   live_.Abort(1, "a peer was lost");
   EXPECT_TRUE(host.is_cancelled());
-  EXPECT_TRUE(absl::IsAborted(live_.ExposeServers(sync, nullptr)));
+  EXPECT_TRUE(absl::IsAborted(live_.ExposeServers(waits, nullptr)));
 }
 
 TEST_F(LiveGenerationTest, WhatIsNotExposedAnyMoreIsLeftAlone) {

@@ -6,7 +6,7 @@
 // pushed to parameter servers) is the implementation's; clipping by the global
 // norm is part of the contract.
 //
-// Thread-safety: on the training thread; progress() from any.
+// Thread-safety: on the training thread.
 #ifndef RINGMASTER_WORKER_TRAIN_PARAMETER_SYNC_H_
 #define RINGMASTER_WORKER_TRAIN_PARAMETER_SYNC_H_
 
@@ -55,7 +55,6 @@ struct CommittedStep {
 struct SyncProgress {
   int64_t completed = 0;      // exchanges since the generation began
   int waiting_for_rank = -1;  // -1: nobody
-  int blamed_rank = -1;       // that the first failure names; -1: none
 };
 
 class ParameterSync {
@@ -99,7 +98,6 @@ class ParameterSync {
   // How long this rank has waited for `rank`, below peer_ranks().
   [[nodiscard]] virtual absl::Duration WaitedFor(int rank) const = 0;
   [[nodiscard]] virtual int peer_ranks() const = 0;
-  [[nodiscard]] virtual SyncProgress progress() const { return {}; }
 };
 
 }  // namespace ringmaster

@@ -16,6 +16,11 @@ RunOutcome::Kind KindOf(DoneKind end) {
   return RunOutcome::Kind::kDrained;
 }
 
+bool IsOfPeers(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
+         absl::IsAborted(status);
+}
+
 RunOutcome FailedOutcome(const absl::Status& status, const RunEndPlace& place) {
   RunOutcome outcome;
   outcome.applied_step = place.applied_step;
@@ -25,22 +30,16 @@ RunOutcome FailedOutcome(const absl::Status& status, const RunEndPlace& place) {
     outcome.kind = RunOutcome::Kind::kInterrupted;
     return outcome;
   }
-  switch (status.code()) {
-    case absl::StatusCode::kUnavailable:
-    case absl::StatusCode::kDeadlineExceeded:
-    case absl::StatusCode::kAborted:
-      // Alone, nobody else can have failed.
-      outcome.kind = place.members > 1 ? RunOutcome::Kind::kPeerFailed
-                                       : RunOutcome::Kind::kFailed;
-      outcome.peer_rank = place.blamed_rank;
-      break;
-    case absl::StatusCode::kFailedPrecondition:
-      outcome.kind = RunOutcome::Kind::kFailed;
-      outcome.status = WithExitCode(status, ExitCode::kPlanMismatch);
-      break;
-    default:
-      outcome.kind = RunOutcome::Kind::kFailed;
+  if (IsOfPeers(status)) {
+    // Alone, nobody else can have failed.
+    outcome.kind = place.members > 1 ? RunOutcome::Kind::kPeerFailed
+                                     : RunOutcome::Kind::kFailed;
+    outcome.peer_rank = place.blamed_rank;
+    return outcome;
   }
+  outcome.kind = RunOutcome::Kind::kFailed;
+  if (absl::IsFailedPrecondition(status))
+    outcome.status = WithExitCode(status, ExitCode::kPlanMismatch);
   return outcome;
 }
 

@@ -22,6 +22,9 @@ struct RunEndPlace {
 // Of a generation that ended without an error.
 [[nodiscard]] RunOutcome::Kind KindOf(DoneKind end);
 
+// Whether `status` is an error of communication: some peer's, or an abort's.
+[[nodiscard]] bool IsOfPeers(const absl::Status& status);
+
 // Requires an error.
 [[nodiscard]] RunOutcome FailedOutcome(const absl::Status& status,
                                        const RunEndPlace& place);

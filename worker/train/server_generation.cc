@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "common/parameter_server/shard_layout.h"
 #include "common/status/status_macros.h"
 #include "common/transport/handshake.h"
+#include "worker/train/run_outcome.h"
 
 namespace ringmaster {
 
@@ -38,8 +40,8 @@ absl::StatusOr<std::unique_ptr<ServerGeneration>> ServerGeneration::Create(
                           static_cast<int>(placements.shards.size())));
   std::unique_ptr<ServerGeneration> generation(new ServerGeneration(parts));
   if (parts.host != nullptr) {
-    generation->host_thread_ =
-        std::make_unique<HostThread>(*parts.host, std::move(links.host));
+    generation->host_thread_ = std::make_unique<HostThread>(
+        *parts.host, std::move(links.host), parts.assignment.rank);
   }
   const ProgramConfig& config = parts.state.config();
   ShardClient::Options options{
@@ -85,19 +87,39 @@ absl::Status ServerGeneration::Begin(absl::FunctionRef<absl::Status()> load) {
 }
 
 absl::Status ServerGeneration::AwaitHost() {
-  return host_thread_ == nullptr ? absl::OkStatus()
-                                 : host_thread_->Join().status();
+  if (host_thread_ == nullptr) return absl::OkStatus();
+  awaits_host_.store(true, std::memory_order_relaxed);
+  return host_thread_->Join().status();
 }
 
-int ServerGeneration::EndAndBlame(std::string_view why) {
-  const int blamed = client_->blamed_rank();
-  if (host_thread_ == nullptr) return blamed;
-  host_thread_->cancel().Cancel(why);
+GenerationFailure ServerGeneration::End(const GenerationFailure& seen) {
+  GenerationFailure failure = seen;
+  if (failure.blamed_rank < 0) failure.blamed_rank = client_->blamed_rank();
+  if (host_thread_ == nullptr) return failure;
+  host_thread_->cancel().Cancel(std::string(seen.status.message()));
   const absl::Status served = host_thread_->Join().status();
-  // Where its own host failed, that knows better.
-  const int blamed_by_host = parts_.host->blamed_rank();
-  const bool is_own = blamed < 0 || blamed == parts_.assignment.rank;
-  return is_own && !served.ok() ? blamed_by_host : blamed;
+  const bool has_failed =
+      !served.ok() && served != host_thread_->cancel().status();
+  // A host that fails takes its links along, which is all that others see of it;
+  // but where it failed of a peer, others may know better which.
+  const bool is_own =
+      failure.blamed_rank < 0 || failure.blamed_rank == parts_.assignment.rank;
+  if (has_failed && (is_own || !IsOfPeers(served)))
+    return {served, parts_.host->blamed_rank()};
+  return failure;
+}
+
+SyncProgress ServerGeneration::progress() const {
+  SyncProgress progress = {.completed = client_->completed(),
+                           .waiting_for_rank = client_->waiting_for_rank()};
+  if (host_thread_ == nullptr) return progress;
+  progress.completed += parts_.host->taken_messages();
+  const int own = parts_.assignment.rank;
+  if (progress.waiting_for_rank == own ||
+      awaits_host_.load(std::memory_order_relaxed))
+    progress.waiting_for_rank = parts_.host->waiting_for_rank();
+  if (progress.waiting_for_rank == own) progress.waiting_for_rank = -1;
+  return progress;
 }
 
 }  // namespace ringmaster

@@ -7,9 +7,8 @@
 #ifndef RINGMASTER_WORKER_TRAIN_SERVER_GENERATION_H_
 #define RINGMASTER_WORKER_TRAIN_SERVER_GENERATION_H_
 
+#include <atomic>
 #include <memory>
-#include <optional>
-#include <string_view>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -20,6 +19,7 @@
 #include "common/transport/cancel_token.h"
 #include "worker/collective/communicator.h"
 #include "worker/train/host_thread.h"
+#include "worker/train/parameter_sync.h"
 #include "worker/train/server_sync.h"
 #include "worker/train/shard_client.h"
 #include "worker/train/shard_links.h"
@@ -33,6 +33,12 @@ namespace ringmaster {
 //   INVALID_ARGUMENT  what does not fit
 [[nodiscard]] absl::Status CheckShards(const TrainingState& state,
                                        const RankAssignment& assignment);
+
+// What a generation failed of.
+struct GenerationFailure {
+  absl::Status status;
+  int blamed_rank = -1;  // the peer that it is about; -1: unknown
+};
 
 class ServerGeneration {
  public:
@@ -64,8 +70,13 @@ class ServerGeneration {
   // The run ended without an error: waits until all workers have left its own
   // host, if it has one, as this one has.
   [[nodiscard]] absl::Status AwaitHost();
-  // The rank that a failure is about; -1: unknown. Ends the own host.
-  [[nodiscard]] int EndAndBlame(std::string_view why);
+  // The run ended with `seen`: ends the own host, and tells what came first, as
+  // far as this worker can.
+  [[nodiscard]] GenerationFailure End(const GenerationFailure& seen);
+
+  // From any thread. Where this worker waits for itself, it waits for whom its
+  // own host waits for.
+  [[nodiscard]] SyncProgress progress() const;
 
  private:
   explicit ServerGeneration(const Parts& parts) : parts_(parts) {}
@@ -74,6 +85,7 @@ class ServerGeneration {
   std::unique_ptr<HostThread> host_thread_;
   std::unique_ptr<ShardClient> client_;
   std::unique_ptr<ServerSync> sync_;
+  std::atomic<bool> awaits_host_{false};
 };
 
 }  // namespace ringmaster

@@ -223,10 +223,4 @@ absl::Duration ServerSync::WaitedFor(int rank) const {
   return waited;
 }
 
-SyncProgress ServerSync::progress() const {
-  return {.completed = client_.completed(),
-          .waiting_for_rank = client_.waiting_for_rank(),
-          .blamed_rank = client_.blamed_rank()};
-}
-
 }  // namespace ringmaster

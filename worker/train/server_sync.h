@@ -12,8 +12,7 @@
 // Where the step ends that a halt interrupts, the servers know: whatever is here
 // is fetched anew in the next generation.
 //
-// Thread-safety: on the training thread; progress() from any. Everything given
-// must outlive it.
+// Thread-safety: on the training thread. Everything given must outlive it.
 #ifndef RINGMASTER_WORKER_TRAIN_SERVER_SYNC_H_
 #define RINGMASTER_WORKER_TRAIN_SERVER_SYNC_H_
 
@@ -63,7 +62,6 @@ class ServerSync final : public ParameterSync {
   [[nodiscard]] int64_t theory_bytes_per_step() const override;
   [[nodiscard]] absl::Duration WaitedFor(int rank) const override;
   [[nodiscard]] int peer_ranks() const override { return peer_ranks_; }
-  [[nodiscard]] SyncProgress progress() const override;
 
  private:
   // What this worker did since the workers agreed last.

@@ -130,6 +130,9 @@ struct RankTotals {
   absl::Duration cpu_time;
   int64_t peak_resident_bytes = 0;  // since the process began
   int64_t gradient_bytes = 0;       // of all parameters, as computed
+  // Of who holds shards of them, where workers run ahead of each other; see
+  // ShardHost.
+  std::vector<int64_t> staleness = {};
 };
 
 enum class TrainPhase {
@@ -152,6 +155,9 @@ struct TrainProgress {
   int64_t collective_sequence = 0;
   int waiting_for_rank = -1;
   int64_t disk_bytes = 0;  // of checkpoints, since the process began
+  // What it holds of the job's parameters; after Prepare, as of the resume step,
+  // whether that failed or not.
+  std::vector<HeldShard> held_shards = {};
   TrainFigures figures;
   RankTotals totals = {};
   // Of a benchmark's rank 0, once it has begun to measure.
@@ -197,7 +203,6 @@ struct RunOutcome {
   int64_t applied_step = 0;
   int64_t complete_step = 0;
   uint64_t parameters_hash = 0;  // kFinished and kStopped
-  std::vector<HeldShard> held_shards = {};
 };
 
 class Trainer {

@@ -291,6 +291,8 @@ void FillRankFigures(const RankTotals& totals, v1::RankFigures& message) {
   *message.mutable_cpu_time() = ToProto(totals.cpu_time);
   message.set_peak_resident_bytes(totals.peak_resident_bytes);
   message.set_gradient_bytes(totals.gradient_bytes);
+  message.mutable_staleness()->Assign(totals.staleness.begin(),
+                                      totals.staleness.end());
 }
 
 void FillFigures(const TrainFigures& figures, v1::TrainingFigures& message) {
@@ -579,7 +581,8 @@ v1::SessionRequest ToMessage(const agent::SendTrace& send,
   return request;
 }
 
-agent::TrainerEnded ToEvent(int64_t generation, const RunOutcome& outcome) {
+agent::TrainerEnded ToEvent(int64_t generation, const RunOutcome& outcome,
+                            std::vector<HeldShard> held) {
   agent::TrainerEnded ended;
   ended.generation = generation;
   switch (outcome.kind) {
@@ -605,29 +608,9 @@ agent::TrainerEnded ToEvent(int64_t generation, const RunOutcome& outcome) {
   ended.status = outcome.status;
   ended.peer_rank = outcome.peer_rank;
   ended.position = {outcome.applied_step, outcome.complete_step};
-  ended.shards = outcome.held_shards;
+  ended.shards = std::move(held);
   ended.parameters_hash = outcome.parameters_hash;
   return ended;
-}
-
-std::vector<HeldShard> KeptShards(const std::vector<HeldShard>& held,
-                                  const RankAssignment& assignment) {
-  const std::vector<ShardPlacement>& shards =
-      assignment.shard_placements.shards;
-  std::vector<HeldShard> kept;
-  for (const HeldShard& copy : held) {
-    const auto at = static_cast<size_t>(copy.shard);
-    if (at >= shards.size()) continue;
-    // Of a shard that nobody has, whatever is held is of no use.
-    const ShardPlacement& shard = shards[at];
-    const bool is_wanted = shard.primary_rank == assignment.rank ||
-                           shard.backup_rank == assignment.rank ||
-                           shard.source_rank == assignment.rank;
-    if (shard.source_rank < 0 || !is_wanted) continue;
-    kept.push_back(
-        {copy.shard, std::min(copy.complete_step, assignment.resume_step)});
-  }
-  return kept;
 }
 
 agent::TrainerNoticed ToEvent(const TrainNotice& notice) {

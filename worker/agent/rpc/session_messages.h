@@ -57,14 +57,10 @@ inline constexpr int kProtocolMax = 1;
                                            const WorkerIdentity& identity,
                                            const Trace& trace);
 
-// How a run ended, for the core.
+// How a run ended, for the core; the trainer holds `held` then.
 [[nodiscard]] agent::TrainerEnded ToEvent(int64_t generation,
-                                          const RunOutcome& outcome);
-
-// What a trainer that held `held` holds once it has prepared for `assignment`:
-// as of the resume step, and what it is not to hold any more is gone.
-[[nodiscard]] std::vector<HeldShard> KeptShards(
-    const std::vector<HeldShard>& held, const RankAssignment& assignment);
+                                          const RunOutcome& outcome,
+                                          std::vector<HeldShard> held = {});
 
 // What the trainer told, for the core.
 [[nodiscard]] agent::TrainerNoticed ToEvent(const TrainNotice& notice);

@@ -14,6 +14,7 @@
 namespace ringmaster {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 v1::SessionResponse GoodAssignment() {
@@ -145,30 +146,14 @@ TEST(SessionMessagesTest, RefusesShardsThatMakeNoSense) {
               HasSubstr("0 shards on 2 hosts"));
 }
 
-TEST(SessionMessagesTest, APreparedTrainerHoldsWhatItIsToHoldAsOfTheStep) {
-  RankAssignment assignment;
-  assignment.rank = 4;
-  assignment.resume_step = 40;
-  // Its own, one that it backs up, one that it gives away, one that is another's,
-  // one that is made anew.
-  assignment.shard_placements.shards = {
-      {4, 3, 4}, {3, 4, 3}, {3, -1, 4}, {3, -1, 3}, {4, -1, -1}};
-  EXPECT_EQ(KeptShards({{0, 41}, {1, 40}, {2, 41}, {3, 40}, {4, 40}, {9, 1}},
-                       assignment),
-            (std::vector<HeldShard>{{0, 40}, {1, 40}, {2, 40}}));
-  assignment.shard_placements = {};
-  EXPECT_TRUE(KeptShards({{0, 41}}, assignment).empty());
-}
-
 TEST(SessionMessagesTest, HaltedTellsWhatIsHeld) {
   const v1::SessionRequest request =
       ToMessage(agent::SendHalted{7, {3, 4}, {{0, 3}, {5, 4}}});
   ASSERT_EQ(request.halted().shards_size(), 2);
   EXPECT_EQ(request.halted().shards(1).shard(), 5);
   EXPECT_EQ(request.halted().shards(1).complete_step(), 4);
-  RunOutcome outcome;
-  outcome.held_shards = {{5, 4}};
-  EXPECT_EQ(ToEvent(7, outcome).shards, outcome.held_shards);
+  const std::vector<HeldShard> held = {{5, 4}};
+  EXPECT_EQ(ToEvent(7, RunOutcome(), held).shards, held);
 }
 
 TEST(SessionMessagesTest, UnpacksWhoCopiesTheStateOfWhom) {
@@ -417,7 +402,8 @@ TEST(SessionMessagesTest, BeatsAndEndsCarryWhatTheRankHasDone) {
                      .received_bytes = 5,
                      .cpu_time = absl::Seconds(6),
                      .peak_resident_bytes = 7,
-                     .gradient_bytes = 8};
+                     .gradient_bytes = 8,
+                     .staleness = {9, 10}};
   progress.totals.phases.data_wait = absl::Seconds(3);
   const auto beat = [&](int64_t generation) {
     return BeatMessage({.generation = generation}, agent::AgentState::kRunning,
@@ -433,6 +419,7 @@ TEST(SessionMessagesTest, BeatsAndEndsCarryWhatTheRankHasDone) {
   EXPECT_EQ(rank.cpu_time().seconds(), 6);
   EXPECT_EQ(rank.peak_resident_bytes(), 7);
   EXPECT_EQ(rank.gradient_bytes(), 8);
+  EXPECT_THAT(rank.staleness(), ElementsAre(9, 10));
   EXPECT_FALSE(beat(8).has_rank()) << "of an earlier generation";
   EXPECT_EQ(ToMessage(agent::SendFinished{7, 3, 0, false}, progress)
                 .finished()

@@ -145,7 +145,7 @@ std::vector<RunOutcome> ServerJob::RunGeneration(
   for (std::thread& thread : threads) thread.join();
   for (const int member : by_rank) {
     const auto index = static_cast<size_t>(member);
-    held_[index] = outcomes[index].held_shards;
+    held_[index] = trainers_[index]->progress().held_shards;
   }
   return outcomes;
 }
