@@ -158,21 +158,74 @@ class ParameterServerTest(unittest.TestCase):
                                               workers=(1, 3))
             self.go_on_without_a_loss(cluster, job_id, before, after)
 
-    def test_sigterm_of_a_server_ends_it_at_a_step_boundary(self):
+    def leave(self, cluster, servers, leaver, workers=(2, 2)):
+        """Ends the process `leaver`, one of a running job, politely; returns the job's id, and the job before and after."""
+        job_id = cluster.submit(server_job(ENDLESS, servers, workers, hash_every=1))
+        cluster.await_step(job_id, 20)
+        before = cluster.job(job_id)
+        leaver.signal(signal.SIGTERM)
+        self.assertEqual(leaver.wait(), 143, leaver.output())
+        def is_gone():
+            job = cluster.job(job_id)
+            is_member = any(member["worker"] == "leaves" for member in job["members"])
+            return None if is_member or job["state"] != "JOB_STATE_RUNNING" else job
+        after = cluster.await_that("a generation without it", is_gone)
+        return job_id, before, after
+
+    def test_a_server_that_leaves_hands_its_shards_over(self):
+        for servers in ("{servers: 2}", "{servers: 2, replicas: 1}", "{servers: 2, consistency: ssp}"):
+            with self.subTest(servers), Cluster() as cluster:
+                cluster.start_coordinator()
+                cluster.start_server("stays")
+                leaver = cluster.start_server("leaves")
+                cluster.start_worker("w", slots=2)
+                cluster.await_workers(4)
+                job_id, before, after = self.leave(cluster, servers, leaver)
+                self.assertEqual([server["worker"] for server in servers_of(after)], ["stays"])
+                self.assertTrue(cluster.await_event(job_id, "worker.relieved"))
+                self.go_on_without_a_loss(cluster, job_id, before, after)
+
+    def test_an_idle_server_relieves_the_only_one(self):
         with Cluster() as cluster:
             cluster.start_coordinator()
-            cluster.start_server("stays")
             leaver = cluster.start_server("leaves")
             cluster.start_worker("w", slots=2)
-            cluster.await_workers(4)
-            job_id = cluster.submit(server_job(ENDLESS, "{servers: 2, replicas: 1}", hash_every=1))
+            cluster.await_workers(3)
+            job_id = cluster.submit(server_job(ENDLESS, "{servers: 1}", hash_every=1))
             cluster.await_step(job_id, 20)
-            before = cluster.job(job_id)
+            cluster.cancel(job_id)
+            cluster.start_server("relieves")
+            cluster.await_workers(4)
+            job_id, before, after = self.leave(cluster, "{servers: 1}", leaver)
+            self.assertEqual([server["worker"] for server in servers_of(after)], ["relieves"])
+            self.go_on_without_a_loss(cluster, job_id, before, after)
+
+    def test_a_worker_that_leaves_hands_its_shards_over(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            cluster.start_worker("w", slots=2)
+            leaver = cluster.start_worker("leaves")
+            cluster.await_workers(3)
+            job_id, before, after = self.leave(cluster, "{colocated: true}", leaver, workers=(1, 3))
+            self.assertEqual(len(after["members"]), 2)
+            self.go_on_without_a_loss(cluster, job_id, before, after)
+
+    def test_where_nobody_can_take_its_shards_a_server_leaves_all_the_same(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            leaver = cluster.start_server("leaves")
+            cluster.start_worker("w", slots=2)
+            cluster.await_workers(3)
+            job_id = cluster.submit(server_job(ENDLESS, "{servers: 1}", hash_every=1))
+            cluster.await_step(job_id, 20)
             leaver.signal(signal.SIGTERM)
             self.assertEqual(leaver.wait(), 143)
-            after = self.await_later_generation(cluster, job_id, before)
-            self.assertEqual([server["worker"] for server in servers_of(after)], ["stays"])
-            self.go_on_without_a_loss(cluster, job_id, before, after)
+            told = cluster.await_event(job_id, "worker.not_relieved")
+            self.assertIn("nobody is there who could take over its shards", told[-1]["message"])
+            cluster.start_server("late")
+            cluster.await_event(job_id, "job.rolled_back")
+            cluster.await_step(job_id, 5)
+            cluster.cancel(job_id)
 
     def test_what_cannot_be_is_told_in_one_line(self):
         with Cluster() as cluster:

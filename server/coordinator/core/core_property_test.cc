@@ -43,7 +43,8 @@ TEST(CorePropertyTest, InvariantsHoldWhateverHappensAndEveryJobEnds) {
     RecordProperty(what, counts[what]);
   }
   for (const char* what :
-       {"quarantine", "rollback of shards", "server leaves"}) {
+       {"quarantine", "rollback of shards", "relieved", "not relieved",
+        "leave with shards"}) {
     EXPECT_GT(counts[what], 0) << what;
   }
 }

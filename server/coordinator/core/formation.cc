@@ -72,7 +72,7 @@ std::vector<Member> CarriedOver(const Job& job,
 bool HoldsNothing(const Job& job, const Member& member) {
   if (!member.halted.has_value()) return false;
   if (HoldsShards(job, member.identity.role)) {
-    return member.halted->shards.empty();
+    return member.halted->shards.empty() && member.halted->given_shards.empty();
   }
   return member.halted->is_blank || member.halted->complete_step == 0;
 }
@@ -289,7 +289,8 @@ void TryGather(Turn& turn) {
 
 void FormGeneration(Turn& turn, Job& job, const Formation& formation) {
   std::vector<MemberIdentity> identities = AssignRanks(formation.workers);
-  job.placements = PlaceShardsOf(job, identities, formation.shard_step);
+  job.placements =
+      PlaceShardsOf(turn.state, job, identities, formation.shard_step);
   job.members = CarriedOver(job, identities);
   job.generation = ++turn.state.last_generation;
   turn.state.last_recorded_generation = job.generation;

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/coordinator/core/halt.h"
+#include "server/coordinator/core/hand_over.h"
 #include "server/coordinator/core/incident.h"
 #include "server/coordinator/core/rendezvous.h"
 #include "server/coordinator/core/verdict.h"
@@ -32,32 +33,34 @@ bool IsWhole(const Job& job) {
                       });
 }
 
-// How many more of that role it takes.
-int RoomIn(const Job& job, Role role) {
-  const int most =
-      role == Role::kWorker ? job.max_workers : job.sharding.servers;
-  return std::max(0, most - MemberCount(job, role));
+// How many of that role it has who count. Who leaves and is a worker trains until
+// then.
+int CountIn(const State& state, const Job& job, Role role) {
+  return role == Role::kWorker ? MemberCount(job, role)
+                               : StayingCount(state, job, role);
 }
 
-bool HasRoom(const Job& job) {
-  return RoomIn(job, Role::kWorker) > 0 ||
-         RoomIn(job, Role::kParameterServer) > 0;
+// How many more of that role it takes.
+int RoomIn(const State& state, const Job& job, Role role) {
+  const int most =
+      role == Role::kWorker ? job.max_workers : job.sharding.servers;
+  return std::max(0, most - CountIn(state, job, role));
 }
 
 // Whether any of that role could join, and when the last of them came.
 std::optional<MonotonicTime> LastToJoin(const State& state, const Job& job,
                                         Role role) {
-  if (RoomIn(job, role) == 0 || IdleCount(state, Hosts::kSound, role) == 0) {
+  if (RoomIn(state, job, role) == 0 ||
+      IdleCount(state, Hosts::kSound, role) == 0) {
     return std::nullopt;
   }
   return LastIdleJoin(state, Hosts::kSound, role);
 }
 
-// It may grow at some time in its present generation.
-bool CanGrow(const Job& job) {
+// It may pause at some time in its present generation.
+bool CanPause(const Job& job) {
   return job.state == JobState::kRunning && !job.ending.has_value() &&
-         HasRoom(job) && !IsPausing(job) && IsWhole(job) &&
-         job.best_step + 1 < job.total_steps;
+         !IsPausing(job) && IsWhole(job) && job.best_step + 1 < job.total_steps;
 }
 
 // An interruption now would not fall upon another one.
@@ -80,13 +83,13 @@ std::string JoinText(const State& state, const Job& job, Role role) {
   const std::vector<const Worker*> idle =
       PackedIdleWorkers(state, Hosts::kSound, role);
   const size_t count =
-      std::min(idle.size(), static_cast<size_t>(RoomIn(job, role)));
+      std::min(idle.size(), static_cast<size_t>(RoomIn(state, job, role)));
   if (count == 0) return "";
   std::string names;
   for (size_t i = 0; i < std::min(count, kMostShown); ++i) {
     absl::StrAppend(&names, i == 0 ? "" : ", ", idle[i]->name);
   }
-  const auto before = static_cast<size_t>(MemberCount(job, role));
+  const auto before = static_cast<size_t>(CountIn(state, job, role));
   return absl::StrCat(Sv(NameOf(role)), count == 1 ? " " : "s ", names,
                       count > kMostShown ? ", ..." : "",
                       count == 1 ? " joins: " : " join: ", before, " -> ",
@@ -94,14 +97,14 @@ std::string JoinText(const State& state, const Job& job, Role role) {
                       role == Role::kWorker ? " ranks" : " servers");
 }
 
-std::string JoinText(const State& state, const Job& job) {
-  std::string text = JoinText(state, job, Role::kWorker);
-  const std::string servers = JoinText(state, job, Role::kParameterServer);
-  if (text.empty() && servers.empty()) {
-    return "the workers that were to join have gone";
+// Who leaves, and who joins.
+std::string PauseText(const State& state, const Job& job) {
+  std::string text = LeaveText(state, job);
+  for (const Role role : {Role::kWorker, Role::kParameterServer}) {
+    const std::string joins = JoinText(state, job, role);
+    absl::StrAppend(&text, text.empty() || joins.empty() ? "" : "; ", joins);
   }
-  absl::StrAppend(&text, text.empty() || servers.empty() ? "" : "; ", servers);
-  return text;
+  return text.empty() ? "the workers that were to join have gone" : text;
 }
 
 }  // namespace
@@ -112,7 +115,11 @@ void ArmGrowth(Turn& turn, Job& job) {
     job.growth_backoff = absl::ZeroDuration();
     job.growth_not_before = MonotonicTime();
   }
-  if (!CanGrow(job)) return;
+  if (!CanPause(job)) return;
+  if (HasLeavingHolder(turn.state, job)) {
+    job.growth_deadline = turn.now;
+    return;
+  }
   const auto workers = LastToJoin(turn.state, job, Role::kWorker);
   const auto servers = LastToJoin(turn.state, job, Role::kParameterServer);
   if (!workers.has_value() && !servers.has_value()) return;
@@ -132,7 +139,7 @@ void OnGrowthDeadline(Turn& turn, Job& job) {
   job.growth_deadline = MonotonicTime::InfiniteFuture();
   job.paused_generation = job.generation;
   job.pause_deadline = turn.now + PausePatience(turn, job);
-  const std::string why = JoinText(turn.state, job);
+  const std::string why = PauseText(turn.state, job);
   job.message = absl::StrCat("pauses at the next step: ", why);
   turn.Touch(job);
   for (const Member& member : job.members) {
@@ -145,11 +152,12 @@ void OnGrowthDeadline(Turn& turn, Job& job) {
   turn.Emit(EventSeverity::kInfo, "job.pausing", job, "", why);
 }
 
-Verdict VerdictOnGrowth(const Turn& turn, const Job& job) {
-  Verdict verdict = VerdictOnNobody(job, JoinText(turn.state, job), turn.time);
-  verdict.evidence.push_back({EvidenceKind::kJoined,
-                              std::string(kCoordinatorObserver),
-                              verdict.summary});
+Verdict VerdictOnPause(const Turn& turn, const Job& job) {
+  Verdict verdict = VerdictOnNobody(job, PauseText(turn.state, job), turn.time);
+  verdict.evidence.push_back(
+      {HasLeavingHolder(turn.state, job) ? EvidenceKind::kLeft
+                                         : EvidenceKind::kJoined,
+       std::string(kCoordinatorObserver), verdict.summary});
   return verdict;
 }
 
@@ -160,7 +168,7 @@ void OnPauseDeadline(Turn& turn, Job& job) {
       !IsWhole(job)) {
     return;
   }
-  Verdict verdict = VerdictOnGrowth(turn, job);
+  Verdict verdict = VerdictOnPause(turn, job);
   absl::StrAppend(&verdict.summary, " (nobody paused within ",
                   absl::FormatDuration(PausePatience(turn, job)), ")");
   BeginHalt(turn, job, HaltIntent::kReform, std::move(verdict));

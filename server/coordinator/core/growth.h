@@ -1,5 +1,6 @@
 // Growth: idle workers join a job that runs, and idle parameter servers one that
-// has fewer than it was made for.
+// has fewer than it was made for. And those who hold shards leave it
+// (hand_over.h), by the same pause.
 //
 // Once none joined for Config::join_settle, the members are asked to pause. They
 // end at the same step and say so as after a halt; from the first such answer
@@ -13,7 +14,7 @@
 
 namespace ringmaster::coordinator {
 
-// Sets when `job`, if it is RUNNING, may grow. Called whenever that may have
+// Sets when `job`, if it is RUNNING, is to pause. Called whenever that may have
 // changed.
 void ArmGrowth(Turn& turn, Job& job);
 
@@ -21,7 +22,7 @@ void ArmGrowth(Turn& turn, Job& job);
 void OnGrowthDeadline(Turn& turn, Job& job);
 
 // The first member has paused: what the halt of the others is for.
-[[nodiscard]] Verdict VerdictOnGrowth(const Turn& turn, const Job& job);
+[[nodiscard]] Verdict VerdictOnPause(const Turn& turn, const Job& job);
 
 // Nobody has paused: a halt takes its place.
 void OnPauseDeadline(Turn& turn, Job& job);

@@ -10,11 +10,13 @@
 #include "common/status/exit_code.h"
 #include "server/coordinator/core/formation.h"
 #include "server/coordinator/core/growth.h"
+#include "server/coordinator/core/hand_over.h"
 #include "server/coordinator/core/incident.h"
 #include "server/coordinator/core/job_end.h"
 #include "server/coordinator/core/membership.h"
 #include "server/coordinator/core/quarantine.h"
 #include "server/coordinator/core/reform.h"
+#include "server/coordinator/core/shards.h"
 #include "server/coordinator/core/training.h"
 #include "server/coordinator/core/verdict.h"
 
@@ -83,8 +85,10 @@ bool GoesOnWithout(const Job& job, int rank) {
 }
 
 // Why a member has halted that this coordinator has not told to.
-Verdict VerdictOnPause(const Turn& turn, const Job& job) {
-  if (IsPausing(job)) return VerdictOnGrowth(turn, job);
+Verdict VerdictOnHalted(const Turn& turn, const Job& job) {
+  if (IsPausing(job) || HasLeavingHolder(turn.state, job)) {
+    return VerdictOnPause(turn, job);
+  }
   if (job.is_recovered) {
     return VerdictOnNobody(job, "the coordinator restarted during a halt",
                            turn.time);
@@ -223,7 +227,9 @@ void OnHalted(Turn& turn, Worker& worker, const HaltedReceived& halted) {
     answer.applied_step = std::min(answer.applied_step, job->resume_step);
     answer.complete_step = std::min(answer.complete_step, job->resume_step);
   }
-  if (HoldsShards(*job, worker.role)) answer.shards = halted.shards;
+  if (HoldsShards(*job, worker.role)) {
+    KeepHeldShards(*job, *member, halted.generation, halted.shards, answer);
+  }
   worker.phase = Phase::kHalted;
   NoteAppliedStep(*job, worker, *member, answer.applied_step);
   member->halted = std::move(answer);
@@ -233,7 +239,7 @@ void OnHalted(Turn& turn, Worker& worker, const HaltedReceived& halted) {
     return;
   }
   // It has paused, or was told by the coordinator's life before.
-  BeginHalt(turn, *job, IntentOnLoss(*job), VerdictOnPause(turn, *job));
+  BeginHalt(turn, *job, IntentOnLoss(*job), VerdictOnHalted(turn, *job));
 }
 
 void OnHaltDeadline(Turn& turn, Job& job) {

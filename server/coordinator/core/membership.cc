@@ -40,9 +40,9 @@ void Lose(Turn& turn, const std::string& name, std::string_view what,
   const bool is_polite = evidence.kind == EvidenceKind::kLeft;
   turn.Emit(is_polite ? EventSeverity::kInfo : EventSeverity::kWarning,
             is_polite ? "worker.left" : "worker.lost", gone.name,
-            absl::StrCat(gone.job_id.empty() ? "idle worker " : "worker ",
-                         gone.name, " on host ", gone.host, " ", Sv(what), ": ",
-                         evidence.detail));
+            absl::StrCat(gone.state == WorkerState::kIdle ? "idle " : "",
+                         Sv(NameOf(gone.role)), " ", gone.name, " on host ",
+                         gone.host, " ", Sv(what), ": ", evidence.detail));
   TryGather(turn);
 }
 

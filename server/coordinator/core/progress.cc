@@ -190,7 +190,7 @@ void OnProgressDeadline(Turn& turn, Job& job) {
 const Member& FindStuckMember(const State& state, const Job& job) {
   const std::vector<int> waits = WaitsOf(state, job);
   const std::vector<int> waiting_counts = WaitingCounts(waits);
-  using Rating = std::tuple<bool, int, int64_t, int>;
+  using Rating = std::tuple<bool, bool, int, int64_t, int>;
   const Member* stuck = nullptr;
   Rating lowest;
   for (const Member& member : job.members) {
@@ -198,8 +198,12 @@ const Member& FindStuckMember(const State& state, const Job& job) {
     const int rank = member.identity.rank;
     const Worker& worker = *state.FindWorker(member.identity.worker);
     const int wait = waits[rank] < 0 ? 0 : IsInCircle(waits, rank) ? 1 : 2;
-    const Rating rating(IsDone(job, member), wait, worker.collective_sequence,
-                        -waiting_counts[rank]);
+    // It takes no part in collectives, so only who waits for it says that it is
+    // behind.
+    const bool is_unneeded = member.identity.role == Role::kParameterServer &&
+                             waiting_counts[rank] == 0;
+    const Rating rating(IsDone(job, member), is_unneeded, wait,
+                        worker.collective_sequence, -waiting_counts[rank]);
     if (stuck != nullptr && rating >= lowest) continue;
     stuck = &member;
     lowest = rating;

@@ -227,6 +227,10 @@ void RandomCluster::RestartCoordinator() {
     return;
   }
   core_ = *std::move(core);
+  // Who had not heard of its generation may hold nothing any more.
+  for (const auto& [number, job] : core_.state().jobs) {
+    lossy_jobs_.insert(job.id);
+  }
   Feed(Tick{});
 }
 
@@ -291,6 +295,10 @@ void RandomCluster::Perform(const Action& action) {
     CheckAssignment(*assignment);
   } else if (const auto* const persist = std::get_if<Persist>(&action)) {
     unanswered_.push_back(*persist);
+  } else if (const auto* const event = std::get_if<EmitEvent>(&action)) {
+    CheckEvent(*event);
+  } else if (const auto* const start = std::get_if<SendStart>(&action)) {
+    lossy_jobs_.erase(exchanges_[start->generation].job_id);
   } else if (const auto* const reply = std::get_if<ReplyToUser>(&action)) {
     CheckReply(*reply);
   } else if (const auto* const close = std::get_if<CloseSession>(&action)) {

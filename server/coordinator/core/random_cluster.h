@@ -9,7 +9,9 @@
 // until the state was copied to them; members that are asked to pause do so
 // where all hold the same step. In some jobs parameter servers, or the workers
 // beside their own work, hold the parameters: a step is complete on a worker once
-// every shard's primary and its backup have made it. They die, freeze, lose their streams, come back;
+// every shard's primary and its backup have made it. Who leaves and holds some
+// stays until it is released, or loses its patience; but for that, and for what
+// is lost without a word, no job goes back. They die, freeze, lose their streams, come back;
 // the journal fails; the coordinator restarts. What the seed does, it does
 // again.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_RANDOM_CLUSTER_H_
@@ -164,6 +166,7 @@ class RandomCluster {
   void CheckAssignment(const SendAssignment& assignment);
   void CheckPlacements(const SendAssignment& assignment);
   void CheckRollback(const GenerationFormedRecord& formed);
+  void CheckEvent(const EmitEvent& event);
   void CheckReply(const ReplyToUser& reply);
   void CheckState();
   void CheckMembers(const Job& job);
@@ -188,6 +191,9 @@ class RandomCluster {
   // the generation of that.
   std::map<std::string, int64_t> applied_;
   std::map<std::string, int64_t> rollbacks_;
+  // Members of these may have been lost, or were let go with what they held,
+  // since their last generation began.
+  std::set<std::string> lossy_jobs_;
   bool has_failed_journal_ = false;
   bool is_calm_ = false;
   uint64_t last_incarnation_ = 0;

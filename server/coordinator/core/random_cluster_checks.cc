@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/coordinator/core/random_cluster.h"
+#include "server/coordinator/core/rendezvous.h"
 
 namespace ringmaster::coordinator {
 
@@ -118,6 +119,10 @@ void RandomCluster::CheckRollback(const GenerationFormedRecord& formed) {
   const Job& job = *core_.state().FindJob(formed.job_id);
   if (job.sharding.shards == 0) return;
   Count("rollback of shards");
+  if (!lossy_jobs_.contains(formed.job_id)) {
+    Violate(absl::StrCat("job ", formed.job_id,
+                         " is rolled back, but nobody was lost"));
+  }
   if (job.generation != formed.generation) return;
   std::set<int> held;
   for (const Member& known : job.members) {
@@ -139,6 +144,32 @@ void RandomCluster::CheckRollback(const GenerationFormedRecord& formed) {
   if (static_cast<int>(held.size()) == job.sharding.shards) {
     Violate(absl::StrCat("job ", job.id,
                          " is rolled back, but its members hold all shards"));
+  }
+}
+
+void RandomCluster::CheckEvent(const EmitEvent& event) {
+  if (event.job_id.empty()) return;  // It is about no member.
+  if (event.type == "worker.relieved") Count("relieved");
+  if (event.type == "worker.lost" || event.type == "worker.left" ||
+      event.type == "worker.failed" || event.type == "worker.not_relieved") {
+    lossy_jobs_.insert(event.job_id);
+  }
+  if (event.type != "worker.not_relieved") return;
+  Count("not relieved");
+  const Job& job = *core_.state().FindJob(event.job_id);
+  for (const auto& [name, worker] : core_.state().workers) {
+    if (!HoldsShards(job, worker.role)) continue;
+    // Who joins after that is none who could have taken over.
+    const bool is_member =
+        worker.job_id == job.id && worker.state == WorkerState::kAssigned &&
+        job.members[static_cast<size_t>(worker.rank)].since < job.generation;
+    const bool could_join = worker.role == Role::kParameterServer &&
+                            IsIdle(worker) &&
+                            BadLinkOf(core_.state(), worker) == nullptr;
+    if (is_member || could_join) {
+      Violate(absl::StrCat(event.worker, " is not relieved, though ", name,
+                           " is there"));
+    }
   }
 }
 

@@ -66,10 +66,11 @@ void RandomCluster::PrepareShards(Process& process,
 void RandomCluster::Serve(Process& process) {
   Exchange& exchange = exchanges_[process.generation];
   if (exchange.placements == nullptr) return;
-  if (process.role == Role::kParameterServer && process.is_leaving) {
-    exchange.has_leaving_server = true;
-  }
   for (size_t i = 0; i < exchange.placements->size(); ++i) {
+    // Workers hear of it with the answers of primaries.
+    exchange.has_leaving_server |=
+        process.role == Role::kParameterServer && process.is_leaving &&
+        (*exchange.placements)[i].primary_rank == process.rank;
     if (Chance(70)) ServeShard(process, exchange, static_cast<int>(i));
   }
   if (process.role == Role::kWorker || process.shards.empty()) return;
@@ -130,10 +131,6 @@ void RandomCluster::EndServing(Process& process) {
   }
   if (done.front() != Exchange::Done::kDrained) {
     Finish(process, done.front() == Exchange::Done::kStopped);
-  } else if (process.is_leaving) {
-    Count("server leaves");
-    process.up.push_back(
-        LeavingReceived{process.session, "SIGTERM", true, process.applied});
   } else {
     process.mode = Mode::kHalted;
     SayAgain(process);

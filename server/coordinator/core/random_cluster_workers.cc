@@ -47,6 +47,9 @@ void RandomCluster::Connect(Process& process) {
 
 // What the coordinator may have missed or forgotten.
 void RandomCluster::SayAgain(Process& process) {
+  if (process.is_leaving) {
+    process.up.push_back(LeavingReceived{process.session, "SIGTERM", false, 0});
+  }
   if (process.mode == Mode::kPrepared) {
     process.up.push_back(
         PreparedReceived{process.session, process.generation, 1, 1, "same"});
@@ -103,9 +106,12 @@ void RandomCluster::Train(Process& process) {
     process.up.push_back(LeavingReceived{process.session, "SIGTERM", true, 0});
     return;
   }
-  // It does not wait for ever for the others to be replaced.
-  if (process.is_leaving && process.mode == Mode::kHalted && Chance(5)) {
-    Count("leave halted");
+  // It does not wait for ever for the others to be replaced, nor to take over
+  // what it holds.
+  const int impatience = process.shards.empty() ? 5 : 1;
+  if (process.is_leaving && process.mode == Mode::kHalted &&
+      Chance(impatience)) {
+    Count(process.shards.empty() ? "leave halted" : "leave with shards");
     process.up.push_back(
         LeavingReceived{process.session, "SIGTERM", true, process.applied});
     return;
@@ -164,11 +170,14 @@ bool RandomCluster::EndsHere(Process& process) {
   if (!is_level) return false;
   if (process.wants_stop) {
     Finish(process, true);
-  } else if (process.is_leaving) {
+  } else if (process.applied == exchange.resume_step) {
+    return false;  // It pauses between two steps.
+  } else if (process.is_leaving && process.shards.empty()) {
     SetDone(process, Exchange::Done::kDrained);
     process.up.push_back(
         LeavingReceived{process.session, "SIGTERM", true, process.applied});
-  } else if (process.wants_pause || exchange.has_leaving_server) {
+  } else if (process.is_leaving || process.wants_pause ||
+             exchange.has_leaving_server) {
     Count("pause");
     SetDone(process, Exchange::Done::kDrained);
     process.mode = Mode::kHalted;

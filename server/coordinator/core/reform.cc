@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status/exit_code.h"
 #include "server/coordinator/core/formation.h"
+#include "server/coordinator/core/hand_over.h"
 #include "server/coordinator/core/job_end.h"
 #include "server/coordinator/core/rendezvous.h"
 #include "server/coordinator/core/shards.h"
@@ -242,11 +243,14 @@ std::vector<const Worker*> NextMembers(const Turn& turn, const Job& job,
     if (member.is_lost || member.identity.role != wanted.role) continue;
     members.push_back(turn.state.FindWorker(member.identity.worker));
   }
-  const size_t most =
-      std::max(members.size(), static_cast<size_t>(wanted.most));
+  // A server that leaves is there only to be relieved.
+  const int counted = wanted.role == Role::kWorker
+                          ? static_cast<int>(members.size())
+                          : StayingCount(turn.state, job, wanted.role);
   std::vector<const Worker*> joining =
       PackedIdleWorkers(turn.state, wanted.hosts, wanted.role);
-  joining.resize(std::min(joining.size(), most - members.size()));
+  joining.resize(std::min(
+      joining.size(), static_cast<size_t>(std::max(0, wanted.most - counted))));
   return OrderRanks(
       members, joining,
       wanted.role == Role::kWorker ? 0 : MemberCount(job, Role::kWorker));
@@ -273,6 +277,9 @@ std::vector<const Worker*> NextMembers(const Turn& turn, const Job& job,
 }  // namespace
 
 void Reform(Turn& turn, Job& job) {
+  if (job.sharding.shards > 0) {
+    DismissLeavers(turn, job, FindResumePoint(job).shard_step);
+  }
   const ResumePoint point = FindResumePoint(job);
   if (point.is_rollback) {
     if (FailIfRolledBackTooOften(turn, job)) return;
@@ -283,7 +290,7 @@ void Reform(Turn& turn, Job& job) {
   // The generation has made steps, which nobody had reported yet perhaps.
   if (point.resume_step > job.resume_step) job.links.OnLateStep();
   const int workers = AliveCount(job, Role::kWorker);
-  const int servers = AliveCount(job, Role::kParameterServer);
+  const int servers = StayingCount(turn.state, job, Role::kParameterServer);
   const Hosts worker_hosts = HostsFor(turn.state, job.min_workers - workers);
   const Hosts server_hosts =
       HostsFor(turn.state, MinServers(job) - servers, Role::kParameterServer);

@@ -5,7 +5,8 @@
 // it). With idle workers of the pool they make the next generation, at once; if
 // they are fewer than min, the job waits for workers: GATHERING, its members
 // halted with their state. Who holds nothing is a newcomer of the next
-// generation. If nobody holds the steps that were applied, the job is rolled
+// generation. Who leaves and is not needed any more is let go before
+// (hand_over.h). If nobody holds the steps that were applied, the job is rolled
 // back: its members begin anew, from a checkpoint if they find one.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_REFORM_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_REFORM_H_

@@ -13,17 +13,33 @@ bool Holds(const ShardCopies& shard, int host) {
   return std::binary_search(shard.holders.begin(), shard.holders.end(), host);
 }
 
+// By host: whether shards are placed on it.
+std::vector<bool> StayingOf(const std::vector<ShardHolder>& hosts) {
+  std::vector<bool> stays;
+  for (const ShardHolder& host : hosts) stays.push_back(!host.is_leaving);
+  if (std::find(stays.begin(), stays.end(), true) == stays.end()) {
+    stays.assign(hosts.size(), true);
+  }
+  return stays;
+}
+
+size_t StayingCount(const std::vector<bool>& stays) {
+  return static_cast<size_t>(std::count(stays.begin(), stays.end(), true));
+}
+
 // How many primaries each host has, and may have.
 class Primaries {
  public:
-  Primaries(size_t shards, size_t hosts)
-      : least_(static_cast<int>(shards / hosts)),
-        extra_(static_cast<int>(shards % hosts)),
-        counts_(hosts, 0) {}
+  Primaries(size_t shards, const std::vector<bool>& stays)
+      : stays_(stays),
+        least_(static_cast<int>(shards / StayingCount(stays))),
+        extra_(static_cast<int>(shards % StayingCount(stays))),
+        counts_(stays.size(), 0) {}
 
   bool HasRoom(int host) const {
     const int count = counts_[static_cast<size_t>(host)];
-    return count < least_ || (count == least_ && extra_ > 0);
+    return stays_[static_cast<size_t>(host)] &&
+           (count < least_ || (count == least_ && extra_ > 0));
   }
   void Take(int host) {
     if (counts_[static_cast<size_t>(host)]++ >= least_) --extra_;
@@ -31,6 +47,7 @@ class Primaries {
   int CountOf(int host) const { return counts_[static_cast<size_t>(host)]; }
 
  private:
+  const std::vector<bool>& stays_;
   const int least_;
   int extra_;  // hosts that may have one more
   std::vector<int> counts_;
@@ -52,8 +69,9 @@ int ChoosePrimary(const ShardCopies& shard, int hosts,
 
 // By shard, the index of its primary's host.
 std::vector<int> PlacePrimaries(const std::vector<ShardCopies>& shards,
-                                int hosts) {
-  Primaries primaries(shards.size(), static_cast<size_t>(hosts));
+                                const std::vector<bool>& stays) {
+  const int hosts = static_cast<int>(stays.size());
+  Primaries primaries(shards.size(), stays);
   std::vector<int> placed(shards.size(), kNone);
   for (size_t i = 0; i < shards.size(); ++i) {
     const int primary = shards[i].primary;
@@ -69,10 +87,11 @@ std::vector<int> PlacePrimaries(const std::vector<ShardCopies>& shards,
   return placed;
 }
 
-// `counts`: how many backups each host has so far.
+// Requires another one that stays. `counts`: how many backups each host has so
+// far.
 int ChooseBackup(const std::vector<ShardHolder>& hosts,
-                 const ShardCopies& shard, int primary,
-                 const std::vector<int>& counts) {
+                 const std::vector<bool>& stays, const ShardCopies& shard,
+                 int primary, const std::vector<int>& counts) {
   const int host_count = static_cast<int>(hosts.size());
   const auto rating = [&](int host) {
     const auto at = static_cast<size_t>(host);
@@ -84,7 +103,7 @@ int ChooseBackup(const std::vector<ShardHolder>& hosts,
   };
   int best = kNone;
   for (int host = 0; host < host_count; ++host) {
-    if (host == primary) continue;
+    if (host == primary || !stays[static_cast<size_t>(host)]) continue;
     if (best == kNone || rating(host) < rating(best)) best = host;
   }
   return best;
@@ -101,8 +120,8 @@ int SourceOf(const ShardCopies& shard, int primary, int backup) {
 std::vector<ShardPlacement> PlaceShards(const std::vector<ShardHolder>& hosts,
                                         const std::vector<ShardCopies>& shards,
                                         int replicas) {
-  const std::vector<int> primaries =
-      PlacePrimaries(shards, static_cast<int>(hosts.size()));
+  const std::vector<bool> stays = StayingOf(hosts);
+  const std::vector<int> primaries = PlacePrimaries(shards, stays);
   std::vector<int> backup_counts(hosts.size(), 0);
   const auto rank_of = [&hosts](int host) {
     return host == kNone ? kNone : hosts[static_cast<size_t>(host)].rank;
@@ -111,8 +130,9 @@ std::vector<ShardPlacement> PlaceShards(const std::vector<ShardHolder>& hosts,
   placements.reserve(shards.size());
   for (size_t i = 0; i < shards.size(); ++i) {
     int backup = kNone;
-    if (replicas > 0 && hosts.size() > 1) {
-      backup = ChooseBackup(hosts, shards[i], primaries[i], backup_counts);
+    if (replicas > 0 && StayingCount(stays) > 1) {
+      backup =
+          ChooseBackup(hosts, stays, shards[i], primaries[i], backup_counts);
       ++backup_counts[static_cast<size_t>(backup)];
     }
     placements.push_back(

@@ -16,6 +16,8 @@ struct ShardHolder {
   int rank = 0;
   // Equal on those that share a machine.
   std::string_view host_key;
+  // It gives what it holds to the others, and is given nothing.
+  bool is_leaving = false;
 };
 
 // What is known of a shard.
@@ -27,14 +29,14 @@ struct ShardCopies {
 };
 
 // Places `shards`, with `replicas` (0 or 1) further copies of each, on `hosts`, of
-// which there is at least one. By shard:
+// which there is at least one; where all of them leave, as if none did. By shard:
 //   primary  as many on each host as on any other, give or take one. It stays
 //            where it was if that allows it; else it goes to a host that holds a
 //            copy, if that does; else anywhere.
 //   backup   another host, if there are two: on another machine if there is one,
 //            then one that has the fewest, then one that holds a copy.
 //   source   the primary if it holds the shard, else the backup if that does,
-//            else the first that does; -1 if nobody does.
+//            else the first that does, who leaves perhaps; -1 if nobody does.
 // The same for the same arguments.
 [[nodiscard]] std::vector<ShardPlacement> PlaceShards(
     const std::vector<ShardHolder>& hosts,

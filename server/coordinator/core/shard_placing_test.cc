@@ -1,6 +1,7 @@
 #include "server/coordinator/core/shard_placing.h"
 
 #include <algorithm>
+#include <limits>
 #include <random>
 #include <set>
 #include <string>
@@ -64,6 +65,25 @@ TEST(ShardPlacingTest, AHostThatComesGetsItsShareFromTheOthers) {
             "0/-1<0 1/-1<0");
 }
 
+TEST(ShardPlacingTest, WhoLeavesGivesWhatItHoldsAndGetsNothing) {
+  const std::vector<std::string> machines = {"a", "b", "c"};
+  std::vector<ShardHolder> hosts = Hosts(machines);
+  hosts[1].is_leaving = true;
+  EXPECT_EQ(ToText(PlaceShards(hosts, {{{0}, 0}, {{1}, 1}, {{2}, 2}}, 0)),
+            "0/-1<0 0/-1<1 2/-1<2");
+  EXPECT_EQ(
+      ToText(PlaceShards(hosts, {{{0, 1}, 0}, {{1, 2}, 1}, {{0, 2}, 2}}, 1)),
+      "0/2<0 2/0<2 2/0<2");
+  // There is no backup where only one stays.
+  hosts[2].is_leaving = true;
+  EXPECT_EQ(ToText(PlaceShards(hosts, {{{1}, 1}, {{2}, 2}}, 1)),
+            "0/-1<1 0/-1<2");
+  // Somebody must have them.
+  hosts[0].is_leaving = true;
+  EXPECT_EQ(ToText(PlaceShards(hosts, {{{0}, 0}, {{1}, 1}, {{2}, 2}}, 0)),
+            "0/-1<0 1/-1<1 2/-1<2");
+}
+
 TEST(ShardPlacingTest, ABackupIsOnAnotherMachineIfThereIsOne) {
   const std::vector<std::string> machines = {"a", "a", "b"};
   for (const ShardPlacement& placement :
@@ -104,6 +124,12 @@ void Check(const std::vector<ShardHolder>& hosts,
            const std::vector<ShardCopies>& shards, int replicas,
            const std::vector<ShardPlacement>& placements) {
   ASSERT_EQ(placements.size(), shards.size());
+  const auto staying =
+      std::count_if(hosts.begin(), hosts.end(),
+                    [](const ShardHolder& host) { return !host.is_leaving; });
+  const auto is_free = [&](int rank) {
+    return staying > 0 && hosts[rank - hosts[0].rank].is_leaving;
+  };
   std::vector<int> counts(hosts.size(), 0);
   std::vector<int> stay(hosts.size(), 0);
   for (size_t i = 0; i < shards.size(); ++i) {
@@ -113,13 +139,16 @@ void Check(const std::vector<ShardHolder>& hosts,
     ASSERT_GE(primary, 0);
     ASSERT_LT(primary, static_cast<int>(hosts.size()));
     ++counts[primary];
+    EXPECT_FALSE(is_free(placement.primary_rank));
     if (shard.primary == primary) ++stay[primary];
-    if (replicas == 0 || hosts.size() < 2) {
+    if (replicas == 0 ||
+        (staying > 0 ? staying : static_cast<int>(hosts.size())) < 2) {
       EXPECT_EQ(placement.backup_rank, -1);
     } else {
       ASSERT_GE(placement.backup_rank, hosts[0].rank);
       ASSERT_LE(placement.backup_rank, hosts.back().rank);
       EXPECT_NE(placement.backup_rank, placement.primary_rank);
+      EXPECT_FALSE(is_free(placement.backup_rank));
     }
     if (shard.holders.empty()) {
       EXPECT_EQ(placement.source_rank, -1);
@@ -128,15 +157,21 @@ void Check(const std::vector<ShardHolder>& hosts,
                                      placement.source_rank - hosts[0].rank));
     }
   }
-  const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
-  EXPECT_LE(*most - *least, 1);
+  int least = std::numeric_limits<int>::max();
+  int most = 0;
+  for (size_t host = 0; host < hosts.size(); ++host) {
+    if (is_free(hosts[host].rank)) continue;
+    least = std::min(least, counts[host]);
+    most = std::max(most, counts[host]);
+  }
+  EXPECT_LE(most - least, 1);
   // A primary moves only from a host that has as many as it may have.
   for (size_t i = 0; i < shards.size(); ++i) {
     const int before = shards[i].primary;
     if (before < 0 || placements[i].primary_rank == hosts[before].rank)
       continue;
     EXPECT_EQ(stay[before], counts[before]);
-    EXPECT_GE(counts[before], *least);
+    EXPECT_TRUE(is_free(hosts[before].rank) || counts[before] >= least);
   }
 }
 
@@ -150,7 +185,8 @@ TEST(ShardPlacingTest, AnyShardsOnAnyHostsArePlacedInBalance) {
     for (int i = pick(8); i >= 0; --i) {
       machines.push_back(std::to_string(pick(4)));
     }
-    const std::vector<ShardHolder> hosts = Hosts(machines, pick(5));
+    std::vector<ShardHolder> hosts = Hosts(machines, pick(5));
+    for (ShardHolder& host : hosts) host.is_leaving = pick(4) == 0;
     std::vector<ShardCopies> shards(static_cast<size_t>(1 + pick(12)));
     for (ShardCopies& shard : shards) {
       std::set<int> holders;

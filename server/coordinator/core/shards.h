@@ -8,6 +8,8 @@
 // every shard has one: a step is committed once every worker was answered.
 // Where each worker has its own clock (Sharding::is_lockstep is false), nothing
 // goes back but the clocks.
+// Who gave its copy to others as the generation began, and has no part in the
+// shard since, still has it as of then; that counts where nobody else has one.
 // Pure functions of their arguments.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_SHARDS_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_SHARDS_H_
@@ -15,6 +17,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,13 +33,25 @@ namespace ringmaster::coordinator {
 [[nodiscard]] std::optional<int64_t> CommonShardStep(const Job& job,
                                                      int64_t applied_step);
 
+// By shard: the ranks of the halted members of `job` that hold it as of
+// `resume_step`, ascending.
+[[nodiscard]] std::vector<std::set<int>> CopyHolders(const Job& job,
+                                                     int64_t resume_step);
+
 // Who holds the shards of `job`, whose members are still those of its last
-// generation, in the next one, whose table is `members`. `resume_step`: what
-// CommonShardStep said; nullopt: all shards are made anew. Null if the job has
-// no shards.
+// generation, in the next one, whose table is `members`; those whose workers
+// are DRAINING give what they hold and are given none, if others are there.
+// `resume_step`: what CommonShardStep said; nullopt: all shards are made anew.
+// Null if the job has no shards.
 [[nodiscard]] std::shared_ptr<const std::vector<ShardPlacement>> PlaceShardsOf(
-    const Job& job, const std::vector<MemberIdentity>& members,
+    const State& state, const Job& job,
+    const std::vector<MemberIdentity>& members,
     std::optional<int64_t> resume_step);
+
+// Puts what `member` of `job` says that it `held` as it halted in `generation`
+// into its answer. What it was to hold in an older one is not known any more.
+void KeepHeldShards(const Job& job, const Member& member, int64_t generation,
+                    const std::vector<HeldShard>& held, HaltedAnswer& answer);
 
 // "all shards as of step 40 are held by parameter server s (rank 3), ...".
 [[nodiscard]] std::string ShardHoldersText(const Job& job, int64_t step);

@@ -81,6 +81,9 @@ struct HaltedAnswer {
   bool is_blank = false;
   // What it holds of the parameters; each shard once.
   std::vector<HeldShard> shards = {};
+  // Copies that it only gave to others when the generation began, and has not
+  // updated since: for a shard that nobody else has any more.
+  std::vector<HeldShard> given_shards = {};
 };
 
 struct FinishedAnswer {

@@ -64,6 +64,8 @@ void AgentCore::Say(Severity severity, std::string_view event,
 // ---- The generation.
 
 void AgentCore::Report() {
+  // First, so that nobody gives it shards as it tells that it has halted.
+  if (leave_) SayLeaving();
   switch (state_) {
     case AgentState::kPrepared:
       Send(SendPrepared{generation_, prepared_.plan_hash,
@@ -78,7 +80,6 @@ void AgentCore::Report() {
     default:
       break;
   }
-  if (leave_) Send(SendLeaving{leave_->reason, false, position_.applied_step});
 }
 
 void AgentCore::SayHalted() {
@@ -127,7 +128,7 @@ void AgentCore::On(const AssignmentReceived& event) {
   const int64_t newest =
       pending_assignment_ ? pending_assignment_->generation : generation_;
   if (event.generation <= newest) return;
-  if (leave_) {
+  if (leave_ && !HoldsShards()) {
     // The coordinator gave it out before it read that we leave.
     if (!IsTrainerBusy()) LeaveNow();
     return;
@@ -171,7 +172,7 @@ void AgentCore::On(const StartReceived& event) {
   trainer_generation_ = generation_;
   Do(RunTrainer{generation_});
   if (is_stop_wanted_) Do(RequestStop{});
-  if (is_pause_wanted_) Do(RequestDrain{});
+  if (is_pause_wanted_ || leave_) Do(RequestDrain{});
 }
 
 void AgentCore::On(const HaltReceived& event) {
@@ -205,7 +206,8 @@ void AgentCore::On(const HaltReceived& event) {
     case AgentState::kHalted:
       state_ = AgentState::kHalted;
       SayHalted();
-      if (leave_) LeaveNow();  // it waited for a release that cannot come now
+      // It waited for a release that cannot come now.
+      if (leave_ && !HoldsShards()) LeaveNow();
       break;
     default:
       break;
@@ -229,11 +231,12 @@ void AgentCore::AfterAbort() {
     }
     DropState();  // and goes on in the generation that came meanwhile
   }
-  if (pending_assignment_ && !leave_) {
+  const bool leaves = leave_ && !HoldsShards();
+  if (pending_assignment_ && !leaves) {
     Adopt(*std::exchange(pending_assignment_, std::nullopt));
   } else {
     if (is_halt_unanswered) SayHalted();
-    if (leave_) LeaveNow();
+    if (leaves) LeaveNow();
   }
 }
 
@@ -375,7 +378,8 @@ void AgentCore::On(const TrainerAdvanced& event) {
 void AgentCore::Answer(const TrainerEnded& ended) {
   ended_ = ended;
   // A pause is as good as a halt: all ranks end after the same step.
-  const bool is_paused_for_others = ended.end == RunEnd::kDrained && !leave_;
+  const bool is_paused_for_others =
+      ended.end == RunEnd::kDrained && (!leave_ || HoldsShards());
   state_ = is_paused_for_others ? AgentState::kHalted : AgentState::kPaused;
   const std::string where =
       absl::StrCat("job ", job_id_, ", generation ", generation_, ", rank ",
@@ -409,7 +413,7 @@ void AgentCore::Answer(const TrainerEnded& ended) {
     return;
   }
   ReportPaused();
-  if (leave_ && !WaitsForRelease()) LeaveNow();
+  if (leave_ && !WaitsForRelease() && !HoldsShards()) LeaveNow();
 }
 
 }  // namespace ringmaster::agent

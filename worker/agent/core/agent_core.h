@@ -14,7 +14,9 @@
 // Halt of the current generation is answered by one Halted, or by a repetition
 // of it; a pause that all ranks agreed on is told by a Halted that nobody asked
 // for; a worker whose session ends because it is no member any more trains no
-// further, and keeps its steps until it is released; nothing follows Exit.
+// further, and keeps its steps until it is released; who is to leave and holds
+// shards of the parameters stays, within drain_timeout, until it is released,
+// so that others can take them over; nothing follows Exit.
 // Thread-compatible.
 #ifndef RINGMASTER_WORKER_AGENT_CORE_AGENT_CORE_H_
 #define RINGMASTER_WORKER_AGENT_CORE_AGENT_CORE_H_
@@ -117,6 +119,10 @@ class AgentCore {
   void On(const Tick& event);
 
   void BeginLeaving(std::string reason, ExitCode exit_code);
+  // Leaves now, or once it is released: if it holds what others may need.
+  void LeaveUnlessNeeded();
+  bool HoldsShards() const { return generation_ != 0 && !shards_.empty(); }
+  void SayLeaving();
   // Tells the coordinator, if it is there, and exits.
   void LeaveNow();
   // Ends the process; the trainer is aborted if it is busy.

@@ -97,21 +97,39 @@ void AgentCore::BeginLeaving(std::string reason, ExitCode exit_code) {
       absl::StrCat(leave_->reason, ": leaving"));
   switch (state_) {
     case AgentState::kPreparing:
-      AbortAndWait(leave_->reason);
+      // Others may be about to copy what it holds.
+      if (HoldsShards()) {
+        SayLeaving();
+      } else {
+        AbortAndWait(leave_->reason);
+      }
       break;
     case AgentState::kRunning:
       Do(RequestDrain{});
-      Send(SendLeaving{leave_->reason, false, position_.applied_step});
+      SayLeaving();
       break;
     case AgentState::kHalting:
+      if (HoldsShards()) SayLeaving();
       break;  // AfterAbort leaves
     default:
       // A finished job's success is worth the wait for its release.
       if (WaitsForRelease()) {
-        Send(SendLeaving{leave_->reason, false, position_.applied_step});
+        SayLeaving();
       } else {
-        LeaveNow();
+        LeaveUnlessNeeded();
       }
+  }
+}
+
+void AgentCore::SayLeaving() {
+  Send(SendLeaving{leave_->reason, false, position_.applied_step});
+}
+
+void AgentCore::LeaveUnlessNeeded() {
+  if (HoldsShards()) {
+    SayLeaving();
+  } else {
+    LeaveNow();
   }
 }
 
@@ -153,7 +171,9 @@ void AgentCore::On(const Tick&) {
   if (leave_ && now_ >= leave_->deadline) {
     Send(SendLeaving{leave_->reason, true, position_.applied_step});
     ExitWith(leave_->exit_code,
-             absl::StrCat("left without reaching a step boundary within ",
+             absl::StrCat(HoldsShards()
+                              ? "left; what it holds was not taken over within "
+                              : "left without reaching a step boundary within ",
                           absl::FormatDuration(config_.drain_timeout)));
     return;
   }

@@ -33,7 +33,12 @@ struct ActionWriter {
                         " data=", a.data_fingerprint);
   }
   std::string operator()(const SendHalted& a) const {
-    return absl::StrCat("send-halted g=", a.generation, Position(a.position));
+    std::string text =
+        absl::StrCat("send-halted g=", a.generation, Position(a.position));
+    for (const HeldShard& held : a.shards) {
+      absl::StrAppend(&text, " shard ", held.shard, "@", held.complete_step);
+    }
+    return text;
   }
   std::string operator()(const SendSuspicion& a) const {
     return absl::StrCat("send-suspicion g=", a.generation,
@@ -150,13 +155,26 @@ StepPosition PositionOf(const Arguments& args) {
   return {applied, args.Number("complete", applied)};
 }
 
+// shard=0@40: it holds shard 0 as of step 40.
+std::vector<HeldShard> ShardsOf(const Arguments& args) {
+  if (args.Text("shard").empty()) return {};
+  const std::pair<std::string, std::string> parts =
+      absl::StrSplit(args.Text("shard"), absl::MaxSplits('@', 1));
+  const HeldShard held = {std::atoi(parts.first.c_str()),
+                          std::atoll(parts.second.c_str())};
+  return {held};
+}
+
 std::optional<Event> ParseTrainerEvent(const std::string& name,
                                        const Arguments& args) {
   const int64_t g = args.Number("g");
   if (name == "prepared") {
-    return TrainerPrepared{g, static_cast<uint64_t>(args.Number("plan")),
+    return TrainerPrepared{g,
+                           static_cast<uint64_t>(args.Number("plan")),
                            static_cast<uint64_t>(args.Number("data")),
-                           "summary", PositionOf(args)};
+                           "summary",
+                           PositionOf(args),
+                           ShardsOf(args)};
   }
   if (name == "advanced") return TrainerAdvanced{g};
   if (name == "notice") {
@@ -179,7 +197,8 @@ std::optional<Event> ParseTrainerEvent(const std::string& name,
                       status,
                       static_cast<int>(args.Number("peer", -1)),
                       PositionOf(args),
-                      static_cast<uint64_t>(args.Number("hash"))};
+                      static_cast<uint64_t>(args.Number("hash")),
+                      ShardsOf(args)};
 }
 
 std::optional<Event> ParseEvent(const Arguments& args) {

@@ -1,0 +1,40 @@
+// Handing over: who holds shards of a job and is asked to leave gives them to
+// others first.
+//
+// The members are asked to pause (growth.h). In the next generation who leaves
+// is given no shards, but is still a member if others need its copies: they take
+// them as it begins. Once it has made a step, the members pause again; then
+// nobody needs its copies, and it is released. Two pauses, and no step lost.
+// It is released at the first one where others have the copies, or where nobody
+// is there who could take them; then the job goes back to its last checkpoint.
+// How long it waits for all that is its own to say: at the end of its patience
+// it leaves like anybody else.
+#ifndef RINGMASTER_SERVER_COORDINATOR_CORE_HAND_OVER_H_
+#define RINGMASTER_SERVER_COORDINATOR_CORE_HAND_OVER_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "server/coordinator/core/turn.h"
+
+namespace ringmaster::coordinator {
+
+// Whether any member of `job`, not lost, is to leave and may hold shards.
+[[nodiscard]] bool HasLeavingHolder(const State& state, const Job& job);
+
+// Members of that role that are not lost, without those.
+[[nodiscard]] int StayingCount(const State& state, const Job& job, Role role);
+
+// "parameter server s leaves", "workers a, b leave"; empty if nobody does.
+[[nodiscard]] std::string LeaveText(const State& state, const Job& job);
+
+// Takes those who leave and whom the next generation can do without, or has
+// nobody to take over from, out of `job`, whose members have halted, and
+// releases them. `shard_step`: what CommonShardStep says; where they are needed
+// all the same, it says nullopt afterwards.
+void DismissLeavers(Turn& turn, Job& job, std::optional<int64_t> shard_step);
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_CORE_HAND_OVER_H_
