@@ -21,6 +21,7 @@
 #include "server/ctl/commands/job_file.h"
 #include "server/ctl/compare/comparison_files.h"
 #include "server/ctl/compare/emulation.h"
+#include "server/ctl/compare/memory.h"
 #include "server/ctl/local/binaries.h"
 #include "server/ctl/local/other_clusters.h"
 
@@ -57,6 +58,7 @@ class Compare {
       ASSIGN_OR_RETURN(const int code, RunOne(i));
       if (exit_code == 0) exit_code = code;
     }
+    if (device_memory_ > 0) RETURN_IF_ERROR(MeasureMemory());
     links_.reset();
     comparison_.conditions.is_cut_short = context_.is_interrupted();
     RETURN_IF_ERROR(WriteComparison(comparison_, flags_.out));
@@ -84,6 +86,9 @@ class Compare {
             "--link: the links of a cluster are what they are; leave it out, "
             "or leave --coordinator out to run on this machine");
       }
+    }
+    if (!flags_.device_memory.empty()) {
+      ASSIGN_OR_RETURN(device_memory_, ParseDeviceMemory(flags_.device_memory));
     }
     if (!flags_.varied_modes.empty()) {
       ASSIGN_OR_RETURN(const std::vector<Mode> varied,
@@ -178,6 +183,7 @@ class Compare {
     conditions.model = model_;
     conditions.planned_runs = static_cast<int>(plan_.size());
     conditions.batch = BatchText();
+    conditions.device_memory_bytes = static_cast<double>(device_memory_);
     if (context_.cluster != nullptr) {
       conditions.place =
           absl::StrCat("the cluster at ", context_.cluster->address());
@@ -271,7 +277,47 @@ class Compare {
     *run.spec.mutable_train()->mutable_emulate_compute() =
         EmulationFrom(recorded.result, recorded.trace, run.result.bucket_bytes);
     run.result.is_emulated = true;
+    run.result.ready_shares.clear();
+    for (const int permille :
+         run.spec.train().emulate_compute().ready_permille())
+      run.result.ready_shares.push_back(1e-3 * permille);
     return absl::OkStatus();
+  }
+
+  // Two short runs of each mode, with the most workers.
+  absl::Status MeasureMemory() {
+    for (const PlannedRun& run : plan_) {
+      if (!run.result.variant.empty() ||
+          run.result.workers != plan_.back().result.workers) {
+        continue;
+      }
+      if (context_.is_interrupted()) return absl::OkStatus();
+      RETURN_IF_ERROR(MeasureMemoryOf(run));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status MeasureMemoryOf(const PlannedRun& run) {
+    const int64_t samples = SamplesAtOnce(run.result);
+    std::vector<RunResult> results;
+    for (const int64_t factor : {int64_t{1}, kMemoryBatchFactor}) {
+      ASSIGN_OR_RETURN(const PlannedRun short_run,
+                       MemoryRunOf(run, factor * samples));
+      absl::StatusOr<FinishedRun> finished = Start(
+          short_run, absl::StrCat("memory-", run.result.mode.name, "-", factor),
+          links_.get(), /*has_trace=*/false);
+      if (context_.is_interrupted()) return absl::OkStatus();
+      RETURN_IF_ERROR(finished.status());
+      results.push_back(std::move(finished->result));
+    }
+    comparison_.memories.push_back(MemoryFrom(results[0], results[1]));
+    const MemoryResult& memory = comparison_.memories.back();
+    context_.console.WriteError(absl::StrCat(
+        "memory of ", run.result.mode.name, " x", run.result.workers,
+        memory.is_ok() ? absl::StrCat(": with ", memory.few_samples, " and ",
+                                      memory.more_samples, " samples\n")
+                       : absl::StrCat(": error: ", memory.failure, "\n")));
+    return WriteComparison(comparison_, flags_.out);
   }
 
   // The run's exit code. An error ends everything.
@@ -310,6 +356,7 @@ class Compare {
   std::vector<PlannedRun> plan_;
   std::string model_;
   double link_rate_ = 0;
+  int64_t device_memory_ = 0;
   LocalClusterOptions local_;
   absl::Status server_fault_;  // why there are no parameter servers
   std::unique_ptr<LinkNamespaces> links_;
@@ -319,75 +366,6 @@ class Compare {
 };
 
 }  // namespace
-
-void AddCompareCommand(FlagSet& flags, CompareFlags& compare) {
-  FlagSet& command = flags.AddCommand(
-      "compare",
-      "Train a job in several modes, one after the other, and write a report "
-      "on what each costs: on this machine, or with --coordinator on a "
-      "cluster.");
-  command.AddArgument("JOB_FILE", "The job file (docs/jobs.md).",
-                      /*is_required=*/true, &compare.job_file);
-  command.Add({.name = "out",
-               .unit = "DIR",
-               .help = "Where the report goes, its JSON, its charts and logs.",
-               .is_required = true},
-              &compare.out);
-  command.Add({.name = "modes",
-               .unit = "MODE,MODE",
-               .help = "What to compare: ring, hierarchical, "
-                       "gather_broadcast, halving_doubling, direct, exchange, "
-                       "auto, ps:N (N parameter servers), ps:colocated."},
-              &compare.modes);
-  command.Add({.name = "workers",
-               .unit = "N,N",
-               .help = "Numbers of workers; each mode runs with each."},
-              &compare.workers);
-  command.Add({.name = "vary",
-               .unit = "LABEL:FIELD=VALUE",
-               .help = "Run each mode with these changes too; several with ; "
-                       "between them. May be repeated."},
-              &compare.variations);
-  command.Add({.name = "vary_modes",
-               .unit = "MODE,MODE",
-               .help = "Vary these modes alone."},
-              &compare.varied_modes);
-  command.Add({.name = "scale_batch",
-               .help = "Let global_batch grow with the workers, from that of "
-                       "the fewest: as much work for each."},
-              &compare.is_batch_scaled);
-  command.Add({.name = "emulate_compute",
-               .help = "Wait in place of computing, as long as one worker "
-                       "alone was measured to compute: for more workers than "
-                       "there are cores."},
-              &compare.is_emulated);
-  command.Add({.name = "set",
-               .unit = "FIELD=VALUE",
-               .help = "Change a field of the job file; may be repeated."},
-              &compare.assignments);
-  command.Add({.name = "link",
-               .unit = "RATE",
-               .help = "On this machine: limit the link of each host, as 1gbit "
-                       "or 250mbit. Without it workers share memory."},
-              &compare.link);
-  command.Add({.name = "ranks_per_host",
-               .unit = "N",
-               .help = "With --link: workers that share a host and its link.",
-               .min = 1,
-               .max = 64},
-              &compare.ranks_per_host);
-  command.Add({.name = "threads",
-               .unit = "N",
-               .help = "Threads that each worker computes with.",
-               .min = 1,
-               .max = 256},
-              &compare.threads);
-  command.Add({.name = "bin_dir",
-               .unit = "DIR",
-               .help = "Where the programs coordinator and worker are; beside "
-                       "ringctl unless given."},
-              &compare.bin_dir);
-}
 
 absl::StatusOr<int> RunCompare(const CompareContext& context,
                                const CompareFlags& flags) {

@@ -29,6 +29,7 @@ struct CompareFlags {
   bool is_emulated = false;
   std::string link;  // "": not limited
   int ranks_per_host = 1;
+  std::string device_memory;  // "": largest batches are not asked for
   std::string out;
   int threads = 1;
   std::string bin_dir;

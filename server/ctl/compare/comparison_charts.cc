@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/ctl/compare/prediction.h"
 #include "server/ctl/compare/svg_chart.h"
 #include "server/ctl/compare/theory.h"
 
@@ -15,6 +16,7 @@ namespace {
 
 constexpr double kMillisecond = 1e-3;
 constexpr double kMegabyte = 1e6;
+constexpr int kFewestNodes = 16;
 constexpr int kMostNodes = 4096;
 constexpr int kRanksPerHostAtScale = 8;
 
@@ -210,7 +212,7 @@ NamedChart LossChart(const RunList& runs, bool is_over_time) {
                 "changes only how gradients travel, and not what is learnt."};
 }
 
-NamedChart PredictionChart(const RunList& runs, const LinkCost& link) {
+NamedChart PredictionChart(const Comparison& comparison, const RunList& runs) {
   LineChart chart =
       OverWorkers(runs, "Step time: measured and predicted", "ms per step",
                   [](const RunResult& run) -> std::optional<double> {
@@ -218,16 +220,17 @@ NamedChart PredictionChart(const RunList& runs, const LinkCost& link) {
                   });
   AddExpected(
       runs,
-      [&link](const RunResult& run) -> std::optional<double> {
-        const auto seconds =
-            StepSeconds(run.mode, run.workers, ShapeOf(run), link);
+      [&comparison](const RunResult& run) -> std::optional<double> {
+        const auto seconds = PredictedStepSeconds(comparison, run);
         if (!seconds.has_value()) return std::nullopt;
         return *seconds / kMillisecond;
       },
       chart);
   return {"prediction", RenderSvg(chart),
-          "Solid: measured. Dashed: the computing that was measured, and after "
-          "it what of the transfer does not fit behind the backward pass."};
+          "Solid: measured. Dashed: predicted, from the computing that was "
+          "measured, the link, and for servers and a root also from the run "
+          "with the next smaller number of workers, so that lines begin at "
+          "the second one."};
 }
 
 // One run a mode, without variations: the one with the fewest workers, on whose
@@ -243,38 +246,34 @@ RunList Representatives(const RunList& runs) {
   return chosen;
 }
 
-NamedChart ScaleChart(const RunList& runs, const LinkCost& link) {
+NamedChart ScaleChart(const Comparison& comparison, const RunList& runs) {
   LineChart chart{.title = "Predicted share of a step that computes",
                   .x_label = "nodes, each with the work of one measured here",
                   .y_label = "share of the step, %",
                   .is_x_log = true};
-  const RunList chosen = Representatives(runs);
-  if (chosen.empty()) return {};
-  const StepShape shape = ShapeOf(*chosen.front());
-  for (const Group& group : Grouped(chosen)) {
+  for (const Group& group : Grouped(Representatives(runs))) {
     ChartSeries series{.label = group.label,
                        .color = group.color,
                        .is_dashed = true,
                        .has_markers = false};
-    StepShape at_scale = shape;
-    at_scale.ranks_per_host = kRanksPerHostAtScale;
-    for (int nodes = 2; nodes <= kMostNodes; nodes *= 2) {
-      const auto seconds =
-          StepSeconds(group.runs.front()->mode, nodes, at_scale, link);
-      if (!seconds.has_value()) break;
-      series.points.push_back(
-          {static_cast<double>(nodes), 100 * shape.compute_seconds / *seconds});
+    const RunResult& run = *group.runs.front();
+    const int at_once =
+        run.mode.name == "hierarchical" ? kRanksPerHostAtScale : 1;
+    for (int nodes = kFewestNodes; nodes <= kMostNodes; nodes *= 2) {
+      const auto share = ComputingShare(comparison, run, nodes, at_once);
+      if (!share.has_value()) break;
+      series.points.push_back({static_cast<double>(nodes), 100 * *share});
     }
     chart.series.push_back(std::move(series));
   }
   return {
       "scale", RenderSvg(chart),
       absl::StrCat(
-          "Not measured: the formulas below with the link and the computing "
-          "of this run, each node with as many samples as a worker has "
-          "here, ",
+          "Not measured: the formulas below, with the link and the computing "
+          "of this run and a core for each process; each node has as many "
+          "samples as a worker has here. For hierarchical ",
           kRanksPerHostAtScale,
-          " nodes a host for hierarchical. It leaves out slow and failing "
+          " nodes share a host and its link. It leaves out slow and failing "
           "nodes, and switches that are shared.")};
 }
 
@@ -360,9 +359,10 @@ std::vector<NamedChart> ChartsOf(const Comparison& comparison) {
   charts.push_back(LoadChart(
       runs, "memory", "Peak memory of a rank", "MB resident", kMegabyte,
       MemoryLoad,
-      "What the busiest rank needs beyond the mean is what makes a scheme "
-      "unbalanced: the largest batch is the one that fits there, while the "
-      "others' memory stays unused."));
+      "Of workers and servers, with all that a process has: its program, the "
+      "data set, parameters, gradients, the optimizer's state, activations. "
+      "The largest batch is the one that fits on the worker that needs "
+      "most."));
   charts.push_back(LoadChart(runs, "cpu", "Processor time of a rank",
                              "ms per step", kMillisecond, CpuLoad,
                              "Of all threads of its process, also those that "
@@ -371,11 +371,9 @@ std::vector<NamedChart> ChartsOf(const Comparison& comparison) {
     charts.push_back(LossChart(with_losses, /*is_over_time=*/true));
     charts.push_back(LossChart(with_losses, /*is_over_time=*/false));
   }
-  const std::optional<LinkCost> link = LinkOf(comparison);
-  if (!link.has_value()) return charts;
-  if (has_scaling) charts.push_back(PredictionChart(plain, *link));
-  NamedChart scale = ScaleChart(runs, *link);
-  if (!scale.name.empty()) charts.push_back(std::move(scale));
+  if (!LinkOf(comparison).has_value()) return charts;
+  if (has_scaling) charts.push_back(PredictionChart(comparison, plain));
+  charts.push_back(ScaleChart(comparison, runs));
   return charts;
 }
 

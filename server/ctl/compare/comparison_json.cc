@@ -3,6 +3,8 @@
 #include <optional>
 
 #include "nlohmann/json.hpp"
+#include "server/ctl/compare/memory.h"
+#include "server/ctl/compare/prediction.h"
 #include "server/ctl/compare/theory.h"
 
 namespace ringmaster::ctl {
@@ -29,6 +31,7 @@ Json ConditionsJson(const Conditions& conditions) {
           {"link", conditions.link},
           {"batch", conditions.batch},
           {"link_bytes_per_second", link},
+          {"device_memory_bytes", conditions.device_memory_bytes},
           {"planned_runs", conditions.planned_runs},
           {"is_cut_short", conditions.is_cut_short}};
 }
@@ -49,20 +52,38 @@ Json RankJson(const RankResult& rank) {
           {"peak_resident_bytes", rank.peak_resident_bytes}};
 }
 
-Json TheoryJson(const RunResult& run, const std::optional<LinkCost>& link) {
+Json TheoryJson(const Comparison& comparison, const RunResult& run) {
   const auto bytes =
       BytesOfStep(run.mode, run.workers, run.ranks_per_host, run.wire_bytes());
-  std::optional<double> step;
-  if (link.has_value())
-    step = StepSeconds(run.mode, run.workers, ShapeOf(run), *link);
   return {{"worker_sent_bytes",
            OrNull(bytes ? std::optional(bytes->worker) : std::nullopt)},
           {"busiest_sent_bytes",
            OrNull(bytes ? std::optional(bytes->busiest) : std::nullopt)},
-          {"step_seconds", OrNull(step)}};
+          {"step_seconds", OrNull(PredictedStepSeconds(comparison, run))}};
 }
 
-Json RunJson(const RunResult& run, const std::optional<LinkCost>& link) {
+Json MemoryJson(const MemoryResult& memory, double device_bytes) {
+  Json json = {{"mode", memory.mode.name},
+               {"workers", memory.workers},
+               {"failure", memory.failure}};
+  if (!memory.is_ok()) return json;
+  json.update({{"samples_per_worker", memory.few_samples},
+               {"more_samples_per_worker", memory.more_samples}});
+  const auto largest = LargestBatch(memory, device_bytes);
+  json["derived_largest_samples_per_worker"] =
+      largest.has_value() ? Json(*largest) : Json(nullptr);
+  json["ranks"] = Json::array();
+  for (const RankMemory& rank : memory.ranks) {
+    json["ranks"].push_back(
+        {{"role", rank.is_server ? "parameter_server" : "worker"},
+         {"peak_resident_bytes", rank.peak_bytes},
+         {"bytes_per_sample", rank.bytes_per_sample},
+         {"fixed_bytes", rank.fixed_bytes}});
+  }
+  return json;
+}
+
+Json RunJson(const Comparison& comparison, const RunResult& run) {
   Json json = {{"mode", run.mode.name},
                {"workers", run.workers},
                {"servers", run.mode.servers},
@@ -84,9 +105,12 @@ Json RunJson(const RunResult& run, const std::optional<LinkCost>& link) {
                {"transfer_seconds", run.transfer_seconds},
                {"waiting_seconds", run.waiting_seconds},
                {"other_seconds", run.other_seconds},
+               {"micro_batches", run.micro_batches},
+               {"ready_shares", run.ready_shares},
+               {"staleness", run.staleness},
                {"all_reduce_seconds", run.all_reduce_seconds},
                {"final_loss", run.final_loss},
-               {"theory", TheoryJson(run, link)}});
+               {"theory", TheoryJson(comparison, run)}});
   json["ranks"] = Json::array();
   for (const RankResult& rank : run.ranks)
     json["ranks"].push_back(RankJson(rank));
@@ -102,12 +126,16 @@ Json RunJson(const RunResult& run, const std::optional<LinkCost>& link) {
 }  // namespace
 
 std::string ComparisonJson(const Comparison& comparison) {
-  const std::optional<LinkCost> link = LinkOf(comparison);
   Json json;
   json["conditions"] = ConditionsJson(comparison.conditions);
   json["runs"] = Json::array();
   for (const RunResult& run : comparison.runs)
-    json["runs"].push_back(RunJson(run, link));
+    json["runs"].push_back(RunJson(comparison, run));
+  json["memory"] = Json::array();
+  for (const MemoryResult& memory : comparison.memories) {
+    json["memory"].push_back(
+        MemoryJson(memory, comparison.conditions.device_memory_bytes));
+  }
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

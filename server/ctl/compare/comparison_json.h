@@ -8,7 +8,7 @@
 
 namespace ringmaster::ctl {
 
-// {"conditions": {...}, "runs": [{...}]}, indented; keys end in their units.
+// {"conditions": {...}, "runs": [{...}], "memory": [{...}]}, indented; keys end in their units.
 // What theory says stands beside what was measured. A value that is not known
 // is null.
 [[nodiscard]] std::string ComparisonJson(const Comparison& comparison);

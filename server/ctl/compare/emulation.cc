@@ -112,6 +112,10 @@ v1::EmulateComputeSpec EmulationFrom(const RunResult& recorded,
   if (trace.ranks().empty()) return emulation;
   const std::vector<int> moments = MomentsOf(trace.ranks(0));
   if (moments.empty() || bucket_bytes <= 0) return emulation;
+  if (bucket_bytes == recorded.bucket_bytes) {
+    emulation.mutable_ready_permille()->Add(moments.begin(), moments.end());
+    return emulation;
+  }
   // Buckets of another size are ready with the recorded one that ends where
   // they do.
   const auto buckets = static_cast<int64_t>(std::max(

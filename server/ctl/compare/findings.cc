@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "server/ctl/compare/comparison_charts.h"
+#include "server/ctl/compare/memory.h"
+#include "server/ctl/compare/prediction.h"
 
 namespace ringmaster::ctl {
 namespace {
@@ -69,10 +71,19 @@ void AddFastest(const Comparison& comparison, int workers,
   findings.push_back(absl::StrCat(text, "."));
 }
 
+// Of the first run of each mode, in their order.
+std::vector<std::string> ModesOf(const Comparison& comparison) {
+  std::vector<std::string> modes;
+  for (const RunResult& run : comparison.runs) {
+    if (std::find(modes.begin(), modes.end(), run.mode.name) == modes.end())
+      modes.push_back(run.mode.name);
+  }
+  return modes;
+}
+
 void AddGrowth(const Comparison& comparison, int fewest, int most,
                std::vector<std::string>& findings) {
-  for (const std::string_view mode : {"ring", "hierarchical", "ps:colocated",
-                                      "ps:1", "ps:2", "gather_broadcast"}) {
+  for (const std::string& mode : ModesOf(comparison)) {
     const RunResult* few = Find(comparison, mode, fewest);
     const RunResult* many = Find(comparison, mode, most);
     if (few == nullptr || many == nullptr) continue;
@@ -80,12 +91,10 @@ void AddGrowth(const Comparison& comparison, int fewest, int most,
     const double after = BytesLoad(*many).busiest;
     if (before <= 0 || many->wire_bytes() <= 0) continue;
     findings.push_back(absl::StrFormat(
-        "%s: from %d to %d workers the busiest node's bytes a step go from "
-        "%.2f to %.2f MB: %.2f times as many (%.2f and %.2f times the "
-        "gradients' %.2f MB).",
-        std::string(mode), fewest, most, before / kMegabyte, after / kMegabyte,
-        after / before, before / few->wire_bytes(), after / many->wire_bytes(),
-        many->wire_bytes() / kMegabyte));
+        "%s: the busiest node moves %.2f times the gradients a step with %d "
+        "workers, %.2f times with %d (%.2f and %.2f MB).",
+        mode, before / few->wire_bytes(), fewest, after / many->wire_bytes(),
+        most, before / kMegabyte, after / kMegabyte));
   }
 }
 
@@ -93,38 +102,138 @@ void AddGatherBroadcast(const Comparison& comparison, int workers,
                         std::vector<std::string>& findings) {
   const RunResult* ring = Find(comparison, "ring", workers);
   const RunResult* root = Find(comparison, "gather_broadcast", workers);
-  if (ring == nullptr || root == nullptr) return;
+  if (ring == nullptr || root == nullptr || root->samples_per_second <= 0)
+    return;
   findings.push_back(absl::StrFormat(
       "An epoch with %d workers takes %.2f times as long by gather-broadcast, "
-      "which is how DataParallel works, as by the ring, which is how "
-      "DistributedDataParallel does (%.1f and %.1f samples a second).",
+      "which is how DataParallel brings gradients together, as by the ring, "
+      "which is how DistributedDataParallel does (%.1f and %.1f samples a "
+      "second).",
       workers, ring->samples_per_second / root->samples_per_second,
       root->samples_per_second, ring->samples_per_second));
-  const Load memory = MemoryLoad(*root);
-  const Load even = MemoryLoad(*ring);
+  // Of two workers each moves as much as the other.
+  if (workers < 3) return;
+  const Load bytes = BytesLoad(*root);
+  const Load cpu = CpuLoad(*root);
+  if (bytes.mean <= 0 || cpu.mean <= 0) return;
   findings.push_back(absl::StrFormat(
-      "The root of gather-broadcast moves %.1f times the mean of all ranks' "
-      "bytes and needs %.2f times the mean memory; the busiest rank of the "
-      "ring %.2f times and %.2f times.",
-      BytesLoad(*root).busiest / std::max(1.0, BytesLoad(*root).mean),
-      memory.busiest / std::max(1.0, memory.mean),
-      BytesLoad(*ring).busiest / std::max(1.0, BytesLoad(*ring).mean),
-      even.busiest / std::max(1.0, even.mean)));
+      "What makes gather-broadcast unbalanced is the root's link: with %d "
+      "workers it moves %.1f times the mean of all ranks' bytes and uses %.1f "
+      "times the mean processor time, while the others wait.",
+      workers, bytes.busiest / bytes.mean, cpu.busiest / cpu.mean));
 }
 
+// Memory of the worker that needs most, with the fewer samples, and of the mean
+// of workers.
+Load WorkerMemory(const MemoryResult& memory) {
+  Load load;
+  double workers = 0;
+  for (const RankMemory& rank : memory.ranks) {
+    if (rank.is_server) continue;
+    load.busiest = std::max(load.busiest, rank.peak_bytes);
+    load.mean += rank.peak_bytes;
+    ++workers;
+  }
+  if (workers > 0) load.mean /= workers;
+  return load;
+}
+
+// What a root would need that kept all gradients before it adds them.
+void AddCollectingRoot(const MemoryResult& memory, double gradient_bytes,
+                       double device_bytes,
+                       std::vector<std::string>& findings) {
+  MemoryResult collecting = memory;
+  RankMemory& root = collecting.ranks.front();
+  const double kept = (memory.workers - 1) * gradient_bytes;
+  root.fixed_bytes += kept;
+  root.peak_bytes += kept;
+  const auto own = LargestBatch(memory, device_bytes);
+  const auto less = LargestBatch(collecting, device_bytes);
+  const Load load = WorkerMemory(memory);
+  std::string text = absl::StrFormat(
+      "The root of gather_broadcast needs %.2f times the mean memory of the "
+      "workers: it adds gradients to its own as they come. Derived: one that "
+      "first collected all of them would need %.1f MB more, %.2f times the "
+      "mean",
+      load.busiest / std::max(1.0, load.mean), kept / kMegabyte,
+      root.peak_bytes / std::max(1.0, WorkerMemory(collecting).mean));
+  if (own.has_value() && less.has_value()) {
+    absl::StrAppend(&text, ", and fit ", *less, " samples in place of ", *own);
+  }
+  findings.push_back(absl::StrCat(
+      text,
+      ". DataParallel also keeps the optimizer's state and the outputs "
+      "of all samples on the root alone, which no mode here does."));
+}
+
+void AddMemory(const Comparison& comparison,
+               std::vector<std::string>& findings) {
+  const double device = comparison.conditions.device_memory_bytes;
+  for (const MemoryResult& memory : comparison.memories) {
+    if (!memory.is_ok() || memory.mode.name != "gather_broadcast" ||
+        memory.ranks.empty()) {
+      continue;
+    }
+    const RunResult* run = Find(comparison, memory.mode.name, memory.workers);
+    if (run != nullptr)
+      AddCollectingRoot(memory, run->gradient_bytes, device, findings);
+  }
+}
+
+// A sentence a variation, with all numbers of workers.
 void AddVariations(const Comparison& comparison,
                    std::vector<std::string>& findings) {
+  std::vector<std::pair<std::string, std::string>> sentences;
   for (const RunResult& run : comparison.runs) {
     if (!run.is_ok() || run.variant.empty()) continue;
     const RunResult* plain = Find(comparison, run.mode.name, run.workers);
     if (plain == nullptr || plain->samples_per_second <= 0) continue;
-    findings.push_back(
-        absl::StrCat(run.label(), ", ", run.workers, " workers: ",
-                     Change(run.samples_per_second / plain->samples_per_second),
-                     " samples a second than without (",
-                     absl::StrFormat("%.1f and %.1f", run.samples_per_second,
-                                     plain->samples_per_second),
-                     ")."));
+    auto known = std::find_if(
+        sentences.begin(), sentences.end(),
+        [&](const auto& sentence) { return sentence.first == run.label(); });
+    const bool is_first = known == sentences.end();
+    if (is_first) {
+      sentences.emplace_back(run.label(), run.label() + ": ");
+      known = sentences.end() - 1;
+    }
+    absl::StrAppend(
+        &known->second, is_first ? "" : ", ",
+        Change(run.samples_per_second / plain->samples_per_second),
+        is_first ? " samples a second than the job as it is with " : " with ",
+        run.workers, is_first ? " workers" : "");
+  }
+  for (const auto& [label, text] : sentences) findings.push_back(text + ".");
+}
+
+void AddPredictions(const Comparison& comparison,
+                    std::vector<std::string>& findings) {
+  const PredictionErrors errors = ErrorsOf(comparison);
+  if (errors.runs == 0) return;
+  findings.push_back(absl::StrFormat(
+      "Predictions of the step were %.0f %% off in the median of %d runs, %.0f "
+      "%% at most.",
+      100 * errors.median, errors.runs, 100 * errors.largest));
+}
+
+void AddStaleness(const Comparison& comparison,
+                  std::vector<std::string>& findings) {
+  for (const RunResult& run : comparison.runs) {
+    int64_t sum = 0;
+    for (const int64_t count : run.staleness) sum += count;
+    if (!run.is_ok() || sum == 0) continue;
+    std::string text =
+        absl::StrCat(run.label(), ", ", run.workers,
+                     " workers: so many steps ahead of the slowest were those "
+                     "who got an answer: ");
+    const char* separator = "";
+    for (size_t ahead = 0; ahead < run.staleness.size(); ++ahead) {
+      if (run.staleness[ahead] == 0) continue;
+      absl::StrAppend(&text, separator, ahead, ": ",
+                      absl::StrFormat("%.0f %%", 100.0 * run.staleness[ahead] /
+                                                     static_cast<double>(sum)));
+      separator = ", ";
+    }
+    findings.push_back(text + ".");
   }
 }
 
@@ -138,7 +247,10 @@ std::vector<std::string> FindingsOf(const Comparison& comparison) {
     AddGrowth(comparison, *counts.begin(), *counts.rbegin(), findings);
   if (!counts.empty())
     AddGatherBroadcast(comparison, *counts.rbegin(), findings);
+  AddMemory(comparison, findings);
   AddVariations(comparison, findings);
+  AddStaleness(comparison, findings);
+  AddPredictions(comparison, findings);
   return findings;
 }
 

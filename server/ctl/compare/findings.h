@@ -11,7 +11,8 @@
 namespace ringmaster::ctl {
 
 // Which mode is the fastest, how bytes grow with the workers, what
-// gather-broadcast costs, who is the busiest, what each variation brings.
+// gather-broadcast costs, who is the busiest and who needs most memory, what
+// each variation brings, how stale answers were, how far off predictions.
 [[nodiscard]] std::vector<std::string> FindingsOf(const Comparison& comparison);
 
 }  // namespace ringmaster::ctl

@@ -65,7 +65,7 @@ void RunObserver::TakeLoss(const v1::Job& job, double now) {
   }
 }
 
-void RunObserver::TakeMember(const v1::Member& member, int64_t job_step) {
+void RunObserver::TakeMember(const v1::Member& member) {
   if (!member.has_figures()) return;
   const bool is_server = member.rank() >= run_.workers;
   if (member.figures().gradient_bytes() > 0) {
@@ -73,11 +73,14 @@ void RunObserver::TakeMember(const v1::Member& member, int64_t job_step) {
         static_cast<double>(member.figures().gradient_bytes());
   }
   Sums sums = SumsOf(member.figures());
-  // A server makes no steps of its own: the workers' are its measure.
-  if (is_server) sums.steps = job_step;
+  // A server trains no steps of its own: the step that all of its shard had at
+  // the same beat is its measure.
+  if (is_server) sums.steps = member.step();
   Seen& seen = seen_[member.rank()];
   // The last beat before the end may be older than the final figures.
   if (sums.steps < seen.last.steps) return;
+  // That it has ended tells a step, too, which its figures are older than.
+  if (is_server && sums.sent == seen.last.sent) return;
   seen.last = sums;
   if (!seen.base.has_value() && sums.steps >= skipped_steps_) seen.base = sums;
 }
@@ -89,12 +92,18 @@ void RunObserver::Take(const v1::Job& job, double now) {
     seen_.clear();
   }
   TakeLoss(job, now);
-  int64_t job_step = 0;
+  run_.staleness.clear();
   for (const v1::Member& member : job.members()) {
-    if (member.rank() < run_.workers)
-      job_step = std::max(job_step, member.figures().steps());
+    TakeMember(member);
+    TakeStaleness(member.figures());
   }
-  for (const v1::Member& member : job.members()) TakeMember(member, job_step);
+}
+
+void RunObserver::TakeStaleness(const v1::RankFigures& figures) {
+  const auto counts = static_cast<size_t>(figures.staleness_size());
+  if (run_.staleness.size() < counts) run_.staleness.resize(counts);
+  for (size_t i = 0; i < counts; ++i)
+    run_.staleness[i] += figures.staleness(static_cast<int>(i));
 }
 
 RankResult RunObserver::RankOf(int rank, const Seen& seen) const {

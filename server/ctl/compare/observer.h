@@ -57,7 +57,9 @@ class RunObserver {
 
   static Sums SumsOf(const v1::RankFigures& figures);
   void TakeLoss(const v1::Job& job, double now);
-  void TakeMember(const v1::Member& member, int64_t job_step);
+  void TakeMember(const v1::Member& member);
+  // Adds up what all servers tell.
+  void TakeStaleness(const v1::RankFigures& figures);
   [[nodiscard]] RankResult RankOf(int rank, const Seen& seen) const;
   static void SplitStep(RunResult& run);
   // Why the run was not in its mode; "" if it was.

@@ -77,19 +77,43 @@ TEST(RunObserverTest, TakesTheDifferenceAfterTheFirstTenthOfTheSteps) {
   EXPECT_DOUBLE_EQ(run.final_loss, 1);
 }
 
-TEST(RunObserverTest, MeasuresAServerByTheWorkersSteps) {
+TEST(RunObserverTest, MeasuresAServerByTheStepsOfItsShard) {
   RunObserver observer(Planned());
-  for (const int64_t step : {10, 50}) {
+  // Its beats are older than those of the workers.
+  for (const int64_t step : {12, 52}) {
     v1::Job job = JobAt(step, 1);
     AddRank(job, 2, 0, 0);
-    job.mutable_members(2)->mutable_figures()->set_sent_bytes(1000 * step);
+    v1::Member& server = *job.mutable_members(2);
+    server.set_step(step - 2);
+    server.mutable_figures()->set_sent_bytes(1000 * (step - 2));
+    observer.Take(job, static_cast<double>(step));
+    // Its end comes without figures.
+    if (step == 52) server.set_step(60);
     observer.Take(job, static_cast<double>(step));
   }
   const RunResult run = observer.Finish();
   ASSERT_EQ(run.ranks.size(), 3u);
   EXPECT_TRUE(run.ranks[2].is_server);
+  EXPECT_EQ(run.ranks[2].steps, 40);
   EXPECT_DOUBLE_EQ(run.ranks[2].sent_bytes, 1000);
   EXPECT_DOUBLE_EQ(run.step_seconds, 1) << "of the workers alone";
+}
+
+TEST(RunObserverTest, AddsUpHowStaleTheAnswersOfAllServersWere) {
+  RunObserver observer(Planned());
+  for (const int64_t count : {1, 5}) {
+    v1::Job job = JobAt(50, 1);
+    AddRank(job, 2, 0, 0);
+    AddRank(job, 3, 0, 0);
+    job.mutable_members(2)->mutable_figures()->add_staleness(count);
+    job.mutable_members(3)->mutable_figures()->add_staleness(10 * count);
+    job.mutable_members(3)->mutable_figures()->add_staleness(count);
+    observer.Take(job, 1);
+  }
+  EXPECT_EQ(observer.Finish().staleness, (std::vector<int64_t>{55, 5}));
+  RunObserver without(Planned());
+  without.Take(JobAt(50, 1), 1);
+  EXPECT_TRUE(without.Finish().staleness.empty());
 }
 
 TEST(RunObserverTest, FailsARunThatWasNotInItsMode) {

@@ -1,6 +1,7 @@
 #include "server/ctl/compare/plan.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
 #include <utility>
@@ -20,6 +21,10 @@ namespace {
 // Held-out samples at the end of a run: enough to see that it ends well.
 constexpr int kEvaluationSamples = 64;
 constexpr absl::Duration kSettle = absl::Seconds(30);
+// To see how much memory a run needs: buffers are reserved for the first step,
+// and nothing new after the second.
+constexpr int64_t kMemorySteps = 4;
+constexpr int64_t kLeastMemoryBytes = 1 << 20;
 
 absl::string_view Abseil(std::string_view text) {
   return {text.data(), text.size()};
@@ -45,6 +50,12 @@ void FillResult(const v1::TrainProgram& train, const PlanOptions& options,
   result.steps = train.steps();
   result.global_batch = train.global_batch();
   result.bucket_bytes = train.bucket_bytes();
+  if (train.micro_batch() > 0) {
+    const int64_t batch =
+        (train.global_batch() + result.workers - 1) / result.workers;
+    result.micro_batches =
+        (batch + train.micro_batch() - 1) / train.micro_batch();
+  }
   result.wire_share =
       train.collective().wire() == v1::COLLECTIVE_WIRE_UNSPECIFIED ? 1 : 0.5;
   // On one host without a network all ranks are together.
@@ -161,6 +172,48 @@ absl::StatusOr<std::vector<PlannedRun>> MakePlan(const v1::JobSpec& job,
     }
   }
   return runs;
+}
+
+absl::StatusOr<int64_t> ParseDeviceMemory(std::string_view text) {
+  constexpr std::array<std::pair<std::string_view, int64_t>, 3> kUnits = {
+      {{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}}};
+  for (const auto& [unit, factor] : kUnits) {
+    if (!text.ends_with(unit)) continue;
+    const std::string_view digits = text.substr(0, text.size() - unit.size());
+    int64_t count = 0;
+    if (absl::SimpleAtoi(Abseil(digits), &count) && count > 0 &&
+        count <= (int64_t{1} << 50) / factor &&
+        count * factor >= kLeastMemoryBytes) {
+      return count * factor;
+    }
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--device_memory: \"", std::string(text),
+                   "\" is no memory from 1MiB on; write it as 8GiB or 512MiB"));
+}
+
+absl::StatusOr<PlannedRun> MemoryRunOf(const PlannedRun& run,
+                                       int64_t samples_per_worker) {
+  PlannedRun short_run = run;
+  v1::TrainProgram& train = *short_run.spec.mutable_train();
+  train.clear_emulate_compute();
+  train.clear_micro_batch();
+  train.set_global_batch(samples_per_worker * run.result.workers);
+  train.set_steps(kMemorySteps);
+  absl::StatusOr<v1::JobSpec> checked =
+      coordinator::ValidateAndDefault(short_run.spec);
+  if (!checked.ok()) {
+    return Annotate(
+        checked.status(),
+        absl::StrCat("--device_memory: ", run.result.label(), " with ",
+                     samples_per_worker, " samples on each worker"));
+  }
+  short_run.spec = *std::move(checked);
+  short_run.result.steps = kMemorySteps;
+  short_run.result.global_batch = train.global_batch();
+  short_run.result.micro_batches = 1;
+  short_run.result.is_emulated = false;
+  return short_run;
 }
 
 }  // namespace ringmaster::ctl

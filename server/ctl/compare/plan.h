@@ -5,6 +5,7 @@
 #ifndef RINGMASTER_SERVER_CTL_COMPARE_PLAN_H_
 #define RINGMASTER_SERVER_CTL_COMPARE_PLAN_H_
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,8 +16,6 @@
 #include "server/ctl/compare/result.h"
 
 namespace ringmaster::ctl {
-
-inline constexpr int kMaxComparedWorkers = 64;
 
 // "2,4,8": ascending, each once.
 //   INVALID_ARGUMENT  names the flag --workers
@@ -65,6 +64,19 @@ struct PlanOptions {
 //   INVALID_ARGUMENT  names the run, and what the coordinator would refuse
 [[nodiscard]] absl::StatusOr<std::vector<PlannedRun>> MakePlan(
     const v1::JobSpec& job, const PlanOptions& options);
+
+// "8GiB", "512MiB": bytes, at least 1 MiB.
+//   INVALID_ARGUMENT  names the flag --device_memory
+[[nodiscard]] absl::StatusOr<int64_t> ParseDeviceMemory(std::string_view text);
+
+// A run like `run` of a few steps, which computes so many samples on each
+// worker at once: to see what memory it needs (memory.h).
+//   INVALID_ARGUMENT  what the coordinator would refuse
+[[nodiscard]] absl::StatusOr<PlannedRun> MemoryRunOf(
+    const PlannedRun& run, int64_t samples_per_worker);
+
+// The second of two such runs has so many times the samples of the first.
+inline constexpr int64_t kMemoryBatchFactor = 4;
 
 }  // namespace ringmaster::ctl
 

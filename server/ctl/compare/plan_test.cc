@@ -118,6 +118,45 @@ TEST(PlanTest, TakesTcpBetweenHosts) {
   EXPECT_EQ(runs->front().result.ranks_per_host, 1);
 }
 
+TEST(PlanTest, ReadsTheMemoryOfADevice) {
+  EXPECT_EQ(*ParseDeviceMemory("8GiB"), int64_t{8} << 30);
+  EXPECT_EQ(*ParseDeviceMemory("1024KiB"), 1 << 20);
+  for (const char* text :
+       {"", "8", "8GB", "0GiB", "-1GiB", "1KiB", "xGiB", "9999999999GiB"}) {
+    EXPECT_THAT(MessageOf(ParseDeviceMemory(text).status()),
+                HasSubstr("--device_memory: \"" + std::string(text) +
+                          "\" is no memory"));
+  }
+}
+
+TEST(PlanTest, MeasuresMemoryByAFewStepsThatCompute) {
+  PlanOptions options;
+  options.modes = *ParseModes("ps:1");
+  options.workers = {4};
+  options.variations = {
+      *ParseVariation("pieces:train.global_batch=128;train.micro_batch=8")};
+  const auto runs = MakePlan(SmallJob(), options);
+  ASSERT_TRUE(runs.ok()) << runs.status();
+  EXPECT_EQ(runs->front().result.micro_batches, 1);
+  PlannedRun pieces = runs->back();
+  EXPECT_EQ(pieces.result.micro_batches, 4);
+  pieces.spec.mutable_train()->mutable_emulate_compute();
+  pieces.result.is_emulated = true;
+  const auto run = MemoryRunOf(pieces, 32);
+  ASSERT_TRUE(run.ok()) << run.status();
+  const v1::TrainProgram& train = run->spec.train();
+  EXPECT_EQ(train.global_batch(), 128);
+  EXPECT_EQ(train.micro_batch(), 0);
+  EXPECT_FALSE(train.has_emulate_compute());
+  EXPECT_EQ(train.parameter_server().servers(), 1);
+  EXPECT_EQ(run->result.steps, train.steps());
+  EXPECT_LT(train.steps(), 10);
+  EXPECT_FALSE(run->result.is_emulated);
+  EXPECT_EQ(run->result.micro_batches, 1);
+  EXPECT_THAT(MessageOf(MemoryRunOf(pieces, -1).status()),
+              HasSubstr("--device_memory: ps:1, pieces with -1 samples"));
+}
+
 TEST(PlanTest, SaysWhichRunCannotBe) {
   PlanOptions options;
   options.modes = *ParseModes("ring");

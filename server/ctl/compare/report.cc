@@ -8,6 +8,8 @@
 #include "absl/strings/str_join.h"
 #include "server/ctl/compare/comparison_charts.h"
 #include "server/ctl/compare/findings.h"
+#include "server/ctl/compare/memory.h"
+#include "server/ctl/compare/prediction.h"
 #include "server/ctl/compare/svg_chart.h"
 #include "server/ctl/compare/theory.h"
 
@@ -33,7 +35,7 @@ different ways of making that sum, one after the other:</p><ul>
 This is what DistributedDataParallel does.</li>
 <li><b>hierarchical</b>: the same, but first inside each host, then between hosts.</li>
 <li><b>gather_broadcast</b>: one worker gets everybody's gradients and sends the sum
-back. This is what DataParallel does.</li>
+back. This is how DataParallel brings gradients together.</li>
 <li><b>ps:N</b>: N processes of their own hold the parameters (a parameter server);
 workers send them gradients and get parameters back.
 <b>ps:colocated</b>: the workers hold a part of the parameters each.</li></ul>)";
@@ -66,6 +68,11 @@ std::string ConditionsTable(const Conditions& conditions) {
   add("Link", conditions.link);
   add("Job", conditions.job);
   add("Model", conditions.model);
+  if (conditions.device_memory_bytes > 0) {
+    add("Device", absl::StrFormat("largest batches are derived for %.0f MB of "
+                                  "memory for each process",
+                                  conditions.device_memory_bytes / 1e6));
+  }
   add("Program", absl::StrCat("ringctl ", conditions.version));
   add("Command", conditions.command);
   return html + "</table>\n";
@@ -91,43 +98,135 @@ std::string TheoryCell(const RunResult& run) {
 }
 
 std::string PredictedCell(const RunResult& run,
-                          const std::optional<LinkCost>& link) {
-  if (!link.has_value()) return "-";
-  const auto seconds = StepSeconds(run.mode, run.workers, ShapeOf(run), *link);
-  return seconds.has_value() ? Milliseconds(*seconds) : "-";
+                          std::optional<double> predicted) {
+  if (!predicted.has_value() || run.step_seconds <= 0) return "-";
+  return absl::StrFormat("%.2f (%+.0f %%)", *predicted * 1e3,
+                         100 * (*predicted / run.step_seconds - 1));
 }
 
-std::string RunsTable(const Comparison& comparison) {
-  const std::optional<LinkCost> link = LinkOf(comparison);
+std::string FailedRow(const std::string& label, int workers,
+                      const std::string& failure, int columns) {
+  return absl::StrCat("<tr><td>", XmlText(label), "</td><td>", workers,
+                      "</td><td class=\"w\" colspan=\"", columns,
+                      "\">failed: ", XmlText(failure), "</td></tr>\n");
+}
+
+std::string MarkedLabel(const RunResult& run) {
+  return absl::StrCat(run.label(), run.is_emulated ? " *" : "");
+}
+
+std::string TimesTable(const Comparison& comparison) {
   std::string html =
-      "<div class=\"scroll\"><table>\n<tr><th></th><th></th><th "
-      "colspan=\"6\">ms per step</th><th colspan=\"2\"></th><th "
-      "colspan=\"3\">MB per step, busiest node</th><th colspan=\"2\">peak "
-      "MB</th></tr>\n";
-  html += Row({"mode", "workers", "step", "predicted", "compute", "transfer",
-               "waiting", "other", "samples/s", "efficiency %", "measured",
-               "theory", "mean of all", "busiest", "mean"},
-              "th");
+      "<div class=\"scroll\"><table>\n<tr><th></th><th colspan=\"2\"></th>"
+      "<th colspan=\"6\">ms per step</th><th colspan=\"2\"></th></tr>\n";
+  html += Row(
+      {"mode", "workers", "samples a step", "measured", "predicted (off by)",
+       "compute", "transfer", "waiting", "other", "samples/s", "efficiency %"},
+      "th");
   for (const RunResult& run : comparison.runs) {
     if (!run.is_ok()) {
-      absl::StrAppend(&html, "<tr><td>", XmlText(run.label()), "</td><td>",
-                      run.workers, "</td><td class=\"w\" colspan=\"13\">",
-                      "failed: ", XmlText(run.failure), "</td></tr>\n");
+      html += FailedRow(run.label(), run.workers, run.failure, 9);
       continue;
     }
+    html += Row(
+        {MarkedLabel(run), absl::StrCat(run.workers),
+         absl::StrCat(run.global_batch), Milliseconds(run.step_seconds),
+         PredictedCell(run, PredictedStepSeconds(comparison, run)),
+         Milliseconds(run.compute_seconds), Milliseconds(run.transfer_seconds),
+         Milliseconds(run.waiting_seconds), Milliseconds(run.other_seconds),
+         absl::StrFormat("%.1f", run.samples_per_second),
+         run.variant.empty()
+             ? absl::StrFormat("%.0f", 100 * EfficiencyOf(comparison, run))
+             : "-"});
+  }
+  return html + "</table></div>\n";
+}
+
+std::string LoadsTable(const Comparison& comparison) {
+  std::string html =
+      "<div class=\"scroll\"><table>\n<tr><th></th><th></th><th "
+      "colspan=\"3\">MB per step, one direction</th><th colspan=\"2\">"
+      "processor, ms per step</th><th colspan=\"2\">peak memory, MB</th>"
+      "</tr>\n";
+  html += Row({"mode", "workers", "busiest node", "by theory", "mean of all",
+               "busiest rank", "mean", "busiest rank", "mean"},
+              "th");
+  for (const RunResult& run : comparison.runs) {
+    if (!run.is_ok()) continue;
     const Load bytes = BytesLoad(run);
+    const Load cpu = CpuLoad(run);
     const Load memory = MemoryLoad(run);
-    html +=
-        Row({absl::StrCat(run.label(), run.is_emulated ? " *" : ""),
-             absl::StrCat(run.workers), Milliseconds(run.step_seconds),
-             PredictedCell(run, link), Milliseconds(run.compute_seconds),
-             Milliseconds(run.transfer_seconds),
-             Milliseconds(run.waiting_seconds), Milliseconds(run.other_seconds),
-             absl::StrFormat("%.1f", run.samples_per_second),
-             absl::StrFormat("%.0f", 100 * EfficiencyOf(comparison, run)),
-             Megabytes(bytes.busiest), TheoryCell(run), Megabytes(bytes.mean),
-             absl::StrFormat("%.0f", memory.busiest / 1e6),
-             absl::StrFormat("%.0f", memory.mean / 1e6)});
+    html += Row(
+        {MarkedLabel(run), absl::StrCat(run.workers), Megabytes(bytes.busiest),
+         TheoryCell(run), Megabytes(bytes.mean), Milliseconds(cpu.busiest),
+         Milliseconds(cpu.mean), absl::StrFormat("%.0f", memory.busiest / 1e6),
+         absl::StrFormat("%.0f", memory.mean / 1e6)});
+  }
+  return html + "</table></div>\n";
+}
+
+// The most and the least of what workers need.
+struct Spread {
+  double least = 0;
+  double most = 0;
+};
+
+Spread SpreadOf(const MemoryResult& memory, double RankMemory::*value) {
+  Spread spread;
+  bool is_first = true;
+  for (const RankMemory& rank : memory.ranks) {
+    if (rank.is_server) continue;
+    spread.least = is_first ? rank.*value : std::min(spread.least, rank.*value);
+    spread.most = std::max(spread.most, rank.*value);
+    is_first = false;
+  }
+  return spread;
+}
+
+std::string MemoryRow(const MemoryResult& memory, double device_bytes) {
+  const auto range = [](Spread spread, double unit) {
+    return absl::StrFormat("%.1f to %.1f", spread.least / unit,
+                           spread.most / unit);
+  };
+  double server = 0;
+  for (const RankMemory& rank : memory.ranks) {
+    if (rank.is_server) server = std::max(server, rank.peak_bytes);
+  }
+  const auto largest = LargestBatch(memory, device_bytes);
+  return Row({memory.mode.name, absl::StrCat(memory.workers),
+              range(SpreadOf(memory, &RankMemory::peak_bytes), 1e6),
+              range(SpreadOf(memory, &RankMemory::fixed_bytes), 1e6),
+              range(SpreadOf(memory, &RankMemory::bytes_per_sample), 1e3),
+              server > 0 ? absl::StrFormat("%.1f", server / 1e6) : "-",
+              largest.has_value() ? absl::StrCat(*largest) : "none"});
+}
+
+std::string MemorySection(const Comparison& comparison) {
+  if (comparison.memories.empty()) return "";
+  const double device = comparison.conditions.device_memory_bytes;
+  const MemoryResult& first = comparison.memories.front();
+  std::string html = absl::StrCat(
+      "<h2>Memory, and the largest batch</h2>\n<p>Two further runs of each "
+      "mode, of four steps that compute, with ",
+      first.few_samples, " and ", first.more_samples,
+      " samples at once on each worker, measured what a rank needs: so much "
+      "for each sample, and so much whatever the batch (its program, the data "
+      "set, parameters, gradients, the optimizer's state). The largest batch "
+      "is <b>derived</b> of that: the samples at once with which the worker "
+      "that needs most fits into ",
+      absl::StrFormat("%.0f MB", device / 1e6), ".</p>\n");
+  html +=
+      "<div class=\"scroll\"><table>\n<tr><th></th><th></th><th "
+      "colspan=\"3\">of a worker, least to most</th><th></th><th></th></tr>\n";
+  html += Row({"mode", "workers",
+               absl::StrCat("MB with ", first.few_samples, " samples"),
+               "MB without samples", "kB for each sample", "a server, MB",
+               "largest batch of a worker, derived"},
+              "th");
+  for (const MemoryResult& memory : comparison.memories) {
+    html += memory.is_ok() ? MemoryRow(memory, device)
+                           : FailedRow(memory.mode.name, memory.workers,
+                                       memory.failure, 5);
   }
   return html + "</table></div>\n";
 }
@@ -148,6 +247,13 @@ std::string Warnings(const Comparison& comparison) {
         "as the real ones were when one worker ran alone, and gradients are "
         "made up. What travels, waits and updates is real. Their losses mean "
         "nothing and are not shown.");
+  }
+  if (std::any_of(runs.begin(), runs.end(), [](const RunResult& run) {
+        return run.is_ok() && run.mode.name == "hierarchical" &&
+               (run.ranks_per_host <= 1 || run.ranks_per_host >= run.workers);
+      })) {
+    add("Where each worker is a host of its own, hierarchical is a ring, and "
+        "where all are on one host it has no second level.");
   }
   const int cores = comparison.conditions.cores;
   const bool is_crowded =
@@ -171,14 +277,23 @@ std::string MethodSection(const Comparison& comparison) {
       "and waits, step by step, and reports the sums; figures here are "
       "differences of two reports, over the steps between them. Bytes are "
       "payloads, without headers. Memory is the most that a process has had "
-      "resident.</p>\n<p>Predictions: a node sends ring 2K(N-1)/N, "
-      "hierarchical "
-      "(hosts of g) K(2(g-1)/g + 2(N/g-1)/N), gather_broadcast K(N-1) at the "
-      "root, ps:S NK/S at a server, ps:colocated 2K(N-1)/N, each direction. "
-      "Time is bytes through the busiest node's link plus the latency of the "
-      "messages that follow one another; a step is the computing that was "
-      "measured, and what of the transfer does not fit behind the backward "
-      "pass.</p>\n";
+      "resident in the run. Efficiency is the throughput of a worker, as a "
+      "part of that in the best run with the fewest workers.</p>\n<p>Bytes by "
+      "theory: a node sends ring 2K(N-1)/N, hierarchical (hosts of g) "
+      "K(2(g-1)/g + 2(N/g-1)/N), gather_broadcast K(N-1) at the root, ps:S "
+      "NK/S at a server, ps:colocated 2K(N-1)/N, each direction.</p>\n"
+      "<p>Predicted steps: the computing that was measured, and what of the "
+      "transfer does not fit behind the backward pass, in which buckets become "
+      "ready one by one. An all-reduce takes the busiest node's bytes through "
+      "its link, bucket by bucket, and the time of the messages that follow "
+      "one another. A server takes in what N workers push and answers each "
+      "bucket once all have pushed it, both directions at once. Links are not "
+      "shared evenly, so that answers wait for the slowest of N, and a root's "
+      "two directions are only partly in use at once: by how much that "
+      "lengthens the transfers of a server or a root is taken from the run "
+      "with the next smaller number of workers (for servers growing with "
+      "1 + 1/2 + ... + 1/N, as the slowest of N random delays does), so that "
+      "runs with the fewest workers have no prediction.</p>\n";
   const std::optional<LinkCost> link = LinkOf(comparison);
   if (!link.has_value()) return html;
   absl::StrAppend(
@@ -186,7 +301,8 @@ std::string MethodSection(const Comparison& comparison) {
       absl::StrFormat("%.1f MB/s", 1e-6 / link->seconds_per_byte), ", ",
       comparison.conditions.link_bytes_per_second > 0
           ? absl::StrFormat(
-                "the rate it was limited to, and %.0f us a message, assumed",
+                "the rate it was limited to, and %.0f us a message, assumed, "
+                "times processes per core where that is more than one",
                 1e6 * link->latency_seconds)
           : "what the all-reduce over the fewest workers reached: its own "
             "prediction is none",
@@ -213,7 +329,9 @@ std::string ReportHtml(const Comparison& comparison) {
       absl::StrAppend(&html, "<li>", XmlText(finding), "</li>\n");
     html += "</ul>\n";
   }
-  absl::StrAppend(&html, "<h2>Figures</h2>\n", RunsTable(comparison));
+  absl::StrAppend(&html, "<h2>Figures</h2>\n", TimesTable(comparison),
+                  "<p></p>\n", LoadsTable(comparison),
+                  MemorySection(comparison));
   for (const NamedChart& chart : ChartsOf(comparison)) {
     absl::StrAppend(&html, "<figure>\n", chart.svg, "<figcaption>",
                     XmlText(chart.caption), "</figcaption></figure>\n");

@@ -12,6 +12,8 @@
 
 namespace ringmaster::ctl {
 
+inline constexpr int kMaxComparedWorkers = 64;
+
 // One rank, over the steps that were measured.
 struct RankResult {
   int rank = 0;
@@ -27,7 +29,7 @@ struct RankResult {
   double sent_bytes = 0;
   double received_bytes = 0;
   double cpu_seconds = 0;
-  double peak_resident_bytes = 0;  // of the process's life
+  double peak_resident_bytes = 0;  // in this run
 
   [[nodiscard]] double compute_seconds() const {
     return forward_seconds + backward_seconds + update_seconds;
@@ -55,6 +57,10 @@ struct RunResult {
   double wire_share = 1;      // of these bytes travel: a half in 16 bits
   int64_t bucket_bytes = 0;
   int ranks_per_host = 0;
+  int64_t micro_batches = 1;  // of a step; transfers run beside the last one
+  // When each bucket's gradients are final, as shares of the backward pass;
+  // empty where that is not known.
+  std::vector<double> ready_shares;
 
   // Means over the workers. The four add up to the step.
   double step_seconds = 0;
@@ -70,6 +76,10 @@ struct RunResult {
 
   std::vector<RankResult> ranks;
   std::vector<LossPoint> losses;
+  // How many answers of servers went to a worker that was so many steps ahead
+  // of the slowest; empty where workers wait for each other at every step. The
+  // last of 16 counts all that were further ahead.
+  std::vector<int64_t> staleness;
 
   [[nodiscard]] bool is_ok() const { return failure.empty(); }
   // The gradient as it travels.
@@ -80,6 +90,26 @@ struct RunResult {
   [[nodiscard]] std::string label() const {
     return variant.empty() ? mode.name : mode.name + ", " + variant;
   }
+};
+
+// A rank's memory, as two runs with different batches tell.
+struct RankMemory {
+  bool is_server = false;
+  double peak_bytes = 0;        // with the fewer samples
+  double bytes_per_sample = 0;  // computed at once
+  double fixed_bytes = 0;       // without any
+};
+
+// The memory of one mode.
+struct MemoryResult {
+  Mode mode;
+  int workers = 0;
+  int64_t few_samples = 0;  // on each worker, in the first run
+  int64_t more_samples = 0;
+  std::string failure;  // "" if there are figures
+  std::vector<RankMemory> ranks;
+
+  [[nodiscard]] bool is_ok() const { return failure.empty(); }
 };
 
 // What the figures hold under.
@@ -95,6 +125,7 @@ struct Conditions {
   std::string batch;    // how many samples a step has, in a sentence
   int cores = 0;
   double link_bytes_per_second = 0;  // 0: not limited
+  double device_memory_bytes = 0;    // batches are to fit there; 0: not asked
   bool is_cut_short = false;         // interrupted before all had run
   int planned_runs = 0;
 };
@@ -102,6 +133,7 @@ struct Conditions {
 struct Comparison {
   Conditions conditions;
   std::vector<RunResult> runs;
+  std::vector<MemoryResult> memories;
 };
 
 }  // namespace ringmaster::ctl

@@ -40,9 +40,68 @@ double Messages(const Mode& mode, int workers, int ranks_per_host) {
   if (Is(mode, "gather_broadcast") || Is(mode, "direct")) return 2;
   if (Is(mode, "exchange")) return 1;
   if (Is(mode, "halving_doubling")) return 2 * std::ceil(std::log2(workers));
-  if (Is(mode, "hierarchical"))
-    return 2 * (HostsOf(workers, ranks_per_host) - 1) + 2;
+  if (Is(mode, "hierarchical")) {
+    const double inside = std::min(ranks_per_host, workers) > 1 ? 2 : 0;
+    return 2 * (HostsOf(workers, ranks_per_host) - 1) + inside;
+  }
   return 2.0 * (workers - 1);
+}
+
+// When a bucket is ready, in seconds after the first one is.
+double ReadyAt(const StepShape& shape, size_t bucket) {
+  return shape.backward_seconds * (shape.ready[bucket] - shape.ready.front());
+}
+
+double OneAfterTheOther(const Mode& mode, int workers, double busiest_bytes,
+                        const StepShape& shape, const LinkCost& link) {
+  double through_link = busiest_bytes;
+  // A host's ranks share its link; inside there is none.
+  if (Is(mode, "hierarchical")) {
+    through_link =
+        shape.wire_bytes * RingShare(HostsOf(workers, shape.ranks_per_host));
+  }
+  const double each =
+      through_link * link.seconds_per_byte /
+          static_cast<double>(shape.ready.size()) +
+      Messages(mode, workers, shape.ranks_per_host) * link.latency_seconds;
+  double end = 0;
+  for (size_t i = 0; i < shape.ready.size(); ++i)
+    end = std::max(end, ReadyAt(shape, i)) + each;
+  return end;
+}
+
+// Each server has a contiguous part of the buckets.
+double ThroughServers(int servers, int workers, const StepShape& shape,
+                      const LinkCost& link) {
+  const size_t buckets = shape.ready.size();
+  const auto count = static_cast<size_t>(servers);
+  // Every worker's push of a bucket goes in, and an answer to each out.
+  const double each = workers * shape.wire_bytes * link.seconds_per_byte /
+                      static_cast<double>(buckets);
+  double end = 0;
+  for (size_t server = 0; server < count; ++server) {
+    double in = 0;
+    double out = 0;
+    for (size_t i = 0; i < buckets; ++i) {
+      if (i * count / buckets != server) continue;
+      in = std::max(in, ReadyAt(shape, i)) + each;
+      out = std::max(out, in + 2 * link.latency_seconds) + each;
+    }
+    end = std::max(end, out);
+  }
+  return end;
+}
+
+// A worker's link carries what it pushes and what its own shard answers; the
+// last bucket is pushed and answered after it is ready.
+double ThroughWorkers(int workers, const StepShape& shape,
+                      const LinkCost& link) {
+  const double others = workers - 1;
+  const double last = 2 * others * shape.wire_bytes * link.seconds_per_byte /
+                          static_cast<double>(shape.ready.size()) +
+                      2 * link.latency_seconds;
+  return std::max(shape.wire_bytes * RingShare(workers) * link.seconds_per_byte,
+                  ReadyAt(shape, shape.ready.size() - 1) + last);
 }
 
 }  // namespace
@@ -63,6 +122,13 @@ std::optional<NodeBytes> BytesOfStep(const Mode& mode, int workers,
   return AllReduceBytes(mode, workers, ranks_per_host, wire_bytes);
 }
 
+std::vector<double> EvenlyReady(int64_t buckets) {
+  std::vector<double> ready;
+  for (int64_t i = 1; i <= buckets; ++i)
+    ready.push_back(static_cast<double>(i) / static_cast<double>(buckets));
+  return ready;
+}
+
 std::optional<double> TransferSeconds(const Mode& mode, int workers,
                                       const StepShape& shape,
                                       const LinkCost& link) {
@@ -70,20 +136,19 @@ std::optional<double> TransferSeconds(const Mode& mode, int workers,
       BytesOfStep(mode, workers, shape.ranks_per_host, shape.wire_bytes);
   if (!bytes.has_value()) return std::nullopt;
   if (workers < 2 && !mode.is_parameter_server()) return 0;
-  double through_link = bytes->busiest;
-  if (Is(mode, "hierarchical")) {
-    // A host's ranks share its link; inside there is none.
-    through_link =
-        shape.wire_bytes * RingShare(HostsOf(workers, shape.ranks_per_host));
-  } else if (Is(mode, "gather_broadcast")) {
-    // A bucket's sum goes out once it has come in whole, and the next bucket
-    // waits for it: the two directions follow one another.
-    through_link *= 2;
+  double seconds = 0;
+  switch (mode.kind) {
+    case Mode::Kind::kServers:
+      seconds = ThroughServers(mode.servers, workers, shape, link);
+      break;
+    case Mode::Kind::kColocated:
+      seconds = ThroughWorkers(workers, shape, link);
+      break;
+    case Mode::Kind::kAllReduce:
+      seconds = OneAfterTheOther(mode, workers, bytes->busiest, shape, link);
+      break;
   }
-  return through_link * link.seconds_per_byte +
-         static_cast<double>(shape.buckets) *
-             Messages(mode, workers, shape.ranks_per_host) *
-             link.latency_seconds;
+  return seconds * link.lengthening;
 }
 
 std::optional<double> StepSeconds(const Mode& mode, int workers,
@@ -91,43 +156,9 @@ std::optional<double> StepSeconds(const Mode& mode, int workers,
                                   const LinkCost& link) {
   const auto transfer = TransferSeconds(mode, workers, shape, link);
   if (!transfer.has_value()) return std::nullopt;
-  const auto buckets = static_cast<double>(std::max<int64_t>(1, shape.buckets));
-  const double last = *transfer / buckets;
-  const double hidden = shape.backward_seconds * (1 - 1 / buckets);
-  return shape.compute_seconds + std::max(last, *transfer - hidden);
-}
-
-StepShape ShapeOf(const RunResult& run) {
-  StepShape shape;
-  shape.compute_seconds = run.compute_seconds + run.other_seconds;
-  shape.backward_seconds = run.backward_seconds;
-  shape.wire_bytes = run.wire_bytes();
-  shape.ranks_per_host = std::max(1, run.ranks_per_host);
-  shape.buckets = 1;
-  if (run.bucket_bytes > 0) {
-    shape.buckets = std::max<int64_t>(
-        1, static_cast<int64_t>(std::ceil(
-               run.gradient_bytes / static_cast<double>(run.bucket_bytes))));
-  }
-  return shape;
-}
-
-std::optional<LinkCost> LinkOf(const Comparison& comparison) {
-  if (comparison.conditions.link_bytes_per_second > 0) {
-    return LinkCost{kLatencySeconds,
-                    1 / comparison.conditions.link_bytes_per_second};
-  }
-  const RunResult* fewest = nullptr;
-  for (const RunResult& run : comparison.runs) {
-    if (!run.is_ok() || run.workers < 2 || run.all_reduce_seconds <= 0)
-      continue;
-    if (fewest == nullptr || run.workers < fewest->workers) fewest = &run;
-  }
-  if (fewest == nullptr) return std::nullopt;
-  const auto bytes = BytesOfStep(fewest->mode, fewest->workers,
-                                 fewest->ranks_per_host, fewest->wire_bytes());
-  if (!bytes.has_value() || bytes->busiest <= 0) return std::nullopt;
-  return LinkCost{0, fewest->all_reduce_seconds / bytes->busiest};
+  if (*transfer <= 0) return shape.compute_seconds;
+  const double left = shape.backward_seconds * (1 - shape.ready.front());
+  return shape.compute_seconds + std::max(0.0, *transfer - left);
 }
 
 }  // namespace ringmaster::ctl

@@ -1,5 +1,5 @@
-// What each mode must move, and how long a step should take: the model that the
-// report sets beside what was measured, and that carries it on to more nodes.
+// What each mode must move, and how long that should take: formulas, which
+// prediction.h applies to runs.
 //
 // K is the gradient's size on the wire, N the workers, a the latency of a
 // message and b the time of a byte through a node's link, which carries both
@@ -13,9 +13,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "server/ctl/compare/mode.h"
-#include "server/ctl/compare/result.h"
 
 namespace ringmaster::ctl {
 
@@ -35,39 +35,40 @@ struct NodeBytes {
 struct LinkCost {
   double latency_seconds = 0;
   double seconds_per_byte = 0;
+  // How many times as long as by the formulas a mode's transfers take.
+  double lengthening = 1;
 };
 
 // What a step is made of, beside how it is reduced.
 struct StepShape {
   double compute_seconds = 0;
-  double backward_seconds = 0;  // the part that transfers run beside
+  // The part that transfers run beside: of the last micro-batch, whose
+  // gradients are those of the step.
+  double backward_seconds = 0;
   double wire_bytes = 0;
-  int64_t buckets = 1;
+  // When each bucket's gradients are final, as shares of the backward pass,
+  // ascending; at least one. Buckets are taken as equal in size.
+  std::vector<double> ready = {1};
   int ranks_per_host = 1;
 };
 
-// Seconds in which gradients travel, if nothing else went on.
+// Buckets that become ready one after the other, at even distances.
+[[nodiscard]] std::vector<double> EvenlyReady(int64_t buckets);
+
+// Seconds in which gradients travel: from the moment at which the first bucket
+// is ready to the one at which the last is back. An all-reduce does one bucket
+// after the other. A server takes in one after the other and sends one after
+// the other, both at once: it is behind by a bucket. Times `link.lengthening`.
 [[nodiscard]] std::optional<double> TransferSeconds(const Mode& mode,
                                                     int workers,
                                                     const StepShape& shape,
                                                     const LinkCost& link);
 
 // A step: what is computed, and what of the transfer does not hide behind the
-// backward pass. The last bucket never does, nor any if there is but one.
+// backward pass.
 [[nodiscard]] std::optional<double> StepSeconds(const Mode& mode, int workers,
                                                 const StepShape& shape,
                                                 const LinkCost& link);
-
-// The shape of a run's step, as it was measured.
-[[nodiscard]] StepShape ShapeOf(const RunResult& run);
-
-// The link that runs were made over: the rate it was limited to, else what the
-// all-reduce over the fewest workers reached, which is then no prediction of
-// it. Nothing where neither is known.
-[[nodiscard]] std::optional<LinkCost> LinkOf(const Comparison& comparison);
-
-// Assumed of a message, in LinkOf.
-inline constexpr double kLatencySeconds = 100e-6;
 
 }  // namespace ringmaster::ctl
 

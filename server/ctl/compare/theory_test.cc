@@ -42,64 +42,73 @@ TEST(TheoryTest, SaysNothingOfAChosenAlgorithm) {
   EXPECT_FALSE(BytesOfStep(*ParseMode("auto"), 4, 1, kBytes).has_value());
 }
 
+StepShape ShapeWith(int64_t buckets) {
+  return {.compute_seconds = 3,
+          .backward_seconds = 2,
+          .wire_bytes = kBytes,
+          .ready = EvenlyReady(buckets),
+          .ranks_per_host = 1};
+}
+
 TEST(TheoryTest, ATransferHidesBehindTheBackwardPassButForItsLastBucket) {
-  StepShape shape = {.compute_seconds = 3,
-                     .backward_seconds = 2,
-                     .wire_bytes = kBytes,
-                     .buckets = 4,
-                     .ranks_per_host = 1};
   const Mode ring = *ParseMode("ring");
-  // The ring of two sends 1000 bytes.
-  EXPECT_DOUBLE_EQ(*StepSeconds(ring, 2, shape, {0, 1e-3}), 3 + 0.25);
-  EXPECT_DOUBLE_EQ(*StepSeconds(ring, 2, shape, {0, 4e-3}), 3 + 4 - 1.5);
-  shape.buckets = 1;
-  EXPECT_DOUBLE_EQ(*StepSeconds(ring, 2, shape, {0, 1e-3}), 3 + 1);
-  EXPECT_DOUBLE_EQ(*StepSeconds(ring, 2, shape, {0.5, 0}), 3 + 2 * 0.5);
-  EXPECT_DOUBLE_EQ(*StepSeconds(ring, 1, shape, {0.5, 1}), 3);
+  // The ring of two sends 1000 bytes, in pieces of 250.
+  EXPECT_DOUBLE_EQ(*StepSeconds(ring, 2, ShapeWith(4), {0, 1e-3}), 3 + 0.25);
+  // The first is ready after half a second; then there is no pause.
+  EXPECT_DOUBLE_EQ(*StepSeconds(ring, 2, ShapeWith(4), {0, 4e-3}), 3 + 4 - 1.5);
+  EXPECT_DOUBLE_EQ(*StepSeconds(ring, 2, ShapeWith(1), {0, 1e-3}), 3 + 1);
+  EXPECT_DOUBLE_EQ(*StepSeconds(ring, 2, ShapeWith(1), {0.5, 0}), 3 + 2 * 0.5);
+  EXPECT_DOUBLE_EQ(*StepSeconds(ring, 1, ShapeWith(1), {0.5, 1}), 3);
 }
 
-TEST(TheoryTest, ARootsTwoDirectionsFollowOneAnother) {
-  const StepShape shape = {.compute_seconds = 0,
-                           .backward_seconds = 0,
-                           .wire_bytes = kBytes,
-                           .buckets = 1,
-                           .ranks_per_host = 1};
-  EXPECT_DOUBLE_EQ(
-      *TransferSeconds(*ParseMode("gather_broadcast"), 3, shape, {0, 1e-3}), 4);
-  EXPECT_DOUBLE_EQ(*TransferSeconds(*ParseMode("ps:1"), 3, shape, {0, 1e-3}),
-                   3);
+TEST(TheoryTest, BucketsThatAreReadyLateHideLess) {
+  StepShape shape = ShapeWith(4);
+  shape.ready = {0.7, 0.8, 0.9, 1};
+  EXPECT_DOUBLE_EQ(*StepSeconds(*ParseMode("ring"), 2, shape, {0, 4e-3}),
+                   3 + 4 - 0.6);
 }
 
-TEST(TheoryTest, TakesTheLinkFromItsLimitOrFromTheFewestWorkers) {
-  Comparison comparison;
-  EXPECT_FALSE(LinkOf(comparison).has_value());
-  RunResult run;
-  run.mode = *ParseMode("ring");
-  run.gradient_bytes = kBytes;
-  run.workers = 4;
-  run.all_reduce_seconds = 1;
-  comparison.runs.push_back(run);
-  run.workers = 2;
-  run.wire_share = 0.5;
-  run.all_reduce_seconds = 2;
-  comparison.runs.push_back(run);
-  EXPECT_DOUBLE_EQ(LinkOf(comparison)->seconds_per_byte, 2.0 / 500);
-  comparison.conditions.link_bytes_per_second = 100;
-  EXPECT_DOUBLE_EQ(LinkOf(comparison)->seconds_per_byte, 0.01);
+TEST(TheoryTest, AServersAnswersAreABucketBehindItsPushes) {
+  StepShape shape = ShapeWith(4);
+  shape.backward_seconds = 0;
+  const Mode one = *ParseMode("ps:1");
+  // Three push 1000 bytes each; the last bucket's answers go out after it.
+  EXPECT_DOUBLE_EQ(*TransferSeconds(one, 3, shape, {0, 1e-3}), 3 + 0.75);
+  EXPECT_DOUBLE_EQ(*TransferSeconds(one, 3, shape, {0, 1e-3, 1.5}), 1.5 * 3.75);
+  // Two servers have two of the buckets each.
+  EXPECT_DOUBLE_EQ(*TransferSeconds(*ParseMode("ps:2"), 3, shape, {0, 1e-3}),
+                   1.5 + 0.75);
+  shape.ready = {1};
+  EXPECT_DOUBLE_EQ(*TransferSeconds(one, 3, shape, {0, 1e-3}), 3 + 3);
 }
 
-TEST(TheoryTest, TakesTheShapeOfAStepFromARun) {
-  RunResult run;
-  run.compute_seconds = 2;
-  run.other_seconds = 1;
-  run.gradient_bytes = 1000;
-  run.wire_share = 0.5;
-  run.bucket_bytes = 300;
-  const StepShape shape = ShapeOf(run);
-  EXPECT_DOUBLE_EQ(shape.compute_seconds, 3);
-  EXPECT_DOUBLE_EQ(shape.wire_bytes, 500);
-  EXPECT_EQ(shape.buckets, 4);
-  EXPECT_EQ(shape.ranks_per_host, 1);
+TEST(TheoryTest, ASecondServerBeginsWhenItsBucketsAreReady) {
+  StepShape shape = ShapeWith(2);
+  EXPECT_DOUBLE_EQ(*TransferSeconds(*ParseMode("ps:2"), 2, shape, {0, 1e-3}),
+                   1 + 1 + 1);
+}
+
+TEST(TheoryTest, WorkersThatHoldShardsMoveWhatARingMoves) {
+  StepShape shape = ShapeWith(100);
+  shape.backward_seconds = 0;
+  const Mode colocated = *ParseMode("ps:colocated");
+  EXPECT_DOUBLE_EQ(*TransferSeconds(colocated, 4, shape, {0, 1e-3}), 1.5);
+  shape.ready = {1};
+  EXPECT_DOUBLE_EQ(*TransferSeconds(colocated, 4, shape, {0, 1e-3}), 6);
+}
+
+TEST(TheoryTest, CountsTheMessagesThatFollowOneAnother) {
+  StepShape shape = ShapeWith(1);
+  const auto messages = [&](const char* mode, int workers) {
+    return *TransferSeconds(*ParseMode(mode), workers, shape, {1, 0});
+  };
+  EXPECT_DOUBLE_EQ(messages("ring", 8), 14);
+  EXPECT_DOUBLE_EQ(messages("hierarchical", 8), 14) << "hosts of one";
+  EXPECT_DOUBLE_EQ(messages("gather_broadcast", 8), 2);
+  EXPECT_DOUBLE_EQ(messages("ps:1", 8), 2);
+  EXPECT_DOUBLE_EQ(messages("ps:colocated", 8), 2);
+  shape.ranks_per_host = 4;
+  EXPECT_DOUBLE_EQ(messages("hierarchical", 8), 2 + 2);
 }
 
 }  // namespace

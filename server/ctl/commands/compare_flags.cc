@@ -1,0 +1,80 @@
+#include "server/ctl/commands/compare.h"
+
+namespace ringmaster::ctl {
+
+void AddCompareCommand(FlagSet& flags, CompareFlags& compare) {
+  FlagSet& command = flags.AddCommand(
+      "compare",
+      "Train a job in several modes, one after the other, and write a report "
+      "on what each costs: on this machine, or with --coordinator on a "
+      "cluster.");
+  command.AddArgument("JOB_FILE", "The job file (docs/jobs.md).",
+                      /*is_required=*/true, &compare.job_file);
+  command.Add({.name = "out",
+               .unit = "DIR",
+               .help = "Where the report goes, its JSON, its charts and logs.",
+               .is_required = true},
+              &compare.out);
+  command.Add({.name = "modes",
+               .unit = "MODE,MODE",
+               .help = "What to compare: ring, hierarchical, "
+                       "gather_broadcast, halving_doubling, direct, exchange, "
+                       "auto, ps:N (N parameter servers), ps:colocated."},
+              &compare.modes);
+  command.Add({.name = "workers",
+               .unit = "N,N",
+               .help = "Numbers of workers; each mode runs with each."},
+              &compare.workers);
+  command.Add({.name = "vary",
+               .unit = "LABEL:FIELD=VALUE",
+               .help = "Run each mode with these changes too; several with ; "
+                       "between them. May be repeated."},
+              &compare.variations);
+  command.Add({.name = "vary_modes",
+               .unit = "MODE,MODE",
+               .help = "Vary these modes alone."},
+              &compare.varied_modes);
+  command.Add({.name = "scale_batch",
+               .help = "Let global_batch grow with the workers, from that of "
+                       "the fewest: as much work for each."},
+              &compare.is_batch_scaled);
+  command.Add({.name = "emulate_compute",
+               .help = "Wait in place of computing, as long as one worker "
+                       "alone was measured to compute: for more workers than "
+                       "there are cores."},
+              &compare.is_emulated);
+  command.Add({.name = "set",
+               .unit = "FIELD=VALUE",
+               .help = "Change a field of the job file; may be repeated."},
+              &compare.assignments);
+  command.Add({.name = "link",
+               .unit = "RATE",
+               .help = "On this machine: limit the link of each host, as 1gbit "
+                       "or 250mbit. Without it workers share memory."},
+              &compare.link);
+  command.Add({.name = "ranks_per_host",
+               .unit = "N",
+               .help = "With --link: workers that share a host and its link.",
+               .min = 1,
+               .max = 64},
+              &compare.ranks_per_host);
+  command.Add({.name = "device_memory",
+               .unit = "SIZE",
+               .help = "Also say which batch fits where each worker and server "
+                       "has so much memory, as 8GiB: by two more short runs of "
+                       "each mode, with the most workers."},
+              &compare.device_memory);
+  command.Add({.name = "threads",
+               .unit = "N",
+               .help = "Threads that each worker computes with.",
+               .min = 1,
+               .max = 256},
+              &compare.threads);
+  command.Add({.name = "bin_dir",
+               .unit = "DIR",
+               .help = "Where the programs coordinator and worker are; beside "
+                       "ringctl unless given."},
+              &compare.bin_dir);
+}
+
+}  // namespace ringmaster::ctl

@@ -1,0 +1,160 @@
+#include "server/ctl/compare/prediction.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+namespace ringmaster::ctl {
+namespace {
+
+// A transfer of which less is seen may as well have hidden altogether.
+constexpr double kLeastSeenShare = 0.05;
+
+double Harmonic(int n) {
+  double sum = 0;
+  for (int i = 1; i <= n; ++i) sum += 1.0 / i;
+  return sum;
+}
+
+// With `run`'s number of workers on so many cores.
+LinkCost CrowdedLink(const Comparison& comparison, const RunResult& run,
+                     LinkCost link) {
+  const int cores = comparison.conditions.cores;
+  if (cores > 0) {
+    link.latency_seconds *=
+        std::max(1.0, static_cast<double>(run.workers) / cores);
+  }
+  return link;
+}
+
+// The run that is the same but for its workers: the one with the most below
+// `workers`; null: there is none.
+const RunResult* NextSmaller(const Comparison& comparison, const RunResult& run,
+                             int workers) {
+  const RunResult* best = nullptr;
+  for (const RunResult& other : comparison.runs) {
+    if (!other.is_ok() || other.label() != run.label() ||
+        other.workers >= workers || other.workers < 2) {
+      continue;
+    }
+    if (best == nullptr || other.workers > best->workers) best = &other;
+  }
+  return best;
+}
+
+}  // namespace
+
+StepShape ShapeOf(const RunResult& run) {
+  StepShape shape;
+  shape.compute_seconds = run.compute_seconds + run.other_seconds;
+  shape.backward_seconds =
+      run.backward_seconds / static_cast<double>(run.micro_batches);
+  shape.wire_bytes = run.wire_bytes();
+  shape.ranks_per_host = std::max(1, run.ranks_per_host);
+  shape.ready = run.ready_shares;
+  if (!shape.ready.empty()) return shape;
+  double buckets = 1;
+  if (run.bucket_bytes > 0) {
+    buckets = std::max(1.0, std::ceil(run.gradient_bytes /
+                                      static_cast<double>(run.bucket_bytes)));
+  }
+  shape.ready = EvenlyReady(static_cast<int64_t>(buckets));
+  return shape;
+}
+
+std::optional<LinkCost> LinkOf(const Comparison& comparison) {
+  if (comparison.conditions.link_bytes_per_second > 0) {
+    return LinkCost{kLatencySeconds,
+                    1 / comparison.conditions.link_bytes_per_second};
+  }
+  const RunResult* fewest = nullptr;
+  for (const RunResult& run : comparison.runs) {
+    if (!run.is_ok() || run.workers < 2 || run.all_reduce_seconds <= 0)
+      continue;
+    if (fewest == nullptr || run.workers < fewest->workers) fewest = &run;
+  }
+  if (fewest == nullptr) return std::nullopt;
+  const auto bytes = BytesOfStep(fewest->mode, fewest->workers,
+                                 fewest->ranks_per_host, fewest->wire_bytes());
+  if (!bytes.has_value() || bytes->busiest <= 0) return std::nullopt;
+  return LinkCost{0, fewest->all_reduce_seconds / bytes->busiest};
+}
+
+bool IsLengthened(const Mode& mode) {
+  return mode.is_parameter_server() || mode.name == "gather_broadcast";
+}
+
+std::optional<double> MeasuredLengthening(const RunResult& run,
+                                          const LinkCost& link) {
+  const StepShape shape = ShapeOf(run);
+  const auto formula = TransferSeconds(run.mode, run.workers, shape, link);
+  const double seen = run.transfer_seconds + run.waiting_seconds;
+  if (!formula.has_value() || *formula <= 0 ||
+      seen < kLeastSeenShare * *formula) {
+    return std::nullopt;
+  }
+  const double hidden = shape.backward_seconds * (1 - shape.ready.front());
+  return (seen + hidden) / *formula;
+}
+
+double GrownLengthening(const Mode& mode, double lengthening, int from,
+                        int to) {
+  // A root waits for no slowest: it adds what comes as it comes.
+  if (!mode.is_parameter_server()) return lengthening;
+  return 1 + (lengthening - 1) * (Harmonic(to) - 1) / (Harmonic(from) - 1);
+}
+
+std::optional<double> PredictedStepSeconds(const Comparison& comparison,
+                                           const RunResult& run) {
+  const std::optional<LinkCost> known = LinkOf(comparison);
+  if (!known.has_value()) return std::nullopt;
+  LinkCost link = CrowdedLink(comparison, run, *known);
+  if (IsLengthened(run.mode)) {
+    const RunResult* fewer = NextSmaller(comparison, run, run.workers);
+    if (fewer == nullptr) return std::nullopt;
+    const auto measured =
+        MeasuredLengthening(*fewer, CrowdedLink(comparison, *fewer, *known));
+    if (!measured.has_value()) return std::nullopt;
+    link.lengthening =
+        GrownLengthening(run.mode, *measured, fewer->workers, run.workers);
+  }
+  return StepSeconds(run.mode, run.workers, ShapeOf(run), link);
+}
+
+std::optional<double> ComputingShare(const Comparison& comparison,
+                                     const RunResult& run, int nodes,
+                                     int ranks_per_host) {
+  std::optional<LinkCost> link = LinkOf(comparison);
+  if (!link.has_value()) return std::nullopt;
+  if (IsLengthened(run.mode)) {
+    const RunResult* largest =
+        NextSmaller(comparison, run, kMaxComparedWorkers + 1);
+    if (largest == nullptr) return std::nullopt;
+    const auto measured =
+        MeasuredLengthening(*largest, CrowdedLink(comparison, *largest, *link));
+    if (!measured.has_value()) return std::nullopt;
+    link->lengthening =
+        GrownLengthening(run.mode, *measured, largest->workers, nodes);
+  }
+  StepShape shape = ShapeOf(run);
+  shape.ranks_per_host = ranks_per_host;
+  const auto seconds = StepSeconds(run.mode, nodes, shape, *link);
+  if (!seconds.has_value() || *seconds <= 0) return std::nullopt;
+  return shape.compute_seconds / *seconds;
+}
+
+PredictionErrors ErrorsOf(const Comparison& comparison) {
+  std::vector<double> errors;
+  for (const RunResult& run : comparison.runs) {
+    if (!run.is_ok() || run.step_seconds <= 0) continue;
+    const auto predicted = PredictedStepSeconds(comparison, run);
+    if (predicted.has_value())
+      errors.push_back(std::abs(*predicted / run.step_seconds - 1));
+  }
+  if (errors.empty()) return {};
+  std::sort(errors.begin(), errors.end());
+  return {static_cast<int>(errors.size()), errors[errors.size() / 2],
+          errors.back()};
+}
+
+}  // namespace ringmaster::ctl
