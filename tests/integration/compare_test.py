@@ -33,9 +33,10 @@ class CompareTest(unittest.TestCase):
 
     def test_bytes_of_ring_and_root_are_those_of_theory(self):
         job = self.job(steps=60, evaluate_every=20)
-        result = self.compare(job, "--modes=ring,gather_broadcast", "--workers=2,3")
+        result = self.compare(job, "--modes=ring,gather_broadcast", "--workers=2,3", "--device_memory=1GiB")
         self.assertEqual(result.returncode, 0, result.stderr)
-        runs = self.comparison()["runs"]
+        comparison = self.comparison()
+        runs = comparison["runs"]
         self.assertEqual([(run["mode"], run["workers"]) for run in runs],
                          [("ring", 2), ("gather_broadcast", 2), ("ring", 3), ("gather_broadcast", 3)])
         for run in runs:
@@ -49,8 +50,17 @@ class CompareTest(unittest.TestCase):
             for rank in run["ranks"]:
                 self.assertGreater(rank["peak_resident_bytes"], 1e6)
                 self.assertGreater(rank["cpu_seconds"], 0)
+        # With the most workers, and no process of the runs before.
+        self.assertEqual([(memory["mode"], memory["workers"], memory["failure"]) for memory in comparison["memory"]],
+                         [("ring", 3, ""), ("gather_broadcast", 3, "")], result.stderr)
+        for memory in comparison["memory"]:
+            self.assertEqual(memory["more_samples_per_worker"], 4 * memory["samples_per_worker"])
+            self.assertEqual(len(memory["ranks"]), 3)
+            for rank in memory["ranks"]:
+                self.assertGreater(rank["peak_resident_bytes"], 1e6)
+                self.assertLessEqual(rank["fixed_bytes"], rank["peak_resident_bytes"])
         html = (self.out / "report.html").read_text()
-        for words in ("Ring or parameter server", "gather_broadcast", "<svg", "--modes=ring,gather_broadcast"):
+        for words in ("Ring or parameter server", "gather_broadcast", "<svg", "--modes=ring,gather_broadcast", "<b>derived</b>"):
             self.assertIn(words, html)
         for foreign in ("<script", "src=", "href="):
             self.assertNotIn(foreign, html)

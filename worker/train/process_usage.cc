@@ -2,6 +2,8 @@
 
 #include <sys/resource.h>
 
+#include <fstream>
+
 namespace ringmaster {
 
 ProcessUsage UsageOfProcess() {
@@ -14,6 +16,11 @@ ProcessUsage UsageOfProcess() {
                    absl::DurationFromTimeval(used.ru_stime);
   usage.peak_resident_bytes = int64_t{1024} * used.ru_maxrss;
   return usage;
+}
+
+void ForgetPeakMemory() {
+  // proc(5): 5 resets the peak resident set size.
+  std::ofstream("/proc/self/clear_refs") << "5";
 }
 
 }  // namespace ringmaster

@@ -11,12 +11,17 @@ namespace ringmaster {
 
 struct ProcessUsage {
   WireTotals wire = {};
-  absl::Duration cpu_time;          // of all its threads
-  int64_t peak_resident_bytes = 0;  // memory, shared one too
+  absl::Duration cpu_time;  // of all its threads
+  // Most memory at once, shared one too, since ForgetPeakMemory or the start.
+  int64_t peak_resident_bytes = 0;
 };
 
 // Takes about a microsecond. Thread-safe.
 [[nodiscard]] ProcessUsage UsageOfProcess();
+
+// Lets the peak begin anew at what is resident now: processes outlive jobs. Where
+// the kernel does not let it, the peak stays that of the process's life.
+void ForgetPeakMemory();
 
 }  // namespace ringmaster
 

@@ -54,6 +54,7 @@ void ProgressBoard::EnterPhase(TrainPhase phase) {
 
 void ProgressBoard::BeginGeneration(int64_t generation, int64_t total_steps,
                                     int64_t gradient_bytes) {
+  ForgetPeakMemory();
   MutexLock lock(mutex_);
   progress_.generation = generation;
   progress_.figures.total_steps = total_steps;

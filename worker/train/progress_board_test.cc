@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <utility>
 #include <vector>
 
@@ -73,6 +74,26 @@ TEST(ProgressBoardTest, AddsUpWhatARankHasDoneInAGeneration) {
   board.BeginGeneration(3, 11);
   EXPECT_EQ(board.progress().totals.steps, 0);
   EXPECT_EQ(board.progress().totals.sent_bytes, 0);
+}
+
+// A worker of a pool trains one job after the other.
+TEST(ProgressBoardTest, ThePeakOfMemoryIsThatOfTheGeneration) {
+  if (!std::ofstream("/proc/self/clear_refs").is_open())
+    GTEST_SKIP() << "this kernel does not let a peak be forgotten";
+  constexpr int64_t kLarge = int64_t{64} << 20;
+  ProgressBoard board;
+  board.BeginGeneration(2, 11);
+  {
+    const std::vector<char> large(kLarge, 1);
+    ASSERT_EQ(large.back(), 1);
+    board.RecordStep(Step(1, absl::Milliseconds(1)));
+  }
+  const int64_t before = board.progress().totals.peak_resident_bytes;
+  board.BeginGeneration(3, 11);
+  board.RecordStep(Step(1, absl::Milliseconds(1)));
+  const int64_t after = board.progress().totals.peak_resident_bytes;
+  EXPECT_LT(after, before - kLarge / 2);
+  EXPECT_GT(after, 1 << 20);
 }
 
 TEST(ProgressBoardTest, ShowsRatesOfTheFirstStepAtOnce) {

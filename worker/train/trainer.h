@@ -128,7 +128,7 @@ struct RankTotals {
   int64_t sent_bytes = 0;
   int64_t received_bytes = 0;
   absl::Duration cpu_time;
-  int64_t peak_resident_bytes = 0;  // since the process began
+  int64_t peak_resident_bytes = 0;  // in the generation
   int64_t gradient_bytes = 0;       // of all parameters, as computed
   // Of who holds shards of them, where workers run ahead of each other; see
   // ShardHost.
