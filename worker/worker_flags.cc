@@ -194,6 +194,8 @@ void AddWorkerFlags(FlagSet& set, WorkerFlags& flags) {
   AddComputeFlags(set, flags);
   AddRestartFlags(set, flags);
   AddCredentialsFlags(set, flags.credentials);
+  AddMonitoringFlags("has a session with the coordinator", set,
+                     flags.monitoring);
   AddProgramFlags(set, flags.program);
 }
 
@@ -207,6 +209,8 @@ void AddParameterServerFlags(FlagSet& set, WorkerFlags& flags) {
           &flags.listen);
   AddRestartFlags(set, flags);
   AddCredentialsFlags(set, flags.credentials);
+  AddMonitoringFlags("has a session with the coordinator", set,
+                     flags.monitoring);
   AddProgramFlags(set, flags.program);
 }
 

@@ -43,6 +43,7 @@ struct WorkerFlags {
   CredentialsOptions credentials;
   std::string restart = "auto";
   int max_crashes = 5;
+  MonitoringFlags monitoring;  // of slot 0; each further one on the next port
   ProgramFlags program;
 };
 

@@ -1,8 +1,8 @@
 #include "common/program/monitoring.h"
 
+#include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/config/address.h"
 #include "common/logging/logging.h"
 #include "common/metrics/process_metrics.h"
@@ -30,24 +30,6 @@ absl::StatusOr<std::unique_ptr<Server>> StartAt(std::string_view flag,
 }
 
 }  // namespace
-
-void AddMonitoringFlags(std::string_view ready, FlagSet& set,
-                        MonitoringFlags& flags) {
-  set.StartGroup("Monitoring (clear text; not served unless set)");
-  set.Add({.name = "metrics_listen",
-           .unit = "HOST:PORT",
-           .help = "Where Prometheus reads metrics: GET /metrics over HTTP. "
-                   "Port 0 takes any free one; the log tells which."},
-          &flags.metrics_listen);
-  set.Add({.name = "health_listen",
-           .unit = "HOST:PORT",
-           .help = absl::StrCat(
-               "Where probes ask for health (grpc.health.v1), and for nothing "
-               "else: service \"\" says that the process lives, service "
-               "\"ready\" whether it ",
-               absl::string_view(ready.data(), ready.size()), ".")},
-          &flags.health_listen);
-}
 
 absl::StatusOr<std::unique_ptr<Monitoring>> Monitoring::Start(
     const MonitoringFlags& flags, std::string_view program,

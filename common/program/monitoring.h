@@ -5,25 +5,14 @@
 #define RINGMASTER_COMMON_PROGRAM_MONITORING_H_
 
 #include <memory>
-#include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "common/config/flags.h"
 #include "common/metrics/metrics_server.h"
+#include "common/program/program_flags.h"
 #include "common/rpc/health_server.h"
 
 namespace ringmaster {
-
-// Addresses, HOST:PORT; empty: not served.
-struct MonitoringFlags {
-  std::string metrics_listen;
-  std::string health_listen;
-};
-
-// `ready` completes "Ready is a process that ...".
-void AddMonitoringFlags(std::string_view ready, FlagSet& set,
-                        MonitoringFlags& flags);
 
 // Thread-safe.
 class Monitoring {

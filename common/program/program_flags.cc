@@ -6,6 +6,7 @@
 #include <csignal>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "common/logging/logging.h"
 #include "common/status/status_macros.h"
 
@@ -29,6 +30,25 @@ void AddProgramFlags(FlagSet& set, ProgramFlags& flags) {
   set.Add({.name = "die_with_parent",
            .help = "End, as after SIGTERM, when the parent process ends."},
           &flags.die_with_parent);
+}
+
+void AddMonitoringFlags(std::string_view ready, FlagSet& set,
+                        MonitoringFlags& flags) {
+  set.StartGroup("Monitoring (clear text; not served unless set)");
+  set.Add({.name = "metrics_listen",
+           .unit = "HOST:PORT",
+           .help = "Where Prometheus reads metrics: GET /metrics over HTTP. "
+                   "Port 0 takes any free one, which the log tells; of "
+                   "several slots, slot K takes PORT+K."},
+          &flags.metrics_listen);
+  set.Add({.name = "health_listen",
+           .unit = "HOST:PORT",
+           .help = absl::StrCat(
+               "Where probes ask for health (grpc.health.v1), and for nothing "
+               "else: service \"\" says that the process lives, service "
+               "\"ready\" whether it ",
+               absl::string_view(ready.data(), ready.size()), ".")},
+          &flags.health_listen);
 }
 
 absl::Status StartLog(const ProgramFlags& flags, std::string_view role,

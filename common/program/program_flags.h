@@ -1,6 +1,6 @@
 // ProgramFlags: the flags that all long-running binaries have in common, how
-// they log and whether they end with the process that started them, and what
-// follows from them. Not thread-safe; used once, at the start of main.
+// they log, where they are watched, whether they end with the process that
+// started them, and what follows from them. Not thread-safe; used once, at the start of main.
 #ifndef RINGMASTER_COMMON_PROGRAM_PROGRAM_FLAGS_H_
 #define RINGMASTER_COMMON_PROGRAM_PROGRAM_FLAGS_H_
 
@@ -22,6 +22,17 @@ struct ProgramFlags {
 // Adds the flags to `set` in groups of their own, with the values in `flags` as
 // their defaults.
 void AddProgramFlags(FlagSet& set, ProgramFlags& flags);
+
+// Where a program tells those who watch over it how it is (monitoring.h):
+// HOST:PORT; empty: nowhere.
+struct MonitoringFlags {
+  std::string metrics_listen;
+  std::string health_listen;
+};
+
+// Adds them. `ready` completes "whether it ...".
+void AddMonitoringFlags(std::string_view ready, FlagSet& set,
+                        MonitoringFlags& flags);
 
 // Has the process log as the flags say; every line carries `role` and `worker`
 // (SetLogIdentity). INVALID_ARGUMENT: an unknown level or format, or the file

@@ -135,6 +135,7 @@ class Agent::Impl {
   agent::AgentCore core_;
   std::unique_ptr<CoordinatorSession> session_;
   std::optional<int64_t> trainer_generation_;
+  bool is_attached_ = false;
 
   Mutex mutex_;
   CondVar changed_;
@@ -155,6 +156,10 @@ void Agent::Impl::Handle(agent::Event& event) {
   }
   for (const agent::Action& action : core_.Handle(event, clock_.Now())) {
     std::visit([this](const auto& a) { Do(a); }, action);
+  }
+  if (is_attached_ != core_.is_session_up()) {
+    is_attached_ = core_.is_session_up();
+    if (options_.on_attached) options_.on_attached(is_attached_);
   }
   const MonotonicTime deadline = core_.NextDeadline();
   if (deadline == MonotonicTime::InfiniteFuture()) {

@@ -11,6 +11,7 @@
 #ifndef RINGMASTER_WORKER_AGENT_AGENT_H_
 #define RINGMASTER_WORKER_AGENT_AGENT_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -37,6 +38,9 @@ struct AgentOptions {
   absl::Duration answer_timeout = absl::Seconds(5);
   absl::Duration name_wait = absl::ZeroDuration();
   absl::Duration signal_window = absl::Milliseconds(500);
+  // Told when a session with the coordinator is there, and when it is not any
+  // more, on a thread of the agent's; must not block. May be empty.
+  std::function<void(bool is_attached)> on_attached;
 };
 
 class Agent {

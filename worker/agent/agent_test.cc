@@ -3,6 +3,7 @@
 #include <grpcpp/security/credentials.h>
 
 #include <optional>
+#include <future>
 #include <string>
 
 #include "common/logging/log_capture.h"
@@ -312,6 +313,19 @@ TEST_F(AgentTest, LeavesTrainingAtAStepThatAllAgreeOn) {
   EXPECT_EQ(leaving->leaving().step(), 6);
   EXPECT_EQ(agent_->AwaitEnd().code, ExitCode::kStopped);
   EXPECT_TRUE(trainer_.AwaitCall("drain"));
+}
+
+TEST_F(AgentTest, TellsWhetherItIsAttached) {
+  std::promise<void> attached;
+  std::promise<void> detached;
+  AgentOptions options = Options(coordinator_->address());
+  options.on_attached = [&](bool is_attached) {
+    (is_attached ? attached : detached).set_value();
+  };
+  Start(options);
+  attached.get_future().wait();
+  coordinator_.reset();
+  detached.get_future().wait();
 }
 
 TEST_F(AgentTest, EndsAtOnceOnASecondSignal) {

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -21,6 +22,7 @@
 #include "common/fail_point/fail_point.h"
 #include "common/logging/logging.h"
 #include "common/plan/collective_costs.h"
+#include "common/program/monitoring.h"
 #include "common/program/program_flags.h"
 #include "common/rpc/grpc_log.h"
 #include "common/status/annotate.h"
@@ -31,6 +33,7 @@
 #include "worker/agent/rpc/worker_identity.h"
 #include "worker/collective/probe.h"
 #include "worker/collective/probe_turn.h"
+#include "worker/process/member_metrics.h"
 #include "worker/supervisor/child_exit.h"
 #include "worker/supervisor/signal_pipe.h"
 #include "worker/supervisor/slot.h"
@@ -128,6 +131,32 @@ void LogCosts(const std::optional<ProbeResult>& probe) {
             {"seconds", absl::ToDoubleSeconds(probe->duration)}});
 }
 
+// Each slot on a port of its own.
+absl::Status MoveToSlot(int slot, std::string& address) {
+  if (address.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const HostPort base, ParseHostPort(address));
+  ASSIGN_OR_RETURN(const HostPort moved, SlotAddress(base, slot));
+  address = moved.ToString();
+  return absl::OkStatus();
+}
+
+// Serves metrics and health of a slot, as the flags say.
+absl::StatusOr<std::unique_ptr<Monitoring>> StartMonitoring(
+    const MemberProgram& program, MonitoringFlags flags, int slot,
+    const Trainer& trainer, const std::atomic<bool>& is_attached) {
+  for (const auto& [flag, address] :
+       {std::pair("--metrics_listen", &flags.metrics_listen),
+        std::pair("--health_listen", &flags.health_listen)}) {
+    const absl::Status moved = MoveToSlot(slot, *address);
+    if (!moved.ok()) {
+      return WithExitCode(Annotate(moved, flag), ExitCode::kUsage);
+    }
+  }
+  return Monitoring::Start(flags, program.name, [&](MetricPage& page) {
+    AddMemberMetrics(trainer.progress(), is_attached.load(), page);
+  });
+}
+
 // One member's life, in this process.
 absl::StatusOr<ExitCode> RunSlot(const MemberProgram& program,
                                  const WorkerFlags& flags, int slot) {
@@ -149,7 +178,15 @@ absl::StatusOr<ExitCode> RunSlot(const MemberProgram& program,
   RETURN_IF_ERROR(FailPoint::ArmFromEnvironment());
   ASSIGN_OR_RETURN(const std::unique_ptr<Trainer> trainer,
                    program.make_trainer(listener, flags, slot));
+  std::atomic<bool> is_attached = false;
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<Monitoring> monitoring,
+      StartMonitoring(program, flags.monitoring, slot, *trainer, is_attached));
   AgentOptions options;
+  options.on_attached = [&is_attached, &monitoring](bool attached) {
+    is_attached.store(attached);
+    monitoring->SetReady(attached);
+  };
   options.coordinator = flags.coordinator;
   options.credentials = credentials;
   ASSIGN_OR_RETURN(options.identity, Identify(flags, slot, listener.port()));

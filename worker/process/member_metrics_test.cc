@@ -1,0 +1,75 @@
+#include "worker/process/member_metrics.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include "absl/time/time.h"
+#include "common/metrics/metric_page.h"
+#include "common/metrics/process_metrics.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/train/trainer.h"
+
+namespace ringmaster {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(MemberMetrics, TellOfTheProcess) {
+  TrainProgress progress;
+  progress.phase = TrainPhase::kStep;
+  progress.generation = 4;
+  progress.applied_step = 17;
+  progress.waiting_for_rank = 2;
+  progress.disk_bytes = 4096;
+  progress.held_shards = {{0, 17}, {3, 17}};
+  progress.totals.steps = 5;
+  progress.totals.sent_bytes = 100;
+  progress.totals.received_bytes = 200;
+  progress.totals.phases.backward = absl::Milliseconds(1500);
+  MetricPage page;
+  AddMemberMetrics(progress, true, page);
+  const std::string text = page.Text();
+  for (const char* line :
+       {"ringmaster_attached 1", R"(ringmaster_phase{phase="step"} 1)",
+        R"(ringmaster_phase{phase="idle"} 0)", "ringmaster_rank_generation 4",
+        "ringmaster_rank_applied_step 17", "ringmaster_rank_waiting_for_rank 2",
+        "ringmaster_rank_held_shards 2",
+        "ringmaster_checkpoint_io_bytes_total 4096",
+        "ringmaster_rank_steps_total 5", "ringmaster_rank_sent_bytes_total 100",
+        "ringmaster_rank_received_bytes_total 200",
+        R"(ringmaster_rank_step_seconds_total{part="backward"} 1.5)",
+        R"(ringmaster_rank_step_seconds_total{part="forward"} 0)"}) {
+    EXPECT_THAT("\n" + text, HasSubstr(std::string("\n") + line + "\n"));
+  }
+}
+
+TEST(MemberMetrics, EveryPhaseHasAName) {
+  for (int phase = 0; phase <= static_cast<int>(TrainPhase::kMeasure);
+       ++phase) {
+    TrainProgress progress;
+    progress.phase = static_cast<TrainPhase>(phase);
+    MetricPage page;
+    AddMemberMetrics(progress, false, page);
+    const std::string text = page.Text();
+    EXPECT_THAT(text, HasSubstr("\"} 1\n")) << phase;
+    EXPECT_THAT(text, HasSubstr("ringmaster_attached 0\n"));
+  }
+}
+
+// Prometheus' own linter, where it is installed.
+TEST(MemberMetrics, PassPromtool) {
+  if (std::system("command -v promtool >/dev/null 2>&1") != 0)
+    GTEST_SKIP() << "promtool (Debian's package prometheus) is not installed";
+  MetricPage page;
+  AddMemberMetrics(TrainProgress(), true, page);
+  AddProcessMetrics("worker", page);
+  const std::string file =
+      std::string(std::getenv("TEST_TMPDIR")) + "/metrics.txt";
+  std::ofstream(file) << page.Text();
+  EXPECT_EQ(std::system(("promtool check metrics <" + file).c_str()), 0);
+}
+
+}  // namespace
+}  // namespace ringmaster
