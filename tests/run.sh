@@ -2,8 +2,8 @@
 # From a clone to passing tests: installs what is missing, builds, runs all tests, then some again under sanitizers.
 #
 # usage: tests/run.sh [--full]
-#   --full   all that tests can try (RINGMASTER_FULL_TESTS), all tests under both sanitizers, then clang's thread-safety
-#            analysis and clang-tidy (hours on 2 cores)
+#   --full   all that tests can try (RINGMASTER_FULL_TESTS), all tests under both sanitizers, clang's thread-safety
+#            analysis, the image, and clang-tidy (hours on 2 cores)
 #
 # Prints a line for each stage; logs go to .logs/ (or $RINGMASTER_LOG_DIR). The last line is always
 # "N passed, N failed, N skipped", over the cases of all stages: a case that ran under a sanitizer too counts again.
@@ -98,6 +98,7 @@ if [[ -n $FULL ]]; then
   stage tsan --config=tsan //...
   stage asan --config=asan //...
   stage clang --config=clang //...
+  stage image //tests/integration:image_test
   tidy
 else
   stage tsan --config=tsan "${SHORT_TSAN[@]}"

@@ -1,0 +1,62 @@
+#!/bin/bash
+# Builds the image for CPUs from the bundle, with whichever tool is there, without a daemon where that is buildah or podman.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
+
+usage() {
+  cat <<'EOF2'
+usage: deploy/image/build.sh [--tag=NAME:TAG] [--base=IMAGE] [--bundle=FILE] [--tool=docker|podman|buildah]
+  --tag     what the image is called (ringmaster:VERSION)
+  --base    where glibc's files come from: Debian 12 (docker.io/library/debian:12-slim)
+  --bundle  a bundle that is built already; without it, bazel builds one
+  --tool    what builds (the first of docker, podman and buildah that is installed)
+Arguments of the tool itself go in RINGMASTER_IMAGE_FLAGS, words separated by spaces.
+EOF2
+}
+
+VERSION=$(sed -n 's/.*"ringmaster \([0-9.]*\)".*/\1/p' "$ROOT/common/config/version.h")
+TAG=ringmaster:$VERSION
+BASE=docker.io/library/debian:12-slim
+BUNDLE=
+TOOL=
+for argument in "$@"; do
+  case $argument in
+    --help | -h)
+      usage
+      exit 0
+      ;;
+    --tag=?*) TAG=${argument#*=} ;;
+    --base=?*) BASE=${argument#*=} ;;
+    --bundle=?*) BUNDLE=${argument#*=} ;;
+    --tool=docker | --tool=podman | --tool=buildah) TOOL=${argument#*=} ;;
+    *)
+      printf 'error: unknown argument %s; see --help\n' "$argument" >&2
+      exit 2
+      ;;
+  esac
+done
+
+if [[ -z $TOOL ]]; then
+  for TOOL in docker podman buildah none; do command -v "$TOOL" >/dev/null && break; done
+  [[ $TOOL != none ]] || die "none of docker, podman and buildah is installed; on Debian: apt-get install buildah"
+fi
+command -v "$TOOL" >/dev/null || die "$TOOL is not installed"
+
+if [[ -z $BUNDLE ]]; then
+  "$ROOT/deploy/setup.sh"
+  say "build: //deploy:bundle"
+  ringmaster_bazel build //deploy:bundle
+  BUNDLE=$(ringmaster_bazel info bazel-bin 2>/dev/null)/deploy/ringmaster.tar.gz
+fi
+[[ -s $BUNDLE ]] || die "there is no bundle at $BUNDLE"
+
+# The tool sees the bundle and the Dockerfile, nothing else of this tree.
+CONTEXT=$(mktemp -d)
+trap 'rm -rf "$CONTEXT"' EXIT
+cp "$(readlink -f "$BUNDLE")" "$CONTEXT/ringmaster.tar.gz"
+cp "$ROOT/deploy/image/Dockerfile" "$CONTEXT/"
+COMMIT=$(git -C "$ROOT" rev-parse HEAD 2>/dev/null || echo unknown)
+say "image: $TAG"
+# shellcheck disable=SC2086  # a list of words
+"$TOOL" ${RINGMASTER_IMAGE_FLAGS:-} build --build-arg "BASE=$BASE" --build-arg "VERSION=$VERSION" \
+  --build-arg "COMMIT=$COMMIT" --tag "$TAG" "$CONTEXT"

@@ -1,0 +1,144 @@
+"""The image for CPUs: built without registry and daemon, it trains the demo job on three "hosts", and a container that is killed
+is replaced by another one while the rest keep their processes.
+
+Debian's own tools make what a registry would give: debootstrap the base, buildah (storage in files, isolation by chroot) the
+image and its containers. Needs root, network namespaces and Debian's mirror; `tests/run.sh --full` runs it.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from tests import report
+from tests.integration.cluster import Cluster, Hosts, namespaces_unavailable, pids_of
+
+MAX_BYTES = 100 * 1000 * 1000
+STEPS = 300
+
+
+def why_not_here():
+    if os.geteuid() != 0:
+        return "needs root"
+    for program in ("buildah", "debootstrap"):
+        if shutil.which(program, path="/usr/sbin:/usr/bin:/sbin:/bin") is None:
+            return f"{program} is not installed (deploy/setup.sh --full installs it)"
+    return namespaces_unavailable()
+
+
+class Images:
+    """A store of images and containers in a directory of its own."""
+
+    def __init__(self, directory):
+        self.directory = pathlib.Path(directory)
+        self.flags = ["--root", str(self.directory / "store"), "--runroot", str(self.directory / "run"),
+                      "--storage-driver", "vfs"]
+
+    def buildah(self, *args):
+        """What it prints."""
+        result = subprocess.run(["buildah", *self.flags, *args], capture_output=True, text=True)
+        if result.returncode != 0:
+            raise AssertionError(f"buildah {args}: {result.stderr}")
+        return result.stdout.strip()
+
+    def make_base(self, name):
+        root = self.directory / "base"
+        log = self.directory / "debootstrap.log"
+        with open(log, "wb") as out:
+            made = subprocess.run(["debootstrap", "--variant=minbase", "bookworm", str(root)], stdout=out, stderr=out)
+        if made.returncode != 0:
+            raise AssertionError(f"debootstrap: {log.read_text()[-2000:]}")
+        container = self.buildah("from", "scratch")
+        self.buildah("add", "--quiet", container, str(root), "/")
+        self.buildah("commit", "--quiet", container, name)
+        self.buildah("rm", container)
+        shutil.rmtree(root)
+
+    def make_programs(self, image, bin_dir, volume):
+        """Programs in `bin_dir` that run those of the image, each in a new container (ringctl's is the same each time: it
+        is called often), which sees `volume`."""
+        bin_dir.mkdir()
+        buildah = " ".join(["buildah", *self.flags])
+        for program in ("coordinator", "worker", "parameter_server", "ringctl"):
+            script = bin_dir / program
+            container = f"$({buildah} from --quiet {image})"
+            if program == "ringctl":
+                container = self.buildah("from", "--quiet", image)
+            script.write_text(f"""#!/bin/sh
+container={container} || exit 1
+exec {buildah} run --isolation chroot --volume {volume}:{volume} --volume /usr/include/c++:/usr/include/c++:ro \\
+  "$container" -- {program} "$@"
+""")
+            script.chmod(0o755)
+
+
+class ImageTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        why = why_not_here()
+        if why:
+            raise unittest.SkipTest(why)
+        os.environ["PATH"] += ":/usr/sbin:/sbin"
+        cls.directory = pathlib.Path(tempfile.mkdtemp(prefix="ringmaster-image-"))
+        cls.images = Images(cls.directory)
+        cls.images.make_base("localhost/base")
+        subprocess.run(["deploy/image/build.sh", "--tool=buildah", "--base=localhost/base", "--tag=localhost/ringmaster:test",
+                        "--bundle=deploy/ringmaster.tar.gz"], check=True,
+                       env={**os.environ, "RINGMASTER_IMAGE_FLAGS": " ".join(cls.images.flags), "BUILDAH_ISOLATION": "chroot"})
+
+    @classmethod
+    def tearDownClass(cls):
+        subprocess.run(["buildah", *cls.images.flags, "rm", "--all"], capture_output=True)
+        shutil.rmtree(cls.directory, ignore_errors=True)
+
+    def test_is_small_and_has_nobody_in_it(self):
+        image = json.loads(self.images.buildah("inspect", "--type", "image", "localhost/ringmaster:test"))
+        config = image["OCIv1"]["config"]
+        self.assertEqual(config["User"], "65532:65532")
+        self.assertRegex(config["Labels"]["org.opencontainers.image.version"], r"^\d+\.\d+\.\d+$")
+        self.assertIn("org.opencontainers.image.revision", config["Labels"])
+        container = self.images.buildah("from", "--quiet", "localhost/ringmaster:test")
+        root = pathlib.Path(self.images.buildah("mount", container))
+        files = [path for path in root.rglob("*") if path.is_file() and not path.is_symlink()]
+        size = sum(path.stat().st_size for path in files)
+        print(f"image: {size / 1e6:.1f} MB in {len(files)} files")
+        self.assertLess(size, MAX_BYTES)
+        programs = {path.name for path in files if path.stat().st_mode & 0o111 and path.parent.name in ("bin", "sbin")}
+        self.assertEqual(programs, {"coordinator", "worker", "parameter_server", "ringctl"})
+        self.assertFalse([path for path in files if path.stat().st_mode & 0o6000], "set-user-ID programs")
+
+    def test_trains_the_demo_job_and_replaces_a_container(self):
+        bin_dir = self.directory / "bin"
+        with Hosts(4) as (head, *nodes), Cluster() as cluster:
+            cluster.directory.chmod(0o777)
+            self.images.make_programs("localhost/ringmaster:test", bin_dir, cluster.directory)
+            os.environ["RINGMASTER_BIN_DIR"] = str(bin_dir)
+            self.addCleanup(os.environ.pop, "RINGMASTER_BIN_DIR")
+            cluster.start_coordinator(host=head, budget="5s")
+            for name, node in zip("ab", nodes):
+                cluster.start_worker(name, host=node)
+            cluster.await_workers(2)
+            job_file = shutil.copy("deploy/local/job.yaml", cluster.directory)
+            job = cluster.query("submit", job_file, f"--set=train.steps={STEPS}", "--set=workers.max=2",
+                                f"--set=train.checkpoint.directory={cluster.directory}/checkpoints")["id"]
+            cluster.await_step(job, STEPS // 10)
+            before = pids_of(cluster.job(job))
+            self.assertEqual(set(before), {"a", "b"})
+            os.kill(before["b"], signal.SIGKILL)
+            cluster.start_worker("c", host=nodes[2])
+            cluster.await_that("the replacement trains", lambda: "c" in pids_of(cluster.job(job)))
+            after = pids_of(cluster.job(job))
+            self.assertEqual(after["a"], before["a"], "the survivor has another process")
+            ended = cluster.await_job(job, "SUCCEEDED", timeout=300)
+            self.assertEqual(int(ended["figures"]["step"]), STEPS)
+            self.assertLess(float(ended["figures"]["evaluation_loss"]), 3.5, "it has not learnt anything")
+            self.assertTrue(list((cluster.directory / "checkpoints").glob("step-*")), "there is no checkpoint")
+
+
+if __name__ == "__main__":
+    sys.exit(report.main())
