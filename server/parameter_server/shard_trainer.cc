@@ -1,5 +1,6 @@
 #include "server/parameter_server/shard_trainer.h"
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -83,6 +84,7 @@ class ShardTrainer final : public Trainer {
 
   mutable Mutex mutex_;
   int members_ GUARDED_BY(mutex_) = 0;
+  int64_t resume_step_ GUARDED_BY(mutex_) = 0;
   mutable WaitShares waits_ GUARDED_BY(mutex_);  // of the generation
 };
 
@@ -119,6 +121,7 @@ absl::Status ShardTrainer::TryPrepare(const v1::JobSpec& spec,
   board_.BeginGeneration(assignment.generation, spec.train().steps());
   MutexLock lock(mutex_);
   members_ = MembersOf(assignment);
+  resume_step_ = assignment.resume_step;
   waits_ = WaitShares();
   return absl::OkStatus();
 }
@@ -180,11 +183,16 @@ TrainProgress ShardTrainer::progress() const {
   progress.collective_sequence = host_->taken_messages();
   progress.totals.staleness = host_->staleness();
   progress.held_shards = host_->held_shards();
-  if (progress.phase != TrainPhase::kTransfer) return progress;
-  if (host_->takes_pushes()) progress.phase = TrainPhase::kStep;
-  progress.applied_step = progress.complete_step = host_->complete_step();
-  progress.waiting_for_rank = host_->waiting_for_rank();
-  TakeWaits(progress.figures);
+  if (progress.phase == TrainPhase::kTransfer) {
+    if (host_->takes_pushes()) progress.phase = TrainPhase::kStep;
+    progress.applied_step = progress.complete_step = host_->complete_step();
+    progress.waiting_for_rank = host_->waiting_for_rank();
+    TakeWaits(progress.figures);
+  }
+  // What it has sent and received is of these.
+  MutexLock lock(mutex_);
+  progress.totals.steps =
+      std::max<int64_t>(0, progress.applied_step - resume_step_);
   return progress;
 }
 

@@ -76,6 +76,11 @@ class CompareTest(unittest.TestCase):
         self.assertGreater(run["ranks"][0]["backward_seconds"], 0)
         self.assertAlmostEqual(run["ranks"][0]["sent_bytes"], run["theory"]["worker_sent_bytes"],
                                delta=0.05 * run["theory"]["worker_sent_bytes"] + 2000)
+        # Its beats come when the workers' do not: it is measured by steps of its own.
+        server = run["ranks"][2]
+        self.assertGreater(server["steps"], 0)
+        self.assertAlmostEqual(server["sent_bytes"], run["theory"]["busiest_sent_bytes"],
+                               delta=0.1 * run["theory"]["busiest_sent_bytes"] + 2000)
         self.assertIn("Runs marked * do not compute", (self.out / "report.html").read_text())
 
     def test_a_run_that_fails_is_told_and_the_others_go_on(self):

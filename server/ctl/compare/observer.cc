@@ -67,20 +67,14 @@ void RunObserver::TakeLoss(const v1::Job& job, double now) {
 
 void RunObserver::TakeMember(const v1::Member& member) {
   if (!member.has_figures()) return;
-  const bool is_server = member.rank() >= run_.workers;
   if (member.figures().gradient_bytes() > 0) {
     run_.gradient_bytes =
         static_cast<double>(member.figures().gradient_bytes());
   }
-  Sums sums = SumsOf(member.figures());
-  // A server trains no steps of its own: the step that all of its shard had at
-  // the same beat is its measure.
-  if (is_server) sums.steps = member.step();
+  const Sums sums = SumsOf(member.figures());
   Seen& seen = seen_[member.rank()];
   // The last beat before the end may be older than the final figures.
   if (sums.steps < seen.last.steps) return;
-  // That it has ended tells a step, too, which its figures are older than.
-  if (is_server && sums.sent == seen.last.sent) return;
   seen.last = sums;
   if (!seen.base.has_value() && sums.steps >= skipped_steps_) seen.base = sums;
 }

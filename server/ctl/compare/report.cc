@@ -21,7 +21,7 @@ constexpr std::string_view kStyle = R"(<style>
 @media(prefers-color-scheme:dark){:root{--back:#0d1117;--ink:#e6edf3;--faint:#9198a1;--line:#30363d;--mark:#3a3000}}
 body{background:var(--back);color:var(--ink);font:15px/1.5 system-ui,sans-serif;max-width:980px;margin:2em auto;padding:0 1em}
 h1{font-size:1.6em}h2{font-size:1.25em;margin-top:2em}
-table{border-collapse:collapse;font-size:13px}td,th{border-bottom:1px solid var(--line);padding:3px 8px;text-align:right;white-space:nowrap}
+table{border-collapse:collapse;font-size:13px}td,th{border-bottom:1px solid var(--line);padding:3px 6px;text-align:right;white-space:nowrap;vertical-align:bottom}th{white-space:normal}
 td:first-child,th:first-child,td.w{text-align:left}td.w{white-space:normal}
 figure{margin:1.5em 0}figcaption{color:var(--faint);font-size:13px;max-width:760px}
 svg{max-width:100%;height:auto}.mark{background:var(--mark);padding:.5em .8em}.scroll{overflow-x:auto}code{font-size:13px}
@@ -252,8 +252,9 @@ std::string Warnings(const Comparison& comparison) {
         return run.is_ok() && run.mode.name == "hierarchical" &&
                (run.ranks_per_host <= 1 || run.ranks_per_host >= run.workers);
       })) {
-    add("Where each worker is a host of its own, hierarchical is a ring, and "
-        "where all are on one host it has no second level.");
+    add("Where each worker is a host of its own, or all are on one, "
+        "hierarchical has no second level: with a host for each it is a ring, "
+        "and how far the two are apart is how far a run is from the next.");
   }
   const int cores = comparison.conditions.cores;
   const bool is_crowded =
