@@ -39,6 +39,14 @@ std::string ProcessorName() {
   return "";
 }
 
+// What TCP flows of new network namespaces share a link by; empty: not known.
+std::string CongestionControl() {
+  std::ifstream file("/proc/sys/net/ipv4/tcp_congestion_control");
+  std::string name;
+  file >> name;
+  return name;
+}
+
 class Compare {
  public:
   Compare(const CompareContext& context, const CompareFlags& flags)
@@ -211,7 +219,7 @@ class Compare {
                         "network namespaces; ",
                         flags_.ranks_per_host,
                         flags_.ranks_per_host == 1 ? " worker" : " workers",
-                        " a host");
+                        " a host; TCP with ", CongestionControl());
   }
 
   // How many samples a step has.

@@ -221,16 +221,18 @@ void AddStaleness(const Comparison& comparison,
     int64_t sum = 0;
     for (const int64_t count : run.staleness) sum += count;
     if (!run.is_ok() || sum == 0) continue;
-    std::string text =
-        absl::StrCat(run.label(), ", ", run.workers,
-                     " workers: so many steps ahead of the slowest were those "
-                     "who got an answer: ");
+    std::string text = absl::StrCat(
+        run.label(), ", ", run.workers,
+        " workers: of the answers of servers, those to a worker that was ");
     const char* separator = "";
     for (size_t ahead = 0; ahead < run.staleness.size(); ++ahead) {
       if (run.staleness[ahead] == 0) continue;
-      absl::StrAppend(&text, separator, ahead, ": ",
-                      absl::StrFormat("%.0f %%", 100.0 * run.staleness[ahead] /
-                                                     static_cast<double>(sum)));
+      absl::StrAppend(
+          &text, separator, ahead,
+          *separator == '\0' ? " steps ahead of the slowest were " : ": ",
+          absl::StrFormat("%.0f %%",
+                          100.0 * static_cast<double>(run.staleness[ahead]) /
+                              static_cast<double>(sum)));
       separator = ", ";
     }
     findings.push_back(text + ".");

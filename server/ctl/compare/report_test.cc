@@ -159,8 +159,9 @@ TEST(ReportTest, TellsHowStaleAnswersWere) {
   comparison.runs.push_back(run);
   EXPECT_THAT(
       FindingsOf(comparison),
-      Contains("ps:1, ssp, 4 workers: so many steps ahead of the slowest "
-               "were those who got an answer: 0: 75 %, 2: 25 %."));
+      Contains("ps:1, ssp, 4 workers: of the answers of servers, "
+               "those to a worker that was 0 steps ahead of the slowest "
+               "were 75 %, 2: 25 %."));
   const auto json = nlohmann::json::parse(ComparisonJson(comparison));
   EXPECT_EQ(json["runs"][4]["staleness"], nlohmann::json({6, 0, 2}));
 }
