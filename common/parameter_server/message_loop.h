@@ -41,6 +41,7 @@ namespace ringmaster {
 struct MessagePeer {
   int rank = 0;
   std::unique_ptr<Channel> channel;
+  int lane = 0;  // of several channels to it
 };
 
 // Elements that follow a message, on the sender's side.

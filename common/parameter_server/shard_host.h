@@ -36,7 +36,7 @@ struct ShardHostAssignment {
   ShardPlacements placements;
 };
 
-// Connections for one generation, of those that the placements ask for.
+// Connections of a lane for one generation, of those that the placements ask for.
 struct ShardHostLinks {
   std::vector<MessagePeer> workers;    // all of them
   std::vector<MessagePeer> primaries;  // that this host is the backup of
@@ -57,10 +57,13 @@ class ShardHost {
       const ShardHostAssignment& assignment) = 0;
 
   // Serves until every worker is done; how they ended, which is the same for
-  // all. `cancel` ends it within milliseconds.
-  //   the statuses of MessageLoop::Turn
+  // all. `links` are by lane, of which there are as many as
+  // train.collective.connections says; each has a thread, the first one the
+  // caller's. `cancel` ends it within milliseconds.
+  //   the statuses of MessageLoop::Turn, of the lane that fails first, which ends
+  //   the others
   [[nodiscard]] virtual absl::StatusOr<DoneKind> Run(
-      ShardHostLinks links, const CancelToken& cancel) = 0;
+      std::vector<ShardHostLinks> links, const CancelToken& cancel) = 0;
 
   // Lets the workers know that this host wants to leave between two steps.
   virtual void RequestDrain() = 0;

@@ -58,11 +58,12 @@ class Reader {
 absl::StatusOr<ShardLayout> ShardLayout::Create(const Plan& plan, int shards) {
   const auto buckets = static_cast<int>(plan.buckets().size());
   if (shards < 1 || buckets < shards) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("train.parameter_server asks for ", shards,
-                     " shards of the parameters, but these make only ", buckets,
-                     buckets == 1 ? " bucket" : " buckets",
-                     ": take fewer servers, or a smaller train.bucket_bytes"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "train.parameter_server asks for ", shards,
+        " shards of the parameters, but these make only ", buckets,
+        buckets == 1 ? " bucket" : " buckets",
+        ": take fewer servers or train.collective.connections, or a "
+        "smaller train.bucket_bytes"));
   }
   ShardLayout layout;
   int begin = 0;

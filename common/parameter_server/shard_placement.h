@@ -29,6 +29,13 @@ struct ShardPlacements {
   std::vector<ShardPlacement> shards;  // by shard
 };
 
+// The lane of a shard: every host and every worker has as many, each with
+// connections and a thread of its own, and the first has the first shards.
+// 0 <= shard < shards; lanes >= 1.
+[[nodiscard]] constexpr int LaneOfShard(int shard, int shards, int lanes) {
+  return static_cast<int>(int64_t{shard} * lanes / shards);
+}
+
 // A shard as one of its holders has it: complete_step is the newest step whose
 // update all of the shard has.
 struct HeldShard {

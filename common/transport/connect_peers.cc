@@ -53,15 +53,20 @@ struct Links {
 absl::StatusOr<Links> LinksOf(std::span<const PeerConnection> peers) {
   Links links;
   for (const PeerConnection& peer : peers) {
-    if (peer.stripes < 1 || peer.stripes > kMaxConnections) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(peer.stripes, " connections to rank ", peer.rank,
-                       "; 1 to ", kMaxConnections, " are possible"));
+    const int end = peer.first_stripe + peer.stripes;
+    if (peer.stripes < 1 || peer.first_stripe < 0 || end > kMaxConnections) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          peer.stripes, " connections to rank ", peer.rank,
+          peer.first_stripe == 0
+              ? ""
+              : absl::StrCat(" from number ", peer.first_stripe, " on"),
+          "; 1 to ", kMaxConnections, " are possible"));
     }
     PeerLink link = {peer.rank, peer.role, peer.address};
     std::vector<PeerLink>& into =
         peer.address.empty() ? links.accept_from : links.connect_to;
-    for (; link.stripe < peer.stripes; ++link.stripe) into.push_back(link);
+    for (link.stripe = peer.first_stripe; link.stripe < end; ++link.stripe)
+      into.push_back(link);
   }
   return links;
 }

@@ -42,7 +42,7 @@ struct ConnectPeersConfig {
 };
 
 // A channel to make. Two ranks may have several, of different roles, or of the
-// same with each connecting to the other.
+// same with each connecting to the other, or with stripes of other numbers.
 struct PeerConnection {
   int rank = 0;
   LinkRole role = LinkRole::kCollective;
@@ -51,6 +51,10 @@ struct PeerConnection {
   // Connections, from 1 to kMaxConnections; the same on both sides. More than
   // one helps where the network limits each.
   int stripes = 1;
+  // The number of the first of them, the same on both sides: channels of one
+  // pair, role and direction must not share numbers, which end at
+  // kMaxConnections.
+  int first_stripe = 0;
   // What lies in it is read in place by a peer that shares memory with this
   // rank. May be null; outlives the channel.
   const SharedSegment* arena = nullptr;

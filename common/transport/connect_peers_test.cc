@@ -107,6 +107,36 @@ TEST_F(ConnectPeersTest, SeveralConnectionsAreOneChannel) {
   }
 }
 
+TEST_F(ConnectPeersTest, ChannelsOfOneRoleAreToldApartByTheirNumbers) {
+  const auto numbered = [](int rank, int number, const std::string& address) {
+    return PeerConnection{.rank = rank,
+                          .role = LinkRole::kParameterServer,
+                          .address = address,
+                          .first_stripe = number};
+  };
+  for (const Transport best : {Transport::kTcp, Transport::kSharedMemory}) {
+    first_config_.best_transport = best;
+    second_config_.best_transport = best;
+    const std::string address = AddressOf(first_listener_);
+    ConnectBoth({numbered(1, 0, ""), numbered(1, 1, ""), numbered(1, 15, "")},
+                {numbered(0, 15, address), numbered(0, 0, address),
+                 numbered(0, 1, address)});
+    const std::pair<size_t, size_t> pairs[] = {{0, 1}, {1, 2}, {2, 0}};
+    uint64_t sequence = 0;
+    for (const auto& [first, second] : pairs) {
+      EXPECT_EQ((*first_)[first]->transport(), best);
+      ExpectPair(*(*first_)[first], *(*second_)[second], ++sequence);
+      ExpectPair(*(*second_)[second], *(*first_)[first], ++sequence);
+    }
+  }
+  const PeerConnection beyond = numbered(1, 16, "");
+  const absl::Status status =
+      ConnectPeers(first_listener_, first_config_, std::span(&beyond, 1),
+                   /*cancel=*/nullptr)
+          .status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+}
+
 TEST_F(ConnectPeersTest, EachChannelHasAnArenaOfItsOwn) {
   absl::StatusOr<SharedSegment> arena = SharedSegment::Create("arena", 1 << 20);
   ASSERT_TRUE(arena.ok()) << arena.status();

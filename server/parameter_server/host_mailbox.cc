@@ -38,6 +38,11 @@ void HostMailbox::Open(std::function<void()> wake) {
   wake_ = std::move(wake);
 }
 
+void HostMailbox::Wake() {
+  MutexLock lock(mutex_);
+  if (wake_ != nullptr) wake_();
+}
+
 void HostMailbox::Close() {
   {
     MutexLock lock(mutex_);

@@ -1,7 +1,7 @@
 // HostMailbox runs what other threads ask for on the thread that serves a
 // host's shards, which alone may touch them.
 //
-// Thread-safety: Call from any thread; the others on the serving thread.
+// Thread-safety: Call and Wake from any thread; the others on the serving thread.
 #ifndef RINGMASTER_SERVER_PARAMETER_SERVER_HOST_MAILBOX_H_
 #define RINGMASTER_SERVER_PARAMETER_SERVER_HOST_MAILBOX_H_
 
@@ -34,6 +34,9 @@ class HostMailbox {
   // closed; it must not block.
   void Open(std::function<void()> wake) EXCLUDES(mutex_);
   void Close() EXCLUDES(mutex_);
+
+  // As a task would wake it. Any thread.
+  void Wake() EXCLUDES(mutex_);
 
   void RunAll() EXCLUDES(mutex_);
 

@@ -61,6 +61,7 @@ absl::Status HostRun::Begin() {
   const auto shards = static_cast<int>(assignment_.placements.shards.size());
   run_of_shard_.resize(static_cast<size_t>(shards));
   for (int shard = 0; shard < shards; ++shard) {
+    if (LaneOfShard(shard, shards, context_.lanes) != context_.lane) continue;
     const ShardPlacement& placement = PlacementOf(shard);
     const bool is_primary = placement.primary_rank == assignment_.rank;
     if (!is_primary && placement.backup_rank != assignment_.rank &&
@@ -146,6 +147,7 @@ HostRun::Awaited HostRun::FindAwaited() const {
 void HostRun::ShowWait() {
   const Awaited awaited = FindAwaited();
   context_.loop.SetWaitingFor(awaited.holds_up ? awaited.rank : -1);
+  context_.signs.is_held_up.store(awaited.holds_up, std::memory_order_relaxed);
   context_.signs.waiting_for_rank.store(awaited.rank,
                                         std::memory_order_relaxed);
   context_.signs.takes_pushes.store(AwaitedForCopies() < 0,
@@ -170,22 +172,28 @@ HostRun::Awaited HostRun::SlowestWorker() const {
   return {least_rank, least < most};
 }
 
-int64_t HostRun::complete_step() const {
+std::optional<int64_t> HostRun::LeastStep(bool of_primaries) const {
   std::optional<int64_t> least;
   for (const auto& run : runs_) {
-    if (!run->is_primary()) continue;
+    if (run->is_primary() != of_primaries) continue;
+    if (!of_primaries && !run->is_loaded()) continue;
     const int64_t step = run->is_loaded() ? run->state()->complete_step()
                                           : assignment_.resume_step;
     least = std::min(least.value_or(step), step);
   }
-  if (least.has_value()) return *least;
-  // A host of backups alone.
-  for (const auto& run : runs_) {
-    if (!run->is_loaded()) continue;
-    const int64_t step = run->state()->complete_step();
-    least = std::min(least.value_or(step), step);
-  }
-  return least.value_or(assignment_.resume_step);
+  return least;
+}
+
+int64_t HostRun::complete_step() const {
+  const std::optional<int64_t> of_primaries = LeastStep(true);
+  if (of_primaries.has_value()) return *of_primaries;
+  return LeastStep(false).value_or(assignment_.resume_step);
+}
+
+int HostRun::loaded_count() const {
+  return static_cast<int>(
+      std::count_if(runs_.begin(), runs_.end(),
+                    [](const auto& run) { return run->is_loaded(); }));
 }
 
 std::vector<int64_t> HostRun::staleness() const {

@@ -1,5 +1,5 @@
-// HostRun is one generation of a process that holds shards: who is connected,
-// who has said what, and which shard a message is for.
+// HostRun is one generation of a process that holds shards, of one of its lanes:
+// who is connected, who has said what, and which shard a message is for.
 //
 // Thread-safety: on the thread of the message loop.
 #ifndef RINGMASTER_SERVER_PARAMETER_SERVER_HOST_RUN_H_
@@ -56,8 +56,12 @@ class HostRun final : public MessageLoop::Handler {
 
   // Before a turn: tells the loop and the signs whom this host waits for.
   void ShowWait();
-  // The newest step that all shards which are primary here have made.
+  // The newest step that all shards which are primary here have made, or all
+  // others, of those that are loaded; nullopt: there are none.
+  [[nodiscard]] std::optional<int64_t> LeastStep(bool of_primaries) const;
+  // Of primaries; of a host of others alone, of these.
   [[nodiscard]] int64_t complete_step() const;
+  [[nodiscard]] int loaded_count() const;
   // As of ShardHost.
   [[nodiscard]] std::vector<int64_t> staleness() const;
   [[nodiscard]] const std::vector<std::unique_ptr<ShardRun>>& shards() const {

@@ -18,12 +18,19 @@ bool Contains(const ElemRange& range, int64_t elem) {
   return elem >= range.begin && elem < range.end();
 }
 
-// The shard that is primary here and has `elem`; null: there is none.
+// The shard that is primary in `run` and has `elem`; null: there is none.
 ShardRun* FindShard(const HostRun& run, int64_t elem) {
   for (const std::unique_ptr<ShardRun>& shard : run.shards()) {
     if (shard->is_primary() && shard->is_loaded() &&
         Contains(RangeOf(*shard), elem))
       return shard.get();
+  }
+  return nullptr;
+}
+
+const ShardRun* FindShard(const HostRuns& runs, int64_t elem) {
+  for (const HostRun* const run : runs) {
+    if (const ShardRun* const shard = FindShard(*run, elem)) return shard;
   }
   return nullptr;
 }
@@ -41,15 +48,29 @@ void AppendOverlap(const ElemRange& range, int64_t begin,
 
 }  // namespace
 
-absl::StatusOr<std::vector<ElemRange>> StoredRanges(const HostRun& run) {
-  std::vector<ElemRange> ranges;
-  for (const std::unique_ptr<ShardRun>& shard : run.shards()) {
-    if (!shard->is_primary()) continue;
-    if (!shard->is_loaded()) {
-      return absl::UnavailableError(
-          "the parameters are still being loaded here; try again");
+int64_t CompleteStepOf(const HostRuns& runs) {
+  for (const bool of_primaries : {true, false}) {
+    std::optional<int64_t> least;
+    for (const HostRun* const run : runs) {
+      const std::optional<int64_t> step = run->LeastStep(of_primaries);
+      if (step.has_value()) least = std::min(least.value_or(*step), *step);
     }
-    ranges.push_back(RangeOf(*shard));
+    if (least.has_value()) return *least;
+  }
+  return runs.front()->complete_step();
+}
+
+absl::StatusOr<std::vector<ElemRange>> StoredRanges(const HostRuns& runs) {
+  std::vector<ElemRange> ranges;
+  for (const HostRun* const run : runs) {
+    for (const std::unique_ptr<ShardRun>& shard : run->shards()) {
+      if (!shard->is_primary()) continue;
+      if (!shard->is_loaded()) {
+        return absl::UnavailableError(
+            "the parameters are still being loaded here; try again");
+      }
+      ranges.push_back(RangeOf(*shard));
+    }
   }
   std::sort(
       ranges.begin(), ranges.end(),
@@ -58,13 +79,13 @@ absl::StatusOr<std::vector<ElemRange>> StoredRanges(const HostRun& run) {
 }
 
 absl::StatusOr<StoredElements> ReadElements(
-    const HostRun& run, const std::vector<ElemRange>& ranges) {
-  RETURN_IF_ERROR(StoredRanges(run).status());
+    const HostRuns& runs, const std::vector<ElemRange>& ranges) {
+  RETURN_IF_ERROR(StoredRanges(runs).status());
   StoredElements stored;
-  stored.step = run.complete_step();
+  stored.step = CompleteStepOf(runs);
   for (const ElemRange& range : ranges) {
     for (int64_t at = range.begin; at < range.end();) {
-      const ShardRun* const shard = FindShard(run, at);
+      const ShardRun* const shard = FindShard(runs, at);
       if (shard == nullptr) {
         return absl::OutOfRangeError(
             absl::StrCat("element ", at, " of the ", range.count, " from ",
@@ -85,54 +106,64 @@ absl::StatusOr<StoredElements> ReadElements(
   return stored;
 }
 
-absl::Status OutsidePush::Find(const HostRun& run) {
-  RETURN_IF_ERROR(StoredRanges(run).status());
+absl::Status OutsidePush::Find(HostRun& run) {
+  RETURN_IF_ERROR(StoredRanges({&run}).status());
   ShardRun* const shard = FindShard(run, begin_);
-  const auto count = static_cast<int64_t>(gradient_.size());
+  const absl::Span<const float> gradient = gradient_;
+  const int64_t end = begin_ + static_cast<int64_t>(gradient.size());
+  std::vector<Bucket> found;
+  int64_t reached = begin_;
   if (shard != nullptr) {
-    const ShardState& state = *shard->state();
-    int bucket = 0;
-    int64_t at = state.description().first_elem;
-    for (; bucket < state.buckets() && at < begin_; ++bucket)
-      at += state.BucketElems(bucket);
-    const int first = bucket;
-    const bool is_begin = at == begin_;
-    for (; bucket < state.buckets() && at < begin_ + count; ++bucket)
-      at += state.BucketElems(bucket);
-    if (is_begin && at == begin_ + count) {
-      shard_ = shard;
-      first_bucket_ = first;
-      bucket_count_ = bucket - first;
-      return absl::OkStatus();
+    int64_t at = shard->state()->description().first_elem;
+    for (int bucket = 0; bucket < shard->state()->buckets(); ++bucket) {
+      const int64_t count = shard->state()->BucketElems(bucket);
+      if (at == reached && at + count <= end) {
+        found.push_back(
+            {bucket, gradient.subspan(static_cast<size_t>(at - begin_),
+                                      static_cast<size_t>(count))});
+        reached += count;
+      }
+      at += count;
     }
   }
-  return absl::OutOfRangeError(
-      absl::StrCat("the ", count, " elements from ", begin_,
-                   " on are not whole buckets of one shard that is here"));
+  if (found.empty() || reached != end) {
+    return absl::OutOfRangeError(
+        absl::StrCat("the ", gradient.size(), " elements from ", begin_,
+                     " on are not whole buckets of one shard that is here"));
+  }
+  shard_ = shard;
+  buckets_ = std::move(found);
+  return absl::OkStatus();
+}
+
+absl::Status OutsidePush::AdvanceBucket(Bucket& bucket) {
+  if (bucket.updates >= 0 || !shard_->IsFree(bucket.index))
+    return absl::OkStatus();
+  RETURN_IF_ERROR(shard_->PushOutside(bucket.index, bucket.gradient));
+  bucket.updates = shard_->state()->UpdatesOf(bucket.index);
+  return absl::OkStatus();
+}
+
+// A bucket's next update is not made before the backup has this one.
+bool OutsidePush::IsDone(const Bucket& bucket) const {
+  return bucket.updates >= 0 &&
+         (!shard_->AwaitsBackup(bucket.index) ||
+          shard_->state()->UpdatesOf(bucket.index) > bucket.updates);
 }
 
 std::optional<absl::Status> OutsidePush::Advance(HostRun& run) {
   if (shard_ == nullptr) {
     if (absl::Status found = Find(run); !found.ok()) return found;
   }
-  for (int i = 0; i < bucket_count_; ++i) {
-    if (!shard_->IsFree(first_bucket_ + i)) return std::nullopt;
+  // Each on its own: workers push without a pause, so all might never be free at
+  // one time.
+  for (Bucket& bucket : buckets_) {
+    if (absl::Status made = AdvanceBucket(bucket); !made.ok()) return made;
   }
-  if (is_made_) return absl::OkStatus();
-  const float* next = gradient_.data();
-  for (int i = 0; i < bucket_count_; ++i) {
-    const int64_t count = shard_->state()->BucketElems(first_bucket_ + i);
-    const absl::Status pushed = shard_->PushOutside(
-        first_bucket_ + i, {next, static_cast<size_t>(count)});
-    if (!pushed.ok()) return pushed;
-    next += count;
-  }
+  if (!std::all_of(buckets_.begin(), buckets_.end(),
+                   [this](const Bucket& bucket) { return IsDone(bucket); }))
+    return std::nullopt;
   step_ = run.complete_step();
-  is_made_ = true;
-  // With a backup they are not free before it has the update.
-  for (int i = 0; i < bucket_count_; ++i) {
-    if (!shard_->IsFree(first_bucket_ + i)) return std::nullopt;
-  }
   return absl::OkStatus();
 }
 

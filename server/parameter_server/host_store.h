@@ -1,5 +1,5 @@
-// What small clients ask of a generation's shards (parameter_store.h), done on
-// the thread that serves them.
+// What small clients ask of a generation's shards (parameter_store.h), done while
+// nobody else touches them.
 #ifndef RINGMASTER_SERVER_PARAMETER_SERVER_HOST_STORE_H_
 #define RINGMASTER_SERVER_PARAMETER_SERVER_HOST_STORE_H_
 
@@ -16,14 +16,20 @@
 
 namespace ringmaster {
 
+// Those of all lanes of a host.
+using HostRuns = std::vector<HostRun*>;
+
+// HostRun::complete_step, of all.
+[[nodiscard]] int64_t CompleteStepOf(const HostRuns& runs);
+
 // The shards that are primary here, by their first element. UNAVAILABLE: they
 // are still being loaded.
 [[nodiscard]] absl::StatusOr<std::vector<ElemRange>> StoredRanges(
-    const HostRun& run);
+    const HostRuns& runs);
 
 // Errors as of ParameterStore::Read.
 [[nodiscard]] absl::StatusOr<StoredElements> ReadElements(
-    const HostRun& run, const std::vector<ElemRange>& ranges);
+    const HostRuns& runs, const std::vector<ElemRange>& ranges);
 
 // A small client's gradient on its way into the parameters.
 class OutsidePush {
@@ -31,23 +37,29 @@ class OutsidePush {
   OutsidePush(int64_t begin, std::vector<float> gradient)
       : begin_(begin), gradient_(std::move(gradient)) {}
 
-  // Does what can be done now; nothing: to be called again. It is done once the
-  // backup, if there is one, has the update too. Errors as of
-  // ParameterStore::Push.
+  // Does what can be done now, on the thread that serves `run`; nothing: to be
+  // called again. It is done once the backup, if there is one, has the update
+  // too. Errors as of ParameterStore::Push; after OUT_OF_RANGE another run may be
+  // asked, nothing having been done.
   [[nodiscard]] std::optional<absl::Status> Advance(HostRun& run);
   // The step that it counts for, once it is done.
   [[nodiscard]] int64_t step() const { return step_; }
 
  private:
-  // The buckets that the gradient is of.
-  [[nodiscard]] absl::Status Find(const HostRun& run);
+  // One that the gradient is of.
+  struct Bucket {
+    int index = 0;  // in the shard
+    absl::Span<const float> gradient;
+    int64_t updates = -1;  // that it had with this one; -1: not made yet
+  };
+  [[nodiscard]] absl::Status Find(HostRun& run);
+  [[nodiscard]] absl::Status AdvanceBucket(Bucket& bucket);
+  [[nodiscard]] bool IsDone(const Bucket& bucket) const;
 
   const int64_t begin_;
   const std::vector<float> gradient_;
   ShardRun* shard_ = nullptr;  // null: not found yet
-  int first_bucket_ = 0;       // in the shard
-  int bucket_count_ = 0;
-  bool is_made_ = false;
+  std::vector<Bucket> buckets_;
   int64_t step_ = 0;
 };
 

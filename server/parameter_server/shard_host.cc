@@ -3,23 +3,23 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <map>
+#include <functional>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/logging/logging.h"
 #include "common/optimizer/optimizer_spec.h"
-#include "common/status/annotate.h"
 #include "common/status/status_macros.h"
 #include "common/sync/mutex.h"
-#include "common/sync/thread_pool.h"
-#include "common/transport/handshake.h"
+#include "common/tensor/allocator.h"
 #include "ringmaster/v1/job.pb.h"
-#include "server/parameter_server/host_mailbox.h"
+#include "server/parameter_server/host_lane.h"
 #include "server/parameter_server/host_run.h"
 #include "server/parameter_server/host_store.h"
+#include "server/parameter_server/lane_threads.h"
 #include "server/parameter_server/parameter_allocator.h"
-#include "server/parameter_server/shard_state.h"
 #include "server/parameter_server/update_rules.h"
 
 namespace ringmaster {
@@ -42,53 +42,35 @@ void LogStaleness(const UpdateRules& rules,
        {"answers_by_steps_ahead", by_steps}});
 }
 
-class ShardHostImpl final : public StoringShardHost, private ShardShelf {
+// Lanes outlive calls of small clients that are under way.
+using Lanes = std::vector<std::shared_ptr<HostLane>>;
+
+class ShardHostImpl final : public StoringShardHost {
  public:
-  ShardHostImpl(Clock& clock, int threads)
-      : clock_(clock), pool_(threads), mailbox_(clock) {}
+  ShardHostImpl(Clock& clock, int threads) : clock_(clock), threads_(threads) {}
+  ~ShardHostImpl() override { DropLanes(); }
 
   absl::Status Prepare(const v1::TrainProgram& program,
                        const ShardHostAssignment& assignment) override;
-  absl::StatusOr<DoneKind> Run(ShardHostLinks links,
+  absl::StatusOr<DoneKind> Run(std::vector<ShardHostLinks> links,
                                const CancelToken& cancel) override;
   void RequestDrain() override {
     wants_drain_.store(true, std::memory_order_relaxed);
   }
   void Release() override;
 
-  std::vector<HeldShard> held_shards() const override {
-    MutexLock lock(mutex_);
-    return held_;
-  }
-  int64_t complete_step() const override {
-    return complete_step_.load(std::memory_order_relaxed);
-  }
-  int waiting_for_rank() const override {
-    return signs_.waiting_for_rank.load(std::memory_order_relaxed);
-  }
-  absl::Duration WaitedFor(int rank) const override EXCLUDES(mutex_) {
-    MutexLock lock(mutex_);
-    return loop_ == nullptr ? absl::ZeroDuration() : loop_->WaitedFor(rank);
-  }
-  int64_t taken_messages() const override {
-    return signs_.taken_messages.load(std::memory_order_relaxed);
-  }
-  bool takes_pushes() const override {
-    return signs_.takes_pushes.load(std::memory_order_relaxed);
-  }
+  std::vector<HeldShard> held_shards() const override;
+  int64_t complete_step() const override;
+  int waiting_for_rank() const override;
+  absl::Duration WaitedFor(int rank) const override;
+  int64_t taken_messages() const override;
+  bool takes_pushes() const override;
   int blamed_rank() const override {
     return blamed_rank_.load(std::memory_order_relaxed);
   }
-  int64_t payload_sent_bytes() const override {
-    return payload_sent_bytes_.load(std::memory_order_relaxed);
-  }
-  int64_t payload_received_bytes() const override {
-    return payload_received_bytes_.load(std::memory_order_relaxed);
-  }
-  std::vector<int64_t> staleness() const override {
-    MutexLock lock(mutex_);
-    return staleness_;
-  }
+  int64_t payload_sent_bytes() const override;
+  int64_t payload_received_bytes() const override;
+  std::vector<int64_t> staleness() const override;
   const SharedSegment* shared_parameters() const override {
     return shared_ == nullptr ? nullptr : &shared_->segment();
   }
@@ -101,110 +83,84 @@ class ShardHostImpl final : public StoringShardHost, private ShardShelf {
                                MonotonicTime deadline) override;
 
  private:
-  ShardState* Find(int shard) override;
-  absl::StatusOr<ShardState*> Make(
-      const ShardDescription& description) override;
-
-  // Whether a shard that is held is of use in the generation; an error if it
-  // should be, and is not.
-  [[nodiscard]] absl::StatusOr<bool> Keeps(int shard, ShardState& state) const;
+  void MakeLanes(int lanes) EXCLUDES(mutex_);
+  void DropLanes() EXCLUDES(mutex_);
   void ShareParameters();
-  [[nodiscard]] absl::StatusOr<DoneKind> Serve(HostRun& run, MessageLoop& loop);
+  [[nodiscard]] Lanes lanes() const EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    return lanes_;
+  }
   // FAILED_PRECONDITION: no job has shards here.
-  [[nodiscard]] absl::Status CheckHasJob() const EXCLUDES(mutex_);
-  void PublishHeld();
-  void PublishStaleness(std::vector<int64_t> staleness) EXCLUDES(mutex_);
-  // What others may look at; null: nothing.
-  void Expose(const MessageLoop* loop) EXCLUDES(mutex_);
+  [[nodiscard]] absl::StatusOr<Lanes> LanesOfJob() const EXCLUDES(mutex_);
 
   Clock& clock_;
-  ThreadPool pool_;
+  const int threads_;
   HeapAllocator heap_;
   std::unique_ptr<ParameterAllocator> shared_;  // null: nothing is shared
   bool has_tried_to_share_ = false;
-
-  // Of the generation.
-  OptimizerConfig optimizer_;
-  int64_t total_steps_ = 1;
-  UpdateRules rules_;
-  ShardHostAssignment assignment_;
-
-  std::map<int, std::unique_ptr<ShardState>> shards_;
-
-  HostRun* run_ = nullptr;  // that is being served, for the mailbox's tasks
-  HostMailbox mailbox_;
+  HostGeneration generation_;
 
   mutable Mutex mutex_;
-  bool has_job_ GUARDED_BY(mutex_) = false;
-  std::vector<HeldShard> held_ GUARDED_BY(mutex_);
-  std::vector<int64_t> staleness_ GUARDED_BY(mutex_);
-  const MessageLoop* loop_ GUARDED_BY(mutex_) = nullptr;
+  Lanes lanes_ GUARDED_BY(mutex_);  // none: no job has shards here
+  // Of lanes that are gone.
+  int64_t sent_before_ GUARDED_BY(mutex_) = 0;
+  int64_t received_before_ GUARDED_BY(mutex_) = 0;
   std::atomic<bool> wants_drain_{false};
-  std::atomic<int64_t> complete_step_{0};
-  HostSigns signs_;
+  std::atomic<int64_t> resume_step_{0};
   std::atomic<int> blamed_rank_{-1};
-  std::atomic<int64_t> payload_sent_bytes_{0};
-  std::atomic<int64_t> payload_received_bytes_{0};
 };
+
+void ShardHostImpl::MakeLanes(int lanes) {
+  {
+    MutexLock lock(mutex_);
+    if (static_cast<int>(lanes_.size()) == lanes) return;
+  }
+  DropLanes();
+  MutexLock lock(mutex_);
+  for (int i = 0; i < lanes; ++i) {
+    lanes_.push_back(std::make_shared<HostLane>(
+        i, std::max(1, threads_ / lanes), clock_, wants_drain_));
+  }
+}
+
+void ShardHostImpl::DropLanes() {
+  MutexLock lock(mutex_);
+  for (const auto& lane : lanes_) {
+    sent_before_ += lane->payload_sent_bytes();
+    received_before_ += lane->payload_received_bytes();
+    lane->Clear();
+  }
+  lanes_.clear();
+}
 
 absl::Status ShardHostImpl::Prepare(const v1::TrainProgram& program,
                                     const ShardHostAssignment& assignment) {
   blamed_rank_.store(-1, std::memory_order_relaxed);
   // That was of the generation before.
   wants_drain_.store(false, std::memory_order_relaxed);
-  signs_.taken_messages.store(0, std::memory_order_relaxed);
-  PublishStaleness({});
-  ASSIGN_OR_RETURN(optimizer_, ParseOptimizer(program.optimizer()));
-  ASSIGN_OR_RETURN(rules_, ParseUpdateRules(program, optimizer_));
-  if (assignment.job_id != assignment_.job_id) Release();
-  total_steps_ = program.steps();
-  assignment_ = assignment;
+  ASSIGN_OR_RETURN(const OptimizerConfig optimizer,
+                   ParseOptimizer(program.optimizer()));
+  ASSIGN_OR_RETURN(const UpdateRules rules,
+                   ParseUpdateRules(program, optimizer));
+  if (assignment.job_id != generation_.assignment.job_id) Release();
+  generation_ = {.assignment = assignment,
+                 .optimizer = optimizer,
+                 .total_steps = program.steps(),
+                 .rules = rules,
+                 .lanes = std::max(1, program.collective().connections())};
   ShareParameters();
+  generation_.parameters =
+      shared_ == nullptr ? static_cast<Allocator*>(&heap_) : shared_.get();
+  resume_step_.store(assignment.resume_step, std::memory_order_relaxed);
+  MakeLanes(generation_.lanes);
   absl::Status missing;
-  for (auto it = shards_.begin(); it != shards_.end();) {
-    absl::StatusOr<bool> keeps = Keeps(it->first, *it->second);
-    missing.Update(keeps.status());
-    it = keeps.ok() && *keeps ? std::next(it) : shards_.erase(it);
-  }
-  const std::vector<ShardPlacement>& placements = assignment.placements.shards;
-  for (size_t shard = 0; shard < placements.size() && missing.ok(); ++shard) {
-    if (placements[shard].source_rank != assignment.rank ||
-        shards_.contains(static_cast<int>(shard)))
-      continue;
-    missing = absl::FailedPreconditionError(absl::StrCat(
-        "rank ", assignment.rank, " is to give shard ", shard, " as of step ",
-        assignment.resume_step, ", which it does not hold"));
-  }
-  complete_step_.store(assignment.resume_step, std::memory_order_relaxed);
-  PublishHeld();
+  for (const auto& lane : lanes()) missing.Update(lane->Prepare(generation_));
   return missing;
-}
-
-absl::StatusOr<bool> ShardHostImpl::Keeps(int shard, ShardState& state) const {
-  const auto index = static_cast<size_t>(shard);
-  if (index >= assignment_.placements.shards.size()) return false;
-  const ShardPlacement& placement = assignment_.placements.shards[index];
-  const int own = assignment_.rank;
-  const bool is_source = placement.source_rank == own;
-  const bool is_holder =
-      placement.primary_rank == own || placement.backup_rank == own;
-  // What rank 0 gives anew is another state, and so is a copy of what was
-  // updated in place.
-  if (!is_source &&
-      (!is_holder || placement.source_rank < 0 || !rules_.is_synchronous))
-    return false;
-  const absl::Status resumed = state.ResumeAt(assignment_.resume_step);
-  if (resumed.ok()) return true;
-  if (!is_source) return false;
-  return Annotate(resumed, absl::StrCat("rank ", own,
-                                        " is to give it as of "
-                                        "step ",
-                                        assignment_.resume_step));
 }
 
 void ShardHostImpl::ShareParameters() {
   // Updates in place would change what is being read.
-  if (!rules_.is_synchronous || has_tried_to_share_) return;
+  if (!generation_.rules.is_synchronous || has_tried_to_share_) return;
   has_tried_to_share_ = true;
   absl::StatusOr<std::unique_ptr<ParameterAllocator>> shared =
       ParameterAllocator::Create();
@@ -216,163 +172,171 @@ void ShardHostImpl::ShareParameters() {
   }
 }
 
-ShardState* ShardHostImpl::Find(int shard) {
-  const auto it = shards_.find(shard);
-  return it == shards_.end() ? nullptr : it->second.get();
-}
-
-absl::StatusOr<ShardState*> ShardHostImpl::Make(
-    const ShardDescription& description) {
-  ShardState::Options options;
-  options.optimizer = optimizer_;
-  options.total_steps = total_steps_;
-  options.is_in_place = !rules_.is_synchronous;
-  Allocator& parameters =
-      shared_ == nullptr ? static_cast<Allocator&>(heap_) : *shared_;
-  ASSIGN_OR_RETURN(std::unique_ptr<ShardState> state,
-                   ShardState::Create(description, options, parameters, heap_));
-  ShardState* const made = state.get();
-  shards_[description.shard] = std::move(state);
-  return made;
-}
-
-absl::StatusOr<DoneKind> ShardHostImpl::Run(ShardHostLinks links,
+absl::StatusOr<DoneKind> ShardHostImpl::Run(std::vector<ShardHostLinks> links,
                                             const CancelToken& cancel) {
-  if (static_cast<int>(links.workers.size()) != assignment_.workers) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "rank ", assignment_.rank, " has connections with ",
-        links.workers.size(), " workers of ", assignment_.workers));
+  const Lanes lanes = this->lanes();
+  if (links.size() != lanes.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rank ", generation_.assignment.rank,
+                     " has connections of ", links.size(), " lanes of ",
+                     lanes.size(), " (train.collective.connections)"));
   }
-  const HostPeers peers = {static_cast<int>(links.workers.size()),
-                           static_cast<int>(links.primaries.size()),
-                           static_cast<int>(links.backups.size())};
-  std::vector<int> worker_peers(links.workers.size(), -1);
-  std::vector<MessagePeer> all;
-  for (MessagePeer& worker : links.workers) {
-    const auto rank = static_cast<size_t>(worker.rank);
-    if (rank >= worker_peers.size() || worker_peers[rank] >= 0) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "rank ", assignment_.rank, " has a connection with rank ",
-          worker.rank, ", which is no worker, or a second one"));
+  const LanesEnd end = RunLanes(lanes, std::move(links), cancel);
+  blamed_rank_.store(end.blamed_rank, std::memory_order_relaxed);
+  LogStaleness(generation_.rules, staleness());
+  return end.result;
+}
+
+std::vector<HeldShard> ShardHostImpl::held_shards() const {
+  std::vector<HeldShard> all;
+  for (const auto& lane : lanes()) {
+    const std::vector<HeldShard> held = lane->held_shards();
+    all.insert(all.end(), held.begin(), held.end());
+  }
+  return all;
+}
+
+int64_t ShardHostImpl::complete_step() const {
+  // A host of copies alone is as far as these.
+  for (const bool of_primaries : {true, false}) {
+    std::optional<int64_t> least;
+    for (const auto& lane : lanes()) {
+      const std::optional<int64_t> step = lane->least_step(of_primaries);
+      if (step.has_value()) least = std::min(least.value_or(*step), *step);
     }
-    worker_peers[rank] = static_cast<int>(all.size());
-    all.push_back(std::move(worker));
+    if (least.has_value()) return *least;
   }
-  for (std::vector<MessagePeer>* group : {&links.primaries, &links.backups}) {
-    for (MessagePeer& peer : *group) all.push_back(std::move(peer));
+  return resume_step_.load(std::memory_order_relaxed);
+}
+
+int ShardHostImpl::waiting_for_rank() const {
+  int awaited = -1;
+  bool is_held_up = false;
+  for (const auto& lane : lanes()) {
+    if (!lane->is_running()) continue;
+    const int rank =
+        lane->signs().waiting_for_rank.load(std::memory_order_relaxed);
+    // One that works is what the others' peers wait for.
+    if (rank < 0) return -1;
+    const bool holds_up =
+        lane->signs().is_held_up.load(std::memory_order_relaxed);
+    if (awaited < 0 || (holds_up && !is_held_up)) awaited = rank;
+    is_held_up |= holds_up;
   }
-  MessageLoop loop(
-      {JobHash(assignment_.job_id), assignment_.generation, assignment_.rank},
-      std::move(all), cancel, clock_);
-  const HostContext context = {loop,
-                               pool_,
-                               rules_,
-                               std::move(worker_peers),
-                               assignment_.resume_step,
-                               wants_drain_,
-                               signs_};
-  HostRun run(assignment_, context, peers, *this);
-  run_ = &run;
-  Expose(&loop);
-  mailbox_.Open([&loop] { loop.Wake(); });
-  absl::StatusOr<DoneKind> end = Serve(run, loop);
-  mailbox_.Close();
-  Expose(nullptr);
-  run_ = nullptr;
-  complete_step_.store(run.complete_step(), std::memory_order_relaxed);
-  signs_.waiting_for_rank.store(-1, std::memory_order_relaxed);
-  signs_.takes_pushes.store(false, std::memory_order_relaxed);
-  blamed_rank_.store(loop.blamed_rank(), std::memory_order_relaxed);
-  PublishHeld();
-  PublishStaleness(run.staleness());
-  LogStaleness(rules_, run.staleness());
-  return end;
+  return awaited;
 }
 
-absl::StatusOr<DoneKind> ShardHostImpl::Serve(HostRun& run, MessageLoop& loop) {
-  RETURN_IF_ERROR(run.Begin());
-  const int64_t sent_before = payload_sent_bytes();
-  const int64_t received_before = payload_received_bytes();
-  while (!run.is_done()) {
-    run.ShowWait();
-    // How long a step may take, the coordinator knows; it cancels.
-    RETURN_IF_ERROR(loop.Turn(run, MonotonicTime::InfiniteFuture()));
-    mailbox_.RunAll();
-    payload_sent_bytes_.store(sent_before + loop.payload_sent_bytes(),
-                              std::memory_order_relaxed);
-    payload_received_bytes_.store(
-        received_before + loop.payload_received_bytes(),
-        std::memory_order_relaxed);
-    if (!rules_.is_synchronous) PublishStaleness(run.staleness());
-    const int64_t complete = run.complete_step();
-    if (complete == complete_step()) continue;
-    complete_step_.store(complete, std::memory_order_relaxed);
-    PublishHeld();
+absl::Duration ShardHostImpl::WaitedFor(int rank) const {
+  // They wait beside each other.
+  absl::Duration longest;
+  for (const auto& lane : lanes())
+    longest = std::max(longest, lane->WaitedFor(rank));
+  return longest;
+}
+
+int64_t ShardHostImpl::taken_messages() const {
+  int64_t sum = 0;
+  for (const auto& lane : lanes())
+    sum += lane->signs().taken_messages.load(std::memory_order_relaxed);
+  return sum;
+}
+
+bool ShardHostImpl::takes_pushes() const {
+  bool is_running = false;
+  for (const auto& lane : lanes()) {
+    if (!lane->is_running()) continue;
+    is_running = true;
+    if (!lane->signs().takes_pushes.load(std::memory_order_relaxed))
+      return false;
   }
-  return run.end();
+  return is_running;
 }
 
-void ShardHostImpl::Expose(const MessageLoop* loop) {
-  MutexLock lock(mutex_);
-  loop_ = loop;
-}
-
-void ShardHostImpl::PublishHeld() {
-  std::vector<HeldShard> held;
-  for (const auto& [shard, state] : shards_) {
-    if (state->is_loaded()) held.push_back({shard, state->complete_step()});
+std::vector<int64_t> ShardHostImpl::staleness() const {
+  std::vector<int64_t> sum;
+  for (const auto& lane : lanes()) {
+    const std::vector<int64_t> counts = lane->staleness();
+    sum.resize(std::max(sum.size(), counts.size()));
+    std::transform(counts.begin(), counts.end(), sum.begin(), sum.begin(),
+                   std::plus<>());
   }
-  MutexLock lock(mutex_);
-  has_job_ = !assignment_.job_id.empty();
-  held_ = std::move(held);
+  return sum;
 }
 
-void ShardHostImpl::PublishStaleness(std::vector<int64_t> staleness) {
+int64_t ShardHostImpl::payload_sent_bytes() const {
   MutexLock lock(mutex_);
-  staleness_ = std::move(staleness);
+  int64_t sum = sent_before_;
+  for (const auto& lane : lanes_) sum += lane->payload_sent_bytes();
+  return sum;
 }
 
-absl::Status ShardHostImpl::CheckHasJob() const {
+int64_t ShardHostImpl::payload_received_bytes() const {
   MutexLock lock(mutex_);
-  if (has_job_) return absl::OkStatus();
+  int64_t sum = received_before_;
+  for (const auto& lane : lanes_) sum += lane->payload_received_bytes();
+  return sum;
+}
+
+absl::StatusOr<Lanes> ShardHostImpl::LanesOfJob() const {
+  Lanes lanes = this->lanes();
+  if (!lanes.empty()) return lanes;
   return absl::FailedPreconditionError("no job has parameters here");
 }
 
 absl::StatusOr<StoredShards> ShardHostImpl::shards(MonotonicTime deadline) {
-  RETURN_IF_ERROR(CheckHasJob());
+  ASSIGN_OR_RETURN(const Lanes lanes, LanesOfJob());
   StoredShards shards;
-  RETURN_IF_ERROR(mailbox_.Call(
-      [&]() -> std::optional<absl::Status> {
-        absl::StatusOr<std::vector<ElemRange>> ranges = StoredRanges(*run_);
-        if (!ranges.ok()) return ranges.status();
-        shards = {assignment_.job_id, assignment_.generation,
-                  run_->complete_step(), *std::move(ranges)};
-        return absl::OkStatus();
-      },
-      deadline));
+  RETURN_IF_ERROR(WithAllHeld(
+      lanes, deadline,
+      [&](const HostRuns& runs, const ShardHostAssignment& assignment) {
+        shards.job_id = assignment.job_id;
+        shards.generation = assignment.generation;
+        shards.step = CompleteStepOf(runs);
+        absl::StatusOr<std::vector<ElemRange>> ranges = StoredRanges(runs);
+        if (ranges.ok()) shards.ranges = *std::move(ranges);
+        return ranges.status();
+      }));
   return shards;
 }
 
 absl::StatusOr<StoredElements> ShardHostImpl::Read(
     std::vector<ElemRange> ranges, MonotonicTime deadline) {
-  RETURN_IF_ERROR(CheckHasJob());
+  ASSIGN_OR_RETURN(const Lanes lanes, LanesOfJob());
   StoredElements stored;
-  RETURN_IF_ERROR(mailbox_.Call(
-      [&]() -> std::optional<absl::Status> {
-        absl::StatusOr<StoredElements> read = ReadElements(*run_, ranges);
-        if (!read.ok()) return read.status();
-        stored = *std::move(read);
-        return absl::OkStatus();
-      },
-      deadline));
+  RETURN_IF_ERROR(WithAllHeld(
+      lanes, deadline, [&](const HostRuns& runs, const ShardHostAssignment&) {
+        absl::StatusOr<StoredElements> read = ReadElements(runs, ranges);
+        if (read.ok()) stored = *std::move(read);
+        return read.status();
+      }));
   return stored;
+}
+
+absl::Status CheckPush(const HostGeneration& here, const std::string& job_id,
+                       int64_t generation) {
+  if (job_id != here.assignment.job_id) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the parameters here are of job ", here.assignment.job_id,
+                     ", not of ", job_id));
+  }
+  if (generation != here.assignment.generation) {
+    return absl::AbortedError(absl::StrCat("generation ", generation,
+                                           " is not the one that is on, ",
+                                           here.assignment.generation));
+  }
+  if (!here.rules.is_synchronous) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("job ", job_id,
+                   " is synchronous: its steps are made with its workers' "
+                   "gradients alone; pushes are for "
+                   "train.parameter_server.consistency ssp and async"));
 }
 
 absl::StatusOr<int64_t> ShardHostImpl::Push(const std::string& job_id,
                                             int64_t generation, int64_t begin,
                                             std::vector<float> gradient,
                                             MonotonicTime deadline) {
-  RETURN_IF_ERROR(CheckHasJob());
+  ASSIGN_OR_RETURN(const Lanes lanes, LanesOfJob());
   const auto bad = std::find_if_not(gradient.begin(), gradient.end(),
                                     [](float g) { return std::isfinite(g); });
   if (bad != gradient.end()) {
@@ -381,40 +345,30 @@ absl::StatusOr<int64_t> ShardHostImpl::Push(const std::string& job_id,
                      " of the gradient is ", *bad));
   }
   OutsidePush push(begin, std::move(gradient));
-  RETURN_IF_ERROR(mailbox_.Call(
-      [&]() -> std::optional<absl::Status> {
-        if (job_id != assignment_.job_id) {
-          return absl::FailedPreconditionError(
-              absl::StrCat("the parameters here are of job ",
-                           assignment_.job_id, ", not of ", job_id));
-        }
-        if (generation != assignment_.generation) {
-          return absl::AbortedError(absl::StrCat("generation ", generation,
-                                                 " is not the one that is on, ",
-                                                 assignment_.generation));
-        }
-        if (rules_.is_synchronous) {
-          return absl::FailedPreconditionError(absl::StrCat(
-              "job ", job_id,
-              " is synchronous: its steps are made with its workers' gradients "
-              "alone; pushes are for train.parameter_server.consistency ssp "
-              "and async"));
-        }
-        return push.Advance(*run_);
-      },
-      deadline));
+  absl::Status status;
+  for (const auto& lane : lanes) {
+    status = lane->Call(
+        [&](HostRun& run,
+            const HostGeneration& here) -> std::optional<absl::Status> {
+          absl::Status fits = CheckPush(here, job_id, generation);
+          if (!fits.ok()) return fits;
+          return push.Advance(run);
+        },
+        deadline);
+    // It may be another lane's.
+    if (!absl::IsOutOfRange(status)) break;
+  }
+  if (!status.ok()) return status;
   return push.step();
 }
 
 void ShardHostImpl::Release() {
-  shards_.clear();
+  DropLanes();
   shared_.reset();
   has_tried_to_share_ = false;
-  assignment_ = ShardHostAssignment();
+  generation_ = HostGeneration();
   wants_drain_.store(false, std::memory_order_relaxed);
-  complete_step_.store(0, std::memory_order_relaxed);
-  PublishHeld();
-  PublishStaleness({});
+  resume_step_.store(0, std::memory_order_relaxed);
 }
 
 }  // namespace

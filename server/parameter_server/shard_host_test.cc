@@ -67,6 +67,11 @@ v1::TrainProgram Adamw() {
   return program;
 }
 
+v1::TrainProgram WithLanes(v1::TrainProgram program, int lanes) {
+  program.mutable_collective()->set_connections(lanes);
+  return program;
+}
+
 std::vector<float> Noise(int64_t count, uint64_t key) {
   std::vector<float> elems(static_cast<size_t>(count));
   for (size_t i = 0; i < elems.size(); ++i)
@@ -162,8 +167,9 @@ class ShardHostTransportTest : public ShardHostTest,
 
 TEST_P(ShardHostTransportTest, AStepIsOneUpdateWithTheSumOfAllGradients) {
   for (const int workers : {1, 2, 3}) {
-    for (const int hosts : {1, 2}) {
-      Make(workers, hosts, 2, Sgd(), GetParam());
+    for (const auto& [hosts, lanes] :
+         {std::pair(1, 1), {2, 1}, {1, 2}, {2, 2}}) {
+      Make(workers, hosts, 2 * lanes, WithLanes(Sgd(), lanes), GetParam());
       Start(Placements(hosts));
       std::vector<float> expected = initial_;
       for (int64_t step = 1; step <= 4; ++step) {
@@ -319,7 +325,8 @@ TEST_P(ShardReplicaTest, ABackupTakesOverWithTheSameBits) {
   program.mutable_parameter_server()->set_consistency(GetParam());
   program.mutable_parameter_server()->set_staleness(1);
   program.mutable_parameter_server()->set_replicas(1);
-  Make(2, 2, 2, program);
+  // Each shard is a lane's of its own: one gives copies, the other gets them.
+  Make(2, 2, 2, WithLanes(program, 2));
   Start({{2, 3, -1}, {3, 2, -1}}, /*moments=*/2);
   for (int64_t step = 1; step <= 3; ++step) Step(step);
   std::vector<std::vector<float>> parts;
@@ -436,6 +443,59 @@ TEST_F(ShardClippingTest, FactorsThatDifferAreRefused) {
       Refusal([](TestWorker& worker) { worker.Scale(0, 1, 0.5); });
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("others said 0.25"));
+}
+
+TEST_F(ShardHostTest, TheLaneThatFailsFirstEndsTheOthers) {
+  Make(2, 1, 2, WithLanes(Sgd(), 2));
+  Start(Placements(1));
+  Step(1);
+  // Of the second lane; the first one waits for pushes.
+  const absl::Status status = Refusal(
+      [&](TestWorker& worker) { worker.Push(3, 5, GradientOf(elems_, 1, 5)); });
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("where step 2 is due"));
+  EXPECT_EQ(world_->host(0).blamed_rank(), 1);
+  EXPECT_THAT(world_->host(0).held_shards(),
+              ElementsAre(HeldShard{0, 1}, HeldShard{1, 1}));
+  // What they hold is as good as before.
+  RunOk(world_->Begin(2, 1, {{2, -1, 2}, {2, -1, 2}}));
+  OnWorkers([&](int, TestWorker& worker) { RunOk(worker.Open()); });
+  EXPECT_EQ(world_->host(0).blamed_rank(), -1);
+  Step(2);
+  EXPECT_EQ(world_->host(0).staleness().size(), 0u);
+  FinishAll();
+  EXPECT_EQ(world_->host(0).complete_step(), 2);
+}
+
+TEST_F(ShardHostTest, ALaneWithoutShardsHoldsNothingUp) {
+  Make(2, 1, 1, WithLanes(Sgd(), 3));
+  Start(Placements(1));
+  Step(1);
+  FinishAll();
+  EXPECT_TRUE(world_->end(0).ok()) << world_->end(0).status();
+  EXPECT_EQ(world_->host(0).complete_step(), 1);
+}
+
+TEST_F(ShardHostTest, CancellationEndsAllLanes) {
+  Make(1, 1, 4, WithLanes(Sgd(), 4));
+  Start(Placements(1));
+  world_->End();
+  EXPECT_TRUE(absl::IsAborted(world_->end(0).status()));
+  EXPECT_EQ(world_->host(0).blamed_rank(), -1);
+}
+
+TEST_F(ShardHostTest, RefusesAShardOfAnotherLane) {
+  Make(1, 1, 2, WithLanes(Sgd(), 2));
+  Start(Placements(1));
+  const absl::Status status = Refusal([&](TestWorker& worker) {
+    ShardMessage pull;
+    pull.op = ShardOp::kPull;
+    pull.bucket = 3;
+    pull.shard = 1;
+    worker.SendRawOnLaneOf(0, pull);
+  });
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("placements differ"));
 }
 
 TEST_F(ShardHostTest, AWorkerThatIsTooFarAheadWaitsForItsAnswer) {
@@ -654,9 +714,13 @@ TEST_F(ShardHostTest, RefusesARunWithoutAllWorkers) {
   const std::unique_ptr<ShardHost> host = MakeShardHost(Clock::Real());
   RunOk(host->Prepare(Sgd(), {"job", 1, 2, 2, 0, {}}));
   const CancelToken cancel;
-  const absl::Status status = host->Run({}, cancel).status();
+  absl::Status status =
+      host->Run(std::vector<ShardHostLinks>(1), cancel).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("0 workers of 2"));
+  status = host->Run({}, cancel).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("0 lanes of 1"));
 }
 
 // What small clients see.
@@ -664,7 +728,8 @@ TEST_F(ShardHostTest, RefusesARunWithoutAllWorkers) {
 MonotonicTime Soon() { return Clock::Real().Now() + absl::Seconds(20); }
 
 TEST_F(ShardHostTest, ASmallClientReadsOneStep) {
-  Make(/*workers=*/2, /*hosts=*/1, /*shards=*/2, Sgd());
+  // The shards are of two lanes.
+  Make(/*workers=*/2, /*hosts=*/1, /*shards=*/2, WithLanes(Sgd(), 2));
   EXPECT_TRUE(absl::IsFailedPrecondition(
       world_->host(0).Read({{0, 1}}, Soon()).status()));
   Start(Placements(1));
@@ -733,7 +798,8 @@ TEST_F(ShardHostTest, ASmallClientsPushIsAnUpdate) {
 TEST_F(ShardHostTest, APushThatDoesNotFitChangesNothing) {
   v1::TrainProgram program = Sgd();
   program.mutable_parameter_server()->set_consistency(v1::CONSISTENCY_ASYNC);
-  Make(/*workers=*/1, /*hosts=*/1, /*shards=*/2, std::move(program));
+  Make(/*workers=*/1, /*hosts=*/1, /*shards=*/2,
+       WithLanes(std::move(program), 2));
   Start(Placements(1));
   StoringShardHost& host = world_->host(0);
   const std::string job = host.shards(Soon())->job_id;

@@ -27,10 +27,12 @@
 
 namespace ringmaster {
 
-// What a host lets other threads see of how it gets on.
+// What a lane of a host lets other threads see of how it gets on.
 struct HostSigns {
   // See ShardHost.
   std::atomic<int> waiting_for_rank{-1};
+  // Others wait because of that rank.
+  std::atomic<bool> is_held_up{false};
   std::atomic<int64_t> taken_messages{0};
   std::atomic<bool> takes_pushes{false};
 
@@ -41,13 +43,16 @@ struct HostSigns {
   }
 };
 
-// What the shards of one host share in a generation; all outlives them.
+// What the shards of one lane of a host share in a generation; all outlives them.
 struct HostContext {
   MessageLoop& loop;
   ThreadPool& pool;
   UpdateRules rules;
   std::vector<int> worker_peers;  // by rank, in the loop
   int64_t resume_step = 0;
+  // Of the shards, those that are LaneOfShard's `lane`.
+  int lane = 0;
+  int lanes = 1;
   const std::atomic<bool>& wants_drain;
   HostSigns& signs;
 
@@ -91,6 +96,10 @@ class ShardRun {
   // made now, and the update with `gradient`, the mean over somebody's samples
   // who is no worker. Nobody is answered.
   [[nodiscard]] bool IsFree(int bucket) const;
+  // Whether the backup has yet to say that it has the bucket's last update.
+  [[nodiscard]] bool AwaitsBackup(int bucket) const {
+    return gatherings_[static_cast<size_t>(bucket)].awaits_backup;
+  }
   [[nodiscard]] absl::Status PushOutside(int bucket,
                                          absl::Span<const float> gradient);
 

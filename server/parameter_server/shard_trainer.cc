@@ -78,6 +78,7 @@ class ShardTrainer final : public Trainer {
   // Only on the training thread.
   RankAssignment assignment_;
   Transport best_transport_ = Transport::kSharedMemory;
+  int lanes_ = 1;
   int blamed_rank_ = -1;
 
   LiveGeneration live_;
@@ -114,6 +115,7 @@ absl::Status ShardTrainer::TryPrepare(const v1::JobSpec& spec,
   ASSIGN_OR_RETURN(const CollectiveConfig collective,
                    ParseCollective(spec.train().collective()));
   best_transport_ = collective.best_transport;
+  lanes_ = collective.connections;
   const absl::Status prepared =
       host_->Prepare(spec.train(), HostAssignmentOf(assignment));
   board_.SetSteps(assignment.resume_step, assignment.resume_step);
@@ -139,9 +141,9 @@ absl::StatusOr<DoneKind> ShardTrainer::Serve() {
   blamed_rank_ = -1;
   RETURN_IF_ERROR(cancel->status());
   board_.EnterPhase(TrainPhase::kConnect);
-  ASSIGN_OR_RETURN(
-      const ShardLinkPlan plan,
-      PlanShardLinks(assignment_, {.parameters = host_->shared_parameters()}));
+  ASSIGN_OR_RETURN(const ShardLinkPlan plan,
+                   PlanShardLinks(assignment_, lanes_,
+                                  {.parameters = host_->shared_parameters()}));
   absl::StatusOr<std::vector<std::unique_ptr<Channel>>> channels = ConnectPeers(
       listener_, PeersConfigOf(assignment_, best_transport_, clock_),
       plan.connections, cancel.get());
@@ -150,9 +152,9 @@ absl::StatusOr<DoneKind> ShardTrainer::Serve() {
   ASSIGN_OR_RETURN(ShardLinks links, AssembleShardLinks(assignment_.rank, plan,
                                                         *std::move(channels)));
   LogEvent(LogLevel::kInfo, "shards.connected",
-           {{"workers", plan.workers},
-            {"givers", plan.givers},
-            {"takers", plan.takers}});
+           {{"workers", assignment_.world_size},
+            {"connections", plan.connections.size()},
+            {"lanes", plan.lanes.size()}});
   // Until the host takes pushes; see progress().
   board_.EnterPhase(TrainPhase::kTransfer);
   absl::StatusOr<DoneKind> end = host_->Run(std::move(links.host), *cancel);

@@ -19,6 +19,7 @@ absl::StatusOr<std::unique_ptr<GradientExchange>> GradientExchange::Connect(
   ASSIGN_OR_RETURN(
       const ShardLinkPlan links,
       PlanShardLinks(parts.assignment,
+                     parts.state.config().collective.connections,
                      {.gradients = parts.state.shared_gradients(),
                       .parameters = parts.host == nullptr
                                         ? nullptr

@@ -8,7 +8,8 @@
 
 namespace ringmaster {
 
-HostThread::HostThread(ShardHost& host, ShardHostLinks links, int rank)
+HostThread::HostThread(ShardHost& host, std::vector<ShardHostLinks> links,
+                       int rank)
     : end_(absl::UnknownError("it has not ended")),
       thread_([this, &host, links = std::move(links), rank]() mutable {
         pthread_setname_np(pthread_self(), "shard host");

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/parameter_server/shard_host.h"
@@ -19,7 +20,7 @@ namespace ringmaster {
 class HostThread {
  public:
   // `rank` is the worker's, for messages.
-  HostThread(ShardHost& host, ShardHostLinks links, int rank);
+  HostThread(ShardHost& host, std::vector<ShardHostLinks> links, int rank);
   ~HostThread();
   HostThread(const HostThread&) = delete;
   HostThread& operator=(const HostThread&) = delete;

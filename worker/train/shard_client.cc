@@ -22,23 +22,37 @@ const std::byte* BytesOf(const float* elems) {
   return reinterpret_cast<const std::byte*>(elems);
 }
 
+// Each shard's primary, on the shard's lane.
+std::vector<int> PeersOfShards(const std::vector<ShardPlacement>& placements,
+                               const std::vector<MessagePeer>& hosts) {
+  int lanes = 1;
+  for (const MessagePeer& host : hosts) lanes = std::max(lanes, host.lane + 1);
+  const auto shards = static_cast<int>(placements.size());
+  std::vector<int> peers;
+  for (int shard = 0; shard < shards; ++shard) {
+    const int rank = placements[static_cast<size_t>(shard)].primary_rank;
+    const int lane = LaneOfShard(shard, shards, lanes);
+    const auto peer =
+        std::find_if(hosts.begin(), hosts.end(), [&](const MessagePeer& host) {
+          return host.rank == rank && host.lane == lane;
+        });
+    RM_CHECK(peer != hosts.end(), "a worker is connected with every holder");
+    peers.push_back(static_cast<int>(peer - hosts.begin()));
+  }
+  return peers;
+}
+
 }  // namespace
 
 ShardClient::ShardClient(const Options& options, std::vector<MessagePeer> hosts)
     : options_(options),
+      peer_of_shard_(PeersOfShards(options.placements.shards, hosts)),
       loop_(options.loop, std::move(hosts), options.cancel, options.clock),
       awaited_(options.plan.buckets().size() * kParts),
       outstanding_of_peer_(static_cast<size_t>(loop_.peers())),
       bucket_norms_(options.plan.buckets().size()),
       shard_norms_(options.layout.shards().size()),
       has_shard_norm_(options.layout.shards().size()) {
-  for (const ShardPlacement& placement : options_.placements.shards) {
-    int peer = 0;
-    while (peer < loop_.peers() && loop_.RankOf(peer) != placement.primary_rank)
-      ++peer;
-    RM_CHECK(peer < loop_.peers(), "a worker is connected with every holder");
-    peer_of_shard_.push_back(peer);
-  }
   thread_ = std::thread([this] {
     pthread_setname_np(pthread_self(), "shard client");
     Run();

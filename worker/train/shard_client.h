@@ -52,7 +52,7 @@ class ShardClient final : private MessageLoop::Handler {
     Clock& clock;
     Trace& trace;
   };
-  // `hosts` are the holders, each once.
+  // `hosts` are the holders, each once for each lane; lanes count from 0.
   ShardClient(const Options& options, std::vector<MessagePeer> hosts);
   ~ShardClient() override;
   ShardClient(const ShardClient&) = delete;
@@ -148,8 +148,8 @@ class ShardClient final : private MessageLoop::Handler {
   [[nodiscard]] int MostAwaitedPeer() const REQUIRES(mutex_);
 
   const Options options_;
+  const std::vector<int> peer_of_shard_;
   MessageLoop loop_;
-  std::vector<int> peer_of_shard_;
 
   mutable Mutex mutex_;
   CondVar changed_;

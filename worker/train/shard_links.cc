@@ -49,14 +49,19 @@ struct CopyPeers {
   std::set<int> takers;
 };
 
-CopyPeers CopyPeersOf(int rank, const ShardPlacements& placements) {
+CopyPeers CopyPeersOf(int rank, const ShardPlacements& placements, int lane,
+                      int lanes) {
   CopyPeers peers;
   const auto note = [&](int giver, int taker) {
     if (giver < 0 || taker < 0 || giver == taker) return;
     if (giver == rank) peers.takers.insert(taker);
     if (taker == rank) peers.givers.insert(giver);
   };
-  for (const ShardPlacement& placement : placements.shards) {
+  const auto shards = static_cast<int>(placements.shards.size());
+  for (int shard = 0; shard < shards; ++shard) {
+    if (LaneOfShard(shard, shards, lanes) != lane) continue;
+    const ShardPlacement& placement =
+        placements.shards[static_cast<size_t>(shard)];
     note(placement.primary_rank, placement.backup_rank);
     note(placement.source_rank, placement.primary_rank);
     note(placement.source_rank, placement.backup_rank);
@@ -64,51 +69,69 @@ CopyPeers CopyPeersOf(int rank, const ShardPlacements& placements) {
   return peers;
 }
 
+// Puts a lane's connections together.
+class LanePlanner {
+ public:
+  LanePlanner(const RankAssignment& assignment, const ShardArenas& arenas,
+              int lanes)
+      : assignment_(assignment), arenas_(arenas), lanes_(lanes) {}
+
+  void Add(int lane, ShardLinkPlan& plan) const {
+    ShardLinkPlan::Lane& counts = plan.lanes.emplace_back();
+    const ShardPlacements& placements = assignment_.shard_placements;
+    const int rank = assignment_.rank;
+    const auto add = [&](int peer, LinkRole role, const std::string& address,
+                         const SharedSegment* arena) {
+      plan.connections.push_back({.rank = peer,
+                                  .role = role,
+                                  .address = address,
+                                  .first_stripe = lane,
+                                  .arena = arena});
+    };
+    if (rank < assignment_.world_size) {
+      for (const PeerAddress& host : placements.hosts) {
+        if (host.rank == rank) continue;
+        add(host.rank, LinkRole::kParameterServer, host.address,
+            arenas_.gradients);
+        ++counts.hosts;
+      }
+    }
+    if (!HoldsShards(assignment_)) return;
+    for (int worker = 0; worker < assignment_.world_size; ++worker) {
+      if (worker == rank) continue;
+      add(worker, LinkRole::kParameterServer, "", arenas_.parameters);
+      ++counts.workers;
+    }
+    const CopyPeers copies = CopyPeersOf(rank, placements, lane, lanes_);
+    for (const int giver : copies.givers) {
+      add(giver, LinkRole::kReplica, "", nullptr);
+      ++counts.givers;
+    }
+    for (const int taker : copies.takers) {
+      add(taker, LinkRole::kReplica, FindHost(placements, taker)->address,
+          nullptr);
+      ++counts.takers;
+    }
+  }
+
+ private:
+  const RankAssignment& assignment_;
+  const ShardArenas& arenas_;
+  const int lanes_;
+};
+
 }  // namespace
 
 absl::StatusOr<ShardLinkPlan> PlanShardLinks(const RankAssignment& assignment,
+                                             int lanes,
                                              const ShardArenas& arenas) {
   if (assignment.shard_placements.hosts.empty()) return ShardLinkPlan();
   RETURN_IF_ERROR(CheckPlacements(assignment));
-  const ShardPlacements& placements = assignment.shard_placements;
-  const int rank = assignment.rank;
-  const bool is_worker = rank < assignment.world_size;
-  const bool is_host = HoldsShards(assignment);
   ShardLinkPlan plan;
-  plan.is_own_host = is_worker && is_host;
-  const auto add = [&plan](int peer, LinkRole role, const std::string& address,
-                           const SharedSegment* arena) {
-    PeerConnection connection;
-    connection.rank = peer;
-    connection.role = role;
-    connection.address = address;
-    connection.arena = arena;
-    plan.connections.push_back(connection);
-  };
-  if (is_worker) {
-    for (const PeerAddress& host : placements.hosts) {
-      if (host.rank == rank) continue;
-      add(host.rank, LinkRole::kParameterServer, host.address,
-          arenas.gradients);
-      ++plan.hosts;
-    }
-  }
-  if (!is_host) return plan;
-  for (int worker = 0; worker < assignment.world_size; ++worker) {
-    if (worker == rank) continue;
-    add(worker, LinkRole::kParameterServer, "", arenas.parameters);
-    ++plan.workers;
-  }
-  const CopyPeers copies = CopyPeersOf(rank, placements);
-  for (const int giver : copies.givers) {
-    add(giver, LinkRole::kReplica, "", nullptr);
-    ++plan.givers;
-  }
-  for (const int taker : copies.takers) {
-    add(taker, LinkRole::kReplica, FindHost(placements, taker)->address,
-        nullptr);
-    ++plan.takers;
-  }
+  plan.is_own_host =
+      assignment.rank < assignment.world_size && HoldsShards(assignment);
+  const LanePlanner planner(assignment, arenas, lanes);
+  for (int lane = 0; lane < lanes; ++lane) planner.Add(lane, plan);
   return plan;
 }
 
@@ -139,25 +162,36 @@ absl::StatusOr<ShardLinks> AssembleShardLinks(
            "there is a channel for each connection");
   ShardLinks links;
   size_t next = 0;
+  int lane = 0;
   const auto take = [&](int count, std::vector<MessagePeer>& peers) {
     for (int i = 0; i < count; ++i, ++next) {
-      peers.push_back({plan.connections[next].rank, std::move(channels[next])});
+      peers.push_back(
+          {plan.connections[next].rank, std::move(channels[next]), lane});
     }
   };
-  take(plan.hosts, links.hosts);
-  take(plan.workers, links.host.workers);
-  take(plan.givers, links.host.primaries);
-  take(plan.takers, links.host.backups);
-  if (!plan.is_own_host) return links;
-  ASSIGN_OR_RETURN(auto pair,
-                   LoopbackPair(absl::StrCat("rank ", rank, " as a holder"),
-                                absl::StrCat("rank ", rank, " as a worker")));
-  links.hosts.push_back(
-      {rank, std::make_unique<StreamChannel>(rank, std::move(pair.first),
-                                             Transport::kLoopback)});
-  links.host.workers.push_back(
-      {rank, std::make_unique<StreamChannel>(rank, std::move(pair.second),
-                                             Transport::kLoopback)});
+  for (const ShardLinkPlan::Lane& counts : plan.lanes) {
+    ShardHostLinks& host = links.host.emplace_back();
+    take(counts.hosts, links.hosts);
+    take(counts.workers, host.workers);
+    take(counts.givers, host.primaries);
+    take(counts.takers, host.backups);
+    if (plan.is_own_host) {
+      ASSIGN_OR_RETURN(
+          auto pair, LoopbackPair(absl::StrCat("rank ", rank, " as a holder"),
+                                  absl::StrCat("rank ", rank, " as a worker")));
+      links.hosts.push_back(
+          {rank,
+           std::make_unique<StreamChannel>(rank, std::move(pair.first),
+                                           Transport::kLoopback),
+           lane});
+      host.workers.push_back(
+          {rank,
+           std::make_unique<StreamChannel>(rank, std::move(pair.second),
+                                           Transport::kLoopback),
+           lane});
+    }
+    ++lane;
+  }
   return links;
 }
 

@@ -2,8 +2,8 @@
 // shards. Pure.
 //
 // A worker connects to everybody who holds shards; of those, whoever gives
-// another one copies connects to it. Everybody is given the same placements, so
-// both ends come to the same.
+// another one copies connects to it; once for each lane (LaneOfShard). Everybody
+// is given the same placements, so both ends come to the same.
 #ifndef RINGMASTER_WORKER_TRAIN_SHARD_LINKS_H_
 #define RINGMASTER_WORKER_TRAIN_SHARD_LINKS_H_
 
@@ -31,17 +31,20 @@ struct ShardLinkPlan {
   std::vector<PeerConnection> connections;
   // So many of these, one after the other: as a worker, with holders; as a
   // holder, with workers, with who gives it copies, and with whom it gives some.
-  int hosts = 0;
-  int workers = 0;
-  int givers = 0;
-  int takers = 0;
+  struct Lane {
+    int hosts = 0;
+    int workers = 0;
+    int givers = 0;
+    int takers = 0;
+  };
+  std::vector<Lane> lanes;
   bool is_own_host = false;  // it is a worker and a holder
 };
 
-// Nothing for a job whose parameters nobody holds.
+// `lanes`: at least 1. Nothing for a job whose parameters nobody holds.
 //   INVALID_ARGUMENT  the placements name a rank that is no holder, or no shard
 [[nodiscard]] absl::StatusOr<ShardLinkPlan> PlanShardLinks(
-    const RankAssignment& assignment, const ShardArenas& arenas);
+    const RankAssignment& assignment, int lanes, const ShardArenas& arenas);
 
 // What a holder is told.
 [[nodiscard]] ShardHostAssignment HostAssignmentOf(
@@ -52,8 +55,8 @@ struct ShardLinkPlan {
 [[nodiscard]] int MembersOf(const RankAssignment& assignment);
 
 struct ShardLinks {
-  std::vector<MessagePeer> hosts;  // for a worker
-  ShardHostLinks host;             // for a holder
+  std::vector<MessagePeer> hosts;    // for a worker; of all lanes
+  std::vector<ShardHostLinks> host;  // for a holder; by lane
 };
 
 // `channels` are those of the plan's connections, in order; a worker that is a

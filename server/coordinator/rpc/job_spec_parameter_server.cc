@@ -1,5 +1,6 @@
 #include "server/coordinator/rpc/job_spec_parameter_server.h"
 
+#include <algorithm>
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
@@ -80,20 +81,30 @@ void CheckParameterServer(v1::TrainProgram& train, int32_t max_workers,
   }
 }
 
+namespace {
+
+int32_t MostHolders(const v1::JobSpec& spec) {
+  const v1::ParameterServerSpec& server = spec.train().parameter_server();
+  return server.colocated() ? spec.workers().max() : server.servers();
+}
+
+}  // namespace
+
 Sharding ShardingOf(const v1::JobSpec& spec) {
   if (!spec.train().has_parameter_server()) return Sharding();
   const v1::ParameterServerSpec& server = spec.train().parameter_server();
-  return Sharding{
-      .servers = server.servers(),
-      .shards = server.colocated() ? spec.workers().max() : server.servers(),
-      .replicas = server.replicas(),
-      .is_lockstep = server.consistency() == v1::CONSISTENCY_BSP};
+  // Each holder has a shard for each of its lanes (LaneOfShard).
+  const int32_t lanes = std::max(1, spec.train().collective().connections());
+  return Sharding{.servers = server.servers(),
+                  .shards = MostHolders(spec) * lanes,
+                  .replicas = server.replicas(),
+                  .is_lockstep = server.consistency() == v1::CONSISTENCY_BSP};
 }
 
 std::string WarningOf(const v1::JobSpec& spec) {
   const Sharding sharding = ShardingOf(spec);
   if (sharding.shards == 0 || sharding.replicas > 0) return "";
-  const bool can_have_two = sharding.shards > 1;
+  const bool can_have_two = MostHolders(spec) > 1;
   return absl::StrCat(
       "there is one copy of the parameters: the loss of a ",
       sharding.servers > 0 ? "parameter server" : "worker",

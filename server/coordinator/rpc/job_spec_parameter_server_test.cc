@@ -53,6 +53,9 @@ TEST(ParameterServerSpecTest, ShardsAreAsManyAsServersOrAsWorkersAtMost) {
   const Sharding sharding = ShardingOf(*ValidateAndDefault(spec));
   EXPECT_EQ(sharding, (Sharding{.shards = 4, .is_lockstep = false}));
   EXPECT_TRUE(sharding.IsColocated());
+  // As many for each lane.
+  spec.mutable_train()->mutable_collective()->set_connections(3);
+  EXPECT_EQ(ShardingOf(*ValidateAndDefault(spec)).shards, 12);
   spec.mutable_train()->clear_parameter_server();
   EXPECT_EQ(ShardingOf(*ValidateAndDefault(spec)), Sharding());
 }
@@ -66,6 +69,9 @@ TEST(ParameterServerSpecTest, WarnsOfWhatALossWouldCost) {
   spec.mutable_train()->mutable_checkpoint()->set_directory("/c");
   EXPECT_THAT(WarningOf(spec), HasSubstr("back to its last checkpoint (train"));
   Servers(spec).set_servers(1);
+  EXPECT_TRUE(WarningOf(spec).ends_with("its last checkpoint"));
+  // Its lanes are no holders of their own.
+  spec.mutable_train()->mutable_collective()->set_connections(2);
   EXPECT_TRUE(WarningOf(spec).ends_with("its last checkpoint"));
   Servers(spec).set_servers(2);
   Servers(spec).set_replicas(1);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -69,6 +70,10 @@ void TestWorker::SendRaw(const ShardMessage& message,
                          const MessageElements& elements) {
   loop_.SendCopy(peer_of_shard_[static_cast<size_t>(message.shard)], message,
                  elements);
+}
+
+void TestWorker::SendRawOnLaneOf(int shard, const ShardMessage& message) {
+  loop_.Send(peer_of_shard_[static_cast<size_t>(shard)], message);
 }
 
 void TestWorker::Load(StatePart part, int64_t step, std::vector<float> elems) {
@@ -209,39 +214,52 @@ absl::Status ShardWorld::Begin(int64_t generation, int64_t resume_step,
     assignment.rank = workers + i;
     RETURN_IF_ERROR(host(i).Prepare(options_.program, assignment));
   }
-  std::vector<ShardHostLinks> links(hosts_.size());
+  const int lanes = std::max(1, options_.program.collective().connections());
+  std::vector<std::vector<ShardHostLinks>> links(hosts_.size());
+  for (auto& of_host : links) of_host.resize(static_cast<size_t>(lanes));
   workers_.clear();
   for (int rank = 0; rank < workers; ++rank) {
     std::vector<MessagePeer> holders;
-    for (int i = 0; i < options_.hosts; ++i) {
+    for (int peer = 0; peer < options_.hosts * lanes; ++peer) {
+      const int i = peer % options_.hosts;
+      const int lane = peer / options_.hosts;
       ChannelPair pair =
           MakeChannelPair(options_.transport, {rank, nullptr},
                           {workers + i, host(i).shared_parameters()});
-      holders.push_back({workers + i, std::move(pair.first)});
-      links[static_cast<size_t>(i)].workers.push_back(
-          {rank, std::move(pair.second)});
+      holders.push_back({workers + i, std::move(pair.first), lane});
+      links[static_cast<size_t>(i)][static_cast<size_t>(lane)]
+          .workers.push_back({rank, std::move(pair.second), lane});
     }
+    const auto shards = static_cast<int>(placements.size());
     std::vector<int> peer_of_shard;
-    for (const ShardPlacement& placement : placements)
-      peer_of_shard.push_back(placement.primary_rank - workers);
+    for (int shard = 0; shard < shards; ++shard) {
+      peer_of_shard.push_back(
+          placements[static_cast<size_t>(shard)].primary_rank - workers +
+          LaneOfShard(shard, shards, lanes) * options_.hosts);
+    }
     workers_.push_back(std::make_unique<TestWorker>(
         rank, generation, options_.shards, std::move(peer_of_shard),
         std::move(holders)));
   }
-  std::set<std::pair<int, int>> copies;  // who gives whom
-  for (const ShardPlacement& each : placements) {
-    copies.insert({each.primary_rank, each.backup_rank});
-    copies.insert({each.source_rank, each.primary_rank});
-    copies.insert({each.source_rank, each.backup_rank});
+  std::set<std::tuple<int, int, int>> copies;  // lane, who gives, whom
+  for (size_t shard = 0; shard < placements.size(); ++shard) {
+    const ShardPlacement& each = placements[shard];
+    const int lane = LaneOfShard(static_cast<int>(shard),
+                                 static_cast<int>(placements.size()), lanes);
+    copies.insert({lane, each.primary_rank, each.backup_rank});
+    copies.insert({lane, each.source_rank, each.primary_rank});
+    copies.insert({lane, each.source_rank, each.backup_rank});
   }
-  for (const auto& [giver, taker] : copies) {
+  for (const auto& [lane, giver, taker] : copies) {
     if (giver < 0 || taker < 0 || giver == taker) continue;
     ChannelPair pair =
         MakeChannelPair(options_.transport, {giver, nullptr}, {taker, nullptr});
-    links[static_cast<size_t>(giver - workers)].backups.push_back(
-        {taker, std::move(pair.first)});
-    links[static_cast<size_t>(taker - workers)].primaries.push_back(
-        {giver, std::move(pair.second)});
+    const auto links_of =
+        [&, at = static_cast<size_t>(lane) ](int rank) -> auto& {
+      return links[static_cast<size_t>(rank - workers)][at];
+    };
+    links_of(giver).backups.push_back({taker, std::move(pair.first)});
+    links_of(taker).primaries.push_back({giver, std::move(pair.second)});
   }
   for (size_t i = 0; i < hosts_.size(); ++i) {
     threads_.emplace_back([this, i, link = std::move(links[i])]() mutable {

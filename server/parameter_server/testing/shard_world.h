@@ -24,7 +24,7 @@
 
 namespace ringmaster {
 
-// One worker, with a loop to every holder. Each call returns the first failure
+// One worker, with a loop to every lane of every holder. Each call returns the first failure
 // of the loop; waits end after half a minute.
 class TestWorker final : public MessageLoop::Handler {
  public:
@@ -51,6 +51,8 @@ class TestWorker final : public MessageLoop::Handler {
   [[nodiscard]] absl::Status Finish(DoneKind how = DoneKind::kFinished);
   // Sends `message` to the holder of its shard, as it is.
   void SendRaw(const ShardMessage& message, const MessageElements& elements);
+  // The same to the holder and lane of another shard.
+  void SendRawOnLaneOf(int shard, const ShardMessage& message);
   // Turns until all that was sent has gone.
   [[nodiscard]] absl::Status Flush();
   // Turns once, for what is there.
@@ -107,7 +109,8 @@ class ShardWorld {
   explicit ShardWorld(Options options);
   ~ShardWorld();
 
-  // Host i has rank workers + i. Prepares those that are there and runs them.
+  // Host i has rank workers + i, and as many lanes as the program has
+  // connections. Prepares those that are there and runs them.
   // `placements` names ranks; addresses are not needed.
   [[nodiscard]] absl::Status Begin(int64_t generation, int64_t resume_step,
                                    std::vector<ShardPlacement> placements);

@@ -29,6 +29,8 @@
 #include "tests/bench/allreduce_vs_peers/shared_page.h"
 #include "worker/bench/forked_ranks.h"
 #include "worker/bench/local_mesh.h"
+#include "worker/train/shard_links.h"
+#include "worker/train/trainer.h"
 
 namespace ringmaster {
 namespace {
@@ -42,6 +44,7 @@ struct Flags {
   int64_t bucket_bytes = 256 << 10;
   int workers = 2;
   int servers = 1;
+  int connections = 1;
   int replicas = 0;
   int iterations = 20;
   int warmup = 3;
@@ -49,6 +52,7 @@ struct Flags {
   [[nodiscard]] int hosts() const {
     return replicas > 0 ? std::max(2, servers) : servers;
   }
+  [[nodiscard]] int shards() const { return servers * connections; }
   [[nodiscard]] int processes() const { return workers + hosts(); }
   [[nodiscard]] Transport best_transport() const {
     return transport == "tcp" ? Transport::kTcp : Transport::kSharedMemory;
@@ -71,9 +75,9 @@ Layout LayoutOf(const Flags& flags) {
   const int64_t bucket =
       flags.bucket_bytes / static_cast<int64_t>(sizeof(float));
   Layout layout;
-  for (int i = 0; i < flags.servers; ++i) {
-    const int64_t begin = elems * i / flags.servers;
-    const int64_t end = elems * (i + 1) / flags.servers;
+  for (int i = 0; i < flags.shards(); ++i) {
+    const int64_t begin = elems * i / flags.shards();
+    const int64_t end = elems * (i + 1) / flags.shards();
     ShardDescription shard;
     shard.shard = i;
     shard.first_bucket = static_cast<int>(layout.buckets.size());
@@ -95,6 +99,7 @@ v1::TrainProgram ProgramOf(const Flags& flags) {
   program.set_steps(flags.warmup + flags.iterations);
   program.set_global_batch(flags.workers);
   v1::OptimizerSpec& optimizer = *program.mutable_optimizer();
+  program.mutable_collective()->set_connections(flags.connections);
   // A sum: each step takes the gradients off the parameters.
   optimizer.mutable_sgd()->set_learning_rate(1);
   v1::ParameterServerSpec& servers = *program.mutable_parameter_server();
@@ -112,12 +117,12 @@ ShardPlacements PlacementsOf(const Flags& flags,
     placements.hosts.push_back(
         {rank, listeners[static_cast<size_t>(rank)].address().ToString()});
   }
-  for (int shard = 0; shard < flags.servers; ++shard) {
+  for (int shard = 0; shard < flags.shards(); ++shard) {
+    const int host = shard % flags.servers;
     ShardPlacement placement;
-    placement.primary_rank = flags.workers + shard;
-    if (flags.replicas > 0) {
-      placement.backup_rank = flags.workers + (shard + 1) % flags.hosts();
-    }
+    placement.primary_rank = flags.workers + host;
+    if (flags.replicas > 0)
+      placement.backup_rank = flags.workers + (host + 1) % flags.hosts();
     placements.shards.push_back(placement);
   }
   return placements;
@@ -130,8 +135,14 @@ struct World {
   SharedPage& page;
 };
 
-absl::StatusOr<std::vector<MessagePeer>> Connect(
-    const World& world, int rank, const std::vector<PeerConnection>& peers) {
+absl::StatusOr<ShardLinks> Connect(const World& world, int rank,
+                                   const ShardArenas& arenas) {
+  RankAssignment assignment;
+  assignment.rank = rank;
+  assignment.world_size = world.flags.workers;
+  assignment.shard_placements = world.placements;
+  ASSIGN_OR_RETURN(const ShardLinkPlan plan,
+                   PlanShardLinks(assignment, world.flags.connections, arenas));
   ConnectPeersConfig config;
   config.job_id = kJob;
   config.generation = kGeneration;
@@ -142,52 +153,20 @@ absl::StatusOr<std::vector<MessagePeer>> Connect(
   config.clock = &Clock::Real();
   ASSIGN_OR_RETURN(std::vector<std::unique_ptr<Channel>> channels,
                    ConnectPeers(world.listeners[static_cast<size_t>(rank)],
-                                config, peers, nullptr));
-  std::vector<MessagePeer> connected;
-  for (size_t i = 0; i < peers.size(); ++i)
-    connected.push_back({peers[i].rank, std::move(channels[i])});
-  return connected;
+                                config, plan.connections, nullptr));
+  return AssembleShardLinks(rank, plan, std::move(channels));
 }
 
 absl::Status RunHost(const World& world, int rank) {
-  const Flags& flags = world.flags;
   const std::unique_ptr<ShardHost> host = MakeShardHost(Clock::Real());
   RETURN_IF_ERROR(host->Prepare(
-      ProgramOf(flags),
-      {kJob, kGeneration, rank, flags.workers, 0, world.placements}));
-  std::vector<PeerConnection> peers;
-  for (int worker = 0; worker < flags.workers; ++worker) {
-    peers.push_back({.rank = worker,
-                     .role = LinkRole::kParameterServer,
-                     .arena = host->shared_parameters()});
-  }
-  size_t primaries = 0;
-  for (const ShardPlacement& shard : world.placements.shards) {
-    if (shard.backup_rank != rank) continue;
-    peers.push_back({.rank = shard.primary_rank, .role = LinkRole::kReplica});
-    ++primaries;
-  }
-  for (const ShardPlacement& shard : world.placements.shards) {
-    if (shard.primary_rank != rank || shard.backup_rank < 0) continue;
-    peers.push_back(
-        {.rank = shard.backup_rank,
-         .role = LinkRole::kReplica,
-         .address = world.listeners[static_cast<size_t>(shard.backup_rank)]
-                        .address()
-                        .ToString()});
-  }
-  ASSIGN_OR_RETURN(std::vector<MessagePeer> connected,
-                   Connect(world, rank, peers));
-  ShardHostLinks links;
-  for (size_t i = 0; i < connected.size(); ++i) {
-    std::vector<MessagePeer>& group =
-        i < static_cast<size_t>(flags.workers)               ? links.workers
-        : i < static_cast<size_t>(flags.workers) + primaries ? links.primaries
-                                                             : links.backups;
-    group.push_back(std::move(connected[i]));
-  }
+      ProgramOf(world.flags),
+      {kJob, kGeneration, rank, world.flags.workers, 0, world.placements}));
+  ASSIGN_OR_RETURN(
+      ShardLinks links,
+      Connect(world, rank, {.parameters = host->shared_parameters()}));
   const CancelToken cancel;
-  return host->Run(std::move(links), cancel).status();
+  return host->Run(std::move(links.host), cancel).status();
 }
 
 // One worker: pushes all, waits for all.
@@ -245,6 +224,11 @@ class Worker final : public MessageLoop::Handler {
   }
 
  private:
+  // Shards of servers, lane after lane; and so are connections.
+  [[nodiscard]] int PeerOf(int shard) const {
+    const int servers = world_.flags.servers;
+    return shard / servers * world_.flags.hosts() + shard % servers;
+  }
   float* gradient() { return reinterpret_cast<float*>(gradients_.at()); }
 
   absl::Status Begin() {
@@ -253,7 +237,7 @@ class Worker final : public MessageLoop::Handler {
       open.op = ShardOp::kOpen;
       open.shard = shard.shard;
       const std::vector<std::byte> text = Encode(shard);
-      loop_.SendCopy(shard.shard, open,
+      loop_.SendCopy(PeerOf(shard.shard), open,
                      {text.data(), static_cast<int64_t>(text.size()),
                       DType::kUint8, DType::kUint8});
     }
@@ -295,7 +279,7 @@ class Worker final : public MessageLoop::Handler {
             elements + layout_.buckets[i].begin);
         following.count = layout_.buckets[i].count;
       }
-      loop_.Send(message.shard, message, following);
+      loop_.Send(PeerOf(message.shard), message, following);
     }
     arrived_ = 0;
   }
@@ -332,16 +316,9 @@ absl::Status RunWorker(const World& world, int rank) {
       const SharedSegment gradients,
       SharedSegment::Create("ps_bench gradients",
                             static_cast<size_t>(world.flags.bytes)));
-  std::vector<PeerConnection> peers;
-  for (const PeerAddress& host : world.placements.hosts) {
-    peers.push_back({.rank = host.rank,
-                     .role = LinkRole::kParameterServer,
-                     .address = host.address,
-                     .arena = &gradients});
-  }
-  ASSIGN_OR_RETURN(std::vector<MessagePeer> servers,
-                   Connect(world, rank, peers));
-  Worker worker(world, rank, gradients, std::move(servers));
+  ASSIGN_OR_RETURN(ShardLinks links,
+                   Connect(world, rank, {.gradients = &gradients}));
+  Worker worker(world, rank, gradients, std::move(links.hosts));
   return worker.Run();
 }
 
@@ -398,10 +375,15 @@ int main(int argc, char** argv) {
   set.Add({.name = "workers", .help = "Workers.", .min = 1, .max = 8},
           &flags.workers);
   set.Add({.name = "servers",
-           .help = "Servers, each with a shard of its own.",
+           .help = "Servers, each with shards of its own.",
            .min = 1,
            .max = 8},
           &flags.servers);
+  set.Add({.name = "connections",
+           .help = "Of each worker with each server, each with a thread there.",
+           .min = 1,
+           .max = 8},
+          &flags.connections);
   set.Add({.name = "replicas",
            .help = "Further copies of each shard; with one server, on a second "
                    "one that has nothing else to do.",

@@ -25,13 +25,18 @@ import tempfile
 PATIENCE = 120.0
 # Two cores of an AMD EPYC (Zen 4), ps-lite 15b8adf, medians of three quiet runs.
 STORED = {"large": 64 * 2**20 / 0.97e9, "small": 171e-6}
-# What ours is to reach, and how far it would like to go.
-ROWS = (("synchronous, TCP loopback", "tcp", 0, "large", 1.5, 2.0),
-        ("synchronous, shared memory", "shared_memory", 0, "large", 3.0, 5.0),
-        ("the same with a replica, TCP loopback", "tcp", 1, "large", None, None),
-        ("the same with a replica, shared memory", "shared_memory", 1, "large", None, None),
-        ("64 bytes, TCP loopback", "tcp", 0, "small", 3.0, 10.0),
-        ("64 bytes, shared memory", "shared_memory", 0, "small", 3.0, 10.0))
+# Transport, connections with the server (train.collective.connections), replicas, size; what ours is to reach, and how far it
+# would like to go.
+ROWS = (("synchronous, TCP loopback", "tcp", 1, 0, "large", 1.5, 2.0),
+        ("synchronous, TCP loopback, two connections", "tcp", 2, 0, "large", 1.5, 2.0),
+        ("synchronous, shared memory", "shared_memory", 1, 0, "large", 3.0, 5.0),
+        ("synchronous, shared memory, two connections", "shared_memory", 2, 0, "large", 3.0, 5.0),
+        ("the same with a replica, TCP loopback", "tcp", 2, 1, "large", None, None),
+        ("the same with a replica, shared memory", "shared_memory", 2, 1, "large", None, None),
+        ("64 bytes, TCP loopback", "tcp", 1, 0, "small", 3.0, 10.0),
+        ("64 bytes, shared memory", "shared_memory", 1, 0, "small", 3.0, 10.0))
+# Of the measurements, where ps-lite's are.
+PEER = ("ps-lite", 1, 0)
 
 
 def parse(arguments=None):
@@ -85,9 +90,9 @@ def run_peer(peer, size, args):
     return seconds_of("".join(outputs))
 
 
-def run_ours(args, transport, replicas, size):
+def run_ours(args, transport, connections, replicas, size):
     command = [args.bin, f"--transport={transport}", f"--bytes={size}", f"--workers={workers(size)}", "--servers=1",
-               f"--replicas={replicas}", f"--iterations={steps(size, args)}", "--warmup=3"]
+               f"--connections={connections}", f"--replicas={replicas}", f"--iterations={steps(size, args)}", "--warmup=3"]
     result = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=PATIENCE, check=False)
     if result.returncode != 0:
         sys.exit(f"{' '.join(command)}: exit status {result.returncode}")
@@ -108,14 +113,14 @@ def seconds_of(output):
 
 
 def measure(args, peer):
-    """{(transport, replicas, size): seconds of each step}; ps-lite is the transport "ps-lite"."""
+    """{(transport, connections, replicas, kind of size): seconds of each step}; PEER's are ps-lite's."""
     sizes = {"large": args.mib << 20, "small": 64}
     samples = {}
     for number in range(args.rounds):
-        for _, transport, replicas, kind, _, _ in ROWS:
-            samples.setdefault((transport, replicas, kind), []).extend(run_ours(args, transport, replicas, sizes[kind]))
+        for _, *how, kind, _, _ in ROWS:
+            samples.setdefault((*how, kind), []).extend(run_ours(args, *how, sizes[kind]))
         for kind, size in sizes.items() if peer else ():
-            samples.setdefault(("ps-lite", 0, kind), []).extend(run_peer(peer, size, args))
+            samples.setdefault((*PEER, kind), []).extend(run_peer(peer, size, args))
         print(f"round {number + 1} of {args.rounds}", file=sys.stderr, flush=True)
     return samples
 
@@ -128,9 +133,9 @@ def table(samples, mib):
     """`samples` as of measure. GB/s are bytes of the parameters a second, pushed and pulled."""
     medians = {key: statistics.median(values) for key, values in samples.items()}
     lines = ["| step | ours | ps-lite | ratio | aim |", "|---|---|---|---|---|"]
-    for name, transport, replicas, kind, aim, stretch in ROWS:
-        ours = medians[transport, replicas, kind]
-        peer = medians.get(("ps-lite", 0, kind))
+    for name, *how, kind, aim, stretch in ROWS:
+        ours = medians[(*how, kind)]
+        peer = medians.get((*PEER, kind))
         theirs = figure(peer or STORED[kind], kind, mib if peer else 64) + ("" if peer else " (stored)")
         if aim is None:
             lines.append(f"| {name} | {figure(ours, kind, mib)} | has none | | |")

@@ -10,10 +10,10 @@ from tests.bench.ps_vs_pslite import run
 
 def samples(**changes):
     mib64 = 64 * 2**20
-    result = {(transport, replicas, kind): [mib64 / 2e9] * 3 if kind == "large" else [50e-6] * 3
-              for _, transport, replicas, kind, _, _ in run.ROWS}
-    result[("ps-lite", 0, "large")] = [mib64 / 1e9] * 3
-    result[("ps-lite", 0, "small")] = [100e-6] * 3
+    result = {(*how, kind): [mib64 / 2e9] * 3 if kind == "large" else [50e-6] * 3 for _, *how, kind, _, _ in run.ROWS}
+    result["tcp", 2, 0, "large"] = [mib64 / 1.25e9] * 3
+    result[(*run.PEER, "large")] = [mib64 / 1e9] * 3
+    result[(*run.PEER, "small")] = [100e-6] * 3
     result.update(changes)
     return result
 
@@ -22,6 +22,7 @@ class TableTest(unittest.TestCase):
     def test_compares_medians_with_the_aims(self):
         text = run.table(samples(), 64)
         self.assertIn("| synchronous, TCP loopback | 2.00 GB/s | 1.00 GB/s | 2.00 | 1.5 (2): stretch |", text)
+        self.assertIn("| synchronous, TCP loopback, two connections | 1.25 GB/s | 1.00 GB/s | 1.25 | 1.5 (2): missed |", text)
         self.assertIn("| synchronous, shared memory | 2.00 GB/s | 1.00 GB/s | 2.00 | 3 (5): missed |", text)
         self.assertIn("| 64 bytes, TCP loopback | 50.0 us | 100.0 us | 2.00 | 3 (10): missed |", text)
 

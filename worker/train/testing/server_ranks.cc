@@ -1,5 +1,6 @@
 #include "worker/train/testing/server_ranks.h"
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <thread>
@@ -28,8 +29,10 @@ class Channels {
     std::vector<std::unique_ptr<Channel>> channels;
     for (const PeerConnection& connection : plan.connections) {
       const bool is_maker = !connection.address.empty();
-      const Key key = is_maker ? Key(rank, connection.rank, connection.role)
-                               : Key(connection.rank, rank, connection.role);
+      const int lane = connection.first_stripe;
+      const Key key = is_maker
+                          ? Key(rank, connection.rank, connection.role, lane)
+                          : Key(connection.rank, rank, connection.role, lane);
       if (ends_.count(key) == 0) {
         ChannelPair pair = MakeChannelPair(
             Transport::kTcp, {rank, connection.arena}, {connection.rank});
@@ -43,11 +46,12 @@ class Channels {
   }
 
  private:
-  using Key = std::tuple<int, int, LinkRole>;
+  using Key = std::tuple<int, int, LinkRole, int>;
   std::map<Key, std::unique_ptr<Channel>> ends_;
 };
 
-RankAssignment AssignmentOf(int rank, const ServerRanksOptions& options) {
+RankAssignment AssignmentOf(int rank, const ServerRanksOptions& options,
+                            int lanes) {
   RankAssignment assignment;
   assignment.job_id = "job-1";
   assignment.generation = 1;
@@ -57,9 +61,12 @@ RankAssignment AssignmentOf(int rank, const ServerRanksOptions& options) {
     const int host = options.workers + i;
     assignment.shard_placements.hosts.push_back(
         {host, absl::StrCat("127.0.0.1:", 1000 + host)});
-    ShardPlacement placement = {.primary_rank = host};
+  }
+  for (int shard = 0; shard < options.servers * lanes; ++shard) {
+    ShardPlacement placement = {.primary_rank =
+                                    options.workers + shard % options.servers};
     if (options.replicas > 0)
-      placement.backup_rank = options.workers + (i + 1) % options.servers;
+      placement.backup_rank = options.workers + (shard + 1) % options.servers;
     assignment.shard_placements.shards.push_back(placement);
   }
   return assignment;
@@ -93,9 +100,10 @@ absl::StatusOr<GenerationRun::End> RunWorker(const RankAssignment& assignment,
 std::vector<std::unique_ptr<RankResult>> RunServerRanks(
     const v1::TrainProgram& program, const ServerRanksOptions& options) {
   Channels channels;
+  const int lanes = std::max(1, program.collective().connections());
   const auto links_of = [&](int rank) {
     const ShardLinkPlan plan =
-        PlanShardLinks(AssignmentOf(rank, options), {}).value();
+        PlanShardLinks(AssignmentOf(rank, options, lanes), lanes, {}).value();
     return AssembleShardLinks(rank, plan, channels.Take(rank, plan)).value();
   };
   std::vector<std::unique_ptr<RankResult>> results;
@@ -114,7 +122,7 @@ std::vector<std::unique_ptr<RankResult>> RunServerRanks(
   for (int i = 0; i < options.servers; ++i) {
     Server& server = servers[static_cast<size_t>(i)];
     const RankAssignment assignment =
-        AssignmentOf(options.workers + i, options);
+        AssignmentOf(options.workers + i, options, lanes);
     server.host = MakeShardHost(Clock::Real());
     RM_CHECK(server.host->Prepare(program, HostAssignmentOf(assignment)).ok(),
              "a new host has nothing to fail with");
@@ -128,7 +136,7 @@ std::vector<std::unique_ptr<RankResult>> RunServerRanks(
   world->RunAll([&](Communicator& communicator) {
     const auto rank = static_cast<size_t>(communicator.rank());
     RankResult& result = *results[rank];
-    result.end = RunWorker(AssignmentOf(communicator.rank(), options),
+    result.end = RunWorker(AssignmentOf(communicator.rank(), options, lanes),
                            std::move(links[rank]), communicator, result);
     if (!result.end.ok())
       communicator.Abort(std::string(result.end.status().message()));
