@@ -118,7 +118,7 @@ NamedChart LoadChart(const RunList& runs, const std::string& name,
                      const std::string& caption) {
   BarChart chart{.title = title,
                  .x_label = x_label,
-                 .parts = {"mean of all ranks", "busiest rank, beyond it"},
+                 .parts = {"mean", "busiest, beyond it"},
                  .bars = {}};
   for (const RunResult* run : runs) {
     const Load load = load_of(*run);
@@ -316,8 +316,12 @@ Load BytesLoad(const RunResult& run) {
 }
 
 Load MemoryLoad(const RunResult& run) {
+  RunResult workers;
+  for (const RankResult& rank : run.ranks) {
+    if (!rank.is_server) workers.ranks.push_back(rank);
+  }
   return LoadOf(
-      run, [](const RankResult& rank) { return rank.peak_resident_bytes; });
+      workers, [](const RankResult& rank) { return rank.peak_resident_bytes; });
 }
 
 Load CpuLoad(const RunResult& run) {
@@ -357,9 +361,9 @@ std::vector<NamedChart> ChartsOf(const Comparison& comparison) {
         kMegabyte, BytesLoad, "Sent or received, whichever is more."));
   }
   charts.push_back(LoadChart(
-      runs, "memory", "Peak memory of a rank", "MB resident", kMegabyte,
+      runs, "memory", "Peak memory of a worker", "MB resident", kMegabyte,
       MemoryLoad,
-      "Of workers and servers, with all that a process has: its program, the "
+      "With all that a worker's process has: its program, the "
       "data set, parameters, gradients, the optimizer's state, activations. "
       "The largest batch is the one that fits on the worker that needs "
       "most."));

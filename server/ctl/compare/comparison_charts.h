@@ -26,8 +26,8 @@ struct Load {
   double mean = 0;
 };
 [[nodiscard]] Load BytesLoad(const RunResult& run);
-[[nodiscard]] Load MemoryLoad(const RunResult& run);
-[[nodiscard]] Load CpuLoad(const RunResult& run);  // seconds of a step
+[[nodiscard]] Load MemoryLoad(const RunResult& run);  // of the workers alone
+[[nodiscard]] Load CpuLoad(const RunResult& run);     // seconds of a step
 
 // Throughput as a part of what perfect scaling would give of the best run with
 // the fewest workers; 0 without any.

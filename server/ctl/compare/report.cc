@@ -146,10 +146,11 @@ std::string LoadsTable(const Comparison& comparison) {
   std::string html =
       "<div class=\"scroll\"><table>\n<tr><th></th><th></th><th "
       "colspan=\"3\">MB per step, one direction</th><th colspan=\"2\">"
-      "processor, ms per step</th><th colspan=\"2\">peak memory, MB</th>"
+      "processor, ms per step</th><th colspan=\"2\">peak memory of workers, "
+      "MB</th>"
       "</tr>\n";
   html += Row({"mode", "workers", "busiest node", "by theory", "mean of all",
-               "busiest rank", "mean", "busiest rank", "mean"},
+               "busiest rank", "mean", "most", "mean"},
               "th");
   for (const RunResult& run : comparison.runs) {
     if (!run.is_ok()) continue;

@@ -145,6 +145,15 @@ TEST(ReportTest, OneSentenceForAVariationWithAllNumbersOfWorkers) {
                        "job as it is with 2 workers, 50 % less with 4."));
 }
 
+TEST(ReportTest, AServersMemoryIsNoWorkers) {
+  RunResult run = MadeRun("ps:1", 2, 0.01, kGradient);
+  run.ranks.push_back(run.ranks[1]);
+  run.ranks.back().is_server = true;
+  run.ranks.back().peak_resident_bytes = 900e6;
+  EXPECT_DOUBLE_EQ(MemoryLoad(run).busiest, 200e6);
+  EXPECT_DOUBLE_EQ(MemoryLoad(run).mean, 150e6);
+}
+
 TEST(ReportTest, TwoWorkersAreNotUnbalanced) {
   Comparison comparison = TwoModes();
   comparison.runs.resize(2);
