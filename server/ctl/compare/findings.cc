@@ -209,10 +209,14 @@ void AddPredictions(const Comparison& comparison,
                     std::vector<std::string>& findings) {
   const PredictionErrors errors = ErrorsOf(comparison);
   if (errors.runs == 0) return;
-  findings.push_back(absl::StrFormat(
-      "Predictions of the step were %.0f %% off in the median of %d runs, %.0f "
-      "%% at most.",
-      100 * errors.median, errors.runs, 100 * errors.largest));
+  findings.push_back(
+      errors.runs == 1
+          ? absl::StrFormat("The prediction of one run's step was %.0f %% off.",
+                            100 * errors.largest)
+          : absl::StrFormat("Predictions of the step were %.0f %% off in the "
+                            "median of %d runs, %.0f %% at most.",
+                            100 * errors.median, errors.runs,
+                            100 * errors.largest));
 }
 
 void AddStaleness(const Comparison& comparison,

@@ -295,7 +295,9 @@ std::string MethodSection(const Comparison& comparison) {
       "lengthens the transfers of a server or a root is taken from the run "
       "with the next smaller number of workers (for servers growing with "
       "1 + 1/2 + ... + 1/N, as the slowest of N random delays does), so that "
-      "runs with the fewest workers have no prediction.</p>\n";
+      "runs with the fewest workers have no prediction. Where workers "
+      "compute on as many cores as there are workers, moving gradients takes "
+      "these cores, too: that is left out, and steps take longer.</p>\n";
   const std::optional<LinkCost> link = LinkOf(comparison);
   if (!link.has_value()) return html;
   absl::StrAppend(
