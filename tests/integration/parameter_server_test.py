@@ -63,9 +63,9 @@ class ParameterServerTest(unittest.TestCase):
                     loss = self.final_loss(cluster, server_job(120, servers, hash_every=20))
                     self.assertLess(loss, first - 0.8 * (first - all_reduce))
 
-    def lose(self, cluster, servers, choose, workers=(1, 2), steps=ENDLESS):
+    def lose(self, cluster, servers, choose, workers=(1, 2), steps=ENDLESS, **train):
         """Kills the member that `choose` picks of a running job; returns the job's id, and the job before and after."""
-        job_id = cluster.submit(server_job(steps, servers, workers, hash_every=1))
+        job_id = cluster.submit(server_job(steps, servers, workers, hash_every=1, **train))
         cluster.await_step(job_id, 20)
         before = cluster.job(job_id)
         victim = choose(before)
@@ -91,6 +91,18 @@ class ParameterServerTest(unittest.TestCase):
                 job_id, before, after = self.lose(cluster, "{servers: 2, replicas: 1}", lambda job: servers_of(job)[index])
                 self.assertEqual(len(servers_of(after)), 1)
                 self.go_on_without_a_loss(cluster, job_id, before, after)
+
+    def test_lanes_change_nothing_but_the_speed(self):
+        lanes = "{connections: 2}"
+        with Cluster() as cluster:
+            self.start(cluster)
+            one = self.final_loss(cluster, server_job(60, hash_every=1))
+            for servers in ("{servers: 2, replicas: 1}", "{colocated: true, replicas: 1}"):
+                with self.subTest(servers):
+                    two = self.final_loss(cluster, server_job(60, servers, hash_every=1, collective=lanes))
+                    self.assertAlmostEqual(two, one, delta=1e-3 * one)
+            job_id, before, after = self.lose(cluster, "{servers: 2, replicas: 1}", lambda job: servers_of(job)[0], collective=lanes)
+            self.go_on_without_a_loss(cluster, job_id, before, after)
 
     def test_a_server_that_comes_back_takes_copies(self):
         with Cluster() as cluster:
