@@ -45,6 +45,9 @@ echo "newest glibc symbols: $glibc"
 [[ $(printf '%s\n' "$glibc" "GLIBC_$MAX_GLIBC" | sort -V | tail -n 1) == "GLIBC_$MAX_GLIBC" ]] ||
   fail "it needs $glibc; Debian 12 has $MAX_GLIBC"
 
+for unit in coordinator worker parameter-server; do
+  [[ -s $TOP/systemd/ringmaster-$unit.service ]] || fail "systemd/ringmaster-$unit.service is missing"
+done
 [[ -s $TOP/LICENSE && -n $(ls "$TOP/licenses") ]] || fail "license texts are missing"
 
 # A root directory with the bundle and glibc alone, entered by root or in a user namespace.

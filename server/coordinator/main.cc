@@ -22,6 +22,7 @@
 #include "common/logging/logging.h"
 #include "common/program/monitoring.h"
 #include "common/program/program_flags.h"
+#include "common/program/service_manager.h"
 #include "common/rpc/grpc_log.h"
 #include "common/status/annotate.h"
 #include "common/status/exit_code.h"
@@ -158,7 +159,8 @@ void AwaitSignal(const sigset_t& signals, absl::Duration limit) {
   sigtimedwait(&signals, nullptr, &wait);
 }
 
-absl::Status Serve(const CommandLine& line, const sigset_t& signals) {
+absl::Status Serve(const CommandLine& line, const sigset_t& signals,
+                   const ServiceManager& service) {
   RETURN_IF_ERROR(FailPoint::ArmFromEnvironment());
   RETURN_IF_ERROR(StartLog(line.program, "coordinator", ""));
   RedirectGrpcLog();
@@ -191,11 +193,16 @@ absl::Status Serve(const CommandLine& line, const sigset_t& signals) {
             {"pid", getpid()},
             {"version", kVersion}});
   monitoring->SetReady(true);
+  service.Ready(absl::StrCat("listens on ", server->address().ToString()));
+  const std::unique_ptr<Watchdog> watchdog = service.Watch(
+      Clock::Real(),
+      [&](absl::Duration patience) { return Answers(*runtime, patience); });
 
   int signal = 0;
   sigwait(&signals, &signal);
   LogEvent(LogLevel::kInfo, "coordinator.stopping",
            {{"signal", signal == SIGINT ? "SIGINT" : "SIGTERM"}});
+  service.Stopping();
   monitoring->SetReady(false);
   server->AnnounceShutdown();
   AwaitSignal(signals, line.shutdown_delay);
@@ -220,8 +227,9 @@ int Main(int argc, char** argv) {
   if (const auto code = flags.ParseCommandLine(argc, argv); code.has_value()) {
     return static_cast<int>(*code);
   }
+  const ServiceManager service = ServiceManager::FromEnvironment();
   const sigset_t signals = BlockStopSignals();
-  const absl::Status status = Serve(line, signals);
+  const absl::Status status = Serve(line, signals, service);
   const ExitCode code = ExitCodeOf(status);
   if (code != ExitCode::kStopped) {
     std::fprintf(stderr, "error: %s\n", std::string(status.message()).c_str());

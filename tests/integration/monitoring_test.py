@@ -1,7 +1,11 @@
-"""What those see who watch over real programs: metrics while a job runs and after a worker was killed, and wrong addresses."""
+"""What those see who watch over real programs: Prometheus, while a job runs and after a worker was killed, and systemd."""
 
+import os
+import pathlib
 import re
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import unittest
@@ -27,6 +31,93 @@ class Watched:
             lines = answer.read().decode().splitlines()
         return {name: float(value) for name, value in
                 (line.rsplit(" ", 1) for line in lines if line and not line.startswith("#"))}
+
+
+class ServiceManager:
+    """systemd's end of sd_notify."""
+
+    def __init__(self, directory):
+        self.path = f"{directory}/notify"
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(self.path)
+        self.socket.settimeout(60)
+        self.environment = {"NOTIFY_SOCKET": self.path, "WATCHDOG_USEC": "300000"}
+
+    def forget(self):
+        """Reads what has come, so that there is room for more."""
+        self.socket.setblocking(False)
+        try:
+            while True:
+                self.socket.recv(4096)
+        except BlockingIOError:
+            self.socket.settimeout(60)
+
+    def await_message(self, beginning):
+        """Reads up to a message that begins so; returns it."""
+        while True:
+            message = self.socket.recv(4096).decode()
+            if message.startswith(beginning):
+                return message
+
+
+class ServiceManagerTest(unittest.TestCase):
+    def watch(self, cluster, start, status):
+        """Starts a program, follows it through its life, and ends it."""
+        directory = cluster.directory / status.split()[0]
+        directory.mkdir()
+        manager = ServiceManager(directory)
+        process = start(manager.environment)
+        self.assertIn(f"STATUS={status}", manager.await_message("READY=1"))
+        manager.await_message("WATCHDOG=1")
+        # Alive is who answers: a process that is stopped does not.
+        process.signal(signal.SIGSTOP)
+        manager.socket.settimeout(2)
+        with self.assertRaises(TimeoutError):
+            while True:
+                manager.socket.recv(4096)
+        manager.socket.settimeout(60)
+        process.signal(signal.SIGCONT)
+        manager.await_message("WATCHDOG=1")
+        return manager, process
+
+    def test_programs_are_ready_alive_and_stopping(self):
+        with Cluster() as cluster:
+            def start_coordinator(environment):
+                os.environ.update(environment)
+                try:
+                    return cluster.start_coordinator()
+                finally:
+                    for name in environment:
+                        del os.environ[name]
+            coordinator = self.watch(cluster, start_coordinator, "listens on 127.0.0.1:")
+            worker = self.watch(cluster, lambda environment: cluster.start_worker("a", env=environment),
+                                "works for coordinator 127.0.0.1:")
+            slots = self.watch(cluster, lambda environment: cluster.start_worker("b", slots=2, env=environment),
+                               "watches over 2 slots")
+            cluster.await_workers(3)
+            slots[1].signal(signal.SIGTERM)
+            self.assertEqual(slots[1].wait(), 143)
+            for manager, process in (worker, coordinator):
+                manager.forget()
+                process.signal(signal.SIGTERM)
+                manager.await_message("STOPPING=1")
+                self.assertEqual(process.wait(), 143)
+
+    def test_units_are_valid_and_name_flags_that_exist(self):
+        for unit in sorted(pathlib.Path("deploy/systemd").glob("*.service")):
+            with self.subTest(unit=unit.name):
+                program, flags = re.search(r"(?m)^ExecStart=/opt/ringmaster/bin/(\w+) (.*)$", unit.read_text()).groups()
+                help_text = subprocess.run([binary(program), "--help"], capture_output=True, text=True, check=True).stdout
+                shown = flags + " " + re.search(r"RINGMASTER_FLAGS=(.*)", unit.read_text())[1]
+                for flag in re.findall(r"--[a-z_]+", shown):
+                    self.assertIn(flag, help_text)
+                if shutil.which("systemd-analyze") is None:
+                    self.skipTest("systemd-analyze is not installed")
+                with Cluster() as cluster:
+                    copy = cluster.directory / unit.name
+                    copy.write_text(unit.read_text().replace(f"/opt/ringmaster/bin/{program}", binary(program)))
+                    result = subprocess.run(["systemd-analyze", "verify", "--man=no", str(copy)], capture_output=True, text=True)
+                    self.assertEqual((result.returncode, result.stderr), (0, ""))
 
 
 class MonitoringTest(unittest.TestCase):

@@ -1,5 +1,8 @@
 #include "worker/agent/agent.h"
 
+#include <chrono>
+#include <future>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -80,6 +83,15 @@ class Agent::Impl {
   void Post(agent::Event event) {
     executor_.PostUrgent(
         [this, event = std::move(event)]() mutable { Handle(event); });
+  }
+
+  bool Answers(absl::Duration patience) {
+    // The answer may come when nobody waits any more.
+    auto answer = std::make_shared<std::promise<void>>();
+    std::future<void> answered = answer->get_future();
+    executor_.PostUrgent([answer] { answer->set_value(); });
+    return answered.wait_for(absl::ToChronoMilliseconds(patience)) ==
+           std::future_status::ready;
   }
 
   End AwaitEnd();
@@ -233,6 +245,10 @@ Agent::~Agent() = default;
 
 void Agent::Terminate(std::string_view signal) {
   impl_->Post(agent::TerminateSignal{std::string(signal)});
+}
+
+bool Agent::Answers(absl::Duration patience) {
+  return impl_->Answers(patience);
 }
 
 Agent::End Agent::AwaitEnd() { return impl_->AwaitEnd(); }

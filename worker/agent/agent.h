@@ -63,6 +63,10 @@ class Agent {
   // `signal` names who asked.
   void Terminate(std::string_view signal);
 
+  // Whether the agent's thread answers within `patience`. Any other thread,
+  // before AwaitEnd has returned.
+  [[nodiscard]] bool Answers(absl::Duration patience);
+
   // Waits until the worker's life is over, for however long that is.
   [[nodiscard]] End AwaitEnd();
 

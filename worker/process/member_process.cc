@@ -24,6 +24,7 @@
 #include "common/plan/collective_costs.h"
 #include "common/program/monitoring.h"
 #include "common/program/program_flags.h"
+#include "common/program/service_manager.h"
 #include "common/rpc/grpc_log.h"
 #include "common/status/annotate.h"
 #include "common/status/exit_code.h"
@@ -159,7 +160,8 @@ absl::StatusOr<std::unique_ptr<Monitoring>> StartMonitoring(
 
 // One member's life, in this process.
 absl::StatusOr<ExitCode> RunSlot(const MemberProgram& program,
-                                 const WorkerFlags& flags, int slot) {
+                                 const WorkerFlags& flags, int slot,
+                                 const ServiceManager& service) {
   RETURN_IF_ERROR(StartLog(flags.program, program.name,
                            SlotName(flags.name, slot, flags.slots)));
   RedirectGrpcLog();
@@ -213,9 +215,16 @@ absl::StatusOr<ExitCode> RunSlot(const MemberProgram& program,
                                   listener.unix_status().message())}});
   }
   Agent agent(Clock::Real(), *trainer, std::move(options));
-  const SignalListener signal_listener(
-      signals, [&agent](int signal) { agent.Terminate(SignalName(signal)); });
+  const SignalListener signal_listener(signals, [&](int signal) {
+    service.Stopping();
+    agent.Terminate(SignalName(signal));
+  });
+  service.Ready(absl::StrCat("works for coordinator ", flags.coordinator));
+  std::unique_ptr<Watchdog> watchdog = service.Watch(
+      Clock::Real(),
+      [&agent](absl::Duration patience) { return agent.Answers(patience); });
   const Agent::End end = agent.AwaitEnd();
+  watchdog.reset();
   const bool is_wanted =
       end.code == ExitCode::kDone || end.code == ExitCode::kStopped;
   LogEvent(
@@ -228,7 +237,8 @@ absl::StatusOr<ExitCode> RunSlot(const MemberProgram& program,
 
 // Runs a child process a slot, and another one after it.
 absl::StatusOr<ExitCode> RunSupervisor(const MemberProgram& program,
-                                       const WorkerFlags& flags, int argc,
+                                       const WorkerFlags& flags,
+                                       const ServiceManager& service, int argc,
                                        char** argv) {
   RETURN_IF_ERROR(StartLog(flags.program, program.name, flags.name));
   // One line here instead of one from each child.
@@ -246,16 +256,22 @@ absl::StatusOr<ExitCode> RunSupervisor(const MemberProgram& program,
   } else {
     options.restart->max_crashes = flags.max_crashes;
   }
+  service.Ready(absl::StrCat("watches over ", flags.slots, " slots"));
+  // All it does is to wait for its children.
+  const std::unique_ptr<Watchdog> watchdog =
+      service.Watch(Clock::Real(), [](absl::Duration) { return true; });
   return Supervisor(Clock::Real(), std::move(options)).Run();
 }
 
 absl::StatusOr<ExitCode> Run(const MemberProgram& program, WorkerFlags& flags,
                              std::optional<int> slot, int argc, char** argv) {
+  const ServiceManager service = ServiceManager::FromEnvironment();
   RETURN_IF_ERROR(SettleWorkerFlags(flags));
-  if (slot.has_value()) return RunSlot(program, flags, *slot);
+  if (slot.has_value()) return RunSlot(program, flags, *slot, service);
   RETURN_IF_ERROR(FollowParent(flags.program));
-  if (NeedsSupervisor(flags)) return RunSupervisor(program, flags, argc, argv);
-  return RunSlot(program, flags, 0);
+  if (NeedsSupervisor(flags))
+    return RunSupervisor(program, flags, service, argc, argv);
+  return RunSlot(program, flags, 0, service);
 }
 
 }  // namespace

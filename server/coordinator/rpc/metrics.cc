@@ -3,6 +3,7 @@
 #include <chrono>
 #include <future>
 #include <memory>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "ringmaster/v1/status_service.pb.h"
@@ -11,26 +12,38 @@
 #include "server/coordinator/rpc/state_proto.h"
 
 namespace ringmaster::coordinator {
+namespace {
 
-void RuntimeMetrics::AddTo(MetricPage& page) {
+// What users are told, now.
+std::optional<v1::Status> AskStatus(CoordinatorRuntime& runtime,
+                                    absl::Duration patience) {
   // The answer may come when nobody waits any more.
   auto answer = std::make_shared<std::promise<v1::Status>>();
   std::future<v1::Status> status = answer->get_future();
-  const absl::Status asked =
-      runtime_.Ask([answer](const CoordinatorView& view) {
-        answer->set_value(StatusProto(view.Status()));
-      });
-  const bool is_up =
-      asked.ok() && status.wait_for(absl::ToChronoMilliseconds(kPatience)) ==
-                        std::future_status::ready;
+  const absl::Status asked = runtime.Ask([answer](const CoordinatorView& view) {
+    answer->set_value(StatusProto(view.Status()));
+  });
+  if (!asked.ok() || status.wait_for(absl::ToChronoMilliseconds(patience)) !=
+                         std::future_status::ready)
+    return std::nullopt;
+  return status.get();
+}
+
+}  // namespace
+
+bool Answers(CoordinatorRuntime& runtime, absl::Duration patience) {
+  return AskStatus(runtime, patience).has_value();
+}
+
+void RuntimeMetrics::AddTo(MetricPage& page) {
+  const std::optional<v1::Status> status = AskStatus(runtime_, kPatience);
   page.AddGauge("ringmaster_coordinator_up",
                 "1 if the coordinator answered this scrape; 0 if it is busy, "
                 "or shuts down.",
-                is_up ? 1 : 0);
-  if (is_up) {
-    const v1::Status now = status.get();
-    tally_.Update(now);
-    AddStatusMetrics(now, page);
+                status.has_value() ? 1 : 0);
+  if (status.has_value()) {
+    tally_.Update(*status);
+    AddStatusMetrics(*status, page);
   }
   tally_.AddMetrics(page);
 }

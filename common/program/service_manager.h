@@ -1,0 +1,79 @@
+// ServiceManager tells systemd how a service is: ready, stopping, still alive
+// (sd_notify(3), whose protocol is a datagram to a socket that the environment
+// names; https://www.freedesktop.org/software/systemd/man/sd_notify.html).
+//
+// Where no service manager asks for it, nothing happens.
+// Thread-safe.
+#ifndef RINGMASTER_COMMON_PROGRAM_SERVICE_MANAGER_H_
+#define RINGMASTER_COMMON_PROGRAM_SERVICE_MANAGER_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "common/clock/clock.h"
+#include "common/sync/mutex.h"
+
+namespace ringmaster {
+
+class Watchdog;
+
+class ServiceManager {
+ public:
+  // Reads NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID and removes them from
+  // the environment, so that children do not speak in this process's name. To be
+  // called while the process has one thread.
+  [[nodiscard]] static ServiceManager FromEnvironment();
+
+  // It has begun its work. `status` is shown by systemctl status.
+  void Ready(std::string_view status) const;
+  // It was told to end.
+  void Stopping() const;
+
+  // Tells, three times in each interval of the watchdog, that the process lives,
+  // for as long as the result does and `is_alive` says so; that is called on a
+  // thread of its own and is given a third of an interval. Null if nobody wants
+  // to know. The clock and what `is_alive` needs outlive the result.
+  [[nodiscard]] std::unique_ptr<Watchdog> Watch(
+      Clock& clock,
+      std::function<bool(absl::Duration patience)> is_alive) const;
+
+ private:
+  friend class Watchdog;
+  ServiceManager(std::string socket, absl::Duration interval)
+      : socket_(std::move(socket)), interval_(interval) {}
+
+  void Send(std::string_view message) const;
+
+  std::string socket_;       // a path; "@" begins an abstract one; empty: none
+  absl::Duration interval_;  // infinite: no watchdog
+};
+
+// See ServiceManager::Watch.
+class Watchdog {
+ public:
+  Watchdog(const ServiceManager& manager, Clock& clock,
+           std::function<bool(absl::Duration patience)> is_alive);
+  ~Watchdog();
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+ private:
+  void Run();
+
+  const ServiceManager manager_;
+  Clock& clock_;
+  const std::function<bool(absl::Duration)> is_alive_;
+  Mutex mutex_;
+  CondVar stopped_;
+  bool is_stopped_ GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_COMMON_PROGRAM_SERVICE_MANAGER_H_
