@@ -362,6 +362,7 @@ absl::Status HostRun::Loaded(ShardRun& run, const ShardMessage& message) {
                        message.op == ShardOp::kState
                            ? static_cast<int64_t>(message.value)
                            : message.step * updates_per_step);
+  if (run.is_loaded()) run.Begin(PlacementOf(run.shard()).source_rank < 0);
   return absl::OkStatus();
 }
 

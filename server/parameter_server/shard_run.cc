@@ -35,10 +35,17 @@ void ShardRun::SetState(ShardState* state) {
   Gathering empty;
   empty.has_pushed.resize(static_cast<size_t>(context_.workers()));
   gatherings_.assign(static_cast<size_t>(state->buckets()), empty);
-  if (!context_.rules.is_synchronous) {
-    gate_.emplace(context_.workers(), state->buckets(),
-                  context_.rules.staleness, context_.resume_step);
-  }
+  if (is_loaded()) Begin(/*is_given_anew=*/false);
+}
+
+void ShardRun::Begin(bool is_given_anew) {
+  if (context_.rules.is_synchronous) return;
+  const int64_t step =
+      is_given_anew ? state_->complete_step() : context_.resume_step;
+  gate_.emplace(context_.workers(), state_->buckets(), context_.rules.staleness,
+                step);
+  // Of what was copied, some buckets may have had newer updates.
+  state_->MarkComplete(step);
 }
 
 absl::StatusOr<int> ShardRun::BucketOf(const ShardMessage& message,

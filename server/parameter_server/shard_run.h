@@ -74,6 +74,9 @@ class ShardRun {
   // What is held of it; null before it is known what it is.
   [[nodiscard]] ShardState* state() const { return state_; }
   void SetState(ShardState* state);
+  // The state is loaded: workers begin after the resume step, or, if it was
+  // given anew (from a checkpoint, which nobody knew of), after its own.
+  void Begin(bool is_given_anew);
   [[nodiscard]] bool is_loaded() const {
     return state_ != nullptr && state_->is_loaded();
   }

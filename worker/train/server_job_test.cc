@@ -179,6 +179,24 @@ TEST_F(CheckpointOfServersTest, StartsAJobWithAnotherNumberOfServers) {
   EXPECT_EQ(outcomes[0].parameters_hash, expected);
 }
 
+TEST_F(CheckpointOfServersTest, StartsWorkersThatRunAheadOfEachOther) {
+  for (const v1::Consistency consistency :
+       {v1::CONSISTENCY_SSP, v1::CONSISTENCY_ASYNC}) {
+    v1::TrainProgram program = Checkpointed(2, /*every_steps=*/10);
+    program.mutable_parameter_server()->set_deterministic(false);
+    program.mutable_parameter_server()->set_consistency(consistency);
+    program.mutable_parameter_server()->set_staleness(2);
+    ServerJob job({.workers = 2, .servers = 2, .replicas = 1});
+    job.RunUntilStep(program, /*member=*/0, 25);
+    for (int member = 0; member < job.members(); ++member) job.Replace(member);
+    const auto outcomes = job.RunGeneration(program, [] {});
+    for (const RunOutcome& outcome : outcomes)
+      EXPECT_EQ(outcome.kind, RunOutcome::Kind::kFinished) << outcome.status;
+    EXPECT_EQ(outcomes[0].parameters_hash, outcomes[1].parameters_hash);
+    std::filesystem::remove_all(directory_);
+  }
+}
+
 class RelaxedJobTest : public testing::TestWithParam<v1::Consistency> {};
 
 TEST_P(RelaxedJobTest, GoesOnAfterTheLossOfAServer) {
