@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status/status_macros.h"
-#include "common/transport/wire_totals.h"
 #include "common/transport/little_endian.h"
+#include "common/transport/wire_totals.h"
 
 namespace ringmaster {
 namespace {
@@ -23,8 +23,9 @@ const SharedControl& ControlOf(const PeerSegment& segment) {
 }  // namespace
 
 SharedChannel::SharedChannel(int self_rank, std::unique_ptr<Link> socket,
-                             Side own, PeerSide peer)
+                             Side own, PeerSide peer, Transport transport)
     : self_rank_(self_rank),
+      transport_(transport),
       socket_(std::move(socket)),
       own_(std::move(own)),
       peer_(std::move(peer)),
@@ -53,7 +54,7 @@ absl::StatusOr<Channel::Progress> SharedChannel::TrySend(
   own_control_.published.store(++published_, std::memory_order_seq_cst);
   if (is_in_place) in_place_end_ = published_;
   Ring(kWakeOnPublished);
-  CountSent(frame.header.payload_bytes);
+  if (transport_ != Transport::kLoopback) CountSent(frame.header.payload_bytes);
   return Progress::kDone;
 }
 
@@ -124,7 +125,8 @@ absl::StatusOr<Channel::Progress> SharedChannel::TryReceive(
   }
   own_control_.taken.store(++taken_, std::memory_order_seq_cst);
   Ring(kWakeOnTaken);
-  CountReceived(frame.expected.payload_bytes);
+  if (transport_ != Transport::kLoopback)
+    CountReceived(frame.expected.payload_bytes);
   return Progress::kDone;
 }
 

@@ -52,9 +52,10 @@ class SharedChannel final : public Channel {
   };
 
   // `socket` is connected to the peer; all before this has been read from it.
-  // `own.segment` is fresh, and used for nothing else, ever.
+  // `own.segment` is fresh, and used for nothing else, ever. As a kLoopback it
+  // leads to the rank itself, and what it carries is no traffic.
   SharedChannel(int self_rank, std::unique_ptr<Link> socket, Side own,
-                PeerSide peer);
+                PeerSide peer, Transport transport = Transport::kSharedMemory);
   ~SharedChannel() override { Close(); }
 
   // Also INVALID_ARGUMENT: the payload is larger than a slot.
@@ -78,9 +79,7 @@ class SharedChannel final : public Channel {
   [[nodiscard]] const std::string& peer() const override {
     return socket_->peer();
   }
-  [[nodiscard]] Transport transport() const override {
-    return Transport::kSharedMemory;
-  }
+  [[nodiscard]] Transport transport() const override { return transport_; }
 
  private:
   [[nodiscard]] bool IsInPlace(const OutgoingFrame& frame) const;
@@ -111,6 +110,7 @@ class SharedChannel final : public Channel {
                                       uint64_t low, uint64_t high) const;
 
   const int self_rank_;
+  const Transport transport_;
   const std::unique_ptr<Link> socket_;
   Side own_;
   const PeerSide peer_;

@@ -8,8 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status/check.h"
 #include "common/status/status_macros.h"
-#include "common/transport/socket_link.h"
-#include "common/transport/stream_channel.h"
+#include "common/transport/loopback_channels.h"
 
 namespace ringmaster {
 namespace {
@@ -130,6 +129,7 @@ absl::StatusOr<ShardLinkPlan> PlanShardLinks(const RankAssignment& assignment,
   ShardLinkPlan plan;
   plan.is_own_host =
       assignment.rank < assignment.world_size && HoldsShards(assignment);
+  plan.arenas = arenas;
   const LanePlanner planner(assignment, arenas, lanes);
   for (int lane = 0; lane < lanes; ++lane) planner.Add(lane, plan);
   return plan;
@@ -155,6 +155,18 @@ int MembersOf(const RankAssignment& assignment) {
   return members;
 }
 
+namespace {
+
+// A worker's channel with its own host, and the host's with it.
+absl::StatusOr<std::pair<std::unique_ptr<Channel>, std::unique_ptr<Channel>>>
+LoopbackOf(int rank, const ShardArenas& arenas) {
+  return MakeLoopbackChannels(
+      rank, {absl::StrCat("rank ", rank, " as a worker"), arenas.gradients},
+      {absl::StrCat("rank ", rank, " as a holder"), arenas.parameters});
+}
+
+}  // namespace
+
 absl::StatusOr<ShardLinks> AssembleShardLinks(
     int rank, const ShardLinkPlan& plan,
     std::vector<std::unique_ptr<Channel>> channels) {
@@ -176,19 +188,9 @@ absl::StatusOr<ShardLinks> AssembleShardLinks(
     take(counts.givers, host.primaries);
     take(counts.takers, host.backups);
     if (plan.is_own_host) {
-      ASSIGN_OR_RETURN(
-          auto pair, LoopbackPair(absl::StrCat("rank ", rank, " as a holder"),
-                                  absl::StrCat("rank ", rank, " as a worker")));
-      links.hosts.push_back(
-          {rank,
-           std::make_unique<StreamChannel>(rank, std::move(pair.first),
-                                           Transport::kLoopback),
-           lane});
-      host.workers.push_back(
-          {rank,
-           std::make_unique<StreamChannel>(rank, std::move(pair.second),
-                                           Transport::kLoopback),
-           lane});
+      ASSIGN_OR_RETURN(auto pair, LoopbackOf(rank, plan.arenas));
+      links.hosts.push_back({rank, std::move(pair.first), lane});
+      host.workers.push_back({rank, std::move(pair.second), lane});
     }
     ++lane;
   }

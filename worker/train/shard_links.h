@@ -39,6 +39,7 @@ struct ShardLinkPlan {
   };
   std::vector<Lane> lanes;
   bool is_own_host = false;  // it is a worker and a holder
+  ShardArenas arenas = {};   // own
 };
 
 // `lanes`: at least 1. Nothing for a job whose parameters nobody holds.
@@ -60,7 +61,7 @@ struct ShardLinks {
 };
 
 // `channels` are those of the plan's connections, in order; a worker that is a
-// holder gets a loopback with itself.
+// holder gets channels with itself (loopback_channels.h).
 //   RESOURCE_EXHAUSTED  the process has no descriptors left
 [[nodiscard]] absl::StatusOr<ShardLinks> AssembleShardLinks(
     int rank, const ShardLinkPlan& plan,
