@@ -71,18 +71,17 @@ absl::Status ServerGeneration::Begin(absl::FunctionRef<absl::Status()> load) {
   const auto held = std::count_if(
       shards.begin(), shards.end(),
       [](const auto& placement) { return placement.source_rank >= 0; });
-  if (held == 0) RETURN_IF_ERROR(load());
-  if (held < static_cast<int64_t>(shards.size())) {
-    if (parts_.assignment.resume_step > 0) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "asked to resume at step ", parts_.assignment.resume_step, ", but ",
-          static_cast<int64_t>(shards.size()) - held,
-          " shards of the parameters have no holder"));
-    }
-    // What is given begins with the first parameters.
-    if (parts_.state.applied_step() == 0)
-      RETURN_IF_ERROR(parts_.state.ForgetLoaded());
+  const int64_t missing = static_cast<int64_t>(shards.size()) - held;
+  if (missing == 0) return sync_->Begin();
+  if (parts_.assignment.resume_step > 0) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "asked to resume at step ", parts_.assignment.resume_step, ", but ",
+        missing, " shards of the parameters have no holder"));
   }
+  if (held == 0) RETURN_IF_ERROR(load());
+  // Short of a checkpoint, what rank 0 gives are the first parameters.
+  if (parts_.state.applied_step() == 0)
+    RETURN_IF_ERROR(parts_.state.ForgetLoaded());
   return sync_->Begin();
 }
 

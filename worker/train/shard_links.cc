@@ -28,12 +28,10 @@ absl::Status CheckPlacements(const RankAssignment& assignment) {
   }
   for (size_t shard = 0; shard < placements.shards.size(); ++shard) {
     const ShardPlacement& placement = placements.shards[shard];
-    for (const int rank : {placement.primary_rank,
-                           placement.backup_rank < 0 ? placement.primary_rank
-                                                     : placement.backup_rank,
-                           placement.source_rank < 0 ? placement.primary_rank
-                                                     : placement.source_rank}) {
-      if (FindHost(placements, rank) != nullptr) continue;
+    for (const int rank : {placement.primary_rank, placement.backup_rank,
+                           placement.source_rank}) {
+      const bool is_nobody = rank == -1 && placement.primary_rank != -1;
+      if (is_nobody || FindHost(placements, rank) != nullptr) continue;
       return absl::InvalidArgumentError(absl::StrCat(
           "rank ", assignment.rank, " was told that rank ", rank,
           " holds shard ", shard, ", but not where it is reached"));
