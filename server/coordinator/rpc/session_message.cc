@@ -156,12 +156,17 @@ TrainingFigures FiguresOf(const v1::TrainingFigures& proto) {
   return figures;
 }
 
+// As many as servers count; see staleness_gate.h.
+constexpr int kMaxStalenessCounts = 16;
+
 // The serialized figures; empty if there are none. What this version does not
 // know is left out, so that nobody can make a member's entry large.
 std::string RankFiguresOf(bool is_there, const v1::RankFigures& rank) {
   if (!is_there) return std::string();
   v1::RankFigures known = rank;
   known.DiscardUnknownFields();
+  if (known.staleness_size() > kMaxStalenessCounts)
+    known.mutable_staleness()->Truncate(kMaxStalenessCounts);
   return known.SerializeAsString();
 }
 

@@ -272,12 +272,15 @@ TEST(SessionMessageTest, AParameterServerHasARankAfterThoseOfTheWorkers) {
 TEST(SessionMessageTest, BeatsAndEndsKeepWhatARankHasDone) {
   v1::SessionRequest beat;
   beat.mutable_beat()->mutable_rank()->set_sent_bytes(5);
+  for (int i = 0; i < 100; ++i)
+    beat.mutable_beat()->mutable_rank()->add_staleness(i);
   auto event = ParseSessionMessage(9, beat, "");
   ASSERT_TRUE(event.ok()) << event.status();
   v1::RankFigures kept;
   ASSERT_TRUE(
       kept.ParseFromString(std::get<BeatReceived>(*event).rank_figures));
   EXPECT_EQ(kept.sent_bytes(), 5);
+  EXPECT_EQ(kept.staleness_size(), 16) << "no member's entry gets large";
   v1::SessionRequest finished;
   finished.mutable_finished()->set_generation(1);
   event = ParseSessionMessage(9, finished, "");
