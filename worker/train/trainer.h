@@ -142,7 +142,7 @@ enum class TrainPhase {
   kStep,
   kEvaluate,
   kHalted,
-  kTransfer,    // the state is copied to newcomers
+  kTransfer,    // the state is copied to newcomers, or to and from servers
   kCheckpoint,  // one is read, or waited for
   kMeasure,     // of a benchmark
 };
