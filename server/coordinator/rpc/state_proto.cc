@@ -70,6 +70,15 @@ void SetStraggler(const Job& job, v1::Job& proto) {
   proto.mutable_straggler()->set_wait_ratio(straggler->wait_ratio);
 }
 
+void SetPhase(const State& state, const Job& job, const Member& member,
+              v1::Member& proto) {
+  const Worker* const worker = state.FindWorker(member.identity.worker);
+  if (member.is_lost || worker == nullptr || worker->job_id != job.id) return;
+  proto.set_phase(static_cast<v1::Phase>(worker->phase));
+  if (worker->waiting_for_rank >= 0)
+    proto.set_waiting_for_rank(worker->waiting_for_rank);
+}
+
 void SetIncidents(const State& state, const Job& job, MemberDetail detail,
                   v1::Job& proto) {
   const bool is_last_only = detail == MemberDetail::kNone;
@@ -251,6 +260,7 @@ v1::Job JobProto(const State& state, const Job& job, MemberDetail members) {
       shown = MemberProto(member.identity, world_size, member.step);
       if (!member.rank_figures.empty())
         shown.mutable_figures()->ParsePartialFromString(member.rank_figures);
+      SetPhase(state, job, member, shown);
     }
   }
   if (job.generation > 0 && !proto.spec().has_bench())

@@ -240,6 +240,27 @@ TEST(StateProtoTest, JobShowsWhatEachMemberHasDone) {
   EXPECT_EQ(proto.members(1).figures().sent_bytes(), 5);
 }
 
+TEST(StateProtoTest, JobShowsWhatEachMemberIsDoing) {
+  State state;
+  Job& job =
+      state.jobs.emplace(1, SmallJob(1, JobState::kRunning)).first->second;
+  job.members.resize(3);
+  for (int rank = 0; rank < 3; ++rank) {
+    const std::string name = "w" + std::to_string(rank);
+    job.members[static_cast<size_t>(rank)].identity.worker = name;
+    Worker& worker = state.workers[name];
+    worker.job_id = rank == 2 ? "another" : job.id;
+    worker.phase = Phase::kTransfer;
+    worker.waiting_for_rank = rank - 1;
+  }
+  const v1::Job proto = JobProto(state, job);
+  EXPECT_EQ(proto.members(0).phase(), v1::PHASE_TRANSFER);
+  EXPECT_FALSE(proto.members(0).has_waiting_for_rank());
+  EXPECT_EQ(proto.members(1).waiting_for_rank(), 0);
+  EXPECT_TRUE(proto.members(1).has_waiting_for_rank());
+  EXPECT_EQ(proto.members(2).phase(), v1::PHASE_UNSPECIFIED);
+}
+
 TEST(StateProtoTest, JobNamesTheMemberThatTheOthersWaitFor) {
   State state;
   Job& job =

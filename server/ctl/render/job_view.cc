@@ -11,6 +11,7 @@
 #include "server/ctl/render/bench_view.h"
 #include "server/ctl/render/names.h"
 #include "server/ctl/render/sample_view.h"
+#include "server/ctl/render/shards_view.h"
 #include "server/ctl/render/table.h"
 
 namespace ringmaster::ctl {
@@ -222,6 +223,8 @@ std::vector<std::string> FigureLines(const v1::Job& job,
     lines.push_back(WireLine(figures));
     if (FromProto(figures.all_reduce_duration()) > absl::ZeroDuration())
       lines.push_back(AllReduceLine(figures));
+    if (std::string line = StalenessLine(job); !line.empty())
+      lines.push_back(std::move(line));
     if (job.has_straggler())
       lines.push_back(StragglerLine(job.straggler(), style));
   }
@@ -250,7 +253,8 @@ std::vector<std::string> RankLines(const v1::Job& job,
                   MemberName(member.worker(), member.role()),
                   Printable(member.host()), absl::StrCat(member.pid()),
                   absl::StrCat(member.step()),
-                  phase == context.phases.end() ? "-" : NameOf(phase->second)});
+                  phase == context.phases.end() ? PhaseCell(member)
+                                                : NameOf(phase->second)});
   }
   std::vector<std::string> lines = table.Lines(style);
   if (shown < job.members_size())

@@ -19,7 +19,7 @@ namespace ringmaster::ctl {
 
 // What the table shows beside the job itself.
 struct JobContext {
-  // Phase of each worker, by name; a worker that is not in it shows "-".
+  // Phase of each worker, by name; of one that is not in it, what the job says.
   std::map<std::string, v1::Phase> phases = {};
   // The course of the loss, oldest first, for the sparkline.
   std::vector<double> losses = {};

@@ -165,6 +165,20 @@ TEST(LiveTableTest, ShowsHowGradientsAreReducedAndWhoKeepsTheOthersWaiting) {
                               "for it 31% of the time"));
 }
 
+TEST(LiveTableTest, ShowsHowStaleAnswersAreAndWhatMembersDo) {
+  v1::Job job = RunningJob();
+  job.mutable_members(0)->set_phase(v1::PHASE_STEP);
+  v1::Member& server = *job.mutable_members(1);
+  server.mutable_figures()->add_staleness(3);
+  server.mutable_figures()->add_staleness(1);
+  server.set_phase(v1::PHASE_STEP);
+  server.set_waiting_for_rank(0);
+  const std::string text = absl::StrJoin(LiveTable(job, {}, {}), "\n");
+  EXPECT_THAT(text, HasSubstr("\nstaleness 0: 75%, 1: 25% (no bound)\n"));
+  EXPECT_THAT(text, HasSubstr("120  STEP\n"));
+  EXPECT_THAT(text, HasSubstr("119  STEP, waits for rank 0"));
+}
+
 TEST(LiveTableTest, ShowsColorsAndTheLossCurveWhereTheyCanBeShown) {
   const Style style{.color = true, .unicode = true};
   const auto lines = LiveTable(RunningJob(), {.losses = {3, 2}}, style);
