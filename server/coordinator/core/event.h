@@ -39,6 +39,9 @@ struct HeldJob {
   int world_size = 1;
   int servers = 0;
   int64_t resume_step = 0;
+  // Of the parameters, by shard; empty: the job has no shards, or it is not
+  // known.
+  std::vector<ShardPlacement> placements = {};
 };
 
 // The members of its generation, and what the one with `rank` is.

@@ -315,7 +315,9 @@ void FormGeneration(Turn& turn, Job& job, const Formation& formation) {
   turn.Touch(job);
   turn.Persist(GenerationFormedRecord{
       job.generation, job.id, std::move(identities), formation.resume_step,
-      turn.time, formation.is_rollback});
+      turn.time, formation.is_rollback,
+      job.placements == nullptr ? std::vector<ShardPlacement>()
+                                : *job.placements});
 }
 
 void AbandonFormation(Turn& turn, Job& job) {

@@ -57,7 +57,8 @@ bool IsSameJob(const Job& job, const HeldJob& held) {
 bool CanTakeOver(State& state, const HeldJob& held, int64_t generation) {
   const int64_t number = NumberOf(held);
   if (number == 0 || held.world_size > held.max_workers ||
-      held.servers > held.sharding.servers ||
+      // Some may leave, and be there only to hand over what they hold.
+      held.servers > 2 * held.sharding.servers ||
       generation <= state.last_recorded_generation ||
       HasOtherRunning(state, held.job_id)) {
     return false;

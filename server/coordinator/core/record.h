@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "common/parameter_server/shard_placement.h"
 #include "server/coordinator/core/types.h"
 
 namespace ringmaster::coordinator {
@@ -46,6 +47,9 @@ struct GenerationFormedRecord {
   absl::Time time;
   // Nobody holds the steps after `resume_step` any more: they are lost.
   bool is_rollback = false;
+  // Who holds which shard of the parameters, by shard; empty: the job has none,
+  // or it is not known.
+  std::vector<ShardPlacement> placements = {};
 
   friend bool operator==(const GenerationFormedRecord&,
                          const GenerationFormedRecord&) = default;

@@ -17,6 +17,7 @@
 #include "server/coordinator/core/job_queue.h"
 #include "server/coordinator/core/quarantine.h"
 #include "server/coordinator/core/reform.h"
+#include "server/coordinator/core/shards.h"
 #include "server/coordinator/core/training.h"
 
 namespace ringmaster::coordinator {
@@ -102,6 +103,7 @@ struct FoldVisitor {
                          : record.resume_step;
     if (job->start_time == absl::InfinitePast()) job->start_time = record.time;
     job->members = MembersOf(record, job->members);
+    job->placements = PlacementsOf(*job, record);
     return absl::OkStatus();
   }
 

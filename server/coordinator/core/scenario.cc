@@ -109,6 +109,22 @@ std::vector<HeldShard> ShardsOf(const std::string& text) {
   return shards;
 }
 
+// "2/3,3/2": the ranks of each shard's primary and backup.
+std::vector<ShardPlacement> PlacementsFrom(const std::string& text) {
+  std::vector<ShardPlacement> placements;
+  for (const absl::string_view item :
+       absl::StrSplit(text, ',', absl::SkipEmpty())) {
+    const std::pair<absl::string_view, absl::string_view> ranks =
+        absl::StrSplit(item, absl::MaxSplits('/', 1));
+    ShardPlacement& placement = placements.emplace_back();
+    if (!absl::SimpleAtoi(ranks.first, &placement.primary_rank) ||
+        !absl::SimpleAtoi(ranks.second, &placement.backup_rank)) {
+      placement = {-999, -999, -999};
+    }
+  }
+  return placements;
+}
+
 // The job that a worker tells of.
 template <typename Words>
 std::optional<HeldJob> HeldJobOf(const Words& words) {
@@ -127,6 +143,7 @@ std::optional<HeldJob> HeldJobOf(const Words& words) {
   held.sharding = ShardingOf(words);
   held.servers = static_cast<int>(words.Number("of_servers", 0));
   held.resume_step = words.Number("after", 0);
+  held.placements = PlacementsFrom(words.Text("placed", ""));
   return held;
 }
 

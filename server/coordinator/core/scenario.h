@@ -11,7 +11,7 @@
 //   join NAMES [host=H] [role=ps]     hello of new process lives
 //   hello NAMES [incarnation=N] [generation=G] [step=S] [protocol=N]
 //         [session=old] [name=""] [job=ID rank=R of=N [of_servers=N]
-//         [after=S] [min=N] [max=N] [SHARDING]]
+//         [after=S] [min=N] [max=N] [SHARDING] [placed=P/B,P/B]]
 //                                     hello of the same life, or as told
 //   beat NAMES [step=S] [seq=N] [wait=R] [disk=BYTES] [phase=P] [loss=X]
 //         [step_duration=D]

@@ -129,6 +129,26 @@ void KeepHeldShards(const Job& job, const Member& member, int64_t generation,
   }
 }
 
+std::shared_ptr<const std::vector<ShardPlacement>> PlacementsOf(
+    const Job& job, const GenerationFormedRecord& record) {
+  const std::vector<ShardPlacement>& placements = record.placements;
+  const auto is_host = [&](int rank) {
+    return rank >= 0 && rank < static_cast<int>(record.members.size()) &&
+           HoldsShards(job, record.members[static_cast<size_t>(rank)].role);
+  };
+  const bool fits =
+      !placements.empty() &&
+      static_cast<int>(placements.size()) == job.sharding.shards &&
+      std::all_of(
+          placements.begin(), placements.end(),
+          [&](const ShardPlacement& shard) {
+            return is_host(shard.primary_rank) &&
+                   (shard.backup_rank < 0 || is_host(shard.backup_rank));
+          });
+  if (!fits) return nullptr;
+  return std::make_shared<const std::vector<ShardPlacement>>(placements);
+}
+
 std::string ShardHoldersText(const Job& job, int64_t step) {
   constexpr size_t kMostShown = 8;
   std::set<int> ranks;

@@ -53,6 +53,11 @@ namespace ringmaster::coordinator {
 void KeepHeldShards(const Job& job, const Member& member, int64_t generation,
                     const std::vector<HeldShard>& held, HaltedAnswer& answer);
 
+// Those of `record`, of a generation of `job`, for Job::placements; null if it
+// does not know them, or they do not fit.
+[[nodiscard]] std::shared_ptr<const std::vector<ShardPlacement>> PlacementsOf(
+    const Job& job, const GenerationFormedRecord& record);
+
 // "all shards as of step 40 are held by parameter server s (rank 3), ...".
 [[nodiscard]] std::string ShardHoldersText(const Job& job, int64_t step);
 

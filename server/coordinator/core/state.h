@@ -213,7 +213,8 @@ struct Job {
   // none.
   int state_source_rank = -1;
   // Who holds which shard in the generation, by shard; null: the job has none,
-  // or the generation was formed before this coordinator's life.
+  // or neither the journal nor the members of a generation that the coordinator
+  // has not formed told of them.
   std::shared_ptr<const std::vector<ShardPlacement>> placements;
   // The generation begins anew because nobody holds the steps made before.
   bool is_rollback = false;

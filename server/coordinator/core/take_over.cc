@@ -8,11 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "server/coordinator/core/attach.h"
+#include "server/coordinator/core/formation.h"
 #include "server/coordinator/core/goodput.h"
 #include "server/coordinator/core/halt.h"
 #include "server/coordinator/core/job_end.h"
 #include "server/coordinator/core/reform.h"
 #include "server/coordinator/core/rendezvous.h"
+#include "server/coordinator/core/shards.h"
 #include "server/coordinator/core/training.h"
 #include "server/coordinator/core/verdict.h"
 
@@ -145,6 +147,7 @@ GenerationFormedRecord RebuiltRecord(Turn& turn, const Job& job) {
   record.is_rollback =
       job.sharding.is_lockstep && record.resume_step < job.best_step;
   record.time = turn.time;
+  record.placements = rebuilding.job.placements;
   std::map<std::pair<std::string, Role>, int> on_host;
   for (int rank = 0; rank < MemberCount(rebuilding.job); ++rank) {
     const Worker* const worker = ReporterOf(turn.state, rank);
@@ -175,6 +178,7 @@ void TakeOver(Turn& turn, Job& job, const GenerationFormedRecord& record) {
   job.best_step = record.resume_step;
   if (job.start_time == absl::InfinitePast()) job.start_time = record.time;
   const std::vector<int> missing = Seat(turn, job, record);
+  job.placements = PlacementsOf(job, record);
   ReleaseLate(turn, job);
   job.state = JobState::kRunning;
   job.is_assigned = job.is_recovered = job.has_trained = true;
@@ -191,6 +195,8 @@ void TakeOver(Turn& turn, Job& job, const GenerationFormedRecord& record) {
   const MonotonicTime since = turn.state.rebuilding->since;
   turn.state.rebuilding.reset();
   LoseMissing(turn, job, missing, since);
+  // Who joins or leaves may have said so before.
+  TryGather(turn);
 }
 
 }  // namespace ringmaster::coordinator

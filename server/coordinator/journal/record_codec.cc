@@ -282,10 +282,15 @@ Json ToJson(const GenerationFormedRecord& record) {
   for (const MemberIdentity& member : record.members) {
     members.push_back(ToJson(member));
   }
-  return Json{
+  Json json{
       {"generation", record.generation}, {"job_id", record.job_id},
       {"members", std::move(members)},   {"resume_step", record.resume_step},
       {"time", ToJson(record.time)},     {"is_rollback", record.is_rollback}};
+  for (const ShardPlacement& shard : record.placements) {
+    json["placements"].push_back(
+        {shard.primary_rank, shard.backup_rank, shard.source_rank});
+  }
+  return json;
 }
 
 JournalRecord GenerationFormedFrom(const Json& json) {
@@ -300,6 +305,14 @@ JournalRecord GenerationFormedFrom(const Json& json) {
   // Journals of the first releases do not have it.
   if (json.contains("is_rollback")) {
     json.at("is_rollback").get_to(record.is_rollback);
+  }
+  // Those of jobs without shards, and of the releases before, neither.
+  if (json.contains("placements")) {
+    for (const Json& shard : json.at("placements")) {
+      record.placements.push_back({.primary_rank = shard.at(0).get<int>(),
+                                   .backup_rank = shard.at(1).get<int>(),
+                                   .source_rank = shard.at(2).get<int>()});
+    }
   }
   return record;
 }

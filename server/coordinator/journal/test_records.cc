@@ -94,7 +94,13 @@ std::vector<JournalRecord> OneOfEach() {
   created.time = kTime;
   return {created,
           GenerationFormedRecord{
-              7, "j-1", {SomeMember(), SomeMember()}, 33, kTime, true},
+              7,
+              "j-1",
+              {SomeMember(), SomeMember()},
+              33,
+              kTime,
+              true,
+              {{.primary_rank = 2, .backup_rank = -1, .source_rank = 3}}},
           CancelRequestedRecord{"j-1", "enough", kTime},
           VerdictReachedRecord{"j-1", SomeVerdict()},
           SomeEnd(),

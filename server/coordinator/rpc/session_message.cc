@@ -212,6 +212,7 @@ absl::StatusOr<HeldJob> ParseHeldJob(const v1::HeldJob& held,
   checks.Range("rank", held.rank(), 0,
                int64_t{held.world_size()} + held.servers() - 1);
   checks.Range("resume_step", held.resume_step(), 0, kMaxStep);
+  checks.Range("placements", held.placements_size(), 0, kMaxShards);
   RETURN_IF_ERROR(checks.status());
   ASSIGN_OR_RETURN(const v1::JobSpec spec, ValidateAndDefault(held.spec()));
   HeldJob job;
@@ -221,6 +222,11 @@ absl::StatusOr<HeldJob> ParseHeldJob(const v1::HeldJob& held,
   job.world_size = held.world_size();
   job.servers = held.servers();
   job.resume_step = held.resume_step();
+  for (const v1::ShardPlacement& shard : held.placements()) {
+    job.placements.push_back({.primary_rank = shard.primary_rank(),
+                              .backup_rank = shard.backup_rank(),
+                              .source_rank = shard.source_rank()});
+  }
   return job;
 }
 

@@ -65,6 +65,9 @@ v1::SessionRequest HelloWithJob() {
   held.set_rank(1);
   held.set_world_size(3);
   held.set_resume_step(40);
+  held.add_placements()->set_primary_rank(2);
+  held.mutable_placements(0)->set_backup_rank(-1);
+  held.mutable_placements(0)->set_source_rank(1);
   v1::JobSpec& spec = *held.mutable_spec();
   spec.set_name("digits");
   spec.mutable_workers()->set_min(2);
@@ -153,6 +156,9 @@ TEST(SessionMessageTest, HelloTellsOfTheJobThatItHolds) {
   EXPECT_EQ(hello.held_job->rank, 1);
   EXPECT_EQ(hello.held_job->world_size, 3);
   EXPECT_EQ(hello.held_job->resume_step, 40);
+  EXPECT_EQ(hello.held_job->placements,
+            (std::vector<ShardPlacement>{
+                {.primary_rank = 2, .backup_rank = -1, .source_rank = 1}}));
   v1::JobSpec spec;
   ASSERT_TRUE(spec.ParseFromString(hello.held_job->spec));
   EXPECT_EQ(spec.train().global_batch(), 256);

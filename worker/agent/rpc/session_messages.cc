@@ -443,6 +443,12 @@ v1::SessionRequest HelloMessage(const WorkerIdentity& identity,
   held.set_world_size(assignment.world_size);
   held.set_servers(ServerCount(assignment));
   held.set_resume_step(assignment.resume_step);
+  for (const ShardPlacement& shard : assignment.shard_placements.shards) {
+    v1::ShardPlacement& placement = *held.add_placements();
+    placement.set_primary_rank(shard.primary_rank);
+    placement.set_backup_rank(shard.backup_rank);
+    placement.set_source_rank(shard.source_rank);
+  }
   return request;
 }
 

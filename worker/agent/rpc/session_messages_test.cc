@@ -114,6 +114,10 @@ TEST(SessionMessagesTest, UnpacksWhoHoldsWhichShard) {
   EXPECT_EQ(hello.held_job().rank(), 4);
   EXPECT_EQ(hello.held_job().world_size(), 3);
   EXPECT_EQ(hello.held_job().servers(), 2);
+  ASSERT_EQ(hello.held_job().placements_size(), 2);
+  EXPECT_EQ(hello.held_job().placements(1).primary_rank(), 4);
+  EXPECT_EQ(hello.held_job().placements(1).backup_rank(), 3);
+  EXPECT_EQ(hello.held_job().placements(1).source_rank(), 3);
 }
 
 TEST(SessionMessagesTest, RefusesShardsThatMakeNoSense) {
