@@ -17,7 +17,9 @@ struct AssignmentPayload {
   int32_t generation = 0;
   int rank = 0;
   int world_size = 1;
-  // The workers that are the neighbours in the ring.
+  // The members, by rank: workers, then parameter servers.
+  std::vector<int> slots;
+  // The workers that are the neighbours in the ring; of a server, of nobody.
   int prev_slot = -1;
   int next_slot = -1;
   int32_t resume_step = 0;

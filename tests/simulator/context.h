@@ -27,10 +27,10 @@ inline absl::string_view Sv(std::string_view text) {
 }
 
 struct Context {
-  Context(uint64_t seed, Bug planted, bool is_sharded, bool is_traced)
+  Context(uint64_t seed, Bug planted, Holders holders, bool is_traced)
       : random(seed),
         bug(planted),
-        shape(DrawShape(random, planted, is_sharded)),
+        shape(DrawShape(random, planted, holders)),
         faults(DrawFaults(random)),
         ledger(random.Next(), shape),
         traced(is_traced) {}

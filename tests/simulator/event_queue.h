@@ -20,7 +20,12 @@ enum class FrameKind : uint8_t {
   kPartial,  // the sum of the contributions of all ranks up to this one
   kTotal,    // the reduced buckets
   kRecord,   // the commit record of rank `origin`
-  kClosed,   // the connection is closed
+  kClosed,   // the connection is closed; `step` 1: as agreed, `value`: how
+  // With parameter servers:
+  kPull,     // asks for the parameters as of the resume step
+  kPulled,   // their hash
+  kPush,     // a worker's contribution to `step`
+  kUpdated,  // the sum of all
 };
 
 struct Frame {

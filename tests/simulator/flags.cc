@@ -57,13 +57,27 @@ absl::Status ParseFlag(std::string_view argument, Flags& flags) {
     flags.bug_name = std::string(*text);
     return absl::OkStatus();
   }
+  if (const auto text = value("--holders=")) {
+    if (*text == "ranks") {
+      flags.holders = Holders::kRanks;
+    } else if (*text == "workers") {
+      flags.holders = Holders::kWorkers;
+    } else if (*text == "servers") {
+      flags.holders = Holders::kServers;
+    } else {
+      return Unexpected(argument, "ranks, workers or servers");
+    }
+    flags.holders_name = std::string(*text);
+    return absl::OkStatus();
+  }
   if (argument == "--verbose") {
     flags.is_verbose = true;
   } else if (argument == "--all") {
     flags.goes_on = true;
   } else {
     return Unexpected(argument,
-                      "--seeds=A..B, --jobs=N, --bug=NAME, --all or --verbose");
+                      "--seeds=A..B, --jobs=N, --holders=WHO, --bug=NAME, "
+                      "--all or --verbose");
   }
   return absl::OkStatus();
 }

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "tests/simulator/bug.h"
+#include "tests/simulator/shape.h"
 
 namespace ringmaster::simulator {
 
@@ -17,6 +18,8 @@ struct Flags {
   int jobs = 1;
   Bug bug = Bug::kNone;
   std::string bug_name = "none";
+  Holders holders = Holders::kRanks;
+  std::string holders_name = "ranks";
   bool is_verbose = false;
   bool goes_on = false;
 };

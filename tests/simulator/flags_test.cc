@@ -16,14 +16,16 @@ absl::StatusOr<Flags> Parse(const std::vector<const char*>& arguments) {
 }
 
 TEST(FlagsTest, ReadsAll) {
-  const auto flags = Parse(
-      {"--seeds=3..12", "--jobs=2", "--bug=fence-off", "--all", "--verbose"});
+  const auto flags = Parse({"--seeds=3..12", "--jobs=2", "--bug=fence-off",
+                            "--holders=servers", "--all", "--verbose"});
   ASSERT_TRUE(flags.ok()) << flags.status();
   EXPECT_EQ(flags->first, 3u);
   EXPECT_EQ(flags->last, 12u);
   EXPECT_EQ(flags->jobs, 2);
   EXPECT_EQ(flags->bug, Bug::kFenceOff);
   EXPECT_EQ(flags->bug_name, "fence-off");
+  EXPECT_EQ(flags->holders, Holders::kServers);
+  EXPECT_EQ(flags->holders_name, "servers");
   EXPECT_TRUE(flags->goes_on);
   EXPECT_TRUE(flags->is_verbose);
 }
@@ -39,7 +41,7 @@ TEST(FlagsTest, RefusesWhatMakesNoSense) {
   for (const char* const argument :
        {"--seeds=9..1", "--seeds=", "--seeds=1..", "--seeds=1..2x",
         "--seeds=-1..2", "--jobs=0", "--jobs=65", "--jobs=two", "--bug=no-such",
-        "--al", "7"}) {
+        "--holders=nobody", "--al", "7"}) {
     const auto flags = Parse({"--all", argument});
     EXPECT_EQ(flags.status().code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(flags.status().message()),

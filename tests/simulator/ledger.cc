@@ -149,7 +149,12 @@ void Ledger::OnAssignment(const coordinator::SendAssignment& assignment,
            member.incarnation == generation.lives[rank];
   };
   const int rank = assignment.self.rank;
-  if (assignment.world_size != n || !is_at(assignment.self, rank) ||
+  const auto workers = static_cast<int>(
+      std::count_if(job.members.begin(), job.members.end(),
+                    [](const coordinator::Member& member) {
+                      return member.identity.role == coordinator::Role::kWorker;
+                    }));
+  if (assignment.world_size != workers || !is_at(assignment.self, rank) ||
       static_cast<int>(job.members.size()) != n ||
       !std::all_of(job.members.begin(), job.members.end(),
                    [&](const coordinator::Member& member) {
@@ -181,7 +186,13 @@ void Ledger::OnMemberLost(const coordinator::EmitEvent& event, int64_t now,
             return evidence.kind == coordinator::EvidenceKind::kPeerReport;
           });
   const int64_t since = is_for_link ? std::min(now, last_commit_) : now;
-  if (slot >= 0 && is_alive && since > touched_until_[slot]) {
+  int64_t touched = slot >= 0 ? touched_until_[slot] : 0;
+  // All workers are connected with all servers: who is reported first may only
+  // have closed its connections because of another (README.md, "Known").
+  if (is_for_link && shape_.holders == Holders::kServers) {
+    touched = *std::max_element(touched_until_.begin(), touched_until_.end());
+  }
+  if (slot >= 0 && is_alive && since > touched) {
     Fail(Invariant::kEvictionsHaveCause,
          absl::StrCat(event.worker,
                       " was evicted, but is live, reachable and not slow: ",
@@ -243,6 +254,15 @@ void Ledger::OnResumeRefused(int slot, int generation, int resume_step,
 
 void Ledger::OnStateHeld(int generation, int rank, int step) {
   At(generation).complete[rank] = step;
+}
+
+void Ledger::OnUnneeded(int generation, int rank) {
+  OnStateHeld(generation, rank, shape_.total_steps);
+}
+
+void Ledger::OnPulled(int generation, int step) {
+  if (At(generation).lineage == lineage_)
+    best_step_ = std::max(best_step_, step);
 }
 
 void Ledger::OnFrameTaken(int slot, int frame_generation, int own_generation) {

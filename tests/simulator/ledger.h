@@ -73,6 +73,11 @@ class Ledger {
   void OnResumeRefused(int slot, int generation, int resume_step,
                        const Position& position);
   void OnStateHeld(int generation, int rank, int step);
+  // Nobody needs that rank for a step: it only gives what it holds.
+  void OnUnneeded(int generation, int rank);
+  // A worker goes on after `step`, which parameter servers have made; no worker
+  // may have heard of it.
+  void OnPulled(int generation, int step);
   void OnFrameTaken(int slot, int frame_generation, int own_generation);
   void OnComplete(int generation, int rank, int step);
   // `position` is the one after the update; `run_generation`: 0 if the step was
@@ -82,7 +87,7 @@ class Ledger {
 
   // ---- Faults.
 
-  // What happens to the worker until `until` is no wonder.
+  // What happens to the process until `until` is no wonder.
   void Touch(int slot, int64_t until);
   void TouchAll(int64_t until);
   // Fault under way until then.

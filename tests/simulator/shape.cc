@@ -4,9 +4,21 @@
 
 namespace ringmaster::simulator {
 
-Shape DrawShape(Random& random, Bug bug, bool is_sharded) {
+coordinator::Sharding Shape::Sharding() const {
+  switch (holders) {
+    case Holders::kRanks:
+      break;
+    case Holders::kWorkers:
+      return {.shards = max_workers, .replicas = 1};
+    case Holders::kServers:
+      return {.servers = servers, .shards = servers, .replicas = replicas};
+  }
+  return {};
+}
+
+Shape DrawShape(Random& random, Bug bug, Holders holders) {
   Shape shape;
-  shape.is_sharded = is_sharded;
+  shape.holders = holders;
   const auto host_count = static_cast<int>(random.Between(2, 4));
   for (int slot = 0; slot < kWorkers; ++slot) {
     shape.host_of[slot] = slot % host_count;
@@ -14,6 +26,15 @@ Shape DrawShape(Random& random, Bug bug, bool is_sharded) {
   shape.min_workers = static_cast<int>(random.Between(1, 5));
   shape.max_workers =
       static_cast<int>(random.Between(shape.min_workers + 1, kWorkers));
+  if (holders == Holders::kServers) {
+    constexpr int kMost = kWorkers - kServers;
+    shape.min_workers = static_cast<int>(random.Between(1, 3));
+    shape.max_workers =
+        static_cast<int>(random.Between(shape.min_workers + 1, kMost));
+    shape.servers = static_cast<int>(random.Between(1, kServers));
+    shape.replicas =
+        shape.servers > 1 ? static_cast<int>(random.Between(0, 1)) : 0;
+  }
   shape.total_steps = static_cast<int>(random.Between(200, 320));
   shape.step_time = random.Between(60, 160) * kMillisecond;
   shape.prepare_time = random.Between(10, 300) * kMillisecond;

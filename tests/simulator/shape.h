@@ -14,7 +14,16 @@
 
 namespace ringmaster::simulator {
 
+// Who holds the parameters of the job.
+enum class Holders {
+  kRanks,    // every worker all of them
+  kWorkers,  // the workers, in shards, with a copy of each
+  kServers,  // parameter servers
+};
+
+// Processes; the last ones are parameter servers where there are any.
 inline constexpr int kWorkers = 8;
+inline constexpr int kServers = 3;
 inline constexpr int64_t kMicrosecond = 1'000;
 inline constexpr int64_t kMillisecond = 1'000'000;
 inline constexpr int64_t kSecond = 1'000'000'000;
@@ -33,16 +42,21 @@ struct Shape {
   int64_t copy_time = 0;     // of the state, per rank
   int64_t settle = 0;
   coordinator::Config config;
-  // The workers hold the parameters in shards, with a copy of each.
-  bool is_sharded = false;
+  Holders holders = Holders::kRanks;
+  // Of kServers: how many the job has, and copies of each shard.
+  int servers = 0;
+  int replicas = 0;
 
-  [[nodiscard]] coordinator::Sharding Sharding() const {
-    if (!is_sharded) return {};
-    return {.shards = max_workers, .replicas = 1};
+  [[nodiscard]] coordinator::Sharding Sharding() const;
+  // What the process in that slot does.
+  [[nodiscard]] coordinator::Role RoleOf(int slot) const {
+    return holders == Holders::kServers && slot >= kWorkers - kServers
+               ? coordinator::Role::kParameterServer
+               : coordinator::Role::kWorker;
   }
 };
 
-[[nodiscard]] Shape DrawShape(Random& random, Bug bug, bool is_sharded);
+[[nodiscard]] Shape DrawShape(Random& random, Bug bug, Holders holders);
 
 [[nodiscard]] std::string WorkerName(int slot);
 // The inverse; -1 if it is no worker's name.

@@ -169,7 +169,7 @@ void SimCoordinator::OnJournalAnswer(uint32_t version) {
 
 // A member of the last generation that was not said to be lost holds steps.
 bool SimCoordinator::HasSurvivor() const {
-  if (context_.shape.is_sharded) return HasAllShards();
+  if (context_.shape.holders != Holders::kRanks) return HasAllShards();
   for (const auto& [slot, incarnation] : context_.ledger.NewestMembers()) {
     if (incarnation != lost_[slot] && witness_.holds_steps(slot, incarnation)) {
       return true;
@@ -256,17 +256,21 @@ void SimCoordinator::Do(coordinator::SendAssignment& action) {
   payload->generation = static_cast<int32_t>(action.generation);
   payload->rank = action.self.rank;
   payload->world_size = action.world_size;
-  const auto slot_at = [&job](int rank) {
-    return SlotOf(job.members[rank % job.members.size()].identity.worker);
-  };
-  payload->prev_slot = slot_at(action.self.rank + action.world_size - 1);
-  payload->next_slot = slot_at(action.self.rank + 1);
+  for (const coordinator::Member& member : job.members) {
+    payload->slots.push_back(SlotOf(member.identity.worker));
+  }
+  if (action.self.rank < action.world_size) {
+    const int n = action.world_size;
+    payload->prev_slot = payload->slots[(action.self.rank + n - 1) % n];
+    payload->next_slot = payload->slots[(action.self.rank + 1) % n];
+  }
   payload->resume_step = static_cast<int32_t>(action.resume_step);
   payload->state_source_rank = action.state_source_rank;
   payload->is_newcomer = action.is_newcomer;
   payload->placements = action.placements;
   // All that newcomers pull from several comes from one of those.
-  if (action.placements != nullptr && action.resume_step > 0) {
+  if (action.placements != nullptr && action.resume_step > 0 &&
+      context_.shape.holders == Holders::kWorkers) {
     payload->state_source_rank = action.placements->front().source_rank;
   }
   if (context_.bug == Bug::kResumeOffByOne && payload->resume_step > 0) {
@@ -325,7 +329,12 @@ void SimCoordinator::Do(coordinator::CloseSession& action) {
 }
 
 void SimCoordinator::Do(coordinator::EmitEvent& action) {
-  if (action.type != "worker.lost" && action.type != "worker.left") return;
+  const bool is_lost = action.type == "worker.lost";
+  // Politely, by itself or as it was let go.
+  const bool has_left = action.type == "worker.left" ||
+                        action.type == "worker.relieved" ||
+                        action.type == "worker.not_relieved";
+  if (!is_lost && !has_left) return;
   const int slot = SlotOf(action.worker);
   const int64_t pid = action.verdict.has_value() ? action.verdict->pid : 0;
   if (slot >= 0 && action.verdict.has_value()) {
@@ -333,7 +342,7 @@ void SimCoordinator::Do(coordinator::EmitEvent& action) {
       if (member == slot) lost_[slot] = incarnation;
     }
   }
-  if (action.type == "worker.left") return;
+  if (!is_lost) return;
   context_.ledger.OnMemberLost(action, context_.now,
                                witness_.is_alive(slot, pid));
 }

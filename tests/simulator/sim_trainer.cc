@@ -83,17 +83,25 @@ void SimTrainer::OnTimer(uint32_t version, uint8_t detail) {
         EndRun(agent::RunEnd::kInterrupted);
       }
       return;
+    case kResend:
+      if (stage_ == Stage::kPulling) Pull();
+      if (stage_ == Stage::kReducing) Push();
+      if (stage_ == Stage::kServing && missing_ != 0) RequestCopies();
+      return;
     case kPatience: {
+      // The coordinator knows how long a step may take.
+      if (stage_ == Stage::kServing && missing_ == 0) return;
       const bool is_waiting = stage_ != Stage::kComputing;
+      const bool begins = stage_ <= Stage::kServing;
       const absl::Duration limit =
-          stage_ == Stage::kConnecting
-              ? context_.shape.config.connect_timeout
-              : context_.shape.config.collective_timeout;
+          begins ? context_.shape.config.connect_timeout
+                 : context_.shape.config.collective_timeout;
       const int64_t due = last_progress_ + Nanos(limit);
       if (is_waiting && context_.now >= due) {
         const bool lacks_next = stage_ == Stage::kConnecting && !has_next_;
-        FailPeer(lacks_next ? next_rank() : prev_rank(),
-                 "nothing came in time");
+        const int awaited =
+            stage_ == Stage::kConnecting ? prev_rank() : AwaitedRank();
+        FailPeer(lacks_next ? next_rank() : awaited, "nothing came in time");
       } else {
         StartTimer(kPatience, std::max(due - context_.now, 10 * kMillisecond));
       }
@@ -104,38 +112,6 @@ void SimTrainer::OnTimer(uint32_t version, uint8_t detail) {
 
 // ---- Preparing.
 
-bool SimTrainer::IsPlacedHere(const ShardPlacement& shard,
-                              bool or_source) const {
-  return shard.primary_rank == rank() || shard.backup_rank == rank() ||
-         (or_source && shard.source_rank == rank());
-}
-
-std::vector<HeldShard> SimTrainer::shards() const {
-  if (!has_placed_shards_) return shards_;
-  std::vector<HeldShard> held;
-  const std::vector<ShardPlacement>& placements = *assignment_.placements;
-  for (size_t i = 0; i < placements.size(); ++i) {
-    if (!IsPlacedHere(placements[i], /*or_source=*/false)) continue;
-    held.push_back({static_cast<int>(i), position_.complete});
-  }
-  return held;
-}
-
-// Those that it is to hold, or to give, as of the resume step; made anew, none.
-void SimTrainer::PrepareShards() {
-  std::vector<HeldShard> kept;
-  for (const HeldShard& held : shards_) {
-    const ShardPlacement& shard =
-        (*assignment_.placements)[static_cast<size_t>(held.shard)];
-    if (shard.source_rank < 0 || !IsPlacedHere(shard, /*or_source=*/true)) {
-      continue;
-    }
-    kept.push_back({held.shard, std::min<int64_t>(held.complete_step,
-                                                  assignment_.resume_step)});
-  }
-  shards_ = std::move(kept);
-}
-
 void SimTrainer::Prepare(const agent::AssignmentPayload& payload) {
   ++version_;
   shards_ = shards();
@@ -144,7 +120,8 @@ void SimTrainer::Prepare(const agent::AssignmentPayload& payload) {
   stage_ = Stage::kPreparing;
   is_aborted_ = is_deaf_ = is_alone_ = false;
   wants_stop_ = wants_drain_ = false;
-  context_.ledger.OnPrepare(slot_, life_, generation(), rank(), world_size());
+  context_.ledger.OnPrepare(slot_, life_, generation(), rank(),
+                            static_cast<int>(assignment_.slots.size()));
   context_.Reached(Moment::kPreparing, slot_);
   const int64_t longest =
       has_state_ ? 5 * kMillisecond : context_.shape.prepare_time;
@@ -152,6 +129,8 @@ void SimTrainer::Prepare(const agent::AssignmentPayload& payload) {
 }
 
 bool SimTrainer::ResumeAt(int step) {
+  if (IsServer()) return ResumeAsServer(step);
+  if (HasServers()) return ResumeBesideServers(step);
   if (!has_state_ || assignment_.is_newcomer) {
     has_state_ = true;
     position_ = {};
@@ -232,6 +211,10 @@ void SimTrainer::Send(int to, FrameKind kind, int step, uint64_t value) {
 void SimTrainer::Run(int generation) {
   if (stage_ != Stage::kPrepared || generation != this->generation()) return;
   ++version_;
+  if (IsServer()) {
+    BeginServing();
+    return;
+  }
   stage_ = Stage::kConnecting;
   last_progress_ = context_.now;
   has_prev_ = has_next_ = world_size() == 1;
@@ -257,6 +240,13 @@ void SimTrainer::CheckConnected() {
   if (stage_ != Stage::kConnecting || !has_prev_ || !has_next_) return;
   last_progress_ = context_.now;
   post_(agent::TrainerAdvanced{generation()});
+  if (HasServers()) {
+    stage_ = Stage::kPulling;
+    context_.Reached(Moment::kStateCopy, slot_);
+    StartTimer(kPatience, Nanos(context_.shape.config.connect_timeout));
+    Pull();
+    return;
+  }
   if (assignment_.state_source_rank < 0 || world_size() == 1) {
     BeginStep();
     return;
@@ -291,8 +281,15 @@ void SimTrainer::TakeState(const Frame& frame) {
 
 // ---- The end of a run.
 
-void SimTrainer::CloseConnections(bool is_clean) {
-  if (world_size() == 1) return;
+void SimTrainer::CloseConnections(bool is_clean, agent::RunEnd end) {
+  const int first = IsServer() && !is_clean ? 0 : world_size();
+  const auto members = static_cast<int>(assignment_.slots.size());
+  for (int other = first; other < members; ++other) {
+    if (other == rank() || (IsServer() && is_clean)) continue;
+    Send(SlotAt(other), FrameKind::kClosed, is_clean ? 1 : 0,
+         static_cast<uint64_t>(end));
+  }
+  if (world_size() == 1 || IsServer()) return;
   SendNext(FrameKind::kClosed, is_clean ? 1 : 0);
   if (world_size() > 2) {
     Send(assignment_.prev_slot, FrameKind::kClosed, is_clean ? 1 : 0);
@@ -302,8 +299,9 @@ void SimTrainer::CloseConnections(bool is_clean) {
 void SimTrainer::EndRun(agent::RunEnd end, int peer_rank,
                         std::string_view why) {
   CloseConnections(end == agent::RunEnd::kFinished ||
-                   end == agent::RunEnd::kStopped ||
-                   end == agent::RunEnd::kDrained);
+                       end == agent::RunEnd::kStopped ||
+                       end == agent::RunEnd::kDrained,
+                   end);
   ++version_;
   stage_ = Stage::kOver;
   agent::TrainerEnded ended;
@@ -329,7 +327,14 @@ void SimTrainer::FailPeer(int peer_rank, std::string_view why) {
 }
 
 void SimTrainer::OnReset(int peer) {
-  if (!IsRunning() || is_aborted_ || world_size() == 1) return;
+  if (!IsRunning() || is_aborted_) return;
+  const int peer_rank = RankOfSlot(peer);
+  if (peer_rank >= 0 && peer_rank != rank() &&
+      (IsServer() || peer_rank >= world_size())) {
+    FailPeer(peer_rank, "connection reset");
+    return;
+  }
+  if (world_size() == 1) return;
   if (peer == assignment_.prev_slot) {
     FailPeer(prev_rank(), "connection reset");
   } else if (peer == assignment_.next_slot) {
@@ -349,9 +354,14 @@ void SimTrainer::OnFrame(int from, const Frame& frame) {
     return;  // The fence.
   }
   context_.ledger.OnFrameTaken(slot_, frame.generation, generation());
+  if (IsServer()) {
+    OnFrameAsServer(from, frame);
+    return;
+  }
   const bool is_prev = from == assignment_.prev_slot;
   const bool is_next = from == assignment_.next_slot;
-  if (!is_prev && !is_next) return;
+  const bool is_server = frame.origin >= world_size();
+  if (!is_prev && !is_next && !is_server) return;
   switch (frame.kind) {
     case FrameKind::kConnect:
       has_prev_ = true;
@@ -386,9 +396,20 @@ void SimTrainer::OnFrame(int from, const Frame& frame) {
       // It has all that it needs; or it is still to be connected with, which
       // the time for that bounds.
       if (frame.step == 1 || stage_ == Stage::kConnecting) return;
-      FailPeer(is_prev ? prev_rank() : next_rank(),
+      FailPeer(is_server ? frame.origin
+               : is_prev ? prev_rank()
+                         : next_rank(),
                "the peer closed the connection");
       return;
+    case FrameKind::kPulled:
+      TakePulled(frame);
+      return;
+    case FrameKind::kUpdated:
+      TakeUpdated(frame);
+      return;
+    case FrameKind::kPull:
+    case FrameKind::kPush:
+      return;  // for servers
   }
 }
 
@@ -397,15 +418,12 @@ SimProgress SimTrainer::progress() const {
   progress.generation = generation();
   progress.applied = position_.applied;
   progress.is_connecting = stage_ == Stage::kConnecting;
-  progress.is_copying = stage_ == Stage::kCopying;
+  progress.is_copying = stage_ == Stage::kCopying ||
+                        stage_ == Stage::kPulling ||
+                        (stage_ == Stage::kServing && missing_ != 0);
   progress.collective_sequence = collective_sequence_;
   progress.step_time = context_.shape.step_time;
-  const bool is_waiting = stage_ == Stage::kCopying ||
-                          stage_ == Stage::kReducing ||
-                          stage_ == Stage::kCommitting;
-  if (is_waiting && world_size() > 1) {
-    progress.waiting_for_rank = prev_rank();
-  }
+  progress.waiting_for_rank = AwaitedRank();
   return progress;
 }
 

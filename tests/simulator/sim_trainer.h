@@ -5,6 +5,9 @@
 // records are there. Settles a resume step, copies the state to newcomers,
 // refuses frames of other generations. The parameters are a hash of all that
 // was folded into them, so a lost, doubled or divergent step shows.
+// With parameter servers, workers push their parts to all who hold shards and
+// pull the sum from each; a server has the parameters as of the newest step and
+// of the one before, and copies what it is to hold from whom it is told to.
 // Thread-compatible.
 #ifndef RINGMASTER_TESTS_SIMULATOR_SIM_TRAINER_H_
 #define RINGMASTER_TESTS_SIMULATOR_SIM_TRAINER_H_
@@ -76,13 +79,22 @@ class SimTrainer {
     kPreparing,
     kPrepared,
     kConnecting,
+    kPulling,  // from parameter servers
+    kServing,  // as one
     kCopying,
     kComputing,
     kReducing,
     kCommitting,
     kOver,
   };
-  enum Timer : uint8_t { kPrepared, kComputed, kCopied, kAborted, kPatience };
+  enum Timer : uint8_t {
+    kPrepared,
+    kComputed,
+    kCopied,
+    kAborted,
+    kPatience,
+    kResend,
+  };
 
   bool IsRunning() const {
     return stage_ >= Stage::kConnecting && stage_ <= Stage::kCommitting;
@@ -94,6 +106,16 @@ class SimTrainer {
   int next_rank() const { return (rank() + 1) % world_size(); }
   int generation() const { return assignment_.generation; }
   bool IsLastRank() const { return rank() == world_size() - 1; }
+  // Members and shards of a job with parameter servers (sim_trainer_shards.cc).
+  bool IsServer() const { return rank() >= world_size(); }
+  bool HasServers() const {
+    return static_cast<int>(assignment_.slots.size()) > world_size();
+  }
+  int SlotAt(int rank) const {
+    return assignment_.slots[static_cast<size_t>(rank)];
+  }
+  // -1: none.
+  int RankOfSlot(int slot) const;
   void StartTimer(Timer timer, int64_t delay);
   void Send(int to, FrameKind kind, int step = 0, uint64_t value = 0);
   void SendNext(FrameKind kind, int step = 0, uint64_t value = 0) {
@@ -117,7 +139,29 @@ class SimTrainer {
   void AfterStep();
   void FailPeer(int peer_rank, std::string_view why);
   void EndRun(agent::RunEnd end, int peer_rank = -1, std::string_view why = "");
-  void CloseConnections(bool is_clean);
+  // `end`: how the run has ended, where that was agreed.
+  void CloseConnections(bool is_clean,
+                        agent::RunEnd end = agent::RunEnd::kInterrupted);
+
+  // As a worker of a job with parameter servers.
+  [[nodiscard]] bool ResumeBesideServers(int step);
+  void Pull();
+  void Push();
+  void TakePulled(const Frame& frame);
+  void TakeUpdated(const Frame& frame);
+  // As a server.
+  [[nodiscard]] bool ResumeAsServer(int step);
+  void KeepServedShards();
+  void BeginServing();
+  void RequestCopies();
+  void TakeCopy(const Frame& frame);
+  void AnswerPull(int from);
+  void TakePush(const Frame& frame);
+  void MakeUpdate(int step);
+  void TakeDone(const Frame& frame);
+  void OnFrameAsServer(int from, const Frame& frame);
+  // What is waited for while there is nothing else to do; -1: nobody.
+  int AwaitedRank() const;
 
   Context& context_;
   PeerLinks& links_;
@@ -158,6 +202,20 @@ class SimTrainer {
   uint32_t records_ = 0;  // ranks whose record of the step is here
   bool stop_agreed_ = false;
   bool drain_agreed_ = false;
+  // With parameter servers: what a worker has pushed, which ranks have answered,
+  // and with what.
+  uint64_t contribution_ = 0;
+  uint32_t answered_ = 0;
+  uint64_t updated_ = 0;
+  // Of a server: the parameters one step before, the sum of the newest step, the
+  // ranks that it needs copies from, and by rank of the workers what they have
+  // pushed and whether they are done.
+  uint64_t hash_before_ = 0;
+  uint64_t newest_sum_ = 0;
+  uint32_t missing_ = 0;
+  std::vector<int> pushed_;
+  std::vector<uint64_t> contributions_;
+  uint32_t done_ = 0;
 };
 
 }  // namespace ringmaster::simulator

@@ -25,6 +25,14 @@ void SimTrainer::BeginStep() {
 void SimTrainer::TryReduce() {
   if (stage_ != Stage::kReducing) return;
   const int step = position_.applied + 1;
+  if (HasServers()) {
+    contribution_ =
+        context_.ledger.SamplesOf(step, kGlobalBatch * rank() / world_size(),
+                                  kGlobalBatch * (rank() + 1) / world_size());
+    answered_ = 0;
+    Push();
+    return;
+  }
   int order = step;
   if (context_.bug == Bug::kSamplesFromStart) {
     order = step - assignment_.resume_step;

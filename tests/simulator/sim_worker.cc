@@ -170,6 +170,7 @@ void SimWorker::Do(const agent::OpenSession& action) {
   coordinator::HelloReceived hello;
   hello.name = name_;
   hello.incarnation = incarnation_;
+  hello.role = context_.shape.RoleOf(slot_);
   hello.host = absl::StrCat("h", context_.shape.host_of[slot_]);
   hello.host_key = hello.host;
   hello.pid = pid();
@@ -192,7 +193,10 @@ void SimWorker::Do(const agent::OpenSession& action) {
       held.sharding = context_.shape.Sharding();
       held.rank = payload.rank;
       held.world_size = payload.world_size;
+      held.servers =
+          static_cast<int>(payload.slots.size()) - payload.world_size;
       held.resume_step = payload.resume_step;
+      if (payload.placements != nullptr) held.placements = *payload.placements;
       hello.held_job = std::move(held);
     }
     context_.Reached(Moment::kReattach, slot_);

@@ -1,8 +1,10 @@
 // simulate: runs simulated clusters, seed after seed, until one breaks an
 // invariant.
 //
-//   simulate --seeds=1..10000 [--jobs=2] [--bug=NAME] [--all] [--verbose]
+//   simulate --seeds=1..10000 [--jobs=2] [--holders=ranks|workers|servers]
+//            [--bug=NAME] [--all] [--verbose]
 //
+// --holders: who holds the parameters; by default, every rank all of them.
 // Exit code 1: a violation; its seed, the invariant, the last events and the
 // command that shows them again are printed. --all goes on after it and prints
 // a line for each seed that breaks something. --verbose prints all events of
@@ -70,18 +72,20 @@ void PrintFirstViolation(const BatchResult& batch, const Flags& flags) {
                TextOf(batch.violation->invariant), batch.violation->text);
   if (flags.is_verbose) return;  // its events are told already
   absl::PrintF("the last events:\n");
-  PrintLines(
-      RunSeed(batch.failed_seed,
-              {.bug = flags.bug, .is_traced = true, .max_lines = kLastLines}));
-  absl::PrintF("again: simulate --seeds=%d..%d --bug=%s --verbose\n",
-               batch.failed_seed, batch.failed_seed, flags.bug_name);
+  PrintLines(RunSeed(batch.failed_seed, {.bug = flags.bug,
+                                         .holders = flags.holders,
+                                         .is_traced = true,
+                                         .max_lines = kLastLines}));
+  absl::PrintF(
+      "again: simulate --seeds=%d..%d --holders=%s --bug=%s --verbose\n",
+      batch.failed_seed, batch.failed_seed, flags.holders_name, flags.bug_name);
 }
 
 int Simulate(const Flags& flags) {
   BatchOptions options = {.first = flags.first,
                           .last = flags.last,
                           .jobs = flags.jobs,
-                          .run = {.bug = flags.bug},
+                          .run = {.bug = flags.bug, .holders = flags.holders},
                           .goes_on = flags.goes_on};
   if (flags.is_verbose) {
     options.jobs = 1;  // one story after the other

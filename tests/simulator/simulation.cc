@@ -22,7 +22,7 @@ constexpr int64_t kEndBound = 180 * kSecond;
 class Simulation {
  public:
   Simulation(uint64_t seed, const RunOptions& options)
-      : context_(seed, options.bug, options.is_sharded, options.is_traced),
+      : context_(seed, options.bug, options.holders, options.is_traced),
         sessions_(context_),
         peers_(context_),
         coordinator_(context_, sessions_, Witness()) {
@@ -192,12 +192,19 @@ void Simulation::Handle(const SimEvent& event) {
 
 void Simulation::Watch() {
   int able = 0;
+  int able_servers = 0;
   for (int slot = 0; slot < kWorkers; ++slot) {
     const SimWorker& worker = *workers_[slot];
-    able += worker.is_alive() && worker.frozen_until() <= context_.now &&
-            !worker.is_leaving() && !sessions_.IsCut(slot);
+    if (!worker.is_alive() || worker.frozen_until() > context_.now ||
+        worker.is_leaving() || sessions_.IsCut(slot)) {
+      continue;
+    }
+    ++(context_.shape.RoleOf(slot) == coordinator::Role::kWorker
+           ? able
+           : able_servers);
   }
-  if (able < context_.shape.min_workers) {
+  if (able < context_.shape.min_workers ||
+      able_servers < std::min(1, context_.shape.servers)) {
     able_since_ = -1;
   } else if (able_since_ < 0) {
     able_since_ = context_.now;

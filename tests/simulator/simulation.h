@@ -16,13 +16,13 @@
 #include "tests/simulator/bug.h"
 #include "tests/simulator/fault.h"
 #include "tests/simulator/invariant.h"
+#include "tests/simulator/shape.h"
 
 namespace ringmaster::simulator {
 
 struct RunOptions {
   Bug bug = Bug::kNone;
-  // The workers hold the parameters in shards, with a copy of each.
-  bool is_sharded = false;
+  Holders holders = Holders::kRanks;
   // Keeps the story's last lines; slow.
   bool is_traced = false;
   size_t max_lines = 60;

@@ -44,15 +44,18 @@ std::vector<uint64_t> ReadSeeds(const std::string& path) {
 }
 
 std::string Explain(uint64_t seed, const Violation& violation,
-                    bool is_sharded = false) {
-  const RunResult result = RunSeed(
-      seed, {.is_sharded = is_sharded, .is_traced = true, .max_lines = 60});
+                    Holders holders = Holders::kRanks) {
+  const RunResult result =
+      RunSeed(seed, {.holders = holders, .is_traced = true, .max_lines = 60});
   std::string text = "seed " + std::to_string(seed) + " breaks " +
                      std::string(TextOf(violation.invariant)) + ":\n  " +
                      violation.text + "\nthe last events:\n";
   for (const std::string& line : result.lines) text += line + "\n";
+  const std::string who = holders == Holders::kRanks     ? ""
+                          : holders == Holders::kWorkers ? " --holders=workers"
+                                                         : " --holders=servers";
   return text + "again: simulate --verbose --seeds=" + std::to_string(seed) +
-         ".." + std::to_string(seed);
+         ".." + std::to_string(seed) + who;
 }
 
 TEST(SimulatorTest, SeedsThatFoundBugsOnceFindNone) {
@@ -81,10 +84,22 @@ TEST(SimulatorTest, FreshSeedsOfJobsWithShardsFindNoBug) {
   const BatchResult batch = RunSeeds({.first = 1,
                                       .last = kFreshSeeds,
                                       .jobs = kThreads,
-                                      .run = {.is_sharded = true}});
+                                      .run = {.holders = Holders::kWorkers}});
   EXPECT_FALSE(batch.violation.has_value())
       << "with shards: "
-      << Explain(batch.failed_seed, *batch.violation, /*is_sharded=*/true);
+      << Explain(batch.failed_seed, *batch.violation, Holders::kWorkers);
+  EXPECT_EQ(batch.seeds, kFreshSeeds);
+  EXPECT_GT(batch.rollbacks, 0);
+}
+
+TEST(SimulatorTest, FreshSeedsOfJobsWithParameterServersFindNoBug) {
+  const BatchResult batch = RunSeeds({.first = 1,
+                                      .last = kFreshSeeds,
+                                      .jobs = kThreads,
+                                      .run = {.holders = Holders::kServers}});
+  EXPECT_FALSE(batch.violation.has_value())
+      << "with servers: "
+      << Explain(batch.failed_seed, *batch.violation, Holders::kServers);
   EXPECT_EQ(batch.seeds, kFreshSeeds);
   EXPECT_GT(batch.rollbacks, 0);
 }
