@@ -9,6 +9,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/config/address.h"
+#include "common/plan/mesh.h"
 #include "common/rpc/collective_costs_proto.h"
 #include "common/rpc/proto_time.h"
 #include "common/status/reason.h"
@@ -26,8 +27,10 @@ std::string BoundedText(std::string_view text, size_t max_bytes = kMaxText) {
 // As many as there are, for buckets of rising size.
 constexpr size_t kMaxAlgorithms = 16;
 
-// As many as a job may have workers, which may hold one each.
-constexpr int64_t kMaxShards = 4096;
+// As many hold shards as a job may have workers, and each as many as a job may
+// have connections.
+constexpr int64_t kMaxHolders = 4096;
+constexpr int64_t kMaxShards = kMaxHolders * kMaxConnections;
 
 // No worker gets that far; sums with steps up to it do not overflow.
 constexpr int64_t kMaxStep = int64_t{1} << 62;
@@ -208,7 +211,7 @@ absl::StatusOr<HeldJob> ParseHeldJob(const v1::HeldJob& held,
   checks.Word("job_id", held.job_id(), kMaxJobId);
   checks.That(generation > 0, "job_id", "needs the hello to name a generation");
   checks.Range("world_size", held.world_size(), 1, INT32_MAX);
-  checks.Range("servers", held.servers(), 0, kMaxShards);
+  checks.Range("servers", held.servers(), 0, kMaxHolders);
   checks.Range("rank", held.rank(), 0,
                int64_t{held.world_size()} + held.servers() - 1);
   checks.Range("resume_step", held.resume_step(), 0, kMaxStep);

@@ -255,7 +255,7 @@ TEST(SessionMessageTest, HaltedTellsWhichShardsAreHeld) {
   halted.mutable_shards(1)->set_shard(-1);
   EXPECT_THAT(
       std::string(ParseSessionMessage(9, request, "").status().message()),
-      HasSubstr("halted.shards.shard must be in [0, 4095], got -1"));
+      HasSubstr("halted.shards.shard must be in [0, 65535], got -1"));
 }
 
 TEST(SessionMessageTest, AParameterServerHasARankAfterThoseOfTheWorkers) {
