@@ -2,6 +2,9 @@
 
 #include <pthread.h>
 
+#include <chrono>
+#include <future>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -70,6 +73,15 @@ void SerialExecutor::ClearWakeup() {
   std::optional<Wakeup> wakeup;
   MutexLock lock(mutex_);
   std::swap(wakeup_, wakeup);
+}
+
+bool SerialExecutor::Answers(absl::Duration patience) {
+  // The task may run when nobody waits any more.
+  auto ran = std::make_shared<std::promise<void>>();
+  std::future<void> answer = ran->get_future();
+  return PostUrgent([ran] { ran->set_value(); }) &&
+         answer.wait_for(absl::ToChronoMilliseconds(patience)) ==
+             std::future_status::ready;
 }
 
 bool SerialExecutor::RunsTasksInThisThread() const {

@@ -65,6 +65,10 @@ class SerialExecutor {
   void SetWakeup(MonotonicTime when, Task task) EXCLUDES(mutex_);
   void ClearWakeup() EXCLUDES(mutex_);
 
+  // Whether a task that is queued now runs within `patience` of real time: for
+  // watchdogs. Blocks that long; not from a task.
+  [[nodiscard]] bool Answers(absl::Duration patience) EXCLUDES(mutex_);
+
   // True inside a task: for asserts at the entry of what the thread owns.
   [[nodiscard]] bool RunsTasksInThisThread() const;
 

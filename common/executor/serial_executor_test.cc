@@ -37,6 +37,17 @@ class Blocker {
   std::promise<void> released_;
 };
 
+TEST(SerialExecutorTest, AnswersUnlessATaskHoldsItUp) {
+  SerialExecutor executor(Clock::Real());
+  EXPECT_TRUE(executor.Answers(absl::Seconds(40)));
+  Blocker blocker(executor);
+  EXPECT_FALSE(executor.Answers(absl::Milliseconds(20)));
+  blocker.Release();
+  EXPECT_TRUE(executor.Answers(absl::Seconds(40)));
+  executor.Stop();
+  EXPECT_FALSE(executor.Answers(absl::Seconds(40)));
+}
+
 TEST(SerialExecutorTest, RunsTasksInOrderOnOneOtherThread) {
   FakeClock clock;
   std::vector<int> order;

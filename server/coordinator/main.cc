@@ -196,7 +196,7 @@ absl::Status Serve(const CommandLine& line, const sigset_t& signals,
   service.Ready(absl::StrCat("listens on ", server->address().ToString()));
   const std::unique_ptr<Watchdog> watchdog = service.Watch(
       Clock::Real(),
-      [&](absl::Duration patience) { return Answers(*runtime, patience); });
+      [&](absl::Duration patience) { return runtime->Answers(patience); });
 
   int signal = 0;
   sigwait(&signals, &signal);

@@ -1,8 +1,5 @@
 #include "worker/agent/agent.h"
 
-#include <chrono>
-#include <future>
-#include <memory>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -85,14 +82,7 @@ class Agent::Impl {
         [this, event = std::move(event)]() mutable { Handle(event); });
   }
 
-  bool Answers(absl::Duration patience) {
-    // The answer may come when nobody waits any more.
-    auto answer = std::make_shared<std::promise<void>>();
-    std::future<void> answered = answer->get_future();
-    executor_.PostUrgent([answer] { answer->set_value(); });
-    return answered.wait_for(absl::ToChronoMilliseconds(patience)) ==
-           std::future_status::ready;
-  }
+  bool Answers(absl::Duration patience) { return executor_.Answers(patience); }
 
   End AwaitEnd();
 

@@ -31,10 +31,6 @@ std::optional<v1::Status> AskStatus(CoordinatorRuntime& runtime,
 
 }  // namespace
 
-bool Answers(CoordinatorRuntime& runtime, absl::Duration patience) {
-  return AskStatus(runtime, patience).has_value();
-}
-
 void RuntimeMetrics::AddTo(MetricPage& page) {
   const std::optional<v1::Status> status = AskStatus(runtime_, kPatience);
   page.AddGauge("ringmaster_coordinator_up",

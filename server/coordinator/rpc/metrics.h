@@ -10,10 +10,6 @@ namespace ringmaster::coordinator {
 
 class CoordinatorRuntime;
 
-// Whether the runtime answers within `patience`. Any thread but its own.
-[[nodiscard]] bool Answers(CoordinatorRuntime& runtime,
-                           absl::Duration patience);
-
 // Thread-safe. The runtime must outlive it.
 class RuntimeMetrics {
  public:

@@ -120,6 +120,12 @@ class CoordinatorRuntime {
   void WatchStatus(std::shared_ptr<StatusWatcher> watcher);
   void WatchJob(std::string job, std::shared_ptr<JobWatcher> watcher);
 
+  // Whether the executor gets to what is asked within `patience`: for
+  // watchdogs. Not from a callback.
+  [[nodiscard]] bool Answers(absl::Duration patience) {
+    return executor_.Answers(patience);
+  }
+
   // ---- The end.
 
   // Ends every session, watch and waiting call with UNAVAILABLE/SHUTTING_DOWN,
