@@ -31,7 +31,7 @@
 #include "server/parameter_server/host_run.h"
 #include "server/parameter_server/shard_run.h"
 #include "server/parameter_server/shard_state.h"
-#include "server/parameter_server/update_rules.h"
+#include "common/parameter_server/update_rules.h"
 
 namespace ringmaster {
 

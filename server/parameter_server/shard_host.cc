@@ -20,7 +20,7 @@
 #include "server/parameter_server/host_store.h"
 #include "server/parameter_server/lane_threads.h"
 #include "server/parameter_server/parameter_allocator.h"
-#include "server/parameter_server/update_rules.h"
+#include "common/parameter_server/update_rules.h"
 
 namespace ringmaster {
 namespace {

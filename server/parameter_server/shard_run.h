@@ -23,7 +23,7 @@
 #include "common/sync/thread_pool.h"
 #include "server/parameter_server/shard_state.h"
 #include "server/parameter_server/staleness_gate.h"
-#include "server/parameter_server/update_rules.h"
+#include "common/parameter_server/update_rules.h"
 
 namespace ringmaster {
 

@@ -48,7 +48,7 @@ TEST(CheckpointStartTest, ServersAreGivenItByRankZeroWhoeverHasIt) {
     std::vector<std::unique_ptr<TrainingState>> states;
     for (int rank = 0; rank < 3; ++rank) {
       ProgramConfig config = Job(root / (rank == source ? "full" : "empty"));
-      config.parameter_server = ParameterServerConfig();
+      config.parameter_server = UpdateRules();
       states.push_back(TrainingState::Create(config).value());
     }
     const auto world = WorldOfThreads::Create({.world_size = 3}).value();

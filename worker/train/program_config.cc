@@ -137,51 +137,6 @@ absl::Status ParseNonFinite(const v1::NonFiniteSpec& spec,
   return absl::OkStatus();
 }
 
-const char* ConsistencyName(ParameterServerConfig::Consistency consistency) {
-  switch (consistency) {
-    case ParameterServerConfig::Consistency::kBsp:
-      return "bsp";
-    case ParameterServerConfig::Consistency::kSsp:
-      return "ssp";
-    case ParameterServerConfig::Consistency::kAsync:
-      return "async";
-  }
-  return "unknown";
-}
-
-absl::StatusOr<ParameterServerConfig> ParseParameterServer(
-    const v1::TrainProgram& program, const OptimizerConfig& optimizer) {
-  const v1::ParameterServerSpec& spec = program.parameter_server();
-  using Consistency = ParameterServerConfig::Consistency;
-  ParameterServerConfig config;
-  switch (spec.consistency()) {
-    case v1::CONSISTENCY_UNSPECIFIED:
-    case v1::CONSISTENCY_BSP:
-      break;
-    case v1::CONSISTENCY_SSP:
-      config.consistency = Consistency::kSsp;
-      RETURN_IF_ERROR(
-          AtLeast("parameter_server.staleness", spec.staleness(), 1));
-      config.staleness = spec.staleness();
-      break;
-    case v1::CONSISTENCY_ASYNC:
-      config.consistency = Consistency::kAsync;
-      break;
-    default:
-      return absl::InvalidArgumentError(absl::StrCat(
-          "train.parameter_server.consistency is ", spec.consistency(),
-          ", which this worker does not know; it may be older than the "
-          "coordinator"));
-  }
-  config.deterministic = spec.deterministic();
-  if (config.consistency != Consistency::kBsp && optimizer.clip_norm > 0) {
-    return absl::InvalidArgumentError(
-        "train.optimizer.clip_norm needs the norm of everybody's gradient, "
-        "which only train.parameter_server.consistency bsp has");
-  }
-  return config;
-}
-
 absl::Status ParseSample(const v1::SampleSpec& spec, SampleConfig& config) {
   if (spec.prompt().empty()) return absl::OkStatus();
   RETURN_IF_ERROR(AtLeast("sample.bytes", spec.bytes(), 1));
@@ -222,10 +177,8 @@ std::string ProgramConfig::CanonicalText() const {
                     " resume=", checkpoint.resume);
   }
   if (parameter_server.has_value()) {
-    absl::StrAppend(&text, " parameter_server=",
-                    ConsistencyName(parameter_server->consistency),
-                    " staleness=", parameter_server->staleness,
-                    " deterministic=", parameter_server->deterministic);
+    absl::StrAppend(&text,
+                    " parameter_server=", parameter_server->CanonicalText());
   }
   // Algorithm and transport are left out: ranks that disagree about them refuse
   // each other's frames.
@@ -257,7 +210,7 @@ absl::StatusOr<ProgramConfig> ParseProgram(const v1::TrainProgram& program) {
   ASSIGN_OR_RETURN(config.collective, ParseCollective(program.collective()));
   if (program.has_parameter_server()) {
     ASSIGN_OR_RETURN(config.parameter_server,
-                     ParseParameterServer(program, config.optimizer));
+                     ParseUpdateRules(program, config.optimizer));
   }
   config.data.needs_held_out = program.evaluate_every() > 0;
   config.steps = program.steps();

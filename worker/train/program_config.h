@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/optimizer/optimizer_config.h"
+#include "common/parameter_server/update_rules.h"
 #include "worker/data/data_config.h"
 #include "worker/nn/compute.h"
 #include "worker/nn/model_config.h"
@@ -40,17 +41,6 @@ struct SampleConfig {
   int64_t top_k = 0;         // 0: all tokens
 };
 
-// Who updates the parameters, where it is not all ranks with an all-reduce.
-struct ParameterServerConfig {
-  enum class Consistency { kBsp, kSsp, kAsync };  // as in job.proto
-  Consistency consistency = Consistency::kBsp;
-  int staleness = 0;  // kSsp only
-  bool deterministic = false;
-
-  friend bool operator==(const ParameterServerConfig&,
-                         const ParameterServerConfig&) = default;
-};
-
 struct ProgramConfig {
   ModelConfig model = {};
   DataConfig data = {};  // shape and vocabulary come from the model later
@@ -72,15 +62,13 @@ struct ProgramConfig {
   int64_t max_skipped_in_a_row = 20;
   CollectiveConfig collective = {};  // of the gradients' all-reduces
   EmulationConfig emulation = {};    // off: the model computes
-  // None: an all-reduce.
-  std::optional<ParameterServerConfig> parameter_server = std::nullopt;
+  // Of servers that update the parameters; none: an all-reduce.
+  std::optional<UpdateRules> parameter_server = std::nullopt;
 
   // Whether parameters are updated with every rank's gradient at once, so that
   // all ranks hold the same after every step.
   [[nodiscard]] bool is_synchronous() const {
-    return !parameter_server.has_value() ||
-           parameter_server->consistency ==
-               ParameterServerConfig::Consistency::kBsp;
+    return !parameter_server.has_value() || parameter_server->is_synchronous;
   }
 
   // What ranks must agree on beside model, layout and data; for Plan's

@@ -1,9 +1,17 @@
-#include "server/parameter_server/update_rules.h"
+#include "common/parameter_server/update_rules.h"
 
 #include "absl/strings/str_cat.h"
 #include "ringmaster/v1/job.pb.h"
 
 namespace ringmaster {
+
+std::string UpdateRules::CanonicalText() const {
+  const char* const name = is_synchronous          ? "bsp"
+                           : staleness.has_value() ? "ssp"
+                                                   : "async";
+  return absl::StrCat(name, " staleness=", staleness.value_or(0),
+                      " deterministic=", is_deterministic);
+}
 
 absl::StatusOr<UpdateRules> ParseUpdateRules(const v1::TrainProgram& program,
                                              const OptimizerConfig& optimizer) {
@@ -29,8 +37,8 @@ absl::StatusOr<UpdateRules> ParseUpdateRules(const v1::TrainProgram& program,
     default:
       return absl::InvalidArgumentError(absl::StrCat(
           "train.parameter_server.consistency is ", spec.consistency(),
-          ", which this parameter server does not know; it may be older than "
-          "the coordinator"));
+          ", which this program does not know; it may be older than the "
+          "coordinator"));
   }
   rules.is_synchronous = false;
   if (rules.clips) {

@@ -1,9 +1,10 @@
 // UpdateRules say when and of what a job's parameter servers make updates.
-#ifndef RINGMASTER_SERVER_PARAMETER_SERVER_UPDATE_RULES_H_
-#define RINGMASTER_SERVER_PARAMETER_SERVER_UPDATE_RULES_H_
+#ifndef RINGMASTER_COMMON_PARAMETER_SERVER_UPDATE_RULES_H_
+#define RINGMASTER_COMMON_PARAMETER_SERVER_UPDATE_RULES_H_
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "common/optimizer/optimizer_config.h"
@@ -15,10 +16,16 @@ class TrainProgram;
 }  // namespace v1
 
 struct UpdateRules {
-  bool is_synchronous = true;
-  std::optional<int64_t> staleness = std::nullopt;  // nullopt: nobody waits
+  bool is_synchronous = true;  // bsp
+  // Where it is not: how far ahead of the slowest a worker may be (ssp);
+  // nullopt: nobody waits (async).
+  std::optional<int64_t> staleness = std::nullopt;
   bool is_deterministic = false;
   bool clips = false;  // updates wait for the global norm
+
+  // "bsp staleness=0 deterministic=0": members that agree on it have the same
+  // rules, but for clipping.
+  [[nodiscard]] std::string CanonicalText() const;
 };
 
 // As train.parameter_server says. Pure.
@@ -28,4 +35,4 @@ struct UpdateRules {
 
 }  // namespace ringmaster
 
-#endif  // RINGMASTER_SERVER_PARAMETER_SERVER_UPDATE_RULES_H_
+#endif  // RINGMASTER_COMMON_PARAMETER_SERVER_UPDATE_RULES_H_
