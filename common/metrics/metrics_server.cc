@@ -1,89 +1,90 @@
 #include "common/metrics/metrics_server.h"
 
-#include <netdb.h>
-#include <prometheus/collectable.h>
-#include <prometheus/exposer.h>
+#include <httplib.h>
+#include <sys/socket.h>
 
-#include <array>
-#include <exception>
-#include <string>
+#include <atomic>
+#include <memory>
+#include <thread>
 #include <utility>
-#include <vector>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "common/rpc/listen_error.h"
 #include "common/status/status_macros.h"
+#include "common/transport/socket_address.h"
 
 namespace ringmaster {
 namespace {
 
-class Page final : public prometheus::Collectable {
- public:
-  explicit Page(MetricsServer::Collect collect)
-      : collect_(std::move(collect)) {}
+// Scrapes at once; a further one waits.
+constexpr size_t kThreads = 2;
+// What a client that says or takes nothing may hold up a thread, and so the
+// server's end.
+constexpr time_t kIdleSeconds = 1;
+// Version 0.0.4 of the text format:
+// https://prometheus.io/docs/instrumenting/exposition_formats/
+constexpr char kTextFormat[] = "text/plain; version=0.0.4; charset=utf-8";
 
-  std::vector<prometheus::MetricFamily> Collect() const override {
-    MetricPage page;
-    collect_(page);
-    return page.families();
-  }
-
- private:
-  const MetricsServer::Collect collect_;
-};
-
-// The HTTP server takes no names.
-absl::StatusOr<HostPort> Resolve(const HostPort& address) {
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  int error = getaddrinfo(address.host.c_str(), nullptr, &hints, &found);
-  std::array<char, NI_MAXHOST> host = {};
-  if (error == 0) {
-    error = getnameinfo(found->ai_addr, found->ai_addrlen, host.data(),
-                        host.size(), nullptr, 0, NI_NUMERICHOST);
-    freeaddrinfo(found);
-  }
-  if (error != 0) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "cannot listen on ", address.ToString(), ": ", gai_strerror(error)));
-  }
-  return HostPort{host.data(), address.port};
+// As gRPC's servers: a port in TIME_WAIT is no obstacle, one that is in use is.
+void SetSocketOptions(socket_t socket) {
+  const int yes = 1;
+  setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
 }
 
 }  // namespace
 
 struct MetricsServer::Impl {
-  explicit Impl(Collect collect)
-      : page(std::make_shared<Page>(std::move(collect))) {}
-
-  const std::shared_ptr<Page> page;
-  std::unique_ptr<prometheus::Exposer> exposer;  // goes before the page
+  httplib::Server server;
+  std::atomic<bool> is_over = false;  // the thread's work
+  std::thread thread;
 };
+
+absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
+    const HostPort& address, Collect collect) {
+  // As the other servers here, it listens on the first address of a name.
+  const absl::StatusOr<std::vector<SocketAddress>> resolved =
+      Resolve(address.ToString());
+  if (!resolved.ok()) return CannotListen(address);
+  ASSIGN_OR_RETURN(HostPort listening,
+                   ParseHostPort(resolved->front().ToString()));
+  auto impl = std::make_unique<Impl>();
+  httplib::Server& server = impl->server;
+  server.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
+  server.set_socket_options(SetSocketOptions);
+  server.set_read_timeout(kIdleSeconds);
+  server.set_write_timeout(kIdleSeconds);
+  server.set_keep_alive_timeout(kIdleSeconds);
+  // So that a thread is free again after each scrape.
+  server.set_keep_alive_max_count(1);
+  server.Get("/metrics",
+             [collect = std::move(collect)](const httplib::Request&,
+                                            httplib::Response& answer) {
+               MetricPage page;
+               collect(page);
+               answer.set_content(page.Text(), kTextFormat);
+             });
+  if (listening.port == 0) {
+    listening.port = server.bind_to_any_port(listening.host);
+    if (listening.port <= 0) return CannotListen(address);
+  } else if (!server.bind_to_port(listening.host, listening.port)) {
+    return CannotListen(address);
+  }
+  impl->thread = std::thread([&impl = *impl] {
+    impl.server.listen_after_bind();
+    impl.is_over = true;
+  });
+  // A server that does not run yet would not hear that it shall stop.
+  while (!server.is_running() && !impl->is_over) std::this_thread::yield();
+  return std::unique_ptr<MetricsServer>(
+      new MetricsServer(listening, std::move(impl)));
+}
 
 MetricsServer::MetricsServer(const HostPort& address,
                              std::unique_ptr<Impl> impl)
     : address_(address), impl_(std::move(impl)) {}
 
-MetricsServer::~MetricsServer() = default;
-
-absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
-    const HostPort& address, Collect collect) {
-  ASSIGN_OR_RETURN(HostPort listening, Resolve(address));
-  auto impl = std::make_unique<Impl>(std::move(collect));
-  try {
-    impl->exposer =
-        std::make_unique<prometheus::Exposer>(std::vector<std::string>{
-            "listening_ports", listening.ToString(), "num_threads", "2"});
-  } catch (const std::exception&) {
-    // It does not say why.
-    return CannotListen(address);
-  }
-  impl->exposer->RegisterCollectable(impl->page);
-  listening.port = impl->exposer->GetListeningPorts().front();
-  return std::unique_ptr<MetricsServer>(
-      new MetricsServer(listening, std::move(impl)));
+MetricsServer::~MetricsServer() {
+  impl_->server.stop();
+  impl_->thread.join();
 }
 
 }  // namespace ringmaster

@@ -1,18 +1,14 @@
 #include "common/metrics/metrics_server.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
+#include <httplib.h>
 
-#include <memory>
 #include <string>
-#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "common/config/address.h"
 #include "common/metrics/metric_page.h"
 #include "common/metrics/process_metrics.h"
+#include "common/transport/testing/send_raw.h"
 #include "common/transport/unique_fd.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -22,29 +18,6 @@ namespace {
 
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
-using ::testing::Not;
-
-// What 127.0.0.1:port answers to a GET, head and all.
-std::string Get(int port, const std::string& path) {
-  const UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in to = {};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(static_cast<uint16_t>(port));
-  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)) !=
-      0)
-    return "cannot connect";
-  const std::string request =
-      "GET " + path + " HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
-  if (write(fd.get(), request.data(), request.size()) < 0)
-    return "cannot write";
-  std::string answer;
-  char piece[4096];
-  ssize_t count = 0;
-  while ((count = read(fd.get(), piece, sizeof(piece))) > 0)
-    answer.append(piece, static_cast<size_t>(count));
-  return answer;
-}
 
 TEST(MetricPage, IsPrometheusTextFormat) {
   MetricPage page;
@@ -95,12 +68,26 @@ TEST(MetricsServer, AnswersEachScrapeAnew) {
   ASSERT_TRUE(server.ok()) << server.status();
   const int port = (*server)->address().port;
   ASSERT_GT(port, 0);
-  EXPECT_THAT(Get(port, "/metrics"), HasSubstr("\nringmaster_scrapes_total 1"));
-  const std::string second = Get(port, "/metrics");
-  EXPECT_THAT(second, HasSubstr("\nringmaster_scrapes_total 2"));
-  EXPECT_THAT(second, HasSubstr("200 OK"));
-  EXPECT_THAT(second, HasSubstr("text/plain"));
-  EXPECT_THAT(Get(port, "/elsewhere"), HasSubstr("404"));
+  httplib::Client prometheus("127.0.0.1", port);
+  const httplib::Result first = prometheus.Get("/metrics");
+  ASSERT_TRUE(first);
+  EXPECT_THAT(first->body, HasSubstr("\nringmaster_scrapes_total 1\n"));
+  const httplib::Result second = prometheus.Get("/metrics");
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->status, 200);
+  EXPECT_THAT(second->body, HasSubstr("\nringmaster_scrapes_total 2\n"));
+  EXPECT_EQ(second->get_header_value("Content-Type"),
+            "text/plain; version=0.0.4; charset=utf-8");
+  const httplib::Result elsewhere = prometheus.Get("/elsewhere");
+  ASSERT_TRUE(elsewhere);
+  EXPECT_EQ(elsewhere->status, 404);
+}
+
+TEST(MetricsServer, EndsWhileAClientSaysNothing) {
+  auto server = MetricsServer::Start({"127.0.0.1", 0}, [](MetricPage&) {});
+  ASSERT_TRUE(server.ok()) << server.status();
+  const UniqueFd silent = ConnectLoopback((*server)->address().port);
+  server->reset();
 }
 
 TEST(MetricsServer, SaysWhyItCannotListen) {

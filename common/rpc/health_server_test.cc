@@ -1,17 +1,11 @@
 #include "common/rpc/health_server.h"
 
-#include <grpcpp/client_context.h>
-#include <grpcpp/completion_queue.h>
-#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/security/credentials.h>
-#include <grpcpp/support/byte_buffer.h>
 
-#include <chrono>
-#include <memory>
 #include <string>
-#include <vector>
 
 #include "common/rpc/channel.h"
+#include "common/rpc/testing/raw_stream.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -25,47 +19,22 @@ struct Answer {
   std::string bytes;
 };
 
-// Calls a method with a message and one in return; all of it as bytes, for
-// Debian ships no stubs of grpc.health.v1.
 Answer Call(const HealthServer& server, const std::string& method,
             const std::string& request) {
-  grpc::GenericStub stub(MakeChannel(server.address().ToString(),
-                                     grpc::InsecureChannelCredentials()));
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() +
-                       std::chrono::seconds(40));
-  grpc::CompletionQueue queue;
-  const grpc::Slice slice(request);
-  const auto call =
-      stub.PrepareUnaryCall(&context, method, {&slice, 1}, &queue);
+  RawStream call(MakeChannel(server.address().ToString(),
+                             grpc::InsecureChannelCredentials()),
+                 method);
+  call.Write(request);
+  call.WritesDone();
   Answer answer;
-  grpc::ByteBuffer buffer;
-  call->StartCall();
-  call->Finish(&buffer, &answer.status, nullptr);
-  void* tag = nullptr;
-  bool ok = false;
-  queue.Next(&tag, &ok);
-  std::vector<grpc::Slice> slices;
-  if (buffer.Valid() && buffer.Dump(&slices).ok()) {
-    for (const grpc::Slice& piece : slices)
-      answer.bytes.append(reinterpret_cast<const char*>(piece.begin()),
-                          piece.size());
-  }
+  answer.bytes = call.Read();
+  answer.status = call.Finish();
   return answer;
 }
 
-// HealthCheckRequest with the service, HealthCheckResponse with SERVING (1) or
-// NOT_SERVING (2).
 Answer Check(const HealthServer& server, const std::string& service) {
-  const std::string request =
-      service.empty()
-          ? ""
-          : "\x0a" + std::string(1, static_cast<char>(service.size())) +
-                service;
-  return Call(server, "/grpc.health.v1.Health/Check", request);
+  return Call(server, "/grpc.health.v1.Health/Check", HealthRequest(service));
 }
-constexpr char kServing[] = "\x08\x01";
-constexpr char kNotServing[] = "\x08\x02";
 
 TEST(HealthServer, LivesAtOnceAndIsReadyWhenTold) {
   const auto server = HealthServer::Start({"127.0.0.1", 0});

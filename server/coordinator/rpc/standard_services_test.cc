@@ -1,17 +1,10 @@
 // Health, reflection, and what strangers send to the port.
-#include <arpa/inet.h>
-#include <grpcpp/completion_queue.h>
 #include <grpcpp/create_channel.h>
-#include <grpcpp/generic/generic_stub.h>
-#include <grpcpp/support/byte_buffer.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include <memory>
 #include <string>
-#include <vector>
 
+#include "common/rpc/testing/raw_stream.h"
+#include "common/transport/testing/send_raw.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/coordinator/rpc/test_server.h"
@@ -21,79 +14,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-std::string TextOf(const grpc::ByteBuffer& buffer) {
-  std::vector<grpc::Slice> slices;
-  std::string text;
-  if (!buffer.Valid() || !buffer.Dump(&slices).ok()) return text;
-  for (const grpc::Slice& slice : slices) {
-    text.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
-  }
-  return text;
-}
-
-// A stream of raw bytes to any method, one blocking operation at a time.
-class RawStream {
- public:
-  RawStream(const std::shared_ptr<grpc::Channel>& channel,
-            const std::string& method)
-      : stub_(channel) {
-    context_.set_deadline(TestDeadline());
-    call_ = stub_.PrepareCall(&context_, method, &queue_);
-    call_->StartCall(this);
-    Await();
-  }
-  ~RawStream() {
-    context_.TryCancel();
-    queue_.Shutdown();
-    void* tag = nullptr;
-    bool ok = false;
-    while (queue_.Next(&tag, &ok)) {
-    }
-  }
-
-  bool Write(const std::string& bytes) {
-    const grpc::Slice slice(bytes);
-    call_->Write(grpc::ByteBuffer(&slice, 1), this);
-    return Await();
-  }
-  bool WritesDone() {
-    call_->WritesDone(this);
-    return Await();
-  }
-  // The next message; nothing at the end.
-  std::string Read() {
-    grpc::ByteBuffer buffer;
-    call_->Read(&buffer, this);
-    return Await() ? TextOf(buffer) : "";
-  }
-  grpc::Status Finish() {
-    grpc::Status status;
-    call_->Finish(&status, this);
-    Await();
-    return status;
-  }
-
- private:
-  bool Await() {
-    void* tag = nullptr;
-    bool ok = false;
-    queue_.Next(&tag, &ok);
-    return ok;
-  }
-
-  grpc::GenericStub stub_;
-  grpc::ClientContext context_;
-  grpc::CompletionQueue queue_;
-  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call_;
-};
-
-// grpc.health.v1.HealthCheckRequest and -Response, by hand: Debian ships no stubs of them.
-std::string HealthRequest(const std::string& service) {
-  return std::string("\x0a") + static_cast<char>(service.size()) + service;
-}
-constexpr char kServing[] = "\x08\x01";
-constexpr char kNotServing[] = "\x08\x02";
 
 class StandardServicesTest : public ServedTest {
  protected:
@@ -107,26 +27,8 @@ class StandardServicesTest : public ServedTest {
     EXPECT_TRUE(worker.Join());
   }
 
-  // Sends `bytes` to the port and returns what comes back until the server closes.
-  std::string SendRaw(const std::string& bytes) {
-    const int fd = socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address = {};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(server_->address().port);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&address),
-                      sizeof(address)),
-              0);
-    EXPECT_EQ(send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL),
-              static_cast<ssize_t>(bytes.size()));
-    shutdown(fd, SHUT_WR);
-    std::string reply;
-    char buffer[4096];
-    for (ssize_t got = 0; (got = recv(fd, buffer, sizeof(buffer), 0)) > 0;) {
-      reply.append(buffer, got);
-    }
-    close(fd);
-    return reply;
+  void SendGarbage(const std::string& bytes) {
+    (void)SendRaw(server_->address().port, bytes);
   }
 };
 
@@ -169,10 +71,10 @@ TEST_F(StandardServicesTest, ReflectionListsTheServices) {
 }
 
 TEST_F(StandardServicesTest, GarbageOnThePortDoesNoHarm) {
-  SendRaw(std::string(100'000, '\xff'));
-  SendRaw("GET / HTTP/1.1\r\nHost: coordinator\r\n\r\n");
-  SendRaw("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + std::string(5000, '\x07'));
-  SendRaw("");
+  SendGarbage(std::string(100'000, '\xff'));
+  SendGarbage("GET / HTTP/1.1\r\nHost: coordinator\r\n\r\n");
+  SendGarbage("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + std::string(5000, '\x07'));
+  SendGarbage("");
   ExpectStillServes();
 }
 
