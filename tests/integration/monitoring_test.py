@@ -144,6 +144,7 @@ class MonitoringTest(unittest.TestCase):
             own = worker.read()
             self.assertGreaterEqual(own["ringmaster_rank_applied_step"], 5)
             self.assertGreater(own["ringmaster_rank_generation"], 0)
+            self.assertGreaterEqual(own["ringmaster_steps_total"], 5)
             self.assertGreater(own["ringmaster_rank_sent_bytes_total"], 0)
 
             victim.signal(signal.SIGKILL)
@@ -165,16 +166,23 @@ class MonitoringTest(unittest.TestCase):
             cluster.await_that("the worker is alone", lambda: worker.read()["ringmaster_attached"] == 0)
 
     def test_wrong_addresses_are_refused(self):
-        for program, flags in [("worker", ["--coordinator=127.0.0.1:1"]), ("parameter_server", ["--coordinator=127.0.0.1:1"])]:
+        flags = ["--coordinator=127.0.0.1:1", "--log_level=error"]
+        for program in ("worker", "parameter_server"):
             for flag in ("--metrics_listen", "--health_listen"):
                 for address in ("nowhere", "192.0.2.1:9464"):
                     with self.subTest(program=program, flag=flag, address=address):
-                        result = subprocess.run([binary(program), *flags, f"{flag}={address}", "--log_level=error"],
-                                                capture_output=True, text=True, timeout=60)
-                        self.assertEqual(result.returncode, 2, result.stderr)
-                        error = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
-                        self.assertEqual(len(error), 1, result.stderr)
-                        self.assertIn(f"{flag}: ", error[0])
+                        self.expect_refused([binary(program), *flags, f"{flag}={address}"], flag)
+            # One line, and not one of each slot.
+            for flag in ("--metrics_listen=nowhere", "--health_listen=127.0.0.1:65535"):
+                with self.subTest(program=program, flag=flag):
+                    self.expect_refused([binary(program), *flags, "--slots=2", flag], flag.split("=")[0])
+
+    def expect_refused(self, argv, flag):
+        result = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        error = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+        self.assertEqual(len(error), 1, result.stderr)
+        self.assertIn(f"{flag}: ", error[0])
 
 
 if __name__ == "__main__":

@@ -66,9 +66,6 @@ void AddMemberMetrics(const TrainProgress& progress, bool is_attached,
                   "Bytes of checkpoints that the process has read and written.",
                   static_cast<double>(progress.disk_bytes));
   const RankTotals& totals = progress.totals;
-  page.AddCounter("ringmaster_rank_steps_total",
-                  "Steps that this rank trained since its generation began.",
-                  static_cast<double>(totals.steps));
   page.AddCounter("ringmaster_rank_sent_bytes_total",
                   "Payload sent to other ranks since the generation began.",
                   static_cast<double>(totals.sent_bytes));

@@ -132,30 +132,26 @@ void LogCosts(const std::optional<ProbeResult>& probe) {
             {"seconds", absl::ToDoubleSeconds(probe->duration)}});
 }
 
-// Each slot on a port of its own.
-absl::Status MoveToSlot(int slot, std::string& address) {
-  if (address.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const HostPort base, ParseHostPort(address));
-  ASSIGN_OR_RETURN(const HostPort moved, SlotAddress(base, slot));
-  address = moved.ToString();
-  return absl::OkStatus();
+// What `flag` says, on the slot's own port; empty stays so.
+absl::StatusOr<std::string> AddressOfSlot(std::string_view flag,
+                                          const std::string& address,
+                                          int slot) {
+  if (address.empty()) return address;
+  absl::StatusOr<HostPort> moved = ParseHostPort(address);
+  if (moved.ok()) moved = SlotAddress(*moved, slot);
+  if (moved.ok()) return moved->ToString();
+  return WithExitCode(Annotate(moved.status(), flag), ExitCode::kUsage);
 }
 
-// Serves metrics and health of a slot, as the flags say.
-absl::StatusOr<std::unique_ptr<Monitoring>> StartMonitoring(
-    const MemberProgram& program, MonitoringFlags flags, int slot,
-    const Trainer& trainer, const std::atomic<bool>& is_attached) {
-  for (const auto& [flag, address] :
-       {std::pair("--metrics_listen", &flags.metrics_listen),
-        std::pair("--health_listen", &flags.health_listen)}) {
-    const absl::Status moved = MoveToSlot(slot, *address);
-    if (!moved.ok()) {
-      return WithExitCode(Annotate(moved, flag), ExitCode::kUsage);
-    }
-  }
-  return Monitoring::Start(flags, program.name, [&](MetricPage& page) {
-    AddMemberMetrics(trainer.progress(), is_attached.load(), page);
-  });
+absl::StatusOr<MonitoringFlags> MonitoringOfSlot(const MonitoringFlags& flags,
+                                                 int slot) {
+  MonitoringFlags own;
+  ASSIGN_OR_RETURN(
+      own.metrics_listen,
+      AddressOfSlot("--metrics_listen", flags.metrics_listen, slot));
+  ASSIGN_OR_RETURN(own.health_listen,
+                   AddressOfSlot("--health_listen", flags.health_listen, slot));
+  return own;
 }
 
 // One member's life, in this process.
@@ -181,9 +177,14 @@ absl::StatusOr<ExitCode> RunSlot(const MemberProgram& program,
   ASSIGN_OR_RETURN(const std::unique_ptr<Trainer> trainer,
                    program.make_trainer(listener, flags, slot));
   std::atomic<bool> is_attached = false;
+  ASSIGN_OR_RETURN(const MonitoringFlags monitored,
+                   MonitoringOfSlot(flags.monitoring, slot));
   ASSIGN_OR_RETURN(
       const std::unique_ptr<Monitoring> monitoring,
-      StartMonitoring(program, flags.monitoring, slot, *trainer, is_attached));
+      Monitoring::Start(monitored, program.name, [&](MetricPage& page) {
+        AddMemberMetrics(trainer->progress(), is_attached.load(), page);
+        page.AddSamples(trainer->metrics());
+      }));
   AgentOptions options;
   options.on_attached = [&is_attached, &monitoring](bool attached) {
     is_attached.store(attached);
@@ -246,6 +247,9 @@ absl::StatusOr<ExitCode> RunSupervisor(const MemberProgram& program,
       MakeChannelCredentials(flags.credentials, flags.coordinator).status());
   ASSIGN_OR_RETURN(const HostPort listen, ParseHostPort(flags.data_listen));
   RETURN_IF_ERROR(SlotAddress(listen, flags.slots - 1).status());
+  RETURN_IF_ERROR(
+      AddressOfSlot("--listen", flags.listen, flags.slots - 1).status());
+  RETURN_IF_ERROR(MonitoringOfSlot(flags.monitoring, flags.slots - 1).status());
   SupervisorOptions options;
   options.arguments.assign(argv + 1, argv + argc);
   options.slot_count = flags.slots;

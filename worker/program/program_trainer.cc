@@ -74,6 +74,10 @@ class ProgramTrainer final : public Trainer {
     progress.disk_bytes = train_->progress().disk_bytes;
     return progress;
   }
+  // A benchmark counts nothing.
+  std::vector<MetricSample> metrics() const override {
+    return train_->metrics();
+  }
   const Trace& trace() const override { return active().trace(); }
 
  private:

@@ -63,6 +63,9 @@ class JobTrainer final : public Trainer {
   }
   void Release() override;
   TrainProgress progress() const override;
+  std::vector<MetricSample> metrics() const override {
+    return metrics_.Samples();
+  }
   const Trace& trace() const override { return trace_; }
 
  private:

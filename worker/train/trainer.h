@@ -25,6 +25,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/metrics/metrics.h"
 #include "common/parameter_server/shard_placement.h"
 #include "common/plan/collective_costs.h"
 #include "common/plan/mesh.h"
@@ -252,6 +253,8 @@ class Trainer {
   virtual void Release() = 0;
 
   [[nodiscard]] virtual TrainProgress progress() const = 0;
+  // Counters of all that was done since the process began.
+  [[nodiscard]] virtual std::vector<MetricSample> metrics() const { return {}; }
   [[nodiscard]] virtual const Trace& trace() const = 0;
 };
 
