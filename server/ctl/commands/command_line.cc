@@ -137,7 +137,8 @@ void AddSubmissionCommands(FlagSet& flags, CommandLine& line) {
       &line.local.run_dir);
 
   FlagSet& submit = flags.AddCommand("submit", "Queue a job.");
-  submit.AddArgument("JOB_FILE", "The job file (docs/jobs.md).",
+  submit.AddArgument("JOB_FILE",
+                     "The job file (docs/jobs.md); -: standard input.",
                      /*is_required=*/true, &line.submit.job_file);
   AddSetFlag(submit, line.submit.assignments);
   submit.Add({.name = "dry_run",

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <iostream>
+#include <iterator>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -105,12 +107,24 @@ void AppendYaml(const Message& message, const std::string& indent,
   }
 }
 
+absl::Status ReadStandardInput(v1::JobSpec& spec) {
+  const std::string yaml((std::istreambuf_iterator<char>(std::cin)),
+                         std::istreambuf_iterator<char>());
+  if (yaml.empty()) {
+    return absl::InvalidArgumentError(
+        "standard input: it is empty; pass a job file to it, as in: ringctl "
+        "submit - <job.yaml");
+  }
+  return YamlToProto(yaml, "standard input", spec);
+}
+
 }  // namespace
 
 absl::StatusOr<v1::JobSpec> LoadJobFile(
     const std::string& path, const std::vector<std::string>& assignments) {
   v1::JobSpec spec;
-  RETURN_IF_ERROR(YamlFileToProto(path, spec));
+  RETURN_IF_ERROR(path == "-" ? ReadStandardInput(spec)
+                              : YamlFileToProto(path, spec));
   for (const std::string& assignment : assignments)
     RETURN_IF_ERROR(SetProtoField(assignment, spec));
   return spec;

@@ -11,9 +11,9 @@
 
 namespace ringmaster::ctl {
 
-// Reads the file at `path` and applies `assignments` ("train.steps=60"), in
-// order. INVALID_ARGUMENT is one line with the file and the line, or the
-// assignment, that is wrong.
+// Reads the file at `path`, or standard input to its end if that is "-", and
+// applies `assignments` ("train.steps=60"), in order. INVALID_ARGUMENT is one
+// line with the file and the line, or the assignment, that is wrong.
 [[nodiscard]] absl::StatusOr<v1::JobSpec> LoadJobFile(
     const std::string& path, const std::vector<std::string>& assignments);
 

@@ -1,6 +1,8 @@
 #include "server/ctl/commands/job_file.h"
 
 #include <fstream>
+#include <iostream>
+#include <sstream>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -24,6 +26,42 @@ TEST(JobFileTest, TheExampleIsAGoodJob) {
   ASSERT_TRUE(spec.ok()) << spec.status();
   const auto checked = coordinator::ValidateAndDefault(*spec);
   EXPECT_TRUE(checked.ok()) << checked.status();
+}
+
+// std::cin reads `text` for as long as it lives.
+class StandardInput {
+ public:
+  explicit StandardInput(const std::string& text)
+      : text_(text), before_(std::cin.rdbuf(text_.rdbuf())) {}
+  StandardInput(const StandardInput&) = delete;
+  StandardInput& operator=(const StandardInput&) = delete;
+  ~StandardInput() { std::cin.rdbuf(before_); }
+
+ private:
+  std::istringstream text_;
+  std::streambuf* before_;
+};
+
+TEST(JobFileTest, ReadsStandardInput) {
+  const StandardInput input("name: piped\ntrain:\n  steps: 3\n");
+  const auto spec = LoadJobFile("-", {"train.steps=60"});
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->name(), "piped");
+  EXPECT_EQ(spec->train().steps(), 60);
+}
+
+TEST(JobFileTest, NamesTheLineOfStandardInputThatIsWrong) {
+  const StandardInput input("name: j\ntrain:\n  stepz: 3\n");
+  const absl::Status status = LoadJobFile("-", {}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("standard input:3"));
+}
+
+TEST(JobFileTest, RefusesAnEmptyStandardInput) {
+  const StandardInput input("");
+  const absl::Status status = LoadJobFile("-", {}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("<job.yaml"));
 }
 
 TEST(JobFileTest, AppliesAssignmentsInOrder) {
