@@ -50,14 +50,6 @@ void SendHalts(Turn& turn, const Job& job, const Verdict& verdict) {
   }
 }
 
-// A further loss during one incident.
-void NoteFurtherLoss(Turn& turn, Job& job, const Verdict& verdict) {
-  if (job.verdict.has_value() && job.halt_intent != HaltIntent::kCancel) {
-    AddVerdict(verdict, *job.verdict);
-  }
-  NoteFurtherFault(turn, job, verdict);
-}
-
 // What the job, which waits or is HALTING, waits for may be there.
 void GoOn(Turn& turn, Job& job) {
   if (IsWaiting(job)) {
@@ -283,8 +275,7 @@ void OnMemberGone(Turn& turn, const Worker& gone, std::string_view what,
   // Nobody has heard of the generation.
   if (IsForming(job)) job.state = JobState::kHalting;
   if (IsWaiting(job) || job.state == JobState::kHalting) {
-    NoteFurtherLoss(turn, job, verdict);
-    turn.Persist(VerdictReachedRecord{job.id, std::move(verdict)});
+    NoteFurtherLoss(turn, job, std::move(verdict));
     GoOn(turn, job);
   } else if (goes_on) {
     job.verdict = verdict;

@@ -69,13 +69,8 @@ void Dismiss(Turn& turn, Job& job, Member& member, bool is_relieved) {
   turn.Emit(is_relieved ? EventSeverity::kInfo : EventSeverity::kWarning,
             is_relieved ? "worker.relieved" : "worker.not_relieved", job,
             worker.name, verdict.summary, &verdict);
-  if (worker.session != 0 && worker.generation != 0) {
-    turn.Do(SendRelease{worker.session, worker.generation, job.state, why});
-  }
-  ReturnToPool(worker);
-  if (job.verdict.has_value()) AddVerdict(verdict, *job.verdict);
-  NoteFurtherFault(turn, job, verdict);
-  turn.Persist(VerdictReachedRecord{job.id, std::move(verdict)});
+  Release(turn, worker, job.state, why);
+  NoteFurtherLoss(turn, job, std::move(verdict));
 }
 
 }  // namespace
@@ -112,15 +107,18 @@ std::string LeaveText(const State& state, const Job& job) {
                       count == 1 ? " leaves" : " leave");
 }
 
-void DismissLeavers(Turn& turn, Job& job, std::optional<int64_t> shard_step) {
-  if (!HasLeavingHolder(turn.state, job)) return;
+bool DismissLeavers(Turn& turn, Job& job, std::optional<int64_t> shard_step) {
+  bool has_dismissed = false;
+  if (!HasLeavingHolder(turn.state, job)) return has_dismissed;
   const std::set<int> needed = NeededLeavers(turn.state, job, shard_step);
   const bool is_relieved = needed.empty() || CanBeRelieved(turn.state, job);
   for (Member& member : job.members) {
     if (!IsLeavingHolder(turn.state, job, member)) continue;
     if (is_relieved && needed.contains(member.identity.rank)) continue;
     Dismiss(turn, job, member, is_relieved);
+    has_dismissed = true;
   }
+  return has_dismissed;
 }
 
 }  // namespace ringmaster::coordinator

@@ -32,8 +32,8 @@ namespace ringmaster::coordinator {
 // Takes those who leave and whom the next generation can do without, or has
 // nobody to take over from, out of `job`, whose members have halted, and
 // releases them. `shard_step`: what CommonShardStep says; where they are needed
-// all the same, it says nullopt afterwards.
-void DismissLeavers(Turn& turn, Job& job, std::optional<int64_t> shard_step);
+// all the same, it says nullopt afterwards. Returns whether it released any.
+bool DismissLeavers(Turn& turn, Job& job, std::optional<int64_t> shard_step);
 
 }  // namespace ringmaster::coordinator
 

@@ -127,6 +127,14 @@ void NoteFurtherFault(Turn& turn, Job& job, const Verdict& verdict) {
   turn.Touch(job);
 }
 
+void NoteFurtherLoss(Turn& turn, Job& job, Verdict verdict) {
+  if (job.verdict.has_value() && job.halt_intent != HaltIntent::kCancel) {
+    AddVerdict(verdict, *job.verdict);
+  }
+  NoteFurtherFault(turn, job, verdict);
+  turn.Persist(VerdictReachedRecord{job.id, std::move(verdict)});
+}
+
 void NoteAllHalted(Turn& turn, Job& job) {
   job.turned_at = turn.now;
   Incident* const open = OpenIncident(job);

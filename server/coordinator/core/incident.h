@@ -30,6 +30,9 @@ void NoteMemberGone(const Turn& turn, Member& member, const Worker& gone,
 void NoteHaltBegun(Turn& turn, Job& job, const Verdict& verdict);
 // A further member was lost, or failed, while the job recovers.
 void NoteFurtherFault(Turn& turn, Job& job, const Verdict& verdict);
+// A further member of `job`, which halts or waits, is gone: does that, adds
+// `verdict` to the job's unless this one is cancelled, and journals it.
+void NoteFurtherLoss(Turn& turn, Job& job, Verdict verdict);
 // Every member that is left has halted.
 void NoteAllHalted(Turn& turn, Job& job);
 // The next generation is durable and its members have been told. One that goes

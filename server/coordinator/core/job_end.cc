@@ -42,12 +42,7 @@ void ReleaseMembers(Turn& turn, const Job& job) {
       turn.state.workers.erase(turn.state.workers.find(worker->name));
       continue;
     }
-    // 0: it has not heard of the generation that was forming.
-    if (worker->generation != 0) {
-      turn.Do(SendRelease{worker->session, worker->generation, job.state,
-                          job.message});
-    }
-    ReturnToPool(*worker);
+    Release(turn, *worker, job.state, job.message);
   }
 }
 
@@ -122,6 +117,15 @@ void ReturnToPool(Worker& worker) {
   worker.phase = Phase::kIdle;
   worker.collective_sequence = 0;
   worker.waiting_for_rank = -1;
+}
+
+void Release(Turn& turn, Worker& worker, JobState state,
+             const std::string& why) {
+  // 0: it has not heard of the generation that was forming.
+  if (worker.session != 0 && worker.generation != 0) {
+    turn.Do(SendRelease{worker.session, worker.generation, state, why});
+  }
+  ReturnToPool(worker);
 }
 
 void PruneEndedJobs(State& state, int max_ended_jobs) {

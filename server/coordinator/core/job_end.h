@@ -36,6 +36,11 @@ void OnEndNotDurable(Turn& turn, Job& job);
 // Takes `worker` out of its job and makes it idle, unless it is draining.
 void ReturnToPool(Worker& worker);
 
+// Does that, and tells it `why`, if it has heard of its generation; `state` is
+// its job's.
+void Release(Turn& turn, Worker& worker, JobState state,
+             const std::string& why);
+
 // Forgets those jobs that ended first, beyond `max_ended_jobs` ended ones.
 void PruneEndedJobs(State& state, int max_ended_jobs);
 

@@ -98,7 +98,7 @@ void Suspend(Turn& turn, std::string_view reporter) {
     if (it->second.session == 0) {
       turn.state.workers.erase(it);
     } else {
-      Release(turn, it->second,
+      Release(turn, it->second, JobState::kFailed,
               absl::StrCat("a newer generation than ", job->generation,
                            " is told of"));
     }
@@ -128,7 +128,8 @@ void ReleaseReporters(Turn& turn, std::string_view kept,
                       const std::string& why) {
   for (const auto& [rank, name] : turn.state.rebuilding->workers) {
     Worker* const worker = ReporterOf(turn.state, rank);
-    if (worker != nullptr && name != kept) Release(turn, *worker, why);
+    if (worker != nullptr && name != kept)
+      Release(turn, *worker, JobState::kFailed, why);
   }
 }
 

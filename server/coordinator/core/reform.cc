@@ -277,10 +277,8 @@ std::vector<const Worker*> NextMembers(const Turn& turn, const Job& job,
 }  // namespace
 
 void Reform(Turn& turn, Job& job) {
-  if (job.sharding.shards > 0) {
-    DismissLeavers(turn, job, FindResumePoint(job).shard_step);
-  }
-  const ResumePoint point = FindResumePoint(job);
+  ResumePoint point = FindResumePoint(job);
+  if (DismissLeavers(turn, job, point.shard_step)) point = FindResumePoint(job);
   if (point.is_rollback) {
     if (FailIfRolledBackTooOften(turn, job)) return;
   } else if (point.applied_step > point.resume_step) {

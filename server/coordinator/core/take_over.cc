@@ -84,7 +84,7 @@ void ReleaseLate(Turn& turn, const Job& job) {
   for (const Member& member : job.members) {
     Worker* const worker = ReporterOf(turn.state, member.identity.rank);
     if (worker != nullptr && WorkerOf(turn.state, member.identity) == nullptr) {
-      Release(turn, *worker,
+      Release(turn, *worker, JobState::kFailed,
               absl::StrCat("generation ", job.generation,
                            " is over for worker ", worker->name));
     }
@@ -126,14 +126,6 @@ Worker* ReporterOf(State& state, int rank) {
                  IsReporter(rebuilding, *worker)
              ? worker
              : nullptr;
-}
-
-void Release(Turn& turn, Worker& worker, const std::string& why) {
-  if (worker.session != 0 && worker.generation != 0) {
-    turn.Do(
-        SendRelease{worker.session, worker.generation, JobState::kFailed, why});
-  }
-  ReturnToPool(worker);
 }
 
 GenerationFormedRecord RebuiltRecord(Turn& turn, const Job& job) {

@@ -17,9 +17,6 @@ namespace ringmaster::coordinator {
 // or null.
 [[nodiscard]] Worker* ReporterOf(State& state, int rank);
 
-// Returns the worker to the pool, and tells it why if it has a generation.
-void Release(Turn& turn, Worker& worker, const std::string& why);
-
 // The record of the generation that is being rebuilt; `job` is as the journal
 // knows it. Ranks without a reporter are nobody's.
 [[nodiscard]] GenerationFormedRecord RebuiltRecord(Turn& turn, const Job& job);
