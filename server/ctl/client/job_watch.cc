@@ -12,7 +12,6 @@ namespace {
 
 constexpr absl::Duration kFirstPause = absl::Milliseconds(100);
 constexpr absl::Duration kLongestPause = absl::Seconds(1);
-constexpr absl::Duration kPhaseInterval = absl::Seconds(1);
 
 bool IsEnd(v1::JobState state) {
   return state == v1::JOB_STATE_SUCCEEDED || state == v1::JOB_STATE_FAILED ||
@@ -35,7 +34,6 @@ JobWatch::JobWatch(std::unique_ptr<Client> client, std::string job,
       clock_(clock),
       bell_(bell) {
   follower_ = std::thread([this] { Run(); });
-  if (options_.has_phases) poller_ = std::thread([this] { PollPhases(); });
 }
 
 JobWatch::~JobWatch() {
@@ -46,7 +44,6 @@ JobWatch::~JobWatch() {
   }
   client_->Shutdown();
   follower_.join();
-  if (poller_.joinable()) poller_.join();
 }
 
 WatchSnapshot JobWatch::Snapshot() const {
@@ -96,23 +93,6 @@ absl::Status JobWatch::FollowOnce() {
   return absl::UnavailableError(
       absl::StrCat("the coordinator at ", client_->address(),
                    " ended the stream before the job's end"));
-}
-
-void JobWatch::PollPhases() {
-  do {
-    if (HasJobEnded()) return;
-    // A failure shows in the other thread; phases are then those of before.
-    const absl::StatusOr<v1::Status> status = client_->GetStatus();
-    if (!status.ok()) continue;
-    std::map<std::string, v1::Phase> phases;
-    for (const v1::Worker& worker : status->workers())
-      phases[worker.name()] = worker.phase();
-    {
-      MutexLock lock(mutex_);
-      snapshot_.phases = std::move(phases);
-    }
-    bell_.Ring();
-  } while (Pause(kPhaseInterval));
 }
 
 void JobWatch::Publish(const v1::Job& job) {

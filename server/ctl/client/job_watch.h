@@ -10,7 +10,6 @@
 #define RINGMASTER_SERVER_CTL_CLIENT_JOB_WATCH_H_
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,23 +20,19 @@
 #include "common/clock/clock.h"
 #include "common/sync/mutex.h"
 #include "ringmaster/v1/job.pb.h"
-#include "ringmaster/v1/worker.pb.h"
 #include "server/ctl/client/bell.h"
 #include "server/ctl/client/client.h"
 
 namespace ringmaster::ctl {
 
 struct JobWatchOptions {
-  // Also asks for the workers' phases, once a second.
-  bool has_phases = false;
   absl::Duration reconnect_limit = absl::Seconds(60);
 };
 
 // What is known at one moment.
 struct WatchSnapshot {
-  std::optional<v1::Job> job;               // unset before the first answer
-  int64_t updates = 0;                      // how many there were so far
-  std::map<std::string, v1::Phase> phases;  // by worker
+  std::optional<v1::Job> job;  // unset before the first answer
+  int64_t updates = 0;         // how many there were so far
   std::string lost;  // why there is no connection now; empty if there is one
   std::optional<absl::Status> end;  // set once over: OK if the job ended, else
                                     // what prevents watching it
@@ -56,7 +51,6 @@ class JobWatch {
 
  private:
   void Run();
-  void PollPhases();
   absl::Status FollowOnce();
   void Publish(const v1::Job& job);
   void NoteLost(const absl::Status& status);
@@ -77,7 +71,6 @@ class JobWatch {
   WatchSnapshot snapshot_ GUARDED_BY(mutex_);
 
   std::thread follower_;
-  std::thread poller_;  // only with has_phases
 };
 
 }  // namespace ringmaster::ctl

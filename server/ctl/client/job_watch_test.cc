@@ -121,22 +121,6 @@ TEST(JobWatchTest, EndsWithTheErrorOfAFirstConnection) {
             absl::StatusCode::kNotFound);
 }
 
-TEST(JobWatchTest, ReadsThePhasesOfWorkers) {
-  FakeCoordinator coordinator;
-  coordinator.SetJob(JobAt(1));
-  v1::Status status;
-  status.add_workers()->set_name("w-0");
-  status.mutable_workers(0)->set_phase(v1::PHASE_EVALUATE);
-  coordinator.SetStatus(status);
-  Bell bell;
-  JobWatch watch(ClientOf(coordinator.address()), "mlp", {.has_phases = true},
-                 Clock::Real(), bell);
-  const WatchSnapshot seen = AwaitSnapshot(
-      watch, bell,
-      [](const auto& snapshot) { return !snapshot.phases.empty(); });
-  EXPECT_EQ(seen.phases.at("w-0"), v1::PHASE_EVALUATE);
-}
-
 TEST(JobWatchTest, StopsWhileAStreamIsOpen) {
   FakeCoordinator coordinator;
   coordinator.SetJob(JobAt(1));

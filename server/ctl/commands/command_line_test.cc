@@ -45,9 +45,10 @@ struct Outcome {
   std::string error;
 };
 
-Outcome RunCtl(const std::vector<std::string>& args) {
+Outcome RunCtl(const std::vector<std::string>& args, bool is_terminal = false) {
   EXPECT_TRUE(kIsBlocked);
   FakeConsole console;
+  console.is_terminal = is_terminal;
   const int code = RunCommandLine(args, console, Clock::Real());
   return {code, console.out, console.error};
 }
@@ -74,10 +75,10 @@ v1::Job JobIn(v1::JobState state, int exit_code = 0) {
 
 class CommandLineTest : public ::testing::Test {
  protected:
-  Outcome RunThere(std::vector<std::string> args) {
+  Outcome RunThere(std::vector<std::string> args, bool is_terminal = false) {
     args.push_back(absl::StrCat("--coordinator=", coordinator_.address()));
     args.push_back("--timeout=20s");
-    return RunCtl(args);
+    return RunCtl(args, is_terminal);
   }
 
   FakeCoordinator coordinator_;
@@ -389,7 +390,7 @@ class LocalTest : public CommandLineTest {
     fs::permissions(dir_ / name, fs::perms::owner_all);
   }
 
-  Outcome RunLocally(std::vector<std::string> more = {}) {
+  Outcome RunLocally(bool is_terminal = false) {
     std::vector<std::string> args = {
         "local",
         "-n",
@@ -398,8 +399,7 @@ class LocalTest : public CommandLineTest {
         "--timeout=20s",
         absl::StrCat("--bin_dir=", dir_.string()),
         absl::StrCat("--run_dir=", (dir_ / "run").string())};
-    args.insert(args.end(), more.begin(), more.end());
-    return RunCtl(args);
+    return RunCtl(args, is_terminal);
   }
 
   const fs::path dir_;
@@ -418,6 +418,20 @@ TEST_F(LocalTest, RunsAJobToItsEnd) {
                          "\ncoordinator: ", coordinator_.address(), "\n"));
   EXPECT_EQ(coordinator_.submitted().spec().workers().max(), 2);
   EXPECT_TRUE(fs::exists(dir_ / "run/worker-1.log"));
+}
+
+TEST_F(LocalTest, ATerminalShowsWhatMembersDoHoweverTheJobIsWatched) {
+  v1::Job job = JobIn(v1::JOB_STATE_SUCCEEDED);
+  job.add_members()->set_phase(v1::PHASE_STEP);
+  job.mutable_members(0)->set_waiting_for_rank(1);
+  coordinator_.SetJob(job);
+  for (const Outcome& outcome :
+       {RunThere({"watch", "first-job"}, /*is_terminal=*/true),
+        RunThere({"submit", "--watch", kJobFile}, /*is_terminal=*/true),
+        RunLocally(/*is_terminal=*/true)}) {
+    EXPECT_EQ(outcome.code, 0) << outcome.error;
+    EXPECT_THAT(outcome.out, HasSubstr("STEP, waits for rank 1"));
+  }
 }
 
 TEST_F(LocalTest, ShowsTheCulpritsLogOfAFailedJob) {

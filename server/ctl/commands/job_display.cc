@@ -74,8 +74,7 @@ void JobDisplay::UpdateTable(const WatchSnapshot& snapshot) {
     return;
   }
   earliest_draw_ = now + kDrawInterval;
-  JobContext context{
-      .phases = snapshot.phases, .losses = losses_.Points(), .notice = {}};
+  JobContext context{.losses = losses_.Points()};
   if (!snapshot.lost.empty())
     context.notice = "no connection to the coordinator; trying again";
   screen_.Draw(LiveTable(*snapshot.job, context, console_.GetStyle()));
@@ -132,9 +131,7 @@ void JobDisplay::Finish(const v1::Job& job) {
   if (is_live_) {
     v1::Job table = job;
     table.clear_sample();  // it follows, whole
-    screen_.Draw(LiveTable(
-        table, {.phases = {}, .losses = losses_.Points(), .notice = {}},
-        style));
+    screen_.Draw(LiveTable(table, {.losses = losses_.Points()}, style));
     screen_.Finish();
   } else if (job.figures().step() > step_printed_) {
     PrintStep(job);

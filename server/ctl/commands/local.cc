@@ -64,11 +64,9 @@ class LocalRun {
             .is_interrupted = context_.is_interrupted,
             .limit = options_.cancel_limit,
             .note = [this](std::string_view line) { display_.Note(line); }});
-    const bool is_table = context_.format == OutputFormat::kTable &&
-                          context_.console.IsTerminal();
-    watch_ = std::make_unique<JobWatch>(client_->Share(), job_id_,
-                                        JobWatchOptions{.has_phases = is_table},
-                                        context_.clock, context_.bell);
+    watch_ =
+        std::make_unique<JobWatch>(client_->Share(), job_id_, JobWatchOptions{},
+                                   context_.clock, context_.bell);
     ASSIGN_OR_RETURN(const v1::Job ended,
                      Follow(*watch_, display_, context_.bell, context_.clock,
                             [this] { return Check(); }));

@@ -78,10 +78,7 @@ absl::StatusOr<int> RunWatch(const CommandContext& context,
                              const std::string& job) {
   Bell bell;
   JobDisplay display(context.console, context.format, context.clock);
-  const bool is_table =
-      context.format == OutputFormat::kTable && context.console.IsTerminal();
-  JobWatch watch(context.client.Share(), job, {.has_phases = is_table},
-                 context.clock, bell);
+  JobWatch watch(context.client.Share(), job, {}, context.clock, bell);
   ASSIGN_OR_RETURN(const v1::Job ended,
                    Follow(watch, display, bell, context.clock,
                           [] { return absl::OkStatus(); }));

@@ -234,9 +234,8 @@ std::vector<std::string> FigureLines(const v1::Job& job,
 }
 
 // At most `room` lines (titles included) about the ranks.
-std::vector<std::string> RankLines(const v1::Job& job,
-                                   const JobContext& context,
-                                   const Style& style, int room) {
+std::vector<std::string> RankLines(const v1::Job& job, const Style& style,
+                                   int room) {
   if (job.members().empty() || room < 2) return {};
   int shown = job.members_size();
   if (shown > room - 1) shown = std::max(0, room - 2);
@@ -248,13 +247,10 @@ std::vector<std::string> RankLines(const v1::Job& job,
                    {"PHASE"}});
   for (int i = 0; i < shown; ++i) {
     const v1::Member& member = job.members(i);
-    const auto phase = context.phases.find(member.worker());
     table.AddRow({absl::StrCat(member.rank()),
                   MemberName(member.worker(), member.role()),
                   Printable(member.host()), absl::StrCat(member.pid()),
-                  absl::StrCat(member.step()),
-                  phase == context.phases.end() ? PhaseCell(member)
-                                                : NameOf(phase->second)});
+                  absl::StrCat(member.step()), PhaseCell(member)});
   }
   std::vector<std::string> lines = table.Lines(style);
   if (shown < job.members_size())
@@ -307,7 +303,7 @@ std::vector<std::string> LiveTable(const v1::Job& job,
   std::vector<std::string> sample;
   if (job.has_sample()) sample = SampleFrame(job.sample(), style, room / 2);
   for (std::string& line :
-       RankLines(job, context, style, room - static_cast<int>(sample.size())))
+       RankLines(job, style, room - static_cast<int>(sample.size())))
     lines.push_back(std::move(line));
   for (std::string& line : sample) lines.push_back(std::move(line));
   if (static_cast<int>(lines.size()) > std::max(1, style.height - 1)) {

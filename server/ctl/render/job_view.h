@@ -5,22 +5,18 @@
 #ifndef RINGMASTER_SERVER_CTL_RENDER_JOB_VIEW_H_
 #define RINGMASTER_SERVER_CTL_RENDER_JOB_VIEW_H_
 
-#include <map>
 #include <string>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "ringmaster/v1/job.pb.h"
 #include "ringmaster/v1/verdict.pb.h"
-#include "ringmaster/v1/worker.pb.h"
 #include "server/ctl/render/text.h"
 
 namespace ringmaster::ctl {
 
 // What the table shows beside the job itself.
 struct JobContext {
-  // Phase of each worker, by name; of one that is not in it, what the job says.
-  std::map<std::string, v1::Phase> phases = {};
   // The course of the loss, oldest first, for the sparkline.
   std::vector<double> losses = {};
   // Why figures are not moving: "no connection to the coordinator; trying

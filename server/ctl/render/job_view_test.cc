@@ -58,8 +58,9 @@ TEST(LiveTableTest, TellsParameterServersFromRanks) {
 }
 
 TEST(LiveTableTest, ShowsProgressFiguresAndRanks) {
-  const JobContext context{.phases = {{"w-0", v1::PHASE_STEP}}};
-  EXPECT_EQ("\n" + absl::StrJoin(LiveTable(RunningJob(), context, {}), "\n"),
+  v1::Job job = RunningJob();
+  job.mutable_members(0)->set_phase(v1::PHASE_STEP);
+  EXPECT_EQ("\n" + absl::StrJoin(LiveTable(job, {}, {}), "\n"),
             R"(
 mlp-1  RUNNING  generation 3  2 ranks
 [#######-----------------------]  step 120/500  24%  eta 2.0s
