@@ -198,10 +198,10 @@ int HostRun::loaded_count() const {
 
 std::vector<int64_t> HostRun::staleness() const {
   if (context_.rules.is_synchronous) return {};
-  std::vector<int64_t> sum(StalenessGate::kStalenessBins);
+  std::vector<int64_t> sum(kStalenessBins);
   for (const auto& run : runs_) {
     if (run->gate() == nullptr) continue;
-    const StalenessGate::Histogram& counts = run->gate()->histogram();
+    const StalenessCounts& counts = run->gate()->staleness();
     std::transform(counts.begin(), counts.end(), sum.begin(), sum.begin(),
                    std::plus<>());
   }

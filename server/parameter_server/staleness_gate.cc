@@ -54,7 +54,7 @@ void StalenessGate::NoteAnswer(int bucket, int64_t step) {
   }
   const int64_t ahead = std::min<int64_t>(
       step - slowest, static_cast<int64_t>(kStalenessBins) - 1);
-  ++histogram_[static_cast<size_t>(ahead)];
+  ++counts_[static_cast<size_t>(ahead)];
 }
 
 void StalenessGate::FindSlowest() {

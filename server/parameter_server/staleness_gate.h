@@ -10,23 +10,17 @@
 #ifndef RINGMASTER_SERVER_PARAMETER_SERVER_STALENESS_GATE_H_
 #define RINGMASTER_SERVER_PARAMETER_SERVER_STALENESS_GATE_H_
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "common/parameter_server/staleness.h"
 
 namespace ringmaster {
 
 class StalenessGate {
  public:
-  // How many steps ahead of the slowest worker's push of the same bucket a push
-  // was when it was answered: how old the values are that a worker goes on with,
-  // as far as others are concerned. The last counts all that were further.
-  static constexpr size_t kStalenessBins = 16;
-  using Histogram = std::array<int64_t, kStalenessBins>;
-
   // All of `workers` begin after step `start`. `staleness` >= 0; nullopt: nobody
   // waits.
   StalenessGate(int workers, int buckets, std::optional<int64_t> staleness,
@@ -54,7 +48,7 @@ class StalenessGate {
   [[nodiscard]] int64_t ClockOf(int worker) const {
     return workers_[static_cast<size_t>(worker)].clock;
   }
-  [[nodiscard]] const Histogram& histogram() const { return histogram_; }
+  [[nodiscard]] const StalenessCounts& staleness() const { return counts_; }
 
  private:
   struct Worker {
@@ -69,7 +63,7 @@ class StalenessGate {
   const std::optional<int64_t> staleness_;
   std::vector<Worker> workers_;
   int64_t slowest_ = 0;
-  Histogram histogram_ = {};
+  StalenessCounts counts_ = {};
 };
 
 }  // namespace ringmaster

@@ -68,9 +68,9 @@ TEST(StalenessGateTest, CountsHowFarAheadAnswersWere) {
   gate.NoteAnswer(0, 2);
   gate.NoteAnswer(0, 2);
   gate.NoteAnswer(0, 500);
-  EXPECT_EQ(gate.histogram()[0], 1);
-  EXPECT_EQ(gate.histogram()[2], 2);
-  EXPECT_EQ(gate.histogram().back(), 1);
+  EXPECT_EQ(gate.staleness()[0], 1);
+  EXPECT_EQ(gate.staleness()[2], 2);
+  EXPECT_EQ(gate.staleness().back(), 1);
 }
 
 TEST(StalenessGateTest, NobodyIsAheadOfItselfInTheMiddleOfAStep) {
@@ -80,13 +80,13 @@ TEST(StalenessGateTest, NobodyIsAheadOfItselfInTheMiddleOfAStep) {
     EXPECT_TRUE(gate.Push(worker, 2, 1).ok());
     gate.NoteAnswer(2, 1);
   }
-  EXPECT_EQ(gate.histogram()[1], 1);
-  EXPECT_EQ(gate.histogram()[0], 1);
+  EXPECT_EQ(gate.staleness()[1], 1);
+  EXPECT_EQ(gate.staleness()[0], 1);
   // Who has left is not waited for, and nobody is ahead of it.
   EXPECT_TRUE(gate.Push(0, 1, 1).ok());
   gate.Leave(1);
   gate.NoteAnswer(1, 1);
-  EXPECT_EQ(gate.histogram()[0], 2);
+  EXPECT_EQ(gate.staleness()[0], 2);
 }
 
 // Workers as they are: each pushes all buckets of a step, in some order and with
@@ -158,7 +158,7 @@ class Workers {
   void ExpectWithinBound(const Worker& worker) {
     for (int bucket = 0; bucket < kBuckets; ++bucket)
       gate_.NoteAnswer(bucket, worker.step - 1);
-    const StalenessGate::Histogram& ahead = gate_.histogram();
+    const StalenessCounts& ahead = gate_.staleness();
     EXPECT_TRUE(std::all_of(ahead.begin() + staleness_ + 1, ahead.end(),
                             [](int64_t count) { return count == 0; }));
     for (size_t i = 0; i < workers_.size(); ++i) {

@@ -1,14 +1,10 @@
 #include "server/coordinator/metrics/incident_tally.h"
 
-#include <algorithm>
 #include <array>
-#include <utility>
+#include <optional>
 
-#include "common/rpc/enum_name.h"
-#include "common/rpc/proto_time.h"
-#include "ringmaster/v1/job.pb.h"
-#include "ringmaster/v1/status_service.pb.h"
-#include "ringmaster/v1/verdict.pb.h"
+#include "absl/time/time.h"
+#include "server/coordinator/core/types.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -28,52 +24,51 @@ void Observe(double value, prometheus::ClientMetric::Histogram& histogram) {
 }
 
 // What the first evidence was: "STREAM_BROKEN".
-std::string ReasonOf(const v1::Verdict& verdict) {
-  return verdict.evidence().empty() ? "UNKNOWN"
-                                    : EnumName(verdict.evidence(0).kind());
+std::string ReasonOf(const Verdict& verdict) {
+  return verdict.evidence.empty()
+             ? "UNKNOWN"
+             : std::string(NameOf(verdict.evidence.front().kind));
 }
 
 }  // namespace
 
-void IncidentTally::Update(const v1::Status& status) {
+void IncidentTally::Update(const State& state) {
   MutexLock lock(mutex_);
-  for (const v1::Job& job : status.jobs()) {
-    int32_t& counted = counted_[job.id()];
-    for (const v1::Incident& incident : job.incidents()) {
-      if (incident.number() <= counted || !incident.is_over()) continue;
-      counted = incident.number();
+  for (const auto& [number, job] : state.jobs) {
+    int& counted = counted_[number];
+    for (const Incident& incident : job.incidents) {
+      if (incident.number <= counted || !incident.is_over) continue;
+      counted = incident.number;
       Count(incident);
     }
   }
-  // Jobs that are not told of any more do not come back.
-  std::erase_if(counted_, [&status](const auto& entry) {
-    return std::none_of(
-        status.jobs().begin(), status.jobs().end(),
-        [&entry](const v1::Job& job) { return job.id() == entry.first; });
+  // Jobs that were forgotten do not come back.
+  std::erase_if(counted_, [&state](const auto& entry) {
+    return !state.jobs.contains(entry.first);
   });
 }
 
-void IncidentTally::Count(const v1::Incident& incident) {
-  if (incident.is_wanted()) return;
-  ++failures_[ReasonOf(incident.verdict())];
-  lost_steps_ += incident.lost_steps();
-  const v1::RecoveryCost& cost = incident.cost();
-  const auto observe = [&](const char* phase, bool is_known,
-                           const google::protobuf::Duration& duration) {
-    if (!is_known) return;
-    Observe(absl::ToDoubleSeconds(FromProto(duration)), recoveries_[phase]);
+void IncidentTally::Count(const Incident& incident) {
+  lost_steps_ += incident.lost_steps;
+  if (incident.is_wanted) return;
+  ++faults_[ReasonOf(incident.verdict)];
+  const RecoveryCost& cost = incident.cost;
+  const auto observe = [&](const char* phase,
+                           std::optional<absl::Duration> duration) {
+    if (!duration.has_value()) return;
+    Observe(absl::ToDoubleSeconds(*duration), recoveries_[phase]);
   };
-  observe("detect", cost.has_detect(), cost.detect());
-  observe("halt", cost.has_halt(), cost.halt());
-  observe("assign", cost.has_assign(), cost.assign());
-  observe("connect", cost.has_connect(), cost.connect());
-  observe("first_step", cost.has_first_step(), cost.first_step());
-  observe("total", cost.has_total(), cost.total());
+  observe("detect", cost.detect);
+  observe("halt", cost.halt);
+  observe("assign", cost.assign);
+  observe("connect", cost.connect);
+  observe("first_step", cost.first_step);
+  observe("total", cost.Total());
 }
 
 void IncidentTally::AddMetrics(MetricPage& page) const {
   MutexLock lock(mutex_);
-  for (const auto& [reason, count] : failures_) {
+  for (const auto& [reason, count] : faults_) {
     page.AddCounter("ringmaster_faults_total",
                     "Interruptions of runs that nobody wanted, by the first "
                     "evidence.",

@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/parameter_server/staleness.h"
 #include "common/rpc/enum_name.h"
+#include "common/rpc/job_staleness.h"
 #include "common/rpc/proto_time.h"
 #include "ringmaster/v1/job.pb.h"
 #include "ringmaster/v1/status_service.pb.h"
@@ -20,12 +22,6 @@ namespace {
 
 double Seconds(const google::protobuf::Duration& duration) {
   return absl::ToDoubleSeconds(FromProto(duration));
-}
-
-bool HasEnded(const v1::Job& job) {
-  return job.state() == v1::JOB_STATE_SUCCEEDED ||
-         job.state() == v1::JOB_STATE_FAILED ||
-         job.state() == v1::JOB_STATE_CANCELLED;
 }
 
 // The states of an enumeration, without "not set".
@@ -167,9 +163,10 @@ void AddGoodput(const v1::Job& job, const MetricLabels& run, MetricPage& page) {
                      {"repeating", &goodput.repeating()},
                      {"stopping", &goodput.stopping()}}};
   for (const auto& [category, time] : categories) {
-    page.AddCounter("ringmaster_run_time_seconds_total",
-                    "Where a run's time went since it was submitted.",
-                    Seconds(*time), {run.front(), {"category", category}});
+    // A gauge: what was training so far becomes detecting with the verdict.
+    page.AddGauge("ringmaster_run_time_seconds",
+                  "Where a run's time went since it was submitted.",
+                  Seconds(*time), {run.front(), {"category", category}});
   }
   page.AddGauge("ringmaster_goodput_ratio",
                 "Share of the time since the first step spent training.",
@@ -188,7 +185,8 @@ void AddMembers(const v1::Job& job, const MetricLabels& run, MetricPage& page) {
                   "The step that a member last reported.",
                   static_cast<double>(member.step()), labels);
     page.AddGauge("ringmaster_member_resident_peak_bytes",
-                  "Most memory that a member's process has had resident.",
+                  "Most memory that a member's process had resident in this "
+                  "generation.",
                   static_cast<double>(member.figures().peak_resident_bytes()),
                   labels);
     page.AddCounter("ringmaster_member_sent_bytes_total",
@@ -212,22 +210,14 @@ void AddMembers(const v1::Job& job, const MetricLabels& run, MetricPage& page) {
 // of all servers.
 void AddStaleness(const v1::Job& job, const MetricLabels& run,
                   MetricPage& page) {
-  std::vector<int64_t> counts;
-  for (const v1::Member& member : job.members()) {
-    const auto& staleness = member.figures().staleness();
-    if (counts.size() < static_cast<size_t>(staleness.size()))
-      counts.resize(static_cast<size_t>(staleness.size()));
-    for (int i = 0; i < staleness.size(); ++i)
-      counts[static_cast<size_t>(i)] += staleness[i];
-  }
+  const std::vector<int64_t> counts = StalenessOf(job);
   if (counts.empty()) return;
   prometheus::ClientMetric::Histogram histogram;
   for (size_t steps = 0; steps < counts.size(); ++steps) {
     histogram.sample_count += static_cast<uint64_t>(counts[steps]);
     histogram.sample_sum +=
         static_cast<double>(steps) * static_cast<double>(counts[steps]);
-    // The last one counts all that were further ahead.
-    if (steps + 1 < counts.size()) {
+    if (steps + 1 < kStalenessBins) {
       histogram.bucket.push_back(
           {histogram.sample_count, static_cast<double>(steps)});
     }
@@ -248,7 +238,7 @@ void AddStatusMetrics(const v1::Status& status, MetricPage& page) {
   AddJobCounts(status, page);
   const absl::Time now = FromProto(status.time());
   for (const v1::Job& job : status.jobs()) {
-    if (HasEnded(job) && now - FromProto(job.end_time()) > kEndedRunShown)
+    if (job.has_end_time() && now - FromProto(job.end_time()) > kEndedRunShown)
       continue;
     const MetricLabels run = {{"run", job.id()}};
     AddRun(job, run, page);

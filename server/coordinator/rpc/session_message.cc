@@ -9,6 +9,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/config/address.h"
+#include "common/parameter_server/staleness.h"
 #include "common/plan/mesh.h"
 #include "common/rpc/collective_costs_proto.h"
 #include "common/rpc/proto_time.h"
@@ -159,17 +160,15 @@ TrainingFigures FiguresOf(const v1::TrainingFigures& proto) {
   return figures;
 }
 
-// As many as servers count; see staleness_gate.h.
-constexpr int kMaxStalenessCounts = 16;
-
 // The serialized figures; empty if there are none. What this version does not
 // know is left out, so that nobody can make a member's entry large.
 std::string RankFiguresOf(bool is_there, const v1::RankFigures& rank) {
   if (!is_there) return std::string();
   v1::RankFigures known = rank;
   known.DiscardUnknownFields();
-  if (known.staleness_size() > kMaxStalenessCounts)
-    known.mutable_staleness()->Truncate(kMaxStalenessCounts);
+  constexpr int kMostCounts = static_cast<int>(kStalenessBins);
+  if (known.staleness_size() > kMostCounts)
+    known.mutable_staleness()->Truncate(kMostCounts);
   return known.SerializeAsString();
 }
 

@@ -2,42 +2,28 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/parameter_server/staleness.h"
+#include "common/rpc/job_staleness.h"
 #include "server/ctl/render/names.h"
 #include "server/ctl/render/text.h"
 
 namespace ringmaster::ctl {
-namespace {
-
-// The last of so many counts all that were further ahead.
-constexpr size_t kMostCounts = 16;
-
-}  // namespace
-
 std::string StalenessLine(const v1::Job& job) {
-  std::vector<double> counts;
-  double all = 0;
-  for (const v1::Member& member : job.members()) {
-    const auto& of_member = member.figures().staleness();
-    const auto size = static_cast<size_t>(of_member.size());
-    if (counts.size() < size) counts.resize(size, 0);
-    for (size_t ahead = 0; ahead < size; ++ahead) {
-      const auto count =
-          static_cast<double>(of_member.Get(static_cast<int>(ahead)));
-      counts[ahead] += count;
-      all += count;
-    }
-  }
+  const std::vector<int64_t> counts = StalenessOf(job);
+  const auto all = static_cast<double>(
+      std::accumulate(counts.begin(), counts.end(), int64_t{0}));
   if (all <= 0) return "";
   std::string line = "staleness ";
   const char* separator = "";
   for (size_t ahead = 0; ahead < counts.size(); ++ahead) {
     if (counts[ahead] <= 0) continue;
     absl::StrAppend(&line, separator, ahead,
-                    ahead + 1 == kMostCounts ? " and more: " : ": ",
-                    FormatPercent(counts[ahead] / all));
+                    ahead + 1 == kStalenessBins ? " and more: " : ": ",
+                    FormatPercent(static_cast<double>(counts[ahead]) / all));
     separator = ", ";
   }
   const v1::ParameterServerSpec& spec = job.spec().train().parameter_server();
