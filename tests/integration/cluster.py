@@ -117,13 +117,13 @@ class Cluster:
         self.processes.append(process)
         return process
 
-    def start_coordinator(self, *flags, host=None, listen=None, state_dir=None, budget="20s"):
+    def start_coordinator(self, *flags, host=None, listen=None, state_dir=None, budget="20s", env=None):
         """Starts one and waits until it serves. The failure budget is generous: a loaded test machine is not a fault."""
         listen = listen or f"{host.address if host else '127.0.0.1'}:0"
         port_file = self.directory / f"port-{len(self.processes)}"
         process = self.spawn("coordinator", [
             binary("coordinator"), f"--listen={listen}", f"--state_dir={state_dir or self.directory / 'state'}",
-            f"--port_file={port_file}", f"--failure_budget={budget}", *(["--insecure"] if host else []), *self.flags, *flags], host)
+            f"--port_file={port_file}", f"--failure_budget={budget}", *(["--insecure"] if host else []), *self.flags, *flags], host, env)
         deadline = time.monotonic() + PATIENCE
         while not port_file.exists():
             if process.popen.poll() is not None or time.monotonic() > deadline:

@@ -1,6 +1,5 @@
 """What those see who watch over real programs: Prometheus, while a job runs and after a worker was killed, and systemd."""
 
-import os
 import pathlib
 import re
 import shutil
@@ -8,11 +7,12 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import unittest
 import urllib.request
 
 from tests import report
-from tests.integration.cluster import Cluster, binary, synthetic_job
+from tests.integration.cluster import PATIENCE, Cluster, binary, synthetic_job
 
 FLAGS = ("--metrics_listen=127.0.0.1:0", "--health_listen=127.0.0.1:0")
 
@@ -40,7 +40,6 @@ class ServiceManager:
         self.path = f"{directory}/notify"
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.socket.bind(self.path)
-        self.socket.settimeout(60)
         self.environment = {"NOTIFY_SOCKET": self.path, "WATCHDOG_USEC": "300000"}
 
     def forget(self):
@@ -50,14 +49,32 @@ class ServiceManager:
             while True:
                 self.socket.recv(4096)
         except BlockingIOError:
-            self.socket.settimeout(60)
+            pass
 
     def await_message(self, beginning):
         """Reads up to a message that begins so; returns it."""
-        while True:
-            message = self.socket.recv(4096).decode()
-            if message.startswith(beginning):
-                return message
+        deadline = time.monotonic() + PATIENCE
+        last = "nothing"
+        while (left := deadline - time.monotonic()) > 0:
+            self.socket.settimeout(left)
+            try:
+                last = self.socket.recv(4096).decode()
+            except TimeoutError:
+                break
+            if last.startswith(beginning):
+                return last
+        raise AssertionError(f"{beginning} did not come within {PATIENCE} s; the last message was {last}")
+
+    def await_silence(self, seconds):
+        """Reads until nothing has come for so long."""
+        deadline = time.monotonic() + PATIENCE
+        self.socket.settimeout(seconds)
+        while time.monotonic() < deadline:
+            try:
+                last = self.socket.recv(4096).decode()
+            except TimeoutError:
+                return
+        raise AssertionError(f"messages come on for {PATIENCE} s; the last one is {last}")
 
 
 class ServiceManagerTest(unittest.TestCase):
@@ -71,25 +88,15 @@ class ServiceManagerTest(unittest.TestCase):
         manager.await_message("WATCHDOG=1")
         # Alive is who answers: a process that is stopped does not.
         process.signal(signal.SIGSTOP)
-        manager.socket.settimeout(2)
-        with self.assertRaises(TimeoutError):
-            while True:
-                manager.socket.recv(4096)
-        manager.socket.settimeout(60)
+        manager.await_silence(2)
         process.signal(signal.SIGCONT)
         manager.await_message("WATCHDOG=1")
         return manager, process
 
     def test_programs_are_ready_alive_and_stopping(self):
         with Cluster() as cluster:
-            def start_coordinator(environment):
-                os.environ.update(environment)
-                try:
-                    return cluster.start_coordinator()
-                finally:
-                    for name in environment:
-                        del os.environ[name]
-            coordinator = self.watch(cluster, start_coordinator, "listens on 127.0.0.1:")
+            coordinator = self.watch(cluster, lambda environment: cluster.start_coordinator(env=environment),
+                                     "listens on 127.0.0.1:")
             worker = self.watch(cluster, lambda environment: cluster.start_worker("a", env=environment),
                                 "works for coordinator 127.0.0.1:")
             slots = self.watch(cluster, lambda environment: cluster.start_worker("b", slots=2, env=environment),
