@@ -3,7 +3,6 @@
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
 
-#include <algorithm>
 #include <cmath>
 #include <concepts>
 #include <cstdint>
@@ -19,8 +18,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
 #include "absl/time/time.h"
+#include "common/config/byte_count.h"
 #include "common/config/closest_name.h"
 #include "common/rpc/enum_name.h"
 #include "common/status/status_macros.h"
@@ -39,51 +38,24 @@ absl::Status MustBe(absl::string_view what, const YamlScalar& scalar) {
       scalar.text, "\""));
 }
 
-bool IsWholeNumber(absl::string_view text) {
-  absl::ConsumePrefix(&text, "-");
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
-    return absl::ascii_isdigit(static_cast<unsigned char>(c));
-  });
-}
-
-// Takes KiB, MiB or GiB off the end of `text`; returns the factor.
-int64_t ConsumeByteUnit(absl::string_view& text) {
-  if (absl::ConsumeSuffix(&text, "KiB")) return int64_t{1} << 10;
-  if (absl::ConsumeSuffix(&text, "MiB")) return int64_t{1} << 20;
-  if (absl::ConsumeSuffix(&text, "GiB")) return int64_t{1} << 30;
-  return 1;
-}
-
 template <std::integral T>
 absl::StatusOr<T> ToInteger(const YamlScalar& scalar,
                             const FieldDescriptor& field) {
   const bool is_bytes = absl::EndsWith(field.name(), "_bytes");
-  absl::string_view digits = scalar.text;
-  const int64_t factor = is_bytes ? ConsumeByteUnit(digits) : 1;
-  if (scalar.is_quoted || !IsWholeNumber(digits)) {
+  const std::optional<absl::int128> value =
+      is_bytes ? ParseBytes(scalar.text) : ParseWholeNumber(scalar.text);
+  if (scalar.is_quoted || !value.has_value()) {
     return MustBe(is_bytes ? "a whole number of bytes, as 65536 or 64KiB"
                            : "a whole number",
                   scalar);
   }
-  // 128 bits hold every product of a 64-bit number and a factor.
-  int64_t value = 0;
-  uint64_t unsigned_value = 0;
-  absl::int128 product = 0;
-  bool is_known = true;
-  if (absl::SimpleAtoi(digits, &value)) {
-    product = absl::int128(value) * factor;
-  } else if (absl::SimpleAtoi(digits, &unsigned_value)) {
-    product = absl::int128(unsigned_value) * factor;
-  } else {
-    is_known = false;
-  }
   using Limits = std::numeric_limits<T>;
-  if (!is_known || product < absl::int128(Limits::min()) ||
-      product > absl::int128(Limits::max())) {
+  if (*value < absl::int128(Limits::min()) ||
+      *value > absl::int128(Limits::max())) {
     return MustBe(absl::StrCat("from ", Limits::min(), " to ", Limits::max()),
                   scalar);
   }
-  return static_cast<T>(product);
+  return static_cast<T>(*value);
 }
 
 absl::StatusOr<double> ToDouble(const YamlScalar& scalar) {

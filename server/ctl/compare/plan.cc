@@ -1,14 +1,16 @@
 #include "server/ctl/compare/plan.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <optional>
 #include <set>
 #include <utility>
 
+#include "absl/numeric/int128.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/config/byte_count.h"
 #include "common/config/yaml_to_proto.h"
 #include "common/rpc/proto_time.h"
 #include "common/status/annotate.h"
@@ -24,7 +26,8 @@ constexpr absl::Duration kSettle = absl::Seconds(30);
 // To see how much memory a run needs: buffers are reserved for the first step,
 // and nothing new after the second.
 constexpr int64_t kMemorySteps = 4;
-constexpr int64_t kLeastMemoryBytes = 1 << 20;
+constexpr int64_t kLeastMemoryBytes = int64_t{1} << 20;
+constexpr int64_t kMostMemoryBytes = int64_t{1} << 50;
 
 absl::string_view Abseil(std::string_view text) {
   return {text.data(), text.size()};
@@ -175,21 +178,14 @@ absl::StatusOr<std::vector<PlannedRun>> MakePlan(const v1::JobSpec& job,
 }
 
 absl::StatusOr<int64_t> ParseDeviceMemory(std::string_view text) {
-  constexpr std::array<std::pair<std::string_view, int64_t>, 3> kUnits = {
-      {{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}}};
-  for (const auto& [unit, factor] : kUnits) {
-    if (!text.ends_with(unit)) continue;
-    const std::string_view digits = text.substr(0, text.size() - unit.size());
-    int64_t count = 0;
-    if (absl::SimpleAtoi(Abseil(digits), &count) && count > 0 &&
-        count <= (int64_t{1} << 50) / factor &&
-        count * factor >= kLeastMemoryBytes) {
-      return count * factor;
-    }
+  const std::optional<absl::int128> bytes = ParseBytes(text);
+  if (bytes.has_value() && *bytes >= kLeastMemoryBytes &&
+      *bytes <= kMostMemoryBytes) {
+    return static_cast<int64_t>(*bytes);
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("--device_memory: \"", std::string(text),
-                   "\" is no memory from 1MiB on; write it as 8GiB or 512MiB"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--device_memory: \"", std::string(text),
+      "\" is no memory from 1MiB to 1048576GiB; write it as 8GiB or 512MiB"));
 }
 
 absl::StatusOr<PlannedRun> MemoryRunOf(const PlannedRun& run,

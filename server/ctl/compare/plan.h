@@ -65,7 +65,7 @@ struct PlanOptions {
 [[nodiscard]] absl::StatusOr<std::vector<PlannedRun>> MakePlan(
     const v1::JobSpec& job, const PlanOptions& options);
 
-// "8GiB", "512MiB": bytes, at least 1 MiB.
+// "8GiB", "512MiB", "1048576": bytes, from 1 MiB to 1 PiB.
 //   INVALID_ARGUMENT  names the flag --device_memory
 [[nodiscard]] absl::StatusOr<int64_t> ParseDeviceMemory(std::string_view text);
 

@@ -121,8 +121,11 @@ TEST(PlanTest, TakesTcpBetweenHosts) {
 TEST(PlanTest, ReadsTheMemoryOfADevice) {
   EXPECT_EQ(*ParseDeviceMemory("8GiB"), int64_t{8} << 30);
   EXPECT_EQ(*ParseDeviceMemory("1024KiB"), 1 << 20);
+  EXPECT_EQ(*ParseDeviceMemory("1048576"), 1 << 20);
+  EXPECT_EQ(*ParseDeviceMemory("1048576GiB"), int64_t{1} << 50);
   for (const char* text :
-       {"", "8", "8GB", "0GiB", "-1GiB", "1KiB", "xGiB", "9999999999GiB"}) {
+       {"", "8", "8GB", "0GiB", "-1GiB", "1KiB", "xGiB", "1048577GiB",
+        "1048575", "18014398509481985KiB", "99999999999999999999"}) {
     EXPECT_THAT(MessageOf(ParseDeviceMemory(text).status()),
                 HasSubstr("--device_memory: \"" + std::string(text) +
                           "\" is no memory"));
