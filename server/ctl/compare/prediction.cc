@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <vector>
 
 namespace ringmaster::ctl {
 namespace {
@@ -16,13 +17,14 @@ double Harmonic(int n) {
   return sum;
 }
 
-// With `run`'s number of workers on so many cores.
+// With as many processes as `run` has on so many cores.
 LinkCost CrowdedLink(const Comparison& comparison, const RunResult& run,
                      LinkCost link) {
   const int cores = comparison.conditions.cores;
   if (cores > 0) {
+    const int processes = run.workers + run.mode.servers;
     link.latency_seconds *=
-        std::max(1.0, static_cast<double>(run.workers) / cores);
+        std::max(1.0, static_cast<double>(processes) / cores);
   }
   return link;
 }
@@ -40,6 +42,21 @@ const RunResult* NextSmaller(const Comparison& comparison, const RunResult& run,
     if (best == nullptr || other.workers > best->workers) best = &other;
   }
   return best;
+}
+
+// By how many times the transfers of `run`'s mode take longer with `to`
+// workers, as its run with the most below `below` tells; 1 for a mode that needs
+// none. Nothing where no run tells.
+std::optional<double> LengtheningOf(const Comparison& comparison,
+                                    const RunResult& run, int below, int to,
+                                    const LinkCost& link) {
+  if (!IsLengthened(run.mode)) return 1;
+  const RunResult* fewer = NextSmaller(comparison, run, below);
+  if (fewer == nullptr) return std::nullopt;
+  const auto measured =
+      MeasuredLengthening(*fewer, CrowdedLink(comparison, *fewer, link));
+  if (!measured.has_value()) return std::nullopt;
+  return GrownLengthening(run.mode, *measured, fewer->workers, to);
 }
 
 }  // namespace
@@ -62,10 +79,10 @@ StepShape ShapeOf(const RunResult& run) {
   return shape;
 }
 
-std::optional<LinkCost> LinkOf(const Comparison& comparison) {
+std::optional<KnownLink> LinkOf(const Comparison& comparison) {
   if (comparison.conditions.link_bytes_per_second > 0) {
-    return LinkCost{kLatencySeconds,
-                    1 / comparison.conditions.link_bytes_per_second};
+    return KnownLink{
+        {kLatencySeconds, 1 / comparison.conditions.link_bytes_per_second}};
   }
   const RunResult* fewest = nullptr;
   for (const RunResult& run : comparison.runs) {
@@ -77,7 +94,7 @@ std::optional<LinkCost> LinkOf(const Comparison& comparison) {
   const auto bytes = BytesOfStep(fewest->mode, fewest->workers,
                                  fewest->ranks_per_host, fewest->wire_bytes());
   if (!bytes.has_value() || bytes->busiest <= 0) return std::nullopt;
-  return LinkCost{0, fewest->all_reduce_seconds / bytes->busiest};
+  return KnownLink{{0, fewest->all_reduce_seconds / bytes->busiest}, fewest};
 }
 
 bool IsLengthened(const Mode& mode) {
@@ -99,46 +116,37 @@ std::optional<double> MeasuredLengthening(const RunResult& run,
 
 double GrownLengthening(const Mode& mode, double lengthening, int from,
                         int to) {
-  // A root waits for no slowest: it adds what comes as it comes.
-  if (!mode.is_parameter_server()) return lengthening;
+  // A root waits for no slowest: it adds what comes as it comes. And where
+  // transfers took no longer than by the formulas there was no waiting to grow.
+  if (!mode.is_parameter_server() || lengthening <= 1) return lengthening;
   return 1 + (lengthening - 1) * (Harmonic(to) - 1) / (Harmonic(from) - 1);
 }
 
 std::optional<double> PredictedStepSeconds(const Comparison& comparison,
                                            const RunResult& run) {
-  const std::optional<LinkCost> known = LinkOf(comparison);
-  if (!known.has_value()) return std::nullopt;
-  LinkCost link = CrowdedLink(comparison, run, *known);
-  if (IsLengthened(run.mode)) {
-    const RunResult* fewer = NextSmaller(comparison, run, run.workers);
-    if (fewer == nullptr) return std::nullopt;
-    const auto measured =
-        MeasuredLengthening(*fewer, CrowdedLink(comparison, *fewer, *known));
-    if (!measured.has_value()) return std::nullopt;
-    link.lengthening =
-        GrownLengthening(run.mode, *measured, fewer->workers, run.workers);
-  }
+  const std::optional<KnownLink> known = LinkOf(comparison);
+  if (!known.has_value() || known->source == &run) return std::nullopt;
+  LinkCost link = CrowdedLink(comparison, run, known->cost);
+  const auto lengthening =
+      LengtheningOf(comparison, run, run.workers, run.workers, known->cost);
+  if (!lengthening.has_value()) return std::nullopt;
+  link.lengthening = *lengthening;
   return StepSeconds(run.mode, run.workers, ShapeOf(run), link);
 }
 
 std::optional<double> ComputingShare(const Comparison& comparison,
                                      const RunResult& run, int nodes,
                                      int ranks_per_host) {
-  std::optional<LinkCost> link = LinkOf(comparison);
-  if (!link.has_value()) return std::nullopt;
-  if (IsLengthened(run.mode)) {
-    const RunResult* largest =
-        NextSmaller(comparison, run, kMaxComparedWorkers + 1);
-    if (largest == nullptr) return std::nullopt;
-    const auto measured =
-        MeasuredLengthening(*largest, CrowdedLink(comparison, *largest, *link));
-    if (!measured.has_value()) return std::nullopt;
-    link->lengthening =
-        GrownLengthening(run.mode, *measured, largest->workers, nodes);
-  }
+  const std::optional<KnownLink> known = LinkOf(comparison);
+  if (!known.has_value()) return std::nullopt;
+  LinkCost link = known->cost;
+  const auto lengthening = LengtheningOf(
+      comparison, run, kMaxComparedWorkers + 1, nodes, known->cost);
+  if (!lengthening.has_value()) return std::nullopt;
+  link.lengthening = *lengthening;
   StepShape shape = ShapeOf(run);
   shape.ranks_per_host = ranks_per_host;
-  const auto seconds = StepSeconds(run.mode, nodes, shape, *link);
+  const auto seconds = StepSeconds(run.mode, nodes, shape, link);
   if (!seconds.has_value() || *seconds <= 0) return std::nullopt;
   return shape.compute_seconds / *seconds;
 }

@@ -12,7 +12,6 @@
 #define RINGMASTER_SERVER_CTL_COMPARE_PREDICTION_H_
 
 #include <optional>
-#include <vector>
 
 #include "server/ctl/compare/result.h"
 #include "server/ctl/compare/theory.h"
@@ -26,10 +25,16 @@ inline constexpr double kLatencySeconds = 20e-6;
 // The shape of a run's step, as it was measured.
 [[nodiscard]] StepShape ShapeOf(const RunResult& run);
 
+struct KnownLink {
+  LinkCost cost;
+  // One of the comparison's runs, by which the link is known and which it
+  // therefore does not predict; null: the link was limited.
+  const RunResult* source = nullptr;
+};
+
 // The link that runs were made over: the rate it was limited to, else what the
-// all-reduce over the fewest workers reached, which is then no prediction of
-// it. Nothing where neither is known.
-[[nodiscard]] std::optional<LinkCost> LinkOf(const Comparison& comparison);
+// all-reduce over the fewest workers reached. Nothing where neither is known.
+[[nodiscard]] std::optional<KnownLink> LinkOf(const Comparison& comparison);
 
 // Whether a mode's transfers need another run's to be predicted.
 [[nodiscard]] bool IsLengthened(const Mode& mode);
@@ -43,8 +48,9 @@ inline constexpr double kLatencySeconds = 20e-6;
 [[nodiscard]] double GrownLengthening(const Mode& mode, double lengthening,
                                       int from, int to);
 
-// Its own transfers are not used. Nothing where no link is known, or where the
-// mode is lengthened and no run with fewer workers tells by how much.
+// `run` is one of `comparison`, whose own transfers are not used. Nothing where
+// no link is known, or by this run alone, or where the mode is lengthened and no
+// run with fewer workers tells by how much.
 [[nodiscard]] std::optional<double> PredictedStepSeconds(
     const Comparison& comparison, const RunResult& run);
 

@@ -1,6 +1,7 @@
 #include "server/ctl/compare/prediction.h"
 
-#include <cmath>
+#include <utility>
+#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -40,9 +41,11 @@ TEST(PredictionTest, TakesTheLinkFromItsLimitOrFromTheFewestWorkers) {
   run.wire_share = 0.5;
   run.all_reduce_seconds = 2;
   comparison.runs.push_back(run);
-  EXPECT_DOUBLE_EQ(LinkOf(comparison)->seconds_per_byte, 2.0 / 500);
+  EXPECT_DOUBLE_EQ(LinkOf(comparison)->cost.seconds_per_byte, 2.0 / 500);
+  EXPECT_EQ(LinkOf(comparison)->source, &comparison.runs[1]);
   comparison.conditions.link_bytes_per_second = 100;
-  EXPECT_DOUBLE_EQ(LinkOf(comparison)->seconds_per_byte, 0.01);
+  EXPECT_DOUBLE_EQ(LinkOf(comparison)->cost.seconds_per_byte, 0.01);
+  EXPECT_EQ(LinkOf(comparison)->source, nullptr);
 }
 
 TEST(PredictionTest, TakesTheShapeOfAStepFromARun) {
@@ -73,6 +76,18 @@ TEST(PredictionTest, ARingIsPredictedFromTheLinkAlone) {
       PredictedStepSeconds(Comparison(), comparison.runs[0]).has_value());
 }
 
+TEST(PredictionTest, TheRunThatTellsTheLinkIsNotPredictedByIt) {
+  Comparison comparison;
+  comparison.runs = {MadeRun("ring", 2, 0.9), MadeRun("ring", 4, 0.9)};
+  for (RunResult& run : comparison.runs) run.all_reduce_seconds = 1;
+  EXPECT_FALSE(
+      PredictedStepSeconds(comparison, comparison.runs[0]).has_value());
+  EXPECT_TRUE(PredictedStepSeconds(comparison, comparison.runs[1]).has_value());
+  EXPECT_EQ(ErrorsOf(comparison).runs, 1);
+  EXPECT_TRUE(ComputingShare(comparison, comparison.runs[0], 16, 1).has_value())
+      << "which is a prediction of more nodes";
+}
+
 TEST(PredictionTest, ProcessesThatShareACoreAnswerLater) {
   Comparison comparison = OverAKnownLink({MadeRun("ring", 8, 0.9)});
   const double alone = *PredictedStepSeconds(comparison, comparison.runs[0]);
@@ -82,6 +97,24 @@ TEST(PredictionTest, ProcessesThatShareACoreAnswerLater) {
   comparison.conditions.cores = 16;
   EXPECT_DOUBLE_EQ(*PredictedStepSeconds(comparison, comparison.runs[0]),
                    alone);
+}
+
+TEST(PredictionTest, AServerIsAProcessThatSharesACore) {
+  Comparison comparison =
+      OverAKnownLink({MadeRun("ps:2", 2, 3), MadeRun("ps:2", 6, 3)});
+  const auto with_cores = [&](int cores) {
+    comparison.conditions.cores = cores;
+    return *PredictedStepSeconds(comparison, comparison.runs[1]);
+  };
+  EXPECT_DOUBLE_EQ(with_cores(8), with_cores(16));
+  EXPECT_GT(with_cores(7), with_cores(8));
+}
+
+TEST(PredictionTest, ALengtheningBelowOneStaysWhatItIs) {
+  const Mode mode = *ParseMode("ps:1");
+  EXPECT_DOUBLE_EQ(GrownLengthening(mode, 0.9, 2, 8), 0.9);
+  EXPECT_DOUBLE_EQ(GrownLengthening(mode, 0.9, 2, 4096), 0.9);
+  EXPECT_DOUBLE_EQ(GrownLengthening(mode, 1, 2, 4096), 1);
 }
 
 TEST(PredictionTest, AServersTransfersAreLengthenedAsWithFewerWorkers) {

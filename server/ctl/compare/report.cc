@@ -298,18 +298,21 @@ std::string MethodSection(const Comparison& comparison) {
       "runs with the fewest workers have no prediction. Where workers "
       "compute on as many cores as there are workers, moving gradients takes "
       "these cores, too: that is left out, and steps take longer.</p>\n";
-  const std::optional<LinkCost> link = LinkOf(comparison);
+  const std::optional<KnownLink> link = LinkOf(comparison);
   if (!link.has_value()) return html;
   absl::StrAppend(
       &html, "<p>Of a link: ",
-      absl::StrFormat("%.1f MB/s", 1e-6 / link->seconds_per_byte), ", ",
+      absl::StrFormat("%.1f MB/s", 1e-6 / link->cost.seconds_per_byte), ", ",
       comparison.conditions.link_bytes_per_second > 0
           ? absl::StrFormat(
                 "the rate it was limited to, and %.0f us a message, assumed, "
                 "times processes per core where that is more than one",
-                1e6 * link->latency_seconds)
-          : "what the all-reduce over the fewest workers reached: its own "
-            "prediction is none",
+                1e6 * link->cost.latency_seconds)
+          : absl::StrCat("what the all-reduces of ",
+                         XmlText(link->source->label()), " with ",
+                         link->source->workers,
+                         " workers reached, for which there is therefore no "
+                         "prediction"),
       ".</p>\n");
   return html;
 }

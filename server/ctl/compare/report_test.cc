@@ -226,6 +226,13 @@ TEST(ReportTest, ShowsHowFarOffAPredictionWas) {
               Contains(HasSubstr("The prediction of one run's step was ")));
   comparison.conditions.link_bytes_per_second = 0;
   EXPECT_THAT(FindingsOf(comparison), Not(Contains(HasSubstr("rediction"))));
+  EXPECT_THAT(ReportHtml(comparison), Not(HasSubstr("Of a link")));
+  comparison.runs[0].all_reduce_seconds = 0.04;
+  EXPECT_THAT(FindingsOf(comparison), Not(Contains(HasSubstr("rediction"))))
+      << "the run by which the link is known";
+  EXPECT_THAT(ReportHtml(comparison),
+              HasSubstr("100.0 MB/s, what the all-reduces of ring with 2 "
+                        "workers reached"));
 }
 
 TEST(ReportTest, ScalesFromTheBestRunOfTheFewestWorkers) {
