@@ -1,6 +1,7 @@
 """ringctl compare with real processes: what it writes, and what becomes of runs that fail or are interrupted."""
 
 import json
+import pathlib
 import signal
 import subprocess
 import time
@@ -54,6 +55,8 @@ class CompareTest(unittest.TestCase):
         self.assertEqual([(memory["mode"], memory["workers"], memory["failure"]) for memory in comparison["memory"]],
                          [("ring", 3, ""), ("gather_broadcast", 3, "")], result.stderr)
         for memory in comparison["memory"]:
+            # As many as buffers are reserved for, of a target each.
+            self.assertEqual(memory["samples_per_worker"], 64)
             self.assertEqual(memory["more_samples_per_worker"], 4 * memory["samples_per_worker"])
             self.assertEqual(len(memory["ranks"]), 3)
             for rank in memory["ranks"]:
@@ -108,6 +111,38 @@ class CompareTest(unittest.TestCase):
         self.assertEqual([run["variant"] for run in comparison["runs"]], [""])
         self.assertTrue(comparison["conditions"]["is_cut_short"])
         self.assertIn("Interrupted: 1 of 2 runs", (self.out / "report.html").read_text())
+
+    def worker_that_in_memory_runs(self, command):
+        """Places the programs so that a worker runs as ever, but `command` in the runs that measure memory."""
+        worker = pathlib.Path(self.cluster.bin_dir()) / "worker"
+        real = worker.readlink()
+        worker.unlink()
+        worker.write_text(f'#!/bin/sh\n[ -e "{self.out}/logs/memory-ring-few" ] && {command}\nexec "{real}" "$@"\n')
+        worker.chmod(0o755)
+
+    def test_a_memory_run_that_fails_is_told_and_sets_the_exit_code(self):
+        self.worker_that_in_memory_runs("exit 7")
+        result = self.compare(self.job(steps=20), "--modes=ring", "--workers=2", "--device_memory=1GiB")
+        self.assertNotEqual(result.returncode, 0, result.stderr)
+        self.assertIn("memory of ring x2: error: ", result.stderr)
+        comparison = self.comparison()
+        self.assertEqual([run["failure"] for run in comparison["runs"]], [""])
+        self.assertNotEqual(comparison["memory"][0]["failure"], "")
+        self.assertFalse(comparison["conditions"]["is_cut_short"])
+
+    def test_an_interrupt_while_memory_is_measured(self):
+        self.worker_that_in_memory_runs("exec sleep 1000")
+        command = self.command(self.job(steps=20), "--modes=ring", "--workers=2", "--device_memory=1GiB")
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline and not (self.out / "logs" / "memory-ring-few").exists():
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=PATIENCE)
+        self.assertEqual(process.returncode, 143, err)
+        html = (self.out / "report.html").read_text()
+        self.assertIn("Interrupted: memory was measured of 0 of 1 modes.", html)
+        self.assertNotIn("runs were made", html)
 
     def test_a_cluster_of_ones_own_can_be_compared_on(self):
         self.cluster.start_coordinator()

@@ -66,7 +66,8 @@ class Compare {
       ASSIGN_OR_RETURN(const int code, RunOne(i));
       if (exit_code == 0) exit_code = code;
     }
-    if (device_memory_ > 0) RETURN_IF_ERROR(MeasureMemory());
+    ASSIGN_OR_RETURN(const int memory_exit_code, MeasureMemory());
+    if (exit_code == 0) exit_code = memory_exit_code;
     links_.reset();
     comparison_.conditions.is_cut_short = context_.is_interrupted();
     RETURN_IF_ERROR(WriteComparison(comparison_, flags_.out));
@@ -109,6 +110,9 @@ class Compare {
     absl::StatusOr<std::vector<PlannedRun>> plan = MakePlan(job, options);
     if (!plan.ok()) return Annotate(plan.status(), flags_.job_file);
     plan_ = *std::move(plan);
+    if (device_memory_ > 0) {
+      ASSIGN_OR_RETURN(memory_plan_, PlanMemoryRuns(plan_));
+    }
     model_ = job.train().model().ShortDebugString();
     return absl::OkStatus();
   }
@@ -190,6 +194,7 @@ class Compare {
     conditions.job = flags_.job_file;
     conditions.model = model_;
     conditions.planned_runs = static_cast<int>(plan_.size());
+    conditions.planned_memories = static_cast<int>(memory_plan_.size());
     conditions.batch = BatchText();
     conditions.device_memory_bytes = static_cast<double>(device_memory_);
     if (context_.cluster != nullptr) {
@@ -292,40 +297,43 @@ class Compare {
     return absl::OkStatus();
   }
 
-  // Two short runs of each mode, with the most workers.
-  absl::Status MeasureMemory() {
-    for (const PlannedRun& run : plan_) {
-      if (!run.result.variant.empty() ||
-          run.result.workers != plan_.back().result.workers) {
-        continue;
-      }
-      if (context_.is_interrupted()) return absl::OkStatus();
-      RETURN_IF_ERROR(MeasureMemoryOf(run));
+  // The first exit code of its runs that is not 0. An error ends everything.
+  absl::StatusOr<int> MeasureMemory() {
+    int exit_code = 0;
+    for (const MemoryRuns& runs : memory_plan_) {
+      if (context_.is_interrupted()) break;
+      ASSIGN_OR_RETURN(const int code, MeasureMemoryOf(runs));
+      if (exit_code == 0) exit_code = code;
     }
-    return absl::OkStatus();
+    return exit_code;
   }
 
-  absl::Status MeasureMemoryOf(const PlannedRun& run) {
-    const int64_t samples = SamplesAtOnce(run.result);
+  absl::StatusOr<int> MeasureMemoryOf(const MemoryRuns& runs) {
+    const std::string& mode = runs.few.result.mode.name;
+    int exit_code = 0;
     std::vector<RunResult> results;
-    for (const int64_t factor : {int64_t{1}, kMemoryBatchFactor}) {
-      ASSIGN_OR_RETURN(const PlannedRun short_run,
-                       MemoryRunOf(run, factor * samples));
-      absl::StatusOr<FinishedRun> finished = Start(
-          short_run, absl::StrCat("memory-", run.result.mode.name, "-", factor),
-          links_.get(), /*has_trace=*/false);
-      if (context_.is_interrupted()) return absl::OkStatus();
+    for (const auto& [run, name] :
+         {std::pair(&runs.few, "few"), std::pair(&runs.more, "more")}) {
+      absl::StatusOr<FinishedRun> finished =
+          Start(*run, absl::StrCat("memory-", mode, "-", name), links_.get(),
+                /*has_trace=*/false);
+      // Cancelled by the user: the loop ends.
+      if (context_.is_interrupted()) return 0;
       RETURN_IF_ERROR(finished.status());
+      if (exit_code == 0) exit_code = finished->exit_code;
       results.push_back(std::move(finished->result));
     }
     comparison_.memories.push_back(MemoryFrom(results[0], results[1]));
     const MemoryResult& memory = comparison_.memories.back();
+    if (exit_code == 0 && !memory.is_ok())
+      exit_code = static_cast<int>(ExitCode::kInternal);
     context_.console.WriteError(absl::StrCat(
-        "memory of ", run.result.mode.name, " x", run.result.workers,
+        "memory of ", mode, " x", memory.workers,
         memory.is_ok() ? absl::StrCat(": with ", memory.few_samples, " and ",
                                       memory.more_samples, " samples\n")
                        : absl::StrCat(": error: ", memory.failure, "\n")));
-    return WriteComparison(comparison_, flags_.out);
+    RETURN_IF_ERROR(WriteComparison(comparison_, flags_.out));
+    return exit_code;
   }
 
   // The run's exit code. An error ends everything.
@@ -362,6 +370,7 @@ class Compare {
   const CompareContext& context_;
   const CompareFlags& flags_;
   std::vector<PlannedRun> plan_;
+  std::vector<MemoryRuns> memory_plan_;  // empty: not asked for
   std::string model_;
   double link_rate_ = 0;
   int64_t device_memory_ = 0;

@@ -53,8 +53,8 @@ struct CompareContext {
 };
 
 // Runs everything and writes the report after each run. A run that fails is a
-// line, and the others go on. The exit code: 0 if all runs succeeded, else the
-// first failure's; 143 if it was interrupted.
+// line, and the others go on. The exit code: 0 if all runs succeeded, those that
+// measure memory too, else the first failure's; 143 if it was interrupted.
 //   INVALID_ARGUMENT  names the flag, or what is wrong with the job
 // To be called on the main thread: children die with the thread that started
 // them.

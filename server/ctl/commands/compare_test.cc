@@ -78,6 +78,19 @@ TEST_F(CompareTest, NamesTheJobAndTheRunThatIsWrong) {
   EXPECT_THAT(ErrorOf(ExitCode::kUsage), HasSubstr("none.yaml"));
 }
 
+TEST_F(CompareTest, RefusesAMemoryRunBeforeTheFirstRun) {
+  flags_.modes = "ring";
+  flags_.device_memory = "1GiB";
+  flags_.assignments = {"train.global_batch=8388608"};
+  EXPECT_THAT(ErrorOf(ExitCode::kUsage),
+              HasSubstr("--device_memory: ring with 8388608 samples on each"));
+  EXPECT_FALSE(fs::exists(flags_.out));
+  // Its four steps are fewer than those of the warm-up.
+  flags_.assignments = {"train.optimizer.schedule.warmup_steps=10"};
+  EXPECT_THAT(ErrorOf(ExitCode::kUsage), HasSubstr("coordinator"))
+      << "it gets as far as the programs";
+}
+
 TEST_F(CompareTest, NamesADirectoryThatCannotBeWritten) {
   flags_.out = flags_.job_file + "/out";
   EXPECT_THAT(ErrorOf(ExitCode::kUsage),

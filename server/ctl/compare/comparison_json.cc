@@ -33,6 +33,7 @@ Json ConditionsJson(const Conditions& conditions) {
           {"link_bytes_per_second", link},
           {"device_memory_bytes", conditions.device_memory_bytes},
           {"planned_runs", conditions.planned_runs},
+          {"planned_memories", conditions.planned_memories},
           {"is_cut_short", conditions.is_cut_short}};
 }
 

@@ -77,15 +77,8 @@ absl::StatusOr<PlannedRun> RecordingOf(const PlannedRun& run) {
   v1::TrainProgram& train = *recording.spec.mutable_train();
   train.clear_parameter_server();
   train.clear_collective();
-  train.clear_emulate_compute();
   train.clear_bucket_bytes();
-  // The largest part that a rank gets, or the piece that it computes at once.
-  int64_t batch =
-      (train.global_batch() + run.result.workers - 1) / run.result.workers;
-  if (train.micro_batch() > 0) batch = std::min(batch, train.micro_batch());
-  train.clear_micro_batch();
-  train.set_global_batch(batch);
-  train.set_steps(kRecordedSteps);
+  SetShortRun(train, kRecordedSteps, SamplesAtOnce(train, run.result.workers));
   ASSIGN_OR_RETURN(recording.spec,
                    coordinator::ValidateAndDefault(recording.spec));
   ASSIGN_OR_RETURN(recording.result.mode, ParseMode("auto"));

@@ -74,7 +74,10 @@ TEST(EmulationTest, RecordsOneWorkerWithTheSamplesOfEach) {
         train {
           model { mlp { window: 8 } }
           data { synthetic { samples: 512 } }
-          optimizer { sgd { learning_rate: 0.1 } }
+          optimizer {
+            sgd { learning_rate: 0.1 }
+            schedule { warmup_steps: 100 }
+          }
           steps: 400
           global_batch: 32
         }
@@ -94,6 +97,9 @@ TEST(EmulationTest, RecordsOneWorkerWithTheSamplesOfEach) {
   EXPECT_EQ(ring->spec.train().global_batch(), 8);
   EXPECT_LT(ring->spec.train().steps(), 100);
   EXPECT_EQ(ring->result.global_batch, 8);
+  EXPECT_EQ(ring->spec.train().optimizer().schedule().warmup_steps(),
+            ring->spec.train().steps())
+      << "it warms up no longer than it runs";
   for (const PlannedRun& run : *runs) {
     EXPECT_EQ(RecordingOf(run)->spec.SerializeAsString(),
               ring->spec.SerializeAsString())

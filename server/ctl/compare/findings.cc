@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <set>
 #include <utility>
 
@@ -123,21 +124,6 @@ void AddGatherBroadcast(const Comparison& comparison, int workers,
       workers, bytes.busiest / bytes.mean, cpu.busiest / cpu.mean));
 }
 
-// Memory of the worker that needs most, with the fewer samples, and of the mean
-// of workers.
-Load WorkerMemory(const MemoryResult& memory) {
-  Load load;
-  double workers = 0;
-  for (const RankMemory& rank : memory.ranks) {
-    if (rank.is_server) continue;
-    load.busiest = std::max(load.busiest, rank.peak_bytes);
-    load.mean += rank.peak_bytes;
-    ++workers;
-  }
-  if (workers > 0) load.mean /= workers;
-  return load;
-}
-
 // What a root would need that kept all gradients before it adds them.
 void AddCollectingRoot(const MemoryResult& memory, double gradient_bytes,
                        double device_bytes,
@@ -149,15 +135,17 @@ void AddCollectingRoot(const MemoryResult& memory, double gradient_bytes,
   root.peak_bytes += kept;
   const auto own = LargestBatch(memory, device_bytes);
   const auto less = LargestBatch(collecting, device_bytes);
-  const Load load = WorkerMemory(memory);
+  const auto of_mean = [](const MemoryResult& of) {
+    return of.ranks.front().peak_bytes /
+           std::max(1.0, SpreadOf(of, &RankMemory::peak_bytes).mean);
+  };
   std::string text = absl::StrFormat(
       "The root of gather_broadcast needs %.2f times the mean memory of the "
       "workers: it adds gradients to its own as they come. Derived: one that "
       "first collected all of them would need %.1f MB more, %.2f times the "
       "mean",
-      load.busiest / std::max(1.0, load.mean), kept / kMegabyte,
-      root.peak_bytes / std::max(1.0, WorkerMemory(collecting).mean));
-  if (own.has_value() && less.has_value()) {
+      of_mean(memory), kept / kMegabyte, of_mean(collecting));
+  if (own.value_or(0) > 0 && less.has_value()) {
     absl::StrAppend(&text, ", and fit ", *less, " samples in place of ", *own);
   }
   findings.push_back(absl::StrCat(

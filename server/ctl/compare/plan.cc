@@ -26,6 +26,10 @@ constexpr absl::Duration kSettle = absl::Seconds(30);
 // To see how much memory a run needs: buffers are reserved for the first step,
 // and nothing new after the second.
 constexpr int64_t kMemorySteps = 4;
+constexpr int64_t kMemoryBatchFactor = 4;
+// Workers reserve buffers for as many targets, however few samples they compute
+// (worker/train/held_job.cc): fewer samples would seem to need no memory.
+constexpr int64_t kBufferedTargets = 64;
 constexpr int64_t kLeastMemoryBytes = int64_t{1} << 20;
 constexpr int64_t kMostMemoryBytes = int64_t{1} << 50;
 
@@ -48,22 +52,15 @@ void MakeComparable(const PlanOptions& options, int workers,
   }
 }
 
-void FillResult(const v1::TrainProgram& train, const PlanOptions& options,
-                RunResult& result) {
+void FillResult(const v1::TrainProgram& train, RunResult& result) {
   result.steps = train.steps();
   result.global_batch = train.global_batch();
   result.bucket_bytes = train.bucket_bytes();
-  if (train.micro_batch() > 0) {
-    const int64_t batch =
-        (train.global_batch() + result.workers - 1) / result.workers;
-    result.micro_batches =
-        (batch + train.micro_batch() - 1) / train.micro_batch();
-  }
+  result.samples_at_once = SamplesAtOnce(train, result.workers);
+  const int64_t pieces = result.workers * result.samples_at_once;
+  result.micro_batches = (train.global_batch() + pieces - 1) / pieces;
   result.wire_share =
       train.collective().wire() == v1::COLLECTIVE_WIRE_UNSPECIFIED ? 1 : 0.5;
-  // On one host without a network all ranks are together.
-  result.ranks_per_host =
-      options.is_over_network ? options.ranks_per_host : result.workers;
 }
 
 bool IsVaried(const PlanOptions& options, const Mode& mode) {
@@ -96,8 +93,42 @@ absl::StatusOr<PlannedRun> PlanRun(const v1::JobSpec& job,
                                                    workers, " workers"));
   }
   run.spec = *std::move(checked);
-  FillResult(run.spec.train(), options, run.result);
+  FillResult(run.spec.train(), run.result);
+  // On one host without a network all ranks are together.
+  run.result.ranks_per_host =
+      options.is_over_network ? options.ranks_per_host : workers;
   return run;
+}
+
+// What a model predicts of a sample; 1 where that is not known, as of a custom
+// one.
+int64_t TargetsOf(const v1::ModelSpec& model) {
+  return model.has_gpt() ? std::max(1, model.gpt().sample_tokens()) : 1;
+}
+
+// The samples that the first of two memory runs computes on each worker.
+int64_t FewSamples(const v1::TrainProgram& train, int workers) {
+  const int64_t targets = TargetsOf(train.model());
+  return std::max(SamplesAtOnce(train, workers),
+                  (kBufferedTargets + targets - 1) / targets);
+}
+
+absl::StatusOr<PlannedRun> MemoryRunOf(const PlannedRun& run,
+                                       int64_t samples_per_worker) {
+  PlannedRun short_run = run;
+  SetShortRun(*short_run.spec.mutable_train(), kMemorySteps,
+              samples_per_worker * run.result.workers);
+  absl::StatusOr<v1::JobSpec> checked =
+      coordinator::ValidateAndDefault(short_run.spec);
+  if (!checked.ok()) {
+    return Annotate(
+        checked.status(),
+        absl::StrCat("--device_memory: ", run.result.label(), " with ",
+                     samples_per_worker, " samples on each worker"));
+  }
+  short_run.spec = *std::move(checked);
+  FillResult(short_run.spec.train(), short_run.result);
+  return short_run;
 }
 
 }  // namespace
@@ -188,28 +219,34 @@ absl::StatusOr<int64_t> ParseDeviceMemory(std::string_view text) {
       "\" is no memory from 1MiB to 1048576GiB; write it as 8GiB or 512MiB"));
 }
 
-absl::StatusOr<PlannedRun> MemoryRunOf(const PlannedRun& run,
-                                       int64_t samples_per_worker) {
-  PlannedRun short_run = run;
-  v1::TrainProgram& train = *short_run.spec.mutable_train();
+int64_t SamplesAtOnce(const v1::TrainProgram& train, int workers) {
+  const int64_t part = (train.global_batch() + workers - 1) / workers;
+  return train.micro_batch() > 0 ? std::min(part, train.micro_batch()) : part;
+}
+
+void SetShortRun(v1::TrainProgram& train, int64_t steps, int64_t global_batch) {
   train.clear_emulate_compute();
   train.clear_micro_batch();
-  train.set_global_batch(samples_per_worker * run.result.workers);
-  train.set_steps(kMemorySteps);
-  absl::StatusOr<v1::JobSpec> checked =
-      coordinator::ValidateAndDefault(short_run.spec);
-  if (!checked.ok()) {
-    return Annotate(
-        checked.status(),
-        absl::StrCat("--device_memory: ", run.result.label(), " with ",
-                     samples_per_worker, " samples on each worker"));
+  train.set_steps(steps);
+  train.set_global_batch(global_batch);
+  if (train.optimizer().schedule().warmup_steps() > steps)
+    train.mutable_optimizer()->mutable_schedule()->set_warmup_steps(steps);
+}
+
+absl::StatusOr<std::vector<MemoryRuns>> PlanMemoryRuns(
+    const std::vector<PlannedRun>& runs) {
+  int most = 0;
+  for (const PlannedRun& run : runs) most = std::max(most, run.result.workers);
+  std::vector<MemoryRuns> planned;
+  for (const PlannedRun& run : runs) {
+    if (!run.result.variant.empty() || run.result.workers != most) continue;
+    const int64_t samples = FewSamples(run.spec.train(), most);
+    MemoryRuns pair;
+    ASSIGN_OR_RETURN(pair.few, MemoryRunOf(run, samples));
+    ASSIGN_OR_RETURN(pair.more, MemoryRunOf(run, kMemoryBatchFactor * samples));
+    planned.push_back(std::move(pair));
   }
-  short_run.spec = *std::move(checked);
-  short_run.result.steps = kMemorySteps;
-  short_run.result.global_batch = train.global_batch();
-  short_run.result.micro_batches = 1;
-  short_run.result.is_emulated = false;
-  return short_run;
+  return planned;
 }
 
 }  // namespace ringmaster::ctl

@@ -69,14 +69,26 @@ struct PlanOptions {
 //   INVALID_ARGUMENT  names the flag --device_memory
 [[nodiscard]] absl::StatusOr<int64_t> ParseDeviceMemory(std::string_view text);
 
-// A run like `run` of a few steps, which computes so many samples on each
-// worker at once: to see what memory it needs (memory.h).
-//   INVALID_ARGUMENT  what the coordinator would refuse
-[[nodiscard]] absl::StatusOr<PlannedRun> MemoryRunOf(
-    const PlannedRun& run, int64_t samples_per_worker);
+// The most samples that one of `workers` computes at once: its part of a batch,
+// or a micro-batch where that is less.
+[[nodiscard]] int64_t SamplesAtOnce(const v1::TrainProgram& train, int workers);
 
-// The second of two such runs has so many times the samples of the first.
-inline constexpr int64_t kMemoryBatchFactor = 4;
+// Makes `train` a short run that computes, each worker its part of a batch of
+// `global_batch` samples at once. A warm-up that is longer ends with the run.
+void SetShortRun(v1::TrainProgram& train, int64_t steps, int64_t global_batch);
+
+// Two short runs of one mode, which tell what memory it needs (memory.h): each
+// worker computes several times as many samples at once in the second.
+struct MemoryRuns {
+  PlannedRun few;
+  PlannedRun more;
+};
+
+// Those of each mode of `runs`, without variations and with the most workers.
+//   INVALID_ARGUMENT  names --device_memory and the run, and what the
+//                     coordinator would refuse
+[[nodiscard]] absl::StatusOr<std::vector<MemoryRuns>> PlanMemoryRuns(
+    const std::vector<PlannedRun>& runs);
 
 }  // namespace ringmaster::ctl
 

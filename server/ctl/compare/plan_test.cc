@@ -1,5 +1,7 @@
 #include "server/ctl/compare/plan.h"
 
+#include <utility>
+
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
@@ -132,32 +134,106 @@ TEST(PlanTest, ReadsTheMemoryOfADevice) {
   }
 }
 
-TEST(PlanTest, MeasuresMemoryByAFewStepsThatCompute) {
-  PlanOptions options;
-  options.modes = *ParseModes("ps:1");
-  options.workers = {4};
-  options.variations = {
-      *ParseVariation("pieces:train.global_batch=128;train.micro_batch=8")};
-  const auto runs = MakePlan(SmallJob(), options);
-  ASSERT_TRUE(runs.ok()) << runs.status();
-  EXPECT_EQ(runs->front().result.micro_batches, 1);
-  PlannedRun pieces = runs->back();
-  EXPECT_EQ(pieces.result.micro_batches, 4);
-  pieces.spec.mutable_train()->mutable_emulate_compute();
-  pieces.result.is_emulated = true;
-  const auto run = MemoryRunOf(pieces, 32);
-  ASSERT_TRUE(run.ok()) << run.status();
-  const v1::TrainProgram& train = run->spec.train();
-  EXPECT_EQ(train.global_batch(), 128);
+TEST(PlanTest, CountsWhatAWorkerComputesAtOnce) {
+  v1::TrainProgram train;
+  train.set_global_batch(100);
+  EXPECT_EQ(SamplesAtOnce(train, 3), 34) << "the largest part";
+  train.set_micro_batch(16);
+  EXPECT_EQ(SamplesAtOnce(train, 3), 16);
+  train.set_micro_batch(40);
+  EXPECT_EQ(SamplesAtOnce(train, 3), 34);
+}
+
+TEST(PlanTest, AShortRunEndsItsWarmUp) {
+  v1::TrainProgram train;
+  train.set_micro_batch(8);
+  train.mutable_emulate_compute();
+  SetShortRun(train, 4, 24);
+  EXPECT_EQ(train.steps(), 4);
+  EXPECT_EQ(train.global_batch(), 24);
   EXPECT_EQ(train.micro_batch(), 0);
   EXPECT_FALSE(train.has_emulate_compute());
-  EXPECT_EQ(train.parameter_server().servers(), 1);
-  EXPECT_EQ(run->result.steps, train.steps());
-  EXPECT_LT(train.steps(), 10);
-  EXPECT_FALSE(run->result.is_emulated);
-  EXPECT_EQ(run->result.micro_batches, 1);
-  EXPECT_THAT(MessageOf(MemoryRunOf(pieces, -1).status()),
-              HasSubstr("--device_memory: ps:1, pieces with -1 samples"));
+  EXPECT_FALSE(train.has_optimizer()) << "nothing else is set";
+  v1::ScheduleSpec& schedule = *train.mutable_optimizer()->mutable_schedule();
+  schedule.set_warmup_steps(3);
+  SetShortRun(train, 4, 24);
+  EXPECT_EQ(schedule.warmup_steps(), 3);
+  schedule.set_warmup_steps(100);
+  SetShortRun(train, 4, 24);
+  EXPECT_EQ(schedule.warmup_steps(), 4);
+}
+
+TEST(PlanTest, MeasuresMemoryByAFewStepsThatCompute) {
+  v1::JobSpec job = SmallJob();
+  job.mutable_train()->set_steps(400);
+  job.mutable_train()->set_global_batch(900);
+  job.mutable_train()->set_micro_batch(100);
+  v1::EmulateComputeSpec& emulation =
+      *job.mutable_train()->mutable_emulate_compute();
+  emulation.mutable_forward()->set_nanos(1000);
+  emulation.mutable_backward()->set_nanos(1000);
+  job.mutable_train()
+      ->mutable_optimizer()
+      ->mutable_schedule()
+      ->set_warmup_steps(100);
+  PlanOptions options;
+  options.modes = *ParseModes("ring,ps:1");
+  options.workers = {2, 4};
+  options.variations = {*ParseVariation("half:train.global_batch=450")};
+  const auto runs = MakePlan(job, options);
+  ASSERT_TRUE(runs.ok()) << runs.status();
+  EXPECT_EQ(runs->front().result.samples_at_once, 100);
+  EXPECT_EQ(runs->front().result.micro_batches, 5);
+  const auto memory = PlanMemoryRuns(*runs);
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  ASSERT_EQ(memory->size(), 2u) << "one a mode, without the variation";
+  const MemoryRuns& pair = memory->back();
+  EXPECT_EQ(pair.few.result.mode.name, "ps:1");
+  for (const auto& [run, samples] :
+       {std::pair(&pair.few, 100), std::pair(&pair.more, 400)}) {
+    const v1::TrainProgram& train = run->spec.train();
+    EXPECT_EQ(run->spec.workers().max(), 4);
+    EXPECT_EQ(train.global_batch(), 4 * samples);
+    EXPECT_EQ(train.micro_batch(), 0);
+    EXPECT_FALSE(train.has_emulate_compute());
+    EXPECT_EQ(train.parameter_server().servers(), 1);
+    EXPECT_LT(train.steps(), 10);
+    EXPECT_EQ(run->result.steps, train.steps());
+    EXPECT_EQ(run->result.global_batch, train.global_batch());
+    EXPECT_EQ(run->result.samples_at_once, samples);
+    EXPECT_EQ(run->result.micro_batches, 1);
+  }
+}
+
+TEST(PlanTest, MeasuresMemoryWithAsManySamplesAsBuffersHoldAnyhow) {
+  PlanOptions options;
+  options.modes = *ParseModes("ring");
+  options.workers = {4};
+  v1::JobSpec job = SmallJob();
+  const auto few_samples = [&] {
+    const auto memory = PlanMemoryRuns(*MakePlan(job, options));
+    EXPECT_TRUE(memory.ok()) << memory.status();
+    return memory->front().few.result.samples_at_once;
+  };
+  EXPECT_EQ(few_samples(), 64) << "of a target each, where a worker has 8";
+  job.mutable_train()->mutable_model()->mutable_gpt()->set_window(6);
+  EXPECT_EQ(few_samples(), 11) << "of six targets";
+  job.mutable_train()->mutable_model()->mutable_gpt()->set_window(64);
+  EXPECT_EQ(few_samples(), 8) << "as it is";
+}
+
+TEST(PlanTest, NamesAMemoryRunThatCannotBe) {
+  v1::JobSpec job = SmallJob();
+  job.mutable_train()->set_global_batch(1 << 23);
+  PlanOptions options;
+  options.modes = *ParseModes("ring");
+  options.workers = {2};
+  const auto runs = MakePlan(job, options);
+  ASSERT_TRUE(runs.ok()) << runs.status();
+  EXPECT_THAT(
+      MessageOf(PlanMemoryRuns(*runs).status()),
+      HasSubstr("--device_memory: ring with 16777216 samples on each worker: "
+                "train.global_batch must be"));
 }
 
 TEST(PlanTest, SaysWhichRunCannotBe) {

@@ -1,6 +1,8 @@
 #include "server/ctl/compare/report.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <functional>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -166,40 +168,30 @@ std::string LoadsTable(const Comparison& comparison) {
   return html + "</table></div>\n";
 }
 
-// The most and the least of what workers need.
-struct Spread {
-  double least = 0;
-  double most = 0;
-};
-
-Spread SpreadOf(const MemoryResult& memory, double RankMemory::*value) {
-  Spread spread;
-  bool is_first = true;
-  for (const RankMemory& rank : memory.ranks) {
-    if (rank.is_server) continue;
-    spread.least = is_first ? rank.*value : std::min(spread.least, rank.*value);
-    spread.most = std::max(spread.most, rank.*value);
-    is_first = false;
-  }
-  return spread;
+std::string LargestBatchCell(const MemoryResult& memory, double device_bytes) {
+  const std::optional<int64_t> largest = LargestBatch(memory, device_bytes);
+  if (!largest.has_value()) return "memory did not grow";
+  return *largest > 0 ? absl::StrCat(*largest) : "does not fit";
 }
 
 std::string MemoryRow(const MemoryResult& memory, double device_bytes) {
-  const auto range = [](Spread spread, double unit) {
+  const auto range = [&](double RankMemory::*value, double unit) {
+    const Spread spread = SpreadOf(memory, value);
     return absl::StrFormat("%.1f to %.1f", spread.least / unit,
                            spread.most / unit);
   };
+  const bool has_grown =
+      SpreadOf(memory, &RankMemory::bytes_per_sample).most > 0;
   double server = 0;
   for (const RankMemory& rank : memory.ranks) {
     if (rank.is_server) server = std::max(server, rank.peak_bytes);
   }
-  const auto largest = LargestBatch(memory, device_bytes);
   return Row({memory.mode.name, absl::StrCat(memory.workers),
-              range(SpreadOf(memory, &RankMemory::peak_bytes), 1e6),
-              range(SpreadOf(memory, &RankMemory::fixed_bytes), 1e6),
-              range(SpreadOf(memory, &RankMemory::bytes_per_sample), 1e3),
+              range(&RankMemory::peak_bytes, 1e6),
+              has_grown ? range(&RankMemory::fixed_bytes, 1e6) : "-",
+              has_grown ? range(&RankMemory::bytes_per_sample, 1e3) : "-",
               server > 0 ? absl::StrFormat("%.1f", server / 1e6) : "-",
-              largest.has_value() ? absl::StrCat(*largest) : "none"});
+              LargestBatchCell(memory, device_bytes)});
 }
 
 std::string MemorySection(const Comparison& comparison) {
@@ -215,7 +207,9 @@ std::string MemorySection(const Comparison& comparison) {
       "set, parameters, gradients, the optimizer's state). The largest batch "
       "is <b>derived</b> of that: the samples at once with which the worker "
       "that needs most fits into ",
-      absl::StrFormat("%.0f MB", device / 1e6), ".</p>\n");
+      absl::StrFormat("%.0f MB", device / 1e6),
+      ". Growth by less than 1 MiB is taken as chance, and nothing is derived "
+      "of it.</p>\n");
   html +=
       "<div class=\"scroll\"><table>\n<tr><th></th><th></th><th "
       "colspan=\"3\">of a worker, least to most</th><th></th><th></th></tr>\n";
@@ -232,16 +226,30 @@ std::string MemorySection(const Comparison& comparison) {
   return html + "</table></div>\n";
 }
 
+// What is missing of a comparison that was interrupted.
+void AddCutShort(const Comparison& comparison,
+                 const std::function<void(const std::string&)>& add) {
+  const Conditions& conditions = comparison.conditions;
+  if (!conditions.is_cut_short) return;
+  const auto runs = static_cast<int>(comparison.runs.size());
+  const auto memories = static_cast<int>(comparison.memories.size());
+  if (runs < conditions.planned_runs) {
+    add(absl::StrCat("Interrupted: ", runs, " of ", conditions.planned_runs,
+                     " runs were made."));
+  }
+  if (memories < conditions.planned_memories) {
+    add(absl::StrCat("Interrupted: memory was measured of ", memories, " of ",
+                     conditions.planned_memories, " modes."));
+  }
+}
+
 std::string Warnings(const Comparison& comparison) {
   std::string html;
   const auto add = [&](const std::string& text) {
     absl::StrAppend(&html, "<p class=\"mark\">", text, "</p>\n");
   };
   const auto& runs = comparison.runs;
-  if (comparison.conditions.is_cut_short) {
-    add(absl::StrCat("Interrupted: ", runs.size(), " of ",
-                     comparison.conditions.planned_runs, " runs were made."));
-  }
+  AddCutShort(comparison, add);
   if (std::any_of(runs.begin(), runs.end(),
                   [](const RunResult& run) { return run.is_emulated; })) {
     add("Runs marked * do not compute: forward and backward are pauses as long "

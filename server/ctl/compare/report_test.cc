@@ -89,10 +89,22 @@ TEST(ReportTest, MarksWhatIsEmulatedCrowdedOrCutShort) {
   comparison.conditions.planned_runs = 9;
   const std::string html = ReportHtml(comparison);
   EXPECT_THAT(html, HasSubstr("Interrupted: 4 of 9 runs"));
+  EXPECT_THAT(html, Not(HasSubstr("memory was measured")));
   EXPECT_THAT(html, HasSubstr("Runs marked * do not compute"));
   EXPECT_THAT(html, HasSubstr("ring *"));
   EXPECT_THAT(html, Not(HasSubstr("more workers than")));
   EXPECT_THAT(NamesOf(ChartsOf(comparison)), Not(Contains("loss_time")));
+}
+
+TEST(ReportTest, AnInterruptWhileMemoryIsMeasuredLeavesAllRuns) {
+  Comparison comparison = TwoModes();
+  comparison.conditions.is_cut_short = true;
+  comparison.conditions.planned_memories = 2;
+  comparison.memories.resize(1);
+  const std::string html = ReportHtml(comparison);
+  EXPECT_THAT(html, HasSubstr("Interrupted: memory was measured of 1 of 2 "
+                              "modes."));
+  EXPECT_THAT(html, Not(HasSubstr("runs were made")));
 }
 
 TEST(ReportTest, ShowsAFailedRunAndGoesOnWithoutIt) {
@@ -175,17 +187,25 @@ TEST(ReportTest, TellsHowStaleAnswersWere) {
   EXPECT_EQ(json["runs"][4]["staleness"], nlohmann::json({6, 0, 2}));
 }
 
-TEST(ReportTest, DerivesTheLargestBatchAndMarksIt) {
-  Comparison comparison = TwoModes();
-  comparison.conditions.device_memory_bytes = 300e6;
+// Workers of a gather_broadcast that all need as much.
+MemoryResult EvenMemory(double peak, double per_sample, double fixed) {
   MemoryResult memory;
   memory.mode = *ParseMode("gather_broadcast");
   memory.workers = 4;
   memory.few_samples = 10;
   memory.more_samples = 40;
-  for (int rank = 0; rank < 4; ++rank)
-    memory.ranks.push_back(
-        {.peak_bytes = 110e6, .bytes_per_sample = 1e6, .fixed_bytes = 100e6});
+  for (int rank = 0; rank < 4; ++rank) {
+    memory.ranks.push_back({.peak_bytes = peak,
+                            .bytes_per_sample = per_sample,
+                            .fixed_bytes = fixed});
+  }
+  return memory;
+}
+
+TEST(ReportTest, DerivesTheLargestBatchAndMarksIt) {
+  Comparison comparison = TwoModes();
+  comparison.conditions.device_memory_bytes = 300e6;
+  const MemoryResult memory = EvenMemory(110e6, 1e6, 100e6);
   comparison.memories = {memory, memory};
   comparison.memories[1].mode = *ParseMode("ps:1");
   comparison.memories[1].failure = "killed";
@@ -205,6 +225,34 @@ TEST(ReportTest, DerivesTheLargestBatchAndMarksIt) {
   const auto json = nlohmann::json::parse(ComparisonJson(comparison));
   EXPECT_EQ(json["memory"][0]["derived_largest_samples_per_worker"], 200);
   EXPECT_EQ(json["memory"][1]["failure"], "killed");
+}
+
+TEST(ReportTest, TheRootIsRankZeroAndNotTheWorkerThatNeedsMost) {
+  Comparison comparison = TwoModes();
+  comparison.conditions.device_memory_bytes = 300e6;
+  comparison.memories = {EvenMemory(100e6, 1e6, 90e6)};
+  comparison.memories[0].ranks[2].peak_bytes = 200e6;
+  EXPECT_THAT(
+      FindingsOf(comparison),
+      Contains(HasSubstr("The root of gather_broadcast needs 0.80 times "
+                         "the mean memory of the workers")));
+}
+
+TEST(ReportTest, TellsMemoryThatDidNotGrowFromWhatDoesNotFit) {
+  Comparison comparison = TwoModes();
+  comparison.conditions.device_memory_bytes = 300e6;
+  comparison.memories = {EvenMemory(110e6, 0, 110e6),
+                         EvenMemory(410e6, 1e6, 400e6)};
+  const std::string html = ReportHtml(comparison);
+  EXPECT_THAT(html, HasSubstr("<td>110.0 to 110.0</td><td>-</td><td>-</td>"
+                              "<td>-</td><td>memory did not grow</td>"));
+  EXPECT_THAT(html, HasSubstr("<td>1000.0 to 1000.0</td><td>-</td>"
+                              "<td>does not fit</td>"));
+  EXPECT_THAT(FindingsOf(comparison), Not(Contains(HasSubstr("in place of"))));
+  const auto json = nlohmann::json::parse(ComparisonJson(comparison));
+  const char* key = "derived_largest_samples_per_worker";
+  EXPECT_TRUE(json["memory"][0][key].is_null());
+  EXPECT_EQ(json["memory"][1][key], 0);
 }
 
 TEST(ReportTest, SaysWhereHierarchicalHasNoSecondLevel) {

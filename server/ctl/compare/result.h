@@ -57,7 +57,8 @@ struct RunResult {
   double wire_share = 1;      // of these bytes travel: a half in 16 bits
   int64_t bucket_bytes = 0;
   int ranks_per_host = 0;
-  int64_t micro_batches = 1;  // of a step; transfers run beside the last one
+  int64_t samples_at_once = 0;  // computed by a worker, the most
+  int64_t micro_batches = 1;    // of a step; transfers run beside the last one
   // When each bucket's gradients are final, as shares of the backward pass;
   // empty where that is not known.
   std::vector<double> ready_shares;
@@ -128,6 +129,7 @@ struct Conditions {
   double device_memory_bytes = 0;    // batches are to fit there; 0: not asked
   bool is_cut_short = false;         // interrupted before all had run
   int planned_runs = 0;
+  int planned_memories = 0;  // modes whose memory is to be measured
 };
 
 struct Comparison {
