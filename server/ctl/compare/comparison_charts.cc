@@ -277,13 +277,21 @@ NamedChart ScaleChart(const Comparison& comparison, const RunList& runs) {
           "nodes, and switches that are shared.")};
 }
 
-Load LoadOf(const RunResult& run, double (*value)(const RankResult&)) {
+bool IsAny(const RankResult&) { return true; }
+bool IsWorker(const RankResult& rank) { return !rank.is_server; }
+
+// Of the ranks for which `is_counted`.
+Load LoadOf(const RunResult& run, double (*value)(const RankResult&),
+            bool (*is_counted)(const RankResult&) = IsAny) {
   Load load;
-  if (run.ranks.empty()) return load;
+  int count = 0;
   for (const RankResult& rank : run.ranks) {
+    if (!is_counted(rank)) continue;
     load.busiest = std::max(load.busiest, value(rank));
-    load.mean += value(rank) / static_cast<double>(run.ranks.size());
+    load.mean += value(rank);
+    ++count;
   }
+  if (count > 0) load.mean /= count;
   return load;
 }
 
@@ -316,12 +324,9 @@ Load BytesLoad(const RunResult& run) {
 }
 
 Load MemoryLoad(const RunResult& run) {
-  RunResult workers;
-  for (const RankResult& rank : run.ranks) {
-    if (!rank.is_server) workers.ranks.push_back(rank);
-  }
   return LoadOf(
-      workers, [](const RankResult& rank) { return rank.peak_resident_bytes; });
+      run, [](const RankResult& rank) { return rank.peak_resident_bytes; },
+      IsWorker);
 }
 
 Load CpuLoad(const RunResult& run) {

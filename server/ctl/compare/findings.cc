@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <set>
 #include <utility>
@@ -16,6 +17,8 @@ namespace ringmaster::ctl {
 namespace {
 
 constexpr double kMegabyte = 1e6;
+// The last of so many counts all that were further ahead.
+constexpr size_t kMostStaleness = 16;
 
 // The run of this mode, without variations; null if it was not, or failed.
 const RunResult* Find(const Comparison& comparison, std::string_view mode,
@@ -221,6 +224,7 @@ void AddStaleness(const Comparison& comparison,
       if (run.staleness[ahead] == 0) continue;
       absl::StrAppend(
           &text, separator, ahead,
+          ahead + 1 == kMostStaleness ? " and more" : "",
           *separator == '\0' ? " steps ahead of the slowest were " : ": ",
           absl::StrFormat("%.0f %%",
                           100.0 * static_cast<double>(run.staleness[ahead]) /

@@ -187,6 +187,21 @@ TEST(ReportTest, TellsHowStaleAnswersWere) {
   EXPECT_EQ(json["runs"][4]["staleness"], nlohmann::json({6, 0, 2}));
 }
 
+TEST(ReportTest, TellsTheMostStaleFromThoseThatAreCountedTogether) {
+  Comparison comparison = TwoModes();
+  comparison.runs[0].staleness.resize(16);
+  comparison.runs[0].staleness[0] = 3;
+  comparison.runs[0].staleness[15] = 2;
+  comparison.runs[1].staleness.resize(16);
+  comparison.runs[1].staleness[15] = 2;
+  EXPECT_THAT(FindingsOf(comparison),
+              Contains(HasSubstr("0 steps ahead of the slowest were 60 %, "
+                                 "15 and more: 40 %.")));
+  EXPECT_THAT(FindingsOf(comparison),
+              Contains(HasSubstr("a worker that was 15 and more steps ahead of "
+                                 "the slowest were 100 %.")));
+}
+
 // Workers of a gather_broadcast that all need as much.
 MemoryResult EvenMemory(double peak, double per_sample, double fixed) {
   MemoryResult memory;
