@@ -2,7 +2,8 @@
 
     python3 -m tests.docs.compare_figures .logs/compare-TIME/scaling
 
-takes a run's pictures and figures over into docs/images/ and prints the sentences, which the README must have: docs_test checks it."""
+takes a run's pictures and figures over into docs/images/ and prints the sentences, which the README must have:
+compare_figures_test checks it."""
 
 import json
 import pathlib
