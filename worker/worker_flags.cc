@@ -35,6 +35,15 @@ void AddPlaceFlags(FlagSet& set, WorkerFlags& flags) {
            .min = 0},
           &flags.drain_timeout);
 
+  set.Add(
+      {.name = "jobs",
+       .unit = "N",
+       .help = "End after so many jobs in which it had a part: with 0 where "
+               "the last one succeeded or was cancelled, else with that "
+               "one's exit code. 0: never.",
+       .min = 0},
+      &flags.jobs);
+
   set.StartGroup("Place");
   set.Add({.name = "name",
            .unit = "NAME",

@@ -30,6 +30,7 @@ struct WorkerFlags {
   std::string device = "cpu";
   int slots = 1;
   int threads = 1;  // of each slot
+  int jobs = 0;     // end after so many; 0: never
   std::string advertise;
   std::string data_listen;
   std::string data_interface;

@@ -2,12 +2,13 @@
 
 import json
 import re
+import signal
 import subprocess
 import tempfile
 import unittest
 
 from tests import report
-from tests.integration.cluster import Cluster, Hosts, namespaces_unavailable, synthetic_job
+from tests.integration.cluster import Cluster, Hosts, namespaces_unavailable, pids_of, synthetic_job
 
 
 def make_certificates(directory):
@@ -81,6 +82,31 @@ class TrainingTest(unittest.TestCase):
             self.assertGreaterEqual(int(job["figures"]["step"]), 5)
             again = cluster.submit(synthetic_job("again", steps=10, workers_min=2, workers_max=2))
             cluster.await_job(again, "SUCCEEDED")
+
+    def test_workers_of_one_job_end_with_it(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            a, b = (cluster.start_worker(name, "--jobs=1") for name in "ab")
+            job_id = cluster.submit(synthetic_job(steps=10_000_000, workers_min=1, workers_max=3))
+            cluster.await_step(job_id, 5)
+            # Who dies is replaced; the replacement ends with the job, too.
+            b.signal(signal.SIGKILL)
+            b.wait()
+            c = cluster.start_worker("c", "--jobs=1", slots=2)
+            cluster.await_that("c trains", lambda: len(pids_of(cluster.job(job_id))) == 3)
+            cluster.cancel(job_id)
+            self.assertEqual((a.wait(), c.wait()), (0, 0))
+            self.assertIn("is over", a.output())
+            cluster.await_workers(0)
+
+            # With the exit code of a job that failed, and of the last one of several.
+            pool = cluster.start_worker("pool")
+            two = cluster.start_worker("two", "--jobs=2")
+            cluster.run_job(synthetic_job("good", steps=10, workers_min=2, workers_max=2))
+            cluster.run_job(synthetic_job("bad", workers_min=2, workers_max=2, data="{text: {path: /nowhere}}"), "FAILED")
+            self.assertEqual(two.wait(), 5)
+            pool.signal(signal.SIGTERM)
+            self.assertEqual(pool.wait(), 143)
 
     def test_trace_shows_reductions_inside_backward(self):
         with Cluster() as cluster:

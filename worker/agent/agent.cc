@@ -31,6 +31,7 @@ agent::AgentConfig CoreConfig(const AgentOptions& options) {
   config.drain_timeout = options.drain_timeout;
   config.answer_timeout = options.answer_timeout;
   config.name_wait = options.name_wait;
+  config.max_jobs = options.max_jobs;
   config.signal_window = options.signal_window;
   return config;
 }

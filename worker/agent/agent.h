@@ -37,6 +37,7 @@ struct AgentOptions {
   absl::Duration drain_timeout = absl::Seconds(30);
   absl::Duration answer_timeout = absl::Seconds(5);
   absl::Duration name_wait = absl::ZeroDuration();
+  int max_jobs = 0;
   absl::Duration signal_window = absl::Milliseconds(500);
   // Told when a session with the coordinator is there, and when it is not any
   // more, on a thread of the agent's; must not block. May be empty.

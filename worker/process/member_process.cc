@@ -198,6 +198,7 @@ absl::StatusOr<ExitCode> RunSlot(const MemberProgram& program,
     options.identity.costs = probe->costs;
   options.coordinator_timeout = flags.coordinator_timeout;
   options.drain_timeout = flags.drain_timeout;
+  options.max_jobs = flags.jobs;
   // The coordinator may not have noticed yet that the process before this one
   // is dead; shorter than the time without any session, so that a name that is
   // truly another's is told as such.

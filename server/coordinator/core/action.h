@@ -92,6 +92,7 @@ struct SendRelease {
   // How the job ended; its present state, if the worker leaves it before.
   JobState state = JobState::kFailed;
   std::string message;
+  int exit_code = 0;  // of a job that failed; 0 if it is not known any more
 };
 
 // Ends the stream with `status` (which carries a reason, see

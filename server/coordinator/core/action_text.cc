@@ -102,8 +102,10 @@ struct TextVisitor {
                         a.reason);
   }
   std::string operator()(const SendRelease& a) const {
-    return absl::StrCat(To(a.session), "release gen=", a.generation, " ",
-                        Sv(NameOf(a.state)), ": ", a.message);
+    return absl::StrCat(
+        To(a.session), "release gen=", a.generation, " ", Sv(NameOf(a.state)),
+        a.exit_code == 0 ? std::string() : absl::StrCat(" code=", a.exit_code),
+        ": ", a.message);
   }
   std::string operator()(const CloseSession& a) const {
     return absl::StrCat("close ", session_name(a.session), ": ",

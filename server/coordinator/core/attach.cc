@@ -44,13 +44,17 @@ void BindSession(Turn& turn, Worker& worker, SessionId session) {
 // For a worker that believes to be in a generation which is none of its.
 void ReleaseStray(Turn& turn, const Worker& worker, int64_t generation) {
   if (generation == 0) return;
-  JobState state = JobState::kFailed;
+  SendRelease release = {
+      .session = worker.session,
+      .generation = generation,
+      .message = absl::StrCat("generation ", generation, " is over for worker ",
+                              worker.name)};
   for (const auto& [number, job] : turn.state.jobs) {
-    if (job.generation == generation) state = job.state;
+    if (job.generation != generation) continue;
+    release.state = job.state;
+    release.exit_code = job.state == JobState::kFailed ? job.exit_code : 0;
   }
-  turn.Do(SendRelease{worker.session, generation, state,
-                      absl::StrCat("generation ", generation,
-                                   " is over for worker ", worker.name)});
+  turn.Do(std::move(release));
 }
 
 // Members known from the journal that have not attached again.

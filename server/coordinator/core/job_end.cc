@@ -42,7 +42,8 @@ void ReleaseMembers(Turn& turn, const Job& job) {
       turn.state.workers.erase(turn.state.workers.find(worker->name));
       continue;
     }
-    Release(turn, *worker, job.state, job.message);
+    Release(turn, *worker, job.state, job.message,
+            job.state == JobState::kFailed ? job.exit_code : 0);
   }
 }
 
@@ -119,11 +120,12 @@ void ReturnToPool(Worker& worker) {
   worker.waiting_for_rank = -1;
 }
 
-void Release(Turn& turn, Worker& worker, JobState state,
-             const std::string& why) {
+void Release(Turn& turn, Worker& worker, JobState state, const std::string& why,
+             int exit_code) {
   // 0: it has not heard of the generation that was forming.
   if (worker.session != 0 && worker.generation != 0) {
-    turn.Do(SendRelease{worker.session, worker.generation, state, why});
+    turn.Do(
+        SendRelease{worker.session, worker.generation, state, why, exit_code});
   }
   ReturnToPool(worker);
 }

@@ -37,9 +37,9 @@ void OnEndNotDurable(Turn& turn, Job& job);
 void ReturnToPool(Worker& worker);
 
 // Does that, and tells it `why`, if it has heard of its generation; `state` is
-// its job's.
-void Release(Turn& turn, Worker& worker, JobState state,
-             const std::string& why);
+// its job's, and `exit_code`, if that has failed.
+void Release(Turn& turn, Worker& worker, JobState state, const std::string& why,
+             int exit_code = 0);
 
 // Forgets those jobs that ended first, beyond `max_ended_jobs` ended ones.
 void PruneEndedJobs(State& state, int max_ended_jobs);

@@ -245,6 +245,7 @@ void CoordinatorRuntime::Perform(SendRelease& action) {
   message.mutable_release()->set_generation(action.generation);
   message.mutable_release()->set_state(static_cast<v1::JobState>(action.state));
   message.mutable_release()->set_message(action.message);
+  message.mutable_release()->set_exit_code(action.exit_code);
   Send(action.session, std::move(message));
 }
 

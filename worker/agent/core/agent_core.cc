@@ -276,6 +276,7 @@ void AgentCore::On(const ReleaseReceived& event) {
   Say(Severity::kInfo, "job.released",
       absl::StrCat("released from job ", job_id_, ": ", event.message));
   pending_assignment_.reset();
+  if (event.job_end.has_value()) NoteJobEnd(*event.job_end);
   if (!IsTrainerBusy()) {
     ReleaseToPool();
     return;

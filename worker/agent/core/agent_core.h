@@ -48,6 +48,8 @@ struct AgentConfig {
   // before it, which is dead without the coordinator having noticed. Zero if it
   // follows nobody.
   absl::Duration name_wait = absl::ZeroDuration();
+  // It leaves when so many jobs that it had a part in are over; 0: never.
+  int max_jobs = 0;
   // A second signal this soon is the first one, sent twice: by a terminal or a
   // service manager to every process, and by a supervisor.
   absl::Duration signal_window = absl::Milliseconds(500);
@@ -141,6 +143,8 @@ class AgentCore {
   void ReportPaused();
   void SayHalted();
   void Answer(const TrainerEnded& ended);
+  // A job that it had a part in is over.
+  void NoteJobEnd(ExitCode code);
   void ReleaseToPool();
   // The trainer's state of the job goes.
   void DropState();
@@ -195,6 +199,7 @@ class AgentCore {
   bool is_release_pending_ = false;
   std::optional<AssignmentReceived> pending_assignment_;
 
+  int jobs_over_ = 0;  // that it had a part in
   std::optional<Leave> leave_;
   std::optional<MonotonicTime> signalled_at_;
 };

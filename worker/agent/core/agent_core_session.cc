@@ -121,6 +121,14 @@ void AgentCore::BeginLeaving(std::string reason, ExitCode exit_code) {
   }
 }
 
+void AgentCore::NoteJobEnd(ExitCode code) {
+  ++jobs_over_;
+  if (leave_ || config_.max_jobs == 0 || jobs_over_ < config_.max_jobs) return;
+  // Its release, which is under way, lets it go.
+  leave_ = Leave{absl::StrCat("job ", job_id_, " is over"), code,
+                 now_ + config_.drain_timeout};
+}
+
 void AgentCore::SayLeaving() {
   Send(SendLeaving{leave_->reason, false, position_.applied_step});
 }

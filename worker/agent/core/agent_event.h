@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -15,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/parameter_server/shard_placement.h"
+#include "common/status/exit_code.h"
 
 namespace ringmaster::agent {
 
@@ -84,6 +86,9 @@ struct DrainReceived {
 struct ReleaseReceived {
   int64_t generation = 0;
   std::string message;
+  // What the job ended with: kDone also if it was cancelled. Not set where it
+  // goes on without this worker, or nobody knows.
+  std::optional<ExitCode> job_end = std::nullopt;
 };
 
 struct TraceRequested {

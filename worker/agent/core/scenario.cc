@@ -228,7 +228,13 @@ std::optional<Event> ParseEvent(const Arguments& args) {
   if (name == "pause") return PauseReceived{g, args.Text("text")};
   if (name == "stop") return StopReceived{g, args.Text("text")};
   if (name == "drain") return DrainReceived{args.Text("text")};
-  if (name == "release") return ReleaseReceived{g, args.Text("text")};
+  if (name == "release") {
+    const int64_t code = args.Number("code", -1);
+    return ReleaseReceived{
+        g, args.Text("text"),
+        code < 0 ? std::nullopt
+                 : std::make_optional(static_cast<ExitCode>(code))};
+  }
   if (name == "trace") {
     return TraceRequested{args.Number("id"), args.Number("first"),
                           args.Number("last")};
@@ -287,6 +293,7 @@ class Runner {
     config_.answer_timeout =
         args.Time("answer_timeout", config_.answer_timeout);
     config_.name_wait = args.Time("name_wait", config_.name_wait);
+    config_.max_jobs = static_cast<int>(args.Number("max_jobs"));
   }
 
   void Give(const Event& event) {

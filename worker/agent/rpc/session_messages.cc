@@ -4,6 +4,7 @@
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "common/rpc/collective_costs_proto.h"
 #include "common/rpc/enum_name.h"
 #include "common/rpc/proto_time.h"
+#include "common/status/exit_code.h"
 #include "common/status/reason.h"
 #include "common/status/status_macros.h"
 #include "common/text/utf8.h"
@@ -348,6 +350,23 @@ NoticeKind KindOf(TrainNotice::Kind kind) {
 }
 
 // What happened, to whom, and who saw it, for the log of each worker.
+std::optional<ExitCode> JobEnd(const v1::Release& release) {
+  switch (release.state()) {
+    case v1::JOB_STATE_SUCCEEDED:
+    case v1::JOB_STATE_CANCELLED:
+      return ExitCode::kDone;
+    case v1::JOB_STATE_FAILED:
+      break;
+    default:
+      return std::nullopt;
+  }
+  if (release.exit_code() == 0) return std::nullopt;
+  for (const ExitCodeMeaning& known : kExitCodes) {
+    if (static_cast<int>(known.code) == release.exit_code()) return known.code;
+  }
+  return ExitCode::kInternal;
+}
+
 std::string HaltText(const v1::Verdict& verdict) {
   std::string text = verdict.summary();
   if (!verdict.worker().empty()) {
@@ -388,7 +407,8 @@ absl::StatusOr<std::optional<Event>> ToEvent(
                                   message.pause().reason()};
     case v1::SessionResponse::kRelease:
       return agent::ReleaseReceived{message.release().generation(),
-                                    message.release().message()};
+                                    message.release().message(),
+                                    JobEnd(message.release())};
     case v1::SessionResponse::kTraceRequest:
       return agent::TraceRequested{message.trace_request().request_id(),
                                    message.trace_request().first_step(),

@@ -4,6 +4,7 @@
 
 #include "common/rpc/collective_costs_proto.h"
 #include "common/rpc/proto_time.h"
+#include "common/status/exit_code.h"
 #include "common/status/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -573,6 +574,24 @@ TEST(SessionMessagesTest, TheHelloTellsTheJobAndHowThePredecessorEnded) {
           .hello()
           .applied_step(),
       4);
+}
+
+TEST(SessionMessagesTest, TellsWhatAJobEndedWith) {
+  const auto end_of = [](v1::JobState state, int exit_code) {
+    v1::SessionResponse response;
+    response.mutable_release()->set_generation(7);
+    response.mutable_release()->set_state(state);
+    response.mutable_release()->set_exit_code(exit_code);
+    const auto event = ToEvent(response);
+    EXPECT_TRUE(event.ok()) << event.status();
+    return std::get<agent::ReleaseReceived>(**event).job_end;
+  };
+  EXPECT_EQ(end_of(v1::JOB_STATE_SUCCEEDED, 0), ExitCode::kDone);
+  EXPECT_EQ(end_of(v1::JOB_STATE_CANCELLED, 0), ExitCode::kDone);
+  EXPECT_EQ(end_of(v1::JOB_STATE_FAILED, 5), ExitCode::kUnreadable);
+  EXPECT_EQ(end_of(v1::JOB_STATE_FAILED, 99), ExitCode::kInternal);
+  EXPECT_EQ(end_of(v1::JOB_STATE_FAILED, 0), std::nullopt);
+  EXPECT_EQ(end_of(v1::JOB_STATE_RUNNING, 0), std::nullopt);
 }
 
 }  // namespace
