@@ -2,9 +2,9 @@
 # Packs programs with all shared libraries they need, except glibc's own, into a .tar.gz that runs from any directory of
 # any Linux whose glibc is at least as new as the one here.
 #
-# usage: make_bundle.sh OUT.tar.gz LICENSE FILE...      (programs, and units for systemd: *.service)
+# usage: make_bundle.sh OUT.tar.gz LICENSE FILE...      (programs, units for systemd: *.service, scripts for Slurm: *.sbatch)
 #
-# bin/ has the programs, systemd/ the units, and lib/ the libraries, found through an RPATH relative to each file. (RPATH and not the newer
+# bin/ has the programs, systemd/ the units, slurm/ the scripts, and lib/ the libraries, found through an RPATH relative to each file. (RPATH and not the newer
 # RUNPATH: it wins over LD_LIBRARY_PATH, in which clusters like to keep other versions of everything.)
 # licenses/ has the copyright file of each Debian package that a library comes from.
 set -euo pipefail
@@ -19,7 +19,7 @@ GLIBC='^(ld-linux.*|lib(c|m|mvec|pthread|dl|rt|util|resolv|anl|nsl|nss_.*))\.so'
 STAGE=$(mktemp -d)
 trap 'rm -rf "$STAGE"' EXIT
 TOP=$STAGE/ringmaster
-mkdir -p "$TOP/bin" "$TOP/lib" "$TOP/licenses" "$TOP/systemd"
+mkdir -p "$TOP/bin" "$TOP/lib" "$TOP/licenses" "$TOP/systemd" "$TOP/slurm"
 cp "$LICENSE" "$TOP/LICENSE"
 
 copy_license() {
@@ -32,10 +32,10 @@ copy_license() {
 }
 
 for program in "$@"; do
-  if [[ $program == *.service ]]; then
-    install -m 644 "$program" "$TOP/systemd/"
-    continue
-  fi
+  case $program in
+    *.service) install -m 644 "$program" "$TOP/systemd/"; continue ;;
+    *.sbatch) install -m 755 "$program" "$TOP/slurm/"; continue ;;
+  esac
   install -m 755 "$program" "$TOP/bin/"
   libraries=$(ldd "$program")
   if grep 'not found' <<<"$libraries" >&2; then

@@ -3,7 +3,7 @@
 #
 # usage: tests/run.sh [--full]
 #   --full   all that tests can try (RINGMASTER_FULL_TESTS), all tests under both sanitizers, clang's thread-safety
-#            analysis, the image, and clang-tidy (hours on 2 cores)
+#            analysis, the image, Slurm, and clang-tidy (hours on 2 cores)
 #
 # Prints a line for each stage; logs go to .logs/ (or $RINGMASTER_LOG_DIR). The last line is always
 # "N passed, N failed, N skipped", over the cases of all stages: a case that ran under a sanitizer too counts again.
@@ -99,6 +99,7 @@ if [[ -n $FULL ]]; then
   stage asan --config=asan //...
   stage clang --config=clang //...
   stage image //tests/integration:image_test
+  stage slurm //tests/integration:slurm_test
   tidy
 else
   stage tsan --config=tsan "${SHORT_TSAN[@]}"

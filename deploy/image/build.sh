@@ -1,13 +1,14 @@
 #!/bin/bash
-# Builds the image for CPUs from the bundle, with whichever tool is there, without a daemon where that is buildah or podman.
+# Builds an image from the bundle, with whichever tool is there, without a daemon where that is buildah or podman.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
 usage() {
   cat <<'EOF2'
-usage: deploy/image/build.sh [--tag=NAME:TAG] [--base=IMAGE] [--bundle=FILE] [--tool=docker|podman|buildah]
-  --tag     what the image is called (ringmaster:VERSION)
-  --base    where glibc's files come from: Debian 12 (docker.io/library/debian:12-slim)
+usage: deploy/image/build.sh [--device=cpu|cuda] [--tag=NAME:TAG] [--base=IMAGE] [--bundle=FILE] [--tool=docker|podman|buildah]
+  --device  cpu: glibc and the programs, nothing else; cuda: on NVIDIA's runtime image
+  --tag     what the image is called (ringmaster:VERSION, ringmaster:VERSION-cuda)
+  --base    where glibc's files, or CUDA's, come from (that of the Dockerfile)
   --bundle  a bundle that is built already; without it, bazel builds one
   --tool    what builds (the first of docker, podman and buildah that is installed)
 Arguments of the tool itself go in RINGMASTER_IMAGE_FLAGS, words separated by spaces.
@@ -15,8 +16,9 @@ EOF2
 }
 
 VERSION=$(sed -n 's/.*"ringmaster \([0-9.]*\)".*/\1/p' "$ROOT/common/config/version.h")
-TAG=ringmaster:$VERSION
-BASE=docker.io/library/debian:12-slim
+DEVICE=cpu
+TAG=
+BASE=
 BUNDLE=
 TOOL=
 for argument in "$@"; do
@@ -25,6 +27,7 @@ for argument in "$@"; do
       usage
       exit 0
       ;;
+    --device=cpu | --device=cuda) DEVICE=${argument#*=} ;;
     --tag=?*) TAG=${argument#*=} ;;
     --base=?*) BASE=${argument#*=} ;;
     --bundle=?*) BUNDLE=${argument#*=} ;;
@@ -35,6 +38,10 @@ for argument in "$@"; do
       ;;
   esac
 done
+
+DOCKERFILE=$ROOT/deploy/image/Dockerfile
+[[ $DEVICE == cpu ]] || DOCKERFILE+=.$DEVICE VERSION_SUFFIX=-$DEVICE
+: "${TAG:=ringmaster:$VERSION${VERSION_SUFFIX:-}}"
 
 if [[ -z $TOOL ]]; then
   for TOOL in docker podman buildah none; do command -v "$TOOL" >/dev/null && break; done
@@ -54,9 +61,9 @@ fi
 CONTEXT=$(mktemp -d)
 trap 'rm -rf "$CONTEXT"' EXIT
 cp "$(readlink -f "$BUNDLE")" "$CONTEXT/ringmaster.tar.gz"
-cp "$ROOT/deploy/image/Dockerfile" "$CONTEXT/"
+cp "$DOCKERFILE" "$CONTEXT/Dockerfile"
 COMMIT=$(git -C "$ROOT" rev-parse HEAD 2>/dev/null || echo unknown)
 say "image: $TAG"
 # shellcheck disable=SC2086  # a list of words
-"$TOOL" ${RINGMASTER_IMAGE_FLAGS:-} build --build-arg "BASE=$BASE" --build-arg "VERSION=$VERSION" \
+"$TOOL" ${RINGMASTER_IMAGE_FLAGS:-} build ${BASE:+--build-arg "BASE=$BASE"} --build-arg "VERSION=$VERSION" \
   --build-arg "COMMIT=$COMMIT" --tag "$TAG" "$CONTEXT"

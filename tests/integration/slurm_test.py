@@ -1,0 +1,184 @@
+"""deploy/slurm/train.sbatch on a real Slurm of one node, with the programs of the bundle.
+
+Needs root and Debian's slurmctld and slurmd; `tests/run.sh --full` runs it. Slurm's daemons live in a directory of the test's, on
+ports of their own, without munge.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+from tests import report
+from tests.integration.cluster import PATIENCE, synthetic_job
+
+SCRIPT = "deploy/slurm/train.sbatch"
+NODE = socket.gethostname()
+CONFIGURATION = """
+ClusterName=test
+SlurmctldHost={node}(127.0.0.1)
+SlurmctldPort={controller_port}
+SlurmdPort={node_port}
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/none
+CredType=cred/none
+StateSaveLocation={directory}/state
+SlurmdSpoolDir={directory}/spool
+SlurmctldPidFile={directory}/slurmctld.pid
+SlurmdPidFile={directory}/slurmd.pid
+SlurmctldLogFile={directory}/slurmctld.log
+SlurmdLogFile={directory}/slurmd.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+MpiDefault=none
+SwitchType=switch/none
+SlurmdParameters=config_overrides
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+NodeName={node} NodeAddr=127.0.0.1 CPUs=2 State=UNKNOWN
+PartitionName=test Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
+
+
+def why_not_here():
+    if os.geteuid() != 0:
+        return "needs root"
+    for program in ("slurmctld", "slurmd"):
+        if shutil.which(program, path="/usr/sbin:/sbin") is None:
+            return f"{program} is not installed (deploy/setup.sh --full installs it)"
+    return None
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Slurm:
+    """A cluster of one node, this machine."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        for name in ("state", "spool"):
+            (directory / name).mkdir()
+        configuration = directory / "slurm.conf"
+        configuration.write_text(CONFIGURATION.format(
+            node=NODE, directory=directory, controller_port=free_port(), node_port=free_port()))
+        self.environment = {**os.environ, "SLURM_CONF": str(configuration)}
+        self.daemons = [subprocess.Popen([shutil.which(name, path="/usr/sbin:/sbin"), "-D"], env=self.environment,
+                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                        for name in ("slurmctld", "slurmd")]
+        self.await_that("the node is idle", lambda: "idle" in self.ask("sinfo", "--noheader", "--format=%t", check=False))
+
+    def stop(self):
+        for daemon in reversed(self.daemons):
+            daemon.terminate()
+            daemon.wait(PATIENCE)
+
+    def ask(self, *argv, check=True):
+        result = subprocess.run(argv, env=self.environment, capture_output=True, text=True, timeout=PATIENCE)
+        if check and result.returncode != 0:
+            raise AssertionError(f"{argv}: {result.stderr}")
+        return result.stdout
+
+    def await_that(self, what, condition):
+        deadline = time.monotonic() + PATIENCE
+        while not (result := condition()):
+            if time.monotonic() > deadline:
+                logs = "".join(path.read_text()[-3000:] for path in self.directory.glob("slurm*.log"))
+                raise AssertionError(f"not within {PATIENCE} s: {what}; {self.ask('squeue', '--long', check=False)}{logs}")
+            time.sleep(0.1)
+        return result
+
+
+class Batch:
+    """A job of Slurm."""
+
+    def __init__(self, slurm, *arguments, home):
+        self.slurm = slurm
+        self.log = slurm.directory / f"batch-{time.monotonic_ns()}.log"
+        slurm.environment["RINGMASTER_HOME"] = str(home)
+        self.id = slurm.ask("sbatch", "--parsable", "--nodes=1", "--cpus-per-task=2", f"--output={self.log}",
+                            SCRIPT, *map(str, arguments)).strip()
+
+    def output(self):
+        return self.log.read_text() if self.log.exists() else ""
+
+    def await_output(self, pattern):
+        return self.slurm.await_that(f"{pattern} in {self.output()}", lambda: re.search(pattern, self.output()))
+
+    def await_end(self):
+        """(state, exit code)."""
+        def ended():
+            shown = self.slurm.ask("scontrol", "--oneliner", "show", "job", self.id)
+            found = re.search(r"JobState=(COMPLETED|FAILED|CANCELLED|TIMEOUT|NODE_FAIL) .*? ExitCode=(\d+):(\d+)", shown)
+            return found and (found[1], int(found[2]))
+        return self.slurm.await_that(f"the end of {self.id}: {self.output()}", ended)
+
+
+class SlurmTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        why = why_not_here()
+        if why:
+            raise unittest.SkipTest(why)
+        cls.directory = pathlib.Path(tempfile.mkdtemp(prefix="ringmaster-slurm-"))
+        cls.addClassCleanup(shutil.rmtree, cls.directory, ignore_errors=True)
+        subprocess.run(["tar", "-xzf", "deploy/ringmaster.tar.gz", "-C", str(cls.directory)], check=True)
+        cls.home = cls.directory / "ringmaster"
+        cls.slurm = Slurm(cls.directory)
+        cls.addClassCleanup(cls.slurm.stop)
+
+    def batch(self, *arguments):
+        return Batch(self.slurm, *arguments, home=self.home)
+
+    def job_file(self, **train):
+        path = self.directory / f"job-{time.monotonic_ns()}.yaml"
+        path.write_text(synthetic_job(workers_min=1, workers_max=2, **train))
+        return path
+
+    def test_trains_and_starts_a_dead_worker_again(self):
+        batch = self.batch(self.job_file(steps=30_000))
+        batch.await_output(r"job\.assigned.*rank \d of 2")
+        os.kill(int(re.search(r"worker\.started .*pid=(\d+)", batch.output())[1]), signal.SIGKILL)
+        batch.await_output(r"worker\.ended(.|\n)*rank \d of 2")
+        self.assertEqual(batch.await_end(), ("COMPLETED", 0), batch.output())
+        self.assertRegex(batch.output(), "SUCCEEDED|succeeded")
+
+    def test_stops_at_a_step_when_its_time_is_over(self):
+        checkpoints = self.directory / "checkpoints"
+        batch = self.batch(self.job_file(steps=10_000_000, checkpoint=f"{{directory: {checkpoints}}}"))
+        batch.await_output(r"\bstep [1-9]")
+        self.slurm.ask("scancel", "--signal=TERM", "--batch", batch.id)
+        self.assertEqual(batch.await_end(), ("FAILED", 143), batch.output())
+        self.assertTrue(list(checkpoints.glob("step-*")), batch.output())
+
+    def test_ends_with_the_exit_code_of_what_must_be_corrected(self):
+        for arguments, code, text in [((self.directory / "none.yaml",), 2, "none.yaml"),
+                                      ((self.job_file(steps=-1),), 2, "steps"),
+                                      ((), 2, "no job file"),
+                                      ((self.job_file(data="{text: {path: /nowhere}}"),), 5, "/nowhere")]:
+            with self.subTest(arguments=arguments):
+                batch = self.batch(*arguments)
+                self.assertEqual(batch.await_end(), ("FAILED", code), batch.output())
+                self.assertIn(text, batch.output())
+
+    def test_ends_when_no_worker_can_run(self):
+        broken = self.directory / "broken"
+        shutil.copytree(self.home, broken)
+        (broken / "bin" / "worker").write_text("#!/bin/sh\nexit 2\n")
+        batch = Batch(self.slurm, self.job_file(), home=broken)
+        self.assertEqual(batch.await_end(), ("FAILED", 2), batch.output())
+
+
+if __name__ == "__main__":
+    sys.exit(report.main())
