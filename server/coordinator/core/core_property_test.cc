@@ -42,9 +42,8 @@ TEST(CorePropertyTest, InvariantsHoldWhateverHappensAndEveryJobEnds) {
     EXPECT_GT(counts[what], kRuns / 20) << what;
     RecordProperty(what, counts[what]);
   }
-  for (const char* what :
-       {"quarantine", "rollback of shards", "relieved", "not relieved",
-        "leave with shards"}) {
+  for (const char* what : {"quarantine", "rollback of shards", "relieved",
+                           "not relieved", "hand-over", "leave with shards"}) {
     EXPECT_GT(counts[what], 0) << what;
   }
 }

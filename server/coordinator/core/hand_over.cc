@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "server/coordinator/core/incident.h"
 #include "server/coordinator/core/job_end.h"
-#include "server/coordinator/core/rendezvous.h"
 #include "server/coordinator/core/shards.h"
 #include "server/coordinator/core/verdict.h"
 
@@ -21,15 +21,17 @@ bool IsLeavingHolder(const State& state, const Job& job, const Member& member) {
   return worker != nullptr && worker->state == WorkerState::kDraining;
 }
 
-// Whether anybody is there, or may join, who can be given shards.
-bool CanBeRelieved(const State& state, const Job& job) {
+// Whether anybody is there, or may join beside the `needed` of those who leave,
+// who can be given shards.
+bool CanBeRelieved(const State& state, const Job& job, size_t needed) {
   const Role role =
       job.sharding.IsColocated() ? Role::kWorker : Role::kParameterServer;
   if (StayingCount(state, job, role) > 0) return true;
-  // A worker that leaves keeps its place among `max` as long as it trains.
+  // A worker that is needed keeps its place among `max` as long as it trains.
   const bool has_room = role == Role::kParameterServer ||
-                        AliveCount(job, Role::kWorker) < job.max_workers;
-  return has_room && IdleCount(state, HostsFor(state, 1, role), role) > 0;
+                        static_cast<int>(needed) < job.max_workers;
+  return has_room &&
+         IdleCount(state, HostsToJoinFrom(state, job, role), role) > 0;
 }
 
 // The ranks of those who leave and have the only copies of some shard.
@@ -49,19 +51,42 @@ std::set<int> NeededLeavers(const State& state, const Job& job,
   return needed;
 }
 
-void Dismiss(Turn& turn, Job& job, Member& member, bool is_relieved) {
+// How those who are not needed any more go.
+struct Dismissal {
+  bool is_relieved = true;
+  std::string why;
+};
+
+Dismissal DismissalOf(const State& state, const Job& job,
+                      std::optional<int64_t> shard_step, bool is_rollback,
+                      size_t needed) {
+  if (is_rollback) {
+    return {false,
+            "some shard has no copy any more, so what it held is lost too"};
+  }
+  if (!shard_step.has_value()) {
+    return {true, "no step was made that others would need it for"};
+  }
+  if (needed == 0 || CanBeRelieved(state, job, needed)) {
+    return {true, "others hold what it held"};
+  }
+  return {false, "nobody is there who could take over its shards"};
+}
+
+void Dismiss(Turn& turn, Job& job, Member& member, const Dismissal& dismissal) {
+  const auto& [is_relieved, why] = dismissal;
   Worker& worker = *turn.state.FindWorker(member.identity.worker);
-  const std::string why =
-      is_relieved ? "others hold what it held"
-                  : "nobody is there who could take over its shards";
   Verdict verdict =
       VerdictOnMember(job, member, worker, "left",
                       {EvidenceKind::kLeft, worker.name, why}, turn.time);
-  // What it knows counts on: the steps that there are, or that there are none.
-  job.best_step = std::max(job.best_step, member.halted->applied_step);
-  if (job.best_step == 0 && member.identity.role == Role::kWorker &&
-      !member.halted->is_blank && member.halted->complete_step == 0) {
-    job.has_trained = false;
+  // What a worker knows counts on: the steps that there are, or that there are
+  // none. A server may be ahead of what is committed.
+  if (member.identity.role == Role::kWorker) {
+    job.best_step = std::max(job.best_step, member.halted->applied_step);
+    if (job.best_step == 0 && !member.halted->is_blank &&
+        member.halted->complete_step == 0) {
+      job.has_trained = false;
+    }
   }
   member.is_lost = true;
   NoteMemberGone(turn, member, worker, verdict.evidence.front());
@@ -107,15 +132,23 @@ std::string LeaveText(const State& state, const Job& job) {
                       count == 1 ? " leaves" : " leave");
 }
 
-bool DismissLeavers(Turn& turn, Job& job, std::optional<int64_t> shard_step) {
+Hosts HostsToJoinFrom(const State& state, const Job& job, Role role) {
+  return HostsFor(state, LeastCount(job, role) - StayingCount(state, job, role),
+                  role);
+}
+
+bool DismissLeavers(Turn& turn, Job& job, std::optional<int64_t> shard_step,
+                    bool is_rollback) {
   bool has_dismissed = false;
   if (!HasLeavingHolder(turn.state, job)) return has_dismissed;
   const std::set<int> needed = NeededLeavers(turn.state, job, shard_step);
-  const bool is_relieved = needed.empty() || CanBeRelieved(turn.state, job);
+  const Dismissal dismissal =
+      DismissalOf(turn.state, job, shard_step, is_rollback, needed.size());
   for (Member& member : job.members) {
     if (!IsLeavingHolder(turn.state, job, member)) continue;
-    if (is_relieved && needed.contains(member.identity.rank)) continue;
-    Dismiss(turn, job, member, is_relieved);
+    const bool is_needed = needed.contains(member.identity.rank);
+    if (is_needed && dismissal.is_relieved) continue;
+    Dismiss(turn, job, member, dismissal);
     has_dismissed = true;
   }
   return has_dismissed;

@@ -7,6 +7,8 @@
 // nobody needs its copies, and it is released. Two pauses, and no step lost.
 // It is released at the first one where others have the copies, or where nobody
 // is there who could take them; then the job goes back to its last checkpoint.
+// So it is where copies would be no use: before the first step, and where some
+// shard is lost with another holder.
 // How long it waits for all that is its own to say: at the end of its patience
 // it leaves like anybody else.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_HAND_OVER_H_
@@ -16,6 +18,7 @@
 #include <optional>
 #include <string>
 
+#include "server/coordinator/core/rendezvous.h"
 #include "server/coordinator/core/turn.h"
 
 namespace ringmaster::coordinator {
@@ -26,14 +29,23 @@ namespace ringmaster::coordinator {
 // Members of that role that are not lost, without those.
 [[nodiscard]] int StayingCount(const State& state, const Job& job, Role role);
 
+// Which hosts the next generation of `job` takes idle members of that role from.
+// Who leaves is not counted on: where too few would stay without them, those of
+// quarantined hosts join while what it holds can still be handed over.
+[[nodiscard]] Hosts HostsToJoinFrom(const State& state, const Job& job,
+                                    Role role);
+
 // "parameter server s leaves", "workers a, b leave"; empty if nobody does.
 [[nodiscard]] std::string LeaveText(const State& state, const Job& job);
 
 // Takes those who leave and whom the next generation can do without, or has
 // nobody to take over from, out of `job`, whose members have halted, and
-// releases them. `shard_step`: what CommonShardStep says; where they are needed
-// all the same, it says nullopt afterwards. Returns whether it released any.
-bool DismissLeavers(Turn& turn, Job& job, std::optional<int64_t> shard_step);
+// releases them. `shard_step`: the step of the copies that it goes on with, if
+// any; where they are needed all the same, there is none afterwards.
+// `is_rollback`: there is none, though steps were made. Returns whether it
+// released any.
+bool DismissLeavers(Turn& turn, Job& job, std::optional<int64_t> shard_step,
+                    bool is_rollback);
 
 }  // namespace ringmaster::coordinator
 

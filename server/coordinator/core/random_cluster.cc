@@ -26,6 +26,7 @@ RandomCluster::RandomCluster(uint64_t seed)
       core_(config_),
       now_(MonotonicTime::FromNanos(1)) {
   config_.progress_cap = absl::Seconds(20);
+  config_.quarantine_faults = 1 + Pick(3);
   core_ = CoordinatorCore(config_);
   Feed(Tick{});
 }
@@ -84,7 +85,7 @@ void RandomCluster::DoSomething() {
     process->is_frozen = false;
   } else if (dice < 748) {
     BreakStream(*process);
-  } else if (dice < 756) {
+  } else if (dice < 764) {
     Complain(*process);
   }
 }
@@ -276,6 +277,7 @@ void RandomCluster::Feed(const Event& event) {
                               Sv(TypeOf(event.body)), " session ",
                               SessionOf(event.body)));
   const std::vector<Action> actions = core_.Step(event, now_);
+  CheckNotRelieved(actions);
   for (const Action& action : actions) Perform(action);
   CheckState();
   while (log_.size() > kLogLines) log_.pop_front();
@@ -295,8 +297,11 @@ void RandomCluster::Perform(const Action& action) {
     CheckAssignment(*assignment);
   } else if (const auto* const persist = std::get_if<Persist>(&action)) {
     unanswered_.push_back(*persist);
+    const auto* const formed =
+        std::get_if<GenerationFormedRecord>(&persist->record);
+    if (formed != nullptr) CheckLeavers(*formed);
   } else if (const auto* const event = std::get_if<EmitEvent>(&action)) {
-    CheckEvent(*event);
+    if (event->type == "worker.relieved") Count("relieved");
   } else if (const auto* const start = std::get_if<SendStart>(&action)) {
     lossy_jobs_.erase(exchanges_[start->generation].job_id);
   } else if (const auto* const reply = std::get_if<ReplyToUser>(&action)) {

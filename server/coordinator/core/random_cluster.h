@@ -165,8 +165,11 @@ class RandomCluster {
   void CheckRecord(const JournalRecord& record);
   void CheckAssignment(const SendAssignment& assignment);
   void CheckPlacements(const SendAssignment& assignment);
+  static bool IsBeingReleased(const Process& process);
   void CheckRollback(const GenerationFormedRecord& formed);
-  void CheckEvent(const EmitEvent& event);
+  void CheckLeavers(const GenerationFormedRecord& formed);
+  void CheckNotRelieved(const std::vector<Action>& actions);
+  static bool IsLoss(const EmitEvent& event);
   void CheckReply(const ReplyToUser& reply);
   void CheckState();
   void CheckMembers(const Job& job);

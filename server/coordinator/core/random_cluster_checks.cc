@@ -1,8 +1,12 @@
 // What must always hold in a RandomCluster.
+#include <algorithm>
 #include <set>
 #include <string>
+#include <variant>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "server/coordinator/core/formation.h"
 #include "server/coordinator/core/random_cluster.h"
 #include "server/coordinator/core/rendezvous.h"
 
@@ -114,6 +118,13 @@ void RandomCluster::CheckPlacements(const SendAssignment& assignment) {
   }
 }
 
+bool RandomCluster::IsBeingReleased(const Process& process) {
+  return std::any_of(process.down.begin(), process.down.end(),
+                     [](const Action& action) {
+                       return std::holds_alternative<SendRelease>(action);
+                     });
+}
+
 // The members of the new generation, as they halted, do not hold every shard.
 void RandomCluster::CheckRollback(const GenerationFormedRecord& formed) {
   const Job& job = *core_.state().FindJob(formed.job_id);
@@ -128,11 +139,12 @@ void RandomCluster::CheckRollback(const GenerationFormedRecord& formed) {
   for (const Member& known : job.members) {
     const MemberIdentity& member = known.identity;
     const auto it = processes_.find(member.worker);
-    // Who was lost in between and has come back has no part in the job before.
+    // Who was lost in between and has come back has no part in the job before,
+    // and is told so.
     if (known.since == formed.generation || it == processes_.end() ||
         it->second.job_id != formed.job_id ||
         it->second.incarnation != member.incarnation ||
-        it->second.mode != Mode::kHalted) {
+        it->second.mode != Mode::kHalted || IsBeingReleased(it->second)) {
       continue;
     }
     for (const auto& [shard, step] : it->second.shards) {
@@ -147,30 +159,69 @@ void RandomCluster::CheckRollback(const GenerationFormedRecord& formed) {
   }
 }
 
-void RandomCluster::CheckEvent(const EmitEvent& event) {
-  if (event.job_id.empty()) return;  // It is about no member.
-  if (event.type == "worker.relieved") Count("relieved");
-  if (event.type == "worker.lost" || event.type == "worker.left" ||
-      event.type == "worker.failed" || event.type == "worker.not_relieved") {
-    lossy_jobs_.insert(event.job_id);
+// Who leaves and holds shards is a member only where somebody is one who takes
+// them over. (Nobody joins a generation that has no step to make.)
+void RandomCluster::CheckLeavers(const GenerationFormedRecord& formed) {
+  const Job& job = *core_.state().FindJob(formed.job_id);
+  if (formed.resume_step >= job.total_steps) return;
+  bool has_leaver = false;
+  bool has_taker = false;
+  for (const MemberIdentity& member : formed.members) {
+    if (!HoldsShards(job, member.role)) continue;
+    const Worker* const worker = core_.state().FindWorker(member.worker);
+    // Who is gone in the same step is as good as one who stays.
+    const bool is_leaver =
+        worker != nullptr && worker->state == WorkerState::kDraining;
+    (is_leaver ? has_leaver : has_taker) = true;
   }
-  if (event.type != "worker.not_relieved") return;
-  Count("not relieved");
-  const Job& job = *core_.state().FindJob(event.job_id);
-  for (const auto& [name, worker] : core_.state().workers) {
-    if (!HoldsShards(job, worker.role)) continue;
-    // Who joins after that is none who could have taken over.
-    const bool is_member =
-        worker.job_id == job.id && worker.state == WorkerState::kAssigned &&
-        job.members[static_cast<size_t>(worker.rank)].since < job.generation;
-    const bool could_join = worker.role == Role::kParameterServer &&
-                            IsIdle(worker) &&
-                            BadLinkOf(core_.state(), worker) == nullptr;
-    if (is_member || could_join) {
-      Violate(absl::StrCat(event.worker, " is not relieved, though ", name,
-                           " is there"));
+  if (has_leaver) Count("hand-over");
+  if (has_leaver && !has_taker) {
+    Violate(absl::StrCat("nobody takes over from those who leave generation ",
+                         formed.generation));
+  }
+}
+
+// Of one step of the core.
+void RandomCluster::CheckNotRelieved(const std::vector<Action>& actions) {
+  std::string job_id;
+  int let_go = 0;
+  for (const Action& action : actions) {
+    const auto* const event = std::get_if<EmitEvent>(&action);
+    if (event == nullptr || event->job_id.empty()) continue;
+    if (event->type == "worker.not_relieved") {
+      job_id = event->job_id;
+      ++let_go;
+    } else if (IsLoss(*event)) {
+      lossy_jobs_.insert(event->job_id);
     }
   }
+  if (let_go == 0) return;
+  Count("not relieved");
+  // What is lost with others is not theirs to hand over.
+  if (!lossy_jobs_.insert(job_id).second) return;
+  const State& state = core_.state();
+  const Job& job = *state.FindJob(job_id);
+  // Those whose copies are needed stay until then, and are no more than these.
+  const bool had_room = job.sharding.servers > 0 || let_go < job.max_workers;
+  for (const auto& [name, worker] : state.workers) {
+    if (!HoldsShards(job, worker.role)) continue;
+    const bool is_member =
+        worker.job_id == job.id && worker.state == WorkerState::kAssigned;
+    const bool has_joined =
+        is_member && IsForming(job) &&
+        job.members[static_cast<size_t>(worker.rank)].since == job.generation;
+    const bool could_join = had_room && (has_joined || IsIdle(worker)) &&
+                            job.links.BadPeersOf(name, state.now).empty();
+    if ((is_member && !has_joined) || could_join) {
+      Violate(absl::StrCat("who leaves ", job.id, " is not relieved, though ",
+                           name, " is there"));
+    }
+  }
+}
+
+bool RandomCluster::IsLoss(const EmitEvent& event) {
+  return event.type == "worker.lost" || event.type == "worker.left" ||
+         event.type == "worker.failed";
 }
 
 void RandomCluster::CheckReply(const ReplyToUser& reply) {

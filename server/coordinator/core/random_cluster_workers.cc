@@ -155,7 +155,8 @@ void RandomCluster::Train(Process& process) {
       IsAnswered(exchange, step)) {
     process.complete = step;
     exchange.recorded[process.rank] = step;
-  } else if (process.complete == step && Least(exchange.recorded) >= step) {
+  } else if (process.complete == step && Least(exchange.recorded) >= step &&
+             IsAnswered(exchange, step)) {
     Apply(process, step);
   }
 }

@@ -193,12 +193,9 @@ struct Present {
   int servers = 0;
 };
 
-// At least one, to begin with: shards are spread over more as they come.
-int MinServers(const Job& job) { return std::min(job.sharding.servers, 1); }
-
 bool IsEnough(const Job& job, const Present& present) {
   return present.workers >= job.min_workers &&
-         present.servers >= MinServers(job);
+         present.servers >= LeastCount(job, Role::kParameterServer);
 }
 
 void WaitForWorkers(Turn& turn, Job& job, const ResumePoint& point,
@@ -208,7 +205,8 @@ void WaitForWorkers(Turn& turn, Job& job, const ResumePoint& point,
           ? absl::StrCat("waits for workers: ", present.workers,
                          " of at least ", job.min_workers)
           : absl::StrCat("waits for parameter servers: ", present.servers,
-                         " of at least ", MinServers(job));
+                         " of at least ",
+                         LeastCount(job, Role::kParameterServer));
   absl::StrAppend(&message, "; ", HoldersText(job, point));
   const bool is_new = job.state != JobState::kGathering;
   if (!is_new && job.message == message) return;
@@ -268,7 +266,8 @@ std::vector<const Worker*> NextMembers(const Turn& turn, const Job& job,
                    worker_hosts});
   const std::vector<const Worker*> servers = NextMembers(
       turn, job,
-      {Role::kParameterServer, is_done ? MinServers(job) : job.sharding.servers,
+      {Role::kParameterServer,
+       is_done ? LeastCount(job, Role::kParameterServer) : job.sharding.servers,
        server_hosts});
   members.insert(members.end(), servers.begin(), servers.end());
   return members;
@@ -278,8 +277,12 @@ std::vector<const Worker*> NextMembers(const Turn& turn, const Job& job,
 
 void Reform(Turn& turn, Job& job) {
   ResumePoint point = FindResumePoint(job);
-  if (DismissLeavers(turn, job, point.shard_step)) point = FindResumePoint(job);
+  if (DismissLeavers(turn, job, point.shard_step, point.is_rollback)) {
+    point = FindResumePoint(job);
+  }
   if (point.is_rollback) {
+    // All that is given up, though nobody had reported it before the halt.
+    job.best_step = point.applied_step;
     if (FailIfRolledBackTooOften(turn, job)) return;
   } else if (point.applied_step > point.resume_step) {
     FailOnLostStep(turn, job, point);
@@ -287,14 +290,14 @@ void Reform(Turn& turn, Job& job) {
   }
   // The generation has made steps, which nobody had reported yet perhaps.
   if (point.resume_step > job.resume_step) job.links.OnLateStep();
-  const int workers = AliveCount(job, Role::kWorker);
-  const int servers = StayingCount(turn.state, job, Role::kParameterServer);
-  const Hosts worker_hosts = HostsFor(turn.state, job.min_workers - workers);
+  const Hosts worker_hosts = HostsToJoinFrom(turn.state, job, Role::kWorker);
   const Hosts server_hosts =
-      HostsFor(turn.state, MinServers(job) - servers, Role::kParameterServer);
+      HostsToJoinFrom(turn.state, job, Role::kParameterServer);
+  // A worker that leaves trains until then.
   const Present present = {
-      workers + IdleCount(turn.state, worker_hosts),
-      servers + IdleCount(turn.state, server_hosts, Role::kParameterServer)};
+      AliveCount(job, Role::kWorker) + IdleCount(turn.state, worker_hosts),
+      StayingCount(turn.state, job, Role::kParameterServer) +
+          IdleCount(turn.state, server_hosts, Role::kParameterServer)};
   if (!IsEnough(job, present)) {
     WaitForWorkers(turn, job, point, present);
     return;

@@ -22,6 +22,11 @@ int AliveCount(const Job& job, Role role) {
       }));
 }
 
+int LeastCount(const Job& job, Role role) {
+  return role == Role::kWorker ? job.min_workers
+                               : std::min(job.sharding.servers, 1);
+}
+
 bool HoldsShards(const Job& job, Role role) {
   return job.sharding.shards > 0 &&
          (role == Role::kParameterServer) == (job.sharding.servers > 0);

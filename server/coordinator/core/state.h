@@ -273,6 +273,9 @@ struct Job {
 // are not lost.
 [[nodiscard]] int MemberCount(const Job& job, Role role);
 [[nodiscard]] int AliveCount(const Job& job, Role role);
+// The fewest of that role that `job` goes on with. One parameter server will do:
+// shards are spread over more as they come.
+[[nodiscard]] int LeastCount(const Job& job, Role role);
 // Whether members of that role hold the shards of `job`, if it has any.
 [[nodiscard]] bool HoldsShards(const Job& job, Role role);
 // `worker`, which is `member` of `job`, says that it has applied `step`. A
