@@ -58,16 +58,10 @@ absl::Status ParseFlag(std::string_view argument, Flags& flags) {
     return absl::OkStatus();
   }
   if (const auto text = value("--holders=")) {
-    if (*text == "ranks") {
-      flags.holders = Holders::kRanks;
-    } else if (*text == "workers") {
-      flags.holders = Holders::kWorkers;
-    } else if (*text == "servers") {
-      flags.holders = Holders::kServers;
-    } else {
+    const std::optional<Holders> holders = FindHolders(*text);
+    if (!holders.has_value())
       return Unexpected(argument, "ranks, workers or servers");
-    }
-    flags.holders_name = std::string(*text);
+    flags.holders = *holders;
     return absl::OkStatus();
   }
   if (argument == "--verbose") {

@@ -19,7 +19,6 @@ struct Flags {
   Bug bug = Bug::kNone;
   std::string bug_name = "none";
   Holders holders = Holders::kRanks;
-  std::string holders_name = "ranks";
   bool is_verbose = false;
   bool goes_on = false;
 };

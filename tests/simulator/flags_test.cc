@@ -1,5 +1,6 @@
 #include "tests/simulator/flags.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,9 +26,17 @@ TEST(FlagsTest, ReadsAll) {
   EXPECT_EQ(flags->bug, Bug::kFenceOff);
   EXPECT_EQ(flags->bug_name, "fence-off");
   EXPECT_EQ(flags->holders, Holders::kServers);
-  EXPECT_EQ(flags->holders_name, "servers");
+  EXPECT_EQ(NameOf(flags->holders), "servers");
   EXPECT_TRUE(flags->goes_on);
   EXPECT_TRUE(flags->is_verbose);
+}
+
+TEST(FlagsTest, FindsHoldersByTheirNames) {
+  for (const Holders holders :
+       {Holders::kRanks, Holders::kWorkers, Holders::kServers}) {
+    EXPECT_EQ(FindHolders(NameOf(holders)), holders);
+  }
+  EXPECT_EQ(FindHolders(""), std::nullopt);
 }
 
 TEST(FlagsTest, OneSeedIsARange) {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -20,6 +21,11 @@ enum class Holders {
   kWorkers,  // the workers, in shards, with a copy of each
   kServers,  // parameter servers
 };
+
+// "ranks", "workers", "servers".
+[[nodiscard]] std::string_view NameOf(Holders holders);
+// The inverse; nullopt if it is no such name.
+[[nodiscard]] std::optional<Holders> FindHolders(std::string_view name);
 
 // Processes; the last ones are parameter servers where there are any.
 inline constexpr int kWorkers = 8;

@@ -122,6 +122,7 @@ class SimTrainer {
     Send(assignment_.next_slot, kind, step, value);
   }
 
+  bool HasShard(int shard) const;
   // Whether the assignment has it hold that shard, or give it to others too.
   bool IsPlacedHere(const ShardPlacement& shard, bool or_source) const;
   void PrepareShards();

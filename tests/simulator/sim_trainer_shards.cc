@@ -28,6 +28,12 @@ bool SimTrainer::IsPlacedHere(const ShardPlacement& shard,
          (or_source && shard.source_rank == rank());
 }
 
+bool SimTrainer::HasShard(int shard) const {
+  return std::any_of(
+      shards_.begin(), shards_.end(),
+      [shard](const HeldShard& held) { return held.shard == shard; });
+}
+
 std::vector<HeldShard> SimTrainer::shards() const {
   if (!has_placed_shards_) return shards_;
   std::vector<HeldShard> held;
@@ -186,10 +192,7 @@ void SimTrainer::BeginServing() {
     if (!IsPlacedHere(placements[i], /*or_source=*/false)) continue;
     is_needed = true;
     const auto shard = static_cast<int>(i);
-    const bool is_held = std::any_of(
-        shards_.begin(), shards_.end(),
-        [shard](const HeldShard& held) { return held.shard == shard; });
-    if (is_held) continue;
+    if (HasShard(shard)) continue;
     if (placements[i].source_rank < 0) {
       position_.hash = context_.ledger.HashAfter(0);
       shards_.push_back({shard, 0});
@@ -221,9 +224,10 @@ void SimTrainer::TakeCopy(const Frame& frame) {
   last_progress_ = context_.now;
   const std::vector<ShardPlacement>& placements = *assignment_.placements;
   for (size_t i = 0; i < placements.size(); ++i) {
+    const auto shard = static_cast<int>(i);
     if (placements[i].source_rank == frame.origin &&
-        IsPlacedHere(placements[i], /*or_source=*/false)) {
-      shards_.push_back({static_cast<int>(i), assignment_.resume_step});
+        IsPlacedHere(placements[i], /*or_source=*/false) && !HasShard(shard)) {
+      shards_.push_back({shard, assignment_.resume_step});
     }
   }
   post_(agent::TrainerAdvanced{generation()});

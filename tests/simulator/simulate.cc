@@ -78,7 +78,8 @@ void PrintFirstViolation(const BatchResult& batch, const Flags& flags) {
                                          .max_lines = kLastLines}));
   absl::PrintF(
       "again: simulate --seeds=%d..%d --holders=%s --bug=%s --verbose\n",
-      batch.failed_seed, batch.failed_seed, flags.holders_name, flags.bug_name);
+      batch.failed_seed, batch.failed_seed, NameOf(flags.holders),
+      flags.bug_name);
 }
 
 int Simulate(const Flags& flags) {

@@ -93,36 +93,20 @@ Sharding ShardingOf(const Words& words) {
   return sharding;
 }
 
-// "0@40,2@41": shards and the steps that all of them have.
-std::vector<HeldShard> ShardsOf(const std::string& text) {
-  std::vector<HeldShard> shards;
-  for (const absl::string_view item :
+// "0@40,2@41": a list of two numbers each, of which a wrong one is -999.
+template <typename Item, typename First, typename Second>
+std::vector<Item> ItemsFrom(const std::string& text, char separator,
+                            First Item::*first, Second Item::*second) {
+  std::vector<Item> items;
+  for (const absl::string_view part :
        absl::StrSplit(text, ',', absl::SkipEmpty())) {
-    const std::pair<absl::string_view, absl::string_view> parts =
-        absl::StrSplit(item, absl::MaxSplits('@', 1));
-    HeldShard& held = shards.emplace_back();
-    if (!absl::SimpleAtoi(parts.first, &held.shard) ||
-        !absl::SimpleAtoi(parts.second, &held.complete_step)) {
-      held = {-999, -999};
-    }
+    const std::pair<absl::string_view, absl::string_view> numbers =
+        absl::StrSplit(part, absl::MaxSplits(separator, 1));
+    Item& item = items.emplace_back();
+    if (!absl::SimpleAtoi(numbers.first, &(item.*first))) item.*first = -999;
+    if (!absl::SimpleAtoi(numbers.second, &(item.*second))) item.*second = -999;
   }
-  return shards;
-}
-
-// "2/3,3/2": the ranks of each shard's primary and backup.
-std::vector<ShardPlacement> PlacementsFrom(const std::string& text) {
-  std::vector<ShardPlacement> placements;
-  for (const absl::string_view item :
-       absl::StrSplit(text, ',', absl::SkipEmpty())) {
-    const std::pair<absl::string_view, absl::string_view> ranks =
-        absl::StrSplit(item, absl::MaxSplits('/', 1));
-    ShardPlacement& placement = placements.emplace_back();
-    if (!absl::SimpleAtoi(ranks.first, &placement.primary_rank) ||
-        !absl::SimpleAtoi(ranks.second, &placement.backup_rank)) {
-      placement = {-999, -999, -999};
-    }
-  }
-  return placements;
+  return items;
 }
 
 // The job that a worker tells of.
@@ -143,7 +127,9 @@ std::optional<HeldJob> HeldJobOf(const Words& words) {
   held.sharding = ShardingOf(words);
   held.servers = static_cast<int>(words.Number("of_servers", 0));
   held.resume_step = words.Number("after", 0);
-  held.placements = PlacementsFrom(words.Text("placed", ""));
+  held.placements =
+      ItemsFrom(words.Text("placed", ""), '/', &ShardPlacement::primary_rank,
+                &ShardPlacement::backup_rank);
   return held;
 }
 
@@ -302,9 +288,10 @@ std::optional<Event> WorkerEvent(const Words& words, SessionId session,
   }
   if (verb == "halted") {
     const int64_t applied = words.Number("applied", 0);
-    return HaltedReceived{session, gen, applied,
-                          words.Number("complete", applied),
-                          ShardsOf(words.Text("shards", ""))};
+    return HaltedReceived{
+        session, gen, applied, words.Number("complete", applied),
+        ItemsFrom(words.Text("shards", ""), '@', &HeldShard::shard,
+                  &HeldShard::complete_step)};
   }
   if (verb == "suspect") {
     return SuspicionReceived{session,
