@@ -1,0 +1,211 @@
+"""Checks of what is around the pods: workloads, services, policies."""
+
+from tests.kubernetes.checklist import check
+from tests.kubernetes.manifests import PERMANENT_CODES, selects
+from tests.kubernetes.network import End, is_allowed
+
+LABELS = ["name", "instance", "version", "component", "part-of", "managed-by"]
+
+
+@check
+def everything_is_labelled(manifests):
+    for each in manifests.objects:
+        for label in LABELS:
+            if f"app.kubernetes.io/{label}" not in each["metadata"].get("labels", {}):
+                yield f"{each['kind']} {each['metadata']['name']} has no label {label}"
+    for pod in manifests.pods:
+        for label in LABELS:
+            # A version in a template would restart what need not be restarted.
+            if label != "version" and f"app.kubernetes.io/{label}" not in pod.labels:
+                yield f"the pods of {pod.owner} have no label {label}"
+
+
+@check
+def selectors_select(manifests):
+    """Every selector takes the pods of exactly one workload."""
+    selectors = []
+    for service in manifests.of_kind("Service"):
+        selectors.append((f"Service {service['metadata']['name']}", {"matchLabels": service["spec"]["selector"]}))
+    for kind in ("StatefulSet", "PodDisruptionBudget"):
+        for each in manifests.of_kind(kind):
+            selectors.append((f"{kind} {each['metadata']['name']}", each["spec"]["selector"]))
+    for pod in manifests.pods:
+        for constraint in pod.spec.get("topologySpreadConstraints", []):
+            selectors.append((f"the spread of {pod.owner}", constraint["labelSelector"]))
+    for what, selector in selectors:
+        taken = [pod.owner for pod in manifests.pods if selects(selector, pod.labels)]
+        if len(taken) != 1:
+            yield f"{what} selects {taken}"
+
+
+@check
+def there_is_one_coordinator_that_keeps_its_state(manifests):
+    coordinators = manifests.pods_of("coordinator")
+    if len(coordinators) != 1:
+        yield f"coordinators: {[pod.owner for pod in coordinators]}"
+        return
+    pod = coordinators[0]
+    if pod.workload.get("replicas", pod.workload.get("parallelism")) != 1:
+        yield "there is more than one coordinator"
+    state = pod.flags.get("state_dir", "")
+    volume = next((volume for path, volume in pod.mounts.items() if state.startswith(f"{path}/")), None)
+    if volume is None:
+        yield f"{pod.owner}: --state_dir={state} is in no volume"
+    elif pod.owner.startswith("StatefulSet"):
+        if "claimTemplate" not in volume:
+            yield f"{pod.owner}: --state_dir={state} is not in a claimed volume"
+        if pod.workload.get("persistentVolumeClaimRetentionPolicy") != {"whenDeleted": "Retain", "whenScaled": "Retain"}:
+            yield f"{pod.owner}: its volume goes with it"
+    elif pod.workload.get("podReplacementPolicy") != "Failed":
+        yield f"{pod.owner}: there may be two at once"
+
+
+@check
+def the_coordinator_has_an_address_that_stays(manifests):
+    pod = manifests.pods_of("coordinator")[0]
+    port = pod.port_of("listen")
+    for member in manifests.pods:
+        if not member.is_member:
+            continue
+        name, _, said = member.flags.get("coordinator", "").partition(":")
+        services = [each for each in manifests.of_kind("Service") if each["metadata"]["name"] == name]
+        if not services or said != str(port):
+            yield f"{member.owner} looks for the coordinator at {name}:{said}"
+            continue
+        spec = services[0]["spec"]
+        if spec.get("clusterIP") == "None" or not spec.get("publishNotReadyAddresses"):
+            yield f"service {name} has no address that stays, or only when the coordinator is ready"
+        if spec["ports"] != [{"name": "grpc", "port": port, "targetPort": "grpc", "appProtocol": "grpc"}]:
+            yield f"service {name}: ports are {spec['ports']}"
+    for workload in manifests.of_kind("StatefulSet"):
+        name = workload["spec"]["serviceName"]
+        own = [each for each in manifests.of_kind("Service") if each["metadata"]["name"] == name]
+        if not own or own[0]["spec"].get("clusterIP") != "None":
+            yield f"StatefulSet {workload['metadata']['name']} has no headless service {name}"
+
+
+@check
+def a_lost_worker_is_replaced_and_nobody_else(manifests):
+    for pod in manifests.pods_of("worker"):
+        spec = pod.workload
+        if spec.get("completionMode") != "Indexed" or spec.get("completions") != spec.get("parallelism"):
+            yield f"{pod.owner} is not an Indexed Job with as many completions as pods"
+        if spec.get("successPolicy") != {"rules": [{"succeededCount": 1}]}:
+            yield f"{pod.owner} waits for workers that come after the end"
+        if spec.get("backoffLimit", 6) < 100 or pod.spec.get("restartPolicy") != "Never":
+            yield f"{pod.owner} gives up after {spec.get('backoffLimit', 6)} lost workers, or restarts in place"
+        # With a podFailurePolicy the API takes no other.
+        if spec.get("podReplacementPolicy") != "Failed":
+            yield f"{pod.owner}: podReplacementPolicy is {spec.get('podReplacementPolicy')}"
+        rules = spec.get("podFailurePolicy", {}).get("rules", [])
+        wanted = [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+                  {"action": "FailJob", "onExitCodes": {"containerName": pod.container["name"], "operator": "In",
+                                                        "values": PERMANENT_CODES}}]
+        if rules != wanted:
+            yield f"{pod.owner}: podFailurePolicy is {rules}"
+        if pod.flags.get("jobs") != "1":
+            yield f"{pod.owner}: --jobs={pod.flags.get('jobs')}: its pods do not end with the job"
+
+
+@check
+def finished_runs_are_removed(manifests):
+    for each in manifests.of_kind("Job") + manifests.of_kind("JobSet"):
+        if "ttlSecondsAfterFinished" not in each["spec"]:
+            yield f"{each['kind']} {each['metadata']['name']} stays for ever"
+    for each in manifests.of_kind("JobSet"):
+        for job in each["spec"]["replicatedJobs"]:
+            if "ttlSecondsAfterFinished" in job["template"]["spec"]:
+                yield f"JobSet {each['metadata']['name']}: its Job {job['name']} would go before it"
+
+
+@check
+def the_network_lets_through_what_is_needed_and_no_more(manifests):
+    policies = manifests.of_kind("NetworkPolicy")
+    deny = [policy for policy in policies if policy["spec"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}]
+    if len(deny) != 1:
+        yield "there is no policy that denies everything else"
+    namespace = manifests.of_kind("Namespace")[0]["metadata"]["name"]
+    ends = {pod.component: End(labels=pod.labels, namespace=namespace) for pod in manifests.pods}
+    members = {pod.component: pod for pod in manifests.pods if pod.is_member}
+    ends |= {
+        "user": End(namespace="team", namespace_labels={"ringmaster-client": "true"}),
+        "stranger": End(namespace="default"),
+        "stranger in the namespace": End(namespace=namespace, labels={"app": "x"}),
+        "dns": End(namespace="kube-system", labels={"k8s-app": "kube-dns"}),
+        "dns of the node": End(address="169.254.20.10"),
+        "internet": End(address="192.0.2.1"),
+        "API server": End(address="10.96.0.1"),
+        "prometheus": End(namespace="monitoring", labels={"app.kubernetes.io/name": "prometheus"}),
+    }
+    coordinator = manifests.pods_of("coordinator")[0].port_of("listen")
+    wanted = {("user", "coordinator", coordinator, "TCP")}
+    for name, pod in members.items():
+        wanted |= {(name, dns, 53, protocol) for dns in ("dns", "dns of the node") for protocol in ("TCP", "UDP")}
+        wanted.add((name, "coordinator", coordinator, "TCP"))
+        wanted |= {(name, other, port, "TCP") for other in members for port in pod.data_ports}
+    if manifests.of_kind("PodMonitor"):
+        wanted |= {("prometheus", pod.component, pod.port_of("metrics_listen"), "TCP") for pod in manifests.pods}
+    # NCCL takes any port.
+    any_port = any(pod.flags.get("device") == "cuda" for pod in manifests.pods)
+    ports = sorted({port for *_, port, _ in wanted} | {22, 443, 8081, 9464, 29499, 29600, 40000})
+    inside = set(manifests.pods and [pod.component for pod in manifests.pods])
+    for source in ends:
+        for target in ends:
+            if source not in inside and target not in inside:
+                continue
+            for port in ports:
+                for protocol in ("TCP", "UDP"):
+                    is_open = is_allowed(policies, ends[source], ends[target], port, protocol)
+                    if any_port and {source, target} <= set(members) and protocol == "TCP":
+                        is_wanted = port >= 1024
+                    else:
+                        is_wanted = (source, target, port, protocol) in wanted
+                    if is_open != is_wanted:
+                        yield f"{source} -> {target} {protocol} {port} is {'open' if is_open else 'closed'}"
+
+
+@check
+def evictions_are_bounded(manifests):
+    budgets = {pod.component: [each["spec"] for each in manifests.of_kind("PodDisruptionBudget")
+                               if selects(each["spec"]["selector"], pod.labels)] for pod in manifests.pods}
+    for pod in manifests.pods:
+        if len(budgets[pod.component]) != 1:
+            yield f"{pod.owner} has {len(budgets[pod.component])} budgets"
+            continue
+        budget = budgets[pod.component][0]
+        if budget.get("unhealthyPodEvictionPolicy") != "AlwaysAllow":
+            yield f"{pod.owner}: a pod that is not ready cannot be evicted"
+        if pod.component == "worker":
+            # A Job has no scale, without which only a number of pods that must stay means anything.
+            if type(budget.get("minAvailable")) is not int or "maxUnavailable" in budget:
+                yield f"{pod.owner}: its budget says {budget}"
+        elif budget.get("maxUnavailable") != 1 or "minAvailable" in budget:
+            yield f"{pod.owner}: its budget says {budget}"
+
+
+@check
+def all_pods_are_scraped(manifests):
+    for monitor in manifests.of_kind("PodMonitor"):
+        port = monitor["spec"]["podMetricsEndpoints"][0]["port"]
+        for pod in manifests.pods:
+            if not selects(monitor["spec"]["selector"], pod.labels) or port not in pod.ports:
+                yield f"{pod.owner} is not scraped"
+    if bool(manifests.of_kind("PodMonitor")) != bool(manifests.of_kind("PrometheusRule")):
+        yield "either both, a PodMonitor and alerts, or none"
+    for board in manifests.of_kind("ConfigMap"):
+        if board["metadata"]["labels"].get("grafana_dashboard") != "1":
+            yield f"ConfigMap {board['metadata']['name']} is not found by Grafana"
+
+
+@check
+def a_job_set_ends_with_its_workers(manifests):
+    for each in manifests.of_kind("JobSet"):
+        spec = each["spec"]
+        if spec.get("successPolicy") != {"operator": "All", "targetReplicatedJobs": ["worker"]}:
+            yield f"successPolicy is {spec.get('successPolicy')}"
+        rules = spec.get("failurePolicy", {}).get("rules", [])
+        if not rules or rules[0].get("action") != "FailJobSet" or rules[0].get("onJobFailureReasons") != ["PodFailurePolicy"]:
+            yield "a permanent exit code restarts the JobSet"
+        jobs = {job["name"]: job for job in spec["replicatedJobs"]}
+        if jobs["worker"].get("dependsOn") != [{"name": "coordinator", "status": "Ready"}]:
+            yield "workers do not wait for the coordinator"

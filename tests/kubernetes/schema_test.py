@@ -1,0 +1,80 @@
+"""Every object has only fields that its API knows, of the types that it takes."""
+
+import copy
+import json
+import pathlib
+import unittest
+
+import jsonschema
+
+from tests import report
+from tests.kubernetes.manifests import OVERLAYS, load
+
+SCHEMAS = {path.name: json.loads(path.read_text()) for path in pathlib.Path("tests/kubernetes/schemas").glob("*.json")}
+
+
+def schema_of(each):
+    """The name of the file, and of the definition in it."""
+    kind = f"{each['apiVersion']}/{each['kind']}"
+    return next((name, kind) for name, schema in SCHEMAS.items() if kind in schema["definitions"])
+
+
+def problems_of(each):
+    name, kind = schema_of(each)
+    schema = SCHEMAS[name]
+    resolver = jsonschema.RefResolver(base_uri=name, referrer=schema, store=SCHEMAS)
+    validator = jsonschema.Draft7Validator(schema["definitions"][kind], resolver=resolver)
+    return [f"{'.'.join(map(str, error.absolute_path))}: {error.message}" for error in validator.iter_errors(each)]
+
+
+def places(value, path=()):
+    """The path to each object in it."""
+    if isinstance(value, dict):
+        yield path
+        for key, item in value.items():
+            yield from places(item, path + (key,))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from places(item, path + (index,))
+
+
+class SchemaTest(unittest.TestCase):
+    def test_the_schemas_are_schemas(self):
+        self.assertEqual(len(SCHEMAS), 4)
+        for schema in SCHEMAS.values():
+            jsonschema.Draft7Validator.check_schema(schema)
+
+    def test_every_object_fits(self):
+        for overlay in OVERLAYS:
+            for each in load(overlay).objects:
+                with self.subTest(overlay=overlay, kind=each["kind"], name=each["metadata"]["name"]):
+                    self.assertEqual(problems_of(each), [])
+
+    def test_a_field_that_nobody_knows_is_found_wherever_it_is(self):
+        free = {"labels", "matchLabels", "selector", "nodeSelector", "data", "requests", "limits"}
+        for overlay in OVERLAYS:
+            for each in load(overlay).objects:
+                for path in places(each):
+                    if path and path[-1] in free:
+                        continue
+                    broken = copy.deepcopy(each)
+                    inner = broken
+                    for key in path:
+                        inner = inner[key]
+                    inner["unknownField"] = 1
+                    self.assertTrue(problems_of(broken), f"{overlay}: {each['kind']}: {path}")
+
+    def test_wrong_values_are_found(self):
+        wrong = [("StatefulSet", "replicas", "1"), ("Job", "completionMode", "indexed"), ("Service", "ports", []),
+                 ("PodDisruptionBudget", "maxUnavailable", 1.5), ("NetworkPolicy", "policyTypes", ["Out"]),
+                 ("Job", "backoffLimit", -1), ("StatefulSet", "serviceName", "Upper")]
+        objects = load("cpu")
+        for kind, field, value in wrong:
+            broken = copy.deepcopy(objects.of_kind(kind)[0])
+            broken["spec"][field] = value
+            with self.subTest(kind=kind, field=field):
+                self.assertTrue(problems_of(broken))
+
+
+if __name__ == "__main__":
+    report.main()
