@@ -88,7 +88,7 @@ def writable_places_are_volumes(manifests):
 def images_are_fixed(manifests):
     for pod in manifests.pods:
         image = pod.container.get("image", "")
-        if not re.search(r"(:\d+\.\d+\.\d+|@sha256:[0-9a-f]{64})$", image):
+        if not re.search(r"(:\d+\.\d+\.\d+(-cuda)?|@sha256:[0-9a-f]{64})$", image):
             yield f"{pod.owner}: image {image} has no version"
         if pod.container.get("imagePullPolicy") != "IfNotPresent":
             yield f"{pod.owner}: imagePullPolicy is {pod.container.get('imagePullPolicy')}"

@@ -1,0 +1,255 @@
+"""The manifests fit the programs: flags and variables are theirs, and the programs that they start, with exactly these arguments,
+train deploy/kubernetes/job.yaml. A pod is a process in a network namespace, so that ports are those of the manifests too. Only directories are
+others. What a Job does is done by `Run` here, by the rules in the manifest."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+from tests import report
+from tests.integration.cluster import (Cluster, Hosts, binary, mount_namespaces_unavailable, namespaces_unavailable, pids_of,
+                                       step_of)
+from tests.kubernetes.manifests import DIRECTORY, OVERLAYS, load
+
+SUCCEEDED, FAILED = "SUCCEEDED", "FAILED"
+
+
+class FlagsTest(unittest.TestCase):
+    def test_flags_and_variables_are_the_programs_own(self):
+        for overlay in OVERLAYS:
+            for pod in load(overlay).pods:
+                text = subprocess.run([binary(pod.program), "--help"], capture_output=True, text=True, check=True).stdout
+                flags, variables = set(re.findall(r"--([a-z_]+)", text)), set(re.findall(r"Environment: (\w+)\.", text))
+                with self.subTest(overlay=overlay, pod=pod.owner):
+                    self.assertEqual(set(pod.flags) - flags, set())
+                    self.assertEqual({name for name in pod.env if name.startswith("RINGMASTER_")} - variables, set())
+
+    def test_ringctl_in_the_coordinators_pod_needs_no_flags(self):
+        text = subprocess.run([binary("ringctl"), "--help"], capture_output=True, text=True, check=True).stdout
+        for overlay in OVERLAYS:
+            pod = load(overlay).pods_of("coordinator")[0]
+            self.assertIn(f"127.0.0.1:{pod.port_of('listen')} unless given", text)
+            for name in pod.env:
+                self.assertIn(f"Environment: {name}.", text)
+
+
+class Pods:
+    """Starts pods: processes in hosts, who know the coordinator by its service's name."""
+
+    def __init__(self, cluster, coordinator_address):
+        self.cluster = cluster
+        self.hosts_file = cluster.directory / "hosts"
+        self.hosts_file.write_text(f"127.0.0.1 localhost\n{coordinator_address} ringmaster-coordinator\n")
+        # The cluster's directories, and those in their place.
+        self.directories = {"/var/lib/ringmaster": str(cluster.directory)}
+
+    def local(self, text):
+        for theirs, ours in self.directories.items():
+            text = text.replace(theirs, ours)
+        return text
+
+    def environment(self, pod, name, address):
+        fields = {"metadata.name": name, "status.podIP": address}
+        directories = {**self.directories, "/etc/ringmaster/tls": str(self.cluster.directory / pod.component)}
+        values = {key: fields.get(value, value) for key, value in pod.env.items()}
+        for theirs, ours in directories.items():
+            values = {key: value.replace(theirs, ours) for key, value in values.items()}
+        return values
+
+    def start(self, pod, name, host):
+        script = f"mount --bind {self.hosts_file} /etc/hosts && exec \"$0\" \"$@\""
+        argv = ["unshare", "--mount", "sh", "-c", script, binary(pod.program), *map(self.local, pod.container["args"])]
+        return self.cluster.spawn(name, argv, host, self.environment(pod, name, host.address))
+
+
+def make_certificates(manifests, directory):
+    """The secrets that cert-manager would make, each in a directory of its own that the pods of a component mount."""
+    def openssl(*arguments):
+        subprocess.run(["openssl", *arguments], check=True, capture_output=True, cwd=directory)
+
+    openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", "ca.key",
+            "-out", "ca.crt", "-subj", "/CN=ringmaster-authority", "-days", "2")
+    for pod in manifests.pods:
+        secret = pod.mounts["/etc/ringmaster/tls"]["secret"]["secretName"]
+        spec = next(each["spec"] for each in manifests.of_kind("Certificate") if each["spec"]["secretName"] == secret)
+        names = [f"DNS:{name}" for name in spec["dnsNames"]] + [f"IP:{address}" for address in spec.get("ipAddresses", [])]
+        usages = {"digital signature": "digitalSignature", "server auth": "serverAuth", "client auth": "clientAuth"}
+        usages = [usages[usage] for usage in spec["usages"]]
+        target = directory / pod.component
+        target.mkdir()
+        (target / "ca.crt").write_text((directory / "ca.crt").read_text())
+        (target / "extensions").write_text(f"subjectAltName={','.join(names)}\nkeyUsage=digitalSignature\n"
+                                           f"extendedKeyUsage={','.join(usages[1:])}\n")
+        openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", f"{target}/tls.key",
+                "-out", f"{target}/csr", "-subj", f"/CN={spec['commonName']}")
+        openssl("x509", "-req", "-in", f"{target}/csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2",
+                "-out", f"{target}/tls.crt", "-extfile", f"{target}/extensions")
+
+
+class Run:
+    """A Job's pods, kept up as the Job controller does, each in a host of its own; hosts of pods that ended are used again."""
+
+    def __init__(self, pods, pod, hosts):
+        self.pods, self.pod = pods, pod
+        self.free = list(hosts)
+        self.running = {}  # name -> (index, process, host)
+        self.failures = 0
+        self.started = 0
+        self.codes = []
+        self.state = None
+        for index in range(pod.workload["completions"]):
+            self.start(index)
+
+    def start(self, index):
+        host = self.free.pop(0)
+        # A Job's pod has another name each time.
+        name = f"ringmaster-worker-{index}-{self.started}"
+        self.started += 1
+        self.running[name] = (index, self.pods.start(self.pod, name, host), host)
+
+    def action_of(self, code):
+        for rule in self.pod.workload["podFailurePolicy"]["rules"]:
+            exit_codes = rule.get("onExitCodes")
+            if exit_codes and exit_codes["operator"] == "In" and code in exit_codes["values"]:
+                return rule["action"]
+        return "Count"
+
+    def reconcile(self):
+        """Takes note of pods that ended; returns the Job's state once it has one."""
+        for name, (index, process, host) in list(self.running.items()):
+            if process.popen.poll() is None:
+                continue
+            code = process.wait()
+            self.codes.append(code)
+            del self.running[name]
+            self.free.append(host)
+            if code == 0:
+                self.state = self.state or SUCCEEDED
+            elif self.action_of(code) == "FailJob":
+                self.state = self.state or FAILED
+            elif self.state is None:
+                self.failures += 1
+                assert self.failures <= self.pod.workload["backoffLimit"]
+                self.start(index)
+        return self.state
+
+    def await_state(self, timeout):
+        state = self.pods.cluster.await_that("the run is over", self.reconcile, timeout)
+        # The rest are asked to end.
+        for _, process, _ in self.running.values():
+            process.signal(signal.SIGTERM)
+        return state
+
+
+class PodsTest(unittest.TestCase):
+    def setUp(self):
+        why = namespaces_unavailable() or mount_namespaces_unavailable()
+        if why:
+            self.skipTest(why)
+
+    def start(self, cluster, hosts, overlay="cpu"):
+        """A coordinator in the first host, workers in the others; returns the Run."""
+        manifests = load(overlay)
+        head, *nodes = hosts
+        self.coordinator = manifests.pods_of("coordinator")[0]
+        self.pods = Pods(cluster, head.address)
+        if manifests.of_kind("Certificate"):
+            make_certificates(manifests, cluster.directory)
+        self.environment = {**os.environ, **self.pods.environment(self.coordinator, "ringmaster-coordinator-0", head.address)}
+        cluster.coordinator_host = head
+        self.pods.start(self.coordinator, "ringmaster-coordinator-0", head)
+        for index, pod in enumerate(manifests.pods_of("parameter-server") * 2):
+            self.pods.start(pod, f"ringmaster-parameter-server-{index}", nodes.pop())
+        run = Run(self.pods, manifests.pods_of("worker")[0], nodes)
+        cluster.await_that("all are there", lambda: len(self.status(cluster).get("workers", [])) == len(hosts) - 1 - len(run.free))
+        return run
+
+    def ringctl(self, cluster, *arguments, stdin=""):
+        """As by `kubectl exec -i ringmaster-coordinator-0 -- ringctl`."""
+        return subprocess.run([*cluster.coordinator_host.prefix(), binary("ringctl"), *arguments], input=stdin,
+                              capture_output=True, text=True, timeout=60, env=self.environment)
+
+    def status(self, cluster):
+        """Empty while the coordinator does not answer."""
+        result = self.ringctl(cluster, "-o", "json", "status")
+        return json.loads(result.stdout) if result.returncode == 0 else {}
+
+    def job(self, cluster, job):
+        return next(each for each in self.status(cluster)["jobs"] if each["id"] == job)
+
+    def await_step(self, cluster, job, step):
+        cluster.await_that(f"{job} at step {step}", lambda: step_of(self.job(cluster, job)) >= step)
+
+    def submit(self, cluster, *flags, data="/usr/share/common-licenses"):
+        text = (DIRECTORY / "job.yaml").read_text()
+        self.assertIn("/opt/ringmaster/licenses", text)
+        self.assertNotEqual(text, self.pods.local(text))
+        result = self.ringctl(cluster, "submit", *flags, "-",
+                              stdin=self.pods.local(text).replace("/opt/ringmaster/licenses", data))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return "first-1"
+
+    def test_the_job_trains_and_a_lost_worker_is_replaced(self):
+        with Hosts(4) as hosts, Cluster() as cluster:
+            began = time.monotonic()
+            run = self.start(cluster, hosts)
+            job = self.submit(cluster)
+            self.await_step(cluster, job, 50)
+            before = pids_of(self.job(cluster, job))
+            self.assertEqual(set(before), set(run.running))
+            self.assert_ports_answer(run)
+
+            victim, survivor = sorted(before)
+            run.running[victim][1].signal(signal.SIGKILL)
+            cluster.await_that("it is replaced", lambda: run.reconcile() is None and len(run.running) == 2 and
+                               victim not in run.running)
+            newcomer = next(name for name in run.running if name != survivor)
+            cluster.await_that("its successor trains", lambda: newcomer in pids_of(self.job(cluster, job)))
+            self.assertEqual(pids_of(self.job(cluster, job))[survivor], before[survivor], "the survivor has another process")
+
+            self.assertEqual(run.await_state(timeout=240), SUCCEEDED)
+            ended = self.job(cluster, job)
+            self.assertEqual((ended["state"], step_of(ended), run.failures), ("JOB_STATE_SUCCEEDED", 1000, 1))
+            self.assertTrue(list((cluster.directory / "checkpoints" / "first").glob("step-*")))
+            print(f"trained in {time.monotonic() - began:.0f} s; exit codes {run.codes}")
+
+    def test_parameter_servers_and_workers_train_with_tls(self):
+        with Hosts(5) as hosts, Cluster() as cluster:
+            run = self.start(cluster, hosts, "everything")
+            job = self.submit(cluster, "--set=train.parameter_server.servers=2", "--set=train.steps=60")
+            self.assertEqual(run.await_state(timeout=120), SUCCEEDED)
+            self.assertEqual(self.job(cluster, job)["state"], "JOB_STATE_SUCCEEDED")
+            # Servers stay for the next job.
+            cluster.await_that("the servers are idle", lambda: [worker["state"] for worker in self.status(cluster)["workers"]
+                                                               if worker["role"] == "ROLE_PARAMETER_SERVER"] ==
+                               ["WORKER_STATE_IDLE"] * 2)
+
+    def test_a_job_that_cannot_succeed_fails_the_run(self):
+        with Hosts(3) as hosts, Cluster() as cluster:
+            run = self.start(cluster, hosts)
+            job = self.submit(cluster, data="/nonexistent")
+            self.assertEqual(run.await_state(timeout=60), FAILED)
+            self.assertEqual(self.job(cluster, job)["state"], "JOB_STATE_FAILED")
+            self.assertEqual((run.codes[0], run.failures), (5, 0))
+
+    def assert_ports_answer(self, run):
+        """From another host: the ports that the manifests name, and Prometheus' page."""
+        script = ("import socket, sys, urllib.request\n"
+                  "for port in sys.argv[2:]: socket.create_connection((sys.argv[1], int(port)), 20).close()\n"
+                  "print(urllib.request.urlopen(f'http://{sys.argv[1]}:9464/metrics', timeout=20).read().decode())\n")
+        coordinator = (self.coordinator, self.pods.cluster.coordinator_host)
+        for pod, host in [coordinator] + [(run.pod, host) for _, _, host in run.running.values()]:
+            other = next(each for _, _, each in run.running.values() if each is not host)
+            page = subprocess.run([*other.prefix(), sys.executable, "-c", script, host.address, *map(str, pod.ports.values())],
+                                  capture_output=True, text=True, timeout=60)
+            self.assertEqual(page.returncode, 0, f"{pod.owner}: {page.stderr}")
+            self.assertIn("ringmaster_build_info", page.stdout)
+
+
+if __name__ == "__main__":
+    report.main()
