@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/parameter_server/staleness.h"
 #include "server/ctl/compare/comparison_charts.h"
 #include "server/ctl/compare/memory.h"
 #include "server/ctl/compare/prediction.h"
@@ -17,8 +18,6 @@ namespace ringmaster::ctl {
 namespace {
 
 constexpr double kMegabyte = 1e6;
-// The last of so many counts all that were further ahead.
-constexpr size_t kMostStaleness = 16;
 
 // The run of this mode, without variations; null if it was not, or failed.
 const RunResult* Find(const Comparison& comparison, std::string_view mode,
@@ -224,7 +223,7 @@ void AddStaleness(const Comparison& comparison,
       if (run.staleness[ahead] == 0) continue;
       absl::StrAppend(
           &text, separator, ahead,
-          ahead + 1 == kMostStaleness ? " and more" : "",
+          ahead + 1 == kStalenessBins ? " and more" : "",
           *separator == '\0' ? " steps ahead of the slowest were " : ": ",
           absl::StrFormat("%.0f %%",
                           100.0 * static_cast<double>(run.staleness[ahead]) /

@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/time/time.h"
 #include "common/rpc/enum_name.h"
+#include "common/rpc/job_staleness.h"
 #include "common/rpc/proto_time.h"
 #include "ringmaster/v1/job.pb.h"
 
@@ -86,18 +87,8 @@ void RunObserver::Take(const v1::Job& job, double now) {
     seen_.clear();
   }
   TakeLoss(job, now);
-  run_.staleness.clear();
-  for (const v1::Member& member : job.members()) {
-    TakeMember(member);
-    TakeStaleness(member.figures());
-  }
-}
-
-void RunObserver::TakeStaleness(const v1::RankFigures& figures) {
-  const auto counts = static_cast<size_t>(figures.staleness_size());
-  if (run_.staleness.size() < counts) run_.staleness.resize(counts);
-  for (size_t i = 0; i < counts; ++i)
-    run_.staleness[i] += figures.staleness(static_cast<int>(i));
+  run_.staleness = StalenessOf(job);
+  for (const v1::Member& member : job.members()) TakeMember(member);
 }
 
 RankResult RunObserver::RankOf(int rank, const Seen& seen) const {
