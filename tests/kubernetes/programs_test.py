@@ -1,10 +1,12 @@
 """The manifests fit the programs: flags and variables are theirs, and the programs that they start, with exactly these arguments,
-train deploy/kubernetes/job.yaml. A pod is a process in a network namespace, so that ports are those of the manifests too. Only directories are
-others. What a Job does is done by `Run` here, by the rules in the manifest."""
+train deploy/kubernetes/job.yaml. A pod is a process in a network namespace, so that ports are those of the manifests too, without rights, as the
+manifests' user, and can write to its volumes alone. Only directories are others. What a Job does is done by `Run` here, by the rules in the manifest."""
 
 import json
 import os
+import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,6 +31,10 @@ class FlagsTest(unittest.TestCase):
                     self.assertEqual(set(pod.flags) - flags, set())
                     self.assertEqual({name for name in pod.env if name.startswith("RINGMASTER_")} - variables, set())
 
+    def test_the_job_is_a_good_one(self):
+        result = subprocess.run([binary("ringctl"), "submit", "--dry-run", str(DIRECTORY / "job.yaml")], capture_output=True, text=True)
+        self.assertEqual(result.returncode, 0, result.stderr)
+
     def test_ringctl_in_the_coordinators_pod_needs_no_flags(self):
         text = subprocess.run([binary("ringctl"), "--help"], capture_output=True, text=True, check=True).stdout
         for overlay in OVERLAYS:
@@ -36,6 +42,15 @@ class FlagsTest(unittest.TestCase):
             self.assertIn(f"127.0.0.1:{pod.port_of('listen')} unless given", text)
             for name in pod.env:
                 self.assertIn(f"Environment: {name}.", text)
+
+
+# What a container's runtime makes of a securityContext: $1 knows the addresses, $2 is all that can be written to, $3 is the user.
+RESTRICTED = """
+mount --bind "$1" /etc/hosts && mount --bind "$2" "$2" && mount -o remount,bind,ro / || exit 99
+user=$3
+shift 3
+exec setpriv --reuid="$user" --regid="$user" --clear-groups --no-new-privs --inh-caps=-all --bounding-set=-all "$@"
+"""
 
 
 class Pods:
@@ -46,7 +61,14 @@ class Pods:
         self.hosts_file = cluster.directory / "hosts"
         self.hosts_file.write_text(f"127.0.0.1 localhost\n{coordinator_address} ringmaster-coordinator\n")
         # The cluster's directories, and those in their place.
-        self.directories = {"/var/lib/ringmaster": str(cluster.directory)}
+        self.directories = {"/var/lib/ringmaster": f"{cluster.directory}/volume"}
+        (cluster.directory / "volume").mkdir()
+        cluster.directory.chmod(0o755)
+        # Where a user without rights can run them.
+        self.programs = cluster.directory / "programs"
+        self.programs.mkdir()
+        for name in ("coordinator", "parameter_server", "worker"):
+            shutil.copy(binary(name), self.programs)
 
     def local(self, text):
         for theirs, ours in self.directories.items():
@@ -62,9 +84,12 @@ class Pods:
         return values
 
     def start(self, pod, name, host):
-        script = f"mount --bind {self.hosts_file} /etc/hosts && exec \"$0\" \"$@\""
-        argv = ["unshare", "--mount", "sh", "-c", script, binary(pod.program), *map(self.local, pod.container["args"])]
-        return self.cluster.spawn(name, argv, host, self.environment(pod, name, host.address))
+        context = pod.spec["securityContext"]
+        volume = pathlib.Path(self.directories["/var/lib/ringmaster"])
+        os.chown(volume, context["fsGroup"], context["fsGroup"])
+        argv = ["unshare", "--mount", "sh", "-c", RESTRICTED, "sh", self.hosts_file, volume, context["runAsUser"],
+                self.programs / pod.program, *map(self.local, pod.container["args"])]
+        return self.cluster.spawn(name, list(map(str, argv)), host, self.environment(pod, name, host.address))
 
 
 def make_certificates(manifests, directory):
@@ -89,6 +114,9 @@ def make_certificates(manifests, directory):
                 "-out", f"{target}/csr", "-subj", f"/CN={spec['commonName']}")
         openssl("x509", "-req", "-in", f"{target}/csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2",
                 "-out", f"{target}/tls.crt", "-extfile", f"{target}/extensions")
+        # Mode 0440, of the pods' group.
+        (target / "tls.key").chmod(0o440)
+        os.chown(target / "tls.key", 0, pod.spec["securityContext"]["fsGroup"])
 
 
 class Run:
@@ -98,6 +126,7 @@ class Run:
         self.pods, self.pod = pods, pod
         self.free = list(hosts)
         self.running = {}  # name -> (index, process, host)
+        self.evicted = set()
         self.failures = 0
         self.started = 0
         self.codes = []
@@ -112,8 +141,15 @@ class Run:
         self.started += 1
         self.running[name] = (index, self.pods.start(self.pod, name, host), host)
 
-    def action_of(self, code):
+    def evict(self, name):
+        """As when its node is drained."""
+        self.evicted.add(name)
+        self.running[name][1].signal(signal.SIGTERM)
+
+    def action_of(self, name, code):
         for rule in self.pod.workload["podFailurePolicy"]["rules"]:
+            if name in self.evicted and any(each["type"] == "DisruptionTarget" for each in rule.get("onPodConditions", [])):
+                return rule["action"]
             exit_codes = rule.get("onExitCodes")
             if exit_codes and exit_codes["operator"] == "In" and code in exit_codes["values"]:
                 return rule["action"]
@@ -128,12 +164,13 @@ class Run:
             self.codes.append(code)
             del self.running[name]
             self.free.append(host)
+            action = self.action_of(name, code)
             if code == 0:
                 self.state = self.state or SUCCEEDED
-            elif self.action_of(code) == "FailJob":
+            elif action == "FailJob":
                 self.state = self.state or FAILED
             elif self.state is None:
-                self.failures += 1
+                self.failures += action == "Count"
                 assert self.failures <= self.pod.workload["backoffLimit"]
                 self.start(index)
         return self.state
@@ -162,12 +199,15 @@ class PodsTest(unittest.TestCase):
             make_certificates(manifests, cluster.directory)
         self.environment = {**os.environ, **self.pods.environment(self.coordinator, "ringmaster-coordinator-0", head.address)}
         cluster.coordinator_host = head
-        self.pods.start(self.coordinator, "ringmaster-coordinator-0", head)
+        self.start_coordinator()
         for index, pod in enumerate(manifests.pods_of("parameter-server") * 2):
             self.pods.start(pod, f"ringmaster-parameter-server-{index}", nodes.pop())
         run = Run(self.pods, manifests.pods_of("worker")[0], nodes)
         cluster.await_that("all are there", lambda: len(self.status(cluster).get("workers", [])) == len(hosts) - 1 - len(run.free))
         return run
+
+    def start_coordinator(self):
+        self.coordinator_process = self.pods.start(self.coordinator, "ringmaster-coordinator-0", self.pods.cluster.coordinator_host)
 
     def ringctl(self, cluster, *arguments, stdin=""):
         """As by `kubectl exec -i ringmaster-coordinator-0 -- ringctl`."""
@@ -198,25 +238,46 @@ class PodsTest(unittest.TestCase):
         with Hosts(4) as hosts, Cluster() as cluster:
             began = time.monotonic()
             run = self.start(cluster, hosts)
-            job = self.submit(cluster)
-            self.await_step(cluster, job, 50)
+            # So many that it does not end before the successor is there.
+            job = self.submit(cluster, "--set=train.steps=2000")
+            self.await_step(cluster, job, 20)
             before = pids_of(self.job(cluster, job))
             self.assertEqual(set(before), set(run.running))
             self.assert_ports_answer(run)
 
+            self.assert_restricted(run)
+
             victim, survivor = sorted(before)
             run.running[victim][1].signal(signal.SIGKILL)
-            cluster.await_that("it is replaced", lambda: run.reconcile() is None and len(run.running) == 2 and
-                               victim not in run.running)
-            newcomer = next(name for name in run.running if name != survivor)
-            cluster.await_that("its successor trains", lambda: newcomer in pids_of(self.job(cluster, job)))
+            self.await_successor(run, victim, job)
             self.assertEqual(pids_of(self.job(cluster, job))[survivor], before[survivor], "the survivor has another process")
 
             self.assertEqual(run.await_state(timeout=240), SUCCEEDED)
             ended = self.job(cluster, job)
-            self.assertEqual((ended["state"], step_of(ended), run.failures), ("JOB_STATE_SUCCEEDED", 1000, 1))
-            self.assertTrue(list((cluster.directory / "checkpoints" / "first").glob("step-*")))
+            self.assertEqual((ended["state"], step_of(ended), run.failures), ("JOB_STATE_SUCCEEDED", 2000, 1))
+            self.assertTrue(list((cluster.directory / "volume" / "checkpoints" / "first").glob("step-*")))
             print(f"trained in {time.monotonic() - began:.0f} s; exit codes {run.codes}")
+
+    def test_a_worker_is_evicted_and_the_coordinator_comes_back(self):
+        with Hosts(4) as hosts, Cluster() as cluster:
+            run = self.start(cluster, hosts)
+            job = self.submit(cluster, "--set=train.steps=1000000")
+            self.await_step(cluster, job, 20)
+            before = pids_of(self.job(cluster, job))
+            self.assertEqual(set(before), set(run.running))
+            evicted, survivor = sorted(before)
+            run.evict(evicted)
+            self.await_successor(run, evicted, job)
+            self.coordinator_process.signal(signal.SIGKILL)
+            self.coordinator_process.wait()
+            self.start_coordinator()
+            cluster.await_that("it answers", lambda: self.status(cluster))
+            self.await_step(cluster, job, step_of(self.job(cluster, job)) + 20)
+            # A run that is cancelled is over, too.
+            self.assertEqual(self.ringctl(cluster, "cancel", job).returncode, 0)
+            self.assertEqual(run.await_state(timeout=120), SUCCEEDED)
+            # Neither counts, and nobody else ended.
+            self.assertEqual((run.codes[0], run.failures, run.started), (143, 0, 3))
 
     def test_parameter_servers_and_workers_train_with_tls(self):
         with Hosts(5) as hosts, Cluster() as cluster:
@@ -236,6 +297,20 @@ class PodsTest(unittest.TestCase):
             self.assertEqual(run.await_state(timeout=60), FAILED)
             self.assertEqual(self.job(cluster, job)["state"], "JOB_STATE_FAILED")
             self.assertEqual((run.codes[0], run.failures), (5, 0))
+
+    def await_successor(self, run, name, job):
+        """Waits until another pod has taken the place of `name`, and trains."""
+        before = set(run.running)
+        self.pods.cluster.await_that("it is replaced", lambda: run.reconcile() is None and set(run.running) - before)
+        newcomer = (set(run.running) - before).pop()
+        self.assertNotIn(name, run.running)
+        self.pods.cluster.await_that("its successor trains", lambda: newcomer in pids_of(self.job(self.pods.cluster, job)))
+
+    def assert_restricted(self, run):
+        for _, process, _ in run.running.values():
+            status = dict(line.split(":\t", 1) for line in pathlib.Path(f"/proc/{process.pid}/status").read_text().splitlines())
+            self.assertEqual(status["Uid"].split(), ["65532"] * 4)
+            self.assertEqual((int(status["CapEff"], 16), status["NoNewPrivs"]), (0, "1"))
 
     def assert_ports_answer(self, run):
         """From another host: the ports that the manifests name, and Prometheus' page."""
