@@ -10,19 +10,11 @@
 #include "absl/time/time.h"
 #include "common/config/address.h"
 #include "common/config/flags.h"
+#include "common/config/port_range.h"
 #include "common/credentials/credentials.h"
 #include "common/program/program_flags.h"
 
 namespace ringmaster {
-
-// Ports `first` to `last`, both among them.
-struct PortRange {
-  uint16_t first = 0;
-  uint16_t last = 0;
-
-  [[nodiscard]] int count() const { return last - first + 1; }
-  friend bool operator==(const PortRange&, const PortRange&) = default;
-};
 
 struct WorkerFlags {
   std::string coordinator;

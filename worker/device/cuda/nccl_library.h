@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "worker/device/cuda/shared_library.h"
+#include "common/machine/shared_library.h"
 
 namespace ringmaster {
 

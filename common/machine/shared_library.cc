@@ -1,4 +1,4 @@
-#include "worker/device/cuda/shared_library.h"
+#include "common/machine/shared_library.h"
 
 #include <dlfcn.h>
 

@@ -5,8 +5,8 @@
 // Ownership: the library stays loaded for the life of the process, so its
 // functions outlive this object. (Unloading CUDA's libraries is not safe: they
 // keep threads and exit handlers.)
-#ifndef RINGMASTER_WORKER_DEVICE_CUDA_SHARED_LIBRARY_H_
-#define RINGMASTER_WORKER_DEVICE_CUDA_SHARED_LIBRARY_H_
+#ifndef RINGMASTER_COMMON_MACHINE_SHARED_LIBRARY_H_
+#define RINGMASTER_COMMON_MACHINE_SHARED_LIBRARY_H_
 
 #include <string>
 #include <utility>
@@ -49,4 +49,4 @@ class SharedLibrary {
 
 }  // namespace ringmaster
 
-#endif  // RINGMASTER_WORKER_DEVICE_CUDA_SHARED_LIBRARY_H_
+#endif  // RINGMASTER_COMMON_MACHINE_SHARED_LIBRARY_H_
