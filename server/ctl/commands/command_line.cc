@@ -21,6 +21,7 @@
 #include "server/ctl/commands/bench.h"
 #include "server/ctl/commands/cluster_bench.h"
 #include "server/ctl/commands/compare.h"
+#include "server/ctl/commands/doctor.h"
 #include "server/ctl/commands/local.h"
 #include "server/ctl/commands/queries.h"
 #include "server/ctl/commands/sample.h"
@@ -47,6 +48,7 @@ struct CommandLine {
   SampleOptions sample;
   BenchFlags bench;
   CompareFlags compare;
+  DoctorFlags doctor;
 
   [[nodiscard]] OutputFormat format() const {
     return output == "json" ? OutputFormat::kJson : OutputFormat::kTable;
@@ -68,8 +70,8 @@ void AddGlobalFlags(FlagSet& flags, CommandLine& line) {
        .unit = "HOST:PORT",
        .help = absl::StrCat(
            "Address of the coordinator; ", kDefaultCoordinator,
-           " unless given. local starts its own instead; bench and compare do "
-           "without unless it is given.")},
+           " unless given. local starts its own instead; bench, compare and "
+           "doctor do without unless it is given.")},
       &line.coordinator);
   flags.Add({.name = "timeout",
              .unit = "DURATION",
@@ -329,6 +331,23 @@ absl::StatusOr<int> RunHere(CommandLine& line, Console& console, Clock& clock) {
                   line.local);
 }
 
+absl::StatusOr<int> Diagnose(const CommandLine& line, Console& console,
+                             Clock& clock) {
+  const CredentialsOptions& tls = line.credentials;
+  return RunDoctor(
+      {.console = console,
+       .clock = clock,
+       .format = line.format(),
+       .timeout = line.timeout,
+       .coordinator = line.coordinator,
+       .is_encrypted = !tls.tls_ca_file.empty() || !tls.tls_cert_file.empty(),
+       .connect = [&]() -> absl::StatusOr<std::unique_ptr<Client>> {
+         ASSIGN_OR_RETURN(ClientOptions options, ToClientOptions(line));
+         return std::make_unique<Client>(std::move(options));
+       }},
+      line.doctor);
+}
+
 absl::StatusOr<int> CompareModes(std::span<const std::string> args,
                                  const CommandLine& line, Console& console,
                                  Clock& clock) {
@@ -365,6 +384,7 @@ int RunCommandLine(std::span<const std::string> args, Console& console,
   AddSampleCommand(flags, line);
   AddBenchFlags(flags, line.bench);
   AddCompareCommand(flags, line.compare);
+  AddDoctorCommand(flags, line.doctor);
   const auto fail = [&](const absl::Status& status) {
     console.WriteError(
         absl::StrCat("error: ", std::string(status.message()), "\n"));
@@ -381,6 +401,7 @@ int RunCommandLine(std::span<const std::string> args, Console& console,
   const absl::StatusOr<int> code =
       command == "local"     ? RunHere(line, console, clock)
       : command == "compare" ? CompareModes(args, line, console, clock)
+      : command == "doctor"  ? Diagnose(line, console, clock)
       : command != "bench"   ? RunAtCoordinator(command, line, console, clock)
       : line.coordinator.empty() ? RunBench(line.bench, line.format(), console)
                                  : BenchAtCoordinator(line, console, clock);

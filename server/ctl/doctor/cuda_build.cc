@@ -1,0 +1,15 @@
+#include "server/ctl/doctor/cuda_build.h"
+
+#include <cuda_runtime_api.h>
+#include <cudnn_version.h>
+#include <nccl.h>
+
+namespace ringmaster::ctl {
+
+std::optional<CudaVersions> BuiltCuda() {
+  return CudaVersions{.runtime = CUDART_VERSION,
+                      .nccl = NCCL_VERSION_CODE,
+                      .cudnn = CUDNN_VERSION};
+}
+
+}  // namespace ringmaster::ctl

@@ -1,0 +1,154 @@
+"""`ringctl doctor` with the real programs: what it says of this host, of a coordinator that is there and of one that is not."""
+
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+
+from tests import report
+from tests.integration.cluster import PATIENCE, Cluster, binary, mount_namespaces_unavailable
+
+USAGE = 2
+RETRY = 138
+
+
+def doctor(*flags, prefix=(), coordinator=None):
+    """Its exit code, and its findings by check."""
+    address = [f"--coordinator={coordinator}"] if coordinator else []
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RINGMASTER_COORDINATOR")}
+    result = subprocess.run([*prefix, binary("ringctl"), "doctor", "--output=json", "--timeout=20s", *address, *flags],
+                            capture_output=True, text=True, timeout=PATIENCE, stdin=subprocess.DEVNULL, env=environment)
+    assert result.stdout, result.stderr
+    return result.returncode, {finding["check"]: finding for finding in json.loads(result.stdout)["findings"]}
+
+
+class DoctorTest(unittest.TestCase):
+    def expect(self, finding, level, *words):
+        self.assertEqual(finding["level"], level, finding)
+        for word in words:
+            self.assertIn(word, finding["what"])
+        if level != "ok":
+            self.assertTrue(finding["why"] and finding["remedy"], finding)
+
+    def test_this_machine_alone(self):
+        code, findings = doctor()
+        self.assertEqual(code, 0, findings)
+        self.expect(findings["coordinator"], "ok", "this machine alone")
+        for check in ("program coordinator", "program worker", "cores", "memory", "shared memory", "CUDA", "host name"):
+            self.assertIn(check, findings)
+        self.assertNotIn("round trip", findings)
+
+    def test_the_bundles_programs_are_found_and_of_one_release(self):
+        with Cluster() as cluster:
+            code, findings = doctor(f"--bin_dir={cluster.bin_dir()}")
+            self.assertEqual(code, 0, findings)
+            for name in ("parameter_server", "worker"):
+                self.expect(findings[f"program {name}"], "ok", str(cluster.bin_dir() / name))
+
+    def test_a_coordinator_that_answers(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            cluster.start_worker("w")
+            cluster.await_workers(1)
+            code, findings = doctor(coordinator=cluster.address)
+            self.assertEqual(code, 0, findings)
+            self.expect(findings["coordinator"], "ok", cluster.address, "in clear text", "1 worker")
+            self.expect(findings["coordinator's version"], "ok")
+            self.expect(findings["round trip"], "ok")
+            self.expect(findings["clock"], "ok", "clocks need not agree")
+            self.expect(findings["route"], "ok", "by lo")
+
+    def test_the_table_says_the_same(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            result = cluster.ringctl("doctor")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            lines = result.stdout.splitlines()
+            self.assertTrue(any(line.startswith("ok ") and f"answers at {cluster.address}" in line for line in lines), lines)
+            self.assertRegex(lines[-1], r"^0 failures, \d+ warnings?, \d+ ok$")
+            self.assertNotIn("\x1b", result.stdout)
+
+    def test_nobody_listens(self):
+        with socket.socket() as unused:
+            unused.bind(("127.0.0.1", 0))
+            address = f"127.0.0.1:{unused.getsockname()[1]}"
+            code, findings = doctor(coordinator=address)
+        self.assertEqual(code, RETRY)
+        self.expect(findings["coordinator"], "failure", f"no coordinator listens at {address}")
+
+    def test_a_name_that_does_not_resolve(self):
+        code, findings = doctor("--insecure", coordinator="no-such-host.invalid:29400")
+        self.assertEqual(code, RETRY)
+        self.expect(findings["coordinator's name"], "failure", "no-such-host.invalid has no address")
+        self.assertEqual(findings["coordinator"]["level"], "failure")
+
+    def test_clear_text_to_another_machine_must_be_asked_for(self):
+        code, findings = doctor(coordinator="192.0.2.1:29400")
+        self.assertEqual(code, USAGE)
+        self.expect(findings["coordinator"], "failure", "--insecure")
+
+    def test_ports_in_use(self):
+        with socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True) as server:
+            port = server.getsockname()[1]
+            code, findings = doctor(f"--data_ports={port}-{port}")
+            self.assertEqual(code, RETRY)
+            self.expect(findings["data ports"], "failure", "0 of 1 free", "in use")
+
+    def test_gpus_that_are_wanted_and_not_to_be_had(self):
+        code, findings = doctor("--device=cuda")
+        if all(finding["level"] != "failure" for finding in findings.values()):
+            self.skipTest("this host and this build have all that GPUs need")
+        self.assertEqual(code, USAGE)
+
+    def test_directories(self):
+        with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
+            code, findings = doctor(f"--state_dir={directory}/state", "--checkpoint=/proc/nothing")
+            self.assertEqual(code, USAGE)
+            self.assertNotEqual(findings["--state_dir"]["level"], "failure", findings)
+            self.assertIn("not there yet", findings["--state_dir"]["what"])
+            self.expect(findings["--checkpoint"], "failure", "/proc")
+            self.assertEqual(list(pathlib.Path(directory).iterdir()), [])
+
+    @unittest.skipIf(mount_namespaces_unavailable(), mount_namespaces_unavailable())
+    def test_a_full_dev_shm_matters_to_gpus_alone(self):
+        script = ("mount -t tmpfs -o size=640k none /dev/shm && head -c 600k /dev/zero >/dev/shm/full && exec \"$0\" \"$@\"")
+        prefix = ["unshare", "--mount", "sh", "-c", script]
+        code, findings = doctor(prefix=prefix)
+        self.assertEqual(code, 0, findings)
+        self.expect(findings["/dev/shm"], "ok", "No space left on device", "only NCCL uses it")
+        code, findings = doctor("--device=cuda", prefix=prefix)
+        self.assertEqual(code, USAGE)
+        self.expect(findings["/dev/shm"], "failure", "No space left on device")
+
+    @unittest.skipIf(mount_namespaces_unavailable(), mount_namespaces_unavailable())
+    def test_a_name_server_that_does_not_answer_is_given_up(self):
+        # Datagrams to a socket of ours, which nobody reads; the resolver would ask it for half a minute.
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent, tempfile.TemporaryDirectory() as directory:
+            try:
+                silent.bind(("127.9.9.9", 53))
+            except PermissionError:
+                self.skipTest("port 53 is not for this user")
+            configuration = pathlib.Path(directory) / "resolv.conf"
+            configuration.write_text("nameserver 127.9.9.9\noptions timeout:30 attempts:1\n")
+            script = f"mount --bind {configuration} /etc/resolv.conf && exec \"$0\" \"$@\""
+            start = time.monotonic()
+            code, findings = doctor("--insecure", "--timeout=1s", coordinator="head.example:29400",
+                                    prefix=["unshare", "--mount", "sh", "-c", script])
+            self.assertLess(time.monotonic() - start, 20)
+            self.assertEqual(code, RETRY)
+            self.expect(findings["names"], "warning", "no answer within 1s")
+
+    def test_a_flag_that_is_malformed(self):
+        for flag, words in [("--data_ports=5", "--data_ports"), ("--coordinator=nowhere", "--coordinator=nowhere"),
+                            ("--device=tpu", "tpu")]:
+            result = subprocess.run([binary("ringctl"), "doctor", flag], capture_output=True, text=True, timeout=PATIENCE)
+            self.assertEqual(result.returncode, USAGE, result.stderr)
+            self.assertIn(words, result.stderr)
+
+
+if __name__ == "__main__":
+    report.main()
