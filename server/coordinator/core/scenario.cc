@@ -88,6 +88,7 @@ Sharding ShardingOf(const Words& words) {
   Sharding sharding;
   sharding.servers = static_cast<int>(words.Number("servers", 0));
   sharding.shards = static_cast<int>(words.Number("shards", sharding.servers));
+  sharding.lanes = static_cast<int>(words.Number("lanes", 1));
   sharding.replicas = static_cast<int>(words.Number("replicas", 0));
   sharding.is_lockstep = words.Text("consistency", "bsp") == "bsp";
   return sharding;

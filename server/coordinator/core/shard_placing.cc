@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <tuple>
+#include <utility>
 
 namespace ringmaster::coordinator {
 namespace {
@@ -67,13 +68,29 @@ int ChoosePrimary(const ShardCopies& shard, int hosts,
   return best;
 }
 
+// The shards, by index, in an order in which lanes take turns: who keeps the
+// first few of its own keeps some of each lane, and all its threads have work.
+std::vector<size_t> AcrossLanes(int shards, int lanes) {
+  std::vector<std::pair<int, size_t>>
+      order;  // how many of its lane come before
+  std::vector<int> counts(static_cast<size_t>(lanes), 0);
+  for (int shard = 0; shard < shards; ++shard) {
+    const int lane = LaneOfShard(shard, shards, lanes);
+    order.emplace_back(counts[static_cast<size_t>(lane)]++, shard);
+  }
+  std::sort(order.begin(), order.end());
+  std::vector<size_t> across;
+  for (const auto& [before, shard] : order) across.push_back(shard);
+  return across;
+}
+
 // By shard, the index of its primary's host.
 std::vector<int> PlacePrimaries(const std::vector<ShardCopies>& shards,
-                                const std::vector<bool>& stays) {
+                                int lanes, const std::vector<bool>& stays) {
   const int hosts = static_cast<int>(stays.size());
   Primaries primaries(shards.size(), stays);
   std::vector<int> placed(shards.size(), kNone);
-  for (size_t i = 0; i < shards.size(); ++i) {
+  for (const size_t i : AcrossLanes(static_cast<int>(shards.size()), lanes)) {
     const int primary = shards[i].primary;
     if (primary == kNone || !primaries.HasRoom(primary)) continue;
     placed[i] = primary;
@@ -119,9 +136,9 @@ int SourceOf(const ShardCopies& shard, int primary, int backup) {
 
 std::vector<ShardPlacement> PlaceShards(const std::vector<ShardHolder>& hosts,
                                         const std::vector<ShardCopies>& shards,
-                                        int replicas) {
+                                        int lanes, int replicas) {
   const std::vector<bool> stays = StayingOf(hosts);
-  const std::vector<int> primaries = PlacePrimaries(shards, stays);
+  const std::vector<int> primaries = PlacePrimaries(shards, lanes, stays);
   std::vector<int> backup_counts(hosts.size(), 0);
   const auto rank_of = [&hosts](int host) {
     return host == kNone ? kNone : hosts[static_cast<size_t>(host)].rank;

@@ -28,11 +28,13 @@ struct ShardCopies {
   int primary = -1;
 };
 
-// Places `shards`, with `replicas` (0 or 1) further copies of each, on `hosts`, of
-// which there is at least one; where all of them leave, as if none did. By shard:
+// Places `shards`, which each host serves with `lanes` threads (LaneOfShard; at
+// least 1), with `replicas` (0 or 1) further copies of each, on `hosts`, of which
+// there is at least one; where all of them leave, as if none did. By shard:
 //   primary  as many on each host as on any other, give or take one. It stays
 //            where it was if that allows it; else it goes to a host that holds a
-//            copy, if that does; else anywhere.
+//            copy, if that does; else anywhere. Of those that a host has too many
+//            of, it keeps as many of one lane as of another, give or take one.
 //   backup   another host, if there are two: on another machine if there is one,
 //            then one that has the fewest, then one that holds a copy.
 //   source   the primary if it holds the shard, else the backup if that does,
@@ -40,7 +42,7 @@ struct ShardCopies {
 // The same for the same arguments.
 [[nodiscard]] std::vector<ShardPlacement> PlaceShards(
     const std::vector<ShardHolder>& hosts,
-    const std::vector<ShardCopies>& shards, int replicas);
+    const std::vector<ShardCopies>& shards, int lanes, int replicas);
 
 }  // namespace ringmaster::coordinator
 

@@ -13,7 +13,7 @@
 namespace ringmaster::coordinator {
 namespace {
 
-using ::testing::ElementsAre;
+using ::testing::Each;
 
 std::vector<ShardHolder> Hosts(const std::vector<std::string>& machines,
                                int first_rank = 0) {
@@ -36,18 +36,18 @@ std::string ToText(const std::vector<ShardPlacement>& placements) {
 
 TEST(ShardPlacingTest, NewShardsGoRoundAndNobodyHasThem) {
   const std::vector<std::string> machines = {"a", "b", "c"};
-  EXPECT_EQ(
-      ToText(PlaceShards(Hosts(machines, 4), std::vector<ShardCopies>(3), 0)),
-      "4/-1<-1 5/-1<-1 6/-1<-1");
-  EXPECT_EQ(
-      ToText(PlaceShards(Hosts(machines, 4), std::vector<ShardCopies>(3), 1)),
-      "4/5<-1 5/6<-1 6/4<-1");
+  EXPECT_EQ(ToText(PlaceShards(Hosts(machines, 4), std::vector<ShardCopies>(3),
+                               1, 0)),
+            "4/-1<-1 5/-1<-1 6/-1<-1");
+  EXPECT_EQ(ToText(PlaceShards(Hosts(machines, 4), std::vector<ShardCopies>(3),
+                               1, 1)),
+            "4/5<-1 5/6<-1 6/4<-1");
 }
 
 TEST(ShardPlacingTest, OneHostHasNoBackup) {
   const std::vector<std::string> machines = {"a"};
   EXPECT_EQ(
-      ToText(PlaceShards(Hosts(machines), std::vector<ShardCopies>(2), 1)),
+      ToText(PlaceShards(Hosts(machines), std::vector<ShardCopies>(2), 1, 1)),
       "0/-1<-1 0/-1<-1");
 }
 
@@ -55,39 +55,64 @@ TEST(ShardPlacingTest, TheBackupOfALostPrimaryTakesItsPlace) {
   // Of 0/1, 1/2, 2/0, host 2 is lost.
   const std::vector<std::string> machines = {"a", "b"};
   EXPECT_EQ(ToText(PlaceShards(Hosts(machines),
-                               {{{0, 1}, 0}, {{1}, 1}, {{0}, -1}}, 1)),
+                               {{{0, 1}, 0}, {{1}, 1}, {{0}, -1}}, 1, 1)),
             "0/1<0 1/0<1 0/1<0");
 }
 
 TEST(ShardPlacingTest, AHostThatComesGetsItsShareFromTheOthers) {
   const std::vector<std::string> machines = {"a", "b"};
-  EXPECT_EQ(ToText(PlaceShards(Hosts(machines), {{{0}, 0}, {{0}, 0}}, 0)),
+  EXPECT_EQ(ToText(PlaceShards(Hosts(machines), {{{0}, 0}, {{0}, 0}}, 1, 0)),
             "0/-1<0 1/-1<0");
+}
+
+TEST(ShardPlacingTest, WhoGivesAShareAwayKeepsSomeOfEachLane) {
+  const auto lanes_of = [](const std::vector<ShardPlacement>& placements,
+                           int rank, int lanes) {
+    const auto shards = static_cast<int>(placements.size());
+    std::vector<int> counts(static_cast<size_t>(lanes), 0);
+    for (int shard = 0; shard < shards; ++shard) {
+      if (placements[shard].primary_rank == rank)
+        ++counts[LaneOfShard(shard, shards, lanes)];
+    }
+    return counts;
+  };
+  // Of two servers one was lost, and its shards went to the other; now another
+  // takes its place.
+  const std::vector<std::string> machines = {"a", "b"};
+  for (const int lanes : {2, 4}) {
+    const auto placements =
+        PlaceShards(Hosts(machines),
+                    std::vector<ShardCopies>(2 * lanes, {{0}, 0}), lanes, 0);
+    for (const int rank : {0, 1}) {
+      EXPECT_THAT(lanes_of(placements, rank, lanes), Each(1))
+          << ToText(placements);
+    }
+  }
 }
 
 TEST(ShardPlacingTest, WhoLeavesGivesWhatItHoldsAndGetsNothing) {
   const std::vector<std::string> machines = {"a", "b", "c"};
   std::vector<ShardHolder> hosts = Hosts(machines);
   hosts[1].is_leaving = true;
-  EXPECT_EQ(ToText(PlaceShards(hosts, {{{0}, 0}, {{1}, 1}, {{2}, 2}}, 0)),
+  EXPECT_EQ(ToText(PlaceShards(hosts, {{{0}, 0}, {{1}, 1}, {{2}, 2}}, 1, 0)),
             "0/-1<0 0/-1<1 2/-1<2");
   EXPECT_EQ(
-      ToText(PlaceShards(hosts, {{{0, 1}, 0}, {{1, 2}, 1}, {{0, 2}, 2}}, 1)),
+      ToText(PlaceShards(hosts, {{{0, 1}, 0}, {{1, 2}, 1}, {{0, 2}, 2}}, 1, 1)),
       "0/2<0 2/0<2 2/0<2");
   // There is no backup where only one stays.
   hosts[2].is_leaving = true;
-  EXPECT_EQ(ToText(PlaceShards(hosts, {{{1}, 1}, {{2}, 2}}, 1)),
+  EXPECT_EQ(ToText(PlaceShards(hosts, {{{1}, 1}, {{2}, 2}}, 1, 1)),
             "0/-1<1 0/-1<2");
   // Somebody must have them.
   hosts[0].is_leaving = true;
-  EXPECT_EQ(ToText(PlaceShards(hosts, {{{0}, 0}, {{1}, 1}, {{2}, 2}}, 0)),
+  EXPECT_EQ(ToText(PlaceShards(hosts, {{{0}, 0}, {{1}, 1}, {{2}, 2}}, 1, 0)),
             "0/-1<0 1/-1<1 2/-1<2");
 }
 
 TEST(ShardPlacingTest, ABackupIsOnAnotherMachineIfThereIsOne) {
   const std::vector<std::string> machines = {"a", "a", "b"};
   for (const ShardPlacement& placement :
-       PlaceShards(Hosts(machines), std::vector<ShardCopies>(3), 1)) {
+       PlaceShards(Hosts(machines), std::vector<ShardCopies>(3), 1, 1)) {
     EXPECT_NE(placement.primary_rank == 2, placement.backup_rank == 2)
         << placement.primary_rank << " " << placement.backup_rank;
   }
@@ -99,7 +124,7 @@ TEST(ShardPlacingTest, WhatHasNotChangedStaysWhereItIs) {
       std::vector<std::string> machines;
       for (int i = 0; i < hosts; ++i) machines.push_back(std::to_string(i % 3));
       const auto first =
-          PlaceShards(Hosts(machines), std::vector<ShardCopies>(count), 1);
+          PlaceShards(Hosts(machines), std::vector<ShardCopies>(count), 1, 1);
       std::vector<ShardCopies> copies;
       for (const ShardPlacement& placement : first) {
         ShardCopies copy{{placement.primary_rank}, placement.primary_rank};
@@ -109,7 +134,7 @@ TEST(ShardPlacingTest, WhatHasNotChangedStaysWhereItIs) {
         std::sort(copy.holders.begin(), copy.holders.end());
         copies.push_back(copy);
       }
-      const auto again = PlaceShards(Hosts(machines), copies, 1);
+      const auto again = PlaceShards(Hosts(machines), copies, 1, 1);
       for (size_t i = 0; i < first.size(); ++i) {
         EXPECT_EQ(again[i].primary_rank, first[i].primary_rank);
         EXPECT_EQ(again[i].backup_rank, first[i].backup_rank);
@@ -197,9 +222,10 @@ TEST(ShardPlacingTest, AnyShardsOnAnyHostsArePlacedInBalance) {
       shard.primary = pick(static_cast<int>(hosts.size()) + 1) - 1;
     }
     const int replicas = pick(2);
-    const auto placements = PlaceShards(hosts, shards, replicas);
+    const int lanes = 1 + pick(3);
+    const auto placements = PlaceShards(hosts, shards, lanes, replicas);
     Check(hosts, shards, replicas, placements);
-    EXPECT_EQ(placements, PlaceShards(hosts, shards, replicas));
+    EXPECT_EQ(placements, PlaceShards(hosts, shards, lanes, replicas));
   }
 }
 

@@ -111,7 +111,7 @@ std::shared_ptr<const std::vector<ShardPlacement>> PlaceShardsOf(
     }
   }
   return std::make_shared<const std::vector<ShardPlacement>>(
-      PlaceShards(hosts, shards, job.sharding.replicas));
+      PlaceShards(hosts, shards, job.sharding.lanes, job.sharding.replicas));
 }
 
 void KeepHeldShards(const Job& job, const Member& member, int64_t generation,

@@ -104,6 +104,8 @@ struct Sharding {
   int servers = 0;
   // 0: the job has none.
   int shards = 0;
+  // Threads that serve them on each holder (LaneOfShard); at least 1.
+  int lanes = 1;
   // Further copies of each shard, 0 or 1.
   int replicas = 0;
   // Each step is one update with every worker's gradient, so what is committed

@@ -232,6 +232,7 @@ void AddSharding(const Sharding& sharding, Json& json) {
   if (sharding.shards == 0) return;
   json["sharding"] = Json{{"servers", sharding.servers},
                           {"shards", sharding.shards},
+                          {"lanes", sharding.lanes},
                           {"replicas", sharding.replicas},
                           {"is_lockstep", sharding.is_lockstep}};
 }
@@ -240,6 +241,8 @@ Sharding ShardingFrom(const Json& json) {
   Sharding sharding;
   json.at("servers").get_to(sharding.servers);
   json.at("shards").get_to(sharding.shards);
+  // Journals of older releases do not have it.
+  if (json.contains("lanes")) json.at("lanes").get_to(sharding.lanes);
   json.at("replicas").get_to(sharding.replicas);
   json.at("is_lockstep").get_to(sharding.is_lockstep);
   return sharding;

@@ -89,8 +89,11 @@ std::vector<JournalRecord> OneOfEach() {
   created.max_workers = 5;
   created.settle = absl::Milliseconds(750);
   created.total_steps = 101;
-  created.sharding = {
-      .servers = 3, .shards = 4, .replicas = 1, .is_lockstep = false};
+  created.sharding = {.servers = 3,
+                      .shards = 4,
+                      .lanes = 2,
+                      .replicas = 1,
+                      .is_lockstep = false};
   created.time = kTime;
   return {created,
           GenerationFormedRecord{

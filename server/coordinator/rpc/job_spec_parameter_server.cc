@@ -97,6 +97,7 @@ Sharding ShardingOf(const v1::JobSpec& spec) {
   const int32_t lanes = std::max(1, spec.train().collective().connections());
   return Sharding{.servers = server.servers(),
                   .shards = MostHolders(spec) * lanes,
+                  .lanes = lanes,
                   .replicas = server.replicas(),
                   .is_lockstep = server.consistency() == v1::CONSISTENCY_BSP};
 }

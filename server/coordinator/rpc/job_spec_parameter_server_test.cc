@@ -56,6 +56,7 @@ TEST(ParameterServerSpecTest, ShardsAreAsManyAsServersOrAsWorkersAtMost) {
   // As many for each lane.
   spec.mutable_train()->mutable_collective()->set_connections(3);
   EXPECT_EQ(ShardingOf(*ValidateAndDefault(spec)).shards, 12);
+  EXPECT_EQ(ShardingOf(*ValidateAndDefault(spec)).lanes, 3);
   spec.mutable_train()->clear_parameter_server();
   EXPECT_EQ(ShardingOf(*ValidateAndDefault(spec)), Sharding());
 }
