@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "common/status/annotate.h"
 #include "common/status/status_macros.h"
@@ -162,15 +163,18 @@ absl::StatusOr<DoneKind> HostLane::Run(ShardHostLinks links,
                                .wants_drain = wants_drain_,
                                .signs = signs_};
   HostRun run(assignment, context, peers.counts, *this);
+  // Also where it throws: nobody may come upon what was here.
+  const absl::Cleanup leave = [this] {
+    mailbox_.Close();
+    Expose(nullptr);
+    run_ = nullptr;
+    signs_.waiting_for_rank.store(-1, std::memory_order_relaxed);
+    signs_.takes_pushes.store(false, std::memory_order_relaxed);
+  };
   run_ = &run;
   Expose(&loop);
   mailbox_.Open([&loop] { loop.Wake(); });
   absl::StatusOr<DoneKind> end = Serve(run, loop);
-  mailbox_.Close();
-  Expose(nullptr);
-  run_ = nullptr;
-  signs_.waiting_for_rank.store(-1, std::memory_order_relaxed);
-  signs_.takes_pushes.store(false, std::memory_order_relaxed);
   blamed_rank_.store(loop.blamed_rank(), std::memory_order_relaxed);
   Publish(run);
   PublishHeld();
