@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import signal
 import socket
 import subprocess
 import tempfile
@@ -10,10 +11,11 @@ import time
 import unittest
 
 from tests import report
-from tests.integration.cluster import PATIENCE, Cluster, binary, mount_namespaces_unavailable
+from tests.integration.cluster import PATIENCE, Cluster, binary, mount_namespaces_unavailable, processes_of_group
 
 USAGE = 2
 RETRY = 138
+STOPPED = 143
 
 
 def doctor(*flags, prefix=(), coordinator=None):
@@ -124,23 +126,48 @@ class DoctorTest(unittest.TestCase):
         self.assertEqual(code, USAGE)
         self.expect(findings["/dev/shm"], "failure", "No space left on device")
 
-    @unittest.skipIf(mount_namespaces_unavailable(), mount_namespaces_unavailable())
+    def silent_name_server(self):
+        """What to put before a command so that the name server that it asks never answers."""
+        if mount_namespaces_unavailable():
+            self.skipTest(mount_namespaces_unavailable())
+        # Datagrams to a socket that nobody reads; the resolver would wait for half a minute.
+        silent = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.addCleanup(silent.close)
+        try:
+            silent.bind(("127.9.9.9", 53))
+        except PermissionError as error:
+            self.skipTest(f"cannot be a name server here: {error}")
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        configuration = pathlib.Path(directory.name) / "resolv.conf"
+        configuration.write_text("nameserver 127.9.9.9\noptions timeout:30 attempts:1\n")
+        return ["unshare", "--mount", "sh", "-c", f"mount --bind {configuration} /etc/resolv.conf && exec \"$0\" \"$@\""]
+
     def test_a_name_server_that_does_not_answer_is_given_up(self):
-        # Datagrams to a socket of ours, which nobody reads; the resolver would ask it for half a minute.
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent, tempfile.TemporaryDirectory() as directory:
-            try:
-                silent.bind(("127.9.9.9", 53))
-            except PermissionError:
-                self.skipTest("port 53 is not for this user")
-            configuration = pathlib.Path(directory) / "resolv.conf"
-            configuration.write_text("nameserver 127.9.9.9\noptions timeout:30 attempts:1\n")
-            script = f"mount --bind {configuration} /etc/resolv.conf && exec \"$0\" \"$@\""
-            start = time.monotonic()
-            code, findings = doctor("--insecure", "--timeout=1s", coordinator="head.example:29400",
-                                    prefix=["unshare", "--mount", "sh", "-c", script])
-            self.assertLess(time.monotonic() - start, 20)
-            self.assertEqual(code, RETRY)
-            self.expect(findings["names"], "warning", "no answer within 1s")
+        prefix = self.silent_name_server()
+        start = time.monotonic()
+        code, findings = doctor("--insecure", "--timeout=1s", coordinator="head.example:29400", prefix=prefix)
+        self.assertLess(time.monotonic() - start, 20)
+        self.assertEqual(code, RETRY)
+        self.expect(findings["coordinator's name"], "failure", "no answer within 1s")
+        # Others have theirs.
+        self.expect(findings["TCP"], "ok")
+
+    def test_a_signal_ends_it_and_all_that_it_waits_for(self):
+        process = subprocess.Popen(
+            [*self.silent_name_server(), binary("ringctl"), "doctor", "--insecure", "--timeout=10m",
+             "--coordinator=head.example:29400"], stdout=subprocess.DEVNULL, start_new_session=True)
+        self.addCleanup(process.kill)
+        deadline = time.monotonic() + PATIENCE
+        comm = pathlib.Path(f"/proc/{process.pid}/comm")
+        while comm.read_text() != "ringctl\n" or len(processes_of_group(process.pid)) < 2:  # itself, and who looks
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(PATIENCE), STOPPED)
+        while processes_of_group(process.pid):
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
 
     def test_a_flag_that_is_malformed(self):
         for flag, words in [("--data_ports=5", "--data_ports"), ("--coordinator=nowhere", "--coordinator=nowhere"),

@@ -73,6 +73,25 @@ std::vector<Probe> MachineProbes(const DoctorFlags& flags) {
        .remedy = "see whether `nvidia-smi` answers; else restart the driver"}};
 }
 
+// Each name by itself: a name server that is silent on one may know the other.
+std::vector<Probe> NetworkProbes(const std::optional<HostPort>& coordinator) {
+  const std::string remedy =
+      "see whether the name servers in /etc/resolv.conf answer";
+  std::vector<Probe> probes = {
+      {.name = "network",
+       .look = [=] { return NetworkFindings(coordinator); },
+       .remedy = "look into the kernel's log (dmesg)"},
+      {.name = "host name", .look = OwnNameFindings, .remedy = remedy}};
+  if (coordinator.has_value()) {
+    probes.push_back(
+        {.name = "coordinator's name",
+         .look = [=] { return CoordinatorNameFindings(*coordinator); },
+         .level_of_silence = Level::kFailure,
+         .remedy = absl::StrCat(remedy, ", or give an address")});
+  }
+  return probes;
+}
+
 std::vector<Probe> AllProbes(const DoctorFlags& flags,
                              const std::optional<HostPort>& coordinator,
                              const std::optional<PortRange>& ports) {
@@ -81,10 +100,8 @@ std::vector<Probe> AllProbes(const DoctorFlags& flags,
     probes.push_back(DiskProbe("--state_dir", true, flags.state_dir));
   if (!flags.checkpoint.empty())
     probes.push_back(DiskProbe("--checkpoint", false, flags.checkpoint));
-  probes.push_back(
-      {.name = "names",
-       .look = [=] { return NameFindings(coordinator); },
-       .remedy = "see whether the name servers in /etc/resolv.conf answer"});
+  for (Probe& probe : NetworkProbes(coordinator))
+    probes.push_back(std::move(probe));
   if (ports.has_value()) {
     probes.push_back(
         {.name = "data ports",

@@ -167,23 +167,28 @@ Finding PortsFinding(const PortFacts& facts) {
               ExitCode::kRetryElsewhere);
 }
 
-std::vector<Finding> NameFindings(const std::optional<HostPort>& coordinator) {
+std::vector<Finding> NetworkFindings(
+    const std::optional<HostPort>& coordinator) {
   const bool is_local =
       !coordinator.has_value() || IsLoopback(coordinator->host);
-  const std::vector<Interface> interfaces = GatherInterfaces();
   std::vector<Finding> findings = {
-      InterfacesFinding(interfaces, is_local),
-      HostNameFinding(ResolveName(OwnHostName()), interfaces)};
+      InterfacesFinding(GatherInterfaces(), is_local)};
   for (Finding& finding : TcpFindings(GatherTcpFacts(), is_local))
     findings.push_back(std::move(finding));
-  if (!coordinator.has_value()) return findings;
-  const ResolvedName resolved = ResolveName(coordinator->host);
-  findings.push_back(CoordinatorNameFinding(resolved));
-  if (!resolved.addresses.empty()) {
-    findings.push_back(RouteFinding(
-        coordinator->host,
-        RouteTo(resolved.addresses.front(), coordinator->port, interfaces)));
-  }
+  return findings;
+}
+
+std::vector<Finding> OwnNameFindings() {
+  return {HostNameFinding(ResolveName(OwnHostName()), GatherInterfaces())};
+}
+
+std::vector<Finding> CoordinatorNameFindings(const HostPort& coordinator) {
+  const ResolvedName resolved = ResolveName(coordinator.host);
+  std::vector<Finding> findings = {CoordinatorNameFinding(resolved)};
+  if (resolved.addresses.empty()) return findings;
+  findings.push_back(RouteFinding(
+      coordinator.host, RouteTo(resolved.addresses.front(), coordinator.port,
+                                GatherInterfaces())));
   return findings;
 }
 

@@ -71,9 +71,13 @@ struct Route {
                                                bool is_local);
 [[nodiscard]] Finding PortsFinding(const PortFacts& facts);
 
-// All of them but the ports, of this machine. nullopt: no coordinator is named.
-[[nodiscard]] std::vector<Finding> NameFindings(
+// The same of this machine, apart where one waits for a name server. nullopt: no
+// coordinator is named.
+[[nodiscard]] std::vector<Finding> NetworkFindings(
     const std::optional<HostPort>& coordinator);
+[[nodiscard]] std::vector<Finding> OwnNameFindings();
+[[nodiscard]] std::vector<Finding> CoordinatorNameFindings(
+    const HostPort& coordinator);
 
 }  // namespace ringmaster::ctl
 

@@ -1,7 +1,5 @@
 #include "server/ctl/doctor/network.h"
 
-#include <unistd.h>
-
 #include "common/transport/tcp.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -11,7 +9,6 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 const Interface kLoopback{.name = "lo",
                           .address = "127.0.0.1",
@@ -129,12 +126,13 @@ TEST(NetworkFactsTest, APortInUseIsNotFree) {
   EXPECT_THAT(facts.error, HasSubstr("in use"));
 }
 
-TEST(NetworkFactsTest, WithoutACoordinatorNothingIsSaidOfIt) {
-  for (const Finding& finding : NameFindings(std::nullopt))
-    EXPECT_NE(finding.check, "coordinator's name");
-  const std::vector<Finding> there = NameFindings(HostPort{"127.0.0.1", 29400});
-  EXPECT_EQ(there.back().check, "route");
-  EXPECT_THAT(there.back().why, IsEmpty());
+TEST(NetworkFactsTest, ThisMachinesFindings) {
+  EXPECT_EQ(NetworkFindings(std::nullopt).size(), 3);
+  EXPECT_EQ(OwnNameFindings().size(), 1);
+  const std::vector<Finding> there =
+      CoordinatorNameFindings(HostPort{"127.0.0.1", 29400});
+  ASSERT_EQ(there.size(), 2);
+  EXPECT_EQ(there[1], Good("route", "to 127.0.0.1 by lo, from 127.0.0.1"));
 }
 
 }  // namespace
