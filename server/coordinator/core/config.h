@@ -41,8 +41,9 @@ struct Config {
   // A peer's report that nothing else explains by then is taken for a broken
   // link: = lease, so that a dead peer's own lease runs out first.
   absl::Duration suspicion_grace = absl::Milliseconds(1500);
-  // Members known from the journal have this long to attach again: 2 * lease,
-  // at least kReturnTime + lease, since each tries only every kReturnTime.
+  // Members known from the journal have this long to attach again, from when the
+  // first worker is there: 2 * lease, at least kReturnTime + lease, since each
+  // tries only every kReturnTime.
   absl::Duration reattach_budget = absl::Seconds(3);
   // Being called later than this after NextDeadline() means that the
   // coordinator itself stalled; its deadlines are extended by the delay: lease

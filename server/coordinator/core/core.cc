@@ -167,6 +167,7 @@ std::vector<Action> CoordinatorCore::Step(const Event& event,
                            absl::FormatDuration(delay),
                            "; leases are extended by that"));
   }
+  AwaitFirstWorker(turn);
   Dispatch(turn, event.body);
   if (!impl_->state.is_shutting_down) ActOnDeadlines(turn);
   while (const std::optional<EventBody> kept = TakeKept(turn)) {

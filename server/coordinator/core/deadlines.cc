@@ -64,6 +64,18 @@ void ActOnDeadlines(Turn& turn) {
   }
 }
 
+void AwaitFirstWorker(Turn& turn) {
+  const Job* const job = turn.state.ActiveJob();
+  if (job == nullptr ||
+      job->reattach_deadline == MonotonicTime::InfiniteFuture() ||
+      job->cancel_reason.has_value() || !turn.state.sessions.empty()) {
+    return;
+  }
+  const absl::Duration waited =
+      turn.now + turn.config.reattach_budget - job->reattach_deadline;
+  if (waited > absl::ZeroDuration()) ExtendDeadlines(turn.state, waited);
+}
+
 void ExtendDeadlines(State& state, absl::Duration delay) {
   for (auto& [name, worker] : state.workers) worker.last_heard += delay;
   state.lease_check += delay;

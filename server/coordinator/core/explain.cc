@@ -215,9 +215,12 @@ class Explainer {
         },
         "has not attached again since the coordinator's restart");
     Summarize("waits for members to attach again");
-    result_.what_unblocks =
-        absl::StrCat("they have ", In(job_.reattach_deadline, now_),
-                     " left; who has not come by then is given up");
+    result_.what_unblocks = absl::StrCat(
+        state_.sessions.empty() ? "the first of them: no worker has found the "
+                                  "coordinator yet; then the others have "
+                                : "they have ",
+        In(job_.reattach_deadline, now_),
+        " left; who has not come by then is given up");
   }
 
   void Halting() {

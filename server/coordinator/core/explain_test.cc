@@ -258,6 +258,9 @@ TEST_F(ExplainTest, AfterARestartItNamesWhoHasNotComeBack) {
               "attached again since the coordinator's restart); needs 2 of 3");
     EXPECT_THAT(explanation.what_unblocks, HasSubstr("2.5 s left"));
   }
+  state_.sessions.clear();
+  EXPECT_THAT(Now().what_unblocks,
+              HasSubstr("no worker has found the coordinator yet"));
 }
 
 TEST_F(ExplainTest, ABadLinkHasBothItsEnds) {
