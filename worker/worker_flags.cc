@@ -23,7 +23,8 @@ void AddPlaceFlags(FlagSet& set, WorkerFlags& flags) {
            .unit = "DURATION",
            .help = "Give up, with exit code 138, after this long without a "
                    "coordinator. Until then training goes on without it, and "
-                   "a name that does not resolve is tried again.",
+                   "a name that does not resolve is tried again. A worker "
+                   "whose own name is taken waits for it for half as long.",
            .min = 0.001},
           &flags.coordinator_timeout);
   set.Add({.name = "drain_timeout",

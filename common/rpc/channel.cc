@@ -5,21 +5,29 @@
 #include <grpcpp/server_builder.h>
 #include <grpcpp/support/channel_arguments.h>
 
+#include <algorithm>
+#include <cstdlib>
+
 namespace ringmaster {
 namespace {
 
-// A peer that does not answer a ping for kKeepaliveTimeoutMs is dead. The
-// server permits pings twice as often as clients send them, so that timers that
-// fire early do not count as strikes.
-constexpr int kKeepaliveTimeMs = 10'000;
-constexpr int kKeepaliveTimeoutMs = 5'000;
-constexpr int kMinPingIntervalMs = kKeepaliveTimeMs / 2;
+// Of servers: a client that does not answer a ping for so long is dead.
+constexpr int kServerKeepaliveTimeMs = 10'000;
+constexpr int kServerKeepaliveTimeoutMs = 5'000;
 
 constexpr int kInitialReconnectMs = 100;
 constexpr int kMaxReconnectMs = 1'000;
 // Despite its name, how long one attempt to connect may take; 20 s by default,
 // which outlasts any patience.
 constexpr int kConnectAttemptMs = 5'000;
+
+// gRPC would ask the name server again after 30 s at the earliest, and wait two
+// minutes for it.
+constexpr int kMinResolveIntervalMs = 1'000;
+constexpr int kResolveAttemptMs = 2'500;
+// c-ares, gRPC's resolver, would try the next name server after 5 s. It takes
+// this option only from the environment; the C library knows no such option.
+constexpr char kResolverOptions[] = "retrans:900";
 
 // Only reads, and only UNAVAILABLE (AIP-194). gRPC adds the jitter.
 constexpr char kServiceConfig[] = R"json({
@@ -42,20 +50,33 @@ constexpr char kServiceConfig[] = R"json({
   "retryThrottling": {"maxTokens": 10, "tokenRatio": 0.1}
 })json";
 
+int Ms(absl::Duration duration) {
+  return static_cast<int>(absl::ToInt64Milliseconds(duration));
+}
+
 }  // namespace
+
+void SetResolverOptions() {
+  setenv("RES_OPTIONS", kResolverOptions, /*overwrite=*/0);
+}
 
 std::shared_ptr<grpc::Channel> MakeChannel(
     const std::string& target,
     const std::shared_ptr<grpc::ChannelCredentials>& credentials,
     const ChannelOptions& options) {
   grpc::ChannelArguments args;
-  args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
-  args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS,
+              Ms(std::max(options.ping_interval, kMinPingInterval)));
+  // gRPC gives it to the kernel too, as TCP_USER_TIMEOUT.
+  args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Ms(options.dead_after));
   args.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   args.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kInitialReconnectMs);
   args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectMs);
   args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectAttemptMs);
+  args.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS,
+              kMinResolveIntervalMs);
+  args.SetInt(GRPC_ARG_DNS_ARES_QUERY_TIMEOUT_MS, kResolveAttemptMs);
   args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL,
               options.has_own_connection ? 1 : 0);
   args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
@@ -66,14 +87,16 @@ std::shared_ptr<grpc::Channel> MakeChannel(
 }
 
 void ConfigureServer(grpc::ServerBuilder& builder) {
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS,
+                             kServerKeepaliveTimeMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
-                             kKeepaliveTimeoutMs);
+                             kServerKeepaliveTimeoutMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  // Half of what clients keep to: timers that fire early are no strikes.
   builder.AddChannelArgument(
       GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
-      kMinPingIntervalMs);
+      Ms(kMinPingInterval / 2));
   // Without this, two servers share a port and each gets a part of the calls.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);

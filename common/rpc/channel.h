@@ -10,6 +10,8 @@
 #include <memory>
 #include <string>
 
+#include "absl/time/time.h"
+
 namespace grpc {
 class Channel;
 class ChannelCredentials;
@@ -22,17 +24,35 @@ namespace ringmaster {
 // RESOURCE_EXHAUSTED.
 inline constexpr int kMaxMessageBytes = 4 << 20;
 
+// Clients ping no more often than this, whatever their options say.
+inline const absl::Duration kMinPingInterval = absl::Seconds(2);
+
 struct ChannelOptions {
   // A connection of its own instead of one shared with other channels of the
   // process to the same server, so that one session's end is not another's.
   bool has_own_connection = false;
+  // What was sent, a ping or the first packet to a new address included, is
+  // acknowledged within this time, or the connection is broken.
+  absl::Duration dead_after = absl::Seconds(2);
+  // How often a connection on which nothing comes in is pinged. One that always
+  // has something to send needs few pings: the kernel watches over it.
+  absl::Duration ping_interval = absl::Seconds(3);
 };
 
+// To be called as a program starts, before it has threads or channels: a name
+// server that does not answer is asked again, or another one, after a second
+// (RES_OPTIONS in the environment, if it is not set).
+void SetResolverOptions();
+
 // A channel to `target` ("HOST:PORT", "[HOST]:PORT" or any gRPC target).
-// Connects when first used and reconnects after 100 ms, growing to 1 s;
-// keepalive finds a dead host within 15 s; HTTP proxies of the environment are
-// not used. Reads of the API are retried a few times while the server is
-// UNAVAILABLE; calls that change something are not.
+// Connects when first used and reconnects after 100 ms, growing to 1 s; a host
+// that is dead is noticed within ping_interval and dead_after; HTTP proxies of
+// the environment are not used. Reads of the API are retried a few times while
+// the server is UNAVAILABLE; calls that change something are not.
+//
+// Who wants to get through as soon as a name leads somewhere else makes a new
+// channel for each attempt: an old one keeps to the address that it is trying,
+// and waits longer each time that the name does not resolve.
 [[nodiscard]] std::shared_ptr<grpc::Channel> MakeChannel(
     const std::string& target,
     const std::shared_ptr<grpc::ChannelCredentials>& credentials,

@@ -8,6 +8,7 @@
 #include <grpcpp/server_builder.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <memory>
 #include <string>
 
@@ -91,6 +92,30 @@ TEST(ChannelTest, AbsentServerIsUnavailable) {
     port = served.port;
   }
   EXPECT_EQ(GetStatus(port).error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+// Pings as often as may be are no strikes: more than two, on a connection that
+// says nothing else, would end it.
+TEST(ChannelTest, PingsDoNotEndAnIdleConnection) {
+  Served served(1);
+  const auto channel = MakeChannel(
+      absl::StrCat("127.0.0.1:", served.port),
+      grpc::InsecureChannelCredentials(),
+      {.has_own_connection = true, .ping_interval = absl::ZeroDuration()});
+  ASSERT_TRUE(channel->WaitForConnected(std::chrono::system_clock::now() +
+                                        std::chrono::seconds(20)));
+  EXPECT_FALSE(channel->WaitForStateChange(
+      GRPC_CHANNEL_READY, std::chrono::system_clock::now() +
+                              4 * absl::ToChronoSeconds(kMinPingInterval)));
+}
+
+TEST(SetResolverOptionsTest, LeavesAUsersOptions) {
+  setenv("RES_OPTIONS", "ndots:2", /*overwrite=*/1);
+  SetResolverOptions();
+  EXPECT_STREQ(std::getenv("RES_OPTIONS"), "ndots:2");
+  unsetenv("RES_OPTIONS");
+  SetResolverOptions();
+  EXPECT_NE(std::getenv("RES_OPTIONS"), nullptr);
 }
 
 }  // namespace

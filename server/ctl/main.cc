@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "common/clock/clock.h"
+#include "common/rpc/channel.h"
 #include "common/rpc/grpc_log.h"
 #include "server/ctl/commands/command_line.h"
 #include "server/ctl/terminal/console.h"
@@ -10,6 +11,7 @@
 
 int main(int argc, char** argv) {
   ringmaster::ctl::Interrupts::Block();
+  ringmaster::SetResolverOptions();
   ringmaster::RedirectGrpcLog();
   ringmaster::ctl::SystemConsole console;
   const std::vector<std::string> args(argv + (argc > 0 ? 1 : 0), argv + argc);

@@ -56,7 +56,8 @@ class SupervisorTest(unittest.TestCase):
             cluster.start_coordinator()
             cluster.start_worker("a", restart="always")
             cluster.await_workers(1)
-            second = cluster.start_worker("a", restart="always")
+            # It waits for a moment: the holder might be dead.
+            second = cluster.start_worker("a", "--coordinator_timeout=2s", restart="always")
             self.assertEqual(second.wait(), 2)
             self.assertIn("choose another --name", second.output())
             self.assertNotIn("starts again", second.output())

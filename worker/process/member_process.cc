@@ -25,6 +25,7 @@
 #include "common/program/monitoring.h"
 #include "common/program/program_flags.h"
 #include "common/program/service_manager.h"
+#include "common/rpc/channel.h"
 #include "common/rpc/grpc_log.h"
 #include "common/status/annotate.h"
 #include "common/status/exit_code.h"
@@ -158,6 +159,7 @@ absl::StatusOr<MonitoringFlags> MonitoringOfSlot(const MonitoringFlags& flags,
 absl::StatusOr<ExitCode> RunSlot(const MemberProgram& program,
                                  const WorkerFlags& flags, int slot,
                                  const ServiceManager& service) {
+  SetResolverOptions();
   RETURN_IF_ERROR(StartLog(flags.program, program.name,
                            SlotName(flags.name, slot, flags.slots)));
   RedirectGrpcLog();
@@ -199,12 +201,9 @@ absl::StatusOr<ExitCode> RunSlot(const MemberProgram& program,
   options.coordinator_timeout = flags.coordinator_timeout;
   options.drain_timeout = flags.drain_timeout;
   options.max_jobs = flags.jobs;
-  // The coordinator may not have noticed yet that the process before this one
-  // is dead; shorter than the time without any session, so that a name that is
-  // truly another's is told as such.
-  if (options.identity.predecessor) {
-    options.name_wait = flags.coordinator_timeout / 2;
-  }
+  // Shorter than the time without any session, so that a name that is truly
+  // another's is told as such.
+  options.name_wait = flags.coordinator_timeout / 2;
   LogEvent(LogLevel::kInfo, "process.starting",
            {{"coordinator", flags.coordinator},
             {"data_port", listener.port()},

@@ -28,13 +28,14 @@ absl::Status ShutDownError() {
 }  // namespace
 
 struct Client::Connection {
-  explicit Connection(ClientOptions given)
-      : options(std::move(given)),
-        channel(MakeChannel(options.address, options.credentials)),
+  // Its own, since one that is shared with an older channel would keep to that
+  // one's address, and wait as long as that one before it connects again.
+  explicit Connection(const ClientOptions& options)
+      : channel(MakeChannel(options.address, options.credentials,
+                            {.has_own_connection = true})),
         jobs(v1::JobService::NewStub(channel)),
         status(v1::StatusService::NewStub(channel)) {}
 
-  const ClientOptions options;
   const std::shared_ptr<grpc::Channel> channel;
   const std::unique_ptr<v1::JobService::Stub> jobs;
   const std::unique_ptr<v1::StatusService::Stub> status;
@@ -71,35 +72,46 @@ class Client::Calls {
 };
 
 Client::Client(ClientOptions options)
-    : Client(std::make_shared<Connection>(std::move(options))) {}
+    : Client(options, std::make_shared<Connection>(options)) {}
 
-Client::Client(std::shared_ptr<Connection> connection)
-    : connection_(std::move(connection)), calls_(std::make_unique<Calls>()) {}
+Client::Client(ClientOptions options, std::shared_ptr<Connection> connection)
+    : options_(std::move(options)),
+      connection_(std::move(connection)),
+      calls_(std::make_unique<Calls>()) {}
 
 Client::~Client() = default;
 
-std::unique_ptr<Client> Client::Share() const {
-  return std::unique_ptr<Client>(new Client(connection_));
+void Client::Reconnect() {
+  auto connection = std::make_shared<Connection>(options_);
+  MutexLock lock(mutex_);
+  connection_.swap(connection);
 }
 
-const std::string& Client::address() const {
-  return connection_->options.address;
+std::unique_ptr<Client> Client::Share() const {
+  return std::unique_ptr<Client>(new Client(options_, connection()));
 }
+
+const std::string& Client::address() const { return options_.address; }
 
 void Client::Shutdown() { calls_->CancelAll(); }
 
+std::shared_ptr<Client::Connection> Client::connection() const {
+  MutexLock lock(mutex_);
+  return connection_;
+}
+
 template <typename Stub, typename Request, typename Response, typename Method>
-absl::Status Client::Call(Stub& stub, Method method, const Request& request,
-                          Response* response, bool waits_for_connection) {
-  const ClientOptions& options = connection_->options;
+absl::Status Client::Call(Stub Connection::*stub, Method method,
+                          const Request& request, Response* response) {
+  const std::shared_ptr<Connection> connection = this->connection();
   grpc::ClientContext context;
-  context.set_wait_for_ready(waits_for_connection);
   context.set_deadline(std::chrono::system_clock::now() +
-                       absl::ToChronoNanoseconds(options.timeout));
+                       absl::ToChronoNanoseconds(options_.timeout));
   if (!calls_->Add(&context)) return ShutDownError();
-  const grpc::Status status = (stub.*method)(&context, request, response);
+  auto& service = *((*connection).*stub);
+  const grpc::Status status = (service.*method)(&context, request, response);
   calls_->Remove(&context);
-  return Explain(FromGrpcStatus(status), options.address, options.timeout);
+  return Explain(FromGrpcStatus(status), options_.address, options_.timeout);
 }
 
 absl::StatusOr<v1::Job> Client::SubmitJob(const v1::JobSpec& spec,
@@ -110,18 +122,17 @@ absl::StatusOr<v1::Job> Client::SubmitJob(const v1::JobSpec& spec,
   request.set_validate_only(validate_only);
   request.set_request_id(request_id);
   v1::SubmitJobResponse response;
-  RETURN_IF_ERROR(Call(*connection_->jobs, &v1::JobService::Stub::SubmitJob,
+  RETURN_IF_ERROR(Call(&Connection::jobs, &v1::JobService::Stub::SubmitJob,
                        request, &response));
   return std::move(*response.mutable_job());
 }
 
-absl::StatusOr<v1::Job> Client::GetJob(const std::string& job,
-                                       bool waits_for_connection) {
+absl::StatusOr<v1::Job> Client::GetJob(const std::string& job) {
   v1::GetJobRequest request;
   request.set_job(job);
   v1::GetJobResponse response;
-  RETURN_IF_ERROR(Call(*connection_->jobs, &v1::JobService::Stub::GetJob,
-                       request, &response, waits_for_connection));
+  RETURN_IF_ERROR(Call(&Connection::jobs, &v1::JobService::Stub::GetJob,
+                       request, &response));
   return std::move(*response.mutable_job());
 }
 
@@ -131,7 +142,7 @@ absl::StatusOr<v1::Job> Client::CancelJob(const std::string& job,
   request.set_job(job);
   request.set_reason(reason);
   v1::CancelJobResponse response;
-  RETURN_IF_ERROR(Call(*connection_->jobs, &v1::JobService::Stub::CancelJob,
+  RETURN_IF_ERROR(Call(&Connection::jobs, &v1::JobService::Stub::CancelJob,
                        request, &response));
   return std::move(*response.mutable_job());
 }
@@ -142,7 +153,7 @@ absl::StatusOr<std::vector<v1::Event>> Client::ListEvents(
   request.set_job(job);
   request.set_after_sequence(after_sequence);
   v1::ListEventsResponse response;
-  RETURN_IF_ERROR(Call(*connection_->jobs, &v1::JobService::Stub::ListEvents,
+  RETURN_IF_ERROR(Call(&Connection::jobs, &v1::JobService::Stub::ListEvents,
                        request, &response));
   return std::vector<v1::Event>(response.events().begin(),
                                 response.events().end());
@@ -168,7 +179,7 @@ absl::StatusOr<v1::GetTraceResponse> Client::GetTrace(const std::string& job,
   request.set_first_step(first_step);
   request.set_last_step(last_step);
   v1::GetTraceResponse response;
-  RETURN_IF_ERROR(Call(*connection_->jobs, &v1::JobService::Stub::GetTrace,
+  RETURN_IF_ERROR(Call(&Connection::jobs, &v1::JobService::Stub::GetTrace,
                        request, &response));
   return response;
 }
@@ -178,15 +189,14 @@ absl::StatusOr<v1::ExplainJobResponse> Client::ExplainJob(
   v1::ExplainJobRequest request;
   request.set_job(job);
   v1::ExplainJobResponse response;
-  RETURN_IF_ERROR(Call(*connection_->jobs, &v1::JobService::Stub::ExplainJob,
+  RETURN_IF_ERROR(Call(&Connection::jobs, &v1::JobService::Stub::ExplainJob,
                        request, &response));
   return response;
 }
 
 absl::StatusOr<v1::Status> Client::GetStatus() {
   v1::GetStatusResponse response;
-  RETURN_IF_ERROR(Call(*connection_->status,
-                       &v1::StatusService::Stub::GetStatus,
+  RETURN_IF_ERROR(Call(&Connection::status, &v1::StatusService::Stub::GetStatus,
                        v1::GetStatusRequest(), &response));
   return std::move(*response.mutable_status());
 }
@@ -196,10 +206,11 @@ absl::Status Client::WatchJob(
     const std::function<void(const v1::Job&)>& on_update) {
   v1::WatchJobRequest request;
   request.set_job(job);
+  const std::shared_ptr<Connection> connection = this->connection();
   grpc::ClientContext context;
   if (!calls_->Add(&context)) return ShutDownError();
   const std::unique_ptr<grpc::ClientReader<v1::WatchJobResponse>> reader =
-      connection_->jobs->WatchJob(&context, request);
+      connection->jobs->WatchJob(&context, request);
   v1::WatchJobResponse response;
   bool was_connected = false;
   while (reader->Read(&response)) {
@@ -208,14 +219,13 @@ absl::Status Client::WatchJob(
   }
   const absl::Status status = FromGrpcStatus(reader->Finish());
   calls_->Remove(&context);
-  const ClientOptions& options = connection_->options;
   if (was_connected && absl::IsUnavailable(status) &&
       ReasonOf(status).empty()) {
     return absl::UnavailableError(
-        absl::StrCat("the connection to the coordinator at ", options.address,
+        absl::StrCat("the connection to the coordinator at ", options_.address,
                      " broke (", status.message(), ")"));
   }
-  return Explain(status, options.address, options.timeout);
+  return Explain(status, options_.address, options_.timeout);
 }
 
 }  // namespace ringmaster::ctl

@@ -1,8 +1,8 @@
 // Client calls the coordinator's services for users.
 //
 // Every call but WatchJob ends within the timeout it was made with; WatchJob
-// ends with the job, with the connection (keepalive finds a dead host within
-// 15 s), or with Shutdown. Errors say in one sentence what is wrong and what to
+// ends with the job, with the connection (a dead host is noticed within 5 s), or
+// with Shutdown. Errors say in one sentence what is wrong and what to
 // do, and carry the exit code (common/status/exit_code.h): a coordinator that
 // cannot be reached, does not answer, or is something else gives 138.
 // Thread-safe. Free of gRPC's headers.
@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/sync/mutex.h"
 #include "ringmaster/v1/event.pb.h"
 #include "ringmaster/v1/job.pb.h"
 #include "ringmaster/v1/job_service.pb.h"
@@ -43,6 +44,10 @@ class Client {
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
+  // Later calls, of this client alone, go over a new connection, to wherever the
+  // address leads then. Those under way keep theirs.
+  void Reconnect();
+
   // Another client over the same connection, with a Shutdown of its own.
   [[nodiscard]] std::unique_ptr<Client> Share() const;
 
@@ -53,11 +58,8 @@ class Client {
   [[nodiscard]] absl::StatusOr<v1::Job> SubmitJob(
       const v1::JobSpec& spec, bool validate_only,
       const std::string& request_id);
-  // `job` is an id or a name here and below. With `waits_for_connection` the
-  // call does not fail at once when nobody listens, but takes all its time to
-  // get through.
-  [[nodiscard]] absl::StatusOr<v1::Job> GetJob(
-      const std::string& job, bool waits_for_connection = false);
+  // `job` is an id or a name here and below.
+  [[nodiscard]] absl::StatusOr<v1::Job> GetJob(const std::string& job);
   [[nodiscard]] absl::StatusOr<v1::Job> CancelJob(const std::string& job,
                                                   const std::string& reason);
   // Events after `after_sequence`, oldest first, of all jobs where `job` is
@@ -88,13 +90,18 @@ class Client {
   struct Connection;
   class Calls;
 
-  explicit Client(std::shared_ptr<Connection> connection);
+  Client(ClientOptions options, std::shared_ptr<Connection> connection);
 
+  [[nodiscard]] std::shared_ptr<Connection> connection() const;
+
+  // `stub` is the connection's member that has `method`.
   template <typename Stub, typename Request, typename Response, typename Method>
-  absl::Status Call(Stub& stub, Method method, const Request& request,
-                    Response* response, bool waits_for_connection = false);
+  absl::Status Call(Stub Connection::*stub, Method method,
+                    const Request& request, Response* response);
 
-  std::shared_ptr<Connection> connection_;
+  const ClientOptions options_;
+  mutable Mutex mutex_;
+  std::shared_ptr<Connection> connection_ GUARDED_BY(mutex_);
   std::unique_ptr<Calls> calls_;
 };
 

@@ -162,6 +162,30 @@ TEST(ClientTest, ShutdownEndsAWatchAndFailsLaterCalls) {
   EXPECT_TRUE(client.GetStatus().ok());
 }
 
+TEST(ClientTest, ReconnectLeavesTheOldConnectionAtOnce) {
+  auto coordinator = std::make_unique<FakeCoordinator>();
+  const int port = coordinator->port();
+  coordinator->SetJob({});
+  Client client = ClientOf(coordinator->address());
+  const std::unique_ptr<Client> other = client.Share();
+  absl::Status ended;
+  std::thread watcher(
+      [&] { ended = other->WatchJob("j", [](const v1::Job&) {}); });
+  coordinator->AwaitWatcher();
+  // What is under way stays, of whoever reconnects.
+  client.Reconnect();
+  other->Reconnect();
+  EXPECT_TRUE(client.GetStatus().ok());
+  other->Shutdown();
+  watcher.join();
+  EXPECT_EQ(ended.code(), absl::StatusCode::kCancelled);
+  coordinator.reset();
+  EXPECT_TRUE(absl::IsUnavailable(client.GetStatus().status()));
+  coordinator = std::make_unique<FakeCoordinator>(port);
+  client.Reconnect();
+  EXPECT_TRUE(client.GetStatus().ok());
+}
+
 TEST(ExplainTest, PointsAtTlsWhereTheHandshakeFails) {
   const absl::Status status = Explain(
       absl::UnavailableError("Ssl handshake failed:\nwrong version number"),

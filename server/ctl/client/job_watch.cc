@@ -72,6 +72,7 @@ void JobWatch::Run() {
     NoteLost(status);
     if (!Pause(pause))
       return End(absl::CancelledError("the watch was stopped"));
+    client_->Reconnect();
     pause = std::min(2 * pause, kLongestPause);
   }
 }
@@ -81,11 +82,9 @@ void JobWatch::Run() {
 absl::Status JobWatch::FollowOnce() {
   const std::optional<v1::Job> known = Snapshot().job;
   // First a call with a deadline: it tells whether anybody answers, and a name must not move on to a newer job of that
-  // name after a restart. When connecting again it waits for the connection: only a call under way makes gRPC look at
-  // its sockets at once; between calls it does so every five seconds.
+  // name after a restart.
   ASSIGN_OR_RETURN(const v1::Job job,
-                   client_->GetJob(known.has_value() ? known->id() : job_,
-                                   /*waits_for_connection=*/known.has_value()));
+                   client_->GetJob(known.has_value() ? known->id() : job_));
   Publish(job);
   if (IsEnd(job.state())) return absl::OkStatus();
   RETURN_IF_ERROR(client_->WatchJob(

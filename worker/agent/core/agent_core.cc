@@ -44,7 +44,7 @@ std::string_view StateName(AgentState state) {
 AgentCore::AgentCore(AgentConfig config, MonotonicTime now)
     : config_(std::move(config)),
       now_(now),
-      name_deadline_(now + config_.name_wait),
+      opened_at_(now),
       retry_at_(now),
       down_since_(now) {}
 

@@ -44,9 +44,9 @@ struct AgentConfig {
   absl::Duration drain_timeout = absl::Seconds(30);
   // Bound on the coordinator's welcome.
   absl::Duration answer_timeout = absl::Seconds(5);
-  // For so long after its start its name may still be taken: by the process
-  // before it, which is dead without the coordinator having noticed. Zero if it
-  // follows nobody.
+  // For so long after it was first told that its name is taken, a worker that
+  // was never welcomed tries on: the holder may be its predecessor, on a host
+  // that is gone, which the coordinator notices a lease later.
   absl::Duration name_wait = absl::ZeroDuration();
   // It leaves when so many jobs that it had a part in are over; 0: never.
   int max_jobs = 0;
@@ -120,6 +120,9 @@ class AgentCore {
   void On(const TerminateSignal& event);
   void On(const Tick& event);
 
+  // Whether the session ended since the name is taken, and that may pass.
+  bool MayWaitForName(const SessionDown& end);
+
   void BeginLeaving(std::string reason, ExitCode exit_code);
   // Leaves now, or once it is released: if it holds what others may need.
   void LeaveUnlessNeeded();
@@ -168,8 +171,10 @@ class AgentCore {
   AgentState state_ = AgentState::kConnecting;
 
   // The session.
-  const MonotonicTime name_deadline_;  // until then the name may be taken
+  // Until then the name may be taken; nullopt while nobody said that it is.
+  std::optional<MonotonicTime> name_deadline_;
   Link link_ = Link::kDown;
+  MonotonicTime opened_at_;  // the last attempt's beginning
   MonotonicTime retry_at_;
   MonotonicTime answer_deadline_ = MonotonicTime::InfiniteFuture();
   MonotonicTime down_since_;

@@ -29,6 +29,7 @@ void AgentCore::On(const SessionUp& event) {
   link_ = Link::kUp;
   answer_deadline_ = MonotonicTime::InfiniteFuture();
   failed_attempts_ = 0;
+  name_deadline_.reset();
   coordinator_incarnation_ = event.coordinator_incarnation;
   beat_interval_ = event.beat_interval;
   next_beat_ = now_ + beat_interval_;
@@ -42,24 +43,29 @@ void AgentCore::On(const SessionDown& event) {
   next_beat_ = MonotonicTime::InfiniteFuture();
   answer_deadline_ = MonotonicTime::InfiniteFuture();
   if (was_up) down_since_ = now_;
-  if (const auto refusal =
-          PermanentRefusal(event, config_.coordinator, config_.name,
-                           /*may_wait_for_name=*/now_ < name_deadline_)) {
+  const bool is_name_news = IsNameInUse(event) && !name_deadline_;
+  if (const auto refusal = PermanentRefusal(
+          event, config_.coordinator, config_.name, MayWaitForName(event))) {
     ExitWith(refusal->code, refusal->message);
     return;
   }
+  const bool was_answer_late = std::exchange(is_answer_late_, false);
   last_failure_ =
-      std::exchange(is_answer_late_, false)
+      was_answer_late
           ? absl::StrCat("coordinator ", config_.coordinator,
                          " did not answer within ",
                          absl::FormatDuration(config_.answer_timeout))
           : DescribeSessionEnd(event, config_.coordinator);
-  // One line an outage; the attempts that follow are silent.
-  if (was_up || (failed_attempts_ == 0 && state_ == AgentState::kConnecting)) {
+  // One line an outage, and one where the name is taken; the attempts that
+  // follow are silent.
+  if (was_up || is_name_news ||
+      (failed_attempts_ == 0 && state_ == AgentState::kConnecting)) {
     Say(Severity::kWarning, "session.down",
         absl::StrCat(was_up ? "lost the session: " : "", last_failure_,
                      "; trying again for ",
-                     absl::FormatDuration(config_.coordinator_timeout),
+                     absl::FormatDuration(IsNameInUse(event)
+                                              ? config_.name_wait
+                                              : config_.coordinator_timeout),
                      generation_ == 0     ? ""
                      : IsExpulsion(event) ? "; training ends"
                                           : "; training goes on"));
@@ -70,8 +76,21 @@ void AgentCore::On(const SessionDown& event) {
   if (IsExpulsion(event) && IsTrainerBusy()) {
     AbortAndWait("this worker is no member any more");
   }
-  retry_at_ = now_ + RetryDelay(failed_attempts_++, config_.retry_initial,
-                                config_.retry_max, event.jitter);
+  // An attempt that has tried an address in vain for longer than any delay is
+  // followed by the next at once. Where somebody was there, all workers would
+  // come back together.
+  const bool has_waited =
+      !was_up && !was_answer_late && now_ - opened_at_ >= config_.retry_max;
+  const absl::Duration delay =
+      RetryDelay(failed_attempts_++, config_.retry_initial, config_.retry_max,
+                 event.jitter);
+  retry_at_ = has_waited ? now_ : now_ + delay;
+}
+
+bool AgentCore::MayWaitForName(const SessionDown& end) {
+  if (!IsNameInUse(end) || state_ != AgentState::kConnecting) return false;
+  if (!name_deadline_) name_deadline_ = now_ + config_.name_wait;
+  return now_ < *name_deadline_;
 }
 
 // ---- Leaving.
@@ -212,6 +231,7 @@ void AgentCore::On(const Tick&) {
     Do(CloseSession{});
   } else if (link_ == Link::kDown && now_ >= retry_at_) {
     link_ = Link::kOpening;
+    opened_at_ = now_;
     answer_deadline_ = now_ + config_.answer_timeout;
     Do(OpenSession{generation_, payload_});
   }

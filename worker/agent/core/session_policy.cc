@@ -31,7 +31,7 @@ std::optional<Refusal> PermanentRefusal(const SessionDown& end,
                                         std::string_view coordinator,
                                         std::string_view name,
                                         bool may_wait_for_name) {
-  if (end.reason == reason::kWorkerNameInUse) {
+  if (IsNameInUse(end)) {
     if (may_wait_for_name) return std::nullopt;
     return Refusal{ExitCode::kUsage,
                    Join({"coordinator ", coordinator, ": ", end.message,
@@ -73,6 +73,10 @@ std::optional<Refusal> PermanentRefusal(const SessionDown& end,
     default:
       return std::nullopt;
   }
+}
+
+bool IsNameInUse(const SessionDown& end) {
+  return end.reason == reason::kWorkerNameInUse;
 }
 
 bool IsExpulsion(const SessionDown& end) {

@@ -33,6 +33,10 @@ struct Refusal {
     const SessionDown& end, std::string_view coordinator, std::string_view name,
     bool may_wait_for_name);
 
+// Whether the coordinator refused the worker since another process, not known to
+// be dead, has its name.
+[[nodiscard]] bool IsNameInUse(const SessionDown& end);
+
 // Whether the coordinator ended the session because the worker is no member of
 // its generation any more.
 [[nodiscard]] bool IsExpulsion(const SessionDown& end);

@@ -104,6 +104,12 @@ TEST(DescribeSessionEndTest, SaysWhenANameDoesNotResolve) {
       "coordinator head:7000: UNAVAILABLE");
 }
 
+TEST(IsNameInUseTest, GoesByTheReason) {
+  EXPECT_TRUE(IsNameInUse({absl::StatusCode::kAlreadyExists,
+                           std::string(reason::kWorkerNameInUse), "why"}));
+  EXPECT_FALSE(IsNameInUse({absl::StatusCode::kAlreadyExists, "", "why"}));
+}
+
 TEST(IsExpulsionTest, IsTheLossOfAPlaceAndNothingElse) {
   const auto ends = [](std::string_view reason) {
     return IsExpulsion(

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "common/fail_point/fail_point_set.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_status.h"
@@ -20,6 +21,13 @@
 
 namespace ringmaster {
 namespace {
+
+// As long as a lease is by default: a coordinator that is away for longer has
+// given the worker up, or is another one at another address. Beats keep the
+// connection busy, so the kernel notices; pings are for proxies in between, and
+// rare, since a coordinator that is merely slow must not be left for that.
+constexpr absl::Duration kDeadAfter = absl::Milliseconds(1500);
+constexpr absl::Duration kPingInterval = absl::Seconds(60);
 
 FailPointSet& SendPoints() {
   using Request = v1::SessionRequest;
@@ -259,9 +267,12 @@ std::unique_ptr<CoordinatorSession> CoordinatorSession::Open(
     const std::string& coordinator,
     const std::shared_ptr<grpc::ChannelCredentials>& credentials,
     const v1::SessionRequest& hello, EventCallback on_event) {
-  auto stream = std::make_unique<Stream>(
-      MakeChannel(coordinator, credentials, {.has_own_connection = true}),
-      std::move(on_event));
+  auto stream =
+      std::make_unique<Stream>(MakeChannel(coordinator, credentials,
+                                           {.has_own_connection = true,
+                                            .dead_after = kDeadAfter,
+                                            .ping_interval = kPingInterval}),
+                               std::move(on_event));
   stream->Start(hello);
   return std::unique_ptr<CoordinatorSession>(
       new CoordinatorSession(std::move(stream)));
