@@ -1,5 +1,6 @@
 #include "server/parameter_server/host_mailbox.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -18,15 +19,16 @@ absl::Status HostMailbox::Call(Task task, MonotonicTime deadline) {
   MutexLock lock(mutex_);
   if (wake_ == nullptr) return NobodyServes();
   pending_.push_back(&own);
+  has_pending_.store(true, std::memory_order_release);
   wake_();
   bool is_late = false;
   while (!own.result.has_value()) {
     if (is_late && !own.is_running) {
-      pending_.remove(&own);
+      Remove(&own);
       return absl::DeadlineExceededError(
           "the parameter server did not come to it in time");
     }
-    // What runs is short, and refers to `own`.
+    // What runs refers to `own`; where it waits, it does so to a deadline.
     is_late |= !changed_.WaitUntil(
         mutex_, clock_, is_late ? MonotonicTime::InfiniteFuture() : deadline);
   }
@@ -49,30 +51,45 @@ void HostMailbox::Close() {
     wake_ = nullptr;
     for (Pending* const pending : pending_) pending->result = NobodyServes();
     pending_.clear();
+    has_pending_.store(false, std::memory_order_release);
   }
   changed_.NotifyAll();
 }
 
+bool HostMailbox::TryBegin(Pending* pending) {
+  MutexLock lock(mutex_);
+  if (std::find(pending_.begin(), pending_.end(), pending) == pending_.end())
+    return false;
+  pending->is_running = true;
+  return true;
+}
+
+void HostMailbox::Remove(Pending* pending) {
+  pending_.remove(pending);
+  has_pending_.store(!pending_.empty(), std::memory_order_release);
+}
+
 void HostMailbox::RunAll() {
+  if (!has_pending_.load(std::memory_order_acquire)) return;
   std::vector<Pending*> now;
   {
     MutexLock lock(mutex_);
-    if (pending_.empty()) return;
     now.assign(pending_.begin(), pending_.end());
-    for (Pending* const pending : now) pending->is_running = true;
   }
-  std::vector<std::optional<absl::Status>> results;
-  for (Pending* const pending : now) results.push_back(pending->task());
-  {
-    MutexLock lock(mutex_);
-    for (size_t i = 0; i < now.size(); ++i) {
-      now[i]->is_running = false;
-      if (!results[i].has_value()) continue;
-      now[i]->result = std::move(results[i]);
-      pending_.remove(now[i]);
+  for (Pending* const pending : now) {
+    // Its caller may have given up while another was running.
+    if (!TryBegin(pending)) continue;
+    std::optional<absl::Status> result = pending->task();
+    {
+      MutexLock lock(mutex_);
+      pending->is_running = false;
+      if (result.has_value()) {
+        pending->result = std::move(result);
+        Remove(pending);
+      }
     }
+    changed_.NotifyAll();
   }
-  changed_.NotifyAll();
 }
 
 }  // namespace ringmaster

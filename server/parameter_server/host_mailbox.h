@@ -5,6 +5,7 @@
 #ifndef RINGMASTER_SERVER_PARAMETER_SERVER_HOST_MAILBOX_H_
 #define RINGMASTER_SERVER_PARAMETER_SERVER_HOST_MAILBOX_H_
 
+#include <atomic>
 #include <functional>
 #include <list>
 #include <optional>
@@ -38,6 +39,7 @@ class HostMailbox {
   // As a task would wake it. Any thread.
   void Wake() EXCLUDES(mutex_);
 
+  // Calls what is there, each once. Takes no lock where there is nothing.
   void RunAll() EXCLUDES(mutex_);
 
  private:
@@ -47,7 +49,12 @@ class HostMailbox {
     bool is_running = false;
   };
 
+  // Whether it is there still, to be called now.
+  [[nodiscard]] bool TryBegin(Pending* pending) EXCLUDES(mutex_);
+  void Remove(Pending* pending) REQUIRES(mutex_);
+
   Clock& clock_;
+  std::atomic<bool> has_pending_{false};  // changes under the lock
   Mutex mutex_;
   CondVar changed_;
   std::function<void()> wake_ GUARDED_BY(mutex_);  // empty: closed

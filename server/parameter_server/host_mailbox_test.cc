@@ -1,5 +1,6 @@
 #include "server/parameter_server/host_mailbox.h"
 
+#include <atomic>
 #include <thread>
 
 #include "gtest/gtest.h"
@@ -53,6 +54,41 @@ TEST(HostMailboxTest, ATaskThatNobodyComesToIsGivenUp) {
   EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
   EXPECT_EQ(wakes, 1);
   mailbox.RunAll();
+  EXPECT_FALSE(was_called);
+}
+
+TEST(HostMailboxTest, WhoWaitsBehindAnotherCanGiveUp) {
+  HostMailbox mailbox(Clock::Real());
+  std::atomic<int> wakes = 0;
+  mailbox.Open([&wakes] { ++wakes; });
+  std::atomic<bool> has_given_up = false;
+  std::thread first([&] {
+    const absl::Status status = mailbox.Call(
+        [&]() -> std::optional<absl::Status> {
+          const MonotonicTime end = Soon();
+          while (!has_given_up && Clock::Real().Now() < end)
+            std::this_thread::yield();
+          return absl::OkStatus();
+        },
+        Soon());
+    EXPECT_TRUE(status.ok()) << status;
+  });
+  while (wakes < 1) std::this_thread::yield();
+  bool was_called = false;
+  std::thread second([&] {
+    const absl::Status status = mailbox.Call(
+        [&was_called] {
+          was_called = true;
+          return Done();
+        },
+        Clock::Real().Now() + absl::Seconds(1));
+    EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+    has_given_up = true;
+  });
+  while (wakes < 2) std::this_thread::yield();
+  mailbox.RunAll();
+  second.join();
+  first.join();
   EXPECT_FALSE(was_called);
 }
 
