@@ -65,7 +65,7 @@ class Agent {
   void Terminate(std::string_view signal);
 
   // Whether the agent's thread answers within `patience`. Any other thread,
-  // before AwaitEnd has returned.
+  // while the agent lives.
   [[nodiscard]] bool Answers(absl::Duration patience);
 
   // Waits until the worker's life is over, for however long that is.

@@ -2,9 +2,11 @@
 
 #include <grpcpp/security/credentials.h>
 
-#include <optional>
+#include <chrono>
 #include <future>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "common/logging/log_capture.h"
 #include "common/status/reason.h"
@@ -318,14 +320,21 @@ TEST_F(AgentTest, LeavesTrainingAtAStepThatAllAgreeOn) {
 TEST_F(AgentTest, TellsWhetherItIsAttached) {
   std::promise<void> attached;
   std::promise<void> detached;
+  // It may attach again.
+  bool was_attached = false;
+  bool was_detached = false;
   AgentOptions options = Options(coordinator_->address());
   options.on_attached = [&](bool is_attached) {
+    if (std::exchange(is_attached ? was_attached : was_detached, true)) return;
     (is_attached ? attached : detached).set_value();
   };
   Start(options);
-  attached.get_future().wait();
+  constexpr std::chrono::seconds kLong(20);
+  EXPECT_EQ(attached.get_future().wait_for(kLong), std::future_status::ready);
   coordinator_.reset();
-  detached.get_future().wait();
+  EXPECT_EQ(detached.get_future().wait_for(kLong), std::future_status::ready);
+  // What it calls is here.
+  agent_.reset();
 }
 
 TEST_F(AgentTest, EndsAtOnceOnASecondSignal) {

@@ -349,7 +349,7 @@ NoticeKind KindOf(TrainNotice::Kind kind) {
   return NoticeKind::kSamplesSkipped;
 }
 
-// What happened, to whom, and who saw it, for the log of each worker.
+// What the job ended with; nullopt: it goes on, or nobody knows.
 std::optional<ExitCode> JobEnd(const v1::Release& release) {
   switch (release.state()) {
     case v1::JOB_STATE_SUCCEEDED:
@@ -367,6 +367,7 @@ std::optional<ExitCode> JobEnd(const v1::Release& release) {
   return ExitCode::kInternal;
 }
 
+// What happened, to whom, and who saw it, for the log of each worker.
 std::string HaltText(const v1::Verdict& verdict) {
   std::string text = verdict.summary();
   if (!verdict.worker().empty()) {
