@@ -74,6 +74,9 @@ class ShardHost {
   [[nodiscard]] virtual std::vector<HeldShard> held_shards() const = 0;
   // The newest step that all shards which are primary here have made.
   [[nodiscard]] virtual int64_t complete_step() const = 0;
+  // The step after which the workers go on in this generation: the resume step,
+  // or, where rank 0 gives what a checkpoint had, that one's, once it is here.
+  [[nodiscard]] virtual int64_t begin_step() const = 0;
   // Whom this host waits for: who gives it a copy of a shard, its backup, the
   // slowest worker. -1: nobody; it works, or does not run.
   [[nodiscard]] virtual int waiting_for_rank() const = 0;
@@ -87,11 +90,10 @@ class ShardHost {
   [[nodiscard]] virtual bool takes_pushes() const = 0;
   // The rank that the last Run's failure names; -1: none.
   [[nodiscard]] virtual int blamed_rank() const = 0;
-  [[nodiscard]] virtual int64_t payload_sent_bytes() const = 0;
-  [[nodiscard]] virtual int64_t payload_received_bytes() const = 0;
   // With ssp and async, by steps: how many answers of the last Run were of a push
   // so many steps ahead of the slowest worker's; the last counts all that were
-  // further. Of shards that are primary here. Empty with bsp.
+  // further. Of shards that are primary here; as of the last time that a step was
+  // complete, or of the end. Empty with bsp.
   [[nodiscard]] virtual std::vector<int64_t> staleness() const = 0;
   // Where the parameters of shards lie that are answered with, for workers of
   // this host to read in place; null: nowhere that could be shared, or the

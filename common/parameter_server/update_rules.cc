@@ -1,5 +1,7 @@
 #include "common/parameter_server/update_rules.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "ringmaster/v1/job.pb.h"
 
@@ -47,6 +49,10 @@ absl::StatusOr<UpdateRules> ParseUpdateRules(const v1::TrainProgram& program,
         "which only train.parameter_server.consistency bsp has");
   }
   return rules;
+}
+
+int LanesOf(const v1::TrainProgram& program) {
+  return std::max(1, program.collective().connections());
 }
 
 }  // namespace ringmaster

@@ -33,6 +33,9 @@ struct UpdateRules {
 [[nodiscard]] absl::StatusOr<UpdateRules> ParseUpdateRules(
     const v1::TrainProgram& program, const OptimizerConfig& optimizer);
 
+// How many lanes each holder of the job's shards has (LaneOfShard).
+[[nodiscard]] int LanesOf(const v1::TrainProgram& program);
+
 }  // namespace ringmaster
 
 #endif  // RINGMASTER_COMMON_PARAMETER_SERVER_UPDATE_RULES_H_

@@ -37,6 +37,13 @@ TEST(UpdateRules, AreThoseOfTheConsistency) {
             "async staleness=0 deterministic=0");
 }
 
+TEST(UpdateRules, ThereIsALaneForEachConnection) {
+  v1::TrainProgram program;
+  EXPECT_EQ(LanesOf(program), 1);
+  program.mutable_collective()->set_connections(3);
+  EXPECT_EQ(LanesOf(program), 3);
+}
+
 TEST(UpdateRules, RefuseWhatIsNotKnownOrDoesNotGoTogether) {
   EXPECT_THAT(TextOf(ProgramOf(static_cast<v1::Consistency>(9))),
               HasSubstr("train.parameter_server.consistency is 9"));

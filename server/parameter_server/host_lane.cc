@@ -50,12 +50,11 @@ absl::StatusOr<LanePeers> PeersOf(const ShardHostAssignment& assignment,
 
 }  // namespace
 
-HostLane::HostLane(int index, int threads, Clock& clock,
+HostLane::HostLane(int index, Clock& clock,
                    const std::atomic<bool>& wants_drain)
     : index_(index),
       clock_(clock),
       wants_drain_(wants_drain),
-      pool_(threads),
       mailbox_(clock),
       primary_step_(kNoStep),
       copy_step_(kNoStep) {}
@@ -74,6 +73,8 @@ absl::Status HostLane::Prepare(const HostGeneration& generation) {
   primary_step_.store(kNoStep, std::memory_order_relaxed);
   copy_step_.store(kNoStep, std::memory_order_relaxed);
   signs_.taken_messages.store(0, std::memory_order_relaxed);
+  signs_.begin_step.store(generation.assignment.resume_step,
+                          std::memory_order_relaxed);
   {
     MutexLock lock(mutex_);
     staleness_.clear();
@@ -177,6 +178,7 @@ absl::StatusOr<DoneKind> HostLane::Run(ShardHostLinks links,
   absl::StatusOr<DoneKind> end = Serve(run, loop);
   blamed_rank_.store(loop.blamed_rank(), std::memory_order_relaxed);
   Publish(run);
+  PublishStaleness(run);
   PublishHeld();
   return end;
 }
@@ -184,43 +186,41 @@ absl::StatusOr<DoneKind> HostLane::Run(ShardHostLinks links,
 absl::StatusOr<DoneKind> HostLane::Serve(HostRun& run, MessageLoop& loop) {
   RETURN_IF_ERROR(run.Begin());
   Publish(run);
-  const int64_t sent_before = payload_sent_bytes();
-  const int64_t received_before = payload_received_bytes();
   while (!run.is_done()) {
     if (is_interrupted_.load(std::memory_order_relaxed))
       return absl::AbortedError("another part of this host has failed");
     run.ShowWait();
     // How long a step may take, the coordinator knows; it cancels.
     RETURN_IF_ERROR(loop.Turn(run, MonotonicTime::InfiniteFuture()));
-    mailbox_.RunAll();
-    payload_sent_bytes_.store(sent_before + loop.payload_sent_bytes(),
-                              std::memory_order_relaxed);
-    payload_received_bytes_.store(
-        received_before + loop.payload_received_bytes(),
-        std::memory_order_relaxed);
+    // First: a small client is told of no older step than another was.
     Publish(run);
+    mailbox_.RunAll();
   }
   return run.end();
 }
 
 void HostLane::Publish(const HostRun& run) {
-  if (!generation_->rules.is_synchronous) {
-    std::vector<int64_t> staleness = run.staleness();
-    MutexLock lock(mutex_);
-    staleness_ = std::move(staleness);
-  }
   const auto store = [](std::atomic<int64_t>& step,
                         std::optional<int64_t> now) {
     return step.exchange(now.value_or(kNoStep), std::memory_order_relaxed) !=
            now.value_or(kNoStep);
   };
-  const bool has_primary_moved = store(primary_step_, run.LeastStep(true));
-  const bool has_copy_moved = store(copy_step_, run.LeastStep(false));
+  const LeastSteps least = run.least_steps();
+  const bool has_primary_moved = store(primary_step_, least.of_primaries);
+  const bool has_copy_moved = store(copy_step_, least.of_copies);
   const int loaded_count = run.loaded_count();
   if (!has_primary_moved && !has_copy_moved && loaded_count == loaded_count_)
     return;
   loaded_count_ = loaded_count;
+  PublishStaleness(run);
   PublishHeld();
+}
+
+void HostLane::PublishStaleness(const HostRun& run) {
+  if (generation_->rules.is_synchronous) return;
+  std::vector<int64_t> staleness = run.staleness();
+  MutexLock lock(mutex_);
+  staleness_ = std::move(staleness);
 }
 
 void HostLane::PublishHeld() {
@@ -262,10 +262,12 @@ std::vector<HeldShard> HostLane::held_shards() const {
   return held_;
 }
 
-std::optional<int64_t> HostLane::least_step(bool of_primaries) const {
-  const int64_t step = (of_primaries ? primary_step_ : copy_step_)
-                           .load(std::memory_order_relaxed);
-  return step == kNoStep ? std::nullopt : std::optional<int64_t>(step);
+LeastSteps HostLane::least_steps() const {
+  const auto load = [](const std::atomic<int64_t>& step) {
+    const int64_t now = step.load(std::memory_order_relaxed);
+    return now == kNoStep ? std::nullopt : std::optional<int64_t>(now);
+  };
+  return {.of_primaries = load(primary_step_), .of_copies = load(copy_step_)};
 }
 
 std::vector<int64_t> HostLane::staleness() const {

@@ -23,6 +23,7 @@
 #include "common/optimizer/optimizer_config.h"
 #include "common/parameter_server/message_loop.h"
 #include "common/parameter_server/shard_host.h"
+#include "common/parameter_server/update_rules.h"
 #include "common/sync/mutex.h"
 #include "common/sync/thread_pool.h"
 #include "common/tensor/allocator.h"
@@ -31,7 +32,6 @@
 #include "server/parameter_server/host_run.h"
 #include "server/parameter_server/shard_run.h"
 #include "server/parameter_server/shard_state.h"
-#include "common/parameter_server/update_rules.h"
 
 namespace ringmaster {
 
@@ -47,10 +47,8 @@ struct HostGeneration {
 
 class HostLane final : private ShardShelf {
  public:
-  // The lane `index` of its host, with `threads` that make updates, the one of Run
-  // included. References must outlive it.
-  HostLane(int index, int threads, Clock& clock,
-           const std::atomic<bool>& wants_drain);
+  // The lane `index` of its host. References must outlive it.
+  HostLane(int index, Clock& clock, const std::atomic<bool>& wants_drain);
 
   // As of ShardHost, with the shards that are this lane's. `generation` stays as
   // it is until the next call.
@@ -69,9 +67,9 @@ class HostLane final : private ShardShelf {
 
   // By shard.
   [[nodiscard]] std::vector<HeldShard> held_shards() const EXCLUDES(mutex_);
-  // The newest step that all shards of the last Run have made, of those that are
-  // primary here, or of the others; nullopt: there are none.
-  [[nodiscard]] std::optional<int64_t> least_step(bool of_primaries) const;
+  // Of the last Run.
+  [[nodiscard]] LeastSteps least_steps() const;
+  // As of the last time that a step was complete, or of the end.
   [[nodiscard]] std::vector<int64_t> staleness() const EXCLUDES(mutex_);
   [[nodiscard]] const HostSigns& signs() const { return signs_; }
   [[nodiscard]] bool is_running() const {
@@ -80,12 +78,6 @@ class HostLane final : private ShardShelf {
   [[nodiscard]] absl::Duration WaitedFor(int rank) const EXCLUDES(mutex_);
   [[nodiscard]] int blamed_rank() const {
     return blamed_rank_.load(std::memory_order_relaxed);
-  }
-  [[nodiscard]] int64_t payload_sent_bytes() const {
-    return payload_sent_bytes_.load(std::memory_order_relaxed);
-  }
-  [[nodiscard]] int64_t payload_received_bytes() const {
-    return payload_received_bytes_.load(std::memory_order_relaxed);
   }
 
  private:
@@ -99,7 +91,9 @@ class HostLane final : private ShardShelf {
   [[nodiscard]] absl::StatusOr<bool> Keeps(int shard, ShardState& state) const;
   [[nodiscard]] absl::Status CheckSources() const;
   [[nodiscard]] absl::StatusOr<DoneKind> Serve(HostRun& run, MessageLoop& loop);
-  void Publish(const HostRun& run);
+  // Shows what has changed; takes no lock where no step is complete anew.
+  void Publish(const HostRun& run) EXCLUDES(mutex_);
+  void PublishStaleness(const HostRun& run) EXCLUDES(mutex_);
   void PublishHeld() EXCLUDES(mutex_);
   // What others may look at; null: nothing.
   void Expose(const MessageLoop* loop) EXCLUDES(mutex_);
@@ -107,7 +101,7 @@ class HostLane final : private ShardShelf {
   const int index_;
   Clock& clock_;
   const std::atomic<bool>& wants_drain_;
-  ThreadPool pool_;
+  ThreadPool pool_{1};  // the thread of Run
   HeapAllocator heap_;
   HostMailbox mailbox_;
 
@@ -122,8 +116,6 @@ class HostLane final : private ShardShelf {
   HostSigns signs_;
   std::atomic<bool> is_running_{false};
   std::atomic<int> blamed_rank_{-1};
-  std::atomic<int64_t> payload_sent_bytes_{0};
-  std::atomic<int64_t> payload_received_bytes_{0};
   mutable Mutex mutex_;
   const MessageLoop* loop_ GUARDED_BY(mutex_) = nullptr;  // null: does not run
   std::vector<HeldShard> held_ GUARDED_BY(mutex_);

@@ -55,7 +55,7 @@ class HostLaneTest : public ::testing::Test {
   HostGeneration generation_;
   CancelToken cancel_;
   std::atomic<bool> wants_drain_{false};
-  HostLane lane_{0, 1, Clock::Real(), wants_drain_};
+  HostLane lane_{0, Clock::Real(), wants_drain_};
   std::unique_ptr<Channel> worker_;
   std::atomic<bool> was_called_{false};
   absl::Status end_;

@@ -22,12 +22,22 @@ bool IsOneOf(ShardOp op, std::initializer_list<ShardOp> ops) {
 
 }  // namespace
 
+void LeastSteps::Add(const LeastSteps& others) {
+  const auto add = [](std::optional<int64_t>& least,
+                      std::optional<int64_t> other) {
+    if (other.has_value()) least = std::min(least.value_or(*other), *other);
+  };
+  add(of_primaries, others.of_primaries);
+  add(of_copies, others.of_copies);
+}
+
 HostRun::HostRun(const ShardHostAssignment& assignment,
                  const HostContext& context, const HostPeers& peers,
                  ShardShelf& shelf)
     : assignment_(assignment),
       context_(context),
       shelf_(shelf),
+      pushes_(static_cast<size_t>(peers.workers)),
       workers_left_(peers.workers) {
   const auto add = [this](int count, Role role) {
     Peer peer;
@@ -134,9 +144,9 @@ int HostRun::AwaitedAtTheEnd() const {
   return -1;
 }
 
-HostRun::Awaited HostRun::FindAwaited() const {
+HostRun::Awaited HostRun::FindAwaited(int for_copies) const {
   if (workers_left_ == 0) return {AwaitedAtTheEnd(), true};
-  if (const int rank = AwaitedForCopies(); rank >= 0) return {rank, true};
+  if (for_copies >= 0) return {for_copies, true};
   for (const auto& run : runs_) {
     if (run->awaits_backup())
       return {PlacementOf(run->shard()).backup_rank, true};
@@ -145,13 +155,13 @@ HostRun::Awaited HostRun::FindAwaited() const {
 }
 
 void HostRun::ShowWait() {
-  const Awaited awaited = FindAwaited();
+  const int for_copies = AwaitedForCopies();
+  const Awaited awaited = FindAwaited(for_copies);
   context_.loop.SetWaitingFor(awaited.holds_up ? awaited.rank : -1);
   context_.signs.is_held_up.store(awaited.holds_up, std::memory_order_relaxed);
   context_.signs.waiting_for_rank.store(awaited.rank,
                                         std::memory_order_relaxed);
-  context_.signs.takes_pushes.store(AwaitedForCopies() < 0,
-                                    std::memory_order_relaxed);
+  context_.signs.takes_pushes.store(for_copies < 0, std::memory_order_relaxed);
 }
 
 HostRun::Awaited HostRun::SlowestWorker() const {
@@ -161,8 +171,7 @@ HostRun::Awaited HostRun::SlowestWorker() const {
   for (int rank = 0; rank < context_.workers(); ++rank) {
     const int peer = context_.worker_peers[static_cast<size_t>(rank)];
     if (peers_[static_cast<size_t>(peer)].is_done) continue;
-    int64_t pushes = 0;
-    for (const auto& run : runs_) pushes += run->PushesOf(rank);
+    const int64_t pushes = pushes_[static_cast<size_t>(rank)];
     if (least_rank < 0 || pushes < least) {
       least_rank = rank;
       least = pushes;
@@ -172,22 +181,18 @@ HostRun::Awaited HostRun::SlowestWorker() const {
   return {least_rank, least < most};
 }
 
-std::optional<int64_t> HostRun::LeastStep(bool of_primaries) const {
-  std::optional<int64_t> least;
+LeastSteps HostRun::least_steps() const {
+  LeastSteps least;
   for (const auto& run : runs_) {
-    if (run->is_primary() != of_primaries) continue;
-    if (!of_primaries && !run->is_loaded()) continue;
     const int64_t step = run->is_loaded() ? run->state()->complete_step()
                                           : assignment_.resume_step;
-    least = std::min(least.value_or(step), step);
+    if (run->is_primary()) {
+      least.Add({.of_primaries = step});
+    } else if (run->is_loaded()) {
+      least.Add({.of_copies = step});
+    }
   }
   return least;
-}
-
-int64_t HostRun::complete_step() const {
-  const std::optional<int64_t> of_primaries = LeastStep(true);
-  if (of_primaries.has_value()) return *of_primaries;
-  return LeastStep(false).value_or(assignment_.resume_step);
 }
 
 int HostRun::loaded_count() const {
@@ -362,7 +367,13 @@ absl::Status HostRun::Loaded(ShardRun& run, const ShardMessage& message) {
                        message.op == ShardOp::kState
                            ? static_cast<int64_t>(message.value)
                            : message.step * updates_per_step);
-  if (run.is_loaded()) run.Begin(PlacementOf(run.shard()).source_rank < 0);
+  if (!run.is_loaded()) return absl::OkStatus();
+  const bool is_given_anew = PlacementOf(run.shard()).source_rank < 0;
+  run.Begin(is_given_anew);
+  if (is_given_anew) {
+    context_.signs.begin_step.store(run.state()->complete_step(),
+                                    std::memory_order_relaxed);
+  }
   return absl::OkStatus();
 }
 
@@ -390,6 +401,7 @@ absl::Status HostRun::OfWorker(int peer, ShardRun& run,
     case ShardOp::kPull:
       return run.Pulled(peer, message);
     case ShardOp::kPush:
+      ++pushes_[static_cast<size_t>(RankOf(peer))];
       return run.Pushed(RankOf(peer), message);
     default:
       return run.Scaled(message);

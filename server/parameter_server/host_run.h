@@ -34,6 +34,20 @@ class ShardShelf {
       const ShardDescription& description) = 0;
 };
 
+// The newest step that all shards have made, of one lane or of more: of those
+// that are primary here, and of the others; nullopt: there are none.
+struct LeastSteps {
+  std::optional<int64_t> of_primaries = std::nullopt;
+  std::optional<int64_t> of_copies = std::nullopt;
+
+  void Add(const LeastSteps& others);
+  // Of all of them; a host of copies alone is as far as these. `resume_step`:
+  // of a host that has nothing.
+  [[nodiscard]] int64_t CompleteStep(int64_t resume_step) const {
+    return of_primaries.value_or(of_copies.value_or(resume_step));
+  }
+};
+
 // How many peers of each kind there are in the loop, in this order.
 struct HostPeers {
   int workers = 0;
@@ -56,11 +70,9 @@ class HostRun final : public MessageLoop::Handler {
 
   // Before a turn: tells the loop and the signs whom this host waits for.
   void ShowWait();
-  // The newest step that all shards which are primary here have made, or all
-  // others, of those that are loaded; nullopt: there are none.
-  [[nodiscard]] std::optional<int64_t> LeastStep(bool of_primaries) const;
-  // Of primaries; of a host of others alone, of these.
-  [[nodiscard]] int64_t complete_step() const;
+  // Of the shards that are loaded, and of primaries that are yet to be.
+  [[nodiscard]] LeastSteps least_steps() const;
+  [[nodiscard]] int64_t resume_step() const { return assignment_.resume_step; }
   [[nodiscard]] int loaded_count() const;
   // As of ShardHost.
   [[nodiscard]] std::vector<int64_t> staleness() const;
@@ -96,7 +108,8 @@ class HostRun final : public MessageLoop::Handler {
     // Others wait because of it; else it is only the next to be heard of.
     bool holds_up = false;
   };
-  [[nodiscard]] Awaited FindAwaited() const;
+  // `for_copies`: AwaitedForCopies.
+  [[nodiscard]] Awaited FindAwaited(int for_copies) const;
   // The worker that has pushed least, and whether others have pushed more.
   [[nodiscard]] Awaited SlowestWorker() const;
   // Who has to give or take a copy before pushes are taken; -1: nobody.
@@ -130,6 +143,7 @@ class HostRun final : public MessageLoop::Handler {
   std::vector<Peer> peers_;
   std::vector<std::unique_ptr<ShardRun>> runs_;
   std::vector<ShardRun*> run_of_shard_;
+  std::vector<int64_t> pushes_;  // by worker's rank, that have been taken
   int workers_left_ = 0;
   std::optional<DoneKind> end_;  // of the first worker that is done
 };

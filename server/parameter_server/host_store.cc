@@ -49,15 +49,9 @@ void AppendOverlap(const ElemRange& range, int64_t begin,
 }  // namespace
 
 int64_t CompleteStepOf(const HostRuns& runs) {
-  for (const bool of_primaries : {true, false}) {
-    std::optional<int64_t> least;
-    for (const HostRun* const run : runs) {
-      const std::optional<int64_t> step = run->LeastStep(of_primaries);
-      if (step.has_value()) least = std::min(least.value_or(*step), *step);
-    }
-    if (least.has_value()) return *least;
-  }
-  return runs.front()->complete_step();
+  LeastSteps least;
+  for (const HostRun* const run : runs) least.Add(run->least_steps());
+  return least.CompleteStep(runs.front()->resume_step());
 }
 
 absl::StatusOr<std::vector<ElemRange>> StoredRanges(const HostRuns& runs) {
@@ -163,7 +157,6 @@ std::optional<absl::Status> OutsidePush::Advance(HostRun& run) {
   if (!std::all_of(buckets_.begin(), buckets_.end(),
                    [this](const Bucket& bucket) { return IsDone(bucket); }))
     return std::nullopt;
-  step_ = run.complete_step();
   return absl::OkStatus();
 }
 

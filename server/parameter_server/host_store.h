@@ -19,7 +19,7 @@ namespace ringmaster {
 // Those of all lanes of a host.
 using HostRuns = std::vector<HostRun*>;
 
-// HostRun::complete_step, of all.
+// The newest step that all of their shards have.
 [[nodiscard]] int64_t CompleteStepOf(const HostRuns& runs);
 
 // The shards that are primary here, by their first element. UNAVAILABLE: they
@@ -42,8 +42,6 @@ class OutsidePush {
   // too. Errors as of ParameterStore::Push; after OUT_OF_RANGE another run may be
   // asked, nothing having been done.
   [[nodiscard]] std::optional<absl::Status> Advance(HostRun& run);
-  // The step that it counts for, once it is done.
-  [[nodiscard]] int64_t step() const { return step_; }
 
  private:
   // One that the gradient is of.
@@ -60,7 +58,6 @@ class OutsidePush {
   const std::vector<float> gradient_;
   ShardRun* shard_ = nullptr;  // null: not found yet
   std::vector<Bucket> buckets_;
-  int64_t step_ = 0;
 };
 
 }  // namespace ringmaster

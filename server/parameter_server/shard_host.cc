@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/logging/logging.h"
 #include "common/optimizer/optimizer_spec.h"
+#include "common/parameter_server/update_rules.h"
 #include "common/status/status_macros.h"
 #include "common/sync/mutex.h"
 #include "common/tensor/allocator.h"
@@ -20,7 +21,6 @@
 #include "server/parameter_server/host_store.h"
 #include "server/parameter_server/lane_threads.h"
 #include "server/parameter_server/parameter_allocator.h"
-#include "common/parameter_server/update_rules.h"
 
 namespace ringmaster {
 namespace {
@@ -47,7 +47,7 @@ using Lanes = std::vector<std::shared_ptr<HostLane>>;
 
 class ShardHostImpl final : public StoringShardHost {
  public:
-  ShardHostImpl(Clock& clock, int threads) : clock_(clock), threads_(threads) {}
+  explicit ShardHostImpl(Clock& clock) : clock_(clock) {}
   ~ShardHostImpl() override { DropLanes(); }
 
   absl::Status Prepare(const v1::TrainProgram& program,
@@ -61,6 +61,7 @@ class ShardHostImpl final : public StoringShardHost {
 
   std::vector<HeldShard> held_shards() const override;
   int64_t complete_step() const override;
+  int64_t begin_step() const override;
   int waiting_for_rank() const override;
   absl::Duration WaitedFor(int rank) const override;
   int64_t taken_messages() const override;
@@ -68,8 +69,6 @@ class ShardHostImpl final : public StoringShardHost {
   int blamed_rank() const override {
     return blamed_rank_.load(std::memory_order_relaxed);
   }
-  int64_t payload_sent_bytes() const override;
-  int64_t payload_received_bytes() const override;
   std::vector<int64_t> staleness() const override;
   const SharedSegment* shared_parameters() const override {
     return shared_ == nullptr ? nullptr : &shared_->segment();
@@ -94,7 +93,6 @@ class ShardHostImpl final : public StoringShardHost {
   [[nodiscard]] absl::StatusOr<Lanes> LanesOfJob() const EXCLUDES(mutex_);
 
   Clock& clock_;
-  const int threads_;
   HeapAllocator heap_;
   std::unique_ptr<ParameterAllocator> shared_;  // null: nothing is shared
   bool has_tried_to_share_ = false;
@@ -102,35 +100,29 @@ class ShardHostImpl final : public StoringShardHost {
 
   mutable Mutex mutex_;
   Lanes lanes_ GUARDED_BY(mutex_);  // none: no job has shards here
-  // Of lanes that are gone.
-  int64_t sent_before_ GUARDED_BY(mutex_) = 0;
-  int64_t received_before_ GUARDED_BY(mutex_) = 0;
   std::atomic<bool> wants_drain_{false};
   std::atomic<int64_t> resume_step_{0};
   std::atomic<int> blamed_rank_{-1};
 };
 
 void ShardHostImpl::MakeLanes(int lanes) {
-  {
-    MutexLock lock(mutex_);
-    if (static_cast<int>(lanes_.size()) == lanes) return;
-  }
-  DropLanes();
+  // A job's are as many in every generation.
+  if (!this->lanes().empty()) return;
+  Lanes made;
+  for (int i = 0; i < lanes; ++i)
+    made.push_back(std::make_shared<HostLane>(i, clock_, wants_drain_));
   MutexLock lock(mutex_);
-  for (int i = 0; i < lanes; ++i) {
-    lanes_.push_back(std::make_shared<HostLane>(
-        i, std::max(1, threads_ / lanes), clock_, wants_drain_));
-  }
+  lanes_ = std::move(made);
 }
 
 void ShardHostImpl::DropLanes() {
-  MutexLock lock(mutex_);
-  for (const auto& lane : lanes_) {
-    sent_before_ += lane->payload_sent_bytes();
-    received_before_ += lane->payload_received_bytes();
-    lane->Clear();
+  Lanes dropped;
+  {
+    MutexLock lock(mutex_);
+    dropped.swap(lanes_);
   }
-  lanes_.clear();
+  // Not under the lock: gigabytes take long to give back, and heartbeats ask.
+  for (const auto& lane : dropped) lane->Clear();
 }
 
 absl::Status ShardHostImpl::Prepare(const v1::TrainProgram& program,
@@ -147,7 +139,7 @@ absl::Status ShardHostImpl::Prepare(const v1::TrainProgram& program,
                  .optimizer = optimizer,
                  .total_steps = program.steps(),
                  .rules = rules,
-                 .lanes = std::max(1, program.collective().connections())};
+                 .lanes = LanesOf(program)};
   ShareParameters();
   generation_.parameters =
       shared_ == nullptr ? static_cast<Allocator*>(&heap_) : shared_.get();
@@ -197,16 +189,19 @@ std::vector<HeldShard> ShardHostImpl::held_shards() const {
 }
 
 int64_t ShardHostImpl::complete_step() const {
-  // A host of copies alone is as far as these.
-  for (const bool of_primaries : {true, false}) {
-    std::optional<int64_t> least;
-    for (const auto& lane : lanes()) {
-      const std::optional<int64_t> step = lane->least_step(of_primaries);
-      if (step.has_value()) least = std::min(least.value_or(*step), *step);
-    }
-    if (least.has_value()) return *least;
+  LeastSteps least;
+  for (const auto& lane : lanes()) least.Add(lane->least_steps());
+  return least.CompleteStep(resume_step_.load(std::memory_order_relaxed));
+}
+
+int64_t ShardHostImpl::begin_step() const {
+  int64_t step = resume_step_.load(std::memory_order_relaxed);
+  // A lane without shards knows of no checkpoint.
+  for (const auto& lane : lanes()) {
+    step = std::max(step,
+                    lane->signs().begin_step.load(std::memory_order_relaxed));
   }
-  return resume_step_.load(std::memory_order_relaxed);
+  return step;
 }
 
 int ShardHostImpl::waiting_for_rank() const {
@@ -260,20 +255,6 @@ std::vector<int64_t> ShardHostImpl::staleness() const {
     std::transform(counts.begin(), counts.end(), sum.begin(), sum.begin(),
                    std::plus<>());
   }
-  return sum;
-}
-
-int64_t ShardHostImpl::payload_sent_bytes() const {
-  MutexLock lock(mutex_);
-  int64_t sum = sent_before_;
-  for (const auto& lane : lanes_) sum += lane->payload_sent_bytes();
-  return sum;
-}
-
-int64_t ShardHostImpl::payload_received_bytes() const {
-  MutexLock lock(mutex_);
-  int64_t sum = received_before_;
-  for (const auto& lane : lanes_) sum += lane->payload_received_bytes();
   return sum;
 }
 
@@ -359,7 +340,7 @@ absl::StatusOr<int64_t> ShardHostImpl::Push(const std::string& job_id,
     if (!absl::IsOutOfRange(status)) break;
   }
   if (!status.ok()) return status;
-  return push.step();
+  return complete_step();
 }
 
 void ShardHostImpl::Release() {
@@ -373,8 +354,8 @@ void ShardHostImpl::Release() {
 
 }  // namespace
 
-std::unique_ptr<StoringShardHost> MakeShardHost(Clock& clock, int threads) {
-  return std::make_unique<ShardHostImpl>(clock, threads);
+std::unique_ptr<StoringShardHost> MakeShardHost(Clock& clock) {
+  return std::make_unique<ShardHostImpl>(clock);
 }
 
 }  // namespace ringmaster

@@ -13,10 +13,8 @@ namespace ringmaster {
 
 class StoringShardHost : public ShardHost, public ParameterStore {};
 
-// With `threads` that make updates, the one of Run included. `clock` must
-// outlive it.
-[[nodiscard]] std::unique_ptr<StoringShardHost> MakeShardHost(Clock& clock,
-                                                              int threads = 1);
+// `clock` must outlive it.
+[[nodiscard]] std::unique_ptr<StoringShardHost> MakeShardHost(Clock& clock);
 
 }  // namespace ringmaster
 

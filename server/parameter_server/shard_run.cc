@@ -26,8 +26,7 @@ ShardRun::ShardRun(const HostContext& context, int shard, bool is_primary,
       is_primary_(is_primary),
       backup_peer_(backup_peer),
       seen_(static_cast<size_t>(context.workers())),
-      is_alone_(static_cast<size_t>(context.workers())),
-      pushes_(static_cast<size_t>(context.workers())) {}
+      is_alone_(static_cast<size_t>(context.workers())) {}
 
 void ShardRun::SetState(ShardState* state) {
   state_ = state;
@@ -151,7 +150,6 @@ absl::Status ShardRun::Pushed(int worker, const ShardMessage& message) {
   ASSIGN_OR_RETURN(const int bucket, BucketOf(message, true));
   Gathering& gathering = GatheringOf(bucket);
   --gathering.receiving_count;
-  ++pushes_[static_cast<size_t>(worker)];
   gathering.step = message.step;
   if (gate_.has_value()) return MakePart(bucket, worker);
   NoteNonFinite(gathering, worker);

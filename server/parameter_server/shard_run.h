@@ -20,10 +20,10 @@
 #include "absl/status/statusor.h"
 #include "common/parameter_server/message.h"
 #include "common/parameter_server/message_loop.h"
+#include "common/parameter_server/update_rules.h"
 #include "common/sync/thread_pool.h"
 #include "server/parameter_server/shard_state.h"
 #include "server/parameter_server/staleness_gate.h"
-#include "common/parameter_server/update_rules.h"
 
 namespace ringmaster {
 
@@ -34,6 +34,7 @@ struct HostSigns {
   // Others wait because of that rank.
   std::atomic<bool> is_held_up{false};
   std::atomic<int64_t> taken_messages{0};
+  std::atomic<int64_t> begin_step{0};
   std::atomic<bool> takes_pushes{false};
 
   // One is here: what follows is work, until it waits again.
@@ -118,10 +119,6 @@ class ShardRun {
   [[nodiscard]] bool awaits_backup() const { return awaited_updates_ > 0; }
   [[nodiscard]] absl::Status BackupUpdated(const ShardMessage& message);
 
-  // How many pushes of `worker` have been taken in all.
-  [[nodiscard]] int64_t PushesOf(int worker) const {
-    return pushes_[static_cast<size_t>(worker)];
-  }
   [[nodiscard]] const StalenessGate* gate() const {
     return gate_.has_value() ? &*gate_ : nullptr;
   }
@@ -171,7 +168,6 @@ class ShardRun {
   // By rank: of the push that is being received.
   std::vector<NonFinite> seen_;
   std::vector<bool> is_alone_;  // nobody else's is being received
-  std::vector<int64_t> pushes_;
   // With clipping.
   int summed_count_ = 0;
   int64_t scaled_step_ = -1;

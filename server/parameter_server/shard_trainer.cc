@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/fail_point/fail_point.h"
 #include "common/logging/logging.h"
+#include "common/parameter_server/update_rules.h"
 #include "common/status/status_macros.h"
 #include "common/sync/mutex.h"
 #include "common/transport/blamed_peer.h"
@@ -85,7 +86,6 @@ class ShardTrainer final : public Trainer {
 
   mutable Mutex mutex_;
   int members_ GUARDED_BY(mutex_) = 0;
-  int64_t resume_step_ GUARDED_BY(mutex_) = 0;
   mutable WaitShares waits_ GUARDED_BY(mutex_);  // of the generation
 };
 
@@ -115,7 +115,7 @@ absl::Status ShardTrainer::TryPrepare(const v1::JobSpec& spec,
   ASSIGN_OR_RETURN(const CollectiveConfig collective,
                    ParseCollective(spec.train().collective()));
   best_transport_ = collective.best_transport;
-  lanes_ = collective.connections;
+  lanes_ = LanesOf(spec.train());
   const absl::Status prepared =
       host_->Prepare(spec.train(), HostAssignmentOf(assignment));
   board_.SetSteps(assignment.resume_step, assignment.resume_step);
@@ -123,7 +123,6 @@ absl::Status ShardTrainer::TryPrepare(const v1::JobSpec& spec,
   board_.BeginGeneration(assignment.generation, spec.train().steps());
   MutexLock lock(mutex_);
   members_ = MembersOf(assignment);
-  resume_step_ = assignment.resume_step;
   waits_ = WaitShares();
   return absl::OkStatus();
 }
@@ -192,9 +191,8 @@ TrainProgress ShardTrainer::progress() const {
     TakeWaits(progress.figures);
   }
   // What it has sent and received is of these.
-  MutexLock lock(mutex_);
   progress.totals.steps =
-      std::max<int64_t>(0, progress.applied_step - resume_step_);
+      std::max<int64_t>(0, progress.applied_step - host_->begin_step());
   return progress;
 }
 

@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "absl/time/time.h"
+#include "common/clock/clock.h"
 #include "common/fail_point/fail_point.h"
 #include "ringmaster/v1/job.pb.h"
 #include "worker/train/testing/server_job.h"
@@ -36,7 +38,11 @@ v1::TrainProgram Program(int servers) {
 
 // Figures are no events: it polls.
 void Await(const std::function<bool()>& is_so) {
-  while (!is_so()) std::this_thread::yield();
+  const MonotonicTime end = Clock::Real().Now() + absl::Seconds(30);
+  while (!is_so()) {
+    ASSERT_LT(Clock::Real().Now(), end);
+    std::this_thread::yield();
+  }
 }
 
 class ServerProgressTest : public testing::Test {

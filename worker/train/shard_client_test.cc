@@ -199,7 +199,11 @@ TEST_F(ShardClientTest, WhatHidesBehindOtherWorkIsNoWait) {
   EXPECT_EQ(client_->WaitedFor(kServerRank), absl::ZeroDuration());
   absl::Status status;
   std::thread training([&] { status = client_->Await(Soon()); });
-  while (client_->waiting_for_rank() != kServerRank) std::this_thread::yield();
+  const MonotonicTime end = Soon();
+  while (client_->waiting_for_rank() != kServerRank &&
+         Clock::Real().Now() < end)
+    std::this_thread::yield();
+  EXPECT_EQ(client_->waiting_for_rank(), kServerRank);
   for (const ShardMessage& pull : came_) Answer(pull, 1);
   Flush();
   training.join();

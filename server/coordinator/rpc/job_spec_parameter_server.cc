@@ -1,9 +1,9 @@
 #include "server/coordinator/rpc/job_spec_parameter_server.h"
 
-#include <algorithm>
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
+#include "common/parameter_server/update_rules.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -94,7 +94,7 @@ Sharding ShardingOf(const v1::JobSpec& spec) {
   if (!spec.train().has_parameter_server()) return Sharding();
   const v1::ParameterServerSpec& server = spec.train().parameter_server();
   // Each holder has a shard for each of its lanes (LaneOfShard).
-  const int32_t lanes = std::max(1, spec.train().collective().connections());
+  const int32_t lanes = LanesOf(spec.train());
   return Sharding{.servers = server.servers(),
                   .shards = MostHolders(spec) * lanes,
                   .lanes = lanes,

@@ -1,6 +1,5 @@
 #include "server/parameter_server/testing/shard_world.h"
 
-#include <algorithm>
 #include <optional>
 #include <set>
 #include <tuple>
@@ -8,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/parameter_server/testing/channel_pair.h"
+#include "common/parameter_server/update_rules.h"
 #include "common/status/check.h"
 #include "common/status/status_macros.h"
 #include "common/transport/handshake.h"
@@ -214,7 +214,7 @@ absl::Status ShardWorld::Begin(int64_t generation, int64_t resume_step,
     assignment.rank = workers + i;
     RETURN_IF_ERROR(host(i).Prepare(options_.program, assignment));
   }
-  const int lanes = std::max(1, options_.program.collective().connections());
+  const int lanes = LanesOf(options_.program);
   std::vector<std::vector<ShardHostLinks>> links(hosts_.size());
   for (auto& of_host : links) of_host.resize(static_cast<size_t>(lanes));
   workers_.clear();

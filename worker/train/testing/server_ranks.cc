@@ -1,6 +1,5 @@
 #include "worker/train/testing/server_ranks.h"
 
-#include <algorithm>
 #include <map>
 #include <string>
 #include <thread>
@@ -9,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/parameter_server/testing/channel_pair.h"
+#include "common/parameter_server/update_rules.h"
 #include "common/status/check.h"
 #include "common/status/status_macros.h"
 #include "common/transport/cancel_token.h"
@@ -100,7 +100,7 @@ absl::StatusOr<GenerationRun::End> RunWorker(const RankAssignment& assignment,
 std::vector<std::unique_ptr<RankResult>> RunServerRanks(
     const v1::TrainProgram& program, const ServerRanksOptions& options) {
   Channels channels;
-  const int lanes = std::max(1, program.collective().connections());
+  const int lanes = LanesOf(program);
   const auto links_of = [&](int rank) {
     const ShardLinkPlan plan =
         PlanShardLinks(AssignmentOf(rank, options, lanes), lanes, {}).value();
