@@ -261,10 +261,11 @@ absl::StatusOr<ExitCode> RunSupervisor(const MemberProgram& program,
     options.restart->max_crashes = flags.max_crashes;
   }
   service.Ready(absl::StrCat("watches over ", flags.slots, " slots"));
-  // All it does is to wait for its children.
-  const std::unique_ptr<Watchdog> watchdog =
-      service.Watch(Clock::Real(), [](absl::Duration) { return true; });
-  return Supervisor(Clock::Real(), std::move(options)).Run();
+  Supervisor supervisor(Clock::Real(), std::move(options));
+  const std::unique_ptr<Watchdog> watchdog = service.Watch(
+      Clock::Real(),
+      [&supervisor](absl::Duration) { return supervisor.IsTurning(); });
+  return supervisor.Run();
 }
 
 absl::StatusOr<ExitCode> Run(const MemberProgram& program, WorkerFlags& flags,

@@ -25,6 +25,9 @@ namespace {
 // What a shell gives for a program that cannot be run.
 constexpr int kCannotExec = 126;
 
+// Well below kLongTurn, so that a watchdog sees it turn.
+constexpr absl::Duration kLongestWait = absl::Seconds(2);
+
 // In a new child: becomes the program, or ends. Other threads may have held
 // any lock at the fork, so nothing here allocates.
 [[noreturn]] void Become(const char* program, char* const* argv,
@@ -70,14 +73,24 @@ std::vector<char*> Pointers(std::vector<std::string>& strings) {
 }  // namespace
 
 Supervisor::Supervisor(Clock& clock, SupervisorOptions options)
-    : clock_(clock), options_(std::move(options)) {}
+    : clock_(clock),
+      turned_at_nanos_(clock.Now().nanos()),
+      options_(std::move(options)) {}
+
+bool Supervisor::IsTurning() const {
+  const auto turned_at = MonotonicTime::FromNanos(
+      turned_at_nanos_.load(std::memory_order_relaxed));
+  return clock_.Now() - turned_at <= kLongTurn;
+}
 
 ExitCode Supervisor::Run() {
   SignalPipe signals({SIGTERM, SIGINT, SIGCHLD});
   const bool has_started_all = StartAll();
   if (!has_started_all) Signal(SIGTERM);
   while (IsAnyLeft()) {
-    const std::optional<int> signal = signals.Next(UntilNextDeadline());
+    turned_at_nanos_.store(clock_.Now().nanos(), std::memory_order_relaxed);
+    const std::optional<int> signal =
+        signals.Next(std::min(UntilNextDeadline(), kLongestWait));
     if (signal == SIGTERM || signal == SIGINT) Signal(*signal);
     Reap();
     StartDue();

@@ -12,11 +12,14 @@
 // Children are process groups of their own: a terminal's Ctrl-C then reaches
 // them once, through the supervisor.
 // Thread-safety: the main thread; children die with it, not with the process.
+// IsTurning from any.
 #ifndef RINGMASTER_WORKER_SUPERVISOR_SUPERVISOR_H_
 #define RINGMASTER_WORKER_SUPERVISOR_SUPERVISOR_H_
 
 #include <sys/types.h>
 
+#include <atomic>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -50,6 +53,11 @@ class Supervisor {
   // SignalPipe may exist: it has one.
   [[nodiscard]] ExitCode Run();
 
+  // Whether Run, or who is about to call it, has done something in the last
+  // kLongTurn; it does so every few seconds also while it only waits.
+  [[nodiscard]] bool IsTurning() const;
+  static constexpr absl::Duration kLongTurn = absl::Seconds(10);
+
  private:
   struct Child {
     int slot = 0;
@@ -78,6 +86,7 @@ class Supervisor {
   std::string NameOf(const Child& child) const;
 
   Clock& clock_;
+  std::atomic<int64_t> turned_at_nanos_;
   const SupervisorOptions options_;
   std::vector<Child> children_;
   bool is_stopping_ = false;

@@ -9,12 +9,14 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "common/clock/clock.h"
+#include "common/clock/fake_clock.h"
 #include "common/fail_point/environment.h"
 #include "gtest/gtest.h"
 #include "worker/agent/rpc/worker_identity.h"
@@ -166,6 +168,35 @@ TEST(SupervisorTest, IsStoppedEvenIfAChildHadAlreadyFinished) {
   ASSERT_EQ(program.AwaitChildren(2).size(), 2u);
   program.Signal(SIGTERM);
   EXPECT_EQ(program.AwaitExit(), 143);
+}
+
+TEST(SupervisorTest, TellsWhetherItTurns) {
+  FakeClock clock;
+  SupervisorOptions options;
+  options.program = "worker/supervisor/supervisor_test_program";
+  options.arguments = {"30s", "wait"};
+  options.restart = std::nullopt;
+  Supervisor supervisor(clock, options);
+  EXPECT_TRUE(supervisor.IsTurning());
+  clock.Advance(Supervisor::kLongTurn);
+  EXPECT_TRUE(supervisor.IsTurning());
+  clock.Advance(absl::Milliseconds(1));
+  EXPECT_FALSE(supervisor.IsTurning());
+  std::thread other([&] {
+    const MonotonicTime end = Clock::Real().Now() + absl::Seconds(20);
+    const auto await_turn = [&] {
+      while (!supervisor.IsTurning() && Clock::Real().Now() < end)
+        std::this_thread::yield();
+      EXPECT_TRUE(supervisor.IsTurning());
+    };
+    await_turn();
+    // It waits for its child alone, and turns nevertheless.
+    clock.Advance(absl::Minutes(1));
+    await_turn();
+    kill(getpid(), SIGTERM);
+  });
+  EXPECT_EQ(supervisor.Run(), ExitCode::kStopped);
+  other.join();
 }
 
 TEST(SupervisorTest, KillsChildrenThatDoNotStop) {
