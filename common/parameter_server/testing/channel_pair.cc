@@ -11,8 +11,7 @@
 #include "common/status/check.h"
 #include "common/transport/connect_peers.h"
 #include "common/transport/handshake.h"
-#include "common/transport/socket_link.h"
-#include "common/transport/stream_channel.h"
+#include "common/transport/loopback_channels.h"
 #include "common/transport/tcp.h"
 
 namespace ringmaster {
@@ -42,17 +41,15 @@ std::unique_ptr<Channel> Connect(Transport transport, const ChannelEnd& own,
 
 ChannelPair MakeChannelPair(Transport transport, const ChannelEnd& first,
                             const ChannelEnd& second) {
-  ChannelPair pair;
   if (transport == Transport::kLoopback) {
-    auto links = LoopbackPair(absl::StrCat("rank ", second.rank),
-                              absl::StrCat("rank ", first.rank));
-    RM_CHECK(links.ok(), "a test has no descriptor left");
-    pair.first = std::make_unique<StreamChannel>(
-        first.rank, std::move(links->first), transport);
-    pair.second = std::make_unique<StreamChannel>(
-        second.rank, std::move(links->second), transport);
-    return pair;
+    const auto side = [](const ChannelEnd& end) {
+      return LoopbackSide{absl::StrCat("rank ", end.rank), end.arena};
+    };
+    auto channels = MakeLoopbackChannels(first.rank, side(first), side(second));
+    RM_CHECK(channels.ok(), "a test has no descriptor left");
+    return {std::move(channels->first), std::move(channels->second)};
   }
+  ChannelPair pair;
   const absl::StatusOr<Listener> acceptor = Listener::Listen("127.0.0.1:0");
   const absl::StatusOr<Listener> connector = Listener::Listen("127.0.0.1:0");
   RM_CHECK(acceptor.ok() && connector.ok(), "a test cannot listen");
