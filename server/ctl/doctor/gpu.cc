@@ -33,10 +33,10 @@ Finding BuildFinding(const GpuFacts& facts) {
     return Good("CUDA", absl::StrCat("this build has CUDA ",
                                      CudaText(facts.build->runtime)));
   }
-  return Lacking(facts, "CUDA",
-                 "this build has none: its workers compute on the CPU",
-                 "its programs do not know --device=cuda",
-                 "install a bundle that was built with --config=cuda");
+  return Lacking(
+      facts, "CUDA", "this build has none: its workers compute on the CPU",
+      "its programs do not know --device=cuda",
+      "give --device=cpu, or install a bundle built with --config=cuda");
 }
 
 Finding DriverFinding(const GpuFacts& facts) {
