@@ -28,7 +28,8 @@
 //   heard NAMES | break NAMES         another message; the stream breaks
 //       all of these take gen=G; default: the last assignment's
 //   submit NAME [min=N] [max=N] [steps=N] [settle=D] [request_id=T] [SHARDING]
-//       SHARDING: [servers=N] [shards=N] [replicas=N] [consistency=bsp|...]
+//       SHARDING: [servers=N] [shards=N] [lanes=N] [replicas=N]
+//                 [consistency=bsp|...]
 //   cancel JOB [reason=T] | drain WORKER [reason=T]
 //   journal auto|hold                 answer records at once (the default) or
 //                                     keep them
