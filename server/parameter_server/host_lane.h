@@ -30,6 +30,7 @@
 #include "common/transport/cancel_token.h"
 #include "server/parameter_server/host_mailbox.h"
 #include "server/parameter_server/host_run.h"
+#include "server/parameter_server/least_steps.h"
 #include "server/parameter_server/shard_run.h"
 #include "server/parameter_server/shard_state.h"
 

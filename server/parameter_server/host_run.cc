@@ -22,15 +22,6 @@ bool IsOneOf(ShardOp op, std::initializer_list<ShardOp> ops) {
 
 }  // namespace
 
-void LeastSteps::Add(const LeastSteps& others) {
-  const auto add = [](std::optional<int64_t>& least,
-                      std::optional<int64_t> other) {
-    if (other.has_value()) least = std::min(least.value_or(*other), *other);
-  };
-  add(of_primaries, others.of_primaries);
-  add(of_copies, others.of_copies);
-}
-
 HostRun::HostRun(const ShardHostAssignment& assignment,
                  const HostContext& context, const HostPeers& peers,
                  ShardShelf& shelf)

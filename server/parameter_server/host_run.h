@@ -17,6 +17,7 @@
 #include "common/parameter_server/message_loop.h"
 #include "common/parameter_server/shard_host.h"
 #include "common/parameter_server/shard_layout.h"
+#include "server/parameter_server/least_steps.h"
 #include "server/parameter_server/shard_run.h"
 #include "server/parameter_server/shard_state.h"
 
@@ -32,20 +33,6 @@ class ShardShelf {
   //   RESOURCE_EXHAUSTED  there is no memory for it
   [[nodiscard]] virtual absl::StatusOr<ShardState*> Make(
       const ShardDescription& description) = 0;
-};
-
-// The newest step that all shards have made, of one lane or of more: of those
-// that are primary here, and of the others; nullopt: there are none.
-struct LeastSteps {
-  std::optional<int64_t> of_primaries = std::nullopt;
-  std::optional<int64_t> of_copies = std::nullopt;
-
-  void Add(const LeastSteps& others);
-  // Of all of them; a host of copies alone is as far as these. `resume_step`:
-  // of a host that has nothing.
-  [[nodiscard]] int64_t CompleteStep(int64_t resume_step) const {
-    return of_primaries.value_or(of_copies.value_or(resume_step));
-  }
 };
 
 // How many peers of each kind there are in the loop, in this order.

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status/status_macros.h"
+#include "server/parameter_server/least_steps.h"
 
 namespace ringmaster {
 namespace {

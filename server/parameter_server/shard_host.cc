@@ -20,6 +20,7 @@
 #include "server/parameter_server/host_run.h"
 #include "server/parameter_server/host_store.h"
 #include "server/parameter_server/lane_threads.h"
+#include "server/parameter_server/least_steps.h"
 #include "server/parameter_server/parameter_allocator.h"
 
 namespace ringmaster {
