@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "server/coordinator/core/halt.h"
 #include "server/coordinator/core/membership.h"
 #include "server/coordinator/core/training.h"
 #include "server/coordinator/core/verdict.h"
@@ -56,6 +57,11 @@ std::string Standings(const State& state, const Job& job) {
     }
   }
   return text;
+}
+
+bool HasLostMember(const Job& job) {
+  return std::any_of(job.members.begin(), job.members.end(),
+                     [](const Member& member) { return member.is_lost; });
 }
 
 // It has done its part, so nobody waits for it.
@@ -175,6 +181,12 @@ void OnProgressDeadline(Turn& turn, Job& job) {
       ProgressPatience(turn.state, job, turn.config);
   job.progress_check = job.last_progress + patience;
   if (turn.now < job.progress_check) return;
+  // Who is gone was thought not to be needed any more (see GoesOnWithout), but
+  // somebody still waits, and cannot tell for whom.
+  if (job.state == JobState::kRunning && HasLostMember(job)) {
+    BeginHalt(turn, job, HaltIntent::kReform, *job.verdict);
+    return;
+  }
   // Where the job goes on without it, the others begin a new term: who waited
   // for it can still say so.
   job.last_progress = turn.now;
