@@ -69,7 +69,8 @@ class CompareTest(unittest.TestCase):
             self.assertNotIn(foreign, html)
 
     def test_a_parameter_server_and_computing_that_is_emulated(self):
-        job = self.job(steps=60)
+        # Long enough for some beats of the server, whose figures come with them.
+        job = self.job(steps=1000)
         result = self.compare(job, "--modes=ps:1", "--workers=2", "--emulate_compute")
         self.assertEqual(result.returncode, 0, result.stderr)
         run, = self.comparison()["runs"]
