@@ -236,10 +236,16 @@ class Chaos:
             if is_complete and self.observer.generation() != fault.generation:
                 result.failures.append(f"a new generation although all members lived: {self._in_short()}")
             return
-        verdicts = [event["verdict"] for event in self.cluster.events(self._job_id, "job.halting")
-                    if observer.seconds_of(event["time"]) >= fault.at - 1.0 and "verdict" in event
-                    and int(event["verdict"].get("generation", 0)) >= fault.generation]
+        verdicts = self._verdicts_of(fault, "job.halting")
+        if not any(verdict.get("worker") for verdict in verdicts):
+            # It struck just as the members paused for others, and was found while they halted for those.
+            verdicts += self._verdicts_of(fault, "worker.lost")
         self._check_verdicts(result, verdicts)
+
+    def _verdicts_of(self, fault, event_type):
+        return [event["verdict"] for event in self.cluster.events(self._job_id, event_type)
+                if observer.seconds_of(event["time"]) >= fault.at - 1.0 and "verdict" in event
+                and int(event["verdict"].get("generation", 0)) >= fault.generation]
 
     def _check_verdicts(self, result, verdicts):
         fault = result.fault
