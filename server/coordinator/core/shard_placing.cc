@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <tuple>
 #include <utility>
 
@@ -68,19 +69,22 @@ int ChoosePrimary(const ShardCopies& shard, int hosts,
   return best;
 }
 
-// The shards, by index, in an order in which lanes take turns: who keeps the
-// first few of its own keeps some of each lane, and all its threads have work.
-std::vector<size_t> AcrossLanes(int shards, int lanes) {
-  std::vector<std::pair<int, size_t>>
-      order;  // how many of its lane come before
-  std::vector<int> counts(static_cast<size_t>(lanes), 0);
-  for (int shard = 0; shard < shards; ++shard) {
-    const int lane = LaneOfShard(shard, shards, lanes);
-    order.emplace_back(counts[static_cast<size_t>(lane)]++, shard);
+// The shards, by index, in an order in which the lanes of each primary take
+// turns: who keeps the first few of its own keeps some of each lane, and all its
+// threads have work.
+std::vector<size_t> AcrossLanes(const std::vector<ShardCopies>& shards,
+                                int lanes) {
+  const auto count = static_cast<int>(shards.size());
+  // How many of its primary's in its lane come before each.
+  std::vector<std::pair<int, size_t>> order;
+  std::map<std::pair<int, int>, int> before;
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const int lane = LaneOfShard(static_cast<int>(i), count, lanes);
+    order.emplace_back(before[{shards[i].primary, lane}]++, i);
   }
   std::sort(order.begin(), order.end());
   std::vector<size_t> across;
-  for (const auto& [before, shard] : order) across.push_back(shard);
+  for (const auto& [place, shard] : order) across.push_back(shard);
   return across;
 }
 
@@ -90,7 +94,7 @@ std::vector<int> PlacePrimaries(const std::vector<ShardCopies>& shards,
   const int hosts = static_cast<int>(stays.size());
   Primaries primaries(shards.size(), stays);
   std::vector<int> placed(shards.size(), kNone);
-  for (const size_t i : AcrossLanes(static_cast<int>(shards.size()), lanes)) {
+  for (const size_t i : AcrossLanes(shards, lanes)) {
     const int primary = shards[i].primary;
     if (primary == kNone || !primaries.HasRoom(primary)) continue;
     placed[i] = primary;

@@ -88,6 +88,14 @@ TEST(ShardPlacingTest, WhoGivesAShareAwayKeepsSomeOfEachLane) {
           << ToText(placements);
     }
   }
+  // Of three, one is back: each of the others has three, two of one lane.
+  const std::vector<std::string> three = {"a", "b", "c"};
+  std::vector<ShardCopies> shards;
+  for (const int holder : {1, 1, 2, 2, 1, 2})
+    shards.push_back({{holder}, holder});
+  const auto placements = PlaceShards(Hosts(three), shards, 2, 0);
+  for (const int rank : {0, 1, 2})
+    EXPECT_THAT(lanes_of(placements, rank, 2), Each(1)) << ToText(placements);
 }
 
 TEST(ShardPlacingTest, WhoLeavesGivesWhatItHoldsAndGetsNothing) {
