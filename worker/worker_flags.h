@@ -2,7 +2,6 @@
 #ifndef RINGMASTER_WORKER_WORKER_FLAGS_H_
 #define RINGMASTER_WORKER_WORKER_FLAGS_H_
 
-#include <cstdint>
 #include <optional>
 #include <string>
 

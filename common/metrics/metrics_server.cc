@@ -8,6 +8,8 @@
 #include <thread>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "common/rpc/listen_error.h"
 #include "common/status/status_macros.h"
 #include "common/transport/socket_address.h"
@@ -43,7 +45,11 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
   // As the other servers here, it listens on the first address of a name.
   const absl::StatusOr<std::vector<SocketAddress>> resolved =
       Resolve(address.ToString());
-  if (!resolved.ok()) return CannotListen(address);
+  if (!resolved.ok()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("cannot listen on ", address.ToString(), ": ",
+                     resolved.status().message()));
+  }
   ASSIGN_OR_RETURN(HostPort listening,
                    ParseHostPort(resolved->front().ToString()));
   auto impl = std::make_unique<Impl>();

@@ -276,7 +276,9 @@ void AgentCore::On(const ReleaseReceived& event) {
   Say(Severity::kInfo, "job.released",
       absl::StrCat("released from job ", job_id_, ": ", event.message));
   pending_assignment_.reset();
-  if (event.job_end.has_value()) NoteJobEnd(*event.job_end);
+  // One that comes again, as it has attached again, is of the same job.
+  if (event.job_end.has_value() && !is_release_pending_)
+    NoteJobEnd(*event.job_end);
   if (!IsTrainerBusy()) {
     ReleaseToPool();
     return;

@@ -29,7 +29,6 @@ void AgentCore::On(const SessionUp& event) {
   link_ = Link::kUp;
   answer_deadline_ = MonotonicTime::InfiniteFuture();
   failed_attempts_ = 0;
-  name_deadline_.reset();
   coordinator_incarnation_ = event.coordinator_incarnation;
   beat_interval_ = event.beat_interval;
   next_beat_ = now_ + beat_interval_;
