@@ -339,8 +339,6 @@ absl::StatusOr<Progress> MessageLoop::ReceivePiece(Link& link) {
   if (progress != Progress::kDone) return progress;
   ++link.frames_in;
   link.received += piece.count;
-  payload_received_bytes_.fetch_add(piece.header.payload_bytes,
-                                    std::memory_order_relaxed);
   return progress;
 }
 

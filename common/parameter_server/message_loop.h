@@ -136,9 +136,6 @@ class MessageLoop {
   [[nodiscard]] int64_t payload_sent_bytes() const {
     return payload_sent_bytes_.load(std::memory_order_relaxed);
   }
-  [[nodiscard]] int64_t payload_received_bytes() const {
-    return payload_received_bytes_.load(std::memory_order_relaxed);
-  }
   // How long Turn has waited so far with SetWaitingFor naming `rank`.
   [[nodiscard]] absl::Duration WaitedFor(int rank) const;
 
@@ -184,7 +181,6 @@ class MessageLoop {
   std::atomic<int> waiting_for_rank_{-1};
   std::atomic<int> blamed_rank_{-1};
   std::atomic<int64_t> payload_sent_bytes_{0};
-  std::atomic<int64_t> payload_received_bytes_{0};
 };
 
 }  // namespace ringmaster

@@ -328,20 +328,24 @@ absl::StatusOr<int64_t> ShardHostImpl::Push(const std::string& job_id,
   }
   OutsidePush push(begin, std::move(gradient));
   absl::Status status;
+  // Of the generation that took it.
+  int64_t step = 0;
   for (const auto& lane : lanes) {
     status = lane->Call(
         [&](HostRun& run,
             const HostGeneration& here) -> std::optional<absl::Status> {
           absl::Status fits = CheckPush(here, job_id, generation);
           if (!fits.ok()) return fits;
-          return push.Advance(run);
+          std::optional<absl::Status> end = push.Advance(run);
+          if (end.has_value() && end->ok()) step = complete_step();
+          return end;
         },
         deadline);
     // It may be another lane's.
     if (!absl::IsOutOfRange(status)) break;
   }
   if (!status.ok()) return status;
-  return complete_step();
+  return step;
 }
 
 void ShardHostImpl::Release() {
