@@ -84,9 +84,7 @@ absl::StatusOr<PlannedRun> RecordingOf(const PlannedRun& run) {
   ASSIGN_OR_RETURN(recording.result.mode, ParseMode("auto"));
   recording.result.workers = 1;
   recording.result.ranks_per_host = 1;
-  recording.result.steps = train.steps();
-  recording.result.global_batch = train.global_batch();
-  recording.result.bucket_bytes = train.bucket_bytes();
+  FillResult(recording.spec.train(), recording.result);
   return recording;
 }
 

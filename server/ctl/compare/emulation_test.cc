@@ -97,6 +97,7 @@ TEST(EmulationTest, RecordsOneWorkerWithTheSamplesOfEach) {
   EXPECT_EQ(ring->spec.train().global_batch(), 8);
   EXPECT_LT(ring->spec.train().steps(), 100);
   EXPECT_EQ(ring->result.global_batch, 8);
+  EXPECT_GT(ring->result.bucket_bytes, 0);
   EXPECT_EQ(ring->spec.train().optimizer().schedule().warmup_steps(),
             ring->spec.train().steps())
       << "it warms up no longer than it runs";

@@ -58,7 +58,6 @@ class RunObserver {
   static Sums SumsOf(const v1::RankFigures& figures);
   void TakeLoss(const v1::Job& job, double now);
   void TakeMember(const v1::Member& member);
-  // Adds up what all servers tell.
   [[nodiscard]] RankResult RankOf(int rank, const Seen& seen) const;
   static void SplitStep(RunResult& run);
   // Why the run was not in its mode; "" if it was.

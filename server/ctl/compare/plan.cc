@@ -52,17 +52,6 @@ void MakeComparable(const PlanOptions& options, int workers,
   }
 }
 
-void FillResult(const v1::TrainProgram& train, RunResult& result) {
-  result.steps = train.steps();
-  result.global_batch = train.global_batch();
-  result.bucket_bytes = train.bucket_bytes();
-  result.samples_at_once = SamplesAtOnce(train, result.workers);
-  const int64_t pieces = result.workers * result.samples_at_once;
-  result.micro_batches = (train.global_batch() + pieces - 1) / pieces;
-  result.wire_share =
-      train.collective().wire() == v1::COLLECTIVE_WIRE_UNSPECIFIED ? 1 : 0.5;
-}
-
 bool IsVaried(const PlanOptions& options, const Mode& mode) {
   return options.varied_modes.empty() ||
          std::find(options.varied_modes.begin(), options.varied_modes.end(),
@@ -132,6 +121,17 @@ absl::StatusOr<PlannedRun> MemoryRunOf(const PlannedRun& run,
 }
 
 }  // namespace
+
+void FillResult(const v1::TrainProgram& train, RunResult& result) {
+  result.steps = train.steps();
+  result.global_batch = train.global_batch();
+  result.bucket_bytes = train.bucket_bytes();
+  result.samples_at_once = SamplesAtOnce(train, result.workers);
+  const int64_t pieces = result.workers * result.samples_at_once;
+  result.micro_batches = (train.global_batch() + pieces - 1) / pieces;
+  result.wire_share =
+      train.collective().wire() == v1::COLLECTIVE_WIRE_UNSPECIFIED ? 1 : 0.5;
+}
 
 absl::StatusOr<std::vector<int>> ParseWorkerCounts(std::string_view text) {
   std::set<int> counts;

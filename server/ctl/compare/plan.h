@@ -73,6 +73,10 @@ struct PlanOptions {
 // or a micro-batch where that is less.
 [[nodiscard]] int64_t SamplesAtOnce(const v1::TrainProgram& train, int workers);
 
+// What `train`, checked and with its defaults, says of a run; `result.workers` is
+// set.
+void FillResult(const v1::TrainProgram& train, RunResult& result);
+
 // Makes `train` a short run that computes, each worker its part of a batch of
 // `global_batch` samples at once. A warm-up that is longer ends with the run.
 void SetShortRun(v1::TrainProgram& train, int64_t steps, int64_t global_batch);
