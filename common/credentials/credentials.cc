@@ -14,11 +14,6 @@
 namespace ringmaster {
 namespace {
 
-bool HasTlsFlag(const CredentialsOptions& options) {
-  return !options.tls_ca_file.empty() || !options.tls_cert_file.empty() ||
-         !options.tls_key_file.empty();
-}
-
 // OK iff clear text is allowed at `address`; `flags` would make it TLS.
 absl::Status CheckClearText(const CredentialsOptions& options,
                             std::string_view address, std::string_view flags) {
@@ -38,6 +33,11 @@ absl::Status CheckFlags(const CredentialsOptions& options) {
 }
 
 }  // namespace
+
+bool HasTlsFlag(const CredentialsOptions& options) {
+  return !options.tls_ca_file.empty() || !options.tls_cert_file.empty() ||
+         !options.tls_key_file.empty();
+}
 
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
     const CredentialsOptions& options, std::string_view address) {

@@ -35,6 +35,9 @@ struct CredentialsOptions {
   bool insecure = false;
 };
 
+// Whether a flag asks for TLS.
+[[nodiscard]] bool HasTlsFlag(const CredentialsOptions& options);
+
 // Credentials to listen on `address` (`host:port` or `unix:...`).
 // INVALID_ARGUMENT names the flag to add or to correct: a flag that another one
 // needs, a file that is missing or not PEM, a key that does not belong to its

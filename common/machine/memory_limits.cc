@@ -46,4 +46,10 @@ int64_t AvailableMemoryBytes() {
   return LeastOf(MemoryOfHost("MemAvailable:"), LimitOfControlGroup());
 }
 
+int64_t SwapUsedBytes() {
+  const std::optional<int64_t> total = MemoryOfHost("SwapTotal:");
+  const std::optional<int64_t> free = MemoryOfHost("SwapFree:");
+  return total.has_value() && free.has_value() ? *total - *free : -1;
+}
+
 }  // namespace ringmaster

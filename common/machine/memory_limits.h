@@ -17,6 +17,9 @@ namespace ringmaster {
 // changing it meanwhile.
 [[nodiscard]] int64_t AvailableMemoryBytes();
 
+// What the host has swapped out, in bytes. -1: unknown.
+[[nodiscard]] int64_t SwapUsedBytes();
+
 }  // namespace ringmaster
 
 #endif  // RINGMASTER_COMMON_MACHINE_MEMORY_LIMITS_H_

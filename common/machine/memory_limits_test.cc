@@ -14,5 +14,7 @@ TEST(AvailableMemoryTest, IsAPartOfTheLimit) {
   EXPECT_LE(AvailableMemoryBytes(), MemoryLimitBytes());
 }
 
+TEST(SwapTest, IsKnownOnLinux) { EXPECT_GE(SwapUsedBytes(), 0); }
+
 }  // namespace
 }  // namespace ringmaster

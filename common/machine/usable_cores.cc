@@ -10,7 +10,6 @@
 #include "common/machine/control_group.h"
 
 namespace ringmaster {
-namespace {
 
 int AllowedCores() {
   cpu_set_t allowed;
@@ -21,14 +20,17 @@ int AllowedCores() {
   return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
-}  // namespace
-
-int CoresOfQuota(std::string_view cpu_max, int cores) {
+std::optional<double> CoresPaidFor(std::string_view cpu_max) {
   std::istringstream text{std::string(cpu_max)};
   double quota = 0;
   double period = 0;
-  if (!(text >> quota >> period) || !(quota > 0) || !(period > 0)) return cores;
-  const double paid = quota / period;
+  if (!(text >> quota >> period) || !(quota > 0) || !(period > 0))
+    return std::nullopt;
+  return quota / period;
+}
+
+int CoresOfQuota(std::string_view cpu_max, int cores) {
+  const double paid = CoresPaidFor(cpu_max).value_or(cores);
   if (paid >= cores) return cores;
   const int whole = static_cast<int>(paid);
   return std::max(1, whole < paid ? whole + 1 : whole);

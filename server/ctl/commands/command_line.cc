@@ -333,14 +333,13 @@ absl::StatusOr<int> RunHere(CommandLine& line, Console& console, Clock& clock) {
 
 absl::StatusOr<int> Diagnose(const CommandLine& line, Console& console,
                              Clock& clock) {
-  const CredentialsOptions& tls = line.credentials;
   return RunDoctor(
       {.console = console,
        .clock = clock,
        .format = line.format(),
        .timeout = line.timeout,
        .coordinator = line.coordinator,
-       .is_encrypted = !tls.tls_ca_file.empty() || !tls.tls_cert_file.empty(),
+       .is_encrypted = HasTlsFlag(line.credentials),
        .connect = [&]() -> absl::StatusOr<std::unique_ptr<Client>> {
          ASSIGN_OR_RETURN(ClientOptions options, ToClientOptions(line));
          return std::make_unique<Client>(std::move(options));

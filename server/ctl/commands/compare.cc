@@ -108,7 +108,8 @@ class Compare {
     options.ranks_per_host = flags_.ranks_per_host;
     options.is_over_network = link_rate_ > 0;
     absl::StatusOr<std::vector<PlannedRun>> plan = MakePlan(job, options);
-    if (!plan.ok()) return Annotate(plan.status(), flags_.job_file);
+    if (!plan.ok())
+      return Annotate(plan.status(), JobFileName(flags_.job_file));
     plan_ = *std::move(plan);
     if (device_memory_ > 0) {
       ASSIGN_OR_RETURN(memory_plan_, PlanMemoryRuns(plan_));
@@ -191,7 +192,7 @@ class Compare {
                                        absl::LocalTimeZone());
     conditions.version = std::string(kVersion);
     conditions.command = context_.command;
-    conditions.job = flags_.job_file;
+    conditions.job = JobFileName(flags_.job_file);
     conditions.model = model_;
     conditions.planned_runs = static_cast<int>(plan_.size());
     conditions.planned_memories = static_cast<int>(memory_plan_.size());

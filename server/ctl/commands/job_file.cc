@@ -112,13 +112,18 @@ absl::Status ReadStandardInput(v1::JobSpec& spec) {
                          std::istreambuf_iterator<char>());
   if (yaml.empty()) {
     return absl::InvalidArgumentError(
-        "standard input: it is empty; pass a job file to it, as in: ringctl "
-        "submit - <job.yaml");
+        absl::StrCat(JobFileName("-"),
+                     ": it is empty; pass a job file to it, as in: ringctl "
+                     "submit - <job.yaml"));
   }
-  return YamlToProto(yaml, "standard input", spec);
+  return YamlToProto(yaml, JobFileName("-"), spec);
 }
 
 }  // namespace
+
+std::string JobFileName(const std::string& path) {
+  return path == "-" ? "standard input" : path;
+}
 
 absl::StatusOr<v1::JobSpec> LoadJobFile(
     const std::string& path, const std::vector<std::string>& assignments) {

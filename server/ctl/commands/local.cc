@@ -122,7 +122,7 @@ absl::StatusOr<int> RunLocal(const LocalContext& context,
   // The coordinator checks it again; here a mistake costs nothing yet.
   if (const auto checked = coordinator::ValidateAndDefault(spec);
       !checked.ok()) {
-    return Annotate(checked.status(), options.job_file);
+    return Annotate(checked.status(), JobFileName(options.job_file));
   }
   LocalClusterOptions cluster_options;
   const BinaryPlaces places = OwnPlaces(options.bin_dir);

@@ -21,11 +21,6 @@ void PrintSpec(const CommandContext& context, const v1::JobSpec& spec) {
                             : ToYaml(spec));
 }
 
-// What errors call the job file.
-std::string NameOf(const std::string& job_file) {
-  return job_file == "-" ? "standard input" : job_file;
-}
-
 absl::StatusOr<int> DryRun(const CommandContext& context,
                            const v1::JobSpec& spec,
                            const std::string& job_file) {
@@ -55,13 +50,13 @@ absl::StatusOr<int> RunSubmit(const CommandContext& context,
   ASSIGN_OR_RETURN(const v1::JobSpec spec,
                    LoadJobFile(options.job_file, options.assignments));
   if (options.is_dry_run)
-    return DryRun(context, spec, NameOf(options.job_file));
+    return DryRun(context, spec, JobFileName(options.job_file));
   const absl::StatusOr<v1::Job> job = context.client.SubmitJob(
       spec, /*validate_only=*/false, options.request_id);
   if (!job.ok()) {
     // What is wrong with the job is said of its file; the rest is said of the coordinator already.
     return absl::IsInvalidArgument(job.status())
-               ? Annotate(job.status(), NameOf(options.job_file))
+               ? Annotate(job.status(), JobFileName(options.job_file))
                : job.status();
   }
   WarnOf(job->spec(), context.console);

@@ -35,8 +35,8 @@ Finding BuildFinding(const GpuFacts& facts) {
   }
   return Lacking(
       facts, "CUDA", "this build has none: its workers compute on the CPU",
-      "its programs do not know --device=cuda",
-      "give --device=cpu, or install a bundle built with --config=cuda");
+      "it cannot tell which versions of the libraries are right",
+      "give --device=cpu: workers compute on nothing else so far");
 }
 
 Finding DriverFinding(const GpuFacts& facts) {

@@ -1,11 +1,10 @@
 #include "server/ctl/doctor/machine.h"
 
-#include <sched.h>
 #include <sys/resource.h>
 
 #include <filesystem>
 #include <fstream>
-#include <sstream>
+#include <optional>
 #include <string_view>
 #include <system_error>
 
@@ -13,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "common/machine/control_group.h"
 #include "common/machine/memory_limits.h"
+#include "common/machine/usable_cores.h"
 #include "server/ctl/render/text.h"
 
 namespace ringmaster::ctl {
@@ -34,14 +34,6 @@ std::optional<Limit> LimitOf(decltype(RLIMIT_NOFILE) resource) {
   return Limit{known(limit.rlim_cur), known(limit.rlim_max)};
 }
 
-int AllowedCores() {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  return ::sched_getaffinity(0, sizeof(allowed), &allowed) == 0
-             ? CPU_COUNT(&allowed)
-             : -1;
-}
-
 // The directories /sys/devices/system/node/nodeN.
 int NumaNodes() {
   std::error_code error;
@@ -57,21 +49,6 @@ int NumaNodes() {
   return nodes > 0 ? nodes : -1;
 }
 
-int64_t SwapUsedBytes() {
-  std::ifstream file("/proc/meminfo");
-  int64_t total = -1;
-  int64_t free = -1;
-  for (std::string line; std::getline(file, line);) {
-    std::istringstream words(line);
-    std::string name;
-    int64_t kibibytes = 0;
-    if (!(words >> name >> kibibytes)) continue;
-    if (name == "SwapTotal:") total = kibibytes * 1024;
-    if (name == "SwapFree:") free = kibibytes * 1024;
-  }
-  return total < 0 || free < 0 ? -1 : total - free;
-}
-
 std::string FirstLine(const char* path) {
   std::ifstream file(path);
   std::string line;
@@ -85,16 +62,12 @@ Finding CoresFinding(const MachineFacts& facts) {
   std::string what = absl::StrCat(facts.cores);
   if (facts.numa_nodes > 1)
     absl::StrAppend(&what, ", in ", facts.numa_nodes, " NUMA nodes");
-  std::istringstream words(facts.cpu_quota);
-  double quota = 0;
-  double period = 0;
-  if (!(words >> quota >> period) || quota <= 0 || period <= 0)
-    return Good("cores", what);
-  const double paid = quota / period;
+  const std::optional<double> paid = CoresPaidFor(facts.cpu_quota);
+  if (!paid.has_value()) return Good("cores", what);
   absl::StrAppend(
       &what,
-      absl::StrFormat("; the control group's quota pays for %.3g", paid));
-  if (paid >= 1) return Good("cores", what);
+      absl::StrFormat("; the control group's quota pays for %.3g", *paid));
+  if (*paid >= 1) return Good("cores", what);
   return Warn("cores", what,
               "a process that has used up its quota stands still until the "
               "next period, and looks frozen to the others",

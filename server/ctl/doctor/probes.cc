@@ -88,23 +88,37 @@ void Probes::Read(Run& run) {
   }
 }
 
+std::string Probes::HowItEnded(Run& run) {
+  siginfo_t end = {};
+  // It was killed or is about to end: the kernel closed its output for it. One
+  // that a driver holds up meanwhile is not waited for.
+  for (int tries = 0; tries < 20; ++tries) {
+    if (::waitid(P_PID, static_cast<id_t>(run.pid), &end, WEXITED | WNOHANG) !=
+        0)
+      return "";
+    if (end.si_pid == run.pid) break;
+    (void)::poll(nullptr, 0, 10);
+  }
+  if (end.si_pid != run.pid) return "";
+  run.pid = -1;
+  if (end.si_code != CLD_KILLED && end.si_code != CLD_DUMPED) return "";
+  return absl::StrCat("the probe was ended by signal ", end.si_status, " (",
+                      strsignal(end.si_status), ")");
+}
+
 std::vector<Finding> Probes::Finish(Run& run, absl::Duration limit) {
   std::string trouble = run.trouble;
   if (run.output.is_open()) {
     trouble = absl::StrCat("no answer within ", absl::FormatDuration(limit));
-  } else if (run.pid > 0) {
-    int status = 0;
-    // The end of its output is the last thing before its own.
-    if (::waitpid(run.pid, &status, 0) == run.pid) run.pid = -1;
-    if (WIFSIGNALED(status)) {
-      trouble = absl::StrCat("the probe was ended by signal ", WTERMSIG(status),
-                             " (", strsignal(WTERMSIG(status)), ")");
-    }
-  }
-  if (trouble.empty()) {
+    // It may hold what the checks that follow want.
+    ::kill(run.pid, SIGKILL);
+    run.output.Reset();
+  } else if (trouble.empty()) {
+    // Who has answered is not waited for: a driver may hold up its end.
     absl::StatusOr<std::vector<Finding>> findings = FromJson(run.text);
     if (findings.ok()) return *std::move(findings);
-    trouble = std::string(findings.status().message());
+    trouble = HowItEnded(run);
+    if (trouble.empty()) trouble = std::string(findings.status().message());
   }
   return {{.check = run.probe.name,
            .level = run.probe.level_of_silence,

@@ -57,6 +57,8 @@ class Probes {
   static void Start(Run& run);
   // Reads what there is; closes the output at its end.
   static void Read(Run& run);
+  // "the probe was ended by signal 11 (...)"; "" if it was not, or is not known.
+  static std::string HowItEnded(Run& run);
   static std::vector<Finding> Finish(Run& run, absl::Duration limit);
 
   std::vector<Run> runs_;

@@ -28,9 +28,12 @@ void AskVersion(ProgramFacts& program) {
   }
   const UniqueFd reader(ends[0]);
   UniqueFd writer(ends[1]);
+  const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid == 0) {
-    (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    // The parent may have ended before prctl took effect.
+    if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::getppid() != parent)
+      ::_exit(127);
     (void)::dup2(writer.get(), STDOUT_FILENO);
     ::execl(program.path.c_str(), program.path.c_str(), "--version", nullptr);
     ::_exit(127);
@@ -46,8 +49,9 @@ void AskVersion(ProgramFacts& program) {
   while ((count = ::read(reader.get(), buffer.data(), buffer.size())) > 0)
     output.append(buffer.data(), static_cast<size_t>(count));
   int status = 0;
-  if (::waitpid(pid, &status, 0) == pid && WIFEXITED(status) &&
-      WEXITSTATUS(status) == 0) {
+  if (::waitpid(pid, &status, 0) != pid) {
+    program.error = std::strerror(errno);
+  } else if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
     program.version = std::string(absl::StripAsciiWhitespace(output));
   } else if (WIFSIGNALED(status)) {
     program.error = absl::StrCat("it was ended by signal ", WTERMSIG(status));
