@@ -17,6 +17,7 @@ EOF2
 
 VERSION=$(sed -n 's/.*"ringmaster \([0-9.]*\)".*/\1/p' "$ROOT/common/config/version.h")
 DEVICE=cpu
+SUFFIX=
 TAG=
 BASE=
 BUNDLE=
@@ -40,8 +41,8 @@ for argument in "$@"; do
 done
 
 DOCKERFILE=$ROOT/deploy/image/Dockerfile
-[[ $DEVICE == cpu ]] || DOCKERFILE+=.$DEVICE VERSION_SUFFIX=-$DEVICE
-: "${TAG:=ringmaster:$VERSION${VERSION_SUFFIX:-}}"
+[[ $DEVICE == cpu ]] || DOCKERFILE+=.$DEVICE SUFFIX=-$DEVICE
+: "${TAG:=ringmaster:$VERSION$SUFFIX}"
 
 if [[ -z $TOOL ]]; then
   for TOOL in docker podman buildah none; do command -v "$TOOL" >/dev/null && break; done

@@ -5,7 +5,6 @@ moment when it became possible: when the name, or the service, leads to an addre
 """
 
 import contextlib
-import json
 import shutil
 import signal
 import subprocess
@@ -13,8 +12,8 @@ import time
 import unittest
 
 from tests import report
-from tests.integration.cluster import (PATIENCE, Cluster, Hosts, binary, mount_namespaces_unavailable, namespaces_unavailable, pids_of,
-                                       step_of, synthetic_job)
+from tests.integration.cluster import (PATIENCE, Cluster, Hosts, binary, mount_namespaces_unavailable, namespaces_unavailable,
+                                       pids_of, step_of, steps_in, synthetic_job, with_mount)
 from tests.integration.name_server import SERVER_FAILURE, SILENT, NameServer
 
 PORT = 29400
@@ -30,12 +29,6 @@ SERVICE = "10.96.0.1"
 
 def run(*argv):
     return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
-
-
-def steps_in(path):
-    """The steps in metrics.jsonl, in order; its last line may still be on its way."""
-    lines = path.read_text().split("\n")[:-1] if path.exists() else []
-    return [int(figures["step"]) for figures in map(json.loads, lines) if figures["kind"] == "step"]
 
 
 def vanish(host, others):
@@ -68,9 +61,8 @@ class Network(contextlib.ExitStack):
         return self.cluster.start_worker(name, *flags, host=host, address=coordinator, mount=["--bind", self.resolver, "/etc/resolv.conf"])
 
     def spawn_ringctl(self, name, host, coordinator, *args):
-        script = f"mount --bind {self.resolver} /etc/resolv.conf && exec \"$0\" \"$@\""
-        return self.cluster.spawn(name, ["unshare", "--mount", "sh", "-c", script, binary("ringctl"), f"--coordinator={coordinator}",
-                                         "--insecure", *map(str, args)], host)
+        return self.cluster.spawn(name, [*with_mount(["--bind", self.resolver, "/etc/resolv.conf"]), binary("ringctl"),
+                                         f"--coordinator={coordinator}", "--insecure", *map(str, args)], host)
 
     def start_job(self, workers_min=2, steps=STEPS):
         """Starts one for two workers and returns its id and the file where its steps are to be found."""

@@ -15,6 +15,7 @@ import functools
 import json
 import os
 import pathlib
+import re
 import shlex
 import shutil
 import signal
@@ -55,6 +56,11 @@ def synthetic_job(name="job", steps=40, workers_min=1, workers_max=1, **override
         lines[4] = f"  data: {train.pop('data')}"
     lines += [f"  {key}: {value}" for key, value in train.items()]
     return "\n".join(lines) + "\n"
+
+
+def with_mount(mount):
+    """What to put before a command that alone shall see a file system; `mount` are arguments of mount(8)."""
+    return ["unshare", "--mount", "sh", "-c", f"mount {shlex.join(map(str, mount))} && exec \"$0\" \"$@\""]
 
 
 class Process:
@@ -137,10 +143,7 @@ class Cluster:
         """A process that ends stays away, so that a test sees what its end alone causes, unless `restart` says otherwise.
 
         `mount` are arguments of mount(8), whose file system this worker alone sees; others can through inside()."""
-        prefix = []
-        if mount:
-            script = f"mount {shlex.join(map(str, mount))} && exec \"$0\" \"$@\""
-            prefix = ["unshare", "--mount", "sh", "-c", script]
+        prefix = with_mount(mount) if mount else []
         return self.spawn(f"worker-{name}", prefix + [
             binary("worker"), f"--coordinator={address or self.address}", "--device=cpu", f"--slots={slots}",
             f"--name={name}", f"--restart={restart}", *(["--insecure"] if host else []), *self.flags, *flags], host, env)
@@ -223,6 +226,11 @@ class Cluster:
                 raise AssertionError(f"{process.name} did not write {text!r}: {process.output()}")
             time.sleep(0.02)
 
+    def metrics_address(self, process):
+        """Where Prometheus reads the metrics of a process with --metrics_listen."""
+        self.await_output(process, "--metrics_listen")
+        return re.search(r"monitoring\.listening.*metrics_listen.*address=(\S+)", process.output())[1]
+
     def await_workers(self, count):
         self.await_that(f"{count} workers", lambda: len(self.workers()) == count)
 
@@ -255,6 +263,12 @@ ENDED = {"JOB_STATE_SUCCEEDED", "JOB_STATE_FAILED", "JOB_STATE_CANCELLED"}
 
 def step_of(job):
     return int(job.get("figures", {}).get("step", 0))
+
+
+def steps_in(path):
+    """The steps in metrics.jsonl, in order; its last line may still be on its way."""
+    lines = path.read_text().split("\n")[:-1] if path.exists() else []
+    return [int(figures["step"]) for figures in map(json.loads, lines) if figures["kind"] == "step"]
 
 
 def generation_of(job):
@@ -311,6 +325,16 @@ class Hosts:
     def __exit__(self, *unused):
         for name in [host.name for host in self.hosts] + [self.switch]:
             subprocess.run(["ip", "netns", "del", name], capture_output=True)
+
+
+def full_tools_unavailable(*programs):
+    """Why a test that needs root and these programs, of packages for `tests/run.sh --full`, cannot run here, or None."""
+    if os.geteuid() != 0:
+        return "needs root"
+    for program in programs:
+        if shutil.which(program, path="/usr/sbin:/usr/bin:/sbin:/bin") is None:
+            return f"{program} is not installed (deploy/setup.sh --full installs it)"
+    return None
 
 
 @functools.lru_cache(maxsize=None)

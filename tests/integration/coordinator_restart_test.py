@@ -2,7 +2,6 @@
 
 import json
 import os
-import pathlib
 import shutil
 import signal
 import sqlite3
@@ -10,7 +9,7 @@ import time
 import unittest
 
 from tests import report
-from tests.integration.cluster import ENDED, PATIENCE, Cluster, binary, step_of, synthetic_job
+from tests.integration.cluster import ENDED, PATIENCE, Cluster, binary, step_of, steps_in, synthetic_job
 
 # Set by tests/run.sh --full: every fail point, instead of a sample.
 IS_FULL = bool(os.environ.get("RINGMASTER_FULL_TESTS"))
@@ -100,21 +99,6 @@ def job_text(name="job", steps=STEPS, workers_min=1, workers_max=3, **train):
     """A step takes a millisecond or two, so that there is time to break something. Settles late: all workers that are there take part."""
     text = synthetic_job(name, steps, workers_min, workers_max, **{"global_batch": 2048, **train})
     return text.replace("settle: 300ms", "settle: 20s")
-
-
-def steps_in(path):
-    """The steps in metrics.jsonl, in order; its last line may still be on its way."""
-    if not path.exists():
-        return []
-    steps = []
-    for line in path.read_text().splitlines():
-        try:
-            figures = json.loads(line)
-        except ValueError:
-            break
-        if figures["kind"] == "step":
-            steps.append(int(figures["step"]))
-    return steps
 
 
 class CoordinatorRestartTest(unittest.TestCase):

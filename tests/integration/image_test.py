@@ -16,19 +16,10 @@ import tempfile
 import unittest
 
 from tests import report
-from tests.integration.cluster import Cluster, Hosts, binary, namespaces_unavailable, pids_of
+from tests.integration.cluster import Cluster, Hosts, binary, full_tools_unavailable, namespaces_unavailable, pids_of
 
 MAX_BYTES = 100 * 1000 * 1000
 STEPS = 300
-
-
-def why_not_here():
-    if os.geteuid() != 0:
-        return "needs root"
-    for program in ("buildah", "debootstrap"):
-        if shutil.which(program, path="/usr/sbin:/usr/bin:/sbin:/bin") is None:
-            return f"{program} is not installed (deploy/setup.sh --full installs it)"
-    return namespaces_unavailable()
 
 
 class Images:
@@ -83,7 +74,7 @@ exec {buildah} run --isolation chroot --volume {volume}:{volume} --volume /usr/i
 class ImageTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        why = why_not_here()
+        why = full_tools_unavailable("buildah", "debootstrap") or namespaces_unavailable()
         if why:
             raise unittest.SkipTest(why)
         os.environ["PATH"] += ":/usr/sbin:/sbin"

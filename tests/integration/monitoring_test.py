@@ -21,9 +21,8 @@ class Watched:
     """A program's metrics."""
 
     def __init__(self, cluster, process):
-        cluster.await_output(process, "--metrics_listen")
         cluster.await_output(process, "--health_listen")
-        self.address = re.search(r"monitoring\.listening.*metrics_listen.*address=(\S+)", process.output())[1]
+        self.address = cluster.metrics_address(process)
 
     def read(self):
         """{"name{labels}": value}."""

@@ -17,7 +17,7 @@ import time
 import unittest
 
 from tests import report
-from tests.integration.cluster import PATIENCE, synthetic_job
+from tests.integration.cluster import PATIENCE, full_tools_unavailable, synthetic_job
 
 SCRIPT = "deploy/slurm/train.sbatch"
 NODE = socket.gethostname()
@@ -48,15 +48,6 @@ PartitionName=test Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
 
 
-def why_not_here():
-    if os.geteuid() != 0:
-        return "needs root"
-    for program in ("slurmctld", "slurmd"):
-        if shutil.which(program, path="/usr/sbin:/sbin") is None:
-            return f"{program} is not installed (deploy/setup.sh --full installs it)"
-    return None
-
-
 def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -77,12 +68,19 @@ class Slurm:
         self.daemons = [subprocess.Popen([shutil.which(name, path="/usr/sbin:/sbin"), "-D"], env=self.environment,
                                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
                         for name in ("slurmctld", "slurmd")]
+
+    def await_idle(self):
         self.await_that("the node is idle", lambda: "idle" in self.ask("sinfo", "--noheader", "--format=%t", check=False))
 
     def stop(self):
-        for daemon in reversed(self.daemons):
+        for daemon in self.daemons:
             daemon.terminate()
-            daemon.wait(PATIENCE)
+        for daemon in self.daemons:
+            try:
+                daemon.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                daemon.kill()
+                daemon.wait()
 
     def ask(self, *argv, check=True):
         result = subprocess.run(argv, env=self.environment, capture_output=True, text=True, timeout=PATIENCE)
@@ -128,7 +126,7 @@ class Batch:
 class SlurmTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        why = why_not_here()
+        why = full_tools_unavailable("slurmctld", "slurmd")
         if why:
             raise unittest.SkipTest(why)
         cls.directory = pathlib.Path(tempfile.mkdtemp(prefix="ringmaster-slurm-"))
@@ -137,13 +135,14 @@ class SlurmTest(unittest.TestCase):
         cls.home = cls.directory / "ringmaster"
         cls.slurm = Slurm(cls.directory)
         cls.addClassCleanup(cls.slurm.stop)
+        cls.slurm.await_idle()
 
     def batch(self, *arguments):
         return Batch(self.slurm, *arguments, home=self.home)
 
-    def job_file(self, **train):
+    def job_file(self, workers_max=2, **train):
         path = self.directory / f"job-{time.monotonic_ns()}.yaml"
-        path.write_text(synthetic_job(workers_min=1, workers_max=2, **train))
+        path.write_text(synthetic_job(workers_min=1, workers_max=workers_max, **train))
         return path
 
     def test_trains_and_starts_a_dead_worker_again(self):
@@ -153,6 +152,10 @@ class SlurmTest(unittest.TestCase):
         batch.await_output(r"worker\.ended(.|\n)*rank \d of 2")
         self.assertEqual(batch.await_end(), ("COMPLETED", 0), batch.output())
         self.assertRegex(batch.output(), "SUCCEEDED|succeeded")
+
+    def test_ends_with_its_job_though_a_worker_had_no_part_in_it(self):
+        batch = self.batch(self.job_file(steps=100, workers_max=1))
+        self.assertEqual(batch.await_end(), ("COMPLETED", 0), batch.output())
 
     def test_stops_at_a_step_when_its_time_is_over(self):
         checkpoints = self.directory / "checkpoints"

@@ -196,6 +196,7 @@ class DashboardTest(unittest.TestCase):
         if shutil.which("promtool") is None:
             self.skipTest("promtool is not installed (deploy/setup.sh --full installs it)")
         queries = [target["expr"].replace("$__rate_interval", "5m") for panel in panels() for target in panel["targets"]]
+        queries += [annotation["expr"] for annotation in DASHBOARD["annotations"]["list"]]
         rules = [{"record": f"panel:{index}:x", "expr": query} for index, query in enumerate(queries)]
         with tempfile.TemporaryDirectory() as directory:
             path = pathlib.Path(directory) / "rules.yaml"
@@ -227,8 +228,7 @@ class MetricsTest(unittest.TestCase):
         """{metric: type} of a coordinator."""
         with Cluster() as cluster:
             coordinator = cluster.start_coordinator("--metrics_listen=127.0.0.1:0")
-            cluster.await_output(coordinator, "--metrics_listen")
-            address = re.search(r"monitoring\.listening.*metrics_listen.*address=(\S+)", coordinator.output())[1]
+            address = cluster.metrics_address(coordinator)
             cluster.start_worker("a")
             cluster.await_workers(1)
             cluster.await_step(cluster.submit(synthetic_job(steps=100000)), 5)

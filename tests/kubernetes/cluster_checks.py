@@ -148,7 +148,7 @@ def the_network_lets_through_what_is_needed_and_no_more(manifests):
     # NCCL takes any port.
     any_port = any(pod.flags.get("device") == "cuda" for pod in manifests.pods)
     ports = sorted({port for *_, port, _ in wanted} | {22, 443, 8081, 9464, 29499, 29600, 40000})
-    inside = set(manifests.pods and [pod.component for pod in manifests.pods])
+    inside = {pod.component for pod in manifests.pods}
     for source in ends:
         for target in ends:
             if source not in inside and target not in inside:
