@@ -1,4 +1,4 @@
-// Device is the place where a worker computes: today the CPU.
+// Device is the place where a worker computes: the CPU, or a GPU (cuda/).
 //
 // Thread-safety: immutable.
 // Ownership: owns its allocator, so it must outlive every Arena made with it.
@@ -14,7 +14,7 @@
 
 namespace ringmaster {
 
-enum class DeviceKind { kCpu };
+enum class DeviceKind { kCpu, kCuda };
 
 class Device {
  public:

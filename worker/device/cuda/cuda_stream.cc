@@ -1,0 +1,124 @@
+#include "worker/device/cuda/cuda_stream.h"
+
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/clock/clock.h"
+#include "common/status/status_macros.h"
+#include "worker/device/cuda/cuda_status.h"
+
+namespace ringmaster {
+namespace {
+
+// Between two looks at a device that is busy; far below what a step takes. (CUDA
+// has no wait with a deadline.)
+constexpr std::chrono::microseconds kPollInterval(20);
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CudaEvent>> CudaEvent::Create(Timing timing) {
+  cudaEvent_t event = nullptr;
+  RETURN_IF_ERROR(
+      CudaStatus(cudaEventCreateWithFlags(&event, timing == Timing::kOn
+                                                      ? cudaEventDefault
+                                                      : cudaEventDisableTiming),
+                 "cudaEventCreate"));
+  return std::unique_ptr<CudaEvent>(new CudaEvent(event));
+}
+
+// What these return can only be the error of something else, which shows where
+// that is waited for.
+CudaEvent::~CudaEvent() { static_cast<void>(cudaEventDestroy(event_)); }
+
+absl::StatusOr<bool> CudaEvent::IsDone() const {
+  const cudaError_t error = cudaEventQuery(event_);
+  if (error == cudaErrorNotReady) return false;
+  RETURN_IF_ERROR(CudaStatus(error, "cudaEventQuery"));
+  return true;
+}
+
+absl::StatusOr<std::unique_ptr<CudaStream>> CudaStream::Create(
+    std::string name, Priority priority) {
+  int lowest = 0;
+  int highest = 0;
+  RETURN_IF_ERROR(
+      CudaStatus(cudaDeviceGetStreamPriorityRange(&lowest, &highest),
+                 "cudaDeviceGetStreamPriorityRange"));
+  cudaStream_t stream = nullptr;
+  RETURN_IF_ERROR(
+      CudaStatus(cudaStreamCreateWithPriority(
+                     &stream, cudaStreamNonBlocking,
+                     priority == Priority::kHigh ? highest : lowest),
+                 absl::StrCat("cudaStreamCreate (", name, ")")));
+  return std::unique_ptr<CudaStream>(new CudaStream(stream, std::move(name)));
+}
+
+CudaStream::~CudaStream() { static_cast<void>(cudaStreamDestroy(stream_)); }
+
+void CudaStream::Check(cudaError_t error, std::string_view what,
+                       std::source_location where) {
+  if (error == cudaSuccess || !status_.ok()) return;
+  status_ = CudaStatus(error, what, where);
+}
+
+void CudaStream::Note(const absl::Status& status) { status_.Update(status); }
+
+void CudaStream::CopyToDevice(void* device, const void* host, int64_t bytes) {
+  if (bytes == 0) return;
+  Check(cudaMemcpyAsync(device, host, static_cast<size_t>(bytes),
+                        cudaMemcpyHostToDevice, stream_),
+        "a copy to the device");
+}
+
+void CudaStream::CopyToHost(void* host, const void* device, int64_t bytes) {
+  if (bytes == 0) return;
+  Check(cudaMemcpyAsync(host, device, static_cast<size_t>(bytes),
+                        cudaMemcpyDeviceToHost, stream_),
+        "a copy to the host");
+}
+
+void CudaStream::CopyOnDevice(void* to, const void* from, int64_t bytes) {
+  if (bytes == 0) return;
+  Check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes),
+                        cudaMemcpyDeviceToDevice, stream_),
+        "a copy on the device");
+}
+
+void CudaStream::FillZero(void* device, int64_t bytes) {
+  if (bytes == 0) return;
+  Check(cudaMemsetAsync(device, 0, static_cast<size_t>(bytes), stream_),
+        "cudaMemsetAsync");
+}
+
+void CudaStream::Record(CudaEvent& event) {
+  Check(cudaEventRecord(event.get(), stream_), "cudaEventRecord");
+}
+
+void CudaStream::WaitFor(const CudaEvent& event) {
+  Check(cudaStreamWaitEvent(stream_, event.get(), 0), "cudaStreamWaitEvent");
+}
+
+absl::Status CudaStream::Synchronize() {
+  Check(cudaStreamSynchronize(stream_), absl::StrCat("the ", name_, " stream"));
+  return status_;
+}
+
+absl::Status CudaStream::Synchronize(Clock& clock, MonotonicTime deadline) {
+  while (status_.ok()) {
+    const cudaError_t error = cudaStreamQuery(stream_);
+    if (error != cudaErrorNotReady) {
+      Check(error, absl::StrCat("the ", name_, " stream"));
+      break;
+    }
+    if (clock.Now() >= deadline) {
+      return absl::DeadlineExceededError(
+          absl::StrCat("the ", name_, " stream is still busy"));
+    }
+    std::this_thread::sleep_for(kPollInterval);
+  }
+  return status_;
+}
+
+}  // namespace ringmaster
