@@ -31,6 +31,8 @@ class MonotonicTime {
 
   constexpr int64_t nanos() const { return nanos_; }
 
+  // Not left to <=>: nvcc, which includes this, loses one that is not declared.
+  friend constexpr bool operator==(MonotonicTime, MonotonicTime) = default;
   friend constexpr auto operator<=>(MonotonicTime, MonotonicTime) = default;
   // Saturates at InfiniteFuture above; the far past below is of no use to us
   // and saturates at the smallest value.

@@ -35,6 +35,8 @@ def _compile(ctx, source, context, headers):
     args = ctx.actions.args()
     args.add_all(["-c", source, "-o", output])
     args.add_all(["-std=c++20", "-O3", "-lineinfo", "-ccbin=/usr/bin/g++"])
+    # A constexpr function may be called on the device too, so that host and device can share one.
+    args.add("--expt-relaxed-constexpr")
     args.add_all(["--Werror=all-warnings", "-Xcompiler=-Wall,-g1"])
     # Not used by the code: it makes another toolkit's objects a cache miss.
     args.add("-DRINGMASTER_NVCC=" + CUDA_VERSION)

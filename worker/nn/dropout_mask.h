@@ -8,7 +8,8 @@
 // "lowbias32" (C. Wellons, "Prospecting for Hash Functions", 2018), with the
 // second half of the key added between them: were both halves added to the
 // element, two samples could have one sequence, shifted.
-// Good for dropping activations, not for secrets.
+// Good for dropping activations, not for secrets. constexpr, so that device code
+// may call it.
 // Thread-safety: pure.
 #ifndef RINGMASTER_WORKER_NN_DROPOUT_MASK_H_
 #define RINGMASTER_WORKER_NN_DROPOUT_MASK_H_
@@ -28,22 +29,33 @@ struct DropoutMask {
   uint32_t threshold = 0;  // rate * 2^32; 0 keeps everything
 };
 
+// See DropoutMask::threshold.
+constexpr uint32_t DropoutThreshold(const Dropout& dropout) {
+  return static_cast<uint32_t>(dropout.rate * 0x1.0p32);
+}
+
+// The mask of a sample.
+constexpr DropoutMask DropoutMaskOf(uint64_t key, int64_t sample_id,
+                                    uint32_t threshold) {
+  const uint64_t mixed = CounterRandom(key, static_cast<uint64_t>(sample_id));
+  return {static_cast<uint32_t>(mixed), static_cast<uint32_t>(mixed >> 32),
+          threshold};
+}
+
 // The mask of the sample at place `sample` of the batch.
-inline DropoutMask DropoutMaskOf(const Dropout& dropout, int64_t sample) {
+constexpr DropoutMask DropoutMaskOf(const Dropout& dropout, int64_t sample) {
   if (dropout.rate == 0) return {};
-  const uint64_t key = CounterRandom(
-      dropout.key, static_cast<uint64_t>(dropout.sample_ids[sample]));
-  return {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32),
-          static_cast<uint32_t>(dropout.rate * 0x1.0p32)};
+  return DropoutMaskOf(dropout.key, dropout.sample_ids[sample],
+                       DropoutThreshold(dropout));
 }
 
 // What a kept element is multiplied by: 1 / (1 - rate).
-inline double DropoutScale(const Dropout& dropout) {
+constexpr double DropoutScale(const Dropout& dropout) {
   return 1 / (1 - dropout.rate);
 }
 
 // Whether element `index` of the sample is kept.
-RM_KERNEL bool IsKept(DropoutMask mask, uint32_t index) {
+RM_KERNEL constexpr bool IsKept(DropoutMask mask, uint32_t index) {
   uint32_t x = index ^ mask.key_low;
   x = (x ^ (x >> 16)) * 0x7feb352du;
   x = (x ^ (x >> 15)) + mask.key_high;
