@@ -73,6 +73,9 @@ class Slurm:
         self.await_that("the node is idle", lambda: "idle" in self.ask("sinfo", "--noheader", "--format=%t", check=False))
 
     def stop(self):
+        # Processes of a job outlive the daemons.
+        self.ask("scancel", "--user=root", check=False)
+        self.await_that("no job is left", lambda: not self.ask("squeue", "--noheader", check=False).strip())
         for daemon in self.daemons:
             daemon.terminate()
         for daemon in self.daemons:
@@ -114,13 +117,23 @@ class Batch:
     def await_output(self, pattern):
         return self.slurm.await_that(f"{pattern} in {self.output()}", lambda: re.search(pattern, self.output()))
 
+    def shown(self):
+        return self.slurm.ask("scontrol", "--oneliner", "show", "job", self.id)
+
     def await_end(self):
         """(state, exit code)."""
         def ended():
-            shown = self.slurm.ask("scontrol", "--oneliner", "show", "job", self.id)
-            found = re.search(r"JobState=(COMPLETED|FAILED|CANCELLED|TIMEOUT|NODE_FAIL) .*? ExitCode=(\d+):(\d+)", shown)
+            found = re.search(r"JobState=(COMPLETED|FAILED|CANCELLED|TIMEOUT|NODE_FAIL) .*? ExitCode=(\d+):(\d+)", self.shown())
             return found and (found[1], int(found[2]))
         return self.slurm.await_that(f"the end of {self.id}: {self.output()}", ended)
+
+    def await_queued_again(self, times):
+        self.slurm.await_that(f"{self.id} is queued again, {times}: {self.output()}",
+                              lambda: re.search(rf"JobState=PENDING .*? Restarts={times} ", self.shown()))
+
+    def start_again(self):
+        """Now, where Slurm would wait for two minutes; but not in the second of the last attempt's end, whose credential is revoked."""
+        self.slurm.ask("scontrol", "update", f"jobid={self.id}", "StartTime=now+2")
 
 
 class SlurmTest(unittest.TestCase):
@@ -137,8 +150,15 @@ class SlurmTest(unittest.TestCase):
         cls.addClassCleanup(cls.slurm.stop)
         cls.slurm.await_idle()
 
-    def batch(self, *arguments):
-        return Batch(self.slurm, *arguments, home=self.home)
+    def batch(self, *arguments, home=None):
+        return Batch(self.slurm, *arguments, home=home or self.home)
+
+    def bundle_with(self, program, script):
+        """A bundle with a script of the shell's in a program's place."""
+        home = self.directory / f"bundle-{time.monotonic_ns()}"
+        shutil.copytree(self.home, home)
+        (home / "bin" / program).write_text(f"#!/bin/sh\n{script}\n")
+        return home
 
     def job_file(self, workers_max=2, **train):
         path = self.directory / f"job-{time.monotonic_ns()}.yaml"
@@ -176,11 +196,51 @@ class SlurmTest(unittest.TestCase):
                 self.assertIn(text, batch.output())
 
     def test_ends_when_no_worker_can_run(self):
-        broken = self.directory / "broken"
-        shutil.copytree(self.home, broken)
-        (broken / "bin" / "worker").write_text("#!/bin/sh\nexit 2\n")
-        batch = Batch(self.slurm, self.job_file(), home=broken)
+        batch = self.batch(self.job_file(), home=self.bundle_with("worker", "exit 2"))
         self.assertEqual(batch.await_end(), ("FAILED", 2), batch.output())
+
+    def test_is_queued_again_where_another_host_may_do(self):
+        # Activations of some terabytes.
+        job = self.job_file(global_batch=1 << 24)
+        job.write_text(job.read_text().replace("hidden_dim: 32, hidden_layers: 1", "hidden_dim: 4096, hidden_layers: 64"))
+        batch = self.batch(job)
+        batch.await_queued_again(times=1)
+        self.slurm.ask("scancel", batch.id)
+        self.assertIn("does not fit in memory", batch.output())
+        self.assertIn("attempt 1 of 4 ends with 138: to be queued again", batch.output())
+        self.assertNotIn("no coordinator listens", batch.output())
+
+    def test_goes_on_from_its_checkpoint_when_it_was_queued_again(self):
+        checkpoints = self.directory / "continued"
+        worker = self.home / "bin" / "worker"
+        home = self.bundle_with("worker", f"""
+            [ -z "$SLURM_RESTART_COUNT" ] || exec {worker} "$@"
+            {worker} "$@" &
+            until ls {checkpoints} | grep -q '^step-[0-9]*$'; do sleep 0.1; done
+            kill $!
+            wait
+            exit 138""")
+        checkpoints.mkdir()
+        batch = self.batch(self.job_file(steps=30_000, checkpoint=f"{{directory: {checkpoints}, every_steps: 1000}}"), home=home)
+        batch.await_queued_again(times=1)
+        self.assertNotIn("checkpoint.loaded", batch.output())
+        batch.start_again()
+        self.assertEqual(batch.await_end(), ("COMPLETED", 0), batch.output())
+        self.assertIn("checkpoint.loaded", batch.output())
+
+    def test_is_queued_again_three_times_at_most(self):
+        batch = self.batch(self.job_file(), home=self.bundle_with("coordinator", "exit 138"))
+        for times in (1, 2, 3):
+            batch.await_queued_again(times)
+            batch.start_again()
+        self.assertEqual(batch.await_end(), ("FAILED", 138), batch.output())
+
+    def test_is_not_queued_again_when_it_was_cancelled(self):
+        batch = self.batch(self.job_file(steps=10_000_000))
+        batch.await_output(r"\bstep [1-9]")
+        self.slurm.ask("scancel", batch.id)
+        self.assertEqual(batch.await_end()[0], "CANCELLED", batch.output())
+        self.assertIn(" Restarts=0 ", batch.shown())
 
 
 if __name__ == "__main__":
