@@ -2,47 +2,64 @@
 
 #include <string>
 
-#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/string_view.h"
+#include "common/machine/shared_library.h"
 #include "common/status/status_macros.h"
 
 namespace ringmaster {
 namespace {
 
-// NCCL adds functions and fields, and removes none, within a major version.
+// NCCL adds functions and fields, and removes none, within a major version; an
+// older library reads as much of a configuration as it knows.
 bool CanServe(int loaded_version) {
-  return loaded_version >= NCCL_VERSION_CODE &&
+  return loaded_version >= NcclLibrary::kOldestVersion &&
          loaded_version / 10000 == NCCL_MAJOR;
+}
+
+// In one line; empty if NCCL says nothing.
+std::string LastError(const NcclFunctions& functions) {
+  const char* words = functions.GetLastError(nullptr);
+  if (words == nullptr) return "";
+  return std::string(absl::StripAsciiWhitespace(
+      absl::StrReplaceAll(words, {{"\n", " "}, {"\r", ""}})));
 }
 
 }  // namespace
 
 absl::StatusOr<NcclLibrary> NcclLibrary::Load() {
-  ASSIGN_OR_RETURN(SharedLibrary library,
-                   SharedLibrary::Load(
-                       {"libnccl.so.2", "/usr/local/cuda/lib64/libnccl.so.2"}));
-  NcclLibrary nccl(std::move(library));
+  NcclLibrary nccl;
   RETURN_IF_ERROR(nccl.Bind());
   return nccl;
 }
 
 absl::Status NcclLibrary::Bind() {
-  RETURN_IF_ERROR(library_.Find("ncclGetVersion", &get_version_));
-  RETURN_IF_ERROR(library_.Find("ncclGetErrorString", &get_error_string_));
-  RETURN_IF_ERROR(ToStatus(get_version_(&version_), "ncclGetVersion"));
+  ASSIGN_OR_RETURN(const SharedLibrary library,
+                   SharedLibrary::Load(
+                       {"libnccl.so.2", "/usr/local/cuda/lib64/libnccl.so.2"}));
+#define RINGMASTER_NCCL_BIND(name) \
+  RETURN_IF_ERROR(library.Find("nccl" #name, &functions_.name));
+  RINGMASTER_NCCL_FUNCTIONS(RINGMASTER_NCCL_BIND)
+#undef RINGMASTER_NCCL_BIND
+  RETURN_IF_ERROR(ToStatus(functions_.GetVersion(&version_), "ncclGetVersion"));
   if (!CanServe(version_)) {
     return absl::UnimplementedError(absl::StrCat(
-        library_.name(), " is NCCL version code ", version_,
-        "; this program needs ", NCCL_MAJOR, ".x from ", NCCL_VERSION_CODE));
+        library.name(), " is NCCL version code ", version_,
+        "; this program needs ", NCCL_MAJOR, ".x from ", kOldestVersion));
   }
   return absl::OkStatus();
 }
 
 absl::Status NcclLibrary::ToStatus(ncclResult_t result,
-                                   const char* what) const {
+                                   std::string_view what) const {
   if (result == ncclSuccess) return absl::OkStatus();
-  const std::string message =
-      absl::StrCat(what, ": ", get_error_string_(result));
+  std::string message =
+      absl::StrCat(absl::string_view(what.data(), what.size()), ": ",
+                   functions_.GetErrorString(result));
+  const std::string last = LastError(functions_);
+  if (!last.empty()) absl::StrAppend(&message, ": ", last);
   switch (result) {
     case ncclRemoteError:
     case ncclSystemError:

@@ -6,38 +6,69 @@
 
 #include <nccl.h>
 
-#include <utility>
+#include <string_view>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/machine/shared_library.h"
 
 namespace ringmaster {
 
+// What we call of NCCL, without the prefix: all of it is in NCCL since 2.19.
+#define RINGMASTER_NCCL_FUNCTIONS(X) \
+  X(GetVersion)                      \
+  X(GetErrorString)                  \
+  X(GetLastError)                    \
+  X(GetUniqueId)                     \
+  X(CommInitRankConfig)              \
+  X(CommSplit)                       \
+  X(CommGetAsyncError)               \
+  X(CommFinalize)                    \
+  X(CommDestroy)                     \
+  X(CommAbort)                       \
+  X(CommRegister)                    \
+  X(CommDeregister)                  \
+  X(GroupStart)                      \
+  X(GroupEnd)                        \
+  X(AllReduce)                       \
+  X(ReduceScatter)                   \
+  X(AllGather)                       \
+  X(Broadcast)                       \
+  X(Reduce)
+
+struct NcclFunctions {
+#define RINGMASTER_NCCL_POINTER(name) decltype(nccl##name)* name = nullptr;
+  RINGMASTER_NCCL_FUNCTIONS(RINGMASTER_NCCL_POINTER)
+#undef RINGMASTER_NCCL_POINTER
+};
+
 class NcclLibrary {
  public:
+  // The oldest that this program can use. Its abort is the first that may be
+  // called while other communicators run.
+  static constexpr int kOldestVersion = 21903;
+
   // Loads libnccl.so.2 from the system's library path or the CUDA toolkit.
   //   NOT_FOUND      it is not installed
-  //   UNIMPLEMENTED  it is older than this build's nccl.h, or its functions are
-  //                  not those we call; the message has both versions
+  //   UNIMPLEMENTED  it is older than kOldestVersion or of another major version,
+  //                  or its functions are not those we call
   [[nodiscard]] static absl::StatusOr<NcclLibrary> Load();
 
   // As NCCL_VERSION_CODE: 22809 is 2.28.9.
   int version() const { return version_; }
+  const NcclFunctions& functions() const { return functions_; }
 
   // OK for ncclSuccess; otherwise UNAVAILABLE for a peer or the network,
   // FAILED_PRECONDITION for wrong use, INTERNAL for the rest, and a message
-  // "<what>: <NCCL's words>".
+  // "<what>: <NCCL's words>", with what NCCL says of its last error, if it does.
   [[nodiscard]] absl::Status ToStatus(ncclResult_t result,
-                                      const char* what) const;
+                                      std::string_view what) const;
 
  private:
-  explicit NcclLibrary(SharedLibrary library) : library_(std::move(library)) {}
-  absl::Status Bind();
+  NcclLibrary() = default;
+  [[nodiscard]] absl::Status Bind();
 
-  SharedLibrary library_;
   int version_ = 0;
-  decltype(ncclGetVersion)* get_version_ = nullptr;
-  decltype(ncclGetErrorString)* get_error_string_ = nullptr;
+  NcclFunctions functions_;
 };
 
 }  // namespace ringmaster
