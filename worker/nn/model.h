@@ -27,6 +27,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/plan/plan.h"
 #include "worker/data/batch.h"
@@ -77,8 +78,17 @@ struct Prediction {
   int64_t correct = 0;  // targets that were the most probable class
 };
 
+// What a device has computed since it was asked last.
+struct DeviceReport {
+  double loss_sum = 0;
+  // Of all passes, as the device measured them.
+  absl::Duration forward;
+  absl::Duration backward;
+};
+
 // T is the type of parameters, gradients and activations: float, or double for
-// checks.
+// checks. (What a device computes in is its model's own; parameters and
+// gradients are T there, too.)
 template <typename T>
 class Model {
  public:
@@ -120,6 +130,16 @@ class Model {
 
   // Evaluates a batch, without dropout. Requires as above.
   virtual Prediction Predict(const Batch& batch) = 0;
+
+  // Whether passes only queue work on a device: ForwardBackward then returns 0,
+  // OnTensorDone says that the gradient is final for what is queued behind it
+  // on that device, and AwaitDevice tells the rest.
+  [[nodiscard]] virtual bool is_asynchronous() const { return false; }
+  // Waits for all passes. The error is the device's; a Predict that it spoils
+  // gives a loss that is NaN.
+  [[nodiscard]] virtual absl::StatusOr<DeviceReport> AwaitDevice() {
+    return DeviceReport();
+  }
 
   // The logits [vocabulary] of the token that follows `context`, which is cut
   // to the last tokens that the model can see. Valid until the next call.

@@ -23,10 +23,8 @@ void AllReduceSync::BucketReady(int bucket) {
   if (!start_error_.ok()) return;
   start_error_ = FAIL_POINT("train.bucket_ready");
   if (!start_error_.ok()) return;
-  const absl::Span<float> slice = state_.gradients().Slice<float>(
-      state_.plan().buckets()[static_cast<size_t>(bucket)].range);
-  CollectiveRequest request = AllReduceSum(
-      BufferView::Of(std::span<float>(slice.data(), slice.size())));
+  CollectiveRequest request = AllReduceSum(state_.GradientsOf(
+      state_.plan().buckets()[static_cast<size_t>(bucket)].range));
   request.wire = state_.config().collective.wire;
   request.trace_label = bucket;
   request.trace_step = state_.applied_step() + 1;
@@ -44,7 +42,8 @@ absl::StatusOr<CommittedStep> AllReduceSync::Commit(const LocalStep& local) {
   RETURN_IF_ERROR(AwaitBuckets());
   const MonotonicTime reduced = clock_.Now();
   RETURN_IF_ERROR(FAIL_POINT("train.reduced"));
-  state_.MarkComplete(local.step);
+  RETURN_IF_ERROR(state_.MarkComplete(local.step));
+  if (local.compare_parameters) RETURN_IF_ERROR(state_.FetchToHost());
 
   const CommitRecord record =
       MakeCommitRecord(generation_, local, state_.complete_norm_squared(),
@@ -69,7 +68,7 @@ absl::StatusOr<CommittedStep> AllReduceSync::Commit(const LocalStep& local) {
                       local.global_sample_hash, state_.targets()}));
   committed.learning_rate = state_.learning_rate();
   RETURN_IF_ERROR(FAIL_POINT("train.before_apply"));
-  state_.ApplyComplete();
+  RETURN_IF_ERROR(state_.ApplyComplete());
   RETURN_IF_ERROR(FAIL_POINT("train.after_apply"));
   if (!committed.summary.is_finite) {
     // All ranks know that it is not, so all take part.

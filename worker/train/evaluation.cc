@@ -78,6 +78,7 @@ absl::StatusOr<Evaluation> Evaluate(TrainingState& state,
     part.begin += begin;
     ASSIGN_OR_RETURN(const Prediction own,
                      PredictPart(state, sampler, part, batch, cancel));
+    RETURN_IF_ERROR(state.model().AwaitDevice().status());
     ASSIGN_OR_RETURN(
         const Prediction sum,
         SumOverRanks(own, communicator, clock.Now() + wait_timeout));

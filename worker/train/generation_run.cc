@@ -245,18 +245,36 @@ absl::Status GenerationRun::ForwardBackward(int64_t step, const Batch& batch,
         is_whole ? batch : micro_batch_, options, starter);
     // What a cancelled pass leaves behind must not become a step.
     RETURN_IF_ERROR(parts_.cancel.status());
-    const MonotonicTime backward = starter.forward_done();
-    const MonotonicTime end = parts_.clock.Now();
-    parts_.trace.Record(
-        {"forward", "compute", step, -1, 0, begin, begin, backward});
-    parts_.trace.Record(
-        {"backward", "compute", step, -1, 0, backward, backward, end});
-    phases.forward += backward - begin;
-    phases.backward += end - backward;
+    if (!state.model().is_asynchronous())
+      NotePass(step, {begin, starter.forward_done(), parts_.clock.Now()},
+               phases);
     options.write = Write::kAdd;
     first += count;
   } while (first < batch.size());
+  return state.model().is_asynchronous() ? AwaitDevice(step, local, phases)
+                                         : absl::OkStatus();
+}
+
+absl::Status GenerationRun::AwaitDevice(int64_t step, LocalStep& local,
+                                        PhaseFigures& phases) {
+  ASSIGN_OR_RETURN(const DeviceReport report,
+                   parts_.state.model().AwaitDevice());
+  local.loss_sum += report.loss_sum;
+  // The device tells how long it took, not when: the last pass ended just now.
+  const MonotonicTime end = parts_.clock.Now();
+  const MonotonicTime backward = end - report.backward;
+  NotePass(step, {backward - report.forward, backward, end}, phases);
   return absl::OkStatus();
+}
+
+void GenerationRun::NotePass(int64_t step, const PassTimes& times,
+                             PhaseFigures& phases) {
+  parts_.trace.Record({"forward", "compute", step, -1, 0, times.begin,
+                       times.begin, times.backward});
+  parts_.trace.Record({"backward", "compute", step, -1, 0, times.backward,
+                       times.backward, times.end});
+  phases.forward += times.backward - times.begin;
+  phases.backward += times.end - times.backward;
 }
 
 absl::Status GenerationRun::EvaluateAfter(int64_t step) {

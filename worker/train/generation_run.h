@@ -88,6 +88,16 @@ class GenerationRun {
   [[nodiscard]] absl::Status ForwardBackward(int64_t step, const Batch& batch,
                                              LocalStep& local,
                                              PhaseFigures& phases);
+  // The rest of the micro-batches that were only queued.
+  [[nodiscard]] absl::Status AwaitDevice(int64_t step, LocalStep& local,
+                                         PhaseFigures& phases);
+  // When a pass began, when it turned back, and when it ended.
+  struct PassTimes {
+    MonotonicTime begin;
+    MonotonicTime backward;
+    MonotonicTime end;
+  };
+  void NotePass(int64_t step, const PassTimes& times, PhaseFigures& phases);
   [[nodiscard]] absl::StatusOr<CommittedStep> Commit(int64_t step,
                                                      const Batch& batch,
                                                      LocalStep& local);

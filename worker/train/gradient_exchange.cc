@@ -46,7 +46,24 @@ GradientExchange::ConnectMesh(const ShardLinkPlan& links) {
                    ConnectMeshAndOthers(parts_.listener, mesh,
                                         links.connections, &parts_.cancel));
   communicator_ = std::move(connected.communicator);
+  RETURN_IF_ERROR(ConnectAccelerators());
   return std::move(connected.others);
+}
+
+absl::Status GradientExchange::ConnectAccelerators() {
+  Accelerator* const accelerator = parts_.state.accelerator();
+  if (accelerator == nullptr) return absl::OkStatus();
+  ASSIGN_OR_RETURN(communicator_,
+                   accelerator->Connect(
+                       std::move(communicator_),
+                       {.connect_timeout = parts_.assignment.connect_timeout,
+                        .collective = parts_.state.config().collective,
+                        .gradients = parts_.state.GradientsOf(
+                            {0, parts_.state.plan().total_elems()}),
+                        .cancel = parts_.cancel,
+                        .clock = parts_.clock,
+                        .trace = parts_.trace}));
+  return absl::OkStatus();
 }
 
 absl::Status GradientExchange::MakeSync(
@@ -76,8 +93,9 @@ absl::Status GradientExchange::MakeSync(
 AlgorithmPolicy GradientExchange::Policy(const Topology& topology) {
   const CollectiveConfig& config = parts_.state.config().collective;
   AlgorithmPolicy policy = PolicyOf(config, parts_.assignment.costs);
-  // What is left to collectives then is small.
-  if (parts_.state.has_servers()) return policy;
+  // What is left to collectives of the host then is small.
+  if (parts_.state.has_servers() || parts_.state.accelerator() != nullptr)
+    return policy;
   const AllReduceForecast forecast = ForecastAllReduces(
       parts_.state.plan().buckets(), config.wire, topology, policy);
   parts_.board.SetAllReduces(forecast.duration, forecast.algorithms);

@@ -66,6 +66,8 @@ class GradientExchange {
   // The channels of `links` are those of its connections, in order.
   [[nodiscard]] absl::StatusOr<std::vector<std::unique_ptr<Channel>>>
   ConnectMesh(const ShardLinkPlan& links);
+  // Puts the ranks' accelerators, if they have any, on top of the communicator.
+  [[nodiscard]] absl::Status ConnectAccelerators();
   [[nodiscard]] absl::Status MakeSync(
       const ShardLinkPlan& links,
       std::vector<std::unique_ptr<Channel>> channels);

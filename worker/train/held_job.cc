@@ -47,6 +47,7 @@ absl::StatusOr<std::unique_ptr<HeldJob>> HeldJob::Create(
   ASSIGN_OR_RETURN(const ProgramConfig config, ParseProgram(program));
   TrainingState::Options state_options;
   state_options.threads = options.threads;
+  state_options.accelerator = options.accelerator;
   state_options.ranks_on_host = assignment.local_world_size;
   state_options.local_batch = PartOf(assignment, config).count;
   state_options.cancel = &cancel;

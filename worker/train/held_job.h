@@ -16,6 +16,7 @@
 #include "common/clock/clock.h"
 #include "common/transport/cancel_token.h"
 #include "worker/data/prefetcher.h"
+#include "worker/train/accelerator.h"
 #include "worker/train/job_files.h"
 #include "worker/train/progress_board.h"
 #include "worker/train/text_sampler.h"
@@ -29,6 +30,7 @@ class HeldJob {
   // References must outlive the job.
   struct Options {
     int threads = 1;  // that compute, the calling one included
+    Accelerator* accelerator = nullptr;  // computes in their place, if any
     ProgressBoard& board;
     JobFiles::OnNotice on_notice;
     Clock& clock;

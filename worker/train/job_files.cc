@@ -193,6 +193,11 @@ absl::Duration JobFiles::SnapshotIfDue(int64_t step, bool is_last) {
 }
 
 void JobFiles::TakeSnapshot(int64_t step) {
+  if (const absl::Status fetched = state_.FetchToHost(); !fetched.ok()) {
+    Notify(TrainNotice::Kind::kCheckpointFailed, step,
+           std::string(fetched.message()));
+    return;
+  }
   CheckpointContents contents;
   contents.step = step;
   contents.plan = &state_.plan();

@@ -38,10 +38,12 @@ namespace {
 class JobTrainer final : public Trainer {
  public:
   JobTrainer(Clock& clock, const Listener& listener, int threads,
-             std::unique_ptr<ShardHost> host)
+             std::unique_ptr<ShardHost> host,
+             std::unique_ptr<Accelerator> accelerator)
       : clock_(clock),
         listener_(listener),
         threads_(threads),
+        accelerator_(std::move(accelerator)),
         host_(std::move(host)) {}
 
   absl::StatusOr<PlanAgreement> Prepare(
@@ -104,6 +106,7 @@ class JobTrainer final : public Trainer {
   };
 
   // Only on the training thread.
+  const std::unique_ptr<Accelerator> accelerator_;  // null: threads compute
   RankAssignment assignment_;
   std::unique_ptr<HeldJob> job_;     // null: no job
   PeakFlops peak_flops_;             // measured once
@@ -185,6 +188,7 @@ absl::Status JobTrainer::MakeJob(const v1::TrainProgram& program,
       HeldJob::Create(
           program, assignment, *cancel,
           {.threads = threads_,
+           .accelerator = accelerator_.get(),
            .board = board_,
            .on_notice = [this](const TrainNotice& notice) { Notify(notice); },
            .clock = clock_}));
@@ -319,6 +323,7 @@ absl::StatusOr<GenerationRun::End> JobTrainer::Train(
     RETURN_IF_ERROR(StartFromFiles(communicator, cancel));
   }
   ShowSteps();
+  RETURN_IF_ERROR(job_->state().SendToDevice());
   board_.EnterPhase(TrainPhase::kStep);
   RETURN_IF_ERROR(job_->files().BeginGeneration(
       assignment_.generation, assignment_.local_rank, communicator,
@@ -333,11 +338,14 @@ absl::StatusOr<GenerationRun::End> JobTrainer::Train(
        job_->sampler(), PeakFlopsOfJob(),
        [this](const TrainNotice& notice) { Notify(notice); }});
   ASSIGN_OR_RETURN(const GenerationRun::End end, run.Run());
+  RETURN_IF_ERROR(job_->state().FetchToHost());  // for the outcome
   if (servers != nullptr) RETURN_IF_ERROR(servers->AwaitHost());
   return end;
 }
 
 double JobTrainer::PeakFlopsOfJob() {
+  if (accelerator_ != nullptr)
+    return accelerator_->PeakFlops(job_->config().precision);
   if (peak_flops_.float32 == 0) peak_flops_ = MeasurePeakFlops(clock_);
   // Where bfloat16 is computed by float32 instructions, that is the peak.
   const double peak = job_->config().precision == Precision::kBFloat16
@@ -388,11 +396,11 @@ TrainProgress JobTrainer::progress() const {
 
 }  // namespace
 
-std::unique_ptr<Trainer> MakeJobTrainer(Clock& clock, const Listener& listener,
-                                        int threads,
-                                        std::unique_ptr<ShardHost> host) {
-  return std::make_unique<JobTrainer>(clock, listener, threads,
-                                      std::move(host));
+std::unique_ptr<Trainer> MakeJobTrainer(
+    Clock& clock, const Listener& listener, int threads,
+    std::unique_ptr<ShardHost> host, std::unique_ptr<Accelerator> accelerator) {
+  return std::make_unique<JobTrainer>(clock, listener, threads, std::move(host),
+                                      std::move(accelerator));
 }
 
 }  // namespace ringmaster

@@ -7,6 +7,7 @@
 
 #include "common/clock/clock.h"
 #include "common/parameter_server/shard_host.h"
+#include "worker/train/accelerator.h"
 #include "worker/train/trainer.h"
 
 namespace ringmaster {
@@ -15,10 +16,12 @@ class Listener;
 
 // `listener` is the process's data plane. It and the clock must outlive the
 // trainer. `threads` compute, the training thread included. `host` holds shards
-// for jobs whose workers do; null: such jobs are refused.
+// for jobs whose workers do; null: such jobs are refused. `accelerator` trains
+// in place of the threads; null: there is none.
 [[nodiscard]] std::unique_ptr<Trainer> MakeJobTrainer(
     Clock& clock, const Listener& listener, int threads = 1,
-    std::unique_ptr<ShardHost> host = nullptr);
+    std::unique_ptr<ShardHost> host = nullptr,
+    std::unique_ptr<Accelerator> accelerator = nullptr);
 
 }  // namespace ringmaster
 

@@ -59,7 +59,7 @@ absl::Status ServerSync::Begin() {
 absl::Status ServerSync::GiveState() {
   RETURN_IF_ERROR(FAIL_POINT("train.load"));
   RETURN_IF_ERROR(state_.ReserveMoments());
-  const TrainingState::Arenas arenas = state_.MutableArenas();
+  const HostArenas<float> arenas = state_.MutableArenas();
   const int64_t step = state_.applied_step();
   client_.Load(StatePart::kParameters, step, arenas.parameters);
   if (!arenas.first_moment.empty())
@@ -118,13 +118,13 @@ absl::StatusOr<CommitSummary> ServerSync::CommitTogether(const LocalStep& local,
                                                          double norm_squared) {
   ASSIGN_OR_RETURN(CommitSummary summary, Exchange(local, 1, norm_squared));
   RETURN_IF_ERROR(FAIL_POINT("train.before_apply"));
-  state_.ApplyComplete();
+  RETURN_IF_ERROR(state_.ApplyComplete());
   return summary;
 }
 
 absl::StatusOr<CommitSummary> ServerSync::CommitAlone(const LocalStep& local,
                                                       double norm_squared) {
-  state_.ApplyComplete();
+  RETURN_IF_ERROR(state_.ApplyComplete());
   since_.steps += 1;
   since_.sum.loss_sum += local.loss_sum;
   since_.sum.sample_count += local.sample_count;
@@ -197,7 +197,7 @@ absl::Status ServerSync::FetchMoments() {
   const int64_t step = state_.applied_step();
   if (moments_step_ == step) return absl::OkStatus();
   RETURN_IF_ERROR(state_.ReserveMoments());
-  const TrainingState::Arenas arenas = state_.MutableArenas();
+  const HostArenas<float> arenas = state_.MutableArenas();
   if (!arenas.first_moment.empty())
     client_.Pull(StatePart::kFirstMoment, step, arenas.first_moment);
   if (!arenas.second_moment.empty())

@@ -107,6 +107,7 @@ class Copier {
       return cancel_.status();
     };
     if (!options_.is_newcomer) {
+      RETURN_IF_ERROR(state_.FetchToHost());
       for (const absl::Span<const float> arena :
            {absl::Span<const float>(state_.parameters().Elems<float>()),
             state_.first_moment(), state_.second_moment()}) {
@@ -114,7 +115,7 @@ class Copier {
       }
       return absl::OkStatus();
     }
-    const TrainingState::Arenas arenas = state_.MutableArenas();
+    const HostArenas<float> arenas = state_.MutableArenas();
     for (const absl::Span<float> arena :
          {arenas.parameters, arenas.first_moment, arenas.second_moment}) {
       RETURN_IF_ERROR(BroadcastPieces(arena, broadcast, communicator_, clock_));

@@ -35,7 +35,7 @@ constexpr int64_t kStep = 7;
 // A state of kStep whose elements depend on `value`.
 std::unique_ptr<TrainingState> Holder(float value) {
   auto state = TrainingState::Create(SmallJob()).value();
-  const TrainingState::Arenas arenas = state->MutableArenas();
+  const HostArenas<float> arenas = state->MutableArenas();
   float next = value;
   for (const absl::Span<float> arena :
        {arenas.parameters, arenas.first_moment, arenas.second_moment}) {
@@ -126,8 +126,8 @@ TEST(StateCopyTest, ARankAtAnotherStepIsRefusedByAll) {
   std::vector<std::unique_ptr<TrainingState>> states;
   states.push_back(Holder(1));
   states.push_back(Holder(1));
-  states[1]->MarkComplete(kStep + 1);
-  states[1]->ApplyComplete();
+  ASSERT_TRUE(states[1]->MarkComplete(kStep + 1).ok());
+  ASSERT_TRUE(states[1]->ApplyComplete().ok());
   states.push_back(Newcomer());
   for (const absl::Status& status : CopyAmong(states, 0)) {
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);

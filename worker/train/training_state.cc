@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "common/logging/logging.h"
 #include "common/machine/memory_limits.h"
 #include "common/optimizer/norm.h"
 #include "common/optimizer/optimizer.h"
@@ -35,39 +34,18 @@ absl::Status AsDataError(absl::Status status) {
   return WithExitCode(std::move(status), ExitCode::kUnreadable);
 }
 
-absl::StatusOr<std::unique_ptr<Arena>> MakeArena(ArenaRole role,
-                                                 int64_t num_elems,
-                                                 Allocator& allocator) {
-  ASSIGN_OR_RETURN(Arena arena,
-                   Arena::Create(role, DType::kFloat32, num_elems, allocator));
-  return std::make_unique<Arena>(std::move(arena));
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TrainingState>> TrainingState::Create(
     const ProgramConfig& config, const Options& options) {
   std::unique_ptr<TrainingState> state(new TrainingState(config, options));
-  ASSIGN_OR_RETURN(state->device_, OpenDevice("cpu"));
+  RETURN_IF_ERROR(state->CheckAcceleratorCan());
   RETURN_IF_ERROR(state->MakeModel(/*max_batch=*/0));
-  DataConfig data = config.data;
-  data.shape = state->model_->input().shape;
-  data.vocabulary = state->model_->input().vocabulary;
-  absl::StatusOr<std::unique_ptr<Dataset>> dataset =
-      CreateDataset(data, options.cancel);
-  if (absl::IsAborted(dataset.status())) return dataset.status();
-  if (!dataset.ok()) {
-    const std::string message =
-        InJobFields(std::string(dataset.status().message()), data.kind);
-    return AsDataError(absl::Status(dataset.status().code(), message));
-  }
-  state->dataset_ = *std::move(dataset);
-  state->sampler_ = std::make_unique<PermutationSampler>(
-      config.data.seed, state->dataset_->size(Split::kTrain));
+  RETURN_IF_ERROR(state->ReadData(options.cancel));
   RETURN_IF_ERROR(state->MakePlan());
   // Before each allocation what is known, since allocated pages are zeroed.
   RETURN_IF_ERROR(state->CheckFitsInMemory(/*activation_bytes=*/0));
-  RETURN_IF_ERROR(state->AllocateArenas());
+  RETURN_IF_ERROR(state->MakeArenas());
   RETURN_IF_ERROR(state->ReserveBatch(options.local_batch));
   RETURN_IF_ERROR(state->CheckFitsInMemory(state->model_->buffer_bytes()));
   if (options.is_newcomer) {
@@ -78,8 +56,43 @@ absl::StatusOr<std::unique_ptr<TrainingState>> TrainingState::Create(
   return state;
 }
 
+absl::Status TrainingState::CheckAcceleratorCan() const {
+  if (accelerator_ == nullptr) return absl::OkStatus();
+  if (has_servers()) {
+    return absl::InvalidArgumentError(
+        "train.parameter_server: workers that compute on a GPU all-reduce "
+        "their "
+        "gradients; start these with --device=cpu");
+  }
+  if (config_.emulation.is_on()) {
+    return absl::InvalidArgumentError(
+        "train.emulation: workers that compute on a GPU emulate nothing; start "
+        "these with --device=cpu");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TrainingState::ReadData(const CancelToken* cancel) {
+  DataConfig data = config_.data;
+  data.shape = model_->input().shape;
+  data.vocabulary = model_->input().vocabulary;
+  absl::StatusOr<std::unique_ptr<Dataset>> dataset =
+      CreateDataset(data, cancel);
+  if (absl::IsAborted(dataset.status())) return dataset.status();
+  if (!dataset.ok()) {
+    const std::string message =
+        InJobFields(std::string(dataset.status().message()), data.kind);
+    return AsDataError(absl::Status(dataset.status().code(), message));
+  }
+  dataset_ = *std::move(dataset);
+  sampler_ = std::make_unique<PermutationSampler>(
+      config_.data.seed, dataset_->size(Split::kTrain));
+  return absl::OkStatus();
+}
+
 absl::Status TrainingState::InitializeArenas() {
-  const Arenas arenas = AllArenas();
+  const HostArenas<float> arenas = arenas_->host();
+  arenas_->MarkHostNewest();
   for (const absl::Span<float> moment :
        {arenas.first_moment, arenas.second_moment}) {
     // New ones are zero as they are; writing to them would make pages real.
@@ -98,6 +111,11 @@ absl::Status TrainingState::InitializeArenas() {
 }
 
 absl::Status TrainingState::MakeModel(int64_t max_batch) {
+  if (accelerator_ != nullptr) {
+    ASSIGN_OR_RETURN(model_, accelerator_->CreateModel(
+                                 config_.model, config_.precision, max_batch));
+    return absl::OkStatus();
+  }
   const Compute compute = {.pool = pool_, .precision = config_.precision};
   ASSIGN_OR_RETURN(model_,
                    CreateModel<float>(config_.model, compute, max_batch));
@@ -123,8 +141,9 @@ absl::Status TrainingState::CheckFitsInMemory(int64_t activation_bytes) const {
   const int64_t arena_bytes =
       plan_->total_elems() * static_cast<int64_t>(sizeof(float));
   const int moments = MomentsOf(config_.optimizer);
-  std::vector<MemoryNeed> needs = {{"parameters", arena_bytes},
-                                   {"gradients", arena_bytes}};
+  std::vector<MemoryNeed> needs = {{"parameters", arena_bytes}};
+  // An accelerator has its own memory, and says itself when that is too small.
+  if (accelerator_ == nullptr) needs.push_back({"gradients", arena_bytes});
   if (has_servers()) {
     needs.push_back({"the next parameters", arena_bytes});
   } else {
@@ -139,7 +158,8 @@ absl::Status TrainingState::CheckFitsInMemory(int64_t activation_bytes) const {
                        moments * arena_bytes / ranks_on_host_});
     }
   }
-  if (activation_bytes > 0) needs.push_back({"activations", activation_bytes});
+  if (activation_bytes > 0 && accelerator_ == nullptr)
+    needs.push_back({"activations", activation_bytes});
   return CheckMemory(needs, ranks_on_host_, MemoryLimitBytes());
 }
 
@@ -150,72 +170,19 @@ absl::Status TrainingState::MakePlan() {
   ASSIGN_OR_RETURN(Plan plan,
                    Plan::Create(config_.model.kind, model_->specs(), options));
   plan_ = std::make_unique<Plan>(std::move(plan));
-  MakeUpdateStretches();
   return absl::OkStatus();
 }
 
-void TrainingState::MakeUpdateStretches() {
-  // Padding belongs to the tensor before it: it is zero, and any update leaves
-  // it so.
-  const absl::Span<const PlannedTensor> tensors = plan_->tensors();
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    const bool decays =
-        DecaysWeights(config_.optimizer, tensors[i].spec.shape.rank());
-    const int64_t begin = i == 0 ? 0 : tensors[i].range.begin;
-    const int64_t end = i + 1 == tensors.size() ? plan_->total_elems()
-                                                : tensors[i + 1].range.begin;
-    if (!update_stretches_.empty() &&
-        update_stretches_.back().decays == decays) {
-      update_stretches_.back().range.count += end - begin;
-    } else {
-      update_stretches_.push_back({{begin, end - begin}, decays});
-    }
-  }
-}
-
-absl::Status TrainingState::AllocateArenas() {
-  const int64_t num_elems = plan_->total_elems();
-  Allocator& allocator = device_->allocator();
-  ASSIGN_OR_RETURN(parameters_,
-                   MakeArena(ArenaRole::kParameters, num_elems, allocator));
-  RETURN_IF_ERROR(AllocateGradients());
-  if (!has_servers()) return ReserveMoments();
-  ASSIGN_OR_RETURN(next_parameters_,
-                   MakeArena(ArenaRole::kParameters, num_elems, allocator));
-  return absl::OkStatus();
-}
-
-absl::Status TrainingState::ReserveMoments() {
-  const int64_t num_elems = plan_->total_elems();
-  Allocator& allocator = device_->allocator();
-  const int moments = MomentsOf(config_.optimizer);
-  if (moments >= 1 && first_moment_ == nullptr) {
-    ASSIGN_OR_RETURN(first_moment_,
-                     MakeArena(ArenaRole::kFirstMoment, num_elems, allocator));
-  }
-  if (moments >= 2 && second_moment_ == nullptr) {
-    ASSIGN_OR_RETURN(second_moment_,
-                     MakeArena(ArenaRole::kSecondMoment, num_elems, allocator));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status TrainingState::AllocateGradients() {
-  const int64_t num_elems = plan_->total_elems();
-  // A server may be on this host, too.
-  if (ranks_on_host_ > 1 || has_servers()) {
-    absl::StatusOr<std::unique_ptr<Arena>> shared =
-        MakeArena(ArenaRole::kGradients, num_elems, shared_allocator_);
-    if (shared.ok()) {
-      gradients_ = *std::move(shared);
-      return absl::OkStatus();
-    }
-    // It is as good without, just slower.
-    LogEvent(LogLevel::kInfo, "gradients.not_shared",
-             {{"message", std::string(shared.status().message())}});
-  }
-  ASSIGN_OR_RETURN(gradients_, MakeArena(ArenaRole::kGradients, num_elems,
-                                         device_->allocator()));
+absl::Status TrainingState::MakeArenas() {
+  Allocator& allocator =
+      accelerator_ == nullptr ? heap_ : accelerator_->host_allocator();
+  ASSIGN_OR_RETURN(arenas_,
+                   StateArenas::Create({.plan = *plan_,
+                                        .config = config_,
+                                        .pool = pool_,
+                                        .allocator = allocator,
+                                        .accelerator = accelerator_,
+                                        .ranks_on_host = ranks_on_host_}));
   return absl::OkStatus();
 }
 
@@ -227,26 +194,10 @@ absl::Status TrainingState::ForgetLoaded() {
   return absl::OkStatus();
 }
 
-TrainingState::Arenas TrainingState::MutableArenas() {
+HostArenas<float> TrainingState::MutableArenas() {
   is_overwritten_ = true;
-  return AllArenas();
-}
-
-TrainingState::Arenas TrainingState::AllArenas() {
-  const auto elems = [](const std::unique_ptr<Arena>& arena) {
-    return arena == nullptr ? absl::Span<float>() : arena->Elems<float>();
-  };
-  return {elems(parameters_), elems(first_moment_), elems(second_moment_)};
-}
-
-absl::Span<const float> TrainingState::first_moment() const {
-  if (first_moment_ == nullptr) return {};
-  return first_moment_->Elems<float>();
-}
-
-absl::Span<const float> TrainingState::second_moment() const {
-  if (second_moment_ == nullptr) return {};
-  return second_moment_->Elems<float>();
+  arenas_->MarkHostNewest();
+  return arenas_->host();
 }
 
 int64_t TrainingState::micro_batch(int64_t local_batch) const {
@@ -263,13 +214,11 @@ double TrainingState::learning_rate() const {
 absl::Status TrainingState::ReserveBatch(int64_t local_batch) {
   const int64_t wanted = micro_batch(local_batch);
   if (model_->max_batch() < wanted) RETURN_IF_ERROR(GrowModel(wanted));
-  return model_->Bind(*plan_, parameters_->Elems<float>(),
-                      gradients_->Elems<float>());
+  return arenas_->Bind(*model_);
 }
 
 absl::Span<float> TrainingState::next_parameters() {
-  if (next_parameters_ == nullptr) return {};
-  return next_parameters_->Elems<float>();
+  return arenas_->next_parameters();
 }
 
 void TrainingState::FollowServers(int64_t resume_step) {
@@ -313,7 +262,7 @@ absl::Status TrainingState::ResumeAt(int64_t resume_step) {
     RETURN_IF_ERROR(ForgetLoaded());
   } else if (resume_step == complete_step_ &&
              resume_step == applied_step_ + 1) {
-    ApplyComplete();
+    RETURN_IF_ERROR(ApplyComplete());
   }
   if (resume_step != applied_step_) {
     return absl::FailedPreconditionError(
@@ -325,12 +274,12 @@ absl::Status TrainingState::ResumeAt(int64_t resume_step) {
   return absl::OkStatus();
 }
 
-void TrainingState::MarkComplete(int64_t step) {
+absl::Status TrainingState::MarkComplete(int64_t step) {
   RM_CHECK(step == applied_step_ + 1,
            "a step completes right after the applied one");
+  ASSIGN_OR_RETURN(complete_norm_squared_, arenas_->GradientNormSquared());
   complete_step_ = step;
-  complete_norm_squared_ =
-      SumOfSquares(pool_, absl::Span<const float>(gradients_->Elems<float>()));
+  return absl::OkStatus();
 }
 
 void TrainingState::MarkFetched(int64_t step, double norm_squared) {
@@ -340,53 +289,42 @@ void TrainingState::MarkFetched(int64_t step, double norm_squared) {
   complete_norm_squared_ = norm_squared;
 }
 
-void TrainingState::ApplyComplete() {
+absl::Status TrainingState::ApplyComplete() {
   RM_CHECK(complete_step_ == applied_step_ + 1,
            "there is a complete step to apply");
   const bool is_finite = std::isfinite(complete_norm_squared_);
   if (has_servers()) {
-    std::swap(parameters_, next_parameters_);
+    arenas_->SwapNext();
     is_overwritten_ = true;
-    const absl::Status bound = model_->Bind(*plan_, parameters_->Elems<float>(),
-                                            gradients_->Elems<float>());
+    const absl::Status bound = arenas_->Bind(*model_);
     RM_CHECK(bound.ok(), "a model takes one arena as well as another");
   } else if (is_finite) {
-    UpdateParameters();
+    RETURN_IF_ERROR(UpdateParameters());
   }
   skipped_in_a_row_ = is_finite ? 0 : skipped_in_a_row_ + 1;
   applied_step_ = complete_step_;
+  return absl::OkStatus();
 }
 
-void TrainingState::UpdateParameters() {
+absl::Status TrainingState::UpdateParameters() {
   // The gradients are sums of parts that were already divided by the global
   // batch, so the sum is the mean.
-  Update update;
-  update.step = complete_step_;
-  update.learning_rate = learning_rate();
-  update.gradient_scale =
-      ClipFactor(complete_norm_squared_, config_.optimizer.clip_norm);
-  for (const UpdateStretch& part : update_stretches_) {
-    const auto slice = [&part](const std::unique_ptr<Arena>& arena) {
-      return arena == nullptr ? absl::Span<float>()
-                              : arena->Slice<float>(part.range);
-    };
-    update.decays = part.decays;
-    ApplyOptimizer<float>(pool_, config_.optimizer, update,
-                          {slice(parameters_), slice(gradients_),
-                           slice(first_moment_), slice(second_moment_)});
-  }
+  return arenas_->Apply(
+      {.step = complete_step_,
+       .learning_rate = learning_rate(),
+       .gradient_scale =
+           ClipFactor(complete_norm_squared_, config_.optimizer.clip_norm)});
 }
 
 uint64_t TrainingState::ParametersHash() const {
-  return HashParameters(*parameters_);
+  return HashParameters(arenas_->parameters());
 }
 
 absl::StatusOr<uint64_t> TrainingState::Hash(const CancelToken& cancel) const {
   uint64_t hash = 0;  // of each piece with that of those before it as the seed
-  for (const Arena* arena :
-       {parameters_.get(), first_moment_.get(), second_moment_.get()}) {
-    if (arena == nullptr) continue;
-    absl::Span<const float> elems = arena->Elems<float>();
+  for (absl::Span<const float> elems :
+       {absl::Span<const float>(parameters().Elems<float>()), first_moment(),
+        second_moment()}) {
     while (!elems.empty()) {
       RETURN_IF_ERROR(cancel.status());
       const absl::Span<const float> piece = elems.subspan(0, kHashedElems);

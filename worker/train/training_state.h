@@ -30,14 +30,16 @@
 #include "common/parameter_server/shard_layout.h"
 #include "common/plan/plan.h"
 #include "common/sync/thread_pool.h"
+#include "common/tensor/allocator.h"
 #include "common/tensor/arena.h"
 #include "common/transport/cancel_token.h"
-#include "common/transport/shared_allocator.h"
+#include "worker/collective/communicator.h"
 #include "worker/data/dataset.h"
 #include "worker/data/permutation_sampler.h"
-#include "worker/device/device.h"
 #include "worker/nn/model.h"
+#include "worker/train/accelerator.h"
 #include "worker/train/program_config.h"
+#include "worker/train/state_arenas.h"
 #include "worker/train/trainer.h"
 
 namespace ringmaster {
@@ -53,10 +55,13 @@ class TrainingState {
     // The state will be copied from another rank: the parameters are left as
     // they are, as by BecomeNewcomer.
     bool is_newcomer = false;
+    // What computes; null: the host's processor does.
+    Accelerator* accelerator = nullptr;
   };
   // Reads the data, plans, and initializes the parameters. Errors name the
   // field or path and carry an exit code (5 where a file cannot be read).
-  //   RESOURCE_EXHAUSTED  the host's memory cannot hold the job; with figures
+  //   RESOURCE_EXHAUSTED  the memory of the host, or of the accelerator, cannot
+  //                       hold the job; with figures
   //   ABORTED             `cancel` was cancelled while data was read
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<TrainingState>> Create(
       const ProgramConfig& config, const Options& options);
@@ -90,13 +95,8 @@ class TrainingState {
   void TakeOver(int64_t step, int64_t skipped_in_a_row);
 
   // Whole arenas, for taking over a state or a checkpoint while applied_step is
-  // 0, or to be read. A moment that the optimizer does not have is empty.
-  struct Arenas {
-    absl::Span<float> parameters;
-    absl::Span<float> first_moment;
-    absl::Span<float> second_moment;
-  };
-  Arenas MutableArenas();
+  // 0.
+  HostArenas<float> MutableArenas();
   // The arenas hold what a checkpoint of `step` holds: `step` is complete.
   void MarkLoaded(int64_t step);
   // What was put into the arenas counts for nothing, be it whole or a part:
@@ -106,20 +106,29 @@ class TrainingState {
   void ApplyLoaded();
 
   // Marks `step` = applied_step + 1 as complete: the gradients arena now holds
-  // its whole reduced gradient.
-  void MarkComplete(int64_t step);
+  // its whole reduced gradient. The error is an accelerator's.
+  [[nodiscard]] absl::Status MarkComplete(int64_t step);
   // The same where servers made the update: next_parameters() holds what they
   // made of the gradient, whose norm's square is `norm_squared`.
   void MarkFetched(int64_t step, double norm_squared);
   // Makes the update of the complete step from the reduced gradient, or takes
-  // that of the servers; it was left out if the gradient is not finite.
-  void ApplyComplete();
+  // that of the servers; it was left out if the gradient is not finite. The
+  // error is an accelerator's.
+  [[nodiscard]] absl::Status ApplyComplete();
   // Where the parameters after the next step go; empty without servers.
   absl::Span<float> next_parameters();
   // As this rank learned from the others.
   void SetSkippedInARow(int64_t count) { skipped_in_a_row_ = count; }
   // Room for the moments, where servers hold them; theirs are fetched.
-  [[nodiscard]] absl::Status ReserveMoments();
+  [[nodiscard]] absl::Status ReserveMoments() {
+    return arenas_->ReserveMoments();
+  }
+  // Where an accelerator computes, parameters and moments here are copies of
+  // its own: before they are read they are fetched, and after they were written
+  // they are sent, before the model computes. Neither does anything where there
+  // is nothing to do.
+  [[nodiscard]] absl::Status FetchToHost() { return arenas_->FetchToHost(); }
+  [[nodiscard]] absl::Status SendToDevice() { return arenas_->SendToDevice(); }
   [[nodiscard]] uint64_t ParametersHash() const;
   // Of all arenas that are kept between steps.
   //   ABORTED  `cancel` was cancelled
@@ -135,21 +144,26 @@ class TrainingState {
   // Of a sample.
   int64_t targets() const { return model_->input().shape.targets; }
   bool has_servers() const { return config_.parameter_server.has_value(); }
-  // What weight decay treats alike; tiles the arenas.
+  // Null: the host's processor computes.
+  Accelerator* accelerator() const { return accelerator_; }
   std::span<const UpdateStretch> update_stretches() const {
-    return update_stretches_;
+    return arenas_->update_stretches();
   }
-  const Arena& gradients() const { return *gradients_; }
-  // The gradients' memory, for members of this host to read; null if it is not
-  // shared: this rank was alone on its host at first and has no servers, or the
-  // host forbids it.
+  // See StateArenas.
+  BufferView GradientsOf(ElemRange range) const {
+    return arenas_->GradientsOf(range);
+  }
+  const Arena& gradients() const { return arenas_->gradients(); }
   const SharedSegment* shared_gradients() const {
-    return shared_allocator_.SegmentOf(gradients_->data());
+    return arenas_->shared_gradients();
   }
-  const Arena& parameters() const { return *parameters_; }
-  // Empty where the optimizer has no such moment, or there is no room for it.
-  absl::Span<const float> first_moment() const;
-  absl::Span<const float> second_moment() const;
+  const Arena& parameters() const { return arenas_->parameters(); }
+  absl::Span<const float> first_moment() const {
+    return arenas_->first_moment();
+  }
+  absl::Span<const float> second_moment() const {
+    return arenas_->second_moment();
+  }
   // Of the complete step, or else of the next one.
   double learning_rate() const;
   // Most samples that are computed at once.
@@ -168,35 +182,28 @@ class TrainingState {
   TrainingState(const ProgramConfig& config, const Options& options)
       : config_(config),
         ranks_on_host_(options.ranks_on_host),
+        accelerator_(options.accelerator),
         pool_(options.threads) {}
+  [[nodiscard]] absl::Status CheckAcceleratorCan() const;
+  [[nodiscard]] absl::Status ReadData(const CancelToken* cancel);
   [[nodiscard]] absl::Status MakeModel(int64_t max_batch);
   [[nodiscard]] absl::Status GrowModel(int64_t max_batch);
   [[nodiscard]] absl::Status MakePlan();
-  void MakeUpdateStretches();
-  [[nodiscard]] absl::Status AllocateArenas();
-  [[nodiscard]] absl::Status AllocateGradients();
-  void UpdateParameters();
-  Arenas AllArenas();
+  [[nodiscard]] absl::Status MakeArenas();
   [[nodiscard]] absl::Status InitializeArenas();
   [[nodiscard]] absl::Status CheckFitsInMemory(int64_t activation_bytes) const;
+  [[nodiscard]] absl::Status UpdateParameters();
 
   ProgramConfig config_;
   const int ranks_on_host_;
+  Accelerator* const accelerator_;  // null: the host computes
   ThreadPool pool_;
-  // Before the arenas, which give their memory back to these.
-  std::unique_ptr<Device> device_;
-  SharedAllocator shared_allocator_{"ringmaster gradients"};
+  HeapAllocator heap_;  // before the arenas, which give their memory back to it
   std::unique_ptr<Dataset> dataset_;
   std::unique_ptr<PermutationSampler> sampler_;
   std::unique_ptr<Model<float>> model_;
   std::unique_ptr<Plan> plan_;
-  std::unique_ptr<Arena> parameters_;
-  std::unique_ptr<Arena> next_parameters_;  // null without servers
-  std::unique_ptr<Arena> gradients_;
-  // Null if the optimizer has none, or servers have it.
-  std::unique_ptr<Arena> first_moment_;
-  std::unique_ptr<Arena> second_moment_;  // likewise
-  std::vector<UpdateStretch> update_stretches_;
+  std::unique_ptr<StateArenas> arenas_;
   int64_t applied_step_ = 0;
   int64_t complete_step_ = 0;
   bool is_loaded_ = false;  // the complete step is a checkpoint's

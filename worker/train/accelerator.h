@@ -1,0 +1,118 @@
+// Accelerator is the device that a worker trains on beside the host's processor:
+// a GPU. AcceleratorArenas are what one job has in its memory.
+//
+// The host stays in charge of everything that is not arithmetic over whole
+// arenas, and keeps arenas of its own (TrainingState): checkpoints, imports and
+// copies between ranks go through these.
+// Thread-safety: thread-compatible, on the training thread.
+// Ownership: an Accelerator must outlive the models, arenas and communicators
+// that it made.
+#ifndef RINGMASTER_WORKER_TRAIN_ACCELERATOR_H_
+#define RINGMASTER_WORKER_TRAIN_ACCELERATOR_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "common/clock/clock.h"
+#include "common/optimizer/optimizer_config.h"
+#include "common/optimizer/update.h"
+#include "common/parameter_server/shard_layout.h"
+#include "common/plan/plan.h"
+#include "common/tensor/allocator.h"
+#include "common/trace/trace.h"
+#include "common/transport/cancel_token.h"
+#include "worker/collective/communicator.h"
+#include "worker/nn/compute.h"
+#include "worker/nn/model.h"
+#include "worker/nn/model_config.h"
+
+namespace ringmaster {
+
+struct CollectiveConfig;
+
+// The host's arenas. A moment that the optimizer does not have is empty.
+template <typename T>
+struct HostArenas {
+  absl::Span<T> parameters;
+  absl::Span<T> first_moment;
+  absl::Span<T> second_moment;
+};
+
+class AcceleratorArenas {
+ public:
+  virtual ~AcceleratorArenas() = default;
+
+  // All parameters and all gradients, in the accelerator's memory: for
+  // Model::Bind.
+  [[nodiscard]] virtual absl::Span<const float> parameters() const = 0;
+  [[nodiscard]] virtual absl::Span<float> gradients() const = 0;
+
+  // Copies parameters and moments; done when they return.
+  [[nodiscard]] virtual absl::Status CopyFromHost(
+      const HostArenas<const float>& host) = 0;
+  [[nodiscard]] virtual absl::Status CopyToHost(
+      const HostArenas<float>& host) = 0;
+
+  // The square of the gradients' norm, of what all passes and collectives wrote
+  // so far; see SumOfSquares. Ranks with equal gradients get equal bits on equal
+  // accelerators.
+  [[nodiscard]] virtual absl::StatusOr<double> GradientNormSquared() = 0;
+  // Queues the update of all parameters; `stretches` tile the arenas, and
+  // update.decays is taken from them.
+  [[nodiscard]] virtual absl::Status Apply(
+      const OptimizerConfig& config, const Update& update,
+      std::span<const UpdateStretch> stretches) = 0;
+};
+
+class Accelerator {
+ public:
+  virtual ~Accelerator() = default;
+
+  // For people: "cuda:0 (NVIDIA H200, 139 GiB, GPU-8a56...)".
+  [[nodiscard]] virtual const std::string& name() const = 0;
+  // Operations a second at `precision`, of dense matrix products; 0: not known.
+  [[nodiscard]] virtual double PeakFlops(Precision precision) const = 0;
+  // What no process uses of the accelerator's memory.
+  [[nodiscard]] virtual absl::StatusOr<int64_t> FreeBytes() const = 0;
+  // Host memory that it copies from and to at full speed.
+  [[nodiscard]] virtual Allocator& host_allocator() = 0;
+
+  // As CreateModel of model_registry.h; its passes run on the accelerator.
+  [[nodiscard]] virtual absl::StatusOr<std::unique_ptr<Model<float>>>
+  CreateModel(const ModelConfig& config, Precision precision,
+              int64_t max_batch) = 0;
+  // Zeroed arenas of `plan`, with so many moments.
+  //   RESOURCE_EXHAUSTED  its memory is too small; with figures
+  [[nodiscard]] virtual absl::StatusOr<std::unique_ptr<AcceleratorArenas>>
+  CreateArenas(const Plan& plan, int moments) = 0;
+
+  // What a generation's communicator needs.
+  struct CommunicatorOptions {
+    absl::Duration connect_timeout;
+    const CollectiveConfig& collective;
+    BufferView gradients;  // all that is reduced
+    const CancelToken& cancel;
+    Clock& clock;
+    Trace& trace;
+  };
+  // A communicator that reduces gradients on the accelerators of all ranks, and
+  // does everything else through `host`, which connects the same ranks. All
+  // ranks call it at once.
+  //   FAILED_PRECONDITION  ranks whose accelerators cannot work together; both
+  //                        are named
+  //   INVALID_ARGUMENT     the job asks of collectives what accelerators cannot
+  //   UNAVAILABLE, DEADLINE_EXCEEDED, ABORTED  as Communicator::Wait
+  [[nodiscard]] virtual absl::StatusOr<std::unique_ptr<Communicator>> Connect(
+      std::unique_ptr<Communicator> host,
+      const CommunicatorOptions& options) = 0;
+};
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_TRAIN_ACCELERATOR_H_
