@@ -1,0 +1,53 @@
+// MatmulPlans remembers which algorithm a library of matrix products was the
+// fastest with, as a text that outlives the process.
+//
+//   ringmaster matmul plans 1
+//   gpu NVIDIA H200
+//   library 130100
+//   plan 33554432 0123456789abcdef ... (8 words) nt 1024x768x3072 bf16 bias
+//   end 1a2b3c4d
+//
+// A plan is the bytes of scratch, the words of the algorithm and the product;
+// the last line has the CRC-32C of all before it. An algorithm is of use only to
+// the very library and kind of GPU that it was found with.
+// Thread-safety: pure functions.
+#ifndef RINGMASTER_WORKER_NN_CUDA_MATMUL_PLANS_H_
+#define RINGMASTER_WORKER_NN_CUDA_MATMUL_PLANS_H_
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+namespace ringmaster {
+
+// How a product is computed, in the library's own words.
+struct MatmulAlgorithm {
+  std::array<uint64_t, 8> words = {};
+  int64_t workspace_bytes = 0;
+
+  bool operator==(const MatmulAlgorithm&) const = default;
+};
+
+struct MatmulPlans {
+  std::string gpu;  // not empty, on one line, as all names here
+  int64_t library_version = 0;
+  std::map<std::string, MatmulAlgorithm> algorithms;  // by product
+
+  bool operator==(const MatmulPlans&) const = default;
+};
+
+std::string FormatMatmulPlans(const MatmulPlans& plans);
+// The inverse. DATA_LOSS says which line is not as it was written.
+[[nodiscard]] absl::StatusOr<MatmulPlans> ParseMatmulPlans(
+    std::string_view text);
+
+// What the file of these plans is called: "matmul_NVIDIA_H200_130100.txt".
+std::string MatmulPlansFileName(std::string_view gpu, int64_t library_version);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_NN_CUDA_MATMUL_PLANS_H_
