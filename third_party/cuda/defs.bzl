@@ -1,4 +1,4 @@
-"""cuda_library: device code compiled by nvcc, usable as a dependency like any cc_library."""
+"""cuda_library: device code compiled by nvcc or, to be emulated, by the C++ compiler; a dependency like any cc_library."""
 
 load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
 load("@cuda//:toolkit.bzl", "CUDA_INSTALLED", "CUDA_TOOLKIT", "CUDA_VERSION")
@@ -59,7 +59,7 @@ def _compile(ctx, source, context, headers):
 def _cuda_library_impl(ctx):
     if not CUDA_INSTALLED:
         fail("--config=cuda needs the CUDA toolkit: there is none in %s (set CUDA_HOME)" % CUDA_TOOLKIT)
-    dep_infos = [dep[CcInfo] for dep in ctx.attr.deps + [ctx.attr._cudart]]
+    dep_infos = [dep[CcInfo] for dep in ctx.attr.deps]
     own = CcInfo(compilation_context = cc_common.create_compilation_context(
         headers = depset(ctx.files.hdrs),
         quote_includes = depset([".", ctx.bin_dir.path]),
@@ -104,21 +104,103 @@ _cuda_library = rule(
         "srcs": attr.label_list(allow_files = [".cu", ".cuh", ".h"]),
         "_architectures": attr.label(default = "//third_party/cuda:architectures"),
         "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
-        "_cudart": attr.label(default = "@cuda//:cudart"),
     },
     fragments = ["cpp"],
     toolchains = ["@bazel_tools//tools/cpp:toolchain_type"],
 )
 
-def cuda_library(name, tags = [], **kwargs):
-    """A library with device code.
+def _linked_only_impl(ctx):
+    own = cc_common.create_compilation_context(
+        headers = depset(ctx.files.hdrs),
+        quote_includes = depset([".", ctx.bin_dir.path]),
+    )
+    compiled = cc_common.merge_cc_infos(
+        direct_cc_infos = [CcInfo(compilation_context = own)],
+        cc_infos = [dep[CcInfo] for dep in ctx.attr.headers],
+    )
+    linked = cc_common.merge_cc_infos(cc_infos = [dep[CcInfo] for dep in ctx.attr.libraries])
+    return [CcInfo(
+        compilation_context = compiled.compilation_context,
+        linking_context = linked.linking_context,
+    )]
 
-    Only its declared headers and those of `deps` are visible to nvcc, so a changed header recompiles what includes it.
-    It builds under --config=cuda alone: depend on it through select() on //third_party/cuda:enabled.
+linked_only = rule(
+    doc = """Links `libraries`, but shows only `hdrs` and those of `headers` to what depends on it.
+
+    So one target can stand for another that has the same headers: what depends on either is compiled the same.
+    """,
+    implementation = _linked_only_impl,
+    attrs = {
+        "hdrs": attr.label_list(allow_files = True),
+        "headers": attr.label_list(providers = [CcInfo]),
+        "libraries": attr.label_list(providers = [CcInfo]),
+    },
+)
+
+def _including_source_impl(ctx):
+    ctx.actions.write(ctx.outputs.out, "#include \"%s\"\n" % ctx.file.src.short_path)
+
+_including_source = rule(
+    doc = "A source of one line that includes `src`, for rules that judge a file by its name.",
+    implementation = _including_source_impl,
+    attrs = {
+        "out": attr.output(mandatory = True),
+        "src": attr.label(allow_single_file = True, mandatory = True),
+    },
+)
+
+# Warnings as in _compile, where nvcc does not mind an int beside threadIdx.x. Kernels read arrays through wider types,
+# which it allows too.
+_EMULATED_COPTS = ["-Wall", "-Wno-sign-compare", "-Wno-unknown-pragmas", "-fno-strict-aliasing"] + select({
+    "//third_party:sanitized": [],
+    "//conditions:default": ["-Werror", "-Wno-error=array-bounds", "-Wno-maybe-uninitialized"],
+})
+
+def _emulated_cuda_library(name, srcs, hdrs, deps, **kwargs):
+    sources = []
+    for src in srcs:
+        if src.endswith(".cu"):
+            sources.append("_%s/%s.cc" % (name, src))
+            _including_source(name = "_%s_%s" % (name, src), out = sources[-1], src = src, **kwargs)
+    native.cc_library(
+        name = name + "_objects",
+        srcs = sources + [src for src in srcs if src.endswith(".h")],
+        hdrs = hdrs,
+        copts = _EMULATED_COPTS,
+        textual_hdrs = [src for src in srcs if not src.endswith(".h")],
+        deps = deps,
+        **kwargs
+    )
+    linked_only(name = name, hdrs = hdrs, headers = deps, libraries = [name + "_objects"], **kwargs)
+
+def cuda_library(name, srcs, hdrs = [], deps = [], copts = [], tags = [], visibility = None, testonly = False):
+    """A library with device code, whose files include worker/device/cuda/kernel.cuh.
+
+    Only its declared headers and those of `deps` are visible to the compiler, so a changed header recompiles what
+    includes it. It builds under --config=cuda (NAME_nvcc) and --config=cuda_emulated (NAME_emulated) alone: depend on
+    it through select() on //third_party/cuda:enabled. Who depends on it is compiled the same in both.
 
     Args:
       name: of the target.
+      srcs: .cu, and private .cuh and .h.
+      hdrs: what others include.
+      deps: cc_library and cuda_library targets; the CUDA runtime and kernel.cuh need not be named.
+      copts: for nvcc.
       tags: as elsewhere; "manual" is added, so that `//...` leaves it out where CUDA is off.
-      **kwargs: srcs (.cu, and private .cuh and .h), hdrs, deps, copts (for nvcc), visibility.
+      visibility: as elsewhere.
+      testonly: as elsewhere.
     """
-    _cuda_library(name = name, tags = tags + ["manual"], **kwargs)
+    deps = deps + ["//worker/device/cuda:cudart", "//worker/device/cuda:kernel"]
+    common = {"tags": tags + ["manual"], "testonly": testonly, "visibility": ["//visibility:private"]}
+    _cuda_library(name = name + "_nvcc", srcs = srcs, hdrs = hdrs, deps = deps, copts = copts, **common)
+    _emulated_cuda_library(name = name + "_emulated", srcs = srcs, hdrs = hdrs, deps = deps, **common)
+    native.alias(
+        name = name,
+        actual = select({
+            "//third_party/cuda:emulated": name + "_emulated",
+            "//conditions:default": name + "_nvcc",
+        }),
+        tags = tags + ["manual"],
+        testonly = testonly,
+        visibility = visibility,
+    )

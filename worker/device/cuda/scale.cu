@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "worker/device/cuda/kernel.cuh"
 #include "worker/device/cuda/scale.h"
 
 namespace ringmaster {
@@ -24,9 +25,9 @@ cudaError_t ScaleOnDevice(float* data, int64_t count, float factor,
   if (count == 0) return cudaSuccess;  // a grid of 0 blocks is an error
   const int64_t blocks =
       std::min(kMaxBlocks, (count + kThreadsPerBlock - 1) / kThreadsPerBlock);
-  ScaleKernel<<<static_cast<unsigned>(blocks), kThreadsPerBlock, 0, stream>>>(
-      data, count, factor);
-  return cudaGetLastError();
+  return LaunchKernel(ScaleKernel, static_cast<unsigned>(blocks),
+                      kThreadsPerBlock, /*shared_bytes=*/0, stream, data, count,
+                      factor);
 }
 
 }  // namespace ringmaster

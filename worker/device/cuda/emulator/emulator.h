@@ -1,0 +1,46 @@
+// The emulated GPUs, for tests: how many there are, and what fails on them.
+//
+// With --config=cuda_emulated the CUDA runtime is worker/device/cuda/emulator:
+// device memory is the host's, a stream is a thread, kernels are compiled by the
+// C++ compiler. It shows missing synchronisation (streams run beside each
+// other), unwritten memory (0xFF bytes, that is NaN) and barriers that not all
+// reach; with --config=asan, accesses out of bounds too. It cannot show host
+// code that touches device memory, bank conflicts, or anything about speed.
+//
+// The environment sets it up for a process:
+//   RINGMASTER_EMULATED_CUDA_DEVICES  how many GPUs (1); 0, or "no_driver"
+//   RINGMASTER_EMULATED_CUDA_MEMORY   bytes that each has (4 GiB)
+// Thread-safety: thread-safe, but for Reset.
+#ifndef RINGMASTER_WORKER_DEVICE_CUDA_EMULATOR_EMULATOR_H_
+#define RINGMASTER_WORKER_DEVICE_CUDA_EMULATOR_EMULATOR_H_
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+namespace ringmaster::cuda_emulator {
+
+struct Settings {
+  bool has_driver = true;
+  int devices = 1;
+  int64_t memory_bytes = int64_t{4} << 30;  // of each device
+};
+
+// From the environment. Ends the process if a value is not what it can be.
+Settings SettingsFromEnvironment();
+
+// Waits for all streams, frees all that was allocated, forgets all errors, and
+// begins again. What was created before must not be used any more.
+void Reset(const Settings& settings);
+
+// The next kernel that runs, on any device, does nothing and loses the device's
+// context: its calls return `error` from then on, as after
+// cudaErrorIllegalAddress.
+void FailKernels(cudaError_t error);
+
+// The next cudaMalloc or cudaHostAlloc returns cudaErrorMemoryAllocation.
+void FailNextAllocation();
+
+}  // namespace ringmaster::cuda_emulator
+
+#endif  // RINGMASTER_WORKER_DEVICE_CUDA_EMULATOR_EMULATOR_H_

@@ -1,0 +1,166 @@
+// Runtime is the state behind the CUDA runtime's functions, and Call what each
+// of them is wrapped in.
+//
+// Libraries on top of the runtime (cuBLASLt, NCCL) queue their work with
+// Enqueue.
+// Thread-safety: thread-safe.
+#ifndef RINGMASTER_WORKER_DEVICE_CUDA_EMULATOR_RUNTIME_H_
+#define RINGMASTER_WORKER_DEVICE_CUDA_EMULATOR_RUNTIME_H_
+
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "common/sync/mutex.h"
+#include "common/sync/thread_annotations.h"
+#include "worker/device/cuda/emulator/emulator.h"
+#include "worker/device/cuda/emulator/stream.h"
+
+namespace ringmaster::cuda_emulator {
+
+// A GPU.
+struct Device {
+  explicit Device(int ordinal)
+      : ordinal(ordinal),
+        null_stream(std::make_shared<Stream>(ordinal, /*is_blocking=*/true)) {}
+
+  const int ordinal;
+  const std::shared_ptr<Stream> null_stream;
+  // Once set, every call returns it: the context is lost.
+  std::atomic<cudaError_t> lost{cudaSuccess};
+};
+
+enum class MemoryKind { kPageable, kPinned, kDevice };
+
+// Where a range of bytes lies.
+struct MemoryRange {
+  MemoryKind kind = MemoryKind::kPageable;
+  int device = -1;
+  // Of the allocation; null for pageable memory.
+  void* base = nullptr;
+  // Whether the range ends within the allocation that it begins in.
+  bool is_whole = true;
+};
+
+struct Event {
+  bool has_timing = false;
+  int device = 0;
+  // Of the last record; null before the first.
+  std::shared_ptr<Mark> mark;
+};
+
+class Runtime {
+ public:
+  static Runtime& Get();
+
+  const Settings& settings() const { return settings_; }
+  Device& device(int ordinal) { return *devices_[ordinal]; }
+  void Reset(const Settings& settings);
+
+  // The stream of a handle; null if it is none. The null stream is `device`'s.
+  std::shared_ptr<Stream> FindStream(cudaStream_t handle, int device);
+  cudaStream_t AddStream(int device, bool is_blocking);
+  // The stream's work goes on. False if there is no such stream.
+  bool RemoveStream(cudaStream_t handle);
+
+  // Queues `work`, in the order with other streams that blocking streams have.
+  // Skips it if the device is lost by then, unless `always`.
+  uint64_t Submit(const std::shared_ptr<Stream>& stream,
+                  std::function<void()> work, bool always = false);
+  // Waits for all that was queued on a device so far.
+  void AwaitDevice(int device);
+  // Whether all is done that the stream would wait for; for the null stream
+  // that is the blocking streams' work too.
+  bool IsIdle(const std::shared_ptr<Stream>& stream);
+
+  cudaEvent_t AddEvent(bool has_timing, int device);
+  bool RemoveEvent(cudaEvent_t handle);
+  // A copy; false if there is no such event.
+  bool FindEvent(cudaEvent_t handle, Event* event);
+  void SetMark(cudaEvent_t handle, std::shared_ptr<Mark> mark);
+
+  // Device memory (filled with 0xFF) or pinned memory; null if there is none
+  // left. `bytes` may not be 0.
+  void* Allocate(MemoryKind kind, size_t bytes, int device);
+  bool Free(MemoryKind kind, void* data);
+  // Host memory that is somebody else's.
+  bool Register(void* data, size_t bytes);
+  bool Unregister(void* data);
+  MemoryRange Find(const void* data, size_t bytes);
+  int64_t FreeBytes(int device);
+
+  void FailKernels(cudaError_t error) { failing_kernels_ = error; }
+  void FailNextAllocation() { is_allocation_failing_ = true; }
+  // For a kernel that is about to run on `device`: whether it does.
+  bool MayRunKernel(int device);
+
+ private:
+  struct Position {
+    std::shared_ptr<Stream> stream;
+    uint64_t number = 0;
+  };
+  struct Block {
+    size_t bytes = 0;
+    MemoryKind kind = MemoryKind::kDevice;
+    int device = 0;
+    bool is_owned = true;
+  };
+
+  Runtime() { Reset(SettingsFromEnvironment()); }
+  void DropFinishedStreams();
+
+  // Constant between two calls of Reset.
+  Settings settings_;
+  std::vector<std::unique_ptr<Device>> devices_;
+
+  std::atomic<cudaError_t> failing_kernels_{cudaSuccess};
+  std::atomic<bool> is_allocation_failing_{false};
+
+  Mutex mutex_;
+  std::map<Stream*, std::shared_ptr<Stream>> streams_ GUARDED_BY(mutex_);
+  // Destroyed by the user while they had work.
+  std::vector<std::shared_ptr<Stream>> retired_ GUARDED_BY(mutex_);
+  std::map<Event*, std::unique_ptr<Event>> events_ GUARDED_BY(mutex_);
+  std::map<uintptr_t, Block> memory_ GUARDED_BY(mutex_);
+  std::vector<int64_t> used_bytes_ GUARDED_BY(mutex_);  // by device
+};
+
+// The calling thread's current device.
+int& CurrentDevice();
+// The calling thread's last error.
+cudaError_t& LastError();
+// Whether the calling thread runs a function of cudaLaunchHostFunc, which may
+// not call CUDA.
+bool& IsInHostFunction();
+
+// The error that every call on the current device returns now, if there is one:
+// no driver, no device, a lost context.
+cudaError_t StandingError();
+
+// Runs `function`, which returns a cudaError_t, and notes its error as the last
+// one; a standing error comes before and after it.
+template <typename Function>
+cudaError_t Call(Function function) {
+  cudaError_t error = StandingError();
+  if (error == cudaSuccess) {
+    const cudaError_t result = function();
+    error = StandingError();
+    if (error == cudaSuccess) error = result;
+  }
+  if (error != cudaSuccess) LastError() = error;
+  return error;
+}
+
+// Queues `work` on a stream of the current device, like a kernel.
+//   cudaErrorInvalidResourceHandle  there is no such stream, or it is another
+//                                   device's
+cudaError_t Enqueue(cudaStream_t stream, std::function<void()> work);
+
+}  // namespace ringmaster::cuda_emulator
+
+#endif  // RINGMASTER_WORKER_DEVICE_CUDA_EMULATOR_RUNTIME_H_
