@@ -1,0 +1,53 @@
+// Activations on a GPU: GELU and the rectifier as worker/nn/gelu.h and
+// worker/nn/relu.h say, dropout on its own as worker/nn/dropout.h does, and what
+// a model makes of pixels.
+//
+// All arrays lie in device memory and have `count` elements unless said
+// otherwise. T is float, __nv_bfloat16 or __half; computed in float, rounded to T
+// once. Outputs must not overlap inputs, but for being the same array where it
+// says so.
+// Guarantees: a NaN stays NaN.
+// Thread-safety: as CudaStream; errors are the stream's.
+#ifndef RINGMASTER_WORKER_NN_CUDA_ACTIVATIONS_H_
+#define RINGMASTER_WORKER_NN_CUDA_ACTIVATIONS_H_
+
+#include <cstdint>
+
+#include "worker/device/cuda/cuda_stream.h"
+#include "worker/nn/compute.h"
+
+namespace ringmaster::cuda {
+
+// y = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))
+template <typename T>
+void GeluForward(CudaStream& stream, int64_t count, const T* x, T* y);
+
+// dx =. `x` is forward's input; dx may be dy.
+template <typename T>
+void GeluBackward(CudaStream& stream, int64_t count, const T* x, const T* dy,
+                  T* dx);
+
+// x = max(x, 0)
+template <typename T>
+void ReluForward(CudaStream& stream, int64_t count, T* x);
+
+// dx =. `y` is what forward left; dx may be dy.
+template <typename T>
+void ReluBackward(CudaStream& stream, int64_t count, const T* y, const T* dy,
+                  T* dx);
+
+// y = x where kept, divided by 1 - rate, and 0 elsewhere: the elements that a CPU
+// keeps. x and y are [samples, dropout.elems_per_sample], and may be the same
+// array; dropout.sample_ids lies in device memory.
+template <typename T>
+void ApplyDropout(CudaStream& stream, const Dropout& dropout, int64_t samples,
+                  const T* x, T* y);
+
+// y = pixels / 255
+template <typename T>
+void PixelsForward(CudaStream& stream, int64_t count, const uint8_t* pixels,
+                   T* y);
+
+}  // namespace ringmaster::cuda
+
+#endif  // RINGMASTER_WORKER_NN_CUDA_ACTIVATIONS_H_

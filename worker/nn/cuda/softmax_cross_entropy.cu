@@ -1,0 +1,246 @@
+#include <cfloat>
+
+#include "worker/nn/cuda/kernel_parts.cuh"
+#include "worker/nn/cuda/softmax_cross_entropy.h"
+
+namespace ringmaster::cuda {
+namespace {
+
+// Threads of a block that treats one row of a language model.
+constexpr int64_t kMostRowThreads = 512;
+// Of the one block that adds up what the rows have found.
+constexpr int kSumThreads = 256;
+
+template <typename T>
+struct Rows {
+  int64_t classes;
+  int64_t stride;
+  const int32_t* targets;
+  double* losses;   // [rows]
+  double* correct;  // [rows], 0 or 1
+};
+
+// Of some logits: the largest, and the sum of exp(logit - max). Begins with the
+// lowest number, not -infinity, so that logits of -infinity add 0 and not NaN.
+struct Normalizer {
+  float max = -FLT_MAX;
+  float sum = 0;
+};
+
+// A NaN is not larger than anything, but makes the sum NaN; so does +infinity.
+template <int kWidth>
+__device__ void Add(const Pack<kWidth, float>& logits, Normalizer& to) {
+  float max = to.max;
+  for (int i = 0; i < kWidth; ++i)
+    max = logits.elems[i] > max ? logits.elems[i] : max;
+  float sum = to.max == max ? to.sum : to.sum * __expf(to.max - max);
+  for (int i = 0; i < kWidth; ++i) sum += __expf(logits.elems[i] - max);
+  to = {max, sum};
+}
+
+__device__ Normalizer Joined(Normalizer a, Normalizer b) {
+  const float max = a.max > b.max ? a.max : b.max;
+  return {max, a.sum * __expf(a.max - max) + b.sum * __expf(b.max - max)};
+}
+
+// Of the block's threads together, for each of them; in a fixed order.
+__device__ Normalizer JoinedInBlock(Normalizer own, float2* warps) {
+  for (int lanes = kWarpThreads / 2; lanes > 0; lanes /= 2) {
+    const float max = __shfl_xor_sync(0xffffffffu, own.max, lanes);
+    const float sum = __shfl_xor_sync(0xffffffffu, own.sum, lanes);
+    own = Joined(own, {max, sum});
+  }
+  if (threadIdx.x % kWarpThreads == 0)
+    warps[threadIdx.x / kWarpThreads] = {own.max, own.sum};
+  __syncthreads();
+  Normalizer all = {warps[0].x, warps[0].y};
+  for (unsigned warp = 1; warp < blockDim.x / kWarpThreads; ++warp)
+    all = Joined(all, {warps[warp].x, warps[warp].y});
+  return all;
+}
+
+// Calls each(column, pack) for the thread's packs of a row of `classes`, and
+// rest(column) for what does not fill one.
+template <int kWidth, typename T, typename Each, typename Rest>
+__device__ void ForEachPack(int64_t classes, T* row, const Each& each,
+                            const Rest& rest) {
+  const int64_t packed = classes / kWidth * kWidth;
+  for (int64_t i = static_cast<int64_t>(threadIdx.x) * kWidth; i < packed;
+       i += static_cast<int64_t>(blockDim.x) * kWidth)
+    each(i, LoadFloats<kWidth>(row + i));
+  for (int64_t i = packed + threadIdx.x; i < classes; i += blockDim.x) rest(i);
+}
+
+template <int kWidth, typename T>
+__device__ Normalizer NormalizerOf(int64_t classes, const T* row,
+                                   float2* warps) {
+  Normalizer own;
+  ForEachPack<kWidth>(
+      classes, row,
+      [&](int64_t, const Pack<kWidth, float>& logits) { Add(logits, own); },
+      [&](int64_t i) { Add(LoadFloats<1>(row + i), own); });
+  return JoinedInBlock(own, warps);
+}
+
+__device__ double LossOf(Normalizer normalizer, float target_logit) {
+  return log(static_cast<double>(normalizer.sum)) -
+         (static_cast<double>(target_logit) -
+          static_cast<double>(normalizer.max));
+}
+
+// A block for each row.
+template <int kWidth, typename T>
+__global__ void TrainKernel(Rows<T> run, float scale, T* logits) {
+  __shared__ float2 warps[kMaxWarps];
+  T* const row = logits + blockIdx.x * run.stride;
+  const int64_t target = run.targets[blockIdx.x];
+  // Read before the row is written, which the block does after a barrier.
+  const float target_logit = ToFloat(row[target]);
+  const Normalizer normalizer =
+      NormalizerOf<kWidth>(run.classes, static_cast<const T*>(row), warps);
+  if (threadIdx.x == 0)
+    run.losses[blockIdx.x] = LossOf(normalizer, target_logit);
+  const float factor = scale / normalizer.sum;
+  const auto gradient = [&](int64_t column, float logit) {
+    return __expf(logit - normalizer.max) * factor -
+           (column == target ? scale : 0.0f);
+  };
+  ForEachPack<kWidth>(
+      run.classes, row,
+      [&](int64_t column, Pack<kWidth, float> pack) {
+        for (int i = 0; i < kWidth; ++i)
+          pack.elems[i] = gradient(column + i, pack.elems[i]);
+        StoreFloats(pack, row + column);
+      },
+      [&](int64_t column) {
+        row[column] = RoundTo<T>(gradient(column, ToFloat(row[column])));
+      });
+  for (int64_t i = run.classes + threadIdx.x; i < run.stride; i += blockDim.x)
+    row[i] = RoundTo<T>(0.0f);
+}
+
+// A block for each row.
+template <int kWidth, typename T>
+__global__ void PredictKernel(Rows<T> run, const T* logits) {
+  __shared__ float2 warps[kMaxWarps];
+  const T* const row = logits + blockIdx.x * run.stride;
+  const int64_t target = run.targets[blockIdx.x];
+  const float target_logit = ToFloat(row[target]);
+  // Written so that NaN, which is not less than anything, counts as a rival.
+  const auto is_rival = [&](int64_t column, float logit) {
+    if (column == target) return !(logit == logit);
+    return column < target ? !(logit < target_logit) : !(logit <= target_logit);
+  };
+  Normalizer own;
+  bool has_rival = false;
+  ForEachPack<kWidth>(
+      run.classes, row,
+      [&](int64_t column, const Pack<kWidth, float>& pack) {
+        Add(pack, own);
+        for (int i = 0; i < kWidth; ++i)
+          has_rival |= is_rival(column + i, pack.elems[i]);
+      },
+      [&](int64_t column) {
+        const Pack<1, float> pack = LoadFloats<1>(row + column);
+        Add(pack, own);
+        has_rival |= is_rival(column, pack.elems[0]);
+      });
+  const Normalizer normalizer = JoinedInBlock(own, warps);
+  const bool is_beaten = __syncthreads_or(has_rival ? 1 : 0) != 0;
+  if (threadIdx.x != 0) return;
+  run.losses[blockIdx.x] = LossOf(normalizer, target_logit);
+  run.correct[blockIdx.x] = is_beaten ? 0 : 1;
+}
+
+// *loss_sum += the sum of `losses`; *correct += that of `correct_rows`, if they
+// are not null. One block.
+__global__ void SumRowsKernel(int64_t rows, const double* losses,
+                              const double* correct_rows, double* loss_sum,
+                              int64_t* correct) {
+  __shared__ double warps[2 * kMaxWarps];
+  double loss = 0;
+  double count = 0;
+  for (int64_t i = threadIdx.x; i < rows; i += blockDim.x) {
+    loss += losses[i];
+    if (correct_rows != nullptr) count += correct_rows[i];
+  }
+  loss = BlockSum(loss, warps);
+  count = BlockSum(count, warps + kMaxWarps);
+  if (threadIdx.x != 0) return;
+  *loss_sum += loss;
+  if (correct != nullptr) *correct += static_cast<int64_t>(count);
+}
+
+unsigned RowThreads(int64_t packs) {
+  return BlockThreads(std::min(packs, kMostRowThreads));
+}
+
+template <typename T>
+bool IsPacked(const T* logits, int64_t row_stride) {
+  return ArePacked(logits) && row_stride % kPackElems<T> == 0;
+}
+
+}  // namespace
+
+int64_t SoftmaxCrossEntropyScratchElems(int64_t rows) { return 2 * rows; }
+
+template <typename T>
+void SoftmaxCrossEntropyTrain(CudaStream& stream, int64_t rows, int64_t classes,
+                              int64_t row_stride, float scale,
+                              const int32_t* targets, T* logits,
+                              double* scratch, double* loss_sum) {
+  if (rows == 0) return;  // a grid of 0 blocks is an error
+  const Rows<T> run = {classes, row_stride, targets, scratch, nullptr};
+  const dim3 grid(static_cast<unsigned>(rows));
+  constexpr int kWidth = kPackElems<T>;
+  stream.Check(
+      IsPacked(logits, row_stride)
+          ? LaunchKernel(TrainKernel<kWidth, T>, grid,
+                         dim3(RowThreads(classes / kWidth)), 0, stream.get(),
+                         run, scale, logits)
+          : LaunchKernel(TrainKernel<1, T>, grid, dim3(RowThreads(classes)), 0,
+                         stream.get(), run, scale, logits),
+      "softmax_cross_entropy_train");
+  stream.Check(
+      LaunchKernel(SumRowsKernel, dim3(1), dim3(kSumThreads), 0, stream.get(),
+                   rows, scratch, nullptr, loss_sum, nullptr),
+      "softmax_cross_entropy_train of all rows");
+}
+
+template <typename T>
+void SoftmaxCrossEntropyPredict(CudaStream& stream, int64_t rows,
+                                int64_t classes, int64_t row_stride,
+                                const int32_t* targets, const T* logits,
+                                double* scratch, double* loss_sum,
+                                int64_t* correct) {
+  if (rows == 0) return;
+  const Rows<T> run = {classes, row_stride, targets, scratch, scratch + rows};
+  const dim3 grid(static_cast<unsigned>(rows));
+  constexpr int kWidth = kPackElems<T>;
+  stream.Check(
+      IsPacked(logits, row_stride)
+          ? LaunchKernel(PredictKernel<kWidth, T>, grid,
+                         dim3(RowThreads(classes / kWidth)), 0, stream.get(),
+                         run, logits)
+          : LaunchKernel(PredictKernel<1, T>, grid, dim3(RowThreads(classes)),
+                         0, stream.get(), run, logits),
+      "softmax_cross_entropy_predict");
+  stream.Check(
+      LaunchKernel(SumRowsKernel, dim3(1), dim3(kSumThreads), 0, stream.get(),
+                   rows, scratch, scratch + rows, loss_sum, correct),
+      "softmax_cross_entropy_predict of all rows");
+}
+
+#define RM_INSTANTIATE(T)                                                   \
+  template void SoftmaxCrossEntropyTrain<T>(CudaStream&, int64_t, int64_t,  \
+                                            int64_t, float, const int32_t*, \
+                                            T*, double*, double*);          \
+  template void SoftmaxCrossEntropyPredict<T>(                              \
+      CudaStream&, int64_t, int64_t, int64_t, const int32_t*, const T*,     \
+      double*, double*, int64_t*);
+RM_INSTANTIATE(float)
+RM_INSTANTIATE(__nv_bfloat16)
+RM_INSTANTIATE(__half)
+#undef RM_INSTANTIATE
+
+}  // namespace ringmaster::cuda
