@@ -1,0 +1,66 @@
+"""Runs one program for at most so long, and everything it started with it."""
+
+import collections
+import os
+import signal
+import subprocess
+import threading
+import time
+
+# status: what exit gave, negative for a signal; None if it was killed because its time was over.
+Ended = collections.namedtuple("Ended", "status seconds note")
+
+LAST_WAIT = 5.0  # a process in a driver's call may not end even when killed
+
+_lock = threading.Lock()
+_running = set()  # guarded by _lock: process groups
+
+
+def run(command, log, seconds, environment=None, directory=None, stdout=None):
+    """Its output goes to the file `log`, its standard output to `stdout` if that is given. Kills its whole process group
+    at the end, so that nothing stays on the GPU."""
+    started = time.monotonic()
+    note = ""
+    with open(log, "ab") as output:
+        try:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stdout or output, stderr=output,
+                                       env=environment, cwd=directory, start_new_session=True)
+        except OSError as error:
+            return Ended(127, 0.0, f"does not start: {error}")
+        with _lock:
+            _running.add(process.pid)
+        try:
+            status = process.wait(timeout=max(seconds, 0.0))
+        except subprocess.TimeoutExpired:
+            status = None
+        finally:
+            with _lock:
+                _running.discard(process.pid)
+            kill(process.pid)
+        if status is None:
+            try:
+                process.wait(timeout=LAST_WAIT)
+            except subprocess.TimeoutExpired:
+                note = "does not end when killed"
+    return Ended(status, time.monotonic() - started, note)
+
+
+def kill_all():
+    """Ends what run() waits for in other threads."""
+    with _lock:
+        for group in _running:
+            kill(group)
+
+
+def kill(group):
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def last_lines(log, count=15, most=20000):
+    """The end of a log, for people."""
+    with open(log, "rb") as file:
+        file.seek(max(0, os.path.getsize(log) - most))
+        return file.read().decode(errors="replace").splitlines()[-count:]

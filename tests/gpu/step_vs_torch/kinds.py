@@ -1,0 +1,30 @@
+"""What a kernel does, told from its name, as profilers show it: PyTorch's, Triton's, cuBLAS's, cuDNN's, NCCL's and ours."""
+
+import re
+
+# The first that matches. Convolutions before products: they are "implicit gemm"; fused kernels by what costs most in them.
+_RULES = [
+    ("communication", r"nccl"),
+    ("attention", r"flash|fmha|sdpa|attention|mha"),
+    ("optimizer", r"adam|multi_tensor|optimizer"),
+    ("convolution", r"conv|fprop|wgrad|dgrad|implicit|winograd|nchw|nhwc"),
+    ("matmul", r"gemm|gemv|nvjet|cutlass|xmma|matmul|splitk|(^|_)(add|b)?mm(_|$)"),
+    ("loss", r"log_?softmax|nll|cross_?entropy|softmax"),
+    ("norm", r"norm"),
+    ("copy", r"memcpy|memset|copy"),
+    ("elementwise", r"^triton_|elementwise|vectorized|unrolled|reduce|embedding|index|pool|gelu|relu|fill|cast"),
+]
+_COMPILED = [(kind, re.compile(pattern, re.IGNORECASE)) for kind, pattern in _RULES]
+
+
+def kind_of(kernel):
+    return next((kind for kind, pattern in _COMPILED if pattern.search(kernel)), "other")
+
+
+def by_kind(times, steps):
+    """Milliseconds of a step by kind, longest first. times: (kernel, microseconds of all steps) ..."""
+    sums = {}
+    for kernel, microseconds in times:
+        kind = kind_of(kernel)
+        sums[kind] = sums.get(kind, 0.0) + microseconds / 1000 / steps
+    return {kind: round(value, 3) for kind, value in sorted(sums.items(), key=lambda entry: -entry[1])}
