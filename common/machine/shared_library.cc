@@ -12,8 +12,10 @@ absl::StatusOr<SharedLibrary> SharedLibrary::Load(
     const std::vector<std::string>& names) {
   std::vector<std::string> failures;
   for (const std::string& name : names) {
-    if (void* handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) {
-      return SharedLibrary(handle, name);
+    const bool is_program = name.empty();
+    if (void* handle = dlopen(is_program ? nullptr : name.c_str(),
+                              RTLD_NOW | RTLD_LOCAL)) {
+      return SharedLibrary(handle, is_program ? "this program" : name);
     }
     failures.emplace_back(dlerror());
   }

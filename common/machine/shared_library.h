@@ -19,7 +19,8 @@ namespace ringmaster {
 class SharedLibrary {
  public:
   // Loads the first of `names` that can be loaded; each is a soname
-  // ("libnccl.so.2") or a path.
+  // ("libnccl.so.2"), a path, or "" for what is linked into the program itself
+  // (with -rdynamic).
   //   NOT_FOUND  none can; the message has the loader's words on each
   [[nodiscard]] static absl::StatusOr<SharedLibrary> Load(
       const std::vector<std::string>& names);
@@ -34,7 +35,7 @@ class SharedLibrary {
     return symbol.status();
   }
 
-  // The entry of `names` that was loaded.
+  // The entry of `names` that was loaded; "this program" for "".
   const std::string& name() const { return name_; }
 
  private:

@@ -18,6 +18,15 @@ TEST(SharedLibraryTest, FindsAFunctionInTheFirstLibraryThatLoads) {
   EXPECT_EQ(cosine(0.0), 1.0);
 }
 
+TEST(SharedLibraryTest, FindsWhatIsLinkedIntoTheProgram) {
+  const auto library = SharedLibrary::Load({""});
+  ASSERT_TRUE(library.ok()) << library.status();
+  EXPECT_EQ(library->name(), "this program");
+  int (*absolute)(int) = nullptr;
+  ASSERT_TRUE(library->Find("abs", &absolute).ok());
+  EXPECT_EQ(absolute(-3), 3);
+}
+
 TEST(SharedLibraryTest, NamesEveryLibraryThatDidNotLoad) {
   const auto library = SharedLibrary::Load({"libnone-a.so", "libnone-b.so"});
   EXPECT_EQ(library.status().code(), absl::StatusCode::kNotFound);

@@ -333,6 +333,12 @@ cudaError_t Enqueue(cudaStream_t handle, std::function<void()> work) {
   });
 }
 
+cudaError_t EnqueueKernel(cudaStream_t stream, std::function<void()> work) {
+  return Enqueue(stream, [work = std::move(work), device = CurrentDevice()] {
+    if (Runtime::Get().MayRunKernel(device)) work();
+  });
+}
+
 cudaError_t QueueGrid(Grid grid, cudaStream_t stream) {
   if (!IsLaunchable(grid)) {
     return Call([] { return cudaErrorInvalidConfiguration; });
@@ -340,9 +346,7 @@ cudaError_t QueueGrid(Grid grid, cudaStream_t stream) {
   if (grid.shared_bytes > kMaxSharedBytes) {
     return Call([] { return cudaErrorInvalidValue; });
   }
-  return Enqueue(stream, [grid = std::move(grid), device = CurrentDevice()] {
-    if (Runtime::Get().MayRunKernel(device)) RunGrid(grid);
-  });
+  return EnqueueKernel(stream, [grid = std::move(grid)] { RunGrid(grid); });
 }
 
 }  // namespace ringmaster::cuda_emulator

@@ -160,6 +160,8 @@ cudaError_t Call(Function function) {
 //   cudaErrorInvalidResourceHandle  there is no such stream, or it is another
 //                                   device's
 cudaError_t Enqueue(cudaStream_t stream, std::function<void()> work);
+// The same, for what counts as a kernel to FailKernels.
+cudaError_t EnqueueKernel(cudaStream_t stream, std::function<void()> work);
 
 }  // namespace ringmaster::cuda_emulator
 

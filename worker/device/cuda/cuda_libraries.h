@@ -1,0 +1,24 @@
+// Where CUDA's libraries are that are loaded while the program runs: names for
+// SharedLibrary::Load, in the order to try.
+//
+// A bare name is found on the system's library path (LD_LIBRARY_PATH). After it
+// come the CUDA toolkit's directory and those of NVIDIA's Python packages, where
+// a machine with PyTorch has them.
+// In the emulated configuration the emulator stands for cuBLASLt and NCCL, and
+// there is no cuDNN: Load returns NOT_FOUND.
+// Thread-safety: thread-safe.
+#ifndef RINGMASTER_WORKER_DEVICE_CUDA_CUDA_LIBRARIES_H_
+#define RINGMASTER_WORKER_DEVICE_CUDA_CUDA_LIBRARIES_H_
+
+#include <string>
+#include <vector>
+
+namespace ringmaster {
+
+std::vector<std::string> CublasLtNames();
+std::vector<std::string> CudnnNames();
+std::vector<std::string> NcclNames();
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_DEVICE_CUDA_CUDA_LIBRARIES_H_
