@@ -1,0 +1,21 @@
+// CudaCompute is what an operator on a GPU runs on: the counterpart of Compute.
+//
+// Thread-safety: a value; operators of one CudaCompute are queued by one thread
+// at a time, on its stream.
+// Ownership: refers to what it names.
+#ifndef RINGMASTER_WORKER_NN_CUDA_CUDA_COMPUTE_H_
+#define RINGMASTER_WORKER_NN_CUDA_CUDA_COMPUTE_H_
+
+#include "worker/device/cuda/cuda_stream.h"
+#include "worker/nn/cuda/matmul.h"
+
+namespace ringmaster::cuda {
+
+struct CudaCompute {
+  CudaStream& stream;
+  CudaMatmul& matmul;  // of the same stream
+};
+
+}  // namespace ringmaster::cuda
+
+#endif  // RINGMASTER_WORKER_NN_CUDA_CUDA_COMPUTE_H_

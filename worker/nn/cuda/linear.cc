@@ -1,0 +1,108 @@
+#include "worker/nn/cuda/linear.h"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "worker/nn/cuda/bias.h"
+
+namespace ringmaster::cuda {
+namespace {
+
+Transpose If(bool is_transposed) {
+  return is_transposed ? Transpose::kYes : Transpose::kNo;
+}
+
+MatmulShape ForwardShape(LinearShape shape) {
+  return {.transpose_a = Transpose::kNo,
+          .transpose_b = If(shape.layout == WeightLayout::kOutIn),
+          .size = {shape.batch, shape.out, shape.in}};
+}
+
+MatmulShape BackwardInputShape(LinearShape shape) {
+  return {.transpose_a = Transpose::kNo,
+          .transpose_b = If(shape.layout == WeightLayout::kInOut),
+          .size = {shape.batch, shape.in, shape.out}};
+}
+
+}  // namespace
+
+template <typename T>
+void LinearForward(const CudaCompute& compute, LinearShape shape, const T* x,
+                   const T* weight, const T* bias, T* y) {
+  compute.matmul.Multiply<T>(ForwardShape(shape), x, weight,
+                             {.c = y, .bias = bias});
+}
+
+template <typename T>
+void LinearGeluForward(const CudaCompute& compute, LinearShape shape,
+                       const T* x, const T* weight, const T* bias, T* pre,
+                       T* y) {
+  compute.matmul.Multiply<T>(ForwardShape(shape), x, weight,
+                             {.c = y, .bias = bias, .pre = pre});
+}
+
+template <typename T>
+void LinearBackwardInput(const CudaCompute& compute, LinearShape shape,
+                         const T* dy, const T* weight, T* dx) {
+  compute.matmul.Multiply<T>(BackwardInputShape(shape), dy, weight, {.c = dx});
+}
+
+template <typename T>
+void LinearGeluBackwardInput(const CudaCompute& compute, LinearShape shape,
+                             const T* dy, const T* weight, const T* pre,
+                             T* dpre) {
+  compute.matmul.Multiply<T>(BackwardInputShape(shape), dy, weight,
+                             {.c = dpre, .gelu_input = pre});
+}
+
+template <typename T>
+void LinearBackwardWeight(const CudaCompute& compute, LinearShape shape,
+                          Write write, const T* dy, const T* x,
+                          float* dweight) {
+  const bool is_out_in = shape.layout == WeightLayout::kOutIn;
+  compute.matmul.MultiplyToFloat<T>(
+      {.transpose_a = Transpose::kYes,
+       .transpose_b = Transpose::kNo,
+       .size = is_out_in ? GemmShape{shape.out, shape.in, shape.batch}
+                         : GemmShape{shape.in, shape.out, shape.batch}},
+      is_out_in ? dy : x, is_out_in ? x : dy, write, dweight);
+}
+
+template <typename T>
+void LinearBackwardBias(const CudaCompute& compute, LinearShape shape,
+                        Write write, const T* dy, float* dbias) {
+  const MatmulScratch scratch = compute.matmul.scratch();
+  // As many rows at a time as there is scratch for their sums; one of no rows.
+  int64_t most = std::max<int64_t>(1, shape.batch);
+  while (most > 1 && BiasBackwardScratchElems(most, shape.out) > scratch.elems)
+    most = (most + 1) / 2;
+  for (int64_t begin = 0; begin < std::max<int64_t>(1, shape.batch);
+       begin += most) {
+    BiasBackward<T>(compute.stream, std::min(most, shape.batch - begin),
+                    shape.out, begin == 0 ? write : Write::kAdd,
+                    dy + begin * shape.out, scratch.data, dbias);
+  }
+}
+
+#define RM_INSTANTIATE(T)                                                     \
+  template void LinearForward<T>(const CudaCompute&, LinearShape, const T*,   \
+                                 const T*, const T*, T*);                     \
+  template void LinearGeluForward<T>(const CudaCompute&, LinearShape,         \
+                                     const T*, const T*, const T*, T*, T*);   \
+  template void LinearBackwardInput<T>(const CudaCompute&, LinearShape,       \
+                                       const T*, const T*, T*);               \
+  template void LinearGeluBackwardInput<T>(const CudaCompute&, LinearShape,   \
+                                           const T*, const T*, const T*, T*); \
+  template void LinearBackwardWeight<T>(const CudaCompute&, LinearShape,      \
+                                        Write, const T*, const T*, float*);   \
+  template void LinearBackwardBias<T>(const CudaCompute&, LinearShape, Write, \
+                                      const T*, float*);
+RM_INSTANTIATE(float)
+RM_INSTANTIATE(__nv_bfloat16)
+RM_INSTANTIATE(__half)
+#undef RM_INSTANTIATE
+
+}  // namespace ringmaster::cuda

@@ -1,0 +1,166 @@
+// CudaMatmul multiplies matrices on a GPU, by cuBLASLt.
+//
+// Matrices are row-major, as in worker/nn/gemm.h. Elements are float,
+// __nv_bfloat16 or __half; products are summed up in float. What follows a
+// product (a bias, GELU or its gradient) is part of it where cuBLASLt can do so,
+// and a kernel of its own where not.
+//
+// A product that is met for the first time is computed by each of a few
+// algorithms, and the fastest is kept: for the life of this object, so that
+// equal calls give equal results, and in MatmulOptions::cache_directory for
+// later ones. (Another process may find another algorithm the fastest; it sums
+// in another order.) That waits for the device; a later call never does.
+//
+// Guarantees: the same result, to the bit, for each call with the same operands.
+// Thread-safety: thread-compatible; all calls are queued on one stream, since
+// they share scratch.
+// Ownership: device and stream must outlive it.
+// Example:
+//   ASSIGN_OR_RETURN(auto matmul, CudaMatmul::Create(device, stream, {}));
+//   matmul->Multiply<float>({Transpose::kNo, Transpose::kYes, {m, n, k}}, x,
+//                           weight, {.c = y, .bias = bias});
+//   RETURN_IF_ERROR(stream.Synchronize());
+#ifndef RINGMASTER_WORKER_NN_CUDA_MATMUL_H_
+#define RINGMASTER_WORKER_NN_CUDA_MATMUL_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/tensor/allocator.h"
+#include "worker/device/cuda/cublaslt_library.h"
+#include "worker/device/cuda/cuda_device.h"
+#include "worker/device/cuda/cuda_stream.h"
+#include "worker/nn/compute.h"
+#include "worker/nn/cuda/cublaslt_product.h"
+#include "worker/nn/cuda/matmul_plan_file.h"
+#include "worker/nn/gemm.h"
+
+namespace ringmaster::cuda {
+
+struct MatmulOptions {
+  // Products of floats round their factors to TF32 (10 bits of mantissa), which
+  // is about eight times faster where a GPU has it.
+  bool use_tf32 = false;
+  // Off: the algorithm that cuBLASLt thinks the fastest, unmeasured.
+  bool measure = true;
+  // Off: biases and GELU are kernels of their own.
+  bool fuse = true;
+  // Of scratch. That many NVIDIA recommends for Hopper; with less, its fastest
+  // algorithms are out.
+  int64_t workspace_bytes = int64_t{32} << 20;
+  // For what was measured, see MatmulPlanFile; empty: it is forgotten.
+  std::string cache_directory = {};
+};
+
+// A product [m,k] * [k,n] -> [m,n], and how its matrices lie in memory; a
+// transposed operand is stored as [k,m] or [n,k].
+struct MatmulShape {
+  Transpose transpose_a = Transpose::kNo;
+  Transpose transpose_b = Transpose::kNo;
+  GemmShape size = {};
+  // Elements from one stored row to the next; 0: rows follow one another.
+  int64_t a_stride = 0;
+  int64_t b_stride = 0;
+  int64_t c_stride = 0;
+};
+
+// Where a product goes, and what becomes of it on the way. With kSet only, but
+// for `c` alone. With GELU, c_stride is 0.
+template <typename T>
+struct MatmulOutput {
+  T* c;  // [m,n]
+  Write write = Write::kSet;
+  // [n], added to each row; null: none.
+  const T* bias = nullptr;
+  // [m,n] or null: pre = the product and its bias, c = GELU(pre).
+  T* pre = nullptr;
+  // [m,n] or null: c = the product * GELU'(gelu_input).
+  const T* gelu_input = nullptr;
+};
+
+// Device memory.
+struct MatmulScratch {
+  float* data;
+  int64_t elems;
+};
+
+class CudaMatmul {
+ public:
+  // Makes the scratch in device memory, and reads what is known of
+  // products. For calls on `stream`.
+  //   NOT_FOUND, UNIMPLEMENTED  there is no cuBLASLt that this program can use
+  //   RESOURCE_EXHAUSTED        there is no memory for the scratch
+  //   INTERNAL                  the library does not start
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<CudaMatmul>> Create(
+      CudaDevice& device, CudaStream& stream, MatmulOptions options);
+  CudaMatmul(const CudaMatmul&) = delete;
+  ~CudaMatmul();
+
+  // Queues output.c = or += op(a) * op(b). Dimensions may be 0. Outputs must not
+  // overlap inputs. Errors are the stream's; UNIMPLEMENTED names a product that
+  // cuBLASLt cannot compute.
+  template <typename T>
+  void Multiply(const MatmulShape& shape, const T* a, const T* b,
+                const MatmulOutput<T>& output);
+  // The same with a result in float, for gradients of parameters.
+  template <typename T>
+  void MultiplyToFloat(const MatmulShape& shape, const T* a, const T* b,
+                       Write write, float* c);
+
+  // What products compute in, for other operators on the same stream: they are
+  // queued one after the other, and nothing stays in it.
+  [[nodiscard]] MatmulScratch scratch() const {
+    return {static_cast<float*>(workspace_.data()),
+            workspace_.size_bytes() / static_cast<int64_t>(sizeof(float))};
+  }
+  [[nodiscard]] const MatmulOptions& options() const { return options_; }
+
+ private:
+  // A product that was met: its description, and how it is computed if it can
+  // be.
+  struct Planned {
+    std::unique_ptr<CublasLtProduct> product;
+    std::optional<MatmulAlgorithm> algorithm;
+  };
+
+  CudaMatmul(CudaDevice& device, CudaStream& stream, MatmulOptions options,
+             CublasLtLibrary library);
+  [[nodiscard]] absl::Status Start();
+  void FillZero(const ProductKey& key, void* c);
+  // Whether cuBLASLt can compute the product; if so, it is queued.
+  bool TryQueue(const ProductKey& key, const ProductOperands& operands);
+  // The same, where there is no other way.
+  void Queue(const ProductKey& key, const ProductOperands& operands);
+  [[nodiscard]] absl::StatusOr<Planned*> Plan(const ProductKey& key,
+                                              const ProductOperands& operands);
+  // Sets planned.algorithm, if there is one.
+  [[nodiscard]] absl::Status Choose(const ProductKey& key,
+                                    ProductOperands operands, Planned& planned);
+  // Nothing if all of them are refused.
+  [[nodiscard]] absl::StatusOr<std::optional<MatmulAlgorithm>> Fastest(
+      const ProductOperands& operands, CublasLtProduct& product,
+      const std::vector<MatmulAlgorithm>& candidates);
+  [[nodiscard]] absl::StatusOr<float> Milliseconds(
+      const ProductOperands& operands, CublasLtProduct& product,
+      const MatmulAlgorithm& algorithm);
+
+  CudaDevice& device_;
+  CudaStream& stream_;
+  const MatmulOptions options_;
+  const CublasLtLibrary library_;
+  cublasLtHandle_t handle_ = nullptr;
+  Allocation workspace_;
+  std::unique_ptr<CudaEvent> begin_;
+  std::unique_ptr<CudaEvent> end_;
+  MatmulPlanFile plans_;
+  std::map<ProductKey, Planned> planned_;
+};
+
+}  // namespace ringmaster::cuda
+
+#endif  // RINGMASTER_WORKER_NN_CUDA_MATMUL_H_
