@@ -14,10 +14,12 @@
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
 #include "server/ctl/doctor/coordinator.h"
+#include "server/ctl/doctor/cuda_build.h"
 #include "server/ctl/doctor/disk.h"
 #include "server/ctl/doctor/finding.h"
 #include "server/ctl/doctor/gpu.h"
 #include "server/ctl/doctor/machine.h"
+#include "server/ctl/doctor/nccl.h"
 #include "server/ctl/doctor/network.h"
 #include "server/ctl/doctor/probes.h"
 #include "server/ctl/doctor/programs.h"
@@ -92,10 +94,26 @@ std::vector<Probe> NetworkProbes(const std::optional<HostPort>& coordinator) {
   return probes;
 }
 
+// The ways between GPUs, which take NCCL seconds.
+Probe NcclProbe() {
+  return {.name = "NCCL's ways",
+          .look =
+              [] {
+                const std::optional<NcclFacts> facts = GatherNcclFacts();
+                return facts.has_value() ? NcclFindings(*facts)
+                                         : std::vector<Finding>();
+              },
+          .remedy =
+              "give it more time, --timeout=60s; see whether `nvidia-smi` "
+              "answers"};
+}
+
 std::vector<Probe> AllProbes(const DoctorFlags& flags,
                              const std::optional<HostPort>& coordinator,
                              const std::optional<PortRange>& ports) {
   std::vector<Probe> probes = MachineProbes(flags);
+  if (flags.device == "cuda" && BuiltCuda().has_value())
+    probes.push_back(NcclProbe());
   if (!flags.state_dir.empty())
     probes.push_back(DiskProbe("--state_dir", true, flags.state_dir));
   if (!flags.checkpoint.empty())
