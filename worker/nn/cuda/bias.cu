@@ -36,15 +36,17 @@ int64_t BiasBackwardScratchElems(int64_t rows, int64_t columns) {
 
 template <typename T>
 void BiasBackward(CudaStream& stream, int64_t rows, int64_t columns,
-                  Write write, const T* dy, float* scratch, float* dbias) {
+                  int64_t stride, Write write, const T* dy, float* scratch,
+                  float* dbias) {
   if (columns == 0) return;  // a grid of 0 blocks is an error
   const int64_t blocks = CeilDivide(rows, BlockRows(rows));
   const bool is_one = blocks <= 1;
-  const ColumnSums shape = {rows, columns, columns};
+  const ColumnSums shape = {rows, columns, stride};
   float* const sums = is_one ? dbias : scratch;
   const Write sums_write = is_one ? write : Write::kSet;
   constexpr int kWidth = kPackElems<T>;
-  const bool is_packed = ArePacked(dy) && columns % kWidth == 0;
+  const bool is_packed =
+      ArePacked(dy) && columns % kWidth == 0 && stride % kWidth == 0;
   stream.Check(
       is_packed
           ? LaunchBlocks<kWidth>(stream.get(), shape, sums_write, dy, sums)
@@ -56,8 +58,8 @@ void BiasBackward(CudaStream& stream, int64_t rows, int64_t columns,
                "bias_backward");
 }
 
-#define RM_INSTANTIATE(T)                                             \
-  template void BiasBackward<T>(CudaStream&, int64_t, int64_t, Write, \
+#define RM_INSTANTIATE(T)                                                      \
+  template void BiasBackward<T>(CudaStream&, int64_t, int64_t, int64_t, Write, \
                                 const T*, float*, float*);
 RM_INSTANTIATE(float)
 RM_INSTANTIATE(__nv_bfloat16)

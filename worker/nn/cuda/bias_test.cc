@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -21,8 +22,8 @@ class BiasTest : public DeviceTest {
     const auto device_dy = DeviceArray<T>::Of(dy, offset);
     const DeviceArray<float> scratch(BiasBackwardScratchElems(rows, columns));
     const DeviceArray<float> dbias(Before<float>(write, columns), offset);
-    BiasBackward<T>(this->stream(), rows, columns, write, device_dy.get(),
-                    scratch.get(), dbias.get());
+    BiasBackward<T>(this->stream(), rows, columns, columns, write,
+                    device_dy.get(), scratch.get(), dbias.get());
     EXPECT_TRUE(this->Finish());
     static_cast<void>(scratch.Read());  // its guards
     return dbias.Read();
@@ -56,6 +57,28 @@ TYPED_TEST(BiasTest, MatchesTheSumInDouble) {
         }
       }
     }
+  }
+}
+
+TYPED_TEST(BiasTest, RowsMayLieApart) {
+  using T = TypeParam;
+  constexpr int64_t kRows = 70;
+  for (const auto& [columns, stride] :
+       std::vector<std::pair<int64_t, int64_t>>{{10, 16}, {16, 24}, {8, 9}}) {
+    const std::vector<float> dy =
+        RoundedTo<T>(Random<float>(kRows * stride, 1));
+    std::vector<float> want(static_cast<size_t>(columns), 0.0f);
+    for (int64_t row = 0; row < kRows; ++row) {
+      for (int64_t column = 0; column < columns; ++column)
+        want[column] += dy[row * stride + column];
+    }
+    const auto device_dy = DeviceArray<T>::Of(dy);
+    const DeviceArray<float> scratch(BiasBackwardScratchElems(kRows, columns));
+    const DeviceArray<float> dbias(columns);
+    BiasBackward<T>(this->stream(), kRows, columns, stride, Write::kSet,
+                    device_dy.get(), scratch.get(), dbias.get());
+    ASSERT_TRUE(this->Finish());
+    ExpectNear<float>(dbias.Read(), want, "dbias");
   }
 }
 

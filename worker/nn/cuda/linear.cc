@@ -73,7 +73,9 @@ void LinearBackwardWeight(const CudaCompute& compute, LinearShape shape,
 
 template <typename T>
 void LinearBackwardBias(const CudaCompute& compute, LinearShape shape,
-                        Write write, const T* dy, float* dbias) {
+                        Write write, const T* dy, float* dbias,
+                        int64_t dy_stride) {
+  const int64_t stride = dy_stride == 0 ? shape.out : dy_stride;
   const MatmulScratch scratch = compute.matmul.scratch();
   // As many rows at a time as there is scratch for their sums; one of no rows.
   int64_t most = std::max<int64_t>(1, shape.batch);
@@ -82,8 +84,8 @@ void LinearBackwardBias(const CudaCompute& compute, LinearShape shape,
   for (int64_t begin = 0; begin < std::max<int64_t>(1, shape.batch);
        begin += most) {
     BiasBackward<T>(compute.stream, std::min(most, shape.batch - begin),
-                    shape.out, begin == 0 ? write : Write::kAdd,
-                    dy + begin * shape.out, scratch.data, dbias);
+                    shape.out, stride, begin == 0 ? write : Write::kAdd,
+                    dy + begin * stride, scratch.data, dbias);
   }
 }
 
@@ -99,7 +101,7 @@ void LinearBackwardBias(const CudaCompute& compute, LinearShape shape,
   template void LinearBackwardWeight<T>(const CudaCompute&, LinearShape,      \
                                         Write, const T*, const T*, float*);   \
   template void LinearBackwardBias<T>(const CudaCompute&, LinearShape, Write, \
-                                      const T*, float*);
+                                      const T*, float*, int64_t);
 RM_INSTANTIATE(float)
 RM_INSTANTIATE(__nv_bfloat16)
 RM_INSTANTIATE(__half)

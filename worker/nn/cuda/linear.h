@@ -11,6 +11,8 @@
 #ifndef RINGMASTER_WORKER_NN_CUDA_LINEAR_H_
 #define RINGMASTER_WORKER_NN_CUDA_LINEAR_H_
 
+#include <cstdint>
+
 #include "worker/nn/compute.h"
 #include "worker/nn/cuda/cuda_compute.h"
 #include "worker/nn/linear.h"
@@ -44,10 +46,11 @@ template <typename T>
 void LinearBackwardWeight(const CudaCompute& compute, LinearShape shape,
                           Write write, const T* dy, const T* x, float* dweight);
 
-// dbias = or +=
+// dbias = or +=. Rows of dy begin `dy_stride` elements apart; 0: shape.out.
 template <typename T>
 void LinearBackwardBias(const CudaCompute& compute, LinearShape shape,
-                        Write write, const T* dy, float* dbias);
+                        Write write, const T* dy, float* dbias,
+                        int64_t dy_stride = 0);
 
 }  // namespace ringmaster::cuda
 

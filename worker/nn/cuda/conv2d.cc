@@ -1,0 +1,129 @@
+#include "worker/nn/cuda/conv2d.h"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <algorithm>
+
+#include "worker/nn/cuda/linear.h"
+#include "worker/nn/cuda/patches.h"
+
+namespace ringmaster::cuda {
+namespace {
+
+// Patches of so many elements are made at a time: few enough to stay in the
+// cache of a large GPU until they are multiplied, and enough to fill it.
+constexpr int64_t kPatchElems = int64_t{1} << 24;
+// Patches begin at an address that 16 bytes divide, if the scratch does.
+constexpr int64_t kAlignElems = 8;
+
+int64_t Pixels(const Conv2dShape& shape) {
+  return shape.batch * shape.height * shape.width;
+}
+
+// Of a patch of an image with that many channels.
+int64_t PatchElems(const Conv2dShape& shape, int64_t channels) {
+  return shape.kernel * shape.kernel * channels;
+}
+
+int64_t LargestPatchElems(const Conv2dShape& shape) {
+  return PatchElems(shape, std::max(shape.in, shape.out));
+}
+
+// Elements of the weight, and what aligns what follows it.
+int64_t TurnedElems(const Conv2dShape& shape) {
+  const int64_t elems = PatchElems(shape, shape.in) * shape.out;
+  return (elems + kAlignElems - 1) / kAlignElems * kAlignElems;
+}
+
+// Calls block(first pixel, pixels) for as many pixels at a time as have room
+// for their patches in the scratch, whose patches have then been made.
+template <typename T, typename Block>
+void ForEachChunk(const CudaCompute& compute, const Conv2dShape& shape,
+                  int64_t channels, const T* x, Conv2dScratch<T> scratch,
+                  Block block) {
+  const int64_t patch = PatchElems(shape, channels);
+  const int64_t most = std::max<int64_t>(1, scratch.elems / patch);
+  const ImageShape image = {shape.height, shape.width, channels, shape.kernel};
+  for (int64_t first = 0; first < Pixels(shape); first += most) {
+    const int64_t rows = std::min(most, Pixels(shape) - first);
+    MakePatches<T>(compute.stream, image, first, rows, x, scratch.data);
+    block(first, rows);
+  }
+}
+
+}  // namespace
+
+int64_t LeastPatchScratchElems(const Conv2dShape& shape) {
+  return TurnedElems(shape) + LargestPatchElems(shape);
+}
+
+int64_t PatchScratchElems(const Conv2dShape& shape) {
+  const int64_t patch = LargestPatchElems(shape);
+  const int64_t all = Pixels(shape) * patch;
+  return TurnedElems(shape) + std::max(patch, std::min(all, kPatchElems));
+}
+
+template <typename T>
+void Conv2dForward(const CudaCompute& compute, const Conv2dShape& shape,
+                   const T* x, const T* weight, const T* bias,
+                   Conv2dScratch<T> scratch, T* y) {
+  ForEachChunk<T>(
+      compute, shape, shape.in, x, scratch, [&](int64_t first, int64_t rows) {
+        LinearForward<T>(compute,
+                         {rows, PatchElems(shape, shape.in), shape.out},
+                         scratch.data, weight, bias, y + first * shape.out);
+      });
+}
+
+template <typename T>
+void Conv2dBackwardInput(const CudaCompute& compute, const Conv2dShape& shape,
+                         const T* dy, const T* weight, Conv2dScratch<T> scratch,
+                         T* dx) {
+  T* const turned = scratch.data;
+  TurnWeight<T>(compute.stream, shape.out, shape.kernel, shape.in, weight,
+                turned);
+  const Conv2dScratch<T> patches = {scratch.data + TurnedElems(shape),
+                                    scratch.elems - TurnedElems(shape)};
+  ForEachChunk<T>(
+      compute, shape, shape.out, dy, patches, [&](int64_t first, int64_t rows) {
+        LinearForward<T>(compute,
+                         {rows, PatchElems(shape, shape.out), shape.in},
+                         patches.data, turned, nullptr, dx + first * shape.in);
+      });
+}
+
+template <typename T>
+void Conv2dBackwardParameters(const CudaCompute& compute,
+                              const Conv2dShape& shape, Write write,
+                              const T* dy, const T* x, Conv2dScratch<T> scratch,
+                              float* dweight, float* dbias) {
+  const LinearShape all = {Pixels(shape), PatchElems(shape, shape.in),
+                           shape.out};
+  LinearBackwardBias<T>(compute, all, write, dy, dbias);
+  if (all.batch == 0)
+    LinearBackwardWeight<T>(compute, all, write, dy, x, dweight);
+  ForEachChunk<T>(
+      compute, shape, shape.in, x, scratch, [&](int64_t first, int64_t rows) {
+        LinearBackwardWeight<T>(compute, {rows, all.in, all.out},
+                                first == 0 ? write : Write::kAdd,
+                                dy + first * shape.out, scratch.data, dweight);
+      });
+}
+
+#define RM_INSTANTIATE(T)                                                      \
+  template void Conv2dForward<T>(const CudaCompute&, const Conv2dShape&,       \
+                                 const T*, const T*, const T*,                 \
+                                 Conv2dScratch<T>, T*);                        \
+  template void Conv2dBackwardInput<T>(const CudaCompute&, const Conv2dShape&, \
+                                       const T*, const T*, Conv2dScratch<T>,   \
+                                       T*);                                    \
+  template void Conv2dBackwardParameters<T>(                                   \
+      const CudaCompute&, const Conv2dShape&, Write, const T*, const T*,       \
+      Conv2dScratch<T>, float*, float*);
+RM_INSTANTIATE(float)
+RM_INSTANTIATE(__nv_bfloat16)
+RM_INSTANTIATE(__half)
+#undef RM_INSTANTIATE
+
+}  // namespace ringmaster::cuda
