@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -68,6 +69,10 @@ class WorldOfThreads {
   // A rank's memory that others read in place; null if there is none.
   [[nodiscard]] std::byte* arena(int rank) {
     return arenas_.empty() ? nullptr : arenas_[static_cast<size_t>(rank)].at();
+  }
+  // Takes a rank's communicator away, to be a part of another.
+  [[nodiscard]] std::unique_ptr<Communicator> Take(int rank) {
+    return std::move(communicators_[static_cast<size_t>(rank)]);
   }
   // Destroys a rank's communicator, as the end of its process would.
   void Kill(int rank) { communicators_[static_cast<size_t>(rank)].reset(); }

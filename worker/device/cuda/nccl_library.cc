@@ -8,6 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "common/machine/shared_library.h"
 #include "common/status/status_macros.h"
+#include "worker/device/cuda/cuda_libraries.h"
 
 namespace ringmaster {
 namespace {
@@ -37,8 +38,7 @@ absl::StatusOr<NcclLibrary> NcclLibrary::Load() {
 
 absl::Status NcclLibrary::Bind() {
   ASSIGN_OR_RETURN(const SharedLibrary library,
-                   SharedLibrary::Load(
-                       {"libnccl.so.2", "/usr/local/cuda/lib64/libnccl.so.2"}));
+                   SharedLibrary::Load(NcclNames()));
 #define RINGMASTER_NCCL_BIND(name) \
   RETURN_IF_ERROR(library.Find("nccl" #name, &functions_.name));
   RINGMASTER_NCCL_FUNCTIONS(RINGMASTER_NCCL_BIND)
@@ -46,7 +46,7 @@ absl::Status NcclLibrary::Bind() {
   RETURN_IF_ERROR(ToStatus(functions_.GetVersion(&version_), "ncclGetVersion"));
   if (!CanServe(version_)) {
     return absl::UnimplementedError(absl::StrCat(
-        library.name(), " is NCCL version code ", version_,
+        "NCCL (", library.name(), ") is of version code ", version_,
         "; this program needs ", NCCL_MAJOR, ".x from ", kOldestVersion));
   }
   return absl::OkStatus();

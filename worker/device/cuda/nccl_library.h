@@ -21,6 +21,8 @@ namespace ringmaster {
   X(GetUniqueId)                     \
   X(CommInitRankConfig)              \
   X(CommSplit)                       \
+  X(CommCount)                       \
+  X(CommUserRank)                    \
   X(CommGetAsyncError)               \
   X(CommFinalize)                    \
   X(CommDestroy)                     \
@@ -47,7 +49,7 @@ class NcclLibrary {
   // called while other communicators run.
   static constexpr int kOldestVersion = 21903;
 
-  // Loads libnccl.so.2 from the system's library path or the CUDA toolkit.
+  // Loads it from where NVIDIA installs it (cuda_libraries.h).
   //   NOT_FOUND      it is not installed
   //   UNIMPLEMENTED  it is older than kOldestVersion or of another major version,
   //                  or its functions are not those we call

@@ -90,7 +90,12 @@ cudaError_t Free(MemoryKind kind, void* data) {
   return Call([&] {
     if (data == nullptr) return cudaSuccess;
     Runtime& runtime = Runtime::Get();
-    for (int i = 0; i < runtime.settings().devices; ++i) runtime.AwaitDevice(i);
+    // Device memory is its device's alone; pinned memory may be used by any.
+    const int device = runtime.Find(data, 1).device;
+    for (int i = 0; i < runtime.settings().devices; ++i) {
+      if (kind == MemoryKind::kDevice && i != device) continue;
+      runtime.AwaitDevice(i);
+    }
     return runtime.Free(kind, data) ? cudaSuccess : cudaErrorInvalidValue;
   });
 }

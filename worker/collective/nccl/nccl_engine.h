@@ -1,0 +1,210 @@
+// NcclEngine runs the collectives of one generation on a GPU: one thread that
+// alone calls NCCL, one stream on which all of them run in the order of Start, and
+// what others may ask about them.
+//
+//   compute stream  ...gradients of bucket 0 |ready|  ...of bucket 1 |ready| ...
+//                                               \                       \.
+//   nccl stream                                  |begin| bucket 0 |end|  |begin|..
+//
+// A collective waits on the device for what its buffer is computed by (an event
+// in), and others can wait on the device for it (an event out): the host only
+// queues. Complete is what ended before anything failed: the first failure is
+// noted before NCCL is told to abort, and nothing completes after that.
+// Why one thread: a communicator may be aborted only while no other thread is
+// inside NCCL for it. Why one stream, for split groups too: collectives of
+// several communicators that run at once can wait for each other's space on the
+// devices, in another order on each.
+// Abort: Fail returns at once and the thread tells NCCL, which has been seen never
+// to come back from it (NVIDIA/nccl#1777). Then Close gives up after
+// `abort_timeout`, calls `on_abort_hung`, and leaves the engine to the process,
+// which has to end: kernels may still write to buffers.
+// Thread-safety: Start, Wait, WaitOnStream, Connect, Split and Close from one
+// thread at a time; the rest from any.
+#ifndef RINGMASTER_WORKER_COLLECTIVE_NCCL_NCCL_ENGINE_H_
+#define RINGMASTER_WORKER_COLLECTIVE_NCCL_NCCL_ENGINE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/clock/clock.h"
+#include "common/sync/mutex.h"
+#include "common/trace/trace.h"
+#include "common/transport/cancel_token.h"
+#include "worker/collective/communicator.h"
+#include "worker/collective/nccl/nccl_comms.h"
+#include "worker/collective/nccl/nccl_peers.h"
+#include "worker/collective/nccl/nccl_request.h"
+#include "worker/device/cuda/cuda_device.h"
+#include "worker/device/cuda/cuda_stream.h"
+#include "worker/device/cuda/nccl_library.h"
+
+namespace ringmaster {
+
+class NcclEngine {
+ public:
+  // Collectives that may be started and not yet complete.
+  static constexpr int kMaxQueued = 4096;
+
+  struct Options {
+    const CudaDevice* device = nullptr;  // outlives the engine
+    Clock* clock = nullptr;              // outlives the engine
+    Trace* trace = nullptr;  // may be null; else outlives the engine
+    int rank = 0;
+    int64_t generation = 0;
+    absl::Duration abort_timeout = absl::Seconds(5);
+    // Until Connected: cancelling it is a failure. May be null.
+    const CancelToken* cancel = nullptr;
+    // Once, with the first failure, on the thread that noted it. Any may call.
+    std::function<void(const absl::Status&)> on_failure = {};
+  };
+
+  // A started collective's place among those of this engine, from 1.
+  using Sequence = int64_t;
+
+  struct Totals {
+    Sequence started = 0;
+    Sequence completed = 0;
+    NcclTraffic traffic;
+    absl::Duration all_reduce;
+  };
+
+  struct Membership {
+    int group = NcclComms::kNoGroup;
+    NcclComms::Group of;
+  };
+
+  // The stream and the thread. Errors as CudaStream's.
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<NcclEngine>> Create(
+      const Options& options);
+
+  // Ends it: with the peers, if nothing has failed and nothing is under way, and
+  // else by an abort. In bounded time. `on_abort_hung` may be empty.
+  static void Close(
+      std::unique_ptr<NcclEngine> engine,
+      const std::function<void(const absl::Status&)>& on_abort_hung);
+
+  // Group 0, of all ranks; without it the engine is a world of one. Then
+  // registers `arena`, if there is one.
+  //   DEADLINE_EXCEEDED  not all ranks were there in time
+  //   else NcclComms::Connect's, or the first failure
+  [[nodiscard]] absl::Status Connect(const NcclLibrary& library,
+                                     const NcclId& id, int world_size,
+                                     BufferView arena, MonotonicTime deadline);
+  // The generation is made: `cancel` is no longer looked at.
+  void Connected();
+  // As NcclComms::Split of group 0; FAILED_PRECONDITION in a world of one.
+  [[nodiscard]] absl::StatusOr<Membership> Split(int color, int key,
+                                                 MonotonicTime deadline);
+
+  // Queues `request`, which CheckNcclRequest accepts, for `group`, behind what is
+  // in `compute` now, or behind `ready`, which was recorded and is not recorded
+  // again before this collective is complete.
+  //   RESOURCE_EXHAUSTED  kMaxQueued are queued already
+  //   the first failure, or an error of `compute`
+  [[nodiscard]] absl::StatusOr<Sequence> Start(int group,
+                                               const CollectiveRequest& request,
+                                               const NcclTraffic& traffic,
+                                               CudaStream& compute);
+  [[nodiscard]] absl::StatusOr<Sequence> StartAfter(
+      int group, const CollectiveRequest& request, const NcclTraffic& traffic,
+      const CudaEvent& ready);
+
+  // As Communicator::Wait. After a failure the buffer may be written to until
+  // Close returns.
+  [[nodiscard]] absl::Status Wait(Sequence sequence, MonotonicTime deadline);
+  // What is queued in `stream` from here on runs after the collective: whether it
+  // completed, only Wait can tell. Waits no longer than until NCCL has queued it.
+  [[nodiscard]] absl::Status WaitOnStream(Sequence sequence, CudaStream& stream,
+                                          MonotonicTime deadline);
+
+  // Fails everything under way and to come with `status`, unless something failed
+  // before. Returns at once.
+  void Fail(const absl::Status& status);
+  // OK, or the first failure.
+  [[nodiscard]] absl::Status failure() const { return failure_.status(); }
+  [[nodiscard]] bool abort_hung() const;
+  [[nodiscard]] Totals totals() const;
+
+ private:
+  struct Events {
+    std::unique_ptr<CudaEvent> ready;
+    std::unique_ptr<CudaEvent> begin;
+    std::unique_ptr<CudaEvent> end;
+  };
+  struct Item {
+    Sequence sequence = 0;
+    int group = 0;
+    CollectiveRequest request;
+    NcclTraffic traffic;
+    const CudaEvent* ready = nullptr;
+    std::shared_ptr<Events> events;
+    MonotonicTime started;
+  };
+  // Something to do with communicators, on the engine's thread.
+  struct Job {
+    std::function<absl::Status(const KeepWaiting&)> work;
+    MonotonicTime deadline;
+    const char* what = "";
+    bool is_done = false;
+    absl::Status status;
+  };
+  enum class Task { kJob, kIssue, kPoll, kEnd };
+
+  NcclEngine(const Options& options, std::unique_ptr<CudaStream> stream);
+
+  [[nodiscard]] absl::Status Do(
+      const char* what, MonotonicTime deadline,
+      std::function<absl::Status(const KeepWaiting&)> work);
+  [[nodiscard]] absl::StatusOr<std::shared_ptr<Events>> TakeEvents();
+  [[nodiscard]] absl::StatusOr<Sequence> Admit(Item item);
+  [[nodiscard]] absl::Status TooLate(Sequence sequence) const EXCLUDES(mutex_);
+  [[nodiscard]] bool IsIssued(Sequence sequence) const REQUIRES(mutex_);
+
+  // On the engine's thread.
+  void ThreadMain();
+  [[nodiscard]] Task AwaitTask();
+  void RunJob();
+  void IssueNext();
+  // Takes note of what is done. Returns whether there was anything.
+  bool PollItems();
+  void Complete(const Item& item);
+  void Record(const Item& item, absl::Duration since_ready, absl::Duration ran);
+  void End();
+  void AwaitCompute();
+
+  const Options options_;
+  const std::unique_ptr<CudaStream> stream_;  // the engine's thread
+  std::optional<NcclComms> comms_;            // the engine's thread
+  MonotonicTime next_look_;                   // the engine's thread
+  CancelToken failure_;
+
+  mutable Mutex mutex_;
+  // Another task, another outcome, the end.
+  CondVar changed_;
+  // From the oldest that is not complete; the first issued_count_ are in the
+  // stream. Only the engine's thread takes some away.
+  std::deque<Item> items_ GUARDED_BY(mutex_);
+  size_t issued_count_ GUARDED_BY(mutex_) = 0;
+  std::vector<std::shared_ptr<Events>> spare_events_ GUARDED_BY(mutex_);
+  std::shared_ptr<Job> job_ GUARDED_BY(mutex_);
+  const CancelToken* cancel_ GUARDED_BY(mutex_);  // null: no longer of interest
+  Totals totals_ GUARDED_BY(mutex_);
+  MonotonicTime failed_at_ GUARDED_BY(mutex_);  // on the real clock
+  bool is_closing_ GUARDED_BY(mutex_) = false;
+  bool has_ended_ GUARDED_BY(mutex_) = false;
+
+  std::thread thread_;  // last: uses everything above
+};
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_COLLECTIVE_NCCL_NCCL_ENGINE_H_
