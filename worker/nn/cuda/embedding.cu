@@ -7,8 +7,9 @@ namespace {
 
 // A block for each row of y. `positions` is null or has `window` rows.
 template <int kWidth, typename T>
-__global__ void ForwardKernel(int64_t dim, int64_t window, const int32_t* ids,
-                              const T* table, const T* positions, T* y) {
+__global__ void __launch_bounds__(kMaxThreads)
+    ForwardKernel(int64_t dim, int64_t window, const int32_t* ids,
+                  const T* table, const T* positions, T* y) {
   const int64_t row = blockIdx.x;
   const T* const token = table + ids[row] * dim;
   const T* const position =
@@ -41,10 +42,10 @@ __device__ void AddRows(int64_t rows, const RowAt& row_at, int64_t dim,
 // A block for each place of an id, in the sorted order; the block of an id's first
 // one adds up all of them.
 template <int kWidth, typename T>
-__global__ void BackwardKernel(int64_t count, int64_t dim, const int32_t* ids,
-                               const int32_t* places, const T* dy,
-                               float* dtable) {
-  __shared__ int32_t rows[kMaxWarps * kWarpThreads];
+__global__ void __launch_bounds__(kMaxThreads)
+    BackwardKernel(int64_t count, int64_t dim, const int32_t* ids,
+                   const int32_t* places, const T* dy, float* dtable) {
+  __shared__ int32_t rows[kMaxThreads];
   const int64_t first = blockIdx.x;
   const int32_t id = ids[places[first]];
   if (first > 0 && ids[places[first - 1]] == id) return;
@@ -71,8 +72,9 @@ __global__ void BackwardKernel(int64_t count, int64_t dim, const int32_t* ids,
 
 // A block for each position.
 template <int kWidth, typename T>
-__global__ void PositionsKernel(TokenEmbeddingShape shape, Write write,
-                                const T* dy, float* dpositions) {
+__global__ void __launch_bounds__(kMaxThreads)
+    PositionsKernel(TokenEmbeddingShape shape, Write write, const T* dy,
+                    float* dpositions) {
   const int64_t position = blockIdx.x;
   for (int64_t column = static_cast<int64_t>(threadIdx.x) * kWidth;
        column < shape.dim;

@@ -47,7 +47,8 @@ __global__ void CountKernel(Pass pass) {
 
 // counts[i] = the sum of those before it; one block, of which each thread has
 // some that follow each other.
-__global__ void ScanKernel(int32_t elems, int32_t* counts) {
+__global__ void __launch_bounds__(kScanThreads)
+    ScanKernel(int32_t elems, int32_t* counts) {
   __shared__ int32_t sums[kScanThreads];
   const int32_t part = (elems + kScanThreads - 1) / kScanThreads;
   const int32_t begin = threadIdx.x * part;

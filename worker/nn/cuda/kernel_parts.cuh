@@ -16,6 +16,8 @@ namespace ringmaster::cuda {
 
 constexpr int kWarpThreads = 32;
 constexpr int kMaxWarps = 32;  // of a block
+// For __launch_bounds__ of kernels whose blocks may be so large.
+constexpr int kMaxThreads = kMaxWarps * kWarpThreads;
 // Of a kernel that treats elements one by one.
 constexpr int kThreadsPerBlock = 256;
 
@@ -30,9 +32,9 @@ inline int64_t CeilDivide(int64_t count, int64_t by) {
 // Threads of a block, whole warps, that has one for each of `count` things, but
 // for the most that a block may have.
 inline unsigned BlockThreads(int64_t count) {
-  constexpr int64_t kMost = kMaxWarps * kWarpThreads;
-  return static_cast<unsigned>(std::clamp<int64_t>(
-      CeilDivide(count, kWarpThreads) * kWarpThreads, kWarpThreads, kMost));
+  return static_cast<unsigned>(
+      std::clamp<int64_t>(CeilDivide(count, kWarpThreads) * kWarpThreads,
+                          kWarpThreads, kMaxThreads));
 }
 
 // Blocks of a grid whose threads stride over the rest: enough to fill any GPU.

@@ -90,7 +90,7 @@ __device__ float2 Statistics(int64_t dim, float epsilon, float* warps,
 
 // A block for each row, of which each thread keeps one pack.
 template <int kWidth, typename T>
-__global__ void ForwardKernel(Forward<T> run) {
+__global__ void __launch_bounds__(kMaxThreads) ForwardKernel(Forward<T> run) {
   __shared__ float warps[2 * kMaxWarps];
   const int64_t row = blockIdx.x;
   const int64_t column = static_cast<int64_t>(threadIdx.x) * kWidth;
@@ -110,7 +110,8 @@ __global__ void ForwardKernel(Forward<T> run) {
 
 // For rows of any length: what has been written is read again.
 template <typename T>
-__global__ void ForwardAnyKernel(Forward<T> run) {
+__global__ void __launch_bounds__(kMaxThreads)
+    ForwardAnyKernel(Forward<T> run) {
   __shared__ float warps[2 * kMaxWarps];
   const int64_t row = blockIdx.x;
   const int64_t dim = run.shape.dim;
@@ -165,8 +166,7 @@ __device__ float2 RowMeans(int64_t dim, float gradient, float product,
 
 // A block for each block of rows; each thread keeps one pack of columns.
 template <int kWidth, typename T>
-__global__ void __launch_bounds__(kMaxWarps* kWarpThreads)
-    BackwardKernel(Backward<T> run) {
+__global__ void __launch_bounds__(kMaxThreads) BackwardKernel(Backward<T> run) {
   __shared__ float2 warps[2 * kMaxWarps];
   const int64_t dim = run.shape.dim;
   const int64_t column = static_cast<int64_t>(threadIdx.x) * kWidth;
@@ -216,7 +216,8 @@ __global__ void __launch_bounds__(kMaxWarps* kWarpThreads)
 
 // For rows of any length: the block's sums are where they will be read.
 template <typename T>
-__global__ void BackwardAnyKernel(Backward<T> run) {
+__global__ void __launch_bounds__(kMaxThreads)
+    BackwardAnyKernel(Backward<T> run) {
   __shared__ float2 warps[2 * kMaxWarps];
   const int64_t dim = run.shape.dim;
   const int64_t begin = blockIdx.x * run.block_rows;
@@ -254,7 +255,7 @@ __global__ void BackwardAnyKernel(Backward<T> run) {
 template <typename T, typename... Pointers>
 bool FitsBlock(int64_t dim, const Pointers*... pointers) {
   return ArePacked(pointers...) && dim % kPackElems<T> == 0 &&
-         dim / kPackElems<T> <= kMaxWarps * kWarpThreads;
+         dim / kPackElems<T> <= kMaxThreads;
 }
 
 }  // namespace

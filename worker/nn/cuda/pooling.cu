@@ -37,7 +37,8 @@ __device__ void ForEachPooled(const Lines& at, const Each& each) {
 }
 
 template <int kWidth, typename T>
-__global__ void ForwardKernel(Lines at, const T* x, T* y, uint8_t* winners) {
+__global__ void __launch_bounds__(kMaxThreads)
+    ForwardKernel(Lines at, const T* x, T* y, uint8_t* winners) {
   ForEachPooled<kWidth>(at, [&](int64_t to, int64_t from) {
     Pack<kWidth, T> best = LoadPack<kWidth>(x + from);
     Pack<kWidth, uint8_t> winner = {};
@@ -60,8 +61,8 @@ __global__ void ForwardKernel(Lines at, const T* x, T* y, uint8_t* winners) {
 }
 
 template <int kWidth, typename T>
-__global__ void BackwardKernel(Lines at, const T* dy, const uint8_t* winners,
-                               T* dx) {
+__global__ void __launch_bounds__(kMaxThreads)
+    BackwardKernel(Lines at, const T* dy, const uint8_t* winners, T* dx) {
   ForEachPooled<kWidth>(at, [&](int64_t from, int64_t to) {
     const Pack<kWidth, T> gradient = LoadPack<kWidth>(dy + from);
     const Pack<kWidth, uint8_t> winner = LoadPack<kWidth>(winners + from);

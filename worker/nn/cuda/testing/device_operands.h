@@ -71,7 +71,8 @@ class DeviceArray {
         before_((kGuardBytes / sizeof(T)) + static_cast<size_t>(offset)) {
     EXPECT_EQ(cudaMalloc(&memory_, AllElems() * sizeof(T)), cudaSuccess);
     EXPECT_EQ(cudaMemset(memory_, 0xff, AllElems() * sizeof(T)), cudaSuccess);
-    // Its end is not waited for by streams beside the null stream.
+    // Streams beside the null stream do not wait for its end, nor does a copy of
+    // memory that is not pinned.
     EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   }
   explicit DeviceArray(const std::vector<T>& values, int64_t offset = 0)
@@ -79,6 +80,7 @@ class DeviceArray {
     EXPECT_EQ(cudaMemcpy(get(), values.data(), count_ * sizeof(T),
                          cudaMemcpyHostToDevice),
               cudaSuccess);
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   }
   // Of values rounded to T.
   static DeviceArray Of(const std::vector<float>& values, int64_t offset = 0) {
