@@ -66,6 +66,21 @@ count() {
   return 0
 }
 
+# gpu_bundle: what is carried to machines with a GPU is packed, and runs from the file; one case.
+gpu_bundle() {
+  local log=$LOG_DIR/gpu_bundle.log started=$SECONDS
+  pack_and_run() {
+    "$ROOT/tests/gpu/run.sh" --build && "$ROOT/tests/gpu/run.sh" --out="$LOG_DIR/gpu"
+  }
+  if run_child "$log" pack_and_run; then
+    PASSED=$((PASSED + 1))
+    say "gpu_bundle: $(tail -n 1 "$log") ($((SECONDS - started)) s with its build)"
+  else
+    FAILED=$((FAILED + 1))
+    say "gpu_bundle: $(tail -n 1 "$log"); the whole log is $log"
+  fi
+}
+
 # tidy: clang-tidy on every source of ours; one case.
 tidy() {
   local log=$LOG_DIR/clang-tidy.log started=$SECONDS
@@ -97,6 +112,7 @@ if [[ -x ${CUDA_HOME:-/usr/local/cuda}/bin/nvcc ]]; then
   stage cuda --config=cuda --test_tag_filters=gpu //...
   # The same tests with kernels compiled by g++ on an emulated GPU, so that they run where there is none.
   stage cuda_emulated --config=cuda_emulated --test_tag_filters=gpu //...
+  gpu_bundle
 fi
 if [[ -n $FULL ]]; then
   stage tsan --config=tsan //...

@@ -178,6 +178,11 @@ class TorchStepTest(unittest.TestCase):
         self.assertEqual((args.batch, args.steps, args.precision), (16384, 500, "bf16"))
         self.assertEqual(torch_step.parse(["--model=mlp", "--batch=8"]).batch, 8)
 
+    def test_parameters_in_bf16_and_products_in_fp32_are_refused(self):
+        with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()) as errors:
+            torch_step.parse(["--model=mlp", "--parameters=bf16", "--precision=fp32"])
+        self.assertIn("give --precision=bf16", errors.getvalue())
+
 
 if __name__ == "__main__":
     report.main()

@@ -31,6 +31,8 @@ def parse(arguments=None):
     parser.add_argument("--compile", choices=("default", "max-autotune", "off"), default="default")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     args = parser.parse_args(arguments)
+    if args.parameters == "bf16" and args.precision != "bf16":
+        parser.error("--parameters=bf16 computes in bf16: give --precision=bf16")
     args.batch = args.batch or models.MODELS[args.model].batch
     args.steps = args.steps or models.MODELS[args.model].steps
     return args
