@@ -8,6 +8,7 @@
 #include "common/status/check.h"
 
 #if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -57,9 +58,15 @@ void BeginSwitch(void** fake_stack, const void* bottom, size_t size) {
 void EndSwitch(void* fake_stack, const void** bottom, size_t* size) {
   __sanitizer_finish_switch_fiber(fake_stack, bottom, size);
 }
+// A fiber ends in the middle of its functions, and AddressSanitizer would take
+// the memory of their frames for these for ever, whatever lies there next.
+void ForgetFrames(const void* bottom, size_t size) {
+  ASAN_UNPOISON_MEMORY_REGION(bottom, size);
+}
 #else
 void BeginSwitch(void**, const void*, size_t) {}
 void EndSwitch(void*, const void**, size_t*) {}
+void ForgetFrames(const void* /*bottom*/, size_t /*size*/) {}
 #endif
 
 }  // namespace
@@ -89,7 +96,9 @@ Fiber::Fiber(size_t stack_bytes, int index, void (*entry)()) {
 }
 
 Fiber::~Fiber() {
-  if (mapping_ != nullptr) munmap(mapping_, mapping_bytes_);
+  if (mapping_ == nullptr) return;
+  ForgetFrames(stack_bottom_, stack_size_);
+  munmap(mapping_, mapping_bytes_);
 }
 
 void Fiber::Switch(Fiber& from, Fiber& to) {
