@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/machine/cuda_libraries.h"
 #include "server/ctl/render/text.h"
 
 namespace ringmaster::ctl {
@@ -33,10 +34,10 @@ Finding BuildFinding(const GpuFacts& facts) {
     return Good("CUDA", absl::StrCat("this build has CUDA ",
                                      CudaText(facts.build->runtime)));
   }
-  return Lacking(
-      facts, "CUDA", "this build has none: its workers compute on the CPU",
-      "it cannot tell which versions of the libraries are right",
-      "give --device=cpu: workers compute on nothing else so far");
+  return Lacking(facts, "CUDA",
+                 "this build has none: its workers compute on the CPU",
+                 "it cannot tell which versions of the libraries are right",
+                 "give --device=cpu: workers compute on nothing else so far");
 }
 
 Finding DriverFinding(const GpuFacts& facts) {
@@ -59,29 +60,37 @@ Finding DriverFinding(const GpuFacts& facts) {
   return Good("driver", what);
 }
 
-// Of the same major version as at build, and not older.
+// Which versions of a library can be used: from `oldest` to the major version
+// that this build was made with (`built`; 0: it has no CUDA).
+struct Wanted {
+  int oldest = 0;
+  int built = 0;
+
+  [[nodiscard]] bool Has(int version) const {
+    return version >= oldest &&
+           (built == 0 || version / 10000 <= built / 10000);
+  }
+  [[nodiscard]] std::string Text() const {
+    return absl::StrCat(
+        ThreePartText(oldest), " or later",
+        built == 0 ? "" : absl::StrCat(", up to ", built / 10000, ".x"));
+  }
+};
+
 Finding LibraryFinding(const GpuFacts& facts, std::string_view name,
-                       const LoadedLibrary& library, int wanted) {
+                       const LoadedLibrary& library, const Wanted& wanted) {
   const std::string package =
-      absl::StrCat("install ", std::string(name),
-                   wanted > 0 ? absl::StrCat(" ", ThreePartText(wanted),
-                                             " or a later one of that major "
-                                             "version")
-                              : "",
+      absl::StrCat("install ", std::string(name), " ", wanted.Text(),
                    ", or set LD_LIBRARY_PATH to where it is");
   if (library.version == 0) {
     return Lacking(facts, name, absl::StrCat("none: ", library.error),
                    "workers on GPUs load it when they start", package);
   }
   const std::string what = ThreePartText(library.version);
-  if (library.version < wanted ||
-      (wanted > 0 && library.version / 10000 != wanted / 10000)) {
-    return Lacking(
-        facts, name,
-        absl::StrCat(what, "; this build wants ", ThreePartText(wanted)),
-        "functions that workers call are missing or have changed", package);
-  }
-  return Good(name, what);
+  if (wanted.Has(library.version)) return Good(name, what);
+  return Lacking(
+      facts, name, absl::StrCat(what, "; this build wants ", wanted.Text()),
+      "functions that workers call are missing or have changed", package);
 }
 
 Finding GpuFinding(const GpuFacts& facts, size_t ordinal) {
@@ -122,11 +131,17 @@ std::vector<Finding> GpuFindings(const GpuFacts& facts) {
     return findings;
   findings.push_back(DriverFinding(facts));
   const CudaVersions built = facts.build.value_or(CudaVersions{});
-  if (facts.nccl.has_value())
-    findings.push_back(LibraryFinding(facts, "NCCL", *facts.nccl, built.nccl));
-  if (facts.cudnn.has_value()) {
+  if (facts.nccl.has_value()) {
     findings.push_back(
-        LibraryFinding(facts, "cuDNN", *facts.cudnn, built.cudnn));
+        LibraryFinding(facts, "NCCL", *facts.nccl, {kOldestNccl, built.nccl}));
+  }
+  if (facts.cudnn.has_value()) {
+    findings.push_back(LibraryFinding(facts, "cuDNN", *facts.cudnn,
+                                      {kOldestCudnn, built.cudnn}));
+  }
+  if (facts.cublaslt.has_value()) {
+    findings.push_back(LibraryFinding(facts, "cuBLASLt", *facts.cublaslt,
+                                      {kOldestCublasLt, built.cublaslt}));
   }
   if (!has_driver) return findings;
   if (facts.gpus.empty()) {

@@ -34,6 +34,7 @@ struct GpuFacts {
   // Loaded only if the build has CUDA, or it is wanted.
   std::optional<LoadedLibrary> nccl;
   std::optional<LoadedLibrary> cudnn;
+  std::optional<LoadedLibrary> cublaslt;
   std::vector<Gpu> gpus;
   std::string gpus_error;  // why they cannot be listed, or ""
   // Of the pairs of GPUs, those whose memory each can reach.

@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "common/machine/cuda_libraries.h"
 #include "common/machine/shared_library.h"
 #include "common/status/status_macros.h"
 #include "server/ctl/doctor/gpu.h"
@@ -129,8 +130,7 @@ void ListGpus(const Driver& driver, GpuFacts& facts) {
 
 absl::StatusOr<int> NcclVersion() {
   ASSIGN_OR_RETURN(const SharedLibrary library,
-                   SharedLibrary::Load(
-                       {"libnccl.so.2", "/usr/local/cuda/lib64/libnccl.so.2"}));
+                   SharedLibrary::Load(CudaLibraryPlaces({"libnccl.so.2"})));
   Result (*get_version)(int*) = nullptr;
   RETURN_IF_ERROR(library.Find("ncclGetVersion", &get_version));
   int version = 0;
@@ -140,12 +140,19 @@ absl::StatusOr<int> NcclVersion() {
 }
 
 absl::StatusOr<int> CudnnVersion() {
-  ASSIGN_OR_RETURN(
-      const SharedLibrary library,
-      SharedLibrary::Load(
-          {"libcudnn.so.9", "/usr/local/cuda/lib64/libcudnn.so.9"}));
+  ASSIGN_OR_RETURN(const SharedLibrary library,
+                   SharedLibrary::Load(CudaLibraryPlaces({"libcudnn.so.9"})));
   size_t (*get_version)() = nullptr;
   RETURN_IF_ERROR(library.Find("cudnnGetVersion", &get_version));
+  return static_cast<int>(get_version());
+}
+
+absl::StatusOr<int> CublasLtVersion() {
+  ASSIGN_OR_RETURN(const SharedLibrary library,
+                   SharedLibrary::Load(CudaLibraryPlaces(
+                       {"libcublasLt.so.13", "libcublasLt.so.12"})));
+  size_t (*get_version)() = nullptr;
+  RETURN_IF_ERROR(library.Find("cublasLtGetVersion", &get_version));
   return static_cast<int>(get_version());
 }
 
@@ -171,6 +178,7 @@ GpuFacts GatherGpuFacts(bool is_wanted) {
   if (is_wanted || facts.build.has_value()) {
     facts.nccl = ToLoaded(NcclVersion());
     facts.cudnn = ToLoaded(CudnnVersion());
+    facts.cublaslt = ToLoaded(CublasLtVersion());
   }
   return facts;
 }

@@ -17,15 +17,18 @@ Gpu H200() {
 }
 
 GpuFacts GoodFacts() {
-  return {
-      .is_wanted = true,
-      .build = CudaVersions{.runtime = 13000, .nccl = 22809, .cudnn = 91002},
-      .driver = {13010, ""},
-      .nccl = LoadedLibrary{22902, ""},
-      .cudnn = LoadedLibrary{91002, ""},
-      .gpus = {H200(), H200()},
-      .gpus_error = {},
-      .peer_pairs = 1};
+  return {.is_wanted = true,
+          .build = CudaVersions{.runtime = 13000,
+                                .nccl = 22809,
+                                .cudnn = 91002,
+                                .cublaslt = 130100},
+          .driver = {13010, ""},
+          .nccl = LoadedLibrary{22902, ""},
+          .cudnn = LoadedLibrary{91002, ""},
+          .cublaslt = LoadedLibrary{120805, ""},
+          .gpus = {H200(), H200()},
+          .gpus_error = {},
+          .peer_pairs = 1};
 }
 
 Finding Of(const GpuFacts& facts, std::string_view check) {
@@ -85,10 +88,19 @@ TEST(GpuTest, LibrariesThatAreMissingOldOrOfAnotherMajorVersion) {
   GpuFacts facts = GoodFacts();
   facts.nccl = LoadedLibrary{0, "cannot load libnccl.so.2"};
   ExpectFailure(facts, "NCCL", "none: cannot load libnccl.so.2");
-  facts.nccl = LoadedLibrary{22703, ""};
-  ExpectFailure(facts, "NCCL", "2.27.3; this build wants 2.28.9");
+  facts.nccl = LoadedLibrary{21805, ""};
+  ExpectFailure(facts, "NCCL",
+                "2.18.5; this build wants 2.19.3 or later, up to 2.x");
+  facts.nccl = LoadedLibrary{21903, ""};
+  EXPECT_EQ(Of(facts, "NCCL").level, Level::kOk);
   facts.cudnn = LoadedLibrary{100001, ""};
-  ExpectFailure(facts, "cuDNN", "10.0.1; this build wants 9.10.2");
+  ExpectFailure(facts, "cuDNN",
+                "10.0.1; this build wants 9.6.0 or later, up to 9.x");
+  facts.cublaslt = LoadedLibrary{140000, ""};
+  ExpectFailure(facts, "cuBLASLt",
+                "14.0.0; this build wants 12.0.0 or later, up to 13.x");
+  facts.build.reset();
+  EXPECT_EQ(Of(facts, "cuBLASLt").level, Level::kOk);
 }
 
 TEST(GpuTest, NoGpuOrOneThatIsTooOld) {

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "common/machine/cuda_libraries.h"
 #include "common/machine/shared_library.h"
 #include "common/transport/unique_fd.h"
 #include "server/ctl/doctor/gpu.h"
@@ -73,8 +74,8 @@ NcclFacts MakeCommunicators(const SharedLibrary& library, int gpus) {
 
 std::optional<NcclFacts> GatherNcclFacts() {
   const GpuFacts gpus = GatherGpuFacts(true);
-  const absl::StatusOr<SharedLibrary> library = SharedLibrary::Load(
-      {"libnccl.so.2", "/usr/local/cuda/lib64/libnccl.so.2"});
+  const absl::StatusOr<SharedLibrary> library =
+      SharedLibrary::Load(CudaLibraryPlaces({"libnccl.so.2"}));
   if (gpus.gpus.empty() || !library.ok()) return std::nullopt;
   return MakeCommunicators(*library, static_cast<int>(gpus.gpus.size()));
 }

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/machine/cuda_libraries.h"
 
 namespace ringmaster {
 
@@ -43,7 +44,7 @@ struct CublasLtFunctions {
 class CublasLtLibrary {
  public:
   // The oldest that this program can use.
-  static constexpr int64_t kOldestVersion = 120000;
+  static constexpr int64_t kOldestVersion = kOldestCublasLt;
 
   // Loads it from where CUDA's libraries are (cuda_libraries.h).
   //   NOT_FOUND      it is not installed

@@ -1,9 +1,6 @@
 // Where CUDA's libraries are that are loaded while the program runs: names for
-// SharedLibrary::Load, in the order to try.
+// SharedLibrary::Load, in the order to try (common/machine/cuda_libraries.h).
 //
-// A bare name is found on the system's library path (LD_LIBRARY_PATH). After it
-// come the CUDA toolkit's directory and those of NVIDIA's Python packages, where
-// a machine with PyTorch has them.
 // In the emulated configuration the emulator stands for cuBLASLt and NCCL, and
 // there is no cuDNN: Load returns NOT_FOUND.
 // Thread-safety: thread-safe.

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/machine/cuda_libraries.h"
 
 namespace ringmaster {
 
@@ -45,9 +46,8 @@ struct NcclFunctions {
 
 class NcclLibrary {
  public:
-  // The oldest that this program can use. Its abort is the first that may be
-  // called while other communicators run.
-  static constexpr int kOldestVersion = 21903;
+  // The oldest that this program can use.
+  static constexpr int kOldestVersion = kOldestNccl;
 
   // Loads it from where NVIDIA installs it (cuda_libraries.h).
   //   NOT_FOUND      it is not installed

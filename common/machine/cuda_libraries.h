@@ -1,0 +1,28 @@
+// CUDA's libraries that our programs load while they run: where they are, and
+// how old they may be.
+#ifndef RINGMASTER_COMMON_MACHINE_CUDA_LIBRARIES_H_
+#define RINGMASTER_COMMON_MACHINE_CUDA_LIBRARIES_H_
+
+#include <string>
+#include <vector>
+
+namespace ringmaster {
+
+// The oldest that can be used, each as its library counts: 120000 is cuBLAS
+// 12.0.0, 90600 is cuDNN 9.6.0.
+inline constexpr int kOldestCublasLt = 120000;
+inline constexpr int kOldestCudnn = 90600;
+// NCCL 2.19.3: its abort is the first that may be called while other
+// communicators run.
+inline constexpr int kOldestNccl = 21903;
+
+// Names for SharedLibrary::Load, in the order to try: each soname bare, which is
+// found on the system's library path (LD_LIBRARY_PATH), then in the CUDA
+// toolkit's directory and in those of NVIDIA's Python packages, where a machine
+// with PyTorch has it. Thread-safe.
+[[nodiscard]] std::vector<std::string> CudaLibraryPlaces(
+    const std::vector<std::string>& sonames);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_COMMON_MACHINE_CUDA_LIBRARIES_H_
