@@ -11,7 +11,8 @@ namespace {
 
 // For peers to end in an orderly way.
 constexpr absl::Duration kFinalizeTimeout = absl::Seconds(2);
-// Engines whose thread is inside NCCL for good. The process ends soon.
+// Engines whose thread is inside NCCL, perhaps for good: it may still use them, so
+// they are never destroyed. The process ends soon.
 void Abandon(std::unique_ptr<NcclEngine> engine) {
   static Mutex& mutex = *new Mutex();
   static auto& abandoned = *new std::vector<std::unique_ptr<NcclEngine>>();
@@ -75,6 +76,7 @@ void NcclEngine::Close(
       cause.empty() ? "at the end of the generation" : cause,
       "): this process cannot use its GPU any more and has to end"));
   engine->Fail(hung);
+  engine->thread_.detach();  // it cannot be joined
   Abandon(std::move(engine));
   if (on_abort_hung) on_abort_hung(hung);
 }

@@ -186,6 +186,31 @@ TEST_F(NcclFaultsTest, AFailureOfTheHostMeshFailsTheDevice) {
   rank.communicator.reset();
 }
 
+TEST_F(NcclFaultsTest, RegistersAnArena) {
+  std::vector<Allocation> arenas(2);
+  MAKE_OR_SKIP({.world_size = 2, .arena = [&arenas](NcclRank& rank) {
+                  Allocation& arena =
+                      arenas[static_cast<size_t>(rank.device->ordinal())];
+                  arena = *rank.device->allocator().Allocate(4096);
+                  return BufferView{arena.data(), 1024, DType::kFloat32,
+                                    MemoryKind::kCuda};
+                }});
+  for (const absl::Status& status : world_->Connect()) {
+    EXPECT_TRUE(status.ok()) << status;
+  }
+  for (const absl::Status& status : world_->RunAll([&](NcclRank& rank) {
+         const size_t own = static_cast<size_t>(rank.device->ordinal());
+         return rank.communicator->Run(
+             AllReduceSum({arenas[own].data(), 1024, DType::kFloat32,
+                           MemoryKind::kCuda}),
+             InTime());
+       })) {
+    EXPECT_TRUE(status.ok()) << status;
+  }
+  // Before the arenas.
+  world_.reset();
+}
+
 // Two groups of one process, each with a kernel that hangs: freeing one waits for
 // the other's.
 TEST_F(NcclFaultsTest, AllGroupsAreAbortedBeforeOneIsFreed) {
@@ -234,6 +259,18 @@ TEST_F(NcclFaultsTest, HostMemoryThatIsCalledDeviceMemoryIsRefused) {
   EXPECT_THAT(Message(statuses[0]),
               HasSubstr("all_reduce: invalid argument: a buffer is not in "
                         "device memory"));
+}
+
+TEST_F(NcclFaultsTest, AnArenaThatIsNoneIsRefused) {
+  std::vector<float> host(16, 1);
+  MAKE_OR_SKIP({.world_size = 2,
+                .arena = [&host](NcclRank&) { return BufferView::Of(host); }});
+  for (const absl::Status& status : world_->Connect()) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(Message(status),
+                HasSubstr("ncclCommRegister: invalid argument: what is not in "
+                          "device memory"));
+  }
 }
 
 TEST_F(NcclFaultsTest, ReportsAnAbortThatHangs) {

@@ -45,6 +45,7 @@ std::vector<absl::Status> NcclWorld::Connect() {
           {.device = rank.device.get(),
            .compute = rank.compute.get(),
            .generation = 3,
+           .arena = options_.arena ? options_.arena(rank) : BufferView(),
            .clock = &Clock::Real(),
            .trace = rank.trace.get(),
            .abort_timeout = options_.abort_timeout,

@@ -42,6 +42,8 @@ class NcclWorld {
     std::vector<int> device_of_rank = {};
     // Those that take part in Create; empty: all.
     std::vector<int> present = {};
+    // Of a rank, for NCCL to register; null: none.
+    std::function<BufferView(NcclRank&)> arena = {};
     absl::Duration timeout = absl::Seconds(20);
     absl::Duration abort_timeout = absl::Seconds(5);
   };
