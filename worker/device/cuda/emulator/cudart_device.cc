@@ -260,8 +260,11 @@ cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int device) {
 
 cudaError_t cudaDeviceSynchronize() {
   return Call([] {
-    Runtime::Get().AwaitDevice(CurrentDevice());
-    return cudaSuccess;
+    Runtime& runtime = Runtime::Get();
+    const cudaError_t error =
+        runtime.captures().CheckDeviceWait(CurrentDevice());
+    if (error == cudaSuccess) runtime.AwaitDevice(CurrentDevice());
+    return error;
   });
 }
 

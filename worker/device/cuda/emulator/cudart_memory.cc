@@ -2,7 +2,9 @@
 #include <cuda_runtime_api.h>
 
 #include <cstring>
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "worker/device/cuda/emulator/runtime.h"
@@ -40,8 +42,9 @@ bool IsValid(const Copy& copy, const MemoryRange& to, const MemoryRange& from) {
 }
 
 // Of pageable host memory the device knows nothing: the runtime copies such a
-// source before it returns, and waits until such a destination is written.
-cudaError_t QueueCopy(const Copy& copy, cudaStream_t handle, bool is_waiting) {
+// source before it returns, and waits until such a destination is written. So a
+// graph cannot hold such a copy.
+cudaError_t QueueCopy(const Copy& copy, cudaStream_t handle) {
   Runtime& runtime = Runtime::Get();
   if (copy.bytes == 0) return cudaSuccess;
   const MemoryRange to = runtime.Find(copy.to, copy.bytes);
@@ -49,20 +52,26 @@ cudaError_t QueueCopy(const Copy& copy, cudaStream_t handle, bool is_waiting) {
   if (!IsValid(copy, to, from)) return cudaErrorInvalidValue;
   const auto stream = runtime.FindStream(handle, CurrentDevice());
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
-  uint64_t number = 0;
+  const bool is_pageable =
+      to.kind == MemoryKind::kPageable || from.kind == MemoryKind::kPageable;
+  if (is_pageable && runtime.captures().IsCapturing(*stream)) {
+    return runtime.captures().Fail(*stream, cudaErrorStreamCaptureUnsupported);
+  }
+  std::function<void()> work = [copy] {
+    std::memmove(copy.to, copy.from, copy.bytes);
+  };
   if (from.kind == MemoryKind::kPageable) {
     const char* const begin = static_cast<const char*>(copy.from);
-    number = runtime.Submit(
-        stream, [to = copy.to, data = std::make_shared<std::vector<char>>(
-                                   begin, begin + copy.bytes)] {
-          std::memcpy(to, data->data(), data->size());
-        });
-  } else {
-    number = runtime.Submit(
-        stream, [copy] { std::memmove(copy.to, copy.from, copy.bytes); });
+    work = [to = copy.to, data = std::make_shared<std::vector<char>>(
+                              begin, begin + copy.bytes)] {
+      std::memcpy(to, data->data(), data->size());
+    };
   }
-  if (is_waiting || to.kind == MemoryKind::kPageable) stream->Await(number);
-  return cudaSuccess;
+  const cudaError_t error = runtime.Queue(stream, std::move(work));
+  if (error == cudaSuccess && to.kind == MemoryKind::kPageable) {
+    stream->Await(stream->submitted());
+  }
+  return error;
 }
 
 cudaError_t QueueFill(void* data, int value, size_t bytes,
@@ -73,15 +82,17 @@ cudaError_t QueueFill(void* data, int value, size_t bytes,
   if (!Fits(range, true)) return cudaErrorInvalidValue;
   const auto stream = runtime.FindStream(handle, CurrentDevice());
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
-  runtime.Submit(stream, [=] { std::memset(data, value, bytes); });
-  return cudaSuccess;
+  return runtime.Queue(stream, [=] { std::memset(data, value, bytes); });
 }
 
 cudaError_t Allocate(MemoryKind kind, void** data, size_t bytes) {
   return Call([&] {
     *data = nullptr;
     if (bytes == 0) return cudaSuccess;
-    *data = Runtime::Get().Allocate(kind, bytes, CurrentDevice());
+    Runtime& runtime = Runtime::Get();
+    const cudaError_t error = runtime.captures().CheckUnsafe(CurrentDevice());
+    if (error != cudaSuccess) return error;
+    *data = runtime.Allocate(kind, bytes, CurrentDevice());
     return *data == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
   });
 }
@@ -90,6 +101,8 @@ cudaError_t Free(MemoryKind kind, void* data) {
   return Call([&] {
     if (data == nullptr) return cudaSuccess;
     Runtime& runtime = Runtime::Get();
+    const cudaError_t error = runtime.captures().CheckUnsafe(CurrentDevice());
+    if (error != cudaSuccess) return error;
     // Device memory is its device's alone; pinned memory may be used by any.
     const int device = runtime.Find(data, 1).device;
     for (int i = 0; i < runtime.settings().devices; ++i) {
@@ -184,21 +197,31 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes,
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes,
                        cudaMemcpyKind kind) {
   return Call([&] {
-    return QueueCopy({to, from, bytes, kind}, nullptr,
-                     /*is_waiting=*/kind != cudaMemcpyDeviceToDevice);
+    Runtime& runtime = Runtime::Get();
+    cudaError_t error = runtime.captures().CheckUnsafe(CurrentDevice());
+    if (error == cudaSuccess)
+      error = QueueCopy({to, from, bytes, kind}, nullptr);
+    if (error == cudaSuccess && kind != cudaMemcpyDeviceToDevice) {
+      const auto stream = runtime.FindStream(nullptr, CurrentDevice());
+      stream->Await(stream->submitted());
+    }
+    return error;
   });
 }
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes,
                             cudaMemcpyKind kind, cudaStream_t stream) {
-  return Call([&] {
-    return QueueCopy({to, from, bytes, kind}, stream, /*is_waiting=*/false);
-  });
+  return Call([&] { return QueueCopy({to, from, bytes, kind}, stream); });
 }
 
 // Does not keep the host waiting either.
 cudaError_t cudaMemset(void* data, int value, size_t bytes) {
-  return Call([&] { return QueueFill(data, value, bytes, nullptr); });
+  return Call([&] {
+    const cudaError_t error =
+        Runtime::Get().captures().CheckUnsafe(CurrentDevice());
+    return error == cudaSuccess ? QueueFill(data, value, bytes, nullptr)
+                                : error;
+  });
 }
 
 cudaError_t cudaMemsetAsync(void* data, int value, size_t bytes,

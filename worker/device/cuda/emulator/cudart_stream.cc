@@ -21,7 +21,21 @@ cudaError_t CreateStream(cudaStream_t* stream, unsigned flags) {
   });
 }
 
-cudaError_t Record(cudaEvent_t handle, cudaStream_t stream_handle) {
+// In a capture an event is a place in the graph or, if it is external, a node.
+cudaError_t RecordInCapture(const std::shared_ptr<Stream>& stream,
+                            cudaEvent_t handle, unsigned flags) {
+  Runtime& runtime = Runtime::Get();
+  if (flags == cudaEventRecordExternal) {
+    return runtime.captures().Add(*stream, {.record = handle});
+  }
+  CapturePoint point;
+  const cudaError_t error = runtime.captures().Mark(*stream, &point);
+  if (error == cudaSuccess) runtime.SetCaptured(handle, std::move(point));
+  return error;
+}
+
+cudaError_t Record(cudaEvent_t handle, cudaStream_t stream_handle,
+                   unsigned flags) {
   return Call([&] {
     Runtime& runtime = Runtime::Get();
     const auto stream = runtime.FindStream(stream_handle, CurrentDevice());
@@ -30,6 +44,14 @@ cudaError_t Record(cudaEvent_t handle, cudaStream_t stream_handle) {
         event.device != stream->device()) {
       return cudaErrorInvalidResourceHandle;
     }
+    if (runtime.captures().IsCapturing(*stream)) {
+      return RecordInCapture(stream, handle, flags);
+    }
+    if (stream == runtime.device(stream->device()).null_stream) {
+      const cudaError_t error =
+          runtime.captures().CheckNullStream(stream->device());
+      if (error != cudaSuccess) return error;
+    }
     auto mark = std::make_shared<Mark>();
     const uint64_t number = runtime.Submit(
         stream, [mark] { mark->Reach(); }, /*always=*/true);
@@ -37,6 +59,52 @@ cudaError_t Record(cudaEvent_t handle, cudaStream_t stream_handle) {
     runtime.SetMark(handle, std::move(mark));
     return cudaSuccess;
   });
+}
+
+cudaError_t WaitEvent(const std::shared_ptr<Stream>& stream, cudaEvent_t handle,
+                      const Event& event, unsigned flags) {
+  Runtime& runtime = Runtime::Get();
+  const bool is_capturing = runtime.captures().IsCapturing(*stream);
+  if (is_capturing && flags == cudaEventWaitExternal) {
+    // For the record that is the last one when the graph runs.
+    return runtime.captures().Add(*stream, {.work = [handle] {
+      Event now;
+      if (Runtime::Get().FindEvent(handle, &now) && now.mark != nullptr) {
+        now.mark->Await();
+      }
+    }});
+  }
+  if (event.mark == nullptr && event.captured.capture == 0) {
+    return cudaSuccess;  // never recorded
+  }
+  if (is_capturing || event.captured.capture != 0) {
+    if (stream == runtime.device(stream->device()).null_stream) {
+      return cudaErrorStreamCaptureImplicit;
+    }
+    return runtime.captures().Join(*stream, event.captured);
+  }
+  return runtime.Queue(
+      stream, [mark = event.mark] { mark->Await(); }, /*always=*/true);
+}
+
+// What a wait for a stream, or a look at it, may be refused with.
+cudaError_t CheckStreamWait(const std::shared_ptr<Stream>& stream) {
+  Runtime& runtime = Runtime::Get();
+  if (runtime.captures().IsCapturing(*stream)) {
+    return runtime.captures().Fail(*stream, cudaErrorStreamCaptureUnsupported);
+  }
+  if (stream == runtime.device(stream->device()).null_stream) {
+    const cudaError_t error =
+        runtime.captures().CheckNullStream(stream->device());
+    if (error != cudaSuccess) return error;
+  }
+  return runtime.captures().CheckUnsafe(stream->device());
+}
+
+cudaError_t CheckEventWait(const Event& event) {
+  CaptureTable& captures = Runtime::Get().captures();
+  const cudaError_t error = captures.CheckEvent(event.captured);
+  return error == cudaSuccess ? captures.CheckUnsafe(event.device) : error;
 }
 
 // Calls `function` with the event, unless there is none of that handle.
@@ -66,12 +134,15 @@ cudaError_t CallWithStream(cudaStream_t handle, Function function) {
 using ringmaster::cuda_emulator::Call;
 using ringmaster::cuda_emulator::CallWithEvent;
 using ringmaster::cuda_emulator::CallWithStream;
+using ringmaster::cuda_emulator::CheckEventWait;
+using ringmaster::cuda_emulator::CheckStreamWait;
 using ringmaster::cuda_emulator::CreateStream;
 using ringmaster::cuda_emulator::CurrentDevice;
 using ringmaster::cuda_emulator::Event;
 using ringmaster::cuda_emulator::IsInHostFunction;
 using ringmaster::cuda_emulator::Record;
 using ringmaster::cuda_emulator::Runtime;
+using ringmaster::cuda_emulator::WaitEvent;
 
 extern "C" {
 
@@ -99,26 +170,29 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 // Work of its own, since the null stream waits for the blocking ones too.
 cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
   return CallWithStream(handle, [](const auto& stream) {
-    stream->Await(Runtime::Get().Submit(stream, [] {}));
-    return cudaSuccess;
+    const cudaError_t error = CheckStreamWait(stream);
+    if (error == cudaSuccess) {
+      stream->Await(Runtime::Get().Submit(stream, [] {}));
+    }
+    return error;
   });
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t handle) {
   return CallWithStream(handle, [](const auto& stream) {
+    const cudaError_t error = CheckStreamWait(stream);
+    if (error != cudaSuccess) return error;
     return Runtime::Get().IsIdle(stream) ? cudaSuccess : cudaErrorNotReady;
   });
 }
 
-cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event_handle,
-                                unsigned /*flags*/) {
-  return CallWithEvent(event_handle, [&](const Event& event) {
-    const auto stream = Runtime::Get().FindStream(handle, CurrentDevice());
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream_handle, cudaEvent_t handle,
+                                unsigned flags) {
+  return CallWithEvent(handle, [&](const Event& event) {
+    const auto stream =
+        Runtime::Get().FindStream(stream_handle, CurrentDevice());
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
-    if (event.mark == nullptr) return cudaSuccess;
-    Runtime::Get().Submit(
-        stream, [mark = event.mark] { mark->Await(); }, /*always=*/true);
-    return cudaSuccess;
+    return WaitEvent(stream, handle, event, flags);
   });
 }
 
@@ -151,16 +225,18 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  return Record(event, stream);
+  return Record(event, stream, cudaEventRecordDefault);
 }
 
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream,
-                                     unsigned /*flags*/) {
-  return Record(event, stream);
+                                     unsigned flags) {
+  return Record(event, stream, flags);
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t handle) {
   return CallWithEvent(handle, [](const Event& event) {
+    const cudaError_t error = CheckEventWait(event);
+    if (error != cudaSuccess) return error;
     return event.mark == nullptr || event.mark->IsReached() ? cudaSuccess
                                                             : cudaErrorNotReady;
   });
@@ -168,8 +244,9 @@ cudaError_t cudaEventQuery(cudaEvent_t handle) {
 
 cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
   return CallWithEvent(handle, [](const Event& event) {
-    if (event.mark != nullptr) event.mark->Await();
-    return cudaSuccess;
+    const cudaError_t error = CheckEventWait(event);
+    if (error == cudaSuccess && event.mark != nullptr) event.mark->Await();
+    return error;
   });
 }
 

@@ -2,10 +2,13 @@
 //
 // With --config=cuda_emulated the CUDA runtime is worker/device/cuda/emulator:
 // device memory is the host's, a stream is a thread, kernels are compiled by the
-// C++ compiler. It shows missing synchronisation (streams run beside each
-// other), unwritten memory (0xFF bytes, that is NaN) and barriers that not all
-// reach; with --config=asan, accesses out of bounds too. It cannot show host
-// code that touches device memory, bank conflicts, or anything about speed.
+// C++ compiler. It shows unwritten memory (0xFF bytes, that is NaN), barriers
+// that not all reach, and missing synchronisation: streams run beside each other,
+// a graph in an order that only its dependencies give. With --config=asan it
+// shows accesses out of bounds too, with --config=tsan most races between streams
+// and with the host. It cannot show host code that reads device memory in good order,
+// races within a block, shared memory that is read before it is written (but for
+// the dynamic part), or anything about speed.
 //
 // The environment sets it up for a process:
 //   RINGMASTER_EMULATED_CUDA_DEVICES  how many GPUs (1); 0, or "no_driver"

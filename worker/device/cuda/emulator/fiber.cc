@@ -11,6 +11,9 @@
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+#endif
 
 #if defined(__x86_64__)
 
@@ -64,9 +67,23 @@ void ForgetFrames(const void* bottom, size_t size) {
   ASAN_UNPOISON_MEMORY_REGION(bottom, size);
 }
 #else
-void BeginSwitch(void**, const void*, size_t) {}
-void EndSwitch(void*, const void**, size_t*) {}
+void BeginSwitch(void** /*fake_stack*/, const void* /*bottom*/,
+                 size_t /*size*/) {}
+void EndSwitch(void* /*fake_stack*/, const void** /*bottom*/,
+               size_t* /*size*/) {}
 void ForgetFrames(const void* /*bottom*/, size_t /*size*/) {}
+#endif
+
+#if defined(__SANITIZE_THREAD__)
+void* NewRaceFiber() { return __tsan_create_fiber(0); }
+void* CurrentRaceFiber() { return __tsan_get_current_fiber(); }
+void SwitchRaceFiber(void* fiber) { __tsan_switch_to_fiber(fiber, 0); }
+void FreeRaceFiber(void* fiber) { __tsan_destroy_fiber(fiber); }
+#else
+void* NewRaceFiber() { return nullptr; }
+void* CurrentRaceFiber() { return nullptr; }
+void SwitchRaceFiber(void* /*fiber*/) {}
+void FreeRaceFiber(void* /*fiber*/) {}
 #endif
 
 }  // namespace
@@ -78,6 +95,7 @@ Fiber::Fiber(size_t stack_bytes, int index, void (*entry)()) {
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   RM_CHECK(mapping_ != MAP_FAILED, "no memory for the stacks of a block");
   RM_CHECK(mprotect(mapping_, page, PROT_NONE) == 0, "mprotect");
+  thread_sanitizer_fiber_ = NewRaceFiber();
   stack_bottom_ = static_cast<char*>(mapping_) + page;
   stack_size_ = stack_bytes - (index % kStackColours) * kColourBytes;
 #if defined(__x86_64__)
@@ -98,10 +116,15 @@ Fiber::Fiber(size_t stack_bytes, int index, void (*entry)()) {
 Fiber::~Fiber() {
   if (mapping_ == nullptr) return;
   ForgetFrames(stack_bottom_, stack_size_);
+  FreeRaceFiber(thread_sanitizer_fiber_);
   munmap(mapping_, mapping_bytes_);
 }
 
 void Fiber::Switch(Fiber& from, Fiber& to) {
+  if (from.mapping_ == nullptr) {
+    from.thread_sanitizer_fiber_ = CurrentRaceFiber();
+  }
+  SwitchRaceFiber(to.thread_sanitizer_fiber_);
   BeginSwitch(&from.fake_stack_, to.stack_bottom_, to.stack_size_);
 #if defined(__x86_64__)
   RingmasterSwitchStack(&from.stack_pointer_, to.stack_pointer_);

@@ -44,7 +44,8 @@ class Fiber {
   // With the page below; null for the thread's own stack.
   void* mapping_ = nullptr;
   size_t mapping_bytes_ = 0;
-  // For AddressSanitizer, which has to know where it is.
+  // For the sanitizers, which have to know where the thread is.
+  void* thread_sanitizer_fiber_ = nullptr;
   void* fake_stack_ = nullptr;
   const void* stack_bottom_ = nullptr;
   size_t stack_size_ = 0;

@@ -69,6 +69,7 @@ Runtime& Runtime::Get() {
 }
 
 void Runtime::Reset(const Settings& settings) {
+  captures_.Clear();
   for (size_t i = 0; i < devices_.size(); ++i) AwaitDevice(static_cast<int>(i));
   std::map<Stream*, std::shared_ptr<Stream>> streams;
   {
@@ -116,6 +117,7 @@ bool Runtime::RemoveStream(cudaStream_t handle) {
   MutexLock lock(mutex_);
   const auto it = streams_.find(reinterpret_cast<Stream*>(handle));
   if (it == streams_.end()) return false;
+  captures_.Forget(*it->second);
   retired_.push_back(std::move(it->second));
   streams_.erase(it);
   DropFinishedStreams();
@@ -128,6 +130,19 @@ void Runtime::DropFinishedStreams() {
   std::erase_if(retired_, [](const std::shared_ptr<Stream>& stream) {
     return stream->IsDone(stream->submitted());
   });
+}
+
+cudaError_t Runtime::Queue(const std::shared_ptr<Stream>& stream,
+                           std::function<void()> work, bool always) {
+  if (captures_.IsCapturing(*stream)) {
+    return captures_.Add(*stream, {.work = std::move(work)});
+  }
+  if (stream == devices_[stream->device()]->null_stream) {
+    const cudaError_t error = captures_.CheckNullStream(stream->device());
+    if (error != cudaSuccess) return error;
+  }
+  Submit(stream, std::move(work), always);
+  return cudaSuccess;
 }
 
 uint64_t Runtime::Submit(const std::shared_ptr<Stream>& stream,
@@ -220,7 +235,15 @@ bool Runtime::FindEvent(cudaEvent_t handle, Event* event) {
 void Runtime::SetMark(cudaEvent_t handle, std::shared_ptr<Mark> mark) {
   MutexLock lock(mutex_);
   const auto it = events_.find(reinterpret_cast<Event*>(handle));
-  if (it != events_.end()) it->second->mark = std::move(mark);
+  if (it == events_.end()) return;
+  it->second->mark = std::move(mark);
+  it->second->captured = {};
+}
+
+void Runtime::SetCaptured(cudaEvent_t handle, CapturePoint point) {
+  MutexLock lock(mutex_);
+  const auto it = events_.find(reinterpret_cast<Event*>(handle));
+  if (it != events_.end()) it->second->captured = std::move(point);
 }
 
 void* Runtime::Allocate(MemoryKind kind, size_t bytes, int device) {
@@ -293,6 +316,11 @@ int64_t Runtime::FreeBytes(int device) {
 }
 
 bool Runtime::MayRunKernel(int device) {
+  // Relaxed, since an order between kernels of two streams would hide from
+  // ThreadSanitizer that the program has none.
+  if (failing_kernels_.load(std::memory_order_relaxed) == cudaSuccess) {
+    return true;
+  }
   const cudaError_t failure = failing_kernels_.exchange(cudaSuccess);
   if (failure != cudaSuccess) devices_[device]->lost = failure;
   return failure == cudaSuccess;
@@ -328,8 +356,7 @@ cudaError_t Enqueue(cudaStream_t handle, std::function<void()> work) {
     if (stream == nullptr || stream->device() != CurrentDevice()) {
       return cudaErrorInvalidResourceHandle;
     }
-    runtime.Submit(stream, std::move(work));
-    return cudaSuccess;
+    return runtime.Queue(stream, std::move(work));
   });
 }
 

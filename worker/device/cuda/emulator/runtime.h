@@ -19,6 +19,7 @@
 #include "common/sync/mutex.h"
 #include "common/sync/thread_annotations.h"
 #include "worker/device/cuda/emulator/emulator.h"
+#include "worker/device/cuda/emulator/graph.h"
 #include "worker/device/cuda/emulator/stream.h"
 
 namespace ringmaster::cuda_emulator {
@@ -52,6 +53,8 @@ struct Event {
   int device = 0;
   // Of the last record; null before the first.
   std::shared_ptr<Mark> mark;
+  // Of the last record, if it was in a capture.
+  CapturePoint captured;
 };
 
 class Runtime {
@@ -68,6 +71,12 @@ class Runtime {
   // The stream's work goes on. False if there is no such stream.
   bool RemoveStream(cudaStream_t handle);
 
+  CaptureTable& captures() { return captures_; }
+
+  // Queues `work` as Submit does or, on a stream that captures, adds it to the
+  // graph. The error is of a capture that this is against.
+  cudaError_t Queue(const std::shared_ptr<Stream>& stream,
+                    std::function<void()> work, bool always = false);
   // Queues `work`, in the order with other streams that blocking streams have.
   // Skips it if the device is lost by then, unless `always`.
   uint64_t Submit(const std::shared_ptr<Stream>& stream,
@@ -83,6 +92,7 @@ class Runtime {
   // A copy; false if there is no such event.
   bool FindEvent(cudaEvent_t handle, Event* event);
   void SetMark(cudaEvent_t handle, std::shared_ptr<Mark> mark);
+  void SetCaptured(cudaEvent_t handle, CapturePoint point);
 
   // Device memory (filled with 0xFF) or pinned memory; null if there is none
   // left. `bytes` may not be 0.
@@ -120,6 +130,7 @@ class Runtime {
 
   std::atomic<cudaError_t> failing_kernels_{cudaSuccess};
   std::atomic<bool> is_allocation_failing_{false};
+  CaptureTable captures_;
 
   Mutex mutex_;
   std::map<Stream*, std::shared_ptr<Stream>> streams_ GUARDED_BY(mutex_);

@@ -80,6 +80,21 @@ TEST_F(RuntimeTest, StreamsRunBesideEachOtherUnlessAnEventOrdersThem) {
   EXPECT_EQ(cudaStreamQuery(first), cudaSuccess);
 }
 
+#if defined(__SANITIZE_THREAD__)
+TEST_F(RuntimeTest, ThreadSanitizerSeesThatStreamsAreNotOrdered) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(
+      {
+        int* const data = NewInt();
+        for (cudaStream_t stream : {NewStream(), NewStream()}) {
+          static_cast<void>(cudaMemsetAsync(data, 0, sizeof(int), stream));
+        }
+        static_cast<void>(cudaDeviceSynchronize());
+      },
+      "data race");
+}
+#endif
+
 TEST_F(RuntimeTest, AWaitIsForTheRecordBeforeIt) {
   cudaStream_t const first = NewStream();
   cudaStream_t const second = NewStream();
