@@ -207,12 +207,13 @@ TEST_F(NcclFaultsTest, RegistersAnArena) {
        })) {
     EXPECT_TRUE(status.ok()) << status;
   }
-  // Before the arenas.
-  world_.reset();
+  // An arena outlives who uses it, and its device outlives the arena.
+  for (const int rank : {0, 1}) world_->rank(rank).communicator.reset();
+  arenas.clear();
 }
 
-// Two groups of one process, each with a kernel that hangs: freeing one waits for
-// the other's.
+// Two groups of one process, with a kernel of one that hangs: freeing the other waits
+// for it.
 TEST_F(NcclFaultsTest, AllGroupsAreAbortedBeforeOneIsFreed) {
   CONNECT_OR_SKIP({.world_size = 2});
   const auto statuses = world_->RunAll([](NcclRank& rank) -> absl::Status {
@@ -228,11 +229,13 @@ TEST_F(NcclFaultsTest, AllGroupsAreAbortedBeforeOneIsFreed) {
       absl::SleepFor(absl::Milliseconds(100));
       return absl::OkStatus();
     }
-    ASSIGN_OR_RETURN(const Ticket one, communicator.Start(request));
-    ASSIGN_OR_RETURN(const Ticket two, group->Start(request));
+    // The group's is on the device, and freeing the other waits for it.
+    ASSIGN_OR_RETURN(const Ticket one, group->Start(request));
+    ASSIGN_OR_RETURN(const Ticket two, communicator.Start(request));
+    absl::SleepFor(absl::Milliseconds(20));
     group->Abort("enough");
-    EXPECT_THAT(Message(group->Wait(two, InTime())), HasSubstr("enough"));
-    const absl::Status status = communicator.Wait(one, InTime());
+    EXPECT_THAT(Message(group->Wait(one, InTime())), HasSubstr("enough"));
+    const absl::Status status = communicator.Wait(two, InTime());
     group.reset();
     rank.communicator.reset();
     return status;

@@ -118,7 +118,6 @@ TEST_F(EmulatedNcclTest, AKernelHangsUntilItIsAbortedAndLeavesGarbage) {
   Connect();
   EXPECT_EQ(AllReduce(0), ncclSuccess);
   EXPECT_EQ(ncclCommAbort(ranks_[1].comm), ncclSuccess);
-  EXPECT_EQ(AwaitState(ranks_[0].comm), ncclSuccess);
   ncclResult_t state = ncclSuccess;
   while (state == ncclSuccess) ncclCommGetAsyncError(ranks_[0].comm, &state);
   EXPECT_EQ(state, ncclRemoteError);
@@ -130,7 +129,7 @@ TEST_F(EmulatedNcclTest, AKernelHangsUntilItIsAbortedAndLeavesGarbage) {
   EXPECT_TRUE(std::isnan(First(0)));
 }
 
-TEST_F(EmulatedNcclTest, ACallsOfAGroupAreOneOperation) {
+TEST_F(EmulatedNcclTest, CallsOfAGroupAreOneOperation) {
   AwaitInit();
   for (int rank = 0; rank < 2; ++rank) {
     cudaSetDevice(rank);
