@@ -7,6 +7,7 @@
 #define RINGMASTER_WORKER_NN_CUDA_CUDA_COMPUTE_H_
 
 #include "worker/device/cuda/cuda_stream.h"
+#include "worker/nn/cuda/cudnn_attention.h"
 #include "worker/nn/cuda/matmul.h"
 
 namespace ringmaster::cuda {
@@ -14,6 +15,8 @@ namespace ringmaster::cuda {
 struct CudaCompute {
   CudaStream& stream;
   CudaMatmul& matmul;  // of the same stream
+  // Of the same stream, too; null: attention runs on kernels of our own.
+  CudnnAttention* cudnn_attention = nullptr;
 };
 
 }  // namespace ringmaster::cuda

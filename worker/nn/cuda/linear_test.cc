@@ -131,8 +131,8 @@ TYPED_TEST(LinearTest, GradientOfAWideBiasIsMadeInParts) {
   reference::LinearBackwardBias<float>(shape, dy.data(), want.data());
   const auto device_dy = DeviceArray<T>::Of(dy);
   const DeviceArray<float> dbias(shape.out);
-  LinearBackwardBias<T>({this->stream(), **small}, shape, Write::kSet,
-                        device_dy.get(), dbias.get());
+  LinearBackwardBias<T>({.stream = this->stream(), .matmul = **small}, shape,
+                        Write::kSet, device_dy.get(), dbias.get());
   ASSERT_TRUE(this->Finish());
   ExpectNear<float>(dbias.Floats(), want, "dbias");
 }

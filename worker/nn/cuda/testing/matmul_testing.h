@@ -30,7 +30,7 @@ class MatmulDeviceTest : public DeviceTest {
     return CudaMatmul::Create(device(), stream(), std::move(options));
   }
   CudaMatmul& matmul() { return *matmul_; }
-  CudaCompute compute() { return {stream(), *matmul_}; }
+  CudaCompute compute() { return {.stream = stream(), .matmul = *matmul_}; }
 
  private:
   std::unique_ptr<CudaMatmul> matmul_;

@@ -1,0 +1,148 @@
+#include "worker/nn/cuda/self_attention.h"
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "common/logging/log_capture.h"
+#include "gtest/gtest.h"
+#include "worker/nn/cuda/attention.h"
+#include "worker/nn/cuda/cudnn_attention.h"
+#include "worker/nn/cuda/testing/device_operands.h"
+#include "worker/nn/cuda/testing/matmul_testing.h"
+#include "worker/nn/reference_attention.h"
+#include "worker/nn/testing/operator_testing.h"
+
+namespace ringmaster::cuda {
+namespace {
+
+const std::vector<int64_t> kSampleIds = {41, 7};
+
+int64_t OutCount(AttentionShape s) {
+  return s.samples * s.window * s.heads * s.head_dim;
+}
+int64_t RowCount(AttentionShape s) { return s.samples * s.heads * s.window; }
+
+struct Result {
+  std::vector<float> out;
+  std::vector<float> log_sum_exp;
+  std::vector<float> dqkv;
+
+  bool operator==(const Result&) const = default;
+};
+
+template <typename T>
+class SelfAttentionTest : public MatmulDeviceTest {
+ protected:
+  // Compares with the reference, by whichever kernels.
+  void ExpectMatchesReference(const CudaCompute& compute, AttentionShape shape,
+                              double rate) {
+    const std::vector<float> qkv =
+        RoundedTo<T>(Random<float>(3 * OutCount(shape), 1, 3));
+    const std::vector<float> dout =
+        RoundedTo<T>(Random<float>(OutCount(shape), 2));
+    const Dropout dropout = {rate, 99, kSampleIds.data(),
+                             shape.heads * shape.window * shape.window};
+    Result want = {Unwritten<float>(OutCount(shape)),
+                   Unwritten<float>(RowCount(shape)),
+                   Unwritten<float>(3 * OutCount(shape))};
+    reference::AttentionForward<float>(
+        shape, dropout, qkv.data(), want.out.data(), want.log_sum_exp.data());
+    reference::AttentionBackward<float>(shape, dropout, dout.data(), qkv.data(),
+                                        want.dqkv.data());
+    const Result got = Run(compute, shape, dropout, qkv, dout);
+    // Probabilities are rounded, too.
+    const double most = sizeof(T) == sizeof(float) ? 1e-5 : 4 * kTolerance<T>;
+    EXPECT_LE(RelativeError(got.out, want.out), most) << "out";
+    EXPECT_LE(RelativeError(got.log_sum_exp, want.log_sum_exp), 1e-4);
+    EXPECT_LE(RelativeError(got.dqkv, want.dqkv), most) << "dqkv";
+    EXPECT_TRUE(Run(compute, shape, dropout, qkv, dout) == got)
+        << "is not the same each time";
+  }
+
+ private:
+  Result Run(const CudaCompute& compute, AttentionShape shape, Dropout dropout,
+             const std::vector<float>& qkv, const std::vector<float>& dout) {
+    const DeviceArray<int64_t> ids(kSampleIds);
+    dropout.sample_ids = ids.get();
+    const auto device_qkv = DeviceArray<T>::Of(qkv);
+    const auto device_dout = DeviceArray<T>::Of(dout);
+    const DeviceArray<T> out(OutCount(shape)), dqkv(3 * OutCount(shape));
+    const DeviceArray<float> log_sum_exp(RowCount(shape)),
+        scratch(AttentionScratchElems(shape));
+    SelfAttentionForward<T>(compute, shape, dropout, device_qkv.get(),
+                            out.get(), log_sum_exp.get());
+    SelfAttentionBackward<T>(compute, shape, dropout, device_dout.get(),
+                             device_qkv.get(), out.get(), log_sum_exp.get(),
+                             scratch.get(), dqkv.get());
+    EXPECT_TRUE(this->Finish());
+    return {out.Floats(), log_sum_exp.Floats(), dqkv.Floats()};
+  }
+};
+TYPED_TEST_SUITE(SelfAttentionTest, ElementTypes);
+
+TYPED_TEST(SelfAttentionTest, MatchesReferenceWithoutCudnn) {
+  for (const double rate : {0.0, 0.3})
+    this->ExpectMatchesReference(this->compute(), {2, 40, 2, 16}, rate);
+}
+
+TYPED_TEST(SelfAttentionTest, MatchesReferenceWithCudnn) {
+  auto cudnn = CudnnAttention::Create(AttentionKernels::kCudnn, this->device(),
+                                      this->stream());
+  if (absl::IsNotFound(cudnn.status())) GTEST_SKIP() << cudnn.status();
+  ASSERT_TRUE(cudnn.ok()) << cudnn.status();
+  CudaCompute compute = this->compute();
+  compute.cudnn_attention = cudnn->get();
+  const LogCapture log;
+  for (const AttentionShape& shape :
+       {AttentionShape{2, 128, 3, 64}, AttentionShape{1, 200, 2, 128},
+        AttentionShape{2, 77, 2, 32}}) {
+    this->ExpectMatchesReference(compute, shape, 0);
+  }
+  EXPECT_TRUE(log.lines().empty()) << log.lines()[0];
+  // Ours, since cuDNN's masks are others.
+  this->ExpectMatchesReference(compute, {2, 64, 2, 64}, 0.3);
+}
+
+TYPED_TEST(SelfAttentionTest, CudnnThatCannotIsSaidOnce) {
+  auto cudnn = CudnnAttention::Create(AttentionKernels::kCudnn, this->device(),
+                                      this->stream());
+  if (absl::IsNotFound(cudnn.status())) GTEST_SKIP() << cudnn.status();
+  ASSERT_TRUE(cudnn.ok()) << cudnn.status();
+  CudaCompute compute = this->compute();
+  compute.cudnn_attention = cudnn->get();
+  const LogCapture log;
+  this->ExpectMatchesReference(compute, {1, 64, 8, 3}, 0);
+  // One for each pass, though each was run twice.
+  EXPECT_EQ(log.lines().size(), sizeof(TypeParam) == sizeof(float) ? 0u : 2u);
+}
+
+class CudnnChoiceTest : public DeviceTest {
+ protected:
+  absl::StatusOr<std::unique_ptr<CudnnAttention>> Create(
+      AttentionKernels kernels) {
+    return CudnnAttention::Create(kernels, device(), stream());
+  }
+};
+
+TEST_F(CudnnChoiceTest, OursNeedsNoCudnn) {
+  const LogCapture log;
+  const auto ours = Create(AttentionKernels::kOurs);
+  ASSERT_TRUE(ours.ok()) << ours.status();
+  EXPECT_EQ(*ours, nullptr);
+  EXPECT_TRUE(log.lines().empty());
+}
+
+TEST_F(CudnnChoiceTest, AutoDoesWithoutAndSaysSo) {
+  const LogCapture log;
+  const auto cudnn = Create(AttentionKernels::kCudnn);
+  const auto automatic = Create(AttentionKernels::kAuto);
+  ASSERT_TRUE(automatic.ok()) << automatic.status();
+  EXPECT_EQ(*automatic == nullptr, !cudnn.ok());
+  EXPECT_EQ(log.lines().size(), cudnn.ok() ? 0u : 1u);
+  EXPECT_EQ(log.Contains("attention.no_cudnn"), !cudnn.ok());
+}
+
+}  // namespace
+}  // namespace ringmaster::cuda
