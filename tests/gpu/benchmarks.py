@@ -11,6 +11,7 @@ import pathlib
 import sys
 import time
 
+from tests.gpu import host as hosts
 from tests.gpu import programs
 from tests.gpu.step_vs_torch import models
 
@@ -89,15 +90,16 @@ def run(benchmark, root, out, host, deadline):
     with open(output, "wb") as stdout:
         # What it was asked to take, and a little for its end.
         ended = programs.run(benchmark.command(root, out, limit * 0.95), log, limit,
-                             dict(host.environment, PYTHONPATH=str(root)), out, stdout)
+                             dict(host.environment, PYTHONPATH=hosts.python_path(host, root)), out, stdout)
     rows = rows_of(output.read_text(encoding="utf-8", errors="replace").splitlines())
     if ended.status == 0 and rows:
-        return rows, "passed", ended.seconds
+        has_figures = any(row.ours is not None or row.peer is not None for row in rows)
+        return rows, "passed" if has_figures else "not run", ended.seconds
     if ended.status is None:
         why = f"killed: it had not ended within {limit:.0f} s; see {log}"
         outcome = "hung" if limit == benchmark.seconds else "out of time"
     else:
-        lines = programs.last_lines(log, 1)
-        why, outcome = f"exit status {ended.status}: {lines[0] if lines else 'it printed no rows'}; see {log}", "failed"
+        last = "it printed no rows" if ended.status == 0 else (programs.last_line(log) or "it says nothing")
+        why, outcome = f"exit status {ended.status}: {last}; see {log}", "failed"
     # What was measured before that stands.
     return rows + not_run(benchmark, why), outcome, ended.seconds

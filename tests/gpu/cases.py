@@ -11,6 +11,7 @@ import time
 import xml.etree.ElementTree as xml
 
 from tests import count_cases
+from tests.gpu import host as hosts
 from tests.gpu import programs
 
 # outcome: "passed", "failed", "hung", "skipped" or "not run". The counts are of cases.
@@ -31,7 +32,7 @@ def environment_of(test, root, scratch, report, host):
     if test.get("directory"):
         runfiles = root / test["directory"]
         environment.update(TEST_SRCDIR=str(runfiles.parent), RUNFILES_DIR=str(runfiles.parent), TEST_WORKSPACE="ringmaster",
-                           PYTHONPATH=f"{runfiles}:{root}")
+                           PYTHONPATH=hosts.python_path(host, runfiles, root))
     return environment
 
 

@@ -78,6 +78,12 @@ def find_libraries(directories, wanted=WANTED):
     return {soname: first(soname) for soname in wanted}
 
 
+def python_path(host, *first):
+    """For PYTHONPATH: ours before the user's."""
+    given = host.environment.get("PYTHONPATH")
+    return ":".join([*map(str, first)] + ([given] if given else []))
+
+
 def look():
     answer, trouble = ask_driver()
     directories = library_directories(os.environ, wheel_directories())

@@ -2,6 +2,7 @@
 
 import collections
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -11,6 +12,8 @@ import time
 Ended = collections.namedtuple("Ended", "status seconds note")
 
 LAST_WAIT = 5.0  # a process in a driver's call may not end even when killed
+
+_FAILURE = re.compile(r": Failure$|^(FAIL|ERROR): |^Traceback |AddressSanitizer|terminate called")
 
 _lock = threading.Lock()
 _running = set()  # guarded by _lock: process groups
@@ -59,8 +62,20 @@ def kill(group):
         pass
 
 
-def last_lines(log, count=15, most=20000):
-    """The end of a log, for people."""
+def telling_lines(log, count=10, most=1 << 20):
+    """What people want to see of a log: its first failure, as GoogleTest and unittest write it, or else its end."""
     with open(log, "rb") as file:
+        lines = file.read(most).decode(errors="replace").splitlines()
+        first = next((number for number, line in enumerate(lines) if _FAILURE.search(line)), None)
+        if first is not None:
+            return lines[first:first + count]
         file.seek(max(0, os.path.getsize(log) - most))
         return file.read().decode(errors="replace").splitlines()[-count:]
+
+
+def last_line(log):
+    """The last one that has text, or ""."""
+    with open(log, "rb") as file:
+        file.seek(max(0, os.path.getsize(log) - 10000))
+        lines = [line for line in file.read().decode(errors="replace").splitlines() if line.strip()]
+    return lines[-1].strip() if lines else ""

@@ -80,7 +80,7 @@ def tell(result, log=None):
     note = f": {result.note}" if result.note else ""
     print(f"{result.outcome:>7} {result.name} ({result.seconds:.1f} s){note}", flush=True)
     if log and result.outcome in ("failed", "hung") and log.exists():
-        print("".join(f"        {line}\n" for line in programs.last_lines(log)), end="", flush=True)
+        print("".join(f"        {line}\n" for line in programs.telling_lines(log)), end="", flush=True)
 
 
 def exit_status(results, outcomes):

@@ -58,4 +58,5 @@ if [[ ${1:-} == --build ]]; then
 fi
 command -v python3 >/dev/null || { echo "error: no python3 here; it must be on the PATH" >&2; exit 2; }
 export PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH} PYTHONDONTWRITEBYTECODE=1
-exec python3 -m tests.gpu.run "$@"
+# By its path: with -m, a directory tests/ where we are called from would come first.
+exec python3 "$ROOT/tests/gpu/run.py" "$@"

@@ -139,6 +139,15 @@ class RunTest(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("1 passed, 0 failed", result.stdout)
 
+    def test_modules_where_it_is_called_from_do_not_matter(self):
+        self.bundle.test("good", "true")
+        self.bundle.write()
+        (self.directory / "tests").mkdir()
+        (self.directory / "tests" / "__init__.py").write_text("raise SystemExit('of somebody else')")
+        result = subprocess.run([os.path.abspath(RUN), str(self.bundle.root), f"--out={self.bundle.out}"], capture_output=True,
+                                text=True, timeout=PATIENCE, check=False, cwd=self.directory)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
     def test_a_test_has_its_data_and_its_own_scratch(self):
         data = self.bundle.root / "runfiles" / "a.reads" / "ringmaster"
         data.mkdir(parents=True)
@@ -212,6 +221,17 @@ class BenchmarksTest(unittest.TestCase):
         lines = list(table.render(self.host, {"commit": "a", "config": "cuda"}, [], rows, "end").splitlines())
         self.assertIn("| copy | GB/s | 4,000 | 2,000 | 2.00 | memcpy |  |", lines)
 
+    def test_rows_without_a_figure_are_no_benchmark_that_ran(self):
+        row = {"what": "step", "unit": "tokens/s", "ours": None, "peer": None, "note": "no PyTorch"}
+        rows, outcome, _ = self.run_one(f"echo '{json.dumps(row)}'")
+        self.assertEqual((outcome, rows[0].note), ("not run", "no PyTorch"))
+
+    def test_a_benchmark_finds_the_bundles_modules_and_the_users(self):
+        self.host.environment["PYTHONPATH"] = "/opt/torch"
+        row = '{\\"what\\": \\"$PYTHONPATH\\", \\"unit\\": \\"\\", \\"ours\\": 1, \\"peer\\": null}'
+        rows, _, _ = self.run_one(f'echo "{row}"')
+        self.assertEqual(rows[0].what, f"{self.bundle.root}:/opt/torch")
+
     def test_a_failing_benchmark_keeps_what_it_measured(self):
         row = {"what": "copy", "unit": "GB/s", "ours": 1, "peer": None}
         rows, outcome, _ = self.run_one(f"echo '{json.dumps(row)}'; echo out of memory >&2; exit 3")
@@ -258,6 +278,17 @@ class HostTest(unittest.TestCase):
                 pathlib.Path(place, "libnccl.so.2").touch()
             found = host.find_libraries(directories, ("libnccl.so.2", "libcudnn.so.9"))
             self.assertEqual(found, {"libnccl.so.2": os.path.realpath(os.path.join(places[1], "libnccl.so.2")), "libcudnn.so.9": None})
+
+    def test_of_a_log_its_first_failure_is_shown_or_its_end(self):
+        with tempfile.TemporaryDirectory() as directory:
+            log = pathlib.Path(directory) / "log"
+            log.write_text("[ RUN ] A.B\na_test.cc:7: Failure\nExpected: 1\n" + "more\n" * 100 + "[  FAILED  ] A.B\n")
+            self.assertEqual(programs.telling_lines(log, 2), ["a_test.cc:7: Failure", "Expected: 1"])
+            log.write_text("one\ntwo\nthree\n\n")
+            self.assertEqual(programs.telling_lines(log, 3), ["two", "three", ""])
+            self.assertEqual(programs.last_line(log), "three")
+            log.write_text("")
+            self.assertEqual((programs.telling_lines(log), programs.last_line(log)), ([], ""))
 
     def test_a_program_that_is_not_there_is_a_failure(self):
         with tempfile.TemporaryDirectory() as directory:

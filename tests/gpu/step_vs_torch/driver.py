@@ -112,7 +112,8 @@ def best_torch(model, args, deadline):
     for variant in VARIANTS:
         left = deadline - time.monotonic()
         if best is not None and (not best.is_alive or left < 60):
-            notes.append(f"{variant} was not tried: {best.error or 'no time was left'}")
+            if best.is_alive:
+                notes.append(f"{variant} was not tried: no time was left")
             break
         patience = left * (0.5 if best is None else 0.6)
         log = os.path.join(args.out, f"torch-{model.name}-{variant}.log")
