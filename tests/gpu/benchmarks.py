@@ -32,7 +32,8 @@ def _step_command(root, out, seconds):
 
 KNOWN = [
     # PyTorch's figures are worth having without ours, so it needs nothing of the bundle.
-    Benchmark("step_vs_torch", 1, 420.0, [], [(model.title, model.unit, "PyTorch") for model in models.MODELS.values()], _step_command),
+    Benchmark("step_vs_torch", 1, 420.0, [], [(model.title_of(), model.unit, "PyTorch") for model in models.MODELS.values()],
+              _step_command),
     Benchmark(ALL_REDUCE, 2, 60.0, [ALL_REDUCE], [("all-reduce, 256 MiB", "GB/s", "NCCL called directly")],
               lambda root, out, seconds: [str(root / "bin" / ALL_REDUCE)]),
 ]

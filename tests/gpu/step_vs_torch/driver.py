@@ -162,8 +162,7 @@ def rate_of(model, batch, measured):
 def rows_of(model, args, gpu, ours, peer, notes):
     """Rows as benchmarks.py reads them."""
     batch = args.batch or model.batch
-    # The last dimension of the title is the batch: that of this run.
-    title = f"{model.title}, {args.precision}" if batch == model.batch else f"{model.title}, {args.precision}, batch {batch}"
+    title = f"{model.title_of(batch)}, {args.precision}"
     name = peer.name if peer else "PyTorch"
     peak = models.peak_flops(gpu or "", args.precision)
     rounds = [f"{len(side.seconds)} rounds of {side.name} ({side.settings})" for side in (ours, peer) if side]
@@ -182,7 +181,7 @@ def rows_of(model, args, gpu, ours, peer, notes):
     rows.append(row(": peak memory", "GiB", lambda side: side.peak_memory_gib, "held by the allocator"))
     for kind in sorted({kind for side in (ours, peer) if side for kind in side.profile}):
         rows.append(row(f": {kind} kernels", "ms a step", lambda side, kind=kind: side.profile.get(kind)))
-    return rows
+    return rows[:1] + [entry for entry in rows[1:] if entry["ours"] is not None or entry["peer"] is not None]
 
 
 def gpu_name(args):

@@ -120,6 +120,10 @@ class DriverTest(unittest.TestCase):
         status, _, rows = self.run_driver(None, {"readydefault": "cannot"})
         self.assertEqual((status, len(rows), rows[0].ours, rows[0].peer), (0, 1, None, None))
 
+    def test_a_row_names_the_batch_of_the_run(self):
+        _, _, rows = self.run_driver({"": 0.5}, FAST_TORCH, "--batch=8")
+        self.assertEqual(rows[0].what, "cnn 28x28, filters 32 and 64, B=8, bf16")
+
     def test_an_unknown_gpu_has_no_utilisation(self):
         _, rows, _ = self.run_driver({"": 0.5}, FAST_TORCH, "--gpu=Other")
         self.assertNotIn("model FLOP utilisation", rows)

@@ -18,7 +18,11 @@ It exits with 2 and a line on standard error where it cannot run: no PyTorch, no
 import collections
 
 # flops: of a unit, forward and backward. steps: of a round, about a second on an H200. share: of the time that all models have.
-Model = collections.namedtuple("Model", "name title unit batch units_of_sample steps flops share settings")
+class Model(collections.namedtuple("Model", "name title unit batch units_of_sample steps flops share settings")):
+    def title_of(self, batch=0):
+        """For tables; the batch is the model's own unless given."""
+        return self.title.format(batch=batch or self.batch)
+
 
 GPT2 = {"vocabulary": 50257, "window": 1024, "layers": 12, "heads": 12, "width": 768}
 GPT2_PARAMETERS = 124_439_808
@@ -48,10 +52,10 @@ def mlp_flops(window, embedding_dim, hidden_layers, hidden_dim):
 MODELS = {
     model.name: model
     for model in [
-        Model("gpt2-124m", "GPT-2 124M, B=64 T=1024", "tokens/s", 64, GPT2["window"], 10,
+        Model("gpt2-124m", "GPT-2 124M, B={batch} T=1024", "tokens/s", 64, GPT2["window"], 10,
               gpt_flops(GPT2_PARAMETERS, GPT2["layers"], GPT2["width"], GPT2["window"]), 0.7, GPT2),
-        Model("cnn", "cnn 28x28, filters 32 and 64, B=4096", "images/s", 4096, 1, 200, cnn_flops(**CNN), 0.15, CNN),
-        Model("mlp", "mlp 512-256-256-256, B=16384", "samples/s", 16384, 1, 500, mlp_flops(**MLP), 0.15, MLP),
+        Model("cnn", "cnn 28x28, filters 32 and 64, B={batch}", "images/s", 4096, 1, 200, cnn_flops(**CNN), 0.15, CNN),
+        Model("mlp", "mlp 512-256-256-256, B={batch}", "samples/s", 16384, 1, 500, mlp_flops(**MLP), 0.15, MLP),
     ]
 }
 
