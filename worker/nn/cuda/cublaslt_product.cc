@@ -39,6 +39,10 @@ const char* NameOf(Epilogue epilogue) {
       return "bias_gelu";
     case Epilogue::kGeluBackward:
       return "dgelu";
+    case Epilogue::kSumsOfA:
+      return "sums_a";
+    case Epilogue::kSumsOfB:
+      return "sums_b";
   }
   return "?";
 }
@@ -55,6 +59,11 @@ cublasLtEpilogue_t EpilogueOf(Epilogue epilogue) {
       return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
     case Epilogue::kGeluBackward:
       return CUBLASLT_EPILOGUE_DGELU;
+    // Our first operand is its second.
+    case Epilogue::kSumsOfA:
+      return CUBLASLT_EPILOGUE_BGRADB;
+    case Epilogue::kSumsOfB:
+      return CUBLASLT_EPILOGUE_BGRADA;
   }
   return CUBLASLT_EPILOGUE_DEFAULT;
 }
@@ -65,7 +74,8 @@ bool HasAux(Epilogue epilogue) {
 }
 
 bool HasBias(Epilogue epilogue) {
-  return epilogue == Epilogue::kBias || epilogue == Epilogue::kGeluBias;
+  return epilogue == Epilogue::kBias || epilogue == Epilogue::kGeluBias ||
+         epilogue == Epilogue::kSumsOfA || epilogue == Epilogue::kSumsOfB;
 }
 
 cublasOperation_t OperationOf(Transpose transpose) {
@@ -192,6 +202,20 @@ absl::Status CublasLtProduct::SetEpilogue() {
   return Set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, key_.c_stride);
 }
 
+absl::Status CublasLtProduct::SetAddresses(const void* bias, const void* aux) {
+  if (HasBias(key_.epilogue))
+    RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias));
+  if (HasAux(key_.epilogue))
+    RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aux));
+  return absl::OkStatus();
+}
+
+absl::Status CublasLtProduct::SetAlignment() {
+  const void* const aligned = reinterpret_cast<const void*>(
+      static_cast<uintptr_t>(key_.alignment_bytes));
+  return SetAddresses(aligned, aligned);
+}
+
 absl::StatusOr<std::vector<MatmulAlgorithm>> CublasLtProduct::Propose(
     int64_t workspace_bytes, int most) {
   std::vector<MatmulAlgorithm> algorithms;
@@ -200,13 +224,7 @@ absl::StatusOr<std::vector<MatmulAlgorithm>> CublasLtProduct::Propose(
                                 key_.alignment_bytes < kAuxAlignmentBytes)) {
     return algorithms;
   }
-  // Only their alignment counts.
-  const void* const aligned = reinterpret_cast<const void*>(
-      static_cast<uintptr_t>(key_.alignment_bytes));
-  if (HasBias(key_.epilogue))
-    RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, aligned));
-  if (HasAux(key_.epilogue))
-    RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aligned));
+  RETURN_IF_ERROR(SetAlignment());
   Preference preference(library_);
   RETURN_IF_ERROR(
       preference.Describe(static_cast<uint64_t>(workspace_bytes),
@@ -238,6 +256,7 @@ absl::StatusOr<std::vector<MatmulAlgorithm>> CublasLtProduct::Propose(
 
 bool CublasLtProduct::CanUse(const MatmulAlgorithm& algorithm,
                              int64_t workspace_bytes) {
+  if (!SetAlignment().ok()) return false;
   const cublasLtMatmulAlgo_t in_library = InLibrary(algorithm);
   cublasLtMatmulHeuristicResult_t result = {};
   const cublasStatus_t status = library_.functions().MatmulAlgoCheck(
@@ -253,11 +272,7 @@ bool CublasLtProduct::CanUse(const MatmulAlgorithm& algorithm,
 absl::Status CublasLtProduct::Run(const MatmulAlgorithm& algorithm,
                                   const ProductOperands& operands,
                                   void* workspace, cudaStream_t stream) {
-  if (HasBias(key_.epilogue))
-    RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias));
-  if (HasAux(key_.epilogue))
-    RETURN_IF_ERROR(
-        Set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands.aux));
+  RETURN_IF_ERROR(SetAddresses(operands.bias, operands.aux));
   const float alpha = 1;
   const float beta = operands.add ? 1 : 0;
   const cublasLtMatmulAlgo_t in_library = InLibrary(algorithm);

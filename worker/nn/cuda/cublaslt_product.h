@@ -30,6 +30,8 @@ enum class Epilogue {
   kGelu,          // GELU; its argument is written to aux
   kGeluBias,      // + bias, then the same
   kGeluBackward,  // * GELU'(aux)
+  kSumsOfA,       // none, but bias = the sums of op(a)'s rows
+  kSumsOfB,       // none, but bias = the sums of op(b)'s columns
 };
 
 // What is common to products that one algorithm computes.
@@ -59,7 +61,7 @@ struct ProductOperands {
   const void* a;
   const void* b;
   void* c;
-  const void* bias;
+  void* bias;
   void* aux;
   bool add;  // to c
 };
@@ -95,6 +97,10 @@ class CublasLtProduct {
   [[nodiscard]] absl::Status Set(cublasLtMatmulDescAttributes_t attribute,
                                  Value value);
   [[nodiscard]] absl::Status SetEpilogue();
+  // The addresses that the epilogue reads and writes.
+  [[nodiscard]] absl::Status SetAddresses(const void* bias, const void* aux);
+  // The same, as far as the choice of an algorithm goes.
+  [[nodiscard]] absl::Status SetAlignment();
 
   const CublasLtLibrary& library_;
   const cublasLtHandle_t handle_;

@@ -27,6 +27,14 @@ MatmulShape BackwardInputShape(LinearShape shape) {
           .size = {shape.batch, shape.in, shape.out}};
 }
 
+MatmulShape BackwardWeightShape(LinearShape shape) {
+  return {.transpose_a = Transpose::kYes,
+          .transpose_b = Transpose::kNo,
+          .size = shape.layout == WeightLayout::kOutIn
+                      ? GemmShape{shape.out, shape.in, shape.batch}
+                      : GemmShape{shape.in, shape.out, shape.batch}};
+}
+
 }  // namespace
 
 template <typename T>
@@ -63,12 +71,9 @@ void LinearBackwardWeight(const CudaCompute& compute, LinearShape shape,
                           Write write, const T* dy, const T* x,
                           float* dweight) {
   const bool is_out_in = shape.layout == WeightLayout::kOutIn;
-  compute.matmul.MultiplyToFloat<T>(
-      {.transpose_a = Transpose::kYes,
-       .transpose_b = Transpose::kNo,
-       .size = is_out_in ? GemmShape{shape.out, shape.in, shape.batch}
-                         : GemmShape{shape.in, shape.out, shape.batch}},
-      is_out_in ? dy : x, is_out_in ? x : dy, write, dweight);
+  compute.matmul.MultiplyToFloat<T>(BackwardWeightShape(shape),
+                                    is_out_in ? dy : x, is_out_in ? x : dy,
+                                    write, dweight);
 }
 
 template <typename T>
@@ -89,19 +94,37 @@ void LinearBackwardBias(const CudaCompute& compute, LinearShape shape,
   }
 }
 
-#define RM_INSTANTIATE(T)                                                     \
-  template void LinearForward<T>(const CudaCompute&, LinearShape, const T*,   \
-                                 const T*, const T*, T*);                     \
-  template void LinearGeluForward<T>(const CudaCompute&, LinearShape,         \
-                                     const T*, const T*, const T*, T*, T*);   \
-  template void LinearBackwardInput<T>(const CudaCompute&, LinearShape,       \
-                                       const T*, const T*, T*);               \
-  template void LinearGeluBackwardInput<T>(const CudaCompute&, LinearShape,   \
-                                           const T*, const T*, const T*, T*); \
-  template void LinearBackwardWeight<T>(const CudaCompute&, LinearShape,      \
-                                        Write, const T*, const T*, float*);   \
-  template void LinearBackwardBias<T>(const CudaCompute&, LinearShape, Write, \
-                                      const T*, float*, int64_t);
+template <typename T>
+void LinearBackwardParameters(const CudaCompute& compute, LinearShape shape,
+                              Write write, const T* dy, const T* x,
+                              float* dweight, float* dbias) {
+  const auto apart = [&] {
+    LinearBackwardWeight<T>(compute, shape, write, dy, x, dweight);
+    LinearBackwardBias<T>(compute, shape, write, dy, dbias);
+  };
+  if (write == Write::kAdd) return apart();
+  const bool is_out_in = shape.layout == WeightLayout::kOutIn;
+  compute.matmul.MultiplyWithSums<T>(
+      BackwardWeightShape(shape), is_out_in ? dy : x, is_out_in ? x : dy,
+      is_out_in ? dbias : nullptr, is_out_in ? nullptr : dbias, dweight, apart);
+}
+
+#define RM_INSTANTIATE(T)                                                      \
+  template void LinearForward<T>(const CudaCompute&, LinearShape, const T*,    \
+                                 const T*, const T*, T*);                      \
+  template void LinearGeluForward<T>(const CudaCompute&, LinearShape,          \
+                                     const T*, const T*, const T*, T*, T*);    \
+  template void LinearBackwardInput<T>(const CudaCompute&, LinearShape,        \
+                                       const T*, const T*, T*);                \
+  template void LinearGeluBackwardInput<T>(const CudaCompute&, LinearShape,    \
+                                           const T*, const T*, const T*, T*);  \
+  template void LinearBackwardWeight<T>(const CudaCompute&, LinearShape,       \
+                                        Write, const T*, const T*, float*);    \
+  template void LinearBackwardBias<T>(const CudaCompute&, LinearShape, Write,  \
+                                      const T*, float*, int64_t);              \
+  template void LinearBackwardParameters<T>(const CudaCompute&, LinearShape,   \
+                                            Write, const T*, const T*, float*, \
+                                            float*);
 RM_INSTANTIATE(float)
 RM_INSTANTIATE(__nv_bfloat16)
 RM_INSTANTIATE(__half)

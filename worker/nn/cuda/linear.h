@@ -52,6 +52,12 @@ void LinearBackwardBias(const CudaCompute& compute, LinearShape shape,
                         Write write, const T* dy, float* dbias,
                         int64_t dy_stride = 0);
 
+// Both: dweight and dbias = or +=
+template <typename T>
+void LinearBackwardParameters(const CudaCompute& compute, LinearShape shape,
+                              Write write, const T* dy, const T* x,
+                              float* dweight, float* dbias);
+
 }  // namespace ringmaster::cuda
 
 #endif  // RINGMASTER_WORKER_NN_CUDA_LINEAR_H_

@@ -114,6 +114,17 @@ TYPED_TEST(LinearTest, BackwardMatchesReference) {
                             dbias.get());
       ASSERT_TRUE(this->Finish());
       ExpectNear<float>(dbias.Floats(), want_bias, "dbias");
+      // In one; on the second call by whichever way was found the faster.
+      for (int calls = 0; calls < 2; ++calls) {
+        const auto both_dweight = DeviceArray<float>::Of(before);
+        const auto both_dbias = DeviceArray<float>::Of(before_bias);
+        LinearBackwardParameters<T>(compute, shape, write, device_dy.get(),
+                                    device_x.get(), both_dweight.get(),
+                                    both_dbias.get());
+        ASSERT_TRUE(this->Finish());
+        ExpectNear<float>(both_dweight.Floats(), want, "dweight of both");
+        ExpectNear<float>(both_dbias.Floats(), want_bias, "dbias of both");
+      }
     }
   }
 }
@@ -147,6 +158,13 @@ TYPED_TEST(LinearTest, EmptyBatchHasNoGradient) {
                         dbias.get());
   ASSERT_TRUE(this->Finish());
   EXPECT_EQ(dbias.Floats(), std::vector<float>(3, 0));
+  const DeviceArray<float> both_dweight(6), both_dbias(3);
+  LinearBackwardParameters<T>(this->compute(), {0, 2, 3}, Write::kSet,
+                              none.get(), none.get(), both_dweight.get(),
+                              both_dbias.get());
+  ASSERT_TRUE(this->Finish());
+  EXPECT_EQ(both_dweight.Floats(), std::vector<float>(6, 0));
+  EXPECT_EQ(both_dbias.Floats(), std::vector<float>(3, 0));
   EXPECT_EQ(dweight.Floats(), std::vector<float>(6, 0));
 }
 

@@ -19,6 +19,10 @@ constexpr int kTimedRuns = 4;
 // No algorithm asks for more.
 constexpr uintptr_t kMostAlignment = 16;
 
+// Behind the name of a product in MatmulPlanFile: what follows it is faster as a
+// kernel of its own.
+constexpr const char* kApart = " apart";
+
 template <typename T>
 constexpr cudaDataType_t kDataType = CUDA_R_32F;
 template <>
@@ -31,11 +35,9 @@ int64_t SizeOf(cudaDataType_t type) { return type == CUDA_R_32F ? 4 : 2; }
 // The largest power of two, up to kMostAlignment, that divides all addresses.
 int AlignmentOf(const ProductOperands& operands) {
   uintptr_t bits = kMostAlignment;
-  for (const void* operand :
-       {operands.a, operands.b, static_cast<const void*>(operands.c),
-        operands.bias, static_cast<const void*>(operands.aux)}) {
-    bits |= reinterpret_cast<uintptr_t>(operand);
-  }
+  const void* const all[] = {operands.a, operands.b, operands.c, operands.bias,
+                             operands.aux};
+  for (const void* operand : all) bits |= reinterpret_cast<uintptr_t>(operand);
   return static_cast<int>(bits & -bits);
 }
 
@@ -108,24 +110,27 @@ void CudaMatmul::Multiply(const MatmulShape& shape, const T* a, const T* b,
                           const MatmulOutput<T>& output) {
   const auto [m, n, k] = shape.size;
   if (m == 0 || n == 0) return;
-  ProductKey key = KeyOf(shape, kDataType<T>, kDataType<T>, options_.use_tf32);
+  const ProductKey key =
+      KeyOf(shape, kDataType<T>, kDataType<T>, options_.use_tf32);
   // What follows the product reads and writes the elements of `aux`.
   T* const aux =
       output.pre != nullptr ? output.pre : const_cast<T*>(output.gelu_input);
-  key.epilogue = EpilogueOf(output);
-  if (options_.fuse && key.epilogue != Epilogue::kNone && k != 0 &&
-      TryQueue(key, {a, b, output.c, output.bias, aux, false})) {
-    return;
-  }
-  key.epilogue = Epilogue::kNone;
-  T* const product = output.pre != nullptr ? output.pre : output.c;
-  Queue(key, {a, b, product, nullptr, nullptr, output.write == Write::kAdd});
-  if (output.bias != nullptr)
-    AddBias<T>(stream_, m, n, key.c_stride, output.bias, product);
-  if (output.pre != nullptr)
-    GeluForward<T>(stream_, m * n, output.pre, output.c);
-  if (output.gelu_input != nullptr)
-    GeluBackward<T>(stream_, m * n, output.gelu_input, output.c, output.c);
+  const auto apart = [&] {
+    T* const product = output.pre != nullptr ? output.pre : output.c;
+    Queue(key, {a, b, product, nullptr, nullptr, output.write == Write::kAdd});
+    if (output.bias != nullptr)
+      AddBias<T>(stream_, m, n, key.c_stride, output.bias, product);
+    if (output.pre != nullptr)
+      GeluForward<T>(stream_, m * n, output.pre, output.c);
+    if (output.gelu_input != nullptr)
+      GeluBackward<T>(stream_, m * n, output.gelu_input, output.c, output.c);
+  };
+  ProductKey fused = key;
+  fused.epilogue = EpilogueOf(output);
+  if (fused.epilogue == Epilogue::kNone) return apart();
+  QueueFused(fused,
+             {a, b, output.c, const_cast<T*>(output.bias), aux, /*add=*/false},
+             apart);
 }
 
 template <typename T>
@@ -134,6 +139,50 @@ void CudaMatmul::MultiplyToFloat(const MatmulShape& shape, const T* a,
   if (shape.size.m == 0 || shape.size.n == 0) return;
   Queue(KeyOf(shape, kDataType<T>, CUDA_R_32F, options_.use_tf32),
         {a, b, c, nullptr, nullptr, write == Write::kAdd});
+}
+
+template <typename T>
+void CudaMatmul::MultiplyWithSums(const MatmulShape& shape, const T* a,
+                                  const T* b, float* a_sums, float* b_sums,
+                                  float* c, absl::FunctionRef<void()> apart) {
+  if (shape.size.m == 0 || shape.size.n == 0) return apart();
+  ProductKey key = KeyOf(shape, kDataType<T>, CUDA_R_32F, options_.use_tf32);
+  key.epilogue = a_sums != nullptr ? Epilogue::kSumsOfA : Epilogue::kSumsOfB;
+  QueueFused(key,
+             {a, b, c, a_sums != nullptr ? a_sums : b_sums, nullptr,
+              /*add=*/false},
+             apart);
+}
+
+void CudaMatmul::QueueFused(ProductKey key, const ProductOperands& operands,
+                            absl::FunctionRef<void()> apart) {
+  if (!options_.fuse || key.k == 0 || !TryQueue(key, operands)) return apart();
+  key.alignment_bytes = AlignmentOf(operands);
+  const auto found = planned_.find(key);
+  if (found == planned_.end() || !found->second.is_fresh) return;
+  stream_.Note(CompareWith(apart, key, operands, found->second));
+}
+
+absl::Status CudaMatmul::CompareWith(absl::FunctionRef<void()> apart,
+                                     const ProductKey& key,
+                                     const ProductOperands& operands,
+                                     Planned& planned) {
+  planned.is_fresh = false;
+  const auto run_apart = [&] {
+    apart();
+    return stream_.status();
+  };
+  const auto run_fused = [&] {
+    return planned.product->Run(*planned.algorithm, operands, workspace_.data(),
+                                stream_.get());
+  };
+  ASSIGN_OR_RETURN(const float apart_ms, Milliseconds(run_apart));
+  // Last, so that its results stay if it is the faster one.
+  ASSIGN_OR_RETURN(const float fused_ms, Milliseconds(run_fused));
+  if (fused_ms <= apart_ms) return absl::OkStatus();
+  planned.algorithm.reset();
+  plans_.Add(key.Name() + kApart, {});
+  return run_apart();
 }
 
 void CudaMatmul::Queue(const ProductKey& key, const ProductOperands& operands) {
@@ -193,6 +242,7 @@ absl::StatusOr<CudaMatmul::Planned*> CudaMatmul::Plan(
 absl::Status CudaMatmul::Choose(const ProductKey& key, ProductOperands operands,
                                 Planned& planned) {
   const std::string name = key.Name();
+  if (plans_.Find(name + kApart).has_value()) return absl::OkStatus();
   planned.algorithm = plans_.Find(name);
   if (planned.algorithm.has_value() &&
       planned.product->CanUse(*planned.algorithm, options_.workspace_bytes)) {
@@ -217,7 +267,8 @@ absl::Status CudaMatmul::Choose(const ProductKey& key, ProductOperands operands,
   }
   ASSIGN_OR_RETURN(planned.algorithm,
                    Fastest(operands, *planned.product, candidates));
-  if (planned.algorithm.has_value()) plans_.Add(name, *planned.algorithm);
+  planned.is_fresh = planned.algorithm.has_value();
+  if (planned.is_fresh) plans_.Add(name, *planned.algorithm);
   return absl::OkStatus();
 }
 
@@ -227,8 +278,9 @@ absl::StatusOr<std::optional<MatmulAlgorithm>> CudaMatmul::Fastest(
   std::optional<MatmulAlgorithm> fastest;
   float least = 0;
   for (const MatmulAlgorithm& candidate : candidates) {
-    const absl::StatusOr<float> taken =
-        Milliseconds(operands, product, candidate);
+    const absl::StatusOr<float> taken = Milliseconds([&] {
+      return product.Run(candidate, operands, workspace_.data(), stream_.get());
+    });
     // One that was proposed may still be refused when it is run.
     if (absl::IsUnimplemented(taken.status())) continue;
     RETURN_IF_ERROR(taken.status());
@@ -240,11 +292,7 @@ absl::StatusOr<std::optional<MatmulAlgorithm>> CudaMatmul::Fastest(
 }
 
 absl::StatusOr<float> CudaMatmul::Milliseconds(
-    const ProductOperands& operands, CublasLtProduct& product,
-    const MatmulAlgorithm& algorithm) {
-  const auto run = [&] {
-    return product.Run(algorithm, operands, workspace_.data(), stream_.get());
-  };
+    absl::FunctionRef<absl::Status()> run) {
   // The first one also loads the kernel.
   RETURN_IF_ERROR(run());
   stream_.Record(*begin_);
@@ -262,7 +310,10 @@ absl::StatusOr<float> CudaMatmul::Milliseconds(
   template void CudaMatmul::Multiply<T>(const MatmulShape&, const T*,        \
                                         const T*, const MatmulOutput<T>&);   \
   template void CudaMatmul::MultiplyToFloat<T>(const MatmulShape&, const T*, \
-                                               const T*, Write, float*);
+                                               const T*, Write, float*);     \
+  template void CudaMatmul::MultiplyWithSums<T>(                             \
+      const MatmulShape&, const T*, const T*, float*, float*, float*,        \
+      absl::FunctionRef<void()>);
 RM_INSTANTIATE(float)
 RM_INSTANTIATE(__nv_bfloat16)
 RM_INSTANTIATE(__half)

@@ -2,8 +2,9 @@
 //
 // Matrices are row-major, as in worker/nn/gemm.h. Elements are float,
 // __nv_bfloat16 or __half; products are summed up in float. What follows a
-// product (a bias, GELU or its gradient) is part of it where cuBLASLt can do so,
-// and a kernel of its own where not.
+// product (a bias, GELU or its gradient, sums for the gradient of a bias) is part
+// of it where cuBLASLt can do so and that is faster, and a kernel of its own
+// elsewhere.
 //
 // A product that is met for the first time is computed by each of a few
 // algorithms, and the fastest is kept: for the life of this object, so that
@@ -30,6 +31,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "common/tensor/allocator.h"
 #include "worker/device/cuda/cublaslt_library.h"
@@ -48,7 +50,7 @@ struct MatmulOptions {
   bool use_tf32 = false;
   // Off: the algorithm that cuBLASLt thinks the fastest, unmeasured.
   bool measure = true;
-  // Off: biases and GELU are kernels of their own.
+  // Off: what follows a product is always a kernel of its own.
   bool fuse = true;
   // Of scratch. That many NVIDIA recommends for Hopper; with less, its fastest
   // algorithms are out.
@@ -111,6 +113,14 @@ class CudaMatmul {
   template <typename T>
   void MultiplyToFloat(const MatmulShape& shape, const T* a, const T* b,
                        Write write, float* c);
+  // The same, = only, and at once a_sums = the sums of op(a)'s rows [m], or
+  // b_sums = those of op(b)'s columns [n]; the other is null. `apart` queues just
+  // this in more than one step; it is called if that is faster, or there is no
+  // other way.
+  template <typename T>
+  void MultiplyWithSums(const MatmulShape& shape, const T* a, const T* b,
+                        float* a_sums, float* b_sums, float* c,
+                        absl::FunctionRef<void()> apart);
 
   // What products compute in, for other operators on the same stream: they are
   // queued one after the other, and nothing stays in it.
@@ -126,12 +136,22 @@ class CudaMatmul {
   struct Planned {
     std::unique_ptr<CublasLtProduct> product;
     std::optional<MatmulAlgorithm> algorithm;
+    // Measured by this object, but not yet against kernels apart.
+    bool is_fresh = false;
   };
 
   CudaMatmul(CudaDevice& device, CudaStream& stream, MatmulOptions options,
              CublasLtLibrary library);
   [[nodiscard]] absl::Status Start();
   void FillZero(const ProductKey& key, void* c);
+  // The product with its epilogue in one, or `apart`.
+  void QueueFused(ProductKey key, const ProductOperands& operands,
+                  absl::FunctionRef<void()> apart);
+  // Forgets the algorithm if `apart` is faster.
+  [[nodiscard]] absl::Status CompareWith(absl::FunctionRef<void()> apart,
+                                         const ProductKey& key,
+                                         const ProductOperands& operands,
+                                         Planned& planned);
   // Whether cuBLASLt can compute the product; if so, it is queued.
   bool TryQueue(const ProductKey& key, const ProductOperands& operands);
   // The same, where there is no other way.
@@ -146,8 +166,7 @@ class CudaMatmul {
       const ProductOperands& operands, CublasLtProduct& product,
       const std::vector<MatmulAlgorithm>& candidates);
   [[nodiscard]] absl::StatusOr<float> Milliseconds(
-      const ProductOperands& operands, CublasLtProduct& product,
-      const MatmulAlgorithm& algorithm);
+      absl::FunctionRef<absl::Status()> run);
 
   CudaDevice& device_;
   CudaStream& stream_;

@@ -101,6 +101,9 @@ TYPED_TEST(MatmulTest, AddsToWhatIsThere) {
 
 TYPED_TEST(MatmulTest, EpiloguesMatchReferenceFusedOrNot) {
   using T = TypeParam;
+  // Unmeasured, what can be fused is.
+  auto fused = this->Create({.measure = false});
+  ASSERT_TRUE(fused.ok()) << fused.status();
   auto unfused = this->Create({.fuse = false});
   ASSERT_TRUE(unfused.ok()) << unfused.status();
   // cuBLASLt has GELU for rows of a multiple of 8 only.
@@ -124,9 +127,10 @@ TYPED_TEST(MatmulTest, EpiloguesMatchReferenceFusedOrNot) {
     const auto b = DeviceArray<T>::Of(problem.b);
     const auto device_bias = DeviceArray<T>::Of(bias);
     const auto device_x = DeviceArray<T>::Of(x);
-    for (CudaMatmul* matmul : {&this->matmul(), unfused->get()}) {
-      SCOPED_TRACE(
-          absl::StrCat("n ", size.n, ", fused ", matmul->options().fuse));
+    for (CudaMatmul* matmul : {&this->matmul(), fused->get(), unfused->get()}) {
+      SCOPED_TRACE(absl::StrCat("n ", size.n, ", fused ",
+                                matmul->options().fuse, ", measured ",
+                                matmul->options().measure));
       const DeviceArray<T> biased(count), pre(count), gelu(count);
       const DeviceArray<T> plain_pre(count), plain_gelu(count), dgelu(count);
       const MatmulShape shape = {Transpose::kNo, Transpose::kYes, size};
@@ -310,6 +314,70 @@ TEST_F(FloatMatmulTest, AlgorithmThatIsNotOneIsNotUsed) {
   MatmulPlanFile after(directory, device().name(), library->version());
   ASSERT_TRUE(after.Find(key.Name()).has_value());
   EXPECT_FALSE(*after.Find(key.Name()) == wrong);
+}
+
+TEST_F(FloatMatmulTest, SumsComeWithTheProductFusedOrApart) {
+  const GemmShape size = {9, 16, 40};
+  const Problem problem =
+      RandomProblem<float>(Transpose::kYes, Transpose::kNo, size);
+  std::vector<float> want_a(size.m, 0), want_b(size.n, 0);
+  for (int64_t k = 0; k < size.k; ++k) {
+    for (int64_t i = 0; i < size.m; ++i) want_a[i] += problem.a[k * size.m + i];
+    for (int64_t i = 0; i < size.n; ++i) want_b[i] += problem.b[k * size.n + i];
+  }
+  const auto a = DeviceArray<float>::Of(problem.a);
+  const auto b = DeviceArray<float>::Of(problem.b);
+  const MatmulShape shape = {Transpose::kYes, Transpose::kNo, size};
+  for (const bool fuse : {true, false}) {
+    // Unmeasured, so that what cuBLASLt can do is not left for what is faster.
+    auto matmul = Create({.measure = false, .fuse = fuse});
+    ASSERT_TRUE(matmul.ok()) << matmul.status();
+    const DeviceArray<float> c(size.m * size.n), a_sums(size.m), b_sums(size.n);
+    int calls_apart = 0;
+    const auto apart = [&] { ++calls_apart; };
+    (*matmul)->MultiplyWithSums<float>(shape, a.get(), b.get(), a_sums.get(),
+                                       nullptr, c.get(), apart);
+    (*matmul)->MultiplyWithSums<float>(shape, a.get(), b.get(), nullptr,
+                                       b_sums.get(), c.get(), apart);
+    ASSERT_TRUE(Finish());
+    EXPECT_EQ(calls_apart, fuse ? 0 : 2);
+    if (!fuse) continue;
+    ExpectNear<float>(c.Floats(), problem.product, "c");
+    ExpectNear<float>(a_sums.Floats(), want_a, "a_sums");
+    ExpectNear<float>(b_sums.Floats(), want_b, "b_sums");
+  }
+}
+
+TEST_F(FloatMatmulTest, WhatIsFasterApartStaysApart) {
+  const std::string directory = absl::StrCat(testing::TempDir(), "/apart");
+  std::filesystem::remove_all(directory);
+  const GemmShape size = {9, 16, 40};
+  const Problem problem =
+      RandomProblem<float>(Transpose::kYes, Transpose::kNo, size);
+  const auto a = DeviceArray<float>::Of(problem.a);
+  const auto b = DeviceArray<float>::Of(problem.b);
+  const DeviceArray<float> c(size.m * size.n), sums(size.m);
+  const MatmulShape shape = {Transpose::kYes, Transpose::kNo, size};
+  // Nothing is faster than doing nothing.
+  for (int processes = 0; processes < 2; ++processes) {
+    auto matmul = Create({.cache_directory = directory});
+    ASSERT_TRUE(matmul.ok()) << matmul.status();
+    int calls_apart = 0;
+    const auto multiply = [&] {
+      (*matmul)->MultiplyWithSums<float>(shape, a.get(), b.get(), sums.get(),
+                                         nullptr, c.get(),
+                                         [&] { ++calls_apart; });
+      EXPECT_TRUE(Finish());
+    };
+    multiply();
+    // The second process knows already.
+    if (processes == 1) {
+      EXPECT_EQ(calls_apart, 1);
+    }
+    calls_apart = 0;
+    multiply();
+    EXPECT_EQ(calls_apart, 1);
+  }
 }
 
 TEST_F(FloatMatmulTest, NeedNotMeasure) {
