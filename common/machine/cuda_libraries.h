@@ -9,8 +9,9 @@
 namespace ringmaster {
 
 // The oldest that can be used, each as its library counts: 120000 is cuBLAS
-// 12.0.0, 90600 is cuDNN 9.6.0.
+// 12.0.0.
 inline constexpr int kOldestCublasLt = 120000;
+// cuDNN 9.6.0: before, sums in scratch had to be zeroed by the caller.
 inline constexpr int kOldestCudnn = 90600;
 // NCCL 2.19.3: its abort is the first that may be called while other
 // communicators run.

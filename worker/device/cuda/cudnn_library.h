@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/machine/cuda_libraries.h"
 
 namespace ringmaster {
 
@@ -38,9 +39,8 @@ struct CudnnFunctions {
 
 class CudnnLibrary {
  public:
-  // The oldest that this program can use: before, sums in scratch had to be
-  // zeroed by the caller.
-  static constexpr int64_t kOldestVersion = 90600;
+  // The oldest that this program can use.
+  static constexpr int64_t kOldestVersion = kOldestCudnn;
 
   // Loads it from where CUDA's libraries are (cuda_libraries.h).
   //   NOT_FOUND      it is not installed
