@@ -116,11 +116,17 @@ class RankProcess {
   std::string heard_;
 };
 
+const std::string& Shared() {
+  static const auto& variable =
+      *new std::string(absl::StrCat(kShareGpuVariable, "=1"));
+  return variable;
+}
+
 class NcclProcessTest : public ::testing::Test {
  protected:
-  void Start(int ranks, std::vector<std::string> variables = {
-                            absl::StrCat(kShareGpuVariable, "=1")}) {
-    for (int i = 0; i < ranks; ++i) {
+  // Ranks with these variables in their environments.
+  void Start(const std::vector<std::vector<std::string>>& ranks) {
+    for (const std::vector<std::string>& variables : ranks) {
       ranks_.push_back(std::make_unique<RankProcess>(variables));
     }
     for (const auto& rank : ranks_) {
@@ -175,7 +181,8 @@ class NcclProcessesTest : public NcclProcessTest,
                           public ::testing::WithParamInterface<int> {};
 
 TEST_P(NcclProcessesTest, ComputeOnOneGpu) {
-  Start(GetParam());
+  Start(std::vector<std::vector<std::string>>(static_cast<size_t>(GetParam()),
+                                              {Shared()}));
   if (IsSkipped() || HasFatalFailure()) return;
   std::vector<int> all;
   for (int i = 0; i < GetParam(); ++i) all.push_back(i);
@@ -192,7 +199,7 @@ class NcclKillTest : public NcclProcessTest,
 
 // By number, which of three is killed while the others wait for it.
 TEST_P(NcclKillTest, FreesTheOthersWhoGoOn) {
-  Start(3);
+  Start({{Shared()}, {Shared()}, {Shared()}});
   if (IsSkipped() || HasFatalFailure()) return;
   ConnectAndCheck(1, {0, 1, 2});
   const int killed = GetParam();
@@ -217,7 +224,7 @@ TEST_P(NcclKillTest, FreesTheOthersWhoGoOn) {
 INSTANTIATE_TEST_SUITE_P(Ranks, NcclKillTest, ::testing::Values(0, 1, 2));
 
 TEST_F(NcclProcessTest, RefusesOneGpuForTwoUnlessItIsShared) {
-  Start(2, {});
+  Start({{}, {}});
   if (IsSkipped() || HasFatalFailure()) return;
   for (const std::string& answer : Connect(1, {0, 1})) {
     EXPECT_THAT(answer, StartsWith("FAILED_PRECONDITION: rank 0 ("));
@@ -226,10 +233,24 @@ TEST_F(NcclProcessTest, RefusesOneGpuForTwoUnlessItIsShared) {
   }
 }
 
+TEST_F(NcclProcessTest, RingsAreForAllRanksOrNone) {
+  const std::vector<std::string> ring = {Shared(),
+                                         absl::StrCat(kRingVariable, "=1")};
+  Start({ring, ring, {Shared()}});
+  if (IsSkipped() || HasFatalFailure()) return;
+  ConnectAndCheck(1, {0, 1});
+  for (const std::string& answer : Connect(2, {0, 1, 2})) {
+    EXPECT_THAT(answer, StartsWith("FAILED_PRECONDITION: rank 0 ("));
+    EXPECT_THAT(answer, HasSubstr("has the NCCL settings ring=1 share_gpu=1 "
+                                  "and rank 2 ("));
+  }
+}
+
 #ifdef RINGMASTER_NCCL_EMULATED
 TEST_F(NcclProcessTest, AProcessWhoseAbortHangsEndsWithAVerdict) {
-  Start(2, {absl::StrCat(kShareGpuVariable, "=1"),
-            "RINGMASTER_EMULATED_NCCL_ABORT=hang"});
+  const std::vector<std::string> hangs = {
+      Shared(), "RINGMASTER_EMULATED_NCCL_ABORT=hang"};
+  Start({hangs, hangs});
   if (IsSkipped() || HasFatalFailure()) return;
   ConnectAndCheck(1, {0, 1});
   rank(0).Say("reduce 1000");

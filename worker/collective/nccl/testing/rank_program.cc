@@ -34,6 +34,11 @@ constexpr int kRetryElsewhere = 138;
 
 MonotonicTime InTime() { return Clock::Real().Now() + absl::Seconds(30); }
 
+bool IsSet(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value != nullptr && std::string(value) == "1";
+}
+
 // A rank's elements, small enough for exact sums.
 std::vector<float> Elements(int rank, int64_t count) {
   std::vector<float> elements;
@@ -52,8 +57,8 @@ class RankProgram {
  public:
   static absl::StatusOr<std::unique_ptr<RankProgram>> Create() {
     auto program = std::make_unique<RankProgram>();
-    const char* share = std::getenv(kShareGpuVariable);
-    program->settings_.share_gpu = share != nullptr && *share == '1';
+    program->settings_ = {.share_gpu = IsSet(kShareGpuVariable),
+                          .ring = IsSet(kRingVariable)};
     RETURN_IF_ERROR(ApplyNcclSettings(program->settings_));
     ASSIGN_OR_RETURN(program->device_, CudaDevice::Open(0));
     ASSIGN_OR_RETURN(program->compute_, CudaStream::Create("compute"));

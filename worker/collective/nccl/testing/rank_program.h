@@ -13,8 +13,10 @@
 
 namespace ringmaster {
 
-// The main function of such a process. RINGMASTER_SHARE_GPU=1 lets it share its
-// GPU.
+// In the environment, "1" is NcclSettings::ring; kShareGpuVariable is share_gpu.
+inline constexpr char kRingVariable[] = "RINGMASTER_TEST_NCCL_RING";
+
+// The main function of such a process.
 int RunRankProgram();
 
 }  // namespace ringmaster
