@@ -52,7 +52,8 @@ struct Problem {
   int64_t window;
   int heads;
   int dim;
-  float scale;  // 1/sqrt(dim)
+  bool is_packed;  // rows can be loaded by fours
+  float scale;     // 1/sqrt(dim)
   uint64_t dropout_key;
   const int64_t* sample_ids;
   uint32_t dropout_threshold;
@@ -148,17 +149,19 @@ __global__ void ForwardKernel(Problem problem, const T* qkv, T* out,
                           : problem.window;
   LoadTile<Tile, Tile::kOwnRows>(queries + first * stride,
                                  problem.window - first, stride, problem.dim,
-                                 own);
+                                 problem.is_packed, own);
   RunningSoftmax<Tile> softmax;
   Sums<Tile> sums;
   for (int64_t k = 0; k < end; k += Tile::kOtherRows) {
     LoadTile<Tile, Tile::kOtherRows>(keys + k * stride, problem.window - k,
-                                     stride, problem.dim, other);
+                                     stride, problem.dim, problem.is_packed,
+                                     other);
     __syncthreads();
     Scores<Tile> scores = Multiply<Tile>(own, other);
     __syncthreads();
     LoadTile<Tile, Tile::kOtherRows>(values + k * stride, problem.window - k,
-                                     stride, problem.dim, other);
+                                     stride, problem.dim, problem.is_packed,
+                                     other);
     for (int i = 0; i < Tile::kRows; ++i) {
       const int64_t query = first + OwnRow<Tile>(i);
       for (int j = 0; j < Tile::kCols; ++j) {
@@ -232,9 +235,9 @@ __global__ void QueryGradientKernel(Problem problem, BackwardInput<T> input,
   const T* const values = keys + head.width;
   const int64_t place = head.out + first * head.width;
   LoadTile<Tile, Tile::kOwnRows>(queries + first * stride, rows, stride,
-                                 problem.dim, own_queries);
+                                 problem.dim, problem.is_packed, own_queries);
   LoadTile<Tile, Tile::kOwnRows>(input.dout + place, rows, head.width,
-                                 problem.dim, own_douts);
+                                 problem.dim, problem.is_packed, own_douts);
   __syncthreads();
   float delta[Tile::kRows] = {};
   float log_sum_exp[Tile::kRows] = {};
@@ -256,12 +259,14 @@ __global__ void QueryGradientKernel(Problem problem, BackwardInput<T> input,
   Sums<Tile> sums;
   for (int64_t k = 0; k < end; k += Tile::kOtherRows) {
     LoadTile<Tile, Tile::kOtherRows>(values + k * stride, problem.window - k,
-                                     stride, problem.dim, other);
+                                     stride, problem.dim, problem.is_packed,
+                                     other);
     __syncthreads();
     const Scores<Tile> dweights = Multiply<Tile>(own_douts, other);
     __syncthreads();
     LoadTile<Tile, Tile::kOtherRows>(keys + k * stride, problem.window - k,
-                                     stride, problem.dim, other);
+                                     stride, problem.dim, problem.is_packed,
+                                     other);
     __syncthreads();
     Scores<Tile> scores = Multiply<Tile>(own_queries, other);
     for (int i = 0; i < Tile::kRows; ++i) {
@@ -303,22 +308,23 @@ __global__ void KeyGradientKernel(Problem problem, BackwardInput<T> input,
   const int64_t stride = 3 * head.width;
   const T* const queries = input.qkv + head.qkv;
   const T* const keys = queries + head.width + first * stride;
-  LoadTile<Tile, Tile::kOwnRows>(keys, rows, stride, problem.dim, own_keys);
+  LoadTile<Tile, Tile::kOwnRows>(keys, rows, stride, problem.dim,
+                                 problem.is_packed, own_keys);
   LoadTile<Tile, Tile::kOwnRows>(keys + head.width, rows, stride, problem.dim,
-                                 own_values);
+                                 problem.is_packed, own_values);
   Sums<Tile> dkeys;
   Sums<Tile> dvalues;
   for (int64_t q = first / Tile::kOtherRows * Tile::kOtherRows;
        q < problem.window; q += Tile::kOtherRows) {
     const int64_t query_rows = problem.window - q;
     LoadTile<Tile, Tile::kOtherRows>(queries + q * stride, query_rows, stride,
-                                     problem.dim, other);
+                                     problem.dim, problem.is_packed, other);
     __syncthreads();
     Scores<Tile> scores = Multiply<Tile>(own_keys, other);
     __syncthreads();
     LoadTile<Tile, Tile::kOtherRows>(input.dout + head.out + q * head.width,
                                      query_rows, head.width, problem.dim,
-                                     other);
+                                     problem.is_packed, other);
     __syncthreads();
     Scores<Tile> gradients = Multiply<Tile>(own_values, other);
     for (int j = 0; j < Tile::kCols; ++j) {
@@ -345,7 +351,7 @@ __global__ void KeyGradientKernel(Problem problem, BackwardInput<T> input,
     __syncthreads();
     StoreWeights<Tile>(gradients, weights);
     LoadTile<Tile, Tile::kOtherRows>(queries + q * stride, query_rows, stride,
-                                     problem.dim, other);
+                                     problem.dim, problem.is_packed, other);
     __syncthreads();
     AddProduct<Tile>(weights, other, dkeys);
     __syncthreads();
@@ -358,11 +364,15 @@ __global__ void KeyGradientKernel(Problem problem, BackwardInput<T> input,
       to + head.width);
 }
 
-Problem ProblemOf(AttentionShape shape, const Dropout& dropout) {
+// Of operands at these addresses.
+template <typename... T>
+Problem ProblemOf(AttentionShape shape, const Dropout& dropout,
+                  const T*... operands) {
   return {
       shape.window,
       static_cast<int>(shape.heads),
       static_cast<int>(shape.head_dim),
+      shape.head_dim % 4 == 0 && ArePacked(operands...),
       static_cast<float>(1 / std::sqrt(static_cast<double>(shape.head_dim))),
       dropout.key,
       dropout.sample_ids,
@@ -401,7 +411,7 @@ void AttentionForward(CudaStream& stream, AttentionShape shape,
     stream.Check(
         LaunchKernel(ForwardKernel<Tile, T>, GridOf<Tile>(shape),
                      dim3(Tile::kThreads), kForwardBytes<Tile>, stream.get(),
-                     ProblemOf(shape, dropout), qkv, out, log_sum_exp),
+                     ProblemOf(shape, dropout, qkv), qkv, out, log_sum_exp),
         "attention, forward");
   });
 }
@@ -419,7 +429,7 @@ void AttentionBackward(CudaStream& stream, AttentionShape shape,
       stream.Check(
           LaunchKernel(kernel, GridOf<Tile>(shape), dim3(Tile::kThreads),
                        kBackwardBytes<Tile>, stream.get(),
-                       ProblemOf(shape, dropout), input, dqkv),
+                       ProblemOf(shape, dropout, qkv, dout), input, dqkv),
           "attention, backward");
     }
   });

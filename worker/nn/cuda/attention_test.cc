@@ -70,8 +70,8 @@ class AttentionTest : public DeviceTest {
     const DeviceArray<int64_t> ids(sample_ids);
     const Dropout dropout = {rate, 99, ids.get(),
                              shape.heads * shape.window * shape.window};
-    const auto qkv = DeviceArray<T>::Of(inputs.qkv);
-    const auto dout = DeviceArray<T>::Of(inputs.dout);
+    const auto qkv = DeviceArray<T>::Of(inputs.qkv, offset_);
+    const auto dout = DeviceArray<T>::Of(inputs.dout, offset_);
     const DeviceArray<T> out(OutCount(shape));
     const DeviceArray<float> log_sum_exp(RowCount(shape));
     const DeviceArray<float> scratch(AttentionScratchElems(shape));
@@ -84,6 +84,8 @@ class AttentionTest : public DeviceTest {
     EXPECT_TRUE(this->Finish());
     return {out.Floats(), log_sum_exp.Floats(), dqkv.Floats()};
   }
+  // From here on, inputs lie so many elements behind an aligned address.
+  void SetOffset(int64_t offset) { offset_ = offset; }
   void ExpectMatchesReference(AttentionShape shape, double rate) {
     SCOPED_TRACE(testing::Message()
                  << "window " << shape.window << ", head_dim " << shape.head_dim
@@ -98,6 +100,9 @@ class AttentionTest : public DeviceTest {
     // Of inputs that were rounded (out) or computed in float (log_sum_exp).
     EXPECT_LE(RelativeError(got.dqkv, want.dqkv), 3 * kTolerance<T>) << "dqkv";
   }
+
+ private:
+  int64_t offset_ = 0;
 };
 TYPED_TEST_SUITE(AttentionTest, ElementTypes);
 
@@ -114,6 +119,12 @@ TYPED_TEST(AttentionTest, MatchesReferenceForAllHeads) {
 TYPED_TEST(AttentionTest, MatchesReferenceWithDropout) {
   for (const int64_t head_dim : {24, 100, 200})
     this->ExpectMatchesReference({3, 37, 2, head_dim}, 0.3);
+}
+
+TYPED_TEST(AttentionTest, InputsNeedNoAlignment) {
+  this->SetOffset(1);
+  for (const int64_t head_dim : {5, 16})
+    this->ExpectMatchesReference({2, 37, 2, head_dim}, 0.3);
 }
 
 TYPED_TEST(AttentionTest, NoSamplesAreFine) {

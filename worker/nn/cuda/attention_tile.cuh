@@ -14,6 +14,7 @@
 
 #include "worker/device/cuda/kernel.cuh"
 #include "worker/nn/cuda/element.h"
+#include "worker/nn/cuda/kernel_parts.cuh"
 
 namespace ringmaster::cuda::attention {
 
@@ -65,16 +66,34 @@ __device__ inline int OtherRow(int j) {
 }
 
 // Copies `rows` rows of `dim` elements, which lie `stride` apart, to a tile of
-// kTileRows; what is left of the tile becomes zero.
+// kTileRows; what is left of the tile becomes zero. kWidth elements at a time,
+// which must divide dim, and whose size the addresses of rows.
+template <typename Tile, int kTileRows, int kWidth, typename T>
+__device__ inline void LoadTileBy(const T* from, int64_t rows, int64_t stride,
+                                  int dim, float* tile) {
+  constexpr int kPieces = Tile::kDim / kWidth;
+  // More at a time would take registers from the sums, and so blocks from the
+  // multiprocessor.
+#pragma unroll 2
+  for (int i = static_cast<int>(threadIdx.x); i < kTileRows * kPieces;
+       i += Tile::kThreads) {
+    const int row = i / kPieces;
+    const int d = i % kPieces * kWidth;
+    Pack<kWidth, float> loaded = {};
+    if (row < rows && d < dim)
+      loaded = LoadFloats<kWidth>(from + row * stride + d);
+    StorePack(loaded, tile + row * Tile::kStride + d);
+  }
+}
+
+// The same; `is_packed` says whether it can be done by fours.
 template <typename Tile, int kTileRows, typename T>
 __device__ inline void LoadTile(const T* from, int64_t rows, int64_t stride,
-                                int dim, float* tile) {
-  for (int i = static_cast<int>(threadIdx.x); i < kTileRows * Tile::kDim;
-       i += Tile::kThreads) {
-    const int row = i / Tile::kDim;
-    const int d = i % Tile::kDim;
-    tile[row * Tile::kStride + d] =
-        row < rows && d < dim ? ToFloat(from[row * stride + d]) : 0.0f;
+                                int dim, bool is_packed, float* tile) {
+  if (is_packed) {
+    LoadTileBy<Tile, kTileRows, 4>(from, rows, stride, dim, tile);
+  } else {
+    LoadTileBy<Tile, kTileRows, 1>(from, rows, stride, dim, tile);
   }
 }
 
