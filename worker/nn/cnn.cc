@@ -44,7 +44,9 @@ class Cnn final : public Model<T> {
   const ModelInput& input() const override { return input_; }
   int64_t max_batch() const override { return max_batch_; }
   int64_t buffer_bytes() const override { return arena_.size_bytes(); }
-  double flops_per_sample() const override;
+  double flops_per_sample() const override {
+    return CnnFlopsPerSample(layout_);
+  }
   absl::Status Bind(const Plan& plan, absl::Span<const T> parameters,
                     absl::Span<T> gradients) override {
     return bound_.Bind(layout_.specs, plan, parameters, gradients, "cnn");
@@ -130,23 +132,6 @@ void Cnn<T>::CutBuffers(BufferCutter<T>& cutter) {
   conv_scratch_ = cutter.Take(most_scratch);
   logits_ = cutter.Take(ClassifierChunkRows(HeadShapeOf(max_batch_)) *
                         layout_.output.out);
-}
-
-template <typename T>
-double Cnn<T>::flops_per_sample() const {
-  double forward = 0;
-  for (const CnnStage& stage : layout_.stages) {
-    forward += 2.0 * kCnnKernel * kCnnKernel *
-               static_cast<double>(stage.in * stage.convolved_elems());
-  }
-  for (const CnnLinear& linear : {layout_.hidden, layout_.output})
-    forward += 2.0 * static_cast<double>(linear.in * linear.out);
-  // Going back, as much for the gradients of weights and of inputs each, but for
-  // the pixels, whose gradient nobody needs.
-  const CnnStage& first = layout_.stages.front();
-  return 3 * forward -
-         2.0 * kCnnKernel * kCnnKernel *
-             static_cast<double>(first.in * first.convolved_elems());
 }
 
 template <typename T>

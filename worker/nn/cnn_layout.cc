@@ -90,4 +90,20 @@ CnnLayout LayOutCnn(const CnnSettings& settings) {
   return layout;
 }
 
+double CnnFlopsPerSample(const CnnLayout& layout) {
+  double forward = 0;
+  for (const CnnStage& stage : layout.stages) {
+    forward += 2.0 * kCnnKernel * kCnnKernel *
+               static_cast<double>(stage.in * stage.convolved_elems());
+  }
+  for (const CnnLinear& linear : {layout.hidden, layout.output})
+    forward += 2.0 * static_cast<double>(linear.in * linear.out);
+  // Going back, as much for the gradients of weights and of inputs each, but for
+  // the pixels, whose gradient nobody needs.
+  const CnnStage& first = layout.stages.front();
+  return 3 * forward -
+         2.0 * kCnnKernel * kCnnKernel *
+             static_cast<double>(first.in * first.convolved_elems());
+}
+
 }  // namespace ringmaster

@@ -65,6 +65,9 @@ struct CnnLayout {
 
 CnnLayout LayOutCnn(const CnnSettings& settings);
 
+// See Model::flops_per_sample.
+double CnnFlopsPerSample(const CnnLayout& layout);
+
 }  // namespace ringmaster
 
 #endif  // RINGMASTER_WORKER_NN_CNN_LAYOUT_H_

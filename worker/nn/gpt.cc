@@ -38,12 +38,6 @@ struct Pass {
   int64_t rows() const { return samples * tokens; }
 };
 
-// Where dropout is; each place has a key of its own.
-constexpr uint64_t kEmbeddingSite = 0;
-constexpr uint64_t AttentionSite(size_t block) { return 3 * block + 1; }
-constexpr uint64_t AttentionOutputSite(size_t block) { return 3 * block + 2; }
-constexpr uint64_t MlpOutputSite(size_t block) { return 3 * block + 3; }
-
 template <typename T>
 class Gpt final : public Model<T> {
  public:
@@ -70,7 +64,9 @@ class Gpt final : public Model<T> {
   const ModelInput& input() const override { return input_; }
   int64_t max_batch() const override { return max_batch_; }
   int64_t buffer_bytes() const override { return buffers_->size_bytes(); }
-  double flops_per_sample() const override;
+  double flops_per_sample() const override {
+    return GptFlopsPerSample(settings_);
+  }
   std::string HuggingFaceConfig() const override {
     return GptHuggingFaceConfig(settings_);
   }
@@ -108,7 +104,7 @@ class Gpt final : public Model<T> {
     return DropoutAt(pass, site, pass.tokens * settings_.width);
   }
   Dropout AttentionDropout(const Pass& pass, size_t block) const {
-    return DropoutAt(pass, AttentionSite(block),
+    return DropoutAt(pass, GptDropoutSite::Attention(block),
                      settings_.heads * pass.tokens * pass.tokens);
   }
 
@@ -152,16 +148,6 @@ class Gpt final : public Model<T> {
 };
 
 template <typename T>
-double Gpt<T>::flops_per_sample() const {
-  const double tokens = static_cast<double>(settings_.sample_tokens);
-  // Forward, and the gradients of input and weights: two operations each.
-  const double products = 6 * GptProductParameters(settings_);
-  const double attention = 6 * static_cast<double>(settings_.layers) *
-                           static_cast<double>(settings_.width) * tokens;
-  return tokens * (products + attention);
-}
-
-template <typename T>
 Dropout Gpt<T>::DropoutAt(const Pass& pass, uint64_t site,
                           int64_t elems_per_sample) const {
   return {.rate = pass.dropout_rate,
@@ -187,14 +173,14 @@ void Gpt<T>::Forward(const Pass& pass, const int32_t* ids) {
                            bound_.parameter(tensors_.tokens),
                            bound_.parameter(tensors_.positions), embedded);
   if (pass.dropout_rate != 0) {
-    ApplyDropout<T>(compute_, ResidualDropout(pass, kEmbeddingSite),
+    ApplyDropout<T>(compute_, ResidualDropout(pass, GptDropoutSite::kEmbedding),
                     pass.samples, embedded, embedded);
   }
   // What the last block added to the residual stream is added on the way into
   // the next norm.
   const T* residual = embedded;
   const T* delta = nullptr;
-  uint64_t site = kEmbeddingSite;
+  uint64_t site = GptDropoutSite::kEmbedding;
   for (size_t i = 0; i < buffers_->blocks.size(); ++i) {
     if (pass.is_cancelled()) return;
     Normalize(pass, tensors_.blocks[i].attention_norm,
@@ -202,11 +188,11 @@ void Gpt<T>::Forward(const Pass& pass, const int32_t* ids) {
     ForwardAttention(pass, i);
     Normalize(pass, tensors_.blocks[i].mlp_norm, buffers_->blocks[i].mlp_norm,
               buffers_->blocks[i].attention_norm.sum, buffers_->branch,
-              AttentionOutputSite(i));
+              GptDropoutSite::AttentionOutput(i));
     ForwardMlp(pass, i);
     residual = buffers_->blocks[i].mlp_norm.sum;
     delta = buffers_->branch;
-    site = MlpOutputSite(i);
+    site = GptDropoutSite::MlpOutput(i);
   }
   Normalize(pass, tensors_.final_norm, buffers_->final_norm, residual, delta,
             site);
@@ -289,7 +275,8 @@ void Gpt<T>::BackwardMlp(const Backward& run, size_t block) {
       Linear(run.pass, settings_.hidden(), settings_.width);
   const LinearShape input =
       Linear(run.pass, settings_.width, settings_.hidden());
-  const T* const dbranch = DroppedResidual(run.pass, MlpOutputSite(block));
+  const T* const dbranch =
+      DroppedResidual(run.pass, GptDropoutSite::MlpOutput(block));
   BackwardTensors(run, output, tensors.mlp_output, dbranch, buffers.activated);
   LinearBackwardInput<T>(compute_, output, dbranch,
                          bound_.parameter(tensors.mlp_output.weight),
@@ -312,7 +299,7 @@ void Gpt<T>::BackwardAttention(const Backward& run, size_t block) {
   const LinearShape input =
       Linear(run.pass, settings_.width, 3 * settings_.width);
   const T* const dbranch =
-      DroppedResidual(run.pass, AttentionOutputSite(block));
+      DroppedResidual(run.pass, GptDropoutSite::AttentionOutput(block));
   BackwardTensors(run, output, tensors.attention_output, dbranch,
                   buffers.attention);
   LinearBackwardInput<T>(compute_, output, dbranch,
@@ -333,7 +320,8 @@ void Gpt<T>::BackwardAttention(const Backward& run, size_t block) {
 template <typename T>
 void Gpt<T>::BackwardEmbedding(const Backward& run, const int32_t* ids) {
   const TokenEmbeddingShape shape = Embedding(run.pass);
-  const T* const dembedded = DroppedResidual(run.pass, kEmbeddingSite);
+  const T* const dembedded =
+      DroppedResidual(run.pass, GptDropoutSite::kEmbedding);
   TokenEmbeddingBackwardPositions<T>(compute_, shape, run.write, dembedded,
                                      bound_.gradient(tensors_.positions));
   if (run.write == Write::kSet) {

@@ -108,6 +108,15 @@ double GptProductParameters(const GptSettings& settings) {
          static_cast<double>(settings.vocabulary) * width;
 }
 
+double GptFlopsPerSample(const GptSettings& settings) {
+  const double tokens = static_cast<double>(settings.sample_tokens);
+  // Forward, and the gradients of input and weights: two operations each.
+  const double products = 6 * GptProductParameters(settings);
+  const double attention = 6 * static_cast<double>(settings.layers) *
+                           static_cast<double>(settings.width) * tokens;
+  return tokens * (products + attention);
+}
+
 std::string GptHuggingFaceConfig(const GptSettings& settings) {
   nlohmann::ordered_json end_of_text = nullptr;
   if (settings.vocabulary == kGpt2Vocabulary) end_of_text = kGpt2Vocabulary - 1;

@@ -5,6 +5,7 @@
 #ifndef RINGMASTER_WORKER_NN_GPT_LAYOUT_H_
 #define RINGMASTER_WORKER_NN_GPT_LAYOUT_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -71,6 +72,19 @@ GptTensors LayOutGpt(const GptSettings& settings);
 // Parameters that are a factor of matrix products: the linear operators' and
 // the head's, without biases, norms and positions.
 double GptProductParameters(const GptSettings& settings);
+
+// See Model::flops_per_sample.
+double GptFlopsPerSample(const GptSettings& settings);
+
+// Where dropout is; each place has a key of its own.
+struct GptDropoutSite {
+  static constexpr uint64_t kEmbedding = 0;
+  static constexpr uint64_t Attention(size_t block) { return 3 * block + 1; }
+  static constexpr uint64_t AttentionOutput(size_t block) {
+    return 3 * block + 2;
+  }
+  static constexpr uint64_t MlpOutput(size_t block) { return 3 * block + 3; }
+};
 
 // The config.json of GPT2LMHeadModel.
 std::string GptHuggingFaceConfig(const GptSettings& settings);

@@ -1,12 +1,9 @@
 #include "worker/nn/mlp.h"
 
 #include <algorithm>
-#include <cmath>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "common/plan/plan.h"
 #include "common/status/check.h"
 #include "common/status/status_macros.h"
@@ -15,87 +12,10 @@
 #include "worker/nn/embedding.h"
 #include "worker/nn/gelu.h"
 #include "worker/nn/linear.h"
+#include "worker/nn/mlp_layout.h"
 
 namespace ringmaster {
 namespace {
-
-constexpr int64_t kVocabulary = 256;
-
-// One linear layer: where it is in the specs, and its widths.
-struct Layer {
-  int weight;  // tensor index
-  int bias;    // tensor index
-  int64_t in;
-  int64_t out;
-};
-
-struct MlpSettings {
-  int64_t window = 16;
-  int64_t embedding_dim = 32;
-  int64_t hidden_dim = 256;
-  int64_t hidden_layers = 2;
-};
-
-absl::StatusOr<MlpSettings> ReadSettings(const ModelConfig& config) {
-  // Bounds far above any use, which keep sizes from overflowing.
-  SettingsReader reader(config);
-  MlpSettings settings;
-  settings.window = reader.Int("window", settings.window, {1, 4096});
-  settings.embedding_dim =
-      reader.Int("embedding_dim", settings.embedding_dim, {1, 4096});
-  settings.hidden_dim =
-      reader.Int("hidden_dim", settings.hidden_dim, {1, 65536});
-  settings.hidden_layers =
-      reader.Int("hidden_layers", settings.hidden_layers, {1, 64});
-  RETURN_IF_ERROR(reader.Finish());
-  return settings;
-}
-
-struct MlpLayout {
-  // In order of execution; the last one gives the logits.
-  std::vector<Layer> layers;
-  int embedding = 0;  // tensor index
-  std::vector<TensorSpec> specs;
-};
-
-// Weights start uniform with the variance that keeps a signal's size: 2 /
-// fan_in before a GELU, as before a ReLU (He et al., "Delving Deep into
-// Rectifiers", 2015). The output layer starts smaller, for a first loss near ln
-// 256.
-double WeightBound(const Layer& layer, bool is_output) {
-  return std::sqrt((is_output ? 1.0 : 6.0) / static_cast<double>(layer.in));
-}
-
-MlpLayout LayOut(const MlpSettings& config) {
-  MlpLayout layout;
-  const int64_t layer_count = config.hidden_layers + 1;
-  int64_t in = config.window * config.embedding_dim;
-  for (int64_t i = 0; i < layer_count; ++i) {
-    const int64_t out = i + 1 == layer_count ? kVocabulary : config.hidden_dim;
-    // Backward runs from the last layer to the first, so tensors are numbered
-    // that way.
-    const int weight = static_cast<int>(2 * (layer_count - 1 - i));
-    layout.layers.push_back({weight, weight + 1, in, out});
-    in = out;
-  }
-  layout.embedding = static_cast<int>(2 * layer_count);
-  layout.specs.resize(static_cast<size_t>(layout.embedding) + 1);
-  for (size_t i = 0; i < layout.layers.size(); ++i) {
-    const Layer& layer = layout.layers[i];
-    const bool is_output = i + 1 == layout.layers.size();
-    const std::string name = is_output ? "output" : absl::StrCat("hidden.", i);
-    layout.specs[layer.weight] = {
-        name + ".weight",
-        {layer.out, layer.in},
-        Initializer::Uniform(WeightBound(layer, is_output))};
-    layout.specs[layer.bias] = {
-        name + ".bias", {layer.out}, Initializer::Constant(0)};
-  }
-  layout.specs[layout.embedding] = {"embedding.weight",
-                                    {kVocabulary, config.embedding_dim},
-                                    Initializer::Uniform(1)};
-  return layout;
-}
 
 template <typename T>
 class Mlp final : public Model<T> {
@@ -110,7 +30,7 @@ class Mlp final : public Model<T> {
 
   static absl::StatusOr<std::unique_ptr<Model<T>>> Create(
       const ModelConfig& config, const Compute& compute, int64_t max_batch) {
-    ASSIGN_OR_RETURN(const MlpSettings settings, ReadSettings(config));
+    ASSIGN_OR_RETURN(const MlpSettings settings, ReadMlpSettings(config));
     auto model = std::make_unique<Mlp>(settings, compute, max_batch);
     RETURN_IF_ERROR(model->arena_.Plan(
         [&model](BufferCutter<T>& cutter) { model->CutBuffers(cutter); }));
@@ -121,15 +41,18 @@ class Mlp final : public Model<T> {
       : config_(config),
         compute_(compute),
         max_batch_(max_batch),
-        input_{.shape = {.tokens = config.window}, .vocabulary = kVocabulary},
-        layout_(LayOut(config)),
+        input_{.shape = {.tokens = config.window},
+               .vocabulary = kMlpVocabulary},
+        layout_(LayOutMlp(config)),
         next_window_(static_cast<size_t>(config.window)) {}
 
   absl::Span<const TensorSpec> specs() const override { return layout_.specs; }
   const ModelInput& input() const override { return input_; }
   int64_t max_batch() const override { return max_batch_; }
   int64_t buffer_bytes() const override { return arena_.size_bytes(); }
-  double flops_per_sample() const override;
+  double flops_per_sample() const override {
+    return MlpFlopsPerSample(layout_);
+  }
   absl::Status Bind(const Plan& plan, absl::Span<const T> parameters,
                     absl::Span<T> gradients) override {
     return bound_.Bind(layout_.specs, plan, parameters, gradients, "mlp");
@@ -146,12 +69,12 @@ class Mlp final : public Model<T> {
   void Forward(const int32_t* inputs, int64_t size);
   // Of the last layer.
   HeadShape HeadShapeOf(int64_t size) const {
-    return {size, layout_.layers.back().in, kVocabulary};
+    return {size, layout_.layers.back().in, kMlpVocabulary};
   }
   // From the gradient of the last layer's input.
   void Backward(const Batch& batch, Write write, GradientObserver& observer);
   EmbeddingShape EmbeddingShapeOf(int64_t size) const {
-    return {size * config_.window, kVocabulary, config_.embedding_dim};
+    return {size * config_.window, kMlpVocabulary, config_.embedding_dim};
   }
 
   const MlpSettings config_;
@@ -174,7 +97,7 @@ template <typename T>
 void Mlp<T>::CutBuffers(BufferCutter<T>& cutter) {
   int64_t widest_input = 0;
   buffers_.clear();
-  for (const Layer& layer : layout_.layers) {
+  for (const MlpLayer& layer : layout_.layers) {
     const bool is_last = &layer == &layout_.layers.back();
     LayerBuffers& buffers = buffers_.emplace_back();
     buffers.input = cutter.Take(max_batch_ * layer.in);
@@ -188,20 +111,11 @@ void Mlp<T>::CutBuffers(BufferCutter<T>& cutter) {
 }
 
 template <typename T>
-double Mlp<T>::flops_per_sample() const {
-  double weights = 0;
-  for (const Layer& layer : layout_.layers)
-    weights += static_cast<double>(layer.in * layer.out);
-  // Forward, and the gradients of input and weights: two operations each.
-  return 6 * weights;
-}
-
-template <typename T>
 void Mlp<T>::Forward(const int32_t* inputs, int64_t size) {
   EmbeddingForward<T>(compute_, EmbeddingShapeOf(size), inputs,
                       bound_.parameter(layout_.embedding), buffers_[0].input);
   for (size_t i = 0; i + 1 < layout_.layers.size(); ++i) {
-    const Layer& layer = layout_.layers[i];
+    const MlpLayer& layer = layout_.layers[i];
     LinearForward<T>(compute_, {size, layer.in, layer.out}, buffers_[i].input,
                      bound_.parameter(layer.weight),
                      bound_.parameter(layer.bias), buffers_[i].output);
@@ -215,7 +129,7 @@ double Mlp<T>::ForwardBackward(const Batch& batch, const TrainOptions& options,
                                GradientObserver& observer) {
   bound_.CheckBatch(batch, input_, max_batch_);
   Forward(batch.inputs().data(), batch.size());
-  const Layer& head = layout_.layers.back();
+  const MlpLayer& head = layout_.layers.back();
   const double loss_sum = ClassifierTrain<T>(
       compute_, HeadShapeOf(batch.size()), options.scale, options.write,
       buffers_.back().input, bound_.parameter(head.weight),
@@ -234,7 +148,7 @@ void Mlp<T>::Backward(const Batch& batch, Write write,
                       GradientObserver& observer) {
   const int64_t size = batch.size();
   for (size_t i = layout_.layers.size() - 1; i-- > 0;) {
-    const Layer& layer = layout_.layers[i];
+    const MlpLayer& layer = layout_.layers[i];
     const LinearShape shape = {size, layer.in, layer.out};
     GeluBackward<T>(compute_, size * layer.out, buffers_[i].output,
                     input_gradient_, output_gradient_);
@@ -259,7 +173,7 @@ template <typename T>
 Prediction Mlp<T>::Predict(const Batch& batch) {
   bound_.CheckBatch(batch, input_, max_batch_);
   Forward(batch.inputs().data(), batch.size());
-  const Layer& head = layout_.layers.back();
+  const MlpLayer& head = layout_.layers.back();
   const ClassifierResult result = ClassifierPredict<T>(
       compute_, HeadShapeOf(batch.size()), buffers_.back().input,
       bound_.parameter(head.weight), bound_.parameter(head.bias),
@@ -278,11 +192,11 @@ absl::StatusOr<absl::Span<const T>> Mlp<T>::NextTokenLogits(
   std::fill(next_window_.begin(), next_window_.end() - count, 0);
   std::copy(context.end() - count, context.end(), next_window_.end() - count);
   Forward(next_window_.data(), 1);
-  const Layer& head = layout_.layers.back();
+  const MlpLayer& head = layout_.layers.back();
   LinearForward<T>(compute_, {1, head.in, head.out}, buffers_.back().input,
                    bound_.parameter(head.weight), bound_.parameter(head.bias),
                    buffers_.back().output);
-  return absl::Span<const T>(buffers_.back().output, kVocabulary);
+  return absl::Span<const T>(buffers_.back().output, kMlpVocabulary);
 }
 
 }  // namespace
