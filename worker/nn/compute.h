@@ -12,9 +12,16 @@ namespace ringmaster {
 
 class ThreadPool;
 
-// Type of the operands of matrix products. Parameters, gradients, activations
-// and all sums are float in either case.
-enum class Precision { kFloat32, kBFloat16 };
+// Type of the operands of matrix products. Parameters, gradients and all sums are
+// float in any case, and activations too, but on GPUs. kTf32 (float of which
+// tensor cores see 10 bits after the point) and kFloat16 are for GPUs only.
+enum class Precision { kFloat32, kBFloat16, kTf32, kFloat16 };
+
+// "float32", "bfloat16", "tf32", "float16".
+[[nodiscard]] constexpr const char* PrecisionName(Precision precision) {
+  constexpr const char* kNames[] = {"float32", "bfloat16", "tf32", "float16"};
+  return kNames[static_cast<int>(precision)];
+}
 
 // Passed to every operator.
 struct Compute {

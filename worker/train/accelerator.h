@@ -53,6 +53,8 @@ class AcceleratorArenas {
   [[nodiscard]] virtual absl::Span<const float> parameters() const = 0;
   [[nodiscard]] virtual absl::Span<float> gradients() const = 0;
 
+  // Queues zeros for all gradients.
+  virtual void ClearGradients() = 0;
   // Copies parameters and moments; done when they return.
   [[nodiscard]] virtual absl::Status CopyFromHost(
       const HostArenas<const float>& host) = 0;
@@ -76,6 +78,12 @@ class Accelerator {
 
   // For people: "cuda:0 (NVIDIA H200, 139 GiB, GPU-8a56...)".
   [[nodiscard]] virtual const std::string& name() const = 0;
+  // The calling thread is the training thread from here on: before anything else
+  // here, and of what this made.
+  [[nodiscard]] virtual absl::Status Enter() = 0;
+  // Whether `status` says that this process can no longer use it: only another
+  // process can.
+  [[nodiscard]] virtual bool IsLost(const absl::Status& status) const = 0;
   // Operations a second at `precision`, of dense matrix products; 0: not known.
   [[nodiscard]] virtual double PeakFlops(Precision precision) const = 0;
   // What no process uses of the accelerator's memory.
@@ -94,6 +102,7 @@ class Accelerator {
 
   // What a generation's communicator needs.
   struct CommunicatorOptions {
+    int64_t generation = 0;
     absl::Duration connect_timeout;
     const CollectiveConfig& collective;
     BufferView gradients;  // all that is reduced

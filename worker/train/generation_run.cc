@@ -226,8 +226,8 @@ absl::Status GenerationRun::ForwardBackward(int64_t step, const Batch& batch,
   TrainingState& state = parts_.state;
   const ProgramConfig& config = state.config();
   TrainOptions options;
-  options.scale =
-      1.0 / static_cast<double>(config.global_batch * state.targets());
+  options.scale = state.loss_scale().value() /
+                  static_cast<double>(config.global_batch * state.targets());
   options.dropout_key =
       CounterRandom(config.seed ^ kDropoutStream, static_cast<uint64_t>(step));
   options.cancel = &parts_.cancel;

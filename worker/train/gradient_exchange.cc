@@ -56,7 +56,8 @@ absl::Status GradientExchange::ConnectAccelerators() {
   ASSIGN_OR_RETURN(communicator_,
                    accelerator->Connect(
                        std::move(communicator_),
-                       {.connect_timeout = parts_.assignment.connect_timeout,
+                       {.generation = parts_.assignment.generation,
+                        .connect_timeout = parts_.assignment.connect_timeout,
                         .collective = parts_.state.config().collective,
                         .gradients = parts_.state.GradientsOf(
                             {0, parts_.state.plan().total_elems()}),

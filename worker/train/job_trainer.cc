@@ -20,6 +20,7 @@
 #include "worker/figures/peak_flops.h"
 #include "worker/train/catch_exhaustion.h"
 #include "worker/train/checkpoint_start.h"
+#include "worker/train/end_process.h"
 #include "worker/train/generation_log.h"
 #include "worker/train/generation_run.h"
 #include "worker/train/gradient_exchange.h"
@@ -82,6 +83,9 @@ class JobTrainer final : public Trainer {
   [[nodiscard]] absl::Status StartFromFiles(Communicator& communicator,
                                             const CancelToken& cancel);
   void Notify(const TrainNotice& notice);
+  // Ends the process if `status` says that it has lost its accelerator: the
+  // others go on, and another process takes its place.
+  void EndIfLost(const absl::Status& status) const;
   // On the board: where the state is.
   void ShowSteps();
   [[nodiscard]] absl::StatusOr<GenerationRun::End> RunGeneration();
@@ -125,13 +129,16 @@ absl::StatusOr<PlanAgreement> JobTrainer::Prepare(
   wishes_.drain.store(false, std::memory_order_relaxed);
   live_.Begin(assignment.generation);
   board_.EnterPhase(TrainPhase::kPrepare);
-  return CatchExhaustion(assignment.rank,
-                         [&] { return TryPrepare(spec.train(), assignment); });
+  absl::StatusOr<PlanAgreement> agreement = CatchExhaustion(
+      assignment.rank, [&] { return TryPrepare(spec.train(), assignment); });
+  EndIfLost(agreement.status());
+  return agreement;
 }
 
 absl::StatusOr<PlanAgreement> JobTrainer::TryPrepare(
     const v1::TrainProgram& program, const RankAssignment& assignment) {
   RETURN_IF_ERROR(FAIL_POINT("train.prepare"));
+  if (accelerator_ != nullptr) RETURN_IF_ERROR(accelerator_->Enter());
   assignment_ = assignment;  // notices go by it
   // First, so that what is held is as of the resume step whatever fails.
   RETURN_IF_ERROR(PrepareHost(program));
@@ -242,6 +249,11 @@ absl::Status JobTrainer::StartFromFiles(Communicator& communicator,
   return job_->StartPrefetcher(assignment_, start.step + 1);
 }
 
+void JobTrainer::EndIfLost(const absl::Status& status) const {
+  if (accelerator_ != nullptr && accelerator_->IsLost(status))
+    EndProcess("accelerator.lost", status);
+}
+
 void JobTrainer::ShowSteps() {
   board_.SetSteps(job_->state().applied_step(), job_->state().complete_step());
 }
@@ -256,6 +268,7 @@ RunOutcome JobTrainer::Run() {
   RM_CHECK(job_ != nullptr, "Run follows a successful Prepare");
   const absl::StatusOr<GenerationRun::End> end =
       CatchExhaustion(assignment_.rank, [this] { return RunGeneration(); });
+  EndIfLost(end.status());
   ShowSteps();
   board_.EnterPhase(TrainPhase::kHalted);
   LogCounters(metrics_);
@@ -266,6 +279,7 @@ absl::StatusOr<GenerationRun::End> JobTrainer::RunGeneration() {
   const std::shared_ptr<const CancelToken> cancel = live_.cancel();
   blamed_rank_ = -1;
   RETURN_IF_ERROR(cancel->status());
+  if (accelerator_ != nullptr) RETURN_IF_ERROR(accelerator_->Enter());
   board_.EnterPhase(TrainPhase::kConnect);
   absl::StatusOr<std::unique_ptr<GradientExchange>> exchange =
       GradientExchange::Connect(

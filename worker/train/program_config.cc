@@ -162,6 +162,24 @@ EmulationConfig EmulationOf(const v1::EmulateComputeSpec& spec) {
   return config;
 }
 
+absl::StatusOr<Precision> PrecisionOf(v1::Precision precision) {
+  switch (precision) {
+    case v1::PRECISION_FLOAT32:
+    case v1::PRECISION_UNSPECIFIED:
+      return Precision::kFloat32;
+    case v1::PRECISION_BFLOAT16:
+      return Precision::kBFloat16;
+    case v1::PRECISION_TF32:
+      return Precision::kTf32;
+    case v1::PRECISION_FLOAT16:
+      return Precision::kFloat16;
+    default:
+      return absl::InvalidArgumentError(
+          absl::StrCat("train.precision is ", static_cast<int>(precision),
+                       ", which this worker does not know"));
+  }
+}
+
 }  // namespace
 
 std::string ProgramConfig::CanonicalText() const {
@@ -169,8 +187,8 @@ std::string ProgramConfig::CanonicalText() const {
       model.CanonicalText(), "\n", data.CanonicalText(), "\n",
       optimizer.CanonicalText(), "\nsteps=", steps,
       " global_batch=", global_batch, " micro_batch=", micro_batch,
-      " precision=", precision == Precision::kBFloat16 ? "bfloat16" : "float32",
-      " seed=", seed, " evaluate_every=", evaluate_every,
+      " precision=", PrecisionName(precision), " seed=", seed,
+      " evaluate_every=", evaluate_every,
       " evaluation_samples=", evaluation_samples, " hash_every=", hash_every);
   if (!checkpoint.directory.empty()) {
     absl::StrAppend(&text, " checkpoint_every=", checkpoint.every_steps,
@@ -216,9 +234,7 @@ absl::StatusOr<ProgramConfig> ParseProgram(const v1::TrainProgram& program) {
   config.steps = program.steps();
   config.global_batch = program.global_batch();
   config.micro_batch = program.micro_batch();
-  config.precision = program.precision() == v1::PRECISION_BFLOAT16
-                         ? Precision::kBFloat16
-                         : Precision::kFloat32;
+  ASSIGN_OR_RETURN(config.precision, PrecisionOf(program.precision()));
   config.seed = static_cast<uint64_t>(program.seed());
   config.evaluate_every = program.evaluate_every();
   config.evaluation_samples = program.evaluation_samples();

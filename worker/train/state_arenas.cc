@@ -128,6 +128,9 @@ absl::Status StateArenas::FetchToHost() {
 }
 
 absl::Status StateArenas::SendToDevice() {
+  // What a collective that was aborted left between the tensors, no pass
+  // overwrites.
+  if (device_ != nullptr) device_->ClearGradients();
   if (newest_ != Newest::kHost) return absl::OkStatus();
   RETURN_IF_ERROR(device_->CopyFromHost(
       {ElemsOf(parameters_), first_moment(), second_moment()}));

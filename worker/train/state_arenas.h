@@ -59,7 +59,8 @@ class StateArenas {
   // The host's arenas are as the accelerator's from here on, until it updates
   // its own.
   [[nodiscard]] absl::Status FetchToHost();
-  // The accelerator's are as the host's: before a model computes.
+  // The accelerator's are as the host's, and its gradients zero: before the first
+  // step of a generation.
   [[nodiscard]] absl::Status SendToDevice();
 
   // Room for moments that servers hold; theirs are fetched.

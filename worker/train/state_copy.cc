@@ -18,6 +18,7 @@ struct Position {
   bool is_newcomer = false;
   int64_t applied_step = 0;
   int64_t skipped_in_a_row = 0;
+  LossScale loss_scale;
 };
 
 class Copier {
@@ -37,11 +38,14 @@ class Copier {
                      ExchangePositions());
     RETURN_IF_ERROR(CheckPositions(positions));
     RETURN_IF_ERROR(CopyArenas());
-    const int64_t skipped =
-        positions[static_cast<size_t>(options_.source_rank)].skipped_in_a_row;
+    const Position& source =
+        positions[static_cast<size_t>(options_.source_rank)];
     RETURN_IF_ERROR(CompareHashes());
     RETURN_IF_ERROR(FAIL_POINT("train.transfer_end"));
-    if (options_.is_newcomer) state_.TakeOver(options_.resume_step, skipped);
+    if (options_.is_newcomer) {
+      state_.TakeOver(options_.resume_step, source.skipped_in_a_row,
+                      source.loss_scale);
+    }
     return absl::OkStatus();
   }
 
@@ -60,13 +64,19 @@ class Copier {
   }
 
   absl::StatusOr<std::vector<Position>> ExchangePositions() {
-    const std::array<int64_t, 3> own = {options_.is_newcomer ? 1 : 0,
-                                        state_.applied_step(),
-                                        state_.skipped_in_a_row()};
+    const LossScale& scale = state_.loss_scale();
+    const std::array<int64_t, 5> own = {
+        options_.is_newcomer ? 1 : 0, state_.applied_step(),
+        state_.skipped_in_a_row(), static_cast<int64_t>(scale.value()),
+        scale.good_updates()};
     ASSIGN_OR_RETURN(const auto words, Exchange(own));
     std::vector<Position> positions;
-    for (const auto& [is_newcomer, applied_step, skipped_in_a_row] : words)
-      positions.push_back({is_newcomer != 0, applied_step, skipped_in_a_row});
+    for (const auto& [is_newcomer, applied_step, skipped, scale_value,
+                      good_updates] : words) {
+      positions.push_back(
+          {is_newcomer != 0, applied_step, skipped,
+           LossScale(static_cast<double>(scale_value), good_updates)});
+    }
     return positions;
   }
 
@@ -86,14 +96,17 @@ class Copier {
       const Position& position = positions[rank];
       if (position.is_newcomer) continue;
       if (position.applied_step == source.applied_step &&
-          position.skipped_in_a_row == source.skipped_in_a_row) {
+          position.skipped_in_a_row == source.skipped_in_a_row &&
+          position.loss_scale == source.loss_scale) {
         continue;
       }
       return absl::FailedPreconditionError(absl::StrFormat(
-          "rank %d is at step %d with %d updates left out in a row, rank %d at "
-          "step %d with %d",
+          "rank %d is at step %d with %d updates left out in a row and loss "
+          "scale %g, rank %d at step %d with %d and %g",
           rank, position.applied_step, position.skipped_in_a_row,
-          options_.source_rank, source.applied_step, source.skipped_in_a_row));
+          position.loss_scale.value(), options_.source_rank,
+          source.applied_step, source.skipped_in_a_row,
+          source.loss_scale.value()));
     }
     return absl::OkStatus();
   }

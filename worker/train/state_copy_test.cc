@@ -42,7 +42,7 @@ std::unique_ptr<TrainingState> Holder(float value) {
     for (float& elem : arena) elem = next += 1;
   }
   state->BecomeNewcomer();
-  state->TakeOver(kStep, /*skipped_in_a_row=*/2);
+  state->TakeOver(kStep, /*skipped_in_a_row=*/2, LossScale());
   return state;
 }
 

@@ -5,12 +5,14 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/machine/memory_limits.h"
 #include "common/optimizer/norm.h"
 #include "common/optimizer/optimizer.h"
 #include "common/optimizer/parameter_hash.h"
 #include "common/optimizer/schedule.h"
+#include "common/plan/counter_random.h"
 #include "common/status/annotate.h"
 #include "common/status/check.h"
 #include "common/status/exit_code.h"
@@ -29,6 +31,9 @@ namespace {
 // milliseconds.
 constexpr size_t kHashedElems = size_t{4} << 20;
 
+// Tells the plan's hash of a worker that computes on a GPU from another's.
+constexpr uint64_t kOnGpuStream = 0x677075;  // "gpu"
+
 // Data that cannot be used is 5, a job that is written wrongly is 2.
 absl::Status AsDataError(absl::Status status) {
   return WithExitCode(std::move(status), ExitCode::kUnreadable);
@@ -39,7 +44,7 @@ absl::Status AsDataError(absl::Status status) {
 absl::StatusOr<std::unique_ptr<TrainingState>> TrainingState::Create(
     const ProgramConfig& config, const Options& options) {
   std::unique_ptr<TrainingState> state(new TrainingState(config, options));
-  RETURN_IF_ERROR(state->CheckAcceleratorCan());
+  RETURN_IF_ERROR(state->CheckPrecisionAndDevice());
   RETURN_IF_ERROR(state->MakeModel(/*max_batch=*/0));
   RETURN_IF_ERROR(state->ReadData(options.cancel));
   RETURN_IF_ERROR(state->MakePlan());
@@ -56,8 +61,16 @@ absl::StatusOr<std::unique_ptr<TrainingState>> TrainingState::Create(
   return state;
 }
 
-absl::Status TrainingState::CheckAcceleratorCan() const {
-  if (accelerator_ == nullptr) return absl::OkStatus();
+absl::Status TrainingState::CheckPrecisionAndDevice() const {
+  if (accelerator_ == nullptr) {
+    if (config_.precision == Precision::kFloat32 ||
+        config_.precision == Precision::kBFloat16) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        "train.precision: workers compute ", PrecisionName(config_.precision),
+        " on GPUs only; start them with --device=cuda"));
+  }
   if (has_servers()) {
     return absl::InvalidArgumentError(
         "train.parameter_server: workers that compute on a GPU all-reduce "
@@ -231,16 +244,24 @@ void TrainingState::BecomeNewcomer() {
   applied_step_ = 0;
   complete_step_ = 0;
   skipped_in_a_row_ = 0;
+  loss_scale_ = FirstLossScale();
   is_loaded_ = false;
   is_overwritten_ = true;
 }
 
-void TrainingState::TakeOver(int64_t step, int64_t skipped_in_a_row) {
+LossScale TrainingState::FirstLossScale() const {
+  return config_.precision == Precision::kFloat16 ? LossScale::Dynamic()
+                                                  : LossScale();
+}
+
+void TrainingState::TakeOver(int64_t step, int64_t skipped_in_a_row,
+                             const LossScale& loss_scale) {
   RM_CHECK(applied_step_ == 0 && complete_step_ == 0 && step > 0,
            "a state is copied to a rank without one");
   applied_step_ = step;
   complete_step_ = step;
   skipped_in_a_row_ = skipped_in_a_row;
+  if (loss_scale_.is_dynamic()) loss_scale_ = loss_scale;
 }
 
 void TrainingState::MarkLoaded(int64_t step) {
@@ -277,7 +298,8 @@ absl::Status TrainingState::ResumeAt(int64_t resume_step) {
 absl::Status TrainingState::MarkComplete(int64_t step) {
   RM_CHECK(step == applied_step_ + 1,
            "a step completes right after the applied one");
-  ASSIGN_OR_RETURN(complete_norm_squared_, arenas_->GradientNormSquared());
+  ASSIGN_OR_RETURN(const double scaled, arenas_->GradientNormSquared());
+  complete_norm_squared_ = scaled / (loss_scale_.value() * loss_scale_.value());
   complete_step_ = step;
   return absl::OkStatus();
 }
@@ -302,6 +324,7 @@ absl::Status TrainingState::ApplyComplete() {
     RETURN_IF_ERROR(UpdateParameters());
   }
   skipped_in_a_row_ = is_finite ? 0 : skipped_in_a_row_ + 1;
+  loss_scale_.Note(is_finite);
   applied_step_ = complete_step_;
   return absl::OkStatus();
 }
@@ -313,7 +336,8 @@ absl::Status TrainingState::UpdateParameters() {
       {.step = complete_step_,
        .learning_rate = learning_rate(),
        .gradient_scale =
-           ClipFactor(complete_norm_squared_, config_.optimizer.clip_norm)});
+           ClipFactor(complete_norm_squared_, config_.optimizer.clip_norm) /
+           loss_scale_.value()});
 }
 
 uint64_t TrainingState::ParametersHash() const {
@@ -348,6 +372,11 @@ PlanAgreement TrainingState::Agreement() const {
       dataset_->fingerprint(),
       config_.data.path.empty() ? config_.data.kind : config_.data.path,
       dataset_->size(Split::kTrain), dataset_->size(Split::kHeldOut));
+  // The two kinds reduce gradients in ways that do not meet.
+  if (accelerator_ != nullptr) {
+    agreement.plan_hash = CounterRandom(agreement.plan_hash, kOnGpuStream);
+    agreement.summary += ", on a GPU";
+  }
   return agreement;
 }
 

@@ -27,6 +27,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/optimizer/loss_scale.h"
 #include "common/parameter_server/shard_layout.h"
 #include "common/plan/plan.h"
 #include "common/sync/thread_pool.h"
@@ -91,8 +92,10 @@ class TrainingState {
   // or ResumeAt(0).
   void BecomeNewcomer();
   // The arenas hold what all ranks hold after `step`, up to which
-  // `skipped_in_a_row` updates were left out. Requires that no step is held.
-  void TakeOver(int64_t step, int64_t skipped_in_a_row);
+  // `skipped_in_a_row` updates were left out, with their loss scale. Requires
+  // that no step is held.
+  void TakeOver(int64_t step, int64_t skipped_in_a_row,
+                const LossScale& loss_scale);
 
   // Whole arenas, for taking over a state or a checkpoint while applied_step is
   // 0.
@@ -125,8 +128,8 @@ class TrainingState {
   }
   // Where an accelerator computes, parameters and moments here are copies of
   // its own: before they are read they are fetched, and after they were written
-  // they are sent, before the model computes. Neither does anything where there
-  // is nothing to do.
+  // they are sent, before the first step of a generation. Neither does anything
+  // where there is nothing to do.
   [[nodiscard]] absl::Status FetchToHost() { return arenas_->FetchToHost(); }
   [[nodiscard]] absl::Status SendToDevice() { return arenas_->SendToDevice(); }
   [[nodiscard]] uint64_t ParametersHash() const;
@@ -177,14 +180,19 @@ class TrainingState {
   // Updates left out because the gradient was not finite, since the last one
   // that was made.
   int64_t skipped_in_a_row() const { return skipped_in_a_row_; }
+  // What the loss of the next step is multiplied by. The gradients then are, but
+  // neither the norms nor the updates.
+  const LossScale& loss_scale() const { return loss_scale_; }
 
  private:
   TrainingState(const ProgramConfig& config, const Options& options)
       : config_(config),
         ranks_on_host_(options.ranks_on_host),
         accelerator_(options.accelerator),
-        pool_(options.threads) {}
-  [[nodiscard]] absl::Status CheckAcceleratorCan() const;
+        pool_(options.threads),
+        loss_scale_(FirstLossScale()) {}
+  [[nodiscard]] absl::Status CheckPrecisionAndDevice() const;
+  [[nodiscard]] LossScale FirstLossScale() const;
   [[nodiscard]] absl::Status ReadData(const CancelToken* cancel);
   [[nodiscard]] absl::Status MakeModel(int64_t max_batch);
   [[nodiscard]] absl::Status GrowModel(int64_t max_batch);
@@ -212,6 +220,7 @@ class TrainingState {
   bool is_overwritten_ = false;
   double complete_norm_squared_ = 0;
   int64_t skipped_in_a_row_ = 0;
+  LossScale loss_scale_;
 };
 
 }  // namespace ringmaster

@@ -161,7 +161,7 @@ void CheckPrecision(v1::TrainProgram& train, SpecErrors& errors) {
   if (train.precision() == v1::PRECISION_UNSPECIFIED)
     train.set_precision(v1::PRECISION_FLOAT32);
   errors.RequireKnown(v1::Precision_IsValid(train.precision()),
-                      "train.precision", "float32 or bfloat16",
+                      "train.precision", "float32, bfloat16, tf32 or float16",
                       train.precision());
 }
 

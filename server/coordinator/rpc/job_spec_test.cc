@@ -510,7 +510,8 @@ INSTANTIATE_TEST_SUITE_P(
                   s.mutable_train()->set_precision(
                       static_cast<v1::Precision>(9));
                 },
-                "train.precision must be float32 or bfloat16, got 9"},
+                "train.precision must be float32, bfloat16, tf32 or float16, got "
+                "9"},
         Mistake{"CheckpointWithoutDirectory",
                 [](auto& s) { Checkpoint(s).clear_directory(); },
                 "train.checkpoint.directory must name the directory"},

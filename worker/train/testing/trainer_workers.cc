@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "worker/train/job_trainer.h"
@@ -40,16 +41,20 @@ v1::JobSpec SpecOf(const v1::TrainProgram& program) {
   return spec;
 }
 
-TrainerWorkers::TrainerWorkers(int count) {
+TrainerWorkers::TrainerWorkers(int count, AcceleratorFactory open_accelerator)
+    : open_accelerator_(std::move(open_accelerator)) {
   for (int i = 0; i < count; ++i) {
     listeners_.push_back(
         std::make_unique<Listener>(Listener::Listen("127.0.0.1:0").value()));
-    trainers_.push_back(MakeTrainer(*listeners_.back()));
+    trainers_.push_back(MakeTrainer(i));
   }
 }
 
-std::unique_ptr<Trainer> TrainerWorkers::MakeTrainer(const Listener& listener) {
-  std::unique_ptr<Trainer> trainer = MakeJobTrainer(Clock::Real(), listener);
+std::unique_ptr<Trainer> TrainerWorkers::MakeTrainer(int worker) {
+  const Listener& listener = *listeners_[static_cast<size_t>(worker)];
+  std::unique_ptr<Trainer> trainer =
+      MakeJobTrainer(Clock::Real(), listener, /*threads=*/1, /*host=*/nullptr,
+                     open_accelerator_ ? open_accelerator_(worker) : nullptr);
   trainer->SetNoticeCallback([this](const TrainNotice& notice) {
     const std::lock_guard<std::mutex> lock(mutex_);
     notices_.push_back(notice);
@@ -59,7 +64,7 @@ std::unique_ptr<Trainer> TrainerWorkers::MakeTrainer(const Listener& listener) {
 
 void TrainerWorkers::Replace(int worker) {
   const auto index = static_cast<size_t>(worker);
-  trainers_[index] = MakeTrainer(*listeners_[index]);
+  trainers_[index] = MakeTrainer(worker);
 }
 
 std::vector<RunOutcome> TrainerWorkers::RunGeneration(

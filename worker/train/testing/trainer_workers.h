@@ -11,6 +11,7 @@
 
 #include "common/transport/tcp.h"
 #include "ringmaster/v1/job.pb.h"
+#include "worker/train/accelerator.h"
 #include "worker/train/trainer.h"
 
 namespace ringmaster {
@@ -31,7 +32,13 @@ struct StateTransfer {
 
 class TrainerWorkers {
  public:
-  explicit TrainerWorkers(int count);
+  // Opens what the trainer of `worker` computes on; empty, trainers compute on the
+  // CPU.
+  using AcceleratorFactory =
+      std::function<std::unique_ptr<Accelerator>(int worker)>;
+
+  explicit TrainerWorkers(int count,
+                          AcceleratorFactory open_accelerator = nullptr);
 
   Trainer& trainer(int worker) {
     return *trainers_[static_cast<size_t>(worker)];
@@ -60,8 +67,9 @@ class TrainerWorkers {
   std::vector<TrainNotice> Notices() const;
 
  private:
-  std::unique_ptr<Trainer> MakeTrainer(const Listener& listener);
+  std::unique_ptr<Trainer> MakeTrainer(int worker);
 
+  const AcceleratorFactory open_accelerator_;
   std::vector<std::unique_ptr<Listener>> listeners_;
   std::vector<std::unique_ptr<Trainer>> trainers_;
   mutable std::mutex mutex_;
