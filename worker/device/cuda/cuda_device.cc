@@ -84,6 +84,11 @@ absl::Status CudaDevice::ReadProperties() {
   multiprocessors_ = properties.multiProcessorCount;
   compute_capability_ = properties.major * 10 + properties.minor;
   total_bytes_ = static_cast<int64_t>(properties.totalGlobalMem);
+  int kilohertz = 0;
+  if (cudaDeviceGetAttribute(&kilohertz, cudaDevAttrClockRate, ordinal_) ==
+      cudaSuccess) {
+    clock_hertz_ = 1e3 * kilohertz;
+  }
   name_ =
       absl::StrFormat("cuda:%d (%s, %.0f GiB, %s)", ordinal_, properties.name,
                       static_cast<double>(total_bytes_) / (1 << 30), uuid_);

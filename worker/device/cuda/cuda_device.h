@@ -40,6 +40,8 @@ class CudaDevice final : public Device {
   // 90 for compute capability 9.0.
   int compute_capability() const { return compute_capability_; }
   int64_t total_bytes() const { return total_bytes_; }
+  // The highest clock of the multiprocessors; 0: not known.
+  double clock_hertz() const { return clock_hertz_; }
 
   // CUDA's current device is a property of each thread: a thread calls this
   // before anything else of CUDA.
@@ -59,6 +61,7 @@ class CudaDevice final : public Device {
   int multiprocessors_ = 0;
   int compute_capability_ = 0;
   int64_t total_bytes_ = 0;
+  double clock_hertz_ = 0;
 };
 
 }  // namespace ringmaster

@@ -39,6 +39,19 @@ absl::StatusOr<bool> CudaEvent::IsDone() const {
   return true;
 }
 
+absl::Status CudaEvent::Wait() const {
+  return CudaStatus(cudaEventSynchronize(event_), "cudaEventSynchronize");
+}
+
+absl::StatusOr<absl::Duration> CudaEvent::Between(const CudaEvent& begin,
+                                                  const CudaEvent& end) {
+  float milliseconds = 0;
+  RETURN_IF_ERROR(
+      CudaStatus(cudaEventElapsedTime(&milliseconds, begin.event_, end.event_),
+                 "cudaEventElapsedTime"));
+  return absl::Milliseconds(milliseconds);
+}
+
 absl::StatusOr<std::unique_ptr<CudaStream>> CudaStream::Create(
     std::string name, Priority priority) {
   int lowest = 0;

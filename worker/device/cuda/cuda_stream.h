@@ -24,6 +24,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/clock/monotonic_time.h"
 
 namespace ringmaster {
@@ -43,6 +44,11 @@ class CudaEvent {
   // Whether all before the mark is done; true before the first Record.
   // Errors as CudaStatus, of anything that ran on the device.
   [[nodiscard]] absl::StatusOr<bool> IsDone() const;
+  // Waits until it is.
+  [[nodiscard]] absl::Status Wait() const;
+  // From the mark of `begin` to that of `end`, both with Timing::kOn and done.
+  [[nodiscard]] static absl::StatusOr<absl::Duration> Between(
+      const CudaEvent& begin, const CudaEvent& end);
   [[nodiscard]] cudaEvent_t get() const { return event_; }
 
  private:

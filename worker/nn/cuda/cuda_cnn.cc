@@ -1,0 +1,237 @@
+#include "worker/nn/cuda/cuda_cnn.h"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "common/status/status_macros.h"
+#include "worker/nn/cnn_layout.h"
+#include "worker/nn/cuda/activations.h"
+#include "worker/nn/cuda/classifier.h"
+#include "worker/nn/cuda/classifier_scratch.h"
+#include "worker/nn/cuda/conv2d.h"
+#include "worker/nn/cuda/cuda_model.h"
+#include "worker/nn/cuda/linear.h"
+#include "worker/nn/cuda/pooling.h"
+
+namespace ringmaster::cuda {
+namespace {
+
+template <typename T>
+class CudaCnn final : public CudaModel<T> {
+ public:
+  CudaCnn(CudaDevice& device, const CudaCompute& compute,
+          const CnnSettings& settings, int64_t max_batch)
+      : CudaModel<T>(device, compute, max_batch),
+        input_{.shape = {.pixels = settings.pixels()},
+               .vocabulary = settings.classes},
+        layout_(LayOutCnn(settings)) {}
+
+  static absl::StatusOr<std::unique_ptr<Model<float>>> Create(
+      CudaDevice& device, const CudaCompute& compute, const ModelConfig& config,
+      int64_t max_batch) {
+    ASSIGN_OR_RETURN(const CnnSettings settings, ReadCnnSettings(config));
+    auto model =
+        std::make_unique<CudaCnn>(device, compute, settings, max_batch);
+    RETURN_IF_ERROR(model->PlanBuffers());
+    return model;
+  }
+
+  absl::Span<const TensorSpec> specs() const override { return layout_.specs; }
+  const ModelInput& input() const override { return input_; }
+  double flops_per_sample() const override {
+    return CnnFlopsPerSample(layout_);
+  }
+
+ protected:
+  void Cut(DeviceCutter& cutter) override;
+  const char* kind() const override { return "cnn"; }
+  void Train(const DeviceBatch& batch, const TrainOptions& options,
+             GradientObserver& observer) override;
+  void Evaluate(const DeviceBatch& batch) override;
+
+ private:
+  using Base = CudaModel<T>;
+  using Base::compute;
+  using Base::gradient;
+  using Base::max_batch;
+  using Base::parameter;
+  using Base::stream;
+  using Base::sums;
+
+  // What a stage's forward pass leaves for its backward pass.
+  struct StageBuffers {
+    T* input = nullptr;          // [B,height,width,in]
+    uint8_t* winners = nullptr;  // [B,height/2,width/2,out]: of the pooling
+  };
+
+  // Computes the input of the output layer.
+  void Forward(const DeviceBatch& batch);
+  // From the gradient of the output layer's input, in hidden_gradient_.
+  void Backward(int64_t size, Write write, GradientObserver& observer);
+  void BackwardStage(size_t index, int64_t size, Write write,
+                     GradientObserver& observer);
+  // Where the output of a stage goes.
+  T* StageOutput(size_t index) const {
+    return index + 1 < stages_.size() ? stages_[index + 1].input : features_;
+  }
+  Conv2dShape ConvShapeOf(const CnnStage& stage, int64_t size) const {
+    return {size, stage.height, stage.width, stage.in, stage.out, kCnnKernel};
+  }
+  PoolingShape PoolingShapeOf(const CnnStage& stage, int64_t size) const {
+    return {size, stage.height, stage.width, stage.out};
+  }
+  LinearShape HiddenShapeOf(int64_t size) const {
+    return {size, layout_.hidden.in, layout_.hidden.out};
+  }
+  HeadShape HeadShapeOf(int64_t size) const {
+    return {size, layout_.output.in, layout_.output.out};
+  }
+
+  const ModelInput input_;
+  const CnnLayout layout_;
+
+  std::vector<StageBuffers> stages_;
+  // [B, most of a stage]: a convolution's output before the pooling; while going
+  // back, its gradient.
+  T* convolved_ = nullptr;
+  T* features_ = nullptr;         // [B,features]: output of the last stage
+  T* hidden_ = nullptr;           // [B,hidden]
+  T* hidden_gradient_ = nullptr;  // [B,hidden]
+  T* pooled_gradient_ = nullptr;  // [B, most of a stage]: of a stage's output
+  Conv2dScratch<T> conv_scratch_ = {};
+  ClassifierScratch<T> head_;
+};
+
+template <typename T>
+void CudaCnn<T>::Cut(DeviceCutter& cutter) {
+  int64_t most_convolved = 0;
+  int64_t most_pooled = 0;
+  int64_t most_scratch = 0;
+  stages_.clear();
+  for (const CnnStage& stage : layout_.stages) {
+    StageBuffers& buffers = stages_.emplace_back();
+    buffers.input = cutter.Take<T>(max_batch() * stage.input_elems());
+    buffers.winners = cutter.Take<uint8_t>(max_batch() * stage.pooled_elems());
+    most_convolved = std::max(most_convolved, stage.convolved_elems());
+    // Backward leaves the gradient of a stage's input where that of its output
+    // was, and the input is the output of the stage before.
+    most_pooled = std::max(most_pooled, stage.pooled_elems());
+    most_scratch = std::max(
+        most_scratch, Conv2dScratchElems(ConvShapeOf(stage, max_batch())));
+  }
+  convolved_ = cutter.Take<T>(max_batch() * most_convolved);
+  features_ = cutter.Take<T>(max_batch() * layout_.hidden.in);
+  hidden_ = cutter.Take<T>(max_batch() * layout_.hidden.out);
+  hidden_gradient_ = cutter.Take<T>(max_batch() * layout_.hidden.out);
+  pooled_gradient_ = cutter.Take<T>(max_batch() * most_pooled);
+  conv_scratch_ = {cutter.Take<T>(most_scratch), most_scratch};
+  head_ = TakeClassifierScratch<T>(HeadShapeOf(max_batch()), cutter);
+}
+
+template <typename T>
+void CudaCnn<T>::Forward(const DeviceBatch& batch) {
+  const int64_t size = batch.size;
+  PixelsForward<T>(stream(), size * input_.shape.pixels, batch.pixels,
+                   stages_[0].input);
+  for (size_t i = 0; i < stages_.size(); ++i) {
+    const CnnStage& stage = layout_.stages[i];
+    Conv2dForward<T>(compute(), ConvShapeOf(stage, size), stages_[i].input,
+                     parameter(stage.weight), parameter(stage.bias),
+                     conv_scratch_, convolved_);
+    // See worker/nn/cnn.cc for why pooling comes before the ReLU.
+    MaxPoolForward<T>(stream(), PoolingShapeOf(stage, size), convolved_,
+                      StageOutput(i), stages_[i].winners);
+    ReluForward<T>(stream(), size * stage.pooled_elems(), StageOutput(i));
+  }
+  const CnnLinear& hidden = layout_.hidden;
+  LinearForward<T>(compute(), HiddenShapeOf(size), features_,
+                   parameter(hidden.weight), parameter(hidden.bias), hidden_);
+  ReluForward<T>(stream(), size * hidden.out, hidden_);
+}
+
+template <typename T>
+void CudaCnn<T>::Train(const DeviceBatch& batch, const TrainOptions& options,
+                       GradientObserver& observer) {
+  Forward(batch);
+  const CnnLinear& output = layout_.output;
+  ClassifierTrain<T>(
+      compute(), HeadShapeOf(batch.size), static_cast<float>(options.scale),
+      options.write, hidden_, parameter(output.weight), parameter(output.bias),
+      batch.targets, head_, hidden_gradient_, gradient(output.weight),
+      gradient(output.bias), &sums()->loss_sum);
+  observer.OnForwardDone();
+  observer.OnTensorDone(output.weight);
+  observer.OnTensorDone(output.bias);
+  Backward(batch.size, options.write, observer);
+}
+
+template <typename T>
+void CudaCnn<T>::Backward(int64_t size, Write write,
+                          GradientObserver& observer) {
+  const CnnLinear& hidden = layout_.hidden;
+  const LinearShape shape = HiddenShapeOf(size);
+  ReluBackward<T>(stream(), size * hidden.out, hidden_, hidden_gradient_,
+                  hidden_gradient_);
+  // Parameters first: their reduction can then run while the gradient goes on
+  // to the layer below.
+  LinearBackwardParameters<T>(compute(), shape, write, hidden_gradient_,
+                              features_, gradient(hidden.weight),
+                              gradient(hidden.bias));
+  observer.OnTensorDone(hidden.weight);
+  observer.OnTensorDone(hidden.bias);
+  LinearBackwardInput<T>(compute(), shape, hidden_gradient_,
+                         parameter(hidden.weight), pooled_gradient_);
+  for (size_t i = stages_.size(); i-- > 0;)
+    BackwardStage(i, size, write, observer);
+}
+
+template <typename T>
+void CudaCnn<T>::BackwardStage(size_t index, int64_t size, Write write,
+                               GradientObserver& observer) {
+  const CnnStage& stage = layout_.stages[index];
+  const Conv2dShape shape = ConvShapeOf(stage, size);
+  ReluBackward<T>(stream(), size * stage.pooled_elems(), StageOutput(index),
+                  pooled_gradient_, pooled_gradient_);
+  MaxPoolBackward<T>(stream(), PoolingShapeOf(stage, size), pooled_gradient_,
+                     stages_[index].winners, convolved_);
+  Conv2dBackwardParameters<T>(compute(), shape, write, convolved_,
+                              stages_[index].input, conv_scratch_,
+                              gradient(stage.weight), gradient(stage.bias));
+  observer.OnTensorDone(stage.weight);
+  observer.OnTensorDone(stage.bias);
+  if (index == 0) return;
+  Conv2dBackwardInput<T>(compute(), shape, convolved_, parameter(stage.weight),
+                         conv_scratch_, pooled_gradient_);
+}
+
+template <typename T>
+void CudaCnn<T>::Evaluate(const DeviceBatch& batch) {
+  Forward(batch);
+  const CnnLinear& output = layout_.output;
+  ClassifierPredict<T>(compute(), HeadShapeOf(batch.size), hidden_,
+                       parameter(output.weight), parameter(output.bias),
+                       batch.targets, head_, &sums()->predicted_loss,
+                       &sums()->correct);
+}
+
+}  // namespace
+
+template <typename T>
+absl::StatusOr<std::unique_ptr<Model<float>>> CreateCudaCnn(
+    CudaDevice& device, const CudaCompute& compute, const ModelConfig& config,
+    int64_t max_batch) {
+  return CudaCnn<T>::Create(device, compute, config, max_batch);
+}
+
+template absl::StatusOr<std::unique_ptr<Model<float>>> CreateCudaCnn<float>(
+    CudaDevice&, const CudaCompute&, const ModelConfig&, int64_t);
+template absl::StatusOr<std::unique_ptr<Model<float>>>
+CreateCudaCnn<__nv_bfloat16>(CudaDevice&, const CudaCompute&,
+                             const ModelConfig&, int64_t);
+template absl::StatusOr<std::unique_ptr<Model<float>>> CreateCudaCnn<__half>(
+    CudaDevice&, const CudaCompute&, const ModelConfig&, int64_t);
+
+}  // namespace ringmaster::cuda

@@ -1,0 +1,186 @@
+#include "worker/nn/cuda/cuda_model.h"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstddef>
+#include <limits>
+#include <utility>
+
+#include "common/status/check.h"
+#include "common/status/status_macros.h"
+#include "worker/nn/cuda/cast.h"
+
+namespace ringmaster::cuda {
+
+template <typename T>
+class CudaModel<T>::MarkTurn final : public GradientObserver {
+ public:
+  MarkTurn(CudaStream& stream, PassMarks* marks, GradientObserver& next)
+      : stream_(stream), marks_(marks), next_(next) {}
+
+  void OnForwardDone() override {
+    if (marks_ != nullptr) stream_.Record(*marks_->turn);
+    next_.OnForwardDone();
+  }
+  void OnTensorDone(int tensor_index) override {
+    next_.OnTensorDone(tensor_index);
+  }
+
+ private:
+  CudaStream& stream_;
+  PassMarks* const marks_;
+  GradientObserver& next_;
+};
+
+template <typename T>
+absl::Status CudaModel<T>::PlanBuffers() {
+  RETURN_IF_ERROR(device_.MakeCurrent());
+  RETURN_IF_ERROR(
+      buffers_.Plan(device_.allocator(), [this](DeviceCutter& cutter) {
+        sums_ = cutter.Take<Sums>(1);
+        logits_ = cutter.Take<float>(input().vocabulary);
+        Cut(cutter);
+      }));
+  ASSIGN_OR_RETURN(host_sums_,
+                   device_.pinned_allocator().Allocate(sizeof(Sums)));
+  ASSIGN_OR_RETURN(upload_, BatchUpload::Create(device_, stream(),
+                                                input().shape, max_batch_));
+  host_logits_.resize(static_cast<size_t>(input().vocabulary));
+  return absl::OkStatus();
+}
+
+template <typename T>
+absl::Status CudaModel<T>::Bind(const Plan& plan,
+                                absl::Span<const float> parameters,
+                                absl::Span<float> gradients) {
+  RETURN_IF_ERROR(bound_.Bind(specs(), plan, parameters, gradients, kind()));
+  RETURN_IF_ERROR(MakeWorkingCopy(plan.total_elems()));
+  parameters_ = parameters;
+  if constexpr (std::is_same_v<T, float>) {
+    working_parameters_ = parameters.data();
+  } else {
+    working_parameters_ = static_cast<const T*>(working_copy_.data());
+  }
+  begins_.clear();
+  for (const PlannedTensor& tensor : plan.tensors())
+    begins_.push_back(tensor.range.begin);
+  return absl::OkStatus();
+}
+
+template <typename T>
+absl::Status CudaModel<T>::MakeWorkingCopy(int64_t elems) {
+  const int64_t bytes = elems * static_cast<int64_t>(sizeof(T));
+  if (std::is_same_v<T, float> || working_copy_.size_bytes() == bytes)
+    return absl::OkStatus();
+  RETURN_IF_ERROR(device_.MakeCurrent());
+  ASSIGN_OR_RETURN(working_copy_, device_.allocator().Allocate(bytes));
+  return absl::OkStatus();
+}
+
+template <typename T>
+void CudaModel<T>::RefreshParameters() {
+  if constexpr (!std::is_same_v<T, float>) {
+    CastFromFloat<T>(stream(), static_cast<int64_t>(parameters_.size()),
+                     parameters_.data(), static_cast<T*>(working_copy_.data()));
+  }
+}
+
+template <typename T>
+typename CudaModel<T>::PassMarks* CudaModel<T>::NextMarks() {
+  if (passes_ < marks_.size()) return &marks_[passes_++];
+  PassMarks marks;
+  for (std::unique_ptr<CudaEvent>* mark :
+       {&marks.begin, &marks.turn, &marks.end}) {
+    absl::StatusOr<std::unique_ptr<CudaEvent>> event =
+        CudaEvent::Create(CudaEvent::Timing::kOn);
+    if (!event.ok()) {
+      stream().Note(event.status());
+      return nullptr;
+    }
+    *mark = *std::move(event);
+  }
+  marks_.push_back(std::move(marks));
+  return &marks_[passes_++];
+}
+
+template <typename T>
+double CudaModel<T>::ForwardBackward(const Batch& batch,
+                                     const TrainOptions& options,
+                                     GradientObserver& observer) {
+  bound_.CheckBatch(batch, input(), max_batch_);
+  if (options.write == Write::kSet) {
+    // A step begins; of one that was given up, nothing counts.
+    passes_ = 0;
+    stream().FillZero(&sums_->loss_sum, sizeof(sums_->loss_sum));
+  }
+  PassMarks* const marks = NextMarks();
+  if (marks != nullptr) stream().Record(*marks->begin);
+  RefreshParameters();
+  const DeviceBatch placed = upload_->Upload(batch);
+  MarkTurn mark(stream(), marks, observer);
+  Train(placed, options, mark);
+  if (marks != nullptr) stream().Record(*marks->end);
+  return 0;
+}
+
+template <typename T>
+absl::StatusOr<DeviceReport> CudaModel<T>::ReadMarks() {
+  DeviceReport report;
+  for (size_t i = 0; i < std::exchange(passes_, 0); ++i) {
+    const PassMarks& marks = marks_[i];
+    ASSIGN_OR_RETURN(const absl::Duration forward,
+                     CudaEvent::Between(*marks.begin, *marks.turn));
+    ASSIGN_OR_RETURN(const absl::Duration backward,
+                     CudaEvent::Between(*marks.turn, *marks.end));
+    report.forward += forward;
+    report.backward += backward;
+  }
+  return report;
+}
+
+template <typename T>
+absl::StatusOr<DeviceReport> CudaModel<T>::AwaitDevice() {
+  if (passes_ == 0) {
+    RETURN_IF_ERROR(stream().Synchronize());
+    return DeviceReport();
+  }
+  auto* const host = static_cast<Sums*>(host_sums_.data());
+  stream().CopyToHost(host, sums_, sizeof(Sums));
+  RETURN_IF_ERROR(stream().Synchronize());
+  ASSIGN_OR_RETURN(DeviceReport report, ReadMarks());
+  report.loss_sum = host->loss_sum;
+  return report;
+}
+
+template <typename T>
+Prediction CudaModel<T>::Predict(const Batch& batch) {
+  bound_.CheckBatch(batch, input(), max_batch_);
+  stream().FillZero(&sums_->predicted_loss,
+                    sizeof(Sums) - offsetof(Sums, predicted_loss));
+  RefreshParameters();
+  Evaluate(upload_->Upload(batch));
+  auto* const host = static_cast<Sums*>(host_sums_.data());
+  stream().CopyToHost(host, sums_, sizeof(Sums));
+  // The error is for AwaitDevice to tell.
+  if (!stream().Synchronize().ok())
+    return {.loss_sum = std::numeric_limits<double>::quiet_NaN()};
+  return {.loss_sum = host->predicted_loss, .correct = host->correct};
+}
+
+template <typename T>
+absl::StatusOr<absl::Span<const float>> CudaModel<T>::FetchLogits(
+    const T* logits, int64_t count) {
+  CastToFloat<T>(stream(), count, logits, logits_);
+  stream().CopyToHost(host_logits_.data(), logits_,
+                      count * static_cast<int64_t>(sizeof(float)));
+  RETURN_IF_ERROR(stream().Synchronize());
+  return absl::Span<const float>(host_logits_.data(),
+                                 static_cast<size_t>(count));
+}
+
+template class CudaModel<float>;
+template class CudaModel<__nv_bfloat16>;
+template class CudaModel<__half>;
+
+}  // namespace ringmaster::cuda
