@@ -2,11 +2,14 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "common/clock/clock.h"
+#include "common/status/status_macros.h"
 #include "server/parameter_server/shard_host.h"
 #include "worker/bench/bench_trainer.h"
+#include "worker/open_accelerator.h"
 #include "worker/process/member_process.h"
 #include "worker/program/program_trainer.h"
 #include "worker/train/job_trainer.h"
@@ -18,10 +21,12 @@ namespace {
 
 absl::StatusOr<std::unique_ptr<Trainer>> MakeTrainer(const Listener& listener,
                                                      const WorkerFlags& flags,
-                                                     int /*slot*/) {
+                                                     int slot) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Accelerator> accelerator,
+                   OpenAccelerator(flags, slot));
   return MakeProgramTrainer(
       MakeJobTrainer(Clock::Real(), listener, flags.threads,
-                     MakeShardHost(Clock::Real())),
+                     MakeShardHost(Clock::Real()), std::move(accelerator)),
       MakeBenchTrainer(Clock::Real(), listener));
 }
 

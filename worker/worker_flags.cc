@@ -84,9 +84,26 @@ void AddPlaceFlags(FlagSet& set, WorkerFlags& flags) {
 void AddComputeFlags(FlagSet& set, WorkerFlags& flags) {
   set.StartGroup("Computing");
   set.Add({.name = "device",
-           .help = "What to compute on; only cpu so far.",
+           .help = "What to compute on: this host's processor, or GPUs, of "
+                   "which each slot takes its own (slot 0 the first that "
+                   "CUDA_VISIBLE_DEVICES shows). All workers of a job must "
+                   "compute on the same.",
            .choices = {"cpu", "cuda"}},
           &flags.device);
+  set.Add({.name = "attention",
+           .help = "Whose kernels compute attention on GPUs: cuDNN's, ours, or "
+                   "cuDNN's where there are any (auto).",
+           .choices = {"auto", "cudnn", "ours"}},
+          &flags.attention);
+  set.Add({.name = "tuning_cache",
+           .unit = "DIRECTORY",
+           .help = "Where workers on GPUs keep which of cuBLASLt's algorithms "
+                   "were the fastest. By default each process measures them."},
+          &flags.tuning_cache);
+  set.Add({.name = "share_gpu",
+           .help = "For tests: all slots compute on the first GPU, and NCCL "
+                   "takes each for a host of its own. Slow."},
+          &flags.share_gpu);
   set.Add({.name = "threads",
            .unit = "N",
            .help = "Threads that each slot computes with. What it computes "
@@ -205,10 +222,9 @@ void AddParameterServerFlags(FlagSet& set, WorkerFlags& flags) {
 }
 
 absl::Status SettleWorkerFlags(WorkerFlags& flags) {
-  if (flags.device == "cuda") {
+  if (flags.share_gpu && flags.device != "cuda") {
     return absl::InvalidArgumentError(
-        "--device=cuda: this build trains on CPUs only so far. Use "
-        "--device=cpu.");
+        "--share_gpu is of --device=cuda, and this is --device=cpu");
   }
   const absl::StatusOr<HostPort> coordinator = ParseHostPort(flags.coordinator);
   if (!coordinator.ok()) {

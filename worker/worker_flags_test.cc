@@ -161,8 +161,8 @@ TEST(WorkerFlagsTest, NamesTheFlagThatIsWrong) {
   flags.data_listen = "nonsense";
   EXPECT_THAT(Refusal(flags), HasSubstr("--data_listen"));
   flags = Good();
-  flags.device = "cuda";
-  EXPECT_THAT(Refusal(flags), HasSubstr("--device=cuda"));
+  flags.share_gpu = true;
+  EXPECT_THAT(Refusal(flags), HasSubstr("--share_gpu"));
   flags = Good();
   flags.name = "";
   EXPECT_THAT(Refusal(flags), HasSubstr("--name"));

@@ -86,7 +86,8 @@ absl::StatusOr<WorkerIdentity> Identify(const WorkerFlags& flags, int slot,
   identity.host = ThisHostName();
   identity.host_key = ThisHostKey();
   identity.pid = getpid();
-  identity.device_index = slot;
+  identity.is_on_gpu = flags.device == "cuda";
+  identity.device_index = flags.share_gpu ? 0 : slot;
   identity.advertise_host = flags.advertise;
   identity.data_port = data_port;
   identity.version = std::string(kVersion);
@@ -169,6 +170,8 @@ absl::StatusOr<ExitCode> RunSlot(const MemberProgram& program,
       const std::shared_ptr<grpc::ChannelCredentials> credentials,
       MakeChannelCredentials(flags.credentials, flags.coordinator));
   ASSIGN_OR_RETURN(const Listener listener, Listen(flags, slot));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Trainer> trainer,
+                   program.make_trainer(listener, flags, slot));
   std::optional<ProbeResult> probe;
   if (program.measures_costs) {
     probe = Probe(flags);
@@ -176,8 +179,6 @@ absl::StatusOr<ExitCode> RunSlot(const MemberProgram& program,
   }
   // What the probe passes is not counted: points are of what follows.
   RETURN_IF_ERROR(FailPoint::ArmFromEnvironment());
-  ASSIGN_OR_RETURN(const std::unique_ptr<Trainer> trainer,
-                   program.make_trainer(listener, flags, slot));
   std::atomic<bool> is_attached = false;
   ASSIGN_OR_RETURN(const MonitoringFlags monitored,
                    MonitoringOfSlot(flags.monitoring, slot));

@@ -435,7 +435,8 @@ v1::SessionRequest HelloMessage(const WorkerIdentity& identity,
   hello.set_host(identity.host);
   hello.set_host_key(identity.host_key);
   hello.set_pid(identity.pid);
-  hello.mutable_device()->set_kind(v1::DEVICE_KIND_CPU);
+  hello.mutable_device()->set_kind(
+      identity.is_on_gpu ? v1::DEVICE_KIND_CUDA : v1::DEVICE_KIND_CPU);
   hello.mutable_device()->set_index(identity.device_index);
   hello.set_advertise_host(identity.advertise_host);
   hello.set_data_port(identity.data_port);

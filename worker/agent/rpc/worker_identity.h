@@ -42,6 +42,7 @@ struct WorkerIdentity {
   std::string host;
   std::string host_key;  // equal on workers that share a host
   int64_t pid = 0;
+  bool is_on_gpu = false;
   int device_index = 0;
   std::string advertise_host;  // "": the one that the coordinator sees
   int data_port = 0;

@@ -1,0 +1,25 @@
+// What `--device` names, opened. Another file implements it in a build with
+// --config=cuda.
+#ifndef RINGMASTER_WORKER_OPEN_ACCELERATOR_H_
+#define RINGMASTER_WORKER_OPEN_ACCELERATOR_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "worker/train/accelerator.h"
+#include "worker/worker_flags.h"
+
+namespace ringmaster {
+
+// The accelerator of `slot`: GPU number `slot` of those that CUDA shows this
+// process, or the first one where GPUs are shared. Null with --device=cpu.
+// Errors begin with "--device=cuda: " and are of exit code 2:
+//   FAILED_PRECONDITION  this build has no CUDA; no driver, an old one, or no
+//                        GPU
+//   INVALID_ARGUMENT     there are fewer GPUs than slots
+[[nodiscard]] absl::StatusOr<std::unique_ptr<Accelerator>> OpenAccelerator(
+    const WorkerFlags& flags, int slot);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_OPEN_ACCELERATOR_H_

@@ -1,0 +1,32 @@
+#include <string>
+
+#include "common/status/annotate.h"
+#include "common/status/exit_code.h"
+#include "worker/open_accelerator.h"
+#include "worker/train/cuda/cuda_accelerator.h"
+
+namespace ringmaster {
+namespace {
+
+cuda::AttentionKernels KernelsOf(const std::string& flag) {
+  if (flag == "cudnn") return cuda::AttentionKernels::kCudnn;
+  return flag == "ours" ? cuda::AttentionKernels::kOurs
+                        : cuda::AttentionKernels::kAuto;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Accelerator>> OpenAccelerator(
+    const WorkerFlags& flags, int slot) {
+  if (flags.device == "cpu") return nullptr;
+  absl::StatusOr<std::unique_ptr<Accelerator>> accelerator =
+      OpenCudaAccelerator({.ordinal = flags.share_gpu ? 0 : slot,
+                           .share_gpu = flags.share_gpu,
+                           .attention = KernelsOf(flags.attention),
+                           .cache_directory = flags.tuning_cache});
+  if (accelerator.ok()) return accelerator;
+  return WithExitCode(Annotate(accelerator.status(), "--device=cuda"),
+                      ExitCode::kUsage);
+}
+
+}  // namespace ringmaster

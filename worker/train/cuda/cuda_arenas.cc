@@ -1,0 +1,113 @@
+#include "worker/train/cuda/cuda_arenas.h"
+
+#include <utility>
+
+#include "common/optimizer/optimizer.h"
+#include "common/status/check.h"
+#include "common/status/status_macros.h"
+#include "worker/train/cuda/optimizer.h"
+#include "worker/train/cuda/sum_of_squares.h"
+
+namespace ringmaster {
+namespace {
+
+constexpr auto kFloatBytes = static_cast<int64_t>(sizeof(float));
+
+int64_t BytesOf(size_t elems) {
+  return static_cast<int64_t>(elems) * kFloatBytes;
+}
+
+// A moment that is not there is nowhere to copy, on either side.
+absl::Span<float> ElemsOf(const std::optional<Arena>& arena) {
+  return arena.has_value() ? arena->Elems<float>() : absl::Span<float>();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CudaArenas>> CudaArenas::Create(
+    CudaDevice& device, CudaStream& stream, const Plan& plan, int moments) {
+  RETURN_IF_ERROR(device.MakeCurrent());
+  std::unique_ptr<CudaArenas> arenas(new CudaArenas(device, stream));
+  RETURN_IF_ERROR(arenas->Allocate(plan.total_elems(), moments));
+  return arenas;
+}
+
+absl::Status CudaArenas::Allocate(int64_t num_elems, int moments) {
+  Allocator& memory = device_.allocator();
+  const auto make = [&](ArenaRole role) {
+    return Arena::Create(role, DType::kFloat32, num_elems, memory);
+  };
+  ASSIGN_OR_RETURN(parameters_, make(ArenaRole::kParameters));
+  ASSIGN_OR_RETURN(gradients_, make(ArenaRole::kGradients));
+  if (moments >= 1) {
+    ASSIGN_OR_RETURN(first_moment_, make(ArenaRole::kFirstMoment));
+  }
+  if (moments >= 2) {
+    ASSIGN_OR_RETURN(second_moment_, make(ArenaRole::kSecondMoment));
+  }
+  ASSIGN_OR_RETURN(
+      norm_scratch_,
+      memory.Allocate(static_cast<int64_t>(sizeof(double)) *
+                      (1 + cuda::SumOfSquaresScratchElems(num_elems))));
+  ASSIGN_OR_RETURN(host_norm_,
+                   device_.pinned_allocator().Allocate(sizeof(double)));
+  return absl::OkStatus();
+}
+
+void CudaArenas::ClearGradients() {
+  stream_.FillZero(gradients_->data(), gradients_->size_bytes());
+}
+
+absl::Status CudaArenas::CopyFromHost(const HostArenas<const float>& host) {
+  const std::pair<absl::Span<float>, absl::Span<const float>> copies[] = {
+      {parameters_->Elems<float>(), host.parameters},
+      {ElemsOf(first_moment_), host.first_moment},
+      {ElemsOf(second_moment_), host.second_moment}};
+  for (const auto& [to, from] : copies) {
+    RM_CHECK(to.size() == from.size(), "both sides have the same arenas");
+    stream_.CopyToDevice(to.data(), from.data(), BytesOf(from.size()));
+  }
+  return stream_.Synchronize();
+}
+
+absl::Status CudaArenas::CopyToHost(const HostArenas<float>& host) {
+  const std::pair<absl::Span<float>, absl::Span<const float>> copies[] = {
+      {host.parameters, parameters_->Elems<float>()},
+      {host.first_moment, ElemsOf(first_moment_)},
+      {host.second_moment, ElemsOf(second_moment_)}};
+  for (const auto& [to, from] : copies) {
+    RM_CHECK(to.size() == from.size(), "both sides have the same arenas");
+    stream_.CopyToHost(to.data(), from.data(), BytesOf(from.size()));
+  }
+  return stream_.Synchronize();
+}
+
+absl::StatusOr<double> CudaArenas::GradientNormSquared() {
+  auto* const sum = static_cast<double*>(norm_scratch_.data());
+  auto* const host_sum = static_cast<double*>(host_norm_.data());
+  const absl::Span<const float> gradients = gradients_->Elems<float>();
+  cuda::SumOfSquares(stream_, static_cast<int64_t>(gradients.size()),
+                     gradients.data(), /*scratch=*/sum + 1, sum);
+  stream_.CopyToHost(host_sum, sum, sizeof(double));
+  RETURN_IF_ERROR(stream_.Synchronize());
+  return *host_sum;
+}
+
+absl::Status CudaArenas::Apply(const OptimizerConfig& config,
+                               const Update& update,
+                               std::span<const UpdateStretch> stretches) {
+  for (const UpdateStretch& stretch : stretches) {
+    const auto slice = [&stretch](const std::optional<Arena>& arena) {
+      return arena.has_value() ? arena->Slice<float>(stretch.range)
+                               : absl::Span<float>();
+    };
+    Update own = update;
+    own.decays = stretch.decays;
+    cuda::ApplyOptimizer(stream_, config, own,
+                         {slice(parameters_), slice(gradients_),
+                          slice(first_moment_), slice(second_moment_)});
+  }
+  return stream_.status();
+}
+
+}  // namespace ringmaster

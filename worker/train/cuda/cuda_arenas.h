@@ -1,0 +1,59 @@
+// CudaArenas is what one job has in a GPU's memory: parameters, gradients and
+// moments, all of float.
+//
+// Thread-safety: thread-compatible; on the training thread.
+// Ownership: device and stream must outlive it.
+#ifndef RINGMASTER_WORKER_TRAIN_CUDA_CUDA_ARENAS_H_
+#define RINGMASTER_WORKER_TRAIN_CUDA_CUDA_ARENAS_H_
+
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/plan/plan.h"
+#include "common/tensor/arena.h"
+#include "worker/device/cuda/cuda_device.h"
+#include "worker/device/cuda/cuda_stream.h"
+#include "worker/train/accelerator.h"
+
+namespace ringmaster {
+
+class CudaArenas final : public AcceleratorArenas {
+ public:
+  // Errors as Accelerator::CreateArenas.
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<CudaArenas>> Create(
+      CudaDevice& device, CudaStream& stream, const Plan& plan, int moments);
+
+  absl::Span<const float> parameters() const override {
+    return parameters_->Elems<float>();
+  }
+  absl::Span<float> gradients() const override {
+    return gradients_->Elems<float>();
+  }
+  void ClearGradients() override;
+  absl::Status CopyFromHost(const HostArenas<const float>& host) override;
+  absl::Status CopyToHost(const HostArenas<float>& host) override;
+  absl::StatusOr<double> GradientNormSquared() override;
+  absl::Status Apply(const OptimizerConfig& config, const Update& update,
+                     std::span<const UpdateStretch> stretches) override;
+
+ private:
+  CudaArenas(CudaDevice& device, CudaStream& stream)
+      : device_(device), stream_(stream) {}
+  [[nodiscard]] absl::Status Allocate(int64_t num_elems, int moments);
+
+  CudaDevice& device_;
+  CudaStream& stream_;
+  std::optional<Arena> parameters_;
+  std::optional<Arena> gradients_;
+  std::optional<Arena> first_moment_;   // none: the optimizer has no such
+  std::optional<Arena> second_moment_;  // likewise
+  Allocation norm_scratch_;
+  Allocation host_norm_;  // pinned: one double
+};
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_TRAIN_CUDA_CUDA_ARENAS_H_

@@ -1,0 +1,18 @@
+// The most operations a second that a GPU can do in dense matrix products.
+#ifndef RINGMASTER_WORKER_TRAIN_CUDA_PEAK_FLOPS_H_
+#define RINGMASTER_WORKER_TRAIN_CUDA_PEAK_FLOPS_H_
+
+#include "worker/nn/compute.h"
+
+namespace ringmaster {
+
+// Of a GPU of `compute_capability` (90 for 9.0) with so many multiprocessors at
+// the highest clock; a multiply and an add are two. From the throughput tables of
+// NVIDIA's architecture white papers (A100: 2020, H100: 2022) and the CUDA C++
+// Programming Guide. 0 where it is not known. Pure.
+[[nodiscard]] double CudaPeakFlops(int compute_capability, int multiprocessors,
+                                   double clock_hertz, Precision precision);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_TRAIN_CUDA_PEAK_FLOPS_H_
