@@ -373,10 +373,9 @@ PlanAgreement TrainingState::Agreement() const {
       config_.data.path.empty() ? config_.data.kind : config_.data.path,
       dataset_->size(Split::kTrain), dataset_->size(Split::kHeldOut));
   // The two kinds reduce gradients in ways that do not meet.
-  if (accelerator_ != nullptr) {
+  if (accelerator_ != nullptr)
     agreement.plan_hash = CounterRandom(agreement.plan_hash, kOnGpuStream);
-    agreement.summary += ", on a GPU";
-  }
+  agreement.summary += accelerator_ == nullptr ? ", on a CPU" : ", on a GPU";
   return agreement;
 }
 

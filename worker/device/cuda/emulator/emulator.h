@@ -13,6 +13,8 @@
 // The environment sets it up for a process:
 //   RINGMASTER_EMULATED_CUDA_DEVICES  how many GPUs (1); 0, or "no_driver"
 //   RINGMASTER_EMULATED_CUDA_MEMORY   bytes that each has (4 GiB)
+//   RINGMASTER_EMULATED_CUDA_FAILING  number of the kernel that loses its
+//                                     device's context, from 1 (none does)
 // Thread-safety: thread-safe, but for Reset.
 #ifndef RINGMASTER_WORKER_DEVICE_CUDA_EMULATOR_EMULATOR_H_
 #define RINGMASTER_WORKER_DEVICE_CUDA_EMULATOR_EMULATOR_H_
@@ -27,6 +29,7 @@ struct Settings {
   bool has_driver = true;
   int devices = 1;
   int64_t memory_bytes = int64_t{4} << 30;  // of each device
+  int64_t failing_kernel = 0;               // its number; 0: none
 };
 
 // From the environment. Ends the process if a value is not what it can be.

@@ -55,6 +55,12 @@ Settings SettingsFromEnvironment() {
                             settings.memory_bytes < 0)) {
     RefuseSetting("RINGMASTER_EMULATED_CUDA_MEMORY", memory);
   }
+  const char* const failing = std::getenv("RINGMASTER_EMULATED_CUDA_FAILING");
+  if (failing != nullptr &&
+      (!absl::SimpleAtoi(failing, &settings.failing_kernel) ||
+       settings.failing_kernel < 0)) {
+    RefuseSetting("RINGMASTER_EMULATED_CUDA_FAILING", failing);
+  }
   return settings;
 }
 
@@ -90,6 +96,7 @@ void Runtime::Reset(const Settings& settings) {
     devices_.push_back(std::make_unique<Device>(i));
   }
   failing_kernels_ = cudaSuccess;
+  kernels_ = 0;
   is_allocation_failing_ = false;
   CurrentDevice() = 0;
   LastError() = cudaSuccess;
@@ -316,6 +323,11 @@ int64_t Runtime::FreeBytes(int device) {
 }
 
 bool Runtime::MayRunKernel(int device) {
+  if (settings_.failing_kernel > 0 &&
+      kernels_.fetch_add(1, std::memory_order_relaxed) + 1 ==
+          settings_.failing_kernel) {
+    failing_kernels_ = cudaErrorIllegalAddress;
+  }
   // Relaxed, since an order between kernels of two streams would hide from
   // ThreadSanitizer that the program has none.
   if (failing_kernels_.load(std::memory_order_relaxed) == cudaSuccess) {

@@ -1,0 +1,130 @@
+"""Workers on GPUs with real processes: they train, are killed, lose their device, and are told what does not go together.
+
+All slots share one GPU, as tests may (--share_gpu); in the emulation of CUDA that is none."""
+
+import functools
+import os
+import signal
+import subprocess
+import unittest
+
+from tests import report
+from tests.integration.cluster import PATIENCE, Cluster, binary, synthetic_job
+
+ENDLESS = 10_000_000
+GPU = ("--device=cuda", "--share_gpu")
+
+
+@functools.cache
+def reason_to_skip():
+    """Why workers here have no GPU; None if they have one."""
+    # Nobody listens there, but the device is opened first.
+    result = subprocess.run([binary("worker"), "--coordinator=127.0.0.1:1", "--insecure", "--device=cuda",
+                             "--coordinator_timeout=1ms"], capture_output=True, text=True, timeout=PATIENCE)
+    lines = [line for line in result.stderr.splitlines() if "--device=cuda" in line]
+    return lines[-1] if lines else None
+
+
+def member_of(job, rank):
+    return next(member for member in job["members"] if int(member.get("rank", 0)) == rank)
+
+
+class GpuTrainingTest(unittest.TestCase):
+    def setUp(self):
+        reason = reason_to_skip()
+        if reason:
+            self.skipTest(reason)
+
+    def test_a_job_ends_as_on_cpus(self):
+        losses = {}
+        for device, flags in {"cpu": (), "cuda": GPU}.items():
+            with Cluster() as cluster:
+                cluster.start_coordinator()
+                cluster.start_worker("a", *flags, slots=2)
+                job = cluster.run_job(synthetic_job(steps=30, workers_min=2, workers_max=2, hash_every=1))
+                losses[device] = float(job["figures"]["loss"])
+                kinds = {worker["device"]["kind"] for worker in cluster.workers()}
+                self.assertEqual(kinds, {f"DEVICE_KIND_{device.upper()}"})
+        self.assertAlmostEqual(losses["cuda"], losses["cpu"], delta=1e-3 * losses["cpu"])
+
+    def test_survivors_go_on_after_a_kill_and_a_newcomer_joins(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            cluster.start_worker("a", *GPU, slots=3)
+            cluster.await_workers(3)
+            job_id = cluster.submit(synthetic_job(steps=ENDLESS, workers_min=1, workers_max=3, hash_every=1))
+            cluster.await_step(job_id, 5)
+            before = cluster.job(job_id)
+            self.assertEqual(len(before["members"]), 3)
+            victim = member_of(before, 1)
+            os.kill(int(victim["pid"]), signal.SIGKILL)
+            job = self.await_members(cluster, job_id, before, 2)
+            self.assertEqual(job["verdict"]["worker"], victim["worker"])
+            cluster.await_step(job_id, int(job["figures"]["step"]) + 5)
+            cluster.start_worker("b", *GPU)
+            job = self.await_members(cluster, job_id, job, 3)
+            # Hashes of parameters are compared at every step.
+            cluster.await_step(job_id, int(job["figures"]["step"]) + 5)
+            self.assertEqual(cluster.events(job_id, "job.rolled_back"), [])
+            cluster.cancel(job_id)
+
+    @staticmethod
+    def await_members(cluster, job_id, before, count):
+        def reached():
+            job = cluster.job(job_id)
+            later = int(job["generation"]) > int(before["generation"]) and job["state"] == "JOB_STATE_RUNNING"
+            return job if later and len(job["members"]) == count else None
+        return cluster.await_that(f"a generation of {count}", reached)
+
+    @unittest.skipUnless("RINGMASTER_EMULATED_CUDA_DEVICES" in os.environ, "a real GPU is not broken for a test")
+    def test_who_loses_its_device_ends_and_is_started_again(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            cluster.start_worker("stays", *GPU)
+            # Far enough to have trained; each life of the process gets that far.
+            loses = cluster.start_worker("loses", *GPU, restart="always",
+                                         env={"RINGMASTER_EMULATED_CUDA_FAILING": "3000"})
+            cluster.await_workers(2)
+            job_id = cluster.submit(synthetic_job(steps=ENDLESS, workers_min=1, workers_max=2, hash_every=1))
+            cluster.await_output(loses, "accelerator.lost")
+            self.assertIn("cudaErrorIllegalAddress", loses.output())
+            before = cluster.job(job_id)
+            cluster.await_step(job_id, int(before["figures"]["step"]) + 20)
+            self.assertEqual(cluster.events(job_id, "job.rolled_back"), [])
+            cluster.cancel(job_id)
+
+    def test_gpus_and_cpus_do_not_train_together(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            cluster.start_worker("gpu", *GPU)
+            cluster.start_worker("cpu")
+            cluster.await_workers(2)
+            job = cluster.run_job(synthetic_job(steps=30, workers_min=2, workers_max=2), "FAILED")
+            self.assertRegex(job["message"], "(GPU against CPU|CPU against GPU)")
+            self.assertEqual(int(job["exit_code"]), 3)
+
+    def test_two_workers_on_one_gpu_are_told_so(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            for name in ("a", "b"):
+                cluster.start_worker(name, "--device=cuda", env={"CUDA_VISIBLE_DEVICES": "0"})
+            cluster.await_workers(2)
+            job = cluster.run_job(synthetic_job(steps=30, workers_min=2, workers_max=2), "FAILED")
+            self.assertIn("both use GPU-", job["message"])
+            self.assertIn("rank 0", job["message"])
+            self.assertIn("rank 1", job["message"])
+
+    def test_what_gpus_do_not_do_is_refused_in_one_line(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            cluster.start_worker("a", *GPU)
+            for field, value in {"collective": "{wire: bfloat16}",
+                                 "parameter_server": "{colocated: true}"}.items():
+                job = cluster.run_job(synthetic_job(name=field.replace("_", "-"), steps=30, **{field: value}), "FAILED")
+                self.assertIn(f"train.{field}", job["message"])
+                self.assertNotIn("\n", job["message"].strip())
+                self.assertEqual(int(job["exit_code"]), 2)
+
+
+if __name__ == "__main__":
+    report.main()
