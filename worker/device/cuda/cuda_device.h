@@ -11,12 +11,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/tensor/allocator.h"
 #include "worker/device/cuda/cuda_memory.h"
-#include "worker/device/device.h"
 
 namespace ringmaster {
 
-class CudaDevice final : public Device {
+class CudaDevice final {
  public:
   // Opens device `ordinal` of those that CUDA shows this process
   // (CUDA_VISIBLE_DEVICES), and makes it current for the calling thread.
@@ -27,9 +27,10 @@ class CudaDevice final : public Device {
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<CudaDevice>> Open(
       int ordinal);
 
-  DeviceKind kind() const override { return DeviceKind::kCuda; }
-  const std::string& name() const override { return name_; }
-  Allocator& allocator() override { return allocator_; }
+  // For people: "cuda:0 (NVIDIA H200, 139 GiB, GPU-8a56...)".
+  const std::string& name() const { return name_; }
+  // Memory that kernels of this device can use.
+  Allocator& allocator() { return allocator_; }
   // Host memory for copies.
   Allocator& pinned_allocator() { return pinned_allocator_; }
 
