@@ -6,10 +6,10 @@ source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 usage() {
   cat <<'EOF2'
 usage: deploy/image/build.sh [--device=cpu|cuda] [--tag=NAME:TAG] [--base=IMAGE] [--bundle=FILE] [--tool=docker|podman|buildah]
-  --device  cpu: glibc and the programs, nothing else; cuda: on NVIDIA's runtime image
+  --device  cpu: glibc and the programs, nothing else; cuda: on NVIDIA's runtime image, with workers that know --device=cuda
   --tag     what the image is called (ringmaster:VERSION, ringmaster:VERSION-cuda)
   --base    where glibc's files, or CUDA's, come from (that of the Dockerfile)
-  --bundle  a bundle that is built already; without it, bazel builds one
+  --bundle  a bundle that is built already; without it, bazel builds one (for cuda, with the CUDA toolkit of this machine)
   --tool    what builds (the first of docker, podman and buildah that is installed)
 Arguments of the tool itself go in RINGMASTER_IMAGE_FLAGS, words separated by spaces.
 EOF2
@@ -52,8 +52,10 @@ command -v "$TOOL" >/dev/null || die "$TOOL is not installed"
 
 if [[ -z $BUNDLE ]]; then
   "$ROOT/deploy/setup.sh"
-  say "build: //deploy:bundle"
-  ringmaster_bazel build //deploy:bundle
+  FLAGS=()
+  [[ $DEVICE == cpu ]] || FLAGS+=("--config=$DEVICE")
+  say "build: //deploy:bundle${FLAGS[*]:+ ${FLAGS[*]}}"
+  ringmaster_bazel build "${FLAGS[@]}" //deploy:bundle
   BUNDLE=$(ringmaster_bazel info bazel-bin 2>/dev/null)/deploy/ringmaster.tar.gz
 fi
 [[ -s $BUNDLE ]] || die "there is no bundle at $BUNDLE"

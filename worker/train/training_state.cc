@@ -74,13 +74,12 @@ absl::Status TrainingState::CheckPrecisionAndDevice() const {
   if (has_servers()) {
     return absl::InvalidArgumentError(
         "train.parameter_server: workers that compute on a GPU all-reduce "
-        "their "
-        "gradients; start these with --device=cpu");
+        "their gradients; start these with --device=cpu");
   }
   if (config_.emulation.is_on()) {
     return absl::InvalidArgumentError(
-        "train.emulation: workers that compute on a GPU emulate nothing; start "
-        "these with --device=cpu");
+        "train.emulate_compute: workers that compute on a GPU emulate nothing; "
+        "start these with --device=cpu");
   }
   return absl::OkStatus();
 }

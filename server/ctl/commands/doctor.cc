@@ -157,8 +157,8 @@ void AddDoctorCommand(FlagSet& flags, DoctorFlags& doctor) {
       "network, disks, and with --coordinator the way there. Each line is ok, "
       "a warning or a failure, with what to do.");
   command.Add({.name = "device",
-               .help = "What this host shall compute with. Workers know cpu "
-                       "alone as yet; with cuda, what GPUs need is a must.",
+               .help = "What workers on this host shall compute on: with "
+                       "cuda, what GPUs need is a must.",
                .choices = {"cpu", "cuda"}},
               &doctor.device);
   command.Add({.name = "data_ports",

@@ -37,7 +37,7 @@ Finding BuildFinding(const GpuFacts& facts) {
   return Lacking(facts, "CUDA",
                  "this build has none: its workers compute on the CPU",
                  "it cannot tell which versions of the libraries are right",
-                 "give --device=cpu: workers compute on nothing else so far");
+                 "give --device=cpu, or take a build made with --config=cuda");
 }
 
 Finding DriverFinding(const GpuFacts& facts) {
@@ -93,6 +93,17 @@ Finding LibraryFinding(const GpuFacts& facts, std::string_view name,
       "functions that workers call are missing or have changed", package);
 }
 
+// cuDNN, which workers can do without.
+Finding CudnnFinding(const GpuFacts& facts, const LoadedLibrary& library,
+                     const Wanted& wanted) {
+  Finding finding = LibraryFinding(facts, "cuDNN", library, wanted);
+  if (finding.level != Level::kFailure) return finding;
+  return Warn(finding.check, std::move(finding.what),
+              "workers compute attention with kernels of their own, and "
+              "refuse --attention=cudnn",
+              std::move(finding.remedy));
+}
+
 Finding GpuFinding(const GpuFacts& facts, size_t ordinal) {
   const Gpu& gpu = facts.gpus[ordinal];
   const std::string check = absl::StrCat("GPU ", ordinal);
@@ -136,8 +147,8 @@ std::vector<Finding> GpuFindings(const GpuFacts& facts) {
         LibraryFinding(facts, "NCCL", *facts.nccl, {kOldestNccl, built.nccl}));
   }
   if (facts.cudnn.has_value()) {
-    findings.push_back(LibraryFinding(facts, "cuDNN", *facts.cudnn,
-                                      {kOldestCudnn, built.cudnn}));
+    findings.push_back(
+        CudnnFinding(facts, *facts.cudnn, {kOldestCudnn, built.cudnn}));
   }
   if (facts.cublaslt.has_value()) {
     findings.push_back(LibraryFinding(facts, "cuBLASLt", *facts.cublaslt,

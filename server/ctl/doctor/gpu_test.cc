@@ -51,6 +51,18 @@ void ExpectFailure(GpuFacts facts, std::string_view check,
   EXPECT_EQ(Of(facts, check).level, Level::kOk) << check;
 }
 
+// What workers on GPUs can do without.
+void ExpectWarning(GpuFacts facts, std::string_view check,
+                   const std::string& what) {
+  const Finding finding = Of(facts, check);
+  EXPECT_EQ(finding.level, Level::kWarning) << check;
+  EXPECT_THAT(finding.what, HasSubstr(what));
+  EXPECT_THAT(finding.why, HasSubstr("--attention=cudnn"));
+  EXPECT_FALSE(finding.remedy.empty());
+  facts.is_wanted = false;
+  EXPECT_EQ(Of(facts, check).level, Level::kOk) << check;
+}
+
 TEST(GpuTest, AGoodMachine) {
   for (const Finding& finding : GpuFindings(GoodFacts()))
     EXPECT_EQ(finding.level, Level::kOk) << finding.check << finding.what;
@@ -94,7 +106,7 @@ TEST(GpuTest, LibrariesThatAreMissingOldOrOfAnotherMajorVersion) {
   facts.nccl = LoadedLibrary{21903, ""};
   EXPECT_EQ(Of(facts, "NCCL").level, Level::kOk);
   facts.cudnn = LoadedLibrary{100001, ""};
-  ExpectFailure(facts, "cuDNN",
+  ExpectWarning(facts, "cuDNN",
                 "10.0.1; this build wants 9.6.0 or later, up to 9.x");
   facts.cublaslt = LoadedLibrary{140000, ""};
   ExpectFailure(facts, "cuBLASLt",

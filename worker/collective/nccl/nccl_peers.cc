@@ -68,7 +68,7 @@ absl::Status CheckOwnGpu(std::span<const NcclRankFacts> ranks, size_t rank) {
     return absl::FailedPreconditionError(
         absl::StrCat(Name(ranks, other), " and ", Name(ranks, rank),
                      " both use ", ranks[rank].gpu_uuid,
-                     ": give each worker a GPU of its own (--device, "
+                     ": give each worker a GPU of its own (--slots, "
                      "CUDA_VISIBLE_DEVICES), or, for a test only, set ",
                      kShareGpuVariable, "=1 for all"));
   }

@@ -252,7 +252,8 @@ TEST_F(CudaRefusalTest, NamesWhatIsForCpusOnly) {
   v1::TrainProgram program = MlpProgram();
   program.mutable_emulate_compute()->mutable_forward()->set_nanos(1'000'000);
   EXPECT_THAT(std::string(Refusal(program).message()),
-              HasSubstr("start these with --device=cpu"));
+              HasSubstr("train.emulate_compute: workers that compute on a "
+                        "GPU emulate nothing; start these with --device=cpu"));
   EXPECT_EQ(ExitCodeOf(Refusal(program)), ExitCode::kUsage);
 }
 
