@@ -7,8 +7,8 @@ passed over:
 
   {"ready": {"name": "PyTorch 2.11", "settings": "max-autotune, ..."}}      once, when it can be timed
   {"round": {"seconds": 1.03}}        for each line "round" of its input: --steps training steps of --batch samples, forward,
-                                      backward and AdamW, each on another batch that is on the GPU; from a synchronised GPU to
-                                      a synchronised GPU
+                                      backward and AdamW, each on another batch (PyTorch's is on the GPU already); from a
+                                      synchronised GPU to a synchronised GPU
   {"profile": {"matmul": 61.2}}       for a line "profile": milliseconds of a step by kind of kernel; {} if it cannot tell
   {"end": {"peak_memory_gib": 51.3, "loss": 9.8}}      when its input ends; then it exits with 0
 

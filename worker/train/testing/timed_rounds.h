@@ -1,0 +1,43 @@
+// TrainInRounds trains a job as its only rank, for benchmarks: round after
+// round of steps, timed, with nothing under way between two of them.
+//
+// A step is what a worker's is (GenerationRun): the batch from the data set and
+// its way to the device, forward, backward, the commit exchange, the update.
+#ifndef RINGMASTER_WORKER_TRAIN_TESTING_TIMED_ROUNDS_H_
+#define RINGMASTER_WORKER_TRAIN_TESTING_TIMED_ROUNDS_H_
+
+#include <cstdint>
+#include <functional>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "ringmaster/v1/job.pb.h"
+#include "worker/train/accelerator.h"
+
+namespace ringmaster {
+
+struct TimedRound {
+  int64_t steps = 0;
+  absl::Duration duration;  // from an idle device to an idle device
+  double loss = 0;          // of the last step
+};
+
+struct RoundsControl {
+  // Waits until the accelerator has done all that was queued.
+  std::function<absl::Status()> await_idle;
+  // Told of the round that has ended (the first time: of none), says how many
+  // steps the next one has; 0: none follows.
+  std::function<int64_t(const TimedRound&)> next;
+};
+
+// `program` has its defaults filled in, and more steps than all rounds.
+// `accelerator` may be null: this thread computes. Errors as those of Trainer's
+// Prepare and Run;
+//   OUT_OF_RANGE  the program's steps were too few
+[[nodiscard]] absl::Status TrainInRounds(const v1::TrainProgram& program,
+                                         Accelerator* accelerator,
+                                         const RoundsControl& control);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_TRAIN_TESTING_TIMED_ROUNDS_H_
