@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/clock/clock.h"
+#include "common/logging/logging.h"
 #include "common/status/status_macros.h"
 #include "server/parameter_server/shard_host.h"
 #include "worker/bench/bench_trainer.h"
@@ -24,6 +25,10 @@ absl::StatusOr<std::unique_ptr<Trainer>> MakeTrainer(const Listener& listener,
                                                      int slot) {
   ASSIGN_OR_RETURN(std::unique_ptr<Accelerator> accelerator,
                    OpenAccelerator(flags, slot));
+  if (accelerator != nullptr) {
+    LogEvent(LogLevel::kInfo, "accelerator.opened",
+             {{"device", accelerator->name()}});
+  }
   return MakeProgramTrainer(
       MakeJobTrainer(Clock::Real(), listener, flags.threads,
                      MakeShardHost(Clock::Real()), std::move(accelerator)),

@@ -13,10 +13,12 @@ namespace ringmaster {
 
 // The accelerator of `slot`: GPU number `slot` of those that CUDA shows this
 // process, or the first one where GPUs are shared. Null with --device=cpu.
-// Errors begin with "--device=cuda: " and are of exit code 2:
-//   FAILED_PRECONDITION  this build has no CUDA; no driver, an old one, or no
-//                        GPU
-//   INVALID_ARGUMENT     there are fewer GPUs than slots
+// Errors begin with "--device=cuda: ". Of exit code 2 are
+//   FAILED_PRECONDITION       this build has no CUDA; no driver, an old one, or
+//                             no GPU
+//   INVALID_ARGUMENT          there are fewer GPUs than slots
+//   NOT_FOUND, UNIMPLEMENTED  there is no library of CUDA that this build can use
+// and of 138 all others: a GPU may be back in a moment.
 [[nodiscard]] absl::StatusOr<std::unique_ptr<Accelerator>> OpenAccelerator(
     const WorkerFlags& flags, int slot);
 

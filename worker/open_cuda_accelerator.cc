@@ -14,6 +14,14 @@ cuda::AttentionKernels KernelsOf(const std::string& flag) {
                         : cuda::AttentionKernels::kAuto;
 }
 
+// What another attempt will not mend.
+bool IsWrongSetting(absl::StatusCode code) {
+  return code == absl::StatusCode::kFailedPrecondition ||
+         code == absl::StatusCode::kInvalidArgument ||
+         code == absl::StatusCode::kNotFound ||
+         code == absl::StatusCode::kUnimplemented;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Accelerator>> OpenAccelerator(
@@ -25,8 +33,11 @@ absl::StatusOr<std::unique_ptr<Accelerator>> OpenAccelerator(
                            .attention = KernelsOf(flags.attention),
                            .cache_directory = flags.tuning_cache});
   if (accelerator.ok()) return accelerator;
-  return WithExitCode(Annotate(accelerator.status(), "--device=cuda"),
-                      ExitCode::kUsage);
+  const absl::Status status = Annotate(accelerator.status(), "--device=cuda");
+  // A GPU whose last process has just died may be back in a moment.
+  return WithExitCode(status, IsWrongSetting(status.code())
+                                  ? ExitCode::kUsage
+                                  : ExitCode::kRetryElsewhere);
 }
 
 }  // namespace ringmaster

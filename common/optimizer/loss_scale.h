@@ -32,6 +32,9 @@ class LossScale {
   // A power of two, so that multiplying by it rounds nothing.
   [[nodiscard]] double value() const { return value_; }
   [[nodiscard]] bool is_dynamic() const { return is_dynamic_; }
+  // Whether an update that is left out makes it smaller: then that is how it finds
+  // its place, and no fault.
+  [[nodiscard]] bool can_fall() const { return is_dynamic_ && value_ > kLeast; }
   // Since the scale changed last.
   [[nodiscard]] int64_t good_updates() const { return good_updates_; }
 

@@ -23,8 +23,11 @@ TEST(LossScaleTest, HalvesWithEachUpdateThatIsLeftOut) {
   scale.Note(false);
   scale.Note(false);
   EXPECT_EQ(scale.value(), 16384);
+  EXPECT_TRUE(scale.can_fall());
   for (int i = 0; i < 100; ++i) scale.Note(false);
   EXPECT_EQ(scale.value(), LossScale::kLeast);
+  EXPECT_FALSE(scale.can_fall());
+  EXPECT_FALSE(LossScale().can_fall());
 }
 
 TEST(LossScaleTest, DoublesAfterGoodUpdatesInARow) {

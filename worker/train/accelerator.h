@@ -86,8 +86,6 @@ class Accelerator {
   [[nodiscard]] virtual bool IsLost(const absl::Status& status) const = 0;
   // Operations a second at `precision`, of dense matrix products; 0: not known.
   [[nodiscard]] virtual double PeakFlops(Precision precision) const = 0;
-  // What no process uses of the accelerator's memory.
-  [[nodiscard]] virtual absl::StatusOr<int64_t> FreeBytes() const = 0;
   // Host memory that it copies from and to at full speed.
   [[nodiscard]] virtual Allocator& host_allocator() = 0;
 

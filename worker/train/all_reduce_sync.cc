@@ -1,11 +1,27 @@
 #include "worker/train/all_reduce_sync.h"
 
+#include <cmath>
+#include <span>
+
 #include "common/fail_point/fail_point.h"
 #include "common/status/status_macros.h"
 #include "worker/figures/step_record.h"
 #include "worker/train/non_finite_ranks.h"
 
 namespace ringmaster {
+namespace {
+
+// Whose loss was not finite.
+std::vector<int> RanksWithoutALoss(std::span<const CommitRecord> records) {
+  std::vector<int> ranks;
+  for (size_t rank = 0; rank < records.size(); ++rank) {
+    if (!std::isfinite(records[rank].loss_sum))
+      ranks.push_back(static_cast<int>(rank));
+  }
+  return ranks;
+}
+
+}  // namespace
 
 AllReduceSync::AllReduceSync(int64_t generation, absl::Duration wait_timeout,
                              TrainingState& state, Communicator& communicator,
@@ -70,7 +86,11 @@ absl::StatusOr<CommittedStep> AllReduceSync::Commit(const LocalStep& local) {
   RETURN_IF_ERROR(FAIL_POINT("train.before_apply"));
   RETURN_IF_ERROR(state_.ApplyComplete());
   RETURN_IF_ERROR(FAIL_POINT("train.after_apply"));
-  if (!committed.summary.is_finite) {
+  if (!committed.summary.is_finite && state_.accelerator() != nullptr) {
+    // NCCL looks at no contribution, but a loss tells much.
+    committed.non_finite_ranks = RanksWithoutALoss(records);
+    committed.is_origin_known = !committed.non_finite_ranks.empty();
+  } else if (!committed.summary.is_finite) {
     // All ranks know that it is not, so all take part.
     ASSIGN_OR_RETURN(committed.non_finite_ranks,
                      FindNonFiniteRanks(communicator_, first_sequence_,

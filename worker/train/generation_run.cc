@@ -103,8 +103,10 @@ absl::Status GenerationRun::CheckSkippedSteps(int64_t step) const {
 
 void GenerationRun::NoteSkippedStep(int64_t step,
                                     const CommittedStep& committed) {
-  non_finite_origin_ = OriginOfNonFinite(committed.non_finite_ranks,
-                                         parts_.communicator.world_size());
+  non_finite_origin_ = committed.is_origin_known
+                           ? OriginOfNonFinite(committed.non_finite_ranks,
+                                               parts_.communicator.world_size())
+                           : "";
   if (parts_.communicator.rank() != 0) return;  // all know the same
   LogEvent(LogLevel::kWarning, "train.step_skipped",
            {{"step", step},
@@ -244,7 +246,11 @@ absl::Status GenerationRun::ForwardBackward(int64_t step, const Batch& batch,
     local.loss_sum += state.model().ForwardBackward(
         is_whole ? batch : micro_batch_, options, starter);
     // What a cancelled pass leaves behind must not become a step.
-    RETURN_IF_ERROR(parts_.cancel.status());
+    if (parts_.cancel.is_cancelled()) {
+      // What was queued still uses the gradients that collectives are given.
+      RETURN_IF_ERROR(state.model().AwaitDevice().status());
+      return parts_.cancel.status();
+    }
     if (!state.model().is_asynchronous())
       NotePass(step, {begin, starter.forward_done(), parts_.clock.Now()},
                phases);
@@ -307,6 +313,7 @@ absl::Status GenerationRun::WriteSample(int64_t step) {
       parts_.cancel, [&] { return parts_.clock.Now() >= end; });
   RETURN_IF_ERROR(parts_.cancel.status());
   if (!bytes.ok()) {
+    RETURN_IF_ERROR(parts_.state.model().AwaitDevice().status());
     // A model that has diverged may recover; a text is not worth the job.
     LogEvent(
         LogLevel::kWarning, "sample.failed",

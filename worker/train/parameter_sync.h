@@ -49,6 +49,8 @@ struct CommittedStep {
   double learning_rate = 0;
   // Of an update that was left out: whose gradients were not finite, ascending.
   std::vector<int> non_finite_ranks;
+  // False: nobody looked at the ranks' own gradients.
+  bool is_origin_known = true;
 };
 
 // What a sync is doing beside the communicator, for beats and verdicts.

@@ -322,7 +322,11 @@ absl::Status TrainingState::ApplyComplete() {
   } else if (is_finite) {
     RETURN_IF_ERROR(UpdateParameters());
   }
-  skipped_in_a_row_ = is_finite ? 0 : skipped_in_a_row_ + 1;
+  if (is_finite) {
+    skipped_in_a_row_ = 0;
+  } else if (!loss_scale_.can_fall()) {
+    ++skipped_in_a_row_;
+  }
   loss_scale_.Note(is_finite);
   applied_step_ = complete_step_;
   return absl::OkStatus();

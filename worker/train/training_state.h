@@ -178,7 +178,7 @@ class TrainingState {
   // ranks, bit for bit.
   double complete_norm_squared() const { return complete_norm_squared_; }
   // Updates left out because the gradient was not finite, since the last one
-  // that was made.
+  // that was made; without those that made the loss scale smaller.
   int64_t skipped_in_a_row() const { return skipped_in_a_row_; }
   // What the loss of the next step is multiplied by. The gradients then are, but
   // neither the norms nor the updates.

@@ -180,6 +180,7 @@ class NcclEngine {
   void Record(const Item& item, absl::Duration since_ready, absl::Duration ran);
   void End();
   void AwaitCompute();
+  void NoteAbortBegins();
 
   const Options options_;
   const std::unique_ptr<CudaStream> stream_;  // the engine's thread
@@ -198,7 +199,9 @@ class NcclEngine {
   std::shared_ptr<Job> job_ GUARDED_BY(mutex_);
   const CancelToken* cancel_ GUARDED_BY(mutex_);  // null: no longer of interest
   Totals totals_ GUARDED_BY(mutex_);
-  MonotonicTime failed_at_ GUARDED_BY(mutex_);  // on the real clock
+  // When the first failure was noted, then when its abort began; on the real
+  // clock.
+  MonotonicTime failed_at_ GUARDED_BY(mutex_);
   bool is_closing_ GUARDED_BY(mutex_) = false;
   bool has_ended_ GUARDED_BY(mutex_) = false;
 

@@ -18,9 +18,9 @@ constexpr std::chrono::microseconds kPollInterval(20);
 constexpr absl::Duration kErrorInterval = absl::Milliseconds(2);
 // For peers to end in an orderly way.
 constexpr absl::Duration kFinalizeTimeout = absl::Seconds(2);
-// What compute streams have queued ends by itself. Collectives that wait for it
-// are let begin before their communicators are freed.
-constexpr absl::Duration kComputeTimeout = absl::Seconds(1);
+// What compute streams have queued ends by itself, within a pass. Collectives that
+// wait for it are let begin before their communicators are freed.
+constexpr absl::Duration kComputeTimeout = absl::Seconds(30);
 
 absl::StatusOr<absl::Duration> Between(const CudaEvent& begin,
                                        const CudaEvent& end) {
@@ -219,6 +219,7 @@ void NcclEngine::End() {
     };
     if (failure_.is_cancelled() || !comms_->Finalize(keep_waiting).ok()) {
       AwaitCompute();
+      NoteAbortBegins();
       comms_->Abort();
     }
   }
@@ -230,6 +231,11 @@ void NcclEngine::End() {
     has_ended_ = true;
   }
   changed_.NotifyAll();
+}
+
+void NcclEngine::NoteAbortBegins() {
+  MutexLock lock(mutex_);
+  failed_at_ = Clock::Real().Now();
 }
 
 void NcclEngine::AwaitCompute() {

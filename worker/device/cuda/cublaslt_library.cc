@@ -37,10 +37,10 @@ absl::Status CublasLtLibrary::Bind() {
 #undef RINGMASTER_CUBLASLT_BIND
   version_ = static_cast<int64_t>(functions_.GetVersion());
   if (!CanServe(version_)) {
-    return absl::UnimplementedError(absl::StrCat(
-        library.name(), " is cuBLAS version ", version_,
-        "; this program needs one from ", kOldestVersion, " to ",
-        CUBLAS_VER_MAJOR, ".x"));
+    return absl::UnimplementedError(
+        absl::StrCat(library.name(), " is cuBLAS version ", version_,
+                     "; this program needs one from ", kOldestVersion, " to ",
+                     CUBLAS_VER_MAJOR, ".x"));
   }
   return absl::OkStatus();
 }

@@ -37,8 +37,8 @@ TEST(CublasLtLibraryTest, SaysWhatToDoAboutAnError) {
     EXPECT_EQ(library->ToStatus(c.result, "product").code(), c.code);
   }
   EXPECT_THAT(
-      std::string(library->ToStatus(CUBLAS_STATUS_NOT_SUPPORTED, "product")
-                      .message()),
+      std::string(
+          library->ToStatus(CUBLAS_STATUS_NOT_SUPPORTED, "product").message()),
       HasSubstr("product: "));
 }
 

@@ -156,6 +156,7 @@ absl::StatusOr<DeviceReport> CudaModel<T>::AwaitDevice() {
 template <typename T>
 Prediction CudaModel<T>::Predict(const Batch& batch) {
   bound_.CheckBatch(batch, input(), max_batch_);
+  passes_ = 0;  // of a step that was given up
   stream().FillZero(&sums_->predicted_loss,
                     sizeof(Sums) - offsetof(Sums, predicted_loss));
   RefreshParameters();

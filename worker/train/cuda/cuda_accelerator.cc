@@ -42,16 +42,11 @@ class CudaAccelerator final : public Accelerator {
 
   const std::string& name() const override { return device_->name(); }
   absl::Status Enter() override { return device_->MakeCurrent(); }
-  bool IsLost(const absl::Status& status) const override {
-    return IsContextLost(status);
-  }
+  bool IsLost(const absl::Status& status) const override;
   double PeakFlops(Precision precision) const override {
     return CudaPeakFlops(device_->compute_capability(),
                          device_->multiprocessors(), device_->clock_hertz(),
                          precision);
-  }
-  absl::StatusOr<int64_t> FreeBytes() const override {
-    return device_->FreeBytes();
   }
   Allocator& host_allocator() override { return device_->pinned_allocator(); }
 
@@ -99,6 +94,16 @@ absl::Status CudaAccelerator::Open(const CudaAcceleratorOptions& options) {
       cuda::CudnnAttention::Create(options.attention, *device_, *stream_));
   // That there is no cuBLASLt is better known now than with the first job.
   return MatmulFor(Precision::kFloat32).status();
+}
+
+bool CudaAccelerator::IsLost(const absl::Status& status) const {
+  if (status.ok()) return false;
+  // The stream remembers its first error for good, and what follows one that was
+  // queued is unknown. And where NCCL meets a sick device first, only the device
+  // tells.
+  const cudaError_t error = cudaStreamQuery(stream_->get());
+  return IsContextLost(status) || !stream_->status().ok() ||
+         (error != cudaSuccess && error != cudaErrorNotReady);
 }
 
 absl::StatusOr<cuda::CudaMatmul*> CudaAccelerator::MatmulFor(
