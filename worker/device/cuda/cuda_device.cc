@@ -99,4 +99,13 @@ absl::Status CudaDevice::MakeCurrent() const {
   return CudaStatus(cudaSetDevice(ordinal_), "cudaSetDevice");
 }
 
+absl::StatusOr<int64_t> CudaDevice::FreeBytes() const {
+  RETURN_IF_ERROR(MakeCurrent());
+  size_t free_bytes = 0;
+  size_t total_bytes = 0;
+  RETURN_IF_ERROR(
+      CudaStatus(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo"));
+  return static_cast<int64_t>(free_bytes);
+}
+
 }  // namespace ringmaster

@@ -47,6 +47,8 @@ class CudaDevice final {
   // CUDA's current device is a property of each thread: a thread calls this
   // before anything else of CUDA.
   [[nodiscard]] absl::Status MakeCurrent() const;
+  // Bytes that no process uses.
+  [[nodiscard]] absl::StatusOr<int64_t> FreeBytes() const;
 
  private:
   explicit CudaDevice(int ordinal) : ordinal_(ordinal), allocator_(ordinal) {}
