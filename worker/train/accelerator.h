@@ -36,9 +36,10 @@ namespace ringmaster {
 
 struct CollectiveConfig;
 
-// The host's arenas. A moment that the optimizer does not have is empty.
+// The arenas that are kept between steps, in the host's memory or in an
+// accelerator's. A moment that the optimizer does not have is empty.
 template <typename T>
-struct HostArenas {
+struct ArenaSpans {
   absl::Span<T> parameters;
   absl::Span<T> first_moment;
   absl::Span<T> second_moment;
@@ -52,14 +53,16 @@ class AcceleratorArenas {
   // Model::Bind.
   [[nodiscard]] virtual absl::Span<const float> parameters() const = 0;
   [[nodiscard]] virtual absl::Span<float> gradients() const = 0;
+  // Parameters and moments, for collectives.
+  [[nodiscard]] virtual ArenaSpans<float> state() = 0;
 
   // Queues zeros for all gradients.
   virtual void ClearGradients() = 0;
   // Copies parameters and moments; done when they return.
   [[nodiscard]] virtual absl::Status CopyFromHost(
-      const HostArenas<const float>& host) = 0;
+      const ArenaSpans<const float>& host) = 0;
   [[nodiscard]] virtual absl::Status CopyToHost(
-      const HostArenas<float>& host) = 0;
+      const ArenaSpans<float>& host) = 0;
 
   // The square of the gradients' norm, of what all passes and collectives wrote
   // so far; see SumOfSquares. Ranks with equal gradients get equal bits on equal

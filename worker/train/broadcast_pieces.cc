@@ -18,11 +18,10 @@ absl::Status Exchange(size_t count, const BroadcastOptions& options,
                       const Target& target) {
   for (size_t begin = 0; begin < count; begin += kPieceElems) {
     RETURN_IF_ERROR(options.before_piece());
-    const std::span<float> piece =
+    const BufferView piece =
         target(begin, std::min(kPieceElems, count - begin));
-    RETURN_IF_ERROR(
-        communicator.Run(Broadcast(BufferView::Of(piece), options.source),
-                         clock.Now() + options.wait_timeout));
+    RETURN_IF_ERROR(communicator.Run(Broadcast(piece, options.source),
+                                     clock.Now() + options.wait_timeout));
   }
   return absl::OkStatus();
 }
@@ -32,10 +31,11 @@ absl::Status Exchange(size_t count, const BroadcastOptions& options,
 absl::Status BroadcastPieces(absl::Span<float> elems,
                              const BroadcastOptions& options,
                              Communicator& communicator, const Clock& clock) {
-  return Exchange(elems.size(), options, communicator, clock,
-                  [elems](size_t begin, size_t size) {
-                    return std::span<float>(elems.data() + begin, size);
-                  });
+  return Exchange(
+      elems.size(), options, communicator, clock,
+      [elems](size_t begin, size_t size) {
+        return BufferView::Of(std::span<float>(elems.data() + begin, size));
+      });
 }
 
 absl::Status GivePieces(absl::Span<const float> elems,
@@ -50,7 +50,20 @@ absl::Status GivePieces(absl::Span<const float> elems,
                     float* const data =
                         is_source ? const_cast<float*>(elems.data()) + begin
                                   : scratch.data();
-                    return std::span<float>(data, size);
+                    return BufferView::Of(std::span<float>(data, size));
+                  });
+}
+
+absl::Status BroadcastPieces(const BufferView& elems, const BufferView* scratch,
+                             const BroadcastOptions& options,
+                             Communicator& communicator, const Clock& clock) {
+  return Exchange(static_cast<size_t>(elems.count), options, communicator,
+                  clock, [&](size_t begin, size_t size) {
+                    BufferView piece = scratch == nullptr ? elems : *scratch;
+                    if (scratch == nullptr)
+                      piece.ptr = static_cast<float*>(elems.ptr) + begin;
+                    piece.count = static_cast<int64_t>(size);
+                    return piece;
                   });
 }
 

@@ -36,6 +36,15 @@ struct BroadcastOptions {
                                       Communicator& communicator,
                                       const Clock& clock);
 
+// The same of float32 elements in any memory. A rank that has what is sent, and is
+// not the source, names other memory for it, `scratch`, of a piece or as long as
+// `elems`: what a broadcast that fails leaves behind is undefined.
+[[nodiscard]] absl::Status BroadcastPieces(const BufferView& elems,
+                                           const BufferView* scratch,
+                                           const BroadcastOptions& options,
+                                           Communicator& communicator,
+                                           const Clock& clock);
+
 }  // namespace ringmaster
 
 #endif  // RINGMASTER_WORKER_TRAIN_BROADCAST_PIECES_H_

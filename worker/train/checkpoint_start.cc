@@ -126,7 +126,7 @@ class Starter {
   Attempt Read() {
     const CheckpointSummary candidate = std::move(candidates_.back());
     candidates_.pop_back();
-    const HostArenas<float> arenas = state_.MutableArenas();
+    const ArenaSpans<float> arenas = state_.MutableArenas();
     const absl::StatusOr<CheckpointManifest> manifest = ReadCheckpoint(
         candidate.path, state_.plan(),
         {arenas.parameters, arenas.first_moment, arenas.second_moment},
@@ -173,7 +173,7 @@ class Starter {
     const BroadcastOptions options = {.source = source,
                                       .wait_timeout = wait_timeout_};
     if (keeps) RETURN_IF_ERROR(state_.ReserveMoments());
-    const HostArenas<float> arenas = state_.MutableArenas();
+    const ArenaSpans<float> arenas = state_.MutableArenas();
     const absl::Span<float> parts[] = {arenas.parameters, arenas.first_moment,
                                        arenas.second_moment};
     const int count = 1 + MomentsOf(state_.config().optimizer);

@@ -59,7 +59,7 @@ absl::Status ServerSync::Begin() {
 absl::Status ServerSync::GiveState() {
   RETURN_IF_ERROR(FAIL_POINT("train.load"));
   RETURN_IF_ERROR(state_.ReserveMoments());
-  const HostArenas<float> arenas = state_.MutableArenas();
+  const ArenaSpans<float> arenas = state_.MutableArenas();
   const int64_t step = state_.applied_step();
   client_.Load(StatePart::kParameters, step, arenas.parameters);
   if (!arenas.first_moment.empty())
@@ -197,7 +197,7 @@ absl::Status ServerSync::FetchMoments() {
   const int64_t step = state_.applied_step();
   if (moments_step_ == step) return absl::OkStatus();
   RETURN_IF_ERROR(state_.ReserveMoments());
-  const HostArenas<float> arenas = state_.MutableArenas();
+  const ArenaSpans<float> arenas = state_.MutableArenas();
   if (!arenas.first_moment.empty())
     client_.Pull(StatePart::kFirstMoment, step, arenas.first_moment);
   if (!arenas.second_moment.empty())

@@ -103,7 +103,7 @@ void StateArenas::MakeUpdateStretches() {
   }
 }
 
-HostArenas<float> StateArenas::host() {
+ArenaSpans<float> StateArenas::host() {
   return {ElemsOf(parameters_), ElemsOf(first_moment_),
           ElemsOf(second_moment_)};
 }
@@ -136,6 +136,23 @@ absl::Status StateArenas::SendToDevice() {
       {ElemsOf(parameters_), first_moment(), second_moment()}));
   newest_ = Newest::kBoth;
   return absl::OkStatus();
+}
+
+StateArenas::DeviceViews StateArenas::device_views() const {
+  const auto view_of = [](absl::Span<float> elems) {
+    BufferView view =
+        BufferView::Of(std::span<float>(elems.data(), elems.size()));
+    view.memory = MemoryKind::kCuda;
+    return view;
+  };
+  DeviceViews views;
+  const ArenaSpans<float> state = device_->state();
+  for (const absl::Span<float> arena :
+       {state.parameters, state.first_moment, state.second_moment}) {
+    if (!arena.empty()) views.state.push_back(view_of(arena));
+  }
+  views.scratch = view_of(device_->gradients());
+  return views;
 }
 
 absl::Span<float> StateArenas::next_parameters() {

@@ -48,7 +48,7 @@ class StateArenas {
       const Options& options);
 
   // The host's, to be read after FetchToHost.
-  HostArenas<float> host();
+  ArenaSpans<float> host();
   const Arena& parameters() const { return *parameters_; }
   // Empty where the optimizer has no such moment, or there is no room for it.
   absl::Span<const float> first_moment() const;
@@ -62,6 +62,17 @@ class StateArenas {
   // The accelerator's are as the host's, and its gradients zero: before the first
   // step of a generation.
   [[nodiscard]] absl::Status SendToDevice();
+
+  // The accelerator's parameters and moments, for collectives, and where those put
+  // what this rank has no use for: its gradients, which a generation begins
+  // without. Requires that an accelerator computes.
+  struct DeviceViews {
+    std::vector<BufferView> state;
+    BufferView scratch;
+  };
+  [[nodiscard]] DeviceViews device_views() const;
+  // What collectives wrote to them is newer than what the host has.
+  void MarkDeviceNewest() { newest_ = Newest::kDevice; }
 
   // Room for moments that servers hold; theirs are fetched.
   [[nodiscard]] absl::Status ReserveMoments();

@@ -119,8 +119,8 @@ class Copier {
       RETURN_IF_ERROR(FAIL_POINT("train.transfer_piece"));
       return cancel_.status();
     };
+    if (state_.accelerator() != nullptr) return CopyOnDevices(broadcast);
     if (!options_.is_newcomer) {
-      RETURN_IF_ERROR(state_.FetchToHost());
       for (const absl::Span<const float> arena :
            {absl::Span<const float>(state_.parameters().Elems<float>()),
             state_.first_moment(), state_.second_moment()}) {
@@ -128,12 +128,27 @@ class Copier {
       }
       return absl::OkStatus();
     }
-    const HostArenas<float> arenas = state_.MutableArenas();
+    const ArenaSpans<float> arenas = state_.MutableArenas();
     for (const absl::Span<float> arena :
          {arenas.parameters, arenas.first_moment, arenas.second_moment}) {
       RETURN_IF_ERROR(BroadcastPieces(arena, broadcast, communicator_, clock_));
     }
     return absl::OkStatus();
+  }
+
+  // From the source's accelerator to those of newcomers.
+  absl::Status CopyOnDevices(const BroadcastOptions& broadcast) {
+    RETURN_IF_ERROR(state_.SendToDevice());
+    const bool is_given =
+        !options_.is_newcomer && communicator_.rank() != options_.source_rank;
+    const StateArenas::DeviceViews views = state_.device_views();
+    for (const BufferView& arena : views.state) {
+      RETURN_IF_ERROR(BroadcastPieces(arena,
+                                      is_given ? &views.scratch : nullptr,
+                                      broadcast, communicator_, clock_));
+    }
+    if (options_.is_newcomer) state_.MarkDeviceNewest();
+    return state_.FetchToHost();  // for the hashes
   }
 
   absl::Status CompareHashes() {

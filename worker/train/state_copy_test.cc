@@ -35,7 +35,7 @@ constexpr int64_t kStep = 7;
 // A state of kStep whose elements depend on `value`.
 std::unique_ptr<TrainingState> Holder(float value) {
   auto state = TrainingState::Create(SmallJob()).value();
-  const HostArenas<float> arenas = state->MutableArenas();
+  const ArenaSpans<float> arenas = state->MutableArenas();
   float next = value;
   for (const absl::Span<float> arena :
        {arenas.parameters, arenas.first_moment, arenas.second_moment}) {

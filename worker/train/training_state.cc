@@ -103,7 +103,7 @@ absl::Status TrainingState::ReadData(const CancelToken* cancel) {
 }
 
 absl::Status TrainingState::InitializeArenas() {
-  const HostArenas<float> arenas = arenas_->host();
+  const ArenaSpans<float> arenas = arenas_->host();
   arenas_->MarkHostNewest();
   for (const absl::Span<float> moment :
        {arenas.first_moment, arenas.second_moment}) {
@@ -206,7 +206,7 @@ absl::Status TrainingState::ForgetLoaded() {
   return absl::OkStatus();
 }
 
-HostArenas<float> TrainingState::MutableArenas() {
+ArenaSpans<float> TrainingState::MutableArenas() {
   is_overwritten_ = true;
   arenas_->MarkHostNewest();
   return arenas_->host();

@@ -99,7 +99,7 @@ class TrainingState {
 
   // Whole arenas, for taking over a state or a checkpoint while applied_step is
   // 0.
-  HostArenas<float> MutableArenas();
+  ArenaSpans<float> MutableArenas();
   // The arenas hold what a checkpoint of `step` holds: `step` is complete.
   void MarkLoaded(int64_t step);
   // What was put into the arenas counts for nothing, be it whole or a part:
@@ -132,6 +132,11 @@ class TrainingState {
   // where there is nothing to do.
   [[nodiscard]] absl::Status FetchToHost() { return arenas_->FetchToHost(); }
   [[nodiscard]] absl::Status SendToDevice() { return arenas_->SendToDevice(); }
+  // See StateArenas.
+  [[nodiscard]] StateArenas::DeviceViews device_views() const {
+    return arenas_->device_views();
+  }
+  void MarkDeviceNewest() { arenas_->MarkDeviceNewest(); }
   [[nodiscard]] uint64_t ParametersHash() const;
   // Of all arenas that are kept between steps.
   //   ABORTED  `cancel` was cancelled

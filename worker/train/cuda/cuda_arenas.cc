@@ -54,11 +54,16 @@ absl::Status CudaArenas::Allocate(int64_t num_elems, int moments) {
   return absl::OkStatus();
 }
 
+ArenaSpans<float> CudaArenas::state() {
+  return {parameters_->Elems<float>(), ElemsOf(first_moment_),
+          ElemsOf(second_moment_)};
+}
+
 void CudaArenas::ClearGradients() {
   stream_.FillZero(gradients_->data(), gradients_->size_bytes());
 }
 
-absl::Status CudaArenas::CopyFromHost(const HostArenas<const float>& host) {
+absl::Status CudaArenas::CopyFromHost(const ArenaSpans<const float>& host) {
   const std::pair<absl::Span<float>, absl::Span<const float>> copies[] = {
       {parameters_->Elems<float>(), host.parameters},
       {ElemsOf(first_moment_), host.first_moment},
@@ -70,7 +75,7 @@ absl::Status CudaArenas::CopyFromHost(const HostArenas<const float>& host) {
   return stream_.Synchronize();
 }
 
-absl::Status CudaArenas::CopyToHost(const HostArenas<float>& host) {
+absl::Status CudaArenas::CopyToHost(const ArenaSpans<float>& host) {
   const std::pair<absl::Span<float>, absl::Span<const float>> copies[] = {
       {host.parameters, parameters_->Elems<float>()},
       {host.first_moment, ElemsOf(first_moment_)},

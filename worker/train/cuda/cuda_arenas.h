@@ -32,9 +32,10 @@ class CudaArenas final : public AcceleratorArenas {
   absl::Span<float> gradients() const override {
     return gradients_->Elems<float>();
   }
+  ArenaSpans<float> state() override;
   void ClearGradients() override;
-  absl::Status CopyFromHost(const HostArenas<const float>& host) override;
-  absl::Status CopyToHost(const HostArenas<float>& host) override;
+  absl::Status CopyFromHost(const ArenaSpans<const float>& host) override;
+  absl::Status CopyToHost(const ArenaSpans<float>& host) override;
   absl::StatusOr<double> GradientNormSquared() override;
   absl::Status Apply(const OptimizerConfig& config, const Update& update,
                      std::span<const UpdateStretch> stretches) override;
