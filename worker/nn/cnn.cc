@@ -36,8 +36,7 @@ class Cnn final : public Model<T> {
   Cnn(const CnnSettings& settings, const Compute& compute, int64_t max_batch)
       : compute_(compute),
         max_batch_(max_batch),
-        input_{.shape = {.pixels = settings.pixels()},
-               .vocabulary = settings.classes},
+        input_(CnnInput(settings)),
         layout_(LayOutCnn(settings)) {}
 
   absl::Span<const TensorSpec> specs() const override { return layout_.specs; }
@@ -72,18 +71,6 @@ class Cnn final : public Model<T> {
   // Where the output of a stage goes.
   T* StageOutput(size_t index) const {
     return index + 1 < stages_.size() ? stages_[index + 1].input : features_;
-  }
-  Conv2dShape ConvShapeOf(const CnnStage& stage, int64_t size) const {
-    return {size, stage.height, stage.width, stage.in, stage.out, kCnnKernel};
-  }
-  PoolingShape PoolingShapeOf(const CnnStage& stage, int64_t size) const {
-    return {size, stage.height, stage.width, stage.out};
-  }
-  LinearShape HiddenShapeOf(int64_t size) const {
-    return {size, layout_.hidden.in, layout_.hidden.out};
-  }
-  HeadShape HeadShapeOf(int64_t size) const {
-    return {size, layout_.output.in, layout_.output.out};
   }
 
   const Compute compute_;
@@ -122,7 +109,7 @@ void Cnn<T>::CutBuffers(BufferCutter<T>& cutter) {
     most_convolved = std::max(most_convolved, stage.convolved_elems());
     most_pooled = std::max(most_pooled, stage.pooled_elems());
     most_scratch = std::max(most_scratch,
-                            Conv2dScratchElems(ConvShapeOf(stage, max_batch_)));
+                            Conv2dScratchElems(stage.Convolution(max_batch_)));
   }
   convolved_ = cutter.Take(max_batch_ * most_convolved);
   features_ = cutter.Take(max_batch_ * layout_.hidden.in);
@@ -130,7 +117,7 @@ void Cnn<T>::CutBuffers(BufferCutter<T>& cutter) {
   hidden_gradient_ = cutter.Take(max_batch_ * layout_.hidden.out);
   pooled_gradient_ = cutter.Take(max_batch_ * most_pooled);
   conv_scratch_ = cutter.Take(most_scratch);
-  logits_ = cutter.Take(ClassifierChunkRows(HeadShapeOf(max_batch_)) *
+  logits_ = cutter.Take(ClassifierChunkRows(layout_.Head(max_batch_)) *
                         layout_.output.out);
 }
 
@@ -146,18 +133,18 @@ void Cnn<T>::Forward(const Batch& batch) {
                             });
   for (size_t i = 0; i < stages_.size(); ++i) {
     const CnnStage& stage = layout_.stages[i];
-    Conv2dForward<T>(compute_, ConvShapeOf(stage, size), stages_[i].input,
+    Conv2dForward<T>(compute_, stage.Convolution(size), stages_[i].input,
                      bound_.parameter(stage.weight),
                      bound_.parameter(stage.bias), conv_scratch_, convolved_);
     // The larger of rectified numbers is the larger one, rectified: a quarter of
     // the work, and the convolution's output need not be kept. Gradients are the
     // same too, since pixels among which this makes a difference have none.
-    MaxPoolForward<T>(compute_, PoolingShapeOf(stage, size), convolved_,
-                      StageOutput(i), stages_[i].winners);
+    MaxPoolForward<T>(compute_, stage.Pooling(size), convolved_, StageOutput(i),
+                      stages_[i].winners);
     ReluForward<T>(compute_, size * stage.pooled_elems(), StageOutput(i));
   }
   const CnnLinear& hidden = layout_.hidden;
-  LinearForward<T>(compute_, HiddenShapeOf(size), features_,
+  LinearForward<T>(compute_, hidden.Shape(size), features_,
                    bound_.parameter(hidden.weight),
                    bound_.parameter(hidden.bias), hidden_);
   ReluForward<T>(compute_, size * hidden.out, hidden_);
@@ -170,7 +157,7 @@ double Cnn<T>::ForwardBackward(const Batch& batch, const TrainOptions& options,
   Forward(batch);
   const CnnLinear& output = layout_.output;
   const double loss_sum = ClassifierTrain<T>(
-      compute_, HeadShapeOf(batch.size()), options.scale, options.write,
+      compute_, layout_.Head(batch.size()), options.scale, options.write,
       hidden_, bound_.parameter(output.weight), bound_.parameter(output.bias),
       batch.targets().data(), logits_, hidden_gradient_,
       bound_.gradient(output.weight), bound_.gradient(output.bias));
@@ -184,7 +171,7 @@ double Cnn<T>::ForwardBackward(const Batch& batch, const TrainOptions& options,
 template <typename T>
 void Cnn<T>::Backward(int64_t size, Write write, GradientObserver& observer) {
   const CnnLinear& hidden = layout_.hidden;
-  const LinearShape shape = HiddenShapeOf(size);
+  const LinearShape shape = hidden.Shape(size);
   ReluBackward<T>(compute_, size * hidden.out, hidden_, hidden_gradient_,
                   hidden_gradient_);
   // Parameters first: their reduction can then run while the gradient goes on
@@ -205,10 +192,10 @@ template <typename T>
 void Cnn<T>::BackwardStage(size_t index, int64_t size, Write write,
                            GradientObserver& observer) {
   const CnnStage& stage = layout_.stages[index];
-  const Conv2dShape shape = ConvShapeOf(stage, size);
+  const Conv2dShape shape = stage.Convolution(size);
   ReluBackward<T>(compute_, size * stage.pooled_elems(), StageOutput(index),
                   pooled_gradient_, pooled_gradient_);
-  MaxPoolBackward<T>(compute_, PoolingShapeOf(stage, size), pooled_gradient_,
+  MaxPoolBackward<T>(compute_, stage.Pooling(size), pooled_gradient_,
                      stages_[index].winners, convolved_);
   Conv2dBackwardParameters<T>(
       compute_, shape, write, convolved_, stages_[index].input, conv_scratch_,
@@ -227,7 +214,7 @@ Prediction Cnn<T>::Predict(const Batch& batch) {
   Forward(batch);
   const CnnLinear& output = layout_.output;
   const ClassifierResult result = ClassifierPredict<T>(
-      compute_, HeadShapeOf(batch.size()), hidden_,
+      compute_, layout_.Head(batch.size()), hidden_,
       bound_.parameter(output.weight), bound_.parameter(output.bias),
       batch.targets().data(), logits_);
   return {result.loss_sum, result.correct};

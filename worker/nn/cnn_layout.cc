@@ -53,6 +53,11 @@ absl::StatusOr<CnnSettings> ReadCnnSettings(const ModelConfig& config) {
   return settings;
 }
 
+ModelInput CnnInput(const CnnSettings& settings) {
+  return {.shape = {.pixels = settings.pixels()},
+          .vocabulary = settings.classes};
+}
+
 CnnLayout LayOutCnn(const CnnSettings& settings) {
   CnnLayout layout;
   const auto add = [&](const std::string& name, const Shape& weight,

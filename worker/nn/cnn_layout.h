@@ -1,5 +1,5 @@
-// What a convolutional network consists of: its settings, its stages, and its
-// parameter tensors by name.
+// What a convolutional network consists of: its settings, its stages, its
+// parameter tensors by name, and the shapes of its operators, on whatever device.
 //
 // Thread-safety: values.
 #ifndef RINGMASTER_WORKER_NN_CNN_LAYOUT_H_
@@ -10,7 +10,12 @@
 
 #include "absl/status/statusor.h"
 #include "common/plan/plan.h"
+#include "worker/nn/classifier.h"
+#include "worker/nn/conv2d.h"
+#include "worker/nn/linear.h"
+#include "worker/nn/model.h"
 #include "worker/nn/model_config.h"
+#include "worker/nn/pooling.h"
 
 namespace ringmaster {
 
@@ -29,6 +34,11 @@ struct CnnSettings {
 [[nodiscard]] absl::StatusOr<CnnSettings> ReadCnnSettings(
     const ModelConfig& config);
 
+// What it takes.
+ModelInput CnnInput(const CnnSettings& settings);
+
+inline constexpr int64_t kCnnKernel = 3;
+
 // One convolution with what follows it.
 struct CnnStage {
   int weight = 0;  // tensor index
@@ -42,9 +52,13 @@ struct CnnStage {
   int64_t input_elems() const { return height * width * in; }
   int64_t convolved_elems() const { return height * width * out; }
   int64_t pooled_elems() const { return (height / 2) * (width / 2) * out; }
+  Conv2dShape Convolution(int64_t batch) const {
+    return {batch, height, width, in, out, kCnnKernel};
+  }
+  PoolingShape Pooling(int64_t batch) const {
+    return {batch, height, width, out};
+  }
 };
-
-inline constexpr int64_t kCnnKernel = 3;
 
 // Tensor indices of a linear layer.
 struct CnnLinear {
@@ -52,6 +66,8 @@ struct CnnLinear {
   int bias = 0;
   int64_t in = 0;
   int64_t out = 0;
+
+  LinearShape Shape(int64_t batch) const { return {batch, in, out}; }
 };
 
 struct CnnLayout {
@@ -61,6 +77,8 @@ struct CnnLayout {
   std::vector<CnnStage> stages;  // in order of execution
   CnnLinear hidden;
   CnnLinear output;
+
+  HeadShape Head(int64_t batch) const { return {batch, output.in, output.out}; }
 };
 
 CnnLayout LayOutCnn(const CnnSettings& settings);

@@ -25,8 +25,7 @@ namespace {
 
 // What one run through the model works on.
 struct Pass {
-  int64_t samples = 0;
-  int64_t tokens = 0;  // of each sample; at most the window
+  GptShapes shape;
   double dropout_rate = 0;
   uint64_t dropout_key = 0;
   const int64_t* sample_ids = nullptr;
@@ -35,7 +34,6 @@ struct Pass {
   bool is_cancelled() const {
     return cancel != nullptr && cancel->is_cancelled();
   }
-  int64_t rows() const { return samples * tokens; }
 };
 
 template <typename T>
@@ -54,9 +52,7 @@ class Gpt final : public Model<T> {
       : settings_(settings),
         compute_(compute),
         max_batch_(max_batch),
-        input_{.shape = {.tokens = settings.sample_tokens,
-                         .targets = settings.sample_tokens},
-               .vocabulary = settings.vocabulary},
+        input_(GptInput(settings)),
         tensors_(LayOutGpt(settings)),
         buffers_(std::move(buffers)) {}
 
@@ -81,31 +77,18 @@ class Gpt final : public Model<T> {
       absl::Span<const int32_t> context) override;
 
  private:
-  // Shapes of a pass.
-  RowShape Rows(const Pass& pass) const {
-    return {pass.rows(), settings_.width};
-  }
-  LinearShape Linear(const Pass& pass, int64_t in, int64_t out) const {
-    return {pass.rows(), in, out, WeightLayout::kInOut};
-  }
-  AttentionShape Attention(const Pass& pass) const {
-    return {pass.samples, pass.tokens, settings_.heads, settings_.head_dim()};
-  }
-  TokenEmbeddingShape Embedding(const Pass& pass) const {
-    return {pass.samples, pass.tokens, settings_.vocabulary, settings_.width};
-  }
-  HeadShape Head(const Pass& pass) const {
-    return {pass.rows(), settings_.width, settings_.vocabulary};
+  GptShapes ShapesOf(int64_t samples) const {
+    return {settings_, samples, settings_.sample_tokens};
   }
   Dropout DropoutAt(const Pass& pass, uint64_t site,
                     int64_t elems_per_sample) const;
   // Of what is added to the residual stream.
   Dropout ResidualDropout(const Pass& pass, uint64_t site) const {
-    return DropoutAt(pass, site, pass.tokens * settings_.width);
+    return DropoutAt(pass, site, pass.shape.residual_elems());
   }
   Dropout AttentionDropout(const Pass& pass, size_t block) const {
     return DropoutAt(pass, GptDropoutSite::Attention(block),
-                     settings_.heads * pass.tokens * pass.tokens);
+                     pass.shape.attention_elems());
   }
 
   // Fills the final norm's output.
@@ -161,20 +144,21 @@ void Gpt<T>::Normalize(const Pass& pass, WeightAndBias tensors,
                        const GptNormBuffers<T>& norm, const T* x,
                        const T* delta, uint64_t site) {
   ResidualLayerNormForward<T>(
-      compute_, Rows(pass), x, delta, ResidualDropout(pass, site), norm.sum,
-      bound_.parameter(tensors.weight), bound_.parameter(tensors.bias),
-      kGptLayerNormEpsilon, norm.y, norm.mean, norm.rstd);
+      compute_, pass.shape.Rows(), x, delta, ResidualDropout(pass, site),
+      norm.sum, bound_.parameter(tensors.weight),
+      bound_.parameter(tensors.bias), kGptLayerNormEpsilon, norm.y, norm.mean,
+      norm.rstd);
 }
 
 template <typename T>
 void Gpt<T>::Forward(const Pass& pass, const int32_t* ids) {
   T* const embedded = buffers_->blocks[0].attention_norm.sum;
-  TokenEmbeddingForward<T>(compute_, Embedding(pass), ids,
+  TokenEmbeddingForward<T>(compute_, pass.shape.Embedding(), ids,
                            bound_.parameter(tensors_.tokens),
                            bound_.parameter(tensors_.positions), embedded);
   if (pass.dropout_rate != 0) {
     ApplyDropout<T>(compute_, ResidualDropout(pass, GptDropoutSite::kEmbedding),
-                    pass.samples, embedded, embedded);
+                    pass.shape.samples, embedded, embedded);
   }
   // What the last block added to the residual stream is added on the way into
   // the next norm.
@@ -203,13 +187,14 @@ void Gpt<T>::ForwardAttention(const Pass& pass, size_t block) {
   const GptBlockTensors& tensors = tensors_.blocks[block];
   const GptBlockBuffers<T>& buffers = buffers_->blocks[block];
   const int64_t width = settings_.width;
-  LinearForward<T>(compute_, Linear(pass, width, 3 * width),
+  LinearForward<T>(compute_, pass.shape.Linear(width, 3 * width),
                    buffers.attention_norm.y,
                    bound_.parameter(tensors.attention_input.weight),
                    bound_.parameter(tensors.attention_input.bias), buffers.qkv);
-  AttentionForward<T>(compute_, Attention(pass), AttentionDropout(pass, block),
-                      buffers.qkv, buffers.attention, buffers.log_sum_exp);
-  LinearForward<T>(compute_, Linear(pass, width, width), buffers.attention,
+  AttentionForward<T>(compute_, pass.shape.Attention(),
+                      AttentionDropout(pass, block), buffers.qkv,
+                      buffers.attention, buffers.log_sum_exp);
+  LinearForward<T>(compute_, pass.shape.Linear(width, width), buffers.attention,
                    bound_.parameter(tensors.attention_output.weight),
                    bound_.parameter(tensors.attention_output.bias),
                    buffers_->branch);
@@ -221,12 +206,13 @@ void Gpt<T>::ForwardMlp(const Pass& pass, size_t block) {
   const GptBlockBuffers<T>& buffers = buffers_->blocks[block];
   const int64_t width = settings_.width;
   const int64_t hidden = settings_.hidden();
-  LinearGeluForward<T>(compute_, Linear(pass, width, hidden),
+  LinearGeluForward<T>(compute_, pass.shape.Linear(width, hidden),
                        buffers.mlp_norm.y,
                        bound_.parameter(tensors.mlp_input.weight),
                        bound_.parameter(tensors.mlp_input.bias), buffers.hidden,
                        buffers.activated);
-  LinearForward<T>(compute_, Linear(pass, hidden, width), buffers.activated,
+  LinearForward<T>(compute_, pass.shape.Linear(hidden, width),
+                   buffers.activated,
                    bound_.parameter(tensors.mlp_output.weight),
                    bound_.parameter(tensors.mlp_output.bias), buffers_->branch);
 }
@@ -235,8 +221,7 @@ template <typename T>
 double Gpt<T>::ForwardBackward(const Batch& batch, const TrainOptions& options,
                                GradientObserver& observer) {
   bound_.CheckBatch(batch, input_, max_batch_);
-  const Pass pass = {.samples = batch.size(),
-                     .tokens = settings_.sample_tokens,
+  const Pass pass = {.shape = ShapesOf(batch.size()),
                      .dropout_rate = settings_.dropout,
                      .dropout_key = options.dropout_key,
                      .sample_ids = batch.sample_ids().data(),
@@ -245,12 +230,12 @@ double Gpt<T>::ForwardBackward(const Batch& batch, const TrainOptions& options,
   if (pass.is_cancelled()) return 0;
   const Backward run = {pass, options.write, observer};
   const double loss_sum = ClassifierTrain<T>(
-      compute_, Head(pass), options.scale, options.write,
+      compute_, pass.shape.Head(), options.scale, options.write,
       buffers_->final_norm.y, bound_.parameter(tensors_.tokens), nullptr,
       batch.targets().data(), buffers_->logits, buffers_->dnarrow,
       bound_.gradient(tensors_.tokens), nullptr);
   observer.OnForwardDone();
-  std::fill_n(buffers_->dresidual, pass.rows() * settings_.width, T{0});
+  std::fill_n(buffers_->dresidual, pass.shape.rows() * settings_.width, T{0});
   BackwardNorm(run, tensors_.final_norm, buffers_->final_norm);
   BackwardBlocks(run);
   if (pass.is_cancelled()) return 0;
@@ -272,9 +257,9 @@ void Gpt<T>::BackwardMlp(const Backward& run, size_t block) {
   const GptBlockTensors& tensors = tensors_.blocks[block];
   const GptBlockBuffers<T>& buffers = buffers_->blocks[block];
   const LinearShape output =
-      Linear(run.pass, settings_.hidden(), settings_.width);
+      run.pass.shape.Linear(settings_.hidden(), settings_.width);
   const LinearShape input =
-      Linear(run.pass, settings_.width, settings_.hidden());
+      run.pass.shape.Linear(settings_.width, settings_.hidden());
   const T* const dbranch =
       DroppedResidual(run.pass, GptDropoutSite::MlpOutput(block));
   BackwardTensors(run, output, tensors.mlp_output, dbranch, buffers.activated);
@@ -295,9 +280,10 @@ template <typename T>
 void Gpt<T>::BackwardAttention(const Backward& run, size_t block) {
   const GptBlockTensors& tensors = tensors_.blocks[block];
   const GptBlockBuffers<T>& buffers = buffers_->blocks[block];
-  const LinearShape output = Linear(run.pass, settings_.width, settings_.width);
+  const LinearShape output =
+      run.pass.shape.Linear(settings_.width, settings_.width);
   const LinearShape input =
-      Linear(run.pass, settings_.width, 3 * settings_.width);
+      run.pass.shape.Linear(settings_.width, 3 * settings_.width);
   const T* const dbranch =
       DroppedResidual(run.pass, GptDropoutSite::AttentionOutput(block));
   BackwardTensors(run, output, tensors.attention_output, dbranch,
@@ -305,7 +291,7 @@ void Gpt<T>::BackwardAttention(const Backward& run, size_t block) {
   LinearBackwardInput<T>(compute_, output, dbranch,
                          bound_.parameter(tensors.attention_output.weight),
                          buffers_->dnarrow);
-  AttentionBackward<T>(compute_, Attention(run.pass),
+  AttentionBackward<T>(compute_, run.pass.shape.Attention(),
                        AttentionDropout(run.pass, block), buffers_->dnarrow,
                        buffers.qkv, buffers.attention, buffers.log_sum_exp,
                        buffers_->dwide);
@@ -319,14 +305,14 @@ void Gpt<T>::BackwardAttention(const Backward& run, size_t block) {
 
 template <typename T>
 void Gpt<T>::BackwardEmbedding(const Backward& run, const int32_t* ids) {
-  const TokenEmbeddingShape shape = Embedding(run.pass);
+  const TokenEmbeddingShape shape = run.pass.shape.Embedding();
   const T* const dembedded =
       DroppedResidual(run.pass, GptDropoutSite::kEmbedding);
   TokenEmbeddingBackwardPositions<T>(compute_, shape, run.write, dembedded,
                                      bound_.gradient(tensors_.positions));
   if (run.write == Write::kSet) {
     // Positions that no sample has.
-    const int64_t seen = run.pass.tokens * settings_.width;
+    const int64_t seen = run.pass.shape.tokens * settings_.width;
     std::fill_n(bound_.gradient(tensors_.positions) + seen,
                 settings_.window * settings_.width - seen, T{0});
   }
@@ -340,11 +326,11 @@ void Gpt<T>::BackwardEmbedding(const Backward& run, const int32_t* ids) {
 template <typename T>
 void Gpt<T>::BackwardNorm(const Backward& run, WeightAndBias tensors,
                           const GptNormBuffers<T>& norm) {
-  LayerNormBackward<T>(compute_, Rows(run.pass), run.write, buffers_->dnarrow,
-                       norm.sum, bound_.parameter(tensors.weight), norm.mean,
-                       norm.rstd, buffers_->norm_scratch, buffers_->dresidual,
-                       bound_.gradient(tensors.weight),
-                       bound_.gradient(tensors.bias));
+  LayerNormBackward<T>(
+      compute_, run.pass.shape.Rows(), run.write, buffers_->dnarrow, norm.sum,
+      bound_.parameter(tensors.weight), norm.mean, norm.rstd,
+      buffers_->norm_scratch, buffers_->dresidual,
+      bound_.gradient(tensors.weight), bound_.gradient(tensors.bias));
   run.observer.OnTensorDone(tensors.weight);
   run.observer.OnTensorDone(tensors.bias);
 }
@@ -364,7 +350,7 @@ void Gpt<T>::BackwardTensors(const Backward& run, LinearShape shape,
 template <typename T>
 const T* Gpt<T>::DroppedResidual(const Pass& pass, uint64_t site) {
   if (pass.dropout_rate == 0) return buffers_->dresidual;
-  ApplyDropout<T>(compute_, ResidualDropout(pass, site), pass.samples,
+  ApplyDropout<T>(compute_, ResidualDropout(pass, site), pass.shape.samples,
                   buffers_->dresidual, buffers_->branch);
   return buffers_->branch;
 }
@@ -372,11 +358,10 @@ const T* Gpt<T>::DroppedResidual(const Pass& pass, uint64_t site) {
 template <typename T>
 Prediction Gpt<T>::Predict(const Batch& batch) {
   bound_.CheckBatch(batch, input_, max_batch_);
-  const Pass pass = {.samples = batch.size(),
-                     .tokens = settings_.sample_tokens};
+  const Pass pass = {.shape = ShapesOf(batch.size())};
   Forward(pass, batch.inputs().data());
   const ClassifierResult result =
-      ClassifierPredict<T>(compute_, Head(pass), buffers_->final_norm.y,
+      ClassifierPredict<T>(compute_, pass.shape.Head(), buffers_->final_norm.y,
                            bound_.parameter(tensors_.tokens), nullptr,
                            batch.targets().data(), buffers_->logits);
   return {result.loss_sum, result.correct};
@@ -389,7 +374,7 @@ absl::StatusOr<absl::Span<const T>> Gpt<T>::NextTokenLogits(
            "gpt: no context, no buffers or no parameters");
   const int64_t tokens =
       std::min(static_cast<int64_t>(context.size()), settings_.window);
-  const Pass pass = {.samples = 1, .tokens = tokens};
+  const Pass pass = {.shape = {settings_, 1, tokens}};
   Forward(pass, context.data() + context.size() - tokens);
   LinearForward<T>(
       compute_,

@@ -85,6 +85,12 @@ absl::StatusOr<GptSettings> ReadGptSettings(const ModelConfig& config) {
   return settings;
 }
 
+ModelInput GptInput(const GptSettings& settings) {
+  return {.shape = {.tokens = settings.sample_tokens,
+                    .targets = settings.sample_tokens},
+          .vocabulary = settings.vocabulary};
+}
+
 GptTensors LayOutGpt(const GptSettings& settings) {
   GptTensors tensors;
   SpecWriter writer(tensors.specs);

@@ -1,5 +1,5 @@
-// What a GPT consists of: its settings, and its parameter tensors by name, in
-// Hugging Face's layout.
+// What a GPT consists of: its settings, its parameter tensors by name, in Hugging
+// Face's layout, and the shapes of its operators, on whatever device.
 //
 // Thread-safety: values.
 #ifndef RINGMASTER_WORKER_NN_GPT_LAYOUT_H_
@@ -12,7 +12,13 @@
 
 #include "absl/status/statusor.h"
 #include "common/plan/plan.h"
+#include "worker/nn/attention.h"
+#include "worker/nn/classifier.h"
+#include "worker/nn/layer_norm.h"
+#include "worker/nn/linear.h"
+#include "worker/nn/model.h"
 #include "worker/nn/model_config.h"
+#include "worker/nn/token_embedding.h"
 
 namespace ringmaster {
 
@@ -36,6 +42,34 @@ struct GptSettings {
 // INVALID_ARGUMENT names a setting that is out of bounds or unknown.
 [[nodiscard]] absl::StatusOr<GptSettings> ReadGptSettings(
     const ModelConfig& config);
+
+// What it takes.
+ModelInput GptInput(const GptSettings& settings);
+
+// The shapes of the operators in a pass of some samples.
+struct GptShapes {
+  const GptSettings& settings;
+  int64_t samples = 0;
+  int64_t tokens = 0;  // of each sample, at most the window
+
+  int64_t rows() const { return samples * tokens; }
+  RowShape Rows() const { return {rows(), settings.width}; }
+  LinearShape Linear(int64_t in, int64_t out) const {
+    return {rows(), in, out, WeightLayout::kInOut};
+  }
+  AttentionShape Attention() const {
+    return {samples, tokens, settings.heads, settings.head_dim()};
+  }
+  TokenEmbeddingShape Embedding() const {
+    return {samples, tokens, settings.vocabulary, settings.width};
+  }
+  HeadShape Head() const {
+    return {rows(), settings.width, settings.vocabulary};
+  }
+  // Elements of a sample, for dropout.
+  int64_t residual_elems() const { return tokens * settings.width; }
+  int64_t attention_elems() const { return settings.heads * tokens * tokens; }
+};
 
 // Tensor indices of a linear operator, or of a layer norm.
 struct WeightAndBias {

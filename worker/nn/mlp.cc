@@ -9,6 +9,7 @@
 #include "common/status/status_macros.h"
 #include "worker/nn/buffer_cutter.h"
 #include "worker/nn/classifier.h"
+#include "worker/nn/context_window.h"
 #include "worker/nn/embedding.h"
 #include "worker/nn/gelu.h"
 #include "worker/nn/linear.h"
@@ -37,14 +38,13 @@ class Mlp final : public Model<T> {
     return model;
   }
 
-  Mlp(const MlpSettings& config, const Compute& compute, int64_t max_batch)
-      : config_(config),
+  Mlp(const MlpSettings& settings, const Compute& compute, int64_t max_batch)
+      : settings_(settings),
         compute_(compute),
         max_batch_(max_batch),
-        input_{.shape = {.tokens = config.window},
-               .vocabulary = kMlpVocabulary},
-        layout_(LayOutMlp(config)),
-        next_window_(static_cast<size_t>(config.window)) {}
+        input_(MlpInput(settings)),
+        layout_(LayOutMlp(settings)),
+        next_window_(static_cast<size_t>(settings.window)) {}
 
   absl::Span<const TensorSpec> specs() const override { return layout_.specs; }
   const ModelInput& input() const override { return input_; }
@@ -67,17 +67,10 @@ class Mlp final : public Model<T> {
   void CutBuffers(BufferCutter<T>& cutter);
   // Computes the input of the last layer for `size` windows of token ids.
   void Forward(const int32_t* inputs, int64_t size);
-  // Of the last layer.
-  HeadShape HeadShapeOf(int64_t size) const {
-    return {size, layout_.layers.back().in, kMlpVocabulary};
-  }
   // From the gradient of the last layer's input.
   void Backward(const Batch& batch, Write write, GradientObserver& observer);
-  EmbeddingShape EmbeddingShapeOf(int64_t size) const {
-    return {size * config_.window, kMlpVocabulary, config_.embedding_dim};
-  }
 
-  const MlpSettings config_;
+  const MlpSettings settings_;
   const Compute compute_;
   const int64_t max_batch_;
   const ModelInput input_;
@@ -103,20 +96,20 @@ void Mlp<T>::CutBuffers(BufferCutter<T>& cutter) {
     buffers.input = cutter.Take(max_batch_ * layer.in);
     buffers.output = cutter.Take(
         layer.out *
-        (is_last ? ClassifierChunkRows(HeadShapeOf(max_batch_)) : max_batch_));
+        (is_last ? ClassifierChunkRows(layout_.Head(max_batch_)) : max_batch_));
     widest_input = std::max(widest_input, layer.in);
   }
-  output_gradient_ = cutter.Take(max_batch_ * config_.hidden_dim);
+  output_gradient_ = cutter.Take(max_batch_ * settings_.hidden_dim);
   input_gradient_ = cutter.Take(max_batch_ * widest_input);
 }
 
 template <typename T>
 void Mlp<T>::Forward(const int32_t* inputs, int64_t size) {
-  EmbeddingForward<T>(compute_, EmbeddingShapeOf(size), inputs,
+  EmbeddingForward<T>(compute_, settings_.Embedding(size), inputs,
                       bound_.parameter(layout_.embedding), buffers_[0].input);
   for (size_t i = 0; i + 1 < layout_.layers.size(); ++i) {
     const MlpLayer& layer = layout_.layers[i];
-    LinearForward<T>(compute_, {size, layer.in, layer.out}, buffers_[i].input,
+    LinearForward<T>(compute_, layer.Shape(size), buffers_[i].input,
                      bound_.parameter(layer.weight),
                      bound_.parameter(layer.bias), buffers_[i].output);
     GeluForward<T>(compute_, size * layer.out, buffers_[i].output,
@@ -131,7 +124,7 @@ double Mlp<T>::ForwardBackward(const Batch& batch, const TrainOptions& options,
   Forward(batch.inputs().data(), batch.size());
   const MlpLayer& head = layout_.layers.back();
   const double loss_sum = ClassifierTrain<T>(
-      compute_, HeadShapeOf(batch.size()), options.scale, options.write,
+      compute_, layout_.Head(batch.size()), options.scale, options.write,
       buffers_.back().input, bound_.parameter(head.weight),
       bound_.parameter(head.bias), batch.targets().data(),
       buffers_.back().output, input_gradient_, bound_.gradient(head.weight),
@@ -149,7 +142,7 @@ void Mlp<T>::Backward(const Batch& batch, Write write,
   const int64_t size = batch.size();
   for (size_t i = layout_.layers.size() - 1; i-- > 0;) {
     const MlpLayer& layer = layout_.layers[i];
-    const LinearShape shape = {size, layer.in, layer.out};
+    const LinearShape shape = layer.Shape(size);
     GeluBackward<T>(compute_, size * layer.out, buffers_[i].output,
                     input_gradient_, output_gradient_);
     // Parameters first: their reduction can then run while the gradient goes on
@@ -163,7 +156,7 @@ void Mlp<T>::Backward(const Batch& batch, Write write,
     LinearBackwardInput<T>(compute_, shape, output_gradient_,
                            bound_.parameter(layer.weight), input_gradient_);
   }
-  EmbeddingBackward<T>(compute_, EmbeddingShapeOf(size), write,
+  EmbeddingBackward<T>(compute_, settings_.Embedding(size), write,
                        batch.inputs().data(), input_gradient_,
                        bound_.gradient(layout_.embedding));
   observer.OnTensorDone(layout_.embedding);
@@ -175,7 +168,7 @@ Prediction Mlp<T>::Predict(const Batch& batch) {
   Forward(batch.inputs().data(), batch.size());
   const MlpLayer& head = layout_.layers.back();
   const ClassifierResult result = ClassifierPredict<T>(
-      compute_, HeadShapeOf(batch.size()), buffers_.back().input,
+      compute_, layout_.Head(batch.size()), buffers_.back().input,
       bound_.parameter(head.weight), bound_.parameter(head.bias),
       batch.targets().data(), buffers_.back().output);
   return {result.loss_sum, result.correct};
@@ -187,13 +180,10 @@ absl::StatusOr<absl::Span<const T>> Mlp<T>::NextTokenLogits(
   RM_CHECK(!context.empty() && max_batch_ >= 1 && bound_.is_bound(),
            "mlp: no context, no buffers or no parameters");
   // What is before the text is zero bytes.
-  const auto count =
-      static_cast<ptrdiff_t>(std::min(context.size(), next_window_.size()));
-  std::fill(next_window_.begin(), next_window_.end() - count, 0);
-  std::copy(context.end() - count, context.end(), next_window_.end() - count);
+  FillWindow(context, WindowPadding::kBefore, absl::MakeSpan(next_window_));
   Forward(next_window_.data(), 1);
   const MlpLayer& head = layout_.layers.back();
-  LinearForward<T>(compute_, {1, head.in, head.out}, buffers_.back().input,
+  LinearForward<T>(compute_, head.Shape(1), buffers_.back().input,
                    bound_.parameter(head.weight), bound_.parameter(head.bias),
                    buffers_.back().output);
   return absl::Span<const T>(buffers_.back().output, kMlpVocabulary);

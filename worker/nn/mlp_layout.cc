@@ -34,6 +34,10 @@ absl::StatusOr<MlpSettings> ReadMlpSettings(const ModelConfig& config) {
   return settings;
 }
 
+ModelInput MlpInput(const MlpSettings& settings) {
+  return {.shape = {.tokens = settings.window}, .vocabulary = kMlpVocabulary};
+}
+
 MlpLayout LayOutMlp(const MlpSettings& config) {
   MlpLayout layout;
   const int64_t layer_count = config.hidden_layers + 1;

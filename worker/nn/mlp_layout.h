@@ -1,5 +1,6 @@
 // What a multilayer perceptron over bytes consists of: its settings, its layers,
-// and its parameter tensors by name.
+// its parameter tensors by name, and the shapes of its operators, on whatever
+// device.
 //
 // Thread-safety: values.
 #ifndef RINGMASTER_WORKER_NN_MLP_LAYOUT_H_
@@ -10,6 +11,10 @@
 
 #include "absl/status/statusor.h"
 #include "common/plan/plan.h"
+#include "worker/nn/classifier.h"
+#include "worker/nn/embedding.h"
+#include "worker/nn/linear.h"
+#include "worker/nn/model.h"
 #include "worker/nn/model_config.h"
 
 namespace ringmaster {
@@ -21,11 +26,18 @@ struct MlpSettings {
   int64_t embedding_dim = 32;
   int64_t hidden_dim = 256;
   int64_t hidden_layers = 2;
+
+  EmbeddingShape Embedding(int64_t batch) const {
+    return {batch * window, kMlpVocabulary, embedding_dim};
+  }
 };
 
 // INVALID_ARGUMENT names a setting that is out of bounds or unknown.
 [[nodiscard]] absl::StatusOr<MlpSettings> ReadMlpSettings(
     const ModelConfig& config);
+
+// What it takes.
+ModelInput MlpInput(const MlpSettings& settings);
 
 // One linear layer: where it is in the specs, and its widths.
 struct MlpLayer {
@@ -33,6 +45,8 @@ struct MlpLayer {
   int bias;    // tensor index
   int64_t in;
   int64_t out;
+
+  LinearShape Shape(int64_t batch) const { return {batch, in, out}; }
 };
 
 struct MlpLayout {
@@ -41,6 +55,10 @@ struct MlpLayout {
   int embedding = 0;  // tensor index
   // In the order in which backward finishes them.
   std::vector<TensorSpec> specs;
+
+  HeadShape Head(int64_t batch) const {
+    return {batch, layers.back().in, kMlpVocabulary};
+  }
 };
 
 MlpLayout LayOutMlp(const MlpSettings& settings);

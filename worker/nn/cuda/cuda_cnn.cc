@@ -1,8 +1,5 @@
 #include "worker/nn/cuda/cuda_cnn.h"
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include <algorithm>
 #include <vector>
 
@@ -12,7 +9,6 @@
 #include "worker/nn/cuda/classifier.h"
 #include "worker/nn/cuda/classifier_scratch.h"
 #include "worker/nn/cuda/conv2d.h"
-#include "worker/nn/cuda/cuda_model.h"
 #include "worker/nn/cuda/linear.h"
 #include "worker/nn/cuda/pooling.h"
 
@@ -22,22 +18,10 @@ namespace {
 template <typename T>
 class CudaCnn final : public CudaModel<T> {
  public:
-  CudaCnn(CudaDevice& device, const CudaCompute& compute,
-          const CnnSettings& settings, int64_t max_batch)
-      : CudaModel<T>(device, compute, max_batch),
-        input_{.shape = {.pixels = settings.pixels()},
-               .vocabulary = settings.classes},
+  CudaCnn(const CudaModelParts& parts, const CnnSettings& settings)
+      : CudaModel<T>(parts),
+        input_(CnnInput(settings)),
         layout_(LayOutCnn(settings)) {}
-
-  static absl::StatusOr<std::unique_ptr<Model<float>>> Create(
-      CudaDevice& device, const CudaCompute& compute, const ModelConfig& config,
-      int64_t max_batch) {
-    ASSIGN_OR_RETURN(const CnnSettings settings, ReadCnnSettings(config));
-    auto model =
-        std::make_unique<CudaCnn>(device, compute, settings, max_batch);
-    RETURN_IF_ERROR(model->PlanBuffers());
-    return model;
-  }
 
   absl::Span<const TensorSpec> specs() const override { return layout_.specs; }
   const ModelInput& input() const override { return input_; }
@@ -77,18 +61,6 @@ class CudaCnn final : public CudaModel<T> {
   T* StageOutput(size_t index) const {
     return index + 1 < stages_.size() ? stages_[index + 1].input : features_;
   }
-  Conv2dShape ConvShapeOf(const CnnStage& stage, int64_t size) const {
-    return {size, stage.height, stage.width, stage.in, stage.out, kCnnKernel};
-  }
-  PoolingShape PoolingShapeOf(const CnnStage& stage, int64_t size) const {
-    return {size, stage.height, stage.width, stage.out};
-  }
-  LinearShape HiddenShapeOf(int64_t size) const {
-    return {size, layout_.hidden.in, layout_.hidden.out};
-  }
-  HeadShape HeadShapeOf(int64_t size) const {
-    return {size, layout_.output.in, layout_.output.out};
-  }
 
   const ModelInput input_;
   const CnnLayout layout_;
@@ -119,8 +91,8 @@ void CudaCnn<T>::Cut(DeviceCutter& cutter) {
     // Backward leaves the gradient of a stage's input where that of its output
     // was, and the input is the output of the stage before.
     most_pooled = std::max(most_pooled, stage.pooled_elems());
-    most_scratch = std::max(
-        most_scratch, Conv2dScratchElems(ConvShapeOf(stage, max_batch())));
+    most_scratch = std::max(most_scratch,
+                            Conv2dScratchElems(stage.Convolution(max_batch())));
   }
   convolved_ = cutter.Take<T>(max_batch() * most_convolved);
   features_ = cutter.Take<T>(max_batch() * layout_.hidden.in);
@@ -128,7 +100,7 @@ void CudaCnn<T>::Cut(DeviceCutter& cutter) {
   hidden_gradient_ = cutter.Take<T>(max_batch() * layout_.hidden.out);
   pooled_gradient_ = cutter.Take<T>(max_batch() * most_pooled);
   conv_scratch_ = {cutter.Take<T>(most_scratch), most_scratch};
-  head_ = TakeClassifierScratch<T>(HeadShapeOf(max_batch()), cutter);
+  head_ = TakeClassifierScratch<T>(layout_.Head(max_batch()), cutter);
 }
 
 template <typename T>
@@ -138,16 +110,16 @@ void CudaCnn<T>::Forward(const DeviceBatch& batch) {
                    stages_[0].input);
   for (size_t i = 0; i < stages_.size(); ++i) {
     const CnnStage& stage = layout_.stages[i];
-    Conv2dForward<T>(compute(), ConvShapeOf(stage, size), stages_[i].input,
+    Conv2dForward<T>(compute(), stage.Convolution(size), stages_[i].input,
                      parameter(stage.weight), parameter(stage.bias),
                      conv_scratch_, convolved_);
     // See worker/nn/cnn.cc for why pooling comes before the ReLU.
-    MaxPoolForward<T>(stream(), PoolingShapeOf(stage, size), convolved_,
-                      StageOutput(i), stages_[i].winners);
+    MaxPoolForward<T>(stream(), stage.Pooling(size), convolved_, StageOutput(i),
+                      stages_[i].winners);
     ReluForward<T>(stream(), size * stage.pooled_elems(), StageOutput(i));
   }
   const CnnLinear& hidden = layout_.hidden;
-  LinearForward<T>(compute(), HiddenShapeOf(size), features_,
+  LinearForward<T>(compute(), hidden.Shape(size), features_,
                    parameter(hidden.weight), parameter(hidden.bias), hidden_);
   ReluForward<T>(stream(), size * hidden.out, hidden_);
 }
@@ -158,7 +130,7 @@ void CudaCnn<T>::Train(const DeviceBatch& batch, const TrainOptions& options,
   Forward(batch);
   const CnnLinear& output = layout_.output;
   ClassifierTrain<T>(
-      compute(), HeadShapeOf(batch.size), static_cast<float>(options.scale),
+      compute(), layout_.Head(batch.size), static_cast<float>(options.scale),
       options.write, hidden_, parameter(output.weight), parameter(output.bias),
       batch.targets, head_, hidden_gradient_, gradient(output.weight),
       gradient(output.bias), &sums()->loss_sum);
@@ -172,7 +144,7 @@ template <typename T>
 void CudaCnn<T>::Backward(int64_t size, Write write,
                           GradientObserver& observer) {
   const CnnLinear& hidden = layout_.hidden;
-  const LinearShape shape = HiddenShapeOf(size);
+  const LinearShape shape = hidden.Shape(size);
   ReluBackward<T>(stream(), size * hidden.out, hidden_, hidden_gradient_,
                   hidden_gradient_);
   // Parameters first: their reduction can then run while the gradient goes on
@@ -192,10 +164,10 @@ template <typename T>
 void CudaCnn<T>::BackwardStage(size_t index, int64_t size, Write write,
                                GradientObserver& observer) {
   const CnnStage& stage = layout_.stages[index];
-  const Conv2dShape shape = ConvShapeOf(stage, size);
+  const Conv2dShape shape = stage.Convolution(size);
   ReluBackward<T>(stream(), size * stage.pooled_elems(), StageOutput(index),
                   pooled_gradient_, pooled_gradient_);
-  MaxPoolBackward<T>(stream(), PoolingShapeOf(stage, size), pooled_gradient_,
+  MaxPoolBackward<T>(stream(), stage.Pooling(size), pooled_gradient_,
                      stages_[index].winners, convolved_);
   Conv2dBackwardParameters<T>(compute(), shape, write, convolved_,
                               stages_[index].input, conv_scratch_,
@@ -211,7 +183,7 @@ template <typename T>
 void CudaCnn<T>::Evaluate(const DeviceBatch& batch) {
   Forward(batch);
   const CnnLinear& output = layout_.output;
-  ClassifierPredict<T>(compute(), HeadShapeOf(batch.size), hidden_,
+  ClassifierPredict<T>(compute(), layout_.Head(batch.size), hidden_,
                        parameter(output.weight), parameter(output.bias),
                        batch.targets, head_, &sums()->predicted_loss,
                        &sums()->correct);
@@ -219,19 +191,11 @@ void CudaCnn<T>::Evaluate(const DeviceBatch& batch) {
 
 }  // namespace
 
-template <typename T>
 absl::StatusOr<std::unique_ptr<Model<float>>> CreateCudaCnn(
-    CudaDevice& device, const CudaCompute& compute, const ModelConfig& config,
-    int64_t max_batch) {
-  return CudaCnn<T>::Create(device, compute, config, max_batch);
+    const CudaModelParts& parts, Precision precision,
+    const ModelConfig& config) {
+  ASSIGN_OR_RETURN(const CnnSettings settings, ReadCnnSettings(config));
+  return CreateCudaModelOf<CudaCnn>(parts, precision, settings);
 }
-
-template absl::StatusOr<std::unique_ptr<Model<float>>> CreateCudaCnn<float>(
-    CudaDevice&, const CudaCompute&, const ModelConfig&, int64_t);
-template absl::StatusOr<std::unique_ptr<Model<float>>>
-CreateCudaCnn<__nv_bfloat16>(CudaDevice&, const CudaCompute&,
-                             const ModelConfig&, int64_t);
-template absl::StatusOr<std::unique_ptr<Model<float>>> CreateCudaCnn<__half>(
-    CudaDevice&, const CudaCompute&, const ModelConfig&, int64_t);
 
 }  // namespace ringmaster::cuda

@@ -1,22 +1,16 @@
 #include "worker/nn/cuda/cuda_gpt.h"
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include <algorithm>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "common/plan/counter_random.h"
-#include "common/status/check.h"
 #include "common/status/status_macros.h"
 #include "common/transport/cancel_token.h"
 #include "worker/nn/cuda/activations.h"
 #include "worker/nn/cuda/attention.h"
 #include "worker/nn/cuda/classifier.h"
 #include "worker/nn/cuda/classifier_scratch.h"
-#include "worker/nn/cuda/cuda_model.h"
 #include "worker/nn/cuda/embedding.h"
 #include "worker/nn/cuda/layer_norm.h"
 #include "worker/nn/cuda/linear.h"
@@ -51,8 +45,7 @@ struct BlockBuffers {
 
 // What one run through the model works on.
 struct Pass {
-  int64_t samples = 0;
-  int64_t tokens = 0;  // of each sample
+  GptShapes shape;
   double dropout_rate = 0;
   uint64_t dropout_key = 0;
   const int64_t* sample_ids = nullptr;  // on the device
@@ -61,31 +54,16 @@ struct Pass {
   bool is_cancelled() const {
     return cancel != nullptr && cancel->is_cancelled();
   }
-  int64_t rows() const { return samples * tokens; }
 };
 
 template <typename T>
 class CudaGpt final : public CudaModel<T> {
  public:
-  CudaGpt(CudaDevice& device, const CudaCompute& compute,
-          const GptSettings& settings, int64_t max_batch)
-      : CudaModel<T>(device, compute, max_batch),
+  CudaGpt(const CudaModelParts& parts, const GptSettings& settings)
+      : CudaModel<T>(parts),
         settings_(settings),
-        input_{.shape = {.tokens = settings.sample_tokens,
-                         .targets = settings.sample_tokens},
-               .vocabulary = settings.vocabulary},
-        tensors_(LayOutGpt(settings)),
-        context_(1, input_.shape) {}
-
-  static absl::StatusOr<std::unique_ptr<Model<float>>> Create(
-      CudaDevice& device, const CudaCompute& compute, const ModelConfig& config,
-      int64_t max_batch) {
-    ASSIGN_OR_RETURN(const GptSettings settings, ReadGptSettings(config));
-    auto model =
-        std::make_unique<CudaGpt>(device, compute, settings, max_batch);
-    RETURN_IF_ERROR(model->PlanBuffers());
-    return model;
-  }
+        input_(GptInput(settings)),
+        tensors_(LayOutGpt(settings)) {}
 
   absl::Span<const TensorSpec> specs() const override { return tensors_.specs; }
   const ModelInput& input() const override { return input_; }
@@ -114,21 +92,8 @@ class CudaGpt final : public CudaModel<T> {
   using Base::stream;
   using Base::sums;
 
-  // Shapes of a pass.
-  RowShape Rows(const Pass& pass) const {
-    return {pass.rows(), settings_.width};
-  }
-  LinearShape Linear(const Pass& pass, int64_t in, int64_t out) const {
-    return {pass.rows(), in, out, WeightLayout::kInOut};
-  }
-  AttentionShape Attention(const Pass& pass) const {
-    return {pass.samples, pass.tokens, settings_.heads, settings_.head_dim()};
-  }
-  TokenEmbeddingShape Embedding(const Pass& pass) const {
-    return {pass.samples, pass.tokens, settings_.vocabulary, settings_.width};
-  }
-  HeadShape Head(const Pass& pass) const {
-    return {pass.rows(), settings_.width, settings_.vocabulary};
+  GptShapes ShapesOf(int64_t samples) const {
+    return {settings_, samples, settings_.sample_tokens};
   }
   Dropout DropoutAt(const Pass& pass, uint64_t site,
                     int64_t elems_per_sample) const {
@@ -139,14 +104,14 @@ class CudaGpt final : public CudaModel<T> {
   }
   // Of what is added to the residual stream.
   Dropout ResidualDropout(const Pass& pass, uint64_t site) const {
-    return DropoutAt(pass, site, pass.tokens * settings_.width);
+    return DropoutAt(pass, site, pass.shape.residual_elems());
   }
   Dropout AttentionDropout(const Pass& pass, size_t block) const {
     return DropoutAt(pass, GptDropoutSite::Attention(block),
-                     settings_.heads * pass.tokens * pass.tokens);
+                     pass.shape.attention_elems());
   }
   Pass EvaluationOf(const DeviceBatch& batch) const {
-    return {.samples = batch.size, .tokens = settings_.sample_tokens};
+    return {.shape = ShapesOf(batch.size)};
   }
 
   // Fills the final norm's output.
@@ -179,7 +144,6 @@ class CudaGpt final : public CudaModel<T> {
   const GptSettings settings_;
   const ModelInput input_;
   const GptTensors tensors_;
-  Batch context_;  // of NextTokenLogits
 
   std::vector<BlockBuffers<T>> blocks_;  // in order of execution
   NormBuffers<T> final_norm_;
@@ -199,7 +163,7 @@ class CudaGpt final : public CudaModel<T> {
 
 template <typename T>
 void CudaGpt<T>::Cut(DeviceCutter& cutter) {
-  const Pass most = {.samples = max_batch(), .tokens = settings_.sample_tokens};
+  const GptShapes most = ShapesOf(max_batch());
   const int64_t rows = most.rows();
   const int64_t width = settings_.width;
   const auto take_norm = [&] {
@@ -226,12 +190,13 @@ void CudaGpt<T>::Cut(DeviceCutter& cutter) {
   dresidual_ = cutter.Take<T>(rows * width);
   dnarrow_ = cutter.Take<T>(rows * width);
   dwide_ = cutter.Take<T>(rows * settings_.hidden());
-  norm_scratch_ = cutter.Take<float>(LayerNormBackwardScratchElems(Rows(most)));
+  norm_scratch_ =
+      cutter.Take<float>(LayerNormBackwardScratchElems(most.Rows()));
   attention_scratch_ =
-      cutter.Take<float>(AttentionScratchElems(Attention(most)));
+      cutter.Take<float>(AttentionScratchElems(most.Attention()));
   embedding_scratch_ =
       cutter.Take<int32_t>(EmbeddingBackwardScratchElems(rows));
-  head_ = TakeClassifierScratch<T>(Head(most), cutter);
+  head_ = TakeClassifierScratch<T>(most.Head(), cutter);
 }
 
 template <typename T>
@@ -239,20 +204,20 @@ void CudaGpt<T>::Normalize(const Pass& pass, WeightAndBias tensors,
                            const NormBuffers<T>& norm, const T* x,
                            const T* delta, uint64_t site) {
   ResidualLayerNormForward<T>(
-      stream(), Rows(pass), x, delta, ResidualDropout(pass, site), norm.sum,
-      parameter(tensors.weight), parameter(tensors.bias), kGptLayerNormEpsilon,
-      norm.y, norm.mean, norm.rstd);
+      stream(), pass.shape.Rows(), x, delta, ResidualDropout(pass, site),
+      norm.sum, parameter(tensors.weight), parameter(tensors.bias),
+      kGptLayerNormEpsilon, norm.y, norm.mean, norm.rstd);
 }
 
 template <typename T>
 void CudaGpt<T>::Forward(const Pass& pass, const int32_t* ids) {
   T* const embedded = blocks_[0].attention_norm.sum;
-  TokenEmbeddingForward<T>(stream(), Embedding(pass), ids,
+  TokenEmbeddingForward<T>(stream(), pass.shape.Embedding(), ids,
                            parameter(tensors_.tokens),
                            parameter(tensors_.positions), embedded);
   if (pass.dropout_rate != 0) {
     ApplyDropout<T>(stream(), ResidualDropout(pass, GptDropoutSite::kEmbedding),
-                    pass.samples, embedded, embedded);
+                    pass.shape.samples, embedded, embedded);
   }
   // What the last block added to the residual stream is added on the way into
   // the next norm.
@@ -280,14 +245,15 @@ void CudaGpt<T>::ForwardAttention(const Pass& pass, size_t block) {
   const GptBlockTensors& tensors = tensors_.blocks[block];
   const BlockBuffers<T>& buffers = blocks_[block];
   const int64_t width = settings_.width;
-  LinearForward<T>(compute(), Linear(pass, width, 3 * width),
+  LinearForward<T>(compute(), pass.shape.Linear(width, 3 * width),
                    buffers.attention_norm.y,
                    parameter(tensors.attention_input.weight),
                    parameter(tensors.attention_input.bias), buffers.qkv);
-  SelfAttentionForward<T>(compute(), Attention(pass),
+  SelfAttentionForward<T>(compute(), pass.shape.Attention(),
                           AttentionDropout(pass, block), buffers.qkv,
                           buffers.attention, buffers.log_sum_exp);
-  LinearForward<T>(compute(), Linear(pass, width, width), buffers.attention,
+  LinearForward<T>(compute(), pass.shape.Linear(width, width),
+                   buffers.attention,
                    parameter(tensors.attention_output.weight),
                    parameter(tensors.attention_output.bias), branch_);
 }
@@ -298,20 +264,19 @@ void CudaGpt<T>::ForwardMlp(const Pass& pass, size_t block) {
   const BlockBuffers<T>& buffers = blocks_[block];
   const int64_t width = settings_.width;
   const int64_t hidden = settings_.hidden();
-  LinearGeluForward<T>(compute(), Linear(pass, width, hidden),
+  LinearGeluForward<T>(compute(), pass.shape.Linear(width, hidden),
                        buffers.mlp_norm.y, parameter(tensors.mlp_input.weight),
                        parameter(tensors.mlp_input.bias), buffers.hidden,
                        buffers.activated);
-  LinearForward<T>(compute(), Linear(pass, hidden, width), buffers.activated,
-                   parameter(tensors.mlp_output.weight),
+  LinearForward<T>(compute(), pass.shape.Linear(hidden, width),
+                   buffers.activated, parameter(tensors.mlp_output.weight),
                    parameter(tensors.mlp_output.bias), branch_);
 }
 
 template <typename T>
 void CudaGpt<T>::Train(const DeviceBatch& batch, const TrainOptions& options,
                        GradientObserver& observer) {
-  const Pass pass = {.samples = batch.size,
-                     .tokens = settings_.sample_tokens,
+  const Pass pass = {.shape = ShapesOf(batch.size),
                      .dropout_rate = settings_.dropout,
                      .dropout_key = options.dropout_key,
                      .sample_ids = batch.sample_ids,
@@ -319,12 +284,13 @@ void CudaGpt<T>::Train(const DeviceBatch& batch, const TrainOptions& options,
   Forward(pass, batch.inputs);
   if (pass.is_cancelled()) return;
   const Backward run = {pass, options.write, observer};
-  ClassifierTrain<T>(compute(), Head(pass), static_cast<float>(options.scale),
-                     options.write, final_norm_.y, parameter(tensors_.tokens),
-                     nullptr, batch.targets, head_, dnarrow_,
-                     gradient(tensors_.tokens), nullptr, &sums()->loss_sum);
+  ClassifierTrain<T>(compute(), pass.shape.Head(),
+                     static_cast<float>(options.scale), options.write,
+                     final_norm_.y, parameter(tensors_.tokens), nullptr,
+                     batch.targets, head_, dnarrow_, gradient(tensors_.tokens),
+                     nullptr, &sums()->loss_sum);
   observer.OnForwardDone();
-  stream().FillZero(dresidual_, pass.rows() * settings_.width *
+  stream().FillZero(dresidual_, pass.shape.rows() * settings_.width *
                                     static_cast<int64_t>(sizeof(T)));
   BackwardNorm(run, tensors_.final_norm, final_norm_);
   for (size_t i = blocks_.size(); i-- > 0;) {
@@ -341,9 +307,9 @@ void CudaGpt<T>::BackwardMlp(const Backward& run, size_t block) {
   const GptBlockTensors& tensors = tensors_.blocks[block];
   const BlockBuffers<T>& buffers = blocks_[block];
   const LinearShape output =
-      Linear(run.pass, settings_.hidden(), settings_.width);
+      run.pass.shape.Linear(settings_.hidden(), settings_.width);
   const LinearShape input =
-      Linear(run.pass, settings_.width, settings_.hidden());
+      run.pass.shape.Linear(settings_.width, settings_.hidden());
   const T* const dbranch =
       DroppedResidual(run.pass, GptDropoutSite::MlpOutput(block));
   BackwardTensors(run, output, tensors.mlp_output, dbranch, buffers.activated);
@@ -360,16 +326,17 @@ template <typename T>
 void CudaGpt<T>::BackwardAttention(const Backward& run, size_t block) {
   const GptBlockTensors& tensors = tensors_.blocks[block];
   const BlockBuffers<T>& buffers = blocks_[block];
-  const LinearShape output = Linear(run.pass, settings_.width, settings_.width);
+  const LinearShape output =
+      run.pass.shape.Linear(settings_.width, settings_.width);
   const LinearShape input =
-      Linear(run.pass, settings_.width, 3 * settings_.width);
+      run.pass.shape.Linear(settings_.width, 3 * settings_.width);
   const T* const dbranch =
       DroppedResidual(run.pass, GptDropoutSite::AttentionOutput(block));
   BackwardTensors(run, output, tensors.attention_output, dbranch,
                   buffers.attention);
   LinearBackwardInput<T>(compute(), output, dbranch,
                          parameter(tensors.attention_output.weight), dnarrow_);
-  SelfAttentionBackward<T>(compute(), Attention(run.pass),
+  SelfAttentionBackward<T>(compute(), run.pass.shape.Attention(),
                            AttentionDropout(run.pass, block), dnarrow_,
                            buffers.qkv, buffers.attention, buffers.log_sum_exp,
                            attention_scratch_, dwide_);
@@ -382,14 +349,14 @@ void CudaGpt<T>::BackwardAttention(const Backward& run, size_t block) {
 
 template <typename T>
 void CudaGpt<T>::BackwardEmbedding(const Backward& run, const int32_t* ids) {
-  const TokenEmbeddingShape shape = Embedding(run.pass);
+  const TokenEmbeddingShape shape = run.pass.shape.Embedding();
   const T* const dembedded =
       DroppedResidual(run.pass, GptDropoutSite::kEmbedding);
   TokenEmbeddingBackwardPositions<T>(stream(), shape, run.write, dembedded,
                                      gradient(tensors_.positions));
   if (run.write == Write::kSet) {
     // Positions that no sample has.
-    const int64_t seen = run.pass.tokens * settings_.width;
+    const int64_t seen = run.pass.shape.tokens * settings_.width;
     stream().FillZero(gradient(tensors_.positions) + seen,
                       (settings_.window * settings_.width - seen) *
                           static_cast<int64_t>(sizeof(float)));
@@ -405,10 +372,10 @@ void CudaGpt<T>::BackwardEmbedding(const Backward& run, const int32_t* ids) {
 template <typename T>
 void CudaGpt<T>::BackwardNorm(const Backward& run, WeightAndBias tensors,
                               const NormBuffers<T>& norm) {
-  LayerNormBackward<T>(stream(), Rows(run.pass), run.write, dnarrow_, norm.sum,
-                       parameter(tensors.weight), norm.mean, norm.rstd,
-                       norm_scratch_, dresidual_, gradient(tensors.weight),
-                       gradient(tensors.bias));
+  LayerNormBackward<T>(stream(), run.pass.shape.Rows(), run.write, dnarrow_,
+                       norm.sum, parameter(tensors.weight), norm.mean,
+                       norm.rstd, norm_scratch_, dresidual_,
+                       gradient(tensors.weight), gradient(tensors.bias));
   run.observer.OnTensorDone(tensors.weight);
   run.observer.OnTensorDone(tensors.bias);
 }
@@ -427,7 +394,7 @@ void CudaGpt<T>::BackwardTensors(const Backward& run, LinearShape shape,
 template <typename T>
 const T* CudaGpt<T>::DroppedResidual(const Pass& pass, uint64_t site) {
   if (pass.dropout_rate == 0) return dresidual_;
-  ApplyDropout<T>(stream(), ResidualDropout(pass, site), pass.samples,
+  ApplyDropout<T>(stream(), ResidualDropout(pass, site), pass.shape.samples,
                   dresidual_, branch_);
   return branch_;
 }
@@ -436,7 +403,7 @@ template <typename T>
 void CudaGpt<T>::Evaluate(const DeviceBatch& batch) {
   const Pass pass = EvaluationOf(batch);
   Forward(pass, batch.inputs);
-  ClassifierPredict<T>(compute(), Head(pass), final_norm_.y,
+  ClassifierPredict<T>(compute(), pass.shape.Head(), final_norm_.y,
                        parameter(tensors_.tokens), nullptr, batch.targets,
                        head_, &sums()->predicted_loss, &sums()->correct);
 }
@@ -444,43 +411,28 @@ void CudaGpt<T>::Evaluate(const DeviceBatch& batch) {
 template <typename T>
 absl::StatusOr<absl::Span<const float>> CudaGpt<T>::NextTokenLogits(
     absl::Span<const int32_t> context) {
-  RM_CHECK(!context.empty() && max_batch() >= 1 && Base::is_bound(),
-           "gpt: no context, no buffers or no parameters");
   // What follows the context is not seen by it.
-  context_.Resize(1);
-  const absl::Span<int32_t> ids = context_.mutable_inputs();
-  const size_t tokens = std::min(context.size(), ids.size());
-  std::fill(ids.begin(), ids.end(), 0);
-  std::copy(context.end() - static_cast<ptrdiff_t>(tokens), context.end(),
-            ids.begin());
-  std::fill(context_.mutable_targets().begin(),
-            context_.mutable_targets().end(), 0);
-  Base::RefreshParameters();
-  const DeviceBatch placed = Base::Upload(context_);
+  const DeviceBatch placed =
+      Base::UploadContext(context, WindowPadding::kAfter);
+  const int64_t last =
+      std::min(static_cast<int64_t>(context.size()), settings_.sample_tokens) -
+      1;
   Forward(EvaluationOf(placed), placed.inputs);
   LinearForward<T>(
       compute(),
       {1, settings_.width, settings_.vocabulary, WeightLayout::kOutIn},
-      final_norm_.y + (static_cast<int64_t>(tokens) - 1) * settings_.width,
-      parameter(tensors_.tokens), nullptr, head_.logits);
+      final_norm_.y + last * settings_.width, parameter(tensors_.tokens),
+      nullptr, head_.logits);
   return Base::FetchLogits(head_.logits, settings_.vocabulary);
 }
 
 }  // namespace
 
-template <typename T>
 absl::StatusOr<std::unique_ptr<Model<float>>> CreateCudaGpt(
-    CudaDevice& device, const CudaCompute& compute, const ModelConfig& config,
-    int64_t max_batch) {
-  return CudaGpt<T>::Create(device, compute, config, max_batch);
+    const CudaModelParts& parts, Precision precision,
+    const ModelConfig& config) {
+  ASSIGN_OR_RETURN(const GptSettings settings, ReadGptSettings(config));
+  return CreateCudaModelOf<CudaGpt>(parts, precision, settings);
 }
-
-template absl::StatusOr<std::unique_ptr<Model<float>>> CreateCudaGpt<float>(
-    CudaDevice&, const CudaCompute&, const ModelConfig&, int64_t);
-template absl::StatusOr<std::unique_ptr<Model<float>>>
-CreateCudaGpt<__nv_bfloat16>(CudaDevice&, const CudaCompute&,
-                             const ModelConfig&, int64_t);
-template absl::StatusOr<std::unique_ptr<Model<float>>> CreateCudaGpt<__half>(
-    CudaDevice&, const CudaCompute&, const ModelConfig&, int64_t);
 
 }  // namespace ringmaster::cuda

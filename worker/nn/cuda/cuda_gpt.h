@@ -3,23 +3,21 @@
 #ifndef RINGMASTER_WORKER_NN_CUDA_CUDA_GPT_H_
 #define RINGMASTER_WORKER_NN_CUDA_CUDA_GPT_H_
 
-#include <cstdint>
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "worker/device/cuda/cuda_device.h"
-#include "worker/nn/cuda/cuda_compute.h"
+#include "worker/nn/compute.h"
+#include "worker/nn/cuda/cuda_model.h"
 #include "worker/nn/model.h"
 #include "worker/nn/model_config.h"
 
 namespace ringmaster::cuda {
 
-// Errors as CreateModel of worker/nn/model_registry.h. NextTokenLogits sees as
-// many tokens as a sample has. T is float, __nv_bfloat16 or __half.
-template <typename T>
+// Errors as CreateCudaModel of cuda_model_registry.h. NextTokenLogits sees
+// as many tokens as a sample has.
 [[nodiscard]] absl::StatusOr<std::unique_ptr<Model<float>>> CreateCudaGpt(
-    CudaDevice& device, const CudaCompute& compute, const ModelConfig& config,
-    int64_t max_batch);
+    const CudaModelParts& parts, Precision precision,
+    const ModelConfig& config);
 
 }  // namespace ringmaster::cuda
 

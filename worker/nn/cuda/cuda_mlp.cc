@@ -1,17 +1,12 @@
 #include "worker/nn/cuda/cuda_mlp.h"
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include <algorithm>
 #include <vector>
 
-#include "common/status/check.h"
 #include "common/status/status_macros.h"
 #include "worker/nn/cuda/activations.h"
 #include "worker/nn/cuda/classifier.h"
 #include "worker/nn/cuda/classifier_scratch.h"
-#include "worker/nn/cuda/cuda_model.h"
 #include "worker/nn/cuda/embedding.h"
 #include "worker/nn/cuda/linear.h"
 #include "worker/nn/mlp_layout.h"
@@ -22,24 +17,11 @@ namespace {
 template <typename T>
 class CudaMlp final : public CudaModel<T> {
  public:
-  CudaMlp(CudaDevice& device, const CudaCompute& compute,
-          const MlpSettings& settings, int64_t max_batch)
-      : CudaModel<T>(device, compute, max_batch),
+  CudaMlp(const CudaModelParts& parts, const MlpSettings& settings)
+      : CudaModel<T>(parts),
         settings_(settings),
-        input_{.shape = {.tokens = settings.window},
-               .vocabulary = kMlpVocabulary},
-        layout_(LayOutMlp(settings)),
-        context_(1, input_.shape) {}
-
-  static absl::StatusOr<std::unique_ptr<Model<float>>> Create(
-      CudaDevice& device, const CudaCompute& compute, const ModelConfig& config,
-      int64_t max_batch) {
-    ASSIGN_OR_RETURN(const MlpSettings settings, ReadMlpSettings(config));
-    auto model =
-        std::make_unique<CudaMlp>(device, compute, settings, max_batch);
-    RETURN_IF_ERROR(model->PlanBuffers());
-    return model;
-  }
+        input_(MlpInput(settings)),
+        layout_(LayOutMlp(settings)) {}
 
   absl::Span<const TensorSpec> specs() const override { return layout_.specs; }
   const ModelInput& input() const override { return input_; }
@@ -76,17 +58,10 @@ class CudaMlp final : public CudaModel<T> {
   // From the gradient of the last layer's input.
   void Backward(const DeviceBatch& batch, Write write,
                 GradientObserver& observer);
-  HeadShape HeadShapeOf(int64_t size) const {
-    return {size, layout_.layers.back().in, kMlpVocabulary};
-  }
-  EmbeddingShape EmbeddingShapeOf(int64_t size) const {
-    return {size * settings_.window, kMlpVocabulary, settings_.embedding_dim};
-  }
 
   const MlpSettings settings_;
   const ModelInput input_;
   const MlpLayout layout_;
-  Batch context_;  // of NextTokenLogits
 
   std::vector<LayerBuffers> buffers_;  // as layout_.layers
   // [B,H]: of a hidden layer's output, before the GELU.
@@ -110,20 +85,19 @@ void CudaMlp<T>::Cut(DeviceCutter& cutter) {
   output_gradient_ = cutter.Take<T>(max_batch() * settings_.hidden_dim);
   input_gradient_ = cutter.Take<T>(max_batch() * widest_input);
   embedding_scratch_ = cutter.Take<int32_t>(
-      EmbeddingBackwardScratchElems(EmbeddingShapeOf(max_batch()).count));
-  head_ = TakeClassifierScratch<T>(HeadShapeOf(max_batch()), cutter);
+      EmbeddingBackwardScratchElems(settings_.Embedding(max_batch()).count));
+  head_ = TakeClassifierScratch<T>(layout_.Head(max_batch()), cutter);
 }
 
 template <typename T>
 void CudaMlp<T>::Forward(const int32_t* inputs, int64_t size) {
-  EmbeddingForward<T>(stream(), EmbeddingShapeOf(size), inputs,
+  EmbeddingForward<T>(stream(), settings_.Embedding(size), inputs,
                       parameter(layout_.embedding), buffers_[0].input);
   for (size_t i = 0; i + 1 < layout_.layers.size(); ++i) {
     const MlpLayer& layer = layout_.layers[i];
-    LinearGeluForward<T>(compute(), {size, layer.in, layer.out},
-                         buffers_[i].input, parameter(layer.weight),
-                         parameter(layer.bias), buffers_[i].output,
-                         buffers_[i + 1].input);
+    LinearGeluForward<T>(compute(), layer.Shape(size), buffers_[i].input,
+                         parameter(layer.weight), parameter(layer.bias),
+                         buffers_[i].output, buffers_[i + 1].input);
   }
 }
 
@@ -133,7 +107,7 @@ void CudaMlp<T>::Train(const DeviceBatch& batch, const TrainOptions& options,
   Forward(batch.inputs, batch.size);
   const MlpLayer& head = layout_.layers.back();
   ClassifierTrain<T>(
-      compute(), HeadShapeOf(batch.size), options.scale, options.write,
+      compute(), layout_.Head(batch.size), options.scale, options.write,
       buffers_.back().input, parameter(head.weight), parameter(head.bias),
       batch.targets, head_, input_gradient_, gradient(head.weight),
       gradient(head.bias), &sums()->loss_sum);
@@ -148,7 +122,7 @@ void CudaMlp<T>::Backward(const DeviceBatch& batch, Write write,
                           GradientObserver& observer) {
   for (size_t i = layout_.layers.size() - 1; i-- > 0;) {
     const MlpLayer& layer = layout_.layers[i];
-    const LinearShape shape = {batch.size, layer.in, layer.out};
+    const LinearShape shape = layer.Shape(batch.size);
     GeluBackward<T>(stream(), batch.size * layer.out, buffers_[i].output,
                     input_gradient_, output_gradient_);
     // Parameters first: their reduction can then run while the gradient goes on
@@ -161,7 +135,7 @@ void CudaMlp<T>::Backward(const DeviceBatch& batch, Write write,
     LinearBackwardInput<T>(compute(), shape, output_gradient_,
                            parameter(layer.weight), input_gradient_);
   }
-  EmbeddingBackward<T>(stream(), EmbeddingShapeOf(batch.size), write,
+  EmbeddingBackward<T>(stream(), settings_.Embedding(batch.size), write,
                        batch.inputs, input_gradient_, embedding_scratch_,
                        gradient(layout_.embedding));
   observer.OnTensorDone(layout_.embedding);
@@ -171,7 +145,7 @@ template <typename T>
 void CudaMlp<T>::Evaluate(const DeviceBatch& batch) {
   Forward(batch.inputs, batch.size);
   const MlpLayer& head = layout_.layers.back();
-  ClassifierPredict<T>(compute(), HeadShapeOf(batch.size),
+  ClassifierPredict<T>(compute(), layout_.Head(batch.size),
                        buffers_.back().input, parameter(head.weight),
                        parameter(head.bias), batch.targets, head_,
                        &sums()->predicted_loss, &sums()->correct);
@@ -180,38 +154,23 @@ void CudaMlp<T>::Evaluate(const DeviceBatch& batch) {
 template <typename T>
 absl::StatusOr<absl::Span<const float>> CudaMlp<T>::NextTokenLogits(
     absl::Span<const int32_t> context) {
-  RM_CHECK(!context.empty() && max_batch() >= 1 && Base::is_bound(),
-           "mlp: no context, no buffers or no parameters");
   // What is before the text is zero bytes.
-  context_.Resize(1);
-  const absl::Span<int32_t> window = context_.mutable_inputs();
-  const auto count =
-      static_cast<ptrdiff_t>(std::min(context.size(), window.size()));
-  std::fill(window.begin(), window.end() - count, 0);
-  std::copy(context.end() - count, context.end(), window.end() - count);
-  Base::RefreshParameters();
-  Forward(Base::Upload(context_).inputs, 1);
+  const DeviceBatch placed =
+      Base::UploadContext(context, WindowPadding::kBefore);
+  Forward(placed.inputs, placed.size);
   const MlpLayer& head = layout_.layers.back();
-  LinearForward<T>(compute(), {1, head.in, head.out}, buffers_.back().input,
+  LinearForward<T>(compute(), head.Shape(1), buffers_.back().input,
                    parameter(head.weight), parameter(head.bias), head_.logits);
   return Base::FetchLogits(head_.logits, kMlpVocabulary);
 }
 
 }  // namespace
 
-template <typename T>
 absl::StatusOr<std::unique_ptr<Model<float>>> CreateCudaMlp(
-    CudaDevice& device, const CudaCompute& compute, const ModelConfig& config,
-    int64_t max_batch) {
-  return CudaMlp<T>::Create(device, compute, config, max_batch);
+    const CudaModelParts& parts, Precision precision,
+    const ModelConfig& config) {
+  ASSIGN_OR_RETURN(const MlpSettings settings, ReadMlpSettings(config));
+  return CreateCudaModelOf<CudaMlp>(parts, precision, settings);
 }
-
-template absl::StatusOr<std::unique_ptr<Model<float>>> CreateCudaMlp<float>(
-    CudaDevice&, const CudaCompute&, const ModelConfig&, int64_t);
-template absl::StatusOr<std::unique_ptr<Model<float>>>
-CreateCudaMlp<__nv_bfloat16>(CudaDevice&, const CudaCompute&,
-                             const ModelConfig&, int64_t);
-template absl::StatusOr<std::unique_ptr<Model<float>>> CreateCudaMlp<__half>(
-    CudaDevice&, const CudaCompute&, const ModelConfig&, int64_t);
 
 }  // namespace ringmaster::cuda

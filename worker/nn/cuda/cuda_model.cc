@@ -1,8 +1,5 @@
 #include "worker/nn/cuda/cuda_model.h"
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include <cstddef>
 #include <limits>
 #include <utility>
@@ -47,6 +44,7 @@ absl::Status CudaModel<T>::PlanBuffers() {
   ASSIGN_OR_RETURN(upload_, BatchUpload::Create(device_, stream(),
                                                 input().shape, max_batch_));
   host_logits_.resize(static_cast<size_t>(input().vocabulary));
+  context_ = Batch(1, input().shape);
   return absl::OkStatus();
 }
 
@@ -167,6 +165,17 @@ Prediction CudaModel<T>::Predict(const Batch& batch) {
   if (!stream().Synchronize().ok())
     return {.loss_sum = std::numeric_limits<double>::quiet_NaN()};
   return {.loss_sum = host->predicted_loss, .correct = host->correct};
+}
+
+template <typename T>
+DeviceBatch CudaModel<T>::UploadContext(absl::Span<const int32_t> context,
+                                        WindowPadding padding) {
+  RM_CHECK(!context.empty() && max_batch_ >= 1 && bound_.is_bound(),
+           "a model that continues text has some, buffers and parameters");
+  context_.Resize(1);
+  FillWindow(context, padding, context_.mutable_inputs());
+  RefreshParameters();
+  return upload_->Upload(context_);
 }
 
 template <typename T>

@@ -11,6 +11,9 @@
 #ifndef RINGMASTER_WORKER_NN_CUDA_CUDA_MODEL_H_
 #define RINGMASTER_WORKER_NN_CUDA_CUDA_MODEL_H_
 
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -21,9 +24,12 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/plan/plan.h"
+#include "common/status/status_macros.h"
 #include "common/tensor/allocator.h"
 #include "worker/device/cuda/cuda_device.h"
 #include "worker/device/cuda/cuda_stream.h"
+#include "worker/nn/compute.h"
+#include "worker/nn/context_window.h"
 #include "worker/nn/cuda/batch_upload.h"
 #include "worker/nn/cuda/cuda_compute.h"
 #include "worker/nn/cuda/device_buffers.h"
@@ -31,9 +37,20 @@
 
 namespace ringmaster::cuda {
 
+// What a model is made of, but for its settings.
+struct CudaModelParts {
+  CudaDevice& device;
+  CudaCompute compute;
+  int64_t max_batch = 0;
+};
+
 template <typename T>
 class CudaModel : public Model<float> {
  public:
+  // Plans the buffers with Cut; the last step of a model's creation, see
+  // CreateCudaModelOf. RESOURCE_EXHAUSTED: the device has no memory for them.
+  [[nodiscard]] absl::Status PlanBuffers();
+
   int64_t max_batch() const override { return max_batch_; }
   int64_t buffer_bytes() const override { return buffers_.size_bytes(); }
   absl::Status Bind(const Plan& plan, absl::Span<const float> parameters,
@@ -52,11 +69,11 @@ class CudaModel : public Model<float> {
     int64_t correct = 0;        // of one Predict
   };
 
-  CudaModel(CudaDevice& device, const CudaCompute& compute, int64_t max_batch)
-      : device_(device), compute_(compute), max_batch_(max_batch) {}
+  explicit CudaModel(const CudaModelParts& parts)
+      : device_(parts.device),
+        compute_(parts.compute),
+        max_batch_(parts.max_batch) {}
 
-  // Plans the buffers with Cut; the last step of a model's creation.
-  [[nodiscard]] absl::Status PlanBuffers();
   // Takes the model's buffers for max_batch() samples.
   virtual void Cut(DeviceCutter& cutter) = 0;
   // For messages: "gpt".
@@ -70,8 +87,11 @@ class CudaModel : public Model<float> {
 
   // Makes a working copy of the parameters as they are now.
   void RefreshParameters();
-  // Brings a batch to the device.
-  DeviceBatch Upload(const Batch& batch) { return upload_->Upload(batch); }
+  // Brings the end of a text to the device, as a batch of one sample, see
+  // FillWindow, and the parameters as they are now: for NextTokenLogits, with
+  // its requirements.
+  DeviceBatch UploadContext(absl::Span<const int32_t> context,
+                            WindowPadding padding);
   // Copies `count` logits to the host and waits for them.
   [[nodiscard]] absl::StatusOr<absl::Span<const float>> FetchLogits(
       const T* logits, int64_t count);
@@ -120,7 +140,33 @@ class CudaModel : public Model<float> {
   std::vector<PassMarks> marks_;
   size_t passes_ = 0;  // since AwaitDevice
   std::vector<float> host_logits_;
+  Batch context_{0, SampleShape()};  // of UploadContext
 };
+
+// Makes a ModelOf<T>, of the T that `precision` computes in. RESOURCE_EXHAUSTED:
+// the device has no memory for the buffers.
+template <template <typename> class ModelOf, typename Settings>
+[[nodiscard]] absl::StatusOr<std::unique_ptr<Model<float>>> CreateCudaModelOf(
+    const CudaModelParts& parts, Precision precision,
+    const Settings& settings) {
+  const auto create =
+      [&]<typename T>(
+          T /*element*/) -> absl::StatusOr<std::unique_ptr<Model<float>>> {
+    auto model = std::make_unique<ModelOf<T>>(parts, settings);
+    RETURN_IF_ERROR(model->PlanBuffers());
+    return model;
+  };
+  switch (precision) {
+    case Precision::kBFloat16:
+      return create(__nv_bfloat16());
+    case Precision::kFloat16:
+      return create(__half());
+    case Precision::kFloat32:
+    case Precision::kTf32:
+      break;  // parts.compute knows which
+  }
+  return create(float());
+}
 
 }  // namespace ringmaster::cuda
 

@@ -1,8 +1,5 @@
 #include "worker/nn/cuda/cuda_model_registry.h"
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include <string>
 
 #include "absl/status/status.h"
@@ -14,52 +11,35 @@
 namespace ringmaster::cuda {
 namespace {
 
-template <typename T>
 struct Registration {
   const char* kind;
   absl::StatusOr<std::unique_ptr<Model<float>>> (*create)(
-      CudaDevice& device, const CudaCompute& compute, const ModelConfig& config,
-      int64_t max_batch);
+      const CudaModelParts& parts, Precision precision,
+      const ModelConfig& config);
 };
 
-template <typename T>
-constexpr Registration<T> kModels[] = {
-    {"cnn", &CreateCudaCnn<T>},
-    {"gpt", &CreateCudaGpt<T>},
-    {"mlp", &CreateCudaMlp<T>},
+constexpr Registration kModels[] = {
+    {"cnn", &CreateCudaCnn},
+    {"gpt", &CreateCudaGpt},
+    {"mlp", &CreateCudaMlp},
 };
-
-template <typename T>
-absl::StatusOr<std::unique_ptr<Model<float>>> Create(CudaDevice& device,
-                                                     const CudaCompute& compute,
-                                                     const ModelConfig& config,
-                                                     int64_t max_batch) {
-  std::string known;
-  for (const Registration<T>& registration : kModels<T>) {
-    if (config.kind == registration.kind)
-      return registration.create(device, compute, config, max_batch);
-    absl::StrAppend(&known, known.empty() ? "" : ", ", registration.kind);
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("model.kind is \"", config.kind,
-                   "\"; those that compute on a GPU are ", known));
-}
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Model<float>>> CreateCudaModel(
     CudaDevice& device, const CudaCompute& compute, const ModelConfig& config,
     Precision precision, int64_t max_batch) {
-  switch (precision) {
-    case Precision::kBFloat16:
-      return Create<__nv_bfloat16>(device, compute, config, max_batch);
-    case Precision::kFloat16:
-      return Create<__half>(device, compute, config, max_batch);
-    case Precision::kFloat32:
-    case Precision::kTf32:
-      break;  // `compute` knows which
+  std::string known;
+  for (const Registration& registration : kModels) {
+    if (config.kind == registration.kind) {
+      return registration.create({device, compute, max_batch}, precision,
+                                 config);
+    }
+    absl::StrAppend(&known, known.empty() ? "" : ", ", registration.kind);
   }
-  return Create<float>(device, compute, config, max_batch);
+  return absl::InvalidArgumentError(
+      absl::StrCat("model.kind is \"", config.kind,
+                   "\"; those that compute on a GPU are ", known));
 }
 
 }  // namespace ringmaster::cuda
