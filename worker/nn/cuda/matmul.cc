@@ -239,7 +239,15 @@ absl::StatusOr<CudaMatmul::Planned*> CudaMatmul::Plan(
   return &planned_.emplace(key, std::move(planned)).first->second;
 }
 
-absl::Status CudaMatmul::Choose(const ProductKey& key, ProductOperands operands,
+bool CudaMatmul::IsCapturing() {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  stream_.Check(cudaStreamIsCapturing(stream_.get(), &status),
+                "cudaStreamIsCapturing");
+  return status != cudaStreamCaptureStatusNone;
+}
+
+absl::Status CudaMatmul::Choose(const ProductKey& key,
+                                const ProductOperands& operands,
                                 Planned& planned) {
   const std::string name = key.Name();
   if (plans_.Find(name + kApart).has_value()) return absl::OkStatus();
@@ -255,16 +263,8 @@ absl::Status CudaMatmul::Choose(const ProductKey& key, ProductOperands operands,
                                options_.measure ? kCandidates : 1));
   if (candidates.empty()) return absl::OkStatus();
   planned.algorithm = candidates.front();
-  if (!options_.measure) return absl::OkStatus();
-  Allocation scratch;
-  if (operands.add) {  // elsewhere, since runs would be added too
-    absl::StatusOr<Allocation> allocated =
-        device_.allocator().Allocate(key.m * key.c_stride * SizeOf(key.output));
-    // Without memory to measure with, the first will do, until the next process.
-    if (!allocated.ok()) return absl::OkStatus();
-    scratch = *std::move(allocated);
-    operands.c = scratch.data();
-  }
+  if (!options_.measure || operands.add || IsCapturing())
+    return absl::OkStatus();
   ASSIGN_OR_RETURN(planned.algorithm,
                    Fastest(operands, *planned.product, candidates));
   planned.is_fresh = planned.algorithm.has_value();

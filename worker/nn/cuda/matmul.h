@@ -10,7 +10,12 @@
 // algorithms, and the fastest is kept: for the life of this object, so that
 // equal calls give equal results, and in MatmulOptions::cache_directory for
 // later ones. (Another process may find another algorithm the fastest; it sums
-// in another order.) That waits for the device; a later call never does.
+// in another order.) That waits for the device; a later call never does, nor does
+// any call allocate memory: so what was met can be captured in a CUDA graph. Not
+// measured are products that are added to what is there, since each run would be,
+// and those that are met during a capture: of them the algorithm is the one that
+// was found for the same product before, or else the one that cuBLASLt thinks the
+// fastest.
 //
 // Guarantees: the same result, to the bit, for each call with the same operands.
 // Thread-safety: thread-compatible; all calls are queued on one stream, since
@@ -160,7 +165,11 @@ class CudaMatmul {
                                               const ProductOperands& operands);
   // Sets planned.algorithm, if there is one.
   [[nodiscard]] absl::Status Choose(const ProductKey& key,
-                                    ProductOperands operands, Planned& planned);
+                                    const ProductOperands& operands,
+                                    Planned& planned);
+  // Whether what is queued on the stream becomes a graph, for which nobody may
+  // wait.
+  bool IsCapturing();
   // Nothing if all of them are refused.
   [[nodiscard]] absl::StatusOr<std::optional<MatmulAlgorithm>> Fastest(
       const ProductOperands& operands, CublasLtProduct& product,

@@ -380,6 +380,19 @@ TEST_F(FloatMatmulTest, WhatIsFasterApartStaysApart) {
   }
 }
 
+TEST_F(FloatMatmulTest, AddingMeasuresNothing) {
+  const std::string directory = absl::StrCat(testing::TempDir(), "/adding");
+  std::filesystem::remove_all(directory);
+  auto matmul = Create({.cache_directory = directory});
+  ASSERT_TRUE(matmul.ok()) << matmul.status();
+  const DeviceArray<float> a(32);
+  const DeviceArray<float> c(16);
+  (*matmul)->MultiplyToFloat<float>({.size = {4, 4, 8}}, a.get(), a.get(),
+                                    Write::kAdd, c.get());
+  ASSERT_TRUE(Finish());
+  EXPECT_FALSE(std::filesystem::exists(directory)) << "there is a plan";
+}
+
 TEST_F(FloatMatmulTest, NeedNotMeasure) {
   auto matmul = Create({.measure = false});
   ASSERT_TRUE(matmul.ok()) << matmul.status();
