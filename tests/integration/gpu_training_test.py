@@ -68,6 +68,45 @@ class GpuTrainingTest(unittest.TestCase):
             self.assertEqual(cluster.events(job_id, "job.rolled_back"), [])
             cluster.cancel(job_id)
 
+    def test_with_a_parameter_server_a_job_ends_as_on_cpus(self):
+        losses = {}
+        for device, flags in {"cpu": (), "cuda": GPU}.items():
+            with Cluster() as cluster:
+                cluster.start_coordinator()
+                cluster.start_server("s")
+                cluster.start_worker("a", *flags, slots=2)
+                for servers in ("{servers: 1}", "{colocated: true}"):
+                    job = cluster.run_job(synthetic_job(steps=30, workers_min=2, workers_max=2, hash_every=1,
+                                                        bucket_bytes=4096, parameter_server=servers))
+                    losses.setdefault(servers, []).append(float(job["figures"]["loss"]))
+        for cpu, cuda in losses.values():
+            self.assertAlmostEqual(cuda, cpu, delta=1e-3 * cpu)
+
+    def test_with_parameter_servers_it_goes_on_after_any_kill(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            cluster.start_server("s", slots=2)
+            cluster.start_worker("a", *GPU, slots=2)
+            cluster.await_workers(4)
+            job_id = cluster.submit(synthetic_job(steps=ENDLESS, workers_min=1, workers_max=2, hash_every=1, bucket_bytes=4096,
+                                                  parameter_server="{servers: 2, replicas: 1}"))
+            cluster.await_step(job_id, 5)
+            before = cluster.job(job_id)
+            self.assertEqual(len(before["members"]), 4)
+            for count, role in ((3, "ROLE_WORKER"), (2, "ROLE_PARAMETER_SERVER")):
+                victim = next(member for member in before["members"] if member.get("role", "ROLE_WORKER") == role)
+                os.kill(int(victim["pid"]), signal.SIGKILL)
+                after = self.await_members(cluster, job_id, before, count)
+                self.assertEqual(after["verdict"]["worker"], victim["worker"])
+                # Hashes of parameters are compared at every step.
+                cluster.await_step(job_id, int(after["figures"]["step"]) + 5)
+                before = cluster.job(job_id)
+            cluster.start_worker("b", *GPU)
+            job = self.await_members(cluster, job_id, before, 3)
+            cluster.await_step(job_id, int(job["figures"]["step"]) + 5)
+            self.assertEqual(cluster.events(job_id, "job.rolled_back"), [])
+            cluster.cancel(job_id)
+
     @staticmethod
     def await_members(cluster, job_id, before, count):
         def reached():
@@ -118,10 +157,11 @@ class GpuTrainingTest(unittest.TestCase):
         with Cluster() as cluster:
             cluster.start_coordinator()
             cluster.start_worker("a", *GPU)
-            for field, value in {"collective": "{wire: bfloat16}",
-                                 "parameter_server": "{colocated: true}"}.items():
-                job = cluster.run_job(synthetic_job(name=field.replace("_", "-"), steps=30, **{field: value}), "FAILED")
-                self.assertIn(f"train.{field}", job["message"])
+            for name, refused in {"collective": {"collective": "{wire: bfloat16}"},
+                                  "precision": {"precision": "float16",
+                                                "parameter_server": "{colocated: true}"}}.items():
+                job = cluster.run_job(synthetic_job(name=name, steps=30, **refused), "FAILED")
+                self.assertIn(f"train.{name}", job["message"])
                 self.assertNotIn("\n", job["message"].strip())
                 self.assertEqual(int(job["exit_code"]), 2)
 

@@ -45,6 +45,35 @@ struct ArenaSpans {
   absl::Span<T> second_moment;
 };
 
+// ServerCopies bring gradients to the host and parameters back while passes run,
+// for a job whose parameters servers hold.
+//
+// Each bucket is copied at most once in each direction at a time. Host memory
+// should be of Accelerator::host_allocator(), and stays as it is until the copy
+// is done.
+// Thread-safety: on the training thread, but for what says otherwise.
+class ServerCopies {
+ public:
+  // Waits for all copies.
+  virtual ~ServerCopies() = default;
+
+  // Queues a copy of a bucket's gradients to `host`: of what the passes wrote
+  // that were queued so far. They are not written to until it is done.
+  [[nodiscard]] virtual absl::Status StartGradients(int bucket,
+                                                    absl::Span<float> host) = 0;
+  // Whether that copy is done. From any thread.
+  [[nodiscard]] virtual absl::StatusOr<bool> HasGradients(int bucket) = 0;
+  // Queues a copy of a bucket's next parameters. From one thread at a time, and
+  // not beside what follows.
+  virtual void StartParameters(int bucket, absl::Span<const float> host) = 0;
+  // What is queued from here on computes with the parameters that were copied
+  // last. Returns the first error of all these copies.
+  [[nodiscard]] virtual absl::Status TakeParameters() = 0;
+  // Waits until no copy reads the host's memory any more. An error shows in
+  // TakeParameters.
+  virtual void AwaitParameters() = 0;
+};
+
 class AcceleratorArenas {
  public:
   virtual ~AcceleratorArenas() = default;
@@ -55,6 +84,9 @@ class AcceleratorArenas {
   [[nodiscard]] virtual absl::Span<float> gradients() const = 0;
   // Parameters and moments, for collectives.
   [[nodiscard]] virtual ArenaSpans<float> state() = 0;
+
+  // Null: not made for parameter servers.
+  [[nodiscard]] virtual ServerCopies* server_copies() = 0;
 
   // Queues zeros for all gradients.
   virtual void ClearGradients() = 0;
@@ -96,10 +128,14 @@ class Accelerator {
   [[nodiscard]] virtual absl::StatusOr<std::unique_ptr<Model<float>>>
   CreateModel(const ModelConfig& config, Precision precision,
               int64_t max_batch) = 0;
-  // Zeroed arenas of `plan`, with so many moments.
+  struct ArenaOptions {
+    int moments = 0;
+    bool has_servers = false;  // that hold parameters and moments
+  };
+  // Zeroed arenas of `plan`.
   //   RESOURCE_EXHAUSTED  its memory is too small; with figures
   [[nodiscard]] virtual absl::StatusOr<std::unique_ptr<AcceleratorArenas>>
-  CreateArenas(const Plan& plan, int moments) = 0;
+  CreateArenas(const Plan& plan, const ArenaOptions& options) = 0;
 
   // What a generation's communicator needs.
   struct CommunicatorOptions {

@@ -52,7 +52,9 @@ GradientExchange::ConnectMesh(const ShardLinkPlan& links) {
 
 absl::Status GradientExchange::ConnectAccelerators() {
   Accelerator* const accelerator = parts_.state.accelerator();
-  if (accelerator == nullptr) return absl::OkStatus();
+  // What goes to servers goes from the host's memory.
+  if (accelerator == nullptr || parts_.state.has_servers())
+    return absl::OkStatus();
   ASSIGN_OR_RETURN(communicator_,
                    accelerator->Connect(
                        std::move(communicator_),

@@ -66,7 +66,8 @@ class GradientExchange {
   // The channels of `links` are those of its connections, in order.
   [[nodiscard]] absl::StatusOr<std::vector<std::unique_ptr<Channel>>>
   ConnectMesh(const ShardLinkPlan& links);
-  // Puts the ranks' accelerators, if they have any, on top of the communicator.
+  // Puts the ranks' accelerators, if they reduce any gradients, on top of the
+  // communicator.
   [[nodiscard]] absl::Status ConnectAccelerators();
   [[nodiscard]] absl::Status MakeSync(
       const ShardLinkPlan& links,

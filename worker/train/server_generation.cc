@@ -56,6 +56,12 @@ absl::StatusOr<std::unique_ptr<ServerGeneration>> ServerGeneration::Create(
       .cancel = parts.cancel,
       .clock = parts.clock,
       .trace = parts.trace};
+  if (ServerCopies* const copies = parts.state.server_copies()) {
+    options.on_answer = [copies](int bucket,
+                                 absl::Span<const float> parameters) {
+      copies->StartParameters(bucket, parameters);
+    };
+  }
   generation->client_ =
       std::make_unique<ShardClient>(options, std::move(links.hosts));
   generation->sync_ = std::make_unique<ServerSync>(

@@ -37,7 +37,10 @@ ServerSync::ServerSync(int64_t generation, absl::Duration wait_timeout,
       clock_(clock),
       trace_(trace),
       peer_ranks_(
-          std::max(communicator.world_size(), client.highest_rank() + 1)) {}
+          std::max(communicator.world_size(), client.highest_rank() + 1)) {
+  if (ServerCopies* const copies = state.server_copies())
+    feed_ = std::make_unique<GradientFeed>(*copies, clock);
+}
 
 absl::Status ServerSync::Begin() {
   // How many updates were left out in a row, only those know who took part.
@@ -83,15 +86,36 @@ absl::Status ServerSync::BeginStep() {
 void ServerSync::BucketReady(int bucket) {
   if (!start_error_.ok()) return;
   start_error_ = FAIL_POINT("train.bucket_ready");
-  if (!start_error_.ok()) return;
-  client_.Push(bucket, state_.applied_step() + 1,
-               state_.gradients().Elems<float>(), state_.next_parameters());
+  if (start_error_.ok()) start_error_ = Push(bucket);
+}
+
+absl::Status ServerSync::Push(int bucket) {
+  const int64_t step = state_.applied_step() + 1;
+  const absl::Span<float> gradients = state_.gradients().Elems<float>();
+  const absl::Span<float> parameters = state_.next_parameters();
+  if (feed_ == nullptr) {
+    client_.Push(bucket, step, gradients, parameters);
+    return absl::OkStatus();
+  }
+  const ElemRange range =
+      state_.plan().buckets()[static_cast<size_t>(bucket)].range;
+  return feed_->Add(bucket,
+                    gradients.subspan(static_cast<size_t>(range.begin),
+                                      static_cast<size_t>(range.count)),
+                    [this, bucket, step, gradients, parameters] {
+                      client_.Push(bucket, step, gradients, parameters);
+                    });
+}
+
+absl::Status ServerSync::AwaitAnswers() {
+  if (feed_ != nullptr) RETURN_IF_ERROR(feed_->Await(Deadline()));
+  return client_.Await(Deadline());
 }
 
 absl::StatusOr<CommittedStep> ServerSync::Commit(const LocalStep& local) {
   const MonotonicTime begin = clock_.Now();
   RETURN_IF_ERROR(start_error_);
-  RETURN_IF_ERROR(client_.Await(Deadline()));
+  RETURN_IF_ERROR(AwaitAnswers());
   const MonotonicTime fetched = clock_.Now();
   RETURN_IF_ERROR(FAIL_POINT("train.reduced"));
   const ShardClient::Updates updates = client_.TakeUpdates();
@@ -174,6 +198,7 @@ absl::Status ServerSync::FetchParameters(const LocalStep& local) {
   client_.Pull(StatePart::kParameters, local.step,
                state_.MutableArenas().parameters);
   RETURN_IF_ERROR(client_.Await(Deadline()));
+  RETURN_IF_ERROR(state_.SendToDevice());
   if (!local.compare_parameters) return absl::OkStatus();
   std::vector<int64_t> hashes(static_cast<size_t>(communicator_.world_size()));
   hashes[static_cast<size_t>(communicator_.rank())] =

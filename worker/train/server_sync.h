@@ -1,8 +1,9 @@
 // ServerSync is data parallelism through parameter servers: gradients are pushed
 // to those who hold the parameters, and what they make of them is pulled.
 //
-// A bucket is pushed as soon as BucketReady says so; its new parameters go to
-// the state's next_parameters(), which take the place of the others in Commit.
+// A bucket is pushed as soon as BucketReady says so, and from an accelerator as
+// soon as it is on the host; its new parameters go to the state's
+// next_parameters(), which take the place of the others in Commit.
 //   bsp: a step is one update with everybody's gradients, and the workers then
 //     exchange commit records as with an all-reduce.
 //   ssp, async: each push is an update. The workers meet at agreement steps
@@ -17,6 +18,7 @@
 #define RINGMASTER_WORKER_TRAIN_SERVER_SYNC_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -25,6 +27,7 @@
 #include "common/clock/clock.h"
 #include "common/trace/trace.h"
 #include "worker/collective/communicator.h"
+#include "worker/train/gradient_feed.h"
 #include "worker/train/parameter_sync.h"
 #include "worker/train/shard_client.h"
 #include "worker/train/training_state.h"
@@ -74,6 +77,10 @@ class ServerSync final : public ParameterSync {
     return clock_.Now() + wait_timeout_;
   }
   [[nodiscard]] absl::Status GiveState();
+  // Pushes a bucket, now or once it is on the host.
+  [[nodiscard]] absl::Status Push(int bucket);
+  // Waits until all that was pushed is answered.
+  [[nodiscard]] absl::Status AwaitAnswers();
   // Between all records; `expected_steps` of them are in `local`.
   [[nodiscard]] absl::StatusOr<CommitSummary> Exchange(const LocalStep& local,
                                                        int64_t steps,
@@ -92,7 +99,9 @@ class ServerSync final : public ParameterSync {
   Clock& clock_;
   Trace& trace_;
   int peer_ranks_ = 0;
-  absl::Status start_error_;  // of a fail point
+  // Null: gradients are on the host as they come. Uses the client.
+  std::unique_ptr<GradientFeed> feed_;
+  absl::Status start_error_;  // of a fail point, or an accelerator's
   std::vector<int64_t> record_words_;
   int64_t moments_step_ = -1;  // that the state's moments are of
   Since since_;                // where workers do not wait for each other

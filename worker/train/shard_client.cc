@@ -348,7 +348,20 @@ absl::Status ShardClient::OnComplete(int peer, const ShardMessage& message) {
   return absl::OkStatus();
 }
 
+void ShardClient::TellOfAnswer(const ShardMessage& message) {
+  if (!options_.on_answer) return;
+  Awaited awaited;
+  {
+    MutexLock lock(mutex_);
+    awaited = AwaitedOf(message);
+  }
+  if (!awaited.is_push) return;
+  options_.on_answer(message.bucket,
+                     {awaited.data, static_cast<size_t>(message.count)});
+}
+
 void ShardClient::OnValues(int peer, const ShardMessage& message) {
+  TellOfAnswer(message);
   const MonotonicTime now = options_.clock.Now();
   TraceSpan span;
   {

@@ -5,7 +5,7 @@
 // back hide behind the backward pass. What is asked for is there once Await
 // returns; after a failure everything fails with the same status.
 //
-// Thread-safety: on the training thread; the observers from any.
+// Thread-safety: on one thread at a time; the observers from any.
 // Ownership: arenas stay the caller's, as they are while something of them is
 // asked for or sent; the destructor ends that and joins the thread.
 #ifndef RINGMASTER_WORKER_TRAIN_SHARD_CLIENT_H_
@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <span>
@@ -48,6 +49,10 @@ class ShardClient final : private MessageLoop::Handler {
     // What gradients travel as; none: as they are.
     std::optional<DType> wire = std::nullopt;
     double clip_norm = 0;  // 0: updates wait for nobody's norm
+    // Told, on the client's thread, of each pushed bucket and what became of its
+    // parameters, before Await knows of it. May be empty.
+    std::function<void(int bucket, absl::Span<const float> parameters)>
+        on_answer = {};
     const CancelToken& cancel;
     Clock& clock;
     Trace& trace;
@@ -123,6 +128,7 @@ class ShardClient final : private MessageLoop::Handler {
       int peer, const ShardMessage& message) override;
   absl::Status OnComplete(int peer, const ShardMessage& message) override;
   void OnValues(int peer, const ShardMessage& message) EXCLUDES(mutex_);
+  void TellOfAnswer(const ShardMessage& message) EXCLUDES(mutex_);
   [[nodiscard]] absl::Status OnNorm(int peer, const ShardMessage& message)
       EXCLUDES(mutex_);
   [[nodiscard]] absl::Status Unexpected(int peer,

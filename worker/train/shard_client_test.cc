@@ -49,14 +49,19 @@ class ShardClientTest : public testing::Test, private MessageLoop::Handler {
     placements.hosts = {{kServerRank, ""}};
     placements.shards = {{kServerRank, -1, -1}, {kServerRank, -1, kServerRank}};
     client_ = std::make_unique<ShardClient>(
-        ShardClient::Options{.loop = {.job = 7, .generation = 2, .rank = 0},
-                             .plan = plan_,
-                             .layout = ShardLayout::Create(plan_, 2).value(),
-                             .placements = placements,
-                             .clip_norm = clip_norm,
-                             .cancel = cancel_,
-                             .clock = Clock::Real(),
-                             .trace = trace_},
+        ShardClient::Options{
+            .loop = {.job = 7, .generation = 2, .rank = 0},
+            .plan = plan_,
+            .layout = ShardLayout::Create(plan_, 2).value(),
+            .placements = placements,
+            .clip_norm = clip_norm,
+            .on_answer =
+                [this](int bucket, absl::Span<const float> parameters) {
+                  answers_[bucket] = parameters;
+                },
+            .cancel = cancel_,
+            .clock = Clock::Real(),
+            .trace = trace_},
         std::move(hosts));
   }
 
@@ -92,6 +97,8 @@ class ShardClientTest : public testing::Test, private MessageLoop::Handler {
   std::unique_ptr<MessageLoop> server_;
   std::unique_ptr<ShardClient> client_;
   std::vector<ShardMessage> came_;
+  // What the client told of, by bucket; to be read after Await.
+  std::map<int, absl::Span<const float>> answers_;
 
  private:
   absl::StatusOr<std::optional<MessageSink>> OnMessage(
@@ -128,6 +135,29 @@ TEST_F(ShardClientTest, BringsBackWhatTheServersMakeOfAPush) {
     EXPECT_EQ(parameters_[i], static_cast<float>(i / kBucketElems));
   EXPECT_EQ(client_->TakeUpdates().norm_squared, 2 * kBuckets);
   EXPECT_EQ(client_->completed(), kBuckets);
+}
+
+TEST_F(ShardClientTest, TellsOfEachAnswerToAPushBeforeAwaitReturns) {
+  Start();
+  client_->Push(2, /*step=*/5, absl::MakeSpan(gradients_),
+                absl::MakeSpan(parameters_));
+  Receive(1);
+  Answer(came_[0], 4);
+  Flush();
+  ASSERT_TRUE(client_->Await(Soon()).ok());
+  ASSERT_EQ(answers_.size(), 1);
+  const absl::Span<const float> told = answers_.at(2);
+  EXPECT_EQ(told.data(), parameters_.data() + 2 * kBucketElems);
+  ASSERT_EQ(told.size(), kBucketElems);
+  EXPECT_EQ(told[0], 4);
+  // What is pulled is nobody's push.
+  client_->Pull(StatePart::kParameters, /*step=*/5,
+                absl::MakeSpan(parameters_));
+  Receive(1 + kBuckets);
+  for (size_t i = 1; i <= kBuckets; ++i) Answer(came_[i], 1);
+  Flush();
+  ASSERT_TRUE(client_->Await(Soon()).ok());
+  EXPECT_EQ(answers_.size(), 1);
 }
 
 TEST_F(ShardClientTest, LoadsWhatNoHolderGives) {

@@ -39,12 +39,14 @@ absl::Status StateArenas::Allocate() {
   ASSIGN_OR_RETURN(parameters_, MakeArena(ArenaRole::kParameters, num_elems,
                                           options_.allocator));
   if (options_.accelerator != nullptr) {
-    ASSIGN_OR_RETURN(device_,
-                     options_.accelerator->CreateArenas(
-                         options_.plan, MomentsOf(options_.config.optimizer)));
-    return ReserveMoments();
+    const int moments =
+        has_servers() ? 0 : MomentsOf(options_.config.optimizer);
+    ASSIGN_OR_RETURN(
+        device_,
+        options_.accelerator->CreateArenas(
+            options_.plan, {.moments = moments, .has_servers = has_servers()}));
   }
-  RETURN_IF_ERROR(AllocateGradients());
+  if (device_ == nullptr || has_servers()) RETURN_IF_ERROR(AllocateGradients());
   if (!has_servers()) return ReserveMoments();
   ASSIGN_OR_RETURN(next_parameters_, MakeArena(ArenaRole::kParameters,
                                                num_elems, options_.allocator));
@@ -67,8 +69,9 @@ absl::Status StateArenas::ReserveMoments() {
 
 absl::Status StateArenas::AllocateGradients() {
   const int64_t num_elems = options_.plan.total_elems();
-  // A server may be on this host, too.
-  if (options_.ranks_on_host > 1 || has_servers()) {
+  // A server may be on this host, too. An accelerator copies to memory of its own
+  // allocator.
+  if (device_ == nullptr && (options_.ranks_on_host > 1 || has_servers())) {
     absl::StatusOr<std::unique_ptr<Arena>> shared =
         MakeArena(ArenaRole::kGradients, num_elems, shared_allocator_);
     if (shared.ok()) {
@@ -117,7 +120,9 @@ absl::Span<const float> StateArenas::second_moment() const {
 }
 
 void StateArenas::MarkHostNewest() {
-  if (device_ != nullptr) newest_ = Newest::kHost;
+  if (device_ == nullptr) return;
+  if (server_copies() != nullptr) server_copies()->AwaitParameters();
+  newest_ = Newest::kHost;
 }
 
 absl::Status StateArenas::FetchToHost() {
@@ -132,8 +137,13 @@ absl::Status StateArenas::SendToDevice() {
   // overwrites.
   if (device_ != nullptr) device_->ClearGradients();
   if (newest_ != Newest::kHost) return absl::OkStatus();
-  RETURN_IF_ERROR(device_->CopyFromHost(
-      {ElemsOf(parameters_), first_moment(), second_moment()}));
+  // Servers have the moments; those here are for checkpoints.
+  ArenaSpans<const float> arenas = {ElemsOf(parameters_), {}, {}};
+  if (!has_servers()) {
+    arenas.first_moment = first_moment();
+    arenas.second_moment = second_moment();
+  }
+  RETURN_IF_ERROR(device_->CopyFromHost(arenas));
   newest_ = Newest::kBoth;
   return absl::OkStatus();
 }
@@ -157,6 +167,12 @@ StateArenas::DeviceViews StateArenas::device_views() const {
 
 absl::Span<float> StateArenas::next_parameters() {
   return ElemsOf(next_parameters_);
+}
+
+absl::Status StateArenas::TakeNext() {
+  std::swap(parameters_, next_parameters_);
+  return device_ == nullptr ? absl::OkStatus()
+                            : server_copies()->TakeParameters();
 }
 
 BufferView StateArenas::GradientsOf(ElemRange range) const {

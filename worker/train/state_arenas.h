@@ -3,8 +3,10 @@
 //
 // Where an accelerator computes, it has parameters, gradients and moments of its
 // own; those of the host are copies then, which are brought up to date in either
-// direction when they are asked for (FetchToHost, SendToDevice).
-// Guarantees: every arena has the plan's layout; none moves but by SwapNext.
+// direction when they are asked for (FetchToHost, SendToDevice). With parameter
+// servers the host's parameters are what counts; gradients pass through the
+// host's, and the accelerator has no moments.
+// Guarantees: every arena has the plan's layout; none moves but by TakeNext.
 // Thread-safety: thread-compatible; on the training thread.
 // Ownership: owns the arenas; plan, config, pool and accelerator must outlive it.
 #ifndef RINGMASTER_WORKER_TRAIN_STATE_ARENAS_H_
@@ -78,12 +80,17 @@ class StateArenas {
   [[nodiscard]] absl::Status ReserveMoments();
   // Where the parameters after the next step go; empty without servers.
   absl::Span<float> next_parameters();
-  // They take the place of the others.
-  void SwapNext() { std::swap(parameters_, next_parameters_); }
+  // They take the place of the others, with the accelerator too, to which all
+  // have been sent (ServerCopies). The error is an accelerator's.
+  [[nodiscard]] absl::Status TakeNext();
+  // Null: the host computes, or there are no servers.
+  ServerCopies* server_copies() const {
+    return device_ == nullptr ? nullptr : device_->server_copies();
+  }
 
   // Where collectives find the gradients of `range`.
   [[nodiscard]] BufferView GradientsOf(ElemRange range) const;
-  // The host's. Requires that the host computes.
+  // The host's. Requires that the host computes, or that there are servers.
   const Arena& gradients() const { return *gradients_; }
   // Their memory, for members of this host to read; null if it is not shared:
   // this rank was alone on its host at first and has no servers, an accelerator
@@ -117,7 +124,8 @@ class StateArenas {
   SharedAllocator shared_allocator_{"ringmaster gradients"};
   std::unique_ptr<Arena> parameters_;
   std::unique_ptr<Arena> next_parameters_;  // null without servers
-  std::unique_ptr<Arena> gradients_;  // null where an accelerator has them
+  // Null where an accelerator has them and no server takes them.
+  std::unique_ptr<Arena> gradients_;
   // Null if the optimizer has none, or servers have it.
   std::unique_ptr<Arena> first_moment_;
   std::unique_ptr<Arena> second_moment_;       // likewise

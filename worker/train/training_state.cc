@@ -71,10 +71,10 @@ absl::Status TrainingState::CheckPrecisionAndDevice() const {
         "train.precision: workers compute ", PrecisionName(config_.precision),
         " on GPUs only; start them with --device=cuda"));
   }
-  if (has_servers()) {
+  if (has_servers() && config_.precision == Precision::kFloat16) {
     return absl::InvalidArgumentError(
-        "train.parameter_server: workers that compute on a GPU all-reduce "
-        "their gradients; start these with --device=cpu");
+        "train.precision: float16 scales its gradients, which "
+        "train.parameter_server does not know of; use bfloat16");
   }
   if (config_.emulation.is_on()) {
     return absl::InvalidArgumentError(
@@ -155,7 +155,8 @@ absl::Status TrainingState::CheckFitsInMemory(int64_t activation_bytes) const {
   const int moments = MomentsOf(config_.optimizer);
   std::vector<MemoryNeed> needs = {{"parameters", arena_bytes}};
   // An accelerator has its own memory, and says itself when that is too small.
-  if (accelerator_ == nullptr) needs.push_back({"gradients", arena_bytes});
+  if (accelerator_ == nullptr || has_servers())
+    needs.push_back({"gradients", arena_bytes});
   if (has_servers()) {
     needs.push_back({"the next parameters", arena_bytes});
   } else {
@@ -315,7 +316,7 @@ absl::Status TrainingState::ApplyComplete() {
            "there is a complete step to apply");
   const bool is_finite = std::isfinite(complete_norm_squared_);
   if (has_servers()) {
-    arenas_->SwapNext();
+    RETURN_IF_ERROR(arenas_->TakeNext());
     is_overwritten_ = true;
     const absl::Status bound = arenas_->Bind(*model_);
     RM_CHECK(bound.ok(), "a model takes one arena as well as another");

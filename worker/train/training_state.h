@@ -120,6 +120,8 @@ class TrainingState {
   [[nodiscard]] absl::Status ApplyComplete();
   // Where the parameters after the next step go; empty without servers.
   absl::Span<float> next_parameters();
+  // See StateArenas.
+  ServerCopies* server_copies() const { return arenas_->server_copies(); }
   // As this rank learned from the others.
   void SetSkippedInARow(int64_t count) { skipped_in_a_row_ = count; }
   // Room for the moments, where servers hold them; theirs are fetched.

@@ -61,8 +61,8 @@ class CudaAccelerator final : public Accelerator {
                                  config, precision, max_batch);
   }
   absl::StatusOr<std::unique_ptr<AcceleratorArenas>> CreateArenas(
-      const Plan& plan, int moments) override {
-    return CudaArenas::Create(*device_, *stream_, plan, moments);
+      const Plan& plan, const ArenaOptions& options) override {
+    return CudaArenas::Create(*device_, *stream_, plan, options);
   }
   absl::StatusOr<std::unique_ptr<Communicator>> Connect(
       std::unique_ptr<Communicator> host,

@@ -25,10 +25,17 @@ absl::Span<float> ElemsOf(const std::optional<Arena>& arena) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CudaArenas>> CudaArenas::Create(
-    CudaDevice& device, CudaStream& stream, const Plan& plan, int moments) {
+    CudaDevice& device, CudaStream& stream, const Plan& plan,
+    const Accelerator::ArenaOptions& options) {
   RETURN_IF_ERROR(device.MakeCurrent());
   std::unique_ptr<CudaArenas> arenas(new CudaArenas(device, stream));
-  RETURN_IF_ERROR(arenas->Allocate(plan.total_elems(), moments));
+  RETURN_IF_ERROR(arenas->Allocate(plan.total_elems(), options.moments));
+  if (options.has_servers) {
+    ASSIGN_OR_RETURN(
+        arenas->server_copies_,
+        CudaServerCopies::Create(device, stream, plan, *arenas->gradients_,
+                                 *arenas->parameters_));
+  }
   return arenas;
 }
 

@@ -17,6 +17,7 @@
 #include "worker/device/cuda/cuda_device.h"
 #include "worker/device/cuda/cuda_stream.h"
 #include "worker/train/accelerator.h"
+#include "worker/train/cuda/cuda_server_copies.h"
 
 namespace ringmaster {
 
@@ -24,7 +25,8 @@ class CudaArenas final : public AcceleratorArenas {
  public:
   // Errors as Accelerator::CreateArenas.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<CudaArenas>> Create(
-      CudaDevice& device, CudaStream& stream, const Plan& plan, int moments);
+      CudaDevice& device, CudaStream& stream, const Plan& plan,
+      const Accelerator::ArenaOptions& options);
 
   absl::Span<const float> parameters() const override {
     return parameters_->Elems<float>();
@@ -33,6 +35,7 @@ class CudaArenas final : public AcceleratorArenas {
     return gradients_->Elems<float>();
   }
   ArenaSpans<float> state() override;
+  ServerCopies* server_copies() override { return server_copies_.get(); }
   void ClearGradients() override;
   absl::Status CopyFromHost(const ArenaSpans<const float>& host) override;
   absl::Status CopyToHost(const ArenaSpans<float>& host) override;
@@ -53,6 +56,7 @@ class CudaArenas final : public AcceleratorArenas {
   std::optional<Arena> second_moment_;  // likewise
   Allocation norm_scratch_;
   Allocation host_norm_;  // pinned: one double
+  std::unique_ptr<CudaServerCopies> server_copies_;  // null: no servers
 };
 
 }  // namespace ringmaster

@@ -4,16 +4,18 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "server/parameter_server/shard_host.h"
 #include "server/parameter_server/shard_trainer.h"
 #include "worker/train/job_trainer.h"
-#include "worker/train/testing/trainer_workers.h"
 
 namespace ringmaster {
 
-ServerJob::ServerJob(const Options& options) : options_(options) {
+ServerJob::ServerJob(const Options& options,
+                     TrainerWorkers::AcceleratorFactory open_accelerator)
+    : options_(options), open_accelerator_(std::move(open_accelerator)) {
   const int members = options.workers + options.servers;
   held_.resize(static_cast<size_t>(members));
   for (int member = 0; member < members; ++member) {
@@ -28,8 +30,9 @@ std::unique_ptr<Trainer> ServerJob::MakeTrainer(int member) {
   std::unique_ptr<ShardHost> host = MakeShardHost(Clock::Real());
   if (member >= options_.workers)
     return MakeShardTrainer(Clock::Real(), listener, std::move(host));
-  return MakeJobTrainer(Clock::Real(), listener, /*threads=*/1,
-                        std::move(host));
+  return MakeJobTrainer(
+      Clock::Real(), listener, /*threads=*/1, std::move(host),
+      open_accelerator_ ? open_accelerator_(member) : nullptr);
 }
 
 void ServerJob::Replace(int member) {

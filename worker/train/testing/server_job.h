@@ -13,6 +13,7 @@
 #include "common/parameter_server/shard_placement.h"
 #include "common/transport/tcp.h"
 #include "ringmaster/v1/job.pb.h"
+#include "worker/train/testing/trainer_workers.h"
 #include "worker/train/trainer.h"
 
 namespace ringmaster {
@@ -24,7 +25,11 @@ class ServerJob {
     int servers = 1;  // 0: the workers hold the shards
     int replicas = 0;
   };
-  explicit ServerJob(const Options& options);
+  // `open_accelerator` opens what a worker computes on; empty: workers compute on
+  // the CPU.
+  explicit ServerJob(
+      const Options& options,
+      TrainerWorkers::AcceleratorFactory open_accelerator = nullptr);
 
   // Members are numbered: workers, then servers.
   [[nodiscard]] int members() const {
@@ -68,6 +73,7 @@ class ServerJob {
   [[nodiscard]] ShardPlacements Place(const std::vector<int>& by_rank) const;
 
   const Options options_;
+  const TrainerWorkers::AcceleratorFactory open_accelerator_;
   int64_t generation_ = 0;
   std::vector<std::unique_ptr<Listener>> listeners_;
   std::vector<std::unique_ptr<Trainer>> trainers_;  // null: removed
