@@ -8,8 +8,8 @@ import os
 import subprocess
 import sys
 
-# Loaded by our programs, in the versions that CUDA 13 has.
-WANTED = ("libcublasLt.so.13", "libcudnn.so.9", "libnccl.so.2")
+# Loaded by our programs, in the versions that CUDA 13 has; CUPTI only to tell time by kernel.
+WANTED = ("libcublasLt.so.13", "libcudnn.so.9", "libnccl.so.2", "libcupti.so.13")
 PATIENCE = 60.0  # of a driver: it may hang
 
 # gpus: [{"name", "memory_gib"}]; trouble: why there is none, or ""; libraries: {soname: path or None}

@@ -5,6 +5,8 @@
 Both sides are processes that stay (models.py has their commands): each compiles and warms up once, and then they take turns,
 A B A B, a round each, while the other waits without work on the GPU. A figure is the median of the rounds. PyTorch is tried with
 torch.compile's default and with max-autotune, and goes on with the faster; where time does not allow the second, a note says so.
+After its rounds, when nothing is timed any more, each side tells its kernels by name: they go to kernels-SIDE-MODEL.json, and
+by kind (kinds.py) into the rows.
 A side that fails or is not there leaves the other's figures, and a note. Exit status: 1 if a side failed, 0 otherwise, also where
 a side cannot run here.
 """
@@ -19,6 +21,7 @@ import sys
 import time
 
 from tests.gpu import host
+from tests.gpu.step_vs_torch import kinds
 from tests.gpu.step_vs_torch import models
 from tests.gpu.step_vs_torch.side import Side, SideError
 
@@ -60,7 +63,7 @@ class Contender:
 
     def __init__(self, label, command, log, patience):
         self.label, self.error, self.is_failure = label, "", False
-        self.seconds, self.profile, self.last, self.ready = [], {}, {}, {}
+        self.seconds, self.kernels, self.last, self.ready = [], {}, {}, {}
         self._side = None
         try:
             self._side = Side(command, log)
@@ -93,7 +96,7 @@ class Contender:
         if not self.is_alive:
             return
         try:
-            self.profile = self._side.ask("profile", FOR_THE_END)
+            self.kernels = self._side.ask("profile", FOR_THE_END)
             self.last = self._side.end(FOR_THE_END)
         except SideError as error:
             self._fail(error)
@@ -103,7 +106,16 @@ class Contender:
         """None without a round."""
         if not self.seconds:
             return None
-        return Measured(self.ready["name"], self.ready["settings"], self.seconds, self.profile, self.last.get("peak_memory_gib"))
+        profile = kinds.by_kind(self.kernels["kernels"], self.kernels["steps"]) if "kernels" in self.kernels else {}
+        return Measured(self.ready["name"], self.ready["settings"], self.seconds, profile, self.last.get("peak_memory_gib"))
+
+    def notes(self):
+        notes = [self.error] if self.error else []
+        if "why" in self.kernels:
+            notes.append(f"{self.label}: no kernels by name: {self.kernels['why']}")
+        if self.kernels.get("lost"):
+            notes.append(f"{self.label}: {self.kernels['lost']} kernels or copies have no time")
+        return notes
 
 
 def best_torch(model, args, deadline):
@@ -149,7 +161,11 @@ def measure(model, args, deadline):
             contender.round()
     for contender in contenders:
         contender.finish()
-    notes += [contender.error for contender in contenders if contender.error]
+        notes += contender.notes()
+        if "kernels" in contender.kernels:
+            path = os.path.join(args.out, f"kernels-{contender.label.lower()}-{model.name}.json")
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(contender.kernels, file, indent=1)
     ours = contenders[1].measured() if len(contenders) > 1 else None
     return ours, torch.measured(), notes, any(contender.is_failure for contender in contenders)
 
@@ -181,6 +197,8 @@ def rows_of(model, args, gpu, ours, peer, notes):
     rows.append(row(": peak memory", "GiB", lambda side: side.peak_memory_gib, "held by the allocator"))
     for kind in sorted({kind for side in (ours, peer) if side for kind in side.profile}):
         rows.append(row(f": {kind} kernels", "ms a step", lambda side, kind=kind: side.profile.get(kind)))
+    # What a step takes above it the GPU has nothing to do.
+    rows.append(row(": all kernels and copies", "ms a step", lambda side: sum(side.profile.values()) or None))
     return rows[:1] + [entry for entry in rows[1:] if entry["ours"] is not None or entry["peer"] is not None]
 
 

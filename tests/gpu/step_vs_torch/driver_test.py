@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -34,7 +35,7 @@ say(ready={"name": name, "settings": variant})
 count = 0
 for line in sys.stdin:
     if line == "profile\\n":
-        say(profile={"matmul": 1.5})
+        say(profile=seconds.get("profile", {"steps": 2, "kernels": [["nvjet", 4, 3000.0], ["Memset (Device)", 2, 500.0]]}))
         continue
     count += 1
     with open(turns, "a") as file:
@@ -75,6 +76,9 @@ class DriverTest(unittest.TestCase):
         self.assertIn("5 rounds of torch (max-autotune)", rows[""].note)
         self.assertEqual((rows["step"].ours, rows["step"].peer), (2.5, 5.0))
         self.assertEqual((rows["peak memory"].ours, rows["matmul kernels"].peer), (50.0, 1.5))
+        self.assertEqual((rows["copy kernels"].ours, rows["all kernels and copies"].ours), (0.25, 1.75))
+        kernels = json.loads((self.directory / "kernels-pytorch-cnn.json").read_text())
+        self.assertEqual(kernels["kernels"][0], ["nvjet", 4, 3000.0])
         self.assertAlmostEqual(rows["model FLOP utilisation"].peer, 100 * cnn.flops * cnn.steps * cnn.batch / 989.4e12, places=3)
         self.assertEqual(self.turns.read_text().split(),
                          ["torchdefault"] * 2 + ["torchmax-autotune"] * 2 + ["torchmax-autotune", "ours"] * 5)
@@ -115,6 +119,17 @@ class DriverTest(unittest.TestCase):
         self.assertIn("ours: exit status 1: error: out of memory", rows[""].note)
         self.assertEqual(rows["step"].peer, 5.0)
         self.assertIsNone(rows["peak memory"].ours)
+
+    def test_a_side_that_cannot_tell_its_kernels_says_why(self):
+        status, rows, _ = self.run_driver({"": 0.5, "profile": {"why": "libcupti.so.13: not found"}}, FAST_TORCH)
+        self.assertEqual(status, 0)
+        self.assertIn("ours: no kernels by name: libcupti.so.13: not found", rows[""].note)
+        self.assertEqual((rows["matmul kernels"].ours, rows["matmul kernels"].peer), (None, 1.5))
+        self.assertIsNone(rows["all kernels and copies"].ours)
+
+    def test_kernels_without_a_time_are_told(self):
+        _, rows, _ = self.run_driver({"": 0.5, "profile": {"steps": 1, "kernels": [["nvjet", 1, 9.0]], "lost": 7}}, FAST_TORCH)
+        self.assertIn("ours: 7 kernels or copies have no time", rows[""].note)
 
     def test_where_nothing_runs_a_row_says_why(self):
         status, _, rows = self.run_driver(None, {"readydefault": "cannot"})
@@ -162,12 +177,25 @@ class FiguresTest(unittest.TestCase):
                 "void at::native::vectorized_elementwise_kernel<4, FillFunctor<float>>": "elementwise",
                 "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)": "communication",
                 "Memcpy DtoD (Device -> Device)": "copy",
+                "layer_norm: void ringmaster::cuda::(anonymous namespace)::BackwardKernel<float>": "norm",
+                "sum_of_squares: ringmaster::(anonymous namespace)::TotalKernel": "optimizer",
+                "cast: void ringmaster::cuda::ConvertKernel<float>": "elementwise",
+                "patches: void ringmaster::cuda::MakePatchesKernel<float>": "convolution",
                 "something": "other"}.items():
             self.assertEqual(kinds.kind_of(kernel), kind, kernel)
 
     def test_times_are_of_a_step_and_the_longest_comes_first(self):
-        times = [("nvjet_a", 1000.0), ("nvjet_b", 3000.0), ("Memset (Device)", 6000.0)]
-        self.assertEqual(list(kinds.by_kind(times, 2).items()), [("copy", 3.0), ("matmul", 2.0)])
+        kernels = [("nvjet_a", 1, 1000.0), ("nvjet_b", 7, 3000.0), ("Memset (Device)", 2, 6000.0)]
+        self.assertEqual(list(kinds.by_kind(kernels, 2).items()), [("copy", 3.0), ("matmul", 2.0)])
+
+    def test_each_of_our_kernels_has_a_kind(self):
+        names = [f"{path.stem}: {kernel}" for folder in ("worker/nn/cuda", "worker/train/cuda", "worker/device/cuda")
+                 for path in sorted(pathlib.Path(folder).glob("*.cu*"))
+                 for kernel in re.findall(r"__global__[^({;]*?(\w+)\(", re.sub(r"__launch_bounds__\(.*?\)", "", path.read_text()))]
+        self.assertIn("layer_norm: BackwardKernel", names)
+        for name in names:
+            if not name.startswith("kernel:"):  # kernel.cuh's example
+                self.assertNotEqual(kinds.kind_of(name), "other", f"{name}: kinds.py has no rule for it")
 
 
 class TorchStepTest(unittest.TestCase):

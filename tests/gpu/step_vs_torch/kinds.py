@@ -6,13 +6,14 @@ import re
 _RULES = [
     ("communication", r"nccl"),
     ("attention", r"flash|fmha|sdpa|attention|mha"),
-    ("optimizer", r"adam|multi_tensor|optimizer"),
-    ("convolution", r"conv|fprop|wgrad|dgrad|implicit|winograd|nchw|nhwc"),
+    ("optimizer", r"adam|multi_tensor|optimizer|sum_of_squares"),
+    ("convolution", r"conv(?!ert)|fprop|wgrad|dgrad|implicit|winograd|nchw|nhwc|patches"),
     ("matmul", r"gemm|gemv|nvjet|cutlass|xmma|matmul|splitk|(^|_)(add|b)?mm(_|$)"),
     ("loss", r"log_?softmax|nll|cross_?entropy|softmax"),
     ("norm", r"norm"),
     ("copy", r"memcpy|memset|copy"),
-    ("elementwise", r"^triton_|elementwise|vectorized|unrolled|reduce|embedding|index|pool|gelu|relu|fill|cast"),
+    ("elementwise", r"^triton_|elementwise|vectorized|unrolled|reduce|embedding|index|pool|gelu|relu|fill|cast|activation|bias|"
+     r"column_?sums|sum_?columns|id_order|scale|mapkernel"),
 ]
 _COMPILED = [(kind, re.compile(pattern, re.IGNORECASE)) for kind, pattern in _RULES]
 
@@ -21,10 +22,10 @@ def kind_of(kernel):
     return next((kind for kind, pattern in _COMPILED if pattern.search(kernel)), "other")
 
 
-def by_kind(times, steps):
-    """Milliseconds of a step by kind, longest first. times: (kernel, microseconds of all steps) ..."""
+def by_kind(kernels, steps):
+    """Milliseconds of a step by kind, longest first. kernels: (name, launches, microseconds of all steps) ..."""
     sums = {}
-    for kernel, microseconds in times:
-        kind = kind_of(kernel)
+    for name, _, microseconds in kernels:
+        kind = kind_of(name)
         sums[kind] = sums.get(kind, 0.0) + microseconds / 1000 / steps
     return {kind: round(value, 3) for kind, value in sorted(sums.items(), key=lambda entry: -entry[1])}

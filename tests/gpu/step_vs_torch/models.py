@@ -9,7 +9,9 @@ passed over:
   {"round": {"seconds": 1.03}}        for each line "round" of its input: --steps training steps of --batch samples, forward,
                                       backward and AdamW, each on another batch (PyTorch's is on the GPU already); from a
                                       synchronised GPU to a synchronised GPU
-  {"profile": {"matmul": 61.2}}       for a line "profile": milliseconds of a step by kind of kernel; {} if it cannot tell
+  {"profile": {"steps": 3, "kernels": [["nvjet_...", 36, 61.2], ...]}}      for a line "profile": each kernel and copy of so
+                                      many steps by name, how often, and microseconds together; {"why": "..."} instead if it
+                                      cannot tell, "lost": 5 beside it for those of which it has no time
   {"end": {"peak_memory_gib": 51.3, "loss": 9.8}}      when its input ends; then it exits with 0
 
 It exits with 2 and a line on standard error where it cannot run: no PyTorch, no GPU. Any other status is a failure.

@@ -24,6 +24,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/gpu/step_vs_torch/our_models.h"
 #include "worker/device/cuda/cuda_device.h"
+#include "worker/device/cuda/cuda_profiler.h"
 #include "worker/device/cuda/cuda_status.h"
 #include "worker/train/cuda/cuda_accelerator.h"
 #include "worker/train/testing/timed_rounds.h"
@@ -34,6 +35,7 @@ namespace {
 constexpr int kFailed = 1;
 constexpr int kCannotRun = 2;
 constexpr int64_t kWarmup = 5;  // steps
+constexpr int64_t kProfiled = 3;
 
 struct StepFlags {
   std::string model;
@@ -83,8 +85,11 @@ class Conversation {
   int64_t Next(const TimedRound& round) {
     if (round.steps == 0) return kWarmup;
     loss_ = round.loss;
-    if (!NoteMemory()) return 0;
-    if (is_ready_) {
+    if (profiler_ != nullptr) {
+      SayProfile();
+    } else if (!NoteMemory()) {
+      return 0;
+    } else if (is_ready_) {
       Say("round", {{"seconds", absl::ToDoubleSeconds(round.duration)}});
     } else {
       Say("ready", {{"name", "Ringmaster"}, {"settings", settings_}});
@@ -106,8 +111,7 @@ class Conversation {
     for (std::string line; std::getline(std::cin, line);) {
       if (line == "round") return steps_;
       if (line == "profile") {
-        // It does not look into its kernels.
-        Say("profile", nlohmann::json::object());
+        if (StartProfile()) return kProfiled;
       } else if (!line.empty()) {
         status_ = absl::InvalidArgumentError(absl::StrCat(
             "'", line, "' is no command; a line is 'round' or 'profile'"));
@@ -117,8 +121,38 @@ class Conversation {
     return 0;
   }
 
+  // Whether steps are to follow.
+  bool StartProfile() {
+    absl::StatusOr<std::unique_ptr<CudaProfiler>> profiler =
+        CudaProfiler::Start();
+    if (!profiler.ok()) {
+      SayNoProfile(profiler.status());
+      return false;
+    }
+    profiler_ = *std::move(profiler);
+    return true;
+  }
+  void SayProfile() {
+    const absl::StatusOr<GpuProfile> profile = profiler_->Stop();
+    profiler_ = nullptr;
+    // From here on, memory is CUPTI's too.
+    is_memory_known_ = true;
+    if (!profile.ok()) return SayNoProfile(profile.status());
+    nlohmann::json kernels = nlohmann::json::array();
+    for (const GpuActivity& activity : profile->activities) {
+      kernels.push_back({activity.name, activity.count,
+                         absl::ToDoubleMicroseconds(activity.time)});
+    }
+    Say("profile",
+        {{"steps", kProfiled}, {"kernels", kernels}, {"lost", profile->lost}});
+  }
+  static void SayNoProfile(const absl::Status& why) {
+    Say("profile", {{"why", std::string(why.message())}});
+  }
+
   // Nothing that a step takes is given back before the end.
   bool NoteMemory() {
+    if (is_memory_known_) return true;
     const absl::StatusOr<int64_t> free_bytes = device_.FreeBytes();
     status_.Update(free_bytes.status());
     if (free_bytes.ok()) least_free_ = std::min(least_free_, *free_bytes);
@@ -131,6 +165,8 @@ class Conversation {
   const int64_t free_at_start_;
   int64_t least_free_;
   bool is_ready_ = false;
+  bool is_memory_known_ = false;
+  std::unique_ptr<CudaProfiler> profiler_;  // while it runs
   double loss_ = 0;
   absl::Status status_;
 };

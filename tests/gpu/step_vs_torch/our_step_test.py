@@ -6,6 +6,7 @@ import tempfile
 import unittest
 
 from tests import report
+from tests.gpu.step_vs_torch import kinds
 from tests.gpu.step_vs_torch import side
 
 PROGRAM = "tests/gpu/step_vs_torch/our_step"
@@ -45,10 +46,26 @@ class OurStepTest(unittest.TestCase):
                 self.assertEqual(ready["name"], "Ringmaster")
                 self.assertIn("fp32 parameters", ready["settings"])
                 self.assertTrue(all(0 < seconds < 50 for seconds in rounds), rounds)
-                self.assertEqual(profile, {})
+                self.check_profile(model, precision, profile)
                 self.assertGreater(end["peak_memory_gib"], 0)
                 # Near that of a guess: it trains, at a small rate.
                 self.assertTrue(1 < end["loss"] < 8, end)
+
+    def check_profile(self, model, precision, profile):
+        """Times are not looked at: they may be the emulation's."""
+        if "why" in profile:
+            self.skipTest(profile["why"])
+        self.assertEqual((profile["steps"], profile["lost"]), (3, 0))
+        launches = {name: count for name, count, _ in profile["kernels"]}
+        by_kind = kinds.by_kind(profile["kernels"], profile["steps"])
+        self.assertTrue({"matmul", "loss", "optimizer", "copy"} <= by_kind.keys(), by_kind)
+        self.assertNotIn("other", by_kind, launches)
+        if model == "gpt-tiny":
+            self.assertTrue({"attention", "norm", "elementwise"} <= by_kind.keys(), by_kind)
+        # Forward, and two products backward, of each step; a row of the loss's products may be one launch or several.
+        matmuls = sum(count for name, count in launches.items() if kinds.kind_of(name) == "matmul")
+        self.assertGreaterEqual(matmuls, 3 * 3 * 2, (precision, launches))
+        self.assertTrue(all(microseconds > 0 for _, _, microseconds in profile["kernels"]), profile)
 
     def test_an_unknown_line_is_a_failure(self):
         ended = run(command("gpt-tiny"), "rund\n")

@@ -12,6 +12,10 @@ std::vector<std::string> CudnnNames() {
   return CudaLibraryPlaces({"libcudnn.so.9"});
 }
 
+std::vector<std::string> CuptiNames() {
+  return CudaLibraryPlaces({"libcupti.so.13"});
+}
+
 std::vector<std::string> NcclNames() {
   return CudaLibraryPlaces({"libnccl.so.2"});
 }

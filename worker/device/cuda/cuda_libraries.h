@@ -1,8 +1,8 @@
 // Where CUDA's libraries are that are loaded while the program runs: names for
 // SharedLibrary::Load, in the order to try (common/machine/cuda_libraries.h).
 //
-// In the emulated configuration the emulator stands for cuBLASLt and NCCL, and
-// there is no cuDNN: Load returns NOT_FOUND.
+// In the emulated configuration the emulator stands for cuBLASLt, NCCL and
+// CUPTI, and there is no cuDNN: Load returns NOT_FOUND.
 // Thread-safety: thread-safe.
 #ifndef RINGMASTER_WORKER_DEVICE_CUDA_CUDA_LIBRARIES_H_
 #define RINGMASTER_WORKER_DEVICE_CUDA_CUDA_LIBRARIES_H_
@@ -15,6 +15,8 @@ namespace ringmaster {
 std::vector<std::string> CublasLtNames();
 std::vector<std::string> CudnnNames();
 std::vector<std::string> NcclNames();
+// NVIDIA's record of what runs on a GPU; only who profiles loads it.
+std::vector<std::string> CuptiNames();
 
 }  // namespace ringmaster
 

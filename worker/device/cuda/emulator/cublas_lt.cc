@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <optional>
 
+#include "worker/device/cuda/emulator/activity.h"
 #include "worker/device/cuda/emulator/cublas_lt_descriptors.h"
 #include "worker/device/cuda/emulator/cublas_lt_product.h"
 #include "worker/device/cuda/emulator/runtime.h"
@@ -154,7 +155,10 @@ cublasStatus_t Queue(const Product& product, Operands operands,
       operands.alpha = &alpha;
       operands.beta = &beta;
     }
-    Multiply(product, operands);
+    RunNoted(
+        ActivityKind::kKernel,
+        [] { return Activity{.name = "cublasLt: an emulated gemm"}; },
+        [&] { Multiply(product, operands); });
   });
   return error == cudaSuccess ? CUBLAS_STATUS_SUCCESS
                               : CUBLAS_STATUS_EXECUTION_FAILED;

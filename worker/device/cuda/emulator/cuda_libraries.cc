@@ -9,6 +9,8 @@ std::vector<std::string> CudnnNames() {
   return {"libcudnn.so.9, which the CUDA emulator has not"};
 }
 
+std::vector<std::string> CuptiNames() { return {""}; }
+
 std::vector<std::string> NcclNames() { return {""}; }
 
 }  // namespace ringmaster

@@ -1,5 +1,6 @@
 // The CUDA runtime's functions about memory.
 #include <cuda_runtime_api.h>
+#include <cupti.h>
 
 #include <cstring>
 #include <functional>
@@ -7,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "worker/device/cuda/emulator/activity.h"
 #include "worker/device/cuda/emulator/runtime.h"
 
 namespace ringmaster::cuda_emulator {
@@ -41,6 +43,16 @@ bool IsValid(const Copy& copy, const MemoryRange& to, const MemoryRange& from) {
   return false;
 }
 
+// As CUPTI names it.
+uint8_t KindFor(const MemoryRange& to, const MemoryRange& from) {
+  if (to.kind != MemoryKind::kDevice) {
+    return from.kind == MemoryKind::kDevice ? CUPTI_ACTIVITY_MEMCPY_KIND_DTOH
+                                            : CUPTI_ACTIVITY_MEMCPY_KIND_HTOH;
+  }
+  return from.kind == MemoryKind::kDevice ? CUPTI_ACTIVITY_MEMCPY_KIND_DTOD
+                                          : CUPTI_ACTIVITY_MEMCPY_KIND_HTOD;
+}
+
 // Of pageable host memory the device knows nothing: the runtime copies such a
 // source before it returns, and waits until such a destination is written. So a
 // graph cannot hold such a copy.
@@ -67,7 +79,12 @@ cudaError_t QueueCopy(const Copy& copy, cudaStream_t handle) {
       std::memcpy(to, data->data(), data->size());
     };
   }
-  const cudaError_t error = runtime.Queue(stream, std::move(work));
+  const uint8_t kind = KindFor(to, from);
+  const cudaError_t error = runtime.Queue(stream, [kind,
+                                                   work = std::move(work)] {
+    RunNoted(
+        ActivityKind::kCopy, [&] { return Activity{.copy_kind = kind}; }, work);
+  });
   if (error == cudaSuccess && to.kind == MemoryKind::kPageable) {
     stream->Await(stream->submitted());
   }
@@ -82,7 +99,11 @@ cudaError_t QueueFill(void* data, int value, size_t bytes,
   if (!Fits(range, true)) return cudaErrorInvalidValue;
   const auto stream = runtime.FindStream(handle, CurrentDevice());
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
-  return runtime.Queue(stream, [=] { std::memset(data, value, bytes); });
+  return runtime.Queue(stream, [=] {
+    RunNoted(
+        ActivityKind::kFill, [] { return Activity{}; },
+        [&] { std::memset(data, value, bytes); });
+  });
 }
 
 cudaError_t Allocate(MemoryKind kind, void** data, size_t bytes) {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "worker/device/cuda/emulator/activity.h"
 #include "worker/device/cuda/emulator/nccl_emulator.h"
 #include "worker/device/cuda/emulator/nccl_reduce.h"
 #include "worker/device/cuda/emulator/runtime.h"
@@ -115,8 +116,12 @@ void RunKernel(const NcclKernel& kernel) {
 
 cudaError_t EnqueueAll(const std::vector<QueuedKernel>& kernels) {
   for (const QueuedKernel& queued : kernels) {
-    const cudaError_t error =
-        Enqueue(queued.stream, [kernel = queued.kernel] { RunKernel(kernel); });
+    const cudaError_t error = Enqueue(queued.stream, [kernel = queued.kernel] {
+      RunNoted(
+          ActivityKind::kKernel,
+          [] { return Activity{.name = "nccl: an emulated collective"}; },
+          [&] { RunKernel(kernel); });
+    });
     if (error != cudaSuccess) return error;
   }
   return cudaSuccess;

@@ -8,6 +8,7 @@
 
 #include "absl/strings/numbers.h"
 #include "common/status/check.h"
+#include "worker/device/cuda/emulator/activity.h"
 #include "worker/device/cuda/emulator/launch.h"
 
 namespace ringmaster::cuda_emulator {
@@ -385,7 +386,12 @@ cudaError_t QueueGrid(Grid grid, cudaStream_t stream) {
   if (grid.shared_bytes > kMaxSharedBytes) {
     return Call([] { return cudaErrorInvalidValue; });
   }
-  return EnqueueKernel(stream, [grid = std::move(grid)] { RunGrid(grid); });
+  return EnqueueKernel(stream, [grid = std::move(grid)] {
+    RunNoted(
+        ActivityKind::kKernel,
+        [&] { return Activity{.name = LaunchName(grid.launched_at)}; },
+        [&] { RunGrid(grid); });
+  });
 }
 
 }  // namespace ringmaster::cuda_emulator
