@@ -92,7 +92,7 @@ void CudaCnn<T>::Cut(DeviceCutter& cutter) {
     // was, and the input is the output of the stage before.
     most_pooled = std::max(most_pooled, stage.pooled_elems());
     most_scratch = std::max(most_scratch,
-                            Conv2dScratchElems(stage.Convolution(max_batch())));
+                            PatchScratchElems(stage.Convolution(max_batch())));
   }
   convolved_ = cutter.Take<T>(max_batch() * most_convolved);
   features_ = cutter.Take<T>(max_batch() * layout_.hidden.in);
