@@ -217,11 +217,13 @@ void AgentCore::On(const HaltReceived& event) {
 void AgentCore::AbortAndWait(std::string why) {
   if (state_ != AgentState::kHalting) {
     Do(AbortTrainer{trainer_generation_, std::move(why)});
+    abort_deadline_ = now_ + config_.abort_timeout;
   }
   state_ = AgentState::kHalting;
 }
 
 void AgentCore::AfterAbort() {
+  if (IsAwayUntilTrainerReturns()) down_since_ = retry_at_ = now_;
   state_ = AgentState::kHalted;
   const bool is_halt_unanswered = std::exchange(is_halt_unanswered_, false);
   if (std::exchange(is_release_pending_, false)) {

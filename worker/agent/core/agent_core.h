@@ -14,7 +14,9 @@
 // Halt of the current generation is answered by one Halted, or by a repetition
 // of it; a pause that all ranks agreed on is told by a Halted that nobody asked
 // for; a worker whose session ends because it is no member any more trains no
-// further, and keeps its steps until it is released; who is to leave and holds
+// further, keeps its steps until it is released, and comes back once its trainer
+// has returned; a trainer that does not return within abort_timeout of its abort
+// ends the process; who is to leave and holds
 // shards of the parameters stays, within drain_timeout, until it is released,
 // so that others can take them over; nothing follows Exit.
 // Thread-compatible.
@@ -42,6 +44,9 @@ struct AgentConfig {
   absl::Duration coordinator_timeout = absl::Seconds(60);
   // Bound on a polite leave.
   absl::Duration drain_timeout = absl::Seconds(30);
+  // Bound on a trainer's return from an abort. What it waits for otherwise, a
+  // disk or a device that hangs, only another process gets rid of.
+  absl::Duration abort_timeout = absl::Seconds(30);
   // Bound on the coordinator's welcome.
   absl::Duration answer_timeout = absl::Seconds(5);
   // For so long after it was first told that its name is taken, a worker that
@@ -152,6 +157,8 @@ class AgentCore {
   // The trainer's state of the job goes.
   void DropState();
   bool IsTrainerBusy() const;
+  // Whether nobody can use this worker before its trainer has returned.
+  bool IsAwayUntilTrainerReturns() const;
   bool WaitsForRelease() const;
 
   template <typename T>
@@ -180,6 +187,7 @@ class AgentCore {
   MonotonicTime down_since_;
   int failed_attempts_ = 0;  // since the session was last up
   std::string last_failure_;
+  bool is_expelled_ = false;  // by the end of the last session
   bool is_answer_late_ = false;
   uint64_t coordinator_incarnation_ = 0;
   absl::Duration beat_interval_ = absl::InfiniteDuration();
@@ -200,6 +208,7 @@ class AgentCore {
 
   // kHalting: what follows once the trainer has returned.
   int64_t trainer_generation_ = 0;
+  MonotonicTime abort_deadline_ = MonotonicTime::InfiniteFuture();
   bool is_halt_unanswered_ = false;
   bool is_release_pending_ = false;
   std::optional<AssignmentReceived> pending_assignment_;

@@ -27,6 +27,7 @@ void AgentCore::On(const SessionUp& event) {
                                                       absl::Milliseconds(1)))));
   }
   link_ = Link::kUp;
+  is_expelled_ = false;
   answer_deadline_ = MonotonicTime::InfiniteFuture();
   failed_attempts_ = 0;
   coordinator_incarnation_ = event.coordinator_incarnation;
@@ -72,7 +73,8 @@ void AgentCore::On(const SessionDown& event) {
   // Its place in the generation is gone, so nobody needs its steps; it keeps
   // them until the release, since a coordinator that crashes before the loss is
   // on disk counts on them again.
-  if (IsExpulsion(event) && IsTrainerBusy()) {
+  is_expelled_ = IsExpulsion(event);
+  if (is_expelled_ && IsTrainerBusy()) {
     AbortAndWait("this worker is no member any more");
   }
   // An attempt that has tried an address in vain for longer than any delay is
@@ -84,6 +86,10 @@ void AgentCore::On(const SessionDown& event) {
       RetryDelay(failed_attempts_++, config_.retry_initial, config_.retry_max,
                  event.jitter);
   retry_at_ = has_waited ? now_ : now_ + delay;
+}
+
+bool AgentCore::IsAwayUntilTrainerReturns() const {
+  return link_ == Link::kDown && is_expelled_ && state_ == AgentState::kHalting;
 }
 
 bool AgentCore::MayWaitForName(const SessionDown& end) {
@@ -179,6 +185,7 @@ MonotonicTime AgentCore::NextDeadline() const {
   MonotonicTime next = MonotonicTime::InfiniteFuture();
   switch (link_) {
     case Link::kDown:
+      if (IsAwayUntilTrainerReturns()) break;
       next = std::min(retry_at_, down_since_ + config_.coordinator_timeout);
       break;
     case Link::kOpening:
@@ -189,6 +196,7 @@ MonotonicTime AgentCore::NextDeadline() const {
       next = next_beat_;
       break;
   }
+  if (state_ == AgentState::kHalting) next = std::min(next, abort_deadline_);
   if (leave_) next = std::min(next, leave_->deadline);
   return next;
 }
@@ -203,6 +211,15 @@ void AgentCore::On(const Tick&) {
                           absl::FormatDuration(config_.drain_timeout)));
     return;
   }
+  if (state_ == AgentState::kHalting && now_ >= abort_deadline_) {
+    ExitWith(ExitCode::kRetryElsewhere,
+             absl::StrCat("generation ", trainer_generation_,
+                          " was aborted, and training has not ended within ",
+                          absl::FormatDuration(config_.abort_timeout),
+                          ": a device or a disk hangs"));
+    return;
+  }
+  if (IsAwayUntilTrainerReturns()) return;
   if (link_ == Link::kUp) {
     if (now_ >= next_beat_) {
       next_beat_ = now_ + beat_interval_;

@@ -290,6 +290,7 @@ class Runner {
     config_.coordinator_timeout =
         args.Time("coordinator_timeout", config_.coordinator_timeout);
     config_.drain_timeout = args.Time("drain_timeout", config_.drain_timeout);
+    config_.abort_timeout = args.Time("abort_timeout", config_.abort_timeout);
     config_.answer_timeout =
         args.Time("answer_timeout", config_.answer_timeout);
     config_.name_wait = args.Time("name_wait", config_.name_wait);
