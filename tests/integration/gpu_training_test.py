@@ -132,6 +132,25 @@ class GpuTrainingTest(unittest.TestCase):
             self.assertEqual(cluster.events(job_id, "job.rolled_back"), [])
             cluster.cancel(job_id)
 
+    @unittest.skipUnless("RINGMASTER_EMULATED_CUDA_DEVICES" in os.environ, "a real GPU is not hung for a test")
+    def test_whose_device_hangs_is_named_and_started_again(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator("--progress_cap=10s", budget="4s")
+            for name in ("a", "b"):
+                cluster.start_worker(name, *GPU)
+            hangs = cluster.start_worker("hangs", *GPU, restart="always",
+                                         env={"RINGMASTER_EMULATED_CUDA_HANGING": "3000"})
+            cluster.await_workers(3)
+            job_id = cluster.submit(synthetic_job(steps=ENDLESS, workers_min=1, workers_max=3, hash_every=1))
+            cluster.await_step(job_id, 1)
+            before = cluster.job(job_id)
+            self.assertNotEqual(member_of(before, 0)["worker"], "hangs")
+            after = self.await_members(cluster, job_id, before, 2)
+            self.assertEqual(after["verdict"]["worker"], "hangs")
+            cluster.await_output(hangs, "worker.ended")
+            cluster.await_step(job_id, int(after["figures"]["step"]) + 20)
+            cluster.cancel(job_id)
+
     def test_gpus_and_cpus_do_not_train_together(self):
         with Cluster() as cluster:
             cluster.start_coordinator()
@@ -152,6 +171,7 @@ class GpuTrainingTest(unittest.TestCase):
             self.assertIn("both use GPU-", job["message"])
             self.assertIn("rank 0", job["message"])
             self.assertIn("rank 1", job["message"])
+            self.assertEqual(int(job["exit_code"]), 2)
 
     def test_what_gpus_do_not_do_is_refused_in_one_line(self):
         with Cluster() as cluster:

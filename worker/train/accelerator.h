@@ -150,9 +150,10 @@ class Accelerator {
   // A communicator that reduces gradients on the accelerators of all ranks, and
   // does everything else through `host`, which connects the same ranks. All
   // ranks call it at once.
-  //   FAILED_PRECONDITION  ranks whose accelerators cannot work together; both
-  //                        are named
-  //   INVALID_ARGUMENT     the job asks of collectives what accelerators cannot
+  //   FAILED_PRECONDITION  ranks whose accelerators differ too much; both are
+  //                        named
+  //   INVALID_ARGUMENT     the job asks of collectives what accelerators cannot,
+  //                        or a rank's cannot be used, or not with another's
   //   UNAVAILABLE, DEADLINE_EXCEEDED, ABORTED  as Communicator::Wait
   [[nodiscard]] virtual absl::StatusOr<std::unique_ptr<Communicator>> Connect(
       std::unique_ptr<Communicator> host,

@@ -218,6 +218,8 @@ CollectiveProgress NcclCommunicator::progress() const {
   const NcclEngine::Totals totals = engine_->totals();
   progress.completed += totals.completed;
   progress.started += totals.started;
+  if (progress.waiting_for_rank < 0 && totals.is_in_collective)
+    progress.waiting_for_rank = (rank() + world_size() - 1) % world_size();
   return progress;
 }
 

@@ -16,6 +16,9 @@
 // destructor calls `on_abort_hung` and leaves NCCL alone: device memory and the GPU
 // are then of no use to this process, which has to end so that the supervisor
 // starts another (exit code 138, ExitCode::kRetryElsewhere, is for that).
+// Whose device is in a collective waits, as progress() has it, for the rank before
+// it in the ring, since NCCL does not say for whom: whoever follows these waits
+// comes to the one that is not there.
 // Figures: NCCL tells neither what it moved nor whom it waited for. counters() has,
 // for it, the bytes of a ring by theory (nccl_request.h); WaitedFor, LastNonFinite
 // and TransportTo are the host mesh's alone. AllReduceTime is the device's, by
@@ -71,8 +74,8 @@ class NcclCommunicator final : public Communicator {
 
   // All ranks of `host` call it. Makes the device current for this thread.
   // `cancel` (may be null) ends the call within milliseconds, from another thread.
-  //   FAILED_PRECONDITION  the ranks cannot be together (CheckNcclRanks), or NCCL
-  //                        says so
+  //   FAILED_PRECONDITION  the ranks cannot be together, or NCCL says so
+  //   INVALID_ARGUMENT     as CheckNcclRanks
   //   DEADLINE_EXCEEDED    not all ranks were there in time
   //   UNAVAILABLE          a peer or the network
   //   ABORTED              cancelled

@@ -73,6 +73,9 @@ class NcclEngine {
   struct Totals {
     Sequence started = 0;
     Sequence completed = 0;
+    // This rank's device has come to the next collective, and others have not.
+    // (Or the collective runs.)
+    bool is_in_collective = false;
     NcclTraffic traffic;
     absl::Duration all_reduce;
   };
@@ -176,6 +179,8 @@ class NcclEngine {
   void IssueNext();
   // Takes note of what is done. Returns whether there was anything.
   bool PollItems();
+  // Of the oldest item, which is not done.
+  void NoteWhereItIs(const Item& item);
   void Complete(const Item& item);
   void Record(const Item& item, absl::Duration since_ready, absl::Duration ran);
   void End();

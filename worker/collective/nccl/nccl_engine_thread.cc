@@ -157,11 +157,21 @@ bool NcclEngine::PollItems() {
       Fail(error);
       return is_any_done;
     }
-    if (!*is_done) return is_any_done;
+    if (!*is_done) {
+      if (looks) NoteWhereItIs(item);
+      return is_any_done;
+    }
     Complete(item);
     is_any_done = true;
   }
   return is_any_done;
+}
+
+void NcclEngine::NoteWhereItIs(const Item& item) {
+  const absl::StatusOr<bool> has_begun = item.events->begin->IsDone();
+  if (!has_begun.ok()) return Fail(has_begun.status());
+  MutexLock lock(mutex_);
+  totals_.is_in_collective = *has_begun && comms_.has_value();
 }
 
 void NcclEngine::Complete(const Item& item) {
@@ -180,6 +190,7 @@ void NcclEngine::Complete(const Item& item) {
     MutexLock lock(mutex_);
     if (failure_.is_cancelled()) return;
     totals_.completed = item.sequence;
+    totals_.is_in_collective = false;
     totals_.traffic.sent_bytes += item.traffic.sent_bytes;
     totals_.traffic.received_bytes += item.traffic.received_bytes;
     if (item.request.op == CollectiveOp::kAllReduce) {

@@ -58,7 +58,7 @@ class NcclFaultsTest : public ::testing::Test {
 TEST_F(NcclFaultsTest, NamesTwoRanksOnOneGpu) {
   MAKE_OR_SKIP({.world_size = 2, .device_of_rank = {0, 0}});
   for (const absl::Status& status : world_->Connect()) {
-    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(Message(status), HasSubstr("rank 0 ("));
     EXPECT_THAT(Message(status), HasSubstr("and rank 1 ("));
     EXPECT_THAT(Message(status), HasSubstr("both use GPU-"));

@@ -65,7 +65,7 @@ absl::Status CheckSame(std::span<const NcclRankFacts> ranks, size_t rank) {
 absl::Status CheckOwnGpu(std::span<const NcclRankFacts> ranks, size_t rank) {
   for (size_t other = 0; other < rank; ++other) {
     if (ranks[other].gpu_uuid != ranks[rank].gpu_uuid) continue;
-    return absl::FailedPreconditionError(
+    return absl::InvalidArgumentError(
         absl::StrCat(Name(ranks, other), " and ", Name(ranks, rank),
                      " both use ", ranks[rank].gpu_uuid,
                      ": give each worker a GPU of its own (--slots, "
@@ -85,7 +85,7 @@ std::string NcclVersionText(int version) {
 absl::Status CheckNcclRanks(std::span<const NcclRankFacts> ranks) {
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     if (ranks[rank].error.empty()) continue;
-    return absl::FailedPreconditionError(absl::StrCat(
+    return absl::InvalidArgumentError(absl::StrCat(
         Name(ranks, rank), " cannot use NCCL: ", ranks[rank].error));
   }
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
@@ -144,7 +144,7 @@ absl::StatusOr<NcclId> AgreeOnNcclId(
   std::memcpy(&message, words.data(), sizeof(message));
   const std::string error = Get(message.error);
   if (!error.empty()) {
-    return absl::FailedPreconditionError(
+    return absl::InvalidArgumentError(
         absl::StrCat("rank 0 cannot make an NCCL id: ", error));
   }
   NcclId id;

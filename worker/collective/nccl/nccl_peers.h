@@ -37,9 +37,10 @@ struct NcclRankFacts {
 
 // Whether the ranks, in order, can form an NCCL communicator. Every rank comes to
 // the same result.
-//   FAILED_PRECONDITION  one cannot use NCCL; versions or settings differ; two
-//                        ranks have the same GPU and do not share it on purpose.
-//                        Names the ranks, their hosts, and what to do.
+//   INVALID_ARGUMENT     one cannot use NCCL; two have the same GPU, and do not
+//                        share it on purpose
+//   FAILED_PRECONDITION  versions or settings differ
+// The message names the ranks, their hosts, and what to do.
 [[nodiscard]] absl::Status CheckNcclRanks(std::span<const NcclRankFacts> ranks);
 
 // All-gathers `own` over `host`. Texts longer than their place on the wire are
@@ -52,7 +53,7 @@ inline constexpr size_t kNcclIdBytes = 128;
 using NcclId = std::array<char, kNcclIdBytes>;
 
 // Rank 0 makes the id and gives it to the others over `host`.
-//   FAILED_PRECONDITION  rank 0 could not make one; the message has its words
+//   INVALID_ARGUMENT  rank 0 could not make one; the message has its words
 //   else those of Communicator::Run
 [[nodiscard]] absl::StatusOr<NcclId> AgreeOnNcclId(
     const std::function<absl::StatusOr<NcclId>()>& make, Communicator& host,

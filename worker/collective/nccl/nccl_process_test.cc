@@ -227,7 +227,7 @@ TEST_F(NcclProcessTest, RefusesOneGpuForTwoUnlessItIsShared) {
   Start({{}, {}});
   if (IsSkipped() || HasFatalFailure()) return;
   for (const std::string& answer : Connect(1, {0, 1})) {
-    EXPECT_THAT(answer, StartsWith("FAILED_PRECONDITION: rank 0 ("));
+    EXPECT_THAT(answer, StartsWith("INVALID_ARGUMENT: rank 0 ("));
     EXPECT_THAT(answer, HasSubstr("and rank 1 ("));
     EXPECT_THAT(answer, HasSubstr("both use GPU-"));
   }

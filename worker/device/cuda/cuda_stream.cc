@@ -1,23 +1,12 @@
 #include "worker/device/cuda/cuda_stream.h"
 
-#include <chrono>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/clock/clock.h"
 #include "common/status/status_macros.h"
 #include "worker/device/cuda/cuda_status.h"
 
 namespace ringmaster {
-namespace {
-
-// Between two looks at a device that is busy; far below what a step takes. (CUDA
-// has no wait with a deadline.)
-constexpr std::chrono::microseconds kPollInterval(20);
-
-}  // namespace
-
 absl::StatusOr<std::unique_ptr<CudaEvent>> CudaEvent::Create(Timing timing) {
   cudaEvent_t event = nullptr;
   RETURN_IF_ERROR(
@@ -115,22 +104,6 @@ void CudaStream::WaitFor(const CudaEvent& event) {
 
 absl::Status CudaStream::Synchronize() {
   Check(cudaStreamSynchronize(stream_), absl::StrCat("the ", name_, " stream"));
-  return status_;
-}
-
-absl::Status CudaStream::Synchronize(Clock& clock, MonotonicTime deadline) {
-  while (status_.ok()) {
-    const cudaError_t error = cudaStreamQuery(stream_);
-    if (error != cudaErrorNotReady) {
-      Check(error, absl::StrCat("the ", name_, " stream"));
-      break;
-    }
-    if (clock.Now() >= deadline) {
-      return absl::DeadlineExceededError(
-          absl::StrCat("the ", name_, " stream is still busy"));
-    }
-    std::this_thread::sleep_for(kPollInterval);
-  }
   return status_;
 }
 

@@ -25,11 +25,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/clock/monotonic_time.h"
 
 namespace ringmaster {
-
-class Clock;
 
 // A mark in a stream. Another stream, or the host, can wait for what was queued
 // before it.
@@ -94,12 +91,10 @@ class CudaStream {
   // What is queued from here on waits for the event's last mark.
   void WaitFor(const CudaEvent& event);
 
-  // Waits until all that was queued is done. Returns the first error, of
-  // queueing or of running; from then on status() is that error.
+  // Waits until all that was queued is done, however long: that a device hangs is
+  // for those to find who see the process make no progress. Returns the first
+  // error, of queueing or of running; from then on status() is that error.
   [[nodiscard]] absl::Status Synchronize();
-  // The same, but gives up: DEADLINE_EXCEEDED, which is not noted, since the
-  // work goes on.
-  [[nodiscard]] absl::Status Synchronize(Clock& clock, MonotonicTime deadline);
 
  private:
   CudaStream(cudaStream_t stream, std::string name)

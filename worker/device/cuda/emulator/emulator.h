@@ -15,6 +15,8 @@
 //   RINGMASTER_EMULATED_CUDA_MEMORY   bytes that each has (4 GiB)
 //   RINGMASTER_EMULATED_CUDA_FAILING  number of the kernel that loses its
 //                                     device's context, from 1 (none does)
+//   RINGMASTER_EMULATED_CUDA_HANGING  number of the kernel that never ends, until
+//                                     the process does (none)
 // Thread-safety: thread-safe, but for Reset.
 #ifndef RINGMASTER_WORKER_DEVICE_CUDA_EMULATOR_EMULATOR_H_
 #define RINGMASTER_WORKER_DEVICE_CUDA_EMULATOR_EMULATOR_H_
@@ -30,6 +32,7 @@ struct Settings {
   int devices = 1;
   int64_t memory_bytes = int64_t{4} << 30;  // of each device
   int64_t failing_kernel = 0;               // its number; 0: none
+  int64_t hanging_kernel = 0;               // likewise
 };
 
 // From the environment. Ends the process if a value is not what it can be.

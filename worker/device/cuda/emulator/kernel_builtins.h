@@ -59,21 +59,22 @@ uint64_t ToBits(const T& value) {
   return bits;
 }
 
-// The value of the lane that `source(lane in its section, section's width)`
-// names; the caller's own where it is outside of the section.
-template <typename T, typename Source>
-T Shuffle(unsigned mask, T value, int width, const std::source_location& where,
-          Source source) {
+// The calling thread's lane within its section of `width` lanes.
+inline int LaneIn(int width) { return Lane() & (width - 1); }
+
+// The value of lane `from` of the caller's section; the caller's own where that
+// is outside of the section.
+template <typename T>
+T Shuffle(unsigned mask, T value, int from, int width,
+          const std::source_location& where) {
   CheckMask(mask, where);
   if (width <= 0 || width > kWarpThreads || (width & (width - 1)) != 0) {
     RefuseInKernel("a shuffle whose width is no power of two up to 32", where);
   }
   const uint64_t* const values = WarpExchange(ToBits(value), where);
-  const int in_section = Lane() & (width - 1);
-  const int from = source(in_section);
   if (from < 0 || from >= width) return value;
   T result = value;
-  std::memcpy(&result, &values[Lane() - in_section + from], sizeof(T));
+  std::memcpy(&result, &values[Lane() - LaneIn(width) + from], sizeof(T));
   return result;
 }
 
@@ -120,31 +121,33 @@ T __shfl_sync(unsigned mask, T value, int source_lane,
               int width = ringmaster::cuda_emulator::kWarpThreads,
               RINGMASTER_HERE) {
   return ringmaster::cuda_emulator::Shuffle(
-      mask, value, width, where,
-      [&](int) { return source_lane & (width - 1); });
+      mask, value, source_lane & (width - 1), width, where);
 }
 template <typename T>
 T __shfl_xor_sync(unsigned mask, T value, int lane_mask,
                   int width = ringmaster::cuda_emulator::kWarpThreads,
                   RINGMASTER_HERE) {
   return ringmaster::cuda_emulator::Shuffle(
-      mask, value, width, where, [&](int lane) { return lane ^ lane_mask; });
+      mask, value, ringmaster::cuda_emulator::LaneIn(width) ^ lane_mask, width,
+      where);
 }
 template <typename T>
 T __shfl_down_sync(unsigned mask, T value, unsigned delta,
                    int width = ringmaster::cuda_emulator::kWarpThreads,
                    RINGMASTER_HERE) {
   return ringmaster::cuda_emulator::Shuffle(
-      mask, value, width, where,
-      [&](int lane) { return lane + static_cast<int>(delta); });
+      mask, value,
+      ringmaster::cuda_emulator::LaneIn(width) + static_cast<int>(delta), width,
+      where);
 }
 template <typename T>
 T __shfl_up_sync(unsigned mask, T value, unsigned delta,
                  int width = ringmaster::cuda_emulator::kWarpThreads,
                  RINGMASTER_HERE) {
   return ringmaster::cuda_emulator::Shuffle(
-      mask, value, width, where,
-      [&](int lane) { return lane - static_cast<int>(delta); });
+      mask, value,
+      ringmaster::cuda_emulator::LaneIn(width) - static_cast<int>(delta), width,
+      where);
 }
 inline unsigned __ballot_sync(unsigned mask, int predicate, RINGMASTER_HERE) {
   return ringmaster::cuda_emulator::Ballot(mask, predicate != 0, where);

@@ -1,5 +1,7 @@
 #include "worker/device/cuda/emulator/runtime.h"
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -29,6 +31,15 @@ constexpr size_t kMaxSharedBytes = 227 << 10;
   std::abort();
 }
 
+// Leaves `number` as it is where the environment says nothing.
+void ReadNumber(const char* name, int64_t& number) {
+  const char* const value = std::getenv(name);
+  if (value == nullptr) return;
+  if (!absl::SimpleAtoi(value, &number) || number < 0) {
+    RefuseSetting(name, value);
+  }
+}
+
 bool IsLaunchable(const Grid& grid) {
   const uint64_t threads = uint64_t{grid.block.x} * grid.block.y * grid.block.z;
   const uint64_t blocks = uint64_t{grid.grid.x} * grid.grid.y * grid.grid.z;
@@ -51,17 +62,9 @@ Settings SettingsFromEnvironment() {
               settings.devices < 0 || settings.devices > kMaxDevices)) {
     RefuseSetting("RINGMASTER_EMULATED_CUDA_DEVICES", devices);
   }
-  const char* const memory = std::getenv("RINGMASTER_EMULATED_CUDA_MEMORY");
-  if (memory != nullptr && (!absl::SimpleAtoi(memory, &settings.memory_bytes) ||
-                            settings.memory_bytes < 0)) {
-    RefuseSetting("RINGMASTER_EMULATED_CUDA_MEMORY", memory);
-  }
-  const char* const failing = std::getenv("RINGMASTER_EMULATED_CUDA_FAILING");
-  if (failing != nullptr &&
-      (!absl::SimpleAtoi(failing, &settings.failing_kernel) ||
-       settings.failing_kernel < 0)) {
-    RefuseSetting("RINGMASTER_EMULATED_CUDA_FAILING", failing);
-  }
+  ReadNumber("RINGMASTER_EMULATED_CUDA_MEMORY", settings.memory_bytes);
+  ReadNumber("RINGMASTER_EMULATED_CUDA_FAILING", settings.failing_kernel);
+  ReadNumber("RINGMASTER_EMULATED_CUDA_HANGING", settings.hanging_kernel);
   return settings;
 }
 
@@ -324,10 +327,14 @@ int64_t Runtime::FreeBytes(int device) {
 }
 
 bool Runtime::MayRunKernel(int device) {
-  if (settings_.failing_kernel > 0 &&
-      kernels_.fetch_add(1, std::memory_order_relaxed) + 1 ==
-          settings_.failing_kernel) {
-    failing_kernels_ = cudaErrorIllegalAddress;
+  if (settings_.failing_kernel > 0 || settings_.hanging_kernel > 0) {
+    const int64_t number = kernels_.fetch_add(1, std::memory_order_relaxed) + 1;
+    if (number == settings_.hanging_kernel) {
+      while (true) pause();
+    }
+    if (number == settings_.failing_kernel) {
+      failing_kernels_ = cudaErrorIllegalAddress;
+    }
   }
   // Relaxed, since an order between kernels of two streams would hide from
   // ThreadSanitizer that the program has none.
