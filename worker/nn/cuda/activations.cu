@@ -71,7 +71,7 @@ __global__ void DropoutKernel(DropoutKey dropout, int64_t samples,
 }
 
 template <int kWidth, typename T>
-cudaError_t LaunchDropout(cudaStream_t stream, const Dropout& dropout,
+cudaError_t LaunchDropout(cudaStream_t stream, const DeviceDropout& dropout,
                           int64_t samples, const T* x, T* y) {
   constexpr int64_t kMostSamples = 1 << 15;  // of a grid's second dimension
   const int64_t per_sample = dropout.elems_per_sample;
@@ -106,8 +106,8 @@ void ReluBackward(CudaStream& stream, int64_t count, const T* y, const T* dy,
 }
 
 template <typename T>
-void ApplyDropout(CudaStream& stream, const Dropout& dropout, int64_t samples,
-                  const T* x, T* y) {
+void ApplyDropout(CudaStream& stream, const DeviceDropout& dropout,
+                  int64_t samples, const T* x, T* y) {
   const int64_t count = samples * dropout.elems_per_sample;
   if (count == 0) return;  // a grid of 0 blocks is an error
   if (dropout.rate == 0) {
@@ -136,7 +136,7 @@ void PixelsForward(CudaStream& stream, int64_t count, const uint8_t* pixels,
   template void GeluBackward<T>(CudaStream&, int64_t, const T*, const T*, T*); \
   template void ReluForward<T>(CudaStream&, int64_t, T*);                      \
   template void ReluBackward<T>(CudaStream&, int64_t, const T*, const T*, T*); \
-  template void ApplyDropout<T>(CudaStream&, const Dropout&, int64_t,          \
+  template void ApplyDropout<T>(CudaStream&, const DeviceDropout&, int64_t,    \
                                 const T*, T*);                                 \
   template void PixelsForward<T>(CudaStream&, int64_t, const uint8_t*, T*);
 RM_INSTANTIATE(float)

@@ -14,7 +14,7 @@
 #include <cstdint>
 
 #include "worker/device/cuda/cuda_stream.h"
-#include "worker/nn/compute.h"
+#include "worker/nn/cuda/device_dropout.h"
 
 namespace ringmaster::cuda {
 
@@ -38,10 +38,10 @@ void ReluBackward(CudaStream& stream, int64_t count, const T* y, const T* dy,
 
 // y = x where kept, divided by 1 - rate, and 0 elsewhere: the elements that a CPU
 // keeps. x and y are [samples, dropout.elems_per_sample], and may be the same
-// array; dropout.sample_ids lies in device memory.
+// array; what `dropout` points to lies in device memory.
 template <typename T>
-void ApplyDropout(CudaStream& stream, const Dropout& dropout, int64_t samples,
-                  const T* x, T* y);
+void ApplyDropout(CudaStream& stream, const DeviceDropout& dropout,
+                  int64_t samples, const T* x, T* y);
 
 // y = pixels / 255
 template <typename T>

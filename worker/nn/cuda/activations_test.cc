@@ -117,22 +117,22 @@ TYPED_TEST(ActivationsTest, ReluKeepsNan) {
 TYPED_TEST(ActivationsTest, DropoutDropsWhatACpuDrops) {
   using T = TypeParam;
   const std::vector<int64_t> ids = {3, 1, int64_t{1} << 40, -4};
-  const DeviceArray<int64_t> device_ids(ids);
   for (double rate : {0.0, 0.1, 0.75}) {
     for (int64_t per_sample : {1, 8, 77, 2064, 5000}) {
       for (int64_t offset : {0, 1}) {
         const int64_t count = 4 * per_sample;
-        const Dropout on_host = {rate, 5, ids.data(), per_sample};
-        const Dropout dropout = {rate, 5, device_ids.get(), per_sample};
+        const DropoutOperands dropout(rate, 5, ids, per_sample);
         const std::vector<float> x = RoundedTo<T>(Random<float>(count, 1));
         const auto device_x = DeviceArray<T>::Of(x, offset);
         const DeviceArray<T> y(count, offset);
-        ApplyDropout<T>(this->stream(), dropout, 4, device_x.get(), y.get());
-        ApplyDropout<T>(this->stream(), dropout, 4, device_x.get(),
+        ApplyDropout<T>(this->stream(), dropout.on_device(), 4, device_x.get(),
+                        y.get());
+        ApplyDropout<T>(this->stream(), dropout.on_device(), 4, device_x.get(),
                         device_x.get());
         ASSERT_TRUE(this->Finish());
         std::vector<float> want = Unwritten<float>(count);
-        reference::ApplyDropout<float>(on_host, 4, x.data(), want.data());
+        reference::ApplyDropout<float>(dropout.on_host(), 4, x.data(),
+                                       want.data());
         const std::vector<float> got = y.Floats();
         ExpectNear<T>(got, want, "y");
         for (size_t i = 0; i < got.size(); ++i)
@@ -145,16 +145,16 @@ TYPED_TEST(ActivationsTest, DropoutDropsWhatACpuDrops) {
 
 TYPED_TEST(ActivationsTest, DropoutKeepsNan) {
   using T = TypeParam;
-  const DeviceArray<int64_t> ids(std::vector<int64_t>{1});
+  const DropoutOperands dropout(0.5, 1, {1}, 64);
   const auto x = DeviceArray<T>::Of(std::vector<float>(64, kNan));
-  ApplyDropout<T>(this->stream(), {0.5, 1, ids.get(), 64}, 1, x.get(), x.get());
+  ApplyDropout<T>(this->stream(), dropout.on_device(), 1, x.get(), x.get());
   ASSERT_TRUE(this->Finish());
   for (float value : x.Floats()) EXPECT_TRUE(std::isnan(value));
 }
 
 TYPED_TEST(ActivationsTest, DropoutOfNoSamplesDoesNothing) {
-  ApplyDropout<TypeParam>(this->stream(), {0.5, 1, nullptr, 64}, 0, nullptr,
-                          nullptr);
+  ApplyDropout<TypeParam>(this->stream(), {0.5, nullptr, 1, nullptr, 64}, 0,
+                          nullptr, nullptr);
   EXPECT_TRUE(this->Finish());
 }
 

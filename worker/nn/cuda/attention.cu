@@ -7,7 +7,7 @@
 #include "worker/device/cuda/kernel.cuh"
 #include "worker/nn/cuda/attention.h"
 #include "worker/nn/cuda/attention_tile.cuh"
-#include "worker/nn/dropout_mask.h"
+#include "worker/nn/cuda/dropout_mask.cuh"
 
 namespace ringmaster::cuda {
 namespace {
@@ -54,10 +54,7 @@ struct Problem {
   int dim;
   bool is_packed;  // rows can be loaded by fours
   float scale;     // 1/sqrt(dim)
-  uint64_t dropout_key;
-  const int64_t* sample_ids;
-  uint32_t dropout_threshold;
-  float keep_scale;
+  DropoutKey dropout;
 };
 
 // The head that a block works on: that of blockIdx.x.
@@ -83,12 +80,10 @@ struct Head {
 // What a probability is multiplied by: 0, or 1 / (1 - rate).
 struct Keep {
   __device__ Keep(const Problem& problem, const Head& head)
-      : scale(problem.keep_scale),
+      : scale(problem.dropout.scale),
         window(static_cast<uint32_t>(problem.window)),
         first_elem(head.first_elem) {
-    if (problem.dropout_threshold == 0) return;
-    mask = DropoutMaskOf(problem.dropout_key, problem.sample_ids[head.sample],
-                         problem.dropout_threshold);
+    mask = DropoutMaskOf(problem.dropout, head.sample);
   }
   __device__ float At(int64_t query, int64_t key) const {
     if (mask.threshold == 0) return 1.0f;
@@ -366,7 +361,7 @@ __global__ void KeyGradientKernel(Problem problem, BackwardInput<T> input,
 
 // Of operands at these addresses.
 template <typename... T>
-Problem ProblemOf(AttentionShape shape, const Dropout& dropout,
+Problem ProblemOf(AttentionShape shape, const DeviceDropout& dropout,
                   const T*... operands) {
   return {
       shape.window,
@@ -374,10 +369,7 @@ Problem ProblemOf(AttentionShape shape, const Dropout& dropout,
       static_cast<int>(shape.head_dim),
       shape.head_dim % 4 == 0 && ArePacked(operands...),
       static_cast<float>(1 / std::sqrt(static_cast<double>(shape.head_dim))),
-      dropout.key,
-      dropout.sample_ids,
-      DropoutThreshold(dropout),
-      static_cast<float>(DropoutScale(dropout))};
+      DropoutKeyOf(dropout)};
 }
 
 template <typename Tile>
@@ -404,7 +396,7 @@ void ForHeadDim(CudaStream& stream, AttentionShape shape, Run run) {
 
 template <typename T>
 void AttentionForward(CudaStream& stream, AttentionShape shape,
-                      const Dropout& dropout, const T* qkv, T* out,
+                      const DeviceDropout& dropout, const T* qkv, T* out,
                       float* log_sum_exp) {
   ForHeadDim(stream, shape, [&]<typename Tilings>(Tilings) {
     using Tile = typename Tilings::Forward;
@@ -418,9 +410,9 @@ void AttentionForward(CudaStream& stream, AttentionShape shape,
 
 template <typename T>
 void AttentionBackward(CudaStream& stream, AttentionShape shape,
-                       const Dropout& dropout, const T* dout, const T* qkv,
-                       const T* out, const float* log_sum_exp, float* scratch,
-                       T* dqkv) {
+                       const DeviceDropout& dropout, const T* dout,
+                       const T* qkv, const T* out, const float* log_sum_exp,
+                       float* scratch, T* dqkv) {
   ForHeadDim(stream, shape, [&]<typename Tilings>(Tilings) {
     using Tile = typename Tilings::Backward;
     const BackwardInput<T> input = {dout, qkv, out, log_sum_exp, scratch};
@@ -435,11 +427,12 @@ void AttentionBackward(CudaStream& stream, AttentionShape shape,
   });
 }
 
-#define RM_INSTANTIATE(T)                                                  \
-  template void AttentionForward<T>(CudaStream&, AttentionShape,           \
-                                    const Dropout&, const T*, T*, float*); \
-  template void AttentionBackward<T>(CudaStream&, AttentionShape,          \
-                                     const Dropout&, const T*, const T*,   \
+#define RM_INSTANTIATE(T)                                                      \
+  template void AttentionForward<T>(CudaStream&, AttentionShape,               \
+                                    const DeviceDropout&, const T*, T*,        \
+                                    float*);                                   \
+  template void AttentionBackward<T>(CudaStream&, AttentionShape,              \
+                                     const DeviceDropout&, const T*, const T*, \
                                      const T*, const float*, float*, T*);
 RM_INSTANTIATE(float)
 RM_INSTANTIATE(__nv_bfloat16)

@@ -12,8 +12,8 @@
 // Shapes, all in device memory: qkv, dqkv [samples,window,3,heads,head_dim];
 // out, dout [samples,window,heads,head_dim]; log_sum_exp
 // [samples,heads,window]; scratch [AttentionScratchElems]. head_dim is at most
-// kMaxHeadDim. T is float, __nv_bfloat16 or __half. dropout.sample_ids is in
-// device memory, too. Every output is overwritten (=). Outputs must not overlap
+// kMaxHeadDim. T is float, __nv_bfloat16 or __half. What dropout points to is
+// in device memory, too. Every output is overwritten (=). Outputs must not overlap
 // inputs. A value that is not finite may also spoil up to 63 rows before its
 // own, whose zero probabilities it is multiplied with.
 // Thread-safety: as CudaStream.
@@ -24,7 +24,7 @@
 
 #include "worker/device/cuda/cuda_stream.h"
 #include "worker/nn/attention.h"
-#include "worker/nn/compute.h"
+#include "worker/nn/cuda/device_dropout.h"
 
 namespace ringmaster::cuda {
 
@@ -38,15 +38,15 @@ inline int64_t AttentionScratchElems(AttentionShape shape) {
 // out =, log_sum_exp =
 template <typename T>
 void AttentionForward(CudaStream& stream, AttentionShape shape,
-                      const Dropout& dropout, const T* qkv, T* out,
+                      const DeviceDropout& dropout, const T* qkv, T* out,
                       float* log_sum_exp);
 
 // dqkv =, from what forward was given and gave.
 template <typename T>
 void AttentionBackward(CudaStream& stream, AttentionShape shape,
-                       const Dropout& dropout, const T* dout, const T* qkv,
-                       const T* out, const float* log_sum_exp, float* scratch,
-                       T* dqkv);
+                       const DeviceDropout& dropout, const T* dout,
+                       const T* qkv, const T* out, const float* log_sum_exp,
+                       float* scratch, T* dqkv);
 
 }  // namespace ringmaster::cuda
 

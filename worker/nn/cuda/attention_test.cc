@@ -49,16 +49,17 @@ Inputs RandomInputs(AttentionShape shape, double bound) {
 }
 
 Result RunPlain(AttentionShape shape, double rate, const Inputs& inputs) {
-  const Dropout dropout = {rate, 99, kSampleIds.data(),
-                           shape.heads * shape.window * shape.window};
+  const DropoutOperands dropout(rate, 99, kSampleIds,
+                                shape.heads * shape.window * shape.window);
   Result result = {Unwritten<float>(OutCount(shape)),
                    Unwritten<float>(RowCount(shape)),
                    Unwritten<float>(QkvCount(shape))};
-  reference::AttentionForward<float>(shape, dropout, inputs.qkv.data(),
-                                     result.out.data(),
+  reference::AttentionForward<float>(shape, dropout.on_host(),
+                                     inputs.qkv.data(), result.out.data(),
                                      result.log_sum_exp.data());
-  reference::AttentionBackward<float>(shape, dropout, inputs.dout.data(),
-                                      inputs.qkv.data(), result.dqkv.data());
+  reference::AttentionBackward<float>(shape, dropout.on_host(),
+                                      inputs.dout.data(), inputs.qkv.data(),
+                                      result.dqkv.data());
   return result;
 }
 
@@ -67,19 +68,18 @@ class AttentionTest : public DeviceTest {
  protected:
   Result Run(AttentionShape shape, double rate, const Inputs& inputs,
              const std::vector<int64_t>& sample_ids = kSampleIds) {
-    const DeviceArray<int64_t> ids(sample_ids);
-    const Dropout dropout = {rate, 99, ids.get(),
-                             shape.heads * shape.window * shape.window};
+    const DropoutOperands dropout(rate, 99, sample_ids,
+                                  shape.heads * shape.window * shape.window);
     const auto qkv = DeviceArray<T>::Of(inputs.qkv, offset_);
     const auto dout = DeviceArray<T>::Of(inputs.dout, offset_);
     const DeviceArray<T> out(OutCount(shape));
     const DeviceArray<float> log_sum_exp(RowCount(shape));
     const DeviceArray<float> scratch(AttentionScratchElems(shape));
     const DeviceArray<T> dqkv(QkvCount(shape));
-    AttentionForward<T>(this->stream(), shape, dropout, qkv.get(), out.get(),
-                        log_sum_exp.get());
-    AttentionBackward<T>(this->stream(), shape, dropout, dout.get(), qkv.get(),
-                         out.get(), log_sum_exp.get(), scratch.get(),
+    AttentionForward<T>(this->stream(), shape, dropout.on_device(), qkv.get(),
+                        out.get(), log_sum_exp.get());
+    AttentionBackward<T>(this->stream(), shape, dropout.on_device(), dout.get(),
+                         qkv.get(), out.get(), log_sum_exp.get(), scratch.get(),
                          dqkv.get());
     EXPECT_TRUE(this->Finish());
     return {out.Floats(), log_sum_exp.Floats(), dqkv.Floats()};

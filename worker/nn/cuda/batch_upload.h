@@ -1,6 +1,7 @@
 // BatchUpload brings batches from the host to a GPU: through pinned memory, on a
 // stream of its own, two under way at once, so that the next batch travels while
-// the one before is computed on.
+// the one before is computed on. There each is copied to one place, so that a graph
+// which was captured with a batch computes on any other of its size.
 //
 // Thread-safety: thread-compatible.
 // Ownership: device and compute stream must outlive it.
@@ -20,6 +21,12 @@
 
 namespace ringmaster::cuda {
 
+// What is told of a pass beside its batch; see TrainOptions.
+struct PassValues {
+  uint64_t dropout_key = 0;
+  float scale = 1;
+};
+
 // A batch in device memory; see Batch. What its shape does not have is null.
 struct DeviceBatch {
   int64_t size = 0;
@@ -27,6 +34,11 @@ struct DeviceBatch {
   const uint8_t* pixels = nullptr;      // [size, pixels]
   const int32_t* targets = nullptr;     // [size, targets]
   const int64_t* sample_ids = nullptr;  // [size]
+  const PassValues* values = nullptr;
+
+  // For kernels: where it lies.
+  const uint64_t* dropout_key() const { return &values->dropout_key; }
+  const float* scale() const { return &values->scale; }
 };
 
 class BatchUpload {
@@ -37,31 +49,31 @@ class BatchUpload {
       CudaDevice& device, CudaStream& compute, const SampleShape& shape,
       int64_t capacity);
 
-  // Copies `batch`, which may be changed as soon as this returns, and lets the
-  // compute stream wait for it. Valid until the second Upload from here on, for
-  // what was queued on the compute stream by then. Errors are noted in the
-  // compute stream. Requires the shape, and at most the capacity.
-  DeviceBatch Upload(const Batch& batch);
+  // Copies `batch`, which may be changed as soon as this returns, to where the one
+  // before was, behind what is queued on the compute stream so far. Batches of
+  // equal size have equal addresses. Errors are noted in the compute stream.
+  // Requires the shape, and at most the capacity.
+  DeviceBatch Upload(const Batch& batch, const PassValues& values = {});
 
  private:
   struct Slot {
     Allocation pinned;
     Allocation device;
-    std::unique_ptr<CudaEvent> is_copied;
-    std::unique_ptr<CudaEvent> is_used;  // by the compute stream
+    std::unique_ptr<CudaEvent> is_here;   // on the device
+    std::unique_ptr<CudaEvent> is_taken;  // from there to placed_
   };
 
   explicit BatchUpload(CudaStream& compute) : compute_(compute) {}
   // Appends an array to the slot, at `offset`, which moves on; where it will be
   // on the device.
   template <typename U>
-  static const U* Append(Slot& slot, int64_t& offset, absl::Span<const U> from);
+  const U* Append(Slot& slot, int64_t& offset, absl::Span<const U> from) const;
 
   CudaStream& compute_;
   std::unique_ptr<CudaStream> copies_;
   std::array<Slot, 2> slots_;
   size_t next_ = 0;
-  bool is_in_use_ = false;  // the compute stream uses what came last
+  Allocation placed_;  // on the device: what is computed on
 };
 
 }  // namespace ringmaster::cuda

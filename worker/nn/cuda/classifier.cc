@@ -70,9 +70,9 @@ int64_t ClassifierSumElems(int64_t chunk_rows) {
 }
 
 template <typename T>
-void ClassifierTrain(const CudaCompute& compute, HeadShape shape, float scale,
-                     Write write, const T* x, const T* weight, const T* bias,
-                     const int32_t* targets,
+void ClassifierTrain(const CudaCompute& compute, HeadShape shape,
+                     const float* scale, Write write, const T* x,
+                     const T* weight, const T* bias, const int32_t* targets,
                      const ClassifierScratch<T>& scratch, T* dx, float* dweight,
                      float* dbias, double* loss_sum) {
   const int64_t stride = LogitStride(shape);
@@ -121,13 +121,13 @@ void ClassifierPredict(const CudaCompute& compute, HeadShape shape, const T* x,
                   });
 }
 
-#define RM_INSTANTIATE(T)                                                \
-  template void ClassifierTrain<T>(                                      \
-      const CudaCompute&, HeadShape, float, Write, const T*, const T*,   \
-      const T*, const int32_t*, const ClassifierScratch<T>&, T*, float*, \
-      float*, double*);                                                  \
-  template void ClassifierPredict<T>(                                    \
-      const CudaCompute&, HeadShape, const T*, const T*, const T*,       \
+#define RM_INSTANTIATE(T)                                                     \
+  template void ClassifierTrain<T>(                                           \
+      const CudaCompute&, HeadShape, const float*, Write, const T*, const T*, \
+      const T*, const int32_t*, const ClassifierScratch<T>&, T*, float*,      \
+      float*, double*);                                                       \
+  template void ClassifierPredict<T>(                                         \
+      const CudaCompute&, HeadShape, const T*, const T*, const T*,            \
       const int32_t*, const ClassifierScratch<T>&, double*, int64_t*);
 RM_INSTANTIATE(float)
 RM_INSTANTIATE(__nv_bfloat16)

@@ -41,12 +41,12 @@ int64_t LogitChunkRows(HeadShape shape);
 int64_t ClassifierLogitElems(HeadShape shape, int64_t chunk_rows);
 int64_t ClassifierSumElems(int64_t chunk_rows);
 
-// *loss_sum += the loss; dx =, dweight and dbias = or +=, the gradients of
-// `scale` times the loss. dbias is null iff bias is.
+// *loss_sum += the loss; dx =, dweight and dbias = or +=, the gradients of *scale
+// (in device memory) times the loss. dbias is null iff bias is.
 template <typename T>
-void ClassifierTrain(const CudaCompute& compute, HeadShape shape, float scale,
-                     Write write, const T* x, const T* weight, const T* bias,
-                     const int32_t* targets,
+void ClassifierTrain(const CudaCompute& compute, HeadShape shape,
+                     const float* scale, Write write, const T* x,
+                     const T* weight, const T* bias, const int32_t* targets,
                      const ClassifierScratch<T>& scratch, T* dx, float* dweight,
                      float* dbias, double* loss_sum);
 

@@ -67,8 +67,9 @@ class ClassifierTest : public MatmulDeviceTest {
         DeviceArray<float>::Of(Before<float>(write, shape.classes * shape.dim));
     const auto dbias =
         DeviceArray<float>::Of(Before<float>(write, shape.classes));
+    const DeviceArray<float> scale(std::vector<float>{kScale});
     ClassifierTrain<T>(
-        this->compute(), shape, kScale, write, arrays.x.get(),
+        this->compute(), shape, scale.get(), write, arrays.x.get(),
         arrays.weight.get(), has_bias ? arrays.bias.get() : nullptr,
         arrays.targets.get(),
         {chunk_rows, arrays.logits.get(), arrays.sums.get()}, dx.get(),

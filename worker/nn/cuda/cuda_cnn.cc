@@ -32,7 +32,7 @@ class CudaCnn final : public CudaModel<T> {
  protected:
   void Cut(DeviceCutter& cutter) override;
   const char* kind() const override { return "cnn"; }
-  void Train(const DeviceBatch& batch, const TrainOptions& options,
+  void Train(const DeviceBatch& batch, const PassOptions& options,
              GradientObserver& observer) override;
   void Evaluate(const DeviceBatch& batch) override;
 
@@ -125,15 +125,15 @@ void CudaCnn<T>::Forward(const DeviceBatch& batch) {
 }
 
 template <typename T>
-void CudaCnn<T>::Train(const DeviceBatch& batch, const TrainOptions& options,
+void CudaCnn<T>::Train(const DeviceBatch& batch, const PassOptions& options,
                        GradientObserver& observer) {
   Forward(batch);
   const CnnLinear& output = layout_.output;
-  ClassifierTrain<T>(
-      compute(), layout_.Head(batch.size), static_cast<float>(options.scale),
-      options.write, hidden_, parameter(output.weight), parameter(output.bias),
-      batch.targets, head_, hidden_gradient_, gradient(output.weight),
-      gradient(output.bias), &sums()->loss_sum);
+  ClassifierTrain<T>(compute(), layout_.Head(batch.size), batch.scale(),
+                     options.write, hidden_, parameter(output.weight),
+                     parameter(output.bias), batch.targets, head_,
+                     hidden_gradient_, gradient(output.weight),
+                     gradient(output.bias), &sums()->loss_sum);
   observer.OnForwardDone();
   observer.OnTensorDone(output.weight);
   observer.OnTensorDone(output.bias);

@@ -4,13 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "common/plan/counter_random.h"
 #include "common/status/status_macros.h"
 #include "common/transport/cancel_token.h"
 #include "worker/nn/cuda/activations.h"
 #include "worker/nn/cuda/attention.h"
 #include "worker/nn/cuda/classifier.h"
 #include "worker/nn/cuda/classifier_scratch.h"
+#include "worker/nn/cuda/device_dropout.h"
 #include "worker/nn/cuda/embedding.h"
 #include "worker/nn/cuda/layer_norm.h"
 #include "worker/nn/cuda/linear.h"
@@ -47,8 +47,8 @@ struct BlockBuffers {
 struct Pass {
   GptShapes shape;
   double dropout_rate = 0;
-  uint64_t dropout_key = 0;
-  const int64_t* sample_ids = nullptr;  // on the device
+  const uint64_t* dropout_key = nullptr;  // on the device
+  const int64_t* sample_ids = nullptr;    // on the device
   const CancelToken* cancel = nullptr;
 
   bool is_cancelled() const {
@@ -79,7 +79,7 @@ class CudaGpt final : public CudaModel<T> {
  protected:
   void Cut(DeviceCutter& cutter) override;
   const char* kind() const override { return "gpt"; }
-  void Train(const DeviceBatch& batch, const TrainOptions& options,
+  void Train(const DeviceBatch& batch, const PassOptions& options,
              GradientObserver& observer) override;
   void Evaluate(const DeviceBatch& batch) override;
 
@@ -95,18 +95,19 @@ class CudaGpt final : public CudaModel<T> {
   GptShapes ShapesOf(int64_t samples) const {
     return {settings_, samples, settings_.sample_tokens};
   }
-  Dropout DropoutAt(const Pass& pass, uint64_t site,
-                    int64_t elems_per_sample) const {
+  DeviceDropout DropoutAt(const Pass& pass, uint64_t site,
+                          int64_t elems_per_sample) const {
     return {.rate = pass.dropout_rate,
-            .key = CounterRandom(pass.dropout_key, site),
+            .pass_key = pass.dropout_key,
+            .site = site,
             .sample_ids = pass.sample_ids,
             .elems_per_sample = elems_per_sample};
   }
   // Of what is added to the residual stream.
-  Dropout ResidualDropout(const Pass& pass, uint64_t site) const {
+  DeviceDropout ResidualDropout(const Pass& pass, uint64_t site) const {
     return DropoutAt(pass, site, pass.shape.residual_elems());
   }
-  Dropout AttentionDropout(const Pass& pass, size_t block) const {
+  DeviceDropout AttentionDropout(const Pass& pass, size_t block) const {
     return DropoutAt(pass, GptDropoutSite::Attention(block),
                      pass.shape.attention_elems());
   }
@@ -274,18 +275,17 @@ void CudaGpt<T>::ForwardMlp(const Pass& pass, size_t block) {
 }
 
 template <typename T>
-void CudaGpt<T>::Train(const DeviceBatch& batch, const TrainOptions& options,
+void CudaGpt<T>::Train(const DeviceBatch& batch, const PassOptions& options,
                        GradientObserver& observer) {
   const Pass pass = {.shape = ShapesOf(batch.size),
                      .dropout_rate = settings_.dropout,
-                     .dropout_key = options.dropout_key,
+                     .dropout_key = batch.dropout_key(),
                      .sample_ids = batch.sample_ids,
                      .cancel = options.cancel};
   Forward(pass, batch.inputs);
   if (pass.is_cancelled()) return;
   const Backward run = {pass, options.write, observer};
-  ClassifierTrain<T>(compute(), pass.shape.Head(),
-                     static_cast<float>(options.scale), options.write,
+  ClassifierTrain<T>(compute(), pass.shape.Head(), batch.scale(), options.write,
                      final_norm_.y, parameter(tensors_.tokens), nullptr,
                      batch.targets, head_, dnarrow_, gradient(tensors_.tokens),
                      nullptr, &sums()->loss_sum);

@@ -34,7 +34,7 @@ class CudaMlp final : public CudaModel<T> {
  protected:
   void Cut(DeviceCutter& cutter) override;
   const char* kind() const override { return "mlp"; }
-  void Train(const DeviceBatch& batch, const TrainOptions& options,
+  void Train(const DeviceBatch& batch, const PassOptions& options,
              GradientObserver& observer) override;
   void Evaluate(const DeviceBatch& batch) override;
 
@@ -102,12 +102,12 @@ void CudaMlp<T>::Forward(const int32_t* inputs, int64_t size) {
 }
 
 template <typename T>
-void CudaMlp<T>::Train(const DeviceBatch& batch, const TrainOptions& options,
+void CudaMlp<T>::Train(const DeviceBatch& batch, const PassOptions& options,
                        GradientObserver& observer) {
   Forward(batch.inputs, batch.size);
   const MlpLayer& head = layout_.layers.back();
   ClassifierTrain<T>(
-      compute(), layout_.Head(batch.size), options.scale, options.write,
+      compute(), layout_.Head(batch.size), batch.scale(), options.write,
       buffers_.back().input, parameter(head.weight), parameter(head.bias),
       batch.targets, head_, input_gradient_, gradient(head.weight),
       gradient(head.bias), &sums()->loss_sum);

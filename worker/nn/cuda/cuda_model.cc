@@ -115,9 +115,10 @@ double CudaModel<T>::ForwardBackward(const Batch& batch,
   PassMarks* const marks = NextMarks();
   if (marks != nullptr) stream().Record(*marks->begin);
   RefreshParameters();
-  const DeviceBatch placed = upload_->Upload(batch);
+  const DeviceBatch placed = upload_->Upload(
+      batch, {options.dropout_key, static_cast<float>(options.scale)});
   MarkTurn mark(stream(), marks, observer);
-  Train(placed, options, mark);
+  Train(placed, {options.write, options.cancel}, mark);
   if (marks != nullptr) stream().Record(*marks->end);
   return 0;
 }

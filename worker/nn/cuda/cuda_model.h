@@ -44,6 +44,12 @@ struct CudaModelParts {
   int64_t max_batch = 0;
 };
 
+// How to queue a training pass; what it works with is the batch's.
+struct PassOptions {
+  Write write = Write::kSet;
+  const CancelToken* cancel = nullptr;  // may be null
+};
+
 template <typename T>
 class CudaModel : public Model<float> {
  public:
@@ -80,7 +86,7 @@ class CudaModel : public Model<float> {
   virtual const char* kind() const = 0;
   // Queues a training pass, adding its loss to sums()->loss_sum; tells
   // `observer` as ForwardBackward does.
-  virtual void Train(const DeviceBatch& batch, const TrainOptions& options,
+  virtual void Train(const DeviceBatch& batch, const PassOptions& options,
                      GradientObserver& observer) = 0;
   // Queues an evaluation, adding to the rest of sums().
   virtual void Evaluate(const DeviceBatch& batch) = 0;

@@ -262,9 +262,10 @@ bool FitsBlock(int64_t dim, const Pointers*... pointers) {
 
 template <typename T>
 void ResidualLayerNormForward(CudaStream& stream, RowShape shape, const T* x,
-                              const T* delta, const Dropout& dropout_of_delta,
-                              T* sum, const T* gamma, const T* beta,
-                              double epsilon, T* y, float* mean, float* rstd) {
+                              const T* delta,
+                              const DeviceDropout& dropout_of_delta, T* sum,
+                              const T* gamma, const T* beta, double epsilon,
+                              T* y, float* mean, float* rstd) {
   if (shape.rows == 0) return;  // a grid of 0 blocks is an error
   const int64_t rows_per_sample =
       dropout_of_delta.rate == 0
@@ -327,12 +328,12 @@ void LayerNormBackward(CudaStream& stream, RowShape shape, Write write,
       "layer_norm_backward of beta");
 }
 
-#define RM_INSTANTIATE(T)                                                      \
-  template void ResidualLayerNormForward<T>(                                   \
-      CudaStream&, RowShape, const T*, const T*, const Dropout&, T*, const T*, \
-      const T*, double, T*, float*, float*);                                   \
-  template void LayerNormBackward<T>(                                          \
-      CudaStream&, RowShape, Write, const T*, const T*, const T*,              \
+#define RM_INSTANTIATE(T)                                                  \
+  template void ResidualLayerNormForward<T>(                               \
+      CudaStream&, RowShape, const T*, const T*, const DeviceDropout&, T*, \
+      const T*, const T*, double, T*, float*, float*);                     \
+  template void LayerNormBackward<T>(                                      \
+      CudaStream&, RowShape, Write, const T*, const T*, const T*,          \
       const float*, const float*, float*, T*, float*, float*);
 RM_INSTANTIATE(float)
 RM_INSTANTIATE(__nv_bfloat16)

@@ -4,8 +4,7 @@
 //   sum = x + drop(delta)
 //   y = (sum - mean) * rstd * gamma + beta,  rstd = 1 / sqrt(variance + epsilon)
 //
-// Shapes: as there; all arrays lie in device memory, dropout_of_delta.sample_ids
-// too. T, of activations, gamma and beta, is float, __nv_bfloat16 or __half;
+// Shapes: as there; all arrays lie in device memory, those of dropout_of_delta too. T, of activations, gamma and beta, is float, __nv_bfloat16 or __half;
 // statistics and the gradients of gamma and beta are float. Outputs must not
 // overlap inputs.
 // Guarantees: mean and rstd are those of the sum as it is written, rounded to T.
@@ -20,6 +19,7 @@
 
 #include "worker/device/cuda/cuda_stream.h"
 #include "worker/nn/compute.h"
+#include "worker/nn/cuda/device_dropout.h"
 #include "worker/nn/layer_norm.h"
 
 namespace ringmaster::cuda {
@@ -28,9 +28,10 @@ namespace ringmaster::cuda {
 // `sum` is not used.
 template <typename T>
 void ResidualLayerNormForward(CudaStream& stream, RowShape shape, const T* x,
-                              const T* delta, const Dropout& dropout_of_delta,
-                              T* sum, const T* gamma, const T* beta,
-                              double epsilon, T* y, float* mean, float* rstd);
+                              const T* delta,
+                              const DeviceDropout& dropout_of_delta, T* sum,
+                              const T* gamma, const T* beta, double epsilon,
+                              T* y, float* mean, float* rstd);
 
 // Elements of scratch that LayerNormBackward needs for this many rows or fewer.
 int64_t LayerNormBackwardScratchElems(RowShape shape);

@@ -33,8 +33,8 @@ struct Inputs {
     for (int64_t row = 0; row < shape.rows; row += kSampleRows)
       sample_ids.push_back(1000 - row);
   }
-  Dropout DropoutOf(RowShape shape, double rate, const int64_t* ids) const {
-    return {rate, 9, ids, kSampleRows * shape.dim};
+  DropoutOperands DropoutOf(RowShape shape, double rate) const {
+    return {rate, 9, sample_ids, kSampleRows * shape.dim};
   }
 
   std::vector<float> x, delta, gamma, beta, dy, dsum;
@@ -65,7 +65,7 @@ class LayerNormTest : public DeviceTest {
     const auto gamma = DeviceArray<T>::Of(inputs.gamma, offset);
     const auto beta = DeviceArray<T>::Of(inputs.beta, offset);
     const auto dy = DeviceArray<T>::Of(inputs.dy, offset);
-    const DeviceArray<int64_t> ids(inputs.sample_ids);
+    const DropoutOperands dropout = inputs.DropoutOf(shape, options.rate);
     const DeviceArray<T> sum(elems, offset);
     const DeviceArray<T> y(elems, offset);
     const DeviceArray<float> mean(shape.rows);
@@ -73,8 +73,8 @@ class LayerNormTest : public DeviceTest {
     const bool has_delta = !inputs.delta.empty();
     ResidualLayerNormForward<T>(
         this->stream(), shape, x.get(), has_delta ? delta.get() : nullptr,
-        inputs.DropoutOf(shape, options.rate, ids.get()), sum.get(),
-        gamma.get(), beta.get(), kEpsilon, y.get(), mean.get(), rstd.get());
+        dropout.on_device(), sum.get(), gamma.get(), beta.get(), kEpsilon,
+        y.get(), mean.get(), rstd.get());
 
     const auto dsum = DeviceArray<T>::Of(inputs.dsum, offset);
     const DeviceArray<float> scratch(LayerNormBackwardScratchElems(shape));
@@ -135,9 +135,9 @@ Outputs Reference(RowShape shape, const Inputs<T>& inputs, Options options,
     std::vector<float> ignored(elems), statistics(mean.size());
     reference::ResidualLayerNormForward<float>(
         shape, inputs.x.data(), inputs.delta.data(),
-        inputs.DropoutOf(shape, options.rate, inputs.sample_ids.data()),
-        outputs.sum.data(), inputs.gamma.data(), inputs.beta.data(), kEpsilon,
-        ignored.data(), statistics.data(), statistics.data());
+        inputs.DropoutOf(shape, options.rate).on_host(), outputs.sum.data(),
+        inputs.gamma.data(), inputs.beta.data(), kEpsilon, ignored.data(),
+        statistics.data(), statistics.data());
   }
   return outputs;
 }

@@ -12,7 +12,8 @@ namespace {
 
 // Whether run(cuDNN) took place.
 template <typename T, typename Run>
-bool TryCudnn(const CudaCompute& compute, const Dropout& dropout, Run run) {
+bool TryCudnn(const CudaCompute& compute, const DeviceDropout& dropout,
+              Run run) {
   if constexpr (!std::is_same_v<T, float>) {
     if (compute.cudnn_attention != nullptr && dropout.rate == 0)
       return run(*compute.cudnn_attention);
@@ -24,7 +25,7 @@ bool TryCudnn(const CudaCompute& compute, const Dropout& dropout, Run run) {
 
 template <typename T>
 void SelfAttentionForward(const CudaCompute& compute, AttentionShape shape,
-                          const Dropout& dropout, const T* qkv, T* out,
+                          const DeviceDropout& dropout, const T* qkv, T* out,
                           float* log_sum_exp) {
   if (TryCudnn<T>(compute, dropout, [&](auto& cudnn) {
         return cudnn.template Forward<T>(shape, qkv, out, log_sum_exp);
@@ -36,8 +37,8 @@ void SelfAttentionForward(const CudaCompute& compute, AttentionShape shape,
 
 template <typename T>
 void SelfAttentionBackward(const CudaCompute& compute, AttentionShape shape,
-                           const Dropout& dropout, const T* dout, const T* qkv,
-                           const T* out, const float* log_sum_exp,
+                           const DeviceDropout& dropout, const T* dout,
+                           const T* qkv, const T* out, const float* log_sum_exp,
                            float* scratch, T* dqkv) {
   if (TryCudnn<T>(compute, dropout, [&](auto& cudnn) {
         return cudnn.template Backward<T>(shape, dout, qkv, out, log_sum_exp,
@@ -49,12 +50,13 @@ void SelfAttentionBackward(const CudaCompute& compute, AttentionShape shape,
                        log_sum_exp, scratch, dqkv);
 }
 
-#define RM_INSTANTIATE(T)                                                      \
-  template void SelfAttentionForward<T>(const CudaCompute&, AttentionShape,    \
-                                        const Dropout&, const T*, T*, float*); \
-  template void SelfAttentionBackward<T>(const CudaCompute&, AttentionShape,   \
-                                         const Dropout&, const T*, const T*,   \
-                                         const T*, const float*, float*, T*);
+#define RM_INSTANTIATE(T)                                                   \
+  template void SelfAttentionForward<T>(const CudaCompute&, AttentionShape, \
+                                        const DeviceDropout&, const T*, T*, \
+                                        float*);                            \
+  template void SelfAttentionBackward<T>(                                   \
+      const CudaCompute&, AttentionShape, const DeviceDropout&, const T*,   \
+      const T*, const T*, const float*, float*, T*);
 RM_INSTANTIATE(float)
 RM_INSTANTIATE(__nv_bfloat16)
 RM_INSTANTIATE(__half)

@@ -8,23 +8,23 @@
 #define RINGMASTER_WORKER_NN_CUDA_SELF_ATTENTION_H_
 
 #include "worker/nn/attention.h"
-#include "worker/nn/compute.h"
 #include "worker/nn/cuda/cuda_compute.h"
+#include "worker/nn/cuda/device_dropout.h"
 
 namespace ringmaster::cuda {
 
 // out =, log_sum_exp =
 template <typename T>
 void SelfAttentionForward(const CudaCompute& compute, AttentionShape shape,
-                          const Dropout& dropout, const T* qkv, T* out,
+                          const DeviceDropout& dropout, const T* qkv, T* out,
                           float* log_sum_exp);
 
 // dqkv =, from what forward was given and gave. scratch
 // [AttentionScratchElems].
 template <typename T>
 void SelfAttentionBackward(const CudaCompute& compute, AttentionShape shape,
-                           const Dropout& dropout, const T* dout, const T* qkv,
-                           const T* out, const float* log_sum_exp,
+                           const DeviceDropout& dropout, const T* dout,
+                           const T* qkv, const T* out, const float* log_sum_exp,
                            float* scratch, T* dqkv);
 
 }  // namespace ringmaster::cuda

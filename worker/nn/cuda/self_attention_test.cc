@@ -42,30 +42,30 @@ class SelfAttentionTest : public MatmulDeviceTest {
         RoundedTo<T>(Random<float>(3 * OutCount(shape), 1, 3));
     const std::vector<float> dout =
         RoundedTo<T>(Random<float>(OutCount(shape), 2));
-    const Dropout dropout = {rate, 99, kSampleIds.data(),
-                             shape.heads * shape.window * shape.window};
+    const DropoutOperands dropout(rate, 99, kSampleIds,
+                                  shape.heads * shape.window * shape.window);
     Result want = {Unwritten<float>(OutCount(shape)),
                    Unwritten<float>(RowCount(shape)),
                    Unwritten<float>(3 * OutCount(shape))};
-    reference::AttentionForward<float>(
-        shape, dropout, qkv.data(), want.out.data(), want.log_sum_exp.data());
-    reference::AttentionBackward<float>(shape, dropout, dout.data(), qkv.data(),
-                                        want.dqkv.data());
-    const Result got = Run(compute, shape, dropout, qkv, dout);
+    reference::AttentionForward<float>(shape, dropout.on_host(), qkv.data(),
+                                       want.out.data(),
+                                       want.log_sum_exp.data());
+    reference::AttentionBackward<float>(shape, dropout.on_host(), dout.data(),
+                                        qkv.data(), want.dqkv.data());
+    const Result got = Run(compute, shape, dropout.on_device(), qkv, dout);
     // Probabilities are rounded, too.
     const double most = sizeof(T) == sizeof(float) ? 1e-5 : 4 * kTolerance<T>;
     EXPECT_LE(RelativeError(got.out, want.out), most) << "out";
     EXPECT_LE(RelativeError(got.log_sum_exp, want.log_sum_exp), 1e-4);
     EXPECT_LE(RelativeError(got.dqkv, want.dqkv), most) << "dqkv";
-    EXPECT_TRUE(Run(compute, shape, dropout, qkv, dout) == got)
+    EXPECT_TRUE(Run(compute, shape, dropout.on_device(), qkv, dout) == got)
         << "is not the same each time";
   }
 
  private:
-  Result Run(const CudaCompute& compute, AttentionShape shape, Dropout dropout,
-             const std::vector<float>& qkv, const std::vector<float>& dout) {
-    const DeviceArray<int64_t> ids(kSampleIds);
-    dropout.sample_ids = ids.get();
+  Result Run(const CudaCompute& compute, AttentionShape shape,
+             const DeviceDropout& dropout, const std::vector<float>& qkv,
+             const std::vector<float>& dout) {
     const auto device_qkv = DeviceArray<T>::Of(qkv);
     const auto device_dout = DeviceArray<T>::Of(dout);
     const DeviceArray<T> out(OutCount(shape)), dqkv(3 * OutCount(shape));

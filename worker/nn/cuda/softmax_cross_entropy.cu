@@ -90,7 +90,7 @@ __device__ double LossOf(Normalizer normalizer, float target_logit) {
 
 // A block for each row.
 template <int kWidth, typename T>
-__global__ void TrainKernel(Rows<T> run, float scale, T* logits) {
+__global__ void TrainKernel(Rows<T> run, const float* scale, T* logits) {
   __shared__ float2 warps[kMaxWarps];
   T* const row = logits + blockIdx.x * run.stride;
   const int64_t target = run.targets[blockIdx.x];
@@ -100,10 +100,11 @@ __global__ void TrainKernel(Rows<T> run, float scale, T* logits) {
       NormalizerOf<kWidth>(run.classes, static_cast<const T*>(row), warps);
   if (threadIdx.x == 0)
     run.losses[blockIdx.x] = LossOf(normalizer, target_logit);
-  const float factor = scale / normalizer.sum;
+  const float loss_scale = *scale;
+  const float factor = loss_scale / normalizer.sum;
   const auto gradient = [&](int64_t column, float logit) {
     return __expf(logit - normalizer.max) * factor -
-           (column == target ? scale : 0.0f);
+           (column == target ? loss_scale : 0.0f);
   };
   ForEachPack<kWidth>(
       run.classes, row,
@@ -186,7 +187,7 @@ int64_t SoftmaxCrossEntropyScratchElems(int64_t rows) { return 2 * rows; }
 
 template <typename T>
 void SoftmaxCrossEntropyTrain(CudaStream& stream, int64_t rows, int64_t classes,
-                              int64_t row_stride, float scale,
+                              int64_t row_stride, const float* scale,
                               const int32_t* targets, T* logits,
                               double* scratch, double* loss_sum) {
   if (rows == 0) return;  // a grid of 0 blocks is an error
@@ -232,9 +233,9 @@ void SoftmaxCrossEntropyPredict(CudaStream& stream, int64_t rows,
 }
 
 #define RM_INSTANTIATE(T)                                                   \
-  template void SoftmaxCrossEntropyTrain<T>(CudaStream&, int64_t, int64_t,  \
-                                            int64_t, float, const int32_t*, \
-                                            T*, double*, double*);          \
+  template void SoftmaxCrossEntropyTrain<T>(                                \
+      CudaStream&, int64_t, int64_t, int64_t, const float*, const int32_t*, \
+      T*, double*, double*);                                                \
   template void SoftmaxCrossEntropyPredict<T>(                              \
       CudaStream&, int64_t, int64_t, int64_t, const int32_t*, const T*,     \
       double*, double*, int64_t*);

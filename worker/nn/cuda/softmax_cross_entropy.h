@@ -25,11 +25,12 @@ namespace ringmaster::cuda {
 // Doubles of scratch that a chunk of so many rows needs.
 int64_t SoftmaxCrossEntropyScratchElems(int64_t rows);
 
-// logits = the gradients of `scale` times the loss, and 0 behind the classes;
+// logits = the gradients of *scale (in device memory, since it may change between
+// launches of a graph) times the loss, and 0 behind the classes;
 // *loss_sum += the loss.
 template <typename T>
 void SoftmaxCrossEntropyTrain(CudaStream& stream, int64_t rows, int64_t classes,
-                              int64_t row_stride, float scale,
+                              int64_t row_stride, const float* scale,
                               const int32_t* targets, T* logits,
                               double* scratch, double* loss_sum);
 

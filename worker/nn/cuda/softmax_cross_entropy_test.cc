@@ -78,8 +78,9 @@ class SoftmaxCrossEntropyTest : public DeviceTest {
     const DeviceArray<double> scratch(
         SoftmaxCrossEntropyScratchElems(chunk.rows));
     const DeviceArray<double> loss(std::vector<double>{kLossBefore});
+    const DeviceArray<float> device_scale(std::vector<float>{scale});
     SoftmaxCrossEntropyTrain<T>(this->stream(), chunk.rows, chunk.classes,
-                                chunk.stride, scale, targets.get(),
+                                chunk.stride, device_scale.get(), targets.get(),
                                 logits.get(), scratch.get(), loss.get());
     EXPECT_TRUE(this->Finish());
     static_cast<void>(scratch.Read());  // its guards

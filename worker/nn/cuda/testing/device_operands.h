@@ -25,9 +25,12 @@
 #include <utility>
 #include <vector>
 
+#include "common/plan/counter_random.h"
 #include "gtest/gtest.h"
 #include "worker/device/cuda/cuda_device.h"
 #include "worker/device/cuda/cuda_stream.h"
+#include "worker/nn/compute.h"
+#include "worker/nn/cuda/device_dropout.h"
 #include "worker/nn/cuda/element.h"
 #include "worker/nn/testing/operator_testing.h"
 
@@ -133,6 +136,33 @@ class DeviceArray {
   const size_t count_;
   const size_t before_;  // elements of the guard, and the offset
   void* memory_ = nullptr;
+};
+
+// One dropout, as operators on the device and as those on the host are given it.
+class DropoutOperands {
+ public:
+  DropoutOperands(double rate, uint64_t pass_key,
+                  const std::vector<int64_t>& sample_ids,
+                  int64_t elems_per_sample)
+      : ids_(sample_ids),
+        device_ids_(sample_ids),
+        device_key_(std::vector<uint64_t>{pass_key}),
+        on_device_{rate, device_key_.get(), kSite, device_ids_.get(),
+                   elems_per_sample},
+        on_host_{rate, CounterRandom(pass_key, kSite), ids_.data(),
+                 elems_per_sample} {}
+
+  [[nodiscard]] const DeviceDropout& on_device() const { return on_device_; }
+  [[nodiscard]] const Dropout& on_host() const { return on_host_; }
+
+ private:
+  static constexpr uint64_t kSite = 12;
+
+  const std::vector<int64_t> ids_;
+  const DeviceArray<int64_t> device_ids_;
+  const DeviceArray<uint64_t> device_key_;
+  const DeviceDropout on_device_;
+  const Dropout on_host_;
 };
 
 // A test with a GPU and a stream on it; skipped, with the reason, where there is
