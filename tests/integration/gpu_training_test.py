@@ -2,27 +2,15 @@
 
 All slots share one GPU, as tests may (--share_gpu); in the emulation of CUDA that is none."""
 
-import functools
 import os
 import signal
-import subprocess
 import unittest
 
 from tests import report
-from tests.integration.cluster import PATIENCE, Cluster, binary, synthetic_job
+from tests.integration.cluster import Cluster, synthetic_job
+from tests.integration.gpu import GPU, reason_to_skip
 
 ENDLESS = 10_000_000
-GPU = ("--device=cuda", "--share_gpu")
-
-
-@functools.cache
-def reason_to_skip():
-    """Why workers here have no GPU; None if they have one."""
-    # Nobody listens there, but the device is opened first.
-    result = subprocess.run([binary("worker"), "--coordinator=127.0.0.1:1", "--insecure", "--device=cuda",
-                             "--coordinator_timeout=1ms"], capture_output=True, text=True, timeout=PATIENCE)
-    lines = [line for line in result.stderr.splitlines() if "--device=cuda" in line]
-    return lines[-1] if lines else None
 
 
 def member_of(job, rank):

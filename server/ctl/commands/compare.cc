@@ -17,16 +17,20 @@
 #include "common/status/annotate.h"
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
+#include "server/ctl/commands/compare_device.h"
 #include "server/ctl/commands/compare_run.h"
 #include "server/ctl/commands/job_file.h"
 #include "server/ctl/compare/comparison_files.h"
 #include "server/ctl/compare/emulation.h"
+#include "server/ctl/compare/gpu_run.h"
 #include "server/ctl/compare/memory.h"
 #include "server/ctl/local/binaries.h"
 #include "server/ctl/local/other_clusters.h"
 
 namespace ringmaster::ctl {
 namespace {
+
+constexpr char kModes[] = "ring,hierarchical,gather_broadcast";
 
 // "model name : ..." of /proc/cpuinfo; empty where there is none.
 std::string ProcessorName() {
@@ -53,6 +57,7 @@ class Compare {
       : context_(context), flags_(flags) {}
 
   absl::StatusOr<int> Run() {
+    RETURN_IF_ERROR(SettleDevice());
     RETURN_IF_ERROR(Plan());
     RETURN_IF_ERROR(MakeOutDirectory(flags_.out));
     if (context_.cluster == nullptr) {
@@ -78,11 +83,27 @@ class Compare {
   }
 
  private:
+  absl::Status SettleDevice() {
+    if (context_.cluster != nullptr) {
+      ASSIGN_OR_RETURN(status_, context_.cluster->GetStatus());
+    }
+    ASSIGN_OR_RETURN(
+        is_on_gpus_,
+        AreWorkersOnGpus(flags_,
+                         context_.cluster == nullptr ? nullptr : &status_));
+    return absl::OkStatus();
+  }
+
   absl::Status Plan() {
     ASSIGN_OR_RETURN(const v1::JobSpec job,
                      LoadJobFile(flags_.job_file, flags_.assignments));
     PlanOptions options;
-    ASSIGN_OR_RETURN(options.modes, ParseModes(flags_.modes));
+    options.is_on_gpus = is_on_gpus_;
+    ASSIGN_OR_RETURN(options.modes,
+                     ParseModes(!flags_.modes.empty() ? flags_.modes
+                                : is_on_gpus_         ? kGpuModes
+                                                      : kModes));
+    if (is_on_gpus_) RETURN_IF_ERROR(CheckGpuModes(options.modes));
     ASSIGN_OR_RETURN(options.workers, ParseWorkerCounts(flags_.workers));
     for (const std::string& text : flags_.variations) {
       ASSIGN_OR_RETURN(Variation variation, ParseVariation(text));
@@ -129,6 +150,9 @@ class Compare {
     server_fault_ = server.status();
     local_.parameter_server_binary = server.ok() ? *server : "";
     local_.worker_threads = flags_.threads;
+    local_.are_workers_slots = is_on_gpus_;
+    local_.worker_arguments = {absl::StrCat("--device=", flags_.device)};
+    if (flags_.share_gpu) local_.worker_arguments.push_back("--share_gpu");
     ForgetOtherClusters();
     if (link_rate_ == 0) return absl::OkStatus();
     LinkNamespacesOptions options;
@@ -160,10 +184,9 @@ class Compare {
   }
 
   // Jobs that ask for more workers than there are would wait.
-  absl::Status CheckCluster() {
-    ASSIGN_OR_RETURN(const v1::Status status, context_.cluster->GetStatus());
+  [[nodiscard]] absl::Status CheckCluster() const {
     const auto idle = [&](v1::Role role) {
-      return std::count_if(status.workers().begin(), status.workers().end(),
+      return std::count_if(status_.workers().begin(), status_.workers().end(),
                            [&](const v1::Worker& worker) {
                              return worker.state() == v1::WORKER_STATE_IDLE &&
                                     worker.role() == role;
@@ -198,6 +221,9 @@ class Compare {
     conditions.planned_memories = static_cast<int>(memory_plan_.size());
     conditions.batch = BatchText();
     conditions.device_memory_bytes = static_cast<double>(device_memory_);
+    conditions.is_on_gpus = is_on_gpus_;
+    conditions.device =
+        DeviceText(is_on_gpus_, context_.cluster != nullptr, flags_.share_gpu);
     if (context_.cluster != nullptr) {
       conditions.place =
           absl::StrCat("the cluster at ", context_.cluster->address());
@@ -214,6 +240,7 @@ class Compare {
   }
 
   [[nodiscard]] std::string LinkText() const {
+    if (is_on_gpus_) return "none: NCCL's ways, and shared memory";
     if (link_rate_ == 0) return "none: shared memory";
     if (links_ == nullptr) {
       return flags_.link +
@@ -263,6 +290,9 @@ class Compare {
       return failed;
     }
     LocalClusterOptions options = local_;
+    if (is_on_gpus_) {
+      options.launcher = [&run](int) { return NcclLauncher(run.spec.train()); };
+    }
     ASSIGN_OR_RETURN(options.run_dir, LogDirectory(name));
     return RunOnThisMachine(context_, run, has_trace, std::move(options),
                             links);
@@ -373,6 +403,8 @@ class Compare {
   std::vector<PlannedRun> plan_;
   std::vector<MemoryRuns> memory_plan_;  // empty: not asked for
   std::string model_;
+  bool is_on_gpus_ = false;
+  v1::Status status_;  // of the cluster, if there is one
   double link_rate_ = 0;
   int64_t device_memory_ = 0;
   LocalClusterOptions local_;

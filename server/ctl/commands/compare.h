@@ -21,7 +21,8 @@ namespace ringmaster::ctl {
 struct CompareFlags {
   std::string job_file;
   std::vector<std::string> assignments;  // --set
-  std::string modes = "ring,hierarchical,gather_broadcast";
+  std::string
+      modes;  // "": ring,hierarchical,gather_broadcast; on GPUs kGpuModes
   std::string workers = "2,4";
   std::vector<std::string> variations;  // --vary
   std::string varied_modes;             // "": all
@@ -31,6 +32,8 @@ struct CompareFlags {
   int ranks_per_host = 1;
   std::string device_memory;  // "": largest batches are not asked for
   std::string out;
+  std::string device = "cpu";  // of workers on this machine
+  bool share_gpu = false;
   int threads = 1;
   std::string bin_dir;
 };

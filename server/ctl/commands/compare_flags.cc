@@ -19,7 +19,11 @@ void AddCompareCommand(FlagSet& flags, CompareFlags& compare) {
                .unit = "MODE,MODE",
                .help = "What to compare: ring, hierarchical, "
                        "gather_broadcast, halving_doubling, direct, exchange, "
-                       "auto, ps:N (N parameter servers), ps:colocated."},
+                       "auto, ps:N (N parameter servers), ps:colocated. By "
+                       "default ring,hierarchical,gather_broadcast. On GPUs "
+                       "auto is NCCL's own choice and ring NCCL held to rings; "
+                       "of the rest there is only ps, and auto,ring is the "
+                       "default."},
               &compare.modes);
   command.Add({.name = "workers",
                .unit = "N,N",
@@ -64,6 +68,16 @@ void AddCompareCommand(FlagSet& flags, CompareFlags& compare) {
                        "has so much memory, as 8GiB: by two more short runs of "
                        "each mode, with the most workers."},
               &compare.device_memory);
+  command.Add({.name = "device",
+               .help = "On this machine: what workers compute on, its "
+                       "processor or a GPU each (slot 0 the first that "
+                       "CUDA_VISIBLE_DEVICES shows).",
+               .choices = {"cpu", "cuda"}},
+              &compare.device);
+  command.Add({.name = "share_gpu",
+               .help = "For tests, with --device=cuda: all workers compute on "
+                       "the first GPU."},
+              &compare.share_gpu);
   command.Add({.name = "threads",
                .unit = "N",
                .help = "Threads that each worker computes with.",

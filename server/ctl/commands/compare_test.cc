@@ -7,6 +7,8 @@
 #include "common/status/exit_code.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "ringmaster/v1/job_service.pb.h"
+#include "server/ctl/commands/compare_device.h"
 #include "server/ctl/terminal/console.h"
 
 namespace ringmaster::ctl {
@@ -89,6 +91,74 @@ TEST_F(CompareTest, RefusesAMemoryRunBeforeTheFirstRun) {
   flags_.assignments = {"train.optimizer.schedule.warmup_steps=10"};
   EXPECT_THAT(ErrorOf(ExitCode::kUsage), HasSubstr("coordinator"))
       << "it gets as far as the programs";
+}
+
+TEST_F(CompareTest, RefusesOnGpusWhatTheseDoNot) {
+  flags_.device = "cuda";
+  const CompareFlags good = flags_;
+  flags_.modes = "ring,hierarchical";
+  EXPECT_THAT(ErrorOf(ExitCode::kUsage),
+              HasSubstr("--modes: hierarchical is for workers on CPUs; on GPUs "
+                        "there are auto"));
+  flags_ = good;
+  flags_.link = "1gbit";
+  EXPECT_THAT(ErrorOf(ExitCode::kUsage),
+              HasSubstr("--link is for workers on CPUs"));
+  flags_ = good;
+  flags_.is_emulated = true;
+  EXPECT_THAT(ErrorOf(ExitCode::kUsage),
+              HasSubstr("--emulate_compute is for workers on CPUs"));
+  flags_ = good;
+  flags_.device_memory = "1GiB";
+  EXPECT_THAT(ErrorOf(ExitCode::kUsage),
+              HasSubstr("--device_memory is for workers on CPUs"));
+  flags_ = good;
+  flags_.variations = {"16-bit:train.collective.wire=float16"};
+  EXPECT_THAT(ErrorOf(ExitCode::kUsage),
+              HasSubstr("auto, 16-bit with 2 workers: train.collective.wire"));
+  flags_ = good;
+  flags_.variations = {"pauses:train.emulate_compute.forward=1ms"};
+  EXPECT_THAT(ErrorOf(ExitCode::kUsage),
+              HasSubstr("pauses with 2 workers: train.emulate_compute"));
+  EXPECT_FALSE(fs::exists(flags_.out));
+  flags_ = good;
+  EXPECT_THAT(ErrorOf(ExitCode::kUsage), HasSubstr("coordinator"))
+      << "it gets as far as the programs";
+}
+
+TEST_F(CompareTest, RefusesToShareAGpuThatIsNone) {
+  flags_.share_gpu = true;
+  EXPECT_EQ(ErrorOf(ExitCode::kUsage),
+            "--share_gpu is of --device=cuda, and this is --device=cpu");
+}
+
+TEST_F(CompareTest, AClustersWorkersAreWhatTheyAre) {
+  v1::Status cluster;
+  const auto add = [&](v1::DeviceKind kind) {
+    v1::Worker& worker = *cluster.add_workers();
+    worker.set_role(v1::ROLE_WORKER);
+    worker.set_state(v1::WORKER_STATE_IDLE);
+    worker.mutable_device()->set_kind(kind);
+  };
+  EXPECT_FALSE(AreWorkersOnGpus(flags_, &cluster).value());
+  add(v1::DEVICE_KIND_CUDA);
+  EXPECT_TRUE(AreWorkersOnGpus(flags_, &cluster).value());
+  flags_.is_emulated = true;
+  EXPECT_THAT(
+      std::string(AreWorkersOnGpus(flags_, &cluster).status().message()),
+      HasSubstr("--emulate_compute"));
+  flags_.is_emulated = false;
+  add(v1::DEVICE_KIND_CPU);
+  EXPECT_THAT(
+      std::string(AreWorkersOnGpus(flags_, &cluster).status().message()),
+      HasSubstr("idle workers on GPUs and others on CPUs"));
+  // Who is busy is not asked.
+  cluster.mutable_workers(0)->set_state(v1::WORKER_STATE_ASSIGNED);
+  EXPECT_FALSE(AreWorkersOnGpus(flags_, &cluster).value());
+  flags_.device = "cuda";
+  EXPECT_THAT(
+      std::string(AreWorkersOnGpus(flags_, &cluster).status().message()),
+      HasSubstr("--device: the workers of a cluster"));
 }
 
 TEST_F(CompareTest, NamesADirectoryThatCannotBeWritten) {

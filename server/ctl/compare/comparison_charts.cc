@@ -114,17 +114,19 @@ NamedChart StepTimeChart(const RunList& runs) {
 
 NamedChart LoadChart(const RunList& runs, const std::string& name,
                      const std::string& title, const std::string& x_label,
-                     double unit, Load (*load_of)(const RunResult&),
+                     double unit,
+                     std::optional<Load> (*load_of)(const RunResult&),
                      const std::string& caption) {
   BarChart chart{.title = title,
                  .x_label = x_label,
                  .parts = {"mean", "busiest, beyond it"},
                  .bars = {}};
   for (const RunResult* run : runs) {
-    const Load load = load_of(*run);
-    chart.bars.push_back(
-        {BarLabel(*run),
-         {load.mean / unit, std::max(0.0, load.busiest - load.mean) / unit}});
+    const std::optional<Load> load = load_of(*run);
+    if (!load.has_value()) continue;
+    chart.bars.push_back({BarLabel(*run),
+                          {load->mean / unit,
+                           std::max(0.0, load->busiest - load->mean) / unit}});
   }
   return {name, RenderSvg(chart), caption};
 }
@@ -133,13 +135,14 @@ NamedChart BytesChart(const RunList& runs) {
   LineChart chart = OverWorkers(
       runs, "Bytes of the busiest node", "MB per step, one direction",
       [](const RunResult& run) -> std::optional<double> {
-        return BytesLoad(run).busiest / kMegabyte;
+        const std::optional<Load> load = BytesLoad(run);
+        if (!load.has_value()) return std::nullopt;
+        return load->busiest / kMegabyte;
       });
   AddExpected(
       runs,
       [](const RunResult& run) -> std::optional<double> {
-        const auto bytes = BytesOfStep(run.mode, run.workers,
-                                       run.ranks_per_host, run.wire_bytes());
+        const std::optional<NodeBytes> bytes = TheoryOf(run);
         if (!bytes.has_value()) return std::nullopt;
         return bytes->busiest / kMegabyte;
       },
@@ -295,6 +298,13 @@ Load LoadOf(const RunResult& run, double (*value)(const RankResult&),
   return load;
 }
 
+// Whether they are known of any.
+bool HasBytes(const RunList& runs) {
+  return std::any_of(runs.begin(), runs.end(), [](const RunResult* run) {
+    return BytesLoad(*run).has_value();
+  });
+}
+
 void AddScaling(const Comparison& comparison, const RunList& runs,
                 std::vector<NamedChart>& charts) {
   charts.push_back(
@@ -317,7 +327,8 @@ void AddScaling(const Comparison& comparison, const RunList& runs,
 
 }  // namespace
 
-Load BytesLoad(const RunResult& run) {
+std::optional<Load> BytesLoad(const RunResult& run) {
+  if (run.is_by_nccl) return std::nullopt;
   return LoadOf(run, [](const RankResult& rank) {
     return std::max(rank.sent_bytes, rank.received_bytes);
   });
@@ -359,23 +370,24 @@ std::vector<NamedChart> ChartsOf(const Comparison& comparison) {
   if (plain.size() < runs.size()) charts.push_back(VariationChart(runs));
   if (has_scaling) {
     AddScaling(comparison, plain, charts);
-    charts.push_back(BytesChart(plain));
-  } else {
+    if (HasBytes(plain)) charts.push_back(BytesChart(plain));
+  } else if (HasBytes(runs)) {
     charts.push_back(LoadChart(
         runs, "bytes", "Bytes of a node", "MB per step, one direction",
         kMegabyte, BytesLoad, "Sent or received, whichever is more."));
   }
   charts.push_back(LoadChart(
       runs, "memory", "Peak memory of a worker", "MB resident", kMegabyte,
-      MemoryLoad,
+      [](const RunResult& run) { return std::optional(MemoryLoad(run)); },
       "With all that a worker's process has: its program, the "
       "data set, parameters, gradients, the optimizer's state, activations. "
       "The largest batch is the one that fits on the worker that needs "
       "most."));
-  charts.push_back(LoadChart(runs, "cpu", "Processor time of a rank",
-                             "ms per step", kMillisecond, CpuLoad,
-                             "Of all threads of its process, also those that "
-                             "move and add gradients."));
+  charts.push_back(LoadChart(
+      runs, "cpu", "Processor time of a rank", "ms per step", kMillisecond,
+      [](const RunResult& run) { return std::optional(CpuLoad(run)); },
+      "Of all threads of its process, also those that "
+      "move and add gradients."));
   if (const RunList with_losses = WithLosses(runs); !with_losses.empty()) {
     charts.push_back(LossChart(with_losses, /*is_over_time=*/true));
     charts.push_back(LossChart(with_losses, /*is_over_time=*/false));

@@ -2,6 +2,7 @@
 #ifndef RINGMASTER_SERVER_CTL_COMPARE_COMPARISON_CHARTS_H_
 #define RINGMASTER_SERVER_CTL_COMPARE_COMPARISON_CHARTS_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,8 @@ struct Load {
   double busiest = 0;
   double mean = 0;
 };
-[[nodiscard]] Load BytesLoad(const RunResult& run);
+// Nothing where NCCL moved them: it does not tell.
+[[nodiscard]] std::optional<Load> BytesLoad(const RunResult& run);
 [[nodiscard]] Load MemoryLoad(const RunResult& run);  // of the workers alone
 [[nodiscard]] Load CpuLoad(const RunResult& run);     // seconds of a step
 

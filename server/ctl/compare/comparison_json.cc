@@ -28,6 +28,8 @@ Json ConditionsJson(const Conditions& conditions) {
           {"job", conditions.job},
           {"model", conditions.model},
           {"place", conditions.place},
+          {"device", conditions.device},
+          {"is_on_gpus", conditions.is_on_gpus},
           {"link", conditions.link},
           {"batch", conditions.batch},
           {"link_bytes_per_second", link},
@@ -37,7 +39,11 @@ Json ConditionsJson(const Conditions& conditions) {
           {"is_cut_short", conditions.is_cut_short}};
 }
 
-Json RankJson(const RankResult& rank) {
+// Of NCCL's gradients nobody knows the bytes.
+Json RankJson(const RankResult& rank, bool is_by_nccl) {
+  const auto bytes = [&](double count) {
+    return is_by_nccl ? Json(nullptr) : Json(count);
+  };
   return {{"rank", rank.rank},
           {"role", rank.is_server ? "parameter_server" : "worker"},
           {"steps", rank.steps},
@@ -47,15 +53,14 @@ Json RankJson(const RankResult& rank) {
           {"update_seconds", rank.update_seconds},
           {"data_seconds", rank.data_seconds},
           {"exposed_communication_seconds", rank.exposed_seconds},
-          {"sent_bytes", rank.sent_bytes},
-          {"received_bytes", rank.received_bytes},
+          {"sent_bytes", bytes(rank.sent_bytes)},
+          {"received_bytes", bytes(rank.received_bytes)},
           {"cpu_seconds", rank.cpu_seconds},
           {"peak_resident_bytes", rank.peak_resident_bytes}};
 }
 
 Json TheoryJson(const Comparison& comparison, const RunResult& run) {
-  const auto bytes =
-      BytesOfStep(run.mode, run.workers, run.ranks_per_host, run.wire_bytes());
+  const std::optional<NodeBytes> bytes = TheoryOf(run);
   return {{"worker_sent_bytes",
            OrNull(bytes ? std::optional(bytes->worker) : std::nullopt)},
           {"busiest_sent_bytes",
@@ -90,6 +95,7 @@ Json RunJson(const Comparison& comparison, const RunResult& run) {
                {"servers", run.mode.servers},
                {"variant", run.variant},
                {"compute_is_emulated", run.is_emulated},
+               {"is_by_nccl", run.is_by_nccl},
                {"failure", run.failure},
                {"wall_seconds", run.wall_seconds}};
   if (!run.is_ok()) return json;
@@ -114,7 +120,7 @@ Json RunJson(const Comparison& comparison, const RunResult& run) {
                {"theory", TheoryJson(comparison, run)}});
   json["ranks"] = Json::array();
   for (const RankResult& rank : run.ranks)
-    json["ranks"].push_back(RankJson(rank));
+    json["ranks"].push_back(RankJson(rank, run.is_by_nccl));
   json["losses"] = Json::array();
   for (const LossPoint& point : run.losses) {
     json["losses"].push_back({{"seconds", point.seconds},

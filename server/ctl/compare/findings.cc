@@ -90,8 +90,8 @@ void AddGrowth(const Comparison& comparison, int fewest, int most,
     const RunResult* few = Find(comparison, mode, fewest);
     const RunResult* many = Find(comparison, mode, most);
     if (few == nullptr || many == nullptr) continue;
-    const double before = BytesLoad(*few).busiest;
-    const double after = BytesLoad(*many).busiest;
+    const double before = BytesLoad(*few).value_or(Load()).busiest;
+    const double after = BytesLoad(*many).value_or(Load()).busiest;
     if (before <= 0 || many->wire_bytes() <= 0) continue;
     findings.push_back(absl::StrFormat(
         "%s: the busiest node moves %.2f times the gradients a step with %d "
@@ -116,7 +116,7 @@ void AddGatherBroadcast(const Comparison& comparison, int workers,
       root->samples_per_second, ring->samples_per_second));
   // Of two workers each moves as much as the other.
   if (workers < 3) return;
-  const Load bytes = BytesLoad(*root);
+  const Load bytes = BytesLoad(*root).value_or(Load());
   const Load cpu = CpuLoad(*root);
   if (bytes.mean <= 0 || cpu.mean <= 0) return;
   findings.push_back(absl::StrFormat(

@@ -16,6 +16,7 @@
 #include "common/status/annotate.h"
 #include "common/status/status_macros.h"
 #include "server/coordinator/rpc/job_spec.h"
+#include "server/ctl/compare/gpu_run.h"
 
 namespace ringmaster::ctl {
 namespace {
@@ -77,11 +78,16 @@ absl::StatusOr<PlannedRun> PlanRun(const v1::JobSpec& job,
                            options.workers.front());
   }
   absl::StatusOr<v1::JobSpec> checked = coordinator::ValidateAndDefault(spec);
-  if (!checked.ok()) {
-    return Annotate(checked.status(), absl::StrCat(run.result.label(), " with ",
-                                                   workers, " workers"));
+  absl::Status status = checked.status();
+  if (status.ok() && options.is_on_gpus)
+    status = CheckGpuProgram(checked->train());
+  if (!status.ok()) {
+    return Annotate(status, absl::StrCat(run.result.label(), " with ", workers,
+                                         " workers"));
   }
   run.spec = *std::move(checked);
+  run.result.is_by_nccl =
+      options.is_on_gpus && IsReducedByNccl(run.spec.train());
   FillResult(run.spec.train(), run.result);
   // On one host without a network all ranks are together.
   run.result.ranks_per_host =

@@ -57,11 +57,13 @@ struct PlanOptions {
   bool is_batch_scaled = false;
   // Hosts are apart: whatever the job says, ranks talk over TCP.
   bool is_over_network = false;
+  bool is_on_gpus = false;  // workers compute there
 };
 
 // In the order in which they run: few workers first. Every spec has its
 // defaults. Runs write no checkpoints and no text, and evaluate once.
-//   INVALID_ARGUMENT  names the run, and what the coordinator would refuse
+//   INVALID_ARGUMENT  names the run, and what the coordinator would refuse, or
+//                     workers on GPUs, if it is for these
 [[nodiscard]] absl::StatusOr<std::vector<PlannedRun>> MakePlan(
     const v1::JobSpec& job, const PlanOptions& options);
 

@@ -79,7 +79,14 @@ StepShape ShapeOf(const RunResult& run) {
   return shape;
 }
 
+std::optional<NodeBytes> TheoryOf(const RunResult& run) {
+  if (run.is_by_nccl) return std::nullopt;
+  return BytesOfStep(run.mode, run.workers, run.ranks_per_host,
+                     run.wire_bytes());
+}
+
 std::optional<KnownLink> LinkOf(const Comparison& comparison) {
+  if (comparison.conditions.is_on_gpus) return std::nullopt;
   if (comparison.conditions.link_bytes_per_second > 0) {
     return KnownLink{
         {kLatencySeconds, 1 / comparison.conditions.link_bytes_per_second}};
@@ -91,8 +98,7 @@ std::optional<KnownLink> LinkOf(const Comparison& comparison) {
     if (fewest == nullptr || run.workers < fewest->workers) fewest = &run;
   }
   if (fewest == nullptr) return std::nullopt;
-  const auto bytes = BytesOfStep(fewest->mode, fewest->workers,
-                                 fewest->ranks_per_host, fewest->wire_bytes());
+  const std::optional<NodeBytes> bytes = TheoryOf(*fewest);
   if (!bytes.has_value() || bytes->busiest <= 0) return std::nullopt;
   return KnownLink{{0, fewest->all_reduce_seconds / bytes->busiest}, fewest};
 }

@@ -25,6 +25,10 @@ inline constexpr double kLatencySeconds = 20e-6;
 // The shape of a run's step, as it was measured.
 [[nodiscard]] StepShape ShapeOf(const RunResult& run);
 
+// The bytes of a step of `run`, by theory. Nothing where nobody knows how
+// gradients travelled: with "auto", and where NCCL reduced them.
+[[nodiscard]] std::optional<NodeBytes> TheoryOf(const RunResult& run);
+
 struct KnownLink {
   LinkCost cost;
   // One of the comparison's runs, by which the link is known and which it
@@ -33,7 +37,9 @@ struct KnownLink {
 };
 
 // The link that runs were made over: the rate it was limited to, else what the
-// all-reduce over the fewest workers reached. Nothing where neither is known.
+// all-reduce over the fewest workers reached. Nothing where neither is known, or
+// where workers compute on GPUs: NCCL has ways of its own, which no formula knows,
+// and parameter servers do not take these.
 [[nodiscard]] std::optional<KnownLink> LinkOf(const Comparison& comparison);
 
 // Whether a mode's transfers need another run's to be predicted.

@@ -48,6 +48,19 @@ TEST(PredictionTest, TakesTheLinkFromItsLimitOrFromTheFewestWorkers) {
   EXPECT_EQ(LinkOf(comparison)->source, nullptr);
 }
 
+TEST(PredictionTest, KnowsNoLinkOfGpus) {
+  RunResult run = MadeRun("ring", 2, 1);
+  run.all_reduce_seconds = 1;
+  Comparison comparison;
+  comparison.runs.push_back(run);
+  EXPECT_TRUE(LinkOf(comparison).has_value());
+  EXPECT_TRUE(TheoryOf(run).has_value());
+  comparison.conditions.is_on_gpus = true;
+  EXPECT_FALSE(LinkOf(comparison).has_value());
+  run.is_by_nccl = true;
+  EXPECT_FALSE(TheoryOf(run).has_value());
+}
+
 TEST(PredictionTest, TakesTheShapeOfAStepFromARun) {
   RunResult run;
   run.compute_seconds = 2;

@@ -29,6 +29,19 @@ figure{margin:1.5em 0}figcaption{color:var(--faint);font-size:13px;max-width:760
 svg{max-width:100%;height:auto}.mark{background:var(--mark);padding:.5em .8em}.scroll{overflow-x:auto}code{font-size:13px}
 </style>)";
 
+// In place of the predictions, where workers compute on GPUs.
+constexpr std::string_view kOnGpus =
+    "<p>Workers computed on GPUs. There <b>auto</b> and <b>ring</b> are "
+    "NCCL's: "
+    "its own choice, and held to rings (NCCL_ALGO=Ring). It does not tell what "
+    "it moves, so that its bytes are missing here. With parameter servers "
+    "gradients and parameters pass through the host's memory and travel as "
+    "between CPUs. Memory and processor time are the host's alone.</p>\n<p>No "
+    "step is predicted: the formulas know one link with one rate, and NCCL "
+    "takes ways of its own (between GPUs, through host memory, by the "
+    "network), "
+    "which parameter servers do not take.</p>\n";
+
 constexpr std::string_view kWhat = R"(<p>Data-parallel training makes one model
 on several workers: each computes gradients on its own part of a batch, and
 before the next step all must have the same sum. Here the same job was trained in
@@ -67,6 +80,7 @@ std::string ConditionsTable(const Conditions& conditions) {
   add("When", conditions.time);
   add("Where", conditions.place);
   add("Machine", conditions.machine);
+  add("Workers compute on", conditions.device);
   add("Link", conditions.link);
   add("Job", conditions.job);
   add("Model", conditions.model);
@@ -94,8 +108,7 @@ std::string JobTable(const Comparison& comparison) {
 }
 
 std::string TheoryCell(const RunResult& run) {
-  const auto bytes =
-      BytesOfStep(run.mode, run.workers, run.ranks_per_host, run.wire_bytes());
+  const std::optional<NodeBytes> bytes = TheoryOf(run);
   return bytes.has_value() ? Megabytes(bytes->busiest) : "-";
 }
 
@@ -156,12 +169,15 @@ std::string LoadsTable(const Comparison& comparison) {
               "th");
   for (const RunResult& run : comparison.runs) {
     if (!run.is_ok()) continue;
-    const Load bytes = BytesLoad(run);
+    const std::optional<Load> bytes = BytesLoad(run);
+    const auto megabytes = [&](double Load::*value) {
+      return bytes.has_value() ? Megabytes((*bytes).*value) : "-";
+    };
     const Load cpu = CpuLoad(run);
     const Load memory = MemoryLoad(run);
     html += Row(
-        {MarkedLabel(run), absl::StrCat(run.workers), Megabytes(bytes.busiest),
-         TheoryCell(run), Megabytes(bytes.mean), Milliseconds(cpu.busiest),
+        {MarkedLabel(run), absl::StrCat(run.workers), megabytes(&Load::busiest),
+         TheoryCell(run), megabytes(&Load::mean), Milliseconds(cpu.busiest),
          Milliseconds(cpu.mean), absl::StrFormat("%.0f", memory.busiest / 1e6),
          absl::StrFormat("%.0f", memory.mean / 1e6)});
   }
@@ -267,7 +283,7 @@ std::string Warnings(const Comparison& comparison) {
   }
   const int cores = comparison.conditions.cores;
   const bool is_crowded =
-      cores > 0 &&
+      cores > 0 && !comparison.conditions.is_on_gpus &&
       std::any_of(runs.begin(), runs.end(), [&](const RunResult& run) {
         return run.is_ok() && !run.is_emulated && run.workers > cores;
       });
@@ -291,7 +307,10 @@ std::string MethodSection(const Comparison& comparison) {
       "part of that in the best run with the fewest workers.</p>\n<p>Bytes by "
       "theory: a node sends ring 2K(N-1)/N, hierarchical (hosts of g) "
       "K(2(g-1)/g + 2(N/g-1)/N), gather_broadcast K(N-1) at the root, ps:S "
-      "NK/S at a server, ps:colocated 2K(N-1)/N, each direction.</p>\n"
+      "NK/S at a server, ps:colocated 2K(N-1)/N, each direction.</p>\n";
+  if (comparison.conditions.is_on_gpus)
+    return absl::StrCat(html, std::string(kOnGpus));
+  html +=
       "<p>Predicted steps: the computing that was measured, and what of the "
       "transfer does not fit behind the backward pass, in which buckets become "
       "ready one by one. An all-reduce takes the busiest node's bytes through "

@@ -318,6 +318,50 @@ TEST(ReportTest, DrawsWhatThereAreFiguresFor) {
                                      "loss_time", "loss_samples"));
 }
 
+// NCCL tells no bytes, and no formula knows its ways.
+TEST(ReportTest, OnGpusShowsNeitherBytesOfNcclNorPredictions) {
+  Comparison comparison;
+  comparison.conditions.device = "a GPU each: NVIDIA H200";
+  comparison.conditions.is_on_gpus = true;
+  comparison.conditions.cores = 1;
+  comparison.runs = {MadeRun("auto", 2, 0.010, 7 * kGradient),
+                     MadeRun("ring", 2, 0.011, 7 * kGradient),
+                     MadeRun("ps:1", 2, 0.012, kGradient),
+                     MadeRun("ring", 4, 0.010, 9 * kGradient)};
+  for (RunResult& run : comparison.runs) {
+    run.is_by_nccl = !run.mode.is_parameter_server();
+    run.all_reduce_seconds = 1;
+  }
+  const std::string html = ReportHtml(comparison);
+  EXPECT_THAT(html,
+              HasSubstr("<td>Workers compute on</td><td class=\"w\">a GPU "
+                        "each: NVIDIA H200</td>"));
+  EXPECT_THAT(html, HasSubstr("No step is predicted"));
+  EXPECT_THAT(html, Not(HasSubstr("Predicted steps")));
+  EXPECT_THAT(html, Not(HasSubstr("28.00")));
+  EXPECT_THAT(html, Not(HasSubstr("36.00")));
+  EXPECT_THAT(html, Not(HasSubstr("more workers than")));
+  for (const std::string& finding : FindingsOf(comparison))
+    EXPECT_THAT(finding, Not(HasSubstr("busiest node")));
+  const auto names = NamesOf(ChartsOf(comparison));
+  EXPECT_THAT(names, Contains("bytes"));  // of the servers
+  EXPECT_THAT(names, Not(Contains("prediction")));
+  EXPECT_THAT(names, Not(Contains("scale")));
+  const auto json = nlohmann::json::parse(ComparisonJson(comparison));
+  EXPECT_EQ(json["conditions"]["is_on_gpus"], true);
+  const auto& ring = json["runs"][1];
+  EXPECT_EQ(ring["is_by_nccl"], true);
+  EXPECT_TRUE(ring["ranks"][0]["sent_bytes"].is_null());
+  EXPECT_TRUE(ring["theory"]["busiest_sent_bytes"].is_null());
+  const auto& servers = json["runs"][2];
+  EXPECT_EQ(servers["ranks"][0]["sent_bytes"], kGradient);
+  EXPECT_EQ(servers["theory"]["busiest_sent_bytes"], 2 * kGradient);
+  EXPECT_TRUE(servers["theory"]["step_seconds"].is_null());
+  // Without servers there is nothing to draw.
+  comparison.runs.resize(2);
+  EXPECT_THAT(NamesOf(ChartsOf(comparison)), Not(Contains("bytes")));
+}
+
 TEST(ReportTest, JsonHasMeasuredAndTheory) {
   const auto json = nlohmann::json::parse(ComparisonJson(TwoModes()));
   EXPECT_EQ(json["conditions"]["cores"], 2);

@@ -48,7 +48,9 @@ struct RunResult {
   int workers = 0;
   std::string variant;  // what else was changed; "" for nothing
   bool is_emulated = false;
-  std::string failure;      // why there are no figures; "" if there are
+  bool is_by_nccl =
+      false;            // NCCL reduced the gradients: their bytes are not known
+  std::string failure;  // why there are no figures; "" if there are
   double wall_seconds = 0;  // of the run, with starting and ending
 
   int64_t steps = 0;  // of the job
@@ -118,12 +120,14 @@ struct Conditions {
   std::string time;     // when it began, with its zone
   std::string machine;  // "host, 2 cores, MODEL OF PROCESSOR"
   std::string version;
-  std::string command;  // as it was called
-  std::string job;      // its file's name
-  std::string model;    // its kind
-  std::string place;    // "processes of this machine", "the cluster at ..."
-  std::string link;     // in words
-  std::string batch;    // how many samples a step has, in a sentence
+  std::string command;      // as it was called
+  std::string job;          // its file's name
+  std::string model;        // its kind
+  std::string place;        // "processes of this machine", "the cluster at ..."
+  std::string device;       // that workers compute on, in words
+  bool is_on_gpus = false;  // that is GPUs
+  std::string link;         // in words
+  std::string batch;        // how many samples a step has, in a sentence
   int cores = 0;
   double link_bytes_per_second = 0;  // 0: not limited
   double device_memory_bytes = 0;    // batches are to fit there; 0: not asked

@@ -113,17 +113,20 @@ absl::Status LocalCluster::StartMembers(
                    options_.member_arguments.end());
     const std::string launched = command.front();
     command.erase(command.begin());
-    ASSIGN_OR_RETURN(
-        Child child,
-        StartChild(member, launched, WithSecurity(std::move(command))));
+    ASSIGN_OR_RETURN(Child child, StartChild(member, launched,
+                                             WithSecurity(std::move(command))));
     members_.push_back(std::move(child));
   }
   return absl::OkStatus();
 }
 
 absl::Status LocalCluster::StartWorkers(const std::string& address, int count) {
+  std::vector<std::string> arguments = options_.worker_arguments;
+  arguments.push_back(absl::StrCat("--threads=", options_.worker_threads));
+  if (options_.are_workers_slots)
+    arguments.push_back(absl::StrCat("--slots=", std::exchange(count, 1)));
   return StartMembers("worker", options_.worker_binary, address, count,
-                      {absl::StrCat("--threads=", options_.worker_threads)});
+                      arguments);
 }
 
 absl::Status LocalCluster::StartParameterServers(const std::string& address,

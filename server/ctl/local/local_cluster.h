@@ -24,6 +24,10 @@ struct LocalClusterOptions {
   std::string parameter_server_binary = "";  // where there are such
   std::string run_dir;                       // exists
   int worker_threads = 1;
+  // For every worker, beside what it needs.
+  std::vector<std::string> worker_arguments = {};
+  // Workers are the slots of one program, so that each takes a GPU of its own.
+  bool are_workers_slots = false;
   // Where the coordinator listens: an address of this machine. Beyond loopback
   // its children are allowed clear text.
   std::string listen_host = "127.0.0.1";
@@ -52,7 +56,8 @@ class LocalCluster {
       const std::function<absl::Status()>& check);
 
   // Starts workers worker-0 .. worker-(count-1) of the coordinator at
-  // `address`. One that is killed comes back by itself.
+  // `address`; as slots of one program they have the log of worker-0. One that is
+  // killed comes back by itself.
   [[nodiscard]] absl::Status StartWorkers(const std::string& address,
                                           int count);
 

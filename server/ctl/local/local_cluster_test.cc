@@ -90,6 +90,21 @@ TEST_F(LocalClusterTest, StartsACoordinatorAndWorkersAndStopsThem) {
   EXPECT_THAT(Log("coordinator"), Contains("bye"));
 }
 
+TEST_F(LocalClusterTest, StartsWorkersAsSlotsOfOneProgram) {
+  LocalClusterOptions options = Options(GoodCoordinator(), GoodWorker());
+  options.worker_arguments = {"--device=cuda"};
+  options.are_workers_slots = true;
+  LocalCluster cluster(options);
+  const auto address = cluster.StartCoordinator(Ok);
+  ASSERT_TRUE(address.ok()) << address.status();
+  ASSERT_TRUE(cluster.StartWorkers(*address, 4).ok());
+  while (Log("worker-0").empty()) ASSERT_TRUE(cluster.Check(true).ok());
+  EXPECT_THAT(Log("worker-0"),
+              Contains("--coordinator=127.0.0.1:77 --name=worker-0 "
+                       "--device=cuda --threads=3 --slots=4 --restart=always"));
+  EXPECT_EQ(cluster.LogOf("worker-1"), "");
+}
+
 TEST_F(LocalClusterTest, StartsParameterServersBesideTheWorkers) {
   LocalCluster cluster(Options(GoodCoordinator(), GoodWorker()));
   const auto address = cluster.StartCoordinator(Ok);

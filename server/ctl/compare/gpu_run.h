@@ -1,0 +1,44 @@
+// What is different about a run whose workers compute on GPUs: what these refuse,
+// and what they are started with. Pure.
+//
+// Their all-reduces are NCCL's, which chooses for itself, or is held to rings by a
+// variable of the workers' environment. Parameter servers are ours as ever.
+#ifndef RINGMASTER_SERVER_CTL_COMPARE_GPU_RUN_H_
+#define RINGMASTER_SERVER_CTL_COMPARE_GPU_RUN_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "server/ctl/compare/mode.h"
+
+namespace ringmaster {
+
+namespace v1 {
+class TrainProgram;
+}  // namespace v1
+
+namespace ctl {
+
+// What is compared on GPUs unless the user says otherwise.
+inline constexpr char kGpuModes[] = "auto,ring";
+
+//   INVALID_ARGUMENT  a mode of workers on CPUs; names the flag --modes
+[[nodiscard]] absl::Status CheckGpuModes(const std::vector<Mode>& modes);
+
+// Whether workers on GPUs train `train`, by what it says of gradients.
+//   INVALID_ARGUMENT  names the field
+[[nodiscard]] absl::Status CheckGpuProgram(const v1::TrainProgram& train);
+
+// Whether NCCL reduces the gradients; it tells nothing of what it moves.
+[[nodiscard]] bool IsReducedByNccl(const v1::TrainProgram& train);
+
+// The program and arguments that start a worker, so that NCCL chooses as `train`
+// says, whatever the environment.
+[[nodiscard]] std::vector<std::string> NcclLauncher(
+    const v1::TrainProgram& train);
+
+}  // namespace ctl
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_SERVER_CTL_COMPARE_GPU_RUN_H_
