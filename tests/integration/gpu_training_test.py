@@ -29,7 +29,7 @@ class GpuTrainingTest(unittest.TestCase):
             with Cluster() as cluster:
                 cluster.start_coordinator()
                 cluster.start_worker("a", *flags, slots=2)
-                job = cluster.run_job(synthetic_job(steps=30, workers_min=2, workers_max=2, hash_every=1))
+                job = cluster.run_job(synthetic_job(steps=30, workers_min=2, workers_max=2, hash_every=1, precision="float32"))
                 losses[device] = float(job["figures"]["loss"])
                 kinds = {worker["device"]["kind"] for worker in cluster.workers()}
                 self.assertEqual(kinds, {f"DEVICE_KIND_{device.upper()}"})
@@ -146,7 +146,7 @@ class GpuTrainingTest(unittest.TestCase):
             cluster.start_worker("cpu")
             cluster.await_workers(2)
             job = cluster.run_job(synthetic_job(steps=30, workers_min=2, workers_max=2), "FAILED")
-            self.assertRegex(job["message"], "(GPU against CPU|CPU against GPU)")
+            self.assertRegex(job["message"], "(bfloat16 GPU against .*float32 CPU|float32 CPU against .*bfloat16 GPU)")
             self.assertEqual(int(job["exit_code"]), 3)
 
     def test_two_workers_on_one_gpu_are_told_so(self):

@@ -44,7 +44,11 @@ absl::StatusOr<std::unique_ptr<TextSampler>> MakeSampler(TrainingState& state) {
 absl::StatusOr<std::unique_ptr<HeldJob>> HeldJob::Create(
     const v1::TrainProgram& program, const RankAssignment& assignment,
     const CancelToken& cancel, const Options& options) {
-  ASSIGN_OR_RETURN(const ProgramConfig config, ParseProgram(program));
+  // Tensor cores give bfloat16 many times the speed of float32; CPUs do not.
+  ASSIGN_OR_RETURN(const ProgramConfig config,
+                   ParseProgram(program, options.accelerator == nullptr
+                                             ? Precision::kFloat32
+                                             : Precision::kBFloat16));
   TrainingState::Options state_options;
   state_options.threads = options.threads;
   state_options.accelerator = options.accelerator;

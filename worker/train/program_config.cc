@@ -162,10 +162,12 @@ EmulationConfig EmulationOf(const v1::EmulateComputeSpec& spec) {
   return config;
 }
 
-absl::StatusOr<Precision> PrecisionOf(v1::Precision precision) {
+absl::StatusOr<Precision> PrecisionOf(v1::Precision precision,
+                                      Precision default_precision) {
   switch (precision) {
-    case v1::PRECISION_FLOAT32:
     case v1::PRECISION_UNSPECIFIED:
+      return default_precision;
+    case v1::PRECISION_FLOAT32:
       return Precision::kFloat32;
     case v1::PRECISION_BFLOAT16:
       return Precision::kBFloat16;
@@ -208,7 +210,8 @@ std::string ProgramConfig::CanonicalText() const {
   return text;
 }
 
-absl::StatusOr<ProgramConfig> ParseProgram(const v1::TrainProgram& program) {
+absl::StatusOr<ProgramConfig> ParseProgram(const v1::TrainProgram& program,
+                                           Precision default_precision) {
   ProgramConfig config;
   RETURN_IF_ERROR(ParseModel(program.model(), config.model));
   config.data.seed = static_cast<uint64_t>(program.seed());
@@ -234,7 +237,8 @@ absl::StatusOr<ProgramConfig> ParseProgram(const v1::TrainProgram& program) {
   config.steps = program.steps();
   config.global_batch = program.global_batch();
   config.micro_batch = program.micro_batch();
-  ASSIGN_OR_RETURN(config.precision, PrecisionOf(program.precision()));
+  ASSIGN_OR_RETURN(config.precision,
+                   PrecisionOf(program.precision(), default_precision));
   config.seed = static_cast<uint64_t>(program.seed());
   config.evaluate_every = program.evaluate_every();
   config.evaluation_samples = program.evaluation_samples();

@@ -78,10 +78,11 @@ struct ProgramConfig {
 
 // Translates a program whose defaults are filled in, and validates it again: a
 // worker does not rely on its coordinator. The model's own settings are for
-// CreateModel to check.
+// CreateModel to check. `default_precision` is that of the device.
 //   INVALID_ARGUMENT  names the field
 [[nodiscard]] absl::StatusOr<ProgramConfig> ParseProgram(
-    const v1::TrainProgram& program);
+    const v1::TrainProgram& program,
+    Precision default_precision = Precision::kFloat32);
 
 }  // namespace ringmaster
 

@@ -379,7 +379,8 @@ PlanAgreement TrainingState::Agreement() const {
   // The two kinds reduce gradients in ways that do not meet.
   if (accelerator_ != nullptr)
     agreement.plan_hash = CounterRandom(agreement.plan_hash, kOnGpuStream);
-  agreement.summary += accelerator_ == nullptr ? ", on a CPU" : ", on a GPU";
+  absl::StrAppend(&agreement.summary, ", ", PrecisionName(config_.precision),
+                  accelerator_ == nullptr ? " on a CPU" : " on a GPU");
   return agreement;
 }
 

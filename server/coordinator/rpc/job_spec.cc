@@ -157,9 +157,9 @@ void CheckSample(v1::TrainProgram& train, SpecErrors& errors) {
   }
 }
 
-void CheckPrecision(v1::TrainProgram& train, SpecErrors& errors) {
-  if (train.precision() == v1::PRECISION_UNSPECIFIED)
-    train.set_precision(v1::PRECISION_FLOAT32);
+// Left out, it follows from what the workers compute on.
+void CheckPrecision(const v1::TrainProgram& train, SpecErrors& errors) {
+  if (train.precision() == v1::PRECISION_UNSPECIFIED) return;
   errors.RequireKnown(v1::Precision_IsValid(train.precision()),
                       "train.precision", "float32, bfloat16, tf32 or float16",
                       train.precision());

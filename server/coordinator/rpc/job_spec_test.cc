@@ -143,7 +143,8 @@ TEST(JobSpecTest, FillsInTheDefaultsOfWhatIsGiven) {
   ASSERT_TRUE(result.ok()) << result.status();
   const v1::TrainProgram& train = result->train();
   EXPECT_EQ(train.micro_batch(), 0);
-  EXPECT_EQ(train.precision(), v1::PRECISION_FLOAT32);
+  // The workers know on what they compute.
+  EXPECT_EQ(train.precision(), v1::PRECISION_UNSPECIFIED);
   EXPECT_EQ(train.model().gpt().vocabulary(), 256);
   EXPECT_EQ(train.model().gpt().window(), 256);
   EXPECT_EQ(train.model().gpt().layers(), 4);

@@ -310,8 +310,22 @@ TEST_F(CudaRefusalTest, APlanOnAGpuIsNotThatOfACpu) {
       cpu.trainer(0).Prepare(SpecOf(MlpProgram()), cpu.Assign(1, {0}, 0, 0));
   ASSERT_TRUE(on_gpu.ok() && on_cpu.ok());
   EXPECT_NE(on_gpu->plan_hash, on_cpu->plan_hash);
-  EXPECT_THAT(on_gpu->summary, EndsWith(", on a GPU"));
-  EXPECT_THAT(on_cpu->summary, EndsWith(", on a CPU"));
+  EXPECT_THAT(on_gpu->summary, EndsWith(", float32 on a GPU"));
+  EXPECT_THAT(on_cpu->summary, EndsWith(", float32 on a CPU"));
+}
+
+TEST_F(CudaRefusalTest, AJobThatNamesNoPrecisionGetsTheDevices) {
+  v1::TrainProgram program = MlpProgram();
+  program.clear_precision();
+  TrainerWorkers gpu(1, OpenGpu);
+  TrainerWorkers cpu(1);
+  const auto on_gpu =
+      gpu.trainer(0).Prepare(SpecOf(program), gpu.Assign(1, {0}, 0, 0));
+  const auto on_cpu =
+      cpu.trainer(0).Prepare(SpecOf(program), cpu.Assign(1, {0}, 0, 0));
+  ASSERT_TRUE(on_gpu.ok() && on_cpu.ok());
+  EXPECT_THAT(on_gpu->summary, EndsWith(", bfloat16 on a GPU"));
+  EXPECT_THAT(on_cpu->summary, EndsWith(", float32 on a CPU"));
 }
 
 }  // namespace

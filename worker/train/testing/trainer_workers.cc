@@ -32,6 +32,7 @@ v1::TrainProgram SmallProgram(int64_t steps) {
   program.set_evaluation_samples(64);
   program.set_bucket_bytes(8 << 10);
   program.set_hash_every(1);
+  program.set_precision(v1::PRECISION_FLOAT32);  // on all devices
   return program;
 }
 
