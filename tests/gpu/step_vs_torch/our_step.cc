@@ -23,6 +23,7 @@
 #include "common/status/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "tests/gpu/step_vs_torch/our_models.h"
+#include "tests/gpu/step_vs_torch/step_flags.h"
 #include "worker/device/cuda/cuda_device.h"
 #include "worker/device/cuda/cuda_profiler.h"
 #include "worker/device/cuda/cuda_status.h"
@@ -36,35 +37,6 @@ constexpr int kFailed = 1;
 constexpr int kCannotRun = 2;
 constexpr int64_t kWarmup = 5;  // steps
 constexpr int64_t kProfiled = 3;
-
-struct StepFlags {
-  std::string model;
-  int64_t batch = 0;
-  int64_t steps = 0;
-  std::string precision = "bf16";
-};
-
-void AddFlags(FlagSet& set, StepFlags& flags) {
-  set.Add({.name = "model",
-           .help = "What is trained.",
-           .is_required = true,
-           .choices = StepModels()},
-          &flags.model);
-  set.Add({.name = "batch",
-           .help = "Samples of a step.",
-           .is_required = true,
-           .min = 1},
-          &flags.batch);
-  set.Add({.name = "steps",
-           .help = "Steps of a round.",
-           .is_required = true,
-           .min = 1},
-          &flags.steps);
-  set.Add({.name = "precision",
-           .help = "Of matrix products.",
-           .choices = StepPrecisions()},
-          &flags.precision);
-}
 
 void Say(const std::string& kind, const nlohmann::json& what) {
   std::cout << nlohmann::json{{kind, what}}.dump() << std::endl;
@@ -211,7 +183,7 @@ int Explain(const absl::Status& status, int code) {
 int Main(int argc, const char* const* argv) {
   StepFlags flags;
   FlagSet set("our_step", "Our training step, timed: see models.py.");
-  AddFlags(set, flags);
+  AddStepFlags(set, flags);
   // Not 2, which says that it cannot run here.
   if (const auto code = set.ParseCommandLine(argc, argv))
     return *code == ExitCode::kDone ? 0 : kFailed;
