@@ -90,7 +90,8 @@ class AcceleratorArenas {
 
   // Queues zeros for all gradients.
   virtual void ClearGradients() = 0;
-  // Copies parameters and moments; done when they return.
+  // Copies parameters and moments; done when they return. Those that `host` leaves
+  // empty stay where they are.
   [[nodiscard]] virtual absl::Status CopyFromHost(
       const ArenaSpans<const float>& host) = 0;
   [[nodiscard]] virtual absl::Status CopyToHost(
@@ -105,6 +106,9 @@ class AcceleratorArenas {
   [[nodiscard]] virtual absl::Status Apply(
       const OptimizerConfig& config, const Update& update,
       std::span<const UpdateStretch> stretches) = 0;
+  // How long the last update took, if it is done and was not asked for before;
+  // else zero.
+  [[nodiscard]] virtual absl::StatusOr<absl::Duration> TakeUpdateTime() = 0;
 };
 
 class Accelerator {

@@ -59,7 +59,7 @@ absl::StatusOr<CommittedStep> AllReduceSync::Commit(const LocalStep& local) {
   const MonotonicTime reduced = clock_.Now();
   RETURN_IF_ERROR(FAIL_POINT("train.reduced"));
   RETURN_IF_ERROR(state_.MarkComplete(local.step));
-  if (local.compare_parameters) RETURN_IF_ERROR(state_.FetchToHost());
+  if (local.compare_parameters) RETURN_IF_ERROR(state_.FetchParameters());
 
   const CommitRecord record =
       MakeCommitRecord(generation_, local, state_.complete_norm_squared(),

@@ -187,7 +187,7 @@ void GenerationRun::Record(int64_t step, const Batch& batch,
   figures.samples = state.config().global_batch;
   figures.targets = figures.samples * state.targets();
   figures.phases.communication_wait = committed.communication_wait;
-  figures.phases.optimizer = committed.update;
+  figures.phases.optimizer += committed.update;
   figures.commit = committed.commit;
   if (parts_.peak_flops > 0) {
     figures.peak_seconds = parts_.state.model().flops_per_sample() *
@@ -266,6 +266,8 @@ absl::Status GenerationRun::AwaitDevice(int64_t step, LocalStep& local,
   ASSIGN_OR_RETURN(const DeviceReport report,
                    parts_.state.model().AwaitDevice());
   local.loss_sum += report.loss_sum;
+  // That of the step before, with which the device began this one.
+  ASSIGN_OR_RETURN(phases.optimizer, parts_.state.TakeUpdateTime());
   // The device tells how long it took, not when: the last pass ended just now.
   const MonotonicTime end = parts_.clock.Now();
   const MonotonicTime backward = end - report.backward;

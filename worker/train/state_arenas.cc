@@ -132,6 +132,13 @@ absl::Status StateArenas::FetchToHost() {
   return absl::OkStatus();
 }
 
+absl::Status StateArenas::FetchParameters() {
+  if (newest_ != Newest::kDevice) return absl::OkStatus();
+  return device_->CopyToHost({.parameters = ElemsOf(parameters_),
+                              .first_moment = {},
+                              .second_moment = {}});
+}
+
 absl::Status StateArenas::SendToDevice() {
   // What a collective that was aborted left between the tensors, no pass
   // overwrites.
@@ -226,6 +233,10 @@ absl::Status StateArenas::Apply(Update update) {
                            slice(first_moment_), slice(second_moment_)});
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<absl::Duration> StateArenas::TakeUpdateTime() {
+  return device_ == nullptr ? absl::ZeroDuration() : device_->TakeUpdateTime();
 }
 
 }  // namespace ringmaster

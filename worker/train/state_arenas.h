@@ -61,6 +61,8 @@ class StateArenas {
   // The host's arenas are as the accelerator's from here on, until it updates
   // its own.
   [[nodiscard]] absl::Status FetchToHost();
+  // The same for the parameters alone.
+  [[nodiscard]] absl::Status FetchParameters();
   // The accelerator's are as the host's, and its gradients zero: before the first
   // step of a generation.
   [[nodiscard]] absl::Status SendToDevice();
@@ -107,6 +109,9 @@ class StateArenas {
   [[nodiscard]] absl::StatusOr<double> GradientNormSquared();
   // Updates all parameters; update.decays is settled here.
   [[nodiscard]] absl::Status Apply(Update update);
+  // See AcceleratorArenas; zero where the host computes, whose Apply returns when
+  // it is done.
+  [[nodiscard]] absl::StatusOr<absl::Duration> TakeUpdateTime();
 
  private:
   enum class Newest { kBoth, kHost, kDevice };

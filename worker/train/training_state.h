@@ -133,7 +133,14 @@ class TrainingState {
   // they are sent, before the first step of a generation. Neither does anything
   // where there is nothing to do.
   [[nodiscard]] absl::Status FetchToHost() { return arenas_->FetchToHost(); }
+  [[nodiscard]] absl::Status FetchParameters() {
+    return arenas_->FetchParameters();
+  }
   [[nodiscard]] absl::Status SendToDevice() { return arenas_->SendToDevice(); }
+  // See StateArenas.
+  [[nodiscard]] absl::StatusOr<absl::Duration> TakeUpdateTime() {
+    return arenas_->TakeUpdateTime();
+  }
   // See StateArenas.
   [[nodiscard]] StateArenas::DeviceViews device_views() const {
     return arenas_->device_views();

@@ -58,6 +58,8 @@ absl::Status CudaArenas::Allocate(int64_t num_elems, int moments) {
                       (1 + cuda::SumOfSquaresScratchElems(num_elems))));
   ASSIGN_OR_RETURN(host_norm_,
                    device_.pinned_allocator().Allocate(sizeof(double)));
+  ASSIGN_OR_RETURN(update_begins_, CudaEvent::Create(CudaEvent::Timing::kOn));
+  ASSIGN_OR_RETURN(update_ends_, CudaEvent::Create(CudaEvent::Timing::kOn));
   return absl::OkStatus();
 }
 
@@ -88,8 +90,9 @@ absl::Status CudaArenas::CopyToHost(const ArenaSpans<float>& host) {
       {host.first_moment, ElemsOf(first_moment_)},
       {host.second_moment, ElemsOf(second_moment_)}};
   for (const auto& [to, from] : copies) {
-    RM_CHECK(to.size() == from.size(), "both sides have the same arenas");
-    stream_.CopyToHost(to.data(), from.data(), BytesOf(from.size()));
+    RM_CHECK(to.empty() || to.size() == from.size(),
+             "both sides have the same arenas");
+    stream_.CopyToHost(to.data(), from.data(), BytesOf(to.size()));
   }
   return stream_.Synchronize();
 }
@@ -108,6 +111,7 @@ absl::StatusOr<double> CudaArenas::GradientNormSquared() {
 absl::Status CudaArenas::Apply(const OptimizerConfig& config,
                                const Update& update,
                                std::span<const UpdateStretch> stretches) {
+  stream_.Record(*update_begins_);
   for (const UpdateStretch& stretch : stretches) {
     const auto slice = [&stretch](const std::optional<Arena>& arena) {
       return arena.has_value() ? arena->Slice<float>(stretch.range)
@@ -119,7 +123,17 @@ absl::Status CudaArenas::Apply(const OptimizerConfig& config,
                          {slice(parameters_), slice(gradients_),
                           slice(first_moment_), slice(second_moment_)});
   }
+  stream_.Record(*update_ends_);
+  is_update_told_ = false;
   return stream_.status();
+}
+
+absl::StatusOr<absl::Duration> CudaArenas::TakeUpdateTime() {
+  if (is_update_told_) return absl::ZeroDuration();
+  ASSIGN_OR_RETURN(const bool is_done, update_ends_->IsDone());
+  if (!is_done) return absl::ZeroDuration();
+  is_update_told_ = true;
+  return CudaEvent::Between(*update_begins_, *update_ends_);
 }
 
 }  // namespace ringmaster

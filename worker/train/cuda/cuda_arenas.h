@@ -42,6 +42,7 @@ class CudaArenas final : public AcceleratorArenas {
   absl::StatusOr<double> GradientNormSquared() override;
   absl::Status Apply(const OptimizerConfig& config, const Update& update,
                      std::span<const UpdateStretch> stretches) override;
+  absl::StatusOr<absl::Duration> TakeUpdateTime() override;
 
  private:
   CudaArenas(CudaDevice& device, CudaStream& stream)
@@ -56,6 +57,10 @@ class CudaArenas final : public AcceleratorArenas {
   std::optional<Arena> second_moment_;  // likewise
   Allocation norm_scratch_;
   Allocation host_norm_;  // pinned: one double
+  // Around the update.
+  std::unique_ptr<CudaEvent> update_begins_;
+  std::unique_ptr<CudaEvent> update_ends_;
+  bool is_update_told_ = true;
   std::unique_ptr<CudaServerCopies> server_copies_;  // null: no servers
 };
 
