@@ -151,21 +151,6 @@ absl::StatusOr<Ticket> NcclCommunicator::Start(
   return Admit({MemoryKind::kHost, ticket->sequence});
 }
 
-absl::StatusOr<Ticket> NcclCommunicator::StartAfter(
-    const CollectiveRequest& request, const CudaEvent& ready) {
-  RETURN_IF_ERROR(engine_->failure());
-  if (request.buffer.memory != MemoryKind::kCuda) {
-    return absl::InvalidArgumentError(
-        "only a buffer in device memory is ready at an event");
-  }
-  RETURN_IF_ERROR(CheckNcclRequest(request, world_size(), options_.settings));
-  ASSIGN_OR_RETURN(
-      const int64_t sequence,
-      engine_->StartAfter(
-          0, request, TrafficByTheory(request, rank(), world_size()), ready));
-  return Admit({MemoryKind::kCuda, sequence});
-}
-
 absl::Status NcclCommunicator::Wait(Ticket ticket, MonotonicTime deadline) {
   ASSIGN_OR_RETURN(const Place* const place, Find(ticket));
   if (place == nullptr) return absl::OkStatus();

@@ -97,14 +97,10 @@ class NcclCommunicator final : public Communicator {
   [[nodiscard]] int rank() const override { return host_->rank(); }
   [[nodiscard]] int world_size() const override { return host_->world_size(); }
   // Beyond the contract: RESOURCE_EXHAUSTED when NcclEngine::kMaxQueued are
-  // queued; an error of the compute stream.
+  // queued; an error of the compute stream. A collective on the device waits for
+  // what is ready in the compute stream then, see CudaStream::MarkReady.
   [[nodiscard]] absl::StatusOr<Ticket> Start(
       const CollectiveRequest& request) override;
-  // The same for a buffer on the device that is ready at `ready`, an event that
-  // was recorded (or that a graph records, which was launched) and is not
-  // recorded again before the collective is complete.
-  [[nodiscard]] absl::StatusOr<Ticket> StartAfter(
-      const CollectiveRequest& request, const CudaEvent& ready);
   [[nodiscard]] absl::Status Wait(Ticket ticket,
                                   MonotonicTime deadline) override;
   // What is queued in `stream` from here on runs after the collective, which is of

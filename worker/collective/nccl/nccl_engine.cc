@@ -167,21 +167,8 @@ absl::StatusOr<NcclEngine::Sequence> NcclEngine::Start(
   item.request = request;
   item.traffic = traffic;
   ASSIGN_OR_RETURN(item.events, TakeEvents());
-  compute.Record(*item.events->ready);
+  item.ready = &compute.MarkReady(*item.events->ready);
   RETURN_IF_ERROR(compute.status());
-  item.ready = item.events->ready.get();
-  return Admit(std::move(item));
-}
-
-absl::StatusOr<NcclEngine::Sequence> NcclEngine::StartAfter(
-    int group, const CollectiveRequest& request, const NcclTraffic& traffic,
-    const CudaEvent& ready) {
-  Item item;
-  item.group = group;
-  item.request = request;
-  item.traffic = traffic;
-  item.ready = &ready;
-  ASSIGN_OR_RETURN(item.events, TakeEvents());
   return Admit(std::move(item));
 }
 

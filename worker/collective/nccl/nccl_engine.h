@@ -109,17 +109,14 @@ class NcclEngine {
                                                  MonotonicTime deadline);
 
   // Queues `request`, which CheckNcclRequest accepts, for `group`, behind what is
-  // in `compute` now, or behind `ready`, which was recorded and is not recorded
-  // again before this collective is complete.
+  // ready in `compute` now (CudaStream::MarkReady), which is not queued again
+  // before this collective is complete.
   //   RESOURCE_EXHAUSTED  kMaxQueued are queued already
   //   the first failure, or an error of `compute`
   [[nodiscard]] absl::StatusOr<Sequence> Start(int group,
                                                const CollectiveRequest& request,
                                                const NcclTraffic& traffic,
                                                CudaStream& compute);
-  [[nodiscard]] absl::StatusOr<Sequence> StartAfter(
-      int group, const CollectiveRequest& request, const NcclTraffic& traffic,
-      const CudaEvent& ready);
 
   // As Communicator::Wait. After a failure the buffer may be written to until
   // Close returns.

@@ -1,12 +1,20 @@
 #include "worker/device/cuda/cuda_stream.h"
 
+#include <atomic>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/status/check.h"
 #include "common/status/status_macros.h"
 #include "worker/device/cuda/cuda_status.h"
 
 namespace ringmaster {
+namespace {
+
+std::atomic<int64_t> total_launches{0};
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<CudaEvent>> CudaEvent::Create(Timing timing) {
   cudaEvent_t event = nullptr;
   RETURN_IF_ERROR(
@@ -57,6 +65,12 @@ absl::StatusOr<std::unique_ptr<CudaStream>> CudaStream::Create(
   return std::unique_ptr<CudaStream>(new CudaStream(stream, std::move(name)));
 }
 
+CudaGraph::~CudaGraph() { static_cast<void>(cudaGraphExecDestroy(exec_)); }
+
+int64_t CudaGraph::TotalLaunches() {
+  return total_launches.load(std::memory_order_relaxed);
+}
+
 CudaStream::~CudaStream() { static_cast<void>(cudaStreamDestroy(stream_)); }
 
 void CudaStream::Check(cudaError_t error, std::string_view what,
@@ -95,7 +109,55 @@ void CudaStream::FillZero(void* device, int64_t bytes) {
 }
 
 void CudaStream::Record(CudaEvent& event) {
-  Check(cudaEventRecord(event.get(), stream_), "cudaEventRecord");
+  Check(is_capturing_ ? cudaEventRecordWithFlags(event.get(), stream_,
+                                                 cudaEventRecordExternal)
+                      : cudaEventRecord(event.get(), stream_),
+        "cudaEventRecord");
+}
+
+const CudaEvent& CudaStream::MarkReady(CudaEvent& own) {
+  if (ready_ != nullptr) return *ready_;
+  Record(own);
+  return own;
+}
+
+absl::Status CudaStream::BeginCapture() {
+  RM_CHECK(status_.ok() && !is_capturing_, "a stream that works is captured");
+  RETURN_IF_ERROR(CudaStatus(
+      cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
+      absl::StrCat("a capture of the ", name_, " stream")));
+  is_capturing_ = true;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<CudaGraph>> CudaStream::EndCapture() {
+  RM_CHECK(is_capturing_, "a capture ends that began");
+  is_capturing_ = false;
+  absl::Status status = std::exchange(status_, absl::OkStatus());
+  cudaGraph_t graph = nullptr;
+  status.Update(CudaStatus(cudaStreamEndCapture(stream_, &graph),
+                           "cudaStreamEndCapture"));
+  cudaGraphExec_t exec = nullptr;
+  if (status.ok()) {
+    status = CudaStatus(cudaGraphInstantiate(&exec, graph, 0),
+                        "cudaGraphInstantiate");
+  }
+  if (graph != nullptr) static_cast<void>(cudaGraphDestroy(graph));
+  // Takes the memory that launches need, or fails now.
+  if (status.ok()) {
+    status = CudaStatus(cudaGraphUpload(exec, stream_), "cudaGraphUpload");
+    if (!status.ok()) static_cast<void>(cudaGraphExecDestroy(exec));
+  }
+  // They are told, and not for the next call to find.
+  if (!status.ok()) static_cast<void>(cudaGetLastError());
+  RETURN_IF_ERROR(status);
+  return std::unique_ptr<CudaGraph>(new CudaGraph(exec, memory_epoch_));
+}
+
+void CudaStream::Launch(const CudaGraph& graph) {
+  RM_CHECK(!IsExpired(graph), "a graph is launched whose memory is there");
+  Check(cudaGraphLaunch(graph.exec_, stream_), "cudaGraphLaunch");
+  total_launches.fetch_add(1, std::memory_order_relaxed);
 }
 
 void CudaStream::WaitFor(const CudaEvent& event) {

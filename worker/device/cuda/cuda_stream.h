@@ -1,4 +1,5 @@
-// CudaStream is an ordered queue of work on a GPU, and CudaEvent a mark in one.
+// CudaStream is an ordered queue of work on a GPU, CudaEvent a mark in one, and
+// CudaGraph what was queued once, to be queued again as a whole.
 //
 // A stream remembers the first error of what was queued through it: operators
 // queue and go on, and who needs the result asks status() or Synchronize(). An
@@ -54,6 +55,27 @@ class CudaEvent {
   const cudaEvent_t event_;
 };
 
+// Work of a stream, captured: one launch queues all of it, with the arguments and
+// addresses that it was captured with.
+//
+// Ownership: must outlive its launches.
+class CudaGraph {
+ public:
+  CudaGraph(const CudaGraph&) = delete;
+  ~CudaGraph();
+
+  // Of all graphs of this process so far. Thread-safe.
+  [[nodiscard]] static int64_t TotalLaunches();
+
+ private:
+  friend class CudaStream;
+  CudaGraph(cudaGraphExec_t exec, int64_t memory_epoch)
+      : exec_(exec), memory_epoch_(memory_epoch) {}
+
+  const cudaGraphExec_t exec_;
+  const int64_t memory_epoch_;  // see CudaStream::ExpireGraphs
+};
+
 class CudaStream {
  public:
   // Of two streams with work, the device takes kHigh's first.
@@ -86,10 +108,33 @@ class CudaStream {
   void FillZero(void* device, int64_t bytes);
 
   // Marks the end of what was queued so far; an earlier mark of the event is
-  // forgotten.
+  // forgotten. Within a capture: each launch of the graph does so.
   void Record(CudaEvent& event);
   // What is queued from here on waits for the event's last mark.
   void WaitFor(const CudaEvent& event);
+
+  // A mark of what is ready now, for others to wait for: `own`, recorded here, or
+  // what SetReady was given. Valid until what it marks is queued again.
+  const CudaEvent& MarkReady(CudaEvent& own);
+  // Who launched a graph and tells of its parts one after another says so where
+  // each is ready: at an event that the graph records. Null: at the stream's end.
+  void SetReady(const CudaEvent* event) { ready_ = event; }
+
+  // From here to EndCapture nothing that is queued runs: it becomes a graph. What
+  // may wait for the device, or allocates its memory, fails when this thread does
+  // it, and with it the capture. Requires status() to be OK.
+  [[nodiscard]] absl::Status BeginCapture();
+  // The graph, ready to be launched; or the first error since BeginCapture, which status() does not
+  // keep, since nothing ran.
+  [[nodiscard]] absl::StatusOr<std::unique_ptr<CudaGraph>> EndCapture();
+  // Queues what `graph` holds. Requires that it has not expired.
+  void Launch(const CudaGraph& graph);
+  // Memory that what was queued so far may use is about to be freed: graphs of it
+  // must not be launched any more.
+  void ExpireGraphs() { ++memory_epoch_; }
+  [[nodiscard]] bool IsExpired(const CudaGraph& graph) const {
+    return graph.memory_epoch_ != memory_epoch_;
+  }
 
   // Waits until all that was queued is done, however long: that a device hangs is
   // for those to find who see the process make no progress. Returns the first
@@ -103,6 +148,9 @@ class CudaStream {
   const cudaStream_t stream_;
   const std::string name_;
   absl::Status status_;
+  bool is_capturing_ = false;
+  const CudaEvent* ready_ = nullptr;
+  int64_t memory_epoch_ = 0;
 };
 
 }  // namespace ringmaster

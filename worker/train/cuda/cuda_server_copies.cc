@@ -51,9 +51,8 @@ CudaServerCopies::~CudaServerCopies() {
 absl::Status CudaServerCopies::StartGradients(int bucket,
                                               absl::Span<float> host) {
   const Marks& marks = marks_[static_cast<size_t>(bucket)];
-  compute_.Record(*marks.is_final);
+  out_->WaitFor(compute_.MarkReady(*marks.is_final));
   RETURN_IF_ERROR(compute_.status());
-  out_->WaitFor(*marks.is_final);
   out_->CopyToHost(host.data(), gradients_.Slice<float>(RangeOf(bucket)).data(),
                    BytesOf(host.size()));
   out_->Record(*marks.is_on_host);
