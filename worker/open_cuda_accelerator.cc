@@ -30,6 +30,7 @@ absl::StatusOr<std::unique_ptr<Accelerator>> OpenAccelerator(
   absl::StatusOr<std::unique_ptr<Accelerator>> accelerator =
       OpenCudaAccelerator({.ordinal = flags.share_gpu ? 0 : slot,
                            .share_gpu = flags.share_gpu,
+                           .use_graphs = flags.cuda_graphs == "on",
                            .attention = KernelsOf(flags.attention),
                            .cache_directory = flags.tuning_cache});
   if (accelerator.ok()) return accelerator;

@@ -95,6 +95,12 @@ void AddComputeFlags(FlagSet& set, WorkerFlags& flags) {
                    "cuDNN's where there are any (auto).",
            .choices = {"auto", "cudnn", "ours"}},
           &flags.attention);
+  set.Add({.name = "cuda_graphs",
+           .help = "Whether workers on GPUs launch training passes that they "
+                   "have run before as CUDA graphs, rather than kernel by "
+                   "kernel. Results are the same.",
+           .choices = {"on", "off"}},
+          &flags.cuda_graphs);
   set.Add({.name = "tuning_cache",
            .unit = "DIRECTORY",
            .help = "Where workers on GPUs keep which of cuBLASLt's algorithms "

@@ -21,6 +21,7 @@ struct WorkerFlags {
   std::string device = "cpu";
   bool share_gpu = false;  // for tests: all slots compute on the first GPU
   std::string attention = "auto";  // whose kernels, on a GPU
+  std::string cuda_graphs = "on";  // of training passes, on a GPU
   std::string tuning_cache;        // a directory; empty: none
   int slots = 1;
   int threads = 1;  // of each slot

@@ -6,6 +6,7 @@
 
 #include "common/status/check.h"
 #include "common/status/status_macros.h"
+#include "common/transport/cancel_token.h"
 #include "worker/nn/cuda/cast.h"
 
 namespace ringmaster::cuda {
@@ -53,6 +54,7 @@ absl::Status CudaModel<T>::Bind(const Plan& plan,
                                 absl::Span<const float> parameters,
                                 absl::Span<float> gradients) {
   RETURN_IF_ERROR(bound_.Bind(specs(), plan, parameters, gradients, kind()));
+  graphs_.Bind(plan);
   RETURN_IF_ERROR(MakeWorkingCopy(plan.total_elems()));
   parameters_ = parameters;
   if constexpr (std::is_same_v<T, float>) {
@@ -114,12 +116,17 @@ double CudaModel<T>::ForwardBackward(const Batch& batch,
   }
   PassMarks* const marks = NextMarks();
   if (marks != nullptr) stream().Record(*marks->begin);
-  RefreshParameters();
   const DeviceBatch placed = upload_->Upload(
       batch, {options.dropout_key, static_cast<float>(options.scale)});
   MarkTurn mark(stream(), marks, observer);
-  Train(placed, {options.write, options.cancel}, mark);
+  graphs_.Run({batch.size(), options.write}, options.cancel, mark,
+              [&](const CancelToken* cancel, GradientObserver& observed) {
+                RefreshParameters();
+                Train(placed, {options.write, cancel}, observed);
+              });
   if (marks != nullptr) stream().Record(*marks->end);
+  // It has not passed all its marks, and counts for nothing.
+  if (options.cancel != nullptr && options.cancel->is_cancelled()) passes_ = 0;
   return 0;
 }
 

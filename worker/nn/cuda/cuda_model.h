@@ -33,6 +33,7 @@
 #include "worker/nn/cuda/batch_upload.h"
 #include "worker/nn/cuda/cuda_compute.h"
 #include "worker/nn/cuda/device_buffers.h"
+#include "worker/nn/cuda/pass_graphs.h"
 #include "worker/nn/model.h"
 
 namespace ringmaster::cuda {
@@ -42,6 +43,7 @@ struct CudaModelParts {
   CudaDevice& device;
   CudaCompute compute;
   int64_t max_batch = 0;
+  bool use_graphs = true;  // for training passes, see PassGraphs
 };
 
 // How to queue a training pass; what it works with is the batch's.
@@ -78,7 +80,8 @@ class CudaModel : public Model<float> {
   explicit CudaModel(const CudaModelParts& parts)
       : device_(parts.device),
         compute_(parts.compute),
-        max_batch_(parts.max_batch) {}
+        max_batch_(parts.max_batch),
+        graphs_(parts.compute.stream, parts.use_graphs) {}
 
   // Takes the model's buffers for max_batch() samples.
   virtual void Cut(DeviceCutter& cutter) = 0;
@@ -147,6 +150,7 @@ class CudaModel : public Model<float> {
   size_t passes_ = 0;  // since AwaitDevice
   std::vector<float> host_logits_;
   Batch context_{0, SampleShape()};  // of UploadContext
+  PassGraphs graphs_;                // of what is above, and gone before it
 };
 
 // Makes a ModelOf<T>, of the T that `precision` computes in. RESOURCE_EXHAUSTED:

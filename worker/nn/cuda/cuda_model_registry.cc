@@ -27,13 +27,12 @@ constexpr Registration kModels[] = {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Model<float>>> CreateCudaModel(
-    CudaDevice& device, const CudaCompute& compute, const ModelConfig& config,
-    Precision precision, int64_t max_batch) {
+    const CudaModelParts& parts, Precision precision,
+    const ModelConfig& config) {
   std::string known;
   for (const Registration& registration : kModels) {
     if (config.kind == registration.kind) {
-      return registration.create({device, compute, max_batch}, precision,
-                                 config);
+      return registration.create(parts, precision, config);
     }
     absl::StrAppend(&known, known.empty() ? "" : ", ", registration.kind);
   }

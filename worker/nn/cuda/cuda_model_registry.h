@@ -2,13 +2,11 @@
 #ifndef RINGMASTER_WORKER_NN_CUDA_CUDA_MODEL_REGISTRY_H_
 #define RINGMASTER_WORKER_NN_CUDA_CUDA_MODEL_REGISTRY_H_
 
-#include <cstdint>
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "worker/device/cuda/cuda_device.h"
 #include "worker/nn/compute.h"
-#include "worker/nn/cuda/cuda_compute.h"
+#include "worker/nn/cuda/cuda_model.h"
 #include "worker/nn/model.h"
 #include "worker/nn/model_config.h"
 
@@ -19,8 +17,8 @@ namespace ringmaster::cuda {
 //   INVALID_ARGUMENT    as there; or the kind computes on CPUs only
 //   RESOURCE_EXHAUSTED  the device has no memory for the buffers
 [[nodiscard]] absl::StatusOr<std::unique_ptr<Model<float>>> CreateCudaModel(
-    CudaDevice& device, const CudaCompute& compute, const ModelConfig& config,
-    Precision precision, int64_t max_batch);
+    const CudaModelParts& parts, Precision precision,
+    const ModelConfig& config);
 
 }  // namespace ringmaster::cuda
 

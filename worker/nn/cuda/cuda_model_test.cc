@@ -11,8 +11,9 @@
 
 #include "common/transport/cancel_token.h"
 #include "worker/nn/cuda/cuda_model_registry.h"
+#include "worker/nn/cuda/matmul.h"
 #include "worker/nn/cuda/testing/device_operands.h"
-#include "worker/nn/cuda/testing/matmul_testing.h"
+#include "worker/nn/cuda/testing/model_on_device.h"
 #include "worker/nn/testing/model_testing.h"
 
 namespace ringmaster::cuda {
@@ -20,46 +21,12 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int64_t kMaxBatch = 6;
-
-ModelConfig Mlp() {
-  return {.kind = "mlp",
-          .settings = {{"window", {5}},
-                       {"embedding_dim", {8}},
-                       {"hidden_dim", {24}},
-                       {"hidden_layers", {2}}}};
-}
-
-ModelConfig Cnn() {
-  return {.kind = "cnn",
-          .settings = {{"height", {10}},
-                       {"width", {9}},
-                       {"channels", {2}},
-                       {"classes", {7}},
-                       {"filters", {8, 16}},
-                       {"hidden_dim", {24}}}};
-}
-
-ModelConfig Gpt(double dropout = 0) {
-  return {.kind = "gpt",
-          .settings = {{"vocabulary", {61}},
-                       {"window", {20}},
-                       {"layers", {2}},
-                       {"heads", {2}},
-                       {"width", {16}},
-                       {"dropout", {dropout}}}};
-}
-
-struct Case {
-  std::string name;
-  ModelConfig config;
-  Precision precision = Precision::kFloat32;
-};
+constexpr int64_t kMaxBatch = ModelOnDevice::kMaxBatch;
 
 // Relative, of losses and of all gradients together, in the Euclidean norm. Where
 // rounding decides who wins a pooling, a whole gradient goes another way, which is
 // much for a batch of a few images.
-double Tolerance(const Case& test_case) {
+double Tolerance(const ModelCase& test_case) {
   switch (test_case.precision) {
     case Precision::kFloat32:
       return 5e-5;
@@ -70,64 +37,15 @@ double Tolerance(const Case& test_case) {
   }
 }
 
-// A model on the GPU with the parameters of one on the CPU.
-class OnDevice {
- public:
-  OnDevice(CudaStream& stream, const ModelInstance<float>& cpu,
-           const Case& test_case)
-      : device_(*CudaDevice::Open(0)),
-        matmul_(*CudaMatmul::Create(*device_, stream, {.measure = false})),
-        model_(CreateCudaModel(*device_, {stream, *matmul_}, test_case.config,
-                               test_case.precision, kMaxBatch)
-                   .value()),
-        plan_(cpu.plan),
-        parameters_(cpu.parameters),
-        gradients_(plan_.total_elems()) {
-    const auto elems = static_cast<size_t>(plan_.total_elems());
-    EXPECT_TRUE(model_
-                    ->Bind(plan_, absl::MakeConstSpan(parameters_.get(), elems),
-                           absl::MakeSpan(gradients_.get(), elems))
-                    .ok());
-  }
-
-  Model<float>& model() { return *model_; }
-  RecordOrder& observer() { return observer_; }
-  double Train(const Batch& batch, const TrainOptions& options) {
-    EXPECT_EQ(model_->ForwardBackward(batch, options, observer_), 0);
-    const absl::StatusOr<DeviceReport> report = model_->AwaitDevice();
-    EXPECT_TRUE(report.ok()) << report.status();
-    return report.ok() ? report->loss_sum : 0;
-  }
-  // Without padding, tensor by tensor.
-  std::vector<float> Gradients() const {
-    const std::vector<float> all = gradients_.Floats();
-    std::vector<float> elems;
-    for (const PlannedTensor& tensor : plan_.tensors()) {
-      const auto begin = all.begin() + tensor.range.begin;
-      elems.insert(elems.end(), begin, begin + tensor.range.count);
-    }
-    return elems;
-  }
-
- private:
-  std::unique_ptr<CudaDevice> device_;
-  std::unique_ptr<CudaMatmul> matmul_;
-  std::unique_ptr<Model<float>> model_;
-  const Plan& plan_;
-  const DeviceArray<float> parameters_;
-  const DeviceArray<float> gradients_;
-  RecordOrder observer_;
-};
-
 class CudaModelTest : public DeviceTest,
-                      public ::testing::WithParamInterface<Case> {
+                      public ::testing::WithParamInterface<ModelCase> {
  protected:
   void SetUp() override {
     DeviceTest::SetUp();
     if (IsSkipped()) return;
     cpu_ = std::make_unique<ModelInstance<float>>(GetParam().config, kMaxBatch);
     cpu_->RandomizeParameters();
-    gpu_ = std::make_unique<OnDevice>(stream(), *cpu_, GetParam());
+    gpu_ = std::make_unique<ModelOnDevice>(stream(), *cpu_, GetParam());
   }
   double tolerance() const { return Tolerance(GetParam()); }
   void ExpectSameGradients() {
@@ -135,7 +53,7 @@ class CudaModelTest : public DeviceTest,
   }
 
   std::unique_ptr<ModelInstance<float>> cpu_;
-  std::unique_ptr<OnDevice> gpu_;
+  std::unique_ptr<ModelOnDevice> gpu_;
 };
 
 TEST_P(CudaModelTest, LossAndGradientsAreTheCpus) {
@@ -225,18 +143,9 @@ TEST_P(CudaModelTest, KnowsTheCpusShapeAndCosts) {
   EXPECT_GT(gpu_->model().buffer_bytes(), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Models, CudaModelTest,
-    ::testing::Values(Case{"Mlp", Mlp()},
-                      Case{"MlpBFloat16", Mlp(), Precision::kBFloat16},
-                      Case{"MlpFloat16", Mlp(), Precision::kFloat16},
-                      Case{"Cnn", Cnn()},
-                      Case{"CnnBFloat16", Cnn(), Precision::kBFloat16},
-                      Case{"CnnFloat16", Cnn(), Precision::kFloat16},
-                      Case{"Gpt", Gpt()}, Case{"GptDropout", Gpt(0.2)},
-                      Case{"GptBFloat16", Gpt(), Precision::kBFloat16},
-                      Case{"GptFloat16", Gpt(), Precision::kFloat16}),
-    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Models, CudaModelTest,
+                         ::testing::ValuesIn(ModelCases()),
+                         [](const auto& info) { return info.param.name; });
 
 using CudaModelErrorsTest = DeviceTest;
 
@@ -244,8 +153,8 @@ TEST_F(CudaModelErrorsTest, SaysWhichModelsThereAre) {
   const auto device = *CudaDevice::Open(0);
   const auto matmul =
       *CudaMatmul::Create(*device, stream(), {.measure = false});
-  const auto model = CreateCudaModel(
-      *device, {stream(), *matmul}, {.kind = "bigram"}, Precision::kFloat32, 1);
+  const auto model = CreateCudaModel({*device, {stream(), *matmul}, 1},
+                                     Precision::kFloat32, {.kind = "bigram"});
   EXPECT_EQ(model.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(model.status().message()),
               HasSubstr("those that compute on a GPU are cnn, gpt, mlp"));
@@ -255,20 +164,20 @@ TEST_F(CudaModelErrorsTest, SaysThatTheDeviceIsTooSmall) {
   const auto device = *CudaDevice::Open(0);
   const auto matmul =
       *CudaMatmul::Create(*device, stream(), {.measure = false});
-  ModelConfig config = Gpt();
+  ModelConfig config = SmallGpt();
   config.settings["window"] = {4096};
   config.settings["width"] = {4096};
   const auto model =
-      CreateCudaModel(*device, {stream(), *matmul}, config, Precision::kFloat32,
-                      /*max_batch=*/100'000);
+      CreateCudaModel({*device, {stream(), *matmul}, /*max_batch=*/100'000},
+                      Precision::kFloat32, config);
   EXPECT_EQ(model.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(model.status().message()), HasSubstr("bytes free; "));
 }
 
 TEST_F(CudaModelErrorsTest, StopsWhenItIsCancelled) {
-  const ModelConfig config = Gpt();
+  const ModelConfig config = SmallGpt();
   ModelInstance<float> cpu(config, kMaxBatch);
-  OnDevice gpu(stream(), cpu, {"Gpt", config});
+  ModelOnDevice gpu(stream(), cpu, {"Gpt", config});
   CancelToken cancel;
   cancel.Cancel("enough");
   TrainOptions options;

@@ -57,6 +57,7 @@ CudnnAttention::~CudnnAttention() {
 absl::Status CudnnAttention::Grow(int64_t workspace_bytes) {
   if (workspace_.size_bytes() >= workspace_bytes) return absl::OkStatus();
   RETURN_IF_ERROR(stream_.Synchronize());
+  stream_.ExpireGraphs();
   workspace_ = Allocation();
   ASSIGN_OR_RETURN(workspace_, device_.allocator().Allocate(workspace_bytes));
   return absl::OkStatus();

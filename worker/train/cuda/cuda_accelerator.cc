@@ -54,11 +54,14 @@ class CudaAccelerator final : public Accelerator {
       const ModelConfig& config, Precision precision,
       int64_t max_batch) override {
     ASSIGN_OR_RETURN(cuda::CudaMatmul * matmul, MatmulFor(precision));
-    return cuda::CreateCudaModel(*device_,
-                                 {.stream = *stream_,
-                                  .matmul = *matmul,
-                                  .cudnn_attention = cudnn_attention_.get()},
-                                 config, precision, max_batch);
+    return cuda::CreateCudaModel(
+        {.device = *device_,
+         .compute = {.stream = *stream_,
+                     .matmul = *matmul,
+                     .cudnn_attention = cudnn_attention_.get()},
+         .max_batch = max_batch,
+         .use_graphs = options_.use_graphs},
+        precision, config);
   }
   absl::StatusOr<std::unique_ptr<AcceleratorArenas>> CreateArenas(
       const Plan& plan, const ArenaOptions& options) override {

@@ -22,6 +22,8 @@ struct CudaAcceleratorOptions {
   // Whether matrix products' algorithms are measured. Without it, two processes
   // on equal GPUs compute the same bits.
   bool tune = true;
+  // Whether training passes are replayed as CUDA graphs.
+  bool use_graphs = true;
   // Whose kernels compute attention.
   cuda::AttentionKernels attention = cuda::AttentionKernels::kAuto;
   // Where it is kept which matrix products' algorithms were the fastest; empty:

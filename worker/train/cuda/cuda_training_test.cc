@@ -15,6 +15,7 @@
 #include "common/status/exit_code.h"
 #include "ringmaster/v1/job.pb.h"
 #include "worker/device/cuda/cuda_device.h"
+#include "worker/device/cuda/cuda_stream.h"
 #include "worker/train/cuda/cuda_accelerator.h"
 #include "worker/train/testing/trainer_workers.h"
 
@@ -33,6 +34,12 @@ bool HasGpus(int count) { return CudaDevice::Open(count - 1).ok(); }
 
 std::unique_ptr<Accelerator> OpenGpu(int worker) {
   return OpenCudaAccelerator({.ordinal = worker, .tune = false}).value();
+}
+
+std::unique_ptr<Accelerator> OpenGpuWithoutGraphs(int worker) {
+  return OpenCudaAccelerator(
+             {.ordinal = worker, .tune = false, .use_graphs = false})
+      .value();
 }
 
 v1::TrainProgram MlpProgram() { return SmallProgram(kSteps); }
@@ -142,6 +149,34 @@ TEST_F(CudaTrainingTest, MicroBatchesChangeNothingButRounding) {
   const Result whole = Train(program, 1, OpenGpu)[0];
   program.set_micro_batch(5);
   ExpectFollows(Train(program, 1, OpenGpu)[0], whole, 1e-4);
+}
+
+// With buckets that are reduced while the pass goes on.
+TEST_F(CudaTrainingTest, GraphsChangeNoBitOfTheResult) {
+  struct Case {
+    v1::TrainProgram program;
+    v1::Precision precision;
+  };
+  for (Case test : {Case{MlpProgram(), v1::PRECISION_FLOAT16},
+                    Case{GptProgram(0.1), v1::PRECISION_BFLOAT16},
+                    Case{GptProgram(0.1), v1::PRECISION_FLOAT32}}) {
+    test.program.set_precision(test.precision);
+    test.program.set_steps(6);
+    test.program.set_bucket_bytes(2 << 10);
+    test.program.set_micro_batch(5);
+    for (const int ranks : {1, 2}) {
+      if (!HasGpus(ranks)) GTEST_SKIP() << "there are fewer than two GPUs";
+      const auto hash = [&](const TrainerWorkers::AcceleratorFactory& open) {
+        return Train(test.program, ranks, open)[0].outcome.parameters_hash;
+      };
+      const int64_t before = CudaGraph::TotalLaunches();
+      const uint64_t queued = hash(OpenGpuWithoutGraphs);
+      EXPECT_EQ(CudaGraph::TotalLaunches(), before);
+      EXPECT_EQ(hash(OpenGpu), queued);
+      // Two for each pass from the second step on, which has at least two.
+      EXPECT_GE(CudaGraph::TotalLaunches() - before, ranks * 5 * 4);
+    }
+  }
 }
 
 TEST_F(CudaTrainingTest, AReplacedRankChangesNoBitOfTheResult) {
