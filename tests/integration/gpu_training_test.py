@@ -65,7 +65,8 @@ class GpuTrainingTest(unittest.TestCase):
                 cluster.start_worker("a", *flags, slots=2)
                 for servers in ("{servers: 1}", "{colocated: true}"):
                     job = cluster.run_job(synthetic_job(steps=30, workers_min=2, workers_max=2, hash_every=1,
-                                                        bucket_bytes=4096, parameter_server=servers))
+                                                        bucket_bytes=4096, parameter_server=servers,
+                                                        precision="float32"))
                     losses.setdefault(servers, []).append(float(job["figures"]["loss"]))
         for cpu, cuda in losses.values():
             self.assertAlmostEqual(cuda, cpu, delta=1e-3 * cpu)
@@ -105,20 +106,24 @@ class GpuTrainingTest(unittest.TestCase):
 
     @unittest.skipUnless("RINGMASTER_EMULATED_CUDA_DEVICES" in os.environ, "a real GPU is not broken for a test")
     def test_who_loses_its_device_ends_and_is_started_again(self):
-        with Cluster() as cluster:
-            cluster.start_coordinator()
-            cluster.start_worker("stays", *GPU)
-            # Far enough to have trained; each life of the process gets that far.
-            loses = cluster.start_worker("loses", *GPU, restart="always",
-                                         env={"RINGMASTER_EMULATED_CUDA_FAILING": "3000"})
-            cluster.await_workers(2)
-            job_id = cluster.submit(synthetic_job(steps=ENDLESS, workers_min=1, workers_max=2, hash_every=1))
-            cluster.await_output(loses, "accelerator.lost")
-            self.assertIn("cudaErrorIllegalAddress", loses.output())
-            before = cluster.job(job_id)
-            cluster.await_step(job_id, int(before["figures"]["step"]) + 20)
-            self.assertEqual(cluster.events(job_id, "job.rolled_back"), [])
-            cluster.cancel(job_id)
+        for servers in (None, "{servers: 1}"):
+            with self.subTest(servers), Cluster() as cluster:
+                cluster.start_coordinator()
+                cluster.start_server("s")
+                cluster.start_worker("stays", *GPU)
+                # Far enough to have trained; each life of the process gets that far.
+                loses = cluster.start_worker("loses", *GPU, restart="always",
+                                             env={"RINGMASTER_EMULATED_CUDA_FAILING": "3000"})
+                cluster.await_workers(3)
+                train = {"parameter_server": servers, "bucket_bytes": 4096} if servers else {}
+                job_id = cluster.submit(synthetic_job(steps=ENDLESS, workers_min=1, workers_max=2, hash_every=1, **train))
+                cluster.await_output(loses, "accelerator.lost")
+                # Whoever asks the device first after that: CUDA, or cuBLASLt.
+                self.assertRegex(loses.output(), "cudaErrorIllegalAddress|CUBLAS_STATUS_EXECUTION_FAILED")
+                before = cluster.job(job_id)
+                cluster.await_step(job_id, int(before["figures"]["step"]) + 20)
+                self.assertEqual(cluster.events(job_id, "job.rolled_back"), [])
+                cluster.cancel(job_id)
 
     @unittest.skipUnless("RINGMASTER_EMULATED_CUDA_DEVICES" in os.environ, "a real GPU is not hung for a test")
     def test_whose_device_hangs_is_named_and_started_again(self):

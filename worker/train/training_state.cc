@@ -318,8 +318,11 @@ absl::Status TrainingState::ApplyComplete() {
   if (has_servers()) {
     RETURN_IF_ERROR(arenas_->TakeNext());
     is_overwritten_ = true;
-    const absl::Status bound = arenas_->Bind(*model_);
-    RM_CHECK(bound.ok(), "a model takes one arena as well as another");
+    // An accelerator's arenas stay where they are.
+    if (accelerator_ == nullptr) {
+      const absl::Status bound = arenas_->Bind(*model_);
+      RM_CHECK(bound.ok(), "a model takes one arena as well as another");
+    }
   } else if (is_finite) {
     RETURN_IF_ERROR(UpdateParameters());
   }

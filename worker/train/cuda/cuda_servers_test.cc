@@ -6,13 +6,17 @@
 
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "common/clock/monotonic_time.h"
 #include "common/fail_point/fail_point.h"
 #include "common/status/exit_code.h"
+#include "common/trace/trace.h"
 #include "ringmaster/v1/job.pb.h"
 #include "worker/device/cuda/cuda_device.h"
 #include "worker/train/cuda/cuda_accelerator.h"
@@ -100,6 +104,28 @@ TEST_F(CudaServersTest, FollowsTheCpusLossCurve) {
                     Train(program, options, {}), 1e-4);
     }
   }
+}
+
+// What else would copies on a stream of their own be for.
+TEST_F(CudaServersTest, PushesRunBesideTheBackwardPass) {
+  v1::TrainProgram program = Program(1);
+  program.set_bucket_bytes(1 << 10);
+  ServerJob job({.workers = 2, .servers = 1}, OpenGpu);
+  job.RunGeneration(program, [] {});
+  std::map<int64_t, MonotonicTime> backward_ends;  // by step
+  const std::vector<TraceSpan> spans = job.trainer(0).trace().Spans();
+  for (const TraceSpan& span : spans) {
+    if (std::string_view(span.name) == "backward")
+      backward_ends[span.step] = span.end;
+  }
+  ASSERT_EQ(backward_ends.size(), kSteps);
+  int beside = 0;
+  for (const TraceSpan& span : spans) {
+    if (std::string_view(span.name) != "push_pull") continue;
+    beside += span.start < backward_ends.at(span.step) ? 1 : 0;
+  }
+  // Whoever shares the processor may hold up the thread that watches copies.
+  EXPECT_GT(beside, kSteps / 2);
 }
 
 TEST_F(CudaServersTest, FollowsWithClippingWireAndMicroBatches) {
