@@ -1,8 +1,15 @@
 #include "common/optimizer/loss_scale.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace ringmaster {
+
+bool LossScale::IsValue(double value) {
+  int exponent = 0;
+  return value >= kLeast && value <= kMost &&
+         std::frexp(value, &exponent) == 0.5;
+}
 
 void LossScale::Note(bool is_finite) {
   if (!is_dynamic_) return;

@@ -25,9 +25,12 @@ class LossScale {
   LossScale() = default;
   // Begins with kFirst.
   static LossScale Dynamic() { return LossScale(kFirst, 0); }
-  // As another rank's is. `value` is a power of two in [kLeast, kMost].
+  // As another rank's is, or a checkpoint's; IsValue(value).
   LossScale(double value, int64_t good_updates)
       : is_dynamic_(true), value_(value), good_updates_(good_updates) {}
+
+  // Whether a scale can be `value`: a power of two in [kLeast, kMost].
+  [[nodiscard]] static bool IsValue(double value);
 
   // A power of two, so that multiplying by it rounds nothing.
   [[nodiscard]] double value() const { return value_; }

@@ -137,6 +137,7 @@ CheckpointManifest ManifestOf(const CheckpointContents& contents,
   manifest.program_text = contents.program_text;
   manifest.data_fingerprint = contents.data_fingerprint;
   manifest.parameters_hash = ArenaHash(contents.parameters);
+  manifest.loss_scale = contents.loss_scale;
   manifest.creation_time = contents.creation_time;
   manifest.writer_version = kVersion;
   manifest.files = std::move(files);

@@ -24,6 +24,7 @@
 #define RINGMASTER_WORKER_CHECKPOINT_CHECKPOINT_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "common/optimizer/loss_scale.h"
 #include "common/plan/plan.h"
 #include "common/transport/cancel_token.h"
 #include "worker/checkpoint/disk_progress.h"
@@ -56,6 +58,7 @@ struct CheckpointContents {
   std::string model_settings;
   std::string program_text;
   uint64_t data_fingerprint = 0;
+  std::optional<LossScale> loss_scale;
   absl::Time creation_time;
   std::string config_json;  // "" for none
 };

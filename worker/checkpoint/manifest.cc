@@ -16,6 +16,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr char kSelfHash[] = "manifest_hash";
+constexpr char kLossScale[] = "loss_scale";
+constexpr char kGoodUpdates[] = "loss_scale_good_updates";
 
 std::string Hex(uint64_t hash) { return absl::StrFormat("%016x", hash); }
 
@@ -63,6 +65,8 @@ class MemberReader {
     }
     return member->get<int64_t>();
   }
+
+  bool Has(const char* name) const { return Member(name) != nullptr; }
 
   uint64_t Hash(const char* name) {
     const std::string text = Text(name);
@@ -142,6 +146,18 @@ absl::StatusOr<CheckpointFile> FileFrom(const Json& json) {
   return file;
 }
 
+// None where there is none, as in a checkpoint of float32.
+std::optional<LossScale> LossScaleFrom(MemberReader& reader) {
+  if (!reader.Has(kLossScale)) return std::nullopt;
+  const auto value = static_cast<double>(reader.Size(kLossScale));
+  const int64_t good_updates = reader.Size(kGoodUpdates);
+  if (!LossScale::IsValue(value)) {
+    reader.Fail(kLossScale);
+    return std::nullopt;
+  }
+  return LossScale(value, good_updates);
+}
+
 absl::Status CheckVersion(MemberReader& reader) {
   const int64_t version = reader.Size("format_version");
   RETURN_IF_ERROR(reader.status());
@@ -172,20 +188,24 @@ std::string EncodeManifest(const CheckpointManifest& manifest) {
   Json files = Json::array();
   for (const CheckpointFile& file : manifest.files)
     files.push_back(FileToJson(file));
-  const Json json = {{"format_version", kCheckpointFormatVersion},
-                     {"step", manifest.step},
-                     {"creation_time", absl::FormatTime(absl::RFC3339_sec,
-                                                        manifest.creation_time,
-                                                        absl::UTCTimeZone())},
-                     {"writer_version", manifest.writer_version},
-                     {"model_kind", manifest.model_kind},
-                     {"model_settings", manifest.model_settings},
-                     {"program", manifest.program_text},
-                     {"plan", manifest.plan_text},
-                     {"plan_hash", Hex(manifest.plan_hash)},
-                     {"data_fingerprint", Hex(manifest.data_fingerprint)},
-                     {"parameters_hash", Hex(manifest.parameters_hash)},
-                     {"files", std::move(files)}};
+  Json json = {{"format_version", kCheckpointFormatVersion},
+               {"step", manifest.step},
+               {"creation_time",
+                absl::FormatTime(absl::RFC3339_sec, manifest.creation_time,
+                                 absl::UTCTimeZone())},
+               {"writer_version", manifest.writer_version},
+               {"model_kind", manifest.model_kind},
+               {"model_settings", manifest.model_settings},
+               {"program", manifest.program_text},
+               {"plan", manifest.plan_text},
+               {"plan_hash", Hex(manifest.plan_hash)},
+               {"data_fingerprint", Hex(manifest.data_fingerprint)},
+               {"parameters_hash", Hex(manifest.parameters_hash)},
+               {"files", std::move(files)}};
+  if (manifest.loss_scale.has_value()) {
+    json[kLossScale] = static_cast<int64_t>(manifest.loss_scale->value());
+    json[kGoodUpdates] = manifest.loss_scale->good_updates();
+  }
   // What a reader will have, where a text is not UTF-8.
   Json readable = ParseShallow(Dump(json));
   const std::string self_hash = SelfHashOf(readable);
@@ -215,6 +235,7 @@ absl::StatusOr<CheckpointManifest> DecodeManifest(std::string_view text) {
   manifest.plan_hash = reader.Hash("plan_hash");
   manifest.data_fingerprint = reader.Hash("data_fingerprint");
   manifest.parameters_hash = reader.Hash("parameters_hash");
+  manifest.loss_scale = LossScaleFrom(reader);
   for (const Json& item : reader.List("files")) {
     ASSIGN_OR_RETURN(CheckpointFile file, FileFrom(item));
     manifest.files.push_back(std::move(file));

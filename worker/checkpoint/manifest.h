@@ -6,12 +6,14 @@
 #define RINGMASTER_WORKER_CHECKPOINT_MANIFEST_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/optimizer/loss_scale.h"
 #include "worker/checkpoint/file_digest.h"
 
 namespace ringmaster {
@@ -34,9 +36,10 @@ struct CheckpointManifest {
   std::string model_settings;  // canonical text
   std::string program_text;    // canonical text of all that the ranks agree on
   uint64_t data_fingerprint = 0;
-  uint64_t parameters_hash = 0;  // as HashParameters of the arena
-  absl::Time creation_time;      // to the second
-  std::string writer_version;    // kVersion of the program that wrote it
+  uint64_t parameters_hash = 0;         // as HashParameters of the arena
+  std::optional<LossScale> loss_scale;  // after `step`; none: it is always 1
+  absl::Time creation_time;             // to the second
+  std::string writer_version;           // kVersion of the program that wrote it
   std::vector<CheckpointFile> files;
 
   // Of all files, without the manifest.

@@ -45,6 +45,19 @@ TEST(ManifestTest, DecodesWhatItEncoded) {
   EXPECT_EQ(manifest->Find("empty")->digest, sample.files[1].digest);
   EXPECT_EQ(manifest->Find("other"), nullptr);
   EXPECT_EQ(manifest->total_bytes(), kDigestBlockBytes + 1);
+  EXPECT_EQ(manifest->loss_scale, std::nullopt);
+}
+
+TEST(ManifestTest, KeepsALossScale) {
+  CheckpointManifest sample = Sample();
+  sample.loss_scale = LossScale(4096, 17);
+  EXPECT_EQ(DecodeManifest(EncodeManifest(sample))->loss_scale,
+            sample.loss_scale);
+  for (const double value : {0.0, 3.0, 2 * LossScale::kMost}) {
+    sample.loss_scale = LossScale(value, 0);
+    EXPECT_EQ(DecodeManifest(EncodeManifest(sample)).status().message(),
+              "its member loss_scale is missing or malformed");
+  }
 }
 
 TEST(ManifestTest, TextsNeedNotBeUtf8) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -23,7 +24,9 @@ constexpr int kReadPatience = 10;
 // What the source says of its attempt, in a form that all ranks can be sent.
 struct Attempt {
   static constexpr size_t kTextBytes = 1000;
-  int64_t step = 0;  // -1: failed for good
+  int64_t step = 0;          // -1: failed for good
+  double loss_scale = 0;     // 0: it has none
+  int64_t good_updates = 0;  // of the scale
   int64_t text_size = 0;
   std::array<char, kTextBytes> text = {};
 };
@@ -60,7 +63,7 @@ class Starter {
       start_.source_rank = source;
       if (!is_source) start_.path.clear();
       RETURN_IF_ERROR(BroadcastArenas(source));
-      state_.MarkLoaded(attempt.step);
+      state_.MarkLoaded(attempt.step, LossScaleOf(attempt));
       RETURN_IF_ERROR(FAIL_POINT("train.checkpoint_loaded"));
       RETURN_IF_ERROR(communicator_.Run(Barrier(), Deadline()));
       RETURN_IF_ERROR(FAIL_POINT("train.checkpoint_agreed"));
@@ -135,6 +138,10 @@ class Starter {
     if (manifest.ok()) {
       attempt.step = candidate.step;
       start_.path = candidate.path;
+      if (manifest->loss_scale.has_value()) {
+        attempt.loss_scale = manifest->loss_scale->value();
+        attempt.good_updates = manifest->loss_scale->good_updates();
+      }
       Compare(*manifest);
     } else if (absl::IsFailedPrecondition(manifest.status())) {
       attempt.step = -1;
@@ -163,6 +170,11 @@ class Starter {
         std::clamp<int64_t>(attempt.text_size, 0, int64_t{Attempt::kTextBytes});
     return absl::InvalidArgumentError(
         absl::string_view(attempt.text.data(), static_cast<size_t>(size)));
+  }
+
+  static std::optional<LossScale> LossScaleOf(const Attempt& attempt) {
+    if (attempt.loss_scale == 0) return std::nullopt;
+    return LossScale(attempt.loss_scale, attempt.good_updates);
   }
 
   absl::Status BroadcastArenas(int source) {

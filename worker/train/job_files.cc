@@ -208,6 +208,8 @@ void JobFiles::TakeSnapshot(int64_t step) {
   contents.model_settings = state_.config().model.CanonicalText();
   contents.program_text = state_.config().CanonicalText();
   contents.data_fingerprint = state_.dataset().fingerprint();
+  if (state_.loss_scale().is_dynamic())
+    contents.loss_scale = state_.loss_scale();
   contents.creation_time = absl::Now();
   contents.config_json = state_.model().HuggingFaceConfig();
   if (writer_->Snapshot(contents)) snapshot_step_ = step;

@@ -201,6 +201,7 @@ absl::Status TrainingState::MakeArenas() {
 
 absl::Status TrainingState::ForgetLoaded() {
   is_loaded_ = false;
+  loss_scale_ = FirstLossScale();
   if (!is_overwritten_) return absl::OkStatus();
   RETURN_IF_ERROR(InitializeArenas());
   is_overwritten_ = false;
@@ -264,9 +265,12 @@ void TrainingState::TakeOver(int64_t step, int64_t skipped_in_a_row,
   if (loss_scale_.is_dynamic()) loss_scale_ = loss_scale;
 }
 
-void TrainingState::MarkLoaded(int64_t step) {
+void TrainingState::MarkLoaded(int64_t step,
+                               const std::optional<LossScale>& loss_scale) {
   RM_CHECK(applied_step_ == 0 && step > 0, "a job starts with a checkpoint");
   complete_step_ = step;
+  if (loss_scale_.is_dynamic())
+    loss_scale_ = loss_scale.value_or(FirstLossScale());
   is_loaded_ = true;
 }
 

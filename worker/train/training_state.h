@@ -22,6 +22,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -101,7 +102,9 @@ class TrainingState {
   // 0.
   ArenaSpans<float> MutableArenas();
   // The arenas hold what a checkpoint of `step` holds: `step` is complete.
-  void MarkLoaded(int64_t step);
+  // Where the job's precision needs a loss scale, it goes on with the
+  // checkpoint's, or begins with the first if that has none.
+  void MarkLoaded(int64_t step, const std::optional<LossScale>& loss_scale);
   // What was put into the arenas counts for nothing, be it whole or a part:
   // back to the first parameters, if MutableArenas gave them away.
   [[nodiscard]] absl::Status ForgetLoaded();

@@ -272,6 +272,22 @@ TEST_F(CudaTrainingTest, CheckpointsMoveBetweenGpuAndCpu) {
   ExpectFollows(last, whole, 1e-4);
 }
 
+// The loss scale, which fell in the first half, too.
+TEST_F(CudaTrainingTest, Float16GoesOnFromACheckpointAsIfItHadNotEnded) {
+  const std::string directory = ::testing::TempDir() + "/float16";
+  std::filesystem::remove_all(directory);
+  v1::TrainProgram program = MlpProgram();
+  program.set_precision(v1::PRECISION_FLOAT16);
+  const Result whole = Train(program, 1, OpenGpu)[0];
+  program.mutable_checkpoint()->set_directory(directory);
+  program.mutable_checkpoint()->set_keep(1);
+  program.set_steps(kSteps / 2);
+  Train(program, 1, OpenGpu);
+  program.set_steps(kSteps);
+  const Result resumed = Train(program, 1, OpenGpu)[0];
+  EXPECT_EQ(resumed.outcome.parameters_hash, whole.outcome.parameters_hash);
+}
+
 class CudaRefusalTest : public CudaTrainingTest {
  protected:
   // What Prepare of one rank says.
