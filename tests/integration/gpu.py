@@ -17,3 +17,16 @@ def reason_to_skip():
                              "--coordinator_timeout=1ms"], capture_output=True, text=True, timeout=PATIENCE)
     lines = [line for line in result.stderr.splitlines() if "--device=cuda" in line]
     return lines[-1] if lines else None
+
+
+def member_of(job, rank):
+    return next(member for member in job["members"] if int(member.get("rank", 0)) == rank)
+
+
+def await_members(cluster, job_id, before, count):
+    """The job once it runs with `count` members, in a generation after that of `before`."""
+    def reached():
+        job = cluster.job(job_id)
+        later = int(job["generation"]) > int(before["generation"]) and job["state"] == "JOB_STATE_RUNNING"
+        return job if later and len(job["members"]) == count else None
+    return cluster.await_that(f"a generation of {count}", reached)

@@ -8,13 +8,9 @@ import unittest
 
 from tests import report
 from tests.integration.cluster import Cluster, synthetic_job
-from tests.integration.gpu import GPU, reason_to_skip
+from tests.integration.gpu import GPU, await_members, member_of, reason_to_skip
 
 ENDLESS = 10_000_000
-
-
-def member_of(job, rank):
-    return next(member for member in job["members"] if int(member.get("rank", 0)) == rank)
 
 
 class GpuTrainingTest(unittest.TestCase):
@@ -46,84 +42,33 @@ class GpuTrainingTest(unittest.TestCase):
             self.assertEqual(len(before["members"]), 3)
             victim = member_of(before, 1)
             os.kill(int(victim["pid"]), signal.SIGKILL)
-            job = self.await_members(cluster, job_id, before, 2)
+            job = await_members(cluster, job_id, before, 2)
             self.assertEqual(job["verdict"]["worker"], victim["worker"])
             cluster.await_step(job_id, int(job["figures"]["step"]) + 5)
             cluster.start_worker("b", *GPU)
-            job = self.await_members(cluster, job_id, job, 3)
+            job = await_members(cluster, job_id, job, 3)
             # Hashes of parameters are compared at every step.
             cluster.await_step(job_id, int(job["figures"]["step"]) + 5)
             self.assertEqual(cluster.events(job_id, "job.rolled_back"), [])
             cluster.cancel(job_id)
 
-    def test_with_a_parameter_server_a_job_ends_as_on_cpus(self):
-        losses = {}
-        for device, flags in {"cpu": (), "cuda": GPU}.items():
-            with Cluster() as cluster:
-                cluster.start_coordinator()
-                cluster.start_server("s")
-                cluster.start_worker("a", *flags, slots=2)
-                for servers in ("{servers: 1}", "{colocated: true}"):
-                    job = cluster.run_job(synthetic_job(steps=30, workers_min=2, workers_max=2, hash_every=1,
-                                                        bucket_bytes=4096, parameter_server=servers,
-                                                        precision="float32"))
-                    losses.setdefault(servers, []).append(float(job["figures"]["loss"]))
-        for cpu, cuda in losses.values():
-            self.assertAlmostEqual(cuda, cpu, delta=1e-3 * cpu)
-
-    def test_with_parameter_servers_it_goes_on_after_any_kill(self):
-        with Cluster() as cluster:
-            cluster.start_coordinator()
-            cluster.start_server("s", slots=2)
-            cluster.start_worker("a", *GPU, slots=2)
-            cluster.await_workers(4)
-            job_id = cluster.submit(synthetic_job(steps=ENDLESS, workers_min=1, workers_max=2, hash_every=1, bucket_bytes=4096,
-                                                  parameter_server="{servers: 2, replicas: 1}"))
-            cluster.await_step(job_id, 5)
-            before = cluster.job(job_id)
-            self.assertEqual(len(before["members"]), 4)
-            for count, role in ((3, "ROLE_WORKER"), (2, "ROLE_PARAMETER_SERVER")):
-                victim = next(member for member in before["members"] if member.get("role", "ROLE_WORKER") == role)
-                os.kill(int(victim["pid"]), signal.SIGKILL)
-                after = self.await_members(cluster, job_id, before, count)
-                self.assertEqual(after["verdict"]["worker"], victim["worker"])
-                # Hashes of parameters are compared at every step.
-                cluster.await_step(job_id, int(after["figures"]["step"]) + 5)
-                before = cluster.job(job_id)
-            cluster.start_worker("b", *GPU)
-            job = self.await_members(cluster, job_id, before, 3)
-            cluster.await_step(job_id, int(job["figures"]["step"]) + 5)
-            self.assertEqual(cluster.events(job_id, "job.rolled_back"), [])
-            cluster.cancel(job_id)
-
-    @staticmethod
-    def await_members(cluster, job_id, before, count):
-        def reached():
-            job = cluster.job(job_id)
-            later = int(job["generation"]) > int(before["generation"]) and job["state"] == "JOB_STATE_RUNNING"
-            return job if later and len(job["members"]) == count else None
-        return cluster.await_that(f"a generation of {count}", reached)
-
     @unittest.skipUnless("RINGMASTER_EMULATED_CUDA_DEVICES" in os.environ, "a real GPU is not broken for a test")
     def test_who_loses_its_device_ends_and_is_started_again(self):
-        for servers in (None, "{servers: 1}"):
-            with self.subTest(servers), Cluster() as cluster:
-                cluster.start_coordinator()
-                cluster.start_server("s")
-                cluster.start_worker("stays", *GPU)
-                # Far enough to have trained; each life of the process gets that far.
-                loses = cluster.start_worker("loses", *GPU, restart="always",
-                                             env={"RINGMASTER_EMULATED_CUDA_FAILING": "3000"})
-                cluster.await_workers(3)
-                train = {"parameter_server": servers, "bucket_bytes": 4096} if servers else {}
-                job_id = cluster.submit(synthetic_job(steps=ENDLESS, workers_min=1, workers_max=2, hash_every=1, **train))
-                cluster.await_output(loses, "accelerator.lost")
-                # Whoever asks the device first after that: CUDA, or cuBLASLt.
-                self.assertRegex(loses.output(), "cudaErrorIllegalAddress|CUBLAS_STATUS_EXECUTION_FAILED")
-                before = cluster.job(job_id)
-                cluster.await_step(job_id, int(before["figures"]["step"]) + 20)
-                self.assertEqual(cluster.events(job_id, "job.rolled_back"), [])
-                cluster.cancel(job_id)
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            cluster.start_worker("stays", *GPU)
+            # Far enough to have trained; each life of the process gets that far.
+            loses = cluster.start_worker("loses", *GPU, restart="always",
+                                         env={"RINGMASTER_EMULATED_CUDA_FAILING": "3000"})
+            cluster.await_workers(2)
+            job_id = cluster.submit(synthetic_job(steps=ENDLESS, workers_min=1, workers_max=2, hash_every=1))
+            cluster.await_output(loses, "accelerator.lost")
+            # Whoever asks the device first after that: CUDA, or cuBLASLt.
+            self.assertRegex(loses.output(), "cudaErrorIllegalAddress|CUBLAS_STATUS_EXECUTION_FAILED")
+            before = cluster.job(job_id)
+            cluster.await_step(job_id, int(before["figures"]["step"]) + 20)
+            self.assertEqual(cluster.events(job_id, "job.rolled_back"), [])
+            cluster.cancel(job_id)
 
     @unittest.skipUnless("RINGMASTER_EMULATED_CUDA_DEVICES" in os.environ, "a real GPU is not hung for a test")
     def test_whose_device_hangs_is_named_and_started_again(self):
@@ -138,7 +83,7 @@ class GpuTrainingTest(unittest.TestCase):
             cluster.await_step(job_id, 1)
             before = cluster.job(job_id)
             self.assertNotEqual(member_of(before, 0)["worker"], "hangs")
-            after = self.await_members(cluster, job_id, before, 2)
+            after = await_members(cluster, job_id, before, 2)
             self.assertEqual(after["verdict"]["worker"], "hangs")
             cluster.await_output(hangs, "worker.ended")
             cluster.await_step(job_id, int(after["figures"]["step"]) + 20)
