@@ -8,10 +8,9 @@
 namespace ringmaster {
 namespace {
 
-cuda::AttentionKernels KernelsOf(const std::string& flag) {
-  if (flag == "cudnn") return cuda::AttentionKernels::kCudnn;
-  return flag == "ours" ? cuda::AttentionKernels::kOurs
-                        : cuda::AttentionKernels::kAuto;
+cuda::KernelChoice KernelsOf(const std::string& flag) {
+  if (flag == "cudnn") return cuda::KernelChoice::kCudnn;
+  return flag == "ours" ? cuda::KernelChoice::kOurs : cuda::KernelChoice::kAuto;
 }
 
 // What another attempt will not mend.
@@ -32,6 +31,7 @@ absl::StatusOr<std::unique_ptr<Accelerator>> OpenAccelerator(
                            .share_gpu = flags.share_gpu,
                            .use_graphs = flags.cuda_graphs == "on",
                            .attention = KernelsOf(flags.attention),
+                           .convolution = KernelsOf(flags.convolution),
                            .cache_directory = flags.tuning_cache});
   if (accelerator.ok()) return accelerator;
   const absl::Status status = Annotate(accelerator.status(), "--device=cuda");

@@ -95,6 +95,10 @@ void AddComputeFlags(FlagSet& set, WorkerFlags& flags) {
                    "cuDNN's where there are any (auto).",
            .choices = {"auto", "cudnn", "ours"}},
           &flags.attention);
+  set.Add({.name = "convolution",
+           .help = "The same for convolutions.",
+           .choices = {"auto", "cudnn", "ours"}},
+          &flags.convolution);
   set.Add({.name = "cuda_graphs",
            .help = "Whether workers on GPUs launch training passes that they "
                    "have run before as CUDA graphs, rather than kernel by "

@@ -20,9 +20,10 @@ struct WorkerFlags {
   std::string name;  // the host's name unless given
   std::string device = "cpu";
   bool share_gpu = false;  // for tests: all slots compute on the first GPU
-  std::string attention = "auto";  // whose kernels, on a GPU
-  std::string cuda_graphs = "on";  // of training passes, on a GPU
-  std::string tuning_cache;        // a directory; empty: none
+  std::string attention = "auto";    // whose kernels, on a GPU
+  std::string convolution = "auto";  // the same
+  std::string cuda_graphs = "on";    // of training passes, on a GPU
+  std::string tuning_cache;          // a directory; empty: none
   int slots = 1;
   int threads = 1;  // of each slot
   int jobs = 0;     // end after so many; 0: never

@@ -99,8 +99,9 @@ Finding CudnnFinding(const GpuFacts& facts, const LoadedLibrary& library,
   Finding finding = LibraryFinding(facts, "cuDNN", library, wanted);
   if (finding.level != Level::kFailure) return finding;
   return Warn(finding.check, std::move(finding.what),
-              "workers compute attention with kernels of their own, and "
-              "refuse --attention=cudnn",
+              "workers compute attention and convolutions with kernels of "
+              "their own, and refuse --attention=cudnn and "
+              "--convolution=cudnn",
               std::move(finding.remedy));
 }
 

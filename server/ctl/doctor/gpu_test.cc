@@ -57,7 +57,8 @@ void ExpectWarning(GpuFacts facts, std::string_view check,
   const Finding finding = Of(facts, check);
   EXPECT_EQ(finding.level, Level::kWarning) << check;
   EXPECT_THAT(finding.what, HasSubstr(what));
-  EXPECT_THAT(finding.why, HasSubstr("--attention=cudnn"));
+  EXPECT_THAT(finding.why,
+              HasSubstr("--attention=cudnn and --convolution=cudnn"));
   EXPECT_FALSE(finding.remedy.empty());
   facts.is_wanted = false;
   EXPECT_EQ(Of(facts, check).level, Level::kOk) << check;

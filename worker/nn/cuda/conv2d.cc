@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "worker/nn/cuda/add_bias.h"
+#include "worker/nn/cuda/cudnn_convolution.h"
 #include "worker/nn/cuda/linear.h"
 #include "worker/nn/cuda/patches.h"
 
@@ -52,6 +54,34 @@ void ForEachChunk(const CudaCompute& compute, const Conv2dShape& shape,
   }
 }
 
+// Whether run(cuDNN, whether floats are multiplied as TF32) took place.
+template <typename Run>
+bool TryCudnn(const CudaCompute& compute, Run run) {
+  return compute.cudnn_convolution != nullptr &&
+         run(*compute.cudnn_convolution, compute.matmul.options().use_tf32);
+}
+
+// dweight = or +=, by cuDNN: false if it cannot.
+template <typename T>
+bool TryCudnnBackwardWeight(const CudaCompute& compute,
+                            const Conv2dShape& shape, Write write, const T* dy,
+                            const T* x, float* dweight) {
+  const int64_t elems = PatchElems(shape, shape.in) * shape.out;
+  const MatmulScratch scratch = compute.matmul.scratch();
+  const bool is_added = write == Write::kAdd;
+  if (is_added && elems > scratch.elems) return false;
+  float* const to = is_added ? scratch.data : dweight;
+  if (!TryCudnn(compute, [&](CudnnConvolution& cudnn, bool use_tf32) {
+        return cudnn.BackwardWeight<T>(shape, use_tf32, dy, x, to);
+      })) {
+    return false;
+  }
+  // As to a matrix of one row.
+  if (is_added)
+    AddBias<float>(compute.stream, 1, elems, elems, scratch.data, dweight);
+  return true;
+}
+
 }  // namespace
 
 int64_t LeastPatchScratchElems(const Conv2dShape& shape) {
@@ -68,6 +98,11 @@ template <typename T>
 void Conv2dForward(const CudaCompute& compute, const Conv2dShape& shape,
                    const T* x, const T* weight, const T* bias,
                    Conv2dScratch<T> scratch, T* y) {
+  if (TryCudnn(compute, [&](CudnnConvolution& cudnn, bool use_tf32) {
+        return cudnn.Forward<T>(shape, use_tf32, x, weight, bias, y);
+      })) {
+    return;
+  }
   ForEachChunk<T>(
       compute, shape, shape.in, x, scratch, [&](int64_t first, int64_t rows) {
         LinearForward<T>(compute,
@@ -80,6 +115,11 @@ template <typename T>
 void Conv2dBackwardInput(const CudaCompute& compute, const Conv2dShape& shape,
                          const T* dy, const T* weight, Conv2dScratch<T> scratch,
                          T* dx) {
+  if (TryCudnn(compute, [&](CudnnConvolution& cudnn, bool use_tf32) {
+        return cudnn.BackwardInput<T>(shape, use_tf32, dy, weight, dx);
+      })) {
+    return;
+  }
   T* const turned = scratch.data;
   TurnWeight<T>(compute.stream, shape.out, shape.kernel, shape.in, weight,
                 turned);
@@ -101,6 +141,7 @@ void Conv2dBackwardParameters(const CudaCompute& compute,
   const LinearShape all = {Pixels(shape), PatchElems(shape, shape.in),
                            shape.out};
   LinearBackwardBias<T>(compute, all, write, dy, dbias);
+  if (TryCudnnBackwardWeight<T>(compute, shape, write, dy, x, dweight)) return;
   if (all.batch == 0)
     LinearBackwardWeight<T>(compute, all, write, dy, x, dweight);
   ForEachChunk<T>(

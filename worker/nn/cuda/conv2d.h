@@ -1,16 +1,18 @@
 // Two-dimensional convolution on a GPU, with stride 1 and a border of zeros that
 // keeps an image's size, as worker/nn/conv2d.h has it.
 //
-// As products of matrices: a row of patches for each pixel of the output, times
-// the weight. Patches are made for as many pixels at a time as there is scratch.
-// The gradient of the input is the convolution of the output's gradient with the
-// weight turned around.
+// By cuDNN where CudaCompute has it and it can; elsewhere as products of
+// matrices: a row of patches for each pixel of the output, times the weight.
+// Patches are made for as many pixels at a time as there is scratch. The gradient
+// of the input is the convolution of the output's gradient with the weight turned
+// around.
 //
 // Shapes, all in device memory: x [batch,height,width,in] and y
 // [batch,height,width,out], channels innermost; weight [out,kernel,kernel,in];
 // bias [out]; gradients have the shape of what they belong to. T is float,
 // __nv_bfloat16 or __half; gradients of parameters are float. Outputs must not
-// overlap inputs. A weight that is not finite shows as NaN along the border too.
+// overlap inputs. A weight that is not finite may show as NaN along the border
+// too.
 // Guarantees: the same result, to the bit, for each call with the same operands,
 // scratch of the same size and one CudaCompute.
 // Thread-safety: as CudaCompute; errors are the stream's.

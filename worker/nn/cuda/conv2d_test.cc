@@ -3,9 +3,13 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <vector>
 
+#include "common/logging/log_capture.h"
+#include "common/status/status_macros.h"
 #include "gtest/gtest.h"
+#include "worker/nn/cuda/cudnn_convolution.h"
 #include "worker/nn/cuda/testing/device_operands.h"
 #include "worker/nn/cuda/testing/matmul_testing.h"
 #include "worker/nn/reference_conv.h"
@@ -62,6 +66,30 @@ void AddTo(const std::vector<float>& what, std::vector<float>& to) {
 template <typename T>
 class Conv2dTest : public MatmulDeviceTest {
  protected:
+  // From here on by cuDNN, as far as it can. NOT_FOUND: it is not installed.
+  absl::Status UseCudnn() {
+    ASSIGN_OR_RETURN(
+        cudnn_, CudnnConvolution::Create(KernelChoice::kCudnn, this->device(),
+                                         this->stream()));
+    return absl::OkStatus();
+  }
+  void ExpectMatchesReference(const Conv2dShape& shape, int64_t scratch) {
+    const Inputs in = RandomInputs<T>(shape);
+    for (const Write write : {Write::kSet, Write::kAdd}) {
+      SCOPED_TRACE(testing::Message() << shape.height << "x" << shape.width
+                                      << ", scratch " << scratch);
+      const Outputs got = Run(shape, scratch, write, in);
+      Outputs want = RunReference(shape, in);
+      if (write == Write::kAdd) {
+        AddTo(Before<float>(write, Weights(shape)), want.dweight);
+        AddTo(Before<float>(write, shape.out), want.dbias);
+      }
+      ExpectNear<T>(got.y, want.y, "y");
+      ExpectNear<T>(got.dx, want.dx, "dx");
+      ExpectNear<float>(got.dweight, want.dweight, "dweight");
+      ExpectNear<float>(got.dbias, want.dbias, "dbias");
+    }
+  }
   Outputs Run(const Conv2dShape& shape, int64_t scratch_elems, Write write,
               const Inputs& in) {
     const auto x = DeviceArray<T>::Of(in.x);
@@ -74,7 +102,8 @@ class Conv2dTest : public MatmulDeviceTest {
         DeviceArray<float>::Of(Before<float>(write, Weights(shape)));
     const auto dbias = DeviceArray<float>::Of(Before<float>(write, shape.out));
     const Conv2dScratch<T> elems = {scratch.get(), scratch_elems};
-    const CudaCompute compute = this->compute();
+    CudaCompute compute = this->compute();
+    compute.cudnn_convolution = cudnn_.get();
     Conv2dForward<T>(compute, shape, x.get(), weight.get(), bias.get(), elems,
                      y.get());
     Conv2dBackwardParameters<T>(compute, shape, write, dy.get(), x.get(), elems,
@@ -85,36 +114,46 @@ class Conv2dTest : public MatmulDeviceTest {
     static_cast<void>(scratch.Read());  // its guards
     return {y.Floats(), dx.Floats(), dweight.Floats(), dbias.Floats()};
   }
+
+ private:
+  std::unique_ptr<CudnnConvolution> cudnn_;  // null: ours
 };
 TYPED_TEST_SUITE(Conv2dTest, ElementTypes);
 
 TYPED_TEST(Conv2dTest, MatchesReferenceWithMuchAndLittleScratch) {
-  using T = TypeParam;
   for (const Conv2dShape& shape :
        {Conv2dShape{1, 1, 1, 1, 1, 1}, Conv2dShape{2, 5, 4, 3, 7, 3},
         Conv2dShape{2, 4, 6, 8, 16, 3}, Conv2dShape{1, 3, 2, 2, 4, 5},
         Conv2dShape{3, 1, 7, 16, 8, 1}}) {
-    const Inputs in = RandomInputs<T>(shape);
     const int64_t least = LeastPatchScratchElems(shape);
     const int64_t enough = PatchScratchElems(shape);
     ASSERT_LE(least, enough);
-    for (const int64_t scratch : {least, (least + enough) / 2, enough}) {
-      for (const Write write : {Write::kSet, Write::kAdd}) {
-        SCOPED_TRACE(testing::Message() << shape.height << "x" << shape.width
-                                        << ", scratch " << scratch);
-        const Outputs got = this->Run(shape, scratch, write, in);
-        Outputs want = RunReference(shape, in);
-        if (write == Write::kAdd) {
-          AddTo(Before<float>(write, Weights(shape)), want.dweight);
-          AddTo(Before<float>(write, shape.out), want.dbias);
-        }
-        ExpectNear<T>(got.y, want.y, "y");
-        ExpectNear<T>(got.dx, want.dx, "dx");
-        ExpectNear<float>(got.dweight, want.dweight, "dweight");
-        ExpectNear<float>(got.dbias, want.dbias, "dbias");
-      }
-    }
+    for (const int64_t scratch : {least, (least + enough) / 2, enough})
+      this->ExpectMatchesReference(shape, scratch);
   }
+}
+
+TYPED_TEST(Conv2dTest, MatchesReferenceWithCudnn) {
+  const absl::Status status = this->UseCudnn();
+  if (absl::IsNotFound(status)) GTEST_SKIP() << status;
+  ASSERT_TRUE(status.ok()) << status;
+  const LogCapture log;
+  for (const Conv2dShape& shape :
+       {Conv2dShape{2, 4, 6, 8, 16, 3}, Conv2dShape{4, 16, 16, 64, 32, 3},
+        Conv2dShape{3, 8, 7, 16, 8, 1}, Conv2dShape{2, 9, 9, 8, 8, 5}}) {
+    this->ExpectMatchesReference(shape, PatchScratchElems(shape));
+  }
+  EXPECT_TRUE(log.lines().empty()) << log.lines()[0];
+  // As far as cuDNN can, and the rest by our own kernels.
+  for (const Conv2dShape& shape :
+       {Conv2dShape{1, 1, 1, 1, 1, 1}, Conv2dShape{2, 5, 4, 3, 7, 3},
+        Conv2dShape{2, 8, 8, 3, 16, 3}}) {
+    this->ExpectMatchesReference(shape, PatchScratchElems(shape));
+  }
+  const Conv2dShape empty = {0, 4, 4, 2, 3, 3};
+  const Outputs got = this->Run(empty, PatchScratchElems(empty), Write::kSet,
+                                RandomInputs<TypeParam>(empty));
+  EXPECT_EQ(got.dweight, std::vector<float>(Weights(empty), 0));
 }
 
 TYPED_TEST(Conv2dTest, EmptyBatchHasNoGradient) {
@@ -139,6 +178,32 @@ TYPED_TEST(Conv2dTest, WhatIsNotANumberShowsAroundItself) {
           << row << ", " << column;
     }
   }
+}
+
+class ConvolutionChoiceTest : public DeviceTest {
+ protected:
+  absl::StatusOr<std::unique_ptr<CudnnConvolution>> Create(
+      KernelChoice choice) {
+    return CudnnConvolution::Create(choice, device(), stream());
+  }
+};
+
+TEST_F(ConvolutionChoiceTest, OursNeedsNoCudnn) {
+  const LogCapture log;
+  const auto ours = Create(KernelChoice::kOurs);
+  ASSERT_TRUE(ours.ok()) << ours.status();
+  EXPECT_EQ(*ours, nullptr);
+  EXPECT_TRUE(log.lines().empty());
+}
+
+TEST_F(ConvolutionChoiceTest, AutoDoesWithoutAndSaysSo) {
+  const LogCapture log;
+  const auto cudnn = Create(KernelChoice::kCudnn);
+  const auto automatic = Create(KernelChoice::kAuto);
+  ASSERT_TRUE(automatic.ok()) << automatic.status();
+  EXPECT_EQ(*automatic == nullptr, !cudnn.ok());
+  EXPECT_EQ(log.lines().size(), cudnn.ok() ? 0u : 1u);
+  EXPECT_EQ(log.Contains("convolution.no_cudnn"), !cudnn.ok());
 }
 
 }  // namespace

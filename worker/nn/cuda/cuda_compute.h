@@ -8,6 +8,7 @@
 
 #include "worker/device/cuda/cuda_stream.h"
 #include "worker/nn/cuda/cudnn_attention.h"
+#include "worker/nn/cuda/cudnn_convolution.h"
 #include "worker/nn/cuda/matmul.h"
 
 namespace ringmaster::cuda {
@@ -17,6 +18,8 @@ struct CudaCompute {
   CudaMatmul& matmul;  // of the same stream
   // Of the same stream, too; null: attention runs on kernels of our own.
   CudnnAttention* cudnn_attention = nullptr;
+  // The same for convolutions.
+  CudnnConvolution* cudnn_convolution = nullptr;
 };
 
 }  // namespace ringmaster::cuda

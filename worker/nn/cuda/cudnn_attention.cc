@@ -12,8 +12,6 @@ namespace {
 
 // A plan that wants more scratch is not used.
 constexpr int64_t kMostWorkspaceBytes = int64_t{1} << 30;
-// That graphs promise of their tensors' addresses.
-constexpr uintptr_t kAlignmentBytes = 16;
 
 template <typename T>
 constexpr cudnnDataType_t kDataType = CUDNN_DATA_HALF;
@@ -23,83 +21,46 @@ constexpr cudnnDataType_t kDataType<__nv_bfloat16> = CUDNN_DATA_BFLOAT16;
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CudnnAttention>> CudnnAttention::Create(
-    AttentionKernels kernels, CudaDevice& device, CudaStream& stream) {
-  if (kernels == AttentionKernels::kOurs) return nullptr;
-  absl::StatusOr<std::unique_ptr<CudnnAttention>> started =
-      Start(device, stream);
-  if (started.ok() || kernels == AttentionKernels::kCudnn) return started;
-  LogEvent(LogLevel::kInfo, "attention.no_cudnn",
-           {{"error", started.status().message()}});
-  return nullptr;
-}
-
-absl::StatusOr<std::unique_ptr<CudnnAttention>> CudnnAttention::Start(
-    CudaDevice& device, CudaStream& stream) {
-  ASSIGN_OR_RETURN(CudnnLibrary library, CudnnLibrary::Load());
-  std::unique_ptr<CudnnAttention> attention(
-      new CudnnAttention(device, stream, std::move(library)));
-  const CudnnLibrary& loaded = attention->library_;
-  RETURN_IF_ERROR(loaded.ToStatus(
-      loaded.functions().Create(&attention->handle_), "cudnnCreate"));
-  RETURN_IF_ERROR(loaded.ToStatus(
-      loaded.functions().SetStream(attention->handle_, stream.get()),
-      "cudnnSetStream"));
-  return attention;
-}
-
-CudnnAttention::~CudnnAttention() {
-  // What is queued uses the scratch; an error of it is told to who waits for it.
-  static_cast<void>(cudaStreamSynchronize(stream_.get()));
-  plans_.clear();
-  if (handle_ != nullptr) library_.functions().Destroy(handle_);
-}
-
-absl::Status CudnnAttention::Grow(int64_t workspace_bytes) {
-  if (workspace_.size_bytes() >= workspace_bytes) return absl::OkStatus();
-  RETURN_IF_ERROR(stream_.Synchronize());
-  stream_.ExpireGraphs();
-  workspace_ = Allocation();
-  ASSIGN_OR_RETURN(workspace_, device_.allocator().Allocate(workspace_bytes));
-  return absl::OkStatus();
+    KernelChoice choice, CudaDevice& device, CudaStream& stream) {
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<CudnnSession> session,
+      CudnnSession::Create(choice, "attention.no_cudnn", device, stream));
+  if (session == nullptr) return nullptr;
+  return std::unique_ptr<CudnnAttention>(
+      new CudnnAttention(std::move(session)));
 }
 
 CudnnPlan* CudnnAttention::PlanOf(const Key& key, AttentionShape shape) {
   if (const auto found = plans_.find(key); found != plans_.end())
     return found->second.get();
-  CudnnGraph graph = key.is_backward
-                         ? AttentionBackwardGraph(library_, shape, key.type)
-                         : AttentionForwardGraph(library_, shape, key.type);
-  absl::StatusOr<std::unique_ptr<CudnnPlan>> plan = std::move(graph).Compile(
-      {.handle = handle_},
-      {.deterministic = true, .workspace_bytes = kMostWorkspaceBytes});
-  absl::Status status = plan.status();
-  if (status.ok()) status = Grow((*plan)->workspace_bytes());
-  if (!status.ok()) {
+  if (!session_->CanCompile()) return nullptr;
+  const CudnnLibrary& library = session_->library();
+  absl::StatusOr<std::unique_ptr<CudnnPlan>> plan = session_->Compile(
+      key.is_backward ? AttentionBackwardGraph(library, shape, key.type)
+                      : AttentionForwardGraph(library, shape, key.type),
+      {.workspace_bytes = kMostWorkspaceBytes});
+  if (!plan.ok()) {
     LogEvent(LogLevel::kWarning, "attention.no_cudnn_plan",
              {{"pass", key.is_backward ? "backward" : "forward"},
               {"samples", shape.samples},
               {"window", shape.window},
               {"heads", shape.heads},
               {"head_dim", shape.head_dim},
-              {"error", status.message()}});
+              {"error", plan.status().message()}});
     plan = nullptr;
   }
   return plans_.emplace(key, *std::move(plan)).first->second.get();
 }
 
-bool CudnnAttention::Run(
-    const Key& key, AttentionShape shape,
-    const std::vector<std::pair<int64_t, void*>>& tensors) {
+bool CudnnAttention::Run(const Key& key, AttentionShape shape,
+                         const CudnnAddresses& tensors) {
   if (shape.samples == 0 || shape.window == 0) return false;
   // Whatever is queued behind an error is for nothing.
-  if (!stream_.status().ok()) return true;
-  for (const auto& [id, address] : tensors) {
-    if (reinterpret_cast<uintptr_t>(address) % kAlignmentBytes != 0)
-      return false;
-  }
+  if (!session_->stream().status().ok()) return true;
+  if (!CudnnSession::AreAligned(tensors)) return false;
   CudnnPlan* const plan = PlanOf(key, shape);
   if (plan == nullptr) return false;
-  stream_.Note(plan->Run(handle_, tensors, workspace_.data()));
+  session_->stream().Note(session_->Run(*plan, tensors));
   return true;
 }
 

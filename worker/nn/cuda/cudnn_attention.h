@@ -20,39 +20,24 @@
 #include <map>
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/tensor/allocator.h"
-#include "worker/device/cuda/cuda_device.h"
-#include "worker/device/cuda/cuda_stream.h"
-#include "worker/device/cuda/cudnn_library.h"
 #include "worker/nn/attention.h"
 #include "worker/nn/cuda/cudnn_graph.h"
+#include "worker/nn/cuda/cudnn_session.h"
 
 namespace ringmaster::cuda {
 
-// Whose kernels compute attention.
-enum class AttentionKernels {
-  kOurs,
-  kCudnn,  // ours where cuDNN has no plan
-  kAuto,   // the same, and ours if there is no cuDNN
-};
-
 class CudnnAttention {
  public:
-  // For calls on `stream`. Null for kOurs, and for kAuto if cuDNN cannot be
-  // used, which is logged (attention.no_cudnn). Otherwise
-  //   NOT_FOUND, UNIMPLEMENTED  there is no cuDNN that this program can use
-  //   INTERNAL                  it does not start
+  // As CudnnSession::Create; the event is attention.no_cudnn.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<CudnnAttention>> Create(
-      AttentionKernels kernels, CudaDevice& device, CudaStream& stream);
-  CudnnAttention(const CudnnAttention&) = delete;
-  ~CudnnAttention();
+      KernelChoice choice, CudaDevice& device, CudaStream& stream);
 
   // Queues what AttentionForward does without dropout, and returns true; or
-  // does nothing and returns false: it cannot be done by cuDNN. T is
-  // __nv_bfloat16 or __half. Errors are the stream's.
+  // does nothing and returns false: cuDNN cannot do it, or would have to make a
+  // plan during a stream capture. T is __nv_bfloat16 or __half. Errors are the
+  // stream's.
   template <typename T>
   bool Forward(AttentionShape shape, const T* qkv, T* out, float* log_sum_exp);
   // The same for AttentionBackward.
@@ -71,22 +56,13 @@ class CudnnAttention {
     auto operator<=>(const Key&) const = default;
   };
 
-  CudnnAttention(CudaDevice& device, CudaStream& stream, CudnnLibrary library)
-      : device_(device), stream_(stream), library_(std::move(library)) {}
-  [[nodiscard]] static absl::StatusOr<std::unique_ptr<CudnnAttention>> Start(
-      CudaDevice& device, CudaStream& stream);
-  bool Run(const Key& key, AttentionShape shape,
-           const std::vector<std::pair<int64_t, void*>>& tensors);
+  explicit CudnnAttention(std::unique_ptr<CudnnSession> session)
+      : session_(std::move(session)) {}
+  bool Run(const Key& key, AttentionShape shape, const CudnnAddresses& tensors);
   // Null: there is none.
   CudnnPlan* PlanOf(const Key& key, AttentionShape shape);
-  // Makes the scratch at least as large.
-  [[nodiscard]] absl::Status Grow(int64_t workspace_bytes);
 
-  CudaDevice& device_;
-  CudaStream& stream_;
-  const CudnnLibrary library_;
-  cudnnHandle_t handle_ = nullptr;
-  Allocation workspace_;
+  const std::unique_ptr<CudnnSession> session_;
   std::map<Key, std::unique_ptr<CudnnPlan>> plans_;
 };
 

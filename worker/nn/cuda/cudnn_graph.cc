@@ -8,10 +8,50 @@
 namespace ringmaster::cuda {
 namespace {
 
-// That the addresses of tensors have.
-constexpr int64_t kAlignmentBytes = 16;
-// Plans that are looked at, of those that cuDNN thinks the fastest.
-constexpr int64_t kMostProposals = 16;
+// Plans that are looked at, of those that cuDNN thinks the fastest: all, as far
+// as seen, since what is allowed may come late.
+constexpr int64_t kMostProposals = 64;
+
+// What the operation of a pass is called, with its attributes.
+struct ConvolutionNames {
+  cudnnBackendDescriptorType_t operation;
+  cudnnBackendAttributeName_t convolution;
+  cudnnBackendAttributeName_t x;
+  cudnnBackendAttributeName_t weight;
+  cudnnBackendAttributeName_t y;
+  cudnnBackendAttributeName_t alpha;
+  cudnnBackendAttributeName_t beta;
+};
+
+ConvolutionNames NamesOf(ConvolutionPass pass) {
+  switch (pass) {
+    case ConvolutionPass::kForward:
+      break;
+    case ConvolutionPass::kBackwardInput:
+      return {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA};
+    case ConvolutionPass::kBackwardWeight:
+      return {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
+  }
+  return {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA};
+}
 
 }  // namespace
 
@@ -176,6 +216,42 @@ void CudnnGraph::Matmul(const CudnnTensor* a, const CudnnTensor* b,
   operations_.push_back(operation.get());
 }
 
+void CudnnGraph::Convolution(ConvolutionPass pass, int64_t padding,
+                             const CudnnTensor* x, const CudnnTensor* weight,
+                             const CudnnTensor* y) {
+  constexpr int64_t kDirections = 2;
+  constexpr int64_t kOnes[kDirections] = {1, 1};
+  const int64_t paddings[kDirections] = {padding, padding};
+  CudnnDescriptor& convolution = New(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+  Check(convolution.SetOne(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS,
+                           CUDNN_TYPE_INT64, kDirections));
+  Check(convolution.SetOne(CUDNN_ATTR_CONVOLUTION_COMP_TYPE,
+                           CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT));
+  // The kernel is not turned around first.
+  Check(convolution.SetOne(CUDNN_ATTR_CONVOLUTION_CONV_MODE,
+                           CUDNN_TYPE_CONVOLUTION_MODE,
+                           CUDNN_CROSS_CORRELATION));
+  for (const auto border : {CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS,
+                            CUDNN_ATTR_CONVOLUTION_POST_PADDINGS}) {
+    Check(convolution.Set(border, CUDNN_TYPE_INT64, kDirections, paddings));
+  }
+  for (const auto step : {CUDNN_ATTR_CONVOLUTION_DILATIONS,
+                          CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES}) {
+    Check(convolution.Set(step, CUDNN_TYPE_INT64, kDirections, kOnes));
+  }
+  Check(convolution.Finalize());
+  const ConvolutionNames names = NamesOf(pass);
+  CudnnDescriptor& operation = New(names.operation);
+  Check(operation.SetDescriptor(names.convolution, convolution));
+  Check(operation.SetDescriptor(names.x, *x));
+  Check(operation.SetDescriptor(names.weight, *weight));
+  Check(operation.SetDescriptor(names.y, *y));
+  Check(operation.SetOne(names.alpha, CUDNN_TYPE_FLOAT, 1.0f));
+  Check(operation.SetOne(names.beta, CUDNN_TYPE_FLOAT, 0.0f));
+  Check(operation.Finalize());
+  operations_.push_back(operation.get());
+}
+
 void CudnnGraph::Reduce(cudnnReduceTensorOp_t op, const CudnnTensor* x,
                         const CudnnTensor* y) {
   CudnnDescriptor& reduction = New(CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
@@ -229,8 +305,9 @@ absl::StatusOr<std::vector<CudnnDescriptor>> CudnnGraph::Propose(
   return configs;
 }
 
-absl::StatusOr<bool> CudnnGraph::IsDeterministic(
-    const CudnnDescriptor& config) {
+absl::Status CudnnGraph::CheckNotes(
+    const CudnnDescriptor& config,
+    const std::vector<cudnnBackendNumericalNote_t>& refused) {
   CudnnDescriptor engine(library_);
   RETURN_IF_ERROR(engine.Create(CUDNN_BACKEND_ENGINE_DESCRIPTOR));
   cudnnBackendDescriptor_t place = engine.get();
@@ -243,19 +320,20 @@ absl::StatusOr<bool> CudnnGraph::IsDeterministic(
                              CUDNN_TYPE_NUMERICAL_NOTE, notes.size(), &count,
                              notes.data()));
   const auto end = notes.begin() + std::min<int64_t>(count, notes.size());
-  return std::find(notes.begin(), end, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) ==
-         end;
+  const auto found =
+      std::find_first_of(notes.begin(), end, refused.begin(), refused.end());
+  if (found == end) return absl::OkStatus();
+  return absl::UnimplementedError(
+      *found == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC
+          ? "its results depend on timing"
+          : absl::StrCat("it loses digits (cuDNN's numerical note ", *found,
+                         ")"));
 }
 
 absl::Status CudnnGraph::MakePlan(const CudnnTarget& target,
                                   const CudnnPlanOptions& options,
                                   const CudnnDescriptor& config,
                                   CudnnPlan& plan) {
-  if (options.deterministic) {
-    ASSIGN_OR_RETURN(const bool is_deterministic, IsDeterministic(config));
-    if (!is_deterministic)
-      return absl::UnimplementedError("its results depend on timing");
-  }
   CudnnDescriptor made(library_);
   RETURN_IF_ERROR(made.Create(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR));
   RETURN_IF_ERROR(
@@ -291,8 +369,13 @@ absl::StatusOr<std::unique_ptr<CudnnPlan>> CudnnGraph::Compile(
   std::unique_ptr<CudnnPlan> plan(new CudnnPlan(library_));
   absl::Status refused =
       absl::UnimplementedError("cuDNN proposes no plan for the graph");
+  int tried = 0;
   for (CudnnDescriptor& config : configs) {
-    absl::Status status = MakePlan(target, options, config, *plan);
+    absl::Status status = CheckNotes(config, options.refused);
+    if (status.ok()) {
+      if (++tried > options.most_tried) break;
+      status = MakePlan(target, options, config, *plan);
+    }
     if (status.ok()) {
       descriptors_.push_back(std::move(config));
       plan->descriptors_ = std::move(descriptors_);

@@ -89,10 +89,18 @@ struct CudnnTarget {
 };
 
 struct CudnnPlanOptions {
-  // Results that depend on timing are not allowed.
-  bool deterministic = true;
+  // What a plan may not be noted for. By default results may not depend on
+  // timing.
+  std::vector<cudnnBackendNumericalNote_t> refused = {
+      CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC};
   int64_t workspace_bytes = 0;  // at most
+  // Proposals that are made plans of before it gives up; those that are refused
+  // for their notes do not count.
+  int most_tried = 16;
 };
+
+// Which of a convolution's tensors is computed, from the two others.
+enum class ConvolutionPass { kForward, kBackwardInput, kBackwardWeight };
 
 class CudnnPlan {
  public:
@@ -117,6 +125,9 @@ class CudnnPlan {
 
 class CudnnGraph {
  public:
+  // That the addresses of Real tensors have.
+  static constexpr int64_t kAlignmentBytes = 16;
+
   explicit CudnnGraph(const CudnnLibrary& library) : library_(library) {}
 
   // Tensors; they live as long as the graph. `id` is the caller's, from 1 on.
@@ -132,6 +143,10 @@ class CudnnGraph {
   void Index(int64_t axis, const CudnnTensor* x, const CudnnTensor* y);
   // c = a * b, of the last two dimensions.
   void Matmul(const CudnnTensor* a, const CudnnTensor* b, const CudnnTensor* c);
+  // Of images x with a kernel that is `weight`, in steps of 1, with so many zeros
+  // around each image; the gradients have the tensors of what they belong to.
+  void Convolution(ConvolutionPass pass, int64_t padding, const CudnnTensor* x,
+                   const CudnnTensor* weight, const CudnnTensor* y);
   // Over the dimensions that y has only one of.
   void Reduce(cudnnReduceTensorOp_t op, const CudnnTensor* x,
               const CudnnTensor* y);
@@ -150,8 +165,10 @@ class CudnnGraph {
   CudnnDescriptor& PointwiseMode(cudnnPointwiseMode_t mode);
   [[nodiscard]] absl::StatusOr<std::vector<CudnnDescriptor>> Propose(
       const CudnnTarget& target, const CudnnDescriptor& graph);
-  [[nodiscard]] absl::StatusOr<bool> IsDeterministic(
-      const CudnnDescriptor& config);
+  // UNIMPLEMENTED if what computes a proposal is noted for one of these.
+  [[nodiscard]] absl::Status CheckNotes(
+      const CudnnDescriptor& config,
+      const std::vector<cudnnBackendNumericalNote_t>& refused);
   // Sets plan.plan_ and its workspace_bytes_.
   [[nodiscard]] absl::Status MakePlan(const CudnnTarget& target,
                                       const CudnnPlanOptions& options,

@@ -9,6 +9,7 @@
 #include "worker/device/cuda/cuda_status.h"
 #include "worker/nn/cuda/activations.h"
 #include "worker/nn/cuda/add_bias.h"
+#include "worker/nn/cuda/capture.h"
 
 namespace ringmaster::cuda {
 namespace {
@@ -239,13 +240,6 @@ absl::StatusOr<CudaMatmul::Planned*> CudaMatmul::Plan(
   return &planned_.emplace(key, std::move(planned)).first->second;
 }
 
-bool CudaMatmul::IsCapturing() {
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  stream_.Check(cudaStreamIsCapturing(stream_.get(), &status),
-                "cudaStreamIsCapturing");
-  return status != cudaStreamCaptureStatusNone;
-}
-
 absl::Status CudaMatmul::Choose(const ProductKey& key,
                                 const ProductOperands& operands,
                                 Planned& planned) {
@@ -263,7 +257,7 @@ absl::Status CudaMatmul::Choose(const ProductKey& key,
                                options_.measure ? kCandidates : 1));
   if (candidates.empty()) return absl::OkStatus();
   planned.algorithm = candidates.front();
-  if (!options_.measure || operands.add || IsCapturing())
+  if (!options_.measure || operands.add || IsCapturing(stream_))
     return absl::OkStatus();
   ASSIGN_OR_RETURN(planned.algorithm,
                    Fastest(operands, *planned.product, candidates));

@@ -167,9 +167,6 @@ class CudaMatmul {
   [[nodiscard]] absl::Status Choose(const ProductKey& key,
                                     const ProductOperands& operands,
                                     Planned& planned);
-  // Whether what is queued on the stream becomes a graph, for which nobody may
-  // wait.
-  bool IsCapturing();
   // Nothing if all of them are refused.
   [[nodiscard]] absl::StatusOr<std::optional<MatmulAlgorithm>> Fastest(
       const ProductOperands& operands, CublasLtProduct& product,

@@ -88,7 +88,7 @@ TYPED_TEST(SelfAttentionTest, MatchesReferenceWithoutCudnn) {
 }
 
 TYPED_TEST(SelfAttentionTest, MatchesReferenceWithCudnn) {
-  auto cudnn = CudnnAttention::Create(AttentionKernels::kCudnn, this->device(),
+  auto cudnn = CudnnAttention::Create(KernelChoice::kCudnn, this->device(),
                                       this->stream());
   if (absl::IsNotFound(cudnn.status())) GTEST_SKIP() << cudnn.status();
   ASSERT_TRUE(cudnn.ok()) << cudnn.status();
@@ -106,7 +106,7 @@ TYPED_TEST(SelfAttentionTest, MatchesReferenceWithCudnn) {
 }
 
 TYPED_TEST(SelfAttentionTest, CudnnThatCannotIsSaidOnce) {
-  auto cudnn = CudnnAttention::Create(AttentionKernels::kCudnn, this->device(),
+  auto cudnn = CudnnAttention::Create(KernelChoice::kCudnn, this->device(),
                                       this->stream());
   if (absl::IsNotFound(cudnn.status())) GTEST_SKIP() << cudnn.status();
   ASSERT_TRUE(cudnn.ok()) << cudnn.status();
@@ -120,15 +120,14 @@ TYPED_TEST(SelfAttentionTest, CudnnThatCannotIsSaidOnce) {
 
 class CudnnChoiceTest : public DeviceTest {
  protected:
-  absl::StatusOr<std::unique_ptr<CudnnAttention>> Create(
-      AttentionKernels kernels) {
+  absl::StatusOr<std::unique_ptr<CudnnAttention>> Create(KernelChoice kernels) {
     return CudnnAttention::Create(kernels, device(), stream());
   }
 };
 
 TEST_F(CudnnChoiceTest, OursNeedsNoCudnn) {
   const LogCapture log;
-  const auto ours = Create(AttentionKernels::kOurs);
+  const auto ours = Create(KernelChoice::kOurs);
   ASSERT_TRUE(ours.ok()) << ours.status();
   EXPECT_EQ(*ours, nullptr);
   EXPECT_TRUE(log.lines().empty());
@@ -136,8 +135,8 @@ TEST_F(CudnnChoiceTest, OursNeedsNoCudnn) {
 
 TEST_F(CudnnChoiceTest, AutoDoesWithoutAndSaysSo) {
   const LogCapture log;
-  const auto cudnn = Create(AttentionKernels::kCudnn);
-  const auto automatic = Create(AttentionKernels::kAuto);
+  const auto cudnn = Create(KernelChoice::kCudnn);
+  const auto automatic = Create(KernelChoice::kAuto);
   ASSERT_TRUE(automatic.ok()) << automatic.status();
   EXPECT_EQ(*automatic == nullptr, !cudnn.ok());
   EXPECT_EQ(log.lines().size(), cudnn.ok() ? 0u : 1u);

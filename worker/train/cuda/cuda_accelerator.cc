@@ -14,6 +14,7 @@
 #include "worker/nn/cuda/cuda_compute.h"
 #include "worker/nn/cuda/cuda_model_registry.h"
 #include "worker/nn/cuda/cudnn_attention.h"
+#include "worker/nn/cuda/cudnn_convolution.h"
 #include "worker/nn/cuda/matmul.h"
 #include "worker/train/collective_config.h"
 #include "worker/train/cuda/cuda_arenas.h"
@@ -58,7 +59,8 @@ class CudaAccelerator final : public Accelerator {
         {.device = *device_,
          .compute = {.stream = *stream_,
                      .matmul = *matmul,
-                     .cudnn_attention = cudnn_attention_.get()},
+                     .cudnn_attention = cudnn_attention_.get(),
+                     .cudnn_convolution = cudnn_convolution_.get()},
          .max_batch = max_batch,
          .use_graphs = options_.use_graphs},
         precision, config);
@@ -83,7 +85,8 @@ class CudaAccelerator final : public Accelerator {
   // Made when first asked for: each has scratch of its own.
   std::unique_ptr<cuda::CudaMatmul> matmul_;
   std::unique_ptr<cuda::CudaMatmul> tf32_matmul_;
-  std::unique_ptr<cuda::CudnnAttention> cudnn_attention_;  // null: ours
+  std::unique_ptr<cuda::CudnnAttention> cudnn_attention_;      // null: ours
+  std::unique_ptr<cuda::CudnnConvolution> cudnn_convolution_;  // null: ours
 };
 
 absl::Status CudaAccelerator::Open(const CudaAcceleratorOptions& options) {
@@ -95,6 +98,9 @@ absl::Status CudaAccelerator::Open(const CudaAcceleratorOptions& options) {
   ASSIGN_OR_RETURN(
       cudnn_attention_,
       cuda::CudnnAttention::Create(options.attention, *device_, *stream_));
+  ASSIGN_OR_RETURN(
+      cudnn_convolution_,
+      cuda::CudnnConvolution::Create(options.convolution, *device_, *stream_));
   // That there is no cuBLASLt is better known now than with the first job.
   return MatmulFor(Precision::kFloat32).status();
 }

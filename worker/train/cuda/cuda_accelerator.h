@@ -10,7 +10,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "worker/nn/cuda/cudnn_attention.h"
+#include "worker/nn/cuda/cudnn_session.h"
 #include "worker/train/accelerator.h"
 
 namespace ringmaster {
@@ -24,8 +24,9 @@ struct CudaAcceleratorOptions {
   bool tune = true;
   // Whether training passes are replayed as CUDA graphs.
   bool use_graphs = true;
-  // Whose kernels compute attention.
-  cuda::AttentionKernels attention = cuda::AttentionKernels::kAuto;
+  // Whose kernels compute attention, and whose convolutions.
+  cuda::KernelChoice attention = cuda::KernelChoice::kAuto;
+  cuda::KernelChoice convolution = cuda::KernelChoice::kAuto;
   // Where it is kept which matrix products' algorithms were the fastest; empty:
   // nowhere.
   std::string cache_directory = {};
