@@ -1,9 +1,12 @@
 #include "worker/nn/cuda/conv2d.h"
 
+#include <gmock/gmock.h>
+
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "common/logging/log_capture.h"
@@ -17,6 +20,10 @@
 
 namespace ringmaster::cuda {
 namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 int64_t Pixels(const Conv2dShape& s) { return s.batch * s.height * s.width; }
 
@@ -204,6 +211,16 @@ TEST_F(ConvolutionChoiceTest, AutoDoesWithoutAndSaysSo) {
   EXPECT_EQ(*automatic == nullptr, !cudnn.ok());
   EXPECT_EQ(log.lines().size(), cudnn.ok() ? 0u : 1u);
   EXPECT_EQ(log.Contains("convolution.no_cudnn"), !cudnn.ok());
+}
+
+TEST_F(ConvolutionChoiceTest, CudnnThatIsAskedForAndMissingIsRefused) {
+  const auto cudnn = Create(KernelChoice::kCudnn);
+  if (cudnn.ok()) GTEST_SKIP() << "there is a cuDNN";
+  const std::string message(cudnn.status().message());
+  EXPECT_THAT(message, HasSubstr("cudnn"));
+  EXPECT_THAT(message, EndsWith("; install cuDNN, or let auto choose whose "
+                                "kernels compute attention and convolutions"));
+  EXPECT_THAT(message, Not(HasSubstr("\n")));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "worker/nn/cuda/cudnn_session.h"
 
+#include "absl/strings/str_cat.h"
 #include "common/logging/logging.h"
 #include "common/status/status_macros.h"
 #include "worker/nn/cuda/capture.h"
@@ -11,7 +12,15 @@ absl::StatusOr<std::unique_ptr<CudnnSession>> CudnnSession::Create(
     CudaStream& stream) {
   if (choice == KernelChoice::kOurs) return nullptr;
   absl::StatusOr<std::unique_ptr<CudnnSession>> started = Start(device, stream);
-  if (started.ok() || choice == KernelChoice::kCudnn) return started;
+  if (started.ok()) return started;
+  if (choice == KernelChoice::kCudnn) {
+    return absl::Status(
+        started.status().code(),
+        absl::StrCat(
+            started.status().message(),
+            "; install cuDNN, or let auto choose whose kernels compute "
+            "attention and convolutions"));
+  }
   LogEvent(LogLevel::kInfo, event, {{"error", started.status().message()}});
   return nullptr;
 }
