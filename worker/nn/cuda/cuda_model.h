@@ -110,7 +110,6 @@ class CudaModel : public Model<float> {
     return working_parameters_ + begins_[static_cast<size_t>(index)];
   }
   float* gradient(int index) const { return bound_.gradient(index); }
-  bool is_bound() const { return bound_.is_bound(); }
 
   CudaDevice& device() const { return device_; }
   CudaStream& stream() const { return compute_.stream; }

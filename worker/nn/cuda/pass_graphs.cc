@@ -31,8 +31,12 @@ class PassGraphs::Recorder final : public GradientObserver {
 
   void OnForwardDone() override {
     Take(graphs_.forward);
-    // Whether that went well or not: what follows must not run.
-    stream_.Note(stream_.BeginCapture());
+    // Whether that went well or not: what follows must not run. If it does all the
+    // same, the stream's error says that it counts for nothing.
+    const absl::Status begun = stream_.BeginCapture();
+    is_capturing_ = begun.ok();
+    stream_.Note(begun);
+    status_.Update(begun);
   }
   void OnTensorDone(int tensor_index) override {
     RM_CHECK(tensor_index == next_tensor_, "tensors are told in plan order");
@@ -42,7 +46,7 @@ class PassGraphs::Recorder final : public GradientObserver {
   // Ends the backward graph. The first error of either.
   [[nodiscard]] absl::Status Finish() {
     RM_CHECK(graphs_.ready.size() == next_event_, "a pass is captured whole");
-    Take(graphs_.backward);
+    if (is_capturing_) Take(graphs_.backward);
     return status_;
   }
 
@@ -57,6 +61,7 @@ class PassGraphs::Recorder final : public GradientObserver {
   const std::vector<bool>& ends_bucket_;
   Graphs& graphs_;
   absl::Status status_;
+  bool is_capturing_ = true;
   int next_tensor_ = 0;
   size_t next_event_ = 0;
 };
