@@ -33,7 +33,7 @@ class PackTest(unittest.TestCase):
         self.query = self.directory / "query.xml"
         self.query.write_text(QUERY)
         self.bin = self.directory / "bazel-bin"
-        self.out = self.directory / "bundle.tar.gz"
+        self.out = self.directory / "bundle.tar.xz"
 
     def build(self):
         """What Bazel would have built. Each is another file, as two programs are."""

@@ -17,7 +17,7 @@ from tests.gpu import programs
 from tests.gpu import table
 
 ROOT = pathlib.Path(__file__).absolute().parents[2]
-DEFAULT_BUNDLE = ROOT / ".gpu" / "ringmaster-gpu.tar.gz"
+DEFAULT_BUNDLE = ROOT / ".gpu" / "ringmaster-gpu.tar.xz"
 FAILED, USAGE, OUT_OF_TIME = 1, 2, 3
 FOR_THE_TABLE = 8.0  # seconds of the budget
 

@@ -4,9 +4,9 @@
 # usage: tests/gpu/run.sh --build [--config=NAME] [--out=FILE]
 #        tests/gpu/run.sh [BUNDLE] [--out=DIR] [--budget=SECONDS] [--jobs=N]
 #   --build   builds with --config=cuda (no GPU is needed) what has the tag "gpu" or "gpu_bench" and our programs, and packs them
-#             with all libraries but CUDA's into FILE (.gpu/ringmaster-gpu.tar.gz), of at most 64 MiB
+#             with all libraries but CUDA's into FILE (.gpu/ringmaster-gpu.tar.xz), of at most 64 MiB
 #   BUNDLE    that file, or the folder into which it was unpacked; without it, the folder that this script was unpacked
-#             in, else .gpu/ringmaster-gpu.tar.gz
+#             in, else .gpu/ringmaster-gpu.tar.xz
 #   --out     where logs, table.md and results.json go (.gpu/out)
 #   --budget  all of it takes no longer (570); what has no time is "not run"
 #
@@ -20,7 +20,7 @@ PROGRAMS=(//server/coordinator:coordinator //server/parameter_server:parameter_s
 TAGGED='attr(tags, "\b(gpu|gpu_bench)\b", kind("(test|binary) rule", //...))'
 
 build() {
-  local config=cuda out=$ROOT/.gpu/ringmaster-gpu.tar.gz argument
+  local config=cuda out=$ROOT/.gpu/ringmaster-gpu.tar.xz argument
   for argument in "$@"; do
     case $argument in
       --config=*) config=${argument#*=} ;;
