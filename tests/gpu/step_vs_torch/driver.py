@@ -113,6 +113,8 @@ class Contender:
         notes = [self.error] if self.error else []
         if "why" in self.kernels:
             notes.append(f"{self.label}: no kernels by name: {self.kernels['why']}")
+        if self.kernels.get("kernels") == []:
+            notes.append(f"{self.label}: no kernels by name: its profiler recorded none")
         if self.kernels.get("lost"):
             notes.append(f"{self.label}: {self.kernels['lost']} kernels or copies have no time")
         return notes

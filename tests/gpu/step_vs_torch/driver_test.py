@@ -127,6 +127,10 @@ class DriverTest(unittest.TestCase):
         self.assertEqual((rows["matmul kernels"].ours, rows["matmul kernels"].peer), (None, 1.5))
         self.assertIsNone(rows["all kernels and copies"].ours)
 
+    def test_a_profiler_that_saw_nothing_is_told(self):
+        _, rows, _ = self.run_driver({"": 0.5, "profile": {"steps": 3, "kernels": []}}, FAST_TORCH)
+        self.assertIn("ours: no kernels by name: its profiler recorded none", rows[""].note)
+
     def test_kernels_without_a_time_are_told(self):
         _, rows, _ = self.run_driver({"": 0.5, "profile": {"steps": 1, "kernels": [["nvjet", 1, 9.0]], "lost": 7}}, FAST_TORCH)
         self.assertIn("ours: 7 kernels or copies have no time", rows[""].note)
