@@ -68,7 +68,8 @@ struct TrainOptions {
   // step.
   uint64_t dropout_key = 0;
   // Once cancelled, ForwardBackward of a model with many layers returns at the
-  // next of them; loss and gradients are then worth nothing. May be null.
+  // next of them, where it computes layer by layer; loss and gradients are then
+  // worth nothing. May be null.
   const CancelToken* cancel = nullptr;
 };
 

@@ -506,13 +506,13 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"MicroBatchNegative",
                 [](auto& s) { s.mutable_train()->set_micro_batch(-1); },
                 "train.micro_batch must be at least 0, got -1"},
-        Mistake{"PrecisionUnknown",
-                [](auto& s) {
-                  s.mutable_train()->set_precision(
-                      static_cast<v1::Precision>(9));
-                },
-                "train.precision must be float32, bfloat16, tf32 or float16, got "
-                "9"},
+        Mistake{
+            "PrecisionUnknown",
+            [](auto& s) {
+              s.mutable_train()->set_precision(static_cast<v1::Precision>(9));
+            },
+            "train.precision must be float32, bfloat16, tf32 or float16, got "
+            "9"},
         Mistake{"CheckpointWithoutDirectory",
                 [](auto& s) { Checkpoint(s).clear_directory(); },
                 "train.checkpoint.directory must name the directory"},

@@ -129,7 +129,8 @@ class Runtime {
   std::vector<std::unique_ptr<Device>> devices_;
 
   std::atomic<cudaError_t> failing_kernels_{cudaSuccess};
-  std::atomic<int64_t> kernels_{0};  // so far; counted if one shall fail or hang
+  std::atomic<int64_t> kernels_{
+      0};  // so far; counted if one shall fail or hang
   std::atomic<bool> is_allocation_failing_{false};
   CaptureTable captures_;
 
