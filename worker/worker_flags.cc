@@ -34,6 +34,13 @@ void AddPlaceFlags(FlagSet& set, WorkerFlags& flags) {
                    "long for it. A second signal ends it at once.",
            .min = 0},
           &flags.drain_timeout);
+  set.Add({.name = "abort_timeout",
+           .unit = "DURATION",
+           .help = "Where its part in a job does not end within this long of "
+                   "a halt, since a device or a disk hangs, it ends with exit "
+                   "code 138. More than two passes of the model take.",
+           .min = 0.001},
+          &flags.abort_timeout);
 
   set.Add(
       {.name = "jobs",

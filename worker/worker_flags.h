@@ -37,6 +37,7 @@ struct WorkerFlags {
   std::optional<PortRange> port_range;
   absl::Duration coordinator_timeout = absl::Seconds(60);
   absl::Duration drain_timeout = absl::Seconds(30);
+  absl::Duration abort_timeout = absl::Seconds(30);
   CredentialsOptions credentials;
   std::string restart = "auto";
   int max_crashes = 5;

@@ -182,6 +182,7 @@ TEST(WorkerFlagsTest, ParsesAFullCommandLine) {
                                          "--data_ports=29500-29599",
                                          "--coordinator_timeout=2m",
                                          "--drain_timeout=0s",
+                                         "--abort_timeout=3s",
                                          "--insecure",
                                          "--log_level=debug",
                                          "--tls_ca_file=ca.pem"};
@@ -194,6 +195,7 @@ TEST(WorkerFlagsTest, ParsesAFullCommandLine) {
   EXPECT_EQ(flags.data_ports, "29500-29599");
   EXPECT_EQ(flags.coordinator_timeout, absl::Minutes(2));
   EXPECT_EQ(flags.drain_timeout, absl::ZeroDuration());
+  EXPECT_EQ(flags.abort_timeout, absl::Seconds(3));
   EXPECT_TRUE(flags.credentials.insecure);
   EXPECT_EQ(flags.credentials.tls_ca_file, "ca.pem");
 }

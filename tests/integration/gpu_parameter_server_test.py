@@ -90,7 +90,7 @@ class GpuParameterServerTest(unittest.TestCase):
         cluster.start_server("s")
         for other in ("a", "b"):
             cluster.start_worker(other, *GPU)
-        process = cluster.start_worker(name, *GPU, restart="always", env=env)
+        process = cluster.start_worker(name, *GPU, "--abort_timeout=3s", restart="always", env=env)
         cluster.await_workers(4)
         return process, cluster.submit(synthetic_job(steps=ENDLESS, workers_min=1, workers_max=3, hash_every=1,
                                                      bucket_bytes=4096, parameter_server="{servers: 1}"))

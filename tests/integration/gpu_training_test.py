@@ -76,7 +76,7 @@ class GpuTrainingTest(unittest.TestCase):
             cluster.start_coordinator("--progress_cap=10s", budget="4s")
             for name in ("a", "b"):
                 cluster.start_worker(name, *GPU)
-            hangs = cluster.start_worker("hangs", *GPU, restart="always",
+            hangs = cluster.start_worker("hangs", *GPU, "--abort_timeout=3s", restart="always",
                                          env={"RINGMASTER_EMULATED_CUDA_HANGING": "3000"})
             cluster.await_workers(3)
             job_id = cluster.submit(synthetic_job(steps=ENDLESS, workers_min=1, workers_max=3, hash_every=1))

@@ -29,6 +29,7 @@ agent::AgentConfig CoreConfig(const AgentOptions& options) {
   config.name = options.identity.name;
   config.coordinator_timeout = options.coordinator_timeout;
   config.drain_timeout = options.drain_timeout;
+  config.abort_timeout = options.abort_timeout;
   config.answer_timeout = options.answer_timeout;
   config.name_wait = options.name_wait;
   config.max_jobs = options.max_jobs;

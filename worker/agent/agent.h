@@ -35,6 +35,7 @@ struct AgentOptions {
   // See AgentConfig in worker/agent/core/agent_core.h.
   absl::Duration coordinator_timeout = absl::Seconds(60);
   absl::Duration drain_timeout = absl::Seconds(30);
+  absl::Duration abort_timeout = absl::Seconds(30);
   absl::Duration answer_timeout = absl::Seconds(5);
   absl::Duration name_wait = absl::ZeroDuration();
   int max_jobs = 0;

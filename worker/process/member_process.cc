@@ -201,6 +201,7 @@ absl::StatusOr<ExitCode> RunSlot(const MemberProgram& program,
     options.identity.costs = probe->costs;
   options.coordinator_timeout = flags.coordinator_timeout;
   options.drain_timeout = flags.drain_timeout;
+  options.abort_timeout = flags.abort_timeout;
   options.max_jobs = flags.jobs;
   // Shorter than the time without any session, so that a name that is truly
   // another's is told as such.

@@ -92,7 +92,8 @@ TEST_F(GradientFeedTest, PushesBeforeAnybodyWaits) {
   ASSERT_TRUE(Add(feed, 0).ok());
   ASSERT_TRUE(Add(feed, 1).ok());
   copies_.End(0);
-  while (pushed().empty()) {
+  const MonotonicTime deadline = After(absl::Minutes(1));
+  while (pushed().empty() && Clock::Real().Now() < deadline) {
   }
   EXPECT_THAT(pushed(), ElementsAre(0));
   copies_.End(1);

@@ -177,9 +177,9 @@ absl::Span<float> StateArenas::next_parameters() {
 }
 
 absl::Status StateArenas::TakeNext() {
+  if (device_ != nullptr) RETURN_IF_ERROR(server_copies()->TakeParameters());
   std::swap(parameters_, next_parameters_);
-  return device_ == nullptr ? absl::OkStatus()
-                            : server_copies()->TakeParameters();
+  return absl::OkStatus();
 }
 
 BufferView StateArenas::GradientsOf(ElemRange range) const {

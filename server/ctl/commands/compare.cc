@@ -94,6 +94,10 @@ class Compare {
     return absl::OkStatus();
   }
 
+  const char* GpuModes() const {
+    return context_.cluster == nullptr ? kGpuModes : kClusterGpuModes;
+  }
+
   absl::Status Plan() {
     ASSIGN_OR_RETURN(const v1::JobSpec job,
                      LoadJobFile(flags_.job_file, flags_.assignments));
@@ -101,9 +105,12 @@ class Compare {
     options.is_on_gpus = is_on_gpus_;
     ASSIGN_OR_RETURN(options.modes,
                      ParseModes(!flags_.modes.empty() ? flags_.modes
-                                : is_on_gpus_         ? kGpuModes
+                                : is_on_gpus_         ? GpuModes()
                                                       : kModes));
-    if (is_on_gpus_) RETURN_IF_ERROR(CheckGpuModes(options.modes));
+    if (is_on_gpus_) {
+      RETURN_IF_ERROR(
+          CheckGpuModes(options.modes, context_.cluster != nullptr));
+    }
     ASSIGN_OR_RETURN(options.workers, ParseWorkerCounts(flags_.workers));
     for (const std::string& text : flags_.variations) {
       ASSIGN_OR_RETURN(Variation variation, ParseVariation(text));

@@ -23,7 +23,8 @@ void AddCompareCommand(FlagSet& flags, CompareFlags& compare) {
                        "default ring,hierarchical,gather_broadcast. On GPUs "
                        "auto is NCCL's own choice and ring NCCL held to rings; "
                        "of the rest there is only ps, and auto,ring is the "
-                       "default."},
+                       "default (of a cluster auto, which is a ring where its "
+                       "workers were started so)."},
               &compare.modes);
   command.Add({.name = "workers",
                .unit = "N,N",

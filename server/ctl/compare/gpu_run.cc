@@ -13,10 +13,17 @@ bool IsNcclAlgorithm(v1::CollectiveAlgorithm algorithm) {
 
 }  // namespace
 
-absl::Status CheckGpuModes(const std::vector<Mode>& modes) {
+absl::Status CheckGpuModes(const std::vector<Mode>& modes, bool is_cluster) {
+  int nccl_modes = 0;
   for (const Mode& mode : modes) {
     v1::TrainProgram train;
     ApplyMode(mode, train);
+    if (IsReducedByNccl(train) && ++nccl_modes == 2 && is_cluster) {
+      return absl::InvalidArgumentError(
+          "--modes: the workers of a cluster were started with NCCL's own "
+          "choice or with NCCL_ALGO=Ring, and cannot change between them; name "
+          "auto or ring");
+    }
     if (IsNcclAlgorithm(train.collective().algorithm())) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "--modes: ", mode.name,

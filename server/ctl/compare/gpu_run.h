@@ -20,11 +20,15 @@ class TrainProgram;
 
 namespace ctl {
 
-// What is compared on GPUs unless the user says otherwise.
+// What is compared on GPUs unless the user says otherwise. Those of a cluster were
+// started with the one or with the other.
 inline constexpr char kGpuModes[] = "auto,ring";
+inline constexpr char kClusterGpuModes[] = "auto";
 
-//   INVALID_ARGUMENT  a mode of workers on CPUs; names the flag --modes
-[[nodiscard]] absl::Status CheckGpuModes(const std::vector<Mode>& modes);
+//   INVALID_ARGUMENT  a mode of workers on CPUs, or two between which the workers
+//                     of a cluster cannot change; names the flag --modes
+[[nodiscard]] absl::Status CheckGpuModes(const std::vector<Mode>& modes,
+                                         bool is_cluster);
 
 // Whether workers on GPUs train `train`, by what it says of gradients.
 //   INVALID_ARGUMENT  names the field

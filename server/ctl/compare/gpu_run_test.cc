@@ -18,12 +18,19 @@ std::string Refusal(const v1::TrainProgram& train) {
 
 TEST(GpuRunTest, KnowsTheModesOfGpus) {
   EXPECT_TRUE(
-      CheckGpuModes(ParseModes("auto,ring,ps:1,ps:colocated").value()).ok());
-  EXPECT_TRUE(CheckGpuModes(ParseModes(kGpuModes).value()).ok());
+      CheckGpuModes(ParseModes("auto,ring,ps:1,ps:colocated").value(), false)
+          .ok());
+  EXPECT_TRUE(CheckGpuModes(ParseModes(kGpuModes).value(), false).ok());
+  EXPECT_TRUE(CheckGpuModes(ParseModes(kClusterGpuModes).value(), true).ok());
+  EXPECT_TRUE(CheckGpuModes(ParseModes("ring,ps:1").value(), true).ok());
+  EXPECT_THAT(
+      std::string(
+          CheckGpuModes(ParseModes("auto,ring").value(), true).message()),
+      HasSubstr("--modes: the workers of a cluster were started with"));
   for (const std::string mode : {"hierarchical", "gather_broadcast",
                                  "halving_doubling", "direct", "exchange"}) {
     const absl::Status status =
-        CheckGpuModes(ParseModes("ring," + mode).value());
+        CheckGpuModes(ParseModes("ring," + mode).value(), false);
     EXPECT_THAT(std::string(status.message()),
                 HasSubstr("--modes: " + mode + " is for workers on CPUs"));
   }

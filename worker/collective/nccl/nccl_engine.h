@@ -176,7 +176,7 @@ class NcclEngine {
   void IssueNext();
   // Takes note of what is done. Returns whether there was anything.
   bool PollItems();
-  // Of the oldest item, which is not done.
+  // Of the oldest item, which is not done, where there is NCCL.
   void NoteWhereItIs(const Item& item);
   void Complete(const Item& item);
   void Record(const Item& item, absl::Duration since_ready, absl::Duration ran);

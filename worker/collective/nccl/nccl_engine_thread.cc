@@ -171,7 +171,7 @@ void NcclEngine::NoteWhereItIs(const Item& item) {
   const absl::StatusOr<bool> has_begun = item.events->begin->IsDone();
   if (!has_begun.ok()) return Fail(has_begun.status());
   MutexLock lock(mutex_);
-  totals_.is_in_collective = *has_begun && comms_.has_value();
+  totals_.is_in_collective = *has_begun;
 }
 
 void NcclEngine::Complete(const Item& item) {

@@ -124,8 +124,8 @@ class CudaStream {
   // may wait for the device, or allocates its memory, fails when this thread does
   // it, and with it the capture. Requires status() to be OK.
   [[nodiscard]] absl::Status BeginCapture();
-  // The graph, ready to be launched; or the first error since BeginCapture, which status() does not
-  // keep, since nothing ran.
+  // The graph, ready to be launched; or the first error since BeginCapture, which
+  // status() does not keep, since nothing ran.
   [[nodiscard]] absl::StatusOr<std::unique_ptr<CudaGraph>> EndCapture();
   // Queues what `graph` holds. Requires that it has not expired.
   void Launch(const CudaGraph& graph);

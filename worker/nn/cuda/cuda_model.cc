@@ -121,7 +121,8 @@ double CudaModel<T>::ForwardBackward(const Batch& batch,
   MarkTurn mark(stream(), marks, observer);
   graphs_.Run({batch.size(), options.write}, options.cancel, mark,
               [&](const CancelToken* cancel, GradientObserver& observed) {
-                RefreshParameters();
+                // They stay as they are within a step.
+                if (options.write == Write::kSet) RefreshParameters();
                 Train(placed, {options.write, cancel}, observed);
               });
   if (marks != nullptr) stream().Record(*marks->end);

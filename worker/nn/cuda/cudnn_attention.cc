@@ -18,6 +18,17 @@ constexpr cudnnDataType_t kDataType = CUDNN_DATA_HALF;
 template <>
 constexpr cudnnDataType_t kDataType<__nv_bfloat16> = CUDNN_DATA_BFLOAT16;
 
+void LogNoPlan(bool is_backward, AttentionShape shape,
+               const absl::Status& status) {
+  LogEvent(LogLevel::kWarning, "attention.no_cudnn_plan",
+           {{"pass", is_backward ? "backward" : "forward"},
+            {"samples", shape.samples},
+            {"window", shape.window},
+            {"heads", shape.heads},
+            {"head_dim", shape.head_dim},
+            {"error", status.message()}});
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CudnnAttention>> CudnnAttention::Create(
@@ -40,13 +51,7 @@ CudnnPlan* CudnnAttention::PlanOf(const Key& key, AttentionShape shape) {
                       : AttentionForwardGraph(library, shape, key.type),
       {.workspace_bytes = kMostWorkspaceBytes});
   if (!plan.ok()) {
-    LogEvent(LogLevel::kWarning, "attention.no_cudnn_plan",
-             {{"pass", key.is_backward ? "backward" : "forward"},
-              {"samples", shape.samples},
-              {"window", shape.window},
-              {"heads", shape.heads},
-              {"head_dim", shape.head_dim},
-              {"error", plan.status().message()}});
+    LogNoPlan(key.is_backward, shape, plan.status());
     plan = nullptr;
   }
   return plans_.emplace(key, *std::move(plan)).first->second.get();
@@ -60,7 +65,13 @@ bool CudnnAttention::Run(const Key& key, AttentionShape shape,
   if (!CudnnSession::AreAligned(tensors)) return false;
   CudnnPlan* const plan = PlanOf(key, shape);
   if (plan == nullptr) return false;
-  session_->stream().Note(session_->Run(*plan, tensors));
+  const absl::Status status = session_->Run(*plan, tensors);
+  if (absl::IsUnimplemented(status)) {
+    LogNoPlan(key.is_backward, shape, status);
+    plans_[key] = nullptr;
+    return false;
+  }
+  session_->stream().Note(status);
   return true;
 }
 

@@ -29,11 +29,12 @@ class Products {
     matmul.Multiply<T>(kShape, a_.get(), b_.get(),
                        {.c = dgelu_.get(), .gelu_input = pre_.get()});
     const auto apart = [&] {
+      is_apart_ = true;
       matmul.MultiplyToFloat<T>(kShape, a_.get(), b_.get(), Write::kSet,
-                                sum_.get());
+                                fused_.get());
     };
     matmul.MultiplyWithSums<T>(kShape, a_.get(), b_.get(), nullptr,
-                               column_sums_.get(), sum_.get(), apart);
+                               column_sums_.get(), fused_.get(), apart);
     for (const Write write : {Write::kSet, Write::kAdd}) {
       matmul.MultiplyToFloat<T>(kShape, a_.get(), b_.get(), write, sum_.get());
     }
@@ -42,10 +43,16 @@ class Products {
     for (const DeviceArray<T>* output : {&pre_, &gelu_, &dgelu_})
       cudaMemset(output->get(), 0xff, kCount * sizeof(T));
     cudaMemset(sum_.get(), 0xff, kCount * sizeof(float));
+    cudaMemset(fused_.get(), 0xff, kCount * sizeof(float));
+    cudaMemset(column_sums_.get(), 0xff, kSize.n * sizeof(float));
     cudaDeviceSynchronize();
   }
   std::vector<std::vector<float>> Read() const {
-    return {pre_.Floats(), gelu_.Floats(), dgelu_.Floats(), sum_.Floats()};
+    std::vector<std::vector<float>> results = {pre_.Floats(), gelu_.Floats(),
+                                               dgelu_.Floats(), sum_.Floats(),
+                                               fused_.Floats()};
+    if (!is_apart_) results.push_back(column_sums_.Floats());
+    return results;
   }
 
  private:
@@ -55,7 +62,9 @@ class Products {
       DeviceArray<T>::Of(Random<float>(kSize.k * kSize.n, 2));
   const DeviceArray<T> bias_ = DeviceArray<T>::Of(Random<float>(kSize.n, 3));
   const DeviceArray<T> pre_{kCount}, gelu_{kCount}, dgelu_{kCount};
-  const DeviceArray<float> sum_{kCount}, column_sums_{kSize.n};
+  const DeviceArray<float> sum_{kCount}, fused_{kCount};
+  const DeviceArray<float> column_sums_{kSize.n};
+  bool is_apart_ = false;  // column_sums_ are not written
 };
 
 template <typename T>

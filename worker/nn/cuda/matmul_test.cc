@@ -350,7 +350,6 @@ TEST_F(FloatMatmulTest, SumsComeWithTheProductFusedOrApart) {
 
 TEST_F(FloatMatmulTest, WhatIsFasterApartStaysApart) {
   const std::string directory = absl::StrCat(testing::TempDir(), "/apart");
-  std::filesystem::remove_all(directory);
   const GemmShape size = {9, 16, 40};
   const Problem problem =
       RandomProblem<float>(Transpose::kYes, Transpose::kNo, size);
@@ -358,26 +357,28 @@ TEST_F(FloatMatmulTest, WhatIsFasterApartStaysApart) {
   const auto b = DeviceArray<float>::Of(problem.b);
   const DeviceArray<float> c(size.m * size.n), sums(size.m);
   const MatmulShape shape = {Transpose::kYes, Transpose::kNo, size};
-  // Nothing is faster than doing nothing.
-  for (int processes = 0; processes < 2; ++processes) {
+  const auto calls_apart = [&](CudaMatmul& matmul) {
+    int calls = 0;
+    matmul.MultiplyWithSums<float>(shape, a.get(), b.get(), sums.get(), nullptr,
+                                   c.get(), [&calls] { ++calls; });
+    EXPECT_TRUE(Finish());
+    return calls;
+  };
+  // Nothing is faster than doing nothing; but the clock of a busy machine may
+  // have it otherwise, at times.
+  bool is_apart = false;
+  for (int attempt = 0; attempt < 50 && !is_apart; ++attempt) {
+    std::filesystem::remove_all(directory);
     auto matmul = Create({.cache_directory = directory});
     ASSERT_TRUE(matmul.ok()) << matmul.status();
-    int calls_apart = 0;
-    const auto multiply = [&] {
-      (*matmul)->MultiplyWithSums<float>(shape, a.get(), b.get(), sums.get(),
-                                         nullptr, c.get(),
-                                         [&] { ++calls_apart; });
-      EXPECT_TRUE(Finish());
-    };
-    multiply();
-    // The second process knows already.
-    if (processes == 1) {
-      EXPECT_EQ(calls_apart, 1);
-    }
-    calls_apart = 0;
-    multiply();
-    EXPECT_EQ(calls_apart, 1);
+    calls_apart(**matmul);  // measures
+    is_apart = calls_apart(**matmul) == 1;
   }
+  EXPECT_TRUE(is_apart);
+  // Another process knows already.
+  auto matmul = Create({.cache_directory = directory});
+  ASSERT_TRUE(matmul.ok()) << matmul.status();
+  EXPECT_EQ(calls_apart(**matmul), 1);
 }
 
 TEST_F(FloatMatmulTest, AddingMeasuresNothing) {

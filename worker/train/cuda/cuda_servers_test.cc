@@ -237,7 +237,7 @@ TEST_F(CudaServersTest, CheckpointsMoveBetweenGpuAndCpu) {
   ExpectFollows(last, whole, 1e-4);
 }
 
-// The update is left out, and all know whose gradient it was.
+// The updates are left out, up to as many in a row as the job allows.
 TEST_F(CudaServersTest, WhatIsNotFiniteIsRefused) {
   v1::TrainProgram program = Program(1);
   program.mutable_optimizer()->mutable_adamw()->set_learning_rate(1e30);
