@@ -70,7 +70,7 @@ class CompareTest(unittest.TestCase):
 
     def test_a_parameter_server_and_computing_that_is_emulated(self):
         # Long enough for some beats of the server, whose figures come with them.
-        job = self.job(steps=1000)
+        job = self.job(steps=4000)
         result = self.compare(job, "--modes=ps:1", "--workers=2", "--emulate_compute")
         self.assertEqual(result.returncode, 0, result.stderr)
         run, = self.comparison()["runs"]
