@@ -2,6 +2,7 @@
 
 import functools
 import subprocess
+import unittest
 
 from tests.integration.cluster import PATIENCE, binary
 
@@ -17,6 +18,15 @@ def reason_to_skip():
                              "--coordinator_timeout=1ms"], capture_output=True, text=True, timeout=PATIENCE)
     lines = [line for line in result.stderr.splitlines() if "--device=cuda" in line]
     return lines[-1] if lines else None
+
+
+class GpuTestCase(unittest.TestCase):
+    """Skips where workers have no GPU."""
+
+    def setUp(self):
+        reason = reason_to_skip()
+        if reason:
+            self.skipTest(reason)
 
 
 def member_of(job, rank):

@@ -2,18 +2,15 @@
 
 import json
 import subprocess
-import unittest
 
 from tests import report
 from tests.integration.cluster import PATIENCE, Cluster, binary, synthetic_job
-from tests.integration.gpu import GPU, reason_to_skip
+from tests.integration.gpu import GPU, GpuTestCase
 
 
-class GpuCompareTest(unittest.TestCase):
+class GpuCompareTest(GpuTestCase):
     def setUp(self):
-        reason = reason_to_skip()
-        if reason:
-            self.skipTest(reason)
+        super().setUp()
         self.cluster = self.enterContext(Cluster())
         self.out = self.cluster.directory / "out"
 

@@ -8,17 +8,12 @@ import unittest
 
 from tests import report
 from tests.integration.cluster import Cluster, synthetic_job
-from tests.integration.gpu import GPU, await_members, member_of, reason_to_skip
+from tests.integration.gpu import GPU, GpuTestCase, await_members, member_of
 
 ENDLESS = 10_000_000
 
 
-class GpuParameterServerTest(unittest.TestCase):
-    def setUp(self):
-        reason = reason_to_skip()
-        if reason:
-            self.skipTest(reason)
-
+class GpuParameterServerTest(GpuTestCase):
     def test_a_job_ends_as_on_cpus(self):
         losses = {}
         for device, flags in {"cpu": (), "cuda": GPU}.items():

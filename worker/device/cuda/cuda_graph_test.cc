@@ -4,14 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <memory>
 #include <string>
-#include <thread>
 
 #include "absl/status/status.h"
 #include "worker/device/cuda/cuda_device.h"
 #include "worker/device/cuda/cuda_stream.h"
+#include "worker/device/cuda/testing/gate.h"
 
 namespace ringmaster {
 namespace {
@@ -73,25 +72,6 @@ TEST_F(CudaGraphTest, RunsAtEachLaunchWithWhatLiesThereThen) {
   EXPECT_EQ(CudaGraph::TotalLaunches(), launches + 2);
 }
 
-// What a stream holds up until it is let go.
-class Gate {
- public:
-  void Hold(CudaStream& stream) {
-    stream.Check(cudaLaunchHostFunc(
-                     stream.get(),
-                     [](void* is_open) {
-                       while (!*static_cast<std::atomic<bool>*>(is_open))
-                         std::this_thread::yield();
-                     },
-                     &is_open_),
-                 "a gate");
-  }
-  void Open() { is_open_ = true; }
-
- private:
-  std::atomic<bool> is_open_ = false;
-};
-
 TEST_F(CudaGraphTest, AnEventOfAGraphIsMarkedByEachLaunchAndNotBefore) {
   Gate first, second;
   const auto event = *CudaEvent::Create();
@@ -114,12 +94,12 @@ TEST_F(CudaGraphTest, AnEventOfAGraphIsMarkedByEachLaunchAndNotBefore) {
   other_->WaitFor(ready);
   other_->CopyToHost(host(1), at(1), kBytes);
   EXPECT_FALSE(*event->IsDone());
-  first.Open();
+  first.Set(true);
   ASSERT_TRUE(other_->Synchronize().ok());
   EXPECT_EQ(*host(1), 7);
   EXPECT_EQ(&stream_->MarkReady(*own), own.get());
   EXPECT_FALSE(*own->IsDone()) << "the graph has not ended";
-  second.Open();
+  second.Set(true);
   ASSERT_TRUE(stream_->Synchronize().ok());
   EXPECT_TRUE(*own->IsDone());
 }

@@ -5,39 +5,19 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "common/logging/log_capture.h"
 #include "common/plan/plan.h"
 #include "common/transport/cancel_token.h"
+#include "worker/device/cuda/testing/gate.h"
 #include "worker/nn/cuda/testing/device_operands.h"
 
 namespace ringmaster::cuda {
 namespace {
-
-// Holds up what is queued behind it until it is opened.
-class Gate {
- public:
-  void Hold(CudaStream& stream) {
-    stream.Check(cudaLaunchHostFunc(
-                     stream.get(),
-                     [](void* is_open) {
-                       while (!*static_cast<std::atomic<bool>*>(is_open))
-                         std::this_thread::yield();
-                     },
-                     &is_open_),
-                 "a gate");
-  }
-  void Set(bool is_open) { is_open_ = is_open; }
-
- private:
-  std::atomic<bool> is_open_ = true;
-};
 
 // Two tensors of 64 elements, each a bucket.
 Plan TwoBuckets() {
@@ -132,8 +112,8 @@ class PassGraphsTest : public DeviceTest {
   const Plan plan_ = TwoBuckets();
   std::optional<DeviceArray<float>> source_;
   std::optional<DeviceArray<float>> gradients_;
-  Gate gates_[2];
-  Gate last_gate_;
+  Gate gates_[2] = {Gate(true), Gate(true)};
+  Gate last_gate_{true};
   int queued_ = 0;
   std::unique_ptr<PassGraphs> graphs_;
   std::unique_ptr<FirstElems> observer_;
