@@ -13,7 +13,7 @@ cuda::KernelChoice KernelsOf(const std::string& flag) {
   return flag == "ours" ? cuda::KernelChoice::kOurs : cuda::KernelChoice::kAuto;
 }
 
-// What another attempt will not mend.
+// Returns true for errors that another attempt will not mend.
 bool IsWrongSetting(absl::StatusCode code) {
   return code == absl::StatusCode::kFailedPrecondition ||
          code == absl::StatusCode::kInvalidArgument ||

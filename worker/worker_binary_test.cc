@@ -35,8 +35,8 @@ class WorkerProcess {
     if (pid_ == 0) {
       dup2(pipe_fds[1], STDOUT_FILENO);
       dup2(pipe_fds[1], STDERR_FILENO);
-      // As where nobody sets it: OpenBLAS then has threads before main begins,
-      // which do not know what becomes of signals.
+      // The effect is as if nobody set it: OpenBLAS then has threads before
+      // main begins, which know nothing of the signal handling.
       setenv("OPENBLAS_NUM_THREADS", "4", 1);
       std::vector<char*> argv = {const_cast<char*>("worker")};
       for (const std::string& argument : arguments) {
@@ -87,8 +87,8 @@ class WorkerProcess {
 };
 
 constexpr int kQuietPorts = 20;
-// The first of kQuietPorts that the kernel gives nobody by itself, other ones in
-// each process of this test.
+// Returns the first of kQuietPorts ports that the kernel does not hand out by
+// itself; each process of this test has others.
 int QuietPort() { return 20'000 + getpid() % 600 * kQuietPorts; }
 
 TEST(WorkerBinaryTest, ExplainsItself) {
@@ -173,7 +173,7 @@ TEST(WorkerBinaryTest, SaysWhenTheCoordinatorsNameDoesNotResolve) {
   WorkerProcess worker({"--coordinator=no-such-host.invalid:1", "--insecure",
                         "--coordinator_timeout=3s", "--name=w"});
   EXPECT_EQ(worker.AwaitExit(), 138);
-  // Where no name server answers either, the lookup takes longer than that.
+  // If no name server answers either, the lookup takes longer than the timeout.
   EXPECT_THAT(worker.output(), HasSubstr("no-such-host.invalid:1"));
   EXPECT_THAT(worker.output(), HasSubstr("does not resolve"));
 }

@@ -181,7 +181,7 @@ absl::Status SettlePortRange(WorkerFlags& flags) {
   return absl::OkStatus();
 }
 
-// Where the data plane listens and is reached.
+// Settles where the data plane listens and is reached.
 absl::Status SettleDataPlane(WorkerFlags& flags, const HostPort& coordinator) {
   for (const auto& [name, value] :
        {std::pair("--data_interface", &flags.data_interface),

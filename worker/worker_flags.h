@@ -32,8 +32,8 @@ struct WorkerFlags {
   std::string data_interface;
   std::string data_ports;
   std::string listen;  // of a parameter server, for small clients; empty: not
-  // What data_ports says, once settled: each slot listens on the first of them
-  // that is free, at the host of data_listen.
+  // The range of data_ports, once settled: each slot listens on the first of
+  // its ports that is free, at the host of data_listen.
   std::optional<PortRange> port_range;
   absl::Duration coordinator_timeout = absl::Seconds(60);
   absl::Duration drain_timeout = absl::Seconds(30);
@@ -47,22 +47,22 @@ struct WorkerFlags {
 
 // Adds the flags to `set`, with the values in `flags` as their defaults.
 void AddWorkerFlags(FlagSet& set, WorkerFlags& flags);
-// Those that a parameter server has as well: it computes with one thread, on the
-// CPU.
+// Adds those flags that a parameter server has as well: it computes with one
+// thread, on the CPU.
 void AddParameterServerFlags(FlagSet& set, WorkerFlags& flags);
 
-// Checks what the flags' types do not, and fills in what follows from others:
-// beside a coordinator on loopback, the data plane stays on loopback as well,
-// unless flags say otherwise, and an interface becomes its address, to listen on
-// and to advertise.
+// Checks what the flags' types do not, and fills in values that follow from
+// others: beside a coordinator on loopback, the data plane stays on loopback as
+// well, unless flags say otherwise, and an interface becomes its address, to
+// listen on and to advertise.
 //   INVALID_ARGUMENT     names the flag
 //   NOT_FOUND            there is no such --data_interface; lists those there are
 //   FAILED_PRECONDITION  it has no address for others
 //   UNAVAILABLE          the system does not tell its interfaces
 [[nodiscard]] absl::Status SettleWorkerFlags(WorkerFlags& flags);
 
-// Whether a supervisor process runs each slot as a child of its own: with
-// several slots, and wherever a process that ends shall be started again.
+// Returns true if a supervisor process runs each slot as a child of its own:
+// with several slots, and whenever a process that ends must be started again.
 [[nodiscard]] bool NeedsSupervisor(const WorkerFlags& flags);
 
 }  // namespace ringmaster

@@ -27,9 +27,9 @@ struct HostPort {
 // accident.
 [[nodiscard]] absl::StatusOr<HostPort> ParseHostPort(std::string_view text);
 
-// Whether nobody outside this machine can reach what listens on `address`:
+// Returns true if only this machine can reach a listener on `address`:
 // 127.0.0.0/8, ::1, `localhost` (with or without a port), `unix:` and
-// `unix-abstract:` sockets. Other names are not resolved and so are not.
+// `unix-abstract:` sockets. False for other names, which are not resolved.
 [[nodiscard]] bool IsLoopback(std::string_view address);
 
 }  // namespace ringmaster

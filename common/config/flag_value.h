@@ -16,11 +16,11 @@ namespace ringmaster {
                                    const FlagTarget& target,
                                    std::span<const std::string> texts);
 
-// What `target` holds, for the help; "" for nothing.
+// Returns the value of `target` as text, for the help; "" if it is empty.
 [[nodiscard]] std::string FlagText(const FlagTarget& target);
 
-// What stands after the flag in the help: the spec's unit or, without one, one
-// that tells the type; "" for a bool.
+// Returns the unit that follows the flag in the help: the spec's, else its
+// choices, else one that shows the type; "" for a bool.
 [[nodiscard]] std::string FlagUnit(const FlagSpec& spec,
                                    const FlagTarget& target);
 

@@ -97,6 +97,7 @@ struct FlagSet::Impl {
   [[nodiscard]] std::vector<std::string> FlagNames() const;
   [[nodiscard]] HelpPage Page() const;
   [[nodiscard]] Impl* ChosenCommand() const;
+  [[nodiscard]] const Flag* Find(const std::string& arg) const;
   [[nodiscard]] bool TakesValue(const std::string& arg) const;
   absl::Status RunApp(std::span<const std::string> args);
   absl::Status CheckExtras(std::span<const std::string> args) const;
@@ -179,27 +180,39 @@ FlagSet::Impl* FlagSet::Impl::ChosenCommand() const {
   return nullptr;
 }
 
-// Whether `arg` is a flag, here or in a command, whose value must follow.
-bool FlagSet::Impl::TakesValue(const std::string& arg) const {
+// The flag that `arg` is without a value, here or in a command; null: none.
+const Flag* FlagSet::Impl::Find(const std::string& arg) const {
   for (const auto& flag : flags) {
     const bool is_it = Normalized(arg) == "--" + flag->spec.name ||
                        (flag->spec.short_name != 0 &&
                         arg == std::string("-") + flag->spec.short_name);
-    if (is_it) return !IsBool(flag->target);
+    if (is_it) return flag.get();
   }
-  return std::any_of(commands.begin(), commands.end(), [&arg](const auto& c) {
-    return c->impl_->TakesValue(arg);
-  });
+  for (const auto& command : commands) {
+    if (const Flag* const flag = command->impl_->Find(arg)) return flag;
+  }
+  return nullptr;
+}
+
+bool FlagSet::Impl::TakesValue(const std::string& arg) const {
+  const Flag* const flag = Find(arg);
+  return flag != nullptr && !IsBool(flag->target);
 }
 
 absl::Status FlagSet::Impl::RunApp(std::span<const std::string> args) {
   std::vector<std::string> reversed;  // As CLI11 wants them.
   for (size_t i = 0; i < args.size(); ++i) {
-    // CLI11 would take the next flag for the value.
-    if (i + 1 < args.size() && TakesValue(args[i]) &&
-        absl::StartsWith(args[i + 1], "--")) {
+    // CLI11 would take the next flag for the value, and behind "--flag=" whatever
+    // comes next: an unset variable of a shell must not move meanings about.
+    const bool ends_empty =
+        absl::StartsWith(args[i], "--") && absl::EndsWith(args[i], "=") &&
+        Find(args[i].substr(0, args[i].size() - 1)) != nullptr;
+    const bool is_cut_short = i + 1 < args.size() && TakesValue(args[i]) &&
+                              absl::StartsWith(args[i + 1], "--");
+    if (ends_empty || is_cut_short) {
       return absl::InvalidArgumentError(
-          absl::StrCat("flag ", args[i], " needs a value; see --help"));
+          absl::StrCat("flag ", args[i].substr(0, args[i].find('=')),
+                       " needs a value; see --help"));
     }
     reversed.push_back(Normalized(args[i]));
   }

@@ -6,8 +6,8 @@
 // `--flag` or `--flag=false`. `--` ends the flags. Every FlagSet has --help
 // (-h) and --version.
 //
-// Not thread-safe; used once, at the start of main. Values that Add is given
-// must outlive Parse.
+// Not thread-safe; used once, at the start of main. Values passed to Add must
+// outlive Parse.
 //
 // Example:
 //   FlagSet flags("coordinator", "Decides who trains what, and when to halt.");
@@ -35,17 +35,18 @@
 
 namespace ringmaster {
 
-// Where a flag's value goes. What it holds when it is added is the default.
-// Durations are written as 400ms, 1.5s or 2m; a vector collects repeated flags.
+// The variable that a flag's value goes to. Its value when the flag is added is
+// the default. Durations are written as 400ms, 1.5s or 2m; a vector collects
+// repeated flags.
 using FlagTarget = std::variant<bool*, int*, int64_t*, double*, std::string*,
                                 absl::Duration*, std::vector<std::string>*>;
 
 struct FlagSpec {
   std::string name = {};  // lower_snake
   char short_name = 0;    // 'f' for -f; 0: none
-  // What to write after the flag, in capitals; from the type if empty.
+  // The text for the value in the help, in capitals; from the type if empty.
   std::string unit = {};
-  // What it does, in a sentence or two.
+  // The purpose of the flag, in a sentence or two.
   std::string help = {};
   // Parse fails if neither the command line nor the environment sets it.
   bool is_required = false;
@@ -58,7 +59,7 @@ struct FlagSpec {
 
 class FlagSet {
  public:
-  // `program` is how the binary is called, `summary` a sentence on it.
+  // `program` is the binary's name, `summary` a sentence about it.
   FlagSet(std::string program, std::string summary);
   ~FlagSet();
   FlagSet(const FlagSet&) = delete;
@@ -84,7 +85,7 @@ class FlagSet {
   // The name of the command that Parse found; "" without commands.
   [[nodiscard]] std::string command() const;
 
-  // What Parse found: go on, or print `text` and end with success.
+  // The result of Parse: go on, or print `text` and end with success.
   struct Parsed {
     bool is_run = true;
     std::string text = {};  // help or version
@@ -99,7 +100,7 @@ class FlagSet {
   [[nodiscard]] std::optional<ExitCode> ParseCommandLine(
       int argc, const char* const* argv);
 
-  // What --help prints.
+  // Returns the text that --help prints.
   [[nodiscard]] std::string Help() const;
 
  private:

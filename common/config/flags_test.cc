@@ -156,6 +156,12 @@ TEST_F(FlagsTest, AnUnexpectedArgumentIsNamed) {
 TEST_F(FlagsTest, AMissingValueIsNamed) {
   EXPECT_EQ(Error({"--listen"}), "flag --listen needs a value; see --help");
   EXPECT_EQ(Error({"--listen="}), "flag --listen needs a value; see --help");
+  EXPECT_EQ(Error({"--state_dir=", "--listen=127.0.0.1:1"}),
+            "flag --state_dir needs a value; see --help");
+  EXPECT_EQ(Error({"--state-dir=", "/tmp"}),
+            "flag --state-dir needs a value; see --help");
+  EXPECT_EQ(Error({"--insecure=", "--ranks=2"}),
+            "flag --insecure needs a value; see --help");
   EXPECT_EQ(Error({"-d", "--insecure"}), "flag -d needs a value; see --help");
   EXPECT_EQ(Error({"--state-dir", "--ranks=2"}),
             "flag --state-dir needs a value; see --help");

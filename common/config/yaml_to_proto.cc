@@ -28,10 +28,11 @@ using google::protobuf::OneofDescriptor;
 
 // A small file can stand for a huge message by aliases of aliases.
 constexpr int kMaxValues = 100'000;
-// How deep a misplaced field is looked for, to suggest its right place.
+// The depth to which a misplaced field is searched for, to suggest its right
+// place.
 constexpr int kMaxSearchDepth = 5;
 
-// Where in the YAML and in the message an error is.
+// The place of an error in the YAML and in the message.
 struct Place {
   int line = 1;
   std::string path;  // "train.steps"; "" at the top
@@ -103,7 +104,7 @@ class YamlReader {
   absl::Status Error(const Place& place, absl::string_view what) const;
 
  private:
-  // What the fields of one message must not be together.
+  // The fields of one message so far: none may come twice, nor two of a oneof.
   struct Seen {
     std::map<std::string, int> lines;
     std::map<const OneofDescriptor*, const FieldDescriptor*> oneofs;

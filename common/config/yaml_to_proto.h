@@ -29,7 +29,7 @@ class Message;
 
 namespace ringmaster {
 
-// Replaces `message` by what `yaml` says; `file_name` is for errors.
+// Replaces `message` by the content of `yaml`; `file_name` is for errors.
 // INVALID_ARGUMENT as above; `message` is then undefined.
 [[nodiscard]] absl::Status YamlToProto(std::string_view yaml,
                                        std::string_view file_name,
@@ -39,7 +39,7 @@ namespace ringmaster {
 [[nodiscard]] absl::Status YamlFileToProto(const std::string& path,
                                            google::protobuf::Message& message);
 
-// How the enum value is written in YAML: "adamw".
+// Returns the name of an enum value in YAML: "adamw".
 [[nodiscard]] std::string YamlNameOf(
     const google::protobuf::EnumValueDescriptor& value);
 

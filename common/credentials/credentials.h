@@ -35,7 +35,7 @@ struct CredentialsOptions {
   bool insecure = false;
 };
 
-// Whether a flag asks for TLS.
+// Returns true if a flag asks for TLS.
 [[nodiscard]] bool HasTlsFlag(const CredentialsOptions& options);
 
 // Credentials to listen on `address` (`host:port` or `unix:...`).

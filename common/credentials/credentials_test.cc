@@ -77,7 +77,8 @@ TEST(CredentialsTest, FlagsThatDoNotGoTogetherAreRefused) {
 
 class TlsTest : public testing::Test {
  protected:
-  // Whether a client with `client` gets through to a server with `server`.
+  // Returns true if a client with `client` gets through to a server with
+  // `server`.
   static bool CanConnect(const CredentialsOptions& server,
                          const CredentialsOptions& client) {
     auto server_credentials = MakeServerCredentials(server, kLocal);

@@ -1,15 +1,15 @@
 // SerialExecutor: one thread that runs tasks one after another, and so owns
 // whatever state only those tasks touch.
 //
-// Two lanes: Post is for what may be refused under load (requests of users),
-// PostUrgent for what may not (beats, halts, completions); each lane is FIFO.
-// Urgent tasks go first, but after 64 of them in a row a due wake-up or one
-// ordinary task gets its turn, so that no lane starves. A due wake-up runs
-// after the urgent tasks already queued: a beat that has arrived counts before
-// the lease that it renews is judged.
+// Two lanes: Post is for tasks that may be refused under load (requests of
+// users), PostUrgent for those that may not (beats, halts, completions); each
+// lane is FIFO. Urgent tasks go first, but after 64 of them in a row a due
+// wake-up or one ordinary task gets its turn, so that no lane starves. A due
+// wake-up runs after the urgent tasks already queued: a beat that has arrived
+// counts before the lease that it renews is judged.
 //
 // Not guaranteed: order between the lanes.
-// Thread-safety: thread-safe; tasks may post. Stop not from a task.
+// Thread-safety: thread-safe; tasks may post. Do not call Stop from a task.
 // Ownership: tasks run, and are destroyed, without any lock held.
 //
 // Example:
@@ -34,9 +34,9 @@
 namespace ringmaster {
 
 struct SerialExecutorOptions {
-  // Of the thread, as shown by ps and gdb; cut to 15 characters.
+  // The thread's name, as shown by ps and gdb; cut to 15 characters.
   std::string name = "executor";
-  // Ordinary tasks waiting, beyond which Post refuses.
+  // Post refuses once this many ordinary tasks wait.
   size_t max_queued = 4096;
 };
 
@@ -65,11 +65,12 @@ class SerialExecutor {
   void SetWakeup(MonotonicTime when, Task task) EXCLUDES(mutex_);
   void ClearWakeup() EXCLUDES(mutex_);
 
-  // Whether a task that is queued now runs within `patience` of real time: for
-  // watchdogs. Blocks that long; not from a task.
+  // Returns true if a task that is queued now runs within `patience` of real
+  // time: for watchdogs. Blocks for up to that long; do not call it from a
+  // task.
   [[nodiscard]] bool Answers(absl::Duration patience) EXCLUDES(mutex_);
 
-  // True inside a task: for asserts at the entry of what the thread owns.
+  // True inside a task: for asserts at the entry of code that the thread owns.
   [[nodiscard]] bool RunsTasksInThisThread() const;
 
   // Ordinary and urgent tasks that wait.

@@ -38,7 +38,7 @@ class FailPoint {
   FailPoint(const FailPoint&) = delete;
   FailPoint& operator=(const FailPoint&) = delete;
 
-  // What the macro evaluates to.
+  // Returns the status that the macro evaluates to.
   absl::Status Pass() {
     if (!is_armed_.load(std::memory_order_relaxed)) [[likely]] {
       return absl::OkStatus();

@@ -1,5 +1,5 @@
-// FailPointSet: fail points that are chosen by a key, for places that every kind
-// of message passes.
+// FailPointSet: fail points that are chosen by a key, for places that every
+// kind of message passes.
 //
 // Example:
 //   static FailPointSet& points = *new FailPointSet({
@@ -23,13 +23,13 @@ namespace ringmaster {
 class FailPointSet {
  public:
   struct Entry {
-    // Not negative; small, for it is an index. One entry for each.
+    // Not negative, and small, since it is an index. One entry for each key.
     int key;
     // A string literal, as FAIL_POINT takes it.
     const char* name;
   };
 
-  // Registers all of them, so that FailPoint::Names() tells them at once.
+  // Registers all of them, so that FailPoint::Names() lists them at once.
   FailPointSet(std::initializer_list<Entry> entries) {
     for (const Entry& entry : entries) {
       const auto index = static_cast<size_t>(entry.key);
@@ -40,8 +40,8 @@ class FailPointSet {
   FailPointSet(const FailPointSet&) = delete;
   FailPointSet& operator=(const FailPointSet&) = delete;
 
-  // What FAIL_POINT of the key's name would evaluate to; OK for a key without
-  // one.
+  // Returns the status that FAIL_POINT of the key's name would evaluate to; OK
+  // for a key without a name.
   absl::Status Pass(int key) {
     const auto index = static_cast<size_t>(key);
     if (index >= by_key_.size() || by_key_[index] == nullptr) {

@@ -25,7 +25,7 @@ class LogCapture final : private LogSink {
     return lines_;
   }
 
-  // Whether some line contains `text`.
+  // Returns true if some line contains `text`.
   [[nodiscard]] bool Contains(std::string_view text) const {
     MutexLock lock(mutex_);
     for (const std::string& line : lines_) {

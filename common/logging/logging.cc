@@ -37,7 +37,7 @@ struct Identity {
   std::string worker;
 };
 
-// What the process logs and where to.
+// The process's log: its level, format, context and sinks.
 class Log {
  public:
   // Never destroyed: threads may log until the process ends.

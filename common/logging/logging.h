@@ -68,7 +68,8 @@ void SetLogRank(std::optional<int> rank);
 void SetLogGeneration(std::optional<int64_t> generation);
 void SetLogStep(std::optional<int64_t> step);
 
-// Where lines go; for tests and for programs with a screen of their own.
+// The destination of lines; for tests and for programs with a screen of their
+// own.
 class LogSink {
  public:
   virtual ~LogSink() = default;

@@ -1,4 +1,4 @@
-// How much memory there is for the processes of this host or container. Linux
+// The memory that there is for the processes of this host or container. Linux
 // only.
 #ifndef RINGMASTER_COMMON_MACHINE_MEMORY_LIMITS_H_
 #define RINGMASTER_COMMON_MACHINE_MEMORY_LIMITS_H_
@@ -7,17 +7,17 @@
 
 namespace ringmaster {
 
-// What they may take together, in bytes: the least of the host's memory and the
-// control group's limit. -1: unknown. Not what is free at the moment, which
-// other processes are changing meanwhile.
+// Returns the bytes that they may take together: the least of the host's memory
+// and the control group's limit. -1: unknown. Not the memory that is free at
+// the moment, which other processes keep changing.
 [[nodiscard]] int64_t MemoryLimitBytes();
 
-// What they can still take without swapping, in bytes: the least of the host's
-// available memory and the control group's limit. -1: unknown. Others are
-// changing it meanwhile.
+// Returns the bytes that they can still take without swapping: the least of the
+// host's available memory and the control group's limit. -1: unknown. Other
+// processes keep changing it.
 [[nodiscard]] int64_t AvailableMemoryBytes();
 
-// What the host has swapped out, in bytes. -1: unknown.
+// Returns the bytes that the host has swapped out. -1: unknown.
 [[nodiscard]] int64_t SwapUsedBytes();
 
 }  // namespace ringmaster

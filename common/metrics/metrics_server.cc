@@ -19,8 +19,8 @@ namespace {
 
 // Scrapes at once; a further one waits.
 constexpr size_t kThreads = 2;
-// What a client that says or takes nothing may hold up a thread, and so the
-// server's end.
+// A client that sends or takes nothing may hold up a thread, and so the
+// server's end, for this long.
 constexpr time_t kIdleSeconds = 1;
 // Version 0.0.4 of the text format:
 // https://prometheus.io/docs/instrumenting/exposition_formats/

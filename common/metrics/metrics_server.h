@@ -15,7 +15,7 @@ namespace ringmaster {
 // Thread-compatible. Free of the HTTP server's headers.
 class MetricsServer {
  public:
-  // Puts together what a scrape gets; called on threads of the server, several
+  // Fills the page that a scrape gets; called on threads of the server, several
   // at once, until the server is destroyed.
   using Collect = std::function<void(MetricPage& page)>;
 
@@ -28,7 +28,7 @@ class MetricsServer {
   MetricsServer(const MetricsServer&) = delete;
   MetricsServer& operator=(const MetricsServer&) = delete;
 
-  // Where it listens, with the chosen port.
+  // The address that it listens on, with the chosen port.
   [[nodiscard]] const HostPort& address() const { return address_; }
 
  private:

@@ -1,4 +1,4 @@
-// What Prometheus' client libraries tell of a process
+// The metrics of a process in Prometheus' client libraries
 // (https://prometheus.io/docs/instrumenting/writing_clientlibs/#process-metrics),
 // which prometheus-cpp leaves out.
 #ifndef RINGMASTER_COMMON_METRICS_PROCESS_METRICS_H_
@@ -11,8 +11,8 @@
 namespace ringmaster {
 
 // Adds processor time, memory, descriptors and start time of this process, and
-// ringmaster_build_info with the version and `program`. What the system does not
-// tell is left out. Any thread.
+// ringmaster_build_info with the version and `program`. Values that the system
+// does not tell are left out. Any thread.
 void AddProcessMetrics(std::string_view program, MetricPage& page);
 
 }  // namespace ringmaster

@@ -1,4 +1,5 @@
-// What is the same for every element of an AdamW step, wherever it is computed.
+// AdamWCoefficients: the values that all elements of an AdamW step share,
+// wherever it is computed.
 #ifndef RINGMASTER_COMMON_OPTIMIZER_ADAMW_COEFFICIENTS_H_
 #define RINGMASTER_COMMON_OPTIMIZER_ADAMW_COEFFICIENTS_H_
 
@@ -18,8 +19,8 @@ struct AdamWCoefficients {
   T epsilon;
 };
 
-// The same bits on every processor. Requires update.step >= 1. T is float or
-// double.
+// Returns the same bits on every processor. Requires update.step >= 1. T is
+// float or double.
 template <typename T>
 AdamWCoefficients<T> AdamWCoefficientsOf(const OptimizerConfig& config,
                                          const Update& update);

@@ -1,10 +1,10 @@
-// LossScale keeps float16 gradients out of the range where they vanish: the loss
-// is multiplied by a number that follows the gradients' size, and gradients are
-// divided by it before they are used (Micikevicius et al., "Mixed Precision
-// Training", ICLR 2018, section 3.2).
+// LossScale keeps float16 gradients out of the range where they vanish: the
+// loss is multiplied by a number that follows the gradients' size, and
+// gradients are divided by it before they are used (Micikevicius et al., "Mixed
+// Precision Training", ICLR 2018, section 3.2).
 //
-// The scale follows from which updates were left out alone, so ranks that agree
-// on those have the same scale.
+// The scale depends only on which updates were left out, so ranks that agree on
+// those have the same scale.
 // Thread-safety: a value.
 #ifndef RINGMASTER_COMMON_OPTIMIZER_LOSS_SCALE_H_
 #define RINGMASTER_COMMON_OPTIMIZER_LOSS_SCALE_H_
@@ -25,24 +25,25 @@ class LossScale {
   LossScale() = default;
   // Begins with kFirst.
   static LossScale Dynamic() { return LossScale(kFirst, 0); }
-  // As another rank's is, or a checkpoint's; IsValue(value).
+  // The same as another rank's, or a checkpoint's. Requires IsValue(value).
   LossScale(double value, int64_t good_updates)
       : is_dynamic_(true), value_(value), good_updates_(good_updates) {}
 
-  // Whether a scale can be `value`: a power of two in [kLeast, kMost].
+  // Returns true if `value` is a possible scale: a power of two in [kLeast,
+  // kMost].
   [[nodiscard]] static bool IsValue(double value);
 
   // A power of two, so that multiplying by it rounds nothing.
   [[nodiscard]] double value() const { return value_; }
   [[nodiscard]] bool is_dynamic() const { return is_dynamic_; }
-  // Whether an update that is left out makes it smaller: then that is how it finds
-  // its place, and no fault.
+  // Returns true if an update that is left out makes the scale smaller: then
+  // that is how the scale finds its place, and no fault.
   [[nodiscard]] bool can_fall() const { return is_dynamic_ && value_ > kLeast; }
-  // Since the scale changed last.
+  // Good updates since the scale last changed.
   [[nodiscard]] int64_t good_updates() const { return good_updates_; }
 
-  // An update was made, or left out because the gradient was not finite: that
-  // halves the scale, kPatience good ones double it.
+  // Notes an update that was made, or left out because the gradient was not
+  // finite: the latter halves the scale, kPatience good ones double it.
   void Note(bool is_finite);
 
   friend bool operator==(const LossScale&, const LossScale&) = default;

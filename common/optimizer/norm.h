@@ -11,10 +11,9 @@ namespace ringmaster {
 
 // The sum of squares in double precision, added in a fixed order that depends
 // on the length alone: ranks with equal inputs get equal sums, whatever their
-// pools. No allocation. Not
-// finite iff an element is not finite (squares of finite floats cannot overflow
-// a double; those of doubles can, which counts as not finite). T is float or
-// double.
+// pools. No allocation. Not finite iff an element is not finite (squares of
+// finite floats cannot overflow a double; those of doubles can, which counts as
+// not finite). T is float or double.
 template <typename T>
 double SumOfSquares(ThreadPool& pool, absl::Span<const T> elems);
 
@@ -22,7 +21,7 @@ double SumOfSquares(ThreadPool& pool, absl::Span<const T> elems);
 template <typename T>
 double SumOfSquares(absl::Span<const T> elems);
 
-// What to multiply gradients with, given the square of their global norm: 1 if
+// Returns the factor for gradients, given the square of their global norm: 1 if
 // the norm is at most `clip_norm` or if clip_norm is 0 (no clipping), otherwise
 // clip_norm / norm. Requires a finite norm_squared >= 0.
 double ClipFactor(double norm_squared, double clip_norm);

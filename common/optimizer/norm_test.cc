@@ -71,7 +71,7 @@ TEST(SumOfSquaresTest, IsTheSameForEveryPoolAndProcessor) {
   }
 }
 
-// So many elements that blocks are longer than the shortest.
+// Has enough elements that blocks are longer than the shortest.
 TEST(SumOfSquaresTest, CountsEveryElementOfAVeryLongSpan) {
   const std::vector<float> elems(256 * kBlock + 77, 0.5f);
   ThreadPool pool(2);

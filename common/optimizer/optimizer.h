@@ -23,12 +23,12 @@
 
 namespace ringmaster {
 
-// How many moments the optimizer keeps for each parameter: 0, 1 (only the
-// first) or 2.
+// Returns the number of moments that the optimizer keeps for each parameter: 0,
+// 1 (only the first) or 2.
 int MomentsOf(const OptimizerConfig& config);
 
-// Whether weight decay applies to a tensor of `dims` dimensions. Where the
-// answer differs, a caller splits its ranges at the tensors' borders.
+// Returns true if weight decay applies to a tensor of `dims` dimensions. If the
+// answer differs between tensors, a caller splits its ranges at their borders.
 bool DecaysWeights(const OptimizerConfig& config, int dims);
 
 // Applies `update` to `slice`. Requires a valid config.

@@ -1,4 +1,4 @@
-// ParseOptimizer translates what a job says about its optimizer.
+// ParseOptimizer translates a job's spec of its optimizer.
 #ifndef RINGMASTER_COMMON_OPTIMIZER_OPTIMIZER_SPEC_H_
 #define RINGMASTER_COMMON_OPTIMIZER_OPTIMIZER_SPEC_H_
 
@@ -11,7 +11,7 @@ namespace v1 {
 class OptimizerSpec;
 }  // namespace v1
 
-// Of a spec whose defaults are filled in. Pure.
+// Parses a spec whose defaults are filled in. Pure.
 //   INVALID_ARGUMENT  no optimizer that this build has, or OptimizerConfig's
 //                     Validate
 [[nodiscard]] absl::StatusOr<OptimizerConfig> ParseOptimizer(

@@ -1,4 +1,4 @@
-// Update and OptimizerSlice are what every optimizer's update takes.
+// Update and OptimizerSlice: the arguments of every optimizer's update.
 #ifndef RINGMASTER_COMMON_OPTIMIZER_UPDATE_H_
 #define RINGMASTER_COMMON_OPTIMIZER_UPDATE_H_
 
@@ -14,11 +14,11 @@ struct Update {
   // Multiplies the gradients first, for clipping (see ClipFactor) or for
   // turning a sum into a mean.
   double gradient_scale = 1;
-  // Whether the config's weight_decay applies to this slice; see DecaysWeights.
+  // True if the config's weight_decay applies to this slice; see DecaysWeights.
   bool decays = true;
 };
 
-// What an update reads, where that is not what it writes.
+// The memory that an update reads, if it is not the memory that it writes.
 template <typename T>
 struct OptimizerSource {
   absl::Span<const T> parameters = {};
@@ -35,8 +35,8 @@ struct OptimizerSlice {
   absl::Span<const T> gradients;
   absl::Span<T> first_moment = {};
   absl::Span<T> second_moment = {};
-  // With parameters in it, the update reads from there, gives the same bits as
-  // in place, and leaves it as it is; none of it may overlap the above.
+  // If it has parameters, the update reads from there, gives the same bits as
+  // in place, and does not change it; none of it may overlap the above.
   OptimizerSource<T> from = {};
 
   [[nodiscard]] bool is_in_place() const { return from.parameters.empty(); }

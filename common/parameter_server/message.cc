@@ -10,7 +10,7 @@
 namespace ringmaster {
 namespace {
 
-// Where the fields stand, little endian; what lies between is zero.
+// The offsets of the fields, little endian; bytes between them are zero.
 constexpr size_t kOp = 0;
 constexpr size_t kPart = 1;
 constexpr size_t kDone = 2;

@@ -1,10 +1,10 @@
-// ShardMessage is what workers, the servers of shards and their backups say to
-// each other.
+// ShardMessage is a message between workers, the servers of shards and their
+// backups.
 //
 // A message is one frame of kShardMessageBytes; where it has elements, these
-// follow in frames of at most kMaxShardFrameBytes. Frames of a link are numbered
-// from 1 in each direction, so a receiver knows the header of each in advance
-// (frame.h).
+// follow in frames of at most kMaxShardFrameBytes. Frames of a link are
+// numbered from 1 in each direction, so a receiver knows the header of each in
+// advance (frame.h).
 //
 // A worker's link with a primary, in a generation:
 //   worker   Open(shard) with a ShardDescription, for each of its shards
@@ -19,13 +19,13 @@
 //            norm of the gradient that it was made with
 //   where gradients are clipped by their global norm, an update waits for it:
 //   primary  Norm(shard): the squared norm of the shard's summed gradient
-//   worker   Scale(shard): what gradients are multiplied with; not finite: the
-//            update is left out
+//   worker   Scale(shard): the factor for gradients; not finite: the update is
+//            left out
 //   and at the end
 //   worker   Done(how), once: it needs nothing more in this generation
 // A link between two that hold shards, one of which gives the other copies:
-//   taker    of each shard, Pull(shard) if it needs the state, from who is said
-//            to have it; a backup that need not ask its primary tells it
+//   taker    for each shard, Pull(shard) if it needs the state, to the host
+//            said to have it; a backup that need not ask its primary tells it
 //            Updated(shard), and no push is taken before one or the other
 //   giver    Open(shard), State(bucket, part) of all; `value`: the number of
 //            updates in it
@@ -33,8 +33,8 @@
 //            async), and what the update depends on
 //   backup   Updated(bucket): answers to workers may go
 //   giver    Done: nothing more comes
-// A message that does not fit (another generation's, step's or shape's) ends the
-// link, with both sides named.
+// A message that does not fit (another generation's, step's or shape's) ends
+// the link, with both sides named.
 //
 // Pure; encode and parse are total.
 #ifndef RINGMASTER_COMMON_PARAMETER_SERVER_MESSAGE_H_
@@ -72,26 +72,27 @@ enum class ShardOp : uint8_t {
 // "open", "load", ...; "unknown" outside the enum.
 [[nodiscard]] const char* ShardOpName(ShardOp op);
 
-// Of a bucket's state.
+// A part of a bucket's state.
 enum class StatePart : uint8_t { kParameters = 0, kFirstMoment, kSecondMoment };
 
-// How a worker's generation ends.
+// The end of a worker's generation.
 enum class DoneKind : uint8_t { kFinished = 1, kStopped, kDrained };
 
 struct ShardMessage {
   ShardOp op = ShardOp::kOpen;
   StatePart part = StatePart::kParameters;
   DoneKind done = DoneKind::kFinished;  // kDone
-  // The type that float32 elements travel as; only those of a push are narrowed.
+  // The type that float32 elements travel as; only those of a push are
+  // narrowed.
   DType wire = DType::kFloat32;
-  // Of kValues: the server wants to leave at the next boundary between steps.
+  // In kValues: the server wants to leave at the next boundary between steps.
   bool wants_drain = false;
   int32_t shard = 0;
   int32_t bucket = -1;  // of the plan
-  // Of kValues: the lowest rank whose gradient was not finite; -1: none. Of
-  // kUpdate: the rank that a single gradient is of; -1: a sum.
+  // In kValues: the lowest rank whose gradient was not finite; -1: none. In
+  // kUpdate: the rank that a single gradient comes from; -1: a sum.
   int32_t rank = -1;
-  // The step that it belongs to; of kValues: of the newest update in it.
+  // The step that it belongs to; in kValues, that of the newest update in it.
   int64_t step = 0;
   // kValues, kNorm: squared norm; kScale, kUpdate: factor; kState: updates.
   double value = 0;
@@ -103,8 +104,8 @@ struct ShardMessage {
 using ShardMessageBytes = std::array<std::byte, kShardMessageBytes>;
 
 [[nodiscard]] ShardMessageBytes EncodeShardMessage(const ShardMessage& message);
-// FAILED_PRECONDITION: an unknown value, a negative count or step, more elements
-// than kMaxShardMessageElems.
+// FAILED_PRECONDITION: an unknown value, a negative count or step, more
+// elements than kMaxShardMessageElems.
 [[nodiscard]] absl::StatusOr<ShardMessage> ParseShardMessage(
     std::span<const std::byte, kShardMessageBytes> bytes);
 

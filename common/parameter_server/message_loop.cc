@@ -20,11 +20,11 @@ namespace {
 
 using Progress = Channel::Progress;
 
-// What the frames of this protocol have as their op: none of a collective's.
+// The ops of this protocol's frames: none is a collective's.
 constexpr uint8_t kMessageFrame = 0x50;
 constexpr uint8_t kElementsFrame = 0x51;
 
-// So many frames of a link may move before the next link's turn.
+// This many frames of a link may move before the next link's turn.
 constexpr int kFramesPerLook = 8;
 
 constexpr std::array<DType, 3> kWires = {DType::kFloat32, DType::kFloat16,
@@ -39,7 +39,7 @@ struct MessageLoop::Outgoing {
   int64_t priority = 0;
   uint64_t order = 0;
 
-  // Of a heap, whose greatest goes first.
+  // The order of a heap, whose greatest goes first.
   friend bool operator<(const Outgoing& a, const Outgoing& b) {
     return a.priority != b.priority ? a.priority < b.priority
                                     : a.order > b.order;
@@ -422,7 +422,7 @@ void MessageLoop::SetWaitingFor(int rank) {
 absl::Status MessageLoop::Blame(int rank, const absl::Status& status) {
   // Channels that were closed on our side are nobody's fault.
   if (cancel_.is_cancelled()) return cancel_.status();
-  // What fails after the first failure follows from it.
+  // Failures after the first one follow from it.
   int nobody = -1;
   blamed_rank_.compare_exchange_strong(nobody, rank, std::memory_order_relaxed);
   return Annotate(

@@ -1,10 +1,10 @@
-// MessageLoop sends and receives ShardMessages over the links of one process, on
-// one thread, none of which blocks the others.
+// MessageLoop sends and receives ShardMessages over the links of one process,
+// on one thread; no link blocks the others.
 //
-// What was queued for a peer goes in the order of priority, of equal ones in
-// that of Send; a message and its elements are never interrupted by another.
-// What comes is given to the handler: first the message, which says where its
-// elements go, then the same once they are there.
+// Messages for a peer go by priority, those of equal priority in the order of
+// Send; a message and its elements are never interrupted by another. The
+// handler gets each incoming message twice: first to say where its elements go,
+// then once they are there.
 // When nothing moves, the thread looks again for some microseconds and then
 // sleeps in poll(2), until something moves, Wake, the deadline or cancellation.
 // Thread-safety: one thread at a time; Wake, counters and waiting_for_rank from
@@ -37,7 +37,7 @@
 
 namespace ringmaster {
 
-// A channel to a peer, and who that is.
+// A channel to a peer, and the peer's rank.
 struct MessagePeer {
   int rank = 0;
   std::unique_ptr<Channel> channel;
@@ -48,34 +48,34 @@ struct MessagePeer {
 struct MessageElements {
   const std::byte* data = nullptr;
   int64_t count = 0;
-  // float32; of a kOpen uint8.
+  // float32; in a kOpen uint8.
   DType dtype = DType::kFloat32;
-  // What they travel as: dtype, or float16 or bfloat16 for float32.
+  // The type that they travel as: dtype, or float16 or bfloat16 for float32.
   DType wire = DType::kFloat32;
 };
 
-// Where they go on the receiver's.
+// The place that they go to, on the receiver's side.
 struct MessageSink {
   std::byte* data = nullptr;
-  // They are added to what is there, and do not take its place.
+  // They are added to the values there, instead of replacing them.
   bool is_sum = false;
-  // Gains what was not finite in them (is_sum only); may be null.
+  // Gains what the sum saw that was not finite (is_sum only); may be null.
   NonFinite* non_finite = nullptr;
 };
 
 class MessageLoop {
  public:
-  // What is done with what comes. Called within Turn; may call Send.
+  // The handler of incoming messages. Called within Turn; may call Send.
   class Handler {
    public:
     virtual ~Handler() = default;
-    // `message` of `peer` (an index) is here, its elements are not. Where do
-    // they go? nullopt: not now; asked again and again, and nothing more is read
-    // from that peer meanwhile. Of a message without elements the sink is
-    // ignored. An error ends the loop, naming the peer.
+    // `message` of `peer` (an index) is here, its elements are not: returns
+    // where they go. nullopt: not now; the loop asks again and again, and reads
+    // nothing more from that peer meanwhile. The sink of a message without
+    // elements is ignored. An error ends the loop, naming the peer.
     [[nodiscard]] virtual absl::StatusOr<std::optional<MessageSink>> OnMessage(
         int peer, const ShardMessage& message) = 0;
-    // All of it is here.
+    // All of the message is here.
     [[nodiscard]] virtual absl::Status OnComplete(
         int peer, const ShardMessage& message) = 0;
   };
@@ -93,37 +93,38 @@ class MessageLoop {
   MessageLoop& operator=(const MessageLoop&) = delete;
 
   // Queues `message` for `peer`, with the count and wire of `elements`; of
-  // several that wait, the highest `priority` goes first. The elements stay as
-  // they are until the peer has read them; how the caller knows is the
-  // protocol's, or IsFlushed.
+  // several that wait, the highest `priority` goes first. The elements must not
+  // change until the peer has read them; the caller knows that from the
+  // protocol, or from IsFlushed.
   void Send(int peer, const ShardMessage& message,
             const MessageElements& elements = {}, int64_t priority = 0);
   // The same with a copy of the elements' bytes.
   void SendCopy(int peer, const ShardMessage& message,
                 const MessageElements& elements, int64_t priority = 0);
 
-  // Sends and receives what is possible, and waits, if that was nothing, until
-  // something is, or Wake.
+  // Sends and receives what is possible; if that is nothing, waits until
+  // something is, or for Wake.
   //   UNAVAILABLE          a peer is gone
   //   FAILED_PRECONDITION  a peer broke the protocol; the handler's errors
   //   DEADLINE_EXCEEDED    names the peer that is waited for
   //   `cancel`'s status    it was cancelled
   [[nodiscard]] absl::Status Turn(Handler& handler, MonotonicTime deadline);
 
-  // Lets a Turn that waits return; one that follows does not wait. Any thread.
+  // Makes a waiting Turn return, or else the next one not wait. Any thread.
   void Wake();
 
   // Nothing more is expected from `peer`: its end is no error from now on, and
   // what it still sends is not read.
   void Leave(int peer);
 
-  // Whether all that was queued for `peer` has gone, and was read.
+  // Returns true if everything queued for `peer` is sent, and read where the
+  // peer reads in place.
   [[nodiscard]] bool IsFlushed(int peer) const;
   [[nodiscard]] int peers() const { return static_cast<int>(links_.size()); }
   [[nodiscard]] int RankOf(int peer) const;
   [[nodiscard]] Transport TransportTo(int peer) const;
 
-  // Whom the caller waits for, for messages and blame; -1: nobody.
+  // Sets the rank that the caller waits for, for messages and blame; -1: none.
   void SetWaitingFor(int rank);
   [[nodiscard]] int waiting_for_rank() const {
     return waiting_for_rank_.load(std::memory_order_relaxed);
@@ -132,11 +133,11 @@ class MessageLoop {
   [[nodiscard]] int blamed_rank() const {
     return blamed_rank_.load(std::memory_order_relaxed);
   }
-  // Elements' bytes so far, without headers.
+  // Bytes of elements sent so far, without headers.
   [[nodiscard]] int64_t payload_sent_bytes() const {
     return payload_sent_bytes_.load(std::memory_order_relaxed);
   }
-  // How long Turn has waited so far with SetWaitingFor naming `rank`.
+  // Returns how long Turn has waited so far while SetWaitingFor named `rank`.
   [[nodiscard]] absl::Duration WaitedFor(int rank) const;
 
  private:

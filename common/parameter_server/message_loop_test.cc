@@ -24,7 +24,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Keeps what comes: elements in `floats`, bytes in `bytes`.
+// Keeps incoming messages: elements in `floats`, bytes in `bytes`.
 class Keeper final : public MessageLoop::Handler {
  public:
   absl::StatusOr<std::optional<MessageSink>> OnMessage(
@@ -292,7 +292,8 @@ TEST_P(MessageLoopTest, TimeWaitedCountsForWhoWasWaitedFor) {
   while (at_second_.complete.empty())
     ASSERT_TRUE(second_->Turn(at_second_, Soon()).ok());
   other.join();
-  // Whether it had to wait is up to the threads; it never waited for others.
+  // The threads decide if it had to wait for rank 0; it never waited for
+  // others.
   EXPECT_GE(second_->WaitedFor(0), absl::ZeroDuration());
   EXPECT_EQ(second_->WaitedFor(7), absl::ZeroDuration());
 }

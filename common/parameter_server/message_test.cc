@@ -50,7 +50,7 @@ TEST(ShardMessageTest, EveryOpHasANameAndTravels) {
   EXPECT_STREQ(ShardOpName(static_cast<ShardOp>(99)), "unknown");
 }
 
-// What is refused, and what of it the error names.
+// Expects that `message` is refused, with an error that contains `named`.
 void ExpectRefused(const ShardMessage& message, const std::string& named) {
   const absl::Status status =
       ParseShardMessage(EncodeShardMessage(message)).status();

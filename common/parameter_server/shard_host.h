@@ -1,5 +1,5 @@
-// ShardHost holds shards of a job's parameters, from one generation to the next,
-// and updates them with what workers push.
+// ShardHost holds shards of a job's parameters, from one generation to the
+// next, and updates them with what workers push.
 //
 // The process of a parameter server has one, and so has a worker that holds
 // shards itself. One generation is one Prepare and one Run.
@@ -36,7 +36,8 @@ struct ShardHostAssignment {
   ShardPlacements placements;
 };
 
-// Connections of a lane for one generation, of those that the placements ask for.
+// The connections of a lane in one generation, as far as the placements ask for
+// them.
 struct ShardHostLinks {
   std::vector<MessagePeer> workers;    // all of them
   std::vector<MessagePeer> primaries;  // that this host is the backup of
@@ -48,18 +49,18 @@ class ShardHost {
   virtual ~ShardHost() = default;
 
   // Brings the shards that are held to `resume_step`, and forgets those that
-  // this host is not to hold any more. Which shards there are and how large is
-  // learned from the workers, in Run.
+  // this host is to hold no longer. Run learns from the workers which shards
+  // there are, and their sizes.
   //   FAILED_PRECONDITION  a shard that the placements take from here is not
   //                        held as of the resume step
   [[nodiscard]] virtual absl::Status Prepare(
       const v1::TrainProgram& program,
       const ShardHostAssignment& assignment) = 0;
 
-  // Serves until every worker is done; how they ended, which is the same for
-  // all. `links` are by lane, of which there are as many as
-  // train.collective.connections says; each has a thread, the first one the
-  // caller's. `cancel` ends it within milliseconds.
+  // Serves until every worker is done; returns how they ended, which is the
+  // same for all. `links` are by lane; train.collective.connections sets the
+  // number of lanes. Each has a thread, the first one the caller's. `cancel`
+  // ends it within milliseconds.
   //   the statuses of MessageLoop::Turn, of the lane that fails first, which ends
   //   the others
   [[nodiscard]] virtual absl::StatusOr<DoneKind> Run(
@@ -70,34 +71,34 @@ class ShardHost {
   // The job is over here: forgets everything.
   virtual void Release() = 0;
 
-  // By shard.
+  // The shards that it holds, by shard.
   [[nodiscard]] virtual std::vector<HeldShard> held_shards() const = 0;
   // The newest step that all shards which are primary here have made.
   [[nodiscard]] virtual int64_t complete_step() const = 0;
   // The step after which the workers go on in this generation: the resume step,
   // or, where rank 0 gives what a checkpoint had, that one's, once it is here.
   [[nodiscard]] virtual int64_t begin_step() const = 0;
-  // Whom this host waits for: who gives it a copy of a shard, its backup, the
-  // slowest worker. -1: nobody; it works, or does not run.
+  // The rank that this host waits for: the giver of a copy of a shard, its
+  // backup, or the slowest worker. -1: none; it works, or does not run.
   [[nodiscard]] virtual int waiting_for_rank() const = 0;
-  // How long it has waited in this generation while `rank` held others up; a
-  // host that all have yet to push to waits, but nobody holds it up.
+  // Returns how long it has waited in this generation while `rank` held others
+  // up; a host that waits for a push of every worker is held up by nobody.
   [[nodiscard]] virtual absl::Duration WaitedFor(int rank) const = 0;
-  // Messages taken so far in this generation: whether it gets on.
+  // Messages taken so far in this generation: they show if it gets on.
   [[nodiscard]] virtual int64_t taken_messages() const = 0;
-  // Whether it runs, and has all copies that it takes pushes after: its own, and
-  // those of its backup.
+  // Returns true if it runs, and all copies that pushes have to wait for are
+  // there: its own, and those of its backup.
   [[nodiscard]] virtual bool takes_pushes() const = 0;
   // The rank that the last Run's failure names; -1: none.
   [[nodiscard]] virtual int blamed_rank() const = 0;
-  // With ssp and async, by steps: how many answers of the last Run were of a push
-  // so many steps ahead of the slowest worker's; the last counts all that were
-  // further. Of shards that are primary here; as of the last time that a step was
-  // complete, or of the end. Empty with bsp.
+  // With ssp and async: element i counts the answers of the last Run to pushes
+  // that were i steps ahead of the slowest worker's; the last one counts all
+  // that were further ahead. Covers the shards that are primary here, as of the
+  // last time that a step was complete, or of the end. Empty with bsp.
   [[nodiscard]] virtual std::vector<int64_t> staleness() const = 0;
-  // Where the parameters of shards lie that are answered with, for workers of
-  // this host to read in place; null: nowhere that could be shared, or the
-  // layout is not known yet.
+  // The memory of the parameters that answers consist of, for workers of this
+  // host to read in place; null: it cannot be shared, or the layout is not
+  // known yet.
   [[nodiscard]] virtual const SharedSegment* shared_parameters() const = 0;
 };
 

@@ -1,12 +1,13 @@
-// ShardLayout cuts a plan's buckets into the shards that parameter servers hold.
+// ShardLayout cuts a plan's buckets into the shards that parameter servers
+// hold.
 //
-// A shard is a contiguous run of whole buckets; shards tile the plan in order and
-// are as equal in size as whole buckets allow. (Contiguous pieces of equal size,
-// and not hashed tensors: a few large tensors would make one server the busiest;
-// Li et al., "Scaling Distributed Machine Learning with the Parameter Server",
-// OSDI 2014, section 4.3, hash keys and split large ones.)
-// Pure: the same plan gives the same shards on every rank. Thread-safety:
-// immutable.
+// A shard is a contiguous run of whole buckets; shards tile the plan in order
+// and are as equal in size as whole buckets allow. (Contiguous pieces of equal
+// size, and not hashed tensors: a few large tensors would make one server the
+// busiest; Li et al., "Scaling Distributed Machine Learning with the Parameter
+// Server", OSDI 2014, section 4.3, hash keys and split large ones.)
+// Pure: the same plan gives the same shards on every rank.
+// Thread-safety: immutable.
 #ifndef RINGMASTER_COMMON_PARAMETER_SERVER_SHARD_LAYOUT_H_
 #define RINGMASTER_COMMON_PARAMETER_SERVER_SHARD_LAYOUT_H_
 
@@ -22,7 +23,7 @@
 
 namespace ringmaster {
 
-// No shard has more.
+// No shard has more elements.
 inline constexpr int64_t kMaxShardElems = int64_t{1} << 40;
 
 struct Shard {
@@ -54,8 +55,8 @@ struct UpdateStretch {
   friend bool operator==(const UpdateStretch&, const UpdateStretch&) = default;
 };
 
-// What a server must know of a shard: sent by every worker, and the same from
-// all of them.
+// The facts that a server needs of a shard: sent by every worker, and the same
+// from all of them.
 struct ShardDescription {
   int shard = 0;
   int first_bucket = 0;

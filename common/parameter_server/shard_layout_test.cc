@@ -93,13 +93,13 @@ TEST(ShardDescriptionTest, DamageIsRefused) {
   }
 }
 
-// What is wrong with it, which its error names.
+// Expects that `description` is invalid, with an error that contains `named`.
 void ExpectInvalid(const ShardDescription& description,
                    const std::string& named) {
   const absl::Status status = Validate(description);
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr(named));
-  // What comes over the wire is validated, too.
+  // A description from the wire is validated, too.
   EXPECT_TRUE(
       absl::IsDataLoss(ParseShardDescription(Encode(description)).status()));
 }

@@ -1,4 +1,4 @@
-// UpdateRules say when and of what a job's parameter servers make updates.
+// UpdateRules says when a job's parameter servers make updates, and from what.
 #ifndef RINGMASTER_COMMON_PARAMETER_SERVER_UPDATE_RULES_H_
 #define RINGMASTER_COMMON_PARAMETER_SERVER_UPDATE_RULES_H_
 
@@ -17,7 +17,7 @@ class TrainProgram;
 
 struct UpdateRules {
   bool is_synchronous = true;  // bsp
-  // Where it is not: how far ahead of the slowest a worker may be (ssp);
+  // If not synchronous, how far ahead of the slowest a worker may be (ssp);
   // nullopt: nobody waits (async).
   std::optional<int64_t> staleness = std::nullopt;
   bool is_deterministic = false;
@@ -28,12 +28,13 @@ struct UpdateRules {
   [[nodiscard]] std::string CanonicalText() const;
 };
 
-// As train.parameter_server says. Pure.
-//   INVALID_ARGUMENT  what is not known, or does not go together; names the field
+// Returns the rules that train.parameter_server sets. Pure.
+//   INVALID_ARGUMENT  an unknown value, or values that do not go together;
+//                     names the field
 [[nodiscard]] absl::StatusOr<UpdateRules> ParseUpdateRules(
     const v1::TrainProgram& program, const OptimizerConfig& optimizer);
 
-// How many lanes each holder of the job's shards has (LaneOfShard).
+// Returns the number of lanes of each holder of the job's shards (LaneOfShard).
 [[nodiscard]] int LanesOf(const v1::TrainProgram& program);
 
 }  // namespace ringmaster

@@ -1,4 +1,4 @@
-// What collectives cost, as the algorithms are chosen by it. Plain values.
+// The costs of collectives, by which algorithms are chosen. Plain values.
 //
 // Workers measure MachineCosts (worker/collective/probe.h), the coordinator
 // agrees on one set for all members of a generation
@@ -11,7 +11,7 @@
 
 namespace ringmaster {
 
-// Of one pair of ranks.
+// The costs of one pair of ranks.
 struct PathCost {
   double latency = 0;           // seconds for a small frame, one way
   double seconds_per_byte = 0;  // while both directions are busy
@@ -19,8 +19,8 @@ struct PathCost {
   friend bool operator==(const PathCost&, const PathCost&) = default;
 };
 
-// What a machine can do. By default what was measured between two cores of one
-// socket (docs/benchmarks/collectives.md), and a 10 Gbit/s network between
+// The costs on a machine. The defaults are those measured between two cores of
+// one socket (docs/benchmarks/collectives.md), and a 10 Gbit/s network between
 // hosts.
 struct MachineCosts {
   // Between ranks of a host.

@@ -22,7 +22,7 @@ class Fold {
   [[nodiscard]] bool IsFolded(int rank) const {
     return rank < 2 * folded_ && rank % 2 == 0;
   }
-  // Whether a rank is folded into it: the one before it.
+  // Returns true if a rank is folded into it: the one before it.
   [[nodiscard]] bool IsHost(int rank) const {
     return rank < 2 * folded_ && rank % 2 == 1;
   }

@@ -1,6 +1,6 @@
 // HostChunks says who does what in a hierarchical collective: each host adds up
-// every chunk of the buffer at one of its ranks, and the owners of a chunk form a
-// ring of hosts.
+// every chunk of the buffer at one of its ranks, and the owners of a chunk form
+// a ring of hosts.
 //
 // Pure. The topology must outlive it.
 #ifndef RINGMASTER_COMMON_PLAN_HOST_CHUNKS_H_
@@ -16,7 +16,7 @@
 
 namespace ringmaster {
 
-// Who owns what, and who is next to whom.
+// The owners of chunks, and the ring of hosts.
 class HostChunks {
  public:
   explicit HostChunks(const Topology& topology) : topology_(topology) {

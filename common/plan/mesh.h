@@ -1,4 +1,4 @@
-// Which ranks of a generation are connected with each other. Pure.
+// The connections between the ranks of a generation. Pure.
 //
 // The coordinator tells every rank its peers' addresses, and the workers'
 // collectives use no other connections, so both ask here.
@@ -12,28 +12,28 @@
 
 namespace ringmaster {
 
-// Where a rank is reached.
+// The address that a rank is reached at.
 struct PeerAddress {
   int rank = 0;
   std::string address = {};  // "host:port" of its listener
 };
 
-// So many connections a pair of ranks of two hosts may have for a purpose.
+// A pair of ranks of two hosts may have this many connections for a purpose.
 inline constexpr int kMaxConnections = 16;
 
-// Up to so many ranks everybody is connected with everybody.
+// Up to this many ranks, everybody is connected with everybody.
 inline constexpr int kMaxMeshSize = 16;
 
-// Whether all ranks are connected with all.
+// Returns true if all ranks are connected with all.
 [[nodiscard]] bool IsMesh(const Topology& topology);
-// Whether the ranks of each host are connected with each other.
+// Returns true if the ranks of each host are connected with each other.
 [[nodiscard]] bool AreHostsMeshes(const Topology& topology);
 
-// The ranks that `rank` is connected with, ascending, without itself; symmetric:
-// a is b's peer iff b is a's. In a mesh everybody; otherwise the neighbours in
-// the ring, the partners of halving-doubling and of barriers, and, where
-// AreHostsMeshes, the ranks of the own host and the neighbours in the ring of
-// hosts.
+// The ranks that `rank` is connected with, ascending, without itself;
+// symmetric: a is b's peer iff b is a's. In a mesh everybody; otherwise the
+// neighbours in the ring, the partners of halving-doubling and of barriers,
+// and, where AreHostsMeshes, the ranks of the own host and the neighbours in
+// the ring of hosts.
 [[nodiscard]] std::vector<int> PeersOf(int rank, const Topology& topology);
 
 }  // namespace ringmaster

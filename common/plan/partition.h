@@ -1,5 +1,5 @@
-// How a range of elements is shared among ranks: ring chunks and the parts of a
-// global batch.
+// The division of a range of elements among ranks: ring chunks and the parts of
+// a global batch.
 //
 // Thread-safety: pure functions and values.
 #ifndef RINGMASTER_COMMON_PLAN_PARTITION_H_

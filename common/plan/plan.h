@@ -41,12 +41,12 @@ namespace ringmaster {
 
 inline constexpr int64_t kTensorAlignElems = 64;
 
-// How a tensor starts out.
+// The initial values of a tensor.
 struct Initializer {
   enum class Kind { kConstant, kUniform, kNormal };
   Kind kind = Kind::kConstant;
-  // kConstant: the value. kUniform: values lie in [-value, value). kNormal: mean
-  // 0 and standard deviation `value`.
+  // kConstant: the value. kUniform: values lie in [-value, value). kNormal:
+  // mean 0 and standard deviation `value`.
   double value = 0;
 
   static Initializer Constant(double value) { return {Kind::kConstant, value}; }

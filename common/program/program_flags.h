@@ -1,6 +1,6 @@
-// ProgramFlags: the flags that all long-running binaries have in common, how
-// they log, where they are watched, whether they end with the process that
-// started them, and what follows from them. Not thread-safe; used once, at the start of main.
+// ProgramFlags: the flags that all long-running binaries have in common, for
+// logging, monitoring and ending with the process that started them, and what
+// follows from them. Not thread-safe; used once, at the start of main.
 #ifndef RINGMASTER_COMMON_PROGRAM_PROGRAM_FLAGS_H_
 #define RINGMASTER_COMMON_PROGRAM_PROGRAM_FLAGS_H_
 
@@ -23,8 +23,8 @@ struct ProgramFlags {
 // their defaults.
 void AddProgramFlags(FlagSet& set, ProgramFlags& flags);
 
-// Where a program tells those who watch over it how it is (monitoring.h):
-// HOST:PORT; empty: nowhere.
+// The addresses at which a program reports its state to those who watch over it
+// (monitoring.h): HOST:PORT; empty: none.
 struct MonitoringFlags {
   std::string metrics_listen;
   std::string health_listen;

@@ -26,7 +26,7 @@ std::string TakeVariable(const char* name) {
   return taken;
 }
 
-// What WATCHDOG_USEC asks for, if it is this process that is asked.
+// The interval that WATCHDOG_USEC asks for, if it asks this process.
 absl::Duration TakeInterval() {
   const std::string text = TakeVariable("WATCHDOG_USEC");
   const std::string pid_text = TakeVariable("WATCHDOG_PID");

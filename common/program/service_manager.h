@@ -2,7 +2,7 @@
 // (sd_notify(3), whose protocol is a datagram to a socket that the environment
 // names; https://www.freedesktop.org/software/systemd/man/sd_notify.html).
 //
-// Where no service manager asks for it, nothing happens.
+// Does nothing unless a service manager asks for it.
 // Thread-safe.
 #ifndef RINGMASTER_COMMON_PROGRAM_SERVICE_MANAGER_H_
 #define RINGMASTER_COMMON_PROGRAM_SERVICE_MANAGER_H_
@@ -25,19 +25,21 @@ class Watchdog;
 class ServiceManager {
  public:
   // Reads NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID and removes them from
-  // the environment, so that children do not speak in this process's name. To be
-  // called while the process has one thread.
+  // the environment, so that children do not speak in this process's name. To
+  // be called while the process has one thread.
   [[nodiscard]] static ServiceManager FromEnvironment();
 
-  // It has begun its work. `status` is shown by systemctl status.
+  // Says that the service has begun its work. `status` is shown by systemctl
+  // status.
   void Ready(std::string_view status) const;
-  // It was told to end.
+  // Says that the service was told to end.
   void Stopping() const;
 
-  // Tells, three times in each interval of the watchdog, that the process lives,
-  // for as long as the result does and `is_alive` says so; that is called on a
-  // thread of its own and is given a third of an interval. Null if nobody wants
-  // to know. The clock and what `is_alive` needs outlive the result.
+  // Tells, three times in each interval of the watchdog, that the process
+  // lives, for as long as the result does and `is_alive` says so; that is
+  // called on a thread of its own and is given a third of an interval. Null if
+  // nobody wants to know. The clock and what `is_alive` needs outlive the
+  // result.
   [[nodiscard]] std::unique_ptr<Watchdog> Watch(
       Clock& clock,
       std::function<bool(absl::Duration patience)> is_alive) const;

@@ -85,7 +85,7 @@ TEST(ServiceManager, FeedsTheWatchdogWhileAlive) {
   ASSERT_NE(watchdog, nullptr);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(manager.Next(), "WATCHDOG=1");
   is_alive = false;
-  // What was under way may still come; nothing after that.
+  // A message under way may still come; nothing after that.
   const int before = asked;
   while (asked < before + 2) usleep(1000);
   while (!manager.Next(absl::ZeroDuration()).empty()) {
@@ -108,7 +108,8 @@ TEST(ServiceManager, DoesNotWaitForOneThatDoesNotRead) {
   Manager manager;
   const ServiceManager service = ServiceManager::FromEnvironment();
   const MonotonicTime begin = Clock::Real().Now();
-  // More than its queue has room for (net.unix.max_dgram_qlen), until one waits.
+  // More than its queue has room for (net.unix.max_dgram_qlen), until one
+  // waits.
   while (Clock::Real().Now() - begin < absl::Milliseconds(500)) {
     service.Stopping();
   }

@@ -18,7 +18,8 @@ namespace {
 constexpr int64_t kFloat16Bytes = 2;
 constexpr int64_t kFloat32Bytes = 4;
 
-// Bit patterns of float32. The first is the difference of the exponents' biases.
+// Bit patterns of float32. The first is the difference of the exponents'
+// biases.
 constexpr uint32_t kRebias = (127 - 15) << 23;
 constexpr uint32_t kQuiet = 1 << 22;
 constexpr int32_t kSmallestNormal = (127 - 14) << 23;  // 2^-14
@@ -40,8 +41,8 @@ RM_KERNEL uint32_t Widened(uint16_t float16) {
 RM_KERNEL uint16_t Narrowed(uint32_t float32) {
   const uint32_t unsigned_bits = float32 & 0x7fffffff;
   const auto magnitude = static_cast<int32_t>(unsigned_bits);
-  // The carry of rounding makes an infinity of what is less than 2^16 but nearer
-  // to it than to the largest float16.
+  // The carry of rounding makes an infinity of a number less than 2^16 but
+  // nearer to it than to the largest float16.
   const uint32_t normal =
       (unsigned_bits - kRebias + 0xfff + ((float32 >> 13) & 1)) >> 13;
   // From 0.5 to 1, float32 has the spacing of the subnormal float16: the

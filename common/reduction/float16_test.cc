@@ -19,7 +19,7 @@ namespace {
 constexpr CpuIsa kIsas[] = {CpuIsa::kBaseline, CpuIsa::kAvx2, CpuIsa::kAvx512};
 constexpr uint32_t kInfinity = 0x7c00;  // and the count of finite magnitudes
 
-// What a finite float16 is worth, by its definition.
+// Returns the value of a finite float16, by its definition.
 double Worth(uint32_t magnitude) {
   const int exponent = static_cast<int>(magnitude >> 10);
   const int fraction = static_cast<int>(magnitude & 0x3ff);
@@ -27,8 +27,8 @@ double Worth(uint32_t magnitude) {
                        : std::ldexp(1024 + fraction, exponent - 25);
 }
 
-// Every magnitude's worth in order, and then what would come next: from the
-// middle between the largest one and this, rounding gives an infinity.
+// Every magnitude's worth in order, and then the number that would come next:
+// from the middle between the largest one and this, rounding gives an infinity.
 std::vector<double> AllWorths() {
   std::vector<double> worths;
   for (uint32_t magnitude = 0; magnitude < kInfinity; ++magnitude)
@@ -55,7 +55,8 @@ uint16_t Nearest(const std::vector<double>& worths, float value) {
   return static_cast<uint16_t>(sign | (up ? index : index - 1));
 }
 
-// Every float16, every middle between two, and their neighbours; anything; NaNs.
+// Every float16, every middle between two, and their neighbours; anything;
+// NaNs.
 std::vector<float> FloatsToNarrow(const std::vector<double>& worths) {
   constexpr float kHuge = std::numeric_limits<float>::infinity();
   std::vector<float> floats = {kHuge, std::numeric_limits<float>::max(),

@@ -51,8 +51,8 @@ template <typename T>
 using BitsOf = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
 
 struct Sum {
-  // Any NaN, to be made the one by OneNanLoop: only operands that are not finite
-  // have a sum that is a NaN.
+  // Any NaN, to be made the one by OneNanLoop: only operands that are not
+  // finite have a sum that is a NaN.
   template <std::floating_point T>
   RM_KERNEL T Of(T a, T b) {
     return a + b;
@@ -84,7 +84,7 @@ struct Max {
 struct Min {
   template <std::floating_point T>
   RM_KERNEL T Of(T a, T b) {
-    // Of zeros, the negative one.
+    // Equal numbers have equal bits, but for zeros: of these, the negative one.
     const T equal = std::bit_cast<T>(std::bit_cast<BitsOf<T>>(a) |
                                      std::bit_cast<BitsOf<T>>(b));
     const T equal_or_nan = a == b ? equal : kNan<T>;
@@ -181,8 +181,8 @@ RM_KERNEL void ScaleLoop(std::byte* elements, int64_t count,
     Store<Memory>(elements, i, Load<Memory>(elements, i) * factor);
 }
 
-// The rest are functions of whole arrays, and those of 16-bit elements of blocks
-// that stay in the processor's nearest cache.
+// The rest are functions of whole arrays, and those of 16-bit elements of
+// blocks that stay in the processor's nearest cache.
 
 using Float32 = Plain<float>;
 constexpr int64_t kBlock = 1024;

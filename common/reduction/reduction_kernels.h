@@ -18,9 +18,9 @@ namespace ringmaster {
 
 // The steps of a reduction over buffers of one dtype. Integer sums wrap around.
 // float16 and bfloat16 are widened to float32, combined there, and rounded to
-// the nearest even. What is combined has the same bits in either order of the
-// operands: there is one NaN, quiet and positive, and the zero that is positive
-// is the larger one.
+// the nearest even. The result of combining has the same bits in either order
+// of the operands: there is one NaN, quiet and positive, and the zero that is
+// positive is the larger one.
 // Elements and wire need not be aligned, and must not overlap.
 struct ReductionKernels {
   // To and from the wire; null where wire and memory have the same bytes.

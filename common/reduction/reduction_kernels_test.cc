@@ -110,7 +110,7 @@ uint64_t Converted(const Format& from, const Format& to, uint64_t bits) {
   return sign | to.nan() | upper;
 }
 
-// What is rounded to 16 bits is a float32.
+// A number is rounded to a float32 before it is rounded to 16 bits.
 uint64_t Computed(const Format& memory, double number) {
   if (memory.dtype == DType::kFloat64) return Nearest(memory, number);
   return Nearest(memory, Number(kFloat32, Nearest(kFloat32, number)));

@@ -11,7 +11,8 @@
 namespace ringmaster {
 namespace {
 
-// Of servers: a client that does not answer a ping for so long is dead.
+// Keepalive of servers: a client that does not answer a ping within the timeout
+// is dead.
 constexpr int kServerKeepaliveTimeMs = 10'000;
 constexpr int kServerKeepaliveTimeoutMs = 5'000;
 

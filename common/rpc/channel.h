@@ -1,4 +1,4 @@
-// How this system's gRPC clients and servers are set up: one place, because
+// The setup of this system's gRPC clients and servers: in one place, because
 // both sides must agree on keepalive.
 //
 // A client that pings more often than its server permits is cut off with
@@ -31,11 +31,11 @@ struct ChannelOptions {
   // A connection of its own instead of one shared with other channels of the
   // process to the same server, so that one session's end is not another's.
   bool has_own_connection = false;
-  // What was sent, a ping or the first packet to a new address included, is
-  // acknowledged within this time, or the connection is broken.
+  // A connection is broken if what was sent, a ping or the first packet to a
+  // new address included, is not acknowledged within this time.
   absl::Duration dead_after = absl::Seconds(2);
-  // How often a connection on which nothing comes in is pinged. One that always
-  // has something to send needs few pings: the kernel watches over it.
+  // The time between pings of a connection on which nothing comes in. One that
+  // always has something to send needs few pings: the kernel watches over it.
   absl::Duration ping_interval = absl::Seconds(3);
 };
 
@@ -50,9 +50,9 @@ void SetResolverOptions();
 // the environment are not used. Reads of the API are retried a few times while
 // the server is UNAVAILABLE; calls that change something are not.
 //
-// Who wants to get through as soon as a name leads somewhere else makes a new
-// channel for each attempt: an old one keeps to the address that it is trying,
-// and waits longer each time that the name does not resolve.
+// To get through as soon as a name leads somewhere else, make a new channel for
+// each attempt: an old one keeps to the address that it is trying, and waits
+// longer each time that the name does not resolve.
 [[nodiscard]] std::shared_ptr<grpc::Channel> MakeChannel(
     const std::string& target,
     const std::shared_ptr<grpc::ChannelCredentials>& credentials,

@@ -1,4 +1,4 @@
-// What gRPC itself logs goes to our log.
+// RedirectGrpcLog sends gRPC's own log to ours.
 #ifndef RINGMASTER_COMMON_RPC_GRPC_LOG_H_
 #define RINGMASTER_COMMON_RPC_GRPC_LOG_H_
 

@@ -33,7 +33,7 @@ class HealthServer {
 
   void SetReady(bool is_ready);
 
-  // Where it listens, with the chosen port.
+  // The address that it listens on, with the chosen port.
   [[nodiscard]] const HostPort& address() const;
 
  private:

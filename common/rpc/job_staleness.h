@@ -1,4 +1,4 @@
-// The staleness that all parameter servers of a job tell of together.
+// The staleness that all parameter servers of a job report, added up.
 #ifndef RINGMASTER_COMMON_RPC_JOB_STALENESS_H_
 #define RINGMASTER_COMMON_RPC_JOB_STALENESS_H_
 
@@ -12,7 +12,7 @@ class Job;
 namespace ringmaster {
 
 // At most kStalenessBins counts (common/parameter_server/staleness.h); none if
-// no member tells any.
+// no member reports any.
 [[nodiscard]] std::vector<int64_t> StalenessOf(const v1::Job& job);
 
 }  // namespace ringmaster

@@ -1,5 +1,5 @@
-// Allocator is where the memory of an Arena comes from: heap, shared memory,
-// pinned host memory, a device.
+// Allocator provides the memory of an Arena: heap, shared memory, pinned host
+// memory, a device.
 //
 // Guarantees: every allocation is aligned to kAllocationAlignment and filled
 // with zeros.
@@ -53,7 +53,7 @@ class Allocator {
  public:
   virtual ~Allocator() = default;
 
-  // What kind of memory this gives, for messages: "heap".
+  // The kind of memory that this gives, for messages: "heap".
   virtual std::string_view name() const = 0;
 
   // Allocates `size_bytes` zeroed bytes; 0 bytes is an empty allocation.

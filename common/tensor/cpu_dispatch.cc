@@ -10,8 +10,8 @@ namespace {
 
 constexpr char kCapVariable[] = "RINGMASTER_MAX_CPU_ISA";
 
-// What the environment allows. An unknown text caps nothing: the variable is a
-// tool for measuring and must not stop a job.
+// Returns the widest ISA that the environment allows. An unknown text caps
+// nothing: the variable is a tool for measuring and must not stop a job.
 CpuIsa EnvironmentCap() {
   const char* text = std::getenv(kCapVariable);
   if (text == nullptr) return CpuIsa::kAvx512;

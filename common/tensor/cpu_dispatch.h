@@ -47,9 +47,9 @@ std::string_view CpuIsaName(CpuIsa isa);
 // The inverse; nothing for any other text.
 std::optional<CpuIsa> CpuIsaNamed(std::string_view name);
 
-// What this processor and its operating system have.
+// Returns the ISA that this processor and its operating system have.
 CpuIsa ProcessorIsa();
-// What kernels use now: ProcessorIsa() under the caps.
+// Returns the ISA that kernels use now: ProcessorIsa() under the caps.
 CpuIsa CurrentIsa();
 
 // Caps CurrentIsa() while it lives, so that a test can compare the variants of

@@ -1,8 +1,8 @@
-// What kernels do with the bits of floats, and the one definition of bfloat16:
-// the upper half of a float32.
+// Operations of kernels on the bits of floats, and the one definition of
+// bfloat16: the upper half of a float32.
 //
 // Guarantees: the same bits on every processor. Rounding goes to the nearest,
-// and from the middle to the even one; what is past the largest becomes an
+// and from the middle to the even one; a number past the largest becomes an
 // infinity. A NaN stays one: it keeps its sign and its upper bits, and becomes
 // quiet. Subnormal numbers are numbers like others.
 // Pure. See cpu_dispatch.h for RM_KERNEL.
@@ -33,7 +33,7 @@ RM_KERNEL float WidenBFloat16(uint16_t bfloat16) {
 
 RM_KERNEL uint16_t NarrowToBFloat16(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
-  // The carry makes an infinity of what is past the largest.
+  // The carry makes an infinity of a number past the largest.
   const uint32_t rounded = bits + 0x7fff + ((bits >> 16) & 1);
   // A NaN must not lose its last bit, or be carried into another number.
   const uint32_t quiet = bits | 0x400000;

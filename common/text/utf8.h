@@ -13,8 +13,8 @@ namespace ringmaster {
 // At most the first `max_bytes` of `text`, cut between two UTF-8 characters.
 std::string BoundedUtf8(std::string_view text, size_t max_bytes);
 
-// `bytes` with U+FFFD for what is not UTF-8: what a model writes may begin or
-// end within a character.
+// Returns `bytes` with U+FFFD in place of invalid UTF-8: a text that a model
+// writes may begin or end within a character.
 std::string ReplaceInvalidUtf8(std::string_view bytes);
 
 }  // namespace ringmaster

@@ -2,10 +2,10 @@
 // (StreamChannel) or shared memory (SharedChannel).
 //
 // The receiver of a frame knows its header in advance; one that differs is
-// refused before its payload reaches the buffer. Frames keep their order in each
-// direction. Nothing blocks: TrySend and TryReceive do what can be done now, and
-// a thread that has nothing left to do sleeps in poll(2) between BeginWait and
-// EndWait, for any number of channels at once.
+// refused before its payload reaches the buffer. Frames keep their order in
+// each direction. Nothing blocks: TrySend and TryReceive do what can be done
+// now, and a thread that has nothing left to do sleeps in poll(2) between
+// BeginWait and EndWait, for any number of channels at once.
 // After an error the positions in the stream are lost: Close.
 // Thread-safety: one thread at a time; Close, peer() and transport() from any.
 #ifndef RINGMASTER_COMMON_TRANSPORT_CHANNEL_H_
@@ -26,12 +26,12 @@
 
 namespace ringmaster {
 
-// How elements in memory and the payload of a frame become each other. Pure
+// Conversions between elements in memory and the payload of a frame. Pure
 // functions of `count` elements; wire bytes need not be aligned.
 using EncodeFn = void (*)(std::byte* wire, const std::byte* elements,
                           int64_t count);
-// What a combination saw in passing: an infinity or a NaN among the elements
-// before it, or in what came over the wire.
+// The places where a combination saw an infinity or a NaN in passing: among the
+// elements before it, or in the bytes from the wire.
 struct NonFinite {
   bool in_elements = false;
   bool in_wire = false;
@@ -44,8 +44,8 @@ struct NonFinite {
   friend bool operator==(const NonFinite&, const NonFinite&) = default;
 };
 
-// Into `elements`: in their place (a copy, a conversion; these see nothing) or
-// combined with them (a sum).
+// Decodes into `elements`: replaces them (a copy, a conversion; these see
+// nothing) or combines with them (a sum).
 using DecodeFn = NonFinite (*)(std::byte* elements, const std::byte* wire,
                                int64_t count);
 
@@ -54,8 +54,7 @@ struct OutgoingFrame {
   const std::byte* elements = nullptr;
   int64_t count = 0;
   EncodeFn encode = nullptr;  // null: the payload is the elements' bytes
-  // Another frame follows at once, which a small one may be kept for, to travel
-  // with it.
+  // Another frame follows at once; a small one may be kept to travel with it.
   bool is_followed = false;
 };
 
@@ -89,9 +88,9 @@ class Channel {
 
   virtual ~Channel() = default;
 
-  // Sends `frame`; until kDone, call again with the same frame and no other, and
-  // leave its elements alone. After kDone they may change, unless the peer reads
-  // them in place: then once sends_taken().
+  // Sends `frame`; until kDone, call again with the same frame and no other,
+  // and leave its elements alone. After kDone they may change, unless the peer
+  // reads them in place: then once sends_taken().
   //   UNAVAILABLE  the peer is gone, or Close was called; names the peer
   [[nodiscard]] virtual absl::StatusOr<Progress> TrySend(
       const OutgoingFrame& frame) = 0;
@@ -102,7 +101,7 @@ class Channel {
   [[nodiscard]] virtual absl::StatusOr<Progress> TryReceive(
       const IncomingFrame& frame) = 0;
 
-  // Whether the peer has read all that it reads in place.
+  // Returns true if the peer has read all that it reads in place.
   [[nodiscard]] virtual bool sends_taken() const { return true; }
 
   // Before a poll(2): appends to `polled` what wakes the thread once a blocked

@@ -14,7 +14,7 @@ namespace {
 // offered to whoever else needs it, which may be the peer.
 constexpr int kLooksBeforeYield = 32;
 
-// Of polled_; those of the channels follow.
+// Its own entries of polled_; those of the channels follow.
 constexpr size_t kWake = 1;
 constexpr size_t kOwnPolled = 2;
 

@@ -1,5 +1,6 @@
-// ChannelWait is how a thread waits for several channels at once when nothing
-// moves on any: it looks again for some microseconds, and sleeps in poll(2) then.
+// ChannelWait lets a thread wait for several channels at once when nothing
+// moves on any: it looks again for some microseconds, and then sleeps in
+// poll(2).
 //
 // Thread-safety: thread-compatible.
 // Example:
@@ -39,16 +40,16 @@ struct AwaitedChannel {
 
 class ChannelWait {
  public:
-  // `cancel` must outlive it. A sleep also ends once `wake_fd`, an eventfd(2), is
-  // readable, and reads it then; -1: there is none.
+  // `cancel` must outlive it. A sleep also ends once `wake_fd`, an eventfd(2),
+  // is readable, and reads it then; -1: there is none.
   explicit ChannelWait(const CancelToken& cancel, int wake_fd = -1)
       : cancel_(cancel), wake_fd_(wake_fd) {}
 
-  // Nothing has moved: whether the thread is to look again at once. Begins a
-  // wait if there is none.
+  // Called when nothing has moved: returns true if the thread is to look again
+  // at once. Begins a wait if there is none.
   [[nodiscard]] bool MayLook(MonotonicTime now);
 
-  // What ended a sleep, and the peer that an error is about; -1: nobody.
+  // The end of a sleep, and the peer that an error is about; -1: none.
   struct Result {
     absl::Status status;
     int rank = -1;

@@ -1,7 +1,7 @@
-// ConnectPeers makes the channels of a rank to its peers of one generation: each
-// connection authenticated with the generation's secret, several of them to one
-// peer as one channel, and those inside the host moved to shared memory where
-// both sides can.
+// ConnectPeers makes the channels of a rank to its peers of one generation:
+// each connection authenticated with the generation's secret, several of them
+// to one peer as one channel, and those inside the host moved to shared memory
+// where both sides can.
 #ifndef RINGMASTER_COMMON_TRANSPORT_CONNECT_PEERS_H_
 #define RINGMASTER_COMMON_TRANSPORT_CONNECT_PEERS_H_
 
@@ -55,15 +55,16 @@ struct PeerConnection {
   // pair, role and direction must not share numbers, which end at
   // kMaxConnections.
   int first_stripe = 0;
-  // What lies in it is read in place by a peer that shares memory with this
-  // rank. May be null; outlives the channel.
+  // A peer that shares memory with this rank reads in place from it. May be
+  // null; outlives the channel.
   const SharedSegment* arena = nullptr;
 };
 
 // One channel for each of `peers`, in their order. `listener` belongs to the
 // process and serves generation after generation; its address is what the peers
 // were given. `cancel` (may be null) ends the call within milliseconds, from
-// another thread. BlamedPeer (blamed_peer.h) tells which peer an error is about.
+// another thread. BlamedPeer (blamed_peer.h) tells which peer an error is
+// about.
 //   INVALID_ARGUMENT     the configuration
 //   DEADLINE_EXCEEDED    names the peers that are missing
 //   ABORTED              cancelled; or a peer says that the generation is over

@@ -48,7 +48,7 @@ class ConnectPeersTest : public ::testing::Test {
     ASSERT_TRUE(second_.ok()) << second_.status();
   }
 
-  // Whether what goes into `from` comes out of `to`.
+  // Expects that a frame sent into `from` comes out of `to`.
   static void ExpectPair(Channel& from, Channel& to, uint64_t sequence) {
     const std::vector<std::byte> sent = Pattern(1000, sequence);
     std::vector<std::byte> got(sent.size());

@@ -20,7 +20,7 @@
 namespace ringmaster {
 namespace {
 
-// How long the listener rests when no descriptor is left.
+// The time that the listener rests when no descriptor is left.
 constexpr absl::Duration kAcceptPause = absl::Milliseconds(100);
 
 struct Incoming {
@@ -162,8 +162,8 @@ RefusalReason Establisher::Admit(const HandshakeMessage& hello) const {
     if (static_cast<uint32_t>(in.peer->peer_rank) != hello.from_rank) continue;
     if (in.peer->role != hello.role || in.peer->stripe != hello.stripe)
       continue;
-    // A peer that gave its attempt up begins another. Who hung up and does not
-    // come again is found out by the first use of the link.
+    // A peer that gave its attempt up begins another. One that hung up and does
+    // not come again is found out by the first use of the link.
     return in.link == nullptr || in.link->HasHungUp()
                ? RefusalReason::kNone
                : RefusalReason::kAlreadyConnected;

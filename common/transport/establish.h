@@ -1,16 +1,16 @@
 // EstablishLinks connects a rank with its peers of one generation: it connects
 // to some and accepts from others, all at the same time, on the calling thread.
 //
-// Every connection begins with the handshake of handshake.h. Whoever fails it
-// (wrong secret, other job, stale generation, unexpected rank, garbage,
-// silence) is dropped with a line of its own and disturbs nobody: the call goes
-// on waiting for the right peers. At most `max_half_open` unfinished handshakes
-// are kept (or two for each awaited peer, if those are more); a further one
-// displaces the oldest. A peer that does not listen
-// yet, whose name is not known yet, or that is not in our generation yet, is
-// tried again until the deadline. A peer that was accepted and has hung up since
-// may come again while others are still awaited; its new connection replaces the
-// old one. Between ranks of one host the links are Unix sockets where those work.
+// Every connection begins with the handshake of handshake.h. A connection that
+// fails it (wrong secret, other job, stale generation, unexpected rank,
+// garbage, silence) is dropped with a line of its own and disturbs nobody: the
+// call goes on waiting for the right peers. At most `max_half_open` unfinished
+// handshakes are kept (or two for each awaited peer, if those are more); a
+// further one displaces the oldest. A peer that does not listen yet, whose name
+// is not known yet, or that is not in our generation yet, is tried again until
+// the deadline. A peer that was accepted and has hung up since may come again
+// while others are still awaited; its new connection replaces the old one.
+// Between ranks of one host the links are Unix sockets where those work.
 //
 // A link carries bytes both ways, so two ranks need but one: say, each connects
 // to the peers of lower rank and accepts from those of higher rank.
@@ -50,10 +50,10 @@ struct EstablishConfig {
   absl::Duration handshake_timeout =
       absl::Seconds(2);  // for one attempt, either side
   int max_half_open = 16;
-  // Whether peers on this host may be reached over Unix sockets.
+  // True if peers on this host may be reached over Unix sockets.
   bool use_unix = true;
-  // A TCP link over which the peer's host answers nothing for this long has failed
-  // (Link::CheckPeer).
+  // A TCP link over which the peer's host answers nothing for this long has
+  // failed (Link::CheckPeer).
   absl::Duration silence_limit = absl::InfiniteDuration();
 };
 
@@ -77,8 +77,8 @@ struct EstablishedLinks {
 //   ABORTED              cancelled; or a peer says that our generation is over
 //   UNAUTHENTICATED      a peer's secret is not ours
 //   FAILED_PRECONDITION  a peer of our generation does not await us
-// BlamedPeer tells whom an error is about: who is missing (one of those, if
-// several are) or has refused us for good; -1 if it is about nobody.
+// BlamedPeer tells the peer that an error is about: one that is missing (one of
+// them, if several are), or that has refused us for good; -1 if there is none.
 [[nodiscard]] absl::StatusOr<EstablishedLinks> EstablishLinks(
     const Listener& listener, const EstablishConfig& config,
     const std::vector<PeerLink>& connect_to,

@@ -27,7 +27,8 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// A socket that holds a port of 127.0.0.1 without listening: connections to it are refused, a Listener may still bind it.
+// A socket that holds a port of 127.0.0.1 without listening: connections to it
+// are refused, a Listener may still bind it.
 UniqueFd ReservePort() {
   UniqueFd reserved(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int on = 1;
@@ -498,7 +499,7 @@ class ReturningPeerTest : public EstablishTest {
     return accepted;
   }
 
-  // Whether what `from` writes arrives at `to`.
+  // Expects that a byte written to `from` arrives at `to`.
   static void ExpectConnected(SocketLink& from, SocketLink& to) {
     char sent = 'x';
     const iovec out = {&sent, 1};
@@ -621,8 +622,8 @@ TEST_F(ReturningPeerTest, HasTheLaterOfItsAttemptsTaken) {
   }
 }
 
-// Rank 1 listens on an address of its own, but with the port, and so the name of
-// the Unix socket, of a stranger.
+// Rank 1 listens on an address of its own, but with the port, and so the name
+// of the Unix socket, of a stranger.
 class StrangerTest : public EstablishTest {
  protected:
   StrangerTest()

@@ -64,8 +64,8 @@ struct FrameHeader {
 
 // OK iff `got` equals `expected` in every field. Otherwise FAILED_PRECONDITION
 // that names the sender and `self_rank`, the first field that differs in the
-// order of blame (job, generation, sequence, op, ...), what was expected and
-// got.
+// order of blame (job, generation, sequence, op, ...), and the expected and
+// actual values.
 [[nodiscard]] absl::Status MatchFrame(const FrameHeader& expected,
                                       const FrameHeader& got, int self_rank);
 

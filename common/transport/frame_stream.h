@@ -3,9 +3,9 @@
 //
 // The reader is told which frame comes next: on the data plane every receiver
 // knows that. It compares the header before it places any payload, and fetches
-// the header of the frame after it in the same read. A failed reader or writer
-// stays failed only by its owner's doing: after an error the stream's position
-// is lost, so close the link. Thread-compatible.
+// the header of the frame after it in the same read. A reader or writer does
+// not remember that it failed: after an error the stream's position is lost, so
+// close the link. Thread-compatible.
 #ifndef RINGMASTER_COMMON_TRANSPORT_FRAME_STREAM_H_
 #define RINGMASTER_COMMON_TRANSPORT_FRAME_STREAM_H_
 
@@ -25,9 +25,9 @@ class FrameWriter {
   // stay unchanged until idle(). Requires idle().
   void Begin(const FrameHeader& header, const std::byte* payload);
 
-  // Keeps a copy of a small frame, which goes before the one that is begun next:
-  // one system call in place of two, and the peer is woken once. Requires idle(),
-  // and leaves it so.
+  // Keeps a copy of a small frame, which goes before the one that is begun
+  // next: one system call in place of two, and the peer is woken once. Requires
+  // idle(), and leaves it so.
   void Hold(const FrameHeader& header, const std::byte* payload);
 
   // True when nothing is left of the frame begun last.
@@ -37,10 +37,10 @@ class FrameWriter {
   [[nodiscard]] absl::StatusOr<size_t> Advance(Link& link);
 
  private:
-  // Of a frame to hold or to begin.
+  // Adds the header of a frame to hold or to begin.
   void AddHeader(const FrameHeader& header);
 
-  // What goes before the payload: frames that were held, and its header.
+  // The bytes before the payload: frames that were held, and its header.
   std::vector<std::byte> head_;
   bool has_held_ = false;  // head_ waits for the next frame
   const std::byte* payload_ = nullptr;
@@ -63,7 +63,7 @@ class FrameReader {
     return header_checked_ && payload_have_ == expected_.payload_bytes;
   }
 
-  // Whether the header of the next frame has come in part or whole, with the
+  // True if the header of the next frame has come, in part or whole, with the
   // frame begun last.
   [[nodiscard]] bool holds_next() const { return next_have_ > 0; }
 

@@ -71,7 +71,7 @@ TEST_F(FrameStreamTest, HeldFramesGoBeforeTheNextOne) {
   uint64_t sequence = 0;
   for (const int held : {1, 0, 2}) {
     for (int i = 0; i < held; ++i) {
-      // What is held is a copy.
+      // The frame that is held is a copy.
       std::vector<std::byte> gone = small;
       writer.Hold(HeaderOf(sequence + 1 + static_cast<uint64_t>(i), 48),
                   gone.data());

@@ -6,9 +6,9 @@
 // MAC), or a Refuse with a reason in place of the last three. A MAC is
 // HMAC-SHA256 (RFC 2104) under the secret over a label for the side, job,
 // generation, both ranks, the role, the transport and both nonces, compared in
-// constant time; so neither a recorded exchange nor a reflected one is accepted,
-// nor one that somebody who took a rank's Unix name relays to it over TCP.
-// Payloads after it are not encrypted.
+// constant time; so neither a recorded exchange nor a reflected one is
+// accepted, nor one that somebody who took a rank's Unix name relays to it over
+// TCP. Payloads after it are not encrypted.
 //
 // Pure but for the nonces, which come in; no sockets or clocks.
 // Thread-compatible.
@@ -30,12 +30,12 @@
 
 namespace ringmaster {
 
-// What a connection is for.
+// The purpose of a connection.
 enum class LinkRole : uint8_t {
   kCollective = 1,
   kSnapshot = 2,
-  kParameterServer = 3,  // a worker with who holds shards of the parameters
-  kReplica = 4,          // who holds a shard with who gets copies of it
+  kParameterServer = 3,  // a worker with a holder of shards of the parameters
+  kReplica = 4,          // a holder of a shard with one that gets copies of it
 };
 
 inline constexpr size_t kHandshakeMessageBytes = 80;
@@ -123,12 +123,12 @@ enum class HandshakeSide : uint8_t { kConnector = 1, kAcceptor = 2 };
 // One side of one handshake, fed with the peer's messages.
 class Handshake {
  public:
-  // What a message led to: an answer to send, and whether the handshake is
+  // The result of a message: an answer to send, and whether the handshake is
   // complete after it.
   struct Reply {
     std::optional<HandshakeMessage> send;
     bool is_complete = false;
-    // Set with a Refuse to send: what to report about the refused connection.
+    // Set with a Refuse to send: the report on the refused connection.
     absl::Status refused;
   };
 

@@ -36,8 +36,8 @@ Handshake SomeAcceptor(std::string_view secret = kSecret) {
   return Handshake::Acceptor(SomeLink(), secret, NonceOf(9), AdmitRank2);
 }
 
-// Runs both sides to the end. What the acceptor reported and what the connector
-// saw.
+// The result of running both sides to the end: what the acceptor reported and
+// what the connector saw.
 struct Outcome {
   absl::Status connector;
   absl::Status acceptor;

@@ -39,7 +39,7 @@ class Link {
   [[nodiscard]] virtual absl::StatusOr<size_t> TryRead(
       std::span<const iovec> parts) = 0;
 
-  // Looks at `now` whether the peer's host still answers. Call it now and then
+  // Checks at `now` whether the peer's host still answers. Call it now and then
   // while waiting for the link; from the thread that writes.
   //   UNAVAILABLE  what was sent, or a probe, has been unanswered for too long:
   //   the network drops packets in one direction or both, or the host is gone.
@@ -53,9 +53,9 @@ class Link {
   // progress. Valid for the link's life.
   [[nodiscard]] virtual int fd() const = 0;
 
-  // Where a rate, and not the peer, held back the last TryWrite (`is_send`) or
-  // TryRead: a descriptor that becomes readable once more may pass, to poll in
-  // place of fd(); else -1.
+  // If a rate, and not the peer, held back the last TryWrite (`is_send`) or
+  // TryRead: returns a descriptor to poll in place of fd(), which becomes
+  // readable once more may pass; else -1.
   [[nodiscard]] virtual int HeldFd(bool is_send) {
     (void)is_send;
     return -1;

@@ -10,10 +10,12 @@
 namespace ringmaster {
 namespace {
 
-// What may pass at once, so that time is not spent on looking at the clock.
+// The amount that may pass at once, so that time is not spent on looking at the
+// clock.
 constexpr double kAtOnceSeconds = 250e-6;
 constexpr double kLeastAtOnce = 8 << 10;
-// Who comes late, since timers and schedulers are, makes up for so much.
+// A caller that comes late, as timers and schedulers do, makes up for at most
+// this much.
 constexpr int64_t kMakesUpNanos = 2'000'000;
 
 int64_t NanosOf(MonotonicTime time) {

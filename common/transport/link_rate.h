@@ -1,9 +1,9 @@
 // LinkRate holds what this process sends to other hosts, and what it takes from
-// them, to a rate each: a slow link, where none can be had.
+// them, to a rate each: a substitute for a slow link where there is none.
 //
-// All links of a process share it, as they would a network card. What is not
-// taken stays in the sockets, and so holds the senders back. Thread-safe; time
-// is an argument.
+// All links of a process share it, as they would a network card. Bytes that are
+// not taken stay in the sockets, and so hold the senders back. Thread-safe;
+// time is an argument.
 #ifndef RINGMASTER_COMMON_TRANSPORT_LINK_RATE_H_
 #define RINGMASTER_COMMON_TRANSPORT_LINK_RATE_H_
 
@@ -25,13 +25,13 @@ class LinkRate {
   // Requires a rate above 0.
   explicit LinkRate(double bytes_per_second);
 
-  // What kLinkRateVariable says, read at the first call; null where it is not
-  // set, or no number above 0: then nothing is held back.
+  // Returns the rate that kLinkRateVariable sets, read at the first call; null
+  // if it is not set, or is not a number above 0: then nothing is held back.
   static LinkRate* OfProcess();
 
   // Bytes that may pass at `now`; 0: none before FreeAt.
   [[nodiscard]] size_t Allowed(Direction direction, MonotonicTime now) const;
-  // So many have passed.
+  // Notes that `bytes` have passed.
   void Pass(Direction direction, size_t bytes, MonotonicTime now);
   [[nodiscard]] MonotonicTime FreeAt(Direction direction) const;
 

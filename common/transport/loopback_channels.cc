@@ -20,7 +20,8 @@ namespace {
 
 constexpr SharedSlots kSlots = {};
 
-// A second mapping, so that who is left may read what the other had mapped.
+// A second mapping, so that the side that is left may read what the other had
+// mapped.
 absl::StatusOr<PeerSegment> MapAgain(const SharedSegment& segment) {
   return PeerSegment::Map(UniqueFd(fcntl(segment.fd(), F_DUPFD_CLOEXEC, 0)),
                           segment.bytes());

@@ -4,9 +4,9 @@
 // They share memory as ranks of one host do (SharedChannel), and large frames
 // that lie in a side's arena are read there. Over a socket pair each byte is
 // copied twice more and checksummed, which took a seventh of the processor time
-// of a worker alone with its shards, at 10 and 36 MB of parameters and a batch of
-// 256, and a third at one of 32. Where the host gives no memory for it, it is a
-// socket pair all the same. What goes over it is no traffic of the rank
+// of a worker alone with its shards, at 10 and 36 MB of parameters and a batch
+// of 256, and a third at one of 32. Where the host gives no memory for it, it
+// is a socket pair all the same. Its frames are no traffic of the rank
 // (wire_totals.h).
 #ifndef RINGMASTER_COMMON_TRANSPORT_LOOPBACK_CHANNELS_H_
 #define RINGMASTER_COMMON_TRANSPORT_LOOPBACK_CHANNELS_H_
@@ -21,15 +21,16 @@
 
 namespace ringmaster {
 
-// What one of the two sides is.
+// One of the two sides.
 struct LoopbackSide {
   std::string name;  // "rank 3 as a worker": what the other one calls it
-  // Where its large frames lie. May be null; outlives both channels.
+  // The memory that its large frames lie in. May be null; outlives both
+  // channels.
   const SharedSegment* arena = nullptr;
 };
 
-// The channels of `first` and of `second`, each with Transport::kLoopback. Either
-// may go before the other.
+// The channels of `first` and of `second`, each with Transport::kLoopback.
+// Either may go before the other.
 //   RESOURCE_EXHAUSTED  the process has no descriptors left
 [[nodiscard]] absl::StatusOr<
     std::pair<std::unique_ptr<Channel>, std::unique_ptr<Channel>>>

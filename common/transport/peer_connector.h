@@ -1,8 +1,8 @@
 // PeerConnector makes the connection to one peer, attempt after attempt.
 //
-// To a peer on this host it tries the Unix socket of the peer's port first. Who
-// listens there may be somebody else, so whatever goes wrong there is never
-// final. What decides between the two is what is known, not how late a peer is:
+// To a peer on this host it tries the Unix socket of the peer's port first.
+// Somebody else may listen there, so a failure there is never final. The choice
+// between the two depends on what is known, not on how late a peer is:
 //   - The Unix socket's owner refuses us for good (another job, rank, ...): it is
 //     somebody else, and TCP is left for the rest of the call.
 //   - Nobody listens there, or it hangs up: ask over TCP, at once.
@@ -54,8 +54,9 @@ class PeerConnector {
   // When one of the two is due next; InfiniteFuture once connected.
   [[nodiscard]] MonotonicTime NextEvent() const;
 
-  // What to poll for, if anything; and goes on when that is ready. A status
-  // that is not OK is final and about this peer (BlamedPeer).
+  // AddPolled appends what to poll for, if anything; OnReady goes on when that
+  // is ready. A status that is not OK is final and about this peer
+  // (BlamedPeer).
   void AddPolled(std::vector<pollfd>& polled) const;
   [[nodiscard]] bool Owns(int fd) const;
   [[nodiscard]] absl::Status OnReady();
@@ -65,7 +66,7 @@ class PeerConnector {
     return std::move(link_);
   }
   [[nodiscard]] const PeerLink& peer() const { return peer_; }
-  // Of the last attempt that failed.
+  // The error of the last attempt that failed.
   [[nodiscard]] const absl::Status& last_error() const { return last_error_; }
 
  private:
@@ -77,7 +78,7 @@ class PeerConnector {
   [[nodiscard]] absl::Status Begin();
   [[nodiscard]] absl::Status BeginHandshake(UniqueFd socket);
   [[nodiscard]] absl::Status OnHandshake();
-  // After an attempt over the Unix socket that failed.
+  // Called after an attempt over the Unix socket that failed.
   void ChooseTransport(const absl::Status& why, MonotonicTime now);
   // Returns the status if it is final; otherwise prepares another attempt.
   [[nodiscard]] absl::Status Failed(const absl::Status& why);

@@ -33,8 +33,8 @@ absl::StatusOr<PeerSegment> MapSegment(UniqueFd fd, uint64_t bytes) {
   return PeerSegment::Map(std::move(fd), bytes);
 }
 
-// What is said on one stream, until both sides know how it goes on: an offer and
-// an answer each, whatever they say.
+// The exchange on one stream, until both sides know how it goes on: an offer
+// and an answer each, whatever they say.
 class Negotiation {
  public:
   Negotiation(const ShareMemoryConfig& config, PeerStream stream);
@@ -112,7 +112,7 @@ pollfd Negotiation::Polled() const {
 absl::Status Negotiation::Advance() {
   while (!is_complete_) {
     RETURN_IF_ERROR(SendDue());
-    // What follows the peer's answer belongs to the channel.
+    // Bytes after the peer's answer belong to the channel.
     is_complete_ = peer_answer_.has_value() && is_answer_sent_;
     if (peer_answer_.has_value()) return absl::OkStatus();
     ASSIGN_OR_RETURN(const bool is_received,

@@ -78,7 +78,7 @@ ShareMemoryConfig ConfigOf(int rank, Fallbacks* fallbacks = nullptr) {
   return config;
 }
 
-// What ranks 0 and 1 come to.
+// The results of ranks 0 and 1.
 struct Outcome {
   Channels first;
   Channels second;
@@ -251,7 +251,7 @@ class MisbehavingPeerTest : public ::testing::Test {
         SendShareMessage(ends_.second.get(), message, fds);
     EXPECT_TRUE(sent.ok() && *sent) << sent.status();
   }
-  // How it ends for rank 0; at once, if it waits for more.
+  // Returns the status that rank 0 ends with; at once, if it waits for more.
   absl::Status Fate() {
     FakeClock clock;
     ShareMemoryConfig config = ConfigOf(0);

@@ -1,5 +1,5 @@
-// ShareMessage is what two processes of a host tell each other before they
-// share memory: an offer, with the memory's descriptors, then an answer.
+// ShareMessage is a message between two processes of a host before they share
+// memory: an offer, with the memory's descriptors, then an answer.
 //
 // 128 bytes, little endian, no padding:
 //   0 magic u32 | 4 version u16 | 6 kind u8 | 7 is_yes u8 | 8 slot count u32 |
@@ -36,7 +36,7 @@ struct ShareMessage {
 
   Kind kind = Kind::kOffer;
   bool is_yes = false;
-  // Of an offer that is_yes:
+  // In an offer that is_yes:
   SharedSlots slots;
   uint64_t segment_bytes = 0;
   uint64_t arena_bytes = 0;  // 0: no arena
@@ -67,7 +67,7 @@ class ShareMessageReader {
   //   FAILED_PRECONDITION  more descriptors came than anybody sends
   [[nodiscard]] absl::StatusOr<bool> Advance(int socket);
 
-  // Of the complete message; the reader is ready for the next one then.
+  // The complete message; the reader is ready for the next one after Take.
   struct Received {
     ShareMessageBytes bytes;
     std::vector<UniqueFd> fds;

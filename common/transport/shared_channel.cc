@@ -145,7 +145,7 @@ absl::StatusOr<const std::byte*> SharedChannel::FindPayload(
     const FrameHeader& expected, const std::byte* slot) const {
   FrameHeaderBytes got;
   std::memcpy(got.data(), slot, got.size());
-  // What is checked is the copy; the compiler must not read the slot again.
+  // Only the copy is checked; the compiler must not read the slot again.
   std::atomic_signal_fence(std::memory_order_seq_cst);
   const std::byte place = std::exchange(got[kPlaceByte], std::byte{0});
   if (got != EncodeFrameHeader(expected)) [[unlikely]] {
@@ -239,7 +239,7 @@ absl::Status SharedChannel::EndWait(std::span<const pollfd> polled) {
 }
 
 bool SharedChannel::IsWaitLost() const {
-  // What was published before the end may still be received, now or later.
+  // Frames published before the end may still be received, now or later.
   return is_closed_.load(std::memory_order_acquire) ||
          (wakes_on_ & kWakeOnTaken) != 0 ||
          peer_control_.published.load(std::memory_order_acquire) == taken_;
@@ -268,8 +268,8 @@ absl::Status SharedChannel::Nonsense(const char* counter, uint64_t got,
 void SharedChannel::Close() {
   is_closed_.store(true, std::memory_order_release);
   own_control_.is_closed.store(1, std::memory_order_seq_cst);
-  // What the caller writes into the arena from now on comes after it, for a
-  // peer that still reads there.
+  // The caller's later writes into the arena come after this store, for a peer
+  // that still reads there.
   std::atomic_thread_fence(std::memory_order_release);
   socket_->Close();
 }

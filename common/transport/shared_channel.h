@@ -1,15 +1,16 @@
 // SharedChannel carries frames through memory that the two processes of a pair
-// share; the Unix socket of the pair is its doorbell and tells who died.
+// share; the Unix socket of the pair is its doorbell and shows when the peer
+// dies.
 //
 // Each side writes into its own segment alone and maps the peer's for reading,
 // so nobody can damage the other's memory: neither a peer gone mad nor one of
-// an older generation, for each generation has new segments. What the peer's
-// segment says is never trusted: a counter that cannot be, or a header that is
-// not the expected one, is refused; no size or place is used unchecked.
-// A frame takes one slot. Where both sides spin, no system call is made. A side
+// an older generation, for each generation has new segments. The peer's segment
+// is never trusted: an impossible counter, or a header that is not the expected
+// one, is refused; no size or place is used unchecked.
+// A frame takes one slot. If both sides spin, no system call is made. A side
 // that goes to sleep says so in its segment and looks once more; the other,
-// having changed something, looks whether the peer sleeps, and writes a byte to
-// the socket (each before the look: at least one sees the other).
+// after a change, looks whether the peer sleeps, and if so writes a byte to the
+// socket (each writes before it looks, so at least one sees the other).
 //
 // A large frame whose bytes already lie in the sender's arena is not copied:
 // the slot says where it lies, and the receiver reads it there.
@@ -69,7 +70,8 @@ class SharedChannel final : public Channel {
   // published has been received.
   [[nodiscard]] bool BeginWait(bool for_send, bool for_receive,
                                std::vector<pollfd>& polled) override;
-  // Also FAILED_PRECONDITION: waited for_send, and the peer's count is nonsense.
+  // Also FAILED_PRECONDITION: waited for_send, and the peer's count is
+  // nonsense.
   [[nodiscard]] absl::Status EndWait(std::span<const pollfd> polled) override;
   // The peer is on the same host: its end is seen on the socket.
   [[nodiscard]] absl::Status CheckPeer(MonotonicTime) override {
@@ -84,25 +86,28 @@ class SharedChannel final : public Channel {
  private:
   [[nodiscard]] bool IsInPlace(const OutgoingFrame& frame) const;
   void PutFrame(const OutgoingFrame& frame, bool is_in_place);
-  // Whether the peer can have taken so many: neither fewer than before nor more
-  // than there were.
+  // Returns true if the peer can have taken this many: neither fewer than
+  // before nor more than there were.
   [[nodiscard]] bool IsPossible(uint64_t taken) const {
     return published_ - taken <= published_ - peer_taken_;
   }
   // FAILED_PRECONDITION if not.
   [[nodiscard]] absl::Status CheckTaken(uint64_t taken) const;
-  // Whether there is a free slot; looks at the peer's counter only if it must.
+  // Returns true if there is a free slot; looks at the peer's counter only if
+  // it must.
   [[nodiscard]] absl::StatusOr<bool> HasFreeSlot();
-  // Whether there is a frame to receive; likewise.
+  // Returns true if there is a frame to receive; likewise.
   [[nodiscard]] absl::StatusOr<bool> HasFrame();
-  // Where the payload of the frame in `slot` lies, once its header is checked.
+  // Checks the header of the frame in `slot`, and returns the place of its
+  // payload.
   [[nodiscard]] absl::StatusOr<const std::byte*> FindPayload(
       const FrameHeader& expected, const std::byte* slot) const;
   // Wakes the peer if it sleeps until `what`.
   void Ring(uint64_t what);
-  // Whether what BeginWait was asked for is there, or nonsense is.
+  // Returns true if what BeginWait was asked for is there, or nonsense is.
   [[nodiscard]] bool IsReady() const;
-  // Whether it will never be, the peer being gone or the channel closed.
+  // Returns true if it will never be, given that the peer is gone or the
+  // channel closed.
   [[nodiscard]] bool IsWaitLost() const;
   [[nodiscard]] bool IsGone() const;
   [[nodiscard]] absl::Status Gone() const;
@@ -118,7 +123,7 @@ class SharedChannel final : public Channel {
   const SharedControl& peer_control_;
   std::atomic<bool> is_closed_{false};
 
-  // The rest is the one thread's. Counts of frames, as in SharedControl.
+  // Only the one thread uses the rest. Counts of frames, as in SharedControl.
   uint64_t published_ = 0;       // ours
   uint64_t taken_ = 0;           // by us
   uint64_t peer_published_ = 0;  // when last looked at

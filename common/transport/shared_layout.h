@@ -1,4 +1,4 @@
-// What the segment of a SharedChannel holds.
+// The layout of the segment of a SharedChannel.
 //
 // A control block, then the slots: a header of 64 bytes and a payload each.
 // A header is a FrameHeader's bytes (frame.h) with byte 59 in another role: 0,
@@ -37,7 +37,8 @@ inline constexpr size_t kPlaceByte = 59;
 inline constexpr std::byte kInSlot{0};
 inline constexpr std::byte kInArena{1};
 
-// How many frames may be under way in one direction, and how large they may be.
+// The number of frames that may be under way in one direction, and their
+// largest payload.
 struct SharedSlots {
   uint32_t count = 4;
   uint32_t payload_bytes = 256 << 10;
@@ -47,7 +48,7 @@ struct SharedSlots {
 
 inline constexpr uint32_t kMaxSlots = 64;
 
-// Whether a channel can have them: at most kMaxSlots, of 64 bytes to
+// Returns true if a channel can have them: at most kMaxSlots, of 64 bytes to
 // kMaxFramePayloadBytes in whole cache lines.
 [[nodiscard]] constexpr bool IsValid(SharedSlots slots) {
   return slots.count >= 1 && slots.count <= kMaxSlots &&

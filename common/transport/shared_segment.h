@@ -60,10 +60,10 @@ class SharedSegment {
   [[nodiscard]] size_t bytes() const { return mapping_.bytes(); }
   // To give to others, who can map it only for reading.
   [[nodiscard]] int fd() const { return fd_.get(); }
-  // For one that nobody else will be given.
+  // For a segment that nobody else will be given.
   void CloseFd() { fd_.Reset(); }
 
-  // Whether [from, from + bytes) lies inside.
+  // Returns true if [from, from + bytes) lies inside.
   [[nodiscard]] bool Contains(const std::byte* from, size_t bytes) const;
 
  private:

@@ -42,8 +42,8 @@ struct SocketAddress {
 // True if both name the same host address, whatever the port.
 [[nodiscard]] bool IsSameHost(const SocketAddress& a, const SocketAddress& b);
 
-// Whether `address` is one of this host's own (more exactly, of this network
-// namespace's): on loopback, or on one of its interfaces now.
+// Returns true if `address` is one of this host's own (more exactly, of this
+// network namespace's): on loopback, or on one of its interfaces now.
 [[nodiscard]] bool IsOfThisHost(const SocketAddress& address);
 
 // The address of the network interface `name`, "10.0.0.7" or "fd00::7": its

@@ -51,8 +51,8 @@ class SocketLink final : public Link {
   void Close() override;
   [[nodiscard]] const std::string& peer() const override { return peer_; }
   [[nodiscard]] Transport transport() const { return transport_; }
-  // Whether the other side has closed, or the connection has failed; what it
-  // sent before may still be unread.
+  // Returns true if the other side has closed, or the connection has failed;
+  // bytes that it sent before may still be unread.
   [[nodiscard]] bool HasHungUp() const;
 
  private:
@@ -76,8 +76,8 @@ class SocketLink final : public Link {
   LinkRate* rate_;
   Hold holds_[2];           // by direction
   std::vector<iovec> cut_;  // scratch
-  // CheckPeer's: looks again at the earliest, and since when all looks found
-  // the peer silent; InfiniteFuture: the last did not.
+  // CheckPeer's: the earliest time of the next look, and the time since when
+  // all looks found the peer silent; InfiniteFuture: the last did not.
   MonotonicTime look_at_;
   MonotonicTime silent_since_ = MonotonicTime::InfiniteFuture();
 };

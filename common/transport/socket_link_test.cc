@@ -67,7 +67,7 @@ void LetTheKernelWork() {
   EXPECT_TRUE(WaitIo(nothing, absl::Milliseconds(10)).ok());
 }
 
-// How often the kernel doubled its wait for an answer.
+// Returns how often the kernel doubled its wait for an answer.
 int Backoff(const Link& link) {
   tcp_info state = {};
   socklen_t length = sizeof state;

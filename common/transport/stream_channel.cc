@@ -50,7 +50,7 @@ absl::StatusOr<Channel::Progress> StreamChannel::TrySend(
 }
 
 void StreamChannel::Count(const OutgoingFrame& frame) const {
-  // What a process says to itself travels nowhere.
+  // Frames from a process to itself travel nowhere.
   if (transport_ != Transport::kLoopback) CountSent(frame.header.payload_bytes);
 }
 
@@ -111,7 +111,7 @@ bool StreamChannel::BeginWait(bool for_send, bool for_receive,
     polled.push_back({-1, 0, 0});
     return HasUnread();
   }
-  // What a rate holds back the socket itself would seem ready for.
+  // The socket itself would seem ready for bytes that a rate holds back.
   const int held_send = for_send ? link_->HeldFd(/*is_send=*/true) : -1;
   const int held_receive = for_receive ? link_->HeldFd(/*is_send=*/false) : -1;
   short events = POLLRDHUP;

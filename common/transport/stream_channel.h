@@ -2,8 +2,8 @@
 //
 // Payloads that need no conversion go between the socket and the elements
 // without a copy, except short ones, which are received together with their
-// header and copied. All others pass a buffer of the channel's own, one for each
-// direction, as large as the largest such frame so far.
+// header and copied. All others pass through a buffer of the channel's own, one
+// for each direction, as large as the largest such frame so far.
 #ifndef RINGMASTER_COMMON_TRANSPORT_STREAM_CHANNEL_H_
 #define RINGMASTER_COMMON_TRANSPORT_STREAM_CHANNEL_H_
 
@@ -59,7 +59,7 @@ class StreamChannel final : public Channel {
   void BeginReceive(const IncomingFrame& frame);
   void Place(const IncomingFrame& frame) const;
   [[nodiscard]] bool HasUnread() const;
-  // Why the stream is over, once nothing more can come.
+  // Returns why the stream is over, once nothing more can come.
   [[nodiscard]] absl::Status Fate();
   [[nodiscard]] absl::Status ClosedHere() const;
 
@@ -76,7 +76,7 @@ class StreamChannel final : public Channel {
   bool is_receiving_ = false;
   bool is_staged_ = false;  // the frame being received goes through staged_
 
-  // Of the wait under way.
+  // The wait under way.
   bool waits_for_send_ = false;
   bool waits_for_receive_ = false;
   bool has_peer_ended_ = false;  // seen by a wait; there was more to read

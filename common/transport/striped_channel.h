@@ -1,10 +1,10 @@
 // StripedChannel spreads the frames of one pair over several channels, for
-// networks that give one connection less than all: clouds limit each flow, and
-// routers choose a path by flow.
+// networks that give one connection less than their whole bandwidth: clouds
+// limit each flow, and routers choose a path by flow.
 //
-// Frame i goes over channel i mod n, in each direction, so both sides know where
-// to look and order is kept without a word about it. Both must have the same
-// number of channels, in the same order.
+// Frame i goes over channel i mod n, in each direction, so both sides know
+// where to look and order is kept without a word about it. Both must have the
+// same number of channels, in the same order.
 // Thread-safety: as Channel.
 #ifndef RINGMASTER_COMMON_TRANSPORT_STRIPED_CHANNEL_H_
 #define RINGMASTER_COMMON_TRANSPORT_STRIPED_CHANNEL_H_
@@ -46,7 +46,8 @@ class StripedChannel final : public Channel {
  private:
   struct Stripe {
     std::unique_ptr<Channel> channel;
-    // Of the wait that has begun: what it polls; 0: it is not waited for.
+    // The descriptors that it polls in the wait that has begun; 0: it is not
+    // waited for.
     size_t polled_count = 0;
   };
 

@@ -81,16 +81,16 @@ class Listener {
 [[nodiscard]] absl::Status ConnectResult(int socket);
 
 // Has the kernel probe the peer of an idle connection, so that it fails with
-// ETIMEDOUT once the peer's host has not answered for `limit` (in whole seconds,
-// at least 3, rounded up). Infinite: never.
+// ETIMEDOUT once the peer's host has not answered for `limit` (in whole
+// seconds, at least 3, rounded up). Infinite: never.
 void ProbeWhenIdle(int socket, absl::Duration limit);
 
-// Whether segments were sent again several times, or probes sent, without an
-// answer since: may be true for a moment on any lossy network, and is for good,
-// from one or two seconds on, when the peer's host is cut off or gone. Not true
-// just because the peer reads nothing; that is why TCP_USER_TIMEOUT, which takes
-// such a peer for a dead one, is of no use here: a rank that computes for long
-// reads nothing meanwhile.
+// Returns true if segments were sent again several times, or probes sent,
+// without an answer since. It may be true for a moment on any lossy network; if
+// the peer's host is cut off or gone, it is true for good, from one or two
+// seconds on. It is not true just because the peer reads nothing, as a rank
+// that computes for long does; TCP_USER_TIMEOUT, which takes such a peer for a
+// dead one, is of no use here.
 [[nodiscard]] bool IsUnanswered(int socket);
 
 // The congestion control to set on a link inside one host, "" to leave it:

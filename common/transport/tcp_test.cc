@@ -78,7 +78,7 @@ TEST(SocketAddressTest, KnowsTheAddressesOfThisHost) {
        {"127.0.0.1:1", "127.3.4.5:1", "[::1]:1", "[::ffff:127.0.0.1]:1"}) {
     EXPECT_TRUE(IsOfThisHost(Resolve(own)->front())) << own;
   }
-  // Of the ranges for documentation.
+  // Addresses of the ranges for documentation.
   for (const char* const other :
        {"192.0.2.1:1", "[2001:db8::1]:1", "[::ffff:192.0.2.1]:1"}) {
     EXPECT_FALSE(IsOfThisHost(Resolve(other)->front())) << other;

@@ -2,9 +2,9 @@
 // network stack between the two, and descriptors can pass.
 //
 // They are found by the listener's TCP port: "\0ringmaster-data/<port>", an
-// abstract name (unix(7)). Those live in a network namespace as TCP ports do and
-// vanish with their socket. Anybody on the host may bind or connect to one, as
-// to a port of loopback: who is there, only the handshake tells.
+// abstract name (unix(7)). Those live in a network namespace as TCP ports do
+// and vanish with their socket. Anybody on the host may bind or connect to one,
+// as to a port of loopback: only the handshake tells who is there.
 #ifndef RINGMASTER_COMMON_TRANSPORT_UNIX_SOCKET_H_
 #define RINGMASTER_COMMON_TRANSPORT_UNIX_SOCKET_H_
 

@@ -1,6 +1,6 @@
-// What this process has sent to and received from its peers so far, over
-// channels of all kinds but loopback: payloads of whole frames, as they
-// travelled.
+// WireTotals: the bytes that this process has sent to and received from its
+// peers so far, over channels of all kinds but loopback: payloads of whole
+// frames, as they travelled.
 //
 // Thread-safe. A counter a direction, for the process: a process is one rank.
 #ifndef RINGMASTER_COMMON_TRANSPORT_WIRE_TOTALS_H_

@@ -54,7 +54,7 @@ refused() {
 # ---- Help and version.
 "$coordinator" --version | grep -q '^ringmaster [0-9]' || fail "--version"
 "$coordinator" --help >"$dir/help" || fail "--help fails"
-for flag in listen port_file state_dir failure_budget shutdown_delay tls_cert_file insecure metrics_listen \
+for flag in listen port_file state_dir dump_journal failure_budget shutdown_delay tls_cert_file insecure metrics_listen \
   health_listen log_level die_with_parent; do
   grep -q -- "--$flag" "$dir/help" || fail "--help does not show --$flag"
 done
@@ -77,6 +77,11 @@ start first
 grep -q "coordinator.listening" "$dir/first.log" || fail "does not log where it listens"
 refused "taken port" "127.0.0.1:$port.*in use" --listen="127.0.0.1:$port" --state_dir="$dir/second.state"
 refused "state directory in use" "$pid" --listen=127.0.0.1:0 --state_dir="$dir/first.state"
+
+# ---- The journal as text: none yet, and none where there is none.
+"$coordinator" --dump_journal --state_dir="$dir/first.state" >"$dir/dump" || fail "--dump_journal fails"
+[[ ! -s $dir/dump ]] || fail "an empty journal has lines: $(cat "$dir/dump")"
+refused "no journal" "there is no journal $dir/none" --dump_journal --state_dir="$dir/none"
 
 # ---- Signals, and the same state again.
 kill -TERM "$pid"

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <ctime>
 #include <fstream>
+#include <iostream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -28,6 +29,7 @@
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
 #include "server/coordinator/core/config.h"
+#include "server/coordinator/journal/journal_dump.h"
 #include "server/coordinator/rpc/metrics.h"
 #include "server/coordinator/rpc/runtime.h"
 #include "server/coordinator/rpc/server.h"
@@ -43,6 +45,7 @@ struct CommandLine {
   std::string state_dir = "ringmaster-state";
   absl::Duration failure_budget = absl::Seconds(2);
   absl::Duration progress_cap;  // zero: by the failure budget
+  bool is_dump = false;
   int quarantine_faults = 3;
   absl::Duration shutdown_delay = absl::Milliseconds(200);
   CredentialsOptions credentials;
@@ -69,6 +72,11 @@ void AddServiceFlags(FlagSet& flags, CommandLine& line) {
                      "the coordinator in it. Made if missing; one coordinator "
                      "at a time uses it."},
             &line.state_dir);
+  flags.Add({.name = "dump_journal",
+             .help = "Write what the journal in --state_dir holds, a record a "
+                     "line in JSON (ringmaster.v1.JournalRecord), and end. A "
+                     "coordinator may be using it meanwhile."},
+            &line.is_dump);
   flags.Add({.name = "failure_budget",
              .unit = "DURATION",
              .help = "Time in which a dead or frozen worker is found and the "
@@ -211,6 +219,14 @@ absl::Status Serve(const CommandLine& line, const sigset_t& signals,
   return WithExitCode(absl::CancelledError("stopped"), ExitCode::kStopped);
 }
 
+int EndWith(const absl::Status& status) {
+  const ExitCode code = ExitCodeOf(status);
+  if (code != ExitCode::kStopped && code != ExitCode::kDone) {
+    std::fprintf(stderr, "error: %s\n", std::string(status.message()).c_str());
+  }
+  return static_cast<int>(code);
+}
+
 int Main(int argc, char** argv) {
   CommandLine line;
   FlagSet flags("coordinator",
@@ -227,14 +243,10 @@ int Main(int argc, char** argv) {
   if (const auto code = flags.ParseCommandLine(argc, argv); code.has_value()) {
     return static_cast<int>(*code);
   }
+  if (line.is_dump) return EndWith(DumpJournal(line.state_dir, std::cout));
   const ServiceManager service = ServiceManager::FromEnvironment();
   const sigset_t signals = BlockStopSignals();
-  const absl::Status status = Serve(line, signals, service);
-  const ExitCode code = ExitCodeOf(status);
-  if (code != ExitCode::kStopped) {
-    std::fprintf(stderr, "error: %s\n", std::string(status.message()).c_str());
-  }
-  return static_cast<int>(code);
+  return EndWith(Serve(line, signals, service));
 }
 
 }  // namespace

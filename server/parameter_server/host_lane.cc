@@ -99,8 +99,8 @@ absl::StatusOr<bool> HostLane::Keeps(int shard, ShardState& state) const {
   const bool is_source = placement.source_rank == own;
   const bool is_holder =
       placement.primary_rank == own || placement.backup_rank == own;
-  // What rank 0 gives anew is another state, and so is a copy of what was
-  // updated in place.
+  // A shard that rank 0 gives anew is another state, and so is a copy of one
+  // that was updated in place.
   if (!is_source && (!is_holder || placement.source_rank < 0 ||
                      !generation_->rules.is_synchronous))
     return false;
@@ -190,7 +190,7 @@ absl::StatusOr<DoneKind> HostLane::Serve(HostRun& run, MessageLoop& loop) {
     if (is_interrupted_.load(std::memory_order_relaxed))
       return absl::AbortedError("another part of this host has failed");
     run.ShowWait();
-    // How long a step may take, the coordinator knows; it cancels.
+    // The coordinator knows how long a step may take; it cancels.
     RETURN_IF_ERROR(loop.Turn(run, MonotonicTime::InfiniteFuture()));
     // First: a small client is told of no older step than another was.
     Publish(run);

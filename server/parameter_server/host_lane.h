@@ -1,10 +1,11 @@
-// HostLane is one of the threads that serve a host's shards, with the shards that
-// it alone serves: lanes share nothing that a message needs.
+// HostLane is one of the threads that serve a host's shards, with the shards
+// that it alone serves: lanes share nothing that a message needs.
 //
 // Shard s of S is lane LaneOfShard(s, S, lanes)'s, on every host and for every
-// worker, and each lane has connections of its own. One generation is one Prepare
-// and one Run.
-// Thread-safety: Prepare, Run and Clear from one thread at a time; the others from any.
+// worker, and each lane has connections of its own. One generation is one
+// Prepare and one Run.
+// Thread-safety: Prepare, Run and Clear from one thread at a time; the others
+// from any.
 #ifndef RINGMASTER_SERVER_PARAMETER_SERVER_HOST_LANE_H_
 #define RINGMASTER_SERVER_PARAMETER_SERVER_HOST_LANE_H_
 
@@ -36,7 +37,7 @@
 
 namespace ringmaster {
 
-// What all lanes of a host are told of a generation.
+// The description of a generation that all lanes of a host get.
 struct HostGeneration {
   ShardHostAssignment assignment;
   OptimizerConfig optimizer;
@@ -51,8 +52,8 @@ class HostLane final : private ShardShelf {
   // The lane `index` of its host. References must outlive it.
   HostLane(int index, Clock& clock, const std::atomic<bool>& wants_drain);
 
-  // As of ShardHost, with the shards that are this lane's. `generation` stays as
-  // it is until the next call.
+  // As of ShardHost, with the shards that are this lane's. `generation` stays
+  // as it is until the next call.
   [[nodiscard]] absl::Status Prepare(const HostGeneration& generation);
   [[nodiscard]] absl::StatusOr<DoneKind> Run(ShardHostLinks links,
                                              const CancelToken& cancel);
@@ -68,7 +69,7 @@ class HostLane final : private ShardShelf {
 
   // By shard.
   [[nodiscard]] std::vector<HeldShard> held_shards() const EXCLUDES(mutex_);
-  // Of the last Run.
+  // The steps of the last Run.
   [[nodiscard]] LeastSteps least_steps() const;
   // As of the last time that a step was complete, or of the end.
   [[nodiscard]] std::vector<int64_t> staleness() const EXCLUDES(mutex_);
@@ -87,16 +88,16 @@ class HostLane final : private ShardShelf {
       const ShardDescription& description) override;
 
   [[nodiscard]] bool IsOwn(int shard) const;
-  // Whether a shard that is held is of use in the generation; an error if it
-  // should be, and is not.
+  // Returns true if a shard that is held is of use in the generation; an error
+  // if it should be, and is not.
   [[nodiscard]] absl::StatusOr<bool> Keeps(int shard, ShardState& state) const;
   [[nodiscard]] absl::Status CheckSources() const;
   [[nodiscard]] absl::StatusOr<DoneKind> Serve(HostRun& run, MessageLoop& loop);
-  // Shows what has changed; takes no lock where no step is complete anew.
+  // Shows what has changed; takes no lock if no further step is complete.
   void Publish(const HostRun& run) EXCLUDES(mutex_);
   void PublishStaleness(const HostRun& run) EXCLUDES(mutex_);
   void PublishHeld() EXCLUDES(mutex_);
-  // What others may look at; null: nothing.
+  // Sets the loop that others may look at; null: none.
   void Expose(const MessageLoop* loop) EXCLUDES(mutex_);
 
   const int index_;

@@ -28,7 +28,8 @@ absl::Status HostMailbox::Call(Task task, MonotonicTime deadline) {
       return absl::DeadlineExceededError(
           "the parameter server did not come to it in time");
     }
-    // What runs refers to `own`; where it waits, it does so to a deadline.
+    // A task that runs refers to `own`; if it waits, it does so up to a
+    // deadline.
     is_late |= !changed_.WaitUntil(
         mutex_, clock_, is_late ? MonotonicTime::InfiniteFuture() : deadline);
   }

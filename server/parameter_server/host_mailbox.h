@@ -1,7 +1,8 @@
 // HostMailbox runs what other threads ask for on the thread that serves a
 // host's shards, which alone may touch them.
 //
-// Thread-safety: Call and Wake from any thread; the others on the serving thread.
+// Thread-safety: Call and Wake from any thread; the others on the serving
+// thread.
 #ifndef RINGMASTER_SERVER_PARAMETER_SERVER_HOST_MAILBOX_H_
 #define RINGMASTER_SERVER_PARAMETER_SERVER_HOST_MAILBOX_H_
 
@@ -49,7 +50,7 @@ class HostMailbox {
     bool is_running = false;
   };
 
-  // Whether it is there still, to be called now.
+  // Returns true if it is still there, and marks it as running.
   [[nodiscard]] bool TryBegin(Pending* pending) EXCLUDES(mutex_);
   void Remove(Pending* pending) REQUIRES(mutex_);
 

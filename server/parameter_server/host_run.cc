@@ -420,7 +420,7 @@ void HostRun::Give(int peer, ShardRun& run) {
       const MessageElements elements = {
           .data = reinterpret_cast<const std::byte*>(values.data()),
           .count = static_cast<int64_t>(values.size())};
-      // What is updated in place may be before it has gone.
+      // Values that are updated in place may be updated before they have gone.
       if (state.options().is_in_place) {
         context_.loop.SendCopy(peer, message, elements);
       } else {

@@ -1,5 +1,5 @@
-// HostRun is one generation of a process that holds shards, of one of its lanes:
-// who is connected, who has said what, and which shard a message is for.
+// HostRun is one generation of a process that holds shards, of one of its
+// lanes: who is connected, who has said what, and which shard a message is for.
 //
 // Thread-safety: on the thread of the message loop.
 #ifndef RINGMASTER_SERVER_PARAMETER_SERVER_HOST_RUN_H_
@@ -23,7 +23,7 @@
 
 namespace ringmaster {
 
-// What a host keeps of shards from one generation to the next.
+// The shards that a host keeps from one generation to the next.
 class ShardShelf {
  public:
   virtual ~ShardShelf() = default;
@@ -35,7 +35,7 @@ class ShardShelf {
       const ShardDescription& description) = 0;
 };
 
-// How many peers of each kind there are in the loop, in this order.
+// The numbers of peers of each kind in the loop, in this order.
 struct HostPeers {
   int workers = 0;
   int givers = 0;  // of copies
@@ -51,13 +51,15 @@ class HostRun final : public MessageLoop::Handler {
   // Says to others what is needed of them; once, before the first turn.
   //   INVALID_ARGUMENT  the placements want a peer that is not connected
   [[nodiscard]] absl::Status Begin();
-  // Whether all workers are done and everything is said; then `end` is how.
+  // Returns true if all workers are done and everything is said; `end` then
+  // says how.
   [[nodiscard]] bool is_done() const;
   [[nodiscard]] DoneKind end() const { return *end_; }
 
   // Before a turn: tells the loop and the signs whom this host waits for.
   void ShowWait();
-  // Of the shards that are loaded, and of primaries that are yet to be.
+  // The steps of the shards that are loaded, and of primaries that are not
+  // loaded yet.
   [[nodiscard]] LeastSteps least_steps() const;
   [[nodiscard]] int64_t resume_step() const { return assignment_.resume_step; }
   [[nodiscard]] int loaded_count() const;
@@ -99,11 +101,13 @@ class HostRun final : public MessageLoop::Handler {
   [[nodiscard]] Awaited FindAwaited(int for_copies) const;
   // The worker that has pushed least, and whether others have pushed more.
   [[nodiscard]] Awaited SlowestWorker() const;
-  // Who has to give or take a copy before pushes are taken; -1: nobody.
+  // The rank that has to give or take a copy before pushes are taken; -1: none.
   [[nodiscard]] int AwaitedForCopies() const;
-  // Once all workers are done: who has not said or taken its last; -1: nobody.
+  // Once all workers are done: the rank that has not said or taken its last;
+  // -1: none.
   [[nodiscard]] int AwaitedAtTheEnd() const;
-  // Who gives `taker` its copy of a shard; -1: rank 0 of the workers does.
+  // The rank that gives `taker` its copy of a shard; -1: rank 0 of the workers
+  // does.
   [[nodiscard]] int GiverOf(int shard, int taker) const;
   [[nodiscard]] absl::Status BeginShard(ShardRun& run);
 

@@ -1,5 +1,5 @@
-// What small clients ask of a generation's shards (parameter_store.h), done while
-// nobody else touches them.
+// The requests of small clients for a generation's shards (parameter_store.h),
+// done while nobody else touches them.
 #ifndef RINGMASTER_SERVER_PARAMETER_SERVER_HOST_STORE_H_
 #define RINGMASTER_SERVER_PARAMETER_SERVER_HOST_STORE_H_
 
@@ -39,8 +39,8 @@ class OutsidePush {
 
   // Does what can be done now, on the thread that serves `run`; nothing: to be
   // called again. It is done once the backup, if there is one, has the update
-  // too. Errors as of ParameterStore::Push; after OUT_OF_RANGE another run may be
-  // asked, nothing having been done.
+  // too. Errors as of ParameterStore::Push; after OUT_OF_RANGE another run may
+  // be asked, nothing having been done.
   [[nodiscard]] std::optional<absl::Status> Advance(HostRun& run);
 
  private:

@@ -1,4 +1,4 @@
-// Whom a host of shards says that it waits for.
+// Tests which rank a host of shards says that it waits for.
 #include <gtest/gtest.h>
 
 #include <functional>

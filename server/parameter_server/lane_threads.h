@@ -1,4 +1,4 @@
-// How the lanes of a host run a generation together.
+// The threads on which the lanes of a host run a generation together.
 #ifndef RINGMASTER_SERVER_PARAMETER_SERVER_LANE_THREADS_H_
 #define RINGMASTER_SERVER_PARAMETER_SERVER_LANE_THREADS_H_
 
@@ -17,15 +17,15 @@
 
 namespace ringmaster {
 
-// How they ended: as the lane that failed first, or all alike.
+// The end of all lanes: that of the lane that failed first, or all alike.
 struct LanesEnd {
   absl::StatusOr<DoneKind> result;
   int blamed_rank = -1;
 };
 
-// Runs each of `lanes`, with its links, the first one on the calling thread. The
-// first that fails interrupts the others. What a lane throws is thrown again, once
-// all have ended.
+// Runs each of `lanes`, with its links, the first one on the calling thread.
+// The first that fails interrupts the others. An exception of a lane is thrown
+// again, once all have ended.
 [[nodiscard]] LanesEnd RunLanes(
     std::span<const std::shared_ptr<HostLane>> lanes,
     std::vector<ShardHostLinks> links, const CancelToken& cancel);

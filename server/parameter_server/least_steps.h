@@ -1,4 +1,4 @@
-// LeastSteps is how far the shards of one lane, or of several, are in common.
+// LeastSteps says how far all shards of one lane, or of several, have got.
 #ifndef RINGMASTER_SERVER_PARAMETER_SERVER_LEAST_STEPS_H_
 #define RINGMASTER_SERVER_PARAMETER_SERVER_LEAST_STEPS_H_
 
@@ -8,8 +8,8 @@
 
 namespace ringmaster {
 
-// The newest step that all of them have made: of those that are primary here, and
-// of the others; nullopt: there are none.
+// The newest step that all of them have made: of those that are primary here,
+// and of the others; nullopt: there are none.
 struct LeastSteps {
   std::optional<int64_t> of_primaries = std::nullopt;
   std::optional<int64_t> of_copies = std::nullopt;
@@ -23,8 +23,8 @@ struct LeastSteps {
     add(of_copies, others.of_copies);
   }
 
-  // Of all of them; a host of copies alone is as far as these. `resume_step`:
-  // of a host that has nothing.
+  // The step that a host has completed: that of its primaries, or of its copies
+  // if it has only these; `resume_step` if it has nothing.
   [[nodiscard]] int64_t CompleteStep(int64_t resume_step) const {
     return of_primaries.value_or(of_copies.value_or(resume_step));
   }

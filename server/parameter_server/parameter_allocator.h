@@ -3,10 +3,10 @@
 // much of it will be needed.
 //
 // A channel tells its peer of a segment when it is made, and what a shard needs
-// is learned over channels. So the segment may be as large as half of the memory
-// that the host has to give; of that, only what is allocated ever takes pages.
-// What is given back is used again for allocations of the same size; the pages
-// are the host's again when the allocator ends.
+// is learned over channels. So the segment may be as large as half of the
+// memory that the host has to give; only the part that is allocated ever takes
+// pages. Memory that is given back is used again for allocations of the same
+// size; the pages are the host's again when the allocator ends.
 // Thread-safety: thread-safe.
 #ifndef RINGMASTER_SERVER_PARAMETER_SERVER_PARAMETER_ALLOCATOR_H_
 #define RINGMASTER_SERVER_PARAMETER_SERVER_PARAMETER_ALLOCATOR_H_

@@ -328,7 +328,7 @@ absl::StatusOr<int64_t> ShardHostImpl::Push(const std::string& job_id,
   }
   OutsidePush push(begin, std::move(gradient));
   absl::Status status;
-  // Of the generation that took it.
+  // The step of the generation that took the push.
   int64_t step = 0;
   for (const auto& lane : lanes) {
     status = lane->Call(

@@ -291,6 +291,7 @@ TEST_F(ShardHostTest, AWorkerThatDiesInMidPushLeavesNothingHalfApplied) {
     ExpectPulled(worker, StatePart::kParameters, 1, after);
   });
   Step(2);
+  FinishAll();
   EXPECT_EQ(world_->host(0).complete_step(), 2);
 }
 
@@ -464,7 +465,7 @@ TEST_F(ShardHostTest, TheLaneThatFailsFirstEndsTheOthers) {
   Make(2, 1, 2, WithLanes(Sgd(), 2));
   Start(Placements(1));
   Step(1);
-  // Of the second lane; the first one waits for pushes.
+  // The push is for the second lane; the first one waits for pushes.
   const absl::Status status = Refusal(
       [&](TestWorker& worker) { worker.Push(3, 5, GradientOf(elems_, 1, 5)); });
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
@@ -472,7 +473,7 @@ TEST_F(ShardHostTest, TheLaneThatFailsFirstEndsTheOthers) {
   EXPECT_EQ(world_->host(0).blamed_rank(), 1);
   EXPECT_THAT(world_->host(0).held_shards(),
               ElementsAre(HeldShard{0, 1}, HeldShard{1, 1}));
-  // What they hold is as good as before.
+  // The shards that they hold are as good as before.
   RunOk(world_->Begin(2, 1, {{2, -1, 2}, {2, -1, 2}}));
   OnWorkers([&](int, TestWorker& worker) { RunOk(worker.Open()); });
   EXPECT_EQ(world_->host(0).blamed_rank(), -1);
@@ -540,7 +541,8 @@ TEST_F(ShardHostTest, AWorkerThatIsTooFarAheadWaitsForItsAnswer) {
   world_->Join();
   EXPECT_TRUE(world_->end(0).ok()) << world_->end(0).status();
   EXPECT_EQ(world_->host(0).complete_step(), 3);
-  // Ahead were the fast one's first two steps; of the third nobody else was left.
+  // Ahead were the fast one's first two steps; of the third nobody else was
+  // left.
   const std::vector<int64_t> staleness = world_->host(0).staleness();
   ASSERT_GE(staleness.size(), 2u);
   EXPECT_EQ(staleness[0], 6);
@@ -738,7 +740,7 @@ TEST_F(ShardHostTest, RefusesARunWithoutAllWorkers) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("0 lanes of 1"));
 }
 
-// What small clients see.
+// Tests of what small clients see.
 
 MonotonicTime Soon() { return Clock::Real().Now() + absl::Seconds(20); }
 

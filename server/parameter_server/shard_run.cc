@@ -43,7 +43,7 @@ void ShardRun::Begin(bool is_given_anew) {
       is_given_anew ? state_->complete_step() : context_.resume_step;
   gate_.emplace(context_.workers(), state_->buckets(), context_.rules.staleness,
                 step);
-  // Of what was copied, some buckets may have had newer updates.
+  // Some buckets of a copy may have had newer updates.
   state_->MarkComplete(step);
 }
 
@@ -140,7 +140,7 @@ void ShardRun::NoteNonFinite(Gathering& gathering, int worker) {
   };
   const NonFinite& seen = seen_[static_cast<size_t>(worker)];
   if (seen.in_wire) note(worker);
-  // What was there before is the first one's, if it is nobody else's.
+  // Elements from before are the first worker's, if they are nobody else's.
   if (seen.in_elements && gathering.pushed_count == 1 &&
       is_alone_[static_cast<size_t>(worker)])
     note(gathering.first_rank);
@@ -221,8 +221,8 @@ absl::Status ShardRun::MakePart(int bucket, int worker) {
   Gathering& gathering = GatheringOf(bucket);
   RETURN_IF_ERROR(gate_->Push(worker, bucket, gathering.step));
   gathering.first_rank = worker;
-  // The gradient is a part of the mean over all samples of a step: as many times
-  // as there are workers, it is about the mean over its own.
+  // The gradient is a part of the mean over all samples of a step: as many
+  // times as there are workers, it is about the mean over its own.
   const double scale = context_.workers();
   TellBackup(bucket, gathering.step, worker, scale);
   const ShardState::Made made = state_->ApplyPart(

@@ -27,7 +27,7 @@
 
 namespace ringmaster {
 
-// What a lane of a host lets other threads see of how it gets on.
+// The signs by which other threads see how a lane of a host gets on.
 struct HostSigns {
   // See ShardHost.
   std::atomic<int> waiting_for_rank{-1};
@@ -44,14 +44,15 @@ struct HostSigns {
   }
 };
 
-// What the shards of one lane of a host share in a generation; all outlives them.
+// The context that the shards of one lane of a host share in a generation; all
+// of it outlives them.
 struct HostContext {
   MessageLoop& loop;
   ThreadPool& pool;
   UpdateRules rules;
   std::vector<int> worker_peers;  // by rank, in the loop
   int64_t resume_step = 0;
-  // Of the shards, those that are LaneOfShard's `lane`.
+  // The shards are those that LaneOfShard puts in `lane`.
   int lane = 0;
   int lanes = 1;
   const std::atomic<bool>& wants_drain;
@@ -72,7 +73,7 @@ class ShardRun {
 
   [[nodiscard]] int shard() const { return shard_; }
   [[nodiscard]] bool is_primary() const { return is_primary_; }
-  // What is held of it; null before it is known what it is.
+  // The state that is held of it; null before it is known what the shard is.
   [[nodiscard]] ShardState* state() const { return state_; }
   void SetState(ShardState* state);
   // The state is loaded: workers begin after the resume step, or, if it was
@@ -81,8 +82,8 @@ class ShardRun {
   [[nodiscard]] bool is_loaded() const {
     return state_ != nullptr && state_->is_loaded();
   }
-  // The bucket of the shard that `message` is about, and that it has all
-  // elements of it (`has_elements`) or none.
+  // Returns the bucket of the shard that `message` is about, and checks that
+  // the message has all elements of it (`has_elements`) or none.
   //   FAILED_PRECONDITION  it is not the shard's
   [[nodiscard]] absl::StatusOr<int> BucketOf(const ShardMessage& message,
                                              bool has_elements) const;
@@ -96,11 +97,12 @@ class ShardRun {
   // It pushes nothing more.
   void Leave(int worker);
 
-  // With ssp and async, at the primary: whether an update of a bucket could be
-  // made now, and the update with `gradient`, the mean over somebody's samples
-  // who is no worker. Nobody is answered.
+  // With ssp and async, at the primary. IsFree returns true if an update of a
+  // bucket could be made now; PushOutside makes it with `gradient`, the mean
+  // over the samples of somebody who is no worker. Nobody is answered.
   [[nodiscard]] bool IsFree(int bucket) const;
-  // Whether the backup has yet to say that it has the bucket's last update.
+  // Returns true if the backup has yet to say that it has the bucket's last
+  // update.
   [[nodiscard]] bool AwaitsBackup(int bucket) const {
     return gatherings_[static_cast<size_t>(bucket)].awaits_backup;
   }
@@ -110,12 +112,13 @@ class ShardRun {
   // The primary's messages, at the backup; `peer` gets the answer.
   [[nodiscard]] Sink BeginUpdate(const ShardMessage& message);
   [[nodiscard]] absl::Status Updated(int peer, const ShardMessage& message);
-  // The backup's, at the primary: that it is ready for updates, or has made one.
+  // The backup's, at the primary: that it is ready for updates, or has made
+  // one.
   void SetBackupReady() { is_backup_ready_ = true; }
   [[nodiscard]] bool awaits_backup_begin() const {
     return backup_peer_ >= 0 && !is_backup_ready_;
   }
-  // Whether there are updates that the backup has not made yet.
+  // Returns true if there are updates that the backup has not made yet.
   [[nodiscard]] bool awaits_backup() const { return awaited_updates_ > 0; }
   [[nodiscard]] absl::Status BackupUpdated(const ShardMessage& message);
 
@@ -172,7 +175,7 @@ class ShardRun {
   int summed_count_ = 0;
   int64_t scaled_step_ = -1;
   double scale_ = 1;
-  // Where workers do not wait for each other at every step.
+  // Set if workers do not wait for each other at every step.
   std::optional<StalenessGate> gate_;
   std::vector<Waiting> waiting_;
 };

@@ -218,7 +218,8 @@ ShardState::Made ShardState::ApplyPart(ThreadPool& pool, int bucket,
   BucketState& state = buckets_[static_cast<size_t>(bucket)];
   RM_CHECK(options_.is_in_place && workers >= 1, "an update in place");
   Made made;
-  // What is made in place cannot be taken back, so the look comes first.
+  // An update in place cannot be taken back, so the gradient is looked at
+  // first.
   made.norm_squared = SquaresOf(pool, bucket);
   made.is_left_out = !std::isfinite(made.norm_squared) || !std::isfinite(scale);
   state.version = std::max(state.version, step);

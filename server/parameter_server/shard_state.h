@@ -1,11 +1,11 @@
-// ShardState is a shard's parameters and moments, bucket by bucket, and how they
-// are updated.
+// ShardState is a shard's parameters and moments, bucket by bucket, and how
+// they are updated.
 //
 // With two slots (bsp) a bucket's version v lies in slot v % 2: an update reads
 // one slot and writes the other, so that it can be taken back until the next
 // one. With one slot (ssp, async) updates are made in place and stay.
-// Guarantees: an update's result depends on what it is given alone, bit for bit,
-// so a copy that is given the same stays the same.
+// Guarantees: an update's result depends on what it is given alone, bit for
+// bit, so a copy that is given the same stays the same.
 // Not guaranteed: anything of a bucket whose part is being loaded.
 // No threads of its own, no channels. Thread-safety: thread-compatible.
 #ifndef RINGMASTER_SERVER_PARAMETER_SERVER_SHARD_STATE_H_
@@ -37,8 +37,8 @@ class ShardState {
     int64_t total_steps = 1;
     bool is_in_place = false;
   };
-  // Parameters come from `parameters`, the rest from `others`; both must outlive
-  // the state. `description` is valid.
+  // Parameters come from `parameters`, the rest from `others`; both must
+  // outlive the state. `description` is valid.
   //   RESOURCE_EXHAUSTED  there is no memory for it
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<ShardState>> Create(
       const ShardDescription& description, const Options& options,
@@ -54,7 +54,7 @@ class ShardState {
   [[nodiscard]] int64_t BucketElems(int bucket) const {
     return buckets_[static_cast<size_t>(bucket)].range.count;
   }
-  // Whether the optimizer keeps such a part.
+  // Returns true if the optimizer keeps such a part.
   [[nodiscard]] bool Has(StatePart part) const;
   [[nodiscard]] int parts() const { return parts_; }
 
@@ -64,7 +64,7 @@ class ShardState {
   [[nodiscard]] absl::Span<float> BeginLoad(int bucket, StatePart part,
                                             int64_t step);
   void EndLoad(int bucket, StatePart part, int64_t step, int64_t updates);
-  // Whether all parts of a bucket, and of all, are there.
+  // Return true if all parts of a bucket, or of all buckets, are there.
   [[nodiscard]] bool IsLoaded(int bucket) const {
     return buckets_[static_cast<size_t>(bucket)].loaded_parts == parts_;
   }
@@ -86,7 +86,8 @@ class ShardState {
   [[nodiscard]] absl::Span<const float> Values(int bucket,
                                                StatePart part) const;
 
-  // Those as of `step`, the bucket's version or, with two slots, the one before.
+  // Those as of `step`, the bucket's version or, with two slots, the one
+  // before.
   [[nodiscard]] absl::Span<const float> ValuesAsOf(int bucket, StatePart part,
                                                    int64_t step) const;
 
@@ -96,15 +97,15 @@ class ShardState {
   // In place: everybody's updates up to `step` are made.
   void MarkComplete(int64_t step);
 
-  // Where the gradient of a bucket's next update is put together, from the first
-  // call until EndGradient. Few buckets are under way at a time, so few such
-  // buffers are needed, and they stay in a core's cache.
+  // Returns the buffer in which the gradient of a bucket's next update is put
+  // together, from the first call until EndGradient. Few buckets are under way
+  // at a time, so few such buffers are needed, and they stay in a core's cache.
   //   RESOURCE_EXHAUSTED  there is no memory for one more
   [[nodiscard]] absl::StatusOr<absl::Span<float>> BeginGradient(int bucket);
   void EndGradient(int bucket);
-  // As of all that were begun; for a generation that ended in the middle.
+  // Ends all that were begun; for a generation that ended in the middle.
   void EndGradients();
-  // Of one that was begun.
+  // The gradient of a bucket for which one was begun.
   [[nodiscard]] absl::Span<float> Gradient(int bucket) const;
   // Its sum of squares; the same order of additions as in Apply.
   [[nodiscard]] double SquaresOf(ThreadPool& pool, int bucket);
@@ -113,10 +114,9 @@ class ShardState {
     double norm_squared = 0;  // of the gradient, before scaling
     bool is_left_out = false;
   };
-  // Makes the update of `step` with the gradient, multiplied with `scale`; leaves
-  // it out if either is not finite.
-  // With two slots: requires that `step` follows the bucket's version, which it
-  // becomes.
+  // Makes the update of `step` with the gradient, multiplied with `scale`;
+  // leaves it out if either is not finite. With two slots: requires that `step`
+  // follows the bucket's version, which it becomes.
   [[nodiscard]] Made Apply(ThreadPool& pool, int bucket, int64_t step,
                            double scale);
   // In place: one of `workers` updates that make the step together.

@@ -66,8 +66,8 @@ class ShardTrainer final : public Trainer {
   [[nodiscard]] absl::StatusOr<DoneKind> Serve();
   [[nodiscard]] RunOutcome MakeOutcome(
       const absl::StatusOr<DoneKind>& end) const;
-  // Whom the host waits for most, of late.
-  void TakeWaits(TrainFigures& figures) const EXCLUDES(mutex_);
+  // Sets the rank that the host has waited for most, of late.
+  void TakeWaits(v1::TrainingFigures& figures) const EXCLUDES(mutex_);
 
   Clock& clock_;
   const Listener& listener_;
@@ -95,7 +95,7 @@ absl::StatusOr<PlanAgreement> ShardTrainer::Prepare(
   board_.EnterPhase(TrainPhase::kPrepare);
   RETURN_IF_ERROR(CatchExhaustion(
       assignment.rank, [&] { return TryPrepare(spec, assignment); }));
-  // What the plan is, it learns from the workers, which agree among themselves.
+  // The server learns the plan from the workers, which agree among themselves.
   PlanAgreement agreement;
   agreement.summary =
       absl::StrCat("parameter server of ", assignment.world_size, " workers, ",
@@ -182,7 +182,7 @@ RunOutcome ShardTrainer::MakeOutcome(
 TrainProgress ShardTrainer::progress() const {
   TrainProgress progress = board_.progress();
   progress.collective_sequence = host_->taken_messages();
-  progress.totals.staleness = host_->staleness();
+  SetStaleness(host_->staleness(), progress.totals);
   progress.held_shards = host_->held_shards();
   if (progress.phase == TrainPhase::kTransfer) {
     if (host_->takes_pushes()) progress.phase = TrainPhase::kStep;
@@ -190,21 +190,21 @@ TrainProgress ShardTrainer::progress() const {
     progress.waiting_for_rank = host_->waiting_for_rank();
     TakeWaits(progress.figures);
   }
-  // What it has sent and received is of these.
-  progress.totals.steps =
-      std::max<int64_t>(0, progress.applied_step - host_->begin_step());
+  // The bytes that it has sent and received are those of these steps.
+  progress.totals.set_steps(
+      std::max<int64_t>(0, progress.applied_step - host_->begin_step()));
   return progress;
 }
 
-void ShardTrainer::TakeWaits(TrainFigures& figures) const {
+void ShardTrainer::TakeWaits(v1::TrainingFigures& figures) const {
   MutexLock lock(mutex_);
   std::vector<absl::Duration> waited;
   for (int rank = 0; rank < members_; ++rank)
     waited.push_back(host_->WaitedFor(rank));
   waits_.Note(clock_.Now(), waited);
   const WaitShares::Most most = waits_.most();
-  figures.awaited_rank = most.rank;
-  figures.awaited_ratio = most.share;
+  figures.set_awaited_rank(most.rank);
+  figures.set_awaited_ratio(most.share);
 }
 
 }  // namespace

@@ -1,12 +1,12 @@
-// StalenessGate says who may go on where workers do not wait for each other at
-// every step (stale synchronous parallel: Ho et al., "More Effective Distributed
-// ML via a Stale Synchronous Parallel Parameter Server", NIPS 2013).
+// StalenessGate says which workers may go on if they do not wait for each other
+// at every step (stale synchronous parallel: Ho et al., "More Effective
+// Distributed ML via a Stale Synchronous Parallel Parameter Server", NIPS
+// 2013).
 //
-// Of one shard: a worker's clock is the last step of which it has pushed every
-// bucket. Guarantees: an answer that may go, for step c, leaves the worker at
-// most `staleness` steps ahead of the slowest one. A worker that leaves blocks
-// nobody.
-// Pure. Thread-safety: thread-compatible.
+// It is for one shard: a worker's clock is the last step of which it has pushed
+// every bucket. Guarantees: an answer that may go, for step c, leaves the
+// worker at most `staleness` steps ahead of the slowest one. A worker that
+// leaves blocks nobody. Pure. Thread-safety: thread-compatible.
 #ifndef RINGMASTER_SERVER_PARAMETER_SERVER_STALENESS_GATE_H_
 #define RINGMASTER_SERVER_PARAMETER_SERVER_STALENESS_GATE_H_
 
@@ -21,14 +21,14 @@ namespace ringmaster {
 
 class StalenessGate {
  public:
-  // All of `workers` begin after step `start`. `staleness` >= 0; nullopt: nobody
-  // waits.
+  // All of `workers` begin after step `start`. `staleness` >= 0; nullopt:
+  // nobody waits.
   StalenessGate(int workers, int buckets, std::optional<int64_t> staleness,
                 int64_t start);
 
   // `worker` pushed a bucket (from 0) of step `step`.
-  //   FAILED_PRECONDITION  not the step after its clock, or once more; names the
-  //                        rank
+  //   FAILED_PRECONDITION  not the step after its clock, or once more; names
+  //                        the rank
   [[nodiscard]] absl::Status Push(int worker, int bucket, int64_t step);
   // The same without a change.
   [[nodiscard]] absl::Status Check(int worker, int bucket, int64_t step) const;
@@ -36,11 +36,11 @@ class StalenessGate {
   // `worker` pushes nothing more, and nobody waits for it.
   void Leave(int worker);
 
-  // Whether a push of `step` may be answered.
+  // Returns true if a push of `step` may be answered.
   [[nodiscard]] bool MayAnswer(int64_t step) const {
     return !staleness_.has_value() || slowest_ >= step - *staleness_;
   }
-  // One of `bucket` was.
+  // A push of `bucket` was answered.
   void NoteAnswer(int bucket, int64_t step);
 
   // The clock of the slowest worker of those that are left; never goes back.

@@ -82,15 +82,16 @@ TEST(StalenessGateTest, NobodyIsAheadOfItselfInTheMiddleOfAStep) {
   }
   EXPECT_EQ(gate.staleness()[1], 1);
   EXPECT_EQ(gate.staleness()[0], 1);
-  // Who has left is not waited for, and nobody is ahead of it.
+  // Nobody waits for a worker that has left, and nobody is ahead of it.
   EXPECT_TRUE(gate.Push(0, 1, 1).ok());
   gate.Leave(1);
   gate.NoteAnswer(1, 1);
   EXPECT_EQ(gate.staleness()[0], 2);
 }
 
-// Workers as they are: each pushes all buckets of a step, in some order and with
-// any delays between, and begins the next step once all are answered; some leave.
+// Workers as they are: each pushes all buckets of a step, in some order and
+// with any delays between, and begins the next step once all are answered; some
+// leave.
 class Workers {
  public:
   static constexpr int kBuckets = 3;

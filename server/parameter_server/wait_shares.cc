@@ -18,7 +18,7 @@ void WaitShares::Note(MonotonicTime now,
   if (last_.has_value() && passed <= absl::ZeroDuration()) return;
   last_ = now;
   waits_.resize(std::max(waits_.size(), waited.size()));
-  // What intervals weigh adds up alike however they are cut.
+  // The weights of intervals add up alike, however they are cut.
   const double new_weight = 1 - std::exp(-absl::FDivDuration(passed, kMemory));
   for (size_t rank = 0; rank < waited.size(); ++rank) {
     Wait& wait = waits_[rank];

@@ -1,8 +1,8 @@
-"""What the README says of `ringctl compare`, derived from the run that its pictures are of.
+"""What docs/compare.md says of `ringctl compare`, derived from the run that its pictures are of.
 
     python3 -m tests.docs.compare_figures .logs/compare-TIME/scaling
 
-takes a run's pictures and figures over into docs/images/ and prints the sentences, which the README must have:
+takes a run's pictures and figures over into docs/images/ and prints the sentences, which that page must have:
 compare_figures_test checks it."""
 
 import json

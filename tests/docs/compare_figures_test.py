@@ -1,4 +1,4 @@
-"""The README's figures of `ringctl compare` are those of the run that its pictures are of."""
+"""The figures that docs/compare.md gives of `ringctl compare` are those of the run that its pictures are of."""
 
 import json
 import pathlib
@@ -13,10 +13,10 @@ class CompareFiguresTest(unittest.TestCase):
     def setUp(self):
         self.figures = json.loads(compare_figures.FIGURES.read_text())
 
-    def test_the_readme_says_what_the_run_showed(self):
-        readme = re.sub(r"\s+", " ", pathlib.Path("README.md").read_text())
+    def test_the_page_says_what_the_run_showed(self):
+        page = re.sub(r"\s+", " ", pathlib.Path("docs/compare.md").read_text())
         for sentence in compare_figures.sentences(self.figures):
-            self.assertIn(sentence, readme)
+            self.assertIn(sentence, page)
 
     def test_the_classic_claims_hold_in_it(self):
         runs = {(run["mode"], run["workers"]): run for run in self.figures["runs"] if not run["variant"]}

@@ -14,7 +14,7 @@ BINARIES = {
     "worker": "worker/worker",
     "ringctl": "server/ctl/ringctl",
 }
-DOCUMENTS = ["README.md", "CONTRIBUTING.md", *map(str, pathlib.Path("docs").rglob("*.md"))]
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", "common/README.md", "server/README.md", "worker/README.md", *map(str, pathlib.Path("docs").rglob("*.md"))]
 
 
 def source_root():
@@ -36,8 +36,9 @@ class DocsTest(unittest.TestCase):
 
     def test_the_code_map_names_real_paths(self):
         root = source_root()
-        rows = re.findall(r"^\|[^|]+\| (`.*)\|$", pathlib.Path("README.md").read_text(), re.M)
-        self.assertGreater(len(rows), 15)
+        rows = [row for document in ("README.md", "docs/code-map.md")
+                for row in re.findall(r"^\|[^|]+\| (`.*)\|$", pathlib.Path(document).read_text(), re.M)]
+        self.assertGreater(len(rows), 60)
         for row in rows:
             first = None
             for path in re.findall(r"`([^`]+)`", row):
@@ -45,7 +46,7 @@ class DocsTest(unittest.TestCase):
                 for name in [brace[1] + part + brace[3] for part in brace[2].split(",")] if brace else [path]:
                     # A bare file name stands in the directory of the row's first path.
                     candidates = [root / name] + ([(root / first).parent / name, root / first / name] if first else [])
-                    self.assertTrue(any(path.exists() for path in candidates), f"README.md: {name}")
+                    self.assertTrue(any(path.exists() for path in candidates), f"{row}: {name}")
                 first = first or path
 
     def test_the_exit_codes_are_the_programs_own(self):
@@ -62,7 +63,7 @@ class DocsTest(unittest.TestCase):
                  "bench", "doctor", "version"]
         texts = [help_of(name) for name in BINARIES] + [help_of("ringctl", verb) for verb in verbs]
         known = {flag.replace("-", "_") for text in texts for flag in re.findall(r"--([a-z0-9_-]+)", text)}
-        for document in ["README.md", "docs/operations.md", "docs/jobs.md"]:
+        for document in ["README.md", "docs/getting-started.md", "docs/operations.md", "docs/jobs.md"]:
             for line in pathlib.Path(document).read_text().splitlines():
                 if not re.search(r"coordinator|worker|ringctl|--tls|--insecure", line) or "bazel" in line:
                     continue

@@ -23,12 +23,20 @@ Benchmark = collections.namedtuple("Benchmark", "name min_gpus seconds needs row
 OUR_STEP = "our_step"
 ALL_REDUCE = "all_reduce_vs_nccl"
 OVERLAP = "overlap"
+# It starts the programs that people run.
+RECOVERY = "recovery"
+RECOVERY_PROGRAMS = ["coordinator", "worker", "ringctl"]
 LEAST = 10.0  # seconds; with less left none is started
 
 
 def _step_command(root, out, seconds):
     return [sys.executable, "-m", "tests.gpu.step_vs_torch.driver", f"--ours={root / 'bin' / OUR_STEP}", f"--budget={seconds:.0f}",
             f"--out={out}"]
+
+
+def _recovery_command(root, out, seconds):
+    return ["env", f"RINGMASTER_BIN_DIR={root / 'bin'}", sys.executable, "-m", "tests.bench.recovery.run", "--device=cuda", "--workers=3",
+            "--kills=5", "--stops=0", "--rows"]
 
 
 KNOWN = [
@@ -38,6 +46,8 @@ KNOWN = [
               lambda root, out, seconds: [str(root / "bin" / OVERLAP)]),
     Benchmark(ALL_REDUCE, 2, 60.0, [ALL_REDUCE], [("all-reduce, 256 MiB", "GB/s", "NCCL called directly")],
               lambda root, out, seconds: [str(root / "bin" / ALL_REDUCE)]),
+    Benchmark(RECOVERY, 1, 90.0, RECOVERY_PROGRAMS,
+              [("kill -9 of one of 3 ranks: to the next committed step, p50", "ms", "")], _recovery_command),
     # PyTorch's figures are worth having without ours, so it needs nothing of the bundle.
     Benchmark("step_vs_torch", 1, 420.0, [], [(model.title_of(), model.unit, "PyTorch") for model in models.MODELS.values()],
               _step_command),

@@ -33,7 +33,7 @@ WINDOW = [{"id": lzma.FILTER_LZMA2, "preset": 2, "dict_size": 96 << 20}]
 SECONDS = {"short": 60, "moderate": 300, "long": 900, "eternal": 3600}
 TIMEOUT_OF_SIZE = {"small": "short", "medium": "moderate", "large": "long", "enormous": "eternal"}
 SCRIPTS = ["LICENSE", "deploy/common.sh", "tests/count_cases.py", "tests/report.py", "tests/gpu/*.py", "tests/gpu/run.sh",
-           "tests/gpu/step_vs_torch/*.py"]
+           "tests/gpu/step_vs_torch/*.py", "tests/bench/recovery/*.py", "tests/chaos/*.py", "tests/integration/*.py"]
 
 Rule = collections.namedtuple("Rule", "label kind tags seconds args main")
 

@@ -12,6 +12,7 @@ import time
 Ended = collections.namedtuple("Ended", "status seconds note")
 
 LAST_WAIT = 5.0  # a process in a driver's call may not end even when killed
+TO_CLEAN_UP = 5.0  # for one that is interrupted: it ends what it has started in sessions of their own
 
 _FAILURE = re.compile(r": Failure$|^(FAIL|ERROR): |^Traceback |AddressSanitizer|terminate called")
 
@@ -20,8 +21,8 @@ _running = set()  # guarded by _lock: process groups
 
 
 def run(command, log, seconds, environment=None, directory=None, stdout=None):
-    """Its output goes to the file `log`, its standard output to `stdout` if that is given. Kills its whole process group
-    at the end, so that nothing stays on the GPU."""
+    """Its output goes to the file `log`, its standard output to `stdout` if that is given. When its time is over it is
+    interrupted. Kills its whole process group at the end, so that nothing stays on the GPU."""
     started = time.monotonic()
     note = ""
     with open(log, "ab") as output:
@@ -36,6 +37,7 @@ def run(command, log, seconds, environment=None, directory=None, stdout=None):
             status = process.wait(timeout=max(seconds, 0.0))
         except subprocess.TimeoutExpired:
             status = None
+            interrupt(process)
         finally:
             with _lock:
                 _running.discard(process.pid)
@@ -48,6 +50,14 @@ def run(command, log, seconds, environment=None, directory=None, stdout=None):
     return Ended(status, time.monotonic() - started, note)
 
 
+def interrupt(process):
+    kill(process.pid, signal.SIGINT)
+    try:
+        process.wait(timeout=TO_CLEAN_UP)
+    except subprocess.TimeoutExpired:
+        pass
+
+
 def kill_all():
     """Ends what run() waits for in other threads."""
     with _lock:
@@ -55,9 +65,9 @@ def kill_all():
             kill(group)
 
 
-def kill(group):
+def kill(group, number=signal.SIGKILL):
     try:
-        os.killpg(group, signal.SIGKILL)
+        os.killpg(group, number)
     except ProcessLookupError:
         pass
 

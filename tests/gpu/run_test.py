@@ -107,6 +107,13 @@ class RunTest(unittest.TestCase):
         else:
             self.assertFalse(os.path.exists(f"/proc/{pid}"))
 
+    def test_what_hangs_may_end_what_it_started_in_a_session_of_its_own(self):
+        self.bundle.test("hangs", f"trap 'kill $child; echo ended >{self.directory}/child; exit 1' INT\n"
+                         "setsid sleep 600 & child=$!; wait", seconds=1)
+        self.bundle.run()
+        self.assertEqual(self.bundle.results()["hangs"]["outcome"], "hung")
+        self.assertEqual((self.directory / "child").read_text(), "ended\n")
+
     def test_what_has_no_time_is_not_run_and_no_failure(self):
         self.bundle.test("first", "sleep 600")
         self.bundle.test("second", "true")

@@ -171,7 +171,7 @@ void Ledger::OnAssignment(const coordinator::SendAssignment& assignment,
 void Ledger::OnMemberLost(const coordinator::EmitEvent& event, int64_t now,
                           bool is_alive) {
   const int slot = SlotOf(event.worker);
-  if (event.verdict.has_value() && event.verdict->evidence.empty()) {
+  if (event.verdict.has_value() && event.verdict->evidence().empty()) {
     Fail(Invariant::kEvictionsHaveCause,
          absl::StrCat(event.worker,
                       " was evicted without evidence: ", event.message));
@@ -180,11 +180,11 @@ void Ledger::OnMemberLost(const coordinator::EmitEvent& event, int64_t now,
   // one of them has come back.
   const bool is_for_link =
       event.verdict.has_value() &&
-      std::any_of(
-          event.verdict->evidence.begin(), event.verdict->evidence.end(),
-          [](const coordinator::Evidence& evidence) {
-            return evidence.kind == coordinator::EvidenceKind::kPeerReport;
-          });
+      std::any_of(event.verdict->evidence().begin(),
+                  event.verdict->evidence().end(),
+                  [](const v1::Evidence& evidence) {
+                    return evidence.kind() == v1::EVIDENCE_KIND_PEER_REPORT;
+                  });
   const int64_t since = is_for_link ? std::min(now, last_commit_) : now;
   int64_t touched = slot >= 0 ? touched_until_[slot] : 0;
   // All workers are connected with all servers: who is reported first may only

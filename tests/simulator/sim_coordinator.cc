@@ -297,7 +297,7 @@ void SimCoordinator::Do(coordinator::SendHalt& action) {
   context_.Reached(Moment::kHalt, sessions_.SlotOfSession(action.session));
   sessions_.SendDown(
       action.session,
-      agent::HaltReceived{action.generation, action.verdict.summary});
+      agent::HaltReceived{action.generation, action.verdict.summary()});
 }
 
 void SimCoordinator::Do(coordinator::SendDrain& action) {
@@ -336,7 +336,7 @@ void SimCoordinator::Do(coordinator::EmitEvent& action) {
                         action.type == "worker.not_relieved";
   if (!is_lost && !has_left) return;
   const int slot = SlotOf(action.worker);
-  const int64_t pid = action.verdict.has_value() ? action.verdict->pid : 0;
+  const int64_t pid = action.verdict.has_value() ? action.verdict->pid() : 0;
   if (slot >= 0 && action.verdict.has_value()) {
     for (const auto& [member, incarnation] : context_.ledger.NewestMembers()) {
       if (member == slot) lost_[slot] = incarnation;

@@ -1,11 +1,13 @@
 #include "tests/simulator/sim_worker.h"
 
 #include <algorithm>
+#include <csignal>
 #include <memory>
 #include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "common/rpc/proto_time.h"
 
 namespace ringmaster::simulator {
 namespace {
@@ -77,7 +79,7 @@ void SimWorker::StartLater(int64_t delay) {
 void SimWorker::Kill(bool is_silent) {
   if (!is_alive()) return;
   if (context_.traced) context_.Tell(absl::StrCat(name_, " is killed"));
-  last_end_ = coordinator::ProcessEnd{pid(), 0, 9};
+  NoteEnd(/*exit_code=*/0, SIGKILL);
   core_.reset();
   trainer_.Die(is_silent);
   sessions_.LoseWorker(slot_, is_silent);
@@ -88,9 +90,16 @@ void SimWorker::Freeze(int64_t until) {
   frozen_until_ = std::max(frozen_until_, until);
 }
 
+void SimWorker::NoteEnd(int exit_code, int signal) {
+  v1::ProcessEnd& end = last_end_.emplace();
+  end.set_pid(pid());
+  end.set_exit_code(exit_code);
+  end.set_signal(signal);
+}
+
 // The process ends by itself.
 void SimWorker::End(int code) {
-  last_end_ = coordinator::ProcessEnd{pid(), code, 0};
+  NoteEnd(code, /*signal=*/0);
   if (session_ != 0) sessions_.CloseByWorker(session_);
   session_ = 0;
   core_.reset();
@@ -240,8 +249,9 @@ void SimWorker::Do(const agent::SendBeat& action) {
   if (action.generation != 0) {
     const SimProgress progress = trainer_.progress();
     beat.step = progress.applied;
-    beat.figures.step = progress.applied;
-    beat.figures.step_duration = absl::Nanoseconds(progress.step_time);
+    beat.figures.set_step(progress.applied);
+    *beat.figures.mutable_step_duration() =
+        ToProto(absl::Nanoseconds(progress.step_time));
     if (progress.generation == action.generation) {
       beat.collective_sequence = progress.collective_sequence;
       beat.waiting_for_rank = progress.waiting_for_rank;

@@ -57,6 +57,7 @@ class SimWorker {
   void Post(agent::Event event);
   void Handle(const agent::Event& event);
   void End(int code);
+  void NoteEnd(int exit_code, int signal);
 
   void Do(const agent::OpenSession& action);
   void Do(const agent::CloseSession& action);
@@ -89,7 +90,7 @@ class SimWorker {
   std::optional<agent::AgentCore> core_;
   uint32_t life_ = 0;
   uint64_t incarnation_ = 0;
-  std::optional<coordinator::ProcessEnd> last_end_;
+  std::optional<v1::ProcessEnd> last_end_;
   coordinator::SessionId session_ = 0;
   std::deque<agent::Event> posts_;
   int64_t frozen_until_ = 0;

@@ -203,8 +203,11 @@ void Simulation::Watch() {
            ? able
            : able_servers);
   }
-  if (able < context_.shape.min_workers ||
-      able_servers < std::min(1, context_.shape.servers)) {
+  // A job begins with all of its servers, and goes on with one.
+  const bool has_begun = !context_.ledger.NewestMembers().empty();
+  const int servers = has_begun ? std::min(1, context_.shape.servers)
+                                : context_.shape.servers;
+  if (able < context_.shape.min_workers || able_servers < servers) {
     able_since_ = -1;
   } else if (able_since_ < 0) {
     able_since_ = context_.now;

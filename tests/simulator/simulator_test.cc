@@ -72,9 +72,12 @@ TEST(SimulatorTest, SeedsThatFoundBugsOnceFindNone) {
   const std::vector<uint64_t> seeds = ReadSeeds("tests/simulator/seeds.txt");
   ASSERT_FALSE(seeds.empty());
   for (const uint64_t seed : seeds) {
-    const RunResult result = RunSeed(seed, {});
-    EXPECT_FALSE(result.violation.has_value())
-        << Explain(seed, *result.violation);
+    for (const Holders holders :
+         {Holders::kRanks, Holders::kWorkers, Holders::kServers}) {
+      const RunResult result = RunSeed(seed, {.holders = holders});
+      EXPECT_FALSE(result.violation.has_value())
+          << Explain(seed, *result.violation, holders);
+    }
   }
 }
 

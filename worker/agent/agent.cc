@@ -18,8 +18,8 @@
 namespace ringmaster {
 namespace {
 
-// How long the coordinator may take to end a session that we have finished, and
-// the trainer to return from an abort.
+// The times that the coordinator may take to end a session that we have
+// finished, and the trainer to return from an abort.
 constexpr absl::Duration kGoodbyeTimeout = absl::Seconds(1);
 constexpr absl::Duration kTrainerTimeout = absl::Seconds(2);
 

@@ -40,7 +40,7 @@ struct AgentOptions {
   absl::Duration name_wait = absl::ZeroDuration();
   int max_jobs = 0;
   absl::Duration signal_window = absl::Milliseconds(500);
-  // Told when a session with the coordinator is there, and when it is not any
+  // Called when a session with the coordinator is there, and when it is not any
   // more, on a thread of the agent's; must not block. May be empty.
   std::function<void(bool is_attached)> on_attached;
 };
@@ -65,8 +65,8 @@ class Agent {
   // `signal` names who asked.
   void Terminate(std::string_view signal);
 
-  // Whether the agent's thread answers within `patience`. Any other thread,
-  // while the agent lives.
+  // Returns true if the agent's thread answers within `patience`. From any
+  // other thread, while the agent lives.
   [[nodiscard]] bool Answers(absl::Duration patience);
 
   // Waits until the worker's life is over, for however long that is.

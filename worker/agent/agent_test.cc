@@ -333,7 +333,7 @@ TEST_F(AgentTest, TellsWhetherItIsAttached) {
   EXPECT_EQ(attached.get_future().wait_for(kLong), std::future_status::ready);
   coordinator_.reset();
   EXPECT_EQ(detached.get_future().wait_for(kLong), std::future_status::ready);
-  // What it calls is here.
+  // Its callback uses variables of this test.
   agent_.reset();
 }
 

@@ -39,7 +39,7 @@ class TrainerThread {
   void Release();
 
   // Takes no more jobs, drops those not begun, and waits until the one under
-  // way is over, at most until `deadline`. Whether it is over.
+  // way is over, at most until `deadline`. Returns true if it is over.
   [[nodiscard]] bool StopUntil(Clock& clock, MonotonicTime deadline);
 
  private:

@@ -24,8 +24,8 @@
 namespace ringmaster {
 namespace {
 
-// What rank 0 sends: between forks of one program, its bytes as they are. The
-// start's text follows them.
+// The message of rank 0; between forks of one program its bytes are sent as
+// they are. The start's text follows them.
 struct Report {
   int32_t row = -1;  // -1: it is the start
   Transport transport = Transport::kTcp;

@@ -2,7 +2,7 @@
 // the same connections and with the same code as a job's, without a
 // coordinator.
 //
-// Linux only. Thread-compatible; to be started while the process has no other
+// Linux only. Thread-compatible; start it while the process has no other
 // threads (ForkedRanks).
 // Example:
 //   ASSIGN_OR_RETURN(auto bench, AllReduceBench::Start(options));
@@ -36,12 +36,12 @@ class AllReduceBench {
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<AllReduceBench>> Start(
       const AllReduceBenchOptions& options);
 
-  // What the ranks found before the first size. To be called first. Errors of
-  // this and of NextRow: as of ForkedRanks::Next and MeasureAllReduce.
+  // Returns what the ranks found before the first size. Call it first. Errors
+  // of this and of NextRow are those of ForkedRanks::Next and MeasureAllReduce.
   [[nodiscard]] absl::StatusOr<AllReduceBenchStart> AwaitStart(int stop_fd);
 
-  // The next size's figures, in the order of the options; nothing after the
-  // last one.
+  // Returns the next size's figures, in the order of the options; nothing after
+  // the last one.
   [[nodiscard]] absl::StatusOr<std::optional<AllReduceBenchRow>> NextRow(
       int stop_fd);
 

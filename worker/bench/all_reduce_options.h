@@ -1,6 +1,6 @@
-// What an all-reduce benchmark is asked to measure, and what it finds. Plain
-// values; their enumerations, with ParseDType, TransportName and so on, come
-// with this header.
+// The options of an all-reduce benchmark, and its results. Plain values; their
+// enumerations, with ParseDType, TransportName and so on, come with this
+// header.
 #ifndef RINGMASTER_WORKER_BENCH_ALL_REDUCE_OPTIONS_H_
 #define RINGMASTER_WORKER_BENCH_ALL_REDUCE_OPTIONS_H_
 
@@ -24,9 +24,9 @@ inline constexpr int kMaxAllReduceBenchRanks = 128;
 
 struct AllReduceBenchOptions {
   int ranks = 2;  // to kMaxAllReduceBenchRanks
-  // The best that is tried; none: the best that there is.
+  // The best transport that is tried; none: the best that there is.
   std::optional<Transport> transport = std::nullopt;
-  // A worse one than `transport` is an error.
+  // If true, a worse one than `transport` is an error.
   bool is_transport_required = false;
   int connections = 1;  // to each rank of another host
   Algorithm algorithm = Algorithm::kAuto;
@@ -36,28 +36,29 @@ struct AllReduceBenchOptions {
   std::vector<int64_t> sizes = {};  // in bytes, each at least one element
   int warmup = 5;
   int iterations = 20;
-  // Warming up and measuring a size each end after this long, if not before;
-  // at least three iterations are measured.
+  // The longest time that warming up and measuring a size each take; at least
+  // three iterations are measured.
   absl::Duration time_per_size = absl::Seconds(2);
-  // What each rank copies to measure the memory; less for many ranks. The
-  // default is well beyond the caches.
+  // The bytes that each rank copies to measure the memory; less for many ranks.
+  // The default is well beyond the caches.
   int64_t copy_bytes = int64_t{64} << 20;
 };
 
 // INVALID_ARGUMENT names the flag of the command line that has to change.
 [[nodiscard]] absl::Status CheckAllReduceBench(
     const AllReduceBenchOptions& options);
-// For the ranks of `topology` instead of those of one machine.
+// The same for the ranks of `topology` instead of those of one machine.
 [[nodiscard]] absl::Status CheckAllReduceBench(
     const AllReduceBenchOptions& options, const Topology& topology);
 
-// What holds for all sizes.
+// The figures that hold for all sizes.
 struct AllReduceBenchStart {
   Transport transport = Transport::kTcp;  // the worst between two ranks
   // The bus bandwidth that large buffers cannot exceed, in bytes per second:
   // MemoryBusLimit of one host, LinkBusLimit of several.
   double bus_limit = 0;
-  // Why ranks of a host share no memory; empty if they do, or should not.
+  // The reason why ranks of a host share no memory; empty if they do, or should
+  // not.
   std::string fallback;
 };
 
@@ -65,7 +66,7 @@ struct AllReduceBenchRow {
   int64_t bytes = 0;  // whole elements
   int64_t count = 0;
   int iterations = 0;
-  // Of the slowest rank in each iteration, in seconds.
+  // Percentiles of the slowest rank's time in each iteration, in seconds.
   double p50 = 0;
   double p99 = 0;
   // Elements that differed from the result, of all ranks, in all iterations and
@@ -75,7 +76,7 @@ struct AllReduceBenchRow {
   double predicted = 0;  // seconds, by the cost model; 0: not known
 };
 
-// As far as there are any.
+// All figures, as far as there are any.
 struct AllReduceBenchFigures {
   AllReduceBenchStart start;
   std::vector<AllReduceBenchRow> rows;

@@ -19,19 +19,20 @@
 namespace ringmaster {
 namespace {
 
-// What all ranks together copy at once, at most.
+// The most bytes that all ranks together copy at once.
 constexpr int64_t kCopyBytesOfAll = int64_t{1} << 30;
 constexpr int kCopies = 10;
-// For the limit of links: slow ones end after this long.
+// The rounds that measure the limit of links; slow ones end after kGatherTime.
 constexpr int kGathers = 5;
 constexpr absl::Duration kGatherTime = absl::Seconds(2);
 
 constexpr int kMinIterations = 3;
 
-// Between two looks at whether it was all in vain.
+// The bytes between two checks for a cancellation.
 constexpr int64_t kPieceBytes = int64_t{16} << 20;
 
-// What the ranks tell one another where they meet: the largest of each.
+// The values that the ranks exchange when they meet; the largest of each
+// counts.
 enum Meeting { kWish, kElapsedSeconds, kMeetingSize };
 
 class RankBench {

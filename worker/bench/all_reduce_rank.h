@@ -3,7 +3,8 @@
 //
 // In every iteration each rank refills its buffer, meets the others, reduces
 // (the timed part), and compares every element with the result. All ranks
-// have the same figures in the end: times of the slowest, wrong elements of all.
+// have the same figures in the end: times of the slowest, wrong elements of
+// all.
 #ifndef RINGMASTER_WORKER_BENCH_ALL_REDUCE_RANK_H_
 #define RINGMASTER_WORKER_BENCH_ALL_REDUCE_RANK_H_
 
@@ -24,7 +25,7 @@
 
 namespace ringmaster {
 
-// What a rank would like; the ranks act on the largest wish of all, together.
+// A rank's wish; the ranks act together on the largest one.
 enum class BenchWish : int { kGoOn = 0, kDrain = 1, kStop = 2 };
 
 // References must outlive the call.
@@ -33,17 +34,17 @@ struct AllReduceRankContext {
   // Room for the largest size.
   std::byte* elements;
   const Topology& topology;
-  // That of the communicator, for the predictions.
+  // The communicator's policy, for the predictions.
   const AlgorithmPolicy& policy;
   Clock& clock;
-  // Ends what no peer has a part in: filling, comparing. The communicator's
-  // collectives end by its Abort.
+  // Ends work that no peer takes part in: filling, comparing. The
+  // communicator's collectives end by its Abort.
   const CancelToken& cancel;
-  // Longer than any collective takes.
+  // A time longer than any collective takes.
   absl::Duration patience = absl::Seconds(120);
-  // Asked before each iteration.
+  // Called before each iteration.
   std::function<BenchWish()> wish = [] { return BenchWish::kGoOn; };
-  // Why a peer of this host shares no memory; empty if all do.
+  // The reason why a peer of this host shares no memory; empty if all do.
   std::string fallback = {};
   // Called once, before the first size.
   std::function<absl::Status(const AllReduceBenchStart&)> on_start;
@@ -58,8 +59,8 @@ struct AllReduceRankEnd {
   int64_t own_wrong = 0;
 };
 
-// What a rank copies, or all gather, to measure the limit; there is twice as
-// much of it.
+// Returns the bytes that a rank copies, or that all gather, to measure the
+// limit; a copy takes twice that memory.
 [[nodiscard]] int64_t CopyBytesOf(const AllReduceBenchOptions& options);
 
 // Measures all sizes. `options` passed CheckAllReduceBench and are the same on

@@ -1,7 +1,7 @@
-// BenchBuffer is what a rank reduces: like a job's gradients in memory that ranks
-// of its host read in place, where the host allows that.
+// BenchBuffer is the buffer that a rank reduces: like a job's gradients, it is
+// in memory that ranks of its host read in place, where the host allows that.
 //
-// Immutable after construction, but for its elements.
+// Immutable after construction, except for its elements.
 #ifndef RINGMASTER_WORKER_BENCH_BENCH_BUFFER_H_
 #define RINGMASTER_WORKER_BENCH_BENCH_BUFFER_H_
 
@@ -18,7 +18,8 @@ namespace ringmaster {
 
 class BenchBuffer {
  public:
-  // `bytes` zeros; with `is_shared` in memory to share, if there is any.
+  // Allocates `bytes` zeros; with `is_shared`, in memory to share if there is
+  // any.
   //   RESOURCE_EXHAUSTED  there is not as much memory
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<BenchBuffer>> Allocate(
       int64_t bytes, bool is_shared);

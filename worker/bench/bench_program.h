@@ -12,7 +12,8 @@ class BenchFigures;
 class BenchProgram;
 }  // namespace v1
 
-// What `program`, which has its defaults, asks of `ranks`.
+// Returns the options that `program`, whose defaults are filled in, asks of
+// `ranks`.
 //   INVALID_ARGUMENT  names a field with a value that this build does not know;
 //                     CheckAllReduceBench
 [[nodiscard]] absl::StatusOr<AllReduceBenchOptions> ParseBenchProgram(
@@ -25,7 +26,7 @@ void FillBenchProgram(const AllReduceBenchOptions& options,
 void FillBenchFigures(const AllReduceBenchFigures& figures,
                       v1::BenchFigures& message);
 
-// The inverse. What this build does not know becomes the default.
+// The inverse. Values that this build does not know become the default.
 [[nodiscard]] AllReduceBenchFigures BenchFiguresFrom(
     const v1::BenchFigures& message);
 

@@ -100,7 +100,8 @@ class BenchTrainer final : public Trainer {
   LiveGeneration live_;
 
   mutable Mutex mutex_;
-  // All ranks know them; rank 0 shows them, which may be another one by the end.
+  // All ranks know them; rank 0 shows them, and may be another worker by the
+  // end.
   std::shared_ptr<const AllReduceBenchFigures> figures_ GUARDED_BY(mutex_);
   bool is_first_ GUARDED_BY(mutex_) = false;  // of the ranks
 };
@@ -114,7 +115,7 @@ void BenchTrainer::Wish(BenchWish wish) {
 
 absl::StatusOr<PlanAgreement> BenchTrainer::Prepare(
     const v1::JobSpec& spec, const RankAssignment& assignment) {
-  // What was wished for ended with the generation that it was wished for in.
+  // A wish ends with the generation that it was made in.
   wish_.store(0);
   live_.Begin(assignment.generation);
   board_.EnterPhase(TrainPhase::kPrepare);
@@ -134,7 +135,8 @@ absl::StatusOr<PlanAgreement> BenchTrainer::TryPrepare(
                      assignment.resume_step,
                      ", but a benchmark begins with the first size"));
   }
-  // Who joins when all is measured has nothing to do, and nothing to show.
+  // A worker that joins when all is measured has nothing to do, and nothing to
+  // show.
   SetDone(assignment.resume_step != 0);
   {
     MutexLock lock(mutex_);

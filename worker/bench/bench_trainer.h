@@ -1,9 +1,9 @@
 // MakeBenchTrainer makes the Trainer that measures all-reduces instead of
 // training: a job's BenchProgram.
 //
-// A size is a step of it, but none is applied before all are measured: after a
+// Each size is a step, but none is applied before all are measured: after a
 // fault the next generation begins with the first size, since its figures would
-// be of other ranks. All ranks have all figures; that of rank 0 shows them
+// be those of other ranks. All ranks have all figures; rank 0 shows them
 // (TrainProgress::bench).
 // A rank on which elements were wrong ends with INTERNAL, after the last size.
 #ifndef RINGMASTER_WORKER_BENCH_BENCH_TRAINER_H_

@@ -23,11 +23,11 @@
 namespace ringmaster {
 namespace {
 
-// How long after a rank's error a death is looked for that explains it, and the
-// others may take to end by themselves.
+// The time after a rank's error in which a death may still explain it, and the
+// others may end by themselves.
 constexpr absl::Duration kFailureGrace = absl::Seconds(2);
 
-// In front of every message.
+// The header of every message.
 struct Header {
   int32_t rank = 0;
   int32_t code = 0;  // absl::StatusCode; not OK: the text is a rank's error

@@ -1,4 +1,4 @@
-// ForkedRanks: a process for each rank, and what they have to say.
+// ForkedRanks: a process for each rank, and the messages of these processes.
 //
 // Guarantees: no rank outlives its owner, however that ends (PR_SET_PDEATHSIG
 // of prctl(2)); a rank that dies is named with its signal, and the others are
@@ -31,7 +31,7 @@ class ForkedRanks {
 
   // Sends a message of at most kMaxMessageBytes to the parent.
   using Send = std::function<absl::Status(std::string_view message)>;
-  // What a rank does, in its own process, which then ends.
+  // The work of a rank, in its own process, which then ends.
   using Body = std::function<absl::Status(int rank, const Send& send)>;
 
   // UNAVAILABLE: no process or descriptor could be had.
@@ -43,8 +43,8 @@ class ForkedRanks {
   ForkedRanks& operator=(const ForkedRanks&) = delete;
 
   // Waits for the next message of any rank; those of one rank come in order.
-  // Nothing: all ranks have ended well. Afterwards, and after an error, no rank
-  // is left.
+  // Returns nothing once all ranks have ended well. Afterwards, and after an
+  // error, no rank is left.
   //   CANCELLED        `stop_fd` (-1: none) became readable
   //   UNAVAILABLE      a rank was killed by a signal: named
   //   a rank's status  with the rank in front; where a death soon shows to be
@@ -65,10 +65,10 @@ class ForkedRanks {
   ForkedRanks() = default;
 
   [[nodiscard]] absl::Status Fork(int rank, const Body& body);
-  // Waits until one of the ranks has something to say or has ended; true where
-  // `stop_fd` is what became readable.
+  // Waits until one of the ranks has sent something or has ended; returns true
+  // if `stop_fd` became readable instead.
   [[nodiscard]] bool Await(int stop_fd) const;
-  // A message that is there; an error of a rank is noted.
+  // Takes a message that has arrived; notes the error of a rank.
   [[nodiscard]] std::optional<std::string> TakeMessage();
   void Reap(int rank);
   void NoteFailure(const absl::Status& status);

@@ -17,8 +17,8 @@
 
 namespace ringmaster {
 
-// A listener for each rank, to be made before the ranks are forked. UNAVAILABLE
-// if there is no port or descriptor to be had.
+// Makes a listener for each rank; call it before the ranks are forked.
+// UNAVAILABLE: no port or descriptor is left.
 [[nodiscard]] absl::StatusOr<std::vector<Listener>> ListenForRanks(int ranks);
 
 struct LocalMeshOptions {

@@ -1,5 +1,5 @@
-// CheckBenchMemory refuses a benchmark that a host's memory cannot hold, before
-// anything of it is touched: better than to have the kernel kill somebody.
+// CheckBenchMemory refuses a benchmark that a host's memory cannot hold before
+// any of that memory is touched, so that the kernel need not kill a process.
 #ifndef RINGMASTER_WORKER_BENCH_MEMORY_NEEDS_H_
 #define RINGMASTER_WORKER_BENCH_MEMORY_NEEDS_H_
 
@@ -12,16 +12,17 @@
 
 namespace ringmaster {
 
-// The most that `rank` has at one time: the buffer, what the algorithm's schedule
-// keeps beside it (an exchange as much again), and what it shares with the ranks
-// of its host; or what is copied to measure the limit.
+// Returns the most bytes that `rank` has at one time: the memory that it shares
+// with the ranks of its host, and beside that either the buffer and the scratch
+// of the algorithm's schedule (in an exchange as much again), or the bytes that
+// are copied to measure the limit.
 [[nodiscard]] int64_t BenchBytesOf(int rank,
                                    const AllReduceBenchOptions& options,
                                    const Topology& topology,
                                    const AlgorithmPolicy& policy);
 
-// RESOURCE_EXHAUSTED names the flag that has to change, if what all ranks of
-// the host of `rank` need is more than `available_bytes`; -1: unknown, and never
+// RESOURCE_EXHAUSTED names the flag that has to change: all ranks of the host
+// of `rank` together need more than `available_bytes`. -1 is unknown, and never
 // too little.
 [[nodiscard]] absl::Status CheckBenchMemory(
     int rank, const AllReduceBenchOptions& options, const Topology& topology,

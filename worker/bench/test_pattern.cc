@@ -12,7 +12,7 @@ namespace {
 // A prime: no chunk or segment begins where a period does.
 constexpr int64_t kPeriod = 4093;
 
-// What the ranks' values at `index` have in common, and their average.
+// The common part of the ranks' values at `index`, and their average.
 int BaseOf(int64_t index) { return static_cast<int>(index % 3); }
 
 // The ranks 2k and 2k + 1 are off by the same, one above and one below; a last

@@ -2,9 +2,9 @@
 // dtype, on every wire and in every order of additions.
 //
 // All values and all partial sums are integers of at most 256, which even
-// bfloat16 holds exactly; hence the limit on ranks. Ranks have different values,
-// and neighbouring elements too, so that what is added twice, left out or put
-// elsewhere shows.
+// bfloat16 holds exactly; hence the limit on ranks. Ranks have different
+// values, and so do neighbouring elements, so that an element that is added
+// twice, left out or misplaced shows.
 // Immutable after construction.
 #ifndef RINGMASTER_WORKER_BENCH_TEST_PATTERN_H_
 #define RINGMASTER_WORKER_BENCH_TEST_PATTERN_H_
@@ -22,15 +22,16 @@ class TestPattern {
  public:
   static constexpr int kMaxRanks = 128;
 
-  // Of `rank` of `ranks` (1 to kMaxRanks). Not for uint8.
+  // Makes the pattern of `rank` of `ranks` (1 to kMaxRanks). Not for uint8.
   TestPattern(DType dtype, Reduction reduction, int ranks, int rank);
 
   // Writes this rank's inputs from the place `first` on. Another first element
-  // makes other inputs and results: what is left over from an all-reduce before
-  // shows, if each begins elsewhere.
+  // makes other inputs and results: if each all-reduce begins elsewhere,
+  // leftovers of an earlier one show.
   void Fill(std::byte* elements, int64_t count, int64_t first = 0) const;
 
-  // How many elements differ from the result of inputs from `first` on.
+  // Returns the number of elements that differ from the result of inputs from
+  // `first` on.
   [[nodiscard]] int64_t CountWrong(const std::byte* elements, int64_t count,
                                    int64_t first = 0) const;
 

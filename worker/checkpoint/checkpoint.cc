@@ -146,7 +146,8 @@ CheckpointManifest ManifestOf(const CheckpointContents& contents,
 
 // ---- Removing.
 
-// Whether `kept`, which may be empty, is the checkpoint or one of its files.
+// Returns true if `kept`, which may be empty, is the checkpoint or one of its
+// files.
 bool IsInCheckpoint(const std::string& checkpoint, const std::string& kept) {
   if (kept.empty()) return false;
   std::error_code error;
@@ -156,13 +157,13 @@ bool IsInCheckpoint(const std::string& checkpoint, const std::string& kept) {
          fs::equivalent(checkpoint, parent, error);
 }
 
-// Whether a checkpoint with this problem is of no use to anybody.
+// Returns true if a checkpoint with this problem is of no use to anybody.
 bool IsLost(const absl::Status& problem) {
   return absl::IsDataLoss(problem) || absl::IsNotFound(problem);
 }
 
-// Removes all but `options.keep` complete checkpoints, of the newest up to
-// `step`, and broken ones that are older than these. What is newer is another
+// Keeps the newest `options.keep` complete checkpoints up to `step`; removes
+// older ones, and broken ones that are older than these. Newer ones are another
 // run's, and not ours to remove or to count.
 absl::Status RemoveOld(const std::string& directory, int64_t step,
                        const CheckpointWriteOptions& options) {
@@ -219,7 +220,7 @@ absl::Status VerifyFile(const std::string& path, const CheckpointFile& file,
   return input->CheckAgainst(file.digest, cancel);
 }
 
-// Whether `file` holds the tensors of `plan`, their names after `prefix`.
+// Checks that `file` holds the tensors of `plan`, their names after `prefix`.
 absl::Status CheckTensors(const SafetensorsFile& file, const Plan& plan,
                           const std::string& prefix) {
   for (const PlannedTensor& tensor : plan.tensors()) {

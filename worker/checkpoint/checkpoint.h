@@ -9,10 +9,10 @@
 // Nothing in it depends on the number of ranks, and programs that read
 // safetensors read the model as it is.
 //
-// Guarantees: a checkpoint is there completely, durably and unchanged, or not
-// at all: files are synced before the directory gets its name, and every byte
-// is covered by a hash. A failed write leaves older checkpoints as they were.
-// Thread-safety: functions may run at once, but for two writes of one step by
+// Guarantees: a checkpoint exists completely, durably and unchanged, or not at
+// all: files are synced before the directory gets its name, and every byte is
+// covered by a hash. A failed write leaves older checkpoints as they were.
+// Thread-safety: functions may run at once, except two writes of one step by
 // one process.
 // Example:
 //   ASSIGN_OR_RETURN(WrittenCheckpoint written,
@@ -45,8 +45,8 @@ inline constexpr char kModelFile[] = "model.safetensors";
 inline constexpr char kOptimizerFile[] = "optimizer.safetensors";
 inline constexpr char kConfigFile[] = "config.json";
 
-// What to write. The spans are whole arenas of the plan's layout, float32; the
-// moments may be empty (SGD has the first alone, or none).
+// The contents to write. The spans are whole arenas of the plan's layout,
+// float32; the moments may be empty (SGD has only the first, or none).
 struct CheckpointContents {
   int64_t step = 0;  // >= 0
   const Plan* plan = nullptr;
@@ -64,29 +64,30 @@ struct CheckpointContents {
 };
 
 struct CheckpointWriteOptions {
-  // How many complete checkpoints stay, the new one included; older ones are
-  // removed once it is complete, newer ones never. 0: all.
+  // The number of complete checkpoints that stay, including the new one; older
+  // ones are removed once it is complete, newer ones never. 0: all stay.
   int keep = 0;
-  // A checkpoint that is never removed, by its path or that of one of its
-  // files: the one the job began with.
+  // A checkpoint that is never removed, named by its path or that of one of its
+  // files: the one that the job began with.
   std::string protect = "";
   // Ends the write early, with ABORTED; may be null.
   const CancelToken* cancel = nullptr;
-  // Told of what is written; may be null.
+  // Counts the bytes written; may be null.
   DiskProgress* progress = nullptr;
 };
 
 struct WrittenCheckpoint {
   std::string path;
   int64_t bytes = 0;
-  // Why an older checkpoint could not be removed. The new one is fine.
+  // The reason why an older checkpoint could not be removed. The new one is
+  // fine.
   absl::Status removal;
 };
 
 // Writes DIR/step-N, in place of one of the same step, then removes old ones.
-// Errors are those of FileError, with the path; nothing is left behind then
-// (but see SyncDirectory: if that fails, the checkpoint is there and may not
-// outlive a crash of the machine).
+// Errors are those of FileError, with the path; then nothing is left behind
+// (but if SyncDirectory fails, the checkpoint is there and may not outlive a
+// crash of the machine).
 [[nodiscard]] absl::StatusOr<WrittenCheckpoint> WriteCheckpoint(
     const std::string& directory, const CheckpointContents& contents,
     const CheckpointWriteOptions& options = {});
@@ -94,13 +95,14 @@ struct WrittenCheckpoint {
 struct CheckpointSummary {
   std::string path;
   int64_t step = 0;
-  // OK: complete as far as the manifest and the sizes of files say.
+  // OK if it is complete, judging by the manifest and the sizes of files.
   absl::Status problem;
   CheckpointManifest manifest;  // if there is no problem
 };
 
-// The checkpoints in `directory`, newest step first; none if it is absent.
-// Reads manifests and looks at sizes, so it is quick. Errors are FileError's.
+// Returns the checkpoints in `directory`, newest step first; none if it is
+// absent. It is quick: it reads manifests and looks at sizes. Errors are
+// FileError's.
 [[nodiscard]] absl::StatusOr<std::vector<CheckpointSummary>> ListCheckpoints(
     const std::string& directory);
 
@@ -116,8 +118,8 @@ struct CheckpointSummary {
 [[nodiscard]] absl::StatusOr<CheckpointManifest> VerifyCheckpoint(
     const std::string& path);
 
-// Where to put what a checkpoint holds: whole arenas, or empty spans for what
-// is not wanted.
+// The destinations of a checkpoint's contents: whole arenas, or empty spans for
+// parts that are not wanted.
 struct CheckpointArenas {
   absl::Span<float> parameters = {};
   absl::Span<float> first_moment = {};
@@ -125,15 +127,16 @@ struct CheckpointArenas {
 };
 
 // Verifies the checkpoint at `path` and fills `arenas`, padding with zeros.
-// Tensors are found by name, so their order, buckets and settings may be others
-// than when it was written; the caller compares what else it minds in the
-// manifest. After an error the arenas may be partly filled.
+// Tensors are found by name, so their order, buckets and settings may differ
+// from those at the time of writing; the caller compares anything else that
+// matters to it in the manifest. After an error the arenas may be partly
+// filled.
 //   FAILED_PRECONDITION  of another model, and names the first tensor that
 //                        differs, with both shapes; or without the moments that
 //                        are wanted
 //   ABORTED              `cancel`, which may be null, was cancelled
-// and the errors of VerifyCheckpoint. `progress` is told of what is read, and
-// may be null.
+// and the errors of VerifyCheckpoint. `progress` counts the bytes read, and may
+// be null.
 [[nodiscard]] absl::StatusOr<CheckpointManifest> ReadCheckpoint(
     const std::string& path, const Plan& plan, const CheckpointArenas& arenas,
     const CancelToken* cancel = nullptr, DiskProgress* progress = nullptr);

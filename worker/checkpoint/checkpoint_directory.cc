@@ -68,7 +68,7 @@ UniqueFd OpenDirectory(const std::string& path) {
       open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
-// Whether nobody alive works in the directory at `path`.
+// Returns true if no live process works in the directory at `path`.
 bool IsAbandoned(const std::string& path) {
   const UniqueFd fd = OpenDirectory(path);
   if (!fd.is_open()) return false;

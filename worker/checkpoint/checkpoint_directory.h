@@ -1,15 +1,16 @@
-// The directory of a job's checkpoints: how they are called, how they appear
-// and how they go.
+// The directory of a job's checkpoints: their names, and how they appear and
+// disappear.
 //
 //   DIR/step-000000120/            a checkpoint
 //   DIR/.tmp-step-000000120-4711/  one that process 4711 writes, or removes
 //   DIR/.old-step-000000120-4711/  one about to be replaced, for a moment, on
 //                                  file systems that cannot exchange two names
 //
-// A checkpoint appears and goes by one rename, so a reader never sees half of
-// one. Whoever works in a temporary directory holds a flock on it, which ends
-// with its process: that tells a dead writer's leavings from a live one's work.
-// (Where a file system has no such locks, the process number tells.)
+// A checkpoint appears and disappears by one rename, so a reader never sees
+// half of one. A process that works in a temporary directory holds a flock on
+// it, which ends with the process: this distinguishes leftovers of a dead
+// writer from work of a live one. (Where a file system has no such locks, the
+// process number does.)
 // Fail points: checkpoint.rename, checkpoint.exchange (an error there means a
 // file system that cannot exchange names).
 #ifndef RINGMASTER_WORKER_CHECKPOINT_CHECKPOINT_DIRECTORY_H_
@@ -28,7 +29,7 @@ namespace ringmaster {
 
 // "step-000000120". Requires step >= 0.
 std::string CheckpointName(int64_t step);
-// The inverse; nothing if `name` is none.
+// The inverse; nothing if `name` is not such a name.
 std::optional<int64_t> StepOfCheckpointName(std::string_view name);
 
 // A directory under construction that becomes a checkpoint, or disappears with
@@ -62,8 +63,8 @@ class StagingDirectory {
 [[nodiscard]] absl::Status RemoveCheckpoint(const std::string& directory,
                                             int64_t step);
 
-// Removes what dead processes left in `directory`, which may be absent. Goes on
-// after an error and returns the first one.
+// Removes what dead processes left in `directory`, which may be absent.
+// Continues after an error and returns the first one.
 [[nodiscard]] absl::Status RemoveAbandoned(const std::string& directory);
 
 }  // namespace ringmaster

@@ -63,7 +63,7 @@ TEST_F(CheckpointTest, ReadsWhatWasWritten) {
     bytes += static_cast<int64_t>(entry.file_size());
   EXPECT_EQ(written->bytes, bytes);
 
-  // What was in the arenas before, padding too, is gone.
+  // The previous contents of the arenas, including padding, are gone.
   std::vector<float> parameters(job_.parameters.size(), -1);
   std::vector<float> first(job_.parameters.size(), -1);
   std::vector<float> second(job_.parameters.size(), -1);
@@ -227,7 +227,7 @@ TEST_F(CheckpointTest, ACutFileIsListedAsAProblem) {
             absl::StatusCode::kDataLoss);
 }
 
-// Whoever made file and hashes fit each other still has to fit the arena.
+// Even if file and file hashes fit each other, the arena must fit its own hash.
 TEST_F(CheckpointTest, ParametersMustHaveTheirHash) {
   const std::string path = Write(1);
   CheckpointManifest manifest = *ReadCheckpointManifest(path);

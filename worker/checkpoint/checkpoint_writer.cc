@@ -79,8 +79,8 @@ class CheckpointWriter::Impl {
   }
 
  private:
-  // Of the one snapshot that there can be: being copied by the caller, waiting
-  // for the thread, being written by the thread.
+  // The state of the one snapshot that there can be: being copied by the
+  // caller, waiting for the thread, being written by the thread.
   enum class State { kIdle, kCopying, kWaiting, kWriting };
 
   // Takes the buffer for `step`, or reports that it is not free.
@@ -168,7 +168,7 @@ class CheckpointWriter::Impl {
   const Options options_;
   CancelToken cancel_;
   HeapAllocator allocator_;
-  // Of whoever the state says.
+  // The buffer; state_ says which thread may use it.
   Allocation memory_;
   CheckpointContents contents_;
 

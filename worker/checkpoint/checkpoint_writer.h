@@ -2,11 +2,11 @@
 // one copy of the arenas, and a thread does the rest.
 //
 // Guarantees: Snapshot never waits for the disk. If a write is still under way,
-// the new snapshot is skipped, and a result says so. A failed write (disk full,
+// it skips the new snapshot, and a result says so. A failed write (disk full,
 // not permitted, fail points) removes its temporary files, leaves older
-// checkpoints alone, and does not keep the next one from being tried.
+// checkpoints alone, and does not prevent the next attempt.
 // Not guaranteed: that a write begun is completed. Flush waits for that; the
-// destructor gives an unfinished one up, and takes as long as one call of the
+// destructor gives up an unfinished write, and takes as long as one call to the
 // disk.
 // Memory: one buffer of the arenas' size, allocated at the start.
 // Thread-safety: thread-safe.
@@ -34,17 +34,17 @@
 
 namespace ringmaster {
 
-// What became of one Snapshot.
+// The outcome of one Snapshot.
 struct CheckpointResult {
   int64_t step = 0;
-  // OK: it is complete and durable. UNAVAILABLE with is_skipped: an earlier one
-  // was still being written. Else the error of WriteCheckpoint.
+  // OK if it is complete and durable; UNAVAILABLE with is_skipped if an earlier
+  // one was still being written; else the error of WriteCheckpoint.
   absl::Status status;
   bool is_skipped = false;
   absl::Duration duration;  // of the write
   int64_t bytes = 0;
   std::string path;  // if status is OK
-  // Why an older checkpoint could not be removed.
+  // The reason why an older checkpoint could not be removed.
   absl::Status removal;
 };
 
@@ -53,18 +53,17 @@ class CheckpointWriter {
   struct Options {
     std::string directory;
     const Plan* plan = nullptr;
-    // Moments that snapshots may have: 2 for AdamW.
+    // The number of moments that snapshots may have: 2 for AdamW.
     int moment_count = 2;
     int keep = 0;              // as in CheckpointWriteOptions
     std::string protect = "";  // likewise
-    // Told of what is written; may be null and outlives the writer.
+    // Counts the bytes written; may be null, else outlives the writer.
     DiskProgress* progress = nullptr;
     Clock* clock = &Clock::Real();
   };
 
   // Removes what dead writers left in the directory, allocates, and starts the
-  // thread. That the directory cannot be written is found out by the first
-  // write.
+  // thread. Only the first write finds out if the directory cannot be written.
   //   RESOURCE_EXHAUSTED  there is no memory for the buffer
   // and FileError's, where leavings cannot be removed.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<CheckpointWriter>> Create(
@@ -74,8 +73,8 @@ class CheckpointWriter {
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  // Copies `contents` and lets the thread write them; false if it is skipped.
-  // `contents.plan` must be the options', and have no more moments.
+  // Copies `contents` and lets the thread write them; returns false if it skips
+  // them. `contents.plan` must be the options', and have no more moments.
   bool Snapshot(const CheckpointContents& contents);
 
   // The results since the last call, oldest first. At most kMaxResults are
@@ -83,7 +82,7 @@ class CheckpointWriter {
   static constexpr size_t kMaxResults = 256;
   std::vector<CheckpointResult> TakeResults();
 
-  // Waits until no write is under way or waits to begin.
+  // Waits until no write is under way or about to begin.
   //   DEADLINE_EXCEEDED  the deadline came first; the write goes on
   [[nodiscard]] absl::Status Flush(MonotonicTime deadline);
 

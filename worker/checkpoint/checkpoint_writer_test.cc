@@ -47,7 +47,7 @@ class CheckpointWriterTest : public ::testing::Test {
     return *std::move(writer);
   }
 
-  // What becomes of a snapshot at `step` when nothing else is under way.
+  // Returns the outcome of a snapshot at `step` when nothing else is under way.
   CheckpointResult WriteOne(CheckpointWriter& writer, int64_t step) {
     EXPECT_TRUE(writer.Snapshot(job_.ContentsAt(step)));
     EXPECT_TRUE(writer.Flush(InAMinute()).ok());
@@ -167,7 +167,8 @@ TEST_F(CheckpointWriterTest, DestructorGivesUpWhatIsNotComplete) {
   ASSERT_TRUE(writer->Snapshot(job_.ContentsAt(10)));
   AwaitHanging("checkpoint.open");
   std::thread destroyer([&] { writer.reset(); });
-  // Whether the write saw the end or not, nothing of it may be half there.
+  // The write may or may not have completed, but nothing of it may be half
+  // there.
   FailPoint::DisarmAll();
   destroyer.join();
   for (const std::string& name : NamesIn(directory_)) {
@@ -244,7 +245,7 @@ TEST_F(CheckpointWriterTest, AFullDiskCostsTheNewCheckpointAlone) {
     const std::unique_ptr<CheckpointWriter> writer =
         Make(OptionsFor(directory_));
     EXPECT_TRUE(WriteOne(*writer, 10).status.ok());
-    // What else fills a disk.
+    // Something else fills the disk.
     WriteFile(directory_ + "/other", std::string(1 << 20, 'x'));
     const CheckpointResult result = WriteOne(*writer, 20);
     EXPECT_EQ(result.status.code(), absl::StatusCode::kResourceExhausted)

@@ -10,9 +10,10 @@
 
 namespace ringmaster {
 
-// The number that names `directory`, above 0 and the same for all who see it:
-// drawn by the first caller, who makes the directory if it is missing, and kept
-// in its file .directory-identity. Thread-safe, also between processes.
+// Returns the number that names `directory`, above 0 and the same for all that
+// see it. The first caller draws it, makes the directory if it is missing, and
+// keeps the number in its file .directory-identity. Thread-safe, also between
+// processes.
 // Errors name the path.
 [[nodiscard]] absl::StatusOr<int64_t> DirectoryIdentity(
     const std::string& directory);

@@ -20,7 +20,8 @@ constexpr mode_t kFileMode = 0644;
 // Dirty bytes that may gather before the kernel is told to write them.
 constexpr int64_t kWritebackBytes = int64_t{16} << 20;
 
-// Of sync_file_range, on file systems and in sandboxes that lack it.
+// Returns true for the errors of sync_file_range on file systems and in
+// sandboxes that lack it.
 bool IsUnsupported(int error) {
   return error == ENOSYS || error == EINVAL || error == ESPIPE ||
          error == EOPNOTSUPP || error == EPERM;

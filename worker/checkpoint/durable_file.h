@@ -3,7 +3,7 @@
 //
 // Small appends are gathered; the disk sees writes of kWriteBytes. Bytes are
 // hashed on the way. They go to the disk as they come, a piece behind, so that
-// little is left for the fsync at the end, and what was appended tells how far
+// little is left for the fsync at the end, and the appended bytes show how far
 // the disk is.
 // A file that was not closed, or whose Close failed, is left for its owner to
 // remove (a checkpoint's files lie in a temporary directory).
@@ -36,8 +36,9 @@ class DurableFile {
  public:
   static constexpr size_t kWriteBytes = size_t{4} << 20;
 
-  // Creates `path`, which must not exist. `cancel` and `progress`, which is
-  // told of what is written, may be null and outlive the file. This and the others give the errors of FileError, with the path, and
+  // Creates `path`, which must not exist. `cancel` and `progress`, which counts
+  // the bytes written, may be null and outlive the file. This and the others
+  // return the errors of FileError, with the path, and
   //   ABORTED  `cancel` was cancelled
   [[nodiscard]] static absl::StatusOr<DurableFile> Create(
       const std::string& path, const CancelToken* cancel = nullptr,

@@ -1,6 +1,6 @@
 // FileDigest is what a checkpoint's manifest knows about the bytes of a file:
 // their number, and XXH3-64 (https://xxhash.com) of all of them and of each
-// block, so that a damaged file says where it is damaged.
+// block, which shows where a damaged file is damaged.
 #ifndef RINGMASTER_WORKER_CHECKPOINT_FILE_DIGEST_H_
 #define RINGMASTER_WORKER_CHECKPOINT_FILE_DIGEST_H_
 
@@ -19,8 +19,9 @@ inline constexpr int64_t kDigestBlockBytes = int64_t{16} << 20;
 struct FileDigest {
   int64_t size_bytes = 0;
   uint64_t hash = 0;  // the same as of `xxhsum -H3`
-  // Of the bytes [i * kDigestBlockBytes, (i + 1) * kDigestBlockBytes); the last
-  // block may be shorter, and there is none in an empty file.
+  // Element i is the hash of the bytes [i * kDigestBlockBytes, (i + 1) *
+  // kDigestBlockBytes); the last block may be shorter, and an empty file has
+  // none.
   std::vector<uint64_t> block_hashes;
 
   friend bool operator==(const FileDigest&, const FileDigest&) = default;
@@ -32,7 +33,7 @@ class DigestBuilder {
   DigestBuilder();
 
   void Add(absl::Span<const uint8_t> bytes);
-  // Of all bytes so far; the builder is used up.
+  // Returns the digest of all bytes so far; the builder is used up.
   FileDigest Finish();
 
  private:

@@ -1,5 +1,5 @@
-// ImportParameters takes over parameters that another program wrote: GPT-2 as
-// Hugging Face publishes it, say.
+// ImportParameters reads parameters that another program wrote, such as GPT-2
+// as Hugging Face publishes it.
 #ifndef RINGMASTER_WORKER_CHECKPOINT_IMPORT_PARAMETERS_H_
 #define RINGMASTER_WORKER_CHECKPOINT_IMPORT_PARAMETERS_H_
 
@@ -16,9 +16,8 @@ namespace ringmaster {
 // model.safetensors (a Hugging Face model, or a checkpoint of ours). Elements
 // may be F32, F64, F16 or BF16. A name may have or lack the prefix
 // "transformer.", on either side.
-// Left out, where the plan has no such tensor: GPT-2's constants
-// `*.attn.bias` and `*.attn.masked_bias`, and an `lm_head.weight` that equals
-// `wte.weight`.
+// It leaves out GPT-2's constants `*.attn.bias` and `*.attn.masked_bias`, and
+// an `lm_head.weight` that equals `wte.weight`, if the plan has no such tensor.
 //   FAILED_PRECONDITION  a tensor of the plan is missing or has another shape,
 //                        or the file has one that the plan has not; named
 // and the errors of SafetensorsFile. After an error `parameters` may be partly

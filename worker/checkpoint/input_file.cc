@@ -18,7 +18,7 @@ namespace ringmaster {
 
 namespace {
 
-// Of one read, so that a slow one shows progress.
+// The limit of one read, so that a slow one shows progress.
 constexpr size_t kMaxReadBytes = size_t{4} << 20;
 
 }  // namespace

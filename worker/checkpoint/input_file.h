@@ -1,7 +1,7 @@
 // InputFile reads a regular file at any offset.
 //
-// Reads are system calls rather than accesses to a mapping: a file that shrinks
-// meanwhile, or a disk that fails, is then an error and no signal.
+// Reads are system calls rather than accesses to a mapping, so that a file that
+// shrinks meanwhile, or a disk that fails, is an error and not a signal.
 // Thread-safety: thread-safe once open.
 #ifndef RINGMASTER_WORKER_CHECKPOINT_INPUT_FILE_H_
 #define RINGMASTER_WORKER_CHECKPOINT_INPUT_FILE_H_
@@ -21,13 +21,13 @@ namespace ringmaster {
 
 class InputFile {
  public:
-  // `progress` is told of what is read; it may be null and outlives the file.
-  // Errors are FileError's, and INVALID_ARGUMENT for what is no regular file.
+  // `progress` counts the bytes read; it may be null, else outlives the file.
+  // Errors are FileError's, and INVALID_ARGUMENT if it is not a regular file.
   [[nodiscard]] static absl::StatusOr<InputFile> Open(
       const std::string& path, DiskProgress* progress = nullptr);
 
   const std::string& path() const { return path_; }
-  // As it was at Open.
+  // The size at the time of Open.
   int64_t size_bytes() const { return size_bytes_; }
 
   // Fills `into` with the bytes from `offset` on.

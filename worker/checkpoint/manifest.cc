@@ -39,7 +39,7 @@ Json ParseShallow(std::string_view text) {
   return is_too_deep ? Json() : json;
 }
 
-// Of the text without the hash itself.
+// Returns the hash of the text without the hash itself.
 std::string SelfHashOf(const Json& json) {
   const std::string text = Dump(json);
   return Hex(XXH3_64bits(text.data(), text.size()));
@@ -206,7 +206,7 @@ std::string EncodeManifest(const CheckpointManifest& manifest) {
     json[kLossScale] = static_cast<int64_t>(manifest.loss_scale->value());
     json[kGoodUpdates] = manifest.loss_scale->good_updates();
   }
-  // What a reader will have, where a text is not UTF-8.
+  // The JSON as a reader will have it where a text is not UTF-8.
   Json readable = ParseShallow(Dump(json));
   const std::string self_hash = SelfHashOf(readable);
   readable[kSelfHash] = self_hash;

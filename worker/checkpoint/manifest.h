@@ -1,5 +1,5 @@
-// CheckpointManifest is what checkpoint.json says: what the checkpoint is of,
-// and which bytes its files have.
+// CheckpointManifest is the content of checkpoint.json: what the checkpoint is
+// of, and the digests of its files.
 //
 // Thread-safety: a value, and pure functions.
 #ifndef RINGMASTER_WORKER_CHECKPOINT_MANIFEST_H_
@@ -27,8 +27,8 @@ struct CheckpointFile {
 };
 
 struct CheckpointManifest {
-  // The last update that the parameters hold. Where the data goes on is a
-  // function of it.
+  // The last update that the parameters hold. The place where the data
+  // continues is a function of it.
   int64_t step = 0;
   std::string plan_text;  // Plan::ToString
   uint64_t plan_hash = 0;
@@ -42,9 +42,9 @@ struct CheckpointManifest {
   std::string writer_version;           // kVersion of the program that wrote it
   std::vector<CheckpointFile> files;
 
-  // Of all files, without the manifest.
+  // The size of all files without the manifest.
   int64_t total_bytes() const;
-  // The file of that name, or null.
+  // Returns the file of that name, or null.
   const CheckpointFile* Find(std::string_view name) const;
 };
 

@@ -1,5 +1,5 @@
-// Reading and writing of safetensors, the format in which Hugging Face keeps
-// tensors (https://huggingface.co/docs/safetensors):
+// Reads and writes safetensors, the format in which Hugging Face keeps tensors
+// (https://huggingface.co/docs/safetensors):
 //
 //   u64, little-endian   length of the header
 //   JSON                 {"NAME": {"dtype": "F32", "shape": [2, 3],
@@ -8,8 +8,8 @@
 //   bytes                the tensors, row-major, little-endian, without a gap;
 //                         offsets count from here
 //
-// Thread-safety: WriteSafetensors is pure but for its file; SafetensorsFile is
-// thread-safe.
+// Thread-safety: WriteSafetensors is pure except for its file; SafetensorsFile
+// is thread-safe.
 #ifndef RINGMASTER_WORKER_CHECKPOINT_SAFETENSORS_H_
 #define RINGMASTER_WORKER_CHECKPOINT_SAFETENSORS_H_
 
@@ -31,7 +31,7 @@
 
 namespace ringmaster {
 
-// What the format's metadata holds; transformers wants {"format": "pt"}.
+// The format's metadata; transformers wants {"format": "pt"}.
 using SafetensorsMetadata = std::map<std::string, std::string>;
 
 // A tensor to be written.
@@ -66,9 +66,8 @@ struct SafetensorsEntry {
 
 class SafetensorsFile {
  public:
-  // Reads the header and checks all of it: what is found in tensors() can be
-  // read. Errors are one line with the file and, where there is one, the
-  // tensor:
+  // Reads the header and checks all of it: everything in tensors() can be read.
+  // Errors are one line with the file and, where there is one, the tensor:
   //   DATA_LOSS         cut short, or not in this format: a header that is too
   //                     long (100 MB), is not such JSON, names a tensor twice,
   //                     or has offsets that overlap, leave gaps, or do not fit
@@ -87,7 +86,7 @@ class SafetensorsFile {
 
   // Reads the elements of `tensor`, which is one of tensors(), from `first` on
   // into `into`. F16, BF16 and F64 are converted (F64 rounds to nearest).
-  // Requires that there are as many.
+  // Requires that there are that many.
   //   INVALID_ARGUMENT  a tensor of integers
   // and the errors of InputFile::ReadAt.
   [[nodiscard]] absl::Status ReadFloats(const SafetensorsEntry& tensor,

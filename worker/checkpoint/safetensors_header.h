@@ -17,7 +17,7 @@
 
 namespace ringmaster::safetensors {
 
-// The member of the header that is no tensor.
+// The member of the header that is not a tensor.
 inline constexpr char kMetadataKey[] = "__metadata__";
 
 struct HeaderEntry {
@@ -33,21 +33,21 @@ struct Header {
   std::map<std::string, std::string> metadata;
 };
 
-// Bytes of one element of a dtype of the format, which has more of them than
-// DType; nothing if it has no such dtype.
+// Returns the bytes of one element of a dtype of the format, which has more
+// dtypes than DType; nothing if it has no such dtype.
 std::optional<int64_t> ElemBytes(std::string_view dtype);
 // "F32" for kFloat32, ...
 std::string_view NameOf(DType dtype);
 
-// "\"name\"", on one line and not too long, whatever the name holds.
+// Returns "\"name\"", on one line and not too long, whatever the name holds.
 std::string Quoted(std::string_view name);
 
 // The text of the header, tensors in their order.
 std::string EncodeHeader(const Header& header);
 
-// The header in `text`, tensors in the order of their names. Checks it all but
-// for how tensors lie: no name comes twice, each dtype is one of the format,
-// and offsets fit dtype and shape.
+// Returns the header in `text`, tensors in the order of their names. Checks
+// everything except the layout of tensors: no name comes twice, each dtype is
+// one of the format, and offsets fit dtype and shape.
 //   DATA_LOSS, INVALID_ARGUMENT  as SafetensorsFile::Open, without the file
 [[nodiscard]] absl::StatusOr<Header> DecodeHeader(std::string_view text);
 

@@ -43,7 +43,7 @@ absl::Status WriteAll(const std::string& path,
 
 class SafetensorsTest : public ::testing::Test {
  protected:
-  // What Open says to a file of this header and these bytes.
+  // Returns the error of Open for a file of this header and these bytes.
   absl::Status OpenError(std::string_view header, std::string_view bytes) {
     return OpenErrorOfText(SafetensorsText(header, bytes));
   }

@@ -1,5 +1,5 @@
-// What a broken link, a foreign frame or a dead peer does to a collective: a
-// Status that names it, never a hang and never a wrong sum.
+// Faults: a broken link, a foreign frame or a dead peer ends a collective with
+// a Status that names it, never a hang and never a wrong sum.
 #include <cstring>
 #include <memory>
 #include <span>
@@ -159,7 +159,8 @@ TEST(CollectiveFaultsTest, AKilledRankUnblocksAllOthers) {
       if (rank == 1) continue;
       EXPECT_TRUE(absl::IsUnavailable(statuses[rank])) << statuses[rank];
     }
-    // Rank 0 sees its next rank gone, or first its previous one, which gave up for the same reason.
+    // Rank 0 sees that its next rank is gone, or first its previous one, which
+    // gave up for the same reason.
     EXPECT_THAT(statuses[0].message(),
                 AnyOf(HasSubstr("rank 1 at"),
                       HasSubstr(absl::StrCat("rank ", world_size - 1, " at"))));

@@ -22,7 +22,8 @@
 namespace ringmaster {
 namespace {
 
-// What rank `rank` holds at element `i` before collective number `salt`.
+// Returns what rank `rank` holds at element `i` before collective number
+// `salt`.
 template <typename T>
 T InputOf(int rank, int64_t i, int salt) {
   uint64_t bits =
@@ -45,8 +46,8 @@ std::vector<T> Inputs(int rank, int64_t count, int salt) {
   return values;
 }
 
-// How an all-reduce is asked for, and how far from exact it may be, as a part
-// of the sum of magnitudes.
+// The parameters of an all-reduce, and its greatest error as a part of the sum
+// of magnitudes.
 struct Kind {
   Reduction reduction = Reduction::kSum;
   std::optional<DType> wire = std::nullopt;
@@ -103,7 +104,7 @@ struct World {
   bool is_in_place = false;  // buffers lie in memory that the peers read
 };
 
-// Of each rank, where is_in_place.
+// The arena of each rank, where is_in_place.
 constexpr size_t kArenaBytes = 4 << 20;
 
 std::string NameOf(const ::testing::TestParamInfo<World>& info) {
@@ -233,8 +234,8 @@ class CollectiveResultsTest : public ::testing::TestWithParam<World> {
     }
   }
 
-  // Reduces buffers of which each of `planters` has a number that is not finite,
-  // at `index`; whom the ranks together name for it.
+  // Reduces buffers, with a number that is not finite at `index` of those of
+  // `planters`; returns the ranks that all ranks together name for it.
   std::set<int> NamedFor(const std::set<int>& planters, int64_t index,
                          int64_t count,
                          const CollectiveRequest& request = AllReduceSum({})) {
@@ -320,7 +321,8 @@ TEST_P(CollectiveResultsTest, ASixteenBitWireCostsOnlyItsRoundings) {
   }
 }
 
-// Wherever it is, whoever put it in, whichever rank sees it.
+// The place of the number, the rank that put it in, and the rank that sees it
+// may be any.
 TEST_P(CollectiveResultsTest, TheRanksKnowWhoPutInANumberThatIsNotFinite) {
   if (n_ == 1) GTEST_SKIP() << "nothing is combined";
   const int64_t count = 2 * n_ + 1;

@@ -74,16 +74,16 @@ struct CollectiveRequest {
   BufferView buffer;
   int root = 0;                           // kBroadcast only
   Reduction reduction = Reduction::kSum;  // kAllReduce, kReduceScatter only
-  // How elements travel; none: as they are. A float32 buffer may travel as
-  // float16 or bfloat16: sums are still made in float32, and every rank, the one
-  // that made the sum too, ends with the rounded one.
+  // The type that elements travel as; none: their own. A float32 buffer may
+  // travel as float16 or bfloat16: sums are still made in float32, and every
+  // rank, including the one that made the sum, ends with the rounded one.
   std::optional<DType> wire = std::nullopt;
   Algorithm algorithm = Algorithm::kAuto;
   int64_t trace_label = -1;  // shown in the trace: the bucket's index, or -1
   int64_t trace_step = 0;    // shown in the trace: the training step
 };
 
-// What the elements of a frame are.
+// Returns the type of the elements of a frame.
 [[nodiscard]] inline DType WireOf(const CollectiveRequest& request) {
   return request.wire.value_or(request.buffer.dtype);
 }
@@ -112,7 +112,7 @@ struct Ticket {
   int64_t sequence = 0;
 };
 
-// What a communicator is doing, for beats and verdicts.
+// A communicator's progress, for beats and verdicts.
 struct CollectiveProgress {
   int64_t completed = 0;  // sequence number of the last completed collective
   int64_t started = 0;    // of the last started one
@@ -146,10 +146,12 @@ class Communicator {
   // fails.
   //   OK                 the buffer holds the result
   //   DEADLINE_EXCEEDED  names the peer waited for; the communicator is then
-  //   failed for good UNAVAILABLE        a peer closed or reset its connection
-  //   (named); the buffer is undefined ABORTED            Abort was called; the
-  //   buffer is undefined FAILED_PRECONDITION  a peer sent a frame that does
-  //   not match (both ranks named): plan or generation differ
+  //                      failed for good
+  //   UNAVAILABLE        a peer closed or reset its connection (named); the
+  //                      buffer is undefined
+  //   ABORTED            Abort was called; the buffer is undefined
+  //   FAILED_PRECONDITION  a peer sent a frame that does not match (both ranks
+  //                      named): plan or generation differ
   [[nodiscard]] virtual absl::Status Wait(Ticket ticket,
                                           MonotonicTime deadline) = 0;
 
@@ -163,26 +165,29 @@ class Communicator {
   // Wait within milliseconds.
   virtual void Abort(std::string_view why) = 0;
 
-  // What `request` runs as: its own algorithm, or the one chosen for it.
+  // Returns the algorithm that `request` runs as: its own, or the one chosen
+  // for it.
   [[nodiscard]] virtual Algorithm AlgorithmFor(
       const CollectiveRequest& request) const = 0;
   [[nodiscard]] virtual CollectiveProgress progress() const = 0;
   [[nodiscard]] virtual WireCounters counters() const = 0;
-  // How long this rank has waited for `rank` in collectives, with nothing else
-  // left to do; who is waited for most is the straggler.
+  // Returns the time that this rank has waited for `rank` in collectives, with
+  // nothing else left to do; the rank that is waited for most is the straggler.
   [[nodiscard]] virtual absl::Duration WaitedFor(int rank) const = 0;
-  // How long all-reduces have run on this rank, each from its beginning to its
-  // end; those that failed do not count.
+  // Returns the time that all-reduces have run on this rank, each from its
+  // beginning to its end; those that failed do not count.
   [[nodiscard]] virtual absl::Duration AllReduceTime() const = 0;
-  // The sequence number of the last reduction in which this rank saw an infinity
-  // or a NaN in what `rank` itself put in, as it travelled; 0: in none so far.
-  // A rank looks at the contributions, or the parts of them, that it combines
-  // first: together the ranks see all of all, whatever the algorithm, and one
-  // alone may see nothing. Sums are nobody's contribution, also not those of
-  // finite numbers that became an infinity. For completed collectives. In a
-  // world of one nothing is combined, and nothing seen.
+  // Returns the sequence number of the last reduction in which this rank saw an
+  // infinity or a NaN in `rank`'s own contribution, as it travelled; 0 if there
+  // was none so far. A rank looks at the contributions, or the parts of them,
+  // that it combines first: together the ranks see every contribution in full,
+  // whatever the algorithm, but one alone may see nothing. Sums are nobody's
+  // contribution, not even sums of finite numbers that became an infinity. For
+  // completed collectives. In a world of one nothing is combined, so nothing is
+  // seen.
   [[nodiscard]] virtual int64_t LastNonFinite(int /*rank*/) const { return 0; }
-  // How bytes reach `rank`; kLoopback for itself and for who is not connected.
+  // Returns the transport to `rank`; kLoopback for itself and for a rank that
+  // is not connected.
   [[nodiscard]] virtual Transport TransportTo(int rank) const = 0;
 };
 

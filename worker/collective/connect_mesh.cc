@@ -47,7 +47,7 @@ absl::StatusOr<std::string> AddressOf(int rank, const MeshConfig& config) {
       "rank ", config.rank, " was given no address of rank ", rank));
 }
 
-// Of each pair the higher rank makes the connections.
+// In each pair the higher rank makes the connections.
 absl::StatusOr<std::vector<PeerConnection>> ConnectionsOf(
     const MeshConfig& config) {
   std::vector<PeerConnection> connections;

@@ -1,7 +1,7 @@
 // ConnectMesh makes a rank's Communicator for one generation: it connects with
-// all ranks that collectives bring it together with, each connection
-// authenticated with the generation's secret, and moves those inside the host to
-// shared memory where both sides can.
+// all ranks that collectives bring it together with, authenticates each
+// connection with the generation's secret, and moves connections inside the
+// host to shared memory where both sides can.
 #ifndef RINGMASTER_WORKER_COLLECTIVE_CONNECT_MESH_H_
 #define RINGMASTER_WORKER_COLLECTIVE_CONNECT_MESH_H_
 
@@ -38,10 +38,11 @@ struct MeshConfig {
   std::string secret;      // of the generation; at least 16 bytes, random
   MonotonicTime deadline;  // for all connections; a peer that then answers
                            // nothing for as long is given up too
-  // The best way to a peer that is tried; a worse one is taken where it fails.
+  // The best transport that is tried; a worse one is used for a peer where it
+  // fails.
   Transport best_transport = Transport::kSharedMemory;
-  // Connections to each peer of another host, from 1 to kMaxConnections; the same on
-  // all ranks. More than one helps where the network limits each.
+  // Connections to each peer of another host, from 1 to kMaxConnections; the
+  // same on all ranks. More than one helps where the network limits each.
   int stripes = 1;
   // Buffers in it are read in place by ranks that share memory with this one.
   // May be null; outlives the communicator.
@@ -60,7 +61,8 @@ struct MeshConfig {
 // `listener` belongs to the worker process and serves generation after
 // generation; its address is what the peers were given. `cancel` (may be null)
 // ends the call within milliseconds, from another thread.
-// BlamedPeer (common/transport/establish.h) tells which peer an error is about.
+// BlamedPeer (common/transport/establish.h) returns the peer that an error is
+// about.
 //   INVALID_ARGUMENT     the configuration; a peer that is missing from it
 //   DEADLINE_EXCEEDED    names the peers that are missing
 //   ABORTED              cancelled; or a peer says that the generation is over
@@ -70,8 +72,8 @@ struct MeshConfig {
     const Listener& listener, const MeshConfig& config,
     const CancelToken* cancel);
 
-// The same with channels beside those of the communicator, which are made in the
-// same call: a process has one listener.
+// The same with channels beside those of the communicator, which are made in
+// the same call: a process has one listener.
 struct ConnectedMesh {
   std::unique_ptr<Communicator> communicator;
   std::vector<std::unique_ptr<Channel>>

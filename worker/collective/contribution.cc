@@ -7,8 +7,9 @@
 namespace ringmaster {
 namespace {
 
-// Whether the frames of `step` that `peer` sends carry its own contribution.
-// The marks are those of the schedules: 0 is the first step everywhere.
+// Returns true if the frames of `step` that `peer` sends carry its own
+// contribution. The marks are those of the schedules: 0 is the first step
+// everywhere.
 bool IsContribution(int step, int peer, Algorithm algorithm,
                     const Topology& topology) {
   if (step == 0) return true;

@@ -1,9 +1,9 @@
-// Whose own contribution an operand of a reduction is.
+// Finds the rank whose own contribution an operand of a reduction is.
 //
-// A reduction combines what lies in memory with what came over the wire, or with
-// a copy in scratch. Each is one rank's own contribution, or a sum of several.
-// In every algorithm each element of each rank's contribution is once, at some
-// rank, such an operand on its own.
+// A reduction combines what lies in memory with what came over the wire, or
+// with a copy in scratch. Each is one rank's own contribution, or a sum of
+// several. In every algorithm each element of each rank's contribution is such
+// an operand on its own once, at some rank.
 // Pure.
 #ifndef RINGMASTER_WORKER_COLLECTIVE_CONTRIBUTION_H_
 #define RINGMASTER_WORKER_COLLECTIVE_CONTRIBUTION_H_
@@ -13,13 +13,14 @@
 
 namespace ringmaster {
 
-// Both want an item of a plan of rank `rank` that is reduced, and return a rank,
-// or -1 for a sum of several.
+// Both take an item that is reduced, of a plan of rank `rank`, and return a
+// rank, or -1 for a sum of several.
 
-// Of the elements before the operation.
+// Returns the owner of the elements before the operation.
 [[nodiscard]] int OwnerOfElements(const Lane::Item& item, int rank);
 
-// Of what is combined with them: the received frame, or the copy.
+// Returns the owner of the operand combined with them: the received frame, or
+// the copy.
 [[nodiscard]] int OwnerOfOther(const Lane::Item& item, int rank,
                                Algorithm algorithm, const Topology& topology);
 

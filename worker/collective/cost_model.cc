@@ -13,12 +13,12 @@
 namespace ringmaster {
 namespace {
 
-// Of several messages that a rank sends or takes at once, each but the first
-// costs this part of a latency: the overhead in LogP (Culler et al., 1993). The
-// rest passes for all of them together.
+// If a rank sends or takes several messages at once, each but the first costs
+// this part of a latency: the overhead in LogP (Culler et al., 1993). The rest
+// passes for all of them together.
 constexpr double kOverheadShare = 1.0 / 8;
 
-// What a rank does in one all-reduce, in parts of the buffer.
+// A rank's work in one all-reduce, in parts of the buffer.
 struct Load {
   double local_sent = 0;
   double local_received = 0;
@@ -50,7 +50,7 @@ class Prediction {
     return topology_.AreTogether(a, b) ? costs_.local.latency
                                        : costs_.remote.latency;
   }
-  // Until `messages` to or from as many others have arrived.
+  // Returns the time until `messages` to or from as many others have arrived.
   [[nodiscard]] double LatencyOfMany(double latency, int messages) const {
     return latency * (1 + (messages - 1) * kOverheadShare);
   }

@@ -1,13 +1,14 @@
-// How long a collective should take, and which algorithm is the fastest: the
-// alpha-beta-gamma model of Thakur, Rabenseifner and Gropp (2005).
+// The cost model predicts how long a collective takes and which algorithm is
+// the fastest: the alpha-beta-gamma model of Thakur, Rabenseifner and Gropp
+// (2005).
 //
 // A prediction is the latency of the messages that must follow one another,
-// plus the time of the busiest host: what its ranks copy and add, on as many
-// cores as it has, and what goes through its network, which its ranks share.
+// plus the time of the busiest host: for copies and sums of its ranks, on as
+// many cores as it has, and for traffic on its network, which its ranks share.
 // The two do not overlap in the model.
 //
-// Pure: the costs were measured elsewhere (probe.h). All ranks must use the same
-// costs, or they would choose differently: the coordinator sends them.
+// Pure: the costs were measured elsewhere (probe.h). All ranks must use the
+// same costs, or they would choose differently: the coordinator sends them.
 #ifndef RINGMASTER_WORKER_COLLECTIVE_COST_MODEL_H_
 #define RINGMASTER_WORKER_COLLECTIVE_COST_MODEL_H_
 
@@ -21,32 +22,33 @@
 
 namespace ringmaster {
 
-// What a job's collectives cost where `best` is the best transport that its ranks
-// of a host try. By what the job asks for, not by what a pair of ranks got: all
-// ranks must come to the same.
+// Returns the costs of a job's collectives if `best` is the best transport that
+// its ranks on one host try. It goes by what the job asks for, not by what a
+// pair of ranks got: all ranks must come to the same costs.
 [[nodiscard]] CollectiveCosts CostsOver(Transport best,
                                         const MachineCosts& machine);
 
-// Seconds that an all-reduce of `bytes` on the wire takes. Requires an
-// algorithm other than kAuto.
+// Returns the seconds that an all-reduce of `bytes` on the wire takes. Requires
+// an algorithm other than kAuto.
 [[nodiscard]] double PredictAllReduce(Algorithm algorithm, int64_t bytes,
                                       const Topology& topology,
                                       const CollectiveCosts& costs);
 
-// The usable algorithm with the smallest prediction; never gather_broadcast.
-// Ties go to the earlier one of kAlgorithms.
+// Returns the usable algorithm with the smallest prediction; never
+// gather_broadcast. Ties go to the earlier one of kAlgorithms.
 [[nodiscard]] Algorithm ChooseAllReduce(int64_t bytes, const Topology& topology,
                                         const CollectiveCosts& costs);
 
-// How a communicator chooses where a request leaves it open.
+// The way a communicator chooses an algorithm if a request leaves it open.
 struct AlgorithmPolicy {
-  // Of all-reduces; kAuto, or one that is not usable here: by `costs`.
+  // The algorithm of all-reduces; if it is kAuto, or not usable here, `costs`
+  // decide.
   Algorithm algorithm = Algorithm::kAuto;
   CollectiveCosts costs;
 };
 
-// The algorithm that `request` runs as; usable, and never kAuto, if its own is
-// usable. Ranks with the same policy choose alike.
+// Returns the algorithm that `request` runs as; usable, and never kAuto, if its
+// own is usable. Ranks with the same policy choose alike.
 [[nodiscard]] Algorithm ChooseAlgorithm(const CollectiveRequest& request,
                                         const Topology& topology,
                                         const AlgorithmPolicy& policy);

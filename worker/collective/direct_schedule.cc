@@ -13,8 +13,8 @@ namespace {
 constexpr int kContribution = 0;  // step marks
 constexpr int kResult = 1;
 
-// So many contributions go ahead of the result that is being made. More hide a
-// peer's hiccups, fewer leave the result in a near cache.
+// The number of contributions that go ahead of the result that is being made.
+// More hide a peer's hiccups, fewer leave the result in a near cache.
 constexpr size_t kLead = 2;
 
 std::vector<int> AllRanks(int world_size) {
@@ -74,10 +74,10 @@ void BuildDirect(ScheduleBuilder* builder, Phases phases) {
   }
 }
 
-// What a rank has sent to all it must not overwrite: that others' contributions
-// have come does not prove that its own has arrived. So it sends a copy. All
-// add the same bits in the same order, so that results are equal: the first
-// rank's come first, and own ones are taken as the others see them.
+// A rank must not overwrite what it has sent to all: the arrival of the others'
+// contributions does not prove that its own has arrived. So it sends a copy.
+// All add the same bits in the same order, so that results are equal: the first
+// rank's come first, and a rank takes its own as the others see them.
 void BuildExchange(ScheduleBuilder* builder) {
   const int n = builder->world_size();
   const int own = builder->rank();

@@ -306,9 +306,9 @@ bool CollectiveEngine::IsDone(const CollectivePlan::Pair& pair) const {
 }
 
 int CollectiveEngine::NextAwaited() const {
-  // What comes is what others wait for, too; what goes waits for room. Of
-  // several, the one that stands first in the schedule: whoever is to send a
-  // later one may be waiting for the same rank as we.
+  // Receives go first: others wait for them, too, while sends only wait for
+  // room. Among receives the first in the schedule counts: the sender of a
+  // later one may be waiting for the same rank as we are.
   int source = -1;
   int taker = -1;
   size_t first = std::numeric_limits<size_t>::max();
@@ -331,8 +331,8 @@ void CollectiveEngine::SetWaitingFor(int rank) {
 std::string CollectiveEngine::BlameForWait(CollectiveOp op, int64_t sequence) {
   int waited_for = waiting_for_rank();
   if (waited_for < 0) {
-    // Between two looks at the channels nobody is waited for; then somebody was,
-    // and will be.
+    // Between two looks at the channels nobody is waited for; then somebody
+    // was, and will be.
     waited_for = last_awaited_.load(std::memory_order_relaxed);
   }
   std::string text =
@@ -345,7 +345,7 @@ std::string CollectiveEngine::BlameForWait(CollectiveOp op, int64_t sequence) {
 }
 
 void CollectiveEngine::NoteBlame(int rank) {
-  // What fails after the first failure follows from it.
+  // Failures after the first follow from it.
   int nobody = -1;
   blamed_rank_.compare_exchange_strong(nobody, rank, std::memory_order_relaxed);
 }

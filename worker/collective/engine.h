@@ -1,10 +1,9 @@
 // CollectiveEngine runs one collective at a time over the channels to a rank's
 // peers, on the calling thread, as the collective's schedule says.
 //
-// All channels move at once and without blocking: what can be sent is sent, what
-// has come is taken, and only when nothing moves does the thread wait: it looks
-// again for some microseconds, and sleeps in poll(2) then. Used by
-// HostCommunicator only.
+// All channels move at once and without blocking. The thread sends what it can
+// and takes what has come. Only when nothing moves does it wait: it looks again
+// for some microseconds, then sleeps in poll(2). Used by HostCommunicator only.
 // Thread-safety: Run from one thread at a time; the observers from any.
 #ifndef RINGMASTER_WORKER_COLLECTIVE_ENGINE_H_
 #define RINGMASTER_WORKER_COLLECTIVE_ENGINE_H_
@@ -30,7 +29,7 @@
 
 namespace ringmaster {
 
-// What a rank is, and what leads to its peers.
+// A rank's identity, and the channels to its peers.
 struct EngineMember {
   uint64_t job = 0;  // JobHash
   int64_t generation = 0;
@@ -47,8 +46,8 @@ class CollectiveEngine {
   CollectiveEngine(EngineMember member, const CancelToken& cancel,
                    Clock& clock);
 
-  // Runs `request`, whose algorithm is usable or kAuto, as the collective number
-  // `sequence`. After an error the streams' positions are lost: Close.
+  // Runs `request`, whose algorithm is usable or kAuto, as the collective
+  // number `sequence`. After an error the streams' positions are lost: Close.
   //   the statuses of Communicator::Wait; with `cancel` cancelled, its status
   [[nodiscard]] absl::Status Run(const CollectiveRequest& request,
                                  int64_t sequence, MonotonicTime deadline);
@@ -68,36 +67,38 @@ class CollectiveEngine {
     return blamed_rank_.load(std::memory_order_relaxed);
   }
   [[nodiscard]] WireCounters counters() const;
-  // How long this rank has waited for `rank` so far, nothing else being left to
-  // do.
+  // Returns the time that this rank has waited for `rank` so far with nothing
+  // else left to do.
   [[nodiscard]] absl::Duration WaitedFor(int rank) const;
   // Communicator::LastNonFinite.
   [[nodiscard]] int64_t LastNonFinite(int rank) const;
-  // How bytes reach `rank`; kLoopback for itself and for who is not connected.
+  // Returns the transport to `rank`; kLoopback for itself and for a rank that
+  // is not connected.
   [[nodiscard]] Transport TransportTo(int rank) const;
 
  private:
   [[nodiscard]] absl::Status Begin(const CollectiveRequest& request,
                                    int64_t sequence);
   [[nodiscard]] bool IsReady(const Lane& lane) const;
-  // Do the first operation of `lane` that is not done; return whether anything
+  // Do the first operation of `lane` that is not done; return true if anything
   // moved.
   [[nodiscard]] absl::StatusOr<bool> Advance(Lane& lane);
   [[nodiscard]] absl::StatusOr<bool> Send(Lane& lane);
   [[nodiscard]] absl::StatusOr<bool> Receive(Lane& lane);
   void DoLocally(const Lane::Item& item);
-  // What the reduction of `item` has seen.
+  // Notes what the reduction of `item` has seen.
   void NoteNonFinite(const Lane::Item& item, const NonFinite& seen);
   [[nodiscard]] FrameHeader HeaderOf(const Operation& operation,
                                      int source_rank) const;
   [[nodiscard]] std::byte* At(Area area, int64_t element);
-  // The fail points of a frame that is received next.
+  // Passes the fail points of the frame that is received next.
   [[nodiscard]] absl::Status PassReceivePoints(
       const Operation& operation) const;
   [[nodiscard]] bool AreSendsTaken() const;
 
   [[nodiscard]] absl::Status Await(MonotonicTime deadline);
-  // What a wait for a pair's channel is for, and whether there is anything left.
+  // Return true if a wait for the pair's channel is for a send; if it is for a
+  // receive; if nothing is left to do.
   [[nodiscard]] bool AwaitsSend(const CollectivePlan::Pair& pair) const;
   [[nodiscard]] bool AwaitsReceive(const CollectivePlan::Pair& pair) const;
   [[nodiscard]] bool IsDone(const CollectivePlan::Pair& pair) const;
@@ -118,7 +119,7 @@ class CollectiveEngine {
   std::vector<std::byte> scratch_;
   std::vector<std::byte> wire_;  // of elements that are rounded as on the wire
 
-  // Of the collective under way.
+  // The state of the collective under way.
   CollectiveRequest request_;
   CollectivePlan* plan_ = nullptr;
   FrameHeader header_;  // the fields common to its frames

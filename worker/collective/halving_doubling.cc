@@ -10,7 +10,7 @@
 // first 2(n-p) ranks the even ones give all to the odd one next to them, and
 // get the result from it.
 //
-// What is received over elements that were sent earlier contains what was sent:
+// A frame received over elements that were sent earlier contains what was sent:
 // a result for the half that was given away.
 #include <algorithm>
 #include <cstddef>
@@ -81,7 +81,7 @@ class HalvingDoubling {
   }
   [[nodiscard]] int place() const { return fold_.PlaceOf(builder_.rank()); }
 
-  // What the rank at `place` holds after `level` halvings.
+  // Returns the range that the rank at `place` holds after `level` halvings.
   [[nodiscard]] ElemRange Held(int place, int level) const {
     ElemRange range = Whole();
     for (int k = 0; k < level; ++k) {
@@ -113,7 +113,7 @@ class HalvingDoubling {
     const int peer_place = place() ^ (1 << level);
     const int peer = fold_.RankOf(peer_place);
     SendHeld(peer, DoubleStep(level), level + 1);
-    // By waiting for all that came before, what comes now stands for it.
+    // These frames wait for all earlier ones, so their arrival stands for it.
     before_ = arrived_.back().after;
     std::vector<Arrived> kept;
     for (const ElemRange& segment : Frames(peer_place, level + 1)) {

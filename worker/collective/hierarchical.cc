@@ -3,11 +3,11 @@
 // The buffer is cut into as many chunks as the largest host has ranks. On each
 // host one rank owns a chunk (or several, where there are fewer ranks): it adds
 // it up over the ranks of the host, in their order, goes with the chunk's other
-// owners through a ring of hosts, and sends the result to all ranks of its host.
-// For the ring of m hosts a chunk is cut again, into m parts: at step t host h
-// sends part h-1-t to the next host and receives part h-2-t (both mod m), as in
-// the ring of ranks. So part h-1-i is the i-th that host h needs; that is the
-// order in which it adds them up.
+// owners through a ring of hosts, and sends the result to all ranks of its
+// host. For the ring of m hosts a chunk is cut again, into m parts: at step t
+// host h sends part h-1-t to the next host and receives part h-2-t (both mod
+// m), as in the ring of ranks. So part h-1-i is the i-th that host h needs;
+// that is the order in which it adds them up.
 //
 // All ranks go through the steps alike: first what a step needs of the own
 // host, then the ring's part of it, then what it completes for the own host.
@@ -142,8 +142,8 @@ class Hierarchical {
   const int host_;
   const std::vector<int>& ranks_;  // of the own host
   OrderedSum sum_;
-  // By chunk and segment, for the own chunks: that the part which the ring
-  // needs next was added up here, and that the last received one has come.
+  // For the own chunks, by chunk and segment: the sum here of the part that the
+  // ring needs next, and the arrival of the last received part.
   std::vector<std::vector<After>> summed_;
   std::vector<std::vector<After>> arrived_;
 };

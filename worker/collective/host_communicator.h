@@ -1,8 +1,8 @@
 // HostCommunicator runs collectives on host memory over channels to the peers.
 //
-// One thread of its own runs what Start queues, so that communication goes on
-// beside the caller's computing; Run uses the calling thread when nothing is
-// queued, which saves two thread switches. See communicator.h for the contract.
+// Its own thread runs what Start queues, so that communication overlaps the
+// caller's computing; Run uses the calling thread when nothing is queued, which
+// saves two thread switches. See communicator.h for the contract.
 #ifndef RINGMASTER_WORKER_COLLECTIVE_HOST_COMMUNICATOR_H_
 #define RINGMASTER_WORKER_COLLECTIVE_HOST_COMMUNICATOR_H_
 
@@ -82,8 +82,8 @@ class HostCommunicator final : public Communicator {
   };
 
   [[nodiscard]] absl::Status Validate(const CollectiveRequest& request) const;
-  // In a world of one: the buffer is the result, but for what it would lose on
-  // the wire of a larger one.
+  // In a world of one the buffer is the result, except for the rounding that
+  // the wire of a larger world would cause.
   [[nodiscard]] absl::Status FinishAlone(const CollectiveRequest& request);
   // Takes the next sequence number; checks that nothing failed before.
   [[nodiscard]] absl::StatusOr<Pending> Admit(const CollectiveRequest& request)

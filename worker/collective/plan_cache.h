@@ -37,7 +37,7 @@ struct Lane {
   bool has_begun = false;
 
   [[nodiscard]] bool is_done() const { return done == items.size(); }
-  // Of the first item that is not done. Requires !is_done().
+  // The operation of the first item that is not done. Requires !is_done().
   [[nodiscard]] const Operation& current() const {
     return items[done].operation;
   }
@@ -60,18 +60,18 @@ struct CollectivePlan {
   ReductionKernels kernels;
 };
 
-// KernelsFor what `request` does with its elements.
+// Returns KernelsFor the dtypes and reduction of `request`.
 [[nodiscard]] absl::StatusOr<ReductionKernels> KernelsOf(
     const CollectiveRequest& request);
 
-// The largest payload of a frame: large enough that its costs vanish, small
-// enough to stay in a cache between the wire and the sum.
+// The largest payload of a frame: large enough that the costs of a frame
+// vanish, small enough to stay in a cache between the wire and the sum.
 inline constexpr int64_t kSegmentBytes = 256 << 10;
 
 class PlanCache {
  public:
-  // Operations kept, about 80 bytes each; before there are more, all plans are
-  // forgotten.
+  // The most operations kept, about 80 bytes each; before there are more, all
+  // plans are forgotten.
   static constexpr size_t kMaxOperations = 1 << 20;
 
   PlanCache(int rank, const Topology& topology, const AlgorithmPolicy& policy)

@@ -29,16 +29,18 @@ namespace {
 
 constexpr int64_t kLargeCount = 1 << 20;  // 4 MiB of float32
 constexpr int64_t kSmallCount = 16;
-// So few that a burst often passes without the kernel giving the cores to others.
+// Few enough that a burst often passes before the kernel gives the cores to
+// others.
 constexpr int kSmallPerBurst = 8;
 // One more, which does not count, comes before them: pages and sockets are new.
-// At least so many, however late it is, so that one disturbance is not all.
+// The least number of bursts, however late it is, so that one disturbance does
+// not spoil all.
 constexpr int kMinBursts = 2;
 constexpr int kMaxBursts = 16;
 constexpr double kLargeBytes = kLargeCount * sizeof(float);
 // A rank moves and adds up to this fast, however quick a burst was.
 constexpr double kLeastSecondsPerByte = 1e-12;
-// What jobs use most comes last, when everything is warm.
+// The transport that jobs use most comes last, when everything is warm.
 constexpr std::array<Transport, 3> kTransports = {
     Transport::kTcp, Transport::kUnix, Transport::kSharedMemory};
 
@@ -82,7 +84,7 @@ class Pair {
         hard_limit_(hard_limit),
         buffers_(buffers) {}
 
-  // What the quickest bursts took, in seconds; infinite where none was made.
+  // The times of the quickest bursts, in seconds; infinite where none was made.
   double small = std::numeric_limits<double>::infinity();  // one all-reduce
   double large = std::numeric_limits<double>::infinity();
 
@@ -182,7 +184,7 @@ absl::Status Pair::Bursts(Communicator& communicator,
   return absl::OkStatus();
 }
 
-// Of adding a buffer to another, in seconds per byte.
+// Measures adding a buffer to another, in seconds per byte.
 double MeasureReduction(Clock& clock, const ProbeBuffer& buffer) {
   const absl::StatusOr<ReductionKernels> kernels =
       KernelsFor(DType::kFloat32, DType::kFloat32, Reduction::kSum);
@@ -199,9 +201,9 @@ double MeasureReduction(Clock& clock, const ProbeBuffer& buffer) {
   return std::max(best / (kCount * sizeof(float)), kLeastSecondsPerByte);
 }
 
-// So that the model's prediction for two ranks is what was measured: of an
-// exchange the latency, of a direct all-reduce of B bytes 2 latencies, B moved
-// and B/2 added by each rank.
+// Returns the cost with which the model predicts what was measured for two
+// ranks: for an exchange the latency; for a direct all-reduce of B bytes 2
+// latencies, and B moved and B/2 added by each rank.
 PathCost CostOf(const Pair& pair, const MachineCosts& costs) {
   const double turns = costs.cores < 2 ? 2 : 1;
   const double per_byte =
@@ -216,7 +218,8 @@ PathCost& PathOf(Transport transport, MachineCosts& costs) {
                                                : costs.tcp;
 }
 
-// In Mbit/s, as the kernel tells it; nothing if it does not know.
+// Returns the speed in Mbit/s, as the kernel reports it; nothing if it does not
+// know.
 std::optional<double> LinkSpeed(const ProbeOptions& options) {
   if (options.network_interface.empty()) return std::nullopt;
   std::ifstream file(absl::StrCat(options.network_directory, "/",

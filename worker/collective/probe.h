@@ -1,11 +1,11 @@
 // The probe measures what collectives cost on this machine, for cost_model.h.
 //
 // Two threads of this process are the ranks of a world of two, connected as the
-// ranks of a job are (ConnectMesh), and reduce: a few numbers for the latency, a
-// buffer larger than a core's own caches for the time per byte, by each
+// ranks of a job are (ConnectMesh), and reduce: a few numbers for the latency,
+// a buffer larger than a core's own caches for the time per byte, by each
 // transport. So the costs are those of the engine, and with them the model
-// predicts what was measured. Other workers of the host may be at it at the same
-// time: of several short bursts the quickest counts.
+// predicts what was measured. Other workers of the host may measure at the same
+// time, so the quickest of several short bursts counts.
 // Linux only.
 #ifndef RINGMASTER_WORKER_COLLECTIVE_PROBE_H_
 #define RINGMASTER_WORKER_COLLECTIVE_PROBE_H_
@@ -21,8 +21,8 @@ namespace ringmaster {
 
 struct ProbeOptions {
   Clock* clock = nullptr;  // the real one; outlives the call
-  // For all transports together. After it the least that must be measured is
-  // still waited for, for twice as long.
+  // For all transports together. After it the probe still waits for the least
+  // that must be measured, for twice as long.
   absl::Duration time_limit = absl::Milliseconds(20);
   // The network interface that other hosts are reached over; empty: not known.
   std::string network_interface = "";
@@ -37,9 +37,10 @@ struct ProbeResult {
   absl::Duration duration;  // what it took
 };
 
-// Blocks for about the time limit; uses a thread of its own and 10 MiB meanwhile.
-// What is between hosts cannot be measured alone: its time per byte comes from
-// the speed of the interface's link, if the kernel tells it.
+// Blocks for about the time limit; uses a thread of its own and 10 MiB
+// meanwhile. The path between hosts cannot be measured from one host: its time
+// per byte comes from the speed of the interface's link, if the kernel knows
+// it.
 [[nodiscard]] ProbeResult MeasureCosts(const ProbeOptions& options);
 
 }  // namespace ringmaster

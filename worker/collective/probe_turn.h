@@ -1,10 +1,10 @@
-// ProbeTurn is the right to measure: of the processes of a host (of a network
-// namespace, to be exact) one at a time has it.
+// ProbeTurn is the right to measure: one process of a host (of a network
+// namespace, to be exact) has it at a time.
 //
-// Workers of a host start together, and would measure each other; one of them
-// knows what all want to know. It is the bound name of an abstract Unix socket
-// (unix(7)), which vanishes with its process. Anybody may hold it, which costs
-// nobody more than a measurement.
+// Workers of a host start together and would disturb each other's measurements;
+// one measurement serves them all. It is the bound name of an abstract Unix
+// socket (unix(7)), which vanishes with its process. Anybody may hold it, which
+// costs nobody more than a measurement.
 #ifndef RINGMASTER_WORKER_COLLECTIVE_PROBE_TURN_H_
 #define RINGMASTER_WORKER_COLLECTIVE_PROBE_TURN_H_
 
@@ -18,8 +18,8 @@ namespace ringmaster {
 
 class ProbeTurn {
  public:
-  // Nothing while another process has it. A host without such sockets gives it
-  // to everybody. It ends with the object. `name` is for tests.
+  // Returns nothing while another process has it. On a host without such
+  // sockets everybody gets it. It ends with the object. `name` is for tests.
   [[nodiscard]] static std::optional<ProbeTurn> Take(
       std::string_view name = "ringmaster-probe");
 

@@ -6,8 +6,8 @@
 // received at step t, so a segment is passed on as soon as it has come: nobody
 // waits for whole chunks.
 //
-// What is received over elements that were sent earlier contains what was
-// sent: it has been all round the ring.
+// A frame received over elements that were sent earlier contains what was sent:
+// it has been all round the ring.
 #include <algorithm>
 #include <cstddef>
 #include <vector>

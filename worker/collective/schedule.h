@@ -2,8 +2,8 @@
 // receives and local steps, computed by pure code from the geometry alone.
 //
 // Every rank computes its own; together they fit: the k-th frame that rank a
-// sends to rank b is the k-th that b receives from a, with the same begin, count
-// and step. The engine (engine.h) runs the operations of each peer and
+// sends to rank b is the k-th that b receives from a, with the same begin,
+// count and step. The engine (engine.h) runs the operations of each peer and
 // direction in their order, and those of different peers in any order that
 // their `after` allows; so a schedule must be right in every such order, and
 // must never wait in a circle.
@@ -67,9 +67,9 @@ struct Operation {
   int64_t begin = 0;
   int64_t from_begin = 0;  // kLocal
   int64_t count = 0;       // may be 0: the empty frame proves that plans agree
-  // Begins once `after_count` frames from rank `after_peer` were received; with
-  // the own rank as `after_peer`: once as many kLocal and kFinish operations
-  // were done. -1: at once.
+  // The operation begins once `after_count` frames from rank `after_peer` were
+  // received; if `after_peer` is the own rank, once as many kLocal and kFinish
+  // operations were done; if it is -1, at once.
   int after_peer = -1;
   int64_t after_count = 0;
 };
@@ -86,8 +86,9 @@ struct ScheduleRequest {
   int64_t count = 0;          // elements of the whole buffer
   int root = 0;               // broadcast
   int64_t segment_count = 1;  // at most this many elements a frame
-  // Whoever completes an element runs kFinish on it before it sends it: the sum
-  // of a reduction, the own chunk of an all-gather, the root's broadcast.
+  // The rank that completes an element runs kFinish on it before sending it:
+  // the sum of a reduction, the own chunk of an all-gather, the root's
+  // broadcast.
   bool has_finish = false;
 };
 
@@ -101,8 +102,8 @@ struct ScheduleRequest {
 [[nodiscard]] Schedule BuildSchedule(const ScheduleRequest& request,
                                      const Topology& topology);
 
-// Whether every two ranks that the algorithm brings together are connected; see
-// PeersOf.
+// Returns true if every two ranks that the algorithm brings together are
+// connected; see PeersOf.
 [[nodiscard]] bool IsUsable(Algorithm algorithm, const Topology& topology);
 
 }  // namespace ringmaster

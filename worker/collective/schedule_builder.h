@@ -1,5 +1,5 @@
-// ScheduleBuilder writes down one rank's operations and keeps count of what
-// they wait for; below it the parts that schedules are made of.
+// ScheduleBuilder writes down one rank's operations and counts what they wait
+// for; below it are the parts that schedules are made of.
 //
 // Internal to schedule.cc and its neighbours. Pure.
 #ifndef RINGMASTER_WORKER_COLLECTIVE_SCHEDULE_BUILDER_H_
@@ -15,9 +15,9 @@
 
 namespace ringmaster {
 
-// That an operation is over: a receive, a local step, or (by default) nothing.
-// Implies that every earlier receive of the same peer, or every earlier local
-// step, is over too.
+// The end of an operation: of a receive, of a local step, or (by default) of
+// nothing. It implies that every earlier receive from the same peer, or every
+// earlier local step, is over too.
 struct After {
   int peer = -1;
   int64_t count = 0;
@@ -38,22 +38,24 @@ class ScheduleBuilder {
   // is sent.
   [[nodiscard]] std::vector<ElemRange> Split(ElemRange range) const;
 
-  // The first of `count` elements of scratch for the caller alone.
+  // Reserves `count` elements of scratch for the caller alone; returns the
+  // first.
   int64_t ReserveScratch(int64_t count);
 
   void Send(int peer, int step, ElemRange range, After after,
             Area area = Area::kBuffer);
-  // Into the buffer, in place of what is there, or combined with it.
+  // Receive into the buffer, in place of what is there (Keep) or combined with
+  // it (Reduce).
   After Keep(int peer, int step, ElemRange range, After after);
   After Reduce(int peer, int step, ElemRange range, After after);
 
-  // Between a range of the buffer and as many elements of scratch. With an
-  // empty range these and the next two are left out: over with `after`.
+  // Work between a range of the buffer and as many elements of scratch. With an
+  // empty range these and the next two are left out, and are over with `after`.
   After CopyToScratch(ElemRange range, int64_t scratch_begin, bool is_as_wire);
   After ReduceFromScratch(ElemRange range, int64_t scratch_begin, After after);
-  // The range becomes what it would be after a trip over the wire.
+  // Turns the range into what it would be after a trip over the wire.
   After RoundAsWire(ElemRange range);
-  // Left out, too, where results need no finish.
+  // Also left out where results need no finish.
   After Finish(ElemRange range, After after);
 
   [[nodiscard]] Schedule Build() &&;
@@ -62,7 +64,7 @@ class ScheduleBuilder {
   After Receive(int peer, int step, ElemRange range, bool is_reduced,
                 After after);
   After Local(const Operation& operation, ElemRange range, After after);
-  // `operation` on `range`, once `after` is over.
+  // Adds `operation` on `range`, to begin once `after` is over.
   void Add(Operation operation, ElemRange range, After after);
 
   const ScheduleRequest& request_;
@@ -82,7 +84,7 @@ class OrderedSum {
   OrderedSum(ScheduleBuilder* builder, std::vector<int> ranks, int step,
              std::vector<ElemRange> ranges);
 
-  // The operations of the next range; returns that it is complete.
+  // Adds the operations of the next range; returns its completion.
   After Next();
 
  private:

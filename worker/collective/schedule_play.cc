@@ -131,7 +131,7 @@ class Play {
   }
 
  private:
-  // What a rank has at the start.
+  // Returns true if `rank` has the element at the start.
   [[nodiscard]] bool IsProvided(int rank, int64_t index) const {
     switch (request_.op) {
       case CollectiveOp::kAllGather: {
@@ -190,8 +190,8 @@ class Play {
     }
   }
 
-  // With even seeds the first that can of a fixed order, so that some are
-  // always far behind; with odd ones anyone.
+  // With even seeds it runs the first of a fixed order that can run, so that
+  // some are always far behind; with odd seeds any.
   bool RunOne() {
     const bool is_fixed = options_.seed % 2 == 0;
     if (is_fixed && !is_sorted_) {

@@ -18,7 +18,8 @@
 
 namespace ringmaster {
 
-// What can become of one element of each rank; equal terms have equal numbers.
+// The values that one element of each rank can lead to; equal terms have equal
+// numbers.
 class Terms {
  public:
   enum class Kind { kUndefined, kOf, kSum, kRounded, kFinished };
@@ -33,7 +34,7 @@ class Terms {
 
   // The number of the term whose sums have the smaller number on the left.
   [[nodiscard]] int Canonical(int term);
-  // How often each rank is in it, by rank.
+  // The number of times that each rank is in it, by rank.
   [[nodiscard]] std::map<int, int> Ranks(int term) const;
   [[nodiscard]] Kind KindOf(int term) const;
 
@@ -63,7 +64,7 @@ struct Played {
   std::string problem;  // the first one; empty: none
   std::vector<std::vector<Element>> buffers;
   std::vector<std::vector<int64_t>> sent;  // elements, by sender and receiver
-  // Whose start each rank knows of at the end, by rank.
+  // The ranks whose start each rank knows of at the end, by rank.
   std::vector<std::vector<bool>> known;
 };
 

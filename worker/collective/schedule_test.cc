@@ -76,7 +76,8 @@ int ChunkWith(int64_t index, int chunks, int64_t count) {
   return chunk;
 }
 
-// In which order the element is added up; -1 where the test does not say.
+// Returns the term of the order in which the element is added up; -1 where the
+// test does not prescribe one.
 int ExpectedSum(const ScheduleRequest& request, const Topology& topology,
                 int64_t index, Terms* terms) {
   const int n = topology.world_size();
@@ -110,7 +111,7 @@ int ExpectedSum(const ScheduleRequest& request, const Topology& topology,
   return SumOf(of_hosts, static_cast<size_t>((part + 1) % hosts), terms);
 }
 
-// Whether the element of `rank` is a result of the collective.
+// Returns true if the element of `rank` is a result of the collective.
 bool IsResult(const ScheduleRequest& request, int n, int rank, int64_t index) {
   return request.op != CollectiveOp::kReduceScatter ||
          ChunkWith(index, n, request.count) == rank;

@@ -1,5 +1,5 @@
-// Batch is a rank's part of one step's global batch: what the model sees of
-// each sample, and what it is to predict.
+// Batch is a rank's part of one step's global batch: the inputs that the model
+// sees of each sample, and the targets that it must predict.
 //
 // Guarantees: Resize within the capacity given at construction never allocates.
 // Thread-safety: thread-compatible.
@@ -13,8 +13,8 @@
 
 namespace ringmaster {
 
-// What one sample consists of. A language model has tokens; one that predicts
-// each next token has as many targets, one that predicts the last alone has one
+// The parts of one sample. A language model has tokens; one that predicts each
+// next token has as many targets, one that predicts only the last has one
 // target. A classifier of images has pixels and one target.
 struct SampleShape {
   int64_t tokens = 0;   // token ids seen
@@ -33,8 +33,8 @@ class Batch {
   // 0 <= size <= capacity().
   void Resize(int64_t size);
 
-  // Becomes samples [begin, begin + count) of `other`. Requires that they are
-  // there, the same shape, and count <= capacity().
+  // Becomes samples [begin, begin + count) of `other`. Requires that they
+  // exist, the same shape, and count <= capacity().
   void CopyRange(const Batch& other, int64_t begin, int64_t count);
 
   int64_t size() const { return size_; }
@@ -62,8 +62,8 @@ class Batch {
   absl::Span<int32_t> mutable_targets() {
     return {targets_.data(), Count(size_ * shape_.targets)};
   }
-  // [size] which samples of the data set these are; goes into the ledger of the
-  // commit record, and keys dropout.
+  // [size] the numbers of these samples in the data set; they go into the
+  // ledger of the commit record, and key dropout.
   absl::Span<const int64_t> sample_ids() const {
     return {sample_ids_.data(), Count(size_)};
   }

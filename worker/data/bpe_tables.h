@@ -1,4 +1,5 @@
-// BpeTables are what a byte-level BPE vocabulary's two files say, checked.
+// BpeTables are the checked contents of a byte-level BPE vocabulary's two
+// files.
 //
 // vocab.json is one object of token -> id. merges.txt has a pair of tokens on
 // each line, the pair to merge first on top, after an optional line that

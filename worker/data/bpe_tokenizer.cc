@@ -16,8 +16,8 @@ namespace {
 
 // Longer words are rare, and would make the size of the cache depend on them.
 constexpr size_t kMaxCachedBytes = 64;
-// Of each cache: 2^16 words in all, some 10 MB, which is more word forms than
-// make up 95% of English text.
+// The limit of each cache: 2^16 words in all, some 10 MB, which is more word
+// forms than make up 95% of English text.
 constexpr size_t kMaxCachedWords = size_t{1} << 12;
 
 }  // namespace

@@ -1,15 +1,15 @@
 // BpeTokenizer turns text into GPT-2's tokens and back.
 //
 // Byte-level byte-pair encoding (Sennrich et al., 2016; Radford et al., 2019):
-// text is split into words (pretokenizer.h); a word starts as its bytes, and as
-// long as there is one, the pair of neighbours that comes first in the list of
-// merges is merged wherever it occurs, from left to right.
+// text is split into words (pretokenizer.h); a word starts as its bytes. The
+// pair of neighbours that comes first in the list of merges is merged wherever
+// it occurs, from left to right, until no pair of the list is left.
 //
 // Guarantees: any bytes at all can be encoded, and Decode gives them back.
 // Special tokens are never made from text: "<|endoftext|>" in it is encoded as
 // the characters it is written with.
-// Cost: O(n log n) in the length of a word, which is bounded; words seen lately
-// are looked up in a cache of bounded size.
+// Cost: O(n log n) in the length of a word, which is bounded; recent words are
+// looked up in a cache of bounded size.
 // Thread-safety: thread-safe.
 // Example:
 //   ASSIGN_OR_RETURN(std::unique_ptr<BpeTokenizer> tokenizer,
@@ -51,9 +51,9 @@ class BpeTokenizer {
 
   [[nodiscard]] std::vector<int32_t> Encode(std::string_view text) const;
   // Appends the tokens of whole words from the start of `text`, until these
-  // have `min_bytes` (> 0) or the text ends. Returns how many bytes they have:
-  // more than min_bytes by less than a word. For texts so long that one wants
-  // to look up now and then.
+  // have `min_bytes` (> 0) or the text ends. Returns the number of bytes that
+  // they have, which exceeds min_bytes by less than a word. For long texts: the
+  // caller can check for a cancellation between parts.
   size_t EncodeSome(std::string_view text, size_t min_bytes,
                     std::vector<int32_t>& tokens) const;
 
@@ -62,11 +62,11 @@ class BpeTokenizer {
       absl::Span<const int32_t> tokens) const;
 
  private:
-  // Words of one part of the hash space, with their tokens. Full, it begins
-  // anew: what is frequent comes back at once.
+  // Words of one part of the hash space, with their tokens. When full, it
+  // starts again empty: frequent words come back at once.
   class WordCache {
    public:
-    // Appends the tokens of `word`, if they are known.
+    // Appends the tokens of `word` and returns true, if they are known.
     bool Find(std::string_view word, std::vector<int32_t>& tokens) const;
     void Add(std::string_view word, absl::Span<const int32_t> tokens);
 

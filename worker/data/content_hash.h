@@ -1,5 +1,5 @@
-// ContentHash: a 64-bit XXH3 of bytes that come in pieces; how they are cut
-// does not matter.
+// ContentHash: a 64-bit XXH3 of bytes that come in pieces; the cuts between
+// pieces do not matter.
 #ifndef RINGMASTER_WORKER_DATA_CONTENT_HASH_H_
 #define RINGMASTER_WORKER_DATA_CONTENT_HASH_H_
 

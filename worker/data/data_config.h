@@ -1,5 +1,5 @@
-// DataConfig is what a job says about its data, and what its model expects of
-// it.
+// DataConfig holds a job's settings for its data, and what its model expects of
+// the data.
 #ifndef RINGMASTER_WORKER_DATA_DATA_CONFIG_H_
 #define RINGMASTER_WORKER_DATA_DATA_CONFIG_H_
 
@@ -16,8 +16,8 @@ struct DataConfig {
   // alone say so.
   std::string kind = "synthetic";
 
-  // What the model takes: the shape of a sample, and how many different ids
-  // there may be (token ids, or classes of images), in [1, 2^24].
+  // The input of the model: the shape of a sample, and the number of different
+  // ids (token ids, or classes of images), in [1, 2^24].
   SampleShape shape = {.tokens = 16};
   int64_t vocabulary = 256;
 
@@ -26,16 +26,16 @@ struct DataConfig {
   std::string path = "";
   // images: the file of labels.
   std::string labels_path = "";
-  // tokens, images: where the held-out samples are; empty: the last part of the
-  // others.
+  // tokens, images: the path of the held-out samples; empty: the last part of
+  // the others.
   std::string evaluation_path = "";
   std::string evaluation_labels_path = "";
   // In [0, 1): the last part of the data is held out. Not with evaluation_path.
   double eval_fraction = 0.1;
-  // Evaluations are wanted: that no sample is held out is an error. With
-  // evaluation_path it always is.
+  // True if evaluations are wanted: then it is an error if no sample is held
+  // out. With evaluation_path it always is.
   bool needs_held_out = false;
-  // Of the order of samples, and of synthetic contents.
+  // The seed of the order of samples, and of synthetic contents.
   uint64_t seed = 1;
 
   // text: GPT-2's vocab.json and merges.txt; empty: tokens are bytes.
@@ -56,7 +56,7 @@ struct DataConfig {
   // value and its bounds.
   [[nodiscard]] absl::Status Validate() const;
   // One line, equal for equal settings; for Plan's settings. Paths are left
-  // out: the fingerprint speaks for contents.
+  // out: the fingerprint stands for the contents.
   std::string CanonicalText() const;
 };
 

@@ -1,5 +1,5 @@
-// What the readers of data files share: files mapped into memory, files read
-// as a whole, and errors that name the path.
+// The tools that readers of data files share: files mapped into memory, files
+// read as a whole, and errors that name the path.
 #ifndef RINGMASTER_WORKER_DATA_DATA_FILE_H_
 #define RINGMASTER_WORKER_DATA_DATA_FILE_H_
 
@@ -43,9 +43,9 @@ class MappedFile {
   }
   ~MappedFile();
 
-  // Tells the kernel how bytes will be read next: how much to read ahead. In
-  // random order, of a file larger than memory, reading ahead is most of the
-  // work and of no use.
+  // Tells the kernel the order of the next reads, and so how much to read
+  // ahead. For reads in random order from a file larger than memory, reading
+  // ahead would be most of the work and of no use.
   enum class ReadOrder { kSequential, kRandom };
   void Expect(ReadOrder order) const;
 
@@ -60,8 +60,8 @@ class MappedFile {
 };
 
 // The bytes of a regular file of at most `max_bytes`, by reads rather than a
-// mapping: a disk that fails is then an error and no signal. FileError's codes;
-// INVALID_ARGUMENT if there is more, or if it is not a regular file.
+// mapping: a disk that fails is then an error and not a signal. FileError's
+// codes; INVALID_ARGUMENT if there is more, or if it is not a regular file.
 [[nodiscard]] absl::StatusOr<std::string> ReadSmallFile(const std::string& path,
                                                         int64_t max_bytes);
 

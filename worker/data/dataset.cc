@@ -25,7 +25,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> CreateOfKind(
   return CreateSyntheticDataset(config);
 }
 
-// What to say of a data set without held-out samples.
+// Checks that a data set may be without held-out samples.
 absl::Status CheckNeedsNoneHeldOut(const DataConfig& config) {
   if (!config.evaluation_path.empty()) {
     return absl::FailedPreconditionError(

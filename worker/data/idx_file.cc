@@ -97,7 +97,7 @@ class ByteReader {
   std::unique_ptr<gzFile_s, Close> file_;
 };
 
-// What is known of files that are often given by mistake.
+// Returns a hint for files that are often given by mistake.
 std::string MagicHint(uint32_t found, uint32_t expected) {
   if (found == kLabelsMagic && expected == kImagesMagic)
     return "; it is a labels file: are images and labels swapped?";

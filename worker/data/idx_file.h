@@ -1,5 +1,5 @@
-// The IDX files of MNIST and its successors: images and labels, as they are
-// published or compressed with gzip, whichever the file turns out to be.
+// The IDX files of MNIST and its successors: images and labels, plain or
+// compressed with gzip; the file itself shows which.
 //
 // An images file is, big-endian, magic 0x00000803, count, height and width as
 // uint32, then the pixels as uint8, image by image and row by row; a labels
@@ -24,8 +24,8 @@ struct IdxImages {
   std::vector<uint8_t> pixels;  // [count, height, width]
 };
 
-// Both read the whole file, of which at most `max_bytes` of contents may
-// follow the header. Every error is one line that names the file.
+// Both read the whole file; at most `max_bytes` of contents may follow the
+// header. Every error is one line that names the file.
 //   NOT_FOUND, PERMISSION_DENIED  FileError's
 //   INVALID_ARGUMENT  another magic; fewer or more bytes than the header
 //                     tells, or more than max_bytes; no contents

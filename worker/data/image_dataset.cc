@@ -22,7 +22,7 @@ struct LabelledImages {
   std::vector<uint8_t> labels;
 };
 
-// Which settings a pair of files comes from.
+// The settings that a pair of files comes from.
 struct Source {
   const char* images_field;
   const char* labels_field;

@@ -27,9 +27,9 @@ absl::StatusOr<bool> IsDirectory(const fs::path& path) {
       path.string(), " is neither a regular file nor a directory"));
 }
 
-// Whether an entry of a directory is a file to read. A link whose target is
-// gone is as little a regular file as a socket is; anything else must not pass
-// unseen.
+// Returns true if an entry of a directory is a file to read. A link whose
+// target is gone is no more a regular file than a socket is; any other error
+// must not pass unseen.
 absl::StatusOr<bool> IsFile(const fs::directory_entry& entry) {
   std::error_code error;
   if (entry.is_regular_file(error)) return true;

@@ -1,4 +1,4 @@
-// Which files a path of the data's configuration stands for.
+// Lists the files that a path of the data's configuration stands for.
 //
 // Links to files are read; anything that is not a regular file is passed over.
 // Errors do not name the field. They are FileError's, and INVALID_ARGUMENT for
@@ -16,15 +16,16 @@
 
 namespace ringmaster {
 
-// `root`, if it is a file; else the files at or below it, in the order of their
-// relative paths, compared as bytes: the same on every host. Links to
+// Returns `root`, if it is a file; else the files at or below it, in the order
+// of their relative paths, compared as bytes: the same on every host. Links to
 // directories are not followed. ABORTED if `cancel`, which may be null, was
 // cancelled.
 [[nodiscard]] absl::StatusOr<std::vector<std::filesystem::path>> ListTree(
     const std::filesystem::path& root, const CancelToken* cancel);
 
-// `path`, if it is a file; else the files right in it whose names end in
-// `extension`, in the order of their names. INVALID_ARGUMENT if there are none.
+// Returns `path`, if it is a file; else the files right in it whose names end
+// in `extension`, in the order of their names. INVALID_ARGUMENT if there are
+// none.
 [[nodiscard]] absl::StatusOr<std::vector<std::filesystem::path>> ListDirectory(
     const std::filesystem::path& path, std::string_view extension);
 

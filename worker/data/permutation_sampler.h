@@ -10,8 +10,8 @@
 // function of (seed, n, position), so seeking and resuming cost O(1) and need
 // no state; the same on every rank and for every world size. Not guaranteed:
 // that it is fit for cryptography.
-// Step numbers begin at 1: step s uses positions
-// [(s - 1) * global_batch, s * global_batch), whichever epochs those fall in.
+// Step numbers begin at 1: step s uses positions [(s - 1) * global_batch, s *
+// global_batch), whichever epochs they fall in.
 // Thread-safety: immutable.
 // Example:
 //   PermutationSampler sampler(config.seed, dataset->size(Split::kTrain));

@@ -71,12 +71,12 @@ class Prefetcher {
   //                        give up
   [[nodiscard]] absl::StatusOr<const Batch*> Next(MonotonicTime deadline);
 
-  // Makes a Next that waits, and all later ones, return ABORTED until the next
-  // Start. Thread-safe.
+  // Makes a waiting Next, and all later ones until the next Start, return
+  // ABORTED. Thread-safe.
   void Cancel();
 
-  // Time that Next has spent waiting since construction: what the data costs a
-  // step.
+  // The time that Next has spent waiting since construction: the cost of the
+  // data.
   absl::Duration total_wait() const { return total_wait_; }
 
  private:
@@ -87,7 +87,7 @@ class Prefetcher {
     Batch batch;
     absl::Status status;
   };
-  // What to fill, and for which Start.
+  // The batch to fill, and the Start that it is for.
   struct Work {
     uint64_t run = 0;  // counts Starts; 0: nothing was started
     int64_t step = 0;  // the next one to fill
@@ -95,7 +95,7 @@ class Prefetcher {
   };
 
   void FillLoop();
-  // Whether there is a batch to fill now.
+  // Returns true if there is a batch to fill now.
   bool HasWork() const REQUIRES(mutex_) {
     return work_.run > 0 && !is_failed_ && filled_ - taken_ < kDepth;
   }

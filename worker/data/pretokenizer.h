@@ -17,12 +17,12 @@
 namespace ringmaster {
 
 // Longer runs are cut, so that a word's cost is bounded whatever the text is.
-// This is where the split differs from the pattern's.
+// Here the split differs from the pattern's.
 inline constexpr size_t kMaxWordBytes = size_t{1} << 20;
 
-// The length of the first word of `text`, which must not be empty; > 0, and
-// words one after the other tile the text. Only the text from its start on
-// matters, so a text may be split from any word border on.
+// Returns the length of the first word of `text`, which must not be empty; > 0,
+// and successive words tile the text. Nothing before `text` matters, so a text
+// may be split from any word border on.
 size_t FirstWordBytes(std::string_view text);
 
 }  // namespace ringmaster

@@ -1,8 +1,8 @@
 // SampleIndex numbers the records that are valid: sample ids are [0, size),
 // without holes, in the order of the records.
 //
-// Memory grows with the number of gaps, not of records; a lookup takes the
-// logarithm of it.
+// Memory grows with the number of gaps, not of records; a lookup takes time
+// logarithmic in it.
 // Thread-safety: thread-compatible; immutable once built.
 #ifndef RINGMASTER_WORKER_DATA_SAMPLE_INDEX_H_
 #define RINGMASTER_WORKER_DATA_SAMPLE_INDEX_H_
@@ -14,7 +14,7 @@ namespace ringmaster {
 
 class SampleIndex {
  public:
-  // Of records [0, records), none left out.
+  // Numbers records [0, records), none left out.
   explicit SampleIndex(int64_t records) : records_(records) {}
 
   // Leaves out records [begin, end). Calls come in the order of `begin`; ranges

@@ -15,7 +15,7 @@
 
 namespace ringmaster {
 
-// At least one sample is left for training. Requires a valid config of kind
+// Leaves at least one sample for training. Requires a valid config of kind
 // synthetic.
 //   INVALID_ARGUMENT  the model takes fewer than 64 tokens
 [[nodiscard]] absl::StatusOr<std::unique_ptr<Dataset>> CreateSyntheticDataset(

@@ -57,7 +57,7 @@ absl::Status CheckHeader(const std::string& path,
   return absl::OkStatus();
 }
 
-// Whether the file is to be read as llm.c's.
+// Returns true if the file is to be read as llm.c's.
 absl::StatusOr<bool> HasHeader(const std::string& path, TokenFormat format,
                                absl::Span<const uint8_t> bytes) {
   if (format != TokenFormat::kDetect) return format == TokenFormat::kLlmC;

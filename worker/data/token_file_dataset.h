@@ -2,8 +2,8 @@
 // or all files right in a directory whose names end in ".bin", in the order of
 // their names.
 //
-// Samples are window_dataset.h's. Files that evaluation_path names are no
-// training data, though they may lie in the directory of the others. Files are
+// Samples are window_dataset.h's. Files that evaluation_path names are not
+// training data, even if they are in the directory of the others. Files are
 // read once at creation, to check and hash them, and stay mapped: they may be
 // larger than memory, and must not be changed meanwhile.
 #ifndef RINGMASTER_WORKER_DATA_TOKEN_FILE_DATASET_H_

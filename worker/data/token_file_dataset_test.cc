@@ -242,7 +242,7 @@ TEST_F(TokenFileDatasetTest, FingerprintIsOfTheContents) {
   changed[19] = 0;
   config.path = directory_.Write("changed.bin", RawTokens(changed));
   EXPECT_NE(Make(config)->fingerprint(), fingerprint);
-  // Where files end does matter.
+  // The ends of files do matter.
   directory_.Write("data/a.bin", RawTokens(Range(0, 10)));
   directory_.Write("data/b.bin", RawTokens(Range(10, 20)));
   config.path = directory_.path() / "data";

@@ -47,7 +47,8 @@ struct Part {
   // The first token of the record that sample `id` is.
   const T* Sample(const SampleShape& shape, int64_t id) const {
     const int64_t record = index.RecordOf(id);
-    // Of runs without records, which begin where the next one does, the last.
+    // The last run that begins there: a run without records begins where the
+    // next one does.
     const auto run = std::prev(
         std::upper_bound(first_records.begin(), first_records.end(), record));
     return runs[static_cast<size_t>(run - first_records.begin())]
@@ -202,7 +203,7 @@ class WindowDataset final : public Dataset {
   std::shared_ptr<const void> owner_;
 };
 
-// Where files end is part of the contents: no record reaches across.
+// The ends of files are part of the contents: no record reaches across them.
 template <typename T>
 uint64_t Fingerprint(const TokenContents<T>& contents, ContentHash& hash) {
   for (const auto* files : {&contents.training, &contents.evaluation}) {

@@ -1,11 +1,11 @@
 // The samples of a sequence of tokens, however the tokens are stored.
 //
-// A file of n tokens has records: with one target, record i is `tokens` tokens
-// from token i on, and the token after them; with a target for each token, it
-// is the tokens from i * tokens on, each with its follower as target. Either
-// way each token is a target once an epoch, but for the first of a file and a
-// tail that is too short for a record. No record reaches from one file into the
-// next, or from the training part into what is held out.
+// A file of n tokens is divided into records. With one target, record i is
+// `tokens` tokens from token i on, and the token after them; with a target for
+// each token, it is the tokens from i * tokens on, each with its successor as
+// target. Either way each token is a target once an epoch, except the first of
+// a file and a tail that is too short for a record. No record reaches from one
+// file into the next, or from the training part into the held-out part.
 #ifndef RINGMASTER_WORKER_DATA_WINDOW_DATASET_H_
 #define RINGMASTER_WORKER_DATA_WINDOW_DATASET_H_
 
@@ -35,7 +35,7 @@ struct TokenContents {
 };
 
 // Checks every token against config.vocabulary, reading them all once.
-// `unit` is what tokens are called in errors: "bytes".
+// `unit` is the name of tokens in errors: "bytes".
 //   INVALID_ARGUMENT     a token is not below config.vocabulary, and such
 //                        records are not to be skipped
 //   FAILED_PRECONDITION  no training record is there, or left

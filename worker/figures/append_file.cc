@@ -123,8 +123,7 @@ absl::Status AppendFile::Flush() {
 }
 
 absl::Status AppendFile::GiveUp(int error) {
-  // Where even this fails, readers meet a cut unit at the end, as after a
-  // crash.
+  // If even this fails, readers find a cut unit at the end, as after a crash.
   (void)!ftruncate(fd_.get(), size_bytes_);
   fd_.Reset();
   buffer_.clear();

@@ -1,12 +1,12 @@
-// AppendFile: a file that only grows, written in batches of whole units (lines,
-// records), and that gives up quietly when its disk does.
+// AppendFile: a file that only grows, is written in batches of whole units
+// (lines, records), and gives up quietly when its disk fails.
 //
 // Append only stores the unit; Flush hands all units to the kernel in one
 // write(2), so that a crash leaves whole units and at most one that is cut.
 // When a write fails, the file is cut back to the units before it, Flush says
 // so once, and from then on both do nothing: figures are not worth a training
-// run. The same once another process has taken the file over, or writes it: this
-// one was stopped, lost its place in the job and woke up again.
+// run. The same happens once another process has taken over the file, or writes
+// it: this one was stopped, lost its place in the job and woke up again.
 // Thread-compatible. Move only.
 #ifndef RINGMASTER_WORKER_FIGURES_APPEND_FILE_H_
 #define RINGMASTER_WORKER_FIGURES_APPEND_FILE_H_
@@ -25,17 +25,19 @@ namespace ringmaster {
 
 class AppendFile {
  public:
-  // A new file; ALREADY_EXISTS if `path` is there. This and the errors below
-  // have the path and what the system says; the code is absl::ErrnoToStatus's.
+  // Makes a new file; ALREADY_EXISTS if `path` is there. This and the errors
+  // below have the path and the system's words; the code is
+  // absl::ErrnoToStatus's.
   [[nodiscard]] static absl::StatusOr<AppendFile> Create(std::string path);
-  // The file at `path`, made if it is missing.
+  // Opens the file at `path`, which is made if it is missing.
   [[nodiscard]] static absl::StatusOr<AppendFile> OpenOrCreate(
       std::string path);
 
-  // The first `keep_bytes` bytes of the file at `path`, to go on after them.
-  // They are copied to a new file that then takes the old one's place, since the
-  // process that wrote it may not know yet that it was replaced: what it still
-  // writes then reaches nobody. The old file stays if this fails.
+  // Takes over the first `keep_bytes` bytes of the file at `path`, to go on
+  // after them. They are copied to a new file that then takes the old one's
+  // place, since the process that wrote it may not know yet that it was
+  // replaced; nobody sees what it still writes. The old file stays if this
+  // fails.
   [[nodiscard]] static absl::StatusOr<AppendFile> TakeOver(
       const std::string& path, int64_t keep_bytes);
 
@@ -58,7 +60,7 @@ class AppendFile {
   std::string path_;
   // Closed once a write has failed.
   UniqueFd fd_;
-  // Of whole units in the file.
+  // The size of the whole units in the file.
   int64_t size_bytes_;
   std::string buffer_;
 };

@@ -8,8 +8,8 @@
 namespace ringmaster {
 namespace {
 
-// So many runs do not begin in one second on one host; it ends the search for
-// a free name where the file system answers strangely.
+// More runs than begin in one second on one host; it ends the search for a free
+// name if the file system answers strangely.
 constexpr int kMaxNames = 1000;
 
 absl::StatusOr<AppendFile> CreateUnderFreeName(const std::string& name) {

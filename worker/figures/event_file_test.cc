@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// What read_event_file.py prints of a file, and how it ended.
+// Returns what read_event_file.py prints of a file, and its exit status.
 std::string Read(const std::string& path, int* exit_status) {
   const std::string command =
       absl::StrCat("python3 worker/figures/read_event_file.py ", path, " 2>&1");
@@ -53,7 +53,7 @@ TEST(EventFileTest, AnotherReaderFindsWhatWasWritten) {
   EXPECT_EQ(exit_status, 0);
 }
 
-// That the reader above is worth something.
+// Shows that the reader above finds damage.
 TEST(EventFileTest, TheOtherReaderSeesADamagedFile) {
   absl::StatusOr<EventFile> file =
       EventFile::Create(FreshDirectory(), "node1", 1700000000, 0);

@@ -103,8 +103,8 @@ Message EventAt(double unix_seconds, int64_t step) {
       .Varint(event::kStep, static_cast<uint64_t>(step));
 }
 
-// What a checksum of data that hold checksums needs; record_writer.h of
-// TensorFlow.
+// The mask that a checksum of data with checksums in them needs; source:
+// record_writer.h of TensorFlow.
 uint32_t MaskedCrc32c(std::string_view bytes) {
   return std::rotr(Crc32c(bytes), 15) + 0xa282ead8U;
 }

@@ -26,8 +26,8 @@ struct ScalarFigure {
 // {wall_time, file_version: "brain.Event:2"}
 [[nodiscard]] std::string FileVersionEvent(double unix_seconds);
 
-// {wall_time, step, session_log {status: START}}: TensorBoard forgets what
-// earlier files of the directory have of `step` and later ones.
+// {wall_time, step, session_log {status: START}}: TensorBoard forgets the
+// records of `step` and later ones in earlier files of the directory.
 [[nodiscard]] std::string SessionStartEvent(double unix_seconds, int64_t step);
 
 // {wall_time, step, summary {value {tag, simple_value} ...}}

@@ -2,8 +2,8 @@
 //
 // A burst has enough independent chains to keep the processor's units busy
 // over the latency of an instruction, and touches no memory. Each is compiled
-// for its own instruction set, whatever the rest of the program is compiled
-// for. Thread-safe.
+// for its own instruction set, independently of the rest of the program.
+// Thread-safe.
 #ifndef RINGMASTER_WORKER_FIGURES_FMA_BURST_H_
 #define RINGMASTER_WORKER_FIGURES_FMA_BURST_H_
 
@@ -22,7 +22,8 @@ struct FmaBurst {
   double (*run)(int64_t iterations, float factor, float addend) = nullptr;
 };
 
-// What this processor can run, the widest first: at least one.
+// Returns the bursts that this processor can run, the widest first: at least
+// one.
 [[nodiscard]] std::vector<FmaBurst> Float32Bursts();
 // Products of bfloat16 summed in float; none without AVX512_BF16.
 [[nodiscard]] std::vector<FmaBurst> BFloat16Bursts();

@@ -75,7 +75,7 @@ std::optional<int64_t> StepOfLine(std::string_view line) {
   return step;
 }
 
-// What an existing file must become.
+// The contents that an existing file must get.
 struct Story {
   int64_t kept_bytes = 0;  // at its start
   std::string kept_later;  // whole lines, to follow them

@@ -16,8 +16,8 @@
 //               is U+FFFD
 //   checkpoint  duration_seconds until it was on the disk, and its bytes
 //
-// Lines reach the disk at Flush, by one write(2) for all that wait: a crash
-// loses the last lines and may cut one, which the next Open removes. See
+// Lines reach the disk at Flush, by one write(2) for all buffered lines: a
+// crash loses the last lines and may cut one, which the next Open removes. See
 // AppendFile for what happens when the disk is full. Thread-compatible; one
 // writer at a time.
 #ifndef RINGMASTER_WORKER_FIGURES_METRICS_FILE_H_
@@ -42,11 +42,11 @@ class MetricsFile {
  public:
   // Opens or makes the file at `path` for a job that trains on after
   // `resume_step` (0: from the start). So that the file tells one story, the
-  // lines of later steps are removed, and a cut last line: the file goes
-  // on before the first of them, and lines to keep that stood behind it (a
+  // lines of later steps and a cut last line are removed: the file continues
+  // before the first of them, and lines to keep that stood behind it (a
   // checkpoint's line may come late) are appended again. It is taken over from
-  // whoever wrote it, see AppendFile::TakeOver. A line that does
-  // not begin with "step" stays. The errors are AppendFile's.
+  // its last writer, see AppendFile::TakeOver. A line that does not begin with
+  // "step" stays. The errors are AppendFile's.
   [[nodiscard]] static absl::StatusOr<MetricsFile> Open(const std::string& path,
                                                         int64_t resume_step);
 
@@ -63,7 +63,7 @@ class MetricsFile {
   [[nodiscard]] absl::Status Flush() { return file_.Flush(); }
 
   [[nodiscard]] size_t buffered_bytes() const { return file_.buffered_bytes(); }
-  // By Open.
+  // The lines that Open removed.
   [[nodiscard]] int64_t removed_lines() const { return removed_lines_; }
 
  private:

@@ -1,9 +1,9 @@
-// MeasurePeakFlops: how many floating-point operations one thread can do in a
-// second: the hundred per cent of model FLOPs utilization.
+// MeasurePeakFlops measures the floating-point operations that one thread can
+// do in a second: the hundred per cent of model FLOPs utilization.
 //
 // It runs independent chains of fused multiply-add in registers, in the widest
-// vectors that this processor has, so what it finds is what the processor does
-// and no table of models is needed. The best of many short bursts counts:
+// vectors that this processor has, so it finds what the processor really does
+// and needs no table of models. The best of many short bursts counts:
 // neighbours, interrupts and a clock that has yet to rise only make bursts
 // slower. Takes about 5 ms. A thread alone may run at a higher clock than all
 // threads together, so `threads * peak` is an upper bound. Matrix tiles (AMX)
@@ -25,7 +25,7 @@ struct PeakFlops {
   double bfloat16 = 0;
 };
 
-// Zeros from a clock that stands still.
+// Returns zeros if the clock stands still.
 [[nodiscard]] PeakFlops MeasurePeakFlops(const Clock& clock);
 
 }  // namespace ringmaster

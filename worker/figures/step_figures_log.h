@@ -1,7 +1,8 @@
 // StepFiguresLog: keeps the figures of a training job in a directory, in two
 // forms: metrics.jsonl for programs (MetricsFile), and an event file for
-// TensorBoard (EventFile), where the tags are train/..., speed/..., seconds/...,
-// wire/..., cluster/..., evaluation/..., checkpoint/... and, as text, sample.
+// TensorBoard (EventFile), where the tags are train/..., speed/...,
+// seconds/..., wire/..., cluster/..., evaluation/..., checkpoint/... and, as
+// text, sample.
 //
 // Recording is meant for the training thread: it formats into memory, and the
 // files are written at most once a second. A file that can no longer be written
@@ -39,20 +40,20 @@ namespace ringmaster {
 class StepFiguresLog {
  public:
   struct Options {
-    // Made, with its parents, if it is missing. One directory is one job's: see
-    // resume_step.
+    // The directory, made with its parents if it is missing. It belongs to one
+    // job: see resume_step.
     std::string directory = "";
-    // The last step that training will not repeat; 0 from the start. What the
-    // directory holds of later steps is removed from metrics.jsonl, and
-    // TensorBoard is told to forget it.
+    // The last step that training will not repeat; 0 from the start. Later
+    // steps in the directory are removed from metrics.jsonl, and TensorBoard is
+    // told to forget them.
     int64_t resume_step = 0;
     std::string host = "";  // in the event file's name; "": this host's
     absl::Duration flush_interval = absl::Seconds(1);
-    // For display only: when a figure was recorded.
+    // The time when a figure was recorded, for display only.
     std::function<absl::Time()> wall_time = &absl::Now;
   };
 
-  // Fails with the path and what the system says.
+  // Errors have the path and the system's words.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<StepFiguresLog>> Open(
       Options options, Clock& clock);
 
@@ -63,13 +64,15 @@ class StepFiguresLog {
 
   // Each fails only when its turn to write fails; see above.
   [[nodiscard]] absl::Status RecordStep(const StepRecord& record);
-  // On held-out samples, after `step`; accuracy in [0, 1], where it has one.
+  // Records an evaluation on held-out samples, after `step`; accuracy in [0,
+  // 1], if there is one.
   [[nodiscard]] absl::Status RecordEvaluation(
       int64_t step, double loss, std::optional<double> accuracy = std::nullopt);
-  // The `text` that the model continued `prompt` with.
+  // Records the `text` that the model continued `prompt` with.
   [[nodiscard]] absl::Status RecordSample(int64_t step, std::string_view prompt,
                                           std::string_view text);
-  // A checkpoint of `step` is on the disk, `duration` after its snapshot.
+  // Records that a checkpoint of `step` is on the disk, `duration` after its
+  // snapshot.
   [[nodiscard]] absl::Status RecordCheckpoint(int64_t step,
                                               absl::Duration duration,
                                               int64_t bytes);

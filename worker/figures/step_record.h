@@ -7,12 +7,12 @@
 
 namespace ringmaster {
 
-// Where the seconds of a step went. The phases need not add up to `total`.
+// The seconds of a step by phase. The phases need not add up to `total`.
 struct PhaseSeconds {
   double data_wait = 0;
   double forward = 0;
   double backward = 0;
-  // Exposed: in which nothing was left to compute.
+  // Exposed communication: the time in which nothing was left to compute.
   double communication_wait = 0;
   double commit = 0;     // of which: for the records that end the step
   double optimizer = 0;  // with the norm of the gradient
@@ -25,21 +25,23 @@ struct StepRecord {
   double loss = 0;   // mean over the global batch
   double gradient_norm = 0;
   double learning_rate = 0;
-  // Of all ranks together.
+  // The throughput of all ranks together.
   double tokens_per_second = 0;
   double samples_per_second = 0;
-  // In [0, 1] of the peak; nothing where the model's work is not known.
+  // The share of the peak, in [0, 1]; nothing where the model's work is not
+  // known.
   std::optional<double> model_flops_utilization = std::nullopt;
   PhaseSeconds seconds = {};
-  // What this rank sent, without headers, and what it must at least send.
+  // The bytes that this rank sent, without headers, and the least that it must
+  // send.
   int64_t wire_payload_bytes = 0;
   int64_t wire_theory_bytes = 0;
   int world_size = 1;
   int64_t generation = 0;
 };
 
-// What each rank sends on average in a ring all-reduce of `bytes` among N
-// ranks: 2 * bytes * (N-1) / N (Patarasuk and Yuan, 2009).
+// Returns the bytes that each rank sends on average in a ring all-reduce of
+// `bytes` among N ranks: 2 * bytes * (N-1) / N (Patarasuk and Yuan, 2009).
 [[nodiscard]] constexpr int64_t AllReduceWireBytes(int64_t bytes,
                                                    int world_size) {
   return 2 * bytes * (world_size - 1) / world_size;

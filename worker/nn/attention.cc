@@ -35,15 +35,16 @@ struct Head {
   const T* k;
   const T* v;
   T scale;  // 1/sqrt(dim)
-  // Of probabilities. Element (q, k) has the index first_elem + q * window + k.
+  // The mask of the probabilities; element (q, k) has the index
+  // first_elem + q * window + k.
   DropoutMask mask;
   T keep_scale;
   uint32_t first_elem;
 };
 
-// The scratch of a thread, `elems` elements from an address that no vector load
-// crosses a cache line from. All zero at first, and later what was left in it:
-// kernels compute with that in the padding, whose results go nowhere.
+// The scratch of a thread: `elems` elements, aligned so that no vector load
+// crosses a cache line. All zero at first, later whatever was left in it;
+// kernels compute with that in the padding, but those results go nowhere.
 template <typename T>
 T* ThreadScratch(int64_t elems) {
   constexpr size_t kAlignBytes = 64;
@@ -84,7 +85,7 @@ RM_KERNEL T RowSum(const T* row) {
   return lanes[0];
 }
 
-// What the running softmax knows of a query after some tiles of keys.
+// The state of the running softmax, for each query, after some tiles of keys.
 template <typename T>
 struct RunningSoftmax {
   T max[kTile];
@@ -173,7 +174,7 @@ RM_KERNEL void ForwardHead(Head<T> head, T* scratch, T* out, T* log_sum_exp) {
   }
 }
 
-// What backward reads beside the head.
+// The inputs of backward besides the head.
 template <typename T>
 struct BackwardInput {
   const T* dout;

@@ -266,8 +266,8 @@ TEST(AttentionTest, AllocatesNothingOnceItKnowsTheSize) {
                              result.out.data(), result.log_sum_exp.data(),
                              result.dqkv.data());
   };
-  // Which thread meets a block is chance, but each grows its scratch at most
-  // once in forward and once in backward.
+  // Chance decides which thread meets a block, but each thread grows its
+  // scratch at most once in forward and once in backward.
   int64_t steps_that_allocated = 0;
   for (int i = 0; i < 50; ++i) {
     const int64_t before = AllocationCount();

@@ -13,13 +13,14 @@
 namespace ringmaster {
 namespace {
 
-// A chunk's logits have at most so many elements, 16 MiB of floats, but for the
-// least rows: weights are read again for each chunk, so that with 50257 classes
-// 64 rows take half as long again as 256, which are a third of the weights.
+// The most elements of a chunk's logits, 16 MiB of floats, unless kLeastRows
+// rows have more: weights are read again for each chunk, so that with 50257
+// classes chunks of 64 rows take half as long again as chunks of 256, whose
+// logits are a third of the weights' size.
 constexpr int64_t kChunkElems = 1 << 22;
 constexpr int64_t kLeastRows = 256;
 constexpr int64_t kMostRows = 1024;
-// Rows of a chunk are rounded up to it.
+// Rows of a chunk are rounded up to a multiple of this.
 constexpr int64_t kRowUnit = 16;
 
 // Independent partial results, which let the compiler vectorize a reduction
@@ -61,7 +62,7 @@ RM_KERNEL T SumOfExp(const T* x, int64_t count, T max) {
   return lanes[0];
 }
 
-// Of a row of logits: the largest, and the sum of exp(logit - max).
+// The largest logit of a row, and the sum of exp(logit - max).
 template <typename T>
 struct Normalizer {
   T max;
@@ -118,8 +119,8 @@ RM_KERNEL RowResult PredictRow(int64_t classes, int32_t target, const T* row) {
   return {LossOf(FindNormalizer(classes, row), target_logit), rivals == 0};
 }
 
-// The rows of all chunks but the last. Equal chunks, rather than full ones and a
-// small rest, whose product would be slow.
+// The rows of all chunks but the last. Equal chunks, rather than full ones and
+// a small rest, whose product would be slow.
 int64_t EqualChunkRows(HeadShape shape) {
   const int64_t most = ClassifierChunkRows(shape);
   const int64_t chunks = (shape.rows + most - 1) / most;

@@ -18,7 +18,7 @@
 namespace ringmaster {
 namespace {
 
-// What a classifier reads.
+// The inputs of a classifier.
 template <typename T>
 struct Input {
   explicit Input(HeadShape shape, double bound = 1)
@@ -34,8 +34,8 @@ struct Input {
   std::vector<int32_t> targets;
 };
 
-// What training gives. Begins as NaN where it is to be overwritten, and as
-// something where it is to be added to.
+// The results of training. They begin as NaN where they are to be overwritten,
+// and as numbers where they are to be added to.
 template <typename T>
 struct Gradients {
   Gradients(HeadShape shape, Write write)

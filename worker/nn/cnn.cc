@@ -55,7 +55,7 @@ class Cnn final : public Model<T> {
   Prediction Predict(const Batch& batch) override;
 
  private:
-  // What a stage's forward pass leaves for its backward pass.
+  // The values that a stage's forward pass keeps for its backward pass.
   struct StageBuffers {
     T* input = nullptr;          // [B,height,width,in]
     uint8_t* winners = nullptr;  // [B,height/2,width/2,out]: of the pooling
@@ -64,11 +64,11 @@ class Cnn final : public Model<T> {
   void CutBuffers(BufferCutter<T>& cutter);
   // Computes the input of the output layer.
   void Forward(const Batch& batch);
-  // From the gradient of the output layer's input, in hidden_gradient_.
+  // Starts from the gradient of the output layer's input, in hidden_gradient_.
   void Backward(int64_t size, Write write, GradientObserver& observer);
   void BackwardStage(size_t index, int64_t size, Write write,
                      GradientObserver& observer);
-  // Where the output of a stage goes.
+  // Returns the buffer for a stage's output.
   T* StageOutput(size_t index) const {
     return index + 1 < stages_.size() ? stages_[index + 1].input : features_;
   }
@@ -80,8 +80,8 @@ class Cnn final : public Model<T> {
 
   BufferArena<T> arena_;
   std::vector<StageBuffers> stages_;
-  // [B, most of a stage]: a convolution's output before the pooling; while going
-  // back, its gradient.
+  // [B, most of a stage]: a convolution's output before the pooling; while
+  // going back, its gradient.
   T* convolved_ = nullptr;
   T* features_ = nullptr;         // [B,features]: output of the last stage
   T* hidden_ = nullptr;           // [B,hidden]
@@ -136,9 +136,9 @@ void Cnn<T>::Forward(const Batch& batch) {
     Conv2dForward<T>(compute_, stage.Convolution(size), stages_[i].input,
                      bound_.parameter(stage.weight),
                      bound_.parameter(stage.bias), conv_scratch_, convolved_);
-    // The larger of rectified numbers is the larger one, rectified: a quarter of
-    // the work, and the convolution's output need not be kept. Gradients are the
-    // same too, since pixels among which this makes a difference have none.
+    // The larger of rectified numbers is the larger one, rectified: a quarter
+    // of the work, and the convolution's output need not be kept. Gradients are
+    // the same too, since pixels among which this makes a difference have none.
     MaxPoolForward<T>(compute_, stage.Pooling(size), convolved_, StageOutput(i),
                       stages_[i].winners);
     ReluForward<T>(compute_, size * stage.pooled_elems(), StageOutput(i));

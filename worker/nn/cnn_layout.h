@@ -1,5 +1,5 @@
-// What a convolutional network consists of: its settings, its stages, its
-// parameter tensors by name, and the shapes of its operators, on whatever device.
+// The parts of a convolutional network: its settings, its stages, its parameter
+// tensors by name, and the shapes of its operators, on any device.
 //
 // Thread-safety: values.
 #ifndef RINGMASTER_WORKER_NN_CNN_LAYOUT_H_
@@ -34,16 +34,16 @@ struct CnnSettings {
 [[nodiscard]] absl::StatusOr<CnnSettings> ReadCnnSettings(
     const ModelConfig& config);
 
-// What it takes.
+// The input that the network takes.
 ModelInput CnnInput(const CnnSettings& settings);
 
 inline constexpr int64_t kCnnKernel = 3;
 
-// One convolution with what follows it.
+// A convolution and the operators that follow it.
 struct CnnStage {
   int weight = 0;  // tensor index
   int bias = 0;    // tensor index
-  // Of its input.
+  // The height and width of its input.
   int64_t height = 0;
   int64_t width = 0;
   int64_t in = 0;   // channels

@@ -1,5 +1,5 @@
-// Compute is what an operator runs on, and the few words that all operators
-// share.
+// Compute is what an operator runs on; beside it are the few types that all
+// operators share.
 //
 // Thread-safety: values. The pool runs one loop at a time, so two threads must
 // not run operators with the same pool at once.
@@ -12,9 +12,10 @@ namespace ringmaster {
 
 class ThreadPool;
 
-// Type of the operands of matrix products. Parameters, gradients and all sums are
-// float in any case, and activations too, but on GPUs. kTf32 (float of which
-// tensor cores see 10 bits after the point) and kFloat16 are for GPUs only.
+// Type of the operands of matrix products. Parameters, gradients and all sums
+// are float in any case, and so are activations, except on GPUs. kTf32 (float
+// of which tensor cores see 10 bits after the point) and kFloat16 are for GPUs
+// only.
 enum class Precision { kFloat32, kBFloat16, kTf32, kFloat16 };
 
 // "float32", "bfloat16", "tf32", "float16".
@@ -30,15 +31,16 @@ struct Compute {
   Precision precision = Precision::kFloat32;
 };
 
-// Whether a parameter's gradient is written (=) or added to (+=), which the
-// second and later micro-batches of a step do.
+// The way that a parameter's gradient is stored: written (=), or added to (+=),
+// as the second and later micro-batches of a step do.
 enum class Write : bool { kSet, kAdd };
 
-// Which elements of an activation are dropped while training (Srivastava et
-// al., "Dropout", JMLR 2014), as a function of the sample and not of its place:
-// element i of sample s is kept iff a hash of (key, sample_ids[s], i) says so,
-// and then divided by 1 - rate. So a sample is treated alike on whichever rank
-// it lands. A rate of 0 drops nothing, and the other members are then unused.
+// The choice of the elements of an activation that are dropped while training
+// (Srivastava et al., "Dropout", JMLR 2014), as a function of the sample and
+// not of its place: element i of sample s is kept iff a hash of (key,
+// sample_ids[s], i) says so, and then divided by 1 - rate. So a sample is
+// treated alike on every rank. A rate of 0 drops nothing, and the other members
+// are then unused.
 struct Dropout {
   double rate = 0;  // in [0, 1)
   uint64_t key = 0;

@@ -1,4 +1,5 @@
-// FillWindow makes the window of tokens that a model of fixed width sees of a text.
+// FillWindow makes the window of tokens that a model of fixed width sees of a
+// text.
 //
 // Thread-safety: pure.
 #ifndef RINGMASTER_WORKER_NN_CONTEXT_WINDOW_H_
@@ -12,11 +13,11 @@
 
 namespace ringmaster {
 
-// Where a window that is longer than the text has its zeros.
+// The place of the zeros in a window that is longer than the text.
 enum class WindowPadding : bool { kBefore, kAfter };
 
 // Fills `window` with the last tokens of `context`, as many as fit, and zeros.
-// Returns how many.
+// Returns the number of these tokens.
 inline size_t FillWindow(absl::Span<const int32_t> context,
                          WindowPadding padding, absl::Span<int32_t> window) {
   const size_t count = std::min(context.size(), window.size());

@@ -9,12 +9,12 @@
 namespace ringmaster {
 namespace {
 
-// Samples are shared out in at most so many blocks, each of which has scratch of
-// its own, whatever the pool.
+// The most blocks that samples are divided into, whatever the pool; each has
+// its own scratch.
 constexpr int64_t kMaxBlocks = 16;
 // Widest tile of any instruction set; columns are padded to whole tiles.
 constexpr int64_t kMaxCols = 32;
-// Parts of scratch begin at a multiple of it.
+// Parts of scratch begin at multiples of this.
 constexpr int64_t kAlignElems = 16;
 // Elements of x and dy that stay in the first cache while all gradients that
 // they take part in are summed.
@@ -41,7 +41,7 @@ int64_t Depth(const Conv2dShape& shape) {
   return shape.kernel * shape.kernel * shape.in;
 }
 
-// Of a line of a sample with its border.
+// Pixels of a line of a sample with its border.
 int64_t PaddedWidth(const Conv2dShape& shape) {
   return shape.width + shape.kernel - 1;
 }
@@ -63,8 +63,8 @@ int64_t ForwardScratchElems(const Conv2dShape& shape) {
          std::min(shape.batch, kMaxBlocks) * PaddedElems(shape);
 }
 
-// What a block of samples needs: a sample of x with its border, a sample of dy
-// with padded columns, and sums for dweight and dbias.
+// The scratch of a block of samples, in elements: a sample of x with its
+// border, a sample of dy with padded columns, and sums for dweight and dbias.
 int64_t GradientBlockElems(const Conv2dShape& shape, int64_t cols) {
   const bool is_dy_copied = cols != shape.out;
   return PaddedElems(shape) + (is_dy_copied ? Pixels(shape) * cols : 0) +
@@ -96,8 +96,8 @@ void PackWeights(ThreadPool& pool, const Conv2dShape& shape, bool is_reversed,
   pool.ParallelFor(Depth(shape), kRowGrain, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       T* const to = packed + row * cols;
-      // What goes back runs over the kernel from its end, and from each output
-      // channel to the input channels, which are `out` here.
+      // The reversed convolution runs over the kernel from its end, and from
+      // each output channel to the input channels, which are `out` here.
       const int64_t tap = taps - 1 - row / shape.in;
       const T* const from =
           is_reversed ? weight + (row % shape.in * taps + tap) * shape.out
@@ -135,7 +135,7 @@ RM_KERNEL void ForwardSample(const Conv2dShape& shape, int64_t cols,
   const ConvSteps steps = {shape.kernel, shape.kernel * shape.in};
   const Tiling tiling = TilingOf<Tile>(shape.width);
   T edge[Tile::kRows * kCols];
-  // Of a large layer only kCols columns of the weights stay in a cache.
+  // Only kCols columns of a large layer's weights stay in a cache.
   for (int64_t col = 0; col < cols; col += kCols) {
     const int64_t wanted = std::min<int64_t>(kCols, shape.out - col);
     const bool is_whole = wanted == kCols;

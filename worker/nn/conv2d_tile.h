@@ -21,9 +21,10 @@ struct ConvSteps {
   int64_t inner;
 };
 
-// Where a factor lies: at data[outer * outer_stride + inner * inner_stride].
-// The left one is a number per row of the tile, rows row_stride apart; the right
-// one is kCols numbers in a row.
+// The layout of a factor: it is at
+// data[outer * outer_stride + inner * inner_stride]. The left one is one number
+// for each row of the tile, with rows row_stride apart; the right one is kCols
+// consecutive numbers.
 template <typename T>
 struct ConvLeft {
   const T* data;

@@ -8,8 +8,8 @@
 // "lowbias32" (C. Wellons, "Prospecting for Hash Functions", 2018), with the
 // second half of the key added between them: were both halves added to the
 // element, two samples could have one sequence, shifted.
-// Good for dropping activations, not for secrets. constexpr, so that device code
-// may call it.
+// Good for dropping activations, not for secrets. constexpr, so that device
+// code may call it.
 // Thread-safety: pure.
 #ifndef RINGMASTER_WORKER_NN_DROPOUT_MASK_H_
 #define RINGMASTER_WORKER_NN_DROPOUT_MASK_H_
@@ -49,12 +49,12 @@ constexpr DropoutMask DropoutMaskOf(const Dropout& dropout, int64_t sample) {
                        DropoutThreshold(dropout));
 }
 
-// What a kept element is multiplied by: 1 / (1 - rate).
+// The factor of a kept element: 1 / (1 - rate).
 constexpr double DropoutScale(const Dropout& dropout) {
   return 1 / (1 - dropout.rate);
 }
 
-// Whether element `index` of the sample is kept.
+// Returns true if element `index` of the sample is kept.
 RM_KERNEL constexpr bool IsKept(DropoutMask mask, uint32_t index) {
   uint32_t x = index ^ mask.key_low;
   x = (x ^ (x >> 16)) * 0x7feb352du;

@@ -39,7 +39,7 @@ struct GemmShape {
   int64_t k;
 };
 
-// Where a product goes.
+// The destination of a product.
 template <typename T>
 struct GemmOutput {
   T* c;  // [m,n]

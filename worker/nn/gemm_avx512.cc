@@ -46,7 +46,7 @@ struct Panels {
   int64_t panel_words;  // from one panel to the next
 };
 
-// What sums begin with: c itself, or one row for all.
+// The values that sums begin with: c itself, or one row for all.
 struct Start {
   const float* data;
   int64_t row_stride;
@@ -104,15 +104,15 @@ void Multiply(const Part& part, Panels left, Panels right) {
   }
 }
 
-// Packs the panels [begin, end) of `operand`, of which it has `lanes` lanes, and
-// the depths [from, from + depth).
+// Packs the panels [begin, end) of `operand`, which has `lanes` lanes, at the
+// depths [from, from + depth).
 template <Operands kOperands, int64_t kLanes>
 void PackPanels(Operand operand, int64_t lanes, int64_t begin, int64_t end,
                 int64_t from, int64_t depth, uint32_t* to) {
   const int64_t panel_words =
       DivideUp(depth, kDepthPerWord<kOperands>) * kLanes;
-  // Where lanes are neighbours, all panels take their part of a few rows of
-  // memory before any goes on: a row may be a page of its own.
+  // If lanes are neighbours, all panels take their part of a few rows of memory
+  // before any goes on: each row may be in a page of its own.
   const int64_t step = operand.depth_stride == 1 ? depth : kRowsAtOnce;
   for (int64_t done = 0; done < depth; done += step) {
     for (int64_t panel = begin; panel < end; ++panel) {
@@ -128,9 +128,9 @@ void PackPanels(Operand operand, int64_t lanes, int64_t begin, int64_t end,
   }
 }
 
-// One product. The smaller operand is the shared one: all threads read the
-// panels that they have packed of it together. Of the other one, each thread
-// packs what its block of c needs, a slice of depth at a time.
+// One product. The smaller operand is the shared one: all threads read its
+// panels, which they have packed together. Each thread packs the part of the
+// other one that its block of c needs, a slice of depth at a time.
 template <Operands kOperands, bool kSharesLeft>
 class Product {
  public:

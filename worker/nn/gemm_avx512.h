@@ -21,7 +21,7 @@
 
 namespace ringmaster {
 
-// What the inner loop multiplies.
+// The operands of the inner loop.
 enum class Operands {
   kFloat,    // floats
   kRounded,  // floats rounded to bfloat16, as floats: the sums of kDot but for
@@ -38,10 +38,10 @@ struct Operand {
   int64_t depth_stride;
 };
 
-// Whether this processor can do kDot, and whether that is faster than kRounded.
-// It is on AMD's. Intel's run VDPBF16PS at a quarter of the rate of a fused
-// multiply-add, so for half the products per second: what they have for
-// bfloat16 is AMX.
+// HasDot returns true if this processor can do kDot, IsDotFaster if kDot is
+// faster than kRounded. It is on AMD's processors. Intel's run VDPBF16PS at a
+// quarter of the rate of a fused multiply-add, so they do half the products per
+// second: their unit for bfloat16 is AMX.
 bool HasDot();
 bool IsDotFaster();
 

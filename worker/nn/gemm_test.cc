@@ -42,7 +42,7 @@ struct Case {
   Transpose b_transpose;
 };
 
-// What `multiply(a, b, output)` gives, against the reference on factors that
+// Compares `multiply(a, b, output)` with the reference on factors that
 // `prepare` rounded: set, set upon a bias, and added.
 template <typename T, typename Multiply, typename Prepare>
 void ExpectProducts(const Case& test, Multiply multiply, Prepare prepare) {

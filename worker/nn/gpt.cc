@@ -23,7 +23,7 @@
 namespace ringmaster {
 namespace {
 
-// What one run through the model works on.
+// The shape and options of one run through the model.
 struct Pass {
   GptShapes shape;
   double dropout_rate = 0;
@@ -82,7 +82,7 @@ class Gpt final : public Model<T> {
   }
   Dropout DropoutAt(const Pass& pass, uint64_t site,
                     int64_t elems_per_sample) const;
-  // Of what is added to the residual stream.
+  // The dropout of values that are added to the residual stream.
   Dropout ResidualDropout(const Pass& pass, uint64_t site) const {
     return DropoutAt(pass, site, pass.shape.residual_elems());
   }
@@ -160,8 +160,8 @@ void Gpt<T>::Forward(const Pass& pass, const int32_t* ids) {
     ApplyDropout<T>(compute_, ResidualDropout(pass, GptDropoutSite::kEmbedding),
                     pass.shape.samples, embedded, embedded);
   }
-  // What the last block added to the residual stream is added on the way into
-  // the next norm.
+  // A block's output is added to the residual stream on the way into the next
+  // norm.
   const T* residual = embedded;
   const T* delta = nullptr;
   uint64_t site = GptDropoutSite::kEmbedding;

@@ -26,7 +26,7 @@ struct GptNormBuffers {
   T* rstd = nullptr;  // [B*W]
 };
 
-// What a block's forward pass leaves for its backward pass.
+// The values that a block's forward pass keeps for its backward pass.
 template <typename T>
 struct GptBlockBuffers {
   GptNormBuffers<T> attention_norm;

@@ -1,5 +1,5 @@
-// What a GPT consists of: its settings, its parameter tensors by name, in Hugging
-// Face's layout, and the shapes of its operators, on whatever device.
+// The parts of a GPT: its settings, its parameter tensors by name, in Hugging
+// Face's layout, and the shapes of its operators, on any device.
 //
 // Thread-safety: values.
 #ifndef RINGMASTER_WORKER_NN_GPT_LAYOUT_H_
@@ -43,7 +43,7 @@ struct GptSettings {
 [[nodiscard]] absl::StatusOr<GptSettings> ReadGptSettings(
     const ModelConfig& config);
 
-// What it takes.
+// The input that the model takes.
 ModelInput GptInput(const GptSettings& settings);
 
 // The shapes of the operators in a pass of some samples.
@@ -110,7 +110,7 @@ double GptProductParameters(const GptSettings& settings);
 // See Model::flops_per_sample.
 double GptFlopsPerSample(const GptSettings& settings);
 
-// Where dropout is; each place has a key of its own.
+// The places of dropout in the model; each has its own key.
 struct GptDropoutSite {
   static constexpr uint64_t kEmbedding = 0;
   static constexpr uint64_t Attention(size_t block) { return 3 * block + 1; }

@@ -94,7 +94,7 @@ TYPED_TEST(GptOperatorTest, LayerNormMatchesReference) {
       for (Write write : {Write::kSet, Write::kAdd}) {
         LayerNormCase<T> got({rows, dim});
         LayerNormCase<T> want({rows, dim});
-        // Of five samples, the last one cut short.
+        // Five samples, the last one cut short.
         const Dropout dropout = {write == Write::kSet ? 0 : 0.3, 9, ids.data(),
                                  std::max<int64_t>(1, (rows + 4) / 5) * dim};
         got.Forward(OneThread(), dropout);

@@ -233,7 +233,7 @@ TEST(GptTest, RefusesBadSettingsAndSaysWhy) {
             absl::StatusCode::kResourceExhausted);
 }
 
-// What the model can see beyond a sample stays as it was.
+// The positions that the model has beyond a sample stay as they were.
 TEST(GptTest, SamplesMayBeShorterThanTheWindow) {
   ModelConfig longer = GptConfig(kVocabulary, kWindow + 4, 2, 2, 8);
   longer.settings["sample_tokens"] = {kWindow};

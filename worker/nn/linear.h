@@ -17,7 +17,7 @@
 
 namespace ringmaster {
 
-// How a weight lies in memory.
+// The layout of a weight in memory.
 enum class WeightLayout {
   kOutIn,  // [out,in], as in PyTorch's Linear
   kInOut,  // [in,out], as in GPT-2's Conv1D

@@ -21,11 +21,11 @@ namespace {
 template <typename T>
 class Mlp final : public Model<T> {
  public:
-  // Where a layer's values lie in the buffer arena.
+  // A layer's values in the buffer arena.
   struct LayerBuffers {
     // [B,in]: the embeddings, or the layer before it after its GELU.
     T* input = nullptr;
-    // [B,out]: before the GELU. Of the last layer: the classifier's scratch.
+    // [B,out]: before the GELU. In the last layer: the classifier's scratch.
     T* output = nullptr;
   };
 
@@ -67,7 +67,7 @@ class Mlp final : public Model<T> {
   void CutBuffers(BufferCutter<T>& cutter);
   // Computes the input of the last layer for `size` windows of token ids.
   void Forward(const int32_t* inputs, int64_t size);
-  // From the gradient of the last layer's input.
+  // Starts from the gradient of the last layer's input.
   void Backward(const Batch& batch, Write write, GradientObserver& observer);
 
   const MlpSettings settings_;
@@ -179,7 +179,7 @@ absl::StatusOr<absl::Span<const T>> Mlp<T>::NextTokenLogits(
     absl::Span<const int32_t> context) {
   RM_CHECK(!context.empty() && max_batch_ >= 1 && bound_.is_bound(),
            "mlp: no context, no buffers or no parameters");
-  // What is before the text is zero bytes.
+  // The bytes before the text are zero.
   FillWindow(context, WindowPadding::kBefore, absl::MakeSpan(next_window_));
   Forward(next_window_.data(), 1);
   const MlpLayer& head = layout_.layers.back();

@@ -1,5 +1,5 @@
-// What a multilayer perceptron over bytes consists of: its settings, its layers,
-// its parameter tensors by name, and the shapes of its operators, on whatever
+// The parts of a multilayer perceptron over bytes: its settings, its layers,
+// its parameter tensors by name, and the shapes of its operators, on any
 // device.
 //
 // Thread-safety: values.
@@ -36,7 +36,7 @@ struct MlpSettings {
 [[nodiscard]] absl::StatusOr<MlpSettings> ReadMlpSettings(
     const ModelConfig& config);
 
-// What it takes.
+// The input that the model takes.
 ModelInput MlpInput(const MlpSettings& settings);
 
 // One linear layer: where it is in the specs, and its widths.

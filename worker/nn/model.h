@@ -2,10 +2,10 @@
 // parameters that someone else owns.
 //
 // Guarantees: all buffers are planned at creation for a largest batch, and once
-// each thread has met a shape and made its scratch for it, nothing is allocated.
-// Results depend on parameters, batch and options alone, not on the number of
-// threads. Any batch of 0 to max_batch samples is fine; an empty one has loss 0
-// and zero gradients.
+// each thread has met a shape and made its scratch for it, nothing is
+// allocated. Results depend on parameters, batch and options alone, not on the
+// number of threads. Any batch of 0 to max_batch samples is fine; an empty one
+// has loss 0 and zero gradients.
 // Thread-safety: thread-compatible; one call at a time.
 // Ownership: the spans given to Bind, and what Compute refers to, must outlive
 // the model's use.
@@ -37,7 +37,7 @@ namespace ringmaster {
 
 class CancelToken;
 
-// Is told how ForwardBackward gets on, on its thread.
+// Follows the progress of ForwardBackward, on its thread.
 class GradientObserver {
  public:
   virtual ~GradientObserver() = default;
@@ -50,22 +50,21 @@ class GradientObserver {
   virtual void OnTensorDone(int tensor_index) = 0;
 };
 
-// What a model takes.
+// The input that a model takes.
 struct ModelInput {
   SampleShape shape;
   int64_t vocabulary = 0;  // ids of tokens, or classes, are [0, vocabulary)
 };
 
-// How one micro-batch is trained on.
+// The options of training on one micro-batch.
 struct TrainOptions {
-  // Gradients are those of `scale` times the loss sum: 1 / (targets of the
-  // global batch) where the sum over all ranks is to be the gradient of the
-  // mean.
+  // Gradients are those of `scale` times the loss sum; 1 / (targets of the
+  // global batch) makes the sum over all ranks the gradient of the mean.
   double scale = 1;
   // kAdd adds this micro-batch's gradients to those that are there.
   Write write = Write::kSet;
-  // Decides, with each sample's id, what dropout drops; another one for each
-  // step.
+  // Decides, with each sample's id, what dropout drops; each step has another
+  // one.
   uint64_t dropout_key = 0;
   // Once cancelled, ForwardBackward of a model with many layers returns at the
   // next of them, where it computes layer by layer; loss and gradients are then
@@ -73,22 +72,22 @@ struct TrainOptions {
   const CancelToken* cancel = nullptr;
 };
 
-// How well a model predicts a batch.
+// The quality of a model's predictions for a batch.
 struct Prediction {
   double loss_sum = 0;  // of the cross entropy in nats, over all targets
   int64_t correct = 0;  // targets that were the most probable class
 };
 
-// What a device has computed since it was asked last.
+// The results of a device since it was last asked.
 struct DeviceReport {
   double loss_sum = 0;
-  // Of all passes, as the device measured them.
+  // The time of all passes, as the device measured it.
   absl::Duration forward;
   absl::Duration backward;
 };
 
 // T is the type of parameters, gradients and activations: float, or double for
-// checks. (What a device computes in is its model's own; parameters and
+// checks. (A model on a device has its own type to compute in; parameters and
 // gradients are T there, too.)
 template <typename T>
 class Model {
@@ -100,13 +99,13 @@ class Model {
   virtual absl::Span<const TensorSpec> specs() const = 0;
   virtual const ModelInput& input() const = 0;
   virtual int64_t max_batch() const = 0;
-  // Of the buffers for max_batch samples; the threads' scratch (gemm.h,
-  // attention.h) is not in it.
+  // Bytes of the buffers for max_batch samples, without the threads' scratch
+  // (gemm.h, attention.h).
   virtual int64_t buffer_bytes() const = 0;
   // Floating-point operations of training on one sample, counting a multiply
   // and an add as two: forward and backward, matrix products alone, and nothing
-  // twice. What model FLOP utilisation is made of (Chowdhery et al., "PaLM",
-  // 2022, appendix B).
+  // twice. Model FLOP utilisation is computed from it (Chowdhery et al.,
+  // "PaLM", 2022, appendix B).
   virtual double flops_per_sample() const = 0;
   // The model's settings in the form of Hugging Face's config.json; empty if it
   // has none.
@@ -132,9 +131,9 @@ class Model {
   // Evaluates a batch, without dropout. Requires as above.
   virtual Prediction Predict(const Batch& batch) = 0;
 
-  // Whether passes only queue work on a device: ForwardBackward then returns 0,
-  // OnTensorDone says that the gradient is final for what is queued behind it
-  // on that device, and AwaitDevice tells the rest.
+  // Returns true if passes only queue work on a device: ForwardBackward then
+  // returns 0, OnTensorDone says that the gradient is final for work queued
+  // behind it on that device, and AwaitDevice returns the rest.
   [[nodiscard]] virtual bool is_asynchronous() const { return false; }
   // Waits for all passes. The error is the device's; a Predict that it spoils
   // gives a loss that is NaN.
@@ -152,7 +151,7 @@ class Model {
   }
 };
 
-// Where the tensors that a model is bound to lie. Every model has one.
+// The addresses of the tensors that a model is bound to. Every model has one.
 //
 // Thread-safety: thread-compatible.
 template <typename T>
@@ -166,7 +165,7 @@ class BoundTensors {
                                   absl::Span<T> gradients,
                                   const std::string& kind);
   bool is_bound() const { return !tensors_.empty(); }
-  // What every pass requires, see Model::ForwardBackward.
+  // Checks what every pass requires, see Model::ForwardBackward.
   void CheckBatch(const Batch& batch, const ModelInput& input,
                   int64_t max_batch) const;
   // By tensor index. Requires is_bound().

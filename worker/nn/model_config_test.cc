@@ -10,7 +10,7 @@ namespace {
 
 using Settings = ModelConfig::Settings;
 
-// What a model with these three settings says of `settings`.
+// Returns the error of a model with these three settings for `settings`.
 std::string ErrorOf(const Settings& settings) {
   const ModelConfig config = {.kind = "toy", .settings = settings};
   SettingsReader reader(config);

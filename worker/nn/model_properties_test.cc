@@ -1,5 +1,5 @@
-// What model.h promises of every model, checked for each that is registered.
-// What is particular to one model is in a test of its own.
+// Checks what model.h promises of every model, for each that is registered.
+// Properties of a single model are in a test of its own.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -295,7 +295,7 @@ TEST_P(ModelPropertiesTest, RepeatsItselfBitForBitOnEveryPool) {
   const double predicted = first.Loss(batch);
   for (int threads : {1, 2, 3}) {
     ModelInstance<float> again(GetParam().middle, 4, threads);
-    // What it computed before must not matter.
+    // Its earlier computations must not matter.
     again.Train(again.RandomBatch(4, 6), {.dropout_key = 3});
     again.Loss(again.RandomBatch(2, 7));
     (void)again.model->NextTokenLogits({0});

@@ -50,7 +50,7 @@ class Head {
   double Probability(int64_t q, int64_t k) const {
     return probabilities_[q * window_ + k];
   }
-  // What dropout multiplies it with.
+  // The factor that dropout multiplies it with.
   double Keep(int64_t q, int64_t k) const { return keep_[q * window_ + k]; }
   double LogSumExp(int64_t q) const { return log_sum_exp_[q]; }
   double Scale() const { return 1 / std::sqrt(static_cast<double>(dim_)); }

@@ -8,7 +8,7 @@
 namespace ringmaster::reference {
 namespace {
 
-// What element i of the batch is multiplied by.
+// The factor that element i of the batch is multiplied by.
 double DropoutFactor(const Dropout& dropout, int64_t i) {
   if (dropout.rate == 0) return 1;
   const int64_t sample = i / dropout.elems_per_sample;

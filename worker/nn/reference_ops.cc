@@ -26,7 +26,7 @@ void Gemm(Transpose transpose_a, Transpose transpose_b, GemmShape shape,
 
 namespace {
 
-// Where the weight from input i to output o is.
+// The index of the weight from input i to output o.
 int64_t WeightAt(const LinearShape& shape, int64_t o, int64_t i) {
   return shape.layout == WeightLayout::kOutIn ? o * shape.in + i
                                               : i * shape.out + o;

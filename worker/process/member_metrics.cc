@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
+#include "common/rpc/proto_time.h"
 
 namespace ringmaster {
 namespace {
@@ -20,15 +21,15 @@ constexpr std::array<std::pair<TrainPhase, const char*>, 9> kPhases = {{
     {TrainPhase::kMeasure, "measure"},
 }};
 
-void AddStepTime(const RankTotals& totals, MetricPage& page) {
-  const PhaseFigures& phases = totals.phases;
+void AddStepTime(const v1::RankFigures& totals, MetricPage& page) {
+  const v1::PhaseDurations& phases = totals.phases();
   const std::array<std::pair<const char*, absl::Duration>, 6> parts = {{
-      {"data_wait", phases.data_wait},
-      {"forward", phases.forward},
-      {"backward", phases.backward},
-      {"communication_wait", phases.communication_wait},
-      {"optimizer", phases.optimizer},
-      {"snapshot", phases.snapshot},
+      {"data_wait", FromProto(phases.data_wait())},
+      {"forward", FromProto(phases.forward())},
+      {"backward", FromProto(phases.backward())},
+      {"communication_wait", FromProto(phases.communication_wait())},
+      {"optimizer", FromProto(phases.optimizer())},
+      {"snapshot", FromProto(phases.snapshot())},
   }};
   for (const auto& [part, time] : parts) {
     page.AddCounter("ringmaster_rank_step_seconds_total",
@@ -65,14 +66,14 @@ void AddMemberMetrics(const TrainProgress& progress, bool is_attached,
   page.AddCounter("ringmaster_checkpoint_io_bytes_total",
                   "Bytes of checkpoints that the process has read and written.",
                   static_cast<double>(progress.disk_bytes));
-  const RankTotals& totals = progress.totals;
+  const v1::RankFigures& totals = progress.totals;
   page.AddCounter("ringmaster_rank_sent_bytes_total",
                   "Payload sent to other ranks since the generation began.",
-                  static_cast<double>(totals.sent_bytes));
+                  static_cast<double>(totals.sent_bytes()));
   page.AddCounter("ringmaster_rank_received_bytes_total",
                   "Payload received from other ranks since the generation "
                   "began.",
-                  static_cast<double>(totals.received_bytes));
+                  static_cast<double>(totals.received_bytes()));
   AddStepTime(totals, page);
 }
 

@@ -1,7 +1,9 @@
-// What a worker or a parameter server tells Prometheus of itself. Pure.
+// The metrics that a worker or a parameter server exports about itself to
+// Prometheus. Pure.
 //
-// How a job is doing, the coordinator tells (server/coordinator/metrics); this is
-// for what only the process knows, and for when the coordinator is away.
+// The coordinator exports the state of a job (server/coordinator/metrics);
+// these cover what only the process knows, and times when the coordinator is
+// away.
 #ifndef RINGMASTER_WORKER_PROCESS_MEMBER_METRICS_H_
 #define RINGMASTER_WORKER_PROCESS_MEMBER_METRICS_H_
 

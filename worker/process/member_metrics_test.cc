@@ -23,9 +23,10 @@ TEST(MemberMetrics, TellOfTheProcess) {
   progress.waiting_for_rank = 2;
   progress.disk_bytes = 4096;
   progress.held_shards = {{0, 17}, {3, 17}};
-  progress.totals.sent_bytes = 100;
-  progress.totals.received_bytes = 200;
-  progress.totals.phases.backward = absl::Milliseconds(1500);
+  progress.totals.set_sent_bytes(100);
+  progress.totals.set_received_bytes(200);
+  progress.totals.mutable_phases()->mutable_backward()->set_seconds(1);
+  progress.totals.mutable_phases()->mutable_backward()->set_nanos(500000000);
   MetricPage page;
   AddMemberMetrics(progress, true, page);
   const std::string text = page.Text();

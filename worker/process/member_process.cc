@@ -45,10 +45,10 @@ namespace ringmaster {
 namespace {
 
 constexpr std::string_view kSlotFlag = "--slot=";
-// What a child needs to end by itself, beyond its drain timeout.
+// The time that a child needs to end by itself, beyond its drain timeout.
 constexpr absl::Duration kEndTimeout = absl::Seconds(5);
 
-// At `address`, or on a port of the range if there is one.
+// Listens at `address`, or on a port of the range if there is one.
 absl::StatusOr<Listener> ListenAt(const HostPort& address,
                                   const std::optional<PortRange>& range) {
   if (!range.has_value()) return Listener::Listen(address.ToString());
@@ -103,8 +103,8 @@ std::string CostText(const PathCost& cost) {
                          1e-9 / cost.seconds_per_byte);
 }
 
-// What collectives cost here, for the hello; nothing where another worker of
-// this host is measuring it.
+// Measures the costs of collectives here, for the hello; returns nothing if
+// another worker of this host is measuring them.
 std::optional<ProbeResult> Probe(const WorkerFlags& flags) {
   const std::optional<ProbeTurn> turn = ProbeTurn::Take();
   if (!turn.has_value()) return std::nullopt;
@@ -134,7 +134,7 @@ void LogCosts(const std::optional<ProbeResult>& probe) {
             {"seconds", absl::ToDoubleSeconds(probe->duration)}});
 }
 
-// What `flag` says, on the slot's own port; empty stays so.
+// Returns the address of `flag` with the slot's own port; empty stays empty.
 absl::StatusOr<std::string> AddressOfSlot(std::string_view flag,
                                           const std::string& address,
                                           int slot) {
@@ -177,7 +177,7 @@ absl::StatusOr<ExitCode> RunSlot(const MemberProgram& program,
     probe = Probe(flags);
     LogCosts(probe);
   }
-  // What the probe passes is not counted: points are of what follows.
+  // Fail points that the probe passes do not count: they are for what follows.
   RETURN_IF_ERROR(FailPoint::ArmFromEnvironment());
   std::atomic<bool> is_attached = false;
   ASSIGN_OR_RETURN(const MonitoringFlags monitored,

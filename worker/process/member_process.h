@@ -1,5 +1,5 @@
-// The process of a member of the pool, a worker's or a parameter server's: flags
-// in, its life or several (a supervisor's children), an exit code out.
+// The process of a member of the pool, a worker's or a parameter server's:
+// flags in, one life or several (a supervisor's children), an exit code out.
 //
 // Thread-safety: the main thread, once.
 #ifndef RINGMASTER_WORKER_PROCESS_MEMBER_PROCESS_H_
@@ -18,15 +18,15 @@
 
 namespace ringmaster {
 
-// What distinguishes one kind of member from another.
+// The differences between one kind of member and another.
 struct MemberProgram {
   std::string name;  // of the program: "worker"
   WorkerRole role = WorkerRole::kWorker;
   std::string help;  // what it does, and its exit codes
   void (*add_flags)(FlagSet& set, WorkerFlags& flags) = nullptr;
-  // Whether it measures what collectives cost here, before it joins.
+  // True if it measures the costs of collectives here before it joins.
   bool measures_costs = true;
-  // The trainer that runs what the pool is given, of that slot; the listener
+  // Makes the slot's trainer, which runs the jobs of the pool; the listener
   // outlives it.
   std::function<absl::StatusOr<std::unique_ptr<Trainer>>(
       const Listener& listener, const WorkerFlags& flags, int slot)>

@@ -70,7 +70,8 @@ class ProgramTrainer final : public Trainer {
 
   TrainProgress progress() const override {
     TrainProgress progress = active().progress();
-    // Of the process's life, whoever works: only this one uses the disk.
+    // Bytes of the process's whole life, whichever trainer works: only this one
+    // uses the disk.
     progress.disk_bytes = train_->progress().disk_bytes;
     return progress;
   }

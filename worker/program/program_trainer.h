@@ -1,8 +1,10 @@
-// MakeProgramTrainer makes the Trainer that a worker has: it lets the trainer of
-// a job's program run it.
+// MakeProgramTrainer makes the Trainer that a worker has: it lets the trainer
+// of a job's program run it.
 //
-// A job has one program, so one of the trainers works at a time; what is asked
-// of or told by this one is of the trainer that prepared last.
+// A job has one program, so one of the trainers works at a time. Progress and
+// outcomes are those of the trainer that prepared last; metrics and the bytes
+// of checkpoints are always those of `train`. Requests to abort, stop, drain or
+// release, and callbacks, go to both.
 #ifndef RINGMASTER_WORKER_PROGRAM_PROGRAM_TRAINER_H_
 #define RINGMASTER_WORKER_PROGRAM_PROGRAM_TRAINER_H_
 

@@ -1,5 +1,5 @@
-// RestartPolicy: whether the process of a slot is started again after its end,
-// and when. Pure: times come in, decisions come out. Thread-compatible.
+// RestartPolicy decides whether and when the process of a slot is started again
+// after its end. Pure: times come in, decisions come out. Thread-compatible.
 //
 // Ends are of four kinds, see ChildEnd in child_exit.h:
 // - wanted and permanent ones are final;
@@ -11,10 +11,9 @@
 //   defaults a crash every two minutes is a loop, one every three is not.
 //
 // The first start after an end comes at once, since a job may wait for the
-// worker; those after it wait longer each time, so that a process that cannot
-// live does not keep the host busy. A life of `settle_after` begins anew with
-// that: it is twice the longest wait, so half of the time at least was spent at
-// work.
+// worker; later ones wait longer each time, so that a process that cannot live
+// does not keep the host busy. A life of `settle_after` resets the wait: it is
+// twice the longest wait, so at least half of the time was spent at work.
 #ifndef RINGMASTER_WORKER_SUPERVISOR_RESTART_POLICY_H_
 #define RINGMASTER_WORKER_SUPERVISOR_RESTART_POLICY_H_
 
@@ -39,7 +38,7 @@ struct RestartOptions {
 class RestartPolicy {
  public:
   struct Decision {
-    // How long after the end; nullopt: never.
+    // The time after the end; nullopt: never.
     std::optional<absl::Duration> start_after;
     // For the log: "starts again in 200ms", "crashed 6 times within ...".
     std::string text;
@@ -47,16 +46,16 @@ class RestartPolicy {
 
   explicit RestartPolicy(const RestartOptions& options) : options_(options) {}
 
-  // A process that was started at `started_at` ended at `ended_at` with
-  // `wait_status` (see wait(2)).
+  // Decides about a process that was started at `started_at` and ended at
+  // `ended_at` with `wait_status` (see wait(2)).
   [[nodiscard]] Decision OnEnd(int wait_status, MonotonicTime started_at,
                                MonotonicTime ended_at);
 
-  // The process could not be started: the host lacks something for now.
+  // Returns the wait after a failed start: the host lacks something for now.
   [[nodiscard]] absl::Duration OnFailedStart() { return NextDelay(); }
 
  private:
-  // What the next start has to wait; the one after it waits longer.
+  // Returns the wait of the next start; the one after it waits longer.
   absl::Duration NextDelay();
 
   const RestartOptions options_;

@@ -33,7 +33,7 @@ class Lives {
   }
   absl::Duration FailToStart() { return policy_.OnFailedStart(); }
 
-  // What is waited after each of `count` ends, in milliseconds; -1: for ever.
+  // Returns the wait after each of `count` ends, in milliseconds; -1: for ever.
   std::vector<int64_t> Delays(int count, int wait_status, absl::Duration life) {
     std::vector<int64_t> delays;
     for (int i = 0; i < count; ++i) {

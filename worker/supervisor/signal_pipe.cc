@@ -16,7 +16,7 @@
 namespace ringmaster {
 namespace {
 
-// What Wake writes; no signal has this number.
+// The byte that Wake writes; no signal has this number.
 constexpr unsigned char kWake = 0;
 
 // The pipe's writing end, for the handler.

@@ -22,15 +22,15 @@ namespace ringmaster {
 
 class SignalPipe {
  public:
-  // Takes `signals` over from their default actions.
+  // Takes over `signals` from their default actions.
   explicit SignalPipe(std::initializer_list<int> signals);
   // Restores the default actions.
   ~SignalPipe();
   SignalPipe(const SignalPipe&) = delete;
   SignalPipe& operator=(const SignalPipe&) = delete;
 
-  // The next signal that arrived or arrives within `limit` (which may be
-  // infinite); nothing after that, or once Wake was called.
+  // Returns the next signal that arrived or arrives within `limit` (which may
+  // be infinite); nothing after that, or once Wake was called.
   [[nodiscard]] std::optional<int> Next(absl::Duration limit);
 
   // Makes one Next return nothing.

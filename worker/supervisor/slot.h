@@ -1,4 +1,5 @@
-// Slots: what distinguishes the single-device processes of one `worker`. Pure.
+// Slots: the names and addresses of the single-device processes of one
+// `worker`. Pure.
 #ifndef RINGMASTER_WORKER_SUPERVISOR_SLOT_H_
 #define RINGMASTER_WORKER_SUPERVISOR_SLOT_H_
 

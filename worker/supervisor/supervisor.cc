@@ -22,13 +22,14 @@
 namespace ringmaster {
 namespace {
 
-// What a shell gives for a program that cannot be run.
+// The exit code that a shell returns for a program that cannot be run.
 constexpr int kCannotExec = 126;
 
 // Well below kLongTurn, so that a watchdog sees it turn.
 constexpr absl::Duration kLongestWait = absl::Seconds(2);
 
-// In a new child: becomes the program, or ends. Other threads may have held
+// Called in a new child: becomes the program, or ends. Other threads may have
+// held
 // any lock at the fork, so nothing here allocates.
 [[noreturn]] void Become(const char* program, char* const* argv,
                          char* const* environment, pid_t parent) {

@@ -1,11 +1,12 @@
 // Supervisor: runs one child process a slot, until all have ended for good.
 //
-// Whether a child that ends is started again, RestartPolicy says; it does not
-// end the others. SIGTERM and SIGINT are passed on, and no child is started any
-// more; one that has not ended `kill_after` the first signal is killed. Should
-// the supervisor itself be killed, the kernel kills its children.
+// RestartPolicy decides whether a child that ends is started again; its end
+// does not end the others. SIGTERM and SIGINT are passed on, and no child is
+// started after them; one that has not ended `kill_after` the first signal is
+// killed. Should the supervisor itself be killed, the kernel kills its
+// children.
 //
-// A child that follows another in its slot finds that one's end in its
+// A child that follows another in its slot finds its predecessor's end in its
 // environment (see PredecessorText), and no RINGMASTER_FAIL_POINTS: a fault is
 // injected into one life only.
 //
@@ -53,8 +54,9 @@ class Supervisor {
   // SignalPipe may exist: it has one.
   [[nodiscard]] ExitCode Run();
 
-  // Whether Run, or who is about to call it, has done something in the last
-  // kLongTurn; it does so every few seconds also while it only waits.
+  // Returns true if Run, or the thread that is about to call it, has done
+  // something in the last kLongTurn; Run does so every few seconds even while
+  // it only waits.
   [[nodiscard]] bool IsTurning() const;
   static constexpr absl::Duration kLongTurn = absl::Seconds(10);
 
@@ -65,14 +67,14 @@ class Supervisor {
     pid_t pid = 0;
     bool is_running = false;
     MonotonicTime started_at = {};
-    // Not running: when it is started again.
+    // The time when it is started again, if it is not running.
     std::optional<MonotonicTime> start_at = {};
-    // Of the last end: exit code, and PredecessorText.
+    // The exit code and PredecessorText of the last end.
     ExitCode exit_code = ExitCode::kDone;
     std::string predecessor = {};
   };
 
-  // Starts all; false if that is not possible.
+  // Starts all; returns false if that is not possible.
   bool StartAll();
   [[nodiscard]] absl::Status Start(Child& child);
   // Starts those whose time has come.
@@ -80,7 +82,7 @@ class Supervisor {
   void Reap();
   void OnEnd(Child& child, int wait_status);
   void Signal(int signal);
-  // Until when there is nothing to do but to wait for signals.
+  // Returns the time in which there is nothing to do but wait for signals.
   absl::Duration UntilNextDeadline() const;
   bool IsAnyLeft() const;
   std::string NameOf(const Child& child) const;

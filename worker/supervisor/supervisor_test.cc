@@ -97,7 +97,7 @@ class Program {
     is_reaped_ = true;
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   }
-  // What the supervisor has logged.
+  // Returns what the supervisor has logged.
   std::string Log() const {
     std::ifstream file(log_file_);
     return {std::istreambuf_iterator<char>(file), {}};

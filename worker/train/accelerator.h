@@ -1,5 +1,5 @@
-// Accelerator is the device that a worker trains on beside the host's processor:
-// a GPU. AcceleratorArenas are what one job has in its memory.
+// Accelerator is the device that a worker trains on beside the host's
+// processor: a GPU. AcceleratorArenas are what one job has in its memory.
 //
 // The host stays in charge of everything that is not arithmetic over whole
 // arenas, and keeps arenas of its own (TrainingState): checkpoints, imports and
@@ -45,29 +45,29 @@ struct ArenaSpans {
   absl::Span<T> second_moment;
 };
 
-// ServerCopies bring gradients to the host and parameters back while passes run,
-// for a job whose parameters servers hold.
+// ServerCopies bring gradients to the host and parameters back while passes
+// run, for a job whose parameters are held by servers.
 //
 // Each bucket is copied at most once in each direction at a time. Host memory
 // should be of Accelerator::host_allocator(), and stays as it is until the copy
 // is done.
-// Thread-safety: on the training thread, but for what says otherwise.
+// Thread-safety: on the training thread, unless a method says otherwise.
 class ServerCopies {
  public:
   // Waits for all copies.
   virtual ~ServerCopies() = default;
 
-  // Queues a copy of a bucket's gradients to `host`: of what the passes wrote
-  // that were queued so far. They are not written to until it is done.
+  // Queues a copy of a bucket's gradients to `host`, as the passes queued so
+  // far write them. The gradients are not written to until the copy is done.
   [[nodiscard]] virtual absl::Status StartGradients(int bucket,
                                                     absl::Span<float> host) = 0;
-  // Whether that copy is done. From any thread.
+  // Returns true if that copy is done. From any thread.
   [[nodiscard]] virtual absl::StatusOr<bool> HasGradients(int bucket) = 0;
   // Queues a copy of a bucket's next parameters. From one thread at a time, and
-  // not beside what follows.
+  // not beside the methods below.
   virtual void StartParameters(int bucket, absl::Span<const float> host) = 0;
-  // What is queued from here on computes with the parameters that were copied
-  // last. Returns the first error of all these copies.
+  // Makes everything queued from here on compute with the parameters that were
+  // copied last. Returns the first error of all these copies.
   [[nodiscard]] virtual absl::Status TakeParameters() = 0;
   // Waits until no copy reads the host's memory any more. An error shows in
   // TakeParameters.
@@ -90,24 +90,24 @@ class AcceleratorArenas {
 
   // Queues zeros for all gradients.
   virtual void ClearGradients() = 0;
-  // Copies parameters and moments; done when they return. Those that `host` leaves
-  // empty stay where they are.
+  // Copies parameters and moments; done when they return. Those that `host`
+  // leaves empty stay where they are.
   [[nodiscard]] virtual absl::Status CopyFromHost(
       const ArenaSpans<const float>& host) = 0;
   [[nodiscard]] virtual absl::Status CopyToHost(
       const ArenaSpans<float>& host) = 0;
 
-  // The square of the gradients' norm, of what all passes and collectives wrote
-  // so far; see SumOfSquares. Ranks with equal gradients get equal bits on equal
-  // accelerators.
+  // Returns the square of the norm of the gradients that all passes and
+  // collectives so far wrote; see SumOfSquares. Ranks with equal gradients get
+  // equal bits on equal accelerators.
   [[nodiscard]] virtual absl::StatusOr<double> GradientNormSquared() = 0;
   // Queues the update of all parameters; `stretches` tile the arenas, and
   // update.decays is taken from them.
   [[nodiscard]] virtual absl::Status Apply(
       const OptimizerConfig& config, const Update& update,
       std::span<const UpdateStretch> stretches) = 0;
-  // How long the last update took, if it is done and was not asked for before;
-  // else zero.
+  // Returns the time that the last update took, if it is done and was not asked
+  // for before; else zero.
   [[nodiscard]] virtual absl::StatusOr<absl::Duration> TakeUpdateTime() = 0;
 };
 
@@ -117,11 +117,11 @@ class Accelerator {
 
   // For people: "cuda:0 (NVIDIA H200, 139 GiB, GPU-8a56...)".
   [[nodiscard]] virtual const std::string& name() const = 0;
-  // The calling thread is the training thread from here on: before anything else
-  // here, and of what this made.
+  // Makes the calling thread the training thread: before any other call of
+  // this, or of the objects that it made.
   [[nodiscard]] virtual absl::Status Enter() = 0;
-  // Whether `status` says that this process can no longer use it: only another
-  // process can.
+  // Returns true if `status` says that this process can no longer use the
+  // accelerator: only another process can.
   [[nodiscard]] virtual bool IsLost(const absl::Status& status) const = 0;
   // Operations a second at `precision`, of dense matrix products; 0: not known.
   [[nodiscard]] virtual double PeakFlops(Precision precision) const = 0;
@@ -141,7 +141,7 @@ class Accelerator {
   [[nodiscard]] virtual absl::StatusOr<std::unique_ptr<AcceleratorArenas>>
   CreateArenas(const Plan& plan, const ArenaOptions& options) = 0;
 
-  // What a generation's communicator needs.
+  // The inputs of a generation's communicator.
   struct CommunicatorOptions {
     int64_t generation = 0;
     absl::Duration connect_timeout;
@@ -156,8 +156,9 @@ class Accelerator {
   // ranks call it at once.
   //   FAILED_PRECONDITION  ranks whose accelerators differ too much; both are
   //                        named
-  //   INVALID_ARGUMENT     the job asks of collectives what accelerators cannot,
-  //                        or a rank's cannot be used, or not with another's
+  //   INVALID_ARGUMENT     the job asks of collectives what accelerators cannot
+  //                        do, or a rank's cannot be used, or not with
+  //                        another's
   //   UNAVAILABLE, DEADLINE_EXCEEDED, ABORTED  as Communicator::Wait
   [[nodiscard]] virtual absl::StatusOr<std::unique_ptr<Communicator>> Connect(
       std::unique_ptr<Communicator> host,

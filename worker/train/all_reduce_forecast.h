@@ -1,4 +1,4 @@
-// What the cost model expects of the all-reduces of a training step. Pure.
+// The cost model's forecast of a training step's all-reduces. Pure.
 #ifndef RINGMASTER_WORKER_TRAIN_ALL_REDUCE_FORECAST_H_
 #define RINGMASTER_WORKER_TRAIN_ALL_REDUCE_FORECAST_H_
 
@@ -17,13 +17,14 @@ namespace ringmaster {
 
 struct AllReduceForecast {
   absl::Duration duration;  // of all buckets, one after the other
-  // What they run as, by size, ascending; without repetitions in a row. Empty in
-  // a world of one.
+  // The algorithms that they run, by ascending size, without repetitions in a
+  // row. Empty in a world of one.
   std::vector<Algorithm> algorithms;
 };
 
-// Of `buckets` of float32 that travel as `wire` (none: as they are). The
-// algorithms are those that a Communicator with the same policy chooses.
+// Forecasts the all-reduces of `buckets` of float32 that travel as `wire`
+// (none: as they are). The algorithms are those that a Communicator with the
+// same policy chooses.
 [[nodiscard]] AllReduceForecast ForecastAllReduces(
     absl::Span<const Bucket> buckets, std::optional<DType> wire,
     const Topology& topology, const AlgorithmPolicy& policy);

@@ -11,7 +11,7 @@
 namespace ringmaster {
 namespace {
 
-// Whose loss was not finite.
+// Returns the ranks whose loss was not finite.
 std::vector<int> RanksWithoutALoss(std::span<const CommitRecord> records) {
   std::vector<int> ranks;
   for (size_t rank = 0; rank < records.size(); ++rank) {

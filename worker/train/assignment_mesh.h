@@ -12,14 +12,14 @@
 
 namespace ringmaster {
 
-// What ConnectMesh takes, but for the policy and the arena. Refused connections
-// and peers of the host that share no memory become lines in the log. `clock`
-// and `trace` outlive the communicator.
+// Returns the config for ConnectMesh, except the policy and the arena. Refused
+// connections and peers of the host that share no memory become lines in the
+// log. `clock` and `trace` must outlive the communicator.
 [[nodiscard]] MeshConfig MeshOf(const RankAssignment& assignment,
                                 const CollectiveConfig& collective,
                                 Clock& clock, Trace& trace);
 
-// What ConnectPeers takes, for a member without a mesh. As MeshOf.
+// Returns the config for ConnectPeers, for a member without a mesh. As MeshOf.
 [[nodiscard]] ConnectPeersConfig PeersConfigOf(const RankAssignment& assignment,
                                                Transport best_transport,
                                                Clock& clock);

@@ -5,7 +5,7 @@
 namespace ringmaster {
 namespace {
 
-// Of three ranks, of which only WaitedFor is asked.
+// A sync of three ranks that is only asked for waits.
 class WaitingSync final : public ParameterSync {
  public:
   std::vector<absl::Duration> waited = std::vector<absl::Duration>(3);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kPieceElems = size_t{4} << 20;
 
-// Of `count` elements; `target` gives the buffer of a piece.
+// Broadcasts `count` elements; `target` returns the buffer of a piece.
 template <typename Target>
 absl::Status Exchange(size_t count, const BroadcastOptions& options,
                       Communicator& communicator, const Clock& clock,

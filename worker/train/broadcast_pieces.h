@@ -21,24 +21,24 @@ struct BroadcastOptions {
 };
 
 // Every rank at the same point, with equally many elements. `elems` is read on
-// the source and written to, piece by piece, elsewhere. On an error the elements
-// are partly those of the source. Errors as Communicator::Wait, and
+// the source and written to, piece by piece, elsewhere. On an error the
+// elements are partly those of the source. Errors as Communicator::Wait, and
 // before_piece's.
 [[nodiscard]] absl::Status BroadcastPieces(absl::Span<float> elems,
                                            const BroadcastOptions& options,
                                            Communicator& communicator,
                                            const Clock& clock);
 
-// The same on a rank that has what is sent: `elems` is read on the source, and
-// what comes to others is thrown away.
+// The same on a rank that has the elements: `elems` is read on the source, and
+// other ranks throw away what they receive.
 [[nodiscard]] absl::Status GivePieces(absl::Span<const float> elems,
                                       const BroadcastOptions& options,
                                       Communicator& communicator,
                                       const Clock& clock);
 
-// The same of float32 elements in any memory. A rank that has what is sent, and is
-// not the source, names other memory for it, `scratch`, of a piece or as long as
-// `elems`: what a broadcast that fails leaves behind is undefined.
+// The same of float32 elements in any memory. A rank that has the elements, and
+// is not the source, names other memory for them, `scratch`, of a piece or as
+// long as `elems`: what a broadcast that fails leaves behind is undefined.
 [[nodiscard]] absl::Status BroadcastPieces(const BufferView& elems,
                                            const BufferView* scratch,
                                            const BroadcastOptions& options,

@@ -1,6 +1,6 @@
-// CatchExhaustion turns what the standard library throws where a host ends into
-// an error: bad_alloc from containers, system_error from a thread that cannot be
-// had.
+// CatchExhaustion turns the exceptions that the standard library throws when a
+// host runs out of resources into an error: bad_alloc from containers,
+// system_error from a thread that cannot be had.
 #ifndef RINGMASTER_WORKER_TRAIN_CATCH_EXHAUSTION_H_
 #define RINGMASTER_WORKER_TRAIN_CATCH_EXHAUSTION_H_
 
@@ -12,7 +12,8 @@
 
 namespace ringmaster {
 
-// What `action` returns, a StatusOr; RESOURCE_EXHAUSTED of `rank` if it throws.
+// Returns the result of `action`, a StatusOr; RESOURCE_EXHAUSTED, which names
+// `rank`, if it throws one of these.
 template <typename Action>
 auto CatchExhaustion(int rank, const Action& action) -> decltype(action()) {
   try {

@@ -21,7 +21,7 @@ namespace {
 // Reading takes longer than any other wait of a generation.
 constexpr int kReadPatience = 10;
 
-// What the source says of its attempt, in a form that all ranks can be sent.
+// The source's report on its attempt, in a form that can be sent to all ranks.
 struct Attempt {
   static constexpr size_t kTextBytes = 1000;
   int64_t step = 0;          // -1: failed for good
@@ -108,7 +108,7 @@ class Starter {
     return *newest == 0 ? -1 : static_cast<int>(newest - steps.begin());
   }
 
-  // The source reads, and tells all what came of it.
+  // The source reads, and tells all the result.
   absl::StatusOr<Attempt> Announce(int source) {
     Attempt attempt;
     if (source == communicator_.rank()) {

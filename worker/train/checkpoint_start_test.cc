@@ -37,8 +37,8 @@ bool IsZero(absl::Span<const float> elems) {
                      [](float elem) { return elem == 0; });
 }
 
-// Where servers hold the parameters, the rank that has the checkpoint and the
-// one that gives it to the servers need it, and nobody else.
+// If servers hold the parameters, only the rank that has the checkpoint and the
+// one that gives it to the servers need it.
 TEST(CheckpointStartTest, ServersAreGivenItByRankZeroWhoeverHasIt) {
   const fs::path root = fs::path(testing::TempDir()) / "who_has_it";
   fs::remove_all(root);

@@ -19,8 +19,8 @@ constexpr int kSide = 12;
 constexpr int kClasses = 10;
 constexpr uint32_t kImages = 1000;
 
-// Whether a pixel, with coordinates relative to a place that varies from image
-// to image, belongs to the class's pattern.
+// Returns true if a pixel belongs to the class's pattern; its coordinates are
+// relative to a place that varies from image to image.
 bool IsInPattern(int pattern, int x, int y) {
   const int far = std::max(std::abs(x), std::abs(y));
   switch (pattern) {
@@ -93,7 +93,7 @@ ProgramConfig Job(const TestDirectory& directory) {
   return config;
 }
 
-// Of the held-out images.
+// Returns the accuracy on the held-out images.
 double Accuracy(TrainingState& state) {
   const int64_t count = state.dataset().size(Split::kHeldOut);
   std::vector<int64_t> ids(static_cast<size_t>(count));
@@ -118,7 +118,7 @@ TEST_P(CnnTrainingTest, LearnsToTellPatternsThatItHasNotSeen) {
   }
   EXPECT_GT(Accuracy(*results[0]->state), 0.95);
   EXPECT_LT(results[0]->evaluation_loss, 0.2);
-  // What an untrained one knows.
+  // For comparison: an untrained model.
   job.steps = 1;
   EXPECT_LT(Accuracy(*RunRanks(job, 1)[0]->state), 0.5);
 }

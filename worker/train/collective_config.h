@@ -1,4 +1,4 @@
-// CollectiveConfig is how a job's ranks reduce, in the engine's own terms.
+// CollectiveConfig says how a job's ranks reduce, in the engine's own terms.
 //
 // Thread-safety: a value.
 #ifndef RINGMASTER_WORKER_TRAIN_COLLECTIVE_CONFIG_H_
@@ -25,7 +25,7 @@ struct CollectiveConfig {
   Algorithm algorithm = Algorithm::kAuto;
   // The best way to a peer that is tried.
   Transport best_transport = Transport::kSharedMemory;
-  // What float32 elements travel as; none: as they are.
+  // The type that float32 elements travel as; none: as they are.
   std::optional<DType> wire = std::nullopt;
   int connections = 1;  // to each rank of another host
 
@@ -33,18 +33,18 @@ struct CollectiveConfig {
                          const CollectiveConfig&) = default;
 };
 
-// What is left out is a CollectiveConfig's default.
-//   INVALID_ARGUMENT  names the field with a value that this build does not know
+// Parses `spec`; fields that are left out get CollectiveConfig's defaults.
+//   INVALID_ARGUMENT  names the field whose value this build does not know
 [[nodiscard]] absl::StatusOr<CollectiveConfig> ParseCollective(
     const v1::CollectiveSpec& spec);
 
-// Why its algorithm is not used among ranks of `topology`, in words; empty if it
-// is, or none is asked for.
+// Returns the reason why the config's algorithm is not used among ranks of
+// `topology`, in words; empty if it is used, or none is asked for.
 [[nodiscard]] std::string UnusableRemark(const CollectiveConfig& config,
                                          const Topology& topology);
 
-// How ranks with `config` choose algorithms, by what all of them were told that
-// collectives cost.
+// Returns the policy by which ranks with `config` choose algorithms; all of
+// them were told the same costs of collectives.
 [[nodiscard]] AlgorithmPolicy PolicyOf(const CollectiveConfig& config,
                                        const MachineCosts& costs);
 

@@ -48,7 +48,7 @@ absl::Status Differ(int64_t step, size_t rank, const std::string& what) {
                       ExitCode::kPlanMismatch);
 }
 
-// What must be equal on all ranks.
+// Checks the values that must be equal on all ranks.
 absl::Status CheckEqual(std::span<const CommitRecord> records,
                         const CommitExpectation& expected) {
   const CommitRecord& first = records[0];

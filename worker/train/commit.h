@@ -24,7 +24,7 @@
 
 namespace ringmaster {
 
-// What one rank says at the end of a step.
+// One rank's report at the end of a step.
 struct CommitRecord {
   int64_t generation = 0;
   int64_t step = 0;
@@ -43,7 +43,7 @@ struct CommitRecord {
   friend bool operator==(const CommitRecord&, const CommitRecord&) = default;
 };
 
-// What all records together say.
+// The conclusion from all records together.
 struct CommitSummary {
   double mean_loss = 0;
   double norm_squared = 0;
@@ -52,7 +52,7 @@ struct CommitSummary {
   bool drain = false;     // some rank wishes to leave after this step
 };
 
-// What the records of a step must add up to.
+// The values that the records of a step must agree with or add up to.
 struct CommitExpectation {
   int64_t generation = 0;
   int64_t step = 0;

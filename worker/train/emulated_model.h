@@ -1,5 +1,5 @@
-// A model that takes as long as another, and computes nothing: for comparing how
-// ranks exchange gradients with more ranks than there are cores.
+// A model that takes as long as another but computes nothing: for comparing how
+// ranks exchange gradients when there are more ranks than cores.
 #ifndef RINGMASTER_WORKER_TRAIN_EMULATED_MODEL_H_
 #define RINGMASTER_WORKER_TRAIN_EMULATED_MODEL_H_
 
@@ -12,12 +12,12 @@
 
 namespace ringmaster {
 
-// How long; nothing is emulated where both are 0.
+// The durations to emulate; nothing is emulated if both are 0.
 struct EmulationConfig {
   absl::Duration forward;   // of a sample
   absl::Duration backward;  // of a sample
-  // By bucket, in thousandths of the backward pass: when its gradients are
-  // final. Buckets that are not in it are spread evenly.
+  // By bucket: the moment when its gradients are final, in thousandths of the
+  // backward pass. Buckets that are not in it are spread evenly.
   std::vector<int> ready_permille = {};
 
   [[nodiscard]] bool is_on() const {
@@ -25,10 +25,10 @@ struct EmulationConfig {
   }
 };
 
-// ForwardBackward waits on `clock`, tells of gradients bucket by bucket, and
-// gives the loss 0; gradients are zeros from the first Bind on, which sums leave
-// alone. A cancelled one returns within 50 ms. All else is `model`'s, but for
-// its arithmetic: flops_per_sample is 0.
+// ForwardBackward waits on `clock`, reports gradients bucket by bucket, and
+// returns the loss 0; gradients are zeros from the first Bind on, and sums keep
+// them so. A cancelled ForwardBackward returns within 50 ms. All else is
+// `model`'s, except its arithmetic: flops_per_sample is 0.
 [[nodiscard]] std::unique_ptr<Model<float>> EmulateCompute(
     std::unique_ptr<Model<float>> model, EmulationConfig config, Clock& clock);
 

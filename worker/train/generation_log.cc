@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "common/logging/logging.h"
+#include "common/rpc/proto_time.h"
 #include "worker/collective/algorithm.h"
 
 namespace ringmaster {
@@ -39,16 +40,17 @@ void LogMostAwaited(const ParameterSync& sync) {
            {{"peer", awaited}, {"seconds", absl::ToDoubleSeconds(longest)}});
 }
 
-void LogAllReduces(const TrainFigures& figures) {
-  if (figures.all_reduce <= absl::ZeroDuration()) return;
+void LogAllReduces(const v1::TrainingFigures& figures) {
+  const absl::Duration taken = FromProto(figures.all_reduce_duration());
+  if (taken <= absl::ZeroDuration()) return;
   std::vector<const char*> names;
-  for (const Algorithm algorithm : figures.all_reduce_algorithms)
-    names.push_back(AlgorithmName(algorithm));
-  LogEvent(
-      LogLevel::kInfo, "mesh.all_reduce",
-      {{"algorithm", absl::StrJoin(names, ",")},
-       {"seconds_per_step", absl::ToDoubleSeconds(figures.all_reduce)},
-       {"predicted", absl::ToDoubleSeconds(figures.predicted_all_reduce)}});
+  for (const int algorithm : figures.all_reduce_algorithms())
+    names.push_back(AlgorithmName(static_cast<Algorithm>(algorithm)));
+  LogEvent(LogLevel::kInfo, "mesh.all_reduce",
+           {{"algorithm", absl::StrJoin(names, ",")},
+            {"seconds_per_step", absl::ToDoubleSeconds(taken)},
+            {"predicted", absl::ToDoubleSeconds(FromProto(
+                              figures.predicted_all_reduce_duration()))}});
 }
 
 void LogCounters(const MetricRegistry& metrics) {

@@ -1,4 +1,4 @@
-// What a generation leaves in a worker's log.
+// The lines that a generation leaves in a worker's log.
 #ifndef RINGMASTER_WORKER_TRAIN_GENERATION_LOG_H_
 #define RINGMASTER_WORKER_TRAIN_GENERATION_LOG_H_
 
@@ -9,16 +9,16 @@
 
 namespace ringmaster {
 
-// How this rank reaches the others: how many of them over what.
+// Logs how this rank reaches the others: the number of them by transport.
 void LogTransports(const Communicator& communicator);
-// The peer that this rank has waited for longest: the straggler, if there is
-// one.
+// Logs the peer that this rank has waited for longest: the straggler, if there
+// is one.
 void LogMostAwaited(const ParameterSync& sync);
-// What a step's all-reduces took, and what was expected of them; nothing where
+// Logs the time of a step's all-reduces, and the predicted one; nothing if
 // there were none.
-void LogAllReduces(const TrainFigures& figures);
+void LogAllReduces(const v1::TrainingFigures& figures);
 
-// What the process has done so far, a line a counter, at level debug.
+// Logs what the process has done so far, one line per counter, at level debug.
 void LogCounters(const MetricRegistry& metrics);
 
 }  // namespace ringmaster

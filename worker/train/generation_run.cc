@@ -23,7 +23,7 @@ class BucketStarter final : public GradientObserver {
   BucketStarter(const Plan& plan, ParameterSync& sync, Clock& clock)
       : plan_(plan), sync_(sync), clock_(clock) {}
 
-  // Whether gradients that become final are those of the whole step.
+  // Sets whether gradients that become final are those of the whole step.
   void set_active(bool is_active) { is_active_ = is_active; }
   MonotonicTime forward_done() const { return forward_done_; }
 
@@ -148,7 +148,7 @@ absl::StatusOr<CommitSummary> GenerationRun::RunStep(int64_t step) {
   ASSIGN_OR_RETURN(const Batch* batch, NextBatch(step));
   figures.phases.data_wait = parts_.clock.Now() - begin;
   RETURN_IF_ERROR(ForwardBackward(step, *batch, local, figures.phases));
-  ASSIGN_OR_RETURN(const CommittedStep committed, Commit(step, *batch, local));
+  ASSIGN_OR_RETURN(const CommittedStep committed, Commit(step, local));
   figures.duration = parts_.clock.Now() - begin + figures.phases.snapshot;
   Record(step, *batch, committed, figures);
   if (!committed.summary.is_finite) NoteSkippedStep(step, committed);
@@ -156,12 +156,8 @@ absl::StatusOr<CommitSummary> GenerationRun::RunStep(int64_t step) {
 }
 
 absl::StatusOr<CommittedStep> GenerationRun::Commit(int64_t step,
-                                                    const Batch& batch,
                                                     LocalStep& local) {
   const int64_t hash_every = parts_.state.config().hash_every;
-  local.sample_count = batch.size();
-  local.sample_hash = SumOfSampleHashes(batch.sample_ids());
-  local.global_sample_hash = GlobalSampleHash(step);
   local.compare_parameters = hash_every > 0 && step % hash_every == 0;
   local.wants_stop = parts_.wishes.stop.load(std::memory_order_relaxed);
   local.wants_drain = parts_.wishes.drain.load(std::memory_order_relaxed);
@@ -245,9 +241,9 @@ absl::Status GenerationRun::ForwardBackward(int64_t step, const Batch& batch,
     starter.set_active(is_last);
     local.loss_sum += state.model().ForwardBackward(
         is_whole ? batch : micro_batch_, options, starter);
-    // What a cancelled pass leaves behind must not become a step.
+    // The results of a cancelled pass must not become a step.
     if (parts_.cancel.is_cancelled()) {
-      // What was queued still uses the gradients that collectives are given.
+      // Queued work still uses the gradients that collectives are given.
       RETURN_IF_ERROR(state.model().AwaitDevice().status());
       return parts_.cancel.status();
     }
@@ -257,6 +253,10 @@ absl::Status GenerationRun::ForwardBackward(int64_t step, const Batch& batch,
     options.write = Write::kAdd;
     first += count;
   } while (first < batch.size());
+  // While a device is at work.
+  local.sample_count = batch.size();
+  local.sample_hash = SumOfSampleHashes(batch.sample_ids());
+  local.global_sample_hash = GlobalSampleHash(step);
   return state.model().is_asynchronous() ? AwaitDevice(step, local, phases)
                                          : absl::OkStatus();
 }

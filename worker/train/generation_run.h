@@ -4,8 +4,8 @@
 // One step, top to bottom (generation_run.cc, RunStep): the next batch;
 // forward; backward, during which each bucket's reduction (or push, where there
 // are parameter servers) starts as soon as its gradients are there; the rest of
-// the reductions; the commit exchange; the update. What follows it (a snapshot for a checkpoint, an evaluation, a text)
-// is in Run.
+// the reductions; the commit exchange; the update. The work after it (a
+// snapshot for a checkpoint, an evaluation, a text) is in Run.
 //
 // Thread-safety: on the training thread; the wishes are set from others.
 #ifndef RINGMASTER_WORKER_TRAIN_GENERATION_RUN_H_
@@ -34,7 +34,7 @@
 
 namespace ringmaster {
 
-// What this worker will ask for in its next commit record.
+// The requests for this worker's next commit record.
 struct Wishes {
   std::atomic<bool> stop{false};
   std::atomic<bool> drain{false};
@@ -42,7 +42,7 @@ struct Wishes {
 
 class GenerationRun {
  public:
-  // Why the loop ended, short of an error.
+  // The reason why the loop ended without an error.
   using End = DoneKind;
 
   // All references must outlive it. `prefetcher` is started at the state's next
@@ -60,7 +60,7 @@ class GenerationRun {
     TrainCounters& counters;
     JobFiles& files;
     TextSampler* sampler = nullptr;  // null: no text is asked for
-    // Of this rank's processor at the job's precision; 0: not known.
+    // The peak of this rank's processor at the job's precision; 0: not known.
     double peak_flops = 0;
     std::function<void(const TrainNotice&)> on_notice = [](const TrainNotice&) {
     };
@@ -91,7 +91,7 @@ class GenerationRun {
   // The rest of the micro-batches that were only queued.
   [[nodiscard]] absl::Status AwaitDevice(int64_t step, LocalStep& local,
                                          PhaseFigures& phases);
-  // When a pass began, when it turned back, and when it ended.
+  // The times when a pass began, turned back, and ended.
   struct PassTimes {
     MonotonicTime begin;
     MonotonicTime backward;
@@ -99,7 +99,6 @@ class GenerationRun {
   };
   void NotePass(int64_t step, const PassTimes& times, PhaseFigures& phases);
   [[nodiscard]] absl::StatusOr<CommittedStep> Commit(int64_t step,
-                                                     const Batch& batch,
                                                      LocalStep& local);
   void Record(int64_t step, const Batch& batch, const CommittedStep& committed,
               StepFigures& figures);

@@ -69,8 +69,8 @@ TEST_P(WorldSizeTest, RanksEndWithTheSameBits) {
   }
 }
 
-// What the exact run ends with, and how far one worker is from it after the
-// same steps.
+// Compares with the exact run's parameters, and with one worker's distance from
+// them after the same steps.
 TEST_P(WorldSizeTest, StaysAsCloseToTheExactRunAsOneWorker) {
   const std::vector<int64_t> steps = {1, 10, 50};
   const ProgramConfig job = SmallJob(1);
@@ -97,8 +97,8 @@ TEST_P(WorldSizeTest, StaysAsCloseToTheExactRunAsOneWorker) {
   }
 }
 
-// Gradients of micro-batches add up to those of the whole part, however unevenly
-// the global batch divides.
+// Gradients of micro-batches add up to those of the whole part, however
+// unevenly the global batch divides.
 TEST_P(WorldSizeTest, MicroBatchesChangeNothingButRounding) {
   ProgramConfig job = SmallJob(/*steps=*/20);
   const auto exact = RunReference<double>({.model = job.model,
@@ -120,8 +120,8 @@ TEST_P(WorldSizeTest, MicroBatchesChangeNothingButRounding) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, WorldSizeTest, testing::Values(1, 2, 3, 4, 8));
 
-// Gradients that travel as 16 bits are rounded, alike on all ranks, and alike by
-// a rank that is alone.
+// Gradients that travel as 16 bits are rounded, alike on all ranks, and alike
+// by a rank that is alone.
 class WireTest : public testing::TestWithParam<std::tuple<int, DType>> {};
 
 TEST_P(WireTest, RanksEndWithTheSameBitsCloseToWhereFloat32Ends) {
@@ -338,7 +338,7 @@ TEST(GenerationRunTest, BeginsNoMicroBatchOnceItIsCancelled) {
   EXPECT_EQ(state->complete_step(), 0);
 }
 
-// Who stops a job gets its last checkpoint, also if the same step's records ask
+// A stopped job leaves its last checkpoint, even if the same step's records ask
 // for a pause, after which there would be none.
 TEST(GenerationRunTest, AStopWinsOverAPause) {
   Clock& clock = Clock::Real();

@@ -52,7 +52,7 @@ GradientExchange::ConnectMesh(const ShardLinkPlan& links) {
 
 absl::Status GradientExchange::ConnectAccelerators() {
   Accelerator* const accelerator = parts_.state.accelerator();
-  // What goes to servers goes from the host's memory.
+  // Gradients go to servers from the host's memory.
   if (accelerator == nullptr || parts_.state.has_servers())
     return absl::OkStatus();
   ASSIGN_OR_RETURN(communicator_,
@@ -96,7 +96,7 @@ absl::Status GradientExchange::MakeSync(
 AlgorithmPolicy GradientExchange::Policy(const Topology& topology) {
   const CollectiveConfig& config = parts_.state.config().collective;
   AlgorithmPolicy policy = PolicyOf(config, parts_.assignment.costs);
-  // What is left to collectives of the host then is small.
+  // In these cases the host's collectives have only small data left.
   if (parts_.state.has_servers() || parts_.state.accelerator() != nullptr)
     return policy;
   const AllReduceForecast forecast = ForecastAllReduces(

@@ -57,8 +57,8 @@ class GradientExchange {
   // Null: gradients are all-reduced.
   ServerGeneration* servers() { return servers_.get(); }
 
-  // The run ended with `status`: lets go of the peers, who must not wait for this
-  // rank, and tells what it failed of.
+  // The run ended with `status`: lets go of the peers, who must not wait for
+  // this rank, and returns the cause of its failure.
   [[nodiscard]] GenerationFailure End(const absl::Status& status);
 
  private:
@@ -72,8 +72,8 @@ class GradientExchange {
   [[nodiscard]] absl::Status MakeSync(
       const ShardLinkPlan& links,
       std::vector<std::unique_ptr<Channel>> channels);
-  // How this generation's ranks choose algorithms; shows what is expected of
-  // their all-reduces.
+  // Returns the policy by which this generation's ranks choose algorithms;
+  // shows the forecast of their all-reduces.
   [[nodiscard]] AlgorithmPolicy Policy(const Topology& topology);
 
   const Parts parts_;

@@ -11,8 +11,8 @@
 namespace ringmaster {
 namespace {
 
-// Between two looks at a copy, far below what a bucket takes. (No accelerator
-// offers a wait that could be interrupted.)
+// The time between two looks at a copy, far below what a bucket takes. (No
+// accelerator offers a wait that could be interrupted.)
 constexpr std::chrono::microseconds kPollInterval(20);
 
 }  // namespace

@@ -1,9 +1,12 @@
-// GradientFeed pushes each bucket's gradient as soon as an accelerator's copy of
-// it is on the host, while the training thread queues passes or waits for them.
+// GradientFeed pushes each bucket's gradient as soon as an accelerator's copy
+// of it is on the host, while the training thread queues passes or waits for
+// them.
 //
-// In the order of Add. It looks at the copy under way every few microseconds, on
-// a thread of its own: copies end while nobody else is there to see it.
-// Guarantees: nothing is pushed whose copy has failed, nor after the destructor.
+// It pushes in the order of Add, and looks at the copy under way every few
+// microseconds, on a thread of its own: copies end while nobody else is there
+// to see it.
+// Guarantees: nothing is pushed whose copy has failed, nor after the
+// destructor.
 // Thread-safety: on the training thread.
 // Ownership: copies and clock must outlive it.
 #ifndef RINGMASTER_WORKER_TRAIN_GRADIENT_FEED_H_
@@ -28,8 +31,8 @@ class GradientFeed {
   GradientFeed(const GradientFeed&) = delete;
   GradientFeed& operator=(const GradientFeed&) = delete;
 
-  // Starts the copy of a bucket's gradients to `host`; once it is done, `push` is
-  // called on the feed's thread. Errors as ServerCopies::StartGradients.
+  // Starts the copy of a bucket's gradients to `host`; once it is done, `push`
+  // is called on the feed's thread. Errors as ServerCopies::StartGradients.
   [[nodiscard]] absl::Status Add(int bucket, absl::Span<float> host,
                                  std::function<void()> push);
 

@@ -25,7 +25,7 @@ class HostThread {
   HostThread(const HostThread&) = delete;
   HostThread& operator=(const HostThread&) = delete;
 
-  // What ends it within milliseconds.
+  // Ends the host's run within milliseconds when cancelled.
   CancelToken& cancel() { return cancel_; }
   // Waits until it ends, by itself or cancelled; the result of ShardHost::Run.
   //   RESOURCE_EXHAUSTED  the host's memory ended

@@ -98,7 +98,7 @@ TEST_F(JobCheckpointTest, IsWrittenOnceAHostAndTheLastTwoAreKept) {
     Train(workers, 3, Program(steps));
     EXPECT_EQ(MessagesOf(workers, Kind::kCheckpointWritten).size(), 1u);
     EXPECT_TRUE(MessagesOf(workers, Kind::kCheckpointFailed).empty());
-    EXPECT_EQ(workers.trainer(0).progress().figures.checkpoint_step, steps);
+    EXPECT_EQ(workers.trainer(0).progress().figures.checkpoint_step(), steps);
   }
   EXPECT_THAT(Checkpoints(), ElementsAre("step-000000020", "step-000000030"));
   EXPECT_TRUE(fs::exists(directory_ / "metrics.jsonl"));

@@ -15,7 +15,7 @@
 namespace ringmaster {
 namespace {
 
-// How often a wait for the disk looks whether it should give up.
+// The interval at which a wait for the disk checks whether it should give up.
 constexpr absl::Duration kLookAround = absl::Milliseconds(100);
 
 std::string WrittenText(const CheckpointResult& result) {

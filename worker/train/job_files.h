@@ -1,13 +1,13 @@
-// JobFiles is what a job leaves on disk: checkpoints, and beside them the
+// JobFiles writes what a job leaves on disk: checkpoints, and beside them the
 // figures of every step.
 //
 // Each host writes its own checkpoints, by its first rank, since nobody can
 // know that another host's disk will be there later; ranks that see one shared
 // directory write it once. Figures are written by rank 0.
 //
-// What cannot be written becomes a notice, and training goes on, unless the job
-// is to fail over a checkpoint. Figures that could not be written are tried
-// again with the next generation.
+// A file that cannot be written becomes a notice, and training goes on, unless
+// the job is to fail over a checkpoint. Figures that could not be written are
+// tried again with the next generation.
 // Thread-safety: on the training thread.
 #ifndef RINGMASTER_WORKER_TRAIN_JOB_FILES_H_
 #define RINGMASTER_WORKER_TRAIN_JOB_FILES_H_
@@ -60,8 +60,8 @@ class JobFiles {
   void RecordSample(int64_t step, const std::string& prompt,
                     const std::string& text);
 
-  // Whether SnapshotIfDue or Finish would have this rank take a snapshot, for
-  // which parameters and moments must be there.
+  // Returns true if SnapshotIfDue or Finish would have this rank take a
+  // snapshot, which needs parameters and moments to be there.
   [[nodiscard]] bool IsSnapshotDue(int64_t step, bool is_last) const;
 
   // After `step` was applied: takes a snapshot if one is due or `is_last`, and
@@ -99,7 +99,7 @@ class JobFiles {
   int64_t generation_ = 0;
   bool is_writer_ = false;     // of checkpoints, in this generation
   int64_t snapshot_step_ = 0;  // of the last one, or what training began with
-  // Of this generation's steps that were recorded.
+  // The bytes of this generation's recorded steps.
   int64_t recorded_sent_bytes_ = 0;
   int64_t recorded_theory_bytes_ = 0;
   std::unique_ptr<CheckpointWriter> writer_;  // once this rank was a writer

@@ -93,7 +93,8 @@ class JobTrainer final : public Trainer {
   [[nodiscard]] absl::Status Expose();
   [[nodiscard]] absl::StatusOr<GenerationRun::End> Train(
       const CancelToken& cancel);
-  // Of this process's threads, at the job's precision.
+  // Returns the peak of this process's threads, or of its accelerator if it has
+  // one, at the job's precision.
   [[nodiscard]] double PeakFlopsOfJob();
   [[nodiscard]] RunOutcome MakeOutcome(
       const absl::StatusOr<GenerationRun::End>& end) const;
@@ -124,7 +125,7 @@ class JobTrainer final : public Trainer {
 
 absl::StatusOr<PlanAgreement> JobTrainer::Prepare(
     const v1::JobSpec& spec, const RankAssignment& assignment) {
-  // What was wished for ended with the generation that it was wished for in.
+  // Wishes end with the generation that they were made in.
   wishes_.stop.store(false, std::memory_order_relaxed);
   wishes_.drain.store(false, std::memory_order_relaxed);
   live_.Begin(assignment.generation);
@@ -181,7 +182,7 @@ absl::Status JobTrainer::PrepareHost(const v1::TrainProgram& program) {
     return absl::InvalidArgumentError(absl::StrCat(
         "rank ", assignment_.rank, " is to hold shards, which it cannot"));
   }
-  // What it held before, others hold now, and take further.
+  // Others now hold what it held before, and take it further.
   if (host_ != nullptr) host_->Release();
   return absl::OkStatus();
 }
@@ -361,7 +362,7 @@ double JobTrainer::PeakFlopsOfJob() {
   if (accelerator_ != nullptr)
     return accelerator_->PeakFlops(job_->config().precision);
   if (peak_flops_.float32 == 0) peak_flops_ = MeasurePeakFlops(clock_);
-  // Where bfloat16 is computed by float32 instructions, that is the peak.
+  // If float32 instructions compute bfloat16, theirs is the peak.
   const double peak = job_->config().precision == Precision::kBFloat16
                           ? std::max(peak_flops_.float32, peak_flops_.bfloat16)
                           : peak_flops_.float32;
@@ -404,7 +405,7 @@ TrainProgress JobTrainer::progress() const {
   progress.waiting_for_rank = communication.waiting_for_rank;
   if (host_ == nullptr) return progress;
   progress.held_shards = host_->held_shards();
-  progress.totals.staleness = host_->staleness();
+  SetStaleness(host_->staleness(), progress.totals);
   return progress;
 }
 

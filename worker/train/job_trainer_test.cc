@@ -17,6 +17,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "common/fail_point/fail_point.h"
+#include "common/rpc/proto_time.h"
 #include "common/status/exit_code.h"
 #include "ringmaster/v1/job.pb.h"
 #include "worker/train/testing/trainer_workers.h"
@@ -24,6 +25,7 @@
 namespace ringmaster {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(JobTrainerTest, FinishesWithEqualParametersAndAnEvaluation) {
@@ -35,22 +37,23 @@ TEST(JobTrainerTest, FinishesWithEqualParametersAndAnEvaluation) {
     EXPECT_EQ(outcome.applied_step, 30);
     EXPECT_EQ(outcome.parameters_hash, outcomes[0].parameters_hash);
   }
-  const TrainFigures figures = workers.trainer(1).progress().figures;
-  EXPECT_TRUE(figures.has_evaluation);
-  EXPECT_EQ(figures.evaluation_step, 30);
-  EXPECT_GT(figures.payload_sent_bytes, 0);
+  const v1::TrainingFigures figures = workers.trainer(1).progress().figures;
+  EXPECT_TRUE(figures.has_evaluation_loss());
+  EXPECT_EQ(figures.evaluation_step(), 30);
+  EXPECT_GT(figures.payload_sent_bytes(), 0);
 }
 
 TEST(JobTrainerTest, FiguresTellHowGradientsAreReduced) {
   TrainerWorkers workers(3);
   workers.RunGeneration(1, {0, 1, 2}, SmallProgram(30), 0, [] {});
-  TrainFigures figures = workers.trainer(1).progress().figures;
-  EXPECT_GT(figures.all_reduce, absl::ZeroDuration());
-  EXPECT_GT(figures.predicted_all_reduce, absl::ZeroDuration());
-  EXPECT_FALSE(figures.all_reduce_algorithms.empty());
-  EXPECT_GE(figures.awaited_ratio, 0);
-  EXPECT_LE(figures.awaited_ratio, 1);
-  EXPECT_NE(figures.awaited_rank, 1);  // nobody waits for itself
+  v1::TrainingFigures figures = workers.trainer(1).progress().figures;
+  EXPECT_GT(FromProto(figures.all_reduce_duration()), absl::ZeroDuration());
+  EXPECT_GT(FromProto(figures.predicted_all_reduce_duration()),
+            absl::ZeroDuration());
+  EXPECT_FALSE(figures.all_reduce_algorithms().empty());
+  EXPECT_GE(figures.awaited_ratio(), 0);
+  EXPECT_LE(figures.awaited_ratio(), 1);
+  EXPECT_NE(figures.awaited_rank(), 1);  // nobody waits for itself
 
   TrainerWorkers others(3);
   v1::TrainProgram program = SmallProgram(30);
@@ -61,12 +64,12 @@ TEST(JobTrainerTest, FiguresTellHowGradientsAreReduced) {
        others.RunGeneration(1, {0, 1, 2}, program, 0, [] {})) {
     EXPECT_EQ(outcome.kind, RunOutcome::Kind::kFinished) << outcome.status;
   }
-  const int64_t whole_bytes = figures.payload_theory_bytes;
+  const int64_t whole_bytes = figures.payload_theory_bytes();
   figures = others.trainer(1).progress().figures;
-  EXPECT_EQ(figures.all_reduce_algorithms,
-            std::vector<Algorithm>{Algorithm::kRing});
+  EXPECT_THAT(figures.all_reduce_algorithms(),
+              ElementsAre(v1::COLLECTIVE_ALGORITHM_RING));
   // Half of them, and the records that are exchanged beside the gradients.
-  EXPECT_LT(figures.payload_sent_bytes, 0.7 * whole_bytes);
+  EXPECT_LT(figures.payload_sent_bytes(), 0.7 * whole_bytes);
 }
 
 TEST(JobTrainerTest, AloneNothingIsReducedAndNobodyAwaited) {
@@ -76,12 +79,12 @@ TEST(JobTrainerTest, AloneNothingIsReducedAndNobodyAwaited) {
     workers.AwaitStep(0, 5);
     workers.trainer(0).RequestStop();
   });
-  EXPECT_EQ(outcomes[0].kind, RunOutcome::Kind::kStopped)
-      << outcomes[0].status;
-  const TrainFigures figures = workers.trainer(0).progress().figures;
-  EXPECT_EQ(figures.predicted_all_reduce, absl::ZeroDuration());
-  EXPECT_TRUE(figures.all_reduce_algorithms.empty());
-  EXPECT_EQ(figures.awaited_rank, -1);
+  EXPECT_EQ(outcomes[0].kind, RunOutcome::Kind::kStopped) << outcomes[0].status;
+  const v1::TrainingFigures figures = workers.trainer(0).progress().figures;
+  EXPECT_EQ(FromProto(figures.predicted_all_reduce_duration()),
+            absl::ZeroDuration());
+  EXPECT_TRUE(figures.all_reduce_algorithms().empty());
+  EXPECT_EQ(figures.awaited_rank(), -1);
 }
 
 // Mappings of gradients that this process has, its own and those of peers.
@@ -253,8 +256,8 @@ TEST(JobTrainerTest, AnAbortBeforeTheGenerationBeginsStillCounts) {
       << outcomes[0].status;
 }
 
-// A halt must not wait for gigabytes to be read: who is silent for the halt's
-// budget is evicted.
+// A halt must not wait for gigabytes to be read: a worker that is silent for
+// the halt's budget is evicted.
 TEST(JobTrainerTest, AnAbortEndsTheReadingOfData) {
   const std::string path = ::testing::TempDir() + "/abort_while_reading.txt";
   std::ofstream(path) << std::string(1000, 'x');
@@ -290,7 +293,7 @@ TEST(JobTrainerTest, SamplesLeftOutAreToldInTheirGeneration) {
   ASSERT_EQ(notices.size(), 1u);
   EXPECT_EQ(notices[0].kind, TrainNotice::Kind::kSamplesSkipped);
   EXPECT_EQ(notices[0].generation, 3);
-  EXPECT_GT(workers.trainer(0).progress().figures.skipped_samples, 0);
+  EXPECT_GT(workers.trainer(0).progress().figures.skipped_samples(), 0);
 }
 
 // A job that is too large for a host must not end the worker.

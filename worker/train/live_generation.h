@@ -1,5 +1,5 @@
-// LiveGeneration is what other threads can reach of the generation that the
-// training thread works at: they abort it and look how its communication goes.
+// LiveGeneration is the part of the training thread's current generation that
+// other threads can reach: they abort it and watch its communication.
 //
 // Thread-safe. Whatever is exposed is called under a mutex, so that nobody but
 // the training thread ever destroys a communicator: until that has joined its
@@ -47,7 +47,8 @@ class LiveGeneration {
   // follows is left alone.
   void Abort(int64_t generation, std::string_view why) EXCLUDES(mutex_);
 
-  // Of what is exposed; nothing done and nobody waited for, if there is nothing.
+  // Returns the progress of what is exposed; if nothing is, then nothing done
+  // and nobody waited for.
   [[nodiscard]] CollectiveProgress communication() const EXCLUDES(mutex_);
 
  private:

@@ -1,5 +1,6 @@
-// Whose gradient it was, when the reduced one of a step is not finite: one rank's
-// is a matter of its processor, memory or samples, every rank's of the model.
+// The ranks whose gradients are not finite, when a step's reduced gradient is
+// not: if it is one rank, its processor, memory or samples are the reason; if
+// it is every rank, the model is.
 //
 // Thread-safety: pure; FindNonFiniteRanks as its communicator.
 #ifndef RINGMASTER_WORKER_TRAIN_NON_FINITE_RANKS_H_

@@ -2,9 +2,9 @@
 // parameters ready for the next forward.
 //
 // One step is: BeginStep; BucketReady for every bucket, in plan order, while
-// backward still runs; then Commit. How gradients meet (reduced among the ranks,
-// pushed to parameter servers) is the implementation's; clipping by the global
-// norm is part of the contract.
+// backward still runs; then Commit. The implementation decides how gradients
+// meet (reduced among the ranks, pushed to parameter servers); clipping by the
+// global norm is part of the contract.
 //
 // Thread-safety: on the training thread.
 #ifndef RINGMASTER_WORKER_TRAIN_PARAMETER_SYNC_H_
@@ -21,7 +21,7 @@
 
 namespace ringmaster {
 
-// What a rank did in a step, for its commit record.
+// A rank's work in a step, for its commit record.
 struct LocalStep {
   int64_t step = 0;
   double loss_sum = 0;
@@ -33,7 +33,7 @@ struct LocalStep {
   bool wants_drain = false;
 };
 
-// What it says of a step to the other ranks.
+// Returns the record that tells the other ranks of a step.
 [[nodiscard]] CommitRecord MakeCommitRecord(int64_t generation,
                                             const LocalStep& local,
                                             double norm_squared,
@@ -47,13 +47,14 @@ struct CommittedStep {
   absl::Duration commit;  // of which: for the records
   absl::Duration update;  // the gradient's norm, and the update it is for
   double learning_rate = 0;
-  // Of an update that was left out: whose gradients were not finite, ascending.
+  // For an update that was left out: the ranks whose gradients were not finite,
+  // ascending.
   std::vector<int> non_finite_ranks;
   // False: nobody looked at the ranks' own gradients.
   bool is_origin_known = true;
 };
 
-// What a sync is doing beside the communicator, for beats and verdicts.
+// A sync's progress beside the communicator's, for beats and verdicts.
 struct SyncProgress {
   int64_t completed = 0;      // exchanges since the generation began
   int waiting_for_rank = -1;  // -1: nobody
@@ -91,13 +92,13 @@ class ParameterSync {
   // Elements sent to peers in this generation, in bytes; commit records and
   // evaluations too.
   [[nodiscard]] virtual int64_t payload_sent_bytes() const = 0;
-  // What the gradients of a step take of that in theory.
+  // The part of these that a step's gradients take in theory.
   [[nodiscard]] virtual int64_t theory_bytes_per_step() const = 0;
-  // How long all-reduces of gradients have run; 0 where there are none.
+  // The time that all-reduces of gradients have run; 0 if there are none.
   [[nodiscard]] virtual absl::Duration AllReduceTime() const {
     return absl::ZeroDuration();
   }
-  // How long this rank has waited for `rank`, below peer_ranks().
+  // The time that this rank has waited for `rank`, which is below peer_ranks().
   [[nodiscard]] virtual absl::Duration WaitedFor(int rank) const = 0;
   [[nodiscard]] virtual int peer_ranks() const = 0;
 };

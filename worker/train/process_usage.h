@@ -1,4 +1,4 @@
-// What this process has used of its machine so far.
+// The machine's resources that this process has used so far.
 #ifndef RINGMASTER_WORKER_TRAIN_PROCESS_USAGE_H_
 #define RINGMASTER_WORKER_TRAIN_PROCESS_USAGE_H_
 
@@ -19,8 +19,8 @@ struct ProcessUsage {
 // Takes about a microsecond. Thread-safe.
 [[nodiscard]] ProcessUsage UsageOfProcess();
 
-// Lets the peak begin anew at what is resident now: processes outlive jobs. Where
-// the kernel does not let it, the peak stays that of the process's life.
+// Resets the peak to what is resident now: processes outlive jobs. If the
+// kernel does not allow that, the peak stays that of the process's life.
 void ForgetPeakMemory();
 
 }  // namespace ringmaster

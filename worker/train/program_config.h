@@ -24,7 +24,7 @@ namespace v1 {
 class TrainProgram;
 }  // namespace v1
 
-// Where and when checkpoints are written.
+// The place and the times of checkpoints.
 struct CheckpointConfig {
   std::string directory = "";   // empty: none are written
   int64_t every_steps = 0;      // 0: only at the end
@@ -62,16 +62,16 @@ struct ProgramConfig {
   int64_t max_skipped_in_a_row = 20;
   CollectiveConfig collective = {};  // of the gradients' all-reduces
   EmulationConfig emulation = {};    // off: the model computes
-  // Of servers that update the parameters; none: an all-reduce.
+  // The rules of servers that update the parameters; none: an all-reduce.
   std::optional<UpdateRules> parameter_server = std::nullopt;
 
-  // Whether parameters are updated with every rank's gradient at once, so that
-  // all ranks hold the same after every step.
+  // Returns true if parameters are updated with every rank's gradient at once,
+  // so that all ranks hold the same after every step.
   [[nodiscard]] bool is_synchronous() const {
     return !parameter_server.has_value() || parameter_server->is_synchronous;
   }
 
-  // What ranks must agree on beside model, layout and data; for Plan's
+  // Returns what ranks must agree on besides model, layout and data; for Plan's
   // settings.
   std::string CanonicalText() const;
 };

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/rpc/proto_time.h"
+
 namespace ringmaster {
 namespace {
 
@@ -32,6 +34,17 @@ void Add(const PhaseFigures& value, PhaseFigures& sum) {
   sum.snapshot += value.snapshot;
 }
 
+v1::PhaseDurations ToMessage(const PhaseFigures& phases) {
+  v1::PhaseDurations message;
+  *message.mutable_data_wait() = ToProto(phases.data_wait);
+  *message.mutable_forward() = ToProto(phases.forward);
+  *message.mutable_backward() = ToProto(phases.backward);
+  *message.mutable_communication_wait() = ToProto(phases.communication_wait);
+  *message.mutable_optimizer() = ToProto(phases.optimizer);
+  *message.mutable_snapshot() = ToProto(phases.snapshot);
+  return message;
+}
+
 // Prepare and halt are told by messages of their own; evaluations not at all.
 bool IsTold(TrainPhase before, TrainPhase after) {
   return before != after && before != TrainPhase::kEvaluate &&
@@ -57,27 +70,33 @@ void ProgressBoard::BeginGeneration(int64_t generation, int64_t total_steps,
   ForgetPeakMemory();
   MutexLock lock(mutex_);
   progress_.generation = generation;
-  progress_.figures.total_steps = total_steps;
-  progress_.figures.awaited_rank = -1;
-  progress_.figures.awaited_ratio = 0;
-  progress_.totals = {};
-  progress_.totals.gradient_bytes = gradient_bytes;
+  progress_.figures.set_total_steps(total_steps);
+  progress_.figures.set_awaited_rank(-1);
+  progress_.figures.set_awaited_ratio(0);
+  progress_.totals.Clear();
+  progress_.totals.set_gradient_bytes(gradient_bytes);
+  sum_ = {};
   start_ = UsageOfProcess();
   has_rates_ = false;
 }
 
 void ProgressBoard::SetAllReduces(absl::Duration predicted,
-                                  std::vector<Algorithm> algorithms) {
+                                  const std::vector<Algorithm>& algorithms) {
   MutexLock lock(mutex_);
-  progress_.figures.predicted_all_reduce = predicted;
-  progress_.figures.all_reduce_algorithms = std::move(algorithms);
+  *progress_.figures.mutable_predicted_all_reduce_duration() =
+      ToProto(predicted);
+  progress_.figures.clear_all_reduce_algorithms();
+  for (const Algorithm algorithm : algorithms) {
+    progress_.figures.add_all_reduce_algorithms(
+        static_cast<v1::CollectiveAlgorithm>(algorithm));
+  }
 }
 
 void ProgressBoard::SetSteps(int64_t applied_step, int64_t complete_step) {
   MutexLock lock(mutex_);
   progress_.applied_step = applied_step;
   progress_.complete_step = complete_step;
-  progress_.figures.step = applied_step;
+  progress_.figures.set_step(applied_step);
 }
 
 void ProgressBoard::RecordStep(const StepFigures& figures) {
@@ -91,71 +110,80 @@ void ProgressBoard::RecordStep(const StepFigures& figures) {
 }
 
 void ProgressBoard::TakeStep(const StepFigures& figures) {
-  TrainFigures& shown = progress_.figures;
-  Follow(has_rates_, figures.duration, shown.step_duration);
-  Follow(has_rates_, figures.phases, shown.phases);
-  Follow(has_rates_, figures.all_reduce, shown.all_reduce);
+  Follow(has_rates_, figures.duration, average_.duration);
+  Follow(has_rates_, figures.phases, average_.phases);
+  Follow(has_rates_, figures.all_reduce, average_.all_reduce);
   has_rates_ = true;
-  RankTotals totals = progress_.totals;
-  ++totals.steps;
-  totals.duration += figures.duration;
-  Add(figures.phases, totals.phases);
-  progress_.totals = Sampled(totals);
+  sum_.duration += figures.duration;
+  Add(figures.phases, sum_.phases);
+  v1::RankFigures& totals = progress_.totals;
+  totals.set_steps(totals.steps() + 1);
+  *totals.mutable_duration() = ToProto(sum_.duration);
+  *totals.mutable_phases() = ToMessage(sum_.phases);
+  SampleUsage(totals);
 
-  shown.step = figures.step;
-  shown.loss = figures.loss;
-  shown.gradient_norm = figures.gradient_norm;
-  shown.learning_rate = figures.learning_rate;
-  shown.payload_sent_bytes = figures.payload_sent_bytes;
-  shown.payload_theory_bytes = figures.payload_theory_bytes;
-  shown.awaited_rank = figures.awaited_rank;
-  shown.remaining = shown.step_duration *
-                    static_cast<double>(shown.total_steps - figures.step);
-  const double seconds = absl::ToDoubleSeconds(shown.step_duration);
+  v1::TrainingFigures& shown = progress_.figures;
+  shown.set_step(figures.step);
+  shown.set_loss(figures.loss);
+  shown.set_gradient_norm(figures.gradient_norm);
+  shown.set_learning_rate(figures.learning_rate);
+  shown.set_payload_sent_bytes(figures.payload_sent_bytes);
+  shown.set_payload_theory_bytes(figures.payload_theory_bytes);
+  shown.set_awaited_rank(figures.awaited_rank);
+  *shown.mutable_step_duration() = ToProto(average_.duration);
+  *shown.mutable_all_reduce_duration() = ToProto(average_.all_reduce);
+  *shown.mutable_phases() = ToMessage(average_.phases);
+  *shown.mutable_remaining_duration() =
+      ToProto(average_.duration *
+              static_cast<double>(shown.total_steps() - figures.step));
+  const double seconds = absl::ToDoubleSeconds(average_.duration);
   if (seconds > 0) {
-    const PhaseFigures& phases = shown.phases;
-    shown.samples_per_second = static_cast<double>(figures.samples) / seconds;
-    shown.targets_per_second = static_cast<double>(figures.targets) / seconds;
-    shown.model_flops_utilization = figures.peak_seconds / seconds;
-    shown.communication_wait_ratio =
-        absl::ToDoubleSeconds(phases.communication_wait) / seconds;
-    shown.data_wait_ratio = absl::ToDoubleSeconds(phases.data_wait) / seconds;
-    shown.awaited_ratio =
-        std::min(1.0, absl::ToDoubleSeconds(figures.awaited) / seconds);
+    const PhaseFigures& phases = average_.phases;
+    shown.set_samples_per_second(static_cast<double>(figures.samples) /
+                                 seconds);
+    shown.set_targets_per_second(static_cast<double>(figures.targets) /
+                                 seconds);
+    shown.set_model_flops_utilization(figures.peak_seconds / seconds);
+    shown.set_communication_wait_ratio(
+        absl::ToDoubleSeconds(phases.communication_wait) / seconds);
+    shown.set_data_wait_ratio(absl::ToDoubleSeconds(phases.data_wait) /
+                              seconds);
+    shown.set_awaited_ratio(
+        std::min(1.0, absl::ToDoubleSeconds(figures.awaited) / seconds));
   }
 }
 
-RankTotals ProgressBoard::Sampled(RankTotals totals) const {
+void ProgressBoard::SampleUsage(v1::RankFigures& totals) const {
   const ProcessUsage now = UsageOfProcess();
-  totals.sent_bytes = now.wire.sent_bytes - start_.wire.sent_bytes;
-  totals.received_bytes = now.wire.received_bytes - start_.wire.received_bytes;
-  totals.cpu_time = now.cpu_time - start_.cpu_time;
-  totals.peak_resident_bytes = now.peak_resident_bytes;
-  return totals;
+  totals.set_sent_bytes(now.wire.sent_bytes - start_.wire.sent_bytes);
+  totals.set_received_bytes(now.wire.received_bytes -
+                            start_.wire.received_bytes);
+  *totals.mutable_cpu_time() = ToProto(now.cpu_time - start_.cpu_time);
+  totals.set_peak_resident_bytes(now.peak_resident_bytes);
 }
 
 void ProgressBoard::RecordEvaluation(int64_t step, double loss,
                                      double accuracy) {
   MutexLock lock(mutex_);
-  progress_.figures.has_evaluation = true;
-  progress_.figures.evaluation_step = step;
-  progress_.figures.evaluation_loss = loss;
-  progress_.figures.evaluation_accuracy = accuracy;
+  progress_.figures.set_evaluation_step(step);
+  progress_.figures.set_evaluation_loss(loss);
+  progress_.figures.set_evaluation_accuracy(accuracy);
 }
 
 void ProgressBoard::RecordCheckpoint(int64_t step) {
   MutexLock lock(mutex_);
-  progress_.figures.checkpoint_step = step;
+  progress_.figures.set_checkpoint_step(step);
 }
 
 void ProgressBoard::SetSkippedSamples(int64_t count) {
   MutexLock lock(mutex_);
-  progress_.figures.skipped_samples = count;
+  progress_.figures.set_skipped_samples(count);
 }
 
 void ProgressBoard::Clear() {
   MutexLock lock(mutex_);
   progress_ = TrainProgress();
+  sum_ = {};
   has_rates_ = false;
 }
 
@@ -165,7 +193,7 @@ TrainProgress ProgressBoard::progress() const {
   progress.disk_bytes = disk_.bytes();
   // A rank without steps, which holds parameters for others, has no better
   // moment.
-  if (progress.totals.steps == 0) progress.totals = Sampled(progress.totals);
+  if (progress.totals.steps() == 0) SampleUsage(progress.totals);
   return progress;
 }
 

@@ -37,8 +37,8 @@ struct StepFigures {
   PhaseFigures phases = {};
   absl::Duration commit;  // the part of phases.communication_wait for records
   absl::Duration all_reduce;  // running times of all of the step's, added up
-  // Whom this rank waits for most, -1 for nobody, and for how long of a step;
-  // weighted like the rates.
+  // The rank that this one waits for most (-1: none), and the time per step
+  // that it waits; weighted like the rates.
   int awaited_rank = -1;
   absl::Duration awaited;
 };
@@ -56,9 +56,9 @@ class ProgressBoard {
   // `gradient_bytes`: of all parameters, as computed.
   void BeginGeneration(int64_t generation, int64_t total_steps,
                        int64_t gradient_bytes = 0);
-  // What is expected of a step's all-reduces in this generation.
+  // Sets the forecast of a step's all-reduces in this generation.
   void SetAllReduces(absl::Duration predicted,
-                     std::vector<Algorithm> algorithms);
+                     const std::vector<Algorithm>& algorithms);
   void SetSteps(int64_t applied_step, int64_t complete_step);
   void RecordStep(const StepFigures& figures);
   // On held-out samples; accuracy in [0, 1].
@@ -69,7 +69,7 @@ class ProgressBoard {
   // Forgets the job, but not what the disk did for it.
   void Clear();
 
-  // To be told of checkpoints being read and written.
+  // The counter that is told of checkpoints being read and written.
   DiskProgress& disk() { return disk_; }
 
   [[nodiscard]] TrainProgress progress() const;
@@ -79,13 +79,21 @@ class ProgressBoard {
   DiskProgress disk_;  // of the process's life, whatever is forgotten
   // Moves the figures that are shown towards `figures`.
   void TakeStep(const StepFigures& figures) REQUIRES(mutex_);
-  // `totals` with what the process has used since `start_`.
-  [[nodiscard]] RankTotals Sampled(RankTotals totals) const REQUIRES(mutex_);
+  // Puts into `totals` what the process has used since `start_`.
+  void SampleUsage(v1::RankFigures& totals) const REQUIRES(mutex_);
 
   mutable Mutex mutex_;
   TrainProgress progress_ GUARDED_BY(mutex_);
+  // Times of the generation's steps: a moving average, and all added up.
+  struct Times {
+    absl::Duration duration;
+    PhaseFigures phases;
+    absl::Duration all_reduce;
+  };
+  Times average_ GUARDED_BY(mutex_);
+  Times sum_ GUARDED_BY(mutex_);
   bool has_rates_ GUARDED_BY(mutex_) = false;
-  // What the process had used when the generation began.
+  // The process's usage when the generation began.
   ProcessUsage start_ GUARDED_BY(mutex_);
 };
 

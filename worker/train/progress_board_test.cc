@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/rpc/proto_time.h"
 #include "common/transport/wire_totals.h"
 
 namespace ringmaster {
@@ -59,22 +60,23 @@ TEST(ProgressBoardTest, AddsUpWhatARankHasDoneInAGeneration) {
   board.BeginGeneration(2, 11);
   CountSent(30);
   CountReceived(20);
-  EXPECT_EQ(board.progress().totals.sent_bytes, 30) << "without steps";
+  EXPECT_EQ(board.progress().totals.sent_bytes(), 30) << "without steps";
   board.RecordStep(Step(1, absl::Milliseconds(500)));
   board.RecordStep(Step(2, absl::Milliseconds(100)));
   CountSent(7);
-  const RankTotals totals = board.progress().totals;
-  EXPECT_EQ(totals.steps, 2);
-  EXPECT_EQ(totals.duration, absl::Milliseconds(600));
-  EXPECT_EQ(totals.phases.communication_wait, absl::Milliseconds(150));
-  EXPECT_EQ(totals.phases.data_wait, absl::Milliseconds(60));
-  EXPECT_EQ(totals.sent_bytes, 30) << "as of the last step";
-  EXPECT_EQ(totals.received_bytes, 20);
-  EXPECT_GE(totals.cpu_time, absl::ZeroDuration());
-  EXPECT_GT(totals.peak_resident_bytes, 1 << 20);
+  const v1::RankFigures totals = board.progress().totals;
+  EXPECT_EQ(totals.steps(), 2);
+  EXPECT_EQ(FromProto(totals.duration()), absl::Milliseconds(600));
+  EXPECT_EQ(FromProto(totals.phases().communication_wait()),
+            absl::Milliseconds(150));
+  EXPECT_EQ(FromProto(totals.phases().data_wait()), absl::Milliseconds(60));
+  EXPECT_EQ(totals.sent_bytes(), 30) << "as of the last step";
+  EXPECT_EQ(totals.received_bytes(), 20);
+  EXPECT_GE(FromProto(totals.cpu_time()), absl::ZeroDuration());
+  EXPECT_GT(totals.peak_resident_bytes(), 1 << 20);
   board.BeginGeneration(3, 11);
-  EXPECT_EQ(board.progress().totals.steps, 0);
-  EXPECT_EQ(board.progress().totals.sent_bytes, 0);
+  EXPECT_EQ(board.progress().totals.steps(), 0);
+  EXPECT_EQ(board.progress().totals.sent_bytes(), 0);
 }
 
 // A worker of a pool trains one job after the other.
@@ -90,10 +92,10 @@ TEST(ProgressBoardTest, ThePeakOfMemoryIsThatOfTheGeneration) {
   ASSERT_NE(large, MAP_FAILED);
   board.RecordStep(Step(1, absl::Milliseconds(1)));
   ASSERT_EQ(munmap(large, kLarge), 0);
-  const int64_t before = board.progress().totals.peak_resident_bytes;
+  const int64_t before = board.progress().totals.peak_resident_bytes();
   board.BeginGeneration(3, 11);
   board.RecordStep(Step(1, absl::Milliseconds(1)));
-  const int64_t after = board.progress().totals.peak_resident_bytes;
+  const int64_t after = board.progress().totals.peak_resident_bytes();
   EXPECT_LT(after, before - kLarge / 2);
   EXPECT_GT(after, 1 << 20);
 }
@@ -102,21 +104,23 @@ TEST(ProgressBoardTest, ShowsRatesOfTheFirstStepAtOnce) {
   ProgressBoard board;
   board.BeginGeneration(2, 11);
   board.RecordStep(Step(1, absl::Milliseconds(500)));
-  const TrainFigures figures = board.progress().figures;
-  EXPECT_DOUBLE_EQ(figures.samples_per_second, 200);
-  EXPECT_DOUBLE_EQ(figures.communication_wait_ratio, 0.25);
-  EXPECT_DOUBLE_EQ(figures.data_wait_ratio, 0.1);
-  EXPECT_DOUBLE_EQ(figures.targets_per_second, 800);
-  EXPECT_DOUBLE_EQ(figures.model_flops_utilization, 0.1);
-  EXPECT_EQ(figures.phases.communication_wait, absl::Milliseconds(125));
-  EXPECT_EQ(figures.remaining, absl::Seconds(5));
+  const v1::TrainingFigures figures = board.progress().figures;
+  EXPECT_DOUBLE_EQ(figures.samples_per_second(), 200);
+  EXPECT_DOUBLE_EQ(figures.communication_wait_ratio(), 0.25);
+  EXPECT_DOUBLE_EQ(figures.data_wait_ratio(), 0.1);
+  EXPECT_DOUBLE_EQ(figures.targets_per_second(), 800);
+  EXPECT_DOUBLE_EQ(figures.model_flops_utilization(), 0.1);
+  EXPECT_EQ(FromProto(figures.phases().communication_wait()),
+            absl::Milliseconds(125));
+  EXPECT_EQ(FromProto(figures.remaining_duration()), absl::Seconds(5));
 }
 
 TEST(ProgressBoardTest, FollowsAChangeOfPaceSlowly) {
   ProgressBoard board;
   board.RecordStep(Step(1, absl::Seconds(1)));
   board.RecordStep(Step(2, absl::Seconds(2)));
-  EXPECT_EQ(board.progress().figures.step_duration, absl::Milliseconds(1100));
+  EXPECT_EQ(FromProto(board.progress().figures.step_duration()),
+            absl::Milliseconds(1100));
 }
 
 TEST(ProgressBoardTest, ForgetsThePaceOfAnEarlierGeneration) {
@@ -124,7 +128,8 @@ TEST(ProgressBoardTest, ForgetsThePaceOfAnEarlierGeneration) {
   board.RecordStep(Step(1, absl::Seconds(10)));
   board.BeginGeneration(2, 100);
   board.RecordStep(Step(2, absl::Seconds(1)));
-  EXPECT_EQ(board.progress().figures.step_duration, absl::Seconds(1));
+  EXPECT_EQ(FromProto(board.progress().figures.step_duration()),
+            absl::Seconds(1));
 }
 
 TEST(ProgressBoardTest, TheDisksBytesOutliveTheJob) {
@@ -140,11 +145,11 @@ TEST(ProgressBoardTest, KeepsTheEvaluationUntilCleared) {
   ProgressBoard board;
   board.RecordEvaluation(20, 1.5, 0.25);
   board.RecordStep(Step(21, absl::Seconds(1)));
-  EXPECT_TRUE(board.progress().figures.has_evaluation);
-  EXPECT_DOUBLE_EQ(board.progress().figures.evaluation_loss, 1.5);
-  EXPECT_DOUBLE_EQ(board.progress().figures.evaluation_accuracy, 0.25);
+  EXPECT_TRUE(board.progress().figures.has_evaluation_loss());
+  EXPECT_DOUBLE_EQ(board.progress().figures.evaluation_loss(), 1.5);
+  EXPECT_DOUBLE_EQ(board.progress().figures.evaluation_accuracy(), 0.25);
   board.Clear();
-  EXPECT_FALSE(board.progress().figures.has_evaluation);
+  EXPECT_FALSE(board.progress().figures.has_evaluation_loss());
 }
 
 }  // namespace

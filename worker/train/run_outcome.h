@@ -1,4 +1,5 @@
-// How a generation ended on a rank, and whose fault it is if by an error. Pure.
+// The outcome of a generation on a rank, and whose fault it is if it is an
+// error. Pure.
 #ifndef RINGMASTER_WORKER_TRAIN_RUN_OUTCOME_H_
 #define RINGMASTER_WORKER_TRAIN_RUN_OUTCOME_H_
 
@@ -10,7 +11,7 @@
 
 namespace ringmaster {
 
-// Where a rank was when its generation ended.
+// A rank's situation when its generation ended.
 struct RunEndPlace {
   int64_t applied_step = 0;
   int64_t complete_step = 0;
@@ -19,10 +20,11 @@ struct RunEndPlace {
   bool is_cancelled = false;  // Abort was called
 };
 
-// Of a generation that ended without an error.
+// Returns the kind of outcome of a generation that ended without an error.
 [[nodiscard]] RunOutcome::Kind KindOf(DoneKind end);
 
-// Whether `status` is an error of communication: some peer's, or an abort's.
+// Returns true if `status` is an error of communication: some peer's, or an
+// abort's.
 [[nodiscard]] bool IsOfPeers(const absl::Status& status);
 
 // Requires an error.

@@ -85,7 +85,7 @@ absl::Status ServerGeneration::Begin(absl::FunctionRef<absl::Status()> load) {
         missing, " shards of the parameters have no holder"));
   }
   if (held == 0) RETURN_IF_ERROR(load());
-  // Short of a checkpoint, what rank 0 gives are the first parameters.
+  // Without a checkpoint, rank 0 gives the first parameters.
   if (parts_.state.applied_step() == 0)
     RETURN_IF_ERROR(parts_.state.ForgetLoaded());
   return sync_->Begin();
@@ -105,8 +105,8 @@ GenerationFailure ServerGeneration::End(const GenerationFailure& seen) {
   const absl::Status served = host_thread_->Join().status();
   const bool has_failed =
       !served.ok() && served != host_thread_->cancel().status();
-  // A host that fails takes its links along, which is all that others see of it;
-  // but where it failed of a peer, others may know better which.
+  // A host that fails takes its links along, which is all that others see of
+  // it; but where it failed of a peer, others may know better which.
   const bool is_own =
       failure.blamed_rank < 0 || failure.blamed_rank == parts_.assignment.rank;
   if (has_failed && (is_own || !IsOfPeers(served)))

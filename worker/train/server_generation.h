@@ -1,9 +1,9 @@
 // ServerGeneration is what a worker has for one generation of a job with
-// parameter servers: the conversation with who holds the parameters, and, where
-// the worker is one of them, its own host, which serves meanwhile.
+// parameter servers: the conversation with the holders of the parameters, and,
+// if the worker is one of them, its own host, which serves meanwhile.
 //
-// Thread-safety: on the training thread; what LiveGeneration is given of it from
-// any. Everything given must outlive it.
+// Thread-safety: on the training thread; the parts given to LiveGeneration,
+// from any. Everything given must outlive it.
 #ifndef RINGMASTER_WORKER_TRAIN_SERVER_GENERATION_H_
 #define RINGMASTER_WORKER_TRAIN_SERVER_GENERATION_H_
 
@@ -28,13 +28,13 @@
 
 namespace ringmaster {
 
-// Whether a job has parameter servers exactly if its assignments name holders,
-// and as many buckets at least as shards.
+// Checks that a job has parameter servers exactly if its assignments name
+// holders, and that it has at least as many buckets as shards.
 //   INVALID_ARGUMENT  what does not fit
 [[nodiscard]] absl::Status CheckShards(const TrainingState& state,
                                        const RankAssignment& assignment);
 
-// What a generation failed of.
+// The cause of a generation's failure.
 struct GenerationFailure {
   absl::Status status;
   int blamed_rank = -1;  // the peer that it is about; -1: unknown
@@ -55,10 +55,10 @@ class ServerGeneration {
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<ServerGeneration>> Create(
       const Parts& parts, ShardLinks links);
 
-  // Makes this worker ready for its first step: where nobody holds the job's
-  // parameters yet, `load` may take a checkpoint into the state, and rank 0 gives
-  // what the state has then; the others have it from the servers. Errors as
-  // `load` and ServerSync::Begin.
+  // Makes this worker ready for its first step. If nobody holds the job's
+  // parameters yet, `load` may take a checkpoint into the state, and rank 0
+  // then gives the servers what the state has; the others get it from the
+  // servers. Errors as `load` and ServerSync::Begin.
   //   FAILED_PRECONDITION  a shard is lost, and yet the job goes on
   [[nodiscard]] absl::Status Begin(absl::FunctionRef<absl::Status()> load);
   ServerSync& sync() { return *sync_; }
@@ -67,15 +67,15 @@ class ServerGeneration {
     return host_thread_ == nullptr ? nullptr : &host_thread_->cancel();
   }
 
-  // The run ended without an error: waits until all workers have left its own
-  // host, if it has one, as this one has.
+  // The run ended without an error: waits until all workers have left this
+  // worker's own host, if it has one, as this worker has.
   [[nodiscard]] absl::Status AwaitHost();
-  // The run ended with `seen`: ends the own host, and tells what came first, as
-  // far as this worker can.
+  // The run ended with `seen`: ends this worker's own host, and returns the
+  // failure that came first, as far as this worker can tell.
   [[nodiscard]] GenerationFailure End(const GenerationFailure& seen);
 
-  // From any thread. Where this worker waits for itself, it waits for whom its
-  // own host waits for.
+  // From any thread. If this worker waits for itself, it waits for the rank
+  // that its own host waits for.
   [[nodiscard]] SyncProgress progress() const;
 
  private:

@@ -1,5 +1,5 @@
-// What the trainers of a job with parameter servers say of how they get on, and
-// of what they hold.
+// The trainers of a job with parameter servers report their progress, and the
+// shards that they hold.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -101,7 +101,7 @@ TEST_F(ServerProgressTest, CountsHowStaleItsAnswersWere) {
     ServerJob job({.workers = 2, .servers = servers});
     job.RunUntilStep(program, /*member=*/0, 20);
     const int holder = servers == 0 ? 0 : job.server(0);
-    EXPECT_THAT(job.trainer(holder).progress().totals.staleness,
+    EXPECT_THAT(job.trainer(holder).progress().totals.staleness(),
                 Contains(Gt(0)));
   }
 }

@@ -43,7 +43,7 @@ ServerSync::ServerSync(int64_t generation, absl::Duration wait_timeout,
 }
 
 absl::Status ServerSync::Begin() {
-  // How many updates were left out in a row, only those know who took part.
+  // Only those that took part know how many updates were left out in a row.
   int64_t skipped = state_.skipped_in_a_row();
   CollectiveRequest request =
       AllReduceSum(BufferView::Of(std::span<int64_t>(&skipped, 1)));

@@ -1,5 +1,6 @@
-// ServerSync is data parallelism through parameter servers: gradients are pushed
-// to those who hold the parameters, and what they make of them is pulled.
+// ServerSync is data parallelism through parameter servers: gradients are
+// pushed to the holders of the parameters, and the updated parameters are
+// pulled.
 //
 // A bucket is pushed as soon as BucketReady says so, and from an accelerator as
 // soon as it is on the host; its new parameters go to the state's
@@ -10,8 +11,8 @@
 //     only: there they exchange what they did since the one before, fetch all
 //     parameters anew, and do not push before everybody has them, so that all
 //     evaluate, compare and write the same.
-// Where the step ends that a halt interrupts, the servers know: whatever is here
-// is fetched anew in the next generation.
+// The servers know where a step that a halt interrupts ends: everything here is
+// fetched anew in the next generation.
 //
 // Thread-safety: on the training thread. Everything given must outlive it.
 #ifndef RINGMASTER_WORKER_TRAIN_SERVER_SYNC_H_
@@ -34,12 +35,11 @@
 
 namespace ringmaster {
 
-// Workers that do not wait for each other agree at the latest after so many
-// steps.
+// Workers that do not wait for each other agree at least this often, in steps.
 inline constexpr int64_t kMostStepsApart = 50;
 
-// Whether workers that do not wait for each other agree after `step`: when
-// something follows that needs them to hold the same. Pure.
+// Returns true if workers that do not wait for each other agree after `step`:
+// when something follows that needs them to hold the same. Pure.
 [[nodiscard]] bool IsAgreementStep(const ProgramConfig& config, int64_t step);
 
 class ServerSync final : public ParameterSync {
@@ -50,7 +50,7 @@ class ServerSync final : public ParameterSync {
              ShardClient& client, Clock& clock, Trace& trace);
 
   // Begins the generation: fetches the parameters of the state's applied step.
-  // What no holder has of them rank 0 gives from its state, with the moments.
+  // Rank 0 gives, from its state, those that no holder has, with the moments.
   // Errors as Commit.
   [[nodiscard]] absl::Status Begin();
   [[nodiscard]] absl::Status BeginStep() override;
@@ -67,7 +67,7 @@ class ServerSync final : public ParameterSync {
   [[nodiscard]] int peer_ranks() const override { return peer_ranks_; }
 
  private:
-  // What this worker did since the workers agreed last.
+  // This worker's work since the workers agreed last.
   struct Since {
     LocalStep sum;  // the counts and sums of it
     int64_t steps = 0;
@@ -81,7 +81,7 @@ class ServerSync final : public ParameterSync {
   [[nodiscard]] absl::Status Push(int bucket);
   // Waits until all that was pushed is answered.
   [[nodiscard]] absl::Status AwaitAnswers();
-  // Between all records; `expected_steps` of them are in `local`.
+  // Exchanges records with all workers; `local` adds up `steps` steps.
   [[nodiscard]] absl::StatusOr<CommitSummary> Exchange(const LocalStep& local,
                                                        int64_t steps,
                                                        double norm_squared);

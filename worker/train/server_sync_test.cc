@@ -1,5 +1,5 @@
-// A generation with parameter servers as threads of one process: what comes of it
-// is what an all-reduce would give.
+// A generation with parameter servers as threads of one process: the result is
+// that of an all-reduce.
 #include "worker/train/server_sync.h"
 
 #include <gmock/gmock.h>
@@ -102,7 +102,8 @@ TEST(ServerSyncTest, ReplicasChangeNothing) {
 
 TEST(ServerSyncTest, LanesChangeNothing) {
   v1::TrainProgram program = ProgramOf(Optimizer::kAdamw, /*steps=*/10);
-  // Each bucket is updated alike, whoever holds it; only who comes first differs.
+  // Each bucket is updated alike, whoever holds it; only who comes first
+  // differs.
   program.mutable_parameter_server()->set_deterministic(true);
   const ServerRanksOptions options = {
       .workers = 2, .servers = 2, .replicas = 1};

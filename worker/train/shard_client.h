@@ -2,7 +2,7 @@
 // job's shards (common/parameter_server/message.h), for one generation.
 //
 // It moves bytes on a thread of its own, so pushes and the parameters that come
-// back hide behind the backward pass. What is asked for is there once Await
+// back hide behind the backward pass. Everything asked for is there once Await
 // returns; after a failure everything fails with the same status.
 //
 // Thread-safety: on one thread at a time; the observers from any.
@@ -46,10 +46,10 @@ class ShardClient final : private MessageLoop::Handler {
     const Plan& plan;
     ShardLayout layout;
     ShardPlacements placements;
-    // What gradients travel as; none: as they are.
+    // The type that gradients travel as; none: as they are.
     std::optional<DType> wire = std::nullopt;
     double clip_norm = 0;  // 0: updates wait for nobody's norm
-    // Told, on the client's thread, of each pushed bucket and what became of its
+    // Called on the client's thread with each pushed bucket and its new
     // parameters, before Await knows of it. May be empty.
     std::function<void(int bucket, absl::Span<const float> parameters)>
         on_answer = {};
@@ -65,14 +65,14 @@ class ShardClient final : private MessageLoop::Handler {
 
   // Tells each shard's primary what it holds; before all else.
   void Open(std::span<const UpdateStretch> stretches);
-  // Whether there are shards that no holder gives.
+  // Returns true if there are shards that no holder gives.
   [[nodiscard]] bool has_to_load() const;
-  // Gives the primaries what an arena has as of `step` of these.
+  // Gives the primaries of these shards an arena's contents as of `step`.
   void Load(StatePart part, int64_t step, absl::Span<const float> arena);
   // Has a whole arena filled with what the primaries hold.
   void Pull(StatePart part, int64_t step, absl::Span<float> arena);
-  // Pushes a bucket of step `step` from one arena, and has what the update makes
-  // of it written to the other.
+  // Pushes a bucket of step `step` from one arena, and has the updated
+  // parameters written to the other.
   void Push(int bucket, int64_t step, absl::Span<const float> gradients,
             absl::Span<float> parameters);
   // This worker needs nothing more. What was sent has arrived once Await
@@ -84,26 +84,26 @@ class ShardClient final : private MessageLoop::Handler {
   //   the errors of MessageLoop::Turn
   [[nodiscard]] absl::Status Await(MonotonicTime deadline);
 
-  // Of the pushes since the call before, which are all answered.
+  // The updates by the pushes since the last call, which are all answered.
   struct Updates {
     double norm_squared = 0;
-    // Whose gradients were not finite, ascending.
+    // The ranks whose gradients were not finite, ascending.
     std::vector<int> non_finite_ranks;
   };
   [[nodiscard]] Updates TakeUpdates();
 
-  // Whether a holder wants to leave.
+  // Returns true if a holder wants to leave.
   [[nodiscard]] bool wants_drain() const;
   [[nodiscard]] int highest_rank() const;   // of those who hold shards
   [[nodiscard]] int64_t completed() const;  // answers that came
-  // Whom Await waits for; -1: nobody, or nobody has called it. What hides behind
-  // other work is no wait.
+  // The rank that Await waits for; -1: none, or nobody has called Await.
+  // Waiting that is hidden behind other work does not count.
   [[nodiscard]] int waiting_for_rank() const;
   [[nodiscard]] int blamed_rank() const;
   [[nodiscard]] int64_t payload_sent_bytes() const {
     return loop_.payload_sent_bytes();
   }
-  // How long Await has waited for it.
+  // The time that Await has waited for `rank`.
   [[nodiscard]] absl::Duration WaitedFor(int rank) const {
     return loop_.WaitedFor(rank);
   }
@@ -116,9 +116,9 @@ class ShardClient final : private MessageLoop::Handler {
     std::vector<std::byte> bytes =
         {};  // in place of elements that lie elsewhere
   };
-  // What a bucket's answer is awaited with.
+  // A bucket's awaited answer.
   struct Awaited {
-    float* data = nullptr;  // null: nothing is
+    float* data = nullptr;  // null: none is awaited
     bool is_push = false;
     int64_t step = 0;
     MonotonicTime since = {};
@@ -164,8 +164,8 @@ class ShardClient final : private MessageLoop::Handler {
   std::vector<int64_t> outstanding_of_peer_ GUARDED_BY(mutex_);
   int64_t outstanding_ GUARDED_BY(mutex_) = 0;
   int64_t completed_ GUARDED_BY(mutex_) = 0;
-  // Of the pushes since TakeUpdates: each bucket's, and each shard's where
-  // gradients are clipped.
+  // The squared norms of the pushes since TakeUpdates: each bucket's, and each
+  // shard's if gradients are clipped.
   std::vector<double> bucket_norms_ GUARDED_BY(mutex_);
   std::vector<double> shard_norms_ GUARDED_BY(mutex_);
   std::vector<bool> has_shard_norm_ GUARDED_BY(mutex_);
@@ -175,7 +175,7 @@ class ShardClient final : private MessageLoop::Handler {
   bool wants_drain_ GUARDED_BY(mutex_) = false;
   bool is_awaited_ GUARDED_BY(mutex_) = false;  // Await is waiting
   bool is_finishing_ GUARDED_BY(mutex_) = false;
-  // Of those to be told of the end: one that has not taken it; -1: none.
+  // A peer that has yet to take the end of the run; -1: none.
   int unflushed_peer_ GUARDED_BY(mutex_) = -1;
   bool is_stopping_ GUARDED_BY(mutex_) = false;
   absl::Status failure_ GUARDED_BY(mutex_);

@@ -97,7 +97,7 @@ class ShardClientTest : public testing::Test, private MessageLoop::Handler {
   std::unique_ptr<MessageLoop> server_;
   std::unique_ptr<ShardClient> client_;
   std::vector<ShardMessage> came_;
-  // What the client told of, by bucket; to be read after Await.
+  // The answers that the client reported, by bucket; to be read after Await.
   std::map<int, absl::Span<const float>> answers_;
 
  private:
@@ -150,7 +150,7 @@ TEST_F(ShardClientTest, TellsOfEachAnswerToAPushBeforeAwaitReturns) {
   EXPECT_EQ(told.data(), parameters_.data() + 2 * kBucketElems);
   ASSERT_EQ(told.size(), kBucketElems);
   EXPECT_EQ(told[0], 4);
-  // What is pulled is nobody's push.
+  // A pulled bucket is nobody's push.
   client_->Pull(StatePart::kParameters, /*step=*/5,
                 absl::MakeSpan(parameters_));
   Receive(1 + kBuckets);

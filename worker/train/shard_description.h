@@ -1,4 +1,4 @@
-// What a server must know of a shard, from a job's plan. Pure.
+// The description of a shard that a server needs, from a job's plan. Pure.
 #ifndef RINGMASTER_WORKER_TRAIN_SHARD_DESCRIPTION_H_
 #define RINGMASTER_WORKER_TRAIN_SHARD_DESCRIPTION_H_
 

@@ -40,7 +40,7 @@ absl::Status CheckPlacements(const RankAssignment& assignment) {
   return absl::OkStatus();
 }
 
-// Who gives `rank` copies, or gets some from it.
+// The ranks that give `rank` copies, or get some from it.
 struct CopyPeers {
   std::set<int> givers;
   std::set<int> takers;

@@ -1,9 +1,9 @@
 // The connections that the members of a job with parameter servers have for
 // shards. Pure.
 //
-// A worker connects to everybody who holds shards; of those, whoever gives
-// another one copies connects to it; once for each lane (LaneOfShard). Everybody
-// is given the same placements, so both ends come to the same.
+// A worker connects to every holder of shards, and a holder connects to each
+// other one that it gives copies to; once for each lane (LaneOfShard).
+// Everybody is given the same placements, so both ends come to the same plan.
 #ifndef RINGMASTER_WORKER_TRAIN_SHARD_LINKS_H_
 #define RINGMASTER_WORKER_TRAIN_SHARD_LINKS_H_
 
@@ -20,17 +20,18 @@
 
 namespace ringmaster {
 
-// What peers of this host may read in place; may be null.
+// The arenas that peers of this host may read in place; may be null.
 struct ShardArenas {
   const SharedSegment* gradients = nullptr;
   const SharedSegment* parameters = nullptr;
 };
 
-// What a member is connected with for shards, and by the same order, what for.
+// A member's connections for shards and, in the same order, their purposes.
 struct ShardLinkPlan {
   std::vector<PeerConnection> connections;
-  // So many of these, one after the other: as a worker, with holders; as a
-  // holder, with workers, with who gives it copies, and with whom it gives some.
+  // The numbers of connections, which follow one another: as a worker, with
+  // holders; as a holder, with workers, with those that give it copies, and
+  // with those that it gives copies to.
   struct Lane {
     int hosts = 0;
     int workers = 0;
@@ -47,12 +48,12 @@ struct ShardLinkPlan {
 [[nodiscard]] absl::StatusOr<ShardLinkPlan> PlanShardLinks(
     const RankAssignment& assignment, int lanes, const ShardArenas& arenas);
 
-// What a holder is told.
+// Returns the part of `assignment` that a holder is told.
 [[nodiscard]] ShardHostAssignment HostAssignmentOf(
     const RankAssignment& assignment);
-// Whether the member is told to hold some of it.
+// Returns true if the member is told to hold shards.
 [[nodiscard]] bool HoldsShards(const RankAssignment& assignment);
-// How many take part in the generation, parameter servers included.
+// Returns the number of the generation's members, parameter servers included.
 [[nodiscard]] int MembersOf(const RankAssignment& assignment);
 
 struct ShardLinks {

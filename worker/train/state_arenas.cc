@@ -69,8 +69,8 @@ absl::Status StateArenas::ReserveMoments() {
 
 absl::Status StateArenas::AllocateGradients() {
   const int64_t num_elems = options_.plan.total_elems();
-  // A server may be on this host, too. An accelerator copies to memory of its own
-  // allocator.
+  // A server may be on this host, too. An accelerator copies to memory of its
+  // own allocator.
   if (device_ == nullptr && (options_.ranks_on_host > 1 || has_servers())) {
     absl::StatusOr<std::unique_ptr<Arena>> shared =
         MakeArena(ArenaRole::kGradients, num_elems, shared_allocator_);
@@ -140,8 +140,7 @@ absl::Status StateArenas::FetchParameters() {
 }
 
 absl::Status StateArenas::SendToDevice() {
-  // What a collective that was aborted left between the tensors, no pass
-  // overwrites.
+  // No pass overwrites what an aborted collective left between the tensors.
   if (device_ != nullptr) device_->ClearGradients();
   if (newest_ != Newest::kHost) return absl::OkStatus();
   // Servers have the moments; those here are for checkpoints.

@@ -1,14 +1,15 @@
 // StateArenas is the memory of a job's training state: parameters, gradients
 // and moments, and the arithmetic over all of them.
 //
-// Where an accelerator computes, it has parameters, gradients and moments of its
-// own; those of the host are copies then, which are brought up to date in either
-// direction when they are asked for (FetchToHost, SendToDevice). With parameter
-// servers the host's parameters are what counts; gradients pass through the
-// host's, and the accelerator has no moments.
+// If an accelerator computes, it has parameters, gradients and moments of its
+// own. The host's are then copies, which are brought up to date in either
+// direction on request (FetchToHost, SendToDevice). With parameter servers the
+// host's parameters are those that count, gradients pass through the host's,
+// and the accelerator has no moments.
 // Guarantees: every arena has the plan's layout; none moves but by TakeNext.
 // Thread-safety: thread-compatible; on the training thread.
-// Ownership: owns the arenas; plan, config, pool and accelerator must outlive it.
+// Ownership: owns the arenas; plan, config, pool and accelerator must outlive
+// it.
 #ifndef RINGMASTER_WORKER_TRAIN_STATE_ARENAS_H_
 #define RINGMASTER_WORKER_TRAIN_STATE_ARENAS_H_
 
@@ -39,7 +40,7 @@ class StateArenas {
     const Plan& plan;
     const ProgramConfig& config;
     ThreadPool& pool;
-    // What the host's arenas are made with.
+    // The allocator of the host's arenas.
     Allocator& allocator;
     Accelerator* accelerator = nullptr;  // null: the host computes
     int ranks_on_host = 1;               // that share its memory
@@ -63,26 +64,26 @@ class StateArenas {
   [[nodiscard]] absl::Status FetchToHost();
   // The same for the parameters alone.
   [[nodiscard]] absl::Status FetchParameters();
-  // The accelerator's are as the host's, and its gradients zero: before the first
-  // step of a generation.
+  // Makes the accelerator's arenas as the host's, and its gradients zero:
+  // before the first step of a generation.
   [[nodiscard]] absl::Status SendToDevice();
 
-  // The accelerator's parameters and moments, for collectives, and where those put
-  // what this rank has no use for: its gradients, which a generation begins
-  // without. Requires that an accelerator computes.
+  // The accelerator's parameters and moments, for collectives, and the place
+  // where those put what this rank has no use for: its gradients, which a
+  // generation begins without. Requires that an accelerator computes.
   struct DeviceViews {
     std::vector<BufferView> state;
     BufferView scratch;
   };
   [[nodiscard]] DeviceViews device_views() const;
-  // What collectives wrote to them is newer than what the host has.
+  // Collectives have written to them: they are newer than the host's.
   void MarkDeviceNewest() { newest_ = Newest::kDevice; }
 
   // Room for moments that servers hold; theirs are fetched.
   [[nodiscard]] absl::Status ReserveMoments();
-  // Where the parameters after the next step go; empty without servers.
+  // The room for the parameters after the next step; empty without servers.
   absl::Span<float> next_parameters();
-  // They take the place of the others, with the accelerator too, to which all
+  // Puts them in the place of the others, on the accelerator too, to which all
   // have been sent (ServerCopies). The error is an accelerator's.
   [[nodiscard]] absl::Status TakeNext();
   // Null: the host computes, or there are no servers.
@@ -90,7 +91,7 @@ class StateArenas {
     return device_ == nullptr ? nullptr : device_->server_copies();
   }
 
-  // Where collectives find the gradients of `range`.
+  // The gradients of `range`, for collectives.
   [[nodiscard]] BufferView GradientsOf(ElemRange range) const;
   // The host's. Requires that the host computes, or that there are servers.
   const Arena& gradients() const { return *gradients_; }
@@ -101,7 +102,7 @@ class StateArenas {
 
   // Lets `model` compute with these.
   [[nodiscard]] absl::Status Bind(Model<float>& model) const;
-  // What weight decay treats alike; tiles the arenas.
+  // The stretches that weight decay treats alike; they tile the arenas.
   std::span<const UpdateStretch> update_stretches() const {
     return update_stretches_;
   }
@@ -109,8 +110,8 @@ class StateArenas {
   [[nodiscard]] absl::StatusOr<double> GradientNormSquared();
   // Updates all parameters; update.decays is settled here.
   [[nodiscard]] absl::Status Apply(Update update);
-  // See AcceleratorArenas; zero where the host computes, whose Apply returns when
-  // it is done.
+  // See AcceleratorArenas; zero where the host computes, whose Apply returns
+  // when it is done.
   [[nodiscard]] absl::StatusOr<absl::Duration> TakeUpdateTime();
 
  private:

@@ -13,7 +13,7 @@
 namespace ringmaster {
 namespace {
 
-// What a rank says of itself before the copy.
+// A rank's report on itself before the copy.
 struct Position {
   bool is_newcomer = false;
   int64_t applied_step = 0;

@@ -3,7 +3,7 @@
 //
 // All ranks take part: they compare where they are, the source broadcasts
 // parameters and moments in pieces, and all compare the hash of what they hold
-// then. What else a state has follows from the step (data, learning rate) or
+// then. The rest of a state follows from the step (data, learning rate) or
 // comes with the comparison (the steps left out in a row).
 // Guarantees: the state of a rank that is no newcomer is not written to. A
 // newcomer is at step 0 until it and all others are known to hold the same;

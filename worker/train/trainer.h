@@ -1,11 +1,11 @@
 // Trainer runs a job's program in one worker process, generation after
-// generation: it trains (job_trainer.h), or measures (worker/bench). What follows
-// is of training.
+// generation: it trains (job_trainer.h), or measures (worker/bench). The rest
+// is about training.
 //
 // It owns what survives a change of generation: the data set, the plan, the
 // arenas (parameters, gradients, moments) and the position in training. One
-// generation is one Prepare and one Run. What a rank may do after a fault
-// follows from two numbers: `applied_step`, the last optimizer update made, and
+// generation is one Prepare and one Run. Two numbers settle what a rank may do
+// after a fault: `applied_step`, the last optimizer update made, and
 // `complete_step`, the last step of which every reduced bucket is held
 // (applied_step or applied_step + 1; and with applied_step 0, the step of a
 // checkpoint whose parameters are held).
@@ -29,7 +29,9 @@
 #include "common/parameter_server/shard_placement.h"
 #include "common/plan/collective_costs.h"
 #include "common/plan/mesh.h"
+#include "common/rpc/no_figures.h"
 #include "common/trace/trace.h"
+#include "ringmaster/v1/figures.pb.h"
 #include "worker/collective/algorithm.h"
 
 namespace ringmaster {
@@ -61,22 +63,22 @@ struct RankAssignment {
   bool is_newcomer = false;
   absl::Duration connect_timeout = absl::Seconds(30);
   absl::Duration collective_timeout = absl::Seconds(60);
-  // What algorithms are chosen by; the same on all ranks.
+  // The costs that algorithms are chosen by; the same on all ranks.
   MachineCosts costs = {};
-  // Who holds the parameters' shards; without hosts where gradients are
+  // The holders of the parameters' shards; without hosts if gradients are
   // all-reduced. A rank of world_size or more holds shards only: it is a
   // parameter server.
   ShardPlacements shard_placements = {};
 };
 
-// What ranks must agree on before step 1.
+// The values that ranks must agree on before step 1.
 struct PlanAgreement {
   uint64_t plan_hash = 0;
   uint64_t data_fingerprint = 0;
   std::string summary;  // the plan and the data in words, one line
 };
 
-// Where the time of a step goes; see ringmaster.v1.PhaseDurations.
+// The parts of a step's time, as measured; see ringmaster.v1.PhaseDurations.
 struct PhaseFigures {
   absl::Duration data_wait;
   absl::Duration forward;
@@ -86,55 +88,12 @@ struct PhaseFigures {
   absl::Duration snapshot;
 };
 
-// How training is doing; see ringmaster.v1.TrainingFigures.
-struct TrainFigures {
-  int64_t step = 0;
-  int64_t total_steps = 0;
-  double loss = 0;
-  double gradient_norm = 0;
-  double samples_per_second = 0;
-  absl::Duration step_duration;
-  double communication_wait_ratio = 0;
-  double data_wait_ratio = 0;
-  bool has_evaluation = false;
-  double evaluation_loss = 0;
-  int64_t evaluation_step = 0;
-  absl::Duration remaining;
-  int64_t payload_sent_bytes = 0;
-  int64_t payload_theory_bytes = 0;
-  double targets_per_second = 0;
-  double model_flops_utilization = 0;
-  double learning_rate = 0;
-  double evaluation_accuracy = 0;
-  int64_t checkpoint_step = 0;
-  int64_t skipped_samples = 0;
-  PhaseFigures phases;
-  // A step's all-reduces of gradients: how long they take on this rank, what the
-  // cost model predicts, and what they run as, by size, ascending.
-  absl::Duration all_reduce;
-  absl::Duration predicted_all_reduce;
-  std::vector<Algorithm> all_reduce_algorithms;
-  // Whom this rank waits for most in collectives, -1 for nobody, and the share
-  // of its time that this takes.
-  int awaited_rank = -1;
-  double awaited_ratio = 0;
-};
-
-// What this rank has done since its generation began, added up; see
-// ringmaster.v1.RankFigures.
-struct RankTotals {
-  int64_t steps = 0;
-  absl::Duration duration;
-  PhaseFigures phases = {};
-  int64_t sent_bytes = 0;
-  int64_t received_bytes = 0;
-  absl::Duration cpu_time;
-  int64_t peak_resident_bytes = 0;  // in the generation
-  int64_t gradient_bytes = 0;       // of all parameters, as computed
-  // Of who holds shards of them, where workers run ahead of each other; see
-  // ShardHost.
-  std::vector<int64_t> staleness = {};
-};
+// Sets the staleness in the totals of a holder of shards, if workers run ahead
+// of each other; see ShardHost::staleness.
+inline void SetStaleness(const std::vector<int64_t>& counts,
+                         v1::RankFigures& totals) {
+  totals.mutable_staleness()->Assign(counts.begin(), counts.end());
+}
 
 enum class TrainPhase {
   kIdle,
@@ -156,12 +115,13 @@ struct TrainProgress {
   int64_t collective_sequence = 0;
   int waiting_for_rank = -1;
   int64_t disk_bytes = 0;  // of checkpoints, since the process began
-  // What it holds of the job's parameters; after Prepare, as of the resume step,
-  // whether that failed or not.
+  // The shards of the job's parameters that the worker holds; after Prepare, as
+  // of the resume step, whether Prepare failed or not.
   std::vector<HeldShard> held_shards = {};
-  TrainFigures figures;
-  RankTotals totals = {};
-  // Of a benchmark's rank 0, once it has begun to measure.
+  v1::TrainingFigures figures = NoFigures();
+  // This rank's figures since its generation began, added up.
+  v1::RankFigures totals = {};
+  // The figures of a benchmark's rank 0, once it has begun to measure.
   std::shared_ptr<const AllReduceBenchFigures> bench = nullptr;
 };
 
@@ -184,7 +144,7 @@ struct TrainNotice {
   std::string text;  // valid UTF-8
 };
 
-// How a generation ended on this rank.
+// The end of a generation on this rank.
 struct RunOutcome {
   enum class Kind {
     kFinished,  // all steps done
@@ -214,8 +174,8 @@ class Trainer {
   // the data, builds the plan and initializes the parameters; on a later one
   // keeps them and settles `resume_step`: applies the step it holds complete,
   // if that is the resume step, or discards it; a newcomer's steps are
-  // forgotten, and Run begins with taking over the state. Errors carry the process's exit
-  // code (common/status/exit_code.h).
+  // forgotten, and Run begins with taking over the state. Errors carry the
+  // process's exit code (common/status/exit_code.h).
   //   FAILED_PRECONDITION  the resume step is neither the applied nor the
   //   complete one
   [[nodiscard]] virtual absl::StatusOr<PlanAgreement> Prepare(
@@ -235,16 +195,16 @@ class Trainer {
   virtual void RequestStop() = 0;
   virtual void RequestDrain() = 0;
 
-  // Who is told of notices, on the training thread; before the first Prepare.
-  // The callee must not block.
+  // Sets the callback for notices, which runs on the training thread; before
+  // the first Prepare. The callee must not block.
   virtual void SetNoticeCallback(
       std::function<void(const TrainNotice&)> on_notice) = 0;
 
-  // Who is told, on the training thread, when the phase changes in a way that
-  // no outcome tells (to connecting, transfer, checkpoint, steps) and when the
-  // first step of a generation was applied; before the first Prepare. The
-  // callee must not block. Evaluations are not told of: they may follow every
-  // step.
+  // Sets the callback that is called, on the training thread, when the phase
+  // changes in a way that no outcome tells (to connecting, transfer,
+  // checkpoint, steps, measuring) and when the first step of a generation was
+  // applied; before the first Prepare. The callee must not block. It is not
+  // called for evaluations: they may follow every step.
   virtual void SetAdvanceCallback(
       std::function<void(int64_t generation)> on_advance) = 0;
 

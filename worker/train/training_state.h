@@ -10,10 +10,10 @@
 // checkpoint's step complete, this rank holds the checkpoint's parameters, but
 // does not know that all others do; once it does, the step is applied.
 //
-// Where parameter servers hold the parameters, what is here is a copy of theirs:
-// a step is complete once its parameters are in next_parameters(), its update is
-// their taking the place of those before, and a generation begins with fetching
-// all, so that any resume step will do. Moments are then kept only where somebody
+// If parameter servers hold the parameters, those here are a copy of theirs: a
+// step is complete once its parameters are in next_parameters(), its update
+// puts them in the place of those before, and a generation begins by fetching
+// all, so that any resume step will do. Moments are then kept only if somebody
 // asks for room for them.
 //
 // Thread-safety: thread-compatible; on the training thread.
@@ -57,7 +57,7 @@ class TrainingState {
     // The state will be copied from another rank: the parameters are left as
     // they are, as by BecomeNewcomer.
     bool is_newcomer = false;
-    // What computes; null: the host's processor does.
+    // The accelerator that computes; null: the host's processor does.
     Accelerator* accelerator = nullptr;
   };
   // Reads the data, plans, and initializes the parameters. Errors name the
@@ -102,11 +102,11 @@ class TrainingState {
   // 0.
   ArenaSpans<float> MutableArenas();
   // The arenas hold what a checkpoint of `step` holds: `step` is complete.
-  // Where the job's precision needs a loss scale, it goes on with the
-  // checkpoint's, or begins with the first if that has none.
+  // If the job's precision needs a loss scale, it goes on with the
+  // checkpoint's, or begins with the first if the checkpoint has none.
   void MarkLoaded(int64_t step, const std::optional<LossScale>& loss_scale);
-  // What was put into the arenas counts for nothing, be it whole or a part:
-  // back to the first parameters, if MutableArenas gave them away.
+  // Discards what was put into the arenas, be it whole or a part: goes back to
+  // the first parameters if MutableArenas gave them away.
   [[nodiscard]] absl::Status ForgetLoaded();
   // All ranks hold the loaded step.
   void ApplyLoaded();
@@ -121,7 +121,7 @@ class TrainingState {
   // that of the servers; it was left out if the gradient is not finite. The
   // error is an accelerator's.
   [[nodiscard]] absl::Status ApplyComplete();
-  // Where the parameters after the next step go; empty without servers.
+  // The room for the parameters after the next step; empty without servers.
   absl::Span<float> next_parameters();
   // See StateArenas.
   ServerCopies* server_copies() const { return arenas_->server_copies(); }
@@ -131,10 +131,10 @@ class TrainingState {
   [[nodiscard]] absl::Status ReserveMoments() {
     return arenas_->ReserveMoments();
   }
-  // Where an accelerator computes, parameters and moments here are copies of
-  // its own: before they are read they are fetched, and after they were written
-  // they are sent, before the first step of a generation. Neither does anything
-  // where there is nothing to do.
+  // If an accelerator computes, parameters and moments here are copies of its
+  // own: they are fetched before they are read, and sent after they were
+  // written, before the first step of a generation. Neither call does anything
+  // if there is nothing to do.
   [[nodiscard]] absl::Status FetchToHost() { return arenas_->FetchToHost(); }
   [[nodiscard]] absl::Status FetchParameters() {
     return arenas_->FetchParameters();
@@ -150,7 +150,7 @@ class TrainingState {
   }
   void MarkDeviceNewest() { arenas_->MarkDeviceNewest(); }
   [[nodiscard]] uint64_t ParametersHash() const;
-  // Of all arenas that are kept between steps.
+  // Returns the hash of all arenas that are kept between steps.
   //   ABORTED  `cancel` was cancelled
   [[nodiscard]] absl::StatusOr<uint64_t> Hash(const CancelToken& cancel) const;
 
@@ -161,7 +161,7 @@ class TrainingState {
   const Dataset& dataset() const { return *dataset_; }
   const PermutationSampler& sampler() const { return *sampler_; }
   Model<float>& model() { return *model_; }
-  // Of a sample.
+  // The targets of a sample.
   int64_t targets() const { return model_->input().shape.targets; }
   bool has_servers() const { return config_.parameter_server.has_value(); }
   // Null: the host's processor computes.
@@ -184,7 +184,7 @@ class TrainingState {
   absl::Span<const float> second_moment() const {
     return arenas_->second_moment();
   }
-  // Of the complete step, or else of the next one.
+  // The learning rate of the complete step, or else of the next one.
   double learning_rate() const;
   // Most samples that are computed at once.
   int64_t micro_batch(int64_t local_batch) const;
@@ -197,8 +197,8 @@ class TrainingState {
   // Updates left out because the gradient was not finite, since the last one
   // that was made; without those that made the loss scale smaller.
   int64_t skipped_in_a_row() const { return skipped_in_a_row_; }
-  // What the loss of the next step is multiplied by. The gradients then are, but
-  // neither the norms nor the updates.
+  // The factor that the next step's loss is multiplied by. The gradients are
+  // then scaled too, but neither the norms nor the updates.
   const LossScale& loss_scale() const { return loss_scale_; }
 
  private:

@@ -1,5 +1,5 @@
-// What tests say to gRPC servers as bytes, without stubs: Debian ships none of
-// the standard services.
+// RawStream lets tests talk to gRPC servers in bytes, without stubs: Debian
+// ships none of the standard services.
 #ifndef RINGMASTER_COMMON_RPC_TESTING_RAW_STREAM_H_
 #define RINGMASTER_COMMON_RPC_TESTING_RAW_STREAM_H_
 

@@ -1,4 +1,4 @@
-// What tests send to servers that is no message of theirs.
+// SendRaw lets tests send a server bytes that are none of its messages.
 #ifndef RINGMASTER_COMMON_TRANSPORT_TESTING_SEND_RAW_H_
 #define RINGMASTER_COMMON_TRANSPORT_TESTING_SEND_RAW_H_
 

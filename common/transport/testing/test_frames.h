@@ -1,6 +1,6 @@
-// Frames of bytes for the tests of what carries frames: one job, generation and
-// sender, told apart by their sequence numbers; and how a test sends and
-// receives one, asleep while nothing moves.
+// Frames of bytes for the tests of code that carries frames: one job,
+// generation and sender, told apart by their sequence numbers; and how a test
+// sends and receives one, asleep while nothing moves.
 #ifndef RINGMASTER_COMMON_TRANSPORT_TESTING_TEST_FRAMES_H_
 #define RINGMASTER_COMMON_TRANSPORT_TESTING_TEST_FRAMES_H_
 
@@ -17,7 +17,7 @@
 
 namespace ringmaster {
 
-// Of rank 1, at generation 2.
+// Returns the header of a frame of rank 1, at generation 2.
 [[nodiscard]] FrameHeader HeaderOf(uint64_t sequence, size_t payload_bytes);
 
 // Bytes that differ from their neighbours, and from those of the next seeds.
@@ -29,7 +29,7 @@ namespace ringmaster {
 [[nodiscard]] IncomingFrame Incoming(uint64_t sequence,
                                      std::span<std::byte> bytes);
 
-// Of a channel that polls one descriptor.
+// For a channel that polls one descriptor.
 [[nodiscard]] bool BeginWait(Channel& channel, bool for_send, bool for_receive,
                              pollfd& polled);
 [[nodiscard]] absl::Status EndWait(Channel& channel, const pollfd& polled);
@@ -44,7 +44,7 @@ inline constexpr int kTestPollMs = 5000;
                                     int timeout_ms = kTestPollMs,
                                     bool* is_woken = nullptr);
 
-// Until the frame is complete.
+// They return when the frame is complete.
 [[nodiscard]] absl::Status SendAll(Channel& channel,
                                    const OutgoingFrame& frame);
 [[nodiscard]] absl::Status ReceiveAll(Channel& channel,

@@ -49,8 +49,8 @@ struct SendAssignment {
   // The rank that newcomers copy the state from; -1: no member needs it.
   int state_source_rank = -1;
   bool is_newcomer = false;
-  // What algorithms are chosen by, the same for all members; none: by their
-  // builds' defaults.
+  // The costs that members choose algorithms by, the same for all; without them
+  // each goes by its build's defaults.
   std::optional<MachineCosts> costs;
   // By shard; the same for all members. Null: the job has no shards.
   std::shared_ptr<const std::vector<ShardPlacement>> placements;
@@ -64,7 +64,7 @@ struct SendStart {
 struct SendHalt {
   SessionId session = 0;
   int64_t generation = 0;
-  Verdict verdict;
+  v1::Verdict verdict;
 };
 
 struct SendDrain {
@@ -89,7 +89,7 @@ struct SendRelease {
   SessionId session = 0;
   // The generation that the worker was in.
   int64_t generation = 0;
-  // How the job ended; its present state, if the worker leaves it before.
+  // The job's final state; its present one if the worker leaves it earlier.
   JobState state = JobState::kFailed;
   std::string message;
   int exit_code = 0;  // of a job that failed; 0 if it is not known any more
@@ -131,7 +131,7 @@ struct EmitEvent {
   int64_t generation = 0;
   int64_t step = 0;
   std::string message;
-  std::optional<Verdict> verdict;
+  std::optional<v1::Verdict> verdict;
   absl::Time time;
 };
 

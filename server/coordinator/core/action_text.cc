@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/rpc/enum_name.h"
 #include "common/status/reason.h"
 #include "server/coordinator/core/turn.h"
 
@@ -88,7 +89,7 @@ struct TextVisitor {
   }
   std::string operator()(const SendHalt& a) const {
     return absl::StrCat(To(a.session), "halt gen=", a.generation, " ",
-                        Sv(NameOf(a.verdict.decision)));
+                        EnumName(a.verdict.decision()));
   }
   std::string operator()(const SendDrain& a) const {
     return absl::StrCat(To(a.session), "drain: ", a.reason);
@@ -149,16 +150,16 @@ std::string JobText(const Job& job, int queue_position) {
                       member.identity.worker, member.is_lost ? "(lost)" : "");
     }
   }
-  if (job.figures.step > 0) {
-    absl::StrAppend(&text, " step=", job.figures.step,
-                    " loss=", job.figures.loss);
+  if (job.figures.step() > 0) {
+    absl::StrAppend(&text, " step=", job.figures.step(),
+                    " loss=", job.figures.loss());
   }
-  if (job.figures.checkpoint_step > 0) {
-    absl::StrAppend(&text, " checkpoint=", job.figures.checkpoint_step);
+  if (job.figures.checkpoint_step() > 0) {
+    absl::StrAppend(&text, " checkpoint=", job.figures.checkpoint_step());
   }
   if (job.sample.has_value()) {
-    absl::StrAppend(&text, " sample@", job.sample->step, "=\"",
-                    job.sample->prompt, "|", job.sample->text, "\"");
+    absl::StrAppend(&text, " sample@", job.sample->step(), "=\"",
+                    job.sample->prompt(), "|", job.sample->text(), "\"");
   }
   if (IsEnded(job.state)) absl::StrAppend(&text, " code=", job.exit_code);
   if (job.parameters_hash.has_value()) {
@@ -178,17 +179,17 @@ std::string ToText(const Action& action,
   return std::visit(TextVisitor{session_name}, action);
 }
 
-std::string ToText(const Verdict& verdict) {
+std::string ToText(const v1::Verdict& verdict) {
   std::string text =
-      verdict.worker.empty()
+      verdict.worker().empty()
           ? std::string("nobody")
-          : absl::StrCat(verdict.worker, " (rank ", verdict.rank, ")");
-  absl::StrAppend(&text, " gen=", verdict.generation, " step=", verdict.step,
-                  " ", Sv(NameOf(verdict.decision)), " code ",
-                  verdict.exit_code);
-  for (const Evidence& evidence : verdict.evidence) {
-    absl::StrAppend(&text, "; ", Sv(NameOf(evidence.kind)), " by ",
-                    evidence.observer);
+          : absl::StrCat(verdict.worker(), " (rank ", verdict.rank(), ")");
+  absl::StrAppend(&text, " gen=", verdict.generation(),
+                  " step=", verdict.step(), " ", EnumName(verdict.decision()),
+                  " code ", verdict.exit_code());
+  for (const v1::Evidence& evidence : verdict.evidence()) {
+    absl::StrAppend(&text, "; ", EnumName(evidence.kind()), " by ",
+                    evidence.observer());
   }
   return text;
 }

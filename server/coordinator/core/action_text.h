@@ -16,7 +16,7 @@ namespace ringmaster::coordinator {
     const std::function<std::string(SessionId)>& session_name);
 
 // "b (rank 1) at step 7: REFORM, code 138; STREAM_BROKEN by coordinator".
-[[nodiscard]] std::string ToText(const Verdict& verdict);
+[[nodiscard]] std::string ToText(const v1::Verdict& verdict);
 
 // One line a job and one a worker.
 [[nodiscard]] std::string ToText(const State& state);

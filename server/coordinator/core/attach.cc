@@ -16,7 +16,7 @@
 namespace ringmaster::coordinator {
 namespace {
 
-// What a hello says about the worker itself.
+// Takes what the hello says about the worker itself.
 void Describe(Worker& worker, const HelloReceived& hello,
               const Config& config) {
   worker.name = hello.name;
@@ -114,7 +114,7 @@ void ResumeOlder(Turn& turn, Job& job, Worker& worker, Member& member) {
       job.resume_step == 0 || member.is_newcomer || IsStateless(job, member);
   if (job.state == JobState::kPreparing &&
       (worker.generation != 0 || is_needless)) {
-    // Of one that is forming it will hear.
+    // The worker will hear of a generation that is forming.
     if (!IsForming(job)) SendAssignmentTo(turn, job, member);
     return;
   }
@@ -130,9 +130,10 @@ void ResumeOlder(Turn& turn, Job& job, Worker& worker, Member& member) {
   if (!job.is_recovered) {
     // All have prepared the generation, this one too.
     Evict(turn, std::string(worker.name),
-          {EvidenceKind::kSuperseded, std::string(kCoordinatorObserver),
-           absl::StrCat("it attached again in generation ", worker.generation,
-                        " instead of ", job.generation)});
+          EvidenceOf(
+              v1::EVIDENCE_KIND_SUPERSEDED, kCoordinatorObserver,
+              absl::StrCat("it attached again in generation ",
+                           worker.generation, " instead of ", job.generation)));
     return;
   }
   BeginHalt(turn, job, IntentOnLoss(job),

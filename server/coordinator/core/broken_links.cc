@@ -42,7 +42,7 @@ std::vector<LinkReport> CertainLinks(const Job& job) {
 }
 
 // Names the first of the links at fault.
-Verdict VerdictOnLinks(const Turn& turn, const Job& job) {
+v1::Verdict VerdictOnLinks(const Turn& turn, const Job& job) {
   const LinkReport root = BrokenLinks(job).front();
   for (const SuspicionReport& report : job.suspicions) {
     if (report.observer == root.observer &&
@@ -64,8 +64,8 @@ std::vector<LinkEnd> LinkEnds(const State& state, const Job& job) {
   return ends;
 }
 
-// What is said now about the first of worker `name`'s links with `peers` that
-// anything is said about.
+// Returns what is reported now of the first of worker `name`'s links with
+// `peers` that has a report.
 std::string DetailOf(const Job& job, const std::string& name,
                      const std::set<std::string>& peers) {
   const auto rank_of = [&job](const std::string& worker) {
@@ -84,7 +84,7 @@ std::string DetailOf(const Job& job, const std::string& name,
 // Evicts the members named by `cover`; the others begin again.
 void EvictForLinks(Turn& turn, const Job& job,
                    const std::vector<std::string>& cover) {
-  std::vector<Evidence> evidence;
+  std::vector<v1::Evidence> evidence;
   for (const std::string& name : cover) {
     std::set<std::string> peers;
     std::string observer;
@@ -94,12 +94,12 @@ void EvictForLinks(Turn& turn, const Job& job,
       if (observer.empty()) observer = link.observer;
     }
     const std::string detail = DetailOf(job, name, peers);
-    evidence.push_back(
-        {EvidenceKind::kPeerReport, observer,
-         absl::StrCat(peers.size() == 1 ? "its link to " : "its links to ",
-                      absl::StrJoin(peers, ", "),
-                      " failed again without a step in between",
-                      detail.empty() ? "" : ": ", detail)});
+    evidence.push_back(EvidenceOf(
+        v1::EVIDENCE_KIND_PEER_REPORT, observer,
+        absl::StrCat(peers.size() == 1 ? "its link to " : "its links to ",
+                     absl::StrJoin(peers, ", "),
+                     " failed again without a step in between",
+                     detail.empty() ? "" : ": ", detail)));
   }
   for (size_t i = 0; i < cover.size(); ++i) {
     const Worker* const worker = turn.state.FindWorker(cover[i]);

@@ -1,4 +1,4 @@
-// What follows when links between live members are at fault.
+// Broken links: the coordinator's answer when links between live members fail.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_BROKEN_LINKS_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_BROKEN_LINKS_H_
 

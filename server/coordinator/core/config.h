@@ -36,14 +36,14 @@ struct Config {
   absl::Duration beat_interval = absl::Milliseconds(400);
   // Silence for this long ends a session: 3/4 budget. At least 2 beats.
   absl::Duration lease = absl::Milliseconds(1500);
-  // Who has not answered a halt by then is evicted: = lease.
+  // A member that has not answered a halt within this time is evicted: = lease.
   absl::Duration halt_budget = absl::Milliseconds(1500);
   // A peer's report that nothing else explains by then is taken for a broken
   // link: = lease, so that a dead peer's own lease runs out first.
   absl::Duration suspicion_grace = absl::Milliseconds(1500);
-  // Members known from the journal have this long to attach again, from when the
-  // first worker is there: 2 * lease, at least kReturnTime + lease, since each
-  // tries only every kReturnTime.
+  // Members known from the journal have this long to attach again, from when
+  // the first worker is there: 2 * lease, at least kReturnTime + lease, since
+  // each tries only every kReturnTime.
   absl::Duration reattach_budget = absl::Seconds(3);
   // Being called later than this after NextDeadline() means that the
   // coordinator itself stalled; its deadlines are extended by the delay: lease
@@ -80,9 +80,9 @@ struct Config {
   int quarantine_faults = 3;
   absl::Duration quarantine_window = absl::Minutes(10);
   absl::Duration quarantine_time = absl::Minutes(10);
-  // How often in a row a job goes back to its last checkpoint (or to the
-  // beginning), because no member survived, without getting further; after that
-  // it fails.
+  // A job fails when it has gone back to its last checkpoint (or to the
+  // beginning) this many times in a row, because no member survived, without
+  // getting further.
   int max_rollbacks = 3;
   // Ended jobs kept in the state, newest first; >= 1.
   int max_ended_jobs = 100;

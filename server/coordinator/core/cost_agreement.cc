@@ -6,7 +6,7 @@
 namespace ringmaster::coordinator {
 namespace {
 
-// Of what `field` gives for each.
+// Returns the median of the values that `field` gives for each.
 template <typename Field>
 auto MedianOf(const std::vector<MachineCosts>& measured, const Field& field) {
   std::vector<decltype(field(measured.front()))> values;

@@ -1,4 +1,5 @@
-// What collectives cost, as it is agreed on for a generation's members. Pure.
+// CostAgreement: the costs of collectives that all members of a generation go
+// by. Pure.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_COST_AGREEMENT_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_COST_AGREEMENT_H_
 

@@ -8,6 +8,7 @@
 #define RINGMASTER_SERVER_COORDINATOR_CORE_EVENT_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,7 +23,8 @@
 
 namespace ringmaster::coordinator {
 
-// What a worker knows of its job, for a coordinator that has lost its state.
+// A job as one of its workers knows it, for a coordinator that has lost its
+// state.
 struct HeldJob {
   std::string job_id;
   // The serialized JobSpec, checked, and what the core reads of it.
@@ -33,14 +35,14 @@ struct HeldJob {
   absl::Duration settle;
   int64_t total_steps = 0;
   Sharding sharding;
-  // Of the generation that the hello names: own rank, workers, and parameter
-  // servers, whose ranks follow.
+  // The worker's rank in the generation that the hello names, its number of
+  // workers, and that of parameter servers, whose ranks follow.
   int rank = 0;
   int world_size = 1;
   int servers = 0;
   int64_t resume_step = 0;
-  // Of the parameters, by shard; empty: the job has no shards, or it is not
-  // known.
+  // The holders of each shard of the parameters; empty if the job has no
+  // shards, or nobody knows them.
   std::vector<ShardPlacement> placements = {};
 };
 
@@ -75,16 +77,15 @@ struct HelloReceived {
   // The generation it is in, when it attaches again; 0 otherwise.
   int64_t generation = 0;
   int64_t applied_step = 0;
-  // How the process before it in its slot ended.
-  std::optional<ProcessEnd> predecessor;
+  // The end of the process that had its slot before.
+  std::optional<v1::ProcessEnd> predecessor;
   // The job that it works for, when it attaches again.
   std::optional<HeldJob> held_job;
-  // What is wrong with the job that it told of, which was left out; empty if
-  // nothing is.
+  // The reason why the job that it named was ignored; empty if it was not.
   std::string held_job_fault;
-  // What collectives cost on its machine; they passed CheckCosts.
+  // The costs of collectives on its machine; they passed CheckCosts.
   std::optional<MachineCosts> costs;
-  // What is wrong with those that it told of, which were left out.
+  // The reason why the costs that it sent were ignored.
   std::string costs_fault;
 };
 
@@ -95,13 +96,13 @@ struct BeatReceived {
   Phase phase = Phase::kUnspecified;
   int64_t collective_sequence = 0;
   int waiting_for_rank = -1;
-  // Of checkpoints, read and written since the worker's process began.
+  // Bytes of checkpoints read and written since the worker's process began.
   int64_t disk_bytes = 0;
-  TrainingFigures figures;
-  // Of a benchmark's rank 0: the serialized BenchFigures, checked; else empty.
-  std::string bench = "";
-  // The serialized RankFigures, for those who watch; empty if there are none.
-  std::string rank_figures = "";
+  v1::TrainingFigures figures;
+  // A benchmark's figures, from its rank 0, checked.
+  std::optional<v1::BenchFigures> bench = {};
+  // Shown to whoever watches the job; nothing is decided by them.
+  std::shared_ptr<const v1::RankFigures> rank_figures = {};
 };
 
 struct PreparedReceived {
@@ -137,9 +138,9 @@ struct FinishedReceived {
   int64_t step = 0;
   uint64_t parameters_hash = 0;
   bool is_stopped = false;
-  TrainingFigures figures;
-  std::string bench = "";         // as in BeatReceived
-  std::string rank_figures = "";  // likewise
+  v1::TrainingFigures figures;
+  std::optional<v1::BenchFigures> bench = {};  // as in BeatReceived
+  std::shared_ptr<const v1::RankFigures> rank_figures = {};  // likewise
 };
 
 struct FailedReceived {
@@ -165,7 +166,7 @@ struct NoticeReceived {
   NoticeKind kind = NoticeKind::kSample;
   std::string message;
   // kSample:
-  TextSample sample;
+  v1::TextSample sample;
 };
 
 // Any other message of a session (a trace): only proof of life.

@@ -254,8 +254,8 @@ class Explainer {
     }
   }
 
-  // How many must come before the job goes on: a first generation has all that
-  // it was made for, a later one at least one.
+  // Returns how many must come before the job goes on: a first generation has
+  // all that it was made for, a later one at least one.
   int MissingServers() {
     const int needed = IsNew(job_) ? job_.sharding.servers
                                    : std::min(job_.sharding.servers, 1);

@@ -40,7 +40,7 @@ struct Explanation {
   std::vector<std::string> reasons;
   // At most kMaxBlockingWorkers.
   std::vector<BlockingWorker> blocking;
-  // What has to happen, or what a user can do; empty if nothing has to.
+  // The event that ends the wait, or what a user can do; empty if nobody waits.
   std::string what_unblocks;
 };
 
@@ -52,15 +52,16 @@ inline constexpr size_t kMaxBlockingWorkers = 64;
                                   const Config& config, MonotonicTime now,
                                   std::optional<absl::Duration> journal_wait);
 
-// What keeps decisions from becoming durable: the journal's error, or that one
-// has waited this long for the disk (which reports no error while it hangs).
-// Empty if nothing does.
+// JournalFault returns the reason why decisions do not become durable: the
+// journal's error, or that one has waited this long for the disk (which reports
+// no error while it hangs). Empty if they do.
 inline constexpr absl::Duration kJournalPatience = absl::Seconds(2);
 [[nodiscard]] std::string JournalFault(
     const State& state, std::optional<absl::Duration> journal_wait);
 
 // "rank 3 (worker w3, host h7, last heard 2.1 s ago at step 812: its stream
-// broke)", "rank 5 (parameter server s1, ...)"; "worker w9 (host h2, last heard 0.1 s ago: is draining)".
+// broke)", "rank 5 (parameter server s1, ...)"; "worker w9 (host h2, last heard
+// 0.1 s ago: is draining)".
 [[nodiscard]] std::string ToText(const BlockingWorker& worker);
 
 }  // namespace ringmaster::coordinator

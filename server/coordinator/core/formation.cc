@@ -44,9 +44,9 @@ std::string GatheringMessage(const Job& job, int idle_count, int idle_servers) {
                       absl::FormatDuration(job.settle));
 }
 
-// What members have said that outlives their generation. Who joins a job that
-// has begun holds nothing, which counts if the generation is given up before it
-// has heard of it.
+// Returns the members with what they have said that outlives their generation.
+// A worker that joins a job that has begun holds nothing, which counts if the
+// generation is given up before the worker has heard of it.
 std::vector<Member> CarriedOver(const Job& job,
                                 const std::vector<MemberIdentity>& identities) {
   std::map<std::string_view, const Member*> before;
@@ -77,8 +77,9 @@ bool HoldsNothing(const Job& job, const Member& member) {
   return member.halted->is_blank || member.halted->complete_step == 0;
 }
 
-// They copy the state from the lowest rank that holds it. Where it is in shards,
-// a worker pulls it from those who hold these, and these have it from each other.
+// They copy the state from the lowest rank that holds it. Where it is in
+// shards, a worker pulls it from those who hold these, and these have it from
+// each other.
 void MarkNewcomers(Job& job, int64_t resume_step) {
   job.state_source_rank = -1;
   bool has_newcomer = false;
@@ -107,10 +108,10 @@ void ResetForGeneration(Job& job) {
 // The steps that nobody holds are given up, now that this is durable.
 void RollBack(Turn& turn, Job& job) {
   const int64_t best = job.best_step;
-  const int64_t kept = std::min(best, job.figures.checkpoint_step);
+  const int64_t kept = std::min(best, job.figures.checkpoint_step());
   CountRollback(job);
   job.best_step = 0;
-  job.figures.step = 0;
+  job.figures.set_step(0);
   for (Member& member : job.members) {
     member.step = 0;
     turn.state.FindWorker(member.identity.worker)->step = 0;
@@ -134,7 +135,7 @@ void RollBack(Turn& turn, Job& job) {
 // Nothing is lost, but all count from the resume step again.
 void SetClocks(Turn& turn, Job& job) {
   job.best_step = job.resume_step;
-  job.figures.step = std::min(job.figures.step, job.resume_step);
+  job.figures.set_step(std::min(job.figures.step(), job.resume_step));
   for (Member& member : job.members) {
     member.step = job.resume_step;
     turn.state.FindWorker(member.identity.worker)->step = job.resume_step;
@@ -152,9 +153,9 @@ Job* NextQueued(State& state) {
   return next;
 }
 
-// Of the workers' machines: what any worker there has measured. They start
-// together, and one of a host measures for all. Parameter servers take no part in
-// collectives.
+// Returns the costs that the workers' machines agree on, from what any worker
+// there has measured. They start together, and one per host measures for all.
+// Parameter servers take no part in collectives.
 std::optional<MachineCosts> CostsOf(const State& state,
                                     const std::vector<const Worker*>& workers) {
   std::set<std::string_view> hosts;
@@ -210,8 +211,7 @@ void OnLatePrepared(Turn& turn, Job& job, const Worker& worker,
     }
     return;
   }
-  // Whether the others were started was known only to the coordinator's life
-  // before.
+  // Only the coordinator's earlier life knew whether the others were started.
   BeginHalt(turn, job, IntentOnLoss(job),
             VerdictOnNobody(job,
                             "the coordinator restarted before all members of "
@@ -338,7 +338,7 @@ void OnGenerationDurable(Turn& turn, const GenerationFormedRecord& record) {
       !IsForming(*job) || job->ending.has_value()) {
     return;  // Overtaken by a loss or a cancel; the generation is never used.
   }
-  // Where the one before has not begun, not all have prepared it.
+  // If the generation before has not begun, not all members have prepared it.
   const bool is_unsettled = job->counted_since != 0 && !job->has_trained;
   if (job->is_rollback || !job->sharding.is_lockstep || is_unsettled) {
     job->counted_since = job->generation;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/rpc/proto_time.h"
 #include "server/coordinator/core/halt.h"
 #include "server/coordinator/core/hand_over.h"
 #include "server/coordinator/core/incident.h"
@@ -33,21 +34,22 @@ bool IsWhole(const Job& job) {
                       });
 }
 
-// How many of that role it has who count. Who leaves and is a worker trains until
-// then.
+// Returns how many members of that role count. A worker that leaves trains
+// until then.
 int CountIn(const State& state, const Job& job, Role role) {
   return role == Role::kWorker ? MemberCount(job, role)
                                : StayingCount(state, job, role);
 }
 
-// How many more of that role it takes.
+// Returns how many more of that role the job takes.
 int RoomIn(const State& state, const Job& job, Role role) {
   const int most =
       role == Role::kWorker ? job.max_workers : job.sharding.servers;
   return std::max(0, most - CountIn(state, job, role));
 }
 
-// Whether any of that role could join, and when the last of them came.
+// Returns when the last of those that could join in that role came; nullopt if
+// none could.
 std::optional<MonotonicTime> LastToJoin(const State& state, const Job& job,
                                         Role role) {
   if (RoomIn(state, job, role) == 0 ||
@@ -70,14 +72,16 @@ bool IsCalm(const Turn& turn, const Job& job) {
          job.reattach_deadline == MonotonicTime::InfiniteFuture();
 }
 
-// What a step may take, and a worker to be found dead.
+// Returns how long to wait for a pause: as long as a step may take, or finding
+// a worker dead if that takes longer.
 absl::Duration PausePatience(const Turn& turn, const Job& job) {
-  return std::max(turn.config.lease, std::min(2 * job.figures.step_duration,
-                                              turn.config.progress_cap));
+  return std::max(turn.config.lease,
+                  std::min(2 * FromProto(job.figures.step_duration()),
+                           turn.config.progress_cap));
 }
 
-// "workers c, d join: 2 -> 4 ranks", "parameter server s joins: 1 -> 2 servers";
-// empty if none does, hundreds are cut short.
+// "workers c, d join: 2 -> 4 ranks", "parameter server s joins: 1 -> 2
+// servers"; empty if none does, hundreds are cut short.
 std::string JoinText(const State& state, const Job& job, Role role) {
   constexpr size_t kMostShown = 8;
   const std::vector<const Worker*> idle =
@@ -97,7 +101,7 @@ std::string JoinText(const State& state, const Job& job, Role role) {
                       role == Role::kWorker ? " ranks" : " servers");
 }
 
-// Who leaves, and who joins.
+// Says which members leave, and which workers join.
 std::string PauseText(const State& state, const Job& job) {
   std::string text = LeaveText(state, job);
   for (const Role role : {Role::kWorker, Role::kParameterServer}) {
@@ -152,24 +156,26 @@ void OnGrowthDeadline(Turn& turn, Job& job) {
   turn.Emit(EventSeverity::kInfo, "job.pausing", job, "", why);
 }
 
-Verdict VerdictOnPause(const Turn& turn, const Job& job) {
-  Verdict verdict = VerdictOnNobody(job, PauseText(turn.state, job), turn.time);
-  verdict.evidence.push_back(
-      {HasLeavingHolder(turn.state, job) ? EvidenceKind::kLeft
-                                         : EvidenceKind::kJoined,
-       std::string(kCoordinatorObserver), verdict.summary});
+v1::Verdict VerdictOnPause(const Turn& turn, const Job& job) {
+  v1::Verdict verdict =
+      VerdictOnNobody(job, PauseText(turn.state, job), turn.time);
+  verdict.mutable_evidence()->Add(
+      EvidenceOf(HasLeavingHolder(turn.state, job) ? v1::EVIDENCE_KIND_LEFT
+                                                   : v1::EVIDENCE_KIND_JOINED,
+                 kCoordinatorObserver, verdict.summary()));
   return verdict;
 }
 
 void OnPauseDeadline(Turn& turn, Job& job) {
   job.pause_deadline = MonotonicTime::InfiniteFuture();
-  // Who has done all steps does not pause, and the others are about to.
+  // A member that has done all steps does not pause, and the others are about
+  // to be done.
   if (job.state != JobState::kRunning || job.ending.has_value() ||
       !IsWhole(job)) {
     return;
   }
-  Verdict verdict = VerdictOnPause(turn, job);
-  absl::StrAppend(&verdict.summary, " (nobody paused within ",
+  v1::Verdict verdict = VerdictOnPause(turn, job);
+  absl::StrAppend(verdict.mutable_summary(), " (nobody paused within ",
                   absl::FormatDuration(PausePatience(turn, job)), ")");
   BeginHalt(turn, job, HaltIntent::kReform, std::move(verdict));
 }

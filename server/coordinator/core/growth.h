@@ -22,7 +22,7 @@ void ArmGrowth(Turn& turn, Job& job);
 void OnGrowthDeadline(Turn& turn, Job& job);
 
 // The first member has paused: what the halt of the others is for.
-[[nodiscard]] Verdict VerdictOnPause(const Turn& turn, const Job& job);
+[[nodiscard]] v1::Verdict VerdictOnPause(const Turn& turn, const Job& job);
 
 // Nobody has paused: a halt takes its place.
 void OnPauseDeadline(Turn& turn, Job& job);

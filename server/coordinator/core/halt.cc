@@ -36,12 +36,12 @@ bool IsSuspected(const Job& job, int rank) {
       [&](const SuspicionReport& report) { return report.peer_rank == rank; });
 }
 
-VerdictDecision DecisionOf(HaltIntent intent) {
-  return intent == HaltIntent::kReform ? VerdictDecision::kReform
-                                       : VerdictDecision::kFailJob;
+v1::VerdictDecision DecisionOf(HaltIntent intent) {
+  return intent == HaltIntent::kReform ? v1::VERDICT_DECISION_REFORM
+                                       : v1::VERDICT_DECISION_FAIL_JOB;
 }
 
-void SendHalts(Turn& turn, const Job& job, const Verdict& verdict) {
+void SendHalts(Turn& turn, const Job& job, const v1::Verdict& verdict) {
   for (const Member& member : job.members) {
     if (member.is_lost || member.halted.has_value()) continue;
     const Worker* const worker = turn.state.FindWorker(member.identity.worker);
@@ -50,7 +50,8 @@ void SendHalts(Turn& turn, const Job& job, const Verdict& verdict) {
   }
 }
 
-// What the job, which waits or is HALTING, waits for may be there.
+// Looks again at a job that waits or is HALTING: what it waits for may be
+// there.
 void GoOn(Turn& turn, Job& job) {
   if (IsWaiting(job)) {
     Reform(turn, job);
@@ -60,11 +61,11 @@ void GoOn(Turn& turn, Job& job) {
 }
 
 // Records the loss as an incident of its own, for events and the journal.
-void AnnounceLoss(Turn& turn, const Job& job, const Verdict& verdict) {
+void AnnounceLoss(Turn& turn, const Job& job, const v1::Verdict& verdict) {
   const bool is_polite = IsPolite(verdict);
   turn.Emit(is_polite ? EventSeverity::kInfo : EventSeverity::kWarning,
-            is_polite ? "worker.left" : "worker.lost", job, verdict.worker,
-            verdict.summary, &verdict);
+            is_polite ? "worker.left" : "worker.lost", job, verdict.worker(),
+            verdict.summary(), &verdict);
 }
 
 // Every step is done, since somebody has finished: who is gone is not needed
@@ -77,7 +78,7 @@ bool GoesOnWithout(const Job& job, int rank) {
 }
 
 // Why a member has halted that this coordinator has not told to.
-Verdict VerdictOnHalted(const Turn& turn, const Job& job) {
+v1::Verdict VerdictOnHalted(const Turn& turn, const Job& job) {
   if (IsPausing(job) || HasLeavingHolder(turn.state, job)) {
     return VerdictOnPause(turn, job);
   }
@@ -85,11 +86,10 @@ Verdict VerdictOnHalted(const Turn& turn, const Job& job) {
     return VerdictOnNobody(job, "the coordinator restarted during a halt",
                            turn.time);
   }
-  Verdict verdict = VerdictOnNobody(
+  v1::Verdict verdict = VerdictOnNobody(
       job, "all ranks paused, because a worker leaves", turn.time);
-  verdict.evidence.push_back({EvidenceKind::kLeft,
-                              std::string(kCoordinatorObserver),
-                              verdict.summary});
+  verdict.mutable_evidence()->Add(EvidenceOf(
+      v1::EVIDENCE_KIND_LEFT, kCoordinatorObserver, verdict.summary()));
   return verdict;
 }
 
@@ -101,8 +101,8 @@ HaltIntent IntentOnLoss(const Job& job) {
                                           : HaltIntent::kReform;
 }
 
-void BeginHalt(Turn& turn, Job& job, HaltIntent intent, Verdict verdict) {
-  verdict.decision = DecisionOf(intent);
+void BeginHalt(Turn& turn, Job& job, HaltIntent intent, v1::Verdict verdict) {
+  verdict.set_decision(DecisionOf(intent));
   job.state = JobState::kHalting;
   job.halt_intent = intent;
   job.halt_deadline = turn.now + turn.config.halt_budget;
@@ -113,7 +113,7 @@ void BeginHalt(Turn& turn, Job& job, HaltIntent intent, Verdict verdict) {
   job.suspicion_deadline = MonotonicTime::InfiniteFuture();
   NoteGrowthHalted(turn, job);
   job.suspicions.clear();
-  job.message = verdict.summary;
+  job.message = verdict.summary();
   for (Member& member : job.members) member.finished.reset();
   SendHalts(turn, job, verdict);
   NoteHaltBegun(turn, job, verdict);
@@ -121,7 +121,7 @@ void BeginHalt(Turn& turn, Job& job, HaltIntent intent, Verdict verdict) {
   // Nothing to worry about: a user asked for it, a worker left, or others join.
   const bool is_wanted = intent == HaltIntent::kCancel || IsWanted(verdict);
   turn.Emit(is_wanted ? EventSeverity::kInfo : EventSeverity::kWarning,
-            "job.halting", job, "", verdict.summary, &verdict);
+            "job.halting", job, "", verdict.summary(), &verdict);
   if (intent != HaltIntent::kCancel) {
     job.verdict = verdict;
     turn.Persist(VerdictReachedRecord{job.id, std::move(verdict)});
@@ -129,24 +129,24 @@ void BeginHalt(Turn& turn, Job& job, HaltIntent intent, Verdict verdict) {
   ResolveHalt(turn, job);
 }
 
-Verdict HaltVerdict(const Job& job, absl::Time time) {
+v1::Verdict HaltVerdict(const Job& job, absl::Time time) {
   if (job.halt_intent != HaltIntent::kCancel && job.verdict.has_value()) {
     return *job.verdict;
   }
-  Verdict verdict = VerdictOnNobody(job, job.message, time);
-  verdict.decision = VerdictDecision::kFailJob;
+  v1::Verdict verdict = VerdictOnNobody(job, job.message, time);
+  verdict.set_decision(v1::VERDICT_DECISION_FAIL_JOB);
   return verdict;
 }
 
-void FailJob(Turn& turn, Job& job, Verdict verdict) {
+void FailJob(Turn& turn, Job& job, v1::Verdict verdict) {
   if (job.state != JobState::kHalting && !IsForming(job)) {
     BeginHalt(turn, job, HaltIntent::kFail, std::move(verdict));
     return;
   }
-  verdict.decision = VerdictDecision::kFailJob;
+  verdict.set_decision(v1::VERDICT_DECISION_FAIL_JOB);
   job.state = JobState::kHalting;
   job.halt_intent = HaltIntent::kFail;
-  job.message = verdict.summary;
+  job.message = verdict.summary();
   job.verdict = verdict;
   turn.Touch(job);
   NoteFurtherFault(turn, job, verdict);
@@ -167,9 +167,9 @@ void ResolveHalt(Turn& turn, Job& job) {
       Reform(turn, job);
       return;
     case HaltIntent::kFail:
-      DecideEnd(
-          turn, job,
-          {JobState::kFailed, job.verdict->exit_code, job.verdict->summary});
+      DecideEnd(turn, job,
+                {JobState::kFailed, job.verdict->exit_code(),
+                 job.verdict->summary()});
       return;
     case HaltIntent::kCancel:
       DecideEnd(turn, job,
@@ -247,23 +247,24 @@ void OnHaltDeadline(Turn& turn, Job& job) {
                    absl::FormatDuration(turn.config.halt_budget));
   for (const std::string& name : silent) {
     Evict(turn, name,
-          {EvidenceKind::kHaltUnanswered, std::string(kCoordinatorObserver),
-           detail});
+          EvidenceOf(v1::EVIDENCE_KIND_HALT_UNANSWERED, kCoordinatorObserver,
+                     detail));
   }
 }
 
 void OnMemberGone(Turn& turn, const Worker& gone, std::string_view what,
-                  Evidence evidence) {
+                  v1::Evidence evidence) {
   Job& job = *turn.state.ActiveJob();
   Member& member = *MemberOf(turn.state, gone);
-  Verdict verdict =
+  v1::Verdict verdict =
       VerdictOnMember(job, member, gone, what, std::move(evidence), turn.time);
   member.is_lost = true;
-  NoteMemberGone(turn, member, gone, verdict.evidence.front());
-  const bool goes_on = GoesOnWithout(job, verdict.rank);
+  NoteMemberGone(turn, member, gone, verdict.evidence(0));
+  const bool goes_on = GoesOnWithout(job, verdict.rank());
   const bool was_never_told = IsForming(job) && IsNew(job);
-  verdict.decision = goes_on || was_never_told ? VerdictDecision::kReform
-                                               : DecisionOf(IntentOnLoss(job));
+  verdict.set_decision(goes_on || was_never_told
+                           ? v1::VERDICT_DECISION_REFORM
+                           : DecisionOf(IntentOnLoss(job)));
   turn.Touch(job);
   AnnounceLoss(turn, job, verdict);
   NoteHostFault(turn, job, gone, verdict);

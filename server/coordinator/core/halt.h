@@ -7,8 +7,9 @@
 // ever lost while anybody is left who holds it.
 //
 // A newcomer stands at (0, 0) until it holds the whole state of the resume
-// step, and at that step then. So who says (0, 0) where steps were applied holds
-// nothing, and does not count: it is a newcomer of the next generation too.
+// step, and at that step then. So who says (0, 0) where steps were applied
+// holds nothing, and does not count: it is a newcomer of the next generation
+// too.
 //
 // A member that starts from a checkpoint of step S holds S complete with
 // nothing applied, and applies it once all say that they hold it. So the same
@@ -22,21 +23,22 @@
 
 namespace ringmaster::coordinator {
 
-// What a halt of `job` is for that nobody asked for: the end of one that stops,
-// what a halt under way is for, else to go on without who is lost.
+// Returns the intent of a halt that a loss causes: to end a job that is
+// stopping, the intent of a halt already under way, else to go on without the
+// lost member.
 [[nodiscard]] HaltIntent IntentOnLoss(const Job& job);
 
 // Halts the members of `job`, which is PREPARING (assigned), RUNNING or
 // STOPPING, at once. `verdict` says why; unless the intent is to cancel, it is
 // the job's incident and journaled.
-void BeginHalt(Turn& turn, Job& job, HaltIntent intent, Verdict verdict);
+void BeginHalt(Turn& turn, Job& job, HaltIntent intent, v1::Verdict verdict);
 
-// What members of `job`, which is HALTING, are told.
-[[nodiscard]] Verdict HaltVerdict(const Job& job, absl::Time time);
+// Returns the verdict that members of `job`, which is HALTING, receive.
+[[nodiscard]] v1::Verdict HaltVerdict(const Job& job, absl::Time time);
 
 // Ends `job` as FAILED with `verdict` once its members have halted, whichever
 // state it is in.
-void FailJob(Turn& turn, Job& job, Verdict verdict);
+void FailJob(Turn& turn, Job& job, v1::Verdict verdict);
 
 // Acts if every member that is left has halted: re-forms (reform.h), or ends
 // the job.
@@ -50,7 +52,7 @@ void OnHaltDeadline(Turn& turn, Job& job);
 // A member of `job` is gone: `gone` is its worker's last state, already removed
 // from the pool; `what` and `evidence` tell how ("was lost", "left").
 void OnMemberGone(Turn& turn, const Worker& gone, std::string_view what,
-                  Evidence evidence);
+                  v1::Evidence evidence);
 
 // `worker` attached again as `member`, but with no trace of the generation: it
 // holds nothing, and is to be a newcomer of the next one. Halts the job if it

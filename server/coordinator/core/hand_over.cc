@@ -21,8 +21,8 @@ bool IsLeavingHolder(const State& state, const Job& job, const Member& member) {
   return worker != nullptr && worker->state == WorkerState::kDraining;
 }
 
-// Whether anybody is there, or may join beside the `needed` of those who leave,
-// who can be given shards.
+// Returns true if somebody can be given shards: a member that stays, or one
+// that may join beside the `needed` of those who leave.
 bool CanBeRelieved(const State& state, const Job& job, size_t needed) {
   const Role role =
       job.sharding.IsColocated() ? Role::kWorker : Role::kParameterServer;
@@ -45,13 +45,13 @@ std::set<int> NeededLeavers(const State& state, const Job& job,
           return !IsLeavingHolder(state, job,
                                   job.members[static_cast<size_t>(rank)]);
         });
-    // Of several who all leave, one is enough.
+    // If several hold it and all leave, one of them is enough.
     if (!is_kept && !holders.empty()) needed.insert(*holders.begin());
   }
   return needed;
 }
 
-// How those who are not needed any more go.
+// The dismissal of members that are not needed any more.
 struct Dismissal {
   bool is_relieved = true;
   std::string why;
@@ -76,11 +76,11 @@ Dismissal DismissalOf(const State& state, const Job& job,
 void Dismiss(Turn& turn, Job& job, Member& member, const Dismissal& dismissal) {
   const auto& [is_relieved, why] = dismissal;
   Worker& worker = *turn.state.FindWorker(member.identity.worker);
-  Verdict verdict =
-      VerdictOnMember(job, member, worker, "left",
-                      {EvidenceKind::kLeft, worker.name, why}, turn.time);
-  // What a worker knows counts on: the steps that there are, or that there are
-  // none. A server may be ahead of what is committed.
+  v1::Verdict verdict = VerdictOnMember(
+      job, member, worker, "left",
+      EvidenceOf(v1::EVIDENCE_KIND_LEFT, worker.name, why), turn.time);
+  // The knowledge of a worker still counts: the steps that there are, or that
+  // there are none. A server may be ahead of what is committed.
   if (member.identity.role == Role::kWorker) {
     job.best_step = std::max(job.best_step, member.halted->applied_step);
     if (job.best_step == 0 && !member.halted->is_blank &&
@@ -89,11 +89,11 @@ void Dismiss(Turn& turn, Job& job, Member& member, const Dismissal& dismissal) {
     }
   }
   member.is_lost = true;
-  NoteMemberGone(turn, member, worker, verdict.evidence.front());
+  NoteMemberGone(turn, member, worker, verdict.evidence(0));
   turn.Touch(job);
   turn.Emit(is_relieved ? EventSeverity::kInfo : EventSeverity::kWarning,
             is_relieved ? "worker.relieved" : "worker.not_relieved", job,
-            worker.name, verdict.summary, &verdict);
+            worker.name, verdict.summary(), &verdict);
   Release(turn, worker, job.state, why);
   NoteFurtherLoss(turn, job, std::move(verdict));
 }

@@ -2,15 +2,14 @@
 // others first.
 //
 // The members are asked to pause (growth.h). In the next generation who leaves
-// is given no shards, but is still a member if others need its copies: they take
-// them as it begins. Once it has made a step, the members pause again; then
-// nobody needs its copies, and it is released. Two pauses, and no step lost.
-// It is released at the first one where others have the copies, or where nobody
-// is there who could take them; then the job goes back to its last checkpoint.
-// So it is where copies would be no use: before the first step, and where some
-// shard is lost with another holder.
-// How long it waits for all that is its own to say: at the end of its patience
-// it leaves like anybody else.
+// is given no shards, but is still a member if others need its copies: they
+// take them as it begins. Once it has made a step, the members pause again;
+// then nobody needs its copies, and it is released. Two pauses, and no step
+// lost. It is released at the first one where others have the copies, or where
+// nobody is there who could take them; then the job goes back to its last
+// checkpoint. So it is where copies would be no use: before the first step, and
+// where some shard is lost with another holder. The leaver itself says how long
+// it waits: when its patience ends, it leaves like anybody else.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_HAND_OVER_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_HAND_OVER_H_
 
@@ -23,15 +22,16 @@
 
 namespace ringmaster::coordinator {
 
-// Whether any member of `job`, not lost, is to leave and may hold shards.
+// Returns true if any member of `job`, not lost, is to leave and may hold
+// shards.
 [[nodiscard]] bool HasLeavingHolder(const State& state, const Job& job);
 
 // Members of that role that are not lost, without those.
 [[nodiscard]] int StayingCount(const State& state, const Job& job, Role role);
 
-// Which hosts the next generation of `job` takes idle members of that role from.
-// Who leaves is not counted on: where too few would stay without them, those of
-// quarantined hosts join while what it holds can still be handed over.
+// Returns the hosts from which the next generation of `job` takes idle members
+// of that role. A leaver does not count: if too few would stay, workers of
+// quarantined hosts join while its shards can still be handed over.
 [[nodiscard]] Hosts HostsToJoinFrom(const State& state, const Job& job,
                                     Role role);
 

@@ -33,14 +33,15 @@ void Append(std::string& text, std::string_view name,
                   Milliseconds(*part));
 }
 
-// How long ago the culprit showed its last sign of life. Who speaks for itself
-// does so now; where nobody is to blame, all stopped when progress did.
+// Returns how long ago the culprit showed its last sign of life. A culprit that
+// speaks for itself does so now; if nobody is to blame, all stopped when
+// progress did.
 absl::Duration SilenceBefore(const Turn& turn, const Job& job,
-                             const Verdict& verdict) {
+                             const v1::Verdict& verdict) {
   if (IsWanted(verdict)) return absl::ZeroDuration();
   MonotonicTime last = turn.now;
-  const int rank = verdict.rank;
-  if (verdict.worker.empty()) {
+  const int rank = verdict.rank();
+  if (verdict.worker().empty()) {
     last = job.last_progress;
   } else if (rank >= 0 && rank < static_cast<int>(job.members.size()) &&
              job.members[rank].is_lost) {
@@ -49,21 +50,22 @@ absl::Duration SilenceBefore(const Turn& turn, const Job& job,
   return turn.now - std::min(turn.now, last);
 }
 
-void AddFault(Incident& incident, const Verdict& verdict) {
+void AddFault(Incident& incident, const v1::Verdict& verdict) {
   incident.is_wanted = incident.is_wanted && IsWanted(verdict);
   AddVerdict(verdict, incident.verdict);
 }
 
-bool IsOf(const Verdict& verdict, std::string_view worker, int64_t pid) {
-  return pid > 0 && verdict.pid == pid && verdict.worker == worker;
+bool IsOf(const v1::Verdict& verdict, std::string_view worker, int64_t pid) {
+  return pid > 0 && verdict.pid() == pid && verdict.worker() == worker;
 }
 
 // Returns whether that was news.
-bool AddProcessEnd(Verdict& verdict, const ProcessEnd& process_end) {
-  if (verdict.process_end.has_value()) return false;
-  verdict.process_end = process_end;
-  verdict.evidence.push_back(
-      {EvidenceKind::kSupervisorReport, verdict.worker, ToText(process_end)});
+bool AddProcessEnd(v1::Verdict& verdict, const v1::ProcessEnd& process_end) {
+  if (verdict.has_process_end()) return false;
+  *verdict.mutable_process_end() = process_end;
+  verdict.mutable_evidence()->Add(
+      EvidenceOf(v1::EVIDENCE_KIND_SUPERVISOR_REPORT, verdict.worker(),
+                 ToText(process_end)));
   return true;
 }
 
@@ -79,22 +81,22 @@ const Incident* OpenIncident(const Job& job) {
 }
 
 void NoteMemberGone(const Turn& turn, Member& member, const Worker& gone,
-                    const Evidence& evidence) {
+                    const v1::Evidence& evidence) {
   member.last_sign = gone.last_heard;
   const Job* const job = turn.state.ActiveJob();
-  if (job != nullptr && evidence.kind == EvidenceKind::kStreamBroken) {
+  if (job != nullptr && evidence.kind() == v1::EVIDENCE_KIND_STREAM_BROKEN) {
     // Ranks get on together: while one does, all live.
     member.last_sign =
         std::min(turn.now, std::max(gone.last_heard, job->last_progress));
   }
-  if (evidence.kind == EvidenceKind::kNoProgress) {
+  if (evidence.kind() == v1::EVIDENCE_KIND_NO_PROGRESS) {
     const MonotonicTime last = member.last_progress.value_or(gone.last_heard);
     member.last_sign = std::min({gone.last_heard, last, turn.now});
   }
-  member.loss = evidence.detail;
+  member.loss = evidence.detail();
 }
 
-void NoteHaltBegun(Turn& turn, Job& job, const Verdict& verdict) {
+void NoteHaltBegun(Turn& turn, Job& job, const v1::Verdict& verdict) {
   job.turned_at = turn.now;
   if (job.halt_intent == HaltIntent::kCancel) return;
   if (Incident* const open = OpenIncident(job)) {
@@ -120,14 +122,14 @@ void NoteHaltBegun(Turn& turn, Job& job, const Verdict& verdict) {
   job.incident_mark = turn.now;
 }
 
-void NoteFurtherFault(Turn& turn, Job& job, const Verdict& verdict) {
+void NoteFurtherFault(Turn& turn, Job& job, const v1::Verdict& verdict) {
   Incident* const open = OpenIncident(job);
   if (open == nullptr) return;
   AddFault(*open, verdict);
   turn.Touch(job);
 }
 
-void NoteFurtherLoss(Turn& turn, Job& job, Verdict verdict) {
+void NoteFurtherLoss(Turn& turn, Job& job, v1::Verdict verdict) {
   if (job.verdict.has_value() && job.halt_intent != HaltIntent::kCancel) {
     AddVerdict(verdict, *job.verdict);
   }
@@ -162,7 +164,7 @@ void NoteAssigned(Turn& turn, Job& job) {
   // Its workers' clocks differed; what they have done stays.
   if (!job.sharding.is_lockstep && !job.is_rollback) return;
   // Its members begin anew, from the last checkpoint if there is one.
-  const int64_t kept = std::max(job.resume_step, job.figures.checkpoint_step);
+  const int64_t kept = std::max(job.resume_step, job.figures.checkpoint_step());
   open->lost_steps = std::max<int64_t>(0, open->best_step - kept);
   job.repeat_until = std::max(job.repeat_until, open->best_step);
 }
@@ -180,10 +182,10 @@ void NoteStep(Turn& turn, Job& job) {
   if (open == nullptr || job.state != JobState::kRunning) return;
   Add(open->cost.first_step, Lap(turn, job));
   open->is_over = true;
-  turn.Emit(EventSeverity::kInfo, "job.resumed", job, open->verdict.worker,
+  turn.Emit(EventSeverity::kInfo, "job.resumed", job, open->verdict.worker(),
             absl::StrCat("generation ", job.generation, " committed step ",
                          job.best_step, ", ", Milliseconds(open->cost.Total()),
-                         " after ", open->verdict.summary, " (",
+                         " after ", open->verdict.summary(), " (",
                          ToText(open->cost), ")"),
             &open->verdict);
 }
@@ -197,15 +199,15 @@ void NoteEnded(Turn& turn, Job& job) {
 }
 
 void NoteProcessEnd(Turn& turn, std::string_view worker,
-                    const ProcessEnd& process_end) {
+                    const v1::ProcessEnd& process_end) {
   Job* about = nullptr;
-  const Verdict* verdict = nullptr;
+  const v1::Verdict* verdict = nullptr;
   bool is_known = false;
   for (auto& [number, job] : turn.state.jobs) {
-    const Verdict* changed = nullptr;
+    const v1::Verdict* changed = nullptr;
     const auto incident = std::find_if(
         job.incidents.rbegin(), job.incidents.rend(), [&](const Incident& i) {
-          return IsOf(i.verdict, worker, process_end.pid);
+          return IsOf(i.verdict, worker, process_end.pid());
         });
     if (incident != job.incidents.rend()) {
       is_known = true;
@@ -214,7 +216,7 @@ void NoteProcessEnd(Turn& turn, std::string_view worker,
       }
     }
     if (job.verdict.has_value() &&
-        IsOf(*job.verdict, worker, process_end.pid)) {
+        IsOf(*job.verdict, worker, process_end.pid())) {
       is_known = true;
       if (AddProcessEnd(*job.verdict, process_end)) changed = &*job.verdict;
     }
@@ -223,7 +225,8 @@ void NoteProcessEnd(Turn& turn, std::string_view worker,
     about = &job;
     verdict = changed;
   }
-  const bool is_clean = process_end.signal == 0 && process_end.exit_code == 0;
+  const bool is_clean =
+      process_end.signal() == 0 && process_end.exit_code() == 0;
   const EventSeverity severity =
       is_clean ? EventSeverity::kInfo : EventSeverity::kWarning;
   std::string message =
@@ -236,14 +239,14 @@ void NoteProcessEnd(Turn& turn, std::string_view worker,
   }
 }
 
-std::string ToText(const ProcessEnd& process_end) {
-  const std::string process = absl::StrCat("process ", process_end.pid);
-  if (process_end.signal == 0) {
+std::string ToText(const v1::ProcessEnd& process_end) {
+  const std::string process = absl::StrCat("process ", process_end.pid());
+  if (process_end.signal() == 0) {
     return absl::StrCat(process, " ended with exit code ",
-                        process_end.exit_code);
+                        process_end.exit_code());
   }
-  const char* const name = ::sigdescr_np(process_end.signal);
-  return absl::StrCat(process, " was ended by signal ", process_end.signal,
+  const char* const name = ::sigdescr_np(process_end.signal());
+  return absl::StrCat(process, " was ended by signal ", process_end.signal(),
                       name == nullptr ? "" : absl::StrCat(" (", name, ")"));
 }
 

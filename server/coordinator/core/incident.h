@@ -24,15 +24,15 @@ namespace ringmaster::coordinator {
 // its last sign of life: when it was last heard, or, where it was heard but got
 // nowhere, when progress ended.
 void NoteMemberGone(const Turn& turn, Member& member, const Worker& gone,
-                    const Evidence& evidence);
+                    const v1::Evidence& evidence);
 // A halt of `job` for `verdict` has begun; its members have been told. A halt
 // that cancels the job is no incident.
-void NoteHaltBegun(Turn& turn, Job& job, const Verdict& verdict);
+void NoteHaltBegun(Turn& turn, Job& job, const v1::Verdict& verdict);
 // A further member was lost, or failed, while the job recovers.
-void NoteFurtherFault(Turn& turn, Job& job, const Verdict& verdict);
+void NoteFurtherFault(Turn& turn, Job& job, const v1::Verdict& verdict);
 // A further member of `job`, which halts or waits, is gone: does that, adds
 // `verdict` to the job's unless this one is cancelled, and journals it.
-void NoteFurtherLoss(Turn& turn, Job& job, Verdict verdict);
+void NoteFurtherLoss(Turn& turn, Job& job, v1::Verdict verdict);
 // Every member that is left has halted.
 void NoteAllHalted(Turn& turn, Job& job);
 // The next generation is durable and its members have been told. One that goes
@@ -49,11 +49,11 @@ void NoteEnded(Turn& turn, Job& job);
 // newest incident and to the verdict of each job that blame this process, and
 // emits worker.process_ended. Said again, it changes nothing.
 void NoteProcessEnd(Turn& turn, std::string_view worker,
-                    const ProcessEnd& process_end);
+                    const v1::ProcessEnd& process_end);
 
 // "process 123 was ended by signal 9 (Killed)", "process 123 ended with exit
 // code 138".
-[[nodiscard]] std::string ToText(const ProcessEnd& process_end);
+[[nodiscard]] std::string ToText(const v1::ProcessEnd& process_end);
 // "detect 120 ms, halt 3 ms, assign 4 ms, connect 50 ms, first step 80 ms";
 // what is not known is left out.
 [[nodiscard]] std::string ToText(const RecoveryCost& cost);

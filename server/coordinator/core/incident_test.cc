@@ -10,9 +10,18 @@
 #include <vector>
 
 #include "server/coordinator/core/core.h"
+#include "server/coordinator/core/verdict.h"
 
 namespace ringmaster::coordinator {
 namespace {
+
+v1::ProcessEnd EndOf(int64_t pid, int exit_code, int signal) {
+  v1::ProcessEnd end;
+  end.set_pid(pid);
+  end.set_exit_code(exit_code);
+  end.set_signal(signal);
+  return end;
+}
 
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
@@ -42,7 +51,7 @@ class IncidentTest : public ::testing::Test {
   void After(int milliseconds) { now_ += absl::Milliseconds(milliseconds); }
 
   void Join(const std::string& name,
-            std::optional<ProcessEnd> predecessor = std::nullopt) {
+            std::optional<v1::ProcessEnd> predecessor = std::nullopt) {
     HelloReceived hello;
     hello.session = sessions_[name] = ++last_session_;
     hello.name = name;
@@ -55,7 +64,7 @@ class IncidentTest : public ::testing::Test {
 
   void Beat(const std::string& name, int64_t step) {
     Do(BeatReceived{sessions_[name], job().generation, step, Phase::kStep, step,
-                    -1, 0, TrainingFigures{}});
+                    -1, 0, v1::TrainingFigures{}});
   }
 
   void Prepare(const std::vector<std::string>& names) {
@@ -124,8 +133,8 @@ TEST_F(IncidentTest, CostsAreByPhaseFromTheLastSignOfLifeToTheNextStep) {
   EXPECT_TRUE(incident.is_over);
   EXPECT_FALSE(incident.is_wanted);
   EXPECT_EQ(incident.number, 1);
-  EXPECT_EQ(incident.verdict.worker, "b");
-  EXPECT_EQ(incident.verdict.rank, 1);
+  EXPECT_EQ(incident.verdict.worker(), "b");
+  EXPECT_EQ(incident.verdict.rank(), 1);
   // Since a got on, which it does with b alone.
   EXPECT_EQ(incident.cost.detect, absl::Milliseconds(180));
   EXPECT_EQ(incident.cost.halt, absl::Milliseconds(11));
@@ -148,7 +157,8 @@ TEST_F(IncidentTest, CostsAreByPhaseFromTheLastSignOfLifeToTheNextStep) {
                         "ms, first step 50 ms)"));
   // Whoever was halted was told the same.
   ASSERT_FALSE(halts_.empty());
-  EXPECT_EQ(halts_.back().verdict, incident.verdict);
+  EXPECT_EQ(halts_.back().verdict.DebugString(),
+            incident.verdict.DebugString());
 }
 
 TEST_F(IncidentTest, TheGoodputOfARecoveryAddsUp) {
@@ -187,9 +197,9 @@ TEST_F(IncidentTest, ALossDuringTheRecoveryIsEvidenceOfTheSameIncident) {
   ASSERT_THAT(job().incidents, SizeIs(1));
   const Incident& incident = job().incidents.front();
   EXPECT_TRUE(incident.is_over);
-  EXPECT_EQ(incident.verdict.worker, "b");
-  ASSERT_THAT(incident.verdict.evidence, SizeIs(2));
-  EXPECT_THAT(incident.verdict.evidence[1].detail, HasSubstr("worker c"));
+  EXPECT_EQ(incident.verdict.worker(), "b");
+  ASSERT_THAT(incident.verdict.evidence(), SizeIs(2));
+  EXPECT_THAT(incident.verdict.evidence(1).detail(), HasSubstr("worker c"));
   EXPECT_EQ(incident.world_size_after, 1);
 }
 
@@ -216,7 +226,7 @@ TEST_F(IncidentTest, AFurtherHaltBeforeTheFirstStepAddsToTheCost) {
   EXPECT_EQ(incident.cost.connect, absl::Milliseconds(30));
   EXPECT_EQ(incident.cost.first_step, absl::Milliseconds(8));
   EXPECT_EQ(incident.cost.Total(), absl::Milliseconds(111));
-  EXPECT_THAT(incident.verdict.evidence, SizeIs(2));
+  EXPECT_THAT(incident.verdict.evidence(), SizeIs(2));
 }
 
 TEST_F(IncidentTest, APoliteLeaveIsWantedAndFoundAtOnce) {
@@ -236,7 +246,7 @@ TEST_F(IncidentTest, AnOpenIncidentEndsWithTheJob) {
   ASSERT_EQ(job().state, JobState::kFailed);
   ASSERT_THAT(job().incidents, SizeIs(1));
   EXPECT_TRUE(job().incidents.front().is_over);
-  EXPECT_EQ(job().incidents.front().verdict.exit_code, 5);
+  EXPECT_EQ(job().incidents.front().verdict.exit_code(), 5);
   EXPECT_EQ(Last("job.resumed"), nullptr);
 }
 
@@ -250,15 +260,17 @@ TEST_F(IncidentTest, ACancelIsNoIncident) {
 TEST_F(IncidentTest, TheSupervisorTellsHowTheCulpritEnded) {
   Train(2);
   Do(StreamClosed{sessions_["b"], "reset by peer"});
-  const int64_t pid = job().incidents.front().verdict.pid;
-  Join("b", ProcessEnd{pid, 0, 9});
-  const Verdict& verdict = job().incidents.front().verdict;
-  ASSERT_TRUE(verdict.process_end.has_value());
-  EXPECT_EQ(verdict.process_end->signal, 9);
-  EXPECT_EQ(verdict.evidence.back().kind, EvidenceKind::kSupervisorReport);
-  EXPECT_EQ(verdict.evidence.back().detail,
+  const int64_t pid = job().incidents.front().verdict.pid();
+  Join("b", EndOf(pid, 0, 9));
+  const v1::Verdict& verdict = job().incidents.front().verdict;
+  ASSERT_TRUE(verdict.has_process_end());
+  EXPECT_EQ(verdict.process_end().signal(), 9);
+  EXPECT_EQ(verdict.evidence().rbegin()[0].kind(),
+            v1::EVIDENCE_KIND_SUPERVISOR_REPORT);
+  EXPECT_EQ(verdict.evidence().rbegin()[0].detail(),
             "process 102 was ended by signal 9 (Killed)");
-  EXPECT_EQ(job().verdict, verdict);
+  ASSERT_TRUE(job().verdict.has_value());
+  EXPECT_EQ(job().verdict->DebugString(), verdict.DebugString());
   const EmitEvent* event = Last("worker.process_ended");
   ASSERT_NE(event, nullptr);
   EXPECT_EQ(event->severity, EventSeverity::kWarning);
@@ -270,13 +282,13 @@ TEST_F(IncidentTest, TheSupervisorTellsHowTheCulpritEnded) {
   // Said again by the next life, it is no news.
   events_.clear();
   Do(StreamClosed{sessions_["b"], "gone again"});
-  Join("b", ProcessEnd{pid, 0, 9});
+  Join("b", EndOf(pid, 0, 9));
   EXPECT_EQ(Last("worker.process_ended"), nullptr);
-  EXPECT_THAT(job().incidents.front().verdict.evidence, SizeIs(2));
+  EXPECT_THAT(job().incidents.front().verdict.evidence(), SizeIs(2));
 }
 
 TEST_F(IncidentTest, AnIdleProcessThatEndedIsToldOfToo) {
-  Join("z", ProcessEnd{77, 3, 0});
+  Join("z", EndOf(77, 3, 0));
   const EmitEvent* event = Last("worker.process_ended");
   ASSERT_NE(event, nullptr);
   EXPECT_EQ(event->job_id, "");
@@ -286,8 +298,8 @@ TEST_F(IncidentTest, AnIdleProcessThatEndedIsToldOfToo) {
 TEST_F(IncidentTest, AProcessWithTheSameNameButAnotherPidIsNotBlamed) {
   Train(2);
   Do(StreamClosed{sessions_["b"], "reset by peer"});
-  Join("b", ProcessEnd{4711, 0, 9});
-  EXPECT_FALSE(job().incidents.front().verdict.process_end.has_value());
+  Join("b", EndOf(4711, 0, 9));
+  EXPECT_FALSE(job().incidents.front().verdict.has_process_end());
 }
 
 TEST_F(IncidentTest, AHeldJobThatCannotBeIsAWarning) {
@@ -344,12 +356,14 @@ class IncidentPartsTest : public ::testing::Test {
             actions_, At(milliseconds), absl::UnixEpoch()};
   }
 
-  static Verdict Because(EvidenceKind kind, const std::string& worker = "") {
-    Verdict verdict;
-    verdict.worker = worker;
-    verdict.rank = worker.empty() ? -1 : worker.front() - 'a';
-    verdict.summary = worker + " it happened";
-    verdict.evidence.push_back({kind, "coordinator", "seen"});
+  static v1::Verdict Because(v1::EvidenceKind kind,
+                             const std::string& worker = "") {
+    v1::Verdict verdict;
+    verdict.set_worker(worker);
+    verdict.set_rank(worker.empty() ? -1 : worker.front() - 'a');
+    verdict.set_summary(worker + " it happened");
+    verdict.set_decision(v1::VERDICT_DECISION_REFORM);
+    verdict.mutable_evidence()->Add(EvidenceOf(kind, "coordinator", "seen"));
     return verdict;
   }
 
@@ -362,20 +376,20 @@ class IncidentPartsTest : public ::testing::Test {
 
 TEST_F(IncidentPartsTest, GrowthIsWantedAndNeedsNoDetection) {
   Turn turn = Now(0);
-  NoteHaltBegun(turn, job_, Because(EvidenceKind::kJoined));
+  NoteHaltBegun(turn, job_, Because(v1::EVIDENCE_KIND_JOINED));
   ASSERT_NE(OpenIncident(job_), nullptr);
   EXPECT_TRUE(OpenIncident(job_)->is_wanted);
   EXPECT_EQ(OpenIncident(job_)->cost.detect, absl::ZeroDuration());
   // Until something does go wrong: then it is about that.
-  NoteFurtherFault(turn, job_, Because(EvidenceKind::kStreamBroken, "b"));
+  NoteFurtherFault(turn, job_, Because(v1::EVIDENCE_KIND_STREAM_BROKEN, "b"));
   EXPECT_FALSE(OpenIncident(job_)->is_wanted);
-  EXPECT_EQ(OpenIncident(job_)->verdict.worker, "b");
-  EXPECT_THAT(OpenIncident(job_)->verdict.evidence, SizeIs(2));
+  EXPECT_EQ(OpenIncident(job_)->verdict.worker(), "b");
+  EXPECT_THAT(OpenIncident(job_)->verdict.evidence(), SizeIs(2));
 }
 
 TEST_F(IncidentPartsTest, WhereNobodyIsToBlameAllStoppedWhenProgressDid) {
   Turn turn = Now(0);
-  NoteHaltBegun(turn, job_, Because(EvidenceKind::kPeerReport));
+  NoteHaltBegun(turn, job_, Because(v1::EVIDENCE_KIND_PEER_REPORT));
   EXPECT_EQ(OpenIncident(job_)->cost.detect, absl::Milliseconds(700));
 }
 
@@ -384,18 +398,19 @@ TEST_F(IncidentPartsTest, WhoWasStuckWasLastSeenToGetOnBefore) {
   Worker gone;
   gone.last_heard = At(-10);
   job_.members[1].last_progress = At(-900);
-  NoteMemberGone(turn, job_.members[1], gone,
-                 {EvidenceKind::kNoProgress, "coordinator", "stuck"});
+  NoteMemberGone(
+      turn, job_.members[1], gone,
+      EvidenceOf(v1::EVIDENCE_KIND_NO_PROGRESS, "coordinator", "stuck"));
   job_.members[1].is_lost = true;
-  NoteHaltBegun(turn, job_, Because(EvidenceKind::kNoProgress, "b"));
+  NoteHaltBegun(turn, job_, Because(v1::EVIDENCE_KIND_NO_PROGRESS, "b"));
   EXPECT_EQ(OpenIncident(job_)->cost.detect, absl::Milliseconds(900));
   EXPECT_EQ(job_.members[1].loss, "stuck");
 }
 
 TEST_F(IncidentPartsTest, ARollbackLosesTheStepsSinceTheCheckpoint) {
   Turn turn = Now(0);
-  job_.figures.checkpoint_step = 40;
-  NoteHaltBegun(turn, job_, Because(EvidenceKind::kStreamBroken, "b"));
+  job_.figures.set_checkpoint_step(40);
+  NoteHaltBegun(turn, job_, Because(v1::EVIDENCE_KIND_STREAM_BROKEN, "b"));
   job_.members[0].halted = HaltedAnswer{61, 61};
   NoteAllHalted(turn, job_);
   job_.resume_step = 0;
@@ -406,7 +421,7 @@ TEST_F(IncidentPartsTest, ARollbackLosesTheStepsSinceTheCheckpoint) {
 
 TEST_F(IncidentPartsTest, AWaitAfterTheHaltIsNoPartOfIt) {
   Turn begin = Now(0);
-  NoteHaltBegun(begin, job_, Because(EvidenceKind::kStreamBroken, "b"));
+  NoteHaltBegun(begin, job_, Because(v1::EVIDENCE_KIND_STREAM_BROKEN, "b"));
   Turn halted = Now(5);
   NoteAllHalted(halted, job_);
   // Looked at again while the journal fails.
@@ -421,7 +436,7 @@ TEST_F(IncidentPartsTest, AWaitAfterTheHaltIsNoPartOfIt) {
 TEST_F(IncidentPartsTest, OnlyTheLastIncidentsAreKept) {
   for (size_t i = 0; i < kMaxIncidents + 3; ++i) {
     Turn turn = Now(static_cast<int>(i));
-    NoteHaltBegun(turn, job_, Because(EvidenceKind::kStreamBroken, "b"));
+    NoteHaltBegun(turn, job_, Because(v1::EVIDENCE_KIND_STREAM_BROKEN, "b"));
     job_.state = JobState::kRunning;
     NoteStep(turn, job_);
   }
@@ -430,11 +445,10 @@ TEST_F(IncidentPartsTest, OnlyTheLastIncidentsAreKept) {
 }
 
 TEST(IncidentTextTest, ProcessEndsAreNamed) {
-  EXPECT_EQ(ToText(ProcessEnd{1, 0, 11}),
+  EXPECT_EQ(ToText(EndOf(1, 0, 11)),
             "process 1 was ended by signal 11 (Segmentation fault)");
-  EXPECT_EQ(ToText(ProcessEnd{1, 138, 0}),
-            "process 1 ended with exit code 138");
-  EXPECT_EQ(ToText(ProcessEnd{1, 0, 99}), "process 1 was ended by signal 99");
+  EXPECT_EQ(ToText(EndOf(1, 138, 0)), "process 1 ended with exit code 138");
+  EXPECT_EQ(ToText(EndOf(1, 0, 99)), "process 1 was ended by signal 99");
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 
 namespace ringmaster::coordinator {
 
-// How a job ends.
+// The end of a job: its state, exit code and reason.
 struct End {
   JobState state = JobState::kFailed;
   int exit_code = 0;

@@ -1,4 +1,5 @@
-// What follows when the journal has answered, or has failed.
+// Journal answers: the actions that waited for a record, and those after a
+// failure.
 //
 // While it fails nothing that needs a record begins: no job is accepted, no
 // generation is formed. What is decided already (verdicts, the ends of jobs) is

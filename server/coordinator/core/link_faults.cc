@@ -25,7 +25,7 @@ bool IsExplained(const LinkReport& report,
 struct Graph {
   std::vector<LinkEnd> ends;
   std::vector<int> link_counts;  // those with others included
-  // Of these, links that only the other end has reported.
+  // Those of these links that only the other end has reported.
   std::vector<int> accusations;
   std::vector<std::pair<size_t, size_t>> links;
 };
@@ -90,7 +90,7 @@ bool Has(const Cover& cover, size_t end) {
   return std::find(cover.begin(), cover.end(), end) != cover.end();
 }
 
-// Of a link that `cover` leaves open, one end or the other must be given up.
+// One end or the other of a link that `cover` leaves open must be given up.
 void Branch(const Graph& graph, Cover& cover, Cover& best) {
   if (cover.size() > best.size()) return;
   const auto open = std::find_if(

@@ -6,9 +6,9 @@
 // When links fail again without a step in between, the fewest members that
 // cover all reported links are given up (SmallestCover), and each reported link
 // is remembered for a while, so that its ends are not put together again
-// meanwhile. A link that only one end complains about counts like any other; but
-// where either end could be given up, it is the one that had nothing to say: who
-// fails for a reason that it cannot name is heard of from others only.
+// meanwhile. A link that only one end complains about counts like any other;
+// but where either end could be given up, it is the one that had nothing to
+// say: who fails for a reason that it cannot name is heard of from others only.
 //
 // Pure. Thread-safety: thread-compatible; a value.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LINK_FAULTS_H_
@@ -26,7 +26,7 @@
 
 namespace ringmaster::coordinator {
 
-// What `observer` says about its link with `peer`; both are workers' names.
+// A report of `observer` about its link with `peer`; both are workers' names.
 struct LinkReport {
   std::string observer;
   std::string peer;
@@ -36,15 +36,15 @@ struct LinkReport {
   friend bool operator==(const LinkReport&, const LinkReport&) = default;
 };
 
-// Of `reports`, in the order of their arrival, those that do not follow from
-// another. A member that stops for its own reason closes its connections: what
-// its peers then report about it is explained, if it has itself reported
+// Returns those of `reports`, in the order of their arrival, that do not follow
+// from another. A member that stops for its own reason closes its connections:
+// what its peers then report about it is explained, if it has itself reported
 // somebody else. If all are explained by one another, the first began it.
 [[nodiscard]] std::vector<LinkReport> RootLinks(
     const std::vector<LinkReport>& reports);
 
-// Whether all of `reports` are explained by one another, all around a ring:
-// then the first to arrive need not be the one that began it.
+// Returns true if all of `reports` are explained by one another, all around a
+// ring: then the first to arrive need not be the one that began it.
 [[nodiscard]] bool IsCircular(const std::vector<LinkReport>& reports);
 
 // A member that could be given up.
@@ -57,9 +57,9 @@ struct LinkEnd {
 // The fewest of `ends` such that every link of `links` between two of them
 // loses an end; sorted by name. Of several such sets, which all leave equally
 // many members: that whose members have more links (those with others than
-// `ends` count too: they were reported since the last step), then that with more
-// links which only their other ends have reported, then that with the latest
-// joined, then that with the higher ranks. Exact by branch and bound up
+// `ends` count too: they were reported since the last step), then that with
+// more links which only their other ends have reported, then that with the
+// latest joined, then that with the higher ranks. Exact by branch and bound up
 // to kMaxExactEnds ends with links; beyond that greedy, the most links first.
 inline constexpr size_t kMaxExactEnds = 16;
 [[nodiscard]] std::vector<std::string> SmallestCover(
@@ -83,11 +83,11 @@ class LinkFaults {
   // included.
   int OnFault(const std::vector<LinkReport>& links);
 
-  // How often links failed since the last step.
+  // The number of link failures since the last step.
   [[nodiscard]] int faults() const { return faults_; }
 
-  // All reports since the last step, each once; a link may have two, of both its
-  // ends.
+  // All reports since the last step, each once; a link may have two, of both
+  // its ends.
   [[nodiscard]] const std::vector<LinkReport>& links() const { return links_; }
 
   // Keeps the ends of `link` apart for a while.

@@ -20,14 +20,14 @@ namespace {
 constexpr int64_t kMaxGeneration = int64_t{1} << 62;
 constexpr size_t kMaxNameLength = 253;
 
-Evidence Observed(EvidenceKind kind, std::string detail) {
-  return {kind, std::string(kCoordinatorObserver), std::move(detail)};
+v1::Evidence Observed(v1::EvidenceKind kind, std::string_view detail) {
+  return EvidenceOf(kind, kCoordinatorObserver, detail);
 }
 
 // Takes the worker of that name out of the pool, and out of its job if it is a
 // member.
 void Lose(Turn& turn, const std::string& name, std::string_view what,
-          Evidence evidence) {
+          v1::Evidence evidence) {
   const auto it = turn.state.workers.find(name);
   const Worker gone = std::move(it->second);
   turn.state.sessions.erase(gone.session);
@@ -37,12 +37,12 @@ void Lose(Turn& turn, const std::string& name, std::string_view what,
     OnMemberGone(turn, gone, what, std::move(evidence));
     return;
   }
-  const bool is_polite = evidence.kind == EvidenceKind::kLeft;
+  const bool is_polite = evidence.kind() == v1::EVIDENCE_KIND_LEFT;
   turn.Emit(is_polite ? EventSeverity::kInfo : EventSeverity::kWarning,
             is_polite ? "worker.left" : "worker.lost", gone.name,
             absl::StrCat(gone.state == WorkerState::kIdle ? "idle " : "",
                          Sv(NameOf(gone.role)), " ", gone.name, " on host ",
-                         gone.host, " ", Sv(what), ": ", evidence.detail));
+                         gone.host, " ", Sv(what), ": ", evidence.detail()));
   TryGather(turn);
 }
 
@@ -56,7 +56,7 @@ bool IsLive(const Worker& worker, const Turn& turn) {
          worker.last_heard + turn.config.lease > turn.now;
 }
 
-// What is wrong with the hello by itself; empty if nothing is.
+// Returns what is wrong with the hello by itself; empty if nothing is.
 std::string FaultOf(const HelloReceived& hello) {
   if (hello.name.empty() || hello.name.size() > kMaxNameLength) {
     return absl::StrCat("hello with a name of ", hello.name.size(),
@@ -69,10 +69,10 @@ std::string FaultOf(const HelloReceived& hello) {
   return "";
 }
 
-// Whether the worker was a member of the active job's newest generations, and
-// its loss is not durable yet. It must not be told so before: it would drop the
-// steps that it holds, and a coordinator that restarted then would still count
-// on them.
+// Returns true if the worker was a member of the active job's newest
+// generations, and its loss is not durable yet. It must not be told so before:
+// it would drop the steps that it holds, and a coordinator that restarted then
+// would still count on them.
 bool IsLossPending(const Turn& turn, const HelloReceived& hello) {
   const Job* const job = turn.state.ActiveJob();
   if (job == nullptr || hello.generation == 0 ||
@@ -147,7 +147,7 @@ void Supersede(Turn& turn, const std::string& name) {
           reason::kSuperseded);
   }
   Lose(turn, name, "was lost",
-       Observed(EvidenceKind::kSuperseded,
+       Observed(v1::EVIDENCE_KIND_SUPERSEDED,
                 "a new process with its name said hello"));
 }
 
@@ -187,7 +187,7 @@ void OnHello(Turn& turn, const HelloReceived& hello) {
 
 void OnStreamClosed(Turn& turn, const Worker& worker, std::string_view detail) {
   Lose(turn, std::string(worker.name), "was lost",
-       Observed(EvidenceKind::kStreamBroken,
+       Observed(v1::EVIDENCE_KIND_STREAM_BROKEN,
                 absl::StrCat("its stream broke: ", Sv(detail))));
 }
 
@@ -212,7 +212,7 @@ void OnLeaving(Turn& turn, Worker& worker, const LeavingReceived& leaving) {
   }
   turn.Do(CloseSession{worker.session, absl::OkStatus()});
   Lose(turn, std::string(worker.name), "left",
-       {EvidenceKind::kLeft, worker.name, leaving.reason});
+       EvidenceOf(v1::EVIDENCE_KIND_LEFT, worker.name, leaving.reason));
 }
 
 void OnDrain(Turn& turn, const DrainRequested& drain) {
@@ -264,7 +264,8 @@ void ExpireLeases(Turn& turn) {
   for (const std::string& name : expired) {
     const SessionId session = turn.state.FindWorker(name)->session;
     Close(turn, session, absl::AbortedError(detail), reason::kLeaseExpired);
-    Lose(turn, name, "was lost", Observed(EvidenceKind::kLeaseExpired, detail));
+    Lose(turn, name, "was lost",
+         Observed(v1::EVIDENCE_KIND_LEASE_EXPIRED, detail));
   }
 }
 
@@ -282,17 +283,18 @@ void OnReattachDeadline(Turn& turn, Job& job) {
                    absl::FormatDuration(turn.config.reattach_budget),
                    " of the coordinator's restart");
   for (const std::string& name : missing) {
-    Lose(turn, name, "was lost", Observed(EvidenceKind::kLeaseExpired, detail));
+    Lose(turn, name, "was lost",
+         Observed(v1::EVIDENCE_KIND_LEASE_EXPIRED, detail));
   }
 }
 
-void Evict(Turn& turn, const std::string& name, Evidence evidence) {
+void Evict(Turn& turn, const std::string& name, v1::Evidence evidence) {
   const Worker& worker = *turn.state.FindWorker(name);
   if (worker.session != 0) {
     Close(turn, worker.session,
           absl::AbortedError(
               absl::StrCat("evicted from generation ", worker.generation, ": ",
-                           evidence.detail, "; join again as a newcomer")),
+                           evidence.detail(), "; join again as a newcomer")),
           reason::kStaleGeneration);
   }
   Lose(turn, name, "was evicted", std::move(evidence));
@@ -305,7 +307,7 @@ void CloseForViolation(Turn& turn, const Worker& worker,
             absl::StrCat("worker ", worker.name, " ", Sv(what))),
         reason::kSessionProtocolViolation);
   Lose(turn, std::string(worker.name), "was evicted",
-       Observed(EvidenceKind::kStreamBroken,
+       Observed(v1::EVIDENCE_KIND_STREAM_BROKEN,
                 absl::StrCat("it broke the protocol: ", Sv(what))));
 }
 

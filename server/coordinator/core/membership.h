@@ -10,7 +10,7 @@
 
 namespace ringmaster::coordinator {
 
-// What a hello finds under its name:
+// A hello's effect depends on what has its name already:
 //   nobody                                     joins the pool
 //   same incarnation                           attaches again; an older stream
 //                                              of it is closed
@@ -34,7 +34,7 @@ void OnReattachDeadline(Turn& turn, Job& job);
 
 // Removes the worker of that name, a member, from its job and the pool, and
 // closes its session. It may come back as a newcomer.
-void Evict(Turn& turn, const std::string& name, Evidence evidence);
+void Evict(Turn& turn, const std::string& name, v1::Evidence evidence);
 
 // The same for a worker whose message breaks the protocol in a way that
 // `what` tells. `worker` is gone afterwards.

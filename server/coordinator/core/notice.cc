@@ -13,7 +13,7 @@ namespace {
 struct NoticeStyle {
   EventSeverity severity;
   std::string_view type;
-  // Where the worker has no words for it.
+  // The text if the worker sends none.
   std::string_view message;
 };
 
@@ -44,8 +44,8 @@ void KeepWithJob(Job& job, const NoticeReceived& notice) {
   if (notice.kind == NoticeKind::kSample) job.sample = notice.sample;
   if (notice.kind == NoticeKind::kCheckpointWritten ||
       notice.kind == NoticeKind::kCheckpointLoaded) {
-    job.figures.checkpoint_step =
-        std::max(job.figures.checkpoint_step, notice.step);
+    job.figures.set_checkpoint_step(
+        std::max(job.figures.checkpoint_step(), notice.step));
   }
 }
 

@@ -1,5 +1,5 @@
-// What members tell of their training that users want to know: texts that the
-// model wrote, checkpoints, what was left out.
+// Notices: news of training that users want to see: texts that the model wrote,
+// checkpoints, samples that were left out.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_NOTICE_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_NOTICE_H_
 

@@ -14,7 +14,7 @@
 namespace ringmaster::coordinator {
 namespace {
 
-// What a member does keeps a stop from being cut short.
+// Whatever a member does keeps a stop from being cut short.
 void ExtendStop(const Turn& turn, Job& job) {
   if (job.state != JobState::kStopping) return;
   job.stop_deadline =
@@ -22,7 +22,7 @@ void ExtendStop(const Turn& turn, Job& job) {
 }
 
 // Learns from how long the member took to get on; `worker` is as it was before
-// this beat. What a halt cut short says nothing.
+// this beat. Work that a halt cut short says nothing.
 void Learn(const Turn& turn, Job& job, const Worker& worker, Member& member,
            const BeatReceived& beat, bool gets_on) {
   if (beat.phase == Phase::kHalted || job.state == JobState::kHalting) return;
@@ -40,7 +40,8 @@ void Learn(const Turn& turn, Job& job, const Worker& worker, Member& member,
   member.work_phase = beat.phase;
 }
 
-// Where each rank stands, for a verdict; a table of thousands is cut short.
+// Returns where each rank stands, for a verdict; a table of thousands is cut
+// short.
 std::string Standings(const State& state, const Job& job) {
   constexpr int kMostShown = 8;
   std::string text;
@@ -97,7 +98,7 @@ std::vector<int> WaitingCounts(const std::vector<int>& waits) {
   return counts;
 }
 
-// Whether `rank` waits for itself in the end.
+// Returns true if `rank` waits for itself in the end.
 bool IsInCircle(const std::vector<int>& waits, int rank) {
   int at = waits[rank];
   for (size_t hops = 0; at >= 0 && at != rank && hops < waits.size(); ++hops) {
@@ -154,7 +155,8 @@ MonotonicTime ProgressDeadline(const Job& job) {
 
 absl::Duration ProgressPatience(const State& state, const Job& job,
                                 const Config& config) {
-  // Who is cut off from a neighbour finds out, and that is given its time.
+  // A member that is cut off from a neighbour finds out, and gets the time for
+  // it.
   const absl::Duration link_patience = std::min(
       config.connect_timeout + config.suspicion_grace, config.progress_cap);
   absl::Duration working = absl::ZeroDuration();
@@ -181,22 +183,22 @@ void OnProgressDeadline(Turn& turn, Job& job) {
       ProgressPatience(turn.state, job, turn.config);
   job.progress_check = job.last_progress + patience;
   if (turn.now < job.progress_check) return;
-  // Who is gone was thought not to be needed any more (see GoesOnWithout), but
-  // somebody still waits, and cannot tell for whom.
+  // The lost member was thought not to be needed any more (see GoesOnWithout),
+  // but somebody still waits, and cannot tell for whom.
   if (job.state == JobState::kRunning && HasLostMember(job)) {
     BeginHalt(turn, job, HaltIntent::kReform, *job.verdict);
     return;
   }
-  // Where the job goes on without it, the others begin a new term: who waited
-  // for it can still say so.
+  // If the job goes on without the stuck member, the others begin a new term: a
+  // member that waited for it can still say so.
   job.last_progress = turn.now;
   const Member& stuck = FindStuckMember(turn.state, job);
   Evict(turn, stuck.identity.worker,
-        {EvidenceKind::kNoProgress, std::string(kCoordinatorObserver),
-         absl::StrCat(
-             "no member made progress for ",
-             absl::FormatDuration(absl::Trunc(patience, absl::Milliseconds(1))),
-             ": ", Standings(turn.state, job))});
+        EvidenceOf(v1::EVIDENCE_KIND_NO_PROGRESS, kCoordinatorObserver,
+                   absl::StrCat("no member made progress for ",
+                                absl::FormatDuration(absl::Trunc(
+                                    patience, absl::Milliseconds(1))),
+                                ": ", Standings(turn.state, job))));
 }
 
 const Member& FindStuckMember(const State& state, const Job& job) {

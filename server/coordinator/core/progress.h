@@ -1,4 +1,4 @@
-// Whether a generation gets on, and who keeps it if it does not.
+// Notes the progress of a generation, and finds the member that holds it up.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_PROGRESS_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_PROGRESS_H_
 
@@ -13,9 +13,9 @@ namespace ringmaster::coordinator {
 void NoteProgress(const Turn& turn, Job& job);
 
 // Takes the signs of progress in `beat`, and learns from how long they took;
-// `worker`, which `member` is, is as it was before the beat. In a standstill the
-// beats of all members together bring a look at it (OnProgressDeadline) once in
-// a beat interval, not each of them one.
+// `worker`, which `member` is, is as it was before the beat. In a standstill
+// the beats of all members together bring a look at it (OnProgressDeadline)
+// once in a beat interval, not each of them one.
 void NoteSigns(const Turn& turn, Job& job, Worker& worker, Member& member,
                const BeatReceived& beat);
 
@@ -24,11 +24,12 @@ void NoteSigns(const Turn& turn, Job& job, Worker& worker, Member& member,
 // interval later than it is to be acted upon.
 [[nodiscard]] MonotonicTime ProgressDeadline(const Job& job);
 
-// How long `job` may make no progress now: by what was learned (ProgressModel)
-// of the phases of the members that may be at work, which are those that wait
-// for nobody; at most the progress cap. Where a broken link may be the cause
-// (somebody connects, or all wait for one another), its ends have the time to
-// notice it first: who is stuck cannot be told from outside then.
+// Returns how long `job` may make no progress now: by what was learned
+// (ProgressModel) of the phases of the members that may be at work, which are
+// those that wait for nobody; at most the progress cap. Where a broken link may
+// be the cause (somebody connects, or all wait for one another), its ends have
+// the time to notice it first: until then nobody can tell from outside who is
+// stuck.
 [[nodiscard]] absl::Duration ProgressPatience(const State& state,
                                               const Job& job,
                                               const Config& config);
@@ -37,13 +38,13 @@ void NoteSigns(const Turn& turn, Job& job, Worker& worker, Member& member,
 // than the patience.
 void OnProgressDeadline(Turn& turn, Job& job);
 
-// Whom to blame when nobody makes progress: of the members that have not
-// prepared (PREPARING) or finished, those that are not themselves waiting for a
-// peer; if all wait, those whose waits form a circle. Of these, the one with the
-// lowest collective, then the one that most others wait for, at first or second
-// hand, then the lowest rank. (Who computes for ever waits for nobody, and all
-// others wait for it. Who is frozen sends no beats, so its lease runs out.)
-// Requires a member that is not lost.
+// Returns the member to blame when nobody makes progress: of the members that
+// have not prepared (PREPARING) or finished, those that are not themselves
+// waiting for a peer; if all wait, those whose waits form a circle. Of these,
+// the one with the lowest collective, then the one that most others wait for,
+// at first or second hand, then the lowest rank. (A member that
+// computes for ever waits for nobody, and all others wait for it. A frozen one
+// sends no beats, so its lease runs out.) Requires a member that is not lost.
 [[nodiscard]] const Member& FindStuckMember(const State& state, const Job& job);
 
 }  // namespace ringmaster::coordinator

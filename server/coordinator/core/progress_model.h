@@ -33,7 +33,7 @@ class ProgressModel {
   // remembered well enough: 2^-1.5 > 1/3.
   static constexpr absl::Duration kHalfLife = absl::Minutes(10);
   static constexpr int kLearnedRounds = 3;
-  // How many of the longest gaps a member may be silent for.
+  // A member may be silent for this many of the longest gaps.
   static constexpr int kPatience = 3;
 
   // A member of `world_size` showed progress at `now`, `gap` after it last did,

@@ -47,7 +47,7 @@ class ProofOfLife {
   int64_t generation_ = 0;
   int64_t highest_ = -1;  // step; -1: none was reported
   MonotonicTime highest_heard_;
-  // Of the highest step before that one.
+  // The time when the highest step before that one was heard.
   std::optional<MonotonicTime> lower_heard_;
   std::optional<MonotonicTime> proven_;
 };

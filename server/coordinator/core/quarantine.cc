@@ -65,11 +65,11 @@ void Quarantine(Turn& turn, const Job& job, const Worker& gone,
 
 }  // namespace
 
-bool CountsAgainstHost(EvidenceKind kind) {
-  return kind == EvidenceKind::kStreamBroken ||
-         kind == EvidenceKind::kLeaseExpired ||
-         kind == EvidenceKind::kNoProgress ||
-         kind == EvidenceKind::kHaltUnanswered;
+bool CountsAgainstHost(v1::EvidenceKind kind) {
+  return kind == v1::EVIDENCE_KIND_STREAM_BROKEN ||
+         kind == v1::EVIDENCE_KIND_LEASE_EXPIRED ||
+         kind == v1::EVIDENCE_KIND_NO_PROGRESS ||
+         kind == v1::EVIDENCE_KIND_HALT_UNANSWERED;
 }
 
 bool AddHostFault(std::deque<HostFault>& faults, HostFault fault,
@@ -100,9 +100,9 @@ std::string QuarantineReason(const std::deque<HostFault>& faults,
 }
 
 void NoteHostFault(Turn& turn, const Job& job, const Worker& gone,
-                   const Verdict& verdict) {
-  if (verdict.evidence.empty() ||
-      !CountsAgainstHost(verdict.evidence.front().kind) ||
+                   const v1::Verdict& verdict) {
+  if (verdict.evidence().empty() ||
+      !CountsAgainstHost(verdict.evidence(0).kind()) ||
       !AddHostFault(turn.state.host_faults,
                     {turn.now, job.generation, gone.host_key},
                     turn.config.quarantine_window) ||

@@ -1,5 +1,5 @@
-// Quarantine: hosts whose workers cause most of the incidents are left out for a
-// while.
+// Quarantine: hosts whose workers cause most of the incidents are left out for
+// a while.
 //
 // Counted are losses that a host may be to blame for: a broken stream, a lease
 // that ran out, no progress, an unanswered halt; one for each generation and
@@ -15,8 +15,9 @@
 
 namespace ringmaster::coordinator {
 
-// Whether `kind` as a verdict's first evidence counts against the host.
-[[nodiscard]] bool CountsAgainstHost(EvidenceKind kind);
+// Returns true if `kind`, as a verdict's first evidence, counts against the
+// host.
+[[nodiscard]] bool CountsAgainstHost(v1::EvidenceKind kind);
 
 // Adds a fault at `now`, and forgets those from before the window. Returns
 // whether it is the first of its generation and host.
@@ -24,7 +25,8 @@ bool AddHostFault(std::deque<HostFault>& faults, HostFault fault,
                   absl::Duration window);
 
 // Why the host is to be quarantined, "3 of 4 incidents within 10m": it caused
-// at least `quarantine_faults` of `faults`, and half of all. Empty if it is not.
+// at least `quarantine_faults` of `faults`, and half of all. Empty if it is
+// not.
 [[nodiscard]] std::string QuarantineReason(const std::deque<HostFault>& faults,
                                            std::string_view host_key,
                                            const Config& config);
@@ -33,7 +35,7 @@ bool AddHostFault(std::deque<HostFault>& faults, HostFault fault,
 // that is due, leaves the job workers enough for its min, and there are other
 // hosts.
 void NoteHostFault(Turn& turn, const Job& job, const Worker& gone,
-                   const Verdict& verdict);
+                   const v1::Verdict& verdict);
 
 // Quarantines that are over end, and their workers may be taken again.
 void OnQuarantineCheck(Turn& turn);

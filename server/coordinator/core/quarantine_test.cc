@@ -25,13 +25,13 @@ std::deque<HostFault> FaultsOn(const std::vector<std::string>& hosts) {
 }
 
 TEST(QuarantineTest, OnlyWhatAHostMayCauseCountsAgainstIt) {
-  EXPECT_TRUE(CountsAgainstHost(EvidenceKind::kStreamBroken));
-  EXPECT_TRUE(CountsAgainstHost(EvidenceKind::kLeaseExpired));
-  EXPECT_TRUE(CountsAgainstHost(EvidenceKind::kNoProgress));
-  EXPECT_TRUE(CountsAgainstHost(EvidenceKind::kHaltUnanswered));
-  EXPECT_FALSE(CountsAgainstHost(EvidenceKind::kLeft));
-  EXPECT_FALSE(CountsAgainstHost(EvidenceKind::kSelfReport));
-  EXPECT_FALSE(CountsAgainstHost(EvidenceKind::kSuperseded));
+  EXPECT_TRUE(CountsAgainstHost(v1::EVIDENCE_KIND_STREAM_BROKEN));
+  EXPECT_TRUE(CountsAgainstHost(v1::EVIDENCE_KIND_LEASE_EXPIRED));
+  EXPECT_TRUE(CountsAgainstHost(v1::EVIDENCE_KIND_NO_PROGRESS));
+  EXPECT_TRUE(CountsAgainstHost(v1::EVIDENCE_KIND_HALT_UNANSWERED));
+  EXPECT_FALSE(CountsAgainstHost(v1::EVIDENCE_KIND_LEFT));
+  EXPECT_FALSE(CountsAgainstHost(v1::EVIDENCE_KIND_SELF_REPORT));
+  EXPECT_FALSE(CountsAgainstHost(v1::EVIDENCE_KIND_SUPERSEDED));
 }
 
 TEST(QuarantineTest, WorkersThatFallTogetherAreOneFault) {

@@ -228,7 +228,7 @@ void RandomCluster::RestartCoordinator() {
     return;
   }
   core_ = *std::move(core);
-  // Who had not heard of its generation may hold nothing any more.
+  // A member that had not heard of its generation may hold nothing any more.
   for (const auto& [number, job] : core_.state().jobs) {
     lossy_jobs_.insert(job.id);
   }

@@ -8,12 +8,12 @@
 // or while they train, as if its step were the first. Newcomers hold nothing
 // until the state was copied to them; members that are asked to pause do so
 // where all hold the same step. In some jobs parameter servers, or the workers
-// beside their own work, hold the parameters: a step is complete on a worker once
-// every shard's primary and its backup have made it. Who leaves and holds some
-// stays until it is released, or loses its patience; but for that, and for what
-// is lost without a word, no job goes back. They die, freeze, lose their streams, come back;
-// the journal fails; the coordinator restarts. What the seed does, it does
-// again.
+// beside their own work, hold the parameters: a step is complete on a worker
+// once every shard's primary and its backup have made it. Who leaves and holds
+// some stays until it is released, or loses its patience; but for that, and for
+// what is lost without a word, no job goes back. They die, freeze, lose their
+// streams, come back; the journal fails; the coordinator restarts. What the
+// seed does, it does again.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_RANDOM_CLUSTER_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_RANDOM_CLUSTER_H_
 
@@ -41,12 +41,13 @@ class RandomCluster {
   // Returns whether all jobs ended within a virtual hour.
   bool RunToTheEnd();
 
-  // What did not hold, in order; empty if all did.
+  // The invariants that were violated, in order; empty if none was.
   const std::vector<std::string>& violations() const { return violations_; }
   // The last things that happened, for a failure's message.
   std::string Log() const;
 
-  // How often things happened, so that a test can tell that it tried them.
+  // The number of times that each kind of thing happened: a test checks that it
+  // tried them all.
   const std::map<std::string, int>& counts() const { return counts_; }
 
  private:
@@ -84,7 +85,7 @@ class RandomCluster {
     // The newest step of each shard that it holds whole.
     std::map<int, int64_t> shards;
   };
-  // What the ranks of a generation have told each other.
+  // The values that the ranks of a generation have exchanged.
   struct Exchange {
     std::string job_id;
     int64_t total_steps = 0;
@@ -161,7 +162,7 @@ class RandomCluster {
   void Perform(const Action& action);
   Process* ProcessOf(SessionId session);
 
-  // What must hold.
+  // Checks of the invariants.
   void CheckRecord(const JournalRecord& record);
   void CheckAssignment(const SendAssignment& assignment);
   void CheckPlacements(const SendAssignment& assignment);

@@ -1,4 +1,4 @@
-// What must always hold in a RandomCluster.
+// The conditions that must always hold in a RandomCluster.
 #include <algorithm>
 #include <set>
 #include <string>
@@ -52,8 +52,9 @@ void RandomCluster::CheckRecord(const JournalRecord& record) {
     if (end->exit_code == 1) Violate(end->message);
   } else if (const auto* const reached =
                  std::get_if<VerdictReachedRecord>(&record)) {
-    if (!reached->verdict.worker.empty() && reached->verdict.evidence.empty()) {
-      Violate("a verdict without evidence: " + reached->verdict.summary);
+    if (!reached->verdict.worker().empty() &&
+        reached->verdict.evidence().empty()) {
+      Violate("a verdict without evidence: " + reached->verdict.summary());
     }
   } else if (std::holds_alternative<HostQuarantinedRecord>(record)) {
     Count("quarantine");
@@ -139,8 +140,8 @@ void RandomCluster::CheckRollback(const GenerationFormedRecord& formed) {
   for (const Member& known : job.members) {
     const MemberIdentity& member = known.identity;
     const auto it = processes_.find(member.worker);
-    // Who was lost in between and has come back has no part in the job before,
-    // and is told so.
+    // A member that was lost in between and has come back has no part in the
+    // earlier job, and is told so.
     if (known.since == formed.generation || it == processes_.end() ||
         it->second.job_id != formed.job_id ||
         it->second.incarnation != member.incarnation ||
@@ -159,8 +160,8 @@ void RandomCluster::CheckRollback(const GenerationFormedRecord& formed) {
   }
 }
 
-// Who leaves and holds shards is a member only where somebody is one who takes
-// them over. (Nobody joins a generation that has no step to make.)
+// A leaver that holds shards is a member only if another member takes them
+// over. (Nobody joins a generation that has no step to make.)
 void RandomCluster::CheckLeavers(const GenerationFormedRecord& formed) {
   const Job& job = *core_.state().FindJob(formed.job_id);
   if (formed.resume_step >= job.total_steps) return;
@@ -169,7 +170,7 @@ void RandomCluster::CheckLeavers(const GenerationFormedRecord& formed) {
   for (const MemberIdentity& member : formed.members) {
     if (!HoldsShards(job, member.role)) continue;
     const Worker* const worker = core_.state().FindWorker(member.worker);
-    // Who is gone in the same step is as good as one who stays.
+    // A member that is gone in the same step is as good as one that stays.
     const bool is_leaver =
         worker != nullptr && worker->state == WorkerState::kDraining;
     (is_leaver ? has_leaver : has_taker) = true;
@@ -181,7 +182,7 @@ void RandomCluster::CheckLeavers(const GenerationFormedRecord& formed) {
   }
 }
 
-// Of one step of the core.
+// `actions` are those of one step of the core.
 void RandomCluster::CheckNotRelieved(const std::vector<Action>& actions) {
   std::string job_id;
   int let_go = 0;
@@ -197,7 +198,7 @@ void RandomCluster::CheckNotRelieved(const std::vector<Action>& actions) {
   }
   if (let_go == 0) return;
   Count("not relieved");
-  // What is lost with others is not theirs to hand over.
+  // Leavers cannot hand over what is lost with others.
   if (!lossy_jobs_.insert(job_id).second) return;
   const State& state = core_.state();
   const Job& job = *state.FindJob(job_id);

@@ -45,7 +45,7 @@ void RandomCluster::Connect(Process& process) {
   SayAgain(process);
 }
 
-// What the coordinator may have missed or forgotten.
+// Repeats what the coordinator may have missed or forgotten.
 void RandomCluster::SayAgain(Process& process) {
   if (process.is_leaving) {
     process.up.push_back(LeavingReceived{process.session, "SIGTERM", false, 0});
@@ -207,7 +207,7 @@ void RandomCluster::Apply(Process& process, int64_t step) {
 void RandomCluster::Load(Process& process) {
   const Exchange& exchange = exchanges_[process.generation];
   const int64_t step = exchange.checkpoint_step;
-  // Where the parameters are in shards, rank 0 reads it for all.
+  // If the parameters are in shards, rank 0 reads the checkpoint for all.
   if (process.role == Role::kParameterServer ||
       (exchange.placements != nullptr && process.rank > 0)) {
     return;

@@ -20,7 +20,7 @@ namespace {
 
 // Job numbers beyond are no numbers that a coordinator has given.
 constexpr int64_t kMaxJobNumber = int64_t{1} << 62;
-// What is kept of one member: more than it can have to say.
+// The number of messages kept of one member: more than it can have to say.
 constexpr size_t kMaxKeptPerRank = 8;
 
 // N of "name-N"; 0 if the id is another.
@@ -45,15 +45,15 @@ bool HasOtherRunning(const State& state, const std::string& id) {
       });
 }
 
-// Whether the worker tells of the job that is known by that id, and not of one
-// that another coordinator gave it to.
+// Returns true if the worker means the job that is known by that id, and not
+// one that another coordinator gave the id to.
 bool IsSameJob(const Job& job, const HeldJob& held) {
   return held.spec == job.spec && held.min_workers == job.min_workers &&
          held.max_workers == job.max_workers &&
          held.total_steps == job.total_steps;
 }
 
-// Whether the state allows for the job's generation to be taken over.
+// Returns true if the state allows the job's generation to be taken over.
 bool CanTakeOver(State& state, const HeldJob& held, int64_t generation) {
   const int64_t number = NumberOf(held);
   if (number == 0 || held.world_size > held.max_workers ||
@@ -208,7 +208,8 @@ bool TakeReport(Turn& turn, Worker& worker, const HelloReceived& hello) {
                        rebuilding->generation == hello.generation &&
                        rebuilding->job.job_id == held.job_id;
   if (!is_same) {
-    // What is being recorded stands, unless the same job has gone on.
+    // A generation that is being recorded stands, unless the same job has gone
+    // on.
     const bool is_newer =
         rebuilding == nullptr ||
         (hello.generation > rebuilding->generation &&

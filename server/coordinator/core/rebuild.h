@@ -5,8 +5,8 @@
 //   first report -> ranks report -> (job durable) -> (generation durable) -> job
 //
 // The job is taken over once every rank has reported, or who has by then when
-// Config::reattach_budget is over; the other ranks are lost. Until then no other
-// job begins, and what members say is kept. Nothing is decided before the
+// Config::reattach_budget is over; the other ranks are lost. Until then no
+// other job begins, and what members say is kept. Nothing is decided before the
 // records are durable: while the journal fails, it all waits.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_REBUILD_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_REBUILD_H_
@@ -18,11 +18,12 @@
 
 namespace ringmaster::coordinator {
 
-// Whether `hello` of `worker`, which is in the pool, tells of a generation that
-// is to be taken over: the worker keeps it then, and ContinueRebuilding is to
-// follow. False if the job is known in that generation, is another by the same
-// id, has ended or is at work (its members had their time to attach again), if
-// another job has members, or if newer generations are known.
+// Returns true if `hello` of `worker`, which is in the pool, reports a
+// generation that is to be taken over: the worker keeps it then, and
+// ContinueRebuilding is to follow. False if the job is known in that
+// generation, is another by the same id, has ended or is at work (its members
+// had their time to attach again), if another job has members, or if newer
+// generations are known.
 [[nodiscard]] bool TakeReport(Turn& turn, Worker& worker,
                               const HelloReceived& hello);
 
@@ -33,13 +34,13 @@ void ContinueRebuilding(Turn& turn);
 // The time to report is over.
 void OnRebuildDeadline(Turn& turn);
 
-// Whether the record, which is durable, is that of the generation to be taken
-// over, which then is.
+// Returns true if the record, which is durable, is that of the generation to be
+// taken over, and then takes it over, unless its job has ended meanwhile.
 [[nodiscard]] bool OnRebuiltDurable(Turn& turn,
                                     const GenerationFormedRecord& record);
 
-// Whether the record, which is not durable, is one of the rebuilding, which is
-// made again once the journal works.
+// Returns true if the record, which is not durable, is one of the rebuilding;
+// it is made again once the journal works.
 [[nodiscard]] bool OnRebuiltNotDurable(Turn& turn, const JournalRecord& record);
 
 // Keeps what `worker` says, if it can only be understood once its job is taken

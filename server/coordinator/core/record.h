@@ -15,6 +15,9 @@
 
 #include "absl/time/time.h"
 #include "common/parameter_server/shard_placement.h"
+#include "common/rpc/no_figures.h"
+#include "ringmaster/v1/figures.pb.h"
+#include "ringmaster/v1/verdict.pb.h"
 #include "server/coordinator/core/types.h"
 
 namespace ringmaster::coordinator {
@@ -33,9 +36,6 @@ struct JobCreatedRecord {
   int64_t total_steps = 0;
   absl::Time time;
   Sharding sharding = {};
-
-  friend bool operator==(const JobCreatedRecord&,
-                         const JobCreatedRecord&) = default;
 };
 
 struct GenerationFormedRecord {
@@ -47,29 +47,20 @@ struct GenerationFormedRecord {
   absl::Time time;
   // Nobody holds the steps after `resume_step` any more: they are lost.
   bool is_rollback = false;
-  // Who holds which shard of the parameters, by shard; empty: the job has none,
-  // or it is not known.
+  // The holders of each shard of the parameters; empty if the job has none, or
+  // they are not known.
   std::vector<ShardPlacement> placements = {};
-
-  friend bool operator==(const GenerationFormedRecord&,
-                         const GenerationFormedRecord&) = default;
 };
 
 struct CancelRequestedRecord {
   std::string job_id;
   std::string reason;
   absl::Time time;
-
-  friend bool operator==(const CancelRequestedRecord&,
-                         const CancelRequestedRecord&) = default;
 };
 
 struct VerdictReachedRecord {
   std::string job_id;
-  Verdict verdict;
-
-  friend bool operator==(const VerdictReachedRecord&,
-                         const VerdictReachedRecord&) = default;
+  v1::Verdict verdict;
 };
 
 struct JobEndedRecord {
@@ -79,15 +70,12 @@ struct JobEndedRecord {
   int exit_code = 0;
   std::string message;
   std::optional<uint64_t> parameters_hash;
-  std::optional<Verdict> verdict;
-  TrainingFigures figures;
-  std::optional<TextSample> sample;
-  // What a benchmark measured: the serialized BenchFigures; opaque here.
-  std::string bench;
+  std::optional<v1::Verdict> verdict;
+  v1::TrainingFigures figures = NoFigures();
+  std::optional<v1::TextSample> sample;
+  // A benchmark's results.
+  std::optional<v1::BenchFigures> bench;
   absl::Time time;
-
-  friend bool operator==(const JobEndedRecord&,
-                         const JobEndedRecord&) = default;
 };
 
 // The workers of a host are left out until `end_time`, for what they did to a
@@ -99,9 +87,6 @@ struct HostQuarantinedRecord {
   std::string reason;
   absl::Time end_time;
   absl::Time time;
-
-  friend bool operator==(const HostQuarantinedRecord&,
-                         const HostQuarantinedRecord&) = default;
 };
 
 using JournalRecord = std::variant<JobCreatedRecord, GenerationFormedRecord,

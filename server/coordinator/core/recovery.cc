@@ -23,20 +23,21 @@
 namespace ringmaster::coordinator {
 namespace {
 
-// What a halt with this verdict was for. Of those who lose a job its members,
-// some are still there: who fails by its own fault, who differs from others, the
-// ends of a broken link.
-HaltIntent IntentOf(const Verdict& verdict) {
-  if (verdict.decision != VerdictDecision::kFailJob) return HaltIntent::kReform;
+// Returns what a halt with this verdict was for. Some of those at fault are
+// still there: a member that fails by its own fault, one that differs from
+// others, the ends of a broken link.
+HaltIntent IntentOf(const v1::Verdict& verdict) {
+  if (verdict.decision() != v1::VERDICT_DECISION_FAIL_JOB)
+    return HaltIntent::kReform;
   const bool is_loss =
-      !verdict.worker.empty() && !verdict.evidence.empty() &&
-      verdict.evidence.front().kind != EvidenceKind::kSelfReport &&
-      verdict.evidence.front().kind != EvidenceKind::kMismatch;
+      !verdict.worker().empty() && !verdict.evidence().empty() &&
+      verdict.evidence(0).kind() != v1::EVIDENCE_KIND_SELF_REPORT &&
+      verdict.evidence(0).kind() != v1::EVIDENCE_KIND_MISMATCH;
   return is_loss ? HaltIntent::kReform : HaltIntent::kFail;
 }
 
-// The table of a new generation. Who was in the one before, and not lost, has
-// been in the job since then.
+// The table of a new generation. A member of the one before that was not lost
+// has been in the job since then.
 std::vector<Member> MembersOf(const GenerationFormedRecord& record,
                               const std::vector<Member>& before) {
   std::map<std::pair<std::string_view, uint64_t>, int64_t> since;
@@ -120,13 +121,13 @@ struct FoldVisitor {
     if (job == nullptr) return UnknownJob(record.job_id);
     if (IsEnded(job->state)) return absl::OkStatus();
     job->verdict = record.verdict;
-    // What was set aside while the journal failed may come after the next
-    // generation, which may be a rollback.
-    if (record.verdict.generation != job->generation) return absl::OkStatus();
-    job->best_step = std::max(job->best_step, record.verdict.step);
+    // A record that was set aside while the journal failed may come after the
+    // next generation, which may be a rollback.
+    if (record.verdict.generation() != job->generation) return absl::OkStatus();
+    job->best_step = std::max(job->best_step, record.verdict.step());
     job->state = JobState::kHalting;
     job->halt_intent = IntentOf(record.verdict);
-    const int rank = record.verdict.rank;
+    const int rank = record.verdict.rank();
     if (job->halt_intent == HaltIntent::kReform && rank >= 0 &&
         rank < static_cast<int>(job->members.size())) {
       job->members[rank].is_lost = true;
@@ -150,7 +151,7 @@ struct FoldVisitor {
     job->figures = record.figures;
     job->sample = record.sample;
     job->bench = record.bench;
-    job->best_step = std::max(job->best_step, record.figures.step);
+    job->best_step = std::max(job->best_step, record.figures.step());
     job->end_time = record.time;
     job->end_order = ++state.last_end_order;
     return absl::OkStatus();
@@ -235,7 +236,7 @@ void BeginRecovered(Turn& turn) {
     turn.state.gather_not_before = turn.now + kReturnTime;
   }
   BeginQuarantines(turn);
-  // Of those known from the journal, nothing can have been heard before.
+  // Workers known from the journal cannot have been heard before.
   for (auto& [name, worker] : turn.state.workers) worker.last_heard = turn.now;
   Job* const job = turn.state.ActiveJob();
   if (job == nullptr) {

@@ -56,18 +56,20 @@ TEST(RecoveryTest, CountersGoOnFromTheHighest) {
 
 TEST(RecoveryTest, WhatABenchmarkMeasuredStays) {
   JobEndedRecord end = Ended("j-1");
-  end.bench = "figures";
+  end.bench.emplace().add_rows()->set_bytes(4096);
   const absl::StatusOr<State> state =
       Fold({Created(1), Formed(1, "j-1"), end}, Config());
   ASSERT_TRUE(state.ok()) << state.status();
-  EXPECT_EQ(state->FindJob("j-1")->bench, "figures");
+  const std::optional<v1::BenchFigures>& bench = state->FindJob("j-1")->bench;
+  ASSERT_TRUE(bench.has_value());
+  EXPECT_EQ(bench->rows(0).bytes(), 4096);
 }
 
 TEST(RecoveryTest, ARollbackThatWasOvertakenCountsOnce) {
   const auto trained = [](int64_t generation, int64_t step) {
-    VerdictReachedRecord record{"j-1", Verdict()};
-    record.verdict.generation = generation;
-    record.verdict.step = step;
+    VerdictReachedRecord record{"j-1", v1::Verdict()};
+    record.verdict.set_generation(generation);
+    record.verdict.set_step(step);
     return record;
   };
   const auto rolled_back = [](int64_t generation) {
@@ -89,11 +91,11 @@ TEST(RecoveryTest, ARollbackThatWasOvertakenCountsOnce) {
 }
 
 TEST(RecoveryTest, RecordsThatWereSetAsideMayFollowTheEnd) {
-  EXPECT_TRUE(
-      Fold({Created(1), Ended("j-1"), VerdictReachedRecord{"j-1", Verdict()},
-            CancelRequestedRecord{"j-1", "", absl::UnixEpoch()}},
-           Config())
-          .ok());
+  EXPECT_TRUE(Fold({Created(1), Ended("j-1"),
+                    VerdictReachedRecord{"j-1", v1::Verdict()},
+                    CancelRequestedRecord{"j-1", "", absl::UnixEpoch()}},
+                   Config())
+                  .ok());
 }
 
 TEST(RecoveryTest, ContradictionsAreDataLossAndName) {
@@ -109,7 +111,7 @@ TEST(RecoveryTest, ContradictionsAreDataLossAndName) {
   JobEndedRecord no_end = Ended("j-1");
   no_end.state = JobState::kRunning;
   EXPECT_THAT(FoldError({Created(1), no_end}), HasSubstr("which is no end"));
-  EXPECT_THAT(FoldError({VerdictReachedRecord{"j-1", Verdict()}}),
+  EXPECT_THAT(FoldError({VerdictReachedRecord{"j-1", v1::Verdict()}}),
               HasSubstr("never created"));
   EXPECT_THAT(FoldError({CancelRequestedRecord{"j-1", "", absl::UnixEpoch()}}),
               HasSubstr("never created"));

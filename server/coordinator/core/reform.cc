@@ -18,7 +18,7 @@
 namespace ringmaster::coordinator {
 namespace {
 
-// Where the next generation goes on.
+// The point from which the next generation goes on.
 struct ResumePoint {
   // Nobody holds a step that was applied.
   bool is_rollback = false;
@@ -73,7 +73,7 @@ bool KnowsOfNoStep(const Job& job) {
       });
 }
 
-// Of a job whose state is in shards.
+// Returns the point for a job whose state is in shards.
 ResumePoint FindShardResumePoint(const Job& job) {
   ResumePoint point;
   point.applied_step = AppliedStep(job);
@@ -130,16 +130,17 @@ void FailOnLostStep(Turn& turn, Job& job, const ResumePoint& point) {
                     member.halted->applied_step, " and holds ",
                     member.halted->complete_step);
   }
-  Verdict verdict = VerdictOnNobody(
+  v1::Verdict verdict = VerdictOnNobody(
       job,
       absl::StrCat("internal error: step ", point.applied_step,
                    " was applied, but the survivors hold only step ",
                    point.resume_step, " in common: ", answers),
       turn.time);
-  verdict.decision = VerdictDecision::kFailJob;
-  verdict.exit_code = static_cast<int>(ExitCode::kInternal);
+  verdict.set_decision(v1::VERDICT_DECISION_FAIL_JOB);
+  verdict.set_exit_code(static_cast<int>(ExitCode::kInternal));
   job.verdict = verdict;
-  DecideEnd(turn, job, {JobState::kFailed, verdict.exit_code, verdict.summary});
+  DecideEnd(turn, job,
+            {JobState::kFailed, verdict.exit_code(), verdict.summary()});
 }
 
 // Sent back this often without getting on, the job would go round for ever.
@@ -152,8 +153,8 @@ bool FailIfRolledBackTooOften(Turn& turn, Job& job) {
       absl::StrCat("nobody is left who holds its steps, ", job.rollbacks + 1,
                    " times without getting beyond step ", job.rollback_step);
   if (job.verdict.has_value()) {
-    job.verdict->decision = VerdictDecision::kFailJob;
-    absl::StrAppend(&message, ": ", job.verdict->summary);
+    job.verdict->set_decision(v1::VERDICT_DECISION_FAIL_JOB);
+    absl::StrAppend(&message, ": ", job.verdict->summary());
   }
   DecideEnd(turn, job,
             {JobState::kFailed, static_cast<int>(ExitCode::kRetryElsewhere),
@@ -187,7 +188,7 @@ std::string HoldersText(const Job& job, const ResumePoint& point) {
   return text;
 }
 
-// Who is there or could join.
+// The numbers of those who are there or could join.
 struct Present {
   int workers = 0;
   int servers = 0;
@@ -226,7 +227,8 @@ void WaitForJournal(Turn& turn, Job& job, const ResumePoint& point) {
   turn.Touch(job);
 }
 
-// Which of the pool a generation may take, and how many of one role it has.
+// The part of the pool that a generation may take, and how many of one role it
+// has at most.
 struct Wanted {
   Role role = Role::kWorker;
   int most = 0;

@@ -20,7 +20,7 @@ namespace ringmaster::coordinator {
 // something may have changed.
 void Reform(Turn& turn, Job& job);
 
-// Whether `job` is GATHERING not for its first generation but for a next one.
+// Returns true if `job` is GATHERING for a next generation, not for its first.
 [[nodiscard]] bool IsWaiting(const Job& job);
 
 // Counts a rollback of `job`, which has not been set back yet.

@@ -53,8 +53,8 @@ bool IsAvailable(const State& state, const Worker& worker, Hosts hosts,
 
 using Order = std::vector<const Worker*>;
 
-// Of `joining`, the best for the place after `before` (null: the first): of its
-// host, else of a host without a member, else the first.
+// Returns the best of `joining` for the place after `before` (null: the first
+// place): one of its host, else of a host without a member, else the first.
 Order::iterator BestFor(const Worker* before, const Order& members,
                         Order& joining) {
   const auto of_host = [](const Worker* host) {

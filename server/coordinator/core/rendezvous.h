@@ -13,11 +13,11 @@
 
 namespace ringmaster::coordinator {
 
-// Whether a is before b where digits count as numbers: w2 < w10. A strict
-// order: names that differ are never equal.
+// Returns true if a is before b when digits count as numbers: w2 < w10. A
+// strict order: names that differ are never equal.
 [[nodiscard]] bool NaturalLess(std::string_view a, std::string_view b);
 
-// Which hosts a job takes idle workers from: all, or those that are not
+// The hosts from which a job takes idle workers: all, or those that are not
 // quarantined.
 enum class Hosts { kSound, kAll };
 
@@ -28,17 +28,17 @@ enum class Hosts { kSound, kAll };
 // (LinkFaults), or such an idle worker that joined before it; else null.
 [[nodiscard]] const Worker* BadLinkOf(const State& state, const Worker& worker);
 
-// What follows is of workers of one role: those that train, or parameter
-// servers.
+// The functions below look at workers of one role: those that train, or
+// parameter servers.
 
 // kSound, unless a job that needs `needed` idle workers has them only if it
 // takes those of quarantined hosts too.
 [[nodiscard]] Hosts HostsFor(const State& state, int needed,
                              Role role = Role::kWorker);
 
-// How many workers a job could take: those that are idle, but nobody whose link
-// with a member of the active job is bad, and of idle workers with such a link
-// only the one that joined first (BadLinkOf).
+// Returns how many workers a job could take: those that are idle, but nobody
+// whose link with a member of the active job is bad, and of idle workers with
+// such a link only the one that joined first (BadLinkOf).
 [[nodiscard]] int IdleCount(const State& state, Hosts hosts,
                             Role role = Role::kWorker);
 
@@ -60,11 +60,11 @@ enum class Hosts { kSound, kAll };
                                      MonotonicTime now);
 
 // The order of ranks of a generation with `members`, who have the ranks of the
-// one before, counted from `first_rank`, and `joining`, packed by host. If the joining fill the gaps
-// between the members so that the ranks of each host follow one another, every
-// member keeps its rank. Otherwise the members keep their order: hosts are in
-// the order of their lowest member's rank, then those of the joining; within a
-// host members come first.
+// one before, counted from `first_rank`, and `joining`, packed by host. If the
+// joining fill the gaps between the members so that the ranks of each host
+// follow one another, every member keeps its rank. Otherwise the members keep
+// their order: hosts are in the order of their lowest member's rank, then those
+// of the joining; within a host members come first.
 [[nodiscard]] std::vector<const Worker*> OrderRanks(
     const std::vector<const Worker*>& members,
     const std::vector<const Worker*>& joining, int first_rank = 0);

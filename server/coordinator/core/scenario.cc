@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
+#include "common/rpc/proto_time.h"
 #include "server/coordinator/core/action_text.h"
 #include "server/coordinator/core/formation.h"
 #include "server/coordinator/core/turn.h"
@@ -57,7 +58,7 @@ std::string NextWord(const std::string& text, size_t& at) {
 }
 
 Phase PhaseFrom(const std::string& name) {
-  for (int i = 0; i <= static_cast<int>(Phase::kHalted); ++i) {
+  for (int i = 0; i <= static_cast<int>(kLastPhase); ++i) {
     if (NameOf(static_cast<Phase>(i)) == name) return static_cast<Phase>(i);
   }
   return Phase::kUnspecified;
@@ -274,11 +275,11 @@ std::optional<Event> WorkerEvent(const Words& words, SessionId session,
                       static_cast<int>(words.Number("wait", -1)),
                       words.Number("disk", 0),
                       {}};
-    beat.figures.step =
-        words.Has("loss") || words.Has("step_duration") ? beat.step : 0;
-    beat.figures.loss = static_cast<double>(words.Number("loss", 0));
-    beat.figures.step_duration =
-        words.Time("step_duration", absl::ZeroDuration());
+    beat.figures.set_step(
+        words.Has("loss") || words.Has("step_duration") ? beat.step : 0);
+    beat.figures.set_loss(static_cast<double>(words.Number("loss", 0)));
+    *beat.figures.mutable_step_duration() =
+        ToProto(words.Time("step_duration", absl::ZeroDuration()));
     return beat;
   }
   if (verb == "prepared") {
@@ -326,8 +327,9 @@ std::optional<Event> WorkerEvent(const Words& words, SessionId session,
     notice.step = words.Number("step", 0);
     notice.kind = static_cast<NoticeKind>(words.Number("kind", 1));
     notice.message = words.Text("message", "");
-    notice.sample = {notice.step, words.Text("prompt", "The"),
-                     words.Text("text", " sea")};
+    notice.sample.set_step(notice.step);
+    notice.sample.set_prompt(words.Text("prompt", "The"));
+    notice.sample.set_text(words.Text("text", " sea"));
     return notice;
   }
   if (verb == "heard") return HeardFrom{session};

@@ -59,8 +59,8 @@
 namespace ringmaster::coordinator {
 
 // Where an event finds whom it is about: a job's state ("RUNNING", "forming",
-// "ending", "reattaching", "rebuilding"), a worker's outside of jobs ("IDLE", "DRAINING"), or
-// "none".
+// "ending", "reattaching", "rebuilding"), a worker's outside of jobs ("IDLE",
+// "DRAINING"), or "none".
 using Situation = std::string;
 // Pairs of a situation and an event's type.
 using Coverage = std::set<std::pair<Situation, std::string>>;
@@ -78,7 +78,7 @@ class Scenario {
  private:
   // A parsed command.
   struct Words;
-  // What the worker's process knows of itself.
+  // The worker's process as it knows itself.
   struct Process {
     uint64_t incarnation = 0;
     SessionId session = 0;

@@ -29,7 +29,7 @@ size_t StayingCount(const std::vector<bool>& stays) {
   return static_cast<size_t>(std::count(stays.begin(), stays.end(), true));
 }
 
-// How many primaries each host has, and may have.
+// The number of primaries that each host has, and may have.
 class Primaries {
  public:
   Primaries(size_t shards, const std::vector<bool>& stays)
@@ -55,7 +55,8 @@ class Primaries {
   std::vector<int> counts_;
 };
 
-// Of hosts with room, one that holds the shard, else the one with the fewest.
+// Returns a host with room: one that holds the shard, else the one with the
+// fewest primaries.
 int ChoosePrimary(const ShardCopies& shard, int hosts,
                   const Primaries& primaries) {
   int best = kNone;
@@ -70,12 +71,13 @@ int ChoosePrimary(const ShardCopies& shard, int hosts,
 }
 
 // The shards, by index, in an order in which the lanes of each primary take
-// turns: who keeps the first few of its own keeps some of each lane, and all its
-// threads have work.
+// turns: who keeps the first few of its own keeps some of each lane, and all
+// its threads have work.
 std::vector<size_t> AcrossLanes(const std::vector<ShardCopies>& shards,
                                 int lanes) {
   const auto count = static_cast<int>(shards.size());
-  // How many of its primary's in its lane come before each.
+  // With each shard, how many of its primary's shards in its lane come before
+  // it.
   std::vector<std::pair<int, size_t>> order;
   std::map<std::pair<int, int>, int> before;
   for (size_t i = 0; i < shards.size(); ++i) {
@@ -118,7 +120,7 @@ int ChooseBackup(const std::vector<ShardHolder>& hosts,
     const auto at = static_cast<size_t>(host);
     const bool shares_machine =
         hosts[at].host_key == hosts[static_cast<size_t>(primary)].host_key;
-    // Of equals the next one: the backups of one host's shards spread out.
+    // Among equals, the next one: the backups of one host's shards spread out.
     return std::tuple(shares_machine, counts[at], !Holds(shard, host),
                       (host - primary + host_count) % host_count);
   };

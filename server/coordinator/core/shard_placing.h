@@ -1,5 +1,5 @@
-// Which hosts hold which shards of a job's parameters in the next generation.
-// Pure.
+// Shard placing: assigns the shards of a job's parameters to hosts for the next
+// generation. Pure.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_SHARD_PLACING_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_SHARD_PLACING_H_
 
@@ -11,7 +11,7 @@
 
 namespace ringmaster::coordinator {
 
-// Who can hold shards.
+// A member that can hold shards.
 struct ShardHolder {
   int rank = 0;
   // Equal on those that share a machine.
@@ -20,17 +20,19 @@ struct ShardHolder {
   bool is_leaving = false;
 };
 
-// What is known of a shard.
+// The known copies of a shard.
 struct ShardCopies {
-  // Those that hold it as of the resume step; of `holders`, by index, ascending.
+  // Those that hold it as of the resume step; of `holders`, by index,
+  // ascending.
   std::vector<int> holders;
   // Its primary so far, by index; -1: it had none, or that is gone.
   int primary = -1;
 };
 
 // Places `shards`, which each host serves with `lanes` threads (LaneOfShard; at
-// least 1), with `replicas` (0 or 1) further copies of each, on `hosts`, of which
-// there is at least one; where all of them leave, as if none did. By shard:
+// least 1), with `replicas` (0 or 1) further copies of each, on `hosts`, of
+// which there is at least one; where all of them leave, as if none did. By
+// shard:
 //   primary  as many on each host as on any other, give or take one. It stays
 //            where it was if that allows it; else it goes to a host that holds a
 //            copy, if that does; else anywhere. Of those that a host has too many

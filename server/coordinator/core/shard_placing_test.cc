@@ -52,7 +52,7 @@ TEST(ShardPlacingTest, OneHostHasNoBackup) {
 }
 
 TEST(ShardPlacingTest, TheBackupOfALostPrimaryTakesItsPlace) {
-  // Of 0/1, 1/2, 2/0, host 2 is lost.
+  // The shards were at 0/1, 1/2, 2/0; host 2 is lost.
   const std::vector<std::string> machines = {"a", "b"};
   EXPECT_EQ(ToText(PlaceShards(Hosts(machines),
                                {{{0, 1}, 0}, {{1}, 1}, {{0}, -1}}, 1, 1)),
@@ -76,7 +76,7 @@ TEST(ShardPlacingTest, WhoGivesAShareAwayKeepsSomeOfEachLane) {
     }
     return counts;
   };
-  // Of two servers one was lost, and its shards went to the other; now another
+  // One of two servers was lost, and its shards went to the other; now another
   // takes its place.
   const std::vector<std::string> machines = {"a", "b"};
   for (const int lanes : {2, 4}) {
@@ -88,7 +88,8 @@ TEST(ShardPlacingTest, WhoGivesAShareAwayKeepsSomeOfEachLane) {
           << ToText(placements);
     }
   }
-  // Of three, one is back: each of the others has three, two of one lane.
+  // One of three servers is back: each of the others has three shards, two of
+  // them of one lane.
   const std::vector<std::string> three = {"a", "b", "c"};
   std::vector<ShardCopies> shards;
   for (const int holder : {1, 1, 2, 2, 1, 2})
@@ -152,7 +153,7 @@ TEST(ShardPlacingTest, WhatHasNotChangedStaysWhereItIs) {
   }
 }
 
-// What must hold of any placement.
+// Checks what must hold for any placement.
 void Check(const std::vector<ShardHolder>& hosts,
            const std::vector<ShardCopies>& shards, int replicas,
            const std::vector<ShardPlacement>& placements) {

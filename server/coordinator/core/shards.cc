@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kNoStep = std::numeric_limits<int64_t>::max();
 
-// Whether a copy of `complete_step` can go on after `resume_step`.
+// Returns true if a copy at `complete_step` can resume after `resume_step`.
 bool CanResume(const Job& job, int64_t complete_step, int64_t resume_step) {
   return complete_step >= resume_step &&
          (!job.sharding.is_lockstep || complete_step <= resume_step + 1);

@@ -1,4 +1,5 @@
-// What the members of a job hold of its parameters, and who holds them next.
+// Shards: the parts of a job's parameters that its members hold, and the
+// members that hold them next.
 //
 // The state of a job with shards is with those who hold these, not with the
 // workers. Copies of a shard differ by one step at most, since a worker pushes
@@ -7,10 +8,10 @@
 // after the least step of all copies, and no committed step is lost as long as
 // every shard has one: a step is committed once every worker was answered.
 // Where each worker has its own clock (Sharding::is_lockstep is false), nothing
-// goes back but the clocks.
-// Who gave its copy to others as the generation began, and has no part in the
-// shard since, still has it as of then; that counts where nobody else has one.
-// Pure functions of their arguments.
+// goes back but the clocks. A member that gave its copy away when the
+// generation began, and has no part in the shard since, still has it as of
+// then; that counts if nobody else has a copy. Pure functions of their
+// arguments.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_SHARDS_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_SHARDS_H_
 
@@ -27,9 +28,9 @@
 
 namespace ringmaster::coordinator {
 
-// The step that `job`, which has shards and whose members have halted, can go on
-// after; nullopt if some shard has no copy. Where steps are common to all, a copy
-// that lacks `applied_step` is none.
+// The step that `job`, which has shards and whose members have halted, can go
+// on after; nullopt if some shard has no copy. Where steps are common to all, a
+// copy that lacks `applied_step` is none.
 [[nodiscard]] std::optional<int64_t> CommonShardStep(const Job& job,
                                                      int64_t applied_step);
 
@@ -38,11 +39,11 @@ namespace ringmaster::coordinator {
 [[nodiscard]] std::vector<std::set<int>> CopyHolders(const Job& job,
                                                      int64_t resume_step);
 
-// Who holds the shards of `job`, whose members are still those of its last
-// generation, in the next one, whose table is `members`; those whose workers
-// are DRAINING give what they hold and are given none, if others are there.
-// `resume_step`: what CommonShardStep said; nullopt: all shards are made anew.
-// Null if the job has no shards.
+// Returns the holders of the shards of `job` in the next generation, whose
+// table is `members`; the job's own members are still those of its last one.
+// Members whose workers are DRAINING give their shards away and get none, if
+// there are others. `resume_step`: what CommonShardStep said; nullopt: all
+// shards are made anew. Null if the job has no shards.
 [[nodiscard]] std::shared_ptr<const std::vector<ShardPlacement>> PlaceShardsOf(
     const State& state, const Job& job,
     const std::vector<MemberIdentity>& members,

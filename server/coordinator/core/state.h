@@ -18,6 +18,7 @@
 #include "common/clock/monotonic_time.h"
 #include "common/parameter_server/shard_placement.h"
 #include "common/plan/collective_costs.h"
+#include "common/rpc/no_figures.h"
 #include "server/coordinator/core/event.h"
 #include "server/coordinator/core/link_faults.h"
 #include "server/coordinator/core/progress_model.h"
@@ -60,7 +61,7 @@ struct Worker {
   int64_t collective_sequence = 0;
   int waiting_for_rank = -1;
   int64_t disk_bytes = 0;  // since its process began
-  // What collectives cost on its machine, if it has measured that.
+  // The costs of collectives on its machine, if it has measured them.
   std::optional<MachineCosts> costs;
   // When any message of it came last, and when it joined.
   MonotonicTime last_heard;
@@ -79,7 +80,7 @@ struct HaltedAnswer {
   // Not its own words: it came back without a generation, or has not heard of
   // one yet, so it holds no step.
   bool is_blank = false;
-  // What it holds of the parameters; each shard once.
+  // The shards of the parameters that it holds, each once.
   std::vector<HeldShard> shards = {};
   // Copies that it only gave to others when the generation began, and has not
   // updated since: for a shard that nobody else has any more.
@@ -112,11 +113,12 @@ struct Member {
   int64_t step = 0;
   // When it last got on in this generation, or its first beat in it came.
   std::optional<MonotonicTime> last_progress;
-  // Whom it waited for most in collectives, as of its last beat; -1: nobody.
+  // The rank that it waited for most in collectives, as of its last beat; -1:
+  // none.
   int awaited_rank = -1;
   double awaited_ratio = 0;
-  // The serialized RankFigures that it last reported; empty: none.
-  std::string rank_figures;
+  // The figures that it last reported.
+  std::shared_ptr<const v1::RankFigures> rank_figures;
   // The last phase in which it worked; not that it has halted.
   Phase work_phase = Phase::kPrepare;
   std::optional<PreparedAnswer> prepared;
@@ -132,7 +134,7 @@ struct SuspicionReport {
   std::string detail;
 };
 
-// What follows once every member has halted.
+// The next thing that happens once every member has halted.
 enum class HaltIntent { kReform, kFail, kCancel };
 
 inline constexpr size_t kMaxIncidents = 16;
@@ -158,13 +160,13 @@ struct Job {
   int64_t generation = 0;
   std::vector<Member> members;
   int64_t resume_step = 0;
-  TrainingFigures figures;
+  v1::TrainingFigures figures = NoFigures();
   // The last text that the model wrote.
-  std::optional<TextSample> sample;
-  // What a benchmark has measured so far: the serialized BenchFigures.
-  std::string bench;
+  std::optional<v1::TextSample> sample;
+  // A benchmark's results so far.
+  std::optional<v1::BenchFigures> bench;
   // The last incident.
-  std::optional<Verdict> verdict;
+  std::optional<v1::Verdict> verdict;
   // The last interruptions, oldest first, at most kMaxIncidents; kept by
   // incident.h.
   std::deque<Incident> incidents;
@@ -205,16 +207,16 @@ struct Job {
   // The generation began to train as far as is known, so its members may hold
   // steps that none has reported.
   bool has_trained = false;
-  // What its members' algorithms are chosen by, as of the last generation for
-  // which there were measurements. Not journaled: a generation of before a
-  // restart is assigned to nobody any more.
+  // The costs by which its members choose algorithms, as of the last generation
+  // for which there were measurements. Not journaled: a generation from before
+  // a restart is not assigned to anybody any more.
   std::optional<MachineCosts> costs;
   // The rank that the generation's newcomers copy the state from; -1: it has
   // none.
   int state_source_rank = -1;
-  // Who holds which shard in the generation, by shard; null: the job has none,
-  // or neither the journal nor the members of a generation that the coordinator
-  // has not formed told of them.
+  // The holders of each shard in the generation. Null if the job has no shards,
+  // or if neither the journal nor the members of a generation that another
+  // coordinator formed have told.
   std::shared_ptr<const std::vector<ShardPlacement>> placements;
   // The generation begins anew because nobody holds the steps made before.
   bool is_rollback = false;
@@ -231,7 +233,7 @@ struct Job {
   // next attempt, and when that may be.
   absl::Duration growth_backoff;
   MonotonicTime growth_not_before;
-  // What is learned of the job's pace, and what its steps prove.
+  // The job's pace as it was learned, and what its steps prove.
   ProgressModel progress;
   ProofOfLife life;
   // Broken links since the last committed step, and pairs to keep apart.
@@ -269,26 +271,27 @@ struct Job {
   bool is_recovered = false;
 };
 
-// How many members of that role there are, the lost ones too; and how many that
-// are not lost.
+// MemberCount counts the members of that role, the lost ones too; AliveCount
+// those that are not lost.
 [[nodiscard]] int MemberCount(const Job& job, Role role);
 [[nodiscard]] int AliveCount(const Job& job, Role role);
-// The fewest of that role that `job` goes on with. One parameter server will do:
-// shards are spread over more as they come.
+// The fewest of that role that `job` goes on with. One parameter server will
+// do: shards are spread over more as they come.
 [[nodiscard]] int LeastCount(const Job& job, Role role);
-// Whether members of that role hold the shards of `job`, if it has any.
+// Returns true if members of that role hold the shards of `job`; false if it
+// has none.
 [[nodiscard]] bool HoldsShards(const Job& job, Role role);
 // `worker`, which is `member` of `job`, says that it has applied `step`. A
 // parameter server may be ahead of what is committed, which is for workers to
 // say.
 void NoteAppliedStep(const Job& job, Worker& worker, Member& member,
                      int64_t step);
-// Whether what `member` says of its steps counts: while it prepares for a
-// generation that begins anew, it may still tell of those given up.
+// Returns true if what `member` says of its steps counts: while it prepares for
+// a generation that begins anew, it may still report steps that were given up.
 [[nodiscard]] bool CountsSteps(const Job& job, const Member& member);
 // True until the members of a first generation were told of it.
 [[nodiscard]] bool IsNew(const Job& job);
-// Whether the members of the present generation were asked to pause.
+// Returns true if the members of the present generation were asked to pause.
 [[nodiscard]] bool IsPausing(const Job& job);
 
 // A host whose workers are left out for a while, because they caused most of
@@ -338,7 +341,8 @@ struct State {
   int64_t last_recorded_generation = 0;
   // The last job's number.
   int64_t last_job_number = 0;
-  // What keeps decisions from being made durable; empty if nothing does.
+  // The error that keeps decisions from becoming durable; empty if there is
+  // none.
   std::string journal_error;
   bool is_shutting_down = false;
   // It was read from a journal, perhaps an empty one: workers of the
@@ -358,7 +362,7 @@ struct State {
   int64_t active_job = 0;
   // The job that is being rebuilt; no job is active meanwhile.
   std::optional<Rebuilding> rebuilding;
-  // What members of a generation that is being rebuilt said meanwhile.
+  // Messages that members of a generation being rebuilt sent meanwhile.
   std::deque<EventBody> kept_events;
   // Name of the worker of each session.
   std::unordered_map<SessionId, std::string> sessions;

@@ -16,8 +16,8 @@ bool IsServer(const Member& member) {
   return member.identity.role == Role::kParameterServer;
 }
 
-// Whom `member` waits for in the end: a parameter server that waits for somebody
-// only passes that on.
+// Returns the rank that `member` waits for in the end: a parameter server that
+// waits for somebody only passes that on.
 int AwaitedBy(const Job& job, const Member& member) {
   if (!IsRank(job, member.awaited_rank)) return -1;
   const Member& awaited = job.members[static_cast<size_t>(member.awaited_rank)];
@@ -39,8 +39,8 @@ std::optional<Straggler> FindStraggler(const Job& job) {
   std::vector<double> waited(job.members.size(), 0);
   for (const Member& member : job.members) {
     const int rank = AwaitedBy(job, member);
-    // What a member says of itself, or of nobody, counts for nothing; nor do
-    // numbers that are none.
+    // A wait of a member for itself, or for nobody, does not count; nor do
+    // NaNs.
     if (member.is_lost || IsServer(member) || rank < 0 ||
         rank == member.identity.rank || !(member.awaited_ratio > 0)) {
       continue;

@@ -21,8 +21,8 @@
 namespace ringmaster::coordinator {
 namespace {
 
-// Of a rank that nobody has reported. No worker has incarnation 0, so it is
-// nobody.
+// Returns the identity of a rank that nobody has reported. No worker has
+// incarnation 0, so it is nobody.
 MemberIdentity UnknownIdentity(int rank, Role role) {
   MemberIdentity identity;
   identity.role = role;
@@ -103,8 +103,8 @@ void LoseMissing(Turn& turn, Job& job, const std::vector<int>& missing,
     Worker gone = DetachedWorker(job.members[rank].identity, job);
     gone.last_heard = since;
     OnMemberGone(turn, gone, "was lost",
-                 {EvidenceKind::kLeaseExpired,
-                  std::string(kCoordinatorObserver), detail});
+                 EvidenceOf(v1::EVIDENCE_KIND_LEASE_EXPIRED,
+                            kCoordinatorObserver, detail));
   }
 }
 
@@ -165,8 +165,8 @@ void TakeOver(Turn& turn, Job& job, const GenerationFormedRecord& record) {
   if (record.is_rollback || !job.sharding.is_lockstep) {
     job.counted_since = record.generation;
   }
-  // What the older journal knew beyond is given up; Seat adds what the members
-  // have applied.
+  // Later steps that the older journal knew are given up; Seat adds those that
+  // the members have applied.
   job.best_step = record.resume_step;
   if (job.start_time == absl::InfinitePast()) job.start_time = record.time;
   const std::vector<int> missing = Seat(turn, job, record);
@@ -187,7 +187,7 @@ void TakeOver(Turn& turn, Job& job, const GenerationFormedRecord& record) {
   const MonotonicTime since = turn.state.rebuilding->since;
   turn.state.rebuilding.reset();
   LoseMissing(turn, job, missing, since);
-  // Who joins or leaves may have said so before.
+  // Workers that join or leave may have said so before.
   TryGather(turn);
 }
 

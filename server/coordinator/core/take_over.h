@@ -9,7 +9,8 @@
 
 namespace ringmaster::coordinator {
 
-// Whether `worker` is the one that reported its rank, and is as it said.
+// Returns true if `worker` is the one that reported its rank, and is still as
+// it reported.
 [[nodiscard]] bool IsReporter(const Rebuilding& rebuilding,
                               const Worker& worker);
 

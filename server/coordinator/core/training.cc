@@ -1,10 +1,12 @@
 #include "server/coordinator/core/training.h"
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/rpc/proto_time.h"
 #include "common/status/exit_code.h"
 #include "server/coordinator/core/formation.h"
 #include "server/coordinator/core/halt.h"
@@ -30,31 +32,33 @@ Member* MemberIn(Turn& turn, const Worker& worker, int64_t generation) {
 // Keeps the figures of the lowest rank that reported the highest step; figures
 // of step 0 are none.
 void TakeFigures(Job& job, const Member& member, int64_t step,
-                 const TrainingFigures& figures) {
+                 const v1::TrainingFigures& figures) {
   const int rank = member.identity.rank;
   if (member.identity.role != Role::kWorker) return;
-  if (figures.step <= 0 || step < job.figures.step ||
-      (step == job.figures.step && rank > job.figures_rank)) {
+  if (figures.step() <= 0 || step < job.figures.step() ||
+      (step == job.figures.step() && rank > job.figures_rank)) {
     return;
   }
   // Members tell of checkpoints each on its own.
-  const int64_t checkpoint_step = job.figures.checkpoint_step;
+  const int64_t checkpoint_step = job.figures.checkpoint_step();
   job.figures = figures;
-  job.figures.checkpoint_step =
-      std::max(checkpoint_step, figures.checkpoint_step);
-  job.figures.step = step;
-  job.figures.total_steps = job.total_steps;
+  job.figures.set_checkpoint_step(
+      std::max(checkpoint_step, figures.checkpoint_step()));
+  job.figures.set_step(step);
+  job.figures.set_total_steps(job.total_steps);
   job.figures_rank = rank;
 }
 
 // Rank 0 tells what a benchmark has measured, as far as it is in this
 // generation: after a fault it begins anew.
-void TakeBench(Job& job, int rank, const std::string& bench) {
-  if (rank == 0 && !bench.empty()) job.bench = bench;
+void TakeBench(Job& job, int rank,
+               const std::optional<v1::BenchFigures>& bench) {
+  if (rank == 0 && bench.has_value()) job.bench = bench;
 }
 
-void TakeRankFigures(Member& member, const std::string& figures) {
-  if (!figures.empty()) member.rank_figures = figures;
+void TakeRankFigures(Member& member,
+                     const std::shared_ptr<const v1::RankFigures>& figures) {
+  if (figures != nullptr) member.rank_figures = figures;
 }
 
 bool IsTraining(const Job& job) {
@@ -65,7 +69,8 @@ void TakeStep(Turn& turn, Job& job, Worker& worker, Member& member,
               int64_t step) {
   NoteAppliedStep(job, worker, member, step);
   if (member.identity.role != Role::kWorker) return;
-  // Where each has its own clock, one's step proves nothing about the others.
+  // If each member has its own clock, one's step proves nothing about the
+  // others.
   if (step >= job.resume_step && job.sharding.is_lockstep) {
     job.life.OnReport(job.generation, step, turn.now);
   }
@@ -96,8 +101,8 @@ void OnBeat(Turn& turn, Worker& worker, const BeatReceived& beat) {
   worker.collective_sequence = beat.collective_sequence;
   worker.waiting_for_rank = beat.waiting_for_rank;
   worker.disk_bytes = beat.disk_bytes;
-  member->awaited_rank = beat.figures.awaited_rank;
-  member->awaited_ratio = beat.figures.awaited_ratio;
+  member->awaited_rank = beat.figures.awaited_rank();
+  member->awaited_ratio = beat.figures.awaited_ratio();
   const bool is_prepared =
       beat.phase != Phase::kPrepare || job.counted_since < job.generation;
   if (is_prepared && CountsSteps(job, *member)) {
@@ -179,7 +184,7 @@ void CheckFinished(Turn& turn, Job& job) {
     turn.Persist(VerdictReachedRecord{job.id, *job.verdict});
     DecideEnd(
         turn, job,
-        {JobState::kFailed, job.verdict->exit_code, job.verdict->summary});
+        {JobState::kFailed, job.verdict->exit_code(), job.verdict->summary()});
     return;
   }
   const auto alive =
@@ -208,17 +213,18 @@ void OnFailed(Turn& turn, const Worker& worker, const FailedReceived& failed) {
   if (member->identity.role == Role::kWorker && CountsSteps(job, *member)) {
     member->step = std::max(member->step, failed.step);
   }
-  Verdict verdict = VerdictOnMember(
+  v1::Verdict verdict = VerdictOnMember(
       job, *member, worker, "failed",
-      {EvidenceKind::kSelfReport, worker.name, failed.message}, turn.time);
-  verdict.decision = VerdictDecision::kFailJob;
-  verdict.exit_code = failed.exit_code <= 0
-                          ? static_cast<int>(ExitCode::kInternal)
-                          : failed.exit_code;
+      EvidenceOf(v1::EVIDENCE_KIND_SELF_REPORT, worker.name, failed.message),
+      turn.time);
+  verdict.set_decision(v1::VERDICT_DECISION_FAIL_JOB);
+  verdict.set_exit_code(failed.exit_code <= 0
+                            ? static_cast<int>(ExitCode::kInternal)
+                            : failed.exit_code);
   // It has stopped by itself: the halt asks only the others.
   member->halted = HaltedAnswer{failed.step, failed.step};
   turn.Emit(EventSeverity::kError, "worker.failed", job, worker.name,
-            verdict.summary, &verdict);
+            verdict.summary(), &verdict);
   if (job.state == JobState::kHalting && job.halt_intent == HaltIntent::kFail) {
     ResolveHalt(turn, job);  // The first failure is the job's.
     return;
@@ -229,7 +235,8 @@ void OnFailed(Turn& turn, const Worker& worker, const FailedReceived& failed) {
 absl::Duration StopPatience(const Job& job, const Config& config) {
   // Two, since a step may begin just before the members hear of the stop.
   return std::max(config.stop_budget,
-                  std::min(2 * job.figures.step_duration, config.progress_cap));
+                  std::min(2 * FromProto(job.figures.step_duration()),
+                           config.progress_cap));
 }
 
 void StopMembers(Turn& turn, Job& job) {

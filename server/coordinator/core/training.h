@@ -1,4 +1,4 @@
-// What members say while they train, and the deadlines of training.
+// Training: the messages of members that train, and its deadlines.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_TRAINING_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_TRAINING_H_
 
@@ -17,9 +17,10 @@ void OnFailed(Turn& turn, const Worker& worker, const FailedReceived& failed);
 // Ends `job` if every member that is left has finished.
 void CheckFinished(Turn& turn, Job& job);
 
-// How long members that were asked to stop may make no progress, so that the
-// step under way is finished and its checkpoint written: the stop budget, or
-// two of the job's steps if that is longer, up to the progress cap.
+// Returns how long members that were asked to stop may make no progress: long
+// enough to finish the step under way and to write its checkpoint. It is the
+// stop budget, or two of the job's steps if that is longer, up to the progress
+// cap.
 [[nodiscard]] absl::Duration StopPatience(const Job& job, const Config& config);
 
 // Asks the members of `job`, the active one, to stop for its cancel_reason. It

@@ -39,7 +39,7 @@ void Turn::Emit(EventSeverity severity, std::string_view type,
 
 void Turn::Emit(EventSeverity severity, std::string_view type, const Job& job,
                 std::string_view worker, std::string message,
-                const Verdict* verdict, std::optional<int64_t> step) {
+                const v1::Verdict* verdict, std::optional<int64_t> step) {
   EmitEvent event;
   event.severity = severity;
   event.type = std::string(type);

@@ -65,7 +65,7 @@ struct Turn {
   // its best step.
   void Emit(EventSeverity severity, std::string_view type, const Job& job,
             std::string_view worker, std::string message,
-            const Verdict* verdict = nullptr,
+            const v1::Verdict* verdict = nullptr,
             std::optional<int64_t> step = std::nullopt);
 };
 

@@ -40,44 +40,6 @@ std::string_view NameOf(WorkerState state) {
   return "UNKNOWN";
 }
 
-std::string_view NameOf(EvidenceKind kind) {
-  switch (kind) {
-    case EvidenceKind::kStreamBroken:
-      return "STREAM_BROKEN";
-    case EvidenceKind::kLeaseExpired:
-      return "LEASE_EXPIRED";
-    case EvidenceKind::kNoProgress:
-      return "NO_PROGRESS";
-    case EvidenceKind::kPeerReport:
-      return "PEER_REPORT";
-    case EvidenceKind::kSelfReport:
-      return "SELF_REPORT";
-    case EvidenceKind::kHaltUnanswered:
-      return "HALT_UNANSWERED";
-    case EvidenceKind::kMismatch:
-      return "MISMATCH";
-    case EvidenceKind::kLeft:
-      return "LEFT";
-    case EvidenceKind::kJoined:
-      return "JOINED";
-    case EvidenceKind::kSupervisorReport:
-      return "SUPERVISOR_REPORT";
-    case EvidenceKind::kSuperseded:
-      return "SUPERSEDED";
-  }
-  return "UNKNOWN";
-}
-
-std::string_view NameOf(VerdictDecision decision) {
-  switch (decision) {
-    case VerdictDecision::kReform:
-      return "REFORM";
-    case VerdictDecision::kFailJob:
-      return "FAIL_JOB";
-  }
-  return "UNKNOWN";
-}
-
 std::string_view NameOf(EventSeverity severity) {
   switch (severity) {
     case EventSeverity::kInfo:

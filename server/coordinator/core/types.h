@@ -1,11 +1,11 @@
 // The plain values that the coordinator's core speaks in: workers' identities,
 // verdicts, figures.
 //
-// They mirror the messages of proto/ringmaster/v1 without depending on them, so
-// that the core builds and tests without protobuf. Every enumerator has the
-// number of its counterpart there: the adapter converts with a static_cast.
-// Wall-clock times (absl::Time) are for display only; nothing is decided by
-// them.
+// A value that crosses a process and is the same on both sides travels through
+// the core as its message (verdict.proto, figures.proto). The coordinator's own
+// values mirror the messages that show them: every enumerator has the number of
+// its counterpart, so that the adapter converts with a static_cast. Wall-clock
+// times (absl::Time) are for display only; nothing is decided by them.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_TYPES_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_TYPES_H_
 
@@ -16,6 +16,8 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "ringmaster/v1/figures.pb.h"
+#include "ringmaster/v1/verdict.pb.h"
 
 namespace ringmaster::coordinator {
 
@@ -70,22 +72,6 @@ enum class JobState {
   kCancelled = 9,
 };
 
-enum class EvidenceKind {
-  kStreamBroken = 1,
-  kLeaseExpired = 2,
-  kNoProgress = 3,
-  kPeerReport = 4,
-  kSelfReport = 5,
-  kHaltUnanswered = 6,
-  kMismatch = 7,
-  kLeft = 8,
-  kSuperseded = 9,
-  kJoined = 10,
-  kSupervisorReport = 11,
-};
-
-enum class VerdictDecision { kReform = 1, kFailJob = 2 };
-
 enum class NoticeKind {
   kSample = 1,
   kCheckpointWritten = 2,
@@ -97,7 +83,7 @@ enum class NoticeKind {
 
 enum class EventSeverity { kInfo = 1, kWarning = 2, kError = 3 };
 
-// Who holds a job's parameters, where they are not all-reduced; see
+// The holders of a job's parameters, if those are not all-reduced; see
 // ringmaster.v1.ParameterServerSpec.
 struct Sharding {
   // Members of their own that hold shards; 0 where the workers hold them.
@@ -119,47 +105,6 @@ struct Sharding {
   friend bool operator==(const Sharding&, const Sharding&) = default;
 };
 
-// One observation of an incident.
-struct Evidence {
-  EvidenceKind kind = EvidenceKind::kStreamBroken;
-  // "coordinator" or a worker's name.
-  std::string observer;
-  std::string detail;
-
-  friend bool operator==(const Evidence&, const Evidence&) = default;
-};
-
-// How a process ended, as its supervisor saw it.
-struct ProcessEnd {
-  int64_t pid = 0;
-  int exit_code = 0;
-  int signal = 0;  // 0: none
-
-  friend bool operator==(const ProcessEnd&, const ProcessEnd&) = default;
-};
-
-// One incident: who, where, when, on what evidence, what was decided.
-struct Verdict {
-  // Empty, with rank -1, if nobody could be blamed.
-  std::string worker;
-  int rank = -1;
-  std::string host;
-  int64_t pid = 0;
-  // The generation in which it happened.
-  int64_t generation = 0;
-  // The last step that the culprit had reported as applied.
-  int64_t step = 0;
-  int64_t collective_sequence = 0;
-  std::string summary;
-  std::vector<Evidence> evidence;
-  VerdictDecision decision = VerdictDecision::kReform;
-  absl::Time time;
-  int exit_code = 0;
-  std::optional<ProcessEnd> process_end;
-
-  friend bool operator==(const Verdict&, const Verdict&) = default;
-};
-
 // Where the time between a culprit's last sign of life and the first step
 // committed without it went; what is not known yet is empty. See
 // ringmaster.v1.RecoveryCost.
@@ -170,17 +115,18 @@ struct RecoveryCost {
   std::optional<absl::Duration> connect;
   std::optional<absl::Duration> first_step;
 
-  // Of those that are known.
+  // The sum of the parts that are known.
   [[nodiscard]] absl::Duration Total() const;
 };
 
-// What an interruption waits for; the parts of its cost follow one another.
+// The event that an interruption waits for; the parts of its cost follow one
+// another.
 enum class IncidentPart { kHalt, kAssign, kConnect, kFirstStep };
 
 // One interruption of a job, from its verdict to the next committed step.
 struct Incident {
   int number = 0;
-  Verdict verdict;
+  v1::Verdict verdict;
   // Nothing went wrong: workers joined, or left politely.
   bool is_wanted = false;
   RecoveryCost cost;
@@ -204,80 +150,12 @@ struct Goodput {
   absl::Duration recovering;
   absl::Duration repeating;
   absl::Duration stopping;
-  // How much of all that was before the job's first step.
+  // The part of all that before the job's first step.
   absl::Duration before_first_step;
 
   [[nodiscard]] absl::Duration Total() const;
   // `training` as a part of the time since the first step, 0 to 1; 0 before it.
   [[nodiscard]] double Ratio() const;
-};
-
-// Where the time of a step goes.
-struct PhaseDurations {
-  absl::Duration data_wait;
-  absl::Duration forward;
-  absl::Duration backward;
-  absl::Duration communication_wait;
-  absl::Duration optimizer;
-  absl::Duration snapshot;
-
-  friend bool operator==(const PhaseDurations&,
-                         const PhaseDurations&) = default;
-};
-
-// Which messages ranks exchange to reduce a buffer.
-enum class CollectiveAlgorithm {
-  kRing = 1,
-  kHalvingDoubling = 2,
-  kDirect = 3,
-  kExchange = 4,
-  kGatherBroadcast = 5,
-  kHierarchical = 6,
-};
-inline constexpr CollectiveAlgorithm kLastCollectiveAlgorithm =
-    CollectiveAlgorithm::kHierarchical;
-
-// Text that a job's model wrote.
-struct TextSample {
-  int64_t step = 0;
-  std::string prompt;
-  std::string text;
-
-  friend bool operator==(const TextSample&, const TextSample&) = default;
-};
-
-// How training is doing, as one rank reported it.
-struct TrainingFigures {
-  int64_t step = 0;
-  int64_t total_steps = 0;
-  double loss = 0;
-  double samples_per_second = 0;
-  absl::Duration step_duration;
-  double communication_wait_ratio = 0;
-  double data_wait_ratio = 0;
-  std::optional<double> evaluation_loss;
-  int64_t evaluation_step = 0;
-  absl::Duration remaining_duration;
-  int64_t payload_sent_bytes = 0;
-  double gradient_norm = 0;
-  double targets_per_second = 0;
-  double model_flops_utilization = 0;
-  double learning_rate = 0;
-  PhaseDurations phases;
-  int64_t payload_theory_bytes = 0;
-  std::optional<double> evaluation_accuracy;
-  int64_t checkpoint_step = 0;
-  int64_t skipped_samples = 0;
-  // Of a step's all-reduces.
-  absl::Duration all_reduce_duration;
-  absl::Duration predicted_all_reduce_duration;
-  std::vector<CollectiveAlgorithm> all_reduce_algorithms;
-  // Whom the rank waited for most, -1 for nobody, and how much of its time.
-  int awaited_rank = -1;
-  double awaited_ratio = 0;
-
-  friend bool operator==(const TrainingFigures&,
-                         const TrainingFigures&) = default;
 };
 
 // A worker's place in a generation: what the journal keeps, and what peers
@@ -300,11 +178,9 @@ struct MemberIdentity {
                          const MemberIdentity&) = default;
 };
 
-// "RUNNING", "LEASE_EXPIRED", ...: the proto's names without their prefix.
+// "RUNNING", "ASSIGNED", ...: the proto's names without their prefix.
 [[nodiscard]] std::string_view NameOf(JobState state);
 [[nodiscard]] std::string_view NameOf(WorkerState state);
-[[nodiscard]] std::string_view NameOf(EvidenceKind kind);
-[[nodiscard]] std::string_view NameOf(VerdictDecision decision);
 [[nodiscard]] std::string_view NameOf(EventSeverity severity);
 [[nodiscard]] std::string_view NameOf(Phase phase);
 

@@ -12,13 +12,14 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "common/rpc/proto_time.h"
 #include "common/status/exit_code.h"
 #include "server/coordinator/core/turn.h"
 
 namespace ringmaster::coordinator {
 namespace {
 
-// What members are compared by.
+// The values that members are compared by.
 using Answer = std::pair<uint64_t, uint64_t>;
 using AnswerOf = std::function<std::optional<Answer>(const Member&)>;
 
@@ -77,11 +78,11 @@ Difference FindDifference(const Job& job, const AnswerOf& answer_of) {
           static_cast<int>(sorted.front().size())};
 }
 
-Verdict MismatchVerdict(const Job& job, const Difference& difference,
-                        std::string_view what, std::string odd_value,
-                        std::string other_value, absl::Time time) {
+v1::Verdict MismatchVerdict(const Job& job, const Difference& difference,
+                            std::string_view what, std::string odd_value,
+                            std::string other_value, absl::Time time) {
   const MemberIdentity& odd = difference.odd->identity;
-  Verdict verdict = VerdictOnNobody(
+  v1::Verdict verdict = VerdictOnNobody(
       job,
       absl::StrCat(Sv(what), " of ", Describe(odd), " differs from that of ",
                    Describe(difference.other->identity), ": ", odd_value,
@@ -89,18 +90,18 @@ Verdict MismatchVerdict(const Job& job, const Difference& difference,
                    " against ", difference.other_count, " of ",
                    MemberCount(job, Role::kWorker), " ranks)"),
       time);
-  verdict.worker = odd.worker;
-  verdict.rank = odd.rank;
-  verdict.host = odd.host;
-  verdict.pid = odd.pid;
-  verdict.step = difference.odd->step;
-  verdict.evidence.push_back(
-      {EvidenceKind::kMismatch, odd.worker, std::move(odd_value)});
-  verdict.evidence.push_back({EvidenceKind::kMismatch,
-                              difference.other->identity.worker,
-                              std::move(other_value)});
-  verdict.decision = VerdictDecision::kFailJob;
-  verdict.exit_code = static_cast<int>(ExitCode::kPlanMismatch);
+  verdict.set_worker(odd.worker);
+  verdict.set_rank(odd.rank);
+  verdict.set_host(odd.host);
+  verdict.set_pid(odd.pid);
+  verdict.set_step(difference.odd->step);
+  verdict.mutable_evidence()->Add(
+      EvidenceOf(v1::EVIDENCE_KIND_MISMATCH, odd.worker, std::move(odd_value)));
+  verdict.mutable_evidence()->Add(EvidenceOf(v1::EVIDENCE_KIND_MISMATCH,
+                                             difference.other->identity.worker,
+                                             std::move(other_value)));
+  verdict.set_decision(v1::VERDICT_DECISION_FAIL_JOB);
+  verdict.set_exit_code(static_cast<int>(ExitCode::kPlanMismatch));
   return verdict;
 }
 
@@ -115,37 +116,49 @@ std::string PreparedText(const PreparedAnswer& mine,
 
 }  // namespace
 
-Verdict VerdictOnMember(const Job& job, const Member& member,
-                        const Worker& worker, std::string_view what,
-                        Evidence evidence, absl::Time time) {
+v1::Verdict VerdictOnMember(const Job& job, const Member& member,
+                            const Worker& worker, std::string_view what,
+                            v1::Evidence evidence, absl::Time time) {
   const MemberIdentity& identity = member.identity;
-  Verdict verdict = VerdictOnNobody(
+  v1::Verdict verdict = VerdictOnNobody(
       job,
       absl::StrCat(Describe(identity), " ", Sv(what), " at step ", member.step,
-                   ": ", evidence.detail),
+                   ": ", evidence.detail()),
       time);
-  verdict.worker = identity.worker;
-  verdict.rank = identity.rank;
-  verdict.host = identity.host;
-  verdict.pid = identity.pid;
-  verdict.step = member.step;
-  verdict.collective_sequence = worker.collective_sequence;
-  verdict.evidence.push_back(std::move(evidence));
+  verdict.set_worker(identity.worker);
+  verdict.set_rank(identity.rank);
+  verdict.set_host(identity.host);
+  verdict.set_pid(identity.pid);
+  verdict.set_step(member.step);
+  verdict.set_collective_sequence(worker.collective_sequence);
+  verdict.mutable_evidence()->Add(std::move(evidence));
   for (const SuspicionReport& report : job.suspicions) {
     if (report.peer_rank != identity.rank) continue;
-    verdict.evidence.push_back(
-        {EvidenceKind::kPeerReport, report.observer, report.detail});
+    verdict.mutable_evidence()->Add(EvidenceOf(v1::EVIDENCE_KIND_PEER_REPORT,
+                                               report.observer, report.detail));
   }
   return verdict;
 }
 
-Verdict VerdictOnNobody(const Job& job, std::string summary, absl::Time time) {
-  Verdict verdict;
-  verdict.generation = job.generation;
-  verdict.step = job.best_step;
-  verdict.summary = std::move(summary);
-  verdict.time = time;
-  verdict.exit_code = static_cast<int>(ExitCode::kRetryElsewhere);
+v1::Evidence EvidenceOf(v1::EvidenceKind kind, std::string_view observer,
+                        std::string_view detail) {
+  v1::Evidence evidence;
+  evidence.set_kind(kind);
+  evidence.set_observer(std::string(observer));
+  evidence.set_detail(std::string(detail));
+  return evidence;
+}
+
+v1::Verdict VerdictOnNobody(const Job& job, std::string summary,
+                            absl::Time time) {
+  v1::Verdict verdict;
+  verdict.set_rank(-1);
+  verdict.set_decision(v1::VERDICT_DECISION_REFORM);
+  verdict.set_generation(job.generation);
+  verdict.set_step(job.best_step);
+  verdict.set_summary(std::move(summary));
+  *verdict.mutable_time() = ToProto(time);
+  verdict.set_exit_code(static_cast<int>(ExitCode::kRetryElsewhere));
   return verdict;
 }
 
@@ -165,9 +178,9 @@ std::string LinkDetail(const Job& job, int rank, int peer) {
   return absl::StrJoin(details, "; ");
 }
 
-Verdict VerdictOnLink(const Job& job, const SuspicionReport& first,
-                      absl::Time time) {
-  Verdict verdict = VerdictOnNobody(
+v1::Verdict VerdictOnLink(const Job& job, const SuspicionReport& first,
+                          absl::Time time) {
+  v1::Verdict verdict = VerdictOnNobody(
       job,
       absl::StrCat("the link between ",
                    Describe(job.members[first.observer_rank].identity), " and ",
@@ -176,41 +189,40 @@ Verdict VerdictOnLink(const Job& job, const SuspicionReport& first,
                    LinkDetail(job, first.observer_rank, first.peer_rank)),
       time);
   for (const SuspicionReport& report : job.suspicions) {
-    verdict.evidence.push_back(
-        {EvidenceKind::kPeerReport, report.observer,
-         absl::StrCat("rank ", report.observer_rank, " about rank ",
-                      report.peer_rank, ": ", report.detail)});
+    verdict.mutable_evidence()->Add(
+        EvidenceOf(v1::EVIDENCE_KIND_PEER_REPORT, report.observer,
+                   absl::StrCat("rank ", report.observer_rank, " about rank ",
+                                report.peer_rank, ": ", report.detail)));
   }
   return verdict;
 }
 
-bool IsPolite(const Verdict& verdict) {
-  if (verdict.evidence.empty()) return false;
-  const EvidenceKind kind = verdict.evidence.front().kind;
-  return kind == EvidenceKind::kJoined || kind == EvidenceKind::kLeft;
+bool IsPolite(const v1::Verdict& verdict) {
+  if (verdict.evidence().empty()) return false;
+  const v1::EvidenceKind kind = verdict.evidence(0).kind();
+  return kind == v1::EVIDENCE_KIND_JOINED || kind == v1::EVIDENCE_KIND_LEFT;
 }
 
-bool IsWanted(const Verdict& verdict) {
-  return IsPolite(verdict) && verdict.decision == VerdictDecision::kReform;
+bool IsWanted(const v1::Verdict& verdict) {
+  return IsPolite(verdict) && verdict.decision() == v1::VERDICT_DECISION_REFORM;
 }
 
-void AddVerdict(const Verdict& later, Verdict& verdict) {
-  if (verdict.worker.empty() && !later.worker.empty() &&
-      verdict.decision != VerdictDecision::kFailJob) {
-    Verdict merged = later;
-    merged.evidence.insert(merged.evidence.end(), verdict.evidence.begin(),
-                           verdict.evidence.end());
+void AddVerdict(const v1::Verdict& later, v1::Verdict& verdict) {
+  if (verdict.worker().empty() && !later.worker().empty() &&
+      verdict.decision() != v1::VERDICT_DECISION_FAIL_JOB) {
+    v1::Verdict merged = later;
+    merged.mutable_evidence()->MergeFrom(verdict.evidence());
     verdict = std::move(merged);
     return;
   }
-  verdict.decision = later.decision;
-  if (verdict.worker == later.worker || later.evidence.empty() ||
-      verdict.evidence.size() >= kMaxEvidence) {
+  verdict.set_decision(later.decision());
+  if (verdict.worker() == later.worker() || later.evidence().empty() ||
+      verdict.evidence().size() >= kMaxEvidence) {
     return;
   }
-  Evidence evidence = later.evidence.front();
-  evidence.detail = later.summary;
-  verdict.evidence.push_back(std::move(evidence));
+  v1::Evidence evidence = later.evidence(0);
+  evidence.set_detail(later.summary());
+  verdict.mutable_evidence()->Add(std::move(evidence));
 }
 
 Agreement PreparedAgreement(const Job& job) {
@@ -226,7 +238,7 @@ Agreement FinishedAgreement(const Job& job) {
   return AgreementBy(job, FinishedOf);
 }
 
-Verdict VerdictOnPrepared(const Job& job, absl::Time time) {
+v1::Verdict VerdictOnPrepared(const Job& job, absl::Time time) {
   const Difference difference = FindDifference(job, PreparedOf);
   const PreparedAnswer& odd = *difference.odd->prepared;
   const PreparedAnswer& other = *difference.other->prepared;
@@ -236,7 +248,7 @@ Verdict VerdictOnPrepared(const Job& job, absl::Time time) {
       PreparedText(odd, other), PreparedText(other, odd), time);
 }
 
-Verdict VerdictOnFinished(const Job& job, absl::Time time) {
+v1::Verdict VerdictOnFinished(const Job& job, absl::Time time) {
   const Difference difference = FindDifference(job, FinishedOf);
   const FinishedAnswer& odd = *difference.odd->finished;
   const FinishedAnswer& other = *difference.other->finished;

@@ -23,65 +23,67 @@ Job JobWithPlans(const std::vector<uint64_t>& plans) {
 }
 
 // A verdict on `worker`, or on nobody if that is empty.
-Verdict VerdictOn(const std::string& worker, EvidenceKind kind,
-                  VerdictDecision decision = VerdictDecision::kReform) {
-  Verdict verdict;
-  verdict.worker = worker;
-  verdict.summary = "what became of " + worker;
-  verdict.decision = decision;
-  verdict.evidence.push_back({kind, "coordinator", "seen"});
+v1::Verdict VerdictOn(
+    const std::string& worker, v1::EvidenceKind kind,
+    v1::VerdictDecision decision = v1::VERDICT_DECISION_REFORM) {
+  v1::Verdict verdict;
+  verdict.set_worker(worker);
+  verdict.set_summary("what became of " + worker);
+  verdict.set_decision(decision);
+  verdict.mutable_evidence()->Add(EvidenceOf(kind, "coordinator", "seen"));
   return verdict;
 }
 
 TEST(VerdictTest, WhoLeavesOrJoinsIsWantedIfTheJobGoesOn) {
-  EXPECT_TRUE(IsWanted(VerdictOn("w0", EvidenceKind::kLeft)));
-  EXPECT_TRUE(IsWanted(VerdictOn("", EvidenceKind::kJoined)));
-  EXPECT_FALSE(IsWanted(VerdictOn("w0", EvidenceKind::kStreamBroken)));
-  EXPECT_FALSE(IsWanted(Verdict()));
-  const Verdict last =
-      VerdictOn("w0", EvidenceKind::kLeft, VerdictDecision::kFailJob);
+  EXPECT_TRUE(IsWanted(VerdictOn("w0", v1::EVIDENCE_KIND_LEFT)));
+  EXPECT_TRUE(IsWanted(VerdictOn("", v1::EVIDENCE_KIND_JOINED)));
+  EXPECT_FALSE(IsWanted(VerdictOn("w0", v1::EVIDENCE_KIND_STREAM_BROKEN)));
+  EXPECT_FALSE(IsWanted(v1::Verdict()));
+  const v1::Verdict last =
+      VerdictOn("w0", v1::EVIDENCE_KIND_LEFT, v1::VERDICT_DECISION_FAIL_JOB);
   EXPECT_TRUE(IsPolite(last));
   EXPECT_FALSE(IsWanted(last));
 }
 
 TEST(VerdictTest, TheFirstCulpritStays) {
-  Verdict verdict = VerdictOn("w0", EvidenceKind::kStreamBroken);
-  AddVerdict(VerdictOn("w1", EvidenceKind::kLeaseExpired), verdict);
-  EXPECT_EQ(verdict.worker, "w0");
-  ASSERT_THAT(verdict.evidence, SizeIs(2));
-  EXPECT_EQ(verdict.evidence[1].kind, EvidenceKind::kLeaseExpired);
-  EXPECT_EQ(verdict.evidence[1].detail, "what became of w1");
+  v1::Verdict verdict = VerdictOn("w0", v1::EVIDENCE_KIND_STREAM_BROKEN);
+  AddVerdict(VerdictOn("w1", v1::EVIDENCE_KIND_LEASE_EXPIRED), verdict);
+  EXPECT_EQ(verdict.worker(), "w0");
+  ASSERT_THAT(verdict.evidence(), SizeIs(2));
+  EXPECT_EQ(verdict.evidence(1).kind(), v1::EVIDENCE_KIND_LEASE_EXPIRED);
+  EXPECT_EQ(verdict.evidence(1).detail(), "what became of w1");
   // Said of the same one again, it is no news.
-  AddVerdict(VerdictOn("w0", EvidenceKind::kHaltUnanswered), verdict);
-  EXPECT_THAT(verdict.evidence, SizeIs(2));
+  AddVerdict(VerdictOn("w0", v1::EVIDENCE_KIND_HALT_UNANSWERED), verdict);
+  EXPECT_THAT(verdict.evidence(), SizeIs(2));
 }
 
 TEST(VerdictTest, WhereNobodyWasBlamedTheLaterOneIs) {
-  Verdict verdict = VerdictOn("", EvidenceKind::kPeerReport);
-  AddVerdict(VerdictOn("w1", EvidenceKind::kLeaseExpired), verdict);
-  EXPECT_EQ(verdict.worker, "w1");
-  ASSERT_THAT(verdict.evidence, SizeIs(2));
-  EXPECT_EQ(verdict.evidence[1].kind, EvidenceKind::kPeerReport);
+  v1::Verdict verdict = VerdictOn("", v1::EVIDENCE_KIND_PEER_REPORT);
+  AddVerdict(VerdictOn("w1", v1::EVIDENCE_KIND_LEASE_EXPIRED), verdict);
+  EXPECT_EQ(verdict.worker(), "w1");
+  ASSERT_THAT(verdict.evidence(), SizeIs(2));
+  EXPECT_EQ(verdict.evidence(1).kind(), v1::EVIDENCE_KIND_PEER_REPORT);
 }
 
 TEST(VerdictTest, WhatFailsAJobStaysTheReason) {
-  Verdict verdict =
-      VerdictOn("", EvidenceKind::kMismatch, VerdictDecision::kFailJob);
-  AddVerdict(
-      VerdictOn("w1", EvidenceKind::kLeaseExpired, VerdictDecision::kFailJob),
-      verdict);
-  EXPECT_EQ(verdict.worker, "");
-  EXPECT_THAT(verdict.evidence, SizeIs(2));
-  EXPECT_EQ(verdict.decision, VerdictDecision::kFailJob);
+  v1::Verdict verdict =
+      VerdictOn("", v1::EVIDENCE_KIND_MISMATCH, v1::VERDICT_DECISION_FAIL_JOB);
+  AddVerdict(VerdictOn("w1", v1::EVIDENCE_KIND_LEASE_EXPIRED,
+                       v1::VERDICT_DECISION_FAIL_JOB),
+             verdict);
+  EXPECT_EQ(verdict.worker(), "");
+  EXPECT_THAT(verdict.evidence(), SizeIs(2));
+  EXPECT_EQ(verdict.decision(), v1::VERDICT_DECISION_FAIL_JOB);
 }
 
 TEST(VerdictTest, EvidenceIsBounded) {
-  Verdict verdict = VerdictOn("w0", EvidenceKind::kStreamBroken);
+  v1::Verdict verdict = VerdictOn("w0", v1::EVIDENCE_KIND_STREAM_BROKEN);
   for (size_t i = 1; i < 2 * kMaxEvidence; ++i) {
-    AddVerdict(VerdictOn("w" + std::to_string(i), EvidenceKind::kLeaseExpired),
-               verdict);
+    AddVerdict(
+        VerdictOn("w" + std::to_string(i), v1::EVIDENCE_KIND_LEASE_EXPIRED),
+        verdict);
   }
-  EXPECT_THAT(verdict.evidence, SizeIs(kMaxEvidence));
+  EXPECT_THAT(verdict.evidence(), SizeIs(kMaxEvidence));
 }
 
 TEST(VerdictTest, WordsOnlyInShowsWhatDiffers) {
@@ -102,18 +104,18 @@ TEST(VerdictTest, AgreementNeedsEveryMemberThatIsLeft) {
 }
 
 TEST(VerdictTest, MinorityIsBlamed) {
-  const Verdict verdict =
+  const v1::Verdict verdict =
       VerdictOnPrepared(JobWithPlans({2, 1, 1, 1}), absl::UnixEpoch());
-  EXPECT_EQ(verdict.worker, "w0");
-  EXPECT_EQ(verdict.exit_code, 3);
-  EXPECT_THAT(verdict.summary, HasSubstr("plan=2 against plan=1 (1 against 3 "
-                                         "of 4 ranks)"));
+  EXPECT_EQ(verdict.worker(), "w0");
+  EXPECT_EQ(verdict.exit_code(), 3);
+  EXPECT_THAT(verdict.summary(), HasSubstr("plan=2 against plan=1 (1 against 3 "
+                                           "of 4 ranks)"));
 }
 
 TEST(VerdictTest, WithoutMajorityTheHigherRankIsBlamed) {
-  const Verdict verdict =
+  const v1::Verdict verdict =
       VerdictOnPrepared(JobWithPlans({2, 1, 2, 1}), absl::UnixEpoch());
-  EXPECT_EQ(verdict.worker, "w1");
+  EXPECT_EQ(verdict.worker(), "w1");
 }
 
 }  // namespace

@@ -37,6 +37,11 @@ void BindText(sqlite3_stmt* statement, int index, const std::string& text) {
                     static_cast<int>(text.size()), SQLITE_STATIC);
 }
 
+void BindBlob(sqlite3_stmt* statement, int index, const std::string& bytes) {
+  sqlite3_bind_blob(statement, index, bytes.data(),
+                    static_cast<int>(bytes.size()), SQLITE_STATIC);
+}
+
 absl::Status Damaged(const std::string& path, const std::string& detail) {
   return WithExitCode(
       absl::DataLossError(absl::StrCat(
@@ -47,13 +52,16 @@ absl::Status Damaged(const std::string& path, const std::string& detail) {
       ExitCode::kCheckpointCorrupt);
 }
 
+// Another connection may be checkpointing: wait, briefly.
+constexpr int kBusyMillis = 2000;
+
 constexpr char kCreateTables[] =
     "CREATE TABLE decisions ("
     "  sequence INTEGER PRIMARY KEY AUTOINCREMENT,"
     "  type TEXT NOT NULL,"
     "  job_id TEXT NOT NULL,"
     "  generation INTEGER NOT NULL,"
-    "  body TEXT NOT NULL,"
+    "  body BLOB NOT NULL,"
     "  spec BLOB NOT NULL,"
     "  checksum INTEGER NOT NULL);"
     "CREATE TABLE probe (id INTEGER PRIMARY KEY, count INTEGER NOT NULL);";
@@ -70,7 +78,8 @@ constexpr char kDropOldJobs[] =
     "    SELECT MAX(sequence) FROM decisions"
     "    WHERE type = 'generation_formed'))";
 
-// Of the jobs that have ended; a job's first generation tells when it began.
+// For jobs that have ended; a job's first generation stays, as it tells when
+// the job began.
 constexpr char kDropSupersededGenerations[] =
     "DELETE FROM decisions WHERE type = 'generation_formed'"
     " AND job_id IN (SELECT job_id FROM decisions WHERE type = 'job_ended')"
@@ -96,6 +105,21 @@ absl::StatusOr<Database> Database::Open(const std::string& path) {
   return database;
 }
 
+absl::StatusOr<Database> Database::OpenForReading(const std::string& path) {
+  sqlite3* connection = nullptr;
+  int code = sqlite3_open_v2(path.c_str(), &connection,
+                             SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX,
+                             /*zVfs=*/nullptr);
+  Database database(path, connection);
+  if (code != SQLITE_OK) return database.ErrorOf(code, "cannot be opened");
+  sqlite3_busy_timeout(connection, kBusyMillis);
+  RETURN_IF_ERROR(database.CheckIntegrity());
+  ASSIGN_OR_RETURN(const int version,
+                   database.ReadInteger("PRAGMA user_version"));
+  RETURN_IF_ERROR(database.CheckVersion(version));
+  return database;
+}
+
 Database::~Database() { sqlite3_close(connection_); }
 
 Database::Database(Database&& other) noexcept
@@ -103,8 +127,6 @@ Database::Database(Database&& other) noexcept
       connection_(std::exchange(other.connection_, nullptr)) {}
 
 absl::Status Database::Prepare() {
-  // Another connection of this process may be checkpointing: wait, briefly.
-  constexpr int kBusyMillis = 2000;
   sqlite3_busy_timeout(connection_, kBusyMillis);
   RETURN_IF_ERROR(CheckIntegrity());
   RETURN_IF_ERROR(Execute("PRAGMA journal_mode = WAL"));
@@ -128,19 +150,23 @@ absl::Status Database::CheckIntegrity() {
   return Damaged(path_, absl::StrJoin(lines, "; "));
 }
 
+absl::Status Database::CheckVersion(int version) const {
+  if (version <= kSchemaVersion) return absl::OkStatus();
+  return WithExitCode(
+      absl::FailedPreconditionError(absl::StrCat(
+          "journal ", path_, " has schema version ", version,
+          "; this coordinator knows versions up to ", kSchemaVersion,
+          ". Use the newer coordinator that wrote it.")),
+      ExitCode::kUsage);
+}
+
 absl::Status Database::Migrate() {
   ASSIGN_OR_RETURN(const int version, ReadInteger("PRAGMA user_version"));
+  RETURN_IF_ERROR(CheckVersion(version));
   if (version == kSchemaVersion) return absl::OkStatus();
-  if (version > kSchemaVersion) {
-    return WithExitCode(
-        absl::FailedPreconditionError(absl::StrCat(
-            "journal ", path_, " has schema version ", version,
-            "; this coordinator knows versions up to ", kSchemaVersion,
-            ". Use the newer coordinator that wrote it.")),
-        ExitCode::kUsage);
-  }
-  return InTransaction([this]() -> absl::Status {
-    RETURN_IF_ERROR(Execute(kCreateTables));
+  return InTransaction([this, version]() -> absl::Status {
+    // Version 1 has the same tables, and its records are read as they are.
+    if (version == 0) RETURN_IF_ERROR(Execute(kCreateTables));
     return Execute(absl::StrCat("PRAGMA user_version = ", kSchemaVersion));
   });
 }
@@ -242,9 +268,8 @@ absl::Status Database::InsertRow(const Row& row) {
   BindText(raw, 1, row.type);
   BindText(raw, 2, row.job_id);
   sqlite3_bind_int64(raw, 3, row.generation);
-  BindText(raw, 4, row.body);
-  sqlite3_bind_blob(raw, 5, row.spec.data(), static_cast<int>(row.spec.size()),
-                    SQLITE_STATIC);
+  BindBlob(raw, 4, row.body);
+  BindBlob(raw, 5, row.spec);
   sqlite3_bind_int64(raw, 6, row.checksum);
   code = sqlite3_step(raw);
   return code == SQLITE_DONE ? absl::OkStatus()

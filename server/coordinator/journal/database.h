@@ -17,7 +17,7 @@ namespace ringmaster::coordinator {
 
 // The version of the schema that this code writes, in PRAGMA user_version. A
 // database of a lower version is brought up to it on opening.
-inline constexpr int kSchemaVersion = 1;
+inline constexpr int kSchemaVersion = 2;
 
 // One connection. WAL with synchronous=FULL: a commit has been synced when it
 // returns, and readers do not disturb it (https://sqlite.org/wal.html).
@@ -27,6 +27,11 @@ class Database {
   // Opens `path`, makes it if it is missing, and checks it (PRAGMA
   // quick_check). Errors as in Journal::Open.
   [[nodiscard]] static absl::StatusOr<Database> Open(const std::string& path);
+
+  // Opens one that is there to read it, beside a coordinator that may be using it.
+  // Errors as in Journal::Open.
+  [[nodiscard]] static absl::StatusOr<Database> OpenForReading(
+      const std::string& path);
 
   ~Database();
   Database(Database&& other) noexcept;
@@ -58,6 +63,8 @@ class Database {
   absl::Status Prepare();
   absl::Status CheckIntegrity();
   absl::Status Migrate();
+  // FAILED_PRECONDITION if `version` is one that this code does not know.
+  absl::Status CheckVersion(int version) const;
   absl::Status Execute(const std::string& sql);
   absl::StatusOr<int> ReadInteger(const std::string& sql);
   absl::Status InsertRow(const Row& row);

@@ -15,8 +15,6 @@
 namespace ringmaster::coordinator {
 namespace {
 
-constexpr char kFileName[] = "journal.sqlite3";
-
 // A record that waits for its commit.
 struct Waiting {
   Row row;
@@ -46,7 +44,7 @@ class Journal::Impl {
   absl::StatusOr<std::vector<JournalRecord>> Load() const {
     // A connection of its own: the journal thread has the other.
     ASSIGN_OR_RETURN(Database reader,
-                     Database::Open(directory_.File(kFileName)));
+                     Database::Open(directory_.File(kJournalFile)));
     std::vector<JournalRecord> records;
     RETURN_IF_ERROR(
         reader.ForEachRow([&](int64_t, const Row& row) -> absl::Status {
@@ -129,13 +127,13 @@ class Journal::Impl {
 
   const Options options_;
   const StateDirectory directory_;
-  // Of the journal thread only.
+  // Used by the journal thread only.
   Database database_;
   bool is_failing_ = false;
 
   mutable Mutex mutex_;
   CondVar changed_;
-  // Of the first record of the commit under way.
+  // The time since which the first record of the commit under way has waited.
   std::optional<MonotonicTime> committing_since_ GUARDED_BY(mutex_);
   bool is_stopping_ GUARDED_BY(mutex_) = false;
   // Unbounded, but short: the core hands over decisions, not inputs, and none
@@ -150,7 +148,7 @@ absl::StatusOr<std::unique_ptr<Journal>> Journal::Open(Options options) {
   ASSIGN_OR_RETURN(StateDirectory directory,
                    StateDirectory::Acquire(options.state_dir));
   ASSIGN_OR_RETURN(Database database,
-                   Database::Open(directory.File(kFileName)));
+                   Database::Open(directory.File(kJournalFile)));
   if (const absl::Status status = database.Compact(options.max_ended_jobs);
       !status.ok()) {
     LogEvent(LogLevel::kWarning, "journal.not_compacted",

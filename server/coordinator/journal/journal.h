@@ -42,6 +42,9 @@
 
 namespace ringmaster::coordinator {
 
+// In the state directory.
+inline constexpr char kJournalFile[] = "journal.sqlite3";
+
 class Journal {
  public:
   struct Options {
@@ -49,7 +52,7 @@ class Journal {
     std::string state_dir = {};
     // Called once after each run of failed commits, when one works again.
     std::function<void()> on_works_again = {};
-    // How often a failing disk is probed.
+    // The time between two probes of a failing disk.
     absl::Duration probe_interval = absl::Seconds(1);
     // Jobs that have ended beyond these, newest first, are dropped on opening.
     int max_ended_jobs = 100;
@@ -82,8 +85,8 @@ class Journal {
   // the error. Never blocks on the disk.
   void Append(JournalRecord record, std::function<void(absl::Status)> done);
 
-  // How long the oldest record that is not answered yet has waited: a disk that
-  // hangs answers nothing. nullopt if none waits.
+  // Returns how long the oldest unanswered record has waited: a disk that hangs
+  // answers nothing. nullopt if none waits.
   [[nodiscard]] std::optional<absl::Duration> OldestWait() const;
 
  private:

@@ -23,6 +23,7 @@
 #include "server/coordinator/journal/database.h"
 #include "server/coordinator/journal/journal.h"
 #include "server/coordinator/journal/record_codec.h"
+#include "server/coordinator/journal/test_records.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -69,14 +70,21 @@ GenerationFormedRecord Formed(int64_t generation, int64_t job,
 
 VerdictReachedRecord Lost(int64_t job, int64_t generation,
                           const std::string& worker, int rank, int64_t step) {
-  Verdict verdict;
-  verdict.worker = worker;
-  verdict.rank = rank;
-  verdict.generation = generation;
-  verdict.step = step;
-  verdict.summary = absl::StrCat("worker ", worker, " is gone");
-  verdict.evidence = {
-      {EvidenceKind::kStreamBroken, "coordinator", "connection lost"}};
+  v1::Verdict verdict;
+  verdict.set_worker(worker);
+  verdict.set_rank(rank);
+  verdict.set_generation(generation);
+  verdict.set_step(step);
+  verdict.set_summary(absl::StrCat("worker ", worker, " (rank ", rank,
+                                   ", host h, pid 4711) was lost at step ",
+                                   step, ": connection lost"));
+  // As many as a generation of a few dozen ranks has, each of whom saw it.
+  for (int observer = 0; observer < 24; ++observer) {
+    v1::Evidence& evidence = *verdict.add_evidence();
+    evidence.set_kind(v1::EVIDENCE_KIND_PEER_REPORT);
+    evidence.set_observer(absl::StrCat("worker-", observer));
+    evidence.set_detail("its connection was reset by the peer");
+  }
   return {absl::StrCat("j-", job), verdict};
 }
 
@@ -124,7 +132,7 @@ std::vector<JournalRecord> History() {
 bool IsPrefix(const std::vector<JournalRecord>& part,
               const std::vector<JournalRecord>& whole) {
   return part.size() <= whole.size() &&
-         std::equal(part.begin(), part.end(), whole.begin());
+         std::equal(part.begin(), part.end(), whole.begin(), AreEqual);
 }
 
 int64_t HighestGeneration(const std::vector<JournalRecord>& records) {
@@ -224,8 +232,8 @@ TEST(JournalCutTest, EveryBeginningOfAHistoryIsAState) {
 }
 
 TEST(JournalCutTest, WorkersFromALaterGenerationAreFencedAndItIsNotGivenAgain) {
-  // What the workers have seen, the journal has lost: it is a copy from before,
-  // or the disk lied.
+  // The journal has lost what the workers have seen: it is an earlier copy, or
+  // the disk lied.
   constexpr int64_t kSeen = 50;
   const size_t count = History().size();
   for (size_t cut = 0; cut <= count; ++cut) {
@@ -289,8 +297,8 @@ struct Files {
   std::string log;
 };
 
-// Of a journal with the history: as a crash leaves them, all in the log, or
-// after an orderly end, when SQLite has carried the log over.
+// Returns the files of a journal with the history: as a crash leaves them, all
+// in the log, or after an orderly end, when SQLite has carried the log over.
 Files FilesOfHistory(bool is_crashed) {
   const std::string directory = FreshDirectory();
   const std::string path = directory + "/journal.sqlite3";
@@ -307,7 +315,7 @@ Files FilesOfHistory(bool is_crashed) {
   return files;
 }
 
-// What the journal at `directory` holds, before anything is dropped.
+// Returns what the journal at `directory` holds, before anything is dropped.
 absl::StatusOr<std::vector<JournalRecord>> ReadRecords(
     const std::string& directory) {
   ASSIGN_OR_RETURN(Database database,
@@ -330,9 +338,9 @@ absl::StatusOr<CoordinatorCore> Start(const std::string& directory) {
   return CoordinatorCore::Recover(Config(), records);
 }
 
-// How many records a coordinator that finds `files` goes on from; nothing if it
-// refuses. Fails the test if those are no beginning of the history, or if the
-// refusal does not say in one line what is wrong.
+// Returns how many records a coordinator that finds `files` goes on from;
+// nullopt if it refuses. Fails the test if those are no beginning of the
+// history, or if the refusal does not say in one line what is wrong.
 std::optional<size_t> OpenWith(const Files& files) {
   const std::string directory = FreshDirectory();
   WriteFile(directory + "/journal.sqlite3", files.database);
@@ -358,7 +366,7 @@ std::optional<size_t> OpenWith(const Files& files) {
   return std::nullopt;
 }
 
-// Of SQLite's log: https://sqlite.org/fileformat2.html#the_write_ahead_log
+// SQLite's log: https://sqlite.org/fileformat2.html#the_write_ahead_log
 constexpr size_t kLogHeader = 32;
 constexpr size_t kFrame = 24 + 4096;
 
@@ -387,7 +395,8 @@ TEST(JournalCutTest, LogThatEndsAnywhereGivesABeginning) {
 TEST(JournalCutTest, DamagedLastCommitIsNoCommit) {
   const Files whole = FilesOfHistory(/*is_crashed=*/true);
   const size_t last = whole.log.size() - kFrame;
-  for (size_t at = last; at < whole.log.size(); at += at < last + 24 ? 5 : 211) {
+  for (size_t at = last; at < whole.log.size();
+       at += at < last + 24 ? 5 : 211) {
     SCOPED_TRACE(absl::StrCat("byte ", at - last, " of the last frame"));
     Files files = whole;
     files.log[at] = static_cast<char>(files.log[at] ^ 0x10);

@@ -1,9 +1,8 @@
 // Rows: a JournalRecord as the database holds it.
 //
-// The fields are a JSON object, because people who operate a cluster want to
-// read the journal with the sqlite3 shell, and because a field can be added
-// without a new schema; a handful of records a minute makes its size and speed
-// of no matter. The job spec, which is protobuf bytes, has a column of its own.
+// The body is the serialized ringmaster.v1.JournalRecord (record_proto.h); of a
+// row that release 0.1 wrote, it is JSON, and the job spec has a column of its own
+// (json_record.h).
 #ifndef RINGMASTER_SERVER_COORDINATOR_JOURNAL_RECORD_CODEC_H_
 #define RINGMASTER_SERVER_COORDINATOR_JOURNAL_RECORD_CODEC_H_
 
@@ -20,22 +19,21 @@ struct Row {
   std::string type;
   std::string job_id;
   int64_t generation = 0;
-  // The fields.
   std::string body;
-  // The job spec of a job_created, else empty.
+  // Release 0.1: the job spec of a job_created. Empty in what is written now.
   std::string spec;
   // XXH64 over the other columns: SQLite has no checksums for what is in its
   // pages.
   int64_t checksum = 0;
 };
 
-// What `checksum` of `row` should be.
+// Returns the checksum that `row` should have.
 [[nodiscard]] int64_t ChecksumOf(const Row& row);
 
 [[nodiscard]] Row Encode(const JournalRecord& record);
 
-// DATA_LOSS if the checksum does not match, the type is unknown, or a field is
-// missing or of another kind. Unknown fields are ignored.
+// DATA_LOSS if the checksum does not match, the type is unknown, or the body does
+// not read. Unknown fields are ignored.
 [[nodiscard]] absl::StatusOr<JournalRecord> Decode(const Row& row);
 
 }  // namespace ringmaster::coordinator

@@ -2,8 +2,17 @@
 
 #include <string>
 
+#include "common/status/check.h"
+#include "google/protobuf/descriptor.h"
+#include "server/coordinator/journal/record_proto.h"
+
 namespace ringmaster::coordinator {
 namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
 
 const absl::Time kTime = absl::FromUnixNanos(1'700'000'000'123'456'789);
 
@@ -22,21 +31,9 @@ MemberIdentity SomeMember() {
   return member;
 }
 
-Verdict SomeVerdict() {
-  Verdict verdict;
-  verdict.worker = "w2";
-  verdict.rank = 1;
-  verdict.host = "h1";
-  verdict.pid = 4711;
-  verdict.generation = 7;
-  verdict.step = 40;
-  verdict.collective_sequence = 123;
-  verdict.summary = "it broke";
-  verdict.evidence = {{EvidenceKind::kLeaseExpired, "coordinator", "silence"},
-                      {EvidenceKind::kPeerReport, "w1", "reset by peer"}};
-  verdict.decision = VerdictDecision::kFailJob;
-  verdict.time = kTime;
-  verdict.exit_code = 138;
+v1::Verdict SomeVerdict() {
+  v1::Verdict verdict;
+  FillFields(verdict);
   return verdict;
 }
 
@@ -48,37 +45,74 @@ JobEndedRecord SomeEnd() {
   end.message = "all 100 steps are done";
   end.parameters_hash = 0xFFFFFFFFFFFFFFFF;
   end.verdict = SomeVerdict();
-  end.bench = std::string("\x08\x00\xff bytes", 9);
-  end.figures.step = 100;
-  end.figures.total_steps = 101;
-  end.figures.loss = 1.0 / 3;
-  end.figures.samples_per_second = 1e6;
-  end.figures.step_duration = absl::Microseconds(1500);
-  end.figures.communication_wait_ratio = 0.25;
-  end.figures.data_wait_ratio = 0.125;
-  end.figures.evaluation_loss = 2.5;
-  end.figures.evaluation_step = 99;
-  end.figures.remaining_duration = absl::Seconds(2);
-  end.figures.payload_sent_bytes = int64_t{1} << 40;
-  end.figures.gradient_norm = 0.5;
-  end.figures.targets_per_second = 1e7;
-  end.figures.model_flops_utilization = 0.75;
-  end.figures.learning_rate = 3e-4;
-  end.figures.phases = {absl::Milliseconds(1), absl::Milliseconds(2),
-                        absl::Milliseconds(3), absl::Milliseconds(4),
-                        absl::Milliseconds(5), absl::Milliseconds(6)};
-  end.figures.payload_theory_bytes = 77;
-  end.figures.evaluation_accuracy = 0.875;
-  end.figures.checkpoint_step = 90;
-  end.figures.skipped_samples = 8;
-  end.sample = TextSample{99, "The", " sea\n\xC3\xA9"};
+  FillFields(end.bench.emplace());
+  FillFields(end.figures);
+  FillFields(end.sample.emplace());
   end.time = kTime;
   return end;
 }
 
+// Another one for each field, and none its default.
+int64_t NextNumber() {
+  static int64_t last = 0;
+  return ++last;
+}
+
+void SetField(Message& message, const FieldDescriptor& field) {
+  const Reflection& reflection = *message.GetReflection();
+  const bool is_list = field.is_repeated();
+  const int64_t number = NextNumber();
+  const auto set = [&](auto value, auto add, auto set_one) {
+    is_list ? (reflection.*add)(&message, &field, value)
+            : (reflection.*set_one)(&message, &field, value);
+  };
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT32:
+      return set(static_cast<int32_t>(number), &Reflection::AddInt32,
+                 &Reflection::SetInt32);
+    case FieldDescriptor::CPPTYPE_INT64:
+      return set(number, &Reflection::AddInt64, &Reflection::SetInt64);
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return set(static_cast<uint64_t>(number), &Reflection::AddUInt64,
+                 &Reflection::SetUInt64);
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return set(static_cast<double>(number) / 3, &Reflection::AddDouble,
+                 &Reflection::SetDouble);
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return set(true, &Reflection::AddBool, &Reflection::SetBool);
+    case FieldDescriptor::CPPTYPE_STRING:
+      return set("\"\n\xC3\xA9 " + std::to_string(number),
+                 &Reflection::AddString, &Reflection::SetString);
+    case FieldDescriptor::CPPTYPE_ENUM:
+      // A value that is not the last would not show a reader that knows too few.
+      return set(field.enum_type()->value(field.enum_type()->value_count() - 1),
+                 &Reflection::AddEnum, &Reflection::SetEnum);
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      return FillFields(is_list ? *reflection.AddMessage(&message, &field)
+                                : *reflection.MutableMessage(&message, &field));
+    default:
+      RM_CHECK(false, "a field has a type that no other has");
+  }
+}
+
 }  // namespace
 
-std::vector<JournalRecord> OneOfEach() {
+void FillFields(Message& message) {
+  const Descriptor& type = *message.GetDescriptor();
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor& field = *type.field(i);
+    if (field.real_containing_oneof() == nullptr) SetField(message, field);
+  }
+}
+
+bool AreEqual(const JournalRecord& a, const JournalRecord& b) {
+  return RecordToProto(a).SerializeAsString() ==
+         RecordToProto(b).SerializeAsString();
+}
+
+namespace {
+
+std::vector<JournalRecord> MakeOneOfEach() {
   JobCreatedRecord created;
   created.number = 1;
   created.id = "j-1";
@@ -110,6 +144,13 @@ std::vector<JournalRecord> OneOfEach() {
           HostQuarantinedRecord{"j-1", "h1/net:4", "h1",
                                 "3 of 4 incidents within 10m",
                                 kTime + absl::Minutes(10), kTime}};
+}
+
+}  // namespace
+
+const std::vector<JournalRecord>& OneOfEach() {
+  static const auto& records = *new std::vector<JournalRecord>(MakeOneOfEach());
+  return records;
 }
 
 JournalRecord FormedRecord(int64_t generation) {

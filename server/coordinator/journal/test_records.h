@@ -5,12 +5,20 @@
 #include <cstdint>
 #include <vector>
 
+#include "google/protobuf/message.h"
 #include "server/coordinator/core/record.h"
 
 namespace ringmaster::coordinator {
 
+// Sets every field of `message` and its parts, lists to one element, each to a
+// value of its own; fields of a oneof stay.
+void FillFields(google::protobuf::Message& message);
+
 // One of each type, with every field different from its default.
-[[nodiscard]] std::vector<JournalRecord> OneOfEach();
+[[nodiscard]] const std::vector<JournalRecord>& OneOfEach();
+
+// Returns true if they are the same decision, in every field.
+[[nodiscard]] bool AreEqual(const JournalRecord& a, const JournalRecord& b);
 
 // A small record that `generation` tells from others.
 [[nodiscard]] JournalRecord FormedRecord(int64_t generation);

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "absl/time/time.h"
+#include "common/rpc/enum_name.h"
 #include "server/coordinator/core/types.h"
 
 namespace ringmaster::coordinator {
@@ -23,11 +24,10 @@ void Observe(double value, prometheus::ClientMetric::Histogram& histogram) {
     bucket.cumulative_count += value <= bucket.upper_bound ? 1 : 0;
 }
 
-// What the first evidence was: "STREAM_BROKEN".
-std::string ReasonOf(const Verdict& verdict) {
-  return verdict.evidence.empty()
-             ? "UNKNOWN"
-             : std::string(NameOf(verdict.evidence.front().kind));
+// Returns the kind of the first evidence: "STREAM_BROKEN".
+std::string ReasonOf(const v1::Verdict& verdict) {
+  return verdict.evidence().empty() ? "UNKNOWN"
+                                    : EnumName(verdict.evidence(0).kind());
 }
 
 }  // namespace

@@ -139,7 +139,7 @@ TEST(StatusMetrics, TellOfPoolAndRuns) {
        "ringmaster_coordinator_journal_ok 1"}) {
     EXPECT_THAT(text, HasSubstr(std::string("\n") + line + "\n"));
   }
-  // What it does not do has no figures.
+  // A job has no figures for what it does not do.
   EXPECT_THAT(text, Not(HasSubstr(R"(ringmaster_step{run="mlp-1"})")));
   EXPECT_THAT(text, Not(HasSubstr("ringmaster_evaluation_accuracy_ratio")));
 }
@@ -180,12 +180,12 @@ State StateWithIncidents() {
   over.number = 2;
   over.is_over = true;
   over.lost_steps = 4;
-  over.verdict.evidence.emplace_back().kind = EvidenceKind::kStreamBroken;
+  over.verdict.add_evidence()->set_kind(v1::EVIDENCE_KIND_STREAM_BROKEN);
   over.cost.detect = absl::Milliseconds(20);
   over.cost.first_step = absl::Milliseconds(280);
   Incident& open = job.incidents.emplace_back();
   open.number = 3;
-  open.verdict.evidence.emplace_back().kind = EvidenceKind::kNoProgress;
+  open.verdict.add_evidence()->set_kind(v1::EVIDENCE_KIND_NO_PROGRESS);
   return state;
 }
 

@@ -113,7 +113,7 @@ void AddTraining(const v1::Job& job, const MetricLabels& run,
   page.AddGauge("ringmaster_checkpoint_step",
                 "Step of the latest complete checkpoint; 0: none.",
                 static_cast<double>(figures.checkpoint_step()), run);
-  // Of no step that was made, there is nothing to tell.
+  // Without a step, there is nothing to report.
   if (figures.step() == 0) return;
   page.AddGauge("ringmaster_loss", "Mean loss over the last step's batch.",
                 figures.loss(), run);

@@ -1,5 +1,5 @@
-// What the coordinator knows, as Prometheus reads it: the pool, the jobs, what
-// interrupted them and what that cost. Pure.
+// Status metrics: the coordinator's state in Prometheus's form: the pool, the
+// jobs, their interruptions and what those cost. Pure.
 //
 // Labels: `run` is a job's id (`job` is what Prometheus calls a scrape's own),
 // `worker` a worker's name. Figures of a run are there while it is queued or

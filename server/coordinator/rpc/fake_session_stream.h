@@ -1,4 +1,5 @@
-// FakeSessionStream stands for a worker's stream in tests: it keeps what the coordinator sends.
+// FakeSessionStream stands for a worker's stream in tests: it keeps what the
+// coordinator sends.
 #ifndef RINGMASTER_SERVER_COORDINATOR_RPC_FAKE_SESSION_STREAM_H_
 #define RINGMASTER_SERVER_COORDINATOR_RPC_FAKE_SESSION_STREAM_H_
 
@@ -46,7 +47,8 @@ class FakeSessionStream final : public SessionStream {
     return message;
   }
 
-  // How the stream was closed; DEADLINE_EXCEEDED if it is not within 20 s.
+  // Returns the status that closed the stream; DEADLINE_EXCEEDED if none did in
+  // 20 s.
   absl::Status AwaitEnd() {
     MutexLock lock(mutex_);
     while (!end_.has_value()) {
@@ -70,8 +72,9 @@ class FakeSessionStream final : public SessionStream {
   }
 
  private:
-  // Copies of a Status share its reason, and Abseil's library, which counts them, is not instrumented: ThreadSanitizer
-  // would take the last thread's delete for a race.
+  // Copies of a Status share its reason, and Abseil's library, which counts
+  // them, is not instrumented: ThreadSanitizer would take the last thread's
+  // delete for a race.
   static absl::Status DeepCopy(const absl::Status& status) {
     return WithReason(absl::Status(status.code(), status.message()),
                       ReasonOf(status));

@@ -165,7 +165,7 @@ void CheckPrecision(const v1::TrainProgram& train, SpecErrors& errors) {
                       train.precision());
 }
 
-// Of a sample.
+// The longest emulated forward or backward pass of a sample.
 constexpr absl::Duration kMaxEmulated = absl::Minutes(1);
 
 void CheckEmulation(const v1::TrainProgram& train, SpecErrors& errors) {

@@ -1,8 +1,8 @@
 // ValidateAndDefault checks a job's spec once, at the edge, and fills in the
 // defaults that job.proto documents.
 //
-// What passes here needs no further checks by the coordinator; whether a path
-// exists and is readable only the workers can tell. Pure.
+// A spec that passes needs no further checks by the coordinator; only the
+// workers can tell whether a path exists and is readable. Pure.
 #ifndef RINGMASTER_SERVER_COORDINATOR_RPC_JOB_SPEC_H_
 #define RINGMASTER_SERVER_COORDINATOR_RPC_JOB_SPEC_H_
 

@@ -22,7 +22,8 @@ void CheckEvalFraction(Source& source, const std::string& path,
                      source.eval_fraction());
 }
 
-// Of a source whose held-out samples may be elsewhere, at `evaluation_path`.
+// Checks a source whose held-out samples may be elsewhere, at
+// `evaluation_path`.
 template <typename Source>
 void CheckHeldOut(Source& source, const std::string& path,
                   const std::string& evaluation_field,
@@ -97,7 +98,7 @@ void CheckImages(v1::ImagesSource& images, SpecErrors& errors) {
   CheckCorruptRecords(images, path, errors);
 }
 
-// What the names of a spec alone can tell; the rest, the workers see.
+// Checks what the names of a spec alone can tell; the workers see the rest.
 void CheckMatch(const v1::TrainProgram& train, SpecErrors& errors) {
   const v1::ModelSpec& model = train.model();
   const v1::DataSpec& data = train.data();

@@ -1,5 +1,5 @@
-// What a job's spec says about its data: defaults, bounds, and whether they are
-// data that the model takes. Pure.
+// The data of a job's spec: defaults, bounds, and whether the model takes such
+// data. Pure.
 #ifndef RINGMASTER_SERVER_COORDINATOR_RPC_JOB_SPEC_DATA_H_
 #define RINGMASTER_SERVER_COORDINATOR_RPC_JOB_SPEC_DATA_H_
 

@@ -1,4 +1,4 @@
-// What a job's spec says about its model: defaults and bounds. Pure.
+// The model of a job's spec: defaults and bounds. Pure.
 #ifndef RINGMASTER_SERVER_COORDINATOR_RPC_JOB_SPEC_MODEL_H_
 #define RINGMASTER_SERVER_COORDINATOR_RPC_JOB_SPEC_MODEL_H_
 

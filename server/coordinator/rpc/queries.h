@@ -45,7 +45,8 @@ inline constexpr size_t kMaxPageBytes = 2 << 20;
     const State& state, const Config& config, MonotonicTime now,
     absl::Duration journal_wait, const v1::ExplainJobRequest& request);
 
-// What SubmitJob asks of the core; the spec is validated and has its defaults.
+// Returns SubmitJob's request to the core; the spec is validated and has its
+// defaults.
 //   INVALID_ARGUMENT/INVALID_JOB_SPEC
 [[nodiscard]] absl::StatusOr<SubmitRequested> ParseSubmit(
     const v1::SubmitJobRequest& request);

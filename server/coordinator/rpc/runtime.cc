@@ -161,7 +161,7 @@ void CoordinatorRuntime::OnReceive(SessionId session,
   }
   it->second.has_said_hello = true;
   Feed(*std::move(event));
-  // What was fed may have closed the session.
+  // The event may have closed the session.
   it = sessions_.find(session);
   if (it != sessions_.end()) it->second.stream->ReadNext();
 }

@@ -46,7 +46,7 @@
 
 namespace ringmaster::coordinator {
 
-// What a query sees; valid while it runs.
+// The coordinator as a query sees it; valid while the query runs.
 struct CoordinatorView {
   const State& state;
   const EventLog& events;
@@ -120,7 +120,7 @@ class CoordinatorRuntime {
   void WatchStatus(std::shared_ptr<StatusWatcher> watcher);
   void WatchJob(std::string job, std::shared_ptr<JobWatcher> watcher);
 
-  // Whether the executor gets to what is asked within `patience`: for
+  // Returns true if the executor gets to the question within `patience`: for
   // watchdogs. Not from a callback.
   [[nodiscard]] bool Answers(absl::Duration patience) {
     return executor_.Answers(patience);
@@ -141,7 +141,7 @@ class CoordinatorRuntime {
     std::string observed_host;
     bool has_said_hello = false;
   };
-  // What all members of a generation are told alike.
+  // Values that all members of a generation receive alike.
   struct GenerationSecrets {
     int64_t generation = 0;
     std::string secret;

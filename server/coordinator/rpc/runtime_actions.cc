@@ -1,4 +1,4 @@
-// What CoordinatorRuntime does for each of the core's actions.
+// The part of CoordinatorRuntime that carries out the core's actions.
 #include <memory>
 #include <string>
 #include <utility>
@@ -9,8 +9,10 @@
 #include "common/plan/mesh.h"
 #include "common/plan/topology.h"
 #include "common/rpc/collective_costs_proto.h"
+#include "common/rpc/enum_name.h"
 #include "common/rpc/member_table_hash.h"
 #include "common/rpc/proto_time.h"
+#include "common/rpc/shard_placement_proto.h"
 #include "server/coordinator/rpc/random.h"
 #include "server/coordinator/rpc/runtime.h"
 #include "server/coordinator/rpc/state_proto.h"
@@ -35,14 +37,14 @@ LogLevel LevelOf(v1::EventSeverity severity) {
 std::string EvidenceText(const v1::Verdict& verdict) {
   std::string text;
   for (const v1::Evidence& evidence : verdict.evidence()) {
-    const std::string kind(NameOf(static_cast<EvidenceKind>(evidence.kind())));
+    const std::string kind(EnumName(evidence.kind()));
     absl::StrAppend(&text, text.empty() ? "" : "; ", kind, " by ",
                     evidence.observer(), ": ", evidence.detail());
   }
   return text;
 }
 
-// Of the workers; those of a host follow one another.
+// Returns the topology of the workers; those of a host follow one another.
 Topology TopologyOf(const Job& job) {
   std::vector<int> ranks_per_host;
   const std::string* last = nullptr;
@@ -64,12 +66,8 @@ std::shared_ptr<const v1::ShardPlacements> PlacementsOf(const Job& job) {
     *proto.add_hosts() = MemberProto(
         member.identity, MemberCount(job, Role::kWorker), job.resume_step);
   }
-  for (const ShardPlacement& placement : *job.placements) {
-    v1::ShardPlacement& shard = *proto.add_shards();
-    shard.set_primary_rank(placement.primary_rank);
-    shard.set_backup_rank(placement.backup_rank);
-    shard.set_source_rank(placement.source_rank);
-  }
+  for (const ShardPlacement& placement : *job.placements)
+    *proto.add_shards() = ToProto(placement);
   return std::make_shared<const v1::ShardPlacements>(std::move(proto));
 }
 
@@ -216,7 +214,7 @@ void CoordinatorRuntime::Perform(SendStart& action) {
 void CoordinatorRuntime::Perform(SendHalt& action) {
   v1::SessionResponse message;
   message.mutable_halt()->set_generation(action.generation);
-  *message.mutable_halt()->mutable_verdict() = VerdictProto(action.verdict);
+  *message.mutable_halt()->mutable_verdict() = action.verdict;
   Send(action.session, std::move(message));
 }
 

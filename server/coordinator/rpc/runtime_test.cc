@@ -45,7 +45,7 @@ class FakeStatusWatcher final : public StatusWatcher {
   void End(const absl::Status& status) override { end.set_value(status); }
   bool is_gone() const override { return false; }
 
-  // What the newest status says of the journal.
+  // Returns the journal's error in the newest status.
   std::string JournalError() {
     MutexLock lock(mutex_);
     return offered_.empty() ? ""
@@ -59,7 +59,8 @@ class FakeStatusWatcher final : public StatusWatcher {
   std::vector<v1::Status> offered_ GUARDED_BY(mutex_);
 };
 
-// Whether `holds` becomes true within 20 s; far longer than it ever takes.
+// Returns true if `holds` becomes true within 20 s; far longer than it ever
+// takes.
 bool Becomes(const std::function<bool()>& holds) {
   const MonotonicTime deadline = Clock::Real().Now() + absl::Seconds(20);
   while (!holds()) {

@@ -2,6 +2,9 @@
 
 #include <cmath>
 #include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -12,7 +15,9 @@
 #include "common/parameter_server/staleness.h"
 #include "common/plan/mesh.h"
 #include "common/rpc/collective_costs_proto.h"
+#include "common/rpc/no_figures.h"
 #include "common/rpc/proto_time.h"
+#include "common/rpc/shard_placement_proto.h"
 #include "common/status/reason.h"
 #include "common/status/status_macros.h"
 #include "common/text/utf8.h"
@@ -26,7 +31,7 @@ std::string BoundedText(std::string_view text, size_t max_bytes = kMaxText) {
 }
 
 // As many as there are, for buckets of rising size.
-constexpr size_t kMaxAlgorithms = 16;
+constexpr int kMaxAlgorithms = 16;
 
 // As many hold shards as a job may have workers, and each as many as a job may
 // have connections.
@@ -100,86 +105,68 @@ Phase PhaseOf(v1::Phase phase) {
              : Phase::kUnspecified;
 }
 
-PhaseDurations PhasesOf(const v1::PhaseDurations& proto) {
-  return PhaseDurations{
-      .data_wait = FromProto(proto.data_wait()),
-      .forward = FromProto(proto.forward()),
-      .backward = FromProto(proto.backward()),
-      .communication_wait = FromProto(proto.communication_wait()),
-      .optimizer = FromProto(proto.optimizer()),
-      .snapshot = FromProto(proto.snapshot())};
+// Makes durations such as JSON has them: a malformed one would keep the whole
+// status from being shown. Absent ones become zeros.
+void MakeFit(std::initializer_list<google::protobuf::Duration*> durations) {
+  for (google::protobuf::Duration* const duration : durations)
+    *duration = ToProto(FromProto(*duration));
 }
 
-// One that this build does not know is left out.
-std::vector<CollectiveAlgorithm> AlgorithmsOf(
-    const v1::TrainingFigures& proto) {
-  std::vector<CollectiveAlgorithm> algorithms;
-  for (const int number : proto.all_reduce_algorithms()) {
-    if (algorithms.size() >= kMaxAlgorithms) break;
-    if (number < static_cast<int>(CollectiveAlgorithm::kRing) ||
-        number > static_cast<int>(kLastCollectiveAlgorithm)) {
-      continue;
+void MakeFit(v1::PhaseDurations& phases) {
+  MakeFit({phases.mutable_data_wait(), phases.mutable_forward(),
+           phases.mutable_backward(), phases.mutable_communication_wait(),
+           phases.mutable_optimizer(), phases.mutable_snapshot()});
+}
+
+// Figures that this version knows are shorter. Of longer ones the unknown fields
+// are left out, so that nobody can make a member's entry large. (Looking for
+// them costs more than all else that is done with a beat.)
+constexpr size_t kMaxFiguresBytes = 2048;
+
+template <typename Figures>
+Figures BoundedFigures(const Figures& figures) {
+  Figures bounded = figures;
+  if (bounded.ByteSizeLong() > kMaxFiguresBytes) bounded.DiscardUnknownFields();
+  return bounded;
+}
+
+v1::TrainingFigures FiguresOf(bool is_there,
+                              const v1::TrainingFigures& figures) {
+  if (!is_there) return NoFigures();
+  v1::TrainingFigures known = BoundedFigures(figures);
+  MakeFit({known.mutable_step_duration(), known.mutable_remaining_duration(),
+           known.mutable_all_reduce_duration(),
+           known.mutable_predicted_all_reduce_duration()});
+  MakeFit(*known.mutable_phases());
+  known.clear_all_reduce_algorithms();
+  for (const int algorithm : figures.all_reduce_algorithms()) {
+    if (known.all_reduce_algorithms_size() >= kMaxAlgorithms) break;
+    if (algorithm > 0 && v1::CollectiveAlgorithm_IsValid(algorithm)) {
+      known.add_all_reduce_algorithms(
+          static_cast<v1::CollectiveAlgorithm>(algorithm));
     }
-    algorithms.push_back(static_cast<CollectiveAlgorithm>(number));
   }
-  return algorithms;
+  return known;
 }
 
-TrainingFigures FiguresOf(const v1::TrainingFigures& proto) {
-  TrainingFigures figures;
-  figures.step = proto.step();
-  figures.total_steps = proto.total_steps();
-  figures.loss = proto.loss();
-  figures.samples_per_second = proto.samples_per_second();
-  figures.step_duration = FromProto(proto.step_duration());
-  figures.communication_wait_ratio = proto.communication_wait_ratio();
-  figures.data_wait_ratio = proto.data_wait_ratio();
-  if (proto.has_evaluation_loss()) {
-    figures.evaluation_loss = proto.evaluation_loss();
-  }
-  figures.evaluation_step = proto.evaluation_step();
-  figures.remaining_duration = FromProto(proto.remaining_duration());
-  figures.payload_sent_bytes = proto.payload_sent_bytes();
-  figures.gradient_norm = proto.gradient_norm();
-  figures.targets_per_second = proto.targets_per_second();
-  figures.model_flops_utilization = proto.model_flops_utilization();
-  figures.learning_rate = proto.learning_rate();
-  figures.phases = PhasesOf(proto.phases());
-  figures.payload_theory_bytes = proto.payload_theory_bytes();
-  if (proto.has_evaluation_accuracy()) {
-    figures.evaluation_accuracy = proto.evaluation_accuracy();
-  }
-  figures.checkpoint_step = proto.checkpoint_step();
-  figures.skipped_samples = proto.skipped_samples();
-  figures.all_reduce_duration = FromProto(proto.all_reduce_duration());
-  figures.predicted_all_reduce_duration =
-      FromProto(proto.predicted_all_reduce_duration());
-  figures.all_reduce_algorithms = AlgorithmsOf(proto);
-  figures.awaited_rank = proto.awaited_rank();
-  figures.awaited_ratio = proto.awaited_ratio();
-  return figures;
-}
-
-// The serialized figures; empty if there are none. What this version does not
-// know is left out, so that nobody can make a member's entry large.
-std::string RankFiguresOf(bool is_there, const v1::RankFigures& rank) {
-  if (!is_there) return std::string();
-  v1::RankFigures known = rank;
-  known.DiscardUnknownFields();
+std::shared_ptr<const v1::RankFigures> RankFiguresOf(
+    bool is_there, const v1::RankFigures& rank) {
+  if (!is_there) return nullptr;
+  auto known = std::make_shared<v1::RankFigures>(BoundedFigures(rank));
+  MakeFit({known->mutable_duration(), known->mutable_cpu_time()});
+  MakeFit(*known->mutable_phases());
   constexpr int kMostCounts = static_cast<int>(kStalenessBins);
-  if (known.staleness_size() > kMostCounts)
-    known.mutable_staleness()->Truncate(kMostCounts);
-  return known.SerializeAsString();
+  if (known->staleness_size() > kMostCounts)
+    known->mutable_staleness()->Truncate(kMostCounts);
+  return known;
 }
 
 // More rows than any benchmark has; a few kilobytes.
 constexpr int kMaxBenchRows = 256;
 
-// The serialized figures; empty if there are none.
-absl::StatusOr<std::string> BenchOf(bool is_there,
-                                    const v1::BenchFigures& bench,
-                                    Checks& checks) {
-  if (!is_there) return std::string();
+absl::StatusOr<std::optional<v1::BenchFigures>> BenchOf(
+    bool is_there, const v1::BenchFigures& bench, Checks& checks) {
+  if (!is_there) return std::nullopt;
   checks.Range("bench.rows", bench.rows_size(), 0, kMaxBenchRows);
   const auto finite = [&](const char* field, double value) {
     checks.That(std::isfinite(value) && value >= 0, field,
@@ -197,8 +184,9 @@ absl::StatusOr<std::string> BenchOf(bool is_there,
   }
   RETURN_IF_ERROR(checks.status());
   v1::BenchFigures bounded = bench;
+  bounded.DiscardUnknownFields();
   bounded.set_fallback(BoundedText(bench.fallback()));
-  return bounded.SerializeAsString();
+  return bounded;
 }
 
 constexpr size_t kMaxJobId = 64;
@@ -225,15 +213,13 @@ absl::StatusOr<HeldJob> ParseHeldJob(const v1::HeldJob& held,
   job.servers = held.servers();
   job.resume_step = held.resume_step();
   for (const v1::ShardPlacement& shard : held.placements()) {
-    job.placements.push_back({.primary_rank = shard.primary_rank(),
-                              .backup_rank = shard.backup_rank(),
-                              .source_rank = shard.source_rank()});
+    job.placements.push_back(FromProto(shard));
   }
   return job;
 }
 
-// What collectives cost where the worker is. Numbers that cannot be are left
-// out: the worker is welcome all the same.
+// Sets the costs of collectives where the worker is. Impossible numbers are
+// left out: the worker is welcome all the same.
 void SetCosts(const v1::Hello& hello, HelloReceived& event) {
   if (!hello.has_costs()) return;
   const absl::StatusOr<MachineCosts> costs = FromProto(hello.costs());
@@ -244,13 +230,12 @@ void SetCosts(const v1::Hello& hello, HelloReceived& event) {
   }
 }
 
-// What a hello tells of others than the worker itself. A job that cannot be is
-// left out: the worker is welcome all the same.
+// Sets what a hello says about others than the worker itself. An impossible job
+// is left out: the worker is welcome all the same.
 void SetHistory(const v1::Hello& hello, HelloReceived& event) {
   if (hello.has_predecessor()) {
-    event.predecessor = ProcessEnd{.pid = hello.predecessor().pid(),
-                                   .exit_code = hello.predecessor().exit_code(),
-                                   .signal = hello.predecessor().signal()};
+    event.predecessor = hello.predecessor();
+    event.predecessor->DiscardUnknownFields();
   }
   if (!hello.has_held_job()) return;
   absl::StatusOr<HeldJob> held =
@@ -328,7 +313,7 @@ absl::StatusOr<EventBody> ParseBeat(SessionId session, const v1::Beat& beat) {
   checks.Range("waiting_for_rank", beat.waiting_for_rank(), -1, INT32_MAX);
   checks.NotNegative("disk_bytes", beat.disk_bytes());
   RETURN_IF_ERROR(checks.status());
-  ASSIGN_OR_RETURN(std::string bench,
+  ASSIGN_OR_RETURN(std::optional<v1::BenchFigures> bench,
                    BenchOf(beat.has_bench(), beat.bench(), checks));
   return BeatReceived{
       .session = session,
@@ -338,7 +323,7 @@ absl::StatusOr<EventBody> ParseBeat(SessionId session, const v1::Beat& beat) {
       .collective_sequence = beat.collective_sequence(),
       .waiting_for_rank = beat.waiting_for_rank(),
       .disk_bytes = beat.disk_bytes(),
-      .figures = FiguresOf(beat.figures()),
+      .figures = FiguresOf(beat.has_figures(), beat.figures()),
       .bench = std::move(bench),
       .rank_figures = RankFiguresOf(beat.has_rank(), beat.rank())};
 }
@@ -362,7 +347,7 @@ absl::StatusOr<EventBody> ParseHalted(SessionId session,
   checks.Range("applied_step", halted.applied_step(), 0, kMaxStep);
   RETURN_IF_ERROR(checks.status());
   checks.Range("complete_step", halted.complete_step(), 0, kMaxStep);
-  // What a member with nothing applied holds may come from a checkpoint.
+  // A member that has applied nothing may hold a step of a checkpoint.
   checks.That(halted.applied_step() == 0 ||
                   halted.complete_step() == halted.applied_step() ||
                   halted.complete_step() == halted.applied_step() + 1,
@@ -410,7 +395,7 @@ absl::StatusOr<EventBody> ParseFinished(SessionId session,
   checks.Range("generation", finished.generation(), 1, INT64_MAX);
   checks.NotNegative("step", finished.step());
   RETURN_IF_ERROR(checks.status());
-  ASSIGN_OR_RETURN(std::string bench,
+  ASSIGN_OR_RETURN(std::optional<v1::BenchFigures> bench,
                    BenchOf(finished.has_bench(), finished.bench(), checks));
   return FinishedReceived{
       .session = session,
@@ -418,7 +403,7 @@ absl::StatusOr<EventBody> ParseFinished(SessionId session,
       .step = finished.step(),
       .parameters_hash = finished.parameters_hash(),
       .is_stopped = finished.stopped(),
-      .figures = FiguresOf(finished.figures()),
+      .figures = FiguresOf(finished.has_figures(), finished.figures()),
       .bench = std::move(bench),
       .rank_figures = RankFiguresOf(finished.has_rank(), finished.rank())};
 }
@@ -455,9 +440,9 @@ absl::StatusOr<EventBody> ParseNotice(SessionId session,
   event.step = notice.step();
   event.kind = static_cast<NoticeKind>(notice.kind());
   event.message = BoundedText(notice.message());
-  event.sample.step = notice.sample().step();
-  event.sample.prompt = BoundedText(notice.sample().prompt());
-  event.sample.text = BoundedText(notice.sample().text(), kMaxSampleText);
+  event.sample.set_step(notice.sample().step());
+  event.sample.set_prompt(BoundedText(notice.sample().prompt()));
+  event.sample.set_text(BoundedText(notice.sample().text(), kMaxSampleText));
   return event;
 }
 

@@ -26,17 +26,6 @@ v1::Mesh MeshProto(int rank, int world_size) {
   return mesh;
 }
 
-v1::PhaseDurations PhasesProto(const PhaseDurations& phases) {
-  v1::PhaseDurations proto;
-  *proto.mutable_data_wait() = ToProto(phases.data_wait);
-  *proto.mutable_forward() = ToProto(phases.forward);
-  *proto.mutable_backward() = ToProto(phases.backward);
-  *proto.mutable_communication_wait() = ToProto(phases.communication_wait);
-  *proto.mutable_optimizer() = ToProto(phases.optimizer);
-  *proto.mutable_snapshot() = ToProto(phases.snapshot);
-  return proto;
-}
-
 v1::RecoveryCost CostProto(const RecoveryCost& cost) {
   v1::RecoveryCost proto;
   if (cost.detect.has_value()) *proto.mutable_detect() = ToProto(*cost.detect);
@@ -91,37 +80,10 @@ void SetIncidents(const State& state, const Job& job, MemberDetail detail,
 
 }  // namespace
 
-v1::Verdict VerdictProto(const Verdict& verdict) {
-  v1::Verdict proto;
-  proto.set_worker(verdict.worker);
-  proto.set_rank(verdict.rank);
-  proto.set_host(verdict.host);
-  proto.set_pid(verdict.pid);
-  proto.set_generation(verdict.generation);
-  proto.set_step(verdict.step);
-  proto.set_collective_sequence(verdict.collective_sequence);
-  proto.set_summary(verdict.summary);
-  for (const Evidence& evidence : verdict.evidence) {
-    v1::Evidence& item = *proto.add_evidence();
-    item.set_kind(static_cast<v1::EvidenceKind>(evidence.kind));
-    item.set_observer(evidence.observer);
-    item.set_detail(evidence.detail);
-  }
-  proto.set_decision(static_cast<v1::VerdictDecision>(verdict.decision));
-  SetTime(verdict.time, proto.mutable_time());
-  proto.set_exit_code(verdict.exit_code);
-  if (verdict.process_end.has_value()) {
-    proto.mutable_process_end()->set_pid(verdict.process_end->pid);
-    proto.mutable_process_end()->set_exit_code(verdict.process_end->exit_code);
-    proto.mutable_process_end()->set_signal(verdict.process_end->signal);
-  }
-  return proto;
-}
-
 v1::Incident IncidentProto(const Incident& incident) {
   v1::Incident proto;
   proto.set_number(incident.number);
-  *proto.mutable_verdict() = VerdictProto(incident.verdict);
+  *proto.mutable_verdict() = incident.verdict;
   *proto.mutable_cost() = CostProto(incident.cost);
   proto.set_world_size_before(incident.world_size_before);
   proto.set_world_size_after(incident.world_size_after);
@@ -146,44 +108,6 @@ v1::Goodput GoodputProto(const State& state, const Job& job) {
   *proto.mutable_total() = ToProto(goodput.Total());
   proto.set_ratio(goodput.Ratio());
   proto.set_incidents(job.incidents.empty() ? 0 : job.incidents.back().number);
-  return proto;
-}
-
-v1::TrainingFigures FiguresProto(const TrainingFigures& figures) {
-  v1::TrainingFigures proto;
-  proto.set_step(figures.step);
-  proto.set_total_steps(figures.total_steps);
-  proto.set_loss(figures.loss);
-  proto.set_samples_per_second(figures.samples_per_second);
-  *proto.mutable_step_duration() = ToProto(figures.step_duration);
-  proto.set_communication_wait_ratio(figures.communication_wait_ratio);
-  proto.set_data_wait_ratio(figures.data_wait_ratio);
-  if (figures.evaluation_loss.has_value()) {
-    proto.set_evaluation_loss(*figures.evaluation_loss);
-  }
-  proto.set_evaluation_step(figures.evaluation_step);
-  *proto.mutable_remaining_duration() = ToProto(figures.remaining_duration);
-  proto.set_payload_sent_bytes(figures.payload_sent_bytes);
-  proto.set_gradient_norm(figures.gradient_norm);
-  proto.set_targets_per_second(figures.targets_per_second);
-  proto.set_model_flops_utilization(figures.model_flops_utilization);
-  proto.set_learning_rate(figures.learning_rate);
-  *proto.mutable_phases() = PhasesProto(figures.phases);
-  proto.set_payload_theory_bytes(figures.payload_theory_bytes);
-  if (figures.evaluation_accuracy.has_value()) {
-    proto.set_evaluation_accuracy(*figures.evaluation_accuracy);
-  }
-  proto.set_checkpoint_step(figures.checkpoint_step);
-  proto.set_skipped_samples(figures.skipped_samples);
-  *proto.mutable_all_reduce_duration() = ToProto(figures.all_reduce_duration);
-  *proto.mutable_predicted_all_reduce_duration() =
-      ToProto(figures.predicted_all_reduce_duration);
-  for (const CollectiveAlgorithm algorithm : figures.all_reduce_algorithms) {
-    proto.add_all_reduce_algorithms(
-        static_cast<v1::CollectiveAlgorithm>(algorithm));
-  }
-  proto.set_awaited_rank(figures.awaited_rank);
-  proto.set_awaited_ratio(figures.awaited_ratio);
   return proto;
 }
 
@@ -239,9 +163,7 @@ v1::Event EventProto(const EmitEvent& event, int64_t sequence) {
   proto.set_generation(event.generation);
   proto.set_step(event.step);
   proto.set_message(event.message);
-  if (event.verdict.has_value()) {
-    *proto.mutable_verdict() = VerdictProto(*event.verdict);
-  }
+  if (event.verdict.has_value()) *proto.mutable_verdict() = *event.verdict;
   return proto;
 }
 
@@ -258,22 +180,16 @@ v1::Job JobProto(const State& state, const Job& job, MemberDetail members) {
     for (const Member& member : job.members) {
       v1::Member& shown = *proto.add_members();
       shown = MemberProto(member.identity, world_size, member.step);
-      if (!member.rank_figures.empty())
-        shown.mutable_figures()->ParsePartialFromString(member.rank_figures);
+      if (member.rank_figures != nullptr)
+        *shown.mutable_figures() = *member.rank_figures;
       SetPhase(state, job, member, shown);
     }
   }
   if (job.generation > 0 && !proto.spec().has_bench())
-    *proto.mutable_figures() = FiguresProto(job.figures);
-  if (job.sample.has_value()) {
-    proto.mutable_sample()->set_step(job.sample->step);
-    proto.mutable_sample()->set_prompt(job.sample->prompt);
-    proto.mutable_sample()->set_text(job.sample->text);
-  }
+    *proto.mutable_figures() = job.figures;
+  if (job.sample.has_value()) *proto.mutable_sample() = *job.sample;
   proto.set_message(job.message);
-  if (job.verdict.has_value()) {
-    *proto.mutable_verdict() = VerdictProto(*job.verdict);
-  }
+  if (job.verdict.has_value()) *proto.mutable_verdict() = *job.verdict;
   SetIncidents(state, job, members, proto);
   SetStraggler(job, proto);
   proto.set_exit_code(job.exit_code);
@@ -285,9 +201,7 @@ v1::Job JobProto(const State& state, const Job& job, MemberDetail members) {
   if (job.end_time != absl::InfinitePast()) {
     SetTime(job.end_time, proto.mutable_end_time());
   }
-  if (!job.bench.empty()) {
-    proto.mutable_bench()->ParsePartialFromString(job.bench);
-  }
+  if (job.bench.has_value()) *proto.mutable_bench() = *job.bench;
   // A benchmark has no parameters.
   if (job.parameters_hash.has_value() && !proto.spec().has_bench()) {
     proto.set_parameters_hash(absl::StrFormat("%016x", *job.parameters_hash));

@@ -1,4 +1,4 @@
-// How the core's state looks in the API: core types made into protos. Pure.
+// The core's state in the API's form: core types made into messages. Pure.
 #ifndef RINGMASTER_SERVER_COORDINATOR_RPC_STATE_PROTO_H_
 #define RINGMASTER_SERVER_COORDINATOR_RPC_STATE_PROTO_H_
 
@@ -27,21 +27,19 @@ struct CoordinatorIdentity {
   std::string host = {};
 };
 
-// What a status is made from; valid as long as `state` and `self` are.
+// The source of a status; valid as long as `state` and `self` are.
 struct StatusSource {
   const State& state;
   const CoordinatorIdentity& self;
   MonotonicTime now = {};
   absl::Time time = {};
-  // How long a decision has waited to become durable.
+  // The time that a decision has waited to become durable.
   absl::Duration journal_wait = {};
 };
 
-[[nodiscard]] v1::Verdict VerdictProto(const Verdict& verdict);
 [[nodiscard]] v1::Incident IncidentProto(const Incident& incident);
 // As of the last event that the state has taken in.
 [[nodiscard]] v1::Goodput GoodputProto(const State& state, const Job& job);
-[[nodiscard]] v1::TrainingFigures FiguresProto(const TrainingFigures& figures);
 [[nodiscard]] v1::Member MemberProto(const MemberIdentity& member,
                                      int world_size, int64_t step);
 [[nodiscard]] v1::Worker WorkerProto(const Worker& worker, MonotonicTime now);

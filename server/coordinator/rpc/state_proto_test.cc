@@ -27,9 +27,9 @@ TEST(StateProtoTest, EnumeratorsHaveTheProtosNumbers) {
   EXPECT_EQ(static_cast<int>(WorkerState::kDetached),
             v1::WORKER_STATE_DETACHED);
   EXPECT_EQ(static_cast<int>(Phase::kCheckpoint), v1::PHASE_CHECKPOINT);
-  EXPECT_EQ(static_cast<int>(EvidenceKind::kSupervisorReport),
+  EXPECT_EQ(static_cast<int>(v1::EVIDENCE_KIND_SUPERVISOR_REPORT),
             v1::EVIDENCE_KIND_SUPERVISOR_REPORT);
-  EXPECT_EQ(static_cast<int>(VerdictDecision::kFailJob),
+  EXPECT_EQ(static_cast<int>(v1::VERDICT_DECISION_FAIL_JOB),
             v1::VERDICT_DECISION_FAIL_JOB);
   EXPECT_EQ(static_cast<int>(EventSeverity::kError), v1::EVENT_SEVERITY_ERROR);
   EXPECT_EQ(static_cast<int>(Role::kParameterServer),
@@ -37,47 +37,28 @@ TEST(StateProtoTest, EnumeratorsHaveTheProtosNumbers) {
   EXPECT_EQ(static_cast<int>(DeviceKind::kCuda), v1::DEVICE_KIND_CUDA);
 }
 
-TEST(StateProtoTest, VerdictKeepsWhatItSays) {
-  Verdict verdict;
-  verdict.worker = "w1";
-  verdict.rank = 1;
-  verdict.host = "node-1";
-  verdict.pid = 42;
-  verdict.generation = 3;
-  verdict.step = 17;
-  verdict.collective_sequence = 99;
-  verdict.summary = "w1 is gone";
-  verdict.evidence = {{.kind = EvidenceKind::kStreamBroken,
-                       .observer = "coordinator",
-                       .detail = "reset"}};
-  verdict.decision = VerdictDecision::kReform;
-  verdict.time = absl::FromUnixSeconds(5);
-  verdict.exit_code = 138;
-  verdict.process_end = ProcessEnd{42, 7, 9};
-  const v1::Verdict proto = VerdictProto(verdict);
-  EXPECT_EQ(proto.worker(), "w1");
-  EXPECT_EQ(proto.rank(), 1);
-  EXPECT_EQ(proto.host(), "node-1");
-  EXPECT_EQ(proto.pid(), 42);
-  EXPECT_EQ(proto.generation(), 3);
-  EXPECT_EQ(proto.step(), 17);
-  EXPECT_EQ(proto.collective_sequence(), 99);
-  EXPECT_EQ(proto.summary(), "w1 is gone");
-  EXPECT_EQ(proto.evidence(0).kind(), v1::EVIDENCE_KIND_STREAM_BROKEN);
-  EXPECT_EQ(proto.evidence(0).observer(), "coordinator");
-  EXPECT_EQ(proto.decision(), v1::VERDICT_DECISION_REFORM);
-  EXPECT_EQ(proto.time().seconds(), 5);
-  EXPECT_EQ(proto.exit_code(), 138);
-  EXPECT_EQ(proto.process_end().pid(), 42);
-  EXPECT_EQ(proto.process_end().exit_code(), 7);
-  EXPECT_EQ(proto.process_end().signal(), 9);
-  EXPECT_FALSE(VerdictProto(Verdict()).has_process_end());
+TEST(StateProtoTest, JobShowsItsVerdictAndFigures) {
+  State state;
+  Job& job =
+      state.jobs.emplace(1, SmallJob(1, JobState::kRunning)).first->second;
+  job.generation = 1;
+  EXPECT_FALSE(JobProto(state, job).has_verdict());
+  EXPECT_EQ(JobProto(state, job).figures().awaited_rank(), -1);
+  v1::Verdict& verdict = job.verdict.emplace();
+  verdict.set_worker("w1");
+  verdict.add_evidence()->set_kind(v1::EVIDENCE_KIND_STREAM_BROKEN);
+  verdict.mutable_process_end()->set_signal(9);
+  job.figures.set_loss(2.5);
+  job.figures.add_all_reduce_algorithms(v1::COLLECTIVE_ALGORITHM_RING);
+  const v1::Job proto = JobProto(state, job);
+  EXPECT_EQ(proto.verdict().DebugString(), verdict.DebugString());
+  EXPECT_EQ(proto.figures().DebugString(), job.figures.DebugString());
 }
 
 TEST(StateProtoTest, IncidentKeepsWhatItSays) {
   Incident incident;
   incident.number = 4;
-  incident.verdict.worker = "w1";
+  incident.verdict.set_worker("w1");
   incident.is_wanted = true;
   incident.cost.detect = absl::Milliseconds(120);
   incident.cost.halt = absl::Milliseconds(3);
@@ -166,67 +147,6 @@ TEST(StateProtoTest, StatusShowsQuarantinedHosts) {
   EXPECT_EQ(status.quarantines(0).reason(), "3 of 4 incidents within 10m");
 }
 
-TEST(StateProtoTest, FiguresKeepWhatTheySay) {
-  TrainingFigures figures;
-  figures.step = 4;
-  figures.loss = 2.5;
-  figures.step_duration = absl::Milliseconds(12);
-  EXPECT_FALSE(FiguresProto(figures).has_evaluation_loss());
-  figures.evaluation_loss = 2.25;
-  const v1::TrainingFigures proto = FiguresProto(figures);
-  EXPECT_EQ(proto.step(), 4);
-  EXPECT_EQ(proto.loss(), 2.5);
-  EXPECT_EQ(FromProto(proto.step_duration()), absl::Milliseconds(12));
-  EXPECT_EQ(proto.evaluation_loss(), 2.25);
-}
-
-TEST(StateProtoTest, FiguresTellOfTheEngine) {
-  TrainingFigures figures;
-  EXPECT_FALSE(FiguresProto(figures).has_evaluation_accuracy());
-  figures.targets_per_second = 1;
-  figures.model_flops_utilization = 0.5;
-  figures.learning_rate = 0.25;
-  figures.phases = {absl::Seconds(1), absl::Seconds(2), absl::Seconds(3),
-                    absl::Seconds(4), absl::Seconds(5), absl::Seconds(6)};
-  figures.payload_theory_bytes = 7;
-  figures.evaluation_accuracy = 0.125;
-  figures.checkpoint_step = 8;
-  figures.skipped_samples = 9;
-  const v1::TrainingFigures proto = FiguresProto(figures);
-  EXPECT_EQ(proto.targets_per_second(), 1);
-  EXPECT_EQ(proto.model_flops_utilization(), 0.5);
-  EXPECT_EQ(proto.learning_rate(), 0.25);
-  EXPECT_EQ(proto.phases().data_wait().seconds(), 1);
-  EXPECT_EQ(proto.phases().forward().seconds(), 2);
-  EXPECT_EQ(proto.phases().backward().seconds(), 3);
-  EXPECT_EQ(proto.phases().communication_wait().seconds(), 4);
-  EXPECT_EQ(proto.phases().optimizer().seconds(), 5);
-  EXPECT_EQ(proto.phases().snapshot().seconds(), 6);
-  EXPECT_EQ(proto.payload_theory_bytes(), 7);
-  EXPECT_EQ(proto.evaluation_accuracy(), 0.125);
-  EXPECT_EQ(proto.checkpoint_step(), 8);
-  EXPECT_EQ(proto.skipped_samples(), 9);
-}
-
-TEST(StateProtoTest, FiguresTellHowGradientsAreReduced) {
-  TrainingFigures figures;
-  figures.all_reduce_duration = absl::Milliseconds(2);
-  figures.predicted_all_reduce_duration = absl::Milliseconds(1);
-  figures.all_reduce_algorithms = {CollectiveAlgorithm::kExchange,
-                                   CollectiveAlgorithm::kRing};
-  figures.awaited_rank = 3;
-  figures.awaited_ratio = 0.5;
-  const v1::TrainingFigures proto = FiguresProto(figures);
-  EXPECT_EQ(FromProto(proto.all_reduce_duration()), absl::Milliseconds(2));
-  EXPECT_EQ(FromProto(proto.predicted_all_reduce_duration()),
-            absl::Milliseconds(1));
-  ASSERT_EQ(proto.all_reduce_algorithms_size(), 2);
-  EXPECT_EQ(proto.all_reduce_algorithms(0), v1::COLLECTIVE_ALGORITHM_EXCHANGE);
-  EXPECT_EQ(proto.all_reduce_algorithms(1), v1::COLLECTIVE_ALGORITHM_RING);
-  EXPECT_EQ(proto.awaited_rank(), 3);
-  EXPECT_EQ(proto.awaited_ratio(), 0.5);
-}
-
 TEST(StateProtoTest, JobShowsWhatEachMemberHasDone) {
   State state;
   Job& job =
@@ -234,7 +154,7 @@ TEST(StateProtoTest, JobShowsWhatEachMemberHasDone) {
   job.members.resize(2);
   v1::RankFigures figures;
   figures.set_sent_bytes(5);
-  job.members[1].rank_figures = figures.SerializeAsString();
+  job.members[1].rank_figures = std::make_shared<v1::RankFigures>(figures);
   const v1::Job proto = JobProto(state, job);
   EXPECT_FALSE(proto.members(0).has_figures());
   EXPECT_EQ(proto.members(1).figures().sent_bytes(), 5);
@@ -288,8 +208,11 @@ TEST(StateProtoTest, JobShowsItsLastSampleAndCheckpoint) {
       state.jobs.emplace(1, SmallJob(1, JobState::kRunning)).first->second;
   job.generation = 1;
   EXPECT_FALSE(JobProto(state, job).has_sample());
-  job.sample = TextSample{5, "The", " sea"};
-  job.figures.checkpoint_step = 4;
+  v1::TextSample& sample = job.sample.emplace();
+  sample.set_step(5);
+  sample.set_prompt("The");
+  sample.set_text(" sea");
+  job.figures.set_checkpoint_step(4);
   const v1::Job proto = JobProto(state, job);
   EXPECT_EQ(proto.sample().step(), 5);
   EXPECT_EQ(proto.sample().prompt(), "The");
@@ -307,9 +230,7 @@ TEST(StateProtoTest, ABenchmarkShowsItsRowsAndNoFiguresOfTraining) {
   job.generation = 1;
   job.parameters_hash = 0;
   EXPECT_FALSE(JobProto(state, job).has_bench());
-  v1::BenchFigures bench;
-  bench.add_rows()->set_bytes(4096);
-  job.bench = bench.SerializeAsString();
+  job.bench.emplace().add_rows()->set_bytes(4096);
   const v1::Job proto = JobProto(state, job);
   ASSERT_EQ(proto.bench().rows_size(), 1);
   EXPECT_EQ(proto.bench().rows(0).bytes(), 4096);

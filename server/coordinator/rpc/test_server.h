@@ -1,4 +1,4 @@
-// What tests of the coordinator's gRPC services share: a served runtime on a free port, and a worker that talks to it.
+// TestServer: a served runtime on a free port, and a worker that talks to it, for tests of the coordinator's gRPC services.
 #ifndef RINGMASTER_SERVER_COORDINATOR_RPC_TEST_SERVER_H_
 #define RINGMASTER_SERVER_COORDINATOR_RPC_TEST_SERVER_H_
 

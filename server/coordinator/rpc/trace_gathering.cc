@@ -8,7 +8,7 @@
 namespace ringmaster::coordinator {
 namespace {
 
-// Whether the member is the same process still, and `job` its last job.
+// Returns true if the member is still the same process, and `job` its last job.
 bool StillHasTrace(const State& state, const Job& job, const Member& member) {
   const std::string& name = member.identity.worker;
   const Worker* const worker = state.FindWorker(name);

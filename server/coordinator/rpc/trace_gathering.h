@@ -23,7 +23,7 @@
 
 namespace ringmaster::coordinator {
 
-// Who has not answered by then is named as missing.
+// A member that has not answered within this time is named as missing.
 inline constexpr absl::Duration kTraceBudget = absl::Seconds(2);
 // Longest answer, so that it fits a message.
 inline constexpr size_t kMaxTraceBytes = 3 << 20;

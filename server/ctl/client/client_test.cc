@@ -172,7 +172,7 @@ TEST(ClientTest, ReconnectLeavesTheOldConnectionAtOnce) {
   std::thread watcher(
       [&] { ended = other->WatchJob("j", [](const v1::Job&) {}); });
   coordinator->AwaitWatcher();
-  // What is under way stays, of whoever reconnects.
+  // Calls that are under way go on, whoever reconnects.
   client.Reconnect();
   other->Reconnect();
   EXPECT_TRUE(client.GetStatus().ok());

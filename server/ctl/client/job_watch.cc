@@ -18,7 +18,7 @@ bool IsEnd(v1::JobState state) {
          state == v1::JOB_STATE_CANCELLED;
 }
 
-// What a coordinator that is being restarted causes.
+// Returns true for errors that a coordinator causes while it is restarted.
 bool IsWorthARetry(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
          absl::IsAborted(status);
@@ -81,8 +81,8 @@ void JobWatch::Run() {
 // the job is an error.
 absl::Status JobWatch::FollowOnce() {
   const std::optional<v1::Job> known = Snapshot().job;
-  // First a call with a deadline: it tells whether anybody answers, and a name must not move on to a newer job of that
-  // name after a restart.
+  // First a call with a deadline: it tells whether anybody answers, and a name
+  // must not move on to a newer job of that name after a restart.
   ASSIGN_OR_RETURN(const v1::Job job,
                    client_->GetJob(known.has_value() ? known->id() : job_));
   Publish(job);

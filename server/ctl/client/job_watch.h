@@ -29,7 +29,7 @@ struct JobWatchOptions {
   absl::Duration reconnect_limit = absl::Seconds(60);
 };
 
-// What is known at one moment.
+// The state of the watched job at one moment.
 struct WatchSnapshot {
   std::optional<v1::Job> job;  // unset before the first answer
   int64_t updates = 0;         // how many there were so far

@@ -1,6 +1,6 @@
-// `ringctl bench allreduce`: how fast processes of this machine reduce, over the
-// connections that ranks of a job have, without a coordinator. For the workers of
-// one see cluster_bench.h.
+// `ringctl bench allreduce`: how fast processes of this machine reduce, over
+// the connections that ranks of a job have, without a coordinator. For the
+// workers of one see cluster_bench.h.
 #ifndef RINGMASTER_SERVER_CTL_COMMANDS_BENCH_H_
 #define RINGMASTER_SERVER_CTL_COMMANDS_BENCH_H_
 
@@ -36,12 +36,12 @@ struct BenchFlags {
 // Adds the command and its flags; `bench` must outlive the parsing.
 void AddBenchFlags(FlagSet& flags, BenchFlags& bench);
 
-// What the flags ask of `ranks`, not passed through CheckAllReduceBench yet.
-// INVALID_ARGUMENT names the flag.
+// Returns the options that the flags ask for with `ranks`, not passed through
+// CheckAllReduceBench yet. INVALID_ARGUMENT names the flag.
 [[nodiscard]] absl::StatusOr<AllReduceBenchOptions> ToBenchOptions(
     const BenchFlags& flags, int ranks);
 
-// Of this machine's processes; checked.
+// The same for processes of this machine; checked.
 [[nodiscard]] absl::StatusOr<AllReduceBenchOptions> ToLocalBenchOptions(
     const BenchFlags& flags);
 

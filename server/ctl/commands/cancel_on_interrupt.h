@@ -20,7 +20,7 @@ class CancelOnInterrupt {
  public:
   struct Options {
     std::function<bool()> is_interrupted;
-    // How long a cancelled job may take to end.
+    // The time that a cancelled job may take to end.
     absl::Duration limit = absl::Minutes(5);
     // Told a line when it cancels.
     std::function<void(std::string_view line)> note;

@@ -141,7 +141,7 @@ class ClusterBench {
 absl::StatusOr<v1::JobSpec> BenchJobSpec(const BenchFlags& flags, int workers) {
   ASSIGN_OR_RETURN(AllReduceBenchOptions options,
                    ToBenchOptions(flags, workers));
-  // Whether an algorithm is usable depends on the workers' hosts: they tell.
+  // The workers tell if an algorithm is usable: it depends on their hosts.
   AllReduceBenchOptions checked = options;
   checked.algorithm = Algorithm::kAuto;
   RETURN_IF_ERROR(CheckAllReduceBench(checked));

@@ -43,7 +43,8 @@ std::string ProcessorName() {
   return "";
 }
 
-// What TCP flows of new network namespaces share a link by; empty: not known.
+// Returns the algorithm by which TCP flows of new network namespaces share a
+// link; empty: not known.
 std::string CongestionControl() {
   std::ifstream file("/proc/sys/net/ipv4/tcp_congestion_control");
   std::string name;
@@ -262,7 +263,7 @@ class Compare {
                         " a host; TCP with ", CongestionControl());
   }
 
-  // How many samples a step has.
+  // Says how many samples a step has.
   [[nodiscard]] std::string BatchText() const {
     const RunResult& first = plan_.front().result;
     if (flags_.is_batch_scaled) {

@@ -51,13 +51,13 @@ struct CompareContext {
   std::function<bool()> is_interrupted;
   std::string command;  // how it was called, for the report
   absl::Duration timeout = absl::Seconds(5);  // of a call
-  // Of the cluster to run on; null: this machine.
+  // The client of the cluster to run on; null: this machine.
   Client* cluster = nullptr;
 };
 
 // Runs everything and writes the report after each run. A run that fails is a
-// line, and the others go on. The exit code: 0 if all runs succeeded, those that
-// measure memory too, else the first failure's; 143 if it was interrupted.
+// line, and the others go on. The exit code: 0 if all runs succeeded, those
+// that measure memory too, else the first failure's; 143 if it was interrupted.
 //   INVALID_ARGUMENT  names the flag, or what is wrong with the job
 // To be called on the main thread: children die with the thread that started
 // them.

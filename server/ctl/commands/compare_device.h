@@ -1,4 +1,4 @@
-// What the workers of a comparison compute on.
+// The devices that the workers of a comparison compute on.
 #ifndef RINGMASTER_SERVER_CTL_COMMANDS_COMPARE_DEVICE_H_
 #define RINGMASTER_SERVER_CTL_COMMANDS_COMPARE_DEVICE_H_
 
@@ -15,8 +15,8 @@ class Status;
 
 namespace ctl {
 
-// Whether workers compute on GPUs: as `flags` say, or, on a cluster (null: this
-// machine), as those do that are idle. Pure.
+// Returns true if workers compute on GPUs: as `flags` say, or, on a cluster
+// (null: this machine), as its idle workers do. Pure.
 //   INVALID_ARGUMENT  names the flag that does not go with that, or says that
 //                     idle workers are of both kinds
 [[nodiscard]] absl::StatusOr<bool> AreWorkersOnGpus(const CompareFlags& flags,

@@ -17,7 +17,8 @@ namespace ringmaster::ctl {
 struct FinishedRun {
   RunResult result;   // with a failure, if there was one
   int exit_code = 0;  // of the job, or of what prevented it
-  // What its ranks told of some steps, late in the run; empty unless asked for.
+  // The trace of some steps by its ranks, late in the run; empty unless asked
+  // for.
   v1::GetTraceResponse trace;
 };
 

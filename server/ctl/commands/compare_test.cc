@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-// What is wrong is said before anything starts: there are no programs here.
+// Mistakes are reported before anything starts: there are no programs here.
 class CompareTest : public ::testing::Test {
  protected:
   CompareTest()
@@ -152,7 +152,7 @@ TEST_F(CompareTest, AClustersWorkersAreWhatTheyAre) {
   EXPECT_THAT(
       std::string(AreWorkersOnGpus(flags_, &cluster).status().message()),
       HasSubstr("idle workers on GPUs and others on CPUs"));
-  // Who is busy is not asked.
+  // Busy workers are not asked.
   cluster.mutable_workers(0)->set_state(v1::WORKER_STATE_ASSIGNED);
   EXPECT_FALSE(AreWorkersOnGpus(flags_, &cluster).value());
   flags_.device = "cuda";

@@ -1,4 +1,4 @@
-// What every command of ringctl is given.
+// The context that every command of ringctl is given.
 #ifndef RINGMASTER_SERVER_CTL_COMMANDS_CONTEXT_H_
 #define RINGMASTER_SERVER_CTL_COMMANDS_CONTEXT_H_
 

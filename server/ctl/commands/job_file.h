@@ -17,7 +17,8 @@ namespace ringmaster::ctl {
 [[nodiscard]] absl::StatusOr<v1::JobSpec> LoadJobFile(
     const std::string& path, const std::vector<std::string>& assignments);
 
-// What errors call the job file at `path`: that, or "standard input".
+// Returns the name by which errors call the job file at `path`: that, or
+// "standard input".
 [[nodiscard]] std::string JobFileName(const std::string& path);
 
 // `spec` as a job file: fields that are not set are left out.

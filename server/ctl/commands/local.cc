@@ -26,7 +26,7 @@ namespace {
 
 constexpr int kTailLines = 15;
 
-// How many parameter servers the job needs as processes of their own.
+// Returns how many parameter servers the job needs as processes of their own.
 int ParameterServersOf(const v1::JobSpec& spec) {
   return spec.train().parameter_server().servers();
 }
@@ -85,7 +85,8 @@ class LocalRun {
   absl::Status Check() {
     RETURN_IF_ERROR(cancel_->Check(job_id_));
     const std::optional<v1::Job> job = watch_->Snapshot().job;
-    // Once it has members, the coordinator judges what a worker's end means; before, the job would wait for ever.
+    // Once it has members, the coordinator judges what a worker's end means;
+    // before, the job would wait for ever.
     const bool is_gathering = !job.has_value() || job->generation() == 0;
     return cluster_.Check(/*needs_all_members=*/is_gathering);
   }

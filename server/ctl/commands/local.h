@@ -1,5 +1,5 @@
-// `ringctl local`: a job with its own coordinator, workers and parameter servers,
-// all on this machine, without any set-up.
+// `ringctl local`: a job with its own coordinator, workers and parameter
+// servers, all on this machine, without any set-up.
 #ifndef RINGMASTER_SERVER_CTL_COMMANDS_LOCAL_H_
 #define RINGMASTER_SERVER_CTL_COMMANDS_LOCAL_H_
 
@@ -24,7 +24,7 @@ struct LocalOptions {
   std::string bin_dir;                        // "": beside this program
   std::string run_dir;                        // "": a new one
   absl::Duration timeout = absl::Seconds(5);  // of a call
-  // How long a cancelled job may take to end.
+  // The time that a cancelled job may take to end.
   absl::Duration cancel_limit = absl::Minutes(5);
 };
 

@@ -18,7 +18,7 @@ namespace ringmaster::ctl {
 // Why the job is where it is, and who keeps it waiting.
 [[nodiscard]] absl::StatusOr<int> RunExplain(const CommandContext& context,
                                              const std::string& job);
-// Of all jobs if `job` is empty.
+// Events of all jobs if `job` is empty.
 [[nodiscard]] absl::StatusOr<int> RunEvents(const CommandContext& context,
                                             const std::string& job);
 [[nodiscard]] absl::StatusOr<int> RunCancel(const CommandContext& context,

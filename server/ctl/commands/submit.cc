@@ -54,7 +54,8 @@ absl::StatusOr<int> RunSubmit(const CommandContext& context,
   const absl::StatusOr<v1::Job> job = context.client.SubmitJob(
       spec, /*validate_only=*/false, options.request_id);
   if (!job.ok()) {
-    // What is wrong with the job is said of its file; the rest is said of the coordinator already.
+    // A mistake in the job is reported for its file; other errors name the
+    // coordinator already.
     return absl::IsInvalidArgument(job.status())
                ? Annotate(job.status(), JobFileName(options.job_file))
                : job.status();

@@ -283,7 +283,7 @@ NamedChart ScaleChart(const Comparison& comparison, const RunList& runs) {
 bool IsAny(const RankResult&) { return true; }
 bool IsWorker(const RankResult& rank) { return !rank.is_server; }
 
-// Of the ranks for which `is_counted`.
+// Returns the load of the ranks for which `is_counted`.
 Load LoadOf(const RunResult& run, double (*value)(const RankResult&),
             bool (*is_counted)(const RankResult&) = IsAny) {
   Load load;
@@ -298,7 +298,7 @@ Load LoadOf(const RunResult& run, double (*value)(const RankResult&),
   return load;
 }
 
-// Whether they are known of any.
+// Returns true if the bytes of any run are known.
 bool HasBytes(const RunList& runs) {
   return std::any_of(runs.begin(), runs.end(), [](const RunResult* run) {
     return BytesLoad(*run).has_value();

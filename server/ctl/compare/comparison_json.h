@@ -8,9 +8,9 @@
 
 namespace ringmaster::ctl {
 
-// {"conditions": {...}, "runs": [{...}], "memory": [{...}]}, indented; keys end in their units.
-// What theory says stands beside what was measured. A value that is not known
-// is null.
+// {"conditions": {...}, "runs": [{...}], "memory": [{...}]}, indented; keys end
+// in their units. The values of theory stand beside those that were measured. A
+// value that is not known is null.
 [[nodiscard]] std::string ComparisonJson(const Comparison& comparison);
 
 }  // namespace ringmaster::ctl

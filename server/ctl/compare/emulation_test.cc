@@ -49,7 +49,8 @@ TEST(EmulationTest, TakesTheMedianMomentOfEachBucket) {
   AddStep(rank, 1, {10, 50, 100});
   AddStep(rank, 2, {12, 40, 130});
   AddStep(rank, 3, {90, 45, 100});
-  // Of the records that end a step, and of a pass that was not told.
+  // A span like those of records that end a step, and of a pass that was not
+  // reported.
   rank.add_spans()->set_name("all_reduce");
   RunResult recorded = Recorded();
   recorded.gradient_bytes = 300;

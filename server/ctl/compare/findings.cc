@@ -74,7 +74,7 @@ void AddFastest(const Comparison& comparison, int workers,
   findings.push_back(absl::StrCat(text, "."));
 }
 
-// Of the first run of each mode, in their order.
+// Returns the modes, in the order of their first runs.
 std::vector<std::string> ModesOf(const Comparison& comparison) {
   std::vector<std::string> modes;
   for (const RunResult& run : comparison.runs) {
@@ -114,7 +114,7 @@ void AddGatherBroadcast(const Comparison& comparison, int workers,
       "second).",
       workers, ring->samples_per_second / root->samples_per_second,
       root->samples_per_second, ring->samples_per_second));
-  // Of two workers each moves as much as the other.
+  // With two workers, each moves as much as the other.
   if (workers < 3) return;
   const Load bytes = BytesLoad(*root).value_or(Load());
   const Load cpu = CpuLoad(*root);
@@ -126,7 +126,7 @@ void AddGatherBroadcast(const Comparison& comparison, int workers,
       workers, bytes.busiest / bytes.mean, cpu.busiest / cpu.mean));
 }
 
-// What a root would need that kept all gradients before it adds them.
+// Adds what a root would need if it kept all gradients before adding them.
 void AddCollectingRoot(const MemoryResult& memory, double gradient_bytes,
                        double device_bytes,
                        std::vector<std::string>& findings) {

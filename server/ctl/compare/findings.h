@@ -1,5 +1,5 @@
-// What a comparison shows, in sentences with its own figures: none that it does
-// not have. Pure.
+// The findings of a comparison, in sentences with its own figures: none that it
+// does not have. Pure.
 #ifndef RINGMASTER_SERVER_CTL_COMPARE_FINDINGS_H_
 #define RINGMASTER_SERVER_CTL_COMPARE_FINDINGS_H_
 
@@ -10,7 +10,7 @@
 
 namespace ringmaster::ctl {
 
-// Which mode is the fastest, how bytes grow with the workers, what
+// Says which mode is the fastest, how bytes grow with the workers, what
 // gather-broadcast costs, who is the busiest and who needs most memory, what
 // each variation brings, how stale answers were, how far off predictions.
 [[nodiscard]] std::vector<std::string> FindingsOf(const Comparison& comparison);

@@ -1,7 +1,7 @@
-// What is different about a run whose workers compute on GPUs: what these refuse,
+// The differences of a run whose workers compute on GPUs: what these refuse,
 // and what they are started with. Pure.
 //
-// Their all-reduces are NCCL's, which chooses for itself, or is held to rings by a
+// NCCL does their all-reduces; it chooses for itself, or is held to rings by a
 // variable of the workers' environment. Parameter servers are ours as ever.
 #ifndef RINGMASTER_SERVER_CTL_COMPARE_GPU_RUN_H_
 #define RINGMASTER_SERVER_CTL_COMPARE_GPU_RUN_H_
@@ -20,25 +20,26 @@ class TrainProgram;
 
 namespace ctl {
 
-// What is compared on GPUs unless the user says otherwise. Those of a cluster were
-// started with the one or with the other.
+// The modes that are compared on GPUs unless the user says otherwise. Workers
+// of a cluster were started with the one or with the other.
 inline constexpr char kGpuModes[] = "auto,ring";
 inline constexpr char kClusterGpuModes[] = "auto";
 
-//   INVALID_ARGUMENT  a mode of workers on CPUs, or two between which the workers
-//                     of a cluster cannot change; names the flag --modes
+//   INVALID_ARGUMENT  a mode of workers on CPUs, or two between which the
+//                     workers of a cluster cannot change; names the flag
+//                     --modes
 [[nodiscard]] absl::Status CheckGpuModes(const std::vector<Mode>& modes,
                                          bool is_cluster);
 
-// Whether workers on GPUs train `train`, by what it says of gradients.
+// Checks that workers on GPUs can train `train`, by what it says of gradients.
 //   INVALID_ARGUMENT  names the field
 [[nodiscard]] absl::Status CheckGpuProgram(const v1::TrainProgram& train);
 
-// Whether NCCL reduces the gradients; it tells nothing of what it moves.
+// Returns true if NCCL reduces the gradients; it does not tell what it moves.
 [[nodiscard]] bool IsReducedByNccl(const v1::TrainProgram& train);
 
-// The program and arguments that start a worker, so that NCCL chooses as `train`
-// says, whatever the environment.
+// The program and arguments that start a worker, so that NCCL chooses as
+// `train` says, whatever the environment.
 [[nodiscard]] std::vector<std::string> NcclLauncher(
     const v1::TrainProgram& train);
 

@@ -34,9 +34,9 @@ class LinkNamespaces {
   LinkNamespaces& operator=(const LinkNamespaces&) = delete;
   ~LinkNamespaces();
 
-  // Where the coordinator listens.
+  // The address where the coordinator listens.
   [[nodiscard]] const std::string& address() const { return address_; }
-  // What starts a program on host `index`.
+  // The command that starts a program on host `index`.
   [[nodiscard]] std::vector<std::string> Launcher(int index) const;
 
  private:

@@ -1,5 +1,5 @@
-// What a rank needs of memory, and which batch fits: of two short runs that
-// compute, one with more samples than the other. Pure.
+// The memory that a rank needs, and the batch that fits: from two short runs
+// that compute, one with more samples than the other. Pure.
 #ifndef RINGMASTER_SERVER_CTL_COMPARE_MEMORY_H_
 #define RINGMASTER_SERVER_CTL_COMPARE_MEMORY_H_
 
@@ -10,8 +10,8 @@
 
 namespace ringmaster::ctl {
 
-// What a process needs in one run and not in the next, by chance: memory that
-// grows by less is taken as memory that does not grow.
+// The memory that a process needs in one run and not in the next, by chance:
+// memory that grows by less is taken as memory that does not grow.
 inline constexpr double kMemoryNoiseBytes = 1 << 20;
 
 // `few` and `more` are the results of two such runs of one mode. The first
@@ -19,7 +19,7 @@ inline constexpr double kMemoryNoiseBytes = 1 << 20;
 [[nodiscard]] MemoryResult MemoryFrom(const RunResult& few,
                                       const RunResult& more);
 
-// Of the workers alone; zeros without any.
+// Values of the workers alone; zeros without any.
 struct Spread {
   double least = 0;
   double most = 0;

@@ -32,8 +32,8 @@ class RunObserver {
   // The job as of `now`, in seconds since any fixed moment.
   void Take(const v1::Job& job, double now);
 
-  // What was seen so far. Without a failure of its own it has one if no step
-  // was measured.
+  // Returns what was seen so far. Without a failure of its own it has one if no
+  // step was measured.
   [[nodiscard]] RunResult Finish() const;
 
  private:

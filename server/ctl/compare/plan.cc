@@ -95,8 +95,8 @@ absl::StatusOr<PlannedRun> PlanRun(const v1::JobSpec& job,
   return run;
 }
 
-// What a model predicts of a sample; 1 where that is not known, as of a custom
-// one.
+// Returns how many targets a model predicts in a sample; 1 if that is not
+// known, as for a custom model.
 int64_t TargetsOf(const v1::ModelSpec& model) {
   return model.has_gpt() ? std::max(1, model.gpt().sample_tokens()) : 1;
 }

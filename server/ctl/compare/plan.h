@@ -1,7 +1,7 @@
-// What a comparison runs: every mode with every number of workers, and with
+// The runs of a comparison: every mode with every number of workers, and with
 // every variation, each as a job of its own.
 //
-// Pure, but for the clock of nobody: nothing is started here.
+// Pure: nothing is started here.
 #ifndef RINGMASTER_SERVER_CTL_COMPARE_PLAN_H_
 #define RINGMASTER_SERVER_CTL_COMPARE_PLAN_H_
 
@@ -75,8 +75,8 @@ struct PlanOptions {
 // or a micro-batch where that is less.
 [[nodiscard]] int64_t SamplesAtOnce(const v1::TrainProgram& train, int workers);
 
-// What `train`, checked and with its defaults, says of a run; `result.workers` is
-// set.
+// Fills in what `train`, checked and with its defaults, says of a run;
+// `result.workers` is set already.
 void FillResult(const v1::TrainProgram& train, RunResult& result);
 
 // Makes `train` a short run that computes, each worker its part of a batch of

@@ -1,13 +1,14 @@
-// What a step of a run should take, said from the formulas (theory.h) and from
-// what other runs of the same comparison measured.
+// The time that a step of a run should take, from the formulas (theory.h) and
+// from what other runs of the same comparison measured.
 //
 // Formulas leave out that those who share a link do not share it evenly. Where
 // many push to one, an update waits for the slowest of N pushes, and answers
 // begin late; where one root takes in and sends out, both directions are only
-// partly in use at once. By how many times that lengthens a mode's transfers is
-// measured by its run with the next smaller number of workers, and carried on.
-// The delay of the slowest of N grows like the harmonic number H(N) (the mean
-// of the largest of N delays that are distributed exponentially). Pure.
+// partly in use at once. A mode's run with the next smaller number of workers
+// measures how many times as long that makes its transfers; the factor is
+// carried on. The delay of the slowest of N grows like the harmonic number H(N)
+// (the mean of the largest of N delays that are distributed exponentially).
+// Pure.
 #ifndef RINGMASTER_SERVER_CTL_COMPARE_PREDICTION_H_
 #define RINGMASTER_SERVER_CTL_COMPARE_PREDICTION_H_
 
@@ -37,12 +38,12 @@ struct KnownLink {
 };
 
 // The link that runs were made over: the rate it was limited to, else what the
-// all-reduce over the fewest workers reached. Nothing where neither is known, or
-// where workers compute on GPUs: NCCL has ways of its own, which no formula knows,
-// and parameter servers do not take these.
+// all-reduce over the fewest workers reached. Nothing where neither is known,
+// or where workers compute on GPUs: NCCL has ways of its own, which no formula
+// knows, and parameter servers do not take these.
 [[nodiscard]] std::optional<KnownLink> LinkOf(const Comparison& comparison);
 
-// Whether a mode's transfers need another run's to be predicted.
+// Returns true if a mode's transfers need another run's to be predicted.
 [[nodiscard]] bool IsLengthened(const Mode& mode);
 
 // By how many times the transfers of `run` took longer than by the formulas.
@@ -50,13 +51,14 @@ struct KnownLink {
 [[nodiscard]] std::optional<double> MeasuredLengthening(const RunResult& run,
                                                         const LinkCost& link);
 
-// What `lengthening`, measured with `from` workers, is with `to` of them.
+// Returns what `lengthening`, measured with `from` workers, is with `to` of
+// them.
 [[nodiscard]] double GrownLengthening(const Mode& mode, double lengthening,
                                       int from, int to);
 
 // `run` is one of `comparison`, whose own transfers are not used. Nothing where
-// no link is known, or by this run alone, or where the mode is lengthened and no
-// run with fewer workers tells by how much.
+// no link is known, or by this run alone, or where the mode is lengthened and
+// no run with fewer workers tells by how much.
 [[nodiscard]] std::optional<double> PredictedStepSeconds(
     const Comparison& comparison, const RunResult& run);
 
@@ -68,7 +70,7 @@ struct KnownLink {
                                                    int nodes,
                                                    int ranks_per_host);
 
-// How far off predictions were, as a part of what was measured.
+// The errors of predictions, as a part of what was measured.
 struct PredictionErrors {
   int runs = 0;  // that were predicted
   double median = 0;

@@ -242,7 +242,7 @@ std::string MemorySection(const Comparison& comparison) {
   return html + "</table></div>\n";
 }
 
-// What is missing of a comparison that was interrupted.
+// Adds what is missing from a comparison that was interrupted.
 void AddCutShort(const Comparison& comparison,
                  const std::function<void(const std::string&)>& add) {
   const Conditions& conditions = comparison.conditions;

@@ -1,4 +1,4 @@
-// What a comparison measured: plain values, from which reports are made.
+// The measurements of a comparison: plain values, from which reports are made.
 //
 // Seconds and bytes are of one step of training unless a name says otherwise.
 #ifndef RINGMASTER_SERVER_CTL_COMPARE_RESULT_H_
@@ -79,9 +79,9 @@ struct RunResult {
 
   std::vector<RankResult> ranks;
   std::vector<LossPoint> losses;
-  // How many answers of servers went to a worker that was so many steps ahead
-  // of the slowest; empty where workers wait for each other at every step. The
-  // last of 16 counts all that were further ahead.
+  // By the number of steps that a worker was ahead of the slowest, how many of
+  // the servers' answers it got; empty if workers wait for each other at every
+  // step. The last of 16 counts all that were further ahead.
   std::vector<int64_t> staleness;
 
   [[nodiscard]] bool is_ok() const { return failure.empty(); }
@@ -115,7 +115,7 @@ struct MemoryResult {
   [[nodiscard]] bool is_ok() const { return failure.empty(); }
 };
 
-// What the figures hold under.
+// The conditions under which the figures hold.
 struct Conditions {
   std::string time;     // when it began, with its zone
   std::string machine;  // "host, 2 cores, MODEL OF PROCESSOR"

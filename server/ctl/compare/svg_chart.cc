@@ -13,7 +13,7 @@
 namespace ringmaster::ctl {
 namespace {
 
-// Of the drawing, in pixels.
+// The drawing, in pixels.
 constexpr double kWidth = 760;
 constexpr double kHeight = 380;
 constexpr double kLeft = 74;
@@ -22,7 +22,7 @@ constexpr double kRight = 580;  // labels of lines are beside it
 constexpr double kBottom = 318;
 constexpr double kLabelHeight = 15;
 constexpr double kLetterWidth = 6.5;  // about
-// Of bars, which lie: their labels are long, and there may be many.
+// The bars, which lie: their labels are long, and there may be many.
 constexpr double kBarLeft = 210;
 constexpr double kBarRight = 730;
 constexpr double kBarHeight = 15;

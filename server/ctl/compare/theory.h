@@ -1,5 +1,5 @@
-// What each mode must move, and how long that should take: formulas, which
-// prediction.h applies to runs.
+// The bytes that each mode must move, and the time that this should take:
+// formulas, which prediction.h applies to runs.
 //
 // K is the gradient's size on the wire, N the workers, a the latency of a
 // message and b the time of a byte through a node's link, which carries both
@@ -35,11 +35,11 @@ struct NodeBytes {
 struct LinkCost {
   double latency_seconds = 0;
   double seconds_per_byte = 0;
-  // How many times as long as by the formulas a mode's transfers take.
+  // The factor by which a mode's transfers take longer than by the formulas.
   double lengthening = 1;
 };
 
-// What a step is made of, beside how it is reduced.
+// The parts of a step, beside the way it is reduced.
 struct StepShape {
   double compute_seconds = 0;
   // The part that transfers run beside: of the last micro-batch, whose

@@ -1,4 +1,4 @@
-// What `ringctl doctor` says about the coordinator, as this host sees it.
+// The findings of `ringctl doctor` about the coordinator, as this host sees it.
 #ifndef RINGMASTER_SERVER_CTL_DOCTOR_COORDINATOR_H_
 #define RINGMASTER_SERVER_CTL_DOCTOR_COORDINATOR_H_
 

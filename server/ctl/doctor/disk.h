@@ -1,4 +1,5 @@
-// What `ringctl doctor` says about a directory that a program shall write to.
+// The findings of `ringctl doctor` about a directory that a program shall write
+// to.
 #ifndef RINGMASTER_SERVER_CTL_DOCTOR_DISK_H_
 #define RINGMASTER_SERVER_CTL_DOCTOR_DISK_H_
 

@@ -23,7 +23,7 @@ struct Finding {
   std::string what;    // what was found
   std::string why;     // what comes of it; "" with kOk
   std::string remedy;  // what to do; "" with kOk
-  // Of a failure: what a program that meets it ends with.
+  // The exit code of a program that meets a failure like this.
   ExitCode code = ExitCode::kUsage;
 
   friend bool operator==(const Finding&, const Finding&) = default;
@@ -36,7 +36,7 @@ struct Finding {
                            std::string why, std::string remedy,
                            ExitCode code = ExitCode::kUsage);
 
-// What cannot be found out here. It is no fault, so it is kOk.
+// Says that something cannot be found out here. It is no fault, so it is kOk.
 [[nodiscard]] Finding NotKnown(std::string_view check, std::string_view why);
 
 // kDone without a failure; else the least code of all failures, so that one

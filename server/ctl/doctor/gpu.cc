@@ -60,8 +60,8 @@ Finding DriverFinding(const GpuFacts& facts) {
   return Good("driver", what);
 }
 
-// Which versions of a library can be used: from `oldest` to the major version
-// that this build was made with (`built`; 0: it has no CUDA).
+// The versions of a library that can be used: from `oldest` to the major
+// version that this build was made with (`built`; 0: it has no CUDA).
 struct Wanted {
   int oldest = 0;
   int built = 0;

@@ -1,4 +1,4 @@
-// What `ringctl doctor` says about GPUs and the libraries that they need.
+// The findings of `ringctl doctor` about GPUs and the libraries that they need.
 #ifndef RINGMASTER_SERVER_CTL_DOCTOR_GPU_H_
 #define RINGMASTER_SERVER_CTL_DOCTOR_GPU_H_
 
@@ -37,7 +37,7 @@ struct GpuFacts {
   std::optional<LoadedLibrary> cublaslt;
   std::vector<Gpu> gpus;
   std::string gpus_error;  // why they cannot be listed, or ""
-  // Of the pairs of GPUs, those whose memory each can reach.
+  // The number of pairs of GPUs that can reach each other's memory.
   int peer_pairs = 0;
 };
 

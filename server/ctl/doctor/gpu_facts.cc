@@ -1,4 +1,4 @@
-// How gpu.h's facts are gathered.
+// Gathers the facts of gpu.h.
 #include <array>
 #include <cstddef>
 #include <functional>
@@ -74,7 +74,7 @@ std::string ToText(const Uuid& uuid) {
   return "GPU-" + hex;
 }
 
-// What cannot be read stays as it is: not known.
+// Properties that cannot be read stay as they are: not known.
 Gpu Describe(const Driver& driver, DeviceHandle device) {
   Gpu gpu;
   std::array<char, 256> text{};

@@ -46,12 +46,12 @@ void ExpectFailure(GpuFacts facts, std::string_view check,
   EXPECT_EQ(finding.code, ExitCode::kUsage) << check;
   EXPECT_THAT(finding.what, HasSubstr(what));
   EXPECT_FALSE(finding.remedy.empty());
-  // What nobody asked for is a fact and no failure.
+  // If nobody asked for GPUs, it is a fact and no failure.
   facts.is_wanted = false;
   EXPECT_EQ(Of(facts, check).level, Level::kOk) << check;
 }
 
-// What workers on GPUs can do without.
+// Expects a warning about something that workers on GPUs can do without.
 void ExpectWarning(GpuFacts facts, std::string_view check,
                    const std::string& what) {
   const Finding finding = Of(facts, check);

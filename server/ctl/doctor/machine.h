@@ -1,5 +1,5 @@
-// What `ringctl doctor` says about cores, memory, limits and clocks of this
-// machine, or of this container of it.
+// The findings of `ringctl doctor` about cores, memory, limits and clocks of
+// this machine, or of this container of it.
 #ifndef RINGMASTER_SERVER_CTL_DOCTOR_MACHINE_H_
 #define RINGMASTER_SERVER_CTL_DOCTOR_MACHINE_H_
 
@@ -29,7 +29,7 @@ struct MachineFacts {
   std::optional<Limit> open_files;
   std::optional<Limit> locked_memory;  // in bytes
   std::string clock_source;            // "tsc"
-  // Whether workers shall use GPUs: NCCL locks memory.
+  // True if workers shall use GPUs: NCCL locks memory.
   bool is_cuda_wanted = false;
 };
 

@@ -28,7 +28,7 @@ bool TakePrefix(std::string_view& text, std::string_view prefix) {
   return true;
 }
 
-// What follows `marker` in `text`; nullopt without it.
+// Returns what follows `marker` in `text`; nullopt without it.
 std::optional<std::string_view> After(std::string_view text,
                                       std::string_view marker) {
   const size_t at = text.find(marker);
@@ -130,7 +130,7 @@ Finding GpuDirectFinding(const NcclReport& report) {
               "with DMA-BUF");
 }
 
-// Of at least two GPUs.
+// For at least two GPUs.
 Finding WaysFinding(const NcclReport& report) {
   constexpr std::string_view kCheck = "GPU to GPU";
   if (report.connections.empty())

@@ -1,5 +1,5 @@
-// What `ringctl doctor` says about the ways that NCCL takes between GPUs and to
-// other hosts: NCCL's own words, for it decides by rules of its own.
+// The findings of `ringctl doctor` about the ways that NCCL takes between GPUs
+// and to other hosts: in NCCL's own words, for it decides by rules of its own.
 #ifndef RINGMASTER_SERVER_CTL_DOCTOR_NCCL_H_
 #define RINGMASTER_SERVER_CTL_DOCTOR_NCCL_H_
 
@@ -20,8 +20,8 @@ struct NcclFacts {
   std::string log;
 };
 
-// What is in such a log. The wording is that of NCCL 2.19 to 2.28; what another
-// version words differently stays unknown.
+// The contents of such a log. The wording is that of NCCL 2.19 to 2.28; what
+// another version words differently stays unknown.
 struct NcclReport {
   std::string bootstrap;                // "eth0:10.0.0.1"; "": not told
   std::string network;                  // "IB", "Socket"; "": not told

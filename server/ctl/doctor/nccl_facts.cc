@@ -1,4 +1,4 @@
-// How nccl.h's facts are gathered.
+// Gathers the facts of nccl.h.
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -10,7 +10,7 @@
 namespace ringmaster::ctl {
 namespace {
 
-// What common/transport/tcp.cc asks for between hosts.
+// The buffer size that common/transport/tcp.cc asks for between hosts.
 constexpr int64_t kWantedBufferBytes = int64_t{4} << 20;
 
 std::string ToText(const Interface& interface) {

@@ -1,5 +1,5 @@
-// What `ringctl doctor` says about this host's network: interfaces, names, the
-// way to the coordinator, TCP, and ports.
+// The findings of `ringctl doctor` about this host's network: interfaces,
+// names, the way to the coordinator, TCP, and ports.
 #ifndef RINGMASTER_SERVER_CTL_DOCTOR_NETWORK_H_
 #define RINGMASTER_SERVER_CTL_DOCTOR_NETWORK_H_
 
@@ -43,7 +43,7 @@ struct PortFacts {
   std::string error;  // of the last that is not free
 };
 
-// Where the kernel would send what goes to the coordinator.
+// The way by which the kernel would send what goes to the coordinator.
 struct Route {
   std::string from;       // the address of this host; "" without a way
   std::string interface;  // "" if it is none of the list
@@ -71,8 +71,8 @@ struct Route {
                                                bool is_local);
 [[nodiscard]] Finding PortsFinding(const PortFacts& facts);
 
-// The same of this machine, apart where one waits for a name server. nullopt: no
-// coordinator is named.
+// The same of this machine, apart where one waits for a name server. nullopt:
+// no coordinator is named.
 [[nodiscard]] std::vector<Finding> NetworkFindings(
     const std::optional<HostPort>& coordinator);
 [[nodiscard]] std::vector<Finding> OwnNameFindings();

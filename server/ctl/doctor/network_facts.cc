@@ -1,4 +1,4 @@
-// How network.h's facts are gathered.
+// Gathers the facts of network.h.
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>

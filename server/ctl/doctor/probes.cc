@@ -114,7 +114,7 @@ std::vector<Finding> Probes::Finish(Run& run, absl::Duration limit) {
     ::kill(run.pid, SIGKILL);
     run.output.Reset();
   } else if (trouble.empty()) {
-    // Who has answered is not waited for: a driver may hold up its end.
+    // Nobody waits for a probe that has answered: a driver may hold up its end.
     absl::StatusOr<std::vector<Finding>> findings = FromJson(run.text);
     if (findings.ok()) return *std::move(findings);
     trouble = HowItEnded(run);

@@ -1,4 +1,4 @@
-// What `ringctl doctor` says about the bundle's other programs.
+// The findings of `ringctl doctor` about the bundle's other programs.
 #ifndef RINGMASTER_SERVER_CTL_DOCTOR_PROGRAMS_H_
 #define RINGMASTER_SERVER_CTL_DOCTOR_PROGRAMS_H_
 

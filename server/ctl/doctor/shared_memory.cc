@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* kDevShm = "/dev/shm";
 constexpr size_t kSegmentBytes = 1 << 20;
-// What NCCL takes for a handful of ranks; Docker gives 64 MiB.
+// The memory that NCCL takes for a handful of ranks; Docker gives 64 MiB.
 constexpr int64_t kLeastDevShmBytes = int64_t{256} << 20;
 
 // Why a megabyte cannot be written to /dev/shm, or "". The file has no name.
@@ -31,7 +31,8 @@ std::string WriteError() {
   return error == 0 ? "" : std::strerror(error);
 }
 
-// A loopback listener has the Unix socket beside it that peers of this host use.
+// A loopback listener has the Unix socket beside it that peers of this host
+// use.
 absl::Status UnixSocketStatus() {
   const absl::StatusOr<Listener> listener = Listener::Listen("127.0.0.1:0");
   if (!listener.ok()) return listener.status();

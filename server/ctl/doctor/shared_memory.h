@@ -1,4 +1,5 @@
-// What `ringctl doctor` says about memory that processes of this host share.
+// The findings of `ringctl doctor` about memory that processes of this host
+// share.
 //
 // Ranks on CPUs use memfds that they pass through Unix sockets
 // (common/transport/shared_segment.h), and so need no /dev/shm; NCCL does.

@@ -21,7 +21,7 @@ int ncclGetVersion(int* version) {
 }
 const char* ncclGetErrorString(int /*result*/) { return "stub's error"; }
 
-// Of two GPUs, it can; of others, it cannot.
+// Succeeds with two GPUs, fails with any other number.
 int ncclCommInitAll(void** /*communicators*/, int count, const int* devices) {
   if (!Is("NCCL_DEBUG", "INFO") || !Is("NCCL_RUNTIME_CONNECT", "0") ||
       devices != nullptr)

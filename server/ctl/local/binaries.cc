@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Where Bazel puts a binary, from the root of its outputs.
+// Returns the path where Bazel puts a binary, from the root of its outputs.
 fs::path BazelPath(const std::string& name) {
   const fs::path own_package = fs::path(name) / name;
   return name == "worker" ? own_package : "server" / own_package;

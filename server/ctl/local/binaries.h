@@ -8,7 +8,7 @@
 
 namespace ringmaster::ctl {
 
-// Where to look.
+// The places to look for binaries in.
 struct BinaryPlaces {
   std::string bin_dir = {};   // --bin_dir; only there if given
   std::string own_path = {};  // of this program: its directory, its place in

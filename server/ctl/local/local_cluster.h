@@ -1,5 +1,5 @@
-// LocalCluster: a coordinator, workers and parameter servers on this machine, as
-// children of this process, with their logs in one directory.
+// LocalCluster: a coordinator, workers and parameter servers on this machine,
+// as children of this process, with their logs in one directory.
 //
 // Thread-compatible: used by the thread that made it, which must live as long
 // (see Subprocess). The destructor kills what still runs.
@@ -28,7 +28,7 @@ struct LocalClusterOptions {
   std::vector<std::string> worker_arguments = {};
   // Workers are the slots of one program, so that each takes a GPU of its own.
   bool are_workers_slots = false;
-  // Where the coordinator listens: an address of this machine. Beyond loopback
+  // The address of this machine where the coordinator listens. Beyond loopback
   // its children are allowed clear text.
   std::string listen_host = "127.0.0.1";
   // The program and arguments that start a member for us, as {"/sbin/ip",
@@ -36,9 +36,9 @@ struct LocalClusterOptions {
   std::function<std::vector<std::string>(int index)> launcher = nullptr;
   // For every member, beside what it needs.
   std::vector<std::string> member_arguments = {};
-  // How long the coordinator may take until it listens.
+  // The time that the coordinator may take until it listens.
   absl::Duration start_limit = absl::Seconds(20);
-  // How long children may take to end politely.
+  // The time that children may take to end politely.
   absl::Duration stop_limit = absl::Seconds(5);
 };
 
@@ -49,15 +49,15 @@ class LocalCluster {
   LocalCluster& operator=(const LocalCluster&) = delete;
   ~LocalCluster() = default;
 
-  // Starts the coordinator on a free port of listen_host and returns its address
-  // once it listens. `check` is called while it waits; its error ends that.
-  // An error of the coordinator's quotes the end of its log.
+  // Starts the coordinator on a free port of listen_host and returns its
+  // address once it listens. `check` is called while it waits; its error ends
+  // that. An error of the coordinator's quotes the end of its log.
   [[nodiscard]] absl::StatusOr<std::string> StartCoordinator(
       const std::function<absl::Status()>& check);
 
   // Starts workers worker-0 .. worker-(count-1) of the coordinator at
-  // `address`; as slots of one program they have the log of worker-0. One that is
-  // killed comes back by itself.
+  // `address`; as slots of one program they have the log of worker-0. One that
+  // is killed comes back by itself.
   [[nodiscard]] absl::Status StartWorkers(const std::string& address,
                                           int count);
 
@@ -66,12 +66,12 @@ class LocalCluster {
                                                    int count);
 
   // An error once the coordinator has ended, or, if `needs_all_members`, any
-  // worker or parameter server; it quotes the end of the log and carries the child's exit code if
-  // that is one of ours.
+  // worker or parameter server; it quotes the end of the log and carries the
+  // child's exit code if that is one of ours.
   [[nodiscard]] absl::Status Check(bool needs_all_members);
 
-  // Ends the members, then the coordinator: politely, then by force. Removes the
-  // coordinator's state; logs stay.
+  // Ends the members, then the coordinator: politely, then by force. Removes
+  // the coordinator's state; logs stay.
   void Stop();
 
   // The log of member `name`; "" if there is no such member.

@@ -1,5 +1,5 @@
-// What the environment says of other clusters must not decide for one that is
-// started here.
+// Settings in the environment for other clusters must not decide for one that
+// is started here.
 #ifndef RINGMASTER_SERVER_CTL_LOCAL_OTHER_CLUSTERS_H_
 #define RINGMASTER_SERVER_CTL_LOCAL_OTHER_CLUSTERS_H_
 

@@ -129,7 +129,8 @@ std::string BenchJson(const BenchSetting& setting,
 
 BenchSetting SettingOf(const v1::Job& job) {
   BenchSetting setting;
-  // What cannot be parsed is of a newer release, and shows as far as it can.
+  // A program that cannot be parsed is of a newer release, and shows as far as
+  // it can.
   absl::StatusOr<AllReduceBenchOptions> options =
       ParseBenchProgram(job.spec().bench(), job.spec().workers().min());
   if (options.ok()) setting.options = *std::move(options);

@@ -1,5 +1,5 @@
-// The figures of `ringctl bench allreduce`, and of a job that measures, as text,
-// a line a size, and as JSON.
+// The figures of `ringctl bench allreduce`, and of a job that measures, as
+// text, a line a size, and as JSON.
 //
 // Pure. Lines have no newlines.
 #ifndef RINGMASTER_SERVER_CTL_RENDER_BENCH_VIEW_H_
@@ -14,13 +14,13 @@
 
 namespace ringmaster::ctl {
 
-// What was measured where.
+// The setting of a measurement: what was measured, and where.
 struct BenchSetting {
   AllReduceBenchOptions options;
   AllReduceBenchStart start;
-  // Where, by name: "processor", "cores"; or "job", "hosts".
+  // The place, by name: "processor", "cores"; or "job", "hosts".
   std::vector<std::pair<std::string, std::string>> place;
-  // What ranks are: "processes", "workers".
+  // The word for ranks: "processes", "workers".
   std::string ranks_are = "processes";
 };
 

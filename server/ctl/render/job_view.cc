@@ -20,7 +20,7 @@ namespace {
 constexpr int kSparklineWidth = 48;
 constexpr int kBarWidth = 32;
 
-// Where a tenth of a percent matters.
+// For values where a tenth of a percent matters.
 std::string FormatAccuracy(double share) {
   return absl::StrFormat("%.1f%%", 100 * share);
 }
@@ -182,7 +182,8 @@ std::string StragglerLine(const v1::Straggler& straggler, const Style& style) {
                    FormatPercent(straggler.wait_ratio()), " of the time"));
 }
 
-// What is there only at times: a checkpoint, samples that were left out.
+// Appends what is there only at times: a checkpoint, samples that were left
+// out.
 void AppendRareParts(const v1::TrainingFigures& figures,
                      std::vector<std::string>& parts) {
   if (figures.checkpoint_step() > 0) {
@@ -205,7 +206,7 @@ std::string RareLine(const v1::TrainingFigures& figures) {
   return absl::StrJoin(parts, "  ");
 }
 
-// What is known of a job that has made a step, or evaluated.
+// Returns what is known of a job that has made a step, or evaluated.
 std::vector<std::string> FigureLines(const v1::Job& job,
                                      const JobContext& context,
                                      const Style& style) {

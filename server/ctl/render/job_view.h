@@ -15,7 +15,7 @@
 
 namespace ringmaster::ctl {
 
-// What the table shows beside the job itself.
+// The values that the table shows beside the job itself.
 struct JobContext {
   // The course of the loss, oldest first, for the sparkline.
   std::vector<double> losses = {};
@@ -43,8 +43,8 @@ struct JobContext {
 [[nodiscard]] std::string IncidentLine(const v1::Verdict& verdict,
                                        const Style& style);
 
-// How an ended job ended: "job mlp-1 succeeded: 500 steps in 21s, loss 1.734,
-// evaluation loss 1.801, parameters 9f3c...".
+// Says how an ended job ended: "job mlp-1 succeeded: 500 steps in 21s, loss
+// 1.734, evaluation loss 1.801, parameters 9f3c...".
 [[nodiscard]] std::string FinalLine(const v1::Job& job, const Style& style);
 
 // A verdict for people: who, where, why, on whose evidence, and what was

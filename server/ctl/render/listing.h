@@ -1,4 +1,5 @@
-// What the coordinator knows, as text: the whole of it, a job, workers, events.
+// The coordinator's knowledge, as text: the whole of it, a job, workers,
+// events.
 //
 // Pure: `now` is a parameter. Each returns lines without newlines.
 #ifndef RINGMASTER_SERVER_CTL_RENDER_LISTING_H_

@@ -30,7 +30,7 @@ namespace ringmaster::ctl {
 // "w1", "s1 (server)": who is a member, for a table.
 [[nodiscard]] std::string MemberName(const std::string& worker, v1::Role role);
 
-// How many of a job's members train: all but its parameter servers.
+// Returns how many of a job's members train: all but its parameter servers.
 [[nodiscard]] int RankCount(const v1::Job& job);
 
 // "2 ranks", "2 ranks, 1 server".

@@ -1,4 +1,4 @@
-// What faults cost a job, and what it waits for, as text.
+// The cost of faults to a job, and what it waits for, as text.
 //
 // Pure. Lines have no newlines.
 #ifndef RINGMASTER_SERVER_CTL_RENDER_RECOVERY_VIEW_H_
@@ -22,8 +22,9 @@ namespace ringmaster::ctl {
 // 1.2s, recovering 3.0s); 2 interruptions". Empty parts are left out.
 [[nodiscard]] std::string GoodputLine(const v1::Goodput& goodput);
 
-// Where the job stands, why, who keeps it waiting (a row each), what unblocks
-// it, and what its last interruption cost; wrapped to the style's width.
+// Says where the job stands, why, who keeps it waiting (a row each), what
+// unblocks it, and what its last interruption cost; wrapped to the style's
+// width.
 [[nodiscard]] std::vector<std::string> ExplainLines(
     const v1::ExplainJobResponse& explanation, const Style& style);
 

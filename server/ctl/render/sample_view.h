@@ -1,4 +1,5 @@
-// What a model wrote, for people: as plain lines, or in a frame under a table.
+// Text that a model wrote, for people: as plain lines, or in a frame under a
+// table.
 //
 // Pure. Control characters of the text, which could steer the reader's
 // terminal, are shown as \xNN.

@@ -1,4 +1,4 @@
-// What a job with parameter servers shows beside what every job does. Pure.
+// Text that a job with parameter servers shows beside that of every job. Pure.
 #ifndef RINGMASTER_SERVER_CTL_RENDER_SHARDS_VIEW_H_
 #define RINGMASTER_SERVER_CTL_RENDER_SHARDS_VIEW_H_
 
@@ -8,9 +8,9 @@
 
 namespace ringmaster::ctl {
 
-// "staleness 0: 61%, 1: 30%, 2: 9% (bound 2)": how many steps ahead of the
-// slowest worker those were that servers answered, over all servers since the
-// generation began. Empty where no server tells of any.
+// "staleness 0: 61%, 1: 30%, 2: 9% (bound 2)": how many steps the workers that
+// servers answered were ahead of the slowest, over all servers since the
+// generation began. Empty if no server reports any.
 [[nodiscard]] std::string StalenessLine(const v1::Job& job);
 
 // "STEP", "CONNECT, waits for rank 3": what the member does; "-" if that is not

@@ -181,7 +181,7 @@ std::string FormatBytes(int64_t bytes) {
   if (bytes < 1024) return absl::StrCat(bytes, "B");
   auto value = static_cast<double>(bytes);
   size_t unit = 0;
-  // What rounds to 1024 is 1 of the next unit.
+  // A value that rounds to 1024 is 1 of the next unit.
   while (value >= 1023.5 && unit + 1 < kUnits.size()) {
     value /= 1024;
     ++unit;

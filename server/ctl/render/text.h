@@ -16,7 +16,7 @@
 
 namespace ringmaster::ctl {
 
-// What the reader's terminal can show.
+// The abilities of the reader's terminal.
 struct Style {
   int width = 80;   // columns
   int height = 24;  // lines
@@ -69,8 +69,9 @@ enum class Color { kNone, kBold, kDim, kRed, kGreen, kYellow, kCyan };
 // "[#####-----]" of `width` columns, at least 4.
 [[nodiscard]] std::string Bar(const Style& style, double share, int width);
 
-// The values (the last `width` of them) as a line of blocks, scaled to their own range; empty
-// where the style has no Unicode or there are fewer than two values.
+// The values (the last `width` of them) as a line of blocks, scaled to their
+// own range; empty where the style has no Unicode or there are fewer than two
+// values.
 [[nodiscard]] std::string Sparkline(const Style& style,
                                     std::span<const double> values, int width);
 

@@ -21,7 +21,7 @@ class Console {
   // Writes `text` to stderr at once.
   virtual void WriteError(std::string_view text) = 0;
 
-  // Whether stdout is a terminal that a table can be redrawn on.
+  // Returns true if stdout is a terminal that a table can be redrawn on.
   [[nodiscard]] virtual bool IsTerminal() const = 0;
   // Size and abilities of stdout now: a window may have changed its size. Text
   // for a file or a pipe has no colours and is never cut.

@@ -31,7 +31,7 @@ class ParameterEndpoint {
   ParameterEndpoint(const ParameterEndpoint&) = delete;
   ParameterEndpoint& operator=(const ParameterEndpoint&) = delete;
 
-  // Where it listens, with the chosen port.
+  // The address where it listens, with the chosen port.
   [[nodiscard]] const HostPort& address() const;
 
  private:

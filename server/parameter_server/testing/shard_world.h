@@ -1,6 +1,6 @@
-// ShardWorld is a job's workers and holders of shards in one process, for tests:
-// real hosts on threads of their own, connected over real channels with workers
-// that a test drives.
+// ShardWorld is a job's workers and holders of shards in one process, for
+// tests: real hosts on threads of their own, connected over real channels with
+// workers that a test drives.
 #ifndef RINGMASTER_SERVER_PARAMETER_SERVER_TESTING_SHARD_WORLD_H_
 #define RINGMASTER_SERVER_PARAMETER_SERVER_TESTING_SHARD_WORLD_H_
 
@@ -24,8 +24,8 @@
 
 namespace ringmaster {
 
-// One worker, with a loop to every lane of every holder. Each call returns the first failure
-// of the loop; waits end after half a minute.
+// One worker, with a loop to every lane of every holder. Each call returns the
+// first failure of the loop; waits end after half a minute.
 class TestWorker final : public MessageLoop::Handler {
  public:
   // Elements are those of the whole model; `shards` tile it.
@@ -37,8 +37,8 @@ class TestWorker final : public MessageLoop::Handler {
   void Load(StatePart part, int64_t step, std::vector<float> elems);
   [[nodiscard]] absl::StatusOr<std::vector<float>> Pull(StatePart part,
                                                         int64_t step);
-  // Pushes a bucket, or all, of `gradient`, which is the whole model's and stays
-  // until the next call.
+  // Pushes a bucket, or all, of `gradient`, which is the whole model's and
+  // stays until the next call.
   void Push(int bucket, int64_t step, const std::vector<float>& gradient,
             DType wire = DType::kFloat32);
   void PushAll(int64_t step, const std::vector<float>& gradient,
@@ -129,7 +129,7 @@ class ShardWorld {
   [[nodiscard]] StoringShardHost& host(int index) {
     return *hosts_[static_cast<size_t>(index)];
   }
-  // How its Run ended, after End or Join.
+  // The end of the host's Run, after End or Join.
   [[nodiscard]] const absl::StatusOr<DoneKind>& end(int index) const {
     return ends_[static_cast<size_t>(index)];
   }

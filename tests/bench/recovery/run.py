@@ -2,6 +2,7 @@
 
   RINGMASTER_BIN_DIR=DIR /usr/bin/python3 -m tests.bench.recovery.run --kills=30 --stops=10 --out=recovery.json
   RINGMASTER_BIN_DIR=DIR /usr/bin/python3 -m tests.bench.recovery.run --spin=2 --minutes=10
+  RINGMASTER_BIN_DIR=DIR /usr/bin/python3 -m tests.bench.recovery.run --device=cuda --workers=3 --kills=5 --stops=0 --rows
 
 DIR has the programs, for instance `bin` of the bundle. Workers are killed (kill -9) or stopped (SIGSTOP) at random, one at a
 time; the next one follows when the job has all its ranks again. Two clocks are read, both this machine's:
@@ -9,6 +10,7 @@ time; the next one follows when the job has all its ranks again. Two clocks are 
                in the job's metrics.jsonl, once it had committed that step
   by phase     what the coordinator tells in `ringctl job -o json`: incidents[].cost; and `verdict after`, from the signal to
                incidents[].verdict.time. `detect` begins at the culprit's last sign of life, so it can be longer
+With --device=cuda all workers share one GPU, as tests may. --rows prints rows for tests/gpu/benchmarks.py in place of the table.
 With --spin=N nothing is killed: N programs for each core spin for --minutes, and workers that are given up are counted.
 """
 
@@ -24,6 +26,7 @@ import time
 from tests.bench.recovery import samples
 from tests.chaos import crew
 from tests.chaos import observer
+from tests.integration import gpu
 from tests.integration import jobs
 from tests.integration.cluster import ENDED, Cluster, binary
 
@@ -38,6 +41,8 @@ def parse(arguments=None):
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--stops", type=int, default=10)
     parser.add_argument("--budget", default="2s", help="the coordinator's --failure_budget")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="what workers compute on")
+    parser.add_argument("--rows", action="store_true", help="print rows, a JSON object a line")
     parser.add_argument("--hidden", type=int, default=256, help="width of the perceptron's three hidden layers")
     parser.add_argument("--batch", type=int, default=512, help="samples of a step, over all ranks")
     parser.add_argument("--every_steps", type=int, default=0, help="steps between checkpoints; 0: none but the last")
@@ -59,7 +64,7 @@ class Run:
         self._random = random.Random(args.seed)
         self._workers = args.workers
         coordinator = cluster.start_coordinator("--log_format=json", budget=args.budget)
-        self._crew = crew.Crew(cluster)
+        self._crew = crew.Crew(cluster, gpu.GPU if args.device == "cuda" else ())
         for index in range(args.workers):
             self._crew.start(f"w{index}")
         cluster.await_workers(args.workers)
@@ -138,8 +143,9 @@ def measure(args):
         for index, kind in enumerate(order):
             result = run.fault(kind)
             results.append(result)
+            phases = ", ".join(f"{phase.replace('_', ' ')} {samples.milliseconds(result[phase])}" for phase in PHASES)
             print(f"{index + 1}/{len(order)} {kind} of rank {result['rank']}: "
-                  f"{samples.milliseconds(result['coordinator_total'])} ms by the coordinator's account",
+                  f"{samples.milliseconds(result['coordinator_total'])} ms by the coordinator's account ({phases})",
                   file=sys.stderr, flush=True)
         run.await_all()
         steps = run.end()
@@ -161,6 +167,22 @@ def table(results):
     lines += ["", f"committed steps lost: {sum(result['lost_steps'] for result in results)}; "
               f"wrong verdicts: {len(wrong)} of {len(results)}"]
     return "\n".join(lines)
+
+
+def rows(results, args):
+    """As tests/gpu/benchmarks.py reads them: medians, by phase, and what must be 0."""
+    def row(what, unit, figure, note=""):
+        return {"what": f"kill -9 of one of {args.workers} ranks: {what}", "unit": unit, "ours": figure, "peer": None, "note": note}
+
+    def figure(name, share):
+        values = [result[name] for result in results if result[name] is not None]
+        return 1000 * samples.percentile(values, share) if values else None
+
+    lines = [row("to the next committed step, p50", "ms", figure("end_to_end", 0.5), f"{len(results)} kills, {args.device}"),
+             row("to the next committed step, largest", "ms", figure("end_to_end", 1.0))]
+    lines += [row(f"{phase.replace('_', ' ')}, p50", "ms", figure(phase, 0.5)) for phase in ("verdict_after", *PHASES)]
+    lines.append(row("committed steps lost", "", sum(result["lost_steps"] for result in results)))
+    return "\n".join(json.dumps(line) for line in lines)
 
 
 def spin(args):
@@ -196,7 +218,7 @@ def main():
         is_good = result["evictions"] == 0 and result["steps"] > 0
     else:
         results = measure(args)
-        text = table(results)
+        text = rows(results, args) if args.rows else table(results)
         result = {"binary": binary("worker"), "workers": args.workers, "budget": args.budget, "samples": results}
         is_good = all(sample["blamed"] == sample["worker"] and sample["lost_steps"] == 0 for sample in results)
     print(text)

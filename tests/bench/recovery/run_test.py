@@ -7,6 +7,7 @@ import unittest
 from tests import report
 from tests.bench.recovery import run
 from tests.bench.recovery import samples
+from tests.gpu import benchmarks
 
 
 def result(kind="kill", blamed="w1", lost_steps=0, **phases):
@@ -39,6 +40,16 @@ class RunTest(unittest.TestCase):
     def test_wrong_verdicts_and_lost_steps_are_told(self):
         text = run.table([result(), result(blamed="w2", lost_steps=4)])
         self.assertIn("committed steps lost: 4; wrong verdicts: 1 of 2", text)
+
+    def test_rows_are_medians_of_kills_and_what_was_lost(self):
+        arguments = run.parse(["--device=cuda", "--workers=3"])
+        lines = run.rows([result(end_to_end=0.2), result(end_to_end=0.3, halt=None), result(end_to_end=0.9, lost_steps=2)], arguments)
+        found = {row.what.partition(": ")[2]: row for row in benchmarks.rows_of(lines.splitlines())}
+        self.assertEqual(found["to the next committed step, p50"].ours, 300.0)
+        self.assertEqual(found["to the next committed step, largest"].ours, 900.0)
+        self.assertEqual(found["halt, p50"].ours, 10.0)
+        self.assertEqual(found["committed steps lost"].ours, 2)
+        self.assertIn("3 kills, cuda", found["to the next committed step, p50"].note)
 
     def test_bad_arguments_are_refused(self):
         for arguments in (["--workers=1"], ["--kills=-1"], ["--spin=-1"]):

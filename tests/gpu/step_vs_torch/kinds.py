@@ -5,10 +5,10 @@ import re
 # The first that matches. Convolutions before products: they are "implicit gemm"; fused kernels by what costs most in them.
 _RULES = [
     ("communication", r"nccl"),
-    ("attention", r"flash|fmha|sdpa|attention|mha"),
+    ("attention", r"flash|fmha|sdpa|attention|mha|cudnn::fusion::(matmul_dq|compute_dot_do_o|convert_dq)"),
     ("optimizer", r"adam|multi_tensor|optimizer|sum_of_squares"),
     ("convolution", r"conv(?!ert)|fprop|wgrad|dgrad|implicit|winograd|nchw|nhwc|patches"),
-    ("matmul", r"gemm|gemv|nvjet|cutlass|xmma|matmul|splitk|(^|_)(add|b)?mm(_|$)"),
+    ("matmul", r"gemm|gemv|nvjet|cutlass|xmma|matmul|splitk|cublasLt::epilogue|(^|_)(add|b)?mm(_|$)"),
     ("loss", r"log_?softmax|nll|cross_?entropy|softmax"),
     ("norm", r"norm"),
     ("copy", r"memcpy|memset|copy"),

@@ -43,7 +43,7 @@ struct SendPrepared {
 struct SendHalted {
   int64_t generation = 0;
   StepPosition position;
-  // What it holds of the job's parameters.
+  // The shards of the job's parameters that the worker holds.
   std::vector<HeldShard> shards = {};
 };
 struct SendSuspicion {

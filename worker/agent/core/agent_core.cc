@@ -95,9 +95,9 @@ void AgentCore::ReportPaused() {
                         ended_.end == RunEnd::kStopped});
       break;
     case RunEnd::kPeerFailed:
-      // Where the trainer cannot tell who failed, nobody is named: its
-      // neighbours see their connections to it close and report that, and if
-      // nobody does, the coordinator sees that nobody gets on.
+      // If the trainer cannot tell who failed, nobody is named: its neighbours
+      // see their connections to it close and report that, and if nobody does,
+      // the coordinator sees that nobody gets on.
       if (ended_.peer_rank < 0) break;
       Send(SendSuspicion{generation_, ended_.peer_rank,
                          std::string(ended_.status.message()),

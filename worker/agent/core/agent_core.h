@@ -14,11 +14,11 @@
 // Halt of the current generation is answered by one Halted, or by a repetition
 // of it; a pause that all ranks agreed on is told by a Halted that nobody asked
 // for; a worker whose session ends because it is no member any more trains no
-// further, keeps its steps until it is released, and comes back once its trainer
-// has returned; a trainer that does not return within abort_timeout of its abort
-// ends the process; who is to leave and holds
-// shards of the parameters stays, within drain_timeout, until it is released,
-// so that others can take them over; nothing follows Exit.
+// further, keeps its steps until it is released, and comes back once its
+// trainer has returned; a trainer that does not return within abort_timeout of
+// its abort ends the process; a worker that is to leave and holds shards of the
+// parameters stays, within drain_timeout, until it is released, so that others
+// can take them over; nothing follows Exit.
 // Thread-compatible.
 #ifndef RINGMASTER_WORKER_AGENT_CORE_AGENT_CORE_H_
 #define RINGMASTER_WORKER_AGENT_CORE_AGENT_CORE_H_
@@ -44,16 +44,17 @@ struct AgentConfig {
   absl::Duration coordinator_timeout = absl::Seconds(60);
   // Bound on a polite leave.
   absl::Duration drain_timeout = absl::Seconds(30);
-  // Bound on a trainer's return from an abort. What it waits for otherwise, a
-  // disk or a device that hangs, only another process gets rid of.
+  // Bound on a trainer's return from an abort. A trainer that takes longer
+  // waits for a disk or a device that hangs, which only another process gets
+  // rid of.
   absl::Duration abort_timeout = absl::Seconds(30);
   // Bound on the coordinator's welcome.
   absl::Duration answer_timeout = absl::Seconds(5);
-  // For so long after it was first told that its name is taken, a worker that
-  // was never welcomed tries on: the holder may be its predecessor, on a host
-  // that is gone, which the coordinator notices a lease later.
+  // A worker that was never welcomed keeps trying for this long after it was
+  // first told that its name is taken: the holder may be its predecessor, on a
+  // host that is gone, which the coordinator notices a lease later.
   absl::Duration name_wait = absl::ZeroDuration();
-  // It leaves when so many jobs that it had a part in are over; 0: never.
+  // It leaves when this many jobs that it had a part in are over; 0: never.
   int max_jobs = 0;
   // A second signal this soon is the first one, sent twice: by a terminal or a
   // service manager to every process, and by a supervisor.
@@ -85,13 +86,14 @@ class AgentCore {
   [[nodiscard]] std::vector<Action> Handle(const Event& event,
                                            MonotonicTime now);
 
-  // When the next Tick is due; InfiniteFuture if nothing is waited for.
+  // Returns when the next Tick is due; InfiniteFuture if nothing is waited for.
   [[nodiscard]] MonotonicTime NextDeadline() const;
 
   [[nodiscard]] AgentState state() const { return state_; }
   // The generation it is in; 0 without a job.
   [[nodiscard]] int64_t generation() const { return generation_; }
-  // Whether it is leaving, politely, by a signal's or the coordinator's wish.
+  // Returns true if it is leaving politely, at a signal's or the coordinator's
+  // request.
   [[nodiscard]] bool is_leaving() const { return leave_.has_value(); }
   [[nodiscard]] bool is_session_up() const { return link_ == Link::kUp; }
 
@@ -125,7 +127,8 @@ class AgentCore {
   void On(const TerminateSignal& event);
   void On(const Tick& event);
 
-  // Whether the session ended since the name is taken, and that may pass.
+  // Returns true if the session ended because the name is taken, and that may
+  // pass.
   bool MayWaitForName(const SessionDown& end);
 
   void BeginLeaving(std::string reason, ExitCode exit_code);
@@ -157,7 +160,7 @@ class AgentCore {
   // The trainer's state of the job goes.
   void DropState();
   bool IsTrainerBusy() const;
-  // Whether nobody can use this worker before its trainer has returned.
+  // Returns true if nobody can use this worker before its trainer has returned.
   bool IsAwayUntilTrainerReturns() const;
   bool WaitsForRelease() const;
 

@@ -78,8 +78,8 @@ void AgentCore::On(const SessionDown& event) {
     AbortAndWait("this worker is no member any more");
   }
   // An attempt that has tried an address in vain for longer than any delay is
-  // followed by the next at once. Where somebody was there, all workers would
-  // come back together.
+  // followed by the next at once. If somebody was there, all workers would come
+  // back together.
   const bool has_waited =
       !was_up && !was_answer_late && now_ - opened_at_ >= config_.retry_max;
   const absl::Duration delay =

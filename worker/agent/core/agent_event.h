@@ -20,11 +20,11 @@
 
 namespace ringmaster::agent {
 
-// What the trainer needs of an assignment beside the fields below. Opaque to
-// the core, which hands it back in PrepareTrainer.
+// The parts of an assignment that the trainer needs beside the fields below.
+// Opaque to the core, which hands it back in PrepareTrainer.
 struct AssignmentPayload;
 
-// How far a rank is.
+// A rank's position in training.
 struct StepPosition {
   int64_t applied_step = 0;   // last optimizer update made
   int64_t complete_step = 0;  // last step of which all reduced buckets are held
@@ -86,8 +86,8 @@ struct DrainReceived {
 struct ReleaseReceived {
   int64_t generation = 0;
   std::string message;
-  // What the job ended with: kDone also if it was cancelled. Not set where it
-  // goes on without this worker, or nobody knows.
+  // The exit code that the job ended with: kDone also if it was cancelled. Not
+  // set if the job goes on without this worker, or nobody knows.
   std::optional<ExitCode> job_end = std::nullopt;
 };
 
@@ -105,7 +105,8 @@ struct TrainerPrepared {
   uint64_t data_fingerprint = 0;
   std::string summary;
   StepPosition position;
-  // What it holds of a job's parameters, as of the resume step.
+  // The shards of a job's parameters that the trainer holds, as of the resume
+  // step.
   std::vector<HeldShard> shards = {};
 };
 
@@ -116,7 +117,7 @@ struct TrainerPrepareFailed {
   std::vector<HeldShard> shards = {};
 };
 
-// How a run ended; see RunOutcome in worker/train/trainer.h.
+// The end of a run; see RunOutcome in worker/train/trainer.h.
 enum class RunEnd {
   kFinished,
   kStopped,
@@ -136,7 +137,7 @@ struct TrainerEnded {
   std::vector<HeldShard> shards = {};
 };
 
-// What a notice is about; numbers as in ringmaster.v1.NoticeKind.
+// The subject of a notice; numbers as in ringmaster.v1.NoticeKind.
 enum class NoticeKind {
   kSample = 1,
   kCheckpointWritten = 2,

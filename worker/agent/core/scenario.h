@@ -28,7 +28,7 @@
 namespace ringmaster::agent {
 
 struct ScenarioResult {
-  // What differs from the expectation: "FILE:LINE: ...".
+  // The differences from the expectation: "FILE:LINE: ...".
   std::vector<std::string> failures;
   int scenario_count = 0;
   // (state, event) pairs that were met. While the worker leaves, the pair

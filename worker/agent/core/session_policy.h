@@ -1,5 +1,5 @@
-// What the end of a session means for a worker: try again, and when, or give
-// up, and with which exit code. Pure.
+// The meaning of a session's end for a worker: try again, and when, or give up,
+// and with which exit code. Pure.
 #ifndef RINGMASTER_WORKER_AGENT_CORE_SESSION_POLICY_H_
 #define RINGMASTER_WORKER_AGENT_CORE_SESSION_POLICY_H_
 
@@ -25,20 +25,20 @@ struct Refusal {
   std::string message;  // who refused what, and what to do
 };
 
-// Why trying again is of no use after `end`, or nullopt if it may be.
-// `coordinator` is the address and `name` the worker's name, for the message.
-// `may_wait_for_name`: whoever holds the name may be a process that is dead, so
-// the name may be free later.
+// Returns why trying again is of no use after `end`, or nullopt if it may be of
+// use. `coordinator` is the address and `name` the worker's name, for the
+// message. `may_wait_for_name`: the holder of the name may be a dead process,
+// so the name may be free later.
 [[nodiscard]] std::optional<Refusal> PermanentRefusal(
     const SessionDown& end, std::string_view coordinator, std::string_view name,
     bool may_wait_for_name);
 
-// Whether the coordinator refused the worker since another process, not known to
-// be dead, has its name.
+// Returns true if the coordinator refused the worker because another process,
+// not known to be dead, has its name.
 [[nodiscard]] bool IsNameInUse(const SessionDown& end);
 
-// Whether the coordinator ended the session because the worker is no member of
-// its generation any more.
+// Returns true if the coordinator ended the session because the worker is no
+// longer a member of its generation.
 [[nodiscard]] bool IsExpulsion(const SessionDown& end);
 
 // `end` in words, for a log line: "nowhere:7000 does not resolve ...".

@@ -256,7 +256,7 @@ class CoordinatorSession::Stream final
   bool is_reading_over_ GUARDED_BY(mutex_) = false;
   bool is_finish_wanted_ GUARDED_BY(mutex_) = false;
   bool is_done_ GUARDED_BY(mutex_) = false;
-  // Why we cancelled the stream ourselves.
+  // The reason why we cancelled the stream ourselves.
   std::optional<absl::Status> broken_by_ GUARDED_BY(mutex_);
 };
 

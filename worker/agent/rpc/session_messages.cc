@@ -13,6 +13,7 @@
 #include "common/rpc/collective_costs_proto.h"
 #include "common/rpc/enum_name.h"
 #include "common/rpc/proto_time.h"
+#include "common/rpc/shard_placement_proto.h"
 #include "common/status/exit_code.h"
 #include "common/status/reason.h"
 #include "common/status/status_macros.h"
@@ -105,9 +106,7 @@ absl::Status TakePlacements(const v1::Assignment& message,
     placements.hosts.push_back({host.rank(), host.data_address()});
   }
   for (const v1::ShardPlacement& shard : message.shard_placements().shards()) {
-    const ShardPlacement placement = {.primary_rank = shard.primary_rank(),
-                                      .backup_rank = shard.backup_rank(),
-                                      .source_rank = shard.source_rank()};
+    const ShardPlacement placement = FromProto(shard);
     if (!IsHost(placements, placement.primary_rank, /*may_be_none=*/false) ||
         !IsHost(placements, placement.backup_rank, /*may_be_none=*/true) ||
         !IsHost(placements, placement.source_rank, /*may_be_none=*/true) ||
@@ -275,62 +274,6 @@ v1::Phase PhaseOf(AgentState state, const TrainProgress& progress) {
   }
 }
 
-void FillPhases(const PhaseFigures& phases, v1::PhaseDurations& message) {
-  *message.mutable_data_wait() = ToProto(phases.data_wait);
-  *message.mutable_forward() = ToProto(phases.forward);
-  *message.mutable_backward() = ToProto(phases.backward);
-  *message.mutable_communication_wait() = ToProto(phases.communication_wait);
-  *message.mutable_optimizer() = ToProto(phases.optimizer);
-  *message.mutable_snapshot() = ToProto(phases.snapshot);
-}
-
-void FillRankFigures(const RankTotals& totals, v1::RankFigures& message) {
-  message.set_steps(totals.steps);
-  *message.mutable_duration() = ToProto(totals.duration);
-  FillPhases(totals.phases, *message.mutable_phases());
-  message.set_sent_bytes(totals.sent_bytes);
-  message.set_received_bytes(totals.received_bytes);
-  *message.mutable_cpu_time() = ToProto(totals.cpu_time);
-  message.set_peak_resident_bytes(totals.peak_resident_bytes);
-  message.set_gradient_bytes(totals.gradient_bytes);
-  message.mutable_staleness()->Assign(totals.staleness.begin(),
-                                      totals.staleness.end());
-}
-
-void FillFigures(const TrainFigures& figures, v1::TrainingFigures& message) {
-  message.set_step(figures.step);
-  message.set_total_steps(figures.total_steps);
-  message.set_loss(figures.loss);
-  message.set_gradient_norm(figures.gradient_norm);
-  message.set_samples_per_second(figures.samples_per_second);
-  *message.mutable_step_duration() = ToProto(figures.step_duration);
-  message.set_communication_wait_ratio(figures.communication_wait_ratio);
-  message.set_data_wait_ratio(figures.data_wait_ratio);
-  if (figures.has_evaluation) {
-    message.set_evaluation_loss(figures.evaluation_loss);
-    message.set_evaluation_accuracy(figures.evaluation_accuracy);
-    message.set_evaluation_step(figures.evaluation_step);
-  }
-  *message.mutable_remaining_duration() = ToProto(figures.remaining);
-  message.set_payload_sent_bytes(figures.payload_sent_bytes);
-  message.set_payload_theory_bytes(figures.payload_theory_bytes);
-  message.set_targets_per_second(figures.targets_per_second);
-  message.set_model_flops_utilization(figures.model_flops_utilization);
-  message.set_learning_rate(figures.learning_rate);
-  message.set_checkpoint_step(figures.checkpoint_step);
-  message.set_skipped_samples(figures.skipped_samples);
-  *message.mutable_all_reduce_duration() = ToProto(figures.all_reduce);
-  *message.mutable_predicted_all_reduce_duration() =
-      ToProto(figures.predicted_all_reduce);
-  for (const Algorithm algorithm : figures.all_reduce_algorithms) {
-    message.add_all_reduce_algorithms(
-        static_cast<v1::CollectiveAlgorithm>(algorithm));
-  }
-  message.set_awaited_rank(figures.awaited_rank);
-  message.set_awaited_ratio(figures.awaited_ratio);
-  FillPhases(figures.phases, *message.mutable_phases());
-}
-
 NoticeKind KindOf(TrainNotice::Kind kind) {
   switch (kind) {
     case TrainNotice::Kind::kSample:
@@ -349,7 +292,8 @@ NoticeKind KindOf(TrainNotice::Kind kind) {
   return NoticeKind::kSamplesSkipped;
 }
 
-// What the job ended with; nullopt: it goes on, or nobody knows.
+// Returns the exit code that the job ended with; nullopt: it goes on, or nobody
+// knows.
 std::optional<ExitCode> JobEnd(const v1::Release& release) {
   switch (release.state()) {
     case v1::JOB_STATE_SUCCEEDED:
@@ -367,7 +311,7 @@ std::optional<ExitCode> JobEnd(const v1::Release& release) {
   return ExitCode::kInternal;
 }
 
-// What happened, to whom, and who saw it, for the log of each worker.
+// Describes what happened, to whom, and who saw it, for the log of each worker.
 std::string HaltText(const v1::Verdict& verdict) {
   std::string text = verdict.summary();
   if (!verdict.worker().empty()) {
@@ -435,8 +379,8 @@ v1::SessionRequest HelloMessage(const WorkerIdentity& identity,
   hello.set_host(identity.host);
   hello.set_host_key(identity.host_key);
   hello.set_pid(identity.pid);
-  hello.mutable_device()->set_kind(
-      identity.is_on_gpu ? v1::DEVICE_KIND_CUDA : v1::DEVICE_KIND_CPU);
+  hello.mutable_device()->set_kind(identity.is_on_gpu ? v1::DEVICE_KIND_CUDA
+                                                      : v1::DEVICE_KIND_CPU);
   hello.mutable_device()->set_index(identity.device_index);
   hello.set_advertise_host(identity.advertise_host);
   hello.set_data_port(identity.data_port);
@@ -465,12 +409,8 @@ v1::SessionRequest HelloMessage(const WorkerIdentity& identity,
   held.set_world_size(assignment.world_size);
   held.set_servers(ServerCount(assignment));
   held.set_resume_step(assignment.resume_step);
-  for (const ShardPlacement& shard : assignment.shard_placements.shards) {
-    v1::ShardPlacement& placement = *held.add_placements();
-    placement.set_primary_rank(shard.primary_rank);
-    placement.set_backup_rank(shard.backup_rank);
-    placement.set_source_rank(shard.source_rank);
-  }
+  for (const ShardPlacement& shard : assignment.shard_placements.shards)
+    *held.add_placements() = ToProto(shard);
   return request;
 }
 
@@ -484,11 +424,11 @@ v1::SessionRequest BeatMessage(const agent::SendBeat& beat, AgentState state,
   if (beat.generation == 0) return request;
   message.set_step(progress.applied_step);
   message.set_disk_bytes(progress.disk_bytes);
-  FillFigures(progress.figures, *message.mutable_figures());
+  *message.mutable_figures() = progress.figures;
   if (progress.generation == beat.generation) {
     message.set_collective_sequence(progress.collective_sequence);
     message.set_waiting_for_rank(progress.waiting_for_rank);
-    FillRankFigures(progress.totals, *message.mutable_rank());
+    *message.mutable_rank() = progress.totals;
     if (progress.bench != nullptr)
       FillBenchFigures(*progress.bench, *message.mutable_bench());
   }
@@ -549,9 +489,9 @@ v1::SessionRequest ToMessage(const agent::SendFinished& send,
   message.set_step(send.step);
   message.set_parameters_hash(send.parameters_hash);
   message.set_stopped(send.is_stopped);
-  FillFigures(progress.figures, *message.mutable_figures());
+  *message.mutable_figures() = progress.figures;
   if (progress.generation == send.generation)
-    FillRankFigures(progress.totals, *message.mutable_rank());
+    *message.mutable_rank() = progress.totals;
   if (progress.bench != nullptr && progress.generation == send.generation)
     FillBenchFigures(*progress.bench, *message.mutable_bench());
   return request;

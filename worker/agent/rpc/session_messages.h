@@ -37,7 +37,7 @@ inline constexpr int kProtocolMax = 1;
                                               const agent::OpenSession& open,
                                               const TrainProgress& progress);
 
-// `state` settles the phase where the trainer has none to tell.
+// `state` settles the phase if the trainer has none to report.
 [[nodiscard]] v1::SessionRequest BeatMessage(const agent::SendBeat& beat,
                                              agent::AgentState state,
                                              const TrainProgress& progress);
@@ -57,12 +57,12 @@ inline constexpr int kProtocolMax = 1;
                                            const WorkerIdentity& identity,
                                            const Trace& trace);
 
-// How a run ended, for the core; the trainer holds `held` then.
+// Returns the end of a run, for the core; the trainer then holds `held`.
 [[nodiscard]] agent::TrainerEnded ToEvent(int64_t generation,
                                           const RunOutcome& outcome,
                                           std::vector<HeldShard> held = {});
 
-// What the trainer told, for the core.
+// Returns the trainer's notice, for the core.
 [[nodiscard]] agent::TrainerNoticed ToEvent(const TrainNotice& notice);
 
 }  // namespace ringmaster

@@ -71,7 +71,7 @@ TEST(SessionMessagesTest, UnpacksAnAssignment) {
   EXPECT_FALSE(assignment.is_newcomer);
 }
 
-// Of two workers and two parameter servers, the second one's.
+// The assignment of the second of two parameter servers, beside three workers.
 v1::SessionResponse AssignmentWithShards() {
   v1::SessionResponse response = GoodAssignment();
   v1::Assignment& assignment = *response.mutable_assignment();
@@ -327,14 +327,13 @@ TEST(SessionMessagesTest, ABeatOfAnEarlierGenerationsProgressKeepsTheSteps) {
 
 TEST(SessionMessagesTest, FiguresCarryTheEvaluationOnlyOnceThereIsOne) {
   TrainProgress progress;
-  progress.figures.loss = 2.5;
+  progress.figures.set_loss(2.5);
   const agent::SendFinished send{7, 10, 1, true};
   EXPECT_FALSE(
       ToMessage(send, progress).finished().figures().has_evaluation_loss());
   EXPECT_EQ(ToMessage(send, progress).finished().figures().loss(), 2.5);
   EXPECT_TRUE(ToMessage(send, progress).finished().stopped());
-  progress.figures.has_evaluation = true;
-  progress.figures.evaluation_loss = 1.5;
+  progress.figures.set_evaluation_loss(1.5);
   EXPECT_EQ(ToMessage(send, progress).finished().figures().evaluation_loss(),
             1.5);
 }
@@ -366,96 +365,34 @@ TEST(SessionMessagesTest, ABenchmarksFiguresGoWithItsGenerationsBeatsAndEnd) {
 TEST(SessionMessagesTest, ABeatCarriesTheFigures) {
   TrainProgress progress;
   progress.generation = 7;
-  TrainFigures& figures = progress.figures;
-  figures.payload_sent_bytes = 1;
-  figures.payload_theory_bytes = 2;
-  figures.targets_per_second = 3;
-  figures.model_flops_utilization = 0.4;
-  figures.learning_rate = 0.5;
-  figures.checkpoint_step = 6;
-  figures.skipped_samples = 7;
-  figures.has_evaluation = true;
-  figures.evaluation_accuracy = 0.25;
-  figures.phases = {absl::Seconds(1), absl::Seconds(2), absl::Seconds(3),
-                    absl::Seconds(4), absl::Seconds(5), absl::Seconds(6)};
+  progress.figures.set_learning_rate(0.5);
+  progress.figures.set_awaited_rank(2);
+  progress.figures.mutable_phases()->mutable_forward()->set_seconds(2);
   const v1::SessionRequest request =
       BeatMessage({.generation = 7}, agent::AgentState::kRunning, progress);
-  const v1::TrainingFigures& sent = request.beat().figures();
-  EXPECT_EQ(sent.payload_sent_bytes(), 1);
-  EXPECT_EQ(sent.payload_theory_bytes(), 2);
-  EXPECT_EQ(sent.targets_per_second(), 3);
-  EXPECT_EQ(sent.model_flops_utilization(), 0.4);
-  EXPECT_EQ(sent.learning_rate(), 0.5);
-  EXPECT_EQ(sent.checkpoint_step(), 6);
-  EXPECT_EQ(sent.skipped_samples(), 7);
-  EXPECT_EQ(sent.evaluation_accuracy(), 0.25);
-  EXPECT_EQ(sent.phases().data_wait().seconds(), 1);
-  EXPECT_EQ(sent.phases().forward().seconds(), 2);
-  EXPECT_EQ(sent.phases().backward().seconds(), 3);
-  EXPECT_EQ(sent.phases().communication_wait().seconds(), 4);
-  EXPECT_EQ(sent.phases().optimizer().seconds(), 5);
-  EXPECT_EQ(sent.phases().snapshot().seconds(), 6);
+  EXPECT_EQ(request.beat().figures().DebugString(),
+            progress.figures.DebugString());
 }
 
 TEST(SessionMessagesTest, BeatsAndEndsCarryWhatTheRankHasDone) {
   TrainProgress progress;
   progress.generation = 7;
-  progress.totals = {.steps = 1,
-                     .duration = absl::Seconds(2),
-                     .phases = {},
-                     .sent_bytes = 4,
-                     .received_bytes = 5,
-                     .cpu_time = absl::Seconds(6),
-                     .peak_resident_bytes = 7,
-                     .gradient_bytes = 8,
-                     .staleness = {9, 10}};
-  progress.totals.phases.data_wait = absl::Seconds(3);
+  progress.totals.set_steps(1);
+  progress.totals.set_sent_bytes(4);
+  progress.totals.mutable_duration()->set_seconds(2);
+  progress.totals.add_staleness(9);
   const auto beat = [&](int64_t generation) {
     return BeatMessage({.generation = generation}, agent::AgentState::kRunning,
                        progress)
         .beat();
   };
-  const v1::RankFigures rank = beat(7).rank();
-  EXPECT_EQ(rank.steps(), 1);
-  EXPECT_EQ(rank.duration().seconds(), 2);
-  EXPECT_EQ(rank.phases().data_wait().seconds(), 3);
-  EXPECT_EQ(rank.sent_bytes(), 4);
-  EXPECT_EQ(rank.received_bytes(), 5);
-  EXPECT_EQ(rank.cpu_time().seconds(), 6);
-  EXPECT_EQ(rank.peak_resident_bytes(), 7);
-  EXPECT_EQ(rank.gradient_bytes(), 8);
-  EXPECT_THAT(rank.staleness(), ElementsAre(9, 10));
+  EXPECT_EQ(beat(7).rank().DebugString(), progress.totals.DebugString());
   EXPECT_FALSE(beat(8).has_rank()) << "of an earlier generation";
   EXPECT_EQ(ToMessage(agent::SendFinished{7, 3, 0, false}, progress)
                 .finished()
                 .rank()
                 .sent_bytes(),
             4);
-}
-
-TEST(SessionMessagesTest, ABeatTellsHowAllReducesWentAndWhoWasAwaited) {
-  TrainProgress progress;
-  progress.figures.all_reduce = absl::Milliseconds(2);
-  progress.figures.predicted_all_reduce = absl::Milliseconds(1);
-  progress.figures.all_reduce_algorithms = {Algorithm::kExchange,
-                                            Algorithm::kHierarchical};
-  progress.figures.awaited_rank = 2;
-  progress.figures.awaited_ratio = 0.25;
-  const v1::TrainingFigures figures =
-      BeatMessage(agent::SendBeat{.generation = 7}, agent::AgentState::kRunning,
-                  progress)
-          .beat()
-          .figures();
-  EXPECT_EQ(FromProto(figures.all_reduce_duration()), absl::Milliseconds(2));
-  EXPECT_EQ(FromProto(figures.predicted_all_reduce_duration()),
-            absl::Milliseconds(1));
-  ASSERT_EQ(figures.all_reduce_algorithms_size(), 2);
-  EXPECT_EQ(figures.all_reduce_algorithms(0),
-            v1::COLLECTIVE_ALGORITHM_EXCHANGE);
-  EXPECT_EQ(figures.all_reduce_algorithms(1),
-            v1::COLLECTIVE_ALGORITHM_HIERARCHICAL);
-  EXPECT_EQ(figures.awaited_rank(), 2);
-  EXPECT_EQ(figures.awaited_ratio(), 0.25);
 }
 
 TEST(SessionMessagesTest, TheHelloTellsWhatCollectivesCostIfThatWasMeasured) {

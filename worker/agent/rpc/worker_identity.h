@@ -12,7 +12,7 @@
 
 namespace ringmaster {
 
-// How a process ended, as its supervisor saw it.
+// The end of a process, as its supervisor saw it.
 struct ProcessEnd {
   int64_t pid = 0;
   int exit_code = 0;  // unless a signal ended it
@@ -30,7 +30,7 @@ inline constexpr char kPredecessorVariable[] = "RINGMASTER_PREDECESSOR";
 [[nodiscard]] absl::StatusOr<ProcessEnd> ParsePredecessor(
     std::string_view text);
 
-// What a process does in a job.
+// A process's role in a job.
 enum class WorkerRole {
   kWorker,           // trains
   kParameterServer,  // holds shards of the parameters
@@ -47,9 +47,9 @@ struct WorkerIdentity {
   std::string advertise_host;  // "": the one that the coordinator sees
   int data_port = 0;
   std::string version;
-  // How the process before it in its slot ended, if its supervisor knows.
+  // The end of the process that had its slot before, if its supervisor knows.
   std::optional<ProcessEnd> predecessor = std::nullopt;
-  // What collectives cost here; none: not measured.
+  // The costs of collectives here; none: not measured.
   std::optional<MachineCosts> costs = std::nullopt;
   WorkerRole role = WorkerRole::kWorker;
 };

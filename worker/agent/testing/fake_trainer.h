@@ -22,7 +22,7 @@ class FakeTrainer final : public Trainer {
  public:
   // ---- For the test.
 
-  // What the next Prepare returns.
+  // Sets what the next Prepare returns.
   void set_prepare_status(absl::Status status) {
     MutexLock lock(mutex_);
     prepare_status_ = std::move(status);
@@ -33,12 +33,12 @@ class FakeTrainer final : public Trainer {
     is_stuck_ = is_stuck;
     changed_.NotifyAll();
   }
-  // Where training is.
+  // Sets the steps that training is at.
   void set_steps(int64_t applied, int64_t complete) {
     MutexLock lock(mutex_);
     progress_.applied_step = applied;
     progress_.complete_step = complete;
-    progress_.figures.step = applied;
+    progress_.figures.set_step(applied);
   }
   // Ends the Run under way, at the steps set.
   void EndRun(RunOutcome::Kind kind, absl::Status status = absl::OkStatus(),

@@ -14,7 +14,8 @@ namespace {
 
 static_assert(kNcclIdBytes == sizeof(ncclUniqueId));
 
-// Between two looks at what NCCL's threads do, which takes milliseconds at least.
+// The time between two looks at the work of NCCL's threads, which takes
+// milliseconds at least.
 constexpr std::chrono::microseconds kLookInterval(50);
 
 ncclDataType_t NcclDType(DType dtype) {
@@ -175,8 +176,8 @@ ncclResult_t NcclComms::Queue(int group, const CollectiveRequest& request,
   return ncclInvalidArgument;
 }
 
-// NCCL's own takes chunks of one size only; others are a broadcast by each rank,
-// which the group makes one operation.
+// NCCL's own takes chunks of one size only; others are a broadcast by each
+// rank, which the group makes one operation.
 ncclResult_t NcclComms::QueueAllGather(int group,
                                        const CollectiveRequest& request,
                                        cudaStream_t stream) const {
@@ -249,24 +250,33 @@ absl::Status NcclComms::AsyncError() const {
 
 absl::Status NcclComms::Finalize(const KeepWaiting& keep_waiting) {
   Deregister();
-  // Those that were split off first: they may use what their parent has.
-  while (!comms_.empty()) {
-    const ncclComm_t comm = comms_.back();
-    RETURN_IF_ERROR(Outcome(library_.functions().CommFinalize(comm), comm,
+  // Those that were split off end first: they may use what their parent has.
+  for (auto comm = comms_.rbegin(); comm != comms_.rend(); ++comm) {
+    RETURN_IF_ERROR(Outcome(library_.functions().CommFinalize(*comm), *comm,
                             "ncclCommFinalize", keep_waiting));
-    RETURN_IF_ERROR(library_.ToStatus(library_.functions().CommDestroy(comm),
-                                      "ncclCommDestroy"));
-    for (ncclComm_t& made : made_) {
-      if (made == comm) made = nullptr;
-    }
-    comms_.pop_back();
-    groups_.pop_back();
   }
   return absl::OkStatus();
 }
 
-// In a group each call sets its communicator's flag at once, which its kernels
-// look at, and all are freed at the group's end.
+absl::Status NcclComms::Destroy() {
+  absl::Status first_error;
+  for (auto comm = comms_.rbegin(); comm != comms_.rend(); ++comm) {
+    first_error.Update(library_.ToStatus(
+        library_.functions().CommDestroy(*comm), "ncclCommDestroy"));
+  }
+  Forget();
+  return first_error;
+}
+
+void NcclComms::Forget() {
+  made_.clear();
+  comms_.clear();
+  groups_.clear();
+  registrations_.clear();
+}
+
+// In a group each call at once sets its communicator's flag, which its kernels
+// look at; all are freed at the group's end.
 void NcclComms::Abort() {
   const NcclFunctions& nccl = library_.functions();
   static_cast<void>(nccl.GroupStart());
@@ -274,10 +284,7 @@ void NcclComms::Abort() {
     if (comm != nullptr) static_cast<void>(nccl.CommAbort(comm));
   }
   static_cast<void>(nccl.GroupEnd());
-  made_.clear();
-  comms_.clear();
-  groups_.clear();
-  registrations_.clear();
+  Forget();
 }
 
 }  // namespace ringmaster

@@ -1,13 +1,13 @@
-// NcclComms are the NCCL communicators of one generation in this process: that of
-// all ranks, and those split from it.
+// NcclComms are the NCCL communicators of one generation in this process: the
+// one of all ranks, and those split from it.
 //
-// They are non-blocking: NCCL does its work on threads of its own, and a call here
-// looks again and again until it is done. Between two looks it asks whether to go
-// on, so that nothing waits for a peer without a way out.
-// Thread-safety: none; all from the thread of NcclEngine. (NCCL may not be called
-// for one communicator from two threads, and must not be to abort it.)
-// Ownership: Finalize or Abort must have been called before the destructor, which
-// frees nothing of NCCL.
+// They are non-blocking: NCCL does its work on threads of its own, and a call
+// here looks again and again until it is done. Between two looks it asks
+// whether to go on, so that nothing waits for a peer without a way out.
+// Thread-safety: none; all from the thread of NcclEngine. (NCCL may not be
+// called for one communicator from two threads, and must not be to abort it.)
+// Ownership: Destroy or Abort must have been called before the destructor,
+// which frees nothing of NCCL.
 #ifndef RINGMASTER_WORKER_COLLECTIVE_NCCL_NCCL_COMMS_H_
 #define RINGMASTER_WORKER_COLLECTIVE_NCCL_NCCL_COMMS_H_
 
@@ -29,10 +29,11 @@
 
 namespace ringmaster {
 
-// Not OK: give up, for this reason. Asked many times a second.
+// Returns OK to go on, or the reason to give up. Called many times a second.
 using KeepWaiting = std::function<absl::Status()>;
 
-// The unique id of a communicator to be made, whose root this process is then.
+// Returns a unique id for a new communicator, of which this process will be the
+// root.
 [[nodiscard]] absl::StatusOr<NcclId> NewNcclId(const NcclLibrary& library);
 
 class NcclComms {
@@ -48,13 +49,14 @@ class NcclComms {
   explicit NcclComms(NcclLibrary library) : library_(library) {}
   NcclComms(const NcclComms&) = delete;
 
-  // Makes group 0, of all ranks, which all call it. Once.
+  // Makes group 0, of all ranks; all of them call it, once.
   //   UNAVAILABLE  a peer or the network; NCCL's words
   //   else NcclLibrary's statuses, or those of `keep_waiting`
   [[nodiscard]] absl::Status Connect(const NcclId& id, int rank, int world_size,
                                      const KeepWaiting& keep_waiting);
-  // Makes groups of the ranks of `group` with the same `color`, ordered by `key`;
-  // all of its ranks call it. Returns this rank's, or kNoGroup. Errors as Connect.
+  // Makes groups of the ranks of `group` with the same `color`, ordered by
+  // `key`; all of its ranks call it. Returns this rank's, or kNoGroup. Errors
+  // as Connect.
   [[nodiscard]] absl::StatusOr<int> Split(int group, int color, int key,
                                           const KeepWaiting& keep_waiting);
   [[nodiscard]] Group Of(int group) const { return groups_[Index(group)]; }
@@ -68,16 +70,21 @@ class NcclComms {
                                     cudaStream_t stream,
                                     const KeepWaiting& keep_waiting);
 
-  // What went wrong since, in any of them: UNAVAILABLE for a peer that is gone,
-  // where NCCL can see it (over sockets).
+  // Returns the error that any of them has met since: UNAVAILABLE for a peer
+  // that is gone, where NCCL can see it (over sockets).
   [[nodiscard]] absl::Status AsyncError() const;
 
-  // Ends them when nothing is queued any more, with the peers. After an error
-  // call Abort.
+  // Ends them together with the peers, when nothing is queued any more. After
+  // an error call Abort, else Destroy.
   [[nodiscard]] absl::Status Finalize(const KeepWaiting& keep_waiting);
-  // Ends them now, whatever is under way, whose buffers are then undefined. All
-  // are told to end before any is freed, which waits for kernels: of the others
-  // too (NVIDIA/nccl#564). May never return (NVIDIA/nccl#1777).
+  // Frees them and returns the first error, about which nothing can be done.
+  // Like Abort it takes up to a second after all is quiet: NCCL joins threads
+  // of its own that wake twice a second (poll() in its proxy.cc).
+  [[nodiscard]] absl::Status Destroy();
+  // Ends them now; the buffers of collectives under way are then undefined. All
+  // are told to end before any is freed, because freeing waits for kernels,
+  // also those of the others (NVIDIA/nccl#564). May never return
+  // (NVIDIA/nccl#1777).
   void Abort();
 
  private:
@@ -97,10 +104,11 @@ class NcclComms {
   [[nodiscard]] ncclResult_t QueueReduceScatter(
       int group, const CollectiveRequest& request, cudaStream_t stream) const;
   void Deregister();
+  void Forget();
 
   const NcclLibrary library_;
-  // NCCL writes here when a split is done, so entries stay where they are; null:
-  // none was made.
+  // NCCL writes here when a split is done, so entries stay where they are;
+  // null: none was made.
   std::deque<ncclComm_t> made_;
   std::vector<ncclComm_t> comms_;  // by group
   std::vector<Group> groups_;

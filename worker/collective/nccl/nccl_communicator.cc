@@ -25,7 +25,7 @@ std::string HostName() {
   return gethostname(name, sizeof(name) - 1) == 0 ? name : "unknown host";
 }
 
-// Whether a communicator that returned it runs no collectives any more.
+// Returns true if a communicator that returned it runs no more collectives.
 bool IsFailure(const absl::Status& status) {
   return !status.ok() && !absl::IsInvalidArgument(status) &&
          !absl::IsResourceExhausted(status);
@@ -37,6 +37,12 @@ absl::StatusOr<std::unique_ptr<NcclCommunicator>> NcclCommunicator::Create(
     const Options& options, std::unique_ptr<Communicator> host,
     MonotonicTime deadline, const CancelToken* cancel) {
   RETURN_IF_ERROR(options.device->MakeCurrent());
+  if (options.retired != nullptr) {
+    const absl::Status collected = options.retired->Collect();
+    if (!collected.ok() && options.on_abort_hung)
+      options.on_abort_hung(collected);
+    RETURN_IF_ERROR(collected);
+  }
   std::unique_ptr<NcclCommunicator> communicator(
       new NcclCommunicator(options, std::move(host)));
   Communicator& mesh = *communicator->host_;
@@ -48,13 +54,14 @@ absl::StatusOr<std::unique_ptr<NcclCommunicator>> NcclCommunicator::Create(
                           .rank = mesh.rank(),
                           .generation = options.generation,
                           .abort_timeout = options.abort_timeout,
+                          .retired = options.retired,
                           .cancel = cancel,
                           .on_failure = [&mesh](const absl::Status& why) {
                             mesh.Abort(std::string(why.message()));
                           }}));
   if (mesh.world_size() > 1) {
     const absl::Status connected = communicator->Connect(deadline);
-    // What cancelled it failed the engine first, and the mesh only in turn.
+    // A cancellation fails the engine first, and the mesh only in turn.
     RETURN_IF_ERROR(communicator->engine_->failure());
     RETURN_IF_ERROR(connected);
   }

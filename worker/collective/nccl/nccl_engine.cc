@@ -1,26 +1,32 @@
 #include "worker/collective/nccl/nccl_engine.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/logging/logging.h"
 #include "common/status/status_macros.h"
 
 namespace ringmaster {
 namespace {
 
-// For peers to end in an orderly way.
+// The time that peers have to end in an orderly way.
 constexpr absl::Duration kFinalizeTimeout = absl::Seconds(2);
-// Engines whose thread is inside NCCL, perhaps for good: it may still use them, so
-// they are never destroyed. The process ends soon.
-void Abandon(std::unique_ptr<NcclEngine> engine) {
+// The time between two looks at kernels that have been told to stop (CUDA has
+// no wait with a deadline), which takes them milliseconds.
+constexpr absl::Duration kQuietInterval = absl::Microseconds(200);
+
+}  // namespace
+
+void NcclEngine::Abandon(std::unique_ptr<NcclEngine> engine) {
   static Mutex& mutex = *new Mutex();
   static auto& abandoned = *new std::vector<std::unique_ptr<NcclEngine>>();
+  engine->thread_.detach();  // it cannot be joined
   MutexLock lock(mutex);
   abandoned.push_back(std::move(engine));
 }
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<NcclEngine>> NcclEngine::Create(
     const Options& options) {
@@ -50,21 +56,21 @@ void NcclEngine::Close(
     engine->Fail(absl::AbortedError("the communicator was destroyed"));
   }
   engine->changed_.NotifyAll();
-  bool has_ended = false;
-  {
-    Clock& clock = Clock::Real();
-    MutexLock lock(engine->mutex_);
-    const MonotonicTime deadline =
-        clock.Now() + engine->options_.abort_timeout +
-        (engine->failure_.is_cancelled() ? absl::ZeroDuration()
-                                         : kFinalizeTimeout);
-    bool in_time = true;
-    while (!engine->has_ended_ && in_time) {
-      in_time = engine->changed_.WaitUntil(engine->mutex_, clock, deadline);
+  const MonotonicTime deadline =
+      Clock::Real().Now() + engine->options_.abort_timeout +
+      (engine->failure_.is_cancelled() ? absl::ZeroDuration()
+                                       : kFinalizeTimeout);
+  const MonotonicTime begin = Clock::Real().Now();
+  const bool is_closed =
+      engine->Await([&engine] { return engine->CanClose(); }, deadline);
+  LogEvent(LogLevel::kDebug, "nccl.closed",
+           {{"generation", engine->options_.generation},
+            {"took", absl::FormatDuration(Clock::Real().Now() - begin)}});
+  if (is_closed) {
+    if (!engine->has_ended()) {
+      NcclRetired& retired = *engine->options_.retired;
+      return retired.Add(std::move(engine));
     }
-    has_ended = engine->has_ended_;
-  }
-  if (has_ended) {
     engine->thread_.join();
     return;
   }
@@ -76,7 +82,6 @@ void NcclEngine::Close(
       cause.empty() ? "at the end of the generation" : cause,
       "): this process cannot use its GPU any more and has to end"));
   engine->Fail(hung);
-  engine->thread_.detach();  // it cannot be joined
   Abandon(std::move(engine));
   if (on_abort_hung) on_abort_hung(hung);
 }
@@ -114,8 +119,13 @@ absl::Status NcclEngine::Connect(const NcclLibrary& library, const NcclId& id,
                                  int world_size, BufferView arena,
                                  MonotonicTime deadline) {
   return Do("ncclCommInitRank", deadline, [=, this](const KeepWaiting& wait) {
+    const MonotonicTime begin = Clock::Real().Now();
     comms_.emplace(library);
     RETURN_IF_ERROR(comms_->Connect(id, options_.rank, world_size, wait));
+    LogEvent(LogLevel::kDebug, "nccl.connected",
+             {{"generation", options_.generation},
+              {"world_size", world_size},
+              {"took", absl::FormatDuration(Clock::Real().Now() - begin)}});
     if (arena.count == 0) return absl::OkStatus();
     return comms_->Register(arena.ptr, arena.count * SizeOf(arena.dtype));
   });
@@ -261,9 +271,110 @@ void NcclEngine::Fail(const absl::Status& status) {
 }
 
 bool NcclEngine::abort_hung() const {
+  {
+    MutexLock lock(mutex_);
+    if (!failure_.is_cancelled() || has_ended_ ||
+        Clock::Real().Now() - failed_at_ <= options_.abort_timeout) {
+      return false;
+    }
+  }
+  return !CanClose();
+}
+
+bool NcclEngine::CanClose() const {
+  return options_.retired == nullptr ? has_ended() : IsQuiet();
+}
+
+bool NcclEngine::IsQuiet() const {
+  {
+    MutexLock lock(mutex_);
+    if (has_ended_) return true;
+    if (!is_freeing_ || may_queue_more_) return false;
+  }
+  // After an error nothing runs, either.
+  return cudaStreamQuery(stream_->get()) != cudaErrorNotReady;
+}
+
+bool NcclEngine::Await(absl::FunctionRef<bool()> is_so,
+                       MonotonicTime deadline) {
+  Clock& clock = Clock::Real();
+  while (!is_so()) {
+    const MonotonicTime now = clock.Now();
+    if (now >= deadline) return false;
+    MutexLock lock(mutex_);
+    if (has_ended_) continue;
+    // Nobody tells when the device's kernels, told to stop, have.
+    changed_.WaitUntil(
+        mutex_, clock,
+        is_freeing_ ? std::min(deadline, now + kQuietInterval) : deadline);
+  }
+  return true;
+}
+
+bool NcclEngine::IsLate() const {
   MutexLock lock(mutex_);
-  return failure_.is_cancelled() && !has_ended_ &&
+  return is_freeing_ &&
          Clock::Real().Now() - failed_at_ > options_.abort_timeout;
+}
+
+bool NcclEngine::has_ended() const {
+  MutexLock lock(mutex_);
+  return has_ended_;
+}
+
+void NcclRetired::Add(std::unique_ptr<NcclEngine> engine) {
+  MutexLock lock(mutex_);
+  engines_.push_back(std::move(engine));
+}
+
+std::vector<std::unique_ptr<NcclEngine>> NcclRetired::TakeAll() {
+  MutexLock lock(mutex_);
+  return std::exchange(engines_, {});
+}
+
+absl::Status NcclRetired::Settle(std::unique_ptr<NcclEngine> engine) {
+  if (engine->has_ended()) {
+    engine->thread_.join();
+    return absl::OkStatus();
+  }
+  absl::Status hung = absl::UnavailableError(absl::StrCat(
+      "rank ", engine->options_.rank, " of generation ",
+      engine->options_.generation, ": NCCL has not freed its communicators in ",
+      absl::FormatDuration(engine->options_.abort_timeout),
+      ": this process cannot use its GPU any more and has to end"));
+  NcclEngine::Abandon(std::move(engine));
+  return hung;
+}
+
+absl::Status NcclRetired::Collect() {
+  absl::Status status;
+  for (std::unique_ptr<NcclEngine>& engine : TakeAll()) {
+    if (engine->has_ended() || engine->IsLate()) {
+      status.Update(Settle(std::move(engine)));
+    } else {
+      Add(std::move(engine));
+    }
+  }
+  return status;
+}
+
+absl::Status NcclRetired::Drain() {
+  absl::Status status;
+  for (std::unique_ptr<NcclEngine>& engine : TakeAll()) {
+    const MonotonicTime deadline =
+        Clock::Real().Now() + engine->options_.abort_timeout;
+    static_cast<void>(
+        engine->Await([&engine] { return engine->has_ended(); }, deadline));
+    status.Update(Settle(std::move(engine)));
+  }
+  return status;
+}
+
+NcclRetired::~NcclRetired() {
+  const absl::Status drained = Drain();
+  if (!drained.ok())
+    LogEvent(LogLevel::kError, "nccl.not_freed",
+             {{"error", drained.message()}});
 }
 
 NcclEngine::Totals NcclEngine::totals() const {

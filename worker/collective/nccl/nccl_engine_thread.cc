@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/logging/logging.h"
 #include "common/status/status_macros.h"
 #include "worker/collective/nccl/nccl_engine.h"
 #include "worker/device/cuda/cuda_status.h"
@@ -11,15 +12,15 @@
 namespace ringmaster {
 namespace {
 
-// Between two looks at a device that is busy (CUDA has no wait with a deadline),
-// far below what a bucket takes.
+// The time between two looks at a busy device (CUDA has no wait with a
+// deadline), far below the time of a bucket.
 constexpr std::chrono::microseconds kPollInterval(20);
-// Between two looks for errors, and at who may cancel.
+// The time between two looks for errors and for a cancellation.
 constexpr absl::Duration kErrorInterval = absl::Milliseconds(2);
-// For peers to end in an orderly way.
+// The time that peers have to end in an orderly way.
 constexpr absl::Duration kFinalizeTimeout = absl::Seconds(2);
-// What compute streams have queued ends by itself, within a pass. Collectives that
-// wait for it are let begin before their communicators are freed.
+// Work queued in compute streams ends by itself, within a pass. Collectives
+// that wait for it may begin before their communicators are freed.
 constexpr absl::Duration kComputeTimeout = absl::Seconds(30);
 
 absl::StatusOr<absl::Duration> Between(const CudaEvent& begin,
@@ -121,8 +122,14 @@ void NcclEngine::IssueNext() {
   stream_->WaitFor(*item->ready);
   stream_->Record(*item->events->begin);
   if (comms_.has_value()) {
-    stream_->Note(comms_->Launch(item->group, item->request, stream_->get(),
-                                 keep_waiting));
+    const absl::Status launched = comms_->Launch(item->group, item->request,
+                                                 stream_->get(), keep_waiting);
+    stream_->Note(launched);
+    if (!launched.ok()) {
+      // A thread of NCCL's may be about to queue it all the same.
+      MutexLock lock(mutex_);
+      may_queue_more_ = true;
+    }
   }
   stream_->Record(*item->events->end);
   if (!stream_->status().ok()) return Fail(stream_->status());
@@ -228,14 +235,31 @@ void NcclEngine::End() {
       if (Clock::Real().Now() < limit) return absl::OkStatus();
       return absl::DeadlineExceededError("peers do not end");
     };
-    if (failure_.is_cancelled() || !comms_->Finalize(keep_waiting).ok()) {
-      AwaitCompute();
-      NoteAbortBegins();
+    const MonotonicTime begin = Clock::Real().Now();
+    const bool is_orderly =
+        !failure_.is_cancelled() && comms_->Finalize(keep_waiting).ok();
+    if (!is_orderly) AwaitCompute();
+    NoteFreeing();
+    const MonotonicTime freeing = Clock::Real().Now();
+    absl::Status freed;
+    if (is_orderly) {
+      freed = comms_->Destroy();
+    } else {
       comms_->Abort();
     }
+    LogEvent(
+        LogLevel::kDebug, "nccl.freed",
+        {{"generation", options_.generation},
+         {"orderly", is_orderly},
+         {"ended_in", absl::FormatDuration(freeing - begin)},
+         {"freed_in", absl::FormatDuration(Clock::Real().Now() - freeing)}});
+    if (!freed.ok()) {
+      LogEvent(LogLevel::kWarning, "nccl.not_freed",
+               {{"error", freed.message()}});
+    }
   }
-  // Nothing writes to a buffer any more once this is idle. Its error was told
-  // before, or is the abort's.
+  // Nothing writes to a buffer any more once this is idle. Its error was
+  // reported before, or is the abort's.
   static_cast<void>(stream_->Synchronize());
   {
     MutexLock lock(mutex_);
@@ -244,9 +268,13 @@ void NcclEngine::End() {
   changed_.NotifyAll();
 }
 
-void NcclEngine::NoteAbortBegins() {
-  MutexLock lock(mutex_);
-  failed_at_ = Clock::Real().Now();
+void NcclEngine::NoteFreeing() {
+  {
+    MutexLock lock(mutex_);
+    failed_at_ = Clock::Real().Now();
+    is_freeing_ = true;
+  }
+  changed_.NotifyAll();
 }
 
 void NcclEngine::AwaitCompute() {

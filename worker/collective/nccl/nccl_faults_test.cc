@@ -1,4 +1,5 @@
-// How NcclCommunicator fails: N ranks as threads, each with a GPU of its own.
+// Tests how NcclCommunicator fails: N ranks as threads, each with a GPU of its
+// own.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -117,7 +118,7 @@ TEST_F(NcclFaultsTest, AbortFromAnotherThreadUnblocksWait) {
   EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
   EXPECT_EQ(Message(status),
             "rank 0 was aborted at generation 3: the coordinator says so");
-  // For good, for both kinds; what had completed stays so.
+  // It failed for good, for both kinds; completed collectives stay completed.
   EXPECT_EQ(rank.communicator->Run(Barrier(), InTime()), status);
   EXPECT_EQ(rank.communicator->Start(AllReduceSum(buffer.view(DType::kFloat32)))
                 .status(),
@@ -212,8 +213,8 @@ TEST_F(NcclFaultsTest, RegistersAnArena) {
   arenas.clear();
 }
 
-// Two groups of one process, with a kernel of one that hangs: freeing the other waits
-// for it.
+// If a kernel of one of two groups of a process hangs, freeing the other group
+// waits for it.
 TEST_F(NcclFaultsTest, AllGroupsAreAbortedBeforeOneIsFreed) {
   CONNECT_OR_SKIP({.world_size = 2});
   const auto statuses = world_->RunAll([](NcclRank& rank) -> absl::Status {
@@ -274,6 +275,34 @@ TEST_F(NcclFaultsTest, AnArenaThatIsNoneIsRefused) {
                 HasSubstr("ncclCommRegister: invalid argument: what is not in "
                           "device memory"));
   }
+}
+
+TEST_F(NcclFaultsTest, WhatNcclHasYetToFreeHoldsNobodyUp) {
+  CONNECT_OR_SKIP({.world_size = 2,
+                   .abort_timeout = absl::Milliseconds(500),
+                   .retire = true});
+  cuda_emulator::SetNcclAbortHangs(true);
+  NcclRank& rank = world_->rank(0);
+  ASSERT_TRUE(rank.device->MakeCurrent().ok());
+  const MonotonicTime begin = Clock::Real().Now();
+  rank.communicator->Abort("enough");
+  rank.communicator.reset();
+  EXPECT_LT(Clock::Real().Now() - begin, absl::Milliseconds(400));
+  EXPECT_TRUE(rank.hung.ok()) << rank.hung;
+  EXPECT_TRUE(rank.retired.Collect().ok());
+  absl::Status late;
+  while (late.ok()) {
+    ASSERT_LT(Clock::Real().Now() - begin, absl::Seconds(10));
+    absl::SleepFor(absl::Milliseconds(10));
+    late = rank.retired.Collect();
+  }
+  EXPECT_GE(Clock::Real().Now() - begin, absl::Milliseconds(500));
+  EXPECT_EQ(late.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(Message(late),
+              HasSubstr("rank 0 of generation 3: NCCL has not freed its "
+                        "communicators in 500ms"));
+  EXPECT_TRUE(rank.retired.Collect().ok()) << "it is told once";
+  cuda_emulator::SetNcclAbortHangs(false);
 }
 
 TEST_F(NcclFaultsTest, ReportsAnAbortThatHangs) {

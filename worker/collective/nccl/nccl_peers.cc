@@ -12,7 +12,7 @@
 namespace ringmaster {
 namespace {
 
-// As the host mesh carries them: whole words. Texts end with a 0.
+// The facts as the host mesh carries them: whole words. Texts end with a 0.
 struct FactsOnWire {
   int64_t version;
   int64_t is_ring;

@@ -1,5 +1,5 @@
-// What ranks tell each other before they enter NCCL, which would answer what
-// does not fit with a hang or a line that names nobody.
+// The facts that ranks tell each other before they enter NCCL, which would
+// answer a mismatch with a hang or a line that names nobody.
 //
 // Thread-safety: pure functions; the exchanges as Communicator.
 #ifndef RINGMASTER_WORKER_COLLECTIVE_NCCL_NCCL_PEERS_H_
@@ -25,8 +25,8 @@ struct NcclRankFacts {
   std::string gpu_uuid = {};  // "GPU-8a56..."
   std::string host_name = {};
   NcclSettings settings = {};
-  // Why this rank cannot use NCCL; empty: it can. It tells the others, who would
-  // wait for it.
+  // The reason why this rank cannot use NCCL; empty if it can. The others get
+  // it, since they would wait for this rank.
   std::string error = {};
 
   friend bool operator==(const NcclRankFacts&, const NcclRankFacts&) = default;
@@ -35,8 +35,8 @@ struct NcclRankFacts {
 // "2.28.9" for 22809.
 [[nodiscard]] std::string NcclVersionText(int version);
 
-// Whether the ranks, in order, can form an NCCL communicator. Every rank comes to
-// the same result.
+// Checks that the ranks, in order, can form an NCCL communicator. Every rank
+// comes to the same result.
 //   INVALID_ARGUMENT     one cannot use NCCL; two have the same GPU, and do not
 //                        share it on purpose
 //   FAILED_PRECONDITION  versions or settings differ

@@ -1,5 +1,5 @@
-// NcclCommunicator between processes, 2 and 3 ranks on one GPU, as hosts of their
-// own: what ranks compute, and what is left of them when one is killed.
+// NcclCommunicator between processes, 2 and 3 ranks on one GPU, as hosts of
+// their own: what ranks compute, and what is left of them when one is killed.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -197,7 +197,8 @@ INSTANTIATE_TEST_SUITE_P(WorldSizes, NcclProcessesTest,
 class NcclKillTest : public NcclProcessTest,
                      public ::testing::WithParamInterface<int> {};
 
-// By number, which of three is killed while the others wait for it.
+// The parameter is the number of the rank, of three, that is killed while the
+// others wait for it.
 TEST_P(NcclKillTest, FreesTheOthersWhoGoOn) {
   Start({{Shared()}, {Shared()}, {Shared()}});
   if (IsSkipped() || HasFatalFailure()) return;

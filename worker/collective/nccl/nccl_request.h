@@ -1,5 +1,5 @@
-// Which collectives on device memory NCCL can run for us, and how many bytes they
-// move.
+// Checks which collectives on device memory NCCL can run for us, and computes
+// how many bytes they move.
 //
 // Thread-safety: pure functions.
 #ifndef RINGMASTER_WORKER_COLLECTIVE_NCCL_NCCL_REQUEST_H_
@@ -14,7 +14,7 @@
 
 namespace ringmaster {
 
-// `request`'s buffer is in device memory.
+// Checks `request`, whose buffer is in device memory.
 //   INVALID_ARGUMENT  count, address or root; a barrier, which has no buffer; an
 //                     average of integers; a wire dtype other than the
 //                     buffer's; an algorithm other than auto, or than ring where
@@ -23,10 +23,11 @@ namespace ringmaster {
                                             int world_size,
                                             const NcclSettings& settings);
 
-// What `rank` sends and receives by theory: NCCL does not tell what it moved.
-// Those of a ring, in whole bytes: 2K(N-1)/N for an all-reduce of K bytes among N
-// ranks, half of it for a reduce-scatter or an all-gather, and a broadcast passes
-// K bytes along the chain that begins at the root.
+// The bytes that `rank` sends and receives by theory, since NCCL does not tell
+// what it moved. They are those of a ring, in whole bytes: 2K(N-1)/N for an
+// all-reduce of K bytes among N ranks, half of that for a reduce-scatter or an
+// all-gather; a broadcast passes K bytes along the chain that begins at the
+// root.
 struct NcclTraffic {
   int64_t sent_bytes = 0;
   int64_t received_bytes = 0;

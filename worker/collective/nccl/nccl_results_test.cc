@@ -1,4 +1,5 @@
-// What NcclCommunicator computes: N ranks as threads, each with a GPU of its own.
+// Tests what NcclCommunicator computes: N ranks as threads, each with a GPU of
+// its own.
 #include <cuda_runtime_api.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -285,7 +286,7 @@ TEST_P(NcclResultsTest, WaitsForStreamsAndStreamsForIt) {
   });
 }
 
-// As for a part of a graph that was launched.
+// It is as for a part of a graph that was launched.
 TEST_P(NcclResultsTest, StartsAfterWhatTheComputeStreamSaysIsReady) {
   OnAll([](NcclRank& rank) -> absl::Status {
     NcclCommunicator& communicator = *rank.communicator;
@@ -293,7 +294,7 @@ TEST_P(NcclResultsTest, StartsAfterWhatTheComputeStreamSaysIsReady) {
     DeviceBuffer<float> buffer(rank, {1, 2});
     ASSIGN_OR_RETURN(const auto ready, CudaEvent::Create());
     rank.compute->Record(*ready);
-    // What is queued behind it is not waited for.
+    // The collective does not wait for work queued behind the event.
     std::atomic<bool> may_end = false;
     Hold(*rank.compute, may_end);
     rank.compute->SetReady(ready.get());

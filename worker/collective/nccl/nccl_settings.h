@@ -1,8 +1,8 @@
-// NcclSettings are what a job decides of NCCL that NCCL takes from the process'
+// NcclSettings are the choices of a job that NCCL takes from the process'
 // environment only.
 //
 // NCCL reads its environment once in a process and keeps what it read, so these
-// are a process', not a generation's.
+// belong to a process, not to a generation.
 #ifndef RINGMASTER_WORKER_COLLECTIVE_NCCL_NCCL_SETTINGS_H_
 #define RINGMASTER_WORKER_COLLECTIVE_NCCL_NCCL_SETTINGS_H_
 
@@ -16,12 +16,12 @@
 namespace ringmaster {
 
 // The environment variable by which a worker lets its GPU be shared ("1"). For
-// tests: whoever starts workers reads it into NcclSettings.
+// tests: the program that starts workers reads it into NcclSettings.
 inline constexpr char kShareGpuVariable[] = "RINGMASTER_SHARE_GPU";
 
 struct NcclSettings {
-  // For tests where ranks outnumber GPUs: each process says that it is a host of
-  // its own, and so reaches the others through sockets, as between nodes.
+  // For tests where ranks outnumber GPUs: each process says that it is a host
+  // of its own, and so reaches the others through sockets, as between nodes.
   // (Otherwise NCCL refuses two ranks on one GPU.) It needs a process for each
   // rank. Slow: no figure from it means anything.
   bool share_gpu = false;
@@ -40,9 +40,10 @@ struct NcclSettings {
     const NcclSettings& settings, std::string_view host_name);
 
 // Sets them in this process, before NCCL is used for the first time; a variable
-// that has a value already keeps it, so that who starts a worker has the last
-// word. Changing the environment races with other threads that read it: call it
-// while the process starts. Later calls only compare. Thread-safe otherwise.
+// that has a value already keeps it, so that the starter of a worker has the
+// last word. Changing the environment races with other threads that read it:
+// call it while the process starts. Later calls only compare. Thread-safe
+// otherwise.
 //   FAILED_PRECONDITION  this process has other settings already
 [[nodiscard]] absl::Status ApplyNcclSettings(const NcclSettings& settings);
 

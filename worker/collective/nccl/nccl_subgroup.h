@@ -1,8 +1,8 @@
-// NcclSubgroup is the Communicator of some of the ranks of an NcclCommunicator, for
-// buffers in device memory alone (NcclCommunicator::Split).
+// NcclSubgroup is the Communicator of some of the ranks of an NcclCommunicator,
+// for buffers in device memory alone (NcclCommunicator::Split).
 //
-// It has no host mesh: there are no barriers, and nobody to be waited for or
-// blamed. What is counted is counted by the NcclCommunicator, for all its groups.
+// It has no host mesh: there are no barriers, and nobody to wait for or to
+// blame. The NcclCommunicator does the counting, for all its groups.
 // Thread-safety and failure: as NcclCommunicator, whose engine runs it.
 #ifndef RINGMASTER_WORKER_COLLECTIVE_NCCL_NCCL_SUBGROUP_H_
 #define RINGMASTER_WORKER_COLLECTIVE_NCCL_NCCL_SUBGROUP_H_

@@ -41,17 +41,18 @@ class WorldOfThreads {
     Algorithm algorithm = Algorithm::kAuto;
     // Without kLoopback: connections of each pair on different hosts.
     int stripes = 1;
-    // With kSharedMemory: each rank has so many bytes that others read in place.
+    // With kSharedMemory: the bytes that each rank has for others to read in
+    // place.
     size_t arena_bytes = 0;
     std::string job_id = "job-1";
     int64_t generation = 1;
-    // With kLoopback only: a generation per rank instead, to let them disagree;
-    // empty: all the same.
+    // With kLoopback only: a generation per rank instead, to make them
+    // disagree; empty: all the same.
     std::vector<int64_t> generations = {};
     Clock* clock = nullptr;           // null: the real one
     std::vector<Trace*> traces = {};  // per rank; empty: none
-    // With kLoopback only: puts a decorator around the end of `rank` of its link
-    // with `peer`.
+    // With kLoopback only: puts a decorator around the end of `rank` of its
+    // link with `peer`.
     std::function<std::unique_ptr<Link>(int rank, int peer,
                                         std::unique_ptr<Link>)>
         decorate = {};

@@ -31,13 +31,13 @@ class TestDirectory {
   std::filesystem::path path_;
 };
 
-// That `status` has this code and one line with `part` in it.
+// Expects that `status` has this code and one line with `part` in it.
 void ExpectError(const absl::Status& status, absl::StatusCode code,
                  const std::string& part);
 
 // Tokens as nanoGPT's files have them.
 std::string RawTokens(const std::vector<uint16_t>& tokens);
-// llm.c's file: a header that tells of `tokens`, and the tokens.
+// llm.c's file: a header for `tokens`, and the tokens.
 std::string LlmCTokens(const std::vector<uint16_t>& tokens);
 // llm.c's header alone.
 std::string LlmCHeader(int32_t magic, int32_t version, int32_t count);

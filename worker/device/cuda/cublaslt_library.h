@@ -1,5 +1,5 @@
-// CublasLtLibrary is cuBLASLt, NVIDIA's products of matrices, loaded while the
-// program runs.
+// CublasLtLibrary is cuBLASLt, NVIDIA's library of matrix products, loaded
+// while the program runs.
 //
 // Thread-safety: immutable; cuBLASLt's own rules hold for its functions.
 #ifndef RINGMASTER_WORKER_DEVICE_CUDA_CUBLASLT_LIBRARY_H_
@@ -16,7 +16,8 @@
 
 namespace ringmaster {
 
-// What we call of cuBLASLt, without the prefix: all of it is there since 11.4.
+// The functions of cuBLASLt that we call, without the prefix; it has had all of
+// them since 11.4.
 #define RINGMASTER_CUBLASLT_FUNCTIONS(X) \
   X(GetVersion)                          \
   X(GetStatusString)                     \
@@ -46,7 +47,7 @@ class CublasLtLibrary {
   // The oldest that this program can use.
   static constexpr int64_t kOldestVersion = kOldestCublasLt;
 
-  // Loads it from where CUDA's libraries are (cuda_libraries.h).
+  // Loads it from the place of CUDA's libraries (cuda_libraries.h).
   //   NOT_FOUND      it is not installed
   //   UNIMPLEMENTED  it is older than kOldestVersion, of a later major version
   //                  than this build's headers, or its functions are not those

@@ -11,7 +11,8 @@
 namespace ringmaster {
 namespace {
 
-// What this build has kernels for, see third_party/cuda:architectures.
+// The oldest GPUs that this build has kernels for, see
+// third_party/cuda:architectures.
 constexpr int kOldestComputeCapability = 80;
 
 std::string VersionText(int version) {

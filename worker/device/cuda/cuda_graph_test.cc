@@ -85,8 +85,8 @@ TEST_F(CudaGraphTest, AnEventOfAGraphIsMarkedByEachLaunchAndNotBefore) {
   *host(0) = 7;
   Store(0, host(0));
   stream_->Launch(*graph);
-  // What another stream is told to wait for is the part that is ready, neither
-  // more nor less.
+  // Another stream is told to wait for the part that is ready, neither more nor
+  // less.
   stream_->SetReady(event.get());
   const CudaEvent& ready = stream_->MarkReady(*own);
   stream_->SetReady(nullptr);

@@ -1,4 +1,4 @@
-// Where CUDA's libraries are that are loaded while the program runs: names for
+// The names of the CUDA libraries that are loaded while the program runs, for
 // SharedLibrary::Load, in the order to try (common/machine/cuda_libraries.h).
 //
 // In the emulated configuration the emulator stands for cuBLASLt, NCCL and
@@ -15,7 +15,7 @@ namespace ringmaster {
 std::vector<std::string> CublasLtNames();
 std::vector<std::string> CudnnNames();
 std::vector<std::string> NcclNames();
-// NVIDIA's record of what runs on a GPU; only who profiles loads it.
+// NVIDIA's record of what runs on a GPU; only a profiler loads it.
 std::vector<std::string> CuptiNames();
 
 }  // namespace ringmaster

@@ -14,15 +14,16 @@
 namespace ringmaster {
 
 // Device memory by plain cudaMalloc: arenas are few, large, and live as long as
-// the job, so a pool would only hide what is used. The host must not touch it.
+// the job, so a pool would only hide how much is used. The host must not touch
+// it.
 class CudaAllocator final : public Allocator {
  public:
-  // Of device `ordinal`.
+  // Allocates on device `ordinal`.
   explicit CudaAllocator(int ordinal) : ordinal_(ordinal) {}
 
   std::string_view name() const override { return "cuda"; }
-  // Zeroed before it returns. RESOURCE_EXHAUSTED says how much the device has
-  // left.
+  // Zeroes the memory before it returns. RESOURCE_EXHAUSTED says how much the
+  // device has left.
   [[nodiscard]] absl::StatusOr<Allocation> Allocate(
       int64_t size_bytes) override;
 

@@ -36,7 +36,7 @@ const char* CopyName(uint8_t kind) {
   }
 }
 
-// What CUPTI gives its records to: its callbacks have no argument of ours.
+// The receiver of CUPTI's records: its callbacks have no argument of ours.
 // Thread-safe.
 class Collector {
  public:
@@ -58,7 +58,7 @@ class Collector {
   // Requires Prepare.
   const CuptiLibrary& cupti() const { return *cupti_; }
 
-  // Whether nobody had it.
+  // Takes the collector; returns true if nobody had it.
   bool Occupy() {
     MutexLock lock(mutex_);
     return !std::exchange(is_occupied_, true);
@@ -172,7 +172,7 @@ absl::StatusOr<std::unique_ptr<CudaProfiler>> CudaProfiler::Start() {
   return profiler;
 }
 
-// What it may fail of was told by Start or Stop.
+// Errors that can occur here were reported by Start or Stop.
 CudaProfiler::~CudaProfiler() {
   static_cast<void>(Disable());
   Collector::Get().Leave();

@@ -1,11 +1,11 @@
-// CudaProfiler tells what ran on the GPU: each kernel, copy and fill by its name,
-// how often and how long, as CUPTI's activity records have it.
+// CudaProfiler records what ran on the GPU: each kernel, copy and fill by its
+// name, how often and how long, as CUPTI's activity records have it.
 //
-// It sees all of this process, libraries' kernels and those of graphs too. It does
-// not see the host, gaps between kernels, other processes, or parts of a kernel;
-// where kernels run beside each other their times add up to more than passed.
-// While it runs, launches take longer and some device memory is CUPTI's, so it is
-// no company for what is being timed.
+// It sees everything of this process, including kernels of libraries and of
+// graphs. It does not see the host, gaps between kernels, other processes, or
+// parts of a kernel; where kernels run beside each other their times add up to
+// more than the time that passed. While it runs, launches take longer and CUPTI
+// uses some device memory, so do not time anything then.
 // Thread-safety: thread-compatible. One at a time in a process.
 // Example:
 //   ASSIGN_OR_RETURN(const auto profiler, CudaProfiler::Start());
@@ -33,13 +33,13 @@ struct GpuActivity {
 
 struct GpuProfile {
   std::vector<GpuActivity> activities;  // the longest first
-  // Of how many there is no record, or one without times.
+  // The number of activities without a record, or with one that lacks times.
   int64_t lost = 0;
 };
 
 class CudaProfiler {
  public:
-  // From here on all is recorded.
+  // Starts to record everything.
   //   NOT_FOUND, UNIMPLEMENTED  as CuptiLibrary::Load
   //   FAILED_PRECONDITION       another one runs, here or of somebody else
   //   INTERNAL                  CUPTI's words: there is no GPU, for example
@@ -47,8 +47,8 @@ class CudaProfiler {
   CudaProfiler(const CudaProfiler&) = delete;
   ~CudaProfiler();
 
-  // Waits for the current device, and ends. Once. Errors as CudaStatus and
-  // CuptiLibrary::ToStatus.
+  // Waits for the current device, then ends. Call it once. Errors as CudaStatus
+  // and CuptiLibrary::ToStatus.
   [[nodiscard]] absl::StatusOr<GpuProfile> Stop();
 
  private:

@@ -1,6 +1,6 @@
 // CudaStatus turns an error of the CUDA runtime into an absl::Status.
 //
-// Thread-safety: pure functions, but for asking which device is current.
+// Thread-safety: pure functions, except that they ask for the current device.
 #ifndef RINGMASTER_WORKER_DEVICE_CUDA_CUDA_STATUS_H_
 #define RINGMASTER_WORKER_DEVICE_CUDA_CUDA_STATUS_H_
 
@@ -24,9 +24,9 @@ namespace ringmaster {
     cudaError_t error, std::string_view what,
     std::source_location where = std::source_location::current());
 
-// Whether `status` came from an error after which every further call of this
-// process fails (CUDA calls it sticky): only a new process can use the device
-// again.
+// Returns true if `status` came from an error after which every further call of
+// this process fails (CUDA calls it sticky): only a new process can use the
+// device again.
 [[nodiscard]] bool IsContextLost(const absl::Status& status);
 
 }  // namespace ringmaster

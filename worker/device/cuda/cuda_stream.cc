@@ -25,8 +25,8 @@ absl::StatusOr<std::unique_ptr<CudaEvent>> CudaEvent::Create(Timing timing) {
   return std::unique_ptr<CudaEvent>(new CudaEvent(event));
 }
 
-// What these return can only be the error of something else, which shows where
-// that is waited for.
+// An error that these return can only be that of other work, and shows where
+// that work is waited for.
 CudaEvent::~CudaEvent() { static_cast<void>(cudaEventDestroy(event_)); }
 
 absl::StatusOr<bool> CudaEvent::IsDone() const {
@@ -148,7 +148,7 @@ absl::StatusOr<std::unique_ptr<CudaGraph>> CudaStream::EndCapture() {
     status = CudaStatus(cudaGraphUpload(exec, stream_), "cudaGraphUpload");
     if (!status.ok()) static_cast<void>(cudaGraphExecDestroy(exec));
   }
-  // They are told, and not for the next call to find.
+  // The errors are returned; the next call must not find them again.
   if (!status.ok()) static_cast<void>(cudaGetLastError());
   RETURN_IF_ERROR(status);
   return std::unique_ptr<CudaGraph>(new CudaGraph(exec, memory_epoch_));

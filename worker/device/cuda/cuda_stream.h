@@ -1,12 +1,12 @@
 // CudaStream is an ordered queue of work on a GPU, CudaEvent a mark in one, and
-// CudaGraph what was queued once, to be queued again as a whole.
+// CudaGraph work that was queued once, to be queued again as a whole.
 //
-// A stream remembers the first error of what was queued through it: operators
-// queue and go on, and who needs the result asks status() or Synchronize(). An
-// error of a kernel that runs later shows when the stream is next waited for.
+// A stream remembers the first error of the work queued through it: operators
+// queue and go on, and the code that needs the result asks status() or
+// Synchronize(). An error of a kernel that runs later shows when the stream is
+// next waited for.
 // Thread-safety: thread-compatible; CudaEvent::IsDone from any thread.
-// Ownership: a stream and its device's memory: whoever frees what queued work
-// uses must have waited for it.
+// Ownership: wait for queued work before freeing device memory that it uses.
 // Example:
 //   ASSIGN_OR_RETURN(auto stream, CudaStream::Create("compute"));
 //   stream->Check(LaunchKernel(...), "scale");
@@ -39,12 +39,14 @@ class CudaEvent {
   CudaEvent(const CudaEvent&) = delete;
   ~CudaEvent();
 
-  // Whether all before the mark is done; true before the first Record.
+  // Returns true if all work before the mark is done, and before the first
+  // Record.
   // Errors as CudaStatus, of anything that ran on the device.
   [[nodiscard]] absl::StatusOr<bool> IsDone() const;
   // Waits until it is.
   [[nodiscard]] absl::Status Wait() const;
-  // From the mark of `begin` to that of `end`, both with Timing::kOn and done.
+  // Returns the time from the mark of `begin` to that of `end`, both with
+  // Timing::kOn and done.
   [[nodiscard]] static absl::StatusOr<absl::Duration> Between(
       const CudaEvent& begin, const CudaEvent& end);
   [[nodiscard]] cudaEvent_t get() const { return event_; }
@@ -55,8 +57,8 @@ class CudaEvent {
   const cudaEvent_t event_;
 };
 
-// Work of a stream, captured: one launch queues all of it, with the arguments and
-// addresses that it was captured with.
+// Work of a stream, captured: one launch queues all of it, with the arguments
+// and addresses that it was captured with.
 //
 // Ownership: must outlive its launches.
 class CudaGraph {
@@ -64,7 +66,7 @@ class CudaGraph {
   CudaGraph(const CudaGraph&) = delete;
   ~CudaGraph();
 
-  // Of all graphs of this process so far. Thread-safe.
+  // The launches of all graphs of this process so far. Thread-safe.
   [[nodiscard]] static int64_t TotalLaunches();
 
  private:
@@ -78,11 +80,11 @@ class CudaGraph {
 
 class CudaStream {
  public:
-  // Of two streams with work, the device takes kHigh's first.
+  // If two streams have work, the device takes that of kHigh first.
   enum class Priority : bool { kNormal, kHigh };
 
-  // On the current device of the calling thread, beside the null stream. `name`
-  // is for messages.
+  // Makes a stream on the current device of the calling thread, beside the null
+  // stream. `name` is for messages.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<CudaStream>> Create(
       std::string name, Priority priority = Priority::kNormal);
   CudaStream(const CudaStream&) = delete;
@@ -107,38 +109,40 @@ class CudaStream {
   void CopyOnDevice(void* to, const void* from, int64_t bytes);
   void FillZero(void* device, int64_t bytes);
 
-  // Marks the end of what was queued so far; an earlier mark of the event is
-  // forgotten. Within a capture: each launch of the graph does so.
+  // Marks the end of the work queued so far; an earlier mark of the event is
+  // forgotten. Within a capture, each launch of the graph does so.
   void Record(CudaEvent& event);
-  // What is queued from here on waits for the event's last mark.
+  // Makes work queued from here on wait for the event's last mark.
   void WaitFor(const CudaEvent& event);
 
-  // A mark of what is ready now, for others to wait for: `own`, recorded here, or
-  // what SetReady was given. Valid until what it marks is queued again.
+  // Returns a mark of what is ready now, for others to wait for: `own`,
+  // recorded here, or the event given to SetReady. Valid until the marked work
+  // is queued again.
   const CudaEvent& MarkReady(CudaEvent& own);
-  // Who launched a graph and tells of its parts one after another says so where
-  // each is ready: at an event that the graph records. Null: at the stream's end.
+  // Sets where MarkReady finds the next part of a launched graph ready: at
+  // `event`, which the graph records. Null: at the stream's end.
   void SetReady(const CudaEvent* event) { ready_ = event; }
 
-  // From here to EndCapture nothing that is queued runs: it becomes a graph. What
-  // may wait for the device, or allocates its memory, fails when this thread does
-  // it, and with it the capture. Requires status() to be OK.
+  // From here to EndCapture nothing that is queued runs: it becomes a graph. A
+  // call of this thread that may wait for the device, or allocates its memory,
+  // fails, and the capture with it. Requires status() to be OK.
   [[nodiscard]] absl::Status BeginCapture();
-  // The graph, ready to be launched; or the first error since BeginCapture, which
-  // status() does not keep, since nothing ran.
+  // Returns the graph, ready to be launched, or the first error since
+  // BeginCapture, which status() does not keep, since nothing ran.
   [[nodiscard]] absl::StatusOr<std::unique_ptr<CudaGraph>> EndCapture();
   // Queues what `graph` holds. Requires that it has not expired.
   void Launch(const CudaGraph& graph);
-  // Memory that what was queued so far may use is about to be freed: graphs of it
-  // must not be launched any more.
+  // Call it before freeing memory that work queued so far may use: graphs of
+  // that work must not be launched any more.
   void ExpireGraphs() { ++memory_epoch_; }
   [[nodiscard]] bool IsExpired(const CudaGraph& graph) const {
     return graph.memory_epoch_ != memory_epoch_;
   }
 
-  // Waits until all that was queued is done, however long: that a device hangs is
-  // for those to find who see the process make no progress. Returns the first
-  // error, of queueing or of running; from then on status() is that error.
+  // Waits until all queued work is done, however long that takes: a device that
+  // hangs is found by those who see the process make no progress. Returns the
+  // first error, of queueing or of running; from then on status() is that
+  // error.
   [[nodiscard]] absl::Status Synchronize();
 
  private:

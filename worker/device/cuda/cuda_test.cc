@@ -1,5 +1,5 @@
-// What of CUDA runs without a GPU is tested everywhere that CUDA is built; the
-// rest skips with a reason where there is no GPU.
+// Tests of the parts of CUDA that run without a GPU run wherever CUDA is built;
+// the rest skip with a reason where there is no GPU.
 #include <cuda_runtime_api.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -16,7 +16,7 @@
 
 namespace ringmaster {
 
-// What we call of cuDNN, without the prefix.
+// The functions of cuDNN that we call, without the prefix.
 #define RINGMASTER_CUDNN_FUNCTIONS(X) \
   X(GetVersion)                       \
   X(GetErrorString)                   \
@@ -42,7 +42,7 @@ class CudnnLibrary {
   // The oldest that this program can use.
   static constexpr int64_t kOldestVersion = kOldestCudnn;
 
-  // Loads it from where CUDA's libraries are (cuda_libraries.h).
+  // Loads it from the place of CUDA's libraries (cuda_libraries.h).
   //   NOT_FOUND      it is not installed
   //   UNIMPLEMENTED  it is older than kOldestVersion or of another major version
   [[nodiscard]] static absl::StatusOr<CudnnLibrary> Load();
@@ -51,10 +51,10 @@ class CudnnLibrary {
   int64_t version() const { return version_; }
   const CudnnFunctions& functions() const { return functions_; }
 
-  // OK for CUDNN_STATUS_SUCCESS; otherwise UNIMPLEMENTED for what the library or
-  // the GPU cannot do, FAILED_PRECONDITION for wrong use, RESOURCE_EXHAUSTED for
-  // memory, INTERNAL for the rest, and a message "<what>: <its words>", with
-  // what it says of its last error.
+  // OK for CUDNN_STATUS_SUCCESS; otherwise UNIMPLEMENTED for what the library
+  // or the GPU cannot do, FAILED_PRECONDITION for wrong use, RESOURCE_EXHAUSTED
+  // for memory, INTERNAL for the rest, and a message "<what>: <its words>",
+  // with its own words on its last error.
   [[nodiscard]] absl::Status ToStatus(cudnnStatus_t result,
                                       std::string_view what) const;
 

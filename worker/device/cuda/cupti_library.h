@@ -15,7 +15,7 @@
 
 namespace ringmaster {
 
-// What we call of CUPTI, without the prefix.
+// The functions of CUPTI that we call, without the prefix.
 #define RINGMASTER_CUPTI_FUNCTIONS(X) \
   X(GetVersion)                       \
   X(GetResultString)                  \
@@ -34,7 +34,7 @@ struct CuptiFunctions {
 
 class CuptiLibrary {
  public:
-  // Loads it from where CUDA's libraries are (cuda_libraries.h).
+  // Loads it from the place of CUDA's libraries (cuda_libraries.h).
   //   NOT_FOUND      it is not installed
   //   UNIMPLEMENTED  it is of another major version than the headers of this
   //                  build: its records may be laid out otherwise

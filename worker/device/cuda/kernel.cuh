@@ -1,13 +1,14 @@
-// What every file with device code includes: CUDA's device language under nvcc,
-// and under a C++ compiler (--config=cuda_emulated) an emulation of it.
+// Every file with device code includes this header: CUDA's device language
+// under nvcc, and under a C++ compiler (--config=cuda_emulated) an emulation of
+// it.
 //
-// Both know: threadIdx, blockIdx, blockDim, gridDim; `__shared__ T name[N]` in a
+// Both have threadIdx, blockIdx, blockDim, gridDim; `__shared__ T name[N]` in a
 // function, and DynamicShared; __syncthreads, __syncwarp, shuffles and votes of
 // full warps; mathematics; __nv_bfloat16 and __half with their conversions
 // (compute in float); vector types; atomicAdd on integers. Blocks are of whole
 // warps. Anything else stands under #ifdef __CUDACC__, with a portable branch
-// beside it that gives the same result. Kernels are started by LaunchKernel, for
-// a C++ compiler cannot read <<<...>>>.
+// beside it that gives the same result. LaunchKernel starts kernels, because a
+// C++ compiler cannot read <<<...>>>.
 // Example:
 //   __global__ void Fill(float* data, float value) {
 //     data[threadIdx.x] = value;

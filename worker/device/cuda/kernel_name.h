@@ -1,4 +1,4 @@
-// What people call a kernel, from the name of its symbol.
+// KernelName turns the name of a kernel's symbol into a name for people.
 //
 // Thread-safety: thread-safe.
 #ifndef RINGMASTER_WORKER_DEVICE_CUDA_KERNEL_NAME_H_
@@ -8,10 +8,10 @@
 
 namespace ringmaster {
 
-// The name as C++ writes it; before it, where a part of it is in an unnamed
-// namespace, the file of that, which nvcc keeps in the symbol: "layer_norm: void
-// (anonymous namespace)::ForwardKernel<float>(...)". A name that is not mangled
-// comes back as it is.
+// Returns the name as C++ writes it. If a part of it is in an unnamed
+// namespace, the file of that comes first, which nvcc keeps in the symbol:
+// "layer_norm: void (anonymous namespace)::ForwardKernel<float>(...)". A name
+// that is not mangled comes back as it is.
 [[nodiscard]] std::string KernelName(const std::string& symbol);
 
 }  // namespace ringmaster

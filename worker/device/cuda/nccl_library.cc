@@ -20,7 +20,7 @@ bool CanServe(int loaded_version) {
          loaded_version / 10000 == NCCL_MAJOR;
 }
 
-// In one line; empty if NCCL says nothing.
+// Returns NCCL's last error in one line; empty if NCCL says nothing.
 std::string LastError(const NcclFunctions& functions) {
   const char* words = functions.GetLastError(nullptr);
   if (words == nullptr) return "";

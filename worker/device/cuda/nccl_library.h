@@ -14,7 +14,8 @@
 
 namespace ringmaster {
 
-// What we call of NCCL, without the prefix: all of it is in NCCL since 2.19.
+// The functions of NCCL that we call, without the prefix; it has had all of
+// them since 2.19.
 #define RINGMASTER_NCCL_FUNCTIONS(X) \
   X(GetVersion)                      \
   X(GetErrorString)                  \
@@ -49,7 +50,7 @@ class NcclLibrary {
   // The oldest that this program can use.
   static constexpr int kOldestVersion = kOldestNccl;
 
-  // Loads it from where NVIDIA installs it (cuda_libraries.h).
+  // Loads it from the place where NVIDIA installs it (cuda_libraries.h).
   //   NOT_FOUND      it is not installed
   //   UNIMPLEMENTED  it is older than kOldestVersion or of another major version,
   //                  or its functions are not those we call
@@ -61,7 +62,8 @@ class NcclLibrary {
 
   // OK for ncclSuccess; otherwise UNAVAILABLE for a peer or the network,
   // FAILED_PRECONDITION for wrong use, INTERNAL for the rest, and a message
-  // "<what>: <NCCL's words>", with what NCCL says of its last error, if it does.
+  // "<what>: <NCCL's words>", with what NCCL says of its last error, if it
+  // does.
   [[nodiscard]] absl::Status ToStatus(ncclResult_t result,
                                       std::string_view what) const;
 

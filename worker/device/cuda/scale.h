@@ -1,4 +1,4 @@
-// Scale multiplies a vector on the GPU by a number: what turns the sum over a
+// Scale multiplies a vector on the GPU by a number, to turn the sum over a
 // batch into its mean.
 #ifndef RINGMASTER_WORKER_DEVICE_CUDA_SCALE_H_
 #define RINGMASTER_WORKER_DEVICE_CUDA_SCALE_H_

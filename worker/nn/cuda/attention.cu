@@ -47,7 +47,7 @@ constexpr size_t kBackwardBytes = (2 * Tile::kOwnElems + Tile::kOtherElems +
                                    Tile::kWeightElems) *
                                   sizeof(float);
 
-// What all kernels are given.
+// The arguments that all kernels get.
 struct Problem {
   int64_t window;
   int heads;
@@ -77,7 +77,7 @@ struct Head {
   uint32_t first_elem;  // of its probabilities, for dropout
 };
 
-// What a probability is multiplied by: 0, or 1 / (1 - rate).
+// The factor that dropout multiplies a probability by: 0, or 1 / (1 - rate).
 struct Keep {
   __device__ Keep(const Problem& problem, const Head& head)
       : scale(problem.dropout.scale),
@@ -187,9 +187,9 @@ __global__ void ForwardKernel(Problem problem, const T* qkv, T* out,
       out + head.out + first * head.width);
 }
 
-// What backward reads, and deltas [samples,heads,window]: the sum over keys of
-// probability * dprobability, which is that over the head's dimension of
-// out * dout, with or without dropout.
+// The inputs of backward, and deltas [samples,heads,window]: the sum over keys
+// of probability * dprobability, which equals the sum over the head's dimension
+// of out * dout, with or without dropout.
 template <typename T>
 struct BackwardInput {
   const T* dout;
@@ -359,7 +359,7 @@ __global__ void KeyGradientKernel(Problem problem, BackwardInput<T> input,
       to + head.width);
 }
 
-// Of operands at these addresses.
+// The problem for operands at these addresses.
 template <typename... T>
 Problem ProblemOf(AttentionShape shape, const DeviceDropout& dropout,
                   const T*... operands) {

@@ -12,10 +12,10 @@
 // Shapes, all in device memory: qkv, dqkv [samples,window,3,heads,head_dim];
 // out, dout [samples,window,heads,head_dim]; log_sum_exp
 // [samples,heads,window]; scratch [AttentionScratchElems]. head_dim is at most
-// kMaxHeadDim. T is float, __nv_bfloat16 or __half. What dropout points to is
-// in device memory, too. Every output is overwritten (=). Outputs must not overlap
-// inputs. A value that is not finite may also spoil up to 63 rows before its
-// own, whose zero probabilities it is multiplied with.
+// kMaxHeadDim. T is float, __nv_bfloat16 or __half. The data that dropout
+// points to is in device memory, too. Every output is overwritten (=). Outputs
+// must not overlap inputs. A value that is not finite may also spoil up to 63
+// rows before its own, whose zero probabilities it is multiplied with.
 // Thread-safety: as CudaStream.
 #ifndef RINGMASTER_WORKER_NN_CUDA_ATTENTION_H_
 #define RINGMASTER_WORKER_NN_CUDA_ATTENTION_H_

@@ -84,7 +84,7 @@ class AttentionTest : public DeviceTest {
     EXPECT_TRUE(this->Finish());
     return {out.Floats(), log_sum_exp.Floats(), dqkv.Floats()};
   }
-  // From here on, inputs lie so many elements behind an aligned address.
+  // From here on, inputs lie `offset` elements behind an aligned address.
   void SetOffset(int64_t offset) { offset_ = offset; }
   void ExpectMatchesReference(AttentionShape shape, double rate) {
     SCOPED_TRACE(testing::Message()
@@ -97,7 +97,8 @@ class AttentionTest : public DeviceTest {
     EXPECT_LE(RelativeError(got.log_sum_exp, want.log_sum_exp),
               kTolerance<float>)
         << "log_sum_exp";
-    // Of inputs that were rounded (out) or computed in float (log_sum_exp).
+    // dqkv has inputs that were rounded (out) or computed in float
+    // (log_sum_exp).
     EXPECT_LE(RelativeError(got.dqkv, want.dqkv), 3 * kTolerance<T>) << "dqkv";
   }
 

@@ -1,7 +1,8 @@
-// BatchUpload brings batches from the host to a GPU: through pinned memory, on a
-// stream of its own, two under way at once, so that the next batch travels while
-// the one before is computed on. There each is copied to one place, so that a graph
-// which was captured with a batch computes on any other of its size.
+// BatchUpload brings batches from the host to a GPU: through pinned memory, on
+// a stream of its own, two under way at once, so that the next batch travels
+// while the one before is computed on. On the GPU each is copied to one place,
+// so that a graph that was captured with one batch computes on any other of its
+// size.
 //
 // Thread-safety: thread-compatible.
 // Ownership: device and compute stream must outlive it.
@@ -21,13 +22,14 @@
 
 namespace ringmaster::cuda {
 
-// What is told of a pass beside its batch; see TrainOptions.
+// The values of a pass besides its batch; see TrainOptions.
 struct PassValues {
   uint64_t dropout_key = 0;
   float scale = 1;
 };
 
-// A batch in device memory; see Batch. What its shape does not have is null.
+// A batch in device memory; see Batch. Arrays that its shape does not have are
+// null.
 struct DeviceBatch {
   int64_t size = 0;
   const int32_t* inputs = nullptr;      // [size, tokens]
@@ -36,7 +38,7 @@ struct DeviceBatch {
   const int64_t* sample_ids = nullptr;  // [size]
   const PassValues* values = nullptr;
 
-  // For kernels: where it lies.
+  // Addresses, for kernels.
   const uint64_t* dropout_key() const { return &values->dropout_key; }
   const float* scale() const { return &values->scale; }
 };
@@ -49,10 +51,10 @@ class BatchUpload {
       CudaDevice& device, CudaStream& compute, const SampleShape& shape,
       int64_t capacity);
 
-  // Copies `batch`, which may be changed as soon as this returns, to where the one
-  // before was, behind what is queued on the compute stream so far. Batches of
-  // equal size have equal addresses. Errors are noted in the compute stream.
-  // Requires the shape, and at most the capacity.
+  // Copies `batch` to the place of the one before, behind what is queued on the
+  // compute stream so far; `batch` may be changed as soon as this returns.
+  // Batches of equal size have equal addresses. Errors are noted in the compute
+  // stream. Requires the shape, and at most the capacity.
   DeviceBatch Upload(const Batch& batch, const PassValues& values = {});
 
  private:
@@ -64,8 +66,8 @@ class BatchUpload {
   };
 
   explicit BatchUpload(CudaStream& compute) : compute_(compute) {}
-  // Appends an array to the slot, at `offset`, which moves on; where it will be
-  // on the device.
+  // Appends an array to the slot, at `offset`, which moves on. Returns the
+  // array's later address on the device.
   template <typename U>
   const U* Append(Slot& slot, int64_t& offset, absl::Span<const U> from) const;
 

@@ -1,5 +1,5 @@
-// Whether what is queued on a stream becomes a CUDA graph. Who would have to
-// wait for the device, or to allocate memory, cannot do so then.
+// IsCapturing returns true if the work queued on a stream becomes a CUDA graph.
+// During a capture, code can neither wait for the device nor allocate memory.
 #ifndef RINGMASTER_WORKER_NN_CUDA_CAPTURE_H_
 #define RINGMASTER_WORKER_NN_CUDA_CAPTURE_H_
 

@@ -14,7 +14,7 @@
 
 namespace ringmaster::cuda {
 
-// y =. What is too large for __half becomes infinite.
+// y =. Values too large for __half become infinite.
 template <typename T>
 void CastFromFloat(CudaStream& stream, int64_t count, const float* x, T* y);
 

@@ -11,13 +11,14 @@
 namespace ringmaster::cuda {
 namespace {
 
-// A chunk's logits have at most so many elements, a quarter of a gigabyte of two
-// bytes each, but for the least rows.
-constexpr int64_t kChunkElems = int64_t{1} << 27;
+// The most elements of a chunk's logits, two gigabytes of two bytes each,
+// unless kLeastRows rows have more: that is little beside the activations of as
+// many rows, and each further chunk costs a sweep over dweight.
+constexpr int64_t kChunkElems = int64_t{1} << 30;
 constexpr int64_t kLeastRows = 256;
-// Rows of a chunk are rounded up to it.
+// Rows of a chunk are rounded up to a multiple of this.
 constexpr int64_t kRowUnit = 64;
-// Of elements of two bytes, 16 bytes.
+// 16 bytes, if elements have two bytes.
 constexpr int64_t kStrideUnit = 8;
 
 int64_t RoundUp(int64_t count, int64_t unit) {
@@ -28,8 +29,8 @@ int64_t LogitStride(HeadShape shape) {
   return RoundUp(shape.classes, kStrideUnit);
 }
 
-// The rows of all chunks but the last. Equal chunks, rather than full ones and a
-// small rest, whose products would be slow.
+// The rows of all chunks but the last. Equal chunks, rather than full ones and
+// a small rest, whose products would be slow.
 int64_t EqualChunkRows(int64_t rows, int64_t most) {
   const int64_t chunks = (rows + most - 1) / most;
   return std::min(most, RoundUp((rows + chunks - 1) / chunks, kRowUnit));

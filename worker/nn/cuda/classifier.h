@@ -5,10 +5,10 @@
 // place, used and forgotten. Rows of logits are padded to 16 bytes, without
 // which tensor cores cannot write them (GPT-2 has 50257 classes).
 //
-// Shapes, all in device memory: x, dx [rows,dim]; weight, dweight [classes,dim];
-// bias, dbias [classes], or null for none; targets [rows] in [0, classes). T is
-// float, __nv_bfloat16 or __half; gradients of parameters are float. Outputs
-// must not overlap inputs.
+// Shapes, all in device memory: x, dx [rows,dim]; weight, dweight
+// [classes,dim]; bias, dbias [classes], or null for none; targets [rows] in
+// [0, classes). T is float, __nv_bfloat16 or __half; gradients of parameters
+// are float. Outputs must not overlap inputs.
 // The loss is the sum over rows of -ln(softmax(logits)[target]), in nats, from
 // logits of T. A logit that is NaN or +infinity makes it not finite.
 // Guarantees: the same result, to the bit, for each call with the same operands
@@ -25,8 +25,8 @@
 
 namespace ringmaster::cuda {
 
-// What a classifier computes in; a caller may use it for other things in
-// between.
+// The memory that a classifier computes in; a caller may use it for other
+// things in between.
 template <typename T>
 struct ClassifierScratch {
   int64_t chunk_rows;  // rows of the largest chunk
@@ -41,8 +41,8 @@ int64_t LogitChunkRows(HeadShape shape);
 int64_t ClassifierLogitElems(HeadShape shape, int64_t chunk_rows);
 int64_t ClassifierSumElems(int64_t chunk_rows);
 
-// *loss_sum += the loss; dx =, dweight and dbias = or +=, the gradients of *scale
-// (in device memory) times the loss. dbias is null iff bias is.
+// *loss_sum += the loss; dx =, dweight and dbias = or +=, the gradients of
+// *scale (in device memory) times the loss. dbias is null iff bias is.
 template <typename T>
 void ClassifierTrain(const CudaCompute& compute, HeadShape shape,
                      const float* scale, Write write, const T* x,

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 
-#include "worker/nn/classifier.h"
 #include "worker/nn/cuda/classifier.h"
 #include "worker/nn/cuda/device_buffers.h"
 
@@ -14,7 +13,7 @@ namespace ringmaster::cuda {
 template <typename T>
 ClassifierScratch<T> TakeClassifierScratch(HeadShape shape,
                                            DeviceCutter& cutter) {
-  const int64_t rows = ClassifierChunkRows(shape);
+  const int64_t rows = LogitChunkRows(shape);
   return {
       .chunk_rows = rows,
       .logits = cutter.Take<T>(ClassifierLogitElems(shape, rows)),

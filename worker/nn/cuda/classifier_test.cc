@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "worker/nn/cuda/classifier_scratch.h"
 #include "worker/nn/cuda/testing/device_operands.h"
 #include "worker/nn/cuda/testing/matmul_testing.h"
 #include "worker/nn/reference_classifier.h"
@@ -184,8 +185,18 @@ TEST(ClassifierChunkTest, MoreRowsNeverHaveSmallerChunks) {
       before = chunk;
     }
   }
-  EXPECT_EQ(LogitChunkRows({1 << 20, 768, 50257}), 2670);
-  EXPECT_EQ(ClassifierLogitElems({1 << 20, 768, 50257}, 2670), 2670 * 50264);
+  EXPECT_EQ(LogitChunkRows({1 << 20, 768, 50257}), 21362);
+  EXPECT_EQ(ClassifierLogitElems({1 << 20, 768, 50257}, 21362),
+            int64_t{21362} * 50264);
+}
+
+TEST(ClassifierChunkTest, ModelsTakeScratchForChunksOfThatSize) {
+  const HeadShape gpt2 = {64 * 1024, 768, 50304};
+  DeviceCutter counter(nullptr);
+  const auto scratch = TakeClassifierScratch<__nv_bfloat16>(gpt2, counter);
+  EXPECT_EQ(scratch.chunk_rows, LogitChunkRows(gpt2));
+  EXPECT_GT(scratch.chunk_rows, 16384);
+  EXPECT_GE(counter.taken(), scratch.chunk_rows * 50304 * 2);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 
 namespace ringmaster::cuda {
 
-// A block has a warp for each of so many rows at a time.
+// The rows that a block treats at a time, with a warp for each.
 constexpr int kSumWarps = 16;
 constexpr int kSumThreads = kSumWarps * kWarpThreads;
 

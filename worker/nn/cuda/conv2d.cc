@@ -13,17 +13,17 @@
 namespace ringmaster::cuda {
 namespace {
 
-// Patches of so many elements are made at a time: few enough to stay in the
+// The elements of patches that are made at a time: few enough to stay in the
 // cache of a large GPU until they are multiplied, and enough to fill it.
 constexpr int64_t kPatchElems = int64_t{1} << 24;
-// Patches begin at an address that 16 bytes divide, if the scratch does.
+// Patches begin at a multiple of 16 bytes, if the scratch does.
 constexpr int64_t kAlignElems = 8;
 
 int64_t Pixels(const Conv2dShape& shape) {
   return shape.batch * shape.height * shape.width;
 }
 
-// Of a patch of an image with that many channels.
+// Elements of a patch of an image with that many channels.
 int64_t PatchElems(const Conv2dShape& shape, int64_t channels) {
   return shape.kernel * shape.kernel * channels;
 }
@@ -32,7 +32,7 @@ int64_t LargestPatchElems(const Conv2dShape& shape) {
   return PatchElems(shape, std::max(shape.in, shape.out));
 }
 
-// Elements of the weight, and what aligns what follows it.
+// Elements of the weight, with padding that aligns what follows it.
 int64_t TurnedElems(const Conv2dShape& shape) {
   const int64_t elems = PatchElems(shape, shape.in) * shape.out;
   return (elems + kAlignElems - 1) / kAlignElems * kAlignElems;
@@ -54,7 +54,8 @@ void ForEachChunk(const CudaCompute& compute, const Conv2dShape& shape,
   }
 }
 
-// Whether run(cuDNN, whether floats are multiplied as TF32) took place.
+// Calls run(cuDNN, true if floats are multiplied as TF32) if there is cuDNN.
+// Returns true if it did the work.
 template <typename Run>
 bool TryCudnn(const CudaCompute& compute, Run run) {
   return compute.cudnn_convolution != nullptr &&

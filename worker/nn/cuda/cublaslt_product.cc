@@ -10,7 +10,7 @@
 namespace ringmaster::cuda {
 namespace {
 
-// What GELU's argument must be like in memory, as cublasLt.h says.
+// The requirements on GELU's argument in memory, as cublasLt.h says.
 constexpr int64_t kAuxStrideUnit = 8;
 constexpr int kAuxAlignmentBytes = 16;
 
@@ -89,7 +89,7 @@ cublasLtMatmulAlgo_t InLibrary(const MatmulAlgorithm& algorithm) {
   return in_library;
 }
 
-// What heuristics are told, for as long as it lives.
+// The preference for heuristics, for as long as this object lives.
 class Preference {
  public:
   explicit Preference(const CublasLtLibrary& library) : library_(library) {}
@@ -256,17 +256,28 @@ absl::StatusOr<std::vector<MatmulAlgorithm>> CublasLtProduct::Propose(
 
 bool CublasLtProduct::CanUse(const MatmulAlgorithm& algorithm,
                              int64_t workspace_bytes) {
-  if (!SetAlignment().ok()) return false;
+  const std::optional<MatmulAlgorithm> fitted = Fit(algorithm, workspace_bytes);
+  return fitted.has_value() &&
+         fitted->workspace_bytes <= algorithm.workspace_bytes &&
+         algorithm.workspace_bytes <= workspace_bytes;
+}
+
+std::optional<MatmulAlgorithm> CublasLtProduct::Fit(
+    const MatmulAlgorithm& algorithm, int64_t workspace_bytes) {
+  if (!SetAlignment().ok()) return std::nullopt;
   const cublasLtMatmulAlgo_t in_library = InLibrary(algorithm);
   cublasLtMatmulHeuristicResult_t result = {};
   const cublasStatus_t status = library_.functions().MatmulAlgoCheck(
       handle_, operation_, first_, second_, result_, result_, &in_library,
       &result);
-  return status == CUBLAS_STATUS_SUCCESS &&
-         result.state == CUBLAS_STATUS_SUCCESS &&
-         static_cast<int64_t>(result.workspaceSize) <=
-             algorithm.workspace_bytes &&
-         algorithm.workspace_bytes <= workspace_bytes;
+  MatmulAlgorithm fitted = algorithm;
+  fitted.workspace_bytes = static_cast<int64_t>(result.workspaceSize);
+  if (status != CUBLAS_STATUS_SUCCESS ||
+      result.state != CUBLAS_STATUS_SUCCESS ||
+      fitted.workspace_bytes > workspace_bytes) {
+    return std::nullopt;
+  }
+  return fitted;
 }
 
 absl::Status CublasLtProduct::Run(const MatmulAlgorithm& algorithm,

@@ -1,8 +1,9 @@
 // CublasLtProduct is one product of matrices, as cuBLASLt wants it described.
 //
 // cuBLASLt's matrices are column-major, ours row-major: so it is asked for the
-// transposed product, c^T = op(b)^T * op(a)^T, whose operands lie in memory just
-// as ours do. Its rows are our columns: its bias is one element for each column.
+// transposed product, c^T = op(b)^T * op(a)^T, whose operands lie in memory
+// just as ours do. Its rows are our columns: its bias is one element for each
+// column.
 // Thread-safety: thread-compatible.
 // Ownership: `library` must outlive it.
 #ifndef RINGMASTER_WORKER_NN_CUDA_CUBLASLT_PRODUCT_H_
@@ -13,6 +14,7 @@
 #include <compare>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,7 +25,7 @@
 
 namespace ringmaster::cuda {
 
-// What is done to each element of a product before it is written.
+// The operation on each element of a product before it is written.
 enum class Epilogue {
   kNone,
   kBias,          // + bias
@@ -34,7 +36,7 @@ enum class Epilogue {
   kSumsOfB,       // none, but bias = the sums of op(b)'s columns
 };
 
-// What is common to products that one algorithm computes.
+// The properties that products of one algorithm share.
 struct ProductKey {
   Transpose transpose_a = Transpose::kNo;
   Transpose transpose_b = Transpose::kNo;
@@ -74,14 +76,19 @@ class CublasLtProduct {
   CublasLtProduct(const CublasLtProduct&) = delete;
   ~CublasLtProduct();
 
-  // What cuBLASLt proposes, the most promising first; nothing if it cannot
-  // compute such a product. Of algorithms that want more scratch than that,
-  // there is none.
+  // Returns the algorithms that cuBLASLt proposes, the most promising first;
+  // none if it cannot compute such a product. Leaves out algorithms that want
+  // more than `workspace_bytes` of scratch.
   [[nodiscard]] absl::StatusOr<std::vector<MatmulAlgorithm>> Propose(
       int64_t workspace_bytes, int most);
-  // Whether the algorithm, from another process, computes this product.
+  // Returns true if the algorithm, from another process, computes this product.
   [[nodiscard]] bool CanUse(const MatmulAlgorithm& algorithm,
                             int64_t workspace_bytes);
+  // Returns the algorithm of another product with the scratch that this product
+  // needs for it; nothing if this one cannot be computed so, or needs more than
+  // `workspace_bytes`.
+  [[nodiscard]] std::optional<MatmulAlgorithm> Fit(
+      const MatmulAlgorithm& algorithm, int64_t workspace_bytes);
   // Queues the product. `workspace` has as much as the algorithm wants.
   [[nodiscard]] absl::Status Run(const MatmulAlgorithm& algorithm,
                                  const ProductOperands& operands,
@@ -92,21 +99,22 @@ class CublasLtProduct {
                   const ProductKey& key)
       : library_(library), handle_(handle), key_(key) {}
   [[nodiscard]] absl::Status Describe();
-  // The bytes of `value` become that attribute.
+  // Sets the attribute to the bytes of `value`.
   template <typename Value>
   [[nodiscard]] absl::Status Set(cublasLtMatmulDescAttributes_t attribute,
                                  Value value);
   [[nodiscard]] absl::Status SetEpilogue();
-  // The addresses that the epilogue reads and writes.
+  // Sets the addresses that the epilogue reads and writes.
   [[nodiscard]] absl::Status SetAddresses(const void* bias, const void* aux);
-  // The same, as far as the choice of an algorithm goes.
+  // Sets stand-ins with the key's alignment, which is all that the choice of an
+  // algorithm depends on.
   [[nodiscard]] absl::Status SetAlignment();
 
   const CublasLtLibrary& library_;
   const cublasLtHandle_t handle_;
   const ProductKey key_;
   cublasLtMatmulDesc_t operation_ = nullptr;
-  // Of cuBLASLt's first and second operand, our b and a, and of c.
+  // The layouts of cuBLASLt's first and second operand, our b and a, and of c.
   cublasLtMatrixLayout_t first_ = nullptr;
   cublasLtMatrixLayout_t second_ = nullptr;
   cublasLtMatrixLayout_t result_ = nullptr;

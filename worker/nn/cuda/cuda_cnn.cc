@@ -45,7 +45,7 @@ class CudaCnn final : public CudaModel<T> {
   using Base::stream;
   using Base::sums;
 
-  // What a stage's forward pass leaves for its backward pass.
+  // The values that a stage's forward pass keeps for its backward pass.
   struct StageBuffers {
     T* input = nullptr;          // [B,height,width,in]
     uint8_t* winners = nullptr;  // [B,height/2,width/2,out]: of the pooling
@@ -53,11 +53,11 @@ class CudaCnn final : public CudaModel<T> {
 
   // Computes the input of the output layer.
   void Forward(const DeviceBatch& batch);
-  // From the gradient of the output layer's input, in hidden_gradient_.
+  // Starts from the gradient of the output layer's input, in hidden_gradient_.
   void Backward(int64_t size, Write write, GradientObserver& observer);
   void BackwardStage(size_t index, int64_t size, Write write,
                      GradientObserver& observer);
-  // Where the output of a stage goes.
+  // Returns the buffer for a stage's output.
   T* StageOutput(size_t index) const {
     return index + 1 < stages_.size() ? stages_[index + 1].input : features_;
   }
@@ -66,8 +66,8 @@ class CudaCnn final : public CudaModel<T> {
   const CnnLayout layout_;
 
   std::vector<StageBuffers> stages_;
-  // [B, most of a stage]: a convolution's output before the pooling; while going
-  // back, its gradient.
+  // [B, most of a stage]: a convolution's output before the pooling; while
+  // going back, its gradient.
   T* convolved_ = nullptr;
   T* features_ = nullptr;         // [B,features]: output of the last stage
   T* hidden_ = nullptr;           // [B,hidden]

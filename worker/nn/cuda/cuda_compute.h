@@ -16,7 +16,7 @@ namespace ringmaster::cuda {
 struct CudaCompute {
   CudaStream& stream;
   CudaMatmul& matmul;  // of the same stream
-  // Of the same stream, too; null: attention runs on kernels of our own.
+  // Also of the same stream; if null, attention runs on our own kernels.
   CudnnAttention* cudnn_attention = nullptr;
   // The same for convolutions.
   CudnnConvolution* cudnn_convolution = nullptr;

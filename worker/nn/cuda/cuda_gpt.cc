@@ -31,7 +31,7 @@ struct NormBuffers {
   float* rstd = nullptr;  // [B*W]
 };
 
-// What a block's forward pass leaves for its backward pass.
+// The values that a block's forward pass keeps for its backward pass.
 template <typename T>
 struct BlockBuffers {
   NormBuffers<T> attention_norm;
@@ -43,7 +43,7 @@ struct BlockBuffers {
   T* activated = nullptr;  // [B*W,4C]: after it
 };
 
-// What one run through the model works on.
+// The shape and options of one run through the model.
 struct Pass {
   GptShapes shape;
   double dropout_rate = 0;
@@ -103,7 +103,7 @@ class CudaGpt final : public CudaModel<T> {
             .sample_ids = pass.sample_ids,
             .elems_per_sample = elems_per_sample};
   }
-  // Of what is added to the residual stream.
+  // The dropout of values that are added to the residual stream.
   DeviceDropout ResidualDropout(const Pass& pass, uint64_t site) const {
     return DropoutAt(pass, site, pass.shape.residual_elems());
   }
@@ -133,12 +133,19 @@ class CudaGpt final : public CudaModel<T> {
   void BackwardAttention(const Backward& run, size_t block);
   void BackwardMlp(const Backward& run, size_t block);
   void BackwardEmbedding(const Backward& run, const int32_t* ids);
-  // dresidual_ += the gradient of norm.sum, from dnarrow_, that of norm.y.
+  // dresidual_ += the gradient of norm.sum, from dnarrow_, that of norm.y. Then
+  // dresidual_ is that of what a branch has added to the residual stream before
+  // the norm: `branch` is the linear operator at its end, null if there is
+  // none.
   void BackwardNorm(const Backward& run, WeightAndBias tensors,
-                    const NormBuffers<T>& norm);
+                    const NormBuffers<T>& norm, const WeightAndBias* branch);
   // Gradients of a linear operator's tensors.
   void BackwardTensors(const Backward& run, LinearShape shape,
                        WeightAndBias tensors, const T* dy, const T* x);
+  // The same for the operator at a branch's end, for which BackwardNorm was
+  // called.
+  void BackwardBranchEnd(const Backward& run, LinearShape shape,
+                         WeightAndBias tensors, const T* dy, const T* x);
   // The gradient of what was added to the residual stream at `site`.
   const T* DroppedResidual(const Pass& pass, uint64_t site);
 
@@ -220,8 +227,8 @@ void CudaGpt<T>::Forward(const Pass& pass, const int32_t* ids) {
     ApplyDropout<T>(stream(), ResidualDropout(pass, GptDropoutSite::kEmbedding),
                     pass.shape.samples, embedded, embedded);
   }
-  // What the last block added to the residual stream is added on the way into
-  // the next norm.
+  // A block's output is added to the residual stream on the way into the next
+  // norm.
   const T* residual = embedded;
   const T* delta = nullptr;
   uint64_t site = GptDropoutSite::kEmbedding;
@@ -292,7 +299,8 @@ void CudaGpt<T>::Train(const DeviceBatch& batch, const PassOptions& options,
   observer.OnForwardDone();
   stream().FillZero(dresidual_, pass.shape.rows() * settings_.width *
                                     static_cast<int64_t>(sizeof(T)));
-  BackwardNorm(run, tensors_.final_norm, final_norm_);
+  BackwardNorm(run, tensors_.final_norm, final_norm_,
+               &tensors_.blocks.back().mlp_output);
   for (size_t i = blocks_.size(); i-- > 0;) {
     if (pass.is_cancelled()) return;
     BackwardMlp(run, i);
@@ -312,14 +320,16 @@ void CudaGpt<T>::BackwardMlp(const Backward& run, size_t block) {
       run.pass.shape.Linear(settings_.width, settings_.hidden());
   const T* const dbranch =
       DroppedResidual(run.pass, GptDropoutSite::MlpOutput(block));
-  BackwardTensors(run, output, tensors.mlp_output, dbranch, buffers.activated);
+  BackwardBranchEnd(run, output, tensors.mlp_output, dbranch,
+                    buffers.activated);
   LinearGeluBackwardInput<T>(compute(), output, dbranch,
                              parameter(tensors.mlp_output.weight),
                              buffers.hidden, dwide_);
   BackwardTensors(run, input, tensors.mlp_input, dwide_, buffers.mlp_norm.y);
   LinearBackwardInput<T>(compute(), input, dwide_,
                          parameter(tensors.mlp_input.weight), dnarrow_);
-  BackwardNorm(run, tensors.mlp_norm, buffers.mlp_norm);
+  BackwardNorm(run, tensors.mlp_norm, buffers.mlp_norm,
+               &tensors.attention_output);
 }
 
 template <typename T>
@@ -332,8 +342,8 @@ void CudaGpt<T>::BackwardAttention(const Backward& run, size_t block) {
       run.pass.shape.Linear(settings_.width, 3 * settings_.width);
   const T* const dbranch =
       DroppedResidual(run.pass, GptDropoutSite::AttentionOutput(block));
-  BackwardTensors(run, output, tensors.attention_output, dbranch,
-                  buffers.attention);
+  BackwardBranchEnd(run, output, tensors.attention_output, dbranch,
+                    buffers.attention);
   LinearBackwardInput<T>(compute(), output, dbranch,
                          parameter(tensors.attention_output.weight), dnarrow_);
   SelfAttentionBackward<T>(compute(), run.pass.shape.Attention(),
@@ -344,7 +354,8 @@ void CudaGpt<T>::BackwardAttention(const Backward& run, size_t block) {
                   buffers.attention_norm.y);
   LinearBackwardInput<T>(compute(), input, dwide_,
                          parameter(tensors.attention_input.weight), dnarrow_);
-  BackwardNorm(run, tensors.attention_norm, buffers.attention_norm);
+  BackwardNorm(run, tensors.attention_norm, buffers.attention_norm,
+               block == 0 ? nullptr : &tensors_.blocks[block - 1].mlp_output);
 }
 
 template <typename T>
@@ -371,11 +382,16 @@ void CudaGpt<T>::BackwardEmbedding(const Backward& run, const int32_t* ids) {
 
 template <typename T>
 void CudaGpt<T>::BackwardNorm(const Backward& run, WeightAndBias tensors,
-                              const NormBuffers<T>& norm) {
+                              const NormBuffers<T>& norm,
+                              const WeightAndBias* branch) {
+  float* const dbranch_bias = branch == nullptr || run.pass.dropout_rate != 0
+                                  ? nullptr
+                                  : gradient(branch->bias);
   LayerNormBackward<T>(stream(), run.pass.shape.Rows(), run.write, dnarrow_,
                        norm.sum, parameter(tensors.weight), norm.mean,
                        norm.rstd, norm_scratch_, dresidual_,
-                       gradient(tensors.weight), gradient(tensors.bias));
+                       gradient(tensors.weight), gradient(tensors.bias),
+                       dbranch_bias);
   run.observer.OnTensorDone(tensors.weight);
   run.observer.OnTensorDone(tensors.bias);
 }
@@ -387,6 +403,19 @@ void CudaGpt<T>::BackwardTensors(const Backward& run, LinearShape shape,
   // Before the gradient of the input: their reduction can then run meanwhile.
   LinearBackwardParameters<T>(compute(), shape, run.write, dy, x,
                               gradient(tensors.weight), gradient(tensors.bias));
+  run.observer.OnTensorDone(tensors.weight);
+  run.observer.OnTensorDone(tensors.bias);
+}
+
+template <typename T>
+void CudaGpt<T>::BackwardBranchEnd(const Backward& run, LinearShape shape,
+                                   WeightAndBias tensors, const T* dy,
+                                   const T* x) {
+  // Dropout is between the norm and the bias.
+  if (run.pass.dropout_rate != 0)
+    return BackwardTensors(run, shape, tensors, dy, x);
+  LinearBackwardWeight<T>(compute(), shape, run.write, dy, x,
+                          gradient(tensors.weight));
   run.observer.OnTensorDone(tensors.weight);
   run.observer.OnTensorDone(tensors.bias);
 }
@@ -411,7 +440,7 @@ void CudaGpt<T>::Evaluate(const DeviceBatch& batch) {
 template <typename T>
 absl::StatusOr<absl::Span<const float>> CudaGpt<T>::NextTokenLogits(
     absl::Span<const int32_t> context) {
-  // What follows the context is not seen by it.
+  // The context does not see what follows it.
   const DeviceBatch placed =
       Base::UploadContext(context, WindowPadding::kAfter);
   const int64_t last =

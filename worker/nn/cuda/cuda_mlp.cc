@@ -47,7 +47,7 @@ class CudaMlp final : public CudaModel<T> {
   using Base::stream;
   using Base::sums;
 
-  // Of a layer; of the last one only the input.
+  // The buffers of a layer; the last one has only the input.
   struct LayerBuffers {
     T* input = nullptr;   // [B,in]
     T* output = nullptr;  // [B,out]: before the GELU
@@ -55,7 +55,7 @@ class CudaMlp final : public CudaModel<T> {
 
   // Computes the input of the last layer for `size` windows of token ids.
   void Forward(const int32_t* inputs, int64_t size);
-  // From the gradient of the last layer's input.
+  // Starts from the gradient of the last layer's input.
   void Backward(const DeviceBatch& batch, Write write,
                 GradientObserver& observer);
 
@@ -154,7 +154,7 @@ void CudaMlp<T>::Evaluate(const DeviceBatch& batch) {
 template <typename T>
 absl::StatusOr<absl::Span<const float>> CudaMlp<T>::NextTokenLogits(
     absl::Span<const int32_t> context) {
-  // What is before the text is zero bytes.
+  // The bytes before the text are zero.
   const DeviceBatch placed =
       Base::UploadContext(context, WindowPadding::kBefore);
   Forward(placed.inputs, placed.size);

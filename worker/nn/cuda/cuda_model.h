@@ -38,7 +38,7 @@
 
 namespace ringmaster::cuda {
 
-// What a model is made of, but for its settings.
+// The parts of a model, apart from its settings.
 struct CudaModelParts {
   CudaDevice& device;
   CudaCompute compute;
@@ -46,7 +46,7 @@ struct CudaModelParts {
   bool use_graphs = true;  // for training passes, see PassGraphs
 };
 
-// How to queue a training pass; what it works with is the batch's.
+// The options for queueing a training pass; its data come with the batch.
 struct PassOptions {
   Write write = Write::kSet;
   const CancelToken* cancel = nullptr;  // may be null
@@ -70,7 +70,8 @@ class CudaModel : public Model<float> {
   absl::StatusOr<DeviceReport> AwaitDevice() final;
 
  protected:
-  // What the device adds up, in its memory and, once fetched, in the host's.
+  // The sums that the device adds up, in its memory and, once fetched, in the
+  // host's.
   struct Sums {
     double loss_sum = 0;        // of training passes
     double predicted_loss = 0;  // of one Predict
@@ -152,8 +153,8 @@ class CudaModel : public Model<float> {
   PassGraphs graphs_;                // of what is above, and gone before it
 };
 
-// Makes a ModelOf<T>, of the T that `precision` computes in. RESOURCE_EXHAUSTED:
-// the device has no memory for the buffers.
+// Makes a ModelOf<T>, of the T that `precision` computes in.
+// RESOURCE_EXHAUSTED: the device has no memory for the buffers.
 template <template <typename> class ModelOf, typename Settings>
 [[nodiscard]] absl::StatusOr<std::unique_ptr<Model<float>>> CreateCudaModelOf(
     const CudaModelParts& parts, Precision precision,

@@ -23,9 +23,9 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kMaxBatch = ModelOnDevice::kMaxBatch;
 
-// Relative, of losses and of all gradients together, in the Euclidean norm. Where
-// rounding decides who wins a pooling, a whole gradient goes another way, which is
-// much for a batch of a few images.
+// Relative, of losses and of all gradients together, in the Euclidean norm. If
+// rounding decides who wins a pooling, a whole gradient goes another way, which
+// is much for a batch of a few images.
 double Tolerance(const ModelCase& test_case) {
   switch (test_case.precision) {
     case Precision::kFloat32:
@@ -78,7 +78,7 @@ TEST_P(CudaModelTest, MicroBatchesAddUp) {
   const double got = gpu_->Train(second, options);
   EXPECT_NEAR(got, want, tolerance() * std::abs(want));
   ExpectSameGradients();
-  // What was told once is not told again.
+  // A loss that was reported once is not reported again.
   const absl::StatusOr<DeviceReport> again = gpu_->model().AwaitDevice();
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(again->loss_sum, 0);

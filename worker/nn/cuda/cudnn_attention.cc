@@ -3,15 +3,31 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <algorithm>
+
 #include "common/logging/logging.h"
 #include "common/status/status_macros.h"
-#include "worker/nn/cuda/cudnn_attention_graph.h"
 
 namespace ringmaster::cuda {
 namespace {
 
-// A plan that wants more scratch is not used.
-constexpr int64_t kMostWorkspaceBytes = int64_t{1} << 30;
+// Plans want a little beside the gradients of scores.
+constexpr int64_t kSmallScratchBytes = int64_t{64} << 20;
+// Rows and columns of scores are padded to a multiple of this.
+constexpr int64_t kScoreUnit = 64;
+
+// Bytes of the gradients of a sample's scores, which are of 16 bits.
+int64_t ScoreBytes(AttentionShape shape) {
+  const int64_t window =
+      (shape.window + kScoreUnit - 1) / kScoreUnit * kScoreUnit;
+  return 2 * shape.heads * window * window;
+}
+
+// Bytes of the sums that are added to in any order.
+int64_t QuerySumBytes(AttentionShape shape) {
+  return shape.samples * shape.heads * shape.window * shape.head_dim *
+         static_cast<int64_t>(sizeof(float));
+}
 
 template <typename T>
 constexpr cudnnDataType_t kDataType = CUDNN_DATA_HALF;
@@ -32,13 +48,31 @@ void LogNoPlan(bool is_backward, AttentionShape shape,
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CudnnAttention>> CudnnAttention::Create(
-    KernelChoice choice, CudaDevice& device, CudaStream& stream) {
+    KernelChoice choice, CudaDevice& device, CudaStream& stream,
+    int64_t most_scratch_bytes) {
   ASSIGN_OR_RETURN(
       std::unique_ptr<CudnnSession> session,
       CudnnSession::Create(choice, "attention.no_cudnn", device, stream));
   if (session == nullptr) return nullptr;
   return std::unique_ptr<CudnnAttention>(
-      new CudnnAttention(std::move(session)));
+      new CudnnAttention(std::move(session), most_scratch_bytes));
+}
+
+GradientOrder CudnnAttention::OrderOf(AttentionShape shape,
+                                      int64_t most_scratch_bytes) {
+  return ScoreBytes(shape) <= most_scratch_bytes ? GradientOrder::kFixed
+                                                 : GradientOrder::kAny;
+}
+
+int64_t CudnnAttention::BackwardSlice(AttentionShape shape,
+                                      int64_t most_scratch_bytes) {
+  if (OrderOf(shape, most_scratch_bytes) == GradientOrder::kAny)
+    return shape.samples;
+  const int64_t most =
+      most_scratch_bytes / std::max<int64_t>(1, ScoreBytes(shape));
+  // Equal ones, rather than full ones and a small rest.
+  const int64_t slices = (shape.samples + most - 1) / most;
+  return slices <= 1 ? shape.samples : (shape.samples + slices - 1) / slices;
 }
 
 CudnnPlan* CudnnAttention::PlanOf(const Key& key, AttentionShape shape) {
@@ -46,10 +80,26 @@ CudnnPlan* CudnnAttention::PlanOf(const Key& key, AttentionShape shape) {
     return found->second.get();
   if (!session_->CanCompile()) return nullptr;
   const CudnnLibrary& library = session_->library();
+  CudnnPlanOptions options = {.workspace_bytes = kSmallScratchBytes};
+  int64_t more_bytes = 0;
+  const GradientOrder order = OrderOf(shape, most_scratch_bytes_);
+  if (key.is_backward && order == GradientOrder::kFixed) {
+    options.workspace_bytes += shape.samples * ScoreBytes(shape);
+  } else if (key.is_backward) {
+    LogEvent(
+        LogLevel::kInfo, "attention.any_order",
+        {{"window", shape.window},
+         {"heads", shape.heads},
+         {"message",
+          "results depend on timing: a fixed order takes too much memory"}});
+    options.refused.clear();
+    options.workspace_bytes += QuerySumBytes(shape);
+    more_bytes = QuerySumBytes(shape);
+  }
   absl::StatusOr<std::unique_ptr<CudnnPlan>> plan = session_->Compile(
-      key.is_backward ? AttentionBackwardGraph(library, shape, key.type)
+      key.is_backward ? AttentionBackwardGraph(library, shape, key.type, order)
                       : AttentionForwardGraph(library, shape, key.type),
-      {.workspace_bytes = kMostWorkspaceBytes});
+      options, more_bytes);
   if (!plan.ok()) {
     LogNoPlan(key.is_backward, shape, plan.status());
     plan = nullptr;
@@ -58,13 +108,16 @@ CudnnPlan* CudnnAttention::PlanOf(const Key& key, AttentionShape shape) {
 }
 
 bool CudnnAttention::Run(const Key& key, AttentionShape shape,
-                         const CudnnAddresses& tensors) {
+                         CudnnAddresses tensors) {
   if (shape.samples == 0 || shape.window == 0) return false;
   // Whatever is queued behind an error is for nothing.
   if (!session_->stream().status().ok()) return true;
   if (!CudnnSession::AreAligned(tensors)) return false;
   CudnnPlan* const plan = PlanOf(key, shape);
   if (plan == nullptr) return false;
+  if (key.is_backward &&
+      OrderOf(shape, most_scratch_bytes_) == GradientOrder::kAny)
+    tensors.emplace_back(kQuerySums, session_->MoreScratch(*plan));
   const absl::Status status = session_->Run(*plan, tensors);
   if (absl::IsUnimplemented(status)) {
     LogNoPlan(key.is_backward, shape, status);
@@ -95,21 +148,33 @@ template <typename T>
 bool CudnnAttention::Backward(AttentionShape shape, const T* dout, const T* qkv,
                               const T* out, const float* log_sum_exp,
                               float* scratch, T* dqkv) {
-  T* const queries = const_cast<T*>(qkv);
   const int64_t width = shape.heads * shape.head_dim;
-  return Run({true, kDataType<T>, shape.samples, shape.window, shape.heads,
-              shape.head_dim},
-             shape,
+  const int64_t elems = shape.window * width;       // of a sample's out
+  const int64_t rows = shape.heads * shape.window;  // of a sample
+  const int64_t slice = BackwardSlice(shape, most_scratch_bytes_);
+  for (int64_t first = 0; first < shape.samples; first += slice) {
+    AttentionShape part = shape;
+    part.samples = std::min(slice, shape.samples - first);
+    T* const queries = const_cast<T*>(qkv) + 3 * first * elems;
+    T* const dqueries = dqkv + 3 * first * elems;
+    if (!Run({true, kDataType<T>, part.samples, part.window, part.heads,
+              part.head_dim},
+             part,
              {{kQueries, queries},
               {kKeys, queries + width},
               {kValues, queries + 2 * width},
-              {kOut, const_cast<T*>(out)},
-              {kLogSumExp, const_cast<float*>(log_sum_exp)},
-              {kDout, const_cast<T*>(dout)},
-              {kDeltas, scratch},
-              {kDqueries, dqkv},
-              {kDkeys, dqkv + width},
-              {kDvalues, dqkv + 2 * width}});
+              {kOut, const_cast<T*>(out) + first * elems},
+              {kLogSumExp, const_cast<float*>(log_sum_exp) + first * rows},
+              {kDout, const_cast<T*>(dout) + first * elems},
+              {kDeltas, scratch + first * rows},
+              {kDqueries, dqueries},
+              {kDkeys, dqueries + width},
+              {kDvalues, dqueries + 2 * width}})) {
+      // The fallback begins anew.
+      return false;
+    }
+  }
+  return shape.samples > 0;
 }
 
 #define RM_INSTANTIATE(T)                                                \

@@ -26,13 +26,19 @@ class Shapes {
             {shape_.window * row, shape_.head_dim, row, 1},
             type_};
   }
-  // Of each query one.
+  CudnnTensorShape QuerySums() const {
+    const int64_t head = shape_.window * shape_.head_dim;
+    return {{shape_.samples, shape_.heads, shape_.window, shape_.head_dim},
+            {shape_.heads * head, head, shape_.head_dim, 1},
+            CUDNN_DATA_FLOAT};
+  }
+  // One value for each query.
   CudnnTensorShape Rows() const {
     return {{shape_.samples, shape_.heads, shape_.window, 1},
             {shape_.heads * shape_.window, shape_.window, 1, 1},
             CUDNN_DATA_FLOAT};
   }
-  // Of each pair of a query and a key one.
+  // One value for each pair of a query and a key.
   CudnnTensorShape Scores(cudnnDataType_t type = CUDNN_DATA_FLOAT) const {
     const int64_t square = shape_.window * shape_.window;
     return {{shape_.samples, shape_.heads, shape_.window, shape_.window},
@@ -120,7 +126,8 @@ CudnnGraph AttentionForwardGraph(const CudnnLibrary& library,
 }
 
 CudnnGraph AttentionBackwardGraph(const CudnnLibrary& library,
-                                  AttentionShape shape, cudnnDataType_t type) {
+                                  AttentionShape shape, cudnnDataType_t type,
+                                  GradientOrder order) {
   CudnnGraph graph(library);
   const Shapes shapes(shape, type);
   const CudnnTensor* const queries = graph.Real(kQueries, shapes.Part());
@@ -174,7 +181,15 @@ CudnnGraph AttentionBackwardGraph(const CudnnLibrary& library,
   graph.Matmul(turned_dscores, queries, dkeys);
   const CudnnTensor* const plain_keys = graph.Virtual(shapes.Part());
   graph.Reshape(keys, plain_keys);
-  graph.Matmul(dscores, plain_keys, dqueries);
+  if (order == GradientOrder::kFixed) {
+    graph.Matmul(dscores, plain_keys, dqueries);
+    return graph;
+  }
+  // A sum in memory is how cuDNN is told that it may add to it in any order.
+  const CudnnTensor* const query_sums =
+      graph.Real(kQuerySums, shapes.QuerySums());
+  graph.Matmul(dscores, plain_keys, query_sums);
+  graph.Pointwise(CUDNN_POINTWISE_IDENTITY, {query_sums}, dqueries);
   return graph;
 }
 

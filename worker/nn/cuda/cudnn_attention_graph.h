@@ -31,14 +31,25 @@ enum AttentionTensor : int64_t {
   kDqueries,
   kDkeys,
   kDvalues,
+  // [samples,heads,window,head_dim] floats of scratch, for GradientOrder::kAny.
+  kQuerySums,
+};
+
+// The order in which the gradients of queries are added up over the keys.
+enum class GradientOrder {
+  // One order, by way of the gradients of all scores, which the plan keeps in its
+  // scratch: two bytes for each pair of a query and a key.
+  kFixed,
+  // As blocks of threads finish (atomic additions): results depend on timing.
+  kAny,
 };
 
 // `type` is CUDNN_DATA_BFLOAT16 or CUDNN_DATA_HALF.
 CudnnGraph AttentionForwardGraph(const CudnnLibrary& library,
                                  AttentionShape shape, cudnnDataType_t type);
-// Adds up dqkv in one order.
 CudnnGraph AttentionBackwardGraph(const CudnnLibrary& library,
-                                  AttentionShape shape, cudnnDataType_t type);
+                                  AttentionShape shape, cudnnDataType_t type,
+                                  GradientOrder order);
 
 }  // namespace ringmaster::cuda
 

@@ -1,11 +1,11 @@
-// CudnnConvolution computes convolutions by cuDNN, without the matrix of patches
-// that conv2d.h's own way writes and reads. That it is faster is what is known of
-// it elsewhere; it has not been measured here.
+// CudnnConvolution computes convolutions by cuDNN, without the matrix of
+// patches that conv2d.h's own way writes and reads. It is known to be faster
+// elsewhere; that has not been measured here.
 //
 // A plan is made for each shape and type that is met, and kept. Where cuDNN has
-// none, that is logged once (convolution.no_cudnn_plan), and the caller computes
-// otherwise. It has none for the gradient of a weight of 16 bits whose channels
-// are no multiple of 8.
+// none, that is logged once (convolution.no_cudnn_plan), and the caller
+// computes otherwise. It has none for the gradient of a weight of 16 bits whose
+// channels are no multiple of 8.
 //
 // Guarantees: results do not depend on timing, and sums are made in float.
 // Thread-safety: thread-compatible; all calls are queued on one stream.
@@ -35,8 +35,9 @@ class CudnnConvolution {
 
   // Each queues what its namesake in conv2d.h does, and returns true; or does
   // nothing and returns false: cuDNN cannot do it, or would have to make a plan
-  // during a stream capture. Products of floats round their factors to TF32 with
-  // `use_tf32`. T is float, __nv_bfloat16 or __half. Errors are the stream's.
+  // during a stream capture. Products of floats round their factors to TF32
+  // with `use_tf32`. T is float, __nv_bfloat16 or __half. Errors are the
+  // stream's.
   template <typename T>
   bool Forward(const Conv2dShape& shape, bool use_tf32, const T* x,
                const T* weight, const T* bias, T* y);

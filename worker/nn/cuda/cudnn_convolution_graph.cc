@@ -73,7 +73,7 @@ CudnnPlanOptions ConvolutionPlanOptions(cudnnDataType_t type, bool use_tf32) {
                   CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6,
                   CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13},
       .workspace_bytes = kMostWorkspaceBytes};
-  // Of floats they multiply TF32.
+  // Tensor cores multiply floats as TF32.
   if (type == CUDNN_DATA_FLOAT && !use_tf32)
     options.refused.push_back(CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
   return options;

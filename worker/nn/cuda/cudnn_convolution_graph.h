@@ -1,8 +1,8 @@
 // Convolutions as graphs of cuDNN's operations. Shapes and meaning are those of
 // conv2d.h: channels innermost, sums in float.
 //
-// Which operations may follow a convolution is in "Graph API, supported graph
-// patterns" (NVIDIA).
+// "Graph API, supported graph patterns" (NVIDIA) says which operations may
+// follow a convolution.
 // Thread-safety: pure.
 #ifndef RINGMASTER_WORKER_NN_CUDA_CUDNN_CONVOLUTION_GRAPH_H_
 #define RINGMASTER_WORKER_NN_CUDA_CUDNN_CONVOLUTION_GRAPH_H_
@@ -25,14 +25,14 @@ enum ConvolutionTensor : int64_t {
   kResult,  // y or dy
 };
 
-// `type` is of all tensors, but for the gradient of the weight: that one is of
+// `type` is the type of all tensors but the gradient of the weight, which is of
 // floats.
 CudnnGraph ConvolutionGraph(const CudnnLibrary& library, ConvolutionPass pass,
                             const Conv2dShape& shape, cudnnDataType_t type);
 
-// What the plans may do: no sums in an order that depends on timing, or in less
-// than float, and no transforms that lose digits; products of floats in TF32
-// only if `use_tf32`.
+// The limits on the plans: no sums in an order that depends on timing, or in
+// less than float, and no transforms that lose digits; products of floats in
+// TF32 only if `use_tf32`.
 CudnnPlanOptions ConvolutionPlanOptions(cudnnDataType_t type, bool use_tf32);
 
 }  // namespace ringmaster::cuda

@@ -8,11 +8,11 @@
 namespace ringmaster::cuda {
 namespace {
 
-// Plans that are looked at, of those that cuDNN thinks the fastest: all, as far
-// as seen, since what is allowed may come late.
+// The number of proposals to look at, of those that cuDNN thinks the fastest:
+// all, as far as seen, since one that is allowed may come late.
 constexpr int64_t kMostProposals = 64;
 
-// What the operation of a pass is called, with its attributes.
+// The names of a pass's operation and of its attributes.
 struct ConvolutionNames {
   cudnnBackendDescriptorType_t operation;
   cudnnBackendAttributeName_t convolution;

@@ -81,7 +81,7 @@ struct CudnnTensorShape {
   cudnnDataType_t type;
 };
 
-// What a plan is for: the device of a handle, or, with no handle, a device of
+// The device that a plan is for: that of a handle, or, with no handle, one of
 // which only the properties are known.
 struct CudnnTarget {
   cudnnHandle_t handle = nullptr;
@@ -89,24 +89,25 @@ struct CudnnTarget {
 };
 
 struct CudnnPlanOptions {
-  // What a plan may not be noted for. By default results may not depend on
-  // timing.
+  // The numerical notes that a plan may not have. By default results may not
+  // depend on timing.
   std::vector<cudnnBackendNumericalNote_t> refused = {
       CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC};
   int64_t workspace_bytes = 0;  // at most
-  // Proposals that are made plans of before it gives up; those that are refused
-  // for their notes do not count.
+  // The number of proposals that Compile makes plans of before it gives up;
+  // those refused for their notes do not count.
   int most_tried = 16;
 };
 
-// Which of a convolution's tensors is computed, from the two others.
+// The tensor of a convolution that is computed from the two others.
 enum class ConvolutionPass { kForward, kBackwardInput, kBackwardWeight };
 
 class CudnnPlan {
  public:
-  // Of device memory that Run needs.
+  // Bytes of device memory that Run needs.
   int64_t workspace_bytes() const { return workspace_bytes_; }
-  // Queues the plan on the handle's stream. Of each Real tensor the address.
+  // Queues the plan on the handle's stream. `tensors` has the id and address of
+  // each Real tensor.
   [[nodiscard]] absl::Status Run(
       cudnnHandle_t handle,
       const std::vector<std::pair<int64_t, void*>>& tensors, void* workspace);
@@ -125,7 +126,7 @@ class CudnnPlan {
 
 class CudnnGraph {
  public:
-  // That the addresses of Real tensors have.
+  // The alignment of the addresses of Real tensors.
   static constexpr int64_t kAlignmentBytes = 16;
 
   explicit CudnnGraph(const CudnnLibrary& library) : library_(library) {}
@@ -143,17 +144,18 @@ class CudnnGraph {
   void Index(int64_t axis, const CudnnTensor* x, const CudnnTensor* y);
   // c = a * b, of the last two dimensions.
   void Matmul(const CudnnTensor* a, const CudnnTensor* b, const CudnnTensor* c);
-  // Of images x with a kernel that is `weight`, in steps of 1, with so many zeros
-  // around each image; the gradients have the tensors of what they belong to.
+  // Convolves images x with the kernel `weight`, in steps of 1, with `padding`
+  // zeros around each image; a gradient is passed as the tensor that it belongs
+  // to.
   void Convolution(ConvolutionPass pass, int64_t padding, const CudnnTensor* x,
                    const CudnnTensor* weight, const CudnnTensor* y);
-  // Over the dimensions that y has only one of.
+  // Reduces x over the dimensions in which y has size 1.
   void Reduce(cudnnReduceTensorOp_t op, const CudnnTensor* x,
               const CudnnTensor* y);
   void Reshape(const CudnnTensor* x, const CudnnTensor* y);
 
-  // The first plan that cuDNN proposes and the options allow. UNIMPLEMENTED:
-  // there is none.
+  // Returns the first plan that cuDNN proposes and the options allow.
+  // UNIMPLEMENTED: there is none.
   [[nodiscard]] absl::StatusOr<std::unique_ptr<CudnnPlan>> Compile(
       const CudnnTarget& target, const CudnnPlanOptions& options) &&;
 
@@ -165,7 +167,7 @@ class CudnnGraph {
   CudnnDescriptor& PointwiseMode(cudnnPointwiseMode_t mode);
   [[nodiscard]] absl::StatusOr<std::vector<CudnnDescriptor>> Propose(
       const CudnnTarget& target, const CudnnDescriptor& graph);
-  // UNIMPLEMENTED if what computes a proposal is noted for one of these.
+  // UNIMPLEMENTED if the engine of a proposal has one of these notes.
   [[nodiscard]] absl::Status CheckNotes(
       const CudnnDescriptor& config,
       const std::vector<cudnnBackendNumericalNote_t>& refused);
@@ -179,7 +181,7 @@ class CudnnGraph {
   std::deque<CudnnDescriptor> descriptors_;
   std::vector<cudnnBackendDescriptor_t> operations_;
   std::deque<std::pair<int64_t, float>> numbers_;
-  // Of tensors that the caller does not name.
+  // The next id for a tensor that the caller does not name.
   int64_t next_id_ = 1'000'000;
   absl::Status status_;
 };

@@ -6,6 +6,15 @@
 #include "worker/nn/cuda/capture.h"
 
 namespace ringmaster::cuda {
+namespace {
+
+// A plan's own scratch, rounded up so that the rest behind it is aligned.
+int64_t OwnBytes(const CudnnPlan& plan) {
+  constexpr int64_t kUnit = 256;
+  return (plan.workspace_bytes() + kUnit - 1) / kUnit * kUnit;
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<CudnnSession>> CudnnSession::Create(
     KernelChoice choice, const char* event, CudaDevice& device,
@@ -40,7 +49,7 @@ absl::StatusOr<std::unique_ptr<CudnnSession>> CudnnSession::Start(
 }
 
 CudnnSession::~CudnnSession() {
-  // What is queued uses the scratch; an error of it is told to who waits for it.
+  // Queued work uses the scratch; callers that wait for it get its error.
   static_cast<void>(cudaStreamSynchronize(stream_.get()));
   if (handle_ != nullptr) library_.functions().Destroy(handle_);
 }
@@ -67,11 +76,15 @@ absl::Status CudnnSession::Grow(int64_t workspace_bytes) {
 }
 
 absl::StatusOr<std::unique_ptr<CudnnPlan>> CudnnSession::Compile(
-    CudnnGraph graph, const CudnnPlanOptions& options) {
+    CudnnGraph graph, const CudnnPlanOptions& options, int64_t more_bytes) {
   ASSIGN_OR_RETURN(std::unique_ptr<CudnnPlan> plan,
                    std::move(graph).Compile({.handle = handle_}, options));
-  RETURN_IF_ERROR(Grow(plan->workspace_bytes()));
+  RETURN_IF_ERROR(Grow(OwnBytes(*plan) + more_bytes));
   return plan;
+}
+
+void* CudnnSession::MoreScratch(const CudnnPlan& plan) const {
+  return static_cast<char*>(workspace_.data()) + OwnBytes(plan);
 }
 
 absl::Status CudnnSession::Run(CudnnPlan& plan, const CudnnAddresses& tensors) {

@@ -1,9 +1,9 @@
 // CudnnSession is cuDNN on one stream: its handle, and the scratch that plans
-// share. It grows when a plan is made that wants more, for which the stream is
-// waited for, and graphs of the stream expire.
+// share. The scratch grows when a new plan wants more, which waits for the
+// stream and makes its graphs expire.
 //
 // Thread-safety: thread-compatible; all calls are queued on one stream.
-// Ownership: device and stream must outlive it, and it its plans.
+// Ownership: device and stream must outlive it, and it must outlive its plans.
 #ifndef RINGMASTER_WORKER_NN_CUDA_CUDNN_SESSION_H_
 #define RINGMASTER_WORKER_NN_CUDA_CUDNN_SESSION_H_
 
@@ -24,14 +24,14 @@
 
 namespace ringmaster::cuda {
 
-// Whose kernels compute what both cuDNN and we have.
+// The choice of kernels for operators that both cuDNN and we have.
 enum class KernelChoice {
   kOurs,
   kCudnn,  // ours where cuDNN has no plan
   kAuto,   // the same, and ours if there is no cuDNN
 };
 
-// Of each Real tensor the address.
+// The id and address of each Real tensor.
 using CudnnAddresses = std::vector<std::pair<int64_t, void*>>;
 
 class CudnnSession {
@@ -47,15 +47,18 @@ class CudnnSession {
   ~CudnnSession();
 
   [[nodiscard]] const CudnnLibrary& library() const { return library_; }
-  // Whether a plan may be made now: not during a stream capture, since that loads
-  // kernels and allocates memory.
+  // Returns true if a plan may be made now: not during a stream capture, since
+  // making one loads kernels and allocates memory.
   [[nodiscard]] bool CanCompile();
-  // Whether the addresses are as aligned as graphs promise of them.
+  // Returns true if the addresses are as aligned as graphs promise.
   [[nodiscard]] static bool AreAligned(const CudnnAddresses& tensors);
-  // A plan, and scratch for it.
+  // Makes a plan, and scratch for it, with `more_bytes` behind the plan's own;
+  // MoreScratch() returns their address.
   [[nodiscard]] absl::StatusOr<std::unique_ptr<CudnnPlan>> Compile(
-      CudnnGraph graph, const CudnnPlanOptions& options);
-  // Queues the plan; UNIMPLEMENTED: it turns out that it cannot be run.
+      CudnnGraph graph, const CudnnPlanOptions& options,
+      int64_t more_bytes = 0);
+  [[nodiscard]] void* MoreScratch(const CudnnPlan& plan) const;
+  // Queues the plan. UNIMPLEMENTED: it turns out that it cannot be run.
   [[nodiscard]] absl::Status Run(CudnnPlan& plan,
                                  const CudnnAddresses& tensors);
   [[nodiscard]] CudaStream& stream() { return stream_; }

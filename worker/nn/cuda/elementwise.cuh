@@ -11,7 +11,8 @@
 
 namespace ringmaster::cuda {
 
-// Elements that a thread treats at once: one load of 128 bits, or two of floats.
+// Elements that a thread treats at once: one load of 128 bits, or two of
+// floats.
 constexpr int kMapElems = 8;
 
 template <int kWidth, typename Op, typename... X>
@@ -21,7 +22,7 @@ __device__ inline Pack<kWidth, float> MapPacks(Op op, const X&... x) {
   return y;
 }
 
-// `y` may be one of the inputs: a thread reads what it writes, and before.
+// `y` may be one of the inputs: a thread reads elements before it writes them.
 template <int kWidth, typename Op, typename Y, typename... X>
 __global__ void MapKernel(int64_t count, Op op, Y* y, const X*... x) {
   const int64_t stride = static_cast<int64_t>(gridDim.x) * blockDim.x * kWidth;
@@ -29,7 +30,7 @@ __global__ void MapKernel(int64_t count, Op op, Y* y, const X*... x) {
       (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * kWidth;
   for (; i + kWidth <= count; i += stride)
     StoreFloats(MapPacks<kWidth>(op, LoadFloats<kWidth>(x + i)...), y + i);
-  // What does not fill the last one.
+  // The elements that do not fill the last pack.
   for (; i < count; ++i) y[i] = RoundTo<Y>(op(ToFloat(x[i])...));
 }
 

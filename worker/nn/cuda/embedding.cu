@@ -5,35 +5,54 @@
 namespace ringmaster::cuda {
 namespace {
 
-// A block for each row of y. `positions` is null or has `window` rows.
+// A thread for each pack of y [rows,dim]. `positions` is null or has `window`
+// rows.
 template <int kWidth, typename T>
-__global__ void __launch_bounds__(kMaxThreads)
-    ForwardKernel(int64_t dim, int64_t window, const int32_t* ids,
-                  const T* table, const T* positions, T* y) {
-  const int64_t row = blockIdx.x;
-  const T* const token = table + ids[row] * dim;
-  const T* const position =
-      positions == nullptr ? nullptr : positions + row % window * dim;
-  T* const to = y + row * dim;
-  for (int64_t i = static_cast<int64_t>(threadIdx.x) * kWidth; i < dim;
-       i += static_cast<int64_t>(blockDim.x) * kWidth) {
-    if (position == nullptr) {
-      StorePack(LoadPack<kWidth>(token + i), to + i);
+__global__ void ForwardKernel(int64_t rows, int64_t dim, int64_t window,
+                              const int32_t* ids, const T* table,
+                              const T* positions, T* y) {
+  const int64_t packs = dim / kWidth;  // of a row
+  for (int64_t pack =
+           static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+       pack < rows * packs;
+       pack += static_cast<int64_t>(gridDim.x) * blockDim.x) {
+    const int64_t row = pack / packs;
+    const int64_t column = pack % packs * kWidth;
+    const T* const token = table + ids[row] * dim + column;
+    T* const to = y + row * dim + column;
+    if (positions == nullptr) {
+      StorePack(LoadPack<kWidth>(token), to);
       continue;
     }
-    Pack<kWidth, float> sum = LoadFloats<kWidth>(token + i);
-    const Pack<kWidth, float> add = LoadFloats<kWidth>(position + i);
+    Pack<kWidth, float> sum = LoadFloats<kWidth>(token);
+    const Pack<kWidth, float> add =
+        LoadFloats<kWidth>(positions + row % window * dim + column);
     for (int k = 0; k < kWidth; ++k) sum.elems[k] += add.elems[k];
-    StoreFloats(sum, to + i);
+    StoreFloats(sum, to);
   }
 }
 
-// Adds rows of dy to `total`, one after another: those at rows[0], rows[1], ...
+// Adds rows of dy to `total`, one after another: those at row_at(0), row_at(1), ...
 template <int kWidth, typename T, typename RowAt>
 __device__ void AddRows(int64_t rows, const RowAt& row_at, int64_t dim,
                         int64_t column, const T* dy,
                         Pack<kWidth, float>& total) {
-  for (int64_t i = 0; i < rows; ++i) {
+  // The order of additions is fixed, but not that of loads: several are under way
+  // at once.
+  constexpr int kLoads = 8;
+  int64_t i = 0;
+  for (; i + kLoads <= rows; i += kLoads) {
+    Pack<kWidth, T> loaded[kLoads];
+#pragma unroll
+    for (int k = 0; k < kLoads; ++k)
+      loaded[k] = LoadPack<kWidth>(dy + row_at(i + k) * dim + column);
+#pragma unroll
+    for (int k = 0; k < kLoads; ++k) {
+      for (int j = 0; j < kWidth; ++j)
+        total.elems[j] += ToFloat(loaded[k].elems[j]);
+    }
+  }
+  for (; i < rows; ++i) {
     const auto row = LoadFloats<kWidth>(dy + row_at(i) * dim + column);
     for (int k = 0; k < kWidth; ++k) total.elems[k] += row.elems[k];
   }
@@ -94,17 +113,15 @@ template <typename T>
 void Forward(CudaStream& stream, const char* what, int64_t rows, int64_t dim,
              int64_t window, const int32_t* ids, const T* table,
              const T* positions, T* y) {
-  if (rows == 0) return;  // a grid of 0 blocks is an error
+  if (rows * dim == 0) return;  // a grid of 0 blocks is an error
   constexpr int kWidth = kPackElems<T>;
-  const dim3 grid(static_cast<unsigned>(rows));
   const bool is_packed = ArePacked(table, positions, y) && dim % kWidth == 0;
+  const int64_t packs = rows * dim / (is_packed ? kWidth : 1);
+  const dim3 grid(GridBlocks(CeilDivide(packs, kThreadsPerBlock)));
   stream.Check(
-      is_packed
-          ? LaunchKernel(ForwardKernel<kWidth, T>, grid,
-                         dim3(BlockThreads(dim / kWidth)), 0, stream.get(), dim,
-                         window, ids, table, positions, y)
-          : LaunchKernel(ForwardKernel<1, T>, grid, dim3(BlockThreads(dim)), 0,
-                         stream.get(), dim, window, ids, table, positions, y),
+      LaunchKernel(is_packed ? ForwardKernel<kWidth, T> : ForwardKernel<1, T>,
+                   grid, dim3(kThreadsPerBlock), 0, stream.get(), rows, dim,
+                   window, ids, table, positions, y),
       what);
 }
 

@@ -80,7 +80,8 @@ TYPED_TEST(EmbeddingTest, MatchesTheCpuToTheBit) {
 
 TYPED_TEST(EmbeddingTest, ManyPlacesOfOneIdAreAddedInTheirOrder) {
   using T = TypeParam;
-  // Blocks have 32 threads for a row of 8, and look at so many places at once.
+  // Blocks have 32 threads for a row of 8, and look at that many places at
+  // once.
   for (int64_t count : {31, 32, 33, 64, 65, 1000}) {
     const EmbeddingShape shape = {count, 50257, 8};
     const std::vector<int32_t> ids(static_cast<size_t>(count), 50256);

@@ -3,8 +3,8 @@
 //
 // A radix sort by the least significant of digits of 8 bits, as many as the
 // vocabulary needs: two of them for 65536 ids. In each pass every tile of ids
-// counts its digits, the counts are added up, and each tile puts its places where
-// they belong.
+// counts its digits, each digit's counts are added up over the tiles, and each tile
+// puts its places where they belong.
 // Thread-safety: as CudaStream; errors are the stream's.
 #ifndef RINGMASTER_WORKER_NN_CUDA_ID_ORDER_H_
 #define RINGMASTER_WORKER_NN_CUDA_ID_ORDER_H_

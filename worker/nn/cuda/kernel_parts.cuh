@@ -1,5 +1,5 @@
-// What kernels share: grids, loads and stores of 128 bits, and sums over a block
-// in a fixed order.
+// The parts that kernels share: grids, loads and stores of 128 bits, and sums
+// over a block in a fixed order.
 //
 // For .cu files alone.
 #ifndef RINGMASTER_WORKER_NN_CUDA_KERNEL_PARTS_CUH_
@@ -16,9 +16,9 @@ namespace ringmaster::cuda {
 
 constexpr int kWarpThreads = 32;
 constexpr int kMaxWarps = 32;  // of a block
-// For __launch_bounds__ of kernels whose blocks may be so large.
+// For __launch_bounds__ of kernels whose blocks may be that large.
 constexpr int kMaxThreads = kMaxWarps * kWarpThreads;
-// Of a kernel that treats elements one by one.
+// Threads of a block of a kernel that treats elements one by one.
 constexpr int kThreadsPerBlock = 256;
 
 // Elements of T that one load of 128 bits brings.
@@ -29,8 +29,8 @@ inline int64_t CeilDivide(int64_t count, int64_t by) {
   return (count + by - 1) / by;
 }
 
-// Threads of a block, whole warps, that has one for each of `count` things, but
-// for the most that a block may have.
+// Threads of a block that has one for each of `count` things: whole warps, up
+// to the most that a block may have.
 inline unsigned BlockThreads(int64_t count) {
   return static_cast<unsigned>(
       std::clamp<int64_t>(CeilDivide(count, kWarpThreads) * kWarpThreads,
@@ -43,14 +43,14 @@ inline unsigned GridBlocks(int64_t blocks) {
   return static_cast<unsigned>(std::min(blocks, kMost));
 }
 
-// Whether all of `pointers` can be loaded 128 bits at a time. Null can.
+// Returns true if all of `pointers` can be loaded 128 bits at a time. Null can.
 template <typename... Pointers>
 bool ArePacked(const Pointers*... pointers) {
   return ((reinterpret_cast<uintptr_t>(pointers) % 16 == 0) && ...);
 }
 
-// `kWidth` elements that are loaded or stored together, 128 bits at a time where
-// they are as many. Their address must be a multiple of the alignment.
+// `kWidth` elements that are loaded or stored together, 128 bits at a time
+// where they have that many. Their address must be a multiple of the alignment.
 template <int kWidth, typename T>
 struct alignas(std::min<size_t>(16, kWidth * sizeof(T))) Pack {
   T elems[kWidth];
@@ -66,20 +66,31 @@ __device__ inline void StorePack(const Pack<kWidth, T>& pack, T* to) {
   *reinterpret_cast<Pack<kWidth, T>*>(to) = pack;
 }
 
-// The same, as floats.
 template <int kWidth, typename T>
-__device__ inline Pack<kWidth, float> LoadFloats(const T* from) {
-  const Pack<kWidth, T> loaded = LoadPack<kWidth>(from);
+__device__ inline Pack<kWidth, float> FloatsOf(const Pack<kWidth, T>& pack) {
   Pack<kWidth, float> floats;
-  for (int i = 0; i < kWidth; ++i) floats.elems[i] = ToFloat(loaded.elems[i]);
+  for (int i = 0; i < kWidth; ++i) floats.elems[i] = ToFloat(pack.elems[i]);
   return floats;
 }
 
+// Loads elements as floats.
+template <int kWidth, typename T>
+__device__ inline Pack<kWidth, float> LoadFloats(const T* from) {
+  return FloatsOf(LoadPack<kWidth>(from));
+}
+
+// Stores elements rounded to T: two at a time where they are of 16 bits, for
+// which there is one instruction.
 template <int kWidth, typename T>
 __device__ inline void StoreFloats(const Pack<kWidth, float>& floats, T* to) {
   Pack<kWidth, T> rounded;
-  for (int i = 0; i < kWidth; ++i)
-    rounded.elems[i] = RoundTo<T>(floats.elems[i]);
+  if constexpr (kWidth % 2 == 0 && sizeof(T) == 2) {
+    for (int i = 0; i < kWidth; i += 2)
+      RoundTwo(floats.elems[i], floats.elems[i + 1], &rounded.elems[i]);
+  } else {
+    for (int i = 0; i < kWidth; ++i)
+      rounded.elems[i] = RoundTo<T>(floats.elems[i]);
+  }
   StorePack(rounded, to);
 }
 
@@ -92,8 +103,8 @@ __device__ inline T WarpSum(T value) {
 }
 
 // The sum over the block's threads, for each of them, in an order that depends
-// on blockDim.x alone. Called by all threads of a block of one dimension; `warps`
-// is shared, has kMaxWarps elements, and may be used again after a
+// on blockDim.x alone. Called by all threads of a block of one dimension;
+// `warps` is shared, has kMaxWarps elements, and may be used again after a
 // __syncthreads().
 template <typename T>
 __device__ inline T BlockSum(T value, T* warps) {

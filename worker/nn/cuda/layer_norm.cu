@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 
 #include "worker/nn/cuda/column_sums.cuh"
 #include "worker/nn/cuda/dropout_mask.cuh"
@@ -8,10 +9,23 @@
 namespace ringmaster::cuda {
 namespace {
 
-// Backward's blocks of rows: each has its own sums of dgamma and dbeta. As many
-// as fill any GPU, with a few rows each.
+// The sums over rows that backward computes: the gradients of gamma and beta,
+// and dsum as it is written.
+enum Sum { kGammaSum, kBetaSum, kDsumSum, kSums };
+
+// Backward's blocks of rows: each has sums of its own. As many as fill any GPU,
+// with a few rows each.
 constexpr int64_t kMaxBlocks = 1024;
 constexpr int64_t kMinBlockRows = 4;
+
+// The most threads with which backward's blocks have the registers that they
+// want.
+constexpr int kFewThreads = 256;
+
+// The rows that a block of forward treats at once, with a warp for each; a
+// thread keeps up to kMaxPacks packs of its row.
+constexpr int kRowWarps = 4;
+constexpr int64_t kMaxPacks = 4;
 
 int64_t BlockRows(int64_t rows) {
   return std::max(kMinBlockRows, CeilDivide(rows, kMaxBlocks));
@@ -33,8 +47,8 @@ struct Forward {
   float* rstd;
 };
 
-// The elements of sum at `column` of `row`, rounded to T, and written if they are
-// not x itself.
+// The elements of sum at `column` of `row`, rounded to T, and written if they
+// are not x itself.
 template <int kWidth, typename T>
 __device__ Pack<kWidth, float> MakeSum(const Forward<T>& run, int64_t row,
                                        int64_t column, DropoutMask mask) {
@@ -86,6 +100,51 @@ __device__ float2 Statistics(int64_t dim, float epsilon, float* warps,
   const float variance =
       BlockSum(squares, warps + kMaxWarps) / static_cast<float>(dim);
   return {mean, 1.0f / sqrtf(variance + epsilon)};
+}
+
+// A warp for each row, of which each thread keeps kPacks packs: all of them are
+// loaded before anything waits, and no warp waits for another.
+template <int kPacks, int kWidth, typename T>
+__global__ void __launch_bounds__(kRowWarps* kWarpThreads)
+    ForwardRowKernel(Forward<T> run) {
+  const int64_t row =
+      static_cast<int64_t>(blockIdx.x) * kRowWarps + threadIdx.x / kWarpThreads;
+  if (row >= run.shape.rows) return;
+  const int64_t dim = run.shape.dim;
+  const DropoutMask mask = MaskOfRow(run, row);
+  const auto column_of = [](int pack) {
+    return (static_cast<int64_t>(pack) * kWarpThreads +
+            threadIdx.x % kWarpThreads) *
+           kWidth;
+  };
+  Pack<kWidth, float> sums[kPacks];
+  float total = 0;
+#pragma unroll
+  for (int pack = 0; pack < kPacks; ++pack) {
+    sums[pack] = {};
+    if (column_of(pack) < dim)
+      sums[pack] = MakeSum<kWidth>(run, row, column_of(pack), mask);
+    for (int i = 0; i < kWidth; ++i) total += sums[pack].elems[i];
+  }
+  const float mean = WarpSum(total) / static_cast<float>(dim);
+  float squares = 0;
+#pragma unroll
+  for (int pack = 0; pack < kPacks; ++pack) {
+    for (int i = 0; column_of(pack) < dim && i < kWidth; ++i) {
+      const float centred = sums[pack].elems[i] - mean;
+      squares += centred * centred;
+    }
+  }
+  const float variance = WarpSum(squares) / static_cast<float>(dim);
+  const float rstd = 1.0f / sqrtf(variance + run.epsilon);
+#pragma unroll
+  for (int pack = 0; pack < kPacks; ++pack) {
+    if (column_of(pack) < dim)
+      Normalize(run, sums[pack], mean, rstd, row, column_of(pack));
+  }
+  if (threadIdx.x % kWarpThreads != 0) return;
+  run.mean[row] = mean;
+  run.rstd[row] = rstd;
 }
 
 // A block for each row, of which each thread keeps one pack.
@@ -141,13 +200,13 @@ struct Backward {
   const T* gamma;
   const float* mean;
   const float* rstd;
-  float* block_sums;  // [blocks, 2, dim]: of dgamma, then of dbeta
+  float* block_sums;  // [blocks, kSums, dim], in the order of Sum
   T* dsum;
 };
 
-// The two means over a row that its gradient needs: of the gradient before gamma
-// and beta, and of its product with the normalized row. Two places of `warps`
-// take turns, so that a row costs one __syncthreads().
+// The two means over a row that its gradient needs: of the gradient before
+// gamma and beta, and of its product with the normalized row. Two places of
+// `warps` take turns, so that a row costs one __syncthreads().
 __device__ float2 RowMeans(int64_t dim, float gradient, float product,
                            int64_t row, float2* warps) {
   float2* const own = warps + row % 2 * kMaxWarps;
@@ -165,8 +224,8 @@ __device__ float2 RowMeans(int64_t dim, float gradient, float product,
 }
 
 // A block for each block of rows; each thread keeps one pack of columns.
-template <int kWidth, typename T>
-__global__ void __launch_bounds__(kMaxThreads) BackwardKernel(Backward<T> run) {
+template <int kThreads, int kWidth, typename T>
+__global__ void __launch_bounds__(kThreads) BackwardKernel(Backward<T> run) {
   __shared__ float2 warps[2 * kMaxWarps];
   const int64_t dim = run.shape.dim;
   const int64_t column = static_cast<int64_t>(threadIdx.x) * kWidth;
@@ -176,41 +235,47 @@ __global__ void __launch_bounds__(kMaxThreads) BackwardKernel(Backward<T> run) {
   Pack<kWidth, float> gamma = {};
   Pack<kWidth, float> dgamma = {};
   Pack<kWidth, float> dbeta = {};
+  Pack<kWidth, float> dsums = {};
   if (has_part) gamma = LoadFloats<kWidth>(run.gamma + column);
   for (int64_t row = begin; row < end; ++row) {
     const int64_t at = row * dim + column;
     const float rstd = run.rstd[row];
-    Pack<kWidth, float> dy = {};
+    Pack<kWidth, T> dy = {};
+    Pack<kWidth, T> dsum = {};
     Pack<kWidth, float> normalized = {};
-    Pack<kWidth, float> dsum = {};
     float gradient = 0;
     float product = 0;
     if (has_part) {
       const float mean = run.mean[row];
-      dy = LoadFloats<kWidth>(run.dy + at);
+      dy = LoadPack<kWidth>(run.dy + at);
       normalized = LoadFloats<kWidth>(run.sum + at);
-      dsum = LoadFloats<kWidth>(run.dsum + at);
+      dsum = LoadPack<kWidth>(static_cast<const T*>(run.dsum) + at);
       for (int i = 0; i < kWidth; ++i) {
+        const float dy_i = ToFloat(dy.elems[i]);
         normalized.elems[i] = (normalized.elems[i] - mean) * rstd;
-        gradient += dy.elems[i] * gamma.elems[i];
-        product += dy.elems[i] * gamma.elems[i] * normalized.elems[i];
-        dgamma.elems[i] += dy.elems[i] * normalized.elems[i];
-        dbeta.elems[i] += dy.elems[i];
+        gradient += dy_i * gamma.elems[i];
+        product += dy_i * gamma.elems[i] * normalized.elems[i];
+        dgamma.elems[i] += dy_i * normalized.elems[i];
+        dbeta.elems[i] += dy_i;
       }
     }
     const float2 means = RowMeans(dim, gradient, product, row, warps);
     if (!has_part) continue;
     for (int i = 0; i < kWidth; ++i) {
-      dsum.elems[i] += rstd * (dy.elems[i] * gamma.elems[i] - means.x -
-                               normalized.elems[i] * means.y);
+      dsum.elems[i] =
+          RoundTo<T>(ToFloat(dsum.elems[i]) +
+                     rstd * (ToFloat(dy.elems[i]) * gamma.elems[i] - means.x -
+                             normalized.elems[i] * means.y));
+      dsums.elems[i] += ToFloat(dsum.elems[i]);
     }
-    StoreFloats(dsum, run.dsum + at);
+    StorePack(dsum, run.dsum + at);
   }
   if (!has_part) return;
-  float* const sums = run.block_sums + blockIdx.x * 2 * dim + column;
+  float* const sums = run.block_sums + blockIdx.x * kSums * dim + column;
   for (int i = 0; i < kWidth; ++i) {
-    sums[i] = dgamma.elems[i];
-    sums[dim + i] = dbeta.elems[i];
+    sums[kGammaSum * dim + i] = dgamma.elems[i];
+    sums[kBetaSum * dim + i] = dbeta.elems[i];
+    sums[kDsumSum * dim + i] = dsums.elems[i];
   }
 }
 
@@ -222,8 +287,9 @@ __global__ void __launch_bounds__(kMaxThreads)
   const int64_t dim = run.shape.dim;
   const int64_t begin = blockIdx.x * run.block_rows;
   const int64_t end = std::min(begin + run.block_rows, run.shape.rows);
-  float* const dgamma = run.block_sums + blockIdx.x * 2 * dim;
-  float* const dbeta = dgamma + dim;
+  float* const dgamma = run.block_sums + (blockIdx.x * kSums + kGammaSum) * dim;
+  float* const dbeta = run.block_sums + (blockIdx.x * kSums + kBetaSum) * dim;
+  float* const dsums = run.block_sums + (blockIdx.x * kSums + kDsumSum) * dim;
   for (int64_t row = begin; row < end; ++row) {
     const T* const dy = run.dy + row * dim;
     const T* const sum = run.sum + row * dim;
@@ -247,11 +313,40 @@ __global__ void __launch_bounds__(kMaxThreads)
       const float normalized = (ToFloat(sum[i]) - mean) * rstd;
       dsum[i] = RoundTo<T>(ToFloat(dsum[i]) +
                            rstd * (before - means.x - normalized * means.y));
+      dsums[i] = (row == begin ? 0.0f : dsums[i]) + ToFloat(dsum[i]);
     }
   }
 }
 
-// Whether the kernels that keep a pack of each row in each thread will do.
+// The packs of a row that a thread of its warp has.
+template <typename T>
+int64_t PacksOf(int64_t dim) {
+  return std::max<int64_t>(1, CeilDivide(dim, kPackElems<T> * kWarpThreads));
+}
+
+// For rows of up to kMaxPacks packs a thread.
+template <typename T>
+cudaError_t LaunchForwardRows(cudaStream_t stream, const Forward<T>& run) {
+  constexpr int kWidth = kPackElems<T>;
+  constexpr void (*kKernels[])(Forward<T>) = {
+      ForwardRowKernel<1, kWidth, T>, ForwardRowKernel<2, kWidth, T>,
+      ForwardRowKernel<3, kWidth, T>, ForwardRowKernel<4, kWidth, T>};
+  static_assert(std::size(kKernels) == kMaxPacks);
+  return LaunchKernel(
+      kKernels[PacksOf<T>(run.shape.dim) - 1],
+      dim3(static_cast<unsigned>(CeilDivide(run.shape.rows, kRowWarps))),
+      dim3(kRowWarps * kWarpThreads), 0, stream, run);
+}
+
+// Returns true if rows that pass FitsBlock suit the kernels that keep a row in
+// a warp.
+template <typename T>
+bool FitsWarp(int64_t dim) {
+  return PacksOf<T>(dim) <= kMaxPacks;
+}
+
+// Returns true if rows suit the kernels that keep a pack of each row in each
+// thread.
 template <typename T, typename... Pointers>
 bool FitsBlock(int64_t dim, const Pointers*... pointers) {
   return ArePacked(pointers...) && dim % kPackElems<T> == 0 &&
@@ -276,31 +371,34 @@ void ResidualLayerNormForward(CudaStream& stream, RowShape shape, const T* x,
       sum,   gamma, beta,  static_cast<float>(epsilon),    y,
       mean,  rstd};
   const auto blocks = static_cast<unsigned>(shape.rows);
-  if (FitsBlock<T>(shape.dim, x, delta, sum, gamma, beta, y)) {
-    constexpr int kWidth = kPackElems<T>;
-    stream.Check(LaunchKernel(ForwardKernel<kWidth, T>, dim3(blocks),
-                              dim3(BlockThreads(shape.dim / kWidth)), 0,
-                              stream.get(), run),
-                 "layer_norm_forward");
-  } else {
+  constexpr int kWidth = kPackElems<T>;
+  if (!FitsBlock<T>(shape.dim, x, delta, sum, gamma, beta, y)) {
     stream.Check(
         LaunchKernel(ForwardAnyKernel<T>, dim3(blocks),
                      dim3(BlockThreads(shape.dim)), 0, stream.get(), run),
         "layer_norm_forward");
+  } else if (FitsWarp<T>(shape.dim)) {
+    stream.Check(LaunchForwardRows(stream.get(), run), "layer_norm_forward");
+  } else {
+    stream.Check(LaunchKernel(ForwardKernel<kWidth, T>, dim3(blocks),
+                              dim3(BlockThreads(shape.dim / kWidth)), 0,
+                              stream.get(), run),
+                 "layer_norm_forward");
   }
 }
 
 int64_t LayerNormBackwardScratchElems(RowShape shape) {
   const int64_t blocks =
       std::min(kMaxBlocks, CeilDivide(shape.rows, kMinBlockRows));
-  return blocks * 2 * shape.dim;
+  return blocks * kSums * shape.dim;
 }
 
 template <typename T>
 void LayerNormBackward(CudaStream& stream, RowShape shape, Write write,
                        const T* dy, const T* sum, const T* gamma,
                        const float* mean, const float* rstd, float* scratch,
-                       T* dsum, float* dgamma, float* dbeta) {
+                       T* dsum, float* dgamma, float* dbeta,
+                       float* dsum_total) {
   const int64_t dim = shape.dim;
   const int64_t block_rows = BlockRows(shape.rows);
   const int64_t blocks = CeilDivide(shape.rows, block_rows);
@@ -310,22 +408,26 @@ void LayerNormBackward(CudaStream& stream, RowShape shape, Write write,
     const dim3 grid(static_cast<unsigned>(blocks));
     if (FitsBlock<T>(dim, dy, sum, gamma, dsum)) {
       constexpr int kWidth = kPackElems<T>;
-      stream.Check(
-          LaunchKernel(BackwardKernel<kWidth, T>, grid,
-                       dim3(BlockThreads(dim / kWidth)), 0, stream.get(), run),
-          "layer_norm_backward");
+      const unsigned threads = BlockThreads(dim / kWidth);
+      stream.Check(LaunchKernel(threads <= kFewThreads
+                                    ? BackwardKernel<kFewThreads, kWidth, T>
+                                    : BackwardKernel<kMaxThreads, kWidth, T>,
+                                grid, dim3(threads), 0, stream.get(), run),
+                   "layer_norm_backward");
     } else {
       stream.Check(LaunchKernel(BackwardAnyKernel<T>, grid,
                                 dim3(BlockThreads(dim)), 0, stream.get(), run),
                    "layer_norm_backward");
     }
   }
-  const ColumnSums sums = {blocks, dim, 2 * dim};
-  stream.Check(LaunchSumColumns(stream.get(), sums, write, scratch, dgamma),
-               "layer_norm_backward of gamma");
-  stream.Check(
-      LaunchSumColumns(stream.get(), sums, write, scratch + dim, dbeta),
-      "layer_norm_backward of beta");
+  const ColumnSums sums = {blocks, dim, kSums * dim};
+  float* const totals[kSums] = {dgamma, dbeta, dsum_total};
+  for (int sum = 0; sum < kSums; ++sum) {
+    if (totals[sum] == nullptr) continue;
+    stream.Check(LaunchSumColumns(stream.get(), sums, write,
+                                  scratch + sum * dim, totals[sum]),
+                 "layer_norm_backward of all rows");
+  }
 }
 
 #define RM_INSTANTIATE(T)                                                  \
@@ -334,7 +436,7 @@ void LayerNormBackward(CudaStream& stream, RowShape shape, Write write,
       const T*, const T*, double, T*, float*, float*);                     \
   template void LayerNormBackward<T>(                                      \
       CudaStream&, RowShape, Write, const T*, const T*, const T*,          \
-      const float*, const float*, float*, T*, float*, float*);
+      const float*, const float*, float*, T*, float*, float*, float*);
 RM_INSTANTIATE(float)
 RM_INSTANTIATE(__nv_bfloat16)
 RM_INSTANTIATE(__half)

@@ -36,12 +36,15 @@ void ResidualLayerNormForward(CudaStream& stream, RowShape shape, const T* x,
 // Elements of scratch that LayerNormBackward needs for this many rows or fewer.
 int64_t LayerNormBackwardScratchElems(RowShape shape);
 
-// dsum +=, dgamma and dbeta = or +=. `sum`, `mean` and `rstd` are forward's.
+// dsum +=, dgamma and dbeta = or +=. `sum`, `mean` and `rstd` are forward's. Unless
+// it is null, dsum_total [dim] = or += the sum of dsum's rows as they are written:
+// where there is no dropout, the gradient of the bias of what was added.
 template <typename T>
 void LayerNormBackward(CudaStream& stream, RowShape shape, Write write,
                        const T* dy, const T* sum, const T* gamma,
                        const float* mean, const float* rstd, float* scratch,
-                       T* dsum, float* dgamma, float* dbeta);
+                       T* dsum, float* dgamma, float* dbeta,
+                       float* dsum_total = nullptr);
 
 }  // namespace ringmaster::cuda
 

@@ -46,7 +46,7 @@ struct Outputs {
   std::vector<float> dsum, dgamma, dbeta;
 };
 
-// What a case has besides its shape.
+// The options of a case besides its shape.
 struct Options {
   double rate = 0;
   Write write = Write::kSet;
@@ -82,11 +82,14 @@ class LayerNormTest : public DeviceTest {
                                     offset);
     const DeviceArray<float> dbeta(Before<float>(options.write, shape.dim),
                                    offset);
+    const DeviceArray<float> dsum_total(Before<float>(options.write, shape.dim),
+                                        offset);
     LayerNormBackward<T>(this->stream(), shape, options.write, dy.get(),
                          has_delta ? sum.get() : x.get(), gamma.get(),
                          mean.get(), rstd.get(), scratch.get(), dsum.get(),
-                         dgamma.get(), dbeta.get());
+                         dgamma.get(), dbeta.get(), dsum_total.get());
     EXPECT_TRUE(this->Finish());
+    ExpectIsTotal(dsum_total.Read(), dsum.Floats(), shape.dim, options.write);
     static_cast<void>(scratch.Read());  // its guards
     return {has_delta ? sum.Floats() : inputs.x,
             y.Floats(),
@@ -95,6 +98,25 @@ class LayerNormTest : public DeviceTest {
             dsum.Floats(),
             dgamma.Read(),
             dbeta.Read()};
+  }
+
+  static void ExpectIsTotal(const std::vector<float>& got,
+                            const std::vector<float>& rows, int64_t dim,
+                            Write write) {
+    const std::vector<float> before = Before<float>(write, dim);
+    for (int64_t column = 0; column < dim; ++column) {
+      double want = write == Write::kAdd ? before[column] : 0;
+      double magnitude = std::abs(want);
+      for (size_t i = column; i < rows.size(); i += dim) {
+        want += rows[i];
+        magnitude += std::abs(rows[i]);
+      }
+      if (std::isnan(want)) {
+        EXPECT_TRUE(std::isnan(got[column])) << column;
+      } else {
+        EXPECT_NEAR(got[column], want, 1e-6 * (1 + magnitude)) << column;
+      }
+    }
   }
 };
 TYPED_TEST_SUITE(LayerNormTest, ElementTypes);
@@ -158,7 +180,7 @@ void ExpectOutputs(const Outputs& got, const Outputs& want) {
 TYPED_TEST(LayerNormTest, MatchesReference) {
   using T = TypeParam;
   for (int64_t rows : {0, 1, 7, 70}) {
-    for (int64_t dim : {3, 8, 64, 130, 264, 1056}) {
+    for (int64_t dim : {3, 8, 64, 130, 264, 512, 776, 1056}) {
       const RowShape shape = {rows, dim};
       const Inputs<T> inputs(shape);
       for (Options options : {Options{}, Options{0.3, Write::kAdd},

@@ -131,7 +131,7 @@ TYPED_TEST(LinearTest, BackwardMatchesReference) {
 
 TYPED_TEST(LinearTest, GradientOfAWideBiasIsMadeInParts) {
   using T = TypeParam;
-  // Of these rows the sums are too many for the scratch.
+  // These rows have too many sums for the scratch.
   const LinearShape shape = {300, 1, 40};
   auto small = this->Create({.workspace_bytes = 2 * 40 * sizeof(float)});
   ASSERT_TRUE(small.ok()) << small.status();

@@ -1,23 +1,28 @@
 // CudaMatmul multiplies matrices on a GPU, by cuBLASLt.
 //
 // Matrices are row-major, as in worker/nn/gemm.h. Elements are float,
-// __nv_bfloat16 or __half; products are summed up in float. What follows a
-// product (a bias, GELU or its gradient, sums for the gradient of a bias) is part
-// of it where cuBLASLt can do so and that is faster, and a kernel of its own
-// elsewhere.
+// __nv_bfloat16 or __half; products are summed up in float. A step after a
+// product (a bias, GELU or its gradient, sums for the gradient of a bias) is
+// part of it where cuBLASLt can do so and that is faster, and a kernel of its
+// own elsewhere.
 //
 // A product that is met for the first time is computed by each of a few
 // algorithms, and the fastest is kept: for the life of this object, so that
 // equal calls give equal results, and in MatmulOptions::cache_directory for
 // later ones. (Another process may find another algorithm the fastest; it sums
-// in another order.) That waits for the device; a later call never does, nor does
-// any call allocate memory: so what was met can be captured in a CUDA graph. Not
-// measured are products that are added to what is there, since each run would be,
-// and those that are met during a capture: of them the algorithm is the one that
-// was found for the same product before, or else the one that cuBLASLt thinks the
-// fastest.
+// in another order.) Measuring waits for the device; a later call never does,
+// and no call allocates memory, so a product that was met can be captured in a
+// CUDA graph. Products that are added to what is there are not measured, since
+// each run would be added, nor are those that are met during a capture: they
+// take the algorithm that was found for the same product before, or else the
+// one that cuBLASLt thinks the fastest. A product is not measured either if it
+// differs from a measured one only in m or only in k (of ProductKey), of half
+// to twice the size: it takes that one's algorithm. When the ranks of a job
+// change, and so their parts of the batch, measuring would otherwise be most of
+// the cost of the change.
 //
-// Guarantees: the same result, to the bit, for each call with the same operands.
+// Guarantees: the same result, to the bit, for each call with the same
+// operands.
 // Thread-safety: thread-compatible; all calls are queued on one stream, since
 // they share scratch.
 // Ownership: device and stream must outlive it.
@@ -57,10 +62,11 @@ struct MatmulOptions {
   bool measure = true;
   // Off: what follows a product is always a kernel of its own.
   bool fuse = true;
-  // Of scratch. That many NVIDIA recommends for Hopper; with less, its fastest
-  // algorithms are out.
+  // Bytes of scratch. The default is what NVIDIA recommends for Hopper; with
+  // less, its fastest algorithms are out.
   int64_t workspace_bytes = int64_t{32} << 20;
-  // For what was measured, see MatmulPlanFile; empty: it is forgotten.
+  // The directory for measured algorithms, see MatmulPlanFile; if empty, they
+  // are forgotten.
   std::string cache_directory = {};
 };
 
@@ -76,8 +82,8 @@ struct MatmulShape {
   int64_t c_stride = 0;
 };
 
-// Where a product goes, and what becomes of it on the way. With kSet only, but
-// for `c` alone. With GELU, c_stride is 0.
+// The destination of a product, and the steps on its way there. Fields other
+// than `c` are for kSet only. With GELU, c_stride is 0.
 template <typename T>
 struct MatmulOutput {
   T* c;  // [m,n]
@@ -98,7 +104,7 @@ struct MatmulScratch {
 
 class CudaMatmul {
  public:
-  // Makes the scratch in device memory, and reads what is known of
+  // Makes the scratch in device memory, and reads the known algorithms of
   // products. For calls on `stream`.
   //   NOT_FOUND, UNIMPLEMENTED  there is no cuBLASLt that this program can use
   //   RESOURCE_EXHAUSTED        there is no memory for the scratch
@@ -108,9 +114,9 @@ class CudaMatmul {
   CudaMatmul(const CudaMatmul&) = delete;
   ~CudaMatmul();
 
-  // Queues output.c = or += op(a) * op(b). Dimensions may be 0. Outputs must not
-  // overlap inputs. Errors are the stream's; UNIMPLEMENTED names a product that
-  // cuBLASLt cannot compute.
+  // Queues output.c = or += op(a) * op(b). Dimensions may be 0. Outputs must
+  // not overlap inputs. Errors are the stream's; UNIMPLEMENTED names a product
+  // that cuBLASLt cannot compute.
   template <typename T>
   void Multiply(const MatmulShape& shape, const T* a, const T* b,
                 const MatmulOutput<T>& output);
@@ -119,16 +125,16 @@ class CudaMatmul {
   void MultiplyToFloat(const MatmulShape& shape, const T* a, const T* b,
                        Write write, float* c);
   // The same, = only, and at once a_sums = the sums of op(a)'s rows [m], or
-  // b_sums = those of op(b)'s columns [n]; the other is null. `apart` queues just
-  // this in more than one step; it is called if that is faster, or there is no
-  // other way.
+  // b_sums = those of op(b)'s columns [n]; the other is null. `apart` queues
+  // just this in more than one step; it is called if that is faster, or there
+  // is no other way.
   template <typename T>
   void MultiplyWithSums(const MatmulShape& shape, const T* a, const T* b,
                         float* a_sums, float* b_sums, float* c,
                         absl::FunctionRef<void()> apart);
 
-  // What products compute in, for other operators on the same stream: they are
-  // queued one after the other, and nothing stays in it.
+  // The memory that products compute in, for other operators on the same
+  // stream: all are queued one after the other, and nothing stays in it.
   [[nodiscard]] MatmulScratch scratch() const {
     return {static_cast<float*>(workspace_.data()),
             workspace_.size_bytes() / static_cast<int64_t>(sizeof(float))};
@@ -136,11 +142,14 @@ class CudaMatmul {
   [[nodiscard]] const MatmulOptions& options() const { return options_; }
 
  private:
-  // A product that was met: its description, and how it is computed if it can
-  // be.
+  // A product that was met: its description, and its algorithm if it can be
+  // computed.
   struct Planned {
     std::unique_ptr<CublasLtProduct> product;
     std::optional<MatmulAlgorithm> algorithm;
+    // Its algorithm was found by measuring: here, before, or for a product near
+    // it.
+    bool is_measured = false;
     // Measured by this object, but not yet against kernels apart.
     bool is_fresh = false;
   };
@@ -157,7 +166,7 @@ class CudaMatmul {
                                          const ProductKey& key,
                                          const ProductOperands& operands,
                                          Planned& planned);
-  // Whether cuBLASLt can compute the product; if so, it is queued.
+  // Queues the product and returns true if cuBLASLt can compute it.
   bool TryQueue(const ProductKey& key, const ProductOperands& operands);
   // The same, where there is no other way.
   void Queue(const ProductKey& key, const ProductOperands& operands);
@@ -167,6 +176,9 @@ class CudaMatmul {
   [[nodiscard]] absl::Status Choose(const ProductKey& key,
                                     const ProductOperands& operands,
                                     Planned& planned);
+  // Sets planned.algorithm to that of a product near `key` that was measured.
+  // Returns true if there is one.
+  bool TakeNear(const ProductKey& key, Planned& planned) const;
   // Nothing if all of them are refused.
   [[nodiscard]] absl::StatusOr<std::optional<MatmulAlgorithm>> Fastest(
       const ProductOperands& operands, CublasLtProduct& product,

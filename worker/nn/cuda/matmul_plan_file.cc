@@ -41,7 +41,8 @@ void MatmulPlanFile::Add(const std::string& product,
                          const MatmulAlgorithm& algorithm) {
   plans_.algorithms[product] = algorithm;
   if (path_.empty()) return;
-  // What others have found in the meantime; a damaged file has nothing to keep.
+  // Keeps what others have found in the meantime; a damaged file has nothing to
+  // keep.
   MatmulPlans now = plans_;
   now.algorithms.clear();
   if (Read(&now).ok()) plans_.algorithms.merge(now.algorithms);
@@ -58,7 +59,7 @@ absl::Status MatmulPlanFile::Read(MatmulPlans* plans) const {
   std::ifstream in(path_, std::ios::binary);
   std::stringstream text;
   if (in) text << in.rdbuf();
-  // Of an empty file there is nothing to read either, but no error.
+  // An empty file gives nothing to read either, but no error.
   if (!in || (!text && errno != 0))
     return absl::ErrnoToStatus(errno, "it cannot be read");
   ASSIGN_OR_RETURN(MatmulPlans read, ParseMatmulPlans(text.str()));

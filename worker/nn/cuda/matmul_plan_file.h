@@ -1,9 +1,9 @@
 // MatmulPlanFile keeps MatmulPlans in a directory, for the next process on the
 // same kind of GPU.
 //
-// What is wrong with the file or the directory costs time, not results: it is
-// logged once, and products are measured again. Processes may share a directory;
-// a file is replaced as a whole, and what others found is kept.
+// A fault of the file or the directory costs time, not results: it is logged
+// once, and products are measured again. Processes may share a directory; a
+// file is replaced as a whole, and what others found is kept.
 // Thread-safety: thread-compatible.
 #ifndef RINGMASTER_WORKER_NN_CUDA_MATMUL_PLAN_FILE_H_
 #define RINGMASTER_WORKER_NN_CUDA_MATMUL_PLAN_FILE_H_
@@ -20,13 +20,13 @@ namespace ringmaster {
 
 class MatmulPlanFile {
  public:
-  // Of plans that were found on `gpu` with that version of the library. An empty
-  // `directory`: there is no file. Logs matmul.plans_ignored if there is one
-  // that cannot be read or is damaged.
+  // For plans that were found on `gpu` with that version of the library. If
+  // `directory` is empty, there is no file. Logs matmul.plans_ignored if there
+  // is a file that cannot be read or is damaged.
   MatmulPlanFile(std::string_view directory, std::string gpu,
                  int64_t library_version);
 
-  // What is known of `product`.
+  // Returns the algorithm of `product`, if it is known.
   [[nodiscard]] std::optional<MatmulAlgorithm> Find(
       const std::string& product) const;
   // Remembers it, here and in the file. Logs matmul.plans_not_written at the

@@ -47,7 +47,7 @@ TEST_F(MatmulPlanFileTest, RemembersBeyondTheProcess) {
   EXPECT_EQ(Open().Find("a"), kOne);
   EXPECT_EQ(Open().Find("b"), std::nullopt);
   EXPECT_TRUE(log_.lines().empty());
-  // What it is written as at first does not stay.
+  // The temporary file that it is first written to does not stay.
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_),
                           std::filesystem::directory_iterator()),
             1);
@@ -109,7 +109,7 @@ TEST_F(MatmulPlanFileTest, UnreadableFileIsIgnored) {
 }
 
 TEST_F(MatmulPlanFileTest, FileThatCannotBeWrittenIsSaidOnce) {
-  // Where the directory should be there is a file.
+  // A file is in the place of the directory.
   std::filesystem::create_directories(
       std::filesystem::path(directory_).parent_path());
   std::ofstream(directory_) << "x";

@@ -24,7 +24,7 @@ constexpr absl::string_view kLibrary = "library ";
 constexpr absl::string_view kPlan = "plan ";
 constexpr absl::string_view kEnd = "end ";
 
-// Of digits in lower case, `digits` of them.
+// Parses a word of hexadecimal digits as Hex writes it, in lower case.
 template <typename Word>
 bool ParseHex(absl::string_view text, Word* word) {
   if (text.size() != 2 * sizeof(Word)) return false;

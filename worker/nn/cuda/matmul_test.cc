@@ -5,13 +5,16 @@
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <limits>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "common/logging/log_capture.h"
 #include "gtest/gtest.h"
 #include "worker/nn/cuda/testing/device_operands.h"
@@ -142,7 +145,7 @@ TYPED_TEST(MatmulTest, EpiloguesMatchReferenceFusedOrNot) {
       multiply({.c = plain_gelu.get(), .pre = plain_pre.get()});
       multiply({.c = dgelu.get(), .gelu_input = device_x.get()});
       ASSERT_TRUE(this->Finish());
-      // What is not fused is rounded twice.
+      // A result that is not fused is rounded twice.
       const double most = 2 * kTolerance<T>;
       EXPECT_LE(RelativeError(biased.Floats(), want_pre), most) << "bias";
       EXPECT_LE(RelativeError(pre.Floats(), want_pre), most) << "pre";
@@ -386,12 +389,46 @@ TEST_F(FloatMatmulTest, AddingMeasuresNothing) {
   std::filesystem::remove_all(directory);
   auto matmul = Create({.cache_directory = directory});
   ASSERT_TRUE(matmul.ok()) << matmul.status();
-  const DeviceArray<float> a(32);
-  const DeviceArray<float> c(16);
+  const DeviceArray<float> a(64);
+  const DeviceArray<float> c(32);
   (*matmul)->MultiplyToFloat<float>({.size = {4, 4, 8}}, a.get(), a.get(),
                                     Write::kAdd, c.get());
   ASSERT_TRUE(Finish());
   EXPECT_FALSE(std::filesystem::exists(directory)) << "there is a plan";
+  // Nor does what is near it take its algorithm unmeasured.
+  (*matmul)->MultiplyToFloat<float>({.size = {8, 4, 8}}, a.get(), a.get(),
+                                    Write::kSet, c.get());
+  ASSERT_TRUE(Finish());
+  EXPECT_TRUE(std::filesystem::exists(directory)) << "there is no plan";
+}
+
+TEST_F(FloatMatmulTest, WhatIsNearTakesTheAlgorithm) {
+  const std::string directory = absl::StrCat(testing::TempDir(), "/near");
+  std::filesystem::remove_all(directory);
+  auto matmul = Create({.cache_directory = directory});
+  ASSERT_TRUE(matmul.ok()) << matmul.status();
+  const auto plans = [&] {
+    std::ifstream file(std::filesystem::directory_iterator(directory)->path());
+    std::stringstream text;
+    text << file.rdbuf();
+    const std::vector<std::string> parts = absl::StrSplit(text.str(), "plan ");
+    return static_cast<int>(parts.size()) - 1;
+  };
+  const auto multiply = [&](GemmShape size) {
+    const Problem problem =
+        RandomProblem<float>(Transpose::kNo, Transpose::kNo, size);
+    ExpectNear<float>(Product(**matmul, size), problem.product, "c");
+  };
+  multiply({8, 16, 24});
+  EXPECT_EQ(plans(), 1);
+  multiply({12, 16, 24});
+  multiply({16, 16, 24});
+  multiply({4, 16, 24});
+  EXPECT_EQ(plans(), 1) << "near ones were measured";
+  multiply({40, 16, 24});  // more than twice 16
+  EXPECT_EQ(plans(), 2);
+  multiply({8, 20, 24});  // other strides
+  EXPECT_EQ(plans(), 3);
 }
 
 TEST_F(FloatMatmulTest, NeedNotMeasure) {

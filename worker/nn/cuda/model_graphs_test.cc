@@ -1,5 +1,6 @@
-// Models on a GPU whose passes are replayed as graphs, against the same models whose
-// passes are queued kernel by kernel: the same bits, whatever changes between passes.
+// Models on a GPU whose passes are replayed as graphs, against the same models
+// whose passes are queued kernel by kernel: the same bits, whatever changes
+// between passes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,8 +19,8 @@
 namespace ringmaster::cuda {
 namespace {
 
-// Copies each bucket to the host as soon as it is told to be final, on a stream of
-// its own: what a collective would read.
+// Copies each bucket to the host as soon as it is told to be final, on a stream
+// of its own: what a collective would read.
 class BucketCopies final : public GradientObserver {
  public:
   BucketCopies(CudaDevice& device, CudaStream& compute, const Plan& plan)
@@ -167,7 +168,7 @@ class ModelGraphsTest : public DeviceTest,
     return std::make_unique<Subject>(device(), stream(), *cpu_, GetParam(),
                                      use_graphs);
   }
-  // Both train; passes of the one that may replay launch so many graphs.
+  // Trains both; passes of the one that may replay launch `launches` graphs.
   void ExpectSameStep(const std::vector<Batch>& micro_batches,
                       const TrainOptions& options, int64_t launches) {
     const Subject::Step want = queued_->Train(micro_batches, options);
@@ -179,7 +180,7 @@ class ModelGraphsTest : public DeviceTest,
     EXPECT_TRUE(got == want);
     EXPECT_EQ(replayed_->copies().order(), queued_->copies().order());
   }
-  // Of the step's number: another batch, key and scale each time.
+  // The batches and options of a step: another batch, key and scale for each.
   std::vector<Batch> Batches(const std::vector<int64_t>& sizes,
                              uint64_t step) const {
     std::vector<Batch> batches;

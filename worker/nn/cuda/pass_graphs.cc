@@ -11,8 +11,8 @@
 namespace ringmaster::cuda {
 namespace {
 
-// A job has few kinds (whole batches; or first, further and last micro-batches).
-// Those of a membership that is no more are worth nothing.
+// A job has few kinds (whole batches; or first, further and last
+// micro-batches). Those of a membership that is no more are worth nothing.
 constexpr size_t kMostKinds = 8;
 
 bool IsCancelled(const CancelToken* cancel) {
@@ -21,8 +21,8 @@ bool IsCancelled(const CancelToken* cancel) {
 
 }  // namespace
 
-// Within a capture: records events where buckets are final, and begins the backward
-// graph.
+// Within a capture: records events where buckets are final, and begins the
+// backward graph.
 class PassGraphs::Recorder final : public GradientObserver {
  public:
   Recorder(CudaStream& stream, const std::vector<bool>& ends_bucket,
@@ -31,8 +31,8 @@ class PassGraphs::Recorder final : public GradientObserver {
 
   void OnForwardDone() override {
     Take(graphs_.forward);
-    // Whether that went well or not: what follows must not run. If it does all the
-    // same, the stream's error says that it counts for nothing.
+    // The rest of the pass must not run, whether that went well or not. If it
+    // does all the same, the stream's error says that it counts for nothing.
     const absl::Status begun = stream_.BeginCapture();
     is_capturing_ = begun.ok();
     stream_.Note(begun);
@@ -43,7 +43,7 @@ class PassGraphs::Recorder final : public GradientObserver {
     if (ends_bucket_[static_cast<size_t>(next_tensor_++)])
       stream_.Record(*graphs_.ready[next_event_++]);
   }
-  // Ends the backward graph. The first error of either.
+  // Ends the backward graph. Returns the first error of either graph.
   [[nodiscard]] absl::Status Finish() {
     RM_CHECK(graphs_.ready.size() == next_event_, "a pass is captured whole");
     if (is_capturing_) Take(graphs_.backward);
@@ -77,7 +77,7 @@ void PassGraphs::Bind(const Plan& plan) {
 
 void PassGraphs::Forget() {
   if (kinds_.empty()) return;
-  // An error is for who waits for the passes.
+  // Callers that wait for the passes get the error.
   static_cast<void>(cudaStreamSynchronize(stream_.get()));
   kinds_.clear();
 }

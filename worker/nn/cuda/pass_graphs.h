@@ -1,25 +1,25 @@
-// PassGraphs queues a model's training passes, those of a kind that it has seen
-// before as CUDA graphs: the host then spends a few launches on a pass, however
-// many kernels it has.
+// PassGraphs queues a model's training passes; a pass of a kind that it has
+// seen before becomes CUDA graphs: the host then spends a few launches on it,
+// however many kernels it has.
 //
-//   first pass of a kind    queued as it is, which also makes all plans and scratch
+//   first pass of a kind    queued as it is, which makes all plans and scratch
 //   second pass             captured, then launched
 //   every later one         launched
 //
-// A graph has the arguments and addresses of the pass that it was captured from.
-// So a pass must find in device memory, at one place, whatever may differ between
-// two of its kind (batch_upload.h), and Bind forgets all.
-// A pass is two graphs, forward and backward, so that what times it can be marked
-// between them. Collectives stay outside: where the last gradient of a bucket is
-// written, the graph records an event; after the launch the observer is told of
-// all tensors in plan order, and CudaStream::MarkReady gives each bucket's event to
-// who asks.
-// What cannot be captured (a library that does not support it, a call that
-// allocates) is queued as it is, for good, with one line in the log; a capture runs
-// nothing, so no result is ever half of one.
+// A graph has the arguments and addresses of the pass that it was captured
+// from. So a pass must find in device memory, at one place, whatever may differ
+// between two of its kind (batch_upload.h), and Bind forgets all.
+// A pass is two graphs, forward and backward, so that timing marks can be set
+// between them. Collectives stay outside: where the last gradient of a bucket
+// is written, the graph records an event; after the launch the observer is told
+// of all tensors in plan order, and CudaStream::MarkReady gives each bucket's
+// event to callers that ask.
+// If a pass cannot be captured (a library does not support it, a call
+// allocates), passes are queued as they are, for good, with one line in the
+// log; a capture runs nothing, so no result is ever half of one.
 // Thread-safety: thread-compatible, as the stream.
-// Ownership: the stream must outlive it. What was given an event must have waited
-// for it before the next pass.
+// Ownership: the stream must outlive it. Code that was given an event must have
+// waited for it before the next pass.
 #ifndef RINGMASTER_WORKER_NN_CUDA_PASS_GRAPHS_H_
 #define RINGMASTER_WORKER_NN_CUDA_PASS_GRAPHS_H_
 
@@ -43,7 +43,8 @@ namespace ringmaster::cuda {
 
 class PassGraphs {
  public:
-  // Passes of equal kind queue the same work, but for what lies in device memory.
+  // Passes of equal kind queue the same work, but for what lies in device
+  // memory.
   struct Kind {
     int64_t samples = 0;
     Write write = Write::kSet;
@@ -60,7 +61,8 @@ class PassGraphs {
   PassGraphs(const PassGraphs&) = delete;
   ~PassGraphs() { Forget(); }
 
-  // Parameters and gradients are elsewhere, or the buckets are others.
+  // Forgets all graphs, since parameters and gradients have moved, or the
+  // buckets have changed.
   void Bind(const Plan& plan);
 
   // Queues `pass`, see above. A graph is launched whole: the token is looked at
@@ -72,25 +74,27 @@ class PassGraphs {
   struct Graphs {
     std::unique_ptr<CudaGraph> forward;
     std::unique_ptr<CudaGraph> backward;
-    // Where each bucket's gradient is final, in the order of their tensors.
+    // The events that mark each bucket's gradient as final, in the order of
+    // their tensors.
     std::vector<std::unique_ptr<CudaEvent>> ready;
   };
   class Recorder;
 
   // Waits for what runs, and frees all graphs.
   void Forget();
-  // Whether memory that graphs use was freed, see CudaStream::ExpireGraphs.
+  // Returns true if memory that graphs use was freed, see
+  // CudaStream::ExpireGraphs.
   [[nodiscard]] bool HasExpired() const;
-  // Runs nothing.
+  // Captures `pass`; runs nothing.
   [[nodiscard]] absl::StatusOr<Graphs> Capture(Pass pass);
-  // Off from here on.
+  // Turns graphs off from here on.
   void GiveUp(const absl::Status& why);
   void Launch(const Graphs& graphs, GradientObserver& observer);
 
   CudaStream& stream_;
   bool is_on_;
   std::vector<bool> ends_bucket_;  // by tensor
-  // Of each kind that was seen; without graphs if only once.
+  // The graphs of each kind that was seen; null if it was seen only once.
   std::map<Kind, Graphs> kinds_;
 };
 

@@ -1,4 +1,4 @@
-// How PassGraphs queues passes that are a few copies.
+// Tests how PassGraphs queues passes that are a few copies.
 #include "worker/nn/cuda/pass_graphs.h"
 
 #include <cuda_runtime_api.h>
@@ -119,8 +119,8 @@ class PassGraphsTest : public DeviceTest {
   std::unique_ptr<FirstElems> observer_;
 };
 
-// Each bucket is ready when its gradient is: not before, and not only when the pass
-// ends.
+// Each bucket is ready when its gradient is: not before, and not only when the
+// pass ends.
 TEST_F(PassGraphsTest, EachBucketIsReadyInItsTime) {
   EXPECT_FALSE(Run(1));
   EXPECT_TRUE(Run(2));

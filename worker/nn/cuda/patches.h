@@ -1,5 +1,5 @@
-// What makes a convolution a product of matrices (conv2d.h): images as rows of
-// patches, and a weight turned around.
+// The steps that make a convolution a product of matrices (conv2d.h): images as
+// rows of patches, and a weight turned around.
 //
 // Thread-safety: as CudaStream; errors are the stream's.
 #ifndef RINGMASTER_WORKER_NN_CUDA_PATCHES_H_

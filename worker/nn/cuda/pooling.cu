@@ -4,9 +4,9 @@
 namespace ringmaster::cuda {
 namespace {
 
-// Where a block's threads are: pooled line by pooled line, each of them from its
-// first element. The neighbours of a pixel are `channels` and `line` elements
-// after it.
+// The lines that blocks of threads walk along: each block a pooled line, from
+// its first element. The neighbours of a pixel are `channels` and `line`
+// elements after it.
 struct Lines {
   int64_t lines;         // of a pooled sample
   int64_t sample_lines;  // of a sample

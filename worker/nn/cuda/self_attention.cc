@@ -10,7 +10,8 @@
 namespace ringmaster::cuda {
 namespace {
 
-// Whether run(cuDNN) took place.
+// Calls run(cuDNN) if there is cuDNN and it can do this. Returns true if it did
+// the work.
 template <typename T, typename Run>
 bool TryCudnn(const CudaCompute& compute, const DeviceDropout& dropout,
               Run run) {

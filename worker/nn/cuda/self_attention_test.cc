@@ -37,7 +37,7 @@ class SelfAttentionTest : public MatmulDeviceTest {
  protected:
   // Compares with the reference, by whichever kernels.
   void ExpectMatchesReference(const CudaCompute& compute, AttentionShape shape,
-                              double rate) {
+                              double rate, bool is_repeatable = true) {
     const std::vector<float> qkv =
         RoundedTo<T>(Random<float>(3 * OutCount(shape), 1, 3));
     const std::vector<float> dout =
@@ -58,6 +58,7 @@ class SelfAttentionTest : public MatmulDeviceTest {
     EXPECT_LE(RelativeError(got.out, want.out), most) << "out";
     EXPECT_LE(RelativeError(got.log_sum_exp, want.log_sum_exp), 1e-4);
     EXPECT_LE(RelativeError(got.dqkv, want.dqkv), most) << "dqkv";
+    if (!is_repeatable) return;
     EXPECT_TRUE(Run(compute, shape, dropout.on_device(), qkv, dout) == got)
         << "is not the same each time";
   }
@@ -105,6 +106,21 @@ TYPED_TEST(SelfAttentionTest, MatchesReferenceWithCudnn) {
   this->ExpectMatchesReference(compute, {2, 64, 2, 64}, 0.3);
 }
 
+TYPED_TEST(SelfAttentionTest, CudnnTakesBatchesInSlicesAndSumsInAnyOrder) {
+  constexpr int64_t kOneSample = 2 * 2 * 128 * 128;
+  for (const int64_t most_scratch_bytes :
+       {2 * kOneSample, kOneSample, int64_t{1}}) {
+    auto cudnn = CudnnAttention::Create(KernelChoice::kCudnn, this->device(),
+                                        this->stream(), most_scratch_bytes);
+    if (absl::IsNotFound(cudnn.status())) GTEST_SKIP() << cudnn.status();
+    ASSERT_TRUE(cudnn.ok()) << cudnn.status();
+    CudaCompute compute = this->compute();
+    compute.cudnn_attention = cudnn->get();
+    this->ExpectMatchesReference(compute, {3, 128, 2, 64}, 0,
+                                 most_scratch_bytes >= kOneSample);
+  }
+}
+
 TYPED_TEST(SelfAttentionTest, CudnnThatCannotIsSaidOnce) {
   auto cudnn = CudnnAttention::Create(KernelChoice::kCudnn, this->device(),
                                       this->stream());
@@ -116,6 +132,26 @@ TYPED_TEST(SelfAttentionTest, CudnnThatCannotIsSaidOnce) {
   this->ExpectMatchesReference(compute, {1, 64, 8, 3}, 0);
   // One for each pass, though each was run twice.
   EXPECT_EQ(log.lines().size(), sizeof(TypeParam) == sizeof(float) ? 0u : 2u);
+}
+
+TEST(CudnnAttentionSliceTest, ScratchBoundsTheSamplesOfAPlan) {
+  const auto slice = [](AttentionShape shape) {
+    return CudnnAttention::BackwardSlice(shape, int64_t{2} << 30);
+  };
+  const auto order = [](AttentionShape shape) {
+    return CudnnAttention::OrderOf(shape, int64_t{2} << 30);
+  };
+  // A sample takes 24 MiB.
+  EXPECT_EQ(slice({0, 1024, 12, 64}), 0);
+  EXPECT_EQ(slice({64, 1024, 12, 64}), 64);
+  EXPECT_EQ(slice({85, 1024, 12, 64}), 85);
+  EXPECT_EQ(slice({86, 1024, 12, 64}), 43);
+  EXPECT_EQ(slice({200, 1000, 12, 64}), 67);
+  EXPECT_EQ(slice({3, 8192, 12, 64}), 1);
+  EXPECT_EQ(order({3, 9408, 12, 64}), GradientOrder::kFixed);
+  // One sample would take more: all at once, in any order.
+  EXPECT_EQ(order({3, 9472, 12, 64}), GradientOrder::kAny);
+  EXPECT_EQ(slice({3, 9472, 12, 64}), 3);
 }
 
 class CudnnChoiceTest : public DeviceTest {

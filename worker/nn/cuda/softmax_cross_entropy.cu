@@ -1,4 +1,5 @@
 #include <cfloat>
+#include <type_traits>
 
 #include "worker/nn/cuda/kernel_parts.cuh"
 #include "worker/nn/cuda/softmax_cross_entropy.h"
@@ -7,8 +8,8 @@ namespace ringmaster::cuda {
 namespace {
 
 // Threads of a block that treats one row of a language model.
-constexpr int64_t kMostRowThreads = 512;
-// Of the one block that adds up what the rows have found.
+constexpr int64_t kMostRowThreads = 768;
+// Threads of the one block that adds up the results of the rows.
 constexpr int kSumThreads = 256;
 
 template <typename T>
@@ -20,7 +21,7 @@ struct Rows {
   double* correct;  // [rows], 0 or 1
 };
 
-// Of some logits: the largest, and the sum of exp(logit - max). Begins with the
+// The largest of some logits, and the sum of exp(logit - max). Begins with the
 // lowest number, not -infinity, so that logits of -infinity add 0 and not NaN.
 struct Normalizer {
   float max = -FLT_MAX;
@@ -31,8 +32,7 @@ struct Normalizer {
 template <int kWidth>
 __device__ void Add(const Pack<kWidth, float>& logits, Normalizer& to) {
   float max = to.max;
-  for (int i = 0; i < kWidth; ++i)
-    max = logits.elems[i] > max ? logits.elems[i] : max;
+  for (int i = 0; i < kWidth; ++i) max = fmaxf(max, logits.elems[i]);
   float sum = to.max == max ? to.sum : to.sum * __expf(to.max - max);
   for (int i = 0; i < kWidth; ++i) sum += __expf(logits.elems[i] - max);
   to = {max, sum};
@@ -43,7 +43,8 @@ __device__ Normalizer Joined(Normalizer a, Normalizer b) {
   return {max, a.sum * __expf(a.max - max) + b.sum * __expf(b.max - max)};
 }
 
-// Of the block's threads together, for each of them; in a fixed order.
+// The normalizer of all of the block's threads, for each of them; joined in a
+// fixed order.
 __device__ Normalizer JoinedInBlock(Normalizer own, float2* warps) {
   for (int lanes = kWarpThreads / 2; lanes > 0; lanes /= 2) {
     const float max = __shfl_xor_sync(0xffffffffu, own.max, lanes);
@@ -59,27 +60,28 @@ __device__ Normalizer JoinedInBlock(Normalizer own, float2* warps) {
   return all;
 }
 
-// Calls each(column, pack) for the thread's packs of a row of `classes`, and
-// rest(column) for what does not fill one.
+// Calls each(column, pack) for the thread's packs of a row of `classes`, as
+// they lie in memory, and rest(column) for what does not fill one. Several
+// loads are under way at once.
 template <int kWidth, typename T, typename Each, typename Rest>
 __device__ void ForEachPack(int64_t classes, T* row, const Each& each,
                             const Rest& rest) {
+  constexpr int kLoads = 2;
   const int64_t packed = classes / kWidth * kWidth;
-  for (int64_t i = static_cast<int64_t>(threadIdx.x) * kWidth; i < packed;
-       i += static_cast<int64_t>(blockDim.x) * kWidth)
-    each(i, LoadFloats<kWidth>(row + i));
+  const int64_t stride = static_cast<int64_t>(blockDim.x) * kWidth;
+  int64_t i = static_cast<int64_t>(threadIdx.x) * kWidth;
+  for (; i + (kLoads - 1) * stride < packed; i += kLoads * stride) {
+    Pack<kWidth, std::remove_const_t<T>> loaded[kLoads];
+#pragma unroll
+    for (int k = 0; k < kLoads; ++k)
+      loaded[k] =
+          LoadPack<kWidth, std::remove_const_t<T>>(row + i + k * stride);
+#pragma unroll
+    for (int k = 0; k < kLoads; ++k) each(i + k * stride, loaded[k]);
+  }
+  for (; i < packed; i += stride)
+    each(i, LoadPack<kWidth, std::remove_const_t<T>>(row + i));
   for (int64_t i = packed + threadIdx.x; i < classes; i += blockDim.x) rest(i);
-}
-
-template <int kWidth, typename T>
-__device__ Normalizer NormalizerOf(int64_t classes, const T* row,
-                                   float2* warps) {
-  Normalizer own;
-  ForEachPack<kWidth>(
-      classes, row,
-      [&](int64_t, const Pack<kWidth, float>& logits) { Add(logits, own); },
-      [&](int64_t i) { Add(LoadFloats<1>(row + i), own); });
-  return JoinedInBlock(own, warps);
 }
 
 __device__ double LossOf(Normalizer normalizer, float target_logit) {
@@ -88,33 +90,56 @@ __device__ double LossOf(Normalizer normalizer, float target_logit) {
           static_cast<double>(normalizer.max));
 }
 
-// A block for each row.
+// A block for each row, which is kept in shared memory between the two sweeps
+// if `is_kept`. (Its second sweep would find little of it in a cache that all
+// blocks share.) Each thread reads just what it has kept itself. Two blocks fit
+// a multiprocessor.
 template <int kWidth, typename T>
-__global__ void TrainKernel(Rows<T> run, const float* scale, T* logits) {
+__global__ void __launch_bounds__(kMostRowThreads, 2)
+    TrainKernel(Rows<T> run, bool is_kept, const float* scale, T* logits) {
   __shared__ float2 warps[kMaxWarps];
   T* const row = logits + blockIdx.x * run.stride;
+  T* const kept = is_kept ? DynamicShared<T>() : row;
   const int64_t target = run.targets[blockIdx.x];
   // Read before the row is written, which the block does after a barrier.
   const float target_logit = ToFloat(row[target]);
-  const Normalizer normalizer =
-      NormalizerOf<kWidth>(run.classes, static_cast<const T*>(row), warps);
+  Normalizer own;
+  ForEachPack<kWidth>(
+      run.classes, row,
+      [&](int64_t column, const Pack<kWidth, T>& pack) {
+        if (is_kept) StorePack(pack, kept + column);
+        Add(FloatsOf(pack), own);
+      },
+      [&](int64_t column) {
+        const Pack<1, T> pack = LoadPack<1, T>(row + column);
+        if (is_kept) StorePack(pack, kept + column);
+        Add(FloatsOf(pack), own);
+      });
+  const Normalizer normalizer = JoinedInBlock(own, warps);
   if (threadIdx.x == 0)
     run.losses[blockIdx.x] = LossOf(normalizer, target_logit);
   const float loss_scale = *scale;
   const float factor = loss_scale / normalizer.sum;
-  const auto gradient = [&](int64_t column, float logit) {
-    return __expf(logit - normalizer.max) * factor -
-           (column == target ? loss_scale : 0.0f);
+  const auto gradient = [&](float logit) {
+    return __expf(logit - normalizer.max) * factor;
   };
   ForEachPack<kWidth>(
-      run.classes, row,
-      [&](int64_t column, Pack<kWidth, float> pack) {
+      run.classes, kept,
+      [&](int64_t column, const Pack<kWidth, T>& pack) {
+        Pack<kWidth, float> gradients = FloatsOf(pack);
         for (int i = 0; i < kWidth; ++i)
-          pack.elems[i] = gradient(column + i, pack.elems[i]);
-        StoreFloats(pack, row + column);
+          gradients.elems[i] = gradient(gradients.elems[i]);
+        // It is in one pack of the row alone.
+        const int64_t place = target - column;
+        if (place >= 0 && place < kWidth) {
+          for (int i = 0; i < kWidth; ++i)
+            gradients.elems[i] -= i == place ? loss_scale : 0.0f;
+        }
+        StoreFloats(gradients, row + column);
       },
       [&](int64_t column) {
-        row[column] = RoundTo<T>(gradient(column, ToFloat(row[column])));
+        row[column] = RoundTo<T>(gradient(ToFloat(kept[column])) -
+                                 (column == target ? loss_scale : 0.0f));
       });
   for (int64_t i = run.classes + threadIdx.x; i < run.stride; i += blockDim.x)
     row[i] = RoundTo<T>(0.0f);
@@ -136,10 +161,11 @@ __global__ void PredictKernel(Rows<T> run, const T* logits) {
   bool has_rival = false;
   ForEachPack<kWidth>(
       run.classes, row,
-      [&](int64_t column, const Pack<kWidth, float>& pack) {
-        Add(pack, own);
+      [&](int64_t column, const Pack<kWidth, T>& pack) {
+        const Pack<kWidth, float> logit = FloatsOf(pack);
+        Add(logit, own);
         for (int i = 0; i < kWidth; ++i)
-          has_rival |= is_rival(column + i, pack.elems[i]);
+          has_rival |= is_rival(column + i, logit.elems[i]);
       },
       [&](int64_t column) {
         const Pack<1, float> pack = LoadFloats<1>(row + column);
@@ -176,6 +202,22 @@ unsigned RowThreads(int64_t packs) {
   return BlockThreads(std::min(packs, kMostRowThreads));
 }
 
+// The bytes of shared memory that keep a row between its sweeps; 0 if two
+// blocks with that many would not fit a multiprocessor.
+template <typename T>
+size_t KeptBytes(CudaStream& stream, int64_t classes) {
+  // CUDA keeps a kilobyte of each block's, and a block has arrays of its own.
+  constexpr int64_t kBesides = 2048;
+  int device = 0;
+  int most = 0;
+  stream.Check(cudaGetDevice(&device), "cudaGetDevice");
+  stream.Check(cudaDeviceGetAttribute(
+                   &most, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device),
+               "cudaDeviceGetAttribute");
+  const int64_t bytes = classes * static_cast<int64_t>(sizeof(T));
+  return 2 * (bytes + kBesides) <= most ? static_cast<size_t>(bytes) : 0;
+}
+
 template <typename T>
 bool IsPacked(const T* logits, int64_t row_stride) {
   return ArePacked(logits) && row_stride % kPackElems<T> == 0;
@@ -194,13 +236,14 @@ void SoftmaxCrossEntropyTrain(CudaStream& stream, int64_t rows, int64_t classes,
   const Rows<T> run = {classes, row_stride, targets, scratch, nullptr};
   const dim3 grid(static_cast<unsigned>(rows));
   constexpr int kWidth = kPackElems<T>;
+  const size_t kept = KeptBytes<T>(stream, classes);
   stream.Check(
       IsPacked(logits, row_stride)
           ? LaunchKernel(TrainKernel<kWidth, T>, grid,
-                         dim3(RowThreads(classes / kWidth)), 0, stream.get(),
-                         run, scale, logits)
-          : LaunchKernel(TrainKernel<1, T>, grid, dim3(RowThreads(classes)), 0,
-                         stream.get(), run, scale, logits),
+                         dim3(RowThreads(classes / kWidth)), kept, stream.get(),
+                         run, kept > 0, scale, logits)
+          : LaunchKernel(TrainKernel<1, T>, grid, dim3(RowThreads(classes)),
+                         kept, stream.get(), run, kept > 0, scale, logits),
       "softmax_cross_entropy_train");
   stream.Check(
       LaunchKernel(SumRowsKernel, dim3(1), dim3(kSumThreads), 0, stream.get(),

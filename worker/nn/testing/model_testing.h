@@ -1,4 +1,4 @@
-// What tests of models share: random batches, and a model with its arenas.
+// Helpers for tests of models: random batches, and a model with its arenas.
 //
 // Thread-safety: thread-compatible.
 #ifndef RINGMASTER_WORKER_NN_TESTING_MODEL_TESTING_H_
@@ -23,8 +23,8 @@
 
 namespace ringmaster {
 
-// A batch of what a model with this input takes; another `key` gives other
-// values and other sample ids.
+// A random batch for a model with this input; another `key` gives other values
+// and other sample ids.
 Batch RandomBatch(const ModelInput& input, int64_t size, uint64_t key);
 
 // The samples at `places` of `batch`, in that order.
@@ -59,8 +59,9 @@ struct ModelInstance {
     EXPECT_TRUE(model->Bind(plan, parameters, absl::MakeSpan(gradients)).ok());
   }
 
-  // Larger than the initial parameters, and no two alike: so that every part of
-  // the model matters, and no mistake hides behind a bias of 0 or a gain of 1.
+  // Makes parameters larger than the initial ones, and no two alike, so that
+  // every part of the model matters, and no mistake hides behind a bias of 0 or
+  // a gain of 1.
   void RandomizeParameters() {
     for (size_t i = 0; i < parameters.size(); ++i)
       parameters[i] += static_cast<T>(UnitInterval(CounterRandom(99, i)) - 0.5);

@@ -1,5 +1,5 @@
-// What tests of operators share: random operands, outputs that begin unwritten,
-// and comparisons.
+// Helpers for tests of operators: random operands, outputs that begin
+// unwritten, and comparisons.
 //
 // Thread-safety: thread-compatible.
 #ifndef RINGMASTER_WORKER_NN_TESTING_OPERATOR_TESTING_H_
@@ -32,7 +32,7 @@ std::vector<T> Random(int64_t count, uint64_t key, double bound = 1) {
   return values;
 }
 
-// In [0, bound).
+// Ids in [0, bound).
 std::vector<int32_t> RandomIds(int64_t count, int64_t bound, uint64_t key);
 
 // Outputs begin as NaN, so that an element left unwritten, or one added to
@@ -43,7 +43,7 @@ std::vector<T> Unwritten(int64_t count) {
                         std::numeric_limits<T>::quiet_NaN());
 }
 
-// What a gradient is before it is written or added to.
+// The contents of a gradient before it is written or added to.
 template <typename T>
 std::vector<T> Before(Write write, int64_t count) {
   return write == Write::kSet ? Unwritten<T>(count) : Random<T>(count, 77);

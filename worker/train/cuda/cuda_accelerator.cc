@@ -24,8 +24,8 @@
 namespace ringmaster {
 namespace {
 
-// Whether who started this process lets NCCL use rings alone. Asked before this
-// process sets variables of NCCL's itself.
+// Returns true if this process was started with NCCL limited to rings. First
+// called before this process sets variables of NCCL's itself.
 bool IsRingWanted() {
   static const bool is_wanted = [] {
     const char* const algorithm = std::getenv("NCCL_ALGO");
@@ -67,20 +67,25 @@ class CudaAccelerator final : public Accelerator {
   }
   absl::StatusOr<std::unique_ptr<AcceleratorArenas>> CreateArenas(
       const Plan& plan, const ArenaOptions& options) override {
-    return CudaArenas::Create(*device_, *stream_, plan, options);
+    return CudaArenas::Create(*device_, *stream_, plan, options, [this] {
+      // NCCL may have registered the gradients.
+      const absl::Status freed = retired_.Drain();
+      if (!freed.ok()) EndProcess("accelerator.abort_hangs", freed);
+    });
   }
   absl::StatusOr<std::unique_ptr<Communicator>> Connect(
       std::unique_ptr<Communicator> host,
       const CommunicatorOptions& options) override;
 
  private:
-  // What multiplies at `precision`.
+  // Returns the object that multiplies at `precision`.
   [[nodiscard]] absl::StatusOr<cuda::CudaMatmul*> MatmulFor(
       Precision precision);
 
   const std::unique_ptr<CudaDevice> device_;
   CudaAcceleratorOptions options_;
   NcclSettings nccl_settings_;
+  NcclRetired retired_;
   std::unique_ptr<CudaStream> stream_;
   // Made when first asked for: each has scratch of its own.
   std::unique_ptr<cuda::CudaMatmul> matmul_;
@@ -107,9 +112,9 @@ absl::Status CudaAccelerator::Open(const CudaAcceleratorOptions& options) {
 
 bool CudaAccelerator::IsLost(const absl::Status& status) const {
   if (status.ok()) return false;
-  // The stream remembers its first error for good, and what follows one that was
-  // queued is unknown. And where NCCL meets a sick device first, only the device
-  // tells.
+  // The stream remembers its first error for good, and nobody knows the state
+  // after an error of queued work. And if NCCL meets a sick device first, only
+  // the device tells.
   const cudaError_t error = cudaStreamQuery(stream_->get());
   return IsContextLost(status) || !stream_->status().ok() ||
          (error != cudaSuccess && error != cudaErrorNotReady);
@@ -130,7 +135,8 @@ absl::StatusOr<cuda::CudaMatmul*> CudaAccelerator::MatmulFor(
   return matmul.get();
 }
 
-// What a job asks of the host's collectives, and NCCL cannot do or decides itself.
+// Refuses what a job asks of the host's collectives if NCCL cannot do it or
+// decides it itself.
 absl::Status CheckCollectives(const CollectiveConfig& config, bool is_ring) {
   if (config.wire.has_value() && *config.wire != DType::kFloat32) {
     return absl::InvalidArgumentError(
@@ -159,6 +165,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> CudaAccelerator::Connect(
        .arena = options.gradients,
        .clock = &options.clock,
        .trace = &options.trace,
+       .retired = &retired_,
        .on_abort_hung =
            [](const absl::Status& why) {
              EndProcess("accelerator.abort_hangs", why);

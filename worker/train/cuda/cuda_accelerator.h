@@ -19,16 +19,16 @@ struct CudaAcceleratorOptions {
   int ordinal = 0;  // of those that CUDA shows this process
   // For tests where ranks outnumber GPUs; see NcclSettings.
   bool share_gpu = false;
-  // Whether matrix products' algorithms are measured. Without it, two processes
-  // on equal GPUs compute the same bits.
+  // The algorithms of matrix products are measured. If they are not, two
+  // processes on equal GPUs compute the same bits.
   bool tune = true;
-  // Whether training passes are replayed as CUDA graphs.
+  // Training passes are replayed as CUDA graphs.
   bool use_graphs = true;
-  // Whose kernels compute attention, and whose convolutions.
+  // Choices between our kernels and cuDNN's, for attention and convolutions.
   cuda::KernelChoice attention = cuda::KernelChoice::kAuto;
   cuda::KernelChoice convolution = cuda::KernelChoice::kAuto;
-  // Where it is kept which matrix products' algorithms were the fastest; empty:
-  // nowhere.
+  // The directory that keeps the fastest algorithms of matrix products; empty:
+  // they are not kept.
   std::string cache_directory = {};
 };
 

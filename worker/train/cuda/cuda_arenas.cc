@@ -26,9 +26,11 @@ absl::Span<float> ElemsOf(const std::optional<Arena>& arena) {
 
 absl::StatusOr<std::unique_ptr<CudaArenas>> CudaArenas::Create(
     CudaDevice& device, CudaStream& stream, const Plan& plan,
-    const Accelerator::ArenaOptions& options) {
+    const Accelerator::ArenaOptions& options,
+    std::function<void()> before_free) {
   RETURN_IF_ERROR(device.MakeCurrent());
-  std::unique_ptr<CudaArenas> arenas(new CudaArenas(device, stream));
+  std::unique_ptr<CudaArenas> arenas(
+      new CudaArenas(device, stream, std::move(before_free)));
   RETURN_IF_ERROR(arenas->Allocate(plan.total_elems(), options.moments));
   if (options.has_servers) {
     ASSIGN_OR_RETURN(

@@ -6,9 +6,11 @@
 #ifndef RINGMASTER_WORKER_TRAIN_CUDA_CUDA_ARENAS_H_
 #define RINGMASTER_WORKER_TRAIN_CUDA_CUDA_ARENAS_H_
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -23,10 +25,13 @@ namespace ringmaster {
 
 class CudaArenas final : public AcceleratorArenas {
  public:
-  // Errors as Accelerator::CreateArenas.
+  // `before_free` is called before the memory is freed: all others that use it
+  // must be done with it when it returns. Errors as Accelerator::CreateArenas.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<CudaArenas>> Create(
       CudaDevice& device, CudaStream& stream, const Plan& plan,
-      const Accelerator::ArenaOptions& options);
+      const Accelerator::ArenaOptions& options,
+      std::function<void()> before_free = [] {});
+  ~CudaArenas() override { before_free_(); }
 
   absl::Span<const float> parameters() const override {
     return parameters_->Elems<float>();
@@ -45,12 +50,16 @@ class CudaArenas final : public AcceleratorArenas {
   absl::StatusOr<absl::Duration> TakeUpdateTime() override;
 
  private:
-  CudaArenas(CudaDevice& device, CudaStream& stream)
-      : device_(device), stream_(stream) {}
+  CudaArenas(CudaDevice& device, CudaStream& stream,
+             std::function<void()> before_free)
+      : device_(device),
+        stream_(stream),
+        before_free_(std::move(before_free)) {}
   [[nodiscard]] absl::Status Allocate(int64_t num_elems, int moments);
 
   CudaDevice& device_;
   CudaStream& stream_;
+  const std::function<void()> before_free_;
   std::optional<Arena> parameters_;
   std::optional<Arena> gradients_;
   std::optional<Arena> first_moment_;   // none: the optimizer has no such

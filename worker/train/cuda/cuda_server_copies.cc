@@ -40,8 +40,8 @@ absl::Status CudaServerCopies::Open() {
   return absl::OkStatus();
 }
 
-// What a broken generation left queued ends by itself. Who looks for errors did
-// so before.
+// The copies that a broken generation left queued end by themselves. Callers
+// that look for errors did so before.
 CudaServerCopies::~CudaServerCopies() {
   for (CudaStream* const stream : {out_.get(), in_.get()}) {
     if (stream != nullptr) static_cast<void>(stream->Synchronize());

@@ -39,7 +39,7 @@ class CudaServerCopies final : public ServerCopies {
   void AwaitParameters() override;
 
  private:
-  // Of one bucket's gradients.
+  // The events of one bucket's gradients.
   struct Marks {
     std::unique_ptr<CudaEvent> is_final;
     std::unique_ptr<CudaEvent> is_on_host;

@@ -1,6 +1,6 @@
-// Workers on GPUs whose parameters servers hold, whole trainers as threads of one
-// process: they follow CPUs with the same servers, hold equal bits, and are
-// interrupted and replaced without losing one.
+// Workers on GPUs whose parameters are held by servers, whole trainers as
+// threads of one process: they follow CPUs with the same servers, hold equal
+// bits, and are interrupted and replaced without losing one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -54,10 +54,10 @@ v1::TrainProgram WithConsistency(v1::TrainProgram program,
   return program;
 }
 
-// What a run came to.
+// The results of a run.
 struct Result {
   std::vector<RunOutcome> outcomes;  // workers', then servers'
-  TrainFigures figures;              // rank 0's
+  v1::TrainingFigures figures;       // rank 0's
 };
 
 Result Train(const v1::TrainProgram& program, const ServerJob::Options& options,
@@ -74,11 +74,12 @@ Result Train(const v1::TrainProgram& program, const ServerJob::Options& options,
 }
 
 void ExpectFollows(const Result& gpu, const Result& cpu, double tolerance) {
-  EXPECT_NEAR(gpu.figures.loss, cpu.figures.loss, tolerance * cpu.figures.loss);
-  EXPECT_NEAR(gpu.figures.gradient_norm, cpu.figures.gradient_norm,
-              20 * tolerance * cpu.figures.gradient_norm);
-  EXPECT_NEAR(gpu.figures.evaluation_loss, cpu.figures.evaluation_loss,
-              tolerance * cpu.figures.evaluation_loss);
+  EXPECT_NEAR(gpu.figures.loss(), cpu.figures.loss(),
+              tolerance * cpu.figures.loss());
+  EXPECT_NEAR(gpu.figures.gradient_norm(), cpu.figures.gradient_norm(),
+              20 * tolerance * cpu.figures.gradient_norm());
+  EXPECT_NEAR(gpu.figures.evaluation_loss(), cpu.figures.evaluation_loss(),
+              tolerance * cpu.figures.evaluation_loss());
 }
 
 class CudaServersTest : public ::testing::Test {
@@ -106,7 +107,7 @@ TEST_F(CudaServersTest, FollowsTheCpusLossCurve) {
   }
 }
 
-// What else would copies on a stream of their own be for.
+// This is the purpose of copies on a stream of their own.
 TEST_F(CudaServersTest, PushesRunBesideTheBackwardPass) {
   v1::TrainProgram program = Program(1);
   program.set_bucket_bytes(1 << 10);
@@ -150,8 +151,8 @@ TEST_F(CudaServersTest, WorkersMayRunAheadOfEachOther) {
     const ServerJob::Options options = {.workers = 2, .servers = 1};
     const Result cpu = Train(program, options, {});
     const Result gpu = Train(program, options, OpenGpu);
-    EXPECT_NEAR(gpu.figures.evaluation_loss, cpu.figures.evaluation_loss,
-                0.1 * cpu.figures.evaluation_loss);
+    EXPECT_NEAR(gpu.figures.evaluation_loss(), cpu.figures.evaluation_loss(),
+                0.1 * cpu.figures.evaluation_loss());
   }
 }
 
@@ -170,7 +171,7 @@ TEST_F(CudaServersTest, GoesOnAfterAHaltWithoutLosingABit) {
     }
     for (const RunOutcome& outcome : job.RunGeneration(program, [] {}))
       EXPECT_EQ(outcome.kind, RunOutcome::Kind::kFinished) << outcome.status;
-    EXPECT_EQ(job.trainer(0).progress().figures.loss, whole.figures.loss);
+    EXPECT_EQ(job.trainer(0).progress().figures.loss(), whole.figures.loss());
   }
 }
 
@@ -233,7 +234,7 @@ TEST_F(CudaServersTest, CheckpointsMoveBetweenGpuAndCpu) {
   Train(program, options, {});
   program.set_steps(kSteps);
   const Result last = Train(program, options, OpenGpu);
-  EXPECT_EQ(last.figures.step, kSteps);
+  EXPECT_EQ(last.figures.step(), kSteps);
   ExpectFollows(last, whole, 1e-4);
 }
 

@@ -28,8 +28,8 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kSteps = 16;
 
-// Ranks that are threads of one process need a GPU each (the emulation has some;
-// ranks that share one are processes, see //worker/collective/nccl).
+// Ranks that are threads of one process need a GPU each (the emulation has
+// some; ranks that share one are processes, see //worker/collective/nccl).
 bool HasGpus(int count) { return CudaDevice::Open(count - 1).ok(); }
 
 std::unique_ptr<Accelerator> OpenGpu(int worker) {
@@ -68,10 +68,10 @@ class CudaTrainingTest : public ::testing::Test {
   ~CudaTrainingTest() override { FailPoint::DisarmAll(); }
 };
 
-// How a run ended.
+// The end of a run.
 struct Result {
   RunOutcome outcome;
-  TrainFigures figures;
+  v1::TrainingFigures figures;
 };
 
 std::vector<Result> Train(const v1::TrainProgram& program, int ranks,
@@ -91,12 +91,13 @@ std::vector<Result> Train(const v1::TrainProgram& program, int ranks,
 }
 
 void ExpectFollows(const Result& gpu, const Result& cpu, double tolerance) {
-  EXPECT_NEAR(gpu.figures.loss, cpu.figures.loss, tolerance * cpu.figures.loss);
-  EXPECT_NEAR(gpu.figures.gradient_norm, cpu.figures.gradient_norm,
-              20 * tolerance * cpu.figures.gradient_norm);
-  EXPECT_TRUE(gpu.figures.has_evaluation);
-  EXPECT_NEAR(gpu.figures.evaluation_loss, cpu.figures.evaluation_loss,
-              tolerance * cpu.figures.evaluation_loss);
+  EXPECT_NEAR(gpu.figures.loss(), cpu.figures.loss(),
+              tolerance * cpu.figures.loss());
+  EXPECT_NEAR(gpu.figures.gradient_norm(), cpu.figures.gradient_norm(),
+              20 * tolerance * cpu.figures.gradient_norm());
+  EXPECT_TRUE(gpu.figures.has_evaluation_loss());
+  EXPECT_NEAR(gpu.figures.evaluation_loss(), cpu.figures.evaluation_loss(),
+              tolerance * cpu.figures.evaluation_loss());
 }
 
 TEST_F(CudaTrainingTest, FollowsTheCpusLossCurve) {
@@ -127,8 +128,8 @@ TEST_F(CudaTrainingTest, Float16FindsItsLossScale) {
   program.set_precision(v1::PRECISION_FLOAT16);
   program.mutable_optimizer()->mutable_adamw()->set_learning_rate(0.01);
   const Result result = Train(program, 1, OpenGpu)[0];
-  EXPECT_TRUE(std::isfinite(result.figures.loss));
-  EXPECT_LT(result.figures.evaluation_loss, 5.5);
+  EXPECT_TRUE(std::isfinite(result.figures.loss()));
+  EXPECT_LT(result.figures.evaluation_loss(), 5.5);
 }
 
 TEST_F(CudaTrainingTest, RanksEndWithTheSameBitsAndFollowOneRank) {
@@ -221,8 +222,8 @@ TEST_F(CudaTrainingTest, SurvivorsGoOnWithoutTheLostRank) {
     EXPECT_EQ(outcome.kind, RunOutcome::Kind::kFinished) << outcome.status;
     EXPECT_EQ(outcome.parameters_hash, outcomes[0].parameters_hash);
   }
-  EXPECT_NEAR(workers.trainer(0).progress().figures.loss, one.figures.loss,
-              1e-4 * one.figures.loss);
+  EXPECT_NEAR(workers.trainer(0).progress().figures.loss(), one.figures.loss(),
+              1e-4 * one.figures.loss());
 }
 
 TEST_F(CudaTrainingTest, AbortEndsAGenerationSoon) {
@@ -268,7 +269,7 @@ TEST_F(CudaTrainingTest, CheckpointsMoveBetweenGpuAndCpu) {
   Train(program, 1, {});
   program.set_steps(kSteps);
   const Result last = Train(program, 1, OpenGpu)[0];
-  EXPECT_EQ(last.figures.step, kSteps);
+  EXPECT_EQ(last.figures.step(), kSteps);
   ExpectFollows(last, whole, 1e-4);
 }
 
@@ -290,7 +291,7 @@ TEST_F(CudaTrainingTest, Float16GoesOnFromACheckpointAsIfItHadNotEnded) {
 
 class CudaRefusalTest : public CudaTrainingTest {
  protected:
-  // What Prepare of one rank says.
+  // Returns the status of Prepare on one rank.
   static absl::Status Refusal(const v1::TrainProgram& program) {
     TrainerWorkers workers(1, OpenGpu);
     return workers.trainer(0)

@@ -14,7 +14,7 @@ constexpr int kWidth = 4;
 
 using Floats = Pack<kWidth, float>;
 
-// What is read and written. In place, old_... are the same arrays.
+// The arrays that are read and written. In place, old_... are the same arrays.
 struct Arrays {
   int64_t count;
   const float* gradients;

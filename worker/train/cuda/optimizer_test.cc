@@ -75,7 +75,7 @@ class OptimizerTest : public DeviceTest,
     return state;
   }
 
-  // Of `count` elements from `begin` on.
+  // Returns `count` elements of `array` from `begin` on.
   static absl::Span<float> Part(const DeviceArray<float>& array, bool is_there,
                                 int64_t begin, int64_t count) {
     if (!is_there) return {};

@@ -6,10 +6,11 @@
 
 namespace ringmaster {
 
-// Of a GPU of `compute_capability` (90 for 9.0) with so many multiprocessors at
-// the highest clock; a multiply and an add are two. From the throughput tables of
-// NVIDIA's architecture white papers (A100: 2020, H100: 2022) and the CUDA C++
-// Programming Guide. 0 where it is not known. Pure.
+// Returns the peak of a GPU of `compute_capability` (90 for 9.0), given its
+// number of multiprocessors and its highest clock; a multiply and an add are
+// two operations. From the throughput tables of NVIDIA's architecture white
+// papers (A100: 2020, H100: 2022) and the CUDA C++ Programming Guide. 0 where
+// it is not known. Pure.
 [[nodiscard]] double CudaPeakFlops(int compute_capability, int multiprocessors,
                                    double clock_hertz, Precision precision);
 

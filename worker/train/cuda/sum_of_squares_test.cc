@@ -29,7 +29,7 @@ class SumOfSquaresTest : public DeviceTest {
 };
 
 TEST_F(SumOfSquaresTest, MatchesTheCpu) {
-  // Of one block, and of several.
+  // Counts for one block, and for several.
   for (int64_t count : {0, 1, 3, 1023, 16384, 16385, 100003}) {
     const std::vector<float> elems = Random<float>(count, 1, 3);
     const double want =

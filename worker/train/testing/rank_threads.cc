@@ -44,7 +44,7 @@ absl::StatusOr<GenerationRun::End> TrainRank(Communicator& communicator,
                   clock, result.trace, counters, files});
   absl::StatusOr<GenerationRun::End> end = run.Run();
   counters.AddWire(communicator.counters());
-  result.evaluation_loss = board.progress().figures.evaluation_loss;
+  result.evaluation_loss = board.progress().figures.evaluation_loss();
   return end;
 }
 

@@ -1,6 +1,6 @@
 // ServerJob is the members of a job with parameter servers, whole trainers as
-// threads of one process, each with its own data plane, and in place of the
-// coordinator who tells them who holds what.
+// threads of one process, each with its own data plane. In place of the
+// coordinator, it tells them who holds what.
 #ifndef RINGMASTER_WORKER_TRAIN_TESTING_SERVER_JOB_H_
 #define RINGMASTER_WORKER_TRAIN_TESTING_SERVER_JOB_H_
 
@@ -25,8 +25,8 @@ class ServerJob {
     int servers = 1;  // 0: the workers hold the shards
     int replicas = 0;
   };
-  // `open_accelerator` opens what a worker computes on; empty: workers compute on
-  // the CPU.
+  // `open_accelerator` opens what a worker computes on; empty: workers compute
+  // on the CPU.
   explicit ServerJob(
       const Options& options,
       TrainerWorkers::AcceleratorFactory open_accelerator = nullptr);
@@ -53,8 +53,8 @@ class ServerJob {
   // Takes `member` away, for good.
   void Remove(int member);
 
-  // Where the next generation resumes: what everybody's copies have; 0 if there
-  // is a shard without any.
+  // The step at which the next generation resumes: the newest that all copies
+  // have; 0 if a shard has no copy.
   [[nodiscard]] int64_t resume_step() const;
   [[nodiscard]] int64_t generation() const { return generation_; }
 
@@ -67,7 +67,7 @@ class ServerJob {
   [[nodiscard]] int shard_count() const {
     return options_.servers == 0 ? options_.workers : options_.servers;
   }
-  // Of `member`, among those by rank.
+  // Returns the assignment of `rank`; `by_rank` holds the members.
   [[nodiscard]] RankAssignment Assign(const std::vector<int>& by_rank,
                                       size_t rank) const;
   [[nodiscard]] ShardPlacements Place(const std::vector<int>& by_rank) const;

@@ -1,5 +1,5 @@
-// TrainerWorkers are whole trainers as threads of one process, each with its own
-// data plane: the workers of a job without a coordinator.
+// TrainerWorkers are whole trainers as threads of one process, each with its
+// own data plane: the workers of a job without a coordinator.
 #ifndef RINGMASTER_WORKER_TRAIN_TESTING_TRAINER_WORKERS_H_
 #define RINGMASTER_WORKER_TRAIN_TESTING_TRAINER_WORKERS_H_
 
@@ -24,7 +24,7 @@ v1::JobSpec SpecOf(const v1::TrainProgram& program);
 
 inline constexpr int64_t kEndless = 100'000'000;
 
-// Who takes over the state from whom; by default nobody does.
+// The ranks that take over the state, and its source; by default nobody does.
 struct StateTransfer {
   int source_rank = -1;
   std::vector<int> newcomers = {};  // ranks
@@ -32,8 +32,8 @@ struct StateTransfer {
 
 class TrainerWorkers {
  public:
-  // Opens what the trainer of `worker` computes on; empty, trainers compute on the
-  // CPU.
+  // Opens what the trainer of `worker` computes on; if empty, trainers compute
+  // on the CPU.
   using AcceleratorFactory =
       std::function<std::unique_ptr<Accelerator>(int worker)>;
 
@@ -63,7 +63,7 @@ class TrainerWorkers {
   // Puts a new process in the place of `worker`: nothing of the old is left.
   void Replace(int worker);
 
-  // What all workers have told so far.
+  // The notices of all workers so far.
   std::vector<TrainNotice> Notices() const;
 
  private:

@@ -49,6 +49,7 @@ std::vector<absl::Status> NcclWorld::Connect() {
            .clock = &Clock::Real(),
            .trace = rank.trace.get(),
            .abort_timeout = options_.abort_timeout,
+           .retired = options_.retire ? &rank.retired : nullptr,
            .on_abort_hung =
                [&rank](const absl::Status& why) { rank.hung = why; }},
           hosts_->Take(static_cast<int>(i)), deadline, &rank.cancel);

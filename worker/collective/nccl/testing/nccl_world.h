@@ -29,8 +29,9 @@ struct NcclRank {
   std::unique_ptr<CudaStream> compute;
   std::unique_ptr<Trace> trace;
   CancelToken cancel;  // of Create
-  // How its destructor ended, if NCCL did not come back.
+  // The status that its destructor reported if NCCL did not come back.
   absl::Status hung;
+  NcclRetired retired;
   std::unique_ptr<NcclCommunicator> communicator;
 };
 
@@ -38,21 +39,24 @@ class NcclWorld {
  public:
   struct Options {
     int world_size = 2;
-    // Of each rank; empty: its own.
+    // The device of each rank; empty: each has its own.
     std::vector<int> device_of_rank = {};
     // Those that take part in Create; empty: all.
     std::vector<int> present = {};
-    // Of a rank, for NCCL to register; null: none.
+    // Returns a rank's arena, for NCCL to register; null: there are none.
     std::function<BufferView(NcclRank&)> arena = {};
     absl::Duration timeout = absl::Seconds(20);
     absl::Duration abort_timeout = absl::Seconds(5);
+    // True leaves what NCCL has yet to free to NcclRank::retired.
+    bool retire = false;
   };
 
-  // The devices. FAILED_PRECONDITION or INVALID_ARGUMENT: they are not there.
+  // Opens the devices. FAILED_PRECONDITION or INVALID_ARGUMENT: they are not
+  // there.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<NcclWorld>> Create(
       const Options& options);
 
-  // The communicators; each rank's status.
+  // Makes the communicators; returns each rank's status.
   std::vector<absl::Status> Connect();
   // Runs `body` for every rank that has a communicator, on a thread of its own.
   std::vector<absl::Status> RunAll(
@@ -83,7 +87,7 @@ class DeviceBuffer {
   }
   void Set(const std::vector<T>& elements) {
     rank_.compute->CopyToDevice(memory_.data(), elements.data(), bytes());
-    // The copy may be of memory that goes.
+    // The copied memory may soon be gone.
     static_cast<void>(rank_.compute->Synchronize());
   }
   [[nodiscard]] BufferView view(DType dtype) const {

@@ -29,7 +29,7 @@
 namespace ringmaster {
 namespace {
 
-// What the supervisor takes for "start another".
+// The exit code that makes the supervisor start another worker.
 constexpr int kRetryElsewhere = 138;
 
 MonotonicTime InTime() { return Clock::Real().Now() + absl::Seconds(30); }
@@ -112,6 +112,7 @@ class RankProgram {
                                          .settings = settings_,
                                          .clock = &Clock::Real(),
                                          .abort_timeout = absl::Seconds(3),
+                                         .retired = &retired_,
                                          .on_abort_hung =
                                              [](const absl::Status& why) {
                                                std::cerr << why << std::endl;
@@ -196,6 +197,7 @@ class RankProgram {
   std::unique_ptr<CudaDevice> device_;
   std::unique_ptr<CudaStream> compute_;
   std::optional<Listener> listener_;
+  NcclRetired retired_;
   std::unique_ptr<NcclCommunicator> communicator_;
 };
 

@@ -1,5 +1,5 @@
-// ActivityLog is what ran on the emulated devices, for CUPTI's stand-in
-// (cupti.cc), and RunNoted what all work is run by that shows in it.
+// ActivityLog records what ran on the emulated devices, for CUPTI's stand-in
+// (cupti.cc); RunNoted runs all work that shows in it.
 //
 // A kernel's name is the file and the function that launched it: a function
 // pointer has none. Times are those of the emulation.
@@ -36,7 +36,8 @@ class ActivityLog {
  public:
   static ActivityLog& Get();
 
-  // Whether activities of this kind are noted from now on; none are at first.
+  // Sets whether activities of this kind are noted from now on; none are at
+  // first.
   void SetWanted(ActivityKind kind, bool is_wanted) {
     wanted_[static_cast<size_t>(kind)] = is_wanted;
   }
@@ -44,7 +45,8 @@ class ActivityLog {
     return wanted_[static_cast<size_t>(kind)];
   }
   void Add(Activity activity);
-  // What was noted since the last call, in the order of its end.
+  // Returns the activities noted since the last call, in the order of their
+  // ends.
   std::vector<Activity> Take();
 
  private:
@@ -56,8 +58,8 @@ class ActivityLog {
 // "layer_norm: void ringmaster::cuda::LayerNorm(...)".
 std::string LaunchName(const std::source_location& where);
 
-// Runs `work`. `make` returns the Activity, but for its times, if somebody wants
-// to know.
+// Runs `work`. `make` returns the Activity without its times; it is called if
+// somebody wants such activities.
 template <typename Make, typename Work>
 void RunNoted(ActivityKind kind, Make make, Work work) {
   ActivityLog& log = ActivityLog::Get();

@@ -18,10 +18,10 @@ namespace {
 
 constexpr int kMaxThreads = 1024;
 constexpr int kMaxWarps = kMaxThreads / kWarpThreads;
-// What a stack needs that holds a kernel's local arrays; AddressSanitizer's red
-// zones take their part.
+// The size of a stack that holds a kernel's local arrays; AddressSanitizer's
+// red zones take their part.
 constexpr size_t kStackBytes = 256 << 10;
-// As the device's.
+// The same as the device's.
 constexpr size_t kSharedAlignment = 128;
 constexpr int kNone = -1;
 
@@ -44,7 +44,8 @@ std::string PlaceText(const std::source_location& where) {
 struct Warp {
   uint32_t exists = 0;
   uint32_t runnable = 0;
-  // Who has reached the warp's exchange; the place of the first of them.
+  // The threads that have reached the warp's exchange, and the place of the
+  // first.
   uint32_t arrived = 0;
   std::source_location place;
   // Two sets: a thread may reach the next exchange before others have read this
@@ -224,8 +225,8 @@ void BlockRunner::MakeCurrent(int thread) {
   threadIdx = indices_[thread];
 }
 
-// From the running fiber to `thread`, which is runnable. Returns when something
-// switches to this fiber; the current thread is then set.
+// Switches from the running fiber to `thread`, which is runnable. Returns when
+// something switches to this fiber; the current thread is then set.
 void BlockRunner::SwitchTo(int thread) {
   MakeCurrent(thread);
   Fiber* from = running_;

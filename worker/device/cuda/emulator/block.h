@@ -4,9 +4,9 @@
 // A thread runs until it waits for others (Barrier, WarpExchange) and then
 // another one runs; so a kernel without barriers is a plain loop. Shared memory
 // declared in a kernel is thread_local, the dynamic part is filled with 0xFF
-// bytes (NaN) before each block. Threads that wait for what cannot come end the
-// process with a message that says where they wait.
-// Thread-safety: grids of several threads do not meet.
+// bytes (NaN) before each block. Threads that wait for an event that cannot
+// come end the process with a message that says where they wait.
+// Thread-safety: grids on several threads do not affect each other.
 #ifndef RINGMASTER_WORKER_DEVICE_CUDA_EMULATOR_BLOCK_H_
 #define RINGMASTER_WORKER_DEVICE_CUDA_EMULATOR_BLOCK_H_
 
@@ -34,7 +34,7 @@ struct Grid {
   size_t shared_bytes = 0;
   // The kernel with its arguments.
   std::function<void()> thread;
-  // Of the launch, for messages.
+  // The place of the launch, for messages.
   std::source_location launched_at;
 };
 
@@ -43,12 +43,12 @@ void RunGrid(const Grid& grid);
 
 // For device code only, on a thread that RunGrid runs:
 
-// Waits until all threads of the block are here. Returns how many of them came
-// with `predicate`.
+// Waits until all threads of the block are here. Returns the number of them
+// that came with `predicate`.
 int Barrier(bool predicate, std::source_location where);
 
-// Waits until all 32 threads of the warp are here. Returns their values by lane,
-// valid until this thread's next exchange.
+// Waits until all 32 threads of the warp are here. Returns their values by
+// lane, valid until this thread's next exchange.
 const uint64_t* WarpExchange(uint64_t value, std::source_location where);
 
 // The calling thread's place in its warp.
@@ -57,7 +57,8 @@ int Lane();
 // The block's dynamic shared memory; null if the launch gave it none.
 void* DynamicSharedMemory();
 
-// Ends the process: device code did at `where` what the emulator cannot do.
+// Ends the process: device code did something at `where` that the emulator
+// cannot do.
 [[noreturn]] void RefuseInKernel(const char* what, std::source_location where);
 
 }  // namespace ringmaster::cuda_emulator

@@ -1,6 +1,7 @@
-// cuBLASLt's functions but those of descriptors, on cublas_lt_product.h.
+// cuBLASLt's functions except those of descriptors, on top of
+// cublas_lt_product.h.
 //
-// Of its algorithms there are three, which give about the same result: one for
+// There are three algorithms, which give about the same result: one for
 // pointers and columns at multiples of 16 bytes, one that needs workspace, and
 // one that takes anything. So a caller must ask which it can use.
 #include <cublasLt.h>
@@ -49,7 +50,7 @@ std::optional<Algorithm> Find(const cublasLtMatmulAlgo_t* algo) {
   return static_cast<Algorithm>(algo->data[1]);
 }
 
-// Whether `algorithm` can compute the product at all.
+// Returns true if `algorithm` can compute the product at all.
 bool Suits(Algorithm algorithm, const Product& product) {
   switch (algorithm) {
     case Algorithm::kAligned:
@@ -137,7 +138,7 @@ bool AreOperandsAligned(const Product& product, const Operands& operands) {
          IsAligned(product.op.bias) && IsAligned(product.op.aux);
 }
 
-// What the library would choose by itself.
+// Returns the algorithm that the library would choose by itself.
 Algorithm DefaultAlgorithm(const Product& product, const Operands& operands) {
   return Suits(Algorithm::kAligned, product) &&
                  AreOperandsAligned(product, operands)

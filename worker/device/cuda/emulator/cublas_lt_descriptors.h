@@ -1,4 +1,4 @@
-// What is in cuBLASLt's opaque descriptors, and how to get at it.
+// The contents of cuBLASLt's opaque descriptors, and access to them.
 #ifndef RINGMASTER_WORKER_DEVICE_CUDA_EMULATOR_CUBLAS_LT_DESCRIPTORS_H_
 #define RINGMASTER_WORKER_DEVICE_CUDA_EMULATOR_CUBLAS_LT_DESCRIPTORS_H_
 
@@ -27,7 +27,8 @@ struct Marked {
   T value;
 };
 
-// Null if `opaque` is, or holds no such value: it was never initialized.
+// Returns null if `opaque` is null or holds no such value, because it was never
+// initialized.
 template <typename T, typename Opaque>
 T* Open(Opaque* opaque) {
   static_assert(sizeof(Marked<T>) <= sizeof(Opaque));

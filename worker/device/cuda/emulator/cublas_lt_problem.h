@@ -103,8 +103,8 @@ struct Case {
   int batch = 1;
 };
 
-// The product, with all that it takes. C and the padding hold NaN where nothing
-// may read them.
+// The product with all of its operands. C and the padding hold NaN where
+// nothing may read them.
 class Problem {
  public:
   static constexpr int64_t kM = 13;

@@ -63,7 +63,7 @@ bool IsAuxValid(const Product& product) {
 
 float ToTf32(float value) {
   if (!std::isfinite(value)) return value;
-  // To the nearest of 10 bits behind the point, halves away from zero.
+  // Rounds to 10 bits behind the point, to nearest, halves away from zero.
   return std::bit_cast<float>((std::bit_cast<uint32_t>(value) + 0x1000u) &
                               ~0x1FFFu);
 }

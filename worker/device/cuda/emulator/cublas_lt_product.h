@@ -1,8 +1,8 @@
-// Product is what cuBLASLt's descriptors say of a matrix product, checked and in
-// plain numbers; Multiply computes it.
+// Product describes a matrix product as cuBLASLt's descriptors do, checked and
+// in plain numbers; Multiply computes it.
 //
-// D = epilogue(alpha * op(A) * op(B) + beta * C), matrices column-major, sums in
-// fp32. The meaning is that of the comments in NVIDIA's cublasLt.h:
+// D = epilogue(alpha * op(A) * op(B) + beta * C), matrices column-major, sums
+// in fp32. The meaning is that of the comments in NVIDIA's cublasLt.h:
 //   BIAS        + bias[row], before an activation
 //   RELU, GELU  of the sum; GELU by tanh. RELU of NaN is 0, as fmaxf's
 //   GELU_AUX    the sum before the activation goes to aux too
@@ -66,14 +66,14 @@ struct Product {
 
 // INVALID_VALUE for layouts that do not fit each other or the epilogue,
 // NOT_SUPPORTED for types, orders and epilogues that are not emulated or that
-// the real library has not either.
+// the real library does not have either.
 cublasStatus_t MakeProduct(const LtMatmulDesc& op, const LtMatrixLayout& a,
                            const LtMatrixLayout& b, const LtMatrixLayout& c,
                            const LtMatrixLayout& d, Product* product);
 
 bool HasBias(uint32_t epilogue);  // reads or writes a vector
 bool HasAux(uint32_t epilogue);
-// Of the vector, in elements.
+// The size of the vector, in elements.
 int64_t BiasCount(const Product& product);
 size_t TypeBytes(uint32_t type);
 

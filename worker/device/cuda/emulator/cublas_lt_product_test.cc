@@ -1,4 +1,4 @@
-// What the emulated cuBLASLt computes, against a plain reference.
+// Compares the results of the emulated cuBLASLt with a plain reference.
 #include <cublasLt.h>
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ double Gelu(double x) {
          (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
 }
 
-// By finite differences, so that it is no copy of the formula.
+// Uses finite differences, so as not to copy the formula.
 double GeluSlope(double x) { return (Gelu(x + 1e-5) - Gelu(x - 1e-5)) / 2e-5; }
 
 double Tolerance(cudaDataType type) {
@@ -32,7 +32,7 @@ class ProductTest : public ::testing::TestWithParam<cublasLtEpilogue_t> {
   static void Check(const Case& c);
 };
 
-// Of one entry of the batch: what is expected of D, and of the vector of sums if
+// The expected D of one entry of the batch, and the expected vector of sums if
 // the epilogue has one.
 struct Expected {
   std::vector<double> d;

@@ -1,4 +1,4 @@
-// What the emulated cuBLASLt offers and refuses.
+// Tests what the emulated cuBLASLt offers and refuses.
 #include <cublasLt.h>
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>

@@ -209,7 +209,8 @@ cudaError_t cudaGetDeviceCount(int* count) {
   return Call([] { return cudaSuccess; });
 }
 
-// Not through Call: which device is current is no matter of the lost one.
+// It does not go through Call: a lost device does not matter to the choice of
+// another.
 cudaError_t cudaSetDevice(int device) {
   const auto& settings = Runtime::Get().settings();
   cudaError_t error = cudaSuccess;

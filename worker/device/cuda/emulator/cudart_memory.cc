@@ -21,8 +21,8 @@ struct Copy {
   cudaMemcpyKind kind;
 };
 
-// Whether `memory` is what the side of a copy that is said to be the device's
-// (or the host's) may be.
+// Returns true if `memory` may be the side of a copy that the caller says is on
+// the device (or on the host).
 bool Fits(const MemoryRange& memory, bool is_device) {
   return memory.is_whole && (memory.kind == MemoryKind::kDevice) == is_device;
 }
@@ -53,7 +53,7 @@ uint8_t KindFor(const MemoryRange& to, const MemoryRange& from) {
                                           : CUPTI_ACTIVITY_MEMCPY_KIND_HTOD;
 }
 
-// Of pageable host memory the device knows nothing: the runtime copies such a
+// The device knows nothing of pageable host memory: the runtime copies such a
 // source before it returns, and waits until such a destination is written. So a
 // graph cannot hold such a copy.
 cudaError_t QueueCopy(const Copy& copy, cudaStream_t handle) {

@@ -66,7 +66,7 @@ cudaError_t WaitEvent(const std::shared_ptr<Stream>& stream, cudaEvent_t handle,
   Runtime& runtime = Runtime::Get();
   const bool is_capturing = runtime.captures().IsCapturing(*stream);
   if (is_capturing && flags == cudaEventWaitExternal) {
-    // For the record that is the last one when the graph runs.
+    // Waits for the record that is the last one when the graph runs.
     return runtime.captures().Add(*stream, {.work = [handle] {
       Event now;
       if (Runtime::Get().FindEvent(handle, &now) && now.mark != nullptr) {
@@ -87,7 +87,7 @@ cudaError_t WaitEvent(const std::shared_ptr<Stream>& stream, cudaEvent_t handle,
       stream, [mark = event.mark] { mark->Await(); }, /*always=*/true);
 }
 
-// What a wait for a stream, or a look at it, may be refused with.
+// Returns the error that refuses a wait for a stream or a look at it, if any.
 cudaError_t CheckStreamWait(const std::shared_ptr<Stream>& stream) {
   Runtime& runtime = Runtime::Get();
   if (runtime.captures().IsCapturing(*stream)) {

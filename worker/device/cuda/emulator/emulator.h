@@ -1,14 +1,15 @@
-// The emulated GPUs, for tests: how many there are, and what fails on them.
+// The emulated GPUs, for tests: their number, and the failures on them.
 //
 // With --config=cuda_emulated the CUDA runtime is worker/device/cuda/emulator:
-// device memory is the host's, a stream is a thread, kernels are compiled by the
-// C++ compiler. It shows unwritten memory (0xFF bytes, that is NaN), barriers
-// that not all reach, and missing synchronisation: streams run beside each other,
-// a graph in an order that only its dependencies give. With --config=asan it
-// shows accesses out of bounds too, with --config=tsan most races between streams
-// and with the host. It cannot show host code that reads device memory in good order,
-// races within a block, shared memory that is read before it is written (but for
-// the dynamic part), or anything about speed.
+// device memory is the host's, a stream is a thread, kernels are compiled by
+// the C++ compiler. It shows unwritten memory (0xFF bytes, that is NaN),
+// barriers that not all threads reach, and missing synchronisation: streams run
+// beside each other, and a graph runs in an order that only its dependencies
+// determine. With --config=asan it also shows accesses out of bounds, with
+// --config=tsan most races between streams and with the host. It cannot show
+// host code that reads device memory in good order, races within a block,
+// shared memory that is read before it is written (except for the dynamic
+// part), or anything about speed.
 //
 // The environment sets it up for a process:
 //   RINGMASTER_EMULATED_CUDA_DEVICES  how many GPUs (1); 0, or "no_driver"
@@ -35,11 +36,11 @@ struct Settings {
   int64_t hanging_kernel = 0;               // likewise
 };
 
-// From the environment. Ends the process if a value is not what it can be.
+// Reads the environment. Ends the process if a value is not valid.
 Settings SettingsFromEnvironment();
 
-// Waits for all streams, frees all that was allocated, forgets all errors, and
-// begins again. What was created before must not be used any more.
+// Waits for all streams, frees everything allocated, forgets all errors, and
+// begins again. Objects created before must not be used any more.
 void Reset(const Settings& settings);
 
 // The next kernel that runs, on any device, does nothing and loses the device's

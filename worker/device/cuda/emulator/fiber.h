@@ -17,22 +17,22 @@ namespace ringmaster::cuda_emulator {
 
 class Fiber {
  public:
-  // Stands for the thread's own stack: something to switch back to.
+  // A fiber for the thread's own stack, to switch back to.
   Fiber() = default;
-  // Has a stack of `stack_bytes` (a multiple of the page size), of which only
-  // what is used takes memory; below it is a page that nothing may touch.
-  // `index` shifts the top of the stack a little, since stacks that all begin
-  // at the same offset would share a few sets of the CPU's cache. The first
-  // switch to it calls `entry`, which must not return.
+  // A fiber with a stack of `stack_bytes` (a multiple of the page size), of
+  // which only the used part takes memory; below it is a page that nothing may
+  // touch. `index` shifts the top of the stack a little, since stacks that all
+  // begin at the same offset would share a few sets of the CPU's cache. The
+  // first switch to it calls `entry`, which must not return.
   Fiber(size_t stack_bytes, int index, void (*entry)());
   Fiber(const Fiber&) = delete;
-  // What is on the stack is dropped, not destroyed.
+  // Objects on the stack are dropped, not destroyed.
   ~Fiber();
 
-  // Leaves `from`, which must be what is running, for `to`. Returns when
-  // something switches to `from`.
+  // Leaves `from`, which must be running, for `to`. Returns when something
+  // switches to `from`.
   static void Switch(Fiber& from, Fiber& to);
-  // The first thing `entry` does, with the fiber that switched to it.
+  // `entry` calls it first, with the fiber that switched to it.
   static void Entered(Fiber& from);
 
  private:
@@ -41,7 +41,7 @@ class Fiber {
 #else
   ucontext_t context_ = {};
 #endif
-  // With the page below; null for the thread's own stack.
+  // The stack with the page below; null for the thread's own stack.
   void* mapping_ = nullptr;
   size_t mapping_bytes_ = 0;
   // For the sanitizers, which have to know where the thread is.

@@ -5,7 +5,7 @@
 namespace ringmaster::cuda_emulator {
 namespace {
 
-// Whether every node comes before one of `last`, or is one of them.
+// Returns true if every node comes before one of `last`, or is one of them.
 bool IsAllBefore(const Graph& graph, const std::set<int>& last) {
   std::set<int> seen = last;
   std::vector<int> open(last.begin(), last.end());

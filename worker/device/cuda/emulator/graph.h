@@ -1,11 +1,13 @@
-// Graph is work in an order that only its dependencies give, and CaptureTable
-// knows which streams collect what is queued on them in a graph (stream capture).
+// Graph is work whose order only its dependencies determine, and CaptureTable
+// knows the streams that collect the work queued on them in a graph (stream
+// capture).
 //
 // The rules are those of the CUDA runtime: a stream joins a capture by waiting
-// for an event of it; what is not joined again at the end, a wait for an event
-// from outside, and a call that may synchronise (unless the capture's mode
-// allows it) invalidate the capture.
-// Thread-safety: CaptureTable is thread-safe; a graph is constant once captured.
+// for an event of it. A stream that has not been joined again at the end, a
+// wait for an event from outside, or a call that may synchronise (unless the
+// capture's mode allows it) invalidates the capture.
+// Thread-safety: CaptureTable is thread-safe; a graph is constant once
+// captured.
 #ifndef RINGMASTER_WORKER_DEVICE_CUDA_EMULATOR_GRAPH_H_
 #define RINGMASTER_WORKER_DEVICE_CUDA_EMULATOR_GRAPH_H_
 
@@ -38,11 +40,12 @@ struct Graph {
   std::vector<GraphNode> nodes;
 };
 
-// An order that keeps the dependencies, and apart from them is as far as can be
-// from the one in which the nodes were queued, so that a missing one shows.
+// Returns an order that keeps the dependencies and is otherwise as far as
+// possible from the order in which the nodes were queued, so that a missing
+// dependency shows.
 std::vector<int> AdverseOrder(const Graph& graph);
 
-// What an event that was recorded in a capture stands for.
+// The point in a capture that an event recorded in it stands for.
 struct CapturePoint {
   uint64_t capture = 0;  // its number; 0: the event was recorded outside
   std::set<int> nodes;
@@ -54,7 +57,8 @@ class CaptureTable {
   // `stream` is not the null stream.
   //   cudaErrorIllegalState  it captures already
   cudaError_t Begin(const Stream& stream, cudaStreamCaptureMode mode);
-  // Sets `*graph` to what was captured, or to null with the reason why not.
+  // Sets `*graph` to the captured work; or sets it to null and returns the
+  // reason.
   cudaError_t End(const Stream& stream, std::shared_ptr<const Graph>* graph);
 
   bool IsCapturing(const Stream& stream) {
@@ -71,16 +75,17 @@ class CaptureTable {
   // capture joins the capture by that.
   cudaError_t Join(const Stream& stream, const CapturePoint& point);
 
-  // For work on the device's null stream: every blocking stream would wait for
-  // it.
+  // Checks work on the device's null stream: every blocking stream would wait
+  // for it.
   cudaError_t CheckNullStream(int device);
-  // For a call that may synchronise with the device.
+  // Checks a call that may synchronise with the device.
   cudaError_t CheckUnsafe(int device);
-  // For a call that waits for the whole device.
+  // Checks a call that waits for the whole device.
   cudaError_t CheckDeviceWait(int device);
-  // For a call on an event: cudaErrorCapturedEvent if it was captured last.
+  // Checks a call on an event: cudaErrorCapturedEvent if its last record was
+  // captured.
   cudaError_t CheckEvent(const CapturePoint& point);
-  // The stream is destroyed.
+  // Forgets a stream that is destroyed.
   void Forget(const Stream& stream);
   void Clear();
 
@@ -90,7 +95,7 @@ class CaptureTable {
     cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
     std::thread::id thread;
     bool is_valid = true;
-    // Whether a blocking stream takes part.
+    // True if a blocking stream takes part.
     bool is_blocking = false;
     std::shared_ptr<Graph> graph;
   };
@@ -99,14 +104,15 @@ class CaptureTable {
     std::set<int> last;  // what its next node comes after
   };
 
-  // The capture of a stream's member; null if the stream does not capture.
+  // Returns the stream's capture and sets `*member`; null if the stream does
+  // not capture.
   Capture* Find(const Stream& stream, Member** member) REQUIRES(mutex_);
-  // Invalidates the captures on `device` for which `is_hit`; whether there was
-  // one.
+  // Invalidates the captures on `device` for which `is_hit` is true; returns
+  // true if there were any.
   bool Invalidate(int device, const std::function<bool(const Capture&)>& is_hit)
       REQUIRES(mutex_);
 
-  // So that nothing is looked up while nothing is captured.
+  // Saves the look-ups while nothing is captured.
   std::atomic<bool> is_active_{false};
   Mutex mutex_;
   uint64_t last_number_ GUARDED_BY(mutex_) = 0;
@@ -114,7 +120,8 @@ class CaptureTable {
   std::map<const Stream*, Member> members_ GUARDED_BY(mutex_);
 };
 
-// The calling thread's capture mode: what other threads' captures forbid it.
+// The calling thread's capture mode, which decides what other threads' captures
+// forbid it.
 cudaStreamCaptureMode& ThreadCaptureMode();
 
 }  // namespace ringmaster::cuda_emulator

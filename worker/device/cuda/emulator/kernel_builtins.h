@@ -1,8 +1,8 @@
 // The words of CUDA's device code for a C++ compiler, on top of block.h. For
 // kernel.cuh only.
 //
-// Shuffles and votes take the full mask only. Fast-math intrinsics are the plain
-// functions, so they are more exact than a GPU's.
+// Shuffles and votes take the full mask only. Fast-math intrinsics are the
+// plain functions, so they are more exact than a GPU's.
 #ifndef RINGMASTER_WORKER_DEVICE_CUDA_EMULATOR_KERNEL_BUILTINS_H_
 #define RINGMASTER_WORKER_DEVICE_CUDA_EMULATOR_KERNEL_BUILTINS_H_
 
@@ -18,14 +18,14 @@
 
 #include "worker/device/cuda/emulator/block.h"
 
-// cuda_runtime.h gives these to C++ as nothing at all.
+// cuda_runtime.h defines these as nothing for C++.
 #define __launch_bounds__(...)
 #undef __shared__
-// Of the block, that is of the thread that runs all of a block. Static it is
-// anyway, in a function.
+// Belongs to the block, that is, to the thread that runs all of a block. In a
+// function it is static anyway.
 #define __shared__ thread_local
 
-// glibc keeps these names for itself.
+// glibc reserves these names for itself.
 #define __expf(x) expf(x)
 #define __exp10f(x) exp10f(x)
 #define __logf(x) logf(x)
@@ -62,8 +62,8 @@ uint64_t ToBits(const T& value) {
 // The calling thread's lane within its section of `width` lanes.
 inline int LaneIn(int width) { return Lane() & (width - 1); }
 
-// The value of lane `from` of the caller's section; the caller's own where that
-// is outside of the section.
+// Returns the value of lane `from` of the caller's section, or the caller's own
+// if that lane is outside the section.
 template <typename T>
 T Shuffle(unsigned mask, T value, int from, int width,
           const std::source_location& where) {
@@ -162,7 +162,7 @@ inline int __all_sync(unsigned mask, int predicate, RINGMASTER_HERE) {
 
 // --- Memory -----------------------------------------------------------------
 
-// Streams run beside each other, so these are atomic in earnest.
+// Streams run beside each other, so these are really atomic.
 inline int atomicAdd(int* address, int value) {
   return __atomic_fetch_add(address, value, __ATOMIC_RELAXED);
 }
@@ -229,7 +229,7 @@ inline float __fdiv_rn(float x, float y) { return x / y; }
 inline float __fmaf_rn(float x, float y, float z) { return fmaf(x, y, z); }
 inline float __fdividef(float x, float y) { return x / y; }
 inline float fdividef(float x, float y) { return x / y; }
-// NaN becomes 0, as there.
+// NaN becomes 0, as on a GPU.
 inline float __saturatef(float x) { return fminf(fmaxf(x, 0.0f), 1.0f); }
 
 inline int __popc(unsigned x) { return std::popcount(x); }
@@ -278,7 +278,7 @@ RINGMASTER_MIN_MAX(unsigned long)
 RINGMASTER_MIN_MAX(long long)
 RINGMASTER_MIN_MAX(unsigned long long)
 #undef RINGMASTER_MIN_MAX
-// Of a number and NaN it is the number, as there.
+// For a number and NaN the result is the number, as on a GPU.
 inline float min(float x, float y) { return fminf(x, y); }
 inline float max(float x, float y) { return fmaxf(x, y); }
 inline double min(double x, double y) { return fmin(x, y); }

@@ -1,4 +1,4 @@
-// How the emulator runs kernels.
+// Tests how the emulator runs kernels.
 #include <cuda_runtime.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

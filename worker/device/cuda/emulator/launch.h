@@ -13,7 +13,7 @@
 namespace ringmaster {
 namespace cuda_emulator {
 
-// A stream, and where a launch named it.
+// A stream, and the place of the launch that named it.
 struct LaunchStream {
   LaunchStream(  // NOLINT(google-explicit-constructor)
       cudaStream_t stream,

@@ -43,7 +43,7 @@ class RunningKernels {
   std::map<int, int> running_ GUARDED_BY(mutex_);
 };
 
-// Where an abort hangs.
+// The gate that an abort hangs at.
 class AbortGate {
  public:
   static AbortGate& Get() {
@@ -127,7 +127,7 @@ cudaError_t EnqueueAll(const std::vector<QueuedKernel>& kernels) {
   return cudaSuccess;
 }
 
-// Of one communicator.
+// Launches the kernels of one communicator.
 ncclResult_t Launch(ncclComm_t comm, std::vector<QueuedKernel> kernels) {
   if (comm->is_connected) {
     return EnqueueAll(kernels) == cudaSuccess ? ncclSuccess
@@ -150,14 +150,15 @@ ncclResult_t Launch(ncclComm_t comm, std::vector<QueuedKernel> kernels) {
   });
 }
 
-// What each rank tells the others in a split.
+// The part of a split that each rank sends to the others.
 struct SplitPart {
   int color;
   int key;
   NcclHubAddress hub;  // of the group, if this rank is its first
 };
 
-// The place of this rank in its group, and where that meets.
+// Returns the place of this rank in its group, and the hub where the group
+// meets.
 NcclHubAddress Place(const std::vector<SplitPart>& parts, int rank,
                      NcclMember& child) {
   const SplitPart& own = parts[static_cast<size_t>(rank)];

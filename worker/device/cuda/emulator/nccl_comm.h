@@ -1,5 +1,5 @@
-// What is behind an emulated ncclComm_t: a member of a hub, the kernels that it
-// queues, and groups of calls.
+// The state behind an emulated ncclComm_t: a member of a hub, the kernels that
+// it queues, and groups of calls.
 //
 // Thread-safety: as NCCL's functions.
 #ifndef RINGMASTER_WORKER_DEVICE_CUDA_EMULATOR_NCCL_COMM_H_
@@ -20,7 +20,8 @@
 
 namespace ringmaster::cuda_emulator {
 
-// What of a communicator outlives it: kernels still in a stream use it.
+// The part of a communicator that outlives it: kernels still in a stream use
+// it.
 struct NcclMember {
   NcclLink link;
   ringmaster::Mutex round;  // held in Exchange
@@ -51,18 +52,19 @@ ncclResult_t NcclRefuse(ncclResult_t result, std::string words);
 const std::string& NcclLastWords();
 
 // Makes the calling thread's later calls wait for the end of the group, where
-// `comm`'s kernels become one operation. Abort is done in two parts: what every
-// communicator of a group does at once, and then what each does at its end.
+// `comm`'s kernels become one operation. Abort has two parts: one that every
+// communicator of a group does at once, and one that each does at the group's
+// end.
 ncclResult_t NcclOpenGroup();
 ncclResult_t NcclCloseGroup();
 
-// ncclSuccess, if the communicator can be used.
+// Returns ncclSuccess if the communicator can be used.
 ncclResult_t NcclReady(ncclComm_t comm);
 ncclResult_t NcclQueue(ncclComm_t comm, NcclKernel kernel, cudaStream_t stream);
-// Whether all of a range is in one allocation on a device.
+// Returns true if the whole range is in one allocation on a device.
 bool IsNcclBuffer(const void* data, size_t bytes);
 
-// A rank takes its place at the hub; what goes wrong is its state.
+// Takes the rank's place at the hub; an error becomes its state.
 void NcclJoin(NcclMember& member, const NcclHubAddress& address);
 // `child` may be null: this rank is in no group.
 void NcclSplitOff(NcclMember& parent, NcclMember* child, int color, int key);

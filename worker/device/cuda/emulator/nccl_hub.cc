@@ -46,7 +46,7 @@ void SetNoDelay(int socket) {
   setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 }
 
-// What `rank` sends in a round.
+// Returns the bytes that `rank` sends in a round.
 size_t SentBytes(const NcclRoundHeader& header, int rank, size_t ranks) {
   if (header.round == NcclRound::kHello) return sizeof(NcclHello);
   const size_t bytes = header.count * NcclElementBytes(header.dtype);
@@ -109,7 +109,8 @@ bool WriteAll(int socket, const void* data, size_t bytes) {
   return true;
 }
 
-// Until all ranks are there. Who goes meanwhile is found out in the first round.
+// Waits until all ranks are there. The first round finds ranks that have left
+// meanwhile.
 bool Hub::Meet() {
   const auto deadline = std::chrono::steady_clock::now() + kMeetingTime;
   while (members_.empty() || joined_ < members_.size()) {

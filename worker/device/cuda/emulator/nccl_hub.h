@@ -1,12 +1,13 @@
-// NcclHub is where the ranks of an emulated NCCL communicator meet: a listener on
-// loopback with a thread, in the process that made the unique id. NcclLink is a
-// rank's connection with it.
+// NcclHub is where the ranks of an emulated NCCL communicator meet: a listener
+// on loopback with a thread, in the process that made the unique id. NcclLink
+// is a rank's connection with it.
 //
-// Every operation is a round: each rank sends its part, and once the hub has all
-// of them it answers each. It combines in the order of ranks, so that all get the
-// same bits. When a rank's connection ends, the hub ends all of them, and itself.
-// Thread-safety: a hub's thread is its own; a link: Exchange from one thread at a
-// time, the rest from any.
+// Every operation is a round: each rank sends its part, and once the hub has
+// all of them it answers each. It combines in the order of ranks, so that all
+// get the same bits. When a rank's connection ends, the hub ends all of them,
+// and itself.
+// Thread-safety: a hub's thread is its own; a link: Exchange from one thread at
+// a time, the rest from any.
 #ifndef RINGMASTER_WORKER_DEVICE_CUDA_EMULATOR_NCCL_HUB_H_
 #define RINGMASTER_WORKER_DEVICE_CUDA_EMULATOR_NCCL_HUB_H_
 
@@ -48,7 +49,7 @@ struct NcclHello {
   char host[116];
 };
 
-// What a unique id holds.
+// The contents of a unique id.
 struct NcclHubAddress {
   uint64_t magic;
   uint64_t secret;
@@ -66,8 +67,8 @@ class NcclLink {
 
   // Connects with the hub. ncclSystemError: there is none.
   ncclResult_t Connect(const NcclHubAddress& address);
-  // A round. ncclRemoteError: a rank is gone; ncclInvalidUsage: ranks' rounds
-  // differ; ncclInProgress: Abort was called.
+  // Does a round. ncclRemoteError: a rank is gone; ncclInvalidUsage: ranks'
+  // rounds differ; ncclInProgress: Abort was called.
   ncclResult_t Exchange(const NcclRoundHeader& header, const void* send,
                         size_t send_bytes, void* receive, size_t receive_bytes);
 

@@ -11,7 +11,7 @@
 namespace ringmaster::cuda_emulator {
 namespace {
 
-// What elements of type T are combined in.
+// The type that elements of type T are combined in.
 template <typename T>
 struct Wide {
   using Type = T;

@@ -11,7 +11,7 @@
 
 namespace ringmaster::cuda_emulator {
 
-// Bytes of an element; 0 for what is not emulated.
+// Returns the bytes of an element; 0 for a type that is not emulated.
 size_t NcclElementBytes(ncclDataType_t dtype);
 
 // out[i] = the reduction of all inputs' elements i, in the order of the inputs;

@@ -16,13 +16,13 @@
 namespace ringmaster::cuda_emulator {
 namespace {
 
-// What cudaMalloc aligns to at least.
+// The least alignment of cudaMalloc.
 constexpr size_t kAlignment = 256;
 constexpr int kMaxDevices = 64;
 constexpr unsigned kMaxBlockThreads = 1024;
 constexpr unsigned kMaxGridYZ = 65535;
 constexpr unsigned kMaxBlockZ = 64;
-// Of compute capability 9.0.
+// The limit of compute capability 9.0.
 constexpr size_t kMaxSharedBytes = 227 << 10;
 
 [[noreturn]] void RefuseSetting(const char* name, const char* value) {

@@ -1,5 +1,5 @@
-// Runtime is the state behind the CUDA runtime's functions, and Call what each
-// of them is wrapped in.
+// Runtime is the state behind the CUDA runtime's functions, and Call the
+// wrapper of each of them.
 //
 // Libraries on top of the runtime (cuBLASLt, NCCL) queue their work with
 // Enqueue.
@@ -38,22 +38,22 @@ struct Device {
 
 enum class MemoryKind { kPageable, kPinned, kDevice };
 
-// Where a range of bytes lies.
+// The place of a range of bytes.
 struct MemoryRange {
   MemoryKind kind = MemoryKind::kPageable;
   int device = -1;
-  // Of the allocation; null for pageable memory.
+  // The start of the allocation; null for pageable memory.
   void* base = nullptr;
-  // Whether the range ends within the allocation that it begins in.
+  // True if the range ends within the allocation that it begins in.
   bool is_whole = true;
 };
 
 struct Event {
   bool has_timing = false;
   int device = 0;
-  // Of the last record; null before the first.
+  // The mark of the last record; null before the first.
   std::shared_ptr<Mark> mark;
-  // Of the last record, if it was in a capture.
+  // The point of the last record, if it was in a capture.
   CapturePoint captured;
 };
 
@@ -65,40 +65,42 @@ class Runtime {
   Device& device(int ordinal) { return *devices_[ordinal]; }
   void Reset(const Settings& settings);
 
-  // The stream of a handle; null if it is none. The null stream is `device`'s.
+  // Returns the stream of a handle; null if there is none. The null stream is
+  // `device`'s.
   std::shared_ptr<Stream> FindStream(cudaStream_t handle, int device);
   cudaStream_t AddStream(int device, bool is_blocking);
-  // The stream's work goes on. False if there is no such stream.
+  // Removes a stream, whose work goes on. Returns false if there is no such
+  // stream.
   bool RemoveStream(cudaStream_t handle);
 
   CaptureTable& captures() { return captures_; }
 
   // Queues `work` as Submit does or, on a stream that captures, adds it to the
-  // graph. The error is of a capture that this is against.
+  // graph. An error is that of a capture that this violates.
   cudaError_t Queue(const std::shared_ptr<Stream>& stream,
                     std::function<void()> work, bool always = false);
-  // Queues `work`, in the order with other streams that blocking streams have.
-  // Skips it if the device is lost by then, unless `always`.
+  // Queues `work`, ordered with other streams as blocking streams are. Skips it
+  // if the device is lost by then, unless `always`.
   uint64_t Submit(const std::shared_ptr<Stream>& stream,
                   std::function<void()> work, bool always = false);
-  // Waits for all that was queued on a device so far.
+  // Waits for all work queued on a device so far.
   void AwaitDevice(int device);
-  // Whether all is done that the stream would wait for; for the null stream
-  // that is the blocking streams' work too.
+  // Returns true if all work is done that the stream would wait for; for the
+  // null stream this includes the blocking streams' work.
   bool IsIdle(const std::shared_ptr<Stream>& stream);
 
   cudaEvent_t AddEvent(bool has_timing, int device);
   bool RemoveEvent(cudaEvent_t handle);
-  // A copy; false if there is no such event.
+  // Sets `*event` to a copy; returns false if there is no such event.
   bool FindEvent(cudaEvent_t handle, Event* event);
   void SetMark(cudaEvent_t handle, std::shared_ptr<Mark> mark);
   void SetCaptured(cudaEvent_t handle, CapturePoint point);
 
-  // Device memory (filled with 0xFF) or pinned memory; null if there is none
-  // left. `bytes` may not be 0.
+  // Allocates device memory (filled with 0xFF) or pinned memory; returns null
+  // if there is none left. `bytes` may not be 0.
   void* Allocate(MemoryKind kind, size_t bytes, int device);
   bool Free(MemoryKind kind, void* data);
-  // Host memory that is somebody else's.
+  // Registers host memory that belongs to somebody else.
   bool Register(void* data, size_t bytes);
   bool Unregister(void* data);
   MemoryRange Find(const void* data, size_t bytes);
@@ -106,7 +108,8 @@ class Runtime {
 
   void FailKernels(cudaError_t error) { failing_kernels_ = error; }
   void FailNextAllocation() { is_allocation_failing_ = true; }
-  // For a kernel that is about to run on `device`: whether it does.
+  // Called for a kernel that is about to run on `device`; returns true if it
+  // may.
   bool MayRunKernel(int device);
 
  private:
@@ -136,7 +139,7 @@ class Runtime {
 
   Mutex mutex_;
   std::map<Stream*, std::shared_ptr<Stream>> streams_ GUARDED_BY(mutex_);
-  // Destroyed by the user while they had work.
+  // The streams that the user destroyed while they had work.
   std::vector<std::shared_ptr<Stream>> retired_ GUARDED_BY(mutex_);
   std::map<Event*, std::unique_ptr<Event>> events_ GUARDED_BY(mutex_);
   std::map<uintptr_t, Block> memory_ GUARDED_BY(mutex_);
@@ -147,12 +150,12 @@ class Runtime {
 int& CurrentDevice();
 // The calling thread's last error.
 cudaError_t& LastError();
-// Whether the calling thread runs a function of cudaLaunchHostFunc, which may
-// not call CUDA.
+// True while the calling thread runs a function of cudaLaunchHostFunc, which
+// may not call CUDA.
 bool& IsInHostFunction();
 
-// The error that every call on the current device returns now, if there is one:
-// no driver, no device, a lost context.
+// Returns the error that every call on the current device returns now, if there
+// is one: no driver, no device, a lost context.
 cudaError_t StandingError();
 
 // Runs `function`, which returns a cudaError_t, and notes its error as the last
@@ -173,7 +176,7 @@ cudaError_t Call(Function function) {
 //   cudaErrorInvalidResourceHandle  there is no such stream, or it is another
 //                                   device's
 cudaError_t Enqueue(cudaStream_t stream, std::function<void()> work);
-// The same, for what counts as a kernel to FailKernels.
+// The same for work that counts as a kernel for FailKernels.
 cudaError_t EnqueueKernel(cudaStream_t stream, std::function<void()> work);
 
 }  // namespace ringmaster::cuda_emulator

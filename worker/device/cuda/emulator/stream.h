@@ -22,7 +22,7 @@ class Stream {
   // A blocking stream keeps order with the device's null stream.
   Stream(int device, bool is_blocking);
   Stream(const Stream&) = delete;
-  // Waits for what is queued.
+  // Waits for the queued work.
   ~Stream();
 
   int device() const { return device_; }
@@ -32,7 +32,7 @@ class Stream {
   uint64_t Submit(std::function<void()> work);
   // The number of the last work queued; 0 if there was none.
   uint64_t submitted() const;
-  // Whether work `number`, and all before it, is done.
+  // Returns true if work `number`, and all before it, is done.
   bool IsDone(uint64_t number) const;
   void Await(uint64_t number) const;
 
@@ -50,19 +50,19 @@ class Stream {
   std::thread thread_;
 };
 
-// What an event stands for: a point in a stream, which it comes to once.
+// The point in a stream that an event stands for; the stream reaches it once.
 class Mark {
  public:
-  // The end of work `number` of `stream`, so that the mark is reached at the very
-  // moment that the work is done. Before anybody else sees the mark. One that is
-  // not bound is reached by Reach.
+  // Binds the mark to the end of work `number` of `stream`, so that it is
+  // reached at the very moment that the work is done. Call it before anybody
+  // else sees the mark. A mark that is not bound is reached by Reach.
   void Bind(std::shared_ptr<Stream> stream, uint64_t number);
-  // By the work itself.
+  // Called by the work itself.
   void Reach();
 
   bool IsReached() const;
   void Await() const;
-  // Of Reach. Requires IsReached.
+  // The time of Reach. Requires IsReached.
   std::chrono::steady_clock::time_point time() const;
 
  private:

@@ -17,12 +17,12 @@ cudaError_t SumBlocks(const float* values, int per_block, float* sums,
 // then writes it, for the next block to find.
 cudaError_t ReadFreshShared(float* data, int blocks, cudaStream_t stream);
 
-// One warp; out[test * 32 + lane], the tests being what WarpTest names.
+// One warp writes out[test * 32 + lane] for each test of WarpTest.
 enum class WarpTest : int { kXor, kUp, kDown, kBroadcast, kSections, kCount };
 cudaError_t RunWarpTests(int64_t* out, cudaStream_t stream);
 
-// Of a 2 x 16 x 2 block in a 3 x 2 grid: each thread adds 1 to its own place,
-// and to *total.
+// In a 3 x 2 grid of 2 x 16 x 2 blocks each thread adds 1 to its own place, and
+// to *total.
 cudaError_t CountThreads(int* counts, unsigned* total, cudaStream_t stream);
 
 // out = {ballot of odd lanes, any of lane 3, all of lane 3, threads of 64 whose
@@ -42,7 +42,7 @@ cudaError_t RunBuggy(Bug bug, cudaStream_t stream);
 // Sets *data to `value`.
 cudaError_t Store(int* data, int value, cudaStream_t stream);
 
-// A launch of no meaning, with these dimensions.
+// Launches a kernel that has no meaning, with these dimensions.
 cudaError_t LaunchAs(int blocks, int threads, size_t shared_bytes,
                      cudaStream_t stream);
 

@@ -1,7 +1,8 @@
-// Gate holds up what is queued on a stream behind it.
+// Gate holds up work that is queued on a stream behind it.
 //
 // Thread-safety: thread-safe.
-// Ownership: must outlive what it was queued in, each launch of a graph too.
+// Ownership: must outlive the work that it was queued in, including each launch
+// of a graph.
 #ifndef RINGMASTER_WORKER_DEVICE_CUDA_TESTING_GATE_H_
 #define RINGMASTER_WORKER_DEVICE_CUDA_TESTING_GATE_H_
 
@@ -18,7 +19,7 @@ class Gate {
  public:
   explicit Gate(bool is_open = false) : is_open_(is_open) {}
 
-  // What is queued from here on waits while it is shut.
+  // Makes work queued from here on wait while the gate is shut.
   void Hold(CudaStream& stream) {
     stream.Check(cudaLaunchHostFunc(
                      stream.get(),

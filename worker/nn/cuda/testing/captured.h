@@ -19,9 +19,9 @@ namespace ringmaster::cuda {
 
 class Captured {
  public:
-  // Runs `queue`, of which the stream keeps what is queued for Launch. A
-  // failure of the test is whatever a graph cannot hold, and in global mode
-  // also what may keep a device waiting, as cudaMalloc does.
+  // Runs `queue`; the stream keeps the work that it queues for Launch. The test
+  // fails on whatever a graph cannot hold, and in global mode also on whatever
+  // may keep a device waiting, as cudaMalloc does.
   Captured(CudaStream& stream, absl::FunctionRef<void()> queue,
            cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal)
       : stream_(stream) {

@@ -1,5 +1,5 @@
-// What tests of operators on GPUs share: operands in device memory, outputs that
-// begin unwritten, and comparisons with a tolerance by element type.
+// Helpers for tests of operators on GPUs: operands in device memory, outputs
+// that begin unwritten, and comparisons with a tolerance by element type.
 //
 // Thread-safety: thread-compatible.
 // Example:
@@ -36,11 +36,12 @@
 
 namespace ringmaster::cuda {
 
-// What an operator's activations may be.
+// The types that an operator's activations may have.
 using ElementTypes = ::testing::Types<float, __nv_bfloat16, __half>;
 
-// The largest relative error, in the Euclidean norm, of an output that is rounded
-// to T once, from sums in float: half a unit in the last place and some more.
+// The largest relative error, in the Euclidean norm, of an output that is
+// rounded to T once, from sums in float: half a unit in the last place and some
+// more.
 template <typename T>
 constexpr double kTolerance = 2e-6;
 template <>
@@ -61,8 +62,8 @@ void ExpectNear(const std::vector<float>& got, const std::vector<float>& want,
   EXPECT_LE(RelativeError(got, want), kTolerance<T>) << what;
 }
 
-// `count` elements of device memory. Between two guards: whoever reads them
-// learns of a write outside. Errors of CUDA are failures of the test.
+// `count` elements of device memory, between two guards: Read finds a write
+// outside. Errors of CUDA are failures of the test.
 // Ownership: frees the memory, for which it waits until the device is idle.
 template <typename T>
 class DeviceArray {
@@ -74,8 +75,8 @@ class DeviceArray {
         before_((kGuardBytes / sizeof(T)) + static_cast<size_t>(offset)) {
     EXPECT_EQ(cudaMalloc(&memory_, AllElems() * sizeof(T)), cudaSuccess);
     EXPECT_EQ(cudaMemset(memory_, 0xff, AllElems() * sizeof(T)), cudaSuccess);
-    // Streams beside the null stream do not wait for its end, nor does a copy of
-    // memory that is not pinned.
+    // Streams beside the null stream do not wait for its end, nor does a copy
+    // of memory that is not pinned.
     EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   }
   explicit DeviceArray(const std::vector<T>& values, int64_t offset = 0)
@@ -85,7 +86,7 @@ class DeviceArray {
               cudaSuccess);
     EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   }
-  // Of values rounded to T.
+  // An array of `values` rounded to T.
   static DeviceArray Of(const std::vector<float>& values, int64_t offset = 0) {
     std::vector<T> rounded(values.size());
     for (size_t i = 0; i < values.size(); ++i)
@@ -138,7 +139,8 @@ class DeviceArray {
   void* memory_ = nullptr;
 };
 
-// One dropout, as operators on the device and as those on the host are given it.
+// One dropout, as operators on the device and as those on the host are given
+// it.
 class DropoutOperands {
  public:
   DropoutOperands(double rate, uint64_t pass_key,
@@ -165,8 +167,8 @@ class DropoutOperands {
   const Dropout on_host_;
 };
 
-// A test with a GPU and a stream on it; skipped, with the reason, where there is
-// none.
+// A test with a GPU and a stream on it; skipped, with the reason, where there
+// is none.
 class DeviceTest : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -1,5 +1,5 @@
-// What cuDNN knows of an H200, so that plans for one can be made where there is
-// no GPU at all.
+// The properties of an H200 as cuDNN knows them, so that plans for one can be
+// made where there is no GPU at all.
 #ifndef RINGMASTER_WORKER_NN_CUDA_TESTING_HOPPER_H_
 #define RINGMASTER_WORKER_NN_CUDA_TESTING_HOPPER_H_
 

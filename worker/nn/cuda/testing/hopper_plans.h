@@ -1,7 +1,7 @@
-// What tests of cuDNN's graphs share: plans for an H200, made without one. cuDNN
-// compiles for a GPU of which it is told the properties. Where there is no driver
-// either, the toolkit's stub of it lets cuDNN compile, and then refuses to load
-// the kernel.
+// Helpers for tests of cuDNN's graphs: plans for an H200, made without one.
+// cuDNN compiles for a GPU whose properties it is told. Where there is no
+// driver either, the toolkit's stub of it lets cuDNN compile, and then refuses
+// to load the kernel.
 //
 // Thread-safety: thread-compatible.
 #ifndef RINGMASTER_WORKER_NN_CUDA_TESTING_HOPPER_PLANS_H_
@@ -54,13 +54,13 @@ class HopperPlansTest : public ::testing::Test {
   absl::Status Compile(CudnnGraph graph,
                        CudnnPlanOptions options = {.workspace_bytes = int64_t{1}
                                                                       << 30}) {
-    // The stub refuses one as the other.
+    // The stub refuses every plan alike.
     if (!has_gpu_) options.most_tried = 1;
     return std::move(graph)
         .Compile({.handle = nullptr, .device = device_.get()}, options)
         .status();
   }
-  // Whether it was compiled, for a status of Compile.
+  // Returns true if it was compiled, for a status of Compile.
   bool IsCompiled(const absl::Status& status) const {
     const bool is_stubs_refusal =
         !has_gpu_ &&

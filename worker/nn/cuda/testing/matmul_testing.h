@@ -1,4 +1,4 @@
-// What tests of operators that multiply matrices share: a CudaMatmul.
+// Helpers for tests of operators that multiply matrices: a CudaMatmul.
 //
 // Thread-safety: thread-compatible.
 #ifndef RINGMASTER_WORKER_NN_CUDA_TESTING_MATMUL_TESTING_H_

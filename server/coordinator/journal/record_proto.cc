@@ -1,0 +1,265 @@
+#include "server/coordinator/journal/record_proto.h"
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/rpc/proto_time.h"
+#include "common/rpc/shard_placement_proto.h"
+#include "common/text/utf8.h"
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/message.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+
+void ReplaceInvalidTexts(Message& message);
+
+void ReplaceInvalidText(Message& message, const FieldDescriptor& field) {
+  const Reflection& reflection = *message.GetReflection();
+  if (field.is_repeated()) {
+    for (int i = 0; i < reflection.FieldSize(message, &field); ++i) {
+      if (field.type() == FieldDescriptor::TYPE_STRING) {
+        reflection.SetRepeatedString(
+            &message, &field, i,
+            ReplaceInvalidUtf8(
+                reflection.GetRepeatedString(message, &field, i)));
+      } else {
+        ReplaceInvalidTexts(
+            *reflection.MutableRepeatedMessage(&message, &field, i));
+      }
+    }
+  } else if (field.type() == FieldDescriptor::TYPE_STRING) {
+    reflection.SetString(
+        &message, &field,
+        ReplaceInvalidUtf8(reflection.GetString(message, &field)));
+  } else {
+    ReplaceInvalidTexts(*reflection.MutableMessage(&message, &field));
+  }
+}
+
+void ReplaceInvalidTexts(Message& message) {
+  std::vector<const FieldDescriptor*> fields;
+  message.GetReflection()->ListFields(message, &fields);
+  for (const FieldDescriptor* field : fields) {
+    if (field->type() == FieldDescriptor::TYPE_STRING ||
+        field->type() == FieldDescriptor::TYPE_MESSAGE) {
+      ReplaceInvalidText(message, *field);
+    }
+  }
+}
+
+// ---- Parts of records.
+
+v1::Sharding ToProto(const Sharding& sharding) {
+  v1::Sharding proto;
+  proto.set_servers(sharding.servers);
+  proto.set_shards(sharding.shards);
+  proto.set_lanes(sharding.lanes);
+  proto.set_replicas(sharding.replicas);
+  proto.set_is_lockstep(sharding.is_lockstep);
+  return proto;
+}
+
+Sharding FromProto(const v1::Sharding& proto) {
+  return {.servers = proto.servers(),
+          .shards = proto.shards(),
+          .lanes = proto.lanes(),
+          .replicas = proto.replicas(),
+          .is_lockstep = proto.is_lockstep()};
+}
+
+v1::JournalMember ToProto(const MemberIdentity& member) {
+  v1::JournalMember proto;
+  proto.set_rank(member.rank);
+  proto.set_local_rank(member.local_rank);
+  proto.set_worker(member.worker);
+  proto.set_incarnation(member.incarnation);
+  proto.set_host(member.host);
+  proto.set_host_key(member.host_key);
+  proto.set_pid(member.pid);
+  proto.set_data_address(member.data_address);
+  proto.mutable_device()->set_kind(
+      static_cast<v1::DeviceKind>(member.device.kind));
+  proto.mutable_device()->set_index(member.device.index);
+  proto.set_role(static_cast<v1::Role>(member.role));
+  return proto;
+}
+
+MemberIdentity FromProto(const v1::JournalMember& proto) {
+  return {.rank = proto.rank(),
+          .local_rank = proto.local_rank(),
+          .worker = proto.worker(),
+          .incarnation = proto.incarnation(),
+          .host = proto.host(),
+          .host_key = proto.host_key(),
+          .pid = proto.pid(),
+          .data_address = proto.data_address(),
+          .device = {static_cast<DeviceKind>(proto.device().kind()),
+                     proto.device().index()},
+          .role = static_cast<Role>(proto.role())};
+}
+
+// ---- Records.
+
+class Writer {
+ public:
+  explicit Writer(v1::JournalRecord& proto) : proto_(proto) {}
+
+  void operator()(const JobCreatedRecord& record) {
+    v1::JobCreated& created = *proto_.mutable_job_created();
+    created.set_number(record.number);
+    created.set_id(record.id);
+    created.set_name(record.name);
+    created.set_spec(record.spec);
+    created.set_request_id(record.request_id);
+    created.set_min_workers(record.min_workers);
+    created.set_max_workers(record.max_workers);
+    *created.mutable_settle() = ringmaster::ToProto(record.settle);
+    created.set_total_steps(record.total_steps);
+    if (record.sharding.shards > 0)
+      *created.mutable_sharding() = ToProto(record.sharding);
+    *created.mutable_time() = ringmaster::ToProto(record.time);
+  }
+  void operator()(const GenerationFormedRecord& record) {
+    v1::GenerationFormed& formed = *proto_.mutable_generation_formed();
+    formed.set_generation(record.generation);
+    formed.set_job_id(record.job_id);
+    for (const MemberIdentity& member : record.members)
+      *formed.add_members() = ToProto(member);
+    formed.set_resume_step(record.resume_step);
+    *formed.mutable_time() = ringmaster::ToProto(record.time);
+    formed.set_is_rollback(record.is_rollback);
+    for (const ShardPlacement& shard : record.placements)
+      *formed.add_placements() = ringmaster::ToProto(shard);
+  }
+  void operator()(const CancelRequestedRecord& record) {
+    v1::CancelRequested& cancel = *proto_.mutable_cancel_requested();
+    cancel.set_job_id(record.job_id);
+    cancel.set_reason(record.reason);
+    *cancel.mutable_time() = ringmaster::ToProto(record.time);
+  }
+  void operator()(const VerdictReachedRecord& record) {
+    v1::VerdictReached& reached = *proto_.mutable_verdict_reached();
+    reached.set_job_id(record.job_id);
+    *reached.mutable_verdict() = record.verdict;
+  }
+  void operator()(const JobEndedRecord& record) {
+    v1::JobEnded& ended = *proto_.mutable_job_ended();
+    ended.set_job_id(record.job_id);
+    ended.set_state(static_cast<v1::JobState>(record.state));
+    ended.set_exit_code(record.exit_code);
+    ended.set_message(record.message);
+    if (record.parameters_hash.has_value())
+      ended.set_parameters_hash(*record.parameters_hash);
+    if (record.verdict.has_value()) *ended.mutable_verdict() = *record.verdict;
+    *ended.mutable_figures() = record.figures;
+    if (record.sample.has_value()) *ended.mutable_sample() = *record.sample;
+    if (record.bench.has_value()) *ended.mutable_bench() = *record.bench;
+    *ended.mutable_time() = ringmaster::ToProto(record.time);
+  }
+  void operator()(const HostQuarantinedRecord& record) {
+    v1::HostQuarantined& host = *proto_.mutable_host_quarantined();
+    host.set_job_id(record.job_id);
+    host.set_host_key(record.host_key);
+    host.set_host(record.host);
+    host.set_reason(record.reason);
+    *host.mutable_end_time() = ringmaster::ToProto(record.end_time);
+    *host.mutable_time() = ringmaster::ToProto(record.time);
+  }
+
+ private:
+  v1::JournalRecord& proto_;
+};
+
+JobCreatedRecord FromProto(const v1::JobCreated& created) {
+  JobCreatedRecord record;
+  record.number = created.number();
+  record.id = created.id();
+  record.name = created.name();
+  record.spec = created.spec();
+  record.request_id = created.request_id();
+  record.min_workers = created.min_workers();
+  record.max_workers = created.max_workers();
+  record.settle = ringmaster::FromProto(created.settle());
+  record.total_steps = created.total_steps();
+  if (created.has_sharding()) record.sharding = FromProto(created.sharding());
+  record.time = ringmaster::FromProto(created.time());
+  return record;
+}
+
+GenerationFormedRecord FromProto(const v1::GenerationFormed& formed) {
+  GenerationFormedRecord record;
+  record.generation = formed.generation();
+  record.job_id = formed.job_id();
+  for (const v1::JournalMember& member : formed.members())
+    record.members.push_back(FromProto(member));
+  record.resume_step = formed.resume_step();
+  record.time = ringmaster::FromProto(formed.time());
+  record.is_rollback = formed.is_rollback();
+  for (const v1::ShardPlacement& shard : formed.placements())
+    record.placements.push_back(ringmaster::FromProto(shard));
+  return record;
+}
+
+JobEndedRecord FromProto(const v1::JobEnded& ended) {
+  JobEndedRecord record;
+  record.job_id = ended.job_id();
+  record.state = static_cast<JobState>(ended.state());
+  record.exit_code = ended.exit_code();
+  record.message = ended.message();
+  if (ended.has_parameters_hash())
+    record.parameters_hash = ended.parameters_hash();
+  if (ended.has_verdict()) record.verdict = ended.verdict();
+  record.figures = ended.figures();
+  if (ended.has_sample()) record.sample = ended.sample();
+  if (ended.has_bench()) record.bench = ended.bench();
+  record.time = ringmaster::FromProto(ended.time());
+  return record;
+}
+
+}  // namespace
+
+v1::JournalRecord RecordToProto(const JournalRecord& record) {
+  v1::JournalRecord proto;
+  std::visit(Writer(proto), record);
+  ReplaceInvalidTexts(proto);
+  return proto;
+}
+
+std::optional<JournalRecord> RecordFromProto(const v1::JournalRecord& proto) {
+  switch (proto.record_case()) {
+    case v1::JournalRecord::kJobCreated:
+      return FromProto(proto.job_created());
+    case v1::JournalRecord::kGenerationFormed:
+      return FromProto(proto.generation_formed());
+    case v1::JournalRecord::kCancelRequested: {
+      const v1::CancelRequested& cancel = proto.cancel_requested();
+      return CancelRequestedRecord{cancel.job_id(), cancel.reason(),
+                                   ringmaster::FromProto(cancel.time())};
+    }
+    case v1::JournalRecord::kVerdictReached:
+      return VerdictReachedRecord{proto.verdict_reached().job_id(),
+                                  proto.verdict_reached().verdict()};
+    case v1::JournalRecord::kJobEnded:
+      return FromProto(proto.job_ended());
+    case v1::JournalRecord::kHostQuarantined: {
+      const v1::HostQuarantined& host = proto.host_quarantined();
+      return HostQuarantinedRecord{host.job_id(),
+                                   host.host_key(),
+                                   host.host(),
+                                   host.reason(),
+                                   ringmaster::FromProto(host.end_time()),
+                                   ringmaster::FromProto(host.time())};
+    }
+    case v1::JournalRecord::RECORD_NOT_SET:
+      return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+}  // namespace ringmaster::coordinator
