@@ -10,8 +10,14 @@ namespace ringmaster {
 // (common/status/annotate.h) keeps it.
 [[nodiscard]] absl::Status WithBlamedPeer(absl::Status status, int rank);
 
-// That rank; -1 if there is none.
+// The rank, -1 if there is none.
 [[nodiscard]] int BlamedPeer(const absl::Status& status);
+
+// As WithBlamedPeer, where no connection with the peer was made. A connection
+// that breaks may be a consequence, as the peer stops for a reason of its own;
+// one that never was is not.
+[[nodiscard]] absl::Status WithUnreachedPeer(absl::Status status, int rank);
+[[nodiscard]] bool IsUnreached(const absl::Status& status);
 
 }  // namespace ringmaster
 

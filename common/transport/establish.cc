@@ -154,7 +154,7 @@ absl::Status Establisher::Missing() const {
   if (!last_refusal_.ok())
     absl::StrAppend(&text, " last refused: ", last_refusal_.message(), ";");
   text.back() = '.';
-  return WithBlamedPeer(absl::DeadlineExceededError(text), blamed);
+  return WithUnreachedPeer(absl::DeadlineExceededError(text), blamed);
 }
 
 RefusalReason Establisher::Admit(const HandshakeMessage& hello) const {

@@ -78,7 +78,8 @@ struct EstablishedLinks {
 //   UNAUTHENTICATED      a peer's secret is not ours
 //   FAILED_PRECONDITION  a peer of our generation does not await us
 // BlamedPeer tells the peer that an error is about: one that is missing (one of
-// them, if several are), or that has refused us for good; -1 if there is none.
+// them, if several are), or that has refused us for good, unreached (IsUnreached);
+// -1 if there is none.
 [[nodiscard]] absl::StatusOr<EstablishedLinks> EstablishLinks(
     const Listener& listener, const EstablishConfig& config,
     const std::vector<PeerLink>& connect_to,

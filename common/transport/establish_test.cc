@@ -244,6 +244,7 @@ TEST_F(EstablishTest, AsksAgainForANameThatIsNotKnownYet) {
   EXPECT_THAT(std::string(links.status().message()),
               HasSubstr("cannot resolve 'no-such-host.invalid:1'"));
   EXPECT_EQ(BlamedPeer(links.status()), 1);
+  EXPECT_TRUE(IsUnreached(links.status()));
 }
 
 TEST_F(EstablishTest, NamesTheMissingPeersAtTheDeadline) {

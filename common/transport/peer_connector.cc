@@ -180,7 +180,7 @@ absl::Status PeerConnector::Failed(const absl::Status& why) {
       return absl::OkStatus();
     }
   } else if (IsFinal(why)) {
-    return WithBlamedPeer(
+    return WithUnreachedPeer(
         Annotate(why, absl::StrCat("connecting to ",
                                    PeerName(peer_.peer_rank, peer_.address))),
         peer_.peer_rank);

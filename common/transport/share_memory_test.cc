@@ -261,6 +261,7 @@ class MisbehavingPeerTest : public ::testing::Test {
         MakeChannels(config, StreamTo(1, std::move(ends_.first))).status();
     EXPECT_THAT(status.message(), HasSubstr("rank 1"));
     EXPECT_EQ(BlamedPeer(status), 1);
+    EXPECT_FALSE(IsUnreached(status));
     return status;
   }
   void ExpectRefused(const char* why) {

@@ -298,6 +298,7 @@ void SimTrainer::CloseConnections(bool is_clean, agent::RunEnd end) {
 
 void SimTrainer::EndRun(agent::RunEnd end, int peer_rank,
                         std::string_view why) {
+  const bool is_unreached = stage_ == Stage::kConnecting;
   CloseConnections(end == agent::RunEnd::kFinished ||
                        end == agent::RunEnd::kStopped ||
                        end == agent::RunEnd::kDrained,
@@ -308,6 +309,7 @@ void SimTrainer::EndRun(agent::RunEnd end, int peer_rank,
   ended.generation = generation();
   ended.end = end;
   ended.peer_rank = peer_rank;
+  ended.is_unreached = is_unreached;
   if (!why.empty()) ended.status = absl::UnavailableError(Sv(why));
   ended.position = {position_.applied, position_.complete};
   ended.parameters_hash = position_.hash;

@@ -287,6 +287,7 @@ void SimWorker::Do(const agent::SendSuspicion& action) {
   suspicion.peer_rank = action.peer_rank;
   suspicion.detail = action.detail;
   suspicion.step = action.step;
+  suspicion.is_unreached = action.is_unreached;
   Send(std::move(suspicion));
 }
 

@@ -1,6 +1,7 @@
 #include "worker/train/run_outcome.h"
 
 #include "common/status/exit_code.h"
+#include "common/transport/blamed_peer.h"
 
 namespace ringmaster {
 
@@ -35,6 +36,7 @@ RunOutcome FailedOutcome(const absl::Status& status, const RunEndPlace& place) {
     outcome.kind = place.members > 1 ? RunOutcome::Kind::kPeerFailed
                                      : RunOutcome::Kind::kFailed;
     outcome.peer_rank = place.blamed_rank;
+    outcome.is_unreached = IsUnreached(status);
     return outcome;
   }
   outcome.kind = RunOutcome::Kind::kFailed;

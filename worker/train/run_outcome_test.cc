@@ -1,6 +1,7 @@
 #include "worker/train/run_outcome.h"
 
 #include "common/status/exit_code.h"
+#include "common/transport/blamed_peer.h"
 #include "gtest/gtest.h"
 
 namespace ringmaster {
@@ -21,6 +22,16 @@ TEST(FailedOutcomeTest, BlamesThePeerForWhatPeersCause) {
     EXPECT_EQ(outcome.applied_step, 4);
     EXPECT_EQ(outcome.complete_step, 5);
   }
+}
+
+TEST(FailedOutcomeTest, TellsWhetherThePeerWasEverReached) {
+  const RunEndPlace place{.members = 3, .blamed_rank = 2};
+  EXPECT_FALSE(
+      FailedOutcome(WithBlamedPeer(absl::UnavailableError("x"), 2), place)
+          .is_unreached);
+  EXPECT_TRUE(
+      FailedOutcome(WithUnreachedPeer(absl::UnavailableError("x"), 2), place)
+          .is_unreached);
 }
 
 TEST(FailedOutcomeTest, IsOnesOwnWhereNobodyElseIs) {

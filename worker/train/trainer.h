@@ -164,6 +164,7 @@ struct RunOutcome {
   int64_t applied_step = 0;
   int64_t complete_step = 0;
   uint64_t parameters_hash = 0;  // kFinished and kStopped
+  bool is_unreached = false;     // kPeerFailed: no connection with it was made
 };
 
 class Trainer {

@@ -19,9 +19,9 @@ namespace {
 std::vector<LinkReport> Reports(const Job& job) {
   std::vector<LinkReport> reports;
   for (const SuspicionReport& report : job.suspicions) {
-    reports.push_back(
-        {report.observer, job.members[report.peer_rank].identity.worker,
-         job.members[report.observer_rank].work_phase == Phase::kConnect});
+    reports.push_back({report.observer,
+                       job.members[report.peer_rank].identity.worker,
+                       report.is_unreached});
   }
   return reports;
 }

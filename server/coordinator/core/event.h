@@ -130,6 +130,7 @@ struct SuspicionReceived {
   std::string detail;
   int64_t step = 0;
   int64_t collective_sequence = 0;
+  bool is_unreached = false;  // no connection with the peer was made
 };
 
 struct FinishedReceived {

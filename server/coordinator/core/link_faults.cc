@@ -14,7 +14,7 @@ std::pair<std::string, std::string> PairOf(std::string_view a,
 
 bool IsExplained(const LinkReport& report,
                  const std::vector<LinkReport>& reports) {
-  if (report.is_connecting) return false;
+  if (report.is_unreached) return false;
   return std::any_of(
       reports.begin(), reports.end(), [&](const LinkReport& other) {
         return other.observer == report.peer && other.peer != report.observer;

@@ -30,8 +30,8 @@ namespace ringmaster::coordinator {
 struct LinkReport {
   std::string observer;
   std::string peer;
-  // The observer never got a connection: its own observation in any case.
-  bool is_connecting = false;
+  // No connection was made: its own observation in any case.
+  bool is_unreached = false;
 
   friend bool operator==(const LinkReport&, const LinkReport&) = default;
 };

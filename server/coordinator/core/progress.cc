@@ -37,7 +37,6 @@ void Learn(const Turn& turn, Job& job, const Worker& worker, Member& member,
   if (beat.phase != worker.phase && worker.phase != Phase::kStep) {
     job.progress.NoteRound(worker.phase);
   }
-  member.work_phase = beat.phase;
 }
 
 // Returns where each rank stands, for a verdict; a table of thousands is cut

@@ -301,7 +301,8 @@ std::optional<Event> WorkerEvent(const Words& words, SessionId session,
                              static_cast<int>(words.Number("peer", 0)),
                              words.Text("detail", "connection reset"),
                              0,
-                             0};
+                             0,
+                             words.Has("unreached")};
   }
   if (verb == "finished") {
     return FinishedReceived{session,

@@ -119,8 +119,6 @@ struct Member {
   double awaited_ratio = 0;
   // The figures that it last reported.
   std::shared_ptr<const v1::RankFigures> rank_figures;
-  // The last phase in which it worked; not that it has halted.
-  Phase work_phase = Phase::kPrepare;
   std::optional<PreparedAnswer> prepared;
   std::optional<HaltedAnswer> halted;
   std::optional<FinishedAnswer> finished;
@@ -132,6 +130,7 @@ struct SuspicionReport {
   int observer_rank = -1;
   int peer_rank = -1;
   std::string detail;
+  bool is_unreached = false;  // no connection with the peer was made
 };
 
 // The next thing that happens once every member has halted.

@@ -138,7 +138,8 @@ void OnSuspicion(Turn& turn, Worker& worker,
   if (suspicion.step > 0) {
     TakeStep(turn, job, worker, *member, suspicion.step - 1);
   }
-  job.suspicions.push_back({worker.name, rank, peer, suspicion.detail});
+  job.suspicions.push_back(
+      {worker.name, rank, peer, suspicion.detail, suspicion.is_unreached});
   turn.Emit(EventSeverity::kWarning, "worker.suspected", job,
             job.members[peer].identity.worker,
             absl::StrCat(Describe(member->identity), " reports ",

@@ -386,7 +386,8 @@ absl::StatusOr<EventBody> ParseSuspicion(SessionId session,
       .peer_rank = suspicion.peer_rank(),
       .detail = BoundedText(suspicion.detail()),
       .step = suspicion.step(),
-      .collective_sequence = suspicion.collective_sequence()};
+      .collective_sequence = suspicion.collective_sequence(),
+      .is_unreached = suspicion.unreached()};
 }
 
 absl::StatusOr<EventBody> ParseFinished(SessionId session,

@@ -50,7 +50,8 @@ struct SendSuspicion {
   int64_t generation = 0;
   int peer_rank = -1;
   std::string detail;
-  int64_t step = 0;  // the step that was under way
+  int64_t step = 0;           // the step that was under way
+  bool is_unreached = false;  // no connection with the peer was made
 };
 // The adapter adds the trainer's last figures.
 struct SendFinished {

@@ -130,8 +130,9 @@ enum class RunEnd {
 struct TrainerEnded {
   int64_t generation = 0;
   RunEnd end = RunEnd::kFailed;
-  absl::Status status;  // kPeerFailed and kFailed
-  int peer_rank = -1;   // kPeerFailed; -1: the trainer cannot tell
+  absl::Status status;        // kPeerFailed and kFailed
+  int peer_rank = -1;         // kPeerFailed; -1: the trainer cannot tell
+  bool is_unreached = false;  // kPeerFailed: no connection with it was made
   StepPosition position;
   uint64_t parameters_hash = 0;  // kFinished and kStopped
   std::vector<HeldShard> shards = {};

@@ -43,7 +43,7 @@ struct ActionWriter {
   std::string operator()(const SendSuspicion& a) const {
     return absl::StrCat("send-suspicion g=", a.generation,
                         " peer=", a.peer_rank, " step=", a.step,
-                        " text=", a.detail);
+                        a.is_unreached ? " unreached" : "", " text=", a.detail);
   }
   std::string operator()(const SendFinished& a) const {
     return absl::StrCat("send-finished g=", a.generation, " step=", a.step,
@@ -110,6 +110,9 @@ class Arguments {
   // The K-th word without `=`; 0 is the event's name.
   std::string Plain(size_t k) const {
     return k < plain_.size() ? plain_[k] : "";
+  }
+  bool Has(const std::string& word) const {
+    return std::find(plain_.begin(), plain_.end(), word) != plain_.end();
   }
   std::string Text(const std::string& key) const {
     const auto it = values_.find(key);
@@ -196,6 +199,7 @@ std::optional<Event> ParseTrainerEvent(const std::string& name,
                       *end,
                       status,
                       static_cast<int>(args.Number("peer", -1)),
+                      args.Has("unreached"),
                       PositionOf(args),
                       static_cast<uint64_t>(args.Number("hash")),
                       ShardsOf(args)};

@@ -478,6 +478,7 @@ v1::SessionRequest ToMessage(const agent::SendSuspicion& send,
   message.set_detail(send.detail);
   message.set_step(send.step);
   message.set_collective_sequence(progress.collective_sequence);
+  message.set_unreached(send.is_unreached);
   return request;
 }
 
@@ -575,6 +576,7 @@ agent::TrainerEnded ToEvent(int64_t generation, const RunOutcome& outcome,
   }
   ended.status = outcome.status;
   ended.peer_rank = outcome.peer_rank;
+  ended.is_unreached = outcome.is_unreached;
   ended.position = {outcome.applied_step, outcome.complete_step};
   ended.shards = std::move(held);
   ended.parameters_hash = outcome.parameters_hash;

@@ -473,6 +473,19 @@ TEST(SessionMessagesTest, EveryOutcomeHasItsEvent) {
   EXPECT_EQ(ToEvent(7, outcome).generation, 7);
 }
 
+TEST(SessionMessagesTest, ASuspicionTellsWhetherThePeerWasEverReached) {
+  for (const bool is_unreached : {false, true}) {
+    RunOutcome outcome;
+    outcome.kind = RunOutcome::Kind::kPeerFailed;
+    outcome.is_unreached = is_unreached;
+    EXPECT_EQ(ToEvent(7, outcome).is_unreached, is_unreached);
+    agent::SendSuspicion send;
+    send.is_unreached = is_unreached;
+    EXPECT_EQ(ToMessage(send, TrainProgress()).suspicion().unreached(),
+              is_unreached);
+  }
+}
+
 TEST(SessionMessagesTest, TheHelloTellsTheJobAndHowThePredecessorEnded) {
   WorkerIdentity identity;
   identity.name = "w1";
