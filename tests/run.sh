@@ -41,12 +41,13 @@ finish() {
 trap finish EXIT
 stop_child_on_signals
 
-# stage NAME BAZEL_ARGS...: one `bazel test`, counted.
+# stage NAME BAZEL_ARGS...: one `bazel test`, counted. Where its time went stands in .logs/NAME.profile.gz (for chrome://tracing).
 stage() {
   local name=$1 log=$LOG_DIR/$1.log events=$LOG_DIR/$1.events.json started=$SECONDS status=0
   shift
   rm -f "$events"
-  run_child "$log" ringmaster_bazel test --keep_going --build_event_json_file="$events" "$@" || status=$?
+  run_child "$log" ringmaster_bazel test --keep_going --build_event_json_file="$events" \
+    --profile="$LOG_DIR/$name.profile.gz" --experimental_profile_include_primary_output "$@" || status=$?
   count "$name" "$log" "$events" "$status" $((SECONDS - started))
 }
 
