@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/fail_point/fail_point.h"
+#include "common/job/job_spec.h"
 #include "common/logging/logging.h"
 #include "common/parameter_server/update_rules.h"
 #include "common/status/status_macros.h"
@@ -112,15 +113,17 @@ absl::Status ShardTrainer::TryPrepare(const v1::JobSpec& spec,
         "rank ", assignment.rank,
         ": the job has no parameter servers, and this process is one"));
   }
+  ASSIGN_OR_RETURN(const v1::TrainProgram program,
+                   DefaultProgram(spec.train()));
   ASSIGN_OR_RETURN(const CollectiveConfig collective,
-                   ParseCollective(spec.train().collective()));
+                   ParseCollective(program.collective()));
   best_transport_ = collective.best_transport;
-  lanes_ = LanesOf(spec.train());
+  lanes_ = LanesOf(program);
   const absl::Status prepared =
-      host_->Prepare(spec.train(), HostAssignmentOf(assignment));
+      host_->Prepare(program, HostAssignmentOf(assignment));
   board_.SetSteps(assignment.resume_step, assignment.resume_step);
   RETURN_IF_ERROR(prepared);
-  board_.BeginGeneration(assignment.generation, spec.train().steps());
+  board_.BeginGeneration(assignment.generation, program.steps());
   MutexLock lock(mutex_);
   members_ = MembersOf(assignment);
   waits_ = WaitShares();

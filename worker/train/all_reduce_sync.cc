@@ -79,9 +79,9 @@ absl::StatusOr<CommittedStep> AllReduceSync::Commit(const LocalStep& local) {
   committed.communication_wait = (reduced - begin) + committed.commit;
   ASSIGN_OR_RETURN(
       committed.summary,
-      CombineCommits(records,
-                     {generation_, local.step, state_.config().global_batch,
-                      local.global_sample_hash, state_.targets()}));
+      CombineCommits(records, {generation_, local.step,
+                               state_.config().program.global_batch(),
+                               local.global_sample_hash, state_.targets()}));
   committed.learning_rate = state_.learning_rate();
   RETURN_IF_ERROR(FAIL_POINT("train.before_apply"));
   RETURN_IF_ERROR(state_.ApplyComplete());

@@ -81,7 +81,8 @@ class Starter {
 
   // Newest last, so that the next one is at the back.
   void ListCandidates() {
-    auto listed = ListCheckpoints(state_.config().checkpoint.directory);
+    auto listed =
+        ListCheckpoints(state_.config().program.checkpoint().directory());
     if (!listed.ok()) {
       Remark(std::string(listed.status().message()));
       return;

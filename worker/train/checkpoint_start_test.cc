@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/clock/clock.h"
+#include "common/job/field_rules.h"
 #include "worker/collective/testing/world_of_threads.h"
 #include "worker/train/program_config.h"
 #include "worker/train/testing/rank_threads.h"
@@ -25,10 +26,11 @@ ProgramConfig Job(const fs::path& directory) {
                                {"hidden_dim", {32}},
                                {"hidden_layers", {1}}}};
   config.data = {.kind = "synthetic", .seed = 3, .num_samples = 256};
-  config.steps = 5;
-  config.global_batch = 8;
-  config.bucket_bytes = 16 << 10;
-  config.checkpoint.directory = directory.string();
+  config.program.set_steps(5);
+  config.program.set_global_batch(8);
+  config.program.set_bucket_bytes(16 << 10);
+  config.program.mutable_checkpoint()->set_directory(directory.string());
+  FillDefaults(config.program);
   return config;
 }
 

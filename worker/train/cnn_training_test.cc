@@ -85,11 +85,11 @@ ProgramConfig Job(const TestDirectory& directory) {
       directory.Write("images", IdxImagesFile(kImages, kSide, kSide, pixels));
   config.data.labels_path = directory.Write("labels", IdxLabelsFile(labels));
   config.optimizer.learning_rate = 0.005;
-  config.steps = 150;
-  config.global_batch = 50;
-  config.evaluation_samples = 0;
-  config.bucket_bytes = 16 << 10;
-  config.hash_every = 10;
+  config.program.set_steps(150);
+  config.program.set_global_batch(50);
+  config.program.set_evaluation_samples(0);
+  config.program.set_bucket_bytes(16 << 10);
+  config.program.set_hash_every(10);
   return config;
 }
 
@@ -119,7 +119,7 @@ TEST_P(CnnTrainingTest, LearnsToTellPatternsThatItHasNotSeen) {
   EXPECT_GT(Accuracy(*results[0]->state), 0.95);
   EXPECT_LT(results[0]->evaluation_loss, 0.2);
   // For comparison: an untrained model.
-  job.steps = 1;
+  job.program.set_steps(1);
   EXPECT_LT(Accuracy(*RunRanks(job, 1)[0]->state), 0.5);
 }
 

@@ -63,7 +63,7 @@ absl::StatusOr<Evaluation> Evaluate(TrainingState& state,
                                     absl::Duration wait_timeout, Clock& clock,
                                     const CancelToken& cancel) {
   const int64_t held_out = state.dataset().size(Split::kHeldOut);
-  const int64_t wanted = state.config().evaluation_samples;
+  const int64_t wanted = state.config().program.evaluation_samples();
   const int64_t samples = wanted == 0 ? held_out : std::min(wanted, held_out);
   const PermutationSampler sampler(state.config().data.seed, held_out);
   Batch batch(state.model().max_batch(), state.dataset().shape());

@@ -58,25 +58,26 @@ uint64_t SumOfSampleHashes(absl::Span<const int64_t> ids) {
 GenerationRun::GenerationRun(absl::Duration wait_timeout, const Parts& parts)
     : wait_timeout_(wait_timeout),
       parts_(parts),
-      global_ids_(static_cast<size_t>(parts.state.config().global_batch)),
+      global_ids_(
+          static_cast<size_t>(parts.state.config().program.global_batch())),
       micro_batch_(parts.state.model().max_batch(),
                    parts.state.dataset().shape()) {}
 
 absl::StatusOr<GenerationRun::End> GenerationRun::Run() {
   const ProgramConfig& config = parts_.state.config();
-  while (parts_.state.applied_step() < config.steps) {
+  while (parts_.state.applied_step() < config.program.steps()) {
     const int64_t step = parts_.state.applied_step() + 1;
     ASSIGN_OR_RETURN(const CommitSummary summary, RunStep(step));
     RETURN_IF_ERROR(CheckSkippedSteps(step));
-    const bool is_last = step == config.steps;
+    const bool is_last = step == config.program.steps();
     const bool is_stop = summary.stop && !is_last;
     RETURN_IF_ERROR(SnapshotAfter(step, is_last || is_stop));
     if (is_stop) {
       RETURN_IF_ERROR(Finish(step, End::kStopped));
       return End::kStopped;
     }
-    if (!is_last && config.evaluate_every > 0 &&
-        step % config.evaluate_every == 0) {
+    if (!is_last && config.program.evaluate_every() > 0 &&
+        step % config.program.evaluate_every() == 0) {
       RETURN_IF_ERROR(EvaluateAfter(step));
     }
     if (summary.drain && !is_last) {
@@ -90,7 +91,7 @@ absl::StatusOr<GenerationRun::End> GenerationRun::Run() {
 }
 
 absl::Status GenerationRun::CheckSkippedSteps(int64_t step) const {
-  const int64_t most = parts_.state.config().max_skipped_in_a_row;
+  const int64_t most = parts_.state.config().max_skipped_in_a_row();
   if (parts_.state.skipped_in_a_row() < most) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "the gradient was not finite ",
@@ -127,7 +128,7 @@ absl::Status GenerationRun::SnapshotAfter(int64_t step, bool is_last) {
 }
 
 absl::Status GenerationRun::Finish(int64_t step, End how) {
-  if (!parts_.state.config().checkpoint.directory.empty())
+  if (!parts_.state.config().program.checkpoint().directory().empty())
     parts_.board.EnterPhase(TrainPhase::kCheckpoint);
   if (parts_.files.IsSnapshotDue(step, /*is_last=*/true))
     RETURN_IF_ERROR(parts_.sync.FetchMoments());
@@ -157,7 +158,7 @@ absl::StatusOr<CommitSummary> GenerationRun::RunStep(int64_t step) {
 
 absl::StatusOr<CommittedStep> GenerationRun::Commit(int64_t step,
                                                     LocalStep& local) {
-  const int64_t hash_every = parts_.state.config().hash_every;
+  const int64_t hash_every = parts_.state.config().program.hash_every();
   local.compare_parameters = hash_every > 0 && step % hash_every == 0;
   local.wants_stop = parts_.wishes.stop.load(std::memory_order_relaxed);
   local.wants_drain = parts_.wishes.drain.load(std::memory_order_relaxed);
@@ -180,7 +181,7 @@ void GenerationRun::Record(int64_t step, const Batch& batch,
   figures.loss = committed.summary.mean_loss;
   figures.gradient_norm = std::sqrt(committed.summary.norm_squared);
   figures.learning_rate = committed.learning_rate;
-  figures.samples = state.config().global_batch;
+  figures.samples = state.config().program.global_batch();
   figures.targets = figures.samples * state.targets();
   figures.phases.communication_wait = committed.communication_wait;
   figures.phases.optimizer += committed.update;
@@ -224,10 +225,11 @@ absl::Status GenerationRun::ForwardBackward(int64_t step, const Batch& batch,
   TrainingState& state = parts_.state;
   const ProgramConfig& config = state.config();
   TrainOptions options;
-  options.scale = state.loss_scale().value() /
-                  static_cast<double>(config.global_batch * state.targets());
-  options.dropout_key =
-      CounterRandom(config.seed ^ kDropoutStream, static_cast<uint64_t>(step));
+  options.scale =
+      state.loss_scale().value() /
+      static_cast<double>(config.program.global_batch() * state.targets());
+  options.dropout_key = CounterRandom(config.program.seed() ^ kDropoutStream,
+                                      static_cast<uint64_t>(step));
   options.cancel = &parts_.cancel;
   BucketStarter starter(state.plan(), parts_.sync, parts_.clock);
   const int64_t micro = std::max<int64_t>(1, state.micro_batch(batch.size()));
@@ -311,7 +313,8 @@ absl::Status GenerationRun::WriteSample(int64_t step) {
   const MonotonicTime end = parts_.clock.Now() + wait_timeout_ / 2;
   const absl::StatusOr<std::string> bytes = parts_.sampler->Write(
       parts_.state.model(),
-      CounterRandom(config.seed ^ kSampleStream, static_cast<uint64_t>(step)),
+      CounterRandom(config.program.seed() ^ kSampleStream,
+                    static_cast<uint64_t>(step)),
       parts_.cancel, [&] { return parts_.clock.Now() >= end; });
   RETURN_IF_ERROR(parts_.cancel.status());
   if (!bytes.ok()) {
@@ -325,7 +328,7 @@ absl::Status GenerationRun::WriteSample(int64_t step) {
   TrainNotice notice;
   notice.kind = TrainNotice::Kind::kSample;
   notice.step = step;
-  notice.prompt = ReplaceInvalidUtf8(config.sample.prompt);
+  notice.prompt = ReplaceInvalidUtf8(config.program.sample().prompt());
   notice.text = ReplaceInvalidUtf8(*bytes);
   parts_.files.RecordSample(step, notice.prompt, notice.text);
   parts_.on_notice(notice);
@@ -333,7 +336,7 @@ absl::Status GenerationRun::WriteSample(int64_t step) {
 }
 
 uint64_t GenerationRun::GlobalSampleHash(int64_t step) {
-  const int64_t global_batch = parts_.state.config().global_batch;
+  const int64_t global_batch = parts_.state.config().program.global_batch();
   parts_.state.sampler().SamplesOf(step, global_batch, {0, global_batch},
                                    absl::MakeSpan(global_ids_));
   return SumOfSampleHashes(global_ids_);

@@ -32,12 +32,13 @@ ProgramConfig SmallJob(int64_t steps) {
                                {"hidden_dim", {32}},
                                {"hidden_layers", {2}}}};
   config.data = {.kind = "synthetic", .seed = 3, .num_samples = 4096};
-  config.steps = steps;
-  config.global_batch = 37;  // a prime, so that no world size divides it
-  config.seed = 3;
-  config.evaluation_samples = 100;
-  config.bucket_bytes = 16 << 10;
-  config.hash_every = 1;
+  config.program.set_steps(steps);
+  config.program.set_global_batch(
+      37);  // a prime, so that no world size divides it
+  config.program.set_seed(3);
+  config.program.set_evaluation_samples(100);
+  config.program.set_bucket_bytes(16 << 10);
+  config.program.set_hash_every(1);
   return config;
 }
 
@@ -74,12 +75,13 @@ TEST_P(WorldSizeTest, RanksEndWithTheSameBits) {
 TEST_P(WorldSizeTest, StaysAsCloseToTheExactRunAsOneWorker) {
   const std::vector<int64_t> steps = {1, 10, 50};
   const ProgramConfig job = SmallJob(1);
-  const auto exact = RunReference<double>({.model = job.model,
-                                           .data = job.data,
-                                           .optimizer = job.optimizer,
-                                           .global_batch = job.global_batch,
-                                           .seed = job.seed},
-                                          steps);
+  const auto exact =
+      RunReference<double>({.model = job.model,
+                            .data = job.data,
+                            .optimizer = job.optimizer,
+                            .global_batch = job.program.global_batch(),
+                            .seed = static_cast<uint64_t>(job.program.seed())},
+                           steps);
   ASSERT_TRUE(exact.ok()) << exact.status();
   for (size_t i = 0; i < steps.size(); ++i) {
     const auto one = RunRanks(SmallJob(steps[i]), 1);
@@ -101,15 +103,16 @@ TEST_P(WorldSizeTest, StaysAsCloseToTheExactRunAsOneWorker) {
 // unevenly the global batch divides.
 TEST_P(WorldSizeTest, MicroBatchesChangeNothingButRounding) {
   ProgramConfig job = SmallJob(/*steps=*/20);
-  const auto exact = RunReference<double>({.model = job.model,
-                                           .data = job.data,
-                                           .optimizer = job.optimizer,
-                                           .global_batch = job.global_batch,
-                                           .seed = job.seed},
-                                          {20});
+  const auto exact =
+      RunReference<double>({.model = job.model,
+                            .data = job.data,
+                            .optimizer = job.optimizer,
+                            .global_batch = job.program.global_batch(),
+                            .seed = static_cast<uint64_t>(job.program.seed())},
+                           {20});
   ASSERT_TRUE(exact.ok()) << exact.status();
   const auto whole = RunRanks(job, 1);
-  job.micro_batch = 4;
+  job.program.set_micro_batch(4);
   const auto micro = RunRanks(job, GetParam());
   for (const auto& result : micro) {
     ASSERT_TRUE(result->end.ok()) << result->end.status();
@@ -163,9 +166,9 @@ TEST_P(GptWorldTest, EndsWhereOneRankEnds) {
                                {"dropout", {0.1}}}};
   config.optimizer.clip_norm = 0.5;
   config.optimizer.schedule = {.kind = "cosine", .warmup_steps = 5};
-  config.global_batch = 13;
+  config.program.set_global_batch(13);
   const auto one = RunRanks(config, 1);
-  config.micro_batch = micro_batch;
+  config.program.set_micro_batch(micro_batch);
   const auto many = RunRanks(config, world_size);
   const std::vector<float> want = Parameters(*one[0]);
   double norm = 0;
@@ -204,7 +207,7 @@ TEST(GenerationRunTest, LearnsTheSyntheticRule) {
   ProgramConfig config = SmallJob(/*steps=*/300);
   config.optimizer.learning_rate = 0.01;
   ProgramConfig untrained = config;
-  untrained.steps = 1;
+  untrained.program.set_steps(1);
   // Both evaluate on the same held-out samples at their end; the last forward
   // left the loss in the trace's company.
   const auto before = RunRanks(untrained, 1);
@@ -228,8 +231,8 @@ TEST(GenerationRunTest, StartsReducingBeforeBackwardEndsOnEveryRank) {
   // cores.
   config.model.settings["hidden_dim"] = {1024};
   config.model.settings["hidden_layers"] = {3};
-  config.global_batch = 256;
-  config.bucket_bytes = 256 << 10;
+  config.program.set_global_batch(256);
+  config.program.set_bucket_bytes(256 << 10);
   const auto results = RunRanks(config, 2);
   for (const auto& result : results) {
     ASSERT_TRUE(result->end.ok()) << result->end.status();
@@ -343,7 +346,8 @@ TEST(GenerationRunTest, BeginsNoMicroBatchOnceItIsCancelled) {
 TEST(GenerationRunTest, AStopWinsOverAPause) {
   Clock& clock = Clock::Real();
   ProgramConfig config = SmallJob(/*steps=*/100);
-  config.checkpoint.directory = testing::TempDir() + "/stop_wins_over_pause";
+  config.program.mutable_checkpoint()->set_directory(testing::TempDir() +
+                                                     "/stop_wins_over_pause");
   const auto state = TrainingState::Create(config).value();
   ASSERT_TRUE(state->ReserveBatch(37).ok());
   const Listener listener = Listener::Listen("127.0.0.1:0").value();
@@ -390,7 +394,7 @@ TEST(GenerationRunTest, EvaluatesAllHeldOutSamplesWhateverTheWorldSize) {
   ProgramConfig config = SmallJob(/*steps=*/1);
   config.data.num_samples = 40000;
   config.data.eval_fraction = 0.5;
-  config.evaluation_samples = 0;
+  config.program.set_evaluation_samples(0);
   const auto one = RunRanks(config, 1);
   const auto three = RunRanks(config, 3);
   EXPECT_GT(one[0]->evaluation_loss, 5.0);  // log(256) and a bit: untrained
@@ -433,7 +437,7 @@ TEST(GenerationRunTest, SkipsAsManyInfiniteGradientsInARowAsTheJobAllows) {
   ProgramConfig config = SmallJob(/*steps=*/100);
   config.optimizer.learning_rate = 1e30;
   for (const int64_t most : {1, 3}) {
-    config.max_skipped_in_a_row = most;
+    config.program.mutable_non_finite()->set_max_in_a_row(most);
     const auto results = RunRanks(config, 2);
     for (const auto& result : results) {
       EXPECT_EQ(result->end.status().code(), absl::StatusCode::kInvalidArgument)

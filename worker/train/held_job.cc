@@ -20,21 +20,25 @@ constexpr int64_t kMinBufferedTargets = 64;
 ElemRange PartOf(const RankAssignment& assignment,
                  const ProgramConfig& config) {
   return ChunkOf(assignment.data_index, assignment.world_size,
-                 config.global_batch);
+                 config.program.global_batch());
 }
 
 // Null: no text is asked for.
 absl::StatusOr<std::unique_ptr<TextSampler>> MakeSampler(TrainingState& state) {
   const ProgramConfig& config = state.config();
-  if (config.sample.prompt.empty()) return nullptr;
+  const v1::SampleSpec& sample = config.program.sample();
+  if (sample.prompt().empty()) return nullptr;
   const ModelInput& input = state.model().input();
   if (input.shape.tokens == 0) {
     return absl::InvalidArgumentError(absl::StrCat(
         "train.sample: the model ", config.model.kind, " does not write text"));
   }
-  absl::StatusOr<std::unique_ptr<TextSampler>> sampler =
-      TextSampler::Create(config.sample, config.data.vocabulary_path,
-                          config.data.merges_path, input.vocabulary);
+  absl::StatusOr<std::unique_ptr<TextSampler>> sampler = TextSampler::Create(
+      {.prompt = sample.prompt(),
+       .bytes = sample.bytes(),
+       .temperature = sample.temperature(),
+       .top_k = sample.top_k()},
+      config.data.vocabulary_path, config.data.merges_path, input.vocabulary);
   if (!sampler.ok()) return Annotate(sampler.status(), "train.sample");
   return sampler;
 }
@@ -81,7 +85,7 @@ absl::Status HeldJob::StartPrefetcher(const RankAssignment& assignment,
     prefetcher_.reset();
     prefetcher_ = std::make_unique<Prefetcher>(
         state_->dataset(), state_->sampler(),
-        Prefetcher::Options{.global_batch = config().global_batch,
+        Prefetcher::Options{.global_batch = config().program.global_batch(),
                             .max_local_batch = prefetcher_capacity_},
         clock_);
   }

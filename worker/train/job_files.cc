@@ -93,8 +93,8 @@ void JobFiles::OpenWriter() {
   options.directory = directory();
   options.plan = &state_.plan();
   options.moment_count = MomentsOf(state_.config().optimizer);
-  options.keep = state_.config().checkpoint.keep;
-  options.protect = state_.config().initial_parameters;
+  options.keep = state_.config().program.checkpoint().keep();
+  options.protect = state_.config().program.initial_parameters();
   options.progress = &board_.disk();
   options.clock = &clock_;
   auto writer = CheckpointWriter::Create(options);
@@ -177,7 +177,7 @@ void JobFiles::CheckFigures(const absl::Status& status) {
 }
 
 bool JobFiles::IsSnapshotDue(int64_t step, bool is_last) const {
-  const int64_t every = state_.config().checkpoint.every_steps;
+  const int64_t every = state_.config().program.checkpoint().every_steps();
   return writer_ != nullptr && is_writer_ && step != snapshot_step_ &&
          (is_last || (every > 0 && step % every == 0));
 }
@@ -254,7 +254,8 @@ void JobFiles::Report(const CheckpointResult& result) {
 void JobFiles::Notify(TrainNotice::Kind kind, int64_t step,
                       std::string message) {
   if (kind == TrainNotice::Kind::kCheckpointFailed && failure_.ok() &&
-      state_.config().checkpoint.fails_on_error) {
+      state_.config().program.checkpoint().on_error() ==
+          v1::WRITE_ERROR_POLICY_FAIL) {
     failure_ = WithExitCode(absl::ResourceExhaustedError(absl::StrCat(
                                 "the checkpoint of step ", step,
                                 " could not be written, and "

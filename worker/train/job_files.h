@@ -88,7 +88,7 @@ class JobFiles {
   void Notify(TrainNotice::Kind kind, int64_t step, std::string message);
   void CheckFigures(const absl::Status& status);
   const std::string& directory() const {
-    return state_.config().checkpoint.directory;
+    return state_.config().program.checkpoint().directory();
   }
 
   TrainingState& state_;

@@ -149,7 +149,7 @@ absl::StatusOr<PlanAgreement> JobTrainer::TryPrepare(
   RETURN_IF_ERROR(
       job_->StartPrefetcher(assignment, assignment.resume_step + 1));
   board_.BeginGeneration(
-      assignment.generation, job_->config().steps,
+      assignment.generation, job_->config().program.steps(),
       job_->state().plan().total_elems() * static_cast<int64_t>(sizeof(float)));
   return job_->state().Agreement();
 }
@@ -228,9 +228,9 @@ absl::Status JobTrainer::TakeOverState(Communicator& communicator,
 absl::Status JobTrainer::StartFromFiles(Communicator& communicator,
                                         const CancelToken& cancel) {
   if (job_->state().applied_step() > 0 ||
-      job_->config().checkpoint.directory.empty())
+      job_->config().program.checkpoint().directory().empty())
     return absl::OkStatus();
-  if (!job_->config().checkpoint.resume) return absl::OkStatus();
+  if (!job_->config().program.checkpoint().resume()) return absl::OkStatus();
   board_.EnterPhase(TrainPhase::kCheckpoint);
   ASSIGN_OR_RETURN(const CheckpointStart start,
                    StartFromCheckpoint(job_->state(), communicator,

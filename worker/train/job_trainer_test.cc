@@ -388,6 +388,8 @@ TEST(JobTrainerTest, APrepareThatFailsHalfwayLeavesNothingBehind) {
   TrainerWorkers workers(2);
   v1::TrainProgram silent = SmallProgram(10);
   silent.set_seed(6);
+  // Too few tokens for text.
+  silent.mutable_model()->mutable_gpt()->set_vocabulary(200);
   silent.mutable_sample()->set_prompt("The sea");
   const auto failed =
       workers.trainer(0).Prepare(SpecOf(silent), workers.Assign(1, {0}, 0, 0));

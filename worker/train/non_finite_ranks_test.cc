@@ -69,10 +69,10 @@ ProgramConfig SmallJob(int world_size) {
                                {"hidden_dim", {32}},
                                {"hidden_layers", {2}}}};
   config.data = {.kind = "synthetic", .seed = 3, .num_samples = 4096};
-  config.steps = 2;
-  config.global_batch = world_size;
-  config.seed = 3;
-  config.bucket_bytes = 2 << 10;  // so that there are several
+  config.program.set_steps(2);
+  config.program.set_global_batch(world_size);
+  config.program.set_seed(3);
+  config.program.set_bucket_bytes(2 << 10);  // so that there are several
   return config;
 }
 

@@ -1,27 +1,21 @@
 #include "worker/train/program_config.h"
 
-#include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/job/field_rules.h"
+#include "common/job/job_spec.h"
 #include "common/optimizer/optimizer_spec.h"
 #include "common/rpc/proto_time.h"
 #include "common/status/status_macros.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
-#include "ringmaster/v1/job.pb.h"
 
 namespace ringmaster {
 namespace {
 
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
-
-absl::Status AtLeast(const char* field, int64_t value, int64_t least) {
-  if (value >= least) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "train.", field, " must be at least ", least, ", got ", value));
-}
 
 // The numbers of a message as settings by name, so that a field added to a
 // model's message needs no code here. Texts (a preset's name) were translated
@@ -113,46 +107,6 @@ absl::Status ParseSource(const v1::DataSpec& spec, DataConfig& config) {
       "images and synthetic");
 }
 
-absl::Status ParseCheckpoint(const v1::CheckpointSpec& spec,
-                             CheckpointConfig& config) {
-  if (spec.directory().empty()) return absl::OkStatus();
-  RETURN_IF_ERROR(AtLeast("checkpoint.every_steps", spec.every_steps(), 0));
-  RETURN_IF_ERROR(AtLeast("checkpoint.keep", spec.keep(), 1));
-  config.directory = spec.directory();
-  config.every_steps = spec.every_steps();
-  config.keep = spec.keep();
-  config.resume = spec.resume();
-  config.fails_on_error = spec.on_error() == v1::WRITE_ERROR_POLICY_FAIL;
-  return absl::OkStatus();
-}
-
-absl::Status ParseNonFinite(const v1::NonFiniteSpec& spec,
-                            ProgramConfig& config) {
-  RETURN_IF_ERROR(AtLeast("non_finite.max_in_a_row", spec.max_in_a_row(), 0));
-  if (spec.policy() == v1::NON_FINITE_POLICY_FAIL) {
-    config.max_skipped_in_a_row = 1;
-  } else if (spec.max_in_a_row() > 0) {
-    config.max_skipped_in_a_row = spec.max_in_a_row();
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ParseSample(const v1::SampleSpec& spec, SampleConfig& config) {
-  if (spec.prompt().empty()) return absl::OkStatus();
-  RETURN_IF_ERROR(AtLeast("sample.bytes", spec.bytes(), 1));
-  RETURN_IF_ERROR(AtLeast("sample.top_k", spec.top_k(), 0));
-  if (!(spec.temperature() >= 0)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("train.sample.temperature must be at least 0, got ",
-                     spec.temperature()));
-  }
-  config.prompt = spec.prompt();
-  config.bytes = spec.bytes();
-  config.temperature = spec.temperature();
-  config.top_k = spec.top_k();
-  return absl::OkStatus();
-}
-
 EmulationConfig EmulationOf(const v1::EmulateComputeSpec& spec) {
   EmulationConfig config;
   config.forward = FromProto(spec.forward());
@@ -184,68 +138,35 @@ absl::StatusOr<Precision> PrecisionOf(v1::Precision precision,
 
 }  // namespace
 
-std::string ProgramConfig::CanonicalText() const {
-  std::string text = absl::StrCat(
-      model.CanonicalText(), "\n", data.CanonicalText(), "\n",
-      optimizer.CanonicalText(), "\nsteps=", steps,
-      " global_batch=", global_batch, " micro_batch=", micro_batch,
-      " precision=", PrecisionName(precision), " seed=", seed,
-      " evaluate_every=", evaluate_every,
-      " evaluation_samples=", evaluation_samples, " hash_every=", hash_every);
-  if (!checkpoint.directory.empty()) {
-    absl::StrAppend(&text, " checkpoint_every=", checkpoint.every_steps,
-                    " resume=", checkpoint.resume);
-  }
-  if (parameter_server.has_value()) {
-    absl::StrAppend(&text,
-                    " parameter_server=", parameter_server->CanonicalText());
-  }
-  // Algorithm and transport are left out: ranks that disagree about them refuse
-  // each other's frames.
-  if (collective.wire.has_value()) {
-    const std::string_view wire = DTypeName(*collective.wire);
-    absl::StrAppend(&text,
-                    " wire=", absl::string_view(wire.data(), wire.size()));
-  }
-  return text;
+v1::TrainProgram ProgramConfig::DefaultedProgram() {
+  v1::TrainProgram program;
+  FillDefaults(program);
+  return program;
 }
 
-absl::StatusOr<ProgramConfig> ParseProgram(const v1::TrainProgram& program,
+std::string ProgramConfig::CanonicalText() const {
+  return absl::StrCat(AgreedText(program), "\n", data.CanonicalText(),
+                      "\nprecision=", PrecisionName(precision));
+}
+
+absl::StatusOr<ProgramConfig> ParseProgram(const v1::TrainProgram& given,
                                            Precision default_precision) {
   ProgramConfig config;
+  ASSIGN_OR_RETURN(config.program, DefaultProgram(given));
+  const v1::TrainProgram& program = config.program;
   RETURN_IF_ERROR(ParseModel(program.model(), config.model));
   config.data.seed = static_cast<uint64_t>(program.seed());
+  config.data.needs_held_out = program.evaluate_every() > 0;
   RETURN_IF_ERROR(ParseSource(program.data(), config.data));
   ASSIGN_OR_RETURN(config.optimizer, ParseOptimizer(program.optimizer()));
-  RETURN_IF_ERROR(AtLeast("steps", program.steps(), 1));
-  RETURN_IF_ERROR(AtLeast("global_batch", program.global_batch(), 1));
-  RETURN_IF_ERROR(AtLeast("micro_batch", program.micro_batch(), 0));
-  RETURN_IF_ERROR(AtLeast("evaluate_every", program.evaluate_every(), 0));
-  RETURN_IF_ERROR(
-      AtLeast("evaluation_samples", program.evaluation_samples(), 0));
-  RETURN_IF_ERROR(AtLeast("bucket_bytes", program.bucket_bytes(), 1));
-  RETURN_IF_ERROR(AtLeast("hash_every", program.hash_every(), 0));
-  RETURN_IF_ERROR(ParseCheckpoint(program.checkpoint(), config.checkpoint));
-  RETURN_IF_ERROR(ParseSample(program.sample(), config.sample));
-  RETURN_IF_ERROR(ParseNonFinite(program.non_finite(), config));
+  ASSIGN_OR_RETURN(config.precision,
+                   PrecisionOf(program.precision(), default_precision));
   ASSIGN_OR_RETURN(config.collective, ParseCollective(program.collective()));
+  config.emulation = EmulationOf(program.emulate_compute());
   if (program.has_parameter_server()) {
     ASSIGN_OR_RETURN(config.parameter_server,
                      ParseUpdateRules(program, config.optimizer));
   }
-  config.data.needs_held_out = program.evaluate_every() > 0;
-  config.steps = program.steps();
-  config.global_batch = program.global_batch();
-  config.micro_batch = program.micro_batch();
-  ASSIGN_OR_RETURN(config.precision,
-                   PrecisionOf(program.precision(), default_precision));
-  config.seed = static_cast<uint64_t>(program.seed());
-  config.evaluate_every = program.evaluate_every();
-  config.evaluation_samples = program.evaluation_samples();
-  config.bucket_bytes = program.bucket_bytes();
-  config.emulation = EmulationOf(program.emulate_compute());
-  config.hash_every = program.hash_every();
-  config.initial_parameters = program.initial_parameters();
   return config;
 }
 

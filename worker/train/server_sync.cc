@@ -19,11 +19,11 @@ bool IsMultiple(int64_t step, int64_t every) {
 }  // namespace
 
 bool IsAgreementStep(const ProgramConfig& config, int64_t step) {
-  return step == config.steps || IsMultiple(step, kMostStepsApart) ||
-         IsMultiple(step, config.evaluate_every) ||
-         IsMultiple(step, config.hash_every) ||
-         (!config.checkpoint.directory.empty() &&
-          IsMultiple(step, config.checkpoint.every_steps));
+  return step == config.program.steps() || IsMultiple(step, kMostStepsApart) ||
+         IsMultiple(step, config.program.evaluate_every()) ||
+         IsMultiple(step, config.program.hash_every()) ||
+         (!config.program.checkpoint().directory().empty() &&
+          IsMultiple(step, config.program.checkpoint().every_steps()));
 }
 
 ServerSync::ServerSync(int64_t generation, absl::Duration wait_timeout,
@@ -189,8 +189,9 @@ absl::StatusOr<CommitSummary> ServerSync::Exchange(const LocalStep& local,
       ExchangeCommit(communicator_, record, Deadline(), record_words_));
   RETURN_IF_ERROR(FAIL_POINT("train.commit_received"));
   return CombineCommits(
-      records, {generation_, local.step, steps * state_.config().global_batch,
-                local.global_sample_hash, state_.targets()});
+      records,
+      {generation_, local.step, steps * state_.config().program.global_batch(),
+       local.global_sample_hash, state_.targets()});
 }
 
 // Everybody's pushes are answered, and nobody pushes before all are here.

@@ -195,19 +195,20 @@ INSTANTIATE_TEST_SUITE_P(Consistencies, RelaxedTest,
 
 TEST(AgreementStepTest, ComesBeforeWhateverNeedsOneState) {
   ProgramConfig config;
-  config.steps = 130;
-  config.evaluate_every = 30;
-  config.checkpoint.every_steps = 40;  // of none
+  config.program.set_steps(130);
+  config.program.set_evaluate_every(30);
+  config.program.set_hash_every(0);
+  config.program.mutable_checkpoint()->set_every_steps(40);  // of none
   std::vector<int64_t> steps;
-  for (int64_t step = 1; step <= config.steps; ++step) {
+  for (int64_t step = 1; step <= config.program.steps(); ++step) {
     if (IsAgreementStep(config, step)) steps.push_back(step);
   }
   EXPECT_EQ(steps, (std::vector<int64_t>{30, 50, 60, 90, 100, 120, 130}));
   EXPECT_FALSE(IsAgreementStep(config, 40));
-  config.checkpoint.directory = "/somewhere";
+  config.program.mutable_checkpoint()->set_directory("/somewhere");
   EXPECT_TRUE(IsAgreementStep(config, 40));
   EXPECT_FALSE(IsAgreementStep(config, 7));
-  config.hash_every = 7;
+  config.program.set_hash_every(7);
   EXPECT_TRUE(IsAgreementStep(config, 7));
 }
 

@@ -24,9 +24,9 @@ ProgramConfig SmallJob() {
                                {"hidden_dim", {32}},
                                {"hidden_layers", {2}}}};
   config.data = {.kind = "synthetic", .seed = 3, .num_samples = 256};
-  config.steps = 20;
-  config.global_batch = 8;
-  config.bucket_bytes = 16 << 10;
+  config.program.set_steps(20);
+  config.program.set_global_batch(8);
+  config.program.set_bucket_bytes(16 << 10);
   return config;
 }
 

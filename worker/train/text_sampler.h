@@ -23,9 +23,16 @@
 #include "common/transport/cancel_token.h"
 #include "worker/data/bpe_tokenizer.h"
 #include "worker/nn/model.h"
-#include "worker/train/program_config.h"
 
 namespace ringmaster {
+
+// A text that a model writes.
+struct SampleConfig {
+  std::string prompt = "";
+  int64_t bytes = 200;
+  double temperature = 0.8;  // 0: the most probable token
+  int64_t top_k = 0;         // 0: all tokens
+};
 
 class TextSampler {
  public:

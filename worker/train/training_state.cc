@@ -111,12 +111,12 @@ absl::Status TrainingState::InitializeArenas() {
     if (is_overwritten_) std::fill(moment.begin(), moment.end(), 0.0f);
   }
   complete_step_ = 0;
-  if (config_.initial_parameters.empty()) {
-    InitializeParameters(*plan_, config_.seed, arenas.parameters);
+  if (config_.program.initial_parameters().empty()) {
+    InitializeParameters(*plan_, config_.program.seed(), arenas.parameters);
     return absl::OkStatus();
   }
-  const absl::Status imported =
-      ImportParameters(config_.initial_parameters, *plan_, arenas.parameters);
+  const absl::Status imported = ImportParameters(
+      config_.program.initial_parameters(), *plan_, arenas.parameters);
   return imported.ok()
              ? imported
              : AsDataError(Annotate(imported, "train.initial_parameters"));
@@ -163,7 +163,7 @@ absl::Status TrainingState::CheckFitsInMemory(int64_t activation_bytes) const {
     needs.push_back({"moments", moments * arena_bytes});
   }
   // One rank of a host has it.
-  if (!config_.checkpoint.directory.empty()) {
+  if (!config_.program.checkpoint().directory().empty()) {
     needs.push_back({"its share of a checkpoint's copy",
                      (1 + moments) * arena_bytes / ranks_on_host_});
     if (has_servers()) {
@@ -178,7 +178,7 @@ absl::Status TrainingState::CheckFitsInMemory(int64_t activation_bytes) const {
 
 absl::Status TrainingState::MakePlan() {
   PlanOptions options;
-  options.bucket_bytes = config_.bucket_bytes;
+  options.bucket_bytes = config_.program.bucket_bytes();
   options.settings = config_.CanonicalText();
   ASSIGN_OR_RETURN(Plan plan,
                    Plan::Create(config_.model.kind, model_->specs(), options));
@@ -215,14 +215,15 @@ ArenaSpans<float> TrainingState::MutableArenas() {
 }
 
 int64_t TrainingState::micro_batch(int64_t local_batch) const {
-  return config_.micro_batch == 0 ? local_batch
-                                  : std::min(config_.micro_batch, local_batch);
+  return config_.program.micro_batch() == 0
+             ? local_batch
+             : std::min(config_.program.micro_batch(), local_batch);
 }
 
 double TrainingState::learning_rate() const {
   return LearningRateAt(config_.optimizer.schedule,
                         config_.optimizer.learning_rate, applied_step_ + 1,
-                        config_.steps);
+                        config_.program.steps());
 }
 
 absl::Status TrainingState::ReserveBatch(int64_t local_batch) {
@@ -379,8 +380,8 @@ PlanAgreement TrainingState::Agreement() const {
       "plan %016x (%s, %d parameters, %d buckets, global batch %d, seed %d), "
       "data %016x (%s, %d samples, %d held out)",
       plan_->hash(), config_.model.CanonicalText(), plan_->parameter_count(),
-      plan_->buckets().size(), config_.global_batch, config_.seed,
-      dataset_->fingerprint(),
+      plan_->buckets().size(), config_.program.global_batch(),
+      config_.program.seed(), dataset_->fingerprint(),
       config_.data.path.empty() ? config_.data.kind : config_.data.path,
       dataset_->size(Split::kTrain), dataset_->size(Split::kHeldOut));
   // The two kinds reduce gradients in ways that do not meet.

@@ -19,6 +19,7 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/descriptor.pb.h"
 #include "google/protobuf/text_format.h"
+#include "google/protobuf/unknown_field_set.h"
 #include "gtest/gtest.h"
 
 namespace ringmaster {
@@ -81,6 +82,9 @@ class Lint {
     }
     for (int i = 0; i < file.service_count(); ++i) {
       VisitService(*file.service(i));
+    }
+    for (int i = 0; i < file.extension_count(); ++i) {
+      VisitExtension(*file.extension(i));
     }
     for (int i = 0; i < file.dependency_count(); ++i) {
       const std::string& import = file.dependency(i)->name();
@@ -166,6 +170,25 @@ class Lint {
     ExpectComment(field);
     if (field.message_type() != nullptr) Use(*field.message_type()->file());
     if (field.enum_type() != nullptr) Use(*field.enum_type()->file());
+    UseOptions(field);
+  }
+
+  // Options of our own, which this program is not linked with.
+  void UseOptions(const FieldDescriptor& field) {
+    const auto& options = field.options();
+    const auto& unknown = options.GetReflection()->GetUnknownFields(options);
+    const DescriptorPool& pool = *field.file()->pool();
+    for (int i = 0; i < unknown.field_count(); ++i) {
+      const FieldDescriptor* const option = pool.FindExtensionByNumber(
+          pool.FindMessageTypeByName("google.protobuf.FieldOptions"),
+          unknown.field(i).number());
+      if (option != nullptr) Use(*option->file());
+    }
+  }
+
+  void VisitExtension(const FieldDescriptor& extension) {
+    VisitField(extension);
+    Use(*extension.containing_type()->file());
   }
 
   void VisitEnum(const EnumDescriptor& type) {

@@ -8,11 +8,12 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/job/job_spec.h"
 #include "common/rpc/proto_time.h"
 #include "common/status/reason.h"
 #include "common/status/status_macros.h"
 #include "server/coordinator/core/explain.h"
-#include "server/coordinator/rpc/job_spec.h"
+#include "server/coordinator/rpc/job_sharding.h"
 #include "server/coordinator/rpc/state_proto.h"
 
 namespace ringmaster::coordinator {

@@ -12,6 +12,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/config/address.h"
+#include "common/job/job_spec.h"
 #include "common/parameter_server/staleness.h"
 #include "common/plan/mesh.h"
 #include "common/rpc/collective_costs_proto.h"
@@ -21,7 +22,7 @@
 #include "common/status/reason.h"
 #include "common/status/status_macros.h"
 #include "common/text/utf8.h"
-#include "server/coordinator/rpc/job_spec.h"
+#include "server/coordinator/rpc/job_sharding.h"
 
 namespace ringmaster::coordinator {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/job/job_spec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/coordinator/rpc/job_spec.h"
 
 namespace ringmaster::ctl {
 namespace {
@@ -24,7 +24,7 @@ std::string FileOf(const std::string& name, const std::string& text) {
 TEST(JobFileTest, TheExampleIsAGoodJob) {
   const auto spec = LoadJobFile("deploy/local/job.yaml", {});
   ASSERT_TRUE(spec.ok()) << spec.status();
-  const auto checked = coordinator::ValidateAndDefault(*spec);
+  const auto checked = ValidateAndDefault(*spec);
   EXPECT_TRUE(checked.ok()) << checked.status();
 }
 
@@ -102,7 +102,7 @@ TEST(JobFileTest, WritesAJobThatReadsBackAsTheSame) {
       "/with \"quotes\"\tand \xC3\xBC");
   spec->mutable_train()->mutable_optimizer()->mutable_adamw()->set_epsilon(
       1e-8);
-  spec = coordinator::ValidateAndDefault(*spec);
+  spec = ValidateAndDefault(*spec);
   ASSERT_TRUE(spec.ok()) << spec.status();
   const auto again = LoadJobFile(FileOf("again.yaml", ToYaml(*spec)), {});
   ASSERT_TRUE(again.ok()) << again.status() << ToYaml(*spec);
@@ -178,7 +178,7 @@ TEST(JobFileTest, WritesABenchmarkThatReadsBackAsTheSame) {
   spec.mutable_workers()->set_min(2);
   spec.mutable_bench()->add_sizes(4096);
   spec.mutable_bench()->set_type(v1::BENCH_TYPE_BFLOAT16);
-  const auto whole = coordinator::ValidateAndDefault(spec);
+  const auto whole = ValidateAndDefault(spec);
   ASSERT_TRUE(whole.ok()) << whole.status();
   const std::string yaml = ToYaml(*whole);
   EXPECT_THAT(yaml, HasSubstr("sizes: [4096]\n"));

@@ -6,10 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/credentials/credentials.h"
+#include "common/job/job_spec.h"
 #include "common/status/annotate.h"
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
-#include "server/coordinator/rpc/job_spec.h"
 #include "server/ctl/client/client.h"
 #include "server/ctl/client/job_watch.h"
 #include "server/ctl/commands/cancel_on_interrupt.h"
@@ -121,8 +121,7 @@ absl::StatusOr<int> RunLocal(const LocalContext& context,
                    LoadJobFile(options.job_file, options.assignments));
   ASSIGN_OR_RETURN(const int workers, FitToLocalWorkers(options.workers, spec));
   // The coordinator checks it again; here a mistake costs nothing yet.
-  if (const auto checked = coordinator::ValidateAndDefault(spec);
-      !checked.ok()) {
+  if (const auto checked = ValidateAndDefault(spec); !checked.ok()) {
     return Annotate(checked.status(), JobFileName(options.job_file));
   }
   LocalClusterOptions cluster_options;

@@ -1,10 +1,10 @@
 #include "server/ctl/commands/submit.h"
 
 #include "absl/strings/str_cat.h"
+#include "common/job/job_spec.h"
 #include "common/status/annotate.h"
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
-#include "server/coordinator/rpc/job_spec.h"
 #include "server/ctl/client/bell.h"
 #include "server/ctl/client/job_watch.h"
 #include "server/ctl/commands/job_file.h"
@@ -33,8 +33,7 @@ absl::StatusOr<int> DryRun(const CommandContext& context,
   }
   if (ExitCodeOf(job.status()) != ExitCode::kRetryElsewhere)
     return Annotate(job.status(), job_file);
-  absl::StatusOr<v1::JobSpec> with_defaults =
-      coordinator::ValidateAndDefault(spec);
+  absl::StatusOr<v1::JobSpec> with_defaults = ValidateAndDefault(spec);
   if (!with_defaults.ok()) return Annotate(with_defaults.status(), job_file);
   context.console.WriteError(
       absl::StrCat("note: checked by ringctl itself only: ",

@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "ringmaster/v1/event.pb.h"
-#include "server/coordinator/rpc/job_spec_parameter_server.h"
+#include "server/coordinator/rpc/job_sharding.h"
 #include "server/ctl/render/text.h"
 
 namespace ringmaster::ctl {

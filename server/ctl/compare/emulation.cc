@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "common/job/job_spec.h"
 #include "common/rpc/proto_time.h"
 #include "common/status/status_macros.h"
 #include "ringmaster/v1/job.pb.h"
 #include "ringmaster/v1/job_service.pb.h"
-#include "server/coordinator/rpc/job_spec.h"
 
 namespace ringmaster::ctl {
 namespace {
@@ -79,8 +79,7 @@ absl::StatusOr<PlannedRun> RecordingOf(const PlannedRun& run) {
   train.clear_collective();
   train.clear_bucket_bytes();
   SetShortRun(train, kRecordedSteps, SamplesAtOnce(train, run.result.workers));
-  ASSIGN_OR_RETURN(recording.spec,
-                   coordinator::ValidateAndDefault(recording.spec));
+  ASSIGN_OR_RETURN(recording.spec, ValidateAndDefault(recording.spec));
   ASSIGN_OR_RETURN(recording.result.mode, ParseMode("auto"));
   recording.result.workers = 1;
   recording.result.ranks_per_host = 1;

@@ -12,10 +12,10 @@
 #include "absl/strings/str_split.h"
 #include "common/config/byte_count.h"
 #include "common/config/yaml_to_proto.h"
+#include "common/job/job_spec.h"
 #include "common/rpc/proto_time.h"
 #include "common/status/annotate.h"
 #include "common/status/status_macros.h"
-#include "server/coordinator/rpc/job_spec.h"
 #include "server/ctl/compare/gpu_run.h"
 
 namespace ringmaster::ctl {
@@ -77,7 +77,7 @@ absl::StatusOr<PlannedRun> PlanRun(const v1::JobSpec& job,
     train.set_global_batch(train.global_batch() * workers /
                            options.workers.front());
   }
-  absl::StatusOr<v1::JobSpec> checked = coordinator::ValidateAndDefault(spec);
+  absl::StatusOr<v1::JobSpec> checked = ValidateAndDefault(spec);
   absl::Status status = checked.status();
   if (status.ok() && options.is_on_gpus)
     status = CheckGpuProgram(checked->train());
@@ -113,8 +113,7 @@ absl::StatusOr<PlannedRun> MemoryRunOf(const PlannedRun& run,
   PlannedRun short_run = run;
   SetShortRun(*short_run.spec.mutable_train(), kMemorySteps,
               samples_per_worker * run.result.workers);
-  absl::StatusOr<v1::JobSpec> checked =
-      coordinator::ValidateAndDefault(short_run.spec);
+  absl::StatusOr<v1::JobSpec> checked = ValidateAndDefault(short_run.spec);
   if (!checked.ok()) {
     return Annotate(
         checked.status(),

@@ -23,7 +23,7 @@ absl::StatusOr<GenerationRun::End> TrainRank(Communicator& communicator,
   TrainingState& state = *result.state;
   const int rank = communicator.rank();
   const int world_size = communicator.world_size();
-  const int64_t global_batch = state.config().global_batch;
+  const int64_t global_batch = state.config().program.global_batch();
   const int64_t local_batch =
       std::max<int64_t>(ChunkOf(rank, world_size, global_batch).count, 1);
   RETURN_IF_ERROR(state.ReserveBatch(local_batch));

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/fail_point/fail_point.h"
 #include "server/parameter_server/shard_host.h"
 #include "server/parameter_server/shard_trainer.h"
 #include "worker/train/job_trainer.h"
@@ -155,11 +156,27 @@ std::vector<RunOutcome> ServerJob::RunGeneration(
 
 std::vector<RunOutcome> ServerJob::RunUntilStep(const v1::TrainProgram& program,
                                                 int member, int64_t step) {
+  // At least one of this generation's own.
+  const int64_t begin = resume_step();
+  const int64_t goal = std::max(step, begin + 1);
+  // However late this thread gets a core, nobody goes on to the end before the
+  // halt: in lockstep the next step is not begun, else not the last one.
+  const bool is_lockstep =
+      program.parameter_server().consistency() != v1::CONSISTENCY_SSP &&
+      program.parameter_server().consistency() != v1::CONSISTENCY_ASYNC;
+  const int64_t last = is_lockstep ? goal : program.steps() - 1;
+  FailPoint::Arm("train.step", FailPoint::Action::kHang,
+                 options_.workers * (last - begin) + 1);
   return RunGeneration(program, [&] {
-    while (trainer(member).progress().applied_step < step)
-      std::this_thread::yield();
+    const auto is_there = [&] {
+      const TrainProgress progress = trainer(member).progress();
+      return progress.generation == generation_ &&
+             progress.applied_step >= goal;
+    };
+    while (!is_there()) std::this_thread::yield();
     for (const int each : MembersThatAreThere())
       trainer(each).Abort(generation_, "the test halts it");
+    FailPoint::Disarm("train.step");
   });
 }
 

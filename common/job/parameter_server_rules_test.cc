@@ -1,14 +1,12 @@
-#include "server/coordinator/rpc/job_spec_parameter_server.h"
-
 #include <functional>
 #include <string>
 
+#include "common/job/job_spec.h"
 #include "common/status/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/coordinator/rpc/job_spec.h"
 
-namespace ringmaster::coordinator {
+namespace ringmaster {
 namespace {
 
 using ::testing::HasSubstr;
@@ -40,45 +38,6 @@ TEST(ParameterServerSpecTest, FillsInTheDocumentedDefaults) {
   spec = ValidateAndDefault(ssp);
   ASSERT_TRUE(spec.ok()) << spec.status();
   EXPECT_EQ(Servers(*spec).staleness(), 2);
-}
-
-TEST(ParameterServerSpecTest, ShardsAreAsManyAsServersOrAsWorkersAtMost) {
-  v1::JobSpec spec = SpecWithServers(3);
-  Servers(spec).set_replicas(1);
-  EXPECT_EQ(ShardingOf(*ValidateAndDefault(spec)),
-            (Sharding{.servers = 3, .shards = 3, .replicas = 1}));
-  spec = SpecWithServers(0);
-  Servers(spec).set_colocated(true);
-  Servers(spec).set_consistency(v1::CONSISTENCY_ASYNC);
-  const Sharding sharding = ShardingOf(*ValidateAndDefault(spec));
-  EXPECT_EQ(sharding, (Sharding{.shards = 4, .is_lockstep = false}));
-  EXPECT_TRUE(sharding.IsColocated());
-  // As many for each lane.
-  spec.mutable_train()->mutable_collective()->set_connections(3);
-  EXPECT_EQ(ShardingOf(*ValidateAndDefault(spec)).shards, 12);
-  EXPECT_EQ(ShardingOf(*ValidateAndDefault(spec)).lanes, 3);
-  spec.mutable_train()->clear_parameter_server();
-  EXPECT_EQ(ShardingOf(*ValidateAndDefault(spec)), Sharding());
-}
-
-TEST(ParameterServerSpecTest, WarnsOfWhatALossWouldCost) {
-  v1::JobSpec spec = SpecWithServers(2);
-  EXPECT_EQ(WarningOf(spec),
-            "there is one copy of the parameters: the loss of a parameter "
-            "server sets the job back to its beginning, since it writes no "
-            "checkpoints (train.parameter_server.replicas: 1 keeps a second)");
-  spec.mutable_train()->mutable_checkpoint()->set_directory("/c");
-  EXPECT_THAT(WarningOf(spec), HasSubstr("back to its last checkpoint (train"));
-  Servers(spec).set_servers(1);
-  EXPECT_TRUE(WarningOf(spec).ends_with("its last checkpoint"));
-  // Its lanes are no holders of their own.
-  spec.mutable_train()->mutable_collective()->set_connections(2);
-  EXPECT_TRUE(WarningOf(spec).ends_with("its last checkpoint"));
-  Servers(spec).set_servers(2);
-  Servers(spec).set_replicas(1);
-  EXPECT_EQ(WarningOf(spec), "");
-  spec.mutable_train()->clear_parameter_server();
-  EXPECT_EQ(WarningOf(spec), "");
 }
 
 struct Mistake {
@@ -171,4 +130,4 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 }  // namespace
-}  // namespace ringmaster::coordinator
+}  // namespace ringmaster

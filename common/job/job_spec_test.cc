@@ -1,4 +1,4 @@
-#include "server/coordinator/rpc/job_spec.h"
+#include "common/job/job_spec.h"
 
 #include <cmath>
 #include <functional>
@@ -11,7 +11,7 @@
 #include "google/protobuf/util/message_differencer.h"
 #include "gtest/gtest.h"
 
-namespace ringmaster::coordinator {
+namespace ringmaster {
 namespace {
 
 using ::testing::AllOf;
@@ -529,10 +529,10 @@ INSTANTIATE_TEST_SUITE_P(
                 "train.initial_parameters must have at most 4096 bytes"},
         Mistake{"SampleWithoutPrompt",
                 [](auto& s) { Sample(s).clear_prompt(); },
-                "train.sample.prompt must have at least one byte"},
+                "train.sample.prompt must have 1 to 16384 bytes, got 0"},
         Mistake{"SamplePromptTooLong",
                 [](auto& s) { Sample(s).set_prompt(std::string(20000, 'a')); },
-                "train.sample.prompt must have at most 16384 bytes, got 20000"},
+                "train.sample.prompt must have 1 to 16384 bytes, got 20000"},
         Mistake{"SampleBytes", [](auto& s) { Sample(s).set_bytes(100001); },
                 "train.sample.bytes must be at most 100000, got 100001"},
         Mistake{"SampleTemperature",
@@ -799,7 +799,7 @@ TEST(JobSpecTest, RefusesWhatIsWrongWithABenchmark) {
       {[](auto& spec) {
          for (int i = 1; i <= 65; ++i) spec.mutable_bench()->add_sizes(4 * i);
        },
-       "bench.sizes must be at most 64, got 65"},
+       "bench.sizes' number of entries must be at most 64, got 65"},
       {[](auto& spec) {
          spec.mutable_bench()->set_type(static_cast<v1::BenchType>(9));
        },
@@ -845,4 +845,4 @@ TEST(JobSpecTest, RefusesWhatIsWrongWithABenchmark) {
 }
 
 }  // namespace
-}  // namespace ringmaster::coordinator
+}  // namespace ringmaster

@@ -1,0 +1,43 @@
+// The rules that the fields of a job carry as options
+// (proto/ringmaster/v1/field_rule.proto), applied to any message by reflection:
+// a field that is added needs no code to be defaulted, checked, compared and
+// documented.
+//
+// Pure.
+#ifndef RINGMASTER_COMMON_JOB_FIELD_RULES_H_
+#define RINGMASTER_COMMON_JOB_FIELD_RULES_H_
+
+#include <string>
+
+#include "common/job/spec_errors.h"
+
+namespace google::protobuf {
+class FieldDescriptor;
+class Message;
+}  // namespace google::protobuf
+
+namespace ringmaster {
+
+// Sets what `message`, and the messages in it, leave out to the defaults of
+// their fields. A second time it changes nothing.
+void FillDefaults(google::protobuf::Message& message);
+
+// Adds to `errors` each field of `message`, whose defaults are filled in, that
+// breaks its rule, with `path` before its name. Enumerations must have a value
+// that this build knows, floating-point numbers must be finite.
+void CheckRules(const google::protobuf::Message& message,
+                const std::string& path, SpecErrors& errors);
+
+// Returns what ranks must agree on in `message`: names and values of all fields
+// that are set and not local, in the order of their numbers, those of a map by
+// key. Equal for messages that mean the same, in every build.
+[[nodiscard]] std::string AgreedText(const google::protobuf::Message& message);
+
+// Returns the bounds of `field`, as in "at least 1" or "above 0 and below 1";
+// empty if its rule has none.
+[[nodiscard]] std::string BoundsText(
+    const google::protobuf::FieldDescriptor& field);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_COMMON_JOB_FIELD_RULES_H_

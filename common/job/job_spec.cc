@@ -1,0 +1,218 @@
+#include "common/job/job_spec.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "common/job/field_rules.h"
+#include "common/job/program_rules.h"
+#include "common/job/spec_errors.h"
+#include "common/rpc/proto_time.h"
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "google/protobuf/message.h"
+#include "google/protobuf/unknown_field_set.h"
+
+namespace ringmaster {
+namespace {
+
+constexpr size_t kMaxNameLength = 40;
+constexpr int kDefaultStaleness = 2;
+
+// A field this build does not know was meant to have an effect; running without
+// it would surprise.
+void RefuseUnknownFields(const google::protobuf::Message& message,
+                         const std::string& path, SpecErrors& errors) {
+  const auto& reflection = *message.GetReflection();
+  const auto& unknown = reflection.GetUnknownFields(message);
+  for (int i = 0; i < unknown.field_count(); ++i) {
+    errors.Add(absl::StrCat(path.empty() ? "the spec" : path, " has field ",
+                            unknown.field(i).number(),
+                            ", which this coordinator does not know; it may "
+                            "be older than the client"));
+  }
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  reflection.ListFields(message, &fields);
+  for (const auto* field : fields) {
+    if (field->is_repeated() || field->message_type() == nullptr) continue;
+    RefuseUnknownFields(
+        reflection.GetMessage(message, field),
+        path.empty() ? field->name() : absl::StrCat(path, ".", field->name()),
+        errors);
+  }
+}
+
+void CheckName(const std::string& name, SpecErrors& errors) {
+  bool is_good = !name.empty() && name.size() <= kMaxNameLength &&
+                 absl::ascii_islower(name.front()) && name.back() != '-';
+  for (const char c : name) {
+    is_good = is_good &&
+              (absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '-');
+  }
+  if (is_good) return;
+  errors.Add(absl::StrCat(
+      "name must be 1 to ", kMaxNameLength,
+      " lower-case letters, digits and dashes, begin with a letter and not "
+      "end with a dash, got \"",
+      absl::CHexEscape(name.substr(0, 2 * kMaxNameLength)), "\""));
+}
+
+// ---- Defaults that other fields decide.
+
+void FillTrain(v1::TrainProgram& train) {
+  if (train.model().has_gpt()) {
+    v1::GptSpec& gpt = *train.mutable_model()->mutable_gpt();
+    if (gpt.sample_tokens() == 0) gpt.set_sample_tokens(gpt.window());
+  }
+  if (!train.has_parameter_server()) return;
+  v1::ParameterServerSpec& servers = *train.mutable_parameter_server();
+  if (servers.consistency() == v1::CONSISTENCY_SSP && servers.staleness() == 0)
+    servers.set_staleness(kDefaultStaleness);
+}
+
+void Fill(v1::JobSpec& spec, SpecErrors& errors) {
+  if (spec.train().model().has_gpt())
+    FillPreset(*spec.mutable_train()->mutable_model()->mutable_gpt(), errors);
+  FillDefaults(spec);
+  if (spec.workers().max() == 0)
+    spec.mutable_workers()->set_max(spec.workers().min());
+  if (spec.has_train()) FillTrain(*spec.mutable_train());
+}
+
+// ---- Checks of several fields, each of which keeps its own rule.
+
+void CheckSample(const v1::TrainProgram& train, SpecErrors& errors) {
+  if (!train.has_sample()) return;
+  if (train.data().has_tokens() && train.model().gpt().vocabulary() > 256) {
+    errors.Add(
+        "train.sample needs data of text: what tokens stand for, "
+        "train.data.tokens does not tell (ringctl sample can write from a "
+        "checkpoint)");
+  }
+  if (train.model().has_cnn()) {
+    errors.Add(
+        "train.sample needs a model that continues text: mlp, gpt or custom, "
+        "not cnn");
+  }
+}
+
+void CheckEmulation(const v1::TrainProgram& train, SpecErrors& errors) {
+  if (!train.has_emulate_compute()) return;
+  const v1::EmulateComputeSpec& emulation = train.emulate_compute();
+  const std::string path = "train.emulate_compute";
+  const absl::Duration forward = FromProto(emulation.forward());
+  const absl::Duration backward = FromProto(emulation.backward());
+  if (forward + backward <= absl::ZeroDuration()) {
+    errors.Add(absl::StrCat(
+        path,
+        " must say how long forward and backward take for a sample, at most "
+        "1m each, got ",
+        absl::FormatDuration(forward), " and ",
+        absl::FormatDuration(backward)));
+  }
+  int before = 0;
+  for (const int ready : emulation.ready_permille()) {
+    if (ready < before) {
+      errors.Add(
+          absl::StrCat(path, ".ready_permille must ascend from 0 to 1000, got ",
+                       ready, " after ", before));
+      return;
+    }
+    before = ready;
+  }
+}
+
+void CheckOptimizer(const v1::TrainProgram& train, SpecErrors& errors) {
+  const v1::OptimizerSpec& optimizer = train.optimizer();
+  if (optimizer.sgd().nesterov() && optimizer.sgd().momentum() == 0) {
+    errors.Add(
+        "train.optimizer.sgd.nesterov needs train.optimizer.sgd.momentum above "
+        "0, got 0");
+  }
+  if (optimizer.schedule().warmup_steps() > train.steps()) {
+    errors.Add(absl::StrCat(
+        "train.optimizer.schedule.warmup_steps must be at most train.steps (",
+        train.steps(), "), got ", optimizer.schedule().warmup_steps()));
+  }
+}
+
+void CheckTrain(const v1::TrainProgram& train, int max_workers,
+                SpecErrors& errors) {
+  CheckModel(train.model(), errors);
+  CheckData(train, errors);
+  CheckOptimizer(train, errors);
+  CheckParameterServer(train, max_workers, errors);
+  CheckSample(train, errors);
+  CheckEmulation(train, errors);
+  if (train.global_batch() < max_workers) {
+    errors.Add(absl::StrCat(
+        "train.global_batch must be at least workers.max (", max_workers,
+        "), so that every rank has a sample, got ", train.global_batch()));
+  }
+}
+
+// What there must be one of.
+void CheckChoices(const v1::JobSpec& spec, SpecErrors& errors) {
+  if (spec.program_case() == v1::JobSpec::PROGRAM_NOT_SET)
+    errors.Add("the spec must have a program: train or bench");
+  if (!spec.has_train()) return;
+  if (spec.train().model().model_case() == v1::ModelSpec::MODEL_NOT_SET)
+    errors.Add("train.model must name a model: mlp, gpt, cnn or custom");
+  if (spec.train().data().source_case() == v1::DataSpec::SOURCE_NOT_SET) {
+    errors.Add(
+        "train.data must name a source: text, tokens, images or synthetic");
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<v1::JobSpec> ValidateAndDefault(v1::JobSpec spec) {
+  SpecErrors errors;
+  RefuseUnknownFields(spec, "", errors);
+  Fill(spec, errors);
+  CheckName(spec.name(), errors);
+  CheckChoices(spec, errors);
+  CheckRules(spec, "", errors);
+  if (errors.empty()) {
+    if (spec.workers().max() < spec.workers().min()) {
+      errors.Add(absl::StrCat("workers.max must be at least workers.min (",
+                              spec.workers().min(), "), got ",
+                              spec.workers().max()));
+    }
+    if (spec.has_train()) {
+      CheckTrain(spec.train(), spec.workers().max(), errors);
+    } else {
+      CheckBench(spec.bench(), spec.workers(), errors);
+    }
+  }
+  if (absl::Status status = errors.ToStatus(); !status.ok()) return status;
+  return spec;
+}
+
+absl::StatusOr<v1::TrainProgram> DefaultProgram(v1::TrainProgram program) {
+  SpecErrors errors;
+  if (program.model().has_gpt())
+    FillPreset(*program.mutable_model()->mutable_gpt(), errors);
+  FillDefaults(program);
+  FillTrain(program);
+  CheckRules(program, "train", errors);
+  if (absl::Status status = errors.ToStatus(); !status.ok()) return status;
+  return program;
+}
+
+std::string SerializeSpec(const v1::JobSpec& spec) {
+  std::string bytes;
+  {
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::CodedOutputStream coded(&stream);
+    coded.SetSerializationDeterministic(true);
+    spec.SerializeToCodedStream(&coded);
+  }  // the streams write what is left
+  return bytes;
+}
+
+}  // namespace ringmaster

@@ -1,0 +1,45 @@
+#include "server/coordinator/rpc/job_sharding.h"
+
+#include <cstdint>
+
+#include "absl/strings/str_cat.h"
+#include "common/parameter_server/update_rules.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+int32_t MostHolders(const v1::JobSpec& spec) {
+  const v1::ParameterServerSpec& server = spec.train().parameter_server();
+  return server.colocated() ? spec.workers().max() : server.servers();
+}
+
+}  // namespace
+
+Sharding ShardingOf(const v1::JobSpec& spec) {
+  if (!spec.train().has_parameter_server()) return Sharding();
+  const v1::ParameterServerSpec& server = spec.train().parameter_server();
+  // Each holder has a shard for each of its lanes (LaneOfShard).
+  const int32_t lanes = LanesOf(spec.train());
+  return Sharding{.servers = server.servers(),
+                  .shards = MostHolders(spec) * lanes,
+                  .lanes = lanes,
+                  .replicas = server.replicas(),
+                  .is_lockstep = server.consistency() == v1::CONSISTENCY_BSP};
+}
+
+std::string WarningOf(const v1::JobSpec& spec) {
+  const Sharding sharding = ShardingOf(spec);
+  if (sharding.shards == 0 || sharding.replicas > 0) return "";
+  const bool can_have_two = MostHolders(spec) > 1;
+  return absl::StrCat(
+      "there is one copy of the parameters: the loss of a ",
+      sharding.servers > 0 ? "parameter server" : "worker",
+      " sets the job back to ",
+      spec.train().checkpoint().directory().empty()
+          ? "its beginning, since it writes no checkpoints"
+          : "its last checkpoint",
+      can_have_two ? " (train.parameter_server.replicas: 1 keeps a second)"
+                   : "");
+}
+
+}  // namespace ringmaster::coordinator
