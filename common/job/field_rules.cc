@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "absl/strings/escaping.h"
@@ -435,11 +436,17 @@ void CheckRules(const Message& message, const std::string& path,
 }
 
 std::string AgreedText(const Message& message) {
+  const std::unique_ptr<Message> defaults(message.New());
+  FillDefaults(*defaults);
   std::vector<std::string> words;
   for (const FieldDescriptor* const field : FieldsOf(message)) {
     if (RuleOf(*field).local() || IsLeftOut(message, *field)) continue;
-    words.push_back(
-        absl::StrCat(field->name(), "=", FieldText(message, *field)));
+    const std::string text = FieldText(message, *field);
+    const bool is_default = IsNested(*field)
+                                ? RuleOf(*field).implied() && text == "{}"
+                                : !IsLeftOut(*defaults, *field) &&
+                                      text == FieldText(*defaults, *field);
+    if (!is_default) words.push_back(absl::StrCat(field->name(), "=", text));
   }
   return absl::StrJoin(words, " ");
 }

@@ -28,9 +28,10 @@ void FillDefaults(google::protobuf::Message& message);
 void CheckRules(const google::protobuf::Message& message,
                 const std::string& path, SpecErrors& errors);
 
-// Returns what ranks must agree on in `message`: names and values of all fields
-// that are set and not local, in the order of their numbers, those of a map by
-// key. Equal for messages that mean the same, in every build.
+// Returns what ranks must agree on in `message`, whose defaults are filled in:
+// names and values of all fields that are not local, in the order of their
+// numbers, those of a map by key. Without those that have their defaults, so
+// that a rank whose build lacks a field agrees with one that does not use it.
 [[nodiscard]] std::string AgreedText(const google::protobuf::Message& message);
 
 // Returns the bounds of `field`, as in "at least 1" or "above 0 and below 1";

@@ -139,8 +139,9 @@ TEST(AdamWTest, TheUpdateSaysTheLearningRateAndWhetherWeightsDecay) {
     for (size_t i = 0; i < 10; ++i) plain.g[i] = fast.g[i] = Gradient(1, i);
     PlainAdamW({.learning_rate = 0.5, .weight_decay = decays ? 0.1 : 0}, 1, 1,
                plain);
-    ApplyAdamW<double>(config, {.step = 1, .learning_rate = 0.5, .decays = decays},
-                  fast.All());
+    ApplyAdamW<double>(config,
+                       {.step = 1, .learning_rate = 0.5, .decays = decays},
+                       fast.All());
     for (size_t i = 0; i < 10; ++i) EXPECT_NEAR(fast.p[i], plain.p[i], 1e-14);
   }
 }

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 
 namespace ringmaster {
 namespace {
@@ -44,15 +43,6 @@ absl::Status OptimizerConfig::Validate() const {
                     "at least 0 (0: no clipping) and finite");
   }
   return schedule.Validate();
-}
-
-std::string OptimizerConfig::CanonicalText() const {
-  return absl::StrFormat(
-      "optimizer %s learning_rate=%.17g beta1=%.17g beta2=%.17g epsilon=%.17g "
-      "momentum=%.17g nesterov=%d weight_decay=%.17g decay_matrices_only=%d "
-      "clip_norm=%.17g %s",
-      kind, learning_rate, beta1, beta2, epsilon, momentum, nesterov,
-      weight_decay, decay_matrices_only, clip_norm, schedule.CanonicalText());
 }
 
 }  // namespace ringmaster

@@ -31,8 +31,9 @@ struct OptimizerConfig {
   // INVALID_ARGUMENT names the first bad field as "optimizer.<field>", with its
   // value and its bounds.
   [[nodiscard]] absl::Status Validate() const;
-  // One line, equal for equal settings; for Plan's settings.
-  std::string CanonicalText() const;
+
+  friend bool operator==(const OptimizerConfig&,
+                         const OptimizerConfig&) = default;
 };
 
 }  // namespace ringmaster

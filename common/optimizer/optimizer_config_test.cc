@@ -1,7 +1,6 @@
 #include "common/optimizer/optimizer_config.h"
 
 #include <limits>
-#include <set>
 #include <string>
 
 #include "gtest/gtest.h"
@@ -65,35 +64,6 @@ TEST(OptimizerConfigTest, ABadScheduleIsRefused) {
   const OptimizerConfig config = {.schedule = {.warmup_steps = -1}};
   EXPECT_EQ(config.Validate(), config.schedule.Validate());
   EXPECT_FALSE(config.Validate().ok());
-}
-
-TEST(OptimizerConfigTest, CanonicalTextTellsEverySettingApart) {
-  const OptimizerConfig kDifferent[] = {
-      {},
-      {.kind = "sgd"},
-      {.learning_rate = 1},
-      {.beta1 = 0.5},
-      {.beta2 = 0.5},
-      {.epsilon = 1},
-      {.momentum = 0.5},
-      {.nesterov = true},
-      {.weight_decay = 0},
-      {.decay_matrices_only = true},
-      {.clip_norm = 1},
-      {.schedule = {.kind = "cosine"}},
-  };
-  std::set<std::string> texts;
-  for (const OptimizerConfig& config : kDifferent)
-    EXPECT_TRUE(texts.insert(config.CanonicalText()).second)
-        << config.CanonicalText();
-}
-
-TEST(OptimizerConfigTest, CanonicalTextTellsCloseValuesApart) {
-  OptimizerConfig a;
-  OptimizerConfig b;
-  EXPECT_EQ(a.CanonicalText(), b.CanonicalText());
-  b.learning_rate = a.learning_rate * (1 + 1e-15);
-  EXPECT_NE(a.CanonicalText(), b.CanonicalText());
 }
 
 }  // namespace

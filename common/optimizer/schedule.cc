@@ -1,7 +1,6 @@
 #include "common/optimizer/schedule.h"
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "common/status/check.h"
 
 namespace ringmaster {
@@ -43,11 +42,6 @@ absl::Status ScheduleConfig::Validate() const {
                      ", but must be in [0, 1]"));
   }
   return absl::OkStatus();
-}
-
-std::string ScheduleConfig::CanonicalText() const {
-  return absl::StrFormat("schedule=%s warmup_steps=%d final_ratio=%.17g", kind,
-                         warmup_steps, final_ratio);
 }
 
 double LearningRateAt(const ScheduleConfig& schedule, double base_rate,

@@ -29,8 +29,9 @@ struct ScheduleConfig {
   // INVALID_ARGUMENT names the first bad field as
   // "optimizer.schedule.<field>", with its value and its bounds.
   [[nodiscard]] absl::Status Validate() const;
-  // Equal for equal settings.
-  std::string CanonicalText() const;
+
+  friend bool operator==(const ScheduleConfig&,
+                         const ScheduleConfig&) = default;
 };
 
 // Pure, and the same to the bit on every processor. Requires a valid schedule

@@ -80,8 +80,8 @@ TEST(SgdTest, FollowsThePlainFormula) {
     const std::vector<float> rounded = Train<float>(config, 0.5, kCount);
     for (size_t i = 0; i < kCount; ++i) {
       const double plain = PlainElement(config, 0.5, Start<double>()[i], i);
-      ASSERT_NEAR(exact[i], plain, 1e-14) << config.CanonicalText();
-      ASSERT_NEAR(rounded[i], plain, 1e-6) << config.CanonicalText();
+      ASSERT_NEAR(exact[i], plain, 1e-14) << config.momentum;
+      ASSERT_NEAR(rounded[i], plain, 1e-6) << config.momentum;
     }
   }
 }

@@ -7,14 +7,6 @@
 
 namespace ringmaster {
 
-std::string UpdateRules::CanonicalText() const {
-  const char* const name = is_synchronous          ? "bsp"
-                           : staleness.has_value() ? "ssp"
-                                                   : "async";
-  return absl::StrCat(name, " staleness=", staleness.value_or(0),
-                      " deterministic=", is_deterministic);
-}
-
 absl::StatusOr<UpdateRules> ParseUpdateRules(const v1::TrainProgram& program,
                                              const OptimizerConfig& optimizer) {
   const v1::ParameterServerSpec& spec = program.parameter_server();

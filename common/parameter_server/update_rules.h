@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 
 #include "absl/status/statusor.h"
 #include "common/optimizer/optimizer_config.h"
@@ -23,9 +22,7 @@ struct UpdateRules {
   bool is_deterministic = false;
   bool clips = false;  // updates wait for the global norm
 
-  // "bsp staleness=0 deterministic=0": members that agree on it have the same
-  // rules, but for clipping.
-  [[nodiscard]] std::string CanonicalText() const;
+  friend bool operator==(const UpdateRules&, const UpdateRules&) = default;
 };
 
 // Returns the rules that train.parameter_server sets. Pure.

@@ -19,22 +19,19 @@ v1::TrainProgram ProgramOf(v1::Consistency consistency, int staleness = 0) {
   return program;
 }
 
-std::string TextOf(const v1::TrainProgram& program) {
-  const auto rules = ParseUpdateRules(program, OptimizerConfig());
-  return rules.ok() ? rules->CanonicalText()
-                    : std::string(rules.status().message());
+absl::StatusOr<UpdateRules> RulesOf(const v1::TrainProgram& program) {
+  return ParseUpdateRules(program, OptimizerConfig());
 }
 
 TEST(UpdateRules, AreThoseOfTheConsistency) {
-  EXPECT_EQ(TextOf(ProgramOf(v1::CONSISTENCY_UNSPECIFIED)),
-            "bsp staleness=0 deterministic=0");
+  EXPECT_EQ(*RulesOf(ProgramOf(v1::CONSISTENCY_UNSPECIFIED)), UpdateRules());
   v1::TrainProgram deterministic = ProgramOf(v1::CONSISTENCY_BSP);
   deterministic.mutable_parameter_server()->set_deterministic(true);
-  EXPECT_EQ(TextOf(deterministic), "bsp staleness=0 deterministic=1");
-  EXPECT_EQ(TextOf(ProgramOf(v1::CONSISTENCY_SSP, 3)),
-            "ssp staleness=3 deterministic=0");
-  EXPECT_EQ(TextOf(ProgramOf(v1::CONSISTENCY_ASYNC)),
-            "async staleness=0 deterministic=0");
+  EXPECT_EQ(*RulesOf(deterministic), (UpdateRules{.is_deterministic = true}));
+  EXPECT_EQ(*RulesOf(ProgramOf(v1::CONSISTENCY_SSP, 3)),
+            (UpdateRules{.is_synchronous = false, .staleness = 3}));
+  EXPECT_EQ(*RulesOf(ProgramOf(v1::CONSISTENCY_ASYNC)),
+            (UpdateRules{.is_synchronous = false}));
 }
 
 TEST(UpdateRules, ThereIsALaneForEachConnection) {
@@ -45,10 +42,13 @@ TEST(UpdateRules, ThereIsALaneForEachConnection) {
 }
 
 TEST(UpdateRules, RefuseWhatIsNotKnownOrDoesNotGoTogether) {
-  EXPECT_THAT(TextOf(ProgramOf(static_cast<v1::Consistency>(9))),
+  EXPECT_THAT(std::string(RulesOf(ProgramOf(static_cast<v1::Consistency>(9)))
+                              .status()
+                              .message()),
               HasSubstr("train.parameter_server.consistency is 9"));
-  EXPECT_THAT(TextOf(ProgramOf(v1::CONSISTENCY_SSP)),
-              HasSubstr("staleness must be at least 1, got 0"));
+  EXPECT_THAT(
+      std::string(RulesOf(ProgramOf(v1::CONSISTENCY_SSP)).status().message()),
+      HasSubstr("staleness must be at least 1, got 0"));
   OptimizerConfig clipped;
   clipped.clip_norm = 1;
   const auto bsp = ParseUpdateRules(ProgramOf(v1::CONSISTENCY_BSP), clipped);
