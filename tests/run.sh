@@ -11,7 +11,7 @@
 set -uo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../deploy/common.sh"
 
-# What the sanitizers run in the short form, chosen so that everything ends within 50 minutes on 2 cores: tests that
+# The targets of the sanitizers in the short form, chosen so that everything ends within 50 minutes on 2 cores: tests that
 # link no gRPC (no_tsan marks those that do), for its headers make most of the time that an instrumented build takes.
 SHORT_TSAN=(--test_tag_filters=-no_tsan --build_tag_filters=-no_tsan
   //common/... //server/parameter_server/... //worker/collective/... //worker/train/... //worker/agent/core/...)

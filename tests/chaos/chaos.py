@@ -78,7 +78,7 @@ class Chaos:
         self._faults_of = collections.Counter()
         self._pair_rests_until = 0.0
 
-    # What scenarios use.
+    # For scenarios.
 
     def members(self):
         """{worker: pid} of the job's members."""

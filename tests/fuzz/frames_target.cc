@@ -55,7 +55,7 @@ class ChunkedLink final : public Link {
   // The frame that the reader was told of last.
   void Await(size_t index) { awaited_ = index; }
   [[nodiscard]] bool is_over() const { return is_over_; }
-  // What was read so far.
+  // The bytes read so far.
   [[nodiscard]] std::span<const std::byte> read() const {
     return stream_.first(position_);
   }

@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Of instrumented builds.
+// The share for instrumented builds.
 #ifdef RINGMASTER_SANITIZED
 constexpr uint64_t kIterations = 800'000;
 #else

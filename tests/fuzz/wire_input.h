@@ -1,4 +1,4 @@
-// What the fuzz target of the data plane is fed with: what each byte of an input
+// The input of the data plane's fuzz target: what each byte of it
 // stands for, valid inputs, and changes to them.
 //
 // An input is a byte for its WireKind (modulo their number), then
@@ -59,7 +59,7 @@ inline constexpr LinkIdentity kLink = {.job = 0x0123456789abcdef,
 inline constexpr std::string_view kSecret = "a secret of 24 bytes....";
 [[nodiscard]] Nonce ConnectorNonce();
 [[nodiscard]] Nonce AcceptorNonce();
-// What the honest sides of it send.
+// The bytes that its honest sides send.
 [[nodiscard]] HandshakeMessage HonestMessage(HandshakeType type);
 
 // An input of `kind` that everything accepts.

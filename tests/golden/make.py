@@ -72,7 +72,7 @@ def write_state(cluster, hosts, out, scratch):
     coordinator.signal(signal.SIGTERM)
     coordinator.wait()
     (out / "state/lock").unlink()
-    # What the journal alone tells.
+    # The rest stands in the journal alone.
     shutil.copytree(out / "state", scratch / "copy")
     cluster.start_coordinator(host=good, state_dir=scratch / "copy")
     ended = [cluster.job(job["id"]) for job in jobs]

@@ -37,7 +37,7 @@ class BenchTest(unittest.TestCase):
             self.assertEqual(size["count"] * 4, size["bytes"])
             self.assertGreaterEqual(size["iterations"], 3)
             self.assertGreaterEqual(size["p99_us"], size["p50_us"])
-            # Of two ranks they are the same, and both follow from the time.
+            # With two ranks they are the same, and both follow from the time.
             self.assertAlmostEqual(size["busbw_gb_per_s"], size["algbw_gb_per_s"])
             self.assertAlmostEqual(size["algbw_gb_per_s"], size["bytes"] / size["p50_us"] / 1000)
             self.assertGreater(size["percent_of_limit"], 0)

@@ -122,7 +122,7 @@ class CheckpointTest(unittest.TestCase):
         self.assertIn(15, steps_of(self.checkpoints))
         self.assertEqual(step_lines(self.checkpoints), list(range(1, 16)))
 
-    # What is written.
+    # Files that are written.
 
     def test_other_programs_can_read_what_is_written(self):
         self.run_alone(self.job(steps=20))
@@ -181,7 +181,7 @@ class CheckpointTest(unittest.TestCase):
             (latest / "checkpoint.json").unlink()
             self.assertEqual(text, sample(cluster, f"--checkpoint={latest}"))
 
-    # What goes wrong.
+    # Mistakes and failures.
 
     @unittest.skipIf(mount_namespaces_unavailable(), mount_namespaces_unavailable())
     def test_a_full_disk_costs_checkpoints_and_nothing_else(self):

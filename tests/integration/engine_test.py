@@ -80,7 +80,7 @@ class EngineTest(unittest.TestCase):
         for name in ("forward", "backward", "optimizer"):
             self.assertGreater(phases[name], 0, phases)
         self.assertGreater(seconds(figures["step_duration"]), 0)
-        # What is beyond the ring all-reduce is the commit records and the evaluations' sums.
+        # Beyond the ring all-reduce there are only the commit records and the evaluations' sums.
         ratio = int(figures["payload_sent_bytes"]) / int(figures["payload_theory_bytes"])
         self.assertGreater(ratio, 0.99)
         self.assertLess(ratio, 1.05)

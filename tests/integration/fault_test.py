@@ -87,7 +87,7 @@ class FaultTest(unittest.TestCase):
             frozen.signal(signal.SIGCONT)
             both = cluster.await_that("the worker's return", lambda: self.later_generation(cluster, job_id, alone))
             self.assertEqual({member["worker"] for member in both["members"]}, {"frozen", "stays"})
-            # What it did before counts for nothing: nobody goes back, and it holds what the other holds, step by step
+            # Its steps from before count for nothing: nobody goes back, and it holds what the other holds, step by step
             # (a difference would fail the job).
             self.assertGreaterEqual(int(both["figures"]["step"]), goal)
             cluster.await_step(job_id, int(both["figures"]["step"]) + 20)

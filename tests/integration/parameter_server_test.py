@@ -111,7 +111,7 @@ class ParameterServerTest(unittest.TestCase):
             cluster.start_server("late")
             both = self.await_later_generation(cluster, job_id, after)
             self.assertEqual(len(servers_of(both)), 2)
-            # What it was given is as good as what the lost one had.
+            # Its copy is as good as the lost one's.
             other = next(member for member in servers_of(both) if member["worker"] != "late")
             cluster.await_step(job_id, step_of(both) + 20)
             before = cluster.job(job_id)

@@ -89,7 +89,7 @@ class TrainingTest(unittest.TestCase):
             a, b = (cluster.start_worker(name, "--jobs=1") for name in "ab")
             job_id = cluster.submit(synthetic_job(steps=10_000_000, workers_min=1, workers_max=3))
             cluster.await_step(job_id, 5)
-            # Who dies is replaced; the replacement ends with the job, too.
+            # A worker that dies is replaced; the replacement ends with the job, too.
             b.signal(signal.SIGKILL)
             b.wait()
             c = cluster.start_worker("c", "--jobs=1", slots=2)
@@ -145,7 +145,7 @@ class TrainingTest(unittest.TestCase):
                 cluster.start_worker("a", slots=2)
                 job_id = cluster.submit(synthetic_job(steps=20, workers_min=2, workers_max=2))
                 cluster.await_job(job_id, "SUCCEEDED")
-                # Who speaks plainly, or shows no certificate, is told so in one line and gets nothing.
+                # A client that speaks plainly, or shows no certificate, is told so in one line and gets nothing.
                 cluster.flags = []
                 for stranger in ([], flags[:1]):
                     result = cluster.ringctl(*stranger, "--timeout=5s", "status")

@@ -152,7 +152,7 @@ class AlertsTest(unittest.TestCase):
         for name, rule in ALERTS.items():
             with self.subTest(alert=name):
                 texts = rule["annotations"]["summary"] + rule["annotations"]["description"]
-                # What a text names is a label of what the alert's expression gives.
+                # Whatever a text names is a label of what the alert's expression gives.
                 firing = [labels for *_, labels in CASES[name] if labels is not None]
                 for label in re.findall(r"\$labels\.(\w+)", texts):
                     self.assertIn(label, firing[0])

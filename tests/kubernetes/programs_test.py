@@ -44,7 +44,7 @@ class FlagsTest(unittest.TestCase):
                 self.assertIn(f"Environment: {name}.", text)
 
 
-# What a container's runtime makes of a securityContext: $1 knows the addresses, $2 is all that can be written to, $3 is the user.
+# Stands for a container's runtime and a securityContext: $1 knows the addresses, $2 is all that can be written to, $3 is the user.
 RESTRICTED = """
 mount --bind "$1" /etc/hosts && mount --bind "$2" "$2" && mount -o remount,bind,ro / || exit 99
 user=$3

@@ -29,7 +29,8 @@ bool IsKeyBias(const std::string& name, size_t i, size_t count) {
          3 * i < 2 * count;
 }
 
-// What every model has to show; those that continue tokens show logits too.
+// The names that every model has to show; those that continue tokens show
+// logits too.
 bool IsExpectation(const std::string& name) {
   return name == "loss" || name == "losses" || name.starts_with("grad/") ||
          name.starts_with("after/");
@@ -113,10 +114,10 @@ TEST_P(GoldenTest, FloatIsWithinOneInAHundredThousand) {
           });
 }
 
-// What rounding does to one tensor is chance, so PyTorch's error is the bar for
-// all tensors of a kind together (the root of their errors' mean square), and
-// twice that, or one rounding to bfloat16 of everything, for each. Losses, a few
-// numbers each, are held to 0.01.
+// The effect of rounding on one tensor is chance, so PyTorch's error is the bar
+// for all tensors of a kind together (the root of their errors' mean square),
+// and twice that, or one rounding to bfloat16 of everything, for each. Losses, a
+// few numbers each, are held to 0.01.
 TEST_P(GoldenTest, BFloat16IsAsGoodAsPyTorchs) {
   static constexpr double kOneRounding = 1.0 / 256;
   struct Squares {

@@ -160,7 +160,7 @@ class Runner {
     return RunLogits(batch);
   }
 
-  // What follows each prefix of each sample.
+  // The token after each prefix of each sample.
   absl::Status RunLogits(const Batch& batch) {
     const SampleShape& shape = batch.shape();
     if (shape.tokens == 0) return absl::OkStatus();

@@ -1,4 +1,4 @@
-// What the simulated trainer needs of an assignment; the agent's core passes it
+// The simulated trainer's part of an assignment; the agent's core passes it
 // on unread. (Programs define the same type in worker/agent/rpc.)
 #ifndef RINGMASTER_TESTS_SIMULATOR_ASSIGNMENT_PAYLOAD_H_
 #define RINGMASTER_TESTS_SIMULATOR_ASSIGNMENT_PAYLOAD_H_
@@ -25,7 +25,7 @@ struct AssignmentPayload {
   int32_t resume_step = 0;
   int state_source_rank = -1;
   bool is_newcomer = false;
-  // Who holds which shard of the parameters; null: the job has none.
+  // The holders of each shard of the parameters; null: the job has none.
   std::shared_ptr<const std::vector<ShardPlacement>> placements;
 };
 

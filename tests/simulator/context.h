@@ -48,7 +48,7 @@ struct Context {
     queue.Push(event);
   }
 
-  // Of one message: mostly short, now and then a spike.
+  // The delay of one message: mostly short, now and then a spike.
   int64_t Latency() {
     const uint64_t draw = random.Next();
     if ((draw & 0x3ff) == 0) return random.Between(2, 40) * kMillisecond;

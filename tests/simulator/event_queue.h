@@ -12,7 +12,7 @@
 
 namespace ringmaster::simulator {
 
-// What workers send one another on the ring.
+// The frames that workers send one another on the ring.
 enum class FrameKind : uint8_t {
   kConnect,  // asks the next rank to accept this one
   kAccept,

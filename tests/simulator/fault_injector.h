@@ -35,8 +35,8 @@ class FaultInjector {
   // Fault `index` happens; `slot` is the worker that has reached the moment it
   // waited for, or -1.
   void Strike(int index, int slot);
-  // Of the event kPeerSilent: the kernel of `slot` has probed its connection
-  // with `peer` for long enough.
+  // Handles the event kPeerSilent: the kernel of `slot` has probed its
+  // connection with `peer` for long enough.
   void OnPeerSilent(int slot, int peer);
   // No fault comes any more, and who is away comes back.
   void Calm();

@@ -87,7 +87,7 @@ class Ledger {
 
   // ---- Faults.
 
-  // What happens to the process until `until` is no wonder.
+  // Whatever happens to the process until `until` is no wonder.
   void Touch(int slot, int64_t until);
   void TouchAll(int64_t until);
   // Fault under way until then.

@@ -22,7 +22,7 @@ class PeerLinks {
   bool IsCut(int from, int to) const {
     return links_[from][to].cut_until > context_.now;
   }
-  // Of the event kPeerHeal.
+  // Handles the event kPeerHeal.
   void Heal(int from, int to);
 
  private:

@@ -51,7 +51,7 @@ class SessionLinks {
   // The directions are those of Fault.
   void Cut(int slot, int directions, int64_t until);
   void Reset(int slot);
-  // Of the events kSessionHeal and kSessionDead.
+  // Handle the events kSessionHeal and kSessionDead.
   void Heal(int slot);
   void GiveUp(int slot);
   bool IsCut(int slot) const { return IsCut(slot, 0) || IsCut(slot, 1); }

@@ -15,7 +15,7 @@
 
 namespace ringmaster::simulator {
 
-// Who holds the parameters of the job.
+// The holders of the job's parameters.
 enum class Holders {
   kRanks,    // every worker all of them
   kWorkers,  // the workers, in shards, with a copy of each
@@ -49,12 +49,12 @@ struct Shape {
   int64_t settle = 0;
   coordinator::Config config;
   Holders holders = Holders::kRanks;
-  // Of kServers: how many the job has, and copies of each shard.
+  // With kServers: how many the job has, and copies of each shard.
   int servers = 0;
   int replicas = 0;
 
   [[nodiscard]] coordinator::Sharding Sharding() const;
-  // What the process in that slot does.
+  // Returns the role of the process in that slot.
   [[nodiscard]] coordinator::Role RoleOf(int slot) const {
     return holders == Holders::kServers && slot >= kWorkers - kServers
                ? coordinator::Role::kParameterServer

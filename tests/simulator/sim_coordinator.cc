@@ -62,7 +62,7 @@ void SimCoordinator::Kill() {
   if (context_.traced) context_.Tell("coordinator is killed");
   core_.reset();
   stalled_until_ = 0;
-  // What was on its way to the disk may have got there, in order.
+  // Rows on their way to the disk may have got there, in order.
   const int64_t written =
       context_.random.Between(0, static_cast<int64_t>(pending_.size()));
   const bool works = context_.now >= journal_fails_until_;

@@ -26,13 +26,13 @@ namespace ringmaster::simulator {
 
 class SimCoordinator {
  public:
-  // What the ledger must know of the workers, which are not this class's.
+  // Facts about the workers, which are not this class's, for the ledger.
   struct Witness {
     // That process of the worker lives.
     std::function<bool(int slot, int64_t pid)> is_alive;
     // That process lives and holds steps.
     std::function<bool(int slot, uint64_t incarnation)> holds_steps;
-    // What that process holds of the parameters; nothing if it is dead.
+    // The parameters that the process holds; nothing if it is dead.
     std::function<std::vector<HeldShard>(int slot, uint64_t incarnation)>
         shards_of;
   };
@@ -50,7 +50,7 @@ class SimCoordinator {
   void FailJournal(int64_t until);
   void Drain(int slot);
 
-  // Of the events kToCoordinator, kCoordinatorTimer, kJournalWritten,
+  // Handle the events kToCoordinator, kCoordinatorTimer, kJournalWritten,
   // kJournalAnswer and kJournalWorks.
   void OnMessage(coordinator::SessionId session);
   void OnTimer(uint32_t version);

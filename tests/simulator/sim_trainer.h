@@ -26,7 +26,7 @@
 
 namespace ringmaster::simulator {
 
-// What a beat tells.
+// The content of a beat.
 struct SimProgress {
   int generation = 0;
   int applied = 0;
@@ -58,7 +58,7 @@ class SimTrainer {
   void Release();
 
   void OnFrame(int from, const Frame& frame);
-  // Of the event kTrainerTimer.
+  // Handles the event kTrainerTimer.
   void OnTimer(uint32_t version, uint8_t detail);
   // Its connection to that worker breaks.
   void OnReset(int peer);
@@ -68,9 +68,9 @@ class SimTrainer {
 
   SimProgress progress() const;
   const Position& position() const { return position_; }
-  // What it holds of the parameters, if they are in shards.
+  // Returns the shards that it holds, if the parameters are in shards.
   std::vector<HeldShard> shards() const;
-  // Of the last assignment; null before.
+  // The payload of the last assignment; null before.
   const agent::AssignmentPayload& assignment() const { return assignment_; }
 
  private:
@@ -135,7 +135,7 @@ class SimTrainer {
   void MakeComplete(uint64_t total);
   void TakeRecord(const Frame& frame);
   void TryApply();
-  // What `complete` reduced becomes applied; in a run, or on resuming (0).
+  // The complete step becomes the applied one; in a run, or on resuming (0).
   void Apply(int run_generation);
   void AfterStep();
   void FailPeer(int peer_rank, std::string_view why);
@@ -161,7 +161,7 @@ class SimTrainer {
   void MakeUpdate(int step);
   void TakeDone(const Frame& frame);
   void OnFrameAsServer(int from, const Frame& frame);
-  // What is waited for while there is nothing else to do; -1: nobody.
+  // The rank waited for while there is nothing else to do; -1: nobody.
   int AwaitedRank() const;
 
   Context& context_;
@@ -170,7 +170,7 @@ class SimTrainer {
   const std::function<void(agent::Event)> post_;
 
   uint32_t life_ = 0;
-  // Of the timers that still count.
+  // The version of the timers that still count.
   uint32_t version_ = 0;
   Stage stage_ = Stage::kIdle;
   agent::AssignmentPayload assignment_;

@@ -12,7 +12,7 @@
 namespace ringmaster::simulator {
 namespace {
 
-// What the text of the story says of an event.
+// Returns an event as the story tells it.
 std::string Describe(const agent::Event& event) {
   std::string text(agent::EventName(event));
   std::visit(
@@ -104,7 +104,7 @@ void SimWorker::End(int code) {
   session_ = 0;
   core_.reset();
   trainer_.Die(/*is_silent=*/false);
-  // Who was drained may stay away until the end.
+  // A worker that was drained may stay away until the end.
   const bool stays_away = code == 0 && context_.random.Chance(50);
   StartLater(stays_away && !context_.is_calm
                  ? -1

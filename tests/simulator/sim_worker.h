@@ -35,7 +35,7 @@ class SimWorker {
   void Kill(bool is_silent);
   void Freeze(int64_t until);
 
-  // Of the events kToWorker, kPost, kWorkerTimer.
+  // Handle the events kToWorker, kPost, kWorkerTimer.
   void OnMessage(coordinator::SessionId session);
   void OnPost();
   void OnTimer(uint32_t version);

@@ -30,7 +30,7 @@ struct RunOptions {
 
 struct RunResult {
   std::optional<Violation> violation;
-  // Of every event; equal for equal seeds.
+  // A hash of every event; equal for equal seeds.
   uint64_t history_hash = 0;
   std::array<int, kFaultKinds> faults = {};
   int64_t events = 0;

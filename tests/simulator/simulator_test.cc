@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kThreads = 2;
 
-// Of instrumented builds; the seeds file is run in full by all.
+// The share for instrumented builds; the seeds file is run in full by all.
 #ifdef RINGMASTER_SANITIZED
 constexpr uint64_t kFreshSeeds = 100;
 #else

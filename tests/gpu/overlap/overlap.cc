@@ -66,14 +66,14 @@ void AddFlags(FlagSet& set, OverlapFlags& flags) {
           &flags.bucket_bytes);
 }
 
-// Of the rounds of one mode: milliseconds of a step, by round.
+// The rounds of one mode: milliseconds of a step, by round.
 struct Figures {
   std::vector<double> step;
   std::vector<double> busy;
   std::vector<double> exposed;
 };
 
-// What the rounds are, and what they showed.
+// The rounds, and what they showed.
 class Rounds {
  public:
   Rounds(const OverlapFlags& flags, SimulatedLink& link)

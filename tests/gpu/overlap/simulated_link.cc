@@ -39,7 +39,7 @@ absl::Status SimulatedLink::Open(CudaDevice& device) {
   return MeasureCopies();
 }
 
-// What is queued uses the memory.
+// Copies that are queued use the memory.
 SimulatedLink::~SimulatedLink() {
   if (link_ != nullptr) static_cast<void>(link_->Synchronize());
 }

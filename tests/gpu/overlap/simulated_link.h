@@ -57,7 +57,7 @@ class SimulatedLink {
 
   // Not while something is under way.
   void SetMode(Mode mode) { mode_ = mode; }
-  // Of a bucket of so many bytes.
+  // The time of a bucket of so many bytes.
   [[nodiscard]] absl::Duration TransferTime(int64_t bytes) const;
 
   // Starts the transfer of a bucket.

@@ -199,7 +199,7 @@ def rows_of(model, args, gpu, ours, peer, notes):
     rows.append(row(": peak memory", "GiB", lambda side: side.peak_memory_gib, "held by the allocator"))
     for kind in sorted({kind for side in (ours, peer) if side for kind in side.profile}):
         rows.append(row(f": {kind} kernels", "ms a step", lambda side, kind=kind: side.profile.get(kind)))
-    # What a step takes above it the GPU has nothing to do.
+    # For the rest of a step, above this row, the GPU has nothing to do.
     rows.append(row(": all kernels and copies", "ms a step", lambda side: sum(side.profile.values()) or None))
     return rows[:1] + [entry for entry in rows[1:] if entry["ours"] is not None or entry["peer"] is not None]
 

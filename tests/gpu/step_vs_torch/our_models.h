@@ -11,7 +11,7 @@
 
 namespace ringmaster {
 
-// What the command line can name.
+// Names for the command line.
 std::vector<std::string> StepModels();
 std::vector<std::string> StepPrecisions();
 

@@ -189,7 +189,7 @@ int Main(int argc, const char* const* argv) {
     return *code == ExitCode::kDone ? 0 : kFailed;
   const auto device = CudaDevice::Open(0);
   if (!device.ok()) return Explain(device.status(), kCannotRun);
-  // What is used from here on is the training's.
+  // Memory used from here on is the training's.
   const absl::StatusOr<int64_t> free_bytes = (*device)->FreeBytes();
   if (!free_bytes.ok()) return Explain(free_bytes.status(), kFailed);
   const auto accelerator = OpenCudaAccelerator({});
