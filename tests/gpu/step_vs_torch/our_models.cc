@@ -9,7 +9,8 @@
 namespace ringmaster {
 namespace {
 
-constexpr int64_t kEndless = int64_t{1} << 40;
+// The most that a program may have.
+constexpr int64_t kEndless = 1'000'000'000'000;
 constexpr int64_t kBucketBytes = int64_t{32} << 20;
 // PyTorch's side has as many.
 constexpr int64_t kBatches = 4;
