@@ -81,7 +81,7 @@ void AddServiceFlags(FlagSet& flags, CommandLine& line) {
              .unit = "DURATION",
              .help = "Time in which a dead or frozen worker is found and the "
                      "others have halted; 200ms to 10m. Beats (a fifth of "
-                     "it), leases (three quarters) and the other times follow "
+                     "it, at most 1s), leases (three quarters) and the other times follow "
                      "from it; the log tells them at start. Choose more where "
                      "hosts or networks stall."},
             &line.failure_budget);

@@ -11,6 +11,7 @@
 namespace ringmaster::coordinator {
 namespace {
 
+constexpr absl::Duration kMaxBeatInterval = absl::Seconds(1);
 constexpr absl::Duration kMinConnectTimeout = absl::Seconds(3);
 
 std::string Text(std::string_view name, absl::Duration value) {
@@ -47,7 +48,7 @@ Config Config::FromFailureBudget(absl::Duration failure_budget,
                                  absl::Duration progress_cap) {
   Config config;
   config.failure_budget = failure_budget;
-  config.beat_interval = failure_budget / 5;
+  config.beat_interval = std::min(failure_budget / 5, kMaxBeatInterval);
   config.lease = failure_budget * 3 / 4;
   config.halt_budget = config.lease;
   config.suspicion_grace = config.lease;

@@ -32,7 +32,8 @@ struct Config {
   // kMinFailureBudget to kMaxFailureBudget.
   absl::Duration failure_budget = absl::Seconds(2);
   // Workers send a beat at least this often: budget / 5, so that three in a
-  // row may be lost or late within a lease.
+  // row may be lost or late within a lease; at most 1s, since what people see of
+  // a job comes with beats.
   absl::Duration beat_interval = absl::Milliseconds(400);
   // Silence for this long ends a session: 3/4 budget. At least 2 beats.
   absl::Duration lease = absl::Milliseconds(1500);

@@ -33,6 +33,13 @@ TEST(ConfigTest, EverythingFollowsFromTheFailureBudget) {
   EXPECT_TRUE(config.Validate().ok());
 }
 
+TEST(ConfigTest, WhatPeopleSeeIsFreshUnderAnyBudget) {
+  const Config config = Config::FromFailureBudget(absl::Seconds(20));
+  EXPECT_EQ(config.beat_interval, absl::Seconds(1));
+  EXPECT_EQ(config.lease, absl::Seconds(15));
+  EXPECT_TRUE(config.Validate().ok());
+}
+
 TEST(ConfigTest, DefaultsAreThoseOfTheDefaultBudget) {
   const Config derived = Config::FromFailureBudget(absl::Seconds(2));
   const Config config;
