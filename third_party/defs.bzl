@@ -71,21 +71,39 @@ def rm_cc_binary(name, copts = [], deps = [], **kwargs):
     """cc_binary with our warnings; same attributes, compiled as rm_cc_library."""
     _product_rule(native.cc_binary, name, copts, deps, kwargs)
 
-def rm_cc_test(name, copts = [], deps = [], size = "small", **kwargs):
+def rm_cc_test(name, copts = [], deps = [], size = "small", tags = [], threads = False, **kwargs):
     """cc_test with our warnings and GoogleTest's main; same attributes.
 
     A test that links gRPC has the tag "no_tsan": Debian's gRPC is not instrumented, so ThreadSanitizer would
     report races that are none. The size is "small" (a minute) unless given, so that a hang is cut short.
     Without `copts` of its own its source is compiled with TEST_COPTS, after the headers of
     //third_party/precompiled:testing, which GCC has parsed before.
+
+    Args:
+      name: as elsewhere.
+      copts: as elsewhere.
+      deps: as elsewhere.
+      size: as elsewhere.
+      tags: as elsewhere.
+      threads: that the test starts threads, itself or by what it tests. ThreadSanitizer runs only these, for one
+        thread alone has no races; any other ends at its first thread, with a line that says so.
+      **kwargs: as elsewhere.
     """
     if not copts:
         copts = TEST_COPTS + _precompiled_copts("testing")
         deps = deps + _precompiled_deps("testing")
+    if threads:
+        tags = tags + ["threads"]
+    elif "no_tsan" not in tags:
+        deps = deps + select({
+            "//third_party:sanitized": [],
+            "//conditions:default": ["//common/sync:no_threads"],
+        })
     native.cc_test(
         name = name,
         size = size,
         copts = _copts(copts),
+        tags = tags,
         deps = deps + ["@gtest//:gtest_main"],
         **kwargs
     )

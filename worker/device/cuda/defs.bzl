@@ -20,6 +20,7 @@ def device_test(name, srcs, deps, emulated_deps = [], tags = [], **kwargs):
             "//conditions:default": ["//worker/device/cuda:no_cuda_test.cc"],
         }),
         tags = ["gpu"] + tags,
+        threads = True,  # of the driver, or of the emulation
         deps = select({
             "//third_party/cuda:enabled": deps,
             "//conditions:default": [],
