@@ -130,7 +130,8 @@ struct SuspicionReceived {
   std::string detail;
   int64_t step = 0;
   int64_t collective_sequence = 0;
-  bool is_unreached = false;  // no connection with the peer was made
+  // No connection with the peer was made; nullopt: its release does not tell.
+  std::optional<bool> is_unreached = std::nullopt;
 };
 
 struct FinishedReceived {

@@ -296,13 +296,16 @@ std::optional<Event> WorkerEvent(const Words& words, SessionId session,
                   &HeldShard::complete_step)};
   }
   if (verb == "suspect") {
-    return SuspicionReceived{session,
-                             gen,
-                             static_cast<int>(words.Number("peer", 0)),
-                             words.Text("detail", "connection reset"),
-                             0,
-                             0,
-                             words.Has("unreached")};
+    return SuspicionReceived{
+        session,
+        gen,
+        static_cast<int>(words.Number("peer", 0)),
+        words.Text("detail", "connection reset"),
+        0,
+        0,
+        words.Has("unreached")
+            ? std::optional(words.Text("unreached", "") == "yes")
+            : std::nullopt};
   }
   if (verb == "finished") {
     return FinishedReceived{session,
@@ -346,7 +349,10 @@ std::string Scenario::Say(const Words& words) {
   if (words.names.empty()) return "error: who says that?\n";
   std::string out;
   for (const std::string& name : words.names) {
-    const Process& process = processes_[name];
+    const auto known = processes_.find(name);
+    if (known == processes_.end())
+      return absl::StrCat("error: nobody is called ", name, "\n");
+    const Process& process = known->second;
     const std::optional<Event> event = WorkerEvent(
         words, process.session, words.Number("gen", process.generation));
     if (!event.has_value()) return "error: unknown command\n";

@@ -139,7 +139,8 @@ void OnSuspicion(Turn& turn, Worker& worker,
     TakeStep(turn, job, worker, *member, suspicion.step - 1);
   }
   job.suspicions.push_back(
-      {worker.name, rank, peer, suspicion.detail, suspicion.is_unreached});
+      {worker.name, rank, peer, suspicion.detail,
+       suspicion.is_unreached.value_or(worker.phase == Phase::kConnect)});
   turn.Emit(EventSeverity::kWarning, "worker.suspected", job,
             job.members[peer].identity.worker,
             absl::StrCat(Describe(member->identity), " reports ",

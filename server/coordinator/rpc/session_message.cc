@@ -388,7 +388,9 @@ absl::StatusOr<EventBody> ParseSuspicion(SessionId session,
       .detail = BoundedText(suspicion.detail()),
       .step = suspicion.step(),
       .collective_sequence = suspicion.collective_sequence(),
-      .is_unreached = suspicion.unreached()};
+      .is_unreached = suspicion.has_unreached()
+                          ? std::optional(suspicion.unreached())
+                          : std::nullopt};
 }
 
 absl::StatusOr<EventBody> ParseFinished(SessionId session,

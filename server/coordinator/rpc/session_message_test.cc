@@ -527,11 +527,13 @@ TEST(SessionMessageTest, OtherMessagesBecomeTheirEvents) {
             5);
   request.mutable_suspicion()->set_generation(1);
   request.mutable_suspicion()->set_peer_rank(2);
+  const auto suspicion = [&request] {
+    return std::get<SuspicionReceived>(*ParseSessionMessage(9, request, ""));
+  };
+  EXPECT_EQ(suspicion().peer_rank, 2);
+  EXPECT_EQ(suspicion().is_unreached, std::nullopt);  // of release 0.1
   request.mutable_suspicion()->set_unreached(true);
-  const auto suspicion =
-      std::get<SuspicionReceived>(*ParseSessionMessage(9, request, ""));
-  EXPECT_EQ(suspicion.peer_rank, 2);
-  EXPECT_TRUE(suspicion.is_unreached);
+  EXPECT_EQ(suspicion().is_unreached, true);
   request.mutable_finished()->set_generation(1);
   request.mutable_finished()->set_stopped(true);
   EXPECT_TRUE(std::get<FinishedReceived>(*ParseSessionMessage(9, request, ""))
