@@ -145,28 +145,27 @@ bool IsLowEnough(double value, const FieldRule& rule) {
   return !rule.has_below() || value < rule.below();
 }
 
+bool KeepsBounds(double value, const FieldRule& rule) {
+  return IsHighEnough(value, rule) && IsLowEnough(value, rule);
+}
+
 // ---- Checks.
 
-// Returns true if the value keeps its bounds.
-bool CheckInteger(int64_t value, const FieldDescriptor& field,
+void CheckInteger(int64_t value, const FieldDescriptor& field,
                   const std::string& path, SpecErrors& errors) {
   const FieldRule& rule = RuleOf(field);
   const auto number = static_cast<double>(value);
-  const bool is_low = !IsHighEnough(number, rule);
-  if (!is_low && IsLowEnough(number, rule)) return true;
-  errors.Add(absl::StrCat(path, " must be ",
-                          is_low ? LowerText(field) : UpperText(field),
-                          ", got ", value));
-  return false;
+  if (KeepsBounds(number, rule)) return;
+  errors.Add(absl::StrCat(
+      path, " must be ",
+      IsHighEnough(number, rule) ? UpperText(field) : LowerText(field),
+      ", got ", value));
 }
 
 void CheckDouble(double value, const FieldDescriptor& field,
                  const std::string& path, SpecErrors& errors) {
   const FieldRule& rule = RuleOf(field);
-  if (std::isfinite(value) && IsHighEnough(value, rule) &&
-      IsLowEnough(value, rule)) {
-    return;
-  }
+  if (std::isfinite(value) && KeepsBounds(value, rule)) return;
   std::vector<std::string> bounds;
   if (rule.lower_case() != FieldRule::LOWER_NOT_SET)
     bounds.push_back(LowerText(field));
@@ -183,8 +182,7 @@ void CheckDuration(const Message& message, const FieldDescriptor& field,
       FromProto(static_cast<const google::protobuf::Duration&>(
           message.GetReflection()->GetMessage(message, &field)));
   const double seconds = absl::ToDoubleSeconds(value);
-  const FieldRule& rule = RuleOf(field);
-  if (IsHighEnough(seconds, rule) && IsLowEnough(seconds, rule)) return;
+  if (KeepsBounds(seconds, RuleOf(field))) return;
   errors.Add(absl::StrCat(path, " must be ", BoundsText(field), ", got ",
                           absl::FormatDuration(value)));
 }
@@ -201,7 +199,9 @@ void CheckEnum(int number, const FieldDescriptor& field,
                                                   : ", ",
                     ShortEnumName(*type.value(i)));
   }
-  errors.Add(absl::StrCat(path, " must be ", names, ", got ", number));
+  errors.Add(absl::StrCat(path, " must be ", names, ", got ", number,
+                          "; this program may be older than the one that "
+                          "wrote it"));
 }
 
 void CheckSize(int size, const FieldDescriptor& field, const std::string& path,
@@ -267,9 +267,10 @@ void CheckList(const Message& message, const FieldDescriptor& field,
     const int64_t value = is_narrow
                               ? reflection.GetRepeatedInt32(message, &field, i)
                               : reflection.GetRepeatedInt64(message, &field, i);
-    const std::string entry = absl::StrCat(path, "[", i, "]");
-    // The first that is wrong stands for all.
-    if (!CheckInteger(value, field, entry, errors)) return;
+    if (KeepsBounds(static_cast<double>(value), RuleOf(field))) continue;
+    // It stands for all that are wrong.
+    CheckInteger(value, field, absl::StrCat(path, "[", i, "]"), errors);
+    return;
   }
 }
 
@@ -404,6 +405,17 @@ std::string FieldText(const Message& message, const FieldDescriptor& field) {
   return ValueText(message, field, 0);
 }
 
+// Returns true if a field with this text is as one that is left out, whose
+// message has `defaults`.
+bool SaysNothing(const std::string& text, const FieldDescriptor& field,
+                 const Message& defaults) {
+  if (IsNested(field)) {
+    const bool is_choice = field.real_containing_oneof() != nullptr;
+    return text == "{}" && (!is_choice || RuleOf(field).implied());
+  }
+  return !IsLeftOut(defaults, field) && text == FieldText(defaults, field);
+}
+
 // By number, so that where a field stands in the file does not matter.
 std::vector<const FieldDescriptor*> FieldsOf(const Message& message) {
   std::vector<const FieldDescriptor*> fields;
@@ -442,11 +454,8 @@ std::string AgreedText(const Message& message) {
   for (const FieldDescriptor* const field : FieldsOf(message)) {
     if (RuleOf(*field).local() || IsLeftOut(message, *field)) continue;
     const std::string text = FieldText(message, *field);
-    const bool is_default = IsNested(*field)
-                                ? RuleOf(*field).implied() && text == "{}"
-                                : !IsLeftOut(*defaults, *field) &&
-                                      text == FieldText(*defaults, *field);
-    if (!is_default) words.push_back(absl::StrCat(field->name(), "=", text));
+    if (!SaysNothing(text, *field, *defaults))
+      words.push_back(absl::StrCat(field->name(), "=", text));
   }
   return absl::StrJoin(words, " ");
 }

@@ -1,12 +1,12 @@
 #include "common/job/job_spec.h"
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "common/job/field_rules.h"
 #include "common/job/program_rules.h"
 #include "common/job/spec_errors.h"
@@ -66,7 +66,9 @@ void CheckName(const std::string& name, SpecErrors& errors) {
 void FillTrain(v1::TrainProgram& train) {
   if (train.model().has_gpt()) {
     v1::GptSpec& gpt = *train.mutable_model()->mutable_gpt();
-    if (gpt.sample_tokens() == 0) gpt.set_sample_tokens(gpt.window());
+    // A bad window is an error of its own.
+    if (gpt.sample_tokens() == 0 && gpt.window() > 0)
+      gpt.set_sample_tokens(gpt.window());
   }
   if (!train.has_parameter_server()) return;
   v1::ParameterServerSpec& servers = *train.mutable_parameter_server();
@@ -195,11 +197,20 @@ absl::StatusOr<v1::JobSpec> ValidateAndDefault(v1::JobSpec spec) {
 
 absl::StatusOr<v1::TrainProgram> DefaultProgram(v1::TrainProgram program) {
   SpecErrors errors;
-  if (program.model().has_gpt())
+  // A coordinator that has translated the preset may know more of them.
+  if (program.model().has_gpt() && !HasAllSizes(program.model().gpt()))
     FillPreset(*program.mutable_model()->mutable_gpt(), errors);
   FillDefaults(program);
   FillTrain(program);
   CheckRules(program, "train", errors);
+  if (absl::Status status = errors.ToStatus(); !status.ok()) return status;
+  return program;
+}
+
+absl::StatusOr<v1::BenchProgram> DefaultProgram(v1::BenchProgram program) {
+  SpecErrors errors;
+  FillDefaults(program);
+  CheckRules(program, "bench", errors);
   if (absl::Status status = errors.ToStatus(); !status.ok()) return status;
   return program;
 }

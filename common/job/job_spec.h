@@ -6,7 +6,6 @@
 
 #include <string>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "ringmaster/v1/job.pb.h"
 
@@ -21,10 +20,12 @@ namespace ringmaster {
 //                                      at most ten of them
 [[nodiscard]] absl::StatusOr<v1::JobSpec> ValidateAndDefault(v1::JobSpec spec);
 
-// Returns a training program with its defaults, each field checked by itself: a
-// worker does not rely on its coordinator. Errors as above.
+// Returns a program with its defaults, each field checked by itself: a worker
+// does not rely on its coordinator. Errors as above.
 [[nodiscard]] absl::StatusOr<v1::TrainProgram> DefaultProgram(
     v1::TrainProgram program);
+[[nodiscard]] absl::StatusOr<v1::BenchProgram> DefaultProgram(
+    v1::BenchProgram program);
 
 // The spec's bytes, the same for equal specs: those of a message with a map may
 // otherwise come in any order.

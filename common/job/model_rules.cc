@@ -117,6 +117,11 @@ void FillPreset(v1::GptSpec& gpt, SpecErrors& errors) {
       absl::CHexEscape(gpt.preset().substr(0, kMaxShownName)), "\""));
 }
 
+bool HasAllSizes(const v1::GptSpec& gpt) {
+  return gpt.vocabulary() != 0 && gpt.window() != 0 && gpt.layers() != 0 &&
+         gpt.heads() != 0 && gpt.width() != 0;
+}
+
 void CheckModel(const v1::ModelSpec& model, SpecErrors& errors) {
   switch (model.model_case()) {
     case v1::ModelSpec::kMlp:

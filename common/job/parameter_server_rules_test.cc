@@ -72,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(
                   Servers(s).set_consistency(static_cast<v1::Consistency>(9));
                 },
                 "train.parameter_server.consistency must be bsp, ssp or async, "
-                "got 9"},
+                "got 9; this program may be older than the one that wrote it"},
         Mistake{"StalenessWithoutSsp",
                 [](auto& s) { Servers(s).set_staleness(3); },
                 "train.parameter_server.staleness needs "

@@ -12,6 +12,9 @@ namespace ringmaster {
 // before FillDefaults. A preset that there is not is an error.
 void FillPreset(v1::GptSpec& gpt, SpecErrors& errors);
 
+// Returns true if a preset has nothing left to set in `gpt`.
+[[nodiscard]] bool HasAllSizes(const v1::GptSpec& gpt);
+
 // Adds what is wrong with the model, as far as its own fields tell.
 void CheckModel(const v1::ModelSpec& model, SpecErrors& errors);
 

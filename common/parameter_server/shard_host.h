@@ -50,7 +50,7 @@ class ShardHost {
 
   // Brings the shards that are held to `resume_step`, and forgets those that
   // this host is to hold no longer. Run learns from the workers which shards
-  // there are, and their sizes.
+  // there are, and their sizes. `program` has its defaults (DefaultProgram).
   //   FAILED_PRECONDITION  a shard that the placements take from here is not
   //                        held as of the resume step
   [[nodiscard]] virtual absl::Status Prepare(

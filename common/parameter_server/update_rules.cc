@@ -13,29 +13,11 @@ absl::StatusOr<UpdateRules> ParseUpdateRules(const v1::TrainProgram& program,
   UpdateRules rules;
   rules.is_deterministic = spec.deterministic();
   rules.clips = optimizer.clip_norm > 0;
-  switch (spec.consistency()) {
-    case v1::CONSISTENCY_UNSPECIFIED:
-    case v1::CONSISTENCY_BSP:
-      return rules;
-    case v1::CONSISTENCY_SSP:
-      if (spec.staleness() < 1) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("train.parameter_server.staleness must be at least 1, "
-                         "got ",
-                         spec.staleness()));
-      }
-      rules.staleness = spec.staleness();
-      break;
-    case v1::CONSISTENCY_ASYNC:
-      break;
-    default:
-      return absl::InvalidArgumentError(absl::StrCat(
-          "train.parameter_server.consistency is ", spec.consistency(),
-          ", which this program does not know; it may be older than the "
-          "coordinator"));
-  }
-  rules.is_synchronous = false;
-  if (rules.clips) {
+  rules.is_synchronous = spec.consistency() != v1::CONSISTENCY_SSP &&
+                         spec.consistency() != v1::CONSISTENCY_ASYNC;
+  if (spec.consistency() == v1::CONSISTENCY_SSP)
+    rules.staleness = spec.staleness();
+  if (rules.clips && !rules.is_synchronous) {
     return absl::InvalidArgumentError(
         "train.optimizer.clip_norm needs the norm of everybody's gradient, "
         "which only train.parameter_server.consistency bsp has");

@@ -25,9 +25,9 @@ struct UpdateRules {
   friend bool operator==(const UpdateRules&, const UpdateRules&) = default;
 };
 
-// Returns the rules that train.parameter_server sets. Pure.
-//   INVALID_ARGUMENT  an unknown value, or values that do not go together;
-//                     names the field
+// Returns the rules that train.parameter_server of `program`, which has its
+// defaults (DefaultProgram), sets. Pure.
+//   INVALID_ARGUMENT  names fields that do not go together
 [[nodiscard]] absl::StatusOr<UpdateRules> ParseUpdateRules(
     const v1::TrainProgram& program, const OptimizerConfig& optimizer);
 

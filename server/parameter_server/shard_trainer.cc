@@ -115,9 +115,7 @@ absl::Status ShardTrainer::TryPrepare(const v1::JobSpec& spec,
   }
   ASSIGN_OR_RETURN(const v1::TrainProgram program,
                    DefaultProgram(spec.train()));
-  ASSIGN_OR_RETURN(const CollectiveConfig collective,
-                   ParseCollective(program.collective()));
-  best_transport_ = collective.best_transport;
+  best_transport_ = CollectiveConfigOf(program.collective()).best_transport;
   lanes_ = LanesOf(program);
   const absl::Status prepared =
       host_->Prepare(program, HostAssignmentOf(assignment));

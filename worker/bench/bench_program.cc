@@ -1,8 +1,7 @@
 #include "worker/bench/bench_program.h"
 
-#include <string>
-
-#include "absl/strings/str_cat.h"
+#include "common/job/job_spec.h"
+#include "common/rpc/enum_pairs.h"
 #include "common/rpc/proto_time.h"
 #include "common/status/status_macros.h"
 #include "ringmaster/v1/job.pb.h"
@@ -11,14 +10,7 @@
 namespace ringmaster {
 namespace {
 
-// A value of the protocol and ours.
-template <typename Proto, typename Own>
-struct Pair {
-  Proto proto;
-  Own own;
-};
-
-constexpr Pair<v1::BenchType, DType> kTypes[] = {
+constexpr EnumPair<v1::BenchType, DType> kTypes[] = {
     {v1::BENCH_TYPE_FLOAT32, DType::kFloat32},
     {v1::BENCH_TYPE_FLOAT64, DType::kFloat64},
     {v1::BENCH_TYPE_FLOAT16, DType::kFloat16},
@@ -26,85 +18,30 @@ constexpr Pair<v1::BenchType, DType> kTypes[] = {
     {v1::BENCH_TYPE_INT32, DType::kInt32},
     {v1::BENCH_TYPE_INT64, DType::kInt64}};
 
-constexpr Pair<v1::BenchReduction, Reduction> kReductions[] = {
+constexpr EnumPair<v1::BenchReduction, Reduction> kReductions[] = {
     {v1::BENCH_REDUCTION_SUM, Reduction::kSum},
     {v1::BENCH_REDUCTION_MAX, Reduction::kMax},
     {v1::BENCH_REDUCTION_MIN, Reduction::kMin},
     {v1::BENCH_REDUCTION_AVERAGE, Reduction::kAverage}};
 
-constexpr Pair<v1::CollectiveTransport, Transport> kTransports[] = {
-    {v1::COLLECTIVE_TRANSPORT_SHARED_MEMORY, Transport::kSharedMemory},
-    {v1::COLLECTIVE_TRANSPORT_UNIX, Transport::kUnix},
-    {v1::COLLECTIVE_TRANSPORT_TCP, Transport::kTcp}};
-
-constexpr Pair<v1::CollectiveWire, DType> kWires[] = {
-    {v1::COLLECTIVE_WIRE_FLOAT16, DType::kFloat16},
-    {v1::COLLECTIVE_WIRE_BFLOAT16, DType::kBFloat16}};
-
-constexpr Pair<v1::CollectiveAlgorithm, Algorithm> kAlgorithmPairs[] = {
-    {v1::COLLECTIVE_ALGORITHM_UNSPECIFIED, Algorithm::kAuto},
-    {v1::COLLECTIVE_ALGORITHM_RING, Algorithm::kRing},
-    {v1::COLLECTIVE_ALGORITHM_HALVING_DOUBLING, Algorithm::kHalvingDoubling},
-    {v1::COLLECTIVE_ALGORITHM_DIRECT, Algorithm::kDirect},
-    {v1::COLLECTIVE_ALGORITHM_EXCHANGE, Algorithm::kExchange},
-    {v1::COLLECTIVE_ALGORITHM_GATHER_BROADCAST, Algorithm::kGatherBroadcast},
-    {v1::COLLECTIVE_ALGORITHM_HIERARCHICAL, Algorithm::kHierarchical}};
-
-template <typename Pairs, typename Proto, typename Own>
-bool Find(const Pairs& pairs, Proto proto, Own& own) {
-  for (const auto& pair : pairs) {
-    if (pair.proto != proto) continue;
-    own = pair.own;
-    return true;
-  }
-  return false;
-}
-
-template <typename Pairs, typename Own>
-auto ProtoOf(const Pairs& pairs, Own own) {
-  for (const auto& pair : pairs) {
-    if (pair.own == own) return pair.proto;
-  }
-  return pairs[0].proto;
-}
-
-absl::Status Unknown(const char* field, int value) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("bench.", field,
-                   " has a value that this worker does not "
-                   "know (",
-                   value, "); it may be older than the coordinator"));
-}
-
-absl::Status TakeCollective(const v1::CollectiveSpec& spec,
-                            AllReduceBenchOptions& options) {
-  const absl::StatusOr<CollectiveConfig> config = ParseCollective(spec);
-  if (!config.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("bench.", config.status().message()));
-  }
-  options.algorithm = config->algorithm;
-  options.wire = config->wire;
-  options.connections = config->connections;
-  if (spec.transport() != v1::COLLECTIVE_TRANSPORT_UNSPECIFIED)
-    options.transport = config->best_transport;
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<AllReduceBenchOptions> ParseBenchProgram(
-    const v1::BenchProgram& program, int ranks) {
+    const v1::BenchProgram& given, int ranks) {
+  ASSIGN_OR_RETURN(const v1::BenchProgram program, DefaultProgram(given));
+  const CollectiveConfig collective = CollectiveConfigOf(program.collective());
   AllReduceBenchOptions options;
   options.ranks = ranks;
   options.sizes.assign(program.sizes().begin(), program.sizes().end());
-  if (options.sizes.empty())
-    return absl::InvalidArgumentError("bench.sizes has no size");
-  if (!Find(kTypes, program.type(), options.dtype))
-    return Unknown("type", program.type());
-  if (!Find(kReductions, program.reduction(), options.reduction))
-    return Unknown("reduction", program.reduction());
-  RETURN_IF_ERROR(TakeCollective(program.collective(), options));
+  options.dtype = OwnOf(kTypes, program.type());
+  options.reduction = OwnOf(kReductions, program.reduction());
+  options.algorithm = collective.algorithm;
+  options.wire = collective.wire;
+  options.connections = collective.connections;
+  if (program.collective().transport() !=
+      v1::COLLECTIVE_TRANSPORT_UNSPECIFIED) {
+    options.transport = collective.best_transport;
+  }
   options.iterations = program.iterations();
   options.warmup = program.warmup();
   options.time_per_size = FromProto(program.time_per_size());
@@ -121,9 +58,9 @@ void FillBenchProgram(const AllReduceBenchOptions& options,
   v1::CollectiveSpec& collective = *program.mutable_collective();
   collective.set_algorithm(ProtoOf(kAlgorithmPairs, options.algorithm));
   if (options.transport.has_value())
-    collective.set_transport(ProtoOf(kTransports, *options.transport));
+    collective.set_transport(ProtoOf(kTransportPairs, *options.transport));
   if (options.wire.has_value())
-    collective.set_wire(ProtoOf(kWires, *options.wire));
+    collective.set_wire(ProtoOf(kWirePairs, *options.wire));
   collective.set_connections(options.connections);
   program.set_iterations(options.iterations);
   program.set_warmup(options.warmup);
@@ -132,7 +69,7 @@ void FillBenchProgram(const AllReduceBenchOptions& options,
 
 void FillBenchFigures(const AllReduceBenchFigures& figures,
                       v1::BenchFigures& message) {
-  message.set_transport(ProtoOf(kTransports, figures.start.transport));
+  message.set_transport(ProtoOf(kTransportPairs, figures.start.transport));
   message.set_limit_bytes_per_second(figures.start.bus_limit);
   message.set_fallback(figures.start.fallback);
   for (const AllReduceBenchRow& row : figures.rows) {
@@ -150,14 +87,14 @@ void FillBenchFigures(const AllReduceBenchFigures& figures,
 
 AllReduceBenchFigures BenchFiguresFrom(const v1::BenchFigures& message) {
   AllReduceBenchFigures figures;
-  (void)Find(kTransports, message.transport(), figures.start.transport);
+  figures.start.transport = OwnOf(kTransportPairs, message.transport());
   figures.start.bus_limit = message.limit_bytes_per_second();
   figures.start.fallback = message.fallback();
   for (const v1::BenchRow& item : message.rows()) {
     AllReduceBenchRow row;
     row.bytes = item.bytes();
     row.count = item.count();
-    (void)Find(kAlgorithmPairs, item.algorithm(), row.algorithm);
+    row.algorithm = OwnOf(kAlgorithmPairs, item.algorithm());
     row.iterations = item.iterations();
     row.p50 = item.p50_seconds();
     row.p99 = item.p99_seconds();

@@ -12,12 +12,10 @@ class BenchFigures;
 class BenchProgram;
 }  // namespace v1
 
-// Returns the options that `program`, whose defaults are filled in, asks of
-// `ranks`.
-//   INVALID_ARGUMENT  names a field with a value that this build does not know;
-//                     CheckAllReduceBench
+// Returns the options that `given` asks of `ranks`, by DefaultProgram's rules.
+//   INVALID_ARGUMENT  names the field
 [[nodiscard]] absl::StatusOr<AllReduceBenchOptions> ParseBenchProgram(
-    const v1::BenchProgram& program, int ranks);
+    const v1::BenchProgram& given, int ranks);
 
 // The inverse. Sizes become whole elements.
 void FillBenchProgram(const AllReduceBenchOptions& options,

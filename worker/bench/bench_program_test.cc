@@ -59,6 +59,15 @@ TEST(BenchProgramTest, LeavesOpenWhatIsLeftOpen) {
   EXPECT_EQ(options->dtype, DType::kFloat64);
 }
 
+TEST(BenchProgramTest, WhatIsLeftOutHasItsDefault) {
+  const auto options = ParseBenchProgram(v1::BenchProgram(), 2);
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->sizes.size(), 8u);
+  EXPECT_EQ(options->warmup, AllReduceBenchOptions().warmup);
+  EXPECT_EQ(options->iterations, AllReduceBenchOptions().iterations);
+  EXPECT_EQ(options->time_per_size, AllReduceBenchOptions().time_per_size);
+}
+
 TEST(BenchProgramTest, RefusesWhatItDoesNotKnow) {
   const auto expect = [](const char* field, const auto& change) {
     v1::BenchProgram program;
@@ -68,7 +77,7 @@ TEST(BenchProgramTest, RefusesWhatItDoesNotKnow) {
     EXPECT_EQ(options.status().code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(options.status().message()), HasSubstr(field));
   };
-  expect("bench.sizes", [](auto& program) { program.clear_sizes(); });
+  expect("bench.iterations", [](auto& program) { program.set_iterations(-1); });
   expect("bench.type", [](auto& program) {
     program.set_type(static_cast<v1::BenchType>(99));
   });

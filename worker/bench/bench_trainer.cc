@@ -10,6 +10,8 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "common/job/field_rules.h"
+#include "common/job/job_spec.h"
 #include "common/logging/logging.h"
 #include "common/machine/memory_limits.h"
 #include "common/plan/topology.h"
@@ -126,8 +128,9 @@ absl::StatusOr<PlanAgreement> BenchTrainer::Prepare(
 absl::StatusOr<PlanAgreement> BenchTrainer::TryPrepare(
     const v1::JobSpec& spec, const RankAssignment& assignment) {
   assignment_ = assignment;
-  ASSIGN_OR_RETURN(options_,
-                   ParseBenchProgram(spec.bench(), assignment.world_size));
+  ASSIGN_OR_RETURN(const v1::BenchProgram program,
+                   DefaultProgram(spec.bench()));
+  ASSIGN_OR_RETURN(options_, ParseBenchProgram(program, assignment.world_size));
   options_.copy_bytes = copy_bytes_;
   if (assignment.resume_step != 0 && assignment.resume_step != total_steps()) {
     return absl::FailedPreconditionError(
@@ -151,8 +154,8 @@ absl::StatusOr<PlanAgreement> BenchTrainer::TryPrepare(
                                    AvailableMemoryBytes()));
   board_.BeginGeneration(assignment.generation, total_steps());
   PlanAgreement agreement;
-  const std::string plan = absl::StrCat(spec.bench().ShortDebugString(),
-                                        " between ", assignment.world_size);
+  const std::string plan =
+      absl::StrCat(AgreedText(program), " between ", assignment.world_size);
   agreement.plan_hash = XXH64(plan.data(), plan.size(), 0);
   agreement.summary =
       absl::StrCat("sizes=", total_steps(), " ranks=", assignment.world_size,

@@ -7,19 +7,16 @@
 #include <optional>
 #include <string>
 
-#include "absl/status/statusor.h"
 #include "common/plan/collective_costs.h"
 #include "common/plan/topology.h"
+#include "common/rpc/enum_pairs.h"
 #include "common/tensor/dtype.h"
 #include "common/transport/channel.h"
+#include "ringmaster/v1/job.pb.h"
 #include "worker/collective/algorithm.h"
 #include "worker/collective/cost_model.h"
 
 namespace ringmaster {
-
-namespace v1 {
-class CollectiveSpec;
-}  // namespace v1
 
 struct CollectiveConfig {
   Algorithm algorithm = Algorithm::kAuto;
@@ -33,9 +30,31 @@ struct CollectiveConfig {
                          const CollectiveConfig&) = default;
 };
 
-// Parses `spec`; fields that are left out get CollectiveConfig's defaults.
-//   INVALID_ARGUMENT  names the field whose value this build does not know
-[[nodiscard]] absl::StatusOr<CollectiveConfig> ParseCollective(
+// Values of the protocol and ours; a transport or wire that is left open has
+// none.
+inline constexpr EnumPair<v1::CollectiveAlgorithm, Algorithm>
+    kAlgorithmPairs[] = {
+        {v1::COLLECTIVE_ALGORITHM_UNSPECIFIED, Algorithm::kAuto},
+        {v1::COLLECTIVE_ALGORITHM_RING, Algorithm::kRing},
+        {v1::COLLECTIVE_ALGORITHM_HALVING_DOUBLING,
+         Algorithm::kHalvingDoubling},
+        {v1::COLLECTIVE_ALGORITHM_DIRECT, Algorithm::kDirect},
+        {v1::COLLECTIVE_ALGORITHM_EXCHANGE, Algorithm::kExchange},
+        {v1::COLLECTIVE_ALGORITHM_GATHER_BROADCAST,
+         Algorithm::kGatherBroadcast},
+        {v1::COLLECTIVE_ALGORITHM_HIERARCHICAL, Algorithm::kHierarchical}};
+inline constexpr EnumPair<v1::CollectiveTransport, Transport>
+    kTransportPairs[] = {
+        {v1::COLLECTIVE_TRANSPORT_SHARED_MEMORY, Transport::kSharedMemory},
+        {v1::COLLECTIVE_TRANSPORT_UNIX, Transport::kUnix},
+        {v1::COLLECTIVE_TRANSPORT_TCP, Transport::kTcp}};
+inline constexpr EnumPair<v1::CollectiveWire, DType> kWirePairs[] = {
+    {v1::COLLECTIVE_WIRE_FLOAT16, DType::kFloat16},
+    {v1::COLLECTIVE_WIRE_BFLOAT16, DType::kBFloat16}};
+
+// Returns `spec`, which keeps its rules, in the engine's terms; what it leaves
+// open has CollectiveConfig's default.
+[[nodiscard]] CollectiveConfig CollectiveConfigOf(
     const v1::CollectiveSpec& spec);
 
 // Returns the reason why the config's algorithm is not used among ranks of

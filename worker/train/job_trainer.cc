@@ -9,6 +9,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "common/fail_point/fail_point.h"
+#include "common/job/job_spec.h"
 #include "common/logging/logging.h"
 #include "common/metrics/metrics.h"
 #include "common/status/check.h"
@@ -177,8 +178,11 @@ absl::Status JobTrainer::SettleState(const v1::TrainProgram& program,
 
 absl::Status JobTrainer::PrepareHost(const v1::TrainProgram& program) {
   if (HoldsShards(assignment_)) {
-    if (host_ != nullptr)
-      return host_->Prepare(program, HostAssignmentOf(assignment_));
+    if (host_ != nullptr) {
+      ASSIGN_OR_RETURN(const v1::TrainProgram defaulted,
+                       DefaultProgram(program));
+      return host_->Prepare(defaulted, HostAssignmentOf(assignment_));
+    }
     return absl::InvalidArgumentError(absl::StrCat(
         "rank ", assignment_.rank, " is to hold shards, which it cannot"));
   }

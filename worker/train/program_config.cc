@@ -6,6 +6,7 @@
 #include "common/job/field_rules.h"
 #include "common/job/job_spec.h"
 #include "common/optimizer/optimizer_spec.h"
+#include "common/rpc/enum_pairs.h"
 #include "common/rpc/proto_time.h"
 #include "common/status/status_macros.h"
 #include "google/protobuf/descriptor.h"
@@ -18,8 +19,8 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
 // The numbers of a message as settings by name, so that a field added to a
-// model's message needs no code here. Texts (a preset's name) were translated
-// into numbers when the job was submitted.
+// model's message needs no code here. Of texts there is only a preset's name,
+// which its sizes stand for.
 ModelConfig::Settings NumbersOf(const Message& message) {
   ModelConfig::Settings settings;
   const auto& reflection = *message.GetReflection();
@@ -73,8 +74,7 @@ absl::Status ParseSource(const v1::DataSpec& spec, DataConfig& config) {
       config.eval_fraction = spec.text().eval_fraction();
       config.vocabulary_path = spec.text().vocabulary();
       config.merges_path = spec.text().merges();
-      if (spec.text().max_bytes() > 0)
-        config.max_bytes = spec.text().max_bytes();
+      config.max_bytes = spec.text().max_bytes();
       return absl::OkStatus();
     case v1::DataSpec::kSynthetic:
       config.kind = "synthetic";
@@ -116,25 +116,11 @@ EmulationConfig EmulationOf(const v1::EmulateComputeSpec& spec) {
   return config;
 }
 
-absl::StatusOr<Precision> PrecisionOf(v1::Precision precision,
-                                      Precision default_precision) {
-  switch (precision) {
-    case v1::PRECISION_UNSPECIFIED:
-      return default_precision;
-    case v1::PRECISION_FLOAT32:
-      return Precision::kFloat32;
-    case v1::PRECISION_BFLOAT16:
-      return Precision::kBFloat16;
-    case v1::PRECISION_TF32:
-      return Precision::kTf32;
-    case v1::PRECISION_FLOAT16:
-      return Precision::kFloat16;
-    default:
-      return absl::InvalidArgumentError(
-          absl::StrCat("train.precision is ", static_cast<int>(precision),
-                       ", which this worker does not know"));
-  }
-}
+constexpr EnumPair<v1::Precision, Precision> kPrecisions[] = {
+    {v1::PRECISION_FLOAT32, Precision::kFloat32},
+    {v1::PRECISION_BFLOAT16, Precision::kBFloat16},
+    {v1::PRECISION_TF32, Precision::kTf32},
+    {v1::PRECISION_FLOAT16, Precision::kFloat16}};
 
 }  // namespace
 
@@ -159,9 +145,10 @@ absl::StatusOr<ProgramConfig> ParseProgram(const v1::TrainProgram& given,
   config.data.needs_held_out = program.evaluate_every() > 0;
   RETURN_IF_ERROR(ParseSource(program.data(), config.data));
   ASSIGN_OR_RETURN(config.optimizer, ParseOptimizer(program.optimizer()));
-  ASSIGN_OR_RETURN(config.precision,
-                   PrecisionOf(program.precision(), default_precision));
-  ASSIGN_OR_RETURN(config.collective, ParseCollective(program.collective()));
+  config.precision = program.precision() == v1::PRECISION_UNSPECIFIED
+                         ? default_precision
+                         : OwnOf(kPrecisions, program.precision());
+  config.collective = CollectiveConfigOf(program.collective());
   config.emulation = EmulationOf(program.emulate_compute());
   if (program.has_parameter_server()) {
     ASSIGN_OR_RETURN(config.parameter_server,

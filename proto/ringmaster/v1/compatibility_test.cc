@@ -1,7 +1,7 @@
 // Holds the API's protos to what was released: programs of another release, and files
 // that they wrote, must be read, in binary and as JSON. The rules are those of buf's
-// category WIRE_JSON (https://buf.build/docs/breaking/rules), without buf, and for each
-// it is shown that breaking it is noticed.
+// category WIRE_JSON (https://buf.build/docs/breaking/rules), without buf, and that a
+// field keeps its default; for each it is shown that breaking it is noticed.
 //
 // testdata/released.protoset is the API of the last release. A release replaces it:
 //   cd proto && protoc --include_imports ringmaster/v1/*.proto
@@ -20,6 +20,7 @@
 #include "google/protobuf/descriptor.pb.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
+#include "ringmaster/v1/field_rule.pb.h"
 
 namespace ringmaster {
 namespace {
@@ -67,6 +68,10 @@ std::string ValueType(const FieldDescriptor& field) {
 std::string OneofName(const FieldDescriptor& field) {
   const OneofDescriptor* oneof = field.real_containing_oneof();
   return oneof == nullptr ? "" : oneof->name();
+}
+
+const std::string& DefaultOf(const FieldDescriptor& field) {
+  return field.options().GetExtension(v1::rule).default_value();
 }
 
 // Collects what of the released API today's has broken, as "RULE: element".
@@ -143,6 +148,10 @@ class Compatibility {
                today->has_presence() == released.has_presence(),
            "FIELD_SAME_CARDINALITY", name);
     Expect(OneofName(*today) == OneofName(released), "FIELD_SAME_ONEOF", name);
+    // What ranks agree on, and checkpoints keep, leaves defaults out.
+    Expect(
+        DefaultOf(released).empty() || DefaultOf(*today) == DefaultOf(released),
+        "FIELD_SAME_DEFAULT", name);
   }
 
   void VisitEnum(const EnumDescriptor& released) {
@@ -253,6 +262,9 @@ FileDescriptorSet Released() {
             number: 2
             type: TYPE_INT32
             label: LABEL_OPTIONAL
+            options {
+              [ringmaster.v1.rule] { default_value: "40" }
+            }
           }
           oneof_decl { name: "which" }
           reserved_range { start: 5 end: 8 }
@@ -354,6 +366,13 @@ INSTANTIATE_TEST_SUITE_P(
                }},
         Change{"FIELD_SAME_ONEOF",
                [](auto& f) { WattsOf(f).set_oneof_index(0); }},
+        Change{"FIELD_SAME_DEFAULT",
+               [](auto& f) {
+                 WattsOf(f)
+                     .mutable_options()
+                     ->MutableExtension(v1::rule)
+                     ->set_default_value("60");
+               }},
         Change{"ENUM_NO_DELETE", [](auto& f) { f.clear_enum_type(); }},
         Change{"ENUM_VALUE_NO_DELETE_UNLESS_RESERVED",
                [](auto& f) { ColorOf(f).mutable_value()->RemoveLast(); }},
