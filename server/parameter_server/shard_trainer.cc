@@ -50,7 +50,7 @@ class ShardTrainer final : public Trainer {
   void RequestStop() override {}
   void RequestDrain() override { host_->RequestDrain(); }
   // It has nothing to tell.
-  void SetNoticeCallback(std::function<void(const TrainNotice&)>) override {}
+  void SetNoticeCallback(std::function<void(const v1::Notice&)>) override {}
   void SetAdvanceCallback(std::function<void(int64_t)> on_advance) override {
     board_.SetAdvanceCallback(std::move(on_advance));
   }

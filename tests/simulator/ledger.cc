@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/rpc/enum_name.h"
 #include "tests/simulator/random.h"
 
 namespace ringmaster::simulator {
@@ -152,7 +153,7 @@ void Ledger::OnAssignment(const coordinator::SendAssignment& assignment,
   const auto workers = static_cast<int>(
       std::count_if(job.members.begin(), job.members.end(),
                     [](const coordinator::Member& member) {
-                      return member.identity.role == coordinator::Role::kWorker;
+                      return member.identity.role == v1::ROLE_WORKER;
                     }));
   if (assignment.world_size != workers || !is_at(assignment.self, rank) ||
       static_cast<int>(job.members.size()) != n ||
@@ -168,20 +169,19 @@ void Ledger::OnAssignment(const coordinator::SendAssignment& assignment,
   }
 }
 
-void Ledger::OnMemberLost(const coordinator::EmitEvent& event, int64_t now,
-                          bool is_alive) {
-  const int slot = SlotOf(event.worker);
-  if (event.verdict.has_value() && event.verdict->evidence().empty()) {
+void Ledger::OnMemberLost(const v1::Event& event, int64_t now, bool is_alive) {
+  const int slot = SlotOf(event.worker());
+  if (event.has_verdict() && event.verdict().evidence().empty()) {
     Fail(Invariant::kEvictionsHaveCause,
-         absl::StrCat(event.worker,
-                      " was evicted without evidence: ", event.message));
+         absl::StrCat(event.worker(),
+                      " was evicted without evidence: ", event.message()));
   }
   // Links that failed count together as long as no step is committed, even if
   // one of them has come back.
   const bool is_for_link =
-      event.verdict.has_value() &&
-      std::any_of(event.verdict->evidence().begin(),
-                  event.verdict->evidence().end(),
+      event.has_verdict() &&
+      std::any_of(event.verdict().evidence().begin(),
+                  event.verdict().evidence().end(),
                   [](const v1::Evidence& evidence) {
                     return evidence.kind() == v1::EVIDENCE_KIND_PEER_REPORT;
                   });
@@ -194,17 +194,16 @@ void Ledger::OnMemberLost(const coordinator::EmitEvent& event, int64_t now,
   }
   if (slot >= 0 && is_alive && since > touched) {
     Fail(Invariant::kEvictionsHaveCause,
-         absl::StrCat(event.worker,
+         absl::StrCat(event.worker(),
                       " was evicted, but is live, reachable and not slow: ",
-                      event.message));
+                      event.message()));
   }
 }
 
 void Ledger::CheckEnd(const coordinator::JobEndedRecord& record) {
-  if (record.state != coordinator::JobState::kSucceeded) {
+  if (record.state != v1::JOB_STATE_SUCCEEDED) {
     Fail(Invariant::kProgress,
-         absl::StrCat("the job ended as ",
-                      std::string(coordinator::NameOf(record.state)), ", code ",
+         absl::StrCat("the job ended as ", EnumName(record.state), ", code ",
                       record.exit_code, ": ", record.message));
     return;
   }

@@ -62,8 +62,7 @@ class Ledger {
   // `job` is as the coordinator knows it.
   void OnAssignment(const coordinator::SendAssignment& assignment,
                     const coordinator::Job& job);
-  void OnMemberLost(const coordinator::EmitEvent& event, int64_t now,
-                    bool is_alive);
+  void OnMemberLost(const v1::Event& event, int64_t now, bool is_alive);
 
   // ---- What workers do. `life` tells the lives of one worker apart.
 

@@ -55,10 +55,10 @@ struct Shape {
 
   [[nodiscard]] coordinator::Sharding Sharding() const;
   // Returns the role of the process in that slot.
-  [[nodiscard]] coordinator::Role RoleOf(int slot) const {
+  [[nodiscard]] v1::Role RoleOf(int slot) const {
     return holders == Holders::kServers && slot >= kWorkers - kServers
-               ? coordinator::Role::kParameterServer
-               : coordinator::Role::kWorker;
+               ? v1::ROLE_PARAMETER_SERVER
+               : v1::ROLE_WORKER;
   }
 };
 

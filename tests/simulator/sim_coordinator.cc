@@ -82,7 +82,7 @@ void SimCoordinator::Kill() {
 bool SimCoordinator::KeepsLinkApart() const {
   if (!is_alive()) return false;
   const coordinator::Job* const job = core_->state().ActiveJob();
-  return job != nullptr && job->state == coordinator::JobState::kGathering &&
+  return job != nullptr && job->state == v1::JOB_STATE_GATHERING &&
          job->link_check != MonotonicTime::InfiniteFuture();
 }
 
@@ -329,21 +329,22 @@ void SimCoordinator::Do(coordinator::CloseSession& action) {
 }
 
 void SimCoordinator::Do(coordinator::EmitEvent& action) {
-  const bool is_lost = action.type == "worker.lost";
+  const v1::Event& event = action.event;
+  const bool is_lost = event.type() == "worker.lost";
   // Politely, by itself or as it was let go.
-  const bool has_left = action.type == "worker.left" ||
-                        action.type == "worker.relieved" ||
-                        action.type == "worker.not_relieved";
+  const bool has_left = event.type() == "worker.left" ||
+                        event.type() == "worker.relieved" ||
+                        event.type() == "worker.not_relieved";
   if (!is_lost && !has_left) return;
-  const int slot = SlotOf(action.worker);
-  const int64_t pid = action.verdict.has_value() ? action.verdict->pid() : 0;
-  if (slot >= 0 && action.verdict.has_value()) {
+  const int slot = SlotOf(event.worker());
+  const int64_t pid = event.verdict().pid();
+  if (slot >= 0 && event.has_verdict()) {
     for (const auto& [member, incarnation] : context_.ledger.NewestMembers()) {
       if (member == slot) lost_[slot] = incarnation;
     }
   }
   if (!is_lost) return;
-  context_.ledger.OnMemberLost(action, context_.now,
+  context_.ledger.OnMemberLost(event, context_.now,
                                witness_.is_alive(slot, pid));
 }
 

@@ -223,22 +223,22 @@ void SimWorker::Do(const agent::CloseSession&) {
   Post(std::move(down));
 }
 
-coordinator::Phase SimWorker::PhaseNow() const {
+v1::Phase SimWorker::PhaseNow() const {
   switch (core_->state()) {
     case agent::AgentState::kConnecting:
     case agent::AgentState::kIdle:
-      return coordinator::Phase::kIdle;
+      return v1::PHASE_IDLE;
     case agent::AgentState::kPreparing:
     case agent::AgentState::kPrepared:
-      return coordinator::Phase::kPrepare;
+      return v1::PHASE_PREPARE;
     case agent::AgentState::kRunning: {
       const SimProgress progress = trainer_.progress();
-      return progress.is_connecting ? coordinator::Phase::kConnect
-             : progress.is_copying  ? coordinator::Phase::kTransfer
-                                    : coordinator::Phase::kStep;
+      return progress.is_connecting ? v1::PHASE_CONNECT
+             : progress.is_copying  ? v1::PHASE_TRANSFER
+                                    : v1::PHASE_STEP;
     }
     default:
-      return coordinator::Phase::kHalted;
+      return v1::PHASE_HALTED;
   }
 }
 

@@ -79,7 +79,7 @@ class SimWorker {
   void Do(const agent::Log& action);
   void Do(const agent::Exit& action);
   void Send(coordinator::EventBody message);
-  coordinator::Phase PhaseNow() const;
+  v1::Phase PhaseNow() const;
 
   Context& context_;
   SessionLinks& sessions_;

@@ -199,14 +199,12 @@ void Simulation::Watch() {
         worker.is_leaving() || sessions_.IsCut(slot)) {
       continue;
     }
-    ++(context_.shape.RoleOf(slot) == coordinator::Role::kWorker
-           ? able
-           : able_servers);
+    ++(context_.shape.RoleOf(slot) == v1::ROLE_WORKER ? able : able_servers);
   }
   // A job begins with all of its servers, and goes on with one.
   const bool has_begun = !context_.ledger.NewestMembers().empty();
-  const int servers = has_begun ? std::min(1, context_.shape.servers)
-                                : context_.shape.servers;
+  const int servers =
+      has_begun ? std::min(1, context_.shape.servers) : context_.shape.servers;
   if (able < context_.shape.min_workers || able_servers < servers) {
     able_since_ = -1;
   } else if (able_since_ < 0) {

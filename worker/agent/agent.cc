@@ -63,8 +63,9 @@ class Agent::Impl {
         executor_(clock, {.name = "agent"}),
         trainer_thread_(
             trainer, [this](agent::Event event) { Post(std::move(event)); }) {
-    trainer.SetNoticeCallback(
-        [this](const TrainNotice& notice) { Post(ToEvent(notice)); });
+    trainer.SetNoticeCallback([this](const v1::Notice& notice) {
+      Post(agent::TrainerNoticed{notice});
+    });
     trainer.SetAdvanceCallback([this](int64_t generation) {
       Post(agent::TrainerAdvanced{generation});
     });

@@ -119,12 +119,14 @@ TEST_F(AgentTest, PassesOnWhatTheTrainerTells) {
   Start();
   ASSERT_TRUE(coordinator_->Take(Message::kHello).has_value());
   Run(7);
-  trainer_.Tell({.kind = TrainNotice::Kind::kSample,
-                 .generation = 7,
-                 .step = 5,
-                 .message = "sample",
-                 .prompt = "The",
-                 .text = " sea"});
+  v1::Notice told;
+  told.set_kind(v1::NOTICE_KIND_SAMPLE);
+  told.set_generation(7);
+  told.set_step(5);
+  told.set_message("sample");
+  told.mutable_sample()->set_prompt("The");
+  told.mutable_sample()->set_text(" sea");
+  trainer_.Tell(told);
   const auto notice = coordinator_->Take(Message::kNotice);
   ASSERT_TRUE(notice.has_value());
   EXPECT_EQ(notice->notice().generation(), 7);

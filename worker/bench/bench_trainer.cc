@@ -50,7 +50,7 @@ class BenchTrainer final : public Trainer {
   void RequestStop() override { Wish(BenchWish::kStop); }
   void RequestDrain() override { Wish(BenchWish::kDrain); }
   // It has nothing to tell.
-  void SetNoticeCallback(std::function<void(const TrainNotice&)>) override {}
+  void SetNoticeCallback(std::function<void(const v1::Notice&)>) override {}
   void SetAdvanceCallback(std::function<void(int64_t)> on_advance) override {
     on_advance_ = on_advance;
     board_.SetAdvanceCallback(std::move(on_advance));

@@ -54,7 +54,7 @@ class ProgramTrainer final : public Trainer {
   }
 
   void SetNoticeCallback(
-      std::function<void(const TrainNotice&)> on_notice) override {
+      std::function<void(const v1::Notice&)> on_notice) override {
     train_->SetNoticeCallback(on_notice);
     bench_->SetNoticeCallback(std::move(on_notice));
   }

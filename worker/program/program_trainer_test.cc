@@ -32,7 +32,7 @@ class NotingTrainer final : public Trainer {
   void Abort(int64_t, std::string_view) override { Note("abort"); }
   void RequestStop() override { Note("stop"); }
   void RequestDrain() override { Note("drain"); }
-  void SetNoticeCallback(std::function<void(const TrainNotice&)>) override {
+  void SetNoticeCallback(std::function<void(const v1::Notice&)>) override {
     Note("notices");
   }
   void SetAdvanceCallback(std::function<void(int64_t)>) override {

@@ -325,12 +325,14 @@ absl::Status GenerationRun::WriteSample(int64_t step) {
         {{"step", step}, {"message", std::string(bytes.status().message())}});
     return absl::OkStatus();
   }
-  TrainNotice notice;
-  notice.kind = TrainNotice::Kind::kSample;
-  notice.step = step;
-  notice.prompt = ReplaceInvalidUtf8(config.program.sample().prompt());
-  notice.text = ReplaceInvalidUtf8(*bytes);
-  parts_.files.RecordSample(step, notice.prompt, notice.text);
+  v1::Notice notice;
+  notice.set_kind(v1::NOTICE_KIND_SAMPLE);
+  notice.set_step(step);
+  v1::TextSample& sample = *notice.mutable_sample();
+  sample.set_step(step);
+  sample.set_prompt(ReplaceInvalidUtf8(config.program.sample().prompt()));
+  sample.set_text(ReplaceInvalidUtf8(*bytes));
+  parts_.files.RecordSample(step, sample.prompt(), sample.text());
   parts_.on_notice(notice);
   return absl::OkStatus();
 }

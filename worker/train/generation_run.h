@@ -62,8 +62,7 @@ class GenerationRun {
     TextSampler* sampler = nullptr;  // null: no text is asked for
     // The peak of this rank's processor at the job's precision; 0: not known.
     double peak_flops = 0;
-    std::function<void(const TrainNotice&)> on_notice = [](const TrainNotice&) {
-    };
+    std::function<void(const v1::Notice&)> on_notice = [](const v1::Notice&) {};
   };
   GenerationRun(absl::Duration wait_timeout, const Parts& parts);
 

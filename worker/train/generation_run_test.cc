@@ -301,7 +301,7 @@ TEST(GenerationRunTest, LateDataIsNoPeersFault) {
   MetricRegistry metrics;
   TrainCounters counters(metrics);
   JobFiles files(
-      *state, board, [](const TrainNotice&) {}, clock);
+      *state, board, [](const v1::Notice&) {}, clock);
   AllReduceSync sync(/*generation=*/1, absl::Milliseconds(1), *state,
                      *communicator, clock, trace);
   GenerationRun run(absl::Milliseconds(1),
@@ -331,7 +331,7 @@ TEST(GenerationRunTest, BeginsNoMicroBatchOnceItIsCancelled) {
   MetricRegistry metrics;
   TrainCounters counters(metrics);
   JobFiles files(
-      *state, board, [](const TrainNotice&) {}, clock);
+      *state, board, [](const v1::Notice&) {}, clock);
   AllReduceSync sync(/*generation=*/1, absl::Seconds(30), *state, *communicator,
                      clock, trace);
   GenerationRun run(absl::Seconds(30),
@@ -368,9 +368,9 @@ TEST(GenerationRunTest, AStopWinsOverAPause) {
   int64_t written_step = 0;
   JobFiles files(
       *state, board,
-      [&](const TrainNotice& notice) {
-        if (notice.kind == TrainNotice::Kind::kCheckpointWritten)
-          written_step = notice.step;
+      [&](const v1::Notice& notice) {
+        if (notice.kind() == v1::NOTICE_KIND_CHECKPOINT_WRITTEN)
+          written_step = notice.step();
       },
       clock);
   ASSERT_TRUE(files

@@ -19,8 +19,6 @@ namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-using Kind = TrainNotice::Kind;
-
 class JobCheckpointTest : public ::testing::Test {
  protected:
   JobCheckpointTest()
@@ -81,10 +79,10 @@ class JobCheckpointTest : public ::testing::Test {
   }
 
   static std::vector<std::string> MessagesOf(const TrainerWorkers& workers,
-                                             Kind kind) {
+                                             v1::NoticeKind kind) {
     std::vector<std::string> messages;
-    for (const TrainNotice& notice : workers.Notices()) {
-      if (notice.kind == kind) messages.push_back(notice.message);
+    for (const v1::Notice& notice : workers.Notices()) {
+      if (notice.kind() == kind) messages.push_back(notice.message());
     }
     return messages;
   }
@@ -96,8 +94,9 @@ TEST_F(JobCheckpointTest, IsWrittenOnceAHostAndTheLastTwoAreKept) {
   for (const int64_t steps : {10, 20, 30}) {
     TrainerWorkers workers(3);
     Train(workers, 3, Program(steps));
-    EXPECT_EQ(MessagesOf(workers, Kind::kCheckpointWritten).size(), 1u);
-    EXPECT_TRUE(MessagesOf(workers, Kind::kCheckpointFailed).empty());
+    EXPECT_EQ(MessagesOf(workers, v1::NOTICE_KIND_CHECKPOINT_WRITTEN).size(),
+              1u);
+    EXPECT_TRUE(MessagesOf(workers, v1::NOTICE_KIND_CHECKPOINT_FAILED).empty());
     EXPECT_EQ(workers.trainer(0).progress().figures.checkpoint_step(), steps);
   }
   EXPECT_THAT(Checkpoints(), ElementsAre("step-000000020", "step-000000030"));
@@ -110,7 +109,7 @@ TEST_F(JobCheckpointTest, TheSameNumberOfRanksGoesOnAsIfItHadNotStopped) {
   Train(2, Program(20));
   TrainerWorkers resumed(2);
   EXPECT_EQ(Train(resumed, 2, Program(30)), whole);
-  EXPECT_THAT(MessagesOf(resumed, Kind::kCheckpointLoaded),
+  EXPECT_THAT(MessagesOf(resumed, v1::NOTICE_KIND_CHECKPOINT_LOADED),
               ElementsAre(HasSubstr("step-000000020")));
 }
 
@@ -134,7 +133,7 @@ TEST_F(JobCheckpointTest, ADamagedOneIsPassedOver) {
   DamageNewest();
   TrainerWorkers resumed(2);
   EXPECT_EQ(Train(resumed, 2, Program(30)), whole);
-  EXPECT_THAT(MessagesOf(resumed, Kind::kCheckpointLoaded),
+  EXPECT_THAT(MessagesOf(resumed, v1::NOTICE_KIND_CHECKPOINT_LOADED),
               ElementsAre(::testing::AllOf(
                   HasSubstr("starts from"), HasSubstr("step-000000010"),
                   HasSubstr("passed over"), HasSubstr("step-000000020"))));
@@ -164,8 +163,8 @@ TEST_F(JobCheckpointTest, AFinishedJobIsNotWrittenAgain) {
   Train(1, Program(10));
   TrainerWorkers again(1);
   Train(again, 1, Program(10));
-  EXPECT_EQ(MessagesOf(again, Kind::kCheckpointLoaded).size(), 1u);
-  EXPECT_TRUE(MessagesOf(again, Kind::kCheckpointWritten).empty());
+  EXPECT_EQ(MessagesOf(again, v1::NOTICE_KIND_CHECKPOINT_LOADED).size(), 1u);
+  EXPECT_TRUE(MessagesOf(again, v1::NOTICE_KIND_CHECKPOINT_WRITTEN).empty());
 }
 
 TEST_F(JobCheckpointTest, FiguresTellHowLongTheCommitTook) {
@@ -191,12 +190,12 @@ TEST_F(JobCheckpointTest, FiguresThatCouldNotBeWrittenAreTriedAgain) {
   const auto cut = workers.RunGeneration(1, {0}, Program(6, 0), 0, [] {});
   FailPoint::DisarmAll();
   ASSERT_EQ(cut[0].applied_step, 3);
-  EXPECT_THAT(MessagesOf(workers, Kind::kFiguresFailed),
+  EXPECT_THAT(MessagesOf(workers, v1::NOTICE_KIND_FIGURES_FAILED),
               ElementsAre(HasSubstr(path.string())));
   fs::remove(path);
   const auto rest = workers.RunGeneration(2, {0}, Program(6, 0), 3, [] {});
   EXPECT_EQ(rest[0].kind, RunOutcome::Kind::kFinished) << rest[0].status;
-  EXPECT_EQ(MessagesOf(workers, Kind::kFiguresFailed).size(), 1u);
+  EXPECT_EQ(MessagesOf(workers, v1::NOTICE_KIND_FIGURES_FAILED).size(), 1u);
   std::vector<std::string> starts;
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -214,7 +213,7 @@ TEST_F(JobCheckpointTest, NothingOfADamagedOneStays) {
   DamageNewest("optimizer.safetensors");
   TrainerWorkers resumed(2);
   EXPECT_EQ(Train(resumed, 2, Program(15)), whole);
-  EXPECT_THAT(MessagesOf(resumed, Kind::kCheckpointLoaded),
+  EXPECT_THAT(MessagesOf(resumed, v1::NOTICE_KIND_CHECKPOINT_LOADED),
               ElementsAre(HasSubstr("starts from the beginning")));
 }
 
@@ -259,7 +258,7 @@ TEST_F(JobCheckpointTest, AFailedWriteIsToldTheOlderStaysAndTrainingGoesOn) {
   Train(workers, 1, Program(20));
   FailPoint::DisarmAll();
   EXPECT_THAT(Checkpoints(), ElementsAre("step-000000010"));
-  EXPECT_EQ(MessagesOf(workers, Kind::kCheckpointFailed).size(), 1u);
+  EXPECT_EQ(MessagesOf(workers, v1::NOTICE_KIND_CHECKPOINT_FAILED).size(), 1u);
 }
 
 TEST_F(JobCheckpointTest, AFailedWriteEndsAJobThatWantsIt) {
@@ -273,7 +272,7 @@ TEST_F(JobCheckpointTest, AFailedWriteEndsAJobThatWantsIt) {
   EXPECT_EQ(ExitCodeOf(outcomes[0].status), ExitCode::kUnreadable);
   EXPECT_THAT(std::string(outcomes[0].status.message()),
               HasSubstr("train.checkpoint.on_error is fail"));
-  EXPECT_FALSE(MessagesOf(workers, Kind::kCheckpointFailed).empty());
+  EXPECT_FALSE(MessagesOf(workers, v1::NOTICE_KIND_CHECKPOINT_FAILED).empty());
 }
 
 TEST_F(JobCheckpointTest, ADirectoryThatCannotBeEndsAJobThatWantsIt) {
@@ -290,7 +289,7 @@ TEST_F(JobCheckpointTest, ADirectoryThatCannotBeIsToldAndTrainingGoesOn) {
   std::ofstream(directory_) << "a file";
   TrainerWorkers workers(1);
   Train(workers, 1, Program(5));
-  EXPECT_THAT(MessagesOf(workers, Kind::kCheckpointFailed),
+  EXPECT_THAT(MessagesOf(workers, v1::NOTICE_KIND_CHECKPOINT_FAILED),
               ElementsAre(HasSubstr(directory_.string())));
   fs::remove(directory_);
 }
@@ -345,11 +344,11 @@ TEST_F(JobCheckpointTest, ASampleIsWrittenAtEachEvaluation) {
   program.mutable_sample()->set_bytes(12);
   Train(workers, 2, program);
   std::vector<int64_t> steps;
-  for (const TrainNotice& notice : workers.Notices()) {
-    if (notice.kind != Kind::kSample) continue;
-    steps.push_back(notice.step);
-    EXPECT_EQ(notice.prompt, "ab");
-    EXPECT_GE(notice.text.size(), 12u);
+  for (const v1::Notice& notice : workers.Notices()) {
+    if (notice.kind() != v1::NOTICE_KIND_SAMPLE) continue;
+    steps.push_back(notice.step());
+    EXPECT_EQ(notice.sample().prompt(), "ab");
+    EXPECT_GE(notice.sample().text().size(), 12u);
   }
   EXPECT_THAT(steps, ElementsAre(10, 20));
 }

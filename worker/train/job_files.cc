@@ -75,7 +75,7 @@ absl::StatusOr<bool> JobFiles::AgreeOnWriter(int local_rank,
     if (identity.ok()) {
       identities[rank] = *identity;
     } else {
-      Notify(TrainNotice::Kind::kCheckpointFailed, state_.applied_step(),
+      Notify(v1::NOTICE_KIND_CHECKPOINT_FAILED, state_.applied_step(),
              std::string(identity.status().message()));
     }
   }
@@ -103,7 +103,7 @@ void JobFiles::OpenWriter() {
     return;
   }
   is_writer_ = false;
-  Notify(TrainNotice::Kind::kCheckpointFailed, state_.applied_step(),
+  Notify(v1::NOTICE_KIND_CHECKPOINT_FAILED, state_.applied_step(),
          std::string(writer.status().message()));
 }
 
@@ -118,7 +118,7 @@ void JobFiles::OpenFigures() {
   if (figures.ok()) {
     figures_ = *std::move(figures);
   } else {
-    Notify(TrainNotice::Kind::kFiguresFailed, state_.applied_step(),
+    Notify(v1::NOTICE_KIND_FIGURES_FAILED, state_.applied_step(),
            std::string(figures.status().message()));
   }
 }
@@ -172,7 +172,7 @@ void JobFiles::RecordSample(int64_t step, const std::string& prompt,
 void JobFiles::CheckFigures(const absl::Status& status) {
   if (status.ok()) return;
   figures_failed_ = true;
-  Notify(TrainNotice::Kind::kFiguresFailed, state_.applied_step(),
+  Notify(v1::NOTICE_KIND_FIGURES_FAILED, state_.applied_step(),
          std::string(status.message()));
 }
 
@@ -194,7 +194,7 @@ absl::Duration JobFiles::SnapshotIfDue(int64_t step, bool is_last) {
 
 void JobFiles::TakeSnapshot(int64_t step) {
   if (const absl::Status fetched = state_.FetchToHost(); !fetched.ok()) {
-    Notify(TrainNotice::Kind::kCheckpointFailed, step,
+    Notify(v1::NOTICE_KIND_CHECKPOINT_FAILED, step,
            std::string(fetched.message()));
     return;
   }
@@ -238,7 +238,7 @@ void JobFiles::ReportResults() {
 
 void JobFiles::Report(const CheckpointResult& result) {
   if (!result.status.ok()) {
-    Notify(TrainNotice::Kind::kCheckpointFailed, result.step,
+    Notify(v1::NOTICE_KIND_CHECKPOINT_FAILED, result.step,
            std::string(result.status.message()));
     return;
   }
@@ -247,13 +247,11 @@ void JobFiles::Report(const CheckpointResult& result) {
     CheckFigures(
         figures_->RecordCheckpoint(result.step, result.duration, result.bytes));
   }
-  Notify(TrainNotice::Kind::kCheckpointWritten, result.step,
-         WrittenText(result));
+  Notify(v1::NOTICE_KIND_CHECKPOINT_WRITTEN, result.step, WrittenText(result));
 }
 
-void JobFiles::Notify(TrainNotice::Kind kind, int64_t step,
-                      std::string message) {
-  if (kind == TrainNotice::Kind::kCheckpointFailed && failure_.ok() &&
+void JobFiles::Notify(v1::NoticeKind kind, int64_t step, std::string message) {
+  if (kind == v1::NOTICE_KIND_CHECKPOINT_FAILED && failure_.ok() &&
       state_.config().program.checkpoint().on_error() ==
           v1::WRITE_ERROR_POLICY_FAIL) {
     failure_ = WithExitCode(absl::ResourceExhaustedError(absl::StrCat(
@@ -263,11 +261,11 @@ void JobFiles::Notify(TrainNotice::Kind kind, int64_t step,
                                 message)),
                             ExitCode::kUnreadable);
   }
-  TrainNotice notice;
-  notice.kind = kind;
-  notice.generation = generation_;
-  notice.step = step;
-  notice.message = std::move(message);
+  v1::Notice notice;
+  notice.set_kind(kind);
+  notice.set_generation(generation_);
+  notice.set_step(step);
+  notice.set_message(std::move(message));
   on_notice_(notice);
 }
 

@@ -33,7 +33,7 @@ namespace ringmaster {
 
 class JobFiles {
  public:
-  using OnNotice = std::function<void(const TrainNotice&)>;
+  using OnNotice = std::function<void(const v1::Notice&)>;
 
   // For a job with a directory of checkpoints, or none: then nothing is
   // written. All references must outlive it.
@@ -85,7 +85,7 @@ class JobFiles {
   void AwaitWriter(const CancelToken& cancel);
   void ReportResults();
   void Report(const CheckpointResult& result);
-  void Notify(TrainNotice::Kind kind, int64_t step, std::string message);
+  void Notify(v1::NoticeKind kind, int64_t step, std::string message);
   void CheckFigures(const absl::Status& status);
   const std::string& directory() const {
     return state_.config().program.checkpoint().directory();

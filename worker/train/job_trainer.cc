@@ -59,7 +59,7 @@ class JobTrainer final : public Trainer {
     wishes_.drain.store(true, std::memory_order_relaxed);
   }
   void SetNoticeCallback(
-      std::function<void(const TrainNotice&)> on_notice) override {
+      std::function<void(const v1::Notice&)> on_notice) override {
     on_notice_ = std::move(on_notice);
   }
   void SetAdvanceCallback(std::function<void(int64_t)> on_advance) override {
@@ -83,7 +83,7 @@ class JobTrainer final : public Trainer {
                                            const CancelToken& cancel);
   [[nodiscard]] absl::Status StartFromFiles(Communicator& communicator,
                                             const CancelToken& cancel);
-  void Notify(const TrainNotice& notice);
+  void Notify(const v1::Notice& notice);
   // Ends the process if `status` says that it has lost its accelerator: the
   // others go on, and another process takes its place.
   void EndIfLost(const absl::Status& status) const;
@@ -108,8 +108,7 @@ class JobTrainer final : public Trainer {
   TrainCounters counters_{metrics_};
   ProgressBoard board_;
   Wishes wishes_;
-  std::function<void(const TrainNotice&)> on_notice_ = [](const TrainNotice&) {
-  };
+  std::function<void(const v1::Notice&)> on_notice_ = [](const v1::Notice&) {};
 
   // Only on the training thread.
   const std::unique_ptr<Accelerator> accelerator_;  // null: threads compute
@@ -202,16 +201,15 @@ absl::Status JobTrainer::MakeJob(const v1::TrainProgram& program,
           {.threads = threads_,
            .accelerator = accelerator_.get(),
            .board = board_,
-           .on_notice = [this](const TrainNotice& notice) { Notify(notice); },
+           .on_notice = [this](const v1::Notice& notice) { Notify(notice); },
            .clock = clock_}));
   const int64_t skipped = job_->state().dataset().skipped_samples();
   board_.SetSkippedSamples(skipped);
   if (skipped > 0 && assignment.rank == 0) {
-    TrainNotice notice;
-    notice.kind = TrainNotice::Kind::kSamplesSkipped;
-    notice.generation = assignment.generation;
-    notice.message =
-        absl::StrCat(skipped, " samples are not valid and were left out");
+    v1::Notice notice;
+    notice.set_kind(v1::NOTICE_KIND_SAMPLES_SKIPPED);
+    notice.set_message(
+        absl::StrCat(skipped, " samples are not valid and were left out"));
     Notify(notice);
   }
   return absl::OkStatus();
@@ -243,10 +241,10 @@ absl::Status JobTrainer::StartFromFiles(Communicator& communicator,
   // Ranks of one host see the same files: one of them is enough to remark.
   if (!start.path.empty() ||
       (!start.remark.empty() && assignment_.local_rank == 0)) {
-    TrainNotice notice;
-    notice.kind = TrainNotice::Kind::kCheckpointLoaded;
-    notice.step = start.step;
-    notice.message = DescribeStart(start);
+    v1::Notice notice;
+    notice.set_kind(v1::NOTICE_KIND_CHECKPOINT_LOADED);
+    notice.set_step(start.step);
+    notice.set_message(DescribeStart(start));
     Notify(notice);
   }
   if (start.step == 0) return absl::OkStatus();
@@ -263,9 +261,9 @@ void JobTrainer::ShowSteps() {
   board_.SetSteps(job_->state().applied_step(), job_->state().complete_step());
 }
 
-void JobTrainer::Notify(const TrainNotice& notice) {
-  TrainNotice complete = notice;
-  complete.generation = assignment_.generation;
+void JobTrainer::Notify(const v1::Notice& notice) {
+  v1::Notice complete = notice;
+  complete.set_generation(assignment_.generation);
   on_notice_(complete);
 }
 
@@ -355,7 +353,7 @@ absl::StatusOr<GenerationRun::End> JobTrainer::Train(
       {job_->state(), communicator, exchange_->sync(), job_->prefetcher(),
        board_, wishes_, cancel, clock_, trace_, counters_, job_->files(),
        job_->sampler(), PeakFlopsOfJob(),
-       [this](const TrainNotice& notice) { Notify(notice); }});
+       [this](const v1::Notice& notice) { Notify(notice); }});
   ASSIGN_OR_RETURN(const GenerationRun::End end, run.Run());
   RETURN_IF_ERROR(job_->state().FetchToHost());  // for the outcome
   if (servers != nullptr) RETURN_IF_ERROR(servers->AwaitHost());

@@ -289,10 +289,10 @@ TEST(JobTrainerTest, SamplesLeftOutAreToldInTheirGeneration) {
   source->set_corrupt_records(v1::CORRUPT_RECORDS_SKIP);
   TrainerWorkers workers(2);
   workers.RunGeneration(3, {0, 1}, program, 0, [] {});
-  const std::vector<TrainNotice> notices = workers.Notices();
+  const std::vector<v1::Notice> notices = workers.Notices();
   ASSERT_EQ(notices.size(), 1u);
-  EXPECT_EQ(notices[0].kind, TrainNotice::Kind::kSamplesSkipped);
-  EXPECT_EQ(notices[0].generation, 3);
+  EXPECT_EQ(notices[0].kind(), v1::NOTICE_KIND_SAMPLES_SKIPPED);
+  EXPECT_EQ(notices[0].generation(), 3);
   EXPECT_GT(workers.trainer(0).progress().figures.skipped_samples(), 0);
 }
 

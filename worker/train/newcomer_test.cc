@@ -254,11 +254,12 @@ TEST_F(NewcomerTest, TakesTheStateAndNotACheckpointAndWritesTheFilesOn) {
   ExpectAllFinished(outcomes,
                     HashWithoutInterruption(ProgramOf(Optimizer::kAdamw), 2));
   int64_t written = 0;
-  for (const TrainNotice& notice : workers.Notices()) {
-    EXPECT_NE(notice.kind, TrainNotice::Kind::kCheckpointLoaded);
-    EXPECT_NE(notice.kind, TrainNotice::Kind::kFiguresFailed) << notice.message;
-    if (notice.kind == TrainNotice::Kind::kCheckpointWritten)
-      written = std::max(written, notice.step);
+  for (const v1::Notice& notice : workers.Notices()) {
+    EXPECT_NE(notice.kind(), v1::NOTICE_KIND_CHECKPOINT_LOADED);
+    EXPECT_NE(notice.kind(), v1::NOTICE_KIND_FIGURES_FAILED)
+        << notice.message();
+    if (notice.kind() == v1::NOTICE_KIND_CHECKPOINT_WRITTEN)
+      written = std::max(written, notice.step());
   }
   EXPECT_EQ(written, kSteps);
   std::vector<std::string> expected;

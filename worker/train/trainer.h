@@ -32,6 +32,7 @@
 #include "common/rpc/no_figures.h"
 #include "common/trace/trace.h"
 #include "ringmaster/v1/figures.pb.h"
+#include "ringmaster/v1/notice.pb.h"
 #include "worker/collective/algorithm.h"
 
 namespace ringmaster {
@@ -125,25 +126,6 @@ struct TrainProgress {
   std::shared_ptr<const AllReduceBenchFigures> bench = nullptr;
 };
 
-// Something that users want to know; see ringmaster.v1.Notice.
-struct TrainNotice {
-  enum class Kind {
-    kSample,
-    kCheckpointWritten,
-    kCheckpointFailed,
-    kCheckpointLoaded,
-    kFiguresFailed,
-    kSamplesSkipped,
-  };
-  Kind kind = Kind::kSample;
-  int64_t generation = 0;
-  int64_t step = 0;
-  std::string message;
-  // kSample:
-  std::string prompt;
-  std::string text;  // valid UTF-8
-};
-
 // The end of a generation on this rank.
 struct RunOutcome {
   enum class Kind {
@@ -199,7 +181,7 @@ class Trainer {
   // Sets the callback for notices, which runs on the training thread; before
   // the first Prepare. The callee must not block.
   virtual void SetNoticeCallback(
-      std::function<void(const TrainNotice&)> on_notice) = 0;
+      std::function<void(const v1::Notice&)> on_notice) = 0;
 
   // Sets the callback that is called, on the training thread, when the phase
   // changes in a way that no outcome tells (to connecting, transfer,

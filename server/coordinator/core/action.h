@@ -18,6 +18,7 @@
 #include "absl/time/time.h"
 #include "common/parameter_server/shard_placement.h"
 #include "common/plan/collective_costs.h"
+#include "ringmaster/v1/event.pb.h"
 #include "server/coordinator/core/record.h"
 #include "server/coordinator/core/types.h"
 
@@ -90,7 +91,7 @@ struct SendRelease {
   // The generation that the worker was in.
   int64_t generation = 0;
   // The job's final state; its present one if the worker leaves it earlier.
-  JobState state = JobState::kFailed;
+  v1::JobState state = v1::JOB_STATE_FAILED;
   std::string message;
   int exit_code = 0;  // of a job that failed; 0 if it is not known any more
 };
@@ -121,18 +122,10 @@ struct ReplyToUser {
   std::string job_id;
 };
 
-// Something for the event log; the adapter numbers it.
+// Something for the event log, which numbers it. docs/operations.md lists the
+// types.
 struct EmitEvent {
-  EventSeverity severity = EventSeverity::kInfo;
-  // "job.running", "worker.lost", ...; docs/operations.md lists them.
-  std::string type;
-  std::string job_id;
-  std::string worker;
-  int64_t generation = 0;
-  int64_t step = 0;
-  std::string message;
-  std::optional<v1::Verdict> verdict;
-  absl::Time time;
+  v1::Event event;
 };
 
 using Action = std::variant<SendWelcome, SendAssignment, SendStart, SendHalt,

@@ -32,7 +32,7 @@ std::string RecordText(const JournalRecord& record) {
                  std::get_if<HostQuarantinedRecord>(&record)) {
     absl::StrAppend(&text, ": host ", host->host);
   } else if (const auto* const ended = std::get_if<JobEndedRecord>(&record)) {
-    absl::StrAppend(&text, " ", Sv(NameOf(ended->state)), " code ",
+    absl::StrAppend(&text, " ", EnumName(ended->state), " code ",
                     ended->exit_code);
   } else if (const auto* const reached =
                  std::get_if<VerdictReachedRecord>(&record)) {
@@ -104,7 +104,7 @@ struct TextVisitor {
   }
   std::string operator()(const SendRelease& a) const {
     return absl::StrCat(
-        To(a.session), "release gen=", a.generation, " ", Sv(NameOf(a.state)),
+        To(a.session), "release gen=", a.generation, " ", EnumName(a.state),
         a.exit_code == 0 ? std::string() : absl::StrCat(" code=", a.exit_code),
         ": ", a.message);
   }
@@ -121,10 +121,11 @@ struct TextVisitor {
                         StatusText(a.status));
   }
   std::string operator()(const EmitEvent& a) const {
-    std::string text =
-        absl::StrCat(Sv(NameOf(a.severity)), " ", a.type, ": ", a.message);
-    if (a.verdict.has_value()) {
-      absl::StrAppend(&text, " [", ToText(*a.verdict), "]");
+    const v1::Event& event = a.event;
+    std::string text = absl::StrCat(EnumName(event.severity()), " ",
+                                    event.type(), ": ", event.message());
+    if (event.has_verdict()) {
+      absl::StrAppend(&text, " [", ToText(event.verdict()), "]");
     }
     return text;
   }
@@ -132,7 +133,7 @@ struct TextVisitor {
 
 std::string WorkerText(const Worker& worker) {
   std::string text =
-      absl::StrCat("worker ", worker.name, ": ", Sv(NameOf(worker.state)));
+      absl::StrCat("worker ", worker.name, ": ", EnumName(worker.state));
   if (!worker.job_id.empty()) {
     absl::StrAppend(&text, " ", worker.job_id, " rank=", worker.rank,
                     " gen=", worker.generation, " step=", worker.step);
@@ -141,7 +142,7 @@ std::string WorkerText(const Worker& worker) {
 }
 
 std::string JobText(const Job& job, int queue_position) {
-  std::string text = absl::StrCat("job ", job.id, ": ", Sv(NameOf(job.state)));
+  std::string text = absl::StrCat("job ", job.id, ": ", EnumName(job.state));
   if (queue_position > 0) absl::StrAppend(&text, " queue=", queue_position);
   if (job.generation > 0) {
     absl::StrAppend(&text, " gen=", job.generation, " members=");

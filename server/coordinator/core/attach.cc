@@ -52,7 +52,7 @@ void ReleaseStray(Turn& turn, const Worker& worker, int64_t generation) {
   for (const auto& [number, job] : turn.state.jobs) {
     if (job.generation != generation) continue;
     release.state = job.state;
-    release.exit_code = job.state == JobState::kFailed ? job.exit_code : 0;
+    release.exit_code = job.state == v1::JOB_STATE_FAILED ? job.exit_code : 0;
   }
   turn.Do(std::move(release));
 }
@@ -75,22 +75,22 @@ void NoteReattached(Turn& turn, Job& job) {
                              " attached again after the coordinator's "
                              "restart");
   turn.Touch(job);
-  turn.Emit(EventSeverity::kInfo, "job.reattached", job, "", job.message);
+  turn.Emit(v1::EVENT_SEVERITY_INFO, "job.reattached", job, "", job.message);
 }
 
 // It is in the job's generation.
 void SendMissed(Turn& turn, Job& job, const Worker& worker,
                 const Member& member) {
   const bool has_begun =
-      worker.phase == Phase::kConnect || worker.phase == Phase::kStep ||
-      worker.phase == Phase::kEvaluate || member.finished.has_value();
-  if (job.state == JobState::kRunning && !job.is_recovered && !has_begun) {
+      worker.phase == v1::PHASE_CONNECT || worker.phase == v1::PHASE_STEP ||
+      worker.phase == v1::PHASE_EVALUATE || member.finished.has_value();
+  if (job.state == v1::JOB_STATE_RUNNING && !job.is_recovered && !has_begun) {
     turn.Do(SendStart{worker.session, job.generation});
-  } else if (job.state == JobState::kStopping) {
-    if (member.identity.role != Role::kWorker) return;
+  } else if (job.state == v1::JOB_STATE_STOPPING) {
+    if (member.identity.role != v1::ROLE_WORKER) return;
     turn.Do(SendStop{worker.session, job.generation,
                      job.cancel_reason.value_or("")});
-  } else if (job.state == JobState::kHalting && !member.halted.has_value()) {
+  } else if (job.state == v1::JOB_STATE_HALTING && !member.halted.has_value()) {
     // It hears of the halt only now, and has as long as anybody to answer.
     job.halt_deadline =
         std::max(job.halt_deadline, turn.now + turn.config.halt_budget);
@@ -112,7 +112,7 @@ void ResumeOlder(Turn& turn, Job& job, Worker& worker, Member& member) {
   if (job.is_recovered) job.has_trained = false;
   const bool is_needless =
       job.resume_step == 0 || member.is_newcomer || IsStateless(job, member);
-  if (job.state == JobState::kPreparing &&
+  if (job.state == v1::JOB_STATE_PREPARING &&
       (worker.generation != 0 || is_needless)) {
     // The worker will hear of a generation that is forming.
     if (!IsForming(job)) SendAssignmentTo(turn, job, member);
@@ -122,7 +122,7 @@ void ResumeOlder(Turn& turn, Job& job, Worker& worker, Member& member) {
     MakeBlank(turn, job, worker, member);
     return;
   }
-  if (job.state == JobState::kHalting) {
+  if (job.state == v1::JOB_STATE_HALTING) {
     SendMissed(turn, job, worker, member);
     return;
   }
@@ -146,8 +146,8 @@ void ResumeOlder(Turn& turn, Job& job, Worker& worker, Member& member) {
 
 void RejoinJob(Turn& turn, Job& job, Worker& worker, Member& member,
                const HelloReceived& hello) {
-  if (worker.state == WorkerState::kDetached) {
-    worker.state = WorkerState::kAssigned;
+  if (worker.state == v1::WORKER_STATE_DETACHED) {
+    worker.state = v1::WORKER_STATE_ASSIGNED;
   }
   // In a generation of a job before this one, or before it was lost and joined
   // again, it is as good as in none.
@@ -186,7 +186,7 @@ void Join(Turn& turn, const HelloReceived& hello) {
     ReleaseStray(turn, added, hello.generation);
   }
   turn.Touch();
-  turn.Emit(EventSeverity::kInfo, "worker.joined", added.name,
+  turn.Emit(v1::EVENT_SEVERITY_INFO, "worker.joined", added.name,
             absl::StrCat("worker ", added.name, " joined from host ",
                          added.host, ", pid ", added.pid));
   ContinueRebuilding(turn);
@@ -205,7 +205,7 @@ void AttachAgain(Turn& turn, const HelloReceived& hello) {
   Describe(worker, hello, turn.config);
   BindSession(turn, worker, hello.session);
   turn.Touch();
-  turn.Emit(EventSeverity::kInfo, "worker.reattached", worker.name,
+  turn.Emit(v1::EVENT_SEVERITY_INFO, "worker.reattached", worker.name,
             absl::StrCat("worker ", worker.name, " attached again from host ",
                          worker.host, " in generation ", hello.generation));
   if (TakeReport(turn, worker, hello)) {
@@ -214,8 +214,8 @@ void AttachAgain(Turn& turn, const HelloReceived& hello) {
   }
   Member* const member = MemberOf(turn.state, worker);
   if (member == nullptr) {
-    if (worker.state == WorkerState::kDetached) {
-      worker.state = WorkerState::kIdle;
+    if (worker.state == v1::WORKER_STATE_DETACHED) {
+      worker.state = v1::WORKER_STATE_IDLE;
     }
     // It may have told of a generation before, and does not any more.
     ReturnToPool(worker);
@@ -231,7 +231,7 @@ Worker DetachedWorker(const MemberIdentity& identity, const Job& job) {
   Worker worker;
   worker.name = identity.worker;
   worker.incarnation = identity.incarnation;
-  worker.state = WorkerState::kDetached;
+  worker.state = v1::WORKER_STATE_DETACHED;
   worker.role = identity.role;
   worker.device = identity.device;
   worker.host = identity.host;

@@ -112,7 +112,7 @@ void EvictForLinks(Turn& turn, const Job& job,
 
 void OnSuspicionDeadline(Turn& turn, Job& job) {
   job.suspicion_deadline = MonotonicTime::InfiniteFuture();
-  if (job.state == JobState::kStopping) {
+  if (job.state == v1::JOB_STATE_STOPPING) {
     BeginHalt(turn, job, HaltIntent::kCancel, VerdictOnLinks(turn, job));
     return;
   }

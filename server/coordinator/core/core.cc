@@ -75,7 +75,7 @@ struct WorkerVisitor {
   void operator()(const FinishedReceived& e) { OnFinished(turn, worker, e); }
   void operator()(const FailedReceived& e) { OnFailed(turn, worker, e); }
   void operator()(const LeavingReceived& e) { OnLeaving(turn, worker, e); }
-  void operator()(const NoticeReceived& e) { OnNotice(turn, worker, e); }
+  void operator()(const NoticeReceived& e) { OnNotice(turn, worker, e.notice); }
   void operator()(const StreamClosed& e) {
     OnStreamClosed(turn, worker, e.detail);
   }
@@ -162,7 +162,7 @@ std::vector<Action> CoordinatorCore::Step(const Event& event,
     const absl::Duration delay = now - impl_->next_deadline;
     // Two beats more, so that what was sent meanwhile can be read.
     ExtendDeadlines(impl_->state, delay + 2 * impl_->config.beat_interval);
-    turn.Emit(EventSeverity::kWarning, "coordinator.stalled", "",
+    turn.Emit(v1::EVENT_SEVERITY_WARNING, "coordinator.stalled", "",
               absl::StrCat("the coordinator itself was held up for ",
                            absl::FormatDuration(delay),
                            "; leases are extended by that"));

@@ -19,6 +19,7 @@
 #include "absl/time/time.h"
 #include "common/parameter_server/shard_placement.h"
 #include "common/plan/collective_costs.h"
+#include "ringmaster/v1/notice.pb.h"
 #include "server/coordinator/core/types.h"
 
 namespace ringmaster::coordinator {
@@ -50,8 +51,8 @@ struct HeldJob {
 [[nodiscard]] inline int MemberCount(const HeldJob& held) {
   return held.world_size + held.servers;
 }
-[[nodiscard]] inline Role RoleOf(const HeldJob& held, int rank) {
-  return rank < held.world_size ? Role::kWorker : Role::kParameterServer;
+[[nodiscard]] inline v1::Role RoleOf(const HeldJob& held, int rank) {
+  return rank < held.world_size ? v1::ROLE_WORKER : v1::ROLE_PARAMETER_SERVER;
 }
 
 // ---- From workers. Of a session that the core does not know (any more),
@@ -64,7 +65,7 @@ struct HelloReceived {
   SessionId session = 0;
   std::string name;
   uint64_t incarnation = 0;
-  Role role = Role::kWorker;
+  v1::Role role = v1::ROLE_WORKER;
   int protocol_min = 1;
   int protocol_max = 1;
   std::string host;
@@ -93,7 +94,7 @@ struct BeatReceived {
   SessionId session = 0;
   int64_t generation = 0;
   int64_t step = 0;
-  Phase phase = Phase::kUnspecified;
+  v1::Phase phase = v1::PHASE_UNSPECIFIED;
   int64_t collective_sequence = 0;
   int waiting_for_rank = -1;
   // Bytes of checkpoints read and written since the worker's process began.
@@ -163,12 +164,7 @@ struct LeavingReceived {
 // Something that users want to know.
 struct NoticeReceived {
   SessionId session = 0;
-  int64_t generation = 0;
-  int64_t step = 0;
-  NoticeKind kind = NoticeKind::kSample;
-  std::string message;
-  // kSample:
-  v1::TextSample sample;
+  v1::Notice notice;
 };
 
 // Any other message of a session (a trace): only proof of life.

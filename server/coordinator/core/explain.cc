@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "common/rpc/enum_name.h"
 #include "server/coordinator/core/incident.h"
 #include "server/coordinator/core/rendezvous.h"
 #include "server/coordinator/core/turn.h"
@@ -35,7 +36,7 @@ bool IsSet(MonotonicTime deadline) {
 // "needs 6 of 8": how many workers must be left of those that there were.
 std::string Needs(const Job& job) {
   return absl::StrCat(
-      "needs ", job.min_workers, " of ", MemberCount(job, Role::kWorker),
+      "needs ", job.min_workers, " of ", MemberCount(job, v1::ROLE_WORKER),
       job.sharding.servers > 0 ? ", and a parameter server" : "");
 }
 
@@ -65,26 +66,24 @@ class Explainer {
   void Dispatch() {
     if (job_.ending.has_value()) {
       result_.summary =
-          absl::StrCat("its end as ", Sv(NameOf(job_.ending->state)),
+          absl::StrCat("its end as ", EnumName(job_.ending->state),
                        " is on its way to the journal");
       return;
     }
     switch (job_.state) {
-      case JobState::kQueued:
+      case v1::JOB_STATE_QUEUED:
         return Queued();
-      case JobState::kGathering:
+      case v1::JOB_STATE_GATHERING:
         return Gathering();
-      case JobState::kPreparing:
+      case v1::JOB_STATE_PREPARING:
         return Preparing();
-      case JobState::kRunning:
+      case v1::JOB_STATE_RUNNING:
         return Running();
-      case JobState::kHalting:
+      case v1::JOB_STATE_HALTING:
         return Halting();
-      case JobState::kStopping:
+      case v1::JOB_STATE_STOPPING:
         return Stopping();
-      case JobState::kSucceeded:
-      case JobState::kFailed:
-      case JobState::kCancelled:
+      default:
         result_.summary = absl::StrCat("has ended: ", job_.message);
         return;
     }
@@ -96,10 +95,10 @@ class Explainer {
     for (const auto& [number, other] : state_.jobs) {
       const bool is_before =
           number == state_.active_job ||
-          (other.state == JobState::kQueued && number < job_.number);
+          (other.state == v1::JOB_STATE_QUEUED && number < job_.number);
       if (!is_before || ++count > kMostJobsNamed) continue;
       before.push_back(
-          absl::StrCat(other.id, " (", Sv(NameOf(other.state)),
+          absl::StrCat(other.id, " (", EnumName(other.state),
                        other.best_step > 0 ? ", " + StepOf(other) : "", ")"));
     }
     if (count > kMostJobsNamed) before.push_back("...");
@@ -116,11 +115,11 @@ class Explainer {
 
   void Gathering() {
     AddLost();
-    const int held = AliveCount(job_, Role::kWorker);
+    const int held = AliveCount(job_, v1::ROLE_WORKER);
     // As Reform and TryGather count.
     const Hosts hosts = HostsFor(state_, job_.min_workers - held);
     const int have = held + IdleCount(state_, hosts);
-    AddLeftOut(hosts, Role::kWorker);
+    AddLeftOut(hosts, v1::ROLE_WORKER);
     const int missing_servers = MissingServers();
     if (have < job_.min_workers) {
       const int missing = job_.min_workers - have;
@@ -190,16 +189,16 @@ class Explainer {
     AddSuspicions();
     AddGrowth();
     AddStuck();
-    const int workers = MemberCount(job_, Role::kWorker);
+    const int workers = MemberCount(job_, v1::ROLE_WORKER);
     if (workers < job_.max_workers) {
-      AddLeftOut(Hosts::kSound, Role::kWorker);
+      AddLeftOut(Hosts::kSound, v1::ROLE_WORKER);
       result_.reasons.push_back(
           absl::StrCat("takes up to ", job_.max_workers, " workers, and has ",
                        workers, ": it grows when more join the pool"));
     }
-    const int servers = MemberCount(job_, Role::kParameterServer);
+    const int servers = MemberCount(job_, v1::ROLE_PARAMETER_SERVER);
     if (servers < job_.sharding.servers) {
-      AddLeftOut(Hosts::kSound, Role::kParameterServer);
+      AddLeftOut(Hosts::kSound, v1::ROLE_PARAMETER_SERVER);
       result_.reasons.push_back(
           absl::StrCat("was made for ", job_.sharding.servers,
                        " parameter servers, and has ", servers,
@@ -259,16 +258,17 @@ class Explainer {
   int MissingServers() {
     const int needed = IsNew(job_) ? job_.sharding.servers
                                    : std::min(job_.sharding.servers, 1);
-    const int held = AliveCount(job_, Role::kParameterServer);
-    const Hosts hosts = HostsFor(state_, needed - held, Role::kParameterServer);
+    const int held = AliveCount(job_, v1::ROLE_PARAMETER_SERVER);
+    const Hosts hosts =
+        HostsFor(state_, needed - held, v1::ROLE_PARAMETER_SERVER);
     const int missing =
-        needed - held - IdleCount(state_, hosts, Role::kParameterServer);
-    if (missing > 0) AddLeftOut(hosts, Role::kParameterServer);
+        needed - held - IdleCount(state_, hosts, v1::ROLE_PARAMETER_SERVER);
+    if (missing > 0) AddLeftOut(hosts, v1::ROLE_PARAMETER_SERVER);
     return std::max(missing, 0);
   }
 
   // Names the workers of that role without a job that this one cannot take.
-  void AddLeftOut(Hosts hosts, Role role) {
+  void AddLeftOut(Hosts hosts, v1::Role role) {
     for (const auto& [name, worker] : state_.workers) {
       if (worker.session == 0 || worker.role != role ||
           !worker.job_id.empty()) {
@@ -276,7 +276,7 @@ class Explainer {
       }
       const HostQuarantine* const quarantine =
           hosts == Hosts::kAll ? nullptr : state_.QuarantineOf(worker.host_key);
-      if (worker.state == WorkerState::kDraining) {
+      if (worker.state == v1::WORKER_STATE_DRAINING) {
         AddWorker(worker, "is draining");
       } else if (quarantine != nullptr) {
         AddWorker(worker, absl::StrCat("its host is quarantined for ",
@@ -366,7 +366,7 @@ class Explainer {
     if (journal_fault_.empty() || IsEnded(job_.state)) return;
     result_.reasons.insert(result_.reasons.begin(),
                            absl::StrCat("the journal fails: ", journal_fault_));
-    if (job_.state == JobState::kRunning) return;
+    if (job_.state == v1::JOB_STATE_RUNNING) return;
     result_.what_unblocks =
         "a journal that works: free or repair the disk of the state directory";
   }
@@ -406,7 +406,7 @@ class Explainer {
       absl::StrAppend(&result_.summary, " and ", blocking_count_ - named.size(),
                       " more");
     }
-    if (job_.state != JobState::kGathering) {
+    if (job_.state != v1::JOB_STATE_GATHERING) {
       absl::StrAppend(&result_.summary, "; ", Needs(job_));
     }
   }

@@ -20,19 +20,19 @@ namespace ringmaster::coordinator {
 // A worker that the job waits for, or lacks.
 struct BlockingWorker {
   std::string worker;
-  Role role = Role::kWorker;
+  v1::Role role = v1::ROLE_WORKER;
   int rank = -1;  // -1: no member
   std::string host;
   // Since its last sign of life; empty if this coordinator never heard of it.
   std::optional<absl::Duration> silence;
-  Phase phase = Phase::kUnspecified;
+  v1::Phase phase = v1::PHASE_UNSPECIFIED;
   int64_t step = 0;
   // "its stream broke: reset by peer", "has not prepared for 3.1 s".
   std::string reason;
 };
 
 struct Explanation {
-  JobState state = JobState::kQueued;
+  v1::JobState state = v1::JOB_STATE_QUEUED;
   // In a sentence.
   std::string summary;
   // One sentence each, the most important first; empty where the summary says

@@ -25,7 +25,7 @@ class ExplainTest : public ::testing::Test {
     Job job;
     job.id = "gpt-1";
     job.number = 1;
-    job.state = JobState::kRunning;
+    job.state = v1::JOB_STATE_RUNNING;
     job.min_workers = 2;
     job.max_workers = 3;
     job.total_steps = 100;
@@ -51,11 +51,11 @@ class ExplainTest : public ::testing::Test {
   void AddMember(int rank) {
     const std::string name = "w" + std::to_string(rank);
     Worker& worker = AddWorker(name, "h" + std::to_string(rank));
-    worker.state = WorkerState::kAssigned;
+    worker.state = v1::WORKER_STATE_ASSIGNED;
     worker.job_id = "gpt-1";
     worker.rank = rank;
     worker.step = 12;
-    worker.phase = Phase::kStep;
+    worker.phase = v1::PHASE_STEP;
     Member member;
     member.identity.rank = rank;
     member.identity.worker = name;
@@ -84,7 +84,7 @@ class ExplainTest : public ::testing::Test {
 
 TEST_F(ExplainTest, ATrainingJobWaitsForNothing) {
   const Explanation explanation = Now();
-  EXPECT_EQ(explanation.state, JobState::kRunning);
+  EXPECT_EQ(explanation.state, v1::JOB_STATE_RUNNING);
   EXPECT_EQ(explanation.summary, "trains on 3 ranks, step 12 of 100");
   EXPECT_THAT(explanation.reasons, IsEmpty());
   EXPECT_THAT(explanation.blocking, IsEmpty());
@@ -109,9 +109,9 @@ TEST_F(ExplainTest, AQueuedJobNamesThoseBeforeIt) {
 TEST_F(ExplainTest, AWaitForWorkersTellsWhoIsMissingAndWhoCannotBeTaken) {
   Lose(1, "its stream broke: reset by peer");
   Lose(2, "nothing heard of it for 1.5s");
-  AddWorker("d", "h4").state = WorkerState::kDraining;
-  AddWorker("p", "h5").role = Role::kParameterServer;
-  job().state = JobState::kGathering;
+  AddWorker("d", "h4").state = v1::WORKER_STATE_DRAINING;
+  AddWorker("p", "h5").role = v1::ROLE_PARAMETER_SERVER;
+  job().state = v1::JOB_STATE_GATHERING;
   const Explanation explanation = Now();
   EXPECT_EQ(explanation.summary,
             "waits for workers: 1 of at least 2; missing: rank 1 (worker w1, "
@@ -143,7 +143,7 @@ TEST_F(ExplainTest, AJobThatCannotBeginElseTakesThoseOfAQuarantinedHost) {
   AddWorker("q", "h1");
   state_.quarantines.push_back(
       {"h1", "h1", absl::UnixEpoch(), "3 of 4 incidents within 10m", At(30)});
-  job().state = JobState::kGathering;
+  job().state = v1::JOB_STATE_GATHERING;
   job().min_workers = 3;
   EXPECT_EQ(Now().summary, "has 3 of at most 3 workers, at least 3");
   job().min_workers = 4;
@@ -159,7 +159,7 @@ TEST_F(ExplainTest, OfTwoIdleWorkersBehindABrokenLinkOneIsTaken) {
   AddWorker("p", "h8").join_order = 1;
   AddWorker("q", "h9").join_order = 2;
   job().links.Remember({"q", "p"}, At(-1));
-  job().state = JobState::kGathering;
+  job().state = v1::JOB_STATE_GATHERING;
   job().min_workers = 3;
   EXPECT_THAT(Now().summary, HasSubstr("2 of at least 3"));
   EXPECT_THAT(Now().summary, HasSubstr("worker q (host h9, last heard 0.2 s "
@@ -171,7 +171,7 @@ TEST_F(ExplainTest, AWorkerBehindABrokenLinkIsNamed) {
   Lose(2, "evicted");
   AddWorker("q", "h9");
   job().links.Remember({"q", "w0"}, At(-1));
-  job().state = JobState::kGathering;
+  job().state = v1::JOB_STATE_GATHERING;
   EXPECT_THAT(Now().summary,
               HasSubstr("worker q (host h9, last heard 0.2 s ago: its link "
                         "with worker w0 is broken; they are kept apart for a "
@@ -182,7 +182,7 @@ TEST_F(ExplainTest, AWorkerBehindABrokenLinkIsNamed) {
 TEST_F(ExplainTest, ASettlingJobTellsWhenItBegins) {
   state_.workers.clear();
   job().members.clear();
-  job().state = JobState::kGathering;
+  job().state = v1::JOB_STATE_GATHERING;
   job().gang_deadline = At(0.4);
   AddWorker("a", "h1");
   AddWorker("b", "h2");
@@ -193,21 +193,21 @@ TEST_F(ExplainTest, ASettlingJobTellsWhenItBegins) {
 }
 
 TEST_F(ExplainTest, APreparingJobNamesWhoHasNotPrepared) {
-  job().state = JobState::kPreparing;
+  job().state = v1::JOB_STATE_PREPARING;
   job().members[0].prepared = PreparedAnswer{};
   job().members[2].prepared = PreparedAnswer{};
-  state_.workers.at("w1").phase = Phase::kPrepare;
+  state_.workers.at("w1").phase = v1::PHASE_PREPARE;
   const Explanation explanation = Now();
   EXPECT_EQ(explanation.summary,
             "waits for members to prepare; missing: rank 1 (worker w1, host "
             "h1, last heard 0.2 s ago at step 12: has not prepared for 3.1 s); "
             "needs 2 of 3");
   ASSERT_THAT(explanation.blocking, SizeIs(1));
-  EXPECT_EQ(explanation.blocking[0].phase, Phase::kPrepare);
+  EXPECT_EQ(explanation.blocking[0].phase, v1::PHASE_PREPARE);
 }
 
 TEST_F(ExplainTest, AFormingJobWaitsForTheJournal) {
-  job().state = JobState::kPreparing;
+  job().state = v1::JOB_STATE_PREPARING;
   job().is_assigned = false;
   state_.journal_error = "disk full";
   const Explanation explanation = Now();
@@ -217,7 +217,7 @@ TEST_F(ExplainTest, AFormingJobWaitsForTheJournal) {
 }
 
 TEST_F(ExplainTest, ADiskThatHangsIsTold) {
-  job().state = JobState::kPreparing;
+  job().state = v1::JOB_STATE_PREPARING;
   job().is_assigned = false;
   journal_wait_ = kJournalPatience - absl::Milliseconds(1);
   EXPECT_THAT(Now().reasons, IsEmpty());
@@ -231,7 +231,7 @@ TEST_F(ExplainTest, ADiskThatHangsIsTold) {
 
 TEST_F(ExplainTest, AHaltNamesWhoHasNotAnsweredAndWhoIsLost) {
   Lose(0, "its stream broke: reset by peer");
-  job().state = JobState::kHalting;
+  job().state = v1::JOB_STATE_HALTING;
   job().message = "worker w0 was lost";
   job().members[1].halted = HaltedAnswer{12, 12};
   job().halt_deadline = At(1.2);
@@ -246,10 +246,10 @@ TEST_F(ExplainTest, AHaltNamesWhoHasNotAnsweredAndWhoIsLost) {
 
 TEST_F(ExplainTest, AfterARestartItNamesWhoHasNotComeBack) {
   state_.workers.at("w2").session = 0;
-  state_.workers.at("w2").state = WorkerState::kDetached;
+  state_.workers.at("w2").state = v1::WORKER_STATE_DETACHED;
   job().reattach_deadline = At(2.5);
-  for (const JobState state :
-       {JobState::kRunning, JobState::kHalting, JobState::kStopping}) {
+  for (const v1::JobState state :
+       {v1::JOB_STATE_RUNNING, v1::JOB_STATE_HALTING, v1::JOB_STATE_STOPPING}) {
     job().state = state;
     const Explanation explanation = Now();
     EXPECT_EQ(explanation.summary,
@@ -304,7 +304,7 @@ TEST_F(ExplainTest, ARecoveringJobMakesItsFirstStep) {
 }
 
 TEST_F(ExplainTest, AStoppingJobNamesWhoGoesOn) {
-  job().state = JobState::kStopping;
+  job().state = v1::JOB_STATE_STOPPING;
   job().cancel_reason = "enough";
   job().stop_deadline = At(8);
   job().members[0].finished = FinishedAnswer{};
@@ -315,7 +315,7 @@ TEST_F(ExplainTest, AStoppingJobNamesWhoGoesOn) {
 }
 
 TEST_F(ExplainTest, AWaitForTheJournalIsTold) {
-  job().state = JobState::kHalting;
+  job().state = v1::JOB_STATE_HALTING;
   job().waits_for_journal = true;
   job().message = "halted after step 12; waits for the journal: disk full";
   for (Member& member : job().members) member.halted = HaltedAnswer{12, 12};
@@ -327,16 +327,16 @@ TEST_F(ExplainTest, AWaitForTheJournalIsTold) {
 
 TEST_F(ExplainTest, AnEndIsTold) {
   job().ending.emplace();
-  job().ending->state = JobState::kSucceeded;
+  job().ending->state = v1::JOB_STATE_SUCCEEDED;
   EXPECT_EQ(Now().summary, "its end as SUCCEEDED is on its way to the journal");
   job().ending.reset();
-  job().state = JobState::kFailed;
+  job().state = v1::JOB_STATE_FAILED;
   job().message = "1 worker is left of at least 2";
   EXPECT_EQ(Now().summary, "has ended: 1 worker is left of at least 2");
 }
 
 TEST_F(ExplainTest, AnEndlessListIsCut) {
-  job().state = JobState::kHalting;
+  job().state = v1::JOB_STATE_HALTING;
   for (int rank = 3; rank < 100; ++rank) AddMember(rank);
   const Explanation explanation = Now();
   EXPECT_THAT(explanation.blocking, SizeIs(kMaxBlockingWorkers));

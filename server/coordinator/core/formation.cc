@@ -117,7 +117,7 @@ void RollBack(Turn& turn, Job& job) {
     turn.state.FindWorker(member.identity.worker)->step = 0;
   }
   turn.Emit(
-      EventSeverity::kWarning, "job.rolled_back", job, "",
+      v1::EVENT_SEVERITY_WARNING, "job.rolled_back", job, "",
       absl::StrCat(
           "nobody holds ",
           best > 0 ? absl::StrCat("step ", best) : std::string("any step"),
@@ -146,7 +146,7 @@ void SetClocks(Turn& turn, Job& job) {
 Job* NextQueued(State& state) {
   Job* next = nullptr;
   for (auto& [number, job] : state.jobs) {
-    if (job.state != JobState::kQueued || job.ending.has_value()) continue;
+    if (job.state != v1::JOB_STATE_QUEUED || job.ending.has_value()) continue;
     if (job.first_generation != 0) return &job;
     if (next == nullptr) next = &job;
   }
@@ -160,7 +160,7 @@ std::optional<MachineCosts> CostsOf(const State& state,
                                     const std::vector<const Worker*>& workers) {
   std::set<std::string_view> hosts;
   for (const Worker* const worker : workers) {
-    if (worker->role == Role::kWorker) hosts.insert(worker->host_key);
+    if (worker->role == v1::ROLE_WORKER) hosts.insert(worker->host_key);
   }
   std::vector<MachineCosts> measured;
   for (const auto& [name, worker] : state.workers) {
@@ -185,7 +185,7 @@ int PreparedCount(const Job& job) {
 }
 
 void StartTraining(Turn& turn, Job& job) {
-  job.state = JobState::kRunning;
+  job.state = v1::JOB_STATE_RUNNING;
   job.has_trained = true;
   job.last_progress = turn.now;
   NoteStarted(turn, job);
@@ -195,7 +195,7 @@ void StartTraining(Turn& turn, Job& job) {
     const Worker* const worker = turn.state.FindWorker(member.identity.worker);
     turn.Do(SendStart{worker->session, job.generation});
   }
-  turn.Emit(EventSeverity::kInfo, "job.running", job, "",
+  turn.Emit(v1::EVENT_SEVERITY_INFO, "job.running", job, "",
             absl::StrCat("generation ", job.generation, " trains on ",
                          RanksText(job), " from step ", job.resume_step + 1));
   ArmGrowth(turn, job);
@@ -206,7 +206,7 @@ void OnLatePrepared(Turn& turn, Job& job, const Worker& worker,
                     const Member& member) {
   if (member.prepared.has_value()) {
     // It attached again and repeats itself: it has missed the start.
-    if (job.state == JobState::kRunning) {
+    if (job.state == v1::JOB_STATE_RUNNING) {
       turn.Do(SendStart{worker.session, job.generation});
     }
     return;
@@ -222,7 +222,7 @@ void OnLatePrepared(Turn& turn, Job& job, const Worker& worker,
 }  // namespace
 
 bool IsForming(const Job& job) {
-  return job.state == JobState::kPreparing && !job.is_assigned;
+  return job.state == v1::JOB_STATE_PREPARING && !job.is_assigned;
 }
 
 void AdvanceQueue(Turn& turn) {
@@ -232,10 +232,10 @@ void AdvanceQueue(Turn& turn) {
   Job& job = *next;
   turn.state.active_job = job.number;
   Account(job, turn.now);
-  job.state = JobState::kGathering;
+  job.state = v1::JOB_STATE_GATHERING;
   job.gathering_since = turn.now;
   turn.Touch(job);
-  turn.Emit(EventSeverity::kInfo, "job.gathering", job, "",
+  turn.Emit(v1::EVENT_SEVERITY_INFO, "job.gathering", job, "",
             absl::StrCat("waits for ", job.min_workers, " to ", job.max_workers,
                          " workers", AndServers(job.sharding.servers)));
   TryGather(turn);
@@ -244,8 +244,8 @@ void AdvanceQueue(Turn& turn) {
 void TryGather(Turn& turn) {
   Job* const job = turn.state.ActiveJob();
   if (job == nullptr || job->ending.has_value()) return;
-  if (job->state == JobState::kRunning) ArmGrowth(turn, *job);
-  if (job->state != JobState::kGathering) return;
+  if (job->state == v1::JOB_STATE_RUNNING) ArmGrowth(turn, *job);
+  if (job->state != v1::JOB_STATE_GATHERING) return;
   if (IsWaiting(*job)) {
     Reform(turn, *job);
     return;
@@ -260,10 +260,10 @@ void TryGather(Turn& turn) {
   const int servers = job->sharding.servers;
   const Hosts hosts = HostsFor(turn.state, job->min_workers);
   const Hosts server_hosts =
-      HostsFor(turn.state, servers, Role::kParameterServer);
+      HostsFor(turn.state, servers, v1::ROLE_PARAMETER_SERVER);
   const int idle_count = IdleCount(turn.state, hosts);
   const int idle_servers =
-      IdleCount(turn.state, server_hosts, Role::kParameterServer);
+      IdleCount(turn.state, server_hosts, v1::ROLE_PARAMETER_SERVER);
   MonotonicTime gang_time =
       GangTime(*job, idle_count, LastIdleJoin(turn.state, hosts), turn.now);
   if (idle_count < job->max_workers) {
@@ -281,7 +281,7 @@ void TryGather(Turn& turn) {
     formation.workers.resize(job->max_workers);
   }
   const std::vector<const Worker*> all_servers =
-      PackedIdleWorkers(turn.state, server_hosts, Role::kParameterServer);
+      PackedIdleWorkers(turn.state, server_hosts, v1::ROLE_PARAMETER_SERVER);
   formation.workers.insert(formation.workers.end(), all_servers.begin(),
                            all_servers.begin() + servers);
   FormGeneration(turn, *job, formation);
@@ -301,13 +301,13 @@ void FormGeneration(Turn& turn, Job& job, const Formation& formation) {
   job.resume_step = formation.resume_step;
   job.is_rollback = formation.is_rollback;
   job.best_step = std::max(job.best_step, formation.resume_step);
-  job.state = JobState::kPreparing;
+  job.state = v1::JOB_STATE_PREPARING;
   job.message = absl::StrCat("forms generation ", job.generation);
   ResetForGeneration(job);
   for (const MemberIdentity& identity : identities) {
     Worker& worker = *turn.state.FindWorker(identity.worker);
-    if (worker.state == WorkerState::kIdle) {
-      worker.state = WorkerState::kAssigned;
+    if (worker.state == v1::WORKER_STATE_IDLE) {
+      worker.state = v1::WORKER_STATE_ASSIGNED;
     }
     worker.job_id = job.id;
     worker.rank = identity.rank;
@@ -327,7 +327,7 @@ void AbandonFormation(Turn& turn, Job& job) {
   }
   job.members.clear();
   job.generation = job.first_generation = 0;
-  job.state = JobState::kGathering;
+  job.state = v1::JOB_STATE_GATHERING;
   turn.Touch(job);
   TryGather(turn);
 }
@@ -358,7 +358,7 @@ void OnGenerationDurable(Turn& turn, const GenerationFormedRecord& record) {
   for (Member& member : job->members) {
     member.halted.reset();
     Worker& worker = *turn.state.FindWorker(member.identity.worker);
-    if (member.identity.role == Role::kParameterServer) {
+    if (member.identity.role == v1::ROLE_PARAMETER_SERVER) {
       // It may have been a step ahead.
       worker.step = member.step = job->resume_step;
     } else if (member.is_newcomer) {
@@ -366,7 +366,7 @@ void OnGenerationDurable(Turn& turn, const GenerationFormedRecord& record) {
     }
     SendAssignmentTo(turn, *job, member);
   }
-  turn.Emit(EventSeverity::kInfo, "job.assigned", *job, "",
+  turn.Emit(v1::EVENT_SEVERITY_INFO, "job.assigned", *job, "",
             absl::StrCat("generation ", job->generation, ": ", RanksText(*job),
                          " on ", Counted(HostCount(*job), "host"),
                          ", after step ", job->resume_step));
@@ -382,14 +382,14 @@ void OnGenerationNotDurable(Turn& turn, const GenerationFormedRecord& record) {
     AbandonFormation(turn, *job);
     return;
   }
-  job->state = JobState::kHalting;
+  job->state = v1::JOB_STATE_HALTING;
   ResolveHalt(turn, *job);
 }
 
 void SendAssignmentTo(Turn& turn, const Job& job, const Member& member) {
   Worker& worker = *turn.state.FindWorker(member.identity.worker);
   worker.generation = job.generation;
-  worker.phase = Phase::kPrepare;
+  worker.phase = v1::PHASE_PREPARE;
   worker.collective_sequence = 0;
   worker.waiting_for_rank = -1;
   const int rank = member.identity.rank;
@@ -398,7 +398,7 @@ void SendAssignmentTo(Turn& turn, const Job& job, const Member& member) {
   assignment.generation = job.generation;
   assignment.job_id = job.id;
   assignment.self = member.identity;
-  assignment.world_size = MemberCount(job, Role::kWorker);
+  assignment.world_size = MemberCount(job, v1::ROLE_WORKER);
   // Ranks of a host follow one another, so only they are looked at.
   const auto first = static_cast<size_t>(rank - member.identity.local_rank);
   int local = member.identity.local_rank + 1;
@@ -425,11 +425,12 @@ void OnPrepared(Turn& turn, const Worker& worker,
       job->ending.has_value()) {
     return;
   }
-  if (job->state == JobState::kRunning || job->state == JobState::kStopping) {
+  if (job->state == v1::JOB_STATE_RUNNING ||
+      job->state == v1::JOB_STATE_STOPPING) {
     OnLatePrepared(turn, *job, worker, *member);
     return;
   }
-  if (job->state != JobState::kPreparing || !job->is_assigned) return;
+  if (job->state != v1::JOB_STATE_PREPARING || !job->is_assigned) return;
   member->prepared = PreparedAnswer{
       prepared.plan_hash, prepared.data_fingerprint, prepared.summary};
   job->last_progress = turn.now;

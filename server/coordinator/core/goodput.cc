@@ -25,26 +25,23 @@ Part PartOf(const Job& job) {
   const bool is_interrupted =
       !job.incidents.empty() && !job.incidents.back().is_over;
   switch (job.state) {
-    case JobState::kQueued:
+    case v1::JOB_STATE_QUEUED:
       return &Goodput::waiting;
-    case JobState::kGathering:
+    case v1::JOB_STATE_GATHERING:
       return is_interrupted ? &Goodput::recovering : &Goodput::waiting;
-    case JobState::kPreparing:
+    case v1::JOB_STATE_PREPARING:
       return is_interrupted || !IsBeforeFirstStep(job) ? &Goodput::recovering
                                                        : &Goodput::starting;
-    case JobState::kRunning:
+    case v1::JOB_STATE_RUNNING:
       return is_interrupted ? &Goodput::recovering : TrainingPart(job);
-    case JobState::kHalting:
+    case v1::JOB_STATE_HALTING:
       return job.halt_intent == HaltIntent::kCancel ? &Goodput::stopping
                                                     : &Goodput::recovering;
-    case JobState::kStopping:
+    case v1::JOB_STATE_STOPPING:
       return &Goodput::stopping;
-    case JobState::kSucceeded:
-    case JobState::kFailed:
-    case JobState::kCancelled:
-      break;
+    default:
+      return nullptr;
   }
-  return nullptr;
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ MonotonicTime At(double seconds) {
 }
 
 // An active job whose account begins at 0 s.
-State WithJob(JobState job_state) {
+State WithJob(v1::JobState job_state) {
   State state;
   Job job;
   job.number = 1;
@@ -22,30 +22,30 @@ State WithJob(JobState job_state) {
 }
 
 TEST(GoodputTest, EachStateHasItsPartAndTheyAddUpToTheWhole) {
-  State state = WithJob(JobState::kGathering);
+  State state = WithJob(v1::JOB_STATE_GATHERING);
   Job& job = *state.ActiveJob();
   AccountTime(state, At(1));
-  job.state = JobState::kPreparing;
+  job.state = v1::JOB_STATE_PREPARING;
   AccountTime(state, At(3));
-  job.state = JobState::kRunning;
+  job.state = v1::JOB_STATE_RUNNING;
   AccountTime(state, At(6));
   job.best_step = 1;
   AccountTime(state, At(16));
-  job.state = JobState::kHalting;
+  job.state = v1::JOB_STATE_HALTING;
   job.incidents.emplace_back();
   AccountTime(state, At(17));
-  job.state = JobState::kGathering;
+  job.state = v1::JOB_STATE_GATHERING;
   AccountTime(state, At(19));
-  job.state = JobState::kRunning;
+  job.state = v1::JOB_STATE_RUNNING;
   AccountTime(state, At(20));
   job.incidents.back().is_over = true;
   AccountTime(state, At(30));
-  job.state = JobState::kStopping;
+  job.state = v1::JOB_STATE_STOPPING;
   AccountTime(state, At(32));
-  job.state = JobState::kHalting;
+  job.state = v1::JOB_STATE_HALTING;
   job.halt_intent = HaltIntent::kCancel;
   AccountTime(state, At(33));
-  job.state = JobState::kCancelled;
+  job.state = v1::JOB_STATE_CANCELLED;
   AccountTime(state, At(99));
 
   EXPECT_EQ(job.goodput.waiting, absl::Seconds(1));
@@ -59,7 +59,7 @@ TEST(GoodputTest, EachStateHasItsPartAndTheyAddUpToTheWhole) {
 }
 
 TEST(GoodputTest, WhatIsMadeAgainIsNoTraining) {
-  State state = WithJob(JobState::kRunning);
+  State state = WithJob(v1::JOB_STATE_RUNNING);
   Job& job = *state.ActiveJob();
   job.repeat_until = 100;
   AccountTime(state, At(3));
@@ -73,7 +73,7 @@ TEST(GoodputTest, WhatIsMadeAgainIsNoTraining) {
 }
 
 TEST(GoodputTest, DetectionIsTakenFromWhatSeemedToBeTraining) {
-  State state = WithJob(JobState::kRunning);
+  State state = WithJob(v1::JOB_STATE_RUNNING);
   Job& job = *state.ActiveJob();
   job.best_step = 1;
   AccountTime(state, At(10));
@@ -88,18 +88,18 @@ TEST(GoodputTest, DetectionIsTakenFromWhatSeemedToBeTraining) {
 }
 
 TEST(GoodputTest, AQueuedJobWaits) {
-  State state = WithJob(JobState::kQueued);
+  State state = WithJob(v1::JOB_STATE_QUEUED);
   state.active_job = 0;
   AccountTime(state, At(7));
   Job& job = state.jobs.at(1);
   EXPECT_EQ(GoodputAt(job, state.now).waiting, absl::Seconds(7));
   Account(job, At(8));
-  job.state = JobState::kGathering;
+  job.state = v1::JOB_STATE_GATHERING;
   EXPECT_EQ(job.goodput.waiting, absl::Seconds(8));
 }
 
 TEST(GoodputTest, AJobFromBeforeTheRestartTrainsAtOnce) {
-  State state = WithJob(JobState::kRunning);
+  State state = WithJob(v1::JOB_STATE_RUNNING);
   Job& job = *state.ActiveJob();
   job.is_recovered = true;
   AccountTime(state, At(2));
@@ -108,7 +108,7 @@ TEST(GoodputTest, AJobFromBeforeTheRestartTrainsAtOnce) {
 }
 
 TEST(GoodputTest, WithoutAStepThereIsNoRatio) {
-  State state = WithJob(JobState::kRunning);
+  State state = WithJob(v1::JOB_STATE_RUNNING);
   AccountTime(state, At(2));
   EXPECT_EQ(state.ActiveJob()->goodput.Ratio(), 0);
 }

@@ -36,22 +36,22 @@ bool IsWhole(const Job& job) {
 
 // Returns how many members of that role count. A worker that leaves trains
 // until then.
-int CountIn(const State& state, const Job& job, Role role) {
-  return role == Role::kWorker ? MemberCount(job, role)
-                               : StayingCount(state, job, role);
+int CountIn(const State& state, const Job& job, v1::Role role) {
+  return role == v1::ROLE_WORKER ? MemberCount(job, role)
+                                 : StayingCount(state, job, role);
 }
 
 // Returns how many more of that role the job takes.
-int RoomIn(const State& state, const Job& job, Role role) {
+int RoomIn(const State& state, const Job& job, v1::Role role) {
   const int most =
-      role == Role::kWorker ? job.max_workers : job.sharding.servers;
+      role == v1::ROLE_WORKER ? job.max_workers : job.sharding.servers;
   return std::max(0, most - CountIn(state, job, role));
 }
 
 // Returns when the last of those that could join in that role came; nullopt if
 // none could.
 std::optional<MonotonicTime> LastToJoin(const State& state, const Job& job,
-                                        Role role) {
+                                        v1::Role role) {
   if (RoomIn(state, job, role) == 0 ||
       IdleCount(state, Hosts::kSound, role) == 0) {
     return std::nullopt;
@@ -61,7 +61,7 @@ std::optional<MonotonicTime> LastToJoin(const State& state, const Job& job,
 
 // It may pause at some time in its present generation.
 bool CanPause(const Job& job) {
-  return job.state == JobState::kRunning && !job.ending.has_value() &&
+  return job.state == v1::JOB_STATE_RUNNING && !job.ending.has_value() &&
          !IsPausing(job) && IsWhole(job) && job.best_step + 1 < job.total_steps;
 }
 
@@ -82,7 +82,7 @@ absl::Duration PausePatience(const Turn& turn, const Job& job) {
 
 // "workers c, d join: 2 -> 4 ranks", "parameter server s joins: 1 -> 2
 // servers"; empty if none does, hundreds are cut short.
-std::string JoinText(const State& state, const Job& job, Role role) {
+std::string JoinText(const State& state, const Job& job, v1::Role role) {
   constexpr size_t kMostShown = 8;
   const std::vector<const Worker*> idle =
       PackedIdleWorkers(state, Hosts::kSound, role);
@@ -98,13 +98,13 @@ std::string JoinText(const State& state, const Job& job, Role role) {
                       count > kMostShown ? ", ..." : "",
                       count == 1 ? " joins: " : " join: ", before, " -> ",
                       before + count,
-                      role == Role::kWorker ? " ranks" : " servers");
+                      role == v1::ROLE_WORKER ? " ranks" : " servers");
 }
 
 // Says which members leave, and which workers join.
 std::string PauseText(const State& state, const Job& job) {
   std::string text = LeaveText(state, job);
-  for (const Role role : {Role::kWorker, Role::kParameterServer}) {
+  for (const v1::Role role : {v1::ROLE_WORKER, v1::ROLE_PARAMETER_SERVER}) {
     const std::string joins = JoinText(state, job, role);
     absl::StrAppend(&text, text.empty() || joins.empty() ? "" : "; ", joins);
   }
@@ -124,8 +124,8 @@ void ArmGrowth(Turn& turn, Job& job) {
     job.growth_deadline = turn.now;
     return;
   }
-  const auto workers = LastToJoin(turn.state, job, Role::kWorker);
-  const auto servers = LastToJoin(turn.state, job, Role::kParameterServer);
+  const auto workers = LastToJoin(turn.state, job, v1::ROLE_WORKER);
+  const auto servers = LastToJoin(turn.state, job, v1::ROLE_PARAMETER_SERVER);
   if (!workers.has_value() && !servers.has_value()) return;
   const MonotonicTime last = std::max(workers.value_or(MonotonicTime()),
                                       servers.value_or(MonotonicTime()));
@@ -148,12 +148,12 @@ void OnGrowthDeadline(Turn& turn, Job& job) {
   turn.Touch(job);
   for (const Member& member : job.members) {
     // Parameter servers end with the workers.
-    if (member.identity.role != Role::kWorker) continue;
+    if (member.identity.role != v1::ROLE_WORKER) continue;
     const Worker& worker = *turn.state.FindWorker(member.identity.worker);
     if (worker.session == 0) continue;
     turn.Do(SendPause{worker.session, job.generation, why});
   }
-  turn.Emit(EventSeverity::kInfo, "job.pausing", job, "", why);
+  turn.Emit(v1::EVENT_SEVERITY_INFO, "job.pausing", job, "", why);
 }
 
 v1::Verdict VerdictOnPause(const Turn& turn, const Job& job) {
@@ -170,7 +170,7 @@ void OnPauseDeadline(Turn& turn, Job& job) {
   job.pause_deadline = MonotonicTime::InfiniteFuture();
   // A member that has done all steps does not pause, and the others are about
   // to be done.
-  if (job.state != JobState::kRunning || job.ending.has_value() ||
+  if (job.state != v1::JOB_STATE_RUNNING || job.ending.has_value() ||
       !IsWhole(job)) {
     return;
   }

@@ -63,7 +63,7 @@ void GoOn(Turn& turn, Job& job) {
 // Records the loss as an incident of its own, for events and the journal.
 void AnnounceLoss(Turn& turn, const Job& job, const v1::Verdict& verdict) {
   const bool is_polite = IsPolite(verdict);
-  turn.Emit(is_polite ? EventSeverity::kInfo : EventSeverity::kWarning,
+  turn.Emit(is_polite ? v1::EVENT_SEVERITY_INFO : v1::EVENT_SEVERITY_WARNING,
             is_polite ? "worker.left" : "worker.lost", job, verdict.worker(),
             verdict.summary(), &verdict);
 }
@@ -71,9 +71,9 @@ void AnnounceLoss(Turn& turn, const Job& job, const v1::Verdict& verdict) {
 // Every step is done, since somebody has finished: who is gone is not needed
 // any more, unless a peer says that it is.
 bool GoesOnWithout(const Job& job, int rank) {
-  return (job.state == JobState::kRunning ||
-          job.state == JobState::kStopping) &&
-         HasFinisher(job) && AliveCount(job, Role::kWorker) > 0 &&
+  return (job.state == v1::JOB_STATE_RUNNING ||
+          job.state == v1::JOB_STATE_STOPPING) &&
+         HasFinisher(job) && AliveCount(job, v1::ROLE_WORKER) > 0 &&
          !IsSuspected(job, rank);
 }
 
@@ -96,14 +96,14 @@ v1::Verdict VerdictOnHalted(const Turn& turn, const Job& job) {
 }  // namespace
 
 HaltIntent IntentOnLoss(const Job& job) {
-  if (job.state == JobState::kHalting) return job.halt_intent;
-  return job.state == JobState::kStopping ? HaltIntent::kCancel
-                                          : HaltIntent::kReform;
+  if (job.state == v1::JOB_STATE_HALTING) return job.halt_intent;
+  return job.state == v1::JOB_STATE_STOPPING ? HaltIntent::kCancel
+                                             : HaltIntent::kReform;
 }
 
 void BeginHalt(Turn& turn, Job& job, HaltIntent intent, v1::Verdict verdict) {
   verdict.set_decision(DecisionOf(intent));
-  job.state = JobState::kHalting;
+  job.state = v1::JOB_STATE_HALTING;
   job.halt_intent = intent;
   job.halt_deadline = turn.now + turn.config.halt_budget;
   if (job.reattach_deadline != MonotonicTime::InfiniteFuture()) {
@@ -120,7 +120,7 @@ void BeginHalt(Turn& turn, Job& job, HaltIntent intent, v1::Verdict verdict) {
   turn.Touch(job);
   // Nothing to worry about: a user asked for it, a worker left, or others join.
   const bool is_wanted = intent == HaltIntent::kCancel || IsWanted(verdict);
-  turn.Emit(is_wanted ? EventSeverity::kInfo : EventSeverity::kWarning,
+  turn.Emit(is_wanted ? v1::EVENT_SEVERITY_INFO : v1::EVENT_SEVERITY_WARNING,
             "job.halting", job, "", verdict.summary(), &verdict);
   if (intent != HaltIntent::kCancel) {
     job.verdict = verdict;
@@ -139,12 +139,12 @@ v1::Verdict HaltVerdict(const Job& job, absl::Time time) {
 }
 
 void FailJob(Turn& turn, Job& job, v1::Verdict verdict) {
-  if (job.state != JobState::kHalting && !IsForming(job)) {
+  if (job.state != v1::JOB_STATE_HALTING && !IsForming(job)) {
     BeginHalt(turn, job, HaltIntent::kFail, std::move(verdict));
     return;
   }
   verdict.set_decision(v1::VERDICT_DECISION_FAIL_JOB);
-  job.state = JobState::kHalting;
+  job.state = v1::JOB_STATE_HALTING;
   job.halt_intent = HaltIntent::kFail;
   job.message = verdict.summary();
   job.verdict = verdict;
@@ -155,7 +155,7 @@ void FailJob(Turn& turn, Job& job, v1::Verdict verdict) {
 }
 
 void ResolveHalt(Turn& turn, Job& job) {
-  if (job.state != JobState::kHalting || job.ending.has_value()) return;
+  if (job.state != v1::JOB_STATE_HALTING || job.ending.has_value()) return;
   for (const Member& member : job.members) {
     if (!member.is_lost && !member.halted.has_value()) return;
   }
@@ -168,12 +168,12 @@ void ResolveHalt(Turn& turn, Job& job) {
       return;
     case HaltIntent::kFail:
       DecideEnd(turn, job,
-                {JobState::kFailed, job.verdict->exit_code(),
+                {v1::JOB_STATE_FAILED, job.verdict->exit_code(),
                  job.verdict->summary()});
       return;
     case HaltIntent::kCancel:
       DecideEnd(turn, job,
-                {JobState::kCancelled, static_cast<int>(ExitCode::kStopped),
+                {v1::JOB_STATE_CANCELLED, static_cast<int>(ExitCode::kStopped),
                  absl::StrCat("cancelled: ", job.cancel_reason.value_or(""))});
       return;
   }
@@ -206,7 +206,7 @@ void OnHalted(Turn& turn, Worker& worker, const HaltedReceived& halted) {
     }
   }
   // Ranks that train may pause by themselves, because one of them leaves.
-  if (job->state == JobState::kPreparing && !job->is_recovered) {
+  if (job->state == v1::JOB_STATE_PREPARING && !job->is_recovered) {
     CloseForViolation(turn, worker, "halted without being told to");
     return;
   }
@@ -222,11 +222,11 @@ void OnHalted(Turn& turn, Worker& worker, const HaltedReceived& halted) {
   if (HoldsShards(*job, worker.role)) {
     KeepHeldShards(*job, *member, halted.generation, halted.shards, answer);
   }
-  worker.phase = Phase::kHalted;
+  worker.phase = v1::PHASE_HALTED;
   NoteAppliedStep(*job, worker, *member, answer.applied_step);
   member->halted = std::move(answer);
   turn.Touch(*job);
-  if (job->state == JobState::kHalting) {
+  if (job->state == v1::JOB_STATE_HALTING) {
     ResolveHalt(turn, *job);
     return;
   }
@@ -274,8 +274,8 @@ void OnMemberGone(Turn& turn, const Worker& gone, std::string_view what,
     return;
   }
   // Nobody has heard of the generation.
-  if (IsForming(job)) job.state = JobState::kHalting;
-  if (IsWaiting(job) || job.state == JobState::kHalting) {
+  if (IsForming(job)) job.state = v1::JOB_STATE_HALTING;
+  if (IsWaiting(job) || job.state == v1::JOB_STATE_HALTING) {
     NoteFurtherLoss(turn, job, std::move(verdict));
     GoOn(turn, job);
   } else if (goes_on) {
@@ -291,8 +291,8 @@ void MakeBlank(Turn& turn, Job& job, const Worker& worker, Member& member) {
   member.halted = HaltedAnswer{0, 0, /*is_blank=*/true};
   turn.Touch(job);
   // Nobody has heard of the generation, which counts on its steps.
-  if (IsForming(job)) job.state = JobState::kHalting;
-  if (IsWaiting(job) || job.state == JobState::kHalting) {
+  if (IsForming(job)) job.state = v1::JOB_STATE_HALTING;
+  if (IsWaiting(job) || job.state == v1::JOB_STATE_HALTING) {
     GoOn(turn, job);
   } else {
     const std::string why =

@@ -18,17 +18,17 @@ namespace {
 bool IsLeavingHolder(const State& state, const Job& job, const Member& member) {
   if (member.is_lost || !HoldsShards(job, member.identity.role)) return false;
   const Worker* const worker = state.FindWorker(member.identity.worker);
-  return worker != nullptr && worker->state == WorkerState::kDraining;
+  return worker != nullptr && worker->state == v1::WORKER_STATE_DRAINING;
 }
 
 // Returns true if somebody can be given shards: a member that stays, or one
 // that may join beside the `needed` of those who leave.
 bool CanBeRelieved(const State& state, const Job& job, size_t needed) {
-  const Role role =
-      job.sharding.IsColocated() ? Role::kWorker : Role::kParameterServer;
+  const v1::Role role =
+      job.sharding.IsColocated() ? v1::ROLE_WORKER : v1::ROLE_PARAMETER_SERVER;
   if (StayingCount(state, job, role) > 0) return true;
   // A worker that is needed keeps its place among `max` as long as it trains.
-  const bool has_room = role == Role::kParameterServer ||
+  const bool has_room = role == v1::ROLE_PARAMETER_SERVER ||
                         static_cast<int>(needed) < job.max_workers;
   return has_room &&
          IdleCount(state, HostsToJoinFrom(state, job, role), role) > 0;
@@ -81,7 +81,7 @@ void Dismiss(Turn& turn, Job& job, Member& member, const Dismissal& dismissal) {
       EvidenceOf(v1::EVIDENCE_KIND_LEFT, worker.name, why), turn.time);
   // The knowledge of a worker still counts: the steps that there are, or that
   // there are none. A server may be ahead of what is committed.
-  if (member.identity.role == Role::kWorker) {
+  if (member.identity.role == v1::ROLE_WORKER) {
     job.best_step = std::max(job.best_step, member.halted->applied_step);
     if (job.best_step == 0 && !member.halted->is_blank &&
         member.halted->complete_step == 0) {
@@ -91,7 +91,7 @@ void Dismiss(Turn& turn, Job& job, Member& member, const Dismissal& dismissal) {
   member.is_lost = true;
   NoteMemberGone(turn, member, worker, verdict.evidence(0));
   turn.Touch(job);
-  turn.Emit(is_relieved ? EventSeverity::kInfo : EventSeverity::kWarning,
+  turn.Emit(is_relieved ? v1::EVENT_SEVERITY_INFO : v1::EVENT_SEVERITY_WARNING,
             is_relieved ? "worker.relieved" : "worker.not_relieved", job,
             worker.name, verdict.summary(), &verdict);
   Release(turn, worker, job.state, why);
@@ -107,7 +107,7 @@ bool HasLeavingHolder(const State& state, const Job& job) {
                      });
 }
 
-int StayingCount(const State& state, const Job& job, Role role) {
+int StayingCount(const State& state, const Job& job, v1::Role role) {
   return static_cast<int>(std::count_if(
       job.members.begin(), job.members.end(), [&](const Member& member) {
         return !member.is_lost && member.identity.role == role &&
@@ -119,7 +119,7 @@ std::string LeaveText(const State& state, const Job& job) {
   constexpr size_t kMostShown = 8;
   std::string names;
   size_t count = 0;
-  Role role = Role::kWorker;
+  v1::Role role = v1::ROLE_WORKER;
   for (const Member& member : job.members) {
     if (!IsLeavingHolder(state, job, member)) continue;
     role = member.identity.role;
@@ -132,7 +132,7 @@ std::string LeaveText(const State& state, const Job& job) {
                       count == 1 ? " leaves" : " leave");
 }
 
-Hosts HostsToJoinFrom(const State& state, const Job& job, Role role) {
+Hosts HostsToJoinFrom(const State& state, const Job& job, v1::Role role) {
   return HostsFor(state, LeastCount(job, role) - StayingCount(state, job, role),
                   role);
 }

@@ -27,13 +27,14 @@ namespace ringmaster::coordinator {
 [[nodiscard]] bool HasLeavingHolder(const State& state, const Job& job);
 
 // Members of that role that are not lost, without those.
-[[nodiscard]] int StayingCount(const State& state, const Job& job, Role role);
+[[nodiscard]] int StayingCount(const State& state, const Job& job,
+                               v1::Role role);
 
 // Returns the hosts from which the next generation of `job` takes idle members
 // of that role. A leaver does not count: if too few would stay, workers of
 // quarantined hosts join while its shards can still be handed over.
 [[nodiscard]] Hosts HostsToJoinFrom(const State& state, const Job& job,
-                                    Role role);
+                                    v1::Role role);
 
 // "parameter server s leaves", "workers a, b leave"; empty if nobody does.
 [[nodiscard]] std::string LeaveText(const State& state, const Job& job);

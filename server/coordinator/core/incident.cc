@@ -115,7 +115,7 @@ void NoteHaltBegun(Turn& turn, Job& job, const v1::Verdict& verdict) {
   incident.is_wanted = IsWanted(verdict);
   incident.cost.detect = SilenceBefore(turn, job, verdict);
   incident.best_step = job.best_step;
-  incident.world_size_before = MemberCount(job, Role::kWorker);
+  incident.world_size_before = MemberCount(job, v1::ROLE_WORKER);
   MoveToDetecting(job, *incident.cost.detect);
   job.incidents.push_back(std::move(incident));
   if (job.incidents.size() > kMaxIncidents) job.incidents.pop_front();
@@ -145,7 +145,7 @@ void NoteAllHalted(Turn& turn, Job& job) {
   open->part = IncidentPart::kAssign;
   // Their answers may tell of steps that nobody had reported.
   for (const Member& member : job.members) {
-    if (!member.halted.has_value() || member.identity.role != Role::kWorker)
+    if (!member.halted.has_value() || member.identity.role != v1::ROLE_WORKER)
       continue;
     open->best_step = std::max(open->best_step, member.halted->applied_step);
   }
@@ -159,7 +159,7 @@ void NoteAssigned(Turn& turn, Job& job) {
   open->part = IncidentPart::kConnect;
   open->next_generation = job.generation;
   open->resume_step = job.resume_step;
-  open->world_size_after = MemberCount(job, Role::kWorker);
+  open->world_size_after = MemberCount(job, v1::ROLE_WORKER);
   if (job.resume_step >= open->best_step) return;
   // Its workers' clocks differed; what they have done stays.
   if (!job.sharding.is_lockstep && !job.is_rollback) return;
@@ -179,10 +179,10 @@ void NoteStarted(Turn& turn, Job& job) {
 
 void NoteStep(Turn& turn, Job& job) {
   Incident* const open = OpenIncident(job);
-  if (open == nullptr || job.state != JobState::kRunning) return;
+  if (open == nullptr || job.state != v1::JOB_STATE_RUNNING) return;
   Add(open->cost.first_step, Lap(turn, job));
   open->is_over = true;
-  turn.Emit(EventSeverity::kInfo, "job.resumed", job, open->verdict.worker(),
+  turn.Emit(v1::EVENT_SEVERITY_INFO, "job.resumed", job, open->verdict.worker(),
             absl::StrCat("generation ", job.generation, " committed step ",
                          job.best_step, ", ", Milliseconds(open->cost.Total()),
                          " after ", open->verdict.summary(), " (",
@@ -227,8 +227,8 @@ void NoteProcessEnd(Turn& turn, std::string_view worker,
   }
   const bool is_clean =
       process_end.signal() == 0 && process_end.exit_code() == 0;
-  const EventSeverity severity =
-      is_clean ? EventSeverity::kInfo : EventSeverity::kWarning;
+  const v1::EventSeverity severity =
+      is_clean ? v1::EVENT_SEVERITY_INFO : v1::EVENT_SEVERITY_WARNING;
   std::string message =
       absl::StrCat("worker ", Sv(worker), ": ", ToText(process_end));
   if (about != nullptr) {

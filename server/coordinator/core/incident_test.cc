@@ -39,7 +39,7 @@ class IncidentTest : public ::testing::Test {
         if (const auto* persist = std::get_if<Persist>(&action)) {
           events.emplace_back(Persisted{persist->token});
         } else if (const auto* emitted = std::get_if<EmitEvent>(&action)) {
-          events_.push_back(*emitted);
+          events_.push_back(emitted->event);
         } else if (const auto* halt = std::get_if<SendHalt>(&action)) {
           halts_.push_back(*halt);
         }
@@ -63,8 +63,8 @@ class IncidentTest : public ::testing::Test {
   }
 
   void Beat(const std::string& name, int64_t step) {
-    Do(BeatReceived{sessions_[name], job().generation, step, Phase::kStep, step,
-                    -1, 0, v1::TrainingFigures{}});
+    Do(BeatReceived{sessions_[name], job().generation, step, v1::PHASE_STEP,
+                    step, -1, 0, v1::TrainingFigures{}});
   }
 
   void Prepare(const std::vector<std::string>& names) {
@@ -90,14 +90,14 @@ class IncidentTest : public ::testing::Test {
     Prepare({"a", "b", "c"});
     After(1000);
     for (const char* name : {"a", "b", "c"}) Beat(name, 12);
-    ASSERT_EQ(job().state, JobState::kRunning);
+    ASSERT_EQ(job().state, v1::JOB_STATE_RUNNING);
   }
 
   const Job& job() const { return core_.state().jobs.at(1); }
 
-  const EmitEvent* Last(const std::string& type) const {
+  const v1::Event* Last(const std::string& type) const {
     for (auto it = events_.rbegin(); it != events_.rend(); ++it) {
-      if (it->type == type) return &*it;
+      if (it->type() == type) return &*it;
     }
     return nullptr;
   }
@@ -106,7 +106,7 @@ class IncidentTest : public ::testing::Test {
   MonotonicTime now_ = MonotonicTime::FromNanos(1'000'000'000);
   SessionId last_session_ = 0;
   std::map<std::string, SessionId> sessions_;
-  std::vector<EmitEvent> events_;
+  std::vector<v1::Event> events_;
   std::vector<SendHalt> halts_;
 };
 
@@ -121,10 +121,10 @@ TEST_F(IncidentTest, CostsAreByPhaseFromTheLastSignOfLifeToTheNextStep) {
   Halted("a", 13);
   After(4);
   Halted("c", 13);
-  ASSERT_EQ(job().state, JobState::kPreparing);
+  ASSERT_EQ(job().state, v1::JOB_STATE_PREPARING);
   After(30);
   Prepare({"a", "c"});
-  ASSERT_EQ(job().state, JobState::kRunning);
+  ASSERT_EQ(job().state, v1::JOB_STATE_RUNNING);
   EXPECT_EQ(Last("job.resumed"), nullptr);
   After(50);
   Beat("a", 14);
@@ -145,14 +145,14 @@ TEST_F(IncidentTest, CostsAreByPhaseFromTheLastSignOfLifeToTheNextStep) {
   EXPECT_EQ(incident.world_size_after, 2);
   EXPECT_EQ(incident.resume_step, 13);
   EXPECT_EQ(incident.lost_steps, 0);
-  const EmitEvent* resumed = Last("job.resumed");
+  const v1::Event* resumed = Last("job.resumed");
   ASSERT_NE(resumed, nullptr);
-  EXPECT_EQ(resumed->severity, EventSeverity::kInfo);
+  EXPECT_EQ(resumed->severity(), v1::EVENT_SEVERITY_INFO);
   EXPECT_THAT(
-      resumed->message,
+      resumed->message(),
       HasSubstr("committed step 14, 271 ms after worker b (rank 1, host h-b, "
                 "pid 102) was lost"));
-  EXPECT_THAT(resumed->message,
+  EXPECT_THAT(resumed->message(),
               HasSubstr("(detect 180 ms, halt 11 ms, assign 0 ms, connect 30 "
                         "ms, first step 50 ms)"));
   // Whoever was halted was told the same.
@@ -243,7 +243,7 @@ TEST_F(IncidentTest, AnOpenIncidentEndsWithTheJob) {
   Do(FailedReceived{sessions_["b"], job().generation, 12, 5, "no such file"});
   Halted("a", 12);
   Halted("c", 12);
-  ASSERT_EQ(job().state, JobState::kFailed);
+  ASSERT_EQ(job().state, v1::JOB_STATE_FAILED);
   ASSERT_THAT(job().incidents, SizeIs(1));
   EXPECT_TRUE(job().incidents.front().is_over);
   EXPECT_EQ(job().incidents.front().verdict.exit_code(), 5);
@@ -271,13 +271,13 @@ TEST_F(IncidentTest, TheSupervisorTellsHowTheCulpritEnded) {
             "process 102 was ended by signal 9 (Killed)");
   ASSERT_TRUE(job().verdict.has_value());
   EXPECT_EQ(job().verdict->DebugString(), verdict.DebugString());
-  const EmitEvent* event = Last("worker.process_ended");
+  const v1::Event* event = Last("worker.process_ended");
   ASSERT_NE(event, nullptr);
-  EXPECT_EQ(event->severity, EventSeverity::kWarning);
-  EXPECT_EQ(event->job_id, "j-1");
-  EXPECT_EQ(event->message,
+  EXPECT_EQ(event->severity(), v1::EVENT_SEVERITY_WARNING);
+  EXPECT_EQ(event->job_id(), "j-1");
+  EXPECT_EQ(event->message(),
             "worker b: process 102 was ended by signal 9 (Killed)");
-  ASSERT_TRUE(event->verdict.has_value());
+  ASSERT_TRUE(event->has_verdict());
 
   // Said again by the next life, it is no news.
   events_.clear();
@@ -289,10 +289,10 @@ TEST_F(IncidentTest, TheSupervisorTellsHowTheCulpritEnded) {
 
 TEST_F(IncidentTest, AnIdleProcessThatEndedIsToldOfToo) {
   Join("z", EndOf(77, 3, 0));
-  const EmitEvent* event = Last("worker.process_ended");
+  const v1::Event* event = Last("worker.process_ended");
   ASSERT_NE(event, nullptr);
-  EXPECT_EQ(event->job_id, "");
-  EXPECT_EQ(event->message, "worker z: process 77 ended with exit code 3");
+  EXPECT_EQ(event->job_id(), "");
+  EXPECT_EQ(event->message(), "worker z: process 77 ended with exit code 3");
 }
 
 TEST_F(IncidentTest, AProcessWithTheSameNameButAnotherPidIsNotBlamed) {
@@ -309,10 +309,10 @@ TEST_F(IncidentTest, AHeldJobThatCannotBeIsAWarning) {
   hello.incarnation = 1;
   hello.held_job_fault = "train.steps must be at least 1, got 0";
   Do(hello);
-  const EmitEvent* event = Last("worker.held_job_ignored");
+  const v1::Event* event = Last("worker.held_job_ignored");
   ASSERT_NE(event, nullptr);
-  EXPECT_EQ(event->severity, EventSeverity::kWarning);
-  EXPECT_THAT(event->message, HasSubstr("got 0"));
+  EXPECT_EQ(event->severity(), v1::EVENT_SEVERITY_WARNING);
+  EXPECT_THAT(event->message(), HasSubstr("got 0"));
   EXPECT_NE(core_.state().FindWorker("w"), nullptr);
 }
 
@@ -323,10 +323,10 @@ TEST_F(IncidentTest, CostsThatCannotBeAreAWarning) {
   hello.incarnation = 1;
   hello.costs_fault = "costs.cores must be in [1, 8], got 0";
   Do(hello);
-  const EmitEvent* event = Last("worker.costs_ignored");
+  const v1::Event* event = Last("worker.costs_ignored");
   ASSERT_NE(event, nullptr);
-  EXPECT_EQ(event->severity, EventSeverity::kWarning);
-  EXPECT_EQ(event->message,
+  EXPECT_EQ(event->severity(), v1::EVENT_SEVERITY_WARNING);
+  EXPECT_EQ(event->message(),
             "worker w measured what cannot be: costs.cores must be in [1, 8], "
             "got 0");
   EXPECT_NE(core_.state().FindWorker("w"), nullptr);
@@ -337,7 +337,7 @@ class IncidentPartsTest : public ::testing::Test {
  protected:
   IncidentPartsTest() {
     job_.id = "j-1";
-    job_.state = JobState::kRunning;
+    job_.state = v1::JOB_STATE_RUNNING;
     job_.best_step = 60;
     job_.last_progress = At(-700);
     for (int rank = 0; rank < 3; ++rank) {
@@ -437,7 +437,7 @@ TEST_F(IncidentPartsTest, OnlyTheLastIncidentsAreKept) {
   for (size_t i = 0; i < kMaxIncidents + 3; ++i) {
     Turn turn = Now(static_cast<int>(i));
     NoteHaltBegun(turn, job_, Because(v1::EVIDENCE_KIND_STREAM_BROKEN, "b"));
-    job_.state = JobState::kRunning;
+    job_.state = v1::JOB_STATE_RUNNING;
     NoteStep(turn, job_);
   }
   EXPECT_THAT(job_.incidents, SizeIs(kMaxIncidents));

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/rpc/enum_name.h"
 #include "common/status/reason.h"
 #include "server/coordinator/core/formation.h"
 #include "server/coordinator/core/incident.h"
@@ -12,9 +13,9 @@
 namespace ringmaster::coordinator {
 namespace {
 
-std::string_view EventTypeOf(JobState state) {
-  if (state == JobState::kSucceeded) return "job.succeeded";
-  return state == JobState::kCancelled ? "job.cancelled" : "job.failed";
+std::string_view EventTypeOf(v1::JobState state) {
+  if (state == v1::JOB_STATE_SUCCEEDED) return "job.succeeded";
+  return state == v1::JOB_STATE_CANCELLED ? "job.cancelled" : "job.failed";
 }
 
 void ApplyEnd(Turn& turn, Job& job, const JobEndedRecord& end) {
@@ -43,15 +44,15 @@ void ReleaseMembers(Turn& turn, const Job& job) {
       continue;
     }
     Release(turn, *worker, job.state, job.message,
-            job.state == JobState::kFailed ? job.exit_code : 0);
+            job.state == v1::JOB_STATE_FAILED ? job.exit_code : 0);
   }
 }
 
 absl::Status CancelAnswer(const Job& job) {
-  if (job.state == JobState::kCancelled) return absl::OkStatus();
+  if (job.state == v1::JOB_STATE_CANCELLED) return absl::OkStatus();
   return WithReason(
       absl::FailedPreconditionError(absl::StrCat(
-          "job ", job.id, " has already ended: ", Sv(NameOf(job.state)))),
+          "job ", job.id, " has already ended: ", EnumName(job.state))),
       reason::kJobAlreadyEnded);
 }
 
@@ -89,10 +90,10 @@ void OnEndDurable(Turn& turn, const JobEndedRecord& record,
   for (RequestToken request : std::exchange(job->waiting_cancels, {})) {
     turn.Reply(request, CancelAnswer(*job), job->id);
   }
-  turn.Emit(job->state == JobState::kFailed ? EventSeverity::kError
-                                            : EventSeverity::kInfo,
+  turn.Emit(job->state == v1::JOB_STATE_FAILED ? v1::EVENT_SEVERITY_ERROR
+                                               : v1::EVENT_SEVERITY_INFO,
             EventTypeOf(job->state), *job, "", job->message,
-            job->state == JobState::kFailed && job->verdict.has_value()
+            job->state == v1::JOB_STATE_FAILED && job->verdict.has_value()
                 ? &*job->verdict
                 : nullptr);
   PruneEndedJobs(turn.state, turn.config.max_ended_jobs);
@@ -108,20 +109,20 @@ void OnEndNotDurable(Turn& turn, Job& job) {
 }
 
 void ReturnToPool(Worker& worker) {
-  if (worker.state == WorkerState::kAssigned) {
-    worker.state = WorkerState::kIdle;
+  if (worker.state == v1::WORKER_STATE_ASSIGNED) {
+    worker.state = v1::WORKER_STATE_IDLE;
   }
   worker.job_id.clear();
   worker.rank = -1;
   worker.generation = 0;
   worker.step = 0;
-  worker.phase = Phase::kIdle;
+  worker.phase = v1::PHASE_IDLE;
   worker.collective_sequence = 0;
   worker.waiting_for_rank = -1;
 }
 
-void Release(Turn& turn, Worker& worker, JobState state, const std::string& why,
-             int exit_code) {
+void Release(Turn& turn, Worker& worker, v1::JobState state,
+             const std::string& why, int exit_code) {
   // 0: it has not heard of the generation that was forming.
   if (worker.session != 0 && worker.generation != 0) {
     turn.Do(

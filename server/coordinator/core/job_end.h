@@ -13,7 +13,7 @@ namespace ringmaster::coordinator {
 
 // The end of a job: its state, exit code and reason.
 struct End {
-  JobState state = JobState::kFailed;
+  v1::JobState state = v1::JOB_STATE_FAILED;
   int exit_code = 0;
   std::string message;
   std::optional<uint64_t> parameters_hash = std::nullopt;
@@ -38,8 +38,8 @@ void ReturnToPool(Worker& worker);
 
 // Does that, and tells it `why`, if it has heard of its generation; `state` is
 // its job's, and `exit_code`, if that has failed.
-void Release(Turn& turn, Worker& worker, JobState state, const std::string& why,
-             int exit_code = 0);
+void Release(Turn& turn, Worker& worker, v1::JobState state,
+             const std::string& why, int exit_code = 0);
 
 // Forgets those jobs that ended first, beyond `max_ended_jobs` ended ones.
 void PruneEndedJobs(State& state, int max_ended_jobs);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/rpc/enum_name.h"
 #include "common/status/exit_code.h"
 #include "common/status/reason.h"
 #include "server/coordinator/core/formation.h"
@@ -43,26 +44,26 @@ int64_t NextNumber(const State& state) {
 
 // Nobody works for the job: it is queued, gathers, or its members have halted.
 bool CanEndAtOnce(const Job& job) {
-  return job.state == JobState::kQueued || job.state == JobState::kGathering ||
-         IsForming(job);
+  return job.state == v1::JOB_STATE_QUEUED ||
+         job.state == v1::JOB_STATE_GATHERING || IsForming(job);
 }
 
 // Members of the job are to stop; which way depends on what they do.
 void CancelMembers(Turn& turn, Job& job) {
   switch (job.state) {
-    case JobState::kPreparing:
+    case v1::JOB_STATE_PREPARING:
       BeginHalt(
           turn, job, HaltIntent::kCancel,
           VerdictOnNobody(job, absl::StrCat("cancelled: ", *job.cancel_reason),
                           turn.time));
       return;
-    case JobState::kRunning:
+    case v1::JOB_STATE_RUNNING:
       job.message = absl::StrCat("stops: ", *job.cancel_reason);
       turn.Touch(job);
       StopMembers(turn, job);
-      turn.Emit(EventSeverity::kInfo, "job.stopping", job, "", job.message);
+      turn.Emit(v1::EVENT_SEVERITY_INFO, "job.stopping", job, "", job.message);
       return;
-    case JobState::kHalting:
+    case v1::JOB_STATE_HALTING:
       if (job.halt_intent == HaltIntent::kReform) {
         job.halt_intent = HaltIntent::kCancel;
         ResolveHalt(turn, job);
@@ -105,7 +106,7 @@ absl::Status NotCancellable(const Job* job, const std::string& name) {
   if (!IsEnded(job->state)) return absl::OkStatus();
   return WithReason(
       absl::FailedPreconditionError(absl::StrCat(
-          "job ", job->id, " has already ended: ", Sv(NameOf(job->state)))),
+          "job ", job->id, " has already ended: ", EnumName(job->state))),
       reason::kJobAlreadyEnded);
 }
 
@@ -161,7 +162,7 @@ void OnJobDurable(Turn& turn, const JobCreatedRecord& record,
       std::max(turn.state.last_job_number, record.number);
   job.accounted_to = turn.now;
   turn.Touch(job);
-  turn.Emit(EventSeverity::kInfo, "job.submitted", job, "",
+  turn.Emit(v1::EVENT_SEVERITY_INFO, "job.submitted", job, "",
             absl::StrCat("job ", job.id, " for ", job.min_workers, " to ",
                          job.max_workers, " workers",
                          AndServers(job.sharding.servers), ", ",
@@ -191,7 +192,7 @@ void OnCancel(Turn& turn, const CancelRequested& cancel) {
   job->cancel_reason = cancel.reason;
   if (CanEndAtOnce(*job)) {
     DecideEnd(turn, *job,
-              {JobState::kCancelled, static_cast<int>(ExitCode::kStopped),
+              {v1::JOB_STATE_CANCELLED, static_cast<int>(ExitCode::kStopped),
                absl::StrCat("cancelled: ", cancel.reason)},
               {cancel.request});
     return;

@@ -49,7 +49,7 @@ void NoteFailure(Turn& turn, const std::string& why) {
   turn.state.journal_error = why.empty() ? "unknown error" : why;
   turn.Touch();
   if (!is_new) return;
-  turn.Emit(EventSeverity::kError, "journal.failed", "",
+  turn.Emit(v1::EVENT_SEVERITY_ERROR, "journal.failed", "",
             absl::StrCat("decisions cannot be made durable: ", why,
                          ". Running jobs go on; no job is accepted and no "
                          "generation formed until the journal works again."));
@@ -94,7 +94,7 @@ void OnJournalWorks(Turn& turn) {
   if (turn.state.journal_error.empty()) return;
   turn.state.journal_error.clear();
   turn.Touch();
-  turn.Emit(EventSeverity::kInfo, "journal.recovered", "",
+  turn.Emit(v1::EVENT_SEVERITY_INFO, "journal.recovered", "",
             "decisions are made durable again");
   for (PendingRecord& pending : std::exchange(turn.outbox.deferred, {})) {
     turn.Persist(std::move(pending.record), std::move(pending.waiting));

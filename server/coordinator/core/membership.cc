@@ -38,9 +38,9 @@ void Lose(Turn& turn, const std::string& name, std::string_view what,
     return;
   }
   const bool is_polite = evidence.kind() == v1::EVIDENCE_KIND_LEFT;
-  turn.Emit(is_polite ? EventSeverity::kInfo : EventSeverity::kWarning,
+  turn.Emit(is_polite ? v1::EVENT_SEVERITY_INFO : v1::EVENT_SEVERITY_WARNING,
             is_polite ? "worker.left" : "worker.lost", gone.name,
-            absl::StrCat(gone.state == WorkerState::kIdle ? "idle " : "",
+            absl::StrCat(gone.state == v1::WORKER_STATE_IDLE ? "idle " : "",
                          Sv(NameOf(gone.role)), " ", gone.name, " on host ",
                          gone.host, " ", Sv(what), ": ", evidence.detail()));
   TryGather(turn);
@@ -164,12 +164,12 @@ void OnHello(Turn& turn, const HelloReceived& hello) {
       std::max(turn.state.last_generation, hello.generation);
   if (!hello.held_job_fault.empty()) {
     turn.Emit(
-        EventSeverity::kWarning, "worker.held_job_ignored", hello.name,
+        v1::EVENT_SEVERITY_WARNING, "worker.held_job_ignored", hello.name,
         absl::StrCat("worker ", hello.name,
                      " tells of a job that cannot be: ", hello.held_job_fault));
   }
   if (!hello.costs_fault.empty()) {
-    turn.Emit(EventSeverity::kWarning, "worker.costs_ignored", hello.name,
+    turn.Emit(v1::EVENT_SEVERITY_WARNING, "worker.costs_ignored", hello.name,
               absl::StrCat("worker ", hello.name,
                            " measured what cannot be: ", hello.costs_fault));
   }
@@ -193,11 +193,11 @@ void OnStreamClosed(Turn& turn, const Worker& worker, std::string_view detail) {
 
 void OnLeaving(Turn& turn, Worker& worker, const LeavingReceived& leaving) {
   if (!leaving.is_done) {
-    if (worker.state == WorkerState::kDraining) return;
-    worker.state = WorkerState::kDraining;
+    if (worker.state == v1::WORKER_STATE_DRAINING) return;
+    worker.state = v1::WORKER_STATE_DRAINING;
     turn.Touch();
     turn.Emit(
-        EventSeverity::kInfo, "worker.draining", worker.name,
+        v1::EVENT_SEVERITY_INFO, "worker.draining", worker.name,
         absl::StrCat("worker ", worker.name,
                      " leaves at the next step boundary: ", leaving.reason));
     TryGather(turn);
@@ -226,7 +226,7 @@ void OnDrain(Turn& turn, const DrainRequested& drain) {
         "");
     return;
   }
-  worker->state = WorkerState::kDraining;
+  worker->state = v1::WORKER_STATE_DRAINING;
   turn.Touch();
   turn.Do(SendDrain{worker->session, drain.reason});
   turn.Reply(drain.request, absl::OkStatus(), "");

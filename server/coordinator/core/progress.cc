@@ -16,7 +16,7 @@ namespace {
 
 // Whatever a member does keeps a stop from being cut short.
 void ExtendStop(const Turn& turn, Job& job) {
-  if (job.state != JobState::kStopping) return;
+  if (job.state != v1::JOB_STATE_STOPPING) return;
   job.stop_deadline =
       std::max(job.stop_deadline, turn.now + StopPatience(job, turn.config));
 }
@@ -25,16 +25,17 @@ void ExtendStop(const Turn& turn, Job& job) {
 // this beat. Work that a halt cut short says nothing.
 void Learn(const Turn& turn, Job& job, const Worker& worker, Member& member,
            const BeatReceived& beat, bool gets_on) {
-  if (beat.phase == Phase::kHalted || job.state == JobState::kHalting) return;
+  if (beat.phase == v1::PHASE_HALTED || job.state == v1::JOB_STATE_HALTING)
+    return;
   if (!member.last_progress.has_value()) {
     member.last_progress = turn.now;  // There is no telling since when.
   } else if (gets_on) {
     job.progress.Observe(worker.phase, turn.now - *member.last_progress,
-                         MemberCount(job, Role::kWorker), turn.now);
+                         MemberCount(job, v1::ROLE_WORKER), turn.now);
     member.last_progress = turn.now;
   }
   // Rounds of the step are those that are applied.
-  if (beat.phase != worker.phase && worker.phase != Phase::kStep) {
+  if (beat.phase != worker.phase && worker.phase != v1::PHASE_STEP) {
     job.progress.NoteRound(worker.phase);
   }
 }
@@ -67,7 +68,7 @@ bool HasLostMember(const Job& job) {
 // It has done its part, so nobody waits for it.
 bool IsDone(const Job& job, const Member& member) {
   return member.finished.has_value() ||
-         (job.state == JobState::kPreparing && member.prepared.has_value());
+         (job.state == v1::JOB_STATE_PREPARING && member.prepared.has_value());
 }
 
 // By rank: the rank that it waits for, -1 for none.
@@ -129,7 +130,7 @@ void NoteSigns(const Turn& turn, Job& job, Worker& worker, Member& member,
   // all members at each one's beat would cost their number squared.
   const MonotonicTime earliest =
       job.last_progress +
-      job.progress.LeastPatience(MemberCount(job, Role::kWorker),
+      job.progress.LeastPatience(MemberCount(job, v1::ROLE_WORKER),
                                  turn.config.failure_budget,
                                  turn.config.progress_cap);
   job.progress_check =
@@ -139,8 +140,8 @@ void NoteSigns(const Turn& turn, Job& job, Worker& worker, Member& member,
 
 MonotonicTime ProgressDeadline(const Job& job) {
   const bool is_watched =
-      job.state == JobState::kRunning ||
-      (job.state == JobState::kPreparing && job.is_assigned);
+      job.state == v1::JOB_STATE_RUNNING ||
+      (job.state == v1::JOB_STATE_PREPARING && job.is_assigned);
   if (!is_watched || job.ending.has_value() ||
       job.reattach_deadline != MonotonicTime::InfiniteFuture()) {
     return MonotonicTime::InfiniteFuture();
@@ -166,9 +167,9 @@ absl::Duration ProgressPatience(const State& state, const Job& job,
     absl::Duration& longest = worker.waiting_for_rank < 0 ? working : waiting;
     longest = std::max(
         longest,
-        job.progress.Patience(worker.phase, MemberCount(job, Role::kWorker),
+        job.progress.Patience(worker.phase, MemberCount(job, v1::ROLE_WORKER),
                               config.failure_budget, config.progress_cap));
-    if (worker.phase == Phase::kConnect) {
+    if (worker.phase == v1::PHASE_CONNECT) {
       longest = std::max(longest, link_patience);
     }
   }
@@ -184,7 +185,7 @@ void OnProgressDeadline(Turn& turn, Job& job) {
   if (turn.now < job.progress_check) return;
   // The lost member was thought not to be needed any more (see GoesOnWithout),
   // but somebody still waits, and cannot tell for whom.
-  if (job.state == JobState::kRunning && HasLostMember(job)) {
+  if (job.state == v1::JOB_STATE_RUNNING && HasLostMember(job)) {
     BeginHalt(turn, job, HaltIntent::kReform, *job.verdict);
     return;
   }
@@ -213,8 +214,9 @@ const Member& FindStuckMember(const State& state, const Job& job) {
     const int wait = waits[rank] < 0 ? 0 : IsInCircle(waits, rank) ? 1 : 2;
     // It takes no part in collectives, so only who waits for it says that it is
     // behind.
-    const bool is_unneeded = member.identity.role == Role::kParameterServer &&
-                             waiting_counts[rank] == 0;
+    const bool is_unneeded =
+        member.identity.role == v1::ROLE_PARAMETER_SERVER &&
+        waiting_counts[rank] == 0;
     const Rating rating(IsDone(job, member), is_unneeded, wait,
                         worker.collective_sequence, -waiting_counts[rank]);
     if (stuck != nullptr && rating >= lowest) continue;

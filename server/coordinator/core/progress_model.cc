@@ -6,36 +6,33 @@
 namespace ringmaster::coordinator {
 namespace {
 
-bool IsWork(Phase phase) {
+bool IsWork(v1::Phase phase) {
   switch (phase) {
-    case Phase::kPrepare:
-    case Phase::kConnect:
-    case Phase::kStep:
-    case Phase::kEvaluate:
-    case Phase::kTransfer:
-    case Phase::kCheckpoint:
+    case v1::PHASE_PREPARE:
+    case v1::PHASE_CONNECT:
+    case v1::PHASE_STEP:
+    case v1::PHASE_EVALUATE:
+    case v1::PHASE_TRANSFER:
+    case v1::PHASE_CHECKPOINT:
       return true;
-    case Phase::kUnspecified:
-    case Phase::kIdle:
-    case Phase::kHalted:
+    default:  // unspecified, idle, halted
       return false;
   }
-  return false;
 }
 
-bool IsSharedWork(Phase phase) {
-  return phase == Phase::kStep || phase == Phase::kEvaluate;
+bool IsSharedWork(v1::Phase phase) {
+  return phase == v1::PHASE_STEP || phase == v1::PHASE_EVALUATE;
 }
 
 }  // namespace
 
-absl::Duration ProgressModel::Longest(Phase phase, const Learned& learned,
+absl::Duration ProgressModel::Longest(v1::Phase phase, const Learned& learned,
                                       int world_size) {
   if (!IsSharedWork(phase) || world_size < 1) return learned.longest;
   return std::max(learned.longest, learned.most_work / world_size);
 }
 
-void ProgressModel::Observe(Phase phase, absl::Duration gap, int world_size,
+void ProgressModel::Observe(v1::Phase phase, absl::Duration gap, int world_size,
                             MonotonicTime now) {
   if (!IsWork(phase) || gap < absl::ZeroDuration()) return;
   Learned& learned = learned_[static_cast<size_t>(phase)];
@@ -53,12 +50,12 @@ void ProgressModel::Observe(Phase phase, absl::Duration gap, int world_size,
   learned.observed_at = now;
 }
 
-void ProgressModel::NoteRound(Phase phase) {
+void ProgressModel::NoteRound(v1::Phase phase) {
   Learned& learned = learned_[static_cast<size_t>(phase)];
   learned.rounds = std::min(learned.rounds + 1, kLearnedRounds);
 }
 
-std::optional<absl::Duration> ProgressModel::LongestGap(Phase phase,
+std::optional<absl::Duration> ProgressModel::LongestGap(v1::Phase phase,
                                                         int world_size) const {
   const Learned& learned = learned_[static_cast<size_t>(phase)];
   if (!learned.was_observed || learned.rounds < kLearnedRounds) {
@@ -67,7 +64,7 @@ std::optional<absl::Duration> ProgressModel::LongestGap(Phase phase,
   return Longest(phase, learned, world_size);
 }
 
-absl::Duration ProgressModel::Patience(Phase phase, int world_size,
+absl::Duration ProgressModel::Patience(v1::Phase phase, int world_size,
                                        absl::Duration failure_budget,
                                        absl::Duration cap) const {
   const std::optional<absl::Duration> longest = LongestGap(phase, world_size);
@@ -80,7 +77,7 @@ absl::Duration ProgressModel::LeastPatience(int world_size,
                                             absl::Duration cap) const {
   absl::Duration least = cap;
   for (size_t i = 0; i < kPhases; ++i) {
-    least = std::min(least, Patience(static_cast<Phase>(i), world_size,
+    least = std::min(least, Patience(static_cast<v1::Phase>(i), world_size,
                                      failure_budget, cap));
   }
   return least;

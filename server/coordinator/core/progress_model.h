@@ -38,19 +38,19 @@ class ProgressModel {
 
   // A member of `world_size` showed progress at `now`, `gap` after it last did,
   // and was in `phase` in between. Phases in which nobody works are ignored.
-  void Observe(Phase phase, absl::Duration gap, int world_size,
+  void Observe(v1::Phase phase, absl::Duration gap, int world_size,
                MonotonicTime now);
 
   // One whole round of `phase` is over.
-  void NoteRound(Phase phase);
+  void NoteRound(v1::Phase phase);
 
   // nullopt while nothing is known of `phase`.
-  [[nodiscard]] std::optional<absl::Duration> LongestGap(Phase phase,
+  [[nodiscard]] std::optional<absl::Duration> LongestGap(v1::Phase phase,
                                                          int world_size) const;
 
   // kPatience * LongestGap + `failure_budget`, at most `cap`; `cap` while
   // nothing is known.
-  [[nodiscard]] absl::Duration Patience(Phase phase, int world_size,
+  [[nodiscard]] absl::Duration Patience(v1::Phase phase, int world_size,
                                         absl::Duration failure_budget,
                                         absl::Duration cap) const;
 
@@ -67,13 +67,13 @@ class ProgressModel {
     int rounds = 0;            // up to kLearnedRounds
     MonotonicTime observed_at;
   };
-  static constexpr size_t kPhases = static_cast<size_t>(kLastPhase) + 1;
+  static constexpr size_t kPhases = size_t{v1::Phase_MAX} + 1;
 
-  [[nodiscard]] static absl::Duration Longest(Phase phase,
+  [[nodiscard]] static absl::Duration Longest(v1::Phase phase,
                                               const Learned& learned,
                                               int world_size);
 
-  std::array<Learned, kPhases> learned_;  // by Phase
+  std::array<Learned, kPhases> learned_;  // by v1::Phase
 };
 
 }  // namespace ringmaster::coordinator

@@ -18,7 +18,7 @@ class ProgressTest : public ::testing::Test {
     Job job;
     job.id = "j-1";
     job.number = 1;
-    job.state = JobState::kRunning;
+    job.state = v1::JOB_STATE_RUNNING;
     job.generation = 1;
     job.is_assigned = true;
     job.last_progress = At(absl::ZeroDuration());
@@ -26,7 +26,7 @@ class ProgressTest : public ::testing::Test {
     for (int rank = 0; rank < 2; ++rank) {
       Worker worker;
       worker.name = "w" + std::to_string(rank);
-      worker.phase = Phase::kStep;
+      worker.phase = v1::PHASE_STEP;
       state_.workers.emplace(worker.name, worker);
       Member member;
       member.identity.rank = rank;
@@ -44,7 +44,7 @@ class ProgressTest : public ::testing::Test {
     Turn turn{config_, state_, outbox_, actions_, now, absl::UnixEpoch()};
     Member& member = job().members[rank];
     BeatReceived beat;
-    beat.phase = Phase::kStep;
+    beat.phase = v1::PHASE_STEP;
     NoteSigns(turn, job(), *state_.FindWorker(member.identity.worker), member,
               beat);
   }

@@ -17,7 +17,7 @@ int WorkersWithout(const State& state, const Job& job,
   return static_cast<int>(std::count_if(
       state.workers.begin(), state.workers.end(), [&](const auto& entry) {
         const Worker& worker = entry.second;
-        if (worker.role != Role::kWorker) return false;
+        if (worker.role != v1::ROLE_WORKER) return false;
         if (worker.job_id == job.id) return true;
         return IsIdle(worker) && worker.host_key != host_key &&
                state.QuarantineOf(worker.host_key) == nullptr;
@@ -53,7 +53,7 @@ void Quarantine(Turn& turn, const Job& job, const Worker& gone,
   record.time = turn.time;
   record.end_time = turn.time + time;
   turn.Emit(
-      EventSeverity::kWarning, "host.quarantined", gone.name,
+      v1::EVENT_SEVERITY_WARNING, "host.quarantined", gone.name,
       absl::StrCat("the workers of host ", gone.host, " are left out for ",
                    absl::FormatDuration(time), ": they caused ", reason));
   turn.state.quarantines.push_back({gone.host_key, gone.host, record.end_time,
@@ -126,7 +126,7 @@ void OnQuarantineCheck(Turn& turn) {
       continue;
     }
     turn.Emit(
-        EventSeverity::kInfo, "host.released", "",
+        v1::EVENT_SEVERITY_INFO, "host.released", "",
         absl::StrCat("the workers of host ", it->host, " may be taken again"));
     it = quarantines.erase(it);
   }

@@ -99,7 +99,7 @@ void RandomCluster::Spawn() {
   if (processes_.contains(name)) return;
   Process process;
   process.name = name;
-  process.role = is_server ? Role::kParameterServer : Role::kWorker;
+  process.role = is_server ? v1::ROLE_PARAMETER_SERVER : v1::ROLE_WORKER;
   process.host = absl::StrCat("h", Pick(3));
   process.incarnation = ++last_incarnation_;
   Count("spawn");
@@ -300,8 +300,8 @@ void RandomCluster::Perform(const Action& action) {
     const auto* const formed =
         std::get_if<GenerationFormedRecord>(&persist->record);
     if (formed != nullptr) CheckLeavers(*formed);
-  } else if (const auto* const event = std::get_if<EmitEvent>(&action)) {
-    if (event->type == "worker.relieved") Count("relieved");
+  } else if (const auto* const emit = std::get_if<EmitEvent>(&action)) {
+    if (emit->event.type() == "worker.relieved") Count("relieved");
   } else if (const auto* const start = std::get_if<SendStart>(&action)) {
     lossy_jobs_.erase(exchanges_[start->generation].job_id);
   } else if (const auto* const reply = std::get_if<ReplyToUser>(&action)) {

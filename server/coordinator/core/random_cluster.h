@@ -63,7 +63,7 @@ class RandomCluster {
   struct Process {
     std::string name;
     std::string host;
-    Role role = Role::kWorker;
+    v1::Role role = v1::ROLE_WORKER;
     uint64_t incarnation = 0;
     bool is_frozen = false;
     SessionId session = 0;
@@ -170,7 +170,7 @@ class RandomCluster {
   void CheckRollback(const GenerationFormedRecord& formed);
   void CheckLeavers(const GenerationFormedRecord& formed);
   void CheckNotRelieved(const std::vector<Action>& actions);
-  static bool IsLoss(const EmitEvent& event);
+  static bool IsLoss(const v1::Event& event);
   void CheckReply(const ReplyToUser& reply);
   void CheckState();
   void CheckMembers(const Job& job);

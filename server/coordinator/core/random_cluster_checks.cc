@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/rpc/enum_name.h"
 #include "server/coordinator/core/formation.h"
 #include "server/coordinator/core/random_cluster.h"
 #include "server/coordinator/core/rendezvous.h"
@@ -40,12 +41,13 @@ void RandomCluster::CheckRecord(const JournalRecord& record) {
   } else if (const auto* const job = std::get_if<JobCreatedRecord>(&record)) {
     durable_jobs_.insert(job->id);
   } else if (const auto* const end = std::get_if<JobEndedRecord>(&record)) {
-    Count(std::string(NameOf(end->state)));
+    Count(EnumName(end->state));
     if (!durable_ends_.insert(end->job_id).second) {
       Violate(absl::StrCat("job ", end->job_id, " ended twice"));
     }
     const int64_t total = core_.state().FindJob(end->job_id)->total_steps;
-    if (end->state == JobState::kSucceeded && applied_[end->job_id] < total) {
+    if (end->state == v1::JOB_STATE_SUCCEEDED &&
+        applied_[end->job_id] < total) {
       Violate(absl::StrCat("job ", end->job_id, " succeeded at step ",
                            applied_[end->job_id], " of ", total));
     }
@@ -172,7 +174,7 @@ void RandomCluster::CheckLeavers(const GenerationFormedRecord& formed) {
     const Worker* const worker = core_.state().FindWorker(member.worker);
     // A member that is gone in the same step is as good as one that stays.
     const bool is_leaver =
-        worker != nullptr && worker->state == WorkerState::kDraining;
+        worker != nullptr && worker->state == v1::WORKER_STATE_DRAINING;
     (is_leaver ? has_leaver : has_taker) = true;
   }
   if (has_leaver) Count("hand-over");
@@ -187,13 +189,13 @@ void RandomCluster::CheckNotRelieved(const std::vector<Action>& actions) {
   std::string job_id;
   int let_go = 0;
   for (const Action& action : actions) {
-    const auto* const event = std::get_if<EmitEvent>(&action);
-    if (event == nullptr || event->job_id.empty()) continue;
-    if (event->type == "worker.not_relieved") {
-      job_id = event->job_id;
+    const auto* const emit = std::get_if<EmitEvent>(&action);
+    if (emit == nullptr || emit->event.job_id().empty()) continue;
+    if (emit->event.type() == "worker.not_relieved") {
+      job_id = emit->event.job_id();
       ++let_go;
-    } else if (IsLoss(*event)) {
-      lossy_jobs_.insert(event->job_id);
+    } else if (IsLoss(emit->event)) {
+      lossy_jobs_.insert(emit->event.job_id());
     }
   }
   if (let_go == 0) return;
@@ -207,7 +209,7 @@ void RandomCluster::CheckNotRelieved(const std::vector<Action>& actions) {
   for (const auto& [name, worker] : state.workers) {
     if (!HoldsShards(job, worker.role)) continue;
     const bool is_member =
-        worker.job_id == job.id && worker.state == WorkerState::kAssigned;
+        worker.job_id == job.id && worker.state == v1::WORKER_STATE_ASSIGNED;
     const bool has_joined =
         is_member && IsForming(job) &&
         job.members[static_cast<size_t>(worker.rank)].since == job.generation;
@@ -220,9 +222,9 @@ void RandomCluster::CheckNotRelieved(const std::vector<Action>& actions) {
   }
 }
 
-bool RandomCluster::IsLoss(const EmitEvent& event) {
-  return event.type == "worker.lost" || event.type == "worker.left" ||
-         event.type == "worker.failed";
+bool RandomCluster::IsLoss(const v1::Event& event) {
+  return event.type() == "worker.lost" || event.type() == "worker.left" ||
+         event.type() == "worker.failed";
 }
 
 void RandomCluster::CheckReply(const ReplyToUser& reply) {
@@ -233,7 +235,7 @@ void RandomCluster::CheckReply(const ReplyToUser& reply) {
 }
 
 void RandomCluster::CheckMembers(const Job& job) {
-  if (job.generation > 0 && job.state == JobState::kGathering) Count("wait");
+  if (job.generation > 0 && job.state == v1::JOB_STATE_GATHERING) Count("wait");
   for (const Member& member : job.members) {
     if (IsEnded(job.state) || member.is_lost) continue;
     const Worker* const worker =
@@ -243,7 +245,7 @@ void RandomCluster::CheckMembers(const Job& job) {
       Violate(absl::StrCat("member ", member.identity.worker, " of ", job.id,
                            " is not there"));
     }
-    if (job.state == JobState::kGathering && !member.halted.has_value()) {
+    if (job.state == v1::JOB_STATE_GATHERING && !member.halted.has_value()) {
       Violate(absl::StrCat("job ", job.id, " waits, but ",
                            member.identity.worker, " has not halted"));
     }
@@ -258,7 +260,7 @@ void RandomCluster::CheckState() {
       if (!durable_ends_.contains(job.id)) {
         Violate(absl::StrCat("job ", job.id, " shown as ended before"));
       }
-    } else if (job.state != JobState::kQueued) {
+    } else if (job.state != v1::JOB_STATE_QUEUED) {
       ++active;
     }
   }

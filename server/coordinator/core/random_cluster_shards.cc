@@ -69,11 +69,11 @@ void RandomCluster::Serve(Process& process) {
   for (size_t i = 0; i < exchange.placements->size(); ++i) {
     // Workers hear of it with the answers of primaries.
     exchange.has_leaving_server |=
-        process.role == Role::kParameterServer && process.is_leaving &&
+        process.role == v1::ROLE_PARAMETER_SERVER && process.is_leaving &&
         (*exchange.placements)[i].primary_rank == process.rank;
     if (Chance(70)) ServeShard(process, exchange, static_cast<int>(i));
   }
-  if (process.role == Role::kWorker || process.shards.empty()) return;
+  if (process.role == v1::ROLE_WORKER || process.shards.empty()) return;
   process.complete = process.shards.begin()->second;
   for (const auto& [shard, step] : process.shards) {
     process.complete = std::min(process.complete, step);

@@ -71,7 +71,7 @@ void RandomCluster::Beat(Process& process) {
   process.up.push_back(BeatReceived{process.session,
                                     process.generation,
                                     process.applied,
-                                    Phase::kStep,
+                                    v1::PHASE_STEP,
                                     process.complete,
                                     -1,
                                     process.disk_bytes,
@@ -91,7 +91,7 @@ void RandomCluster::Finish(Process& process, bool is_stopped) {
 }
 
 void RandomCluster::SetDone(const Process& process, Exchange::Done done) {
-  if (process.role == Role::kParameterServer) return;
+  if (process.role == v1::ROLE_PARAMETER_SERVER) return;
   exchanges_[process.generation].done[process.rank] = done;
 }
 
@@ -125,7 +125,7 @@ void RandomCluster::Train(Process& process) {
   if (process.mode != Mode::kRunning) return;
   Exchange& exchange = exchanges_[process.generation];
   Serve(process);
-  if (process.role == Role::kParameterServer) {
+  if (process.role == v1::ROLE_PARAMETER_SERVER) {
     EndServing(process);
     return;
   }
@@ -208,7 +208,7 @@ void RandomCluster::Load(Process& process) {
   const Exchange& exchange = exchanges_[process.generation];
   const int64_t step = exchange.checkpoint_step;
   // If the parameters are in shards, rank 0 reads the checkpoint for all.
-  if (process.role == Role::kParameterServer ||
+  if (process.role == v1::ROLE_PARAMETER_SERVER ||
       (exchange.placements != nullptr && process.rank > 0)) {
     return;
   }
@@ -306,7 +306,7 @@ void RandomCluster::ReceiveAssignment(Process& process,
   process.generation = assignment.generation;
   process.job_id = assignment.job_id;
   process.complete = process.is_newcomer ? 0 : assignment.resume_step;
-  if (process.role == Role::kWorker) Apply(process, process.complete);
+  if (process.role == v1::ROLE_WORKER) Apply(process, process.complete);
   process.applied = process.complete;
   process.rank = assignment.self.rank;
   process.mode = Mode::kPreparing;

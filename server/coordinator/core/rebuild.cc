@@ -70,9 +70,9 @@ bool CanTakeOver(State& state, const HeldJob& held, int64_t generation) {
     return false;
   }
   switch (job->state) {
-    case JobState::kQueued:
+    case v1::JOB_STATE_QUEUED:
       return true;
-    case JobState::kGathering:
+    case v1::JOB_STATE_GATHERING:
       // One that this coordinator has formed itself is the newest.
       return IsNew(*job) || job->is_recovered;
     default:
@@ -98,13 +98,13 @@ void Suspend(Turn& turn, std::string_view reporter) {
     if (it->second.session == 0) {
       turn.state.workers.erase(it);
     } else {
-      Release(turn, it->second, JobState::kFailed,
+      Release(turn, it->second, v1::JOB_STATE_FAILED,
               absl::StrCat("a newer generation than ", job->generation,
                            " is told of"));
     }
   }
   job->members.clear();
-  job->state = JobState::kQueued;
+  job->state = v1::JOB_STATE_QUEUED;
   job->halt_intent = HaltIntent::kReform;
   job->suspicions.clear();
   ClearDeadlines(*job);
@@ -129,7 +129,7 @@ void ReleaseReporters(Turn& turn, std::string_view kept,
   for (const auto& [rank, name] : turn.state.rebuilding->workers) {
     Worker* const worker = ReporterOf(turn.state, rank);
     if (worker != nullptr && name != kept)
-      Release(turn, *worker, JobState::kFailed, why);
+      Release(turn, *worker, v1::JOB_STATE_FAILED, why);
   }
 }
 
@@ -141,12 +141,12 @@ void GiveUp(Turn& turn) {
   // Known to be stopping, and nobody is left to be stopped.
   bool has_ended = false;
   for (auto& [number, job] : turn.state.jobs) {
-    if (job.state != JobState::kQueued || job.ending.has_value() ||
+    if (job.state != v1::JOB_STATE_QUEUED || job.ending.has_value() ||
         !job.cancel_reason.has_value()) {
       continue;
     }
     DecideEnd(turn, job,
-              {JobState::kCancelled, static_cast<int>(ExitCode::kStopped),
+              {v1::JOB_STATE_CANCELLED, static_cast<int>(ExitCode::kStopped),
                absl::StrCat("cancelled: ", *job.cancel_reason)});
     has_ended = true;
   }
@@ -174,7 +174,7 @@ void Begin(Turn& turn, const Worker& worker, const HeldJob& held,
   rebuilding.job_number = NumberOf(held);
   rebuilding.since = turn.now;
   rebuilding.deadline = turn.now + turn.config.reattach_budget;
-  turn.Emit(EventSeverity::kInfo, "job.rebuilding", worker.name,
+  turn.Emit(v1::EVENT_SEVERITY_INFO, "job.rebuilding", worker.name,
             absl::StrCat("worker ", worker.name, " tells of generation ",
                          generation, " of job ", held.job_id, " with ",
                          held.world_size, " ranks", AndServers(held.servers),
@@ -229,8 +229,8 @@ bool TakeReport(Turn& turn, Worker& worker, const HelloReceived& hello) {
     return false;
   }
   taken.workers[held.rank] = worker.name;
-  if (worker.state != WorkerState::kDraining) {
-    worker.state = WorkerState::kAssigned;
+  if (worker.state != v1::WORKER_STATE_DRAINING) {
+    worker.state = v1::WORKER_STATE_ASSIGNED;
   }
   worker.job_id = held.job_id;
   worker.rank = held.rank;

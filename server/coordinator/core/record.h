@@ -66,7 +66,7 @@ struct VerdictReachedRecord {
 struct JobEndedRecord {
   std::string job_id;
   // SUCCEEDED, FAILED or CANCELLED.
-  JobState state = JobState::kFailed;
+  v1::JobState state = v1::JOB_STATE_FAILED;
   int exit_code = 0;
   std::string message;
   std::optional<uint64_t> parameters_hash;

@@ -86,7 +86,7 @@ struct FoldVisitor {
     }
     state.last_generation = record.generation;
     state.last_recorded_generation = record.generation;
-    job->state = JobState::kPreparing;
+    job->state = v1::JOB_STATE_PREPARING;
     if (job->generation == 0) job->first_generation = record.generation;
     job->generation = record.generation;
     job->resume_step = record.resume_step;
@@ -125,7 +125,7 @@ struct FoldVisitor {
     // next generation, which may be a rollback.
     if (record.verdict.generation() != job->generation) return absl::OkStatus();
     job->best_step = std::max(job->best_step, record.verdict.step());
-    job->state = JobState::kHalting;
+    job->state = v1::JOB_STATE_HALTING;
     job->halt_intent = IntentOf(record.verdict);
     const int rank = record.verdict.rank();
     if (job->halt_intent == HaltIntent::kReform && rank >= 0 &&
@@ -174,9 +174,9 @@ struct FoldVisitor {
 
 void Resume(State& state, Job& job) {
   state.active_job = job.number;
-  if (job.state != JobState::kHalting) {
-    job.state = job.cancel_reason.has_value() ? JobState::kStopping
-                                              : JobState::kRunning;
+  if (job.state != v1::JOB_STATE_HALTING) {
+    job.state = job.cancel_reason.has_value() ? v1::JOB_STATE_STOPPING
+                                              : v1::JOB_STATE_RUNNING;
   } else if (job.cancel_reason.has_value() &&
              job.halt_intent == HaltIntent::kReform) {
     job.halt_intent = HaltIntent::kCancel;
@@ -245,13 +245,13 @@ void BeginRecovered(Turn& turn) {
   }
   job->last_progress = turn.now;
   job->reattach_deadline = turn.now + turn.config.reattach_budget;
-  if (job->state == JobState::kStopping) {
+  if (job->state == v1::JOB_STATE_STOPPING) {
     job->stop_deadline =
         job->reattach_deadline + StopPatience(*job, turn.config);
   }
   turn.Touch(*job);
-  turn.Emit(EventSeverity::kInfo, "job.recovered", *job, "", job->message);
-  if (job->state == JobState::kHalting) {
+  turn.Emit(v1::EVENT_SEVERITY_INFO, "job.recovered", *job, "", job->message);
+  if (job->state == v1::JOB_STATE_HALTING) {
     job->halt_deadline = job->reattach_deadline;
     ResolveHalt(turn, *job);
   }

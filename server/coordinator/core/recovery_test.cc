@@ -27,7 +27,7 @@ GenerationFormedRecord Formed(int64_t generation, const std::string& job) {
 JobEndedRecord Ended(const std::string& job) {
   JobEndedRecord record;
   record.job_id = job;
-  record.state = JobState::kFailed;
+  record.state = v1::JOB_STATE_FAILED;
   return record;
 }
 
@@ -109,7 +109,7 @@ TEST(RecoveryTest, ContradictionsAreDataLossAndName) {
   EXPECT_THAT(FoldError({Created(1), Ended("j-1"), Ended("j-1")}),
               HasSubstr("or has ended before"));
   JobEndedRecord no_end = Ended("j-1");
-  no_end.state = JobState::kRunning;
+  no_end.state = v1::JOB_STATE_RUNNING;
   EXPECT_THAT(FoldError({Created(1), no_end}), HasSubstr("which is no end"));
   EXPECT_THAT(FoldError({VerdictReachedRecord{"j-1", v1::Verdict()}}),
               HasSubstr("never created"));

@@ -43,7 +43,7 @@ bool HoldsLoaded(const HaltedAnswer& answer) {
 int64_t AppliedStep(const Job& job) {
   int64_t applied = std::max(job.best_step, job.resume_step);
   for (const Member& member : job.members) {
-    if (member.is_lost || member.identity.role != Role::kWorker) continue;
+    if (member.is_lost || member.identity.role != v1::ROLE_WORKER) continue;
     applied = std::max(applied, member.halted->applied_step);
   }
   return applied;
@@ -68,7 +68,7 @@ std::vector<const Member*> Holders(const Job& job, int64_t applied_step) {
 bool KnowsOfNoStep(const Job& job) {
   return std::any_of(
       job.members.begin(), job.members.end(), [](const Member& member) {
-        return !member.is_lost && member.identity.role == Role::kWorker &&
+        return !member.is_lost && member.identity.role == v1::ROLE_WORKER &&
                !member.halted->is_blank && member.halted->complete_step == 0;
       });
 }
@@ -140,7 +140,7 @@ void FailOnLostStep(Turn& turn, Job& job, const ResumePoint& point) {
   verdict.set_exit_code(static_cast<int>(ExitCode::kInternal));
   job.verdict = verdict;
   DecideEnd(turn, job,
-            {JobState::kFailed, verdict.exit_code(), verdict.summary()});
+            {v1::JOB_STATE_FAILED, verdict.exit_code(), verdict.summary()});
 }
 
 // Sent back this often without getting on, the job would go round for ever.
@@ -157,7 +157,7 @@ bool FailIfRolledBackTooOften(Turn& turn, Job& job) {
     absl::StrAppend(&message, ": ", job.verdict->summary());
   }
   DecideEnd(turn, job,
-            {JobState::kFailed, static_cast<int>(ExitCode::kRetryElsewhere),
+            {v1::JOB_STATE_FAILED, static_cast<int>(ExitCode::kRetryElsewhere),
              std::move(message)});
   return true;
 }
@@ -196,7 +196,7 @@ struct Present {
 
 bool IsEnough(const Job& job, const Present& present) {
   return present.workers >= job.min_workers &&
-         present.servers >= LeastCount(job, Role::kParameterServer);
+         present.servers >= LeastCount(job, v1::ROLE_PARAMETER_SERVER);
 }
 
 void WaitForWorkers(Turn& turn, Job& job, const ResumePoint& point,
@@ -207,16 +207,16 @@ void WaitForWorkers(Turn& turn, Job& job, const ResumePoint& point,
                          " of at least ", job.min_workers)
           : absl::StrCat("waits for parameter servers: ", present.servers,
                          " of at least ",
-                         LeastCount(job, Role::kParameterServer));
+                         LeastCount(job, v1::ROLE_PARAMETER_SERVER));
   absl::StrAppend(&message, "; ", HoldersText(job, point));
-  const bool is_new = job.state != JobState::kGathering;
+  const bool is_new = job.state != v1::JOB_STATE_GATHERING;
   if (!is_new && job.message == message) return;
-  job.state = JobState::kGathering;
+  job.state = v1::JOB_STATE_GATHERING;
   job.message = std::move(message);
   turn.Touch(job);
   if (!is_new) return;
   job.gathering_since = turn.now;
-  turn.Emit(EventSeverity::kWarning, "job.gathering", job, "", job.message);
+  turn.Emit(v1::EVENT_SEVERITY_WARNING, "job.gathering", job, "", job.message);
 }
 
 void WaitForJournal(Turn& turn, Job& job, const ResumePoint& point) {
@@ -230,7 +230,7 @@ void WaitForJournal(Turn& turn, Job& job, const ResumePoint& point) {
 // The part of the pool that a generation may take, and how many of one role it
 // has at most.
 struct Wanted {
-  Role role = Role::kWorker;
+  v1::Role role = v1::ROLE_WORKER;
   int most = 0;
   Hosts hosts = Hosts::kSound;
 };
@@ -244,7 +244,7 @@ std::vector<const Worker*> NextMembers(const Turn& turn, const Job& job,
     members.push_back(turn.state.FindWorker(member.identity.worker));
   }
   // A server that leaves is there only to be relieved.
-  const int counted = wanted.role == Role::kWorker
+  const int counted = wanted.role == v1::ROLE_WORKER
                           ? static_cast<int>(members.size())
                           : StayingCount(turn.state, job, wanted.role);
   std::vector<const Worker*> joining =
@@ -253,7 +253,7 @@ std::vector<const Worker*> NextMembers(const Turn& turn, const Job& job,
       joining.size(), static_cast<size_t>(std::max(0, wanted.most - counted))));
   return OrderRanks(
       members, joining,
-      wanted.role == Role::kWorker ? 0 : MemberCount(job, Role::kWorker));
+      wanted.role == v1::ROLE_WORKER ? 0 : MemberCount(job, v1::ROLE_WORKER));
 }
 
 // Workers, then parameter servers. Nobody joins only to hear that every step is
@@ -264,13 +264,14 @@ std::vector<const Worker*> NextMembers(const Turn& turn, const Job& job,
   const bool is_done = point.resume_step >= job.total_steps;
   std::vector<const Worker*> members =
       NextMembers(turn, job,
-                  {Role::kWorker, is_done ? job.min_workers : job.max_workers,
+                  {v1::ROLE_WORKER, is_done ? job.min_workers : job.max_workers,
                    worker_hosts});
-  const std::vector<const Worker*> servers = NextMembers(
-      turn, job,
-      {Role::kParameterServer,
-       is_done ? LeastCount(job, Role::kParameterServer) : job.sharding.servers,
-       server_hosts});
+  const std::vector<const Worker*> servers =
+      NextMembers(turn, job,
+                  {v1::ROLE_PARAMETER_SERVER,
+                   is_done ? LeastCount(job, v1::ROLE_PARAMETER_SERVER)
+                           : job.sharding.servers,
+                   server_hosts});
   members.insert(members.end(), servers.begin(), servers.end());
   return members;
 }
@@ -292,14 +293,14 @@ void Reform(Turn& turn, Job& job) {
   }
   // The generation has made steps, which nobody had reported yet perhaps.
   if (point.resume_step > job.resume_step) job.links.OnLateStep();
-  const Hosts worker_hosts = HostsToJoinFrom(turn.state, job, Role::kWorker);
+  const Hosts worker_hosts = HostsToJoinFrom(turn.state, job, v1::ROLE_WORKER);
   const Hosts server_hosts =
-      HostsToJoinFrom(turn.state, job, Role::kParameterServer);
+      HostsToJoinFrom(turn.state, job, v1::ROLE_PARAMETER_SERVER);
   // A worker that leaves trains until then.
   const Present present = {
-      AliveCount(job, Role::kWorker) + IdleCount(turn.state, worker_hosts),
-      StayingCount(turn.state, job, Role::kParameterServer) +
-          IdleCount(turn.state, server_hosts, Role::kParameterServer)};
+      AliveCount(job, v1::ROLE_WORKER) + IdleCount(turn.state, worker_hosts),
+      StayingCount(turn.state, job, v1::ROLE_PARAMETER_SERVER) +
+          IdleCount(turn.state, server_hosts, v1::ROLE_PARAMETER_SERVER)};
   if (!IsEnough(job, present)) {
     WaitForWorkers(turn, job, point, present);
     return;
@@ -317,7 +318,7 @@ void Reform(Turn& turn, Job& job) {
 }
 
 bool IsWaiting(const Job& job) {
-  return job.state == JobState::kGathering && !IsNew(job);
+  return job.state == v1::JOB_STATE_GATHERING && !IsNew(job);
 }
 
 void CountRollback(Job& job) {

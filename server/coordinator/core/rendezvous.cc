@@ -44,7 +44,7 @@ int NaturalCompare(std::string_view a, std::string_view b) {
 }
 
 bool IsAvailable(const State& state, const Worker& worker, Hosts hosts,
-                 Role role) {
+                 v1::Role role) {
   return worker.role == role && IsIdle(worker) &&
          (hosts == Hosts::kAll ||
           state.QuarantineOf(worker.host_key) == nullptr) &&
@@ -126,7 +126,7 @@ bool NaturalLess(std::string_view a, std::string_view b) {
 }
 
 bool IsIdle(const Worker& worker) {
-  return worker.state == WorkerState::kIdle && worker.session != 0;
+  return worker.state == v1::WORKER_STATE_IDLE && worker.session != 0;
 }
 
 const Worker* BadLinkOf(const State& state, const Worker& worker) {
@@ -143,14 +143,14 @@ const Worker* BadLinkOf(const State& state, const Worker& worker) {
   return nullptr;
 }
 
-Hosts HostsFor(const State& state, int needed, Role role) {
+Hosts HostsFor(const State& state, int needed, v1::Role role) {
   return state.quarantines.empty() ||
                  IdleCount(state, Hosts::kSound, role) >= needed
              ? Hosts::kSound
              : Hosts::kAll;
 }
 
-int IdleCount(const State& state, Hosts hosts, Role role) {
+int IdleCount(const State& state, Hosts hosts, v1::Role role) {
   return static_cast<int>(std::count_if(
       state.workers.begin(), state.workers.end(), [&](const auto& entry) {
         return IsAvailable(state, entry.second, hosts, role);
@@ -158,7 +158,7 @@ int IdleCount(const State& state, Hosts hosts, Role role) {
 }
 
 std::vector<const Worker*> PackedIdleWorkers(const State& state, Hosts hosts,
-                                             Role role) {
+                                             v1::Role role) {
   std::vector<const Worker*> idle;
   std::map<std::string_view, uint64_t> first_join;
   for (const auto& [name, worker] : state.workers) {
@@ -176,7 +176,7 @@ std::vector<const Worker*> PackedIdleWorkers(const State& state, Hosts hosts,
   return idle;
 }
 
-MonotonicTime LastIdleJoin(const State& state, Hosts hosts, Role role) {
+MonotonicTime LastIdleJoin(const State& state, Hosts hosts, v1::Role role) {
   MonotonicTime last;
   for (const auto& [name, worker] : state.workers) {
     if (IsAvailable(state, worker, hosts, role)) {
@@ -216,7 +216,7 @@ MemberIdentity IdentityOf(const Worker& worker) {
 std::vector<MemberIdentity> AssignRanks(
     const std::vector<const Worker*>& workers) {
   std::vector<MemberIdentity> table;
-  std::map<std::pair<std::string_view, Role>, int> on_host;
+  std::map<std::pair<std::string_view, v1::Role>, int> on_host;
   table.reserve(workers.size());
   for (const Worker* worker : workers) {
     MemberIdentity identity = IdentityOf(*worker);

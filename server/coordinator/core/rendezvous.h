@@ -34,23 +34,23 @@ enum class Hosts { kSound, kAll };
 // kSound, unless a job that needs `needed` idle workers has them only if it
 // takes those of quarantined hosts too.
 [[nodiscard]] Hosts HostsFor(const State& state, int needed,
-                             Role role = Role::kWorker);
+                             v1::Role role = v1::ROLE_WORKER);
 
 // Returns how many workers a job could take: those that are idle, but nobody
 // whose link with a member of the active job is bad, and of idle workers with
 // such a link only the one that joined first (BadLinkOf).
 [[nodiscard]] int IdleCount(const State& state, Hosts hosts,
-                            Role role = Role::kWorker);
+                            v1::Role role = v1::ROLE_WORKER);
 
 // They themselves, in the order of their future ranks: hosts in the order of
 // their first idle worker's join, workers by name within a host.
 [[nodiscard]] std::vector<const Worker*> PackedIdleWorkers(
-    const State& state, Hosts hosts, Role role = Role::kWorker);
+    const State& state, Hosts hosts, v1::Role role = v1::ROLE_WORKER);
 
 // When the last of them joined. Those that came and left again do not count: a
 // worker that starts and dies over and over would keep a job from beginning.
 [[nodiscard]] MonotonicTime LastIdleJoin(const State& state, Hosts hosts,
-                                         Role role = Role::kWorker);
+                                         v1::Role role = v1::ROLE_WORKER);
 
 // When `job` (GATHERING) may begin with `idle_count` workers: at once
 // (`now`) with max, `settle` after the last join or the beginning of the

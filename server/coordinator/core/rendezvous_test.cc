@@ -64,9 +64,9 @@ TEST(RendezvousTest, OnlyConnectedIdleWorkersAreAvailable) {
   };
   add("idle");
   add("detached").session = 0;
-  add("draining").state = WorkerState::kDraining;
-  add("assigned").state = WorkerState::kAssigned;
-  add("server").role = Role::kParameterServer;
+  add("draining").state = v1::WORKER_STATE_DRAINING;
+  add("assigned").state = v1::WORKER_STATE_ASSIGNED;
+  add("server").role = v1::ROLE_PARAMETER_SERVER;
   EXPECT_EQ(IdleCount(state, Hosts::kSound), 1);
   ASSERT_EQ(PackedIdleWorkers(state, Hosts::kSound).size(), 1u);
   EXPECT_EQ(PackedIdleWorkers(state, Hosts::kSound)[0]->name, "idle");

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
+#include "common/rpc/enum_name.h"
 #include "common/rpc/proto_time.h"
 #include "server/coordinator/core/action_text.h"
 #include "server/coordinator/core/formation.h"
@@ -57,11 +58,12 @@ std::string NextWord(const std::string& text, size_t& at) {
   return word;
 }
 
-Phase PhaseFrom(const std::string& name) {
-  for (int i = 0; i <= static_cast<int>(kLastPhase); ++i) {
-    if (NameOf(static_cast<Phase>(i)) == name) return static_cast<Phase>(i);
+v1::Phase PhaseFrom(const std::string& name) {
+  for (int i = 0; i <= v1::Phase_MAX; ++i) {
+    if (EnumName(static_cast<v1::Phase>(i)) == name)
+      return static_cast<v1::Phase>(i);
   }
-  return Phase::kUnspecified;
+  return v1::PHASE_UNSPECIFIED;
 }
 
 Situation SituationOfJob(const Job* job) {
@@ -71,7 +73,7 @@ Situation SituationOfJob(const Job* job) {
   if (job->reattach_deadline != MonotonicTime::InfiniteFuture()) {
     return "reattaching";
   }
-  return std::string(NameOf(job->state));
+  return EnumName(job->state);
 }
 
 Situation SituationOfWorker(const State& state, const Worker* worker) {
@@ -80,7 +82,7 @@ Situation SituationOfWorker(const State& state, const Worker* worker) {
       worker->generation == state.rebuilding->generation) {
     return "rebuilding";
   }
-  if (worker->job_id.empty()) return std::string(NameOf(worker->state));
+  if (worker->job_id.empty()) return EnumName(worker->state);
   return SituationOfJob(state.FindJob(worker->job_id));
 }
 
@@ -226,8 +228,8 @@ std::string Scenario::Hello(const Words& words, bool is_new_life) {
       process.incarnation = ++last_incarnation_;
       process.host = words.Text("host", "h-" + name);
       process.pid = 100 + static_cast<int64_t>(last_incarnation_);
-      process.role = words.Text("role", "") == "ps" ? Role::kParameterServer
-                                                    : Role::kWorker;
+      process.role = words.Text("role", "") == "ps" ? v1::ROLE_PARAMETER_SERVER
+                                                    : v1::ROLE_WORKER;
     }
     if (words.Text("session", "new") != "old") {
       process.session = ++last_session_;
@@ -325,16 +327,16 @@ std::optional<Event> WorkerEvent(const Words& words, SessionId session,
                            words.Has("done"), words.Number("step", 0)};
   }
   if (verb == "notice") {
-    NoticeReceived notice;
-    notice.session = session;
-    notice.generation = gen;
-    notice.step = words.Number("step", 0);
-    notice.kind = static_cast<NoticeKind>(words.Number("kind", 1));
-    notice.message = words.Text("message", "");
-    notice.sample.set_step(notice.step);
-    notice.sample.set_prompt(words.Text("prompt", "The"));
-    notice.sample.set_text(words.Text("text", " sea"));
-    return notice;
+    NoticeReceived event{session, {}};
+    v1::Notice& notice = event.notice;
+    notice.set_generation(gen);
+    notice.set_step(words.Number("step", 0));
+    notice.set_kind(static_cast<v1::NoticeKind>(words.Number("kind", 1)));
+    notice.set_message(words.Text("message", ""));
+    notice.mutable_sample()->set_step(notice.step());
+    notice.mutable_sample()->set_prompt(words.Text("prompt", "The"));
+    notice.mutable_sample()->set_text(words.Text("text", " sea"));
+    return event;
   }
   if (verb == "heard") return HeardFrom{session};
   if (verb == "break") {
@@ -450,7 +452,8 @@ std::string Scenario::Perform(const Action& action) {
   } else if (const auto* const persist = std::get_if<Persist>(&action)) {
     unanswered_.push_back(*persist);
   } else if (const auto* const emitted = std::get_if<EmitEvent>(&action)) {
-    if (emitted->severity == EventSeverity::kInfo && !shows_all_events_) {
+    if (emitted->event.severity() == v1::EVENT_SEVERITY_INFO &&
+        !shows_all_events_) {
       return "";
     }
   }

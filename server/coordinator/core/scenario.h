@@ -85,7 +85,7 @@ class Scenario {
     int64_t generation = 0;
     std::string host;
     int64_t pid = 0;
-    Role role = Role::kWorker;
+    v1::Role role = v1::ROLE_WORKER;
   };
 
   std::string Dispatch(const Words& words);

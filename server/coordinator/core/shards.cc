@@ -85,7 +85,7 @@ std::shared_ptr<const std::vector<ShardPlacement>> PlaceShardsOf(
     const Worker* const worker = state.FindWorker(member.worker);
     hosts.push_back(
         {member.rank, member.host_key,
-         worker != nullptr && worker->state == WorkerState::kDraining});
+         worker != nullptr && worker->state == v1::WORKER_STATE_DRAINING});
   }
   // By rank in the last generation: which host it is now; -1: none.
   const auto host_of = [&](int rank) {

@@ -5,37 +5,37 @@
 
 namespace ringmaster::coordinator {
 
-int MemberCount(const Job& job, Role role) {
+int MemberCount(const Job& job, v1::Role role) {
   const auto first_server = std::partition_point(
       job.members.begin(), job.members.end(), [](const Member& member) {
-        return member.identity.role == Role::kWorker;
+        return member.identity.role == v1::ROLE_WORKER;
       });
-  return static_cast<int>(role == Role::kWorker
+  return static_cast<int>(role == v1::ROLE_WORKER
                               ? first_server - job.members.begin()
                               : job.members.end() - first_server);
 }
 
-int AliveCount(const Job& job, Role role) {
+int AliveCount(const Job& job, v1::Role role) {
   return static_cast<int>(std::count_if(
       job.members.begin(), job.members.end(), [role](const Member& member) {
         return !member.is_lost && member.identity.role == role;
       }));
 }
 
-int LeastCount(const Job& job, Role role) {
-  return role == Role::kWorker ? job.min_workers
-                               : std::min(job.sharding.servers, 1);
+int LeastCount(const Job& job, v1::Role role) {
+  return role == v1::ROLE_WORKER ? job.min_workers
+                                 : std::min(job.sharding.servers, 1);
 }
 
-bool HoldsShards(const Job& job, Role role) {
+bool HoldsShards(const Job& job, v1::Role role) {
   return job.sharding.shards > 0 &&
-         (role == Role::kParameterServer) == (job.sharding.servers > 0);
+         (role == v1::ROLE_PARAMETER_SERVER) == (job.sharding.servers > 0);
 }
 
 void NoteAppliedStep(const Job& job, Worker& worker, Member& member,
                      int64_t step) {
   worker.step = std::max(worker.step, step);
-  member.step = member.identity.role == Role::kWorker
+  member.step = member.identity.role == v1::ROLE_WORKER
                     ? worker.step
                     : std::min(worker.step, job.best_step);
 }
@@ -108,11 +108,11 @@ Worker* State::FindSession(SessionId session) {
 }
 
 int State::QueuePosition(const Job& job) const {
-  if (job.state != JobState::kQueued) return 0;
+  if (job.state != v1::JOB_STATE_QUEUED) return 0;
   int before = active_job == 0 ? 0 : 1;
   for (const auto& [number, other] : jobs) {
     if (number >= job.number) break;
-    if (other.state == JobState::kQueued) ++before;
+    if (other.state == v1::JOB_STATE_QUEUED) ++before;
   }
   return before;
 }

@@ -35,8 +35,8 @@ struct Worker {
   uint64_t incarnation = 0;
   // 0 while DETACHED.
   SessionId session = 0;
-  WorkerState state = WorkerState::kIdle;
-  Role role = Role::kWorker;
+  v1::WorkerState state = v1::WORKER_STATE_IDLE;
+  v1::Role role = v1::ROLE_WORKER;
   Device device;
   std::string host;
   std::string host_key;
@@ -57,7 +57,7 @@ struct Worker {
 
   // As of its last beat. `step` is the last it applied.
   int64_t step = 0;
-  Phase phase = Phase::kIdle;
+  v1::Phase phase = v1::PHASE_IDLE;
   int64_t collective_sequence = 0;
   int waiting_for_rank = -1;
   int64_t disk_bytes = 0;  // since its process began
@@ -151,7 +151,7 @@ struct Job {
   int64_t total_steps = 0;
   Sharding sharding;
 
-  JobState state = JobState::kQueued;
+  v1::JobState state = v1::JOB_STATE_QUEUED;
   // Why it is in this state, in a sentence.
   std::string message;
   // The newest; 0 before the first. Members are by rank: members[r] has rank r.
@@ -272,14 +272,14 @@ struct Job {
 
 // MemberCount counts the members of that role, the lost ones too; AliveCount
 // those that are not lost.
-[[nodiscard]] int MemberCount(const Job& job, Role role);
-[[nodiscard]] int AliveCount(const Job& job, Role role);
+[[nodiscard]] int MemberCount(const Job& job, v1::Role role);
+[[nodiscard]] int AliveCount(const Job& job, v1::Role role);
 // The fewest of that role that `job` goes on with. One parameter server will
 // do: shards are spread over more as they come.
-[[nodiscard]] int LeastCount(const Job& job, Role role);
+[[nodiscard]] int LeastCount(const Job& job, v1::Role role);
 // Returns true if members of that role hold the shards of `job`; false if it
 // has none.
-[[nodiscard]] bool HoldsShards(const Job& job, Role role);
+[[nodiscard]] bool HoldsShards(const Job& job, v1::Role role);
 // `worker`, which is `member` of `job`, says that it has applied `step`. A
 // parameter server may be ahead of what is committed, which is for workers to
 // say.

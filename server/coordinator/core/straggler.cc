@@ -13,7 +13,7 @@ bool IsRank(const Job& job, int rank) {
 }
 
 bool IsServer(const Member& member) {
-  return member.identity.role == Role::kParameterServer;
+  return member.identity.role == v1::ROLE_PARAMETER_SERVER;
 }
 
 // Returns the rank that `member` waits for in the end: a parameter server that
@@ -31,9 +31,9 @@ int AwaitedBy(const Job& job, const Member& member) {
 }  // namespace
 
 std::optional<Straggler> FindStraggler(const Job& job) {
-  const int workers = AliveCount(job, Role::kWorker);
-  if (job.members.empty() ||
-      (job.state != JobState::kRunning && job.state != JobState::kStopping)) {
+  const int workers = AliveCount(job, v1::ROLE_WORKER);
+  if (job.members.empty() || (job.state != v1::JOB_STATE_RUNNING &&
+                              job.state != v1::JOB_STATE_STOPPING)) {
     return std::nullopt;
   }
   std::vector<double> waited(job.members.size(), 0);

@@ -12,7 +12,7 @@ namespace {
 // A job that trains, whose rank r has waited for waits[r].
 Job JobWith(const std::vector<std::pair<int, double>>& waits) {
   Job job;
-  job.state = JobState::kRunning;
+  job.state = v1::JOB_STATE_RUNNING;
   for (const auto& [rank, ratio] : waits) {
     Member& member = job.members.emplace_back();
     member.identity.rank = static_cast<int>(job.members.size()) - 1;
@@ -76,8 +76,8 @@ TEST(StragglerTest, AMemberThatIsLostNeitherWaitsNorIsWaitedFor) {
 TEST(StragglerTest, WhoWaitsForAServerThatWaitsWaitsForWhomThatWaitsFor) {
   // Ranks 3 and 4 are parameter servers; rank 1 is slow.
   Job job = JobWith({{3, 0.4}, {3, 0.01}, {4, 0.3}, {1, 0.35}, {1, 0.35}});
-  job.members[3].identity.role = Role::kParameterServer;
-  job.members[4].identity.role = Role::kParameterServer;
+  job.members[3].identity.role = v1::ROLE_PARAMETER_SERVER;
+  job.members[4].identity.role = v1::ROLE_PARAMETER_SERVER;
   auto straggler = FindStraggler(job);
   ASSERT_TRUE(straggler.has_value());
   EXPECT_EQ(straggler->rank, 1);
@@ -93,10 +93,11 @@ TEST(StragglerTest, WhoWaitsForAServerThatWaitsWaitsForWhomThatWaitsFor) {
 TEST(StragglerTest, AJobThatDoesNotTrainHasNone) {
   Job job = JobWith({{1, 0.9}, {-1, 0}});
   EXPECT_TRUE(FindStraggler(job).has_value());
-  job.state = JobState::kStopping;
+  job.state = v1::JOB_STATE_STOPPING;
   EXPECT_TRUE(FindStraggler(job).has_value());
-  for (const JobState state :
-       {JobState::kPreparing, JobState::kHalting, JobState::kSucceeded}) {
+  for (const v1::JobState state :
+       {v1::JOB_STATE_PREPARING, v1::JOB_STATE_HALTING,
+        v1::JOB_STATE_SUCCEEDED}) {
     job.state = state;
     EXPECT_FALSE(FindStraggler(job).has_value());
   }

@@ -23,7 +23,7 @@ namespace {
 
 // Returns the identity of a rank that nobody has reported. No worker has
 // incarnation 0, so it is nobody.
-MemberIdentity UnknownIdentity(int rank, Role role) {
+MemberIdentity UnknownIdentity(int rank, v1::Role role) {
   MemberIdentity identity;
   identity.role = role;
   identity.worker = absl::StrCat("unknown-", rank);
@@ -51,7 +51,7 @@ std::vector<int> Seat(Turn& turn, Job& job,
     member.since = record.generation;
     member.step = job.resume_step;
     if (const Worker* const worker = WorkerOf(turn.state, identity)) {
-      if (identity.role == Role::kWorker) {
+      if (identity.role == v1::ROLE_WORKER) {
         member.step = std::max(member.step, worker->step);
         job.best_step = std::max(job.best_step, member.step);
       }
@@ -84,7 +84,7 @@ void ReleaseLate(Turn& turn, const Job& job) {
   for (const Member& member : job.members) {
     Worker* const worker = ReporterOf(turn.state, member.identity.rank);
     if (worker != nullptr && WorkerOf(turn.state, member.identity) == nullptr) {
-      Release(turn, *worker, JobState::kFailed,
+      Release(turn, *worker, v1::JOB_STATE_FAILED,
               absl::StrCat("generation ", job.generation,
                            " is over for worker ", worker->name));
     }
@@ -140,10 +140,10 @@ GenerationFormedRecord RebuiltRecord(Turn& turn, const Job& job) {
       job.sharding.is_lockstep && record.resume_step < job.best_step;
   record.time = turn.time;
   record.placements = rebuilding.job.placements;
-  std::map<std::pair<std::string, Role>, int> on_host;
+  std::map<std::pair<std::string, v1::Role>, int> on_host;
   for (int rank = 0; rank < MemberCount(rebuilding.job); ++rank) {
     const Worker* const worker = ReporterOf(turn.state, rank);
-    const Role role = RoleOf(rebuilding.job, rank);
+    const v1::Role role = RoleOf(rebuilding.job, rank);
     MemberIdentity identity =
         worker == nullptr ? UnknownIdentity(rank, role) : IdentityOf(*worker);
     identity.rank = rank;
@@ -172,7 +172,7 @@ void TakeOver(Turn& turn, Job& job, const GenerationFormedRecord& record) {
   const std::vector<int> missing = Seat(turn, job, record);
   job.placements = PlacementsOf(job, record);
   ReleaseLate(turn, job);
-  job.state = JobState::kRunning;
+  job.state = v1::JOB_STATE_RUNNING;
   job.is_assigned = job.is_recovered = job.has_trained = true;
   job.waits_for_journal = false;
   job.last_progress = turn.now;
@@ -182,7 +182,7 @@ void TakeOver(Turn& turn, Job& job, const GenerationFormedRecord& record) {
       known == 0 ? std::string("the journal knew of no generation of it")
                  : absl::StrCat("the journal knew generation ", known));
   turn.Touch(job);
-  turn.Emit(EventSeverity::kWarning, "job.rebuilt", job, "", job.message);
+  turn.Emit(v1::EVENT_SEVERITY_WARNING, "job.rebuilt", job, "", job.message);
   if (job.cancel_reason.has_value()) StopMembers(turn, job);
   const MonotonicTime since = turn.state.rebuilding->since;
   turn.state.rebuilding.reset();

@@ -34,7 +34,7 @@ Member* MemberIn(Turn& turn, const Worker& worker, int64_t generation) {
 void TakeFigures(Job& job, const Member& member, int64_t step,
                  const v1::TrainingFigures& figures) {
   const int rank = member.identity.rank;
-  if (member.identity.role != Role::kWorker) return;
+  if (member.identity.role != v1::ROLE_WORKER) return;
   if (figures.step() <= 0 || step < job.figures.step() ||
       (step == job.figures.step() && rank > job.figures_rank)) {
     return;
@@ -62,13 +62,14 @@ void TakeRankFigures(Member& member,
 }
 
 bool IsTraining(const Job& job) {
-  return job.state == JobState::kRunning || job.state == JobState::kStopping;
+  return job.state == v1::JOB_STATE_RUNNING ||
+         job.state == v1::JOB_STATE_STOPPING;
 }
 
 void TakeStep(Turn& turn, Job& job, Worker& worker, Member& member,
               int64_t step) {
   NoteAppliedStep(job, worker, member, step);
-  if (member.identity.role != Role::kWorker) return;
+  if (member.identity.role != v1::ROLE_WORKER) return;
   // If each member has its own clock, one's step proves nothing about the
   // others.
   if (step >= job.resume_step && job.sharding.is_lockstep) {
@@ -78,14 +79,14 @@ void TakeStep(Turn& turn, Job& job, Worker& worker, Member& member,
   job.best_step = step;
   if (IsTraining(job)) {
     job.links.OnStep();
-    job.progress.NoteRound(Phase::kStep);
+    job.progress.NoteRound(v1::PHASE_STEP);
   }
   NoteStep(turn, job);
 }
 
 void Succeed(Turn& turn, Job& job, const FinishedAnswer& answer) {
   DecideEnd(turn, job,
-            {JobState::kSucceeded, static_cast<int>(ExitCode::kDone),
+            {v1::JOB_STATE_SUCCEEDED, static_cast<int>(ExitCode::kDone),
              absl::StrCat("all ", job.total_steps, " steps are done"),
              answer.parameters_hash});
 }
@@ -104,7 +105,7 @@ void OnBeat(Turn& turn, Worker& worker, const BeatReceived& beat) {
   member->awaited_rank = beat.figures.awaited_rank();
   member->awaited_ratio = beat.figures.awaited_ratio();
   const bool is_prepared =
-      beat.phase != Phase::kPrepare || job.counted_since < job.generation;
+      beat.phase != v1::PHASE_PREPARE || job.counted_since < job.generation;
   if (is_prepared && CountsSteps(job, *member)) {
     TakeStep(turn, job, worker, *member, beat.step);
     TakeFigures(job, *member, beat.step, beat.figures);
@@ -140,13 +141,13 @@ void OnSuspicion(Turn& turn, Worker& worker,
   }
   job.suspicions.push_back(
       {worker.name, rank, peer, suspicion.detail,
-       suspicion.is_unreached.value_or(worker.phase == Phase::kConnect)});
-  turn.Emit(EventSeverity::kWarning, "worker.suspected", job,
+       suspicion.is_unreached.value_or(worker.phase == v1::PHASE_CONNECT)});
+  turn.Emit(v1::EVENT_SEVERITY_WARNING, "worker.suspected", job,
             job.members[peer].identity.worker,
             absl::StrCat(Describe(member->identity), " reports ",
                          Describe(job.members[peer].identity), ": ",
                          suspicion.detail));
-  if (job.members[peer].is_lost && job.state == JobState::kRunning) {
+  if (job.members[peer].is_lost && job.state == v1::JOB_STATE_RUNNING) {
     // The others had finished, but this one still needs the peer.
     BeginHalt(turn, job, HaltIntent::kReform, *job.verdict);
     return;
@@ -184,9 +185,9 @@ void CheckFinished(Turn& turn, Job& job) {
   if (agreement == Agreement::kDifferent) {
     job.verdict = VerdictOnFinished(job, turn.time);
     turn.Persist(VerdictReachedRecord{job.id, *job.verdict});
-    DecideEnd(
-        turn, job,
-        {JobState::kFailed, job.verdict->exit_code(), job.verdict->summary()});
+    DecideEnd(turn, job,
+              {v1::JOB_STATE_FAILED, job.verdict->exit_code(),
+               job.verdict->summary()});
     return;
   }
   const auto alive =
@@ -199,7 +200,7 @@ void CheckFinished(Turn& turn, Job& job) {
   }
   DecideEnd(
       turn, job,
-      {JobState::kCancelled, static_cast<int>(ExitCode::kStopped),
+      {v1::JOB_STATE_CANCELLED, static_cast<int>(ExitCode::kStopped),
        absl::StrCat("stopped after step ", answer.step, ": ",
                     job.cancel_reason.value_or("its workers' own wish"))});
 }
@@ -212,7 +213,7 @@ void OnFailed(Turn& turn, const Worker& worker, const FailedReceived& failed) {
   }
   Job& job = *turn.state.ActiveJob();
   if (IsForming(job) && IsNew(job)) return;  // It has heard of no generation.
-  if (member->identity.role == Role::kWorker && CountsSteps(job, *member)) {
+  if (member->identity.role == v1::ROLE_WORKER && CountsSteps(job, *member)) {
     member->step = std::max(member->step, failed.step);
   }
   v1::Verdict verdict = VerdictOnMember(
@@ -225,9 +226,10 @@ void OnFailed(Turn& turn, const Worker& worker, const FailedReceived& failed) {
                             : failed.exit_code);
   // It has stopped by itself: the halt asks only the others.
   member->halted = HaltedAnswer{failed.step, failed.step};
-  turn.Emit(EventSeverity::kError, "worker.failed", job, worker.name,
+  turn.Emit(v1::EVENT_SEVERITY_ERROR, "worker.failed", job, worker.name,
             verdict.summary(), &verdict);
-  if (job.state == JobState::kHalting && job.halt_intent == HaltIntent::kFail) {
+  if (job.state == v1::JOB_STATE_HALTING &&
+      job.halt_intent == HaltIntent::kFail) {
     ResolveHalt(turn, job);  // The first failure is the job's.
     return;
   }
@@ -242,13 +244,13 @@ absl::Duration StopPatience(const Job& job, const Config& config) {
 }
 
 void StopMembers(Turn& turn, Job& job) {
-  job.state = JobState::kStopping;
+  job.state = v1::JOB_STATE_STOPPING;
   job.stop_deadline = turn.now + StopPatience(job, turn.config);
   job.growth_deadline = MonotonicTime::InfiniteFuture();
   job.pause_deadline = MonotonicTime::InfiniteFuture();
   for (const Member& member : job.members) {
     // Parameter servers end with the workers.
-    if (member.identity.role != Role::kWorker) continue;
+    if (member.identity.role != v1::ROLE_WORKER) continue;
     const Worker* const worker = turn.state.FindWorker(member.identity.worker);
     if (worker == nullptr || worker->session == 0 ||
         MemberOf(turn.state, *worker) != &member) {

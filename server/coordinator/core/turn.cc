@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/rpc/proto_time.h"
 #include "common/status/reason.h"
 
 namespace ringmaster::coordinator {
@@ -26,31 +27,26 @@ void Turn::Reply(RequestToken request, absl::Status status,
   Do(ReplyToUser{request, std::move(status), std::move(job_id)});
 }
 
-void Turn::Emit(EventSeverity severity, std::string_view type,
+void Turn::Emit(v1::EventSeverity severity, std::string_view type,
                 std::string_view worker, std::string message) {
-  EmitEvent event;
-  event.severity = severity;
-  event.type = std::string(type);
-  event.worker = std::string(worker);
-  event.message = std::move(message);
-  event.time = time;
-  Do(std::move(event));
+  EmitEvent emit;
+  emit.event.set_severity(severity);
+  emit.event.set_type(std::string(type));
+  emit.event.set_worker(std::string(worker));
+  emit.event.set_message(std::move(message));
+  *emit.event.mutable_time() = ToProto(time);
+  Do(std::move(emit));
 }
 
-void Turn::Emit(EventSeverity severity, std::string_view type, const Job& job,
-                std::string_view worker, std::string message,
+void Turn::Emit(v1::EventSeverity severity, std::string_view type,
+                const Job& job, std::string_view worker, std::string message,
                 const v1::Verdict* verdict, std::optional<int64_t> step) {
-  EmitEvent event;
-  event.severity = severity;
-  event.type = std::string(type);
-  event.job_id = job.id;
-  event.worker = std::string(worker);
-  event.generation = job.generation;
-  event.step = step.value_or(job.best_step);
-  event.message = std::move(message);
-  if (verdict != nullptr) event.verdict = *verdict;
-  event.time = time;
-  Do(std::move(event));
+  Emit(severity, type, worker, std::move(message));
+  v1::Event& event = std::get<EmitEvent>(actions.back()).event;
+  event.set_job_id(job.id);
+  event.set_generation(job.generation);
+  event.set_step(step.value_or(job.best_step));
+  if (verdict != nullptr) *event.mutable_verdict() = *verdict;
 }
 
 Member* MemberOf(State& state, const Worker& worker) {
@@ -106,8 +102,8 @@ std::string AndServers(int servers) {
 
 std::string RanksText(const Job& job) {
   return absl::StrCat(
-      Counted(static_cast<size_t>(MemberCount(job, Role::kWorker)), "rank"),
-      AndServers(MemberCount(job, Role::kParameterServer)));
+      Counted(static_cast<size_t>(MemberCount(job, v1::ROLE_WORKER)), "rank"),
+      AndServers(MemberCount(job, v1::ROLE_PARAMETER_SERVER)));
 }
 
 std::string Describe(const MemberIdentity& identity) {

@@ -59,11 +59,11 @@ struct Turn {
   void Reply(RequestToken request, absl::Status status, std::string job_id);
 
   // Emits an event about the coordinator or one worker.
-  void Emit(EventSeverity severity, std::string_view type,
+  void Emit(v1::EventSeverity severity, std::string_view type,
             std::string_view worker, std::string message);
   // Emits an event about `job` in its present generation, at `step` or else at
   // its best step.
-  void Emit(EventSeverity severity, std::string_view type, const Job& job,
+  void Emit(v1::EventSeverity severity, std::string_view type, const Job& job,
             std::string_view worker, std::string message,
             const v1::Verdict* verdict = nullptr,
             std::optional<int64_t> step = std::nullopt);

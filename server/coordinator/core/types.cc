@@ -2,87 +2,13 @@
 
 namespace ringmaster::coordinator {
 
-std::string_view NameOf(JobState state) {
-  switch (state) {
-    case JobState::kQueued:
-      return "QUEUED";
-    case JobState::kGathering:
-      return "GATHERING";
-    case JobState::kPreparing:
-      return "PREPARING";
-    case JobState::kRunning:
-      return "RUNNING";
-    case JobState::kHalting:
-      return "HALTING";
-    case JobState::kStopping:
-      return "STOPPING";
-    case JobState::kSucceeded:
-      return "SUCCEEDED";
-    case JobState::kFailed:
-      return "FAILED";
-    case JobState::kCancelled:
-      return "CANCELLED";
-  }
-  return "UNKNOWN";
+std::string_view NameOf(v1::Role role) {
+  return role == v1::ROLE_PARAMETER_SERVER ? "parameter server" : "worker";
 }
 
-std::string_view NameOf(WorkerState state) {
-  switch (state) {
-    case WorkerState::kIdle:
-      return "IDLE";
-    case WorkerState::kAssigned:
-      return "ASSIGNED";
-    case WorkerState::kDraining:
-      return "DRAINING";
-    case WorkerState::kDetached:
-      return "DETACHED";
-  }
-  return "UNKNOWN";
-}
-
-std::string_view NameOf(EventSeverity severity) {
-  switch (severity) {
-    case EventSeverity::kInfo:
-      return "INFO";
-    case EventSeverity::kWarning:
-      return "WARNING";
-    case EventSeverity::kError:
-      return "ERROR";
-  }
-  return "UNKNOWN";
-}
-
-std::string_view NameOf(Phase phase) {
-  switch (phase) {
-    case Phase::kUnspecified:
-      return "UNSPECIFIED";
-    case Phase::kIdle:
-      return "IDLE";
-    case Phase::kPrepare:
-      return "PREPARE";
-    case Phase::kConnect:
-      return "CONNECT";
-    case Phase::kStep:
-      return "STEP";
-    case Phase::kEvaluate:
-      return "EVALUATE";
-    case Phase::kTransfer:
-      return "TRANSFER";
-    case Phase::kCheckpoint:
-      return "CHECKPOINT";
-    case Phase::kHalted:
-      return "HALTED";
-  }
-  return "UNKNOWN";
-}
-
-std::string_view NameOf(Role role) {
-  return role == Role::kParameterServer ? "parameter server" : "worker";
-}
-
-bool IsEnded(JobState state) {
-  return state == JobState::kSucceeded || state == JobState::kFailed ||
-         state == JobState::kCancelled;
+bool IsEnded(v1::JobState state) {
+  return state == v1::JOB_STATE_SUCCEEDED || state == v1::JOB_STATE_FAILED ||
+         state == v1::JOB_STATE_CANCELLED;
 }
 
 absl::Duration RecoveryCost::Total() const {

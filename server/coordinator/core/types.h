@@ -2,10 +2,9 @@
 // verdicts, figures.
 //
 // A value that crosses a process and is the same on both sides travels through
-// the core as its message (verdict.proto, figures.proto). The coordinator's own
-// values mirror the messages that show them: every enumerator has the number of
-// its counterpart, so that the adapter converts with a static_cast. Wall-clock
-// times (absl::Time) are for display only; nothing is decided by them.
+// the core as its message (verdict.proto, figures.proto, notice.proto), and
+// enumerations are the protocol's. Wall-clock times (absl::Time) are for display
+// only; nothing is decided by them.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_TYPES_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_TYPES_H_
 
@@ -17,7 +16,9 @@
 
 #include "absl/time/time.h"
 #include "ringmaster/v1/figures.pb.h"
+#include "ringmaster/v1/job_state.pb.h"
 #include "ringmaster/v1/verdict.pb.h"
+#include "ringmaster/v1/worker.pb.h"
 
 namespace ringmaster::coordinator {
 
@@ -29,59 +30,12 @@ using RequestToken = uint64_t;
 // One record on its way to the journal. Chosen by the core.
 using PersistToken = uint64_t;
 
-enum class Role { kWorker = 1, kParameterServer = 2 };
-
-enum class DeviceKind { kUnspecified = 0, kCpu = 1, kCuda = 2 };
-
 struct Device {
-  DeviceKind kind = DeviceKind::kUnspecified;
+  v1::DeviceKind kind = v1::DEVICE_KIND_UNSPECIFIED;
   int index = 0;
 
   friend bool operator==(const Device&, const Device&) = default;
 };
-
-enum class WorkerState {
-  kIdle = 1,
-  kAssigned = 2,
-  kDraining = 3,
-  kDetached = 4
-};
-
-enum class Phase {
-  kUnspecified = 0,
-  kIdle = 1,
-  kPrepare = 2,
-  kConnect = 3,
-  kStep = 4,
-  kEvaluate = 5,
-  kHalted = 6,
-  kTransfer = 7,
-  kCheckpoint = 8,
-};
-inline constexpr Phase kLastPhase = Phase::kCheckpoint;
-
-enum class JobState {
-  kQueued = 1,
-  kGathering = 2,
-  kPreparing = 3,
-  kRunning = 4,
-  kHalting = 5,
-  kStopping = 6,
-  kSucceeded = 7,
-  kFailed = 8,
-  kCancelled = 9,
-};
-
-enum class NoticeKind {
-  kSample = 1,
-  kCheckpointWritten = 2,
-  kCheckpointFailed = 3,
-  kCheckpointLoaded = 4,
-  kFiguresFailed = 5,
-  kSamplesSkipped = 6,
-};
-
-enum class EventSeverity { kInfo = 1, kWarning = 2, kError = 3 };
 
 // The holders of a job's parameters, if those are not all-reduced; see
 // ringmaster.v1.ParameterServerSpec.
@@ -172,23 +126,17 @@ struct MemberIdentity {
   // HOST:PORT, or [HOST]:PORT for IPv6.
   std::string data_address;
   Device device;
-  Role role = Role::kWorker;
+  v1::Role role = v1::ROLE_WORKER;
 
   friend bool operator==(const MemberIdentity&,
                          const MemberIdentity&) = default;
 };
 
-// "RUNNING", "ASSIGNED", ...: the proto's names without their prefix.
-[[nodiscard]] std::string_view NameOf(JobState state);
-[[nodiscard]] std::string_view NameOf(WorkerState state);
-[[nodiscard]] std::string_view NameOf(EventSeverity severity);
-[[nodiscard]] std::string_view NameOf(Phase phase);
-
 // "worker", "parameter server": for sentences.
-[[nodiscard]] std::string_view NameOf(Role role);
+[[nodiscard]] std::string_view NameOf(v1::Role role);
 
 // True for SUCCEEDED, FAILED and CANCELLED.
-[[nodiscard]] bool IsEnded(JobState state);
+[[nodiscard]] bool IsEnded(v1::JobState state);
 
 }  // namespace ringmaster::coordinator
 

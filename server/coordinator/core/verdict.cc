@@ -34,7 +34,7 @@ std::optional<Answer> FinishedOf(const Member& member) {
 }
 
 bool IsCompared(const Member& member) {
-  return !member.is_lost && member.identity.role == Role::kWorker;
+  return !member.is_lost && member.identity.role == v1::ROLE_WORKER;
 }
 
 Agreement AgreementBy(const Job& job, const AnswerOf& answer_of) {
@@ -88,7 +88,7 @@ v1::Verdict MismatchVerdict(const Job& job, const Difference& difference,
                    Describe(difference.other->identity), ": ", odd_value,
                    " against ", other_value, " (", difference.odd_count,
                    " against ", difference.other_count, " of ",
-                   MemberCount(job, Role::kWorker), " ranks)"),
+                   MemberCount(job, v1::ROLE_WORKER), " ranks)"),
       time);
   verdict.set_worker(odd.worker);
   verdict.set_rank(odd.rank);

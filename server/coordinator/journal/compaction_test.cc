@@ -49,7 +49,7 @@ GenerationFormedRecord Formed(int64_t generation, int64_t job,
 JobEndedRecord Ended(int64_t job) {
   JobEndedRecord record;
   record.job_id = JobName(job);
-  record.state = JobState::kSucceeded;
+  record.state = v1::JOB_STATE_SUCCEEDED;
   record.time = absl::FromUnixSeconds(2000 + job);
   return record;
 }
@@ -164,7 +164,7 @@ TEST_F(CompactionTest, EndedJobKeepsItsFirstAndLastGeneration) {
   EXPECT_EQ(is.first_generation, was.first_generation);
   EXPECT_EQ(is.resume_step, was.resume_step);
   EXPECT_EQ(is.best_step, was.best_step);
-  EXPECT_EQ(after.FindJob("j-2")->state, JobState::kRunning);
+  EXPECT_EQ(after.FindJob("j-2")->state, v1::JOB_STATE_RUNNING);
   EXPECT_EQ(after.last_generation, 10);
 }
 

@@ -88,7 +88,7 @@ VerdictReachedRecord Lost(int64_t job, int64_t generation,
   return {absl::StrCat("j-", job), verdict};
 }
 
-JobEndedRecord Ended(int64_t job, JobState state) {
+JobEndedRecord Ended(int64_t job, v1::JobState state) {
   JobEndedRecord record;
   record.job_id = absl::StrCat("j-", job);
   record.state = state;
@@ -107,22 +107,22 @@ std::vector<JournalRecord> History() {
       Lost(1, 1, "b", 1, 10),
       Formed(2, 1, {"a", "c"}, 10),
       CancelRequestedRecord{"j-2", "not needed", absl::UnixEpoch()},
-      Ended(2, JobState::kCancelled),
+      Ended(2, v1::JOB_STATE_CANCELLED),
       Lost(1, 2, "a", 0, 20),
       Formed(4, 1, {"c"}, 20),
-      Ended(1, JobState::kSucceeded),
+      Ended(1, v1::JOB_STATE_SUCCEEDED),
       Created(3),
       Formed(5, 3, {"c", "d"}, 0),
       Lost(3, 5, "c", 0, 30),
       Lost(3, 5, "d", 1, 30),
       rollback,
       Created(4),
-      Ended(3, JobState::kFailed),
+      Ended(3, v1::JOB_STATE_FAILED),
       Formed(9, 4, {"a", "b"}, 0),
       Lost(4, 9, "b", 1, 5),
       Formed(10, 4, {"a"}, 5),
       CancelRequestedRecord{"j-4", "enough", absl::UnixEpoch()},
-      Ended(4, JobState::kCancelled),
+      Ended(4, v1::JOB_STATE_CANCELLED),
       Created(5),
       Formed(12, 5, {"a", "b"}, 0),
       Formed(13, 5, {"a", "b"}, 40),

@@ -52,9 +52,9 @@ MemberIdentity MemberFrom(const Json& json) {
   json.at("host_key").get_to(member.host_key);
   json.at("pid").get_to(member.pid);
   json.at("data_address").get_to(member.data_address);
-  member.device.kind = EnumFrom<DeviceKind>(json.at("device_kind"));
+  member.device.kind = EnumFrom<v1::DeviceKind>(json.at("device_kind"));
   json.at("device_index").get_to(member.device.index);
-  if (json.contains("role")) member.role = EnumFrom<Role>(json.at("role"));
+  if (json.contains("role")) member.role = EnumFrom<v1::Role>(json.at("role"));
   return member;
 }
 
@@ -213,7 +213,7 @@ JournalRecord VerdictReachedFrom(const Json& json) {
 JournalRecord JobEndedFrom(const Json& json) {
   JobEndedRecord record;
   json.at("job_id").get_to(record.job_id);
-  record.state = EnumFrom<JobState>(json.at("state"));
+  record.state = EnumFrom<v1::JobState>(json.at("state"));
   json.at("exit_code").get_to(record.exit_code);
   json.at("message").get_to(record.message);
   if (json.contains("parameters_hash")) {

@@ -49,7 +49,7 @@ JobEndedRecord Read(const Json& json) {
 TEST(JsonRecordTest, AnEndIsReadInEveryField) {
   const JobEndedRecord end = Read(EndOf010());
   EXPECT_EQ(end.job_id, "j-1");
-  EXPECT_EQ(end.state, JobState::kFailed);
+  EXPECT_EQ(end.state, v1::JOB_STATE_FAILED);
   EXPECT_EQ(end.exit_code, 138);
   EXPECT_EQ(end.parameters_hash, 9411361179432236200u);
   EXPECT_TRUE(std::isnan(end.figures.loss()));

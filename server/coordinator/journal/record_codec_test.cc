@@ -25,7 +25,7 @@ TEST(RecordCodecTest, EveryRecordComesBackAsItWas) {
 TEST(RecordCodecTest, EndWithoutVerdictOrHashComesBackWithout) {
   JobEndedRecord end;
   end.job_id = "j-1";
-  end.state = JobState::kCancelled;
+  end.state = v1::JOB_STATE_CANCELLED;
   end.time = absl::UnixEpoch();
   const absl::StatusOr<JournalRecord> decoded = Decode(Encode(end));
   ASSERT_TRUE(decoded.ok()) << decoded.status();

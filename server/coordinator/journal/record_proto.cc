@@ -83,10 +83,9 @@ v1::JournalMember ToProto(const MemberIdentity& member) {
   proto.set_host_key(member.host_key);
   proto.set_pid(member.pid);
   proto.set_data_address(member.data_address);
-  proto.mutable_device()->set_kind(
-      static_cast<v1::DeviceKind>(member.device.kind));
+  proto.mutable_device()->set_kind(member.device.kind);
   proto.mutable_device()->set_index(member.device.index);
-  proto.set_role(static_cast<v1::Role>(member.role));
+  proto.set_role(member.role);
   return proto;
 }
 
@@ -99,9 +98,8 @@ MemberIdentity FromProto(const v1::JournalMember& proto) {
           .host_key = proto.host_key(),
           .pid = proto.pid(),
           .data_address = proto.data_address(),
-          .device = {static_cast<DeviceKind>(proto.device().kind()),
-                     proto.device().index()},
-          .role = static_cast<Role>(proto.role())};
+          .device = {proto.device().kind(), proto.device().index()},
+          .role = proto.role()};
 }
 
 // ---- Records.
@@ -151,7 +149,7 @@ class Writer {
   void operator()(const JobEndedRecord& record) {
     v1::JobEnded& ended = *proto_.mutable_job_ended();
     ended.set_job_id(record.job_id);
-    ended.set_state(static_cast<v1::JobState>(record.state));
+    ended.set_state(record.state);
     ended.set_exit_code(record.exit_code);
     ended.set_message(record.message);
     if (record.parameters_hash.has_value())
@@ -209,7 +207,7 @@ GenerationFormedRecord FromProto(const v1::GenerationFormed& formed) {
 JobEndedRecord FromProto(const v1::JobEnded& ended) {
   JobEndedRecord record;
   record.job_id = ended.job_id();
-  record.state = static_cast<JobState>(ended.state());
+  record.state = ended.state();
   record.exit_code = ended.exit_code();
   record.message = ended.message();
   if (ended.has_parameters_hash())

@@ -26,8 +26,8 @@ MemberIdentity SomeMember() {
   member.host_key = "h1/net:4";
   member.pid = 4711;
   member.data_address = "[fe80::1]:9000";
-  member.device = {DeviceKind::kCuda, 3};
-  member.role = Role::kParameterServer;
+  member.device = {v1::DEVICE_KIND_CUDA, 3};
+  member.role = v1::ROLE_PARAMETER_SERVER;
   return member;
 }
 
@@ -40,7 +40,7 @@ v1::Verdict SomeVerdict() {
 JobEndedRecord SomeEnd() {
   JobEndedRecord end;
   end.job_id = "j-1";
-  end.state = JobState::kSucceeded;
+  end.state = v1::JOB_STATE_SUCCEEDED;
   end.exit_code = 3;
   end.message = "all 100 steps are done";
   end.parameters_hash = 0xFFFFFFFFFFFFFFFF;

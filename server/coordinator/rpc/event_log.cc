@@ -1,14 +1,14 @@
 #include "server/coordinator/rpc/event_log.h"
 
 #include <algorithm>
-
-#include "server/coordinator/rpc/state_proto.h"
+#include <utility>
 
 namespace ringmaster::coordinator {
 
-const v1::Event& EventLog::Append(const EmitEvent& event) {
+const v1::Event& EventLog::Append(v1::Event event) {
   if (events_.size() >= max_events_) events_.pop_front();
-  events_.push_back(EventProto(event, ++last_sequence_));
+  event.set_sequence(++last_sequence_);
+  events_.push_back(std::move(event));
   return events_.back();
 }
 

@@ -21,7 +21,7 @@ class EventLog {
   explicit EventLog(size_t max_events = 10'000) : max_events_(max_events) {}
 
   // Numbers and keeps `event`; the reference is good until the next Append.
-  const v1::Event& Append(const EmitEvent& event);
+  const v1::Event& Append(v1::Event event);
 
   // Up to `max_count` events after `after_sequence`, oldest first, of job
   // `job_id`, or of all if that is empty; fewer if they would take more than

@@ -14,11 +14,11 @@ using ::testing::IsEmpty;
 
 constexpr size_t kNoLimit = 1 << 20;
 
-EmitEvent Of(const std::string& job) {
-  EmitEvent event;
-  event.type = "job.running";
-  event.job_id = job;
-  event.message = "runs";
+v1::Event Of(const std::string& job) {
+  v1::Event event;
+  event.set_type("job.running");
+  event.set_job_id(job);
+  event.set_message("runs");
   return event;
 }
 

@@ -32,7 +32,7 @@ class PublisherTest : public ::testing::Test {
     job.id = "digits-1";
     job.name = "digits";
     job.number = 1;
-    job.state = JobState::kRunning;
+    job.state = v1::JOB_STATE_RUNNING;
     job.revision = 5;
     state_.jobs.emplace(1, job);
     state_.revision = 5;
@@ -48,7 +48,7 @@ class PublisherTest : public ::testing::Test {
     publisher_.AddJobWatcher(watcher, state_, state_.jobs.at(1));
     return watcher;
   }
-  void ChangeJob(JobState state) {
+  void ChangeJob(v1::JobState state) {
     state_.jobs.at(1).state = state;
     state_.jobs.at(1).revision = ++state_.revision;
   }
@@ -130,7 +130,7 @@ TEST_F(PublisherTest, JobWatcherHearsOnlyOfItsJobAndEndsWithIt) {
   now_ += kPublishInterval;
   Publish();
   EXPECT_EQ(watcher->offered.size(), 1u);
-  ChangeJob(JobState::kSucceeded);
+  ChangeJob(v1::JOB_STATE_SUCCEEDED);
   now_ += kPublishInterval;
   Publish();
   ASSERT_EQ(watcher->offered.size(), 2u);
@@ -141,7 +141,7 @@ TEST_F(PublisherTest, JobWatcherHearsOnlyOfItsJobAndEndsWithIt) {
 }
 
 TEST_F(PublisherTest, WatchOfAnEndedJobShowsItAndEnds) {
-  ChangeJob(JobState::kFailed);
+  ChangeJob(v1::JOB_STATE_FAILED);
   const auto watcher = WatchJob();
   ASSERT_EQ(watcher->offered.size(), 1u);
   EXPECT_THAT(watcher->ends, ElementsAre(absl::OkStatus()));

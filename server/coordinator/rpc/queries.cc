@@ -126,7 +126,7 @@ absl::StatusOr<v1::ListMembersResponse> ListMembers(
         reason::kStaleGeneration);
   }
   const int64_t count = static_cast<int64_t>(job->members.size());
-  const int world_size = MemberCount(*job, Role::kWorker);
+  const int world_size = MemberCount(*job, v1::ROLE_WORKER);
   // The token is the client's: it may be any number.
   const int64_t end = std::min(count, std::min(start, count) + size);
   v1::ListMembersResponse response;
@@ -148,7 +148,7 @@ absl::StatusOr<v1::ExplainJobResponse> ExplainJob(
   Explanation explanation = Explain(state, *job, config, now, journal_wait);
   v1::ExplainJobResponse response;
   response.set_job_id(job->id);
-  response.set_state(static_cast<v1::JobState>(explanation.state));
+  response.set_state(explanation.state);
   response.set_summary(std::move(explanation.summary));
   for (std::string& reason : explanation.reasons) {
     response.add_reasons(std::move(reason));
@@ -161,10 +161,10 @@ absl::StatusOr<v1::ExplainJobResponse> ExplainJob(
     if (worker.silence.has_value()) {
       *blocking.mutable_last_heard_age() = ToProto(*worker.silence);
     }
-    blocking.set_phase(static_cast<v1::Phase>(worker.phase));
+    blocking.set_phase(worker.phase);
     blocking.set_step(worker.step);
     blocking.set_reason(worker.reason);
-    blocking.set_role(static_cast<v1::Role>(worker.role));
+    blocking.set_role(worker.role);
   }
   response.set_what_unblocks(std::move(explanation.what_unblocks));
   if (!job->incidents.empty()) {

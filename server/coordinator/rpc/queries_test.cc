@@ -20,7 +20,7 @@ class QueriesTest : public ::testing::Test {
       job.number = number;
       job.name = "digits";
       job.id = absl::StrCat("digits-", number);
-      job.state = JobState::kSucceeded;
+      job.state = v1::JOB_STATE_SUCCEEDED;
       state_.jobs.emplace(number, job);
     }
     Job& newest = state_.jobs.at(5);
@@ -97,10 +97,10 @@ TEST_F(QueriesTest, BadPagesAreRefused) {
 }
 
 TEST_F(QueriesTest, EventsOfAJobAreFoundByItsName) {
-  EmitEvent event;
-  event.job_id = "digits-5";
+  v1::Event event;
+  event.set_job_id("digits-5");
   events_.Append(event);
-  event.job_id = "gone-1";
+  event.set_job_id("gone-1");
   events_.Append(event);
   v1::ListEventsRequest request;
   request.set_job("digits");
@@ -165,15 +165,15 @@ v1::SubmitJobRequest GoodSubmit() {
 
 TEST_F(QueriesTest, AJobIsExplained) {
   Job& job = state_.jobs.at(5);
-  job.state = JobState::kGathering;
+  job.state = v1::JOB_STATE_GATHERING;
   job.min_workers = 7;
   state_.active_job = 5;
   Worker& worker = state_.workers["d"];
   worker.name = "d";
   worker.host = "h4";
   worker.session = 1;
-  worker.state = WorkerState::kDraining;
-  worker.phase = Phase::kIdle;
+  worker.state = v1::WORKER_STATE_DRAINING;
+  worker.phase = v1::PHASE_IDLE;
   job.incidents.emplace_back().number = 3;
   v1::ExplainJobRequest request;
   request.set_job("digits");

@@ -49,7 +49,7 @@ Topology TopologyOf(const Job& job) {
   std::vector<int> ranks_per_host;
   const std::string* last = nullptr;
   for (const Member& member : job.members) {
-    if (member.identity.role != Role::kWorker) break;
+    if (member.identity.role != v1::ROLE_WORKER) break;
     const std::string& host = member.identity.host_key;
     if (last == nullptr || host != *last) ranks_per_host.push_back(0);
     ++ranks_per_host.back();
@@ -64,7 +64,7 @@ std::shared_ptr<const v1::ShardPlacements> PlacementsOf(const Job& job) {
   for (const Member& member : job.members) {
     if (!HoldsShards(job, member.identity.role)) continue;
     *proto.add_hosts() = MemberProto(
-        member.identity, MemberCount(job, Role::kWorker), job.resume_step);
+        member.identity, MemberCount(job, v1::ROLE_WORKER), job.resume_step);
   }
   for (const ShardPlacement& placement : *job.placements)
     *proto.add_shards() = ToProto(placement);
@@ -148,8 +148,8 @@ const CoordinatorRuntime::GenerationSecrets& CoordinatorRuntime::SecretsOf(
   if (secrets_.generation != generation) {
     google::protobuf::RepeatedPtrField<v1::Member> table;
     for (const Member& member : job.members) {
-      *table.Add() = MemberProto(member.identity,
-                                 MemberCount(job, Role::kWorker), member.step);
+      *table.Add() = MemberProto(
+          member.identity, MemberCount(job, v1::ROLE_WORKER), member.step);
     }
     secrets_ = {.generation = generation,
                 .secret = RandomBytes(kSecretBytes),
@@ -172,7 +172,7 @@ void CoordinatorRuntime::Perform(SendAssignment& action) {
   *assignment.mutable_self() =
       MemberProto(action.self, action.world_size, action.resume_step);
   const Topology& topology = secrets.topology;
-  if (action.self.role == Role::kWorker) {
+  if (action.self.role == v1::ROLE_WORKER) {
     for (const int peer : PeersOf(action.self.rank, topology)) {
       *assignment.add_peers() =
           MemberProto(job->members[static_cast<size_t>(peer)].identity,
@@ -241,7 +241,7 @@ void CoordinatorRuntime::Perform(SendPause& action) {
 void CoordinatorRuntime::Perform(SendRelease& action) {
   v1::SessionResponse message;
   message.mutable_release()->set_generation(action.generation);
-  message.mutable_release()->set_state(static_cast<v1::JobState>(action.state));
+  message.mutable_release()->set_state(action.state);
   message.mutable_release()->set_message(action.message);
   message.mutable_release()->set_exit_code(action.exit_code);
   Send(action.session, std::move(message));
@@ -280,7 +280,7 @@ void CoordinatorRuntime::Perform(ReplyToUser& action) {
 }
 
 void CoordinatorRuntime::Perform(EmitEvent& action) {
-  const v1::Event& event = events_.Append(action);
+  const v1::Event& event = events_.Append(std::move(action.event));
   // Dropped if the log cannot keep up; the event itself is kept.
   (void)log_executor_.Post([event] { LogJobEvent(event); });
 }

@@ -87,23 +87,15 @@ class Checks {
   absl::Status status_;
 };
 
-DeviceKind DeviceKindOf(v1::DeviceKind kind) {
-  switch (kind) {
-    case v1::DEVICE_KIND_CPU:
-      return DeviceKind::kCpu;
-    case v1::DEVICE_KIND_CUDA:
-      return DeviceKind::kCuda;
-    default:
-      return DeviceKind::kUnspecified;
-  }
+// A kind of device that this build does not know is shown as none.
+v1::DeviceKind DeviceKindOf(v1::DeviceKind kind) {
+  return v1::DeviceKind_IsValid(kind) ? kind : v1::DEVICE_KIND_UNSPECIFIED;
 }
 
 // A phase that this build does not know is taken for none: nothing is learned
 // of how long it lasts, so that its members may be as slow as ever allowed.
-Phase PhaseOf(v1::Phase phase) {
-  return phase >= v1::PHASE_IDLE && phase <= v1::PHASE_CHECKPOINT
-             ? static_cast<Phase>(phase)
-             : Phase::kUnspecified;
+v1::Phase PhaseOf(v1::Phase phase) {
+  return v1::Phase_IsValid(phase) ? phase : v1::PHASE_UNSPECIFIED;
 }
 
 // Makes durations such as JSON has them: a malformed one would keep the whole
@@ -282,7 +274,7 @@ absl::StatusOr<EventBody> ParseHello(SessionId session, const v1::Hello& hello,
   event.session = session;
   event.name = hello.name();
   event.incarnation = hello.incarnation();
-  event.role = static_cast<Role>(hello.role());
+  event.role = hello.role();
   event.protocol_min = hello.protocol_min();
   event.protocol_max = hello.protocol_max();
   event.host = hello.host();
@@ -434,19 +426,15 @@ absl::StatusOr<EventBody> ParseNotice(SessionId session,
   checks.Range("step", notice.step(), 0, kMaxStep);
   checks.Range("sample.step", notice.sample().step(), 0, kMaxStep);
   RETURN_IF_ERROR(checks.status());
-  if (notice.kind() < v1::NOTICE_KIND_SAMPLE ||
-      notice.kind() > v1::NOTICE_KIND_SAMPLES_SKIPPED) {
+  if (!v1::NoticeKind_IsValid(notice.kind()) ||
+      notice.kind() == v1::NOTICE_KIND_UNSPECIFIED) {
     return HeardFrom{.session = session};
   }
-  NoticeReceived event;
-  event.session = session;
-  event.generation = notice.generation();
-  event.step = notice.step();
-  event.kind = static_cast<NoticeKind>(notice.kind());
-  event.message = BoundedText(notice.message());
-  event.sample.set_step(notice.sample().step());
-  event.sample.set_prompt(BoundedText(notice.sample().prompt()));
-  event.sample.set_text(BoundedText(notice.sample().text(), kMaxSampleText));
+  NoticeReceived event{session, notice};
+  event.notice.set_message(BoundedText(notice.message()));
+  v1::TextSample& sample = *event.notice.mutable_sample();
+  sample.set_prompt(BoundedText(sample.prompt()));
+  sample.set_text(BoundedText(sample.text(), kMaxSampleText));
   return event;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <functional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "common/rpc/proto_time.h"
 #include "common/status/reason.h"
 #include "gmock/gmock.h"
+#include "google/protobuf/descriptor.h"
 #include "gtest/gtest.h"
 
 namespace ringmaster::coordinator {
@@ -47,11 +49,11 @@ TEST(SessionMessageTest, HelloKeepsWhatItSays) {
   EXPECT_EQ(hello.session, 9u);
   EXPECT_EQ(hello.name, "w0");
   EXPECT_EQ(hello.incarnation, 77u);
-  EXPECT_EQ(hello.role, Role::kWorker);
+  EXPECT_EQ(hello.role, v1::ROLE_WORKER);
   EXPECT_EQ(hello.host, "node-1");
   EXPECT_EQ(hello.host_key, "machine-1");
   EXPECT_EQ(hello.pid, 4242);
-  EXPECT_EQ(hello.device.kind, DeviceKind::kCuda);
+  EXPECT_EQ(hello.device.kind, v1::DEVICE_KIND_CUDA);
   EXPECT_EQ(hello.device.index, 3);
   EXPECT_EQ(hello.data_address, "10.0.0.7:29500");
   EXPECT_EQ(hello.generation, 5);
@@ -212,13 +214,26 @@ TEST(SessionMessageTest, NoticeKeepsWhatItSays) {
   ASSERT_TRUE(event.ok()) << event.status();
   const auto& received = std::get<NoticeReceived>(*event);
   EXPECT_EQ(received.session, 9u);
-  EXPECT_EQ(received.generation, 5);
-  EXPECT_EQ(received.step, 40);
-  EXPECT_EQ(received.kind, NoticeKind::kSample);
-  EXPECT_EQ(received.message, "a sample");
-  EXPECT_EQ(received.sample.step(), 40);
-  EXPECT_EQ(received.sample.prompt(), "The");
-  EXPECT_EQ(received.sample.text(), std::string(kMaxSampleText, 'x'));
+  EXPECT_EQ(received.notice.generation(), 5);
+  EXPECT_EQ(received.notice.step(), 40);
+  EXPECT_EQ(received.notice.kind(), v1::NOTICE_KIND_SAMPLE);
+  EXPECT_EQ(received.notice.message(), "a sample");
+  EXPECT_EQ(received.notice.sample().step(), 40);
+  EXPECT_EQ(received.notice.sample().prompt(), "The");
+  EXPECT_EQ(received.notice.sample().text(), std::string(kMaxSampleText, 'x'));
+}
+
+TEST(SessionMessageTest, EveryNoticeHasItsEvent) {
+  const google::protobuf::EnumDescriptor& kinds = *v1::NoticeKind_descriptor();
+  std::set<std::string> types;
+  for (int i = 1; i < kinds.value_count(); ++i) {  // 0 is "not set"
+    const v1::NoticeEvent& event =
+        kinds.value(i)->options().GetExtension(v1::notice_event);
+    EXPECT_NE(event.severity(), v1::EVENT_SEVERITY_UNSPECIFIED) << i;
+    EXPECT_FALSE(event.message().empty()) << i;
+    EXPECT_TRUE(types.insert(event.type()).second) << event.type();
+  }
+  EXPECT_FALSE(types.contains(""));
 }
 
 TEST(SessionMessageTest, ANoticeOfAnUnknownKindOnlyProvesLife) {
@@ -427,7 +442,7 @@ TEST(SessionMessageTest, BeatKeepsWhatItSays) {
   const auto& received = std::get<BeatReceived>(*event);
   EXPECT_EQ(received.generation, 3);
   EXPECT_EQ(received.step, 17);
-  EXPECT_EQ(received.phase, Phase::kStep);
+  EXPECT_EQ(received.phase, v1::PHASE_STEP);
   EXPECT_EQ(received.collective_sequence, 99);
   EXPECT_EQ(received.disk_bytes, 5'000'000'000);
   EXPECT_EQ(received.waiting_for_rank, -1);
@@ -509,7 +524,7 @@ TEST(SessionMessageTest, UnknownPhaseIsNoViolation) {
   request.mutable_beat()->set_phase(static_cast<v1::Phase>(99));
   const auto event = ParseSessionMessage(9, request, "");
   ASSERT_TRUE(event.ok()) << event.status();
-  EXPECT_EQ(std::get<BeatReceived>(*event).phase, Phase::kUnspecified);
+  EXPECT_EQ(std::get<BeatReceived>(*event).phase, v1::PHASE_UNSPECIFIED);
 }
 
 TEST(SessionMessageTest, OtherMessagesBecomeTheirEvents) {

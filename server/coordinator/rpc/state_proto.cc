@@ -55,7 +55,7 @@ void SetStraggler(const Job& job, v1::Job& proto) {
   if (!straggler.has_value()) return;
   const Member& member = job.members[static_cast<size_t>(straggler->rank)];
   *proto.mutable_straggler()->mutable_member() = MemberProto(
-      member.identity, MemberCount(job, Role::kWorker), member.step);
+      member.identity, MemberCount(job, v1::ROLE_WORKER), member.step);
   proto.mutable_straggler()->set_wait_ratio(straggler->wait_ratio);
 }
 
@@ -63,7 +63,7 @@ void SetPhase(const State& state, const Job& job, const Member& member,
               v1::Member& proto) {
   const Worker* const worker = state.FindWorker(member.identity.worker);
   if (member.is_lost || worker == nullptr || worker->job_id != job.id) return;
-  proto.set_phase(static_cast<v1::Phase>(worker->phase));
+  proto.set_phase(worker->phase);
   if (worker->waiting_for_rank >= 0)
     proto.set_waiting_for_rank(worker->waiting_for_rank);
 }
@@ -121,8 +121,8 @@ v1::Member MemberProto(const MemberIdentity& member, int world_size,
   proto.set_pid(member.pid);
   proto.set_data_address(member.data_address);
   proto.set_step(step);
-  proto.set_role(static_cast<v1::Role>(member.role));
-  if (member.role == Role::kWorker) {
+  proto.set_role(member.role);
+  if (member.role == v1::ROLE_WORKER) {
     *proto.mutable_mesh() = MeshProto(member.rank, world_size);
   }
   return proto;
@@ -131,10 +131,9 @@ v1::Member MemberProto(const MemberIdentity& member, int world_size,
 v1::Worker WorkerProto(const Worker& worker, MonotonicTime now) {
   v1::Worker proto;
   proto.set_name(worker.name);
-  proto.set_state(static_cast<v1::WorkerState>(worker.state));
-  proto.set_role(static_cast<v1::Role>(worker.role));
-  proto.mutable_device()->set_kind(
-      static_cast<v1::DeviceKind>(worker.device.kind));
+  proto.set_state(worker.state);
+  proto.set_role(worker.role);
+  proto.mutable_device()->set_kind(worker.device.kind);
   proto.mutable_device()->set_index(worker.device.index);
   proto.set_host(worker.host);
   proto.set_pid(worker.pid);
@@ -144,26 +143,11 @@ v1::Worker WorkerProto(const Worker& worker, MonotonicTime now) {
   proto.set_rank(worker.rank);
   proto.set_generation(worker.generation);
   proto.set_step(worker.step);
-  proto.set_phase(static_cast<v1::Phase>(worker.phase));
+  proto.set_phase(worker.phase);
   *proto.mutable_last_beat_age() =
       ToProto(std::max(now - worker.last_heard, absl::ZeroDuration()));
   SetTime(worker.join_time, proto.mutable_join_time());
   proto.set_version(worker.version);
-  return proto;
-}
-
-v1::Event EventProto(const EmitEvent& event, int64_t sequence) {
-  v1::Event proto;
-  proto.set_sequence(sequence);
-  SetTime(event.time, proto.mutable_time());
-  proto.set_severity(static_cast<v1::EventSeverity>(event.severity));
-  proto.set_type(event.type);
-  proto.set_job_id(event.job_id);
-  proto.set_worker(event.worker);
-  proto.set_generation(event.generation);
-  proto.set_step(event.step);
-  proto.set_message(event.message);
-  if (event.verdict.has_value()) *proto.mutable_verdict() = *event.verdict;
   return proto;
 }
 
@@ -173,10 +157,10 @@ v1::Job JobProto(const State& state, const Job& job, MemberDetail members) {
   // Checked when it was submitted; whatever an older journal holds that no
   // longer parses shows as far as it does.
   proto.mutable_spec()->ParsePartialFromString(job.spec);
-  proto.set_state(static_cast<v1::JobState>(job.state));
+  proto.set_state(job.state);
   proto.set_generation(job.generation);
   if (members == MemberDetail::kAll) {
-    const int world_size = MemberCount(job, Role::kWorker);
+    const int world_size = MemberCount(job, v1::ROLE_WORKER);
     for (const Member& member : job.members) {
       v1::Member& shown = *proto.add_members();
       shown = MemberProto(member.identity, world_size, member.step);

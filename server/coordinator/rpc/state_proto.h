@@ -43,8 +43,6 @@ struct StatusSource {
 [[nodiscard]] v1::Member MemberProto(const MemberIdentity& member,
                                      int world_size, int64_t step);
 [[nodiscard]] v1::Worker WorkerProto(const Worker& worker, MonotonicTime now);
-// `sequence` is the event's number in the log.
-[[nodiscard]] v1::Event EventProto(const EmitEvent& event, int64_t sequence);
 
 enum class MemberDetail { kAll, kNone };
 // `job` is one of `state`'s. Without its members, only the last of its

@@ -8,7 +8,7 @@
 namespace ringmaster::coordinator {
 namespace {
 
-Job SmallJob(int64_t number, JobState state) {
+Job SmallJob(int64_t number, v1::JobState state) {
   Job job;
   job.number = number;
   job.name = "digits";
@@ -23,24 +23,25 @@ Job SmallJob(int64_t number, JobState state) {
 }
 
 TEST(StateProtoTest, EnumeratorsHaveTheProtosNumbers) {
-  EXPECT_EQ(static_cast<int>(JobState::kCancelled), v1::JOB_STATE_CANCELLED);
-  EXPECT_EQ(static_cast<int>(WorkerState::kDetached),
+  EXPECT_EQ(static_cast<int>(v1::JOB_STATE_CANCELLED), v1::JOB_STATE_CANCELLED);
+  EXPECT_EQ(static_cast<int>(v1::WORKER_STATE_DETACHED),
             v1::WORKER_STATE_DETACHED);
-  EXPECT_EQ(static_cast<int>(Phase::kCheckpoint), v1::PHASE_CHECKPOINT);
+  EXPECT_EQ(static_cast<int>(v1::PHASE_CHECKPOINT), v1::PHASE_CHECKPOINT);
   EXPECT_EQ(static_cast<int>(v1::EVIDENCE_KIND_SUPERVISOR_REPORT),
             v1::EVIDENCE_KIND_SUPERVISOR_REPORT);
   EXPECT_EQ(static_cast<int>(v1::VERDICT_DECISION_FAIL_JOB),
             v1::VERDICT_DECISION_FAIL_JOB);
-  EXPECT_EQ(static_cast<int>(EventSeverity::kError), v1::EVENT_SEVERITY_ERROR);
-  EXPECT_EQ(static_cast<int>(Role::kParameterServer),
+  EXPECT_EQ(static_cast<int>(v1::EVENT_SEVERITY_ERROR),
+            v1::EVENT_SEVERITY_ERROR);
+  EXPECT_EQ(static_cast<int>(v1::ROLE_PARAMETER_SERVER),
             v1::ROLE_PARAMETER_SERVER);
-  EXPECT_EQ(static_cast<int>(DeviceKind::kCuda), v1::DEVICE_KIND_CUDA);
+  EXPECT_EQ(static_cast<int>(v1::DEVICE_KIND_CUDA), v1::DEVICE_KIND_CUDA);
 }
 
 TEST(StateProtoTest, JobShowsItsVerdictAndFigures) {
   State state;
   Job& job =
-      state.jobs.emplace(1, SmallJob(1, JobState::kRunning)).first->second;
+      state.jobs.emplace(1, SmallJob(1, v1::JOB_STATE_RUNNING)).first->second;
   job.generation = 1;
   EXPECT_FALSE(JobProto(state, job).has_verdict());
   EXPECT_EQ(JobProto(state, job).figures().awaited_rank(), -1);
@@ -96,7 +97,7 @@ TEST(StateProtoTest, IncidentKeepsWhatItSays) {
 
 TEST(StateProtoTest, GoodputIsAsOfTheLastEventAndAddsUp) {
   State state;
-  Job job = SmallJob(1, JobState::kRunning);
+  Job job = SmallJob(1, v1::JOB_STATE_RUNNING);
   job.best_step = 5;
   job.goodput = {.waiting = absl::Seconds(1),
                  .starting = absl::Seconds(2),
@@ -125,7 +126,7 @@ TEST(StateProtoTest, GoodputIsAsOfTheLastEventAndAddsUp) {
 
 TEST(StateProtoTest, AJobWithoutItsMembersShowsOnlyItsLastIncident) {
   State state;
-  Job job = SmallJob(1, JobState::kRunning);
+  Job job = SmallJob(1, v1::JOB_STATE_RUNNING);
   job.incidents.emplace_back().number = 1;
   job.incidents.emplace_back().number = 2;
   EXPECT_EQ(JobProto(state, job).incidents_size(), 2);
@@ -150,7 +151,7 @@ TEST(StateProtoTest, StatusShowsQuarantinedHosts) {
 TEST(StateProtoTest, JobShowsWhatEachMemberHasDone) {
   State state;
   Job& job =
-      state.jobs.emplace(1, SmallJob(1, JobState::kRunning)).first->second;
+      state.jobs.emplace(1, SmallJob(1, v1::JOB_STATE_RUNNING)).first->second;
   job.members.resize(2);
   v1::RankFigures figures;
   figures.set_sent_bytes(5);
@@ -163,14 +164,14 @@ TEST(StateProtoTest, JobShowsWhatEachMemberHasDone) {
 TEST(StateProtoTest, JobShowsWhatEachMemberIsDoing) {
   State state;
   Job& job =
-      state.jobs.emplace(1, SmallJob(1, JobState::kRunning)).first->second;
+      state.jobs.emplace(1, SmallJob(1, v1::JOB_STATE_RUNNING)).first->second;
   job.members.resize(3);
   for (int rank = 0; rank < 3; ++rank) {
     const std::string name = "w" + std::to_string(rank);
     job.members[static_cast<size_t>(rank)].identity.worker = name;
     Worker& worker = state.workers[name];
     worker.job_id = rank == 2 ? "another" : job.id;
-    worker.phase = Phase::kTransfer;
+    worker.phase = v1::PHASE_TRANSFER;
     worker.waiting_for_rank = rank - 1;
   }
   const v1::Job proto = JobProto(state, job);
@@ -184,7 +185,7 @@ TEST(StateProtoTest, JobShowsWhatEachMemberIsDoing) {
 TEST(StateProtoTest, JobNamesTheMemberThatTheOthersWaitFor) {
   State state;
   Job& job =
-      state.jobs.emplace(1, SmallJob(1, JobState::kRunning)).first->second;
+      state.jobs.emplace(1, SmallJob(1, v1::JOB_STATE_RUNNING)).first->second;
   job.members.resize(3);
   for (int rank = 0; rank < 3; ++rank) {
     Member& member = job.members[static_cast<size_t>(rank)];
@@ -205,7 +206,7 @@ TEST(StateProtoTest, JobNamesTheMemberThatTheOthersWaitFor) {
 TEST(StateProtoTest, JobShowsItsLastSampleAndCheckpoint) {
   State state;
   Job& job =
-      state.jobs.emplace(1, SmallJob(1, JobState::kRunning)).first->second;
+      state.jobs.emplace(1, SmallJob(1, v1::JOB_STATE_RUNNING)).first->second;
   job.generation = 1;
   EXPECT_FALSE(JobProto(state, job).has_sample());
   v1::TextSample& sample = job.sample.emplace();
@@ -223,7 +224,7 @@ TEST(StateProtoTest, JobShowsItsLastSampleAndCheckpoint) {
 TEST(StateProtoTest, ABenchmarkShowsItsRowsAndNoFiguresOfTraining) {
   State state;
   Job& job =
-      state.jobs.emplace(1, SmallJob(1, JobState::kSucceeded)).first->second;
+      state.jobs.emplace(1, SmallJob(1, v1::JOB_STATE_SUCCEEDED)).first->second;
   v1::JobSpec spec;
   spec.mutable_bench()->add_sizes(4096);
   job.spec = spec.SerializeAsString();
@@ -268,7 +269,7 @@ TEST(StateProtoTest, WorkerShowsTheAgeOfItsLastBeat) {
 TEST(StateProtoTest, JobShowsOnlyTimesAndFiguresThatExist) {
   State state;
   Job& job =
-      state.jobs.emplace(1, SmallJob(1, JobState::kQueued)).first->second;
+      state.jobs.emplace(1, SmallJob(1, v1::JOB_STATE_QUEUED)).first->second;
   v1::Job proto = JobProto(state, job);
   EXPECT_EQ(proto.id(), "digits-1");
   EXPECT_EQ(proto.spec().train().steps(), 10);
@@ -292,11 +293,11 @@ TEST(StateProtoTest, JobShowsOnlyTimesAndFiguresThatExist) {
 TEST(StateProtoTest, StatusShowsTheLastEndedJobsNewestFirst) {
   State state;
   for (int number = 1; number <= 30; ++number) {
-    Job job = SmallJob(number, JobState::kSucceeded);
+    Job job = SmallJob(number, v1::JOB_STATE_SUCCEEDED);
     job.members.resize(2);
     state.jobs.emplace(number, job);
   }
-  Job queued = SmallJob(31, JobState::kRunning);
+  Job queued = SmallJob(31, v1::JOB_STATE_RUNNING);
   queued.members.resize(2);
   state.jobs.emplace(31, queued);
   state.workers["w0"].name = "w0";
@@ -330,19 +331,6 @@ TEST(StateProtoTest, StatusTellsOfADiskThatHangs) {
             "a decision has waited 9s for the disk to write the journal");
   state.journal_error = "disk full";
   EXPECT_EQ(error_after(absl::Seconds(9)), "disk full");
-}
-
-TEST(StateProtoTest, EventKeepsWhatItSays) {
-  EmitEvent event;
-  event.severity = EventSeverity::kWarning;
-  event.type = "worker.lost";
-  event.worker = "w0";
-  event.verdict.emplace();
-  const v1::Event proto = EventProto(event, 12);
-  EXPECT_EQ(proto.sequence(), 12);
-  EXPECT_EQ(proto.severity(), v1::EVENT_SEVERITY_WARNING);
-  EXPECT_EQ(proto.type(), "worker.lost");
-  EXPECT_TRUE(proto.has_verdict());
 }
 
 }  // namespace

@@ -73,7 +73,7 @@ struct SendLeaving {
   int64_t step = 0;
 };
 struct SendNotice {
-  TrainerNoticed notice;
+  v1::Notice notice;
 };
 // The adapter adds the spans of steps first to last (0: the newest).
 struct SendTrace {

@@ -361,14 +361,15 @@ void AgentCore::On(const TrainerEnded& event) {
 }
 
 void AgentCore::On(const TrainerNoticed& event) {
-  if (generation_ == 0 || event.generation != generation_) return;
+  const v1::Notice& notice = event.notice;
+  if (generation_ == 0 || notice.generation() != generation_) return;
   if (is_session_up()) {
-    Do(SendNotice{event});
+    Do(SendNotice{notice});
     return;
   }
   Say(Severity::kWarning, "notice.dropped",
       absl::StrCat("not told to the coordinator, which is away: step ",
-                   event.step, ": ", event.message));
+                   notice.step(), ": ", notice.message()));
 }
 
 void AgentCore::On(const TrainerAdvanced& event) {

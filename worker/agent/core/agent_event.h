@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 #include "common/parameter_server/shard_placement.h"
 #include "common/status/exit_code.h"
+#include "ringmaster/v1/notice.pb.h"
 
 namespace ringmaster::agent {
 
@@ -138,25 +139,9 @@ struct TrainerEnded {
   std::vector<HeldShard> shards = {};
 };
 
-// The subject of a notice; numbers as in ringmaster.v1.NoticeKind.
-enum class NoticeKind {
-  kSample = 1,
-  kCheckpointWritten = 2,
-  kCheckpointFailed = 3,
-  kCheckpointLoaded = 4,
-  kFiguresFailed = 5,
-  kSamplesSkipped = 6,
-};
-
-// Something that users want to know; see TrainNotice in worker/train/trainer.h.
+// Something that users want to know.
 struct TrainerNoticed {
-  int64_t generation = 0;
-  int64_t step = 0;
-  NoticeKind kind = NoticeKind::kSample;
-  std::string message;
-  // kSample:
-  std::string prompt;
-  std::string text;
+  v1::Notice notice;
 };
 
 // Its phase has changed, or it has applied the first step of a generation: the

@@ -64,8 +64,9 @@ struct ActionWriter {
                         " steps=", a.first_step, "-", a.last_step);
   }
   std::string operator()(const SendNotice& a) const {
-    return absl::StrCat("send-notice g=", a.notice.generation,
-                        " step=", a.notice.step, " text=", a.notice.message);
+    return absl::StrCat("send-notice g=", a.notice.generation(),
+                        " step=", a.notice.step(),
+                        " text=", a.notice.message());
   }
   std::string operator()(const PrepareTrainer& a) const {
     return absl::StrCat("prepare g=", a.generation);
@@ -181,11 +182,11 @@ std::optional<Event> ParseTrainerEvent(const std::string& name,
   }
   if (name == "advanced") return TrainerAdvanced{g};
   if (name == "notice") {
-    TrainerNoticed notice;
-    notice.generation = g;
-    notice.step = args.Number("step");
-    notice.message = args.Text("text");
-    return notice;
+    TrainerNoticed event;
+    event.notice.set_generation(g);
+    event.notice.set_step(args.Number("step"));
+    event.notice.set_message(args.Text("text"));
+    return event;
   }
   const absl::Status status(
       CodeOf(args.Text("code")).value_or(absl::StatusCode::kInternal),

@@ -27,7 +27,6 @@ namespace {
 
 using agent::AgentState;
 using agent::Event;
-using agent::NoticeKind;
 
 // Bounds of a notice's texts.
 constexpr size_t kMaxNoticeMessage = 2 << 10;
@@ -274,24 +273,6 @@ v1::Phase PhaseOf(AgentState state, const TrainProgress& progress) {
   }
 }
 
-NoticeKind KindOf(TrainNotice::Kind kind) {
-  switch (kind) {
-    case TrainNotice::Kind::kSample:
-      return NoticeKind::kSample;
-    case TrainNotice::Kind::kCheckpointWritten:
-      return NoticeKind::kCheckpointWritten;
-    case TrainNotice::Kind::kCheckpointFailed:
-      return NoticeKind::kCheckpointFailed;
-    case TrainNotice::Kind::kCheckpointLoaded:
-      return NoticeKind::kCheckpointLoaded;
-    case TrainNotice::Kind::kFiguresFailed:
-      return NoticeKind::kFiguresFailed;
-    case TrainNotice::Kind::kSamplesSkipped:
-      break;
-  }
-  return NoticeKind::kSamplesSkipped;
-}
-
 // Returns the exit code that the job ended with; nullopt: it goes on, or nobody
 // knows.
 std::optional<ExitCode> JobEnd(const v1::Release& release) {
@@ -509,19 +490,14 @@ v1::SessionRequest ToMessage(const agent::SendLeaving& send,
 }
 
 v1::SessionRequest ToMessage(const agent::SendNotice& send) {
-  const agent::TrainerNoticed& notice = send.notice;
   v1::SessionRequest request;
-  v1::Notice& message = *request.mutable_notice();
-  message.set_generation(notice.generation);
-  message.set_step(notice.step);
-  message.set_kind(static_cast<v1::NoticeKind>(notice.kind));
-  message.set_message(BoundedUtf8(notice.message, kMaxNoticeMessage));
-  if (notice.kind == NoticeKind::kSample) {
-    message.mutable_sample()->set_step(notice.step);
-    message.mutable_sample()->set_prompt(
-        BoundedUtf8(notice.prompt, kMaxPrompt));
-    message.mutable_sample()->set_text(
-        BoundedUtf8(notice.text, kMaxSampleText));
+  v1::Notice& notice = *request.mutable_notice();
+  notice = send.notice;
+  notice.set_message(BoundedUtf8(notice.message(), kMaxNoticeMessage));
+  if (notice.has_sample()) {
+    v1::TextSample& sample = *notice.mutable_sample();
+    sample.set_prompt(BoundedUtf8(sample.prompt(), kMaxPrompt));
+    sample.set_text(BoundedUtf8(sample.text(), kMaxSampleText));
   }
   return request;
 }
@@ -581,15 +557,6 @@ agent::TrainerEnded ToEvent(int64_t generation, const RunOutcome& outcome,
   ended.shards = std::move(held);
   ended.parameters_hash = outcome.parameters_hash;
   return ended;
-}
-
-agent::TrainerNoticed ToEvent(const TrainNotice& notice) {
-  return agent::TrainerNoticed{.generation = notice.generation,
-                               .step = notice.step,
-                               .kind = KindOf(notice.kind),
-                               .message = notice.message,
-                               .prompt = notice.prompt,
-                               .text = notice.text};
 }
 
 }  // namespace ringmaster

@@ -62,9 +62,6 @@ inline constexpr int kProtocolMax = 1;
                                           const RunOutcome& outcome,
                                           std::vector<HeldShard> held = {});
 
-// Returns the trainer's notice, for the core.
-[[nodiscard]] agent::TrainerNoticed ToEvent(const TrainNotice& notice);
-
 }  // namespace ringmaster
 
 #endif  // RINGMASTER_WORKER_AGENT_RPC_SESSION_MESSAGES_H_

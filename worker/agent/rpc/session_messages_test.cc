@@ -409,32 +409,16 @@ TEST(SessionMessagesTest, TheHelloTellsWhatCollectivesCostIfThatWasMeasured) {
       *identity.costs);
 }
 
-TEST(SessionMessagesTest, EveryNoticeHasItsKind) {
-  using Kind = TrainNotice::Kind;
-  const std::pair<Kind, v1::NoticeKind> kPairs[] = {
-      {Kind::kSample, v1::NOTICE_KIND_SAMPLE},
-      {Kind::kCheckpointWritten, v1::NOTICE_KIND_CHECKPOINT_WRITTEN},
-      {Kind::kCheckpointFailed, v1::NOTICE_KIND_CHECKPOINT_FAILED},
-      {Kind::kCheckpointLoaded, v1::NOTICE_KIND_CHECKPOINT_LOADED},
-      {Kind::kFiguresFailed, v1::NOTICE_KIND_FIGURES_FAILED},
-      {Kind::kSamplesSkipped, v1::NOTICE_KIND_SAMPLES_SKIPPED}};
-  for (const auto& [kind, sent] : kPairs) {
-    TrainNotice notice;
-    notice.kind = kind;
-    notice.message = "m";
-    const auto request = ToMessage(agent::SendNotice{ToEvent(notice)});
-    EXPECT_EQ(request.notice().kind(), sent);
-    EXPECT_EQ(request.notice().message(), "m");
-    EXPECT_EQ(request.notice().has_sample(), kind == Kind::kSample);
-  }
-}
-
 TEST(SessionMessagesTest, ANoticesTextsAreCutBetweenCharacters) {
-  TrainNotice notice;
+  v1::Notice notice;
   std::string text = "a";
   for (int i = 0; i < 10000; ++i) text += "\u00e9";
-  notice.message = notice.prompt = notice.text = text;
-  const auto request = ToMessage(agent::SendNotice{ToEvent(notice)});
+  notice.set_kind(v1::NOTICE_KIND_SAMPLE);
+  notice.set_message(text);
+  notice.mutable_sample()->set_prompt(text);
+  notice.mutable_sample()->set_text(text);
+  const auto request = ToMessage(agent::SendNotice{notice});
+  EXPECT_EQ(request.notice().kind(), v1::NOTICE_KIND_SAMPLE);
   EXPECT_EQ(request.notice().message().size(), 2047u);
   EXPECT_EQ(request.notice().sample().prompt().size(), 1023u);
   EXPECT_EQ(request.notice().sample().text().size(), 8191u);

@@ -69,8 +69,8 @@ class FakeTrainer final : public Trainer {
   }
   Trace& mutable_trace() { return trace_; }
   // Tells of `notice`, as a training thread would.
-  void Tell(const TrainNotice& notice) {
-    std::function<void(const TrainNotice&)> on_notice;
+  void Tell(const v1::Notice& notice) {
+    std::function<void(const v1::Notice&)> on_notice;
     {
       MutexLock lock(mutex_);
       on_notice = on_notice_;
@@ -133,7 +133,7 @@ class FakeTrainer final : public Trainer {
   }
 
   void SetNoticeCallback(
-      std::function<void(const TrainNotice&)> on_notice) override {
+      std::function<void(const v1::Notice&)> on_notice) override {
     MutexLock lock(mutex_);
     on_notice_ = std::move(on_notice);
   }
@@ -175,7 +175,7 @@ class FakeTrainer final : public Trainer {
   absl::Status prepare_status_ GUARDED_BY(mutex_);
   std::optional<RunOutcome> outcome_ GUARDED_BY(mutex_);
   bool is_stuck_ GUARDED_BY(mutex_) = false;
-  std::function<void(const TrainNotice&)> on_notice_ GUARDED_BY(mutex_);
+  std::function<void(const v1::Notice&)> on_notice_ GUARDED_BY(mutex_);
   std::function<void(int64_t)> on_advance_ GUARDED_BY(mutex_);
 };
 

@@ -97,7 +97,7 @@ absl::Status TrainInRounds(const v1::TrainProgram& program,
                    HeldJob::Create(program, rank, cancel,
                                    {.accelerator = accelerator,
                                     .board = board,
-                                    .on_notice = [](const TrainNotice&) {},
+                                    .on_notice = [](const v1::Notice&) {},
                                     .clock = clock}));
   RETURN_IF_ERROR(job->state().ResumeAt(0));
   RETURN_IF_ERROR(job->ReserveBatch(rank));

@@ -56,7 +56,7 @@ std::unique_ptr<Trainer> TrainerWorkers::MakeTrainer(int worker) {
   std::unique_ptr<Trainer> trainer =
       MakeJobTrainer(Clock::Real(), listener, /*threads=*/1, /*host=*/nullptr,
                      open_accelerator_ ? open_accelerator_(worker) : nullptr);
-  trainer->SetNoticeCallback([this](const TrainNotice& notice) {
+  trainer->SetNoticeCallback([this](const v1::Notice& notice) {
     const std::lock_guard<std::mutex> lock(mutex_);
     notices_.push_back(notice);
   });
@@ -122,7 +122,7 @@ void TrainerWorkers::AwaitStep(int worker, int64_t step) {
     std::this_thread::yield();
 }
 
-std::vector<TrainNotice> TrainerWorkers::Notices() const {
+std::vector<v1::Notice> TrainerWorkers::Notices() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return notices_;
 }

@@ -64,7 +64,7 @@ class TrainerWorkers {
   void Replace(int worker);
 
   // The notices of all workers so far.
-  std::vector<TrainNotice> Notices() const;
+  std::vector<v1::Notice> Notices() const;
 
  private:
   std::unique_ptr<Trainer> MakeTrainer(int worker);
@@ -73,7 +73,7 @@ class TrainerWorkers {
   std::vector<std::unique_ptr<Listener>> listeners_;
   std::vector<std::unique_ptr<Trainer>> trainers_;
   mutable std::mutex mutex_;
-  std::vector<TrainNotice> notices_;
+  std::vector<v1::Notice> notices_;
 };
 
 }  // namespace ringmaster
