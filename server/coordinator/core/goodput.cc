@@ -23,7 +23,7 @@ Part TrainingPart(const Job& job) {
 // ended.
 Part PartOf(const Job& job) {
   const bool is_interrupted =
-      !job.incidents.empty() && !job.incidents.back().is_over;
+      !job.incidents.empty() && !job.incidents.back().is_over();
   switch (job.state) {
     case v1::JOB_STATE_QUEUED:
       return &Goodput::waiting;

@@ -38,7 +38,7 @@ TEST(GoodputTest, EachStateHasItsPartAndTheyAddUpToTheWhole) {
   AccountTime(state, At(19));
   job.state = v1::JOB_STATE_RUNNING;
   AccountTime(state, At(20));
-  job.incidents.back().is_over = true;
+  job.incidents.back().set_is_over(true);
   AccountTime(state, At(30));
   job.state = v1::JOB_STATE_STOPPING;
   AccountTime(state, At(32));

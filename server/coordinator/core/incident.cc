@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/rpc/proto_time.h"
 #include "server/coordinator/core/goodput.h"
 #include "server/coordinator/core/verdict.h"
 
@@ -18,19 +19,15 @@ absl::Duration Lap(const Turn& turn, Job& job) {
   return turn.now - std::exchange(job.incident_mark, turn.now);
 }
 
-void Add(std::optional<absl::Duration>& part, absl::Duration more) {
-  part = part.value_or(absl::ZeroDuration()) + more;
+// Adds `more` to `part` of `cost`, and to the total.
+void Add(absl::Duration more, google::protobuf::Duration& part,
+         v1::RecoveryCost& cost) {
+  part = ToProto(FromProto(part) + more);
+  *cost.mutable_total() = ToProto(FromProto(cost.total()) + more);
 }
 
 std::string Milliseconds(absl::Duration duration) {
   return absl::StrCat(absl::ToInt64Milliseconds(duration), " ms");
-}
-
-void Append(std::string& text, std::string_view name,
-            const std::optional<absl::Duration>& part) {
-  if (!part.has_value()) return;
-  absl::StrAppend(&text, text.empty() ? "" : ", ", Sv(name), " ",
-                  Milliseconds(*part));
 }
 
 // Returns how long ago the culprit showed its last sign of life. A culprit that
@@ -50,9 +47,9 @@ absl::Duration SilenceBefore(const Turn& turn, const Job& job,
   return turn.now - std::min(turn.now, last);
 }
 
-void AddFault(Incident& incident, const v1::Verdict& verdict) {
-  incident.is_wanted = incident.is_wanted && IsWanted(verdict);
-  AddVerdict(verdict, incident.verdict);
+void AddFault(v1::Incident& incident, const v1::Verdict& verdict) {
+  incident.set_is_wanted(incident.is_wanted() && IsWanted(verdict));
+  AddVerdict(verdict, *incident.mutable_verdict());
 }
 
 bool IsOf(const v1::Verdict& verdict, std::string_view worker, int64_t pid) {
@@ -71,12 +68,12 @@ bool AddProcessEnd(v1::Verdict& verdict, const v1::ProcessEnd& process_end) {
 
 }  // namespace
 
-Incident* OpenIncident(Job& job) {
-  if (job.incidents.empty() || job.incidents.back().is_over) return nullptr;
+v1::Incident* OpenIncident(Job& job) {
+  if (job.incidents.empty() || job.incidents.back().is_over()) return nullptr;
   return &job.incidents.back();
 }
 
-const Incident* OpenIncident(const Job& job) {
+const v1::Incident* OpenIncident(const Job& job) {
   return OpenIncident(const_cast<Job&>(job));
 }
 
@@ -99,31 +96,36 @@ void NoteMemberGone(const Turn& turn, Member& member, const Worker& gone,
 void NoteHaltBegun(Turn& turn, Job& job, const v1::Verdict& verdict) {
   job.turned_at = turn.now;
   if (job.halt_intent == HaltIntent::kCancel) return;
-  if (Incident* const open = OpenIncident(job)) {
+  if (v1::Incident* const open = OpenIncident(job)) {
     // A further fault before the first step: where the time went since the
     // last turning point is its detection.
-    Add(open->cost.detect, Lap(turn, job));
-    open->part = IncidentPart::kHalt;
-    open->next_generation = 0;
-    open->world_size_after = 0;
+    v1::RecoveryCost& cost = *open->mutable_cost();
+    Add(Lap(turn, job), *cost.mutable_detect(), cost);
+    job.incident_part = IncidentPart::kHalt;
+    open->clear_next_generation();
+    open->clear_world_size_after();
     AddFault(*open, verdict);
     return;
   }
-  Incident incident;
-  incident.number = job.incidents.empty() ? 1 : job.incidents.back().number + 1;
-  incident.verdict = verdict;
-  incident.is_wanted = IsWanted(verdict);
-  incident.cost.detect = SilenceBefore(turn, job, verdict);
-  incident.best_step = job.best_step;
-  incident.world_size_before = MemberCount(job, v1::ROLE_WORKER);
-  MoveToDetecting(job, *incident.cost.detect);
+  v1::Incident incident;
+  incident.set_number(
+      job.incidents.empty() ? 1 : job.incidents.back().number() + 1);
+  *incident.mutable_verdict() = verdict;
+  incident.set_is_wanted(IsWanted(verdict));
+  incident.set_world_size_before(MemberCount(job, v1::ROLE_WORKER));
+  const absl::Duration silence = SilenceBefore(turn, job, verdict);
+  v1::RecoveryCost& cost = *incident.mutable_cost();
+  Add(silence, *cost.mutable_detect(), cost);
+  MoveToDetecting(job, silence);
   job.incidents.push_back(std::move(incident));
   if (job.incidents.size() > kMaxIncidents) job.incidents.pop_front();
+  job.incident_part = IncidentPart::kHalt;
+  job.incident_best_step = job.best_step;
   job.incident_mark = turn.now;
 }
 
 void NoteFurtherFault(Turn& turn, Job& job, const v1::Verdict& verdict) {
-  Incident* const open = OpenIncident(job);
+  v1::Incident* const open = OpenIncident(job);
   if (open == nullptr) return;
   AddFault(*open, verdict);
   turn.Touch(job);
@@ -139,62 +141,68 @@ void NoteFurtherLoss(Turn& turn, Job& job, v1::Verdict verdict) {
 
 void NoteAllHalted(Turn& turn, Job& job) {
   job.turned_at = turn.now;
-  Incident* const open = OpenIncident(job);
-  if (open == nullptr || open->part != IncidentPart::kHalt) return;
-  Add(open->cost.halt, Lap(turn, job));
-  open->part = IncidentPart::kAssign;
+  v1::Incident* const open = OpenIncident(job);
+  if (open == nullptr || job.incident_part != IncidentPart::kHalt) return;
+  v1::RecoveryCost& cost = *open->mutable_cost();
+  Add(Lap(turn, job), *cost.mutable_halt(), cost);
+  job.incident_part = IncidentPart::kAssign;
   // Their answers may tell of steps that nobody had reported.
   for (const Member& member : job.members) {
     if (!member.halted.has_value() || member.identity.role != v1::ROLE_WORKER)
       continue;
-    open->best_step = std::max(open->best_step, member.halted->applied_step);
+    job.incident_best_step =
+        std::max(job.incident_best_step, member.halted->applied_step);
   }
 }
 
 void NoteAssigned(Turn& turn, Job& job) {
   job.turned_at = turn.now;
-  Incident* const open = OpenIncident(job);
+  v1::Incident* const open = OpenIncident(job);
   if (open == nullptr) return;
-  Add(open->cost.assign, Lap(turn, job));
-  open->part = IncidentPart::kConnect;
-  open->next_generation = job.generation;
-  open->resume_step = job.resume_step;
-  open->world_size_after = MemberCount(job, v1::ROLE_WORKER);
-  if (job.resume_step >= open->best_step) return;
+  v1::RecoveryCost& cost = *open->mutable_cost();
+  Add(Lap(turn, job), *cost.mutable_assign(), cost);
+  job.incident_part = IncidentPart::kConnect;
+  open->set_next_generation(job.generation);
+  open->set_resume_step(job.resume_step);
+  open->set_world_size_after(MemberCount(job, v1::ROLE_WORKER));
+  if (job.resume_step >= job.incident_best_step) return;
   // Its workers' clocks differed; what they have done stays.
   if (!job.sharding.is_lockstep && !job.is_rollback) return;
   // Its members begin anew, from the last checkpoint if there is one.
   const int64_t kept = std::max(job.resume_step, job.figures.checkpoint_step());
-  open->lost_steps = std::max<int64_t>(0, open->best_step - kept);
-  job.repeat_until = std::max(job.repeat_until, open->best_step);
+  open->set_lost_steps(std::max<int64_t>(0, job.incident_best_step - kept));
+  job.repeat_until = std::max(job.repeat_until, job.incident_best_step);
 }
 
 void NoteStarted(Turn& turn, Job& job) {
   job.turned_at = turn.now;
-  if (Incident* const open = OpenIncident(job)) {
-    Add(open->cost.connect, Lap(turn, job));
-    open->part = IncidentPart::kFirstStep;
+  if (v1::Incident* const open = OpenIncident(job)) {
+    v1::RecoveryCost& cost = *open->mutable_cost();
+    Add(Lap(turn, job), *cost.mutable_connect(), cost);
+    job.incident_part = IncidentPart::kFirstStep;
   }
 }
 
 void NoteStep(Turn& turn, Job& job) {
-  Incident* const open = OpenIncident(job);
+  v1::Incident* const open = OpenIncident(job);
   if (open == nullptr || job.state != v1::JOB_STATE_RUNNING) return;
-  Add(open->cost.first_step, Lap(turn, job));
-  open->is_over = true;
-  turn.Emit(v1::EVENT_SEVERITY_INFO, "job.resumed", job, open->verdict.worker(),
-            absl::StrCat("generation ", job.generation, " committed step ",
-                         job.best_step, ", ", Milliseconds(open->cost.Total()),
-                         " after ", open->verdict.summary(), " (",
-                         ToText(open->cost), ")"),
-            &open->verdict);
+  v1::RecoveryCost& cost = *open->mutable_cost();
+  Add(Lap(turn, job), *cost.mutable_first_step(), cost);
+  open->set_is_over(true);
+  turn.Emit(
+      v1::EVENT_SEVERITY_INFO, "job.resumed", job, open->verdict().worker(),
+      absl::StrCat("generation ", job.generation, " committed step ",
+                   job.best_step, ", ",
+                   Milliseconds(FromProto(open->cost().total())), " after ",
+                   open->verdict().summary(), " (", ToText(open->cost()), ")"),
+      &open->verdict());
 }
 
 void NoteEnded(Turn& turn, Job& job) {
   Account(job, turn.now);
-  Incident* const open = OpenIncident(job);
+  v1::Incident* const open = OpenIncident(job);
   if (open == nullptr) return;
-  open->is_over = true;
+  open->set_is_over(true);
   turn.Touch(job);
 }
 
@@ -205,14 +213,15 @@ void NoteProcessEnd(Turn& turn, std::string_view worker,
   bool is_known = false;
   for (auto& [number, job] : turn.state.jobs) {
     const v1::Verdict* changed = nullptr;
-    const auto incident = std::find_if(
-        job.incidents.rbegin(), job.incidents.rend(), [&](const Incident& i) {
-          return IsOf(i.verdict, worker, process_end.pid());
-        });
+    const auto incident =
+        std::find_if(job.incidents.rbegin(), job.incidents.rend(),
+                     [&](const v1::Incident& i) {
+                       return IsOf(i.verdict(), worker, process_end.pid());
+                     });
     if (incident != job.incidents.rend()) {
       is_known = true;
-      if (AddProcessEnd(incident->verdict, process_end)) {
-        changed = &incident->verdict;
+      if (AddProcessEnd(*incident->mutable_verdict(), process_end)) {
+        changed = &incident->verdict();
       }
     }
     if (job.verdict.has_value() &&
@@ -250,13 +259,19 @@ std::string ToText(const v1::ProcessEnd& process_end) {
                       name == nullptr ? "" : absl::StrCat(" (", name, ")"));
 }
 
-std::string ToText(const RecoveryCost& cost) {
+std::string ToText(const v1::RecoveryCost& cost) {
   std::string text;
-  Append(text, "detect", cost.detect);
-  Append(text, "halt", cost.halt);
-  Append(text, "assign", cost.assign);
-  Append(text, "connect", cost.connect);
-  Append(text, "first step", cost.first_step);
+  const auto append = [&text](const char* name, bool is_known,
+                              const google::protobuf::Duration& part) {
+    if (!is_known) return;
+    absl::StrAppend(&text, text.empty() ? "" : ", ", name, " ",
+                    Milliseconds(FromProto(part)));
+  };
+  append("detect", cost.has_detect(), cost.detect());
+  append("halt", cost.has_halt(), cost.halt());
+  append("assign", cost.has_assign(), cost.assign());
+  append("connect", cost.has_connect(), cost.connect());
+  append("first step", cost.has_first_step(), cost.first_step());
   return text;
 }
 

@@ -17,8 +17,8 @@
 namespace ringmaster::coordinator {
 
 // The incident that `job` is recovering from, or null.
-[[nodiscard]] Incident* OpenIncident(Job& job);
-[[nodiscard]] const Incident* OpenIncident(const Job& job);
+[[nodiscard]] v1::Incident* OpenIncident(Job& job);
+[[nodiscard]] const v1::Incident* OpenIncident(const Job& job);
 
 // `member` is lost on this evidence; `gone` is its worker's last state. Keeps
 // its last sign of life: when it was last heard, or, where it was heard but got
@@ -56,7 +56,7 @@ void NoteProcessEnd(Turn& turn, std::string_view worker,
 [[nodiscard]] std::string ToText(const v1::ProcessEnd& process_end);
 // "detect 120 ms, halt 3 ms, assign 4 ms, connect 50 ms, first step 80 ms";
 // what is not known is left out.
-[[nodiscard]] std::string ToText(const RecoveryCost& cost);
+[[nodiscard]] std::string ToText(const v1::RecoveryCost& cost);
 
 }  // namespace ringmaster::coordinator
 

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "common/rpc/proto_time.h"
 #include "server/coordinator/core/core.h"
 #include "server/coordinator/core/verdict.h"
 
@@ -129,22 +130,22 @@ TEST_F(IncidentTest, CostsAreByPhaseFromTheLastSignOfLifeToTheNextStep) {
   After(50);
   Beat("a", 14);
 
-  const Incident& incident = job().incidents.front();
-  EXPECT_TRUE(incident.is_over);
-  EXPECT_FALSE(incident.is_wanted);
-  EXPECT_EQ(incident.number, 1);
-  EXPECT_EQ(incident.verdict.worker(), "b");
-  EXPECT_EQ(incident.verdict.rank(), 1);
+  const v1::Incident& incident = job().incidents.front();
+  EXPECT_TRUE(incident.is_over());
+  EXPECT_FALSE(incident.is_wanted());
+  EXPECT_EQ(incident.number(), 1);
+  EXPECT_EQ(incident.verdict().worker(), "b");
+  EXPECT_EQ(incident.verdict().rank(), 1);
   // Since a got on, which it does with b alone.
-  EXPECT_EQ(incident.cost.detect, absl::Milliseconds(180));
-  EXPECT_EQ(incident.cost.halt, absl::Milliseconds(11));
-  EXPECT_EQ(incident.cost.assign, absl::ZeroDuration());
-  EXPECT_EQ(incident.cost.connect, absl::Milliseconds(30));
-  EXPECT_EQ(incident.cost.first_step, absl::Milliseconds(50));
-  EXPECT_EQ(incident.world_size_before, 3);
-  EXPECT_EQ(incident.world_size_after, 2);
-  EXPECT_EQ(incident.resume_step, 13);
-  EXPECT_EQ(incident.lost_steps, 0);
+  EXPECT_EQ(FromProto(incident.cost().detect()), absl::Milliseconds(180));
+  EXPECT_EQ(FromProto(incident.cost().halt()), absl::Milliseconds(11));
+  EXPECT_EQ(FromProto(incident.cost().assign()), absl::ZeroDuration());
+  EXPECT_EQ(FromProto(incident.cost().connect()), absl::Milliseconds(30));
+  EXPECT_EQ(FromProto(incident.cost().first_step()), absl::Milliseconds(50));
+  EXPECT_EQ(incident.world_size_before(), 3);
+  EXPECT_EQ(incident.world_size_after(), 2);
+  EXPECT_EQ(incident.resume_step(), 13);
+  EXPECT_EQ(incident.lost_steps(), 0);
   const v1::Event* resumed = Last("job.resumed");
   ASSERT_NE(resumed, nullptr);
   EXPECT_EQ(resumed->severity(), v1::EVENT_SEVERITY_INFO);
@@ -158,7 +159,7 @@ TEST_F(IncidentTest, CostsAreByPhaseFromTheLastSignOfLifeToTheNextStep) {
   // Whoever was halted was told the same.
   ASSERT_FALSE(halts_.empty());
   EXPECT_EQ(halts_.back().verdict.DebugString(),
-            incident.verdict.DebugString());
+            incident.verdict().DebugString());
 }
 
 TEST_F(IncidentTest, TheGoodputOfARecoveryAddsUp) {
@@ -195,12 +196,12 @@ TEST_F(IncidentTest, ALossDuringTheRecoveryIsEvidenceOfTheSameIncident) {
   After(5);
   Beat("a", 13);
   ASSERT_THAT(job().incidents, SizeIs(1));
-  const Incident& incident = job().incidents.front();
-  EXPECT_TRUE(incident.is_over);
-  EXPECT_EQ(incident.verdict.worker(), "b");
-  ASSERT_THAT(incident.verdict.evidence(), SizeIs(2));
-  EXPECT_THAT(incident.verdict.evidence(1).detail(), HasSubstr("worker c"));
-  EXPECT_EQ(incident.world_size_after, 1);
+  const v1::Incident& incident = job().incidents.front();
+  EXPECT_TRUE(incident.is_over());
+  EXPECT_EQ(incident.verdict().worker(), "b");
+  ASSERT_THAT(incident.verdict().evidence(), SizeIs(2));
+  EXPECT_THAT(incident.verdict().evidence(1).detail(), HasSubstr("worker c"));
+  EXPECT_EQ(incident.world_size_after(), 1);
 }
 
 TEST_F(IncidentTest, AFurtherHaltBeforeTheFirstStepAddsToTheCost) {
@@ -212,7 +213,7 @@ TEST_F(IncidentTest, AFurtherHaltBeforeTheFirstStepAddsToTheCost) {
   Prepare({"a", "c"});
   After(70);
   Do(StreamClosed{sessions_["c"], "broken pipe"});
-  EXPECT_EQ(job().incidents.front().world_size_after, 0);
+  EXPECT_EQ(job().incidents.front().world_size_after(), 0);
   After(3);
   Halted("a", 12);
   After(20);
@@ -220,13 +221,13 @@ TEST_F(IncidentTest, AFurtherHaltBeforeTheFirstStepAddsToTheCost) {
   After(8);
   Beat("a", 13);
   ASSERT_THAT(job().incidents, SizeIs(1));
-  const Incident& incident = job().incidents.front();
-  EXPECT_EQ(incident.cost.detect, absl::Milliseconds(70));
-  EXPECT_EQ(incident.cost.halt, absl::Milliseconds(3));
-  EXPECT_EQ(incident.cost.connect, absl::Milliseconds(30));
-  EXPECT_EQ(incident.cost.first_step, absl::Milliseconds(8));
-  EXPECT_EQ(incident.cost.Total(), absl::Milliseconds(111));
-  EXPECT_THAT(incident.verdict.evidence(), SizeIs(2));
+  const v1::Incident& incident = job().incidents.front();
+  EXPECT_EQ(FromProto(incident.cost().detect()), absl::Milliseconds(70));
+  EXPECT_EQ(FromProto(incident.cost().halt()), absl::Milliseconds(3));
+  EXPECT_EQ(FromProto(incident.cost().connect()), absl::Milliseconds(30));
+  EXPECT_EQ(FromProto(incident.cost().first_step()), absl::Milliseconds(8));
+  EXPECT_EQ(FromProto(incident.cost().total()), absl::Milliseconds(111));
+  EXPECT_THAT(incident.verdict().evidence(), SizeIs(2));
 }
 
 TEST_F(IncidentTest, APoliteLeaveIsWantedAndFoundAtOnce) {
@@ -234,8 +235,9 @@ TEST_F(IncidentTest, APoliteLeaveIsWantedAndFoundAtOnce) {
   After(200);
   Do(LeavingReceived{sessions_["b"], "SIGTERM", true, 12});
   ASSERT_THAT(job().incidents, SizeIs(1));
-  EXPECT_TRUE(job().incidents.front().is_wanted);
-  EXPECT_EQ(job().incidents.front().cost.detect, absl::ZeroDuration());
+  EXPECT_TRUE(job().incidents.front().is_wanted());
+  EXPECT_EQ(FromProto(job().incidents.front().cost().detect()),
+            absl::ZeroDuration());
 }
 
 TEST_F(IncidentTest, AnOpenIncidentEndsWithTheJob) {
@@ -245,8 +247,8 @@ TEST_F(IncidentTest, AnOpenIncidentEndsWithTheJob) {
   Halted("c", 12);
   ASSERT_EQ(job().state, v1::JOB_STATE_FAILED);
   ASSERT_THAT(job().incidents, SizeIs(1));
-  EXPECT_TRUE(job().incidents.front().is_over);
-  EXPECT_EQ(job().incidents.front().verdict.exit_code(), 5);
+  EXPECT_TRUE(job().incidents.front().is_over());
+  EXPECT_EQ(job().incidents.front().verdict().exit_code(), 5);
   EXPECT_EQ(Last("job.resumed"), nullptr);
 }
 
@@ -260,9 +262,9 @@ TEST_F(IncidentTest, ACancelIsNoIncident) {
 TEST_F(IncidentTest, TheSupervisorTellsHowTheCulpritEnded) {
   Train(2);
   Do(StreamClosed{sessions_["b"], "reset by peer"});
-  const int64_t pid = job().incidents.front().verdict.pid();
+  const int64_t pid = job().incidents.front().verdict().pid();
   Join("b", EndOf(pid, 0, 9));
-  const v1::Verdict& verdict = job().incidents.front().verdict;
+  const v1::Verdict& verdict = job().incidents.front().verdict();
   ASSERT_TRUE(verdict.has_process_end());
   EXPECT_EQ(verdict.process_end().signal(), 9);
   EXPECT_EQ(verdict.evidence().rbegin()[0].kind(),
@@ -284,7 +286,7 @@ TEST_F(IncidentTest, TheSupervisorTellsHowTheCulpritEnded) {
   Do(StreamClosed{sessions_["b"], "gone again"});
   Join("b", EndOf(pid, 0, 9));
   EXPECT_EQ(Last("worker.process_ended"), nullptr);
-  EXPECT_THAT(job().incidents.front().verdict.evidence(), SizeIs(2));
+  EXPECT_THAT(job().incidents.front().verdict().evidence(), SizeIs(2));
 }
 
 TEST_F(IncidentTest, AnIdleProcessThatEndedIsToldOfToo) {
@@ -299,7 +301,7 @@ TEST_F(IncidentTest, AProcessWithTheSameNameButAnotherPidIsNotBlamed) {
   Train(2);
   Do(StreamClosed{sessions_["b"], "reset by peer"});
   Join("b", EndOf(4711, 0, 9));
-  EXPECT_FALSE(job().incidents.front().verdict.has_process_end());
+  EXPECT_FALSE(job().incidents.front().verdict().has_process_end());
 }
 
 TEST_F(IncidentTest, AHeldJobThatCannotBeIsAWarning) {
@@ -378,19 +380,21 @@ TEST_F(IncidentPartsTest, GrowthIsWantedAndNeedsNoDetection) {
   Turn turn = Now(0);
   NoteHaltBegun(turn, job_, Because(v1::EVIDENCE_KIND_JOINED));
   ASSERT_NE(OpenIncident(job_), nullptr);
-  EXPECT_TRUE(OpenIncident(job_)->is_wanted);
-  EXPECT_EQ(OpenIncident(job_)->cost.detect, absl::ZeroDuration());
+  EXPECT_TRUE(OpenIncident(job_)->is_wanted());
+  EXPECT_EQ(FromProto(OpenIncident(job_)->cost().detect()),
+            absl::ZeroDuration());
   // Until something does go wrong: then it is about that.
   NoteFurtherFault(turn, job_, Because(v1::EVIDENCE_KIND_STREAM_BROKEN, "b"));
-  EXPECT_FALSE(OpenIncident(job_)->is_wanted);
-  EXPECT_EQ(OpenIncident(job_)->verdict.worker(), "b");
-  EXPECT_THAT(OpenIncident(job_)->verdict.evidence(), SizeIs(2));
+  EXPECT_FALSE(OpenIncident(job_)->is_wanted());
+  EXPECT_EQ(OpenIncident(job_)->verdict().worker(), "b");
+  EXPECT_THAT(OpenIncident(job_)->verdict().evidence(), SizeIs(2));
 }
 
 TEST_F(IncidentPartsTest, WhereNobodyIsToBlameAllStoppedWhenProgressDid) {
   Turn turn = Now(0);
   NoteHaltBegun(turn, job_, Because(v1::EVIDENCE_KIND_PEER_REPORT));
-  EXPECT_EQ(OpenIncident(job_)->cost.detect, absl::Milliseconds(700));
+  EXPECT_EQ(FromProto(OpenIncident(job_)->cost().detect()),
+            absl::Milliseconds(700));
 }
 
 TEST_F(IncidentPartsTest, WhoWasStuckWasLastSeenToGetOnBefore) {
@@ -403,7 +407,8 @@ TEST_F(IncidentPartsTest, WhoWasStuckWasLastSeenToGetOnBefore) {
       EvidenceOf(v1::EVIDENCE_KIND_NO_PROGRESS, "coordinator", "stuck"));
   job_.members[1].is_lost = true;
   NoteHaltBegun(turn, job_, Because(v1::EVIDENCE_KIND_NO_PROGRESS, "b"));
-  EXPECT_EQ(OpenIncident(job_)->cost.detect, absl::Milliseconds(900));
+  EXPECT_EQ(FromProto(OpenIncident(job_)->cost().detect()),
+            absl::Milliseconds(900));
   EXPECT_EQ(job_.members[1].loss, "stuck");
 }
 
@@ -415,7 +420,7 @@ TEST_F(IncidentPartsTest, ARollbackLosesTheStepsSinceTheCheckpoint) {
   NoteAllHalted(turn, job_);
   job_.resume_step = 0;
   NoteAssigned(turn, job_);
-  EXPECT_EQ(OpenIncident(job_)->lost_steps, 21);
+  EXPECT_EQ(OpenIncident(job_)->lost_steps(), 21);
   EXPECT_EQ(job_.repeat_until, 61);
 }
 
@@ -429,8 +434,10 @@ TEST_F(IncidentPartsTest, AWaitAfterTheHaltIsNoPartOfIt) {
   NoteAllHalted(again, job_);
   Turn assigned = Now(2005);
   NoteAssigned(assigned, job_);
-  EXPECT_EQ(OpenIncident(job_)->cost.halt, absl::Milliseconds(5));
-  EXPECT_EQ(OpenIncident(job_)->cost.assign, absl::Milliseconds(2000));
+  EXPECT_EQ(FromProto(OpenIncident(job_)->cost().halt()),
+            absl::Milliseconds(5));
+  EXPECT_EQ(FromProto(OpenIncident(job_)->cost().assign()),
+            absl::Milliseconds(2000));
 }
 
 TEST_F(IncidentPartsTest, OnlyTheLastIncidentsAreKept) {
@@ -441,7 +448,8 @@ TEST_F(IncidentPartsTest, OnlyTheLastIncidentsAreKept) {
     NoteStep(turn, job_);
   }
   EXPECT_THAT(job_.incidents, SizeIs(kMaxIncidents));
-  EXPECT_EQ(job_.incidents.back().number, static_cast<int>(kMaxIncidents) + 3);
+  EXPECT_EQ(job_.incidents.back().number(),
+            static_cast<int>(kMaxIncidents) + 3);
 }
 
 TEST(IncidentTextTest, ProcessEndsAreNamed) {

@@ -168,7 +168,7 @@ struct Job {
   std::optional<v1::Verdict> verdict;
   // The last interruptions, oldest first, at most kMaxIncidents; kept by
   // incident.h.
-  std::deque<Incident> incidents;
+  std::deque<v1::Incident> incidents;
   Goodput goodput;
   int exit_code = 0;
   std::optional<uint64_t> parameters_hash;
@@ -246,8 +246,11 @@ struct Job {
   MonotonicTime progress_check;
   // When it last began to halt, had halted, was assigned or started.
   MonotonicTime turned_at;
-  // When the open incident's present part began.
+  // Of the open incident: what it waits for, since when, and the highest
+  // committed step that was known when it began.
+  IncidentPart incident_part = IncidentPart::kHalt;
   MonotonicTime incident_mark;
+  int64_t incident_best_step = 0;
   // Kept by goodput.h: up to when the job's time is accounted for (none before
   // its first event in this coordinator's life), and the step up to which it
   // makes again what was lost.

@@ -11,14 +11,6 @@ bool IsEnded(v1::JobState state) {
          state == v1::JOB_STATE_CANCELLED;
 }
 
-absl::Duration RecoveryCost::Total() const {
-  absl::Duration total;
-  for (const auto& part : {detect, halt, assign, connect, first_step}) {
-    total += part.value_or(absl::ZeroDuration());
-  }
-  return total;
-}
-
 absl::Duration Goodput::Total() const {
   return waiting + starting + training + detecting + recovering + repeating +
          stopping;

@@ -59,41 +59,9 @@ struct Sharding {
   friend bool operator==(const Sharding&, const Sharding&) = default;
 };
 
-// Where the time between a culprit's last sign of life and the first step
-// committed without it went; what is not known yet is empty. See
-// ringmaster.v1.RecoveryCost.
-struct RecoveryCost {
-  std::optional<absl::Duration> detect;
-  std::optional<absl::Duration> halt;
-  std::optional<absl::Duration> assign;
-  std::optional<absl::Duration> connect;
-  std::optional<absl::Duration> first_step;
-
-  // The sum of the parts that are known.
-  [[nodiscard]] absl::Duration Total() const;
-};
-
 // The event that an interruption waits for; the parts of its cost follow one
 // another.
 enum class IncidentPart { kHalt, kAssign, kConnect, kFirstStep };
-
-// One interruption of a job, from its verdict to the next committed step.
-struct Incident {
-  int number = 0;
-  v1::Verdict verdict;
-  // Nothing went wrong: workers joined, or left politely.
-  bool is_wanted = false;
-  RecoveryCost cost;
-  IncidentPart part = IncidentPart::kHalt;
-  // The highest committed step that was known when it began.
-  int64_t best_step = 0;
-  int world_size_before = 0;
-  int world_size_after = 0;
-  int64_t next_generation = 0;
-  int64_t resume_step = 0;
-  int64_t lost_steps = 0;
-  bool is_over = false;
-};
 
 // Where the time of a job went; see ringmaster.v1.Goodput.
 struct Goodput {

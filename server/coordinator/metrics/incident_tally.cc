@@ -5,6 +5,7 @@
 
 #include "absl/time/time.h"
 #include "common/rpc/enum_name.h"
+#include "common/rpc/proto_time.h"
 #include "server/coordinator/core/types.h"
 
 namespace ringmaster::coordinator {
@@ -36,9 +37,9 @@ void IncidentTally::Update(const State& state) {
   MutexLock lock(mutex_);
   for (const auto& [number, job] : state.jobs) {
     int& counted = counted_[number];
-    for (const Incident& incident : job.incidents) {
-      if (incident.number <= counted || !incident.is_over) continue;
-      counted = incident.number;
+    for (const v1::Incident& incident : job.incidents) {
+      if (incident.number() <= counted || !incident.is_over()) continue;
+      counted = incident.number();
       Count(incident);
     }
   }
@@ -48,22 +49,22 @@ void IncidentTally::Update(const State& state) {
   });
 }
 
-void IncidentTally::Count(const Incident& incident) {
-  lost_steps_ += incident.lost_steps;
-  if (incident.is_wanted) return;
-  ++faults_[ReasonOf(incident.verdict)];
-  const RecoveryCost& cost = incident.cost;
-  const auto observe = [&](const char* phase,
-                           std::optional<absl::Duration> duration) {
-    if (!duration.has_value()) return;
-    Observe(absl::ToDoubleSeconds(*duration), recoveries_[phase]);
+void IncidentTally::Count(const v1::Incident& incident) {
+  lost_steps_ += incident.lost_steps();
+  if (incident.is_wanted()) return;
+  ++faults_[ReasonOf(incident.verdict())];
+  const v1::RecoveryCost& cost = incident.cost();
+  const auto observe = [&](const char* phase, bool is_known,
+                           const google::protobuf::Duration& duration) {
+    if (!is_known) return;
+    Observe(absl::ToDoubleSeconds(FromProto(duration)), recoveries_[phase]);
   };
-  observe("detect", cost.detect);
-  observe("halt", cost.halt);
-  observe("assign", cost.assign);
-  observe("connect", cost.connect);
-  observe("first_step", cost.first_step);
-  observe("total", cost.Total());
+  observe("detect", cost.has_detect(), cost.detect());
+  observe("halt", cost.has_halt(), cost.halt());
+  observe("assign", cost.has_assign(), cost.assign());
+  observe("connect", cost.has_connect(), cost.connect());
+  observe("first_step", cost.has_first_step(), cost.first_step());
+  observe("total", cost.has_total(), cost.total());
 }
 
 void IncidentTally::AddMetrics(MetricPage& page) const {

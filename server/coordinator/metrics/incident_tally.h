@@ -24,7 +24,7 @@ class IncidentTally {
   void AddMetrics(MetricPage& page) const EXCLUDES(mutex_);
 
  private:
-  void Count(const Incident& incident) REQUIRES(mutex_);
+  void Count(const v1::Incident& incident) REQUIRES(mutex_);
 
   mutable Mutex mutex_;
   // The number of the last incident that was counted, by the job's number.

@@ -176,16 +176,19 @@ State StateWithIncidents() {
   State state;
   Job& job = state.jobs[2];
   job.number = 2;
-  Incident& over = job.incidents.emplace_back();
-  over.number = 2;
-  over.is_over = true;
-  over.lost_steps = 4;
-  over.verdict.add_evidence()->set_kind(v1::EVIDENCE_KIND_STREAM_BROKEN);
-  over.cost.detect = absl::Milliseconds(20);
-  over.cost.first_step = absl::Milliseconds(280);
-  Incident& open = job.incidents.emplace_back();
-  open.number = 3;
-  open.verdict.add_evidence()->set_kind(v1::EVIDENCE_KIND_NO_PROGRESS);
+  v1::Incident& over = job.incidents.emplace_back();
+  over.set_number(2);
+  over.set_is_over(true);
+  over.set_lost_steps(4);
+  over.mutable_verdict()->add_evidence()->set_kind(
+      v1::EVIDENCE_KIND_STREAM_BROKEN);
+  *over.mutable_cost()->mutable_detect() = ToProto(absl::Milliseconds(20));
+  *over.mutable_cost()->mutable_first_step() = ToProto(absl::Milliseconds(280));
+  *over.mutable_cost()->mutable_total() = ToProto(absl::Milliseconds(300));
+  v1::Incident& open = job.incidents.emplace_back();
+  open.set_number(3);
+  open.mutable_verdict()->add_evidence()->set_kind(
+      v1::EVIDENCE_KIND_NO_PROGRESS);
   return state;
 }
 
@@ -207,7 +210,7 @@ TEST(IncidentTally, CountsEachIncidentOnceItIsOver) {
                               "\"detect\"} 0.02"));
   EXPECT_THAT(text, Not(HasSubstr("phase=\"halt\"")));
 
-  state.jobs[2].incidents.back().is_over = true;
+  state.jobs[2].incidents.back().set_is_over(true);
   tally.Update(state);
   text = TextOf(tally);
   EXPECT_THAT(text,
@@ -219,7 +222,7 @@ TEST(IncidentTally, CountsEachIncidentOnceItIsOver) {
 TEST(IncidentTally, CountsLostStepsOfWhatWasWantedAndNoFault) {
   IncidentTally tally;
   State state = StateWithIncidents();
-  state.jobs[2].incidents.front().is_wanted = true;
+  state.jobs[2].incidents.front().set_is_wanted(true);
   tally.Update(state);
   EXPECT_THAT(TextOf(tally), Not(HasSubstr("ringmaster_faults_total")));
   EXPECT_THAT(TextOf(tally), HasSubstr("ringmaster_lost_steps_total 4"));

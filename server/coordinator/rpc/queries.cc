@@ -168,7 +168,7 @@ absl::StatusOr<v1::ExplainJobResponse> ExplainJob(
   }
   response.set_what_unblocks(std::move(explanation.what_unblocks));
   if (!job->incidents.empty()) {
-    *response.mutable_last_incident() = IncidentProto(job->incidents.back());
+    *response.mutable_last_incident() = job->incidents.back();
   }
   *response.mutable_goodput() = GoodputProto(state, *job);
   return response;

@@ -174,7 +174,7 @@ TEST_F(QueriesTest, AJobIsExplained) {
   worker.session = 1;
   worker.state = v1::WORKER_STATE_DRAINING;
   worker.phase = v1::PHASE_IDLE;
-  job.incidents.emplace_back().number = 3;
+  job.incidents.emplace_back().set_number(3);
   v1::ExplainJobRequest request;
   request.set_job("digits");
   const auto response =

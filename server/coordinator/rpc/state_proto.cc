@@ -26,21 +26,6 @@ v1::Mesh MeshProto(int rank, int world_size) {
   return mesh;
 }
 
-v1::RecoveryCost CostProto(const RecoveryCost& cost) {
-  v1::RecoveryCost proto;
-  if (cost.detect.has_value()) *proto.mutable_detect() = ToProto(*cost.detect);
-  if (cost.halt.has_value()) *proto.mutable_halt() = ToProto(*cost.halt);
-  if (cost.assign.has_value()) *proto.mutable_assign() = ToProto(*cost.assign);
-  if (cost.connect.has_value()) {
-    *proto.mutable_connect() = ToProto(*cost.connect);
-  }
-  if (cost.first_step.has_value()) {
-    *proto.mutable_first_step() = ToProto(*cost.first_step);
-  }
-  *proto.mutable_total() = ToProto(cost.Total());
-  return proto;
-}
-
 v1::Quarantine QuarantineProto(const HostQuarantine& quarantine) {
   v1::Quarantine proto;
   proto.set_host_key(quarantine.host_key);
@@ -71,29 +56,14 @@ void SetPhase(const State& state, const Job& job, const Member& member,
 void SetIncidents(const State& state, const Job& job, MemberDetail detail,
                   v1::Job& proto) {
   const bool is_last_only = detail == MemberDetail::kNone;
-  for (const Incident& incident : job.incidents) {
+  for (const v1::Incident& incident : job.incidents) {
     if (is_last_only && &incident != &job.incidents.back()) continue;
-    *proto.add_incidents() = IncidentProto(incident);
+    *proto.add_incidents() = incident;
   }
   *proto.mutable_goodput() = GoodputProto(state, job);
 }
 
 }  // namespace
-
-v1::Incident IncidentProto(const Incident& incident) {
-  v1::Incident proto;
-  proto.set_number(incident.number);
-  *proto.mutable_verdict() = incident.verdict;
-  *proto.mutable_cost() = CostProto(incident.cost);
-  proto.set_world_size_before(incident.world_size_before);
-  proto.set_world_size_after(incident.world_size_after);
-  proto.set_next_generation(incident.next_generation);
-  proto.set_resume_step(incident.resume_step);
-  proto.set_lost_steps(incident.lost_steps);
-  proto.set_is_over(incident.is_over);
-  proto.set_is_wanted(incident.is_wanted);
-  return proto;
-}
 
 v1::Goodput GoodputProto(const State& state, const Job& job) {
   const Goodput goodput = GoodputAt(job, state.now);
@@ -107,7 +77,8 @@ v1::Goodput GoodputProto(const State& state, const Job& job) {
   *proto.mutable_stopping() = ToProto(goodput.stopping);
   *proto.mutable_total() = ToProto(goodput.Total());
   proto.set_ratio(goodput.Ratio());
-  proto.set_incidents(job.incidents.empty() ? 0 : job.incidents.back().number);
+  proto.set_incidents(job.incidents.empty() ? 0
+                                            : job.incidents.back().number());
   return proto;
 }
 

@@ -37,7 +37,6 @@ struct StatusSource {
   absl::Duration journal_wait = {};
 };
 
-[[nodiscard]] v1::Incident IncidentProto(const Incident& incident);
 // As of the last event that the state has taken in.
 [[nodiscard]] v1::Goodput GoodputProto(const State& state, const Job& job);
 [[nodiscard]] v1::Member MemberProto(const MemberIdentity& member,

@@ -56,45 +56,6 @@ TEST(StateProtoTest, JobShowsItsVerdictAndFigures) {
   EXPECT_EQ(proto.figures().DebugString(), job.figures.DebugString());
 }
 
-TEST(StateProtoTest, IncidentKeepsWhatItSays) {
-  Incident incident;
-  incident.number = 4;
-  incident.verdict.set_worker("w1");
-  incident.is_wanted = true;
-  incident.cost.detect = absl::Milliseconds(120);
-  incident.cost.halt = absl::Milliseconds(3);
-  incident.world_size_before = 4;
-  incident.world_size_after = 3;
-  incident.next_generation = 9;
-  incident.resume_step = 40;
-  incident.lost_steps = 2;
-  incident.is_over = true;
-  const v1::Incident proto = IncidentProto(incident);
-  EXPECT_EQ(proto.number(), 4);
-  EXPECT_EQ(proto.verdict().worker(), "w1");
-  EXPECT_TRUE(proto.is_wanted());
-  EXPECT_EQ(FromProto(proto.cost().detect()), absl::Milliseconds(120));
-  EXPECT_EQ(FromProto(proto.cost().halt()), absl::Milliseconds(3));
-  EXPECT_FALSE(proto.cost().has_assign());
-  EXPECT_FALSE(proto.cost().has_connect());
-  EXPECT_FALSE(proto.cost().has_first_step());
-  EXPECT_EQ(FromProto(proto.cost().total()), absl::Milliseconds(123));
-  EXPECT_EQ(proto.world_size_before(), 4);
-  EXPECT_EQ(proto.world_size_after(), 3);
-  EXPECT_EQ(proto.next_generation(), 9);
-  EXPECT_EQ(proto.resume_step(), 40);
-  EXPECT_EQ(proto.lost_steps(), 2);
-  EXPECT_TRUE(proto.is_over());
-  incident.cost.assign = absl::Milliseconds(1);
-  incident.cost.connect = absl::Milliseconds(2);
-  incident.cost.first_step = absl::Milliseconds(4);
-  const v1::RecoveryCost cost = IncidentProto(incident).cost();
-  EXPECT_EQ(FromProto(cost.assign()), absl::Milliseconds(1));
-  EXPECT_EQ(FromProto(cost.connect()), absl::Milliseconds(2));
-  EXPECT_EQ(FromProto(cost.first_step()), absl::Milliseconds(4));
-  EXPECT_EQ(FromProto(cost.total()), absl::Milliseconds(130));
-}
-
 TEST(StateProtoTest, GoodputIsAsOfTheLastEventAndAddsUp) {
   State state;
   Job job = SmallJob(1, v1::JOB_STATE_RUNNING);
@@ -109,7 +70,7 @@ TEST(StateProtoTest, GoodputIsAsOfTheLastEventAndAddsUp) {
                  .before_first_step = absl::Seconds(3)};
   job.accounted_to = MonotonicTime() + absl::Seconds(50);
   state.now = MonotonicTime() + absl::Seconds(52);
-  job.incidents.emplace_back().number = 17;
+  job.incidents.emplace_back().set_number(17);
   const v1::Goodput proto = GoodputProto(state, job);
   EXPECT_EQ(proto.waiting().seconds(), 1);
   EXPECT_EQ(proto.starting().seconds(), 2);
@@ -127,8 +88,8 @@ TEST(StateProtoTest, GoodputIsAsOfTheLastEventAndAddsUp) {
 TEST(StateProtoTest, AJobWithoutItsMembersShowsOnlyItsLastIncident) {
   State state;
   Job job = SmallJob(1, v1::JOB_STATE_RUNNING);
-  job.incidents.emplace_back().number = 1;
-  job.incidents.emplace_back().number = 2;
+  job.incidents.emplace_back().set_number(1);
+  job.incidents.emplace_back().set_number(2);
   EXPECT_EQ(JobProto(state, job).incidents_size(), 2);
   const v1::Job proto = JobProto(state, job, MemberDetail::kNone);
   ASSERT_EQ(proto.incidents_size(), 1);
