@@ -2,7 +2,7 @@
 //
 // Workers measure MachineCosts (worker/collective/probe.h), the coordinator
 // agrees on one set for all members of a generation
-// (server/coordinator/core/cost_agreement.h), and each of them makes the same
+// (server/coordinator/core/placement/cost_agreement.h), and each of them makes the same
 // CollectiveCosts of it (worker/collective/cost_model.h).
 #ifndef RINGMASTER_COMMON_PLAN_COLLECTIVE_COSTS_H_
 #define RINGMASTER_COMMON_PLAN_COLLECTIVE_COSTS_H_

@@ -28,7 +28,7 @@
 #include "common/status/annotate.h"
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
-#include "server/coordinator/core/config.h"
+#include "server/coordinator/core/state/config.h"
 #include "server/coordinator/journal/journal_dump.h"
 #include "server/coordinator/rpc/metrics.h"
 #include "server/coordinator/rpc/runtime.h"
@@ -81,7 +81,8 @@ void AddServiceFlags(FlagSet& flags, CommandLine& line) {
              .unit = "DURATION",
              .help = "Time in which a dead or frozen worker is found and the "
                      "others have halted; 200ms to 10m. Beats (a fifth of "
-                     "it, at most 1s), leases (three quarters) and the other times follow "
+                     "it, at most 1s), leases (three quarters) and the other "
+                     "times follow "
                      "from it; the log tells them at start. Choose more where "
                      "hosts or networks stall."},
             &line.failure_budget);

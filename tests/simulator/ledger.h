@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "server/coordinator/core/action.h"
-#include "server/coordinator/core/record.h"
-#include "server/coordinator/core/state.h"
+#include "server/coordinator/core/state/action.h"
+#include "server/coordinator/core/state/record.h"
+#include "server/coordinator/core/state/state.h"
 #include "tests/simulator/invariant.h"
 #include "tests/simulator/shape.h"
 

@@ -15,7 +15,7 @@
 #include <string>
 #include <string_view>
 
-#include "server/coordinator/core/event.h"
+#include "server/coordinator/core/state/event.h"
 #include "tests/simulator/context.h"
 #include "worker/agent/core/agent_event.h"
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "server/coordinator/core/config.h"
-#include "server/coordinator/core/types.h"
+#include "server/coordinator/core/state/config.h"
+#include "server/coordinator/core/state/types.h"
 #include "tests/simulator/bug.h"
 #include "tests/simulator/random.h"
 

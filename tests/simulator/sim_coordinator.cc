@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status/reason.h"
-#include "server/coordinator/core/action_text.h"
+#include "server/coordinator/core/testing/action_text.h"
 #include "tests/simulator/assignment_payload.h"
 
 namespace ringmaster::simulator {

@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "common/parameter_server/shard_placement.h"
-#include "server/coordinator/core/action.h"
 #include "server/coordinator/core/core.h"
-#include "server/coordinator/core/event.h"
-#include "server/coordinator/core/record.h"
+#include "server/coordinator/core/state/action.h"
+#include "server/coordinator/core/state/event.h"
+#include "server/coordinator/core/state/record.h"
 #include "tests/simulator/context.h"
 #include "tests/simulator/core_timer.h"
 #include "tests/simulator/session_links.h"

@@ -12,7 +12,7 @@
 #include <optional>
 #include <string>
 
-#include "server/coordinator/core/types.h"
+#include "server/coordinator/core/state/types.h"
 #include "tests/simulator/context.h"
 #include "tests/simulator/core_timer.h"
 #include "tests/simulator/peer_links.h"

@@ -49,11 +49,11 @@
 
 #include "absl/status/statusor.h"
 #include "common/clock/monotonic_time.h"
-#include "server/coordinator/core/action.h"
-#include "server/coordinator/core/config.h"
-#include "server/coordinator/core/event.h"
-#include "server/coordinator/core/record.h"
-#include "server/coordinator/core/state.h"
+#include "server/coordinator/core/state/action.h"
+#include "server/coordinator/core/state/config.h"
+#include "server/coordinator/core/state/event.h"
+#include "server/coordinator/core/state/record.h"
+#include "server/coordinator/core/state/state.h"
 
 namespace ringmaster::coordinator {
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "server/coordinator/core/random_cluster.h"
+#include "server/coordinator/core/testing/random_cluster.h"
 
 namespace ringmaster::coordinator {
 namespace {

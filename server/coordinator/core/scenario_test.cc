@@ -7,7 +7,7 @@
 //   what the coordinator did, a line each, up to an empty line
 // To accept what it does now, after having read it:
 //   REWRITE_SCENARIOS=1 bazel run //server/coordinator/core:scenario_test
-#include "server/coordinator/core/scenario.h"
+#include "server/coordinator/core/testing/scenario.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "server/coordinator/core/event.h"
+#include "server/coordinator/core/state/event.h"
 
 namespace ringmaster::coordinator {
 namespace {

@@ -38,7 +38,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/clock/clock.h"
-#include "server/coordinator/core/record.h"
+#include "server/coordinator/core/state/record.h"
 
 namespace ringmaster::coordinator {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "server/coordinator/core/record.h"
+#include "server/coordinator/core/state/record.h"
 
 namespace ringmaster::coordinator {
 

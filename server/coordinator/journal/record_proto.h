@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "ringmaster/v1/journal.pb.h"
-#include "server/coordinator/core/record.h"
+#include "server/coordinator/core/state/record.h"
 
 namespace ringmaster::coordinator {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "google/protobuf/message.h"
-#include "server/coordinator/core/record.h"
+#include "server/coordinator/core/state/record.h"
 
 namespace ringmaster::coordinator {
 

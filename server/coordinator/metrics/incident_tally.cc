@@ -6,7 +6,7 @@
 #include "absl/time/time.h"
 #include "common/rpc/enum_name.h"
 #include "common/rpc/proto_time.h"
-#include "server/coordinator/core/types.h"
+#include "server/coordinator/core/state/types.h"
 
 namespace ringmaster::coordinator {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "common/metrics/metric_page.h"
 #include "common/sync/mutex.h"
-#include "server/coordinator/core/state.h"
+#include "server/coordinator/core/state/state.h"
 
 namespace ringmaster::coordinator {
 

@@ -10,8 +10,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ringmaster/v1/status_service.pb.h"
-#include "server/coordinator/core/state.h"
-#include "server/coordinator/core/types.h"
+#include "server/coordinator/core/state/state.h"
+#include "server/coordinator/core/state/types.h"
 #include "server/coordinator/metrics/incident_tally.h"
 #include "server/coordinator/metrics/status_metrics.h"
 

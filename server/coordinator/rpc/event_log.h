@@ -12,7 +12,7 @@
 
 #include "google/protobuf/repeated_ptr_field.h"
 #include "ringmaster/v1/event.pb.h"
-#include "server/coordinator/core/action.h"
+#include "server/coordinator/core/state/action.h"
 
 namespace ringmaster::coordinator {
 

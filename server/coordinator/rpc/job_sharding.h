@@ -7,7 +7,7 @@
 #include "common/job/job_spec.h"
 #include "common/rpc/proto_time.h"
 #include "ringmaster/v1/job.pb.h"
-#include "server/coordinator/core/types.h"
+#include "server/coordinator/core/state/types.h"
 
 namespace ringmaster::coordinator {
 

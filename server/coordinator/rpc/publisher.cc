@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "server/coordinator/core/explain.h"
+#include "server/coordinator/core/account/explain.h"
 
 namespace ringmaster::coordinator {
 namespace {

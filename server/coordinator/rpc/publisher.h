@@ -15,7 +15,7 @@
 #include "common/clock/monotonic_time.h"
 #include "ringmaster/v1/job_service.pb.h"
 #include "ringmaster/v1/status_service.pb.h"
-#include "server/coordinator/core/state.h"
+#include "server/coordinator/core/state/state.h"
 #include "server/coordinator/rpc/state_proto.h"
 #include "server/coordinator/rpc/watcher.h"
 

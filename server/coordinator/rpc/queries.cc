@@ -12,7 +12,7 @@
 #include "common/rpc/proto_time.h"
 #include "common/status/reason.h"
 #include "common/status/status_macros.h"
-#include "server/coordinator/core/explain.h"
+#include "server/coordinator/core/account/explain.h"
 #include "server/coordinator/rpc/job_sharding.h"
 #include "server/coordinator/rpc/state_proto.h"
 

@@ -12,9 +12,9 @@
 #include "common/clock/monotonic_time.h"
 #include "ringmaster/v1/coordinator_service.pb.h"
 #include "ringmaster/v1/job_service.pb.h"
-#include "server/coordinator/core/config.h"
-#include "server/coordinator/core/event.h"
-#include "server/coordinator/core/state.h"
+#include "server/coordinator/core/state/config.h"
+#include "server/coordinator/core/state/event.h"
+#include "server/coordinator/core/state/state.h"
 #include "server/coordinator/rpc/event_log.h"
 
 namespace ringmaster::coordinator {

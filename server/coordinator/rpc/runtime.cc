@@ -9,7 +9,7 @@
 #include "common/logging/logging.h"
 #include "common/status/reason.h"
 #include "common/status/status_macros.h"
-#include "server/coordinator/core/explain.h"
+#include "server/coordinator/core/account/explain.h"
 #include "server/coordinator/rpc/queries.h"
 #include "server/coordinator/rpc/random.h"
 

@@ -12,7 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "ringmaster/v1/coordinator_service.pb.h"
-#include "server/coordinator/core/event.h"
+#include "server/coordinator/core/state/event.h"
 
 namespace ringmaster::coordinator {
 

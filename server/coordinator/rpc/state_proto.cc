@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_format.h"
 #include "common/rpc/proto_time.h"
-#include "server/coordinator/core/explain.h"
-#include "server/coordinator/core/goodput.h"
-#include "server/coordinator/core/straggler.h"
+#include "server/coordinator/core/account/explain.h"
+#include "server/coordinator/core/account/goodput.h"
+#include "server/coordinator/core/account/straggler.h"
 
 namespace ringmaster::coordinator {
 namespace {

@@ -12,9 +12,9 @@
 #include "ringmaster/v1/status_service.pb.h"
 #include "ringmaster/v1/verdict.pb.h"
 #include "ringmaster/v1/worker.pb.h"
-#include "server/coordinator/core/action.h"
-#include "server/coordinator/core/state.h"
-#include "server/coordinator/core/types.h"
+#include "server/coordinator/core/state/action.h"
+#include "server/coordinator/core/state/state.h"
+#include "server/coordinator/core/state/types.h"
 
 namespace ringmaster::coordinator {
 

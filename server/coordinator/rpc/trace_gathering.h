@@ -18,8 +18,8 @@
 #include "common/clock/monotonic_time.h"
 #include "ringmaster/v1/coordinator_service.pb.h"
 #include "ringmaster/v1/job_service.pb.h"
-#include "server/coordinator/core/state.h"
-#include "server/coordinator/core/types.h"
+#include "server/coordinator/core/state/state.h"
+#include "server/coordinator/core/state/types.h"
 
 namespace ringmaster::coordinator {
 

@@ -1,0 +1,459 @@
+#include "server/coordinator/core/account/explain.h"
+
+#include <algorithm>
+#include <functional>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "common/rpc/enum_name.h"
+#include "server/coordinator/core/account/incident.h"
+#include "server/coordinator/core/placement/rendezvous.h"
+#include "server/coordinator/core/state/turn.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+// Named in a summary; the rest is counted.
+constexpr size_t kMostNamed = 8;
+// Jobs before a queued one that are named.
+constexpr int kMostJobsNamed = 4;
+
+std::string Seconds(absl::Duration duration) {
+  return absl::StrFormat("%.1f s", absl::ToDoubleSeconds(duration));
+}
+
+std::string In(MonotonicTime deadline, MonotonicTime now) {
+  return Seconds(std::max(deadline - now, absl::ZeroDuration()));
+}
+
+bool IsSet(MonotonicTime deadline) {
+  return deadline != MonotonicTime::InfiniteFuture();
+}
+
+// "needs 6 of 8": how many workers must be left of those that there were.
+std::string Needs(const Job& job) {
+  return absl::StrCat(
+      "needs ", job.min_workers, " of ", MemberCount(job, v1::ROLE_WORKER),
+      job.sharding.servers > 0 ? ", and a parameter server" : "");
+}
+
+std::string StepOf(const Job& job) {
+  return absl::StrCat("step ", job.best_step, " of ", job.total_steps);
+}
+
+// Builds one explanation.
+class Explainer {
+ public:
+  Explainer(const State& state, const Job& job, const Config& config,
+            MonotonicTime now, std::optional<absl::Duration> journal_wait)
+      : state_(state),
+        job_(job),
+        config_(config),
+        now_(now),
+        journal_fault_(JournalFault(state, journal_wait)) {}
+
+  Explanation Run() {
+    result_.state = job_.state;
+    Dispatch();
+    AddJournal();
+    return std::move(result_);
+  }
+
+ private:
+  void Dispatch() {
+    if (job_.ending.has_value()) {
+      result_.summary =
+          absl::StrCat("its end as ", EnumName(job_.ending->state),
+                       " is on its way to the journal");
+      return;
+    }
+    switch (job_.state) {
+      case v1::JOB_STATE_QUEUED:
+        return Queued();
+      case v1::JOB_STATE_GATHERING:
+        return Gathering();
+      case v1::JOB_STATE_PREPARING:
+        return Preparing();
+      case v1::JOB_STATE_RUNNING:
+        return Running();
+      case v1::JOB_STATE_HALTING:
+        return Halting();
+      case v1::JOB_STATE_STOPPING:
+        return Stopping();
+      default:
+        result_.summary = absl::StrCat("has ended: ", job_.message);
+        return;
+    }
+  }
+
+  void Queued() {
+    std::vector<std::string> before;
+    int count = 0;
+    for (const auto& [number, other] : state_.jobs) {
+      const bool is_before =
+          number == state_.active_job ||
+          (other.state == v1::JOB_STATE_QUEUED && number < job_.number);
+      if (!is_before || ++count > kMostJobsNamed) continue;
+      before.push_back(
+          absl::StrCat(other.id, " (", EnumName(other.state),
+                       other.best_step > 0 ? ", " + StepOf(other) : "", ")"));
+    }
+    if (count > kMostJobsNamed) before.push_back("...");
+    result_.summary = absl::StrCat("waits behind ",
+                                   Counted(static_cast<size_t>(count), "job"),
+                                   ": ", absl::StrJoin(before, ", "));
+    const Job* const active = state_.ActiveJob();
+    if (active == nullptr) return;
+    result_.what_unblocks = absl::StrCat(
+        "the end of ", active->id,
+        count > 1 ? " and of those queued before it" : "", "; ringctl explain ",
+        active->id, " tells how that stands");
+  }
+
+  void Gathering() {
+    AddLost();
+    const int held = AliveCount(job_, v1::ROLE_WORKER);
+    // As Reform and TryGather count.
+    const Hosts hosts = HostsFor(state_, job_.min_workers - held);
+    const int have = held + IdleCount(state_, hosts);
+    AddLeftOut(hosts, v1::ROLE_WORKER);
+    const int missing_servers = MissingServers();
+    if (have < job_.min_workers) {
+      const int missing = job_.min_workers - have;
+      Summarize(absl::StrCat("waits for workers: ", have, " of at least ",
+                             job_.min_workers));
+      if (held > 0) {
+        result_.reasons.push_back(
+            absl::StrCat(StepOf(job_), " is held by ",
+                         Counted(static_cast<size_t>(held), "member")));
+      }
+      result_.what_unblocks = absl::StrCat(
+          Counted(static_cast<size_t>(missing), "more worker"),
+          missing_servers > 0
+              ? absl::StrCat(" and ",
+                             Counted(static_cast<size_t>(missing_servers),
+                                     "more parameter server"))
+              : std::string(),
+          " in the pool");
+      return;
+    }
+    if (missing_servers > 0) {
+      Summarize(absl::StrCat("waits for ",
+                             Counted(static_cast<size_t>(missing_servers),
+                                     "more parameter server")));
+      result_.what_unblocks =
+          absl::StrCat(Counted(static_cast<size_t>(missing_servers),
+                               "more parameter server"),
+                       " in the pool");
+      return;
+    }
+    result_.summary =
+        absl::StrCat("has ", have, " of at most ", job_.max_workers,
+                     " workers, at least ", job_.min_workers);
+    if (IsSet(job_.gang_deadline)) {
+      result_.what_unblocks =
+          absl::StrCat("it begins in ", In(job_.gang_deadline, now_),
+                       " unless more workers join");
+    }
+  }
+
+  void Preparing() {
+    if (!job_.is_assigned) {
+      result_.summary =
+          absl::StrCat("generation ", job_.generation, " of ", RanksText(job_),
+                       " is on its way to the journal");
+      result_.what_unblocks = "the journal's answer";
+      return;
+    }
+    const std::string since = Seconds(now_ - job_.turned_at);
+    AddOwing([](const Member& m) { return m.prepared.has_value(); },
+             absl::StrCat("has not prepared for ", since));
+    Summarize("waits for members to prepare");
+    result_.what_unblocks = absl::StrCat(
+        "they build their plans and read their data; the slowest is given up "
+        "after at most ",
+        Seconds(config_.progress_cap), " without progress");
+  }
+
+  void Running() {
+    if (IsSet(job_.reattach_deadline)) return Reattaching();
+    result_.summary =
+        OpenIncident(job_) != nullptr
+            ? absl::StrCat("has started generation ", job_.generation,
+                           " and makes its first step, for ",
+                           Seconds(now_ - job_.turned_at))
+            : absl::StrCat("trains on ", RanksText(job_), ", ", StepOf(job_));
+    AddSuspicions();
+    AddGrowth();
+    AddStuck();
+    const int workers = MemberCount(job_, v1::ROLE_WORKER);
+    if (workers < job_.max_workers) {
+      AddLeftOut(Hosts::kSound, v1::ROLE_WORKER);
+      result_.reasons.push_back(
+          absl::StrCat("takes up to ", job_.max_workers, " workers, and has ",
+                       workers, ": it grows when more join the pool"));
+    }
+    const int servers = MemberCount(job_, v1::ROLE_PARAMETER_SERVER);
+    if (servers < job_.sharding.servers) {
+      AddLeftOut(Hosts::kSound, v1::ROLE_PARAMETER_SERVER);
+      result_.reasons.push_back(
+          absl::StrCat("was made for ", job_.sharding.servers,
+                       " parameter servers, and has ", servers,
+                       ": shards are spread again when one joins the pool"));
+    }
+  }
+
+  void Reattaching() {
+    AddOwing(
+        [this](const Member& m) {
+          const Worker* const worker = state_.FindWorker(m.identity.worker);
+          return worker != nullptr && worker->session != 0;
+        },
+        "has not attached again since the coordinator's restart");
+    Summarize("waits for members to attach again");
+    result_.what_unblocks = absl::StrCat(
+        state_.sessions.empty() ? "the first of them: no worker has found the "
+                                  "coordinator yet; then the others have "
+                                : "they have ",
+        In(job_.reattach_deadline, now_),
+        " left; who has not come by then is given up");
+  }
+
+  void Halting() {
+    AddLost();
+    if (IsSet(job_.reattach_deadline)) return Reattaching();
+    AddOwing([](const Member& m) { return m.halted.has_value(); },
+             absl::StrCat("has not answered the halt for ",
+                          Seconds(now_ - job_.turned_at)));
+    if (job_.waits_for_journal) {
+      result_.summary = job_.message;
+      return;
+    }
+    Summarize(absl::StrCat("halts: ", job_.message));
+    if (IsSet(job_.halt_deadline)) {
+      result_.what_unblocks =
+          absl::StrCat("the answers of all members; who has not answered in ",
+                       In(job_.halt_deadline, now_), " is evicted");
+    }
+  }
+
+  void Stopping() {
+    if (IsSet(job_.reattach_deadline)) return Reattaching();
+    AddOwing([](const Member& m) { return m.finished.has_value(); },
+             "has not stopped yet");
+    Summarize(absl::StrCat("stops: ", job_.cancel_reason.value_or("")));
+    if (IsSet(job_.stop_deadline)) {
+      result_.what_unblocks = absl::StrCat(
+          "the end of the step under way and of its checkpoint; "
+          "without progress it is cut short in ",
+          In(job_.stop_deadline, now_));
+    }
+  }
+
+  // Returns how many must come before the job goes on: a first generation has
+  // all that it was made for, a later one at least one.
+  int MissingServers() {
+    const int needed = IsNew(job_) ? job_.sharding.servers
+                                   : std::min(job_.sharding.servers, 1);
+    const int held = AliveCount(job_, v1::ROLE_PARAMETER_SERVER);
+    const Hosts hosts =
+        HostsFor(state_, needed - held, v1::ROLE_PARAMETER_SERVER);
+    const int missing =
+        needed - held - IdleCount(state_, hosts, v1::ROLE_PARAMETER_SERVER);
+    if (missing > 0) AddLeftOut(hosts, v1::ROLE_PARAMETER_SERVER);
+    return std::max(missing, 0);
+  }
+
+  // Names the workers of that role without a job that this one cannot take.
+  void AddLeftOut(Hosts hosts, v1::Role role) {
+    for (const auto& [name, worker] : state_.workers) {
+      if (worker.session == 0 || worker.role != role ||
+          !worker.job_id.empty()) {
+        continue;
+      }
+      const HostQuarantine* const quarantine =
+          hosts == Hosts::kAll ? nullptr : state_.QuarantineOf(worker.host_key);
+      if (worker.state == v1::WORKER_STATE_DRAINING) {
+        AddWorker(worker, "is draining");
+      } else if (quarantine != nullptr) {
+        AddWorker(worker, absl::StrCat("its host is quarantined for ",
+                                       In(quarantine->until, now_),
+                                       " more: ", quarantine->reason));
+      } else if (const Worker* const peer = BadLinkOf(state_, worker)) {
+        AddWorker(worker, absl::StrCat("its link with worker ", peer->name,
+                                       " is broken; they are kept apart for a "
+                                       "while"));
+      }
+    }
+  }
+
+  void AddLost() {
+    for (const Member& member : job_.members) {
+      if (!member.is_lost) continue;
+      BlockingWorker lost;
+      lost.worker = member.identity.worker;
+      lost.role = member.identity.role;
+      lost.rank = member.identity.rank;
+      lost.host = member.identity.host;
+      if (member.last_sign != MonotonicTime()) {
+        lost.silence = now_ - member.last_sign;
+      }
+      lost.step = member.step;
+      lost.reason = member.loss.empty() ? "was lost before the coordinator's "
+                                          "restart"
+                                        : member.loss;
+      Block(std::move(lost));
+    }
+  }
+
+  // Members that are there but have not done what the job waits for.
+  void AddOwing(const std::function<bool(const Member&)>& has_done,
+                const std::string& reason) {
+    for (const Member& member : job_.members) {
+      if (member.is_lost || has_done(member)) continue;
+      const Worker* const worker = state_.FindWorker(member.identity.worker);
+      if (worker != nullptr) AddWorker(*worker, reason);
+    }
+  }
+
+  void AddSuspicions() {
+    for (const SuspicionReport& report : job_.suspicions) {
+      const MemberIdentity& peer = job_.members[report.peer_rank].identity;
+      result_.reasons.push_back(absl::StrCat(
+          "bad link: rank ", report.observer_rank, " (worker ", report.observer,
+          ") reports rank ", peer.rank, " (worker ", peer.worker, ", host ",
+          peer.host, "): ", report.detail));
+    }
+    if (!IsSet(job_.suspicion_deadline)) return;
+    result_.what_unblocks = absl::StrCat(
+        "a verdict on the link in ", In(job_.suspicion_deadline, now_),
+        ", unless a lost worker explains it before");
+  }
+
+  void AddGrowth() {
+    if (IsPausing(job_)) {
+      result_.reasons.push_back(
+          "its members were asked to pause between two steps, so that workers "
+          "can join");
+    } else if (IsSet(job_.growth_deadline)) {
+      result_.reasons.push_back(absl::StrCat("idle workers join in ",
+                                             In(job_.growth_deadline, now_)));
+    }
+  }
+
+  // Those who wait for nobody, when nobody gets on.
+  void AddStuck() {
+    const absl::Duration still = now_ - job_.last_progress;
+    if (still < 2 * config_.lease) return;
+    result_.reasons.push_back(
+        absl::StrCat("no member has made progress for ", Seconds(still),
+                     "; after at most ", Seconds(config_.progress_cap),
+                     " the one that holds up the others is given up"));
+    AddOwing(
+        [this](const Member& m) {
+          const Worker* const worker = state_.FindWorker(m.identity.worker);
+          return m.finished.has_value() || worker == nullptr ||
+                 worker->waiting_for_rank >= 0;
+        },
+        "makes no progress and waits for no peer");
+  }
+
+  // Nothing can be decided, but what runs goes on.
+  void AddJournal() {
+    if (journal_fault_.empty() || IsEnded(job_.state)) return;
+    result_.reasons.insert(result_.reasons.begin(),
+                           absl::StrCat("the journal fails: ", journal_fault_));
+    if (job_.state == v1::JOB_STATE_RUNNING) return;
+    result_.what_unblocks =
+        "a journal that works: free or repair the disk of the state directory";
+  }
+
+  void AddWorker(const Worker& worker, std::string reason) {
+    BlockingWorker blocking;
+    blocking.worker = worker.name;
+    blocking.role = worker.role;
+    blocking.rank = worker.rank;
+    blocking.host = worker.host;
+    if (worker.session != 0) blocking.silence = now_ - worker.last_heard;
+    blocking.phase = worker.phase;
+    blocking.step = worker.step;
+    blocking.reason = std::move(reason);
+    Block(std::move(blocking));
+  }
+
+  void Block(BlockingWorker worker) {
+    ++blocking_count_;
+    if (result_.blocking.size() < kMaxBlockingWorkers) {
+      result_.blocking.push_back(std::move(worker));
+    }
+  }
+
+  // "WHAT: missing: rank 3 (...), rank 5 (...); needs 6 of 8".
+  void Summarize(const std::string& what) {
+    std::vector<std::string> named;
+    for (const BlockingWorker& worker : result_.blocking) {
+      if (named.size() == kMostNamed) break;
+      named.push_back(ToText(worker));
+    }
+    result_.summary = what;
+    if (named.empty()) return;
+    absl::StrAppend(&result_.summary,
+                    "; missing: ", absl::StrJoin(named, ", "));
+    if (blocking_count_ > named.size()) {
+      absl::StrAppend(&result_.summary, " and ", blocking_count_ - named.size(),
+                      " more");
+    }
+    if (job_.state != v1::JOB_STATE_GATHERING) {
+      absl::StrAppend(&result_.summary, "; ", Needs(job_));
+    }
+  }
+
+  const State& state_;
+  const Job& job_;
+  const Config& config_;
+  const MonotonicTime now_;
+  const std::string journal_fault_;
+  Explanation result_;
+  size_t blocking_count_ = 0;
+};
+
+}  // namespace
+
+Explanation Explain(const State& state, const Job& job, const Config& config,
+                    MonotonicTime now,
+                    std::optional<absl::Duration> journal_wait) {
+  return Explainer(state, job, config, now, journal_wait).Run();
+}
+
+std::string JournalFault(const State& state,
+                         std::optional<absl::Duration> journal_wait) {
+  if (!state.journal_error.empty() || journal_wait < kJournalPatience) {
+    return state.journal_error;
+  }
+  return absl::StrCat("a decision has waited ",
+                      absl::ToInt64Seconds(*journal_wait),
+                      "s for the disk to write the journal");
+}
+
+std::string ToText(const BlockingWorker& worker) {
+  std::string text;
+  const absl::string_view role = Sv(NameOf(worker.role));
+  if (worker.rank >= 0) {
+    absl::StrAppend(&text, "rank ", worker.rank, " (", role, " ", worker.worker,
+                    ", host ", worker.host);
+  } else {
+    absl::StrAppend(&text, role, " ", worker.worker, " (host ", worker.host);
+  }
+  if (worker.silence.has_value()) {
+    absl::StrAppend(&text, ", last heard ", Seconds(*worker.silence), " ago");
+  } else {
+    absl::StrAppend(&text, ", not heard since the restart");
+  }
+  if (worker.rank >= 0) absl::StrAppend(&text, " at step ", worker.step);
+  return absl::StrCat(text, ": ", worker.reason, ")");
+}
+
+}  // namespace ringmaster::coordinator

@@ -1,0 +1,347 @@
+#include "server/coordinator/core/account/explain.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace ringmaster::coordinator {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+MonotonicTime At(double seconds) {
+  return MonotonicTime() + absl::Seconds(100 + seconds);
+}
+
+// A pool, and an active job with its members among it; now is 0 s.
+class ExplainTest : public ::testing::Test {
+ protected:
+  ExplainTest() {
+    Job job;
+    job.id = "gpt-1";
+    job.number = 1;
+    job.state = v1::JOB_STATE_RUNNING;
+    job.min_workers = 2;
+    job.max_workers = 3;
+    job.total_steps = 100;
+    job.generation = 1;
+    job.is_assigned = true;
+    job.best_step = 12;
+    job.turned_at = At(-3.1);
+    job.last_progress = At(-0.1);
+    state_.active_job = 1;
+    state_.jobs.emplace(1, job);
+    for (int rank = 0; rank < 3; ++rank) AddMember(rank);
+  }
+
+  Worker& AddWorker(const std::string& name, const std::string& host) {
+    Worker worker;
+    worker.name = name;
+    worker.host = worker.host_key = host;
+    worker.session = state_.workers.size() + 1;
+    worker.last_heard = At(-0.2);
+    return state_.workers.emplace(name, worker).first->second;
+  }
+
+  void AddMember(int rank) {
+    const std::string name = "w" + std::to_string(rank);
+    Worker& worker = AddWorker(name, "h" + std::to_string(rank));
+    worker.state = v1::WORKER_STATE_ASSIGNED;
+    worker.job_id = "gpt-1";
+    worker.rank = rank;
+    worker.step = 12;
+    worker.phase = v1::PHASE_STEP;
+    Member member;
+    member.identity.rank = rank;
+    member.identity.worker = name;
+    member.identity.host = worker.host;
+    member.step = 12;
+    job().members.push_back(member);
+  }
+
+  void Lose(int rank, const std::string& why) {
+    Member& member = job().members[rank];
+    member.is_lost = true;
+    member.last_sign = At(-2.1);
+    member.loss = why;
+    state_.workers.erase(state_.workers.find(member.identity.worker));
+  }
+
+  Job& job() { return state_.jobs.at(1); }
+  Explanation Now() {
+    return Explain(state_, job(), config_, At(0), journal_wait_);
+  }
+
+  State state_;
+  Config config_ = Config::FromFailureBudget(absl::Seconds(2));
+  absl::Duration journal_wait_;
+};
+
+TEST_F(ExplainTest, ATrainingJobWaitsForNothing) {
+  const Explanation explanation = Now();
+  EXPECT_EQ(explanation.state, v1::JOB_STATE_RUNNING);
+  EXPECT_EQ(explanation.summary, "trains on 3 ranks, step 12 of 100");
+  EXPECT_THAT(explanation.reasons, IsEmpty());
+  EXPECT_THAT(explanation.blocking, IsEmpty());
+  EXPECT_EQ(explanation.what_unblocks, "");
+}
+
+TEST_F(ExplainTest, AQueuedJobNamesThoseBeforeIt) {
+  for (int number = 2; number <= 3; ++number) {
+    Job queued;
+    queued.id = "mlp-" + std::to_string(number);
+    queued.number = number;
+    state_.jobs.emplace(number, queued);
+  }
+  const Explanation explanation =
+      Explain(state_, state_.jobs.at(3), config_, At(0), journal_wait_);
+  EXPECT_EQ(explanation.summary,
+            "waits behind 2 jobs: gpt-1 (RUNNING, step 12 of 100), mlp-2 "
+            "(QUEUED)");
+  EXPECT_THAT(explanation.what_unblocks, HasSubstr("the end of gpt-1 and of"));
+}
+
+TEST_F(ExplainTest, AWaitForWorkersTellsWhoIsMissingAndWhoCannotBeTaken) {
+  Lose(1, "its stream broke: reset by peer");
+  Lose(2, "nothing heard of it for 1.5s");
+  AddWorker("d", "h4").state = v1::WORKER_STATE_DRAINING;
+  AddWorker("p", "h5").role = v1::ROLE_PARAMETER_SERVER;
+  job().state = v1::JOB_STATE_GATHERING;
+  const Explanation explanation = Now();
+  EXPECT_EQ(explanation.summary,
+            "waits for workers: 1 of at least 2; missing: rank 1 (worker w1, "
+            "host h1, last heard 2.1 s ago at step 12: its stream broke: reset "
+            "by peer), rank 2 (worker w2, host h2, last heard 2.1 s ago at "
+            "step 12: nothing heard of it for 1.5s), worker d (host h4, last "
+            "heard 0.2 s ago: is draining)");
+  EXPECT_THAT(explanation.blocking, SizeIs(3));
+  EXPECT_THAT(explanation.reasons,
+              ElementsAre("step 12 of 100 is held by 1 member"));
+  EXPECT_EQ(explanation.what_unblocks, "1 more worker in the pool");
+}
+
+TEST_F(ExplainTest, WorkersOfAQuarantinedHostAreNamed) {
+  AddWorker("q", "h1");
+  state_.quarantines.push_back(
+      {"h1", "h1", absl::UnixEpoch(), "3 of 4 incidents within 10m", At(30)});
+  job().max_workers = 4;
+  const Explanation explanation = Now();
+  ASSERT_THAT(explanation.blocking, SizeIs(1));
+  EXPECT_EQ(explanation.blocking[0].worker, "q");
+  EXPECT_EQ(explanation.blocking[0].reason,
+            "its host is quarantined for 30.0 s more: 3 of 4 incidents within "
+            "10m");
+}
+
+TEST_F(ExplainTest, AJobThatCannotBeginElseTakesThoseOfAQuarantinedHost) {
+  Lose(1, "its stream broke: reset by peer");
+  AddWorker("q", "h1");
+  state_.quarantines.push_back(
+      {"h1", "h1", absl::UnixEpoch(), "3 of 4 incidents within 10m", At(30)});
+  job().state = v1::JOB_STATE_GATHERING;
+  job().min_workers = 3;
+  EXPECT_EQ(Now().summary, "has 3 of at most 3 workers, at least 3");
+  job().min_workers = 4;
+  const Explanation explanation = Now();
+  EXPECT_THAT(explanation.summary,
+              HasSubstr("waits for workers: 3 of at least 4"));
+  EXPECT_THAT(explanation.blocking, SizeIs(1)) << "only the one that is lost";
+}
+
+TEST_F(ExplainTest, OfTwoIdleWorkersBehindABrokenLinkOneIsTaken) {
+  Lose(1, "evicted");
+  Lose(2, "evicted");
+  AddWorker("p", "h8").join_order = 1;
+  AddWorker("q", "h9").join_order = 2;
+  job().links.Remember({"q", "p"}, At(-1));
+  job().state = v1::JOB_STATE_GATHERING;
+  job().min_workers = 3;
+  EXPECT_THAT(Now().summary, HasSubstr("2 of at least 3"));
+  EXPECT_THAT(Now().summary, HasSubstr("worker q (host h9, last heard 0.2 s "
+                                       "ago: its link with worker p"));
+}
+
+TEST_F(ExplainTest, AWorkerBehindABrokenLinkIsNamed) {
+  Lose(1, "evicted");
+  Lose(2, "evicted");
+  AddWorker("q", "h9");
+  job().links.Remember({"q", "w0"}, At(-1));
+  job().state = v1::JOB_STATE_GATHERING;
+  EXPECT_THAT(Now().summary,
+              HasSubstr("worker q (host h9, last heard 0.2 s ago: its link "
+                        "with worker w0 is broken; they are kept apart for a "
+                        "while)"));
+  EXPECT_THAT(Now().summary, HasSubstr("1 of at least 2"));
+}
+
+TEST_F(ExplainTest, ASettlingJobTellsWhenItBegins) {
+  state_.workers.clear();
+  job().members.clear();
+  job().state = v1::JOB_STATE_GATHERING;
+  job().gang_deadline = At(0.4);
+  AddWorker("a", "h1");
+  AddWorker("b", "h2");
+  const Explanation explanation = Now();
+  EXPECT_EQ(explanation.summary, "has 2 of at most 3 workers, at least 2");
+  EXPECT_EQ(explanation.what_unblocks,
+            "it begins in 0.4 s unless more workers join");
+}
+
+TEST_F(ExplainTest, APreparingJobNamesWhoHasNotPrepared) {
+  job().state = v1::JOB_STATE_PREPARING;
+  job().members[0].prepared = PreparedAnswer{};
+  job().members[2].prepared = PreparedAnswer{};
+  state_.workers.at("w1").phase = v1::PHASE_PREPARE;
+  const Explanation explanation = Now();
+  EXPECT_EQ(explanation.summary,
+            "waits for members to prepare; missing: rank 1 (worker w1, host "
+            "h1, last heard 0.2 s ago at step 12: has not prepared for 3.1 s); "
+            "needs 2 of 3");
+  ASSERT_THAT(explanation.blocking, SizeIs(1));
+  EXPECT_EQ(explanation.blocking[0].phase, v1::PHASE_PREPARE);
+}
+
+TEST_F(ExplainTest, AFormingJobWaitsForTheJournal) {
+  job().state = v1::JOB_STATE_PREPARING;
+  job().is_assigned = false;
+  state_.journal_error = "disk full";
+  const Explanation explanation = Now();
+  EXPECT_THAT(explanation.summary, HasSubstr("on its way to the journal"));
+  EXPECT_THAT(explanation.reasons, ElementsAre("the journal fails: disk full"));
+  EXPECT_THAT(explanation.what_unblocks, HasSubstr("free or repair"));
+}
+
+TEST_F(ExplainTest, ADiskThatHangsIsTold) {
+  job().state = v1::JOB_STATE_PREPARING;
+  job().is_assigned = false;
+  journal_wait_ = kJournalPatience - absl::Milliseconds(1);
+  EXPECT_THAT(Now().reasons, IsEmpty());
+  EXPECT_EQ(Now().what_unblocks, "the journal's answer");
+  journal_wait_ = absl::Milliseconds(3700);
+  EXPECT_THAT(Now().reasons,
+              ElementsAre("the journal fails: a decision has waited 3s for the "
+                          "disk to write the journal"));
+  EXPECT_THAT(Now().what_unblocks, HasSubstr("free or repair"));
+}
+
+TEST_F(ExplainTest, AHaltNamesWhoHasNotAnsweredAndWhoIsLost) {
+  Lose(0, "its stream broke: reset by peer");
+  job().state = v1::JOB_STATE_HALTING;
+  job().message = "worker w0 was lost";
+  job().members[1].halted = HaltedAnswer{12, 12};
+  job().halt_deadline = At(1.2);
+  const Explanation explanation = Now();
+  EXPECT_EQ(explanation.summary,
+            "halts: worker w0 was lost; missing: rank 0 (worker w0, host h0, "
+            "last heard 2.1 s ago at step 12: its stream broke: reset by "
+            "peer), rank 2 (worker w2, host h2, last heard 0.2 s ago at step "
+            "12: has not answered the halt for 3.1 s); needs 2 of 3");
+  EXPECT_THAT(explanation.what_unblocks, HasSubstr("in 1.2 s is evicted"));
+}
+
+TEST_F(ExplainTest, AfterARestartItNamesWhoHasNotComeBack) {
+  state_.workers.at("w2").session = 0;
+  state_.workers.at("w2").state = v1::WORKER_STATE_DETACHED;
+  job().reattach_deadline = At(2.5);
+  for (const v1::JobState state :
+       {v1::JOB_STATE_RUNNING, v1::JOB_STATE_HALTING, v1::JOB_STATE_STOPPING}) {
+    job().state = state;
+    const Explanation explanation = Now();
+    EXPECT_EQ(explanation.summary,
+              "waits for members to attach again; missing: rank 2 (worker w2, "
+              "host h2, not heard since the restart at step 12: has not "
+              "attached again since the coordinator's restart); needs 2 of 3");
+    EXPECT_THAT(explanation.what_unblocks, HasSubstr("2.5 s left"));
+  }
+  state_.sessions.clear();
+  EXPECT_THAT(Now().what_unblocks,
+              HasSubstr("no worker has found the coordinator yet"));
+}
+
+TEST_F(ExplainTest, ABadLinkHasBothItsEnds) {
+  job().suspicions.push_back({"w0", 0, 2, "connection reset"});
+  job().suspicion_deadline = At(0.7);
+  const Explanation explanation = Now();
+  EXPECT_THAT(explanation.reasons,
+              ElementsAre("bad link: rank 0 (worker w0) reports rank 2 (worker "
+                          "w2, host h2): connection reset"));
+  EXPECT_THAT(explanation.what_unblocks, HasSubstr("in 0.7 s"));
+}
+
+TEST_F(ExplainTest, AStuckJobNamesWhoWaitsForNobody) {
+  job().last_progress = At(-9);
+  state_.workers.at("w0").waiting_for_rank = 1;
+  state_.workers.at("w2").waiting_for_rank = 1;
+  const Explanation explanation = Now();
+  EXPECT_THAT(explanation.reasons,
+              Contains(HasSubstr("no member has made progress for 9.0 s")));
+  ASSERT_THAT(explanation.blocking, SizeIs(1));
+  EXPECT_EQ(explanation.blocking[0].worker, "w1");
+}
+
+TEST_F(ExplainTest, ASmallJobTellsThatItWouldGrow) {
+  job().max_workers = 5;
+  EXPECT_THAT(Now().reasons, Contains(HasSubstr("takes up to 5 workers, and "
+                                                "has 3")));
+}
+
+TEST_F(ExplainTest, AGrowingJobTellsOfIt) {
+  job().growth_deadline = At(0.4);
+  EXPECT_THAT(Now().reasons, ElementsAre("idle workers join in 0.4 s"));
+  job().paused_generation = 1;
+  EXPECT_THAT(Now().reasons, ElementsAre(HasSubstr("asked to pause")));
+}
+
+TEST_F(ExplainTest, ARecoveringJobMakesItsFirstStep) {
+  job().incidents.emplace_back();
+  EXPECT_EQ(Now().summary,
+            "has started generation 1 and makes its first step, for 3.1 s");
+}
+
+TEST_F(ExplainTest, AStoppingJobNamesWhoGoesOn) {
+  job().state = v1::JOB_STATE_STOPPING;
+  job().cancel_reason = "enough";
+  job().stop_deadline = At(8);
+  job().members[0].finished = FinishedAnswer{};
+  const Explanation explanation = Now();
+  EXPECT_THAT(explanation.summary, HasSubstr("stops: enough; missing: rank 1"));
+  EXPECT_THAT(explanation.blocking, SizeIs(2));
+  EXPECT_THAT(explanation.what_unblocks, HasSubstr("cut short in 8.0 s"));
+}
+
+TEST_F(ExplainTest, AWaitForTheJournalIsTold) {
+  job().state = v1::JOB_STATE_HALTING;
+  job().waits_for_journal = true;
+  job().message = "halted after step 12; waits for the journal: disk full";
+  for (Member& member : job().members) member.halted = HaltedAnswer{12, 12};
+  state_.journal_error = "disk full";
+  const Explanation explanation = Now();
+  EXPECT_EQ(explanation.summary, job().message);
+  EXPECT_THAT(explanation.what_unblocks, HasSubstr("free or repair"));
+}
+
+TEST_F(ExplainTest, AnEndIsTold) {
+  job().ending.emplace();
+  job().ending->state = v1::JOB_STATE_SUCCEEDED;
+  EXPECT_EQ(Now().summary, "its end as SUCCEEDED is on its way to the journal");
+  job().ending.reset();
+  job().state = v1::JOB_STATE_FAILED;
+  job().message = "1 worker is left of at least 2";
+  EXPECT_EQ(Now().summary, "has ended: 1 worker is left of at least 2");
+}
+
+TEST_F(ExplainTest, AnEndlessListIsCut) {
+  job().state = v1::JOB_STATE_HALTING;
+  for (int rank = 3; rank < 100; ++rank) AddMember(rank);
+  const Explanation explanation = Now();
+  EXPECT_THAT(explanation.blocking, SizeIs(kMaxBlockingWorkers));
+  EXPECT_THAT(explanation.summary, HasSubstr(" and 92 more; needs 2 of 100"));
+}
+
+}  // namespace
+}  // namespace ringmaster::coordinator

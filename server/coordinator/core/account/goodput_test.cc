@@ -1,0 +1,117 @@
+#include "server/coordinator/core/account/goodput.h"
+
+#include "gtest/gtest.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+MonotonicTime At(double seconds) {
+  return MonotonicTime() + absl::Seconds(seconds);
+}
+
+// An active job whose account begins at 0 s.
+State WithJob(v1::JobState job_state) {
+  State state;
+  Job job;
+  job.number = 1;
+  job.state = job_state;
+  state.jobs.emplace(1, job);
+  state.active_job = 1;
+  StartAccounting(state, At(0));
+  return state;
+}
+
+TEST(GoodputTest, EachStateHasItsPartAndTheyAddUpToTheWhole) {
+  State state = WithJob(v1::JOB_STATE_GATHERING);
+  Job& job = *state.ActiveJob();
+  AccountTime(state, At(1));
+  job.state = v1::JOB_STATE_PREPARING;
+  AccountTime(state, At(3));
+  job.state = v1::JOB_STATE_RUNNING;
+  AccountTime(state, At(6));
+  job.best_step = 1;
+  AccountTime(state, At(16));
+  job.state = v1::JOB_STATE_HALTING;
+  job.incidents.emplace_back();
+  AccountTime(state, At(17));
+  job.state = v1::JOB_STATE_GATHERING;
+  AccountTime(state, At(19));
+  job.state = v1::JOB_STATE_RUNNING;
+  AccountTime(state, At(20));
+  job.incidents.back().set_is_over(true);
+  AccountTime(state, At(30));
+  job.state = v1::JOB_STATE_STOPPING;
+  AccountTime(state, At(32));
+  job.state = v1::JOB_STATE_HALTING;
+  job.halt_intent = HaltIntent::kCancel;
+  AccountTime(state, At(33));
+  job.state = v1::JOB_STATE_CANCELLED;
+  AccountTime(state, At(99));
+
+  EXPECT_EQ(job.goodput.waiting, absl::Seconds(1));
+  EXPECT_EQ(job.goodput.starting, absl::Seconds(5));
+  EXPECT_EQ(job.goodput.training, absl::Seconds(20));
+  EXPECT_EQ(job.goodput.recovering, absl::Seconds(4));
+  EXPECT_EQ(job.goodput.stopping, absl::Seconds(3));
+  EXPECT_EQ(job.goodput.Total(), absl::Seconds(33));
+  EXPECT_EQ(job.goodput.before_first_step, absl::Seconds(6));
+  EXPECT_DOUBLE_EQ(job.goodput.Ratio(), 20.0 / 27);
+}
+
+TEST(GoodputTest, WhatIsMadeAgainIsNoTraining) {
+  State state = WithJob(v1::JOB_STATE_RUNNING);
+  Job& job = *state.ActiveJob();
+  job.repeat_until = 100;
+  AccountTime(state, At(3));
+  job.best_step = 60;
+  AccountTime(state, At(4));
+  job.best_step = 100;
+  AccountTime(state, At(5));
+  EXPECT_EQ(job.goodput.repeating, absl::Seconds(4));
+  EXPECT_EQ(job.goodput.training, absl::Seconds(1));
+  EXPECT_EQ(job.goodput.before_first_step, absl::ZeroDuration());
+}
+
+TEST(GoodputTest, DetectionIsTakenFromWhatSeemedToBeTraining) {
+  State state = WithJob(v1::JOB_STATE_RUNNING);
+  Job& job = *state.ActiveJob();
+  job.best_step = 1;
+  AccountTime(state, At(10));
+  MoveToDetecting(job, absl::Seconds(1.5));
+  EXPECT_EQ(job.goodput.training, absl::Seconds(8.5));
+  EXPECT_EQ(job.goodput.detecting, absl::Seconds(1.5));
+  // No more than there is, whatever the culprit's silence.
+  MoveToDetecting(job, absl::Seconds(100));
+  EXPECT_EQ(job.goodput.training, absl::ZeroDuration());
+  EXPECT_EQ(job.goodput.detecting, absl::Seconds(10));
+  EXPECT_EQ(job.goodput.Total(), absl::Seconds(10));
+}
+
+TEST(GoodputTest, AQueuedJobWaits) {
+  State state = WithJob(v1::JOB_STATE_QUEUED);
+  state.active_job = 0;
+  AccountTime(state, At(7));
+  Job& job = state.jobs.at(1);
+  EXPECT_EQ(GoodputAt(job, state.now).waiting, absl::Seconds(7));
+  Account(job, At(8));
+  job.state = v1::JOB_STATE_GATHERING;
+  EXPECT_EQ(job.goodput.waiting, absl::Seconds(8));
+}
+
+TEST(GoodputTest, AJobFromBeforeTheRestartTrainsAtOnce) {
+  State state = WithJob(v1::JOB_STATE_RUNNING);
+  Job& job = *state.ActiveJob();
+  job.is_recovered = true;
+  AccountTime(state, At(2));
+  EXPECT_EQ(job.goodput.training, absl::Seconds(2));
+  EXPECT_DOUBLE_EQ(job.goodput.Ratio(), 1);
+}
+
+TEST(GoodputTest, WithoutAStepThereIsNoRatio) {
+  State state = WithJob(v1::JOB_STATE_RUNNING);
+  AccountTime(state, At(2));
+  EXPECT_EQ(state.ActiveJob()->goodput.Ratio(), 0);
+}
+
+}  // namespace
+}  // namespace ringmaster::coordinator

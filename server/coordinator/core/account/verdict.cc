@@ -1,0 +1,276 @@
+#include "server/coordinator/core/account/verdict.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "common/rpc/proto_time.h"
+#include "common/status/exit_code.h"
+#include "server/coordinator/core/state/turn.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+// The values that members are compared by.
+using Answer = std::pair<uint64_t, uint64_t>;
+using AnswerOf = std::function<std::optional<Answer>(const Member&)>;
+
+std::optional<Answer> PreparedOf(const Member& member) {
+  if (!member.prepared.has_value()) return std::nullopt;
+  return Answer(member.prepared->plan_hash, member.prepared->data_fingerprint);
+}
+
+std::optional<Answer> FinishedOf(const Member& member) {
+  if (!member.finished.has_value()) return std::nullopt;
+  return Answer(member.finished->parameters_hash, 0);
+}
+
+bool IsCompared(const Member& member) {
+  return !member.is_lost && member.identity.role == v1::ROLE_WORKER;
+}
+
+Agreement AgreementBy(const Job& job, const AnswerOf& answer_of) {
+  std::optional<Answer> first;
+  bool is_equal = true;
+  for (const Member& member : job.members) {
+    if (!IsCompared(member)) continue;
+    const std::optional<Answer> answer = answer_of(member);
+    if (!answer.has_value()) return Agreement::kIncomplete;
+    if (!first.has_value()) first = answer;
+    is_equal = is_equal && answer == first;
+  }
+  if (!first.has_value()) return Agreement::kIncomplete;
+  return is_equal ? Agreement::kEqual : Agreement::kDifferent;
+}
+
+// Two members that answered differently.
+struct Difference {
+  const Member* odd;
+  const Member* other;
+  int odd_count;
+  int other_count;
+};
+
+// Compares the largest group with the smallest; among groups of the same size,
+// that of the lower rank is taken to be right.
+Difference FindDifference(const Job& job, const AnswerOf& answer_of) {
+  std::map<Answer, std::vector<const Member*>> groups;
+  for (const Member& member : job.members) {
+    if (IsCompared(member)) groups[*answer_of(member)].push_back(&member);
+  }
+  std::vector<std::vector<const Member*>> sorted;
+  for (auto& [answer, group] : groups) sorted.push_back(std::move(group));
+  std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
+    return a.size() != b.size()
+               ? a.size() > b.size()
+               : a.front()->identity.rank < b.front()->identity.rank;
+  });
+  return {sorted.back().front(), sorted.front().front(),
+          static_cast<int>(sorted.back().size()),
+          static_cast<int>(sorted.front().size())};
+}
+
+v1::Verdict MismatchVerdict(const Job& job, const Difference& difference,
+                            std::string_view what, std::string odd_value,
+                            std::string other_value, absl::Time time) {
+  const MemberIdentity& odd = difference.odd->identity;
+  v1::Verdict verdict = VerdictOnNobody(
+      job,
+      absl::StrCat(Sv(what), " of ", Describe(odd), " differs from that of ",
+                   Describe(difference.other->identity), ": ", odd_value,
+                   " against ", other_value, " (", difference.odd_count,
+                   " against ", difference.other_count, " of ",
+                   MemberCount(job, v1::ROLE_WORKER), " ranks)"),
+      time);
+  verdict.set_worker(odd.worker);
+  verdict.set_rank(odd.rank);
+  verdict.set_host(odd.host);
+  verdict.set_pid(odd.pid);
+  verdict.set_step(difference.odd->step);
+  verdict.mutable_evidence()->Add(
+      EvidenceOf(v1::EVIDENCE_KIND_MISMATCH, odd.worker, std::move(odd_value)));
+  verdict.mutable_evidence()->Add(EvidenceOf(v1::EVIDENCE_KIND_MISMATCH,
+                                             difference.other->identity.worker,
+                                             std::move(other_value)));
+  verdict.set_decision(v1::VERDICT_DECISION_FAIL_JOB);
+  verdict.set_exit_code(static_cast<int>(ExitCode::kPlanMismatch));
+  return verdict;
+}
+
+std::string PreparedText(const PreparedAnswer& mine,
+                         const PreparedAnswer& theirs) {
+  if (mine.summary != theirs.summary) {
+    return WordsOnlyIn(mine.summary, theirs.summary);
+  }
+  return absl::StrFormat("plan=%016x data=%016x", mine.plan_hash,
+                         mine.data_fingerprint);
+}
+
+}  // namespace
+
+v1::Verdict VerdictOnMember(const Job& job, const Member& member,
+                            const Worker& worker, std::string_view what,
+                            v1::Evidence evidence, absl::Time time) {
+  const MemberIdentity& identity = member.identity;
+  v1::Verdict verdict = VerdictOnNobody(
+      job,
+      absl::StrCat(Describe(identity), " ", Sv(what), " at step ", member.step,
+                   ": ", evidence.detail()),
+      time);
+  verdict.set_worker(identity.worker);
+  verdict.set_rank(identity.rank);
+  verdict.set_host(identity.host);
+  verdict.set_pid(identity.pid);
+  verdict.set_step(member.step);
+  verdict.set_collective_sequence(worker.collective_sequence);
+  verdict.mutable_evidence()->Add(std::move(evidence));
+  for (const SuspicionReport& report : job.suspicions) {
+    if (report.peer_rank != identity.rank) continue;
+    verdict.mutable_evidence()->Add(EvidenceOf(v1::EVIDENCE_KIND_PEER_REPORT,
+                                               report.observer, report.detail));
+  }
+  return verdict;
+}
+
+v1::Evidence EvidenceOf(v1::EvidenceKind kind, std::string_view observer,
+                        std::string_view detail) {
+  v1::Evidence evidence;
+  evidence.set_kind(kind);
+  evidence.set_observer(std::string(observer));
+  evidence.set_detail(std::string(detail));
+  return evidence;
+}
+
+v1::Verdict VerdictOnNobody(const Job& job, std::string summary,
+                            absl::Time time) {
+  v1::Verdict verdict;
+  verdict.set_rank(-1);
+  verdict.set_decision(v1::VERDICT_DECISION_REFORM);
+  verdict.set_generation(job.generation);
+  verdict.set_step(job.best_step);
+  verdict.set_summary(std::move(summary));
+  *verdict.mutable_time() = ToProto(time);
+  verdict.set_exit_code(static_cast<int>(ExitCode::kRetryElsewhere));
+  return verdict;
+}
+
+std::string LinkDetail(const Job& job, int rank, int peer) {
+  std::vector<std::string> details;
+  for (const SuspicionReport& report : job.suspicions) {
+    const bool is_about_it =
+        (report.observer_rank == rank && report.peer_rank == peer) ||
+        (report.observer_rank == peer && report.peer_rank == rank);
+    std::string detail = report.detail;
+    if (detail.ends_with('.')) detail.pop_back();
+    if (is_about_it &&
+        std::find(details.begin(), details.end(), detail) == details.end()) {
+      details.push_back(std::move(detail));
+    }
+  }
+  return absl::StrJoin(details, "; ");
+}
+
+v1::Verdict VerdictOnLink(const Job& job, const SuspicionReport& first,
+                          absl::Time time) {
+  v1::Verdict verdict = VerdictOnNobody(
+      job,
+      absl::StrCat("the link between ",
+                   Describe(job.members[first.observer_rank].identity), " and ",
+                   Describe(job.members[first.peer_rank].identity),
+                   " failed, both are alive: ",
+                   LinkDetail(job, first.observer_rank, first.peer_rank)),
+      time);
+  for (const SuspicionReport& report : job.suspicions) {
+    verdict.mutable_evidence()->Add(
+        EvidenceOf(v1::EVIDENCE_KIND_PEER_REPORT, report.observer,
+                   absl::StrCat("rank ", report.observer_rank, " about rank ",
+                                report.peer_rank, ": ", report.detail)));
+  }
+  return verdict;
+}
+
+bool IsPolite(const v1::Verdict& verdict) {
+  if (verdict.evidence().empty()) return false;
+  const v1::EvidenceKind kind = verdict.evidence(0).kind();
+  return kind == v1::EVIDENCE_KIND_JOINED || kind == v1::EVIDENCE_KIND_LEFT;
+}
+
+bool IsWanted(const v1::Verdict& verdict) {
+  return IsPolite(verdict) && verdict.decision() == v1::VERDICT_DECISION_REFORM;
+}
+
+void AddVerdict(const v1::Verdict& later, v1::Verdict& verdict) {
+  if (verdict.worker().empty() && !later.worker().empty() &&
+      verdict.decision() != v1::VERDICT_DECISION_FAIL_JOB) {
+    v1::Verdict merged = later;
+    merged.mutable_evidence()->MergeFrom(verdict.evidence());
+    verdict = std::move(merged);
+    return;
+  }
+  verdict.set_decision(later.decision());
+  if (verdict.worker() == later.worker() || later.evidence().empty() ||
+      verdict.evidence().size() >= kMaxEvidence) {
+    return;
+  }
+  v1::Evidence evidence = later.evidence(0);
+  evidence.set_detail(later.summary());
+  verdict.mutable_evidence()->Add(std::move(evidence));
+}
+
+Agreement PreparedAgreement(const Job& job) {
+  const bool is_incomplete = std::any_of(
+      job.members.begin(), job.members.end(), [](const Member& member) {
+        return !member.is_lost && !member.prepared.has_value();
+      });
+  if (is_incomplete) return Agreement::kIncomplete;
+  return AgreementBy(job, PreparedOf);
+}
+
+Agreement FinishedAgreement(const Job& job) {
+  return AgreementBy(job, FinishedOf);
+}
+
+v1::Verdict VerdictOnPrepared(const Job& job, absl::Time time) {
+  const Difference difference = FindDifference(job, PreparedOf);
+  const PreparedAnswer& odd = *difference.odd->prepared;
+  const PreparedAnswer& other = *difference.other->prepared;
+  return MismatchVerdict(
+      job, difference,
+      odd.plan_hash != other.plan_hash ? "the plan" : "the data",
+      PreparedText(odd, other), PreparedText(other, odd), time);
+}
+
+v1::Verdict VerdictOnFinished(const Job& job, absl::Time time) {
+  const Difference difference = FindDifference(job, FinishedOf);
+  const FinishedAnswer& odd = *difference.odd->finished;
+  const FinishedAnswer& other = *difference.other->finished;
+  return MismatchVerdict(
+      job, difference, "the hash of the final parameters",
+      absl::StrFormat("%016x at step %d", odd.parameters_hash, odd.step),
+      absl::StrFormat("%016x at step %d", other.parameters_hash, other.step),
+      time);
+}
+
+std::string WordsOnlyIn(std::string_view a, std::string_view b) {
+  const auto split = [](std::string_view text) {
+    return std::vector<std::string>(
+        absl::StrSplit(Sv(text), absl::ByAnyChar(" ,;\n"), absl::SkipEmpty()));
+  };
+  const std::vector<std::string> b_words = split(b);
+  const std::set<std::string> others(b_words.begin(), b_words.end());
+  std::vector<std::string> only;
+  for (const std::string& word : split(a)) {
+    if (!others.contains(word)) only.push_back(word);
+  }
+  return only.empty() ? std::string(a) : absl::StrJoin(only, " ");
+}
+
+}  // namespace ringmaster::coordinator

@@ -1,0 +1,79 @@
+// Verdicts: turning what was observed into who, where, why, on what evidence.
+//
+// Pure functions of their arguments. A verdict's `decision` is to go on without
+// the culprit; the caller may decide otherwise.
+#ifndef RINGMASTER_SERVER_COORDINATOR_CORE_ACCOUNT_VERDICT_H_
+#define RINGMASTER_SERVER_COORDINATOR_CORE_ACCOUNT_VERDICT_H_
+
+#include <string>
+#include <string_view>
+
+#include "absl/time/time.h"
+#include "server/coordinator/core/state/state.h"
+
+namespace ringmaster::coordinator {
+
+// The observer of whatever no worker reports.
+inline constexpr std::string_view kCoordinatorObserver = "coordinator";
+
+// The verdict on `member` of `job`, last known as `worker`: `what` happened to
+// it ("was lost", "left"), on `evidence` and on what its peers have reported.
+[[nodiscard]] v1::Verdict VerdictOnMember(const Job& job, const Member& member,
+                                          const Worker& worker,
+                                          std::string_view what,
+                                          v1::Evidence evidence,
+                                          absl::Time time);
+
+[[nodiscard]] v1::Evidence EvidenceOf(v1::EvidenceKind kind,
+                                      std::string_view observer,
+                                      std::string_view detail);
+
+// A verdict that blames nobody.
+[[nodiscard]] v1::Verdict VerdictOnNobody(const Job& job, std::string summary,
+                                          absl::Time time);
+
+// Returns what the suspicions of `job` say about the link between two ranks,
+// from either end, in the order of their arrival and nothing twice. One end may
+// know only that nobody connected, the other also the address that it tried in
+// vain.
+[[nodiscard]] std::string LinkDetail(const Job& job, int rank, int peer);
+
+// The verdict on the link that `first`, a suspicion of `job`, is about, with
+// all suspicions as evidence. Both ends are alive.
+[[nodiscard]] v1::Verdict VerdictOnLink(const Job& job,
+                                        const SuspicionReport& first,
+                                        absl::Time time);
+
+// A worker left, or others joined: nobody failed.
+[[nodiscard]] bool IsPolite(const v1::Verdict& verdict);
+// That, and the job goes on.
+[[nodiscard]] bool IsWanted(const v1::Verdict& verdict);
+
+// Adds `later`, which is of the same incident, to its verdict. Who is blamed
+// first stays blamed, and `later` becomes evidence; but where nobody was blamed
+// for a halt that the job survives, `later` takes its place. Evidence beyond
+// kMaxEvidence is left out.
+inline constexpr int kMaxEvidence = 64;
+void AddVerdict(const v1::Verdict& later, v1::Verdict& verdict);
+
+// Returns whether all members of `job` that are not lost have prepared, and the
+// workers in the same way. (Parameter servers have no plan and read no data.)
+enum class Agreement { kIncomplete, kEqual, kDifferent };
+[[nodiscard]] Agreement PreparedAgreement(const Job& job);
+// Returns whether all workers have finished, with the same hash of the final
+// parameters. Parameter servers are done when they are.
+[[nodiscard]] Agreement FinishedAgreement(const Job& job);
+
+// Blames the first member of the smallest group that prepared (or finished)
+// alike, and tells in what it differs from the first of the largest group.
+// Requires kDifferent.
+[[nodiscard]] v1::Verdict VerdictOnPrepared(const Job& job, absl::Time time);
+[[nodiscard]] v1::Verdict VerdictOnFinished(const Job& job, absl::Time time);
+
+// The words (split at spaces, commas and semicolons) of `a` that `b` lacks;
+// `a` whole if there are none.
+[[nodiscard]] std::string WordsOnlyIn(std::string_view a, std::string_view b);
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_CORE_ACCOUNT_VERDICT_H_

@@ -1,0 +1,122 @@
+#include "server/coordinator/core/account/verdict.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ringmaster::coordinator {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+Job JobWithPlans(const std::vector<uint64_t>& plans) {
+  Job job;
+  for (const uint64_t plan : plans) {
+    Member member;
+    member.identity.rank = static_cast<int>(job.members.size());
+    member.identity.worker = "w" + std::to_string(member.identity.rank);
+    member.prepared =
+        PreparedAnswer{plan, 7, "same; plan=" + std::to_string(plan)};
+    job.members.push_back(member);
+  }
+  return job;
+}
+
+// A verdict on `worker`, or on nobody if that is empty.
+v1::Verdict VerdictOn(
+    const std::string& worker, v1::EvidenceKind kind,
+    v1::VerdictDecision decision = v1::VERDICT_DECISION_REFORM) {
+  v1::Verdict verdict;
+  verdict.set_worker(worker);
+  verdict.set_summary("what became of " + worker);
+  verdict.set_decision(decision);
+  verdict.mutable_evidence()->Add(EvidenceOf(kind, "coordinator", "seen"));
+  return verdict;
+}
+
+TEST(VerdictTest, WhoLeavesOrJoinsIsWantedIfTheJobGoesOn) {
+  EXPECT_TRUE(IsWanted(VerdictOn("w0", v1::EVIDENCE_KIND_LEFT)));
+  EXPECT_TRUE(IsWanted(VerdictOn("", v1::EVIDENCE_KIND_JOINED)));
+  EXPECT_FALSE(IsWanted(VerdictOn("w0", v1::EVIDENCE_KIND_STREAM_BROKEN)));
+  EXPECT_FALSE(IsWanted(v1::Verdict()));
+  const v1::Verdict last =
+      VerdictOn("w0", v1::EVIDENCE_KIND_LEFT, v1::VERDICT_DECISION_FAIL_JOB);
+  EXPECT_TRUE(IsPolite(last));
+  EXPECT_FALSE(IsWanted(last));
+}
+
+TEST(VerdictTest, TheFirstCulpritStays) {
+  v1::Verdict verdict = VerdictOn("w0", v1::EVIDENCE_KIND_STREAM_BROKEN);
+  AddVerdict(VerdictOn("w1", v1::EVIDENCE_KIND_LEASE_EXPIRED), verdict);
+  EXPECT_EQ(verdict.worker(), "w0");
+  ASSERT_THAT(verdict.evidence(), SizeIs(2));
+  EXPECT_EQ(verdict.evidence(1).kind(), v1::EVIDENCE_KIND_LEASE_EXPIRED);
+  EXPECT_EQ(verdict.evidence(1).detail(), "what became of w1");
+  // Said of the same one again, it is no news.
+  AddVerdict(VerdictOn("w0", v1::EVIDENCE_KIND_HALT_UNANSWERED), verdict);
+  EXPECT_THAT(verdict.evidence(), SizeIs(2));
+}
+
+TEST(VerdictTest, WhereNobodyWasBlamedTheLaterOneIs) {
+  v1::Verdict verdict = VerdictOn("", v1::EVIDENCE_KIND_PEER_REPORT);
+  AddVerdict(VerdictOn("w1", v1::EVIDENCE_KIND_LEASE_EXPIRED), verdict);
+  EXPECT_EQ(verdict.worker(), "w1");
+  ASSERT_THAT(verdict.evidence(), SizeIs(2));
+  EXPECT_EQ(verdict.evidence(1).kind(), v1::EVIDENCE_KIND_PEER_REPORT);
+}
+
+TEST(VerdictTest, WhatFailsAJobStaysTheReason) {
+  v1::Verdict verdict =
+      VerdictOn("", v1::EVIDENCE_KIND_MISMATCH, v1::VERDICT_DECISION_FAIL_JOB);
+  AddVerdict(VerdictOn("w1", v1::EVIDENCE_KIND_LEASE_EXPIRED,
+                       v1::VERDICT_DECISION_FAIL_JOB),
+             verdict);
+  EXPECT_EQ(verdict.worker(), "");
+  EXPECT_THAT(verdict.evidence(), SizeIs(2));
+  EXPECT_EQ(verdict.decision(), v1::VERDICT_DECISION_FAIL_JOB);
+}
+
+TEST(VerdictTest, EvidenceIsBounded) {
+  v1::Verdict verdict = VerdictOn("w0", v1::EVIDENCE_KIND_STREAM_BROKEN);
+  for (size_t i = 1; i < 2 * kMaxEvidence; ++i) {
+    AddVerdict(
+        VerdictOn("w" + std::to_string(i), v1::EVIDENCE_KIND_LEASE_EXPIRED),
+        verdict);
+  }
+  EXPECT_THAT(verdict.evidence(), SizeIs(kMaxEvidence));
+}
+
+TEST(VerdictTest, WordsOnlyInShowsWhatDiffers) {
+  EXPECT_EQ(WordsOnlyIn("a=1 b=2, c=3", "a=1; b=4 c=3"), "b=2");
+  EXPECT_EQ(WordsOnlyIn("a=1 b=2", "c=3"), "a=1 b=2");
+  EXPECT_EQ(WordsOnlyIn("a=1", "a=1 b=2"), "a=1");
+  EXPECT_EQ(WordsOnlyIn("", ""), "");
+}
+
+TEST(VerdictTest, AgreementNeedsEveryMemberThatIsLeft) {
+  Job job = JobWithPlans({1, 1, 2});
+  EXPECT_EQ(PreparedAgreement(job), Agreement::kDifferent);
+  job.members[2].is_lost = true;
+  EXPECT_EQ(PreparedAgreement(job), Agreement::kEqual);
+  job.members[1].prepared.reset();
+  EXPECT_EQ(PreparedAgreement(job), Agreement::kIncomplete);
+  EXPECT_EQ(PreparedAgreement(Job()), Agreement::kIncomplete);
+}
+
+TEST(VerdictTest, MinorityIsBlamed) {
+  const v1::Verdict verdict =
+      VerdictOnPrepared(JobWithPlans({2, 1, 1, 1}), absl::UnixEpoch());
+  EXPECT_EQ(verdict.worker(), "w0");
+  EXPECT_EQ(verdict.exit_code(), 3);
+  EXPECT_THAT(verdict.summary(), HasSubstr("plan=2 against plan=1 (1 against 3 "
+                                           "of 4 ranks)"));
+}
+
+TEST(VerdictTest, WithoutMajorityTheHigherRankIsBlamed) {
+  const v1::Verdict verdict =
+      VerdictOnPrepared(JobWithPlans({2, 1, 2, 1}), absl::UnixEpoch());
+  EXPECT_EQ(verdict.worker(), "w1");
+}
+
+}  // namespace
+}  // namespace ringmaster::coordinator

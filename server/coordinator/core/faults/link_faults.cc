@@ -1,0 +1,217 @@
+#include "server/coordinator/core/faults/link_faults.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+namespace ringmaster::coordinator {
+namespace {
+
+std::pair<std::string, std::string> PairOf(std::string_view a,
+                                           std::string_view b) {
+  return {std::string(std::min(a, b)), std::string(std::max(a, b))};
+}
+
+bool IsExplained(const LinkReport& report,
+                 const std::vector<LinkReport>& reports) {
+  if (report.is_unreached) return false;
+  return std::any_of(
+      reports.begin(), reports.end(), [&](const LinkReport& other) {
+        return other.observer == report.peer && other.peer != report.observer;
+      });
+}
+
+// Ends by index, and which of them are linked.
+struct Graph {
+  std::vector<LinkEnd> ends;
+  std::vector<int> link_counts;  // those with others included
+  // Those of these links that only the other end has reported.
+  std::vector<int> accusations;
+  std::vector<std::pair<size_t, size_t>> links;
+};
+
+Graph GraphOf(const std::vector<LinkReport>& reports,
+              const std::vector<LinkEnd>& ends) {
+  std::set<std::pair<std::string, std::string>> pairs;
+  for (const LinkReport& report : reports) {
+    pairs.insert(PairOf(report.observer, report.peer));
+  }
+  Graph graph;
+  const auto index_of = [&graph](const std::string& worker) {
+    size_t i = 0;
+    while (i < graph.ends.size() && graph.ends[i].worker != worker) ++i;
+    return i;
+  };
+  for (const LinkEnd& end : ends) {
+    const auto count =
+        std::count_if(pairs.begin(), pairs.end(), [&](const auto& pair) {
+          return pair.first == end.worker || pair.second == end.worker;
+        });
+    if (count == 0) continue;
+    graph.ends.push_back(end);
+    graph.link_counts.push_back(static_cast<int>(count));
+    std::set<std::string> accusers;
+    for (const LinkReport& report : reports)
+      if (report.peer == end.worker) accusers.insert(report.observer);
+    for (const LinkReport& report : reports)
+      if (report.observer == end.worker) accusers.erase(report.peer);
+    graph.accusations.push_back(static_cast<int>(accusers.size()));
+  }
+  for (const auto& [a, b] : pairs) {
+    const size_t i = index_of(a);
+    const size_t j = index_of(b);
+    if (i < graph.ends.size() && j < graph.ends.size()) {
+      graph.links.emplace_back(i, j);
+    }
+  }
+  return graph;
+}
+
+using Cover = std::vector<size_t>;
+
+// Higher is better among covers of one size.
+auto RatingOf(const Graph& graph, const Cover& cover) {
+  int links = 0;
+  int accusations = 0;
+  std::vector<uint64_t> orders;
+  std::vector<int> ranks;
+  for (const size_t i : cover) {
+    links += graph.link_counts[i];
+    accusations += graph.accusations[i];
+    orders.push_back(graph.ends[i].join_order);
+    ranks.push_back(graph.ends[i].rank);
+  }
+  std::sort(orders.rbegin(), orders.rend());
+  std::sort(ranks.rbegin(), ranks.rend());
+  return std::tuple(links, accusations, std::move(orders), std::move(ranks));
+}
+
+bool Has(const Cover& cover, size_t end) {
+  return std::find(cover.begin(), cover.end(), end) != cover.end();
+}
+
+// One end or the other of a link that `cover` leaves open must be given up.
+void Branch(const Graph& graph, Cover& cover, Cover& best) {
+  if (cover.size() > best.size()) return;
+  const auto open = std::find_if(
+      graph.links.begin(), graph.links.end(), [&](const auto& link) {
+        return !Has(cover, link.first) && !Has(cover, link.second);
+      });
+  if (open == graph.links.end()) {
+    if (cover.size() < best.size() ||
+        RatingOf(graph, cover) > RatingOf(graph, best)) {
+      best = cover;
+    }
+    return;
+  }
+  for (const size_t end : {open->first, open->second}) {
+    cover.push_back(end);
+    Branch(graph, cover, best);
+    cover.pop_back();
+  }
+}
+
+Cover GreedyCover(const Graph& graph) {
+  Cover cover;
+  while (true) {
+    std::vector<int> open(graph.ends.size(), 0);
+    for (const auto& [i, j] : graph.links) {
+      if (Has(cover, i) || Has(cover, j)) continue;
+      ++open[i];
+      ++open[j];
+    }
+    size_t most = 0;
+    for (size_t i = 1; i < open.size(); ++i) {
+      if (std::tuple(open[i], RatingOf(graph, {i})) >
+          std::tuple(open[most], RatingOf(graph, {most}))) {
+        most = i;
+      }
+    }
+    if (open.empty() || open[most] == 0) return cover;
+    cover.push_back(most);
+  }
+}
+
+}  // namespace
+
+std::vector<LinkReport> RootLinks(const std::vector<LinkReport>& reports) {
+  std::vector<LinkReport> roots;
+  for (const LinkReport& report : reports) {
+    if (!IsExplained(report, reports)) roots.push_back(report);
+  }
+  if (roots.empty() && !reports.empty()) roots.push_back(reports.front());
+  return roots;
+}
+
+bool IsCircular(const std::vector<LinkReport>& reports) {
+  return !reports.empty() && std::all_of(reports.begin(), reports.end(),
+                                         [&](const LinkReport& report) {
+                                           return IsExplained(report, reports);
+                                         });
+}
+
+std::vector<std::string> SmallestCover(const std::vector<LinkReport>& links,
+                                       const std::vector<LinkEnd>& ends) {
+  const Graph graph = GraphOf(links, ends);
+  Cover best = GreedyCover(graph);
+  if (graph.ends.size() <= kMaxExactEnds) {
+    Cover cover;
+    Branch(graph, cover, best);
+  }
+  std::vector<std::string> names;
+  for (const size_t i : best) names.push_back(graph.ends[i].worker);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+void LinkFaults::OnStep() {
+  links_.clear();
+  faults_ = 0;
+}
+
+void LinkFaults::OnLateStep() { faults_ = std::min(faults_, 1); }
+
+int LinkFaults::OnFault(const std::vector<LinkReport>& links) {
+  for (const LinkReport& link : links) {
+    const bool is_known =
+        std::any_of(links_.begin(), links_.end(), [&](const LinkReport& known) {
+          return known.observer == link.observer && known.peer == link.peer;
+        });
+    if (!is_known) links_.push_back(link);
+  }
+  return ++faults_;
+}
+
+void LinkFaults::Remember(const LinkReport& link, MonotonicTime now) {
+  std::erase_if(holds_, [now](const auto& entry) {
+    return entry.second.end + entry.second.length <= now;
+  });
+  Hold& hold = holds_[PairOf(link.observer, link.peer)];
+  if (hold.end > now) return;  // Kept apart already.
+  hold.length = hold.length == absl::ZeroDuration()
+                    ? kFirstHold
+                    : std::min(2 * hold.length, kLongestHold);
+  hold.end = now + hold.length;
+}
+
+std::vector<std::string_view> LinkFaults::BadPeersOf(std::string_view worker,
+                                                     MonotonicTime now) const {
+  std::vector<std::string_view> peers;
+  for (const auto& [pair, hold] : holds_) {
+    if (hold.end <= now) continue;
+    if (pair.first == worker) peers.push_back(pair.second);
+    if (pair.second == worker) peers.push_back(pair.first);
+  }
+  std::sort(peers.begin(), peers.end());
+  return peers;
+}
+
+MonotonicTime LinkFaults::NextExpiry(MonotonicTime now) const {
+  MonotonicTime next = MonotonicTime::InfiniteFuture();
+  for (const auto& [pair, hold] : holds_) {
+    if (hold.end > now) next = std::min(next, hold.end);
+  }
+  return next;
+}
+
+}  // namespace ringmaster::coordinator

@@ -1,0 +1,119 @@
+// LinkFaults: broken links between live members, and whom to give up for them.
+//
+// A broken link makes every rank of a ring fail, each blaming a neighbour:
+// RootLinks tells the reports that say something from those that follow from
+// others. A link may come back, so the first time the same members begin again.
+// When links fail again without a step in between, the fewest members that
+// cover all reported links are given up (SmallestCover), and each reported link
+// is remembered for a while, so that its ends are not put together again
+// meanwhile. A link that only one end complains about counts like any other;
+// but where either end could be given up, it is the one that had nothing to
+// say: who fails for a reason that it cannot name is heard of from others only.
+//
+// Pure. Thread-safety: thread-compatible; a value.
+#ifndef RINGMASTER_SERVER_COORDINATOR_CORE_FAULTS_LINK_FAULTS_H_
+#define RINGMASTER_SERVER_COORDINATOR_CORE_FAULTS_LINK_FAULTS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/clock/monotonic_time.h"
+
+namespace ringmaster::coordinator {
+
+// A report of `observer` about its link with `peer`; both are workers' names.
+struct LinkReport {
+  std::string observer;
+  std::string peer;
+  // No connection was made: its own observation in any case.
+  bool is_unreached = false;
+
+  friend bool operator==(const LinkReport&, const LinkReport&) = default;
+};
+
+// Returns those of `reports`, in the order of their arrival, that do not follow
+// from another. A member that stops for its own reason closes its connections:
+// what its peers then report about it is explained, if it has itself reported
+// somebody else. If all are explained by one another, the first began it.
+[[nodiscard]] std::vector<LinkReport> RootLinks(
+    const std::vector<LinkReport>& reports);
+
+// Returns true if all of `reports` are explained by one another, all around a
+// ring: then the first to arrive need not be the one that began it.
+[[nodiscard]] bool IsCircular(const std::vector<LinkReport>& reports);
+
+// A member that could be given up.
+struct LinkEnd {
+  std::string worker;
+  uint64_t join_order = 0;
+  int rank = 0;
+};
+
+// The fewest of `ends` such that every link of `links` between two of them
+// loses an end; sorted by name. Of several such sets, which all leave equally
+// many members: that whose members have more links (those with others than
+// `ends` count too: they were reported since the last step), then that with
+// more links which only their other ends have reported, then that with the
+// latest joined, then that with the higher ranks. Exact by branch and bound up
+// to kMaxExactEnds ends with links; beyond that greedy, the most links first.
+inline constexpr size_t kMaxExactEnds = 16;
+[[nodiscard]] std::vector<std::string> SmallestCover(
+    const std::vector<LinkReport>& links, const std::vector<LinkEnd>& ends);
+
+class LinkFaults {
+ public:
+  // For the first time, and at most; twice as long each time that a link is
+  // reported again before it has been good for as long as it was bad.
+  static constexpr absl::Duration kFirstHold = absl::Seconds(30);
+  static constexpr absl::Duration kLongestHold = absl::Minutes(10);
+
+  // A step was committed: what was reported before is history.
+  void OnStep();
+
+  // A step turns out to have been committed before the last fault: that fault
+  // is the first since.
+  void OnLateStep();
+
+  // `links` failed. Returns how often links did since the last step, this time
+  // included.
+  int OnFault(const std::vector<LinkReport>& links);
+
+  // The number of link failures since the last step.
+  [[nodiscard]] int faults() const { return faults_; }
+
+  // All reports since the last step, each once; a link may have two, of both
+  // its ends.
+  [[nodiscard]] const std::vector<LinkReport>& links() const { return links_; }
+
+  // Keeps the ends of `link` apart for a while.
+  void Remember(const LinkReport& link, MonotonicTime now);
+
+  // All that `worker` is to be kept apart from, by name. The views last until
+  // the next Remember.
+  [[nodiscard]] std::vector<std::string_view> BadPeersOf(
+      std::string_view worker, MonotonicTime now) const;
+
+  // When the next pair may be together again; InfiniteFuture if none is kept
+  // apart.
+  [[nodiscard]] MonotonicTime NextExpiry(MonotonicTime now) const;
+
+ private:
+  using Pair = std::pair<std::string, std::string>;  // in order
+  struct Hold {
+    absl::Duration length;
+    MonotonicTime end;
+  };
+
+  std::vector<LinkReport> links_;
+  int faults_ = 0;
+  std::map<Pair, Hold> holds_;
+};
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_CORE_FAULTS_LINK_FAULTS_H_

@@ -1,0 +1,229 @@
+#include "server/coordinator/core/faults/link_faults.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "absl/strings/str_cat.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+using Links = std::vector<LinkReport>;
+
+MonotonicTime At(absl::Duration since_start) {
+  return MonotonicTime::FromNanos(1'000'000'000) + since_start;
+}
+
+// Members by name, all of whom joined in this order, with these ranks.
+std::vector<LinkEnd> Ends(const std::vector<std::string>& names) {
+  std::vector<LinkEnd> ends;
+  for (const std::string& name : names) {
+    ends.push_back({name, ends.size() + 1, static_cast<int>(ends.size())});
+  }
+  return ends;
+}
+
+TEST(RootLinksTest, AReportOfOneEndIsARoot) {
+  EXPECT_EQ(RootLinks({{"b", "a"}}), Links({{"b", "a"}}));
+  EXPECT_THAT(RootLinks({}), IsEmpty());
+}
+
+TEST(RootLinksTest, BothEndsOfALinkAreRoots) {
+  EXPECT_EQ(RootLinks({{"b", "a"}, {"a", "b"}}),
+            Links({{"b", "a"}, {"a", "b"}}));
+}
+
+TEST(RootLinksTest, WhoStopsForItsOwnReasonExplainsItsPeersReports) {
+  // In whichever order they come.
+  EXPECT_EQ(RootLinks({{"b", "a"}, {"c", "b"}, {"d", "c"}}),
+            Links({{"b", "a"}}));
+  EXPECT_EQ(RootLinks({{"d", "c"}, {"c", "b"}, {"b", "a"}}),
+            Links({{"b", "a"}}));
+}
+
+TEST(RootLinksTest, WhereAllAreExplainedTheFirstBeganIt) {
+  EXPECT_EQ(RootLinks({{"b", "a"}, {"c", "b"}, {"d", "c"}, {"a", "d"}}),
+            Links({{"b", "a"}}));
+}
+
+TEST(IsCircularTest, IsTrueWhereNoReportStandsForItself) {
+  EXPECT_TRUE(IsCircular({{"b", "a"}, {"c", "b"}, {"d", "c"}, {"a", "d"}}));
+  EXPECT_FALSE(IsCircular({{"b", "a"}, {"c", "b"}, {"d", "c"}}));
+  EXPECT_FALSE(IsCircular({{"b", "a"}, {"a", "b"}}));
+  EXPECT_FALSE(IsCircular({}));
+}
+
+TEST(RootLinksTest, WhoNeverGotAConnectionSaysWhatItSaw) {
+  const LinkReport c_to_b{"c", "b", true};
+  EXPECT_EQ(RootLinks({{"b", "a", true}, c_to_b}),
+            Links({{"b", "a", true}, c_to_b}));
+}
+
+TEST(SmallestCoverTest, NothingIsBroken) {
+  EXPECT_THAT(SmallestCover({}, Ends({"a", "b"})), IsEmpty());
+}
+
+TEST(SmallestCoverTest, OneLinkCostsTheEndThatJoinedLast) {
+  const Links mutual = {{"b", "a"}, {"a", "b"}};
+  EXPECT_THAT(SmallestCover(mutual, Ends({"a", "b", "c"})), ElementsAre("b"));
+  EXPECT_THAT(SmallestCover(mutual, Ends({"b", "a"})), ElementsAre("a"));
+}
+
+TEST(SmallestCoverTest, OfALinkThatOneEndReportsTheOtherEndGoes) {
+  EXPECT_THAT(SmallestCover({{"a", "b"}}, Ends({"a", "b"})), ElementsAre("b"));
+  EXPECT_THAT(SmallestCover({{"a", "b"}}, Ends({"b", "a"})), ElementsAre("b"));
+}
+
+TEST(SmallestCoverTest, OfThoseThatJoinedTogetherTheHigherRankGoes) {
+  EXPECT_THAT(
+      SmallestCover({{"a", "b"}, {"b", "a"}}, {{"a", 7, 5}, {"b", 7, 2}}),
+      ElementsAre("a"));
+}
+
+TEST(SmallestCoverTest, TheMemberCutFromAllGoesAlone) {
+  EXPECT_THAT(SmallestCover({{"b", "a"}, {"c", "a"}, {"a", "d"}},
+                            Ends({"a", "b", "c", "d"})),
+              ElementsAre("a"));
+}
+
+TEST(SmallestCoverTest, LinksWithThoseWhoAreGoneDecideTies) {
+  EXPECT_THAT(SmallestCover({{"a", "b"}, {"a", "gone"}}, Ends({"a", "b"})),
+              ElementsAre("a"));
+}
+
+TEST(SmallestCoverTest, LinksBetweenOthersCostNobody) {
+  EXPECT_THAT(SmallestCover({{"x", "y"}, {"a", "y"}}, Ends({"a", "b"})),
+              IsEmpty());
+}
+
+TEST(SmallestCoverTest, GreedyWouldTakeOneMore) {
+  // The middle of a spider is linked most, but its legs must be cut anyway.
+  const Links spider = {{"m", "a"}, {"m", "b"}, {"m", "c"},
+                        {"a", "x"}, {"b", "y"}, {"c", "z"}};
+  EXPECT_THAT(SmallestCover(spider, Ends({"m", "a", "b", "c", "x", "y", "z"})),
+              ElementsAre("a", "b", "c"));
+}
+
+TEST(SmallestCoverTest, ManyEndsAreCoveredGreedily) {
+  Links links;
+  std::vector<std::string> names;
+  for (int i = 0; i < 12; ++i) {
+    links.push_back({absl::StrCat("a", i), absl::StrCat("b", i)});
+    names.push_back(absl::StrCat("a", i));
+    names.push_back(absl::StrCat("b", i));
+  }
+  EXPECT_THAT(SmallestCover(links, Ends(names)), SizeIs(12));
+}
+
+TEST(SmallestCoverTest, IsTheSmallestOfAllSubsets) {
+  std::mt19937_64 random(1);
+  const std::vector<std::string> names = {"a", "b", "c", "d", "e", "f", "g"};
+  for (int round = 0; round < 200; ++round) {
+    Links links;
+    for (size_t i = 0; i < names.size(); ++i) {
+      for (size_t j = 0; j < i; ++j) {
+        if (random() % 3 == 0) links.push_back({names[i], names[j]});
+      }
+    }
+    size_t smallest = names.size();
+    const auto covers = [&](unsigned set) {
+      for (const LinkReport& link : links) {
+        if ((set >> (link.observer[0] - 'a') & 1) == 0 &&
+            (set >> (link.peer[0] - 'a') & 1) == 0) {
+          return false;
+        }
+      }
+      return true;
+    };
+    for (unsigned set = 0; set < 128; ++set) {
+      if (covers(set)) {
+        smallest = std::min<size_t>(smallest, __builtin_popcount(set));
+      }
+    }
+    const std::vector<std::string> cover = SmallestCover(links, Ends(names));
+    unsigned chosen = 0;
+    for (const std::string& name : cover) chosen |= 1u << (name[0] - 'a');
+    EXPECT_TRUE(covers(chosen));
+    EXPECT_EQ(cover.size(), smallest);
+  }
+}
+
+TEST(LinkFaultsTest, CountsFaultsUntilAStep) {
+  LinkFaults faults;
+  EXPECT_EQ(faults.OnFault({{"a", "b"}}), 1);
+  EXPECT_EQ(faults.OnFault({{"b", "a"}, {"a", "b"}, {"c", "b"}}), 2);
+  EXPECT_EQ(faults.links(), Links({{"a", "b"}, {"b", "a"}, {"c", "b"}}));
+  faults.OnStep();
+  EXPECT_THAT(faults.links(), IsEmpty());
+  EXPECT_EQ(faults.OnFault({{"a", "b"}}), 1);
+}
+
+TEST(LinkFaultsTest, AStepThatWasMadeBeforeTheLastFaultLeavesThatOne) {
+  LinkFaults faults;
+  faults.OnLateStep();
+  EXPECT_EQ(faults.OnFault({{"a", "b"}}), 1);
+  EXPECT_EQ(faults.OnFault({{"a", "b"}}), 2);
+  faults.OnLateStep();
+  EXPECT_EQ(faults.OnFault({{"a", "b"}}), 2);
+}
+
+TEST(LinkFaultsTest, KeepsABadPairApartForAWhile) {
+  LinkFaults faults;
+  const MonotonicTime start = At(absl::ZeroDuration());
+  EXPECT_THAT(faults.BadPeersOf("a", start), IsEmpty());
+  EXPECT_EQ(faults.NextExpiry(start), MonotonicTime::InfiniteFuture());
+  faults.Remember({"b", "a"}, start);
+  EXPECT_THAT(faults.BadPeersOf("a", start), ElementsAre("b"));
+  EXPECT_THAT(faults.BadPeersOf("b", At(absl::Seconds(29))), ElementsAre("a"));
+  EXPECT_THAT(faults.BadPeersOf("c", start), IsEmpty());
+  EXPECT_EQ(faults.NextExpiry(start), At(absl::Seconds(30)));
+  EXPECT_THAT(faults.BadPeersOf("a", At(absl::Seconds(30))), IsEmpty());
+  EXPECT_EQ(faults.NextExpiry(At(absl::Seconds(30))),
+            MonotonicTime::InfiniteFuture());
+}
+
+TEST(LinkFaultsTest, NamesThePeersToKeepAWorkerFrom) {
+  LinkFaults faults;
+  const MonotonicTime start = At(absl::ZeroDuration());
+  EXPECT_THAT(faults.BadPeersOf("b", start), IsEmpty());
+  faults.Remember({"b", "c"}, start);
+  faults.Remember({"a", "b"}, At(absl::Seconds(10)));
+  faults.Remember({"c", "d"}, start);
+  EXPECT_THAT(faults.BadPeersOf("b", At(absl::Seconds(29))),
+              ElementsAre("a", "c"));
+  EXPECT_THAT(faults.BadPeersOf("b", At(absl::Seconds(30))), ElementsAre("a"));
+  EXPECT_THAT(faults.BadPeersOf("e", start), IsEmpty());
+}
+
+TEST(LinkFaultsTest, KeepsThemApartTwiceAsLongIfTheyFailSoonAgain) {
+  LinkFaults faults;
+  MonotonicTime now = At(absl::ZeroDuration());
+  for (const int seconds : {30, 60, 120, 240, 480, 600, 600}) {
+    faults.Remember({"a", "b"}, now);
+    // Said again meanwhile, it changes nothing.
+    faults.Remember({"b", "a"}, now + absl::Seconds(1));
+    EXPECT_EQ(faults.NextExpiry(now), now + absl::Seconds(seconds));
+    now += absl::Seconds(seconds) + absl::Seconds(1);
+  }
+  // Good for as long as it was bad: forgotten.
+  now += absl::Seconds(600);
+  faults.Remember({"a", "b"}, now);
+  EXPECT_EQ(faults.NextExpiry(now), now + absl::Seconds(30));
+}
+
+TEST(LinkFaultsTest, AStepDoesNotBringABadPairTogether) {
+  LinkFaults faults;
+  const MonotonicTime start = At(absl::ZeroDuration());
+  faults.Remember({"a", "b"}, start);
+  faults.OnStep();
+  EXPECT_THAT(faults.BadPeersOf("a", start), ElementsAre("b"));
+}
+
+}  // namespace
+}  // namespace ringmaster::coordinator

@@ -1,0 +1,249 @@
+#include "server/coordinator/core/life/attach.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status/reason.h"
+#include "server/coordinator/core/account/verdict.h"
+#include "server/coordinator/core/life/formation.h"
+#include "server/coordinator/core/life/halt.h"
+#include "server/coordinator/core/life/job_end.h"
+#include "server/coordinator/core/life/membership.h"
+#include "server/coordinator/core/life/rebuild.h"
+#include "server/coordinator/core/life/reform.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+// Takes what the hello says about the worker itself.
+void Describe(Worker& worker, const HelloReceived& hello,
+              const Config& config) {
+  worker.name = hello.name;
+  worker.incarnation = hello.incarnation;
+  worker.role = hello.role;
+  worker.device = hello.device;
+  worker.host = hello.host;
+  worker.host_key = hello.host_key.empty() ? hello.host : hello.host_key;
+  worker.pid = hello.pid;
+  worker.data_address = hello.data_address;
+  worker.version = hello.version;
+  worker.protocol = std::min(hello.protocol_max, config.protocol_max);
+  worker.costs = hello.costs;
+}
+
+void BindSession(Turn& turn, Worker& worker, SessionId session) {
+  worker.session = session;
+  worker.last_heard = turn.now;
+  turn.state.sessions[session] = worker.name;
+  turn.state.lease_check =
+      std::min(turn.state.lease_check, turn.now + turn.config.lease);
+  turn.Do(SendWelcome{session, worker.protocol});
+}
+
+// For a worker that believes to be in a generation which is none of its.
+void ReleaseStray(Turn& turn, const Worker& worker, int64_t generation) {
+  if (generation == 0) return;
+  SendRelease release = {
+      .session = worker.session,
+      .generation = generation,
+      .message = absl::StrCat("generation ", generation, " is over for worker ",
+                              worker.name)};
+  for (const auto& [number, job] : turn.state.jobs) {
+    if (job.generation != generation) continue;
+    release.state = job.state;
+    release.exit_code = job.state == v1::JOB_STATE_FAILED ? job.exit_code : 0;
+  }
+  turn.Do(std::move(release));
+}
+
+// Members known from the journal that have not attached again.
+bool HasDetached(const State& state) {
+  return std::any_of(
+      state.workers.begin(), state.workers.end(),
+      [](const auto& entry) { return entry.second.session == 0; });
+}
+
+void NoteReattached(Turn& turn, Job& job) {
+  if (job.reattach_deadline == MonotonicTime::InfiniteFuture() ||
+      HasDetached(turn.state)) {
+    return;
+  }
+  job.reattach_deadline = MonotonicTime::InfiniteFuture();
+  job.last_progress = turn.now;
+  job.message = absl::StrCat("all ", RanksText(job),
+                             " attached again after the coordinator's "
+                             "restart");
+  turn.Touch(job);
+  turn.Emit(v1::EVENT_SEVERITY_INFO, "job.reattached", job, "", job.message);
+}
+
+// It is in the job's generation.
+void SendMissed(Turn& turn, Job& job, const Worker& worker,
+                const Member& member) {
+  const bool has_begun =
+      worker.phase == v1::PHASE_CONNECT || worker.phase == v1::PHASE_STEP ||
+      worker.phase == v1::PHASE_EVALUATE || member.finished.has_value();
+  if (job.state == v1::JOB_STATE_RUNNING && !job.is_recovered && !has_begun) {
+    turn.Do(SendStart{worker.session, job.generation});
+  } else if (job.state == v1::JOB_STATE_STOPPING) {
+    if (member.identity.role != v1::ROLE_WORKER) return;
+    turn.Do(SendStop{worker.session, job.generation,
+                     job.cancel_reason.value_or("")});
+  } else if (job.state == v1::JOB_STATE_HALTING && !member.halted.has_value()) {
+    // It hears of the halt only now, and has as long as anybody to answer.
+    job.halt_deadline =
+        std::max(job.halt_deadline, turn.now + turn.config.halt_budget);
+    turn.Do(SendHalt{worker.session, worker.generation,
+                     HaltVerdict(job, turn.time)});
+  }
+}
+
+// It pulls all that it needs from those who hold the job's shards.
+bool IsStateless(const Job& job, const Member& member) {
+  return job.sharding.shards > 0 && !HoldsShards(job, member.identity.role);
+}
+
+// It has not heard of the job's generation: it was assigned, or told of, when
+// a stream or the coordinator broke.
+void ResumeOlder(Turn& turn, Job& job, Worker& worker, Member& member) {
+  // Without a generation it holds no step; that does where none is needed.
+  // It has not prepared the generation, so that has not begun.
+  if (job.is_recovered) job.has_trained = false;
+  const bool is_needless =
+      job.resume_step == 0 || member.is_newcomer || IsStateless(job, member);
+  if (job.state == v1::JOB_STATE_PREPARING &&
+      (worker.generation != 0 || is_needless)) {
+    // The worker will hear of a generation that is forming.
+    if (!IsForming(job)) SendAssignmentTo(turn, job, member);
+    return;
+  }
+  if (worker.generation == 0) {
+    MakeBlank(turn, job, worker, member);
+    return;
+  }
+  if (job.state == v1::JOB_STATE_HALTING) {
+    SendMissed(turn, job, worker, member);
+    return;
+  }
+  if (IsWaiting(job)) return;  // It has halted.
+  if (!job.is_recovered) {
+    // All have prepared the generation, this one too.
+    Evict(turn, std::string(worker.name),
+          EvidenceOf(
+              v1::EVIDENCE_KIND_SUPERSEDED, kCoordinatorObserver,
+              absl::StrCat("it attached again in generation ",
+                           worker.generation, " instead of ", job.generation)));
+    return;
+  }
+  BeginHalt(turn, job, IntentOnLoss(job),
+            VerdictOnNobody(
+                job,
+                absl::StrCat("the coordinator restarted before ", "worker ",
+                             worker.name, " had heard of the generation"),
+                turn.time));
+}
+
+void RejoinJob(Turn& turn, Job& job, Worker& worker, Member& member,
+               const HelloReceived& hello) {
+  if (worker.state == v1::WORKER_STATE_DETACHED) {
+    worker.state = v1::WORKER_STATE_ASSIGNED;
+  }
+  // In a generation of a job before this one, or before it was lost and joined
+  // again, it is as good as in none.
+  const bool is_of_job =
+      hello.generation >= member.since && hello.generation <= job.generation;
+  worker.generation = is_of_job ? hello.generation : 0;
+  if (is_of_job) {
+    if (hello.generation >= job.counted_since && CountsSteps(job, member)) {
+      NoteAppliedStep(job, worker, member, hello.applied_step);
+      job.best_step = std::max(job.best_step, member.step);
+    }
+  } else {
+    ReleaseStray(turn, worker, hello.generation);
+  }
+  NoteReattached(turn, job);
+  if (job.ending.has_value()) return;
+  if (worker.generation == job.generation) {
+    SendMissed(turn, job, worker, member);
+  } else {
+    ResumeOlder(turn, job, worker, member);
+  }
+}
+
+}  // namespace
+
+void Join(Turn& turn, const HelloReceived& hello) {
+  Worker worker;
+  Describe(worker, hello, turn.config);
+  worker.join_time = turn.time;
+  worker.join_order = ++turn.state.last_join_order;
+  worker.joined_at = turn.now;
+  Worker& added =
+      turn.state.workers.emplace(hello.name, std::move(worker)).first->second;
+  BindSession(turn, added, hello.session);
+  if (!TakeReport(turn, added, hello)) {
+    ReleaseStray(turn, added, hello.generation);
+  }
+  turn.Touch();
+  turn.Emit(v1::EVENT_SEVERITY_INFO, "worker.joined", added.name,
+            absl::StrCat("worker ", added.name, " joined from host ",
+                         added.host, ", pid ", added.pid));
+  ContinueRebuilding(turn);
+  TryGather(turn);
+}
+
+void AttachAgain(Turn& turn, const HelloReceived& hello) {
+  Worker& worker = *turn.state.FindWorker(hello.name);
+  if (worker.session != 0) {
+    turn.state.sessions.erase(worker.session);
+    turn.Do(CloseSession{
+        worker.session,
+        WithReason(absl::AbortedError("the worker opened a newer stream"),
+                   reason::kSuperseded)});
+  }
+  Describe(worker, hello, turn.config);
+  BindSession(turn, worker, hello.session);
+  turn.Touch();
+  turn.Emit(v1::EVENT_SEVERITY_INFO, "worker.reattached", worker.name,
+            absl::StrCat("worker ", worker.name, " attached again from host ",
+                         worker.host, " in generation ", hello.generation));
+  if (TakeReport(turn, worker, hello)) {
+    ContinueRebuilding(turn);
+    return;
+  }
+  Member* const member = MemberOf(turn.state, worker);
+  if (member == nullptr) {
+    if (worker.state == v1::WORKER_STATE_DETACHED) {
+      worker.state = v1::WORKER_STATE_IDLE;
+    }
+    // It may have told of a generation before, and does not any more.
+    ReturnToPool(worker);
+    ReleaseStray(turn, worker, hello.generation);
+    ContinueRebuilding(turn);
+    TryGather(turn);
+    return;
+  }
+  RejoinJob(turn, *turn.state.ActiveJob(), worker, *member, hello);
+}
+
+Worker DetachedWorker(const MemberIdentity& identity, const Job& job) {
+  Worker worker;
+  worker.name = identity.worker;
+  worker.incarnation = identity.incarnation;
+  worker.state = v1::WORKER_STATE_DETACHED;
+  worker.role = identity.role;
+  worker.device = identity.device;
+  worker.host = identity.host;
+  worker.host_key = identity.host_key;
+  worker.pid = identity.pid;
+  worker.data_address = identity.data_address;
+  worker.join_time = job.start_time;
+  worker.job_id = job.id;
+  worker.rank = identity.rank;
+  worker.generation = job.generation;
+  worker.step = job.resume_step;
+  return worker;
+}
+
+}  // namespace ringmaster::coordinator

@@ -1,0 +1,139 @@
+#include "server/coordinator/core/life/broken_links.h"
+
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "server/coordinator/core/account/verdict.h"
+#include "server/coordinator/core/faults/link_faults.h"
+#include "server/coordinator/core/life/formation.h"
+#include "server/coordinator/core/life/halt.h"
+#include "server/coordinator/core/life/membership.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+std::vector<LinkReport> Reports(const Job& job) {
+  std::vector<LinkReport> reports;
+  for (const SuspicionReport& report : job.suspicions) {
+    reports.push_back({report.observer,
+                       job.members[report.peer_rank].identity.worker,
+                       report.is_unreached});
+  }
+  return reports;
+}
+
+// The links that the suspicions are about, without those that only follow.
+std::vector<LinkReport> BrokenLinks(const Job& job) {
+  return RootLinks(Reports(job));
+}
+
+// The links to remember of this fault. Where all reports follow from one
+// another the first is a guess, which is good for a message, but would cost a
+// bystander its place if the true link fails again: then, at the latest while
+// connecting, its ends speak for themselves.
+std::vector<LinkReport> CertainLinks(const Job& job) {
+  const bool is_first = job.links.faults() == 0;
+  return is_first && IsCircular(Reports(job)) ? std::vector<LinkReport>()
+                                              : BrokenLinks(job);
+}
+
+// Names the first of the links at fault.
+v1::Verdict VerdictOnLinks(const Turn& turn, const Job& job) {
+  const LinkReport root = BrokenLinks(job).front();
+  for (const SuspicionReport& report : job.suspicions) {
+    if (report.observer == root.observer &&
+        job.members[report.peer_rank].identity.worker == root.peer) {
+      return VerdictOnLink(job, report, turn.time);
+    }
+  }
+  return VerdictOnLink(job, job.suspicions.front(), turn.time);
+}
+
+std::vector<LinkEnd> LinkEnds(const State& state, const Job& job) {
+  std::vector<LinkEnd> ends;
+  for (const Member& member : job.members) {
+    if (member.is_lost) continue;
+    const std::string& name = member.identity.worker;
+    ends.push_back(
+        {name, state.FindWorker(name)->join_order, member.identity.rank});
+  }
+  return ends;
+}
+
+// Returns what is reported now of the first of worker `name`'s links with
+// `peers` that has a report.
+std::string DetailOf(const Job& job, const std::string& name,
+                     const std::set<std::string>& peers) {
+  const auto rank_of = [&job](const std::string& worker) {
+    for (const Member& member : job.members) {
+      if (member.identity.worker == worker) return member.identity.rank;
+    }
+    return -1;
+  };
+  for (const std::string& peer : peers) {
+    std::string detail = LinkDetail(job, rank_of(name), rank_of(peer));
+    if (!detail.empty()) return detail;
+  }
+  return "";
+}
+
+// Evicts the members named by `cover`; the others begin again.
+void EvictForLinks(Turn& turn, const Job& job,
+                   const std::vector<std::string>& cover) {
+  std::vector<v1::Evidence> evidence;
+  for (const std::string& name : cover) {
+    std::set<std::string> peers;
+    std::string observer;
+    for (const LinkReport& link : job.links.links()) {
+      if (link.observer != name && link.peer != name) continue;
+      peers.insert(link.observer == name ? link.peer : link.observer);
+      if (observer.empty()) observer = link.observer;
+    }
+    const std::string detail = DetailOf(job, name, peers);
+    evidence.push_back(EvidenceOf(
+        v1::EVIDENCE_KIND_PEER_REPORT, observer,
+        absl::StrCat(peers.size() == 1 ? "its link to " : "its links to ",
+                     absl::StrJoin(peers, ", "),
+                     " failed again without a step in between",
+                     detail.empty() ? "" : ": ", detail)));
+  }
+  for (size_t i = 0; i < cover.size(); ++i) {
+    const Worker* const worker = turn.state.FindWorker(cover[i]);
+    if (worker == nullptr || MemberOf(turn.state, *worker) == nullptr) continue;
+    Evict(turn, cover[i], evidence[i]);
+  }
+}
+
+}  // namespace
+
+void OnSuspicionDeadline(Turn& turn, Job& job) {
+  job.suspicion_deadline = MonotonicTime::InfiniteFuture();
+  if (job.state == v1::JOB_STATE_STOPPING) {
+    BeginHalt(turn, job, HaltIntent::kCancel, VerdictOnLinks(turn, job));
+    return;
+  }
+  const bool is_first = job.links.OnFault(CertainLinks(job)) == 1;
+  const std::vector<std::string> cover =
+      is_first ? std::vector<std::string>()
+               : SmallestCover(job.links.links(), LinkEnds(turn.state, job));
+  if (cover.empty()) {
+    BeginHalt(turn, job, HaltIntent::kReform, VerdictOnLinks(turn, job));
+    return;
+  }
+  for (const LinkReport& link : job.links.links()) {
+    job.links.Remember(link, turn.now);
+  }
+  job.link_check = job.links.NextExpiry(turn.now);
+  EvictForLinks(turn, job, cover);
+}
+
+void OnLinkCheck(Turn& turn, Job& job) {
+  job.link_check = job.links.NextExpiry(turn.now);
+  TryGather(turn);
+}
+
+}  // namespace ringmaster::coordinator

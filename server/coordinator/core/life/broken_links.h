@@ -1,0 +1,19 @@
+// Broken links: the coordinator's answer when links between live members fail.
+#ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_BROKEN_LINKS_H_
+#define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_BROKEN_LINKS_H_
+
+#include "server/coordinator/core/state/turn.h"
+
+namespace ringmaster::coordinator {
+
+// Suspicions that nothing has explained: links are at fault. The first time the
+// same members begin again; if it happens again without a step in between,
+// the fewest members that cover the broken links are evicted (LinkFaults).
+void OnSuspicionDeadline(Turn& turn, Job& job);
+
+// Two workers that were kept apart need not be any longer.
+void OnLinkCheck(Turn& turn, Job& job);
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_BROKEN_LINKS_H_

@@ -1,0 +1,96 @@
+#include "server/coordinator/core/life/deadlines.h"
+
+#include <algorithm>
+
+#include "server/coordinator/core/life/broken_links.h"
+#include "server/coordinator/core/life/formation.h"
+#include "server/coordinator/core/life/growth.h"
+#include "server/coordinator/core/life/halt.h"
+#include "server/coordinator/core/life/membership.h"
+#include "server/coordinator/core/life/progress.h"
+#include "server/coordinator/core/life/quarantine.h"
+#include "server/coordinator/core/life/rebuild.h"
+#include "server/coordinator/core/life/training.h"
+
+namespace ringmaster::coordinator {
+
+MonotonicTime EarliestDeadline(const State& state) {
+  if (state.is_shutting_down) return MonotonicTime::InfiniteFuture();
+  const Job* const job = state.ActiveJob();
+  if (job == nullptr) {
+    return std::min({state.lease_check, state.quarantine_check,
+                     state.rebuilding.has_value()
+                         ? state.rebuilding->deadline
+                         : MonotonicTime::InfiniteFuture()});
+  }
+  return std::min({state.lease_check, state.quarantine_check,
+                   job->gang_deadline, job->link_check, job->growth_deadline,
+                   job->pause_deadline, job->halt_deadline, job->stop_deadline,
+                   job->suspicion_deadline, job->reattach_deadline,
+                   ProgressDeadline(*job)});
+}
+
+// The order matters where several are due: what explains an incident best comes
+// first. Each action may end the job's state and with it the other deadlines,
+// so the job is looked up again.
+void ActOnDeadlines(Turn& turn) {
+  if (turn.state.lease_check <= turn.now) ExpireLeases(turn);
+  if (turn.state.rebuilding.has_value() &&
+      turn.state.rebuilding->deadline <= turn.now) {
+    OnRebuildDeadline(turn);
+  }
+  const auto due = [&turn](MonotonicTime Job::*deadline) -> Job* {
+    Job* const job = turn.state.ActiveJob();
+    return job != nullptr && job->*deadline <= turn.now ? job : nullptr;
+  };
+  if (Job* const job = due(&Job::reattach_deadline)) {
+    OnReattachDeadline(turn, *job);
+  }
+  if (Job* const job = due(&Job::suspicion_deadline)) {
+    OnSuspicionDeadline(turn, *job);
+  }
+  if (Job* const job = due(&Job::halt_deadline)) OnHaltDeadline(turn, *job);
+  if (Job* const job = due(&Job::stop_deadline)) OnStopDeadline(turn, *job);
+  if (Job* const job = due(&Job::pause_deadline)) OnPauseDeadline(turn, *job);
+  if (turn.state.quarantine_check <= turn.now) OnQuarantineCheck(turn);
+  if (Job* const job = due(&Job::link_check)) OnLinkCheck(turn, *job);
+  if (due(&Job::gang_deadline) != nullptr) TryGather(turn);
+  if (Job* const job = due(&Job::growth_deadline)) {
+    OnGrowthDeadline(turn, *job);
+  }
+  Job* const job = turn.state.ActiveJob();
+  if (job != nullptr && ProgressDeadline(*job) <= turn.now) {
+    OnProgressDeadline(turn, *job);
+  }
+}
+
+void AwaitFirstWorker(Turn& turn) {
+  const Job* const job = turn.state.ActiveJob();
+  if (job == nullptr ||
+      job->reattach_deadline == MonotonicTime::InfiniteFuture() ||
+      job->cancel_reason.has_value() || !turn.state.sessions.empty()) {
+    return;
+  }
+  const absl::Duration waited =
+      turn.now + turn.config.reattach_budget - job->reattach_deadline;
+  if (waited > absl::ZeroDuration()) ExtendDeadlines(turn.state, waited);
+}
+
+void ExtendDeadlines(State& state, absl::Duration delay) {
+  for (auto& [name, worker] : state.workers) worker.last_heard += delay;
+  state.lease_check += delay;
+  if (state.rebuilding.has_value()) state.rebuilding->deadline += delay;
+  Job* const job = state.ActiveJob();
+  if (job == nullptr) return;
+  job->last_progress += delay;
+  for (Member& member : job->members) {
+    if (member.last_progress.has_value()) *member.last_progress += delay;
+  }
+  job->halt_deadline += delay;
+  job->stop_deadline += delay;
+  job->suspicion_deadline += delay;
+  job->pause_deadline += delay;
+  job->reattach_deadline += delay;
+}
+
+}  // namespace ringmaster::coordinator

@@ -1,0 +1,463 @@
+#include "server/coordinator/core/life/formation.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/coordinator/core/account/goodput.h"
+#include "server/coordinator/core/account/incident.h"
+#include "server/coordinator/core/account/verdict.h"
+#include "server/coordinator/core/life/growth.h"
+#include "server/coordinator/core/life/halt.h"
+#include "server/coordinator/core/life/job_end.h"
+#include "server/coordinator/core/life/reform.h"
+#include "server/coordinator/core/placement/cost_agreement.h"
+#include "server/coordinator/core/placement/rendezvous.h"
+#include "server/coordinator/core/placement/shards.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+void SetMessage(Turn& turn, Job& job, std::string message) {
+  if (job.message == message) return;
+  job.message = std::move(message);
+  turn.Touch(job);
+}
+
+std::string GatheringMessage(const Job& job, int idle_count, int idle_servers) {
+  if (idle_count < job.min_workers) {
+    return absl::StrCat("waits for workers: ", idle_count, " of at least ",
+                        job.min_workers, " are idle");
+  }
+  if (idle_servers < job.sharding.servers) {
+    return absl::StrCat("waits for parameter servers: ", idle_servers, " of ",
+                        job.sharding.servers, " are idle");
+  }
+  return absl::StrCat(idle_count, " of at most ", job.max_workers,
+                      " workers are idle; begins once nobody joined for ",
+                      absl::FormatDuration(job.settle));
+}
+
+// Returns the members with what they have said that outlives their generation.
+// A worker that joins a job that has begun holds nothing, which counts if the
+// generation is given up before the worker has heard of it.
+std::vector<Member> CarriedOver(const Job& job,
+                                const std::vector<MemberIdentity>& identities) {
+  std::map<std::string_view, const Member*> before;
+  for (const Member& member : job.members) {
+    if (!member.is_lost) before.emplace(member.identity.worker, &member);
+  }
+  std::vector<Member> table;
+  for (const MemberIdentity& identity : identities) {
+    Member member;
+    if (const auto it = before.find(identity.worker); it != before.end()) {
+      member.step = it->second->step;
+      member.halted = it->second->halted;
+      member.since = it->second->since;
+    } else if (!IsNew(job)) {
+      member.halted = HaltedAnswer{0, 0, /*is_blank=*/true};
+    }
+    member.identity = identity;
+    table.push_back(std::move(member));
+  }
+  return table;
+}
+
+bool HoldsNothing(const Job& job, const Member& member) {
+  if (!member.halted.has_value()) return false;
+  if (HoldsShards(job, member.identity.role)) {
+    return member.halted->shards.empty() && member.halted->given_shards.empty();
+  }
+  return member.halted->is_blank || member.halted->complete_step == 0;
+}
+
+// They copy the state from the lowest rank that holds it. Where it is in
+// shards, a worker pulls it from those who hold these, and these have it from
+// each other.
+void MarkNewcomers(Job& job, int64_t resume_step) {
+  job.state_source_rank = -1;
+  bool has_newcomer = false;
+  for (Member& member : job.members) {
+    if (member.since == 0) member.since = job.generation;
+    member.is_newcomer = resume_step > 0 && HoldsNothing(job, member);
+    has_newcomer |= member.is_newcomer;
+    if (!member.is_newcomer && job.state_source_rank < 0) {
+      job.state_source_rank = member.identity.rank;
+    }
+  }
+  if (!has_newcomer || job.sharding.shards > 0) job.state_source_rank = -1;
+}
+
+void ResetForGeneration(Job& job) {
+  job.is_assigned = false;
+  job.is_recovered = false;
+  job.waits_for_journal = false;
+  job.halt_intent = HaltIntent::kReform;
+  job.suspicions.clear();
+  // Any rank's figures replace those of the generation before.
+  job.figures_rank = std::numeric_limits<int>::max();
+  ClearDeadlines(job);
+}
+
+// The steps that nobody holds are given up, now that this is durable.
+void RollBack(Turn& turn, Job& job) {
+  const int64_t best = job.best_step;
+  const int64_t kept = std::min(best, job.figures.checkpoint_step());
+  CountRollback(job);
+  job.best_step = 0;
+  job.figures.set_step(0);
+  for (Member& member : job.members) {
+    member.step = 0;
+    turn.state.FindWorker(member.identity.worker)->step = 0;
+  }
+  turn.Emit(
+      v1::EVENT_SEVERITY_WARNING, "job.rolled_back", job, "",
+      absl::StrCat(
+          "nobody holds ",
+          best > 0 ? absl::StrCat("step ", best) : std::string("any step"),
+          " any more: goes back to ",
+          kept > 0 ? absl::StrCat("the checkpoint of step ", kept)
+                   : std::string("the last checkpoint or the beginning"),
+          best == kept
+              ? std::string()
+              : absl::StrCat(", ",
+                             Counted(static_cast<size_t>(best - kept), "step"),
+                             best - kept == 1 ? " is lost" : " are lost")),
+      /*verdict=*/nullptr, best);
+}
+
+// Nothing is lost, but all count from the resume step again.
+void SetClocks(Turn& turn, Job& job) {
+  job.best_step = job.resume_step;
+  job.figures.set_step(std::min(job.figures.step(), job.resume_step));
+  for (Member& member : job.members) {
+    member.step = job.resume_step;
+    turn.state.FindWorker(member.identity.worker)->step = job.resume_step;
+  }
+}
+
+// The oldest one; before it one that has begun, whose members nobody told of.
+Job* NextQueued(State& state) {
+  Job* next = nullptr;
+  for (auto& [number, job] : state.jobs) {
+    if (job.state != v1::JOB_STATE_QUEUED || job.ending.has_value()) continue;
+    if (job.first_generation != 0) return &job;
+    if (next == nullptr) next = &job;
+  }
+  return next;
+}
+
+// Returns the costs that the workers' machines agree on, from what any worker
+// there has measured. They start together, and one per host measures for all.
+// Parameter servers take no part in collectives.
+std::optional<MachineCosts> CostsOf(const State& state,
+                                    const std::vector<const Worker*>& workers) {
+  std::set<std::string_view> hosts;
+  for (const Worker* const worker : workers) {
+    if (worker->role == v1::ROLE_WORKER) hosts.insert(worker->host_key);
+  }
+  std::vector<MachineCosts> measured;
+  for (const auto& [name, worker] : state.workers) {
+    if (worker.costs.has_value() && hosts.contains(worker.host_key))
+      measured.push_back(*worker.costs);
+  }
+  return AgreeOnCosts(measured);
+}
+
+int HostCount(const Job& job) {
+  std::set<std::string_view> hosts;
+  for (const Member& member : job.members) {
+    hosts.insert(member.identity.host_key);
+  }
+  return static_cast<int>(hosts.size());
+}
+
+int PreparedCount(const Job& job) {
+  return static_cast<int>(
+      std::count_if(job.members.begin(), job.members.end(),
+                    [](const Member& m) { return m.prepared.has_value(); }));
+}
+
+void StartTraining(Turn& turn, Job& job) {
+  job.state = v1::JOB_STATE_RUNNING;
+  job.has_trained = true;
+  job.last_progress = turn.now;
+  NoteStarted(turn, job);
+  job.message = absl::StrCat("trains on ", RanksText(job));
+  turn.Touch(job);
+  for (const Member& member : job.members) {
+    const Worker* const worker = turn.state.FindWorker(member.identity.worker);
+    turn.Do(SendStart{worker->session, job.generation});
+  }
+  turn.Emit(v1::EVENT_SEVERITY_INFO, "job.running", job, "",
+            absl::StrCat("generation ", job.generation, " trains on ",
+                         RanksText(job), " from step ", job.resume_step + 1));
+  ArmGrowth(turn, job);
+}
+
+// A member prepared, but the job is past that.
+void OnLatePrepared(Turn& turn, Job& job, const Worker& worker,
+                    const Member& member) {
+  if (member.prepared.has_value()) {
+    // It attached again and repeats itself: it has missed the start.
+    if (job.state == v1::JOB_STATE_RUNNING) {
+      turn.Do(SendStart{worker.session, job.generation});
+    }
+    return;
+  }
+  // Only the coordinator's earlier life knew whether the others were started.
+  BeginHalt(turn, job, IntentOnLoss(job),
+            VerdictOnNobody(job,
+                            "the coordinator restarted before all members of "
+                            "the generation had started",
+                            turn.time));
+}
+
+}  // namespace
+
+bool IsForming(const Job& job) {
+  return job.state == v1::JOB_STATE_PREPARING && !job.is_assigned;
+}
+
+void AdvanceQueue(Turn& turn) {
+  if (turn.state.active_job != 0 || turn.state.rebuilding.has_value()) return;
+  Job* const next = NextQueued(turn.state);
+  if (next == nullptr) return;
+  Job& job = *next;
+  turn.state.active_job = job.number;
+  Account(job, turn.now);
+  job.state = v1::JOB_STATE_GATHERING;
+  job.gathering_since = turn.now;
+  turn.Touch(job);
+  turn.Emit(v1::EVENT_SEVERITY_INFO, "job.gathering", job, "",
+            absl::StrCat("waits for ", job.min_workers, " to ", job.max_workers,
+                         " workers", AndServers(job.sharding.servers)));
+  TryGather(turn);
+}
+
+void TryGather(Turn& turn) {
+  Job* const job = turn.state.ActiveJob();
+  if (job == nullptr || job->ending.has_value()) return;
+  if (job->state == v1::JOB_STATE_RUNNING) ArmGrowth(turn, *job);
+  if (job->state != v1::JOB_STATE_GATHERING) return;
+  if (IsWaiting(*job)) {
+    Reform(turn, *job);
+    return;
+  }
+  job->gang_deadline = MonotonicTime::InfiniteFuture();
+  if (!turn.state.journal_error.empty()) {
+    SetMessage(
+        turn, *job,
+        absl::StrCat("waits for the journal: ", turn.state.journal_error));
+    return;
+  }
+  const int servers = job->sharding.servers;
+  const Hosts hosts = HostsFor(turn.state, job->min_workers);
+  const Hosts server_hosts =
+      HostsFor(turn.state, servers, v1::ROLE_PARAMETER_SERVER);
+  const int idle_count = IdleCount(turn.state, hosts);
+  const int idle_servers =
+      IdleCount(turn.state, server_hosts, v1::ROLE_PARAMETER_SERVER);
+  MonotonicTime gang_time =
+      GangTime(*job, idle_count, LastIdleJoin(turn.state, hosts), turn.now);
+  if (idle_count < job->max_workers) {
+    gang_time = std::max(gang_time, turn.state.gather_not_before);
+  }
+  if (idle_servers < servers) gang_time = MonotonicTime::InfiniteFuture();
+  if (gang_time > turn.now) {
+    job->gang_deadline = gang_time;
+    SetMessage(turn, *job, GatheringMessage(*job, idle_count, idle_servers));
+    return;
+  }
+  Formation formation;
+  formation.workers = PackedIdleWorkers(turn.state, hosts);
+  if (idle_count > job->max_workers) {
+    formation.workers.resize(job->max_workers);
+  }
+  const std::vector<const Worker*> all_servers =
+      PackedIdleWorkers(turn.state, server_hosts, v1::ROLE_PARAMETER_SERVER);
+  formation.workers.insert(formation.workers.end(), all_servers.begin(),
+                           all_servers.begin() + servers);
+  FormGeneration(turn, *job, formation);
+}
+
+void FormGeneration(Turn& turn, Job& job, const Formation& formation) {
+  std::vector<MemberIdentity> identities = AssignRanks(formation.workers);
+  job.placements =
+      PlaceShardsOf(turn.state, job, identities, formation.shard_step);
+  job.members = CarriedOver(job, identities);
+  job.generation = ++turn.state.last_generation;
+  turn.state.last_recorded_generation = job.generation;
+  // Whoever measured may be gone since.
+  if (auto costs = CostsOf(turn.state, formation.workers)) job.costs = costs;
+  MarkNewcomers(job, formation.resume_step);
+  if (IsNew(job)) job.first_generation = job.generation;
+  job.resume_step = formation.resume_step;
+  job.is_rollback = formation.is_rollback;
+  job.best_step = std::max(job.best_step, formation.resume_step);
+  job.state = v1::JOB_STATE_PREPARING;
+  job.message = absl::StrCat("forms generation ", job.generation);
+  ResetForGeneration(job);
+  for (const MemberIdentity& identity : identities) {
+    Worker& worker = *turn.state.FindWorker(identity.worker);
+    if (worker.state == v1::WORKER_STATE_IDLE) {
+      worker.state = v1::WORKER_STATE_ASSIGNED;
+    }
+    worker.job_id = job.id;
+    worker.rank = identity.rank;
+  }
+  turn.Touch(job);
+  turn.Persist(GenerationFormedRecord{
+      job.generation, job.id, std::move(identities), formation.resume_step,
+      turn.time, formation.is_rollback,
+      job.placements == nullptr ? std::vector<ShardPlacement>()
+                                : *job.placements});
+}
+
+void AbandonFormation(Turn& turn, Job& job) {
+  for (const Member& member : job.members) {
+    Worker* const worker = turn.state.FindWorker(member.identity.worker);
+    if (worker != nullptr && !member.is_lost) ReturnToPool(*worker);
+  }
+  job.members.clear();
+  job.generation = job.first_generation = 0;
+  job.state = v1::JOB_STATE_GATHERING;
+  turn.Touch(job);
+  TryGather(turn);
+}
+
+void OnGenerationDurable(Turn& turn, const GenerationFormedRecord& record) {
+  Job* const job = turn.state.ActiveJob();
+  if (job == nullptr || job->generation != record.generation ||
+      !IsForming(*job) || job->ending.has_value()) {
+    return;  // Overtaken by a loss or a cancel; the generation is never used.
+  }
+  // If the generation before has not begun, not all members have prepared it.
+  const bool is_unsettled = job->counted_since != 0 && !job->has_trained;
+  if (job->is_rollback || !job->sharding.is_lockstep || is_unsettled) {
+    job->counted_since = job->generation;
+  }
+  job->is_assigned = true;
+  job->has_trained = false;
+  job->last_progress = turn.now;
+  NoteAssigned(turn, *job);
+  if (job->is_rollback) {
+    RollBack(turn, *job);
+  } else if (!job->sharding.is_lockstep) {
+    SetClocks(turn, *job);
+  }
+  if (IsNew(*job)) job->start_time = turn.time;
+  job->message = absl::StrCat("0 of ", job->members.size(), " have prepared");
+  turn.Touch(*job);
+  for (Member& member : job->members) {
+    member.halted.reset();
+    Worker& worker = *turn.state.FindWorker(member.identity.worker);
+    if (member.identity.role == v1::ROLE_PARAMETER_SERVER) {
+      // It may have been a step ahead.
+      worker.step = member.step = job->resume_step;
+    } else if (member.is_newcomer) {
+      worker.step = member.step = 0;
+    }
+    SendAssignmentTo(turn, *job, member);
+  }
+  turn.Emit(v1::EVENT_SEVERITY_INFO, "job.assigned", *job, "",
+            absl::StrCat("generation ", job->generation, ": ", RanksText(*job),
+                         " on ", Counted(HostCount(*job), "host"),
+                         ", after step ", job->resume_step));
+}
+
+void OnGenerationNotDurable(Turn& turn, const GenerationFormedRecord& record) {
+  Job* const job = turn.state.ActiveJob();
+  if (job == nullptr || job->generation != record.generation ||
+      !IsForming(*job) || job->ending.has_value()) {
+    return;
+  }
+  if (IsNew(*job)) {
+    AbandonFormation(turn, *job);
+    return;
+  }
+  job->state = v1::JOB_STATE_HALTING;
+  ResolveHalt(turn, *job);
+}
+
+void SendAssignmentTo(Turn& turn, const Job& job, const Member& member) {
+  Worker& worker = *turn.state.FindWorker(member.identity.worker);
+  worker.generation = job.generation;
+  worker.phase = v1::PHASE_PREPARE;
+  worker.collective_sequence = 0;
+  worker.waiting_for_rank = -1;
+  const int rank = member.identity.rank;
+  SendAssignment assignment;
+  assignment.session = worker.session;
+  assignment.generation = job.generation;
+  assignment.job_id = job.id;
+  assignment.self = member.identity;
+  assignment.world_size = MemberCount(job, v1::ROLE_WORKER);
+  // Ranks of a host follow one another, so only they are looked at.
+  const auto first = static_cast<size_t>(rank - member.identity.local_rank);
+  int local = member.identity.local_rank + 1;
+  while (first + local < job.members.size() &&
+         job.members[first + local].identity.role == member.identity.role &&
+         job.members[first + local].identity.host_key ==
+             member.identity.host_key) {
+    ++local;
+  }
+  assignment.local_world_size = local;
+  assignment.resume_step = job.resume_step;
+  assignment.state_source_rank = job.state_source_rank;
+  assignment.is_newcomer = member.is_newcomer;
+  assignment.costs = job.costs;
+  assignment.placements = job.placements;
+  turn.Do(std::move(assignment));
+}
+
+void OnPrepared(Turn& turn, const Worker& worker,
+                const PreparedReceived& prepared) {
+  Job* const job = turn.state.ActiveJob();
+  Member* const member = MemberOf(turn.state, worker);
+  if (member == nullptr || prepared.generation != job->generation ||
+      job->ending.has_value()) {
+    return;
+  }
+  if (job->state == v1::JOB_STATE_RUNNING ||
+      job->state == v1::JOB_STATE_STOPPING) {
+    OnLatePrepared(turn, *job, worker, *member);
+    return;
+  }
+  if (job->state != v1::JOB_STATE_PREPARING || !job->is_assigned) return;
+  member->prepared = PreparedAnswer{
+      prepared.plan_hash, prepared.data_fingerprint, prepared.summary};
+  job->last_progress = turn.now;
+  SetMessage(turn, *job,
+             absl::StrCat(PreparedCount(*job), " of ", job->members.size(),
+                          " have prepared"));
+  switch (PreparedAgreement(*job)) {
+    case Agreement::kIncomplete:
+      return;
+    case Agreement::kEqual:
+      StartTraining(turn, *job);
+      return;
+    case Agreement::kDifferent:
+      BeginHalt(turn, *job, HaltIntent::kFail,
+                VerdictOnPrepared(*job, turn.time));
+      return;
+  }
+}
+
+void ClearDeadlines(Job& job) {
+  job.halt_deadline = MonotonicTime::InfiniteFuture();
+  job.stop_deadline = MonotonicTime::InfiniteFuture();
+  job.suspicion_deadline = MonotonicTime::InfiniteFuture();
+  job.reattach_deadline = MonotonicTime::InfiniteFuture();
+  job.gang_deadline = MonotonicTime::InfiniteFuture();
+  job.growth_deadline = MonotonicTime::InfiniteFuture();
+  job.pause_deadline = MonotonicTime::InfiniteFuture();
+}
+
+}  // namespace ringmaster::coordinator

@@ -1,0 +1,61 @@
+// Forming a generation: from idle workers or survivors to members that train.
+//
+// gather -> FormGeneration -> (durable) -> assignments -> prepared -> start.
+// From FormGeneration until the record is durable the job is "forming":
+// PREPARING with is_assigned false; no member has heard of the generation.
+#ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_FORMATION_H_
+#define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_FORMATION_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/coordinator/core/state/event.h"
+#include "server/coordinator/core/state/turn.h"
+
+namespace ringmaster::coordinator {
+
+[[nodiscard]] bool IsForming(const Job& job);
+
+// Lets the oldest queued job gather if no job is active.
+void AdvanceQueue(Turn& turn);
+
+// Forms the next generation of the job that gathers, or lets the one that runs
+// grow, if workers are there. Called whenever that may have changed.
+void TryGather(Turn& turn);
+
+// A generation to be formed.
+struct Formation {
+  // In the order of ranks, parameter servers after workers. Those that hold no
+  // step are newcomers.
+  std::vector<const Worker*> workers;
+  // It goes on after this step.
+  int64_t resume_step = 0;
+  // Nobody holds the steps that were made: begins anew.
+  bool is_rollback = false;
+  // It goes on with the shards that members hold, as of this step (shards.h).
+  std::optional<int64_t> shard_step = std::nullopt;
+};
+
+// Requires a working journal.
+void FormGeneration(Turn& turn, Job& job, const Formation& formation);
+
+// Gives up a first generation that is forming, and gathers again.
+void AbandonFormation(Turn& turn, Job& job);
+
+void OnGenerationDurable(Turn& turn, const GenerationFormedRecord& record);
+void OnGenerationNotDurable(Turn& turn, const GenerationFormedRecord& record);
+
+// Tells `member` its place in the generation of `job`.
+void SendAssignmentTo(Turn& turn, const Job& job, const Member& member);
+
+void OnPrepared(Turn& turn, const Worker& worker,
+                const PreparedReceived& prepared);
+
+// Puts every deadline of `job` out of force, but for those of progress.
+void ClearDeadlines(Job& job);
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_FORMATION_H_

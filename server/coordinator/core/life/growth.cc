@@ -1,0 +1,192 @@
+#include "server/coordinator/core/life/growth.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/rpc/proto_time.h"
+#include "server/coordinator/core/account/incident.h"
+#include "server/coordinator/core/account/verdict.h"
+#include "server/coordinator/core/life/halt.h"
+#include "server/coordinator/core/life/hand_over.h"
+#include "server/coordinator/core/placement/rendezvous.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+constexpr absl::Duration kMaxBackoff = absl::Minutes(1);
+
+bool HasCommitted(const Job& job) { return job.best_step > job.resume_step; }
+
+bool HasNewcomer(const Job& job) {
+  return std::any_of(job.members.begin(), job.members.end(),
+                     [](const Member& member) { return member.is_newcomer; });
+}
+
+// All members that it began with are at work.
+bool IsWhole(const Job& job) {
+  return std::none_of(job.members.begin(), job.members.end(),
+                      [](const Member& member) {
+                        return member.is_lost || member.finished.has_value();
+                      });
+}
+
+// Returns how many members of that role count. A worker that leaves trains
+// until then.
+int CountIn(const State& state, const Job& job, v1::Role role) {
+  return role == v1::ROLE_WORKER ? MemberCount(job, role)
+                                 : StayingCount(state, job, role);
+}
+
+// Returns how many more of that role the job takes.
+int RoomIn(const State& state, const Job& job, v1::Role role) {
+  const int most =
+      role == v1::ROLE_WORKER ? job.max_workers : job.sharding.servers;
+  return std::max(0, most - CountIn(state, job, role));
+}
+
+// Returns when the last of those that could join in that role came; nullopt if
+// none could.
+std::optional<MonotonicTime> LastToJoin(const State& state, const Job& job,
+                                        v1::Role role) {
+  if (RoomIn(state, job, role) == 0 ||
+      IdleCount(state, Hosts::kSound, role) == 0) {
+    return std::nullopt;
+  }
+  return LastIdleJoin(state, Hosts::kSound, role);
+}
+
+// It may pause at some time in its present generation.
+bool CanPause(const Job& job) {
+  return job.state == v1::JOB_STATE_RUNNING && !job.ending.has_value() &&
+         !IsPausing(job) && IsWhole(job) && job.best_step + 1 < job.total_steps;
+}
+
+// An interruption now would not fall upon another one.
+bool IsCalm(const Turn& turn, const Job& job) {
+  return HasCommitted(job) && OpenIncident(job) == nullptr &&
+         job.suspicions.empty() && turn.state.journal_error.empty() &&
+         job.reattach_deadline == MonotonicTime::InfiniteFuture();
+}
+
+// Returns how long to wait for a pause: as long as a step may take, or finding
+// a worker dead if that takes longer.
+absl::Duration PausePatience(const Turn& turn, const Job& job) {
+  return std::max(turn.config.lease,
+                  std::min(2 * FromProto(job.figures.step_duration()),
+                           turn.config.progress_cap));
+}
+
+// "workers c, d join: 2 -> 4 ranks", "parameter server s joins: 1 -> 2
+// servers"; empty if none does, hundreds are cut short.
+std::string JoinText(const State& state, const Job& job, v1::Role role) {
+  constexpr size_t kMostShown = 8;
+  const std::vector<const Worker*> idle =
+      PackedIdleWorkers(state, Hosts::kSound, role);
+  const size_t count =
+      std::min(idle.size(), static_cast<size_t>(RoomIn(state, job, role)));
+  if (count == 0) return "";
+  std::string names;
+  for (size_t i = 0; i < std::min(count, kMostShown); ++i) {
+    absl::StrAppend(&names, i == 0 ? "" : ", ", idle[i]->name);
+  }
+  const auto before = static_cast<size_t>(CountIn(state, job, role));
+  return absl::StrCat(Sv(NameOf(role)), count == 1 ? " " : "s ", names,
+                      count > kMostShown ? ", ..." : "",
+                      count == 1 ? " joins: " : " join: ", before, " -> ",
+                      before + count,
+                      role == v1::ROLE_WORKER ? " ranks" : " servers");
+}
+
+// Says which members leave, and which workers join.
+std::string PauseText(const State& state, const Job& job) {
+  std::string text = LeaveText(state, job);
+  for (const v1::Role role : {v1::ROLE_WORKER, v1::ROLE_PARAMETER_SERVER}) {
+    const std::string joins = JoinText(state, job, role);
+    absl::StrAppend(&text, text.empty() || joins.empty() ? "" : "; ", joins);
+  }
+  return text.empty() ? "the workers that were to join have gone" : text;
+}
+
+}  // namespace
+
+void ArmGrowth(Turn& turn, Job& job) {
+  job.growth_deadline = MonotonicTime::InfiniteFuture();
+  if (HasNewcomer(job) && HasCommitted(job)) {
+    job.growth_backoff = absl::ZeroDuration();
+    job.growth_not_before = MonotonicTime();
+  }
+  if (!CanPause(job)) return;
+  if (HasLeavingHolder(turn.state, job)) {
+    job.growth_deadline = turn.now;
+    return;
+  }
+  const auto workers = LastToJoin(turn.state, job, v1::ROLE_WORKER);
+  const auto servers = LastToJoin(turn.state, job, v1::ROLE_PARAMETER_SERVER);
+  if (!workers.has_value() && !servers.has_value()) return;
+  const MonotonicTime last = std::max(workers.value_or(MonotonicTime()),
+                                      servers.value_or(MonotonicTime()));
+  job.growth_deadline =
+      std::max(last + turn.config.join_settle, job.growth_not_before);
+}
+
+void OnGrowthDeadline(Turn& turn, Job& job) {
+  ArmGrowth(turn, job);
+  if (job.growth_deadline > turn.now) return;
+  if (!IsCalm(turn, job)) {
+    job.growth_deadline = turn.now + turn.config.join_settle;
+    return;
+  }
+  job.growth_deadline = MonotonicTime::InfiniteFuture();
+  job.paused_generation = job.generation;
+  job.pause_deadline = turn.now + PausePatience(turn, job);
+  const std::string why = PauseText(turn.state, job);
+  job.message = absl::StrCat("pauses at the next step: ", why);
+  turn.Touch(job);
+  for (const Member& member : job.members) {
+    // Parameter servers end with the workers.
+    if (member.identity.role != v1::ROLE_WORKER) continue;
+    const Worker& worker = *turn.state.FindWorker(member.identity.worker);
+    if (worker.session == 0) continue;
+    turn.Do(SendPause{worker.session, job.generation, why});
+  }
+  turn.Emit(v1::EVENT_SEVERITY_INFO, "job.pausing", job, "", why);
+}
+
+v1::Verdict VerdictOnPause(const Turn& turn, const Job& job) {
+  v1::Verdict verdict =
+      VerdictOnNobody(job, PauseText(turn.state, job), turn.time);
+  verdict.mutable_evidence()->Add(
+      EvidenceOf(HasLeavingHolder(turn.state, job) ? v1::EVIDENCE_KIND_LEFT
+                                                   : v1::EVIDENCE_KIND_JOINED,
+                 kCoordinatorObserver, verdict.summary()));
+  return verdict;
+}
+
+void OnPauseDeadline(Turn& turn, Job& job) {
+  job.pause_deadline = MonotonicTime::InfiniteFuture();
+  // A member that has done all steps does not pause, and the others are about
+  // to be done.
+  if (job.state != v1::JOB_STATE_RUNNING || job.ending.has_value() ||
+      !IsWhole(job)) {
+    return;
+  }
+  v1::Verdict verdict = VerdictOnPause(turn, job);
+  absl::StrAppend(verdict.mutable_summary(), " (nobody paused within ",
+                  absl::FormatDuration(PausePatience(turn, job)), ")");
+  BeginHalt(turn, job, HaltIntent::kReform, std::move(verdict));
+}
+
+void NoteGrowthHalted(const Turn& turn, Job& job) {
+  job.growth_deadline = MonotonicTime::InfiniteFuture();
+  job.pause_deadline = MonotonicTime::InfiniteFuture();
+  if (!HasNewcomer(job) || HasCommitted(job)) return;
+  job.growth_backoff =
+      std::clamp(2 * job.growth_backoff, turn.config.join_settle, kMaxBackoff);
+  job.growth_not_before = turn.now + job.growth_backoff;
+}
+
+}  // namespace ringmaster::coordinator

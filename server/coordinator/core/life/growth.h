@@ -1,0 +1,36 @@
+// Growth: idle workers join a job that runs, and idle parameter servers one that
+// has fewer than it was made for. And those who hold shards leave it
+// (hand_over.h), by the same pause.
+//
+// Once none joined for Config::join_settle, the members are asked to pause. They
+// end at the same step and say so as after a halt; from the first such answer
+// on it is a halt, with a verdict on nobody, and the workers join as newcomers
+// of the next generation. Attempts whose newcomers are lost before a step is
+// committed back off.
+#ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_GROWTH_H_
+#define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_GROWTH_H_
+
+#include "server/coordinator/core/state/turn.h"
+
+namespace ringmaster::coordinator {
+
+// Sets when `job`, if it is RUNNING, is to pause. Called whenever that may have
+// changed.
+void ArmGrowth(Turn& turn, Job& job);
+
+// Asks the members to pause, unless it is no time for it.
+void OnGrowthDeadline(Turn& turn, Job& job);
+
+// The first member has paused: what the halt of the others is for.
+[[nodiscard]] v1::Verdict VerdictOnPause(const Turn& turn, const Job& job);
+
+// Nobody has paused: a halt takes its place.
+void OnPauseDeadline(Turn& turn, Job& job);
+
+// A halt of `job` begins. If its generation has newcomers and has not committed
+// a step, the next attempt to grow waits longer than the one before.
+void NoteGrowthHalted(const Turn& turn, Job& job);
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_GROWTH_H_

@@ -1,0 +1,311 @@
+#include "server/coordinator/core/life/halt.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/status/exit_code.h"
+#include "server/coordinator/core/account/incident.h"
+#include "server/coordinator/core/account/verdict.h"
+#include "server/coordinator/core/life/formation.h"
+#include "server/coordinator/core/life/growth.h"
+#include "server/coordinator/core/life/hand_over.h"
+#include "server/coordinator/core/life/job_end.h"
+#include "server/coordinator/core/life/membership.h"
+#include "server/coordinator/core/life/quarantine.h"
+#include "server/coordinator/core/life/reform.h"
+#include "server/coordinator/core/life/training.h"
+#include "server/coordinator/core/placement/shards.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+bool HasFinisher(const Job& job) {
+  return std::any_of(
+      job.members.begin(), job.members.end(), [](const Member& member) {
+        return member.finished.has_value() && !member.finished->is_stopped;
+      });
+}
+
+bool IsSuspected(const Job& job, int rank) {
+  return std::any_of(
+      job.suspicions.begin(), job.suspicions.end(),
+      [&](const SuspicionReport& report) { return report.peer_rank == rank; });
+}
+
+v1::VerdictDecision DecisionOf(HaltIntent intent) {
+  return intent == HaltIntent::kReform ? v1::VERDICT_DECISION_REFORM
+                                       : v1::VERDICT_DECISION_FAIL_JOB;
+}
+
+void SendHalts(Turn& turn, const Job& job, const v1::Verdict& verdict) {
+  for (const Member& member : job.members) {
+    if (member.is_lost || member.halted.has_value()) continue;
+    const Worker* const worker = turn.state.FindWorker(member.identity.worker);
+    if (worker == nullptr || worker->session == 0) continue;
+    turn.Do(SendHalt{worker->session, worker->generation, verdict});
+  }
+}
+
+// Looks again at a job that waits or is HALTING: what it waits for may be
+// there.
+void GoOn(Turn& turn, Job& job) {
+  if (IsWaiting(job)) {
+    Reform(turn, job);
+  } else {
+    ResolveHalt(turn, job);
+  }
+}
+
+// Records the loss as an incident of its own, for events and the journal.
+void AnnounceLoss(Turn& turn, const Job& job, const v1::Verdict& verdict) {
+  const bool is_polite = IsPolite(verdict);
+  turn.Emit(is_polite ? v1::EVENT_SEVERITY_INFO : v1::EVENT_SEVERITY_WARNING,
+            is_polite ? "worker.left" : "worker.lost", job, verdict.worker(),
+            verdict.summary(), &verdict);
+}
+
+// Every step is done, since somebody has finished: who is gone is not needed
+// any more, unless a peer says that it is.
+bool GoesOnWithout(const Job& job, int rank) {
+  return (job.state == v1::JOB_STATE_RUNNING ||
+          job.state == v1::JOB_STATE_STOPPING) &&
+         HasFinisher(job) && AliveCount(job, v1::ROLE_WORKER) > 0 &&
+         !IsSuspected(job, rank);
+}
+
+// Why a member has halted that this coordinator has not told to.
+v1::Verdict VerdictOnHalted(const Turn& turn, const Job& job) {
+  if (IsPausing(job) || HasLeavingHolder(turn.state, job)) {
+    return VerdictOnPause(turn, job);
+  }
+  if (job.is_recovered) {
+    return VerdictOnNobody(job, "the coordinator restarted during a halt",
+                           turn.time);
+  }
+  v1::Verdict verdict = VerdictOnNobody(
+      job, "all ranks paused, because a worker leaves", turn.time);
+  verdict.mutable_evidence()->Add(EvidenceOf(
+      v1::EVIDENCE_KIND_LEFT, kCoordinatorObserver, verdict.summary()));
+  return verdict;
+}
+
+}  // namespace
+
+HaltIntent IntentOnLoss(const Job& job) {
+  if (job.state == v1::JOB_STATE_HALTING) return job.halt_intent;
+  return job.state == v1::JOB_STATE_STOPPING ? HaltIntent::kCancel
+                                             : HaltIntent::kReform;
+}
+
+void BeginHalt(Turn& turn, Job& job, HaltIntent intent, v1::Verdict verdict) {
+  verdict.set_decision(DecisionOf(intent));
+  job.state = v1::JOB_STATE_HALTING;
+  job.halt_intent = intent;
+  job.halt_deadline = turn.now + turn.config.halt_budget;
+  if (job.reattach_deadline != MonotonicTime::InfiniteFuture()) {
+    job.halt_deadline = std::max(job.halt_deadline, job.reattach_deadline);
+  }
+  job.stop_deadline = MonotonicTime::InfiniteFuture();
+  job.suspicion_deadline = MonotonicTime::InfiniteFuture();
+  NoteGrowthHalted(turn, job);
+  job.suspicions.clear();
+  job.message = verdict.summary();
+  for (Member& member : job.members) member.finished.reset();
+  SendHalts(turn, job, verdict);
+  NoteHaltBegun(turn, job, verdict);
+  turn.Touch(job);
+  // Nothing to worry about: a user asked for it, a worker left, or others join.
+  const bool is_wanted = intent == HaltIntent::kCancel || IsWanted(verdict);
+  turn.Emit(is_wanted ? v1::EVENT_SEVERITY_INFO : v1::EVENT_SEVERITY_WARNING,
+            "job.halting", job, "", verdict.summary(), &verdict);
+  if (intent != HaltIntent::kCancel) {
+    job.verdict = verdict;
+    turn.Persist(VerdictReachedRecord{job.id, std::move(verdict)});
+  }
+  ResolveHalt(turn, job);
+}
+
+v1::Verdict HaltVerdict(const Job& job, absl::Time time) {
+  if (job.halt_intent != HaltIntent::kCancel && job.verdict.has_value()) {
+    return *job.verdict;
+  }
+  v1::Verdict verdict = VerdictOnNobody(job, job.message, time);
+  verdict.set_decision(v1::VERDICT_DECISION_FAIL_JOB);
+  return verdict;
+}
+
+void FailJob(Turn& turn, Job& job, v1::Verdict verdict) {
+  if (job.state != v1::JOB_STATE_HALTING && !IsForming(job)) {
+    BeginHalt(turn, job, HaltIntent::kFail, std::move(verdict));
+    return;
+  }
+  verdict.set_decision(v1::VERDICT_DECISION_FAIL_JOB);
+  job.state = v1::JOB_STATE_HALTING;
+  job.halt_intent = HaltIntent::kFail;
+  job.message = verdict.summary();
+  job.verdict = verdict;
+  turn.Touch(job);
+  NoteFurtherFault(turn, job, verdict);
+  turn.Persist(VerdictReachedRecord{job.id, std::move(verdict)});
+  ResolveHalt(turn, job);
+}
+
+void ResolveHalt(Turn& turn, Job& job) {
+  if (job.state != v1::JOB_STATE_HALTING || job.ending.has_value()) return;
+  for (const Member& member : job.members) {
+    if (!member.is_lost && !member.halted.has_value()) return;
+  }
+  job.halt_deadline = MonotonicTime::InfiniteFuture();
+  job.reattach_deadline = MonotonicTime::InfiniteFuture();
+  NoteAllHalted(turn, job);
+  switch (job.halt_intent) {
+    case HaltIntent::kReform:
+      Reform(turn, job);
+      return;
+    case HaltIntent::kFail:
+      DecideEnd(turn, job,
+                {v1::JOB_STATE_FAILED, job.verdict->exit_code(),
+                 job.verdict->summary()});
+      return;
+    case HaltIntent::kCancel:
+      DecideEnd(turn, job,
+                {v1::JOB_STATE_CANCELLED, static_cast<int>(ExitCode::kStopped),
+                 absl::StrCat("cancelled: ", job.cancel_reason.value_or(""))});
+      return;
+  }
+}
+
+void OnHalted(Turn& turn, Worker& worker, const HaltedReceived& halted) {
+  Job* const job = turn.state.ActiveJob();
+  Member* const member = MemberOf(turn.state, worker);
+  if (member == nullptr || job->ending.has_value() ||
+      halted.generation != worker.generation || IsForming(*job) ||
+      member->halted.has_value()) {
+    return;  // Stale, or said twice.
+  }
+  const int64_t ahead = halted.complete_step - halted.applied_step;
+  const bool may_be_loaded = halted.applied_step == 0;
+  if (halted.applied_step < 0 || ahead < 0 || (ahead > 1 && !may_be_loaded)) {
+    CloseForViolation(
+        turn, worker,
+        absl::StrCat("halted with applied_step ", halted.applied_step,
+                     " and complete_step ", halted.complete_step,
+                     "; the latter is the former or one more"));
+    return;
+  }
+  for (const HeldShard& held : halted.shards) {
+    if (held.shard < 0 || held.shard >= job->sharding.shards) {
+      CloseForViolation(turn, worker,
+                        absl::StrCat("holds shard ", held.shard, " of ",
+                                     job->sharding.shards));
+      return;
+    }
+  }
+  // Ranks that train may pause by themselves, because one of them leaves.
+  if (job->state == v1::JOB_STATE_PREPARING && !job->is_recovered) {
+    CloseForViolation(turn, worker, "halted without being told to");
+    return;
+  }
+  HaltedAnswer answer{halted.applied_step, halted.complete_step};
+  // Until it has copied the whole state, a newcomer holds nothing of the job's.
+  if (member->is_newcomer && answer.applied_step < job->resume_step) {
+    answer = HaltedAnswer{};
+  }
+  if (!CountsSteps(*job, *member)) {
+    answer.applied_step = std::min(answer.applied_step, job->resume_step);
+    answer.complete_step = std::min(answer.complete_step, job->resume_step);
+  }
+  if (HoldsShards(*job, worker.role)) {
+    KeepHeldShards(*job, *member, halted.generation, halted.shards, answer);
+  }
+  worker.phase = v1::PHASE_HALTED;
+  NoteAppliedStep(*job, worker, *member, answer.applied_step);
+  member->halted = std::move(answer);
+  turn.Touch(*job);
+  if (job->state == v1::JOB_STATE_HALTING) {
+    ResolveHalt(turn, *job);
+    return;
+  }
+  // It has paused, or was told by the coordinator's life before.
+  BeginHalt(turn, *job, IntentOnLoss(*job), VerdictOnHalted(turn, *job));
+}
+
+void OnHaltDeadline(Turn& turn, Job& job) {
+  job.halt_deadline = MonotonicTime::InfiniteFuture();
+  std::vector<std::string> silent;
+  for (const Member& member : job.members) {
+    if (!member.is_lost && !member.halted.has_value()) {
+      silent.push_back(member.identity.worker);
+    }
+  }
+  const std::string detail =
+      absl::StrCat("did not answer the halt within ",
+                   absl::FormatDuration(turn.config.halt_budget));
+  for (const std::string& name : silent) {
+    Evict(turn, name,
+          EvidenceOf(v1::EVIDENCE_KIND_HALT_UNANSWERED, kCoordinatorObserver,
+                     detail));
+  }
+}
+
+void OnMemberGone(Turn& turn, const Worker& gone, std::string_view what,
+                  v1::Evidence evidence) {
+  Job& job = *turn.state.ActiveJob();
+  Member& member = *MemberOf(turn.state, gone);
+  v1::Verdict verdict =
+      VerdictOnMember(job, member, gone, what, std::move(evidence), turn.time);
+  member.is_lost = true;
+  NoteMemberGone(turn, member, gone, verdict.evidence(0));
+  const bool goes_on = GoesOnWithout(job, verdict.rank());
+  const bool was_never_told = IsForming(job) && IsNew(job);
+  verdict.set_decision(goes_on || was_never_told
+                           ? v1::VERDICT_DECISION_REFORM
+                           : DecisionOf(IntentOnLoss(job)));
+  turn.Touch(job);
+  AnnounceLoss(turn, job, verdict);
+  NoteHostFault(turn, job, gone, verdict);
+  if (job.ending.has_value()) return;
+  if (was_never_told) {
+    AbandonFormation(turn, job);
+    return;
+  }
+  // Nobody has heard of the generation.
+  if (IsForming(job)) job.state = v1::JOB_STATE_HALTING;
+  if (IsWaiting(job) || job.state == v1::JOB_STATE_HALTING) {
+    NoteFurtherLoss(turn, job, std::move(verdict));
+    GoOn(turn, job);
+  } else if (goes_on) {
+    job.verdict = verdict;
+    turn.Persist(VerdictReachedRecord{job.id, std::move(verdict)});
+    CheckFinished(turn, job);
+  } else {
+    BeginHalt(turn, job, IntentOnLoss(job), std::move(verdict));
+  }
+}
+
+void MakeBlank(Turn& turn, Job& job, const Worker& worker, Member& member) {
+  member.halted = HaltedAnswer{0, 0, /*is_blank=*/true};
+  turn.Touch(job);
+  // Nobody has heard of the generation, which counts on its steps.
+  if (IsForming(job)) job.state = v1::JOB_STATE_HALTING;
+  if (IsWaiting(job) || job.state == v1::JOB_STATE_HALTING) {
+    GoOn(turn, job);
+  } else {
+    const std::string why =
+        job.is_recovered
+            ? absl::StrCat("the coordinator restarted before worker ",
+                           worker.name, " had heard of the generation")
+            : absl::StrCat(Describe(member.identity),
+                           " attached again without its state, in no "
+                           "generation instead of ",
+                           job.generation);
+    BeginHalt(turn, job, IntentOnLoss(job),
+              VerdictOnNobody(job, why, turn.time));
+  }
+}
+
+}  // namespace ringmaster::coordinator

@@ -1,0 +1,64 @@
+// Halting a generation, and what follows once all its members have stopped.
+//
+// The arithmetic: a member that applied step s had everybody's record of s, and
+// who sends a record holds every reduced bucket of that step. So no survivor's
+// complete_step is below any step that anyone has applied, and the least
+// complete_step of the survivors is the step to go on after: nothing applied is
+// ever lost while anybody is left who holds it.
+//
+// A newcomer stands at (0, 0) until it holds the whole state of the resume
+// step, and at that step then. So who says (0, 0) where steps were applied
+// holds nothing, and does not count: it is a newcomer of the next generation
+// too.
+//
+// A member that starts from a checkpoint of step S holds S complete with
+// nothing applied, and applies it once all say that they hold it. So the same
+// holds of that step: all hold S, and go on after it, or nobody applied it, and
+// it is no loss to go on after 0, where they start from a checkpoint again.
+#ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_HALT_H_
+#define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_HALT_H_
+
+#include "server/coordinator/core/state/event.h"
+#include "server/coordinator/core/state/turn.h"
+
+namespace ringmaster::coordinator {
+
+// Returns the intent of a halt that a loss causes: to end a job that is
+// stopping, the intent of a halt already under way, else to go on without the
+// lost member.
+[[nodiscard]] HaltIntent IntentOnLoss(const Job& job);
+
+// Halts the members of `job`, which is PREPARING (assigned), RUNNING or
+// STOPPING, at once. `verdict` says why; unless the intent is to cancel, it is
+// the job's incident and journaled.
+void BeginHalt(Turn& turn, Job& job, HaltIntent intent, v1::Verdict verdict);
+
+// Returns the verdict that members of `job`, which is HALTING, receive.
+[[nodiscard]] v1::Verdict HaltVerdict(const Job& job, absl::Time time);
+
+// Ends `job` as FAILED with `verdict` once its members have halted, whichever
+// state it is in.
+void FailJob(Turn& turn, Job& job, v1::Verdict verdict);
+
+// Acts if every member that is left has halted: re-forms (reform.h), or ends
+// the job.
+void ResolveHalt(Turn& turn, Job& job);
+
+void OnHalted(Turn& turn, Worker& worker, const HaltedReceived& halted);
+
+// Evicts who has not halted when the budget is over.
+void OnHaltDeadline(Turn& turn, Job& job);
+
+// A member of `job` is gone: `gone` is its worker's last state, already removed
+// from the pool; `what` and `evidence` tell how ("was lost", "left").
+void OnMemberGone(Turn& turn, const Worker& gone, std::string_view what,
+                  v1::Evidence evidence);
+
+// `worker` attached again as `member`, but with no trace of the generation: it
+// holds nothing, and is to be a newcomer of the next one. Halts the job if it
+// is not halted yet.
+void MakeBlank(Turn& turn, Job& job, const Worker& worker, Member& member);
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_HALT_H_

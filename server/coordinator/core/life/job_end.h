@@ -1,0 +1,49 @@
+// The end of a job: decided, made durable, then told to everybody.
+#ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_JOB_END_H_
+#define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_JOB_END_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/coordinator/core/state/turn.h"
+
+namespace ringmaster::coordinator {
+
+// The end of a job: its state, exit code and reason.
+struct End {
+  v1::JobState state = v1::JOB_STATE_FAILED;
+  int exit_code = 0;
+  std::string message;
+  std::optional<uint64_t> parameters_hash = std::nullopt;
+};
+
+// Decides that `job` ends; `waiting` are answered once that is durable. Nothing
+// but OnEndDurable changes the job from here on.
+void DecideEnd(Turn& turn, Job& job, End end,
+               std::vector<RequestToken> waiting = {});
+
+// Carries out the end: tells users and members, which go back to the pool, and
+// lets the next job gather.
+void OnEndDurable(Turn& turn, const JobEndedRecord& record,
+                  const std::vector<RequestToken>& waiting);
+
+// The end has to wait for the journal to work again: those that wait for it are
+// told so.
+void OnEndNotDurable(Turn& turn, Job& job);
+
+// Takes `worker` out of its job and makes it idle, unless it is draining.
+void ReturnToPool(Worker& worker);
+
+// Does that, and tells it `why`, if it has heard of its generation; `state` is
+// its job's, and `exit_code`, if that has failed.
+void Release(Turn& turn, Worker& worker, v1::JobState state,
+             const std::string& why, int exit_code = 0);
+
+// Forgets those jobs that ended first, beyond `max_ended_jobs` ended ones.
+void PruneEndedJobs(State& state, int max_ended_jobs);
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_JOB_END_H_

@@ -1,0 +1,205 @@
+#include "server/coordinator/core/life/job_queue.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/rpc/enum_name.h"
+#include "common/status/exit_code.h"
+#include "common/status/reason.h"
+#include "server/coordinator/core/account/verdict.h"
+#include "server/coordinator/core/life/formation.h"
+#include "server/coordinator/core/life/halt.h"
+#include "server/coordinator/core/life/job_end.h"
+#include "server/coordinator/core/life/training.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+// Lets `request` wait for, or answers it with, the job that the same request_id
+// made before. False if there is none.
+bool AnswerRepeated(Turn& turn, const SubmitRequested& submit) {
+  if (submit.request_id.empty()) return false;
+  for (const auto& [number, job] : turn.state.jobs) {
+    if (job.request_id != submit.request_id) continue;
+    turn.Reply(submit.request, absl::OkStatus(), job.id);
+    return true;
+  }
+  for (auto& [token, pending] : turn.outbox.in_flight) {
+    const auto* const record = std::get_if<JobCreatedRecord>(&pending.record);
+    if (record == nullptr || record->request_id != submit.request_id) continue;
+    pending.waiting.push_back(submit.request);
+    return true;
+  }
+  return false;
+}
+
+// A job that is being rebuilt has its number already.
+int64_t NextNumber(const State& state) {
+  const int64_t rebuilt =
+      state.rebuilding.has_value() ? state.rebuilding->job_number : 0;
+  return std::max(state.last_job_number, rebuilt) + 1;
+}
+
+// Nobody works for the job: it is queued, gathers, or its members have halted.
+bool CanEndAtOnce(const Job& job) {
+  return job.state == v1::JOB_STATE_QUEUED ||
+         job.state == v1::JOB_STATE_GATHERING || IsForming(job);
+}
+
+// Members of the job are to stop; which way depends on what they do.
+void CancelMembers(Turn& turn, Job& job) {
+  switch (job.state) {
+    case v1::JOB_STATE_PREPARING:
+      BeginHalt(
+          turn, job, HaltIntent::kCancel,
+          VerdictOnNobody(job, absl::StrCat("cancelled: ", *job.cancel_reason),
+                          turn.time));
+      return;
+    case v1::JOB_STATE_RUNNING:
+      job.message = absl::StrCat("stops: ", *job.cancel_reason);
+      turn.Touch(job);
+      StopMembers(turn, job);
+      turn.Emit(v1::EVENT_SEVERITY_INFO, "job.stopping", job, "", job.message);
+      return;
+    case v1::JOB_STATE_HALTING:
+      if (job.halt_intent == HaltIntent::kReform) {
+        job.halt_intent = HaltIntent::kCancel;
+        ResolveHalt(turn, job);
+      }
+      return;
+    default:
+      return;  // STOPPING already.
+  }
+}
+
+// A further cancel of a job that stops already: the record of the first one is
+// enough, so it waits for that.
+void AnswerRepeatedCancel(Turn& turn, const CancelRequested& cancel,
+                          const Job& job) {
+  if (!turn.state.journal_error.empty()) {
+    turn.Reply(
+        cancel.request,
+        JournalUnavailable(absl::StrCat("the cancellation of job ", job.id),
+                           turn.state.journal_error),
+        job.id);
+    return;
+  }
+  for (auto& [token, pending] : turn.outbox.in_flight) {
+    if (!std::holds_alternative<CancelRequestedRecord>(pending.record) ||
+        JobIdOf(pending.record) != job.id) {
+      continue;
+    }
+    pending.waiting.push_back(cancel.request);
+    return;
+  }
+  turn.Reply(cancel.request, absl::OkStatus(), job.id);
+}
+
+absl::Status NotCancellable(const Job* job, const std::string& name) {
+  if (job == nullptr) {
+    return WithReason(
+        absl::NotFoundError(absl::StrCat("no job has the id or name ", name)),
+        reason::kJobNotFound);
+  }
+  if (!IsEnded(job->state)) return absl::OkStatus();
+  return WithReason(
+      absl::FailedPreconditionError(absl::StrCat(
+          "job ", job->id, " has already ended: ", EnumName(job->state))),
+      reason::kJobAlreadyEnded);
+}
+
+}  // namespace
+
+void OnSubmit(Turn& turn, const SubmitRequested& submit) {
+  if (AnswerRepeated(turn, submit)) return;
+  if (!turn.state.journal_error.empty()) {
+    turn.Reply(
+        submit.request,
+        JournalUnavailable(absl::StrCat("the creation of job ", submit.name),
+                           turn.state.journal_error),
+        "");
+    return;
+  }
+  JobCreatedRecord record;
+  record.number = turn.state.last_job_number = NextNumber(turn.state);
+  record.id = absl::StrCat(submit.name, "-", record.number);
+  record.name = submit.name;
+  record.spec = submit.spec;
+  record.request_id = submit.request_id;
+  record.min_workers = submit.min_workers;
+  record.max_workers = submit.max_workers;
+  record.settle = submit.settle;
+  record.total_steps = submit.total_steps;
+  record.sharding = submit.sharding;
+  record.time = turn.time;
+  turn.Persist(std::move(record), {submit.request});
+}
+
+Job JobOf(const JobCreatedRecord& record) {
+  Job job;
+  job.id = record.id;
+  job.name = record.name;
+  job.number = record.number;
+  job.spec = record.spec;
+  job.request_id = record.request_id;
+  job.min_workers = record.min_workers;
+  job.max_workers = record.max_workers;
+  job.settle = record.settle;
+  job.total_steps = record.total_steps;
+  job.sharding = record.sharding;
+  job.create_time = record.time;
+  job.message = "waits for the jobs before it";
+  return job;
+}
+
+void OnJobDurable(Turn& turn, const JobCreatedRecord& record,
+                  const std::vector<RequestToken>& waiting) {
+  Job& job =
+      turn.state.jobs.emplace(record.number, JobOf(record)).first->second;
+  turn.state.last_job_number =
+      std::max(turn.state.last_job_number, record.number);
+  job.accounted_to = turn.now;
+  turn.Touch(job);
+  turn.Emit(v1::EVENT_SEVERITY_INFO, "job.submitted", job, "",
+            absl::StrCat("job ", job.id, " for ", job.min_workers, " to ",
+                         job.max_workers, " workers",
+                         AndServers(job.sharding.servers), ", ",
+                         job.total_steps, " steps"));
+  for (RequestToken request : waiting) {
+    turn.Reply(request, absl::OkStatus(), record.id);
+  }
+  AdvanceQueue(turn);
+}
+
+void OnCancel(Turn& turn, const CancelRequested& cancel) {
+  Job* const job = turn.state.FindJob(cancel.job);
+  if (const absl::Status status = NotCancellable(job, cancel.job);
+      !status.ok()) {
+    turn.Reply(cancel.request, status, job == nullptr ? "" : job->id);
+    return;
+  }
+  if (job->ending.has_value()) {
+    job->waiting_cancels.push_back(cancel.request);
+    if (!turn.state.journal_error.empty()) OnEndNotDurable(turn, *job);
+    return;
+  }
+  if (job->cancel_reason.has_value()) {
+    AnswerRepeatedCancel(turn, cancel, *job);
+    return;
+  }
+  job->cancel_reason = cancel.reason;
+  if (CanEndAtOnce(*job)) {
+    DecideEnd(turn, *job,
+              {v1::JOB_STATE_CANCELLED, static_cast<int>(ExitCode::kStopped),
+               absl::StrCat("cancelled: ", cancel.reason)},
+              {cancel.request});
+    return;
+  }
+  CancelMembers(turn, *job);
+  turn.Persist(CancelRequestedRecord{job->id, cancel.reason, turn.time},
+               {cancel.request});
+}
+
+}  // namespace ringmaster::coordinator

@@ -1,0 +1,27 @@
+// Jobs as users change them: submitted, queued, cancelled.
+#ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_JOB_QUEUE_H_
+#define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_JOB_QUEUE_H_
+
+#include <vector>
+
+#include "server/coordinator/core/state/event.h"
+#include "server/coordinator/core/state/turn.h"
+
+namespace ringmaster::coordinator {
+
+// Gives the job an id and journals it; it exists, and the user hears of it,
+// once that is durable. A request_id seen before gives that job instead.
+void OnSubmit(Turn& turn, const SubmitRequested& submit);
+void OnJobDurable(Turn& turn, const JobCreatedRecord& record,
+                  const std::vector<RequestToken>& waiting);
+
+// Cancels a job: at once where no member works for it, else by way of STOPPING
+// or HALTING. Members are told at once; the user once it is durable.
+void OnCancel(Turn& turn, const CancelRequested& cancel);
+
+// The job that a JobCreatedRecord makes.
+[[nodiscard]] Job JobOf(const JobCreatedRecord& record);
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_JOB_QUEUE_H_

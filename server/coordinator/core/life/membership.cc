@@ -1,0 +1,314 @@
+#include "server/coordinator/core/life/membership.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/status/reason.h"
+#include "server/coordinator/core/account/incident.h"
+#include "server/coordinator/core/account/verdict.h"
+#include "server/coordinator/core/life/attach.h"
+#include "server/coordinator/core/life/formation.h"
+#include "server/coordinator/core/life/halt.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+// More than this many generations would take longer than the universe is old:
+// such a number is an error, not a generation.
+constexpr int64_t kMaxGeneration = int64_t{1} << 62;
+constexpr size_t kMaxNameLength = 253;
+
+v1::Evidence Observed(v1::EvidenceKind kind, std::string_view detail) {
+  return EvidenceOf(kind, kCoordinatorObserver, detail);
+}
+
+// Takes the worker of that name out of the pool, and out of its job if it is a
+// member.
+void Lose(Turn& turn, const std::string& name, std::string_view what,
+          v1::Evidence evidence) {
+  const auto it = turn.state.workers.find(name);
+  const Worker gone = std::move(it->second);
+  turn.state.sessions.erase(gone.session);
+  turn.state.workers.erase(it);
+  turn.Touch();
+  if (MemberOf(turn.state, gone) != nullptr) {
+    OnMemberGone(turn, gone, what, std::move(evidence));
+    return;
+  }
+  const bool is_polite = evidence.kind() == v1::EVIDENCE_KIND_LEFT;
+  turn.Emit(is_polite ? v1::EVENT_SEVERITY_INFO : v1::EVENT_SEVERITY_WARNING,
+            is_polite ? "worker.left" : "worker.lost", gone.name,
+            absl::StrCat(gone.state == v1::WORKER_STATE_IDLE ? "idle " : "",
+                         Sv(NameOf(gone.role)), " ", gone.name, " on host ",
+                         gone.host, " ", Sv(what), ": ", evidence.detail()));
+  TryGather(turn);
+}
+
+void Close(Turn& turn, SessionId session, absl::Status status,
+           std::string_view reason_name) {
+  turn.Do(CloseSession{session, WithReason(std::move(status), reason_name)});
+}
+
+bool IsLive(const Worker& worker, const Turn& turn) {
+  return worker.session != 0 &&
+         worker.last_heard + turn.config.lease > turn.now;
+}
+
+// Returns what is wrong with the hello by itself; empty if nothing is.
+std::string FaultOf(const HelloReceived& hello) {
+  if (hello.name.empty() || hello.name.size() > kMaxNameLength) {
+    return absl::StrCat("hello with a name of ", hello.name.size(),
+                        " bytes; 1 to ", kMaxNameLength, " are allowed");
+  }
+  if (hello.incarnation == 0) return "hello without an incarnation";
+  if (hello.generation < 0 || hello.generation > kMaxGeneration) {
+    return absl::StrCat("hello with generation ", hello.generation);
+  }
+  return "";
+}
+
+// Returns true if the worker was a member of the active job's newest
+// generations, and its loss is not durable yet. It must not be told so before:
+// it would drop the steps that it holds, and a coordinator that restarted then
+// would still count on them.
+bool IsLossPending(const Turn& turn, const HelloReceived& hello) {
+  const Job* const job = turn.state.ActiveJob();
+  if (job == nullptr || hello.generation == 0 ||
+      hello.generation < job->first_generation ||
+      hello.generation > job->generation) {
+    return false;
+  }
+  const Worker* const holder = turn.state.FindWorker(hello.name);
+  if (holder != nullptr && holder->incarnation == hello.incarnation) {
+    return false;
+  }
+  const auto is_of_job = [&](const PendingRecord& pending) {
+    return JobIdOf(pending.record) == job->id;
+  };
+  return std::any_of(turn.outbox.deferred.begin(), turn.outbox.deferred.end(),
+                     is_of_job) ||
+         std::any_of(
+             turn.outbox.in_flight.begin(), turn.outbox.in_flight.end(),
+             [&](const auto& entry) { return is_of_job(entry.second); });
+}
+
+absl::Status NameInUse(const Worker& holder) {
+  return absl::AlreadyExistsError(absl::StrCat("worker name ", holder.name,
+                                               " is in use by pid ", holder.pid,
+                                               " on host ", holder.host));
+}
+
+// Closes the session and returns true if the hello cannot be accepted.
+bool RefuseHello(Turn& turn, const HelloReceived& hello) {
+  if (const std::string fault = FaultOf(hello); !fault.empty()) {
+    Close(turn, hello.session, absl::InvalidArgumentError(fault),
+          reason::kSessionProtocolViolation);
+    return true;
+  }
+  const Config& config = turn.config;
+  if (hello.protocol_max < config.protocol_min ||
+      hello.protocol_min > config.protocol_max) {
+    Close(
+        turn, hello.session,
+        absl::FailedPreconditionError(absl::StrCat(
+            "worker ", hello.name, " (version ", hello.version,
+            ") speaks protocol versions ", hello.protocol_min, " to ",
+            hello.protocol_max, ", this coordinator ", config.protocol_min,
+            " to ", config.protocol_max, "; use binaries of the same release")),
+        reason::kProtocolMismatch);
+    return true;
+  }
+  if (IsLossPending(turn, hello)) {
+    Close(turn, hello.session,
+          absl::UnavailableError(absl::StrCat(
+              "the loss of worker ", hello.name, " from generation ",
+              hello.generation, " is still being recorded; try again")),
+          reason::kJournalUnavailable);
+    return true;
+  }
+  const Worker* const holder = turn.state.FindWorker(hello.name);
+  if (holder == nullptr || holder->incarnation == hello.incarnation ||
+      !IsLive(*holder, turn)) {
+    return false;
+  }
+  Close(turn, hello.session, NameInUse(*holder), reason::kWorkerNameInUse);
+  return true;
+}
+
+// Another process life has taken the name.
+void Supersede(Turn& turn, const std::string& name) {
+  const Worker& old = *turn.state.FindWorker(name);
+  if (old.session != 0) {
+    Close(turn, old.session,
+          absl::AbortedError(absl::StrCat("worker name ", name,
+                                          " was taken by a new process")),
+          reason::kSuperseded);
+  }
+  Lose(turn, name, "was lost",
+       Observed(v1::EVIDENCE_KIND_SUPERSEDED,
+                "a new process with its name said hello"));
+}
+
+}  // namespace
+
+void OnHello(Turn& turn, const HelloReceived& hello) {
+  if (const Worker* const known = turn.state.FindSession(hello.session)) {
+    CloseForViolation(turn, *known, "said hello twice on one stream");
+    return;
+  }
+  if (RefuseHello(turn, hello)) return;
+  // A worker of a coordinator whose journal is gone: fence its generation too.
+  turn.state.last_generation =
+      std::max(turn.state.last_generation, hello.generation);
+  if (!hello.held_job_fault.empty()) {
+    turn.Emit(
+        v1::EVENT_SEVERITY_WARNING, "worker.held_job_ignored", hello.name,
+        absl::StrCat("worker ", hello.name,
+                     " tells of a job that cannot be: ", hello.held_job_fault));
+  }
+  if (!hello.costs_fault.empty()) {
+    turn.Emit(v1::EVENT_SEVERITY_WARNING, "worker.costs_ignored", hello.name,
+              absl::StrCat("worker ", hello.name,
+                           " measured what cannot be: ", hello.costs_fault));
+  }
+  const Worker* const holder = turn.state.FindWorker(hello.name);
+  if (holder != nullptr && holder->incarnation == hello.incarnation) {
+    AttachAgain(turn, hello);
+    return;
+  }
+  if (holder != nullptr) Supersede(turn, hello.name);
+  if (hello.predecessor.has_value()) {
+    NoteProcessEnd(turn, hello.name, *hello.predecessor);
+  }
+  Join(turn, hello);
+}
+
+void OnStreamClosed(Turn& turn, const Worker& worker, std::string_view detail) {
+  Lose(turn, std::string(worker.name), "was lost",
+       Observed(v1::EVIDENCE_KIND_STREAM_BROKEN,
+                absl::StrCat("its stream broke: ", Sv(detail))));
+}
+
+void OnLeaving(Turn& turn, Worker& worker, const LeavingReceived& leaving) {
+  if (!leaving.is_done) {
+    if (worker.state == v1::WORKER_STATE_DRAINING) return;
+    worker.state = v1::WORKER_STATE_DRAINING;
+    turn.Touch();
+    turn.Emit(
+        v1::EVENT_SEVERITY_INFO, "worker.draining", worker.name,
+        absl::StrCat("worker ", worker.name,
+                     " leaves at the next step boundary: ", leaving.reason));
+    TryGather(turn);
+    return;
+  }
+  if (Member* const member = MemberOf(turn.state, worker)) {
+    Job& job = *turn.state.ActiveJob();
+    if (CountsSteps(job, *member)) {
+      NoteAppliedStep(job, worker, *member, leaving.step);
+      job.best_step = std::max(job.best_step, member->step);
+    }
+  }
+  turn.Do(CloseSession{worker.session, absl::OkStatus()});
+  Lose(turn, std::string(worker.name), "left",
+       EvidenceOf(v1::EVIDENCE_KIND_LEFT, worker.name, leaving.reason));
+}
+
+void OnDrain(Turn& turn, const DrainRequested& drain) {
+  Worker* const worker = turn.state.FindWorker(drain.worker);
+  if (worker == nullptr || worker->session == 0) {
+    turn.Reply(
+        drain.request,
+        WithReason(absl::NotFoundError(absl::StrCat(
+                       "no worker named ", drain.worker, " is connected")),
+                   reason::kInvalidRequest),
+        "");
+    return;
+  }
+  worker->state = v1::WORKER_STATE_DRAINING;
+  turn.Touch();
+  turn.Do(SendDrain{worker->session, drain.reason});
+  turn.Reply(drain.request, absl::OkStatus(), "");
+  TryGather(turn);
+}
+
+// When the worker last lived, as far as is known: when it was last heard, or
+// when the steps of its generation prove that it took part.
+static MonotonicTime LastSign(const Turn& turn, const Worker& worker) {
+  const Job* const job = turn.state.ActiveJob();
+  if (job == nullptr || worker.generation != job->generation ||
+      MemberOf(turn.state, worker) == nullptr) {
+    return worker.last_heard;
+  }
+  return std::max(
+      worker.last_heard,
+      job->life.ProvenAt(job->generation).value_or(worker.last_heard));
+}
+
+void ExpireLeases(Turn& turn) {
+  MonotonicTime next = MonotonicTime::InfiniteFuture();
+  std::vector<std::string> expired;
+  for (const auto& [name, worker] : turn.state.workers) {
+    if (worker.session == 0) continue;
+    const MonotonicTime deadline = LastSign(turn, worker) + turn.config.lease;
+    if (deadline <= turn.now) {
+      expired.push_back(name);
+    } else {
+      next = std::min(next, deadline);
+    }
+  }
+  turn.state.lease_check = next;
+  const std::string detail = absl::StrCat(
+      "nothing heard of it for ", absl::FormatDuration(turn.config.lease));
+  for (const std::string& name : expired) {
+    const SessionId session = turn.state.FindWorker(name)->session;
+    Close(turn, session, absl::AbortedError(detail), reason::kLeaseExpired);
+    Lose(turn, name, "was lost",
+         Observed(v1::EVIDENCE_KIND_LEASE_EXPIRED, detail));
+  }
+}
+
+void OnReattachDeadline(Turn& turn, Job& job) {
+  job.reattach_deadline = MonotonicTime::InfiniteFuture();
+  job.last_progress = turn.now;
+  std::vector<std::string> missing;
+  for (const Member& member : job.members) {
+    const Worker* const worker = turn.state.FindWorker(member.identity.worker);
+    if (!member.is_lost && worker->session == 0)
+      missing.push_back(worker->name);
+  }
+  const std::string detail =
+      absl::StrCat("did not attach again within ",
+                   absl::FormatDuration(turn.config.reattach_budget),
+                   " of the coordinator's restart");
+  for (const std::string& name : missing) {
+    Lose(turn, name, "was lost",
+         Observed(v1::EVIDENCE_KIND_LEASE_EXPIRED, detail));
+  }
+}
+
+void Evict(Turn& turn, const std::string& name, v1::Evidence evidence) {
+  const Worker& worker = *turn.state.FindWorker(name);
+  if (worker.session != 0) {
+    Close(turn, worker.session,
+          absl::AbortedError(
+              absl::StrCat("evicted from generation ", worker.generation, ": ",
+                           evidence.detail(), "; join again as a newcomer")),
+          reason::kStaleGeneration);
+  }
+  Lose(turn, name, "was evicted", std::move(evidence));
+}
+
+void CloseForViolation(Turn& turn, const Worker& worker,
+                       std::string_view what) {
+  Close(turn, worker.session,
+        absl::InvalidArgumentError(
+            absl::StrCat("worker ", worker.name, " ", Sv(what))),
+        reason::kSessionProtocolViolation);
+  Lose(turn, std::string(worker.name), "was evicted",
+       Observed(v1::EVIDENCE_KIND_STREAM_BROKEN,
+                absl::StrCat("it broke the protocol: ", Sv(what))));
+}
+
+}  // namespace ringmaster::coordinator

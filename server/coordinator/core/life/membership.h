@@ -1,0 +1,45 @@
+// The pool of workers: who joins, attaches again, leaves, is lost.
+#ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_MEMBERSHIP_H_
+#define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_MEMBERSHIP_H_
+
+#include <string>
+#include <string_view>
+
+#include "server/coordinator/core/state/event.h"
+#include "server/coordinator/core/state/turn.h"
+
+namespace ringmaster::coordinator {
+
+// A hello's effect depends on what has its name already:
+//   nobody                                     joins the pool
+//   same incarnation                           attaches again; an older stream
+//                                              of it is closed
+//   another, detached or its lease run out     supersedes it, joins
+//   another, live                              is refused: WORKER_NAME_IN_USE
+//   nobody, but its loss from the active job   is refused until it is:
+//   is not durable yet                         JOURNAL_UNAVAILABLE
+// A member that attaches again stays one if it is still in its generation, and
+// is told what it has missed.
+void OnHello(Turn& turn, const HelloReceived& hello);
+
+void OnStreamClosed(Turn& turn, const Worker& worker, std::string_view detail);
+void OnLeaving(Turn& turn, Worker& worker, const LeavingReceived& leaving);
+void OnDrain(Turn& turn, const DrainRequested& drain);
+
+// Removes workers that were silent for a lease, in the order of their names.
+void ExpireLeases(Turn& turn);
+
+// Removes members known from the journal that have not attached again.
+void OnReattachDeadline(Turn& turn, Job& job);
+
+// Removes the worker of that name, a member, from its job and the pool, and
+// closes its session. It may come back as a newcomer.
+void Evict(Turn& turn, const std::string& name, v1::Evidence evidence);
+
+// The same for a worker whose message breaks the protocol in a way that
+// `what` tells. `worker` is gone afterwards.
+void CloseForViolation(Turn& turn, const Worker& worker, std::string_view what);
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_MEMBERSHIP_H_

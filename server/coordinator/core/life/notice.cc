@@ -1,0 +1,43 @@
+#include "server/coordinator/core/life/notice.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "google/protobuf/descriptor.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+void KeepWithJob(Job& job, const v1::Notice& notice) {
+  if (notice.kind() == v1::NOTICE_KIND_SAMPLE) job.sample = notice.sample();
+  if (notice.kind() == v1::NOTICE_KIND_CHECKPOINT_WRITTEN ||
+      notice.kind() == v1::NOTICE_KIND_CHECKPOINT_LOADED) {
+    job.figures.set_checkpoint_step(
+        std::max(job.figures.checkpoint_step(), notice.step()));
+  }
+}
+
+}  // namespace
+
+void OnNotice(Turn& turn, const Worker& worker, const v1::Notice& notice) {
+  if (MemberOf(turn.state, worker) == nullptr) return;
+  Job& job = *turn.state.ActiveJob();
+  if (notice.generation() != job.generation || !job.is_assigned) return;
+  // Once its end is decided, a job is what the record of its end says.
+  if (!job.ending.has_value()) KeepWithJob(job, notice);
+  turn.Touch(job);
+  const v1::NoticeEvent& event = v1::NoticeKind_descriptor()
+                                     ->FindValueByNumber(notice.kind())
+                                     ->options()
+                                     .GetExtension(v1::notice_event);
+  std::string message =
+      notice.message().empty()
+          ? absl::StrCat("after step ", notice.step(), ": ", event.message())
+          : notice.message();
+  turn.Emit(event.severity(), event.type(), job, worker.name,
+            std::move(message), /*verdict=*/nullptr, notice.step());
+}
+
+}  // namespace ringmaster::coordinator

@@ -1,0 +1,78 @@
+#include "server/coordinator/core/life/progress.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace ringmaster::coordinator {
+namespace {
+
+MonotonicTime At(absl::Duration since_start) {
+  return MonotonicTime::FromNanos(1) + since_start;
+}
+
+// A job of two members that runs; its last progress was at the start.
+class ProgressTest : public ::testing::Test {
+ protected:
+  ProgressTest() {
+    Job job;
+    job.id = "j-1";
+    job.number = 1;
+    job.state = v1::JOB_STATE_RUNNING;
+    job.generation = 1;
+    job.is_assigned = true;
+    job.last_progress = At(absl::ZeroDuration());
+    job.progress_check = MonotonicTime::InfiniteFuture();
+    for (int rank = 0; rank < 2; ++rank) {
+      Worker worker;
+      worker.name = "w" + std::to_string(rank);
+      worker.phase = v1::PHASE_STEP;
+      state_.workers.emplace(worker.name, worker);
+      Member member;
+      member.identity.rank = rank;
+      member.identity.worker = worker.name;
+      job.members.push_back(member);
+    }
+    state_.active_job = 1;
+    state_.jobs.emplace(1, job);
+  }
+
+  Job& job() { return state_.jobs.at(1); }
+
+  // A beat of `rank` that tells of nothing new.
+  void Beat(int rank, MonotonicTime now) {
+    Turn turn{config_, state_, outbox_, actions_, now, absl::UnixEpoch()};
+    Member& member = job().members[rank];
+    BeatReceived beat;
+    beat.phase = v1::PHASE_STEP;
+    NoteSigns(turn, job(), *state_.FindWorker(member.identity.worker), member,
+              beat);
+  }
+
+  const Config config_ = Config::FromFailureBudget(absl::Seconds(2));
+  State state_;
+  Outbox outbox_;
+  std::vector<Action> actions_;
+};
+
+TEST_F(ProgressTest, ALookIsDueWhenTheLeastPatienceIsOver) {
+  Beat(0, At(absl::Seconds(1)));
+  EXPECT_EQ(job().progress_check, At(config_.progress_cap));
+}
+
+TEST_F(ProgressTest, InAStandstillBeatsBringOneLookInABeatInterval) {
+  const MonotonicTime first = At(config_.progress_cap + absl::Seconds(5));
+  Beat(0, first);
+  EXPECT_EQ(job().progress_check, first + config_.beat_interval);
+  Beat(1, first + config_.beat_interval / 2);
+  EXPECT_EQ(job().progress_check, first + config_.beat_interval);
+}
+
+TEST_F(ProgressTest, ALookThatIsDueBeforeStands) {
+  job().progress_check = At(absl::Seconds(3));
+  Beat(0, At(absl::Seconds(70)));
+  EXPECT_EQ(job().progress_check, At(absl::Seconds(3)));
+}
+
+}  // namespace
+}  // namespace ringmaster::coordinator

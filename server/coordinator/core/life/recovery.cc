@@ -1,0 +1,260 @@
+#include "server/coordinator/core/life/recovery.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/status/exit_code.h"
+#include "common/status/status_macros.h"
+#include "server/coordinator/core/life/attach.h"
+#include "server/coordinator/core/life/formation.h"
+#include "server/coordinator/core/life/halt.h"
+#include "server/coordinator/core/life/job_end.h"
+#include "server/coordinator/core/life/job_queue.h"
+#include "server/coordinator/core/life/quarantine.h"
+#include "server/coordinator/core/life/reform.h"
+#include "server/coordinator/core/life/training.h"
+#include "server/coordinator/core/placement/shards.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+// Returns what a halt with this verdict was for. Some of those at fault are
+// still there: a member that fails by its own fault, one that differs from
+// others, the ends of a broken link.
+HaltIntent IntentOf(const v1::Verdict& verdict) {
+  if (verdict.decision() != v1::VERDICT_DECISION_FAIL_JOB)
+    return HaltIntent::kReform;
+  const bool is_loss =
+      !verdict.worker().empty() && !verdict.evidence().empty() &&
+      verdict.evidence(0).kind() != v1::EVIDENCE_KIND_SELF_REPORT &&
+      verdict.evidence(0).kind() != v1::EVIDENCE_KIND_MISMATCH;
+  return is_loss ? HaltIntent::kReform : HaltIntent::kFail;
+}
+
+// The table of a new generation. A member of the one before that was not lost
+// has been in the job since then.
+std::vector<Member> MembersOf(const GenerationFormedRecord& record,
+                              const std::vector<Member>& before) {
+  std::map<std::pair<std::string_view, uint64_t>, int64_t> since;
+  for (const Member& member : before) {
+    if (member.is_lost) continue;
+    since.emplace(std::pair(std::string_view(member.identity.worker),
+                            member.identity.incarnation),
+                  member.since);
+  }
+  std::vector<Member> members;
+  for (const MemberIdentity& identity : record.members) {
+    Member member;
+    member.identity = identity;
+    member.identity.rank = static_cast<int>(members.size());
+    member.step = record.resume_step;
+    const auto it = since.find(
+        std::pair(std::string_view(identity.worker), identity.incarnation));
+    member.since = it == since.end() ? record.generation : it->second;
+    members.push_back(std::move(member));
+  }
+  return members;
+}
+
+// Applies one record.
+struct FoldVisitor {
+  State& state;
+
+  absl::Status operator()(const JobCreatedRecord& record) {
+    // One that was rebuilt may come after a job that was submitted meanwhile.
+    if (record.number <= 0 ||
+        !state.jobs.emplace(record.number, JobOf(record)).second) {
+      return absl::DataLossError(absl::StrCat(
+          "job ", record.id, " comes after number ", state.last_job_number));
+    }
+    state.last_job_number = std::max(state.last_job_number, record.number);
+    return absl::OkStatus();
+  }
+
+  absl::Status operator()(const GenerationFormedRecord& record) {
+    Job* const job = state.FindJobById(record.job_id);
+    if (job == nullptr || IsEnded(job->state)) return UnknownJob(record.job_id);
+    if (record.generation <= state.last_generation || record.members.empty()) {
+      return absl::DataLossError(absl::StrCat(
+          "generation ", record.generation, " of ", record.members.size(),
+          " members comes after generation ", state.last_generation));
+    }
+    state.last_generation = record.generation;
+    state.last_recorded_generation = record.generation;
+    job->state = v1::JOB_STATE_PREPARING;
+    if (job->generation == 0) job->first_generation = record.generation;
+    job->generation = record.generation;
+    job->resume_step = record.resume_step;
+    if (record.is_rollback) {
+      // One after another without a step in between is the same rollback: the
+      // first one's generation was overtaken before it was used.
+      if (job->rollbacks == 0 || job->best_step > 0) CountRollback(*job);
+      job->best_step = 0;
+    }
+    if (record.is_rollback || !job->sharding.is_lockstep) {
+      job->counted_since = record.generation;
+    }
+    job->best_step = job->sharding.is_lockstep
+                         ? std::max(job->best_step, record.resume_step)
+                         : record.resume_step;
+    if (job->start_time == absl::InfinitePast()) job->start_time = record.time;
+    job->members = MembersOf(record, job->members);
+    job->placements = PlacementsOf(*job, record);
+    return absl::OkStatus();
+  }
+
+  // May come after the end, if the journal failed in between.
+  absl::Status operator()(const CancelRequestedRecord& record) {
+    Job* const job = state.FindJobById(record.job_id);
+    if (job == nullptr) return UnknownJob(record.job_id);
+    job->cancel_reason = record.reason;
+    return absl::OkStatus();
+  }
+
+  absl::Status operator()(const VerdictReachedRecord& record) {
+    Job* const job = state.FindJobById(record.job_id);
+    if (job == nullptr) return UnknownJob(record.job_id);
+    if (IsEnded(job->state)) return absl::OkStatus();
+    job->verdict = record.verdict;
+    // A record that was set aside while the journal failed may come after the
+    // next generation, which may be a rollback.
+    if (record.verdict.generation() != job->generation) return absl::OkStatus();
+    job->best_step = std::max(job->best_step, record.verdict.step());
+    job->state = v1::JOB_STATE_HALTING;
+    job->halt_intent = IntentOf(record.verdict);
+    const int rank = record.verdict.rank();
+    if (job->halt_intent == HaltIntent::kReform && rank >= 0 &&
+        rank < static_cast<int>(job->members.size())) {
+      job->members[rank].is_lost = true;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status operator()(const JobEndedRecord& record) {
+    Job* const job = state.FindJobById(record.job_id);
+    if (job == nullptr || IsEnded(job->state)) return UnknownJob(record.job_id);
+    if (!IsEnded(record.state)) {
+      return absl::DataLossError(
+          absl::StrCat("job ", record.job_id, " ended as ",
+                       static_cast<int>(record.state), ", which is no end"));
+    }
+    job->state = record.state;
+    job->exit_code = record.exit_code;
+    job->message = record.message;
+    job->parameters_hash = record.parameters_hash;
+    job->verdict = record.verdict;
+    job->figures = record.figures;
+    job->sample = record.sample;
+    job->bench = record.bench;
+    job->best_step = std::max(job->best_step, record.figures.step());
+    job->end_time = record.time;
+    job->end_order = ++state.last_end_order;
+    return absl::OkStatus();
+  }
+
+  // Those that are over end once the coordinator begins.
+  absl::Status operator()(const HostQuarantinedRecord& record) {
+    state.quarantines.push_back({record.host_key, record.host, record.end_time,
+                                 record.reason,
+                                 MonotonicTime::InfiniteFuture()});
+    return absl::OkStatus();
+  }
+
+ private:
+  static absl::Status UnknownJob(const std::string& id) {
+    return absl::DataLossError(
+        absl::StrCat("job ", id, " was never created, or has ended before"));
+  }
+};
+
+void Resume(State& state, Job& job) {
+  state.active_job = job.number;
+  if (job.state != v1::JOB_STATE_HALTING) {
+    job.state = job.cancel_reason.has_value() ? v1::JOB_STATE_STOPPING
+                                              : v1::JOB_STATE_RUNNING;
+  } else if (job.cancel_reason.has_value() &&
+             job.halt_intent == HaltIntent::kReform) {
+    job.halt_intent = HaltIntent::kCancel;
+  }
+  job.message =
+      "waits for its members to attach again after the "
+      "coordinator's restart";
+  job.is_assigned = true;
+  job.is_recovered = true;
+  job.has_trained = true;
+  for (const Member& member : job.members) {
+    if (member.is_lost) continue;
+    Worker worker = DetachedWorker(member.identity, job);
+    worker.join_order = ++state.last_join_order;
+    state.workers.emplace(worker.name, std::move(worker));
+  }
+}
+
+absl::Status Contradiction(const std::string& what) {
+  return WithExitCode(
+      absl::DataLossError(absl::StrCat(
+          what,
+          ". Restore the state directory from a backup, or move it away to "
+          "start anew.")),
+      ExitCode::kCheckpointCorrupt);
+}
+
+}  // namespace
+
+absl::StatusOr<State> Fold(const std::vector<JournalRecord>& records,
+                           const Config& config) {
+  State state;
+  state.is_recovered = true;
+  for (size_t i = 0; i < records.size(); ++i) {
+    const absl::Status status = std::visit(FoldVisitor{state}, records[i]);
+    if (!status.ok()) {
+      return Contradiction(
+          absl::StrCat("journal record ", i + 1, " (", Sv(TypeOf(records[i])),
+                       ") contradicts those before it: ", status.message()));
+    }
+  }
+  PruneEndedJobs(state, config.max_ended_jobs);
+  for (auto& [number, job] : state.jobs) {
+    if (IsEnded(job.state) || job.generation == 0) continue;
+    if (state.active_job != 0) {
+      return Contradiction(absl::StrCat("journal: jobs ", state.ActiveJob()->id,
+                                        " and ", job.id,
+                                        " both ran at its end"));
+    }
+    Resume(state, job);
+  }
+  return state;
+}
+
+void BeginRecovered(Turn& turn) {
+  if (turn.state.is_recovered) {
+    turn.state.gather_not_before = turn.now + kReturnTime;
+  }
+  BeginQuarantines(turn);
+  // Workers known from the journal cannot have been heard before.
+  for (auto& [name, worker] : turn.state.workers) worker.last_heard = turn.now;
+  Job* const job = turn.state.ActiveJob();
+  if (job == nullptr) {
+    AdvanceQueue(turn);
+    return;
+  }
+  job->last_progress = turn.now;
+  job->reattach_deadline = turn.now + turn.config.reattach_budget;
+  if (job->state == v1::JOB_STATE_STOPPING) {
+    job->stop_deadline =
+        job->reattach_deadline + StopPatience(*job, turn.config);
+  }
+  turn.Touch(*job);
+  turn.Emit(v1::EVENT_SEVERITY_INFO, "job.recovered", *job, "", job->message);
+  if (job->state == v1::JOB_STATE_HALTING) {
+    job->halt_deadline = job->reattach_deadline;
+    ResolveHalt(turn, *job);
+  }
+}
+
+}  // namespace ringmaster::coordinator

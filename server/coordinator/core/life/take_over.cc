@@ -1,0 +1,194 @@
+#include "server/coordinator/core/life/take_over.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "server/coordinator/core/account/goodput.h"
+#include "server/coordinator/core/account/verdict.h"
+#include "server/coordinator/core/life/attach.h"
+#include "server/coordinator/core/life/formation.h"
+#include "server/coordinator/core/life/halt.h"
+#include "server/coordinator/core/life/job_end.h"
+#include "server/coordinator/core/life/reform.h"
+#include "server/coordinator/core/life/training.h"
+#include "server/coordinator/core/placement/rendezvous.h"
+#include "server/coordinator/core/placement/shards.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+// Returns the identity of a rank that nobody has reported. No worker has
+// incarnation 0, so it is nobody.
+MemberIdentity UnknownIdentity(int rank, v1::Role role) {
+  MemberIdentity identity;
+  identity.role = role;
+  identity.worker = absl::StrCat("unknown-", rank);
+  identity.host = "unknown";
+  return identity;
+}
+
+// The worker that is `identity`, if it is still as it reported.
+Worker* WorkerOf(State& state, const MemberIdentity& identity) {
+  Worker* const worker = ReporterOf(state, identity.rank);
+  return worker != nullptr && worker->name == identity.worker &&
+                 worker->incarnation == identity.incarnation
+             ? worker
+             : nullptr;
+}
+
+// Binds the members that are there to the job; returns the ranks of the others.
+std::vector<int> Seat(Turn& turn, Job& job,
+                      const GenerationFormedRecord& record) {
+  std::vector<int> missing;
+  job.members.clear();
+  for (const MemberIdentity& identity : record.members) {
+    Member member;
+    member.identity = identity;
+    member.since = record.generation;
+    member.step = job.resume_step;
+    if (const Worker* const worker = WorkerOf(turn.state, identity)) {
+      if (identity.role == v1::ROLE_WORKER) {
+        member.step = std::max(member.step, worker->step);
+        job.best_step = std::max(job.best_step, member.step);
+      }
+    } else {
+      missing.push_back(identity.rank);
+    }
+    job.members.push_back(std::move(member));
+  }
+  return missing;
+}
+
+// "2 of 3 ranks are there, without rank 1".
+std::string SeatsText(const Job& job, const std::vector<int>& missing) {
+  constexpr size_t kMostShown = 8;
+  std::string text = absl::StrCat(job.members.size() - missing.size(), " of ",
+                                  job.members.size(), " ranks are there");
+  for (size_t i = 0; i < missing.size(); ++i) {
+    if (i == kMostShown) return absl::StrCat(text, ", ...");
+    absl::StrAppend(&text,
+                    i > 0                 ? ", "
+                    : missing.size() == 1 ? ", without rank "
+                                          : ", without ranks ",
+                    missing[i]);
+  }
+  return text;
+}
+
+// Those whose rank the record does not have: they came too late for it.
+void ReleaseLate(Turn& turn, const Job& job) {
+  for (const Member& member : job.members) {
+    Worker* const worker = ReporterOf(turn.state, member.identity.rank);
+    if (worker != nullptr && WorkerOf(turn.state, member.identity) == nullptr) {
+      Release(turn, *worker, v1::JOB_STATE_FAILED,
+              absl::StrCat("generation ", job.generation,
+                           " is over for worker ", worker->name));
+    }
+  }
+}
+
+// Nothing was heard of them since the rebuilding began, at `since`.
+void LoseMissing(Turn& turn, Job& job, const std::vector<int>& missing,
+                 MonotonicTime since) {
+  const std::string detail =
+      absl::StrCat("did not attach again within ",
+                   absl::FormatDuration(turn.config.reattach_budget),
+                   " after the coordinator lost its state");
+  for (const int rank : missing) {
+    if (job.ending.has_value()) return;
+    Worker gone = DetachedWorker(job.members[rank].identity, job);
+    gone.last_heard = since;
+    OnMemberGone(turn, gone, "was lost",
+                 EvidenceOf(v1::EVIDENCE_KIND_LEASE_EXPIRED,
+                            kCoordinatorObserver, detail));
+  }
+}
+
+}  // namespace
+
+bool IsReporter(const Rebuilding& rebuilding, const Worker& worker) {
+  const auto it = rebuilding.workers.find(worker.rank);
+  return worker.session != 0 && it != rebuilding.workers.end() &&
+         it->second == worker.name &&
+         worker.generation == rebuilding.generation;
+}
+
+Worker* ReporterOf(State& state, int rank) {
+  const Rebuilding& rebuilding = *state.rebuilding;
+  const auto it = rebuilding.workers.find(rank);
+  if (it == rebuilding.workers.end()) return nullptr;
+  Worker* const worker = state.FindWorker(it->second);
+  return worker != nullptr && worker->rank == rank &&
+                 IsReporter(rebuilding, *worker)
+             ? worker
+             : nullptr;
+}
+
+GenerationFormedRecord RebuiltRecord(Turn& turn, const Job& job) {
+  const Rebuilding& rebuilding = *turn.state.rebuilding;
+  GenerationFormedRecord record;
+  record.generation = rebuilding.generation;
+  record.job_id = rebuilding.job.job_id;
+  record.resume_step = rebuilding.job.resume_step;
+  // No applied step is given up but by a rollback, here to or before a
+  // generation that the journal does not know.
+  record.is_rollback =
+      job.sharding.is_lockstep && record.resume_step < job.best_step;
+  record.time = turn.time;
+  record.placements = rebuilding.job.placements;
+  std::map<std::pair<std::string, v1::Role>, int> on_host;
+  for (int rank = 0; rank < MemberCount(rebuilding.job); ++rank) {
+    const Worker* const worker = ReporterOf(turn.state, rank);
+    const v1::Role role = RoleOf(rebuilding.job, rank);
+    MemberIdentity identity =
+        worker == nullptr ? UnknownIdentity(rank, role) : IdentityOf(*worker);
+    identity.rank = rank;
+    if (worker != nullptr) {
+      identity.local_rank = on_host[{worker->host_key, role}]++;
+    }
+    record.members.push_back(std::move(identity));
+  }
+  return record;
+}
+
+void TakeOver(Turn& turn, Job& job, const GenerationFormedRecord& record) {
+  const int64_t known = job.generation;
+  Account(job, turn.now);
+  job.generation = record.generation;
+  if (job.first_generation == 0) job.first_generation = record.generation;
+  job.resume_step = record.resume_step;
+  if (record.is_rollback) CountRollback(job);
+  if (record.is_rollback || !job.sharding.is_lockstep) {
+    job.counted_since = record.generation;
+  }
+  // Later steps that the older journal knew are given up; Seat adds those that
+  // the members have applied.
+  job.best_step = record.resume_step;
+  if (job.start_time == absl::InfinitePast()) job.start_time = record.time;
+  const std::vector<int> missing = Seat(turn, job, record);
+  job.placements = PlacementsOf(job, record);
+  ReleaseLate(turn, job);
+  job.state = v1::JOB_STATE_RUNNING;
+  job.is_assigned = job.is_recovered = job.has_trained = true;
+  job.waits_for_journal = false;
+  job.last_progress = turn.now;
+  turn.state.active_job = job.number;
+  job.message = absl::StrCat(
+      "rebuilt from what its workers tell: ", SeatsText(job, missing), "; ",
+      known == 0 ? std::string("the journal knew of no generation of it")
+                 : absl::StrCat("the journal knew generation ", known));
+  turn.Touch(job);
+  turn.Emit(v1::EVENT_SEVERITY_WARNING, "job.rebuilt", job, "", job.message);
+  if (job.cancel_reason.has_value()) StopMembers(turn, job);
+  const MonotonicTime since = turn.state.rebuilding->since;
+  turn.state.rebuilding.reset();
+  LoseMissing(turn, job, missing, since);
+  // Workers that join or leave may have said so before.
+  TryGather(turn);
+}
+
+}  // namespace ringmaster::coordinator

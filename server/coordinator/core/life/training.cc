@@ -1,0 +1,280 @@
+#include "server/coordinator/core/life/training.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/rpc/proto_time.h"
+#include "common/status/exit_code.h"
+#include "server/coordinator/core/account/incident.h"
+#include "server/coordinator/core/account/verdict.h"
+#include "server/coordinator/core/life/formation.h"
+#include "server/coordinator/core/life/halt.h"
+#include "server/coordinator/core/life/job_end.h"
+#include "server/coordinator/core/life/membership.h"
+#include "server/coordinator/core/life/progress.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+// The member that speaks about its present generation; null for what is stale.
+Member* MemberIn(Turn& turn, const Worker& worker, int64_t generation) {
+  Member* const member = MemberOf(turn.state, worker);
+  if (member == nullptr) return nullptr;
+  const Job& job = *turn.state.ActiveJob();
+  const bool is_current = generation == job.generation && job.is_assigned &&
+                          !job.ending.has_value();
+  return is_current ? member : nullptr;
+}
+
+// Keeps the figures of the lowest rank that reported the highest step; figures
+// of step 0 are none.
+void TakeFigures(Job& job, const Member& member, int64_t step,
+                 const v1::TrainingFigures& figures) {
+  const int rank = member.identity.rank;
+  if (member.identity.role != v1::ROLE_WORKER) return;
+  if (figures.step() <= 0 || step < job.figures.step() ||
+      (step == job.figures.step() && rank > job.figures_rank)) {
+    return;
+  }
+  // Members tell of checkpoints each on its own.
+  const int64_t checkpoint_step = job.figures.checkpoint_step();
+  job.figures = figures;
+  job.figures.set_checkpoint_step(
+      std::max(checkpoint_step, figures.checkpoint_step()));
+  job.figures.set_step(step);
+  job.figures.set_total_steps(job.total_steps);
+  job.figures_rank = rank;
+}
+
+// Rank 0 tells what a benchmark has measured, as far as it is in this
+// generation: after a fault it begins anew.
+void TakeBench(Job& job, int rank,
+               const std::optional<v1::BenchFigures>& bench) {
+  if (rank == 0 && bench.has_value()) job.bench = bench;
+}
+
+void TakeRankFigures(Member& member,
+                     const std::shared_ptr<const v1::RankFigures>& figures) {
+  if (figures != nullptr) member.rank_figures = figures;
+}
+
+bool IsTraining(const Job& job) {
+  return job.state == v1::JOB_STATE_RUNNING ||
+         job.state == v1::JOB_STATE_STOPPING;
+}
+
+void TakeStep(Turn& turn, Job& job, Worker& worker, Member& member,
+              int64_t step) {
+  NoteAppliedStep(job, worker, member, step);
+  if (member.identity.role != v1::ROLE_WORKER) return;
+  // If each member has its own clock, one's step proves nothing about the
+  // others.
+  if (step >= job.resume_step && job.sharding.is_lockstep) {
+    job.life.OnReport(job.generation, step, turn.now);
+  }
+  if (step <= job.best_step) return;
+  job.best_step = step;
+  if (IsTraining(job)) {
+    job.links.OnStep();
+    job.progress.NoteRound(v1::PHASE_STEP);
+  }
+  NoteStep(turn, job);
+}
+
+void Succeed(Turn& turn, Job& job, const FinishedAnswer& answer) {
+  DecideEnd(turn, job,
+            {v1::JOB_STATE_SUCCEEDED, static_cast<int>(ExitCode::kDone),
+             absl::StrCat("all ", job.total_steps, " steps are done"),
+             answer.parameters_hash});
+}
+
+}  // namespace
+
+void OnBeat(Turn& turn, Worker& worker, const BeatReceived& beat) {
+  Member* const member = MemberIn(turn, worker, beat.generation);
+  if (member == nullptr) return;
+  Job& job = *turn.state.ActiveJob();
+  NoteSigns(turn, job, worker, *member, beat);
+  worker.phase = beat.phase;
+  worker.collective_sequence = beat.collective_sequence;
+  worker.waiting_for_rank = beat.waiting_for_rank;
+  worker.disk_bytes = beat.disk_bytes;
+  member->awaited_rank = beat.figures.awaited_rank();
+  member->awaited_ratio = beat.figures.awaited_ratio();
+  const bool is_prepared =
+      beat.phase != v1::PHASE_PREPARE || job.counted_since < job.generation;
+  if (is_prepared && CountsSteps(job, *member)) {
+    TakeStep(turn, job, worker, *member, beat.step);
+    TakeFigures(job, *member, beat.step, beat.figures);
+  }
+  TakeBench(job, member->identity.rank, beat.bench);
+  TakeRankFigures(*member, beat.rank_figures);
+  turn.Touch(job);
+}
+
+void OnSuspicion(Turn& turn, Worker& worker,
+                 const SuspicionReceived& suspicion) {
+  Member* const member = MemberIn(turn, worker, suspicion.generation);
+  if (member == nullptr) return;
+  Job& job = *turn.state.ActiveJob();
+  const int rank = member->identity.rank;
+  const int peer = suspicion.peer_rank;
+  if (peer < 0 || peer >= static_cast<int>(job.members.size()) ||
+      peer == rank) {
+    CloseForViolation(turn, worker,
+                      absl::StrCat("suspects rank ", peer, ", but is rank ",
+                                   rank, " of ", job.members.size()));
+    return;
+  }
+  if (!IsTraining(job)) return;  // A halt is the answer already.
+  const bool is_repeated = std::any_of(
+      job.suspicions.begin(), job.suspicions.end(), [&](const auto& report) {
+        return report.observer_rank == rank && report.peer_rank == peer;
+      });
+  if (is_repeated) return;
+  // It was at this step, so it has applied the one before.
+  if (suspicion.step > 0) {
+    TakeStep(turn, job, worker, *member, suspicion.step - 1);
+  }
+  job.suspicions.push_back(
+      {worker.name, rank, peer, suspicion.detail,
+       suspicion.is_unreached.value_or(worker.phase == v1::PHASE_CONNECT)});
+  turn.Emit(v1::EVENT_SEVERITY_WARNING, "worker.suspected", job,
+            job.members[peer].identity.worker,
+            absl::StrCat(Describe(member->identity), " reports ",
+                         Describe(job.members[peer].identity), ": ",
+                         suspicion.detail));
+  if (job.members[peer].is_lost && job.state == v1::JOB_STATE_RUNNING) {
+    // The others had finished, but this one still needs the peer.
+    BeginHalt(turn, job, HaltIntent::kReform, *job.verdict);
+    return;
+  }
+  // A peer that has not attached again yet may turn out to be dead first.
+  MonotonicTime due = turn.now + turn.config.suspicion_grace;
+  if (job.reattach_deadline != MonotonicTime::InfiniteFuture()) {
+    due = std::max(due, job.reattach_deadline);
+  }
+  job.suspicion_deadline = std::min(job.suspicion_deadline, due);
+}
+
+void OnFinished(Turn& turn, Worker& worker, const FinishedReceived& finished) {
+  Member* const member = MemberIn(turn, worker, finished.generation);
+  if (member == nullptr) return;
+  Job& job = *turn.state.ActiveJob();
+  // Also where another rank failed meanwhile: what was measured stays.
+  TakeBench(job, member->identity.rank, finished.bench);
+  TakeRankFigures(*member, finished.rank_figures);
+  if (!IsTraining(job)) return;  // Its answer to the halt counts.
+  // One that says so again, after its stream broke, has not got on.
+  if (!member->finished.has_value()) NoteProgress(turn, job);
+  member->finished = FinishedAnswer{finished.step, finished.parameters_hash,
+                                    finished.is_stopped};
+  worker.waiting_for_rank = -1;
+  TakeStep(turn, job, worker, *member, finished.step);
+  TakeFigures(job, *member, finished.step, finished.figures);
+  turn.Touch(job);
+  CheckFinished(turn, job);
+}
+
+void CheckFinished(Turn& turn, Job& job) {
+  const Agreement agreement = FinishedAgreement(job);
+  if (agreement == Agreement::kIncomplete) return;
+  if (agreement == Agreement::kDifferent) {
+    job.verdict = VerdictOnFinished(job, turn.time);
+    turn.Persist(VerdictReachedRecord{job.id, *job.verdict});
+    DecideEnd(turn, job,
+              {v1::JOB_STATE_FAILED, job.verdict->exit_code(),
+               job.verdict->summary()});
+    return;
+  }
+  const auto alive =
+      std::find_if(job.members.begin(), job.members.end(),
+                   [](const Member& member) { return !member.is_lost; });
+  const FinishedAnswer answer = *alive->finished;
+  if (!answer.is_stopped) {
+    Succeed(turn, job, answer);
+    return;
+  }
+  DecideEnd(
+      turn, job,
+      {v1::JOB_STATE_CANCELLED, static_cast<int>(ExitCode::kStopped),
+       absl::StrCat("stopped after step ", answer.step, ": ",
+                    job.cancel_reason.value_or("its workers' own wish"))});
+}
+
+void OnFailed(Turn& turn, const Worker& worker, const FailedReceived& failed) {
+  Member* const member = MemberOf(turn.state, worker);
+  if (member == nullptr || failed.generation != worker.generation ||
+      turn.state.ActiveJob()->ending.has_value()) {
+    return;
+  }
+  Job& job = *turn.state.ActiveJob();
+  if (IsForming(job) && IsNew(job)) return;  // It has heard of no generation.
+  if (member->identity.role == v1::ROLE_WORKER && CountsSteps(job, *member)) {
+    member->step = std::max(member->step, failed.step);
+  }
+  v1::Verdict verdict = VerdictOnMember(
+      job, *member, worker, "failed",
+      EvidenceOf(v1::EVIDENCE_KIND_SELF_REPORT, worker.name, failed.message),
+      turn.time);
+  verdict.set_decision(v1::VERDICT_DECISION_FAIL_JOB);
+  verdict.set_exit_code(failed.exit_code <= 0
+                            ? static_cast<int>(ExitCode::kInternal)
+                            : failed.exit_code);
+  // It has stopped by itself: the halt asks only the others.
+  member->halted = HaltedAnswer{failed.step, failed.step};
+  turn.Emit(v1::EVENT_SEVERITY_ERROR, "worker.failed", job, worker.name,
+            verdict.summary(), &verdict);
+  if (job.state == v1::JOB_STATE_HALTING &&
+      job.halt_intent == HaltIntent::kFail) {
+    ResolveHalt(turn, job);  // The first failure is the job's.
+    return;
+  }
+  FailJob(turn, job, std::move(verdict));
+}
+
+absl::Duration StopPatience(const Job& job, const Config& config) {
+  // Two, since a step may begin just before the members hear of the stop.
+  return std::max(config.stop_budget,
+                  std::min(2 * FromProto(job.figures.step_duration()),
+                           config.progress_cap));
+}
+
+void StopMembers(Turn& turn, Job& job) {
+  job.state = v1::JOB_STATE_STOPPING;
+  job.stop_deadline = turn.now + StopPatience(job, turn.config);
+  job.growth_deadline = MonotonicTime::InfiniteFuture();
+  job.pause_deadline = MonotonicTime::InfiniteFuture();
+  for (const Member& member : job.members) {
+    // Parameter servers end with the workers.
+    if (member.identity.role != v1::ROLE_WORKER) continue;
+    const Worker* const worker = turn.state.FindWorker(member.identity.worker);
+    if (worker == nullptr || worker->session == 0 ||
+        MemberOf(turn.state, *worker) != &member) {
+      continue;
+    }
+    turn.Do(SendStop{worker->session, job.generation, *job.cancel_reason});
+  }
+}
+
+void OnStopDeadline(Turn& turn, Job& job) {
+  job.stop_deadline = MonotonicTime::InfiniteFuture();
+  std::string late;
+  for (const Member& member : job.members) {
+    if (member.is_lost || member.finished.has_value()) continue;
+    absl::StrAppend(&late, late.empty() ? "" : ", ", member.identity.worker);
+  }
+  BeginHalt(
+      turn, job, HaltIntent::kCancel,
+      VerdictOnNobody(
+          job,
+          absl::StrCat("not stopped, without progress for ",
+                       absl::FormatDuration(StopPatience(job, turn.config)),
+                       ": ", late),
+          turn.time));
+}
+
+}  // namespace ringmaster::coordinator

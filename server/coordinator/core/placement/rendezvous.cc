@@ -1,0 +1,230 @@
+#include "server/coordinator/core/placement/rendezvous.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+namespace ringmaster::coordinator {
+namespace {
+
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
+// Takes the run of digits at the start of `text`, without leading zeros.
+std::string_view TakeNumber(std::string_view& text) {
+  size_t end = 0;
+  while (end < text.size() && IsDigit(text[end])) ++end;
+  std::string_view number = text.substr(0, end);
+  text.remove_prefix(end);
+  while (number.size() > 1 && number.front() == '0') number.remove_prefix(1);
+  return number;
+}
+
+// < 0, 0, > 0; may be 0 for texts that differ in leading zeros only.
+int NaturalCompare(std::string_view a, std::string_view b) {
+  while (!a.empty() && !b.empty()) {
+    if (IsDigit(a.front()) && IsDigit(b.front())) {
+      const std::string_view x = TakeNumber(a);
+      const std::string_view y = TakeNumber(b);
+      if (x.size() != y.size()) return x.size() < y.size() ? -1 : 1;
+      if (const int order = x.compare(y); order != 0) return order;
+      continue;
+    }
+    if (a.front() != b.front()) {
+      return static_cast<unsigned char>(a.front()) <
+                     static_cast<unsigned char>(b.front())
+                 ? -1
+                 : 1;
+    }
+    a.remove_prefix(1);
+    b.remove_prefix(1);
+  }
+  return static_cast<int>(!a.empty()) - static_cast<int>(!b.empty());
+}
+
+bool IsAvailable(const State& state, const Worker& worker, Hosts hosts,
+                 v1::Role role) {
+  return worker.role == role && IsIdle(worker) &&
+         (hosts == Hosts::kAll ||
+          state.QuarantineOf(worker.host_key) == nullptr) &&
+         BadLinkOf(state, worker) == nullptr;
+}
+
+using Order = std::vector<const Worker*>;
+
+// Returns the best of `joining` for the place after `before` (null: the first
+// place): one of its host, else of a host without a member, else the first.
+Order::iterator BestFor(const Worker* before, const Order& members,
+                        Order& joining) {
+  const auto of_host = [](const Worker* host) {
+    return
+        [host](const Worker* one) { return one->host_key == host->host_key; };
+  };
+  if (before != nullptr) {
+    const auto it =
+        std::find_if(joining.begin(), joining.end(), of_host(before));
+    if (it != joining.end()) return it;
+  }
+  const auto it =
+      std::find_if(joining.begin(), joining.end(), [&](const Worker* one) {
+        return std::none_of(members.begin(), members.end(), of_host(one));
+      });
+  return it != joining.end() ? it : joining.begin();
+}
+
+// Every member at its rank and the joining in the gaps; empty if they do not
+// fill them.
+Order InPlace(const Order& members, Order joining, int first_rank) {
+  Order order(members.size() + joining.size(), nullptr);
+  for (const Worker* member : members) {
+    const int place = member->rank - first_rank;
+    const bool fits = place >= 0 && place < static_cast<int>(order.size()) &&
+                      order[place] == nullptr;
+    if (!fits) return {};
+    order[place] = member;
+  }
+  for (size_t rank = 0; rank < order.size(); ++rank) {
+    if (order[rank] != nullptr) continue;
+    const auto best =
+        BestFor(rank == 0 ? nullptr : order[rank - 1], members, joining);
+    order[rank] = *best;
+    joining.erase(best);
+  }
+  return order;
+}
+
+bool IsPacked(const Order& order) {
+  std::set<std::string_view> hosts;
+  std::string_view last;
+  for (size_t i = 0; i < order.size(); ++i) {
+    const std::string_view host = order[i]->host_key;
+    if (i > 0 && host == last) continue;
+    if (!hosts.insert(host).second) return false;
+    last = host;
+  }
+  return true;
+}
+
+Order Packed(const Order& members, const Order& joining) {
+  Order all = members;
+  all.insert(all.end(), joining.begin(), joining.end());
+  std::map<std::string_view, size_t> first;
+  for (size_t i = 0; i < all.size(); ++i) first.emplace(all[i]->host_key, i);
+  std::stable_sort(all.begin(), all.end(),
+                   [&](const Worker* a, const Worker* b) {
+                     return first.at(a->host_key) < first.at(b->host_key);
+                   });
+  return all;
+}
+
+}  // namespace
+
+bool NaturalLess(std::string_view a, std::string_view b) {
+  const int order = NaturalCompare(a, b);
+  return order != 0 ? order < 0 : a < b;
+}
+
+bool IsIdle(const Worker& worker) {
+  return worker.state == v1::WORKER_STATE_IDLE && worker.session != 0;
+}
+
+const Worker* BadLinkOf(const State& state, const Worker& worker) {
+  const Job* const job = state.ActiveJob();
+  if (job == nullptr) return nullptr;
+  for (const std::string_view name :
+       job->links.BadPeersOf(worker.name, state.now)) {
+    const Worker* const peer = state.FindWorker(name);
+    if (peer == nullptr) continue;
+    const bool is_before =
+        IsIdle(*peer) && peer->join_order < worker.join_order;
+    if (peer->job_id == job->id || is_before) return peer;
+  }
+  return nullptr;
+}
+
+Hosts HostsFor(const State& state, int needed, v1::Role role) {
+  return state.quarantines.empty() ||
+                 IdleCount(state, Hosts::kSound, role) >= needed
+             ? Hosts::kSound
+             : Hosts::kAll;
+}
+
+int IdleCount(const State& state, Hosts hosts, v1::Role role) {
+  return static_cast<int>(std::count_if(
+      state.workers.begin(), state.workers.end(), [&](const auto& entry) {
+        return IsAvailable(state, entry.second, hosts, role);
+      }));
+}
+
+std::vector<const Worker*> PackedIdleWorkers(const State& state, Hosts hosts,
+                                             v1::Role role) {
+  std::vector<const Worker*> idle;
+  std::map<std::string_view, uint64_t> first_join;
+  for (const auto& [name, worker] : state.workers) {
+    if (!IsAvailable(state, worker, hosts, role)) continue;
+    idle.push_back(&worker);
+    const auto [it, is_new] =
+        first_join.emplace(worker.host_key, worker.join_order);
+    if (!is_new) it->second = std::min(it->second, worker.join_order);
+  }
+  std::sort(idle.begin(), idle.end(), [&](const Worker* a, const Worker* b) {
+    const uint64_t a_host = first_join.at(a->host_key);
+    const uint64_t b_host = first_join.at(b->host_key);
+    return a_host != b_host ? a_host < b_host : NaturalLess(a->name, b->name);
+  });
+  return idle;
+}
+
+MonotonicTime LastIdleJoin(const State& state, Hosts hosts, v1::Role role) {
+  MonotonicTime last;
+  for (const auto& [name, worker] : state.workers) {
+    if (IsAvailable(state, worker, hosts, role)) {
+      last = std::max(last, worker.joined_at);
+    }
+  }
+  return last;
+}
+
+std::vector<const Worker*> OrderRanks(const std::vector<const Worker*>& members,
+                                      const std::vector<const Worker*>& joining,
+                                      int first_rank) {
+  const Order order = InPlace(members, joining, first_rank);
+  return !order.empty() && IsPacked(order) ? order : Packed(members, joining);
+}
+
+MonotonicTime GangTime(const Job& job, int idle_count, MonotonicTime last_join,
+                       MonotonicTime now) {
+  if (idle_count >= job.max_workers) return now;
+  if (idle_count < job.min_workers) return MonotonicTime::InfiniteFuture();
+  return std::max(job.gathering_since, last_join) + job.settle;
+}
+
+MemberIdentity IdentityOf(const Worker& worker) {
+  MemberIdentity identity;
+  identity.worker = worker.name;
+  identity.incarnation = worker.incarnation;
+  identity.host = worker.host;
+  identity.host_key = worker.host_key;
+  identity.pid = worker.pid;
+  identity.data_address = worker.data_address;
+  identity.device = worker.device;
+  identity.role = worker.role;
+  return identity;
+}
+
+std::vector<MemberIdentity> AssignRanks(
+    const std::vector<const Worker*>& workers) {
+  std::vector<MemberIdentity> table;
+  std::map<std::pair<std::string_view, v1::Role>, int> on_host;
+  table.reserve(workers.size());
+  for (const Worker* worker : workers) {
+    MemberIdentity identity = IdentityOf(*worker);
+    identity.rank = static_cast<int>(table.size());
+    identity.local_rank = on_host[{worker->host_key, worker->role}]++;
+    table.push_back(std::move(identity));
+  }
+  return table;
+}
+
+}  // namespace ringmaster::coordinator

@@ -1,0 +1,82 @@
+// Rendezvous: which workers a job takes, when, and in which order of ranks.
+//
+// Pure functions of their arguments.
+#ifndef RINGMASTER_SERVER_COORDINATOR_CORE_PLACEMENT_RENDEZVOUS_H_
+#define RINGMASTER_SERVER_COORDINATOR_CORE_PLACEMENT_RENDEZVOUS_H_
+
+#include <string_view>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/clock/monotonic_time.h"
+#include "server/coordinator/core/state/state.h"
+
+namespace ringmaster::coordinator {
+
+// Returns true if a is before b when digits count as numbers: w2 < w10. A
+// strict order: names that differ are never equal.
+[[nodiscard]] bool NaturalLess(std::string_view a, std::string_view b);
+
+// The hosts from which a job takes idle workers: all, or those that are not
+// quarantined.
+enum class Hosts { kSound, kAll };
+
+// Has a session and no job.
+[[nodiscard]] bool IsIdle(const Worker& worker);
+
+// A member of the active job whose link with `worker` was broken lately
+// (LinkFaults), or such an idle worker that joined before it; else null.
+[[nodiscard]] const Worker* BadLinkOf(const State& state, const Worker& worker);
+
+// The functions below look at workers of one role: those that train, or
+// parameter servers.
+
+// kSound, unless a job that needs `needed` idle workers has them only if it
+// takes those of quarantined hosts too.
+[[nodiscard]] Hosts HostsFor(const State& state, int needed,
+                             v1::Role role = v1::ROLE_WORKER);
+
+// Returns how many workers a job could take: those that are idle, but nobody
+// whose link with a member of the active job is bad, and of idle workers with
+// such a link only the one that joined first (BadLinkOf).
+[[nodiscard]] int IdleCount(const State& state, Hosts hosts,
+                            v1::Role role = v1::ROLE_WORKER);
+
+// They themselves, in the order of their future ranks: hosts in the order of
+// their first idle worker's join, workers by name within a host.
+[[nodiscard]] std::vector<const Worker*> PackedIdleWorkers(
+    const State& state, Hosts hosts, v1::Role role = v1::ROLE_WORKER);
+
+// When the last of them joined. Those that came and left again do not count: a
+// worker that starts and dies over and over would keep a job from beginning.
+[[nodiscard]] MonotonicTime LastIdleJoin(const State& state, Hosts hosts,
+                                         v1::Role role = v1::ROLE_WORKER);
+
+// When `job` (GATHERING) may begin with `idle_count` workers: at once
+// (`now`) with max, `settle` after the last join or the beginning of the
+// gathering, whichever is later, with min; else InfiniteFuture.
+[[nodiscard]] MonotonicTime GangTime(const Job& job, int idle_count,
+                                     MonotonicTime last_join,
+                                     MonotonicTime now);
+
+// The order of ranks of a generation with `members`, who have the ranks of the
+// one before, counted from `first_rank`, and `joining`, packed by host. If the
+// joining fill the gaps between the members so that the ranks of each host
+// follow one another, every member keeps its rank. Otherwise the members keep
+// their order: hosts are in the order of their lowest member's rank, then those
+// of the joining; within a host members come first.
+[[nodiscard]] std::vector<const Worker*> OrderRanks(
+    const std::vector<const Worker*>& members,
+    const std::vector<const Worker*>& joining, int first_rank = 0);
+
+// The worker as members know it; its ranks are the caller's to set.
+[[nodiscard]] MemberIdentity IdentityOf(const Worker& worker);
+
+// The member table for `workers` in this order of ranks; local ranks count the
+// ranks of the same role before on the same host.
+[[nodiscard]] std::vector<MemberIdentity> AssignRanks(
+    const std::vector<const Worker*>& workers);
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_CORE_PLACEMENT_RENDEZVOUS_H_

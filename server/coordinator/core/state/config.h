@@ -1,0 +1,101 @@
+// Config: the coordinator's times and limits, derived from one knob.
+#ifndef RINGMASTER_SERVER_COORDINATOR_CORE_STATE_CONFIG_H_
+#define RINGMASTER_SERVER_COORDINATOR_CORE_STATE_CONFIG_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+namespace ringmaster::coordinator {
+
+// Workers try at least this often to reach a coordinator that is away: their
+// longest back-off.
+inline constexpr absl::Duration kReturnTime = absl::Seconds(1);
+
+// Every duration is > 0. A field may be changed after the derivation; call
+// Validate then.
+struct Config {
+  // Derives everything below from the time in which a dead member is found and
+  // the survivors have halted. `progress_cap` zero: by the budget too.
+  static Config FromFailureBudget(
+      absl::Duration failure_budget,
+      absl::Duration progress_cap = absl::ZeroDuration());
+
+  // All that follows from the budget, for the log: "beats every 400ms, ...".
+  [[nodiscard]] std::string Times() const;
+
+  // INVALID_ARGUMENT names the offending value and its bound, in terms of the
+  // flag --failure_budget where it follows from it.
+  [[nodiscard]] absl::Status Validate() const;
+
+  // kMinFailureBudget to kMaxFailureBudget.
+  absl::Duration failure_budget = absl::Seconds(2);
+  // Workers send a beat at least this often: budget / 5, so that three in a
+  // row may be lost or late within a lease; at most 1s, since what people see of
+  // a job comes with beats.
+  absl::Duration beat_interval = absl::Milliseconds(400);
+  // Silence for this long ends a session: 3/4 budget. At least 2 beats.
+  absl::Duration lease = absl::Milliseconds(1500);
+  // A member that has not answered a halt within this time is evicted: = lease.
+  absl::Duration halt_budget = absl::Milliseconds(1500);
+  // A peer's report that nothing else explains by then is taken for a broken
+  // link: = lease, so that a dead peer's own lease runs out first.
+  absl::Duration suspicion_grace = absl::Milliseconds(1500);
+  // Members known from the journal have this long to attach again, from when
+  // the first worker is there: 2 * lease, at least kReturnTime + lease, since
+  // each tries only every kReturnTime.
+  absl::Duration reattach_budget = absl::Seconds(3);
+  // Being called later than this after NextDeadline() means that the
+  // coordinator itself stalled; its deadlines are extended by the delay: lease
+  // / 4.
+  absl::Duration stall_tolerance = absl::Milliseconds(375);
+  // A member waits at most this long to connect to its neighbours, and gives up
+  // a connection over which nothing is acknowledged for this long: budget +
+  // lease, at least 3s. All members are told to begin at the same moment and
+  // listen already, so what is waited for is a message that is late by less
+  // than a lease and the round trips of a handshake. Longer would only delay
+  // the verdict on a dead link, each time that a generation is formed over it;
+  // under 3s a lost SYN, which is sent again after 1s, would look like one.
+  absl::Duration connect_timeout = absl::Milliseconds(3500);
+
+  // A generation in which nobody makes progress is halted after three times the
+  // longest gap learned for what its members are doing + budget (see
+  // progress_model.h), at the latest after this: a minute, or 2 * lease if that
+  // is longer.
+  absl::Duration progress_cap = absl::Seconds(60);
+  // A member waits at most this long for a peer within a collective: progress
+  // cap + 2 * lease. The last resort, for when no coordinator is there to find
+  // out who is stuck; any earlier, it would take a slow step for a broken link.
+  absl::Duration collective_timeout = absl::Seconds(63);
+
+  // Not derived.
+
+  // Members that were asked to stop are halted when none of them has made
+  // progress for this long (StopPatience says how a slow step extends it).
+  absl::Duration stop_budget = absl::Seconds(10);
+  // Workers of the pool join a running job once none came for this long.
+  absl::Duration join_settle = absl::Seconds(1);
+  // A host is quarantined for `quarantine_time` when its workers caused this
+  // many incidents within `quarantine_window`, at least half of all; 0: never.
+  int quarantine_faults = 3;
+  absl::Duration quarantine_window = absl::Minutes(10);
+  absl::Duration quarantine_time = absl::Minutes(10);
+  // A job fails when it has gone back to its last checkpoint (or to the
+  // beginning) this many times in a row, because no member survived, without
+  // getting further.
+  int max_rollbacks = 3;
+  // Ended jobs kept in the state, newest first; >= 1.
+  int max_ended_jobs = 100;
+
+  // Protocol versions that the coordinator speaks.
+  int protocol_min = 1;
+  int protocol_max = 1;
+};
+
+inline constexpr absl::Duration kMinFailureBudget = absl::Milliseconds(200);
+inline constexpr absl::Duration kMaxFailureBudget = absl::Minutes(10);
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_CORE_STATE_CONFIG_H_

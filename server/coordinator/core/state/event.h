@@ -1,0 +1,263 @@
+// Event: everything that can happen to the coordinator's core.
+//
+// The adapter translates messages, user calls, the journal's answers and
+// timers into these, checks their syntax (enums known, sizes bounded), and
+// feeds them to CoordinatorCore::Step one by one, in the order of arrival.
+// The core checks their meaning. Any event of a session renews its lease.
+#ifndef RINGMASTER_SERVER_COORDINATOR_CORE_STATE_EVENT_H_
+#define RINGMASTER_SERVER_COORDINATOR_CORE_STATE_EVENT_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/parameter_server/shard_placement.h"
+#include "common/plan/collective_costs.h"
+#include "ringmaster/v1/notice.pb.h"
+#include "server/coordinator/core/state/types.h"
+
+namespace ringmaster::coordinator {
+
+// A job as one of its workers knows it, for a coordinator that has lost its
+// state.
+struct HeldJob {
+  std::string job_id;
+  // The serialized JobSpec, checked, and what the core reads of it.
+  std::string spec;
+  std::string name;
+  int min_workers = 1;
+  int max_workers = 1;
+  absl::Duration settle;
+  int64_t total_steps = 0;
+  Sharding sharding;
+  // The worker's rank in the generation that the hello names, its number of
+  // workers, and that of parameter servers, whose ranks follow.
+  int rank = 0;
+  int world_size = 1;
+  int servers = 0;
+  int64_t resume_step = 0;
+  // The holders of each shard of the parameters; empty if the job has no
+  // shards, or nobody knows them.
+  std::vector<ShardPlacement> placements = {};
+};
+
+// The members of its generation, and what the one with `rank` is.
+[[nodiscard]] inline int MemberCount(const HeldJob& held) {
+  return held.world_size + held.servers;
+}
+[[nodiscard]] inline v1::Role RoleOf(const HeldJob& held, int rank) {
+  return rank < held.world_size ? v1::ROLE_WORKER : v1::ROLE_PARAMETER_SERVER;
+}
+
+// ---- From workers. Of a session that the core does not know (any more),
+// everything but a hello is ignored: it may have been closed while the message
+// was on its way. A stream whose first message is not hello is the adapter's
+// to refuse.
+
+// A worker's first message.
+struct HelloReceived {
+  SessionId session = 0;
+  std::string name;
+  uint64_t incarnation = 0;
+  v1::Role role = v1::ROLE_WORKER;
+  int protocol_min = 1;
+  int protocol_max = 1;
+  std::string host;
+  std::string host_key;
+  int64_t pid = 0;
+  Device device;
+  // Made by the adapter from advertise_host (or the stream's address) and port.
+  std::string data_address;
+  std::string version;
+  // The generation it is in, when it attaches again; 0 otherwise.
+  int64_t generation = 0;
+  int64_t applied_step = 0;
+  // The end of the process that had its slot before.
+  std::optional<v1::ProcessEnd> predecessor;
+  // The job that it works for, when it attaches again.
+  std::optional<HeldJob> held_job;
+  // The reason why the job that it named was ignored; empty if it was not.
+  std::string held_job_fault;
+  // The costs of collectives on its machine; they passed CheckCosts.
+  std::optional<MachineCosts> costs;
+  // The reason why the costs that it sent were ignored.
+  std::string costs_fault;
+};
+
+struct BeatReceived {
+  SessionId session = 0;
+  int64_t generation = 0;
+  int64_t step = 0;
+  v1::Phase phase = v1::PHASE_UNSPECIFIED;
+  int64_t collective_sequence = 0;
+  int waiting_for_rank = -1;
+  // Bytes of checkpoints read and written since the worker's process began.
+  int64_t disk_bytes = 0;
+  v1::TrainingFigures figures;
+  // A benchmark's figures, from its rank 0, checked.
+  std::optional<v1::BenchFigures> bench = {};
+  // Shown to whoever watches the job; nothing is decided by them.
+  std::shared_ptr<const v1::RankFigures> rank_figures = {};
+};
+
+struct PreparedReceived {
+  SessionId session = 0;
+  int64_t generation = 0;
+  uint64_t plan_hash = 0;
+  uint64_t data_fingerprint = 0;
+  // Words like "parameters=12345"; those that differ between ranks are shown.
+  std::string summary;
+};
+
+struct HaltedReceived {
+  SessionId session = 0;
+  int64_t generation = 0;
+  int64_t applied_step = 0;
+  int64_t complete_step = 0;
+  // The shards that it holds whole; each once.
+  std::vector<HeldShard> shards = {};
+};
+
+struct SuspicionReceived {
+  SessionId session = 0;
+  int64_t generation = 0;
+  int peer_rank = -1;
+  std::string detail;
+  int64_t step = 0;
+  int64_t collective_sequence = 0;
+  // No connection with the peer was made; nullopt: its release does not tell.
+  std::optional<bool> is_unreached = std::nullopt;
+};
+
+struct FinishedReceived {
+  SessionId session = 0;
+  int64_t generation = 0;
+  int64_t step = 0;
+  uint64_t parameters_hash = 0;
+  bool is_stopped = false;
+  v1::TrainingFigures figures;
+  std::optional<v1::BenchFigures> bench = {};  // as in BeatReceived
+  std::shared_ptr<const v1::RankFigures> rank_figures = {};  // likewise
+};
+
+struct FailedReceived {
+  SessionId session = 0;
+  int64_t generation = 0;
+  int64_t step = 0;
+  int exit_code = 1;
+  std::string message;
+};
+
+struct LeavingReceived {
+  SessionId session = 0;
+  std::string reason;
+  bool is_done = false;
+  int64_t step = 0;
+};
+
+// Something that users want to know.
+struct NoticeReceived {
+  SessionId session = 0;
+  v1::Notice notice;
+};
+
+// Any other message of a session (a trace): only proof of life.
+struct HeardFrom {
+  SessionId session = 0;
+};
+
+// The stream is over, whoever ended it. Not sent for a stream that the core
+// refused or closed itself; if it comes all the same, it is ignored.
+struct StreamClosed {
+  SessionId session = 0;
+  // Why, for the verdict: "connection reset by peer".
+  std::string detail;
+};
+
+// ---- From users.
+
+struct SubmitRequested {
+  RequestToken request = 0;
+  // Valid: checked by the adapter, as are the numbers below.
+  std::string name;
+  std::string spec;
+  int min_workers = 1;
+  int max_workers = 1;
+  absl::Duration settle;
+  int64_t total_steps = 0;
+  Sharding sharding;
+  // Empty: none.
+  std::string request_id;
+};
+
+struct CancelRequested {
+  RequestToken request = 0;
+  // Id, or name (the newest of that name).
+  std::string job;
+  std::string reason;
+};
+
+// An operator wants a worker gone, politely.
+struct DrainRequested {
+  RequestToken request = 0;
+  std::string worker;
+  std::string reason;
+};
+
+// ---- From the coordinator's own process.
+
+// The journal made the record of action Persist{token} durable.
+struct Persisted {
+  PersistToken token = 0;
+};
+
+// It did not; the record is rolled back.
+struct PersistFailed {
+  PersistToken token = 0;
+  std::string why;
+};
+
+// The journal works again after a PersistFailed.
+struct JournalWorks {};
+
+// Nothing happened, but CoordinatorCore::NextDeadline() has come.
+struct Tick {};
+
+// SIGTERM: every session is closed with UNAVAILABLE/SHUTTING_DOWN; later
+// events change nothing.
+struct ShutdownStarted {};
+
+using EventBody =
+    std::variant<HelloReceived, BeatReceived, PreparedReceived, HaltedReceived,
+                 SuspicionReceived, FinishedReceived, FailedReceived,
+                 LeavingReceived, NoticeReceived, HeardFrom, StreamClosed,
+                 SubmitRequested, CancelRequested, DrainRequested, Persisted,
+                 PersistFailed, JournalWorks, Tick, ShutdownStarted>;
+
+struct Event {
+  // Implicit, so that Step(Persisted{token}, now) reads well in tests.
+  template <typename Body>
+  Event(Body what, absl::Time when = absl::UnixEpoch())  // NOLINT
+      : body(std::move(what)), time(when) {}
+
+  EventBody body;
+  // Wall-clock time, for display.
+  absl::Time time;
+};
+
+// "hello", "beat", ... of the alternative that `body` holds.
+[[nodiscard]] std::string_view TypeOf(const EventBody& body);
+// The same by the alternative's index, for tests that enumerate.
+[[nodiscard]] std::string_view EventTypeName(size_t index);
+// The session that the event came from; 0 for events of no session.
+[[nodiscard]] SessionId SessionOf(const EventBody& body);
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_CORE_STATE_EVENT_H_

@@ -1,0 +1,35 @@
+#include "server/coordinator/core/state/record.h"
+
+#include <array>
+
+namespace ringmaster::coordinator {
+
+std::string_view TypeOf(const JournalRecord& record) {
+  static constexpr std::array<std::string_view,
+                              std::variant_size_v<JournalRecord>>
+      kNames = {"job_created",     "generation_formed", "cancel_requested",
+                "verdict_reached", "job_ended",         "host_quarantined"};
+  return kNames[record.index()];
+}
+
+const std::string& JobIdOf(const JournalRecord& record) {
+  struct Visitor {
+    const std::string& operator()(const JobCreatedRecord& r) { return r.id; }
+    const std::string& operator()(const GenerationFormedRecord& r) {
+      return r.job_id;
+    }
+    const std::string& operator()(const CancelRequestedRecord& r) {
+      return r.job_id;
+    }
+    const std::string& operator()(const VerdictReachedRecord& r) {
+      return r.job_id;
+    }
+    const std::string& operator()(const JobEndedRecord& r) { return r.job_id; }
+    const std::string& operator()(const HostQuarantinedRecord& r) {
+      return r.job_id;
+    }
+  };
+  return std::visit(Visitor(), record);
+}
+
+}  // namespace ringmaster::coordinator

@@ -1,0 +1,104 @@
+// JournalRecord: the decisions of the coordinator that must outlive it.
+//
+// Inputs (beats, leases, who is connected) are never recorded: after a restart
+// they come in again by themselves. The state is a fold over these records (see
+// recovery.h).
+#ifndef RINGMASTER_SERVER_COORDINATOR_CORE_STATE_RECORD_H_
+#define RINGMASTER_SERVER_COORDINATOR_CORE_STATE_RECORD_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/parameter_server/shard_placement.h"
+#include "common/rpc/no_figures.h"
+#include "ringmaster/v1/figures.pb.h"
+#include "ringmaster/v1/verdict.pb.h"
+#include "server/coordinator/core/state/types.h"
+
+namespace ringmaster::coordinator {
+
+struct JobCreatedRecord {
+  // Rises by one with each job of this journal; the last part of `id`.
+  int64_t number = 0;
+  std::string id;
+  std::string name;
+  // The serialized JobSpec with defaults filled in; opaque here.
+  std::string spec;
+  std::string request_id;
+  int min_workers = 1;
+  int max_workers = 1;
+  absl::Duration settle;
+  int64_t total_steps = 0;
+  absl::Time time;
+  Sharding sharding = {};
+};
+
+struct GenerationFormedRecord {
+  int64_t generation = 0;
+  std::string job_id;
+  // By rank.
+  std::vector<MemberIdentity> members;
+  int64_t resume_step = 0;
+  absl::Time time;
+  // Nobody holds the steps after `resume_step` any more: they are lost.
+  bool is_rollback = false;
+  // The holders of each shard of the parameters; empty if the job has none, or
+  // they are not known.
+  std::vector<ShardPlacement> placements = {};
+};
+
+struct CancelRequestedRecord {
+  std::string job_id;
+  std::string reason;
+  absl::Time time;
+};
+
+struct VerdictReachedRecord {
+  std::string job_id;
+  v1::Verdict verdict;
+};
+
+struct JobEndedRecord {
+  std::string job_id;
+  // SUCCEEDED, FAILED or CANCELLED.
+  v1::JobState state = v1::JOB_STATE_FAILED;
+  int exit_code = 0;
+  std::string message;
+  std::optional<uint64_t> parameters_hash;
+  std::optional<v1::Verdict> verdict;
+  v1::TrainingFigures figures = NoFigures();
+  std::optional<v1::TextSample> sample;
+  // A benchmark's results.
+  std::optional<v1::BenchFigures> bench;
+  absl::Time time;
+};
+
+// The workers of a host are left out until `end_time`, for what they did to a
+// job.
+struct HostQuarantinedRecord {
+  std::string job_id;
+  std::string host_key;
+  std::string host;
+  std::string reason;
+  absl::Time end_time;
+  absl::Time time;
+};
+
+using JournalRecord = std::variant<JobCreatedRecord, GenerationFormedRecord,
+                                   CancelRequestedRecord, VerdictReachedRecord,
+                                   JobEndedRecord, HostQuarantinedRecord>;
+
+// "job_created", "generation_formed", "cancel_requested", "verdict_reached",
+// "job_ended", "host_quarantined": what the journal's `type` column holds.
+[[nodiscard]] std::string_view TypeOf(const JournalRecord& record);
+// The job that a record is about, or that it was made for.
+[[nodiscard]] const std::string& JobIdOf(const JournalRecord& record);
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_CORE_STATE_RECORD_H_

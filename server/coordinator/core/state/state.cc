@@ -1,0 +1,120 @@
+#include "server/coordinator/core/state/state.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ringmaster::coordinator {
+
+int MemberCount(const Job& job, v1::Role role) {
+  const auto first_server = std::partition_point(
+      job.members.begin(), job.members.end(), [](const Member& member) {
+        return member.identity.role == v1::ROLE_WORKER;
+      });
+  return static_cast<int>(role == v1::ROLE_WORKER
+                              ? first_server - job.members.begin()
+                              : job.members.end() - first_server);
+}
+
+int AliveCount(const Job& job, v1::Role role) {
+  return static_cast<int>(std::count_if(
+      job.members.begin(), job.members.end(), [role](const Member& member) {
+        return !member.is_lost && member.identity.role == role;
+      }));
+}
+
+int LeastCount(const Job& job, v1::Role role) {
+  return role == v1::ROLE_WORKER ? job.min_workers
+                                 : std::min(job.sharding.servers, 1);
+}
+
+bool HoldsShards(const Job& job, v1::Role role) {
+  return job.sharding.shards > 0 &&
+         (role == v1::ROLE_PARAMETER_SERVER) == (job.sharding.servers > 0);
+}
+
+void NoteAppliedStep(const Job& job, Worker& worker, Member& member,
+                     int64_t step) {
+  worker.step = std::max(worker.step, step);
+  member.step = member.identity.role == v1::ROLE_WORKER
+                    ? worker.step
+                    : std::min(worker.step, job.best_step);
+}
+
+bool CountsSteps(const Job& job, const Member& member) {
+  return job.counted_since < job.generation || member.prepared.has_value() ||
+         job.is_recovered;
+}
+
+bool IsNew(const Job& job) { return job.start_time == absl::InfinitePast(); }
+
+bool IsPausing(const Job& job) {
+  return job.paused_generation != 0 && job.paused_generation == job.generation;
+}
+
+const Job* State::FindJob(std::string_view id_or_name) const {
+  const Job* newest = nullptr;
+  for (const auto& [number, job] : jobs) {
+    if (job.id == id_or_name) return &job;
+    if (job.name == id_or_name) newest = &job;
+  }
+  return newest;
+}
+
+Job* State::FindJob(std::string_view id_or_name) {
+  return const_cast<Job*>(std::as_const(*this).FindJob(id_or_name));
+}
+
+Job* State::FindJobById(std::string_view id) {
+  // Most calls are about the newest jobs.
+  for (auto it = jobs.rbegin(); it != jobs.rend(); ++it) {
+    if (it->second.id == id) return &it->second;
+  }
+  return nullptr;
+}
+
+const Job* State::ActiveJob() const {
+  const auto it = jobs.find(active_job);
+  return it == jobs.end() ? nullptr : &it->second;
+}
+
+Job* State::ActiveJob() {
+  return const_cast<Job*>(std::as_const(*this).ActiveJob());
+}
+
+const Worker* State::FindWorker(std::string_view name) const {
+  const auto it = workers.find(name);
+  return it == workers.end() ? nullptr : &it->second;
+}
+
+Worker* State::FindWorker(std::string_view name) {
+  return const_cast<Worker*>(std::as_const(*this).FindWorker(name));
+}
+
+const HostQuarantine* State::QuarantineOf(std::string_view host_key) const {
+  const auto it = std::find_if(quarantines.begin(), quarantines.end(),
+                               [&](const HostQuarantine& quarantine) {
+                                 return quarantine.host_key == host_key;
+                               });
+  return it == quarantines.end() ? nullptr : &*it;
+}
+
+const Worker* State::FindSession(SessionId session) const {
+  const auto it = sessions.find(session);
+  return it == sessions.end() ? nullptr : FindWorker(it->second);
+}
+
+Worker* State::FindSession(SessionId session) {
+  return const_cast<Worker*>(std::as_const(*this).FindSession(session));
+}
+
+int State::QueuePosition(const Job& job) const {
+  if (job.state != v1::JOB_STATE_QUEUED) return 0;
+  int before = active_job == 0 ? 0 : 1;
+  for (const auto& [number, other] : jobs) {
+    if (number >= job.number) break;
+    if (other.state == v1::JOB_STATE_QUEUED) ++before;
+  }
+  return before;
+}
+
+}  // namespace ringmaster::coordinator

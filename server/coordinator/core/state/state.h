@@ -1,0 +1,402 @@
+// State: all that the coordinator knows, as the core keeps it and the status
+// shows it.
+#ifndef RINGMASTER_SERVER_COORDINATOR_CORE_STATE_STATE_H_
+#define RINGMASTER_SERVER_COORDINATOR_CORE_STATE_STATE_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/clock/monotonic_time.h"
+#include "common/parameter_server/shard_placement.h"
+#include "common/plan/collective_costs.h"
+#include "common/rpc/no_figures.h"
+#include "server/coordinator/core/faults/link_faults.h"
+#include "server/coordinator/core/faults/progress_model.h"
+#include "server/coordinator/core/faults/proof_of_life.h"
+#include "server/coordinator/core/state/event.h"
+#include "server/coordinator/core/state/record.h"
+#include "server/coordinator/core/state/types.h"
+
+namespace ringmaster::coordinator {
+
+// A worker of the pool: one with a session, or a member known from the journal
+// that has not attached again (DETACHED). Who leaves or is lost is removed.
+struct Worker {
+  std::string name;
+  uint64_t incarnation = 0;
+  // 0 while DETACHED.
+  SessionId session = 0;
+  v1::WorkerState state = v1::WORKER_STATE_IDLE;
+  v1::Role role = v1::ROLE_WORKER;
+  Device device;
+  std::string host;
+  std::string host_key;
+  int64_t pid = 0;
+  std::string data_address;
+  std::string version;
+  int protocol = 0;
+  absl::Time join_time;
+  // Rises with every join.
+  uint64_t join_order = 0;
+
+  // Without a job: empty, -1 and 0.
+  std::string job_id;
+  int rank = -1;
+  // The generation that the worker is in as far as it knows; while it has not
+  // been assigned the job's newest one, an older one or 0.
+  int64_t generation = 0;
+
+  // As of its last beat. `step` is the last it applied.
+  int64_t step = 0;
+  v1::Phase phase = v1::PHASE_IDLE;
+  int64_t collective_sequence = 0;
+  int waiting_for_rank = -1;
+  int64_t disk_bytes = 0;  // since its process began
+  // The costs of collectives on its machine, if it has measured them.
+  std::optional<MachineCosts> costs;
+  // When any message of it came last, and when it joined.
+  MonotonicTime last_heard;
+  MonotonicTime joined_at;
+};
+
+struct PreparedAnswer {
+  uint64_t plan_hash = 0;
+  uint64_t data_fingerprint = 0;
+  std::string summary;
+};
+
+struct HaltedAnswer {
+  int64_t applied_step = 0;
+  int64_t complete_step = 0;
+  // Not its own words: it came back without a generation, or has not heard of
+  // one yet, so it holds no step.
+  bool is_blank = false;
+  // The shards of the parameters that it holds, each once.
+  std::vector<HeldShard> shards = {};
+  // Copies that it only gave to others when the generation began, and has not
+  // updated since: for a shard that nobody else has any more.
+  std::vector<HeldShard> given_shards = {};
+};
+
+struct FinishedAnswer {
+  int64_t step = 0;
+  uint64_t parameters_hash = 0;
+  bool is_stopped = false;
+};
+
+// A rank of a job's newest generation, and what it has said in it.
+struct Member {
+  MemberIdentity identity;
+  // No longer part of the job. Stays in the table until the next generation, so
+  // that ranks keep their place.
+  bool is_lost = false;
+  // Once it is lost: its last sign of life, and what ended it ("its stream
+  // broke: reset by peer").
+  MonotonicTime last_sign;
+  std::string loss;
+  // The generation in which it joined the job: what it says of earlier ones is
+  // of a life in the job that is over.
+  int64_t since = 0;
+  // Came to the generation without the state of its resume step, and has it
+  // copied to it from a survivor.
+  bool is_newcomer = false;
+  // The step it last reported as applied.
+  int64_t step = 0;
+  // When it last got on in this generation, or its first beat in it came.
+  std::optional<MonotonicTime> last_progress;
+  // The rank that it waited for most in collectives, as of its last beat; -1:
+  // none.
+  int awaited_rank = -1;
+  double awaited_ratio = 0;
+  // The figures that it last reported.
+  std::shared_ptr<const v1::RankFigures> rank_figures;
+  std::optional<PreparedAnswer> prepared;
+  std::optional<HaltedAnswer> halted;
+  std::optional<FinishedAnswer> finished;
+};
+
+// A report about a peer that waits for an explanation.
+struct SuspicionReport {
+  std::string observer;
+  int observer_rank = -1;
+  int peer_rank = -1;
+  std::string detail;
+  bool is_unreached = false;  // no connection with the peer was made
+};
+
+// The next thing that happens once every member has halted.
+enum class HaltIntent { kReform, kFail, kCancel };
+
+inline constexpr size_t kMaxIncidents = 16;
+
+struct Job {
+  std::string id;
+  std::string name;
+  int64_t number = 0;
+  // The serialized JobSpec.
+  std::string spec;
+  std::string request_id;
+  int min_workers = 1;
+  int max_workers = 1;
+  absl::Duration settle;
+  int64_t total_steps = 0;
+  Sharding sharding;
+
+  v1::JobState state = v1::JOB_STATE_QUEUED;
+  // Why it is in this state, in a sentence.
+  std::string message;
+  // The newest; 0 before the first. Members are by rank: members[r] has rank r.
+  // Parameter servers come after the workers.
+  int64_t generation = 0;
+  std::vector<Member> members;
+  int64_t resume_step = 0;
+  v1::TrainingFigures figures = NoFigures();
+  // The last text that the model wrote.
+  std::optional<v1::TextSample> sample;
+  // A benchmark's results so far.
+  std::optional<v1::BenchFigures> bench;
+  // The last incident.
+  std::optional<v1::Verdict> verdict;
+  // The last interruptions, oldest first, at most kMaxIncidents; kept by
+  // incident.h.
+  std::deque<v1::Incident> incidents;
+  Goodput goodput;
+  int exit_code = 0;
+  std::optional<uint64_t> parameters_hash;
+  absl::Time create_time;
+  // InfinitePast until it happened.
+  absl::Time start_time = absl::InfinitePast();
+  absl::Time end_time = absl::InfinitePast();
+  // The state's revision when this job last changed.
+  uint64_t revision = 0;
+
+  // ---- Bookkeeping of the core; nothing here is shown to users.
+
+  // Rises with every end of a job; 0 before.
+  uint64_t end_order = 0;
+  // The first number that was taken for a generation of this job; those from it
+  // to `generation` are of this job too, since only one job runs at a time.
+  int64_t first_generation = 0;
+  // The generation's record is durable and its members have been told.
+  bool is_assigned = false;
+  // A generation could not be formed because the journal fails.
+  bool waits_for_journal = false;
+  // A user asked for the end, for this reason.
+  std::optional<std::string> cancel_reason;
+  // The end is decided and on its way to the journal; the state changes, and
+  // anybody hears of it, once it is durable.
+  std::optional<JobEndedRecord> ending;
+  // Cancel calls that came after that; they are answered with the end.
+  std::vector<RequestToken> waiting_cancels;
+  // While HALTING: what comes next, and the verdict sent with the halt.
+  HaltIntent halt_intent = HaltIntent::kReform;
+  std::vector<SuspicionReport> suspicions;
+  // The highest step that any member ever reported as applied, since the last
+  // rollback.
+  int64_t best_step = 0;
+  // The generation began to train as far as is known, so its members may hold
+  // steps that none has reported.
+  bool has_trained = false;
+  // The costs by which its members choose algorithms, as of the last generation
+  // for which there were measurements. Not journaled: a generation from before
+  // a restart is not assigned to anybody any more.
+  std::optional<MachineCosts> costs;
+  // The rank that the generation's newcomers copy the state from; -1: it has
+  // none.
+  int state_source_rank = -1;
+  // The holders of each shard in the generation. Null if the job has no shards,
+  // or if neither the journal nor the members of a generation that another
+  // coordinator formed have told.
+  std::shared_ptr<const std::vector<ShardPlacement>> placements;
+  // The generation begins anew because nobody holds the steps made before.
+  bool is_rollback = false;
+  // Steps of generations before this one count for nothing: they were given up,
+  // or members count from another one since. (Workers of a job with shards may
+  // still tell of them.)
+  int64_t counted_since = 0;
+  // Rollbacks in a row, without getting beyond the best step at the first.
+  int rollbacks = 0;
+  int64_t rollback_step = 0;
+  // The generation that was asked to pause so that workers can join; 0: none.
+  int64_t paused_generation = 0;
+  // Grown generations are lost before their first step: the wait before the
+  // next attempt, and when that may be.
+  absl::Duration growth_backoff;
+  MonotonicTime growth_not_before;
+  // The job's pace as it was learned, and what its steps prove.
+  ProgressModel progress;
+  ProofOfLife life;
+  // Broken links since the last committed step, and pairs to keep apart.
+  LinkFaults links;
+  // The rank that `figures` came from.
+  int figures_rank = -1;
+  // GATHERING since; last progress of any member.
+  MonotonicTime gathering_since;
+  MonotonicTime last_progress;
+  // Before this, no lack of progress needs to be looked at.
+  MonotonicTime progress_check;
+  // When it last began to halt, had halted, was assigned or started.
+  MonotonicTime turned_at;
+  // Of the open incident: what it waits for, since when, and the highest
+  // committed step that was known when it began.
+  IncidentPart incident_part = IncidentPart::kHalt;
+  MonotonicTime incident_mark;
+  int64_t incident_best_step = 0;
+  // Kept by goodput.h: up to when the job's time is accounted for (none before
+  // its first event in this coordinator's life), and the step up to which it
+  // makes again what was lost.
+  std::optional<MonotonicTime> accounted_to;
+  int64_t repeat_until = 0;
+  // Each in force in some states only: InfiniteFuture otherwise.
+  MonotonicTime halt_deadline = MonotonicTime::InfiniteFuture();
+  MonotonicTime stop_deadline = MonotonicTime::InfiniteFuture();
+  MonotonicTime suspicion_deadline = MonotonicTime::InfiniteFuture();
+  MonotonicTime reattach_deadline = MonotonicTime::InfiniteFuture();
+  MonotonicTime gang_deadline = MonotonicTime::InfiniteFuture();
+  // When two workers whose link was broken may be together again.
+  MonotonicTime link_check = MonotonicTime::InfiniteFuture();
+  // When workers of the pool may join (RUNNING), and when those that were asked
+  // to pause for them are halted.
+  MonotonicTime growth_deadline = MonotonicTime::InfiniteFuture();
+  MonotonicTime pause_deadline = MonotonicTime::InfiniteFuture();
+  // The generation is from before this coordinator's life: what its members
+  // have said in it is not known.
+  bool is_recovered = false;
+};
+
+// MemberCount counts the members of that role, the lost ones too; AliveCount
+// those that are not lost.
+[[nodiscard]] int MemberCount(const Job& job, v1::Role role);
+[[nodiscard]] int AliveCount(const Job& job, v1::Role role);
+// The fewest of that role that `job` goes on with. One parameter server will
+// do: shards are spread over more as they come.
+[[nodiscard]] int LeastCount(const Job& job, v1::Role role);
+// Returns true if members of that role hold the shards of `job`; false if it
+// has none.
+[[nodiscard]] bool HoldsShards(const Job& job, v1::Role role);
+// `worker`, which is `member` of `job`, says that it has applied `step`. A
+// parameter server may be ahead of what is committed, which is for workers to
+// say.
+void NoteAppliedStep(const Job& job, Worker& worker, Member& member,
+                     int64_t step);
+// Returns true if what `member` says of its steps counts: while it prepares for
+// a generation that begins anew, it may still report steps that were given up.
+[[nodiscard]] bool CountsSteps(const Job& job, const Member& member);
+// True until the members of a first generation were told of it.
+[[nodiscard]] bool IsNew(const Job& job);
+// Returns true if the members of the present generation were asked to pause.
+[[nodiscard]] bool IsPausing(const Job& job);
+
+// A host whose workers are left out for a while, because they caused most of
+// the incidents.
+struct HostQuarantine {
+  std::string host_key;
+  std::string host;
+  absl::Time end_time;
+  // "3 of 4 incidents within 10m".
+  std::string reason;
+  // The same as end_time, on the coordinator's own clock.
+  MonotonicTime until;
+};
+
+// A member of a generation was lost by something that its host may be to blame
+// for.
+struct HostFault {
+  MonotonicTime time;
+  int64_t generation = 0;
+  std::string host_key;
+};
+
+// A generation that the journal does not know, as its members tell of it; see
+// rebuild.h.
+struct Rebuilding {
+  int64_t generation = 0;
+  // As the first report tells of it.
+  HeldJob job;
+  int64_t job_number = 0;
+  MonotonicTime since;
+  // The worker that reported each rank; it may be lost since.
+  std::map<int, std::string> workers;
+  // No further report is waited for after this, which has come.
+  MonotonicTime deadline = MonotonicTime::InfiniteFuture();
+  bool is_due = false;
+  // Its job's record is on its way to the journal, or its own.
+  bool is_creating = false;
+  bool is_recording = false;
+};
+
+struct State {
+  // Rises with each change of what status shows.
+  uint64_t revision = 1;
+  // The last generation given out; strictly rising across restarts.
+  int64_t last_generation = 0;
+  // The last one that the journal was told of.
+  int64_t last_recorded_generation = 0;
+  // The last job's number.
+  int64_t last_job_number = 0;
+  // The error that keeps decisions from becoming durable; empty if there is
+  // none.
+  std::string journal_error;
+  bool is_shutting_down = false;
+  // It was read from a journal, perhaps an empty one: workers of the
+  // coordinator's life before may come back.
+  bool is_recovered = false;
+  // Before this, no job begins with fewer workers than it can have.
+  MonotonicTime gather_not_before;
+  // By name.
+  std::map<std::string, Worker, std::less<>> workers;
+  // In force, in the order of their beginning.
+  std::vector<HostQuarantine> quarantines;
+  // The latest, oldest first; one for each generation and host.
+  std::deque<HostFault> host_faults;
+  // By number, so in the order of submission; the queue is those QUEUED.
+  std::map<int64_t, Job> jobs;
+  // The job that is neither queued nor ended; 0 if there is none.
+  int64_t active_job = 0;
+  // The job that is being rebuilt; no job is active meanwhile.
+  std::optional<Rebuilding> rebuilding;
+  // Messages that members of a generation being rebuilt sent meanwhile.
+  std::deque<EventBody> kept_events;
+  // Name of the worker of each session.
+  std::unordered_map<SessionId, std::string> sessions;
+  // The last worker's join_order, and the last ended job's end_order.
+  uint64_t last_join_order = 0;
+  uint64_t last_end_order = 0;
+  // When the last event was taken in.
+  MonotonicTime now;
+  // No quarantine ends before.
+  MonotonicTime quarantine_check = MonotonicTime::InfiniteFuture();
+  // No lease runs out before.
+  MonotonicTime lease_check = MonotonicTime::InfiniteFuture();
+
+  // The job with that id, else the newest with that name, else null.
+  const Job* FindJob(std::string_view id_or_name) const;
+  Job* FindJob(std::string_view id_or_name);
+  // By id only, or null: a name may be the id of another job.
+  Job* FindJobById(std::string_view id);
+  const Job* ActiveJob() const;
+  Job* ActiveJob();
+  // The worker of that name or session, or null.
+  const Worker* FindWorker(std::string_view name) const;
+  Worker* FindWorker(std::string_view name);
+  // The quarantine of that host, or null.
+  const HostQuarantine* QuarantineOf(std::string_view host_key) const;
+  const Worker* FindSession(SessionId session) const;
+  Worker* FindSession(SessionId session);
+  // Jobs before `job` in the queue, the active one included; 0 if it is not
+  // queued.
+  int QueuePosition(const Job& job) const;
+};
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_CORE_STATE_STATE_H_

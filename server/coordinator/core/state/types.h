@@ -1,0 +1,111 @@
+// The plain values that the coordinator's core speaks in: workers' identities,
+// verdicts, figures.
+//
+// A value that crosses a process and is the same on both sides travels through
+// the core as its message (verdict.proto, figures.proto, notice.proto), and
+// enumerations are the protocol's. Wall-clock times (absl::Time) are for display
+// only; nothing is decided by them.
+#ifndef RINGMASTER_SERVER_COORDINATOR_CORE_STATE_TYPES_H_
+#define RINGMASTER_SERVER_COORDINATOR_CORE_STATE_TYPES_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "ringmaster/v1/figures.pb.h"
+#include "ringmaster/v1/job_state.pb.h"
+#include "ringmaster/v1/verdict.pb.h"
+#include "ringmaster/v1/worker.pb.h"
+
+namespace ringmaster::coordinator {
+
+// One stream of a worker. Chosen by the adapter, unique in this coordinator's
+// life; 0 means none.
+using SessionId = uint64_t;
+// One call of a user that waits for an answer. Chosen by the adapter.
+using RequestToken = uint64_t;
+// One record on its way to the journal. Chosen by the core.
+using PersistToken = uint64_t;
+
+struct Device {
+  v1::DeviceKind kind = v1::DEVICE_KIND_UNSPECIFIED;
+  int index = 0;
+
+  friend bool operator==(const Device&, const Device&) = default;
+};
+
+// The holders of a job's parameters, if those are not all-reduced; see
+// ringmaster.v1.ParameterServerSpec.
+struct Sharding {
+  // Members of their own that hold shards; 0 where the workers hold them.
+  int servers = 0;
+  // 0: the job has none.
+  int shards = 0;
+  // Threads that serve them on each holder (LaneOfShard); at least 1.
+  int lanes = 1;
+  // Further copies of each shard, 0 or 1.
+  int replicas = 0;
+  // Each step is one update with every worker's gradient, so what is committed
+  // is the same for all. If not, each worker has a clock of its own, and what a
+  // server has made of a push is never taken back.
+  bool is_lockstep = true;
+
+  // The workers hold the shards.
+  [[nodiscard]] bool IsColocated() const { return shards > 0 && servers == 0; }
+
+  friend bool operator==(const Sharding&, const Sharding&) = default;
+};
+
+// The event that an interruption waits for; the parts of its cost follow one
+// another.
+enum class IncidentPart { kHalt, kAssign, kConnect, kFirstStep };
+
+// Where the time of a job went; see ringmaster.v1.Goodput.
+struct Goodput {
+  absl::Duration waiting;
+  absl::Duration starting;
+  absl::Duration training;
+  absl::Duration detecting;
+  absl::Duration recovering;
+  absl::Duration repeating;
+  absl::Duration stopping;
+  // The part of all that before the job's first step.
+  absl::Duration before_first_step;
+
+  [[nodiscard]] absl::Duration Total() const;
+  // `training` as a part of the time since the first step, 0 to 1; 0 before it.
+  [[nodiscard]] double Ratio() const;
+};
+
+// A worker's place in a generation: what the journal keeps, and what peers
+// learn of it.
+struct MemberIdentity {
+  int rank = 0;
+  int local_rank = 0;
+  std::string worker;
+  uint64_t incarnation = 0;
+  std::string host;
+  // Equal on workers that share a machine (or network namespace).
+  std::string host_key;
+  int64_t pid = 0;
+  // HOST:PORT, or [HOST]:PORT for IPv6.
+  std::string data_address;
+  Device device;
+  v1::Role role = v1::ROLE_WORKER;
+
+  friend bool operator==(const MemberIdentity&,
+                         const MemberIdentity&) = default;
+};
+
+// "worker", "parameter server": for sentences.
+[[nodiscard]] std::string_view NameOf(v1::Role role);
+
+// True for SUCCEEDED, FAILED and CANCELLED.
+[[nodiscard]] bool IsEnded(v1::JobState state);
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_CORE_STATE_TYPES_H_

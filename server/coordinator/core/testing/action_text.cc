@@ -1,0 +1,216 @@
+#include "server/coordinator/core/testing/action_text.h"
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/rpc/enum_name.h"
+#include "common/status/reason.h"
+#include "server/coordinator/core/state/turn.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+std::string StatusText(const absl::Status& status) {
+  if (status.ok()) return "OK";
+  return absl::StrCat(absl::StatusCodeToString(status.code()), "/",
+                      ReasonOf(status), ": ", status.message());
+}
+
+std::string RecordText(const JournalRecord& record) {
+  std::string text = absl::StrCat(Sv(TypeOf(record)), " ", JobIdOf(record));
+  if (const auto* const formed = std::get_if<GenerationFormedRecord>(&record)) {
+    absl::StrAppend(&text, " gen=", formed->generation,
+                    " after=", formed->resume_step,
+                    formed->is_rollback ? " rollback" : "", " members=");
+    for (const MemberIdentity& member : formed->members) {
+      absl::StrAppend(&text, member.rank == 0 ? "" : ",", member.worker);
+    }
+  } else if (const auto* const host =
+                 std::get_if<HostQuarantinedRecord>(&record)) {
+    absl::StrAppend(&text, ": host ", host->host);
+  } else if (const auto* const ended = std::get_if<JobEndedRecord>(&record)) {
+    absl::StrAppend(&text, " ", EnumName(ended->state), " code ",
+                    ended->exit_code);
+  } else if (const auto* const reached =
+                 std::get_if<VerdictReachedRecord>(&record)) {
+    absl::StrAppend(&text, ": ", ToText(reached->verdict));
+  }
+  return text;
+}
+
+// By shard: "primary/backup<source", as ranks; "-" for nobody.
+std::string PlacementsText(
+    const std::shared_ptr<const std::vector<ShardPlacement>>& placements) {
+  if (placements == nullptr) return "";
+  const auto rank = [](int rank) {
+    return rank < 0 ? std::string("-") : absl::StrCat(rank);
+  };
+  std::string text;
+  for (const ShardPlacement& shard : *placements) {
+    absl::StrAppend(&text, text.empty() ? " shards=" : ",",
+                    rank(shard.primary_rank), "/", rank(shard.backup_rank), "<",
+                    rank(shard.source_rank));
+  }
+  return text;
+}
+
+// Two of the numbers tell which they are.
+std::string CostsText(const std::optional<MachineCosts>& costs) {
+  if (!costs.has_value()) return "";
+  return absl::StrFormat(" costs=%gus/%d", costs->shared_memory.latency * 1e6,
+                         costs->cores);
+}
+
+struct TextVisitor {
+  const std::function<std::string(SessionId)>& session_name;
+
+  std::string To(SessionId session) const {
+    return absl::StrCat("to ", session_name(session), ": ");
+  }
+
+  std::string operator()(const SendWelcome& a) const {
+    return absl::StrCat(To(a.session), "welcome");
+  }
+  std::string operator()(const SendAssignment& a) const {
+    return absl::StrCat(
+        To(a.session), "assignment ", a.job_id, " gen=", a.generation,
+        " rank=", a.self.rank, "/", a.world_size, " local=", a.self.local_rank,
+        "/", a.local_world_size, " after=", a.resume_step,
+        a.state_source_rank >= 0 ? absl::StrCat(" source=", a.state_source_rank)
+                                 : "",
+        a.is_newcomer ? " newcomer" : "", CostsText(a.costs),
+        PlacementsText(a.placements));
+  }
+  std::string operator()(const SendStart& a) const {
+    return absl::StrCat(To(a.session), "start gen=", a.generation);
+  }
+  std::string operator()(const SendHalt& a) const {
+    return absl::StrCat(To(a.session), "halt gen=", a.generation, " ",
+                        EnumName(a.verdict.decision()));
+  }
+  std::string operator()(const SendDrain& a) const {
+    return absl::StrCat(To(a.session), "drain: ", a.reason);
+  }
+  std::string operator()(const SendStop& a) const {
+    return absl::StrCat(To(a.session), "stop gen=", a.generation, ": ",
+                        a.reason);
+  }
+  std::string operator()(const SendPause& a) const {
+    return absl::StrCat(To(a.session), "pause gen=", a.generation, ": ",
+                        a.reason);
+  }
+  std::string operator()(const SendRelease& a) const {
+    return absl::StrCat(
+        To(a.session), "release gen=", a.generation, " ", EnumName(a.state),
+        a.exit_code == 0 ? std::string() : absl::StrCat(" code=", a.exit_code),
+        ": ", a.message);
+  }
+  std::string operator()(const CloseSession& a) const {
+    return absl::StrCat("close ", session_name(a.session), ": ",
+                        StatusText(a.status));
+  }
+  std::string operator()(const Persist& a) const {
+    return absl::StrCat("persist ", RecordText(a.record));
+  }
+  std::string operator()(const ReplyToUser& a) const {
+    return absl::StrCat("reply r", a.request, ": ",
+                        a.job_id.empty() ? "" : a.job_id + " ",
+                        StatusText(a.status));
+  }
+  std::string operator()(const EmitEvent& a) const {
+    const v1::Event& event = a.event;
+    std::string text = absl::StrCat(EnumName(event.severity()), " ",
+                                    event.type(), ": ", event.message());
+    if (event.has_verdict()) {
+      absl::StrAppend(&text, " [", ToText(event.verdict()), "]");
+    }
+    return text;
+  }
+};
+
+std::string WorkerText(const Worker& worker) {
+  std::string text =
+      absl::StrCat("worker ", worker.name, ": ", EnumName(worker.state));
+  if (!worker.job_id.empty()) {
+    absl::StrAppend(&text, " ", worker.job_id, " rank=", worker.rank,
+                    " gen=", worker.generation, " step=", worker.step);
+  }
+  return text;
+}
+
+std::string JobText(const Job& job, int queue_position) {
+  std::string text = absl::StrCat("job ", job.id, ": ", EnumName(job.state));
+  if (queue_position > 0) absl::StrAppend(&text, " queue=", queue_position);
+  if (job.generation > 0) {
+    absl::StrAppend(&text, " gen=", job.generation, " members=");
+    for (const Member& member : job.members) {
+      absl::StrAppend(&text, member.identity.rank == 0 ? "" : ",",
+                      member.identity.worker, member.is_lost ? "(lost)" : "");
+    }
+  }
+  if (job.figures.step() > 0) {
+    absl::StrAppend(&text, " step=", job.figures.step(),
+                    " loss=", job.figures.loss());
+  }
+  if (job.figures.checkpoint_step() > 0) {
+    absl::StrAppend(&text, " checkpoint=", job.figures.checkpoint_step());
+  }
+  if (job.sample.has_value()) {
+    absl::StrAppend(&text, " sample@", job.sample->step(), "=\"",
+                    job.sample->prompt(), "|", job.sample->text(), "\"");
+  }
+  if (IsEnded(job.state)) absl::StrAppend(&text, " code=", job.exit_code);
+  if (job.parameters_hash.has_value()) {
+    absl::StrAppendFormat(&text, " hash=%x", *job.parameters_hash);
+  }
+  absl::StrAppend(&text, ": ", job.message);
+  if (job.verdict.has_value()) {
+    absl::StrAppend(&text, " [", ToText(*job.verdict), "]");
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string ToText(const Action& action,
+                   const std::function<std::string(SessionId)>& session_name) {
+  return std::visit(TextVisitor{session_name}, action);
+}
+
+std::string ToText(const v1::Verdict& verdict) {
+  std::string text =
+      verdict.worker().empty()
+          ? std::string("nobody")
+          : absl::StrCat(verdict.worker(), " (rank ", verdict.rank(), ")");
+  absl::StrAppend(&text, " gen=", verdict.generation(),
+                  " step=", verdict.step(), " ", EnumName(verdict.decision()),
+                  " code ", verdict.exit_code());
+  for (const v1::Evidence& evidence : verdict.evidence()) {
+    absl::StrAppend(&text, "; ", EnumName(evidence.kind()), " by ",
+                    evidence.observer());
+  }
+  return text;
+}
+
+std::string ToText(const State& state) {
+  std::string text;
+  if (!state.journal_error.empty()) {
+    absl::StrAppend(&text, "journal error: ", state.journal_error, "\n");
+  }
+  for (const HostQuarantine& quarantine : state.quarantines) {
+    absl::StrAppend(&text, "quarantine of host ", quarantine.host, ": ",
+                    quarantine.reason, "\n");
+  }
+  for (const auto& [number, job] : state.jobs) {
+    absl::StrAppend(&text, JobText(job, state.QueuePosition(job)), "\n");
+  }
+  for (const auto& [name, worker] : state.workers) {
+    absl::StrAppend(&text, WorkerText(worker), "\n");
+  }
+  return text;
+}
+
+}  // namespace ringmaster::coordinator

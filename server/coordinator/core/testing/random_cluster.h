@@ -1,0 +1,213 @@
+// RandomCluster: a core among workers, users and a journal that do anything the
+// protocol lets them do, at random, in virtual time; and a watch over what must
+// always hold.
+//
+// The workers keep to the commit protocol of training: a step is complete on a
+// rank once all have contributed to it, and applied once all have said that it
+// is complete. A job may start from a checkpoint, which its ranks load before
+// or while they train, as if its step were the first. Newcomers hold nothing
+// until the state was copied to them; members that are asked to pause do so
+// where all hold the same step. In some jobs parameter servers, or the workers
+// beside their own work, hold the parameters: a step is complete on a worker
+// once every shard's primary and its backup have made it. Who leaves and holds
+// some stays until it is released, or loses its patience; but for that, and for
+// what is lost without a word, no job goes back. They die, freeze, lose their
+// streams, come back; the journal fails; the coordinator restarts. What the
+// seed does, it does again.
+#ifndef RINGMASTER_SERVER_COORDINATOR_CORE_TESTING_RANDOM_CLUSTER_H_
+#define RINGMASTER_SERVER_COORDINATOR_CORE_TESTING_RANDOM_CLUSTER_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/clock/monotonic_time.h"
+#include "server/coordinator/core/core.h"
+
+namespace ringmaster::coordinator {
+
+class RandomCluster {
+ public:
+  explicit RandomCluster(uint64_t seed);
+
+  // Lets `count` random things happen.
+  void RunAtRandom(int count);
+  // Faults cease, what is broken comes back, and enough workers are there.
+  // Returns whether all jobs ended within a virtual hour.
+  bool RunToTheEnd();
+
+  // The invariants that were violated, in order; empty if none was.
+  const std::vector<std::string>& violations() const { return violations_; }
+  // The last things that happened, for a failure's message.
+  std::string Log() const;
+
+  // The number of times that each kind of thing happened: a test checks that it
+  // tried them all.
+  const std::map<std::string, int>& counts() const { return counts_; }
+
+ private:
+  enum class Mode {
+    kIdle,
+    kPreparing,
+    kPrepared,
+    kRunning,
+    kHalted,
+    kFinished,
+    kFailed,
+  };
+  struct Process {
+    std::string name;
+    std::string host;
+    v1::Role role = v1::ROLE_WORKER;
+    uint64_t incarnation = 0;
+    bool is_frozen = false;
+    SessionId session = 0;
+    // On their way to the coordinator and from it.
+    std::deque<Event> up;
+    std::deque<Action> down;
+    Mode mode = Mode::kIdle;
+    int64_t generation = 0;
+    int rank = -1;
+    std::string job_id;
+    int64_t applied = 0;
+    int64_t complete = 0;
+    int64_t disk_bytes = 0;
+    bool wants_stop = false;
+    bool wants_pause = false;
+    // The state is still to be copied to it.
+    bool is_newcomer = false;
+    bool is_leaving = false;
+    // The newest step of each shard that it holds whole.
+    std::map<int, int64_t> shards;
+  };
+  // The values that the ranks of a generation have exchanged.
+  struct Exchange {
+    std::string job_id;
+    int64_t total_steps = 0;
+    int64_t checkpoint_step = 0;
+    int64_t resume_step = 0;
+    int source_rank = -1;
+    // By rank of the workers: highest step contributed to, and said to be
+    // complete.
+    std::vector<int64_t> contributed;
+    std::vector<int64_t> recorded;
+    Sharding sharding;
+    int members = 0;
+    // Null: the job has no shards.
+    std::shared_ptr<const std::vector<ShardPlacement>> placements;
+    // By shard: the newest step that workers were answered with; -1: none.
+    std::vector<int64_t> answered;
+    // A parameter server wants to leave.
+    bool has_leaving_server = false;
+    // By rank of the workers: how they have ended.
+    enum class Done { kNo, kFinished, kStopped, kDrained };
+    std::vector<Done> done;
+  };
+
+  int Pick(int bound);
+  bool Chance(int percent) { return Pick(100) < percent; }
+  Process* PickProcess();
+  void Count(const std::string& what) { ++counts_[what]; }
+  void Violate(const std::string& what) { violations_.push_back(what); }
+
+  // Faults and wishes.
+  void DoSomething();
+  void Spawn();
+  void Kill(const std::string& name);
+  void BreakStream(Process& process);
+  void Complain(Process& process);
+  void AskForSomething();
+  Sharding DrawSharding(int max_workers);
+  void DoJournal(bool is_fault);
+  void RestartCoordinator();
+
+  // The regular course of things.
+  void DoWork(Process& process);
+  void Train(Process& process);
+  // The part of a holder of shards.
+  void Serve(Process& process);
+  void ServeShard(Process& process, Exchange& exchange, int shard);
+  // Ends a parameter server's part once all workers have ended theirs.
+  void EndServing(Process& process);
+  // Brings what it holds to where the generation goes on.
+  void PrepareShards(Process& process, const SendAssignment& assignment);
+  void TrainByOwnClock(Process& process);
+  Process* ProcessAt(int64_t generation, int rank);
+  void SetDone(const Process& process, Exchange::Done done);
+  static bool IsAnswered(const Exchange& exchange, int64_t step);
+  HaltedReceived HaltedOf(const Process& process);
+  // Takes over the state that the generation goes on from.
+  void Copy(Process& process);
+  void Apply(Process& process, int64_t step);
+  // Ends between two steps, if that is wanted; returns whether it did.
+  bool EndsHere(Process& process);
+  // Loads the job's checkpoint, which counts as a step that is complete.
+  void Load(Process& process);
+  void Connect(Process& process);
+  void Beat(Process& process);
+  void DeliverUp(Process& process);
+  void DeliverDown(Process& process);
+  void Receive(Process& process, const Action& action);
+  void ReceiveAssignment(Process& process, const SendAssignment& assignment);
+  void SayAgain(Process& process);
+  void Finish(Process& process, bool is_stopped);
+  void Advance(absl::Duration duration);
+
+  void Feed(const Event& event);
+  void Perform(const Action& action);
+  Process* ProcessOf(SessionId session);
+
+  // Checks of the invariants.
+  void CheckRecord(const JournalRecord& record);
+  void CheckAssignment(const SendAssignment& assignment);
+  void CheckPlacements(const SendAssignment& assignment);
+  static bool IsBeingReleased(const Process& process);
+  void CheckRollback(const GenerationFormedRecord& formed);
+  void CheckLeavers(const GenerationFormedRecord& formed);
+  void CheckNotRelieved(const std::vector<Action>& actions);
+  static bool IsLoss(const v1::Event& event);
+  void CheckReply(const ReplyToUser& reply);
+  void CheckState();
+  void CheckMembers(const Job& job);
+
+  std::mt19937_64 random_;
+  Config config_;
+  CoordinatorCore core_;
+  MonotonicTime now_;
+  std::map<std::string, Process> processes_;
+  std::map<int64_t, Exchange> exchanges_;
+  std::vector<Persist> unanswered_;
+  std::vector<JournalRecord> journal_;
+  // Generations and job ends that are durable.
+  std::set<int64_t> durable_generations_;
+  std::set<std::string> durable_jobs_;
+  std::set<std::string> durable_ends_;
+  std::set<RequestToken> submits_;
+  int64_t last_assigned_ = 0;
+  // The step of the checkpoint that a job finds; 0: it finds none.
+  std::map<std::string, int64_t> checkpoints_;
+  // The highest step applied by anybody, by job, since its last rollback, and
+  // the generation of that.
+  std::map<std::string, int64_t> applied_;
+  std::map<std::string, int64_t> rollbacks_;
+  // Members of these may have been lost, or were let go with what they held,
+  // since their last generation began.
+  std::set<std::string> lossy_jobs_;
+  bool has_failed_journal_ = false;
+  bool is_calm_ = false;
+  uint64_t last_incarnation_ = 0;
+  SessionId last_session_ = 0;
+  RequestToken last_request_ = 0;
+  std::vector<std::string> violations_;
+  std::deque<std::string> log_;
+  std::map<std::string, int> counts_;
+};
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_CORE_TESTING_RANDOM_CLUSTER_H_

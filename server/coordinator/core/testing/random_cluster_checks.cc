@@ -1,0 +1,270 @@
+// The conditions that must always hold in a RandomCluster.
+#include <algorithm>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/rpc/enum_name.h"
+#include "server/coordinator/core/life/formation.h"
+#include "server/coordinator/core/placement/rendezvous.h"
+#include "server/coordinator/core/testing/random_cluster.h"
+
+namespace ringmaster::coordinator {
+
+void RandomCluster::CheckRecord(const JournalRecord& record) {
+  if (const auto* const formed = std::get_if<GenerationFormedRecord>(&record)) {
+    Count("generation");
+    if (!durable_generations_.empty() &&
+        formed->generation <= *durable_generations_.rbegin()) {
+      Violate(absl::StrCat("generation ", formed->generation, " after ",
+                           *durable_generations_.rbegin()));
+    }
+    durable_generations_.insert(formed->generation);
+    if (formed->is_rollback) {
+      Count("rollback");
+      rollbacks_[formed->job_id] = formed->generation;
+      CheckRollback(*formed);
+      applied_[formed->job_id] = 0;
+      if (formed->resume_step != 0) Violate("a rollback to a step");
+    }
+    std::set<std::string> names;
+    for (size_t rank = 0; rank < formed->members.size(); ++rank) {
+      names.insert(formed->members[rank].worker);
+      if (formed->members[rank].rank != static_cast<int>(rank)) {
+        Violate(absl::StrCat("rank ", formed->members[rank].rank,
+                             " in place of ", rank));
+      }
+    }
+    if (names.size() != formed->members.size()) Violate("a member twice");
+  } else if (const auto* const job = std::get_if<JobCreatedRecord>(&record)) {
+    durable_jobs_.insert(job->id);
+  } else if (const auto* const end = std::get_if<JobEndedRecord>(&record)) {
+    Count(EnumName(end->state));
+    if (!durable_ends_.insert(end->job_id).second) {
+      Violate(absl::StrCat("job ", end->job_id, " ended twice"));
+    }
+    const int64_t total = core_.state().FindJob(end->job_id)->total_steps;
+    if (end->state == v1::JOB_STATE_SUCCEEDED &&
+        applied_[end->job_id] < total) {
+      Violate(absl::StrCat("job ", end->job_id, " succeeded at step ",
+                           applied_[end->job_id], " of ", total));
+    }
+    if (end->exit_code == 1) Violate(end->message);
+  } else if (const auto* const reached =
+                 std::get_if<VerdictReachedRecord>(&record)) {
+    if (!reached->verdict.worker().empty() &&
+        reached->verdict.evidence().empty()) {
+      Violate("a verdict without evidence: " + reached->verdict.summary());
+    }
+  } else if (std::holds_alternative<HostQuarantinedRecord>(record)) {
+    Count("quarantine");
+  }
+}
+
+void RandomCluster::CheckAssignment(const SendAssignment& assignment) {
+  if (!durable_generations_.contains(assignment.generation)) {
+    Violate(absl::StrCat("generation ", assignment.generation,
+                         " assigned before it was durable"));
+  }
+  if (assignment.generation < last_assigned_) {
+    Violate(absl::StrCat("generation ", assignment.generation,
+                         " assigned after ", last_assigned_));
+  }
+  last_assigned_ = assignment.generation;
+  CheckPlacements(assignment);
+  const bool is_lockstep =
+      core_.state().FindJob(assignment.job_id)->sharding.is_lockstep;
+  if (is_lockstep && assignment.resume_step < applied_[assignment.job_id]) {
+    Violate(absl::StrCat("job ", assignment.job_id, " goes on after step ",
+                         assignment.resume_step, ", but step ",
+                         applied_[assignment.job_id], " was applied"));
+  }
+  const bool is_source = assignment.self.rank == assignment.state_source_rank;
+  if (assignment.is_newcomer && assignment.placements == nullptr &&
+      (assignment.state_source_rank < 0 || assignment.resume_step == 0)) {
+    Violate(absl::StrCat("newcomer ", assignment.self.worker,
+                         " has no state to copy"));
+  }
+  if (assignment.is_newcomer && is_source) Violate("a newcomer is the source");
+  const auto [exchange, is_first] =
+      exchanges_.try_emplace(assignment.generation);
+  if (is_first) exchange->second.source_rank = assignment.state_source_rank;
+  if (exchange->second.source_rank != assignment.state_source_rank) {
+    Violate("members differ in their source");
+  }
+}
+
+void RandomCluster::CheckPlacements(const SendAssignment& assignment) {
+  const Job& job = *core_.state().FindJob(assignment.job_id);
+  if (assignment.placements == nullptr) {
+    if (job.sharding.shards > 0) Violate("shards without holders");
+    return;
+  }
+  if (static_cast<int>(assignment.placements->size()) != job.sharding.shards) {
+    Violate("not all shards have holders");
+  }
+  const auto is_host = [&job](int rank) {
+    return rank >= 0 && rank < static_cast<int>(job.members.size()) &&
+           HoldsShards(job, job.members[rank].identity.role);
+  };
+  for (const ShardPlacement& shard : *assignment.placements) {
+    if (!is_host(shard.primary_rank) ||
+        (shard.backup_rank >= 0 && !is_host(shard.backup_rank)) ||
+        (shard.source_rank >= 0 && !is_host(shard.source_rank))) {
+      Violate("a shard is with one that holds none");
+    }
+    if ((shard.source_rank < 0) && assignment.resume_step > 0) {
+      Violate("a shard has no source");
+    }
+  }
+}
+
+bool RandomCluster::IsBeingReleased(const Process& process) {
+  return std::any_of(process.down.begin(), process.down.end(),
+                     [](const Action& action) {
+                       return std::holds_alternative<SendRelease>(action);
+                     });
+}
+
+// The members of the new generation, as they halted, do not hold every shard.
+void RandomCluster::CheckRollback(const GenerationFormedRecord& formed) {
+  const Job& job = *core_.state().FindJob(formed.job_id);
+  if (job.sharding.shards == 0) return;
+  Count("rollback of shards");
+  if (!lossy_jobs_.contains(formed.job_id)) {
+    Violate(absl::StrCat("job ", formed.job_id,
+                         " is rolled back, but nobody was lost"));
+  }
+  if (job.generation != formed.generation) return;
+  std::set<int> held;
+  for (const Member& known : job.members) {
+    const MemberIdentity& member = known.identity;
+    const auto it = processes_.find(member.worker);
+    // A member that was lost in between and has come back has no part in the
+    // earlier job, and is told so.
+    if (known.since == formed.generation || it == processes_.end() ||
+        it->second.job_id != formed.job_id ||
+        it->second.incarnation != member.incarnation ||
+        it->second.mode != Mode::kHalted || IsBeingReleased(it->second)) {
+      continue;
+    }
+    for (const auto& [shard, step] : it->second.shards) {
+      if (!job.sharding.is_lockstep || step >= applied_[formed.job_id]) {
+        held.insert(shard);
+      }
+    }
+  }
+  if (static_cast<int>(held.size()) == job.sharding.shards) {
+    Violate(absl::StrCat("job ", job.id,
+                         " is rolled back, but its members hold all shards"));
+  }
+}
+
+// A leaver that holds shards is a member only if another member takes them
+// over. (Nobody joins a generation that has no step to make.)
+void RandomCluster::CheckLeavers(const GenerationFormedRecord& formed) {
+  const Job& job = *core_.state().FindJob(formed.job_id);
+  if (formed.resume_step >= job.total_steps) return;
+  bool has_leaver = false;
+  bool has_taker = false;
+  for (const MemberIdentity& member : formed.members) {
+    if (!HoldsShards(job, member.role)) continue;
+    const Worker* const worker = core_.state().FindWorker(member.worker);
+    // A member that is gone in the same step is as good as one that stays.
+    const bool is_leaver =
+        worker != nullptr && worker->state == v1::WORKER_STATE_DRAINING;
+    (is_leaver ? has_leaver : has_taker) = true;
+  }
+  if (has_leaver) Count("hand-over");
+  if (has_leaver && !has_taker) {
+    Violate(absl::StrCat("nobody takes over from those who leave generation ",
+                         formed.generation));
+  }
+}
+
+// `actions` are those of one step of the core.
+void RandomCluster::CheckNotRelieved(const std::vector<Action>& actions) {
+  std::string job_id;
+  int let_go = 0;
+  for (const Action& action : actions) {
+    const auto* const emit = std::get_if<EmitEvent>(&action);
+    if (emit == nullptr || emit->event.job_id().empty()) continue;
+    if (emit->event.type() == "worker.not_relieved") {
+      job_id = emit->event.job_id();
+      ++let_go;
+    } else if (IsLoss(emit->event)) {
+      lossy_jobs_.insert(emit->event.job_id());
+    }
+  }
+  if (let_go == 0) return;
+  Count("not relieved");
+  // Leavers cannot hand over what is lost with others.
+  if (!lossy_jobs_.insert(job_id).second) return;
+  const State& state = core_.state();
+  const Job& job = *state.FindJob(job_id);
+  // Those whose copies are needed stay until then, and are no more than these.
+  const bool had_room = job.sharding.servers > 0 || let_go < job.max_workers;
+  for (const auto& [name, worker] : state.workers) {
+    if (!HoldsShards(job, worker.role)) continue;
+    const bool is_member =
+        worker.job_id == job.id && worker.state == v1::WORKER_STATE_ASSIGNED;
+    const bool has_joined =
+        is_member && IsForming(job) &&
+        job.members[static_cast<size_t>(worker.rank)].since == job.generation;
+    const bool could_join = had_room && (has_joined || IsIdle(worker)) &&
+                            job.links.BadPeersOf(name, state.now).empty();
+    if ((is_member && !has_joined) || could_join) {
+      Violate(absl::StrCat("who leaves ", job.id, " is not relieved, though ",
+                           name, " is there"));
+    }
+  }
+}
+
+bool RandomCluster::IsLoss(const v1::Event& event) {
+  return event.type() == "worker.lost" || event.type() == "worker.left" ||
+         event.type() == "worker.failed";
+}
+
+void RandomCluster::CheckReply(const ReplyToUser& reply) {
+  if (submits_.contains(reply.request) && reply.status.ok() &&
+      !durable_jobs_.contains(reply.job_id)) {
+    Violate(absl::StrCat("job ", reply.job_id, " told before it was durable"));
+  }
+}
+
+void RandomCluster::CheckMembers(const Job& job) {
+  if (job.generation > 0 && job.state == v1::JOB_STATE_GATHERING) Count("wait");
+  for (const Member& member : job.members) {
+    if (IsEnded(job.state) || member.is_lost) continue;
+    const Worker* const worker =
+        core_.state().FindWorker(member.identity.worker);
+    if (worker == nullptr || worker->job_id != job.id ||
+        worker->incarnation != member.identity.incarnation) {
+      Violate(absl::StrCat("member ", member.identity.worker, " of ", job.id,
+                           " is not there"));
+    }
+    if (job.state == v1::JOB_STATE_GATHERING && !member.halted.has_value()) {
+      Violate(absl::StrCat("job ", job.id, " waits, but ",
+                           member.identity.worker, " has not halted"));
+    }
+  }
+}
+
+void RandomCluster::CheckState() {
+  int active = 0;
+  for (const auto& [number, job] : core_.state().jobs) {
+    CheckMembers(job);
+    if (IsEnded(job.state)) {
+      if (!durable_ends_.contains(job.id)) {
+        Violate(absl::StrCat("job ", job.id, " shown as ended before"));
+      }
+    } else if (job.state != v1::JOB_STATE_QUEUED) {
+      ++active;
+    }
+  }
+  if (active > 1) Violate(absl::StrCat(active, " jobs are active"));
+}
+
+}  // namespace ringmaster::coordinator

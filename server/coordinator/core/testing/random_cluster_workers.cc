@@ -1,0 +1,335 @@
+// The regular course of things in a RandomCluster: its workers connect, hear
+// what they are told, and train by the commit protocol.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/coordinator/core/testing/random_cluster.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+constexpr uint64_t kParametersHash = 42;
+
+int64_t Least(const std::vector<int64_t>& steps) {
+  return *std::min_element(steps.begin(), steps.end());
+}
+
+}  // namespace
+
+void RandomCluster::DoWork(Process& process) {
+  if (process.is_frozen) return;
+  if (process.session == 0) {
+    Connect(process);
+    return;
+  }
+  const std::string name = process.name;
+  DeliverDown(process);
+  Train(process);
+  Beat(process);
+  DeliverUp(process);
+}
+
+void RandomCluster::Connect(Process& process) {
+  process.session = ++last_session_;
+  HelloReceived hello;
+  hello.session = process.session;
+  hello.name = process.name;
+  hello.incarnation = process.incarnation;
+  hello.role = process.role;
+  hello.host = hello.host_key = process.host;
+  hello.generation = process.generation;
+  hello.applied_step = process.generation == 0 ? 0 : process.applied;
+  process.up.push_back(hello);
+  SayAgain(process);
+}
+
+// Repeats what the coordinator may have missed or forgotten.
+void RandomCluster::SayAgain(Process& process) {
+  if (process.is_leaving) {
+    process.up.push_back(LeavingReceived{process.session, "SIGTERM", false, 0});
+  }
+  if (process.mode == Mode::kPrepared) {
+    process.up.push_back(
+        PreparedReceived{process.session, process.generation, 1, 1, "same"});
+  } else if (process.mode == Mode::kHalted) {
+    process.up.push_back(HaltedOf(process));
+  } else if (process.mode == Mode::kFinished) {
+    Finish(process, process.wants_stop);
+  } else if (process.mode == Mode::kFailed) {
+    process.up.push_back(FailedReceived{process.session, process.generation,
+                                        process.applied, 5, "no data"});
+  }
+}
+
+void RandomCluster::Beat(Process& process) {
+  // Some read or write a checkpoint meanwhile, which comes to an end.
+  if (process.disk_bytes < 4 * process.applied && Chance(10)) {
+    ++process.disk_bytes;
+  }
+  process.up.push_back(BeatReceived{process.session,
+                                    process.generation,
+                                    process.applied,
+                                    v1::PHASE_STEP,
+                                    process.complete,
+                                    -1,
+                                    process.disk_bytes,
+                                    {}});
+}
+
+void RandomCluster::Finish(Process& process, bool is_stopped) {
+  process.mode = Mode::kFinished;
+  SetDone(process,
+          is_stopped ? Exchange::Done::kStopped : Exchange::Done::kFinished);
+  process.up.push_back(FinishedReceived{process.session,
+                                        process.generation,
+                                        process.applied,
+                                        kParametersHash,
+                                        is_stopped,
+                                        {}});
+}
+
+void RandomCluster::SetDone(const Process& process, Exchange::Done done) {
+  if (process.role == v1::ROLE_PARAMETER_SERVER) return;
+  exchanges_[process.generation].done[process.rank] = done;
+}
+
+bool RandomCluster::IsAnswered(const Exchange& exchange, int64_t step) {
+  return std::all_of(exchange.answered.begin(), exchange.answered.end(),
+                     [step](int64_t answered) { return answered >= step; });
+}
+
+// One action of the commit protocol.
+void RandomCluster::Train(Process& process) {
+  if (process.is_leaving && process.generation == 0) {
+    process.up.push_back(LeavingReceived{process.session, "SIGTERM", true, 0});
+    return;
+  }
+  // It does not wait for ever for the others to be replaced, nor to take over
+  // what it holds.
+  const int impatience = process.shards.empty() ? 5 : 1;
+  if (process.is_leaving && process.mode == Mode::kHalted &&
+      Chance(impatience)) {
+    Count(process.shards.empty() ? "leave halted" : "leave with shards");
+    process.up.push_back(
+        LeavingReceived{process.session, "SIGTERM", true, process.applied});
+    return;
+  }
+  if (process.mode == Mode::kPreparing) {
+    if (Chance(50)) Load(process);
+    process.mode = Mode::kPrepared;
+    SayAgain(process);
+    return;
+  }
+  if (process.mode != Mode::kRunning) return;
+  Exchange& exchange = exchanges_[process.generation];
+  Serve(process);
+  if (process.role == v1::ROLE_PARAMETER_SERVER) {
+    EndServing(process);
+    return;
+  }
+  if (process.applied >= exchange.total_steps) {
+    Finish(process, false);
+    return;
+  }
+  if (process.is_newcomer) {
+    Copy(process);
+    return;
+  }
+  if (EndsHere(process)) return;
+  if (!exchange.sharding.is_lockstep) {
+    TrainByOwnClock(process);
+    return;
+  }
+  Load(process);
+  // A loaded checkpoint is the first step that is applied.
+  const int64_t step = process.applied == 0 && exchange.checkpoint_step > 0
+                           ? exchange.checkpoint_step
+                           : process.applied + 1;
+  int64_t& contributed = exchange.contributed[process.rank];
+  contributed = std::max(contributed, step);
+  exchange.recorded[process.rank] =
+      std::max(exchange.recorded[process.rank], process.complete);
+  if (process.complete < step && Least(exchange.contributed) >= step &&
+      IsAnswered(exchange, step)) {
+    process.complete = step;
+    exchange.recorded[process.rank] = step;
+  } else if (process.complete == step && Least(exchange.recorded) >= step &&
+             IsAnswered(exchange, step)) {
+    Apply(process, step);
+  }
+}
+
+bool RandomCluster::EndsHere(Process& process) {
+  const Exchange& exchange = exchanges_[process.generation];
+  const bool is_level =
+      process.complete == process.applied &&
+      Least(exchange.recorded) == process.applied &&
+      *std::max_element(exchange.contributed.begin(),
+                        exchange.contributed.end()) == process.applied;
+  if (!is_level) return false;
+  if (process.wants_stop) {
+    Finish(process, true);
+  } else if (process.applied == exchange.resume_step) {
+    return false;  // It pauses between two steps.
+  } else if (process.is_leaving && process.shards.empty()) {
+    SetDone(process, Exchange::Done::kDrained);
+    process.up.push_back(
+        LeavingReceived{process.session, "SIGTERM", true, process.applied});
+  } else if (process.is_leaving || process.wants_pause ||
+             exchange.has_leaving_server) {
+    Count("pause");
+    SetDone(process, Exchange::Done::kDrained);
+    process.mode = Mode::kHalted;
+    SayAgain(process);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+void RandomCluster::Copy(Process& process) {
+  if (Chance(60)) return;  // It takes its time.
+  Count("copy");
+  process.is_newcomer = false;
+  process.complete = exchanges_[process.generation].resume_step;
+  process.applied = process.complete;
+}
+
+void RandomCluster::Apply(Process& process, int64_t step) {
+  process.applied = step;
+  // Those that were lost may still end a step that nobody counts on any more.
+  if (process.generation < rollbacks_[process.job_id]) return;
+  applied_[process.job_id] = std::max(applied_[process.job_id], step);
+}
+
+void RandomCluster::Load(Process& process) {
+  const Exchange& exchange = exchanges_[process.generation];
+  const int64_t step = exchange.checkpoint_step;
+  // If the parameters are in shards, rank 0 reads the checkpoint for all.
+  if (process.role == v1::ROLE_PARAMETER_SERVER ||
+      (exchange.placements != nullptr && process.rank > 0)) {
+    return;
+  }
+  if (exchange.resume_step > 0 || process.applied > 0 ||
+      process.complete >= step) {
+    return;
+  }
+  Count("load");
+  process.complete = step;
+}
+
+void RandomCluster::DeliverUp(Process& process) {
+  const std::string name = process.name;
+  for (int count = is_calm_ ? 10 : Pick(4); count > 0; --count) {
+    const auto it = processes_.find(name);
+    if (it == processes_.end() || it->second.up.empty()) return;
+    const Event event = it->second.up.front();
+    it->second.up.pop_front();
+    const auto* const leaving = std::get_if<LeavingReceived>(&event.body);
+    Feed(event);
+    if (leaving != nullptr && leaving->is_done) {
+      processes_.erase(name);
+      return;
+    }
+  }
+}
+
+void RandomCluster::DeliverDown(Process& process) {
+  for (int count = is_calm_ ? 10 : Pick(4);
+       count > 0 && !process.down.empty() && process.session != 0; --count) {
+    const Action action = process.down.front();
+    process.down.pop_front();
+    Receive(process, action);
+  }
+}
+
+void RandomCluster::Receive(Process& process, const Action& action) {
+  if (const auto* const a = std::get_if<SendAssignment>(&action)) {
+    ReceiveAssignment(process, *a);
+  } else if (const auto* const start = std::get_if<SendStart>(&action)) {
+    if (process.mode == Mode::kPrepared &&
+        start->generation == process.generation) {
+      process.mode = Mode::kRunning;
+    }
+  } else if (const auto* const halt = std::get_if<SendHalt>(&action)) {
+    if (halt->generation != process.generation || process.generation == 0 ||
+        process.mode == Mode::kFailed) {
+      return;
+    }
+    process.mode = Mode::kHalted;
+    SayAgain(process);
+  } else if (const auto* const stop = std::get_if<SendStop>(&action)) {
+    if (stop->generation == process.generation) process.wants_stop = true;
+  } else if (const auto* const pause = std::get_if<SendPause>(&action)) {
+    if (pause->generation == process.generation) process.wants_pause = true;
+  } else if (const auto* const release = std::get_if<SendRelease>(&action)) {
+    if (release->generation != process.generation) return;
+    process.mode = Mode::kIdle;
+    process.generation = 0;
+    process.job_id.clear();
+    process.wants_stop = false;
+    process.is_newcomer = false;
+    process.shards.clear();
+  } else if (std::holds_alternative<SendDrain>(action)) {
+    process.is_leaving = true;
+  } else if (std::holds_alternative<CloseSession>(action)) {
+    process.session = 0;
+    process.up.clear();
+    process.down.clear();
+  }
+}
+
+void RandomCluster::ReceiveAssignment(Process& process,
+                                      const SendAssignment& assignment) {
+  if (assignment.generation <= process.generation) return;
+  if (assignment.job_id != process.job_id) {
+    process.applied = process.complete = 0;
+    process.shards.clear();
+  }
+  const bool has_shards = assignment.placements != nullptr;
+  // Workers pull what is in shards.
+  process.is_newcomer = assignment.is_newcomer && !has_shards;
+  if (assignment.is_newcomer) Count("newcomer");
+  if (has_shards) {
+    PrepareShards(process, assignment);
+    process.complete = assignment.resume_step;
+  } else if (process.is_newcomer) {
+    process.complete = 0;
+  } else if (process.complete < assignment.resume_step ||
+             process.applied > assignment.resume_step) {
+    Violate(absl::StrCat(process.name, " applied ", process.applied,
+                         " and holds ", process.complete,
+                         ", but is to go on after ", assignment.resume_step));
+  }
+  process.generation = assignment.generation;
+  process.job_id = assignment.job_id;
+  process.complete = process.is_newcomer ? 0 : assignment.resume_step;
+  if (process.role == v1::ROLE_WORKER) Apply(process, process.complete);
+  process.applied = process.complete;
+  process.rank = assignment.self.rank;
+  process.mode = Mode::kPreparing;
+  process.wants_stop = false;
+  process.wants_pause = false;
+  Exchange& exchange = exchanges_[assignment.generation];
+  exchange.resume_step = assignment.resume_step;
+  exchange.job_id = assignment.job_id;
+  exchange.total_steps = core_.state().FindJob(assignment.job_id)->total_steps;
+  const auto [checkpoint, is_first] =
+      checkpoints_.emplace(assignment.job_id, 0);
+  if (is_first && Chance(50)) {
+    checkpoint->second = 1 + Pick(static_cast<int>(exchange.total_steps));
+  }
+  exchange.checkpoint_step = checkpoint->second;
+  exchange.contributed.resize(assignment.world_size, assignment.resume_step);
+  exchange.recorded.resize(assignment.world_size, assignment.resume_step);
+  exchange.done.resize(assignment.world_size);
+  exchange.sharding = core_.state().FindJob(assignment.job_id)->sharding;
+  exchange.members = assignment.world_size;
+  if (!has_shards || exchange.placements != nullptr) return;
+  exchange.placements = assignment.placements;
+  exchange.answered.resize(assignment.placements->size(), -1);
+}
+
+}  // namespace ringmaster::coordinator

@@ -1,0 +1,126 @@
+// Scenario: a core that is driven by lines of text, with workers, a journal and
+// a clock that exist only in it.
+//
+// Words are separated by spaces; key=value and key="several words" are options.
+// Worker names may be given as a list.
+//   config [failure_budget=D] [progress_cap=D] [stop_budget=D]
+//         [max_ended_jobs=N] [join_settle=D] [max_rollbacks=N]
+//         [quarantine_faults=N]
+//                                     a new coordinator without a past
+//   events all|notable                show INFO events too; default notable
+//   join NAMES [host=H] [role=ps]     hello of new process lives
+//   hello NAMES [incarnation=N] [generation=G] [step=S] [protocol=N]
+//         [session=old] [name=""] [job=ID rank=R of=N [of_servers=N]
+//         [after=S] [min=N] [max=N] [SHARDING] [placed=P/B,P/B]]
+//                                     hello of the same life, or as told
+//   beat NAMES [step=S] [seq=N] [wait=R] [disk=BYTES] [phase=P] [loss=X]
+//         [step_duration=D]
+//   prepared NAMES [plan=N] [data=N] [summary=T]
+//   halted NAMES applied=S [complete=S] [shards=I@S,I@S]
+//   suspect NAMES peer=R [detail=T] [unreached=yes|no]
+//   finished NAMES step=S [hash=N] [stopped=yes]
+//   failed NAMES [exit=N] [message=T]
+//   leaving NAMES [done=yes] [step=S] [reason=T]
+//   notice NAMES kind=K [step=S] [message=T] [prompt=T] [text=T]
+//                                     K: 1 sample, 2 checkpoint written,
+//                                     3 failed, 4 loaded, 5 figures failed,
+//                                     6 samples skipped
+//   heard NAMES | break NAMES         another message; the stream breaks
+//       all of these take gen=G; default: the last assignment's
+//   submit NAME [min=N] [max=N] [steps=N] [settle=D] [request_id=T] [SHARDING]
+//       SHARDING: [servers=N] [shards=N] [lanes=N] [replicas=N]
+//                 [consistency=bsp|...]
+//   cancel JOB [reason=T] | drain WORKER [reason=T]
+//   journal auto|hold                 answer records at once (the default) or
+//                                     keep them
+//   journal ok|fail [why=T] [only=N]  answer what was kept, or the first N
+//   journal works
+//   advance D | tick                  time passes; each deadline is met
+//   stall D                           time passes, and nobody looks
+//   journal copy|restore|remove       of the whole: makes a copy, goes back
+//                                     to it, or to none
+//   restart                           a new coordinator from the journal
+//   shutdown
+//   show                              the state
+#ifndef RINGMASTER_SERVER_COORDINATOR_CORE_TESTING_SCENARIO_H_
+#define RINGMASTER_SERVER_COORDINATOR_CORE_TESTING_SCENARIO_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/clock/monotonic_time.h"
+#include "server/coordinator/core/core.h"
+
+namespace ringmaster::coordinator {
+
+// Where an event finds whom it is about: a job's state ("RUNNING", "forming",
+// "ending", "reattaching", "rebuilding"), a worker's outside of jobs ("IDLE",
+// "DRAINING"), or "none".
+using Situation = std::string;
+// Pairs of a situation and an event's type.
+using Coverage = std::set<std::pair<Situation, std::string>>;
+
+class Scenario {
+ public:
+  Scenario();
+
+  // Runs one command and returns what the coordinator did, a line each; lines
+  // that begin with "error:" mean that the command itself is wrong.
+  std::string Run(const std::string& command);
+
+  const Coverage& coverage() const { return coverage_; }
+
+ private:
+  // A parsed command.
+  struct Words;
+  // The worker's process as it knows itself.
+  struct Process {
+    uint64_t incarnation = 0;
+    SessionId session = 0;
+    int64_t generation = 0;
+    std::string host;
+    int64_t pid = 0;
+    v1::Role role = v1::ROLE_WORKER;
+  };
+
+  std::string Dispatch(const Words& words);
+  std::string Configure(const Words& words);
+  std::string Hello(const Words& words, bool is_new_life);
+  std::string Say(const Words& words);
+  std::string Submit(const Words& words);
+  std::string AnswerJournal(const Words& words);
+  std::string Advance(absl::Duration duration);
+  std::string Restart();
+
+  // Steps the core and performs its actions.
+  std::string Feed(Event event);
+  std::string Perform(const Action& action);
+  std::string Answer(bool is_ok, const std::string& why, size_t count);
+  Situation SituationOf(const EventBody& body) const;
+  std::string NameOfSession(SessionId session) const;
+
+  Config config_;
+  CoordinatorCore core_;
+  MonotonicTime now_;
+  Coverage coverage_;
+  bool shows_all_events_ = false;
+  bool answers_at_once_ = true;
+  // Persist actions that were not answered, and the journal itself.
+  std::vector<Persist> unanswered_;
+  std::vector<JournalRecord> journal_;
+  std::vector<JournalRecord> journal_copy_;
+  std::map<std::string, Process> processes_;
+  std::map<SessionId, std::string> session_names_;
+  uint64_t last_incarnation_ = 0;
+  SessionId last_session_ = 0;
+  RequestToken last_request_ = 0;
+};
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_CORE_TESTING_SCENARIO_H_
