@@ -25,8 +25,8 @@
 #include "worker/train/generation_log.h"
 #include "worker/train/generation_run.h"
 #include "worker/train/gradient_exchange.h"
-#include "worker/train/held_job.h"
 #include "worker/train/live_generation.h"
+#include "worker/train/prepared_job.h"
 #include "worker/train/progress_board.h"
 #include "worker/train/run_outcome.h"
 #include "worker/train/server_generation.h"
@@ -113,9 +113,9 @@ class JobTrainer final : public Trainer {
   // Only on the training thread.
   const std::unique_ptr<Accelerator> accelerator_;  // null: threads compute
   RankAssignment assignment_;
-  std::unique_ptr<HeldJob> job_;     // null: no job
-  PeakFlops peak_flops_;             // measured once
-  std::unique_ptr<ShardHost> host_;  // null: this process holds no shards
+  std::unique_ptr<PreparedJob> job_;  // null: no job
+  PeakFlops peak_flops_;              // measured once
+  std::unique_ptr<ShardHost> host_;   // null: this process holds no shards
   std::unique_ptr<GradientExchange> exchange_;  // of the generation under way
   // The peer that this generation failed on; -1: unknown.
   int blamed_rank_ = -1;
@@ -196,7 +196,7 @@ absl::Status JobTrainer::MakeJob(const v1::TrainProgram& program,
   const std::shared_ptr<const CancelToken> cancel = live_.cancel();
   ASSIGN_OR_RETURN(
       job_,
-      HeldJob::Create(
+      PreparedJob::Create(
           program, assignment, *cancel,
           {.threads = threads_,
            .accelerator = accelerator_.get(),

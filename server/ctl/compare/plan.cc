@@ -29,7 +29,7 @@ constexpr absl::Duration kSettle = absl::Seconds(30);
 constexpr int64_t kMemorySteps = 4;
 constexpr int64_t kMemoryBatchFactor = 4;
 // Workers reserve buffers for as many targets, however few samples they compute
-// (worker/train/held_job.cc): fewer samples would seem to need no memory.
+// (worker/train/prepared_job.cc): fewer samples would seem to need no memory.
 constexpr int64_t kBufferedTargets = 64;
 constexpr int64_t kLeastMemoryBytes = int64_t{1} << 20;
 constexpr int64_t kMostMemoryBytes = int64_t{1} << 50;

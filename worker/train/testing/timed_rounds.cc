@@ -10,8 +10,8 @@
 #include "common/transport/tcp.h"
 #include "worker/train/generation_run.h"
 #include "worker/train/gradient_exchange.h"
-#include "worker/train/held_job.h"
 #include "worker/train/parameter_sync.h"
+#include "worker/train/prepared_job.h"
 #include "worker/train/progress_board.h"
 #include "worker/train/train_counters.h"
 
@@ -93,12 +93,12 @@ absl::Status TrainInRounds(const v1::TrainProgram& program,
   const CancelToken cancel;
   const RankAssignment rank = OnlyRank();
   if (accelerator != nullptr) RETURN_IF_ERROR(accelerator->Enter());
-  ASSIGN_OR_RETURN(const std::unique_ptr<HeldJob> job,
-                   HeldJob::Create(program, rank, cancel,
-                                   {.accelerator = accelerator,
-                                    .board = board,
-                                    .on_notice = [](const v1::Notice&) {},
-                                    .clock = clock}));
+  ASSIGN_OR_RETURN(const std::unique_ptr<PreparedJob> job,
+                   PreparedJob::Create(program, rank, cancel,
+                                       {.accelerator = accelerator,
+                                        .board = board,
+                                        .on_notice = [](const v1::Notice&) {},
+                                        .clock = clock}));
   RETURN_IF_ERROR(job->state().ResumeAt(0));
   RETURN_IF_ERROR(job->ReserveBatch(rank));
   RETURN_IF_ERROR(job->StartPrefetcher(rank, 1));

@@ -1,4 +1,4 @@
-#include "worker/train/held_job.h"
+#include "worker/train/prepared_job.h"
 
 #include <algorithm>
 #include <utility>
@@ -45,7 +45,7 @@ absl::StatusOr<std::unique_ptr<TextSampler>> MakeSampler(TrainingState& state) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<HeldJob>> HeldJob::Create(
+absl::StatusOr<std::unique_ptr<PreparedJob>> PreparedJob::Create(
     const v1::TrainProgram& program, const RankAssignment& assignment,
     const CancelToken& cancel, const Options& options) {
   // Tensor cores give bfloat16 many times the speed of float32; CPUs do not.
@@ -62,7 +62,7 @@ absl::StatusOr<std::unique_ptr<HeldJob>> HeldJob::Create(
   state_options.is_newcomer =
       assignment.is_newcomer ||
       (config.parameter_server.has_value() && assignment.resume_step > 0);
-  std::unique_ptr<HeldJob> job(new HeldJob(options.clock));
+  std::unique_ptr<PreparedJob> job(new PreparedJob(options.clock));
   ASSIGN_OR_RETURN(job->state_, TrainingState::Create(config, state_options));
   ASSIGN_OR_RETURN(job->sampler_, MakeSampler(*job->state_));
   job->files_ = std::make_unique<JobFiles>(*job->state_, options.board,
@@ -70,15 +70,15 @@ absl::StatusOr<std::unique_ptr<HeldJob>> HeldJob::Create(
   return job;
 }
 
-absl::Status HeldJob::ReserveBatch(const RankAssignment& assignment) {
+absl::Status PreparedJob::ReserveBatch(const RankAssignment& assignment) {
   const int64_t fewest =
       std::max<int64_t>(1, kMinBufferedTargets / state_->targets());
   return state_->ReserveBatch(
       std::max(PartOf(assignment, config()).count, fewest));
 }
 
-absl::Status HeldJob::StartPrefetcher(const RankAssignment& assignment,
-                                      int64_t first_step) {
+absl::Status PreparedJob::StartPrefetcher(const RankAssignment& assignment,
+                                          int64_t first_step) {
   const ElemRange part = PartOf(assignment, config());
   if (prefetcher_ == nullptr || prefetcher_capacity_ < part.count) {
     prefetcher_capacity_ = std::max<int64_t>(part.count, 1);

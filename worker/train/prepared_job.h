@@ -1,12 +1,12 @@
-// HeldJob is what a worker holds of a job from one generation to the next: the
-// training state, the files that the job leaves, and what feeds and samples the
-// model.
+// PreparedJob is a job that a worker has prepared, kept from one generation to
+// the next: the training state, the files that the job writes, the prefetcher
+// and the text sampler.
 //
-// It is there as a whole or not at all: whatever ends Create, a failure or an
-// exception, leaves nothing behind, and the next attempt begins anew.
+// It exists as a whole or not at all: if Create fails or throws, nothing is
+// left behind, and the next attempt begins anew.
 // Thread-safety: on the training thread; the prefetcher, see there.
-#ifndef RINGMASTER_WORKER_TRAIN_HELD_JOB_H_
-#define RINGMASTER_WORKER_TRAIN_HELD_JOB_H_
+#ifndef RINGMASTER_WORKER_TRAIN_PREPARED_JOB_H_
+#define RINGMASTER_WORKER_TRAIN_PREPARED_JOB_H_
 
 #include <cstdint>
 #include <memory>
@@ -25,7 +25,7 @@
 
 namespace ringmaster {
 
-class HeldJob {
+class PreparedJob {
  public:
   // References must outlive the job.
   struct Options {
@@ -40,7 +40,7 @@ class HeldJob {
   // ParseProgram, TrainingState::Create and TextSampler::Create;
   //   INVALID_ARGUMENT  a text is asked for of a model that writes none
   // May throw what the standard library throws where memory ends.
-  [[nodiscard]] static absl::StatusOr<std::unique_ptr<HeldJob>> Create(
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<PreparedJob>> Create(
       const v1::TrainProgram& program, const RankAssignment& assignment,
       const CancelToken& cancel, const Options& options);
 
@@ -63,7 +63,7 @@ class HeldJob {
   Prefetcher& prefetcher() { return *prefetcher_; }
 
  private:
-  explicit HeldJob(Clock& clock) : clock_(clock) {}
+  explicit PreparedJob(Clock& clock) : clock_(clock) {}
 
   Clock& clock_;
   std::unique_ptr<TrainingState> state_;
@@ -75,4 +75,4 @@ class HeldJob {
 
 }  // namespace ringmaster
 
-#endif  // RINGMASTER_WORKER_TRAIN_HELD_JOB_H_
+#endif  // RINGMASTER_WORKER_TRAIN_PREPARED_JOB_H_
