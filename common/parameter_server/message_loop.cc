@@ -134,7 +134,7 @@ void MessageLoop::Queue(int peer, const ShardMessage& message,
   std::push_heap(queue.begin(), queue.end());
 }
 
-absl::Status MessageLoop::Turn(Handler& handler, MonotonicTime deadline) {
+absl::Status MessageLoop::PollOnce(Handler& handler, MonotonicTime deadline) {
   while (true) {
     if (cancel_.is_cancelled()) [[unlikely]]
       return cancel_.status();

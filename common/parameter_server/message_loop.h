@@ -11,7 +11,7 @@
 // any.
 // Example:
 //   while (!handler.is_done()) {
-//     RETURN_IF_ERROR(loop.Turn(handler, deadline));
+//     RETURN_IF_ERROR(loop.PollOnce(handler, deadline));
 //   }
 #ifndef RINGMASTER_COMMON_PARAMETER_SERVER_MESSAGE_LOOP_H_
 #define RINGMASTER_COMMON_PARAMETER_SERVER_MESSAGE_LOOP_H_
@@ -65,7 +65,7 @@ struct MessageSink {
 
 class MessageLoop {
  public:
-  // The handler of incoming messages. Called within Turn; may call Send.
+  // The handler of incoming messages. Called within PollOnce; may call Send.
   class Handler {
    public:
     virtual ~Handler() = default;
@@ -108,9 +108,9 @@ class MessageLoop {
   //   FAILED_PRECONDITION  a peer broke the protocol; the handler's errors
   //   DEADLINE_EXCEEDED    names the peer that is waited for
   //   `cancel`'s status    it was cancelled
-  [[nodiscard]] absl::Status Turn(Handler& handler, MonotonicTime deadline);
+  [[nodiscard]] absl::Status PollOnce(Handler& handler, MonotonicTime deadline);
 
-  // Makes a waiting Turn return, or else the next one not wait. Any thread.
+  // Makes a waiting PollOnce return, or else the next one not wait. Any thread.
   void Wake();
 
   // Nothing more is expected from `peer`: its end is no error from now on, and
@@ -137,7 +137,7 @@ class MessageLoop {
   [[nodiscard]] int64_t payload_sent_bytes() const {
     return payload_sent_bytes_.load(std::memory_order_relaxed);
   }
-  // Returns how long Turn has waited so far while SetWaitingFor named `rank`.
+  // Returns how long PollOnce has waited while SetWaitingFor named `rank`.
   [[nodiscard]] absl::Duration WaitedFor(int rank) const;
 
  private:

@@ -96,7 +96,7 @@ class MessageLoopTest : public ::testing::TestWithParam<Transport> {
            {std::pair(first_.get(), &at_first_),
             std::pair(second_.get(), &at_second_)}) {
         loop->Wake();
-        const absl::Status status = loop->Turn(*keeper, Soon());
+        const absl::Status status = loop->PollOnce(*keeper, Soon());
         if (!status.ok()) return status;
       }
     }
@@ -235,10 +235,10 @@ TEST_P(MessageLoopTest, AWaitForAFlushEndsWithIt) {
                ElementsOf(static_cast<float*>(memory->data()), 1 << 20));
   std::thread other([&] {
     while (at_second_.complete.empty())
-      ASSERT_TRUE(second_->Turn(at_second_, Soon()).ok());
+      ASSERT_TRUE(second_->PollOnce(at_second_, Soon()).ok());
   });
   while (!first_->IsFlushed(0))
-    ASSERT_TRUE(first_->Turn(at_first_, Soon()).ok());
+    ASSERT_TRUE(first_->PollOnce(at_first_, Soon()).ok());
   other.join();
 }
 
@@ -264,17 +264,17 @@ TEST_P(MessageLoopTest, TheHighestPriorityGoesFirstThenTheOldest) {
 TEST_P(MessageLoopTest, ATurnWaitsUntilItIsWoken) {
   Connect();
   second_->Wake();
-  EXPECT_TRUE(second_->Turn(at_second_, Soon()).ok());
+  EXPECT_TRUE(second_->PollOnce(at_second_, Soon()).ok());
   std::thread waker([this] { second_->Wake(); });
-  EXPECT_TRUE(second_->Turn(at_second_, Soon()).ok());
+  EXPECT_TRUE(second_->PollOnce(at_second_, Soon()).ok());
   waker.join();
 }
 
 TEST_P(MessageLoopTest, ADeadlineNamesWhoWasWaitedFor) {
   Connect();
   second_->SetWaitingFor(0);
-  const absl::Status status =
-      second_->Turn(at_second_, Clock::Real().Now() + absl::Milliseconds(5));
+  const absl::Status status = second_->PollOnce(
+      at_second_, Clock::Real().Now() + absl::Milliseconds(5));
   EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("for rank 0"));
@@ -287,10 +287,10 @@ TEST_P(MessageLoopTest, TimeWaitedCountsForWhoWasWaitedFor) {
   second_->SetWaitingFor(0);
   std::thread other([this] {
     first_->Send(0, Push(0));
-    ASSERT_TRUE(first_->Turn(at_first_, Soon()).ok());
+    ASSERT_TRUE(first_->PollOnce(at_first_, Soon()).ok());
   });
   while (at_second_.complete.empty())
-    ASSERT_TRUE(second_->Turn(at_second_, Soon()).ok());
+    ASSERT_TRUE(second_->PollOnce(at_second_, Soon()).ok());
   other.join();
   // The threads decide if it had to wait for rank 0; it never waited for
   // others.
@@ -302,7 +302,7 @@ TEST_P(MessageLoopTest, APeerThatIsGoneIsNamed) {
   Connect();
   first_.reset();
   absl::Status status;
-  while (status.ok()) status = second_->Turn(at_second_, Soon());
+  while (status.ok()) status = second_->PollOnce(at_second_, Soon());
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("with rank 0"));
   EXPECT_EQ(second_->blamed_rank(), 0);
@@ -311,10 +311,10 @@ TEST_P(MessageLoopTest, APeerThatIsGoneIsNamed) {
 TEST_P(MessageLoopTest, WhatAPeerSentBeforeItsEndStillArrives) {
   Connect();
   first_->Send(0, Push(3));
-  ASSERT_TRUE(first_->Turn(at_first_, Soon()).ok());
+  ASSERT_TRUE(first_->PollOnce(at_first_, Soon()).ok());
   first_.reset();
   absl::Status status;
-  while (status.ok()) status = second_->Turn(at_second_, Soon());
+  while (status.ok()) status = second_->PollOnce(at_second_, Soon());
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
   EXPECT_EQ(at_second_.complete.size(), 1u);
 }
@@ -323,8 +323,8 @@ TEST_P(MessageLoopTest, TheEndOfAPeerThatWasLeftIsNoError) {
   Connect();
   second_->Leave(0);
   first_.reset();
-  const absl::Status status =
-      second_->Turn(at_second_, Clock::Real().Now() + absl::Milliseconds(5));
+  const absl::Status status = second_->PollOnce(
+      at_second_, Clock::Real().Now() + absl::Milliseconds(5));
   EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
 }
 
@@ -353,7 +353,7 @@ TEST_P(MessageLoopTest, CancellationEndsAWaitAndBlamesNobody) {
   Connect();
   std::thread other([this] { cancel_.Cancel("it is over"); });
   absl::Status status;
-  while (status.ok()) status = second_->Turn(at_second_, Soon());
+  while (status.ok()) status = second_->PollOnce(at_second_, Soon());
   other.join();
   EXPECT_TRUE(absl::IsAborted(status)) << status;
   EXPECT_EQ(second_->blamed_rank(), -1);
@@ -363,7 +363,7 @@ TEST_P(MessageLoopTest, AFailPointFailsASend) {
   Connect();
   FailPoint::Arm("message_loop.send", FailPoint::Action::kError);
   first_->Send(0, Push(0));
-  const absl::Status status = first_->Turn(at_first_, Soon());
+  const absl::Status status = first_->PollOnce(at_first_, Soon());
   FailPoint::DisarmAll();
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
 }
@@ -405,18 +405,18 @@ TEST(MessageLoopOfThreeTest, NotNowHoldsUpThatPeerAlone) {
   first->Send(0, Push(2), ElementsOf(&element, 1));
   second->Send(0, Push(3), ElementsOf(&element, 1));
   second->Send(0, Push(4), ElementsOf(&element, 1));
-  ASSERT_TRUE(first->Turn(keeper, deadline).ok());
-  ASSERT_TRUE(second->Turn(keeper, deadline).ok());
+  ASSERT_TRUE(first->PollOnce(keeper, deadline).ok());
+  ASSERT_TRUE(second->PollOnce(keeper, deadline).ok());
 
   Keeper at_server;
   at_server.is_closed[0] = true;
   while (at_server.complete.size() < 2)
-    ASSERT_TRUE(server->Turn(at_server, deadline).ok());
+    ASSERT_TRUE(server->PollOnce(at_server, deadline).ok());
   EXPECT_EQ(at_server.complete[0].bucket, 3);
   EXPECT_EQ(at_server.complete[1].bucket, 4);
   at_server.is_closed[0] = false;
   while (at_server.complete.size() < 4)
-    ASSERT_TRUE(server->Turn(at_server, deadline).ok());
+    ASSERT_TRUE(server->PollOnce(at_server, deadline).ok());
   EXPECT_EQ(at_server.complete[2].bucket, 1);
   EXPECT_EQ(at_server.complete[3].bucket, 2);
 }

@@ -61,8 +61,8 @@ class ShardHost {
   // same for all. `links` are by lane; train.collective.connections sets the
   // number of lanes. Each has a thread, the first one the caller's. `cancel`
   // ends it within milliseconds.
-  //   the statuses of MessageLoop::Turn, of the lane that fails first, which ends
-  //   the others
+  //   the statuses of MessageLoop::PollOnce, of the first lane that fails, which
+  //   ends the others
   [[nodiscard]] virtual absl::StatusOr<DoneKind> Run(
       std::vector<ShardHostLinks> links, const CancelToken& cancel) = 0;
 

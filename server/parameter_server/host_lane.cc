@@ -191,7 +191,7 @@ absl::StatusOr<DoneKind> HostLane::Serve(HostRun& run, MessageLoop& loop) {
       return absl::AbortedError("another part of this host has failed");
     run.ShowWait();
     // The coordinator knows how long a step may take; it cancels.
-    RETURN_IF_ERROR(loop.Turn(run, MonotonicTime::InfiniteFuture()));
+    RETURN_IF_ERROR(loop.PollOnce(run, MonotonicTime::InfiniteFuture()));
     // First: a small client is told of no older step than another was.
     Publish(run);
     mailbox_.RunAll();

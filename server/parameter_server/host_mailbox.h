@@ -19,7 +19,7 @@ namespace ringmaster {
 
 class HostMailbox {
  public:
-  // Does what it can; nothing: it has to be called again after the next turn.
+  // Does what it can; nullopt: it has to be called again after the next poll.
   using Task = std::function<std::optional<absl::Status>()>;
 
   explicit HostMailbox(Clock& clock) : clock_(clock) {}

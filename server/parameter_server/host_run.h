@@ -48,7 +48,7 @@ class HostRun final : public MessageLoop::Handler {
   HostRun(const ShardHostAssignment& assignment, const HostContext& context,
           const HostPeers& peers, ShardShelf& shelf);
 
-  // Says to others what is needed of them; once, before the first turn.
+  // Tells the others what is needed of them; once, before the first poll.
   //   INVALID_ARGUMENT  the placements want a peer that is not connected
   [[nodiscard]] absl::Status Begin();
   // Returns true if all workers are done and everything is said; `end` then
@@ -56,7 +56,7 @@ class HostRun final : public MessageLoop::Handler {
   [[nodiscard]] bool is_done() const;
   [[nodiscard]] DoneKind end() const { return *end_; }
 
-  // Before a turn: tells the loop and the signs whom this host waits for.
+  // Before a poll: tells the loop and the signs whom this host waits for.
   void ShowWait();
   // The steps of the shards that are loaded, and of primaries that are not
   // loaded yet.

@@ -105,8 +105,8 @@ class Workers {
     for (Worker& worker : workers_) Shuffle(worker);
   }
 
-  // Lets somebody do something; false once nobody can.
-  bool Turn() {
+  // Lets one worker act; returns false once none can.
+  bool MoveOne() {
     std::vector<size_t> able;
     for (size_t i = 0; i < workers_.size(); ++i) {
       if (workers_[i].is_here && CanMove(workers_[i])) able.push_back(i);
@@ -180,7 +180,7 @@ TEST(StalenessGateTest, NobodyIsEverFurtherAheadThanTheBoundNorStuck) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     Workers workers(static_cast<int>(2 + seed % 4),
                     static_cast<int64_t>(1 + seed % 3), seed);
-    while (workers.Turn()) {
+    while (workers.MoveOne()) {
     }
     EXPECT_TRUE(workers.all_left()) << seed;
   }

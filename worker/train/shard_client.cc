@@ -299,7 +299,7 @@ absl::Status ShardClient::Serve() {
     outgoing.clear();
     loop_.SetWaitingFor(peer < 0 ? -1 : loop_.RankOf(peer));
     // The training thread has deadlines for what it waits for.
-    RETURN_IF_ERROR(loop_.Turn(*this, MonotonicTime::InfiniteFuture()));
+    RETURN_IF_ERROR(loop_.PollOnce(*this, MonotonicTime::InfiniteFuture()));
     if (!is_finishing) continue;
     int unflushed = -1;
     for (int i = 0; i < loop_.peers(); ++i) {

@@ -81,7 +81,7 @@ class ShardClient final : private MessageLoop::Handler {
 
   // Waits until all that was asked for is there.
   //   DEADLINE_EXCEEDED  names whom it waited for
-  //   the errors of MessageLoop::Turn
+  //   the errors of MessageLoop::PollOnce
   [[nodiscard]] absl::Status Await(MonotonicTime deadline);
 
   // The updates by the pushes since the last call, which are all answered.

@@ -69,7 +69,8 @@ class ShardClientTest : public testing::Test, private MessageLoop::Handler {
 
   // Serves until `count` messages have come.
   void Receive(size_t count) {
-    while (came_.size() < count) ASSERT_TRUE(server_->Turn(*this, Soon()).ok());
+    while (came_.size() < count)
+      ASSERT_TRUE(server_->PollOnce(*this, Soon()).ok());
   }
 
   void Answer(const ShardMessage& question, float value) {
@@ -84,7 +85,7 @@ class ShardClientTest : public testing::Test, private MessageLoop::Handler {
   }
 
   void Flush() {
-    while (!server_->IsFlushed(0)) (void)server_->Turn(*this, Soon());
+    while (!server_->IsFlushed(0)) (void)server_->PollOnce(*this, Soon());
   }
 
   const Plan plan_ = MakePlan();

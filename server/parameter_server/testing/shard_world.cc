@@ -48,7 +48,7 @@ int TestWorker::buckets() const { return static_cast<int>(places_.size()); }
 
 absl::Status TestWorker::Await(const std::function<bool()>& is_done) {
   const MonotonicTime deadline = Soon();
-  while (!is_done()) RETURN_IF_ERROR(loop_.Turn(*this, deadline));
+  while (!is_done()) RETURN_IF_ERROR(loop_.PollOnce(*this, deadline));
   return absl::OkStatus();
 }
 
@@ -156,7 +156,7 @@ absl::Status TestWorker::Flush() {
 
 absl::Status TestWorker::Poll() {
   loop_.Wake();
-  return loop_.Turn(*this, Soon());
+  return loop_.PollOnce(*this, Soon());
 }
 
 absl::Status TestWorker::Finish(DoneKind how) {

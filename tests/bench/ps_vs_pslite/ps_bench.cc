@@ -261,7 +261,7 @@ class Worker final : public MessageLoop::Handler {
     }
     for (int host = 0; host < loop_.peers(); ++host) {
       while (!loop_.IsFlushed(host))
-        RETURN_IF_ERROR(loop_.Turn(*this, PatientDeadline()));
+        RETURN_IF_ERROR(loop_.PollOnce(*this, PatientDeadline()));
     }
     return absl::OkStatus();
   }
@@ -287,7 +287,7 @@ class Worker final : public MessageLoop::Handler {
   absl::Status AwaitAllValues() {
     const MonotonicTime deadline = PatientDeadline();
     while (arrived_ < layout_.buckets.size())
-      RETURN_IF_ERROR(loop_.Turn(*this, deadline));
+      RETURN_IF_ERROR(loop_.PollOnce(*this, deadline));
     return absl::OkStatus();
   }
 

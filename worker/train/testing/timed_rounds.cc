@@ -25,7 +25,7 @@ class RoundSync final : public ParameterSync {
       : sync_(sync), control_(control), clock_(clock) {}
 
   absl::Status BeginStep() override {
-    if (left_ == 0) RETURN_IF_ERROR(Turn());
+    if (left_ == 0) RETURN_IF_ERROR(StartRound());
     --left_;
     return sync_.BeginStep();
   }
@@ -50,7 +50,7 @@ class RoundSync final : public ParameterSync {
   bool is_over() const { return is_over_; }
 
  private:
-  absl::Status Turn() {
+  absl::Status StartRound() {
     RETURN_IF_ERROR(control_.await_idle());
     round_.duration =
         round_.steps > 0 ? clock_.Now() - begin_ : absl::ZeroDuration();
