@@ -146,9 +146,9 @@ std::optional<SerialExecutor::Task> SerialExecutor::TakeReady() {
   return std::nullopt;
 }
 
-SerialExecutor::Task SerialExecutor::TakeFront(std::deque<Task>& lane) {
-  Task task = std::move(lane.front());
-  lane.pop_front();
+SerialExecutor::Task SerialExecutor::TakeFront(std::deque<Task>& queue) {
+  Task task = std::move(queue.front());
+  queue.pop_front();
   return task;
 }
 

@@ -1,14 +1,14 @@
 // SerialExecutor: one thread that runs tasks one after another, and so owns
 // whatever state only those tasks touch.
 //
-// Two lanes: Post is for tasks that may be refused under load (requests of
+// Two queues: Post is for tasks that may be refused under load (requests of
 // users), PostUrgent for those that may not (beats, halts, completions); each
-// lane is FIFO. Urgent tasks go first, but after 64 of them in a row a due
-// wake-up or one ordinary task gets its turn, so that no lane starves. A due
+// queue is FIFO. Urgent tasks go first, but after 64 of them in a row a due
+// wake-up or one ordinary task gets its turn, so that no queue starves. A due
 // wake-up runs after the urgent tasks already queued: a beat that has arrived
 // counts before the lease that it renews is judged.
 //
-// Not guaranteed: order between the lanes.
+// Not guaranteed: order between the queues.
 // Thread-safety: thread-safe; tasks may post. Do not call Stop from a task.
 // Ownership: tasks run, and are destroyed, without any lock held.
 //
@@ -92,7 +92,7 @@ class SerialExecutor {
   std::optional<Task> TakeNext() EXCLUDES(mutex_);
   // The next task that is ready now.
   std::optional<Task> TakeReady() REQUIRES(mutex_);
-  static Task TakeFront(std::deque<Task>& lane);
+  static Task TakeFront(std::deque<Task>& queue);
 
   Clock& clock_;
   const SerialExecutorOptions options_;

@@ -28,7 +28,7 @@ bool IsContribution(int step, int peer, Algorithm algorithm,
 
 }  // namespace
 
-int OwnerOfElements(const Lane::Item& item, int rank) {
+int OwnerOfElements(const OperationQueue::Item& item, int rank) {
   // Nothing has come over them yet.
   if (item.after == nullptr) return rank;
   const auto index = static_cast<size_t>(item.operation.after_count - 1);
@@ -37,8 +37,8 @@ int OwnerOfElements(const Lane::Item& item, int rank) {
   return before.kind == Operation::Kind::kReceive ? before.peer : rank;
 }
 
-int OwnerOfOther(const Lane::Item& item, int rank, Algorithm algorithm,
-                 const Topology& topology) {
+int OwnerOfOther(const OperationQueue::Item& item, int rank,
+                 Algorithm algorithm, const Topology& topology) {
   const Operation& operation = item.operation;
   // Scratch holds copies of the own elements.
   if (operation.kind == Operation::Kind::kLocal) return rank;

@@ -17,11 +17,11 @@ namespace ringmaster {
 // rank, or -1 for a sum of several.
 
 // Returns the owner of the elements before the operation.
-[[nodiscard]] int OwnerOfElements(const Lane::Item& item, int rank);
+[[nodiscard]] int OwnerOfElements(const OperationQueue::Item& item, int rank);
 
 // Returns the owner of the operand combined with them: the received frame, or
 // the copy.
-[[nodiscard]] int OwnerOfOther(const Lane::Item& item, int rank,
+[[nodiscard]] int OwnerOfOther(const OperationQueue::Item& item, int rank,
                                Algorithm algorithm, const Topology& topology);
 
 }  // namespace ringmaster

@@ -65,12 +65,12 @@ absl::Status CollectiveEngine::Run(const CollectiveRequest& request,
       return cancel_.status();
     bool has_moved = false;
     bool is_complete = true;
-    for (const auto& lane : plan_->lanes) {
-      if (lane->is_done()) continue;
+    for (const auto& queue : plan_->queues) {
+      if (queue->is_done()) continue;
       is_complete = false;
-      if (!IsReady(*lane)) continue;
-      ASSIGN_OR_RETURN(const bool lane_moved, Advance(*lane));
-      has_moved |= lane_moved;
+      if (!IsReady(*queue)) continue;
+      ASSIGN_OR_RETURN(const bool queue_moved, Advance(*queue));
+      has_moved |= queue_moved;
     }
     if (is_complete && AreSendsTaken()) break;
     if (has_moved) {
@@ -106,31 +106,31 @@ absl::Status CollectiveEngine::Begin(const CollectiveRequest& request,
   return absl::OkStatus();
 }
 
-bool CollectiveEngine::IsReady(const Lane& lane) const {
-  const Lane::Item& item = lane.items[lane.done];
+bool CollectiveEngine::IsReady(const OperationQueue& queue) const {
+  const OperationQueue::Item& item = queue.items[queue.done];
   return item.after == nullptr ||
          item.after->done >= static_cast<size_t>(item.operation.after_count);
 }
 
-absl::StatusOr<bool> CollectiveEngine::Advance(Lane& lane) {
-  switch (lane.kind) {
-    case Lane::Kind::kSend:
-      return Send(lane);
-    case Lane::Kind::kReceive:
-      return Receive(lane);
-    case Lane::Kind::kLocal:
+absl::StatusOr<bool> CollectiveEngine::Advance(OperationQueue& queue) {
+  switch (queue.kind) {
+    case OperationQueue::Kind::kSend:
+      return Send(queue);
+    case OperationQueue::Kind::kReceive:
+      return Receive(queue);
+    case OperationQueue::Kind::kLocal:
       break;
   }
-  DoLocally(lane.items[lane.done]);
-  ++lane.done;
+  DoLocally(queue.items[queue.done]);
+  ++queue.done;
   return true;
 }
 
-absl::StatusOr<bool> CollectiveEngine::Send(Lane& lane) {
-  const Operation& operation = lane.current();
-  if (!lane.has_begun) {
+absl::StatusOr<bool> CollectiveEngine::Send(OperationQueue& queue) {
+  const Operation& operation = queue.current();
+  if (!queue.has_begun) {
     RETURN_IF_ERROR(FAIL_POINT("collective.send"));
-    lane.has_begun = true;
+    queue.has_begun = true;
   }
   OutgoingFrame frame;
   frame.header = HeaderOf(operation, member_.rank);
@@ -138,26 +138,26 @@ absl::StatusOr<bool> CollectiveEngine::Send(Lane& lane) {
   frame.count = operation.count;
   frame.encode = plan_->kernels.encode;
   const absl::StatusOr<Channel::Progress> progress =
-      ChannelTo(lane.peer).TrySend(frame);
-  if (!progress.ok()) return Blame(lane.peer, progress.status());
+      ChannelTo(queue.peer).TrySend(frame);
+  if (!progress.ok()) return Blame(queue.peer, progress.status());
   if (*progress != Channel::Progress::kDone)
     return *progress == Channel::Progress::kMoved;
   payload_sent_bytes_.fetch_add(frame.header.payload_bytes,
                                 std::memory_order_relaxed);
   framing_sent_bytes_.fetch_add(kFrameHeaderBytes, std::memory_order_relaxed);
-  lane.has_begun = false;
-  ++lane.done;
+  queue.has_begun = false;
+  ++queue.done;
   return true;
 }
 
-absl::StatusOr<bool> CollectiveEngine::Receive(Lane& lane) {
-  const Operation& operation = lane.current();
-  if (!lane.has_begun) {
+absl::StatusOr<bool> CollectiveEngine::Receive(OperationQueue& queue) {
+  const Operation& operation = queue.current();
+  if (!queue.has_begun) {
     RETURN_IF_ERROR(PassReceivePoints(operation));
-    lane.has_begun = true;
+    queue.has_begun = true;
   }
   IncomingFrame frame;
-  frame.expected = HeaderOf(operation, lane.peer);
+  frame.expected = HeaderOf(operation, queue.peer);
   frame.elements = At(operation.area, operation.begin);
   frame.count = operation.count;
   frame.decode =
@@ -165,23 +165,23 @@ absl::StatusOr<bool> CollectiveEngine::Receive(Lane& lane) {
   NonFinite seen;
   frame.non_finite = &seen;
   const absl::StatusOr<Channel::Progress> progress =
-      ChannelTo(lane.peer).TryReceive(frame);
-  NoteNonFinite(lane.items[lane.done], seen);
+      ChannelTo(queue.peer).TryReceive(frame);
+  NoteNonFinite(queue.items[queue.done], seen);
   if (!progress.ok()) {
     if (!absl::IsUnavailable(progress.status()))
       refused_frames_.fetch_add(1, std::memory_order_relaxed);
-    return Blame(lane.peer, progress.status());
+    return Blame(queue.peer, progress.status());
   }
   if (*progress != Channel::Progress::kDone)
     return *progress == Channel::Progress::kMoved;
   payload_received_bytes_.fetch_add(frame.expected.payload_bytes,
                                     std::memory_order_relaxed);
-  lane.has_begun = false;
-  ++lane.done;
+  queue.has_begun = false;
+  ++queue.done;
   return true;
 }
 
-void CollectiveEngine::DoLocally(const Lane::Item& item) {
+void CollectiveEngine::DoLocally(const OperationQueue::Item& item) {
   const Operation& operation = item.operation;
   std::byte* const into = At(operation.area, operation.begin);
   if (operation.count == 0) return;
@@ -203,7 +203,7 @@ void CollectiveEngine::DoLocally(const Lane::Item& item) {
   }
 }
 
-void CollectiveEngine::NoteNonFinite(const Lane::Item& item,
+void CollectiveEngine::NoteNonFinite(const OperationQueue::Item& item,
                                      const NonFinite& seen) {
   if (seen == NonFinite()) [[likely]]
     return;

@@ -79,15 +79,15 @@ class CollectiveEngine {
  private:
   [[nodiscard]] absl::Status Begin(const CollectiveRequest& request,
                                    int64_t sequence);
-  [[nodiscard]] bool IsReady(const Lane& lane) const;
-  // Do the first operation of `lane` that is not done; return true if anything
+  [[nodiscard]] bool IsReady(const OperationQueue& queue) const;
+  // Do the first operation of `queue` that is not done; return true if anything
   // moved.
-  [[nodiscard]] absl::StatusOr<bool> Advance(Lane& lane);
-  [[nodiscard]] absl::StatusOr<bool> Send(Lane& lane);
-  [[nodiscard]] absl::StatusOr<bool> Receive(Lane& lane);
-  void DoLocally(const Lane::Item& item);
+  [[nodiscard]] absl::StatusOr<bool> Advance(OperationQueue& queue);
+  [[nodiscard]] absl::StatusOr<bool> Send(OperationQueue& queue);
+  [[nodiscard]] absl::StatusOr<bool> Receive(OperationQueue& queue);
+  void DoLocally(const OperationQueue::Item& item);
   // Notes what the reduction of `item` has seen.
-  void NoteNonFinite(const Lane::Item& item, const NonFinite& seen);
+  void NoteNonFinite(const OperationQueue::Item& item, const NonFinite& seen);
   [[nodiscard]] FrameHeader HeaderOf(const Operation& operation,
                                      int source_rank) const;
   [[nodiscard]] std::byte* At(Area area, int64_t element);

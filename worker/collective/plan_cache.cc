@@ -9,37 +9,39 @@
 namespace ringmaster {
 namespace {
 
-Lane::Kind LaneKindOf(Operation::Kind kind) {
+OperationQueue::Kind QueueKindOf(Operation::Kind kind) {
   switch (kind) {
     case Operation::Kind::kSend:
-      return Lane::Kind::kSend;
+      return OperationQueue::Kind::kSend;
     case Operation::Kind::kReceive:
-      return Lane::Kind::kReceive;
+      return OperationQueue::Kind::kReceive;
     case Operation::Kind::kLocal:
     case Operation::Kind::kFinish:
       break;
   }
-  return Lane::Kind::kLocal;
+  return OperationQueue::Kind::kLocal;
 }
 
-Lane* FindLane(const CollectivePlan& plan, Lane::Kind kind, int peer) {
-  for (const auto& lane : plan.lanes) {
-    if (lane->kind == kind && lane->peer == peer) return lane.get();
+OperationQueue* FindQueue(const CollectivePlan& plan, OperationQueue::Kind kind,
+                          int peer) {
+  for (const auto& queue : plan.queues) {
+    if (queue->kind == kind && queue->peer == peer) return queue.get();
   }
   return nullptr;
 }
 
-void AddToPairs(Lane& lane, CollectivePlan& plan) {
-  if (lane.kind == Lane::Kind::kLocal) return;
+void AddToPairs(OperationQueue& queue, CollectivePlan& plan) {
+  if (queue.kind == OperationQueue::Kind::kLocal) return;
   auto pair = std::find_if(plan.pairs.begin(), plan.pairs.end(),
                            [&](const CollectivePlan::Pair& other) {
-                             return other.peer == lane.peer;
+                             return other.peer == queue.peer;
                            });
   if (pair == plan.pairs.end()) {
-    plan.pairs.push_back({.peer = lane.peer});
+    plan.pairs.push_back({.peer = queue.peer});
     pair = std::prev(plan.pairs.end());
   }
-  (lane.kind == Lane::Kind::kSend ? pair->send : pair->receive) = &lane;
+  (queue.kind == OperationQueue::Kind::kSend ? pair->send : pair->receive) =
+      &queue;
 }
 
 }  // namespace
@@ -66,9 +68,9 @@ absl::StatusOr<CollectivePlan*> PlanCache::Find(
     }
     it = plans_.emplace(key, std::move(plan)).first;
   }
-  for (const auto& lane : it->second->lanes) {
-    lane->done = 0;
-    lane->has_begun = false;
+  for (const auto& queue : it->second->queues) {
+    queue->done = 0;
+    queue->has_begun = false;
   }
   return it->second.get();
 }
@@ -91,24 +93,25 @@ absl::StatusOr<std::unique_ptr<CollectivePlan>> PlanCache::Make(
   plan->scratch_bytes = schedule.scratch_count * plan->kernels.element_bytes;
   size_t place = 0;
   for (const Operation& operation : schedule.operations) {
-    const Lane::Kind kind = LaneKindOf(operation.kind);
-    Lane* lane = FindLane(*plan, kind, operation.peer);
-    if (lane == nullptr) {
-      plan->lanes.push_back(std::make_unique<Lane>());
-      lane = plan->lanes.back().get();
-      lane->kind = kind;
-      lane->peer = operation.peer;
-      AddToPairs(*lane, *plan);
+    const OperationQueue::Kind kind = QueueKindOf(operation.kind);
+    OperationQueue* queue = FindQueue(*plan, kind, operation.peer);
+    if (queue == nullptr) {
+      plan->queues.push_back(std::make_unique<OperationQueue>());
+      queue = plan->queues.back().get();
+      queue->kind = kind;
+      queue->peer = operation.peer;
+      AddToPairs(*queue, *plan);
     }
-    lane->items.push_back({operation, nullptr, place++});
+    queue->items.push_back({operation, nullptr, place++});
   }
-  for (const auto& lane : plan->lanes) {
-    for (Lane::Item& item : lane->items) {
+  for (const auto& queue : plan->queues) {
+    for (OperationQueue::Item& item : queue->items) {
       const int after = item.operation.after_peer;
       if (after < 0) continue;
-      item.after = after == rank_
-                       ? FindLane(*plan, Lane::Kind::kLocal, -1)
-                       : FindLane(*plan, Lane::Kind::kReceive, after);
+      item.after =
+          after == rank_
+              ? FindQueue(*plan, OperationQueue::Kind::kLocal, -1)
+              : FindQueue(*plan, OperationQueue::Kind::kReceive, after);
     }
   }
   return plan;

@@ -22,12 +22,12 @@
 namespace ringmaster {
 
 // The operations of one kind with one peer, to be done in this order.
-struct Lane {
+struct OperationQueue {
   enum class Kind : uint8_t { kSend, kReceive, kLocal };
   struct Item {
     Operation operation;
-    const Lane* after = nullptr;  // null: begins at once
-    size_t place = 0;             // in the schedule
+    const OperationQueue* after = nullptr;  // null: begins at once
+    size_t place = 0;                       // in the schedule
   };
   Kind kind = Kind::kSend;
   int peer = -1;
@@ -45,15 +45,15 @@ struct Lane {
 };
 
 struct CollectivePlan {
-  // The lanes with one peer; null where there is none.
+  // The queues with one peer; null where there is none.
   struct Pair {
     int peer = -1;
-    Lane* send = nullptr;
-    Lane* receive = nullptr;
+    OperationQueue* send = nullptr;
+    OperationQueue* receive = nullptr;
   };
   Algorithm algorithm = Algorithm::kRing;
   // In the order in which the schedule first mentions them.
-  std::vector<std::unique_ptr<Lane>> lanes;
+  std::vector<std::unique_ptr<OperationQueue>> queues;
   std::vector<Pair> pairs;
   size_t operation_count = 0;
   int64_t scratch_bytes = 0;
@@ -77,7 +77,7 @@ class PlanCache {
   PlanCache(int rank, const Topology& topology, const AlgorithmPolicy& policy)
       : rank_(rank), topology_(topology), policy_(policy) {}
 
-  // The plan of `request`, with no lane begun; valid until the next call.
+  // The plan of `request`, with no queue begun; valid until the next call.
   // Requires that the algorithm, if it is not kAuto, IsUsable.
   //   INVALID_ARGUMENT  kernels that do not exist (KernelsFor)
   [[nodiscard]] absl::StatusOr<CollectivePlan*> Find(
