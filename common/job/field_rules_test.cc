@@ -259,7 +259,7 @@ TEST(FieldRulesTest, RanksAgreeOnEveryFieldButThese) {
   EXPECT_THAT(
       local,
       ::testing::UnorderedElementsAre(
-          // What it makes of it is agreed on.
+          // Ranks agree on what they derive from these.
           "ringmaster.v1.TrainProgram.precision",
           "ringmaster.v1.GptSpec.preset",
           // Ranks that disagree refuse each other's frames.

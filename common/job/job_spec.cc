@@ -157,7 +157,7 @@ void CheckTrain(const v1::TrainProgram& train, int max_workers,
   }
 }
 
-// What there must be one of.
+// Checks that each required choice has been made.
 void CheckChoices(const v1::JobSpec& spec, SpecErrors& errors) {
   if (spec.program_case() == v1::JobSpec::PROGRAM_NOT_SET)
     errors.Add("the spec must have a program: train or bench");

@@ -1,5 +1,5 @@
-// What a job's fields must be together, once each of them keeps its own rule
-// (field_rules.h): these checks rely on that. Pure.
+// Rules that involve several fields of a job. These checks require that each
+// field keeps its own rule (field_rules.h). Pure.
 #ifndef RINGMASTER_COMMON_JOB_PROGRAM_RULES_H_
 #define RINGMASTER_COMMON_JOB_PROGRAM_RULES_H_
 

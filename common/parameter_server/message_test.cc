@@ -93,7 +93,7 @@ TEST(ShardMessageTest, DamageIsRefusedOrIsAnotherMessage) {
     }
     const auto message = ParseShardMessage(bytes);
     refused += message.ok() ? 0 : 1;
-    // Whatever is accepted says all that the bytes say.
+    // An accepted message loses nothing of its bytes.
     if (message.ok()) {
       EXPECT_EQ(EncodeShardMessage(*message), bytes);
     }

@@ -81,9 +81,9 @@ struct PlanOptions {
   DType gradient_dtype = DType::kFloat32;
   // Upper bound of a bucket's size in the gradient dtype.
   int64_t bucket_bytes = int64_t{4} << 20;
-  // Whatever else the ranks must agree on, in canonical text (model, optimizer
-  // and data settings, global batch, seed, data fingerprint, ...). Part of
-  // ToString and of the hash.
+  // All other settings that the ranks must agree on, as canonical text (model,
+  // optimizer and data settings, global batch, seed, data fingerprint, ...).
+  // Part of ToString and of the hash.
   std::string settings = "";
 };
 

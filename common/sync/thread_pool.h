@@ -10,8 +10,8 @@
 // in the kernel.
 // Not guaranteed: which thread runs a block, or the order of blocks.
 // Thread-safety: one caller at a time, and no loop inside a loop (a CHECK).
-// Whatever was written before ParallelFor is visible to every block, and what
-// blocks wrote is visible to the caller afterwards.
+// Writes made before ParallelFor are visible to every block, and those of the
+// blocks to the caller afterwards.
 // Ownership: the destructor stops and joins the threads.
 // Example:
 //   ThreadPool pool(4);

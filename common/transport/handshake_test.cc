@@ -118,8 +118,8 @@ TEST(HandshakeTest, RefusesAnotherJobGenerationOrRank) {
   }
 }
 
-// Whoever took the name of rank 3's Unix socket passes all on to it over TCP,
-// and what both say about the transport as it pleases.
+// An attacker who took the name of rank 3's Unix socket relays everything to it
+// over TCP, and may change what either side says about the transport.
 TEST(HandshakeTest, RefusesARelayFromOneTransportToAnother) {
   LinkIdentity over_unix = SomeLink();
   over_unix.transport = Transport::kUnix;

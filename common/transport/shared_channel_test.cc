@@ -391,7 +391,7 @@ TEST_F(SharedChannelTest, SurvivesAPeerWhoseSegmentHoldsAnything) {
                         PeerSlot(slot) + kFrameHeaderBytes);
     }
     for (int i = 0; i < 4; ++i) {
-      // Whatever comes of it is a Status.
+      // Every outcome is a Status.
       (void)channel_->TryReceive(expected).ok();
       (void)channel_->TrySend(Outgoing(1, std::span(bytes.data(), 100))).ok();
       (void)WaitOnce(*channel_, random() % 2 == 0, random() % 2 == 0,

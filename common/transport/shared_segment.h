@@ -89,7 +89,7 @@ class PeerSegment {
     return PeerSegment(segment.at(), segment.bytes(), SharedMapping());
   }
 
-  // Whoever reads must expect any content, and that it changes at any time.
+  // A reader must expect any content, and that it changes at any time.
   [[nodiscard]] const std::byte* at() const { return at_; }
   [[nodiscard]] size_t bytes() const { return bytes_; }
 

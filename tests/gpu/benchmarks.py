@@ -104,7 +104,7 @@ def run(benchmark, root, out, host, deadline):
     log.unlink(missing_ok=True)
     limit = min(benchmark.seconds, left)
     with open(output, "wb") as stdout:
-        # What it was asked to take, and a little for its end.
+        # The program is asked to take a little less than the limit, so that it can end in time.
         ended = programs.run(benchmark.command(root, out, limit * 0.95), log, limit,
                              dict(host.environment, PYTHONPATH=hosts.python_path(host, root)), out, stdout)
     rows = rows_of(output.read_text(encoding="utf-8", errors="replace").splitlines())
@@ -117,5 +117,5 @@ def run(benchmark, root, out, host, deadline):
     else:
         last = "it printed no rows" if ended.status == 0 else (programs.last_line(log) or "it says nothing")
         why, outcome = f"exit status {ended.status}: {last}; see {log}", "failed"
-    # What was measured before that stands.
+    # Rows measured before that still count.
     return rows + not_run(benchmark, why), outcome, ended.seconds

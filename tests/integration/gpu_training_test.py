@@ -58,7 +58,7 @@ class GpuTrainingTest(GpuTestCase):
             cluster.await_workers(2)
             job_id = cluster.submit(synthetic_job(steps=ENDLESS, workers_min=1, workers_max=2, hash_every=1))
             cluster.await_output(loses, "accelerator.lost")
-            # Whoever asks the device first after that: CUDA, or cuBLASLt.
+            # The error comes from the first library that uses the device after the fault: CUDA or cuBLASLt.
             self.assertRegex(loses.output(), "cudaErrorIllegalAddress|CUBLAS_STATUS_EXECUTION_FAILED")
             before = cluster.job(job_id)
             cluster.await_step(job_id, int(before["figures"]["step"]) + 20)

@@ -152,7 +152,7 @@ class AlertsTest(unittest.TestCase):
         for name, rule in ALERTS.items():
             with self.subTest(alert=name):
                 texts = rule["annotations"]["summary"] + rule["annotations"]["description"]
-                # Whatever a text names is a label of what the alert's expression gives.
+                # Every label that a text names is in the result of the alert's expression.
                 firing = [labels for *_, labels in CASES[name] if labels is not None]
                 for label in re.findall(r"\$labels\.(\w+)", texts):
                     self.assertIn(label, firing[0])

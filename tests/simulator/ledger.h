@@ -86,7 +86,8 @@ class Ledger {
 
   // ---- Faults.
 
-  // Whatever happens to the process until `until` is no wonder.
+  // Until `until`, the simulation's own faults may explain any event at this
+  // process.
   void Touch(int slot, int64_t until);
   void TouchAll(int64_t until);
   // Fault under way until then.

@@ -208,9 +208,9 @@ class SimTrainer {
   uint64_t contribution_ = 0;
   uint32_t answered_ = 0;
   uint64_t updated_ = 0;
-  // Of a server: the parameters one step before, the sum of the newest step, the
-  // ranks that it needs copies from, and by rank of the workers what they have
-  // pushed and whether they are done.
+  // For a server: the parameters one step before, the sum of the newest step,
+  // the ranks that it needs copies from, and by worker rank what was pushed and
+  // who is done.
   uint64_t hash_before_ = 0;
   uint64_t newest_sum_ = 0;
   uint32_t missing_ = 0;

@@ -110,7 +110,7 @@ absl::StatusOr<std::optional<std::string>> ForkedRanks::Next(int stop_fd) {
       KillAll();
       return absl::CancelledError("stopped by a signal");
     }
-    // Whoever has ended by now has sent all that it had to say.
+    // A rank that has ended by now has sent all of its report.
     std::vector<int> ended;
     for (size_t rank = 0; rank < ranks_.size(); ++rank) {
       pollfd end = {ranks_[rank].pidfd.get(), POLLIN, 0};

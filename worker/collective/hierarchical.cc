@@ -9,9 +9,10 @@
 // m), as in the ring of ranks. So part h-1-i is the i-th that host h needs;
 // that is the order in which it adds them up.
 //
-// All ranks go through the steps alike: first what a step needs of the own
-// host, then the ring's part of it, then what it completes for the own host.
-// Whatever waits waits for something at an earlier place in that order.
+// All ranks go through the steps alike: first what a step needs from the own
+// host, then the ring's part of it, then what it completes for the own host. An
+// operation only ever waits for one at an earlier place in that order, so none
+// waits forever.
 #include <algorithm>
 #include <cstddef>
 #include <vector>

@@ -26,7 +26,7 @@
 //   hierarchical       inside each host a direct reduce-scatter, then a ring of
 //                      hosts for each chunk, then a direct all-gather: between
 //                      hosts 2(m-1)/m S bytes a host for m hosts.
-// Whatever the algorithm, the one rank that completes an element sends the same
+// With every algorithm, either one rank completes an element and sends the same
 // bits to all, or all compute it in the same order: results are equal bit for
 // bit on all ranks.
 #ifndef RINGMASTER_WORKER_COLLECTIVE_SCHEDULE_H_

@@ -148,7 +148,7 @@ class Compatibility {
                today->has_presence() == released.has_presence(),
            "FIELD_SAME_CARDINALITY", name);
     Expect(OneofName(*today) == OneofName(released), "FIELD_SAME_ONEOF", name);
-    // What ranks agree on, and checkpoints keep, leaves defaults out.
+    // Ranks agree on, and checkpoints keep, jobs without their defaults.
     Expect(
         DefaultOf(released).empty() || DefaultOf(*today) == DefaultOf(released),
         "FIELD_SAME_DEFAULT", name);

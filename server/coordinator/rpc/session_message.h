@@ -1,8 +1,8 @@
 // ParseSessionMessage makes the core's event out of a worker's message, and
 // checks it on the way.
 //
-// Whatever a worker sends is checked here, once: numbers that cannot be are
-// refused, free text is cut to a length that the status, the events and the
+// All messages of workers are checked here, once: impossible numbers are
+// refused, and free text is cut to a length that the status, the events and the
 // journal can carry. Pure.
 #ifndef RINGMASTER_SERVER_COORDINATOR_RPC_SESSION_MESSAGE_H_
 #define RINGMASTER_SERVER_COORDINATOR_RPC_SESSION_MESSAGE_H_

@@ -35,8 +35,8 @@ struct Call {
   double cpu_seconds = 0;
 };
 
-// What is left over from the call before shows: each begins elsewhere in the
-// pattern.
+// Each call starts elsewhere in the pattern, so that results left over from the
+// previous call are detected.
 absl::StatusOr<Call> Time(const BenchRank& self, const TestPattern& pattern,
                           Candidate& candidate, std::span<float> values,
                           int call) {

@@ -1,6 +1,6 @@
-// What all programs of this benchmark do with their candidates, so that the rules are the same for all: in turn, inputs
-// refilled and every element of every result checked on every call, the slowest rank's time of each call, a probe of the
-// machine before and after.
+// The measurement that all programs of this benchmark share, so that the same rules hold for all candidates: they take
+// turns, inputs are refilled and every element of every result is checked on every call, a call's time is the slowest
+// rank's, and the machine is probed before and after.
 #ifndef RINGMASTER_TESTS_BENCH_ALLREDUCE_VS_PEERS_MEASURE_H_
 #define RINGMASTER_TESTS_BENCH_ALLREDUCE_VS_PEERS_MEASURE_H_
 

@@ -37,7 +37,8 @@ class Ours final : public Candidate {
   const OurWay way_;
 };
 
-// Of the machine in docs/benchmarks/collectives.md: which algorithms win at which sizes (--mode=sweep) agrees with them.
+// The costs of the machine in docs/benchmarks/collectives.md. They agree with --mode=sweep on which algorithm wins at
+// which size.
 CollectiveCosts CostsOf(Transport transport) {
   CollectiveCosts costs;
   costs.cores_per_host = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));

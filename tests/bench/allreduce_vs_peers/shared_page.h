@@ -31,7 +31,7 @@ struct SharedPage {
   std::atomic<double> probe_ns;
   // By rank; seconds of each call.
   std::array<std::array<double, kMaxBenchCalls>, kMaxBenchRanks> seconds;
-  // Of the fault that is measured; by rank.
+  // The measured fault, by rank.
   std::array<std::atomic<int64_t>, kMaxBenchRanks> completed;
   std::array<std::atomic<int64_t>, kMaxBenchRanks> unblocked_ns;
   std::array<std::atomic<int>, kMaxBenchRanks> blamed;

@@ -1,5 +1,5 @@
-// What ps-lite (https://github.com/dmlc/ps-lite) takes for what parameter
-// servers do in a synchronous step: each worker pushes a gradient in parts and
+// Measures a synchronous step of parameter servers with ps-lite
+// (https://github.com/dmlc/ps-lite): each worker pushes a gradient in parts and
 // pulls their sum, part by part, once every worker's is in it.
 //
 // run.py builds it against a checkout of ps-lite and starts a scheduler, servers

@@ -35,7 +35,7 @@ ROWS = (("synchronous, TCP loopback", "tcp", 1, 0, "large", 1.5, 2.0),
         ("the same with a replica, shared memory", "shared_memory", 2, 1, "large", None, None),
         ("64 bytes, TCP loopback", "tcp", 1, 0, "small", 3.0, 10.0),
         ("64 bytes, shared memory", "shared_memory", 1, 0, "small", 3.0, 10.0))
-# Of the measurements, where ps-lite's are.
+# The key of ps-lite's row in the measurements.
 PEER = ("ps-lite", 1, 0)
 
 

@@ -17,7 +17,7 @@ namespace ringmaster {
 namespace {
 
 constexpr int64_t kFloat = static_cast<int64_t>(sizeof(float));
-// What is looked at at once: whole periods, so that each part begins with one.
+// Bytes checked at a time: whole periods, so that each part begins with one.
 constexpr int64_t kPartBytes =
     (int64_t{16} << 20) / (kKnownPeriod * kFloat) * (kKnownPeriod * kFloat);
 constexpr absl::Duration kPatience = absl::Seconds(60);

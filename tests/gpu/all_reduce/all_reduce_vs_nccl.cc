@@ -57,8 +57,8 @@ int CountGpus() {
   return count;
 }
 
-// Of a round: enough to hide its beginning and end, few enough for the sum to stay
-// a float.
+// The number of all-reduces in a round: enough to hide its beginning and end,
+// few enough that the sum is exact in a float.
 int TimesFor(int64_t bytes) {
   if (bytes <= kMiB) return 20;
   return bytes <= 64 * kMiB ? 10 : 3;

@@ -1,6 +1,6 @@
 // DirectNccl is a rank's all-reduce by NCCL as nccl-tests call it: a blocking
 // communicator, a stream, one ncclAllReduce after another, one wait at the end.
-// What our communicator is measured against.
+// Our communicator is measured against it.
 //
 // Thread-safety: thread-compatible; one thread for each rank.
 #ifndef RINGMASTER_TESTS_GPU_ALL_REDUCE_DIRECT_NCCL_H_

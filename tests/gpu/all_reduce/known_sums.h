@@ -1,4 +1,4 @@
-// What ranks fill their buffers with, and what sums of it are.
+// The pattern that ranks fill their buffers with, and its sums.
 //
 // Thread-safety: pure functions.
 #ifndef RINGMASTER_TESTS_GPU_ALL_REDUCE_KNOWN_SUMS_H_

@@ -26,7 +26,8 @@ struct BenchRow {
 [[nodiscard]] std::string ToJson(const BenchRow& row);
 void PrintRow(const BenchRow& row);
 
-// Of at least one; of an even number, the mean of the two in the middle.
+// Returns the median of at least one value; of an even number, the mean of the
+// middle two.
 [[nodiscard]] double Median(std::vector<double> values);
 
 // "1 KiB", "256 MiB", "1000 B": the largest unit in which it is whole.

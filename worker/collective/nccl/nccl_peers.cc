@@ -35,7 +35,7 @@ void Put(const std::string& text, char (&place)[kBytes]) {
   place[length] = '\0';
 }
 
-// Whatever a peer sent: a missing 0 must not matter.
+// Tolerates a missing terminating 0, since a peer may send any bytes.
 template <size_t kBytes>
 std::string Get(const char (&place)[kBytes]) {
   return std::string(place, strnlen(place, kBytes));

@@ -110,7 +110,7 @@ CudnnPlan* CudnnAttention::PlanOf(const Key& key, AttentionShape shape) {
 bool CudnnAttention::Run(const Key& key, AttentionShape shape,
                          CudnnAddresses tensors) {
   if (shape.samples == 0 || shape.window == 0) return false;
-  // Whatever is queued behind an error is for nothing.
+  // After an error on the stream there is no point in queueing more.
   if (!session_->stream().status().ok()) return true;
   if (!CudnnSession::AreAligned(tensors)) return false;
   CudnnPlan* const plan = PlanOf(key, shape);

@@ -83,7 +83,7 @@ bool CudnnConvolution::Run(ConvolutionPass pass, cudnnDataType_t type,
   const auto& [batch, height, width, in, out, kernel] = shape;
   if (batch == 0 || height == 0 || width == 0 || in == 0 || out == 0)
     return false;
-  // Whatever is queued behind an error is for nothing.
+  // After an error on the stream there is no point in queueing more.
   if (!session_->stream().status().ok()) return true;
   if (!CudnnSession::AreAligned(tensors)) return false;
   const Key key = {pass, type, use_tf32, batch, height, width, in, out, kernel};

@@ -226,7 +226,7 @@ void CudaMatmul::FillZero(const ProductKey& key, void* c) {
 
 bool CudaMatmul::TryQueue(const ProductKey& key,
                           const ProductOperands& operands) {
-  // Whatever is queued behind an error is for nothing.
+  // After an error on the stream there is no point in queueing more.
   if (!stream_.status().ok()) return true;
   ProductKey aligned = key;
   aligned.alignment_bytes = AlignmentOf(operands);

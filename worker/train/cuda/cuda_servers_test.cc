@@ -125,7 +125,8 @@ TEST_F(CudaServersTest, PushesRunBesideTheBackwardPass) {
     if (std::string_view(span.name) != "push_pull") continue;
     beside += span.start < backward_ends.at(span.step) ? 1 : 0;
   }
-  // Whoever shares the processor may hold up the thread that watches copies.
+  // Other processes on the processor may hold up the thread that watches
+  // copies.
   EXPECT_GT(beside, kSteps / 2);
 }
 

@@ -156,7 +156,7 @@ TEST_F(IncidentTest, CostsAreByPhaseFromTheLastSignOfLifeToTheNextStep) {
   EXPECT_THAT(resumed->message(),
               HasSubstr("(detect 180 ms, halt 11 ms, assign 0 ms, connect 30 "
                         "ms, first step 50 ms)"));
-  // Whoever was halted was told the same.
+  // The members that were halted got the same verdict.
   ASSERT_FALSE(halts_.empty());
   EXPECT_EQ(halts_.back().verdict.DebugString(),
             incident.verdict().DebugString());

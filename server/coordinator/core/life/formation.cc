@@ -294,7 +294,7 @@ void FormGeneration(Turn& turn, Job& job, const Formation& formation) {
   job.members = CarriedOver(job, identities);
   job.generation = ++turn.state.last_generation;
   turn.state.last_recorded_generation = job.generation;
-  // Whoever measured may be gone since.
+  // The workers that measured may have left since; then the old costs stay.
   if (auto costs = CostsOf(turn.state, formation.workers)) job.costs = costs;
   MarkNewcomers(job, formation.resume_step);
   if (IsNew(job)) job.first_generation = job.generation;

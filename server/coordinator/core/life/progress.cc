@@ -14,7 +14,7 @@
 namespace ringmaster::coordinator {
 namespace {
 
-// Whatever a member does keeps a stop from being cut short.
+// A stop is not cut short as long as members make progress.
 void ExtendStop(const Turn& turn, Job& job) {
   if (job.state != v1::JOB_STATE_STOPPING) return;
   job.stop_deadline =
@@ -126,8 +126,8 @@ void NoteSigns(const Turn& turn, Job& job, Worker& worker, Member& member,
     ExtendStop(turn, job);
   }
   Learn(turn, job, worker, member, beat, advances || uses_disk);
-  // Whoever waits now does not explain any more why nobody gets on. Looking at
-  // all members at each one's beat would cost their number squared.
+  // A worker that waits now no longer explains why nobody makes progress.
+  // Checking all members at each beat would cost their number squared.
   const MonotonicTime earliest =
       job.last_progress +
       job.progress.LeastPatience(MemberCount(job, v1::ROLE_WORKER),

@@ -109,7 +109,8 @@ ResumePoint FindResumePoint(const Job& job) {
     point.resume_step =
         std::min(point.resume_step, holder->halted->complete_step);
   }
-  // Whoever holds a checkpoint can go on after its step or after none.
+  // A holder of a checkpoint can resume after the checkpoint's step or after
+  // none.
   for (const Member* const holder : holders) {
     if (HoldsLoaded(*holder->halted) &&
         holder->halted->complete_step != point.resume_step) {

@@ -246,8 +246,8 @@ struct Job {
   MonotonicTime progress_check;
   // When it last began to halt, had halted, was assigned or started.
   MonotonicTime turned_at;
-  // Of the open incident: what it waits for, since when, and the highest
-  // committed step that was known when it began.
+  // The open incident: what it waits for, since when, and the highest committed
+  // step that was known when it began.
   IncidentPart incident_part = IncidentPart::kHalt;
   MonotonicTime incident_mark;
   int64_t incident_best_step = 0;

@@ -97,7 +97,7 @@ cudaError_t Launch(const std::shared_ptr<GraphExec>& exec,
       marks[static_cast<int>(i)] = std::make_shared<Mark>();
     }
   }
-  // Whoever waits for such an event from here on waits for this launch.
+  // Waiting for such an event from now on means waiting for this launch.
   for (const auto& [i, mark] : marks) {
     runtime.SetMark(exec->graph->nodes[i].record, mark);
   }
