@@ -1,5 +1,4 @@
-// Whole numbers as job files and flags write them, those of bytes also with a
-// unit; pure.
+// Whole numbers in job files and flags; numbers of bytes may have a unit. Pure.
 #ifndef RINGMASTER_COMMON_CONFIG_BYTE_COUNT_H_
 #define RINGMASTER_COMMON_CONFIG_BYTE_COUNT_H_
 
@@ -10,12 +9,14 @@
 
 namespace ringmaster {
 
-// "256", "-7". Nothing: that is no whole number. One of more than 64 bits is as
-// large, or as small, as 128 bits hold: too much for whoever asks.
+// Parses "256" or "-7". nullopt: not a whole number. A number of more than 64
+// bits is returned as the largest or smallest of 128 bits, so that the caller's
+// bounds refuse it.
 [[nodiscard]] std::optional<absl::int128> ParseWholeNumber(
     std::string_view text);
 
-// "65536", "64KiB", "512MiB", "8GiB": bytes. Else as above.
+// Parses a number of bytes: "65536", "64KiB", "512MiB", "8GiB". Otherwise as
+// above.
 [[nodiscard]] std::optional<absl::int128> ParseBytes(std::string_view text);
 
 }  // namespace ringmaster

@@ -1,4 +1,4 @@
-// ClosestName: what somebody who mistyped a name probably meant; pure.
+// ClosestName suggests the name that a user probably meant to type; pure.
 #ifndef RINGMASTER_COMMON_CONFIG_CLOSEST_NAME_H_
 #define RINGMASTER_COMMON_CONFIG_CLOSEST_NAME_H_
 
@@ -13,8 +13,8 @@ namespace ringmaster {
 // to make `b` from `a` (optimal string alignment distance).
 [[nodiscard]] int EditDistance(std::string_view a, std::string_view b);
 
-// The name of `names` that is closest to `wrong`, the first of several; nothing
-// if none is close enough to be worth a suggestion.
+// Returns the entry of `names` that is closest to `wrong`, the first if there
+// are several; nullopt if none is close enough to be worth suggesting.
 [[nodiscard]] std::optional<std::string> ClosestName(
     std::string_view wrong, std::span<const std::string> names);
 

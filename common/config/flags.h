@@ -2,8 +2,8 @@
 //
 // `--state_dir DIR`, `--state_dir=DIR`, `--state-dir DIR` and the environment
 // variable RINGMASTER_STATE_DIR mean the same; the command line wins over the
-// environment, the last of repeated flags over the others. A bool is set by
-// `--flag` or `--flag=false`. `--` ends the flags. Every FlagSet has --help
+// environment, and the last of repeated flags over earlier ones. A bool is set
+// by `--flag` or `--flag=false`. `--` ends the flags. Every FlagSet has --help
 // (-h) and --version.
 //
 // Not thread-safe; used once, at the start of main. Values passed to Add must
@@ -85,7 +85,7 @@ class FlagSet {
   // The name of the command that Parse found; "" without commands.
   [[nodiscard]] std::string command() const;
 
-  // The result of Parse: go on, or print `text` and end with success.
+  // The result of Parse: continue, or print `text` and exit with success.
   struct Parsed {
     bool is_run = true;
     std::string text = {};  // help or version
@@ -96,7 +96,7 @@ class FlagSet {
   [[nodiscard]] absl::StatusOr<Parsed> Parse(std::span<const std::string> args);
 
   // Parse for main: prints help and version to stdout, an error to stderr.
-  // Returns the code to end the process with, or nothing to go on.
+  // Returns the code to exit with, or nullopt to continue.
   [[nodiscard]] std::optional<ExitCode> ParseCommandLine(
       int argc, const char* const* argv);
 

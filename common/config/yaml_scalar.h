@@ -21,7 +21,7 @@ struct YamlScalar {
 };
 
 // Sets `field` of `message`, or adds to it if it is repeated. `field` is not a
-// message. INVALID_ARGUMENT says what must stand there instead, without place.
+// message. INVALID_ARGUMENT says what is expected instead, without the place.
 [[nodiscard]] absl::Status SetScalarField(
     const YamlScalar& scalar, const google::protobuf::FieldDescriptor& field,
     google::protobuf::Message& message);

@@ -1,5 +1,5 @@
-// SerialExecutor: one thread that runs tasks one after another, and so owns
-// whatever state only those tasks touch.
+// SerialExecutor: one thread that runs tasks one after another, and therefore
+// owns any state that only those tasks touch.
 //
 // Two queues: Post is for tasks that may be refused under load (requests of
 // users), PostUrgent for those that may not (beats, halts, completions); each
@@ -56,12 +56,12 @@ class SerialExecutor {
   //   UNAVAILABLE         Stop was called (reason SHUTTING_DOWN)
   [[nodiscard]] absl::Status Post(Task task) EXCLUDES(mutex_);
 
-  // Queues `task`; refuses only after Stop, and then drops it unrun. Returns
-  // whether it was queued.
+  // Queues `task`; only after Stop does it refuse, dropping the task unrun.
+  // Returns true if it was queued.
   bool PostUrgent(Task task) EXCLUDES(mutex_);
 
-  // Runs `task` once, when the clock reaches `when`. There is one wake-up: a
-  // new one takes the place of one that has not run.
+  // Runs `task` once, when the clock reaches `when`. There is only one wake-up:
+  // a new one replaces one that has not run yet.
   void SetWakeup(MonotonicTime when, Task task) EXCLUDES(mutex_);
   void ClearWakeup() EXCLUDES(mutex_);
 
@@ -70,7 +70,7 @@ class SerialExecutor {
   // task.
   [[nodiscard]] bool Answers(absl::Duration patience) EXCLUDES(mutex_);
 
-  // True inside a task: for asserts at the entry of code that the thread owns.
+  // Returns true inside a task: for assertions in code that the thread owns.
   [[nodiscard]] bool RunsTasksInThisThread() const;
 
   // Ordinary and urgent tasks that wait.
@@ -88,7 +88,7 @@ class SerialExecutor {
   };
 
   void Run();
-  // The next task to run, waiting for one; nothing once stopped and drained.
+  // Waits for the next task to run; nullopt once stopped and drained.
   std::optional<Task> TakeNext() EXCLUDES(mutex_);
   // The next task that is ready now.
   std::optional<Task> TakeReady() REQUIRES(mutex_);

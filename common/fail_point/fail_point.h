@@ -46,14 +46,14 @@ class FailPoint {
     return PassArmed();
   }
 
-  // Arms `name` from its `at_pass`-th pass on (1 = the next), in place of what
+  // Arms `name` from its `at_pass`-th pass on (1 = the next), replacing what
   // was armed there. Works before the point was first passed.
   static void Arm(std::string_view name, Action action, int64_t at_pass = 1);
   // Disarms `name`, or all points; releases threads that hang there.
   static void Disarm(std::string_view name);
   static void DisarmAll();
 
-  // Arms what `text` says, in the form above; "" arms nothing.
+  // Arms the points in `text`, which has the form above; "" arms nothing.
   // INVALID_ARGUMENT names the malformed part, and nothing is armed then.
   [[nodiscard]] static absl::Status ArmFromText(std::string_view text);
   // ArmFromText of RINGMASTER_FAIL_POINTS; binaries call it once at the start.

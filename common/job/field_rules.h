@@ -1,6 +1,6 @@
 // The rules that the fields of a job carry as options
 // (proto/ringmaster/v1/field_rule.proto), applied to any message by reflection:
-// a field that is added needs no code to be defaulted, checked, compared and
+// a new field needs no code of its own to be defaulted, checked, compared and
 // documented.
 //
 // Pure.
@@ -18,8 +18,8 @@ class Message;
 
 namespace ringmaster {
 
-// Sets what `message`, and the messages in it, leave out to the defaults of
-// their fields. A second time it changes nothing.
+// Sets the fields that `message` and the messages in it leave out to their
+// defaults. Idempotent.
 void FillDefaults(google::protobuf::Message& message);
 
 // Adds to `errors` each field of `message`, whose defaults are filled in, that
@@ -28,10 +28,11 @@ void FillDefaults(google::protobuf::Message& message);
 void CheckRules(const google::protobuf::Message& message,
                 const std::string& path, SpecErrors& errors);
 
-// Returns what ranks must agree on in `message`, whose defaults are filled in:
-// names and values of all fields that are not local, in the order of their
-// numbers, those of a map by key. Without those that have their defaults, so
-// that a rank whose build lacks a field agrees with one that does not use it.
+// Returns the part of `message`, whose defaults are filled in, that ranks must
+// agree on: names and values of all fields that are not local, in the order of
+// their numbers, those of a map by key. Fields with their default value are
+// omitted, so that a rank whose build lacks a field agrees with one that does
+// not use it.
 [[nodiscard]] std::string AgreedText(const google::protobuf::Message& message);
 
 // Returns the bounds of `field`, as in "at least 1" or "above 0 and below 1";

@@ -1,6 +1,6 @@
-// A job's spec, defaulted and checked: by whoever writes one, by the coordinator
-// once, at the edge, and by each worker, all by the rules that the fields of
-// job.proto carry. Pure.
+// Defaults and checks of a job's spec. Programs that write specs, the
+// coordinator (once, at its edge) and each worker all apply them, by the rules
+// of the fields in job.proto. Pure.
 #ifndef RINGMASTER_COMMON_JOB_JOB_SPEC_H_
 #define RINGMASTER_COMMON_JOB_JOB_SPEC_H_
 
@@ -11,8 +11,8 @@
 
 namespace ringmaster {
 
-// Returns `spec` with its defaults. One that passes needs no further checks by
-// the coordinator; only the workers can tell whether a path exists and is
+// Returns `spec` with its defaults. The coordinator needs no further checks of
+// a spec that passes; only the workers can tell whether a path exists and is
 // readable.
 //   INVALID_ARGUMENT/INVALID_JOB_SPEC  names each bad field by its path, its
 //   bounds and its value, as in
@@ -27,8 +27,8 @@ namespace ringmaster {
 [[nodiscard]] absl::StatusOr<v1::BenchProgram> DefaultProgram(
     v1::BenchProgram program);
 
-// The spec's bytes, the same for equal specs: those of a message with a map may
-// otherwise come in any order.
+// Returns the spec's bytes, the same for equal specs: by default protobuf may
+// serialize a map in any order.
 [[nodiscard]] std::string SerializeSpec(const v1::JobSpec& spec);
 
 }  // namespace ringmaster

@@ -8,26 +8,27 @@
 
 namespace ringmaster {
 
-// Sets the sizes of the preset, if `gpt` names one, where it leaves them out;
-// before FillDefaults. A preset that there is not is an error.
+// If `gpt` names a preset, sets the sizes that it leaves out to the preset's.
+// To be called before FillDefaults. An unknown preset is an error.
 void FillPreset(v1::GptSpec& gpt, SpecErrors& errors);
 
 // Returns true if a preset has nothing left to set in `gpt`.
 [[nodiscard]] bool HasAllSizes(const v1::GptSpec& gpt);
 
-// Adds what is wrong with the model, as far as its own fields tell.
+// Adds the errors of the model that its own fields show.
 void CheckModel(const v1::ModelSpec& model, SpecErrors& errors);
 
-// Adds what the names of a spec alone can tell about a model and its data; the
-// workers see the rest.
+// Adds the errors that the spec alone shows in how the model and its data fit
+// together; the workers find the others.
 void CheckData(const v1::TrainProgram& train, SpecErrors& errors);
 
-// Adds what does not go together with train.parameter_server, if there is one.
+// Adds the fields that do not go together with train.parameter_server, if it is
+// set.
 void CheckParameterServer(const v1::TrainProgram& train, int max_workers,
                           SpecErrors& errors);
 
-// Adds what is wrong with the benchmark, or with the number of `workers` for it:
-// figures are of one number of ranks.
+// Adds the errors of the benchmark, and those of `workers`: a benchmark
+// measures one number of ranks, so `min` and `max` must be equal.
 void CheckBench(const v1::BenchProgram& bench, const v1::WorkerRange& workers,
                 SpecErrors& errors);
 

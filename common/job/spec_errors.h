@@ -1,5 +1,5 @@
-// SpecErrors collects what is wrong with a job's spec, so that its author
-// learns of everything at once.
+// SpecErrors collects the errors of a job's spec, so that its author sees all
+// of them at once.
 //
 // Thread-compatible.
 #ifndef RINGMASTER_COMMON_JOB_SPEC_ERRORS_H_

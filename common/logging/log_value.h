@@ -1,4 +1,4 @@
-// LogValue and LogField: what a log line says, as `key=value`.
+// LogValue and LogField: a `key=value` pair of a log line.
 //
 // A LogValue that is made from text only refers to it: use it inside the call
 // of LogEvent, do not keep it.

@@ -1,4 +1,5 @@
-// Logging: one line an event, which people read and programs can split.
+// Logging: one line for each event, readable for people and easy to parse for
+// programs.
 //
 //   12:03:04.123 I coordinator job.started generation=3 job=words ranks=4
 //
@@ -58,11 +59,12 @@ struct LogOptions {
 void LogEvent(LogLevel level, std::string_view event,
               std::initializer_list<LogField> fields = {});
 
-// False if LogEvent would drop an event of `level`: to save preparing fields.
+// Returns false if LogEvent would drop an event of `level`, so that callers can
+// skip preparing its fields.
 [[nodiscard]] bool IsLogged(LogLevel level);
 
-// The context that every later line carries. A field of the event's own of the
-// same key takes the place of the context's.
+// Sets the context that every later line carries. A field of the event replaces
+// one of the context with the same key.
 void SetLogIdentity(std::string_view role, std::string_view worker);
 void SetLogRank(std::optional<int> rank);
 void SetLogGeneration(std::optional<int64_t> generation);

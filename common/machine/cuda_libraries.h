@@ -1,5 +1,5 @@
-// CUDA's libraries that our programs load while they run: where they are, and
-// how old they may be.
+// The CUDA libraries that our programs load at run time: their places and their
+// oldest usable versions.
 #ifndef RINGMASTER_COMMON_MACHINE_CUDA_LIBRARIES_H_
 #define RINGMASTER_COMMON_MACHINE_CUDA_LIBRARIES_H_
 
@@ -8,7 +8,7 @@
 
 namespace ringmaster {
 
-// The oldest that can be used, each as its library counts: 120000 is cuBLAS
+// The oldest usable versions, as each library encodes them: 120000 is cuBLAS
 // 12.0.0.
 inline constexpr int kOldestCublasLt = 120000;
 // cuDNN 9.6.0: before, sums in scratch had to be zeroed by the caller.

@@ -1,5 +1,5 @@
-// SharedLibrary is a library that is loaded while the program runs, so that the
-// program starts where the library is not installed.
+// SharedLibrary is a library loaded at run time, so that the program also
+// starts where the library is not installed.
 //
 // Thread-safety: immutable.
 // Ownership: the library stays loaded for the life of the process, so its
@@ -21,7 +21,7 @@ class SharedLibrary {
   // Loads the first of `names` that can be loaded; each is a soname
   // ("libnccl.so.2"), a path, or "" for what is linked into the program itself
   // (with -rdynamic).
-  //   NOT_FOUND  none can; the message has the loader's words on each
+  //   NOT_FOUND  none can; the message has the loader's error for each
   [[nodiscard]] static absl::StatusOr<SharedLibrary> Load(
       const std::vector<std::string>& names);
 

@@ -1,4 +1,4 @@
-// MetricPage is what one scrape by Prometheus gets, put together point by point.
+// MetricPage is the response to one scrape by Prometheus, built point by point.
 //
 // Names and units follow https://prometheus.io/docs/practices/naming/: a prefix,
 // base units, `_total` on counters. Thread-safety: thread-compatible.
@@ -21,9 +21,8 @@ using MetricLabels = std::vector<std::pair<std::string, std::string>>;
 
 class MetricPage {
  public:
-  // Each adds a point to the family of that name, which the first one makes; its
-  // help and type are the first one's. A family has one point for each set of
-  // labels.
+  // Each adds a point to the family of that name, which the first point creates
+  // with its help and type. A family has one point for each set of labels.
   void AddCounter(std::string_view name, std::string_view help, double value,
                   const MetricLabels& labels = {});
   void AddGauge(std::string_view name, std::string_view help, double value,

@@ -12,7 +12,7 @@ namespace ringmaster {
 
 // Adds processor time, memory, descriptors and start time of this process, and
 // ringmaster_build_info with the version and `program`. Values that the system
-// does not tell are left out. Any thread.
+// does not report are left out. Any thread.
 void AddProcessMetrics(std::string_view program, MetricPage& page);
 
 }  // namespace ringmaster

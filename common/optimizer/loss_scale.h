@@ -3,7 +3,7 @@
 // gradients are divided by it before they are used (Micikevicius et al., "Mixed
 // Precision Training", ICLR 2018, section 3.2).
 //
-// The scale depends only on which updates were left out, so ranks that agree on
+// The scale depends only on which updates were skipped, so ranks that agree on
 // those have the same scale.
 // Thread-safety: a value.
 #ifndef RINGMASTER_COMMON_OPTIMIZER_LOSS_SCALE_H_
@@ -36,14 +36,14 @@ class LossScale {
   // A power of two, so that multiplying by it rounds nothing.
   [[nodiscard]] double value() const { return value_; }
   [[nodiscard]] bool is_dynamic() const { return is_dynamic_; }
-  // Returns true if an update that is left out makes the scale smaller: then
-  // that is how the scale finds its place, and no fault.
+  // Returns true if a skipped update lowers the scale: then the skip is part of
+  // finding the right scale, and not a fault.
   [[nodiscard]] bool can_fall() const { return is_dynamic_ && value_ > kLeast; }
   // Good updates since the scale last changed.
   [[nodiscard]] int64_t good_updates() const { return good_updates_; }
 
-  // Notes an update that was made, or left out because the gradient was not
-  // finite: the latter halves the scale, kPatience good ones double it.
+  // Notes an update that was made, or skipped because the gradient was not
+  // finite. A skipped one halves the scale; kPatience good ones double it.
   void Note(bool is_finite);
 
   friend bool operator==(const LossScale&, const LossScale&) = default;

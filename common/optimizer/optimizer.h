@@ -1,4 +1,4 @@
-// ApplyOptimizer updates parameters with whatever optimizer the config names,
+// ApplyOptimizer updates parameters with the optimizer that the config names,
 // on all threads of a pool.
 //
 // Guarantees: those of adamw.h, so the result is the same for every pool.

@@ -1,4 +1,4 @@
-// OptimizerConfig is what a job says about its optimizer.
+// OptimizerConfig is the optimizer of a job and its settings.
 #ifndef RINGMASTER_COMMON_OPTIMIZER_OPTIMIZER_CONFIG_H_
 #define RINGMASTER_COMMON_OPTIMIZER_OPTIMIZER_CONFIG_H_
 

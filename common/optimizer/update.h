@@ -18,7 +18,8 @@ struct Update {
   bool decays = true;
 };
 
-// The memory that an update reads, if it is not the memory that it writes.
+// The memory that an update reads, if it differs from the memory that it
+// writes.
 template <typename T>
 struct OptimizerSource {
   absl::Span<const T> parameters = {};

@@ -17,7 +17,7 @@
 //   worker   Push(bucket) with the gradient
 //   primary  Values(bucket): the parameters after the update; with the squared
 //            norm of the gradient that it was made with
-//   where gradients are clipped by their global norm, an update waits for it:
+//   if gradients are clipped by their global norm, an update waits for it:
 //   primary  Norm(shard): the squared norm of the shard's summed gradient
 //   worker   Scale(shard): the factor for gradients; not finite: the update is
 //            left out

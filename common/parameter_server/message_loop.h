@@ -5,8 +5,9 @@
 // Send; a message and its elements are never interrupted by another. The
 // handler gets each incoming message twice: first to say where its elements go,
 // then once they are there.
-// When nothing moves, the thread looks again for some microseconds and then
-// sleeps in poll(2), until something moves, Wake, the deadline or cancellation.
+// When nothing moves, the thread spins for some microseconds and then sleeps in
+// poll(2) until something moves, Wake is called, the deadline passes or it is
+// cancelled.
 // Thread-safety: one thread at a time; Wake, counters and waiting_for_rank from
 // any.
 // Example:
@@ -50,7 +51,7 @@ struct MessageElements {
   int64_t count = 0;
   // float32; in a kOpen uint8.
   DType dtype = DType::kFloat32;
-  // The type that they travel as: dtype, or float16 or bfloat16 for float32.
+  // The type that they are sent as: dtype, or float16 or bfloat16 for float32.
   DType wire = DType::kFloat32;
 };
 
@@ -59,7 +60,8 @@ struct MessageSink {
   std::byte* data = nullptr;
   // They are added to the values there, instead of replacing them.
   bool is_sum = false;
-  // Gains what the sum saw that was not finite (is_sum only); may be null.
+  // Collects the non-finite elements that the sum saw (is_sum only); may be
+  // null.
   NonFinite* non_finite = nullptr;
 };
 
@@ -69,13 +71,13 @@ class MessageLoop {
   class Handler {
    public:
     virtual ~Handler() = default;
-    // `message` of `peer` (an index) is here, its elements are not: returns
-    // where they go. nullopt: not now; the loop asks again and again, and reads
+    // `message` of `peer` (an index) has arrived, its elements have not:
+    // returns where they go. nullopt: not now; the loop keeps asking and reads
     // nothing more from that peer meanwhile. The sink of a message without
     // elements is ignored. An error ends the loop, naming the peer.
     [[nodiscard]] virtual absl::StatusOr<std::optional<MessageSink>> OnMessage(
         int peer, const ShardMessage& message) = 0;
-    // All of the message is here.
+    // All of the message has arrived.
     [[nodiscard]] virtual absl::Status OnComplete(
         int peer, const ShardMessage& message) = 0;
   };
@@ -102,23 +104,24 @@ class MessageLoop {
   void SendCopy(int peer, const ShardMessage& message,
                 const MessageElements& elements, int64_t priority = 0);
 
-  // Sends and receives what is possible; if that is nothing, waits until
-  // something is, or for Wake.
+  // Sends and receives as much as possible without blocking; if that is
+  // nothing, waits until something is possible or Wake is called.
   //   UNAVAILABLE          a peer is gone
   //   FAILED_PRECONDITION  a peer broke the protocol; the handler's errors
-  //   DEADLINE_EXCEEDED    names the peer that is waited for
+  //   DEADLINE_EXCEEDED    names the peer that it waits for
   //   `cancel`'s status    it was cancelled
   [[nodiscard]] absl::Status PollOnce(Handler& handler, MonotonicTime deadline);
 
-  // Makes a waiting PollOnce return, or else the next one not wait. Any thread.
+  // Makes a waiting PollOnce return; if none is waiting, the next one does not
+  // wait. Any thread.
   void Wake();
 
-  // Nothing more is expected from `peer`: its end is no error from now on, and
-  // what it still sends is not read.
+  // Expects nothing more from `peer`: from now on the end of its connection is
+  // no error, and nothing more is read from it.
   void Leave(int peer);
 
-  // Returns true if everything queued for `peer` is sent, and read where the
-  // peer reads in place.
+  // Returns true if everything queued for `peer` has been sent and, if the peer
+  // reads in place, read.
   [[nodiscard]] bool IsFlushed(int peer) const;
   [[nodiscard]] int peers() const { return static_cast<int>(links_.size()); }
   [[nodiscard]] int RankOf(int peer) const;
@@ -147,15 +150,15 @@ class MessageLoop {
   void Queue(int peer, const ShardMessage& message,
              const MessageElements& elements, std::vector<std::byte> copy,
              int64_t priority);
-  // Do what is possible now; return whether anything moved.
+  // Do what is possible now; return true if anything moved.
   [[nodiscard]] absl::StatusOr<bool> MoveAll(Handler& handler);
   [[nodiscard]] absl::StatusOr<bool> SendTo(Link& link);
   [[nodiscard]] absl::StatusOr<bool> ReceiveFrom(Link& link, Handler& handler);
   [[nodiscard]] absl::StatusOr<Channel::Progress> SendFrame(Link& link);
   [[nodiscard]] absl::StatusOr<Channel::Progress> ReceiveHead(Link& link);
   [[nodiscard]] absl::StatusOr<Channel::Progress> ReceivePiece(Link& link);
-  // Asks where the elements of the message that has come go: kBlocked if not
-  // now.
+  // Asks the handler where the elements of the received message go; kBlocked if
+  // it says "not now".
   [[nodiscard]] absl::StatusOr<Channel::Progress> Ask(Link& link,
                                                       Handler& handler);
   [[nodiscard]] FrameHeader HeaderOf(int source_rank, uint64_t sequence) const;

@@ -1,5 +1,5 @@
-// ShardHost holds shards of a job's parameters, from one generation to the
-// next, and updates them with what workers push.
+// ShardHost holds shards of a job's parameters from one generation to the next,
+// and updates them with the gradients that workers push.
 //
 // The process of a parameter server has one, and so has a worker that holds
 // shards itself. One generation is one Prepare and one Run.
@@ -48,11 +48,11 @@ class ShardHost {
  public:
   virtual ~ShardHost() = default;
 
-  // Brings the shards that are held to `resume_step`, and forgets those that
-  // this host is to hold no longer. Run learns from the workers which shards
-  // there are, and their sizes. `program` has its defaults (DefaultProgram).
-  //   FAILED_PRECONDITION  a shard that the placements take from here is not
-  //                        held as of the resume step
+  // Brings the shards that it holds to `resume_step`, and forgets those that it
+  // shall no longer hold. Run learns from the workers which shards there are,
+  // and their sizes. `program` has its defaults (DefaultProgram).
+  //   FAILED_PRECONDITION  the placements name this host as the source of a
+  //                        shard that it does not hold as of the resume step
   [[nodiscard]] virtual absl::Status Prepare(
       const v1::TrainProgram& program,
       const ShardHostAssignment& assignment) = 0;
@@ -73,21 +73,22 @@ class ShardHost {
 
   // The shards that it holds, by shard.
   [[nodiscard]] virtual std::vector<HeldShard> held_shards() const = 0;
-  // The newest step that all shards which are primary here have made.
+  // The newest step whose update all primary shards of this host have.
   [[nodiscard]] virtual int64_t complete_step() const = 0;
-  // The step after which the workers go on in this generation: the resume step,
-  // or, where rank 0 gives what a checkpoint had, that one's, once it is here.
+  // The step from which the workers resume in this generation: the resume step,
+  // or the checkpoint's step if rank 0 sends a checkpoint's parameters, once
+  // they have arrived.
   [[nodiscard]] virtual int64_t begin_step() const = 0;
-  // The rank that this host waits for: the giver of a copy of a shard, its
-  // backup, or the slowest worker. -1: none; it works, or does not run.
+  // The rank that this host waits for: the sender of a copy of a shard, its
+  // backup, or the slowest worker. -1: none; it is working or not running.
   [[nodiscard]] virtual int waiting_for_rank() const = 0;
   // Returns how long it has waited in this generation while `rank` held others
-  // up; a host that waits for a push of every worker is held up by nobody.
+  // up. Waiting for pushes of all workers counts for none of them.
   [[nodiscard]] virtual absl::Duration WaitedFor(int rank) const = 0;
-  // Messages taken so far in this generation: they show if it gets on.
+  // Messages taken so far in this generation, as a sign of progress.
   [[nodiscard]] virtual int64_t taken_messages() const = 0;
-  // Returns true if it runs, and all copies that pushes have to wait for are
-  // there: its own, and those of its backup.
+  // Returns true if it runs and all copies that pushes must wait for have
+  // arrived: its own and those of its backup.
   [[nodiscard]] virtual bool takes_pushes() const = 0;
   // The rank that the last Run's failure names; -1: none.
   [[nodiscard]] virtual int blamed_rank() const = 0;
@@ -96,8 +97,8 @@ class ShardHost {
   // that were further ahead. Covers the shards that are primary here, as of the
   // last time that a step was complete, or of the end. Empty with bsp.
   [[nodiscard]] virtual std::vector<int64_t> staleness() const = 0;
-  // The memory of the parameters that answers consist of, for workers of this
-  // host to read in place; null: it cannot be shared, or the layout is not
+  // The memory of the parameters that it answers with, which workers on this
+  // machine read in place; null: it cannot be shared, or the layout is not
   // known yet.
   [[nodiscard]] virtual const SharedSegment* shared_parameters() const = 0;
 };

@@ -2,10 +2,11 @@
 // hold.
 //
 // A shard is a contiguous run of whole buckets; shards tile the plan in order
-// and are as equal in size as whole buckets allow. (Contiguous pieces of equal
-// size, and not hashed tensors: a few large tensors would make one server the
-// busiest; Li et al., "Scaling Distributed Machine Learning with the Parameter
-// Server", OSDI 2014, section 4.3, hash keys and split large ones.)
+// and are as equal in size as whole buckets allow. (Shards are contiguous
+// pieces of equal size rather than hashed tensors, because a few large tensors
+// would overload one server; Li et al., "Scaling Distributed Machine Learning
+// with the Parameter Server", OSDI 2014, section 4.3, hash keys and split large
+// ones.)
 // Pure: the same plan gives the same shards on every rank.
 // Thread-safety: immutable.
 #ifndef RINGMASTER_COMMON_PARAMETER_SERVER_SHARD_LAYOUT_H_
@@ -55,8 +56,8 @@ struct UpdateStretch {
   friend bool operator==(const UpdateStretch&, const UpdateStretch&) = default;
 };
 
-// The facts that a server needs of a shard: sent by every worker, and the same
-// from all of them.
+// The facts about a shard that a server needs: sent by every worker, and the
+// same from all of them.
 struct ShardDescription {
   int shard = 0;
   int first_bucket = 0;

@@ -1,6 +1,7 @@
-// Counts of answers by how many steps ahead of the slowest worker's push of the
-// same bucket a push was when it was answered: how old the values are that a
-// worker goes on with, as far as others are concerned.
+// Staleness counts answers to pushes by their lead: how many steps a push was
+// ahead of the slowest worker's push of the same bucket when it was answered.
+// The lead is the age of the values that the worker continues with, as far as
+// other workers' gradients are concerned.
 #ifndef RINGMASTER_COMMON_PARAMETER_SERVER_STALENESS_H_
 #define RINGMASTER_COMMON_PARAMETER_SERVER_STALENESS_H_
 

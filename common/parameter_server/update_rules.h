@@ -1,4 +1,5 @@
-// UpdateRules says when a job's parameter servers make updates, and from what.
+// UpdateRules says when a job's parameter servers make updates, and from which
+// gradients.
 #ifndef RINGMASTER_COMMON_PARAMETER_SERVER_UPDATE_RULES_H_
 #define RINGMASTER_COMMON_PARAMETER_SERVER_UPDATE_RULES_H_
 
@@ -16,8 +17,8 @@ class TrainProgram;
 
 struct UpdateRules {
   bool is_synchronous = true;  // bsp
-  // If not synchronous, how far ahead of the slowest a worker may be (ssp);
-  // nullopt: nobody waits (async).
+  // If not synchronous, how many steps a worker may be ahead of the slowest
+  // (ssp); nullopt: no worker waits (async).
   std::optional<int64_t> staleness = std::nullopt;
   bool is_deterministic = false;
   bool clips = false;  // updates wait for the global norm

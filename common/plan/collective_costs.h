@@ -1,9 +1,8 @@
 // The costs of collectives, by which algorithms are chosen. Plain values.
 //
-// Workers measure MachineCosts (worker/collective/probe.h), the coordinator
-// agrees on one set for all members of a generation
-// (server/coordinator/core/placement/cost_agreement.h), and each of them makes the same
-// CollectiveCosts of it (worker/collective/cost_model.h).
+// Workers measure MachineCosts (worker/collective/probe.h), the coordinator settles on one set for all members of a
+// generation (server/coordinator/core/placement/cost_agreement.h), and each member derives the same CollectiveCosts
+// from it (worker/collective/cost_model.h).
 #ifndef RINGMASTER_COMMON_PLAN_COLLECTIVE_COSTS_H_
 #define RINGMASTER_COMMON_PLAN_COLLECTIVE_COSTS_H_
 
@@ -37,7 +36,7 @@ struct MachineCosts {
   friend bool operator==(const MachineCosts&, const MachineCosts&) = default;
 };
 
-// The same for a job, whose ranks of a host reach one another in one way.
+// The costs for a job, in which all ranks of a host use the same transport.
 struct CollectiveCosts {
   PathCost local = MachineCosts().shared_memory;  // inside a host
   PathCost remote = MachineCosts().remote;        // between hosts
@@ -48,8 +47,7 @@ struct CollectiveCosts {
                          const CollectiveCosts&) = default;
 };
 
-// INVALID_ARGUMENT names the first number that no machine has: one that is not
-// finite, no time at all or more than a second, or no core.
+// INVALID_ARGUMENT names the first impossible number: not finite, a time of zero or more than a second, or no core.
 [[nodiscard]] absl::Status CheckCosts(const MachineCosts& costs);
 
 }  // namespace ringmaster

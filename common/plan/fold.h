@@ -1,5 +1,5 @@
-// Fold makes a power of two of any world size: Thakur, Rabenseifner and Gropp,
-// "Optimization of Collective Communication Operations in MPICH" (2005).
+// Fold reduces any world size to a power of two: Thakur, Rabenseifner and
+// Gropp, "Optimization of Collective Communication Operations in MPICH" (2005).
 //
 // Pure; a value.
 #ifndef RINGMASTER_COMMON_PLAN_FOLD_H_
@@ -7,7 +7,7 @@
 
 namespace ringmaster {
 
-// The ranks that remain when others are folded into them, by their place.
+// The ranks that remain after others have been folded into them, by place.
 class Fold {
  public:
   explicit Fold(int world_size) {
@@ -22,7 +22,7 @@ class Fold {
   [[nodiscard]] bool IsFolded(int rank) const {
     return rank < 2 * folded_ && rank % 2 == 0;
   }
-  // Returns true if a rank is folded into it: the one before it.
+  // Returns true if another rank, the one before it, is folded into it.
   [[nodiscard]] bool IsHost(int rank) const {
     return rank < 2 * folded_ && rank % 2 == 1;
   }

@@ -1,4 +1,4 @@
-// HostChunks says who does what in a hierarchical collective: each host adds up
+// HostChunks divides the work of a hierarchical collective: each host adds up
 // every chunk of the buffer at one of its ranks, and the owners of a chunk form
 // a ring of hosts.
 //

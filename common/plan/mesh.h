@@ -1,7 +1,7 @@
 // The connections between the ranks of a generation. Pure.
 //
-// The coordinator tells every rank its peers' addresses, and the workers'
-// collectives use no other connections, so both ask here.
+// The coordinator sends every rank its peers' addresses, and the workers'
+// collectives use no other connections, so both use these functions.
 #ifndef RINGMASTER_COMMON_PLAN_MESH_H_
 #define RINGMASTER_COMMON_PLAN_MESH_H_
 
@@ -21,19 +21,19 @@ struct PeerAddress {
 // A pair of ranks of two hosts may have this many connections for a purpose.
 inline constexpr int kMaxConnections = 16;
 
-// Up to this many ranks, everybody is connected with everybody.
+// Up to this many ranks, every rank is connected with every other.
 inline constexpr int kMaxMeshSize = 16;
 
-// Returns true if all ranks are connected with all.
+// Returns true if every rank is connected with every other.
 [[nodiscard]] bool IsMesh(const Topology& topology);
 // Returns true if the ranks of each host are connected with each other.
 [[nodiscard]] bool AreHostsMeshes(const Topology& topology);
 
-// The ranks that `rank` is connected with, ascending, without itself;
-// symmetric: a is b's peer iff b is a's. In a mesh everybody; otherwise the
-// neighbours in the ring, the partners of halving-doubling and of barriers,
-// and, where AreHostsMeshes, the ranks of the own host and the neighbours in
-// the ring of hosts.
+// Returns the ranks that `rank` is connected with, ascending, without itself;
+// symmetric: a is b's peer iff b is a's. In a mesh these are all ranks;
+// otherwise the neighbours in the ring, the partners of halving-doubling and of
+// barriers, and, if AreHostsMeshes, the ranks of its own host and the
+// neighbours in the ring of hosts.
 [[nodiscard]] std::vector<int> PeersOf(int rank, const Topology& topology);
 
 }  // namespace ringmaster

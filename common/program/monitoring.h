@@ -1,6 +1,6 @@
-// Monitoring is what a long-running program tells those who watch over it:
-// metrics for Prometheus, health for probes. Both in clear text, each on a port
-// of its own, and only where a flag says so.
+// Monitoring is what a long-running program reports about itself: metrics for
+// Prometheus and health for probes. Both are in clear text, each on a port of
+// its own, and only if a flag asks for it.
 #ifndef RINGMASTER_COMMON_PROGRAM_MONITORING_H_
 #define RINGMASTER_COMMON_PROGRAM_MONITORING_H_
 
@@ -17,8 +17,9 @@ namespace ringmaster {
 // Thread-safe.
 class Monitoring {
  public:
-  // Serves what the flags ask for; `program` names it in the metrics. `collect`
-  // adds its own to those that every process has; see MetricsServer::Collect.
+  // Serves what the flags ask for; `program` is its name in the metrics.
+  // `collect` adds the program's metrics to those that every process has; see
+  // MetricsServer::Collect.
   //   INVALID_ARGUMENT, FAILED_PRECONDITION  an address that cannot be listened
   //                                          on; names the flag; exit code 2
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<Monitoring>> Start(

@@ -1,6 +1,6 @@
 // ProgramFlags: the flags that all long-running binaries have in common, for
-// logging, monitoring and ending with the process that started them, and what
-// follows from them. Not thread-safe; used once, at the start of main.
+// logging, monitoring and ending with the process that started them, and their
+// effects. Not thread-safe; used once, at the start of main.
 #ifndef RINGMASTER_COMMON_PROGRAM_PROGRAM_FLAGS_H_
 #define RINGMASTER_COMMON_PROGRAM_PROGRAM_FLAGS_H_
 
@@ -23,8 +23,8 @@ struct ProgramFlags {
 // their defaults.
 void AddProgramFlags(FlagSet& set, ProgramFlags& flags);
 
-// The addresses at which a program reports its state to those who watch over it
-// (monitoring.h): HOST:PORT; empty: none.
+// The addresses at which a program can be monitored (monitoring.h): HOST:PORT;
+// empty: none.
 struct MonitoringFlags {
   std::string metrics_listen;
   std::string health_listen;
@@ -34,15 +34,15 @@ struct MonitoringFlags {
 void AddMonitoringFlags(std::string_view ready, FlagSet& set,
                         MonitoringFlags& flags);
 
-// Has the process log as the flags say; every line carries `role` and `worker`
-// (SetLogIdentity). INVALID_ARGUMENT: an unknown level or format, or the file
-// cannot be opened.
+// Makes the process log as the flags say; every line carries `role` and
+// `worker` (SetLogIdentity). INVALID_ARGUMENT: an unknown level or format, or
+// the file cannot be opened.
 [[nodiscard]] absl::Status StartLog(const ProgramFlags& flags,
                                     std::string_view role,
                                     std::string_view worker);
 
-// With --die_with_parent: has the kernel send SIGTERM to the calling process
-// when the thread that started it ends, or now if that has ended already.
+// With --die_with_parent: asks the kernel to send SIGTERM to the calling
+// process when the thread that started it ends, or now if it has ended already.
 // INTERNAL if the kernel refuses.
 [[nodiscard]] absl::Status FollowParent(const ProgramFlags& flags);
 

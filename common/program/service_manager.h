@@ -1,6 +1,7 @@
-// ServiceManager tells systemd how a service is: ready, stopping, still alive
-// (sd_notify(3), whose protocol is a datagram to a socket that the environment
-// names; https://www.freedesktop.org/software/systemd/man/sd_notify.html).
+// ServiceManager reports the state of a service to systemd: ready, stopping,
+// still alive (sd_notify(3), whose protocol is a datagram to a socket that the
+// environment names;
+// https://www.freedesktop.org/software/systemd/man/sd_notify.html).
 //
 // Does nothing unless a service manager asks for it.
 // Thread-safe.
@@ -29,16 +30,16 @@ class ServiceManager {
   // be called while the process has one thread.
   [[nodiscard]] static ServiceManager FromEnvironment();
 
-  // Says that the service has begun its work. `status` is shown by systemctl
+  // Reports that the service has begun its work. `status` is shown by systemctl
   // status.
   void Ready(std::string_view status) const;
-  // Says that the service was told to end.
+  // Reports that the service has been asked to end.
   void Stopping() const;
 
-  // Tells, three times in each interval of the watchdog, that the process
-  // lives, for as long as the result does and `is_alive` says so; that is
-  // called on a thread of its own and is given a third of an interval. Null if
-  // nobody wants to know. The clock and what `is_alive` needs outlive the
+  // Reports three times per watchdog interval that the process is alive, as
+  // long as the result exists and `is_alive` returns true. `is_alive` is called
+  // on a thread of its own and gets a third of an interval. Null if there is no
+  // watchdog. The clock and everything that `is_alive` uses must outlive the
   // result.
   [[nodiscard]] std::unique_ptr<Watchdog> Watch(
       Clock& clock,

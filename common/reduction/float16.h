@@ -1,11 +1,11 @@
 // float32 to and from float16 (IEEE 754 binary16), and to bfloat16, for many
 // elements at the speed of caches.
 //
-// Guarantees: the same bits on every processor. Rounds to nearest, and from the
-// middle to the even one; a number of 65520 or larger becomes an infinity in
-// float16, and one that it can only hold as a subnormal number becomes one. A
-// NaN stays a NaN: it keeps its sign and its upper bits, and becomes quiet.
-// bfloat16: see NarrowToBFloat16 in float_bits.h.
+// Guarantees: the same bits on every processor. Rounds to nearest, ties to
+// even; a number of 65520 or larger becomes an infinity in float16, and one
+// below its normal range becomes subnormal. A NaN stays a NaN: it keeps its
+// sign and its upper bits, and becomes quiet. bfloat16: see NarrowToBFloat16 in
+// float_bits.h.
 // Arrays need not be aligned and must not overlap. Pure.
 #ifndef RINGMASTER_COMMON_REDUCTION_FLOAT16_H_
 #define RINGMASTER_COMMON_REDUCTION_FLOAT16_H_

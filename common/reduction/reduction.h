@@ -1,4 +1,4 @@
-// Reduction names what a collective does with the elements of all ranks. Pure.
+// Reduction names how a collective combines the elements of all ranks. Pure.
 #ifndef RINGMASTER_COMMON_REDUCTION_REDUCTION_H_
 #define RINGMASTER_COMMON_REDUCTION_REDUCTION_H_
 

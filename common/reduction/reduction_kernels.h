@@ -1,5 +1,5 @@
-// The arithmetic of collectives: what becomes of elements on their way to the
-// wire, from the wire, and at the rank that completes a result.
+// The arithmetic of collectives: how elements are converted to and from the
+// wire, combined, and completed at the rank that holds a result.
 //
 // Pure; compiled for wide vectors and chosen for the processor at run time. The
 // same bits on every processor.
@@ -19,21 +19,22 @@ namespace ringmaster {
 // The steps of a reduction over buffers of one dtype. Integer sums wrap around.
 // float16 and bfloat16 are widened to float32, combined there, and rounded to
 // the nearest even. The result of combining has the same bits in either order
-// of the operands: there is one NaN, quiet and positive, and the zero that is
-// positive is the larger one.
+// of the operands: there is a single NaN, quiet and positive, and the positive
+// zero counts as the larger one.
 // Elements and wire need not be aligned, and must not overlap.
 struct ReductionKernels {
   // To and from the wire; null where wire and memory have the same bytes.
   EncodeFn encode = nullptr;
   DecodeFn keep = nullptr;
-  // elements[i] = elements[i] op wire[i]. Sees what is not finite in either, on
-  // the way; integers all are.
+  // elements[i] = elements[i] op wire[i]. Reports elements that are not finite
+  // in either; integers always are.
   DecodeFn reduce = nullptr;
   // elements[i] = elements[i] op other[i]: the same in memory.
   DecodeFn combine = nullptr;
   // Completes `count` elements in place, at the one rank that holds their sum:
-  // divides (kAverage), and rounds to what the wire can carry, so that this
-  // rank keeps what the others will get. Null where there is nothing to do.
+  // divides (kAverage) and rounds to the wire's precision, so that this rank
+  // keeps the same values that the others will get. Null if there is nothing to
+  // do.
   void (*finish)(std::byte* elements, int64_t count, int world_size) = nullptr;
   int64_t element_bytes = 0;
   int64_t wire_bytes = 0;  // of one element

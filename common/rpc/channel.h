@@ -31,28 +31,28 @@ struct ChannelOptions {
   // A connection of its own instead of one shared with other channels of the
   // process to the same server, so that one session's end is not another's.
   bool has_own_connection = false;
-  // A connection is broken if what was sent, a ping or the first packet to a
-  // new address included, is not acknowledged within this time.
+  // A connection counts as broken if data, a ping or the first packet to a new
+  // address is not acknowledged within this time.
   absl::Duration dead_after = absl::Seconds(2);
   // The time between pings of a connection on which nothing comes in. One that
   // always has something to send needs few pings: the kernel watches over it.
   absl::Duration ping_interval = absl::Seconds(3);
 };
 
-// To be called as a program starts, before it has threads or channels: a name
-// server that does not answer is asked again, or another one, after a second
-// (RES_OPTIONS in the environment, if it is not set).
+// To be called when a program starts, before it has threads or channels. Makes
+// the resolver retry after a second if a name server does not answer, or try
+// another one (sets RES_OPTIONS in the environment unless it is set).
 void SetResolverOptions();
 
 // A channel to `target` ("HOST:PORT", "[HOST]:PORT" or any gRPC target).
-// Connects when first used and reconnects after 100 ms, growing to 1 s; a host
-// that is dead is noticed within ping_interval and dead_after; HTTP proxies of
-// the environment are not used. Reads of the API are retried a few times while
-// the server is UNAVAILABLE; calls that change something are not.
+// Connects when first used and reconnects after 100 ms, growing to 1 s; a dead
+// host is noticed within ping_interval plus dead_after; HTTP proxies of the
+// environment are not used. Reads of the API are retried a few times while the
+// server is UNAVAILABLE; calls that change something are not.
 //
-// To get through as soon as a name leads somewhere else, make a new channel for
-// each attempt: an old one keeps to the address that it is trying, and waits
-// longer each time that the name does not resolve.
+// To reach a name's new address as soon as it changes, make a new channel for
+// each attempt: an old one stays with the address that it is trying, and waits
+// longer each time the name does not resolve.
 [[nodiscard]] std::shared_ptr<grpc::Channel> MakeChannel(
     const std::string& target,
     const std::shared_ptr<grpc::ChannelCredentials>& credentials,

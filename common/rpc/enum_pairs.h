@@ -1,5 +1,4 @@
-// Values of the protocol's enumerations beside ours, in tables that are read
-// both ways:
+// Tables that map the protocol's enumerations to ours, in both directions:
 //
 //   constexpr EnumPair<v1::Precision, Precision> kPrecisions[] = {...};
 //   OwnOf(kPrecisions, program.precision())
@@ -18,9 +17,9 @@ struct EnumPair {
   Own own;
 };
 
-// Returns our value for `proto`; the first of the table for one that it lacks:
-// messages may come from a later release, so orders are checked before
-// (CheckRules).
+// Returns our value for `proto`, or the table's first if it has no such entry.
+// Messages may come from a later release, so those that are orders are checked
+// before (CheckRules).
 template <typename Proto, typename Own, size_t kSize>
 [[nodiscard]] constexpr Own OwnOf(const EnumPair<Proto, Own> (&pairs)[kSize],
                                   Proto proto) {
@@ -30,8 +29,8 @@ template <typename Proto, typename Own, size_t kSize>
   return pairs[0].own;
 }
 
-// Returns the protocol's value for `own`; the first of the table for one that it
-// lacks.
+// Returns the protocol's value for `own`, or the table's first if it has no
+// such entry.
 template <typename Proto, typename Own, size_t kSize>
 [[nodiscard]] constexpr Proto ProtoOf(
     const EnumPair<Proto, Own> (&pairs)[kSize], Own own) {

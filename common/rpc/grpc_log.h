@@ -4,9 +4,9 @@
 
 namespace ringmaster {
 
-// Sends gRPC's own lines to LogEvent as `grpc`, at level debug: whatever
-// matters in them also reaches us as a status, and is reported once, where it
-// is handled. To be called at the start of main, before gRPC is used.
+// Sends gRPC's own lines to LogEvent as `grpc`, at level debug: anything
+// important in them also reaches us as a status, which is reported once, where
+// it is handled. To be called at the start of main, before gRPC is used.
 void RedirectGrpcLog();
 
 }  // namespace ringmaster

@@ -16,8 +16,8 @@ class Status;
 namespace ringmaster {
 
 // Keeps code, message and reason; other payloads stay behind. Messages longer
-// than 2,000 bytes are cut, since trailers have a limit (8 KiB by default)
-// whose excess would hide the error.
+// than 2,000 bytes are cut, since trailers beyond gRPC's limit (8 KiB by
+// default) would hide the error.
 [[nodiscard]] grpc::Status ToGrpcStatus(const absl::Status& status);
 
 // Keeps code, message and reason. Trailers that are not ours, or not well

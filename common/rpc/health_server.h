@@ -1,5 +1,5 @@
-// HealthServer tells probes how a process is: grpc.health.v1.Health, in clear
-// text, and nothing else.
+// HealthServer answers health probes of a process: grpc.health.v1.Health, in
+// clear text, and nothing else.
 //
 // A port of its own, because Kubernetes' gRPC probes speak no TLS
 // (https://kubernetes.io/docs/tasks/configure-pod-container/configure-liveness-readiness-startup-probes/#define-a-grpc-liveness-probe)
@@ -16,7 +16,7 @@
 namespace ringmaster {
 
 // The service whose status says whether a process is ready for work; the empty
-// name says that it lives.
+// name stands for the process being alive.
 inline constexpr char kReadyService[] = "ready";
 
 // Thread-safe. Free of gRPC's headers.

@@ -1,4 +1,4 @@
-// Why a gRPC server could not listen at an address.
+// The reason why a gRPC server could not listen at an address.
 #ifndef RINGMASTER_COMMON_RPC_LISTEN_ERROR_H_
 #define RINGMASTER_COMMON_RPC_LISTEN_ERROR_H_
 
@@ -8,7 +8,7 @@
 namespace ringmaster {
 
 // FAILED_PRECONDITION, with the reason: taken, not an address of this host, not
-// permitted. gRPC logs it, but does not say; so this tries once more.
+// permitted. gRPC only logs it, so this tries once more to find out.
 [[nodiscard]] absl::Status CannotListen(const HostPort& address);
 
 }  // namespace ringmaster

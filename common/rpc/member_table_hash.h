@@ -11,8 +11,8 @@
 
 namespace ringmaster {
 
-// XXH3 (https://xxhash.com) of who sits where: rank, local rank, worker, host,
-// pid and data address of each member in order. How far members are does not
+// Returns the XXH3 (https://xxhash.com) of each member's rank, local rank,
+// worker, host, pid and data address, in order. Members' progress does not
 // count.
 [[nodiscard]] uint64_t MemberTableHash(
     const google::protobuf::RepeatedPtrField<v1::Member>& members);

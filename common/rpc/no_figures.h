@@ -1,4 +1,4 @@
-// The figures of whoever has not trained a step yet. Pure.
+// The figures of a rank that has not trained a step yet. Pure.
 #ifndef RINGMASTER_COMMON_RPC_NO_FIGURES_H_
 #define RINGMASTER_COMMON_RPC_NO_FIGURES_H_
 
@@ -6,7 +6,7 @@
 
 namespace ringmaster {
 
-// Nobody is waited for (-1), and all durations are there, of 0.
+// No rank is waited for (-1), and all durations are present and 0.
 [[nodiscard]] v1::TrainingFigures NoFigures();
 
 }  // namespace ringmaster

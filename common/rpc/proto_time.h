@@ -12,7 +12,8 @@ namespace ringmaster {
 [[nodiscard]] google::protobuf::Duration ToProto(absl::Duration duration);
 [[nodiscard]] google::protobuf::Timestamp ToProto(absl::Time time);
 
-// Malformed input (nanoseconds beyond a second) is taken by its sum.
+// Malformed input (nanoseconds beyond a second) is read as the sum of both
+// parts.
 [[nodiscard]] absl::Duration FromProto(
     const google::protobuf::Duration& duration);
 [[nodiscard]] absl::Time FromProto(const google::protobuf::Timestamp& time);

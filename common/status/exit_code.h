@@ -2,9 +2,9 @@
 // docs/operations.md.
 //
 // Codes 1-5 are permanent (starting the same process again gives the same
-// result), 138 says that another attempt, perhaps on another host, can succeed,
-// and 143 is a wanted stop. Kubernetes' podFailurePolicy and Slurm's requeue
-// rules can be written against them.
+// result), 138 means that another attempt, perhaps on another host, can
+// succeed, and 143 is a requested stop. Kubernetes' podFailurePolicy and
+// Slurm's requeue rules can be written against them.
 #ifndef RINGMASTER_COMMON_STATUS_EXIT_CODE_H_
 #define RINGMASTER_COMMON_STATUS_EXIT_CODE_H_
 

@@ -50,7 +50,7 @@ class ThreadPool {
   void ParallelFor(int64_t count, int64_t grain, Block block);
 
  private:
-  // The life of one of our threads: runs blocks of whatever loop is on.
+  // The main function of a thread: runs blocks of the current loop.
   void Run();
   // Claims and runs blocks of the current loop until none is left to claim.
   void RunBlocks();
@@ -59,8 +59,8 @@ class ThreadPool {
   static constexpr int kCacheLineBytes = 64;
 
   // The current loop. Written by the caller between loops while late threads
-  // may still look, hence atomic; RunBlocks tells why they are
-  // never misled.
+  // may still read it, hence atomic; RunBlocks explains why this never misleads
+  // them.
   std::atomic<const Block*> block_ = nullptr;
   std::atomic<int64_t> count_ = 0;
   std::atomic<int64_t> grain_ = 1;

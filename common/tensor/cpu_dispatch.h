@@ -7,16 +7,16 @@
 //
 // CallOnCpu: only the width differs. No variant fuses a multiplication and an
 // addition into one rounding, so every element's result is the same on every
-// processor: for what ranks must agree on to the bit (sums of gradients, the
+// processor: use it where ranks must agree to the bit (sums of gradients, the
 // optimizer). Its targets take copts = KERNEL_COPTS: -ffp-contract=off, and
 // -O3 -fno-math-errno -fno-trapping-math, which change no result, to vectorize.
 //
 // CallOnCpuFma: the AVX2 and AVX-512 variants do fuse, about twice as fast
-// where arithmetic is the limit. Results differ in the last bits from one
-// variant to the next, but not from one call to the next: for activations and
-// their gradients. Its targets take copts = FMA_KERNEL_COPTS, the same with
-// -ffp-contract=fast. Since the compiler fuses by target, not by function, each
-// of the two calls exists only under its own options.
+// where arithmetic is the limit. Results differ in the last bits between
+// variants, but not between calls: use it for activations and their gradients.
+// Its targets take copts = FMA_KERNEL_COPTS, the same with -ffp-contract=fast.
+// Since the compiler fuses by target, not by function, each of the two calls
+// exists only under its own options.
 //
 // The environment variable RINGMASTER_MAX_CPU_ISA, read once, caps what both
 // use: "avx512", "avx2" or "baseline".

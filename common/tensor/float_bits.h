@@ -1,10 +1,10 @@
 // Operations of kernels on the bits of floats, and the one definition of
 // bfloat16: the upper half of a float32.
 //
-// Guarantees: the same bits on every processor. Rounding goes to the nearest,
-// and from the middle to the even one; a number past the largest becomes an
-// infinity. A NaN stays one: it keeps its sign and its upper bits, and becomes
-// quiet. Subnormal numbers are numbers like others.
+// Guarantees: the same bits on every processor. Rounds to nearest, ties to
+// even; a number past the largest becomes an infinity. A NaN stays one: it
+// keeps its sign and its upper bits, and becomes quiet. Subnormal numbers are
+// numbers like others.
 // Pure. See cpu_dispatch.h for RM_KERNEL.
 #ifndef RINGMASTER_COMMON_TENSOR_FLOAT_BITS_H_
 #define RINGMASTER_COMMON_TENSOR_FLOAT_BITS_H_

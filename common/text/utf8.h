@@ -1,4 +1,4 @@
-// Texts that come from elsewhere, made fit for protobuf, JSON and terminals.
+// Makes texts of other origin fit for protobuf, JSON and terminals.
 //
 // Thread-safety: pure.
 #ifndef RINGMASTER_COMMON_TEXT_UTF8_H_

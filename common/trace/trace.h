@@ -1,5 +1,5 @@
-// Trace: what a rank did when, in memory, for Chrome's trace viewer and for
-// tests of overlap.
+// Trace records a timeline of a rank in memory, for Chrome's trace viewer and
+// for tests of overlap.
 //
 // Spans are recorded in a ring of fixed capacity (the oldest give way), without
 // allocation while recording. A bucket's life is four points: ready (its last

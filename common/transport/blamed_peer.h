@@ -1,4 +1,4 @@
-// An error that says which peer it is about.
+// Errors that name the peer they are about.
 #ifndef RINGMASTER_COMMON_TRANSPORT_BLAMED_PEER_H_
 #define RINGMASTER_COMMON_TRANSPORT_BLAMED_PEER_H_
 
@@ -13,9 +13,9 @@ namespace ringmaster {
 // The rank, -1 if there is none.
 [[nodiscard]] int BlamedPeer(const absl::Status& status);
 
-// As WithBlamedPeer, where no connection with the peer was made. A connection
-// that breaks may be a consequence, as the peer stops for a reason of its own;
-// one that never was is not.
+// As WithBlamedPeer, if no connection with the peer was ever made. A broken
+// connection may be a consequence of the peer stopping for reasons of its own;
+// one that was never made is not.
 [[nodiscard]] absl::Status WithUnreachedPeer(absl::Status status, int rank);
 [[nodiscard]] bool IsUnreached(const absl::Status& status);
 

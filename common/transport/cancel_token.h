@@ -34,7 +34,7 @@ class CancelToken {
   [[nodiscard]] absl::Status status() const;
 
   // Readable once cancelled; -1 if the process had no descriptor left, so waits
-  // also look at is_cancelled() now and then (kMaxWaitIo).
+  // also check is_cancelled() now and then (kMaxWaitIo).
   [[nodiscard]] int fd() const { return fd_; }
 
  private:

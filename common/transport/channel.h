@@ -6,7 +6,7 @@
 // each direction. Nothing blocks: TrySend and TryReceive do what can be done
 // now, and a thread that has nothing left to do sleeps in poll(2) between
 // BeginWait and EndWait, for any number of channels at once.
-// After an error the positions in the stream are lost: Close.
+// After an error the positions in the stream are lost: call Close.
 // Thread-safety: one thread at a time; Close, peer() and transport() from any.
 #ifndef RINGMASTER_COMMON_TRANSPORT_CHANNEL_H_
 #define RINGMASTER_COMMON_TRANSPORT_CHANNEL_H_
@@ -30,8 +30,8 @@ namespace ringmaster {
 // functions of `count` elements; wire bytes need not be aligned.
 using EncodeFn = void (*)(std::byte* wire, const std::byte* elements,
                           int64_t count);
-// The places where a combination saw an infinity or a NaN in passing: among the
-// elements before it, or in the bytes from the wire.
+// Where a combination saw an infinity or a NaN: among the elements before it,
+// or in the bytes from the wire.
 struct NonFinite {
   bool in_elements = false;
   bool in_wire = false;
@@ -63,7 +63,7 @@ struct IncomingFrame {
   std::byte* elements = nullptr;
   int64_t count = 0;
   DecodeFn decode = nullptr;  // null: the payload becomes the elements' bytes
-  // Gains what `decode` saw; may be null.
+  // Collects what `decode` saw; may be null.
   NonFinite* non_finite = nullptr;
 };
 
@@ -90,7 +90,7 @@ class Channel {
 
   // Sends `frame`; until kDone, call again with the same frame and no other,
   // and leave its elements alone. After kDone they may change, unless the peer
-  // reads them in place: then once sends_taken().
+  // reads them in place: then only once sends_taken().
   //   UNAVAILABLE  the peer is gone, or Close was called; names the peer
   [[nodiscard]] virtual absl::StatusOr<Progress> TrySend(
       const OutgoingFrame& frame) = 0;
@@ -106,8 +106,8 @@ class Channel {
 
   // Before a poll(2): appends to `polled` what wakes the thread once a blocked
   // TrySend (`for_send`, also for sends_taken) or TryReceive may go on, or the
-  // peer is gone. False: something has changed already, do not sleep. EndWait
-  // must follow in either case.
+  // peer is gone. Returns false if something has changed already: do not sleep.
+  // EndWait must follow in either case.
   [[nodiscard]] virtual bool BeginWait(bool for_send, bool for_receive,
                                        std::vector<pollfd>& polled) = 0;
   // After the poll(2), with what BeginWait appended.

@@ -1,6 +1,5 @@
 // ChannelWait lets a thread wait for several channels at once when nothing
-// moves on any: it looks again for some microseconds, and then sleeps in
-// poll(2).
+// moves on any of them: it spins for some microseconds, then sleeps in poll(2).
 //
 // Thread-safety: thread-compatible.
 // Example:
@@ -30,7 +29,7 @@
 
 namespace ringmaster {
 
-// A channel that is waited for, and what for: as in Channel::BeginWait.
+// A channel to wait for, and the direction: as in Channel::BeginWait.
 struct AwaitedChannel {
   Channel* channel = nullptr;
   int rank = 0;  // of the peer
@@ -60,7 +59,7 @@ class ChannelWait {
   [[nodiscard]] Result Sleep(std::span<const AwaitedChannel> awaited,
                              MonotonicTime now, MonotonicTime deadline);
 
-  // Something has moved: ends the wait, and returns how long it was. Requires
+  // Ends the wait because something has moved; returns its duration. Requires
   // is_waiting.
   absl::Duration End(MonotonicTime now);
   // Forgets the wait.

@@ -30,7 +30,7 @@ struct ConnectPeersConfig {
   std::string secret;      // of the generation; at least kMinSecretBytes
   MonotonicTime deadline;  // for all connections; a peer that then answers
                            // nothing for as long is given up too
-  // The best way to a peer that is tried; a worse one is taken where it fails.
+  // The best transport to try; a slower one is used if it fails.
   Transport best_transport = Transport::kSharedMemory;
   Clock* clock = nullptr;  // outlives the call
   // One line for every connection that was refused meanwhile, on the calling
@@ -41,8 +41,8 @@ struct ConnectPeersConfig {
   std::function<void(int peer_rank, const std::string& why)> on_fallback;
 };
 
-// A channel to make. Two ranks may have several, of different roles, or of the
-// same with each connecting to the other, or with stripes of other numbers.
+// A channel to make. Two ranks may have several: of different roles, of the
+// same role in both directions, or with stripes of different numbers.
 struct PeerConnection {
   int rank = 0;
   LinkRole role = LinkRole::kCollective;
@@ -56,7 +56,7 @@ struct PeerConnection {
   // kMaxConnections.
   int first_stripe = 0;
   // A peer that shares memory with this rank reads in place from it. May be
-  // null; outlives the channel.
+  // null; must outlive the channel.
   const SharedSegment* arena = nullptr;
 };
 

@@ -52,8 +52,8 @@ struct EstablishConfig {
   int max_half_open = 16;
   // True if peers on this host may be reached over Unix sockets.
   bool use_unix = true;
-  // A TCP link over which the peer's host answers nothing for this long has
-  // failed (Link::CheckPeer).
+  // A TCP link fails if the peer's host answers nothing for this long
+  // (Link::CheckPeer).
   absl::Duration silence_limit = absl::InfiniteDuration();
 };
 

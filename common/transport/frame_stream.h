@@ -1,11 +1,11 @@
 // FrameWriter and FrameReader move frames over a Link, a piece at a time,
 // without copying payloads.
 //
-// The reader is told which frame comes next: on the data plane every receiver
-// knows that. It compares the header before it places any payload, and fetches
-// the header of the frame after it in the same read. A reader or writer does
-// not remember that it failed: after an error the stream's position is lost, so
-// close the link. Thread-compatible.
+// The reader is given the header of the next frame: on the data plane every
+// receiver knows it in advance. It compares the header before it places any
+// payload, and fetches the header of the frame after it in the same read.
+// Readers and writers do not remember failures: after an error the stream's
+// position is lost, so close the link. Thread-compatible.
 #ifndef RINGMASTER_COMMON_TRANSPORT_FRAME_STREAM_H_
 #define RINGMASTER_COMMON_TRANSPORT_FRAME_STREAM_H_
 

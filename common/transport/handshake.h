@@ -1,16 +1,17 @@
-// The handshake that every data-plane connection begins with: who is there, for
-// which generation, and does it know the generation's secret.
+// The handshake that every data-plane connection begins with: it establishes
+// the peer's identity and generation, and that it knows the generation's
+// secret.
 //
 // Four messages of one fixed size: Hello (connector's identity and nonce),
 // Challenge (acceptor's nonce), Proof (connector's MAC), Accept (acceptor's
 // MAC), or a Refuse with a reason in place of the last three. A MAC is
 // HMAC-SHA256 (RFC 2104) under the secret over a label for the side, job,
 // generation, both ranks, the role, the transport and both nonces, compared in
-// constant time; so neither a recorded exchange nor a reflected one is
-// accepted, nor one that somebody who took a rank's Unix name relays to it over
-// TCP. Payloads after it are not encrypted.
+// constant time; so recorded and reflected exchanges are refused, and so is one
+// relayed over TCP by an attacker who took a rank's Unix socket name. Payloads
+// after it are not encrypted.
 //
-// Pure but for the nonces, which come in; no sockets or clocks.
+// Pure except for the nonces, which are arguments; no sockets or clocks.
 // Thread-compatible.
 #ifndef RINGMASTER_COMMON_TRANSPORT_HANDSHAKE_H_
 #define RINGMASTER_COMMON_TRANSPORT_HANDSHAKE_H_
@@ -83,9 +84,9 @@ struct HandshakeMessage {
 };
 
 [[nodiscard]] HandshakeBytes EncodeHandshake(const HandshakeMessage& message);
-// FAILED_PRECONDITION, with the bytes, if no handshake message begins with
-// `bytes`, which need not be a whole one: a stranger that says little and waits
-// for an answer is known at once.
+// FAILED_PRECONDITION, showing the bytes, if no handshake message begins with
+// `bytes`, which may be incomplete: this recognizes a stranger at once, even
+// one that sends little and waits for an answer.
 [[nodiscard]] absl::Status CheckHandshakeStart(
     std::span<const std::byte> bytes);
 // Total: FAILED_PRECONDITION for bytes that are no handshake message of this

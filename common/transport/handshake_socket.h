@@ -29,8 +29,8 @@ class HandshakeSocket {
   //   went away.
   [[nodiscard]] absl::Status OnReadable();
 
-  // Has this only find out whether somebody answers: a Challenge is left without
-  // a Proof, and was_challenged() then.
+  // Only finds out whether a peer answers: a Challenge gets no Proof;
+  // was_challenged() is true then.
   void OnlyAsk() { only_asks_ = true; }
   [[nodiscard]] bool was_challenged() const { return was_challenged_; }
 

@@ -43,7 +43,7 @@ class Link {
   // while waiting for the link; from the thread that writes.
   //   UNAVAILABLE  what was sent, or a probe, has been unanswered for too long:
   //   the network drops packets in one direction or both, or the host is gone.
-  //   A peer that is alive but takes nothing is never meant.
+  //   Never returned for a live peer that reads nothing.
   [[nodiscard]] virtual absl::Status CheckPeer(MonotonicTime now) {
     (void)now;
     return absl::OkStatus();

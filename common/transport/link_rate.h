@@ -1,9 +1,9 @@
-// LinkRate holds what this process sends to other hosts, and what it takes from
-// them, to a rate each: a substitute for a slow link where there is none.
+// LinkRate limits the rate at which this process sends to other hosts and
+// receives from them: it emulates a slow network.
 //
-// All links of a process share it, as they would a network card. Bytes that are
-// not taken stay in the sockets, and so hold the senders back. Thread-safe;
-// time is an argument.
+// All links of a process share it, as they would share a network card. Bytes
+// that are not read stay in the sockets and so hold the senders back.
+// Thread-safe; time is an argument.
 #ifndef RINGMASTER_COMMON_TRANSPORT_LINK_RATE_H_
 #define RINGMASTER_COMMON_TRANSPORT_LINK_RATE_H_
 

@@ -1,12 +1,12 @@
 // MakeLoopbackChannels connects a rank with itself: two threads of one process
-// that speak to each other as two ranks do.
+// communicate like two ranks.
 //
 // They share memory as ranks of one host do (SharedChannel), and large frames
 // that lie in a side's arena are read there. Over a socket pair each byte is
 // copied twice more and checksummed, which took a seventh of the processor time
 // of a worker alone with its shards, at 10 and 36 MB of parameters and a batch
-// of 256, and a third at one of 32. Where the host gives no memory for it, it
-// is a socket pair all the same. Its frames are no traffic of the rank
+// of 256, and a third at one of 32. If the host has no memory for it, it falls
+// back to a socket pair. Its frames do not count as traffic of the rank
 // (wire_totals.h).
 #ifndef RINGMASTER_COMMON_TRANSPORT_LOOPBACK_CHANNELS_H_
 #define RINGMASTER_COMMON_TRANSPORT_LOOPBACK_CHANNELS_H_
@@ -29,8 +29,8 @@ struct LoopbackSide {
   const SharedSegment* arena = nullptr;
 };
 
-// The channels of `first` and of `second`, each with Transport::kLoopback.
-// Either may go before the other.
+// Returns the channels of `first` and of `second`, each with
+// Transport::kLoopback. They may be destroyed in any order.
 //   RESOURCE_EXHAUSTED  the process has no descriptors left
 [[nodiscard]] absl::StatusOr<
     std::pair<std::unique_ptr<Channel>, std::unique_ptr<Channel>>>

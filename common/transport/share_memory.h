@@ -1,12 +1,12 @@
 // MakeChannels turns the connected streams of a generation into channels: those
-// of the own host into shared memory if both sides can, all others as they are.
+// inside the host over shared memory if both sides can, all others as they are.
 //
 // On each Unix stream both sides send an offer, with the descriptors of what
 // they would share, or say why they share nothing; after two offers each maps
 // the other's and says whether it could. Only then, and only if both could, is
-// it a SharedChannel; both come to the same result. That memory is refused or
-// switched off is no error: the stream goes on. A peer that says something else
-// is one: it is an authenticated member that misbehaves.
+// it a SharedChannel; both come to the same result. It is no error if memory is
+// refused or switched off: the stream continues. Any other answer is an error:
+// an authenticated member misbehaves.
 #ifndef RINGMASTER_COMMON_TRANSPORT_SHARE_MEMORY_H_
 #define RINGMASTER_COMMON_TRANSPORT_SHARE_MEMORY_H_
 
@@ -48,8 +48,8 @@ struct PeerStream {
   const SharedSegment* arena = nullptr;
 };
 
-// One channel for each of `streams`, in their order. With an error all of them
-// are closed, and BlamedPeer (blamed_peer.h) tells who it is about.
+// One channel for each of `streams`, in their order. On an error all of them
+// are closed, and BlamedPeer (blamed_peer.h) names the peer that it is about.
 //   INVALID_ARGUMENT     slots that cannot be
 //   DEADLINE_EXCEEDED    names the peers that have said nothing, or not enough
 //   ABORTED              cancelled, or what the token says

@@ -3,10 +3,10 @@
 // dies.
 //
 // Each side writes into its own segment alone and maps the peer's for reading,
-// so nobody can damage the other's memory: neither a peer gone mad nor one of
-// an older generation, for each generation has new segments. The peer's segment
-// is never trusted: an impossible counter, or a header that is not the expected
-// one, is refused; no size or place is used unchecked.
+// so neither side can damage the other's memory: not a broken peer, nor one of
+// an older generation, since each generation has new segments. The peer's
+// segment is never trusted: an impossible counter, or a header that is not the
+// expected one, is refused; no size or place is used unchecked.
 // A frame takes one slot. If both sides spin, no system call is made. A side
 // that goes to sleep says so in its segment and looks once more; the other,
 // after a change, looks whether the peer sleeps, and if so writes a byte to the
@@ -53,8 +53,8 @@ class SharedChannel final : public Channel {
   };
 
   // `socket` is connected to the peer; all before this has been read from it.
-  // `own.segment` is fresh, and used for nothing else, ever. As a kLoopback it
-  // leads to the rank itself, and what it carries is no traffic.
+  // `own.segment` is new and used for nothing else, ever. As kLoopback it
+  // connects the rank with itself, and its frames do not count as traffic.
   SharedChannel(int self_rank, std::unique_ptr<Link> socket, Side own,
                 PeerSide peer, Transport transport = Transport::kSharedMemory);
   ~SharedChannel() override { Close(); }

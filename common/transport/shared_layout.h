@@ -4,7 +4,8 @@
 // A header is a FrameHeader's bytes (frame.h) with byte 59 in another role: 0,
 // the payload stands in the slot; 1, it stands in the sender's arena, at the
 // offset (u64, little endian) in the first 8 bytes of the slot.
-// Both processes see it: every field is read at any time and believed never.
+// The peer may change its segment at any time, so no field that is read is
+// trusted.
 #ifndef RINGMASTER_COMMON_TRANSPORT_SHARED_LAYOUT_H_
 #define RINGMASTER_COMMON_TRANSPORT_SHARED_LAYOUT_H_
 

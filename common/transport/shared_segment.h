@@ -1,10 +1,10 @@
 // SharedSegment is memory that one process writes and others only read;
 // PeerSegment is such memory of another process.
 //
-// It is a memfd (Linux >= 5.1): it has no name in the file system and ends with
-// its last user, however that ends. Before it is given away it is sealed:
-// nobody can change its size, which would kill readers with SIGBUS, and nobody
-// but its creator can write to it. Its pages
+// It is a memfd (Linux >= 5.1): it has no name in the file system and is freed
+// with its last user, however that process ends. Before it is given away it is
+// sealed: nobody can change its size, which would kill readers with SIGBUS, and
+// nobody but its creator can write to it. Its pages
 // come when they are first touched, like those of the heap: a generation of n
 // ranks makes n(n-1) segments, of which an algorithm uses few, and recovery
 // must not wait for all of them to be zeroed.

@@ -5,8 +5,8 @@
 // that socket open. All descriptors of the data plane are closed by exec(2); a
 // child that a worker forked without exec (multiprocessing's way to load data,
 // say) would keep them and hide the worker's death from its peers. Nothing in a
-// worker forks: its supervisor does, before there are such descriptors, and
-// executes at once.
+// worker forks: only its supervisor does, before there are such descriptors,
+// and it calls exec at once.
 #ifndef RINGMASTER_COMMON_TRANSPORT_SOCKET_LINK_H_
 #define RINGMASTER_COMMON_TRANSPORT_SOCKET_LINK_H_
 

@@ -1,9 +1,9 @@
-// SpinBudget decides how long a thread looks for new bytes before it sleeps.
+// SpinBudget decides how long a thread polls for new bytes before it sleeps.
 //
-// Looking saves the microseconds of a wake-up, and costs a core that the peer
-// may be waiting for. So the budget is halved each time it was spent in vain, to
-// a minimum, and doubled each time looking paid, to a maximum; now and then the
-// maximum is tried again. Pure; thread-compatible.
+// Spinning saves the microseconds of a wake-up but occupies a core that the
+// peer may be waiting for. So the budget is halved each time it was spent in
+// vain, down to a minimum, and doubled each time spinning paid off, up to a
+// maximum; now and then the maximum is tried again. Pure; thread-compatible.
 #ifndef RINGMASTER_COMMON_TRANSPORT_SPIN_BUDGET_H_
 #define RINGMASTER_COMMON_TRANSPORT_SPIN_BUDGET_H_
 

@@ -3,7 +3,7 @@
 // limit each flow, and routers choose a path by flow.
 //
 // Frame i goes over channel i mod n, in each direction, so both sides know
-// where to look and order is kept without a word about it. Both must have the
+// where to look, and order is kept without any coordination. Both must have the
 // same number of channels, in the same order.
 // Thread-safety: as Channel.
 #ifndef RINGMASTER_COMMON_TRANSPORT_STRIPED_CHANNEL_H_

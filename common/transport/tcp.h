@@ -4,10 +4,9 @@
 // cubic (else reno) where the kernel's default is BBR, whose pacing costs a
 // small ring on loopback a factor of a hundred.
 //
-// A connection over which the network silently drops packets is found out in
-// two ways, since either end may notice: probes while nothing is under way
-// (ProbeWhenIdle), and the lack of acknowledgements while something is
-// (IsUnanswered).
+// A connection on which the network silently drops packets is detected in two
+// ways: by probes while it is idle (ProbeWhenIdle), and by missing
+// acknowledgements while data is under way (IsUnanswered).
 #ifndef RINGMASTER_COMMON_TRANSPORT_TCP_H_
 #define RINGMASTER_COMMON_TRANSPORT_TCP_H_
 
@@ -71,7 +70,7 @@ class Listener {
 };
 
 // Begins to connect to `address` without blocking: the socket becomes writable
-// when the outcome is known, which ConnectResult then tells. UNAVAILABLE if the
+// when the outcome is known; ConnectResult then returns it. UNAVAILABLE if the
 // kernel refuses at once.
 [[nodiscard]] absl::StatusOr<UniqueFd> BeginConnect(
     const SocketAddress& address);
@@ -80,17 +79,17 @@ class Listener {
 // if the attempt failed.
 [[nodiscard]] absl::Status ConnectResult(int socket);
 
-// Has the kernel probe the peer of an idle connection, so that it fails with
+// Makes the kernel probe the peer of an idle connection, so that it fails with
 // ETIMEDOUT once the peer's host has not answered for `limit` (in whole
 // seconds, at least 3, rounded up). Infinite: never.
 void ProbeWhenIdle(int socket, absl::Duration limit);
 
-// Returns true if segments were sent again several times, or probes sent,
-// without an answer since. It may be true for a moment on any lossy network; if
-// the peer's host is cut off or gone, it is true for good, from one or two
-// seconds on. It is not true just because the peer reads nothing, as a rank
-// that computes for long does; TCP_USER_TIMEOUT, which takes such a peer for a
-// dead one, is of no use here.
+// Returns true if segments were resent several times, or probes sent, without
+// an answer since. It may be true for a moment on any lossy network; if the
+// peer's host is cut off or gone, it stays true from the first second or two
+// on. It is not true merely because the peer reads nothing, like a rank that
+// computes for long; TCP_USER_TIMEOUT mistakes such a peer for a dead one, so
+// it is of no use here.
 [[nodiscard]] bool IsUnanswered(int socket);
 
 // The congestion control to set on a link inside one host, "" to leave it:

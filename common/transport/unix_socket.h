@@ -4,7 +4,7 @@
 // They are found by the listener's TCP port: "\0ringmaster-data/<port>", an
 // abstract name (unix(7)). Those live in a network namespace as TCP ports do
 // and vanish with their socket. Anybody on the host may bind or connect to one,
-// as to a port of loopback: only the handshake tells who is there.
+// as to a port of loopback: only the handshake identifies the peer.
 #ifndef RINGMASTER_COMMON_TRANSPORT_UNIX_SOCKET_H_
 #define RINGMASTER_COMMON_TRANSPORT_UNIX_SOCKET_H_
 

@@ -6,8 +6,8 @@
 
 namespace ringmaster {
 
-// Expects that `promtool check metrics` finds nothing; skips the test where
-// promtool is not installed.
+// Expects `promtool check metrics` to find nothing; skips the test if promtool
+// is not installed.
 void ExpectPassesPromtool(const MetricPage& page);
 
 }  // namespace ringmaster

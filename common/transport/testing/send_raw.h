@@ -1,4 +1,4 @@
-// SendRaw lets tests send a server bytes that are none of its messages.
+// SendRaw lets tests send a server bytes that are not valid messages.
 #ifndef RINGMASTER_COMMON_TRANSPORT_TESTING_SEND_RAW_H_
 #define RINGMASTER_COMMON_TRANSPORT_TESTING_SEND_RAW_H_
 
