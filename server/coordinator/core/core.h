@@ -28,11 +28,13 @@
 //                re-form, nobody left, too often ending-> FAILED (code 138)
 //                fail or cancel-------------> ending -> FAILED, CANCELLED
 //
-// In a wait the members that are left stay halted with their state; as soon as
-// there are min workers again, forming follows. Who has no state gets it from
-// one that has (reform.h); if nobody has, the job is rolled back.
+// While it waits, the remaining members stay halted and keep their state; as
+// soon as there are min workers again, forming follows. Members without state
+// get it from one that has it (reform.h); if none has it, the job is rolled
+// back.
 //
-// Cancel: at once in QUEUED and GATHERING; by way of HALTING in PREPARING.
+// A cancel takes effect at once in QUEUED and GATHERING, and by way of HALTING
+// in PREPARING.
 // A halt is sent at once and waits for nothing; an assignment, a release and
 // the answer to a user wait until the record behind them is durable.
 //
@@ -59,21 +61,21 @@ namespace ringmaster::coordinator {
 
 class CoordinatorCore {
  public:
-  // A coordinator without a past. `config` is valid.
+  // A new coordinator, without a journal. `config` is valid.
   explicit CoordinatorCore(Config config);
   ~CoordinatorCore();
   CoordinatorCore(CoordinatorCore&&) noexcept;
   CoordinatorCore& operator=(CoordinatorCore&&) noexcept;
 
-  // A coordinator whose past is `records`, oldest first. Queued jobs are queued
-  // again; members of a job that ran are DETACHED until they say hello.
-  // DATA_LOSS if the records contradict each other.
+  // A coordinator that recovers from `records`, oldest first. Queued jobs are
+  // queued again; members of a job that was running are DETACHED until they say
+  // hello. DATA_LOSS if the records contradict each other.
   [[nodiscard]] static absl::StatusOr<CoordinatorCore> Recover(
       Config config, const std::vector<JournalRecord>& records);
 
-  // Takes in `event` and returns what follows, in order. Then acts on every
-  // deadline up to `now`, which never goes back. The first call, a Tick at
-  // start-up, starts the clock of what was recovered.
+  // Takes in `event` and returns the actions that follow, in order. Then acts
+  // on every deadline up to `now`, which never goes back. The first call, a
+  // Tick at start-up, starts the clock of what was recovered.
   [[nodiscard]] std::vector<Action> Step(const Event& event, MonotonicTime now);
 
   // When to call Step with a Tick if nothing happens before; InfiniteFuture if

@@ -28,7 +28,7 @@ class Database {
   // quick_check). Errors as in Journal::Open.
   [[nodiscard]] static absl::StatusOr<Database> Open(const std::string& path);
 
-  // Opens one that is there to read it, beside a coordinator that may be using it.
+  // Opens an existing one for reading, even while a coordinator is using it.
   // Errors as in Journal::Open.
   [[nodiscard]] static absl::StatusOr<Database> OpenForReading(
       const std::string& path);
@@ -41,15 +41,15 @@ class Database {
   // full or fails.
   [[nodiscard]] absl::Status Commit(const std::vector<Row>& rows);
 
-  // Commits something that is of no consequence, to see whether that works.
+  // Makes a commit without effect, to see whether commits work.
   [[nodiscard]] absl::Status Probe();
 
-  // Drops what no state needs any more: jobs that have ended, but for the last
-  // `max_ended_jobs` of them, and of ended jobs all generations but the first
-  // and the last. The job created last and the job of the highest generation
-  // stay, whatever became of them: their numbers are where counting goes on.
-  // One commit, all or nothing; then the file gives back the space, if that is
-  // much. A journal with a damaged record is left alone (DATA_LOSS).
+  // Drops records that no state needs any more: ended jobs except the last
+  // `max_ended_jobs`, and all generations of ended jobs except the first and
+  // the last. The job created last and the job of the highest generation always
+  // stay: counting continues from their numbers. One commit, all or nothing;
+  // then the file returns the space if it is much. A journal with a damaged
+  // record is left alone (DATA_LOSS).
   [[nodiscard]] absl::Status Compact(int max_ended_jobs);
 
   // Calls `visit` with each row, oldest first, until it fails.

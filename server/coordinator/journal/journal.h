@@ -11,10 +11,10 @@
 // before a commit works again, a record whose fsync failed may still turn up:
 // the kernel does not say what it wrote. The core's recovery allows for that.)
 //
-// Opening compacts: old ended jobs go, and of the others that have ended all
-// generations but the first and the last. What counts on, the last job number
-// and the last generation, always stays. If that fails (a full disk), the log
-// says so, and the journal is used as it is.
+// Opening compacts: it drops old ended jobs, and of the other ended jobs all
+// generations except the first and the last. The last job number and the last
+// generation always stay, since counting continues from them. If that fails (a
+// full disk), the log says so, and the journal is used as it is.
 //
 // One process holds the directory: an exclusive lock on DIR/lock, which names
 // the holder, lasts until the Journal is destroyed or the process ends.
@@ -54,7 +54,7 @@ class Journal {
     std::function<void()> on_works_again = {};
     // The time between two probes of a failing disk.
     absl::Duration probe_interval = absl::Seconds(1);
-    // Jobs that have ended beyond these, newest first, are dropped on opening.
+    // Opening keeps this many ended jobs, the newest, and drops the others.
     int max_ended_jobs = 100;
     // For waiting between probes; outlives the Journal.
     Clock* clock = &Clock::Real();
@@ -71,7 +71,7 @@ class Journal {
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<Journal>> Open(
       Options options);
 
-  // Commits what was appended, then joins the thread and lets go of the
+  // Commits what was appended, then joins the thread and releases the
   // directory.
   ~Journal();
   Journal(const Journal&) = delete;

@@ -1,4 +1,4 @@
-// The journal as people and scripts read it.
+// The journal in a form for people and scripts.
 #ifndef RINGMASTER_SERVER_COORDINATOR_JOURNAL_JOURNAL_DUMP_H_
 #define RINGMASTER_SERVER_COORDINATOR_JOURNAL_JOURNAL_DUMP_H_
 

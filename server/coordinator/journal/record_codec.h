@@ -20,7 +20,7 @@ struct Row {
   std::string job_id;
   int64_t generation = 0;
   std::string body;
-  // Release 0.1: the job spec of a job_created. Empty in what is written now.
+  // Release 0.1: the job spec of a job_created. Empty in new rows.
   std::string spec;
   // XXH64 over the other columns: SQLite has no checksums for what is in its
   // pages.

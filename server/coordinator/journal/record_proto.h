@@ -1,7 +1,7 @@
 // JournalRecord as its message, ringmaster.v1.JournalRecord, and back.
 //
-// Pure. That no field is forgotten, in either direction, is shown by reflection
-// (record_proto_test.cc).
+// Pure. A test checks by reflection that no field is forgotten in either
+// direction (record_proto_test.cc).
 #ifndef RINGMASTER_SERVER_COORDINATOR_JOURNAL_RECORD_PROTO_H_
 #define RINGMASTER_SERVER_COORDINATOR_JOURNAL_RECORD_PROTO_H_
 
@@ -12,11 +12,10 @@
 
 namespace ringmaster::coordinator {
 
-// A text that is not UTF-8, which protobuf would not read again, has U+FFFD for
-// what is not.
+// Invalid UTF-8, which protobuf would refuse to read, is replaced by U+FFFD.
 [[nodiscard]] v1::JournalRecord RecordToProto(const JournalRecord& record);
 
-// Nothing if no record is set: a later version's.
+// nullopt if no record is set that this version knows.
 [[nodiscard]] std::optional<JournalRecord> RecordFromProto(
     const v1::JournalRecord& proto);
 

@@ -1,5 +1,5 @@
-// IncidentTally counts the incidents of all jobs since it was made, for the
-// metrics: of what they were, and how long recovering took.
+// IncidentTally counts the incidents of all jobs since its creation, for the
+// metrics: by their cause, and with the time that recovery took.
 //
 // The state keeps a job's last incidents only; each is counted once, when it is
 // over. Thread-safe.

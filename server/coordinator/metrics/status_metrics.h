@@ -1,9 +1,9 @@
 // Status metrics: the coordinator's state in Prometheus's form: the pool, the
-// jobs, their interruptions and what those cost. Pure.
+// jobs, their interruptions and the cost of these. Pure.
 //
-// Labels: `run` is a job's id (`job` is what Prometheus calls a scrape's own),
-// `worker` a worker's name. Figures of a run are there while it is queued or
-// runs, and for kEndedRunShown after its end, so that a scrape sees how it
+// Labels: `run` is a job's id (Prometheus uses `job` for the scrape job),
+// `worker` a worker's name. Figures of a run are present while it is queued or
+// running, and for kEndedRunShown after its end, so that a scrape sees how it
 // ended.
 #ifndef RINGMASTER_SERVER_COORDINATOR_METRICS_STATUS_METRICS_H_
 #define RINGMASTER_SERVER_COORDINATOR_METRICS_STATUS_METRICS_H_

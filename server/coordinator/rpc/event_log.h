@@ -1,7 +1,7 @@
 // EventLog keeps the last events of this coordinator's life, numbered from 1.
 //
-// Bounded: the oldest make room. Thread-compatible; lives on the coordinator's
-// executor.
+// Bounded: the oldest events are dropped. Thread-compatible; lives on the
+// coordinator's executor.
 #ifndef RINGMASTER_SERVER_COORDINATOR_RPC_EVENT_LOG_H_
 #define RINGMASTER_SERVER_COORDINATOR_RPC_EVENT_LOG_H_
 

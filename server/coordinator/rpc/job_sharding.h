@@ -1,4 +1,5 @@
-// How a job spreads its parameters, and what the core keeps of its spec. Pure.
+// How a job spreads its parameters, and which values of its spec the core
+// keeps. Pure.
 #ifndef RINGMASTER_SERVER_COORDINATOR_RPC_JOB_SHARDING_H_
 #define RINGMASTER_SERVER_COORDINATOR_RPC_JOB_SHARDING_H_
 
@@ -14,13 +15,13 @@ namespace ringmaster::coordinator {
 // Returns how the job of `spec`, which is valid, spreads its parameters.
 [[nodiscard]] Sharding ShardingOf(const v1::JobSpec& spec);
 
-// Returns a warning if a loss would cost the job of `spec`, which is valid,
-// more than it has to; empty otherwise.
+// Returns a warning if the loss of a member would cost the job of `spec`, which
+// is valid, more than necessary; empty otherwise.
 [[nodiscard]] std::string WarningOf(const v1::JobSpec& spec);
 
-// Sets what the core keeps of `spec`, which ValidateAndDefault returned, in a
-// SubmitRequested or a HeldJob: a worker tells of a job by the same values by
-// which it was submitted.
+// Sets the values that the core keeps of `spec`, which ValidateAndDefault
+// returned, in a SubmitRequested or a HeldJob: both describe a job by the same
+// values.
 template <typename CoreJob>
 void SetFromSpec(const v1::JobSpec& spec, CoreJob& job) {
   job.name = spec.name();

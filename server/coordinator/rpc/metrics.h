@@ -1,4 +1,4 @@
-// RuntimeMetrics is what Prometheus reads of a coordinator that runs.
+// RuntimeMetrics provides the metrics of a running coordinator to Prometheus.
 #ifndef RINGMASTER_SERVER_COORDINATOR_RPC_METRICS_H_
 #define RINGMASTER_SERVER_COORDINATOR_RPC_METRICS_H_
 
@@ -22,14 +22,14 @@ class RuntimeMetrics {
                           absl::Duration patience = kPatience)
       : runtime_(runtime), patience_(patience) {}
 
-  // Asks the runtime for its status and adds what that tells; only
-  // ringmaster_coordinator_up, 0, and earlier incidents if it does not answer.
+  // Asks the runtime for its status and adds its metrics; if it does not
+  // answer, only ringmaster_coordinator_up as 0, and earlier incidents.
   void AddTo(MetricPage& page) const;
 
  private:
   CoordinatorRuntime& runtime_;
   const absl::Duration patience_;
-  // A question that was asked may be answered when nobody waits any more.
+  // Shared, since a query may be answered after its caller has stopped waiting.
   const std::shared_ptr<IncidentTally> tally_ =
       std::make_shared<IncidentTally>();
 };

@@ -1,5 +1,5 @@
-// Publisher tells watchers of changes: what there is at once, then the newest
-// state at most ten times a second.
+// Publisher sends states to watchers: the present one at once, then the newest
+// one at most ten times a second.
 //
 // Thread-compatible; lives on the coordinator's executor.
 #ifndef RINGMASTER_SERVER_COORDINATOR_RPC_PUBLISHER_H_
@@ -35,9 +35,9 @@ class Publisher {
   void AddJobWatcher(std::shared_ptr<JobWatcher> watcher, const State& state,
                      const Job& job);
 
-  // Offers the state to whoever has not seen it, unless it is too early; to be
-  // called after every change, at NextDeadline, and when a decision has waited
-  // for kJournalPatience.
+  // Offers the state to watchers that have not seen it, unless it is too early;
+  // to be called after every change, at NextDeadline, and when a decision has
+  // waited for kJournalPatience.
   void Publish(const StatusSource& source);
 
   // When a change that was held back is due; InfiniteFuture if none is.

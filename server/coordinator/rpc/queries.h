@@ -19,7 +19,8 @@
 
 namespace ringmaster::coordinator {
 
-// Pages end here, well below the largest message, even if more would be wanted.
+// Pages end at this size, well below the largest message, even if more was
+// asked for.
 inline constexpr size_t kMaxPageBytes = 2 << 20;
 
 // NOT_FOUND/JOB_NOT_FOUND.
@@ -28,8 +29,8 @@ inline constexpr size_t kMaxPageBytes = 2 << 20;
 [[nodiscard]] absl::StatusOr<v1::GetJobResponse> GetJob(
     const State& state, const v1::GetJobRequest& request);
 
-// Page tokens name the last job of the page before, so that new jobs shift
-// nothing.
+// Page tokens name the last job of the previous page, so that new jobs do not
+// shift later pages.
 [[nodiscard]] absl::StatusOr<v1::ListJobsResponse> ListJobs(
     const State& state, const v1::ListJobsRequest& request);
 
@@ -40,7 +41,7 @@ inline constexpr size_t kMaxPageBytes = 2 << 20;
 [[nodiscard]] absl::StatusOr<v1::ListMembersResponse> ListMembers(
     const State& state, const v1::ListMembersRequest& request);
 
-// Why a job is where it is at `now`; see explain.h.
+// Explains the state of a job at `now`; see explain.h.
 [[nodiscard]] absl::StatusOr<v1::ExplainJobResponse> ExplainJob(
     const State& state, const Config& config, MonotonicTime now,
     absl::Duration journal_wait, const v1::ExplainJobRequest& request);

@@ -87,13 +87,13 @@ class CoordinatorRuntime {
   // lease.
   SessionId OpenSession(std::shared_ptr<SessionStream> stream,
                         std::string observed_host);
-  // A message came and was parsed. A session that breaks the protocol is
-  // closed: `event` is an error, or a hello comes second, or anything else
-  // first. Calls the stream's ReadNext once the event has been dealt with.
+  // Takes a parsed message. Closes a session that breaks the protocol: `event`
+  // is an error, a hello is not the first message, or the first message is not
+  // a hello. Calls the stream's ReadNext once the event has been handled.
   void Receive(SessionId session, absl::StatusOr<EventBody> event);
   // As Receive, for a trace.
   void ReceiveTrace(SessionId session, v1::TraceReply reply);
-  // The stream is over, because of `detail`; also after Close.
+  // The stream has ended because of `detail`; also called after Close.
   void SessionEnded(SessionId session, std::string detail);
 
   // ---- Users' calls. Not OK, and then without any callback:
@@ -120,8 +120,8 @@ class CoordinatorRuntime {
   void WatchStatus(std::shared_ptr<StatusWatcher> watcher);
   void WatchJob(std::string job, std::shared_ptr<JobWatcher> watcher);
 
-  // Returns true if the executor gets to the question within `patience`: for
-  // watchdogs. Not from a callback.
+  // Returns true if the executor answers within `patience`: for watchdogs. Do
+  // not call it from a callback.
   [[nodiscard]] bool Answers(absl::Duration patience) {
     return executor_.Answers(patience);
   }
@@ -129,8 +129,8 @@ class CoordinatorRuntime {
   // ---- The end.
 
   // Ends every session, watch and waiting call with UNAVAILABLE/SHUTTING_DOWN,
-  // now and later. Workers go on training and come back to the next
-  // coordinator. Returns at once.
+  // now and later. Workers keep training and return to the next coordinator.
+  // Returns at once.
   void Shutdown();
 
   [[nodiscard]] const CoordinatorIdentity& identity() const { return self_; }
@@ -158,8 +158,8 @@ class CoordinatorRuntime {
   void OnEnded(SessionId session, const std::string& detail);
   void OnWakeup();
   void OnShutdown();
-  // Closes a session because of the adapter's own reasons; the core hears of a
-  // broken stream.
+  // Closes a session for a reason of the adapter's own; the core sees a broken
+  // stream.
   void Break(SessionId session, const absl::Status& status);
   void RefuseSilentSessions();
 

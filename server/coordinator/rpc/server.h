@@ -37,8 +37,8 @@ class CoordinatorServer {
   // Where it listens, with the chosen port.
   [[nodiscard]] const HostPort& address() const;
 
-  // Health says NOT_SERVING from now on, for every service, while calls go on
-  // as before: load balancers and probes turn away first.
+  // From now on health reports NOT_SERVING for every service, while calls
+  // continue as before, so that load balancers and probes turn away first.
   void AnnounceShutdown();
 
   // Refuses new calls and waits up to `grace` for those under way, then cuts

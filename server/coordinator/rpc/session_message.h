@@ -1,5 +1,5 @@
-// ParseSessionMessage makes the core's event out of a worker's message, and
-// checks it on the way.
+// ParseSessionMessage checks a worker's message and translates it into the
+// core's event.
 //
 // All messages of workers are checked here, once: impossible numbers are
 // refused, and free text is cut to a length that the status, the events and the
@@ -26,9 +26,9 @@ inline constexpr size_t kMaxSampleText = 8192;
 
 // `observed_host` is the worker's address as seen from here; it becomes the
 // data address's host unless the worker advertises another. A trace reply
-// becomes HeardFrom: its content is not the core's business.
-// A hello that tells of a job that cannot be is a hello without one, and
-// held_job_fault says why.
+// becomes HeardFrom: the core does not need its content. If the job in a hello
+// is invalid, the hello is treated as one without a job, and held_job_fault
+// says why.
 //   INVALID_ARGUMENT/SESSION_PROTOCOL_VIOLATION  names the message, the field
 //   and its value
 [[nodiscard]] absl::StatusOr<EventBody> ParseSessionMessage(

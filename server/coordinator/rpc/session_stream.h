@@ -13,8 +13,8 @@ class SessionStream {
  public:
   virtual ~SessionStream() = default;
 
-  // Queues `message`. A peer that does not read lets the queue fill up; the
-  // stream then breaks, and says so like any other broken stream.
+  // Queues `message`. If the peer does not read, the queue fills up; the stream
+  // then breaks, and is reported like any other broken stream.
   virtual void Send(v1::SessionResponse message) = 0;
 
   // Ends the stream with `status` after what was sent before. Later calls

@@ -35,14 +35,15 @@ class TraceGathering {
 
   explicit TraceGathering(Send send) : send_(std::move(send)) {}
 
-  // Asks every member of `job` that has a session and has not begun another
-  // job since, which makes it forget; `reply` is called once, perhaps at once.
+  // Asks every member of `job` that has a session, unless it has since begun
+  // another job, which clears its trace; `reply` is called once, perhaps at
+  // once.
   //   RESOURCE_EXHAUSTED  the answers are too long together; ask for fewer
   //   steps
   void Start(const State& state, const Job& job, int64_t first_step,
              int64_t last_step, MonotonicTime now, Reply reply);
 
-  // An answer came. One that nobody waits for is dropped.
+  // Takes an answer; drops one that no gathering waits for.
   void Add(SessionId session, v1::TraceReply reply);
   // The session will not answer any more.
   void Forget(SessionId session);

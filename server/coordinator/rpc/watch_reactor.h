@@ -1,5 +1,5 @@
-// WatchReactor is one client's stream of states: it writes the newest that was
-// offered, and then the next newest.
+// WatchReactor is one client's stream of states: it always writes the newest
+// state that was offered.
 #ifndef RINGMASTER_SERVER_COORDINATOR_RPC_WATCH_REACTOR_H_
 #define RINGMASTER_SERVER_COORDINATOR_RPC_WATCH_REACTOR_H_
 

@@ -1,7 +1,7 @@
-// Bell: lets several threads wake the one that shows things.
+// Bell lets several threads wake the one that draws.
 //
-// A ring is never lost: it is kept until the next Await, however many came
-// meanwhile. Thread-safe; one thread awaits.
+// A ring is never lost: it is kept until the next Await, and several rings
+// count as one. Thread-safe; one thread awaits.
 #ifndef RINGMASTER_SERVER_CTL_CLIENT_BELL_H_
 #define RINGMASTER_SERVER_CTL_CLIENT_BELL_H_
 

@@ -1,4 +1,4 @@
-// Explain: what a failed call means to the person at the keyboard.
+// Explain translates a failed call into a message for the user.
 #ifndef RINGMASTER_SERVER_CTL_CLIENT_EXPLAIN_H_
 #define RINGMASTER_SERVER_CTL_CLIENT_EXPLAIN_H_
 
@@ -10,8 +10,9 @@
 namespace ringmaster::ctl {
 
 // The status of a call to `address` as one line that says what is wrong and
-// what to do about it, with the exit code that belongs to it. An answer of the
-// coordinator itself (it carries a Reason) keeps its words. Keeps the code.
+// what to do about it, with the exit code that belongs to it. An answer from
+// the coordinator itself (it carries a Reason) keeps its message. Keeps the
+// code.
 [[nodiscard]] absl::Status Explain(const absl::Status& status,
                                    std::string_view address,
                                    absl::Duration timeout);

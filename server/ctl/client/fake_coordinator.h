@@ -1,5 +1,5 @@
 // FakeCoordinator: JobService and StatusService in this process, on a port of
-// 127.0.0.1, that answer what a test tells them.
+// 127.0.0.1, whose answers a test sets.
 //
 // Thread-safe. The destructor ends open streams.
 #ifndef RINGMASTER_SERVER_CTL_CLIENT_FAKE_COORDINATOR_H_

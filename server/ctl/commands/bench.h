@@ -1,6 +1,6 @@
-// `ringctl bench allreduce`: how fast processes of this machine reduce, over
-// the connections that ranks of a job have, without a coordinator. For the
-// workers of one see cluster_bench.h.
+// `ringctl bench allreduce` measures how fast processes of this machine reduce,
+// over the same connections as ranks of a job, without a coordinator. For the
+// workers of a coordinator see cluster_bench.h.
 #ifndef RINGMASTER_SERVER_CTL_COMMANDS_BENCH_H_
 #define RINGMASTER_SERVER_CTL_COMMANDS_BENCH_H_
 
@@ -36,8 +36,8 @@ struct BenchFlags {
 // Adds the command and its flags; `bench` must outlive the parsing.
 void AddBenchFlags(FlagSet& flags, BenchFlags& bench);
 
-// Returns the options that the flags ask for with `ranks`, not passed through
-// CheckAllReduceBench yet. INVALID_ARGUMENT names the flag.
+// Returns the options that the flags ask for with `ranks`, not yet checked by
+// CheckAllReduceBench. INVALID_ARGUMENT names the flag.
 [[nodiscard]] absl::StatusOr<AllReduceBenchOptions> ToBenchOptions(
     const BenchFlags& flags, int ranks);
 

@@ -1,5 +1,4 @@
-// BenchLines tells what is new in the figures of a job's benchmark, as lines
-// that stay.
+// BenchLines returns the new figures of a job's benchmark, as lines that stay.
 //
 // Thread-compatible.
 #ifndef RINGMASTER_SERVER_CTL_COMMANDS_BENCH_LINES_H_
@@ -15,9 +14,9 @@ namespace ringmaster::ctl {
 
 class BenchLines {
  public:
-  // The head of the table, before the first row, and rows that were not there
-  // before; where a benchmark has begun anew, a line that says so. Nothing of a
-  // job that is no benchmark.
+  // Returns the head of the table, before the first row, and the rows that are
+  // new; if the benchmark has started again, a line that says so. Empty for a
+  // job that is not a benchmark.
   [[nodiscard]] std::vector<std::string> Take(const v1::Job& job);
 
  private:

@@ -1,5 +1,5 @@
-// `ringctl bench allreduce --coordinator=...`: how fast workers of a pool reduce.
-// The benchmark is a job of theirs.
+// `ringctl bench allreduce --coordinator=...` measures how fast workers of a
+// pool reduce. The benchmark is a job that they run.
 #ifndef RINGMASTER_SERVER_CTL_COMMANDS_CLUSTER_BENCH_H_
 #define RINGMASTER_SERVER_CTL_COMMANDS_CLUSTER_BENCH_H_
 
@@ -23,7 +23,8 @@ struct ClusterBenchOptions {
   absl::Duration cancel_limit = absl::Minutes(1);
 };
 
-// The job that `flags` ask for, of `workers`. INVALID_ARGUMENT names the flag.
+// Returns the job that `flags` ask for, with `workers`. INVALID_ARGUMENT names
+// the flag.
 [[nodiscard]] absl::StatusOr<v1::JobSpec> BenchJobSpec(const BenchFlags& flags,
                                                        int workers);
 

@@ -1,5 +1,5 @@
-// `ringctl compare`: the same job in several modes and with several numbers of
-// workers, one after the other, and a report of what each cost.
+// `ringctl compare` runs the same job in several modes and with several numbers
+// of workers, one after the other, and reports the cost of each.
 #ifndef RINGMASTER_SERVER_CTL_COMMANDS_COMPARE_H_
 #define RINGMASTER_SERVER_CTL_COMMANDS_COMPARE_H_
 
@@ -46,8 +46,8 @@ struct CompareContext {
   Clock& clock;
   // Rung when is_interrupted changes.
   Bell& bell;
-  // True once the user wants it to end: the job under way is cancelled, and the
-  // report is of the runs before it.
+  // Returns true once the user wants it to end: the job under way is cancelled,
+  // and the report covers the runs before it.
   std::function<bool()> is_interrupted;
   std::string command;  // how it was called, for the report
   absl::Duration timeout = absl::Seconds(5);  // of a call
@@ -55,10 +55,11 @@ struct CompareContext {
   Client* cluster = nullptr;
 };
 
-// Runs everything and writes the report after each run. A run that fails is a
-// line, and the others go on. The exit code: 0 if all runs succeeded, those
-// that measure memory too, else the first failure's; 143 if it was interrupted.
-//   INVALID_ARGUMENT  names the flag, or what is wrong with the job
+// Runs everything and writes the report after each run. A failed run becomes a
+// line of the report, and the others continue. Returns the exit code: 0 if all
+// runs succeeded, including those that measure memory, otherwise the first
+// failure's; 143 if it was interrupted.
+//   INVALID_ARGUMENT  names the flag, or the error in the job
 // To be called on the main thread: children die with the thread that started
 // them.
 [[nodiscard]] absl::StatusOr<int> RunCompare(const CompareContext& context,

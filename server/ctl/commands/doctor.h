@@ -1,4 +1,5 @@
-// `ringctl doctor`: whether this host is fit for a job, before the first one.
+// `ringctl doctor` checks whether this host is fit for a job, before the first
+// one.
 #ifndef RINGMASTER_SERVER_CTL_COMMANDS_DOCTOR_H_
 #define RINGMASTER_SERVER_CTL_COMMANDS_DOCTOR_H_
 

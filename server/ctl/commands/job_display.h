@@ -1,6 +1,6 @@
-// JobDisplay turns what a JobWatch knows into output: a table redrawn in place
-// on a terminal, single lines elsewhere, or JSON, one line an update. What the
-// model writes is shown under the table, or as lines of their own.
+// JobDisplay turns the snapshots of a JobWatch into output: a table redrawn in
+// place on a terminal, single lines elsewhere, or JSON, one line per update.
+// The model's texts are shown under the table, or as separate lines.
 //
 // Thread-compatible. `console` and `clock` must outlive it. The destructor
 // gives the terminal its cursor back.
@@ -76,8 +76,7 @@ class JobDisplay {
   int64_t loss_step_ = 0;
 };
 
-// The exit code that tells how `job` ended: its own, which is never 0 unless it
-// succeeded.
+// Returns the exit code of `job`, which is never 0 unless it succeeded.
 [[nodiscard]] int ExitCodeOfJob(const v1::Job& job);
 
 // Shows `watch` until it is over, and returns the job as it ended. Ends early

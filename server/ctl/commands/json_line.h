@@ -10,7 +10,7 @@
 namespace ringmaster::ctl {
 
 // With a line feed. A message that breaks protobuf's own rules becomes
-// {"error": ...}: the reader gets JSON whatever the other side sent.
+// {"error": ...}, so that the reader always gets JSON.
 [[nodiscard]] inline std::string ToJsonLine(
     const google::protobuf::Message& message, bool is_indented = false) {
   const absl::StatusOr<std::string> json =

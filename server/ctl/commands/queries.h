@@ -1,4 +1,4 @@
-// The commands that ask one question or give one order, and print the answer.
+// The commands that make one query or one change, and print the answer.
 #ifndef RINGMASTER_SERVER_CTL_COMMANDS_QUERIES_H_
 #define RINGMASTER_SERVER_CTL_COMMANDS_QUERIES_H_
 
@@ -15,7 +15,7 @@ namespace ringmaster::ctl {
 // `job` is an id or a name here and below.
 [[nodiscard]] absl::StatusOr<int> RunJob(const CommandContext& context,
                                          const std::string& job);
-// Why the job is where it is, and who keeps it waiting.
+// Explains the job's state and names the workers that keep it waiting.
 [[nodiscard]] absl::StatusOr<int> RunExplain(const CommandContext& context,
                                              const std::string& job);
 // Events of all jobs if `job` is empty.

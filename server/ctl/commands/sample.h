@@ -1,4 +1,4 @@
-// `ringctl sample`: a checkpoint's language model goes on with a text.
+// `ringctl sample`: a checkpoint's language model continues a text.
 #ifndef RINGMASTER_SERVER_CTL_COMMANDS_SAMPLE_H_
 #define RINGMASTER_SERVER_CTL_COMMANDS_SAMPLE_H_
 
@@ -27,9 +27,9 @@ struct SampleOptions {
 [[nodiscard]] std::vector<std::string> WorkerSampleArguments(
     const SampleOptions& options);
 
-// Becomes the program `worker`, which has the models, with those arguments, so
-// that its output and its exit code are this program's. Signals are unblocked
-// before. Returns only if that fails: NOT_FOUND tells where it was looked for.
+// Replaces this process by the program `worker`, which has the models, with
+// those arguments, so that its output and exit code become ours. Unblocks
+// signals first. Returns only on failure: NOT_FOUND lists the places searched.
 [[nodiscard]] absl::Status ExecSample(const SampleOptions& options);
 
 }  // namespace ringmaster::ctl

@@ -1,7 +1,6 @@
-// WarnOf tells, when a job was accepted, what it risks; NoteWarnings, at its end,
-// what went wrong beside it: a checkpoint that could not be written, samples
-// that were left out. Such things do not end a job, so nothing else of what is
-// shown would tell.
+// WarnOf warns of a job's risks when it has been accepted. NoteWarnings lists,
+// at its end, problems that did not end it: a checkpoint that could not be
+// written, samples that were skipped. No other output would mention them.
 #ifndef RINGMASTER_SERVER_CTL_COMMANDS_WARNINGS_H_
 #define RINGMASTER_SERVER_CTL_COMMANDS_WARNINGS_H_
 
@@ -14,8 +13,8 @@
 
 namespace ringmaster::ctl {
 
-// Says on the error stream what the author of a job, which was accepted with
-// `spec`, should know before it begins: what a loss will cost it.
+// Warns on the error stream, before a job that was accepted with `spec` begins,
+// what a loss will cost it.
 void WarnOf(const v1::JobSpec& spec, Console& console);
 
 // One line for each type of warning that the events of `job` (an id) have, with

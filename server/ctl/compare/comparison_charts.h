@@ -16,9 +16,9 @@ struct NamedChart {
   std::string caption;  // what it shows, and how to read it
 };
 
-// Those for which there are figures, in the report's order: "step_time",
-// "variations", "throughput", "efficiency", "bytes", "memory", "cpu", "loss_time",
-// "loss_samples", "prediction", "scale".
+// Returns those for which there are figures, in the report's order:
+// "step_time", "variations", "throughput", "efficiency", "bytes", "memory",
+// "cpu", "loss_time", "loss_samples", "prediction", "scale".
 [[nodiscard]] std::vector<NamedChart> ChartsOf(const Comparison& comparison);
 
 // The most that a rank sent or received in a step, and the mean of all ranks.
@@ -26,13 +26,13 @@ struct Load {
   double busiest = 0;
   double mean = 0;
 };
-// Nothing where NCCL moved them: it does not tell.
+// nullopt if NCCL moved them: it does not report bytes.
 [[nodiscard]] std::optional<Load> BytesLoad(const RunResult& run);
 [[nodiscard]] Load MemoryLoad(const RunResult& run);  // of the workers alone
 [[nodiscard]] Load CpuLoad(const RunResult& run);     // seconds of a step
 
-// Throughput as a part of what perfect scaling would give of the best run with
-// the fewest workers; 0 without any.
+// Throughput as a share of perfect scaling from the best run with the fewest
+// workers; 0 without any.
 [[nodiscard]] double EfficiencyOf(const Comparison& comparison,
                                   const RunResult& run);
 

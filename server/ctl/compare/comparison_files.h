@@ -12,8 +12,8 @@ namespace ringmaster::ctl {
 
 inline constexpr const char* kReportFile = "report.html";
 
-// Makes `directory` if it is missing, and sees that files can be written there.
-// INVALID_ARGUMENT names the flag --out and what the system says.
+// Makes `directory` if it is missing, and checks that files can be written
+// there. INVALID_ARGUMENT names the flag --out and what the system says.
 [[nodiscard]] absl::Status MakeOutDirectory(const std::string& directory);
 
 // Writes them anew: each is whole or not there. UNAVAILABLE names the file and

@@ -1,4 +1,4 @@
-// A comparison as JSON, for programs: beside the report that is made of it.
+// A comparison as JSON, for programs; the report has the same figures.
 #ifndef RINGMASTER_SERVER_CTL_COMPARE_COMPARISON_JSON_H_
 #define RINGMASTER_SERVER_CTL_COMPARE_COMPARISON_JSON_H_
 
@@ -9,8 +9,8 @@
 namespace ringmaster::ctl {
 
 // {"conditions": {...}, "runs": [{...}], "memory": [{...}]}, indented; keys end
-// in their units. The values of theory stand beside those that were measured. A
-// value that is not known is null.
+// in their units. Theoretical values stand beside the measured ones. A value
+// that is not known is null.
 [[nodiscard]] std::string ComparisonJson(const Comparison& comparison);
 
 }  // namespace ringmaster::ctl

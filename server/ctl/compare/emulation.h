@@ -1,5 +1,5 @@
-// Takes the times of computing from a run that computed, for runs that shall only
-// take as long. Pure.
+// Takes compute times from a run that computed, for runs that only emulate
+// them. Pure.
 #ifndef RINGMASTER_SERVER_CTL_COMPARE_EMULATION_H_
 #define RINGMASTER_SERVER_CTL_COMPARE_EMULATION_H_
 
@@ -18,14 +18,14 @@ class GetTraceResponse;
 
 namespace ctl {
 
-// The run to take them from: one worker with as many samples at once as each
-// worker of `run` has. Runs that compute alike have equal specs here, whatever
-// becomes of their gradients.
+// Returns the run to take them from: one worker with as many samples at once as
+// each worker of `run` has. Runs that compute alike have equal specs here,
+// however they exchange gradients.
 [[nodiscard]] absl::StatusOr<PlannedRun> RecordingOf(const PlannedRun& run);
 
-// `recorded` is that run's result, and `trace` what its rank told of some steps:
-// when each bucket was ready, as the median over them; without it they are
-// spread evenly. For a run with buckets of `bucket_bytes`.
+// `recorded` is that run's result, and `trace` its rank's spans of some steps:
+// each bucket is ready at the median time over them; without a trace, buckets
+// are spread evenly. For a run with buckets of `bucket_bytes`.
 [[nodiscard]] v1::EmulateComputeSpec EmulationFrom(
     const RunResult& recorded, const v1::GetTraceResponse& trace,
     int64_t bucket_bytes);

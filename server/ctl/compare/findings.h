@@ -1,5 +1,5 @@
-// The findings of a comparison, in sentences with its own figures: none that it
-// does not have. Pure.
+// The findings of a comparison, in sentences that use only its own figures.
+// Pure.
 #ifndef RINGMASTER_SERVER_CTL_COMPARE_FINDINGS_H_
 #define RINGMASTER_SERVER_CTL_COMPARE_FINDINGS_H_
 
@@ -11,8 +11,9 @@
 namespace ringmaster::ctl {
 
 // Says which mode is the fastest, how bytes grow with the workers, what
-// gather-broadcast costs, who is the busiest and who needs most memory, what
-// each variation brings, how stale answers were, how far off predictions.
+// gather-broadcast costs, which rank is the busiest and which needs most
+// memory, what each variation gains, how stale answers were, and how far
+// predictions were off.
 [[nodiscard]] std::vector<std::string> FindingsOf(const Comparison& comparison);
 
 }  // namespace ringmaster::ctl

@@ -1,8 +1,9 @@
-// The differences of a run whose workers compute on GPUs: what these refuse,
-// and what they are started with. Pure.
+// The differences of a run whose workers compute on GPUs: what they refuse, and
+// how they are started. Pure.
 //
-// NCCL does their all-reduces; it chooses for itself, or is held to rings by a
-// variable of the workers' environment. Parameter servers are ours as ever.
+// NCCL does their all-reduces; it chooses the algorithm itself, or is
+// restricted to rings by a variable in the workers' environment. Parameter
+// servers are the same as for CPUs.
 #ifndef RINGMASTER_SERVER_CTL_COMPARE_GPU_RUN_H_
 #define RINGMASTER_SERVER_CTL_COMPARE_GPU_RUN_H_
 
@@ -20,8 +21,8 @@ class TrainProgram;
 
 namespace ctl {
 
-// The modes that are compared on GPUs unless the user says otherwise. Workers
-// of a cluster were started with the one or with the other.
+// The modes that are compared on GPUs by default. Workers of a cluster were
+// started for one of the two.
 inline constexpr char kGpuModes[] = "auto,ring";
 inline constexpr char kClusterGpuModes[] = "auto";
 
@@ -31,11 +32,12 @@ inline constexpr char kClusterGpuModes[] = "auto";
 [[nodiscard]] absl::Status CheckGpuModes(const std::vector<Mode>& modes,
                                          bool is_cluster);
 
-// Checks that workers on GPUs can train `train`, by what it says of gradients.
+// Checks that workers on GPUs can train `train`, by its settings for gradients.
 //   INVALID_ARGUMENT  names the field
 [[nodiscard]] absl::Status CheckGpuProgram(const v1::TrainProgram& train);
 
-// Returns true if NCCL reduces the gradients; it does not tell what it moves.
+// Returns true if NCCL reduces the gradients, which does not report the bytes
+// it moves.
 [[nodiscard]] bool IsReducedByNccl(const v1::TrainProgram& train);
 
 // The program and arguments that start a worker, so that NCCL chooses as

@@ -1,5 +1,5 @@
-// LinkNamespaces: hosts of this machine that a network of limited speed
-// connects: a network namespace each, on one switch, with a token bucket
+// LinkNamespaces emulates hosts on this machine, connected by a network of
+// limited speed: a network namespace each, on one switch, with a token bucket
 // (tc-tbf) in each direction of each host's link.
 //
 // Needs root, iproute2 and a kernel with namespaces and tbf. The coordinator

@@ -1,5 +1,5 @@
-// The memory that a rank needs, and the batch that fits: from two short runs
-// that compute, one with more samples than the other. Pure.
+// The memory that a rank needs, and the largest batch that fits, from two short
+// runs of which one computes more samples than the other. Pure.
 #ifndef RINGMASTER_SERVER_CTL_COMPARE_MEMORY_H_
 #define RINGMASTER_SERVER_CTL_COMPARE_MEMORY_H_
 
@@ -10,12 +10,12 @@
 
 namespace ringmaster::ctl {
 
-// The memory that a process needs in one run and not in the next, by chance:
-// memory that grows by less is taken as memory that does not grow.
+// Random variation of a process's memory between runs: growth below this counts
+// as none.
 inline constexpr double kMemoryNoiseBytes = 1 << 20;
 
-// `few` and `more` are the results of two such runs of one mode. The first
-// failure of the two is that of the result.
+// `few` and `more` are the results of two such runs of one mode. The result has
+// the first failure of the two.
 [[nodiscard]] MemoryResult MemoryFrom(const RunResult& few,
                                       const RunResult& more);
 
@@ -29,8 +29,9 @@ struct Spread {
                               double RankMemory::*value);
 
 // Samples that a worker can compute at once if each rank has `device_bytes`:
-// those that fit on the worker that needs most. 0 if not even the rest of every
-// rank fits; nothing if memory did not grow with the samples.
+// those that fit on the worker that needs most. 0 if not even the part that
+// does not depend on samples fits; nullopt if memory did not grow with the
+// samples.
 [[nodiscard]] std::optional<int64_t> LargestBatch(const MemoryResult& memory,
                                                   double device_bytes);
 

@@ -1,5 +1,5 @@
-// Mode: a way in which workers make one model of their gradients, as
-// `ringctl compare --modes` names it.
+// Mode: a way to combine the workers' gradients, as named in `ringctl compare
+// --modes`.
 //
 // "ring", "hierarchical", "gather_broadcast", "halving_doubling", "direct" and
 // "exchange" are all-reduces; "auto" is the one that the cost model chooses;
@@ -35,7 +35,7 @@ struct Mode {
 
 inline constexpr int kMaxServers = 64;
 
-// INVALID_ARGUMENT lists the names there are.
+// INVALID_ARGUMENT lists the valid names.
 [[nodiscard]] absl::StatusOr<Mode> ParseMode(std::string_view name);
 
 // "ring,ps:1": at least one, none twice.
@@ -43,7 +43,7 @@ inline constexpr int kMaxServers = 64;
 [[nodiscard]] absl::StatusOr<std::vector<Mode>> ParseModes(
     std::string_view text);
 
-// Makes `program` train in this mode; what else it says of collectives stays.
+// Makes `program` train in this mode; its other settings for collectives stay.
 void ApplyMode(const Mode& mode, v1::TrainProgram& program);
 
 }  // namespace ctl

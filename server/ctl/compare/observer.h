@@ -1,5 +1,5 @@
-// RunObserver makes a RunResult of what the coordinator says of a job while it
-// runs.
+// RunObserver builds a RunResult from the coordinator's reports on a running
+// job.
 //
 // Ranks report sums since their generation began; the first tenth of the steps,
 // at least two, is left out, so that a rank's figures are the difference of two
@@ -26,14 +26,14 @@ namespace ctl {
 
 class RunObserver {
  public:
-  // Fills in what `planned`, of the job's own figures, does not know yet.
+  // Completes `planned` with the job's own figures.
   explicit RunObserver(RunResult planned);
 
   // The job as of `now`, in seconds since any fixed moment.
   void Take(const v1::Job& job, double now);
 
-  // Returns what was seen so far. Without a failure of its own it has one if no
-  // step was measured.
+  // Returns the result so far. If no step was measured, it has a failure in any
+  // case.
   [[nodiscard]] RunResult Finish() const;
 
  private:
@@ -60,7 +60,7 @@ class RunObserver {
   void TakeMember(const v1::Member& member);
   [[nodiscard]] RankResult RankOf(int rank, const Seen& seen) const;
   static void SplitStep(RunResult& run);
-  // Why the run was not in its mode; "" if it was.
+  // Returns why the run was not in its mode; "" if it was.
   static std::string WrongMode(const RunResult& run);
 
   RunResult run_;

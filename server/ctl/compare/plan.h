@@ -1,5 +1,5 @@
-// The runs of a comparison: every mode with every number of workers, and with
-// every variation, each as a job of its own.
+// The runs of a comparison: every mode with every number of workers and every
+// variation, each a separate job.
 //
 // Pure: nothing is started here.
 #ifndef RINGMASTER_SERVER_CTL_COMPARE_PLAN_H_
@@ -26,7 +26,7 @@ namespace ringmaster::ctl {
 //   INVALID_ARGUMENT  names the flag --link
 [[nodiscard]] absl::StatusOr<double> ParseLinkRate(std::string_view text);
 
-// Changes of the job that are tried beside it as it is.
+// Changes of the job to try in addition to the unchanged one.
 struct Variation {
   std::string label;                     // "16-bit wire"; "" changes nothing
   std::vector<std::string> assignments;  // as of --set
@@ -47,20 +47,20 @@ struct PlannedRun {
 struct PlanOptions {
   std::vector<Mode> modes;
   std::vector<int> workers;
-  // Beside the job as it is.
+  // In addition to the unchanged job.
   std::vector<Variation> variations;
   // Modes that are varied; empty: all.
   std::vector<std::string> varied_modes;
   int ranks_per_host = 1;
-  // The job's global batch is that of the fewest workers, and grows with them;
-  // else it is that of any number.
+  // The job's global batch is that of the fewest workers and grows with their
+  // number; otherwise it is the same for any number.
   bool is_batch_scaled = false;
-  // Hosts are apart: whatever the job says, ranks talk over TCP.
+  // Ranks are on separate hosts: they use TCP, whatever the job says.
   bool is_over_network = false;
   bool is_on_gpus = false;  // workers compute there
 };
 
-// In the order in which they run: few workers first. Every spec has its
+// Returns the runs in their order: fewest workers first. Every spec has its
 // defaults. Runs write no checkpoints and no text, and evaluate once.
 //   INVALID_ARGUMENT  names the run, and what the coordinator would refuse, or
 //                     workers on GPUs, if it is for these
@@ -71,26 +71,28 @@ struct PlanOptions {
 //   INVALID_ARGUMENT  names the flag --device_memory
 [[nodiscard]] absl::StatusOr<int64_t> ParseDeviceMemory(std::string_view text);
 
-// The most samples that one of `workers` computes at once: its part of a batch,
-// or a micro-batch where that is less.
+// Returns the most samples that one of `workers` computes at once: its share of
+// a batch, or a micro-batch if that is smaller.
 [[nodiscard]] int64_t SamplesAtOnce(const v1::TrainProgram& train, int workers);
 
-// Fills in what `train`, checked and with its defaults, says of a run;
-// `result.workers` is set already.
+// Fills in the values of a run that `train`, checked and with its defaults,
+// determines; `result.workers` is set already.
 void FillResult(const v1::TrainProgram& train, RunResult& result);
 
-// Makes `train` a short run that computes, each worker its part of a batch of
-// `global_batch` samples at once. A warm-up that is longer ends with the run.
+// Makes `train` a short run that computes; each worker computes its share of a
+// batch of `global_batch` samples at once. A longer warm-up is cut to the run's
+// length.
 void SetShortRun(v1::TrainProgram& train, int64_t steps, int64_t global_batch);
 
-// Two short runs of one mode, which tell what memory it needs (memory.h): each
-// worker computes several times as many samples at once in the second.
+// Two short runs of one mode that show its memory needs (memory.h): in the
+// second, each worker computes several times as many samples at once.
 struct MemoryRuns {
   PlannedRun few;
   PlannedRun more;
 };
 
-// Those of each mode of `runs`, without variations and with the most workers.
+// Returns the memory runs of each mode of `runs`, without variations and with
+// the most workers.
 //   INVALID_ARGUMENT  names --device_memory and the run, and what the
 //                     coordinator would refuse
 [[nodiscard]] absl::StatusOr<std::vector<MemoryRuns>> PlanMemoryRuns(

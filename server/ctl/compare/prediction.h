@@ -1,14 +1,13 @@
-// The time that a step of a run should take, from the formulas (theory.h) and
-// from what other runs of the same comparison measured.
+// The predicted time of a run's step, from the formulas (theory.h) and from the
+// measurements of other runs of the same comparison.
 //
-// Formulas leave out that those who share a link do not share it evenly. Where
-// many push to one, an update waits for the slowest of N pushes, and answers
-// begin late; where one root takes in and sends out, both directions are only
-// partly in use at once. A mode's run with the next smaller number of workers
-// measures how many times as long that makes its transfers; the factor is
-// carried on. The delay of the slowest of N grows like the harmonic number H(N)
-// (the mean of the largest of N delays that are distributed exponentially).
-// Pure.
+// The formulas ignore that transfers do not share a link evenly. If many
+// workers push to one server, an update waits for the slowest of N pushes, and
+// answers begin late; if one root receives and sends, both directions are only
+// partly busy at once. The mode's run with the next smaller number of workers
+// shows by which factor that lengthens its transfers, and the factor is
+// extrapolated: the delay of the slowest of N grows like the harmonic number
+// H(N) (the mean of the largest of N exponentially distributed delays). Pure.
 #ifndef RINGMASTER_SERVER_CTL_COMPARE_PREDICTION_H_
 #define RINGMASTER_SERVER_CTL_COMPARE_PREDICTION_H_
 
@@ -19,58 +18,58 @@
 
 namespace ringmaster::ctl {
 
-// Assumed of a message, where there is a core for each process; with more
-// processes than cores so many times as long.
+// Assumed latency of a message if each process has a core; with more processes
+// than cores, longer by their ratio.
 inline constexpr double kLatencySeconds = 20e-6;
 
-// The shape of a run's step, as it was measured.
+// Returns the measured shape of a run's step.
 [[nodiscard]] StepShape ShapeOf(const RunResult& run);
 
-// The bytes of a step of `run`, by theory. Nothing where nobody knows how
-// gradients travelled: with "auto", and where NCCL reduced them.
+// The bytes of a step of `run`, by theory. nullopt if it is not known how
+// gradients travelled: with "auto", and if NCCL reduced them.
 [[nodiscard]] std::optional<NodeBytes> TheoryOf(const RunResult& run);
 
 struct KnownLink {
   LinkCost cost;
-  // One of the comparison's runs, by which the link is known and which it
+  // The run of the comparison from which the link is known, and which it
   // therefore does not predict; null: the link was limited.
   const RunResult* source = nullptr;
 };
 
-// The link that runs were made over: the rate it was limited to, else what the
-// all-reduce over the fewest workers reached. Nothing where neither is known,
-// or where workers compute on GPUs: NCCL has ways of its own, which no formula
-// knows, and parameter servers do not take these.
+// Returns the link of the runs: the rate it was limited to, otherwise the rate
+// that the all-reduce over the fewest workers reached. nullopt if neither is
+// known, or if workers compute on GPUs: NCCL uses transports that no formula
+// covers, and parameter servers do not use these.
 [[nodiscard]] std::optional<KnownLink> LinkOf(const Comparison& comparison);
 
-// Returns true if a mode's transfers need another run's to be predicted.
+// Returns true if predicting a mode's transfers requires another run.
 [[nodiscard]] bool IsLengthened(const Mode& mode);
 
-// By how many times the transfers of `run` took longer than by the formulas.
-// Nothing where they hid behind the backward pass, so that none can tell.
+// Returns the factor by which the transfers of `run` took longer than predicted
+// by the formulas. nullopt if the backward pass hid them, so that they could
+// not be measured.
 [[nodiscard]] std::optional<double> MeasuredLengthening(const RunResult& run,
                                                         const LinkCost& link);
 
-// Returns what `lengthening`, measured with `from` workers, is with `to` of
-// them.
+// Extrapolates `lengthening`, measured with `from` workers, to `to` workers.
 [[nodiscard]] double GrownLengthening(const Mode& mode, double lengthening,
                                       int from, int to);
 
-// `run` is one of `comparison`, whose own transfers are not used. Nothing where
-// no link is known, or by this run alone, or where the mode is lengthened and
-// no run with fewer workers tells by how much.
+// Predicts the step of `run`, one of `comparison`, without using its own
+// transfers. nullopt if the link is unknown or known from this run alone, or if
+// the mode is lengthened and no run with fewer workers shows by how much.
 [[nodiscard]] std::optional<double> PredictedStepSeconds(
     const Comparison& comparison, const RunResult& run);
 
-// The part of a step that computes, by the formulas, on `nodes` nodes that each
-// do what a worker of `run` does, and have cores of their own; as the mode's
-// largest run was lengthened. Nothing as above.
+// Returns the share of a step spent computing, by the formulas, on `nodes`
+// nodes with their own cores that each do what a worker of `run` does;
+// lengthened like the mode's largest run. nullopt as above.
 [[nodiscard]] std::optional<double> ComputingShare(const Comparison& comparison,
                                                    const RunResult& run,
                                                    int nodes,
                                                    int ranks_per_host);
 
-// The errors of predictions, as a part of what was measured.
+// The errors of predictions, as a share of the measured values.
 struct PredictionErrors {
   int runs = 0;  // that were predicted
   double median = 0;

@@ -1,4 +1,4 @@
-// The report of a comparison: one HTML file that says all it needs.
+// The report of a comparison: one self-contained HTML file.
 //
 // No script, nothing from outside; light or dark as the reader's browser asks.
 // Pure.

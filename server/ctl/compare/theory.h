@@ -1,5 +1,5 @@
-// The bytes that each mode must move, and the time that this should take:
-// formulas, which prediction.h applies to runs.
+// Formulas for the bytes that each mode must move and the time it should take;
+// prediction.h applies them to runs.
 //
 // K is the gradient's size on the wire, N the workers, a the latency of a
 // message and b the time of a byte through a node's link, which carries both
@@ -25,7 +25,7 @@ struct NodeBytes {
   double busiest = 0;  // the root, a server, or any where all do the same
 };
 
-// Nothing for a mode whose bytes depend on what was chosen: "auto".
+// nullopt for a mode whose bytes depend on the algorithm chosen: "auto".
 // `ranks_per_host` matters to hierarchical alone.
 [[nodiscard]] std::optional<NodeBytes> BytesOfStep(const Mode& mode,
                                                    int workers,
@@ -39,11 +39,11 @@ struct LinkCost {
   double lengthening = 1;
 };
 
-// The parts of a step, beside the way it is reduced.
+// The parts of a step other than its reduction.
 struct StepShape {
   double compute_seconds = 0;
-  // The part that transfers run beside: of the last micro-batch, whose
-  // gradients are those of the step.
+  // The part that overlaps transfers: the backward pass of the last
+  // micro-batch, which completes the step's gradients.
   double backward_seconds = 0;
   double wire_bytes = 0;
   // When each bucket's gradients are final, as shares of the backward pass,
@@ -55,17 +55,17 @@ struct StepShape {
 // Buckets that become ready one after the other, at even distances.
 [[nodiscard]] std::vector<double> EvenlyReady(int64_t buckets);
 
-// Seconds in which gradients travel: from the moment at which the first bucket
-// is ready to the one at which the last is back. An all-reduce does one bucket
-// after the other. A server takes in one after the other and sends one after
-// the other, both at once: it is behind by a bucket. Times `link.lengthening`.
+// Returns the seconds from the moment the first bucket is ready until the last
+// is back. An all-reduce does one bucket after the other. A server receives one
+// after the other and sends one after the other, at the same time: it is one
+// bucket behind. Multiplied by `link.lengthening`.
 [[nodiscard]] std::optional<double> TransferSeconds(const Mode& mode,
                                                     int workers,
                                                     const StepShape& shape,
                                                     const LinkCost& link);
 
-// A step: what is computed, and what of the transfer does not hide behind the
-// backward pass.
+// Returns the time of a step: computing, and the part of the transfer that the
+// backward pass does not hide.
 [[nodiscard]] std::optional<double> StepSeconds(const Mode& mode, int workers,
                                                 const StepShape& shape,
                                                 const LinkCost& link);

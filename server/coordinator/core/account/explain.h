@@ -1,7 +1,8 @@
-// Explain: what a job waits for, and who keeps it waiting.
+// Explain says what a job is waiting for, and names the workers that keep it
+// waiting.
 //
-// A pure function of the state. Everything that can hold a job up has a text
-// here: jobs before it, workers that are missing or that it does not take,
+// A pure function of the state. It has a text for everything that can hold a
+// job up: jobs before it, workers that are missing or that it does not take,
 // members that owe an answer, a broken link, the journal.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_ACCOUNT_EXPLAIN_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_ACCOUNT_EXPLAIN_H_
@@ -40,14 +41,15 @@ struct Explanation {
   std::vector<std::string> reasons;
   // At most kMaxBlockingWorkers.
   std::vector<BlockingWorker> blocking;
-  // The event that ends the wait, or what a user can do; empty if nobody waits.
+  // The event that would end the wait, or an action of the user that would;
+  // empty if the job is not waiting.
   std::string what_unblocks;
 };
 
 inline constexpr size_t kMaxBlockingWorkers = 64;
 
-// Why `job`, one of `state`'s, is where it is at `now`, when a decision has
-// waited `journal_wait` to become durable; nullopt if none waits.
+// Explains the state of `job`, one of `state`'s, at `now`. `journal_wait` is
+// how long a decision has waited to become durable; nullopt if none waits.
 [[nodiscard]] Explanation Explain(const State& state, const Job& job,
                                   const Config& config, MonotonicTime now,
                                   std::optional<absl::Duration> journal_wait);

@@ -1,14 +1,14 @@
-// Goodput: where the time of each job goes.
+// Goodput: how each job spends its time.
 //
 // Every moment between a job's submission and its end belongs to one part, by
-// the state that the job is in; the parts of Goodput add up to the whole. What
-// a fault took before anybody noticed is moved to `detecting` once its verdict
-// is reached.
+// the state that the job is in; the parts of Goodput add up to the whole. The
+// time that passed before a fault was noticed is moved to `detecting` once its
+// verdict is reached.
 //
-// The account is of this coordinator's life only: it is not journaled, since
-// that would take a record for every beat. After a restart a job that was
-// running begins anew with nothing, and counts as training from then on; a job
-// that had ended has none.
+// The account covers this coordinator's life only: it is not journaled, since
+// that would take a record for every beat. After a restart the account of a
+// running job starts again at zero and counts the job as training from then on;
+// a job that had ended has none.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_ACCOUNT_GOODPUT_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_ACCOUNT_GOODPUT_H_
 
@@ -18,7 +18,8 @@
 
 namespace ringmaster::coordinator {
 
-// The clock of all jobs that have not ended starts, at the coordinator's start.
+// Starts the clock of all jobs that have not ended, when the coordinator
+// starts.
 void StartAccounting(State& state, MonotonicTime now);
 
 // Before an event at `now` changes anything: adds the time since the event
@@ -30,8 +31,8 @@ void AccountTime(State& state, MonotonicTime now);
 // call it before its state changes.
 void Account(Job& job, MonotonicTime now);
 
-// Moves `duration` of what the job seemed to train (or to repeat, or to start)
-// to `detecting`, or as much as there is of it.
+// Moves `duration` from the time that the job seemed to be training (or
+// repeating, or starting) to `detecting`, at most what there is of it.
 void MoveToDetecting(Job& job, absl::Duration duration);
 
 // Goodput as of `now`, at or after what was accounted for last.

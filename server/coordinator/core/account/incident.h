@@ -1,11 +1,11 @@
-// Incidents: what each interruption of a job cost, and where.
+// Incidents: the cost of each interruption of a job, by phase.
 //
-// The parts of the core tell of the turning points of a recovery; these
+// The parts of the core report the turning points of a recovery; these
 // functions keep the job's record of it (Job::incidents). An incident is open
 // from the halt to the first step committed after it; a further halt or loss
 // before that belongs to it, as evidence and in its cost. Growth is an
-// interruption too, but a wanted one. Of a recovery that began in the
-// coordinator's life before there is no incident, since nobody saw its cost.
+// interruption too, but a wanted one. A recovery that began before the
+// coordinator restarted has no incident, since nobody saw its cost.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_ACCOUNT_INCIDENT_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_ACCOUNT_INCIDENT_H_
 
@@ -21,8 +21,8 @@ namespace ringmaster::coordinator {
 [[nodiscard]] const v1::Incident* OpenIncident(const Job& job);
 
 // `member` is lost on this evidence; `gone` is its worker's last state. Keeps
-// its last sign of life: when it was last heard, or, where it was heard but got
-// nowhere, when progress ended.
+// its last sign of life: when it was last heard or, if it was heard but made no
+// progress, when progress ended.
 void NoteMemberGone(const Turn& turn, Member& member, const Worker& gone,
                     const v1::Evidence& evidence);
 // A halt of `job` for `verdict` has begun; its members have been told. A halt
@@ -30,24 +30,25 @@ void NoteMemberGone(const Turn& turn, Member& member, const Worker& gone,
 void NoteHaltBegun(Turn& turn, Job& job, const v1::Verdict& verdict);
 // A further member was lost, or failed, while the job recovers.
 void NoteFurtherFault(Turn& turn, Job& job, const v1::Verdict& verdict);
-// A further member of `job`, which halts or waits, is gone: does that, adds
-// `verdict` to the job's unless this one is cancelled, and journals it.
+// A further member of `job`, which is halting or waiting, is gone: does the
+// same, adds `verdict` to the job's unless the job is being cancelled, and
+// journals it.
 void NoteFurtherLoss(Turn& turn, Job& job, v1::Verdict verdict);
 // Every member that is left has halted.
 void NoteAllHalted(Turn& turn, Job& job);
-// The next generation is durable and its members have been told. One that goes
-// on after less than was committed repeats the rest.
+// The next generation is durable and its members have been told. If it resumes
+// from before the last committed step, it repeats the steps between.
 void NoteAssigned(Turn& turn, Job& job);
 // They have prepared and begin.
 void NoteStarted(Turn& turn, Job& job);
 // A step was committed, beyond those known before.
 void NoteStep(Turn& turn, Job& job);
-// The job is about to be set to its end, so what is open is over.
+// The job is about to end, which closes an open incident.
 void NoteEnded(Turn& turn, Job& job);
 
 // The supervisor of `worker` saw how a process of it ended. Adds that to the
 // newest incident and to the verdict of each job that blame this process, and
-// emits worker.process_ended. Said again, it changes nothing.
+// emits worker.process_ended. Idempotent.
 void NoteProcessEnd(Turn& turn, std::string_view worker,
                     const v1::ProcessEnd& process_end);
 
@@ -55,7 +56,7 @@ void NoteProcessEnd(Turn& turn, std::string_view worker,
 // code 138".
 [[nodiscard]] std::string ToText(const v1::ProcessEnd& process_end);
 // "detect 120 ms, halt 3 ms, assign 4 ms, connect 50 ms, first step 80 ms";
-// what is not known is left out.
+// unknown parts are left out.
 [[nodiscard]] std::string ToText(const v1::RecoveryCost& cost);
 
 }  // namespace ringmaster::coordinator

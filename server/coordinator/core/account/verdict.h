@@ -1,7 +1,8 @@
-// Verdicts: turning what was observed into who, where, why, on what evidence.
+// Verdicts: from observations to the culprit, its place, the cause and the
+// evidence.
 //
-// Pure functions of their arguments. A verdict's `decision` is to go on without
-// the culprit; the caller may decide otherwise.
+// Pure functions of their arguments. A verdict's `decision` is to continue
+// without the culprit; the caller may decide otherwise.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_ACCOUNT_VERDICT_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_ACCOUNT_VERDICT_H_
 
@@ -13,7 +14,7 @@
 
 namespace ringmaster::coordinator {
 
-// The observer of whatever no worker reports.
+// The observer of everything that no worker reports.
 inline constexpr std::string_view kCoordinatorObserver = "coordinator";
 
 // The verdict on `member` of `job`, last known as `worker`: `what` happened to
@@ -28,14 +29,14 @@ inline constexpr std::string_view kCoordinatorObserver = "coordinator";
                                       std::string_view observer,
                                       std::string_view detail);
 
-// A verdict that blames nobody.
+// Returns a verdict that blames nobody.
 [[nodiscard]] v1::Verdict VerdictOnNobody(const Job& job, std::string summary,
                                           absl::Time time);
 
-// Returns what the suspicions of `job` say about the link between two ranks,
-// from either end, in the order of their arrival and nothing twice. One end may
-// know only that nobody connected, the other also the address that it tried in
-// vain.
+// Returns the details that the suspicions of `job` give about the link between
+// two ranks, from both ends, in the order of arrival and without duplicates.
+// One end may know only that nobody connected, the other also the address that
+// it tried in vain.
 [[nodiscard]] std::string LinkDetail(const Job& job, int rank, int peer);
 
 // The verdict on the link that `first`, a suspicion of `job`, is about, with
@@ -44,20 +45,20 @@ inline constexpr std::string_view kCoordinatorObserver = "coordinator";
                                         const SuspicionReport& first,
                                         absl::Time time);
 
-// A worker left, or others joined: nobody failed.
+// Returns true if a worker left or others joined: nobody failed.
 [[nodiscard]] bool IsPolite(const v1::Verdict& verdict);
-// That, and the job goes on.
+// Returns true if IsPolite and the job continues.
 [[nodiscard]] bool IsWanted(const v1::Verdict& verdict);
 
-// Adds `later`, which is of the same incident, to its verdict. Who is blamed
-// first stays blamed, and `later` becomes evidence; but where nobody was blamed
-// for a halt that the job survives, `later` takes its place. Evidence beyond
-// kMaxEvidence is left out.
+// Adds `later`, a verdict on the same incident, to the first. The culprit that
+// was blamed first stays blamed, and `later` becomes evidence; but if nobody
+// was blamed for a halt that the job survives, `later` replaces the verdict.
+// Evidence beyond kMaxEvidence is left out.
 inline constexpr int kMaxEvidence = 64;
 void AddVerdict(const v1::Verdict& later, v1::Verdict& verdict);
 
 // Returns whether all members of `job` that are not lost have prepared, and the
-// workers in the same way. (Parameter servers have no plan and read no data.)
+// workers alike. (Parameter servers have no plan and read no data.)
 enum class Agreement { kIncomplete, kEqual, kDifferent };
 [[nodiscard]] Agreement PreparedAgreement(const Job& job);
 // Returns whether all workers have finished, with the same hash of the final
@@ -65,8 +66,8 @@ enum class Agreement { kIncomplete, kEqual, kDifferent };
 [[nodiscard]] Agreement FinishedAgreement(const Job& job);
 
 // Blames the first member of the smallest group that prepared (or finished)
-// alike, and tells in what it differs from the first of the largest group.
-// Requires kDifferent.
+// alike, and says how it differs from the first of the largest group. Requires
+// kDifferent.
 [[nodiscard]] v1::Verdict VerdictOnPrepared(const Job& job, absl::Time time);
 [[nodiscard]] v1::Verdict VerdictOnFinished(const Job& job, absl::Time time);
 

@@ -1,14 +1,15 @@
-// LinkFaults: broken links between live members, and whom to give up for them.
+// LinkFaults: broken links between live members, and the members to give up for
+// them.
 //
 // A broken link makes every rank of a ring fail, each blaming a neighbour:
-// RootLinks tells the reports that say something from those that follow from
-// others. A link may come back, so the first time the same members begin again.
-// When links fail again without a step in between, the fewest members that
-// cover all reported links are given up (SmallestCover), and each reported link
-// is remembered for a while, so that its ends are not put together again
-// meanwhile. A link that only one end complains about counts like any other;
-// but where either end could be given up, it is the one that had nothing to
-// say: who fails for a reason that it cannot name is heard of from others only.
+// RootLinks separates root causes from reports that follow from others. A link
+// may come back, so after a first fault the same members begin again. When
+// links fail again without a step in between, the fewest members that cover all
+// reported links are given up (SmallestCover), and each reported link is
+// remembered for a while, so that its ends are not put together again
+// meanwhile. A link reported by only one end counts like any other; but if
+// either end could be given up, it is the silent one, since a member that fails
+// for a reason it cannot name shows up only in the reports of others.
 //
 // Pure. Thread-safety: thread-compatible; a value.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_FAULTS_LINK_FAULTS_H_
@@ -30,7 +31,8 @@ namespace ringmaster::coordinator {
 struct LinkReport {
   std::string observer;
   std::string peer;
-  // No connection was made: its own observation in any case.
+  // No connection was made: that is its own observation in any case, not a
+  // consequence.
   bool is_unreached = false;
 
   friend bool operator==(const LinkReport&, const LinkReport&) = default;
@@ -38,8 +40,8 @@ struct LinkReport {
 
 // Returns those of `reports`, in the order of their arrival, that do not follow
 // from another. A member that stops for its own reason closes its connections:
-// what its peers then report about it is explained, if it has itself reported
-// somebody else. If all are explained by one another, the first began it.
+// its peers' reports about it are explained if it has itself reported another
+// member. If all explain one another, the first report is the root.
 [[nodiscard]] std::vector<LinkReport> RootLinks(
     const std::vector<LinkReport>& reports);
 
@@ -67,34 +69,34 @@ inline constexpr size_t kMaxExactEnds = 16;
 
 class LinkFaults {
  public:
-  // For the first time, and at most; twice as long each time that a link is
+  // The first hold and the longest one; a hold doubles each time a link is
   // reported again before it has been good for as long as it was bad.
   static constexpr absl::Duration kFirstHold = absl::Seconds(30);
   static constexpr absl::Duration kLongestHold = absl::Minutes(10);
 
-  // A step was committed: what was reported before is history.
+  // A step was committed: earlier reports no longer count.
   void OnStep();
 
-  // A step turns out to have been committed before the last fault: that fault
-  // is the first since.
+  // A step turns out to have been committed before the last fault, which is
+  // therefore the first since.
   void OnLateStep();
 
-  // `links` failed. Returns how often links did since the last step, this time
-  // included.
+  // `links` failed. Returns how often links have failed since the last step,
+  // including this time.
   int OnFault(const std::vector<LinkReport>& links);
 
   // The number of link failures since the last step.
   [[nodiscard]] int faults() const { return faults_; }
 
-  // All reports since the last step, each once; a link may have two, of both
-  // its ends.
+  // All reports since the last step, each once; a link may have two, one from
+  // each end.
   [[nodiscard]] const std::vector<LinkReport>& links() const { return links_; }
 
   // Keeps the ends of `link` apart for a while.
   void Remember(const LinkReport& link, MonotonicTime now);
 
-  // All that `worker` is to be kept apart from, by name. The views last until
-  // the next Remember.
+  // Returns the names of all workers to keep apart from `worker`. The views
+  // last until the next Remember.
   [[nodiscard]] std::vector<std::string_view> BadPeersOf(
       std::string_view worker, MonotonicTime now) const;
 

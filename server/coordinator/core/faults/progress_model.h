@@ -1,18 +1,18 @@
-// ProgressModel: how long members of a job may show no progress, learned from
-// how long they did so while all was well.
+// ProgressModel learns how long members of a job may show no progress, from the
+// gaps in their progress while all was well.
 //
 // Per phase it keeps the longest gap between two signs of progress of one
 // member (a step, a collective, a change of phase, disk bytes) as a maximum
 // that decays: an outlier is half forgotten after kHalfLife spent in that
-// phase. A phase that is never entered forgets nothing. Nothing is claimed of
-// a phase before kLearnedRounds whole rounds of it (steps applied, or stays
-// ended) were seen: the signs within a step come in clumps, so that the first
-// gaps say nothing about the longest.
+// phase. A phase that is never entered forgets nothing. It claims nothing about
+// a phase before it has seen kLearnedRounds whole rounds of it (steps applied,
+// or stays ended): the signs within a step come in clumps, so the first gaps
+// say nothing about the longest.
 //
-// Steps and evaluations are shared work: with fewer ranks each takes longer, in
-// proportion, so the most work (gap times world size) is kept too, and says how
-// long a gap may be in a smaller world. In a larger one the longest gap as it
-// was observed still counts, and fades. Neither grows by a change of size.
+// Steps and evaluations are shared work: with fewer ranks each takes
+// proportionally longer. So the most work (gap times world size) is kept too,
+// and bounds the gap in a smaller world. In a larger one the longest observed
+// gap still counts, and fades. A change of size makes neither grow.
 //
 // Thread-safety: thread-compatible; a value, copied with its job.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_FAULTS_PROGRESS_MODEL_H_
@@ -29,15 +29,15 @@ namespace ringmaster::coordinator {
 
 class ProgressModel {
  public:
-  // Outliers that come back within about a quarter of an hour of training are
+  // Outliers that recur within about a quarter of an hour of training are
   // remembered well enough: 2^-1.5 > 1/3.
   static constexpr absl::Duration kHalfLife = absl::Minutes(10);
   static constexpr int kLearnedRounds = 3;
   // A member may be silent for this many of the longest gaps.
   static constexpr int kPatience = 3;
 
-  // A member of `world_size` showed progress at `now`, `gap` after it last did,
-  // and was in `phase` in between. Phases in which nobody works are ignored.
+  // A member of `world_size` showed progress, `gap` after it last did, and was
+  // in `phase` in between. Phases in which nobody works are ignored.
   void Observe(v1::Phase phase, absl::Duration gap, int world_size,
                MonotonicTime now);
 

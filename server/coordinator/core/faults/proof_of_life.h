@@ -2,14 +2,14 @@
 // silent.
 //
 // A step is applied once every member of the generation has sent its record of
-// it. So whoever reports step s as applied proves that all members lived when
+// it. So a report that step s is applied proves that all members lived when
 // they sent their records of s; but when was that? A member sends its record of
 // s after all have contributed to s, and each contributes to s after it has
 // applied s-1. So all records of s were sent after the moment at which any one
 // member had not applied s-1 yet. A report of step s-2 or less shows such a
 // moment: it was heard when its sender had no more. (A report of s-1 does not:
 // its sender may have contributed to s already, and a third member may be what
-// delayed s since. That third one may have sent its record long ago and died.)
+// delayed s since. It may have sent its record long ago and died.)
 //
 // Hence: step s, heard for the first time, proves that every member lived when
 // the last report of the highest step known was heard, if that step is at most

@@ -10,7 +10,7 @@ namespace ringmaster::coordinator {
 // Adds the worker to the pool. Nobody has its name.
 void Join(Turn& turn, const HelloReceived& hello);
 
-// Binds the worker of that name and incarnation to a new session, and tells it
+// Binds the worker of that name and incarnation to a new session, and sends it
 // what it has missed:
 //   generation of the hello   the job is   what it is sent
 //   the job's                 PREPARING    nothing: it prepares again
@@ -30,7 +30,8 @@ void Join(Turn& turn, const HelloReceived& hello);
 // A worker without a job that thinks it has one is released.
 void AttachAgain(Turn& turn, const HelloReceived& hello);
 
-// The worker of `identity`, a member of `job`, as long as it has not attached.
+// Returns the worker of `identity`, a member of `job`, as it is until it
+// attaches.
 [[nodiscard]] Worker DetachedWorker(const MemberIdentity& identity,
                                     const Job& job);
 

@@ -6,12 +6,12 @@
 
 namespace ringmaster::coordinator {
 
-// Suspicions that nothing has explained: links are at fault. The first time the
-// same members begin again; if it happens again without a step in between,
+// Nothing has explained the suspicions, so links are at fault. The first time
+// the same members begin again; if it happens again without a step in between,
 // the fewest members that cover the broken links are evicted (LinkFaults).
 void OnSuspicionDeadline(Turn& turn, Job& job);
 
-// Two workers that were kept apart need not be any longer.
+// Two workers no longer need to be kept apart.
 void OnLinkCheck(Turn& turn, Job& job);
 
 }  // namespace ringmaster::coordinator

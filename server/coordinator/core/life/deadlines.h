@@ -14,15 +14,15 @@ namespace ringmaster::coordinator {
 // Acts on every deadline up to turn.now.
 void ActOnDeadlines(Turn& turn);
 
-// Members that are to attach again have their time from when the first worker is
-// there: until then it is as likely that nobody finds the coordinator, whose
-// name may still lead to its old address, as that all are gone. They train
-// meanwhile, and nobody waits for their place. A job that a user cancelled does
-// not wait. To be called before the event at turn.now is handled.
+// The time for members to attach again starts when the first worker says hello:
+// until then it is as likely that no worker finds the coordinator, whose name
+// may still resolve to its old address, as that all are gone. They train
+// meanwhile, and nobody waits for their place. A job that a user has cancelled
+// does not wait. To be called before the event at turn.now is handled.
 void AwaitFirstWorker(Turn& turn);
 
 // Moves every deadline that others have to meet by `delay`: the coordinator
-// itself was late, so their messages may still wait to be read.
+// itself was late, so their messages may still be unread.
 void ExtendDeadlines(State& state, absl::Duration delay);
 
 }  // namespace ringmaster::coordinator

@@ -18,11 +18,11 @@ namespace ringmaster::coordinator {
 
 [[nodiscard]] bool IsForming(const Job& job);
 
-// Lets the oldest queued job gather if no job is active.
+// Starts gathering workers for the oldest queued job if no job is active.
 void AdvanceQueue(Turn& turn);
 
-// Forms the next generation of the job that gathers, or lets the one that runs
-// grow, if workers are there. Called whenever that may have changed.
+// Forms the next generation of the gathering job, or lets the running job grow,
+// if there are workers. Called whenever that may have changed.
 void TryGather(Turn& turn);
 
 // A generation to be formed.
@@ -30,11 +30,11 @@ struct Formation {
   // In the order of ranks, parameter servers after workers. Those that hold no
   // step are newcomers.
   std::vector<const Worker*> workers;
-  // It goes on after this step.
+  // The step from which it resumes.
   int64_t resume_step = 0;
-  // Nobody holds the steps that were made: begins anew.
+  // No member holds the steps that were made: it starts from the beginning.
   bool is_rollback = false;
-  // It goes on with the shards that members hold, as of this step (shards.h).
+  // It continues with the shards that members hold, as of this step (shards.h).
   std::optional<int64_t> shard_step = std::nullopt;
 };
 
@@ -53,7 +53,7 @@ void SendAssignmentTo(Turn& turn, const Job& job, const Member& member);
 void OnPrepared(Turn& turn, const Worker& worker,
                 const PreparedReceived& prepared);
 
-// Puts every deadline of `job` out of force, but for those of progress.
+// Clears every deadline of `job` except those of progress.
 void ClearDeadlines(Job& job);
 
 }  // namespace ringmaster::coordinator

@@ -1,12 +1,12 @@
-// Growth: idle workers join a job that runs, and idle parameter servers one that
-// has fewer than it was made for. And those who hold shards leave it
-// (hand_over.h), by the same pause.
+// Growth: idle workers join a running job, and idle parameter servers one that
+// has fewer than it asked for. Holders of shards leave it (hand_over.h) by the
+// same pause.
 //
-// Once none joined for Config::join_settle, the members are asked to pause. They
-// end at the same step and say so as after a halt; from the first such answer
-// on it is a halt, with a verdict on nobody, and the workers join as newcomers
-// of the next generation. Attempts whose newcomers are lost before a step is
-// committed back off.
+// Once no worker has joined for Config::join_settle, the members are asked to
+// pause. They end at the same step and report it as after a halt; from the
+// first such report on it is a halt, with a verdict that blames nobody, and the
+// workers join as newcomers of the next generation. Attempts whose newcomers
+// are lost before a step is committed back off.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_GROWTH_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_GROWTH_H_
 
@@ -18,13 +18,14 @@ namespace ringmaster::coordinator {
 // changed.
 void ArmGrowth(Turn& turn, Job& job);
 
-// Asks the members to pause, unless it is no time for it.
+// Asks the members to pause, unless this is not the time for it.
 void OnGrowthDeadline(Turn& turn, Job& job);
 
-// The first member has paused: what the halt of the others is for.
+// Returns the verdict of the halt of the other members, once the first has
+// paused.
 [[nodiscard]] v1::Verdict VerdictOnPause(const Turn& turn, const Job& job);
 
-// Nobody has paused: a halt takes its place.
+// No member has paused in time: halts them instead.
 void OnPauseDeadline(Turn& turn, Job& job);
 
 // A halt of `job` begins. If its generation has newcomers and has not committed

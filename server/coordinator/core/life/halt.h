@@ -1,20 +1,22 @@
-// Halting a generation, and what follows once all its members have stopped.
+// Halting a generation, and the decision that follows once all its members have
+// stopped.
 //
-// The arithmetic: a member that applied step s had everybody's record of s, and
-// who sends a record holds every reduced bucket of that step. So no survivor's
-// complete_step is below any step that anyone has applied, and the least
-// complete_step of the survivors is the step to go on after: nothing applied is
-// ever lost while anybody is left who holds it.
+// The arithmetic: a member that applied step s had all members' records of s,
+// and a member that sends a record holds every reduced bucket of that step. So
+// no survivor's complete_step is below any step that any member has applied,
+// and the least complete_step of the survivors is the step to resume from:
+// nothing applied is lost while any holder is left.
 //
 // A newcomer stands at (0, 0) until it holds the whole state of the resume
-// step, and at that step then. So who says (0, 0) where steps were applied
-// holds nothing, and does not count: it is a newcomer of the next generation
-// too.
+// step, and at that step from then on. So a member that reports (0, 0) although
+// steps were applied holds nothing and does not count: it is a newcomer of the
+// next generation too.
 //
 // A member that starts from a checkpoint of step S holds S complete with
-// nothing applied, and applies it once all say that they hold it. So the same
-// holds of that step: all hold S, and go on after it, or nobody applied it, and
-// it is no loss to go on after 0, where they start from a checkpoint again.
+// nothing applied, and applies it once all members say that they hold it. So
+// the same is true of that step: either all hold S and resume from it, or none
+// applied it and nothing is lost by resuming from 0, where they start from a
+// checkpoint again.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_HALT_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_HALT_H_
 
@@ -24,8 +26,8 @@
 namespace ringmaster::coordinator {
 
 // Returns the intent of a halt that a loss causes: to end a job that is
-// stopping, the intent of a halt already under way, else to go on without the
-// lost member.
+// stopping, the intent of a halt already under way, otherwise to continue
+// without the lost member.
 [[nodiscard]] HaltIntent IntentOnLoss(const Job& job);
 
 // Halts the members of `job`, which is PREPARING (assigned), RUNNING or
@@ -46,17 +48,17 @@ void ResolveHalt(Turn& turn, Job& job);
 
 void OnHalted(Turn& turn, Worker& worker, const HaltedReceived& halted);
 
-// Evicts who has not halted when the budget is over.
+// Evicts the members that have not halted when the budget is over.
 void OnHaltDeadline(Turn& turn, Job& job);
 
 // A member of `job` is gone: `gone` is its worker's last state, already removed
-// from the pool; `what` and `evidence` tell how ("was lost", "left").
+// from the pool; `what` and `evidence` say how ("was lost", "left").
 void OnMemberGone(Turn& turn, const Worker& gone, std::string_view what,
                   v1::Evidence evidence);
 
-// `worker` attached again as `member`, but with no trace of the generation: it
-// holds nothing, and is to be a newcomer of the next one. Halts the job if it
-// is not halted yet.
+// `worker` attached again as `member` but no longer knows the generation: it
+// holds nothing and becomes a newcomer of the next one. Halts the job if it is
+// not halted yet.
 void MakeBlank(Turn& turn, Job& job, const Worker& worker, Member& member);
 
 }  // namespace ringmaster::coordinator

@@ -1,15 +1,16 @@
-// Handing over: who holds shards of a job and is asked to leave gives them to
-// others first.
+// Handing over: a holder of shards that is asked to leave gives them to other
+// members first.
 //
-// The members are asked to pause (growth.h). In the next generation who leaves
-// is given no shards, but is still a member if others need its copies: they
-// take them as it begins. Once it has made a step, the members pause again;
-// then nobody needs its copies, and it is released. Two pauses, and no step
-// lost. It is released at the first one where others have the copies, or where
-// nobody is there who could take them; then the job goes back to its last
-// checkpoint. So it is where copies would be no use: before the first step, and
-// where some shard is lost with another holder. The leaver itself says how long
-// it waits: when its patience ends, it leaves like anybody else.
+// The members are asked to pause (growth.h). In the next generation the leaver
+// is given no shards but stays a member if others need its copies, which they
+// take as the generation begins. Once that generation has made a step, the
+// members pause again; then nobody needs its copies, and it is released. That
+// makes two pauses, and no step is lost. It is released at the first pause if
+// others already have the copies, or if nobody could take them; in the latter
+// case the job goes back to its last checkpoint. The same holds if copies would
+// be of no use: before the first step, and if some shard was lost with another
+// holder. The leaver decides how long it waits: when its patience ends, it
+// leaves like any other worker.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_HAND_OVER_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_HAND_OVER_H_
 
@@ -26,25 +27,24 @@ namespace ringmaster::coordinator {
 // shards.
 [[nodiscard]] bool HasLeavingHolder(const State& state, const Job& job);
 
-// Members of that role that are not lost, without those.
+// Returns the number of members of that role that are neither lost nor leaving.
 [[nodiscard]] int StayingCount(const State& state, const Job& job,
                                v1::Role role);
 
 // Returns the hosts from which the next generation of `job` takes idle members
-// of that role. A leaver does not count: if too few would stay, workers of
-// quarantined hosts join while its shards can still be handed over.
+// of that role. Leavers do not count: if too few would stay, workers of
+// quarantined hosts join while the shards can still be handed over.
 [[nodiscard]] Hosts HostsToJoinFrom(const State& state, const Job& job,
                                     v1::Role role);
 
-// "parameter server s leaves", "workers a, b leave"; empty if nobody does.
+// "parameter server s leaves", "workers a, b leave"; empty if none leaves.
 [[nodiscard]] std::string LeaveText(const State& state, const Job& job);
 
-// Takes those who leave and whom the next generation can do without, or has
-// nobody to take over from, out of `job`, whose members have halted, and
-// releases them. `shard_step`: the step of the copies that it goes on with, if
-// any; where they are needed all the same, there is none afterwards.
-// `is_rollback`: there is none, though steps were made. Returns whether it
-// released any.
+// Releases from `job`, whose members have halted, the leavers that the next
+// generation does not need, or that nobody can take over from. `shard_step` is
+// the step of the copies that the job resumes with, if any; it is cleared if
+// those copies are lost with a leaver. `is_rollback`: there is no such step
+// although steps were made. Returns true if it released any.
 bool DismissLeavers(Turn& turn, Job& job, std::optional<int64_t> shard_step,
                     bool is_rollback);
 

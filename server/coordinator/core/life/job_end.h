@@ -1,4 +1,4 @@
-// The end of a job: decided, made durable, then told to everybody.
+// The end of a job: decided, made durable, then announced.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_JOB_END_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_JOB_END_H_
 
@@ -24,24 +24,25 @@ struct End {
 void DecideEnd(Turn& turn, Job& job, End end,
                std::vector<RequestToken> waiting = {});
 
-// Carries out the end: tells users and members, which go back to the pool, and
-// lets the next job gather.
+// Carries out the end: answers users, returns members to the pool, and lets the
+// next job gather.
 void OnEndDurable(Turn& turn, const JobEndedRecord& record,
                   const std::vector<RequestToken>& waiting);
 
-// The end has to wait for the journal to work again: those that wait for it are
-// told so.
+// The end has to wait for the journal to work again: the users that wait for it
+// are told so.
 void OnEndNotDurable(Turn& turn, Job& job);
 
 // Takes `worker` out of its job and makes it idle, unless it is draining.
 void ReturnToPool(Worker& worker);
 
-// Does that, and tells it `why`, if it has heard of its generation; `state` is
-// its job's, and `exit_code`, if that has failed.
+// Returns `worker` to the pool and, if it has heard of its generation, tells it
+// `why`; `state` is its job's, and `exit_code` too if the job has failed.
 void Release(Turn& turn, Worker& worker, v1::JobState state,
              const std::string& why, int exit_code = 0);
 
-// Forgets those jobs that ended first, beyond `max_ended_jobs` ended ones.
+// Forgets the jobs that ended first, so that at most `max_ended_jobs` ended
+// ones are left.
 void PruneEndedJobs(State& state, int max_ended_jobs);
 
 }  // namespace ringmaster::coordinator

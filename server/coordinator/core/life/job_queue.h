@@ -9,14 +9,14 @@
 
 namespace ringmaster::coordinator {
 
-// Gives the job an id and journals it; it exists, and the user hears of it,
-// once that is durable. A request_id seen before gives that job instead.
+// Gives the job an id and journals it; it exists, and the user gets an answer,
+// once that is durable. A request_id seen before returns that job instead.
 void OnSubmit(Turn& turn, const SubmitRequested& submit);
 void OnJobDurable(Turn& turn, const JobCreatedRecord& record,
                   const std::vector<RequestToken>& waiting);
 
-// Cancels a job: at once where no member works for it, else by way of STOPPING
-// or HALTING. Members are told at once; the user once it is durable.
+// Cancels a job: at once if no member works for it, otherwise by way of
+// STOPPING or HALTING. Members are told at once, the user once it is durable.
 void OnCancel(Turn& turn, const CancelRequested& cancel);
 
 // The job that a JobCreatedRecord makes.

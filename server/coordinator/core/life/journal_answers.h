@@ -1,9 +1,10 @@
-// Journal answers: the actions that waited for a record, and those after a
+// The journal's answers: actions that waited for a record, and actions after a
 // failure.
 //
-// While it fails nothing that needs a record begins: no job is accepted, no
-// generation is formed. What is decided already (verdicts, the ends of jobs) is
-// set aside, and handed over in order once the journal works again.
+// While the journal fails, nothing that needs a record begins: no job is
+// accepted, no generation is formed. Decisions already made (verdicts, the ends
+// of jobs) are set aside, and handed over in order once the journal works
+// again.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_JOURNAL_ANSWERS_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_JOURNAL_ANSWERS_H_
 

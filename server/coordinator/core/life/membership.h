@@ -1,4 +1,4 @@
-// The pool of workers: who joins, attaches again, leaves, is lost.
+// The pool of workers: joining, attaching again, leaving, being lost.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_MEMBERSHIP_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_MEMBERSHIP_H_
 
@@ -10,7 +10,7 @@
 
 namespace ringmaster::coordinator {
 
-// A hello's effect depends on what has its name already:
+// A hello's effect depends on the worker that already has its name:
 //   nobody                                     joins the pool
 //   same incarnation                           attaches again; an older stream
 //                                              of it is closed
@@ -19,7 +19,7 @@ namespace ringmaster::coordinator {
 //   nobody, but its loss from the active job   is refused until it is:
 //   is not durable yet                         JOURNAL_UNAVAILABLE
 // A member that attaches again stays one if it is still in its generation, and
-// is told what it has missed.
+// is sent what it has missed.
 void OnHello(Turn& turn, const HelloReceived& hello);
 
 void OnStreamClosed(Turn& turn, const Worker& worker, std::string_view detail);
@@ -36,8 +36,8 @@ void OnReattachDeadline(Turn& turn, Job& job);
 // closes its session. It may come back as a newcomer.
 void Evict(Turn& turn, const std::string& name, v1::Evidence evidence);
 
-// The same for a worker whose message breaks the protocol in a way that
-// `what` tells. `worker` is gone afterwards.
+// The same for a worker whose message breaks the protocol, as described by
+// `what`. `worker` is gone afterwards.
 void CloseForViolation(Turn& turn, const Worker& worker, std::string_view what);
 
 }  // namespace ringmaster::coordinator

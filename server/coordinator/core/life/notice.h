@@ -9,8 +9,8 @@
 namespace ringmaster::coordinator {
 
 // Publishes `notice` as an event of the job, and keeps its sample, or the step
-// of its checkpoint. Of another generation than the job's it is ignored. Its
-// kind is one that this build knows.
+// of its checkpoint. A notice of another generation is ignored. Requires a kind
+// that this build knows.
 void OnNotice(Turn& turn, const Worker& worker, const v1::Notice& notice);
 
 }  // namespace ringmaster::coordinator

@@ -9,40 +9,39 @@
 
 namespace ringmaster::coordinator {
 
-// Some member got on, in whatever it does.
+// A member made progress, in whatever phase it is in.
 void NoteProgress(const Turn& turn, Job& job);
 
 // Takes the signs of progress in `beat`, and learns from how long they took;
 // `worker`, which `member` is, is as it was before the beat. In a standstill
-// the beats of all members together bring a look at it (OnProgressDeadline)
-// once in a beat interval, not each of them one.
+// all members' beats together trigger one check (OnProgressDeadline) per beat
+// interval, not one each.
 void NoteSigns(const Turn& turn, Job& job, Worker& worker, Member& member,
                const BeatReceived& beat);
 
-// When the lack of progress of `job` is to be looked at; InfiniteFuture in
-// states that have another bound. As long as members send beats, at most a beat
-// interval later than it is to be acted upon.
+// Returns when to check `job` for a lack of progress; InfiniteFuture in states
+// that have another bound. As long as members send beats, the check is at most
+// a beat interval late.
 [[nodiscard]] MonotonicTime ProgressDeadline(const Job& job);
 
-// Returns how long `job` may make no progress now: by what was learned
-// (ProgressModel) of the phases of the members that may be at work, which are
-// those that wait for nobody; at most the progress cap. Where a broken link may
-// be the cause (somebody connects, or all wait for one another), its ends have
-// the time to notice it first: until then nobody can tell from outside who is
-// stuck.
+// Returns how long `job` may make no progress now: as learned (ProgressModel)
+// for the phases of the members that may be at work, namely those that wait for
+// nobody; at most the progress cap. If a broken link may be the cause (a member
+// is connecting, or all wait for one another), its ends get time to notice it
+// first: until then it is not visible from outside who is stuck.
 [[nodiscard]] absl::Duration ProgressPatience(const State& state,
                                               const Job& job,
                                               const Config& config);
 
-// Looks, and evicts the stuck member if there has been no progress for longer
-// than the patience.
+// Evicts the stuck member if there has been no progress for longer than the
+// patience.
 void OnProgressDeadline(Turn& turn, Job& job);
 
 // Returns the member to blame when nobody makes progress: of the members that
 // have not prepared (PREPARING) or finished, those that are not themselves
-// waiting for a peer; if all wait, those whose waits form a circle. Of these,
-// the one with the lowest collective, then the one that most others wait for,
-// at first or second hand, then the lowest rank. (A member that
+// waiting for a peer; if all wait, those whose waits form a circle. Among
+// these, the one with the lowest collective, then the one that most others wait
+// for, directly or indirectly, then the lowest rank. (A member that
 // computes for ever waits for nobody, and all others wait for it. A frozen one
 // sends no beats, so its lease runs out.) Requires a member that is not lost.
 [[nodiscard]] const Member& FindStuckMember(const State& state, const Job& job);

@@ -1,13 +1,14 @@
-// Rebuilding a job whose newest generation the journal does not know: it is
-// gone, or an older copy. The members know, and train on; each tells of it in
-// its hello (HeldJob).
+// Rebuilding a job whose newest generation the journal does not know, because
+// the journal was lost or is an older copy. The members know it and keep
+// training; each reports it in its hello (HeldJob).
 //
 //   first report -> ranks report -> (job durable) -> (generation durable) -> job
 //
-// The job is taken over once every rank has reported, or who has by then when
-// Config::reattach_budget is over; the other ranks are lost. Until then no
-// other job begins, and what members say is kept. Nothing is decided before the
-// records are durable: while the journal fails, it all waits.
+// The job is taken over once every rank has reported, or when
+// Config::reattach_budget is over, with the ranks that have reported by then;
+// the others are lost. Until then no other job begins, and members' messages
+// are kept. Nothing is decided before the records are durable: while the
+// journal fails, everything waits.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_REBUILD_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_REBUILD_H_
 
@@ -20,35 +21,35 @@ namespace ringmaster::coordinator {
 
 // Returns true if `hello` of `worker`, which is in the pool, reports a
 // generation that is to be taken over: the worker keeps it then, and
-// ContinueRebuilding is to follow. False if the job is known in that
-// generation, is another by the same id, has ended or is at work (its members
+// ContinueRebuilding is to follow. Returns false if the job is known in that
+// generation, is another by the same id, has ended or is running (its members
 // had their time to attach again), if another job has members, or if newer
 // generations are known.
 [[nodiscard]] bool TakeReport(Turn& turn, Worker& worker,
                               const HelloReceived& hello);
 
-// Goes on as far as reports, time and the journal allow. May be called at any
+// Continues as far as reports, time and the journal allow. May be called at any
 // time.
 void ContinueRebuilding(Turn& turn);
 
 // The time to report is over.
 void OnRebuildDeadline(Turn& turn);
 
-// Returns true if the record, which is durable, is that of the generation to be
-// taken over, and then takes it over, unless its job has ended meanwhile.
+// If the record, which is durable, is that of the generation to be taken over,
+// takes it over, unless its job has ended meanwhile, and returns true.
 [[nodiscard]] bool OnRebuiltDurable(Turn& turn,
                                     const GenerationFormedRecord& record);
 
-// Returns true if the record, which is not durable, is one of the rebuilding;
+// Returns true if the record, which is not durable, belongs to the rebuilding;
 // it is made again once the journal works.
 [[nodiscard]] bool OnRebuiltNotDurable(Turn& turn, const JournalRecord& record);
 
-// Keeps what `worker` says, if it can only be understood once its job is taken
-// over.
+// Keeps the event of `worker` if it can only be understood once its job has
+// been taken over.
 [[nodiscard]] bool KeepForLater(Turn& turn, const Worker& worker,
                                 const EventBody& body);
 
-// The next of what was kept, in order, if the job has been taken over (or was
+// Returns the next kept event, in order, if the job has been taken over (or
 // given up).
 [[nodiscard]] std::optional<EventBody> TakeKept(Turn& turn);
 

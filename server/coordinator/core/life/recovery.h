@@ -12,11 +12,11 @@
 
 namespace ringmaster::coordinator {
 
-// The state that `records` leave. The job whose newest generation was not ended
-// is RUNNING, STOPPING if it was being cancelled, HALTING if there was a verdict
-// in that generation; its members are DETACHED, except those that a verdict has
-// excluded. The deadlines are BeginRecovered's. DATA_LOSS names the first record
-// that contradicts those before it.
+// Returns the state that results from `records`. The job whose newest
+// generation was not ended is RUNNING, STOPPING if it was being cancelled,
+// HALTING if there was a verdict in that generation; its members are DETACHED,
+// except those that a verdict has excluded. The deadlines are BeginRecovered's.
+// DATA_LOSS names the first record that contradicts those before it.
 [[nodiscard]] absl::StatusOr<State> Fold(
     const std::vector<JournalRecord>& records, const Config& config);
 

@@ -1,5 +1,5 @@
-// Taking over a generation that the journal did not know: from what its workers
-// have reported (rebuild.h) to a job that runs.
+// Taking over a generation that the journal did not know: from its workers'
+// reports (rebuild.h) to a running job.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_TAKE_OVER_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_TAKE_OVER_H_
 
@@ -9,8 +9,7 @@
 
 namespace ringmaster::coordinator {
 
-// Returns true if `worker` is the one that reported its rank, and is still as
-// it reported.
+// Returns true if `worker` is the one that reported its rank, unchanged since.
 [[nodiscard]] bool IsReporter(const Rebuilding& rebuilding,
                               const Worker& worker);
 
@@ -18,13 +17,13 @@ namespace ringmaster::coordinator {
 // or null.
 [[nodiscard]] Worker* ReporterOf(State& state, int rank);
 
-// The record of the generation that is being rebuilt; `job` is as the journal
-// knows it. Ranks without a reporter are nobody's.
+// Returns the record of the generation that is being rebuilt; `job` is as the
+// journal knows it. Ranks without a reporter have no worker.
 [[nodiscard]] GenerationFormedRecord RebuiltRecord(Turn& turn, const Job& job);
 
 // Makes `job` the active one in the generation of `record`, which is durable.
-// Workers that came too late for it are released; ranks that are not there are
-// lost. Ends the rebuilding.
+// Workers that reported too late are released; missing ranks are lost. Ends the
+// rebuilding.
 void TakeOver(Turn& turn, Job& job, const GenerationFormedRecord& record);
 
 }  // namespace ringmaster::coordinator

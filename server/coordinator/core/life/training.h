@@ -27,7 +27,8 @@ void CheckFinished(Turn& turn, Job& job);
 // is STOPPING from now on.
 void StopMembers(Turn& turn, Job& job);
 
-// Members that were asked to stop have not all stopped, and none gets on.
+// Not all members that were asked to stop have stopped, and none makes
+// progress.
 void OnStopDeadline(Turn& turn, Job& job);
 
 }  // namespace ringmaster::coordinator

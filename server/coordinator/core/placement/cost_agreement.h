@@ -1,5 +1,5 @@
-// CostAgreement: the costs of collectives that all members of a generation go
-// by. Pure.
+// CostAgreement: the costs of collectives that all members of a generation use.
+// Pure.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_PLACEMENT_COST_AGREEMENT_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_PLACEMENT_COST_AGREEMENT_H_
 
@@ -10,13 +10,13 @@
 
 namespace ringmaster::coordinator {
 
-// One set for those that were measured, all of which passed CheckCosts: the
-// median of each number, of an even count the lower of the two in the middle.
-// Nothing if there are none: their builds' defaults are the same for all.
+// Returns one set of costs for all measured ones, which have passed CheckCosts:
+// the median of each number, or the lower of the middle two. nullopt if there
+// are none: the builds' defaults are the same for all.
 //
 // Cores are busy when workers measure, and a disturbed measurement is too slow
-// by any factor. A mean, or the worst, would let that one decide; the
-// best would go by the quickest of several different machines.
+// by any factor. A mean, or the worst, would let that one decide; the best
+// would follow the fastest of several different machines.
 [[nodiscard]] std::optional<MachineCosts> AgreeOnCosts(
     const std::vector<MachineCosts>& measured);
 

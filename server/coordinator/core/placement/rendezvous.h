@@ -1,4 +1,5 @@
-// Rendezvous: which workers a job takes, when, and in which order of ranks.
+// Rendezvous decides which workers a job takes, when, and in which order of
+// ranks.
 //
 // Pure functions of their arguments.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_PLACEMENT_RENDEZVOUS_H_
@@ -21,59 +22,61 @@ namespace ringmaster::coordinator {
 // quarantined.
 enum class Hosts { kSound, kAll };
 
-// Has a session and no job.
+// Returns true if it has a session and no job.
 [[nodiscard]] bool IsIdle(const Worker& worker);
 
-// A member of the active job whose link with `worker` was broken lately
-// (LinkFaults), or such an idle worker that joined before it; else null.
+// Returns a member of the active job, or an idle worker that joined earlier,
+// whose link with `worker` was broken lately (LinkFaults); null if there is
+// none.
 [[nodiscard]] const Worker* BadLinkOf(const State& state, const Worker& worker);
 
 // The functions below look at workers of one role: those that train, or
 // parameter servers.
 
-// kSound, unless a job that needs `needed` idle workers has them only if it
-// takes those of quarantined hosts too.
+// Returns kSound, unless a job that needs `needed` idle workers can have them
+// only from quarantined hosts too.
 [[nodiscard]] Hosts HostsFor(const State& state, int needed,
                              v1::Role role = v1::ROLE_WORKER);
 
-// Returns how many workers a job could take: those that are idle, but nobody
-// whose link with a member of the active job is bad, and of idle workers with
-// such a link only the one that joined first (BadLinkOf).
+// Returns how many workers a job could take: the idle ones, except those whose
+// link with a member of the active job is bad; of two idle workers with a bad
+// link between them, only the one that joined first counts (BadLinkOf).
 [[nodiscard]] int IdleCount(const State& state, Hosts hosts,
                             v1::Role role = v1::ROLE_WORKER);
 
-// They themselves, in the order of their future ranks: hosts in the order of
-// their first idle worker's join, workers by name within a host.
+// Returns those workers in the order of their future ranks: hosts in the order
+// of their first idle worker's join, workers by name within a host.
 [[nodiscard]] std::vector<const Worker*> PackedIdleWorkers(
     const State& state, Hosts hosts, v1::Role role = v1::ROLE_WORKER);
 
-// When the last of them joined. Those that came and left again do not count: a
-// worker that starts and dies over and over would keep a job from beginning.
+// Returns when the last of them joined. Workers that have left again do not
+// count: one that starts and dies over and over would keep a job from
+// beginning.
 [[nodiscard]] MonotonicTime LastIdleJoin(const State& state, Hosts hosts,
                                          v1::Role role = v1::ROLE_WORKER);
 
-// When `job` (GATHERING) may begin with `idle_count` workers: at once
-// (`now`) with max, `settle` after the last join or the beginning of the
-// gathering, whichever is later, with min; else InfiniteFuture.
+// Returns when `job` (GATHERING) may begin with `idle_count` workers: at once
+// (`now`) with max; with min, `settle` after the last join or the beginning of
+// the gathering, whichever is later; otherwise InfiniteFuture.
 [[nodiscard]] MonotonicTime GangTime(const Job& job, int idle_count,
                                      MonotonicTime last_join,
                                      MonotonicTime now);
 
-// The order of ranks of a generation with `members`, who have the ranks of the
-// one before, counted from `first_rank`, and `joining`, packed by host. If the
-// joining fill the gaps between the members so that the ranks of each host
-// follow one another, every member keeps its rank. Otherwise the members keep
-// their order: hosts are in the order of their lowest member's rank, then those
-// of the joining; within a host members come first.
+// Returns the order of ranks of a generation with `members`, who have the ranks
+// of the previous one, counted from `first_rank`, and `joining`, packed by
+// host. If the joining fill the gaps between the members so that the ranks of
+// each host follow one another, every member keeps its rank. Otherwise the
+// members keep their order: hosts are in the order of their lowest member's
+// rank, then those of the joining; within a host members come first.
 [[nodiscard]] std::vector<const Worker*> OrderRanks(
     const std::vector<const Worker*>& members,
     const std::vector<const Worker*>& joining, int first_rank = 0);
 
-// The worker as members know it; its ranks are the caller's to set.
+// Returns the worker's identity as members see it; the caller sets its ranks.
 [[nodiscard]] MemberIdentity IdentityOf(const Worker& worker);
 
-// The member table for `workers` in this order of ranks; local ranks count the
-// ranks of the same role before on the same host.
+// Returns the member table for `workers` in this order of ranks; a local rank
+// counts the earlier ranks of the same role on the same host.
 [[nodiscard]] std::vector<MemberIdentity> AssignRanks(
     const std::vector<const Worker*>& workers);
 

@@ -16,16 +16,15 @@ struct ShardHolder {
   int rank = 0;
   // Equal on those that share a machine.
   std::string_view host_key;
-  // It gives what it holds to the others, and is given nothing.
+  // It gives its shards to the others and receives none.
   bool is_leaving = false;
 };
 
 // The known copies of a shard.
 struct ShardCopies {
-  // Those that hold it as of the resume step; of `holders`, by index,
-  // ascending.
+  // The holders of it as of the resume step, as indices, ascending.
   std::vector<int> holders;
-  // Its primary so far, by index; -1: it had none, or that is gone.
+  // Its primary so far, by index; -1: it had none, or the primary is gone.
   int primary = -1;
 };
 

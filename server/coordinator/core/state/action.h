@@ -1,7 +1,7 @@
 // Action: everything that the coordinator's core can ask its adapter to do.
 //
 // The adapter performs them in order, after Step has returned and the state is
-// consistent. Sending is fire and forget: a message for a session that is gone
+// consistent. Sending is fire-and-forget: a message for a session that is gone
 // is dropped.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_STATE_ACTION_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_STATE_ACTION_H_
@@ -35,10 +35,10 @@ struct SendWelcome {
 
 // Sent only after the generation's record is durable. The adapter adds the spec
 // and the peers (of State::FindJob(job_id)), the hash of the member table, the
-// timeouts from the Config, and the generation's secret: that is random, so it
-// is the adapter's to make, the same for all members of a generation, for
-// instance a keyed hash of the generation under a key of this process life. It
-// is neither journaled nor seen by the core.
+// timeouts from the Config, and the generation's secret. The secret is random,
+// so the adapter makes it, the same for all members of a generation, for
+// instance as a keyed hash of the generation under a key drawn once per
+// process. It is neither journaled nor seen by the core.
 struct SendAssignment {
   SessionId session = 0;
   int64_t generation = 0;
@@ -50,8 +50,8 @@ struct SendAssignment {
   // The rank that newcomers copy the state from; -1: no member needs it.
   int state_source_rank = -1;
   bool is_newcomer = false;
-  // The costs that members choose algorithms by, the same for all; without them
-  // each goes by its build's defaults.
+  // The costs by which members choose algorithms, the same for all; without
+  // them each uses its build's defaults.
   std::optional<MachineCosts> costs;
   // By shard; the same for all members. Null: the job has no shards.
   std::shared_ptr<const std::vector<ShardPlacement>> placements;

@@ -9,20 +9,21 @@
 
 namespace ringmaster::coordinator {
 
-// Workers try at least this often to reach a coordinator that is away: their
-// longest back-off.
+// The longest back-off of workers that try to reach a coordinator that is down.
 inline constexpr absl::Duration kReturnTime = absl::Seconds(1);
 
 // Every duration is > 0. A field may be changed after the derivation; call
 // Validate then.
 struct Config {
-  // Derives everything below from the time in which a dead member is found and
-  // the survivors have halted. `progress_cap` zero: by the budget too.
+  // Derives everything below from the failure budget: the time in which a dead
+  // member is detected and the survivors have halted. `progress_cap` zero: also
+  // derived from the budget.
   static Config FromFailureBudget(
       absl::Duration failure_budget,
       absl::Duration progress_cap = absl::ZeroDuration());
 
-  // All that follows from the budget, for the log: "beats every 400ms, ...".
+  // The times that follow from the budget, for the log: "beats every 400ms,
+  // ...".
   [[nodiscard]] std::string Times() const;
 
   // INVALID_ARGUMENT names the offending value and its bound, in terms of the
@@ -32,18 +33,18 @@ struct Config {
   // kMinFailureBudget to kMaxFailureBudget.
   absl::Duration failure_budget = absl::Seconds(2);
   // Workers send a beat at least this often: budget / 5, so that three in a
-  // row may be lost or late within a lease; at most 1s, since what people see of
-  // a job comes with beats.
+  // row may be lost or late within a lease; at most 1s, since the figures that
+  // users see come with beats.
   absl::Duration beat_interval = absl::Milliseconds(400);
   // Silence for this long ends a session: 3/4 budget. At least 2 beats.
   absl::Duration lease = absl::Milliseconds(1500);
   // A member that has not answered a halt within this time is evicted: = lease.
   absl::Duration halt_budget = absl::Milliseconds(1500);
-  // A peer's report that nothing else explains by then is taken for a broken
+  // A peer's report that nothing else has explained by then counts as a broken
   // link: = lease, so that a dead peer's own lease runs out first.
   absl::Duration suspicion_grace = absl::Milliseconds(1500);
-  // Members known from the journal have this long to attach again, from when
-  // the first worker is there: 2 * lease, at least kReturnTime + lease, since
+  // Members known from the journal have this long to attach again, counted from
+  // the first worker's hello: 2 * lease, at least kReturnTime + lease, since
   // each tries only every kReturnTime.
   absl::Duration reattach_budget = absl::Seconds(3);
   // Being called later than this after NextDeadline() means that the
@@ -53,10 +54,11 @@ struct Config {
   // A member waits at most this long to connect to its neighbours, and gives up
   // a connection over which nothing is acknowledged for this long: budget +
   // lease, at least 3s. All members are told to begin at the same moment and
-  // listen already, so what is waited for is a message that is late by less
-  // than a lease and the round trips of a handshake. Longer would only delay
-  // the verdict on a dead link, each time that a generation is formed over it;
-  // under 3s a lost SYN, which is sent again after 1s, would look like one.
+  // are already listening, so the wait covers a start message that is late by
+  // less than a lease, and the round trips of a handshake. A longer timeout
+  // would only delay the verdict on a dead link, each time a generation is
+  // formed over it; below 3s a lost SYN, which is resent after 1s, would look
+  // like one.
   absl::Duration connect_timeout = absl::Milliseconds(3500);
 
   // A generation in which nobody makes progress is halted after three times the
@@ -65,8 +67,9 @@ struct Config {
   // is longer.
   absl::Duration progress_cap = absl::Seconds(60);
   // A member waits at most this long for a peer within a collective: progress
-  // cap + 2 * lease. The last resort, for when no coordinator is there to find
-  // out who is stuck; any earlier, it would take a slow step for a broken link.
+  // cap + 2 * lease. The last resort, for when there is no coordinator to find
+  // out who is stuck; if it were shorter, it would mistake a slow step for a
+  // broken link.
   absl::Duration collective_timeout = absl::Seconds(63);
 
   // Not derived.
@@ -74,7 +77,8 @@ struct Config {
   // Members that were asked to stop are halted when none of them has made
   // progress for this long (StopPatience says how a slow step extends it).
   absl::Duration stop_budget = absl::Seconds(10);
-  // Workers of the pool join a running job once none came for this long.
+  // Workers of the pool join a running job once no further one has joined the
+  // pool for this long.
   absl::Duration join_settle = absl::Seconds(1);
   // A host is quarantined for `quarantine_time` when its workers caused this
   // many incidents within `quarantine_window`, at least half of all; 0: never.

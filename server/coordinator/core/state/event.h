@@ -28,7 +28,8 @@ namespace ringmaster::coordinator {
 // state.
 struct HeldJob {
   std::string job_id;
-  // The serialized JobSpec, checked, and what the core reads of it.
+  // The serialized JobSpec, checked, and the values that the core reads from
+  // it.
   std::string spec;
   std::string name;
   int min_workers = 1;
@@ -47,7 +48,8 @@ struct HeldJob {
   std::vector<ShardPlacement> placements = {};
 };
 
-// The members of its generation, and what the one with `rank` is.
+// MemberCount is the number of members of its generation, RoleOf the role of
+// the one with `rank`.
 [[nodiscard]] inline int MemberCount(const HeldJob& held) {
   return held.world_size + held.servers;
 }
@@ -55,10 +57,10 @@ struct HeldJob {
   return rank < held.world_size ? v1::ROLE_WORKER : v1::ROLE_PARAMETER_SERVER;
 }
 
-// ---- From workers. Of a session that the core does not know (any more),
-// everything but a hello is ignored: it may have been closed while the message
-// was on its way. A stream whose first message is not hello is the adapter's
-// to refuse.
+// ---- From workers. Events of a session that the core does not know (any more)
+// are ignored, except a hello: the session may have been closed while the
+// message was on its way. The adapter refuses a stream whose first message is
+// not hello.
 
 // A worker's first message.
 struct HelloReceived {
@@ -102,7 +104,7 @@ struct BeatReceived {
   v1::TrainingFigures figures;
   // A benchmark's figures, from its rank 0, checked.
   std::optional<v1::BenchFigures> bench = {};
-  // Shown to whoever watches the job; nothing is decided by them.
+  // Shown to watchers of the job; nothing is decided by them.
   std::shared_ptr<const v1::RankFigures> rank_figures = {};
 };
 
@@ -131,7 +133,8 @@ struct SuspicionReceived {
   std::string detail;
   int64_t step = 0;
   int64_t collective_sequence = 0;
-  // No connection with the peer was made; nullopt: its release does not tell.
+  // No connection with the peer was made; nullopt: the worker's release does
+  // not report it.
   std::optional<bool> is_unreached = std::nullopt;
 };
 
@@ -203,7 +206,7 @@ struct CancelRequested {
   std::string reason;
 };
 
-// An operator wants a worker gone, politely.
+// An operator asks a worker to leave in an orderly way.
 struct DrainRequested {
   RequestToken request = 0;
   std::string worker;

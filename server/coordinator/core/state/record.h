@@ -1,7 +1,7 @@
 // JournalRecord: the decisions of the coordinator that must outlive it.
 //
-// Inputs (beats, leases, who is connected) are never recorded: after a restart
-// they come in again by themselves. The state is a fold over these records (see
+// Inputs (beats, leases, connections) are never recorded: after a restart they
+// come in again by themselves. The state is a fold over these records (see
 // recovery.h).
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_STATE_RECORD_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_STATE_RECORD_H_
@@ -78,7 +78,7 @@ struct JobEndedRecord {
   absl::Time time;
 };
 
-// The workers of a host are left out until `end_time`, for what they did to a
+// The workers of a host are left out until `end_time` because they failed a
 // job.
 struct HostQuarantinedRecord {
   std::string job_id;

@@ -1,5 +1,5 @@
-// State: all that the coordinator knows, as the core keeps it and the status
-// shows it.
+// State: everything that the coordinator knows, as the core keeps it and the
+// status shows it.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_STATE_STATE_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_STATE_STATE_H_
 
@@ -29,7 +29,8 @@
 namespace ringmaster::coordinator {
 
 // A worker of the pool: one with a session, or a member known from the journal
-// that has not attached again (DETACHED). Who leaves or is lost is removed.
+// that has not attached again (DETACHED). Workers that leave or are lost are
+// removed.
 struct Worker {
   std::string name;
   uint64_t incarnation = 0;
@@ -77,13 +78,13 @@ struct PreparedAnswer {
 struct HaltedAnswer {
   int64_t applied_step = 0;
   int64_t complete_step = 0;
-  // Not its own words: it came back without a generation, or has not heard of
-  // one yet, so it holds no step.
+  // Assumed rather than reported: it came back without a generation, or has not
+  // heard of one yet, so it holds no step.
   bool is_blank = false;
   // The shards of the parameters that it holds, each once.
   std::vector<HeldShard> shards = {};
-  // Copies that it only gave to others when the generation began, and has not
-  // updated since: for a shard that nobody else has any more.
+  // Copies that it gave to others when the generation began and has not updated
+  // since; they count for a shard of which there is no other copy.
   std::vector<HeldShard> given_shards = {};
 };
 
@@ -93,7 +94,7 @@ struct FinishedAnswer {
   bool is_stopped = false;
 };
 
-// A rank of a job's newest generation, and what it has said in it.
+// A rank of a job's newest generation, and what it has reported in it.
 struct Member {
   MemberIdentity identity;
   // No longer part of the job. Stays in the table until the next generation, so
@@ -103,15 +104,16 @@ struct Member {
   // broke: reset by peer").
   MonotonicTime last_sign;
   std::string loss;
-  // The generation in which it joined the job: what it says of earlier ones is
-  // of a life in the job that is over.
+  // The generation in which it joined the job: what it reports about earlier
+  // ones belongs to an earlier membership that is over.
   int64_t since = 0;
-  // Came to the generation without the state of its resume step, and has it
-  // copied to it from a survivor.
+  // It joined the generation without the state of its resume step, which a
+  // survivor copies to it.
   bool is_newcomer = false;
   // The step it last reported as applied.
   int64_t step = 0;
-  // When it last got on in this generation, or its first beat in it came.
+  // When it last made progress in this generation, or sent its first beat in
+  // it.
   std::optional<MonotonicTime> last_progress;
   // The rank that it waited for most in collectives, as of its last beat; -1:
   // none.
@@ -186,11 +188,12 @@ struct Job {
   // The first number that was taken for a generation of this job; those from it
   // to `generation` are of this job too, since only one job runs at a time.
   int64_t first_generation = 0;
-  // The generation's record is durable and its members have been told.
+  // The generation's record is durable and its members have received their
+  // assignments.
   bool is_assigned = false;
   // A generation could not be formed because the journal fails.
   bool waits_for_journal = false;
-  // A user asked for the end, for this reason.
+  // The reason for which a user cancelled it.
   std::optional<std::string> cancel_reason;
   // The end is decided and on its way to the journal; the state changes, and
   // anybody hears of it, once it is durable.
@@ -203,7 +206,7 @@ struct Job {
   // The highest step that any member ever reported as applied, since the last
   // rollback.
   int64_t best_step = 0;
-  // The generation began to train as far as is known, so its members may hold
+  // The generation began to train, as far as is known, so its members may hold
   // steps that none has reported.
   bool has_trained = false;
   // The costs by which its members choose algorithms, as of the last generation
@@ -214,22 +217,23 @@ struct Job {
   // none.
   int state_source_rank = -1;
   // The holders of each shard in the generation. Null if the job has no shards,
-  // or if neither the journal nor the members of a generation that another
-  // coordinator formed have told.
+  // or if they are unknown: another coordinator formed the generation, and
+  // neither its journal nor the members have said.
   std::shared_ptr<const std::vector<ShardPlacement>> placements;
   // The generation begins anew because nobody holds the steps made before.
   bool is_rollback = false;
-  // Steps of generations before this one count for nothing: they were given up,
-  // or members count from another one since. (Workers of a job with shards may
-  // still tell of them.)
+  // Steps of generations before this one do not count: they were given up, or
+  // members have counted from another step since. (Workers of a job with shards
+  // may still report them.)
   int64_t counted_since = 0;
-  // Rollbacks in a row, without getting beyond the best step at the first.
+  // Consecutive rollbacks without getting beyond the best step before the first
+  // of them.
   int rollbacks = 0;
   int64_t rollback_step = 0;
   // The generation that was asked to pause so that workers can join; 0: none.
   int64_t paused_generation = 0;
-  // Grown generations are lost before their first step: the wait before the
-  // next attempt, and when that may be.
+  // For grown generations that were lost before their first step: the wait
+  // before the next attempt, and its earliest time.
   absl::Duration growth_backoff;
   MonotonicTime growth_not_before;
   // The job's pace as it was learned, and what its steps prove.
@@ -268,8 +272,8 @@ struct Job {
   // to pause for them are halted.
   MonotonicTime growth_deadline = MonotonicTime::InfiniteFuture();
   MonotonicTime pause_deadline = MonotonicTime::InfiniteFuture();
-  // The generation is from before this coordinator's life: what its members
-  // have said in it is not known.
+  // The generation is from before this coordinator's life: its members' earlier
+  // reports in it are not known.
   bool is_recovered = false;
 };
 
@@ -277,19 +281,20 @@ struct Job {
 // those that are not lost.
 [[nodiscard]] int MemberCount(const Job& job, v1::Role role);
 [[nodiscard]] int AliveCount(const Job& job, v1::Role role);
-// The fewest of that role that `job` goes on with. One parameter server will
-// do: shards are spread over more as they come.
+// Returns the fewest members of that role that `job` continues with. One
+// parameter server is enough: shards are spread over more as they join.
 [[nodiscard]] int LeastCount(const Job& job, v1::Role role);
 // Returns true if members of that role hold the shards of `job`; false if it
 // has none.
 [[nodiscard]] bool HoldsShards(const Job& job, v1::Role role);
-// `worker`, which is `member` of `job`, says that it has applied `step`. A
-// parameter server may be ahead of what is committed, which is for workers to
-// say.
+// Notes that `worker`, which is `member` of `job`, reports `step` as applied. A
+// parameter server may be ahead of the committed step, which only workers
+// report.
 void NoteAppliedStep(const Job& job, Worker& worker, Member& member,
                      int64_t step);
-// Returns true if what `member` says of its steps counts: while it prepares for
-// a generation that begins anew, it may still report steps that were given up.
+// Returns true if the steps that `member` reports count: while it prepares for
+// a generation that starts from the beginning, it may still report steps that
+// were given up.
 [[nodiscard]] bool CountsSteps(const Job& job, const Member& member);
 // True until the members of a first generation were told of it.
 [[nodiscard]] bool IsNew(const Job& job);
@@ -308,25 +313,24 @@ struct HostQuarantine {
   MonotonicTime until;
 };
 
-// A member of a generation was lost by something that its host may be to blame
-// for.
+// A member of a generation was lost for a reason that may be its host's fault.
 struct HostFault {
   MonotonicTime time;
   int64_t generation = 0;
   std::string host_key;
 };
 
-// A generation that the journal does not know, as its members tell of it; see
+// A generation that the journal does not know, as reported by its members; see
 // rebuild.h.
 struct Rebuilding {
   int64_t generation = 0;
-  // As the first report tells of it.
+  // As in the first report.
   HeldJob job;
   int64_t job_number = 0;
   MonotonicTime since;
   // The worker that reported each rank; it may be lost since.
   std::map<int, std::string> workers;
-  // No further report is waited for after this, which has come.
+  // No report is awaited after `deadline`; `is_due`: it has passed.
   MonotonicTime deadline = MonotonicTime::InfiniteFuture();
   bool is_due = false;
   // Its job's record is on its way to the journal, or its own.
@@ -339,7 +343,7 @@ struct State {
   uint64_t revision = 1;
   // The last generation given out; strictly rising across restarts.
   int64_t last_generation = 0;
-  // The last one that the journal was told of.
+  // The last one that was handed to the journal.
   int64_t last_recorded_generation = 0;
   // The last job's number.
   int64_t last_job_number = 0;
@@ -347,8 +351,8 @@ struct State {
   // none.
   std::string journal_error;
   bool is_shutting_down = false;
-  // It was read from a journal, perhaps an empty one: workers of the
-  // coordinator's life before may come back.
+  // It was read from a journal, perhaps an empty one: workers that knew the
+  // previous coordinator may come back.
   bool is_recovered = false;
   // Before this, no job begins with fewer workers than it can have.
   MonotonicTime gather_not_before;

@@ -1,4 +1,5 @@
-// Turn: what the parts of the core work with during one Step.
+// Turn: the context in which the parts of the core handle one event, during one
+// Step.
 //
 // Internal to the core. The parts (membership, formation, halt, ...) are free
 // functions on a Turn; they change its state and add to its actions.
@@ -48,12 +49,13 @@ struct Turn {
 
   void Do(Action action) { actions.push_back(std::move(action)); }
 
-  // Notes a change of what status shows, of `job` too where one is given.
+  // Notes a change of what status shows; with `job`, a change of that job too.
   void Touch() { ++state.revision; }
   void Touch(Job& job) { job.revision = ++state.revision; }
 
-  // Hands `record` to the journal; `waiting` are answered when it has answered.
-  // While the journal fails, sets the record aside and answers them with that.
+  // Hands `record` to the journal; `waiting` are answered once the journal has
+  // answered. While the journal fails, sets the record aside and answers them
+  // with that error.
   void Persist(JournalRecord record, std::vector<RequestToken> waiting = {});
 
   void Reply(RequestToken request, absl::Status status, std::string job_id);

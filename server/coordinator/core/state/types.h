@@ -1,4 +1,4 @@
-// The plain values that the coordinator's core speaks in: workers' identities,
+// The plain values that the coordinator's core works with: workers' identities,
 // verdicts, figures.
 //
 // A value that crosses a process and is the same on both sides travels through
@@ -40,17 +40,18 @@ struct Device {
 // The holders of a job's parameters, if those are not all-reduced; see
 // ringmaster.v1.ParameterServerSpec.
 struct Sharding {
-  // Members of their own that hold shards; 0 where the workers hold them.
+  // Parameter servers that hold shards; 0 if the workers hold them.
   int servers = 0;
   // 0: the job has none.
   int shards = 0;
-  // Threads that serve them on each holder (LaneOfShard); at least 1.
+  // Lanes of each holder: threads that serve its shards (LaneOfShard); at least
+  // 1.
   int lanes = 1;
-  // Further copies of each shard, 0 or 1.
+  // Additional copies of each shard, 0 or 1.
   int replicas = 0;
-  // Each step is one update with every worker's gradient, so what is committed
-  // is the same for all. If not, each worker has a clock of its own, and what a
-  // server has made of a push is never taken back.
+  // Each step is one update with every worker's gradient, so committed steps
+  // are common to all. Otherwise each worker has a clock of its own, and a
+  // server never undoes the update of a push.
   bool is_lockstep = true;
 
   // The workers hold the shards.
@@ -63,7 +64,7 @@ struct Sharding {
 // another.
 enum class IncidentPart { kHalt, kAssign, kConnect, kFirstStep };
 
-// Where the time of a job went; see ringmaster.v1.Goodput.
+// How a job spent its time; see ringmaster.v1.Goodput.
 struct Goodput {
   absl::Duration waiting;
   absl::Duration starting;
@@ -72,16 +73,16 @@ struct Goodput {
   absl::Duration recovering;
   absl::Duration repeating;
   absl::Duration stopping;
-  // The part of all that before the job's first step.
+  // The part of all of these that lies before the job's first step.
   absl::Duration before_first_step;
 
   [[nodiscard]] absl::Duration Total() const;
-  // `training` as a part of the time since the first step, 0 to 1; 0 before it.
+  // `training` as a share of the time since the first step, 0 to 1; 0 before
+  // it.
   [[nodiscard]] double Ratio() const;
 };
 
-// A worker's place in a generation: what the journal keeps, and what peers
-// learn of it.
+// A worker's place in a generation, as the journal keeps it and peers see it.
 struct MemberIdentity {
   int rank = 0;
   int local_rank = 0;

@@ -1,6 +1,6 @@
-// RandomCluster: a core among workers, users and a journal that do anything the
-// protocol lets them do, at random, in virtual time; and a watch over what must
-// always hold.
+// RandomCluster: a core among workers, users and a journal that do, at random
+// and in virtual time, anything the protocol allows; it checks the invariants
+// meanwhile.
 //
 // The workers keep to the commit protocol of training: a step is complete on a
 // rank once all have contributed to it, and applied once all have said that it
@@ -9,11 +9,11 @@
 // until the state was copied to them; members that are asked to pause do so
 // where all hold the same step. In some jobs parameter servers, or the workers
 // beside their own work, hold the parameters: a step is complete on a worker
-// once every shard's primary and its backup have made it. Who leaves and holds
-// some stays until it is released, or loses its patience; but for that, and for
-// what is lost without a word, no job goes back. They die, freeze, lose their
-// streams, come back; the journal fails; the coordinator restarts. What the
-// seed does, it does again.
+// once every shard's primary and its backup have made it. A leaver that holds
+// shards stays until it is released or loses its patience; except for that, and
+// for sudden losses, no job goes back. Processes die, freeze, lose their
+// streams and come back; the journal fails; the coordinator restarts. The same
+// seed does the same again.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_TESTING_RANDOM_CLUSTER_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_TESTING_RANDOM_CLUSTER_H_
 
@@ -37,8 +37,8 @@ class RandomCluster {
 
   // Lets `count` random things happen.
   void RunAtRandom(int count);
-  // Faults cease, what is broken comes back, and enough workers are there.
-  // Returns whether all jobs ended within a virtual hour.
+  // Stops all faults, repairs what is broken, and provides enough workers.
+  // Returns true if all jobs ended within a virtual hour.
   bool RunToTheEnd();
 
   // The invariants that were violated, in order; empty if none was.
@@ -46,8 +46,7 @@ class RandomCluster {
   // The last things that happened, for a failure's message.
   std::string Log() const;
 
-  // The number of times that each kind of thing happened: a test checks that it
-  // tried them all.
+  // How often each kind of thing happened: a test checks that all of them did.
   const std::map<std::string, int>& counts() const { return counts_; }
 
  private:
@@ -144,7 +143,7 @@ class RandomCluster {
   // Takes over the state that the generation goes on from.
   void Copy(Process& process);
   void Apply(Process& process, int64_t step);
-  // Ends between two steps, if that is wanted; returns whether it did.
+  // Ends between two steps if asked to; returns true if it did.
   bool EndsHere(Process& process);
   // Loads the job's checkpoint, which counts as a step that is complete.
   void Load(Process& process);
@@ -195,7 +194,7 @@ class RandomCluster {
   // the generation of that.
   std::map<std::string, int64_t> applied_;
   std::map<std::string, int64_t> rollbacks_;
-  // Members of these may have been lost, or were let go with what they held,
+  // Jobs of which members may have been lost, or released with what they held,
   // since their last generation began.
   std::set<std::string> lossy_jobs_;
   bool has_failed_journal_ = false;

@@ -1,5 +1,5 @@
-// Scenario: a core that is driven by lines of text, with workers, a journal and
-// a clock that exist only in it.
+// Scenario: a core driven by lines of text, with simulated workers, journal and
+// clock.
 //
 // Words are separated by spaces; key=value and key="several words" are options.
 // Worker names may be given as a list.
@@ -58,9 +58,9 @@
 
 namespace ringmaster::coordinator {
 
-// Where an event finds whom it is about: a job's state ("RUNNING", "forming",
-// "ending", "reattaching", "rebuilding"), a worker's outside of jobs ("IDLE",
-// "DRAINING"), or "none".
+// The state in which an event finds its subject: a job's state ("RUNNING",
+// "forming", "ending", "reattaching", "rebuilding"), that of a worker outside
+// of jobs ("IDLE", "DRAINING"), or "none".
 using Situation = std::string;
 // Pairs of a situation and an event's type.
 using Coverage = std::set<std::pair<Situation, std::string>>;
