@@ -1,4 +1,4 @@
-// Agent: a worker process's life: it joins the coordinator, trains what it is
+// Agent runs a worker process: it joins the coordinator, trains what it is
 // assigned, and leaves.
 //
 // Drives an AgentCore, which decides, with a session, a trainer thread and a
@@ -40,8 +40,8 @@ struct AgentOptions {
   absl::Duration name_wait = absl::ZeroDuration();
   int max_jobs = 0;
   absl::Duration signal_window = absl::Milliseconds(500);
-  // Called when a session with the coordinator is there, and when it is not any
-  // more, on a thread of the agent's; must not block. May be empty.
+  // Called when a session with the coordinator begins and when it ends, on a
+  // thread of the agent's; must not block. May be empty.
   std::function<void(bool is_attached)> on_attached;
 };
 
@@ -51,7 +51,7 @@ class Agent {
     ExitCode code = ExitCode::kDone;
     std::string message;
     // The trainer did not return in time, or was not waited for: this object
-    // must not be destroyed, the process has to end with _exit.
+    // must not be destroyed, and the process must end with _exit.
     bool is_trainer_stuck = false;
   };
 
@@ -61,15 +61,15 @@ class Agent {
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
 
-  // The worker was asked to leave: politely the first time, at once the second.
-  // `signal` names who asked.
+  // Asks the worker to leave: in an orderly way the first time, at once the
+  // second. `signal` is the name of the signal.
   void Terminate(std::string_view signal);
 
   // Returns true if the agent's thread answers within `patience`. From any
   // other thread, while the agent lives.
   [[nodiscard]] bool Answers(absl::Duration patience);
 
-  // Waits until the worker's life is over, for however long that is.
+  // Waits until the worker has ended, without a limit.
   [[nodiscard]] End AwaitEnd();
 
  private:

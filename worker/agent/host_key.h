@@ -1,4 +1,4 @@
-// HostKey: what workers that share a host have in common.
+// HostKey identifies a host: workers that share it have the same key.
 #ifndef RINGMASTER_WORKER_AGENT_HOST_KEY_H_
 #define RINGMASTER_WORKER_AGENT_HOST_KEY_H_
 
@@ -14,7 +14,8 @@ namespace ringmaster {
                                       std::string_view boot_id,
                                       std::string_view network_namespace);
 
-// This process's; what the system does not tell counts as empty.
+// Returns this process's key; values that the system does not report count as
+// empty.
 [[nodiscard]] std::string ThisHostKey();
 
 // The host's name as the kernel knows it; "localhost" if it has none.

@@ -19,14 +19,14 @@
 
 namespace ringmaster {
 
-// More would have sums that bfloat16 does not hold exactly.
+// With more ranks, sums would not be exact in bfloat16.
 inline constexpr int kMaxAllReduceBenchRanks = 128;
 
 struct AllReduceBenchOptions {
   int ranks = 2;  // to kMaxAllReduceBenchRanks
   // The best transport that is tried; none: the best that there is.
   std::optional<Transport> transport = std::nullopt;
-  // If true, a worse one than `transport` is an error.
+  // If true, a slower one than `transport` is an error.
   bool is_transport_required = false;
   int connections = 1;  // to each rank of another host
   Algorithm algorithm = Algorithm::kAuto;

@@ -59,13 +59,13 @@ struct AllReduceRankEnd {
   int64_t own_wrong = 0;
 };
 
-// Returns the bytes that a rank copies, or that all gather, to measure the
-// limit; a copy takes twice that memory.
+// Returns the bytes that a rank copies, or that all ranks gather, to measure
+// the limit; a copy needs twice that memory.
 [[nodiscard]] int64_t CopyBytesOf(const AllReduceBenchOptions& options);
 
 // Measures all sizes. `options` passed CheckAllReduceBench and are the same on
 // all ranks, whose number is the communicator's.
-//   UNAVAILABLE          a peer is gone, or the transport that is required is
+//   UNAVAILABLE          a peer is gone, or the required transport is
 //                        not to be had: which, and why
 //   RESOURCE_EXHAUSTED   there is not enough memory to measure the limit with
 //   other                as of Communicator, of `cancel`, and of the reports

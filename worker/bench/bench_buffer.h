@@ -1,5 +1,5 @@
 // BenchBuffer is the buffer that a rank reduces: like a job's gradients, it is
-// in memory that ranks of its host read in place, where the host allows that.
+// in memory that ranks of its host read in place, if the host allows that.
 //
 // Immutable after construction, except for its elements.
 #ifndef RINGMASTER_WORKER_BENCH_BENCH_BUFFER_H_

@@ -1,4 +1,4 @@
-// ForkedRanks: a process for each rank, and the messages of these processes.
+// ForkedRanks runs a process for each rank and receives their messages.
 //
 // Guarantees: no rank outlives its owner, however that ends (PR_SET_PDEATHSIG
 // of prctl(2)); a rank that dies is named with its signal, and the others are
@@ -47,7 +47,7 @@ class ForkedRanks {
   // error, no rank is left.
   //   CANCELLED        `stop_fd` (-1: none) became readable
   //   UNAVAILABLE      a rank was killed by a signal: named
-  //   a rank's status  with the rank in front; where a death soon shows to be
+  //   a rank's status  with the rank in front; if a death soon turns out to be
   //                    behind it, that
   [[nodiscard]] absl::StatusOr<std::optional<std::string>> Next(int stop_fd);
 

@@ -68,7 +68,7 @@ struct CheckpointWriteOptions {
   // ones are removed once it is complete, newer ones never. 0: all stay.
   int keep = 0;
   // A checkpoint that is never removed, named by its path or that of one of its
-  // files: the one that the job began with.
+  // files: the one that the job started from.
   std::string protect = "";
   // Ends the write early, with ABORTED; may be null.
   const CancelToken* cancel = nullptr;
@@ -86,7 +86,7 @@ struct WrittenCheckpoint {
 
 // Writes DIR/step-N, in place of one of the same step, then removes old ones.
 // Errors are those of FileError, with the path; then nothing is left behind
-// (but if SyncDirectory fails, the checkpoint is there and may not outlive a
+// (except if SyncDirectory fails: the checkpoint exists but may not survive a
 // crash of the machine).
 [[nodiscard]] absl::StatusOr<WrittenCheckpoint> WriteCheckpoint(
     const std::string& directory, const CheckpointContents& contents,

@@ -65,7 +65,7 @@ class CheckpointWriter {
   // Removes what dead writers left in the directory, allocates, and starts the
   // thread. Only the first write finds out if the directory cannot be written.
   //   RESOURCE_EXHAUSTED  there is no memory for the buffer
-  // and FileError's, where leavings cannot be removed.
+  // and FileError's, if leftovers cannot be removed.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<CheckpointWriter>> Create(
       const Options& options);
 

@@ -1,6 +1,5 @@
 // DiskProgress counts the bytes of checkpoints that go to and come from disks,
-// so that whoever waits for a large one can tell it from one that is stuck.
-// Thread-safe.
+// so that a large checkpoint can be told from one that is stuck. Thread-safe.
 #ifndef RINGMASTER_WORKER_CHECKPOINT_DISK_PROGRESS_H_
 #define RINGMASTER_WORKER_CHECKPOINT_DISK_PROGRESS_H_
 

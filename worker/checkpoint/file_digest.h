@@ -1,5 +1,5 @@
-// FileDigest is what a checkpoint's manifest knows about the bytes of a file:
-// their number, and XXH3-64 (https://xxhash.com) of all of them and of each
+// FileDigest is a checkpoint manifest's record of the bytes of a file: their
+// number, and the XXH3-64 (https://xxhash.com) of all of them and of each
 // block, which shows where a damaged file is damaged.
 #ifndef RINGMASTER_WORKER_CHECKPOINT_FILE_DIGEST_H_
 #define RINGMASTER_WORKER_CHECKPOINT_FILE_DIGEST_H_

@@ -74,9 +74,9 @@ struct CollectiveRequest {
   BufferView buffer;
   int root = 0;                           // kBroadcast only
   Reduction reduction = Reduction::kSum;  // kAllReduce, kReduceScatter only
-  // The type that elements travel as; none: their own. A float32 buffer may
-  // travel as float16 or bfloat16: sums are still made in float32, and every
-  // rank, including the one that made the sum, ends with the rounded one.
+  // The type that elements are sent as; nullopt: their own. A float32 buffer
+  // may travel as float16 or bfloat16: sums are still made in float32, and
+  // every rank, including the one that made the sum, ends with the rounded one.
   std::optional<DType> wire = std::nullopt;
   Algorithm algorithm = Algorithm::kAuto;
   int64_t trace_label = -1;  // shown in the trace: the bucket's index, or -1
@@ -155,9 +155,9 @@ class Communicator {
   [[nodiscard]] virtual absl::Status Wait(Ticket ticket,
                                           MonotonicTime deadline) = 0;
 
-  // Start and Wait in one call, on the calling thread where the back end can:
-  // the fast way for a small collective that nothing overlaps. The status is as
-  // of Start and Wait.
+  // Start and Wait in one call, on the calling thread if the back end can: the
+  // fast way for a small collective that overlaps nothing. The status is as of
+  // Start and Wait.
   [[nodiscard]] virtual absl::Status Run(const CollectiveRequest& request,
                                          MonotonicTime deadline);
 
@@ -172,19 +172,19 @@ class Communicator {
   [[nodiscard]] virtual CollectiveProgress progress() const = 0;
   [[nodiscard]] virtual WireCounters counters() const = 0;
   // Returns the time that this rank has waited for `rank` in collectives, with
-  // nothing else left to do; the rank that is waited for most is the straggler.
+  // nothing else left to do; the straggler is the rank with the most such time.
   [[nodiscard]] virtual absl::Duration WaitedFor(int rank) const = 0;
   // Returns the time that all-reduces have run on this rank, each from its
   // beginning to its end; those that failed do not count.
   [[nodiscard]] virtual absl::Duration AllReduceTime() const = 0;
   // Returns the sequence number of the last reduction in which this rank saw an
   // infinity or a NaN in `rank`'s own contribution, as it travelled; 0 if there
-  // was none so far. A rank looks at the contributions, or the parts of them,
-  // that it combines first: together the ranks see every contribution in full,
-  // whatever the algorithm, but one alone may see nothing. Sums are nobody's
-  // contribution, not even sums of finite numbers that became an infinity. For
-  // completed collectives. In a world of one nothing is combined, so nothing is
-  // seen.
+  // was none so far. A rank checks the contributions, or the parts of them,
+  // that it combines first: with any algorithm the ranks together see every
+  // contribution in full, but a single rank may see nothing. Sums are not
+  // contributions, not even sums of finite numbers that became an infinity.
+  // Covers completed collectives. In a world of one nothing is combined, so
+  // nothing is seen.
   [[nodiscard]] virtual int64_t LastNonFinite(int /*rank*/) const { return 0; }
   // Returns the transport to `rank`; kLoopback for itself and for a rank that
   // is not connected.

@@ -1,7 +1,7 @@
-// ConnectMesh makes a rank's Communicator for one generation: it connects with
-// all ranks that collectives bring it together with, authenticates each
+// ConnectMesh makes a rank's Communicator for one generation: it connects to
+// all ranks that it exchanges messages with in collectives, authenticates each
 // connection with the generation's secret, and moves connections inside the
-// host to shared memory where both sides can.
+// host to shared memory if both sides can.
 #ifndef RINGMASTER_WORKER_COLLECTIVE_CONNECT_MESH_H_
 #define RINGMASTER_WORKER_COLLECTIVE_CONNECT_MESH_H_
 
@@ -38,8 +38,7 @@ struct MeshConfig {
   std::string secret;      // of the generation; at least 16 bytes, random
   MonotonicTime deadline;  // for all connections; a peer that then answers
                            // nothing for as long is given up too
-  // The best transport that is tried; a worse one is used for a peer where it
-  // fails.
+  // The best transport to try; a slower one is used for a peer if it fails.
   Transport best_transport = Transport::kSharedMemory;
   // Connections to each peer of another host, from 1 to kMaxConnections; the
   // same on all ranks. More than one helps where the network limits each.
@@ -72,8 +71,8 @@ struct MeshConfig {
     const Listener& listener, const MeshConfig& config,
     const CancelToken* cancel);
 
-// The same with channels beside those of the communicator, which are made in
-// the same call: a process has one listener.
+// The same with further channels beside the communicator's, made in the same
+// call because a process has one listener.
 struct ConnectedMesh {
   std::unique_ptr<Communicator> communicator;
   std::vector<std::unique_ptr<Channel>>

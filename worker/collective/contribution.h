@@ -1,4 +1,4 @@
-// Finds the rank whose own contribution an operand of a reduction is.
+// Finds the rank that an operand of a reduction comes from.
 //
 // A reduction combines what lies in memory with what came over the wire, or
 // with a copy in scratch. Each is one rank's own contribution, or a sum of

@@ -7,8 +7,8 @@
 // many cores as it has, and for traffic on its network, which its ranks share.
 // The two do not overlap in the model.
 //
-// Pure: the costs were measured elsewhere (probe.h). All ranks must use the
-// same costs, or they would choose differently: the coordinator sends them.
+// Pure: the costs are measured elsewhere (probe.h). All ranks must use the same
+// costs, or they would choose different algorithms; the coordinator sends them.
 #ifndef RINGMASTER_WORKER_COLLECTIVE_COST_MODEL_H_
 #define RINGMASTER_WORKER_COLLECTIVE_COST_MODEL_H_
 
@@ -23,8 +23,8 @@
 namespace ringmaster {
 
 // Returns the costs of a job's collectives if `best` is the best transport that
-// its ranks on one host try. It goes by what the job asks for, not by what a
-// pair of ranks got: all ranks must come to the same costs.
+// its ranks on one host try. It depends on what the job asks for, not on what a
+// pair of ranks got, since all ranks must arrive at the same costs.
 [[nodiscard]] CollectiveCosts CostsOver(Transport best,
                                         const MachineCosts& machine);
 

@@ -2,8 +2,8 @@
 // peers, on the calling thread, as the collective's schedule says.
 //
 // All channels move at once and without blocking. The thread sends what it can
-// and takes what has come. Only when nothing moves does it wait: it looks again
-// for some microseconds, then sleeps in poll(2). Used by HostCommunicator only.
+// and takes what has come. Only when nothing moves does it wait: it spins for
+// some microseconds, then sleeps in poll(2). Used by HostCommunicator only.
 // Thread-safety: Run from one thread at a time; the observers from any.
 #ifndef RINGMASTER_WORKER_COLLECTIVE_ENGINE_H_
 #define RINGMASTER_WORKER_COLLECTIVE_ENGINE_H_
@@ -47,7 +47,8 @@ class CollectiveEngine {
                    Clock& clock);
 
   // Runs `request`, whose algorithm is usable or kAuto, as the collective
-  // number `sequence`. After an error the streams' positions are lost: Close.
+  // number `sequence`. After an error the streams' positions are lost: call
+  // Close.
   //   the statuses of Communicator::Wait; with `cancel` cancelled, its status
   [[nodiscard]] absl::Status Run(const CollectiveRequest& request,
                                  int64_t sequence, MonotonicTime deadline);
@@ -55,9 +56,9 @@ class CollectiveEngine {
   // Closes all channels; from any thread.
   void Close();
 
-  // Blames the peer that is being waited for, and says so: "rank 1 waited for
-  // rank 0 at 10.0.0.7:4000 (all_reduce, sequence 12 of generation 3)". From
-  // any thread.
+  // Blames the peer that it waits for, and returns that as text: "rank 1 waited
+  // for rank 0 at 10.0.0.7:4000 (all_reduce, sequence 12 of generation 3)".
+  // From any thread.
   [[nodiscard]] std::string BlameForWait(CollectiveOp op, int64_t sequence);
   [[nodiscard]] int waiting_for_rank() const {
     return waiting_for_rank_.load(std::memory_order_relaxed);

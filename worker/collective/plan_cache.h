@@ -1,5 +1,5 @@
-// PlanCache turns requests into what the engine executes, once for each kind of
-// request: training repeats the same collectives step after step.
+// PlanCache turns requests into the plans that the engine executes, once for
+// each kind of request: training repeats the same collectives step after step.
 //
 // Thread-compatible.
 #ifndef RINGMASTER_WORKER_COLLECTIVE_PLAN_CACHE_H_

@@ -21,8 +21,8 @@ namespace ringmaster {
 
 struct ProbeOptions {
   Clock* clock = nullptr;  // the real one; outlives the call
-  // For all transports together. After it the probe still waits for the least
-  // that must be measured, for twice as long.
+  // The time for all transports together. After it, the probe still waits up to
+  // twice as long for the minimum that must be measured.
   absl::Duration time_limit = absl::Milliseconds(20);
   // The network interface that other hosts are reached over; empty: not known.
   std::string network_interface = "";

@@ -3,8 +3,8 @@
 //
 // Workers of a host start together and would disturb each other's measurements;
 // one measurement serves them all. It is the bound name of an abstract Unix
-// socket (unix(7)), which vanishes with its process. Anybody may hold it, which
-// costs nobody more than a measurement.
+// socket (unix(7)), which vanishes with its process. Any process can take it;
+// that costs no more than a measurement.
 #ifndef RINGMASTER_WORKER_COLLECTIVE_PROBE_TURN_H_
 #define RINGMASTER_WORKER_COLLECTIVE_PROBE_TURN_H_
 
@@ -18,8 +18,9 @@ namespace ringmaster {
 
 class ProbeTurn {
  public:
-  // Returns nothing while another process has it. On a host without such
-  // sockets everybody gets it. It ends with the object. `name` is for tests.
+  // Returns nullopt while another process has it. On a host without such
+  // sockets every process gets it. It ends with the object. `name` is for
+  // tests.
   [[nodiscard]] static std::optional<ProbeTurn> Take(
       std::string_view name = "ringmaster-probe");
 

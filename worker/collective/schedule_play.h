@@ -1,7 +1,7 @@
-// PlaySchedules runs the schedules of all ranks in one thread, with symbols in
-// place of numbers and in an order drawn by chance, and says what was wrong.
+// PlaySchedules runs the schedules of all ranks in one thread, with symbols
+// instead of numbers and in a random order, and reports errors.
 //
-// It is as unkind as schedule.h allows: a channel holds few frames, a frame's
+// It is as adverse as schedule.h allows: a channel holds few frames, a frame's
 // elements are read only when the receiver takes it, and the operations of
 // different peers and directions run in any order.
 #ifndef RINGMASTER_WORKER_COLLECTIVE_SCHEDULE_PLAY_H_

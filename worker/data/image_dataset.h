@@ -1,7 +1,7 @@
 // The data set of images with classes: MNIST's kind of files (idx_file.h).
 //
 // A sample is an image's pixels, and its label as target. The held-out samples
-// are those of the evaluation files, or else the last eval_fraction of the
+// are those of the evaluation files, or otherwise the last eval_fraction of the
 // images. All of it is read into memory at creation.
 #ifndef RINGMASTER_WORKER_DATA_IMAGE_DATASET_H_
 #define RINGMASTER_WORKER_DATA_IMAGE_DATASET_H_

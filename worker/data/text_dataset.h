@@ -2,8 +2,8 @@
 // of bytes; these are the tokens, or are encoded with GPT-2's tokenizer.
 //
 // Samples are window_dataset.h's, with all of the text as one file. Files of a
-// tree are joined in the order list_files.h tells, with nothing between them.
-// All of it is read into memory at creation.
+// tree are joined in the order defined in list_files.h, with nothing between
+// them. All of it is read into memory at creation.
 #ifndef RINGMASTER_WORKER_DATA_TEXT_DATASET_H_
 #define RINGMASTER_WORKER_DATA_TEXT_DATASET_H_
 

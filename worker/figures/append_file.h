@@ -5,9 +5,9 @@
 // write(2), so that a crash leaves whole units and at most one that is cut.
 // When a write fails, the file is cut back to the units before it, Flush says
 // so once, and from then on both do nothing: figures are not worth a training
-// run. The same happens once another process has taken over the file, or writes
-// it: this one was stopped, lost its place in the job and woke up again.
-// Thread-compatible. Move only.
+// run. The same happens once another process has taken over the file or writes
+// to it, which means that this process was stopped, lost its place in the job
+// and woke up again. Thread-compatible. Move only.
 #ifndef RINGMASTER_WORKER_FIGURES_APPEND_FILE_H_
 #define RINGMASTER_WORKER_FIGURES_APPEND_FILE_H_
 

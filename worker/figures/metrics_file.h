@@ -12,7 +12,7 @@
 //               wire_payload_bytes, wire_theory_bytes, world_size, generation:
 //               see StepRecord
 //   evaluation  loss and accuracy (in [0, 1]) on held-out samples
-//   sample      prompt and text: what the model went on with; what is not UTF-8
+//   sample      prompt and text, the model's continuation; what is not UTF-8
 //               is U+FFFD
 //   checkpoint  duration_seconds until it was on the disk, and its bytes
 //

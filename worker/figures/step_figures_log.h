@@ -62,7 +62,7 @@ class StepFiguresLog {
   // Writes what is left, as Close does.
   ~StepFiguresLog();
 
-  // Each fails only when its turn to write fails; see above.
+  // Each fails only if it writes the files and that fails; see above.
   [[nodiscard]] absl::Status RecordStep(const StepRecord& record);
   // Records an evaluation on held-out samples, after `step`; accuracy in [0,
   // 1], if there is one.

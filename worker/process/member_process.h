@@ -1,5 +1,6 @@
-// The process of a member of the pool, a worker's or a parameter server's:
-// flags in, one life or several (a supervisor's children), an exit code out.
+// The process of a member of the pool, a worker or a parameter server: it takes
+// flags, runs one process or several (a supervisor's children), and returns an
+// exit code.
 //
 // Thread-safety: the main thread, once.
 #ifndef RINGMASTER_WORKER_PROCESS_MEMBER_PROCESS_H_

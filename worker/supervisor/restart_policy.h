@@ -1,5 +1,5 @@
-// RestartPolicy decides whether and when the process of a slot is started again
-// after its end. Pure: times come in, decisions come out. Thread-compatible.
+// RestartPolicy decides whether and when to restart the process of a slot after
+// its end. Pure: time is an argument. Thread-compatible.
 //
 // Ends are of four kinds, see ChildEnd in child_exit.h:
 // - wanted and permanent ones are final;

@@ -1,5 +1,4 @@
-// SignalPipe: signals of the process as values to wait for, instead of
-// interruptions.
+// SignalPipe turns signals of the process into values to wait for.
 //
 // Handlers write them to a pipe. Blocking them and waiting with sigwait or a
 // signalfd would not do: a library's thread that was started before main (such

@@ -50,8 +50,8 @@ class Supervisor {
   Supervisor(Clock& clock, SupervisorOptions options);
 
   // Starts the children and returns once all have ended for good, with the
-  // worst of their last exit codes (143 if all did as a stop signal asked). No
-  // SignalPipe may exist: it has one.
+  // worst of their last exit codes (143 if all obeyed a stop signal). No other
+  // SignalPipe may exist, since it has one.
   [[nodiscard]] ExitCode Run();
 
   // Returns true if Run, or the thread that is about to call it, has done

@@ -46,7 +46,7 @@ struct ArenaSpans {
 };
 
 // ServerCopies bring gradients to the host and parameters back while passes
-// run, for a job whose parameters are held by servers.
+// run, for a job whose parameters are on servers.
 //
 // Each bucket is copied at most once in each direction at a time. Host memory
 // should be of Accelerator::host_allocator(), and stays as it is until the copy

@@ -19,7 +19,8 @@ namespace ringmaster {
                                 const CollectiveConfig& collective,
                                 Clock& clock, Trace& trace);
 
-// Returns the config for ConnectPeers, for a member without a mesh. As MeshOf.
+// Returns the config for ConnectPeers, for a member without a mesh; otherwise
+// as MeshOf.
 [[nodiscard]] ConnectPeersConfig PeersConfigOf(const RankAssignment& assignment,
                                                Transport best_transport,
                                                Clock& clock);

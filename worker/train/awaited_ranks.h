@@ -19,8 +19,8 @@ class AwaitedRanks {
     absl::Duration per_step;
   };
 
-  // A step is done: takes up what `sync`, always the same, has waited for each
-  // rank since the call before.
+  // A step is done: adds the time that `sync`, always the same, has waited for
+  // each rank since the previous call.
   void NoteStep(const ParameterSync& sync);
 
   [[nodiscard]] Most most() const;

@@ -1,5 +1,5 @@
-// BroadcastPieces sends a long array from one rank to all, in pieces: few
-// enough elements at once for a wait to be short, and for progress to show.
+// BroadcastPieces sends a long array from one rank to all, in pieces small
+// enough that each wait is short and progress is visible.
 #ifndef RINGMASTER_WORKER_TRAIN_BROADCAST_PIECES_H_
 #define RINGMASTER_WORKER_TRAIN_BROADCAST_PIECES_H_
 
@@ -20,10 +20,10 @@ struct BroadcastOptions {
   std::function<absl::Status()> before_piece = [] { return absl::OkStatus(); };
 };
 
-// Every rank at the same point, with equally many elements. `elems` is read on
-// the source and written to, piece by piece, elsewhere. On an error the
-// elements are partly those of the source. Errors as Communicator::Wait, and
-// before_piece's.
+// Called by every rank at the same point, with equally many elements. `elems`
+// is read on the source and written to, piece by piece, elsewhere. On an error
+// the elements are partly those of the source. Errors as Communicator::Wait,
+// and before_piece's.
 [[nodiscard]] absl::Status BroadcastPieces(absl::Span<float> elems,
                                            const BroadcastOptions& options,
                                            Communicator& communicator,

@@ -1,4 +1,4 @@
-// StartFromCheckpoint has all ranks of a generation start from the latest
+// StartFromCheckpoint makes all ranks of a generation start from the latest
 // complete checkpoint that any of them can read.
 //
 // The lowest rank that has the newest one reads it and broadcasts it, so the
@@ -6,7 +6,7 @@
 // the files take part. A damaged checkpoint is passed over for the next older
 // one.
 // Guarantees: a rank's state changes to the checkpoint's step only once all
-// ranks hold it (TrainingState's header tells how a fault meanwhile is
+// ranks hold it (TrainingState's header explains how a fault in between is
 // settled).
 // Thread-safety: on the training thread, on every rank at the same point.
 #ifndef RINGMASTER_WORKER_TRAIN_CHECKPOINT_START_H_
@@ -28,8 +28,8 @@ namespace ringmaster {
 struct CheckpointStart {
   int64_t step = 0;     // 0: there is none, training starts from the beginning
   int source_rank = 0;  // who read it
-  // On the source: the checkpoint's path, and in words what was passed over or
-  // is different in its job; else empty.
+  // On the source: the checkpoint's path, and a description of what was passed
+  // over or differs in its job; otherwise empty.
   std::string path;
   std::string remark;
 };
@@ -38,7 +38,7 @@ struct CheckpointStart {
 [[nodiscard]] std::string DescribeStart(const CheckpointStart& start);
 
 // Requires state.applied_step() == 0 and a directory of checkpoints. `progress`
-// is told of what is read here.
+// counts the bytes read.
 //   INVALID_ARGUMENT  the checkpoint is of another model or optimizer; the same
 //                     message on every rank
 //   ABORTED           `cancel` was cancelled

@@ -20,9 +20,9 @@ namespace ringmaster {
 
 struct CollectiveConfig {
   Algorithm algorithm = Algorithm::kAuto;
-  // The best way to a peer that is tried.
+  // The best transport to try.
   Transport best_transport = Transport::kSharedMemory;
-  // The type that float32 elements travel as; none: as they are.
+  // The type that float32 elements are sent as; nullopt: as they are.
   std::optional<DType> wire = std::nullopt;
   int connections = 1;  // to each rank of another host
 
@@ -63,7 +63,7 @@ inline constexpr EnumPair<v1::CollectiveWire, DType> kWirePairs[] = {
                                          const Topology& topology);
 
 // Returns the policy by which ranks with `config` choose algorithms; all of
-// them were told the same costs of collectives.
+// them were given the same costs of collectives.
 [[nodiscard]] AlgorithmPolicy PolicyOf(const CollectiveConfig& config,
                                        const MachineCosts& costs);
 

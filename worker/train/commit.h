@@ -2,12 +2,13 @@
 // agree that the step is done.
 //
 // A rank sends its record once it holds every reduced bucket of the step, and
-// makes the update only after it has all records. So whoever applied step s
-// knows that everybody holds it complete, and nobody is more than one step
-// ahead. The same records carry the loss, the ledger of samples, the wishes
-// and, now and then, the hash of the parameters. The update itself follows from
-// the reduced gradient alone, so a rank that was interrupted between the
-// reduction and the records can still make exactly the same one later.
+// makes the update only after it has all records. So a rank that has applied
+// step s knows that all ranks hold it complete, and no rank is more than one
+// step ahead. The same records carry the loss, the ledger of samples, the
+// wishes and, now and then, the hash of the parameters. The update itself
+// follows from the reduced gradient alone, so a rank that was interrupted
+// between the reduction and the records can still make exactly the same one
+// later.
 //
 // Thread-safety: values and pure functions; ExchangeCommit as its communicator.
 #ifndef RINGMASTER_WORKER_TRAIN_COMMIT_H_
@@ -72,8 +73,8 @@ uint64_t HashSampleId(int64_t sample_id);
 [[nodiscard]] absl::StatusOr<CommitSummary> CombineCommits(
     std::span<const CommitRecord> records, const CommitExpectation& expected);
 
-// Sends `record` to all ranks and returns everybody's, in rank order. `words`
-// is scratch that is kept between steps.
+// Sends `record` to all ranks and returns the records of all ranks, in rank
+// order. `words` is scratch that is kept between steps.
 [[nodiscard]] absl::StatusOr<std::vector<CommitRecord>> ExchangeCommit(
     Communicator& communicator, const CommitRecord& record,
     MonotonicTime deadline, std::vector<int64_t>& words);

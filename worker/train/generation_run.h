@@ -67,13 +67,13 @@ class GenerationRun {
   GenerationRun(absl::Duration wait_timeout, const Parts& parts);
 
   // Errors as ParameterSync::Commit and Prefetcher::Next, but
-  //   INVALID_ARGUMENT    too many updates in a row were left out
+  //   INVALID_ARGUMENT    too many updates in a row were skipped
   //   RESOURCE_EXHAUSTED  a batch was not ready in time
   [[nodiscard]] absl::StatusOr<End> Run();
 
  private:
   [[nodiscard]] absl::Status CheckSkippedSteps(int64_t step) const;
-  // The update of `step` was left out.
+  // The update of `step` was skipped.
   void NoteSkippedStep(int64_t step, const CommittedStep& committed);
   // Takes the snapshot of `step`, if one is due.
   [[nodiscard]] absl::Status SnapshotAfter(int64_t step, bool is_last);
@@ -83,7 +83,7 @@ class GenerationRun {
   [[nodiscard]] absl::StatusOr<const Batch*> NextBatch(int64_t step);
   // The micro-batches of a rank's part, one after the other; gradients add up,
   // and their reductions start during the last one. A halt must be answered
-  // soon, so between two of them it looks whether it was cancelled.
+  // soon, so it checks for cancellation between two of them.
   [[nodiscard]] absl::Status ForwardBackward(int64_t step, const Batch& batch,
                                              LocalStep& local,
                                              PhaseFigures& phases);

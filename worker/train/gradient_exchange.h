@@ -57,8 +57,8 @@ class GradientExchange {
   // Null: gradients are all-reduced.
   ServerGeneration* servers() { return servers_.get(); }
 
-  // The run ended with `status`: lets go of the peers, who must not wait for
-  // this rank, and returns the cause of its failure.
+  // The run ended with `status`: disconnects from the peers, which must not
+  // wait for this rank, and returns the cause of its failure.
   [[nodiscard]] GenerationFailure End(const absl::Status& status);
 
  private:
@@ -78,7 +78,7 @@ class GradientExchange {
 
   const Parts parts_;
   std::unique_ptr<Communicator> communicator_;
-  // One of them.
+  // Exactly one of the two is set.
   std::unique_ptr<AllReduceSync> all_reduce_;
   std::unique_ptr<ServerGeneration> servers_;
 };

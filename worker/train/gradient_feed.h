@@ -2,9 +2,9 @@
 // of it is on the host, while the training thread queues passes or waits for
 // them.
 //
-// It pushes in the order of Add, and looks at the copy under way every few
-// microseconds, on a thread of its own: copies end while nobody else is there
-// to see it.
+// It pushes in the order of Add, and polls the copy under way every few
+// microseconds, on a thread of its own, since copies end while the training
+// thread is busy.
 // Guarantees: nothing is pushed whose copy has failed, nor after the
 // destructor.
 // Thread-safety: on the training thread.

@@ -1,4 +1,4 @@
-// HostThread has a worker's ShardHost serve a generation beside the training
+// HostThread lets a worker's ShardHost serve a generation beside the training
 // thread.
 //
 // Thread-safety: on the training thread; Cancel from any.

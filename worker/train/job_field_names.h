@@ -1,4 +1,4 @@
-// InJobFields says in a job's words what DataConfig's errors are about.
+// InJobFields translates DataConfig's errors into the names of a job's fields.
 #ifndef RINGMASTER_WORKER_TRAIN_JOB_FIELD_NAMES_H_
 #define RINGMASTER_WORKER_TRAIN_JOB_FIELD_NAMES_H_
 

@@ -1,9 +1,8 @@
-// JobFiles writes what a job leaves on disk: checkpoints, and beside them the
-// figures of every step.
+// JobFiles writes a job's files: checkpoints, and the figures of every step.
 //
-// Each host writes its own checkpoints, by its first rank, since nobody can
-// know that another host's disk will be there later; ranks that see one shared
-// directory write it once. Figures are written by rank 0.
+// Each host writes its own checkpoints, by its first rank, since another host's
+// disk may be gone later; ranks that see one shared directory write it once.
+// Figures are written by rank 0.
 //
 // A file that cannot be written becomes a notice, and training goes on, unless
 // the job is to fail over a checkpoint. Figures that could not be written are
@@ -52,7 +51,7 @@ class JobFiles {
   // The first checkpoint that could not be written, with the exit code of a
   // file that cannot be used, if the job is to fail over it.
   [[nodiscard]] const absl::Status& failure() const { return failure_; }
-  // Writes what figures are left; checkpoints go on being written.
+  // Writes the remaining figures; checkpoints continue to be written.
   void EndGeneration();
 
   void RecordStep(const StepFigures& figures, int world_size);
@@ -65,9 +64,9 @@ class JobFiles {
   [[nodiscard]] bool IsSnapshotDue(int64_t step, bool is_last) const;
 
   // After `step` was applied: takes a snapshot if one is due or `is_last`, and
-  // reports what became of earlier ones. Waits for no disk: a last one that
-  // finds an earlier one still being written is left to Finish. Returns how
-  // long training stood still for it.
+  // reports the outcome of earlier ones. Does not wait for the disk: a last
+  // snapshot that finds an earlier one still being written is left to Finish.
+  // Returns how long training stood still for it.
   absl::Duration SnapshotIfDue(int64_t step, bool is_last);
 
   // Training ends with `step`, and no rank waits for another any more: takes

@@ -1,9 +1,9 @@
-// CheckMemory refuses a job that this host's memory cannot hold, before
-// anything of it is touched, and says what would need how much.
+// CheckMemory refuses a job that does not fit this host's memory, before any of
+// that memory is touched, and says how much each part would need.
 //
-// Memory is only reserved when it is allocated; without this check a model that
-// is too large would be found out by the kernel, which kills a process without
-// a word.
+// Memory is only reserved when it is allocated; without this check the kernel
+// would discover that a model is too large, and kill a process without a
+// message.
 #ifndef RINGMASTER_WORKER_TRAIN_MEMORY_CHECK_H_
 #define RINGMASTER_WORKER_TRAIN_MEMORY_CHECK_H_
 

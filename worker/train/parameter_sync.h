@@ -33,7 +33,7 @@ struct LocalStep {
   bool wants_drain = false;
 };
 
-// Returns the record that tells the other ranks of a step.
+// Returns the record that reports a step to the other ranks.
 [[nodiscard]] CommitRecord MakeCommitRecord(int64_t generation,
                                             const LocalStep& local,
                                             double norm_squared,
@@ -42,15 +42,14 @@ struct LocalStep {
 
 struct CommittedStep {
   CommitSummary summary;
-  // Within Commit, for the buckets that were left and for the records.
+  // Within Commit, for the remaining buckets and for the records.
   absl::Duration communication_wait;
   absl::Duration commit;  // of which: for the records
   absl::Duration update;  // the gradient's norm, and the update it is for
   double learning_rate = 0;
-  // For an update that was left out: the ranks whose gradients were not finite,
-  // ascending.
+  // For a skipped update: the ranks whose gradients were not finite, ascending.
   std::vector<int> non_finite_ranks;
-  // False: nobody looked at the ranks' own gradients.
+  // False: the ranks' own gradients were not checked.
   bool is_origin_known = true;
 };
 
@@ -64,8 +63,8 @@ class ParameterSync {
  public:
   virtual ~ParameterSync() = default;
 
-  // All that follows the step before is done: this rank begins with the next.
-  // Errors as Commit.
+  // Everything that follows the previous step is done: this rank begins the
+  // next one. Errors as Commit.
   [[nodiscard]] virtual absl::Status BeginStep() { return absl::OkStatus(); }
 
   // The local gradient of `bucket` is final: the parameter sync owns that slice

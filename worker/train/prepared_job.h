@@ -38,28 +38,28 @@ class PreparedJob {
 
   // Reads the data, plans, and initializes the parameters. Errors as
   // ParseProgram, TrainingState::Create and TextSampler::Create;
-  //   INVALID_ARGUMENT  a text is asked for of a model that writes none
-  // May throw what the standard library throws where memory ends.
+  //   INVALID_ARGUMENT  the job asks for a text, which the model does not write
+  // May throw the standard library's exceptions for exhausted memory.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<PreparedJob>> Create(
       const v1::TrainProgram& program, const RankAssignment& assignment,
       const CancelToken& cancel, const Options& options);
 
-  // Room in the model for the rank's part of a batch. Errors as
+  // Reserves buffers in the model for the rank's part of a batch. Errors as
   // TrainingState::ReserveBatch.
   [[nodiscard]] absl::Status ReserveBatch(const RankAssignment& assignment);
 
-  // The rank's batches from `first_step` on are made ready from now on. Errors
-  // as Prefetcher::Start.
+  // Starts to prepare the rank's batches, from `first_step` on. Errors as
+  // Prefetcher::Start.
   [[nodiscard]] absl::Status StartPrefetcher(const RankAssignment& assignment,
                                              int64_t first_step);
 
   const ProgramConfig& config() const { return state_->config(); }
   TrainingState& state() { return *state_; }
   JobFiles& files() { return *files_; }
-  // Null: no text is asked for.
+  // Null: the job asks for no text.
   TextSampler* sampler() { return sampler_.get(); }
-  // There from the first StartPrefetcher on, which may put a larger one in its
-  // place.
+  // Exists from the first StartPrefetcher on; later calls may replace it by a
+  // larger one.
   Prefetcher& prefetcher() { return *prefetcher_; }
 
  private:

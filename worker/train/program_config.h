@@ -22,8 +22,8 @@
 namespace ringmaster {
 
 struct ProgramConfig {
-  // As the job's author wrote it, with all defaults; what it says in the
-  // engine's own terms stands below once more.
+  // As the job's author wrote it, with all defaults; values in the engine's own
+  // terms are repeated below.
   v1::TrainProgram program = DefaultedProgram();
   ModelConfig model = {};
   DataConfig data = {};  // shape and vocabulary come from the model later
@@ -31,11 +31,11 @@ struct ProgramConfig {
   Precision precision = Precision::kFloat32;
   CollectiveConfig collective = {};  // of the gradients' all-reduces
   EmulationConfig emulation = {};    // off: the model computes
-  // The rules of servers that update the parameters; none: an all-reduce.
+  // The rules of servers that update the parameters; nullopt: an all-reduce.
   std::optional<UpdateRules> parameter_server = std::nullopt;
 
-  // Returns after how many updates in a row that were left out, because the
-  // gradient was not finite, the job fails.
+  // Returns the number of updates skipped in a row, because the gradient was
+  // not finite, after which the job fails.
   [[nodiscard]] int64_t max_skipped_in_a_row() const {
     const v1::NonFiniteSpec& spec = program.non_finite();
     return spec.policy() == v1::NON_FINITE_POLICY_FAIL ? 1
@@ -48,8 +48,8 @@ struct ProgramConfig {
     return !parameter_server.has_value() || parameter_server->is_synchronous;
   }
 
-  // Returns what ranks must agree on besides model, layout and data; for Plan's
-  // settings.
+  // Returns the settings that ranks must agree on besides model, layout and
+  // data; for Plan's settings.
   std::string CanonicalText() const;
 
  private:

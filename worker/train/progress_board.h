@@ -1,5 +1,5 @@
-// ProgressBoard is where the training thread writes how it is doing, and where
-// beats read it.
+// ProgressBoard holds the training thread's progress: that thread writes it,
+// and beats read it.
 //
 // Rates are exponentially weighted over about the last twenty steps.
 // Thread-safe.
@@ -45,8 +45,8 @@ struct StepFigures {
 
 class ProgressBoard {
  public:
-  // Told on the training thread, with the generation; see
-  // Trainer::SetAdvanceCallback. Before anything is written.
+  // Called on the training thread, with the generation; see
+  // Trainer::SetAdvanceCallback. Set it before anything is written.
   void SetAdvanceCallback(std::function<void(int64_t)> on_advance) {
     on_advance_ = std::move(on_advance);
   }
@@ -66,10 +66,10 @@ class ProgressBoard {
   // A checkpoint of `step` is complete.
   void RecordCheckpoint(int64_t step);
   void SetSkippedSamples(int64_t count);
-  // Forgets the job, but not what the disk did for it.
+  // Forgets the job, but not its disk progress.
   void Clear();
 
-  // The counter that is told of checkpoints being read and written.
+  // The counter of checkpoint bytes read and written.
   DiskProgress& disk() { return disk_; }
 
   [[nodiscard]] TrainProgress progress() const;

@@ -1,5 +1,5 @@
-// The outcome of a generation on a rank, and whose fault it is if it is an
-// error. Pure.
+// The outcome of a generation on a rank and, if it is an error, the rank at
+// fault. Pure.
 #ifndef RINGMASTER_WORKER_TRAIN_RUN_OUTCOME_H_
 #define RINGMASTER_WORKER_TRAIN_RUN_OUTCOME_H_
 

@@ -1,4 +1,4 @@
-// `worker sample`: a trained language model goes on with a text.
+// `worker sample`: a trained language model continues a text.
 #ifndef RINGMASTER_WORKER_TRAIN_SAMPLE_COMMAND_H_
 #define RINGMASTER_WORKER_TRAIN_SAMPLE_COMMAND_H_
 

@@ -1,6 +1,6 @@
-// ServerGeneration is what a worker has for one generation of a job with
-// parameter servers: the conversation with the holders of the parameters, and,
-// if the worker is one of them, its own host, which serves meanwhile.
+// ServerGeneration is a worker's part in one generation of a job with parameter
+// servers: its exchange with the holders of the parameters and, if the worker
+// is one of them, its own host, which serves meanwhile.
 //
 // Thread-safety: on the training thread; the parts given to LiveGeneration,
 // from any. Everything given must outlive it.
@@ -55,9 +55,9 @@ class ServerGeneration {
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<ServerGeneration>> Create(
       const Parts& parts, ShardLinks links);
 
-  // Makes this worker ready for its first step. If nobody holds the job's
-  // parameters yet, `load` may take a checkpoint into the state, and rank 0
-  // then gives the servers what the state has; the others get it from the
+  // Makes this worker ready for its first step. If no server holds the job's
+  // parameters yet, `load` may read a checkpoint into the state, and rank 0
+  // then sends the state to the servers; the other ranks get it from the
   // servers. Errors as `load` and ServerSync::Begin.
   //   FAILED_PRECONDITION  a shard is lost, and yet the job goes on
   [[nodiscard]] absl::Status Begin(absl::FunctionRef<absl::Status()> load);

@@ -8,7 +8,7 @@
 //   bsp: a step is one update with everybody's gradients, and the workers then
 //     exchange commit records as with an all-reduce.
 //   ssp, async: each push is an update. The workers meet at agreement steps
-//     only: there they exchange what they did since the one before, fetch all
+//     only: there they exchange their records since the previous one, fetch all
 //     parameters anew, and do not push before everybody has them, so that all
 //     evaluate, compare and write the same.
 // The servers know where a step that a halt interrupts ends: everything here is
@@ -39,7 +39,7 @@ namespace ringmaster {
 inline constexpr int64_t kMostStepsApart = 50;
 
 // Returns true if workers that do not wait for each other agree after `step`:
-// when something follows that needs them to hold the same. Pure.
+// if something follows for which they must hold the same parameters. Pure.
 [[nodiscard]] bool IsAgreementStep(const ProgramConfig& config, int64_t step);
 
 class ServerSync final : public ParameterSync {
@@ -50,7 +50,7 @@ class ServerSync final : public ParameterSync {
              ShardClient& client, Clock& clock, Trace& trace);
 
   // Begins the generation: fetches the parameters of the state's applied step.
-  // Rank 0 gives, from its state, those that no holder has, with the moments.
+  // Rank 0 sends those that no holder has, with the moments, from its state.
   // Errors as Commit.
   [[nodiscard]] absl::Status Begin();
   [[nodiscard]] absl::Status BeginStep() override;

@@ -1,13 +1,14 @@
-// ShardClient is a worker's side of the conversation with the holders of its
-// job's shards (common/parameter_server/message.h), for one generation.
+// ShardClient is a worker's side of the exchange with the holders of its job's
+// shards (common/parameter_server/message.h), for one generation.
 //
 // It moves bytes on a thread of its own, so pushes and the parameters that come
 // back hide behind the backward pass. Everything asked for is there once Await
 // returns; after a failure everything fails with the same status.
 //
 // Thread-safety: on one thread at a time; the observers from any.
-// Ownership: arenas stay the caller's, as they are while something of them is
-// asked for or sent; the destructor ends that and joins the thread.
+// Ownership: arenas belong to the caller and must not change while parts of
+// them are requested or being sent; the destructor ends that and joins the
+// thread.
 #ifndef RINGMASTER_WORKER_TRAIN_SHARD_CLIENT_H_
 #define RINGMASTER_WORKER_TRAIN_SHARD_CLIENT_H_
 
@@ -46,7 +47,7 @@ class ShardClient final : private MessageLoop::Handler {
     const Plan& plan;
     ShardLayout layout;
     ShardPlacements placements;
-    // The type that gradients travel as; none: as they are.
+    // The type that gradients are sent as; nullopt: as they are.
     std::optional<DType> wire = std::nullopt;
     double clip_norm = 0;  // 0: updates wait for nobody's norm
     // Called on the client's thread with each pushed bucket and its new
@@ -63,24 +64,24 @@ class ShardClient final : private MessageLoop::Handler {
   ShardClient(const ShardClient&) = delete;
   ShardClient& operator=(const ShardClient&) = delete;
 
-  // Tells each shard's primary what it holds; before all else.
+  // Describes its shard to each primary; to be called first.
   void Open(std::span<const UpdateStretch> stretches);
-  // Returns true if there are shards that no holder gives.
+  // Returns true if there are shards that no holder has.
   [[nodiscard]] bool has_to_load() const;
-  // Gives the primaries of these shards an arena's contents as of `step`.
+  // Sends the primaries of these shards an arena's contents as of `step`.
   void Load(StatePart part, int64_t step, absl::Span<const float> arena);
-  // Has a whole arena filled with what the primaries hold.
+  // Fills a whole arena from the primaries.
   void Pull(StatePart part, int64_t step, absl::Span<float> arena);
-  // Pushes a bucket of step `step` from one arena, and has the updated
-  // parameters written to the other.
+  // Pushes a bucket of step `step` from one arena, and receives the updated
+  // parameters in the other.
   void Push(int bucket, int64_t step, absl::Span<const float> gradients,
             absl::Span<float> parameters);
   // This worker needs nothing more. What was sent has arrived once Await
   // returns.
   void Finish(DoneKind how);
 
-  // Waits until all that was asked for is there.
-  //   DEADLINE_EXCEEDED  names whom it waited for
+  // Waits until everything requested has arrived.
+  //   DEADLINE_EXCEEDED  names the rank that it waited for
   //   the errors of MessageLoop::PollOnce
   [[nodiscard]] absl::Status Await(MonotonicTime deadline);
 

@@ -2,8 +2,8 @@
 // shards. Pure.
 //
 // A worker connects to every holder of shards, and a holder connects to each
-// other one that it gives copies to; once for each lane (LaneOfShard).
-// Everybody is given the same placements, so both ends come to the same plan.
+// other one that it gives copies to; once for each lane (LaneOfShard). All
+// members get the same placements, so both ends arrive at the same plan.
 #ifndef RINGMASTER_WORKER_TRAIN_SHARD_LINKS_H_
 #define RINGMASTER_WORKER_TRAIN_SHARD_LINKS_H_
 
@@ -43,7 +43,7 @@ struct ShardLinkPlan {
   ShardArenas arenas = {};   // own
 };
 
-// `lanes`: at least 1. Nothing for a job whose parameters nobody holds.
+// `lanes`: at least 1. nullopt for a job without shards.
 //   INVALID_ARGUMENT  the placements name a rank that is no holder, or no shard
 [[nodiscard]] absl::StatusOr<ShardLinkPlan> PlanShardLinks(
     const RankAssignment& assignment, int lanes, const ShardArenas& arenas);

@@ -4,7 +4,7 @@
 // If an accelerator computes, it has parameters, gradients and moments of its
 // own. The host's are then copies, which are brought up to date in either
 // direction on request (FetchToHost, SendToDevice). With parameter servers the
-// host's parameters are those that count, gradients pass through the host's,
+// host's parameters are authoritative, gradients pass through the host's arena,
 // and the accelerator has no moments.
 // Guarantees: every arena has the plan's layout; none moves but by TakeNext.
 // Thread-safety: thread-compatible; on the training thread.
@@ -68,9 +68,10 @@ class StateArenas {
   // before the first step of a generation.
   [[nodiscard]] absl::Status SendToDevice();
 
-  // The accelerator's parameters and moments, for collectives, and the place
-  // where those put what this rank has no use for: its gradients, which a
-  // generation begins without. Requires that an accelerator computes.
+  // The accelerator's parameters and moments, for collectives, and a place
+  // where collectives put elements that this rank does not need: its gradients,
+  // which are not in use when a generation begins. Requires that an accelerator
+  // computes.
   struct DeviceViews {
     std::vector<BufferView> state;
     BufferView scratch;

@@ -1,10 +1,10 @@
 // CopyState brings newcomers to a running job to where the others are, before
 // the first step of a generation.
 //
-// All ranks take part: they compare where they are, the source broadcasts
-// parameters and moments in pieces, and all compare the hash of what they hold
-// then. The rest of a state follows from the step (data, learning rate) or
-// comes with the comparison (the steps left out in a row).
+// All ranks take part: they compare positions, the source broadcasts parameters
+// and moments in pieces, and all compare the hash of the result. The rest of a
+// state follows from the step (data, learning rate) or comes with the
+// comparison (the updates skipped in a row).
 // Guarantees: the state of a rank that is no newcomer is not written to. A
 // newcomer is at step 0 until it and all others are known to hold the same;
 // interrupted before, it holds nothing. An abort of the communicator or the

@@ -1,4 +1,4 @@
-// TextSampler lets a language model go on with a text, token by token.
+// TextSampler lets a language model continue a text, token by token.
 //
 // Tokens are drawn from the softmax of the logits divided by a temperature,
 // among the `top_k` most probable ones; with temperature 0 the most probable is
@@ -46,8 +46,8 @@ class TextSampler {
       const std::string& merges_path, int64_t vocabulary);
 
   // The continuation of the prompt, without the prompt: at least config.bytes
-  // bytes (the last token may have more), or less if the text ended or
-  // `is_enough`, which is asked before each token, says so.
+  // bytes (the last token may have more), or fewer if the text ended or
+  // `is_enough`, which is called before each token, returned true.
   //   FAILED_PRECONDITION  the model does not continue text, or its logits are
   //                        not finite
   //   ABORTED              `cancel` was cancelled

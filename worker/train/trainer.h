@@ -53,7 +53,8 @@ struct RankAssignment {
   int local_world_size = 1;        // ranks on the same host
   int data_index = 0;              // equal to rank while the mesh is {n, 1, 1}
   std::vector<PeerAddress> peers;  // those that this rank is connected with
-  // The members of a host follow one another; how many each host has.
+  // The number of members on each host; the members of a host have consecutive
+  // ranks.
   std::vector<int> ranks_per_host;
   std::string secret;
   int64_t resume_step = 0;
@@ -136,7 +137,7 @@ struct RunOutcome {
                // wants to leave
     kInterrupted,  // Abort was called
     kPeerFailed,   // communication with `peer_rank` failed; `status` says how.
-                   // -1: it was cut off without being able to tell by whom
+                   // -1: it was cut off and cannot tell by whom
     kFailed,  // an error of this rank's own, or one that all ranks see alike;
               // `status` carries the exit code
   };
@@ -153,12 +154,12 @@ class Trainer {
  public:
   virtual ~Trainer() = default;
 
-  // Makes ready for a generation of a job: on its first generation here reads
-  // the data, builds the plan and initializes the parameters; on a later one
-  // keeps them and settles `resume_step`: applies the step it holds complete,
-  // if that is the resume step, or discards it; a newcomer's steps are
-  // forgotten, and Run begins with taking over the state. Errors carry the
-  // process's exit code (common/status/exit_code.h).
+  // Prepares a generation of a job: on its first generation here reads the
+  // data, builds the plan and initializes the parameters; on a later one keeps
+  // them and settles `resume_step`: applies the step it holds complete, if that
+  // is the resume step, or discards it; a newcomer's steps are forgotten, and
+  // Run begins with taking over the state. Errors carry the process's exit code
+  // (common/status/exit_code.h).
   //   FAILED_PRECONDITION  the resume step is neither the applied nor the
   //   complete one
   [[nodiscard]] virtual absl::StatusOr<PlanAgreement> Prepare(

@@ -1,4 +1,4 @@
-// TrainingState is what a worker knows of a job and keeps from one generation
+// TrainingState is the state of a job that a worker keeps from one generation
 // to the next.
 //
 // Data set, plan, arenas and position: everything but the connections. Its two
@@ -6,15 +6,14 @@
 // `complete_step` is applied_step, or applied_step + 1 while the gradients
 // arena holds that step's whole reduced gradient.
 //
-// A checkpoint is taken over by the same rule: with applied_step 0 and the
-// checkpoint's step complete, this rank holds the checkpoint's parameters, but
-// does not know that all others do; once it does, the step is applied.
+// A checkpoint is loaded by the same rule: with applied_step 0 and the
+// checkpoint's step complete, this rank holds the checkpoint's parameters but
+// does not know yet that all others do; once it knows, the step is applied.
 //
-// If parameter servers hold the parameters, those here are a copy of theirs: a
-// step is complete once its parameters are in next_parameters(), its update
-// puts them in the place of those before, and a generation begins by fetching
-// all, so that any resume step will do. Moments are then kept only if somebody
-// asks for room for them.
+// If parameter servers hold the parameters, those here are a copy: a step is
+// complete once its parameters are in next_parameters(), its update makes them
+// the current ones, and a generation begins by fetching all, so any resume step
+// will do. Moments are then kept only if room for them was reserved.
 //
 // Thread-safety: thread-compatible; on the training thread.
 #ifndef RINGMASTER_WORKER_TRAIN_TRAINING_STATE_H_
@@ -78,10 +77,10 @@ class TrainingState {
   //                       not fit in it
   [[nodiscard]] absl::Status ReserveBatch(int64_t local_batch);
 
-  // Settles what a generation begins with: makes the update of the complete
-  // step if that is `resume_step`, or forgets it. At 0 without a step, what an
-  // interrupted copy or checkpoint left behind is replaced by the first
-  // parameters.
+  // Settles the state that a generation begins with: makes the update of the
+  // complete step if that is `resume_step`, or discards it. At 0 without a
+  // step, the initial parameters replace whatever an interrupted copy or
+  // checkpoint left behind.
   //   FAILED_PRECONDITION  `resume_step` is neither applied_step nor
   //   complete_step
   [[nodiscard]] absl::Status ResumeAt(int64_t resume_step);
@@ -89,24 +88,24 @@ class TrainingState {
   // The same where servers hold the parameters, and have them as of any step.
   void FollowServers(int64_t resume_step);
 
-  // Forgets all steps: what the arenas hold counts for nothing until TakeOver,
+  // Forgets all steps: the contents of the arenas do not count until TakeOver
   // or ResumeAt(0).
   void BecomeNewcomer();
-  // The arenas hold what all ranks hold after `step`, up to which
-  // `skipped_in_a_row` updates were left out, with their loss scale. Requires
-  // that no step is held.
+  // The arenas hold the state of all ranks after `step`; the last
+  // `skipped_in_a_row` updates before it were skipped. Takes their loss scale
+  // too. Requires that no step is held.
   void TakeOver(int64_t step, int64_t skipped_in_a_row,
                 const LossScale& loss_scale);
 
   // Whole arenas, for taking over a state or a checkpoint while applied_step is
   // 0.
   ArenaSpans<float> MutableArenas();
-  // The arenas hold what a checkpoint of `step` holds: `step` is complete.
-  // If the job's precision needs a loss scale, it goes on with the
-  // checkpoint's, or begins with the first if the checkpoint has none.
+  // The arenas hold the contents of a checkpoint of `step`: `step` is complete.
+  // If the job's precision needs a loss scale, it continues with the
+  // checkpoint's, or starts with the first if the checkpoint has none.
   void MarkLoaded(int64_t step, const std::optional<LossScale>& loss_scale);
-  // Discards what was put into the arenas, be it whole or a part: goes back to
-  // the first parameters if MutableArenas gave them away.
+  // Discards what was loaded into the arenas, in whole or in part: restores the
+  // initial parameters if MutableArenas was called.
   [[nodiscard]] absl::Status ForgetLoaded();
   // All ranks hold the loaded step.
   void ApplyLoaded();
@@ -114,12 +113,12 @@ class TrainingState {
   // Marks `step` = applied_step + 1 as complete: the gradients arena now holds
   // its whole reduced gradient. The error is an accelerator's.
   [[nodiscard]] absl::Status MarkComplete(int64_t step);
-  // The same where servers made the update: next_parameters() holds what they
-  // made of the gradient, whose norm's square is `norm_squared`.
+  // The same if servers made the update: next_parameters() holds the updated
+  // parameters; the gradient's squared norm is `norm_squared`.
   void MarkFetched(int64_t step, double norm_squared);
   // Makes the update of the complete step from the reduced gradient, or takes
-  // that of the servers; it was left out if the gradient is not finite. The
-  // error is an accelerator's.
+  // the servers' update; skips it if the gradient is not finite. The error is
+  // an accelerator's.
   [[nodiscard]] absl::Status ApplyComplete();
   // The room for the parameters after the next step; empty without servers.
   absl::Span<float> next_parameters();
@@ -194,8 +193,8 @@ class TrainingState {
   // Square of the norm of the complete step's reduced gradient; equal on all
   // ranks, bit for bit.
   double complete_norm_squared() const { return complete_norm_squared_; }
-  // Updates left out because the gradient was not finite, since the last one
-  // that was made; without those that made the loss scale smaller.
+  // Updates skipped because the gradient was not finite, since the last one
+  // that was made; skips that lowered the loss scale do not count.
   int64_t skipped_in_a_row() const { return skipped_in_a_row_; }
   // The factor that the next step's loss is multiplied by. The gradients are
   // then scaled too, but neither the norms nor the updates.
@@ -232,8 +231,8 @@ class TrainingState {
   int64_t applied_step_ = 0;
   int64_t complete_step_ = 0;
   bool is_loaded_ = false;  // the complete step is a checkpoint's
-  // The arenas may hold other than the first parameters, or what training made
-  // of them.
+  // The arenas may hold something other than the initial parameters or a state
+  // trained from them.
   bool is_overwritten_ = false;
   double complete_norm_squared_ = 0;
   int64_t skipped_in_a_row_ = 0;

@@ -1,8 +1,8 @@
 // Action: everything that a worker's agent can ask its adapters to do.
 //
 // Adapters carry actions out in order. A Send goes to the session that is up
-// (the core asks for one only while it is) and may get lost with it; the core
-// repeats what matters when it is attached again.
+// (the core asks for one only while there is one) and may be lost with it; the
+// core repeats what matters when it is attached again.
 #ifndef RINGMASTER_WORKER_AGENT_CORE_AGENT_ACTION_H_
 #define RINGMASTER_WORKER_AGENT_CORE_AGENT_ACTION_H_
 

@@ -5,18 +5,19 @@
 // scenarios (testdata/). The adapters around it (worker/agent/agent.h) make
 // events and carry actions out.
 //
-// Two things go on side by side: the session with the coordinator, which is
+// Two things run side by side: the session with the coordinator, which is
 // opened again with backoff whenever it ends, and the worker's part in a
-// generation, which does not depend on the session: training goes on while the
-// coordinator is away, and what it has to be told then is told on attaching
-// again. Messages of any generation but the current one are ignored.
+// generation, which does not depend on the session: training continues while
+// the coordinator is away, and the worker reports what happened meanwhile when
+// it attaches again. Messages of any generation but the current one are
+// ignored.
 // Guarantees: at most one PrepareTrainer or RunTrainer is unanswered; every
 // Halt of the current generation is answered by one Halted, or by a repetition
-// of it; a pause that all ranks agreed on is told by a Halted that nobody asked
-// for; a worker whose session ends because it is no member any more trains no
-// further, keeps its steps until it is released, and comes back once its
-// trainer has returned; a trainer that does not return within abort_timeout of
-// its abort ends the process; a worker that is to leave and holds shards of the
+// of it; a pause that all ranks agreed on is reported by an unsolicited Halted;
+// a worker whose session ends because it is no longer a member stops training,
+// keeps its steps until it is released, and comes back once its trainer has
+// returned; a trainer that does not return within abort_timeout of its abort
+// ends the process; a worker that is to leave and holds shards of the
 // parameters stays, within drain_timeout, until it is released, so that others
 // can take them over; nothing follows Exit.
 // Thread-compatible.
@@ -42,11 +43,11 @@ struct AgentConfig {
   std::string name;         // the worker's
   // Without a session for this long the worker gives up.
   absl::Duration coordinator_timeout = absl::Seconds(60);
-  // Bound on a polite leave.
+  // Bound on an orderly departure.
   absl::Duration drain_timeout = absl::Seconds(30);
-  // Bound on a trainer's return from an abort. A trainer that takes longer
-  // waits for a disk or a device that hangs, which only another process gets
-  // rid of.
+  // Bound on a trainer's return from an abort. A trainer that takes longer is
+  // waiting for a hanging disk or device, which only a new process can get rid
+  // of.
   absl::Duration abort_timeout = absl::Seconds(30);
   // Bound on the coordinator's welcome.
   absl::Duration answer_timeout = absl::Seconds(5);
@@ -56,8 +57,8 @@ struct AgentConfig {
   absl::Duration name_wait = absl::ZeroDuration();
   // It leaves when this many jobs that it had a part in are over; 0: never.
   int max_jobs = 0;
-  // A second signal this soon is the first one, sent twice: by a terminal or a
-  // service manager to every process, and by a supervisor.
+  // A second signal within this time counts as the first one, sent twice: by a
+  // terminal or a service manager to every process, and by a supervisor.
   absl::Duration signal_window = absl::Milliseconds(500);
   absl::Duration retry_initial = absl::Milliseconds(100);
   absl::Duration retry_max = absl::Seconds(1);
@@ -80,7 +81,7 @@ enum class AgentState {
 
 class AgentCore {
  public:
-  // The first session is due at `now`, so at the first Tick.
+  // The first session is due at `now`, that is, at the first Tick.
   AgentCore(AgentConfig config, MonotonicTime now);
 
   [[nodiscard]] std::vector<Action> Handle(const Event& event,
@@ -92,8 +93,8 @@ class AgentCore {
   [[nodiscard]] AgentState state() const { return state_; }
   // The generation it is in; 0 without a job.
   [[nodiscard]] int64_t generation() const { return generation_; }
-  // Returns true if it is leaving politely, at a signal's or the coordinator's
-  // request.
+  // Returns true if it is leaving in an orderly way, at the request of a signal
+  // or of the coordinator.
   [[nodiscard]] bool is_leaving() const { return leave_.has_value(); }
   [[nodiscard]] bool is_session_up() const { return link_ == Link::kUp; }
 
@@ -132,11 +133,11 @@ class AgentCore {
   bool MayWaitForName(const SessionDown& end);
 
   void BeginLeaving(std::string reason, ExitCode exit_code);
-  // Leaves now, or once it is released: if it holds what others may need.
+  // Leaves now, or, if it holds what others may need, once it is released.
   void LeaveUnlessNeeded();
   bool HoldsShards() const { return generation_ != 0 && !shards_.empty(); }
   void SayLeaving();
-  // Tells the coordinator, if it is there, and exits.
+  // Tells the coordinator if there is a session, and exits.
   void LeaveNow();
   // Ends the process; the trainer is aborted if it is busy.
   void ExitWith(ExitCode code, std::string message, bool is_hurried = false);
@@ -149,7 +150,7 @@ class AgentCore {
   // Aborts the busy trainer; AfterAbort follows once it has returned.
   void AbortAndWait(std::string why);
   void AfterAbort();
-  // Says what the coordinator must know of the present state.
+  // Reports the present state to the coordinator.
   void Report();
   void ReportPaused();
   void SayHalted();
@@ -157,7 +158,7 @@ class AgentCore {
   // A job that it had a part in is over.
   void NoteJobEnd(ExitCode code);
   void ReleaseToPool();
-  // The trainer's state of the job goes.
+  // Drops the trainer's state of the job.
   void DropState();
   bool IsTrainerBusy() const;
   // Returns true if nobody can use this worker before its trainer has returned.
@@ -168,7 +169,7 @@ class AgentCore {
   void Do(T action) {
     actions_.emplace_back(std::move(action));
   }
-  // Does `action` if the session is up; else it is up to Report.
+  // Performs `action` if the session is up; otherwise Report makes up for it.
   template <typename T>
   void Send(T action) {
     if (is_session_up()) Do(std::move(action));
@@ -180,8 +181,8 @@ class AgentCore {
   MonotonicTime now_;            // of the event being handled
   AgentState state_ = AgentState::kConnecting;
 
-  // The session.
-  // Until then the name may be taken; nullopt while nobody said that it is.
+  // The session. `name_deadline_`: how long to keep trying while the name is
+  // taken; nullopt as long as the coordinator has not said so.
   std::optional<MonotonicTime> name_deadline_;
   Link link_ = Link::kDown;
   MonotonicTime opened_at_;  // the last attempt's beginning

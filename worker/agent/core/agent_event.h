@@ -1,7 +1,7 @@
 // Event: everything that can happen to a worker's agent, as plain values.
 //
-// The adapters (session, trainer thread, signals, timer) make them; AgentCore
-// is told of them one at a time.
+// The adapters (session, trainer thread, signals, timer) make them and pass
+// them to AgentCore one at a time.
 #ifndef RINGMASTER_WORKER_AGENT_CORE_AGENT_EVENT_H_
 #define RINGMASTER_WORKER_AGENT_CORE_AGENT_EVENT_H_
 
@@ -88,7 +88,7 @@ struct ReleaseReceived {
   int64_t generation = 0;
   std::string message;
   // The exit code that the job ended with: kDone also if it was cancelled. Not
-  // set if the job goes on without this worker, or nobody knows.
+  // set if the job continues without this worker, or if it is not known.
   std::optional<ExitCode> job_end = std::nullopt;
 };
 

@@ -1,5 +1,5 @@
-// The meaning of a session's end for a worker: try again, and when, or give up,
-// and with which exit code. Pure.
+// What a worker does when its session ends: when to try again, or with which
+// exit code to give up. Pure.
 #ifndef RINGMASTER_WORKER_AGENT_CORE_SESSION_POLICY_H_
 #define RINGMASTER_WORKER_AGENT_CORE_SESSION_POLICY_H_
 

@@ -1,6 +1,6 @@
-// AssignmentPayload: what an assignment brings for the trainer; the agent's
-// core passes it on unread. The whole spec is kept: a coordinator that has lost
-// its state is told it in a hello.
+// AssignmentPayload: the part of an assignment that is for the trainer; the
+// agent's core passes it on unread. It keeps the whole spec, because the hello
+// reports it to a coordinator that has lost its state.
 #ifndef RINGMASTER_WORKER_AGENT_RPC_ASSIGNMENT_PAYLOAD_H_
 #define RINGMASTER_WORKER_AGENT_RPC_ASSIGNMENT_PAYLOAD_H_
 

@@ -1,4 +1,5 @@
-// WorkerIdentity: who a worker process is; the constant part of its hello.
+// WorkerIdentity is the identity of a worker process: the constant part of its
+// hello.
 #ifndef RINGMASTER_WORKER_AGENT_RPC_WORKER_IDENTITY_H_
 #define RINGMASTER_WORKER_AGENT_RPC_WORKER_IDENTITY_H_
 

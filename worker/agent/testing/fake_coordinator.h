@@ -1,5 +1,5 @@
-// FakeCoordinator: a CoordinatorService on a port of its own, whose side of the
-// sessions a test plays.
+// FakeCoordinator: a CoordinatorService on a port of its own; a test plays its
+// side of the sessions.
 //
 // One session at a time is of interest: the newest. Thread-safe.
 #ifndef RINGMASTER_WORKER_AGENT_TESTING_FAKE_COORDINATOR_H_
@@ -31,7 +31,7 @@ class FakeCoordinator {
   [[nodiscard]] int port() const;
   [[nodiscard]] std::string address() const;
 
-  // Sessions from now on are refused with `status`, in answer to their hello.
+  // From now on sessions are refused with `status`, in answer to their hello.
   void RefuseSessions(absl::Status status);
 
   // The next message of kind `kind` that has not been taken yet, whatever
@@ -50,8 +50,8 @@ class FakeCoordinator {
 
   // Ends the newest session with `status`.
   void EndSession(const absl::Status& status);
-  // Waits until the newest session's worker has said that no more follows, or
-  // the stream broke; false after 10 s.
+  // Waits until the newest session's worker has closed its side, or the stream
+  // broke; false after 10 s.
   [[nodiscard]] bool AwaitHalfClose();
 
  private:

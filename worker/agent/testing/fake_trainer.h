@@ -68,7 +68,7 @@ class FakeTrainer final : public Trainer {
     return assignment_;
   }
   Trace& mutable_trace() { return trace_; }
-  // Tells of `notice`, as a training thread would.
+  // Sends `notice`, as a training thread would.
   void Tell(const v1::Notice& notice) {
     std::function<void(const v1::Notice&)> on_notice;
     {

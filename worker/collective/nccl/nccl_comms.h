@@ -2,10 +2,10 @@
 // one of all ranks, and those split from it.
 //
 // They are non-blocking: NCCL does its work on threads of its own, and a call
-// here looks again and again until it is done. Between two looks it asks
-// whether to go on, so that nothing waits for a peer without a way out.
-// Thread-safety: none; all from the thread of NcclEngine. (NCCL may not be
-// called for one communicator from two threads, and must not be to abort it.)
+// here polls until it is done. Between two polls it asks whether to continue,
+// so that no wait for a peer lacks a way out. Thread-safety: none; all from the
+// thread of NcclEngine. (NCCL may not be called for one communicator from two
+// threads, and must not be to abort it.)
 // Ownership: Destroy or Abort must have been called before the destructor,
 // which frees nothing of NCCL.
 #ifndef RINGMASTER_WORKER_COLLECTIVE_NCCL_NCCL_COMMS_H_
@@ -77,9 +77,9 @@ class NcclComms {
   // Ends them together with the peers, when nothing is queued any more. After
   // an error call Abort, else Destroy.
   [[nodiscard]] absl::Status Finalize(const KeepWaiting& keep_waiting);
-  // Frees them and returns the first error, about which nothing can be done.
-  // Like Abort it takes up to a second after all is quiet: NCCL joins threads
-  // of its own that wake twice a second (poll() in its proxy.cc).
+  // Frees them and returns the first error, for which there is no remedy. Like
+  // Abort it takes up to a second after all is quiet: NCCL joins threads of its
+  // own that wake twice a second (poll() in its proxy.cc).
   [[nodiscard]] absl::Status Destroy();
   // Ends them now; the buffers of collectives under way are then undefined. All
   // are told to end before any is freed, because freeing waits for kernels,

@@ -1,5 +1,5 @@
-// The facts that ranks tell each other before they enter NCCL, which would
-// answer a mismatch with a hang or a line that names nobody.
+// The facts that ranks exchange before they enter NCCL, which would answer a
+// mismatch with a hang or a message that names no rank.
 //
 // Thread-safety: pure functions; the exchanges as Communicator.
 #ifndef RINGMASTER_WORKER_COLLECTIVE_NCCL_NCCL_PEERS_H_

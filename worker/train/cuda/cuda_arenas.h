@@ -1,4 +1,4 @@
-// CudaArenas is what one job has in a GPU's memory: parameters, gradients and
+// CudaArenas are one job's arenas in a GPU's memory: parameters, gradients and
 // moments, all of float.
 //
 // Thread-safety: thread-compatible; on the training thread.
