@@ -50,7 +50,7 @@ void OnShutdown(Turn& turn) {
   }
 }
 
-// After the shutdown has begun: who asks is refused, the rest is ignored.
+// After the shutdown has begun, requests are refused and other events ignored.
 void RefuseLate(Turn& turn, const EventBody& body) {
   if (const auto* const hello = std::get_if<HelloReceived>(&body)) {
     turn.Do(CloseSession{hello->session, ShuttingDown()});
@@ -79,7 +79,8 @@ struct WorkerVisitor {
   void operator()(const StreamClosed& e) {
     OnStreamClosed(turn, worker, e.detail);
   }
-  // HeardFrom says no more than that; the other events are of no session.
+  // HeardFrom needs no handling beyond that; the other events belong to no
+  // session.
   template <typename Other>
   void operator()(const Other&) {}
 };
@@ -160,7 +161,7 @@ std::vector<Action> CoordinatorCore::Step(const Event& event,
   if (impl_->next_deadline != MonotonicTime::InfiniteFuture() &&
       now - impl_->next_deadline > impl_->config.stall_tolerance) {
     const absl::Duration delay = now - impl_->next_deadline;
-    // Two beats more, so that what was sent meanwhile can be read.
+    // Two more beats, so that messages sent in the meantime can be read.
     ExtendDeadlines(impl_->state, delay + 2 * impl_->config.beat_interval);
     turn.Emit(v1::EVENT_SEVERITY_WARNING, "coordinator.stalled", "",
               absl::StrCat("the coordinator itself was held up for ",

@@ -283,11 +283,11 @@ absl::Status Database::InTransaction(
   absl::Status status = body();
   if (status.ok()) status = FAIL_POINT("journal.commit");
   if (status.ok()) status = Execute("COMMIT");
-  // Durable, and nobody knows yet: a place to crash or to hang, not to fail.
+  // Durable, but not announced yet: a place to crash or hang, not to fail.
   if (status.ok()) (void)FAIL_POINT("journal.committed");
   if (status.ok() || sqlite3_get_autocommit(connection_) != 0) return status;
   // SQLite rolls back by itself after some errors; else do it, so that the next
-  // transaction can begin. The first error is the one to tell.
+  // transaction can begin. The first error is the one to report.
   if (const absl::Status rollback = Execute("ROLLBACK"); !rollback.ok()) {
     return absl::Status(status.code(),
                         absl::StrCat(status.message(), "; and the rollback: ",

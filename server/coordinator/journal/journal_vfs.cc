@@ -13,8 +13,8 @@ namespace ringmaster::coordinator {
 namespace {
 
 // A file of ours is one of the default VFS whose table of methods was replaced
-// by a copy with our own entries. So nothing has to be forwarded one by one, and
-// the original entries are found from the table that the file points to.
+// by a copy with our own entries. So no method has to be forwarded by hand, and
+// the original entries are found through the table that the file points to.
 struct Methods {
   sqlite3_io_methods own;  // first: a file's pMethods points here
   const sqlite3_io_methods* original;

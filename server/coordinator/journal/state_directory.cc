@@ -44,7 +44,7 @@ absl::Status SyncDirectory(const std::string& path) {
   if (fd < 0) return absl::OkStatus();
   const int error = fsync(fd) == 0 ? 0 : errno;
   close(fd);
-  // Some file systems cannot, and say so.
+  // Some file systems do not support it and return these errors.
   if (error == 0 || error == EINVAL || error == EROFS) return absl::OkStatus();
   return CannotUse(path, "synced", error);
 }

@@ -24,7 +24,7 @@ void Publisher::AddStatusWatcher(std::shared_ptr<StatusWatcher> watcher,
                                  const StatusSource& source) {
   DropGone();
   watcher->Offer(StatusMessage(source));
-  // The others learn of what is new at their own pace; this one may then see
+  // The other watchers get the change at their own pace; this one may then see
   // the same state again.
   if (status_watchers_.empty() && job_watchers_.empty()) {
     NotePublished(source);

@@ -85,7 +85,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorRuntime>> CoordinatorRuntime::Start(
 CoordinatorRuntime::~CoordinatorRuntime() {
   Shutdown();
   executor_.Stop();
-  // Commits what was appended. Nobody listens to its answers any more.
+  // Commits what was appended. Its answers are no longer needed.
   journal_.reset();
   log_executor_.Stop();
 }
@@ -200,8 +200,8 @@ void CoordinatorRuntime::RefuseSilentSessions() {
     hello_deadlines_.pop_front();
     const auto it = sessions_.find(session);
     if (it == sessions_.end() || it->second.has_said_hello) continue;
-    // Not a violation, which would end the worker: the network, or this very
-    // process, may have been slow.
+    // Not treated as a violation, which would end the worker: the network, or
+    // this process, may have been slow.
     Break(session, absl::UnavailableError(absl::StrCat(
                        "no hello came within ",
                        absl::FormatDuration(options_.config.lease))));
@@ -310,7 +310,7 @@ void CoordinatorRuntime::ScheduleWakeup() {
   if (!hello_deadlines_.empty()) {
     next = std::min(next, hello_deadlines_.front().first);
   }
-  // Watchers are to hear of a disk that hangs.
+  // Watchers must be told if the disk hangs.
   const std::optional<absl::Duration> wait = journal_->OldestWait();
   if (publisher_.watcher_count() > 0 && wait.has_value() &&
       *wait < kJournalPatience) {

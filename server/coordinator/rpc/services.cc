@@ -19,8 +19,8 @@
 namespace ringmaster::coordinator {
 namespace {
 
-// Ends the call with the error that kept the runtime from taking it on, if
-// there was one; else the callback ends it.
+// Ends the call if the runtime refused it with an error; otherwise the callback
+// ends it.
 void FinishIfRefused(grpc::ServerUnaryReactor* reactor,
                      const absl::Status& posted) {
   if (!posted.ok()) reactor->Finish(ToGrpcStatus(posted));

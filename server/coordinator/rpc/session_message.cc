@@ -39,7 +39,7 @@ constexpr int kMaxAlgorithms = 16;
 constexpr int64_t kMaxHolders = 4096;
 constexpr int64_t kMaxShards = kMaxHolders * kMaxConnections;
 
-// No worker gets that far; sums with steps up to it do not overflow.
+// No worker reaches this step; sums with steps up to it do not overflow.
 constexpr int64_t kMaxStep = int64_t{1} << 62;
 
 absl::Status Violation(std::string message) {
@@ -92,14 +92,14 @@ v1::DeviceKind DeviceKindOf(v1::DeviceKind kind) {
   return v1::DeviceKind_IsValid(kind) ? kind : v1::DEVICE_KIND_UNSPECIFIED;
 }
 
-// A phase that this build does not know is taken for none: nothing is learned
-// of how long it lasts, so that its members may be as slow as ever allowed.
+// A phase that this build does not know counts as none: nothing is learned
+// about its length, so its members get the longest patience.
 v1::Phase PhaseOf(v1::Phase phase) {
   return v1::Phase_IsValid(phase) ? phase : v1::PHASE_UNSPECIFIED;
 }
 
-// Makes durations such as JSON has them: a malformed one would keep the whole
-// status from being shown. Absent ones become zeros.
+// Makes durations valid for JSON: a malformed one would keep the whole status
+// from being shown. Absent ones become zeros.
 void MakeFit(std::initializer_list<google::protobuf::Duration*> durations) {
   for (google::protobuf::Duration* const duration : durations)
     *duration = ToProto(FromProto(*duration));
@@ -111,9 +111,9 @@ void MakeFit(v1::PhaseDurations& phases) {
            phases.mutable_optimizer(), phases.mutable_snapshot()});
 }
 
-// Figures that this version knows are shorter. Of longer ones the unknown fields
-// are left out, so that nobody can make a member's entry large. (Looking for
-// them costs more than all else that is done with a beat.)
+// Figures that this version knows are shorter. Unknown fields of longer ones
+// are dropped, so that no worker can make a member's entry large. (Searching
+// for them costs more than all other handling of a beat.)
 constexpr size_t kMaxFiguresBytes = 2048;
 
 template <typename Figures>
@@ -184,7 +184,7 @@ absl::StatusOr<std::optional<v1::BenchFigures>> BenchOf(
 
 constexpr size_t kMaxJobId = 64;
 
-// The job that a hello tells of, or what is wrong with it.
+// Returns the job in a hello, or its error.
 absl::StatusOr<HeldJob> ParseHeldJob(const v1::HeldJob& held,
                                      int64_t generation) {
   Checks checks("hello.held_job");
@@ -212,7 +212,7 @@ absl::StatusOr<HeldJob> ParseHeldJob(const v1::HeldJob& held,
 }
 
 // Sets the costs of collectives where the worker is. Impossible numbers are
-// left out: the worker is welcome all the same.
+// left out: the worker is still welcome.
 void SetCosts(const v1::Hello& hello, HelloReceived& event) {
   if (!hello.has_costs()) return;
   const absl::StatusOr<MachineCosts> costs = FromProto(hello.costs());
@@ -223,8 +223,8 @@ void SetCosts(const v1::Hello& hello, HelloReceived& event) {
   }
 }
 
-// Sets what a hello says about others than the worker itself. An impossible job
-// is left out: the worker is welcome all the same.
+// Sets what a hello says about anything other than the worker itself. An
+// invalid job is left out: the worker is still welcome.
 void SetHistory(const v1::Hello& hello, HelloReceived& event) {
   if (hello.has_predecessor()) {
     event.predecessor = hello.predecessor();

@@ -125,8 +125,8 @@ v1::Worker WorkerProto(const Worker& worker, MonotonicTime now) {
 v1::Job JobProto(const State& state, const Job& job, MemberDetail members) {
   v1::Job proto;
   proto.set_id(job.id);
-  // Checked when it was submitted; whatever an older journal holds that no
-  // longer parses shows as far as it does.
+  // Checked when it was submitted; a spec of an older journal that no longer
+  // parses is shown as far as it does.
   proto.mutable_spec()->ParsePartialFromString(job.spec);
   proto.set_state(job.state);
   proto.set_generation(job.generation);

@@ -28,8 +28,8 @@ absl::Status ShutDownError() {
 }  // namespace
 
 struct Client::Connection {
-  // Its own, since one that is shared with an older channel would keep to that
-  // one's address, and wait as long as that one before it connects again.
+  // A connection of its own: one shared with an older channel would keep that
+  // channel's address and its back-off.
   explicit Connection(const ClientOptions& options)
       : channel(MakeChannel(options.address, options.credentials,
                             {.has_own_connection = true})),

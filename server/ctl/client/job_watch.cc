@@ -81,8 +81,9 @@ void JobWatch::Run() {
 // the job is an error.
 absl::Status JobWatch::FollowOnce() {
   const std::optional<v1::Job> known = Snapshot().job;
-  // First a call with a deadline: it tells whether anybody answers, and a name
-  // must not move on to a newer job of that name after a restart.
+  // First a call with a deadline: it shows whether the coordinator answers, and
+  // it resolves the name once, so that the watch does not move to a newer job
+  // of that name after a restart.
   ASSIGN_OR_RETURN(const v1::Job job,
                    client_->GetJob(known.has_value() ? known->id() : job_));
   Publish(job);

@@ -225,7 +225,8 @@ absl::StatusOr<int> RunBench(const BenchFlags& flags, OutputFormat format,
                    {"cores", absl::StrCat(UsableCores())}};
   ASSIGN_OR_RETURN(const std::unique_ptr<AllReduceBench> bench,
                    AllReduceBench::Start(setting.options));
-  // Only now: a fork with threads around would copy locks that nobody opens.
+  // Only now: a fork while threads run would copy locks that stay locked for
+  // ever.
   StopFd stop;
   const Interrupts interrupts([&stop](int) { stop.Ring(); });
   ASSIGN_OR_RETURN(setting.start, bench->AwaitStart(stop.get()));

@@ -290,7 +290,7 @@ absl::StatusOr<int> RunAtCoordinator(const std::string& command,
   return RunTrace(context, line.trace);
 }
 
-// The first interrupt asks for a polite end, the second one does not ask.
+// The first interrupt asks for an orderly end, the second one forces it.
 class PoliteInterrupts {
  public:
   explicit PoliteInterrupts(Console& console)

@@ -306,8 +306,8 @@ class Compare {
                             links);
   }
 
-  // Has `run` wait in place of computing, as long as one worker alone computes:
-  // recorded once for all runs that compute alike.
+  // Makes `run` wait instead of computing, for as long as a single worker
+  // computes: recorded once for all runs that compute alike.
   absl::Status Emulate(PlannedRun& run) {
     ASSIGN_OR_RETURN(const PlannedRun recording, RecordingOf(run));
     const std::string key = recording.spec.SerializeAsString();

@@ -31,7 +31,7 @@ int ParameterServersOf(const v1::JobSpec& spec) {
   return spec.train().parameter_server().servers();
 }
 
-// One run: the cluster, the job in it, and what the user wants of it meanwhile.
+// One run: the cluster, the job in it, and the user's interrupts.
 class LocalRun {
  public:
   LocalRun(const LocalContext& context, const LocalOptions& options,
@@ -85,8 +85,8 @@ class LocalRun {
   absl::Status Check() {
     RETURN_IF_ERROR(cancel_->Check(job_id_));
     const std::optional<v1::Job> job = watch_->Snapshot().job;
-    // Once it has members, the coordinator judges what a worker's end means;
-    // before, the job would wait for ever.
+    // Once it has members, the coordinator decides what a worker's end means;
+    // before that, the job would wait for ever.
     const bool is_gathering = !job.has_value() || job->generation() == 0;
     return cluster_.Check(/*needs_all_members=*/is_gathering);
   }
@@ -101,7 +101,7 @@ class LocalRun {
   std::unique_ptr<CancelOnInterrupt> cancel_;
 };
 
-// The end of the log of whoever the verdict blames.
+// Prints the end of the log of the worker that the verdict blames.
 void PrintCulpritsLog(Console& console, const v1::Job& job,
                       const LocalCluster& cluster) {
   if (job.state() != v1::JOB_STATE_FAILED || !job.has_verdict()) return;

@@ -13,7 +13,7 @@
 namespace ringmaster::ctl {
 namespace {
 
-// Incidents are warnings too, but the display has told of them.
+// Incidents are warnings too, but the display has shown them.
 bool IsBesideTheJob(const v1::Event& event) {
   static const auto& types = *new std::set<std::string>{
       "checkpoint.failed", "figures.failed", "data.skipped"};

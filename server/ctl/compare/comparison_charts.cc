@@ -236,8 +236,8 @@ NamedChart PredictionChart(const Comparison& comparison, const RunList& runs) {
           "the second one."};
 }
 
-// One run a mode, without variations: the one with the fewest workers, on whose
-// computing the others' sharing of cores tells least.
+// Returns one run for each mode, without variations: the one with the fewest
+// workers, whose compute time is least distorted by sharing cores.
 RunList Representatives(const RunList& runs) {
   std::map<std::string, const RunResult*> by_mode;
   RunList chosen;

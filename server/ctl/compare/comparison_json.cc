@@ -39,7 +39,7 @@ Json ConditionsJson(const Conditions& conditions) {
           {"is_cut_short", conditions.is_cut_short}};
 }
 
-// Nobody knows the bytes of NCCL's gradients.
+// NCCL does not report the bytes of its gradients.
 Json RankJson(const RankResult& rank, bool is_by_nccl) {
   const auto bytes = [&](double count) {
     return is_by_nccl ? Json(nullptr) : Json(count);

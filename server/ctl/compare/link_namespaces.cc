@@ -22,9 +22,9 @@ constexpr std::string_view kIp = "/sbin/ip";
 // Jumbo frames: with the usual ones two cores cannot fill a few fast links.
 constexpr int kMtu = 9000;
 
-// Returns the bytes that may pass at once: few beside a bucket of gradients,
-// which would otherwise seem to travel faster than the link, and more than a
-// frame.
+// Returns the bytes that may pass at once: few compared with a bucket of
+// gradients, which would otherwise seem to travel faster than the link, but
+// more than a frame.
 int64_t BurstBytes(double bytes_per_second) {
   return std::max<int64_t>(2 * kMtu,
                            static_cast<int64_t>(bytes_per_second / 4000));

@@ -253,8 +253,8 @@ class Explainer {
     }
   }
 
-  // Returns how many must come before the job goes on: a first generation has
-  // all that it was made for, a later one at least one.
+  // Returns how many must join before the job continues: a first generation
+  // needs all that the job asks for, a later one at least one.
   int MissingServers() {
     const int needed = IsNew(job_) ? job_.sharding.servers
                                    : std::min(job_.sharding.servers, 1);
@@ -309,7 +309,7 @@ class Explainer {
     }
   }
 
-  // Members that are there but have not done what the job waits for.
+  // Members that are present but have not done what the job is waiting for.
   void AddOwing(const std::function<bool(const Member&)>& has_done,
                 const std::string& reason) {
     for (const Member& member : job_.members) {
@@ -344,7 +344,7 @@ class Explainer {
     }
   }
 
-  // Those who wait for nobody, when nobody gets on.
+  // Names the members that wait for nobody, while none makes progress.
   void AddStuck() {
     const absl::Duration still = now_ - job_.last_progress;
     if (still < 2 * config_.lease) return;
@@ -361,7 +361,7 @@ class Explainer {
         "makes no progress and waits for no peer");
   }
 
-  // Nothing can be decided, but what runs goes on.
+  // Nothing can be decided, but running jobs continue.
   void AddJournal() {
     if (journal_fault_.empty() || IsEnded(job_.state)) return;
     result_.reasons.insert(result_.reasons.begin(),

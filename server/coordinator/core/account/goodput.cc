@@ -7,12 +7,13 @@ namespace {
 
 using Part = absl::Duration Goodput::*;
 
-// A rollback may set it back to no step at all; that is no start.
+// A rollback may reset the job to no step at all; that does not make it a new
+// start.
 bool IsBeforeFirstStep(const Job& job) {
   return job.best_step == 0 && job.repeat_until == 0 && !job.is_recovered;
 }
 
-// The part of a job whose members are to make steps.
+// The part of a job whose members should be making steps.
 Part TrainingPart(const Job& job) {
   if (IsBeforeFirstStep(job)) return &Goodput::starting;
   return job.best_step < job.repeat_until ? &Goodput::repeating

@@ -31,8 +31,8 @@ std::string Milliseconds(absl::Duration duration) {
 }
 
 // Returns how long ago the culprit showed its last sign of life. A culprit that
-// speaks for itself does so now; if nobody is to blame, all stopped when
-// progress did.
+// reports its own failure is alive now; if nobody is to blame, all members
+// stopped when progress did.
 absl::Duration SilenceBefore(const Turn& turn, const Job& job,
                              const v1::Verdict& verdict) {
   if (IsWanted(verdict)) return absl::ZeroDuration();
@@ -82,7 +82,7 @@ void NoteMemberGone(const Turn& turn, Member& member, const Worker& gone,
   member.last_sign = gone.last_heard;
   const Job* const job = turn.state.ActiveJob();
   if (job != nullptr && evidence.kind() == v1::EVIDENCE_KIND_STREAM_BROKEN) {
-    // Ranks get on together: while one does, all live.
+    // Ranks make progress together: while one does, all are alive.
     member.last_sign =
         std::min(turn.now, std::max(gone.last_heard, job->last_progress));
   }
@@ -97,8 +97,8 @@ void NoteHaltBegun(Turn& turn, Job& job, const v1::Verdict& verdict) {
   job.turned_at = turn.now;
   if (job.halt_intent == HaltIntent::kCancel) return;
   if (v1::Incident* const open = OpenIncident(job)) {
-    // A further fault before the first step: where the time went since the
-    // last turning point is its detection.
+    // A further fault before the first step: the time since the last turning
+    // point counts as its detection.
     v1::RecoveryCost& cost = *open->mutable_cost();
     Add(Lap(turn, job), *cost.mutable_detect(), cost);
     job.incident_part = IncidentPart::kHalt;
@@ -146,7 +146,7 @@ void NoteAllHalted(Turn& turn, Job& job) {
   v1::RecoveryCost& cost = *open->mutable_cost();
   Add(Lap(turn, job), *cost.mutable_halt(), cost);
   job.incident_part = IncidentPart::kAssign;
-  // Their answers may tell of steps that nobody had reported.
+  // Their answers may include steps that no beat had reported.
   for (const Member& member : job.members) {
     if (!member.halted.has_value() || member.identity.role != v1::ROLE_WORKER)
       continue;
@@ -166,9 +166,9 @@ void NoteAssigned(Turn& turn, Job& job) {
   open->set_resume_step(job.resume_step);
   open->set_world_size_after(MemberCount(job, v1::ROLE_WORKER));
   if (job.resume_step >= job.incident_best_step) return;
-  // Its workers' clocks differed; what they have done stays.
+  // Its workers had separate clocks, and their updates are kept.
   if (!job.sharding.is_lockstep && !job.is_rollback) return;
-  // Its members begin anew, from the last checkpoint if there is one.
+  // Its members start again, from the last checkpoint if there is one.
   const int64_t kept = std::max(job.resume_step, job.figures.checkpoint_step());
   open->set_lost_steps(std::max<int64_t>(0, job.incident_best_step - kept));
   job.repeat_until = std::max(job.repeat_until, job.incident_best_step);

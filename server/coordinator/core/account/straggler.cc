@@ -16,8 +16,8 @@ bool IsServer(const Member& member) {
   return member.identity.role == v1::ROLE_PARAMETER_SERVER;
 }
 
-// Returns the rank that `member` waits for in the end: a parameter server that
-// waits for somebody only passes that on.
+// Returns the rank that `member` ultimately waits for: a parameter server that
+// waits itself only passes the wait on.
 int AwaitedBy(const Job& job, const Member& member) {
   if (!IsRank(job, member.awaited_rank)) return -1;
   const Member& awaited = job.members[static_cast<size_t>(member.awaited_rank)];

@@ -60,7 +60,7 @@ struct Difference {
 };
 
 // Compares the largest group with the smallest; among groups of the same size,
-// that of the lower rank is taken to be right.
+// the one with the lower rank counts as right.
 Difference FindDifference(const Job& job, const AnswerOf& answer_of) {
   std::map<Answer, std::vector<const Member*>> groups;
   for (const Member& member : job.members) {

@@ -90,7 +90,7 @@ bool Has(const Cover& cover, size_t end) {
   return std::find(cover.begin(), cover.end(), end) != cover.end();
 }
 
-// One end or the other of a link that `cover` leaves open must be given up.
+// One of the two ends of a link that `cover` does not cover must be given up.
 void Branch(const Graph& graph, Cover& cover, Cover& best) {
   if (cover.size() > best.size()) return;
   const auto open = std::find_if(

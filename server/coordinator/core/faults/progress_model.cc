@@ -37,7 +37,8 @@ void ProgressModel::Observe(v1::Phase phase, absl::Duration gap, int world_size,
   if (!IsWork(phase) || gap < absl::ZeroDuration()) return;
   Learned& learned = learned_[static_cast<size_t>(phase)];
   if (learned.was_observed) {
-    // Members observe the same time, each for itself: it passes once.
+    // All members report gaps over the same time, which must be counted only
+    // once.
     const absl::Duration passed = std::min(gap, now - learned.observed_at);
     const double kept = std::exp2(
         -absl::FDivDuration(std::max(passed, absl::ZeroDuration()), kHalfLife));

@@ -16,7 +16,7 @@
 namespace ringmaster::coordinator {
 namespace {
 
-// Takes what the hello says about the worker itself.
+// Takes over what the hello says about the worker itself.
 void Describe(Worker& worker, const HelloReceived& hello,
               const Config& config) {
   worker.name = hello.name;
@@ -41,7 +41,7 @@ void BindSession(Turn& turn, Worker& worker, SessionId session) {
   turn.Do(SendWelcome{session, worker.protocol});
 }
 
-// For a worker that believes to be in a generation which is none of its.
+// For a worker that believes it is in a generation of which it is not a member.
 void ReleaseStray(Turn& turn, const Worker& worker, int64_t generation) {
   if (generation == 0) return;
   SendRelease release = {
@@ -91,7 +91,7 @@ void SendMissed(Turn& turn, Job& job, const Worker& worker,
     turn.Do(SendStop{worker.session, job.generation,
                      job.cancel_reason.value_or("")});
   } else if (job.state == v1::JOB_STATE_HALTING && !member.halted.has_value()) {
-    // It hears of the halt only now, and has as long as anybody to answer.
+    // It hears of the halt only now, and gets as long as the others to answer.
     job.halt_deadline =
         std::max(job.halt_deadline, turn.now + turn.config.halt_budget);
     turn.Do(SendHalt{worker.session, worker.generation,
@@ -99,16 +99,16 @@ void SendMissed(Turn& turn, Job& job, const Worker& worker,
   }
 }
 
-// It pulls all that it needs from those who hold the job's shards.
+// It pulls everything that it needs from the holders of the job's shards.
 bool IsStateless(const Job& job, const Member& member) {
   return job.sharding.shards > 0 && !HoldsShards(job, member.identity.role);
 }
 
-// It has not heard of the job's generation: it was assigned, or told of, when
-// a stream or the coordinator broke.
+// It has not heard of the job's generation, which was assigned when its stream
+// was broken or the coordinator was down.
 void ResumeOlder(Turn& turn, Job& job, Worker& worker, Member& member) {
-  // Without a generation it holds no step; that does where none is needed.
-  // It has not prepared the generation, so that has not begun.
+  // Without a generation it holds no step, which is enough if none is needed.
+  // It has not prepared the generation, so the generation has not begun.
   if (job.is_recovered) job.has_trained = false;
   const bool is_needless =
       job.resume_step == 0 || member.is_newcomer || IsStateless(job, member);
@@ -128,7 +128,7 @@ void ResumeOlder(Turn& turn, Job& job, Worker& worker, Member& member) {
   }
   if (IsWaiting(job)) return;  // It has halted.
   if (!job.is_recovered) {
-    // All have prepared the generation, this one too.
+    // All members have prepared the generation, including this one.
     Evict(turn, std::string(worker.name),
           EvidenceOf(
               v1::EVIDENCE_KIND_SUPERSEDED, kCoordinatorObserver,
@@ -149,8 +149,8 @@ void RejoinJob(Turn& turn, Job& job, Worker& worker, Member& member,
   if (worker.state == v1::WORKER_STATE_DETACHED) {
     worker.state = v1::WORKER_STATE_ASSIGNED;
   }
-  // In a generation of a job before this one, or before it was lost and joined
-  // again, it is as good as in none.
+  // A generation of an earlier job, or from before it was lost and joined
+  // again, counts as none.
   const bool is_of_job =
       hello.generation >= member.since && hello.generation <= job.generation;
   worker.generation = is_of_job ? hello.generation : 0;
@@ -217,7 +217,7 @@ void AttachAgain(Turn& turn, const HelloReceived& hello) {
     if (worker.state == v1::WORKER_STATE_DETACHED) {
       worker.state = v1::WORKER_STATE_IDLE;
     }
-    // It may have told of a generation before, and does not any more.
+    // It reported a generation earlier, and no longer does.
     ReturnToPool(worker);
     ReleaseStray(turn, worker, hello.generation);
     ContinueRebuilding(turn);

@@ -26,15 +26,17 @@ std::vector<LinkReport> Reports(const Job& job) {
   return reports;
 }
 
-// The links that the suspicions are about, without those that only follow.
+// Returns the links that the suspicions are about, without those that follow
+// from others.
 std::vector<LinkReport> BrokenLinks(const Job& job) {
   return RootLinks(Reports(job));
 }
 
-// The links to remember of this fault. Where all reports follow from one
-// another the first is a guess, which is good for a message, but would cost a
-// bystander its place if the true link fails again: then, at the latest while
-// connecting, its ends speak for themselves.
+// Returns the links of this fault to remember. If all reports follow from one
+// another, the first is a guess. That is good enough for a message, but
+// remembering it would cost a bystander its place if the true link fails again;
+// the ends of the true link report it themselves then, at the latest while
+// connecting.
 std::vector<LinkReport> CertainLinks(const Job& job) {
   const bool is_first = job.links.faults() == 0;
   return is_first && IsCircular(Reports(job)) ? std::vector<LinkReport>()
@@ -64,8 +66,8 @@ std::vector<LinkEnd> LinkEnds(const State& state, const Job& job) {
   return ends;
 }
 
-// Returns what is reported now of the first of worker `name`'s links with
-// `peers` that has a report.
+// Returns the present report on the first of worker `name`'s links with `peers`
+// that has one.
 std::string DetailOf(const Job& job, const std::string& name,
                      const std::set<std::string>& peers) {
   const auto rank_of = [&job](const std::string& worker) {

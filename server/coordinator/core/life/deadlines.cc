@@ -30,9 +30,9 @@ MonotonicTime EarliestDeadline(const State& state) {
                    ProgressDeadline(*job)});
 }
 
-// The order matters where several are due: what explains an incident best comes
-// first. Each action may end the job's state and with it the other deadlines,
-// so the job is looked up again.
+// The order matters if several are due: the best explanation of an incident
+// comes first. Each action may end the job's state, and with it the other
+// deadlines, so the job is looked up again.
 void ActOnDeadlines(Turn& turn) {
   if (turn.state.lease_check <= turn.now) ExpireLeases(turn);
   if (turn.state.rebuilding.has_value() &&

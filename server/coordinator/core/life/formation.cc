@@ -44,9 +44,9 @@ std::string GatheringMessage(const Job& job, int idle_count, int idle_servers) {
                       absl::FormatDuration(job.settle));
 }
 
-// Returns the members with what they have said that outlives their generation.
-// A worker that joins a job that has begun holds nothing, which counts if the
-// generation is given up before the worker has heard of it.
+// Returns the members with those of their reports that remain valid after their
+// generation. A worker that joins a job that has begun holds nothing, which
+// counts if the generation is given up before the worker has heard of it.
 std::vector<Member> CarriedOver(const Job& job,
                                 const std::vector<MemberIdentity>& identities) {
   std::map<std::string_view, const Member*> before;
@@ -77,9 +77,8 @@ bool HoldsNothing(const Job& job, const Member& member) {
   return member.halted->is_blank || member.halted->complete_step == 0;
 }
 
-// They copy the state from the lowest rank that holds it. Where it is in
-// shards, a worker pulls it from those who hold these, and these have it from
-// each other.
+// They copy the state from the lowest rank that holds it. If it is in shards,
+// workers pull it from the holders, and holders copy it from each other.
 void MarkNewcomers(Job& job, int64_t resume_step) {
   job.state_source_rank = -1;
   bool has_newcomer = false;
@@ -105,7 +104,7 @@ void ResetForGeneration(Job& job) {
   ClearDeadlines(job);
 }
 
-// The steps that nobody holds are given up, now that this is durable.
+// Gives up the steps that no member holds, now that this is durable.
 void RollBack(Turn& turn, Job& job) {
   const int64_t best = job.best_step;
   const int64_t kept = std::min(best, job.figures.checkpoint_step());
@@ -132,7 +131,7 @@ void RollBack(Turn& turn, Job& job) {
       /*verdict=*/nullptr, best);
 }
 
-// Nothing is lost, but all count from the resume step again.
+// Nothing is lost, but all workers count from the resume step again.
 void SetClocks(Turn& turn, Job& job) {
   job.best_step = job.resume_step;
   job.figures.set_step(std::min(job.figures.step(), job.resume_step));
@@ -142,7 +141,8 @@ void SetClocks(Turn& turn, Job& job) {
   }
 }
 
-// The oldest one; before it one that has begun, whose members nobody told of.
+// Returns the oldest queued job, but first one that has begun before and whose
+// members have not reported.
 Job* NextQueued(State& state) {
   Job* next = nullptr;
   for (auto& [number, job] : state.jobs) {
@@ -153,9 +153,9 @@ Job* NextQueued(State& state) {
   return next;
 }
 
-// Returns the costs that the workers' machines agree on, from what any worker
-// there has measured. They start together, and one per host measures for all.
-// Parameter servers take no part in collectives.
+// Returns the agreed costs of the workers' machines, from the measurements of
+// any worker there: workers of a host start together, and one of them measures
+// for all. Parameter servers take no part in collectives.
 std::optional<MachineCosts> CostsOf(const State& state,
                                     const std::vector<const Worker*>& workers) {
   std::set<std::string_view> hosts;
@@ -201,17 +201,18 @@ void StartTraining(Turn& turn, Job& job) {
   ArmGrowth(turn, job);
 }
 
-// A member prepared, but the job is past that.
+// A member reports that it has prepared when the job is past that.
 void OnLatePrepared(Turn& turn, Job& job, const Worker& worker,
                     const Member& member) {
   if (member.prepared.has_value()) {
-    // It attached again and repeats itself: it has missed the start.
+    // It attached again and repeats its message, so it has missed the start.
     if (job.state == v1::JOB_STATE_RUNNING) {
       turn.Do(SendStart{worker.session, job.generation});
     }
     return;
   }
-  // Only the coordinator's earlier life knew whether the others were started.
+  // Only the coordinator before the restart knew whether the others were
+  // started.
   BeginHalt(turn, job, IntentOnLoss(job),
             VerdictOnNobody(job,
                             "the coordinator restarted before all members of "
@@ -338,7 +339,7 @@ void OnGenerationDurable(Turn& turn, const GenerationFormedRecord& record) {
       !IsForming(*job) || job->ending.has_value()) {
     return;  // Overtaken by a loss or a cancel; the generation is never used.
   }
-  // If the generation before has not begun, not all members have prepared it.
+  // If the previous generation never began, not all members have prepared it.
   const bool is_unsettled = job->counted_since != 0 && !job->has_trained;
   if (job->is_rollback || !job->sharding.is_lockstep || is_unsettled) {
     job->counted_since = job->generation;
@@ -359,7 +360,7 @@ void OnGenerationDurable(Turn& turn, const GenerationFormedRecord& record) {
     member.halted.reset();
     Worker& worker = *turn.state.FindWorker(member.identity.worker);
     if (member.identity.role == v1::ROLE_PARAMETER_SERVER) {
-      // It may have been a step ahead.
+      // It may have been one step ahead.
       worker.step = member.step = job->resume_step;
     } else if (member.is_newcomer) {
       worker.step = member.step = 0;
@@ -399,7 +400,7 @@ void SendAssignmentTo(Turn& turn, const Job& job, const Member& member) {
   assignment.job_id = job.id;
   assignment.self = member.identity;
   assignment.world_size = MemberCount(job, v1::ROLE_WORKER);
-  // Ranks of a host follow one another, so only they are looked at.
+  // Ranks of a host are consecutive, so only these are searched.
   const auto first = static_cast<size_t>(rank - member.identity.local_rank);
   int local = member.identity.local_rank + 1;
   while (first + local < job.members.size() &&

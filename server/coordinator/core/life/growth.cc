@@ -26,7 +26,7 @@ bool HasNewcomer(const Job& job) {
                      [](const Member& member) { return member.is_newcomer; });
 }
 
-// All members that it began with are at work.
+// Returns true if all members that it began with are at work.
 bool IsWhole(const Job& job) {
   return std::none_of(job.members.begin(), job.members.end(),
                       [](const Member& member) {
@@ -34,8 +34,8 @@ bool IsWhole(const Job& job) {
                       });
 }
 
-// Returns how many members of that role count. A worker that leaves trains
-// until then.
+// Returns how many members of that role count. A leaving worker trains until
+// the pause.
 int CountIn(const State& state, const Job& job, v1::Role role) {
   return role == v1::ROLE_WORKER ? MemberCount(job, role)
                                  : StayingCount(state, job, role);
@@ -48,8 +48,8 @@ int RoomIn(const State& state, const Job& job, v1::Role role) {
   return std::max(0, most - CountIn(state, job, role));
 }
 
-// Returns when the last of those that could join in that role came; nullopt if
-// none could.
+// Returns when the last worker that could join in that role joined the pool;
+// nullopt if none could.
 std::optional<MonotonicTime> LastToJoin(const State& state, const Job& job,
                                         v1::Role role) {
   if (RoomIn(state, job, role) == 0 ||
@@ -59,21 +59,21 @@ std::optional<MonotonicTime> LastToJoin(const State& state, const Job& job,
   return LastIdleJoin(state, Hosts::kSound, role);
 }
 
-// It may pause at some time in its present generation.
+// Returns true if it may pause at some time in its present generation.
 bool CanPause(const Job& job) {
   return job.state == v1::JOB_STATE_RUNNING && !job.ending.has_value() &&
          !IsPausing(job) && IsWhole(job) && job.best_step + 1 < job.total_steps;
 }
 
-// An interruption now would not fall upon another one.
+// Returns true if an interruption now would not coincide with another one.
 bool IsCalm(const Turn& turn, const Job& job) {
   return HasCommitted(job) && OpenIncident(job) == nullptr &&
          job.suspicions.empty() && turn.state.journal_error.empty() &&
          job.reattach_deadline == MonotonicTime::InfiniteFuture();
 }
 
-// Returns how long to wait for a pause: as long as a step may take, or finding
-// a worker dead if that takes longer.
+// Returns how long to wait for a pause: as long as a step may take, or as
+// detecting a dead worker takes if that is longer.
 absl::Duration PausePatience(const Turn& turn, const Job& job) {
   return std::max(turn.config.lease,
                   std::min(2 * FromProto(job.figures.step_duration()),
@@ -169,7 +169,7 @@ v1::Verdict VerdictOnPause(const Turn& turn, const Job& job) {
 void OnPauseDeadline(Turn& turn, Job& job) {
   job.pause_deadline = MonotonicTime::InfiniteFuture();
   // A member that has done all steps does not pause, and the others are about
-  // to be done.
+  // to finish.
   if (job.state != v1::JOB_STATE_RUNNING || job.ending.has_value() ||
       !IsWhole(job)) {
     return;

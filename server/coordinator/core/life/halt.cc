@@ -50,8 +50,8 @@ void SendHalts(Turn& turn, const Job& job, const v1::Verdict& verdict) {
   }
 }
 
-// Looks again at a job that waits or is HALTING: what it waits for may be
-// there.
+// Reconsiders a job that waits or is HALTING: the event that it waits for may
+// have come.
 void GoOn(Turn& turn, Job& job) {
   if (IsWaiting(job)) {
     Reform(turn, job);
@@ -68,8 +68,8 @@ void AnnounceLoss(Turn& turn, const Job& job, const v1::Verdict& verdict) {
             verdict.summary(), &verdict);
 }
 
-// Every step is done, since somebody has finished: who is gone is not needed
-// any more, unless a peer says that it is.
+// Returns true if every step is done, since some member has finished: a lost
+// member is then not needed, unless a peer reports that it is.
 bool GoesOnWithout(const Job& job, int rank) {
   return (job.state == v1::JOB_STATE_RUNNING ||
           job.state == v1::JOB_STATE_STOPPING) &&
@@ -77,7 +77,8 @@ bool GoesOnWithout(const Job& job, int rank) {
          !IsSuspected(job, rank);
 }
 
-// Why a member has halted that this coordinator has not told to.
+// Returns the verdict on a member that halted without being told to by this
+// coordinator.
 v1::Verdict VerdictOnHalted(const Turn& turn, const Job& job) {
   if (IsPausing(job) || HasLeavingHolder(turn.state, job)) {
     return VerdictOnPause(turn, job);
@@ -118,7 +119,7 @@ void BeginHalt(Turn& turn, Job& job, HaltIntent intent, v1::Verdict verdict) {
   SendHalts(turn, job, verdict);
   NoteHaltBegun(turn, job, verdict);
   turn.Touch(job);
-  // Nothing to worry about: a user asked for it, a worker left, or others join.
+  // Not a fault: a user asked for it, a worker left, or others join.
   const bool is_wanted = intent == HaltIntent::kCancel || IsWanted(verdict);
   turn.Emit(is_wanted ? v1::EVENT_SEVERITY_INFO : v1::EVENT_SEVERITY_WARNING,
             "job.halting", job, "", verdict.summary(), &verdict);
@@ -211,7 +212,7 @@ void OnHalted(Turn& turn, Worker& worker, const HaltedReceived& halted) {
     return;
   }
   HaltedAnswer answer{halted.applied_step, halted.complete_step};
-  // Until it has copied the whole state, a newcomer holds nothing of the job's.
+  // Until it has copied the whole state, a newcomer holds no state of the job.
   if (member->is_newcomer && answer.applied_step < job->resume_step) {
     answer = HaltedAnswer{};
   }
@@ -230,7 +231,7 @@ void OnHalted(Turn& turn, Worker& worker, const HaltedReceived& halted) {
     ResolveHalt(turn, *job);
     return;
   }
-  // It has paused, or was told by the coordinator's life before.
+  // It has paused, or was halted by the coordinator before its restart.
   BeginHalt(turn, *job, IntentOnLoss(*job), VerdictOnHalted(turn, *job));
 }
 
@@ -290,7 +291,8 @@ void OnMemberGone(Turn& turn, const Worker& gone, std::string_view what,
 void MakeBlank(Turn& turn, Job& job, const Worker& worker, Member& member) {
   member.halted = HaltedAnswer{0, 0, /*is_blank=*/true};
   turn.Touch(job);
-  // Nobody has heard of the generation, which counts on its steps.
+  // No member has heard of the generation that is forming, and it relies on
+  // this member's steps.
   if (IsForming(job)) job.state = v1::JOB_STATE_HALTING;
   if (IsWaiting(job) || job.state == v1::JOB_STATE_HALTING) {
     GoOn(turn, job);

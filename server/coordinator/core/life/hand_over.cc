@@ -21,8 +21,8 @@ bool IsLeavingHolder(const State& state, const Job& job, const Member& member) {
   return worker != nullptr && worker->state == v1::WORKER_STATE_DRAINING;
 }
 
-// Returns true if somebody can be given shards: a member that stays, or one
-// that may join beside the `needed` of those who leave.
+// Returns true if there is a member to give shards to: one that stays, or one
+// that may join beside the `needed` leavers.
 bool CanBeRelieved(const State& state, const Job& job, size_t needed) {
   const v1::Role role =
       job.sharding.IsColocated() ? v1::ROLE_WORKER : v1::ROLE_PARAMETER_SERVER;
@@ -34,7 +34,7 @@ bool CanBeRelieved(const State& state, const Job& job, size_t needed) {
          IdleCount(state, HostsToJoinFrom(state, job, role), role) > 0;
 }
 
-// The ranks of those who leave and have the only copies of some shard.
+// Returns the ranks of leavers that have the only copies of some shard.
 std::set<int> NeededLeavers(const State& state, const Job& job,
                             std::optional<int64_t> shard_step) {
   std::set<int> needed;
@@ -79,8 +79,8 @@ void Dismiss(Turn& turn, Job& job, Member& member, const Dismissal& dismissal) {
   v1::Verdict verdict = VerdictOnMember(
       job, member, worker, "left",
       EvidenceOf(v1::EVIDENCE_KIND_LEFT, worker.name, why), turn.time);
-  // The knowledge of a worker still counts: the steps that there are, or that
-  // there are none. A server may be ahead of what is committed.
+  // A worker's knowledge still counts: which steps were made, or that none was.
+  // A server may be ahead of the committed step.
   if (member.identity.role == v1::ROLE_WORKER) {
     job.best_step = std::max(job.best_step, member.halted->applied_step);
     if (job.best_step == 0 && !member.halted->is_blank &&

@@ -31,8 +31,8 @@ void ApplyEnd(Turn& turn, Job& job, const JobEndedRecord& end) {
   turn.Touch(job);
 }
 
-// Workers known from the journal that never attached again have nobody to be
-// told, and nothing more to come back to.
+// Workers known from the journal that never attached again have no session to
+// be told on, and no job to return to.
 void ReleaseMembers(Turn& turn, const Job& job) {
   for (const Member& member : job.members) {
     Worker* const worker = turn.state.FindWorker(member.identity.worker);

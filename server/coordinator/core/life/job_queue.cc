@@ -17,8 +17,8 @@
 namespace ringmaster::coordinator {
 namespace {
 
-// Lets `request` wait for, or answers it with, the job that the same request_id
-// made before. False if there is none.
+// If the same request_id has made a job before, answers `request` with that
+// job, or lets it wait for it. Returns false if there is none.
 bool AnswerRepeated(Turn& turn, const SubmitRequested& submit) {
   if (submit.request_id.empty()) return false;
   for (const auto& [number, job] : turn.state.jobs) {
@@ -42,13 +42,14 @@ int64_t NextNumber(const State& state) {
   return std::max(state.last_job_number, rebuilt) + 1;
 }
 
-// Nobody works for the job: it is queued, gathers, or its members have halted.
+// Returns true if no member works for the job: it is queued, gathers, or its
+// members have halted.
 bool CanEndAtOnce(const Job& job) {
   return job.state == v1::JOB_STATE_QUEUED ||
          job.state == v1::JOB_STATE_GATHERING || IsForming(job);
 }
 
-// Members of the job are to stop; which way depends on what they do.
+// Stops the members of the job, in a way that depends on their state.
 void CancelMembers(Turn& turn, Job& job) {
   switch (job.state) {
     case v1::JOB_STATE_PREPARING:
@@ -74,8 +75,8 @@ void CancelMembers(Turn& turn, Job& job) {
   }
 }
 
-// A further cancel of a job that stops already: the record of the first one is
-// enough, so it waits for that.
+// A further cancel of a job that is already stopping: it waits for the record
+// of the first one.
 void AnswerRepeatedCancel(Turn& turn, const CancelRequested& cancel,
                           const Job& job) {
   if (!turn.state.journal_error.empty()) {

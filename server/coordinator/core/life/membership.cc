@@ -15,8 +15,8 @@
 namespace ringmaster::coordinator {
 namespace {
 
-// More than this many generations would take longer than the universe is old:
-// such a number is an error, not a generation.
+// So many generations would take longer than the age of the universe: a larger
+// number is an error.
 constexpr int64_t kMaxGeneration = int64_t{1} << 62;
 constexpr size_t kMaxNameLength = 253;
 
@@ -70,9 +70,9 @@ std::string FaultOf(const HelloReceived& hello) {
 }
 
 // Returns true if the worker was a member of the active job's newest
-// generations, and its loss is not durable yet. It must not be told so before:
-// it would drop the steps that it holds, and a coordinator that restarted then
-// would still count on them.
+// generations, and its loss is not durable yet. It must not be told before
+// that: it would drop the steps that it holds, and a coordinator that restarted
+// then would still rely on them.
 bool IsLossPending(const Turn& turn, const HelloReceived& hello) {
   const Job* const job = turn.state.ActiveJob();
   if (job == nullptr || hello.generation == 0 ||
@@ -233,8 +233,8 @@ void OnDrain(Turn& turn, const DrainRequested& drain) {
   TryGather(turn);
 }
 
-// When the worker last lived, as far as is known: when it was last heard, or
-// when the steps of its generation prove that it took part.
+// Returns when the worker was last known to be alive: when it was last heard,
+// or when the steps of its generation prove that it took part.
 static MonotonicTime LastSign(const Turn& turn, const Worker& worker) {
   const Job* const job = turn.state.ActiveJob();
   if (job == nullptr || worker.generation != job->generation ||

@@ -25,7 +25,7 @@ void OnNotice(Turn& turn, const Worker& worker, const v1::Notice& notice) {
   if (MemberOf(turn.state, worker) == nullptr) return;
   Job& job = *turn.state.ActiveJob();
   if (notice.generation() != job.generation || !job.is_assigned) return;
-  // Once its end is decided, a job is what the record of its end says.
+  // Once its end is decided, a job stays as the record of its end says.
   if (!job.ending.has_value()) KeepWithJob(job, notice);
   turn.Touch(job);
   const v1::NoticeEvent& event = v1::NoticeKind_descriptor()

@@ -21,8 +21,8 @@ void ExtendStop(const Turn& turn, Job& job) {
       std::max(job.stop_deadline, turn.now + StopPatience(job, turn.config));
 }
 
-// Learns from how long the member took to get on; `worker` is as it was before
-// this beat. Work that a halt cut short says nothing.
+// Learns from the time that the member took to make progress; `worker` is as it
+// was before this beat. Work that a halt cut short teaches nothing.
 void Learn(const Turn& turn, Job& job, const Worker& worker, Member& member,
            const BeatReceived& beat, bool gets_on) {
   if (beat.phase == v1::PHASE_HALTED || job.state == v1::JOB_STATE_HALTING)
@@ -84,7 +84,7 @@ std::vector<int> WaitsOf(const State& state, const Job& job) {
   return waits;
 }
 
-// By rank: how many others wait for it, for one who waits for it, and so on.
+// By rank: how many others wait for it, directly or through others.
 std::vector<int> WaitingCounts(const std::vector<int>& waits) {
   const int world_size = static_cast<int>(waits.size());
   std::vector<int> counts(waits.size(), 0);
@@ -146,7 +146,7 @@ MonotonicTime ProgressDeadline(const Job& job) {
       job.reattach_deadline != MonotonicTime::InfiniteFuture()) {
     return MonotonicTime::InfiniteFuture();
   }
-  // A report of a peer explains the standstill better, and ends in a halt.
+  // A peer's report explains the standstill better, and leads to a halt.
   if (job.suspicion_deadline != MonotonicTime::InfiniteFuture()) {
     return MonotonicTime::InfiniteFuture();
   }
@@ -155,8 +155,8 @@ MonotonicTime ProgressDeadline(const Job& job) {
 
 absl::Duration ProgressPatience(const State& state, const Job& job,
                                 const Config& config) {
-  // A member that is cut off from a neighbour finds out, and gets the time for
-  // it.
+  // A member that is cut off from a neighbour notices by itself, and gets the
+  // time for that.
   const absl::Duration link_patience = std::min(
       config.connect_timeout + config.suspicion_grace, config.progress_cap);
   absl::Duration working = absl::ZeroDuration();
@@ -183,14 +183,14 @@ void OnProgressDeadline(Turn& turn, Job& job) {
       ProgressPatience(turn.state, job, turn.config);
   job.progress_check = job.last_progress + patience;
   if (turn.now < job.progress_check) return;
-  // The lost member was thought not to be needed any more (see GoesOnWithout),
-  // but somebody still waits, and cannot tell for whom.
+  // The lost member was thought to be no longer needed (see GoesOnWithout), but
+  // some member still waits and cannot say for whom.
   if (job.state == v1::JOB_STATE_RUNNING && HasLostMember(job)) {
     BeginHalt(turn, job, HaltIntent::kReform, *job.verdict);
     return;
   }
-  // If the job goes on without the stuck member, the others begin a new term: a
-  // member that waited for it can still say so.
+  // If the job continues without the stuck member, the others get a new term: a
+  // member that waited for it can still report that.
   job.last_progress = turn.now;
   const Member& stuck = FindStuckMember(turn.state, job);
   Evict(turn, stuck.identity.worker,
@@ -212,8 +212,8 @@ const Member& FindStuckMember(const State& state, const Job& job) {
     const int rank = member.identity.rank;
     const Worker& worker = *state.FindWorker(member.identity.worker);
     const int wait = waits[rank] < 0 ? 0 : IsInCircle(waits, rank) ? 1 : 2;
-    // It takes no part in collectives, so only who waits for it says that it is
-    // behind.
+    // It takes no part in collectives, so only the members that wait for it
+    // show that it is behind.
     const bool is_unneeded =
         member.identity.role == v1::ROLE_PARAMETER_SERVER &&
         waiting_counts[rank] == 0;

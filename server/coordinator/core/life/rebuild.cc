@@ -18,7 +18,7 @@
 namespace ringmaster::coordinator {
 namespace {
 
-// Job numbers beyond are no numbers that a coordinator has given.
+// No coordinator has given a job a number beyond this.
 constexpr int64_t kMaxJobNumber = int64_t{1} << 62;
 // The number of messages kept of one member: more than it can have to say.
 constexpr size_t kMaxKeptPerRank = 8;
@@ -45,8 +45,8 @@ bool HasOtherRunning(const State& state, const std::string& id) {
       });
 }
 
-// Returns true if the worker means the job that is known by that id, and not
-// one that another coordinator gave the id to.
+// Returns true if the worker reports the job known by that id, and not one to
+// which another coordinator gave the same id.
 bool IsSameJob(const Job& job, const HeldJob& held) {
   return held.spec == job.spec && held.min_workers == job.min_workers &&
          held.max_workers == job.max_workers &&
@@ -57,7 +57,8 @@ bool IsSameJob(const Job& job, const HeldJob& held) {
 bool CanTakeOver(State& state, const HeldJob& held, int64_t generation) {
   const int64_t number = NumberOf(held);
   if (number == 0 || held.world_size > held.max_workers ||
-      // Some may leave, and be there only to hand over what they hold.
+      // Some servers may be leaving, and be members only to hand over their
+      // shards.
       held.servers > 2 * held.sharding.servers ||
       generation <= state.last_recorded_generation ||
       HasOtherRunning(state, held.job_id)) {
@@ -73,17 +74,18 @@ bool CanTakeOver(State& state, const HeldJob& held, int64_t generation) {
     case v1::JOB_STATE_QUEUED:
       return true;
     case v1::JOB_STATE_GATHERING:
-      // One that this coordinator has formed itself is the newest.
+      // A generation that this coordinator has formed itself is the newest.
       return IsNew(*job) || job->is_recovered;
     default:
-      // Once its members have had their time to come back, it is theirs.
+      // Once its members have had their time to return, the known generation
+      // counts.
       return job->is_recovered &&
              job->reattach_deadline != MonotonicTime::InfiniteFuture();
   }
 }
 
-// Nobody works for the active job in the generation that is known. It waits in
-// the queue until it is clear which is the newest. `reporter` is another
+// No worker is in the known generation of the active job. The job waits in the
+// queue until it is clear which generation is the newest. `reporter` is another
 // generation's.
 void Suspend(Turn& turn, std::string_view reporter) {
   Job* const job = turn.state.ActiveJob();
@@ -138,7 +140,7 @@ void GiveUp(Turn& turn) {
       turn, /*kept=*/"",
       absl::StrCat("job ", turn.state.rebuilding->job.job_id, " has ended"));
   turn.state.rebuilding.reset();
-  // Known to be stopping, and nobody is left to be stopped.
+  // The job is stopping, and no member is left to stop.
   bool has_ended = false;
   for (auto& [number, job] : turn.state.jobs) {
     if (job.state != v1::JOB_STATE_QUEUED || job.ending.has_value() ||
@@ -150,7 +152,7 @@ void GiveUp(Turn& turn) {
                absl::StrCat("cancelled: ", *job.cancel_reason)});
     has_ended = true;
   }
-  // Else the queue goes on once the end is durable.
+  // Otherwise the queue advances once the end is durable.
   if (!has_ended) AdvanceQueue(turn);
 }
 
@@ -208,8 +210,8 @@ bool TakeReport(Turn& turn, Worker& worker, const HelloReceived& hello) {
                        rebuilding->generation == hello.generation &&
                        rebuilding->job.job_id == held.job_id;
   if (!is_same) {
-    // A generation that is being recorded stands, unless the same job has gone
-    // on.
+    // A generation that is being recorded counts, unless the same job has a
+    // newer one.
     const bool is_newer =
         rebuilding == nullptr ||
         (hello.generation > rebuilding->generation &&

@@ -23,9 +23,9 @@
 namespace ringmaster::coordinator {
 namespace {
 
-// Returns what a halt with this verdict was for. Some of those at fault are
-// still there: a member that fails by its own fault, one that differs from
-// others, the ends of a broken link.
+// Returns the intent of a halt with this verdict. Some culprits are still
+// members: a member that fails by its own fault, one that differs from others,
+// the ends of a broken link.
 HaltIntent IntentOf(const v1::Verdict& verdict) {
   if (verdict.decision() != v1::VERDICT_DECISION_FAIL_JOB)
     return HaltIntent::kReform;
@@ -66,7 +66,7 @@ struct FoldVisitor {
   State& state;
 
   absl::Status operator()(const JobCreatedRecord& record) {
-    // One that was rebuilt may come after a job that was submitted meanwhile.
+    // The record of a rebuilt job may follow that of a job submitted meanwhile.
     if (record.number <= 0 ||
         !state.jobs.emplace(record.number, JobOf(record)).second) {
       return absl::DataLossError(absl::StrCat(
@@ -91,8 +91,8 @@ struct FoldVisitor {
     job->generation = record.generation;
     job->resume_step = record.resume_step;
     if (record.is_rollback) {
-      // One after another without a step in between is the same rollback: the
-      // first one's generation was overtaken before it was used.
+      // A second one without a step in between is the same rollback: the first
+      // one's generation was replaced before it was used.
       if (job->rollbacks == 0 || job->best_step > 0) CountRollback(*job);
       job->best_step = 0;
     }
@@ -157,7 +157,7 @@ struct FoldVisitor {
     return absl::OkStatus();
   }
 
-  // Those that are over end once the coordinator begins.
+  // Expired ones end when the coordinator begins.
   absl::Status operator()(const HostQuarantinedRecord& record) {
     state.quarantines.push_back({record.host_key, record.host, record.end_time,
                                  record.reason,

@@ -49,9 +49,9 @@ int64_t AppliedStep(const Job& job) {
   return applied;
 }
 
-// Members that count for the resume step: where steps were or may have been
-// applied, those that know of them. Who was in the generation and says that it
-// stands at 0 knows that there are none, if nobody else has seen one.
+// Returns the members that count for the resume step: if steps were or may have
+// been applied, those that know of them. A member that was in the generation
+// and stands at 0 knows that there are none, if no other member has seen one.
 std::vector<const Member*> Holders(const Job& job, int64_t applied_step) {
   std::vector<const Member*> holders;
   for (const Member& member : job.members) {
@@ -85,10 +85,10 @@ ResumePoint FindShardResumePoint(const Job& job) {
     return point;
   }
   point.resume_step = *common;
-  // Nothing but the clocks goes back, so no step is lost.
+  // Only the clocks go back, so no step is lost.
   if (!job.sharding.is_lockstep) point.applied_step = point.resume_step;
-  // Before the first step, members begin as if there had been nothing: with a
-  // checkpoint, if they find one.
+  // Before the first step, members begin from nothing: from a checkpoint, if
+  // they find one.
   if (point.resume_step > 0 || !job.sharding.is_lockstep) {
     point.shard_step = common;
   }
@@ -120,8 +120,8 @@ ResumePoint FindResumePoint(const Job& job) {
   return point;
 }
 
-// Fails the job because a step that was applied would be lost: by the commit
-// protocol that cannot be, so a member is broken in a way that we do not know.
+// Fails the job because an applied step would be lost. The commit protocol
+// rules that out, so a member is broken in an unknown way.
 void FailOnLostStep(Turn& turn, Job& job, const ResumePoint& point) {
   std::string answers;
   for (const Member& member : job.members) {
@@ -144,7 +144,7 @@ void FailOnLostStep(Turn& turn, Job& job, const ResumePoint& point) {
             {v1::JOB_STATE_FAILED, verdict.exit_code(), verdict.summary()});
 }
 
-// Sent back this often without getting on, the job would go round for ever.
+// A job that rolls back this often without progress would do so for ever.
 bool FailIfRolledBackTooOften(Turn& turn, Job& job) {
   if (job.rollbacks < turn.config.max_rollbacks ||
       job.best_step > job.rollback_step) {
@@ -189,7 +189,7 @@ std::string HoldersText(const Job& job, const ResumePoint& point) {
   return text;
 }
 
-// The numbers of those who are there or could join.
+// The numbers of members that are present or could join.
 struct Present {
   int workers = 0;
   int servers = 0;
@@ -244,7 +244,7 @@ std::vector<const Worker*> NextMembers(const Turn& turn, const Job& job,
     if (member.is_lost || member.identity.role != wanted.role) continue;
     members.push_back(turn.state.FindWorker(member.identity.worker));
   }
-  // A server that leaves is there only to be relieved.
+  // A leaving server is a member only until it is relieved.
   const int counted = wanted.role == v1::ROLE_WORKER
                           ? static_cast<int>(members.size())
                           : StayingCount(turn.state, job, wanted.role);
@@ -257,8 +257,7 @@ std::vector<const Worker*> NextMembers(const Turn& turn, const Job& job,
       wanted.role == v1::ROLE_WORKER ? 0 : MemberCount(job, v1::ROLE_WORKER));
 }
 
-// Workers, then parameter servers. Nobody joins only to hear that every step is
-// done.
+// Workers first, then parameter servers. No worker joins if every step is done.
 std::vector<const Worker*> NextMembers(const Turn& turn, const Job& job,
                                        const ResumePoint& point,
                                        Hosts worker_hosts, Hosts server_hosts) {
@@ -285,14 +284,15 @@ void Reform(Turn& turn, Job& job) {
     point = FindResumePoint(job);
   }
   if (point.is_rollback) {
-    // All that is given up, though nobody had reported it before the halt.
+    // Everything that is given up counts, even if no member had reported it
+    // before the halt.
     job.best_step = point.applied_step;
     if (FailIfRolledBackTooOften(turn, job)) return;
   } else if (point.applied_step > point.resume_step) {
     FailOnLostStep(turn, job, point);
     return;
   }
-  // The generation has made steps, which nobody had reported yet perhaps.
+  // The generation has made steps, perhaps without having reported any.
   if (point.resume_step > job.resume_step) job.links.OnLateStep();
   const Hosts worker_hosts = HostsToJoinFrom(turn.state, job, v1::ROLE_WORKER);
   const Hosts server_hosts =

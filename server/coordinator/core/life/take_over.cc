@@ -21,8 +21,8 @@
 namespace ringmaster::coordinator {
 namespace {
 
-// Returns the identity of a rank that nobody has reported. No worker has
-// incarnation 0, so it is nobody.
+// Returns the identity of a rank that no worker has reported. No worker has
+// incarnation 0, so it matches none.
 MemberIdentity UnknownIdentity(int rank, v1::Role role) {
   MemberIdentity identity;
   identity.role = role;
@@ -79,7 +79,7 @@ std::string SeatsText(const Job& job, const std::vector<int>& missing) {
   return text;
 }
 
-// Those whose rank the record does not have: they came too late for it.
+// Releases workers whose rank is not in the record: they reported too late.
 void ReleaseLate(Turn& turn, const Job& job) {
   for (const Member& member : job.members) {
     Worker* const worker = ReporterOf(turn.state, member.identity.rank);
@@ -91,7 +91,8 @@ void ReleaseLate(Turn& turn, const Job& job) {
   }
 }
 
-// Nothing was heard of them since the rebuilding began, at `since`.
+// Marks the missing ranks as lost: they have not reported since the rebuilding
+// began, at `since`.
 void LoseMissing(Turn& turn, Job& job, const std::vector<int>& missing,
                  MonotonicTime since) {
   const std::string detail =
@@ -134,7 +135,7 @@ GenerationFormedRecord RebuiltRecord(Turn& turn, const Job& job) {
   record.generation = rebuilding.generation;
   record.job_id = rebuilding.job.job_id;
   record.resume_step = rebuilding.job.resume_step;
-  // No applied step is given up but by a rollback, here to or before a
+  // Applied steps are given up only by a rollback, here in or before a
   // generation that the journal does not know.
   record.is_rollback =
       job.sharding.is_lockstep && record.resume_step < job.best_step;
@@ -187,7 +188,7 @@ void TakeOver(Turn& turn, Job& job, const GenerationFormedRecord& record) {
   const MonotonicTime since = turn.state.rebuilding->since;
   turn.state.rebuilding.reset();
   LoseMissing(turn, job, missing, since);
-  // Workers that join or leave may have said so before.
+  // Workers may have asked to join or leave before.
   TryGather(turn);
 }
 

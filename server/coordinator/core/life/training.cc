@@ -19,7 +19,8 @@
 namespace ringmaster::coordinator {
 namespace {
 
-// The member that speaks about its present generation; null for what is stale.
+// Returns the member if the message is about its present generation; null if it
+// is stale.
 Member* MemberIn(Turn& turn, const Worker& worker, int64_t generation) {
   Member* const member = MemberOf(turn.state, worker);
   if (member == nullptr) return nullptr;
@@ -29,8 +30,8 @@ Member* MemberIn(Turn& turn, const Worker& worker, int64_t generation) {
   return is_current ? member : nullptr;
 }
 
-// Keeps the figures of the lowest rank that reported the highest step; figures
-// of step 0 are none.
+// Keeps the figures of the lowest rank that reported the highest step; there
+// are no figures of step 0.
 void TakeFigures(Job& job, const Member& member, int64_t step,
                  const v1::TrainingFigures& figures) {
   const int rank = member.identity.rank;
@@ -39,7 +40,7 @@ void TakeFigures(Job& job, const Member& member, int64_t step,
       (step == job.figures.step() && rank > job.figures_rank)) {
     return;
   }
-  // Members tell of checkpoints each on its own.
+  // Each member reports checkpoints on its own.
   const int64_t checkpoint_step = job.figures.checkpoint_step();
   job.figures = figures;
   job.figures.set_checkpoint_step(
@@ -49,8 +50,8 @@ void TakeFigures(Job& job, const Member& member, int64_t step,
   job.figures_rank = rank;
 }
 
-// Rank 0 tells what a benchmark has measured, as far as it is in this
-// generation: after a fault it begins anew.
+// Rank 0 reports a benchmark's measurements in this generation: after a fault
+// it starts again.
 void TakeBench(Job& job, int rank,
                const std::optional<v1::BenchFigures>& bench) {
   if (rank == 0 && bench.has_value()) job.bench = bench;
@@ -135,7 +136,7 @@ void OnSuspicion(Turn& turn, Worker& worker,
         return report.observer_rank == rank && report.peer_rank == peer;
       });
   if (is_repeated) return;
-  // It was at this step, so it has applied the one before.
+  // It was at this step, so it has applied the previous one.
   if (suspicion.step > 0) {
     TakeStep(turn, job, worker, *member, suspicion.step - 1);
   }
@@ -164,11 +165,11 @@ void OnFinished(Turn& turn, Worker& worker, const FinishedReceived& finished) {
   Member* const member = MemberIn(turn, worker, finished.generation);
   if (member == nullptr) return;
   Job& job = *turn.state.ActiveJob();
-  // Also where another rank failed meanwhile: what was measured stays.
+  // Also if another rank has failed meanwhile: the measurements are kept.
   TakeBench(job, member->identity.rank, finished.bench);
   TakeRankFigures(*member, finished.rank_figures);
   if (!IsTraining(job)) return;  // Its answer to the halt counts.
-  // One that says so again, after its stream broke, has not got on.
+  // A repeated message, after its stream broke, is no progress.
   if (!member->finished.has_value()) NoteProgress(turn, job);
   member->finished = FinishedAnswer{finished.step, finished.parameters_hash,
                                     finished.is_stopped};
@@ -224,7 +225,7 @@ void OnFailed(Turn& turn, const Worker& worker, const FailedReceived& failed) {
   verdict.set_exit_code(failed.exit_code <= 0
                             ? static_cast<int>(ExitCode::kInternal)
                             : failed.exit_code);
-  // It has stopped by itself: the halt asks only the others.
+  // It has stopped by itself, so the halt needs answers only from the others.
   member->halted = HaltedAnswer{failed.step, failed.step};
   turn.Emit(v1::EVENT_SEVERITY_ERROR, "worker.failed", job, worker.name,
             verdict.summary(), &verdict);

@@ -54,7 +54,8 @@ bool IsAvailable(const State& state, const Worker& worker, Hosts hosts,
 using Order = std::vector<const Worker*>;
 
 // Returns the best of `joining` for the place after `before` (null: the first
-// place): one of its host, else of a host without a member, else the first.
+// place): one of its host, otherwise one of a host without a member, otherwise
+// the first.
 Order::iterator BestFor(const Worker* before, const Order& members,
                         Order& joining) {
   const auto of_host = [](const Worker* host) {

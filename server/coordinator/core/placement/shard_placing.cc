@@ -70,9 +70,9 @@ int ChoosePrimary(const ShardCopies& shard, int hosts,
   return best;
 }
 
-// The shards, by index, in an order in which the lanes of each primary take
-// turns: who keeps the first few of its own keeps some of each lane, and all
-// its threads have work.
+// Returns the shards, by index, in an order in which the lanes of each primary
+// alternate: a primary that keeps only its first few keeps some of each lane,
+// so all its threads have work.
 std::vector<size_t> AcrossLanes(const std::vector<ShardCopies>& shards,
                                 int lanes) {
   const auto count = static_cast<int>(shards.size());
