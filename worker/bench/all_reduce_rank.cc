@@ -47,14 +47,15 @@ class RankBench {
         pattern_(options.dtype, options.reduction, ranks_,
                  communicator_.rank()) {}
 
-  // The transport that all ranks have, or why it is not the one required.
+  // Returns the transport that all ranks have, or the reason why it is not the
+  // required one.
   absl::StatusOr<Transport> AgreeOnTransport();
   absl::StatusOr<double> MeasureLimit() {
     return context_.topology.host_count() > 1 ? MeasureLinks()
                                               : MeasureMemory();
   }
   absl::Status AwaitAll() { return communicator_.Run(Barrier(), Soon()); }
-  // False: the ranks agreed on ending instead; see wish().
+  // Returns false if the ranks agreed to end instead; see wish().
   absl::StatusOr<bool> Measure(int64_t bytes, AllReduceBenchRow& row);
 
   [[nodiscard]] BenchWish wish() const { return wish_; }
@@ -69,8 +70,8 @@ class RankBench {
   // The largest of the ranks' values, for each of them.
   absl::Status TakeMaxima(double* values, size_t count);
   absl::StatusOr<double> MaxOf(double own);
-  // Returns once all ranks have come; wish_ is theirs then. The time since
-  // `start` is the longest of theirs.
+  // Returns once all ranks have arrived; wish_ is then the largest wish.
+  // Returns the longest time since `start` of any rank.
   absl::StatusOr<absl::Duration> Meet(MonotonicTime start);
   CollectiveRequest RequestFor(int64_t count) const;
   // `act` on the buffer's elements, piece by piece: pointer, count, and the
@@ -82,8 +83,8 @@ class RankBench {
   absl::StatusOr<bool> Iterate(const CollectiveRequest& request, int most,
                                int least, std::vector<double>* seconds);
   absl::StatusOr<double> Reduce(const CollectiveRequest& request);
-  // The sum of all ranks' `own`; without an addition of the collectives that
-  // are on trial here.
+  // The sum of all ranks' `own`; without using an addition of the collectives
+  // under test.
   absl::StatusOr<int64_t> CountOfAll(int64_t own);
 
   const AllReduceBenchOptions& options_;
@@ -297,7 +298,7 @@ absl::StatusOr<AllReduceRankEnd> MeasureAllReduce(
     if (!is_measured) return AllReduceRankEnd{bench.wish(), bench.own_wrong()};
     RETURN_IF_ERROR(context.on_row(row));
   }
-  // Nobody ends, and perhaps fails, before all have reported the last size.
+  // No rank ends, and perhaps fails, before all have reported the last size.
   RETURN_IF_ERROR(bench.AwaitAll());
   return AllReduceRankEnd{BenchWish::kGoOn, bench.own_wrong()};
 }

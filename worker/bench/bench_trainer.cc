@@ -138,8 +138,8 @@ absl::StatusOr<PlanAgreement> BenchTrainer::TryPrepare(
                      assignment.resume_step,
                      ", but a benchmark begins with the first size"));
   }
-  // A worker that joins when all is measured has nothing to do, and nothing to
-  // show.
+  // A worker that joins when all sizes are measured has nothing to do, and
+  // nothing to show.
   SetDone(assignment.resume_step != 0);
   {
     MutexLock lock(mutex_);

@@ -13,8 +13,8 @@ namespace {
 constexpr int kContribution = 0;  // step marks
 constexpr int kResult = 1;
 
-// The number of contributions that go ahead of the result that is being made.
-// More hide a peer's hiccups, fewer leave the result in a near cache.
+// How many contributions are sent ahead of the result being computed. More of
+// them hide a peer's hiccups, fewer keep the result in a near cache.
 constexpr size_t kLead = 2;
 
 std::vector<int> AllRanks(int world_size) {
@@ -37,8 +37,8 @@ std::vector<std::vector<ElemRange>> SplitChunks(
 }  // namespace
 
 // Turn t has segment t of every contribution and segment t - lead of every
-// result. Both ends of a pair go through the turns alike, and whatever waits
-// waits for something at an earlier place in them: nobody waits in a circle.
+// result. Both ends of a pair go through the turns alike, and an operation only
+// ever waits for one at an earlier place, so there is no circular wait.
 //
 // A result overwrites elements that were sent as a contribution, which is safe:
 // without that contribution there would be no result.

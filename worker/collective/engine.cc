@@ -267,8 +267,8 @@ absl::Status CollectiveEngine::Await(MonotonicTime deadline) {
   if (wait_.MayLook(now)) return absl::OkStatus();
   awaited_.clear();
   for (const CollectivePlan::Pair& pair : plan_->pairs) {
-    // Also those that are not waited for yet: a peer that is gone will never
-    // be of use.
+    // Also checks peers that are not awaited yet, since a peer that is gone
+    // never comes back.
     if (IsDone(pair)) continue;
     awaited_.push_back({&ChannelTo(pair.peer), pair.peer, AwaitsSend(pair),
                         AwaitsReceive(pair)});
@@ -331,8 +331,8 @@ void CollectiveEngine::SetWaitingFor(int rank) {
 std::string CollectiveEngine::BlameForWait(CollectiveOp op, int64_t sequence) {
   int waited_for = waiting_for_rank();
   if (waited_for < 0) {
-    // Between two looks at the channels nobody is waited for; then somebody
-    // was, and will be.
+    // Between two polls of the channels no peer is marked as awaited; the last
+    // one was, and will be again.
     waited_for = last_awaited_.load(std::memory_order_relaxed);
   }
   std::string text =
@@ -351,7 +351,7 @@ void CollectiveEngine::NoteBlame(int rank) {
 }
 
 absl::Status CollectiveEngine::Blame(int rank, const absl::Status& status) {
-  // Channels that were closed on our side are nobody's fault.
+  // Channels that were closed on our side are no peer's fault.
   if (cancel_.is_cancelled()) return cancel_.status();
   NoteBlame(rank);
   return Annotate(status, absl::StrCat("rank ", member_.rank, " in ",

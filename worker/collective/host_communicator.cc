@@ -184,7 +184,8 @@ void HostCommunicator::ThreadMain() {
       queue_.pop_front();
       is_engine_busy_ = true;
     }
-    // Its deadline is that of whoever waits for it, who then fails everything.
+    // No deadline of its own: the caller of Wait has one, and fails everything
+    // when it passes.
     Finish(pending, Execute(pending, MonotonicTime::InfiniteFuture()));
   }
 }
@@ -233,8 +234,8 @@ void HostCommunicator::Finish(const Pending& pending,
   queued_.NotifyAll();
 }
 
-// The first failure is everybody's. Peers learn of it from the closed links, so
-// that nobody waits for us.
+// The first failure is that of all later collectives. Peers notice it by the
+// closed links, so none waits for us.
 void HostCommunicator::Fail(const absl::Status& status) {
   failure_.CancelWith(status);
   if (engine_ != nullptr) engine_->Close();

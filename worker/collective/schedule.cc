@@ -11,8 +11,9 @@
 namespace ringmaster {
 namespace {
 
-// In round k a rank tells the one 2^k places on that it and the 2^k - 1 before
-// it have begun, once it was told the same of those before them.
+// In round k a rank tells the rank 2^k places further that it and the 2^k - 1
+// ranks before it have begun, once it has been told the same about those before
+// them.
 void BuildBarrier(ScheduleBuilder* builder) {
   After told;
   int round = 0;

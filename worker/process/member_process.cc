@@ -156,7 +156,7 @@ absl::StatusOr<MonitoringFlags> MonitoringOfSlot(const MonitoringFlags& flags,
   return own;
 }
 
-// One member's life, in this process.
+// Runs one member in this process.
 absl::StatusOr<ExitCode> RunSlot(const MemberProgram& program,
                                  const WorkerFlags& flags, int slot,
                                  const ServiceManager& service) {
@@ -203,8 +203,8 @@ absl::StatusOr<ExitCode> RunSlot(const MemberProgram& program,
   options.drain_timeout = flags.drain_timeout;
   options.abort_timeout = flags.abort_timeout;
   options.max_jobs = flags.jobs;
-  // Shorter than the time without any session, so that a name that is truly
-  // another's is told as such.
+  // Shorter than the time without any session, so that a name that belongs to
+  // another worker is reported as the reason.
   options.name_wait = flags.coordinator_timeout / 2;
   LogEvent(LogLevel::kInfo, "process.starting",
            {{"coordinator", flags.coordinator},

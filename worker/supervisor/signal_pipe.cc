@@ -24,7 +24,7 @@ std::atomic<int> handler_fd = -1;
 static_assert(std::atomic<int>::is_always_lock_free);
 
 void WriteTo(int fd, unsigned char byte) {
-  // A full pipe already holds more signals than anybody can mean.
+  // A full pipe already holds more signals than matter.
   [[maybe_unused]] const ssize_t written = write(fd, &byte, 1);
 }
 

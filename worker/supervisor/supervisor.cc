@@ -33,8 +33,8 @@ constexpr absl::Duration kLongestWait = absl::Seconds(2);
 // any lock at the fork, so nothing here allocates.
 [[noreturn]] void Become(const char* program, char* const* argv,
                          char* const* environment, pid_t parent) {
-  // SIGKILL, because a child must not outlive its supervisor for as long as a
-  // polite leave may take.
+  // SIGKILL, because a child must not outlive its supervisor for as long as an
+  // orderly departure may take.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(static_cast<int>(ExitCode::kRetryElsewhere));
   setpgid(0, 0);
@@ -213,7 +213,7 @@ void Supervisor::Signal(int signal) {
   }
   for (Child& child : children_) {
     if (child.is_running) kill(child.pid, signal);
-    // It was about to be well again.
+    // It was only waiting for its restart, so its last end does not count.
     if (child.start_at) child.exit_code = ExitCode::kStopped;
     child.start_at = std::nullopt;
   }

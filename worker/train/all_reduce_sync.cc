@@ -87,7 +87,8 @@ absl::StatusOr<CommittedStep> AllReduceSync::Commit(const LocalStep& local) {
   RETURN_IF_ERROR(state_.ApplyComplete());
   RETURN_IF_ERROR(FAIL_POINT("train.after_apply"));
   if (!committed.summary.is_finite && state_.accelerator() != nullptr) {
-    // NCCL looks at no contribution, but a loss tells much.
+    // NCCL does not check contributions, but the ranks' losses usually show the
+    // origin.
     committed.non_finite_ranks = RanksWithoutALoss(records);
     committed.is_origin_known = !committed.non_finite_ranks.empty();
   } else if (!committed.summary.is_finite) {

@@ -98,7 +98,7 @@ class Starter {
     std::reverse(candidates_.begin(), candidates_.end());
   }
 
-  // The lowest rank with the newest candidate; -1 if nobody has any.
+  // Returns the lowest rank with the newest candidate; -1 if no rank has any.
   absl::StatusOr<int> Elect() {
     std::vector<int64_t> steps(static_cast<size_t>(communicator_.world_size()));
     steps[static_cast<size_t>(communicator_.rank())] =
@@ -109,7 +109,7 @@ class Starter {
     return *newest == 0 ? -1 : static_cast<int>(newest - steps.begin());
   }
 
-  // The source reads, and tells all the result.
+  // The source reads the checkpoint and announces the result to all ranks.
   absl::StatusOr<Attempt> Announce(int source) {
     Attempt attempt;
     if (source == communicator_.rank()) {
@@ -157,8 +157,8 @@ class Starter {
     return attempt;
   }
 
-  // Going on with other data or settings may be what was wanted, but is worth
-  // a word.
+  // Continuing with other data or settings may be intended, but is worth
+  // reporting.
   void Compare(const CheckpointManifest& manifest) {
     if (manifest.data_fingerprint != state_.dataset().fingerprint())
       Remark("its data were others");

@@ -87,7 +87,7 @@ class EmulatedModel final : public Model<float> {
     MutexLock lock(mutex_);
     for (MonotonicTime now = clock_.Now(); now < moment; now = clock_.Now()) {
       if (cancel != nullptr && cancel->is_cancelled()) return;
-      // Nobody notifies: the clock alone ends it.
+      // Never notified: the clock alone ends it.
       (void)never_.WaitUntil(mutex_, clock_,
                              std::min(moment, now + kLongestWait));
     }

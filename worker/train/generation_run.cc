@@ -132,7 +132,7 @@ absl::Status GenerationRun::Finish(int64_t step, End how) {
     parts_.board.EnterPhase(TrainPhase::kCheckpoint);
   if (parts_.files.IsSnapshotDue(step, /*is_last=*/true))
     RETURN_IF_ERROR(parts_.sync.FetchMoments());
-  // Nobody waits for this rank's disk.
+  // Leaves first, so that no peer waits for this rank's disk.
   RETURN_IF_ERROR(parts_.sync.Leave(how));
   parts_.files.Finish(step, parts_.cancel);
   return parts_.files.failure();
@@ -209,7 +209,7 @@ absl::StatusOr<const Batch*> GenerationRun::NextBatch(int64_t step) {
   const absl::StatusOr<const Batch*> batch =
       parts_.prefetcher.Next(begin + wait_timeout_);
   if (absl::IsDeadlineExceeded(batch.status())) {
-    // No peer's fault, which is what this code means to the caller.
+    // Not a peer's fault, which the caller concludes from this code.
     return absl::ResourceExhaustedError(absl::StrCat(
         "this host gave no data within ", absl::FormatDuration(wait_timeout_),
         ": ", batch.status().message()));
@@ -305,8 +305,8 @@ absl::Status GenerationRun::EvaluateAfter(int64_t step) {
 }
 
 absl::Status GenerationRun::WriteSample(int64_t step) {
-  // The others go on to the next step and wait there, as for a slow rank: the
-  // text ends before they give this one up.
+  // The other ranks go on to the next step and wait there, as for a slow rank;
+  // the text's time limit ends it before they give this one up.
   if (parts_.sampler == nullptr || parts_.communicator.rank() != 0)
     return absl::OkStatus();
   const ProgramConfig& config = parts_.state.config();

@@ -11,7 +11,7 @@
 namespace ringmaster {
 namespace {
 
-// The time between two looks at a copy, far below what a bucket takes. (No
+// The time between two polls of a copy, far below the time of a bucket. (No
 // accelerator offers a wait that could be interrupted.)
 constexpr std::chrono::microseconds kPollInterval(20);
 

@@ -141,7 +141,8 @@ absl::StatusOr<PlanAgreement> JobTrainer::TryPrepare(
   RETURN_IF_ERROR(FAIL_POINT("train.prepare"));
   if (accelerator_ != nullptr) RETURN_IF_ERROR(accelerator_->Enter());
   assignment_ = assignment;  // notices go by it
-  // First, so that what is held is as of the resume step whatever fails.
+  // First, so that the host's shards are as of the resume step whatever fails
+  // later.
   RETURN_IF_ERROR(PrepareHost(program));
   RETURN_IF_ERROR(SettleState(program, assignment));
   RETURN_IF_ERROR(CheckShards(job_->state(), assignment));
@@ -167,10 +168,10 @@ absl::Status JobTrainer::SettleState(const v1::TrainProgram& program,
   } else if (!assignment.is_newcomer) {
     resumed = job_->state().ResumeAt(assignment.resume_step);
   }
-  // Before anything else can fail: a halt is answered with these.
+  // Before anything else can fail: the answer to a halt reports these.
   ShowSteps();
   RETURN_IF_ERROR(resumed);
-  // Checkpoints of steps that are to be made anew are written anew.
+  // Checkpoints of steps that will be repeated are written again.
   if (job_->state().applied_step() == 0) job_->files().StartsFrom(0);
   return absl::OkStatus();
 }
@@ -185,7 +186,7 @@ absl::Status JobTrainer::PrepareHost(const v1::TrainProgram& program) {
     return absl::InvalidArgumentError(absl::StrCat(
         "rank ", assignment_.rank, " is to hold shards, which it cannot"));
   }
-  // Others now hold what it held before, and take it further.
+  // Other members now hold the shards that it held before.
   if (host_ != nullptr) host_->Release();
   return absl::OkStatus();
 }
@@ -364,7 +365,7 @@ double JobTrainer::PeakFlopsOfJob() {
   if (accelerator_ != nullptr)
     return accelerator_->PeakFlops(job_->config().precision);
   if (peak_flops_.float32 == 0) peak_flops_ = MeasurePeakFlops(clock_);
-  // If float32 instructions compute bfloat16, theirs is the peak.
+  // If bfloat16 is computed by float32 instructions, their peak applies.
   const double peak = job_->config().precision == Precision::kBFloat16
                           ? std::max(peak_flops_.float32, peak_flops_.bfloat16)
                           : peak_flops_.float32;

@@ -45,7 +45,7 @@ v1::PhaseDurations ToMessage(const PhaseFigures& phases) {
   return message;
 }
 
-// Prepare and halt are told by messages of their own; evaluations not at all.
+// Prepare and halt have messages of their own; evaluations are not reported.
 bool IsTold(TrainPhase before, TrainPhase after) {
   return before != after && before != TrainPhase::kEvaluate &&
          (after == TrainPhase::kConnect || after == TrainPhase::kTransfer ||

@@ -32,7 +32,7 @@ RunOutcome FailedOutcome(const absl::Status& status, const RunEndPlace& place) {
     return outcome;
   }
   if (IsOfPeers(status)) {
-    // Alone, nobody else can have failed.
+    // In a world of one, no other rank can have failed.
     outcome.kind = place.members > 1 ? RunOutcome::Kind::kPeerFailed
                                      : RunOutcome::Kind::kFailed;
     outcome.peer_rank = place.blamed_rank;

@@ -105,8 +105,8 @@ GenerationFailure ServerGeneration::End(const GenerationFailure& seen) {
   const absl::Status served = host_thread_->Join().status();
   const bool has_failed =
       !served.ok() && served != host_thread_->cancel().status();
-  // A host that fails takes its links along, which is all that others see of
-  // it; but where it failed of a peer, others may know better which.
+  // A host that fails closes its links, and that is all that others see. If it
+  // failed because of a peer, other members may know better which one.
   const bool is_own =
       failure.blamed_rank < 0 || failure.blamed_rank == parts_.assignment.rank;
   if (has_failed && (is_own || !IsOfPeers(served)))

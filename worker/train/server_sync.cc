@@ -43,7 +43,7 @@ ServerSync::ServerSync(int64_t generation, absl::Duration wait_timeout,
 }
 
 absl::Status ServerSync::Begin() {
-  // Only those that took part know how many updates were left out in a row.
+  // Only workers that took part know how many updates were skipped in a row.
   int64_t skipped = state_.skipped_in_a_row();
   CollectiveRequest request =
       AllReduceSum(BufferView::Of(std::span<int64_t>(&skipped, 1)));
@@ -194,7 +194,7 @@ absl::StatusOr<CommitSummary> ServerSync::Exchange(const LocalStep& local,
        local.global_sample_hash, state_.targets()});
 }
 
-// Everybody's pushes are answered, and nobody pushes before all are here.
+// All workers' pushes are answered, and no worker pushes before all are here.
 absl::Status ServerSync::FetchParameters(const LocalStep& local) {
   client_.Pull(StatePart::kParameters, local.step,
                state_.MutableArenas().parameters);

@@ -279,7 +279,7 @@ void ShardClient::Send(const Outgoing& next) {
                    {next.bytes.data(), static_cast<int64_t>(next.bytes.size()),
                     DType::kUint8, DType::kUint8});
   }
-  // It may go as soon as it has that.
+  // The peer may leave as soon as it has that.
   if (next.message.op == ShardOp::kDone) loop_.Leave(next.peer);
 }
 

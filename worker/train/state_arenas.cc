@@ -78,7 +78,7 @@ absl::Status StateArenas::AllocateGradients() {
       gradients_ = *std::move(shared);
       return absl::OkStatus();
     }
-    // It is as good without, just slower.
+    // Works without it, just slower.
     LogEvent(LogLevel::kInfo, "gradients.not_shared",
              {{"message", std::string(shared.status().message())}});
   }

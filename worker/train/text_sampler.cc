@@ -52,7 +52,7 @@ absl::StatusOr<std::string> TextSampler::Write(
     absl::FunctionRef<bool()> is_enough) {
   std::vector<int32_t> tokens = Encode(config_.prompt);
   std::string text;
-  // Tokens are counted too: a vocabulary that was made up may have empty ones.
+  // Tokens are counted too: a made-up vocabulary may have empty ones.
   for (int64_t draw = 0;
        draw < config_.bytes &&
        static_cast<int64_t>(text.size()) < config_.bytes && !is_enough();

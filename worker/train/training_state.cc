@@ -34,7 +34,7 @@ constexpr size_t kHashedElems = size_t{4} << 20;
 // Tells the plan's hash of a worker that computes on a GPU from another's.
 constexpr uint64_t kOnGpuStream = 0x677075;  // "gpu"
 
-// Data that cannot be used is 5, a job that is written wrongly is 2.
+// Unusable data is exit code 5, a mistake in the job is 2.
 absl::Status AsDataError(absl::Status status) {
   return WithExitCode(std::move(status), ExitCode::kUnreadable);
 }
@@ -140,8 +140,8 @@ absl::Status TrainingState::MakeModel(int64_t max_batch) {
 
 absl::Status TrainingState::GrowModel(int64_t max_batch) {
   if (model_->max_batch() > 0) {
-    // After a loss of ranks, whose parts fall to the others: better refused
-    // here than ended by the kernel.
+    // Checked again, since after a loss the other ranks take over its part of
+    // the batch: better refused here than killed by the kernel.
     RETURN_IF_ERROR(CheckFitsInMemory(model_->buffer_bytes() /
                                       model_->max_batch() * max_batch));
   }
@@ -384,7 +384,7 @@ PlanAgreement TrainingState::Agreement() const {
       config_.program.seed(), dataset_->fingerprint(),
       config_.data.path.empty() ? config_.data.kind : config_.data.path,
       dataset_->size(Split::kTrain), dataset_->size(Split::kHeldOut));
-  // The two kinds reduce gradients in ways that do not meet.
+  // Ranks on GPUs and on CPUs reduce gradients in incompatible ways.
   if (accelerator_ != nullptr)
     agreement.plan_hash = CounterRandom(agreement.plan_hash, kOnGpuStream);
   absl::StrAppend(&agreement.summary, ", ", PrecisionName(config_.precision),

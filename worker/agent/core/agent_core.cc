@@ -95,9 +95,9 @@ void AgentCore::ReportPaused() {
                         ended_.end == RunEnd::kStopped});
       break;
     case RunEnd::kPeerFailed:
-      // If the trainer cannot tell who failed, nobody is named: its neighbours
-      // see their connections to it close and report that, and if nobody does,
-      // the coordinator sees that nobody gets on.
+      // If the trainer cannot tell which rank failed, none is named: the
+      // neighbours of the failed rank see their connections close and report
+      // it, and if none does, the coordinator sees that no rank makes progress.
       if (ended_.peer_rank < 0) break;
       Send(SendSuspicion{generation_, ended_.peer_rank,
                          std::string(ended_.status.message()),
@@ -129,7 +129,7 @@ void AgentCore::On(const AssignmentReceived& event) {
       pending_assignment_ ? pending_assignment_->generation : generation_;
   if (event.generation <= newest) return;
   if (leave_ && !HoldsShards()) {
-    // The coordinator gave it out before it read that we leave.
+    // The coordinator sent it before it read that we are leaving.
     if (!IsTrainerBusy()) LeaveNow();
     return;
   }
@@ -138,7 +138,7 @@ void AgentCore::On(const AssignmentReceived& event) {
     return;
   }
   is_halt_unanswered_ = false;
-  // A release that came before still drops the state.
+  // A release that came earlier still drops the state.
   pending_assignment_ = event;
   AbortAndWait(absl::StrCat("generation ", event.generation, " follows"));
 }
@@ -178,7 +178,8 @@ void AgentCore::On(const StartReceived& event) {
 void AgentCore::On(const HaltReceived& event) {
   if (pending_assignment_ &&
       event.generation == pending_assignment_->generation) {
-    // Halted before it was begun; the older one's trainer still returns.
+    // It is halted before it began; the older generation's trainer has yet to
+    // return.
     generation_ = pending_assignment_->generation;
     rank_ = pending_assignment_->rank;
     payload_ = pending_assignment_->payload;
@@ -206,7 +207,7 @@ void AgentCore::On(const HaltReceived& event) {
     case AgentState::kHalted:
       state_ = AgentState::kHalted;
       SayHalted();
-      // It waited for a release that cannot come now.
+      // It was waiting for a release that cannot come now.
       if (leave_ && !HoldsShards()) LeaveNow();
       break;
     default:
@@ -278,7 +279,7 @@ void AgentCore::On(const ReleaseReceived& event) {
   Say(Severity::kInfo, "job.released",
       absl::StrCat("released from job ", job_id_, ": ", event.message));
   pending_assignment_.reset();
-  // One that comes again, as it has attached again, is of the same job.
+  // A repeated release, after attaching again, is of the same job.
   if (event.job_end.has_value() && !is_release_pending_)
     NoteJobEnd(*event.job_end);
   if (!IsTrainerBusy()) {

@@ -56,8 +56,8 @@ void AgentCore::On(const SessionDown& event) {
                          " did not answer within ",
                          absl::FormatDuration(config_.answer_timeout))
           : DescribeSessionEnd(event, config_.coordinator);
-  // One line an outage, and one where the name is taken; the attempts that
-  // follow are silent.
+  // One line per outage, and one if the name is taken; further attempts are
+  // silent.
   if (was_up || is_name_news ||
       (failed_attempts_ == 0 && state_ == AgentState::kConnecting)) {
     Say(Severity::kWarning, "session.down",
@@ -70,16 +70,16 @@ void AgentCore::On(const SessionDown& event) {
                      : IsExpulsion(event) ? "; training ends"
                                           : "; training goes on"));
   }
-  // Its place in the generation is gone, so nobody needs its steps; it keeps
-  // them until the release, since a coordinator that crashes before the loss is
-  // on disk counts on them again.
+  // Its place in the generation is gone, so its steps are not needed; it still
+  // keeps them until the release, since a coordinator that crashes before the
+  // loss is on disk relies on them again.
   is_expelled_ = IsExpulsion(event);
   if (is_expelled_ && IsTrainerBusy()) {
     AbortAndWait("this worker is no member any more");
   }
   // An attempt that has tried an address in vain for longer than any delay is
-  // followed by the next at once. If somebody was there, all workers would come
-  // back together.
+  // followed by the next at once. If the coordinator answered, the delay stays,
+  // since all workers would otherwise come back at the same moment.
   const bool has_waited =
       !was_up && !was_answer_late && now_ - opened_at_ >= config_.retry_max;
   const absl::Duration delay =
@@ -136,7 +136,7 @@ void AgentCore::BeginLeaving(std::string reason, ExitCode exit_code) {
       if (HoldsShards()) SayLeaving();
       break;  // AfterAbort leaves
     default:
-      // A finished job's success is worth the wait for its release.
+      // A finished job's success is worth waiting for its release.
       if (WaitsForRelease()) {
         SayLeaving();
       } else {
@@ -148,7 +148,7 @@ void AgentCore::BeginLeaving(std::string reason, ExitCode exit_code) {
 void AgentCore::NoteJobEnd(ExitCode code) {
   ++jobs_over_;
   if (leave_ || config_.max_jobs == 0 || jobs_over_ < config_.max_jobs) return;
-  // Its release, which is under way, lets it go.
+  // Its release is under way and will let it go.
   leave_ = Leave{absl::StrCat("job ", job_id_, " is over"), code,
                  now_ + config_.drain_timeout};
 }

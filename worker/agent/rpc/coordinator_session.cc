@@ -22,10 +22,11 @@
 namespace ringmaster {
 namespace {
 
-// As long as a lease is by default: a coordinator that is away for longer has
-// given the worker up, or is another one at another address. Beats keep the
-// connection busy, so the kernel notices; pings are for proxies in between, and
-// rare, since a coordinator that is merely slow must not be left for that.
+// As long as a lease is by default: a coordinator that is unreachable for
+// longer has given the worker up, or has been replaced at another address.
+// Beats keep the connection busy, so the kernel notices; pings are for proxies
+// in between, and are rare, since a merely slow coordinator must not be
+// abandoned.
 constexpr absl::Duration kDeadAfter = absl::Milliseconds(1500);
 constexpr absl::Duration kPingInterval = absl::Seconds(60);
 
@@ -66,7 +67,7 @@ FailPointSet& ReceivePoints() {
 
 // Writes are started by the owner's thread as well as by reactions, so a hold
 // keeps the call alive until no write can be started any more: reading has
-// ended and no write is under way. Whoever sees both first releases it.
+// ended and no write is under way. The first to see both releases it.
 //
 // The owner destroys it, never OnDone: with it goes the channel, and gRPC 1.51
 // ends the threads of its callbacks with the last channel, which must not
@@ -177,7 +178,7 @@ class CoordinatorSession::Stream final
   void OnDone(const grpc::Status& grpc_status) override {
     const absl::Status status = EndStatus(grpc_status);
     agent::SessionDown down;
-    // A stream that ends with OK is over all the same.
+    // A stream that ends with OK has ended too.
     down.code = status.ok() ? absl::StatusCode::kUnavailable : status.code();
     down.reason = ReasonOf(status);
     down.message = status.ok() ? "the coordinator ended the session"

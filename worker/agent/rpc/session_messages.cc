@@ -186,7 +186,7 @@ absl::StatusOr<Event> AssignmentEvent(const v1::Assignment& message) {
   if (message.generation() < 1)
     return Violation("assignment has no generation");
   if (message.job_id().empty()) return Violation("assignment has no job");
-  // 0: the coordinator does not say.
+  // 0: the coordinator does not set it.
   const int local_world_size = std::max(1, message.local_world_size());
   if (message.local_world_size() < 0 || self.local_rank() < 0 ||
       self.local_rank() >= local_world_size) {
@@ -251,7 +251,7 @@ v1::Phase TrainerPhase(TrainPhase phase) {
       return v1::PHASE_CHECKPOINT;
     case TrainPhase::kHalted:
       return v1::PHASE_HALTED;
-    // None that the coordinator learns the pace of: sizes differ too much.
+    // Not a phase whose pace the coordinator learns: sizes differ too much.
     case TrainPhase::kMeasure:
       break;
   }
@@ -273,8 +273,8 @@ v1::Phase PhaseOf(AgentState state, const TrainProgress& progress) {
   }
 }
 
-// Returns the exit code that the job ended with; nullopt: it goes on, or nobody
-// knows.
+// Returns the exit code that the job ended with; nullopt: it continues, or this
+// is not known.
 std::optional<ExitCode> JobEnd(const v1::Release& release) {
   switch (release.state()) {
     case v1::JOB_STATE_SUCCEEDED:
@@ -379,7 +379,7 @@ v1::SessionRequest HelloMessage(const WorkerIdentity& identity,
   if (open.payload == nullptr) return request;
   const RankAssignment& assignment = open.payload->assignment;
   if (progress.phase == TrainPhase::kPrepare) {
-    // It may not have settled yet where it goes on.
+    // It may not have settled its resume step yet.
     hello.set_applied_step(
         std::min(progress.applied_step, assignment.resume_step));
   }

@@ -186,7 +186,8 @@ absl::Status NcclCommunicator::Run(const CollectiveRequest& request,
   }
   RETURN_IF_ERROR(engine_->failure());
   RETURN_IF_ERROR(FromHost(host_->Run(request, deadline)));
-  // Nobody starts another meanwhile, so the last one there is this one.
+  // No other collective is started meanwhile, so the last one there is this
+  // one.
   static_cast<void>(Admit({MemoryKind::kHost, host_->progress().started}));
   return absl::OkStatus();
 }

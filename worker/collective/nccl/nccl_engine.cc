@@ -303,7 +303,8 @@ bool NcclEngine::Await(absl::FunctionRef<bool()> is_so,
     if (now >= deadline) return false;
     MutexLock lock(mutex_);
     if (has_ended_) continue;
-    // Nobody tells when the device's kernels, told to stop, have.
+    // CUDA does not notify when kernels that were told to stop have ended, so
+    // this polls.
     changed_.WaitUntil(
         mutex_, clock,
         is_freeing_ ? std::min(deadline, now + kQuietInterval) : deadline);

@@ -114,7 +114,8 @@ void NcclEngine::IssueNext() {
     MutexLock lock(mutex_);
     item = &items_[issued_count_];  // only this thread takes items away
   }
-  // Its deadline is that of whoever waits for it, who then fails everything.
+  // No deadline of its own: the caller of Wait has one, and fails everything
+  // when it passes.
   const KeepWaiting keep_waiting = [this] {
     PollItems();
     return failure_.status();
@@ -205,7 +206,7 @@ void NcclEngine::Complete(const Item& item) {
     }
     items_.pop_front();
     --issued_count_;
-    // Held by `item` and by nobody else: no stream is about to wait for it.
+    // Held by `item` alone: no stream is about to wait for it.
     if (item.events.use_count() == 1) spare_events_.push_back(item.events);
   }
   changed_.NotifyAll();

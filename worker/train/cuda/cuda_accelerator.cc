@@ -106,15 +106,15 @@ absl::Status CudaAccelerator::Open(const CudaAcceleratorOptions& options) {
   ASSIGN_OR_RETURN(
       cudnn_convolution_,
       cuda::CudnnConvolution::Create(options.convolution, *device_, *stream_));
-  // That there is no cuBLASLt is better known now than with the first job.
+  // A missing cuBLASLt is better reported now than with the first job.
   return MatmulFor(Precision::kFloat32).status();
 }
 
 bool CudaAccelerator::IsLost(const absl::Status& status) const {
   if (status.ok()) return false;
-  // The stream remembers its first error for good, and nobody knows the state
-  // after an error of queued work. And if NCCL meets a sick device first, only
-  // the device tells.
+  // The stream keeps its first error for good, and the state after an error of
+  // queued work is unknown. And if NCCL meets a faulty device first, only
+  // asking the device shows it.
   const cudaError_t error = cudaStreamQuery(stream_->get());
   return IsContextLost(status) || !stream_->status().ok() ||
          (error != cudaSuccess && error != cudaErrorNotReady);
