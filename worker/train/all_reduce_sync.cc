@@ -58,6 +58,8 @@ absl::StatusOr<CommittedStep> AllReduceSync::Commit(const LocalStep& local) {
   RETURN_IF_ERROR(AwaitBuckets());
   const MonotonicTime reduced = clock_.Now();
   RETURN_IF_ERROR(FAIL_POINT("train.reduced"));
+  // Before the record goes out: a rank that has applied the step relies on
+  // every sender of a record to report it as complete (docs/decisions/0008).
   RETURN_IF_ERROR(state_.MarkComplete(local.step));
   if (local.compare_parameters) RETURN_IF_ERROR(state_.FetchParameters());
 

@@ -62,6 +62,7 @@ absl::Status CheckEqual(std::span<const CommitRecord> records,
                                  " and generation ", record.generation,
                                  " step ", record.step));
     }
+    // By bits: ranks must agree exactly, and a NaN equals itself.
     if (std::bit_cast<uint64_t>(record.norm_squared) !=
         std::bit_cast<uint64_t>(first.norm_squared)) {
       return Differ(
@@ -99,6 +100,8 @@ absl::StatusOr<CommitSummary> CombineCommits(
   for (const CommitRecord& record : records) {
     loss_sum += record.loss_sum;
     sample_count += record.sample_count;
+    // A sum, so neither the order of samples nor their division among ranks
+    // matters.
     sample_hash += record.sample_hash;
     summary.stop |= record.wants_stop;
     summary.drain |= record.wants_drain;

@@ -71,6 +71,7 @@ absl::StatusOr<GenerationRun::End> GenerationRun::Run() {
     RETURN_IF_ERROR(CheckSkippedSteps(step));
     const bool is_last = step == config.program.steps();
     const bool is_stop = summary.stop && !is_last;
+    // All ranks have the same records, so all come to the same `is_stop`.
     RETURN_IF_ERROR(SnapshotAfter(step, is_last || is_stop));
     if (is_stop) {
       RETURN_IF_ERROR(Finish(step, End::kStopped));
@@ -80,6 +81,8 @@ absl::StatusOr<GenerationRun::End> GenerationRun::Run() {
         step % config.program.evaluate_every() == 0) {
       RETURN_IF_ERROR(EvaluateAfter(step));
     }
+    // After the evaluation: the next generation resumes after this step and
+    // would not make up for it.
     if (summary.drain && !is_last) {
       RETURN_IF_ERROR(parts_.sync.Leave(End::kDrained));
       return End::kDrained;
@@ -163,6 +166,7 @@ absl::StatusOr<CommittedStep> GenerationRun::Commit(int64_t step,
   local.wants_stop = parts_.wishes.stop.load(std::memory_order_relaxed);
   local.wants_drain = parts_.wishes.drain.load(std::memory_order_relaxed);
   absl::StatusOr<CommittedStep> committed = parts_.sync.Commit(local);
+  // Also after a failure: the answer to a halt reports these steps.
   parts_.board.SetSteps(parts_.state.applied_step(),
                         parts_.state.complete_step());
   return committed;

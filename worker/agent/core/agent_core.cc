@@ -137,6 +137,8 @@ void AgentCore::On(const AssignmentReceived& event) {
     Adopt(event);
     return;
   }
+  // The coordinator has formed a newer generation, so it no longer waits for an
+  // answer in the older one.
   is_halt_unanswered_ = false;
   // A release that came earlier still drops the state.
   pending_assignment_ = event;
@@ -199,6 +201,7 @@ void AgentCore::On(const HaltReceived& event) {
     case AgentState::kHalting:
       is_halt_unanswered_ |= !pending_assignment_ && !is_release_pending_;
       break;
+      // No trainer is at work: the answer can go at once.
     case AgentState::kPrepared:
     case AgentState::kPaused:
       Say(Severity::kInfo, "job.halted",
@@ -286,6 +289,7 @@ void AgentCore::On(const ReleaseReceived& event) {
     ReleaseToPool();
     return;
   }
+  // A released worker owes no answer any more.
   is_halt_unanswered_ = false;
   is_release_pending_ = true;
   AbortAndWait(event.message);
@@ -378,6 +382,7 @@ void AgentCore::On(const TrainerAdvanced& event) {
       !is_session_up()) {
     return;
   }
+  // At once, not with the next beat: the coordinator measures recoveries by it.
   next_beat_ = now_ + beat_interval_;
   Do(SendBeat{generation_});
 }

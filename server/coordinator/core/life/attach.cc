@@ -81,6 +81,7 @@ void NoteReattached(Turn& turn, Job& job) {
 // It is in the job's generation.
 void SendMissed(Turn& turn, Job& job, const Worker& worker,
                 const Member& member) {
+  // As of its last beat. Such a phase shows that it has heard the start.
   const bool has_begun =
       worker.phase == v1::PHASE_CONNECT || worker.phase == v1::PHASE_STEP ||
       worker.phase == v1::PHASE_EVALUATE || member.finished.has_value();

@@ -293,6 +293,8 @@ void FormGeneration(Turn& turn, Job& job, const Formation& formation) {
   job.placements =
       PlaceShardsOf(turn.state, job, identities, formation.shard_step);
   job.members = CarriedOver(job, identities);
+  // A number is used only once, even if its record never becomes durable, so
+  // messages of one generation cannot be taken for another's.
   job.generation = ++turn.state.last_generation;
   turn.state.last_recorded_generation = job.generation;
   // The workers that measured may have left since; then the old costs stay.
@@ -344,6 +346,8 @@ void OnGenerationDurable(Turn& turn, const GenerationFormedRecord& record) {
   if (job->is_rollback || !job->sharding.is_lockstep || is_unsettled) {
     job->counted_since = job->generation;
   }
+  // Members hear of the generation only now: a coordinator that crashed earlier
+  // would give its number out again.
   job->is_assigned = true;
   job->has_trained = false;
   job->last_progress = turn.now;
@@ -383,6 +387,8 @@ void OnGenerationNotDurable(Turn& turn, const GenerationFormedRecord& record) {
     AbandonFormation(turn, *job);
     return;
   }
+  // Its members are still halted, with their state; Reform waits until the
+  // journal works again.
   job->state = v1::JOB_STATE_HALTING;
   ResolveHalt(turn, *job);
 }
@@ -445,6 +451,7 @@ void OnPrepared(Turn& turn, const Worker& worker,
       StartTraining(turn, *job);
       return;
     case Agreement::kDifferent:
+      // Not re-formed: the same workers would differ again.
       BeginHalt(turn, *job, HaltIntent::kFail,
                 VerdictOnPrepared(*job, turn.time));
       return;

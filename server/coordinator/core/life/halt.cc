@@ -107,6 +107,8 @@ void BeginHalt(Turn& turn, Job& job, HaltIntent intent, v1::Verdict verdict) {
   job.state = v1::JOB_STATE_HALTING;
   job.halt_intent = intent;
   job.halt_deadline = turn.now + turn.config.halt_budget;
+  // Members that have not attached again since a restart cannot have heard the
+  // halt: they keep their time to return.
   if (job.reattach_deadline != MonotonicTime::InfiniteFuture()) {
     job.halt_deadline = std::max(job.halt_deadline, job.reattach_deadline);
   }
@@ -115,6 +117,9 @@ void BeginHalt(Turn& turn, Job& job, HaltIntent intent, v1::Verdict verdict) {
   NoteGrowthHalted(turn, job);
   job.suspicions.clear();
   job.message = verdict.summary();
+  // Finishing counts within a generation only: a finished member may be needed
+  // again by the next one. Halts go out before the record: a halt never
+  // waits for a disk.
   for (Member& member : job.members) member.finished.reset();
   SendHalts(turn, job, verdict);
   NoteHaltBegun(turn, job, verdict);
@@ -123,6 +128,7 @@ void BeginHalt(Turn& turn, Job& job, HaltIntent intent, v1::Verdict verdict) {
   const bool is_wanted = intent == HaltIntent::kCancel || IsWanted(verdict);
   turn.Emit(is_wanted ? v1::EVENT_SEVERITY_INFO : v1::EVENT_SEVERITY_WARNING,
             "job.halting", job, "", verdict.summary(), &verdict);
+  // A cancel has a record of its own, and is no fault.
   if (intent != HaltIntent::kCancel) {
     job.verdict = verdict;
     turn.Persist(VerdictReachedRecord{job.id, std::move(verdict)});
@@ -274,7 +280,7 @@ void OnMemberGone(Turn& turn, const Worker& gone, std::string_view what,
     AbandonFormation(turn, job);
     return;
   }
-  // Nobody has heard of the generation.
+  // No member has heard of the generation.
   if (IsForming(job)) job.state = v1::JOB_STATE_HALTING;
   if (IsWaiting(job) || job.state == v1::JOB_STATE_HALTING) {
     NoteFurtherLoss(turn, job, std::move(verdict));

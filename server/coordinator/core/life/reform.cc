@@ -18,14 +18,14 @@
 namespace ringmaster::coordinator {
 namespace {
 
-// The point from which the next generation goes on.
+// The point from which the next generation resumes.
 struct ResumePoint {
-  // Nobody holds a step that was applied.
+  // No member holds the steps that were applied.
   bool is_rollback = false;
   int64_t resume_step = 0;
   // The highest step that must not be lost.
   int64_t applied_step = 0;
-  // The step of the shards' copies, if it goes on with them.
+  // The step of the shards' copies, if it resumes with them.
   std::optional<int64_t> shard_step = std::nullopt;
 };
 
@@ -34,7 +34,7 @@ bool HoldsNothing(const Member& member) {
                                      member.halted->complete_step == 0);
 }
 
-// It has loaded a checkpoint that it has not applied.
+// Returns true if the member has loaded a checkpoint that it has not applied.
 bool HoldsLoaded(const HaltedAnswer& answer) {
   return answer.applied_step == 0 && answer.complete_step > 1;
 }
@@ -63,8 +63,8 @@ std::vector<const Member*> Holders(const Job& job, int64_t applied_step) {
   return holders;
 }
 
-// A worker that was in the generation has not completed a step, and without it
-// nobody has applied one.
+// Returns true if a worker that was in the generation has not completed a step:
+// without it, no member has applied one.
 bool KnowsOfNoStep(const Job& job) {
   return std::any_of(
       job.members.begin(), job.members.end(), [](const Member& member) {
@@ -280,6 +280,8 @@ std::vector<const Worker*> NextMembers(const Turn& turn, const Job& job,
 
 void Reform(Turn& turn, Job& job) {
   ResumePoint point = FindResumePoint(job);
+  // Before anything else, since what the leavers held no longer counts after
+  // their release.
   if (DismissLeavers(turn, job, point.shard_step, point.is_rollback)) {
     point = FindResumePoint(job);
   }
@@ -302,6 +304,7 @@ void Reform(Turn& turn, Job& job) {
       AliveCount(job, v1::ROLE_WORKER) + IdleCount(turn.state, worker_hosts),
       StayingCount(turn.state, job, v1::ROLE_PARAMETER_SERVER) +
           IdleCount(turn.state, server_hosts, v1::ROLE_PARAMETER_SERVER)};
+  // A wait for workers needs no record, so it does not wait for the journal.
   if (!IsEnough(job, present)) {
     WaitForWorkers(turn, job, point, present);
     return;
