@@ -21,7 +21,8 @@ _GCC_FALSE_ALARMS = [
     "-Wno-restrict",
 ]
 
-# A test's own source: its time goes into compiling it, not into running it. What it tests is compiled as ever.
+# A test's own source: its time goes into compiling it, not into running it. The code under test is compiled as
+# usual.
 TEST_COPTS = ["-O0", "-U_FORTIFY_SOURCE"]
 
 # clang cannot read what GCC has parsed.

@@ -30,7 +30,7 @@
 namespace ringmaster {
 
 enum class LogLevel {
-  kDebug,    // for whoever debugs Ringmaster
+  kDebug,    // for debugging Ringmaster
   kInfo,     // what happened, in normal operation
   kWarning,  // went wrong and was handled
   kError,    // went wrong and needs somebody

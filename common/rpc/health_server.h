@@ -3,7 +3,7 @@
 //
 // A port of its own, because Kubernetes' gRPC probes speak no TLS
 // (https://kubernetes.io/docs/tasks/configure-pod-container/configure-liveness-readiness-startup-probes/#define-a-grpc-liveness-probe)
-// and whoever may probe need not be allowed more.
+// and because a prober needs no further rights.
 #ifndef RINGMASTER_COMMON_RPC_HEALTH_SERVER_H_
 #define RINGMASTER_COMMON_RPC_HEALTH_SERVER_H_
 

@@ -42,8 +42,8 @@ namespace ringmaster {
 
 class PeerConnector {
  public:
-  // `peer` and `config` must outlive this. `own_unix_port`: where our own Unix
-  // socket listens, 0 for nowhere; whoever asks there asks us.
+  // `peer` and `config` must outlive this. `own_unix_port`: the port of our own
+  // Unix socket, 0 for none, so that we do not connect to ourselves.
   PeerConnector(const PeerLink& peer, const EstablishConfig& config,
                 uint16_t own_unix_port);
 

@@ -36,9 +36,9 @@ class StreamChannel final : public Channel {
       const IncomingFrame& frame) override;
 
   // With neither `for_send` nor `for_receive` the wait is for the peer's end
-  // alone: use it for channels that are still needed later. What a peer sent
-  // before its end stays readable: a wait for it, or for nothing, fails only
-  // once all of it has been received; a wait to send fails at once, since
+  // alone: use it for channels that are still needed later. Bytes that a peer
+  // sent before its end stay readable: a wait for it, or for nothing, fails
+  // only once all of it has been received; a wait to send fails at once, since
   // nobody will take it.
   [[nodiscard]] bool BeginWait(bool for_send, bool for_receive,
                                std::vector<pollfd>& polled) override;

@@ -192,7 +192,7 @@ absl::StatusOr<DoneKind> HostLane::Serve(HostRun& run, MessageLoop& loop) {
     run.ShowWait();
     // The coordinator knows how long a step may take; it cancels.
     RETURN_IF_ERROR(loop.PollOnce(run, MonotonicTime::InfiniteFuture()));
-    // First: a small client is told of no older step than another was.
+    // First: a small client must not see an older step than another one did.
     Publish(run);
     mailbox_.RunAll();
   }

@@ -111,7 +111,7 @@ TEST_F(HostWaitsTest, ForTheSlowestWorker) {
   ExpectWaitingFor(0);
   ExpectSoon("all is taken", [&] { return host().taken_messages() == 4; });
   EXPECT_EQ(host().WaitedFor(1), absl::ZeroDuration());
-  // It says whom it waits for before it does: the wait may be over by then.
+  // It shows whom it waits for before it waits: the wait may be over at once.
   int64_t step = 0;
   ExpectSoon("the wait is counted", [&] {
     ++step;

@@ -6,7 +6,7 @@
 // updates. The protocol is that of common/parameter_server/message.h; what does
 // not fit is refused, naming who sent it.
 //   bsp: a bucket is updated with the sum of all workers' gradients.
-//   ssp, async: with each gradient, as one of so many updates that make a step.
+//   ssp, async: with each gradient, as one of the updates that make up a step.
 // Thread-safety: on the thread of the message loop.
 #ifndef RINGMASTER_SERVER_PARAMETER_SERVER_SHARD_RUN_H_
 #define RINGMASTER_SERVER_PARAMETER_SERVER_SHARD_RUN_H_
@@ -27,7 +27,7 @@
 
 namespace ringmaster {
 
-// The signs by which other threads see how a lane of a host gets on.
+// The signs by which other threads see the progress of a lane of a host.
 struct HostSigns {
   // See ShardHost.
   std::atomic<int> waiting_for_rank{-1};

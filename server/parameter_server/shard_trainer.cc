@@ -46,7 +46,7 @@ class ShardTrainer final : public Trainer {
     if (!FAIL_POINT("train.abort").ok()) return;  // it is lost
     live_.Abort(generation, why);
   }
-  // A stop is the workers' to agree on: every member is told of it.
+  // The workers agree on a stop; every member gets the request.
   void RequestStop() override {}
   void RequestDrain() override { host_->RequestDrain(); }
   // It has nothing to tell.

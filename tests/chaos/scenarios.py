@@ -20,7 +20,7 @@ class Fault:
     kind: str
     victims: list                 # names of workers; "coordinator"
     at: float                     # when the last part of it was injected, in seconds since 1970
-    generation: int               # the last one that was assigned by then
+    generation: int               # the last one that was assigned before it
     survivors: dict               # {worker: pid} that must go on as they are
     evidence: set = dataclasses.field(default_factory=set)
     reforms: bool = True          # a new generation follows

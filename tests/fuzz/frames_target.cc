@@ -52,7 +52,7 @@ class ChunkedLink final : public Link {
   void Close() override {}
   [[nodiscard]] const std::string& peer() const override { return peer_; }
 
-  // The frame that the reader was told of last.
+  // The frame that the reader was given last.
   void Await(size_t index) { awaited_ = index; }
   [[nodiscard]] bool is_over() const { return is_over_; }
   // The bytes read so far.

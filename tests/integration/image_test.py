@@ -107,7 +107,7 @@ class ImageTest(unittest.TestCase):
         self.assertFalse([path for path in files if path.stat().st_mode & 0o6000], "set-user-ID programs")
 
     def test_the_one_for_gpus_has_programs_and_user(self):
-        # On Debian in place of NVIDIA's image, which is not to be had without a registry: what the Dockerfile adds is the same.
+        # On Debian instead of NVIDIA's image, which needs a registry: the layers that the Dockerfile adds are the same.
         self.images.build_ours("localhost/ringmaster:test-cuda", "--device=cuda")
         config = json.loads(self.images.buildah("inspect", "--type", "image", "localhost/ringmaster:test-cuda"))["OCIv1"]["config"]
         self.assertEqual(config["User"], "65532:65532")

@@ -167,7 +167,7 @@ class MonitoringTest(unittest.TestCase):
             cluster.cancel(job)
             metrics = coordinator.read()
             self.assertEqual(metrics[f'ringmaster_run_state{{run="{job}",state="CANCELLED"}}'], 1)
-            # A worker tells of itself while the coordinator is away.
+            # A worker reports its own metrics while the coordinator is away.
             cluster.processes[0].signal(signal.SIGKILL)
             cluster.await_that("the worker is alone", lambda: worker.read()["ringmaster_attached"] == 0)
 

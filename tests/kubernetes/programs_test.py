@@ -1,6 +1,6 @@
 """The manifests fit the programs: flags and variables are theirs, and the programs that they start, with exactly these arguments,
 train deploy/kubernetes/job.yaml. A pod is a process in a network namespace, so that ports are those of the manifests too, without rights, as the
-manifests' user, and can write to its volumes alone. Only directories are others. What a Job does is done by `Run` here, by the rules in the manifest."""
+manifests' user, and can write to its volumes alone. Only directories differ. `Run` plays the Job's part, by the rules in the manifest."""
 
 import json
 import os
@@ -238,7 +238,7 @@ class PodsTest(unittest.TestCase):
         with Hosts(4) as hosts, Cluster() as cluster:
             began = time.monotonic()
             run = self.start(cluster, hosts)
-            # So many that it does not end before the successor is there.
+            # Enough steps that it does not end before the successor has joined.
             job = self.submit(cluster, "--set=train.steps=2000")
             self.await_step(cluster, job, 20)
             before = pids_of(self.job(cluster, job))

@@ -153,7 +153,7 @@ def build(config):
 
 
 def mean_loss(logits, targets):
-    """Mean cross entropy in nats over all targets. Of float logits, which is kind to bfloat16."""
+    """Mean cross entropy in nats over all targets, from logits converted to float, which favours bfloat16."""
     if logits.dtype == torch.bfloat16:
         logits = logits.float()
     return functional.cross_entropy(logits.reshape(-1, logits.size(-1)), targets.reshape(-1))

@@ -57,7 +57,7 @@ enum class EventKind : uint8_t {
   kPeerSilent,   // probes of the link between `from` and `slot` are in vain
   kFault,        // `detail`: the fault's index
   kCalm,         // no fault comes any more
-  kWatch,        // time to look whether the job gets on
+  kWatch,        // time to check whether the job makes progress
 };
 
 struct SimEvent {

@@ -3,8 +3,7 @@
 // A connection carries messages both ways, in order, and ends with a
 // StreamClosed or SessionDown on each side. While a direction is cut, what is
 // sent that way is held up, as TCP does; keepalive ends the connections of a
-// link that stays cut. Who is gone without a word is noticed by nobody here.
-// Thread-compatible.
+// link that stays cut. A silent loss is not noticed here. Thread-compatible.
 #ifndef RINGMASTER_TESTS_SIMULATOR_SESSION_LINKS_H_
 #define RINGMASTER_TESTS_SIMULATOR_SESSION_LINKS_H_
 

@@ -1,6 +1,6 @@
 // SimTrainer in a job with shards: what it holds of them, and, with parameter
-// servers, what a worker and a server say to each other. What is not answered is
-// said again, since the other side may not have heard of its start yet.
+// servers, what a worker and a server say to each other. Unanswered messages
+// are repeated, since the other side may not have heard of its start yet.
 #include <algorithm>
 #include <bit>
 #include <cstdint>

@@ -178,7 +178,7 @@ def cuda_library(name, srcs, hdrs = [], deps = [], copts = [], tags = [], visibi
 
     Only its declared headers and those of `deps` are visible to the compiler, so a changed header recompiles what
     includes it. It builds under --config=cuda (NAME_nvcc) and --config=cuda_emulated (NAME_emulated) alone: depend on
-    it through select() on //third_party/cuda:enabled. Who depends on it is compiled the same in both.
+    it through select() on //third_party/cuda:enabled. Its dependents are compiled the same way in both.
 
     Args:
       name: of the target.

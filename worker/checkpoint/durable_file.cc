@@ -103,8 +103,8 @@ absl::Status DurableFile::PaceWriteback() {
       sync_file_range(fd_.get(), begin, awaited_bytes_ - begin,
                       SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
                           SYNC_FILE_RANGE_WAIT_AFTER);
-  // A failure to write counts: who waits is told of it, and a later fsync would
-  // not tell again.
+  // A failure to write counts: the caller must learn of it, and a later fsync
+  // would not tell again.
   if (result != 0 && !IsUnsupported(errno)) {
     return FileError("write", path_, errno);
   }

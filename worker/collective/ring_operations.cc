@@ -2,8 +2,8 @@
 // chunk r-1-t to the next rank and receives chunk r-2-t (both mod n) from the
 // previous one; in the first n-1 steps, the reduce-scatter, it adds what it
 // receives to its own, after which chunk r is complete at rank r; in the
-// others, the all-gather, it keeps it. What a rank sends at step t+1 is what it
-// received at step t, so a segment is passed on as soon as it has come: nobody
+// others, the all-gather, it keeps it. A rank sends at step t+1 what it
+// received at step t, so a segment is passed on as soon as it has come: no rank
 // waits for whole chunks.
 //
 // A frame received over elements that were sent earlier contains what was sent:

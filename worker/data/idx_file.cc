@@ -136,7 +136,8 @@ absl::Status ReadHeader(const std::string& path, uint32_t magic,
   return absl::OkStatus();
 }
 
-// Reads the `expected` bytes that make up the rest; `shape` says why so many.
+// Reads the `expected` bytes that make up the rest; `shape` explains their
+// number.
 absl::StatusOr<std::vector<uint8_t>> ReadContents(
     const std::string& path, ByteReader& reader, int64_t header_bytes,
     int64_t expected, const std::string& shape, const CancelToken* cancel) {

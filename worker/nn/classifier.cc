@@ -148,7 +148,7 @@ void ForEachChunk(const Compute& compute, HeadShape shape, const T* x,
 template <typename Result, typename Row>
 void ForEachRow(const Compute& compute, LinearShape chunk, Result* results,
                 Row row) {
-  // So many logits are worth another thread.
+  // The number of logits that justifies another thread.
   constexpr int64_t kGrainElems = 1 << 14;
   const int64_t grain = std::max<int64_t>(1, kGrainElems / chunk.out);
   compute.pool.ParallelFor(chunk.batch, grain, [&](int64_t begin, int64_t end) {

@@ -1,9 +1,9 @@
 // LiveGeneration is the part of the training thread's current generation that
 // other threads can reach: they abort it and watch its communication.
 //
-// Thread-safe. Whatever is exposed is called under a mutex, so that nobody but
-// the training thread ever destroys a communicator: until that has joined its
-// thread, the gradients may be written to.
+// Thread-safe. Exposed objects are called under a mutex, so that only the
+// training thread ever destroys a communicator: until its thread has been
+// joined, the gradients may be written to.
 #ifndef RINGMASTER_WORKER_TRAIN_LIVE_GENERATION_H_
 #define RINGMASTER_WORKER_TRAIN_LIVE_GENERATION_H_
 

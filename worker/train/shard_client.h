@@ -76,7 +76,7 @@ class ShardClient final : private MessageLoop::Handler {
   // parameters in the other.
   void Push(int bucket, int64_t step, absl::Span<const float> gradients,
             absl::Span<float> parameters);
-  // This worker needs nothing more. What was sent has arrived once Await
+  // This worker needs nothing more. Everything sent has arrived once Await
   // returns.
   void Finish(DoneKind how);
 

@@ -61,7 +61,7 @@ struct RankAssignment {
   // The rank that newcomers copy the training state from, before the first
   // step; -1: no member needs it.
   int state_source_rank = -1;
-  // This rank is a newcomer: whatever it holds is replaced.
+  // This rank is a newcomer: any state that it holds is replaced.
   bool is_newcomer = false;
   absl::Duration connect_timeout = absl::Seconds(30);
   absl::Duration collective_timeout = absl::Seconds(60);

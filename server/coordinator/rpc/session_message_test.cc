@@ -60,7 +60,7 @@ TEST(SessionMessageTest, HelloKeepsWhatItSays) {
   EXPECT_EQ(hello.applied_step, 40);
 }
 
-// A hello that tells of a job in generation 5.
+// A hello with a job in generation 5.
 v1::SessionRequest HelloWithJob() {
   v1::SessionRequest request = GoodHello();
   request.mutable_hello()->set_generation(5);

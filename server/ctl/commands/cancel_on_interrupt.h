@@ -1,6 +1,6 @@
 // CancelOnInterrupt cancels a watched job once the user interrupts.
 //
-// Thread-compatible. What it is given must outlive it.
+// Thread-compatible. Its arguments must outlive it.
 #ifndef RINGMASTER_SERVER_CTL_COMMANDS_CANCEL_ON_INTERRUPT_H_
 #define RINGMASTER_SERVER_CTL_COMMANDS_CANCEL_ON_INTERRUPT_H_
 

@@ -29,8 +29,8 @@ struct ClusterBenchOptions {
                                                        int workers);
 
 // Submits the job, follows it to its end and prints its figures: a table that
-// grows by a line a size, or one JSON document at the end. What happens on the
-// way goes to stderr. The job's exit code; 0 only if every element was right.
+// grows by a line a size, or one JSON document at the end. Progress goes to
+// stderr. Returns the job's exit code; 0 only if every element was right.
 [[nodiscard]] absl::StatusOr<int> RunClusterBench(
     const CommandContext& context, const ClusterBenchOptions& options);
 

@@ -92,7 +92,7 @@ absl::StatusOr<int> RunEvents(const CommandContext& context,
                               const std::string& job) {
   ASSIGN_OR_RETURN(const std::vector<v1::Event> events,
                    context.client.AllEvents(job));
-  // Nothing to tell of a job that is there, or a mistake in its name?
+  // The job has no events, or its name is wrong: ask which.
   if (events.empty() && !job.empty())
     RETURN_IF_ERROR(context.client.GetJob(job).status());
   v1::ListEventsResponse all;

@@ -19,7 +19,7 @@
 namespace ringmaster::ctl {
 namespace {
 
-// A probe's whole life. What libraries print is not wanted.
+// The main function of a probe. The output of libraries is discarded.
 [[noreturn]] void RunProbe(const Probe& probe, pid_t parent, int output) {
   // The parent may have ended before prctl took effect.
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::getppid() != parent)

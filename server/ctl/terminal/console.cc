@@ -29,8 +29,7 @@ bool HasUtf8Locale() {
   return false;
 }
 
-// Nobody can be told of a failed write; a closed pipe ends the process by
-// SIGPIPE.
+// A failed write cannot be reported; a closed pipe ends the process by SIGPIPE.
 void WriteAll(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t count = ::write(fd, text.data(), text.size());

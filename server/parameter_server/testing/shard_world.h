@@ -43,8 +43,8 @@ class TestWorker final : public MessageLoop::Handler {
             DType wire = DType::kFloat32);
   void PushAll(int64_t step, const std::vector<float>& gradient,
                DType wire = DType::kFloat32);
-  // Until so many answers came since the last call; then parameters() are what
-  // they said.
+  // Waits until `count` answers have come since the last call; parameters()
+  // then has their values.
   [[nodiscard]] absl::Status AwaitValues(int count);
   [[nodiscard]] absl::Status AwaitNorms(int count);
   void Scale(int shard, int64_t step, double factor);

@@ -4,7 +4,7 @@
 
 The same perceptron, global batch, number of ranks and interval of checkpoints on this machine; one rank is killed
 (kill -9) at random, ten times. torchrun (python3 -m torch.distributed.run, Gloo, --max_restarts) is measured as it comes and with
-a --monitor_interval of 0.1 s, the best for it. What is compared:
+a --monitor_interval of 0.1 s, the best for it. Compared are:
   next step      from just before the kill to the end of the next step that all ranks made
   caught up      to the first step that had not been made before
   steps lost     made before the kill, and made again

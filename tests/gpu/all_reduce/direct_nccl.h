@@ -20,8 +20,9 @@ namespace ringmaster {
 
 class DirectNccl {
  public:
-  // All ranks call it at once, each on its own device. `arena`, of so many bytes
-  // of device memory, is registered with NCCL, as ours is, and outlives this.
+  // All ranks call it at once, each on its own device. `arena`, of that many
+  // bytes of device memory, is registered with NCCL, as ours is, and outlives
+  // this.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<DirectNccl>> Create(
       const NcclLibrary& library, const ncclUniqueId& id, int rank,
       int world_size, void* arena, int64_t arena_bytes);

@@ -124,7 +124,7 @@ absl::StatusOr<SimulatedLink::Step> SimulatedLink::Measured() const {
         CudaEvent::Between(*transfers_[i].begin, *transfers_[i].end));
     step.busy += took;
   }
-  // Its stream was not waited for: it may tell of it a little late.
+  // Its stream was not waited for, so its event may come a little late.
   RETURN_IF_ERROR(last_ready_->Wait());
   ASSIGN_OR_RETURN(
       const absl::Duration exposed,

@@ -8,9 +8,9 @@
 //   link                   |==== bucket 0 ====|==== bucket 1 ====|
 //                                                       |exposed |
 //
-// All times are those of events on the device. What a copy does not show: NCCL's
-// kernels take multiprocessors and more of the memory's bandwidth; a copy takes
-// neither, but the way to the host.
+// All times are those of events on the device. Unlike copies, NCCL's kernels
+// take multiprocessors and more of the memory's bandwidth; a copy takes only
+// the path to the host.
 // Thread-safety: thread-compatible; all on the training thread.
 #ifndef RINGMASTER_TESTS_GPU_OVERLAP_SIMULATED_LINK_H_
 #define RINGMASTER_TESTS_GPU_OVERLAP_SIMULATED_LINK_H_
@@ -57,7 +57,7 @@ class SimulatedLink {
 
   // Not while something is under way.
   void SetMode(Mode mode) { mode_ = mode; }
-  // The time of a bucket of so many bytes.
+  // The time of a bucket of `bytes` bytes.
   [[nodiscard]] absl::Duration TransferTime(int64_t bytes) const;
 
   // Starts the transfer of a bucket.
@@ -77,7 +77,7 @@ class SimulatedLink {
   explicit SimulatedLink(const Options& options) : options_(options) {}
   [[nodiscard]] absl::Status Open(CudaDevice& device);
   [[nodiscard]] absl::Status MeasureCopies();
-  // Queues copies of so many bytes.
+  // Queues copies of `bytes` bytes.
   void Copy(int64_t bytes);
   void Queue(const Transfer& transfer);
   [[nodiscard]] absl::StatusOr<Transfer*> NextTransfer();

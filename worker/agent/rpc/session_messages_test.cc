@@ -106,7 +106,7 @@ TEST(SessionMessagesTest, UnpacksWhoHoldsWhichShard) {
   EXPECT_EQ(placements.shards,
             (std::vector<ShardPlacement>{{3, 4, -1}, {4, 3, 3}}));
 
-  // It tells of it when it attaches again.
+  // It reports it when it attaches again.
   WorkerIdentity identity;
   identity.role = WorkerRole::kParameterServer;
   const v1::Hello hello =

@@ -1,5 +1,5 @@
-// ApplyOptimizer updates parameters on a GPU with whatever optimizer the config
-// names: the formulas of common/optimizer/adamw.h and sgd.h.
+// ApplyOptimizer updates parameters on a GPU with the optimizer that the config
+// names, by the formulas of common/optimizer/adamw.h and sgd.h.
 //
 // Guarantees: every element's arithmetic is that of a CPU, operation by operation
 // and rounded alike (no fused multiply-add), so an element's result depends on

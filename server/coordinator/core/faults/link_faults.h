@@ -56,13 +56,14 @@ struct LinkEnd {
   int rank = 0;
 };
 
-// The fewest of `ends` such that every link of `links` between two of them
-// loses an end; sorted by name. Of several such sets, which all leave equally
-// many members: that whose members have more links (those with others than
-// `ends` count too: they were reported since the last step), then that with
-// more links which only their other ends have reported, then that with the
-// latest joined, then that with the higher ranks. Exact by branch and bound up
-// to kMaxExactEnds ends with links; beyond that greedy, the most links first.
+// Returns the smallest set of `ends` such that every link of `links` between
+// two of them loses an end; sorted by name. Among several sets of that size it
+// returns the one whose members have more links (links with members other than
+// `ends` count too, as they were reported since the last step), then the one
+// with more links that only the other ends have reported, then the one whose
+// members joined last, then the one with the higher ranks. Exact by branch and
+// bound up to kMaxExactEnds ends with links; beyond that greedy, the most links
+// first.
 inline constexpr size_t kMaxExactEnds = 16;
 [[nodiscard]] std::vector<std::string> SmallestCover(
     const std::vector<LinkReport>& links, const std::vector<LinkEnd>& ends);

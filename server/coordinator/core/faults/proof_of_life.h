@@ -36,7 +36,7 @@ class ProofOfLife {
  public:
   // A member of `generation`, which never falls, said at `now` that it has
   // applied `step`, which is not below the step that the generation began
-  // after. What was known of an older generation is forgotten.
+  // after. Reports of older generations are forgotten.
   void OnReport(int64_t generation, int64_t step, MonotonicTime now);
 
   // The latest time at which all members of `generation` are proven to have

@@ -29,17 +29,16 @@ struct ShardCopies {
 };
 
 // Places `shards`, which each host serves with `lanes` threads (LaneOfShard; at
-// least 1), with `replicas` (0 or 1) further copies of each, on `hosts`, of
-// which there is at least one; where all of them leave, as if none did. By
-// shard:
+// least 1), with `replicas` (0 or 1) additional copies of each, on `hosts`, at
+// least one; if all of them leave, as if none did. By shard:
 //   primary  as many on each host as on any other, give or take one. It stays
-//            where it was if that allows it; else it goes to a host that holds a
-//            copy, if that does; else anywhere. Of those that a host has too many
-//            of, it keeps as many of one lane as of another, give or take one.
-//   backup   another host, if there are two: on another machine if there is one,
-//            then one that has the fewest, then one that holds a copy.
+//            where it was if that allows it; otherwise it goes to a host that
+//            holds a copy, or else to any host. A host with too many primaries
+//            keeps as many of one lane as of another, give or take one.
+//   backup   another host, if there are two: on another machine if there is
+//            one, then one that has the fewest, then one that holds a copy.
 //   source   the primary if it holds the shard, else the backup if that does,
-//            else the first that does, who leaves perhaps; -1 if nobody does.
+//            else the first holder, perhaps a leaving one; -1 if there is none.
 // The same for the same arguments.
 [[nodiscard]] std::vector<ShardPlacement> PlaceShards(
     const std::vector<ShardHolder>& hosts,

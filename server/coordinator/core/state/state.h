@@ -296,7 +296,7 @@ void NoteAppliedStep(const Job& job, Worker& worker, Member& member,
 // a generation that starts from the beginning, it may still report steps that
 // were given up.
 [[nodiscard]] bool CountsSteps(const Job& job, const Member& member);
-// True until the members of a first generation were told of it.
+// Returns true until the members of a first generation have been told about it.
 [[nodiscard]] bool IsNew(const Job& job);
 // Returns true if the members of the present generation were asked to pause.
 [[nodiscard]] bool IsPausing(const Job& job);

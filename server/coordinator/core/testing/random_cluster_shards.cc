@@ -7,7 +7,7 @@
 namespace ringmaster::coordinator {
 namespace {
 
-// Workers that have their own clocks meet after so many steps.
+// Workers that have their own clocks agree every this many steps.
 constexpr int64_t kAgreementSteps = 3;
 
 }  // namespace

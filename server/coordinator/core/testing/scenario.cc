@@ -113,7 +113,7 @@ std::vector<Item> ItemsFrom(const std::string& text, char separator,
   return items;
 }
 
-// The job that a worker tells of.
+// The job that a worker reports.
 template <typename Words>
 std::optional<HeldJob> HeldJobOf(const Words& words) {
   if (!words.Has("job")) return std::nullopt;
