@@ -36,20 +36,19 @@ void AddPlaceFlags(FlagSet& set, WorkerFlags& flags) {
           &flags.drain_timeout);
   set.Add({.name = "abort_timeout",
            .unit = "DURATION",
-           .help = "Where its part in a job does not end within this long of "
-                   "a halt, since a device or a disk hangs, it ends with exit "
-                   "code 138. More than two passes of the model take.",
+           .help = "If its part in a job does not end within this long of a "
+                   "halt, because a device or a disk hangs, it ends with exit "
+                   "code 138. Must exceed two passes of the model.",
            .min = 0.001},
           &flags.abort_timeout);
 
-  set.Add(
-      {.name = "jobs",
-       .unit = "N",
-       .help = "End after so many jobs in which it had a part: with 0 where "
-               "the last one succeeded or was cancelled, else with that "
-               "one's exit code. 0: never.",
-       .min = 0},
-      &flags.jobs);
+  set.Add({.name = "jobs",
+           .unit = "N",
+           .help = "End after this many jobs that it took part in: with 0 if "
+                   "the last one succeeded or was cancelled, otherwise with "
+                   "its exit code. 0: never.",
+           .min = 0},
+          &flags.jobs);
 
   set.StartGroup("Place");
   set.Add({.name = "name",
@@ -59,8 +58,8 @@ void AddPlaceFlags(FlagSet& set, WorkerFlags& flags) {
           &flags.name);
   set.Add({.name = "slots",
            .unit = "N",
-           .help = "So many of these to run on this host, each a process of "
-                   "its own; they end with this one.",
+           .help = "Number of slots on this host, each a process of its own; "
+                   "they end with this one.",
            .min = 1,
            .max = 1024},
           &flags.slots);
@@ -72,34 +71,33 @@ void AddPlaceFlags(FlagSet& set, WorkerFlags& flags) {
           &flags.data_listen);
   set.Add({.name = "data_interface",
            .unit = "NAME",
-           .help = "Network interface for gradients, as eth0, in place of "
+           .help = "Network interface for gradients, as eth0, instead of "
                    "--data_listen: listen on its address, and advertise it."},
           &flags.data_interface);
-  set.Add({.name = "data_ports",
-           .unit = "FIRST-LAST",
-           .help = "Ports for gradients, where a firewall lets only some "
-                   "through, in place of --data_listen: each slot takes the "
-                   "first that is free."},
-          &flags.data_ports);
+  set.Add(
+      {.name = "data_ports",
+       .unit = "FIRST-LAST",
+       .help = "Ports for gradients, if a firewall allows only certain ones, "
+               "instead of --data_listen: each slot takes the first free one."},
+      &flags.data_ports);
   set.Add({.name = "advertise",
            .unit = "HOST",
-           .help = "Address that peers shall use for this host; by default "
-                   "the one that the coordinator sees."},
+           .help = "Address that peers use for this host; by default the one "
+                   "that the coordinator sees."},
           &flags.advertise);
 }
 
 void AddComputeFlags(FlagSet& set, WorkerFlags& flags) {
   set.StartGroup("Computing");
   set.Add({.name = "device",
-           .help = "What to compute on: this host's processor, or GPUs, of "
-                   "which each slot takes its own (slot 0 the first that "
-                   "CUDA_VISIBLE_DEVICES shows). All workers of a job must "
-                   "compute on the same.",
+           .help = "Device to compute on: this host's processor, or GPUs, one "
+                   "per slot (slot 0 the first that CUDA_VISIBLE_DEVICES "
+                   "shows). All workers of a job must compute on the same.",
            .choices = {"cpu", "cuda"}},
           &flags.device);
   set.Add({.name = "attention",
-           .help = "Whose kernels compute attention on GPUs: cuDNN's, ours, or "
-                   "cuDNN's where there are any (auto).",
+           .help = "Kernels for attention on GPUs: cuDNN's, ours, or cuDNN's "
+                   "where available (auto).",
            .choices = {"auto", "cudnn", "ours"}},
           &flags.attention);
   set.Add({.name = "convolution",
@@ -107,24 +105,23 @@ void AddComputeFlags(FlagSet& set, WorkerFlags& flags) {
            .choices = {"auto", "cudnn", "ours"}},
           &flags.convolution);
   set.Add({.name = "cuda_graphs",
-           .help = "Whether workers on GPUs launch training passes that they "
-                   "have run before as CUDA graphs, rather than kernel by "
-                   "kernel. Results are the same.",
+           .help = "On GPUs, launch repeated training passes as CUDA graphs "
+                   "instead of kernel by kernel. Results are the same.",
            .choices = {"on", "off"}},
           &flags.cuda_graphs);
   set.Add({.name = "tuning_cache",
            .unit = "DIRECTORY",
-           .help = "Where workers on GPUs keep which of cuBLASLt's algorithms "
-                   "were the fastest. By default each process measures them."},
+           .help = "Directory in which workers on GPUs keep cuBLASLt's fastest "
+                   "algorithms. By default each process measures them."},
           &flags.tuning_cache);
   set.Add({.name = "share_gpu",
            .help = "For tests: all slots compute on the first GPU, and NCCL "
-                   "takes each for a host of its own. Slow."},
+                   "treats each as a separate host. Slow."},
           &flags.share_gpu);
   set.Add({.name = "threads",
            .unit = "N",
-           .help = "Threads that each slot computes with. What it computes "
-                   "does not depend on it.",
+           .help = "Threads that each slot computes with. Results do not "
+                   "depend on their number.",
            .min = 1,
            .max = 256},
           &flags.threads);
@@ -133,19 +130,19 @@ void AddComputeFlags(FlagSet& set, WorkerFlags& flags) {
 void AddRestartFlags(FlagSet& set, WorkerFlags& flags) {
   set.StartGroup("Restart");
   set.Add({.name = "restart",
-           .help = "Start the process of a slot again when it was killed, lost "
-                   "its coordinator or crashed: auto does with several slots, "
-                   "always also with one, below a process that watches it.",
+           .help = "Restart the process of a slot when it was killed, lost its "
+                   "coordinator or crashed: auto does so with several slots, "
+                   "always also with one, under a supervising process.",
            .choices = {"auto", "always", "never"}},
           &flags.restart);
-  set.Add({.name = "max_crashes",
-           .unit = "N",
-           .help = "A slot that crashes more often than this within ten "
-                   "minutes is not started again. A killed process has not "
-                   "crashed.",
-           .min = 0,
-           .max = 1000},
-          &flags.max_crashes);
+  set.Add(
+      {.name = "max_crashes",
+       .unit = "N",
+       .help = "A slot that crashes more often than this within ten minutes is "
+               "not restarted. Being killed does not count as a crash.",
+       .min = 0,
+       .max = 1000},
+      &flags.max_crashes);
 }
 
 void AddCredentialsFlags(FlagSet& set, CredentialsOptions& credentials) {
@@ -229,7 +226,7 @@ void AddParameterServerFlags(FlagSet& set, WorkerFlags& flags) {
            .unit = "HOST:PORT",
            .help = "Where tools read the parameters, and small clients push "
                    "gradients, over gRPC. Port 0 takes any free one; slot K "
-                   "takes PORT+K. By default nobody can."},
+                   "takes PORT+K. By default neither is possible."},
           &flags.listen);
   AddRestartFlags(set, flags);
   AddCredentialsFlags(set, flags.credentials);

@@ -38,7 +38,7 @@ void AddMonitoringFlags(std::string_view ready, FlagSet& set,
   set.Add({.name = "metrics_listen",
            .unit = "HOST:PORT",
            .help = "Where Prometheus reads metrics: GET /metrics over HTTP. "
-                   "Port 0 takes any free one, which the log tells; of "
+                   "Port 0 takes any free one, which is in the log; with "
                    "several slots, slot K takes PORT+K."},
           &flags.metrics_listen);
   set.Add({.name = "health_listen",

@@ -73,44 +73,44 @@ void AddServiceFlags(FlagSet& flags, CommandLine& line) {
                      "at a time uses it."},
             &line.state_dir);
   flags.Add({.name = "dump_journal",
-             .help = "Write what the journal in --state_dir holds, a record a "
-                     "line in JSON (ringmaster.v1.JournalRecord), and end. A "
+             .help = "Print the records of the journal in --state_dir, one per "
+                     "line in JSON (ringmaster.v1.JournalRecord), and exit. A "
                      "coordinator may be using it meanwhile."},
             &line.is_dump);
-  flags.Add({.name = "failure_budget",
-             .unit = "DURATION",
-             .help = "Time in which a dead or frozen worker is found and the "
-                     "others have halted; 200ms to 10m. Beats (a fifth of "
-                     "it, at most 1s), leases (three quarters) and the other "
-                     "times follow "
-                     "from it; the log tells them at start. Choose more where "
-                     "hosts or networks stall."},
-            &line.failure_budget);
-  flags.Add({.name = "progress_cap",
-             .unit = "DURATION",
-             .help = "A worker that is alive but stuck is given up when no "
-                     "worker got on for three times the longest that they "
-                     "took before, plus the failure budget; at the latest, "
-                     "and while nothing is known, after this time. At least "
-                     "a lease. 0s: a minute, or two leases if that is longer. "
-                     "Choose more where a single step may take longer."},
-            &line.progress_cap);
+  flags.Add(
+      {.name = "failure_budget",
+       .unit = "DURATION",
+       .help =
+           "Time within which a dead or frozen worker is detected and the "
+           "others have halted; 200ms to 10m. Beats (a fifth of it, at most "
+           "1s), leases (three quarters) and the other times follow from it; "
+           "the log shows them at start. Raise it if hosts or networks stall."},
+      &line.failure_budget);
+  flags.Add(
+      {.name = "progress_cap",
+       .unit = "DURATION",
+       .help = "A worker that is alive but stuck is given up when no worker "
+               "has made progress for three times the longest gap so far, plus "
+               "the failure budget; at the latest, and while nothing is known, "
+               "after this time. At least a lease. 0s: a minute, or two leases "
+               "if that is longer. Raise it if a single step may take longer."},
+      &line.progress_cap);
   flags.Add({.name = "quarantine_faults",
              .unit = "N",
              .help = "A host whose workers caused this many incidents within "
                      "ten minutes, and at least half of all, gives no workers "
-                     "to jobs for the next ten, unless a job would be left "
-                     "with too few. 0: never."},
+                     "to jobs for the next ten minutes, unless a job would be "
+                     "left with too few. 0: never."},
             &line.quarantine_faults);
-  flags.Add({.name = "shutdown_delay",
-             .unit = "DURATION",
-             .help = "After SIGTERM or SIGINT, health says NOT_SERVING for "
-                     "this long before sessions end; a second signal cuts it "
-                     "short. Workers go on training and wait for the next "
-                     "coordinator.",
-             .min = 0,
-             .max = 3600},
-            &line.shutdown_delay);
+  flags.Add(
+      {.name = "shutdown_delay",
+       .unit = "DURATION",
+       .help = "After SIGTERM or SIGINT, health says NOT_SERVING for this long "
+               "before sessions end; a second signal cuts it short. Workers "
+               "keep training and wait for the next coordinator.",
+       .min = 0,
+       .max = 3600},
+      &line.shutdown_delay);
 }
 
 void AddCredentialsFlags(FlagSet& flags, CredentialsOptions& credentials) {

@@ -48,7 +48,7 @@ void AddFlags(FlagSet& set, Flags& flags) {
           &flags.checkpoint);
   set.Add({.name = "prompt",
            .unit = "TEXT",
-           .help = "What the text begins with.",
+           .help = "The beginning of the text.",
            .is_required = true},
           &flags.sample.prompt);
   set.Add({.name = "bytes",
@@ -61,10 +61,11 @@ void AddFlags(FlagSet& set, Flags& flags) {
            .min = 0,
            .max = 100},
           &flags.sample.temperature);
-  set.Add({.name = "top_k",
-           .help = "Draw from this many most probable tokens; 0: from all.",
-           .min = 0},
-          &flags.sample.top_k);
+  set.Add(
+      {.name = "top_k",
+       .help = "Draw from this many of the most probable tokens; 0: from all.",
+       .min = 0},
+      &flags.sample.top_k);
   set.Add({.name = "seed", .help = "Another seed, another text."}, &flags.seed);
   set.Add({.name = "vocabulary",
            .unit = "FILE",

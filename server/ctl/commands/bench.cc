@@ -72,7 +72,7 @@ void AddMeasuringFlags(FlagSet& command, BenchFlags& bench) {
               &bench.step);
   command.Add({.name = "warmup",
                .unit = "N",
-               .help = "Iterations of each size before those that count.",
+               .help = "Iterations of each size that warm up and do not count.",
                .min = 0,
                .max = kMaxIterations},
               &bench.warmup);
@@ -84,8 +84,8 @@ void AddMeasuringFlags(FlagSet& command, BenchFlags& bench) {
               &bench.iterations);
   command.Add({.name = "seconds_per_size",
                .unit = "DURATION",
-               .help = "Iterations are fewer, but at least 3, where they would "
-                       "take longer than this, and so are those before.",
+               .help = "Fewer iterations, but at least 3, if they would take "
+                       "longer than this; the same for the warm-up.",
                .min = 0.001,
                .max = 3600},
               &bench.seconds_per_size);
@@ -139,8 +139,8 @@ void AddBenchFlags(FlagSet& flags, BenchFlags& bench) {
                .max = kMaxAllReduceBenchRanks},
               &bench.ranks);
   command.Add({.name = "transport",
-               .help = "How bytes travel at best; auto: the best that there "
-                       "is. Between hosts it is always tcp.",
+               .help = "The transport; auto: the best available. Between hosts "
+                       "it is always tcp.",
                .choices = {"auto", "shared_memory", "unix", "tcp"}},
               &bench.transport);
   command.Add({.name = "connections",
@@ -159,11 +159,11 @@ void AddBenchFlags(FlagSet& flags, BenchFlags& bench) {
                .choices = {"float32", "float64", "int32", "int64", "float16",
                            "bfloat16"}},
               &bench.dtype);
-  command.Add({.name = "wire",
-               .help = "Type that float32 elements travel as; their own unless "
-                       "given.",
-               .choices = {"float16", "bfloat16"}},
-              &bench.wire);
+  command.Add(
+      {.name = "wire",
+       .help = "Type that float32 elements are sent as; by default their own.",
+       .choices = {"float16", "bfloat16"}},
+      &bench.wire);
   command.Add({.name = "op",
                .help = "The reduction.",
                .choices = {"sum", "max", "min", "average"}},

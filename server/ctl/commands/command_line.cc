@@ -59,9 +59,8 @@ void AddGlobalFlags(FlagSet& flags, CommandLine& line) {
   flags.StartGroup("Output");
   flags.Add({.name = "output",
              .short_name = 'o',
-             .help = "Form of what is printed. json is the protocol's JSON: "
-                     "one document, or for a watched job one line "
-                     "an update.",
+             .help = "Output format. json is the protocol's JSON: one "
+                     "document, or for a watched job one line per update.",
              .choices = {"table", "json"}},
             &line.output);
   flags.StartGroup("Coordinator");
@@ -207,7 +206,7 @@ void AddSampleCommand(FlagSet& flags, CommandLine& line) {
              &options.checkpoint);
   sample.Add({.name = "prompt",
               .unit = "TEXT",
-              .help = "What the text begins with.",
+              .help = "The beginning of the text.",
               .is_required = true},
              &options.prompt);
   sample.Add({.name = "bytes",
@@ -221,10 +220,11 @@ void AddSampleCommand(FlagSet& flags, CommandLine& line) {
               .min = 0,
               .max = 100},
              &options.temperature);
-  sample.Add({.name = "top_k",
-              .help = "Draw from this many most probable tokens only; 0: all.",
-              .min = 0},
-             &options.top_k);
+  sample.Add(
+      {.name = "top_k",
+       .help = "Draw from this many of the most probable tokens; 0: from all.",
+       .min = 0},
+      &options.top_k);
   sample.Add({.name = "seed", .help = "Another seed, another text."},
              &options.seed);
   sample.Add({.name = "vocabulary",

@@ -15,39 +15,39 @@ void AddCompareCommand(FlagSet& flags, CompareFlags& compare) {
                .help = "Where the report goes, its JSON, its charts and logs.",
                .is_required = true},
               &compare.out);
-  command.Add({.name = "modes",
-               .unit = "MODE,MODE",
-               .help = "What to compare: ring, hierarchical, "
-                       "gather_broadcast, halving_doubling, direct, exchange, "
-                       "auto, ps:N (N parameter servers), ps:colocated. By "
-                       "default ring,hierarchical,gather_broadcast. On GPUs "
-                       "auto is NCCL's own choice and ring NCCL held to rings; "
-                       "of the rest there is only ps, and auto,ring is the "
-                       "default (of a cluster auto, which is a ring where its "
-                       "workers were started so)."},
-              &compare.modes);
+  command.Add(
+      {.name = "modes",
+       .unit = "MODE,MODE",
+       .help = "The modes to compare: ring, hierarchical, gather_broadcast, "
+               "halving_doubling, direct, exchange, auto, ps:N (N parameter "
+               "servers), ps:colocated. By default "
+               "ring,hierarchical,gather_broadcast. On GPUs auto is NCCL's own "
+               "choice and ring NCCL restricted to rings; of the rest there is "
+               "only ps, and auto,ring is the default (of a cluster auto, "
+               "which is a ring where its workers were started so)."},
+      &compare.modes);
   command.Add({.name = "workers",
                .unit = "N,N",
                .help = "Numbers of workers; each mode runs with each."},
               &compare.workers);
   command.Add({.name = "vary",
                .unit = "LABEL:FIELD=VALUE",
-               .help = "Run each mode with these changes too; several with ; "
-                       "between them. May be repeated."},
+               .help = "Also run each mode with these changes, separated by ;. "
+                       "May be repeated."},
               &compare.variations);
   command.Add({.name = "vary_modes",
                .unit = "MODE,MODE",
-               .help = "Vary these modes alone."},
+               .help = "Vary only these modes."},
               &compare.varied_modes);
   command.Add({.name = "scale_batch",
-               .help = "Let global_batch grow with the workers, from that of "
-                       "the fewest: as much work for each."},
+               .help = "Let global_batch grow with the number of workers, "
+                       "starting at the fewest: equal work for each worker."},
               &compare.is_batch_scaled);
-  command.Add({.name = "emulate_compute",
-               .help = "Wait in place of computing, as long as one worker "
-                       "alone was measured to compute: for more workers than "
-                       "there are cores."},
-              &compare.is_emulated);
+  command.Add(
+      {.name = "emulate_compute",
+       .help = "Wait instead of computing, for as long as a single worker was "
+               "measured to compute: for more workers than there are cores."},
+      &compare.is_emulated);
   command.Add({.name = "set",
                .unit = "FIELD=VALUE",
                .help = "Change a field of the job file; may be repeated."},
@@ -65,16 +65,17 @@ void AddCompareCommand(FlagSet& flags, CompareFlags& compare) {
               &compare.ranks_per_host);
   command.Add({.name = "device_memory",
                .unit = "SIZE",
-               .help = "Also say which batch fits where each worker and server "
-                       "has so much memory, as 8GiB: by two more short runs of "
-                       "each mode, with the most workers."},
+               .help = "Also find the batch that fits if each worker and "
+                       "server has this much memory, as 8GiB: by two more "
+                       "short runs of each mode, with the most workers."},
               &compare.device_memory);
-  command.Add({.name = "device",
-               .help = "On this machine: what workers compute on, its "
-                       "processor or a GPU each (slot 0 the first that "
-                       "CUDA_VISIBLE_DEVICES shows).",
-               .choices = {"cpu", "cuda"}},
-              &compare.device);
+  command.Add(
+      {.name = "device",
+       .help =
+           "On this machine: the device that workers compute on, its processor "
+           "or a GPU each (slot 0 the first that CUDA_VISIBLE_DEVICES shows).",
+       .choices = {"cpu", "cuda"}},
+      &compare.device);
   command.Add({.name = "share_gpu",
                .help = "For tests, with --device=cuda: all workers compute on "
                        "the first GPU."},

@@ -157,22 +157,23 @@ void AddDoctorCommand(FlagSet& flags, DoctorFlags& doctor) {
       "network, disks, and with --coordinator the way there. Each line is ok, "
       "a warning or a failure, with what to do.");
   command.Add({.name = "device",
-               .help = "What workers on this host shall compute on: with "
-                       "cuda, what GPUs need is a must.",
+               .help = "The device of this host's workers: with cuda, "
+                       "everything that GPUs need is required.",
                .choices = {"cpu", "cuda"}},
               &doctor.device);
   command.Add({.name = "data_ports",
                .unit = "FIRST-LAST",
-               .help = "Also see whether these are free for workers."},
+               .help = "Also check whether these are free for workers."},
               &doctor.data_ports);
   command.Add({.name = "state_dir",
                .unit = "DIR",
-               .help = "Also see whether a coordinator could write there."},
+               .help = "Also check whether a coordinator could write there."},
               &doctor.state_dir);
-  command.Add({.name = "checkpoint",
-               .unit = "DIR",
-               .help = "Also see whether jobs could write checkpoints there."},
-              &doctor.checkpoint);
+  command.Add(
+      {.name = "checkpoint",
+       .unit = "DIR",
+       .help = "Also check whether jobs could write checkpoints there."},
+      &doctor.checkpoint);
   command.Add({.name = "bin_dir",
                .unit = "DIR",
                .help = "Where the other programs are; beside ringctl unless "

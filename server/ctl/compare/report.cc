@@ -270,7 +270,7 @@ std::string Warnings(const Comparison& comparison) {
                   [](const RunResult& run) { return run.is_emulated; })) {
     add("Runs marked * do not compute: forward and backward are pauses as long "
         "as the real ones were when one worker ran alone, and gradients are "
-        "made up. What travels, waits and updates is real. Their losses mean "
+        "made up. Transfers, waiting and updates are real. Their losses mean "
         "nothing and are not shown.");
   }
   if (std::any_of(runs.begin(), runs.end(), [](const RunResult& run) {
