@@ -9,10 +9,10 @@
 #include "common/logging/logging.h"
 #include "common/status/status_macros.h"
 #include "server/parameter_server/shard_host.h"
-#include "worker/bench/bench_trainer.h"
+#include "worker/bench/bench_runner.h"
 #include "worker/open_accelerator.h"
 #include "worker/process/member_process.h"
-#include "worker/program/program_trainer.h"
+#include "worker/program/program_runner.h"
 #include "worker/train/job_trainer.h"
 #include "worker/train/sample_command.h"
 #include "worker/worker_flags.h"
@@ -20,19 +20,19 @@
 namespace ringmaster {
 namespace {
 
-absl::StatusOr<std::unique_ptr<Trainer>> MakeTrainer(const Listener& listener,
-                                                     const WorkerFlags& flags,
-                                                     int slot) {
+absl::StatusOr<std::unique_ptr<JobRunner>> MakeRunner(const Listener& listener,
+                                                      const WorkerFlags& flags,
+                                                      int slot) {
   ASSIGN_OR_RETURN(std::unique_ptr<Accelerator> accelerator,
                    OpenAccelerator(flags, slot));
   if (accelerator != nullptr) {
     LogEvent(LogLevel::kInfo, "accelerator.opened",
              {{"device", accelerator->name()}});
   }
-  return MakeProgramTrainer(
+  return MakeProgramRunner(
       MakeJobTrainer(Clock::Real(), listener, flags.threads,
                      MakeShardHost(Clock::Real()), std::move(accelerator)),
-      MakeBenchTrainer(Clock::Real(), listener));
+      MakeBenchRunner(Clock::Real(), listener));
 }
 
 int Main(int argc, char** argv) {
@@ -51,7 +51,7 @@ int Main(int argc, char** argv) {
                "worst of theirs. `worker sample --help` tells how to let a "
                "trained language model write.",
        .add_flags = AddWorkerFlags,
-       .make_trainer = MakeTrainer},
+       .make_runner = MakeRunner},
       argc, argv);
 }
 

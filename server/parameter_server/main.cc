@@ -12,7 +12,7 @@
 #include "common/status/status_macros.h"
 #include "server/parameter_server/rpc/parameter_endpoint.h"
 #include "server/parameter_server/shard_host.h"
-#include "server/parameter_server/shard_trainer.h"
+#include "server/parameter_server/shard_runner.h"
 #include "worker/process/member_process.h"
 #include "worker/supervisor/slot.h"
 #include "worker/worker_flags.h"
@@ -38,16 +38,16 @@ absl::StatusOr<std::unique_ptr<ParameterEndpoint>> StartEndpoint(
   return endpoint;
 }
 
-absl::StatusOr<std::unique_ptr<Trainer>> MakeTrainer(const Listener& listener,
-                                                     const WorkerFlags& flags,
-                                                     int slot) {
+absl::StatusOr<std::unique_ptr<JobRunner>> MakeRunner(const Listener& listener,
+                                                      const WorkerFlags& flags,
+                                                      int slot) {
   std::unique_ptr<StoringShardHost> host = MakeShardHost(Clock::Real());
   std::unique_ptr<ParameterEndpoint> endpoint;
   if (!flags.listen.empty()) {
     ASSIGN_OR_RETURN(endpoint, StartEndpoint(*host, flags, slot));
   }
-  return MakeShardTrainer(Clock::Real(), listener, std::move(host),
-                          std::move(endpoint));
+  return MakeShardRunner(Clock::Real(), listener, std::move(host),
+                         std::move(endpoint));
 }
 
 }  // namespace
@@ -65,6 +65,6 @@ int main(int argc, char** argv) {
                "With several slots the exit code is the worst of theirs.",
        .add_flags = ringmaster::AddParameterServerFlags,
        .measures_costs = false,
-       .make_trainer = ringmaster::MakeTrainer},
+       .make_runner = ringmaster::MakeRunner},
       argc, argv);
 }

@@ -55,7 +55,7 @@ LogLevel ToLogLevel(agent::Severity severity) {
 // the executor; AwaitEnd takes over when it has stopped.
 class Agent::Impl {
  public:
-  Impl(Clock& clock, Trainer& trainer, AgentOptions options)
+  Impl(Clock& clock, JobRunner& trainer, AgentOptions options)
       : clock_(clock),
         trainer_(trainer),
         options_(std::move(options)),
@@ -132,7 +132,7 @@ class Agent::Impl {
   void Send(v1::SessionRequest message) { session_->Send(std::move(message)); }
 
   Clock& clock_;
-  Trainer& trainer_;
+  JobRunner& trainer_;
   const AgentOptions options_;
   absl::BitGen random_;
 
@@ -231,7 +231,7 @@ Agent::End Agent::Impl::AwaitEnd() {
   return End{exit.code, exit.message, !is_trainer_over};
 }
 
-Agent::Agent(Clock& clock, Trainer& trainer, AgentOptions options)
+Agent::Agent(Clock& clock, JobRunner& trainer, AgentOptions options)
     : impl_(std::make_unique<Impl>(clock, trainer, std::move(options))) {}
 
 Agent::~Agent() = default;

@@ -20,7 +20,7 @@
 #include "common/clock/clock.h"
 #include "common/status/exit_code.h"
 #include "worker/agent/rpc/worker_identity.h"
-#include "worker/train/trainer.h"
+#include "worker/train/job_runner.h"
 
 namespace grpc {
 class ChannelCredentials;
@@ -56,7 +56,7 @@ class Agent {
   };
 
   // Begins to join.
-  Agent(Clock& clock, Trainer& trainer, AgentOptions options);
+  Agent(Clock& clock, JobRunner& trainer, AgentOptions options);
   ~Agent();
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;

@@ -13,7 +13,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/agent/testing/fake_coordinator.h"
-#include "worker/agent/testing/fake_trainer.h"
+#include "worker/agent/testing/fake_runner.h"
 
 namespace ringmaster {
 namespace {
@@ -59,7 +59,7 @@ class AgentTest : public ::testing::Test {
   LogCapture log_;
   std::unique_ptr<FakeCoordinator> coordinator_ =
       std::make_unique<FakeCoordinator>();
-  FakeTrainer trainer_;
+  FakeRunner trainer_;
   std::unique_ptr<Agent> agent_;
 };
 

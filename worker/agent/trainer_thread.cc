@@ -9,7 +9,7 @@
 
 namespace ringmaster {
 
-TrainerThread::TrainerThread(Trainer& trainer, EventCallback on_event)
+TrainerThread::TrainerThread(JobRunner& trainer, EventCallback on_event)
     : trainer_(trainer), on_event_(std::move(on_event)), thread_([this] {
         pthread_setname_np(pthread_self(), "trainer");
         Loop();

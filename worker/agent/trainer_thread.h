@@ -19,7 +19,7 @@
 #include "common/clock/clock.h"
 #include "common/sync/mutex.h"
 #include "worker/agent/core/agent_event.h"
-#include "worker/train/trainer.h"
+#include "worker/train/job_runner.h"
 
 namespace ringmaster {
 
@@ -27,7 +27,7 @@ class TrainerThread {
  public:
   using EventCallback = std::function<void(agent::Event)>;
 
-  TrainerThread(Trainer& trainer, EventCallback on_event);
+  TrainerThread(JobRunner& trainer, EventCallback on_event);
   ~TrainerThread();
   TrainerThread(const TrainerThread&) = delete;
   TrainerThread& operator=(const TrainerThread&) = delete;
@@ -58,7 +58,7 @@ class TrainerThread {
   void Do(const RunJob& job);
   void Do(const ReleaseJob& job);
 
-  Trainer& trainer_;
+  JobRunner& trainer_;
   const EventCallback on_event_;
 
   Mutex mutex_;

@@ -170,8 +170,8 @@ absl::StatusOr<ExitCode> RunSlot(const MemberProgram& program,
       const std::shared_ptr<grpc::ChannelCredentials> credentials,
       MakeChannelCredentials(flags.credentials, flags.coordinator));
   ASSIGN_OR_RETURN(const Listener listener, Listen(flags, slot));
-  ASSIGN_OR_RETURN(const std::unique_ptr<Trainer> trainer,
-                   program.make_trainer(listener, flags, slot));
+  ASSIGN_OR_RETURN(const std::unique_ptr<JobRunner> runner,
+                   program.make_runner(listener, flags, slot));
   std::optional<ProbeResult> probe;
   if (program.measures_costs) {
     probe = Probe(flags);
@@ -185,8 +185,8 @@ absl::StatusOr<ExitCode> RunSlot(const MemberProgram& program,
   ASSIGN_OR_RETURN(
       const std::unique_ptr<Monitoring> monitoring,
       Monitoring::Start(monitored, program.name, [&](MetricPage& page) {
-        AddMemberMetrics(trainer->progress(), is_attached.load(), page);
-        page.AddSamples(trainer->metrics());
+        AddMemberMetrics(runner->progress(), is_attached.load(), page);
+        page.AddSamples(runner->metrics());
       }));
   AgentOptions options;
   options.on_attached = [&is_attached, &monitoring](bool attached) {
@@ -217,7 +217,7 @@ absl::StatusOr<ExitCode> RunSlot(const MemberProgram& program,
         {{"message", absl::StrCat("ranks of this host are reached over TCP: ",
                                   listener.unix_status().message())}});
   }
-  Agent agent(Clock::Real(), *trainer, std::move(options));
+  Agent agent(Clock::Real(), *runner, std::move(options));
   const SignalListener signal_listener(signals, [&](int signal) {
     service.Stopping();
     agent.Terminate(SignalName(signal));
@@ -233,7 +233,7 @@ absl::StatusOr<ExitCode> RunSlot(const MemberProgram& program,
   LogEvent(
       is_wanted ? LogLevel::kInfo : LogLevel::kError, "process.end",
       {{"exit_code", static_cast<int>(end.code)}, {"message", end.message}});
-  // A trainer that does not return must not keep the process.
+  // A runner that does not return must not keep the process.
   if (end.is_trainer_stuck) _exit(static_cast<int>(end.code));
   return end.code;
 }

@@ -14,7 +14,7 @@
 #include "common/config/flags.h"
 #include "common/transport/tcp.h"
 #include "worker/agent/rpc/worker_identity.h"
-#include "worker/train/trainer.h"
+#include "worker/train/job_runner.h"
 #include "worker/worker_flags.h"
 
 namespace ringmaster {
@@ -27,11 +27,11 @@ struct MemberProgram {
   void (*add_flags)(FlagSet& set, WorkerFlags& flags) = nullptr;
   // True if it measures the costs of collectives here before it joins.
   bool measures_costs = true;
-  // Makes the slot's trainer, which runs the jobs of the pool; the listener
+  // Makes the slot's runner, which runs the jobs of the pool; the listener
   // outlives it.
-  std::function<absl::StatusOr<std::unique_ptr<Trainer>>(
+  std::function<absl::StatusOr<std::unique_ptr<JobRunner>>(
       const Listener& listener, const WorkerFlags& flags, int slot)>
-      make_trainer;
+      make_runner;
 };
 
 // The whole of main: returns the exit code. Errors are a line on stderr.

@@ -8,7 +8,7 @@
 #include "common/transport/connect_peers.h"
 #include "worker/collective/connect_mesh.h"
 #include "worker/train/collective_config.h"
-#include "worker/train/trainer.h"
+#include "worker/train/job_runner.h"
 
 namespace ringmaster {
 

@@ -4,8 +4,8 @@
 
 #include "common/metrics/metrics.h"
 #include "worker/collective/communicator.h"
+#include "worker/train/job_runner.h"
 #include "worker/train/parameter_sync.h"
-#include "worker/train/trainer.h"
 
 namespace ringmaster {
 

@@ -23,11 +23,11 @@
 #include "worker/collective/algorithm.h"
 #include "worker/collective/communicator.h"
 #include "worker/train/all_reduce_sync.h"
+#include "worker/train/job_runner.h"
 #include "worker/train/progress_board.h"
 #include "worker/train/server_generation.h"
 #include "worker/train/shard_links.h"
 #include "worker/train/train_counters.h"
-#include "worker/train/trainer.h"
 #include "worker/train/training_state.h"
 
 namespace ringmaster {

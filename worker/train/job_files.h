@@ -24,8 +24,8 @@
 #include "worker/checkpoint/checkpoint_writer.h"
 #include "worker/collective/communicator.h"
 #include "worker/figures/step_figures_log.h"
+#include "worker/train/job_runner.h"
 #include "worker/train/progress_board.h"
-#include "worker/train/trainer.h"
 #include "worker/train/training_state.h"
 
 namespace ringmaster {

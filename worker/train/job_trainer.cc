@@ -37,7 +37,7 @@
 namespace ringmaster {
 namespace {
 
-class JobTrainer final : public Trainer {
+class JobTrainer final : public JobRunner {
  public:
   JobTrainer(Clock& clock, const Listener& listener, int threads,
              std::unique_ptr<ShardHost> host,
@@ -414,7 +414,7 @@ TrainProgress JobTrainer::progress() const {
 
 }  // namespace
 
-std::unique_ptr<Trainer> MakeJobTrainer(
+std::unique_ptr<JobRunner> MakeJobTrainer(
     Clock& clock, const Listener& listener, int threads,
     std::unique_ptr<ShardHost> host, std::unique_ptr<Accelerator> accelerator) {
   return std::make_unique<JobTrainer>(clock, listener, threads, std::move(host),

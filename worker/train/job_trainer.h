@@ -1,4 +1,4 @@
-// MakeJobTrainer makes the Trainer that really trains: data-parallel, by
+// MakeJobTrainer makes the JobRunner that really trains: data-parallel, by
 // all-reduce or through parameter servers.
 #ifndef RINGMASTER_WORKER_TRAIN_JOB_TRAINER_H_
 #define RINGMASTER_WORKER_TRAIN_JOB_TRAINER_H_
@@ -8,7 +8,7 @@
 #include "common/clock/clock.h"
 #include "common/parameter_server/shard_host.h"
 #include "worker/train/accelerator.h"
-#include "worker/train/trainer.h"
+#include "worker/train/job_runner.h"
 
 namespace ringmaster {
 
@@ -18,7 +18,7 @@ class Listener;
 // trainer. `threads` compute, the training thread included. `host` holds shards
 // for jobs whose workers do; null: such jobs are refused. `accelerator` trains
 // in place of the threads; null: there is none.
-[[nodiscard]] std::unique_ptr<Trainer> MakeJobTrainer(
+[[nodiscard]] std::unique_ptr<JobRunner> MakeJobTrainer(
     Clock& clock, const Listener& listener, int threads = 1,
     std::unique_ptr<ShardHost> host = nullptr,
     std::unique_ptr<Accelerator> accelerator = nullptr);

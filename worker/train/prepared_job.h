@@ -18,9 +18,9 @@
 #include "worker/data/prefetcher.h"
 #include "worker/train/accelerator.h"
 #include "worker/train/job_files.h"
+#include "worker/train/job_runner.h"
 #include "worker/train/progress_board.h"
 #include "worker/train/text_sampler.h"
-#include "worker/train/trainer.h"
 #include "worker/train/training_state.h"
 
 namespace ringmaster {

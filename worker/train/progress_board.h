@@ -15,8 +15,8 @@
 #include "common/sync/mutex.h"
 #include "worker/checkpoint/disk_progress.h"
 #include "worker/collective/algorithm.h"
+#include "worker/train/job_runner.h"
 #include "worker/train/process_usage.h"
-#include "worker/train/trainer.h"
 
 namespace ringmaster {
 
@@ -46,7 +46,7 @@ struct StepFigures {
 class ProgressBoard {
  public:
   // Called on the training thread, with the generation; see
-  // Trainer::SetAdvanceCallback. Set it before anything is written.
+  // JobRunner::SetAdvanceCallback. Set it before anything is written.
   void SetAdvanceCallback(std::function<void(int64_t)> on_advance) {
     on_advance_ = std::move(on_advance);
   }

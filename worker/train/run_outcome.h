@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "common/parameter_server/message.h"
-#include "worker/train/trainer.h"
+#include "worker/train/job_runner.h"
 
 namespace ringmaster {
 

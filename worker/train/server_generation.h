@@ -19,11 +19,11 @@
 #include "common/transport/cancel_token.h"
 #include "worker/collective/communicator.h"
 #include "worker/train/host_thread.h"
+#include "worker/train/job_runner.h"
 #include "worker/train/parameter_sync.h"
 #include "worker/train/server_sync.h"
 #include "worker/train/shard_client.h"
 #include "worker/train/shard_links.h"
-#include "worker/train/trainer.h"
 #include "worker/train/training_state.h"
 
 namespace ringmaster {

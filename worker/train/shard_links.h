@@ -16,7 +16,7 @@
 #include "common/transport/channel.h"
 #include "common/transport/connect_peers.h"
 #include "common/transport/shared_segment.h"
-#include "worker/train/trainer.h"
+#include "worker/train/job_runner.h"
 
 namespace ringmaster {
 

@@ -39,9 +39,9 @@
 #include "worker/data/permutation_sampler.h"
 #include "worker/nn/model.h"
 #include "worker/train/accelerator.h"
+#include "worker/train/job_runner.h"
 #include "worker/train/program_config.h"
 #include "worker/train/state_arenas.h"
-#include "worker/train/trainer.h"
 
 namespace ringmaster {
 

@@ -29,8 +29,8 @@
 #include "tests/bench/allreduce_vs_peers/shared_page.h"
 #include "worker/bench/forked_ranks.h"
 #include "worker/bench/local_mesh.h"
+#include "worker/train/job_runner.h"
 #include "worker/train/shard_links.h"
-#include "worker/train/trainer.h"
 
 namespace ringmaster {
 namespace {

@@ -107,7 +107,7 @@ void Pin(int rank) {
   sched_setaffinity(0, sizeof(own), &own);
 }
 
-void Print(const Trainer& trainer, const Flags& flags, MonotonicTime begin,
+void Print(const JobRunner& trainer, const Flags& flags, MonotonicTime begin,
            double cpu_seconds) {
   const Case& shape = Cases().at(flags.name);
   std::map<int64_t, std::map<std::string, absl::Duration>> phases;
@@ -143,7 +143,7 @@ int RunRank(const Flags& flags, int rank,
             const std::vector<Listener>& listeners, MonotonicTime begin) {
   Pin(rank);
   Clock& clock = Clock::Real();
-  const std::unique_ptr<Trainer> trainer =
+  const std::unique_ptr<JobRunner> trainer =
       MakeJobTrainer(clock, listeners[static_cast<size_t>(rank)]);
   RankAssignment assignment;
   assignment.generation = 1;

@@ -1,7 +1,7 @@
 // RunRanks trains one generation of a job with `world_size` ranks as threads of
 // this process, over real TCP links.
 //
-// For tests that look at parameters and traces, which the Trainer interface
+// For tests that look at parameters and traces, which the JobRunner interface
 // does not show.
 #ifndef RINGMASTER_WORKER_TRAIN_TESTING_RANK_THREADS_H_
 #define RINGMASTER_WORKER_TRAIN_TESTING_RANK_THREADS_H_

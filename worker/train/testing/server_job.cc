@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/fail_point/fail_point.h"
 #include "server/parameter_server/shard_host.h"
-#include "server/parameter_server/shard_trainer.h"
+#include "server/parameter_server/shard_runner.h"
 #include "worker/train/job_trainer.h"
 
 namespace ringmaster {
@@ -26,11 +26,11 @@ ServerJob::ServerJob(const Options& options,
   }
 }
 
-std::unique_ptr<Trainer> ServerJob::MakeTrainer(int member) {
+std::unique_ptr<JobRunner> ServerJob::MakeTrainer(int member) {
   const Listener& listener = *listeners_[static_cast<size_t>(member)];
   std::unique_ptr<ShardHost> host = MakeShardHost(Clock::Real());
   if (member >= options_.workers)
-    return MakeShardTrainer(Clock::Real(), listener, std::move(host));
+    return MakeShardRunner(Clock::Real(), listener, std::move(host));
   return MakeJobTrainer(
       Clock::Real(), listener, /*threads=*/1, std::move(host),
       open_accelerator_ ? open_accelerator_(member) : nullptr);

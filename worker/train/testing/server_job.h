@@ -13,8 +13,8 @@
 #include "common/parameter_server/shard_placement.h"
 #include "common/transport/tcp.h"
 #include "ringmaster/v1/job.pb.h"
+#include "worker/train/job_runner.h"
 #include "worker/train/testing/trainer_workers.h"
-#include "worker/train/trainer.h"
 
 namespace ringmaster {
 
@@ -36,7 +36,7 @@ class ServerJob {
     return static_cast<int>(trainers_.size());
   }
   [[nodiscard]] int server(int index) const { return options_.workers + index; }
-  Trainer& trainer(int member) {
+  JobRunner& trainer(int member) {
     return *trainers_[static_cast<size_t>(member)];
   }
 
@@ -59,7 +59,7 @@ class ServerJob {
   [[nodiscard]] int64_t generation() const { return generation_; }
 
  private:
-  [[nodiscard]] std::unique_ptr<Trainer> MakeTrainer(int member);
+  [[nodiscard]] std::unique_ptr<JobRunner> MakeTrainer(int member);
   [[nodiscard]] bool is_host(int member) const {
     return options_.servers == 0 || member >= options_.workers;
   }
@@ -76,8 +76,8 @@ class ServerJob {
   const TrainerWorkers::AcceleratorFactory open_accelerator_;
   int64_t generation_ = 0;
   std::vector<std::unique_ptr<Listener>> listeners_;
-  std::vector<std::unique_ptr<Trainer>> trainers_;  // null: removed
-  std::vector<std::vector<HeldShard>> held_;        // by member
+  std::vector<std::unique_ptr<JobRunner>> trainers_;  // null: removed
+  std::vector<std::vector<HeldShard>> held_;          // by member
 };
 
 }  // namespace ringmaster

@@ -1,7 +1,7 @@
 // RunServerRanks trains one generation of a job with parameter servers: workers
 // and servers as threads of this process.
 //
-// For tests that look at parameters, which the Trainer interface does not show;
+// For tests that look at parameters, which the JobRunner interface does not show;
 // whole trainers with servers: server_job.h.
 #ifndef RINGMASTER_WORKER_TRAIN_TESTING_SERVER_RANKS_H_
 #define RINGMASTER_WORKER_TRAIN_TESTING_SERVER_RANKS_H_

@@ -31,7 +31,7 @@ struct RoundsControl {
 };
 
 // `program` has its defaults filled in, and more steps than all rounds.
-// `accelerator` may be null: this thread computes. Errors as those of Trainer's
+// `accelerator` may be null: this thread computes. Errors as those of JobRunner's
 // Prepare and Run;
 //   OUT_OF_RANGE  the program's steps were too few
 [[nodiscard]] absl::Status TrainInRounds(const v1::TrainProgram& program,

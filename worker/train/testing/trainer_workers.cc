@@ -51,9 +51,9 @@ TrainerWorkers::TrainerWorkers(int count, AcceleratorFactory open_accelerator)
   }
 }
 
-std::unique_ptr<Trainer> TrainerWorkers::MakeTrainer(int worker) {
+std::unique_ptr<JobRunner> TrainerWorkers::MakeTrainer(int worker) {
   const Listener& listener = *listeners_[static_cast<size_t>(worker)];
-  std::unique_ptr<Trainer> trainer =
+  std::unique_ptr<JobRunner> trainer =
       MakeJobTrainer(Clock::Real(), listener, /*threads=*/1, /*host=*/nullptr,
                      open_accelerator_ ? open_accelerator_(worker) : nullptr);
   trainer->SetNoticeCallback([this](const v1::Notice& notice) {
@@ -76,7 +76,7 @@ std::vector<RunOutcome> TrainerWorkers::RunGeneration(
   std::vector<std::thread> threads;
   for (size_t rank = 0; rank < members.size(); ++rank) {
     threads.emplace_back([&, rank] {
-      Trainer& trainer = this->trainer(members[rank]);
+      JobRunner& trainer = this->trainer(members[rank]);
       RankAssignment assignment =
           Assign(generation, members, rank, resume_step);
       assignment.state_source_rank = transfer.source_rank;

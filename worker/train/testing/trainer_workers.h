@@ -12,7 +12,7 @@
 #include "common/transport/tcp.h"
 #include "ringmaster/v1/job.pb.h"
 #include "worker/train/accelerator.h"
-#include "worker/train/trainer.h"
+#include "worker/train/job_runner.h"
 
 namespace ringmaster {
 
@@ -40,7 +40,7 @@ class TrainerWorkers {
   explicit TrainerWorkers(int count,
                           AcceleratorFactory open_accelerator = nullptr);
 
-  Trainer& trainer(int worker) {
+  JobRunner& trainer(int worker) {
     return *trainers_[static_cast<size_t>(worker)];
   }
 
@@ -67,11 +67,11 @@ class TrainerWorkers {
   std::vector<v1::Notice> Notices() const;
 
  private:
-  std::unique_ptr<Trainer> MakeTrainer(int worker);
+  std::unique_ptr<JobRunner> MakeTrainer(int worker);
 
   const AcceleratorFactory open_accelerator_;
   std::vector<std::unique_ptr<Listener>> listeners_;
-  std::vector<std::unique_ptr<Trainer>> trainers_;
+  std::vector<std::unique_ptr<JobRunner>> trainers_;
   mutable std::mutex mutex_;
   std::vector<v1::Notice> notices_;
 };

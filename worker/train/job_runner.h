@@ -1,6 +1,7 @@
-// Trainer runs a job's program in one worker process, generation after
-// generation: it trains (job_trainer.h), or measures (worker/bench). The rest
-// is about training.
+// JobRunner runs a job's program in one process of the pool, generation after
+// generation: it trains (job_trainer.h), measures (worker/bench), or serves
+// shards (server/parameter_server/shard_runner.h). The agent drives it, and
+// calls it its trainer. The rest is about training.
 //
 // It owns what survives a change of generation: the data set, the plan, the
 // arenas (parameters, gradients, moments) and the position in training. One
@@ -10,10 +11,11 @@
 // (applied_step or applied_step + 1; and with applied_step 0, the step of a
 // checkpoint whose parameters are held).
 //
-// Thread-safety: Prepare and Run from one thread at a time (the trainer's);
-// Abort, RequestStop, RequestDrain, progress and trace from any thread.
-#ifndef RINGMASTER_WORKER_TRAIN_TRAINER_H_
-#define RINGMASTER_WORKER_TRAIN_TRAINER_H_
+// Thread-safety: Prepare and Run from one thread at a time (the agent's
+// TrainerThread); Abort, RequestStop, RequestDrain, progress and trace from any
+// thread.
+#ifndef RINGMASTER_WORKER_TRAIN_JOB_RUNNER_H_
+#define RINGMASTER_WORKER_TRAIN_JOB_RUNNER_H_
 
 #include <cstdint>
 #include <functional>
@@ -150,9 +152,9 @@ struct RunOutcome {
   bool is_unreached = false;     // kPeerFailed: no connection with it was made
 };
 
-class Trainer {
+class JobRunner {
  public:
-  virtual ~Trainer() = default;
+  virtual ~JobRunner() = default;
 
   // Prepares a generation of a job: on its first generation here reads the
   // data, builds the plan and initializes the parameters; on a later one keeps
@@ -204,4 +206,4 @@ class Trainer {
 
 }  // namespace ringmaster
 
-#endif  // RINGMASTER_WORKER_TRAIN_TRAINER_H_
+#endif  // RINGMASTER_WORKER_TRAIN_JOB_RUNNER_H_

@@ -1,10 +1,10 @@
-// FakeTrainer: a Trainer that trains nothing: a test says how its calls end.
+// FakeRunner: a JobRunner that trains nothing: a test says how its calls end.
 //
 // Prepare succeeds at once, unless the test holds it or sets an error. Run goes
 // on until the test ends it, or Abort, RequestStop or RequestDrain does.
 // Thread-safe.
-#ifndef RINGMASTER_WORKER_AGENT_TESTING_FAKE_TRAINER_H_
-#define RINGMASTER_WORKER_AGENT_TESTING_FAKE_TRAINER_H_
+#ifndef RINGMASTER_WORKER_AGENT_TESTING_FAKE_RUNNER_H_
+#define RINGMASTER_WORKER_AGENT_TESTING_FAKE_RUNNER_H_
 
 #include <functional>
 #include <optional>
@@ -14,11 +14,11 @@
 
 #include "common/clock/clock.h"
 #include "common/sync/mutex.h"
-#include "worker/train/trainer.h"
+#include "worker/train/job_runner.h"
 
 namespace ringmaster {
 
-class FakeTrainer final : public Trainer {
+class FakeRunner final : public JobRunner {
  public:
   // ---- For the test.
 
@@ -91,7 +91,7 @@ class FakeTrainer final : public Trainer {
     if (on_advance) on_advance(generation);
   }
 
-  // ---- Trainer.
+  // ---- JobRunner.
 
   absl::StatusOr<PlanAgreement> Prepare(
       const v1::JobSpec& /*spec*/, const RankAssignment& assignment) override {
@@ -181,4 +181,4 @@ class FakeTrainer final : public Trainer {
 
 }  // namespace ringmaster
 
-#endif  // RINGMASTER_WORKER_AGENT_TESTING_FAKE_TRAINER_H_
+#endif  // RINGMASTER_WORKER_AGENT_TESTING_FAKE_RUNNER_H_

@@ -1,4 +1,4 @@
-#include "worker/program/program_trainer.h"
+#include "worker/program/program_runner.h"
 
 #include <atomic>
 #include <functional>
@@ -12,9 +12,10 @@
 namespace ringmaster {
 namespace {
 
-class ProgramTrainer final : public Trainer {
+class ProgramRunner final : public JobRunner {
  public:
-  ProgramTrainer(std::unique_ptr<Trainer> train, std::unique_ptr<Trainer> bench)
+  ProgramRunner(std::unique_ptr<JobRunner> train,
+                std::unique_ptr<JobRunner> bench)
       : train_(std::move(train)), bench_(std::move(bench)) {}
 
   absl::StatusOr<PlanAgreement> Prepare(
@@ -37,7 +38,7 @@ class ProgramTrainer final : public Trainer {
 
   RunOutcome Run() override { return active().Run(); }
 
-  // An abort may come before the Prepare that tells whose it is; a trainer
+  // An abort may come before the Prepare that tells whose it is; a runner
   // ignores one of a generation that is not its own. So with wishes: they are
   // forgotten at the next Prepare.
   void Abort(int64_t generation, std::string_view why) override {
@@ -70,7 +71,7 @@ class ProgramTrainer final : public Trainer {
 
   TrainProgress progress() const override {
     TrainProgress progress = active().progress();
-    // Bytes of the process's whole life, whichever trainer works: only this one
+    // Bytes of the process's whole life, whichever runner works: only this one
     // uses the disk.
     progress.disk_bytes = train_->progress().disk_bytes;
     return progress;
@@ -82,18 +83,18 @@ class ProgramTrainer final : public Trainer {
   const Trace& trace() const override { return active().trace(); }
 
  private:
-  Trainer& active() const { return *active_.load(); }
+  JobRunner& active() const { return *active_.load(); }
 
-  const std::unique_ptr<Trainer> train_;
-  const std::unique_ptr<Trainer> bench_;
-  std::atomic<Trainer*> active_ = train_.get();
+  const std::unique_ptr<JobRunner> train_;
+  const std::unique_ptr<JobRunner> bench_;
+  std::atomic<JobRunner*> active_ = train_.get();
 };
 
 }  // namespace
 
-std::unique_ptr<Trainer> MakeProgramTrainer(std::unique_ptr<Trainer> train,
-                                            std::unique_ptr<Trainer> bench) {
-  return std::make_unique<ProgramTrainer>(std::move(train), std::move(bench));
+std::unique_ptr<JobRunner> MakeProgramRunner(std::unique_ptr<JobRunner> train,
+                                             std::unique_ptr<JobRunner> bench) {
+  return std::make_unique<ProgramRunner>(std::move(train), std::move(bench));
 }
 
 }  // namespace ringmaster

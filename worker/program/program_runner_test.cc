@@ -1,4 +1,4 @@
-#include "worker/program/program_trainer.h"
+#include "worker/program/program_runner.h"
 
 #include <string>
 #include <utility>
@@ -14,10 +14,10 @@ namespace {
 using ::testing::ElementsAre;
 
 // Notes what is asked of it.
-class NotingTrainer final : public Trainer {
+class NotingRunner final : public JobRunner {
  public:
-  NotingTrainer(std::string name, int64_t disk_bytes,
-                std::vector<std::string>& calls)
+  NotingRunner(std::string name, int64_t disk_bytes,
+               std::vector<std::string>& calls)
       : name_(std::move(name)), disk_bytes_(disk_bytes), calls_(calls) {}
 
   absl::StatusOr<PlanAgreement> Prepare(const v1::JobSpec&,
@@ -56,9 +56,9 @@ class NotingTrainer final : public Trainer {
   Trace trace_;
 };
 
-class ProgramTrainerTest : public ::testing::Test {
+class ProgramRunnerTest : public ::testing::Test {
  protected:
-  ProgramTrainerTest() {
+  ProgramRunnerTest() {
     train_spec_.mutable_train()->set_steps(3);
     bench_spec_.mutable_bench()->set_iterations(3);
   }
@@ -66,30 +66,30 @@ class ProgramTrainerTest : public ::testing::Test {
   v1::JobSpec train_spec_;
   v1::JobSpec bench_spec_;
   std::vector<std::string> calls_;
-  const std::unique_ptr<Trainer> trainer_ =
-      MakeProgramTrainer(std::make_unique<NotingTrainer>("train", 10, calls_),
-                         std::make_unique<NotingTrainer>("bench", 0, calls_));
+  const std::unique_ptr<JobRunner> runner_ =
+      MakeProgramRunner(std::make_unique<NotingRunner>("train", 10, calls_),
+                        std::make_unique<NotingRunner>("bench", 0, calls_));
 };
 
-TEST_F(ProgramTrainerTest, LetsTheProgramsTrainerWork) {
-  EXPECT_EQ(trainer_->Prepare(bench_spec_, {})->summary, "bench");
-  (void)trainer_->Run();
-  EXPECT_EQ(trainer_->progress().collective_sequence, 1);
-  EXPECT_EQ(trainer_->progress().disk_bytes, 10);
-  EXPECT_EQ(trainer_->Prepare(train_spec_, {})->summary, "train");
-  (void)trainer_->Run();
-  EXPECT_EQ(trainer_->progress().collective_sequence, 11);
+TEST_F(ProgramRunnerTest, LetsTheProgramsRunnerWork) {
+  EXPECT_EQ(runner_->Prepare(bench_spec_, {})->summary, "bench");
+  (void)runner_->Run();
+  EXPECT_EQ(runner_->progress().collective_sequence, 1);
+  EXPECT_EQ(runner_->progress().disk_bytes, 10);
+  EXPECT_EQ(runner_->Prepare(train_spec_, {})->summary, "train");
+  (void)runner_->Run();
+  EXPECT_EQ(runner_->progress().collective_sequence, 11);
   EXPECT_THAT(calls_, ElementsAre("bench prepare", "bench run", "train prepare",
                                   "train run"));
 }
 
-TEST_F(ProgramTrainerTest, TellsAllWhatMayBeMeantForAny) {
-  trainer_->Abort(1, "why");
-  trainer_->RequestStop();
-  trainer_->RequestDrain();
-  trainer_->SetNoticeCallback({});
-  trainer_->SetAdvanceCallback({});
-  trainer_->Release();
+TEST_F(ProgramRunnerTest, TellsAllWhatMayBeMeantForAny) {
+  runner_->Abort(1, "why");
+  runner_->RequestStop();
+  runner_->RequestDrain();
+  runner_->SetNoticeCallback({});
+  runner_->SetAdvanceCallback({});
+  runner_->Release();
   EXPECT_THAT(calls_,
               ElementsAre("train abort", "bench abort", "train stop",
                           "bench stop", "train drain", "bench drain",
@@ -97,8 +97,8 @@ TEST_F(ProgramTrainerTest, TellsAllWhatMayBeMeantForAny) {
                           "bench advances", "train release", "bench release"));
 }
 
-TEST_F(ProgramTrainerTest, RefusesAProgramThatItDoesNotKnow) {
-  EXPECT_EQ(trainer_->Prepare(v1::JobSpec(), {}).status().code(),
+TEST_F(ProgramRunnerTest, RefusesAProgramThatItDoesNotKnow) {
+  EXPECT_EQ(runner_->Prepare(v1::JobSpec(), {}).status().code(),
             absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(calls_, ElementsAre());
 }

@@ -1,4 +1,4 @@
-#include "worker/bench/bench_trainer.h"
+#include "worker/bench/bench_runner.h"
 
 #include <xxhash.h>
 
@@ -36,9 +36,9 @@
 namespace ringmaster {
 namespace {
 
-class BenchTrainer final : public Trainer {
+class BenchRunner final : public JobRunner {
  public:
-  BenchTrainer(Clock& clock, const Listener& listener, int64_t copy_bytes)
+  BenchRunner(Clock& clock, const Listener& listener, int64_t copy_bytes)
       : clock_(clock), listener_(listener), copy_bytes_(copy_bytes) {}
 
   absl::StatusOr<PlanAgreement> Prepare(
@@ -108,14 +108,14 @@ class BenchTrainer final : public Trainer {
   bool is_first_ GUARDED_BY(mutex_) = false;  // of the ranks
 };
 
-void BenchTrainer::Wish(BenchWish wish) {
+void BenchRunner::Wish(BenchWish wish) {
   int before = wish_.load();
   while (before < static_cast<int>(wish) &&
          !wish_.compare_exchange_weak(before, static_cast<int>(wish))) {
   }
 }
 
-absl::StatusOr<PlanAgreement> BenchTrainer::Prepare(
+absl::StatusOr<PlanAgreement> BenchRunner::Prepare(
     const v1::JobSpec& spec, const RankAssignment& assignment) {
   // A wish ends with the generation that it was made in.
   wish_.store(0);
@@ -125,7 +125,7 @@ absl::StatusOr<PlanAgreement> BenchTrainer::Prepare(
                          [&] { return TryPrepare(spec, assignment); });
 }
 
-absl::StatusOr<PlanAgreement> BenchTrainer::TryPrepare(
+absl::StatusOr<PlanAgreement> BenchRunner::TryPrepare(
     const v1::JobSpec& spec, const RankAssignment& assignment) {
   assignment_ = assignment;
   ASSIGN_OR_RETURN(const v1::BenchProgram program,
@@ -163,7 +163,7 @@ absl::StatusOr<PlanAgreement> BenchTrainer::TryPrepare(
   return agreement;
 }
 
-void BenchTrainer::SetDone(bool is_done) {
+void BenchRunner::SetDone(bool is_done) {
   is_done_ = is_done;
   const int64_t step = is_done ? total_steps() : 0;
   board_.SetSteps(step, step);
@@ -172,7 +172,7 @@ void BenchTrainer::SetDone(bool is_done) {
   figures_ = nullptr;
 }
 
-RunOutcome BenchTrainer::Run() {
+RunOutcome BenchRunner::Run() {
   const absl::StatusOr<AllReduceRankEnd> end =
       CatchExhaustion(assignment_.rank, [this] { return RunGeneration(); });
   if (end.ok() && end->wish == BenchWish::kGoOn) SetDone(true);
@@ -180,7 +180,7 @@ RunOutcome BenchTrainer::Run() {
   return MakeOutcome(end);
 }
 
-absl::StatusOr<AllReduceRankEnd> BenchTrainer::RunGeneration() {
+absl::StatusOr<AllReduceRankEnd> BenchRunner::RunGeneration() {
   if (is_done_) return AllReduceRankEnd();
   const std::shared_ptr<const CancelToken> cancel = live_.cancel();
   blamed_rank_ = -1;
@@ -212,7 +212,7 @@ absl::StatusOr<AllReduceRankEnd> BenchTrainer::RunGeneration() {
   return end;
 }
 
-absl::StatusOr<std::unique_ptr<Communicator>> BenchTrainer::Connect(
+absl::StatusOr<std::unique_ptr<Communicator>> BenchRunner::Connect(
     const BenchBuffer& buffer, const CancelToken& cancel,
     std::string& fallback) {
   MeshConfig mesh = MeshOf(
@@ -229,7 +229,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> BenchTrainer::Connect(
   return ConnectMesh(listener_, mesh, &cancel);
 }
 
-absl::StatusOr<AllReduceRankEnd> BenchTrainer::Measure(
+absl::StatusOr<AllReduceRankEnd> BenchRunner::Measure(
     Communicator& communicator, const BenchBuffer& buffer,
     const CancelToken& cancel, const std::string& fallback) {
   const Topology topology = Topology::OfHosts(assignment_.ranks_per_host);
@@ -259,7 +259,7 @@ absl::StatusOr<AllReduceRankEnd> BenchTrainer::Measure(
   return MeasureAllReduce(options_, context);
 }
 
-void BenchTrainer::Publish(const AllReduceBenchFigures& figures) {
+void BenchRunner::Publish(const AllReduceBenchFigures& figures) {
   auto copy = std::make_shared<const AllReduceBenchFigures>(figures);
   {
     MutexLock lock(mutex_);
@@ -268,7 +268,7 @@ void BenchTrainer::Publish(const AllReduceBenchFigures& figures) {
   if (assignment_.rank == 0) on_advance_(assignment_.generation);
 }
 
-RunOutcome BenchTrainer::MakeOutcome(
+RunOutcome BenchRunner::MakeOutcome(
     const absl::StatusOr<AllReduceRankEnd>& end) const {
   if (!end.ok()) {
     return FailedOutcome(end.status(),
@@ -300,12 +300,12 @@ RunOutcome BenchTrainer::MakeOutcome(
   return outcome;
 }
 
-void BenchTrainer::Release() {
+void BenchRunner::Release() {
   SetDone(false);
   board_.Clear();
 }
 
-TrainProgress BenchTrainer::progress() const {
+TrainProgress BenchRunner::progress() const {
   TrainProgress progress = board_.progress();
   const CollectiveProgress communication = live_.communication();
   progress.collective_sequence = communication.completed;
@@ -317,10 +317,10 @@ TrainProgress BenchTrainer::progress() const {
 
 }  // namespace
 
-std::unique_ptr<Trainer> MakeBenchTrainer(Clock& clock,
-                                          const Listener& listener,
-                                          int64_t copy_bytes) {
-  return std::make_unique<BenchTrainer>(clock, listener, copy_bytes);
+std::unique_ptr<JobRunner> MakeBenchRunner(Clock& clock,
+                                           const Listener& listener,
+                                           int64_t copy_bytes) {
+  return std::make_unique<BenchRunner>(clock, listener, copy_bytes);
 }
 
 }  // namespace ringmaster

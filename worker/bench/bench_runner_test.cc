@@ -1,4 +1,4 @@
-#include "worker/bench/bench_trainer.h"
+#include "worker/bench/bench_runner.h"
 
 #include <functional>
 #include <memory>
@@ -38,21 +38,21 @@ v1::JobSpec SmallJob(int iterations = 3) {
 constexpr int kEndless = 100'000;
 
 // Workers of one host, as threads.
-class BenchTrainerTest : public ::testing::Test {
+class BenchRunnerTest : public ::testing::Test {
  protected:
   static constexpr int kRanks = 3;
 
-  BenchTrainerTest() {
+  BenchRunnerTest() {
     for (int i = 0; i < kRanks; ++i) {
       listeners_.push_back(
           std::make_unique<Listener>(Listener::Listen("127.0.0.1:0").value()));
-      trainers_.push_back(MakeBenchTrainer(Clock::Real(), *listeners_.back(),
-                                           /*copy_bytes=*/1 << 20));
+      runners_.push_back(MakeBenchRunner(Clock::Real(), *listeners_.back(),
+                                         /*copy_bytes=*/1 << 20));
     }
   }
-  ~BenchTrainerTest() override { FailPoint::DisarmAll(); }
+  ~BenchRunnerTest() override { FailPoint::DisarmAll(); }
 
-  Trainer& trainer(int rank) { return *trainers_[static_cast<size_t>(rank)]; }
+  JobRunner& runner(int rank) { return *runners_[static_cast<size_t>(rank)]; }
 
   RankAssignment Assign(int64_t generation, int rank, int64_t resume_step = 0) {
     RankAssignment assignment;
@@ -80,16 +80,16 @@ class BenchTrainerTest : public ::testing::Test {
     std::vector<std::thread> threads;
     for (int rank = 0; rank < kRanks; ++rank) {
       const auto prepared =
-          trainer(rank).Prepare(spec, Assign(generation, rank));
+          runner(rank).Prepare(spec, Assign(generation, rank));
       EXPECT_TRUE(prepared.ok()) << prepared.status();
     }
     for (int rank = 0; rank < kRanks; ++rank) {
       threads.emplace_back([&, rank] {
-        outcomes[static_cast<size_t>(rank)] = trainer(rank).Run();
+        outcomes[static_cast<size_t>(rank)] = runner(rank).Run();
       });
     }
     if (spec.bench().iterations() == kEndless) {
-      while (trainer(0).progress().bench == nullptr) std::this_thread::yield();
+      while (runner(0).progress().bench == nullptr) std::this_thread::yield();
     }
     meanwhile();
     for (std::thread& thread : threads) thread.join();
@@ -102,7 +102,7 @@ class BenchTrainerTest : public ::testing::Test {
       EXPECT_EQ(outcome.applied_step, 3);
       EXPECT_EQ(outcome.complete_step, 3);
     }
-    const auto figures = trainer(0).progress().bench;
+    const auto figures = runner(0).progress().bench;
     ASSERT_NE(figures, nullptr);
     EXPECT_GT(figures->start.bus_limit, 0);
     ASSERT_EQ(figures->rows.size(), 3u);
@@ -111,7 +111,7 @@ class BenchTrainerTest : public ::testing::Test {
       EXPECT_EQ(row.iterations, 3);
       EXPECT_GT(row.p50, 0);
     }
-    EXPECT_EQ(trainer(1).progress().bench, nullptr);
+    EXPECT_EQ(runner(1).progress().bench, nullptr);
   }
 
   void ExpectEndedBefore(const std::vector<RunOutcome>& outcomes, Kind kind) {
@@ -120,40 +120,40 @@ class BenchTrainerTest : public ::testing::Test {
       EXPECT_EQ(outcome.applied_step, 0);
       EXPECT_EQ(outcome.complete_step, 0);
     }
-    EXPECT_EQ(trainer(0).progress().applied_step, 0);
+    EXPECT_EQ(runner(0).progress().applied_step, 0);
   }
 
  private:
   std::vector<std::unique_ptr<Listener>> listeners_;
-  std::vector<std::unique_ptr<Trainer>> trainers_;
+  std::vector<std::unique_ptr<JobRunner>> runners_;
 };
 
-TEST_F(BenchTrainerTest, MeasuresEverySize) {
+TEST_F(BenchRunnerTest, MeasuresEverySize) {
   ExpectMeasured(Run(1, SmallJob()));
-  trainer(0).Release();
-  EXPECT_EQ(trainer(0).progress().bench, nullptr);
+  runner(0).Release();
+  EXPECT_EQ(runner(0).progress().bench, nullptr);
 }
 
-TEST_F(BenchTrainerTest, EndsWhereAllAgreeIfOneIsToStopOrToLeave) {
+TEST_F(BenchRunnerTest, EndsWhereAllAgreeIfOneIsToStopOrToLeave) {
   ExpectEndedBefore(
-      Run(1, SmallJob(kEndless), [this] { trainer(1).RequestStop(); }),
+      Run(1, SmallJob(kEndless), [this] { runner(1).RequestStop(); }),
       Kind::kStopped);
   ExpectEndedBefore(
-      Run(2, SmallJob(kEndless), [this] { trainer(2).RequestDrain(); }),
+      Run(2, SmallJob(kEndless), [this] { runner(2).RequestDrain(); }),
       Kind::kDrained);
 }
 
-TEST_F(BenchTrainerTest, BeginsAnewAfterAFault) {
+TEST_F(BenchRunnerTest, BeginsAnewAfterAFault) {
   const auto outcomes = Run(1, SmallJob(kEndless),
-                            [this] { trainer(2).Abort(1, "for the test"); });
+                            [this] { runner(2).Abort(1, "for the test"); });
   EXPECT_EQ(outcomes[2].kind, Kind::kInterrupted);
   EXPECT_EQ(outcomes[0].kind, Kind::kPeerFailed) << outcomes[0].status;
   EXPECT_EQ(outcomes[1].kind, Kind::kPeerFailed) << outcomes[1].status;
-  EXPECT_EQ(trainer(0).progress().complete_step, 0);
+  EXPECT_EQ(runner(0).progress().complete_step, 0);
   ExpectMeasured(Run(2, SmallJob()));
 }
 
-TEST_F(BenchTrainerTest, FailsAfterTheLastSizeIfElementsWereWrong) {
+TEST_F(BenchRunnerTest, FailsAfterTheLastSizeIfElementsWereWrong) {
   FailPoint::Arm("bench.reduced", FailPoint::Action::kError);
   const auto outcomes = Run(1, SmallJob());
   for (const RunOutcome& outcome : outcomes) {
@@ -163,43 +163,43 @@ TEST_F(BenchTrainerTest, FailsAfterTheLastSizeIfElementsWereWrong) {
                 HasSubstr("12 elements differ"));
   }
   // 4 all-reduces on each of 3 ranks.
-  for (const AllReduceBenchRow& row : trainer(0).progress().bench->rows)
+  for (const AllReduceBenchRow& row : runner(0).progress().bench->rows)
     EXPECT_EQ(row.wrong, 12);
 }
 
-TEST_F(BenchTrainerTest, WhereAllIsMeasuredAnyRankCanShowIt) {
+TEST_F(BenchRunnerTest, WhereAllIsMeasuredAnyRankCanShowIt) {
   ExpectMeasured(Run(1, SmallJob()));
-  trainer(2).Release();  // another process
+  runner(2).Release();  // another process
   // Worker 1 is the first rank now, and worker 2 a newcomer.
   for (int worker = 0; worker < kRanks; ++worker) {
-    ASSERT_TRUE(trainer(worker)
+    ASSERT_TRUE(runner(worker)
                     .Prepare(SmallJob(), Assign(2, worker == 1 ? 0 : 1, 3))
                     .ok());
-    const RunOutcome outcome = trainer(worker).Run();
+    const RunOutcome outcome = runner(worker).Run();
     EXPECT_EQ(outcome.kind, Kind::kFinished);
     EXPECT_EQ(outcome.applied_step, 3);
   }
-  EXPECT_EQ(trainer(0).progress().bench, nullptr);
-  ASSERT_NE(trainer(1).progress().bench, nullptr);
-  EXPECT_EQ(trainer(1).progress().bench->rows.size(), 3u);
-  EXPECT_EQ(trainer(2).progress().bench, nullptr);
+  EXPECT_EQ(runner(0).progress().bench, nullptr);
+  ASSERT_NE(runner(1).progress().bench, nullptr);
+  EXPECT_EQ(runner(1).progress().bench->rows.size(), 3u);
+  EXPECT_EQ(runner(2).progress().bench, nullptr);
 }
 
-TEST_F(BenchTrainerTest, RefusesToGoOnInTheMidst) {
-  const auto prepared = trainer(0).Prepare(SmallJob(), Assign(1, 0, 2));
+TEST_F(BenchRunnerTest, RefusesToGoOnInTheMidst) {
+  const auto prepared = runner(0).Prepare(SmallJob(), Assign(1, 0, 2));
   EXPECT_EQ(prepared.status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
-TEST_F(BenchTrainerTest, RefusesWhatItCannotMeasure) {
+TEST_F(BenchRunnerTest, RefusesWhatItCannotMeasure) {
   v1::JobSpec spec = SmallJob();
   spec.mutable_bench()->add_sizes(int64_t{1} << 50);
-  const auto large = trainer(0).Prepare(spec, Assign(1, 0));
+  const auto large = runner(0).Prepare(spec, Assign(1, 0));
   EXPECT_EQ(large.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(large.status().message()), HasSubstr("--sizes"));
   spec = SmallJob();
   spec.mutable_bench()->set_reduction(v1::BENCH_REDUCTION_AVERAGE);
   spec.mutable_bench()->set_type(v1::BENCH_TYPE_INT32);
-  EXPECT_EQ(trainer(0).Prepare(spec, Assign(2, 0)).status().code(),
+  EXPECT_EQ(runner(0).Prepare(spec, Assign(2, 0)).status().code(),
             absl::StatusCode::kInvalidArgument);
 }
 

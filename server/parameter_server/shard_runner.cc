@@ -1,4 +1,4 @@
-#include "server/parameter_server/shard_trainer.h"
+#include "server/parameter_server/shard_runner.h"
 
 #include <algorithm>
 #include <functional>
@@ -29,11 +29,11 @@
 namespace ringmaster {
 namespace {
 
-class ShardTrainer final : public Trainer {
+class ShardRunner final : public JobRunner {
  public:
-  ShardTrainer(Clock& clock, const Listener& listener,
-               std::unique_ptr<ShardHost> host,
-               std::unique_ptr<ParameterEndpoint> endpoint)
+  ShardRunner(Clock& clock, const Listener& listener,
+              std::unique_ptr<ShardHost> host,
+              std::unique_ptr<ParameterEndpoint> endpoint)
       : clock_(clock),
         listener_(listener),
         host_(std::move(host)),
@@ -90,7 +90,7 @@ class ShardTrainer final : public Trainer {
   mutable WaitShares waits_ GUARDED_BY(mutex_);  // of the generation
 };
 
-absl::StatusOr<PlanAgreement> ShardTrainer::Prepare(
+absl::StatusOr<PlanAgreement> ShardRunner::Prepare(
     const v1::JobSpec& spec, const RankAssignment& assignment) {
   live_.Begin(assignment.generation);
   board_.EnterPhase(TrainPhase::kPrepare);
@@ -104,8 +104,8 @@ absl::StatusOr<PlanAgreement> ShardTrainer::Prepare(
   return agreement;
 }
 
-absl::Status ShardTrainer::TryPrepare(const v1::JobSpec& spec,
-                                      const RankAssignment& assignment) {
+absl::Status ShardRunner::TryPrepare(const v1::JobSpec& spec,
+                                     const RankAssignment& assignment) {
   RETURN_IF_ERROR(FAIL_POINT("train.prepare"));
   assignment_ = assignment;
   if (!spec.train().has_parameter_server()) {
@@ -128,7 +128,7 @@ absl::Status ShardTrainer::TryPrepare(const v1::JobSpec& spec,
   return absl::OkStatus();
 }
 
-RunOutcome ShardTrainer::Run() {
+RunOutcome ShardRunner::Run() {
   const absl::StatusOr<DoneKind> end =
       CatchExhaustion(assignment_.rank, [this] { return Serve(); });
   board_.SetSteps(host_->complete_step(), host_->complete_step());
@@ -136,7 +136,7 @@ RunOutcome ShardTrainer::Run() {
   return MakeOutcome(end);
 }
 
-absl::StatusOr<DoneKind> ShardTrainer::Serve() {
+absl::StatusOr<DoneKind> ShardRunner::Serve() {
   const std::shared_ptr<const CancelToken> cancel = live_.cancel();
   blamed_rank_ = -1;
   RETURN_IF_ERROR(cancel->status());
@@ -162,8 +162,7 @@ absl::StatusOr<DoneKind> ShardTrainer::Serve() {
   return end;
 }
 
-RunOutcome ShardTrainer::MakeOutcome(
-    const absl::StatusOr<DoneKind>& end) const {
+RunOutcome ShardRunner::MakeOutcome(const absl::StatusOr<DoneKind>& end) const {
   const int64_t step = host_->complete_step();
   RunOutcome outcome;
   if (!end.ok()) {
@@ -180,7 +179,7 @@ RunOutcome ShardTrainer::MakeOutcome(
   return outcome;
 }
 
-TrainProgress ShardTrainer::progress() const {
+TrainProgress ShardRunner::progress() const {
   TrainProgress progress = board_.progress();
   progress.collective_sequence = host_->taken_messages();
   SetStaleness(host_->staleness(), progress.totals);
@@ -197,7 +196,7 @@ TrainProgress ShardTrainer::progress() const {
   return progress;
 }
 
-void ShardTrainer::TakeWaits(v1::TrainingFigures& figures) const {
+void ShardRunner::TakeWaits(v1::TrainingFigures& figures) const {
   MutexLock lock(mutex_);
   std::vector<absl::Duration> waited;
   for (int rank = 0; rank < members_; ++rank)
@@ -210,11 +209,11 @@ void ShardTrainer::TakeWaits(v1::TrainingFigures& figures) const {
 
 }  // namespace
 
-std::unique_ptr<Trainer> MakeShardTrainer(
+std::unique_ptr<JobRunner> MakeShardRunner(
     Clock& clock, const Listener& listener, std::unique_ptr<ShardHost> host,
     std::unique_ptr<ParameterEndpoint> endpoint) {
-  return std::make_unique<ShardTrainer>(clock, listener, std::move(host),
-                                        std::move(endpoint));
+  return std::make_unique<ShardRunner>(clock, listener, std::move(host),
+                                       std::move(endpoint));
 }
 
 }  // namespace ringmaster
