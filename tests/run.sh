@@ -14,10 +14,10 @@ source "$(dirname "${BASH_SOURCE[0]}")/../deploy/common.sh"
 # The targets of the sanitizers in the short form, chosen so that everything ends within 50 minutes on 2 cores: tests that
 # link no gRPC (no_tsan marks those that do), for its headers make most of the time that an instrumented build takes.
 SHORT_TSAN=(--test_tag_filters=threads,-no_tsan,-gpu --build_tag_filters=threads,-no_tsan,-gpu //common/...
-  //server/coordinator/journal/... //server/parameter_server/... //worker/agent/core/... //worker/checkpoint/...
+  //server/coordinator/journal/... //worker/parameter_server/... //worker/agent/core/... //worker/checkpoint/...
   //worker/collective/... //worker/data/... //worker/train/...)
 SHORT_ASAN=(--test_tag_filters=-no_asan,-no_tsan,-gpu --build_tag_filters=-no_asan,-no_tsan,-gpu
-  //common/... //server/coordinator/core/... //server/coordinator/journal/... //server/parameter_server/... //worker/...)
+  //common/... //server/coordinator/core/... //server/coordinator/journal/... //worker/...)
 
 FULL=
 case ${1:-} in

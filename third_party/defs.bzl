@@ -108,3 +108,8 @@ def rm_cc_test(name, copts = [], deps = [], size = "small", tags = [], threads =
         deps = deps + ["@gtest//:gtest_main"],
         **kwargs
     )
+
+def rm_cc_tests(names, **kwargs):
+    """rm_cc_test for each of `names`, whose source is NAME.cc; same attributes, which all of them have."""
+    for name in names:
+        rm_cc_test(name = name, srcs = [name + ".cc"], **kwargs)

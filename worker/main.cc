@@ -8,13 +8,13 @@
 #include "common/clock/clock.h"
 #include "common/logging/logging.h"
 #include "common/status/status_macros.h"
-#include "server/parameter_server/shard_host.h"
 #include "worker/bench/bench_runner.h"
 #include "worker/open_accelerator.h"
+#include "worker/parameter_server/shard_host.h"
 #include "worker/process/member_process.h"
 #include "worker/program/program_runner.h"
-#include "worker/train/job_trainer.h"
-#include "worker/train/sample_command.h"
+#include "worker/train/output/sample_command.h"
+#include "worker/train/step/job_trainer.h"
 #include "worker/worker_flags.h"
 
 namespace ringmaster {

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "worker/train/accelerator.h"
+#include "worker/train/state/accelerator.h"
 #include "worker/worker_flags.h"
 
 namespace ringmaster {

@@ -4,8 +4,8 @@
 #include <thread>
 
 #include "absl/time/time.h"
-#include "common/clock/fake_clock.h"
 #include "common/clock/monotonic_time.h"
+#include "common/clock/testing/fake_clock.h"
 #include "common/sync/mutex.h"
 #include "gtest/gtest.h"
 

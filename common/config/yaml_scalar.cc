@@ -21,7 +21,7 @@
 #include "absl/time/time.h"
 #include "common/config/byte_count.h"
 #include "common/config/closest_name.h"
-#include "common/rpc/enum_name.h"
+#include "common/protocol/enum_name.h"
 #include "common/status/status_macros.h"
 
 namespace ringmaster {

@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "common/credentials/test_certificates.h"
+#include "common/credentials/testing/test_certificates.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -14,7 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "common/config/yaml_scalar.h"
-#include "common/rpc/proto_time.h"
+#include "common/protocol/proto_time.h"
 #include "common/status/check.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/duration.pb.h"

@@ -10,7 +10,7 @@
 #include "common/job/field_rules.h"
 #include "common/job/program_rules.h"
 #include "common/job/spec_errors.h"
-#include "common/rpc/proto_time.h"
+#include "common/protocol/proto_time.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"

@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "common/rpc/proto_time.h"
+#include "common/protocol/proto_time.h"
 #include "common/status/reason.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/unknown_field_set.h"

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "common/logging/log_capture.h"
+#include "common/logging/testing/log_capture.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "common/tensor/arena.h"
+#include "common/plan/arena.h"
 
 namespace ringmaster {
 

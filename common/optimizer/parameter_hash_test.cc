@@ -1,7 +1,7 @@
 #include "common/optimizer/parameter_hash.h"
 
+#include "common/plan/arena.h"
 #include "common/tensor/allocator.h"
-#include "common/tensor/arena.h"
 #include "gtest/gtest.h"
 
 namespace ringmaster {

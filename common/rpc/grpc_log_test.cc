@@ -2,8 +2,8 @@
 
 #include <grpc/support/log.h>
 
-#include "common/logging/log_capture.h"
 #include "common/logging/logging.h"
+#include "common/logging/testing/log_capture.h"
 #include "gtest/gtest.h"
 
 namespace ringmaster {

@@ -5,7 +5,7 @@
 
 #include "absl/time/time.h"
 #include "common/clock/clock.h"
-#include "common/clock/fake_clock.h"
+#include "common/clock/testing/fake_clock.h"
 #include "gtest/gtest.h"
 
 namespace ringmaster {

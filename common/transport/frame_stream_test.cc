@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/clock/fake_clock.h"
+#include "common/clock/testing/fake_clock.h"
 #include "common/transport/socket_link.h"
 #include "common/transport/testing/faulty_link.h"
 #include "common/transport/testing/test_frames.h"

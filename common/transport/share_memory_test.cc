@@ -13,7 +13,7 @@
 #include <thread>
 #include <utility>
 
-#include "common/clock/fake_clock.h"
+#include "common/clock/testing/fake_clock.h"
 #include "common/fail_point/fail_point.h"
 #include "common/transport/establish.h"
 #include "common/transport/share_message.h"

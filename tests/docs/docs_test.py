@@ -10,7 +10,7 @@ from tests import report
 
 BINARIES = {
     "coordinator": "server/coordinator/coordinator",
-    "parameter_server": "server/parameter_server/parameter_server",
+    "parameter_server": "worker/parameter_server/parameter_server",
     "worker": "worker/worker",
     "ringctl": "server/ctl/ringctl",
 }

@@ -16,7 +16,7 @@ set -uo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../../deploy/common.sh"
 
 # Packed beside tests and benchmarks.
-PROGRAMS=(//server/coordinator:coordinator //server/parameter_server:parameter_server //server/ctl:ringctl //worker:worker)
+PROGRAMS=(//server/coordinator:coordinator //worker/parameter_server:parameter_server //server/ctl:ringctl //worker:worker)
 TAGGED='attr(tags, "\b(gpu|gpu_bench)\b", kind("(test|binary) rule", //...))'
 
 build() {

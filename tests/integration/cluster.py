@@ -26,7 +26,7 @@ import time
 # bazel runs tests in the runfiles root; RINGMASTER_BIN_DIR is for running a test by hand against installed binaries.
 _BINARIES = {
     "coordinator": "server/coordinator/coordinator",
-    "parameter_server": "server/parameter_server/parameter_server",
+    "parameter_server": "worker/parameter_server/parameter_server",
     "worker": "worker/worker",
     "ringctl": "server/ctl/ringctl",
 }

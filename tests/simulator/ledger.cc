@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/rpc/enum_name.h"
+#include "common/protocol/enum_name.h"
 #include "tests/simulator/random.h"
 
 namespace ringmaster::simulator {

@@ -7,7 +7,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "common/rpc/proto_time.h"
+#include "common/protocol/proto_time.h"
 
 namespace ringmaster::simulator {
 namespace {

@@ -20,7 +20,7 @@
 #include "common/clock/clock.h"
 #include "common/status/exit_code.h"
 #include "worker/agent/rpc/worker_identity.h"
-#include "worker/train/job_runner.h"
+#include "worker/member/job_runner.h"
 
 namespace grpc {
 class ChannelCredentials;

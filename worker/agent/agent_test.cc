@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "common/logging/log_capture.h"
+#include "common/logging/testing/log_capture.h"
 #include "common/status/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -19,7 +19,7 @@
 #include "common/clock/clock.h"
 #include "common/sync/mutex.h"
 #include "worker/agent/core/agent_event.h"
-#include "worker/train/job_runner.h"
+#include "worker/member/job_runner.h"
 
 namespace ringmaster {
 

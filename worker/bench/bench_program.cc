@@ -1,11 +1,11 @@
 #include "worker/bench/bench_program.h"
 
 #include "common/job/job_spec.h"
-#include "common/rpc/enum_pairs.h"
-#include "common/rpc/proto_time.h"
+#include "common/protocol/enum_pairs.h"
+#include "common/protocol/proto_time.h"
 #include "common/status/status_macros.h"
 #include "ringmaster/v1/job.pb.h"
-#include "worker/train/collective_config.h"
+#include "worker/member/collective_config.h"
 
 namespace ringmaster {
 namespace {

@@ -27,11 +27,11 @@
 #include "worker/bench/memory_needs.h"
 #include "worker/collective/connect_mesh.h"
 #include "worker/collective/cost_model.h"
-#include "worker/train/assignment_mesh.h"
-#include "worker/train/catch_exhaustion.h"
-#include "worker/train/live_generation.h"
-#include "worker/train/progress_board.h"
-#include "worker/train/run_outcome.h"
+#include "worker/member/assignment_mesh.h"
+#include "worker/member/catch_exhaustion.h"
+#include "worker/member/progress_board.h"
+#include "worker/member/run_outcome.h"
+#include "worker/train/exchange/live_generation.h"
 
 namespace ringmaster {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "common/clock/clock.h"
 #include "worker/bench/all_reduce_options.h"
-#include "worker/train/job_runner.h"
+#include "worker/member/job_runner.h"
 
 namespace ringmaster {
 

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/fail_point/fail_point.h"
-#include "common/rpc/proto_time.h"
+#include "common/protocol/proto_time.h"
 #include "common/transport/tcp.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -15,7 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/fail_point/fail_point.h"
-#include "worker/checkpoint/test_files.h"
+#include "worker/checkpoint/testing/test_files.h"
 
 namespace ringmaster {
 namespace {

@@ -8,7 +8,7 @@
 #include "common/fail_point/fail_point.h"
 #include "worker/checkpoint/file_error.h"
 #include "worker/checkpoint/input_file.h"
-#include "worker/checkpoint/test_files.h"
+#include "worker/checkpoint/testing/test_files.h"
 #include "xxhash.h"
 
 namespace ringmaster {

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "worker/checkpoint/safetensors.h"
-#include "worker/checkpoint/test_files.h"
+#include "worker/checkpoint/testing/test_files.h"
 
 namespace ringmaster {
 namespace {

@@ -10,7 +10,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "worker/checkpoint/test_files.h"
+#include "worker/checkpoint/testing/test_files.h"
 
 namespace ringmaster {
 namespace {

@@ -4,7 +4,7 @@
 #include <thread>
 #include <vector>
 
-#include "common/clock/fake_clock.h"
+#include "common/clock/testing/fake_clock.h"
 #include "common/trace/trace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -12,7 +12,7 @@
 #include "common/plan/partition.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "worker/collective/schedule_play.h"
+#include "worker/collective/testing/schedule_play.h"
 
 namespace ringmaster {
 namespace {

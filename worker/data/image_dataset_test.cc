@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 #include "worker/data/dataset.h"
 #include "worker/data/testing/data_files.h"
-#include "worker/nn/allocation_counter.h"
+#include "worker/nn/testing/allocation_counter.h"
 
 namespace ringmaster {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/clock/fake_clock.h"
+#include "common/clock/testing/fake_clock.h"
 #include "gtest/gtest.h"
 
 namespace ringmaster {

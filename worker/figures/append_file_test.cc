@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "worker/figures/testing_files.h"
+#include "worker/figures/testing/testing_files.h"
 
 namespace ringmaster {
 namespace {

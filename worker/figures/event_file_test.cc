@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "worker/figures/testing_files.h"
+#include "worker/figures/testing/testing_files.h"
 
 namespace ringmaster {
 namespace {

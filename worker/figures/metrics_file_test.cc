@@ -7,7 +7,7 @@
 #include <string>
 
 #include "nlohmann/json.hpp"
-#include "worker/figures/testing_files.h"
+#include "worker/figures/testing/testing_files.h"
 
 namespace ringmaster {
 namespace {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "common/clock/fake_clock.h"
+#include "common/clock/testing/fake_clock.h"
 #include "worker/figures/fma_burst.h"
 
 namespace ringmaster {

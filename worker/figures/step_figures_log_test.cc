@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "common/clock/fake_clock.h"
-#include "worker/figures/testing_files.h"
+#include "common/clock/testing/fake_clock.h"
+#include "worker/figures/testing/testing_files.h"
 
 namespace ringmaster {
 namespace {

@@ -16,10 +16,10 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "common/plan/arena.h"
 #include "common/plan/plan.h"
 #include "common/status/status_macros.h"
 #include "common/tensor/allocator.h"
-#include "common/tensor/arena.h"
 
 namespace ringmaster {
 

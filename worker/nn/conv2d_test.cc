@@ -7,9 +7,9 @@
 #include "common/sync/thread_pool.h"
 #include "common/tensor/cpu_dispatch.h"
 #include "gtest/gtest.h"
-#include "worker/nn/allocation_counter.h"
-#include "worker/nn/reference_conv.h"
+#include "worker/nn/testing/allocation_counter.h"
 #include "worker/nn/testing/operator_testing.h"
+#include "worker/nn/testing/reference_conv.h"
 
 namespace ringmaster {
 namespace {

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "worker/nn/reference_ops.h"
 #include "worker/nn/testing/operator_testing.h"
+#include "worker/nn/testing/reference_ops.h"
 
 namespace ringmaster {
 namespace {

@@ -12,9 +12,9 @@
 #include "worker/nn/dropout.h"
 #include "worker/nn/gelu.h"
 #include "worker/nn/layer_norm.h"
-#include "worker/nn/reference_gpt_ops.h"
-#include "worker/nn/reference_ops.h"
 #include "worker/nn/testing/operator_testing.h"
+#include "worker/nn/testing/reference_gpt_ops.h"
+#include "worker/nn/testing/reference_ops.h"
 #include "worker/nn/token_embedding.h"
 
 namespace ringmaster {

@@ -6,9 +6,9 @@
 
 #include "common/sync/thread_pool.h"
 #include "gtest/gtest.h"
-#include "worker/nn/allocation_counter.h"
-#include "worker/nn/reference_ops.h"
+#include "worker/nn/testing/allocation_counter.h"
 #include "worker/nn/testing/operator_testing.h"
+#include "worker/nn/testing/reference_ops.h"
 
 namespace ringmaster {
 namespace {

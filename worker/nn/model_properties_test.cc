@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "worker/nn/allocation_counter.h"
 #include "worker/nn/model.h"
+#include "worker/nn/testing/allocation_counter.h"
 #include "worker/nn/testing/model_testing.h"
 
 namespace ringmaster {

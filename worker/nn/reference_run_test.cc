@@ -1,4 +1,4 @@
-#include "worker/nn/reference_run.h"
+#include "worker/nn/testing/reference_run.h"
 
 #include <cmath>
 

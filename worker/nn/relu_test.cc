@@ -7,8 +7,8 @@
 #include "common/plan/counter_random.h"
 #include "common/sync/thread_pool.h"
 #include "gtest/gtest.h"
-#include "worker/nn/reference_conv.h"
 #include "worker/nn/testing/operator_testing.h"
+#include "worker/nn/testing/reference_conv.h"
 
 namespace ringmaster {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
-#include "common/rpc/proto_time.h"
+#include "common/protocol/proto_time.h"
 
 namespace ringmaster {
 namespace {

@@ -8,7 +8,7 @@
 #define RINGMASTER_WORKER_PROCESS_MEMBER_METRICS_H_
 
 #include "common/metrics/metric_page.h"
-#include "worker/train/job_runner.h"
+#include "worker/member/job_runner.h"
 
 namespace ringmaster {
 

@@ -8,7 +8,7 @@
 #include "common/metrics/testing/promtool.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "worker/train/job_runner.h"
+#include "worker/member/job_runner.h"
 
 namespace ringmaster {
 namespace {

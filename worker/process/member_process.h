@@ -14,7 +14,7 @@
 #include "common/config/flags.h"
 #include "common/transport/tcp.h"
 #include "worker/agent/rpc/worker_identity.h"
-#include "worker/train/job_runner.h"
+#include "worker/member/job_runner.h"
 #include "worker/worker_flags.h"
 
 namespace ringmaster {

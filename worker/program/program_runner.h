@@ -10,7 +10,7 @@
 
 #include <memory>
 
-#include "worker/train/job_runner.h"
+#include "worker/member/job_runner.h"
 
 namespace ringmaster {
 

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "common/clock/clock.h"
-#include "common/clock/fake_clock.h"
+#include "common/clock/testing/fake_clock.h"
 #include "common/fail_point/environment.h"
 #include "gtest/gtest.h"
 #include "worker/agent/rpc/worker_identity.h"

@@ -23,7 +23,7 @@
 #include "server/coordinator/journal/database.h"
 #include "server/coordinator/journal/journal.h"
 #include "server/coordinator/journal/record_codec.h"
-#include "server/coordinator/journal/test_records.h"
+#include "server/coordinator/journal/testing/test_records.h"
 
 namespace ringmaster::coordinator {
 namespace {

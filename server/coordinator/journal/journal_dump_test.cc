@@ -14,7 +14,7 @@
 #include "nlohmann/json.hpp"
 #include "ringmaster/v1/job.pb.h"
 #include "server/coordinator/journal/journal.h"
-#include "server/coordinator/journal/test_records.h"
+#include "server/coordinator/journal/testing/test_records.h"
 
 namespace ringmaster::coordinator {
 namespace {

@@ -17,7 +17,7 @@
 #include "common/fail_point/fail_point.h"
 #include "common/status/exit_code.h"
 #include "common/sync/mutex.h"
-#include "server/coordinator/journal/test_records.h"
+#include "server/coordinator/journal/testing/test_records.h"
 
 namespace ringmaster::coordinator {
 namespace {

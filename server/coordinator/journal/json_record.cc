@@ -8,8 +8,8 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "common/rpc/no_figures.h"
-#include "common/rpc/proto_time.h"
+#include "common/protocol/no_figures.h"
+#include "common/protocol/proto_time.h"
 #include "nlohmann/json.hpp"
 
 namespace ringmaster::coordinator {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "server/coordinator/journal/test_records.h"
+#include "server/coordinator/journal/testing/test_records.h"
 
 namespace ringmaster::coordinator {
 namespace {

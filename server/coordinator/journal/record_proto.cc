@@ -4,8 +4,8 @@
 #include <variant>
 #include <vector>
 
-#include "common/rpc/proto_time.h"
-#include "common/rpc/shard_placement_proto.h"
+#include "common/parameter_server/shard_placement_proto.h"
+#include "common/protocol/proto_time.h"
 #include "common/text/utf8.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"

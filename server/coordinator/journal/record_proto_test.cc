@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "google/protobuf/descriptor.h"
-#include "server/coordinator/journal/test_records.h"
+#include "server/coordinator/journal/testing/test_records.h"
 
 namespace ringmaster::coordinator {
 namespace {

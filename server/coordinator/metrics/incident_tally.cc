@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "absl/time/time.h"
-#include "common/rpc/enum_name.h"
-#include "common/rpc/proto_time.h"
+#include "common/protocol/enum_name.h"
+#include "common/protocol/proto_time.h"
 #include "server/coordinator/core/state/types.h"
 
 namespace ringmaster::coordinator {

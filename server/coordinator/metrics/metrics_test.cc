@@ -6,7 +6,7 @@
 #include "common/metrics/metric_page.h"
 #include "common/metrics/process_metrics.h"
 #include "common/metrics/testing/promtool.h"
-#include "common/rpc/proto_time.h"
+#include "common/protocol/proto_time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ringmaster/v1/status_service.pb.h"

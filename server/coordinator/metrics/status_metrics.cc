@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/parameter_server/job_staleness.h"
 #include "common/parameter_server/staleness.h"
-#include "common/rpc/enum_name.h"
-#include "common/rpc/job_staleness.h"
-#include "common/rpc/proto_time.h"
+#include "common/protocol/enum_name.h"
+#include "common/protocol/proto_time.h"
 #include "ringmaster/v1/job.pb.h"
 #include "ringmaster/v1/status_service.pb.h"
 #include "ringmaster/v1/worker.pb.h"

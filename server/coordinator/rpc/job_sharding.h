@@ -6,7 +6,7 @@
 #include <string>
 
 #include "common/job/job_spec.h"
-#include "common/rpc/proto_time.h"
+#include "common/protocol/proto_time.h"
 #include "ringmaster/v1/job.pb.h"
 #include "server/coordinator/core/state/types.h"
 

@@ -9,7 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/job/job_spec.h"
-#include "common/rpc/proto_time.h"
+#include "common/protocol/proto_time.h"
 #include "common/status/reason.h"
 #include "common/status/status_macros.h"
 #include "server/coordinator/core/account/explain.h"

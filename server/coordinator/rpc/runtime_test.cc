@@ -15,19 +15,19 @@
 #include <variant>
 #include <vector>
 
-#include "common/clock/fake_clock.h"
+#include "common/clock/testing/fake_clock.h"
 #include "common/fail_point/fail_point.h"
 #include "common/logging/logging.h"
-#include "common/rpc/member_table_hash.h"
-#include "common/rpc/proto_time.h"
+#include "common/protocol/member_table_hash.h"
+#include "common/protocol/proto_time.h"
 #include "common/status/reason.h"
 #include "common/sync/mutex.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/coordinator/journal/journal.h"
-#include "server/coordinator/rpc/fake_session_stream.h"
 #include "server/coordinator/rpc/queries.h"
 #include "server/coordinator/rpc/session_message.h"
+#include "server/coordinator/rpc/testing/fake_session_stream.h"
 
 namespace ringmaster::coordinator {
 namespace {

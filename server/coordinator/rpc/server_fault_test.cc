@@ -15,7 +15,7 @@
 #include "common/fail_point/fail_point.h"
 #include "common/rpc/grpc_status.h"
 #include "ringmaster/v1/coordinator_service.pb.h"
-#include "server/coordinator/rpc/test_server.h"
+#include "server/coordinator/rpc/testing/test_server.h"
 
 namespace ringmaster::coordinator {
 namespace {

@@ -8,7 +8,7 @@
 #include "common/status/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/coordinator/rpc/test_server.h"
+#include "server/coordinator/rpc/testing/test_server.h"
 
 namespace ringmaster::coordinator {
 namespace {

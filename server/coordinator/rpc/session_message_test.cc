@@ -7,9 +7,9 @@
 #include <variant>
 #include <vector>
 
-#include "common/rpc/collective_costs_proto.h"
-#include "common/rpc/no_figures.h"
-#include "common/rpc/proto_time.h"
+#include "common/protocol/collective_costs_proto.h"
+#include "common/protocol/no_figures.h"
+#include "common/protocol/proto_time.h"
 #include "common/status/reason.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/descriptor.h"

@@ -7,7 +7,7 @@
 #include "common/transport/testing/send_raw.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/coordinator/rpc/test_server.h"
+#include "server/coordinator/rpc/testing/test_server.h"
 
 namespace ringmaster::coordinator {
 namespace {

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "absl/strings/str_format.h"
-#include "common/rpc/proto_time.h"
+#include "common/protocol/proto_time.h"
 #include "server/coordinator/core/account/explain.h"
 #include "server/coordinator/core/account/goodput.h"
 #include "server/coordinator/core/account/straggler.h"

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "common/rpc/proto_time.h"
+#include "common/protocol/proto_time.h"
 #include "gtest/gtest.h"
 
 namespace ringmaster::coordinator {

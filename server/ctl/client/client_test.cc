@@ -16,7 +16,7 @@
 #include "gtest/gtest.h"
 #include "ringmaster/v1/coordinator_service.grpc.pb.h"
 #include "server/ctl/client/explain.h"
-#include "server/ctl/client/fake_coordinator.h"
+#include "server/ctl/client/testing/fake_coordinator.h"
 
 namespace ringmaster::ctl {
 namespace {

@@ -10,7 +10,7 @@
 #include "common/status/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/ctl/client/fake_coordinator.h"
+#include "server/ctl/client/testing/fake_coordinator.h"
 
 namespace ringmaster::ctl {
 namespace {

@@ -4,11 +4,11 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "common/clock/fake_clock.h"
+#include "common/clock/testing/fake_clock.h"
 #include "gmock/gmock.h"
 #include "grpcpp/security/credentials.h"
 #include "gtest/gtest.h"
-#include "server/ctl/client/fake_coordinator.h"
+#include "server/ctl/client/testing/fake_coordinator.h"
 
 namespace ringmaster::ctl {
 namespace {

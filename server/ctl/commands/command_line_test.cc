@@ -18,7 +18,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "server/ctl/client/fake_coordinator.h"
+#include "server/ctl/client/testing/fake_coordinator.h"
 #include "server/ctl/terminal/console.h"
 #include "server/ctl/terminal/interrupts.h"
 

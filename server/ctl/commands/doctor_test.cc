@@ -7,13 +7,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/config/version.h"
-#include "common/rpc/proto_time.h"
+#include "common/protocol/proto_time.h"
 #include "common/status/exit_code.h"
 #include "common/transport/tcp.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "server/ctl/client/fake_coordinator.h"
+#include "server/ctl/client/testing/fake_coordinator.h"
 #include "server/ctl/terminal/interrupts.h"
 
 namespace ringmaster::ctl {

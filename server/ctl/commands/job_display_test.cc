@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "common/clock/fake_clock.h"
+#include "common/clock/testing/fake_clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/ctl/terminal/screen.h"

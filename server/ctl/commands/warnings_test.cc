@@ -1,10 +1,10 @@
 #include "server/ctl/commands/warnings.h"
 
-#include "common/clock/fake_clock.h"
+#include "common/clock/testing/fake_clock.h"
 #include "grpcpp/security/credentials.h"
 #include "gtest/gtest.h"
 #include "ringmaster/v1/event.pb.h"
-#include "server/ctl/client/fake_coordinator.h"
+#include "server/ctl/client/testing/fake_coordinator.h"
 #include "server/ctl/terminal/console.h"
 
 namespace ringmaster::ctl {

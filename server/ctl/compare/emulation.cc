@@ -9,7 +9,7 @@
 
 #include "absl/time/time.h"
 #include "common/job/job_spec.h"
-#include "common/rpc/proto_time.h"
+#include "common/protocol/proto_time.h"
 #include "common/status/status_macros.h"
 #include "ringmaster/v1/job.pb.h"
 #include "ringmaster/v1/job_service.pb.h"

@@ -6,9 +6,9 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/time/time.h"
-#include "common/rpc/enum_name.h"
-#include "common/rpc/job_staleness.h"
-#include "common/rpc/proto_time.h"
+#include "common/parameter_server/job_staleness.h"
+#include "common/protocol/enum_name.h"
+#include "common/protocol/proto_time.h"
 #include "ringmaster/v1/job.pb.h"
 
 namespace ringmaster::ctl {

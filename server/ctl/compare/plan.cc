@@ -13,7 +13,7 @@
 #include "common/config/byte_count.h"
 #include "common/config/yaml_to_proto.h"
 #include "common/job/job_spec.h"
-#include "common/rpc/proto_time.h"
+#include "common/protocol/proto_time.h"
 #include "common/status/annotate.h"
 #include "common/status/status_macros.h"
 #include "server/ctl/compare/gpu_run.h"
@@ -29,7 +29,7 @@ constexpr absl::Duration kSettle = absl::Seconds(30);
 constexpr int64_t kMemorySteps = 4;
 constexpr int64_t kMemoryBatchFactor = 4;
 // Workers reserve buffers for as many targets, however few samples they compute
-// (worker/train/prepared_job.cc): fewer samples would seem to need no memory.
+// (worker/train/step/prepared_job.cc): fewer samples would seem to need no memory.
 constexpr int64_t kBufferedTargets = 64;
 constexpr int64_t kLeastMemoryBytes = int64_t{1} << 20;
 constexpr int64_t kMostMemoryBytes = int64_t{1} << 50;

@@ -1,7 +1,7 @@
 #include "server/ctl/doctor/coordinator.h"
 
 #include "absl/strings/str_cat.h"
-#include "common/rpc/proto_time.h"
+#include "common/protocol/proto_time.h"
 #include "server/ctl/render/text.h"
 
 namespace ringmaster::ctl {

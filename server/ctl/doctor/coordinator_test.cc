@@ -2,11 +2,11 @@
 
 #include <grpcpp/security/credentials.h>
 
-#include "common/rpc/proto_time.h"
+#include "common/protocol/proto_time.h"
 #include "common/status/exit_code.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/ctl/client/fake_coordinator.h"
+#include "server/ctl/client/testing/fake_coordinator.h"
 
 namespace ringmaster::ctl {
 namespace {

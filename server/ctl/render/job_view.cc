@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "common/rpc/proto_time.h"
+#include "common/protocol/proto_time.h"
 #include "server/ctl/render/bench_view.h"
 #include "server/ctl/render/names.h"
 #include "server/ctl/render/sample_view.h"

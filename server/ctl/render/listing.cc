@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "common/rpc/proto_time.h"
+#include "common/protocol/proto_time.h"
 #include "server/ctl/render/bench_view.h"
 #include "server/ctl/render/job_view.h"
 #include "server/ctl/render/names.h"

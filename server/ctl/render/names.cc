@@ -4,7 +4,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "common/rpc/enum_name.h"
+#include "common/protocol/enum_name.h"
 
 namespace ringmaster::ctl {
 std::string NameOf(v1::JobState state) { return EnumName(state); }

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/parameter_server/job_staleness.h"
 #include "common/parameter_server/staleness.h"
-#include "common/rpc/job_staleness.h"
 #include "server/ctl/render/names.h"
 #include "server/ctl/render/text.h"
 

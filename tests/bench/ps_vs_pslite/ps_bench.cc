@@ -25,12 +25,12 @@
 #include "common/transport/connect_peers.h"
 #include "common/transport/shared_segment.h"
 #include "ringmaster/v1/job.pb.h"
-#include "server/parameter_server/shard_host.h"
 #include "tests/bench/allreduce_vs_peers/shared_page.h"
 #include "worker/bench/forked_ranks.h"
 #include "worker/bench/local_mesh.h"
-#include "worker/train/job_runner.h"
-#include "worker/train/shard_links.h"
+#include "worker/member/job_runner.h"
+#include "worker/member/shard_links.h"
+#include "worker/parameter_server/shard_host.h"
 
 namespace ringmaster {
 namespace {

@@ -26,7 +26,7 @@
 #include "common/status/exit_code.h"
 #include "common/transport/tcp.h"
 #include "ringmaster/v1/job.pb.h"
-#include "worker/train/job_trainer.h"
+#include "worker/train/step/job_trainer.h"
 
 namespace ringmaster {
 namespace {
@@ -154,8 +154,8 @@ int RunRank(const Flags& flags, int rank,
   for (int peer = 0; peer < flags.ranks; ++peer) {
     assignment.peers.push_back(
         {.rank = peer,
-         .address = absl::StrCat(
-             "127.0.0.1:", listeners[static_cast<size_t>(peer)].port())});
+         .address = absl::StrCat("127.0.0.1:",
+                                 listeners[static_cast<size_t>(peer)].port())});
   }
   assignment.secret = "the same for all ranks";
   const absl::Status prepared =

@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tests/gpu/overlap/simulated_link.h"
-#include "worker/train/accelerator.h"
+#include "worker/train/state/accelerator.h"
 
 namespace ringmaster {
 

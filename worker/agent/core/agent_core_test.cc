@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "gtest/gtest.h"
-#include "worker/agent/core/scenario.h"
+#include "worker/agent/core/testing/scenario.h"
 
 namespace ringmaster::agent {
 namespace {

@@ -118,7 +118,7 @@ struct TrainerPrepareFailed {
   std::vector<HeldShard> shards = {};
 };
 
-// The end of a run; see RunOutcome in worker/train/job_runner.h.
+// The end of a run; see RunOutcome in worker/member/job_runner.h.
 enum class RunEnd {
   kFinished,
   kStopped,

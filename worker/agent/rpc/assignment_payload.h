@@ -5,7 +5,7 @@
 #define RINGMASTER_WORKER_AGENT_RPC_ASSIGNMENT_PAYLOAD_H_
 
 #include "ringmaster/v1/job.pb.h"
-#include "worker/train/job_runner.h"
+#include "worker/member/job_runner.h"
 
 namespace ringmaster::agent {
 

@@ -10,10 +10,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/rpc/collective_costs_proto.h"
-#include "common/rpc/enum_name.h"
-#include "common/rpc/proto_time.h"
-#include "common/rpc/shard_placement_proto.h"
+#include "common/parameter_server/shard_placement_proto.h"
+#include "common/protocol/collective_costs_proto.h"
+#include "common/protocol/enum_name.h"
+#include "common/protocol/proto_time.h"
 #include "common/status/exit_code.h"
 #include "common/status/reason.h"
 #include "common/status/status_macros.h"

@@ -11,7 +11,7 @@
 #include "worker/agent/core/agent_core.h"
 #include "worker/agent/core/agent_event.h"
 #include "worker/agent/rpc/worker_identity.h"
-#include "worker/train/job_runner.h"
+#include "worker/member/job_runner.h"
 
 namespace ringmaster {
 

@@ -2,8 +2,8 @@
 
 #include <memory>
 
-#include "common/rpc/collective_costs_proto.h"
-#include "common/rpc/proto_time.h"
+#include "common/protocol/collective_costs_proto.h"
+#include "common/protocol/proto_time.h"
 #include "common/status/exit_code.h"
 #include "common/status/reason.h"
 #include "gmock/gmock.h"

@@ -12,9 +12,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/clock/clock.h"
+#include "common/protocol/proto_time.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_status.h"
-#include "common/rpc/proto_time.h"
 #include "common/status/check.h"
 #include "common/sync/mutex.h"
 #include "ringmaster/v1/coordinator_service.grpc.pb.h"

@@ -14,7 +14,7 @@
 
 #include "common/clock/clock.h"
 #include "common/sync/mutex.h"
-#include "worker/train/job_runner.h"
+#include "worker/member/job_runner.h"
 
 namespace ringmaster {
 

@@ -8,10 +8,10 @@
 #include "gtest/gtest.h"
 #include "worker/nn/compute.h"
 #include "worker/nn/cuda/testing/device_operands.h"
-#include "worker/nn/reference_conv.h"
-#include "worker/nn/reference_gpt_ops.h"
-#include "worker/nn/reference_ops.h"
 #include "worker/nn/testing/operator_testing.h"
+#include "worker/nn/testing/reference_conv.h"
+#include "worker/nn/testing/reference_gpt_ops.h"
+#include "worker/nn/testing/reference_ops.h"
 
 namespace ringmaster::cuda {
 namespace {

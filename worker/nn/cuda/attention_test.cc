@@ -11,8 +11,8 @@
 
 #include "gtest/gtest.h"
 #include "worker/nn/cuda/testing/device_operands.h"
-#include "worker/nn/reference_attention.h"
 #include "worker/nn/testing/operator_testing.h"
+#include "worker/nn/testing/reference_attention.h"
 
 namespace ringmaster::cuda {
 namespace {

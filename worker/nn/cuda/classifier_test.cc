@@ -9,8 +9,8 @@
 #include "worker/nn/cuda/classifier_scratch.h"
 #include "worker/nn/cuda/testing/device_operands.h"
 #include "worker/nn/cuda/testing/matmul_testing.h"
-#include "worker/nn/reference_classifier.h"
 #include "worker/nn/testing/operator_testing.h"
+#include "worker/nn/testing/reference_classifier.h"
 
 namespace ringmaster::cuda {
 namespace {

@@ -9,14 +9,14 @@
 #include <string>
 #include <vector>
 
-#include "common/logging/log_capture.h"
+#include "common/logging/testing/log_capture.h"
 #include "common/status/status_macros.h"
 #include "gtest/gtest.h"
 #include "worker/nn/cuda/cudnn_convolution.h"
 #include "worker/nn/cuda/testing/device_operands.h"
 #include "worker/nn/cuda/testing/matmul_testing.h"
-#include "worker/nn/reference_conv.h"
 #include "worker/nn/testing/operator_testing.h"
+#include "worker/nn/testing/reference_conv.h"
 
 namespace ringmaster::cuda {
 namespace {

@@ -7,8 +7,8 @@
 #include "worker/nn/cuda/bias.h"
 #include "worker/nn/cuda/testing/device_operands.h"
 #include "worker/nn/cuda/testing/matmul_testing.h"
-#include "worker/nn/reference_ops.h"
 #include "worker/nn/testing/operator_testing.h"
+#include "worker/nn/testing/reference_ops.h"
 
 namespace ringmaster::cuda {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "common/logging/log_capture.h"
+#include "common/logging/testing/log_capture.h"
 
 namespace ringmaster {
 namespace {

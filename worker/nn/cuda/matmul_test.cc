@@ -15,12 +15,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "common/logging/log_capture.h"
+#include "common/logging/testing/log_capture.h"
 #include "gtest/gtest.h"
 #include "worker/nn/cuda/testing/device_operands.h"
 #include "worker/nn/cuda/testing/matmul_testing.h"
-#include "worker/nn/reference_ops.h"
 #include "worker/nn/testing/operator_testing.h"
+#include "worker/nn/testing/reference_ops.h"
 
 namespace ringmaster::cuda {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "common/logging/log_capture.h"
+#include "common/logging/testing/log_capture.h"
 #include "common/plan/plan.h"
 #include "common/transport/cancel_token.h"
 #include "worker/device/cuda/testing/gate.h"

@@ -8,8 +8,8 @@
 #include "gtest/gtest.h"
 #include "worker/nn/cuda/testing/device_operands.h"
 #include "worker/nn/pooling.h"
-#include "worker/nn/reference_conv.h"
 #include "worker/nn/testing/operator_testing.h"
+#include "worker/nn/testing/reference_conv.h"
 
 namespace ringmaster::cuda {
 namespace {

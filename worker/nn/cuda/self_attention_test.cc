@@ -5,14 +5,14 @@
 #include <utility>
 #include <vector>
 
-#include "common/logging/log_capture.h"
+#include "common/logging/testing/log_capture.h"
 #include "gtest/gtest.h"
 #include "worker/nn/cuda/attention.h"
 #include "worker/nn/cuda/cudnn_attention.h"
 #include "worker/nn/cuda/testing/device_operands.h"
 #include "worker/nn/cuda/testing/matmul_testing.h"
-#include "worker/nn/reference_attention.h"
 #include "worker/nn/testing/operator_testing.h"
+#include "worker/nn/testing/reference_attention.h"
 
 namespace ringmaster::cuda {
 namespace {

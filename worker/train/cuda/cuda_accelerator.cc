@@ -11,15 +11,15 @@
 #include "worker/device/cuda/cuda_device.h"
 #include "worker/device/cuda/cuda_status.h"
 #include "worker/device/cuda/cuda_stream.h"
+#include "worker/member/collective_config.h"
+#include "worker/member/end_process.h"
 #include "worker/nn/cuda/cuda_compute.h"
 #include "worker/nn/cuda/cuda_model_registry.h"
 #include "worker/nn/cuda/cudnn_attention.h"
 #include "worker/nn/cuda/cudnn_convolution.h"
 #include "worker/nn/cuda/matmul.h"
-#include "worker/train/collective_config.h"
 #include "worker/train/cuda/cuda_arenas.h"
 #include "worker/train/cuda/peak_flops.h"
-#include "worker/train/end_process.h"
 
 namespace ringmaster {
 namespace {

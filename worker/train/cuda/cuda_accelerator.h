@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "worker/nn/cuda/cudnn_session.h"
-#include "worker/train/accelerator.h"
+#include "worker/train/state/accelerator.h"
 
 namespace ringmaster {
 

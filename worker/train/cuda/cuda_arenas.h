@@ -14,12 +14,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/plan/arena.h"
 #include "common/plan/plan.h"
-#include "common/tensor/arena.h"
 #include "worker/device/cuda/cuda_device.h"
 #include "worker/device/cuda/cuda_stream.h"
-#include "worker/train/accelerator.h"
 #include "worker/train/cuda/cuda_server_copies.h"
+#include "worker/train/state/accelerator.h"
 
 namespace ringmaster {
 

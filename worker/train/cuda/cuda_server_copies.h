@@ -14,11 +14,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/plan/arena.h"
 #include "common/plan/plan.h"
-#include "common/tensor/arena.h"
 #include "worker/device/cuda/cuda_device.h"
 #include "worker/device/cuda/cuda_stream.h"
-#include "worker/train/accelerator.h"
+#include "worker/train/state/accelerator.h"
 
 namespace ringmaster {
 

@@ -7,7 +7,7 @@
 #include "common/transport/cancel_token.h"
 #include "worker/collective/testing/world_of_threads.h"
 #include "worker/data/prefetcher.h"
-#include "worker/train/all_reduce_sync.h"
+#include "worker/train/exchange/all_reduce_sync.h"
 
 namespace ringmaster {
 namespace {

@@ -14,10 +14,10 @@
 #include "common/metrics/metrics.h"
 #include "common/trace/trace.h"
 #include "worker/collective/communicator.h"
-#include "worker/train/generation_run.h"
-#include "worker/train/parameter_sync.h"
-#include "worker/train/program_config.h"
-#include "worker/train/training_state.h"
+#include "worker/train/exchange/parameter_sync.h"
+#include "worker/train/state/program_config.h"
+#include "worker/train/state/training_state.h"
+#include "worker/train/step/generation_run.h"
 
 namespace ringmaster {
 

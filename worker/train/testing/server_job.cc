@@ -8,9 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/fail_point/fail_point.h"
-#include "server/parameter_server/shard_host.h"
-#include "server/parameter_server/shard_runner.h"
-#include "worker/train/job_trainer.h"
+#include "worker/parameter_server/shard_host.h"
+#include "worker/parameter_server/shard_runner.h"
+#include "worker/train/step/job_trainer.h"
 
 namespace ringmaster {
 

@@ -13,7 +13,7 @@
 #include "common/parameter_server/shard_placement.h"
 #include "common/transport/tcp.h"
 #include "ringmaster/v1/job.pb.h"
-#include "worker/train/job_runner.h"
+#include "worker/member/job_runner.h"
 #include "worker/train/testing/trainer_workers.h"
 
 namespace ringmaster {

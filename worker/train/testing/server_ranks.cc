@@ -12,10 +12,10 @@
 #include "common/status/check.h"
 #include "common/status/status_macros.h"
 #include "common/transport/cancel_token.h"
-#include "server/parameter_server/shard_host.h"
 #include "worker/collective/testing/world_of_threads.h"
-#include "worker/train/server_generation.h"
-#include "worker/train/shard_links.h"
+#include "worker/member/shard_links.h"
+#include "worker/parameter_server/shard_host.h"
+#include "worker/train/exchange/server_generation.h"
 
 namespace ringmaster {
 namespace {

@@ -8,12 +8,12 @@
 #include "common/trace/trace.h"
 #include "common/transport/cancel_token.h"
 #include "common/transport/tcp.h"
-#include "worker/train/generation_run.h"
-#include "worker/train/gradient_exchange.h"
-#include "worker/train/parameter_sync.h"
-#include "worker/train/prepared_job.h"
-#include "worker/train/progress_board.h"
-#include "worker/train/train_counters.h"
+#include "worker/member/progress_board.h"
+#include "worker/member/train_counters.h"
+#include "worker/train/exchange/gradient_exchange.h"
+#include "worker/train/exchange/parameter_sync.h"
+#include "worker/train/step/generation_run.h"
+#include "worker/train/step/prepared_job.h"
 
 namespace ringmaster {
 namespace {

@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "ringmaster/v1/job.pb.h"
-#include "worker/train/accelerator.h"
+#include "worker/train/state/accelerator.h"
 
 namespace ringmaster {
 

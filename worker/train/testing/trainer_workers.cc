@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "worker/train/job_trainer.h"
+#include "worker/train/step/job_trainer.h"
 
 namespace ringmaster {
 

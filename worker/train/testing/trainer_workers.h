@@ -11,8 +11,8 @@
 
 #include "common/transport/tcp.h"
 #include "ringmaster/v1/job.pb.h"
-#include "worker/train/accelerator.h"
-#include "worker/train/job_runner.h"
+#include "worker/member/job_runner.h"
+#include "worker/train/state/accelerator.h"
 
 namespace ringmaster {
 

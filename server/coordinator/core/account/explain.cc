@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "common/rpc/enum_name.h"
+#include "common/protocol/enum_name.h"
 #include "server/coordinator/core/account/incident.h"
 #include "server/coordinator/core/placement/rendezvous.h"
 #include "server/coordinator/core/state/turn.h"

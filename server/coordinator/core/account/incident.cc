@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/rpc/proto_time.h"
+#include "common/protocol/proto_time.h"
 #include "server/coordinator/core/account/goodput.h"
 #include "server/coordinator/core/account/verdict.h"
 

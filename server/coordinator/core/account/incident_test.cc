@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "common/rpc/proto_time.h"
+#include "common/protocol/proto_time.h"
 #include "server/coordinator/core/account/verdict.h"
 #include "server/coordinator/core/core.h"
 

@@ -12,7 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "common/rpc/proto_time.h"
+#include "common/protocol/proto_time.h"
 #include "common/status/exit_code.h"
 #include "server/coordinator/core/state/turn.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/rpc/proto_time.h"
+#include "common/protocol/proto_time.h"
 #include "server/coordinator/core/account/incident.h"
 #include "server/coordinator/core/account/verdict.h"
 #include "server/coordinator/core/life/halt.h"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/rpc/enum_name.h"
+#include "common/protocol/enum_name.h"
 #include "common/status/exit_code.h"
 #include "common/status/reason.h"
 #include "server/coordinator/core/account/verdict.h"

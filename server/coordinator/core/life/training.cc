@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/rpc/proto_time.h"
+#include "common/protocol/proto_time.h"
 #include "common/status/exit_code.h"
 #include "server/coordinator/core/account/incident.h"
 #include "server/coordinator/core/account/verdict.h"

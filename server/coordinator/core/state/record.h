@@ -15,7 +15,7 @@
 
 #include "absl/time/time.h"
 #include "common/parameter_server/shard_placement.h"
-#include "common/rpc/no_figures.h"
+#include "common/protocol/no_figures.h"
 #include "ringmaster/v1/figures.pb.h"
 #include "ringmaster/v1/verdict.pb.h"
 #include "server/coordinator/core/state/types.h"

@@ -18,7 +18,7 @@
 #include "common/clock/monotonic_time.h"
 #include "common/parameter_server/shard_placement.h"
 #include "common/plan/collective_costs.h"
-#include "common/rpc/no_figures.h"
+#include "common/protocol/no_figures.h"
 #include "server/coordinator/core/faults/link_faults.h"
 #include "server/coordinator/core/faults/progress_model.h"
 #include "server/coordinator/core/faults/proof_of_life.h"

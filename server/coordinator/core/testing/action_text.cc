@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "common/rpc/enum_name.h"
+#include "common/protocol/enum_name.h"
 #include "common/status/reason.h"
 #include "server/coordinator/core/state/turn.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/rpc/enum_name.h"
+#include "common/protocol/enum_name.h"
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/placement/rendezvous.h"
 #include "server/coordinator/core/testing/random_cluster.h"

@@ -1,0 +1,59 @@
+#include "worker/member/assignment_mesh.h"
+
+#include <string>
+
+#include "common/logging/logging.h"
+#include "common/plan/topology.h"
+
+namespace ringmaster {
+
+namespace {
+
+void LogRefusal(const absl::Status& why) {
+  LogEvent(LogLevel::kWarning, "connection.refused",
+           {{"message", std::string(why.message())}});
+}
+
+void LogFallback(int peer_rank, const std::string& why) {
+  LogEvent(LogLevel::kInfo, "connection.no_shared_memory",
+           {{"peer", peer_rank}, {"message", why}});
+}
+
+}  // namespace
+
+MeshConfig MeshOf(const RankAssignment& assignment,
+                  const CollectiveConfig& collective, Clock& clock,
+                  Trace& trace) {
+  MeshConfig mesh;
+  mesh.job_id = assignment.job_id;
+  mesh.generation = assignment.generation;
+  mesh.rank = assignment.rank;
+  mesh.topology = Topology::OfHosts(assignment.ranks_per_host);
+  mesh.peers = assignment.peers;
+  mesh.secret = assignment.secret;
+  mesh.deadline = clock.Now() + assignment.connect_timeout;
+  mesh.best_transport = collective.best_transport;
+  mesh.stripes = collective.connections;
+  mesh.clock = &clock;
+  mesh.trace = &trace;
+  mesh.on_refused = LogRefusal;
+  mesh.on_fallback = LogFallback;
+  return mesh;
+}
+
+ConnectPeersConfig PeersConfigOf(const RankAssignment& assignment,
+                                 Transport best_transport, Clock& clock) {
+  ConnectPeersConfig config;
+  config.job_id = assignment.job_id;
+  config.generation = assignment.generation;
+  config.rank = assignment.rank;
+  config.secret = assignment.secret;
+  config.deadline = clock.Now() + assignment.connect_timeout;
+  config.best_transport = best_transport;
+  config.clock = &clock;
+  config.on_refused = LogRefusal;
+  config.on_fallback = LogFallback;
+  return config;
+}
+
+}  // namespace ringmaster

@@ -1,0 +1,25 @@
+// Plain versions of classifier.h: row by row from the formula, in double. Same
+// shapes and meaning.
+// Thread-safety: pure.
+#ifndef RINGMASTER_WORKER_NN_TESTING_REFERENCE_CLASSIFIER_H_
+#define RINGMASTER_WORKER_NN_TESTING_REFERENCE_CLASSIFIER_H_
+
+#include <cstdint>
+
+#include "worker/nn/classifier.h"
+#include "worker/nn/compute.h"
+
+namespace ringmaster::reference {
+
+template <typename T>
+double ClassifierTrain(HeadShape shape, double scale, Write write, const T* x,
+                       const T* weight, const T* bias, const int32_t* targets,
+                       T* dx, T* dweight, T* dbias);
+
+template <typename T>
+ClassifierResult ClassifierPredict(HeadShape shape, const T* x, const T* weight,
+                                   const T* bias, const int32_t* targets);
+
+}  // namespace ringmaster::reference
+
+#endif  // RINGMASTER_WORKER_NN_TESTING_REFERENCE_CLASSIFIER_H_

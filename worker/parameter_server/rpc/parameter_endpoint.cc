@@ -1,0 +1,57 @@
+#include "worker/parameter_server/rpc/parameter_endpoint.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+
+#include <chrono>
+#include <utility>
+
+#include "common/rpc/channel.h"
+#include "common/rpc/listen_error.h"
+#include "worker/parameter_server/rpc/parameter_service.h"
+
+namespace ringmaster {
+
+struct ParameterEndpoint::Impl {
+  Impl(ParameterStore& store, Clock& clock) : service(store, clock) {}
+
+  ParameterServiceImpl service;
+  HostPort address;
+  std::unique_ptr<grpc::Server> server;
+};
+
+ParameterEndpoint::ParameterEndpoint(std::unique_ptr<Impl> impl)
+    : impl_(std::move(impl)) {}
+
+absl::StatusOr<std::unique_ptr<ParameterEndpoint>> ParameterEndpoint::Start(
+    ParameterStore& store, Clock& clock, const HostPort& address,
+    std::shared_ptr<grpc::ServerCredentials> credentials) {
+  // Both work on servers that are built later.
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  auto impl = std::make_unique<Impl>(store, clock);
+  impl->address = address;
+  grpc::ServerBuilder builder;
+  ConfigureServer(builder);
+  builder.AddListeningPort(address.ToString(), std::move(credentials),
+                           &impl->address.port);
+  builder.RegisterService(&impl->service);
+  impl->server = builder.BuildAndStart();
+  if (impl->server == nullptr || impl->address.port == 0)
+    return CannotListen(address);
+  impl->server->GetHealthCheckService()->SetServingStatus(
+      v1::ParameterService::service_full_name(), true);
+  return std::unique_ptr<ParameterEndpoint>(
+      new ParameterEndpoint(std::move(impl)));
+}
+
+ParameterEndpoint::~ParameterEndpoint() {
+  impl_->server->Shutdown(std::chrono::system_clock::now());
+}
+
+const HostPort& ParameterEndpoint::address() const { return impl_->address; }
+
+}  // namespace ringmaster

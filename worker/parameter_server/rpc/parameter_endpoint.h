@@ -1,0 +1,45 @@
+// ParameterEndpoint serves a process's shards to small clients over gRPC:
+// ParameterService, health (grpc.health.v1) and reflection. Free of gRPC's
+// headers.
+#ifndef RINGMASTER_WORKER_PARAMETER_SERVER_RPC_PARAMETER_ENDPOINT_H_
+#define RINGMASTER_WORKER_PARAMETER_SERVER_RPC_PARAMETER_ENDPOINT_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "common/clock/clock.h"
+#include "common/config/address.h"
+#include "worker/parameter_server/parameter_store.h"
+
+namespace grpc {
+class ServerCredentials;
+}  // namespace grpc
+
+namespace ringmaster {
+
+// Thread-compatible.
+class ParameterEndpoint {
+ public:
+  // Listens on `address` (port 0: any free one) and serves `store`, which, like
+  // the clock, must outlive it.
+  //   FAILED_PRECONDITION  cannot listen there
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<ParameterEndpoint>> Start(
+      ParameterStore& store, Clock& clock, const HostPort& address,
+      std::shared_ptr<grpc::ServerCredentials> credentials);
+  // Cuts off what still runs.
+  ~ParameterEndpoint();
+  ParameterEndpoint(const ParameterEndpoint&) = delete;
+  ParameterEndpoint& operator=(const ParameterEndpoint&) = delete;
+
+  // The address where it listens, with the chosen port.
+  [[nodiscard]] const HostPort& address() const;
+
+ private:
+  struct Impl;
+  explicit ParameterEndpoint(std::unique_ptr<Impl> impl);
+  const std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_PARAMETER_SERVER_RPC_PARAMETER_ENDPOINT_H_

@@ -1,0 +1,272 @@
+#include "worker/train/output/job_files.h"
+
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "common/optimizer/optimizer.h"
+#include "common/status/exit_code.h"
+#include "common/status/status_macros.h"
+#include "worker/checkpoint/directory_identity.h"
+
+namespace ringmaster {
+namespace {
+
+// The interval at which a wait for the disk checks whether it should give up.
+constexpr absl::Duration kLookAround = absl::Milliseconds(100);
+
+std::string WrittenText(const CheckpointResult& result) {
+  std::string text = absl::StrFormat("wrote %s, %.1f MB in %.2f s", result.path,
+                                     static_cast<double>(result.bytes) / 1e6,
+                                     absl::ToDoubleSeconds(result.duration));
+  if (!result.removal.ok()) {
+    absl::StrAppend(
+        &text, "; an older one stays: ", std::string(result.removal.message()));
+  }
+  return text;
+}
+
+}  // namespace
+
+JobFiles::JobFiles(TrainingState& state, ProgressBoard& board,
+                   OnNotice on_notice, Clock& clock)
+    : state_(state),
+      board_(board),
+      on_notice_(std::move(on_notice)),
+      clock_(clock) {}
+
+JobFiles::~JobFiles() = default;
+
+absl::Status JobFiles::BeginGeneration(int64_t generation, int local_rank,
+                                       Communicator& communicator,
+                                       absl::Duration wait_timeout) {
+  if (directory().empty()) return absl::OkStatus();
+  generation_ = generation;
+  recorded_sent_bytes_ = 0;
+  recorded_theory_bytes_ = 0;
+  ASSIGN_OR_RETURN(is_writer_, AgreeOnWriter(local_rank, communicator,
+                                             clock_.Now() + wait_timeout));
+  if (is_writer_ && writer_ == nullptr) OpenWriter();
+  if (communicator.rank() != 0) {
+    figures_.reset();
+  } else if (figures_ == nullptr || figures_failed_ ||
+             state_.applied_step() < recorded_step_) {
+    OpenFigures();
+  }
+  return failure_;
+}
+
+void JobFiles::EndGeneration() {
+  ReportResults();
+  if (figures_ != nullptr) CheckFigures(figures_->Close());
+}
+
+absl::StatusOr<bool> JobFiles::AgreeOnWriter(int local_rank,
+                                             Communicator& communicator,
+                                             MonotonicTime deadline) {
+  const size_t rank = static_cast<size_t>(communicator.rank());
+  std::vector<int64_t> identities(
+      static_cast<size_t>(communicator.world_size()));
+  if (local_rank == 0) {
+    const absl::StatusOr<int64_t> identity = DirectoryIdentity(directory());
+    if (identity.ok()) {
+      identities[rank] = *identity;
+    } else {
+      Notify(v1::NOTICE_KIND_CHECKPOINT_FAILED, state_.applied_step(),
+             std::string(identity.status().message()));
+    }
+  }
+  RETURN_IF_ERROR(communicator.Run(
+      AllGather(BufferView::Of(std::span<int64_t>(identities))), deadline));
+  if (identities[rank] == 0) return false;
+  for (size_t lower = 0; lower < rank; ++lower) {
+    if (identities[lower] == identities[rank]) return false;
+  }
+  return true;
+}
+
+void JobFiles::OpenWriter() {
+  CheckpointWriter::Options options;
+  options.directory = directory();
+  options.plan = &state_.plan();
+  options.moment_count = MomentsOf(state_.config().optimizer);
+  options.keep = state_.config().program.checkpoint().keep();
+  options.protect = state_.config().program.initial_parameters();
+  options.progress = &board_.disk();
+  options.clock = &clock_;
+  auto writer = CheckpointWriter::Create(options);
+  if (writer.ok()) {
+    writer_ = *std::move(writer);
+    return;
+  }
+  is_writer_ = false;
+  Notify(v1::NOTICE_KIND_CHECKPOINT_FAILED, state_.applied_step(),
+         std::string(writer.status().message()));
+}
+
+void JobFiles::OpenFigures() {
+  figures_.reset();
+  figures_failed_ = false;
+  recorded_step_ = 0;
+  StepFiguresLog::Options options;
+  options.directory = directory();
+  options.resume_step = state_.applied_step();
+  auto figures = StepFiguresLog::Open(options, clock_);
+  if (figures.ok()) {
+    figures_ = *std::move(figures);
+  } else {
+    Notify(v1::NOTICE_KIND_FIGURES_FAILED, state_.applied_step(),
+           std::string(figures.status().message()));
+  }
+}
+
+void JobFiles::RecordStep(const StepFigures& figures, int world_size) {
+  if (figures_ == nullptr) return;
+  const double seconds = absl::ToDoubleSeconds(figures.duration);
+  const PhaseFigures& phases = figures.phases;
+  StepRecord record;
+  record.step = recorded_step_ = figures.step;
+  record.loss = figures.loss;
+  record.gradient_norm = figures.gradient_norm;
+  record.learning_rate = figures.learning_rate;
+  record.seconds.data_wait = absl::ToDoubleSeconds(phases.data_wait);
+  record.seconds.forward = absl::ToDoubleSeconds(phases.forward);
+  record.seconds.backward = absl::ToDoubleSeconds(phases.backward);
+  record.seconds.communication_wait =
+      absl::ToDoubleSeconds(phases.communication_wait);
+  record.seconds.commit = absl::ToDoubleSeconds(figures.commit);
+  record.seconds.optimizer = absl::ToDoubleSeconds(phases.optimizer);
+  record.seconds.checkpoint_snapshot = absl::ToDoubleSeconds(phases.snapshot);
+  record.seconds.total = seconds;
+  if (seconds > 0) {
+    record.tokens_per_second = static_cast<double>(figures.targets) / seconds;
+    record.samples_per_second = static_cast<double>(figures.samples) / seconds;
+    if (figures.peak_seconds > 0)
+      record.model_flops_utilization = figures.peak_seconds / seconds;
+  }
+  record.wire_payload_bytes =
+      figures.payload_sent_bytes -
+      std::exchange(recorded_sent_bytes_, figures.payload_sent_bytes);
+  record.wire_theory_bytes =
+      figures.payload_theory_bytes -
+      std::exchange(recorded_theory_bytes_, figures.payload_theory_bytes);
+  record.world_size = world_size;
+  record.generation = generation_;
+  CheckFigures(figures_->RecordStep(record));
+}
+
+void JobFiles::RecordEvaluation(int64_t step, double loss, double accuracy) {
+  if (figures_ != nullptr)
+    CheckFigures(figures_->RecordEvaluation(step, loss, accuracy));
+}
+
+void JobFiles::RecordSample(int64_t step, const std::string& prompt,
+                            const std::string& text) {
+  if (figures_ != nullptr)
+    CheckFigures(figures_->RecordSample(step, prompt, text));
+}
+
+void JobFiles::CheckFigures(const absl::Status& status) {
+  if (status.ok()) return;
+  figures_failed_ = true;
+  Notify(v1::NOTICE_KIND_FIGURES_FAILED, state_.applied_step(),
+         std::string(status.message()));
+}
+
+bool JobFiles::IsSnapshotDue(int64_t step, bool is_last) const {
+  const int64_t every = state_.config().program.checkpoint().every_steps();
+  return writer_ != nullptr && is_writer_ && step != snapshot_step_ &&
+         (is_last || (every > 0 && step % every == 0));
+}
+
+absl::Duration JobFiles::SnapshotIfDue(int64_t step, bool is_last) {
+  ReportResults();
+  if (!IsSnapshotDue(step, is_last)) return absl::ZeroDuration();
+  const MonotonicTime begin = clock_.Now();
+  // The last one must not be skipped because the one before is being written.
+  if (is_last && !writer_->Flush(begin).ok()) return absl::ZeroDuration();
+  TakeSnapshot(step);
+  return clock_.Now() - begin;
+}
+
+void JobFiles::TakeSnapshot(int64_t step) {
+  if (const absl::Status fetched = state_.FetchToHost(); !fetched.ok()) {
+    Notify(v1::NOTICE_KIND_CHECKPOINT_FAILED, step,
+           std::string(fetched.message()));
+    return;
+  }
+  CheckpointContents contents;
+  contents.step = step;
+  contents.plan = &state_.plan();
+  contents.parameters = state_.parameters().Elems<float>();
+  contents.first_moment = state_.first_moment();
+  contents.second_moment = state_.second_moment();
+  contents.model_kind = state_.config().model.kind;
+  contents.model_settings = state_.config().model.CanonicalText();
+  contents.program_text = state_.config().CanonicalText();
+  contents.data_fingerprint = state_.dataset().fingerprint();
+  if (state_.loss_scale().is_dynamic())
+    contents.loss_scale = state_.loss_scale();
+  contents.creation_time = absl::Now();
+  contents.config_json = state_.model().HuggingFaceConfig();
+  if (writer_->Snapshot(contents)) snapshot_step_ = step;
+}
+
+void JobFiles::Finish(int64_t step, const CancelToken& cancel) {
+  if (writer_ == nullptr) return;
+  AwaitWriter(cancel);
+  if (IsSnapshotDue(step, /*is_last=*/true) && !cancel.is_cancelled()) {
+    TakeSnapshot(step);
+    AwaitWriter(cancel);
+  }
+  ReportResults();
+}
+
+void JobFiles::AwaitWriter(const CancelToken& cancel) {
+  while (!cancel.is_cancelled() &&
+         !writer_->Flush(clock_.Now() + kLookAround).ok()) {
+  }
+}
+
+void JobFiles::ReportResults() {
+  if (writer_ == nullptr) return;
+  for (const CheckpointResult& result : writer_->TakeResults()) Report(result);
+}
+
+void JobFiles::Report(const CheckpointResult& result) {
+  if (!result.status.ok()) {
+    Notify(v1::NOTICE_KIND_CHECKPOINT_FAILED, result.step,
+           std::string(result.status.message()));
+    return;
+  }
+  board_.RecordCheckpoint(result.step);
+  if (figures_ != nullptr) {
+    CheckFigures(
+        figures_->RecordCheckpoint(result.step, result.duration, result.bytes));
+  }
+  Notify(v1::NOTICE_KIND_CHECKPOINT_WRITTEN, result.step, WrittenText(result));
+}
+
+void JobFiles::Notify(v1::NoticeKind kind, int64_t step, std::string message) {
+  if (kind == v1::NOTICE_KIND_CHECKPOINT_FAILED && failure_.ok() &&
+      state_.config().program.checkpoint().on_error() ==
+          v1::WRITE_ERROR_POLICY_FAIL) {
+    failure_ = WithExitCode(absl::ResourceExhaustedError(absl::StrCat(
+                                "the checkpoint of step ", step,
+                                " could not be written, and "
+                                "train.checkpoint.on_error is fail: ",
+                                message)),
+                            ExitCode::kUnreadable);
+  }
+  v1::Notice notice;
+  notice.set_kind(kind);
+  notice.set_generation(generation_);
+  notice.set_step(step);
+  notice.set_message(std::move(message));
+  on_notice_(notice);
+}
+
+}  // namespace ringmaster

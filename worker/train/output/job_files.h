@@ -1,0 +1,115 @@
+// JobFiles writes a job's files: checkpoints, and the figures of every step.
+//
+// Each host writes its own checkpoints, by its first rank, since another host's
+// disk may be gone later; ranks that see one shared directory write it once.
+// Figures are written by rank 0.
+//
+// A file that cannot be written becomes a notice, and training goes on, unless
+// the job is to fail over a checkpoint. Figures that could not be written are
+// tried again with the next generation.
+// Thread-safety: on the training thread.
+#ifndef RINGMASTER_WORKER_TRAIN_OUTPUT_JOB_FILES_H_
+#define RINGMASTER_WORKER_TRAIN_OUTPUT_JOB_FILES_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/clock/clock.h"
+#include "common/transport/cancel_token.h"
+#include "worker/checkpoint/checkpoint_writer.h"
+#include "worker/collective/communicator.h"
+#include "worker/figures/step_figures_log.h"
+#include "worker/member/job_runner.h"
+#include "worker/member/progress_board.h"
+#include "worker/train/state/training_state.h"
+
+namespace ringmaster {
+
+class JobFiles {
+ public:
+  using OnNotice = std::function<void(const v1::Notice&)>;
+
+  // For a job with a directory of checkpoints, or none: then nothing is
+  // written. All references must outlive it.
+  JobFiles(TrainingState& state, ProgressBoard& board, OnNotice on_notice,
+           Clock& clock);
+  ~JobFiles();
+
+  // A generation begins, after its steps are settled: agrees with all ranks on
+  // who writes. `local_rank` is this rank's index on its host.
+  // Errors as Communicator::Wait, and failure().
+  [[nodiscard]] absl::Status BeginGeneration(int64_t generation, int local_rank,
+                                             Communicator& communicator,
+                                             absl::Duration wait_timeout);
+  // Training starts from the checkpoint of `step`, which is there already.
+  void StartsFrom(int64_t step) { snapshot_step_ = step; }
+  // The first checkpoint that could not be written, with the exit code of a
+  // file that cannot be used, if the job is to fail over it.
+  [[nodiscard]] const absl::Status& failure() const { return failure_; }
+  // Writes the remaining figures; checkpoints continue to be written.
+  void EndGeneration();
+
+  void RecordStep(const StepFigures& figures, int world_size);
+  void RecordEvaluation(int64_t step, double loss, double accuracy);
+  void RecordSample(int64_t step, const std::string& prompt,
+                    const std::string& text);
+
+  // Returns true if SnapshotIfDue or Finish would have this rank take a
+  // snapshot, which needs parameters and moments to be there.
+  [[nodiscard]] bool IsSnapshotDue(int64_t step, bool is_last) const;
+
+  // After `step` was applied: takes a snapshot if one is due or `is_last`, and
+  // reports the outcome of earlier ones. Does not wait for the disk: a last
+  // snapshot that finds an earlier one still being written is left to Finish.
+  // Returns how long training stood still for it.
+  absl::Duration SnapshotIfDue(int64_t step, bool is_last);
+
+  // Training ends with `step`, and no rank waits for another any more: takes
+  // its snapshot if there is none, as after a fault that another rank wrote
+  // for, and waits until all is written or `cancel` is cancelled.
+  void Finish(int64_t step, const CancelToken& cancel);
+
+ private:
+  [[nodiscard]] absl::StatusOr<bool> AgreeOnWriter(int local_rank,
+                                                   Communicator& communicator,
+                                                   MonotonicTime deadline);
+  void OpenFigures();
+  void OpenWriter();
+  void TakeSnapshot(int64_t step);
+  void AwaitWriter(const CancelToken& cancel);
+  void ReportResults();
+  void Report(const CheckpointResult& result);
+  void Notify(v1::NoticeKind kind, int64_t step, std::string message);
+  void CheckFigures(const absl::Status& status);
+  const std::string& directory() const {
+    return state_.config().program.checkpoint().directory();
+  }
+
+  TrainingState& state_;
+  ProgressBoard& board_;
+  const OnNotice on_notice_;
+  Clock& clock_;
+  absl::Status failure_;
+  int64_t generation_ = 0;
+  bool is_writer_ = false;     // of checkpoints, in this generation
+  int64_t snapshot_step_ = 0;  // of the last one, or what training began with
+  // The bytes of this generation's recorded steps.
+  int64_t recorded_sent_bytes_ = 0;
+  int64_t recorded_theory_bytes_ = 0;
+  std::unique_ptr<CheckpointWriter> writer_;  // once this rank was a writer
+  // On rank 0. Kept open as long as this stays rank 0, goes on behind what it
+  // recorded and could write it all: opening reads the whole file, while all
+  // ranks wait.
+  std::unique_ptr<StepFiguresLog> figures_;
+  bool figures_failed_ = false;  // a file of `figures_` gets no more
+  int64_t recorded_step_ = 0;    // the last one in `figures_`
+};
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_TRAIN_OUTPUT_JOB_FILES_H_

@@ -1,0 +1,201 @@
+#include "worker/train/output/sample_command.h"
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/config/flags.h"
+#include "common/plan/plan.h"
+#include "common/status/exit_code.h"
+#include "common/status/status_macros.h"
+#include "common/sync/thread_pool.h"
+#include "common/text/utf8.h"
+#include "nlohmann/json.hpp"
+#include "worker/checkpoint/checkpoint.h"
+#include "worker/checkpoint/import_parameters.h"
+#include "worker/nn/model_registry.h"
+#include "worker/train/output/text_sampler.h"
+
+namespace ringmaster {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr int64_t kByteTokens = 256;
+
+struct Flags {
+  std::string checkpoint;
+  SampleConfig sample;
+  std::string vocabulary;
+  std::string merges;
+  int64_t seed = 1;
+  int threads = 1;
+};
+
+void AddFlags(FlagSet& set, Flags& flags) {
+  set.Add({.name = "checkpoint",
+           .unit = "DIR",
+           .help = "A checkpoint, a directory of checkpoints (the latest is "
+                   "taken), or a GPT-2 model as Hugging Face lays it out.",
+           .is_required = true},
+          &flags.checkpoint);
+  set.Add({.name = "prompt",
+           .unit = "TEXT",
+           .help = "The beginning of the text.",
+           .is_required = true},
+          &flags.sample.prompt);
+  set.Add({.name = "bytes",
+           .help = "Bytes to write after the prompt.",
+           .min = 1,
+           .max = 1e6},
+          &flags.sample.bytes);
+  set.Add({.name = "temperature",
+           .help = "Logits are divided by it; 0 takes the most probable token.",
+           .min = 0,
+           .max = 100},
+          &flags.sample.temperature);
+  set.Add(
+      {.name = "top_k",
+       .help = "Draw from this many of the most probable tokens; 0: from all.",
+       .min = 0},
+      &flags.sample.top_k);
+  set.Add({.name = "seed", .help = "Another seed, another text."}, &flags.seed);
+  set.Add({.name = "vocabulary",
+           .unit = "FILE",
+           .help = "GPT-2's vocab.json, for a model of its tokens."},
+          &flags.vocabulary);
+  set.Add({.name = "merges", .unit = "FILE", .help = "GPT-2's merges.txt."},
+          &flags.merges);
+  set.Add({.name = "threads",
+           .help = "Threads that compute.",
+           .min = 1,
+           .max = 256},
+          &flags.threads);
+}
+
+// The checkpoint at `path`, or the latest complete one below it.
+absl::StatusOr<std::string> FindCheckpoint(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) {
+    return absl::NotFoundError(
+        absl::StrCat("--checkpoint: there is no directory ", path));
+  }
+  if (fs::exists(fs::path(path) / kModelFile, error)) return path;
+  ASSIGN_OR_RETURN(const std::vector<CheckpointSummary> checkpoints,
+                   ListCheckpoints(path));
+  std::string problem;  // of the latest
+  for (const CheckpointSummary& checkpoint : checkpoints) {
+    if (checkpoint.problem.ok()) return checkpoint.path;
+    if (problem.empty())
+      problem = absl::StrCat(": ", std::string(checkpoint.problem.message()));
+  }
+  return absl::NotFoundError(absl::StrCat(
+      "--checkpoint: ", path, " holds no complete checkpoint", problem));
+}
+
+// The settings of a model that Hugging Face's config.json describes.
+absl::StatusOr<ModelConfig> ReadHuggingFaceConfig(const std::string& path) {
+  const std::string file = absl::StrCat(path, "/", kConfigFile);
+  std::ifstream stream(file);
+  if (!stream) {
+    return absl::NotFoundError(
+        absl::StrCat("--checkpoint: ", path, " has neither ", kManifestFile,
+                     " nor ", kConfigFile, ", which tell what model it is"));
+  }
+  const json config = json::parse(stream, nullptr, /*allow_exceptions=*/false);
+  if (!config.is_object() || config.value("model_type", json()) != "gpt2") {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file, " describes no model of type gpt2"));
+  }
+  constexpr std::array<std::pair<const char*, const char*>, 5> kSettings = {
+      {{"vocabulary", "vocab_size"},
+       {"window", "n_positions"},
+       {"layers", "n_layer"},
+       {"heads", "n_head"},
+       {"width", "n_embd"}}};
+  ModelConfig model = {.kind = "gpt"};
+  for (const auto& [setting, key] : kSettings) {
+    const auto it = config.find(key);
+    if (it == config.end() || !it->is_number()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(file, ": ", key, " must be there, and a number"));
+    }
+    model.settings[setting] = {it->get<double>()};
+  }
+  return model;
+}
+
+absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& path) {
+  std::error_code error;
+  if (!fs::exists(fs::path(path) / kManifestFile, error))
+    return ReadHuggingFaceConfig(path);
+  ASSIGN_OR_RETURN(const CheckpointManifest manifest, VerifyCheckpoint(path));
+  return ModelConfig::FromCanonicalText(manifest.model_settings);
+}
+
+absl::Status Run(const Flags& flags) {
+  ASSIGN_OR_RETURN(const std::string path, FindCheckpoint(flags.checkpoint));
+  ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(path));
+  ThreadPool pool(flags.threads);
+  ASSIGN_OR_RETURN(const std::unique_ptr<Model<float>> model,
+                   CreateModel<float>(config, {.pool = pool}, 1));
+  const ModelInput& input = model->input();
+  if (input.shape.tokens == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--checkpoint: the model ", config.kind, " does not write text"));
+  }
+  if (flags.vocabulary.empty() != flags.merges.empty()) {
+    return absl::InvalidArgumentError(
+        "--vocabulary and --merges must be given together");
+  }
+  if (flags.vocabulary.empty() && input.vocabulary != kByteTokens) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--checkpoint: the model has ", input.vocabulary,
+        " tokens, which are not bytes; name its files with --vocabulary and "
+        "--merges"));
+  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<TextSampler> sampler,
+                   TextSampler::Create(flags.sample, flags.vocabulary,
+                                       flags.merges, input.vocabulary));
+  ASSIGN_OR_RETURN(const Plan plan,
+                   Plan::Create(config.kind, model->specs(), {}));
+  const size_t total = static_cast<size_t>(plan.total_elems());
+  std::vector<float> parameters(total);
+  std::vector<float> gradients(total);  // Bind wants them; never written
+  RETURN_IF_ERROR(ImportParameters(path, plan, absl::MakeSpan(parameters)));
+  RETURN_IF_ERROR(model->Bind(plan, parameters, absl::MakeSpan(gradients)));
+  ASSIGN_OR_RETURN(
+      const std::string text,
+      sampler->Write(*model, static_cast<uint64_t>(flags.seed), CancelToken()));
+  // Not printf: a model of bytes may write the byte 0.
+  const std::string both =
+      absl::StrCat(flags.sample.prompt, ReplaceInvalidUtf8(text), "\n");
+  std::fwrite(both.data(), 1, both.size(), stdout);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int SampleCommand(int argc, char** argv) {
+  Flags flags;
+  FlagSet set("worker sample",
+              "Lets a trained language model go on with a text, and prints "
+              "both. The same seed gives the same text.");
+  AddFlags(set, flags);
+  if (const auto code = set.ParseCommandLine(argc, argv); code.has_value())
+    return static_cast<int>(*code);
+  const absl::Status status = Run(flags);
+  if (status.ok()) return static_cast<int>(ExitCode::kDone);
+  std::fprintf(stderr, "error: %s\n", std::string(status.message()).c_str());
+  return static_cast<int>(absl::IsNotFound(status) ? ExitCode::kUnreadable
+                                                   : ExitCodeOf(status));
+}
+
+}  // namespace ringmaster

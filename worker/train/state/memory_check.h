@@ -1,0 +1,32 @@
+// CheckMemory refuses a job that does not fit this host's memory, before any of
+// that memory is touched, and says how much each part would need.
+//
+// Memory is only reserved when it is allocated; without this check the kernel
+// would discover that a model is too large, and kill a process without a
+// message.
+#ifndef RINGMASTER_WORKER_TRAIN_STATE_MEMORY_CHECK_H_
+#define RINGMASTER_WORKER_TRAIN_STATE_MEMORY_CHECK_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace ringmaster {
+
+// A part of what a rank needs: "parameters", 497.8 MB.
+struct MemoryNeed {
+  std::string name;
+  int64_t bytes = 0;
+};
+
+// RESOURCE_EXHAUSTED if the needs, times `ranks_on_host` that have them alike,
+// add up to more than `limit_bytes`; with all figures. An unknown limit (-1) is
+// never too small.
+[[nodiscard]] absl::Status CheckMemory(const std::vector<MemoryNeed>& needs,
+                                       int ranks_on_host, int64_t limit_bytes);
+
+}  // namespace ringmaster
+
+#endif  // RINGMASTER_WORKER_TRAIN_STATE_MEMORY_CHECK_H_

@@ -1,0 +1,395 @@
+#include "worker/train/state/training_state.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/machine/memory_limits.h"
+#include "common/optimizer/norm.h"
+#include "common/optimizer/optimizer.h"
+#include "common/optimizer/parameter_hash.h"
+#include "common/optimizer/schedule.h"
+#include "common/plan/counter_random.h"
+#include "common/status/annotate.h"
+#include "common/status/check.h"
+#include "common/status/exit_code.h"
+#include "common/status/status_macros.h"
+#include "worker/checkpoint/import_parameters.h"
+#include "worker/nn/initialize.h"
+#include "worker/nn/model_registry.h"
+#include "worker/train/state/job_field_names.h"
+#include "worker/train/state/memory_check.h"
+#include "xxhash.h"
+
+namespace ringmaster {
+namespace {
+
+// Elements that are hashed between two looks at a cancel token: some
+// milliseconds.
+constexpr size_t kHashedElems = size_t{4} << 20;
+
+// Tells the plan's hash of a worker that computes on a GPU from another's.
+constexpr uint64_t kOnGpuStream = 0x677075;  // "gpu"
+
+// Unusable data is exit code 5, a mistake in the job is 2.
+absl::Status AsDataError(absl::Status status) {
+  return WithExitCode(std::move(status), ExitCode::kUnreadable);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TrainingState>> TrainingState::Create(
+    const ProgramConfig& config, const Options& options) {
+  std::unique_ptr<TrainingState> state(new TrainingState(config, options));
+  RETURN_IF_ERROR(state->CheckPrecisionAndDevice());
+  RETURN_IF_ERROR(state->MakeModel(/*max_batch=*/0));
+  RETURN_IF_ERROR(state->ReadData(options.cancel));
+  RETURN_IF_ERROR(state->MakePlan());
+  // Before each allocation what is known, since allocated pages are zeroed.
+  RETURN_IF_ERROR(state->CheckFitsInMemory(/*activation_bytes=*/0));
+  RETURN_IF_ERROR(state->MakeArenas());
+  RETURN_IF_ERROR(state->ReserveBatch(options.local_batch));
+  RETURN_IF_ERROR(state->CheckFitsInMemory(state->model_->buffer_bytes()));
+  if (options.is_newcomer) {
+    state->BecomeNewcomer();
+  } else {
+    RETURN_IF_ERROR(state->InitializeArenas());
+  }
+  return state;
+}
+
+absl::Status TrainingState::CheckPrecisionAndDevice() const {
+  if (accelerator_ == nullptr) {
+    if (config_.precision == Precision::kFloat32 ||
+        config_.precision == Precision::kBFloat16) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        "train.precision: workers compute ", PrecisionName(config_.precision),
+        " on GPUs only; start them with --device=cuda"));
+  }
+  if (has_servers() && config_.precision == Precision::kFloat16) {
+    return absl::InvalidArgumentError(
+        "train.precision: float16 scales its gradients, which "
+        "train.parameter_server does not know of; use bfloat16");
+  }
+  if (config_.emulation.is_on()) {
+    return absl::InvalidArgumentError(
+        "train.emulate_compute: workers that compute on a GPU emulate nothing; "
+        "start these with --device=cpu");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TrainingState::ReadData(const CancelToken* cancel) {
+  DataConfig data = config_.data;
+  data.shape = model_->input().shape;
+  data.vocabulary = model_->input().vocabulary;
+  absl::StatusOr<std::unique_ptr<Dataset>> dataset =
+      CreateDataset(data, cancel);
+  if (absl::IsAborted(dataset.status())) return dataset.status();
+  if (!dataset.ok()) {
+    const std::string message =
+        InJobFields(std::string(dataset.status().message()), data.kind);
+    return AsDataError(absl::Status(dataset.status().code(), message));
+  }
+  dataset_ = *std::move(dataset);
+  sampler_ = std::make_unique<PermutationSampler>(
+      config_.data.seed, dataset_->size(Split::kTrain));
+  return absl::OkStatus();
+}
+
+absl::Status TrainingState::InitializeArenas() {
+  const ArenaSpans<float> arenas = arenas_->host();
+  arenas_->MarkHostNewest();
+  for (const absl::Span<float> moment :
+       {arenas.first_moment, arenas.second_moment}) {
+    // New ones are zero as they are; writing to them would make pages real.
+    if (is_overwritten_) std::fill(moment.begin(), moment.end(), 0.0f);
+  }
+  complete_step_ = 0;
+  if (config_.program.initial_parameters().empty()) {
+    InitializeParameters(*plan_, config_.program.seed(), arenas.parameters);
+    return absl::OkStatus();
+  }
+  const absl::Status imported = ImportParameters(
+      config_.program.initial_parameters(), *plan_, arenas.parameters);
+  return imported.ok()
+             ? imported
+             : AsDataError(Annotate(imported, "train.initial_parameters"));
+}
+
+absl::Status TrainingState::MakeModel(int64_t max_batch) {
+  if (accelerator_ != nullptr) {
+    ASSIGN_OR_RETURN(model_, accelerator_->CreateModel(
+                                 config_.model, config_.precision, max_batch));
+    return absl::OkStatus();
+  }
+  const Compute compute = {.pool = pool_, .precision = config_.precision};
+  ASSIGN_OR_RETURN(model_,
+                   CreateModel<float>(config_.model, compute, max_batch));
+  if (config_.emulation.is_on()) {
+    model_ =
+        EmulateCompute(std::move(model_), config_.emulation, Clock::Real());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TrainingState::GrowModel(int64_t max_batch) {
+  if (model_->max_batch() > 0) {
+    // Checked again, since after a loss the other ranks take over its part of
+    // the batch: better refused here than killed by the kernel.
+    RETURN_IF_ERROR(CheckFitsInMemory(model_->buffer_bytes() /
+                                      model_->max_batch() * max_batch));
+  }
+  RETURN_IF_ERROR(MakeModel(0));  // gives the smaller buffers back first
+  return MakeModel(max_batch);
+}
+
+absl::Status TrainingState::CheckFitsInMemory(int64_t activation_bytes) const {
+  const int64_t arena_bytes =
+      plan_->total_elems() * static_cast<int64_t>(sizeof(float));
+  const int moments = MomentsOf(config_.optimizer);
+  std::vector<MemoryNeed> needs = {{"parameters", arena_bytes}};
+  // An accelerator has its own memory, and says itself when that is too small.
+  if (accelerator_ == nullptr || has_servers())
+    needs.push_back({"gradients", arena_bytes});
+  if (has_servers()) {
+    needs.push_back({"the next parameters", arena_bytes});
+  } else {
+    needs.push_back({"moments", moments * arena_bytes});
+  }
+  // One rank of a host has it.
+  if (!config_.program.checkpoint().directory().empty()) {
+    needs.push_back({"its share of a checkpoint's copy",
+                     (1 + moments) * arena_bytes / ranks_on_host_});
+    if (has_servers()) {
+      needs.push_back({"its share of a checkpoint's moments",
+                       moments * arena_bytes / ranks_on_host_});
+    }
+  }
+  if (activation_bytes > 0 && accelerator_ == nullptr)
+    needs.push_back({"activations", activation_bytes});
+  return CheckMemory(needs, ranks_on_host_, MemoryLimitBytes());
+}
+
+absl::Status TrainingState::MakePlan() {
+  PlanOptions options;
+  options.bucket_bytes = config_.program.bucket_bytes();
+  options.settings = config_.CanonicalText();
+  ASSIGN_OR_RETURN(Plan plan,
+                   Plan::Create(config_.model.kind, model_->specs(), options));
+  plan_ = std::make_unique<Plan>(std::move(plan));
+  return absl::OkStatus();
+}
+
+absl::Status TrainingState::MakeArenas() {
+  Allocator& allocator =
+      accelerator_ == nullptr ? heap_ : accelerator_->host_allocator();
+  ASSIGN_OR_RETURN(arenas_,
+                   StateArenas::Create({.plan = *plan_,
+                                        .config = config_,
+                                        .pool = pool_,
+                                        .allocator = allocator,
+                                        .accelerator = accelerator_,
+                                        .ranks_on_host = ranks_on_host_}));
+  return absl::OkStatus();
+}
+
+absl::Status TrainingState::ForgetLoaded() {
+  is_loaded_ = false;
+  loss_scale_ = FirstLossScale();
+  if (!is_overwritten_) return absl::OkStatus();
+  RETURN_IF_ERROR(InitializeArenas());
+  is_overwritten_ = false;
+  return absl::OkStatus();
+}
+
+ArenaSpans<float> TrainingState::MutableArenas() {
+  is_overwritten_ = true;
+  arenas_->MarkHostNewest();
+  return arenas_->host();
+}
+
+int64_t TrainingState::micro_batch(int64_t local_batch) const {
+  return config_.program.micro_batch() == 0
+             ? local_batch
+             : std::min(config_.program.micro_batch(), local_batch);
+}
+
+double TrainingState::learning_rate() const {
+  return LearningRateAt(config_.optimizer.schedule,
+                        config_.optimizer.learning_rate, applied_step_ + 1,
+                        config_.program.steps());
+}
+
+absl::Status TrainingState::ReserveBatch(int64_t local_batch) {
+  const int64_t wanted = micro_batch(local_batch);
+  if (model_->max_batch() < wanted) RETURN_IF_ERROR(GrowModel(wanted));
+  return arenas_->Bind(*model_);
+}
+
+absl::Span<float> TrainingState::next_parameters() {
+  return arenas_->next_parameters();
+}
+
+void TrainingState::FollowServers(int64_t resume_step) {
+  applied_step_ = resume_step;
+  complete_step_ = resume_step;
+  is_loaded_ = false;
+}
+
+void TrainingState::BecomeNewcomer() {
+  applied_step_ = 0;
+  complete_step_ = 0;
+  skipped_in_a_row_ = 0;
+  loss_scale_ = FirstLossScale();
+  is_loaded_ = false;
+  is_overwritten_ = true;
+}
+
+LossScale TrainingState::FirstLossScale() const {
+  return config_.precision == Precision::kFloat16 ? LossScale::Dynamic()
+                                                  : LossScale();
+}
+
+void TrainingState::TakeOver(int64_t step, int64_t skipped_in_a_row,
+                             const LossScale& loss_scale) {
+  RM_CHECK(applied_step_ == 0 && complete_step_ == 0 && step > 0,
+           "a state is copied to a rank without one");
+  applied_step_ = step;
+  complete_step_ = step;
+  skipped_in_a_row_ = skipped_in_a_row;
+  if (loss_scale_.is_dynamic()) loss_scale_ = loss_scale;
+}
+
+void TrainingState::MarkLoaded(int64_t step,
+                               const std::optional<LossScale>& loss_scale) {
+  RM_CHECK(applied_step_ == 0 && step > 0, "a job starts with a checkpoint");
+  complete_step_ = step;
+  if (loss_scale_.is_dynamic())
+    loss_scale_ = loss_scale.value_or(FirstLossScale());
+  is_loaded_ = true;
+}
+
+void TrainingState::ApplyLoaded() {
+  RM_CHECK(is_loaded_, "there is a checkpoint to start with");
+  applied_step_ = complete_step_;
+  is_loaded_ = false;
+}
+
+absl::Status TrainingState::ResumeAt(int64_t resume_step) {
+  if (is_loaded_ && resume_step == complete_step_) {
+    ApplyLoaded();
+  } else if (applied_step_ == 0 && resume_step == 0) {
+    RETURN_IF_ERROR(ForgetLoaded());
+  } else if (resume_step == complete_step_ &&
+             resume_step == applied_step_ + 1) {
+    RETURN_IF_ERROR(ApplyComplete());
+  }
+  if (resume_step != applied_step_) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("asked to resume at step %d, but step %d is applied "
+                        "and step %d complete here; this rank cannot take part",
+                        resume_step, applied_step_, complete_step_));
+  }
+  complete_step_ = applied_step_;
+  return absl::OkStatus();
+}
+
+absl::Status TrainingState::MarkComplete(int64_t step) {
+  RM_CHECK(step == applied_step_ + 1,
+           "a step completes right after the applied one");
+  ASSIGN_OR_RETURN(const double scaled, arenas_->GradientNormSquared());
+  complete_norm_squared_ = scaled / (loss_scale_.value() * loss_scale_.value());
+  complete_step_ = step;
+  return absl::OkStatus();
+}
+
+void TrainingState::MarkFetched(int64_t step, double norm_squared) {
+  RM_CHECK(has_servers() && step == applied_step_ + 1,
+           "a step completes right after the applied one");
+  complete_step_ = step;
+  complete_norm_squared_ = norm_squared;
+}
+
+absl::Status TrainingState::ApplyComplete() {
+  RM_CHECK(complete_step_ == applied_step_ + 1,
+           "there is a complete step to apply");
+  const bool is_finite = std::isfinite(complete_norm_squared_);
+  if (has_servers()) {
+    RETURN_IF_ERROR(arenas_->TakeNext());
+    is_overwritten_ = true;
+    // An accelerator's arenas stay where they are.
+    if (accelerator_ == nullptr) {
+      const absl::Status bound = arenas_->Bind(*model_);
+      RM_CHECK(bound.ok(), "a model takes one arena as well as another");
+    }
+  } else if (is_finite) {
+    RETURN_IF_ERROR(UpdateParameters());
+  }
+  if (is_finite) {
+    skipped_in_a_row_ = 0;
+  } else if (!loss_scale_.can_fall()) {
+    ++skipped_in_a_row_;
+  }
+  loss_scale_.Note(is_finite);
+  applied_step_ = complete_step_;
+  return absl::OkStatus();
+}
+
+absl::Status TrainingState::UpdateParameters() {
+  // The gradients are sums of parts that were already divided by the global
+  // batch, so the sum is the mean.
+  return arenas_->Apply(
+      {.step = complete_step_,
+       .learning_rate = learning_rate(),
+       .gradient_scale =
+           ClipFactor(complete_norm_squared_, config_.optimizer.clip_norm) /
+           loss_scale_.value()});
+}
+
+uint64_t TrainingState::ParametersHash() const {
+  return HashParameters(arenas_->parameters());
+}
+
+absl::StatusOr<uint64_t> TrainingState::Hash(const CancelToken& cancel) const {
+  uint64_t hash = 0;  // of each piece with that of those before it as the seed
+  for (absl::Span<const float> elems :
+       {absl::Span<const float>(parameters().Elems<float>()), first_moment(),
+        second_moment()}) {
+    while (!elems.empty()) {
+      RETURN_IF_ERROR(cancel.status());
+      const absl::Span<const float> piece = elems.subspan(0, kHashedElems);
+      elems.remove_prefix(piece.size());
+      hash = XXH3_64bits_withSeed(piece.data(), piece.size() * sizeof(float),
+                                  hash);
+    }
+  }
+  return hash;
+}
+
+PlanAgreement TrainingState::Agreement() const {
+  PlanAgreement agreement;
+  agreement.plan_hash = plan_->hash();
+  agreement.data_fingerprint = dataset_->fingerprint();
+  agreement.summary = absl::StrFormat(
+      "plan %016x (%s, %d parameters, %d buckets, global batch %d, seed %d), "
+      "data %016x (%s, %d samples, %d held out)",
+      plan_->hash(), config_.model.CanonicalText(), plan_->parameter_count(),
+      plan_->buckets().size(), config_.program.global_batch(),
+      config_.program.seed(), dataset_->fingerprint(),
+      config_.data.path.empty() ? config_.data.kind : config_.data.path,
+      dataset_->size(Split::kTrain), dataset_->size(Split::kHeldOut));
+  // Ranks on GPUs and on CPUs reduce gradients in incompatible ways.
+  if (accelerator_ != nullptr)
+    agreement.plan_hash = CounterRandom(agreement.plan_hash, kOnGpuStream);
+  absl::StrAppend(&agreement.summary, ", ", PrecisionName(config_.precision),
+                  accelerator_ == nullptr ? " on a CPU" : " on a GPU");
+  return agreement;
+}
+
+}  // namespace ringmaster

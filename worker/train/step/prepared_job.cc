@@ -1,0 +1,96 @@
+#include "worker/train/step/prepared_job.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/plan/partition.h"
+#include "common/status/annotate.h"
+#include "common/status/status_macros.h"
+#include "worker/train/state/program_config.h"
+
+namespace ringmaster {
+namespace {
+
+// Evaluation uses the training buffers; a rank with a tiny part of the batch
+// should not evaluate target by target.
+constexpr int64_t kMinBufferedTargets = 64;
+
+// The rank's samples of a batch.
+ElemRange PartOf(const RankAssignment& assignment,
+                 const ProgramConfig& config) {
+  return ChunkOf(assignment.data_index, assignment.world_size,
+                 config.program.global_batch());
+}
+
+// Null: no text is asked for.
+absl::StatusOr<std::unique_ptr<TextSampler>> MakeSampler(TrainingState& state) {
+  const ProgramConfig& config = state.config();
+  const v1::SampleSpec& sample = config.program.sample();
+  if (sample.prompt().empty()) return nullptr;
+  const ModelInput& input = state.model().input();
+  if (input.shape.tokens == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "train.sample: the model ", config.model.kind, " does not write text"));
+  }
+  absl::StatusOr<std::unique_ptr<TextSampler>> sampler = TextSampler::Create(
+      {.prompt = sample.prompt(),
+       .bytes = sample.bytes(),
+       .temperature = sample.temperature(),
+       .top_k = sample.top_k()},
+      config.data.vocabulary_path, config.data.merges_path, input.vocabulary);
+  if (!sampler.ok()) return Annotate(sampler.status(), "train.sample");
+  return sampler;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<PreparedJob>> PreparedJob::Create(
+    const v1::TrainProgram& program, const RankAssignment& assignment,
+    const CancelToken& cancel, const Options& options) {
+  // Tensor cores give bfloat16 many times the speed of float32; CPUs do not.
+  ASSIGN_OR_RETURN(const ProgramConfig config,
+                   ParseProgram(program, options.accelerator == nullptr
+                                             ? Precision::kFloat32
+                                             : Precision::kBFloat16));
+  TrainingState::Options state_options;
+  state_options.threads = options.threads;
+  state_options.accelerator = options.accelerator;
+  state_options.ranks_on_host = assignment.local_world_size;
+  state_options.local_batch = PartOf(assignment, config).count;
+  state_options.cancel = &cancel;
+  state_options.is_newcomer =
+      assignment.is_newcomer ||
+      (config.parameter_server.has_value() && assignment.resume_step > 0);
+  std::unique_ptr<PreparedJob> job(new PreparedJob(options.clock));
+  ASSIGN_OR_RETURN(job->state_, TrainingState::Create(config, state_options));
+  ASSIGN_OR_RETURN(job->sampler_, MakeSampler(*job->state_));
+  job->files_ = std::make_unique<JobFiles>(*job->state_, options.board,
+                                           options.on_notice, options.clock);
+  return job;
+}
+
+absl::Status PreparedJob::ReserveBatch(const RankAssignment& assignment) {
+  const int64_t fewest =
+      std::max<int64_t>(1, kMinBufferedTargets / state_->targets());
+  return state_->ReserveBatch(
+      std::max(PartOf(assignment, config()).count, fewest));
+}
+
+absl::Status PreparedJob::StartPrefetcher(const RankAssignment& assignment,
+                                          int64_t first_step) {
+  const ElemRange part = PartOf(assignment, config());
+  if (prefetcher_ == nullptr || prefetcher_capacity_ < part.count) {
+    prefetcher_capacity_ = std::max<int64_t>(part.count, 1);
+    prefetcher_.reset();
+    prefetcher_ = std::make_unique<Prefetcher>(
+        state_->dataset(), state_->sampler(),
+        Prefetcher::Options{.global_batch = config().program.global_batch(),
+                            .max_local_batch = prefetcher_capacity_},
+        clock_);
+  }
+  return prefetcher_->Start(first_step, assignment.data_index,
+                            assignment.world_size);
+}
+
+}  // namespace ringmaster
