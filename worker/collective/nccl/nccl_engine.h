@@ -190,6 +190,8 @@ class NcclEngine {
   // On the engine's thread.
   void ThreadMain();
   [[nodiscard]] Task AwaitTask();
+  // Waits until something is asked of the thread, but not longer than `most`.
+  void AwaitChange(absl::Duration most);
   void RunJob();
   void IssueNext();
   // Notes the collectives that are done. Returns true if there were any.

@@ -1,6 +1,4 @@
 // The thread of NcclEngine: what calls NCCL.
-#include <chrono>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,7 +12,7 @@ namespace {
 
 // The time between two looks at a busy device (CUDA has no wait with a
 // deadline), far below the time of a bucket.
-constexpr std::chrono::microseconds kPollInterval(20);
+constexpr absl::Duration kPollInterval = absl::Microseconds(20);
 // The time between two looks for errors and for a cancellation.
 constexpr absl::Duration kErrorInterval = absl::Milliseconds(2);
 // The time that peers have to end in an orderly way.
@@ -46,13 +44,19 @@ void NcclEngine::ThreadMain() {
         IssueNext();
         break;
       case Task::kPoll:
-        if (!PollItems()) std::this_thread::sleep_for(kPollInterval);
+        if (!PollItems()) AwaitChange(kPollInterval);
         break;
       case Task::kEnd:
         End();
         return;
     }
   }
+}
+
+void NcclEngine::AwaitChange(absl::Duration most) {
+  Clock& clock = Clock::Real();
+  MutexLock lock(mutex_);
+  changed_.WaitUntil(mutex_, clock, clock.Now() + most);
 }
 
 NcclEngine::Task NcclEngine::AwaitTask() {
@@ -290,7 +294,7 @@ void NcclEngine::AwaitCompute() {
     while (Clock::Real().Now() < limit) {
       const absl::StatusOr<bool> is_done = item.ready->IsDone();
       if (!is_done.ok() || *is_done) break;
-      std::this_thread::sleep_for(kPollInterval);
+      AwaitChange(kPollInterval);
     }
   }
 }

@@ -2,18 +2,18 @@
 
 #include <pthread.h>
 
-#include <chrono>
 #include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 
 namespace ringmaster {
 namespace {
 
 // The time between two polls of a copy, far below the time of a bucket. (No
 // accelerator offers a wait that could be interrupted.)
-constexpr std::chrono::microseconds kPollInterval(20);
+constexpr absl::Duration kPollInterval = absl::Microseconds(20);
 
 }  // namespace
 
@@ -89,7 +89,9 @@ void GradientFeed::Run() {
     if (*is_there) {
       PushFirst();
     } else {
-      std::this_thread::sleep_for(kPollInterval);
+      MutexLock lock(mutex_);
+      if (!is_stopping_)
+        changed_.WaitUntil(mutex_, clock_, clock_.Now() + kPollInterval);
     }
   }
 }
