@@ -12,7 +12,7 @@ import unittest
 
 from tests import report
 from tests.golden.make import faulted_job, mlp_job, write_text_of
-from tests.integration.cluster import PATIENCE, Cluster, binary, generation_of
+from tests.integration.cluster import ENDED, PATIENCE, Cluster, binary, generation_of
 
 RELEASES = sorted(path.parent for path in pathlib.Path("tests/golden").glob("*/jobs.json"))
 
@@ -74,13 +74,14 @@ class GoldenTest(unittest.TestCase):
                     cluster.start_worker(name)
                 cluster.await_step(then["running"], 5)
                 self.assertGreater(generation_of(cluster.job(then["running"])), int(then["generation"]))
-                cluster.cancel(then["running"])
-                queued = cluster.query("status")["jobs"]
-                new = cluster.submit(mlp_job("new", steps=5))
-                self.assertNotIn(new, [job["id"] for job in queued])
-                for job in queued:
-                    if job["state"] not in {"JOB_STATE_SUCCEEDED", "JOB_STATE_FAILED", "JOB_STATE_CANCELLED"}:
+                # While it runs, those behind it cannot end by themselves.
+                jobs = cluster.query("status")["jobs"]
+                for job in jobs:
+                    if job["id"] != then["running"] and job["state"] not in ENDED:
                         cluster.cancel(job["id"])
+                cluster.cancel(then["running"])
+                new = cluster.submit(mlp_job("new", steps=5))
+                self.assertNotIn(new, [job["id"] for job in jobs])
                 cluster.await_job(new, "SUCCEEDED")
 
     def test_a_job_goes_on_from_a_checkpoint(self):
