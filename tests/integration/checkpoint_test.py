@@ -278,6 +278,20 @@ class CheckpointTest(unittest.TestCase):
         self.assertEqual(lines, sorted(set(lines)))
         self.assertEqual(lines[-1], last)
 
+    def test_a_writer_killed_after_the_last_step_leaves_its_checkpoint_to_the_others(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            cluster.start_worker("a", env={"RINGMASTER_FAIL_POINTS": "checkpoint.rename=crash@1"})
+            cluster.await_workers(1)
+            cluster.start_worker("b", slots=2)
+            cluster.await_workers(3)
+            job = cluster.run_job(self.job(workers=3, steps=20, every=0))
+            self.assertEqual(job["verdict"]["worker"], "a")
+            written = cluster.events(job["id"], "checkpoint.written")
+            self.assertEqual([(event["worker"][0], int(event["step"])) for event in written], [("b", 20)])
+        self.assertEqual(steps_of(self.checkpoints), [20])
+        self.assertEqual(list(self.checkpoints.glob(".tmp-*")), [])
+
 
 if __name__ == "__main__":
     report.main()

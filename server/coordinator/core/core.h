@@ -18,6 +18,8 @@
 //              --workers joined, members paused-------> HALTING (re-form)
 //              --member failed by its own fault-------> HALTING (fail)
 //              --all finished, equal hashes-> ending -> SUCCEEDED
+//              --the same, but the member that
+//                wrote the last checkpoint lost-> HALTING (re-form)
 //              --cancel-------------------------------> STOPPING
 //   STOPPING   --all finished---------------> ending -> CANCELLED
 //              --stop budget over, member lost--------> HALTING (cancel)

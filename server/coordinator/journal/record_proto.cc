@@ -119,6 +119,7 @@ class Writer {
     created.set_max_workers(record.max_workers);
     *created.mutable_settle() = ringmaster::ToProto(record.settle);
     created.set_total_steps(record.total_steps);
+    created.set_keeps_checkpoints(record.keeps_checkpoints);
     if (record.sharding.shards > 0)
       *created.mutable_sharding() = ToProto(record.sharding);
     *created.mutable_time() = ringmaster::ToProto(record.time);
@@ -185,6 +186,7 @@ JobCreatedRecord FromProto(const v1::JobCreated& created) {
   record.max_workers = created.max_workers();
   record.settle = ringmaster::FromProto(created.settle());
   record.total_steps = created.total_steps();
+  record.keeps_checkpoints = created.keeps_checkpoints();
   if (created.has_sharding()) record.sharding = FromProto(created.sharding());
   record.time = ringmaster::FromProto(created.time());
   return record;

@@ -3,7 +3,9 @@
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
+#include "common/job/job_spec.h"
 #include "common/parameter_server/update_rules.h"
+#include "common/protocol/proto_time.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -25,6 +27,21 @@ Sharding ShardingOf(const v1::JobSpec& spec) {
                   .lanes = lanes,
                   .replicas = server.replicas(),
                   .is_lockstep = server.consistency() == v1::CONSISTENCY_BSP};
+}
+
+JobTerms TermsOf(const v1::JobSpec& spec) {
+  JobTerms terms;
+  terms.name = spec.name();
+  terms.spec = SerializeSpec(spec);
+  terms.min_workers = spec.workers().min();
+  terms.max_workers = spec.workers().max();
+  terms.settle = FromProto(spec.workers().settle());
+  // A benchmark's steps are its sizes.
+  terms.total_steps =
+      spec.has_bench() ? spec.bench().sizes_size() : spec.train().steps();
+  terms.keeps_checkpoints = !spec.train().checkpoint().directory().empty();
+  terms.sharding = ShardingOf(spec);
+  return terms;
 }
 
 std::string WarningOf(const v1::JobSpec& spec) {

@@ -5,8 +5,6 @@
 
 #include <string>
 
-#include "common/job/job_spec.h"
-#include "common/protocol/proto_time.h"
 #include "ringmaster/v1/job.pb.h"
 #include "server/coordinator/core/state/types.h"
 
@@ -19,21 +17,8 @@ namespace ringmaster::coordinator {
 // is valid, more than necessary; empty otherwise.
 [[nodiscard]] std::string WarningOf(const v1::JobSpec& spec);
 
-// Sets the values that the core keeps of `spec`, which ValidateAndDefault
-// returned, in a SubmitRequested or a HeldJob: both describe a job by the same
-// values.
-template <typename CoreJob>
-void SetFromSpec(const v1::JobSpec& spec, CoreJob& job) {
-  job.name = spec.name();
-  job.spec = SerializeSpec(spec);
-  job.min_workers = spec.workers().min();
-  job.max_workers = spec.workers().max();
-  job.settle = FromProto(spec.workers().settle());
-  // A benchmark's steps are its sizes.
-  job.total_steps =
-      spec.has_bench() ? spec.bench().sizes_size() : spec.train().steps();
-  job.sharding = ShardingOf(spec);
-}
+// Returns the core's terms of `spec`, which ValidateAndDefault returned.
+[[nodiscard]] JobTerms TermsOf(const v1::JobSpec& spec);
 
 }  // namespace ringmaster::coordinator
 

@@ -183,7 +183,7 @@ absl::StatusOr<SubmitRequested> ParseSubmit(
   }
   ASSIGN_OR_RETURN(const v1::JobSpec spec, ValidateAndDefault(request.spec()));
   SubmitRequested submit;
-  SetFromSpec(spec, submit);
+  static_cast<JobTerms&>(submit) = TermsOf(spec);
   submit.request_id = request.request_id();
   return submit;
 }

@@ -199,7 +199,7 @@ absl::StatusOr<HeldJob> ParseHeldJob(const v1::HeldJob& held,
   RETURN_IF_ERROR(checks.status());
   ASSIGN_OR_RETURN(const v1::JobSpec spec, ValidateAndDefault(held.spec()));
   HeldJob job;
-  SetFromSpec(spec, job);
+  static_cast<JobTerms&>(job) = TermsOf(spec);
   job.job_id = held.job_id();
   job.rank = held.rank();
   job.world_size = held.world_size();

@@ -126,30 +126,18 @@ void OnSubmit(Turn& turn, const SubmitRequested& submit) {
   JobCreatedRecord record;
   record.number = turn.state.last_job_number = NextNumber(turn.state);
   record.id = absl::StrCat(submit.name, "-", record.number);
-  record.name = submit.name;
-  record.spec = submit.spec;
+  static_cast<JobTerms&>(record) = submit;
   record.request_id = submit.request_id;
-  record.min_workers = submit.min_workers;
-  record.max_workers = submit.max_workers;
-  record.settle = submit.settle;
-  record.total_steps = submit.total_steps;
-  record.sharding = submit.sharding;
   record.time = turn.time;
   turn.Persist(std::move(record), {submit.request});
 }
 
 Job JobOf(const JobCreatedRecord& record) {
   Job job;
+  static_cast<JobTerms&>(job) = record;
   job.id = record.id;
-  job.name = record.name;
   job.number = record.number;
-  job.spec = record.spec;
   job.request_id = record.request_id;
-  job.min_workers = record.min_workers;
-  job.max_workers = record.max_workers;
-  job.settle = record.settle;
-  job.total_steps = record.total_steps;
-  job.sharding = record.sharding;
   job.create_time = record.time;
   job.message = "waits for the jobs before it";
   return job;

@@ -188,13 +188,7 @@ JobCreatedRecord CreatedRecord(const Turn& turn) {
   JobCreatedRecord record;
   record.number = turn.state.rebuilding->job_number;
   record.id = held.job_id;
-  record.name = held.name;
-  record.spec = held.spec;
-  record.min_workers = held.min_workers;
-  record.max_workers = held.max_workers;
-  record.settle = held.settle;
-  record.total_steps = held.total_steps;
-  record.sharding = held.sharding;
+  static_cast<JobTerms&>(record) = held;
   record.time = turn.time;
   return record;
 }

@@ -195,8 +195,15 @@ struct Present {
   int servers = 0;
 };
 
-bool IsEnough(const Job& job, const Present& present) {
-  return present.workers >= job.min_workers &&
+// Where no step is left to make, one worker is enough for what comes after the
+// last: its checkpoint.
+int LeastWorkers(const Job& job, const ResumePoint& point) {
+  return point.resume_step >= job.total_steps ? 1 : job.min_workers;
+}
+
+bool IsEnough(const Job& job, const ResumePoint& point,
+              const Present& present) {
+  return present.workers >= LeastWorkers(job, point) &&
          present.servers >= LeastCount(job, v1::ROLE_PARAMETER_SERVER);
 }
 
@@ -262,10 +269,10 @@ std::vector<const Worker*> NextMembers(const Turn& turn, const Job& job,
                                        const ResumePoint& point,
                                        Hosts worker_hosts, Hosts server_hosts) {
   const bool is_done = point.resume_step >= job.total_steps;
-  std::vector<const Worker*> members =
-      NextMembers(turn, job,
-                  {v1::ROLE_WORKER, is_done ? job.min_workers : job.max_workers,
-                   worker_hosts});
+  std::vector<const Worker*> members = NextMembers(
+      turn, job,
+      {v1::ROLE_WORKER, is_done ? LeastWorkers(job, point) : job.max_workers,
+       worker_hosts});
   const std::vector<const Worker*> servers =
       NextMembers(turn, job,
                   {v1::ROLE_PARAMETER_SERVER,
@@ -305,7 +312,7 @@ void Reform(Turn& turn, Job& job) {
       StayingCount(turn.state, job, v1::ROLE_PARAMETER_SERVER) +
           IdleCount(turn.state, server_hosts, v1::ROLE_PARAMETER_SERVER)};
   // A wait for workers needs no record, so it does not wait for the journal.
-  if (!IsEnough(job, present)) {
+  if (!IsEnough(job, point, present)) {
     WaitForWorkers(turn, job, point, present);
     return;
   }

@@ -36,15 +36,16 @@ void TakeFigures(Job& job, const Member& member, int64_t step,
                  const v1::TrainingFigures& figures) {
   const int rank = member.identity.rank;
   if (member.identity.role != v1::ROLE_WORKER) return;
+  // Each member reports checkpoints on its own.
+  const int64_t checkpoint_step =
+      std::max(job.figures.checkpoint_step(), figures.checkpoint_step());
+  job.figures.set_checkpoint_step(checkpoint_step);
   if (figures.step() <= 0 || step < job.figures.step() ||
       (step == job.figures.step() && rank > job.figures_rank)) {
     return;
   }
-  // Each member reports checkpoints on its own.
-  const int64_t checkpoint_step = job.figures.checkpoint_step();
   job.figures = figures;
-  job.figures.set_checkpoint_step(
-      std::max(checkpoint_step, figures.checkpoint_step()));
+  job.figures.set_checkpoint_step(checkpoint_step);
   job.figures.set_step(step);
   job.figures.set_total_steps(job.total_steps);
   job.figures_rank = rank;
@@ -90,6 +91,15 @@ void Succeed(Turn& turn, Job& job, const FinishedAnswer& answer) {
             {v1::JOB_STATE_SUCCEEDED, static_cast<int>(ExitCode::kDone),
              absl::StrCat("all ", job.total_steps, " steps are done"),
              answer.parameters_hash});
+}
+
+// Returns true if the last step is in no checkpoint, and a member that may have
+// been writing it is gone. (Members that could not write say so themselves.)
+bool LacksLastCheckpoint(const Job& job) {
+  return job.keeps_checkpoints &&
+         job.figures.checkpoint_step() < job.total_steps &&
+         std::any_of(job.members.begin(), job.members.end(),
+                     [](const Member& member) { return member.is_lost; });
 }
 
 }  // namespace
@@ -195,6 +205,12 @@ void CheckFinished(Turn& turn, Job& job) {
       std::find_if(job.members.begin(), job.members.end(),
                    [](const Member& member) { return !member.is_lost; });
   const FinishedAnswer answer = *alive->finished;
+  if (!answer.is_stopped && LacksLastCheckpoint(job)) {
+    // Those who are left hold the last step: they close the job in a generation
+    // that makes no step and writes the checkpoint.
+    BeginHalt(turn, job, HaltIntent::kReform, *job.verdict);
+    return;
+  }
   if (!answer.is_stopped) {
     Succeed(turn, job, answer);
     return;

@@ -26,17 +26,8 @@ namespace ringmaster::coordinator {
 
 // A job as one of its workers knows it, for a coordinator that has lost its
 // state.
-struct HeldJob {
+struct HeldJob : JobTerms {
   std::string job_id;
-  // The serialized JobSpec, checked, and the values that the core reads from
-  // it.
-  std::string spec;
-  std::string name;
-  int min_workers = 1;
-  int max_workers = 1;
-  absl::Duration settle;
-  int64_t total_steps = 0;
-  Sharding sharding;
   // The worker's rank in the generation that the hello names, its number of
   // workers, and that of parameter servers, whose ranks follow.
   int rank = 0;
@@ -185,16 +176,9 @@ struct StreamClosed {
 
 // ---- From users.
 
-struct SubmitRequested {
+// The adapter has checked its terms.
+struct SubmitRequested : JobTerms {
   RequestToken request = 0;
-  // Valid: checked by the adapter, as are the numbers below.
-  std::string name;
-  std::string spec;
-  int min_workers = 1;
-  int max_workers = 1;
-  absl::Duration settle;
-  int64_t total_steps = 0;
-  Sharding sharding;
   // Empty: none.
   std::string request_id;
 };

@@ -22,20 +22,12 @@
 
 namespace ringmaster::coordinator {
 
-struct JobCreatedRecord {
+struct JobCreatedRecord : JobTerms {
   // Rises by one with each job of this journal; the last part of `id`.
   int64_t number = 0;
   std::string id;
-  std::string name;
-  // The serialized JobSpec with defaults filled in; opaque here.
-  std::string spec;
   std::string request_id;
-  int min_workers = 1;
-  int max_workers = 1;
-  absl::Duration settle;
-  int64_t total_steps = 0;
   absl::Time time;
-  Sharding sharding = {};
 };
 
 struct GenerationFormedRecord {

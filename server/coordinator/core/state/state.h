@@ -140,18 +140,10 @@ enum class HaltIntent { kReform, kFail, kCancel };
 
 inline constexpr size_t kMaxIncidents = 16;
 
-struct Job {
+struct Job : JobTerms {
   std::string id;
-  std::string name;
   int64_t number = 0;
-  // The serialized JobSpec.
-  std::string spec;
   std::string request_id;
-  int min_workers = 1;
-  int max_workers = 1;
-  absl::Duration settle;
-  int64_t total_steps = 0;
-  Sharding sharding;
 
   v1::JobState state = v1::JOB_STATE_QUEUED;
   // Why it is in this state, in a sentence.

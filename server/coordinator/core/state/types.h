@@ -60,6 +60,22 @@ struct Sharding {
   friend bool operator==(const Sharding&, const Sharding&) = default;
 };
 
+// The part of a job's spec that the core decides by. Its submission, its record
+// and the job itself have the same, as does a worker that tells of it.
+struct JobTerms {
+  std::string name;
+  // The serialized JobSpec with defaults filled in; opaque here.
+  std::string spec;
+  int min_workers = 1;
+  int max_workers = 1;
+  // The wait for more workers than `min_workers`.
+  absl::Duration settle;
+  int64_t total_steps = 0;
+  // Its last step is to be in a checkpoint before it is done.
+  bool keeps_checkpoints = false;
+  Sharding sharding = {};
+};
+
 // The event that an interruption waits for; the parts of its cost follow one
 // another.
 enum class IncidentPart { kHalt, kAssign, kConnect, kFirstStep };

@@ -158,6 +158,7 @@ void RandomCluster::AskForSomething() {
     submit.settle = absl::Milliseconds(Pick(1000));
     submit.total_steps = 1 + Pick(12);
     submit.sharding = DrawSharding(submit.max_workers);
+    submit.keeps_checkpoints = Chance(50);
     submits_.insert(request);
     Count("submit");
     Feed(submit);

@@ -154,6 +154,8 @@ class RandomCluster {
   void Receive(Process& process, const Action& action);
   void ReceiveAssignment(Process& process, const SendAssignment& assignment);
   void SayAgain(Process& process);
+  // It is to write the last step of a job that keeps checkpoints.
+  bool IsLastWriter(const Process& process) const;
   void Finish(Process& process, bool is_stopped);
   void Advance(absl::Duration duration);
 
@@ -190,6 +192,8 @@ class RandomCluster {
   int64_t last_assigned_ = 0;
   // The step of the checkpoint that a job finds; 0: it finds none.
   std::map<std::string, int64_t> checkpoints_;
+  // Jobs whose last step is in a checkpoint.
+  std::set<std::string> written_;
   // The highest step applied by anybody, by job, since its last rollback, and
   // the generation of that.
   std::map<std::string, int64_t> applied_;

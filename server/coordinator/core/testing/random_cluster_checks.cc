@@ -45,11 +45,19 @@ void RandomCluster::CheckRecord(const JournalRecord& record) {
     if (!durable_ends_.insert(end->job_id).second) {
       Violate(absl::StrCat("job ", end->job_id, " ended twice"));
     }
-    const int64_t total = core_.state().FindJob(end->job_id)->total_steps;
+    const Job& job = *core_.state().FindJob(end->job_id);
+    const int64_t total = job.total_steps;
     if (end->state == v1::JOB_STATE_SUCCEEDED &&
         applied_[end->job_id] < total) {
       Violate(absl::StrCat("job ", end->job_id, " succeeded at step ",
                            applied_[end->job_id], " of ", total));
+    }
+    if (end->state == v1::JOB_STATE_SUCCEEDED && job.keeps_checkpoints) {
+      Count("last checkpoint");
+      if (!written_.contains(end->job_id)) {
+        Violate(absl::StrCat("job ", end->job_id,
+                             " succeeded without its last checkpoint"));
+      }
     }
     if (end->exit_code == 1) Violate(end->message);
   } else if (const auto* const reached =

@@ -78,8 +78,21 @@ void RandomCluster::Beat(Process& process) {
                                     {}});
 }
 
+bool RandomCluster::IsLastWriter(const Process& process) const {
+  const Job* const job = core_.state().FindJob(process.job_id);
+  return process.rank == 0 && job != nullptr && job->keeps_checkpoints;
+}
+
 void RandomCluster::Finish(Process& process, bool is_stopped) {
   process.mode = Mode::kFinished;
+  if (!is_stopped && IsLastWriter(process)) {
+    written_.insert(process.job_id);
+    v1::Notice notice;
+    notice.set_kind(v1::NOTICE_KIND_CHECKPOINT_WRITTEN);
+    notice.set_generation(process.generation);
+    notice.set_step(process.applied);
+    process.up.push_back(NoticeReceived{process.session, std::move(notice)});
+  }
   SetDone(process,
           is_stopped ? Exchange::Done::kStopped : Exchange::Done::kFinished);
   process.up.push_back(FinishedReceived{process.session,
@@ -130,6 +143,8 @@ void RandomCluster::Train(Process& process) {
     return;
   }
   if (process.applied >= exchange.total_steps) {
+    // Rank 0 writes the last checkpoint first, while the others have finished.
+    if (IsLastWriter(process) && !Chance(30)) return;
     Finish(process, false);
     return;
   }

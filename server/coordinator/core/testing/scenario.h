@@ -27,7 +27,8 @@
 //                                     6 samples skipped
 //   heard NAMES | break NAMES         another message; the stream breaks
 //       all of these take gen=G; default: the last assignment's
-//   submit NAME [min=N] [max=N] [steps=N] [settle=D] [request_id=T] [SHARDING]
+//   submit NAME [min=N] [max=N] [steps=N] [settle=D] [request_id=T]
+//          [checkpoints=yes] [SHARDING]
 //       SHARDING: [servers=N] [shards=N] [lanes=N] [replicas=N]
 //                 [consistency=bsp|...]
 //   cancel JOB [reason=T] | drain WORKER [reason=T]

@@ -123,6 +123,7 @@ std::vector<JournalRecord> MakeOneOfEach() {
   created.max_workers = 5;
   created.settle = absl::Milliseconds(750);
   created.total_steps = 101;
+  created.keeps_checkpoints = true;
   created.sharding = {.servers = 3,
                       .shards = 4,
                       .lanes = 2,
