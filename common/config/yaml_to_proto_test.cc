@@ -33,7 +33,7 @@ class YamlToProtoTest : public testing::Test {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << yaml;
     return std::string(status.message());
   }
-  // The error in a value of a field of the top.
+  // Returns the error for `value` in the top-level field `field`.
   std::string ValueError(const std::string& field, const std::string& value) {
     const std::string error = Error(absl::StrCat(field, ": ", value));
     const std::string place = absl::StrCat("job.yaml:1: ", field, ": ");

@@ -77,7 +77,7 @@ TEST(CredentialsTest, FlagsThatDoNotGoTogetherAreRefused) {
 
 class TlsTest : public testing::Test {
  protected:
-  // Returns true if a client with `client` gets through to a server with
+  // Returns true if a client with the options `client` can call a server with
   // `server`.
   static bool CanConnect(const CredentialsOptions& server,
                          const CredentialsOptions& client) {

@@ -77,7 +77,7 @@ TEST(FieldRulesTest, EveryDefaultKeepsItsOwnRule) {
             ->GetPrototype(type)
             ->New());
     FillDefaults(*message);
-    // Only what has no default may be wrong.
+    // Only fields without a default may be wrong.
     const std::string errors = ErrorsOf(*message);
     for (int i = 0; i < type->field_count(); ++i) {
       const FieldDescriptor& field = *type->field(i);
@@ -178,7 +178,8 @@ TEST(FieldRulesTest, RanksAgreeOnNamesAndValues) {
   EXPECT_EQ(text,
             "model={cnn={height=32 filters=[8]}} data={images={}} steps=3 "
             "evaluation_samples=0 non_finite={policy=fail}");
-  // Where its samples are is a rank's own business; their number is not.
+  // Each rank may keep its samples where it likes, but all have the same
+  // number.
   v1::TrainProgram b = a;
   b.mutable_data()->mutable_images()->set_images("there");
   EXPECT_EQ(AgreedText(b), text);

@@ -88,7 +88,7 @@ class MessageLoopTest : public ::testing::TestWithParam<Transport> {
     return Clock::Real().Now() + absl::Seconds(30);
   }
 
-  // Turns both loops, on this thread, until `is_done`; the first error.
+  // Polls both loops, on this thread, until `is_done`; returns the first error.
   template <typename IsDone>
   absl::Status TurnBoth(IsDone is_done) {
     while (!is_done()) {
@@ -376,7 +376,8 @@ INSTANTIATE_TEST_SUITE_P(Transports, MessageLoopTest,
                            return TransportName(test.param);
                          });
 
-// One rank with two others: what is held up at one goes on at the other.
+// One rank with two others: while one holds its messages up, the other's still
+// arrive.
 TEST(MessageLoopOfThreeTest, NotNowHoldsUpThatPeerAlone) {
   CancelToken cancel;
   ChannelPair to_first =

@@ -108,8 +108,8 @@ TEST(ServiceManager, DoesNotWaitForOneThatDoesNotRead) {
   Manager manager;
   const ServiceManager service = ServiceManager::FromEnvironment();
   const MonotonicTime begin = Clock::Real().Now();
-  // More than its queue has room for (net.unix.max_dgram_qlen), until one
-  // waits.
+  // Sends more than its queue has room for (net.unix.max_dgram_qlen), until a
+  // sender waits.
   while (Clock::Real().Now() - begin < absl::Milliseconds(500)) {
     service.Stopping();
   }

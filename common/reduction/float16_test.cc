@@ -55,8 +55,8 @@ uint16_t Nearest(const std::vector<double>& worths, float value) {
   return static_cast<uint16_t>(sign | (up ? index : index - 1));
 }
 
-// Every float16, every middle between two, and their neighbours; anything;
-// NaNs.
+// Returns every float16, every middle between two of them and their neighbours,
+// random bits, and NaNs.
 std::vector<float> FloatsToNarrow(const std::vector<double>& worths) {
   constexpr float kHuge = std::numeric_limits<float>::infinity();
   std::vector<float> floats = {kHuge, std::numeric_limits<float>::max(),

@@ -200,7 +200,7 @@ TEST_F(EstablishTest, WaitsForAPeerThatListensLater) {
   EXPECT_EQ(connected->connected[0]->transport(), Transport::kUnix);
 }
 
-// It listens, but comes to its links only when it was already asked over TCP.
+// It listens, but accepts only after the peer has already asked over TCP.
 TEST_F(EstablishTest, MeetsALatePeerOverItsUnixSocketAllTheSame) {
   absl::StatusOr<EstablishedLinks> connected = absl::UnknownError("");
   EstablishConfig config = ConfigOf(0);
@@ -396,8 +396,8 @@ TEST_F(EstablishTest, RanksOfOneHostMeetOverAUnixSocket) {
             absl::StrCat("rank 0 at pid ", getpid(), " (unix)"));
 }
 
-// As a rank does that ends its last generation while the next one's peers
-// connect already.
+// A rank hangs up like this when it ends its last generation while peers of the
+// next already connect.
 TEST_F(EstablishTest, AUnixSocketThatHangsUpOnceIsTriedAgain) {
   absl::StatusOr<EstablishedLinks> accepted = absl::UnknownError("");
   EstablishConfig hanging_up = ConfigOf(1);
@@ -631,7 +631,8 @@ class StrangerTest : public EstablishTest {
       : tcp_only_(
             *Listener::Listen(absl::StrCat("127.0.0.2:", listener1_.port()))) {}
 
-  // Rank 0 connects to rank 1 while the stranger does as `stranger` says.
+  // Rank 0 connects to rank 1 while the stranger runs with the config
+  // `stranger`.
   void ExpectTcpDespite(EstablishConfig stranger,
                         const std::vector<PeerLink>& awaited) {
     EXPECT_FALSE(tcp_only_.unix_status().ok());
@@ -704,7 +705,7 @@ void Relay(int first, int second) {
   }
 }
 
-// It knows no secret, but passes on what those say who do.
+// It does not know the secret, but relays the messages of those who do.
 TEST_F(StrangerTest, ThatRelaysIsLeftForTcp) {
   std::thread relay([&] {
     pollfd readable = {listener1_.unix_fd(), POLLIN, 0};

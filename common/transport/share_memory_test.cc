@@ -217,7 +217,7 @@ TEST(ShareMemoryTest, RefusesSlotsThatCannotBe) {
   EXPECT_TRUE(absl::IsInvalidArgument(MakeChannels(config, {}).status()));
 }
 
-// Rank 1 by hand: what it says lies in the socket before rank 0 begins.
+// The test plays rank 1: its messages are in the socket before rank 0 begins.
 class MisbehavingPeerTest : public ::testing::Test {
  protected:
   void TearDown() override {
@@ -300,8 +300,7 @@ TEST_F(MisbehavingPeerTest, OffersAnArenaSmallerThanItSays) {
 }
 
 TEST_F(MisbehavingPeerTest, OffersAnArenaNobodyCanMap) {
-  // Not more than it says, so it is not at fault by what we can see of it: a
-  // size is checked before anything is mapped.
+  // Sizes are checked before anything is mapped.
   ShareMessage offer = Offer();
   offer.arena_bytes = ~uint64_t{0};
   Say(offer, {Memfd(SegmentBytes(kSlots), true), Memfd(9999, true)});

@@ -80,7 +80,7 @@ Progress Receive(Channel& channel, const IncomingFrame& frame) {
   return progress.value_or(Progress::kBlocked);
 }
 
-// One channel of rank 0, and by hand what its peer does.
+// One channel of rank 0, whose peer the test plays.
 class SharedChannelTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -244,7 +244,8 @@ TEST_F(SharedChannelTest, NoWakeUpIsLostHoweverTheTwoSidesMeet) {
       }
       for (uint32_t spins = random() % 64; spins > 0; --spins)
         std::atomic_signal_fence(std::memory_order_seq_cst);
-      // Far longer than a round: a lost wake-up is a poll that ran out.
+      // The timeout is far longer than a round: a poll that runs into it has
+      // lost a wake-up.
       while (true) {
         const absl::StatusOr<Progress> got =
             channel.TryReceive(Incoming(i, bytes));
@@ -496,7 +497,7 @@ TEST_F(SharedChannelTest, WhatWasPublishedBeforeTheEndIsStillReceived) {
   ASSERT_EQ(Send(*second, Outgoing(1, sent)), Progress::kDone);
   ASSERT_EQ(Send(*second, Outgoing(2, sent)), Progress::kDone);
   second.reset();
-  // A wait for its end alone does not fail yet, nor does it spin.
+  // Waiting for the peer's end alone neither fails yet nor spins.
   pollfd polled;
   EXPECT_TRUE(BeginWait(*first, false, false, polled));
   EXPECT_EQ(poll(&polled, 1, 0), 0);

@@ -22,8 +22,8 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr absl::Duration kLimit = absl::Seconds(5);
-// More than the kernel's slowest reaction by far: a hang, not a pace, is what
-// the tests are bounded against.
+// Far more than the kernel's slowest reaction takes: it bounds hangs, not
+// speed.
 constexpr int kManyLooks = 2000;
 
 struct Ends {
@@ -114,7 +114,7 @@ TEST(SocketLinkTest, NoticesThatAcknowledgementsAreLost) {
 }
 
 TEST(SocketLinkTest, NoticesThatASilentPeerIsGone) {
-  // The receiver's side: it has nothing to send, so only probes tell.
+  // The receiver's side has nothing to send, so only probes can tell.
   Ends ends = Connect();
   DropAllThatArrives(ends.client.get());
   SocketLink link(std::move(ends.server), "rank 0 at a:9", kLimit);
@@ -133,9 +133,9 @@ TEST(SocketLinkTest, APeerThatReadsNothingIsAlive) {
     LetTheKernelWork();
   }
   EXPECT_GT(written, 0u);
-  // The kernel asks again and again whether there is room, ever more rarely, as
-  // it would ask one that is gone; this one answers. A limit is 16 looks, since
-  // an answer may well take one.
+  // The kernel asks for room again and again, ever more rarely, as it would ask
+  // a dead peer; but this one answers. A limit is 16 looks, since an answer may
+  // well take one.
   MonotonicTime now;
   for (int look = 0; look < kManyLooks && Backoff(link) < 4; ++look) {
     now += kLimit / 16;

@@ -314,7 +314,7 @@ TEST_P(StreamChannelTest, WhatAPeerSentBeforeItsEndIsReceivedFirst) {
   std::vector<std::byte> got(kSmall);
   EXPECT_TRUE(ReceiveAll(*near_, Incoming(1, got)).ok());
   EXPECT_EQ(got, sent);
-  // Also while the second frame's header has been read with the first.
+  // The same holds if the second frame's header was read with the first.
   EXPECT_TRUE(WaitOnce(*near_, false, false, 1, &woken).ok());
   EXPECT_FALSE(woken);
   EXPECT_TRUE(ReceiveAll(*near_, Incoming(2, got)).ok());

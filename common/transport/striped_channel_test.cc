@@ -129,7 +129,8 @@ TEST_F(StripedChannelTest, TheEndOfThePeerWakesWaitsForEitherDirection) {
   std::thread peer([this] { far_->Close(); });
   absl::Status status = WaitOnce(*near_, true, true);
   peer.join();
-  // A wait to receive leaves it to the receiving to find the end.
+  // A wait to receive does not report the end: the receive that follows finds
+  // it.
   std::vector<std::byte> byte(1);
   if (status.ok()) status = near_->TryReceive(Incoming(1, byte)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
