@@ -14,7 +14,7 @@ namespace {
 
 MonotonicTime Soon() { return Clock::Real().Now() + absl::Seconds(20); }
 
-// A lane of rank 1, whose only worker, rank 0, is connected and says nothing.
+// A lane of rank 1, whose only worker, rank 0, is connected and silent.
 class HostLaneTest : public ::testing::Test {
  protected:
   HostLaneTest() {
@@ -25,7 +25,7 @@ class HostLaneTest : public ::testing::Test {
     generation_.parameters = &heap_;
   }
 
-  // Runs a generation on a thread until it ends, which it notes.
+  // Runs a generation on a thread until it ends, and notes its end.
   std::thread Run() {
     EXPECT_TRUE(lane_.Prepare(generation_).ok());
     ChannelPair pair =
@@ -42,7 +42,7 @@ class HostLaneTest : public ::testing::Test {
     });
   }
 
-  // As a small client would, once the lane serves.
+  // Calls as a small client would, once the lane serves.
   absl::Status Call(const HostLane::Task& task) {
     const MonotonicTime end = Soon();
     absl::Status status;

@@ -79,7 +79,7 @@ class HostRun final : public MessageLoop::Handler {
     Role role = Role::kWorker;
     bool is_done = false;
     std::vector<std::byte> description;  // that is being received
-    std::vector<int> opened;             // shards that it has told of
+    std::vector<int> opened;             // shards that it has announced
   };
   using Sink = absl::StatusOr<std::optional<MessageSink>>;
 

@@ -46,7 +46,7 @@ class HostWaitsTest : public testing::Test {
     ASSERT_TRUE(begun.ok()) << begun;
   }
 
-  // Both have said what the shard is; nobody has given it.
+  // Both have described the shard; nobody has given its contents.
   void Open() {
     ASSERT_TRUE(worker(0).Open().ok());
     ASSERT_TRUE(worker(1).Open().ok());
@@ -107,7 +107,7 @@ TEST_F(HostWaitsTest, ForTheSlowestWorker) {
   Begin({2, -1, -1});
   Open();
   Load();
-  // All are even: it waits for the next push, but nobody holds it up.
+  // All are equally far: it waits for the next push, but nobody holds it up.
   ExpectWaitingFor(0);
   ExpectSoon("all is taken", [&] { return host().taken_messages() == 4; });
   EXPECT_EQ(host().WaitedFor(1), absl::ZeroDuration());

@@ -47,7 +47,7 @@ int64_t ElemsOf(const std::vector<ShardDescription>& shards) {
   return sum;
 }
 
-// Plain SGD, so that what comes out is easily told.
+// Plain SGD, so that results are easy to predict.
 v1::TrainProgram Sgd() {
   v1::TrainProgram program;
   program.set_steps(100);
@@ -94,14 +94,14 @@ class ShardHostTest : public ::testing::Test {
     world_ = std::make_unique<ShardWorld>(ShardWorld::Options{
         workers, hosts, shards_, std::move(program), transport});
   }
-  // Shard i is at host i mod hosts, given by rank 0.
+  // Shard i is at host i mod `hosts`; rank 0 gives its contents.
   std::vector<ShardPlacement> Placements(int hosts) const {
     std::vector<ShardPlacement> placements;
     for (size_t i = 0; i < shards_.size(); ++i)
       placements.push_back({workers_ + static_cast<int>(i) % hosts, -1, -1});
     return placements;
   }
-  // Begins a generation in which rank 0 gives all, and everybody pulls.
+  // Begins a generation in which rank 0 gives all shards and all workers pull.
   void Start(const std::vector<ShardPlacement>& placements, int moments = 0) {
     const absl::Status begun = world_->Begin(1, 0, placements);
     ASSERT_TRUE(begun.ok()) << begun;
@@ -144,7 +144,7 @@ class ShardHostTest : public ::testing::Test {
     OnWorkers([&](int, TestWorker& worker) { RunOk(worker.Finish(how)); });
     world_->Join();
   }
-  // Pushes until the host has refused what `misbehave` sent; its error.
+  // Pushes until the host has refused what `misbehave` sent; returns its error.
   absl::Status Refusal(const std::function<void(TestWorker&)>& misbehave) {
     misbehave(world_->worker(workers_ - 1));
     absl::Status status;
@@ -268,7 +268,7 @@ TEST_F(ShardHostTest, AWorkerThatDiesInMidPushLeavesNothingHalfApplied) {
   Start(Placements(1));
   Step(1);
   const std::vector<float> after = world_->worker(0).parameters();
-  // Bucket 0 is updated; of bucket 1 one push is there, of bucket 2 none.
+  // Bucket 0 is updated, bucket 1 has one push, and bucket 2 has none.
   for (const int rank : {0, 1}) {
     world_->worker(rank).Push(0, 2, GradientOf(elems_, rank, 2));
     RunOk(world_->worker(rank).Flush());
@@ -341,7 +341,7 @@ TEST_P(ShardReplicaTest, ABackupTakesOverWithTheSameBits) {
   program.mutable_parameter_server()->set_consistency(GetParam());
   program.mutable_parameter_server()->set_staleness(1);
   program.mutable_parameter_server()->set_replicas(1);
-  // Each shard is a lane's of its own: one gives copies, the other gets them.
+  // Each shard has a lane of its own: one gives copies, the other gets them.
   Make(2, 2, 2, WithLanes(program, 2));
   Start({{2, 3, -1}, {3, 2, -1}}, /*moments=*/2);
   for (int64_t step = 1; step <= 3; ++step) Step(step);
@@ -371,7 +371,7 @@ TEST_P(ShardReplicaTest, ABackupTakesOverWithTheSameBits) {
   const auto fourth = world_->worker(0).Pull(StatePart::kParameters, 4);
   ASSERT_TRUE(fourth.ok()) << fourth.status();
   FinishAll();
-  // And the new copy is one: it is the source now, of the primary too.
+  // The new copy is complete: it is the source now, for the primary too.
   RunOk(world_->Begin(3, 4, {{3, 2, 2}, {2, -1, 2}}));
   OnWorkers([&](int, TestWorker& worker) {
     RunOk(worker.Open());
@@ -473,7 +473,7 @@ TEST_F(ShardHostTest, TheLaneThatFailsFirstEndsTheOthers) {
   EXPECT_EQ(world_->host(0).blamed_rank(), 1);
   EXPECT_THAT(world_->host(0).held_shards(),
               ElementsAre(HeldShard{0, 1}, HeldShard{1, 1}));
-  // The shards that they hold are as good as before.
+  // The shards that they hold are still good.
   RunOk(world_->Begin(2, 1, {{2, -1, 2}, {2, -1, 2}}));
   OnWorkers([&](int, TestWorker& worker) { RunOk(worker.Open()); });
   EXPECT_EQ(world_->host(0).blamed_rank(), -1);
@@ -527,12 +527,12 @@ TEST_F(ShardHostTest, AWorkerThatIsTooFarAheadWaitsForItsAnswer) {
   fast.PushAll(2, GradientOf(elems_, 0, 2));
   RunOk(fast.Flush());
   EXPECT_EQ(fast.received().size(), 3u);
-  // The other one's step lets it go.
+  // The other worker's step lets it continue.
   world_->worker(1).PushAll(1, GradientOf(elems_, 1, 1));
   RunOk(world_->worker(1).AwaitValues(3));
   RunOk(fast.AwaitValues(3));
   for (size_t i = 3; i < 6; ++i) EXPECT_EQ(fast.received()[i].step, 2);
-  // And so does its end.
+  // So does the other worker's end.
   fast.PushAll(3, GradientOf(elems_, 0, 3));
   RunOk(fast.Flush());
   RunOk(world_->worker(1).Finish());
@@ -541,8 +541,8 @@ TEST_F(ShardHostTest, AWorkerThatIsTooFarAheadWaitsForItsAnswer) {
   world_->Join();
   EXPECT_TRUE(world_->end(0).ok()) << world_->end(0).status();
   EXPECT_EQ(world_->host(0).complete_step(), 3);
-  // Ahead were the fast one's first two steps; of the third nobody else was
-  // left.
+  // The fast worker's first two steps were ahead; at its third no other worker
+  // was left.
   const std::vector<int64_t> staleness = world_->host(0).staleness();
   ASSERT_GE(staleness.size(), 2u);
   EXPECT_EQ(staleness[0], 6);
@@ -563,7 +563,7 @@ TEST_F(ShardHostTest, AsyncAnswersAtOnceAndCountsTheSlowest) {
     const std::vector<float> gradient = GradientOf(elems_, 0, step);
     world_->worker(0).PushAll(step, gradient);
     RunOk(world_->worker(0).AwaitValues(3));
-    // W times the gradient, and 1/W of the rate.
+    // The gradient is W times as large, and the rate 1/W.
     for (size_t i = 0; i < expected.size(); ++i)
       expected[i] -= static_cast<float>(kRate) * gradient[i];
   }
@@ -731,7 +731,7 @@ TEST_F(ShardHostTest, RefusesARunWithoutAllWorkers) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("0 lanes of 1"));
 }
 
-// Tests of what small clients see.
+// ---- What small clients see.
 
 MonotonicTime Soon() { return Clock::Real().Now() + absl::Seconds(20); }
 
@@ -749,7 +749,7 @@ TEST_F(ShardHostTest, ASmallClientReadsOneStep) {
   const int64_t half = elems_ / 2;
   EXPECT_THAT(shards->ranges,
               ElementsAre(ElemRange{0, half}, ElemRange{half, half}));
-  // A bucket is ahead, and is read as it was at the step that all have.
+  // A bucket is ahead, and is read as of the step that all have made.
   const std::vector<float> held = world_->worker(1).parameters();
   OnWorkers([&](int rank, TestWorker& worker) {
     worker.Push(0, 2, GradientOf(elems_, rank, 2));
@@ -793,7 +793,7 @@ TEST_F(ShardHostTest, ASmallClientsPushIsAnUpdate) {
       host.Read({{6400, 64 + 6528}}, Soon());
   ASSERT_TRUE(read.ok()) << read.status();
   for (size_t i = 0; i < gradient.size(); ++i) {
-    // A half of the learning rate: there are two workers.
+    // Half of the learning rate, since there are two workers.
     ASSERT_FLOAT_EQ(
         read->elements[i],
         initial_[6400 + i] - static_cast<float>(kRate / 2) * gradient[i]);

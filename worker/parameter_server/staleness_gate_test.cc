@@ -89,9 +89,8 @@ TEST(StalenessGateTest, NobodyIsAheadOfItselfInTheMiddleOfAStep) {
   EXPECT_EQ(gate.staleness()[0], 2);
 }
 
-// Workers as they are: each pushes all buckets of a step, in some order and
-// with any delays between, and begins the next step once all are answered; some
-// leave.
+// Random workers: each pushes all buckets of a step, in any order and with any
+// delays, and begins the next step once all are answered; some leave.
 class Workers {
  public:
   static constexpr int kBuckets = 3;
@@ -155,7 +154,7 @@ class Workers {
     const int bucket = worker.order[static_cast<size_t>(worker.pushed++)];
     EXPECT_TRUE(gate_.Push(rank, bucket, worker.step).ok());
   }
-  // It begins a step with what it was answered.
+  // A worker begins a step with the answers that it got.
   void ExpectWithinBound(const Worker& worker) {
     for (int bucket = 0; bucket < kBuckets; ++bucket)
       gate_.NoteAnswer(bucket, worker.step - 1);

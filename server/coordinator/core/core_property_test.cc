@@ -1,5 +1,5 @@
-// Thousands of short random lives of a cluster, each judged by what must always
-// hold (random_cluster_checks.cc).
+// Thousands of short random lives of a cluster, each checked for the invariants
+// of random_cluster_checks.cc.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -28,7 +28,7 @@ TEST(CorePropertyTest, InvariantsHoldWhateverHappensAndEveryJobEnds) {
                            << cluster.Log();
     for (const auto& [what, count] : cluster.counts()) counts[what] += count;
   }
-  // The runs must have tried what they are for.
+  // The runs must have exercised each of these often enough.
   constexpr const char* kOften[] = {
       "kill",          "freeze",       "break",
       "suspicion",     "leave",        "fail",

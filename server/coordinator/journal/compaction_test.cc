@@ -154,7 +154,7 @@ TEST_F(CompactionTest, EndedJobKeepsItsFirstAndLastGeneration) {
                   "verdict_reached j-1", "verdict_reached j-1",
                   "generation_formed j-1 8", "job_ended j-1", "job_created j-2",
                   "generation_formed j-2 9", "generation_formed j-2 10"));
-  // The same state, as far as anybody sees it.
+  // The visible state is the same.
   const State before = Recovered(records, 100);
   const State after = Recovered(kept, 100);
   const Job& was = *before.FindJob("j-1");
@@ -188,7 +188,8 @@ TEST_F(CompactionTest, CountingGoesOnFromJobsThatAreLongOver) {
   const State state = Recovered(kept, 3);
   EXPECT_EQ(state.last_generation, 42);
   EXPECT_EQ(state.last_job_number, 52);
-  // They do not count on in the state; nor after another compaction.
+  // Jobs that are long over are not in the state, and compacting again changes
+  // nothing.
   EXPECT_EQ(state.jobs.size(), 3u);
   EXPECT_EQ(Texts(OpenAndLoad(directory_, 3)), Texts(kept));
 }
@@ -245,7 +246,7 @@ TEST_F(CompactionTest, CrashWhileCompactingLeavesAllOrWhatStays) {
     const std::string directory = FreshDirectory();
     Write(directory, records);
     CrashWhileOpening(directory, point);
-    // With room for all, so that this opening drops nothing itself.
+    // There is room for all records, so this opening drops nothing itself.
     const size_t left = OpenAndLoad(directory, 1'000'000).size();
     EXPECT_TRUE(left == records.size() || left == 6u) << left;
     EXPECT_EQ(OpenAndLoad(directory, 2).size(), 6u);

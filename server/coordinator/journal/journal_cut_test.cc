@@ -1,6 +1,6 @@
-// A journal that ends anywhere: after each record, and in the middle of what
-// SQLite wrote for it. Whatever is left opens as some beginning of the history,
-// or is refused with one line; and numbers never come twice.
+// Cuts a journal off anywhere: after each record, and in the middle of SQLite's
+// bytes for it. The rest opens as some beginning of the history, or is refused
+// with one line; and no number is used twice.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -78,7 +78,8 @@ VerdictReachedRecord Lost(int64_t job, int64_t generation,
   verdict.set_summary(absl::StrCat("worker ", worker, " (rank ", rank,
                                    ", host h, pid 4711) was lost at step ",
                                    step, ": connection lost"));
-  // As many as a generation of a few dozen ranks has, each of whom saw it.
+  // As many as a generation of a few dozen ranks has, each of which saw the
+  // fault.
   for (int observer = 0; observer < 24; ++observer) {
     v1::Evidence& evidence = *verdict.add_evidence();
     evidence.set_kind(v1::EVIDENCE_KIND_PEER_REPORT);
@@ -173,7 +174,8 @@ class Restarted {
     }
   }
 
-  // A worker comes that nobody knows, and that is in `generation`.
+  // A worker joins that the coordinator does not know and that is in
+  // `generation`.
   void Join(const std::string& name, int64_t generation) {
     HelloReceived hello;
     hello.session = ++last_session_;
@@ -254,7 +256,7 @@ TEST(JournalCutTest, WorkersFromALaterGenerationAreFencedAndItIsNotGivenAgain) {
     EXPECT_TRUE(std::is_sorted(coordinator.assigned().begin(),
                                coordinator.assigned().end()));
     EXPECT_GT(coordinator.assigned().front(), kSeen);
-    // The journal that goes on from there reads again.
+    // The journal that is continued from there can be read again.
     const Restarted again(coordinator.records());
     EXPECT_EQ(again.state().last_generation,
               HighestGeneration(coordinator.records()));
@@ -383,7 +385,7 @@ TEST(JournalCutTest, LogThatEndsAnywhereGivesABeginning) {
       const std::optional<size_t> count =
           OpenWith({whole.database, whole.log.substr(0, frame + inside)});
       ASSERT_TRUE(count.has_value());
-      // The more of the log there is, the more records.
+      // A longer part of the log never holds fewer records.
       EXPECT_GE(*count, before);
       EXPECT_LE(*count, before + 1);
       before = *count;

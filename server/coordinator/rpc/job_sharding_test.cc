@@ -36,7 +36,7 @@ TEST(JobShardingTest, ShardsAreAsManyAsServersOrAsWorkersAtMost) {
   const Sharding sharding = ShardingOf(*ValidateAndDefault(spec));
   EXPECT_EQ(sharding, (Sharding{.shards = 4, .is_lockstep = false}));
   EXPECT_TRUE(sharding.IsColocated());
-  // As many for each lane.
+  // Each lane has as many.
   spec.mutable_train()->mutable_collective()->set_connections(3);
   EXPECT_EQ(ShardingOf(*ValidateAndDefault(spec)).shards, 12);
   EXPECT_EQ(ShardingOf(*ValidateAndDefault(spec)).lanes, 3);
@@ -54,7 +54,7 @@ TEST(JobShardingTest, WarnsOfWhatALossWouldCost) {
   EXPECT_THAT(WarningOf(spec), HasSubstr("back to its last checkpoint (train"));
   Servers(spec).set_servers(1);
   EXPECT_TRUE(WarningOf(spec).ends_with("its last checkpoint"));
-  // Its lanes are no holders of their own.
+  // A server's lanes do not count as holders.
   spec.mutable_train()->mutable_collective()->set_connections(2);
   EXPECT_TRUE(WarningOf(spec).ends_with("its last checkpoint"));
   Servers(spec).set_servers(2);

@@ -59,7 +59,7 @@ TEST_F(QueriesTest, PagesOfJobsGoFromNewToOld) {
     ASSERT_TRUE(response.ok()) << response.status();
     for (const v1::Job& job : response->jobs()) seen += job.id() + " ";
     request.set_page_token(response->next_page_token());
-    // A job that is submitted meanwhile shifts nothing.
+    // A job that is submitted in between does not shift the pages.
     state_.jobs[100 + pages].id = "new";
   } while (++pages < 10 && !request.page_token().empty());
   EXPECT_EQ(seen, "digits-5 digits-4 digits-3 digits-2 digits-1 ");

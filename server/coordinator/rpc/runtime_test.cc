@@ -70,7 +70,7 @@ bool Becomes(const std::function<bool()>& holds) {
   return true;
 }
 
-// A worker as far as its messages go.
+// Stands for a worker: its stream records the messages that it is sent.
 struct FakeWorker {
   std::shared_ptr<FakeSessionStream> stream =
       std::make_shared<FakeSessionStream>();
@@ -463,7 +463,7 @@ TEST_F(RuntimeTest, AWatchIsToldOfADiskThatHangs) {
       std::async(std::launch::async, [this] { return Submit(1); });
   EXPECT_TRUE(
       Becomes([] { return FailPoint::HangingCount("journal.sync") > 0; }));
-  // Nothing happens but that time passes.
+  // Only time passes.
   (void)Status();
   EXPECT_EQ(watcher->JournalError(), "");
   clock_.Advance(absl::Seconds(2));

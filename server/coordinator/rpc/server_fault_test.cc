@@ -35,8 +35,8 @@ const OneofDescriptor& MessagesOf(const Descriptor* descriptor) {
   return *descriptor->FindOneofByName("message");
 }
 
-// A call in a thread of its own, which a fail point may hold up: no way out of a
-// test leaves it behind.
+// A call in a thread of its own, which a fail point may hold up: however a test
+// ends, the call ends too.
 class Submitter {
  public:
   explicit Submitter(std::function<void()> call) : thread_(std::move(call)) {}

@@ -44,8 +44,8 @@ struct StatusSource {
 [[nodiscard]] v1::Worker WorkerProto(const Worker& worker, MonotonicTime now);
 
 enum class MemberDetail { kAll, kNone };
-// `job` is one of `state`'s. Without its members, only the last of its
-// incidents is told.
+// `job` is one of `state`'s. Without its members, only its last incident is
+// included.
 [[nodiscard]] v1::Job JobProto(const State& state, const Job& job,
                                MemberDetail members = MemberDetail::kAll);
 

@@ -50,7 +50,7 @@ TEST(BenchLinesTest, TellsWhenItBeginsAnew) {
   EXPECT_THAT(lines.Take(anew), ElementsAre(HasSubstr("anew")));
   AddRow(anew, 4096, 2e-5);
   EXPECT_THAT(lines.Take(anew), ElementsAre(HasSubstr("4096")));
-  // Though there are as many rows as before.
+  // They are printed although there are as many rows as before.
   EXPECT_THAT(lines.Take(job),
               ElementsAre(HasSubstr("anew"), HasSubstr("4096")));
 }

@@ -38,7 +38,7 @@ absl::StatusOr<int> WorkersFor(const BenchFlags& flags, Client& client) {
       "waits until there are as many"));
 }
 
-// Not of interest to who waits for figures.
+// A user who waits for figures need not see the other states.
 bool IsTold(v1::JobState state) {
   return state == v1::JOB_STATE_QUEUED || state == v1::JOB_STATE_GATHERING ||
          state == v1::JOB_STATE_HALTING || state == v1::JOB_STATE_STOPPING;

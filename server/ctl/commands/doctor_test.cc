@@ -100,7 +100,7 @@ TEST(DoctorTest, TheExitCodeIsThatOfTheWorstFailure) {
   Outcome outcome = Diagnose({}, address, OutputFormat::kJson);
   EXPECT_EQ(*outcome.code, static_cast<int>(ExitCode::kRetryElsewhere));
   EXPECT_EQ(FindingOf(outcome, "coordinator")["exit_code"], 138);
-  // A directory that cannot be is there to be corrected.
+  // A directory that cannot exist is a wrong flag, which the user can correct.
   outcome =
       Diagnose({.state_dir = "/proc/nothing"}, address, OutputFormat::kJson);
   EXPECT_EQ(*outcome.code, static_cast<int>(ExitCode::kUsage));

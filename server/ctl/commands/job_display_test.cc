@@ -134,7 +134,7 @@ TEST(JobDisplayTest, PrintsEachSampleOnceAndTheLastOneAtTheEnd) {
   EXPECT_THAT(Take(console),
               EndsWith("loss 2.500\nsample after step 9:\nThe sea\nis \\x1b "
                        "calm\n"));
-  // Single lines have told it already.
+  // Single lines have already said it.
   JobDisplay other(console, OutputFormat::kTable, clock);
   other.Update(snapshot);
   Take(console);

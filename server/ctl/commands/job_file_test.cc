@@ -28,7 +28,7 @@ TEST(JobFileTest, TheExampleIsAGoodJob) {
   EXPECT_TRUE(checked.ok()) << checked.status();
 }
 
-// std::cin reads `text` for as long as it lives.
+// Makes std::cin read `text` during its lifetime.
 class StandardInput {
  public:
   explicit StandardInput(const std::string& text)

@@ -61,7 +61,8 @@ TEST(EmulationTest, TakesTheMedianMomentOfEachBucket) {
   EXPECT_THAT(ready(1000), ElementsAre(1000)) << "one, ready at the end";
   EXPECT_THAT(ready(150), ElementsAre(450, 1000));
   EXPECT_THAT(ready(50), ElementsAre(120, 120, 450, 450, 1000, 1000));
-  // Tensors do not fill buckets: there are more of them than bytes tell.
+  // Tensors do not fill buckets: there are more buckets than the bytes would
+  // need.
   recorded.gradient_bytes = 190;
   recorded.bucket_bytes = 100;
   EXPECT_THAT(ready(100), ElementsAre(120, 450, 1000));

@@ -34,7 +34,7 @@ void AddRank(v1::Job& job, int rank, int64_t steps, double exposed) {
   Set(*figures.mutable_phases()->mutable_forward(), 0.25 * count);
   Set(*figures.mutable_phases()->mutable_backward(), 0.25 * count);
   Set(*figures.mutable_phases()->mutable_communication_wait(), exposed * count);
-  // The beginning costs bytes as well.
+  // The beginning costs bytes too.
   figures.set_sent_bytes(5000 + 100 * steps);
   figures.set_received_bytes(200 * steps);
   figures.set_peak_resident_bytes(1 << 20);

@@ -17,7 +17,8 @@ double Harmonic(int n) {
   return sum;
 }
 
-// With as many processes as `run` has on so many cores.
+// Returns the cost of a link while all of `run`'s processes share the machine's
+// cores.
 LinkCost CrowdedLink(const Comparison& comparison, const RunResult& run,
                      LinkCost link) {
   const int cores = comparison.conditions.cores;

@@ -318,7 +318,7 @@ TEST(ReportTest, DrawsWhatThereAreFiguresFor) {
                                      "loss_time", "loss_samples"));
 }
 
-// NCCL tells no bytes, and no formula knows its ways.
+// NCCL reports no bytes, and no formula covers its algorithms.
 TEST(ReportTest, OnGpusShowsNeitherBytesOfNcclNorPredictions) {
   Comparison comparison;
   comparison.conditions.device = "a GPU each: NVIDIA H200";

@@ -136,7 +136,7 @@ TEST_F(IncidentTest, CostsAreByPhaseFromTheLastSignOfLifeToTheNextStep) {
   EXPECT_EQ(incident.number(), 1);
   EXPECT_EQ(incident.verdict().worker(), "b");
   EXPECT_EQ(incident.verdict().rank(), 1);
-  // Since a got on, which it does with b alone.
+  // The time counts from a's progress, which it made with b alone.
   EXPECT_EQ(FromProto(incident.cost().detect()), absl::Milliseconds(180));
   EXPECT_EQ(FromProto(incident.cost().halt()), absl::Milliseconds(11));
   EXPECT_EQ(FromProto(incident.cost().assign()), absl::ZeroDuration());
@@ -281,7 +281,7 @@ TEST_F(IncidentTest, TheSupervisorTellsHowTheCulpritEnded) {
             "worker b: process 102 was ended by signal 9 (Killed)");
   ASSERT_TRUE(event->has_verdict());
 
-  // Said again by the next life, it is no news.
+  // It is no news when the next process says it again.
   events_.clear();
   Do(StreamClosed{sessions_["b"], "gone again"});
   Join("b", EndOf(pid, 0, 9));
@@ -383,7 +383,7 @@ TEST_F(IncidentPartsTest, GrowthIsWantedAndNeedsNoDetection) {
   EXPECT_TRUE(OpenIncident(job_)->is_wanted());
   EXPECT_EQ(FromProto(OpenIncident(job_)->cost().detect()),
             absl::ZeroDuration());
-  // Until something does go wrong: then it is about that.
+  // When something does go wrong, the incident is about that.
   NoteFurtherFault(turn, job_, Because(v1::EVIDENCE_KIND_STREAM_BROKEN, "b"));
   EXPECT_FALSE(OpenIncident(job_)->is_wanted());
   EXPECT_EQ(OpenIncident(job_)->verdict().worker(), "b");

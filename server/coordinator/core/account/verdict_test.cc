@@ -52,7 +52,7 @@ TEST(VerdictTest, TheFirstCulpritStays) {
   ASSERT_THAT(verdict.evidence(), SizeIs(2));
   EXPECT_EQ(verdict.evidence(1).kind(), v1::EVIDENCE_KIND_LEASE_EXPIRED);
   EXPECT_EQ(verdict.evidence(1).detail(), "what became of w1");
-  // Said of the same one again, it is no news.
+  // It is no news when the same member is blamed again.
   AddVerdict(VerdictOn("w0", v1::EVIDENCE_KIND_HALT_UNANSWERED), verdict);
   EXPECT_THAT(verdict.evidence(), SizeIs(2));
 }

@@ -40,7 +40,7 @@ TEST(RootLinksTest, BothEndsOfALinkAreRoots) {
 }
 
 TEST(RootLinksTest, WhoStopsForItsOwnReasonExplainsItsPeersReports) {
-  // In whichever order they come.
+  // The order in which they come does not matter.
   EXPECT_EQ(RootLinks({{"b", "a"}, {"c", "b"}, {"d", "c"}}),
             Links({{"b", "a"}}));
   EXPECT_EQ(RootLinks({{"d", "c"}, {"c", "b"}, {"b", "a"}}),
@@ -206,12 +206,12 @@ TEST(LinkFaultsTest, KeepsThemApartTwiceAsLongIfTheyFailSoonAgain) {
   MonotonicTime now = At(absl::ZeroDuration());
   for (const int seconds : {30, 60, 120, 240, 480, 600, 600}) {
     faults.Remember({"a", "b"}, now);
-    // Said again meanwhile, it changes nothing.
+    // Repeating it meanwhile changes nothing.
     faults.Remember({"b", "a"}, now + absl::Seconds(1));
     EXPECT_EQ(faults.NextExpiry(now), now + absl::Seconds(seconds));
     now += absl::Seconds(seconds) + absl::Seconds(1);
   }
-  // Good for as long as it was bad: forgotten.
+  // It was good for as long as it was bad, so it is forgotten.
   now += absl::Seconds(600);
   faults.Remember({"a", "b"}, now);
   EXPECT_EQ(faults.NextExpiry(now), now + absl::Seconds(30));

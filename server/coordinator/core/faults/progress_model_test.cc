@@ -106,7 +106,7 @@ TEST_F(ProgressModelTest, FewerRanksTakeLongerForSharedWork) {
   EXPECT_EQ(model_.LongestGap(v1::PHASE_STEP, 1), absl::Seconds(4));
   EXPECT_EQ(model_.LongestGap(v1::PHASE_CHECKPOINT, 1), absl::Seconds(1));
   EXPECT_EQ(model_.LongestGap(v1::PHASE_STEP, 8), absl::Seconds(1));
-  // The scaled value is what fades.
+  // It is the scaled value that fades.
   Learn(v1::PHASE_STEP, absl::Milliseconds(1), 1, 1);
   EXPECT_NEAR(absl::ToDoubleSeconds(*model_.LongestGap(v1::PHASE_STEP, 1)), 4.0,
               0.01);

@@ -49,7 +49,7 @@ TEST(ProofOfLifeTest, RepeatedAndLateReportsRenewNothing) {
   proof.OnReport(1, 7, At(50));
   proof.OnReport(1, 3, At(60));
   EXPECT_EQ(proof.ProvenAt(1), At(1));
-  // The late report of 3 is no moment at which nobody had more.
+  // The late report of 3 does not count as a moment when nobody had more steps.
   proof.OnReport(1, 8, At(70));
   EXPECT_EQ(proof.ProvenAt(1), At(1));
 }

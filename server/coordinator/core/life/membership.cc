@@ -15,8 +15,8 @@
 namespace ringmaster::coordinator {
 namespace {
 
-// So many generations would take longer than the age of the universe: a larger
-// number is an error.
+// The universe is too young for this many generations: a larger number is an
+// error.
 constexpr int64_t kMaxGeneration = int64_t{1} << 62;
 constexpr size_t kMaxNameLength = 253;
 

@@ -39,7 +39,7 @@ class ProgressTest : public ::testing::Test {
 
   Job& job() { return state_.jobs.at(1); }
 
-  // A beat of `rank` that tells of nothing new.
+  // A beat of `rank` without news.
   void Beat(int rank, MonotonicTime now) {
     Turn turn{config_, state_, outbox_, actions_, now, absl::UnixEpoch()};
     Member& member = job().members[rank];

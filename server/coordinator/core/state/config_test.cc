@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The message that refuses the default config after `change`.
+// Returns the message with which the default config is refused after `change`.
 template <typename Change>
 std::string Refusal(const Change& change) {
   Config config = Config::FromFailureBudget(absl::Seconds(2));

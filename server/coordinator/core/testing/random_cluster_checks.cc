@@ -151,7 +151,7 @@ void RandomCluster::CheckRollback(const GenerationFormedRecord& formed) {
     const MemberIdentity& member = known.identity;
     const auto it = processes_.find(member.worker);
     // A member that was lost in between and has come back has no part in the
-    // earlier job, and is told so.
+    // earlier job, and has been told that.
     if (known.since == formed.generation || it == processes_.end() ||
         it->second.job_id != formed.job_id ||
         it->second.incarnation != member.incarnation ||
