@@ -287,7 +287,7 @@ TEST(WorkerBinaryTest, SaysWhyRanksOfTheHostComeOverTcp) {
 
 TEST(WorkerBinaryTest, AKilledSlotComesBackUnderItsName) {
   FakeCoordinator coordinator;
-  // A single slot too, if that is wanted.
+  // This works with a single slot too, if that is wanted.
   WorkerProcess worker({"--coordinator=" + coordinator.address(), "--name=n",
                         "--restart=always"});
   auto hello = coordinator.Take(Message::kHello);

@@ -35,7 +35,7 @@ AgentOptions Options(const std::string& coordinator) {
   return options;
 }
 
-// An agent with a fake on either side.
+// An agent between a fake coordinator and a fake runner.
 class AgentTest : public ::testing::Test {
  protected:
   void Start(AgentOptions options) {

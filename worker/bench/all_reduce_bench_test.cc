@@ -22,7 +22,7 @@ AllReduceBenchOptions SmallBench(int ranks = 2) {
   return options;
 }
 
-// All rows of a bench that must end well.
+// Returns all rows of a benchmark that must succeed.
 std::vector<AllReduceBenchRow> RowsOf(const AllReduceBenchOptions& options,
                                       AllReduceBenchStart* start = nullptr) {
   std::vector<AllReduceBenchRow> rows;
@@ -127,7 +127,8 @@ TEST(AllReduceBenchTest, RefusesMoreThanTheMachinesMemory) {
 TEST(AllReduceBenchTest, CountsWrongElementsOfAllRanks) {
   AllReduceBenchOptions options = SmallBench(3);
   options.sizes = {300'000};
-  // In each rank, from its third all-reduce on: 1 while warming up, 3 that count.
+  // Elements are wrong in each rank from its third all-reduce on: 1 warms up, 3
+  // count.
   FailPoint::Arm("bench.reduced", FailPoint::Action::kError, 3);
   const auto rows = RowsOf(options);
   FailPoint::DisarmAll();

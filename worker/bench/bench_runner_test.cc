@@ -33,8 +33,8 @@ v1::JobSpec SmallJob(int iterations = 3) {
   return spec;
 }
 
-// The most that a benchmark may have: seconds, of which tests wait for
-// milliseconds.
+// The most that a benchmark may have: it takes seconds, and tests wait for
+// milliseconds of them.
 constexpr int kEndless = 100'000;
 
 // Workers of one host, as threads.
@@ -72,7 +72,8 @@ class BenchRunnerTest : public ::testing::Test {
     return assignment;
   }
 
-  // All ranks' outcomes; `meanwhile` runs once they have begun to measure.
+  // Returns all ranks' outcomes; `meanwhile` runs once they have begun to
+  // measure.
   std::vector<RunOutcome> Run(
       int64_t generation, const v1::JobSpec& spec,
       const std::function<void()>& meanwhile = [] {}) {

@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
-// All messages until the end, which is `status`.
+// Returns all messages until the end, and the end in `status`.
 std::vector<std::string> Drain(ForkedRanks& ranks, absl::Status& status,
                                int stop_fd = -1) {
   std::vector<std::string> messages;
@@ -65,7 +65,7 @@ TEST(ForkedRanksTest, NameTheRankThatFailed) {
 }
 
 TEST(ForkedRanksTest, BlameTheDeathAndNotWhatFollowsFromIt) {
-  // Rank 0 fails once rank 1 is dead, as one does whose peer is gone; rank 2
+  // Rank 0 fails once rank 1 is dead, as a rank does whose peer is gone; rank 2
   // would stay for ever.
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);

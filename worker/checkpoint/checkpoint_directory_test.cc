@@ -64,14 +64,14 @@ TEST_F(CheckpointDirectoryTest, WorkOfTheLivingIsNotAbandoned) {
   ASSERT_TRUE(staging.ok());
   EXPECT_TRUE(RemoveAbandoned(directory_).ok());
   EXPECT_EQ(NamesIn(directory_).size(), 1u);
-  // Nor is it taken over.
+  // It is not taken over either.
   EXPECT_EQ(StagingDirectory::Create(directory_, 7).status().code(),
             absl::StatusCode::kFailedPrecondition);
   EXPECT_TRUE(staging->Publish().ok());
   EXPECT_THAT(NamesIn(directory_), ElementsAre("step-000000007"));
 }
 
-// A process that is killed at each of these places.
+// A process is killed at each of these places.
 TEST_F(CheckpointDirectoryTest, WhatTheKilledLeaveIsIgnoredAndRemoved) {
   ASSERT_TRUE(WriteCheckpoint(directory_, job_.ContentsAt(10)).ok());
   for (const char* const name : {"checkpoint.open", "checkpoint.write",

@@ -208,7 +208,7 @@ TEST_F(CheckpointTest, NamesDamagedBytes) {
                   .status()
                   .message(),
               status.message());
-    // The sizes are as they were, so the list does not know.
+    // The sizes are unchanged, so the list cannot know.
     EXPECT_TRUE(ListCheckpoints(directory_)->at(0).problem.ok());
   }
 }
@@ -290,7 +290,7 @@ TEST_F(CheckpointTest, KeepsTheOneWhoseFileIsProtected) {
   Write(30, {.keep = 1, .protect = first + "/model.safetensors"});
   EXPECT_THAT(NamesIn(directory_),
               ElementsAre("step-000000010", "step-000000030"));
-  // The directory of all checkpoints is none of them.
+  // The directory of all checkpoints is not a checkpoint.
   Write(40, {.keep = 1, .protect = directory_});
   EXPECT_THAT(NamesIn(directory_), ElementsAre("step-000000040"));
 }
@@ -330,7 +330,7 @@ TEST_F(CheckpointTest, AFailedWriteLeavesOlderOnesAndNothingElse) {
   for (const char* const name :
        {"checkpoint.open", "checkpoint.write", "checkpoint.fsync",
         "checkpoint.fsync_directory", "checkpoint.rename"}) {
-    // Also where one file is complete already.
+    // The same holds where one file is complete already.
     for (const int64_t at_pass : {1, 2, 3}) {
       FailPoint::Arm(name, FailPoint::Action::kError, at_pass);
       const absl::Status status =

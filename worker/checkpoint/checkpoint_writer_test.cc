@@ -203,7 +203,7 @@ TEST_F(CheckpointWriterTest, OldResultsGoIfNobodyTakesThem) {
   EXPECT_TRUE(writer->Flush(InAMinute()).ok());
 }
 
-// Root may write anywhere, so it becomes nobody for the time.
+// Root may write anywhere, so the test runs as nobody meanwhile.
 TEST_F(CheckpointWriterTest, ReportsADirectoryThatIsNotPermitted) {
   ASSERT_EQ(chmod(directory_.c_str(), 0555), 0);
   const bool is_root = geteuid() == 0;
@@ -217,15 +217,16 @@ TEST_F(CheckpointWriterTest, ReportsADirectoryThatIsNotPermitted) {
   }
   EXPECT_EQ(result.status.code(), absl::StatusCode::kPermissionDenied)
       << result.status;
-  // It names the directory, or the first one above it that must not be passed.
+  // The message names the directory, or the first one above it that may not be
+  // entered.
   EXPECT_THAT(std::string(result.status.message()),
               HasSubstr("cannot create /"));
   ASSERT_EQ(chmod(directory_.c_str(), 0755), 0);
   EXPECT_TRUE(WriteOne(*writer, 20).status.ok());
 }
 
-// "" or why a small file system cannot be mounted. Only this thread, and those
-// that it starts, see it.
+// Returns "" or why a small file system cannot be mounted. Only this thread,
+// and those that it starts, see it.
 std::string MountSmallDisk(const std::string& path) {
   if (unshare(CLONE_NEWNS) != 0)
     return absl::StrCat("no mount namespace: ", std::strerror(errno));

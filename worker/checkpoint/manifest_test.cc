@@ -72,7 +72,7 @@ TEST(ManifestTest, TextsNeedNotBeUtf8) {
 TEST(ManifestTest, NoticesEveryChangedByte) {
   const std::string text = EncodeManifest(Sample());
   ASSERT_TRUE(DecodeManifest(text).ok());
-  // But for the line's end, and space between values.
+  // The line's end and space between values do not count.
   for (size_t i = 0; i + 1 < text.size(); ++i) {
     if (text[i] == ' ' || text[i] == '\n') continue;
     std::string changed = text;
@@ -92,7 +92,7 @@ TEST(ManifestTest, NoticesACutText) {
               HasSubstr("format_version is missing"));
 }
 
-// Its members may be others, so nothing else of it is looked at.
+// Its members may differ, so the rest of it is not looked at.
 TEST(ManifestTest, NamesANewerVersion) {
   const absl::Status status =
       DecodeManifest(R"({"format_version":2})").status();

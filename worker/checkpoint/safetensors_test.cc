@@ -121,8 +121,8 @@ TEST_F(SafetensorsTest, ReadsWhatItWrote) {
   EXPECT_EQ(file->Find("scalar")->num_elems, 1);
 }
 
-// The bytes are those of the format's description, not only what our own reader
-// takes.
+// The bytes are those of the format's description: our own reader's word would
+// not do.
 TEST_F(SafetensorsTest, WritesTheFormat) {
   const std::vector<float> values = {1, 2};
   ASSERT_TRUE(
@@ -311,7 +311,7 @@ TEST_F(SafetensorsTest, NoticesRepeatedNames) {
   ExpectDataLoss(
       R"({"x":{"dtype":"U8","dtype":"I8","shape":[1],"data_offsets":[0,1]}})",
       "a", "\"dtype\" comes twice");
-  // The same member in two tensors is none.
+  // The same member in two tensors is not a repetition.
   WriteFile(path_, SafetensorsText("{" + x +
                                        R"(,"y":{"dtype":"U8","shape":[1],)"
                                        R"("data_offsets":[1,2]}})",

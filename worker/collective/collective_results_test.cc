@@ -22,7 +22,7 @@
 namespace ringmaster {
 namespace {
 
-// Returns what rank `rank` holds at element `i` before collective number
+// Returns the value of rank `rank` at element `i` before collective number
 // `salt`.
 template <typename T>
 T InputOf(int rank, int64_t i, int salt) {
@@ -137,7 +137,7 @@ class CollectiveResultsTest : public ::testing::TestWithParam<World> {
   }
 
   // Runs `request_of(buffer)` on all ranks from fresh inputs; the buffers
-  // afterwards. They do not begin where vector instructions would like it.
+  // afterwards. They are not aligned for vector instructions.
   template <typename T, typename RequestOf>
   std::vector<std::vector<T>> RunOnAll(int64_t count, RequestOf request_of) {
     ++salt_;

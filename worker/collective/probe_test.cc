@@ -18,7 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-// A machine under sanitizers, among other tests, takes its time.
+// Under sanitizers, and beside other tests, a machine is slow.
 ProbeOptions PatientOptions() {
   ProbeOptions options;
   options.clock = &Clock::Real();
@@ -82,7 +82,8 @@ TEST(ProbeTest, ALinksSpeedIsWhatGoesBetweenHosts) {
   };
   EXPECT_DOUBLE_EQ(remote("25000\n").seconds_per_byte, 3.2e-10);
   EXPECT_EQ(remote("25000\n").latency, MachineCosts().remote.latency);
-  // The kernel does not know: a virtual interface, or one that is down.
+  // The kernel does not know the rate of a virtual interface, or of one that is
+  // down.
   EXPECT_EQ(remote("-1\n"), MachineCosts().remote);
   EXPECT_EQ(remote("fast"), MachineCosts().remote);
 }

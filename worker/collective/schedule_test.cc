@@ -24,8 +24,8 @@ constexpr CollectiveOp kOps[] = {
     CollectiveOp::kAllReduce, CollectiveOp::kReduceScatter,
     CollectiveOp::kAllGather, CollectiveOp::kBroadcast, CollectiveOp::kBarrier};
 
-// One host; two halves; a small and a large one; three hosts in turn with
-// numbers of no order; everybody alone.
+// One host; two halves; a small and a large host; three hosts in turn, numbered
+// in no order; each rank on its own host.
 std::vector<Topology> TopologiesOf(int n) {
   std::vector<int> halves;
   std::vector<int> unequal;

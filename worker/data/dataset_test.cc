@@ -1,5 +1,5 @@
-// The contract of Dataset, on the synthetic one; text_dataset_test.cc has what
-// is special about files.
+// Tests the contract of Dataset with the synthetic one; text_dataset_test.cc
+// tests what is special about files.
 #include "worker/data/dataset.h"
 
 #include <algorithm>

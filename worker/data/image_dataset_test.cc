@@ -1,4 +1,5 @@
-// Data sets of IDX files: what is a sample, what is refused and left out.
+// Tests data sets of IDX files: which samples they have, what they refuse and
+// what they leave out.
 #include <memory>
 #include <string>
 #include <vector>

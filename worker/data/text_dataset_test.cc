@@ -264,7 +264,7 @@ TEST_F(TextDatasetTest, ReadingEndsWhenItIsCancelled) {
 TEST_F(TextDatasetTest, UnreadablePathIsPermissionDenied) {
   const fs::path file = Write("tree/secret/a", "AAAA");
   fs::permissions(file, fs::perms::none);
-  // Root may read anything, so be nobody for a while.
+  // Root may read anything, so the test runs as nobody meanwhile.
   const uid_t user = geteuid();
   if (user == 0 && seteuid(65534) != 0)
     GTEST_SKIP() << "root that cannot give up its rights reads everything";

@@ -1,5 +1,5 @@
-// Data sets of .bin files: which tokens make which sample, what is refused and
-// what is left out.
+// Tests data sets of .bin files: which tokens make which sample, what they
+// refuse and what they leave out.
 #include <filesystem>
 #include <memory>
 #include <numeric>
@@ -55,7 +55,7 @@ class TokenFileDatasetTest : public ::testing::Test {
       samples.push_back({batch.inputs()[0]});
       samples.back().insert(samples.back().end(), batch.targets().begin(),
                             batch.targets().end());
-      // With a target for each token, targets are inputs one further on.
+      // With a target for each token, targets are the inputs shifted by one.
       if (dataset.shape().targets == 1) continue;
       for (size_t i = 1; i < batch.inputs().size(); ++i)
         EXPECT_EQ(batch.inputs()[i], batch.targets()[i - 1]);
@@ -162,7 +162,8 @@ TEST_F(TokenFileDatasetTest, TokensThatTheModelDoesNotTakeAreRefused) {
                 "a.bin: token 13 is 1000, but the model takes 1000 (0 to 999)");
   config.vocabulary = 1001;
   EXPECT_EQ(Make(config)->size(Split::kTrain), 6);
-  // The number is the file's, also behind the border of what is held out.
+  // The token's number is that in the file, also beyond the border of the
+  // held-out part.
   config.vocabulary = 1000;
   config.eval_fraction = 0.5;
   ExpectRefused(config, kInvalid, "token 13 is 1000");
@@ -232,7 +233,7 @@ TEST_F(TokenFileDatasetTest, FingerprintIsOfTheContents) {
   const DataConfig base =
       Config(directory_.Write("a.bin", RawTokens(Range(0, 20))));
   const uint64_t fingerprint = Make(base)->fingerprint();
-  // Neither path, nor format, nor what is held out matters.
+  // Neither the path, nor the format, nor the held-out part matters.
   DataConfig config =
       Config(directory_.Write("other.bin", LlmCTokens(Range(0, 20))));
   config.eval_fraction = 0.5;

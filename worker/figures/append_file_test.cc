@@ -36,7 +36,7 @@ TEST(AppendFileTest, GoesOnWhereTheFileEnds) {
   EXPECT_EQ(ContentOf(path), "one\nthree\n");
 }
 
-// As a rank that was stopped, replaced, and woke up.
+// This is what happens to a rank that was stopped, replaced, and woke up.
 TEST(AppendFileTest, WritesNoMoreOnceAnotherWriterHasTakenOver) {
   const std::string path = FreshDirectory() + "/f";
   absl::StatusOr<AppendFile> old = AppendFile::Create(path);
@@ -46,7 +46,7 @@ TEST(AppendFileTest, WritesNoMoreOnceAnotherWriterHasTakenOver) {
   old->Append("three\n");
   absl::StatusOr<AppendFile> next = AppendFile::TakeOver(path, 4);
   ASSERT_TRUE(next.ok()) << next.status();
-  // Before the other has written anything, too.
+  // The same holds before the other has written anything.
   const absl::Status status = old->Flush();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), HasSubstr("was taken over"));

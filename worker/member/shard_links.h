@@ -48,10 +48,10 @@ struct ShardLinkPlan {
 [[nodiscard]] absl::StatusOr<ShardLinkPlan> PlanShardLinks(
     const RankAssignment& assignment, int lanes, const ShardArenas& arenas);
 
-// Returns the part of `assignment` that a holder is told.
+// Returns the part of `assignment` that a holder needs.
 [[nodiscard]] ShardHostAssignment HostAssignmentOf(
     const RankAssignment& assignment);
-// Returns true if the member is told to hold shards.
+// Returns true if the assignment makes the member hold shards.
 [[nodiscard]] bool HoldsShards(const RankAssignment& assignment);
 // Returns the number of the generation's members, parameter servers included.
 [[nodiscard]] int MembersOf(const RankAssignment& assignment);

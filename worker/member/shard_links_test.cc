@@ -69,7 +69,8 @@ TEST(ShardLinksTest, BothEndsOfEachConnectionAgree) {
   ExpectBothEndsAgree(3, 2, Placements({2}, {{2, -1, -1}}));
   ExpectBothEndsAgree(5, 2,
                       Placements({2, 3, 4}, {{2, 3, 2}, {3, 4, 2}, {4, 2, 2}}));
-  // Shards of the workers', and a source that is neither.
+  // The workers hold the shards; the last one's source is neither its primary
+  // nor its backup.
   ExpectBothEndsAgree(
       3, 3, Placements({0, 1, 2}, {{0, 1, 2}, {1, 0, 1}, {2, -1, 0}}));
 }

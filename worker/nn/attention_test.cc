@@ -31,7 +31,7 @@ Dropout Drop(AttentionShape s, double rate) {
   return {rate, 99, kSampleIds, s.heads * s.window * s.window};
 }
 
-// Everything that forward and backward give.
+// All results of forward and backward.
 template <typename T>
 struct Result {
   explicit Result(AttentionShape s)
@@ -266,8 +266,8 @@ TEST(AttentionTest, AllocatesNothingOnceItKnowsTheSize) {
                              result.out.data(), result.log_sum_exp.data(),
                              result.dqkv.data());
   };
-  // Chance decides which thread meets a block, but each thread grows its
-  // scratch at most once in forward and once in backward.
+  // Chance decides which thread gets a block, but each thread grows its scratch
+  // at most once in forward and once in backward.
   int64_t steps_that_allocated = 0;
   for (int i = 0; i < 50; ++i) {
     const int64_t before = AllocationCount();

@@ -19,8 +19,8 @@ const ModelConfig kSmall = {.kind = "bigram",
                                          {"window", {kWindow}},
                                          {"embedding_dim", {3}}}};
 
-// By plain gradient descent on pairs of which each token's successor follows
-// from it.
+// Trains by plain gradient descent on pairs in which each token determines its
+// successor.
 TEST(BigramTest, LearnsWhatFollowsWhat) {
   ModelInstance<float> bigram(kSmall);
   Batch batch = bigram.RandomBatch(8, 3);

@@ -40,8 +40,8 @@ TEST(CnnTest, TakesImagesAndClasses) {
   EXPECT_EQ(cnn.model->input().vocabulary, 10);
   EXPECT_EQ(cnn.plan.parameter_count(),
             32 * 9 + 32 + 64 * 288 + 64 + 3136 * 128 + 128 + 1280 + 10);
-  // Twice as many for going forward and back as for going forward, but for the
-  // pixels' gradients.
+  // The backward pass has twice as many as the forward pass, except for the
+  // gradients of pixels.
   const double first = 2.0 * 784 * 9 * 32;
   EXPECT_EQ(cnn.model->flops_per_sample(),
             2 * first + 3 * 2.0 * (196 * 288 * 64 + 3136 * 128 + 128 * 10));
@@ -51,7 +51,7 @@ TEST(CnnTest, CountsTheTargetsThatItPredicts) {
   ModelInstance<float> cnn(kSmall);
   Batch batch = cnn.RandomBatch(6, 3);
   int64_t correct = 0;
-  // Each sample's class is the one that is counted.
+  // A sample's predicted class is the one that counts as correct.
   for (int64_t i = 0; i < batch.size(); ++i) {
     Batch one(1, batch.shape());
     one.CopyRange(batch, i, 1);

@@ -20,15 +20,15 @@ std::vector<int> MaskOf(double rate, uint64_t key, int64_t sample_id) {
   return kept;
 }
 
-// By how many standard deviations the number of i with a[i] and b[i + lag] both
-// kept differs from that of independent masks.
+// Returns by how many standard deviations the number of i where a[i] and
+// b[i + lag] are both kept differs from that of independent masks.
 double Deviation(const std::vector<int>& a, const std::vector<int>& b,
                  int64_t lag, double keep) {
   const int64_t count = kElems - lag;
   int64_t both = 0;
   for (int64_t i = 0; i < count; ++i) both += a[i] & b[i + lag];
   const double p = keep * keep;
-  // Neighbouring products share a factor where a is b: at most thrice the
+  // Neighbouring products share a factor where a is b: at most three times the
   // variance of independent ones.
   return (both - count * p) / std::sqrt(count * p * (1 - p));
 }

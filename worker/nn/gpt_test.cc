@@ -107,9 +107,9 @@ double CrossEntropy(absl::Span<const double> logits, int32_t target) {
   return std::log(sum) - logits[target];
 }
 
-// In the window, all places are predicted at once; a next token's logits come
-// from the tokens before it alone. Were later tokens seen, or positions
-// shifted, the two would differ.
+// A window predicts all places at once; a next token's logits come from the
+// tokens before it alone. If a window saw later tokens or shifted positions,
+// the two would differ.
 TEST(GptTest, PredictsEachTokenFromThoseBeforeIt) {
   ModelInstance<double> gpt(kSmall);
   gpt.RandomizeParameters();

@@ -1,5 +1,5 @@
-// Checks what model.h promises of every model, for each that is registered.
-// Properties of a single model are in a test of its own.
+// Checks the promises of model.h for each registered model. Properties of a
+// single model are in a test of its own.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -180,7 +180,8 @@ TEST_P(ModelPropertiesTest,
   for (size_t i = 0; i < run.observer.order.size(); ++i)
     EXPECT_EQ(run.observer.order[i], static_cast<int>(i));
 
-  // Destroying each gradient as soon as it is told must not change a later one.
+  // Destroying each gradient as soon as it is reported must not change a later
+  // one.
   class Destroy final : public GradientObserver {
    public:
     explicit Destroy(ModelInstance<float>& run) : run_(run) {}
@@ -243,7 +244,8 @@ TEST_P(ModelPropertiesTest, PartsOfABatchAddUpToTheWhole) {
   const std::vector<double> gradients = run.Gradients();
   double sum_of_losses = 0;
   std::vector<double> sum(gradients.size());
-  // In another order, too: neither place nor company matters to a sample.
+  // The order may differ too: a sample depends neither on its place nor on the
+  // others.
   for (const std::vector<int64_t>& places :
        std::vector<std::vector<int64_t>>{{7, 2, 0}, {}, {1, 6, 5, 4, 3}}) {
     sum_of_losses += run.Train(PickSamples(whole, places), options);
@@ -343,7 +345,7 @@ TEST_P(ModelPropertiesTest, ANanParameterShowsInTheLoss) {
     EXPECT_FALSE(std::isfinite(run.Train(batch))) << tensor.spec.name;
     run.parameters = parameters;
   }
-  // And goes when the parameter does.
+  // The NaN goes when the parameter does.
   EXPECT_TRUE(std::isfinite(run.Train(batch)));
   const std::vector<float> gradients = run.Gradients();
   EXPECT_TRUE(std::all_of(gradients.begin(), gradients.end(),

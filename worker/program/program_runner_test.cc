@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Notes what is asked of it.
+// Notes its calls.
 class NotingRunner final : public JobRunner {
  public:
   NotingRunner(std::string name, int64_t disk_bytes,

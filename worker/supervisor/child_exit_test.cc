@@ -57,7 +57,7 @@ TEST(ChildExitTest, TellsWhatAnotherStartWouldDo) {
 TEST(ChildExitTest, WritesAPredecessorDown) {
   EXPECT_EQ(PredecessorText(12, Exited(138)), "12:138:0");
   EXPECT_EQ(PredecessorText(12, Signalled(SIGKILL)), "12:0:9");
-  // As the next process reads it.
+  // This is how the next process reads it.
   const ProcessEnd exited{.pid = 12, .exit_code = 138, .signal = 0};
   EXPECT_EQ(*ParsePredecessor(PredecessorText(12, Exited(138))), exited);
   const ProcessEnd killed{.pid = 12, .exit_code = 0, .signal = SIGKILL};

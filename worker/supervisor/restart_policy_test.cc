@@ -16,13 +16,13 @@ using ::testing::HasSubstr;
 constexpr int Exited(int code) { return code << 8; }
 constexpr int Signalled(int signal) { return signal; }
 
-// A policy with its own course of time.
+// A policy with a clock of its own.
 class Lives {
  public:
   explicit Lives(RestartOptions options = {}) : policy_(options) {}
 
-  // The end, with `wait_status`, of a process that lived for `life`; what has
-  // to be waited then passes.
+  // Ends a process with `wait_status` after `life`; then the wait that the
+  // policy asks for passes.
   RestartPolicy::Decision End(int wait_status, absl::Duration life) {
     const MonotonicTime started_at = now_;
     now_ = now_ + life;

@@ -190,7 +190,7 @@ TEST(SupervisorTest, TellsWhetherItTurns) {
       EXPECT_TRUE(supervisor.IsTurning());
     };
     await_turn();
-    // It waits for its child alone, and turns nevertheless.
+    // It waits for its child alone, and its loop goes on nevertheless.
     clock.Advance(absl::Minutes(1));
     await_turn();
     kill(getpid(), SIGTERM);
@@ -258,7 +258,7 @@ TEST(SupervisorTest, AChildThatLostItsCoordinatorComesBack) {
 
 TEST(SupervisorTest, ACrashLoopEndsItsSlotAlone) {
   Program program({"30s,3,1ms", "crash", "wait"});
-  // One life of the slot that waits, and 1 + 3 of the other.
+  // The slot that waits had one process, the other one 1 + 3.
   ASSERT_EQ(program.AwaitChildren(5).size(), 5u);
   const std::string line =
       "crashed 4 times within 10m, more than --max_crashes=3";

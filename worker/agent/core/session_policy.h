@@ -1,5 +1,5 @@
-// What a worker does when its session ends: when to try again, or with which
-// exit code to give up. Pure.
+// Decides when a worker whose session has ended tries again, or with which exit
+// code it gives up. Pure.
 #ifndef RINGMASTER_WORKER_AGENT_CORE_SESSION_POLICY_H_
 #define RINGMASTER_WORKER_AGENT_CORE_SESSION_POLICY_H_
 

@@ -1,4 +1,4 @@
-// The session's fail points; what else it does, agent_test covers.
+// Tests the session's fail points; agent_test covers the rest of it.
 #include "worker/agent/rpc/coordinator_session.h"
 
 #include <grpcpp/security/credentials.h>
@@ -42,7 +42,7 @@ class CoordinatorSessionTest : public ::testing::Test {
                                         });
   }
 
-  // The next event; waits for it.
+  // Waits for the next event and returns it.
   agent::Event Take() {
     MutexLock lock(mutex_);
     while (events_.empty()) changed_.Wait(mutex_);

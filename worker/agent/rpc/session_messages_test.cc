@@ -353,7 +353,7 @@ TEST(SessionMessagesTest, ABenchmarksFiguresGoWithItsGenerationsBeatsAndEnd) {
   progress.bench = std::make_shared<const AllReduceBenchFigures>(figures);
   ASSERT_EQ(beat(7).bench().rows_size(), 1);
   EXPECT_EQ(beat(7).bench().rows(0).bytes(), 4096);
-  // The coordinator learns no pace of it: sizes differ too much.
+  // The coordinator learns no pace from a benchmark: sizes differ too much.
   EXPECT_EQ(beat(7).phase(), v1::PHASE_UNSPECIFIED);
   EXPECT_FALSE(beat(8).has_bench());
   const agent::SendFinished end{7, 3, 0, false};
@@ -499,7 +499,7 @@ TEST(SessionMessagesTest, TheHelloTellsTheJobAndHowThePredecessorEnded) {
   EXPECT_EQ(again.held_job().world_size(), 3);
   EXPECT_EQ(again.held_job().resume_step(), 4);
 
-  // Steps beyond the one to go on after may have been given up.
+  // Steps beyond the resume step may have been given up.
   progress.phase = TrainPhase::kPrepare;
   EXPECT_EQ(
       HelloMessage(identity,

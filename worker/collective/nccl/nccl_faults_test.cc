@@ -208,7 +208,7 @@ TEST_F(NcclFaultsTest, RegistersAnArena) {
        })) {
     EXPECT_TRUE(status.ok()) << status;
   }
-  // An arena outlives who uses it, and its device outlives the arena.
+  // An arena outlives its users, and its device outlives the arena.
   for (const int rank : {0, 1}) world_->rank(rank).communicator.reset();
   arenas.clear();
 }
@@ -230,7 +230,7 @@ TEST_F(NcclFaultsTest, AllGroupsAreAbortedBeforeOneIsFreed) {
       absl::SleepFor(absl::Milliseconds(100));
       return absl::OkStatus();
     }
-    // The group's is on the device, and freeing the other waits for it.
+    // The group's kernel is on the device, and freeing the other waits for it.
     ASSIGN_OR_RETURN(const Ticket one, group->Start(request));
     ASSIGN_OR_RETURN(const Ticket two, communicator.Start(request));
     absl::SleepFor(absl::Milliseconds(20));

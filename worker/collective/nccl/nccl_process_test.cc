@@ -1,5 +1,5 @@
-// NcclCommunicator between processes, 2 and 3 ranks on one GPU, as hosts of
-// their own: what ranks compute, and what is left of them when one is killed.
+// Tests NcclCommunicator between processes, 2 and 3 ranks on one GPU, as hosts
+// of their own: their results, and how the others end when one is killed.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -138,7 +138,8 @@ class NcclProcessTest : public ::testing::Test {
   }
   RankProcess& rank(int i) { return *ranks_[static_cast<size_t>(i)]; }
 
-  // The processes `members`, in this order, form a generation; their answers.
+  // Forms a generation of the processes `members`, in this order; returns their
+  // answers.
   std::vector<std::string> Connect(int generation,
                                    const std::vector<int>& members) {
     std::string addresses;
@@ -161,7 +162,7 @@ class NcclProcessTest : public ::testing::Test {
     for (const int member : members) answers.push_back(rank(member).Hear());
     return answers;
   }
-  // A generation, and what it computes.
+  // Forms a generation and checks its results.
   void ConnectAndCheck(int generation, const std::vector<int>& members) {
     for (const std::string& answer : Connect(generation, members)) {
       ASSERT_THAT(answer, StartsWith("ok "));
@@ -187,7 +188,7 @@ TEST_P(NcclProcessesTest, ComputeOnOneGpu) {
   std::vector<int> all;
   for (int i = 0; i < GetParam(); ++i) all.push_back(i);
   ConnectAndCheck(1, all);
-  // As after an orderly end of a generation.
+  // This is what follows the orderly end of a generation.
   ConnectAndCheck(2, all);
 }
 

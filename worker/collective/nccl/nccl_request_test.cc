@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// An all-reduce of `count` elements at an address that nobody looks at.
+// An all-reduce of `count` elements at an address that is never read.
 CollectiveRequest Request(int64_t count, DType dtype = DType::kFloat32) {
   static char place;
   CollectiveRequest request;

@@ -246,7 +246,7 @@ TEST_P(NcclResultsTest, RemembersTheOldestTickets) {
   });
 }
 
-// Lets what is queued in `stream` from here on wait for `may_go`.
+// Makes work that is queued in `stream` from here on wait for `may_go`.
 void Hold(CudaStream& stream, std::atomic<bool>& may_go) {
   stream.Check(cudaLaunchHostFunc(
                    stream.get(),
@@ -259,8 +259,8 @@ void Hold(CudaStream& stream, std::atomic<bool>& may_go) {
                "a gate");
 }
 
-// The collective takes what the compute stream has not yet written when it is
-// started, and another stream takes its result without the host.
+// The collective is started before the compute stream has written its input,
+// and another stream uses its result without the host.
 TEST_P(NcclResultsTest, WaitsForStreamsAndStreamsForIt) {
   OnAll([](NcclRank& rank) -> absl::Status {
     NcclCommunicator& communicator = *rank.communicator;
@@ -286,7 +286,7 @@ TEST_P(NcclResultsTest, WaitsForStreamsAndStreamsForIt) {
   });
 }
 
-// It is as for a part of a graph that was launched.
+// A part of a launched graph behaves the same.
 TEST_P(NcclResultsTest, StartsAfterWhatTheComputeStreamSaysIsReady) {
   OnAll([](NcclRank& rank) -> absl::Status {
     NcclCommunicator& communicator = *rank.communicator;

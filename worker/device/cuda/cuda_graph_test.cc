@@ -1,5 +1,5 @@
-// Capturing a stream, launching what was captured, and what is told to be ready
-// within it.
+// Tests capturing a stream, launching the capture, and marking its parts as
+// ready.
 #include <cuda_runtime_api.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -85,8 +85,7 @@ TEST_F(CudaGraphTest, AnEventOfAGraphIsMarkedByEachLaunchAndNotBefore) {
   *host(0) = 7;
   Store(0, host(0));
   stream_->Launch(*graph);
-  // Another stream is told to wait for the part that is ready, neither more nor
-  // less.
+  // Another stream waits for exactly the part that is ready.
   stream_->SetReady(event.get());
   const CudaEvent& ready = stream_->MarkReady(*own);
   stream_->SetReady(nullptr);

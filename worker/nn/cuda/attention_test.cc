@@ -27,7 +27,7 @@ int64_t QkvCount(AttentionShape s) {
 int64_t OutCount(AttentionShape s) { return QkvCount(s) / 3; }
 int64_t RowCount(AttentionShape s) { return s.samples * s.heads * s.window; }
 
-// Everything that forward and backward give.
+// All results of forward and backward.
 struct Result {
   std::vector<float> out;
   std::vector<float> log_sum_exp;
@@ -36,7 +36,7 @@ struct Result {
   bool operator==(const Result&) const = default;
 };
 
-// Elements of T; what the reference is given has the same values.
+// Elements of T; the reference gets the same values.
 struct Inputs {
   std::vector<float> qkv;
   std::vector<float> dout;

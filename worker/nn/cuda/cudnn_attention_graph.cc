@@ -185,7 +185,7 @@ CudnnGraph AttentionBackwardGraph(const CudnnLibrary& library,
     graph.Matmul(dscores, plain_keys, dqueries);
     return graph;
   }
-  // A sum in memory is how cuDNN is told that it may add to it in any order.
+  // A sum in memory tells cuDNN that it may add to it in any order.
   const CudnnTensor* const query_sums =
       graph.Real(kQuerySums, shapes.QuerySums());
   graph.Matmul(dscores, plain_keys, query_sums);

@@ -57,7 +57,7 @@ TEST_F(CudnnConvolutionGraphTest, OddChannelsHaveNoWeightGradientIn16Bits) {
 
 TEST_F(CudnnConvolutionGraphTest, WhatLosesDigitsIsRefused) {
   CudnnPlanOptions options = ConvolutionPlanOptions(CUDNN_DATA_BFLOAT16, false);
-  // All that multiply 16 bits in a stage's size.
+  // Refuses all plans that multiply 16 bits at a stage's size.
   options.refused.push_back(CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
   const absl::Status status = HopperPlansTest::Compile(
       ConvolutionGraph(library(), ConvolutionPass::kBackwardWeight, kStage,

@@ -56,7 +56,8 @@ struct Options {
 template <typename T>
 class LayerNormTest : public DeviceTest {
  protected:
-  // Forward and backward on the device. Without delta if `inputs` has none.
+  // Runs forward and backward on the device, without delta if `inputs` has
+  // none.
   Outputs Run(RowShape shape, const Inputs<T>& inputs, Options options) {
     const int64_t elems = shape.rows * shape.dim;
     const int64_t offset = options.offset;
@@ -168,7 +169,7 @@ template <typename T>
 void ExpectOutputs(const Outputs& got, const Outputs& want) {
   ExpectNear<T>(got.sum, want.sum, "sum");
   ExpectNear<T>(got.y, want.y, "y");
-  // It may be next to 0, which has no relative error.
+  // The mean may be next to 0, where a relative error means nothing.
   for (size_t i = 0; i < want.mean.size(); ++i)
     EXPECT_NEAR(got.mean[i], want.mean[i], 1e-6) << "row " << i;
   ExpectNear<float>(got.rstd, want.rstd, "rstd");

@@ -114,7 +114,8 @@ TYPED_TEST(LinearTest, BackwardMatchesReference) {
                             dbias.get());
       ASSERT_TRUE(this->Finish());
       ExpectNear<float>(dbias.Floats(), want_bias, "dbias");
-      // In one; on the second call by whichever way was found the faster.
+      // Both results come from one call; the second call takes whichever way
+      // was found faster.
       for (int calls = 0; calls < 2; ++calls) {
         const auto both_dweight = DeviceArray<float>::Of(before);
         const auto both_dbias = DeviceArray<float>::Of(before_bias);

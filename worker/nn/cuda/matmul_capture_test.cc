@@ -1,4 +1,5 @@
-// Products in CUDA graphs: what allocates memory or waits cannot be captured.
+// Tests products in CUDA graphs: calls that allocate memory or wait cannot be
+// captured.
 #include <cuda_runtime_api.h>
 
 #include <cstdint>

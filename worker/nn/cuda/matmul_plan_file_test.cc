@@ -67,7 +67,7 @@ TEST_F(MatmulPlanFileTest, KeepsWhatOthersFound) {
   MatmulPlanFile theirs = Open();
   mine.Add("a", kOne);
   theirs.Add("b", kTwo);
-  // Both met it: the first stays what it was to each.
+  // Both measured it: each keeps the plan that it had first.
   mine.Add("b", kOne);
   EXPECT_EQ(mine.Find("b"), kOne);
   EXPECT_EQ(theirs.Find("a"), kOne);

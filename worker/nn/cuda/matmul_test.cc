@@ -104,7 +104,7 @@ TYPED_TEST(MatmulTest, AddsToWhatIsThere) {
 
 TYPED_TEST(MatmulTest, EpiloguesMatchReferenceFusedOrNot) {
   using T = TypeParam;
-  // Unmeasured, what can be fused is.
+  // Without measuring, all that can be fused is fused.
   auto fused = this->Create({.measure = false});
   ASSERT_TRUE(fused.ok()) << fused.status();
   auto unfused = this->Create({.fuse = false});
@@ -290,7 +290,7 @@ TEST_F(FloatMatmulTest, WhatWasMeasuredIsKeptForTheNextProcess) {
   const std::vector<float> want = Product(**first, {8, 16, 24});
   ASSERT_EQ(files().size(), 1u);
   const auto written = std::filesystem::last_write_time(files()[0]);
-  // Known: there is nothing to measure, and nothing to write.
+  // The plans are known: there is nothing to measure and nothing to write.
   auto second = Create(options);
   ASSERT_TRUE(second.ok()) << second.status();
   EXPECT_EQ(Product(**second, {8, 16, 24}), want);
@@ -332,7 +332,8 @@ TEST_F(FloatMatmulTest, SumsComeWithTheProductFusedOrApart) {
   const auto b = DeviceArray<float>::Of(problem.b);
   const MatmulShape shape = {Transpose::kYes, Transpose::kNo, size};
   for (const bool fuse : {true, false}) {
-    // Unmeasured, so that what cuBLASLt can do is not left for what is faster.
+    // It is not measured, so that a faster way does not replace what cuBLASLt
+    // can do.
     auto matmul = Create({.measure = false, .fuse = fuse});
     ASSERT_TRUE(matmul.ok()) << matmul.status();
     const DeviceArray<float> c(size.m * size.n), a_sums(size.m), b_sums(size.n);
@@ -367,8 +368,8 @@ TEST_F(FloatMatmulTest, WhatIsFasterApartStaysApart) {
     EXPECT_TRUE(Finish());
     return calls;
   };
-  // Nothing is faster than doing nothing; but the clock of a busy machine may
-  // have it otherwise, at times.
+  // Nothing is faster than doing nothing, but on a busy machine the clock may
+  // say otherwise at times.
   bool is_apart = false;
   for (int attempt = 0; attempt < 50 && !is_apart; ++attempt) {
     std::filesystem::remove_all(directory);
@@ -378,7 +379,7 @@ TEST_F(FloatMatmulTest, WhatIsFasterApartStaysApart) {
     is_apart = calls_apart(**matmul) == 1;
   }
   EXPECT_TRUE(is_apart);
-  // Another process knows already.
+  // Another process has already measured it.
   auto matmul = Create({.cache_directory = directory});
   ASSERT_TRUE(matmul.ok()) << matmul.status();
   EXPECT_EQ(calls_apart(**matmul), 1);
@@ -395,7 +396,8 @@ TEST_F(FloatMatmulTest, AddingMeasuresNothing) {
                                     Write::kAdd, c.get());
   ASSERT_TRUE(Finish());
   EXPECT_FALSE(std::filesystem::exists(directory)) << "there is a plan";
-  // Nor does what is near it take its algorithm unmeasured.
+  // A product of nearly that size does not take its algorithm unmeasured
+  // either.
   (*matmul)->MultiplyToFloat<float>({.size = {8, 4, 8}}, a.get(), a.get(),
                                     Write::kSet, c.get());
   ASSERT_TRUE(Finish());

@@ -19,8 +19,8 @@
 namespace ringmaster::cuda {
 namespace {
 
-// Copies each bucket to the host as soon as it is told to be final, on a stream
-// of its own: what a collective would read.
+// Copies each bucket to the host, on a stream of its own, as soon as it is
+// reported final: a collective would read the same.
 class BucketCopies final : public GradientObserver {
  public:
   BucketCopies(CudaDevice& device, CudaStream& compute, const Plan& plan)
@@ -50,7 +50,7 @@ class BucketCopies final : public GradientObserver {
     }
   }
   const std::vector<int>& order() const { return order_; }
-  // All that was copied, once it is here.
+  // Waits for the copies and returns them.
   std::vector<float> Await() {
     EXPECT_TRUE(copies_->Synchronize().ok());
     return {host(), host() + plan_.total_elems()};
@@ -94,7 +94,7 @@ class Subject {
 
   Model<float>& model() { return on_device_.model(); }
   BucketCopies& copies() { return copies_; }
-  // To new arenas.
+  // Binds the model to new arenas.
   void Bind(const std::vector<float>& parameters) {
     auto new_parameters = std::make_unique<DeviceArray<float>>(parameters);
     auto new_gradients =
@@ -255,7 +255,7 @@ TEST_P(ModelGraphsTest, ACancelledPassLaunchesNothingAndTheNextIsWhole) {
   EXPECT_EQ(CudaGraph::TotalLaunches(), before);
   EXPECT_TRUE(replayed_->copies().order().empty());
   EXPECT_TRUE(replayed_->model().AwaitDevice().ok());
-  // The members are others then; graphs were dropped.
+  // The generation has other members then, and the graphs were dropped.
   ExpectSameStep(Batches({4}, 3), OptionsOf(3), 0);
   ExpectSameStep(Batches({4}, 4), OptionsOf(4), 2);
 }

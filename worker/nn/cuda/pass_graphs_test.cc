@@ -42,7 +42,7 @@ class FirstElems final : public GradientObserver {
     stream.CopyOnDevice(copied_.get() + tensor_index,
                         gradients_ + 64 * tensor_index, sizeof(float));
   }
-  // Waits for one alone; NaN if it was never told.
+  // Waits for one alone; NaN if it was never reported ready.
   float Await(int tensor_index) {
     EXPECT_TRUE(
         streams_[static_cast<size_t>(tensor_index)]->Synchronize().ok());
@@ -80,7 +80,7 @@ class PassGraphsTest : public DeviceTest {
     graphs_->Bind(plan_);
     observer_ = std::make_unique<FirstElems>(stream(), gradients_->get());
   }
-  // A pass whose gradients are what lies in source_.
+  // Queues a pass whose gradients are the contents of source_.
   void Queue(GradientObserver& observer) {
     ++queued_;
     observer.OnForwardDone();
@@ -92,10 +92,10 @@ class PassGraphsTest : public DeviceTest {
     }
     last_gate_.Hold(stream());
   }
-  // Gradients are `value`; whether the pass was replayed.
+  // Runs a pass whose gradients are `value`; returns true if it was replayed.
   bool Run(float value, PassGraphs::Kind kind = {.samples = 1}) {
     const std::vector<float> values(128, value);
-    // The pass before, and what copied its gradients.
+    // Waits for the pass before and the copies of its gradients.
     EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
     EXPECT_EQ(cudaMemcpy(source_->get(), values.data(), 128 * sizeof(float),
                          cudaMemcpyHostToDevice),
@@ -182,7 +182,7 @@ TEST_F(PassGraphsTest, WhatCannotBeCapturedRunsAsItIsAndIsLoggedOnce) {
     graphs_->Run({.samples = 1}, nullptr, *observer_,
                  [&](const CancelToken*, GradientObserver& observer) {
                    Queue(observer);
-                   // As a library that allocates would.
+                   // A library that allocates would do this.
                    is_sound = stream().Synchronize().ok();
                  });
     EXPECT_TRUE(is_sound) << "pass " << i;

@@ -35,7 +35,7 @@ struct Result {
 template <typename T>
 class SelfAttentionTest : public MatmulDeviceTest {
  protected:
-  // Compares with the reference, by whichever kernels.
+  // Compares with the reference, whichever kernels ran.
   void ExpectMatchesReference(const CudaCompute& compute, AttentionShape shape,
                               double rate, bool is_repeatable = true) {
     const std::vector<float> qkv =
@@ -130,7 +130,7 @@ TYPED_TEST(SelfAttentionTest, CudnnThatCannotIsSaidOnce) {
   compute.cudnn_attention = cudnn->get();
   const LogCapture log;
   this->ExpectMatchesReference(compute, {1, 64, 8, 3}, 0);
-  // One for each pass, though each was run twice.
+  // One for each pass, although each was run twice.
   EXPECT_EQ(log.lines().size(), sizeof(TypeParam) == sizeof(float) ? 0u : 2u);
 }
 

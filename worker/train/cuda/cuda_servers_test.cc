@@ -1,6 +1,6 @@
-// Workers on GPUs whose parameters are held by servers, whole trainers as
+// Tests workers on GPUs whose parameters servers hold, with whole trainers as
 // threads of one process: they follow CPUs with the same servers, hold equal
-// bits, and are interrupted and replaced without losing one.
+// bits, and lose none when they are interrupted and replaced.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -107,7 +107,7 @@ TEST_F(CudaServersTest, FollowsTheCpusLossCurve) {
   }
 }
 
-// This is the purpose of copies on a stream of their own.
+// Copies have a stream of their own for this.
 TEST_F(CudaServersTest, PushesRunBesideTheBackwardPass) {
   v1::TrainProgram program = Program(1);
   program.set_bucket_bytes(1 << 10);
@@ -145,7 +145,7 @@ TEST_F(CudaServersTest, FollowsWithClippingWireAndMicroBatches) {
 TEST_F(CudaServersTest, WorkersMayRunAheadOfEachOther) {
   for (const v1::Consistency consistency :
        {v1::CONSISTENCY_SSP, v1::CONSISTENCY_ASYNC}) {
-    // Past an agreement step, where all fetch the parameters anew.
+    // The steps go past an agreement step, where all fetch the parameters anew.
     v1::TrainProgram program = WithConsistency(Program(1), consistency);
     program.set_steps(60);
     program.set_evaluate_every(7);
@@ -176,8 +176,8 @@ TEST_F(CudaServersTest, GoesOnAfterAHaltWithoutLosingABit) {
   }
 }
 
-// Halted between pushes: what was pushed of a step that did not end counts for
-// nothing, in whatever order copies end.
+// The halt comes between pushes: pushes of a step that did not end do not
+// count, in whatever order copies end.
 TEST_F(CudaServersTest, AHaltInTheMiddleOfAStepChangesNoBit) {
   v1::TrainProgram program = Program(1);
   program.set_bucket_bytes(1 << 10);
@@ -219,7 +219,7 @@ TEST_F(CudaServersTest, ANewcomerHasItAllFromTheServers) {
     EXPECT_EQ(outcomes[static_cast<size_t>(worker)].parameters_hash, hash);
 }
 
-// Checkpoints hold what servers have, moments too, and a CPU goes on from one.
+// Checkpoints hold the servers' state, moments too, and a CPU goes on from one.
 TEST_F(CudaServersTest, CheckpointsMoveBetweenGpuAndCpu) {
   const std::string directory = ::testing::TempDir() + "/servers_move";
   std::filesystem::remove_all(directory);

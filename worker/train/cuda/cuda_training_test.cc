@@ -1,6 +1,6 @@
-// Whole trainers on GPUs, as threads of one process: they follow the CPU's loss
-// curve, ranks agree to the bit, newcomers take over, checkpoints move between
-// GPUs and CPUs.
+// Tests whole trainers on GPUs, as threads of one process: they follow the
+// CPU's loss curve, ranks agree to the bit, newcomers take over, checkpoints
+// move between GPUs and CPUs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -122,7 +122,8 @@ TEST_F(CudaTrainingTest, ReducedPrecisionFollowsToo) {
   }
 }
 
-// The first loss scale is far above what float16 takes of this loss.
+// The first loss scale is far above the largest that float16 allows for this
+// loss.
 TEST_F(CudaTrainingTest, Float16FindsItsLossScale) {
   v1::TrainProgram program = MlpProgram();
   program.set_precision(v1::PRECISION_FLOAT16);
@@ -273,7 +274,7 @@ TEST_F(CudaTrainingTest, CheckpointsMoveBetweenGpuAndCpu) {
   ExpectFollows(last, whole, 1e-4);
 }
 
-// The loss scale, which fell in the first half, too.
+// So does the loss scale, which fell in the first half.
 TEST_F(CudaTrainingTest, Float16GoesOnFromACheckpointAsIfItHadNotEnded) {
   const std::string directory = ::testing::TempDir() + "/float16";
   std::filesystem::remove_all(directory);

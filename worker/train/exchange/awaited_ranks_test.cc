@@ -5,7 +5,7 @@
 namespace ringmaster {
 namespace {
 
-// A sync of three ranks that is only asked for waits.
+// A sync of three ranks that only reports waits.
 class WaitingSync final : public ParameterSync {
  public:
   std::vector<absl::Duration> waited = std::vector<absl::Duration>(3);

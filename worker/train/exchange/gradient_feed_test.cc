@@ -80,7 +80,7 @@ TEST_F(GradientFeedTest, PushesWhatIsOnTheHostInTheOrderOfAdd) {
   copies_.End(2);
   ASSERT_TRUE(feed.Await(After(absl::Minutes(1))).ok());
   EXPECT_THAT(pushed(), ElementsAre(2, 0, 1));
-  // And once more: a step follows a step.
+  // The next step works the same.
   ASSERT_TRUE(Add(feed, 2).ok());
   copies_.End(2);
   ASSERT_TRUE(feed.Await(After(absl::Minutes(1))).ok());

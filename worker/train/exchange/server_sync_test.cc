@@ -102,7 +102,7 @@ TEST(ServerSyncTest, ReplicasChangeNothing) {
 
 TEST(ServerSyncTest, LanesChangeNothing) {
   v1::TrainProgram program = ProgramOf(Optimizer::kAdamw, /*steps=*/10);
-  // Each bucket is updated alike, whoever holds it; only who comes first
+  // Each bucket is updated alike, whoever holds it; only the order of pushes
   // differs.
   program.mutable_parameter_server()->set_deterministic(true);
   const ServerRanksOptions options = {

@@ -256,7 +256,7 @@ TEST(GenerationRunTest, StartsReducingBeforeBackwardEndsOnEveryRank) {
   }
 }
 
-// Data that never comes.
+// A data set whose samples never come.
 class StuckDataset final : public Dataset {
  public:
   int64_t size(Split /*split*/) const override { return 4096; }

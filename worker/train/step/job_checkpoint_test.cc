@@ -103,7 +103,7 @@ TEST_F(JobCheckpointTest, IsWrittenOnceAHostAndTheLastTwoAreKept) {
   EXPECT_TRUE(fs::exists(directory_ / "metrics.jsonl"));
 }
 
-// Bit for bit, the next step is that of not having stopped.
+// The next step is bit for bit that of a run that did not stop.
 TEST_F(JobCheckpointTest, TheSameNumberOfRanksGoesOnAsIfItHadNotStopped) {
   const uint64_t whole = Train(2, SmallProgram(30));
   Train(2, Program(20));
@@ -125,7 +125,7 @@ TEST_F(JobCheckpointTest, AnyNumberOfRanksGoesOn) {
   }
 }
 
-// And one rank tells so, though each of them has seen it.
+// One rank reports it, although each of them has seen it.
 TEST_F(JobCheckpointTest, ADamagedOneIsPassedOver) {
   const uint64_t whole = Train(2, SmallProgram(30));
   Train(2, Program(10));
@@ -139,7 +139,8 @@ TEST_F(JobCheckpointTest, ADamagedOneIsPassedOver) {
                   HasSubstr("passed over"), HasSubstr("step-000000020"))));
 }
 
-// The coordinator tells by it a rank that works on its disk from a stuck one.
+// By this, the coordinator distinguishes a rank that works on its disk from a
+// stuck one.
 TEST_F(JobCheckpointTest, ProgressCountsWhatIsWrittenAndRead) {
   TrainerWorkers workers(2);
   Train(workers, 2, Program(10));
@@ -206,7 +207,7 @@ TEST_F(JobCheckpointTest, FiguresThatCouldNotBeWrittenAreTriedAgain) {
               ElementsAre(R"({"step":4)", R"({"step":5)", R"({"step":6)"));
 }
 
-// Its parameters are good and were read before the damage was met.
+// Its parameters are good and were read before the damage was found.
 TEST_F(JobCheckpointTest, NothingOfADamagedOneStays) {
   const uint64_t whole = Train(2, SmallProgram(15));
   Train(2, Program(10));
@@ -217,7 +218,8 @@ TEST_F(JobCheckpointTest, NothingOfADamagedOneStays) {
               ElementsAre(HasSubstr("starts from the beginning")));
 }
 
-// The writer may be lost after the last step, with what it had begun.
+// The writer may be lost after the last step, and its unfinished checkpoint
+// with it.
 TEST_F(JobCheckpointTest, AnotherWriterWritesTheLastStepToo) {
   TrainerWorkers workers(2);
   workers.RunGeneration(1, {0, 1}, Program(10), 0, [] {});
@@ -294,7 +296,7 @@ TEST_F(JobCheckpointTest, ADirectoryThatCannotBeIsToldAndTrainingGoesOn) {
   fs::remove(directory_);
 }
 
-// A stop is an end that somebody asked for, and is likely to be gone on from.
+// Somebody asked for the stop, and is likely to go on from it.
 TEST_F(JobCheckpointTest, AStopIsWritten) {
   TrainerWorkers workers(2);
   const auto outcomes =

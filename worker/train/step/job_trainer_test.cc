@@ -68,7 +68,7 @@ TEST(JobTrainerTest, FiguresTellHowGradientsAreReduced) {
   figures = others.trainer(1).progress().figures;
   EXPECT_THAT(figures.all_reduce_algorithms(),
               ElementsAre(v1::COLLECTIVE_ALGORITHM_RING));
-  // Half of them, and the records that are exchanged beside the gradients.
+  // Half of the bytes, and the records that are exchanged beside the gradients.
   EXPECT_LT(figures.payload_sent_bytes(), 0.7 * whole_bytes);
 }
 
@@ -117,8 +117,8 @@ TEST(JobTrainerTest, GradientsAreReadInPlaceAndWhereTheyCannotBeAllIsTheSame) {
   EXPECT_EQ(mappings, 0);
 }
 
-// The heart of it: interrupted somewhere, the survivors settle on the smallest
-// complete step and go on with fewer ranks.
+// This is the heart of recovery: interrupted anywhere, the survivors settle on
+// the smallest complete step and go on with fewer ranks.
 TEST(JobTrainerTest, SurvivorsGoOnFromTheSmallestCompleteStep) {
   TrainerWorkers workers(3);
   const v1::TrainProgram endless = SmallProgram(kEndless);
@@ -383,7 +383,7 @@ TEST(JobTrainerTest, UnreadableDataHasAnExitCodeOfItsOwn) {
               HasSubstr("/no/such/data"));
 }
 
-// A job is held as a whole or not at all: what comes next begins anew.
+// A job is held as a whole or not at all: the next one begins anew.
 TEST(JobTrainerTest, APrepareThatFailsHalfwayLeavesNothingBehind) {
   TrainerWorkers workers(2);
   v1::TrainProgram silent = SmallProgram(10);

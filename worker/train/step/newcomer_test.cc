@@ -118,7 +118,7 @@ TEST_F(NewcomerTest, WhatANewcomerHoldsOfTheJobIsReplaced) {
 struct Interruption {
   const char* fail_point;
   int64_t at_pass;
-  // It may strike another rank once the newcomer has all.
+  // The fault may strike another rank once the newcomer has everything.
   bool may_be_taken_over = false;
 };
 
@@ -171,7 +171,7 @@ TEST_F(NewcomerTest, AnAbortInTheMiddleOfTheCopyLeavesItWithoutAStep) {
   TrainerWorkers workers(2);
   const int64_t step = TrainUntilTheFault(workers, {0, 1}, {0}, program);
   workers.Replace(1);
-  // One rank stands before a piece, the other waits for it.
+  // One rank hangs before a piece, and the other waits for that piece.
   FailPoint::Arm("train.transfer_piece", FailPoint::Action::kHang, 4);
   const auto outcomes = workers.RunGeneration(
       2, {0, 1}, program, step,

@@ -36,7 +36,7 @@ v1::TrainProgram Program(int servers) {
   return program;
 }
 
-// Figures are no events: it polls.
+// It polls, since figures are not events.
 void Await(const std::function<bool()>& is_so) {
   const MonotonicTime end = Clock::Real().Now() + absl::Seconds(30);
   while (!is_so()) {
@@ -119,7 +119,7 @@ TEST_F(ServerProgressTest, AWorkersOwnHostSaysWhatItFailedOf) {
 class HeldShardsTest : public ServerProgressTest {
  protected:
   HeldShardsTest() {
-    // So that all buckets are at one step.
+    // Then all buckets are at one step.
     job_.RunGeneration(program_, [this] {
       Await([this] { return job_.trainer(0).progress().applied_step >= 5; });
       job_.trainer(0).RequestStop();

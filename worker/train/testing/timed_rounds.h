@@ -25,7 +25,7 @@ struct TimedRound {
 struct RoundsControl {
   // Waits until the accelerator has done all that was queued.
   std::function<absl::Status()> await_idle;
-  // Told of the round that has ended (the first time: of none), says how many
+  // Gets the round that has ended (an empty one at first) and returns how many
   // steps the next one has; 0: none follows.
   std::function<int64_t(const TimedRound&)> next;
 };

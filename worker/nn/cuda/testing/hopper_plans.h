@@ -1,7 +1,7 @@
 // Helpers for tests of cuDNN's graphs: plans for an H200, made without one.
-// cuDNN compiles for a GPU whose properties it is told. Where there is no
-// driver either, the toolkit's stub of it lets cuDNN compile, and then refuses
-// to load the kernel.
+// cuDNN can compile for a GPU that it knows only by its properties. Where there
+// is no driver either, the toolkit's stub of it lets cuDNN compile, and then
+// refuses to load the kernel.
 //
 // Thread-safety: thread-compatible.
 #ifndef RINGMASTER_WORKER_NN_CUDA_TESTING_HOPPER_PLANS_H_
