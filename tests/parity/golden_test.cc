@@ -21,16 +21,16 @@ std::string Golden(const std::string& name) {
   return "tests/parity/golden/" + name;
 }
 
-// A gradient that is zero but for rounding has no relative error; AdamW makes
-// steps of a good size out of it. Attention does not depend on a bias of the
-// keys, the middle third of c_attn.bias.
+// A gradient that is zero except for rounding has no relative error, but AdamW
+// makes full steps of it. Attention does not depend on a bias of the keys, the
+// middle third of c_attn.bias.
 bool IsKeyBias(const std::string& name, size_t i, size_t count) {
   return name.find("c_attn.bias") != std::string::npos && 3 * i >= count &&
          3 * i < 2 * count;
 }
 
-// The names that every model has to show; those that continue tokens show
-// logits too.
+// Every model has these expectations; those that continue tokens have logits
+// too.
 bool IsExpectation(const std::string& name) {
   return name == "loss" || name == "losses" || name.starts_with("grad/") ||
          name.starts_with("after/");
@@ -114,10 +114,10 @@ TEST_P(GoldenTest, FloatIsWithinOneInAHundredThousand) {
           });
 }
 
-// The effect of rounding on one tensor is chance, so PyTorch's error is the bar
-// for all tensors of a kind together (the root of their errors' mean square),
-// and twice that, or one rounding to bfloat16 of everything, for each. Losses, a
-// few numbers each, are held to 0.01.
+// The effect of rounding on one tensor is chance, so PyTorch's error bounds all
+// tensors of a kind together (the root of their errors' mean square), and each
+// alone is held to twice that, or to one rounding of everything to bfloat16.
+// Losses, a few numbers each, are held to 0.01.
 TEST_P(GoldenTest, BFloat16IsAsGoodAsPyTorchs) {
   static constexpr double kOneRounding = 1.0 / 256;
   struct Squares {

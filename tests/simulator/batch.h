@@ -37,7 +37,7 @@ struct BatchOptions {
   RunOptions run = {};
   // After a violation too; else no further seed is begun then.
   bool goes_on = false;
-  // Told of each run by the thread that made it.
+  // Called after each run, by the thread that made it.
   std::function<void(uint64_t seed, const RunResult&)> on_run = nullptr;
 };
 

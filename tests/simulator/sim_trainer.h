@@ -7,8 +7,8 @@
 // was folded into them, so a lost, doubled or divergent step shows.
 // With parameter servers, workers push their parts to all who hold shards and
 // pull the sum from each; a server has the parameters as of the newest step and
-// of the one before, and copies what it is to hold from whom it is told to.
-// Thread-compatible.
+// of the one before, and copies the shards that it is to hold from the members
+// that the assignment names. Thread-compatible.
 #ifndef RINGMASTER_TESTS_SIMULATOR_SIM_TRAINER_H_
 #define RINGMASTER_TESTS_SIMULATOR_SIM_TRAINER_H_
 

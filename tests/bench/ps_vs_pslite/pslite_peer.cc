@@ -25,7 +25,7 @@ struct Options {
   int warmup = 3;
 };
 
-// A part of the buffer on the server, and who waits for its sum.
+// A part of the buffer on the server, and the workers that wait for its sum.
 struct Part {
   std::vector<float> sum;
   int pushes = 0;

@@ -1,8 +1,8 @@
 """The peer in run.py: a small perceptron trained by PyTorch's DistributedDataParallel over Gloo, as torchrun starts it.
 
-As its users do it: rank 0 writes a checkpoint (model, optimizer, step) every so many steps, and whoever is started again
-loads the last one. Rank 0 appends {"time", "step", "attempt"} to DIR/steps.jsonl after each step; every rank leaves its
-pid in DIR/pid-ATTEMPT-RANK.
+It does as its users do: rank 0 writes a checkpoint (model, optimizer, step) at a fixed interval of steps, and a rank
+that is started again loads the last one. Rank 0 appends {"time", "step", "attempt"} to DIR/steps.jsonl after each step;
+every rank leaves its pid in DIR/pid-ATTEMPT-RANK.
 """
 
 import argparse

@@ -18,7 +18,7 @@ def steps(*seconds):
 
 
 class Watch:
-    """Finds the runs disturbed that it is told to."""
+    """Finds exactly the given runs disturbed."""
 
     def __init__(self, *disturbed):
         self._disturbed = list(disturbed)

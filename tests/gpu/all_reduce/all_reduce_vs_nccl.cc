@@ -1,10 +1,10 @@
 // All-reduce through our communicator beside NCCL called directly, among the GPUs
 // of this machine, in turn in one run. Prints rows (tests/gpu/benchmarks.py).
 //
-// A GPU is a thread. Both sides sum float32 in place, in memory that is registered
-// with NCCL, several sums queued one behind the other; ours is told that each
-// buffer is ready by an event, as in training. Below a MiB a figure is the time of
-// one sum, from there on the bus bandwidth as nccl-tests have it.
+// A GPU is a thread. Both sides sum float32 in place, in memory that is
+// registered with NCCL, several sums queued one behind the other; an event
+// tells ours that a buffer is ready, as in training. Below a MiB a figure is
+// the time of one sum, from there on the bus bandwidth as nccl-tests have it.
 // Exit status: 0, 1 for a failure, 2 where there are not two GPUs.
 #include <cstdint>
 #include <iostream>

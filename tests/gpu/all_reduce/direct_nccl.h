@@ -30,7 +30,7 @@ class DirectNccl {
   // All ranks at once.
   ~DirectNccl();
 
-  // Sums `count` floats at `values` in place, so many times; waits for the end.
+  // Sums `count` floats at `values` in place, `times` times; waits for the end.
   [[nodiscard]] absl::Status AllReduce(float* values, int64_t count, int times);
 
  private:

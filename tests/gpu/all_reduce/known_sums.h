@@ -17,7 +17,7 @@ inline constexpr int64_t kKnownPeriod = 7;
 // round.
 [[nodiscard]] float KnownValue(int rank, int64_t i);
 
-// Element `i` after it was summed in place `times` times among so many ranks.
+// Element `i` after it was summed in place `times` times among `ranks` ranks.
 [[nodiscard]] double KnownSum(int ranks, int times, int64_t i);
 
 // The first of `values` that is not such a sum, but for rounding; none: all are.

@@ -33,7 +33,7 @@ class SimulatedLinkTest : public ::testing::Test {
     link_ = *std::move(link);
   }
 
-  // A bucket that is ready when `compute_` is there.
+  // Starts a bucket that is ready when `compute_` has come so far.
   absl::Status StartBucket() {
     compute_->Record(*ready_);
     return link_->Start(kBytes, [this](CudaStream& stream) {
