@@ -12,7 +12,7 @@ event() {
     "$1" "${4:-1}" "$2" "${3:+{\"name\":\"test.xml\",\"uri\":\"file://$TEST_TMPDIR/$3\"\}}" >>events.json
 }
 
-# expect WHAT WANTED: compares with what the events count to, then forgets them.
+# expect WHAT WANTED: compares WANTED with the counts of the events, then forgets them.
 expect() {
   local got
   got=$(python3 "$COUNT" events.json)

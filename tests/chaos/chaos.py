@@ -22,7 +22,7 @@ from tests.chaos import observer
 from tests.chaos import scenarios
 from tests.integration import jobs
 
-# As long as whole steps take a few milliseconds: several of them between any two things that happen.
+# Several steps pass between any two events as long as a whole step takes a few milliseconds.
 MODEL = {"mlp": {"window": 16, "embedding_dim": 16, "hidden_dim": 192, "hidden_layers": 2}}
 CALIBRATION_STEPS = 300
 # A pair that is known to be broken is kept out of one ring for this long, and then some.
@@ -44,7 +44,7 @@ class Options:
 
 @dataclasses.dataclass
 class Result:
-    """What became of a fault."""
+    """The result of a fault."""
     fault: scenarios.Fault
     recovery: float = float("nan")    # seconds from the fault to a committed step
     cost: str = ""                    # as the coordinator tells it, by phase
@@ -52,7 +52,7 @@ class Result:
 
 
 class Stuck(Exception):
-    """Something did not happen in time, so nothing that follows would tell anything."""
+    """Something did not happen in time, so nothing that follows would mean anything."""
 
 
 class Ended(Exception):
@@ -91,7 +91,7 @@ class Chaos:
         return [member["worker"] for member in members]
 
     def choose(self, count, times=1):
-        """Members to be hit, `times` each, at random of those that were hit least.
+        """Picks members to be hit, `times` each, at random among those that were hit least.
 
         So no host has most of the faults, for which the coordinator would rightly leave it alone for a while. At most one
         of them is a server, and that only while all servers are there: else a shard may be gone for good."""
@@ -110,7 +110,7 @@ class Chaos:
         crew.send(pid, number)
 
     def pause(self, seconds):
-        """Looks on for so long, unless the job ends."""
+        """Watches for that time, unless the job ends."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             self.observer.poll()
@@ -231,7 +231,7 @@ class Chaos:
         for event in self.observer.events_of("job.resumed", fault.at)[:1]:
             result.cost = event["message"].rpartition("(")[2].rstrip(")")
         if not fault.reforms:
-            # Somebody who comes back meanwhile is a reason for one.
+            # A member that comes back meanwhile is a reason for one.
             is_complete = len(fault.survivors) + len(set(fault.victims) & set(self.hosts)) == len(self.hosts)
             if is_complete and self.observer.generation() != fault.generation:
                 result.failures.append(f"a new generation although all members lived: {self._in_short()}")
@@ -262,7 +262,7 @@ class Chaos:
                 result.failures.append(f"{verdict['worker']} was blamed on {sorted(kinds)}, not {sorted(fault.evidence)}")
 
     def _check_survivors(self, result):
-        """Those that were not hit are members still, and the same processes."""
+        """Members that were not hit are still members, with the same processes."""
         members = self.members()
         for name, pid in result.fault.survivors.items():
             if members.get(name) != pid:
@@ -299,7 +299,7 @@ class Chaos:
 
 
 def is_server(name):
-    """Whether the process of that name is a parameter server."""
+    """Returns True if the process of that name is a parameter server."""
     return name.startswith("s")
 
 
@@ -308,7 +308,7 @@ def failed(chaos):
 
 
 def table(chaos):
-    """What happened, as text."""
+    """The events of the run, as text."""
     lines = ["| fault | victims | recovery, s | by phase | verdict |", "|---|---|---|---|---|"]
     for result in chaos.results:
         fault = result.fault

@@ -30,7 +30,7 @@ class Crew:
 
 
 def send(pid, number):
-    """Whether the process was there to be signalled."""
+    """Returns True if the process was there to be signalled."""
     try:
         os.kill(pid, number)
         return True

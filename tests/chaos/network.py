@@ -21,7 +21,7 @@ class Network:
         self._down = set()   # hosts whose link is down
 
     def cut_one_way(self, source, target):
-        """Nothing that `source` sends reaches `target`."""
+        """Drops everything from `source` to `target`."""
         _run("ip", "-n", source.name, "neigh", "replace", target.address, "lladdr", NOBODY, "dev", "eth0", "nud", "permanent")
         self._cuts.add((source, target))
 
@@ -30,13 +30,13 @@ class Network:
         self.cut_one_way(other, one)
 
     def mute(self, host):
-        """Nothing that `host` sends reaches anybody."""
+        """Drops everything that `host` sends."""
         for other in self._hosts:
             if other is not host:
                 self.cut_one_way(host, other)
 
     def deafen(self, host):
-        """Nothing that anybody sends reaches `host`."""
+        """Drops everything that is sent to `host`."""
         for other in self._hosts:
             if other is not host:
                 self.cut_one_way(other, host)

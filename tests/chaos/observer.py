@@ -1,4 +1,4 @@
-"""What a job is seen to do from outside, and what it must never do.
+"""Watches a job from outside, and checks what it must never do.
 
 An observer follows `ringctl watch` and the coordinators' logs. It looks when poll() is called, which every wait does, and
 writes down whatever breaks a promise: a step that goes back, a generation that does not rise, a resume below a step that
@@ -26,7 +26,7 @@ def duration_of(text):
 
 
 class Tail:
-    """The whole lines that a file has got since the last look."""
+    """Returns the whole lines that a file has got since the last look."""
 
     def __init__(self, path):
         self._path = path
@@ -111,7 +111,7 @@ class Observer:
 
     def _take_update(self, job):
         generation, step = generation_of(job), step_of(job)
-        # A coordinator that was started again knows no figures until the members have told.
+        # A coordinator that was started again has no figures until the members report.
         if step and step < self.step():
             self._violation(f"step went back from {self.step()} to {step} in generation {generation}")
         if self.job is not None and generation < generation_of(self.job):

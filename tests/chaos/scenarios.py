@@ -74,7 +74,7 @@ def kill_newcomer(chaos):
 
 
 def freeze(chaos):
-    """SIGSTOP until the worker is evicted, then SIGCONT: it must change nothing and come back."""
+    """SIGSTOP until the worker is evicted, then SIGCONT: it must come back without changing anything."""
     members = chaos.members()
     victim = chaos.choose(1)[0]
     fault = _fault(chaos, "freeze", members, [victim], evidence=SILENT,
@@ -97,12 +97,12 @@ def link_down(chaos):
 
 
 def mute(chaos):
-    """What a worker sends reaches nobody; it still hears."""
+    """A worker's messages are lost; it still receives."""
     return _network(chaos, "mute", chaos.network.mute)
 
 
 def deafen(chaos):
-    """What is sent to a worker does not arrive; it is still heard."""
+    """Messages to a worker are lost; it still sends."""
     return _network(chaos, "deafen", chaos.network.deafen)
 
 

@@ -1,4 +1,4 @@
-"""What docs/compare.md says of `ringctl compare`, derived from the run that its pictures are of.
+"""Derives the figures in docs/compare.md from the run that its pictures show.
 
     python3 -m tests.docs.compare_figures .logs/compare-TIME/scaling
 

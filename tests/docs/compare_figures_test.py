@@ -1,4 +1,4 @@
-"""The figures that docs/compare.md gives of `ringctl compare` are those of the run that its pictures are of."""
+"""Tests that the figures in docs/compare.md are those of the run that its pictures show."""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""What the documents say is true: paths and links exist, the flags they use are real, the table of exit codes is the code's, and
+"""The documents are right: paths and links exist, the flags they use are real, the table of exit codes is the code's, and
 the jobs are good ones."""
 
 import pathlib
@@ -77,7 +77,7 @@ class DocsTest(unittest.TestCase):
             with self.subTest(job=str(job)):
                 result = subprocess.run([BINARIES["ringctl"], "submit", "--dry-run", str(job)], capture_output=True, text=True)
                 self.assertEqual(result.returncode, 0, result.stderr)
-                # The line that says what to type has the file's own path.
+                # The line with the command to type has the file's own path.
                 self.assertIn(f" {job}", job.read_text())
 
 

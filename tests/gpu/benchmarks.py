@@ -16,8 +16,8 @@ from tests.gpu import programs
 from tests.gpu.step_vs_torch import models
 
 Row = collections.namedtuple("Row", "what unit ours peer peer_name note")
-# command: of the bundle's folder, the folder for files, and the seconds it has. needs: the bundle's programs without which
-# it has nothing to do. rows: what the table says where it does not run: (what, unit, peer).
+# command: a function of the bundle's folder, the folder for files, and the seconds it has. needs: the bundle's programs without which
+# it has nothing to do. rows: the table's rows where it does not run: (what, unit, peer).
 Benchmark = collections.namedtuple("Benchmark", "name min_gpus seconds needs rows command")
 
 OUR_STEP = "our_step"
@@ -82,7 +82,7 @@ def rows_of(lines):
 
 
 def why_not(benchmark, host, root):
-    """Why it cannot run here, or empty."""
+    """Returns why it cannot run here, or "" if it can."""
     if not host.gpus:
         return f"no GPU: {host.trouble}"
     if len(host.gpus) < benchmark.min_gpus:

@@ -1,4 +1,4 @@
-"""Runs the tests of a bundle and says what came of each."""
+"""Runs the tests of a bundle and reports the outcome of each."""
 
 import collections
 import concurrent.futures
@@ -81,7 +81,7 @@ class Runner:
         self.results = []
 
     def run(self, tests, jobs):
-        """Several at once, but for those that must be alone, which come last. An exception (a signal's) ends those that run."""
+        """Runs several at once, except for those that must run alone, which come last. An exception (a signal's) ends those that run."""
         shared = [test for test in tests if not test["is_alone"]]
         with concurrent.futures.ThreadPoolExecutor(max_workers=jobs) as pool:
             try:

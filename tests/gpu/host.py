@@ -1,4 +1,4 @@
-"""What the machine has: GPUs, the driver, and the libraries of CUDA that our programs load while they run."""
+"""Finds the machine's GPUs, driver, and CUDA libraries that our programs load while they run."""
 
 import collections
 import glob
@@ -65,7 +65,7 @@ def wheel_directories():
 
 
 def library_directories(environment, wheels):
-    """In the order in which the loader looks: what the user set, PyTorch's (so that both sides use the same), the toolkit's."""
+    """In the order in which the loader looks: the user's, PyTorch's (so that both sides use the same), the toolkit's."""
     given = [directory for directory in environment.get("LD_LIBRARY_PATH", "").split(":") if directory]
     toolkit = os.path.join(environment.get("CUDA_HOME", "/usr/local/cuda"), "lib64")
     return list(dict.fromkeys(given + wheels + ([toolkit] if os.path.isdir(toolkit) else [])))

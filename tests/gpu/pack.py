@@ -28,7 +28,7 @@ import xml.etree.ElementTree as xml
 ROOT = pathlib.Path(__file__).absolute().parents[2]
 TOP = "ringmaster-gpu"
 MAX_MIB = 64
-# Programs have most of their code in common, many megabytes apart: a window as large as all of them finds that.
+# Programs share most of their code, many megabytes apart: a window as large as all of them finds that.
 WINDOW = [{"id": lzma.FILTER_LZMA2, "preset": 2, "dict_size": 96 << 20}]
 SECONDS = {"short": 60, "moderate": 300, "long": 900, "eternal": 3600}
 TIMEOUT_OF_SIZE = {"small": "short", "medium": "moderate", "large": "long", "enormous": "eternal"}
@@ -97,7 +97,7 @@ class Stage:
         return name
 
     def add_runfiles(self, label, name):
-        """A test's data, without the test. None if there is none. Programs are links into bin/."""
+        """A test's data without the test, or None if it has none. Programs are links into bin/."""
         built = self._bin / path_of(label)
         source = pathlib.Path(f"{built}.runfiles")
         files = [path for path in sorted(source.rglob("*")) if path.is_file() and path.resolve() != built.resolve()
@@ -124,7 +124,7 @@ class Stage:
         return test
 
     def add(self, rules):
-        """Programs first: they keep their names also where they are a test's data."""
+        """Programs come first: they keep their names where they are also a test's data."""
         tests, benchmarks = [], []
         plain = [rule for rule in rules if "gpu" not in rule.tags]
         for rule in plain:

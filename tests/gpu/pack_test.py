@@ -36,7 +36,7 @@ class PackTest(unittest.TestCase):
         self.out = self.directory / "bundle.tar.xz"
 
     def build(self):
-        """What Bazel would have built. Each is another file, as two programs are."""
+        """Makes what Bazel would have built, each program a file of its own."""
         for name in ("a/b/kernel_test", "a/copy_bench", "w/worker"):
             path = self.bin / name
             path.parent.mkdir(parents=True, exist_ok=True)

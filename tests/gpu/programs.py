@@ -1,4 +1,4 @@
-"""Runs one program for at most so long, and everything it started with it."""
+"""Runs one program, with everything that it starts, for a limited time."""
 
 import collections
 import os
@@ -73,7 +73,7 @@ def kill(group, number=signal.SIGKILL):
 
 
 def telling_lines(log, count=10, most=1 << 20):
-    """What people want to see of a log: its first failure, as GoogleTest and unittest write it, or else its end."""
+    """The part of a log worth showing: its first failure, as GoogleTest and unittest write it, or else its end."""
     with open(log, "rb") as file:
         lines = file.read(most).decode(errors="replace").splitlines()
         first = next((number for number, line in enumerate(lines) if _FAILURE.search(line)), None)

@@ -91,7 +91,7 @@ def exit_status(results, outcomes):
 
 
 class Session:
-    """What was found so far; the table can be made at any time."""
+    """The results so far; the table can be made at any time."""
 
     def __init__(self, root, args, started):
         self.root, self.args, self.started = root, args, started

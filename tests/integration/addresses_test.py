@@ -19,7 +19,7 @@ from tests.integration.name_server import SERVER_FAILURE, SILENT, NameServer
 PORT = 29400
 HEAD = "head.test"
 SWITCH = "10.77.0.254"
-# Ten times what it should take: a machine with other work on it is no fault, a wait for a timeout of gRPC's or the kernel's is.
+# Ten times what it should take: a busy machine is not a fault, but waiting for a timeout of gRPC's or the kernel's is.
 BOUND = 20.0
 # They last for some seconds; a job may end while the coordinator is away.
 STEPS = 2500
@@ -32,10 +32,10 @@ def run(*argv):
 
 
 def vanish(host, others):
-    """From now on packets to the host are lost without an answer, as when its machine has no power."""
+    """Loses packets to the host without an answer from now on, as when its machine has no power."""
     mac = run("ip", "netns", "exec", host.name, "cat", "/sys/class/net/eth0/address").strip()
     for other in others:
-        # Otherwise its neighbours would find out soon that nobody has that address, which they do not through a router.
+        # Otherwise its neighbours would soon find that nobody has that address; behind a router they would not.
         run("ip", "-n", other.name, "neigh", "replace", host.address, "lladdr", mac, "dev", "eth0", "nud", "permanent")
     run("ip", "-n", host.name, "link", "set", "eth0", "down")
 
@@ -136,7 +136,7 @@ class AddressesTest(unittest.TestCase):
             made = len(steps_in(metrics))
             go_away(network, [*nodes, user], process)
             network.start_coordinator(new)
-            # Training goes on without it, and longer than members of a job have to come back, since nobody can.
+            # Training goes on without it, for longer than lost members have to come back, since nobody can come back.
             listens_since = time.monotonic()
             for worker in workers:
                 cluster.await_output(worker, "lost the session")

@@ -33,7 +33,7 @@ class BadDataTest(unittest.TestCase):
         return path
 
     def expect_failure(self, job_text, code, *words):
-        """The job is admitted and fails with one line that has the words in it."""
+        """Expects that the job is admitted and fails with one line that contains the words."""
         job = self.cluster.run_job(job_text, "FAILED")
         self.assertEqual(int(job["exit_code"]), code, job["message"])
         self.assertEqual(len(job["message"].splitlines()), 1, job["message"])
@@ -41,7 +41,7 @@ class BadDataTest(unittest.TestCase):
             self.assertIn(str(word), job["message"])
 
     def expect_refusal(self, job_text, *words):
-        """The job is not admitted."""
+        """Expects that the job is not admitted."""
         path = self.write("refused.yaml", job_text.encode())
         self.expect_line(self.cluster.ringctl("submit", str(path)), USAGE, *words)
 
@@ -52,7 +52,7 @@ class BadDataTest(unittest.TestCase):
             self.assertIn(str(word), result.stderr)
 
     def expect_success(self, job_text):
-        """The job does well: nothing before it has harmed the workers."""
+        """Expects that the job succeeds: nothing before it has harmed the workers."""
         return self.cluster.run_job(job_text)
 
     # Images.
@@ -202,7 +202,7 @@ class BadDataTest(unittest.TestCase):
         return [directory / f"step-{step:09}" for step in (10, 20)]
 
     def start_again(self, text, steps):
-        """What the job's checkpoint.loaded event says."""
+        """The message of the job's checkpoint.loaded event."""
         directory = self.directory / "checkpoints"
         job = self.expect_success(gpt_job(text, 2, steps=steps, checkpoint={"directory": str(directory)}))
         event, = self.cluster.await_event(job["id"], "checkpoint.loaded")
@@ -220,7 +220,7 @@ class BadDataTest(unittest.TestCase):
         message = self.start_again(text, steps=12)
         self.assertIn(f"starts from {older}", message)
         self.assertIn(str(file), message)
-        # None is left that is whole.
+        # No whole checkpoint is left.
         (newer / "checkpoint.json").write_text("{}")
         damaged = [newer / "checkpoint.json"]
         for checkpoint in set(newer.parent.glob("step-*")) - {newer}:
@@ -270,7 +270,7 @@ class BadDataTest(unittest.TestCase):
         for step in (older, newer):
             (step / "checkpoint.json").write_text("{")
         self.expect_line(self.sample(newer.parent), UNREADABLE, "no complete checkpoint", newer / "checkpoint.json")
-        # Without a manifest it is as Hugging Face lays a model out.
+        # Without a manifest, it is a model in Hugging Face's layout.
         (newer / "checkpoint.json").unlink()
         (newer / "config.json").write_text('{"model_type": "gpt2", "vocab_size": 256}')
         self.expect_line(self.sample(newer), USAGE, newer / "config.json", "n_positions")

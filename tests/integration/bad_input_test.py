@@ -1,4 +1,4 @@
-"""What people get wrong, with the real binaries: one clear line, an exit code, nothing lost, no hang."""
+"""Users' mistakes, with the real binaries: one clear line, an exit code, nothing lost, no hang."""
 
 import pathlib
 import random
@@ -24,7 +24,7 @@ def run(*argv, timeout=60):
 
 class BadInputTest(unittest.TestCase):
     def expect_line(self, result, code, *words):
-        """One line of error, no more, with `words` in it."""
+        """Expects exactly one line of error, with `words` in it."""
         lines = [line for line in result.stderr.splitlines() if line.strip()]
         self.assertEqual(result.returncode, code, result.stderr)
         self.assertEqual(len(lines), 1, result.stderr)
@@ -140,7 +140,7 @@ class BadInputTest(unittest.TestCase):
             self.assertEqual(int(job["exit_code"]), code, job)
             for word in words:
                 self.assertIn(word, job["message"])
-            # The pool is as it was.
+            # The pool is unchanged.
             again = cluster.submit(synthetic_job("again", steps=10, workers_min=2, workers_max=2))
             cluster.await_job(again, "SUCCEEDED")
 

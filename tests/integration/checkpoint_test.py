@@ -50,7 +50,7 @@ class CheckpointTest(unittest.TestCase):
             "directory": str(directory or self.checkpoints), "every_steps": every, **checkpoint})
 
     def run_alone(self, job_text, slots=2):
-        """The ended job, and what it said of the checkpoint that it began with, on a cluster of its own."""
+        """Runs the job on a cluster of its own; returns it, and its messages about the checkpoint that it began with."""
         with Cluster() as cluster:
             cluster.start_coordinator()
             cluster.start_worker("a", slots=slots)
@@ -175,7 +175,7 @@ class CheckpointTest(unittest.TestCase):
             self.assertEqual(text, sample(cluster, "--seed=1"))
             self.assertNotEqual(text, sample(cluster, "--seed=2"))
             self.assertEqual(sample(cluster, "--temperature=0"), sample(cluster, "--temperature=0", "--seed=2"))
-            # One checkpoint of the directory, and its parameters as Hugging Face lays a model out.
+            # One checkpoint of the directory, and its parameters in Hugging Face's layout.
             latest = self.checkpoints / "step-000000060"
             self.assertEqual(text, sample(cluster, f"--checkpoint={latest}"))
             (latest / "checkpoint.json").unlink()
@@ -194,7 +194,7 @@ class CheckpointTest(unittest.TestCase):
             job = cluster.run_job(self.job(steps=40, keep=1))
             self.assertEqual(int(job["figures"]["step"]), 40)
             failed = cluster.await_event(job["id"], "checkpoint.failed")
-            # The last one, that is: others may have been skipped, as the one before was still being written.
+            # This is said of the last one: others may have been skipped while the one before was still being written.
             self.assertIn("No space left", failed[-1]["message"])
             self.assertIn(str(self.checkpoints), failed[-1]["message"])
             there = inside(worker, self.checkpoints)

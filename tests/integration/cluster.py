@@ -59,7 +59,7 @@ def synthetic_job(name="job", steps=40, workers_min=1, workers_max=1, **override
 
 
 def with_mount(mount):
-    """What to put before a command that alone shall see a file system; `mount` are arguments of mount(8)."""
+    """Returns the prefix of a command that alone sees a file system; `mount` are arguments of mount(8)."""
     return ["unshare", "--mount", "sh", "-c", f"mount {shlex.join(map(str, mount))} && exec \"$0\" \"$@\""]
 
 
@@ -227,7 +227,7 @@ class Cluster:
             time.sleep(0.02)
 
     def metrics_address(self, process):
-        """Where Prometheus reads the metrics of a process with --metrics_listen."""
+        """The URL from which Prometheus reads the metrics of a process with --metrics_listen."""
         self.await_output(process, "--metrics_listen")
         return re.search(r"monitoring\.listening.*metrics_listen.*address=(\S+)", process.output())[1]
 
@@ -252,7 +252,7 @@ class Cluster:
         return job
 
     def cancel(self, job_id):
-        """Ends the job by a user's wish; returns it."""
+        """Cancels the job, as a user would; returns it."""
         result = self.ringctl("cancel", job_id)
         assert result.returncode == 0, result.stderr
         return self.await_job(job_id, "CANCELLED")
@@ -328,7 +328,7 @@ class Hosts:
 
 
 def full_tools_unavailable(*programs):
-    """Why a test that needs root and these programs, of packages for `tests/run.sh --full`, cannot run here, or None."""
+    """Returns why a test that needs root and these programs (of packages for `tests/run.sh --full`) cannot run here, or None."""
     if os.geteuid() != 0:
         return "needs root"
     for program in programs:
@@ -339,7 +339,7 @@ def full_tools_unavailable(*programs):
 
 @functools.lru_cache(maxsize=None)
 def namespaces_unavailable():
-    """Why hosts cannot be made here, or None."""
+    """Returns why hosts cannot be made here, or None."""
     if shutil.which("ip") is None:
         return "iproute2 is not installed"
     try:
@@ -351,7 +351,7 @@ def namespaces_unavailable():
 
 @functools.lru_cache(maxsize=None)
 def mount_namespaces_unavailable():
-    """Why a process cannot have mounts of its own here, or None."""
+    """Returns why a process cannot have mounts of its own here, or None."""
     probe = subprocess.run(["unshare", "--mount", "true"], capture_output=True, text=True)
     return None if probe.returncode == 0 else probe.stderr.strip()
 

@@ -1,4 +1,4 @@
-"""How real workers reduce gradients: by costs that they measured, or as the job says; and who keeps the others waiting."""
+"""Real workers reduce gradients by costs that they measured, or as the job says; and they name the rank that keeps others waiting."""
 
 import pathlib
 import tempfile
@@ -13,7 +13,7 @@ ENDLESS = 1_000_000
 
 
 def seconds(duration):
-    """Of google.protobuf.Duration in JSON: "1.5s"."""
+    """Seconds of a google.protobuf.Duration in JSON: "1.5s"."""
     return float(duration.rstrip("s"))
 
 
@@ -33,7 +33,7 @@ class CollectiveTest(unittest.TestCase):
             self.assertTrue(figures["all_reduce_algorithms"])
             self.assertGreater(seconds(figures["all_reduce_duration"]), 0)
             self.assertGreater(seconds(figures["predicted_all_reduce_duration"]), 0)
-            # One of a host measures at a time, be it another test's.
+            # One process of a host measures at a time, even if the other belongs to another test.
             self.assertRegex(worker.output(), r" costs\.(measured|left_to_another|not_measured) ")
             shown = cluster.ringctl("job", job["id"]).stdout
             self.assertRegex(shown, r"all-reduce [a-z_, ]+, [0-9.]+[a-z]+ a step, predicted [0-9.]+[a-z]+")

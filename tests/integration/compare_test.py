@@ -1,4 +1,4 @@
-"""ringctl compare with real processes: what it writes, and what becomes of runs that fail or are interrupted."""
+"""ringctl compare with real processes: its output, and the end of runs that fail or are interrupted."""
 
 import json
 import pathlib
@@ -43,7 +43,7 @@ class CompareTest(unittest.TestCase):
         for run in runs:
             busiest = max(rank["sent_bytes"] for rank in run["ranks"])
             theory = run["theory"]["busiest_sent_bytes"]
-            # The records that end a step travel as well.
+            # The records that end a step are sent too.
             self.assertAlmostEqual(busiest, theory, delta=0.02 * theory + 1000)
             parts = sum(run[part + "_seconds"] for part in ("compute", "transfer", "waiting", "other"))
             self.assertAlmostEqual(parts, run["step_seconds"], delta=0.05 * run["step_seconds"])
@@ -51,11 +51,11 @@ class CompareTest(unittest.TestCase):
             for rank in run["ranks"]:
                 self.assertGreater(rank["peak_resident_bytes"], 1e6)
                 self.assertGreater(rank["cpu_seconds"], 0)
-        # With the most workers, and no process of the runs before.
+        # It has the most workers, and no process of earlier runs.
         self.assertEqual([(memory["mode"], memory["workers"], memory["failure"]) for memory in comparison["memory"]],
                          [("ring", 3, ""), ("gather_broadcast", 3, "")], result.stderr)
         for memory in comparison["memory"]:
-            # As many as buffers are reserved for, of a target each.
+            # As many as buffers are reserved for, with one target each.
             self.assertEqual(memory["samples_per_worker"], 64)
             self.assertEqual(memory["more_samples_per_worker"], 4 * memory["samples_per_worker"])
             self.assertEqual(len(memory["ranks"]), 3)
@@ -80,7 +80,7 @@ class CompareTest(unittest.TestCase):
         self.assertGreater(run["ranks"][0]["backward_seconds"], 0)
         self.assertAlmostEqual(run["ranks"][0]["sent_bytes"], run["theory"]["worker_sent_bytes"],
                                delta=0.05 * run["theory"]["worker_sent_bytes"] + 2000)
-        # Its beats come when the workers' do not: it is measured by steps of its own.
+        # Its beats do not come together with the workers': it is measured by steps of its own.
         server = run["ranks"][2]
         self.assertGreater(server["steps"], 0)
         self.assertAlmostEqual(server["sent_bytes"], run["theory"]["busiest_sent_bytes"],
@@ -114,7 +114,7 @@ class CompareTest(unittest.TestCase):
         self.assertIn("Interrupted: 1 of 2 runs", (self.out / "report.html").read_text())
 
     def worker_that_in_memory_runs(self, command):
-        """Places the programs so that a worker runs as ever, but `command` in the runs that measure memory."""
+        """Places the programs so that a worker runs as usual, except for `command` in the runs that measure memory."""
         worker = pathlib.Path(self.cluster.bin_dir()) / "worker"
         real = worker.readlink()
         worker.unlink()

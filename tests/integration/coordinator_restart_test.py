@@ -17,7 +17,7 @@ KILLED = 128 + signal.SIGKILL
 # Long enough for three ranks to be killed, restarted and resumed in, and over in seconds.
 STEPS = 3000
 
-# Where the coordinator is killed, at which pass: in the life that all of these have, every one is reached. The sample is spread over that life.
+# The points at which the coordinator is killed, and at which pass: the run that all cases share reaches every one. The sample is spread over it.
 SAMPLE = [
     "journal.sync@1", "coordinator.call.submit@1", "journal.committed@5", "coordinator.send.assignment@2", "coordinator.receive.prepared@3",
     "coordinator.send.halt@1", "journal.commit@7", "coordinator.receive.finished@1",
@@ -89,7 +89,7 @@ class RestartingCluster(Cluster):
         self.deaths.append(self.coordinator.wait())
 
     def generations(self):
-        """All that the journal has, in order."""
+        """All generations that the journal has, in order."""
         with sqlite3.connect(f"file:{self.state / 'journal.sqlite3'}?mode=ro", uri=True) as database:
             rows = database.execute("SELECT generation FROM decisions WHERE type = 'generation_formed' ORDER BY sequence")
             return [row[0] for row in rows]
@@ -165,13 +165,13 @@ class CoordinatorRestartTest(unittest.TestCase):
         cluster.await_job(other_id, "CANCELLED")
         cluster.tend()
         if watch.wait() != 0:
-            # It gives up where its first connection fails, and only there.
+            # It gives up only if its first connection fails.
             self.assertNotIn("step", watch.output())
         self.assert_generations_rise(cluster)
         self.assertEqual([worker.popen.poll() for worker in workers], [None, None, -signal.SIGKILL])
 
     def cancel(self, cluster, job_id):
-        """Until it has worked: the answer may be what got lost."""
+        """Repeats it until it has worked: perhaps only the answer was lost."""
         def is_cancelled():
             cluster.tend()
             cluster.ringctl("cancel", job_id)
@@ -183,7 +183,7 @@ class CoordinatorRestartTest(unittest.TestCase):
             cluster.tend()
             cluster.start_worker("a", slots=2)
             cluster.await_workers(2)
-            # The copy knows of no generation; then there are three.
+            # The copy has no generation; then three are formed.
             copy = cluster.directory / "copy"
             cluster.kill_coordinator()
             shutil.copytree(cluster.state, copy)
@@ -218,7 +218,7 @@ class CoordinatorRestartTest(unittest.TestCase):
             self.assertEqual(job["generation"], before["generation"])
             self.assertEqual([member["pid"] for member in job["members"]], [member["pid"] for member in before["members"]])
             self.assertNotIn("worker.ended", worker.output())
-            # It is in the journal again: another life of the coordinator knows it, and all that follows.
+            # It is in the journal again: the next process of the coordinator knows it, and all that follows.
             cluster.kill_coordinator()
             cluster.tend()
             cluster.await_event(job_id, "job.reattached")
@@ -265,7 +265,7 @@ class CoordinatorRestartTest(unittest.TestCase):
             self.assertEqual(cluster.job(job_id)["state"], "JOB_STATE_RUNNING")
             # It waits, or has given up waiting.
             self.assertNotEqual(submit.popen.poll(), 0, "a job was taken on that is not durable")
-            # With the disk's return, here by way of another coordinator, the job that nobody was promised is not there.
+            # Once the disk is back (here: for another coordinator), the job that was never confirmed is not there.
             cluster.kill_coordinator()
             cluster.tend()
             self.assertEqual([job["id"] for job in cluster.query("status")["jobs"]], [job_id])

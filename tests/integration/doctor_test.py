@@ -1,4 +1,4 @@
-"""`ringctl doctor` with the real programs: what it says of this host, of a coordinator that is there and of one that is not."""
+"""`ringctl doctor` with the real programs: its findings on this host, on a coordinator that runs and on one that does not."""
 
 import json
 import os
@@ -127,10 +127,10 @@ class DoctorTest(unittest.TestCase):
         self.expect(findings["/dev/shm"], "failure", "No space left on device")
 
     def silent_name_server(self):
-        """What to put before a command so that the name server that it asks never answers."""
+        """Returns the prefix of a command whose name server never answers."""
         if mount_namespaces_unavailable():
             self.skipTest(mount_namespaces_unavailable())
-        # Datagrams to a socket that nobody reads; the resolver would wait for half a minute.
+        # Datagrams go to a socket that nobody reads; the resolver would wait for half a minute.
         silent = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.addCleanup(silent.close)
         try:

@@ -1,4 +1,4 @@
-"""Whole training runs of each model, with real processes: what they learn, what they report, and that both are right."""
+"""Whole training runs of each model, with real processes: they learn, and their reports are right."""
 
 import json
 import math
@@ -11,13 +11,13 @@ from tests.integration.cluster import Cluster
 from tests.integration.data_files import token_chain, write_images, write_text, write_tokens
 from tests.integration.jobs import TINY_GPT, cnn_job, gpt_job, train_job
 
-# Knowing how often each letter comes gives about 2.9.
+# A model that knows only each letter's frequency has about 2.9.
 LEARNT_TEXT = 2.8
 UNTRAINED_TEXT = math.log(256)
 
 
 def seconds(duration):
-    """Of google.protobuf.Duration in JSON: "1.5s"."""
+    """Seconds of a google.protobuf.Duration in JSON: "1.5s"."""
     return float(duration.rstrip("s"))
 
 
@@ -35,7 +35,7 @@ class EngineTest(unittest.TestCase):
         self.text = write_text(self.directory / "text")
 
     def run_alone(self, job, slots):
-        """The ended job, on a cluster of its own."""
+        """Runs the job on a cluster of its own; returns it."""
         with Cluster() as cluster:
             cluster.start_coordinator()
             cluster.start_worker("a", slots=slots)
@@ -100,7 +100,7 @@ class EngineTest(unittest.TestCase):
             self.assertEqual(line["world_size"], 3)
 
     def test_what_is_learnt_does_not_depend_on_the_number_of_workers(self):
-        # Dropout goes by the sample, and the gradient is the mean over the global batch, however it is cut.
+        # Dropout depends on the sample, and the gradient is the mean over the global batch, however it is cut.
         losses = [
             self.run_alone(gpt_job(self.text, workers=workers, gpt={"dropout": 0.2}, steps=30, micro_batch=micro_batch),
                            workers)["figures"]["evaluation_loss"]

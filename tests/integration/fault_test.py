@@ -87,7 +87,7 @@ class FaultTest(unittest.TestCase):
             frozen.signal(signal.SIGCONT)
             both = cluster.await_that("the worker's return", lambda: self.later_generation(cluster, job_id, alone))
             self.assertEqual({member["worker"] for member in both["members"]}, {"frozen", "stays"})
-            # Its steps from before count for nothing: nobody goes back, and it holds what the other holds, step by step
+            # Its earlier steps do not count: nobody goes back, and its parameters are the other's, step by step
             # (a difference would fail the job).
             self.assertGreaterEqual(int(both["figures"]["step"]), goal)
             cluster.await_step(job_id, int(both["figures"]["step"]) + 20)
@@ -121,7 +121,7 @@ class FaultTest(unittest.TestCase):
         return job if job["state"] == f"JOB_STATE_{state}" else None
 
     def test_two_workers_that_cannot_reach_each_other_are_both_named(self):
-        # Both reach the coordinator, but the one advertises an address for documentation (RFC 5737), where nobody is.
+        # Both reach the coordinator, but one advertises an address for documentation (RFC 5737), which nobody has.
         with Cluster() as cluster:
             cluster.start_coordinator(budget="2s")
             cluster.start_worker("astray", "--advertise=192.0.2.1")
@@ -129,7 +129,7 @@ class FaultTest(unittest.TestCase):
             cluster.start_worker("b")
             cluster.await_workers(2)
             job_id = cluster.submit(synthetic_job(steps=ENDLESS, workers_min=2, workers_max=2))
-            # Once it may have been the moment: the same two begin again.
+            # Once may have been chance: the same two begin again.
             halting = cluster.await_event(job_id, "job.halting")[0]["message"]
             self.assertRegex(halting, r"the link between worker (astray .* and worker b|b .* and worker astray) .* failed, "
                                       r"both are alive: .*no connection to rank 0 at 192\.0\.2\.1:\d+ \(")

@@ -1,4 +1,4 @@
-"""Workers on GPUs with real processes: they train, are killed, lose their device, and are told what does not go together.
+"""Workers on GPUs with real processes: they train, are killed, lose their device, and refuse what does not go together.
 
 All slots share one GPU, as tests may (--share_gpu); in the emulation of CUDA that is none."""
 
@@ -52,7 +52,7 @@ class GpuTrainingTest(GpuTestCase):
         with Cluster() as cluster:
             cluster.start_coordinator()
             cluster.start_worker("stays", *GPU)
-            # Far enough to have trained; each life of the process gets that far.
+            # Far enough to have trained; each process gets that far.
             loses = cluster.start_worker("loses", *GPU, restart="always",
                                          env={"RINGMASTER_EMULATED_CUDA_FAILING": "3000"})
             cluster.await_workers(2)

@@ -31,7 +31,7 @@ class Images:
                       "--storage-driver", "vfs"]
 
     def buildah(self, *args):
-        """What it prints."""
+        """Returns the command's output."""
         result = subprocess.run(["buildah", *self.flags, *args], capture_output=True, text=True)
         if result.returncode != 0:
             raise AssertionError(f"buildah {args}: {result.stderr}")

@@ -11,7 +11,7 @@ TINY_CNN = {"height": 8, "width": 8, "filters": [8, 16], "hidden_dim": 32}
 
 
 def _flow(value):
-    """A value in YAML's flow style; words, names of values among them, are bare."""
+    """A value in YAML's flow style; words, enum values included, are bare."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key}: {_flow(item)}" for key, item in value.items()) + "}"
     if isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""What those see who watch over real programs: Prometheus, while a job runs and after a worker was killed, and systemd."""
+"""Monitoring of real programs: by Prometheus, while a job runs and after a worker was killed, and by systemd."""
 
 import pathlib
 import re
@@ -42,7 +42,7 @@ class ServiceManager:
         self.environment = {"NOTIFY_SOCKET": self.path, "WATCHDOG_USEC": "300000"}
 
     def forget(self):
-        """Reads what has come, so that there is room for more."""
+        """Reads all messages that have come, so that there is room for more."""
         self.socket.setblocking(False)
         try:
             while True:
@@ -51,7 +51,7 @@ class ServiceManager:
             pass
 
     def await_message(self, beginning):
-        """Reads up to a message that begins so; returns it."""
+        """Reads up to the first message that begins like that; returns it."""
         deadline = time.monotonic() + PATIENCE
         last = "nothing"
         while (left := deadline - time.monotonic()) > 0:
@@ -65,7 +65,7 @@ class ServiceManager:
         raise AssertionError(f"{beginning} did not come within {PATIENCE} s; the last message was {last}")
 
     def await_silence(self, seconds):
-        """Reads until nothing has come for so long."""
+        """Reads until nothing has come for that time."""
         deadline = time.monotonic() + PATIENCE
         self.socket.settimeout(seconds)
         while time.monotonic() < deadline:
@@ -85,7 +85,7 @@ class ServiceManagerTest(unittest.TestCase):
         process = start(manager.environment)
         self.assertIn(f"STATUS={status}", manager.await_message("READY=1"))
         manager.await_message("WATCHDOG=1")
-        # Alive is who answers: a process that is stopped does not.
+        # A process counts as alive if it answers: a stopped one does not.
         process.signal(signal.SIGSTOP)
         manager.await_silence(2)
         process.signal(signal.SIGCONT)
@@ -178,7 +178,7 @@ class MonitoringTest(unittest.TestCase):
                 for address in ("nowhere", "192.0.2.1:9464"):
                     with self.subTest(program=program, flag=flag, address=address):
                         self.expect_refused([binary(program), *flags, f"{flag}={address}"], flag)
-            # One line, and not one of each slot.
+            # One line, not one for each slot.
             for flag in ("--metrics_listen=nowhere", "--health_listen=127.0.0.1:65535"):
                 with self.subTest(program=program, flag=flag):
                     self.expect_refused([binary(program), *flags, "--slots=2", flag], flag.split("=")[0])

@@ -26,7 +26,7 @@ _CODES = {SERVER_FAILURE: 2, NO_SUCH_NAME: 3}
 
 
 def _question(query):
-    """The name asked for, the type of record, and where the question ends."""
+    """Returns the name asked for, the type of record, and the offset of the question's end."""
     labels, at = [], 12
     while query[at]:
         labels.append(query[at + 1:at + 1 + query[at]].decode())
@@ -35,7 +35,7 @@ def _question(query):
 
 
 def answer_to(query, records):
-    """The response to `query`, or None if there is none to be."""
+    """Returns the response to `query`, or None for no response."""
     name, kind, end = _question(query)
     record = records.get(name, NO_SUCH_NAME)
     if record == SILENT:
@@ -64,7 +64,7 @@ class NameServer:
         return self
 
     def __exit__(self, *unused):
-        # Wakes the thread, which sees an empty datagram; that it is not connected is no matter.
+        # Wakes the thread, which sees an empty datagram; it does not matter that the socket is not connected.
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._thread.join()
@@ -75,7 +75,7 @@ class NameServer:
             self._records[name] = record
 
     def asked(self, name):
-        """How many questions for the name came."""
+        """Returns how many questions came for the name."""
         with self._lock:
             return self._asked.get(name, 0)
 

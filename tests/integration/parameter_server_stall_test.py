@@ -1,4 +1,4 @@
-"""Members of a job with parameter servers that live, and do not get on: the coordinator gives up the right one, with real processes."""
+"""Members of a job with parameter servers that live but make no progress: the coordinator gives up the right one, with real processes."""
 
 import unittest
 
@@ -12,9 +12,9 @@ JOB = synthetic_job(steps=ENDLESS, workers_min=1, workers_max=2, bucket_bytes=40
 
 class ParameterServerStallTest(unittest.TestCase):
     def give_up(self, server=None, worker=None):
-        """Arms a fail point in one server or worker, the others of its kind have none; it is to be given up, and costs no step."""
+        """Arms a fail point in one server or worker only; the coordinator must give it up, and no step is lost."""
         with Cluster() as cluster:
-            # Nothing is known yet of how long a step may take: the cap is what is waited.
+            # How long a step may take is not known yet, so the wait is the cap.
             cluster.start_coordinator("--progress_cap=10s", budget="8s")
             for kind, start, point in (("server", cluster.start_server, server), ("worker", cluster.start_worker, worker)):
                 start(f"good-{kind}")

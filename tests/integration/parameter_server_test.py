@@ -1,4 +1,4 @@
-"""Jobs whose parameters are held by parameter servers, with real processes: what they come to, and what the loss of whom costs."""
+"""Jobs whose parameters are held by parameter servers, with real processes: their results, and the cost of losing each kind of member."""
 
 import json
 import os
@@ -16,7 +16,7 @@ ENDLESS = 10_000_000
 
 
 def server_job(steps, servers="{servers: 2}", workers=(2, 2), **train):
-    """Its model has some buckets, which shards are made of."""
+    """A job whose model has several buckets, of which shards are made."""
     return synthetic_job(steps=steps, workers_min=workers[0], workers_max=workers[1], parameter_server=servers,
                          **{"bucket_bytes": 4096, **train})
 
@@ -72,7 +72,7 @@ class ParameterServerTest(unittest.TestCase):
         os.kill(int(victim["pid"]), signal.SIGKILL)
         after = self.await_later_generation(cluster, job_id, before)
         self.assertEqual(after["verdict"]["worker"], victim["worker"])
-        # Nobody else's process was touched.
+        # No other process was touched.
         pids = pids_of(before)
         del pids[victim["worker"]]
         self.assertEqual(pids_of(after), pids)
@@ -254,7 +254,7 @@ class ParameterServerTest(unittest.TestCase):
                     self.assertEqual(result.returncode, 2, result.stderr)
                     self.assertIn(message, result.stderr)
                     self.assertEqual(len(result.stderr.strip().splitlines()), 1, result.stderr)
-            # More shards than the model has buckets, only workers can know.
+            # Only workers can know that the model has fewer buckets than there are shards.
             cluster.start_server("s", slots=3)
             cluster.await_workers(5)
             job = cluster.run_job(server_job(10, "{servers: 3}", bucket_bytes=1 << 30), "FAILED")

@@ -132,7 +132,7 @@ class Batch:
                               lambda: re.search(rf"JobState=PENDING .*? Restarts={times} ", self.shown()))
 
     def start_again(self):
-        """Now, where Slurm would wait for two minutes; but not in the second of the last attempt's end, whose credential is revoked."""
+        """Starts it in two seconds instead of Slurm's two minutes; not at once, since the credential of the second in which it ended is revoked."""
         self.slurm.ask("scontrol", "update", f"jobid={self.id}", "StartTime=now+2")
 
 
@@ -154,7 +154,7 @@ class SlurmTest(unittest.TestCase):
         return Batch(self.slurm, *arguments, home=home or self.home)
 
     def bundle_with(self, program, script):
-        """A bundle with a script of the shell's in a program's place."""
+        """A bundle with a shell script in a program's place."""
         home = self.directory / f"bundle-{time.monotonic_ns()}"
         shutil.copytree(self.home, home)
         (home / "bin" / program).write_text(f"#!/bin/sh\n{script}\n")
@@ -200,7 +200,7 @@ class SlurmTest(unittest.TestCase):
         self.assertEqual(batch.await_end(), ("FAILED", 2), batch.output())
 
     def test_is_queued_again_where_another_host_may_do(self):
-        # Activations of some terabytes.
+        # The activations take some terabytes.
         job = self.job_file(global_batch=1 << 24)
         job.write_text(job.read_text().replace("hidden_dim: 32, hidden_layers: 1", "hidden_dim: 4096, hidden_layers: 64"))
         batch = self.batch(job)

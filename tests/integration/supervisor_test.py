@@ -21,7 +21,7 @@ class SupervisorTest(unittest.TestCase):
             after = self.await_successor(cluster, "a-1", before["a-1"])
             self.assertEqual(sorted(after), ["a-0", "a-1", "a-2"])
             self.assertEqual({name for name in after if after[name] != before[name]}, {"a-1"})
-            # It is as good as any.
+            # This worker is as good as any other.
             cluster.run_job(synthetic_job(steps=5, workers_min=3, workers_max=3))
             worker.signal(signal.SIGTERM)
             self.assertEqual(worker.wait(), 143)
@@ -47,7 +47,7 @@ class SupervisorTest(unittest.TestCase):
 
             job = cluster.await_that("the job with all three again", is_whole_again)
             self.assertEqual(job["id"], job_id)
-            # They train on, and compare hashes of parameters and samples all along.
+            # They train on, and keep comparing hashes of parameters and samples.
             cluster.await_step(job_id, step_of(job) + 100)
             cluster.cancel(job_id)
 
@@ -56,7 +56,7 @@ class SupervisorTest(unittest.TestCase):
             cluster.start_coordinator()
             cluster.start_worker("a", restart="always")
             cluster.await_workers(1)
-            # It waits for a moment: the holder might be dead.
+            # It waits a moment, since the holder might be dead.
             second = cluster.start_worker("a", "--coordinator_timeout=2s", restart="always")
             self.assertEqual(second.wait(), 2)
             self.assertIn("choose another --name", second.output())

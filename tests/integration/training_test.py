@@ -34,12 +34,12 @@ class TrainingTest(unittest.TestCase):
             job_id = cluster.submit(synthetic_job(steps=120, workers_min=4, workers_max=4, evaluate_every=40))
             job = cluster.await_job(job_id, "SUCCEEDED")
             self.assertEqual(int(job["figures"]["step"]), 120)
-            # 256 bytes, so log(256) = 5.55 is not having learnt anything.
+            # With 256 bytes, log(256) = 5.55 is the loss of a model that has learnt nothing.
             self.assertLess(job["figures"]["loss"], 4.5)
             self.assertLess(job["figures"]["evaluation_loss"], 4.5)
             self.assertRegex(job["parameters_hash"], r"^[0-9a-f]{16}$")
             self.assertEqual([int(m.get("rank", 0)) for m in job["members"]], [0, 1, 2, 3])
-            # Ranks of one host share memory with all others.
+            # Ranks of one host all share memory.
             self.assertEqual(len(re.findall(r"mesh.connected.* shared_memory=3 unix=0 tcp=0", worker.output())), 4)
 
     def test_losses_do_not_depend_on_the_number_of_workers(self):
@@ -99,7 +99,7 @@ class TrainingTest(unittest.TestCase):
             self.assertIn("is over", a.output())
             cluster.await_workers(0)
 
-            # With the exit code of a job that failed, and of the last one of several.
+            # The exit code is that of the failed job, or of the last of several.
             pool = cluster.start_worker("pool")
             two = cluster.start_worker("two", "--jobs=2")
             cluster.run_job(synthetic_job("good", steps=10, workers_min=2, workers_max=2))
@@ -145,7 +145,7 @@ class TrainingTest(unittest.TestCase):
                 cluster.start_worker("a", slots=2)
                 job_id = cluster.submit(synthetic_job(steps=20, workers_min=2, workers_max=2))
                 cluster.await_job(job_id, "SUCCEEDED")
-                # A client that speaks plainly, or shows no certificate, is told so in one line and gets nothing.
+                # A client without TLS, or without a certificate, gets one line that says so and nothing else.
                 cluster.flags = []
                 for stranger in ([], flags[:1]):
                     result = cluster.ringctl(*stranger, "--timeout=5s", "status")

@@ -14,7 +14,7 @@ LINES = [
 
 
 def curves(figures, ranks):
-    """[(title, colour, sizes, bytes a second)] of what was measured. Bus bandwidth as nccl-tests has it: 2(n-1)/n of bytes / time."""
+    """[(title, colour, sizes, bytes a second)] of the measured sizes. Bus bandwidth as nccl-tests has it: 2(n-1)/n of bytes / time."""
     found = []
     for title, colour, names in LINES:
         best = {}

@@ -50,12 +50,12 @@ def parse(arguments=None):
 
 
 def entries_of(output, program):
-    """The JSON lines of a program, which may say other things as well."""
+    """The JSON lines of a program, which may print other lines too."""
     return [{**json.loads(line), "program": program} for line in output.splitlines() if line.startswith("{")]
 
 
 def run(command, program):
-    """Its entries; none if it hangs, which is said and counts as a round that is lost."""
+    """Returns its entries; none if it hangs, which is printed and counts as a lost round."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         try:
             output, _ = process.communicate(timeout=PATIENCE)
@@ -92,7 +92,7 @@ def our_program(bin_dir):
 
 def mpi_command(bin_dir, name, args, page, cores):
     flags = ["--allow-run-as-root", "--bind-to", "none", "--mca", "pml", "ob1"]
-    # It would spin for good where there are more ranks than cores, and yields if told so.
+    # With more ranks than cores it would spin for ever, unless it is told to yield.
     if args.ranks > cores:
         flags.append("--oversubscribe")
     return ["mpirun", *flags, *MPI[name], "-np", str(args.ranks), str(bin_dir / "mpi_peer"), page, name,

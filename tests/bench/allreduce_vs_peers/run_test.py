@@ -1,4 +1,4 @@
-"""What run.py makes of its samples. Nothing here depends on how fast anything is."""
+"""Tests run.py's tables from made-up samples. Nothing here depends on how fast anything is."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-"""What run.py makes of its samples: medians of undisturbed rounds, tables in Markdown, and the aims that are met or missed."""
+"""Turns run.py's samples into medians of undisturbed rounds, tables in Markdown, and the aims that are met or missed."""
 
 import collections
 import statistics

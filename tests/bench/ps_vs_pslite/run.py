@@ -25,8 +25,8 @@ import tempfile
 PATIENCE = 120.0
 # Two cores of an AMD EPYC (Zen 4), ps-lite 15b8adf, medians of three quiet runs.
 STORED = {"large": 64 * 2**20 / 0.97e9, "small": 171e-6}
-# Transport, connections with the server (train.collective.connections), replicas, size; what ours is to reach, and how far it
-# would like to go.
+# Transport, connections with the server (train.collective.connections), replicas, size; the least that ours must reach, and the
+# aim.
 ROWS = (("synchronous, TCP loopback", "tcp", 1, 0, "large", 1.5, 2.0),
         ("synchronous, TCP loopback, two connections", "tcp", 2, 0, "large", 1.5, 2.0),
         ("synchronous, shared memory", "shared_memory", 1, 0, "large", 3.0, 5.0),

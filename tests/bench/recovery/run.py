@@ -57,7 +57,7 @@ def parse(arguments=None):
 
 
 class Run:
-    """A cluster with a job that goes on for ever, and what can be seen of it without asking anybody."""
+    """A cluster with an endless job, observed without asking any of its programs."""
 
     def __init__(self, cluster, args):
         self._cluster = cluster
@@ -92,7 +92,7 @@ class Run:
         return self._cluster.await_that("all ranks at work", all_at_work)
 
     def fault(self, kind):
-        """Hits one member and waits for the job to go on; returns what is known of it."""
+        """Hits one member and waits for the job to go on; returns the recovery's figures."""
         generation = observer.generation_of(self.await_all())
         time.sleep(self._random.uniform(0.5, 1.0))
         job = self._cluster.job(self.job_id)
@@ -170,7 +170,7 @@ def table(results):
 
 
 def rows(results, args):
-    """As tests/gpu/benchmarks.py reads them: medians, by phase, and what must be 0."""
+    """Rows for tests/gpu/benchmarks.py: medians, by phase, and the counts that must be 0."""
     def row(what, unit, figure, note=""):
         return {"what": f"kill -9 of one of {args.workers} ranks: {what}", "unit": unit, "ours": figure, "peer": None, "note": note}
 

@@ -59,7 +59,7 @@ def measure_ours(args):
     results = []
     for fault in faults:
         took = recovery.first_step_after(steps, fault["generation"]) - fault["at"]
-        # Nothing is made twice, unless the coordinator says so.
+        # No step is made twice, unless the coordinator says so.
         results.append({"next_step": took, "caught_up": took, "steps_lost": fault["lost_steps"]})
     return results, [(at, step) for at, step, _ in steps]
 
@@ -113,7 +113,7 @@ class Torchrun:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
         finally:
-            # Its workers have sessions of their own, and those that outlive it are none of its group.
+            # Its workers have sessions of their own, so those that outlive it are not in its group.
             for path in self._directory.glob("pid-*"):
                 pid = int(path.read_text(encoding="ascii"))
                 cmdline = pathlib.Path(f"/proc/{pid}/cmdline")

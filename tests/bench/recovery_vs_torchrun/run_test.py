@@ -1,4 +1,4 @@
-"""What run.py makes of its samples, and that it skips where PyTorch is missing."""
+"""Tests run.py's tables from made-up samples, and that it skips where PyTorch is missing."""
 
 import contextlib
 import io

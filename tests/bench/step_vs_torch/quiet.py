@@ -1,4 +1,4 @@
-"""Says whether somebody else had the cores while something was measured.
+"""Says whether other programs used the cores during a measurement.
 
   watch = Quiet()                    # some tenths of a second: learns what the probe takes at best
   before = watch.begin()
@@ -24,7 +24,7 @@ Account = collections.namedtuple("Account", "wall busy own probe")
 
 
 def _busy_seconds():
-    """Of all processors since boot, with what the hypervisor took away."""
+    """Busy time of all processors since boot, stolen time included."""
     with open("/proc/stat", encoding="ascii") as file:
         user, nice, system, _, _, irq, softirq, steal = (int(field) for field in file.readline().split()[1:9])
     return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
@@ -66,7 +66,7 @@ class Quiet:
         return Account(time.monotonic(), _busy_seconds(), _own_seconds(), probe)
 
     def disturbance(self, before):
-        """None, or in words what else went on since `before`. All children that ran must have been waited for."""
+        """Returns None, or says what else ran since `before`. All children that ran must have been waited for."""
         wall = time.monotonic() - before.wall
         others = (_busy_seconds() - before.busy) - (_own_seconds() - before.own)
         share = others / (wall * os.cpu_count())

@@ -1,4 +1,4 @@
-"""What run.py makes of the programs' lines. Nothing here depends on how fast anything is."""
+"""Tests run.py's table from made-up lines of the programs. Nothing here depends on how fast anything is."""
 
 import argparse
 import contextlib
@@ -91,7 +91,7 @@ class QuietTest(unittest.TestCase):
     def test_somebody_elses_share_is_named(self):
         watch = quiet.Quiet()
         before = watch.begin()
-        # As if the processors had done an hour more than is known of.
+        # As if the processors had worked an hour more than known programs did.
         self.assertRegex(watch.disturbance(before._replace(busy=before.busy - 3600)), "others had .* of the cores")
 
 

@@ -18,7 +18,7 @@ from tests.gpu.step_vs_torch import kinds
 from tests.gpu.step_vs_torch import models
 from tests.gpu.step_vs_torch import torch_step
 
-# A side whose rounds take what its variant says, and which writes down each of its turns.
+# A side whose rounds take the time that its variant names, and which records each of its turns.
 FAKE = """
 import json, os, sys
 name, turns, seconds = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])

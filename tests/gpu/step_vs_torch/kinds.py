@@ -1,8 +1,8 @@
-"""What a kernel does, told from its name, as profilers show it: PyTorch's, Triton's, cuBLAS's, cuDNN's, NCCL's and ours."""
+"""Classifies kernels by the names that profilers show: PyTorch's, Triton's, cuBLAS's, cuDNN's, NCCL's and ours."""
 
 import re
 
-# The first that matches. Convolutions before products: they are "implicit gemm"; fused kernels by what costs most in them.
+# The first match counts. Convolutions come before products, as they are "implicit gemm"; fused kernels count as their costliest part.
 _RULES = [
     ("communication", r"nccl"),
     ("attention", r"flash|fmha|sdpa|attention|mha|cudnn::fusion::(matmul_dq|compute_dot_do_o|convert_dq)"),

@@ -1,4 +1,4 @@
-"""The models of step_vs_torch, and what a side is: a program that trains one of them and is timed.
+"""The models of step_vs_torch, and its sides: programs that train one of them and are timed.
 
   SIDE --model=gpt2-124m|cnn|mlp --batch=N --steps=N --precision=bf16|tf32|fp32
 
@@ -33,12 +33,12 @@ MLP = {"window": 16, "embedding_dim": 32, "hidden_layers": 2, "hidden_dim": 256}
 
 
 def gpt_flops(parameters, layers, width, tokens):
-    """Of a token: 6 N for the products with parameters and 6 L C T for causal attention's, as llm.c counts."""
+    """FLOPs of a token: 6 N for the products with parameters and 6 L C T for causal attention's, as llm.c counts."""
     return 6 * parameters + 6 * layers * width * tokens
 
 
 def cnn_flops(height, width, channels, filters, hidden_dim, classes):
-    """Of an image: three products (forward, gradients of weights and of inputs) of two operations each."""
+    """FLOPs of an image: three products (forward, gradients of weights and of inputs) of two operations each."""
     products = 0
     for inputs, outputs in zip([channels] + filters, filters):
         products += height * width * 9 * inputs * outputs
@@ -68,7 +68,7 @@ PEAKS = [("B200", 2250, 80), ("H200", 989.4, 67), ("H100 PCIe", 756, 51), ("H100
 
 
 def peak_flops(gpu, precision):
-    """Of the GPU of that name, a second; None if it is not known."""
+    """Peak FLOPs a second of the GPU of that name; None if they are not known."""
     for name, bf16, fp32 in PEAKS:
         if name in gpu:
             return 1e12 * {"bf16": bf16, "tf32": bf16 / 2, "fp32": fp32}[precision]

@@ -1,4 +1,4 @@
-"""Our side talks as models.py says. On a GPU, or with --config=cuda_emulated."""
+"""Tests that our side prints what models.py says. On a GPU, or with --config=cuda_emulated."""
 
 import os
 import subprocess
