@@ -1,6 +1,6 @@
 #!/bin/bash
-# Writes rendered/*.yaml: what `kubectl kustomize` makes of each overlay, for `kubectl apply -f` and for those who review a change. A
-# test says so where they are not what the sources give. Needs kubectl >= 1.27.
+# Writes rendered/*.yaml, the output of `kubectl kustomize` for each overlay, for `kubectl apply -f` and for reviewers of a change. A
+# test fails if they differ from what the sources give. Needs kubectl >= 1.27.
 #
 # usage: deploy/kubernetes/render.sh [DIRECTORY]     the directory to write to, if not rendered/
 set -euo pipefail

@@ -44,7 +44,7 @@ RINGCTL=$(ringmaster_bazel info bazel-bin 2>/dev/null)/server/ctl/ringctl
 
 JOB=deploy/local/jobs/compare.yaml
 MODES=ring,hierarchical,gather_broadcast,ps:1,ps:2,ps:colocated
-# Each worker is a host of its own, where hierarchical learns what the ring does, as fast.
+# Each worker is a host of its own, where hierarchical would learn the same as the ring, as fast.
 LEARNING_MODES=ring,gather_broadcast,ps:1,ps:2,ps:colocated
 WORKERS=2,4,8
 STEPS=30
