@@ -23,8 +23,8 @@ const PeerAddress* FindHost(const ShardPlacements& placements, int rank) {
 absl::Status CheckPlacements(const RankAssignment& assignment) {
   const ShardPlacements& placements = assignment.shard_placements;
   if (placements.shards.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "rank ", assignment.rank, " was told of holders, but of no shards"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("rank ", assignment.rank, " got holders, but no shards"));
   }
   for (size_t shard = 0; shard < placements.shards.size(); ++shard) {
     const ShardPlacement& placement = placements.shards[shard];

@@ -218,14 +218,14 @@ std::string MemorySection(const Comparison& comparison) {
       "<h2>Memory, and the largest batch</h2>\n<p>Two further runs of each "
       "mode, of four steps that compute, with ",
       first.few_samples, " and ", first.more_samples,
-      " samples at once on each worker, measured what a rank needs: so much "
-      "for each sample, and so much whatever the batch (its program, the data "
-      "set, parameters, gradients, the optimizer's state). The largest batch "
-      "is <b>derived</b> of that: the samples at once with which the worker "
-      "that needs most fits into ",
+      " samples at once on each worker, measured what a rank needs: a part "
+      "for each sample, and a part that does not depend on the batch (its "
+      "program, the data set, parameters, gradients, the optimizer's state). "
+      "The largest batch is <b>derived</b> from that: the most samples at once "
+      "with which the worker that needs most fits into ",
       absl::StrFormat("%.0f MB", device / 1e6),
       ". Growth by less than 1 MiB is taken as chance, and nothing is derived "
-      "of it.</p>\n");
+      "from it.</p>\n");
   html +=
       "<div class=\"scroll\"><table>\n<tr><th></th><th></th><th "
       "colspan=\"3\">of a worker, least to most</th><th></th><th></th></tr>\n";

@@ -21,8 +21,8 @@ absl::Status CheckShards(const TrainingState& state,
     return absl::InvalidArgumentError(absl::StrCat(
         "rank ", assignment.rank,
         placements.hosts.empty()
-            ? " was told of nobody who holds the job's parameters"
-            : " was told who holds the parameters of a job that has no "
+            ? " knows nobody who holds the job's parameters"
+            : " knows who holds the parameters of a job that has no "
               "train.parameter_server"));
   }
   if (!state.has_servers()) return absl::OkStatus();
