@@ -83,7 +83,7 @@ gpu_bundle() {
   fi
 }
 
-# tidy: clang-tidy on every source of ours, but for CUDA's, which needs a toolkit's headers and more of C++20 than
+# tidy: clang-tidy on every source of ours, except for CUDA's, which needs a toolkit's headers and more of C++20 than
 # clang 14 has (std::source_location); one case.
 tidy() {
   local log=$LOG_DIR/clang-tidy.log started=$SECONDS

@@ -68,7 +68,7 @@ struct Sum {
 struct Max {
   template <std::floating_point T>
   RM_KERNEL T Of(T a, T b) {
-    // Equal numbers have equal bits, but for zeros: of these, the positive one.
+    // Equal numbers have equal bits, except for zeros: there, the positive one.
     const T equal = std::bit_cast<T>(std::bit_cast<BitsOf<T>>(a) &
                                      std::bit_cast<BitsOf<T>>(b));
     const T equal_or_nan = a == b ? equal : kNan<T>;
@@ -84,7 +84,7 @@ struct Max {
 struct Min {
   template <std::floating_point T>
   RM_KERNEL T Of(T a, T b) {
-    // Equal numbers have equal bits, but for zeros: of these, the negative one.
+    // Equal numbers have equal bits, except for zeros: there, the negative one.
     const T equal = std::bit_cast<T>(std::bit_cast<BitsOf<T>>(a) |
                                      std::bit_cast<BitsOf<T>>(b));
     const T equal_or_nan = a == b ? equal : kNan<T>;

@@ -11,7 +11,7 @@ What is expected, computed in double (computed, not needed, where a program is a
   grad/NAME       F32, of `loss`
   losses, norms   F64 [10], of each step before its update: the loss, and the norm of the whole gradient before clipping
   after/NAME      F32, parameters after the steps. The middle third of after/...c_attn.bias is not to be compared: attention
-                  does not depend on a bias of the keys, so that its gradient is 0 but for rounding, and AdamW makes steps
+                  does not depend on a bias of the keys, so that its gradient is 0 except for rounding, and AdamW makes steps
                   of a good size out of rounding
 Its metadata, each a JSON text:
   config          {"model", "settings", "batch", "steps", "optimizer": {"kind", "learning_rate", "weight_decay", "clip_norm",

@@ -103,8 +103,8 @@ double CnnFlopsPerSample(const CnnLayout& layout) {
   }
   for (const CnnLinear& linear : {layout.hidden, layout.output})
     forward += 2.0 * static_cast<double>(linear.in * linear.out);
-  // Going back, as much for the gradients of weights and of inputs each, but for
-  // the pixels, whose gradient nobody needs.
+  // Going back, as much for the gradients of weights and of inputs each, except
+  // for the pixels, whose gradient nobody needs.
   const CnnStage& first = layout.stages.front();
   return 3 * forward -
          2.0 * kCnnKernel * kCnnKernel *

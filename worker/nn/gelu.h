@@ -2,7 +2,7 @@
 // Linear Units", 2016):
 //   y = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))
 //
-// All arrays have `count` elements. Outputs must not overlap inputs, but for
+// All arrays have `count` elements. Outputs must not overlap inputs, except for
 // the one exception below. T is float or double.
 // Guarantees: the same result, to the bit, for every size of the pool. Nothing
 // is allocated.

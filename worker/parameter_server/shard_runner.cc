@@ -67,7 +67,7 @@ class ShardRunner final : public JobRunner {
   [[nodiscard]] absl::StatusOr<DoneKind> Serve();
   [[nodiscard]] RunOutcome MakeOutcome(
       const absl::StatusOr<DoneKind>& end) const;
-  // Sets the rank that the host has waited for most, of late.
+  // Sets the rank that the host has lately waited for most.
   void TakeWaits(v1::TrainingFigures& figures) const EXCLUDES(mutex_);
 
   Clock& clock_;

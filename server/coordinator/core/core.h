@@ -35,8 +35,8 @@
 // get it from one that has it (reform.h); if none has it, the job is rolled
 // back.
 //
-// A cancel takes effect at once in QUEUED and GATHERING, and by way of HALTING
-// in PREPARING.
+// A cancel takes effect at once in QUEUED and GATHERING, and through HALTING in
+// PREPARING.
 // A halt is sent at once and waits for nothing; an assignment, a release and
 // the answer to a user wait until the record behind them is durable.
 //

@@ -30,7 +30,7 @@ LinkCost CrowdedLink(const Comparison& comparison, const RunResult& run,
   return link;
 }
 
-// The run that is the same but for its workers: the one with the most below
+// The run that is the same except for its workers: the one with the most below
 // `workers`; null: there is none.
 const RunResult* NextSmaller(const Comparison& comparison, const RunResult& run,
                              int workers) {

@@ -7,7 +7,7 @@
 
 namespace ringmaster {
 
-// `world_size` new processes reduce without an end; rank `victim` is killed in the midst of it. Prints
+// `world_size` new processes reduce without an end; rank `victim` is killed meanwhile. Prints
 //   {"dead_rank": "tcp", "ranks": 4, "bytes": 1048576, "slowest_ms": until the last survivor's call returned,
 //    "survivors": 3, "named": how many of their communicators blame the victim}
 [[nodiscard]] absl::Status MeasureDeadRank(Transport transport, int world_size,

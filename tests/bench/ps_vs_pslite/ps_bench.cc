@@ -63,7 +63,7 @@ MonotonicTime PatientDeadline() {
   return Clock::Real().Now() + absl::Seconds(120);
 }
 
-// Where each bucket lies: shards and buckets of equal size, but for the last.
+// Places each bucket: shards and buckets have equal sizes, but the last.
 struct Layout {
   std::vector<ShardDescription> shards;
   std::vector<ElemRange> buckets;  // of all shards

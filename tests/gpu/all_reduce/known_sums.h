@@ -20,8 +20,8 @@ inline constexpr int64_t kKnownPeriod = 7;
 // Element `i` after it was summed in place `times` times among `ranks` ranks.
 [[nodiscard]] double KnownSum(int ranks, int times, int64_t i);
 
-// The first of `values` that is not such a sum, but for rounding; none: all are.
-// They begin with a period.
+// The first of `values` that differs from such a sum by more than rounding, if
+// any. They begin with a period.
 [[nodiscard]] std::optional<int64_t> FirstWrongSum(
     std::span<const float> values, int ranks, int times);
 

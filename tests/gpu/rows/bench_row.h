@@ -1,6 +1,6 @@
 // Rows that benchmarks print, and what they are made of.
 //
-// Thread-safety: pure functions, but for PrintRow, which writes to standard
+// Thread-safety: pure functions, except for PrintRow, which writes to standard
 // output.
 #ifndef RINGMASTER_TESTS_GPU_ROWS_BENCH_ROW_H_
 #define RINGMASTER_TESTS_GPU_ROWS_BENCH_ROW_H_

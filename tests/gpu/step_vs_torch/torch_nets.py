@@ -1,4 +1,4 @@
-"""The models as one writes them for speed in PyTorch: the same function as tests/parity/torch_models.py, but for what is named.
+"""The models as one writes them for speed in PyTorch: the same function as tests/parity/torch_models.py, except for what is named.
 
 Each maps (inputs, targets) to the mean loss, so that torch.compile sees all of it.
 """

@@ -68,7 +68,7 @@ struct Played {
   std::vector<std::vector<bool>> known;
 };
 
-// `request` but for the rank.
+// `request` except for the rank.
 [[nodiscard]] Played PlaySchedules(const ScheduleRequest& request,
                                    const Topology& topology,
                                    const PlayOptions& options, Terms* terms);

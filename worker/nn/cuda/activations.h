@@ -3,8 +3,8 @@
 // a model makes of pixels.
 //
 // All arrays lie in device memory and have `count` elements unless said
-// otherwise. T is float, __nv_bfloat16 or __half; computed in float, rounded to T
-// once. Outputs must not overlap inputs, but for being the same array where it
+// otherwise. T is float, __nv_bfloat16 or __half; computed in float, rounded to
+// T once. Outputs must not overlap inputs, except as the same array where it
 // says so.
 // Guarantees: a NaN stays NaN.
 // Thread-safety: as CudaStream; errors are the stream's.

@@ -1,5 +1,5 @@
 // A GPT on a GPU: the model of worker/nn/gpt.h, with the same parameters,
-// dropout and results but for rounding.
+// dropout and results except for rounding.
 #ifndef RINGMASTER_WORKER_NN_CUDA_CUDA_GPT_H_
 #define RINGMASTER_WORKER_NN_CUDA_CUDA_GPT_H_
 

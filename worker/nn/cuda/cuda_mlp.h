@@ -1,5 +1,5 @@
 // The multilayer perceptron of worker/nn/mlp.h on a GPU: the same parameters, and the same
-// results but for rounding.
+// results except for rounding.
 #ifndef RINGMASTER_WORKER_NN_CUDA_CUDA_MLP_H_
 #define RINGMASTER_WORKER_NN_CUDA_CUDA_MLP_H_
 

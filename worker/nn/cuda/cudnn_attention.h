@@ -11,7 +11,7 @@
 // of samples. Where one sample would (a window of 9,300 with 12 heads), sums are added
 // up in any order, which is logged once for a shape (attention.any_order).
 //
-// Guarantees: but for such windows results do not depend on timing: plans that add up
+// Guarantees: except for such windows, results do not depend on timing: plans that add up
 // in any order are refused.
 // Thread-safety: thread-compatible; all calls are queued on one stream.
 // Ownership: device and stream must outlive it.

@@ -37,7 +37,7 @@ enum AttentionTensor : int64_t {
 
 // The order in which the gradients of queries are added up over the keys.
 enum class GradientOrder {
-  // One order, by way of the gradients of all scores, which the plan keeps in its
+  // One order, through the gradients of all scores, which the plan keeps in its
   // scratch: two bytes for each pair of a query and a key.
   kFixed,
   // As blocks of threads finish (atomic additions): results depend on timing.

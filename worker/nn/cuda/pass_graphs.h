@@ -43,7 +43,7 @@ namespace ringmaster::cuda {
 
 class PassGraphs {
  public:
-  // Passes of equal kind queue the same work, but for what lies in device
+  // Passes of equal kind queue the same work, except for what lies in device
   // memory.
   struct Kind {
     int64_t samples = 0;

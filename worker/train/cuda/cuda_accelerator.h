@@ -1,7 +1,7 @@
 // The accelerator that is an NVIDIA GPU: models of worker/nn/cuda, NCCL between
 // ranks.
 //
-// Everything runs in order on one stream, but for batches on their way in
+// Everything runs in order on one stream, except for batches on their way in
 // (batch_upload.h) and collectives (nccl_communicator.h).
 #ifndef RINGMASTER_WORKER_TRAIN_CUDA_CUDA_ACCELERATOR_H_
 #define RINGMASTER_WORKER_TRAIN_CUDA_CUDA_ACCELERATOR_H_

@@ -15,8 +15,8 @@ void OnSubmit(Turn& turn, const SubmitRequested& submit);
 void OnJobDurable(Turn& turn, const JobCreatedRecord& record,
                   const std::vector<RequestToken>& waiting);
 
-// Cancels a job: at once if no member works for it, otherwise by way of
-// STOPPING or HALTING. Members are told at once, the user once it is durable.
+// Cancels a job: at once if no member works for it, otherwise through STOPPING
+// or HALTING. Members are told at once, the user once it is durable.
 void OnCancel(Turn& turn, const CancelRequested& cancel);
 
 // The job that a JobCreatedRecord makes.

@@ -18,7 +18,7 @@
 //                                     device's context, from 1 (none does)
 //   RINGMASTER_EMULATED_CUDA_HANGING  number of the kernel that never ends, until
 //                                     the process does (none)
-// Thread-safety: thread-safe, but for Reset.
+// Thread-safety: thread-safe, except for Reset.
 #ifndef RINGMASTER_WORKER_DEVICE_CUDA_EMULATOR_EMULATOR_H_
 #define RINGMASTER_WORKER_DEVICE_CUDA_EMULATOR_EMULATOR_H_
 
