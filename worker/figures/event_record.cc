@@ -4,7 +4,7 @@
 #include <concepts>
 #include <utility>
 
-#include "worker/figures/crc32c.h"
+#include "common/checksum/crc32c.h"
 
 namespace ringmaster {
 namespace {

@@ -12,8 +12,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "common/checksum/crc32c.h"
 #include "common/status/status_macros.h"
-#include "worker/figures/crc32c.h"
 
 namespace ringmaster {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
-#include "worker/figures/crc32c.h"
+#include "common/checksum/crc32c.h"
 
 namespace ringmaster {
 namespace {
