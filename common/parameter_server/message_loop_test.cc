@@ -15,6 +15,9 @@
 #include "common/fail_point/fail_point.h"
 #include "common/parameter_server/testing/channel_pair.h"
 #include "common/transport/shared_allocator.h"
+#include "common/transport/socket_link.h"
+#include "common/transport/stream_channel.h"
+#include "common/transport/testing/faulty_link.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -375,6 +378,58 @@ INSTANTIATE_TEST_SUITE_P(Transports, MessageLoopTest,
                          [](const auto& test) {
                            return TransportName(test.param);
                          });
+
+// What rank 0 sends to rank 1 has its byte `at` of frame `frame` inverted;
+// `integrity` is that of both sides.
+class DamagedMessageTest : public MessageLoopTest {
+ protected:
+  absl::Status Damage(int64_t frame, size_t at, FrameIntegrity integrity) {
+    auto pair = LoopbackPair("rank 1", "rank 0");
+    LinkFault fault;
+    fault.kind = LinkFault::Kind::kCorrupt;
+    fault.at_frame = frame;
+    fault.corrupt_at = at;
+    first_ = LoopOf(0, 1,
+                    std::make_unique<StreamChannel>(
+                        0,
+                        std::make_unique<FaultyLink>(std::move(pair->first),
+                                                     fault, Clock::Real()),
+                        Transport::kTcp, integrity));
+    second_ =
+        LoopOf(1, 0,
+               std::make_unique<StreamChannel>(1, std::move(pair->second),
+                                               Transport::kTcp, integrity));
+    at_second_ = Keeper();
+    at_second_.is_sum = true;
+    const std::vector<float> sent(1000, 2.0f);
+    first_->Send(0, Push(4), ElementsOf(sent.data(), sent.size()));
+    return TurnBoth(SecondHas(1));
+  }
+};
+
+TEST_P(DamagedMessageTest, IsFoundBeforeItCounts) {
+  // The first frame is the message's, the second its elements'.
+  for (const int64_t frame : {1, 2}) {
+    for (const size_t at : {size_t{24}, size_t{68}, kMaxFrameHeadBytes,
+                            kMaxFrameHeadBytes + kShardMessageBytes - 1}) {
+      const absl::Status status = Damage(frame, at, FrameIntegrity::kCrc32c);
+      EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+      EXPECT_THAT(std::string(status.message()),
+                  HasSubstr("damaged frame of rank 0 to rank 1"));
+      EXPECT_EQ(second_->blamed_rank(), 0);
+      EXPECT_TRUE(at_second_.complete.empty());
+      for (const float sum : at_second_.floats) EXPECT_EQ(sum, 0.0f);
+    }
+  }
+}
+
+TEST_P(DamagedMessageTest, WithoutChecksumsAHeaderOnlyMismatches) {
+  const absl::Status status = Damage(1, 24, FrameIntegrity::kNone);
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+}
+
+INSTANTIATE_TEST_SUITE_P(OverTcp, DamagedMessageTest,
+                         ::testing::Values(Transport::kTcp));
 
 // One rank with two others: while one holds its messages up, the other's still
 // arrive.

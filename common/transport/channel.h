@@ -7,7 +7,8 @@
 // now, and a thread that has nothing left to do sleeps in poll(2) between
 // BeginWait and EndWait, for any number of channels at once.
 // After an error the positions in the stream are lost: call Close.
-// Thread-safety: one thread at a time; Close, peer() and transport() from any.
+// Thread-safety: one thread at a time; Close, peer(), transport() and
+// integrity() from any.
 #ifndef RINGMASTER_COMMON_TRANSPORT_CHANNEL_H_
 #define RINGMASTER_COMMON_TRANSPORT_CHANNEL_H_
 
@@ -96,7 +97,8 @@ class Channel {
       const OutgoingFrame& frame) = 0;
 
   // Receives the frame `frame.expected`; until kDone, as above.
-  //   UNAVAILABLE          as above
+  //   UNAVAILABLE          as above; or the frame was damaged on its way, both
+  //   sides are named: where a payload replaces elements, these are undefined
   //   FAILED_PRECONDITION  another frame came: both sides are named
   [[nodiscard]] virtual absl::StatusOr<Progress> TryReceive(
       const IncomingFrame& frame) = 0;
@@ -125,6 +127,10 @@ class Channel {
   // "rank 3 at 10.0.0.7:40312": for messages.
   [[nodiscard]] virtual const std::string& peer() const = 0;
   [[nodiscard]] virtual Transport transport() const = 0;
+  // What its frames carry to find damage by.
+  [[nodiscard]] virtual FrameIntegrity integrity() const {
+    return FrameIntegrity::kNone;
+  }
 };
 
 }  // namespace ringmaster

@@ -41,6 +41,7 @@ ShareMemoryConfig ToShareConfig(const ConnectPeersConfig& config,
   share.clock = config.clock;
   share.cancel = cancel;
   share.use_shared_memory = config.best_transport == Transport::kSharedMemory;
+  share.integrity = config.integrity;
   share.on_fallback = config.on_fallback;
   return share;
 }

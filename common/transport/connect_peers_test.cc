@@ -91,6 +91,25 @@ TEST_F(ConnectPeersTest, TwoRanksHaveAChannelForEachRoleAndDirection) {
   }
 }
 
+TEST_F(ConnectPeersTest, FramesAreCheckedOverTcpOnly) {
+  first_config_.integrity = FrameIntegrity::kCrc32c;
+  second_config_.integrity = FrameIntegrity::kCrc32c;
+  for (const Transport best :
+       {Transport::kTcp, Transport::kUnix, Transport::kSharedMemory}) {
+    first_config_.best_transport = best;
+    second_config_.best_transport = best;
+    ConnectBoth({{1, LinkRole::kCollective}},
+                {{0, LinkRole::kCollective, AddressOf(first_listener_)}});
+    const FrameIntegrity wanted = best == Transport::kTcp
+                                      ? FrameIntegrity::kCrc32c
+                                      : FrameIntegrity::kNone;
+    EXPECT_EQ(first_->front()->integrity(), wanted) << TransportName(best);
+    EXPECT_EQ(second_->front()->integrity(), wanted) << TransportName(best);
+    ExpectPair(*first_->front(), *second_->front(), 1);
+    ExpectPair(*second_->front(), *first_->front(), 2);
+  }
+}
+
 TEST_F(ConnectPeersTest, SeveralConnectionsAreOneChannel) {
   first_config_.best_transport = Transport::kTcp;
   second_config_.best_transport = Transport::kTcp;

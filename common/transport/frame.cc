@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/checksum/crc32c.h"
 #include "common/transport/little_endian.h"
 
 namespace ringmaster {
@@ -24,7 +25,7 @@ FrameHeaderBytes EncodeFrameHeader(const FrameHeader& header) {
   StoreLittleEndian(header.algorithm, to + 56);
   StoreLittleEndian(header.reduction, to + 57);
   StoreLittleEndian(header.wire, to + 58);
-  StoreLittleEndian(uint8_t{0}, to + 59);
+  StoreLittleEndian(static_cast<uint8_t>(header.integrity), to + 59);
   StoreLittleEndian(header.payload_bytes, to + 60);
   return bytes;
 }
@@ -59,16 +60,39 @@ absl::StatusOr<FrameHeader> ParseFrameHeader(
   header.reduction = LoadLittleEndian<uint8_t>(from + 57);
   header.wire = LoadLittleEndian<uint8_t>(from + 58);
   header.payload_bytes = LoadLittleEndian<uint32_t>(from + 60);
-  if (from[59] != std::byte{0}) {
-    return absl::FailedPreconditionError(
-        "frame with a byte set that is to be zero: it is damaged");
+  const auto integrity = LoadLittleEndian<uint8_t>(from + 59);
+  if (integrity > static_cast<uint8_t>(FrameIntegrity::kCrc32c)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "frame of integrity ", integrity, ", which this binary does not know"));
   }
+  header.integrity = static_cast<FrameIntegrity>(integrity);
   if (header.payload_bytes > kMaxFramePayloadBytes) {
     return absl::FailedPreconditionError(
         absl::StrCat("frame claims a payload of ", header.payload_bytes,
                      " bytes; the limit is ", kMaxFramePayloadBytes));
   }
   return header;
+}
+
+FrameChecksumBytes FrameChecksums(const FrameHeaderBytes& header,
+                                  std::span<const std::byte> payload) {
+  FrameChecksumBytes bytes;
+  StoreLittleEndian(Crc32c(payload), bytes.data());
+  const uint32_t of_header =
+      ExtendCrc32c(Crc32c(header), std::span<const std::byte>(bytes).first(4));
+  StoreLittleEndian(of_header, bytes.data() + 4);
+  return bytes;
+}
+
+absl::StatusOr<uint32_t> PayloadChecksumOf(
+    std::span<const std::byte, kMaxFrameHeadBytes> head) {
+  const std::byte* const claims = head.data() + kFrameHeaderBytes;
+  const auto claimed = LoadLittleEndian<uint32_t>(claims + 4);
+  const uint32_t actual = Crc32c(head.first(kMaxFrameHeadBytes - 4));
+  if (claimed == actual) [[likely]]
+    return LoadLittleEndian<uint32_t>(claims);
+  return absl::UnavailableError(absl::StrFormat(
+      "its header has the checksum 0x%08x and claims 0x%08x", actual, claimed));
 }
 
 absl::Status MatchFrame(const FrameHeader& expected, const FrameHeader& got,
@@ -84,6 +108,8 @@ absl::Status MatchFrame(const FrameHeader& expected, const FrameHeader& got,
   const Field fields[] = {
       {"job", expected.job, got.job},
       {"generation", expected.generation, got.generation},
+      {"integrity", static_cast<uint64_t>(expected.integrity),
+       static_cast<uint64_t>(got.integrity)},
       {"source rank", expected.source_rank, got.source_rank},
       {"sequence", expected.sequence, got.sequence},
       {"op", expected.op, got.op},

@@ -7,9 +7,13 @@
 //   0 magic u32 | 4 version u16 | 6 op u8 | 7 dtype u8 | 8 job u64 | 16
 //   generation u64 | 24 sequence u64 | 32 count u64 | 40 offset u64 | 48
 //   source_rank u32 | 52 step u16 | 54 root u16 | 56 algorithm u8 | 57
-//   reduction u8 | 58 wire u8 | 59 zero | 60 payload_bytes u32
-// A receiver of a collective knows each field of the next frame in advance, so
-// a header needs no checksum: a damaged one does not match.
+//   reduction u8 | 58 wire u8 | 59 integrity u8 | 60 payload_bytes u32
+// On a stream, a frame whose integrity is CRC32C has 8 bytes more before its
+// payload:
+//   64 checksum of the payload u32 | 68 checksum of the 68 bytes before u32
+// A receiver knows each field of the next frame in advance, so a damaged header
+// never matches. Only its checksum tells damage, after which the same members
+// may begin again, from a frame that another program or plan meant to send.
 //
 // Pure; encode and parse are total: any 64 bytes give a header or a Status.
 #ifndef RINGMASTER_COMMON_TRANSPORT_FRAME_H_
@@ -33,6 +37,20 @@ inline constexpr uint16_t kFrameVersion = 2;
 // read.
 inline constexpr uint32_t kMaxFramePayloadBytes = 4u << 20;
 
+// What a frame carries for its receiver to find damage by. The numbers are those
+// on the wire, and those of the protocol (ringmaster.v1.FrameIntegrity).
+enum class FrameIntegrity : uint8_t { kNone = 0, kCrc32c = 1 };
+
+inline constexpr size_t kFrameChecksumBytes = 8;
+inline constexpr size_t kMaxFrameHeadBytes =
+    kFrameHeaderBytes + kFrameChecksumBytes;
+
+// Returns the bytes of a frame on a stream before its payload.
+[[nodiscard]] constexpr size_t FrameHeadBytes(FrameIntegrity integrity) {
+  return integrity == FrameIntegrity::kNone ? kFrameHeaderBytes
+                                            : kMaxFrameHeadBytes;
+}
+
 using FrameHeaderBytes = std::array<std::byte, kFrameHeaderBytes>;
 
 struct FrameHeader {
@@ -51,16 +69,29 @@ struct FrameHeader {
   uint8_t wire = 0;       // DType of the payload
   uint8_t reduction = 0;  // Reduction
   uint8_t algorithm = 0;  // Algorithm
+  // Set by the channel that carries the frame.
+  FrameIntegrity integrity = FrameIntegrity::kNone;
 
   friend bool operator==(const FrameHeader&, const FrameHeader&) = default;
 };
 
 [[nodiscard]] FrameHeaderBytes EncodeFrameHeader(const FrameHeader& header);
 
-// FAILED_PRECONDITION for a wrong magic or version, a byte that is not zero
-// where it must be, or a payload above kMaxFramePayloadBytes.
+// FAILED_PRECONDITION for a wrong magic or version, an unknown integrity, or a
+// payload above kMaxFramePayloadBytes.
 [[nodiscard]] absl::StatusOr<FrameHeader> ParseFrameHeader(
     std::span<const std::byte, kFrameHeaderBytes> bytes);
+
+// The two checksums of a frame of integrity kCrc32c, for its place after the
+// header.
+using FrameChecksumBytes = std::array<std::byte, kFrameChecksumBytes>;
+[[nodiscard]] FrameChecksumBytes FrameChecksums(
+    const FrameHeaderBytes& header, std::span<const std::byte> payload);
+
+// Returns the payload's checksum that `head` claims. UNAVAILABLE: `head` is
+// damaged; the message says how, not whose it is.
+[[nodiscard]] absl::StatusOr<uint32_t> PayloadChecksumOf(
+    std::span<const std::byte, kMaxFrameHeadBytes> head);
 
 // OK iff `got` equals `expected` in every field. Otherwise FAILED_PRECONDITION
 // that names the sender and `self_rank`, the first field that differs in the

@@ -188,5 +188,106 @@ TEST_F(FrameStreamTest, FaultyLinkHoldsADelayedFrameBack) {
   EXPECT_EQ(*writer.Advance(*out_), kFrameHeaderBytes);
 }
 
+class CheckedFrameStreamTest : public FrameStreamTest {
+ protected:
+  // Passes a frame of which byte `corrupt_at` is changed on its way, after one
+  // that is not.
+  absl::Status PassDamaged(size_t corrupt_at, size_t size) {
+    SetUp();
+    LinkFault fault;
+    fault.kind = LinkFault::Kind::kCorrupt;
+    fault.at_frame = 2;
+    fault.corrupt_at = corrupt_at;
+    out_ = std::make_unique<FaultyLink>(std::move(out_), fault, clock_);
+    const std::vector<std::byte> sent = Pattern(size, 1);
+    std::vector<std::byte> got(size);
+    FrameWriter writer(FrameIntegrity::kCrc32c);
+    FrameReader reader(0, FrameIntegrity::kCrc32c);
+    absl::Status status;
+    for (const uint64_t sequence : {1, 2}) {
+      EXPECT_TRUE(status.ok()) << status;
+      writer.Begin(HeaderOf(sequence, size), sent.data());
+      reader.Begin(HeaderOf(sequence, size), got.data(), size < 1000);
+      status = Pass(writer, reader);
+    }
+    return status;
+  }
+
+  FakeClock clock_;
+};
+
+TEST_F(CheckedFrameStreamTest, CarriesFramesOfAnySizeInEitherMode) {
+  FrameWriter writer(FrameIntegrity::kCrc32c);
+  FrameReader reader(0, FrameIntegrity::kCrc32c);
+  uint64_t sequence = 0;
+  for (const size_t size : {0u, 1u, 63u, 64u, 65u, 4096u, 1u << 20, 4u << 20}) {
+    for (const bool is_scratch : {false, true}) {
+      const std::vector<std::byte> sent = Pattern(size, ++sequence);
+      std::vector<std::byte> got(size);
+      if (is_scratch) {
+        writer.Hold(HeaderOf(sequence, size), sent.data());
+        writer.Begin(HeaderOf(++sequence, 0), nullptr);
+      } else {
+        writer.Begin(HeaderOf(sequence, size), sent.data());
+      }
+      reader.Begin(HeaderOf(is_scratch ? sequence - 1 : sequence, size),
+                   got.data(), is_scratch);
+      ASSERT_TRUE(Pass(writer, reader).ok()) << size;
+      EXPECT_EQ(got, sent) << size;
+      if (!is_scratch) continue;
+      reader.Begin(HeaderOf(sequence, 0), nullptr, false);
+      ASSERT_TRUE(Pass(writer, reader).ok()) << size;
+    }
+  }
+}
+
+TEST_F(CheckedFrameStreamTest, ADamagedHeaderIsNoMismatch) {
+  for (size_t at = 0; at < kMaxFrameHeadBytes; ++at) {
+    for (const size_t size : {0u, 100u, 5000u}) {
+      const absl::Status status = PassDamaged(at, size);
+      EXPECT_TRUE(absl::IsUnavailable(status)) << at << ": " << status;
+      EXPECT_THAT(status.message(),
+                  HasSubstr("damaged frame of rank 1 to rank 0 at generation "
+                            "2, sequence 2: its header"))
+          << at;
+    }
+  }
+}
+
+TEST_F(CheckedFrameStreamTest, ADamagedPayloadIsNeverDone) {
+  for (const size_t size : {1u, 100u, 5000u, 1u << 20}) {
+    for (const size_t at : {size_t{0}, size / 2, size - 1}) {
+      const absl::Status status = PassDamaged(kMaxFrameHeadBytes + at, size);
+      EXPECT_TRUE(absl::IsUnavailable(status)) << at << ": " << status;
+      EXPECT_THAT(status.message(),
+                  HasSubstr("damaged frame of rank 1 to rank 0"));
+      EXPECT_THAT(status.message(), HasSubstr("its payload"));
+    }
+  }
+}
+
+TEST_F(CheckedFrameStreamTest, AnotherFrameIsRefusedAsEver) {
+  const std::vector<std::byte> sent = Pattern(100, 1);
+  std::vector<std::byte> got(100);
+  FrameWriter writer(FrameIntegrity::kCrc32c);
+  FrameReader reader(0, FrameIntegrity::kCrc32c);
+  writer.Begin(HeaderOf(7, sent.size()), sent.data());
+  reader.Begin(HeaderOf(1, sent.size()), got.data(), /*is_scratch=*/false);
+  const absl::Status status = Pass(writer, reader);
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(status.message(), HasSubstr("sequence is 7, expected 1"));
+  EXPECT_EQ(got, std::vector<std::byte>(100));
+}
+
+TEST_F(CheckedFrameStreamTest, AReaderWithoutChecksumsNamesWhatItGot) {
+  FrameWriter writer(FrameIntegrity::kCrc32c);
+  FrameReader reader(0);
+  writer.Begin(HeaderOf(1, 0), nullptr);
+  reader.Begin(HeaderOf(1, 0), nullptr, false);
+  const absl::Status status = Pass(writer, reader);
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(status.message(), HasSubstr("integrity is 1, expected 0"));
+}
+
 }  // namespace
 }  // namespace ringmaster

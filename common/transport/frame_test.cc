@@ -1,5 +1,10 @@
 #include "common/transport/frame.h"
 
+#include <algorithm>
+#include <array>
+#include <span>
+#include <string>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -95,6 +100,62 @@ TEST(FrameTest, MatchSeesEveryField) {
     const absl::Status status =
         got.ok() ? MatchFrame(expected, *got, 0) : got.status();
     EXPECT_TRUE(absl::IsFailedPrecondition(status)) << "byte " << at;
+  }
+}
+
+// A checked frame's bytes before its payload.
+std::array<std::byte, kMaxFrameHeadBytes> HeadOf(
+    const FrameHeader& header, std::span<const std::byte> payload) {
+  std::array<std::byte, kMaxFrameHeadBytes> head;
+  const FrameHeaderBytes bytes = EncodeFrameHeader(header);
+  const FrameChecksumBytes checksums = FrameChecksums(bytes, payload);
+  std::copy(bytes.begin(), bytes.end(), head.begin());
+  std::copy(checksums.begin(), checksums.end(),
+            head.begin() + kFrameHeaderBytes);
+  return head;
+}
+
+FrameHeader CheckedHeader() {
+  FrameHeader header = SomeHeader();
+  header.integrity = FrameIntegrity::kCrc32c;
+  return header;
+}
+
+TEST(FrameTest, ItsIntegrityIsPartOfTheHeader) {
+  const FrameHeaderBytes bytes = EncodeFrameHeader(CheckedHeader());
+  EXPECT_EQ(bytes[59], std::byte{1});
+  const absl::StatusOr<FrameHeader> parsed = ParseFrameHeader(bytes);
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(*parsed, CheckedHeader());
+  const absl::Status status = MatchFrame(SomeHeader(), *parsed, 0);
+  EXPECT_TRUE(absl::IsFailedPrecondition(status));
+  EXPECT_THAT(status.message(), HasSubstr("integrity is 1, expected 0"));
+
+  FrameHeaderBytes later = bytes;
+  later[59] = std::byte{2};
+  EXPECT_THAT(ParseFrameHeader(later).status().message(),
+              HasSubstr("frame of integrity 2"));
+}
+
+TEST(FrameTest, ChecksumsAreThoseOfHeaderAndPayload) {
+  const std::string text = "123456789";
+  const auto payload = std::as_bytes(std::span(text.data(), text.size()));
+  const auto head = HeadOf(CheckedHeader(), payload);
+  EXPECT_EQ(head[64], std::byte{0x83});
+  EXPECT_EQ(head[67], std::byte{0xE3});
+  const absl::StatusOr<uint32_t> claimed = PayloadChecksumOf(head);
+  ASSERT_TRUE(claimed.ok()) << claimed.status();
+  EXPECT_EQ(*claimed, 0xE3069283u);
+  EXPECT_EQ(*PayloadChecksumOf(HeadOf(CheckedHeader(), {})), 0u);
+}
+
+TEST(FrameTest, EveryFlippedBitBeforeThePayloadIsDamage) {
+  const auto head = HeadOf(CheckedHeader(), {});
+  for (size_t bit = 0; bit < 8 * head.size(); ++bit) {
+    auto damaged = head;
+    damaged[bit / 8] ^= static_cast<std::byte>(1u << (bit % 8));
+    EXPECT_TRUE(absl::IsUnavailable(PayloadChecksumOf(damaged).status()))
+        << bit;
   }
 }
 

@@ -218,8 +218,11 @@ std::unique_ptr<Channel> Negotiation::TakeChannel() {
     }
     if (config_.on_fallback) config_.on_fallback(stream_.peer_rank, WhyNot());
   }
+  const FrameIntegrity integrity = stream_.transport == Transport::kTcp
+                                       ? config_.integrity
+                                       : FrameIntegrity::kNone;
   return std::make_unique<StreamChannel>(config_.rank, std::move(stream_.link),
-                                         stream_.transport);
+                                         stream_.transport, integrity);
 }
 
 absl::Status TooLate(const ShareMemoryConfig& config,

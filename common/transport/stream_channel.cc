@@ -27,8 +27,12 @@ void GrowTo(std::vector<std::byte>& buffer, size_t bytes) {
 }  // namespace
 
 StreamChannel::StreamChannel(int self_rank, std::unique_ptr<Link> link,
-                             Transport transport)
-    : link_(std::move(link)), transport_(transport), reader_(self_rank) {}
+                             Transport transport, FrameIntegrity integrity)
+    : link_(std::move(link)),
+      transport_(transport),
+      integrity_(integrity),
+      writer_(integrity),
+      reader_(self_rank, integrity) {}
 
 absl::StatusOr<Channel::Progress> StreamChannel::TrySend(
     const OutgoingFrame& frame) {

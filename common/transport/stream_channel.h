@@ -3,7 +3,10 @@
 // Payloads that need no conversion go between the socket and the elements
 // without a copy, except short ones, which are received together with their
 // header and copied. All others pass through a buffer of the channel's own, one
-// for each direction, as large as the largest such frame so far.
+// for each direction, as large as the largest such frame so far. A payload that
+// is combined with elements (IncomingFrame::decode) is so only once it is whole
+// and, where frames carry checksums, right; one that replaces them may have been
+// placed when its frame turns out to be damaged.
 #ifndef RINGMASTER_COMMON_TRANSPORT_STREAM_CHANNEL_H_
 #define RINGMASTER_COMMON_TRANSPORT_STREAM_CHANNEL_H_
 
@@ -27,8 +30,10 @@ namespace ringmaster {
 class StreamChannel final : public Channel {
  public:
   // `self_rank` appears in the message about a refused frame; `transport` says
-  // what `link` runs over.
-  StreamChannel(int self_rank, std::unique_ptr<Link> link, Transport transport);
+  // what `link` runs over. Frames carry `integrity` both ways: the peer's
+  // channel must have the same.
+  StreamChannel(int self_rank, std::unique_ptr<Link> link, Transport transport,
+                FrameIntegrity integrity = FrameIntegrity::kNone);
 
   [[nodiscard]] absl::StatusOr<Progress> TrySend(
       const OutgoingFrame& frame) override;
@@ -52,6 +57,7 @@ class StreamChannel final : public Channel {
     return link_->peer();
   }
   [[nodiscard]] Transport transport() const override { return transport_; }
+  [[nodiscard]] FrameIntegrity integrity() const override { return integrity_; }
 
  private:
   [[nodiscard]] absl::Status BeginSend(const OutgoingFrame& frame);
@@ -65,6 +71,7 @@ class StreamChannel final : public Channel {
 
   const std::unique_ptr<Link> link_;
   const Transport transport_;
+  const FrameIntegrity integrity_;
   std::atomic<bool> is_closed_{false};
 
   FrameWriter writer_;

@@ -10,8 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "common/clock/clock.h"
 #include "common/transport/socket_link.h"
 #include "common/transport/tcp.h"
+#include "common/transport/testing/faulty_link.h"
 #include "common/transport/testing/test_frames.h"
 #include "common/transport/unique_fd.h"
 #include "gmock/gmock.h"
@@ -390,6 +392,77 @@ TEST_P(StreamChannelTest, KnowsItsPeerAndTransport) {
 INSTANTIATE_TEST_SUITE_P(Tcp, StreamChannelTest, ::testing::Values(true));
 INSTANTIATE_TEST_SUITE_P(SocketPair, StreamChannelTest,
                          ::testing::Values(false));
+
+NonFinite AddBytes(std::byte* elements, const std::byte* wire, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    elements[i] = static_cast<std::byte>(std::to_integer<int>(elements[i]) +
+                                         std::to_integer<int>(wire[i]));
+  }
+  return {};
+}
+
+// Two channels whose frames carry checksums, over a link that inverts byte
+// `corrupt_at` of the first frame.
+struct CheckedPair {
+  explicit CheckedPair(size_t corrupt_at) {
+    auto pair = LoopbackPair("rank 1 at b", "rank 0 at a");
+    LinkFault fault;
+    fault.kind = LinkFault::Kind::kCorrupt;
+    fault.corrupt_at = corrupt_at;
+    far = std::make_unique<StreamChannel>(
+        1,
+        std::make_unique<FaultyLink>(std::move(pair->second), fault,
+                                     Clock::Real()),
+        Transport::kTcp, FrameIntegrity::kCrc32c);
+    near = std::make_unique<StreamChannel>(
+        0, std::move(pair->first), Transport::kTcp, FrameIntegrity::kCrc32c);
+  }
+  // Passes one frame of `sent`, which near receives as `into`.
+  absl::Status Pass(const std::vector<std::byte>& sent,
+                    const IncomingFrame& into) const {
+    absl::Status status;
+    std::thread sender([&] {
+      // It may find the channel closed.
+      SendAll(*far, Outgoing(1, sent)).IgnoreError();
+    });
+    status = ReceiveAll(*near, into);
+    near->Close();
+    sender.join();
+    return status;
+  }
+  std::unique_ptr<StreamChannel> near;
+  std::unique_ptr<StreamChannel> far;
+};
+
+TEST(CheckedStreamChannelTest, DamagedBytesNeverReachASum) {
+  // Read with its header, or on its own.
+  for (const int64_t size : {kSmall, kLarge}) {
+    for (const size_t at :
+         {size_t{24}, size_t{64}, size_t{68}, kMaxFrameHeadBytes,
+          kMaxFrameHeadBytes + static_cast<size_t>(size) - 1}) {
+      const std::vector<std::byte> sent = Pattern(static_cast<size_t>(size), 1);
+      std::vector<std::byte> sums(sent.size(), std::byte{7});
+      IncomingFrame into = Incoming(1, sums);
+      into.count = size;
+      into.decode = AddBytes;
+      const absl::Status status = CheckedPair(at).Pass(sent, into);
+      EXPECT_TRUE(absl::IsUnavailable(status)) << at << ": " << status;
+      EXPECT_THAT(std::string(status.message()),
+                  HasSubstr("damaged frame of rank 1 to rank 0"));
+      EXPECT_EQ(sums, std::vector<std::byte>(sent.size(), std::byte{7})) << at;
+    }
+  }
+}
+
+TEST(CheckedStreamChannelTest, ADamagedCopyIsAnError) {
+  for (const int64_t size : {kSmall, kLarge}) {
+    const std::vector<std::byte> sent = Pattern(static_cast<size_t>(size), 1);
+    std::vector<std::byte> got(sent.size());
+    const absl::Status status =
+        CheckedPair(kMaxFrameHeadBytes + 5).Pass(sent, Incoming(1, got));
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  }
+}
 
 }  // namespace
 }  // namespace ringmaster

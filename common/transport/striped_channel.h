@@ -42,6 +42,9 @@ class StripedChannel final : public Channel {
   [[nodiscard]] Transport transport() const override {
     return stripes_.front().channel->transport();
   }
+  [[nodiscard]] FrameIntegrity integrity() const override {
+    return stripes_.front().channel->integrity();
+  }
 
  private:
   struct Stripe {

@@ -7,9 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include "common/clock/clock.h"
 #include "common/status/status_macros.h"
 #include "common/transport/socket_link.h"
 #include "common/transport/stream_channel.h"
+#include "common/transport/testing/faulty_link.h"
 #include "common/transport/testing/test_frames.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -144,6 +146,46 @@ TEST_F(StripedChannelTest, IsClosedWithAllItsStripes) {
   for (Channel* stripe : far_stripes_) {
     EXPECT_EQ(stripe->TryReceive(Incoming(1, byte)).status().code(),
               absl::StatusCode::kUnavailable);
+  }
+}
+
+TEST(CheckedStripedChannelTest, DamageOnAnyStripeIsFound) {
+  for (size_t stripe = 0; stripe < kStripes; ++stripe) {
+    std::vector<std::unique_ptr<Channel>> near;
+    std::vector<std::unique_ptr<Channel>> far;
+    for (size_t i = 0; i < kStripes; ++i) {
+      auto pair = LoopbackPair("rank 1 at b", "rank 0 at a");
+      ASSERT_TRUE(pair.ok()) << pair.status();
+      LinkFault fault;
+      if (i == stripe) fault.kind = LinkFault::Kind::kCorrupt;
+      fault.at_frame = 2;
+      fault.corrupt_at = kMaxFrameHeadBytes + 50;
+      near.push_back(std::make_unique<StreamChannel>(
+          0,
+          std::make_unique<FaultyLink>(std::move(pair->first), fault,
+                                       Clock::Real()),
+          Transport::kTcp, FrameIntegrity::kCrc32c));
+      far.push_back(std::make_unique<StreamChannel>(1, std::move(pair->second),
+                                                    Transport::kTcp,
+                                                    FrameIntegrity::kCrc32c));
+    }
+    StripedChannel sender(std::move(near));
+    StripedChannel receiver(std::move(far));
+    EXPECT_EQ(receiver.integrity(), FrameIntegrity::kCrc32c);
+    const std::vector<std::byte> sent = Pattern(100, 1);
+    for (uint64_t i = 0; i < 2 * kStripes; ++i) {
+      ASSERT_TRUE(SendAll(sender, Outgoing(i, sent)).ok());
+      std::vector<std::byte> got(sent.size());
+      const absl::Status status = ReceiveAll(receiver, Incoming(i, got));
+      if (i != kStripes + stripe) {
+        ASSERT_TRUE(status.ok()) << i << ": " << status;
+        EXPECT_EQ(got, sent);
+        continue;
+      }
+      EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+      EXPECT_THAT(std::string(status.message()), HasSubstr("damaged frame"));
+      break;
+    }
   }
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "common/checksum/crc32c.h"
 #include "common/status/check.h"
 #include "common/transport/frame_stream.h"
 #include "common/transport/link.h"
@@ -24,12 +25,29 @@ struct Expected {
   size_t at = 0;  // in the stream
   Bytes payload;
 
-  [[nodiscard]] size_t payload_at() const { return at + kFrameHeaderBytes; }
+  [[nodiscard]] size_t payload_at() const {
+    return at + FrameHeadBytes(header.integrity);
+  }
   [[nodiscard]] size_t end() const { return payload_at() + payload.size(); }
+  // True if a header has come that fits its checksum, be it another frame's.
+  [[nodiscard]] bool HasSoundHeaderIn(std::span<const std::byte> stream) const {
+    if (stream.size() < payload_at()) return false;
+    if (header.integrity == FrameIntegrity::kNone) return true;
+    const auto head = stream.subspan(at).first<kMaxFrameHeadBytes>();
+    return Crc32c(head.first<68>()) ==
+           LoadLittleEndian<uint32_t>(head.data() + 68);
+  }
   [[nodiscard]] bool HasHeaderIn(std::span<const std::byte> stream) const {
     const FrameHeaderBytes bytes = EncodeFrameHeader(header);
-    return stream.size() >= payload_at() &&
+    return HasSoundHeaderIn(stream) &&
            std::equal(bytes.begin(), bytes.end(), stream.begin() + at);
+  }
+  [[nodiscard]] bool HasSoundPayloadIn(
+      std::span<const std::byte> stream) const {
+    if (stream.size() < end()) return false;
+    if (header.integrity == FrameIntegrity::kNone) return true;
+    return Crc32c(stream.subspan(payload_at(), payload.size())) ==
+           LoadLittleEndian<uint32_t>(stream.data() + at + 64);
   }
 };
 
@@ -126,7 +144,8 @@ absl::StatusOr<size_t> ChunkedLink::TryRead(std::span<const iovec> parts) {
 }
 
 // Empty if `input` is too short for it; else takes it from there.
-std::vector<Expected> TakeExpected(std::span<const std::byte>& input) {
+std::vector<Expected> TakeExpected(std::span<const std::byte>& input,
+                                   FrameIntegrity integrity) {
   if (input.empty()) return {};
   const size_t count = std::to_integer<size_t>(input[0]) % kMaxFrames + 1;
   input = input.subspan(1);
@@ -137,6 +156,7 @@ std::vector<Expected> TakeExpected(std::span<const std::byte>& input) {
     const uint32_t size =
         LoadLittleEndian<uint16_t>(input.data() + 2) % (kMaxPayloadBytes + 1);
     frame.header = ExpectedHeader(std::to_integer<uint8_t>(input[1]), size);
+    frame.header.integrity = integrity;
     frame.is_scratch = (input[0] & std::byte{1}) != std::byte{0};
     frame.at = at;
     frame.payload.resize(size);
@@ -148,25 +168,32 @@ std::vector<Expected> TakeExpected(std::span<const std::byte>& input) {
 
 void CheckRefusal(const absl::Status& status, const Expected& frame,
                   const ChunkedLink& link) {
+  if (absl::IsUnavailable(status) && link.is_over()) return;
+  RM_CHECK(link.read().size() >= frame.payload_at(),
+           "refuses a header that has not come yet");
   if (absl::IsUnavailable(status)) {
-    RM_CHECK(link.is_over(), status.ToString());
+    RM_CHECK(!frame.HasSoundHeaderIn(link.read()) ||
+                 (frame.HasHeaderIn(link.read()) &&
+                  link.read().size() >= frame.end() &&
+                  !frame.HasSoundPayloadIn(link.read())),
+             "takes a sound frame for a damaged one: " + status.ToString());
     return;
   }
   RM_CHECK(absl::IsFailedPrecondition(status), status.ToString());
-  RM_CHECK(link.read().size() >= frame.payload_at(),
-           "refuses a header that has not come yet");
+  RM_CHECK(frame.HasSoundHeaderIn(link.read()),
+           "takes a damaged header for another frame's");
   RM_CHECK(!frame.HasHeaderIn(link.read()), "refuses a good header");
 }
 
 }  // namespace
 
-bool TryFrames(std::span<const std::byte> input) {
-  std::vector<Expected> expected = TakeExpected(input);
+bool TryFrames(std::span<const std::byte> input, FrameIntegrity integrity) {
+  std::vector<Expected> expected = TakeExpected(input, integrity);
   if (expected.empty()) return false;
   const auto chunks = input.first<kChunks>();
   const std::span<const std::byte> stream = input.subspan(kChunks);
   ChunkedLink link(stream, chunks, expected);
-  FrameReader reader(1);
+  FrameReader reader(1, integrity);
   // A byte comes in eight reads, at least; a header that came with the frame
   // before it takes a turn without.
   size_t turns_left = kChunks * (stream.size() + 1) + expected.size();
@@ -183,6 +210,7 @@ bool TryFrames(std::span<const std::byte> input) {
     }
     RM_CHECK(frame.HasHeaderIn(stream), "takes a header that is not expected");
     RM_CHECK(link.read().size() >= frame.end(), "takes what has not come");
+    RM_CHECK(frame.HasSoundPayloadIn(stream), "takes a damaged payload");
     RM_CHECK(std::equal(frame.payload.begin(), frame.payload.end(),
                         stream.begin() + frame.payload_at()),
              "places a payload wrongly");

@@ -1,15 +1,17 @@
-// TryFrames has a FrameReader read an input of kind kFrames, and checks where it
-// places what; see wire_target.h.
+// TryFrames has a FrameReader read an input of kind kFrames or kCheckedFrames,
+// and checks where it places what; see wire_target.h.
 #ifndef RINGMASTER_TESTS_FUZZ_FRAMES_TARGET_H_
 #define RINGMASTER_TESTS_FUZZ_FRAMES_TARGET_H_
 
 #include <cstddef>
 #include <span>
 
+#include "common/transport/frame.h"
+
 namespace ringmaster::fuzz {
 
 // `input` without its kind. Whether all frames came.
-bool TryFrames(std::span<const std::byte> input);
+bool TryFrames(std::span<const std::byte> input, FrameIntegrity integrity);
 
 }  // namespace ringmaster::fuzz
 

@@ -66,6 +66,20 @@ TEST(WireFuzzTest, AFlippedBitOfAHeaderIsRefused) {
   }
 }
 
+TEST(WireFuzzTest, AFlippedBitOfACheckedFrameIsFoundWhereverItIs) {
+  Random random(4);
+  const Bytes input = ValidInput(WireKind::kCheckedFrames, random);
+  const size_t frames = std::to_integer<size_t>(input[1]) + 1;
+  for (size_t at = 2 + frames * kExpectationBytes + kChunks; at < input.size();
+       ++at) {
+    for (int bit = 0; bit < 8; ++bit) {
+      Bytes damaged = input;
+      damaged[at] ^= std::byte{1} << bit;
+      EXPECT_FALSE(TryWireInput(damaged)) << "byte " << at << ", bit " << bit;
+    }
+  }
+}
+
 TEST(WireFuzzTest, InputsFollowFromTheSeed) {
   EXPECT_EQ(InputOf(4, 5), InputOf(4, 5));
   EXPECT_NE(InputOf(4, 5), InputOf(4, 6));

@@ -35,7 +35,19 @@ FrameHeader AppendExpectation(Bytes& bytes, Random& random) {
   return ExpectedHeader(fields, payload_bytes);
 }
 
-void AppendFrames(Bytes& bytes, Random& random) {
+void AppendFrame(Bytes& bytes, FrameHeader header, FrameIntegrity integrity,
+                 Random& random) {
+  Bytes payload;
+  AppendRandom(payload, header.payload_bytes, random);
+  header.integrity = integrity;
+  const FrameHeaderBytes encoded = EncodeFrameHeader(header);
+  Append(bytes, encoded);
+  if (integrity == FrameIntegrity::kCrc32c)
+    Append(bytes, FrameChecksums(encoded, payload));
+  Append(bytes, payload);
+}
+
+void AppendFrames(Bytes& bytes, FrameIntegrity integrity, Random& random) {
   const auto count = static_cast<size_t>(random.Between(1, kMaxFrames));
   bytes.push_back(static_cast<std::byte>(count - 1));
   std::vector<FrameHeader> headers;
@@ -45,10 +57,8 @@ void AppendFrames(Bytes& bytes, Random& random) {
     bytes.push_back(
         static_cast<std::byte>(random.Chance(30) ? 255 : random.Next()));
   }
-  for (const FrameHeader& header : headers) {
-    Append(bytes, EncodeFrameHeader(header));
-    AppendRandom(bytes, header.payload_bytes, random);
-  }
+  for (const FrameHeader& header : headers)
+    AppendFrame(bytes, header, integrity, random);
 }
 
 HandshakeMessage RandomMessage(Random& random) {
@@ -185,7 +195,10 @@ Bytes ValidInput(WireKind kind, Random& random) {
       break;
     }
     case WireKind::kFrames:
-      AppendFrames(bytes, random);
+      AppendFrames(bytes, FrameIntegrity::kNone, random);
+      break;
+    case WireKind::kCheckedFrames:
+      AppendFrames(bytes, FrameIntegrity::kCrc32c, random);
       break;
     case WireKind::kHandshake:
       Append(bytes, EncodeHandshake(RandomMessage(random)));

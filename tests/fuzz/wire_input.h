@@ -6,6 +6,7 @@
 //   kFrames            number of frames - 1 (1 byte, modulo 3), an expectation
 //                      for each, sizes of the first 8 reads, over and over
 //                      (8 bytes; 255: all there is), then the stream
+//   kCheckedFrames     the same, where frames carry checksums
 //   kHandshake         message (80)
 //   kAcceptor          what a connector sends: messages (80 each)
 //   kConnector         what an acceptor sends
@@ -36,9 +37,10 @@ enum class WireKind : uint8_t {
   kHandshake,
   kAcceptor,
   kConnector,
-  kShareMessage
+  kShareMessage,
+  kCheckedFrames
 };
-inline constexpr int kWireKinds = 6;
+inline constexpr int kWireKinds = 7;
 
 inline constexpr size_t kMaxFrames = 3;
 inline constexpr size_t kExpectationBytes = 4;

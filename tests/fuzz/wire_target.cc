@@ -179,7 +179,9 @@ bool TryWireInput(std::span<const std::byte> input) {
     case WireKind::kFrame:
       return TryFrame(rest);
     case WireKind::kFrames:
-      return TryFrames(rest);
+      return TryFrames(rest, FrameIntegrity::kNone);
+    case WireKind::kCheckedFrames:
+      return TryFrames(rest, FrameIntegrity::kCrc32c);
     case WireKind::kHandshake:
       return TryHandshake(rest);
     case WireKind::kAcceptor:

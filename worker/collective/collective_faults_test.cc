@@ -33,9 +33,11 @@ MonotonicTime Within(absl::Duration time) { return Clock::Real().Now() + time; }
 
 // A ring of `world_size` ranks, in which what rank 0 sends to rank 1 has
 // `fault`.
-std::unique_ptr<WorldOfThreads> FaultyWorld(int world_size,
-                                            const LinkFault& fault) {
+std::unique_ptr<WorldOfThreads> FaultyWorld(
+    int world_size, const LinkFault& fault,
+    FrameIntegrity integrity = FrameIntegrity::kNone) {
   WorldOfThreads::Options options;
+  options.integrity = integrity;
   options.world_size = world_size;
   options.algorithm = Algorithm::kRing;
   options.decorate = [fault](
@@ -370,6 +372,26 @@ TEST(CollectiveFaultsTest, AFailPointFailsTheCollectiveOnAllRanks) {
     FailPoint::DisarmAll();
     for (const absl::Status& status : statuses)
       EXPECT_TRUE(absl::IsUnavailable(status)) << point << ": " << status;
+  }
+}
+
+TEST(CollectiveFaultsTest, ADamagedFrameBreaksItsLinkAndNamesBothRanks) {
+  // In the header, in the checksums, and in the payload: of a frame that is
+  // added, and of one that is copied.
+  for (const size_t byte : {0u, 24u, 59u, 60u, 64u, 71u, 72u, 4000u}) {
+    for (const int64_t frame : {1, 2, 4}) {
+      LinkFault fault;
+      fault.kind = LinkFault::Kind::kCorrupt;
+      fault.at_frame = frame;
+      fault.corrupt_at = byte;
+      const auto world = FaultyWorld(3, fault, FrameIntegrity::kCrc32c);
+      const auto statuses = AllReduceOnAll(*world, absl::Seconds(30));
+      for (const absl::Status& status : statuses)
+        EXPECT_TRUE(absl::IsUnavailable(status)) << byte << ": " << status;
+      EXPECT_THAT(statuses[1].message(),
+                  HasSubstr("damaged frame of rank 0 to rank 1"));
+      EXPECT_EQ(world->communicator(1).progress().blamed_rank, 0);
+    }
   }
 }
 

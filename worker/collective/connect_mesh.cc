@@ -20,6 +20,7 @@ ConnectPeersConfig ToConnectConfig(const MeshConfig& config) {
   connect.secret = config.secret;
   connect.deadline = config.deadline;
   connect.best_transport = config.best_transport;
+  connect.integrity = config.integrity;
   connect.clock = config.clock;
   connect.on_refused = config.on_refused;
   connect.on_fallback = config.on_fallback;

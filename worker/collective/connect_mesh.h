@@ -40,6 +40,8 @@ struct MeshConfig {
                            // nothing for as long is given up too
   // The best transport to try; a slower one is used for a peer if it fails.
   Transport best_transport = Transport::kSharedMemory;
+  // ConnectPeersConfig::integrity; the same on all ranks.
+  FrameIntegrity integrity = FrameIntegrity::kNone;
   // Connections to each peer of another host, from 1 to kMaxConnections; the
   // same on all ranks. More than one helps where the network limits each.
   int stripes = 1;

@@ -144,7 +144,9 @@ absl::StatusOr<bool> CollectiveEngine::Send(OperationQueue& queue) {
     return *progress == Channel::Progress::kMoved;
   payload_sent_bytes_.fetch_add(frame.header.payload_bytes,
                                 std::memory_order_relaxed);
-  framing_sent_bytes_.fetch_add(kFrameHeaderBytes, std::memory_order_relaxed);
+  framing_sent_bytes_.fetch_add(
+      static_cast<int64_t>(FrameHeadBytes(ChannelTo(queue.peer).integrity())),
+      std::memory_order_relaxed);
   queue.has_begun = false;
   ++queue.done;
   return true;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/status/status_macros.h"
@@ -13,10 +14,10 @@ namespace ringmaster {
 absl::StatusOr<size_t> FaultyLink::TryWrite(std::span<const iovec> parts) {
   // One part at a time is a correct, if slow, link: writers go on with the
   // rest.
-  absl::StatusOr<size_t> written = payload_left_ > 0
-                                       ? WritePayload(parts.first(1))
+  absl::StatusOr<size_t> written = header_done_ == kFrameHeaderBytes
+                                       ? WriteBody(parts.first(1))
                                        : WriteHeader(parts.first(1));
-  if (header_done_ == kFrameHeaderBytes && payload_left_ == 0) {
+  if (HasWhole()) {
     header_done_ = 0;
     ++frame_;
   }
@@ -44,28 +45,39 @@ absl::StatusOr<size_t> FaultyLink::WriteHeader(std::span<const iovec> parts) {
   size_t written = want;
   if (!IsHurt() || fault_.kind != LinkFault::Kind::kDrop) {
     FrameHeaderBytes sent = header_;
-    if (IsHurt() && fault_.kind == LinkFault::Kind::kCorrupt)
+    if (IsHurt() && fault_.kind == LinkFault::Kind::kCorrupt &&
+        fault_.corrupt_at < sent.size())
       sent[fault_.corrupt_at] ^= std::byte{0xff};
     const iovec part = {sent.data() + header_done_, want};
     ASSIGN_OR_RETURN(written, link_->TryWrite(std::span(&part, 1)));
   }
   header_done_ += written;
   if (header_done_ == kFrameHeaderBytes) {
-    payload_left_ = LoadLittleEndian<uint32_t>(header_.data() + 60);
+    const auto integrity =
+        static_cast<FrameIntegrity>(std::to_integer<uint8_t>(header_[59]));
+    body_done_ = 0;
+    body_bytes_ = FrameHeadBytes(integrity) - kFrameHeaderBytes +
+                  LoadLittleEndian<uint32_t>(header_.data() + 60);
   }
   return written;
 }
 
-absl::StatusOr<size_t> FaultyLink::WritePayload(std::span<const iovec> parts) {
+absl::StatusOr<size_t> FaultyLink::WriteBody(std::span<const iovec> parts) {
   if (IsHurt() && fault_.kind == LinkFault::Kind::kCloseInPayload)
     return CloseNow();
-  const iovec part = {parts[0].iov_base,
-                      std::min(parts[0].iov_len, payload_left_)};
+  const auto* const from = static_cast<const std::byte*>(parts[0].iov_base);
+  std::vector<std::byte> sent(
+      from, from + std::min(parts[0].iov_len, body_bytes_ - body_done_));
+  const size_t hurt = fault_.corrupt_at - kFrameHeaderBytes - body_done_;
+  if (IsHurt() && fault_.kind == LinkFault::Kind::kCorrupt &&
+      fault_.corrupt_at >= kFrameHeaderBytes + body_done_ && hurt < sent.size())
+    sent[hurt] ^= std::byte{0xff};
+  const iovec part = {sent.data(), sent.size()};
   size_t written = part.iov_len;
   if (!IsHurt() || fault_.kind != LinkFault::Kind::kDrop) {
     ASSIGN_OR_RETURN(written, link_->TryWrite(std::span(&part, 1)));
   }
-  payload_left_ -= written;
+  body_done_ += written;
   return written;
 }
 

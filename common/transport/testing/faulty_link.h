@@ -21,7 +21,7 @@ struct LinkFault {
     kDelay,           // the frame and all after it wait for `delay`
     kClose,           // the link closes in place of the frame
     kCloseInPayload,  // the link closes after the frame's header
-    kCorrupt,         // the header's byte `corrupt_at` is inverted
+    kCorrupt,         // the frame's byte `corrupt_at` is inverted
   };
   Kind kind = Kind::kNone;
   int64_t at_frame = 1;
@@ -54,8 +54,10 @@ class FaultyLink final : public Link {
   [[nodiscard]] bool IsDelayed();
   [[nodiscard]] absl::StatusOr<size_t> WriteHeader(
       std::span<const iovec> parts);
-  [[nodiscard]] absl::StatusOr<size_t> WritePayload(
-      std::span<const iovec> parts);
+  [[nodiscard]] bool HasWhole() const {
+    return header_done_ == kFrameHeaderBytes && body_done_ == body_bytes_;
+  }
+  [[nodiscard]] absl::StatusOr<size_t> WriteBody(std::span<const iovec> parts);
   [[nodiscard]] absl::StatusOr<size_t> CloseNow();
 
   std::unique_ptr<Link> link_;
@@ -64,7 +66,9 @@ class FaultyLink final : public Link {
   int64_t frame_ = 1;        // the one being written
   FrameHeaderBytes header_;  // as the writer gave it
   size_t header_done_ = 0;
-  size_t payload_left_ = 0;
+  // Of all that follows the header: checksums, if it has some, and payload.
+  size_t body_done_ = 0;
+  size_t body_bytes_ = 0;
   MonotonicTime release_at_;  // kDelay: once the frame has come
 };
 

@@ -47,8 +47,8 @@ absl::Status WorldOfThreads::ConnectLoopback(const Options& options) {
   for (auto& of_rank : channels) of_rank.resize(n);
   const auto channel_of = [&](int rank, int peer, std::unique_ptr<Link> link) {
     if (options.decorate) link = options.decorate(rank, peer, std::move(link));
-    return std::make_unique<StreamChannel>(rank, std::move(link),
-                                           Transport::kLoopback);
+    return std::make_unique<StreamChannel>(
+        rank, std::move(link), Transport::kLoopback, options.integrity);
   };
   for (int rank = 0; rank < options.world_size; ++rank) {
     for (const int peer : PeersOf(rank, topology)) {
@@ -103,6 +103,7 @@ absl::Status WorldOfThreads::ConnectSockets(const Options& options) {
       config.secret = "the secret of a world of threads";
       config.best_transport = options.transport;
       config.stripes = options.stripes;
+      config.integrity = options.integrity;
       config.policy.algorithm = options.algorithm;
       config.clock = ClockOf(options);
       config.deadline = config.clock->Now() + absl::Seconds(30);

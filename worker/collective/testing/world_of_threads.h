@@ -41,6 +41,7 @@ class WorldOfThreads {
     Algorithm algorithm = Algorithm::kAuto;
     // Without kLoopback: connections of each pair on different hosts.
     int stripes = 1;
+    FrameIntegrity integrity = FrameIntegrity::kNone;
     // With kSharedMemory: the bytes that each rank has for others to read in
     // place.
     size_t arena_bytes = 0;
