@@ -149,6 +149,17 @@ void Ledger::OnAssignment(const coordinator::SendAssignment& assignment,
            SlotOf(member.worker) == generation.slots[rank] &&
            member.incarnation == generation.lives[rank];
   };
+  const bool all_can = std::all_of(
+      generation.lives.begin(), generation.lives.begin() + n,
+      [](uint64_t life) {
+        return ProtocolOfLife(life) >= coordinator::kIntegrityProtocol;
+      });
+  if ((assignment.integrity == v1::FRAME_INTEGRITY_CRC32C) != all_can) {
+    Fail(Invariant::kOneMembership,
+         absl::StrCat("generation ", assignment.generation,
+                      all_can ? " does not check frames, and all members can"
+                              : " checks frames, which not all members can"));
+  }
   const int rank = assignment.self.rank;
   const auto workers = static_cast<int>(
       std::count_if(job.members.begin(), job.members.end(),

@@ -62,6 +62,13 @@ struct Shape {
   }
 };
 
+// The newest protocol version that a process with that incarnation speaks: some
+// are of the release before, so a job has members of both.
+[[nodiscard]] constexpr int ProtocolOfLife(uint64_t incarnation) {
+  return incarnation % 16 == 1 ? coordinator::kIntegrityProtocol - 1
+                               : coordinator::kNewestProtocol;
+}
+
 [[nodiscard]] Shape DrawShape(Random& random, Bug bug, Holders holders);
 
 [[nodiscard]] std::string WorkerName(int slot);

@@ -180,6 +180,7 @@ void SimWorker::Do(const agent::OpenSession& action) {
   hello.name = name_;
   hello.incarnation = incarnation_;
   hello.role = context_.shape.RoleOf(slot_);
+  hello.protocol_max = ProtocolOfLife(incarnation_);
   hello.host = absl::StrCat("h", context_.shape.host_of[slot_]);
   hello.host_key = hello.host;
   hello.pid = pid();

@@ -33,6 +33,7 @@ MeshConfig MeshOf(const RankAssignment& assignment,
   mesh.secret = assignment.secret;
   mesh.deadline = clock.Now() + assignment.connect_timeout;
   mesh.best_transport = collective.best_transport;
+  mesh.integrity = assignment.integrity;
   mesh.stripes = collective.connections;
   mesh.clock = &clock;
   mesh.trace = &trace;
@@ -50,6 +51,7 @@ ConnectPeersConfig PeersConfigOf(const RankAssignment& assignment,
   config.secret = assignment.secret;
   config.deadline = clock.Now() + assignment.connect_timeout;
   config.best_transport = best_transport;
+  config.integrity = assignment.integrity;
   config.clock = &clock;
   config.on_refused = LogRefusal;
   config.on_fallback = LogFallback;

@@ -33,6 +33,7 @@
 #include "common/plan/mesh.h"
 #include "common/protocol/no_figures.h"
 #include "common/trace/trace.h"
+#include "common/transport/frame.h"
 #include "ringmaster/v1/figures.pb.h"
 #include "ringmaster/v1/notice.pb.h"
 #include "worker/collective/algorithm.h"
@@ -67,6 +68,8 @@ struct RankAssignment {
   bool is_newcomer = false;
   absl::Duration connect_timeout = absl::Seconds(30);
   absl::Duration collective_timeout = absl::Seconds(60);
+  // Of frames between hosts; the same on all ranks.
+  FrameIntegrity integrity = FrameIntegrity::kNone;
   // The costs that algorithms are chosen by; the same on all ranks.
   MachineCosts costs = {};
   // The holders of the parameters' shards; without hosts if gradients are

@@ -42,8 +42,10 @@ TEST(CorePropertyTest, InvariantsHoldWhateverHappensAndEveryJobEnds) {
     EXPECT_GT(counts[what], kRuns / 20) << what;
     RecordProperty(what, counts[what]);
   }
-  for (const char* what : {"quarantine", "rollback of shards", "relieved",
-                           "not relieved", "hand-over", "leave with shards"}) {
+  for (const char* what :
+       {"quarantine", "checked generation", "unchecked generation",
+        "rollback of shards", "relieved", "not relieved", "hand-over",
+        "leave with shards"}) {
     EXPECT_GT(counts[what], 0) << what;
   }
 }

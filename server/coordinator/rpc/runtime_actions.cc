@@ -196,6 +196,7 @@ void CoordinatorRuntime::Perform(SendAssignment& action) {
     copy.set_source_rank(action.state_source_rank);
     copy.set_is_newcomer(action.is_newcomer);
   }
+  assignment.set_frame_integrity(action.integrity);
   if (action.costs.has_value())
     *assignment.mutable_costs() = ToProto(*action.costs);
   *assignment.mutable_connect_timeout() =

@@ -107,14 +107,15 @@ class RuntimeTest : public ::testing::Test {
   }
 
   static v1::SessionRequest HelloOf(const std::string& name,
-                                    const std::string& host = "node-1") {
+                                    const std::string& host = "node-1",
+                                    int protocol_max = kNewestProtocol) {
     v1::SessionRequest message;
     v1::Hello& hello = *message.mutable_hello();
     hello.set_name(name);
     hello.set_incarnation(std::hash<std::string>()(name) | 1);
     hello.set_role(v1::ROLE_WORKER);
     hello.set_protocol_min(1);
-    hello.set_protocol_max(1);
+    hello.set_protocol_max(protocol_max);
     hello.set_host(host);
     hello.set_host_key(host);
     hello.set_pid(100);
@@ -122,10 +123,11 @@ class RuntimeTest : public ::testing::Test {
     return message;
   }
 
-  FakeWorker Join(const std::string& name, const std::string& host = "node-1") {
+  FakeWorker Join(const std::string& name, const std::string& host = "node-1",
+                  int protocol_max = kNewestProtocol) {
     FakeWorker worker = Connect();
-    Say(worker, HelloOf(name, host));
-    EXPECT_TRUE(worker.stream->Take().has_welcome());
+    Say(worker, HelloOf(name, host, protocol_max));
+    EXPECT_EQ(worker.stream->Take().welcome().protocol(), protocol_max);
     return worker;
   }
 
@@ -185,7 +187,7 @@ TEST_F(RuntimeTest, WelcomesAWorkerWithTheSessionsTerms) {
   ASSERT_TRUE(message.has_welcome());
   EXPECT_EQ(message.welcome().coordinator_incarnation(),
             runtime_->identity().incarnation);
-  EXPECT_EQ(message.welcome().protocol(), 1);
+  EXPECT_EQ(message.welcome().protocol(), kNewestProtocol);
   EXPECT_EQ(message.welcome().observed_host(), "10.0.0.7");
   EXPECT_EQ(FromProto(message.welcome().beat_interval()),
             config_.beat_interval);
@@ -255,6 +257,7 @@ TEST_F(RuntimeTest, GangOfTwoIsAssignedAndStarted) {
     ASSERT_EQ(assignments[rank].ranks_per_host_size(), 1);
     EXPECT_EQ(assignments[rank].ranks_per_host(0), 2);
     EXPECT_EQ(assignments[rank].world_size(), 2);
+    EXPECT_EQ(assignments[rank].frame_integrity(), v1::FRAME_INTEGRITY_CRC32C);
     EXPECT_EQ(assignments[rank].local_world_size(), 2);
     EXPECT_EQ(assignments[rank].spec().train().steps(), 10);
     EXPECT_EQ(assignments[rank].self().data_address(), "10.0.0.7:29500");
@@ -275,6 +278,17 @@ TEST_F(RuntimeTest, GangOfTwoIsAssignedAndStarted) {
               assignments[0].generation());
   }
   EXPECT_EQ(Status().jobs(0).state(), v1::JOB_STATE_RUNNING);
+}
+
+TEST_F(RuntimeTest, FramesAreNotCheckedBesideAWorkerThatCannot) {
+  const FakeWorker workers[] = {Join("new"), Join("old", "node-2", 1)};
+  ASSERT_TRUE(Submit(2).ok());
+  for (const FakeWorker& worker : workers) {
+    const v1::SessionResponse message = worker.stream->Take();
+    ASSERT_TRUE(message.has_assignment()) << message.ShortDebugString();
+    EXPECT_EQ(message.assignment().frame_integrity(),
+              v1::FRAME_INTEGRITY_UNSPECIFIED);
+  }
 }
 
 TEST_F(RuntimeTest, TheRanksOfAHostFollowOneAnotherHoweverItsWorkersJoin) {

@@ -109,6 +109,9 @@ TEST_F(ServerTest, OtherProtocolIsRefused) {
   const absl::Status end = FromGrpcStatus(worker.End());
   EXPECT_EQ(end.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(ReasonOf(end), reason::kProtocolMismatch);
+  EXPECT_THAT(std::string(end.message()),
+              HasSubstr("speaks protocol versions 7 to 9, this coordinator "
+                        "1 to 2"));
 }
 
 TEST_F(ServerTest, SameIncarnationSupersedesItsOldStream) {

@@ -181,6 +181,19 @@ absl::StatusOr<MachineCosts> TakeCosts(const v1::CollectiveCosts& message) {
   return Violation(absl::StrCat("assignment has ", costs.status().message()));
 }
 
+absl::StatusOr<FrameIntegrity> TakeIntegrity(v1::FrameIntegrity integrity) {
+  switch (integrity) {
+    case v1::FRAME_INTEGRITY_UNSPECIFIED:
+      return FrameIntegrity::kNone;
+    case v1::FRAME_INTEGRITY_CRC32C:
+      return FrameIntegrity::kCrc32c;
+    default:
+      return Violation(absl::StrCat("assignment has frame integrity ",
+                                    integrity,
+                                    ", which this worker does not know"));
+  }
+}
+
 absl::StatusOr<Event> AssignmentEvent(const v1::Assignment& message) {
   const v1::Member& self = message.self();
   if (message.generation() < 1)
@@ -221,6 +234,8 @@ absl::StatusOr<Event> AssignmentEvent(const v1::Assignment& message) {
   if (message.has_collective_timeout()) {
     assignment.collective_timeout = FromProto(message.collective_timeout());
   }
+  ASSIGN_OR_RETURN(assignment.integrity,
+                   TakeIntegrity(message.frame_integrity()));
   if (message.has_costs()) {
     // All members have the same, and refuse them alike.
     ASSIGN_OR_RETURN(assignment.costs, TakeCosts(message.costs()));

@@ -20,9 +20,10 @@ class SessionRequest;
 class SessionResponse;
 }  // namespace v1
 
-// The protocol versions that this worker speaks.
+// The protocol versions that this worker speaks; from 2 on, frames may carry
+// checksums.
 inline constexpr int kProtocolMin = 1;
-inline constexpr int kProtocolMax = 1;
+inline constexpr int kProtocolMax = 2;
 
 // Nothing for a message of a kind that this version does not know.
 //   INVALID_ARGUMENT/SESSION_PROTOCOL_VIOLATION  names the field that makes no

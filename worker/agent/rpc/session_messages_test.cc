@@ -174,6 +174,18 @@ TEST(SessionMessagesTest, UnpacksWhoCopiesTheStateOfWhom) {
   EXPECT_TRUE(assignment.is_newcomer);
 }
 
+TEST(SessionMessagesTest, FramesCarryWhatTheAssignmentSays) {
+  v1::SessionResponse response = GoodAssignment();
+  const auto integrity = [&response] {
+    return std::get<agent::AssignmentReceived>(**ToEvent(response))
+        .payload->assignment.integrity;
+  };
+  EXPECT_EQ(integrity(), FrameIntegrity::kNone);
+  response.mutable_assignment()->set_frame_integrity(
+      v1::FRAME_INTEGRITY_CRC32C);
+  EXPECT_EQ(integrity(), FrameIntegrity::kCrc32c);
+}
+
 TEST(SessionMessagesTest, UnpacksTheCostsThatAllGoBy) {
   MachineCosts costs;
   costs.tcp = {3e-6, 3e-10};
@@ -220,6 +232,10 @@ TEST(SessionMessagesTest, RefusesAnAssignmentThatMakesNoSense) {
   EXPECT_THAT(refusal([](v1::Assignment& a) { a.mutable_costs(); }),
               HasSubstr("costs.shared_memory.latency_seconds must be"));
   EXPECT_THAT(refusal([](v1::Assignment& a) {
+                a.set_frame_integrity(static_cast<v1::FrameIntegrity>(2));
+              }),
+              HasSubstr("frame integrity 2, which this worker does not know"));
+  EXPECT_THAT(refusal([](v1::Assignment& a) {
                 a.mutable_self()->mutable_mesh()->set_data_index(3);
               }),
               HasSubstr("data index 3 of 3"));
@@ -254,7 +270,11 @@ TEST(SessionMessagesTest, ChecksTheWelcome) {
   ASSERT_TRUE(ToEvent(response).ok());
   EXPECT_EQ(std::get<agent::SessionUp>(**ToEvent(response)).beat_interval,
             absl::Milliseconds(400));
+  EXPECT_EQ(std::get<agent::SessionUp>(**ToEvent(response)).protocol, 1);
   response.mutable_welcome()->set_protocol(2);
+  ASSERT_TRUE(ToEvent(response).ok());
+  EXPECT_EQ(std::get<agent::SessionUp>(**ToEvent(response)).protocol, 2);
+  response.mutable_welcome()->set_protocol(3);
   EXPECT_EQ(ReasonOf(ToEvent(response).status()), reason::kProtocolMismatch);
 }
 

@@ -170,6 +170,30 @@ std::optional<MachineCosts> CostsOf(const State& state,
   return AgreeOnCosts(measured);
 }
 
+// Returns one that cannot check frames, or null.
+const Worker* OldestOf(const std::vector<const Worker*>& members) {
+  const auto oldest = std::min_element(members.begin(), members.end(),
+                                       [](const Worker* a, const Worker* b) {
+                                         return a->protocol < b->protocol;
+                                       });
+  if (oldest == members.end() || (*oldest)->protocol >= kIntegrityProtocol)
+    return nullptr;
+  return *oldest;
+}
+
+// In the generation's event.
+std::string UncheckedText(const State& state, const Job& job) {
+  if (job.integrity != v1::FRAME_INTEGRITY_UNSPECIFIED) return "";
+  std::vector<const Worker*> members;
+  for (const Member& member : job.members)
+    members.push_back(state.FindWorker(member.identity.worker));
+  const Worker* const oldest = OldestOf(members);
+  if (oldest == nullptr) return "";
+  return absl::StrCat("; frames are not checked, since ", oldest->name,
+                      " (version ", oldest->version, ") speaks protocol ",
+                      oldest->protocol);
+}
+
 int HostCount(const Job& job) {
   std::set<std::string_view> hosts;
   for (const Member& member : job.members) {
@@ -299,6 +323,9 @@ void FormGeneration(Turn& turn, Job& job, const Formation& formation) {
   turn.state.last_recorded_generation = job.generation;
   // The workers that measured may have left since; then the old costs stay.
   if (auto costs = CostsOf(turn.state, formation.workers)) job.costs = costs;
+  job.integrity = OldestOf(formation.workers) == nullptr
+                      ? v1::FRAME_INTEGRITY_CRC32C
+                      : v1::FRAME_INTEGRITY_UNSPECIFIED;
   MarkNewcomers(job, formation.resume_step);
   if (IsNew(job)) job.first_generation = job.generation;
   job.resume_step = formation.resume_step;
@@ -371,10 +398,11 @@ void OnGenerationDurable(Turn& turn, const GenerationFormedRecord& record) {
     }
     SendAssignmentTo(turn, *job, member);
   }
-  turn.Emit(v1::EVENT_SEVERITY_INFO, "job.assigned", *job, "",
-            absl::StrCat("generation ", job->generation, ": ", RanksText(*job),
-                         " on ", Counted(HostCount(*job), "host"),
-                         ", after step ", job->resume_step));
+  turn.Emit(
+      v1::EVENT_SEVERITY_INFO, "job.assigned", *job, "",
+      absl::StrCat("generation ", job->generation, ": ", RanksText(*job),
+                   " on ", Counted(HostCount(*job), "host"), ", after step ",
+                   job->resume_step, UncheckedText(turn.state, *job)));
 }
 
 void OnGenerationNotDurable(Turn& turn, const GenerationFormedRecord& record) {
@@ -420,6 +448,7 @@ void SendAssignmentTo(Turn& turn, const Job& job, const Member& member) {
   assignment.state_source_rank = job.state_source_rank;
   assignment.is_newcomer = member.is_newcomer;
   assignment.costs = job.costs;
+  assignment.integrity = job.integrity;
   assignment.placements = job.placements;
   turn.Do(std::move(assignment));
 }

@@ -19,6 +19,7 @@
 #include "common/parameter_server/shard_placement.h"
 #include "common/plan/collective_costs.h"
 #include "ringmaster/v1/event.pb.h"
+#include "ringmaster/v1/frame_integrity.pb.h"
 #include "server/coordinator/core/state/record.h"
 #include "server/coordinator/core/state/types.h"
 
@@ -53,6 +54,8 @@ struct SendAssignment {
   // The costs by which members choose algorithms, the same for all; without
   // them each uses its build's defaults.
   std::optional<MachineCosts> costs;
+  // The same for all members.
+  v1::FrameIntegrity integrity = v1::FRAME_INTEGRITY_UNSPECIFIED;
   // By shard; the same for all members. Null: the job has no shards.
   std::shared_ptr<const std::vector<ShardPlacement>> placements;
 };

@@ -14,6 +14,10 @@ inline constexpr absl::Duration kReturnTime = absl::Seconds(1);
 
 // Every duration is > 0. A field may be changed after the derivation; call
 // Validate then.
+// From this protocol version on, members can check frames (FrameIntegrity).
+inline constexpr int kIntegrityProtocol = 2;
+inline constexpr int kNewestProtocol = 2;
+
 struct Config {
   // Derives everything below from the failure budget: the time in which a dead
   // member is detected and the survivors have halted. `progress_cap` zero: also
@@ -94,7 +98,7 @@ struct Config {
 
   // Protocol versions that the coordinator speaks.
   int protocol_min = 1;
-  int protocol_max = 1;
+  int protocol_max = kNewestProtocol;
 };
 
 inline constexpr absl::Duration kMinFailureBudget = absl::Milliseconds(200);

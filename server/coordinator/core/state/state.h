@@ -19,6 +19,7 @@
 #include "common/parameter_server/shard_placement.h"
 #include "common/plan/collective_costs.h"
 #include "common/protocol/no_figures.h"
+#include "ringmaster/v1/frame_integrity.pb.h"
 #include "server/coordinator/core/faults/link_faults.h"
 #include "server/coordinator/core/faults/progress_model.h"
 #include "server/coordinator/core/faults/proof_of_life.h"
@@ -205,6 +206,8 @@ struct Job : JobTerms {
   // for which there were measurements. Not journaled: a generation from before
   // a restart is not assigned to anybody any more.
   std::optional<MachineCosts> costs;
+  // The integrity of frames in its generation. Not journaled, as the costs.
+  v1::FrameIntegrity integrity = v1::FRAME_INTEGRITY_UNSPECIFIED;
   // The rank that the generation's newcomers copy the state from; -1: it has
   // none.
   int state_source_rank = -1;

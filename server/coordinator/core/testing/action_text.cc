@@ -72,7 +72,10 @@ struct TextVisitor {
   }
 
   std::string operator()(const SendWelcome& a) const {
-    return absl::StrCat(To(a.session), "welcome");
+    return absl::StrCat(To(a.session), "welcome",
+                        a.protocol == kNewestProtocol
+                            ? ""
+                            : absl::StrCat(" protocol=", a.protocol));
   }
   std::string operator()(const SendAssignment& a) const {
     return absl::StrCat(
@@ -82,6 +85,7 @@ struct TextVisitor {
         a.state_source_rank >= 0 ? absl::StrCat(" source=", a.state_source_rank)
                                  : "",
         a.is_newcomer ? " newcomer" : "", CostsText(a.costs),
+        a.integrity == v1::FRAME_INTEGRITY_UNSPECIFIED ? " unchecked" : "",
         PlacementsText(a.placements));
   }
   std::string operator()(const SendStart& a) const {

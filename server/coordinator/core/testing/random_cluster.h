@@ -84,6 +84,10 @@ class RandomCluster {
     // The newest step of each shard that it holds whole.
     std::map<int, int64_t> shards;
   };
+  // Some lives are of a release before the newest.
+  static int ProtocolOf(uint64_t incarnation) {
+    return incarnation % 4 == 0 ? 1 : kNewestProtocol;
+  }
   // The values that the ranks of a generation have exchanged.
   struct Exchange {
     std::string job_id;
@@ -91,6 +95,7 @@ class RandomCluster {
     int64_t checkpoint_step = 0;
     int64_t resume_step = 0;
     int source_rank = -1;
+    v1::FrameIntegrity integrity = v1::FRAME_INTEGRITY_UNSPECIFIED;
     // By rank of the workers: highest step contributed to, and said to be
     // complete.
     std::vector<int64_t> contributed;
@@ -166,6 +171,7 @@ class RandomCluster {
   // Checks of the invariants.
   void CheckRecord(const JournalRecord& record);
   void CheckAssignment(const SendAssignment& assignment);
+  void CheckIntegrity(const SendAssignment& assignment);
   void CheckPlacements(const SendAssignment& assignment);
   static bool IsBeingReleased(const Process& process);
   void CheckRollback(const GenerationFormedRecord& formed);

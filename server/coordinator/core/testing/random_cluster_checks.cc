@@ -98,10 +98,33 @@ void RandomCluster::CheckAssignment(const SendAssignment& assignment) {
   if (assignment.is_newcomer && is_source) Violate("a newcomer is the source");
   const auto [exchange, is_first] =
       exchanges_.try_emplace(assignment.generation);
-  if (is_first) exchange->second.source_rank = assignment.state_source_rank;
+  if (is_first) {
+    exchange->second.source_rank = assignment.state_source_rank;
+    exchange->second.integrity = assignment.integrity;
+  }
   if (exchange->second.source_rank != assignment.state_source_rank) {
     Violate("members differ in their source");
   }
+  if (exchange->second.integrity != assignment.integrity) {
+    Violate("members differ in the integrity of their frames");
+  }
+  CheckIntegrity(assignment);
+}
+
+void RandomCluster::CheckIntegrity(const SendAssignment& assignment) {
+  const std::vector<Member>& members =
+      core_.state().FindJob(assignment.job_id)->members;
+  const bool all_can =
+      std::all_of(members.begin(), members.end(), [](const Member& member) {
+        return ProtocolOf(member.identity.incarnation) >= kIntegrityProtocol;
+      });
+  const bool are_checked =
+      assignment.integrity != v1::FRAME_INTEGRITY_UNSPECIFIED;
+  Count(are_checked ? "checked generation" : "unchecked generation");
+  if (are_checked == all_can) return;
+  Violate(absl::StrCat("generation ", assignment.generation,
+                       are_checked ? " checks frames, which not all can"
+                                   : " does not check frames, and all can"));
 }
 
 void RandomCluster::CheckPlacements(const SendAssignment& assignment) {

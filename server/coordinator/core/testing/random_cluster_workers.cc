@@ -38,6 +38,7 @@ void RandomCluster::Connect(Process& process) {
   hello.name = process.name;
   hello.incarnation = process.incarnation;
   hello.role = process.role;
+  hello.protocol_max = ProtocolOf(process.incarnation);
   hello.host = hello.host_key = process.host;
   hello.generation = process.generation;
   hello.applied_step = process.generation == 0 ? 0 : process.applied;

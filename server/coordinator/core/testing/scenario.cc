@@ -241,8 +241,9 @@ std::string Scenario::Hello(const Words& words, bool is_new_life) {
     hello.incarnation = static_cast<uint64_t>(
         words.Number("incarnation", static_cast<int64_t>(process.incarnation)));
     hello.role = process.role;
-    hello.protocol_min = hello.protocol_max =
-        static_cast<int>(words.Number("protocol", 1));
+    hello.protocol_min = static_cast<int>(words.Number("protocol", 1));
+    hello.protocol_max = static_cast<int>(words.Number(
+        "protocol_max", words.Number("protocol", kNewestProtocol)));
     hello.host = hello.host_key = process.host;
     hello.pid = process.pid;
     hello.data_address = process.host + ":9000";

@@ -8,9 +8,10 @@
 //         [quarantine_faults=N]
 //                                     a new coordinator without a past
 //   events all|notable                show INFO events too; default notable
-//   join NAMES [host=H] [role=ps]     hello of new process lives
+//   join NAMES [host=H] [role=ps] [protocol=N]
+//                                     hello of new process lives
 //   hello NAMES [incarnation=N] [generation=G] [step=S] [protocol=N]
-//         [session=old] [name=""] [job=ID rank=R of=N [of_servers=N]
+//         [protocol_max=N] [session=old] [name=""] [job=ID rank=R of=N [of_servers=N]
 //         [after=S] [min=N] [max=N] [SHARDING] [placed=P/B,P/B]]
 //                                     hello of the same life, or as told
 //   beat NAMES [step=S] [seq=N] [wait=R] [disk=BYTES] [phase=P] [loss=X]
