@@ -3,7 +3,7 @@
 #
 # usage: tests/run.sh [--full]
 #   --full   all that tests can try (RINGMASTER_FULL_TESTS), all tests under both sanitizers, clang's thread-safety
-#            analysis, the image, Slurm, and clang-tidy (hours on 2 cores)
+#            analysis, the image, Slurm, programs of earlier releases, and clang-tidy (hours on 2 cores)
 #
 # Prints a line for each stage; logs go to .logs/ (or $RINGMASTER_LOG_DIR). The last line is always
 # "N passed, N failed, N skipped", over the cases of all stages: a case that ran under a sanitizer too counts again.
@@ -83,6 +83,20 @@ gpu_bundle() {
   fi
 }
 
+# releases: the programs of each earlier release, built from its commit, in jobs with today's.
+releases() {
+  local commit version log
+  for commit in "$ROOT"/tests/golden/*/COMMIT; do
+    version=$(basename "$(dirname "$commit")") log=$LOG_DIR/release_$version.build.log
+    if run_child "$log" "$ROOT/tests/golden/build_release.sh" "$version" "$LOG_DIR/releases/$version"; then
+      stage "release_$version" --test_env=RINGMASTER_RELEASE_BIN_DIR="$LOG_DIR/releases/$version" //tests/integration:mixed_releases_test
+    else
+      FAILED=$((FAILED + 1))
+      say "release_$version: $(tail -n 1 "$log"); the whole log is $log"
+    fi
+  done
+}
+
 # tidy: clang-tidy on every source of ours, except for CUDA's, which needs a toolkit's headers and more of C++20 than
 # clang 14 has (std::source_location); one case.
 tidy() {
@@ -124,6 +138,7 @@ if [[ -n $FULL ]]; then
   stage clang --config=clang //...
   stage image //tests/integration:image_test
   stage slurm //tests/integration:slurm_test
+  releases
   tidy
 else
   stage tsan --config=tsan "${SHORT_TSAN[@]}"

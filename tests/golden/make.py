@@ -2,7 +2,8 @@
 
     RINGMASTER_BIN_DIR=DIR python3 -m tests.golden.make tests/golden/VERSION      (as root, for network namespaces)
 
-VERSION/jobs/*.yaml are there before: job files with every field. Beside each this puts the job with its defaults
+VERSION/jobs/*.yaml are there before: job files with every field; and VERSION/COMMIT, the commit that the programs were built from
+(build_release.sh builds them again). Beside each this puts the job with its defaults
 (*.json). VERSION/state becomes the journal of a coordinator with a job of each way to end and one that still ran,
 VERSION/jobs.json the jobs as the coordinator showed them, and VERSION/checkpoint what one of them wrote.
 """

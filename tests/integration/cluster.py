@@ -35,8 +35,9 @@ _BINARIES = {
 PATIENCE = 60.0
 
 
-def binary(name):
-    bin_dir = os.environ.get("RINGMASTER_BIN_DIR")
+def binary(name, bin_dir=None):
+    """The program's path; of another release, where `bin_dir` says so."""
+    bin_dir = bin_dir or os.environ.get("RINGMASTER_BIN_DIR")
     path = pathlib.Path(bin_dir) / name if bin_dir else pathlib.Path(_BINARIES[name])
     return str(path.resolve())
 
@@ -123,12 +124,12 @@ class Cluster:
         self.processes.append(process)
         return process
 
-    def start_coordinator(self, *flags, host=None, listen=None, state_dir=None, budget="20s", env=None):
+    def start_coordinator(self, *flags, host=None, listen=None, state_dir=None, budget="20s", env=None, bin_dir=None):
         """Starts one and waits until it serves. The failure budget is generous: a loaded test machine is not a fault."""
         listen = listen or f"{host.address if host else '127.0.0.1'}:0"
         port_file = self.directory / f"port-{len(self.processes)}"
         process = self.spawn("coordinator", [
-            binary("coordinator"), f"--listen={listen}", f"--state_dir={state_dir or self.directory / 'state'}",
+            binary("coordinator", bin_dir), f"--listen={listen}", f"--state_dir={state_dir or self.directory / 'state'}",
             f"--port_file={port_file}", f"--failure_budget={budget}", *(["--insecure"] if host else []), *self.flags, *flags], host, env)
         deadline = time.monotonic() + PATIENCE
         while not port_file.exists():
@@ -139,19 +140,19 @@ class Cluster:
         self.coordinator_host = host
         return process
 
-    def start_worker(self, name, *flags, slots=1, host=None, env=None, address=None, mount=(), restart="never"):
+    def start_worker(self, name, *flags, slots=1, host=None, env=None, address=None, mount=(), restart="never", bin_dir=None):
         """A process that ends stays away, so that a test sees what its end alone causes, unless `restart` says otherwise.
 
         `mount` are arguments of mount(8), whose file system this worker alone sees; others can through inside()."""
         prefix = with_mount(mount) if mount else []
         return self.spawn(f"worker-{name}", prefix + [
-            binary("worker"), f"--coordinator={address or self.address}", "--device=cpu", f"--slots={slots}",
+            binary("worker", bin_dir), f"--coordinator={address or self.address}", "--device=cpu", f"--slots={slots}",
             f"--name={name}", f"--restart={restart}", *(["--insecure"] if host else []), *self.flags, *flags], host, env)
 
-    def start_server(self, name, *flags, slots=1, host=None, env=None, restart="never"):
+    def start_server(self, name, *flags, slots=1, host=None, env=None, restart="never", bin_dir=None):
         """A parameter server's process; one that ends stays away, unless `restart` says otherwise."""
         return self.spawn(f"server-{name}", [
-            binary("parameter_server"), f"--coordinator={self.address}", f"--slots={slots}", f"--name={name}",
+            binary("parameter_server", bin_dir), f"--coordinator={self.address}", f"--slots={slots}", f"--name={name}",
             f"--restart={restart}", *(["--insecure"] if host else []), *self.flags, *flags], host, env)
 
     def ringctl(self, *args, timeout=PATIENCE, host=None):
