@@ -127,7 +127,7 @@ class Channel {
   // "rank 3 at 10.0.0.7:40312": for messages.
   [[nodiscard]] virtual const std::string& peer() const = 0;
   [[nodiscard]] virtual Transport transport() const = 0;
-  // What its frames carry to find damage by.
+  // The means by which its frames show damage.
   [[nodiscard]] virtual FrameIntegrity integrity() const {
     return FrameIntegrity::kNone;
   }

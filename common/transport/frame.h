@@ -12,8 +12,8 @@
 // payload:
 //   64 checksum of the payload u32 | 68 checksum of the 68 bytes before u32
 // A receiver knows each field of the next frame in advance, so a damaged header
-// never matches. Only its checksum tells damage, after which the same members
-// may begin again, from a frame that another program or plan meant to send.
+// never matches. The checksum tells damage, after which the same members may
+// begin again, from a frame that another program or plan sent on purpose.
 //
 // Pure; encode and parse are total: any 64 bytes give a header or a Status.
 #ifndef RINGMASTER_COMMON_TRANSPORT_FRAME_H_
@@ -37,8 +37,8 @@ inline constexpr uint16_t kFrameVersion = 2;
 // read.
 inline constexpr uint32_t kMaxFramePayloadBytes = 4u << 20;
 
-// What a frame carries for its receiver to find damage by. The numbers are those
-// on the wire, and those of the protocol (ringmaster.v1.FrameIntegrity).
+// The means by which a receiver finds damage in a frame. The numbers are those on
+// the wire, and those of the protocol (ringmaster.v1.FrameIntegrity).
 enum class FrameIntegrity : uint8_t { kNone = 0, kCrc32c = 1 };
 
 inline constexpr size_t kFrameChecksumBytes = 8;
@@ -82,14 +82,13 @@ struct FrameHeader {
 [[nodiscard]] absl::StatusOr<FrameHeader> ParseFrameHeader(
     std::span<const std::byte, kFrameHeaderBytes> bytes);
 
-// The two checksums of a frame of integrity kCrc32c, for its place after the
-// header.
+// The two checksums of a frame with integrity kCrc32c, as they follow its header.
 using FrameChecksumBytes = std::array<std::byte, kFrameChecksumBytes>;
 [[nodiscard]] FrameChecksumBytes FrameChecksums(
     const FrameHeaderBytes& header, std::span<const std::byte> payload);
 
-// Returns the payload's checksum that `head` claims. UNAVAILABLE: `head` is
-// damaged; the message says how, not whose it is.
+// Returns the payload's checksum according to `head`. UNAVAILABLE: `head` is
+// damaged; the message says how, and names no rank.
 [[nodiscard]] absl::StatusOr<uint32_t> PayloadChecksumOf(
     std::span<const std::byte, kMaxFrameHeadBytes> head);
 

@@ -109,7 +109,7 @@ class FrameReader {
   size_t payload_have_ = 0;
   uint32_t claimed_checksum_ = 0;  // of the payload; with the header
   uint32_t payload_checksum_ = 0;  // of what has come of it
-  // Of the one after it, as far as it came with this one's payload.
+  // The header of the frame after it, as far as it came with this payload.
   std::array<std::byte, kMaxFrameHeadBytes> next_header_;
   size_t next_have_ = 0;
 };

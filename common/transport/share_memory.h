@@ -33,7 +33,7 @@ struct ShareMemoryConfig {
       nullptr;  // may be null; else ends the call within milliseconds
   bool use_shared_memory = true;
   SharedSlots slots = {};  // of each channel, in our direction
-  // Of frames over TCP; inside a host nothing is checked.
+  // Frames over TCP carry this; inside a host nothing is checked.
   FrameIntegrity integrity = FrameIntegrity::kNone;
   // Called on the calling thread for each Unix stream that stays one. May be
   // empty.

@@ -4,9 +4,9 @@
 // without a copy, except short ones, which are received together with their
 // header and copied. All others pass through a buffer of the channel's own, one
 // for each direction, as large as the largest such frame so far. A payload that
-// is combined with elements (IncomingFrame::decode) is so only once it is whole
-// and, where frames carry checksums, right; one that replaces them may have been
-// placed when its frame turns out to be damaged.
+// is decoded (IncomingFrame::decode) is complete by then and, if frames carry
+// checksums, verified. A payload that replaces elements may have been placed by
+// the time its frame turns out to be damaged.
 #ifndef RINGMASTER_COMMON_TRANSPORT_STREAM_CHANNEL_H_
 #define RINGMASTER_COMMON_TRANSPORT_STREAM_CHANNEL_H_
 

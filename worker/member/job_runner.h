@@ -68,7 +68,7 @@ struct RankAssignment {
   bool is_newcomer = false;
   absl::Duration connect_timeout = absl::Seconds(30);
   absl::Duration collective_timeout = absl::Seconds(60);
-  // Of frames between hosts; the same on all ranks.
+  // Frames between hosts carry this; the same on all ranks.
   FrameIntegrity integrity = FrameIntegrity::kNone;
   // The costs that algorithms are chosen by; the same on all ranks.
   MachineCosts costs = {};
