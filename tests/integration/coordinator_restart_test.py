@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import sqlite3
+import subprocess
 import time
 import unittest
 
@@ -14,6 +15,7 @@ from tests.integration.cluster import ENDED, PATIENCE, Cluster, binary, step_of,
 # Set by tests/run.sh --full: every fail point, instead of a sample.
 IS_FULL = bool(os.environ.get("RINGMASTER_FULL_TESTS"))
 KILLED = 128 + signal.SIGKILL
+DAMAGED = 4
 # Long enough for three ranks to be killed, restarted and resumed in, and over in seconds.
 STEPS = 3000
 
@@ -250,6 +252,29 @@ class CoordinatorRestartTest(unittest.TestCase):
                     and step_of(job) > step_of(before)):
                 return cluster.job(job_id)
         return None
+
+    def test_a_bit_that_flipped_is_told_and_nothing_dropped(self):
+        with RestartingCluster() as cluster:
+            cluster.tend()
+            ids = [cluster.submit(job_text(f"job-{i}", workers_min=9, workers_max=9)) for i in range(4)]
+            cluster.kill_coordinator()
+            log = cluster.state / "journal.sqlite3-wal"
+            good = log.read_bytes()
+            for at in (len(good) // 3, len(good) - 100, 20):
+                with self.subTest(byte=at):
+                    log.write_bytes(good[:at] + bytes([good[at] ^ 1]) + good[at + 1:])
+                    flags = [f"--state_dir={cluster.state}", "--listen=127.0.0.1:0"]
+                    start = subprocess.run([binary("coordinator"), *flags], capture_output=True, text=True, timeout=PATIENCE)
+                    self.assertEqual(start.returncode, DAMAGED, start.stderr)
+                    error = start.stderr.splitlines()[-1]
+                    place = "header" if at == 20 else "frame [0-9]+, at byte [0-9]+"
+                    self.assertRegex(error, f"^error: journal {cluster.state}/journal.sqlite3 is damaged: {log}: .*{place}")
+                    dump = subprocess.run([binary("coordinator"), "--dump_journal", flags[0]], capture_output=True, text=True, timeout=PATIENCE)
+                    self.assertEqual((dump.returncode, dump.stderr.splitlines()[-1]), (DAMAGED, error))
+            # Neither has touched it.
+            log.write_bytes(good)
+            cluster.tend()
+            self.assertEqual(sorted(job["id"] for job in cluster.query("status")["jobs"]), ids)
 
     def test_a_disk_that_hangs_stops_decisions_and_no_steps(self):
         # The first two records are the job and its generation.

@@ -8,19 +8,23 @@
 
 #include <filesystem>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "common/fail_point/fail_point.h"
 #include "server/coordinator/core/core.h"
 #include "server/coordinator/journal/journal.h"
+#include "server/coordinator/journal/journal_dump.h"
 
 namespace ringmaster::coordinator {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 std::string JobName(int64_t number) { return absl::StrCat("j-", number); }
 
@@ -275,10 +279,30 @@ TEST_F(CompactionTest, JournalWithADamagedRecordIsLeftAlone) {
                          nullptr, nullptr, nullptr),
             SQLITE_OK);
   sqlite3_close(connection);
-  EXPECT_EQ(OpenAt(directory_, 1)->Load().status().code(),
-            absl::StatusCode::kDataLoss);
-  EXPECT_EQ(OpenAt(directory_, 1)->Load().status().code(),
-            absl::StatusCode::kDataLoss);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THAT(std::string(Journal::Open(
+                                {.state_dir = directory_, .max_ended_jobs = 1})
+                                .status()
+                                .message()),
+                HasSubstr("record 2: its checksum does not match"));
+  }
+}
+
+TEST_F(CompactionTest, RecordsThatStayAreNumberedWithoutAGap) {
+  Write(directory_, {Created(1), Created(2), Ended(1), Created(3), Ended(2),
+                     Created(4), Formed(1, 4)});
+  EXPECT_EQ(OpenAndLoad(directory_, 1).size(), 5u);
+  // New records continue from there.
+  Write(directory_, {Formed(2, 4)});
+  std::ostringstream dump;
+  ASSERT_EQ(DumpJournal(directory_, dump), absl::OkStatus());
+  std::vector<std::string> numbers;
+  for (const auto line : absl::StrSplit(dump.str(), '\n', absl::SkipEmpty())) {
+    numbers.emplace_back(line.substr(0, line.find(',')));
+  }
+  EXPECT_THAT(numbers, ElementsAre("{\"sequence\":1", "{\"sequence\":2",
+                                   "{\"sequence\":3", "{\"sequence\":4",
+                                   "{\"sequence\":5", "{\"sequence\":6"));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "common/fail_point/fail_point.h"
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
+#include "server/coordinator/journal/file_check.h"
 #include "server/coordinator/journal/journal_vfs.h"
 
 namespace ringmaster::coordinator {
@@ -52,19 +53,35 @@ absl::Status Damaged(const std::string& path, const std::string& detail) {
       ExitCode::kCheckpointCorrupt);
 }
 
+// See CheckFiles; with what an operator is to do.
+absl::Status CheckUndamaged(const std::string& path) {
+  const absl::Status status = CheckFiles(path);
+  return absl::IsDataLoss(status) ? Damaged(path, std::string(status.message()))
+                                  : status;
+}
+
 // Another connection may be checkpointing: wait, briefly.
 constexpr int kBusyMillis = 2000;
 
-constexpr char kCreateTables[] =
+// As the database itself keeps them.
+constexpr char kCreateDecisions[] =
     "CREATE TABLE decisions ("
-    "  sequence INTEGER PRIMARY KEY AUTOINCREMENT,"
+    "  sequence INTEGER PRIMARY KEY,"
     "  type TEXT NOT NULL,"
     "  job_id TEXT NOT NULL,"
     "  generation INTEGER NOT NULL,"
     "  body BLOB NOT NULL,"
     "  spec BLOB NOT NULL,"
-    "  checksum INTEGER NOT NULL);"
-    "CREATE TABLE probe (id INTEGER PRIMARY KEY, count INTEGER NOT NULL);";
+    "  checksum INTEGER NOT NULL)";
+constexpr char kCreateProbe[] =
+    "CREATE TABLE probe (id INTEGER PRIMARY KEY, count INTEGER NOT NULL)";
+
+constexpr int kFirstNumberedVersion = 3;
+
+// "RMJ" and the version.
+constexpr int64_t ApplicationIdOf(int64_t version) {
+  return version < kFirstNumberedVersion ? 0 : 0x524d4a00 + version;
+}
 
 // Jobs beyond the last %d that ended; but see Compact for two that stay.
 constexpr char kDropOldJobs[] =
@@ -77,6 +94,9 @@ constexpr char kDropOldJobs[] =
     "    UNION ALL"
     "    SELECT MAX(sequence) FROM decisions"
     "    WHERE type = 'generation_formed'))";
+
+constexpr char kReadLastNumber[] =
+    "SELECT COALESCE(MAX(sequence), 0) FROM decisions";
 
 // For jobs that have ended; a job's first generation stays, as it tells when
 // the job began.
@@ -94,6 +114,8 @@ constexpr char kDropSupersededGenerations[] =
 
 absl::StatusOr<Database> Database::Open(const std::string& path) {
   RETURN_IF_ERROR(FAIL_POINT("journal.open"));
+  // Opening carries the log over, and what is behind damage in it is lost then.
+  RETURN_IF_ERROR(CheckUndamaged(path));
   sqlite3* connection = nullptr;
   const int code = sqlite3_open_v2(
       path.c_str(), &connection,
@@ -106,6 +128,7 @@ absl::StatusOr<Database> Database::Open(const std::string& path) {
 }
 
 absl::StatusOr<Database> Database::OpenForReading(const std::string& path) {
+  RETURN_IF_ERROR(CheckUndamaged(path));
   sqlite3* connection = nullptr;
   int code = sqlite3_open_v2(path.c_str(), &connection,
                              SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX,
@@ -114,9 +137,8 @@ absl::StatusOr<Database> Database::OpenForReading(const std::string& path) {
   if (code != SQLITE_OK) return database.ErrorOf(code, "cannot be opened");
   sqlite3_busy_timeout(connection, kBusyMillis);
   RETURN_IF_ERROR(database.CheckIntegrity());
-  ASSIGN_OR_RETURN(const int version,
-                   database.ReadInteger("PRAGMA user_version"));
-  RETURN_IF_ERROR(database.CheckVersion(version));
+  RETURN_IF_ERROR(database.ReadVersion());
+  RETURN_IF_ERROR(database.CheckTables());
   return database;
 }
 
@@ -124,14 +146,20 @@ Database::~Database() { sqlite3_close(connection_); }
 
 Database::Database(Database&& other) noexcept
     : path_(std::move(other.path_)),
-      connection_(std::exchange(other.connection_, nullptr)) {}
+      connection_(std::exchange(other.connection_, nullptr)),
+      version_(other.version_),
+      last_number_(other.last_number_) {}
 
 absl::Status Database::Prepare() {
   sqlite3_busy_timeout(connection_, kBusyMillis);
   RETURN_IF_ERROR(CheckIntegrity());
+  RETURN_IF_ERROR(ReadVersion());
   RETURN_IF_ERROR(Execute("PRAGMA journal_mode = WAL"));
   RETURN_IF_ERROR(Execute("PRAGMA synchronous = FULL"));
-  return Migrate();
+  RETURN_IF_ERROR(Migrate());
+  RETURN_IF_ERROR(CheckTables());
+  ASSIGN_OR_RETURN(last_number_, ReadInteger(kReadLastNumber));
+  return absl::OkStatus();
 }
 
 absl::Status Database::CheckIntegrity() {
@@ -150,35 +178,80 @@ absl::Status Database::CheckIntegrity() {
   return Damaged(path_, absl::StrJoin(lines, "; "));
 }
 
-absl::Status Database::CheckVersion(int version) const {
-  if (version <= kSchemaVersion) return absl::OkStatus();
-  return WithExitCode(
-      absl::FailedPreconditionError(absl::StrCat(
-          "journal ", path_, " has schema version ", version,
-          "; this coordinator knows versions up to ", kSchemaVersion,
-          ". Use the newer coordinator that wrote it.")),
-      ExitCode::kUsage);
+absl::Status Database::ReadVersion() {
+  ASSIGN_OR_RETURN(const int64_t version, ReadInteger("PRAGMA user_version"));
+  ASSIGN_OR_RETURN(const int64_t id, ReadInteger("PRAGMA application_id"));
+  if (id != ApplicationIdOf(version)) {
+    return Damaged(path_,
+                   absl::StrCat("bytes 60 to 63 of its header say schema "
+                                "version ",
+                                version, ", and bytes 68 to 71 ", id));
+  }
+  if (version > kSchemaVersion) {
+    return WithExitCode(
+        absl::FailedPreconditionError(absl::StrCat(
+            "journal ", path_, " has schema version ", version,
+            "; this coordinator knows versions up to ", kSchemaVersion,
+            ". Use the newer coordinator that wrote it.")),
+        ExitCode::kUsage);
+  }
+  ASSIGN_OR_RETURN(const int64_t tables,
+                   ReadInteger("SELECT COUNT(*) FROM sqlite_schema"));
+  if (version == 0 && tables != 0) {
+    return Damaged(path_, "bytes 60 to 63 of its header say that it is new");
+  }
+  version_ = static_cast<int>(version);
+  return absl::OkStatus();
 }
 
 absl::Status Database::Migrate() {
-  ASSIGN_OR_RETURN(const int version, ReadInteger("PRAGMA user_version"));
-  RETURN_IF_ERROR(CheckVersion(version));
-  if (version == kSchemaVersion) return absl::OkStatus();
-  return InTransaction([this, version]() -> absl::Status {
-    // Version 1 has the same tables, and its records are read as they are.
-    if (version == 0) RETURN_IF_ERROR(Execute(kCreateTables));
+  if (version_ == kSchemaVersion) return absl::OkStatus();
+  RETURN_IF_ERROR(InTransaction([this]() -> absl::Status {
+    if (version_ == 0) {
+      RETURN_IF_ERROR(Execute(kCreateProbe));
+      RETURN_IF_ERROR(Execute(kCreateDecisions));
+    } else {
+      RETURN_IF_ERROR(Execute("ALTER TABLE decisions RENAME TO unnumbered"));
+      RETURN_IF_ERROR(Execute(kCreateDecisions));
+      int64_t number = 0;
+      RETURN_IF_ERROR(ReadRows(
+          "unnumbered", Numbers::kUnchecked,
+          [&](int64_t, const Row& row) { return InsertRow(++number, row); }));
+      RETURN_IF_ERROR(Execute("DROP TABLE unnumbered"));
+    }
+    RETURN_IF_ERROR(Execute(absl::StrCat("PRAGMA application_id = ",
+                                         ApplicationIdOf(kSchemaVersion))));
     return Execute(absl::StrCat("PRAGMA user_version = ", kSchemaVersion));
-  });
+  }));
+  version_ = kSchemaVersion;
+  return absl::OkStatus();
+}
+
+absl::Status Database::CheckTables() {
+  if (version_ < kSchemaVersion) return absl::OkStatus();
+  for (const char* sql : {kCreateDecisions, kCreateProbe}) {
+    ASSIGN_OR_RETURN(
+        const int64_t count,
+        ReadInteger(absl::StrCat(
+            "SELECT COUNT(*) FROM sqlite_schema WHERE sql = '", sql, "'")));
+    if (count != 1)
+      return Damaged(path_,
+                     absl::StrCat("it lacks the table of \"", sql, "\""));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Database::Commit(const std::vector<Row>& rows) {
-  return InTransaction([&]() -> absl::Status {
+  int64_t number = last_number_;
+  RETURN_IF_ERROR(InTransaction([&]() -> absl::Status {
     for (const Row& row : rows) {
       RETURN_IF_ERROR(FAIL_POINT("journal.append"));
-      RETURN_IF_ERROR(InsertRow(row));
+      RETURN_IF_ERROR(InsertRow(++number, row));
     }
     return absl::OkStatus();
-  });
+  }));
+  last_number_ = number;
+  return absl::OkStatus();
 }
 
 absl::Status Database::Probe() {
@@ -190,54 +263,120 @@ absl::Status Database::Probe() {
 }
 
 absl::Status Database::Compact(int max_ended_jobs) {
-  RETURN_IF_ERROR(ForEachRow([](int64_t, const Row& row) -> absl::Status {
-    if (ChecksumOf(row) == row.checksum) return absl::OkStatus();
-    return absl::DataLossError("its checksum does not match");
-  }));
+  RETURN_IF_ERROR(
+      ForEachRow([](int64_t, const Row&) { return absl::OkStatus(); }));
   RETURN_IF_ERROR(InTransaction([&]() -> absl::Status {
     RETURN_IF_ERROR(Execute(absl::StrFormat(kDropOldJobs, max_ended_jobs)));
     RETURN_IF_ERROR(Execute(kDropSupersededGenerations));
+    RETURN_IF_ERROR(Renumber());
     return FAIL_POINT("journal.compact");
   }));
+  ASSIGN_OR_RETURN(last_number_, ReadInteger(kReadLastNumber));
   return Shrink();
+}
+
+absl::Status Database::Renumber() {
+  struct Move {
+    int64_t from;
+    int64_t to;
+    int64_t checksum;
+  };
+  // Made afterwards: SQLite does not say what a reader sees of them.
+  std::vector<Move> moves;
+  int64_t number = 0;
+  RETURN_IF_ERROR(ReadRows(
+      "decisions", Numbers::kWithGaps, [&](int64_t from, const Row& row) {
+        if (from != ++number) {
+          moves.push_back({from, number, ChecksumOf(number, row)});
+        }
+        return absl::OkStatus();
+      }));
+  for (const Move& move : moves) {
+    RETURN_IF_ERROR(MoveRow(move.from, move.to, move.checksum));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Database::MoveRow(int64_t from, int64_t to, int64_t checksum) {
+  sqlite3_stmt* raw = nullptr;
+  int code = sqlite3_prepare_v2(
+      connection_,
+      "UPDATE decisions SET sequence = ?, checksum = ? WHERE sequence = ?", -1,
+      &raw, nullptr);
+  const Statement statement(raw);
+  if (code != SQLITE_OK) return ErrorOf(code, "cannot be written");
+  sqlite3_bind_int64(raw, 1, to);
+  sqlite3_bind_int64(raw, 2, checksum);
+  sqlite3_bind_int64(raw, 3, from);
+  code = sqlite3_step(raw);
+  return code == SQLITE_DONE ? absl::OkStatus()
+                             : ErrorOf(code, "cannot be written");
 }
 
 absl::Status Database::Shrink() {
   constexpr int kLeastPages = 16;
-  ASSIGN_OR_RETURN(const int pages, ReadInteger("PRAGMA page_count"));
-  ASSIGN_OR_RETURN(const int unused, ReadInteger("PRAGMA freelist_count"));
+  ASSIGN_OR_RETURN(const int64_t pages, ReadInteger("PRAGMA page_count"));
+  ASSIGN_OR_RETURN(const int64_t unused, ReadInteger("PRAGMA freelist_count"));
   if (unused < kLeastPages || unused * 4 < pages) return absl::OkStatus();
   RETURN_IF_ERROR(FAIL_POINT("journal.shrink"));
   RETURN_IF_ERROR(Execute("VACUUM"));
   return Execute("PRAGMA wal_checkpoint(TRUNCATE)");
 }
 
-absl::Status Database::ForEachRow(
-    const std::function<absl::Status(int64_t, Row)>& visit) {
+absl::Status Database::ForEachRow(const Visitor& visit) {
+  return ReadRows("decisions",
+                  version_ < kFirstNumberedVersion ? Numbers::kUnchecked
+                                                   : Numbers::kConsecutive,
+                  visit);
+}
+
+absl::Status Database::ReadRows(const std::string& table, Numbers numbers,
+                                const Visitor& visit) {
   sqlite3_stmt* raw = nullptr;
   int code = sqlite3_prepare_v2(
       connection_,
-      "SELECT sequence, type, job_id, generation, body, spec, checksum"
-      " FROM decisions ORDER BY sequence",
+      absl::StrCat("SELECT sequence, type, job_id, generation, body, spec, "
+                   "checksum FROM ",
+                   table, " ORDER BY sequence")
+          .c_str(),
       -1, &raw, nullptr);
   const Statement statement(raw);
   if (code != SQLITE_OK) return ErrorOf(code, "cannot be read");
+  int64_t last = 0;
   while ((code = sqlite3_step(raw)) == SQLITE_ROW) {
+    const int64_t number = sqlite3_column_int64(raw, 0);
+    if (numbers == Numbers::kConsecutive && number != last + 1) {
+      return Damaged(path_, absl::StrCat("record ", last + 1,
+                                         " is missing: "
+                                         "in its place is number ",
+                                         number));
+    }
+    last = number;
     Row row;
     row.type = TextAt(raw, 1);
     row.job_id = TextAt(raw, 2);
     row.generation = sqlite3_column_int64(raw, 3);
     row.body = TextAt(raw, 4);
     row.spec = TextAt(raw, 5);
-    row.checksum = sqlite3_column_int64(raw, 6);
-    const int64_t sequence = sqlite3_column_int64(raw, 0);
-    if (absl::Status status = visit(sequence, std::move(row)); !status.ok()) {
-      return Damaged(path_,
-                     absl::StrCat("record ", sequence, ": ", status.message()));
+    const int64_t checksum = numbers == Numbers::kUnchecked
+                                 ? UnnumberedChecksumOf(row)
+                                 : ChecksumOf(number, row);
+    absl::Status status;
+    if (sqlite3_column_int64(raw, 6) != checksum) {
+      status = absl::DataLossError("its checksum does not match");
+    } else {
+      status = visit(number, std::move(row));
     }
+    if (absl::IsDataLoss(status)) {
+      return Damaged(path_,
+                     absl::StrCat("record ", number, ": ", status.message()));
+    }
+    RETURN_IF_ERROR(status);
   }
-  return code == SQLITE_DONE ? absl::OkStatus()
-                             : ErrorOf(code, "cannot be read");
+  return code == SQLITE_DONE
+             ? absl::OkStatus()
+             : ErrorOf(code,
+                       absl::StrCat("behind record ", last, " cannot be read"));
 }
 
 absl::Status Database::Execute(const std::string& sql) {
@@ -247,21 +386,22 @@ absl::Status Database::Execute(const std::string& sql) {
                            : ErrorOf(code, "cannot be written");
 }
 
-absl::StatusOr<int> Database::ReadInteger(const std::string& sql) {
+absl::StatusOr<int64_t> Database::ReadInteger(const std::string& sql) {
   sqlite3_stmt* raw = nullptr;
   int code = sqlite3_prepare_v2(connection_, sql.c_str(), -1, &raw, nullptr);
   const Statement statement(raw);
   if (code == SQLITE_OK) code = sqlite3_step(raw);
   if (code != SQLITE_ROW) return ErrorOf(code, "cannot be read");
-  return sqlite3_column_int(raw, 0);
+  return sqlite3_column_int64(raw, 0);
 }
 
-absl::Status Database::InsertRow(const Row& row) {
+absl::Status Database::InsertRow(int64_t number, const Row& row) {
   sqlite3_stmt* raw = nullptr;
   int code = sqlite3_prepare_v2(
       connection_,
-      "INSERT INTO decisions (type, job_id, generation, body, spec, checksum)"
-      " VALUES (?, ?, ?, ?, ?, ?)",
+      "INSERT INTO decisions"
+      " (type, job_id, generation, body, spec, checksum, sequence)"
+      " VALUES (?, ?, ?, ?, ?, ?, ?)",
       -1, &raw, nullptr);
   const Statement statement(raw);
   if (code != SQLITE_OK) return ErrorOf(code, "cannot be written");
@@ -270,7 +410,8 @@ absl::Status Database::InsertRow(const Row& row) {
   sqlite3_bind_int64(raw, 3, row.generation);
   BindBlob(raw, 4, row.body);
   BindBlob(raw, 5, row.spec);
-  sqlite3_bind_int64(raw, 6, row.checksum);
+  sqlite3_bind_int64(raw, 6, ChecksumOf(number, row));
+  sqlite3_bind_int64(raw, 7, number);
   code = sqlite3_step(raw);
   return code == SQLITE_DONE ? absl::OkStatus()
                              : ErrorOf(code, "cannot be written");
@@ -308,7 +449,10 @@ absl::Status Database::ErrorOf(int code, const std::string& what) const {
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
     case SQLITE_FORMAT:
-      return Damaged(path_, sqlite3_errstr(code));
+      return Damaged(path_, absl::StrCat("it ", what, ": ",
+                                         connection_ == nullptr
+                                             ? sqlite3_errstr(code)
+                                             : sqlite3_errmsg(connection_)));
     case SQLITE_CANTOPEN:
     case SQLITE_PERM:
     case SQLITE_READONLY:

@@ -15,17 +15,26 @@ struct sqlite3;
 
 namespace ringmaster::coordinator {
 
-// The version of the schema that this code writes, in PRAGMA user_version. A
-// database of a lower version is brought up to it on opening.
-inline constexpr int kSchemaVersion = 2;
+// The version of the schema that this code writes, in PRAGMA user_version and, since
+// version 3, a second time in the last byte of PRAGMA application_id, whose others
+// are "RMJ": a version of which only one says so is damage. A database of a lower
+// version is brought up to this one on opening.
+//   1  release 0.1: bodies are JSON
+//   2  bodies are messages
+//   3  records are numbered from 1 without a gap, also after dropping some, and
+//      their checksums cover the numbers
+inline constexpr int kSchemaVersion = 3;
 
 // One connection. WAL with synchronous=FULL: a commit has been synced when it
 // returns, and readers do not disturb it (https://sqlite.org/wal.html).
+// A flipped bit in what it holds is found on opening (file_check.h, PRAGMA
+// quick_check) or by ForEachRow, and is DATA_LOSS with the place: the file and the
+// byte, frame, page or record.
 // Thread-compatible. Not copyable; movable.
 class Database {
  public:
-  // Opens `path`, makes it if it is missing, and checks it (PRAGMA
-  // quick_check). Errors as in Journal::Open.
+  // Opens `path`, makes it if it is missing, and checks it. Errors as in
+  // Journal::Open.
   [[nodiscard]] static absl::StatusOr<Database> Open(const std::string& path);
 
   // Opens an existing one for reading, even while a coordinator is using it.
@@ -47,14 +56,16 @@ class Database {
   // Drops records that no state needs any more: ended jobs except the last
   // `max_ended_jobs`, and all generations of ended jobs except the first and
   // the last. The job created last and the job of the highest generation always
-  // stay: counting continues from their numbers. One commit, all or nothing;
+  // stay: counting continues from their numbers. The others are
+  // numbered anew. One commit, all or nothing;
   // then the file returns the space if it is much. A journal with a damaged
   // record is left alone (DATA_LOSS).
   [[nodiscard]] absl::Status Compact(int max_ended_jobs);
 
-  // Calls `visit` with each row, oldest first, until it fails.
-  [[nodiscard]] absl::Status ForEachRow(
-      const std::function<absl::Status(int64_t sequence, Row row)>& visit);
+  using Visitor = std::function<absl::Status(int64_t number, Row row)>;
+  // Calls `visit` with each row, oldest first, until it fails. DATA_LOSS names the
+  // first record that is missing, damaged, or fails `visit`.
+  [[nodiscard]] absl::Status ForEachRow(const Visitor& visit);
 
  private:
   Database(std::string path, sqlite3* connection)
@@ -62,12 +73,24 @@ class Database {
 
   absl::Status Prepare();
   absl::Status CheckIntegrity();
+  // Reads version_. DATA_LOSS if it cannot be one, FAILED_PRECONDITION if this code
+  // does not know it.
+  absl::Status ReadVersion();
   absl::Status Migrate();
-  // FAILED_PRECONDITION if `version` is one that this code does not know.
-  absl::Status CheckVersion(int version) const;
+  // DATA_LOSS if a table is not as this code makes it.
+  absl::Status CheckTables();
+
+  // How the records of a table are numbered, and whether their checksums cover it.
+  enum class Numbers { kUnchecked, kWithGaps, kConsecutive };
+  absl::Status ReadRows(const std::string& table, Numbers numbers,
+                        const Visitor& visit);
+  // Closes the gaps that dropped records left.
+  absl::Status Renumber();
+  absl::Status MoveRow(int64_t from, int64_t to, int64_t checksum);
+  absl::Status InsertRow(int64_t number, const Row& row);
+
   absl::Status Execute(const std::string& sql);
-  absl::StatusOr<int> ReadInteger(const std::string& sql);
-  absl::Status InsertRow(const Row& row);
+  absl::StatusOr<int64_t> ReadInteger(const std::string& sql);
   // Gives unused pages back to the file system once they are a quarter.
   absl::Status Shrink();
   // Passes the fail points journal.begin, journal.commit (before SQLite's
@@ -78,6 +101,8 @@ class Database {
 
   std::string path_;
   sqlite3* connection_;
+  int version_ = 0;
+  int64_t last_number_ = 0;
 };
 
 }  // namespace ringmaster::coordinator

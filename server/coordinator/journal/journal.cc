@@ -150,7 +150,9 @@ absl::StatusOr<std::unique_ptr<Journal>> Journal::Open(Options options) {
   ASSIGN_OR_RETURN(Database database,
                    Database::Open(directory.File(kJournalFile)));
   if (const absl::Status status = database.Compact(options.max_ended_jobs);
-      !status.ok()) {
+      absl::IsDataLoss(status)) {
+    return status;
+  } else if (!status.ok()) {
     LogEvent(LogLevel::kWarning, "journal.not_compacted",
              {{"error", std::string(status.message())}});
   }

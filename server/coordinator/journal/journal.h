@@ -66,7 +66,8 @@ class Journal {
   //   FAILED_PRECONDITION  in use by another process (names pid and host), or
   //                        written by a newer version; exit code 2
   //   PERMISSION_DENIED    cannot be created or written; exit code 2
-  //   DATA_LOSS            the database is torn or corrupt; exit code 4
+  //   DATA_LOSS            damage; names its place, in the database or in its
+  //                        log; exit code 4
   //   UNAVAILABLE          the disk is full or fails
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<Journal>> Open(
       Options options);

@@ -13,15 +13,18 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/fail_point/fail_point.h"
 #include "common/status/exit_code.h"
 #include "common/sync/mutex.h"
+#include "server/coordinator/journal/record_codec.h"
 #include "server/coordinator/journal/testing/test_records.h"
 
 namespace ringmaster::coordinator {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::string FreshDirectory() {
@@ -254,13 +257,95 @@ TEST_F(JournalTest, OpenErrorIsReported) {
 
 TEST_F(JournalTest, NewerSchemaIsLeftToItsOwnCoordinator) {
   OpenAt(directory_);
-  ExecuteSql(directory_, "PRAGMA user_version = 99");
+  ExecuteSql(directory_,
+             "PRAGMA user_version = 99; PRAGMA application_id = 0x524d4a63");
   const absl::Status status = OpenError(directory_);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(ExitCodeOf(status), ExitCode::kUsage);
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("schema version 99; this coordinator knows versions up "
-                        "to 2"));
+                        "to 3"));
+}
+
+TEST_F(JournalTest, SchemaVersionThatIsNotToldTwiceIsDamage) {
+  for (const char* sql :
+       {"PRAGMA user_version = 4", "PRAGMA user_version = 2",
+        "PRAGMA user_version = 0", "PRAGMA user_version = -2147483645",
+        "PRAGMA application_id = 0x524d4a04"}) {
+    SCOPED_TRACE(sql);
+    const std::string directory = FreshDirectory();
+    OpenAt(directory);
+    ExecuteSql(directory, sql);
+    const absl::Status status = OpenError(directory);
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("bytes 60 to 63 of its header"));
+  }
+}
+
+TEST_F(JournalTest, TableThatIsNotOursIsDamage) {
+  OpenAt(directory_);
+  ExecuteSql(directory_, "ALTER TABLE decisions RENAME COLUMN spec TO spek");
+  EXPECT_EQ(OpenError(directory_).code(), absl::StatusCode::kDataLoss);
+}
+
+TEST_F(JournalTest, MissingRecordIsDataLossAndNamed) {
+  {
+    const std::unique_ptr<Journal> journal = OpenAt(directory_);
+    for (int g = 1; g <= 5; ++g) {
+      ASSERT_TRUE(IsOk(AppendAndWait(*journal, FormedRecord(g))));
+    }
+  }
+  ExecuteSql(directory_, "DELETE FROM decisions WHERE sequence = 3");
+  const absl::Status status = OpenError(directory_);
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("record 3 is missing: in its place is number 4"));
+}
+
+// Makes a journal as version 2 of the schema had it: numbers have gaps where records
+// were dropped, and checksums leave them out.
+void WriteVersion2(const std::string& directory,
+                   const std::vector<int64_t>& numbers) {
+  OpenAt(directory);
+  std::string sql =
+      "DROP TABLE decisions; CREATE TABLE decisions ("
+      "sequence INTEGER PRIMARY KEY AUTOINCREMENT, type TEXT NOT NULL,"
+      " job_id TEXT NOT NULL, generation INTEGER NOT NULL, body BLOB NOT NULL,"
+      " spec BLOB NOT NULL, checksum INTEGER NOT NULL);"
+      " PRAGMA user_version = 2; PRAGMA application_id = 0;";
+  for (int64_t number : numbers) {
+    const Row row = Encode(FormedRecord(number));
+    absl::StrAppend(&sql, "INSERT INTO decisions VALUES (", number, ", '",
+                    row.type, "', '", row.job_id, "', ", row.generation, ", x'",
+                    absl::BytesToHexString(row.body), "', x'', ",
+                    UnnumberedChecksumOf(row), ");");
+  }
+  ExecuteSql(directory, sql);
+}
+
+TEST_F(JournalTest, JournalOfVersion2IsTakenOver) {
+  WriteVersion2(directory_, {2, 3, 7});
+  EXPECT_THAT(GenerationsAt(directory_), ElementsAre(2, 3, 7));
+  EXPECT_TRUE(IsOk(AppendAndWait(*OpenAt(directory_), FormedRecord(8))));
+  EXPECT_THAT(GenerationsAt(directory_), ElementsAre(2, 3, 7, 8));
+}
+
+TEST_F(JournalTest, JournalOfVersion2ThatCannotBeTakenOverStaysAsItIs) {
+  WriteVersion2(directory_, {2, 3, 7});
+  FailPoint::Arm("journal.commit", FailPoint::Action::kError);
+  EXPECT_EQ(OpenError(directory_).code(), absl::StatusCode::kUnavailable);
+  FailPoint::DisarmAll();
+  EXPECT_THAT(GenerationsAt(directory_), ElementsAre(2, 3, 7));
+}
+
+TEST_F(JournalTest, DamagedRecordOfVersion2IsNotTakenOver) {
+  WriteVersion2(directory_, {2, 3, 7});
+  ExecuteSql(directory_, "UPDATE decisions SET type = 'x' WHERE sequence = 3");
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THAT(std::string(OpenError(directory_).message()),
+                HasSubstr("record 3: its checksum does not match"));
+  }
 }
 
 TEST_F(JournalTest, FileThatIsNoDatabaseIsDataLossWithAdvice) {
@@ -295,7 +380,7 @@ TEST_F(JournalTest, ChangedRecordIsDataLossAndNamed) {
   }
   ExecuteSql(directory_,
              "UPDATE decisions SET generation = 9 WHERE sequence = 2");
-  const absl::Status status = OpenAt(directory_)->Load().status();
+  const absl::Status status = OpenError(directory_);
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("record 2: its checksum does not match"));

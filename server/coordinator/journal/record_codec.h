@@ -22,18 +22,19 @@ struct Row {
   std::string body;
   // Release 0.1: the job spec of a job_created. Empty in new rows.
   std::string spec;
-  // XXH64 over the other columns: SQLite has no checksums for what is in its
-  // pages.
-  int64_t checksum = 0;
 };
 
-// Returns the checksum that `row` should have.
-[[nodiscard]] int64_t ChecksumOf(const Row& row);
+// XXH64 over the number of a row, counted from 1, and all its columns: SQLite has
+// no checksums for what is in its pages.
+[[nodiscard]] int64_t ChecksumOf(int64_t number, const Row& row);
+
+// The same without the number, as schema versions 1 and 2 have it.
+[[nodiscard]] int64_t UnnumberedChecksumOf(const Row& row);
 
 [[nodiscard]] Row Encode(const JournalRecord& record);
 
-// DATA_LOSS if the checksum does not match, the type is unknown, or the body does
-// not read. Unknown fields are ignored.
+// DATA_LOSS if the type is unknown or the body does not read. Unknown fields are
+// ignored.
 [[nodiscard]] absl::StatusOr<JournalRecord> Decode(const Row& row);
 
 }  // namespace ringmaster::coordinator
