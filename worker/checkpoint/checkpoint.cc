@@ -157,11 +157,6 @@ bool IsInCheckpoint(const std::string& checkpoint, const std::string& kept) {
          fs::equivalent(checkpoint, parent, error);
 }
 
-// Returns true if a checkpoint with this problem is of no use to anybody.
-bool IsLost(const absl::Status& problem) {
-  return absl::IsDataLoss(problem) || absl::IsNotFound(problem);
-}
-
 // Keeps the newest `options.keep` complete checkpoints up to `step`; removes
 // older ones, and broken ones that are older than these. Newer ones are another
 // run's, and not ours to remove or to count.
@@ -339,6 +334,10 @@ absl::StatusOr<WrittenCheckpoint> WriteCheckpoint(
   }
   written.removal = RemoveOld(directory, contents.step, options);
   return written;
+}
+
+bool IsLost(const absl::Status& problem) {
+  return absl::IsDataLoss(problem) || absl::IsNotFound(problem);
 }
 
 absl::StatusOr<std::vector<CheckpointSummary>> ListCheckpoints(

@@ -12,8 +12,7 @@
 // Guarantees: a checkpoint exists completely, durably and unchanged, or not at
 // all: files are synced before the directory gets its name, and every byte is
 // covered by a hash. A failed write leaves older checkpoints as they were.
-// Thread-safety: functions may run at once, except two writes of one step by
-// one process.
+// Thread-safety: functions may run at once, also on several hosts.
 // Example:
 //   ASSIGN_OR_RETURN(WrittenCheckpoint written,
 //                    WriteCheckpoint(directory, contents, {.keep = 3}));
@@ -99,6 +98,10 @@ struct CheckpointSummary {
   absl::Status problem;
   CheckpointManifest manifest;  // if there is no problem
 };
+
+// Returns true if a checkpoint with this problem is of no use to anybody: it is damaged
+// or gone. Another problem, such as a missing permission, may pass.
+[[nodiscard]] bool IsLost(const absl::Status& problem);
 
 // Returns the checkpoints in `directory`, newest step first; none if it is
 // absent. It is quick: it reads manifests and looks at sizes. Errors are

@@ -1,22 +1,25 @@
 #include "worker/checkpoint/checkpoint_directory.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <fstream>
+#include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
+#include "absl/random/random.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "common/fail_point/fail_point.h"
@@ -39,9 +42,35 @@ std::string Join(const std::string& directory, absl::string_view name) {
   return absl::StrCat(directory, "/", name);
 }
 
-// The name of this process's work on the checkpoint of `step`.
+// The kernel that this process runs under; "" if it does not tell.
+const std::string& ThisHost() {
+  static const std::string& host = *new std::string([] {
+    std::string boot_id;
+    std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot_id);
+    return boot_id.substr(0, boot_id.find('-'));
+  }());
+  return host;
+}
+
+// A new name for work on the checkpoint of `step`.
 std::string WorkName(absl::string_view prefix, int64_t step) {
-  return absl::StrCat(prefix, CheckpointName(step), "-", getpid());
+  absl::BitGen random;
+  return absl::StrCat(prefix, CheckpointName(step), "-", ThisHost(), "-",
+                      absl::Hex(random(), absl::kZeroPad16));
+}
+
+// The parts of a WorkName behind its prefix.
+struct WorkParts {
+  absl::string_view checkpoint;
+  absl::string_view
+      host;  // "" in names of release 0.1, which have another form
+};
+
+WorkParts PartsOf(absl::string_view name) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(name, '-');
+  if (parts.size() < 2) return {name, ""};
+  return {name.substr(0, parts[0].size() + 1 + parts[1].size()),
+          parts.size() == 4 ? parts[2] : ""};
 }
 
 absl::Status RemoveTree(const std::string& path) {
@@ -50,50 +79,62 @@ absl::Status RemoveTree(const std::string& path) {
   return error ? FileError("remove", path, error.value()) : absl::OkStatus();
 }
 
-// mkdir -p, each new name durable as far as we may say so to its parent.
-absl::Status CreateDirectories(const fs::path& path) {
-  std::error_code error;
-  if (path.empty() || fs::is_directory(path, error)) return absl::OkStatus();
-  RETURN_IF_ERROR(CreateDirectories(path.parent_path()));
-  if (fs::create_directory(path, error)) {
-    const fs::path parent = path.parent_path();
-    SyncDirectory(parent.empty() ? "." : parent.string()).IgnoreError();
-  }
-  return error ? FileError("create", path.string(), error.value())
-               : absl::OkStatus();
-}
-
 UniqueFd OpenDirectory(const std::string& path) {
   return UniqueFd(
       open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
-// Returns true if no live process works in the directory at `path`.
-bool IsAbandoned(const std::string& path) {
+// Returns the last time that the directory at `path` or something in it changed; the
+// future if that cannot be seen.
+absl::Time LastChange(const std::string& path) {
+  absl::Time last = absl::InfinitePast();
+  const auto look = [&last](const std::string& at) {
+    struct stat info = {};
+    last = std::max(last, stat(at.c_str(), &info) == 0
+                              ? absl::TimeFromTimespec(info.st_mtim)
+                              : absl::InfiniteFuture());
+  };
+  look(path);
+  std::error_code error;
+  for (fs::directory_iterator it(path, error), end; !error && it != end;
+       it.increment(error)) {
+    look(it->path().string());
+  }
+  return error ? absl::InfiniteFuture() : last;
+}
+
+// Returns true if no live process works in the directory at `path`, whose name has
+// `host`.
+bool IsAbandoned(const std::string& path, absl::string_view host,
+                 absl::Time now) {
   const UniqueFd fd = OpenDirectory(path);
   if (!fd.is_open()) return false;
-  if (flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return true;
-  if (errno == EWOULDBLOCK) return false;
-  int pid = 0;
-  const absl::string_view digits =
-      absl::string_view(path).substr(path.rfind('-') + 1);
-  if (!absl::SimpleAtoi(digits, &pid) || pid <= 0) return true;
-  return pid == getpid() || (kill(pid, 0) != 0 && errno == ESRCH);
+  const bool is_locked = flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
+  if (!is_locked && errno == EWOULDBLOCK) return false;
+  if (is_locked && !host.empty() && host == ThisHost()) return true;
+  return now - LastChange(path) > kAbandonedAge;
 }
 
 // Puts an abandoned `.old-` directory back if nothing took its place.
 absl::Status RestoreOrRemove(const std::string& directory,
-                             absl::string_view name) {
+                             absl::string_view name,
+                             absl::string_view checkpoint) {
   const std::string path = Join(directory, name);
-  absl::string_view original = name.substr(kReplacedPrefix.size());
-  original = original.substr(0, original.rfind('-'));
-  const std::string target = Join(directory, original);
-  if (StepOfCheckpointName({original.data(), original.size()}).has_value() &&
+  const std::string target = Join(directory, checkpoint);
+  if (StepOfCheckpointName({checkpoint.data(), checkpoint.size()})
+          .has_value() &&
       access(target.c_str(), F_OK) != 0 &&
       rename(path.c_str(), target.c_str()) == 0) {
     return SyncDirectory(directory);
   }
   return RemoveTree(path);
+}
+
+// Returns true if `fd`, just locked, is still the directory at its name: somebody may
+// have taken it for a leftover before it was locked.
+bool IsStillThere(const UniqueFd& fd) {
+  struct stat info = {};
+  return fstat(fd.get(), &info) == 0 && info.st_nlink > 0;
 }
 
 }  // namespace
@@ -123,19 +164,26 @@ absl::StatusOr<StagingDirectory> StagingDirectory::Create(
   if (directory.empty())
     return absl::InvalidArgumentError("the directory of checkpoints is empty");
   RETURN_IF_ERROR(CreateDirectories(directory));
-  StagingDirectory staging(directory, step);
-  // One of this name is a dead process's that had our number.
-  if (access(staging.path_.c_str(), F_OK) == 0 && IsAbandoned(staging.path_))
-    RETURN_IF_ERROR(RemoveTree(staging.path_));
-  if (mkdir(staging.path_.c_str(), kDirectoryMode) != 0) {
-    const absl::Status status = FileError("create", staging.path_, errno);
+  for (;;) {
+    StagingDirectory staging(directory, step);
+    if (mkdir(staging.path_.c_str(), kDirectoryMode) != 0) {
+      const absl::Status status = FileError("create", staging.path_, errno);
+      staging.path_.clear();
+      return status;
+    }
+    RETURN_IF_ERROR(Annotate(FAIL_POINT("checkpoint.create"), staging.path_));
+    staging.lock_ = OpenDirectory(staging.path_);
+    if (!staging.lock_.is_open() && errno != ENOENT)
+      return FileError("open", staging.path_, errno);
+    // On a file system without locks there is none to hold, see IsAbandoned.
+    if (staging.lock_.is_open() &&
+        (flock(staging.lock_.get(), LOCK_EX | LOCK_NB) == 0 ||
+         errno != EWOULDBLOCK) &&
+        IsStillThere(staging.lock_)) {
+      return staging;
+    }
     staging.path_.clear();
-    return status;
   }
-  staging.lock_ = OpenDirectory(staging.path_);
-  if (!staging.lock_.is_open()) return FileError("open", staging.path_, errno);
-  (void)flock(staging.lock_.get(), LOCK_EX | LOCK_NB);  // see IsAbandoned
-  return staging;
 }
 
 StagingDirectory::StagingDirectory(StagingDirectory&& other) noexcept
@@ -162,6 +210,7 @@ absl::StatusOr<std::string> StagingDirectory::Publish() {
       return FileError("create", target, errno);
     RETURN_IF_ERROR(Replace(target));
   }
+  RETURN_IF_ERROR(Annotate(FAIL_POINT("checkpoint.published"), target));
   RETURN_IF_ERROR(SyncDirectory(directory_));
   return target;
 }
@@ -176,6 +225,7 @@ absl::Status StagingDirectory::Replace(const std::string& target) const {
   const std::string aside = Join(directory_, WorkName(kReplacedPrefix, step_));
   if (rename(target.c_str(), aside.c_str()) != 0)
     return FileError("replace", target, errno);
+  (void)FAIL_POINT("checkpoint.aside");  // a place to crash, not to fail
   if (rename(path_.c_str(), target.c_str()) != 0) {
     const absl::Status status = FileError("create", target, errno);
     (void)rename(aside.c_str(), target.c_str());
@@ -192,7 +242,7 @@ absl::Status RemoveCheckpoint(const std::string& directory, int64_t step) {
   return RemoveTree(leaving);
 }
 
-absl::Status RemoveAbandoned(const std::string& directory) {
+absl::Status RemoveAbandoned(const std::string& directory, absl::Time now) {
   std::error_code error;
   std::vector<std::string> names;
   for (fs::directory_iterator it(directory, error), end; !error && it != end;
@@ -203,12 +253,15 @@ absl::Status RemoveAbandoned(const std::string& directory) {
   if (error) return FileError("read", directory, error.value());
   absl::Status first;
   for (const std::string& name : names) {
-    const bool is_replaced = absl::StartsWith(name, kReplacedPrefix);
-    if (!is_replaced && !absl::StartsWith(name, kTemporaryPrefix)) continue;
+    absl::string_view rest = name;
+    const bool is_replaced = absl::ConsumePrefix(&rest, kReplacedPrefix);
+    if (!is_replaced && !absl::ConsumePrefix(&rest, kTemporaryPrefix)) continue;
     const std::string path = Join(directory, name);
-    if (!IsAbandoned(path)) continue;
-    first.Update(is_replaced ? RestoreOrRemove(directory, name)
-                             : RemoveTree(path));
+    const WorkParts parts = PartsOf(rest);
+    if (!IsAbandoned(path, parts.host, now)) continue;
+    first.Update(is_replaced
+                     ? RestoreOrRemove(directory, name, parts.checkpoint)
+                     : RemoveTree(path));
   }
   return first;
 }

@@ -1,18 +1,24 @@
 // The directory of a job's checkpoints: their names, and how they appear and
 // disappear.
 //
-//   DIR/step-000000120/            a checkpoint
-//   DIR/.tmp-step-000000120-4711/  one that process 4711 writes, or removes
-//   DIR/.old-step-000000120-4711/  one about to be replaced, for a moment, on
-//                                  file systems that cannot exchange two names
+//   DIR/step-000000120/                          a checkpoint
+//   DIR/.tmp-step-000000120-HOST-RANDOM/         one that is being written or removed
+//   DIR/.old-step-000000120-HOST-RANDOM/         one about to be replaced, for a moment,
+//                                                on file systems that cannot exchange
+//                                                two names
 //
 // A checkpoint appears and disappears by one rename, so a reader never sees
-// half of one. A process that works in a temporary directory holds a flock on
-// it, which ends with the process: this distinguishes leftovers of a dead
-// writer from work of a live one. (Where a file system has no such locks, the
-// process number does.)
-// Fail points: checkpoint.rename, checkpoint.exchange (an error there means a
-// file system that cannot exchange names).
+// half of one. RANDOM makes each name that of one writer, also where hosts share the
+// directory.
+// A writer holds a flock on its directory, which ends with its process. So leftovers of
+// a dead writer are told from the work of a live one, but only where locks are seen:
+// under the same kernel, which HOST names (the first part of its boot_id). A directory of
+// another HOST, or on a file system without locks, is left alone until nothing in it
+// has changed for kAbandonedAge.
+// Fail points: checkpoint.create (the directory is there and not yet locked),
+// checkpoint.rename, checkpoint.exchange (an error there means a file system that cannot
+// exchange names), checkpoint.aside (without exchange: the old one has lost its name, the
+// new one has none yet), checkpoint.published.
 #ifndef RINGMASTER_WORKER_CHECKPOINT_CHECKPOINT_DIRECTORY_H_
 #define RINGMASTER_WORKER_CHECKPOINT_CHECKPOINT_DIRECTORY_H_
 
@@ -23,9 +29,15 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "common/transport/unique_fd.h"
 
 namespace ringmaster {
+
+// No write of a checkpoint pauses for as long: a directory of somebody whose locks are
+// not seen here is a leftover after that.
+inline constexpr absl::Duration kAbandonedAge = absl::Hours(24);
 
 // "step-000000120". Requires step >= 0.
 std::string CheckpointName(int64_t step);
@@ -63,9 +75,10 @@ class StagingDirectory {
 [[nodiscard]] absl::Status RemoveCheckpoint(const std::string& directory,
                                             int64_t step);
 
-// Removes what dead processes left in `directory`, which may be absent.
-// Continues after an error and returns the first one.
-[[nodiscard]] absl::Status RemoveAbandoned(const std::string& directory);
+// Removes what dead processes left in `directory`, which may be absent. `now` is the
+// time that files are dated by. Continues after an error and returns the first one.
+[[nodiscard]] absl::Status RemoveAbandoned(const std::string& directory,
+                                           absl::Time now = absl::Now());
 
 }  // namespace ringmaster
 

@@ -5,7 +5,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/fail_point/fail_point.h"
@@ -18,6 +23,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::MatchesRegex;
 
 namespace fs = std::filesystem;
 
@@ -47,8 +53,9 @@ TEST_F(CheckpointDirectoryTest, StagingGoesUnlessPublished) {
         StagingDirectory::Create(directory_ + "/a/b", 7);
     ASSERT_TRUE(staging.ok()) << staging.status();
     WriteFile(staging->File("x"), "x");
-    EXPECT_THAT(NamesIn(directory_ + "/a/b"),
-                ElementsAre(absl::StrCat(".tmp-step-000000007-", getpid())));
+    EXPECT_THAT(
+        NamesIn(directory_ + "/a/b"),
+        ElementsAre(MatchesRegex(".tmp-step-000000007-[0-9a-f]+-[0-9a-f]+")));
   }
   EXPECT_THAT(NamesIn(directory_ + "/a/b"), IsEmpty());
 }
@@ -64,62 +71,153 @@ TEST_F(CheckpointDirectoryTest, WorkOfTheLivingIsNotAbandoned) {
   ASSERT_TRUE(staging.ok());
   EXPECT_TRUE(RemoveAbandoned(directory_).ok());
   EXPECT_EQ(NamesIn(directory_).size(), 1u);
-  // It is not taken over either.
-  EXPECT_EQ(StagingDirectory::Create(directory_, 7).status().code(),
-            absl::StatusCode::kFailedPrecondition);
+  // However long it takes.
+  EXPECT_TRUE(
+      RemoveAbandoned(directory_, absl::Now() + absl::Hours(1000)).ok());
+  EXPECT_EQ(NamesIn(directory_).size(), 1u);
   EXPECT_TRUE(staging->Publish().ok());
   EXPECT_THAT(NamesIn(directory_), ElementsAre("step-000000007"));
 }
 
-// A process is killed at each of these places.
-TEST_F(CheckpointDirectoryTest, WhatTheKilledLeaveIsIgnoredAndRemoved) {
-  ASSERT_TRUE(WriteCheckpoint(directory_, job_.ContentsAt(10)).ok());
-  for (const char* const name : {"checkpoint.open", "checkpoint.write",
-                                 "checkpoint.fsync", "checkpoint.rename"}) {
-    const pid_t child = fork();
-    if (child == 0) {
-      FailPoint::Arm(name, FailPoint::Action::kCrash);
-      (void)WriteCheckpoint(directory_, job_.ContentsAt(20), {.keep = 1});
-      _exit(0);
-    }
-    int wait_status = 0;
-    ASSERT_EQ(waitpid(child, &wait_status, 0), child);
-    ASSERT_TRUE(WIFSIGNALED(wait_status)) << name;
-    EXPECT_THAT(NamesIn(directory_),
-                Contains(absl::StrCat(".tmp-step-000000020-", child)));
-    EXPECT_EQ(ListCheckpoints(directory_)->size(), 1u);
+// As two hosts do that have not agreed on a writer.
+TEST_F(CheckpointDirectoryTest, TwoWritersOfAStepDoNotTouchEachOthersFiles) {
+  absl::StatusOr<StagingDirectory> first =
+      StagingDirectory::Create(directory_, 7);
+  ASSERT_TRUE(first.ok());
+  WriteFile(first->File("x"), "first");
+  {
+    absl::StatusOr<StagingDirectory> second =
+        StagingDirectory::Create(directory_, 7);
+    ASSERT_TRUE(second.ok()) << second.status();
+    WriteFile(second->File("x"), "second");
+    EXPECT_TRUE(second->Publish().ok());
+    EXPECT_EQ(ReadFile(directory_ + "/step-000000007/x"), "second");
+    EXPECT_EQ(ReadFile(first->File("x")), "first");
+  }
+  EXPECT_TRUE(first->Publish().ok());
+  EXPECT_EQ(ReadFile(directory_ + "/step-000000007/x"), "first");
+  EXPECT_THAT(NamesIn(directory_), Contains("step-000000007"));
+}
+
+// Somebody looks for leftovers between the making of the directory and its lock.
+TEST_F(CheckpointDirectoryTest, ADirectoryThatWasTakenForALeftoverIsMadeAnew) {
+  FailPoint::Arm("checkpoint.create", FailPoint::Action::kHang);
+  std::thread cleaner([&] {
+    while (FailPoint::HangingCount("checkpoint.create") == 0)
+      std::this_thread::yield();
     EXPECT_TRUE(RemoveAbandoned(directory_).ok());
-    EXPECT_THAT(NamesIn(directory_), ElementsAre("step-000000010"));
+    EXPECT_THAT(NamesIn(directory_), IsEmpty());
+    FailPoint::DisarmAll();
+  });
+  absl::StatusOr<StagingDirectory> staging =
+      StagingDirectory::Create(directory_, 7);
+  cleaner.join();
+  ASSERT_TRUE(staging.ok()) << staging.status();
+  WriteFile(staging->File("x"), "x");
+  EXPECT_TRUE(staging->Publish().ok());
+  EXPECT_EQ(ReadFile(directory_ + "/step-000000007/x"), "x");
+}
+
+// The names in the directory that are no checkpoints.
+std::vector<std::string> LeftoversIn(const std::string& directory) {
+  std::vector<std::string> names = NamesIn(directory);
+  names.erase(std::remove_if(names.begin(), names.end(),
+                             [](const std::string& name) {
+                               return StepOfCheckpointName(name).has_value();
+                             }),
+              names.end());
+  return names;
+}
+
+// Writes the checkpoint of `step` in a process of its own, which is killed at the
+// `at_pass`-th pass of `fail_point`; returns whether it came so far.
+bool IsKilledWriting(const std::string& directory, const TestJob& job,
+                     int64_t step, const std::string& fail_point, int at_pass) {
+  const pid_t child = fork();
+  if (child == 0) {
+    if (fail_point == "checkpoint.aside")
+      FailPoint::Arm("checkpoint.exchange", FailPoint::Action::kError);
+    FailPoint::Arm(fail_point, FailPoint::Action::kCrash, at_pass);
+    (void)WriteCheckpoint(directory, job.ContentsAt(step), {.keep = 1});
+    _exit(0);
+  }
+  int wait_status = 0;
+  EXPECT_EQ(waitpid(child, &wait_status, 0), child);
+  return WIFSIGNALED(wait_status);
+}
+
+// The last checkpoint on disk is whole wherever its writer died, also while it replaced
+// one: at once if two names can be exchanged, else after the next start has cleaned
+// up.
+TEST_F(CheckpointDirectoryTest, AWriterKilledAnywhereLeavesAWholeCheckpoint) {
+  for (const int64_t step : {10, 20}) {
+    for (const char* const point :
+         {"checkpoint.create", "checkpoint.open", "checkpoint.write",
+          "checkpoint.fsync", "checkpoint.rename", "checkpoint.exchange",
+          "checkpoint.aside", "checkpoint.published",
+          "checkpoint.fsync_directory"}) {
+      for (int at_pass = 1; at_pass < 50; ++at_pass) {
+        SCOPED_TRACE(absl::StrCat(point, "@", at_pass, " of step ", step));
+        fs::remove_all(directory_);
+        ASSERT_TRUE(WriteCheckpoint(directory_, job_.ContentsAt(10)).ok());
+        const bool is_killed =
+            IsKilledWriting(directory_, job_, step, point, at_pass);
+        if (std::string(point) != "checkpoint.aside") {
+          EXPECT_TRUE(ListCheckpoints(directory_)->at(0).problem.ok());
+        }
+        EXPECT_TRUE(RemoveAbandoned(directory_).ok());
+        EXPECT_THAT(LeftoversIn(directory_), IsEmpty());
+        const auto left = ListCheckpoints(directory_);
+        ASSERT_TRUE(left.ok() && !left->empty());
+        EXPECT_TRUE(VerifyCheckpoint(left->at(0).path).ok());
+        if (!is_killed) break;
+        ASSERT_LT(at_pass, 49) << "does not end";
+      }
+    }
   }
 }
 
 // A process of our number died, or the number of another host's is alive here.
-TEST_F(CheckpointDirectoryTest, TheLockTellsAndNotTheNumber) {
-  const std::string mine =
-      absl::StrCat(directory_, "/.tmp-step-000000007-", getpid());
-  fs::create_directory(mine);
-  WriteFile(mine + "/left", "");
-  {
-    const absl::StatusOr<StagingDirectory> staging =
-        StagingDirectory::Create(directory_, 7);
-    ASSERT_TRUE(staging.ok()) << staging.status();
-    EXPECT_THAT(NamesIn(mine), IsEmpty());
+TEST_F(CheckpointDirectoryTest, AnotherHostsLeftoversGoByTheirAge) {
+  const absl::Time now = absl::Now();
+  // Another host's, and release 0.1's.
+  const std::vector<std::string> names = {
+      absl::StrCat(".tmp-step-000000007-", getppid()),
+      ".tmp-step-000000008-0ddba11d-0123456789abcdef",
+  };
+  for (const std::string& name : names) {
+    fs::create_directory(directory_ + "/" + name);
+    WriteFile(directory_ + "/" + name + "/left", "x");
   }
-  fs::create_directory(
-      absl::StrCat(directory_, "/.tmp-step-000000007-", getppid()));
-  EXPECT_TRUE(RemoveAbandoned(directory_).ok());
+  EXPECT_TRUE(
+      RemoveAbandoned(directory_, now + kAbandonedAge - absl::Minutes(1)).ok());
+  EXPECT_EQ(NamesIn(directory_), names);
+  // Its directory is old, and it still writes.
+  fs::last_write_time(directory_ + "/" + names[1] + "/left",
+                      fs::file_time_type::clock::now() + std::chrono::hours(1));
+  EXPECT_TRUE(
+      RemoveAbandoned(directory_, now + kAbandonedAge + absl::Minutes(1)).ok());
+  EXPECT_THAT(NamesIn(directory_), ElementsAre(names[1]));
+  EXPECT_TRUE(RemoveAbandoned(directory_, now + 2 * kAbandonedAge).ok());
   EXPECT_THAT(NamesIn(directory_), IsEmpty());
 }
 
 TEST_F(CheckpointDirectoryTest, AReplacedOneComesBackIfNothingTookItsPlace) {
-  fs::create_directory(directory_ + "/.old-step-000000007-1");
-  WriteFile(directory_ + "/.old-step-000000007-1/x", "old");
-  EXPECT_TRUE(RemoveAbandoned(directory_).ok());
-  EXPECT_THAT(NamesIn(directory_), ElementsAre("step-000000007"));
-  fs::create_directory(directory_ + "/.old-step-000000007-1");
-  EXPECT_TRUE(RemoveAbandoned(directory_).ok());
-  EXPECT_THAT(NamesIn(directory_), ElementsAre("step-000000007"));
-  EXPECT_EQ(ReadFile(directory_ + "/step-000000007/x"), "old");
+  const absl::Time later = absl::Now() + 2 * kAbandonedAge;
+  for (const char* const name :
+       {".old-step-000000007-1",
+        ".old-step-000000007-0ddba11d-0123456789abcdef"}) {
+    const std::string path = absl::StrCat(directory_, "/", name);
+    fs::create_directory(path);
+    WriteFile(path + "/x", "old");
+    EXPECT_TRUE(RemoveAbandoned(directory_, later).ok());
+    EXPECT_THAT(NamesIn(directory_), ElementsAre("step-000000007"));
+    fs::create_directory(path);
+    EXPECT_TRUE(RemoveAbandoned(directory_, later).ok());
+    EXPECT_THAT(NamesIn(directory_), ElementsAre("step-000000007"));
+    EXPECT_EQ(ReadFile(directory_ + "/step-000000007/x"), "old");
+    fs::remove_all(directory_ + "/step-000000007");
+  }
 }
 
 TEST_F(CheckpointDirectoryTest, NamesWhatCannotBeRemoved) {

@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/fail_point/fail_point.h"
+#include "worker/checkpoint/checkpoint_directory.h"
 #include "worker/checkpoint/testing/test_files.h"
 
 namespace ringmaster {
@@ -156,7 +157,13 @@ TEST_F(CheckpointWriterTest, KeepsTheNewestAndTheProtected) {
 }
 
 TEST_F(CheckpointWriterTest, RemovesWhatDeadWritersLeft) {
-  fs::create_directory(directory_ + "/.tmp-step-000000007-1");
+  std::string left;
+  {
+    const auto staging = StagingDirectory::Create(directory_, 7);
+    ASSERT_TRUE(staging.ok());
+    left = NamesIn(directory_).at(0);
+  }
+  fs::create_directory(directory_ + "/" + left);
   const std::unique_ptr<CheckpointWriter> writer = Make(OptionsFor(directory_));
   EXPECT_THAT(NamesIn(directory_), IsEmpty());
 }

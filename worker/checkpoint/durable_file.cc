@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -119,6 +121,20 @@ absl::StatusOr<FileDigest> DurableFile::Close() {
   if (fsync(fd_.get()) != 0) return FileError("sync", path_, errno);
   fd_.Reset();
   return digest_.Finish();
+}
+
+absl::Status CreateDirectories(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (path.empty() || fs::is_directory(path, error)) return absl::OkStatus();
+  const std::string parent = fs::path(path).parent_path().string();
+  RETURN_IF_ERROR(CreateDirectories(parent));
+  if (fs::create_directory(path, error))
+    SyncDirectory(parent.empty() ? "." : parent).IgnoreError();
+  // There is something of this name that is no directory.
+  if (error == std::errc::file_exists)
+    error = std::make_error_code(std::errc::not_a_directory);
+  return error ? FileError("create", path, error.value()) : absl::OkStatus();
 }
 
 absl::Status SyncDirectory(const std::string& path) {

@@ -70,6 +70,10 @@ class DurableFile {
   int64_t awaited_bytes_ = 0;  // whose way has ended
 };
 
+// Makes the directory `path` and those that it is in, as far as they are missing; each
+// new name is durable if its parent lets us say so. Errors are FileError's.
+[[nodiscard]] absl::Status CreateDirectories(const std::string& path);
+
 // Makes the names in directory `path` durable. Errors are FileError's.
 [[nodiscard]] absl::Status SyncDirectory(const std::string& path);
 
