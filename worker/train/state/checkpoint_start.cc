@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <span>
 #include <utility>
@@ -11,6 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/fail_point/fail_point.h"
 #include "common/optimizer/optimizer.h"
+#include "common/status/annotate.h"
+#include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/train/state/broadcast_pieces.h"
@@ -24,9 +27,10 @@ constexpr int kReadPatience = 10;
 // The source's report on its attempt, in a form that can be sent to all ranks.
 struct Attempt {
   static constexpr size_t kTextBytes = 1000;
-  int64_t step = 0;          // -1: failed for good
-  double loss_scale = 0;     // 0: it has none
-  int64_t good_updates = 0;  // of the scale
+  int64_t step = 0;             // -1: failed for good
+  int64_t unreadable_step = 0;  // of one that is there and cannot be read
+  double loss_scale = 0;        // 0: it has none
+  int64_t good_updates = 0;     // of the scale
   int64_t text_size = 0;
   std::array<char, kTextBytes> text = {};
 };
@@ -48,6 +52,7 @@ class Starter {
     ListCandidates();
     while (true) {
       ASSIGN_OR_RETURN(const int source, Elect());
+      if (unreadable_step_ > newest_step_) return unreadable_;
       if (source < 0) {
         // A damaged one may have been read in part here, or a part of one may
         // have come in a generation that failed.
@@ -57,8 +62,12 @@ class Starter {
       }
       const bool is_source = source == communicator_.rank();
       ASSIGN_OR_RETURN(const Attempt attempt, Announce(source));
-      if (attempt.step < 0) return FailureOf(attempt);
-      if (attempt.step == 0) continue;  // damaged; the next candidate
+      if (attempt.step < 0) return absl::InvalidArgumentError(TextOf(attempt));
+      if (attempt.unreadable_step > unreadable_step_) {
+        unreadable_step_ = attempt.unreadable_step;
+        unreadable_ = Unreadable(TextOf(attempt));
+      }
+      if (attempt.step == 0) continue;  // the next candidate
       start_.step = attempt.step;
       start_.source_rank = source;
       if (!is_source) start_.path.clear();
@@ -79,26 +88,30 @@ class Starter {
     absl::StrAppend(&start_.remark, start_.remark.empty() ? "" : "; ", text);
   }
 
-  // Newest last, so that the next one is at the back.
+  // Newest last, so that the next one is at the back. One that cannot be read is a
+  // candidate: nobody knows whether it is damaged.
   void ListCandidates() {
     auto listed =
         ListCheckpoints(state_.config().program.checkpoint().directory());
     if (!listed.ok()) {
-      Remark(std::string(listed.status().message()));
+      CheckpointSummary& unknown = candidates_.emplace_back();
+      unknown.step = std::numeric_limits<int64_t>::max();
+      unknown.problem = listed.status();
       return;
     }
     for (CheckpointSummary& summary : *listed) {
       if (summary.step == 0) continue;
-      if (summary.problem.ok()) {
-        candidates_.push_back(std::move(summary));
-      } else {
+      if (IsLost(summary.problem)) {
         Remark(std::string(summary.problem.message()));
+      } else {
+        candidates_.push_back(std::move(summary));
       }
     }
     std::reverse(candidates_.begin(), candidates_.end());
   }
 
-  // Returns the lowest rank with the newest candidate; -1 if no rank has any.
+  // Returns the lowest rank with the newest candidate, whose step becomes
+  // newest_step_; -1 if no rank has any.
   absl::StatusOr<int> Elect() {
     std::vector<int64_t> steps(static_cast<size_t>(communicator_.world_size()));
     steps[static_cast<size_t>(communicator_.rank())] =
@@ -106,7 +119,9 @@ class Starter {
     RETURN_IF_ERROR(communicator_.Run(
         AllGather(BufferView::Of(std::span<int64_t>(steps))), Deadline()));
     const auto newest = std::max_element(steps.begin(), steps.end());
-    return *newest == 0 ? -1 : static_cast<int>(newest - steps.begin());
+    newest_step_ = *newest;
+    const auto rank = static_cast<int>(newest - steps.begin());
+    return newest_step_ == 0 ? -1 : rank;
   }
 
   // The source reads the checkpoint and announces the result to all ranks.
@@ -130,11 +145,7 @@ class Starter {
   Attempt Read() {
     const CheckpointSummary candidate = std::move(candidates_.back());
     candidates_.pop_back();
-    const ArenaSpans<float> arenas = state_.MutableArenas();
-    const absl::StatusOr<CheckpointManifest> manifest = ReadCheckpoint(
-        candidate.path, state_.plan(),
-        {arenas.parameters, arenas.first_moment, arenas.second_moment},
-        &cancel_, &progress_);
+    const absl::StatusOr<CheckpointManifest> manifest = ReadFilesOf(candidate);
     Attempt attempt;
     if (manifest.ok()) {
       attempt.step = candidate.step;
@@ -144,17 +155,34 @@ class Starter {
         attempt.good_updates = manifest->loss_scale->good_updates();
       }
       Compare(*manifest);
-    } else if (absl::IsFailedPrecondition(manifest.status())) {
-      attempt.step = -1;
-      const absl::string_view text = manifest.status().message();
-      attempt.text_size =
-          static_cast<int64_t>(std::min(text.size(), Attempt::kTextBytes));
-      std::copy_n(text.begin(), attempt.text_size, attempt.text.begin());
-    } else {
-      Remark(absl::StrCat("passed over ", candidate.path, ": ",
-                          std::string(manifest.status().message())));
+      return attempt;
     }
+    const absl::Status& status = manifest.status();
+    if (IsLost(status)) {
+      Remark(absl::StrCat("passed over ", candidate.path, ": ",
+                          std::string(status.message())));
+    } else if (absl::IsFailedPrecondition(status) && candidate.problem.ok()) {
+      attempt.step = -1;
+    } else {
+      attempt.unreadable_step = candidate.step;
+    }
+    const absl::string_view text = status.message();
+    attempt.text_size =
+        static_cast<int64_t>(std::min(text.size(), Attempt::kTextBytes));
+    std::copy_n(text.begin(), attempt.text_size, attempt.text.begin());
     return attempt;
+  }
+
+  absl::StatusOr<CheckpointManifest> ReadFilesOf(
+      const CheckpointSummary& candidate) {
+    RETURN_IF_ERROR(candidate.problem);
+    RETURN_IF_ERROR(
+        Annotate(FAIL_POINT("train.checkpoint_read"), candidate.path));
+    const ArenaSpans<float> arenas = state_.MutableArenas();
+    return ReadCheckpoint(
+        candidate.path, state_.plan(),
+        {arenas.parameters, arenas.first_moment, arenas.second_moment},
+        &cancel_, &progress_);
   }
 
   // Continuing with other data or settings may be intended, but is worth
@@ -166,11 +194,18 @@ class Starter {
       Remark("its settings were others");
   }
 
-  static absl::Status FailureOf(const Attempt& attempt) {
+  static absl::string_view TextOf(const Attempt& attempt) {
     const int64_t size =
         std::clamp<int64_t>(attempt.text_size, 0, int64_t{Attempt::kTextBytes});
-    return absl::InvalidArgumentError(
-        absl::string_view(attempt.text.data(), static_cast<size_t>(size)));
+    return {attempt.text.data(), static_cast<size_t>(size)};
+  }
+
+  static absl::Status Unreadable(absl::string_view text) {
+    return WithExitCode(
+        absl::PermissionDeniedError(absl::StrCat(
+            "the newest checkpoint cannot be read: ", text,
+            "; mend that, remove it, or say train.checkpoint.resume: false")),
+        ExitCode::kUnreadable);
   }
 
   static std::optional<LossScale> LossScaleOf(const Attempt& attempt) {
@@ -206,6 +241,11 @@ class Starter {
   const CancelToken& cancel_;
   DiskProgress& progress_;
   std::vector<CheckpointSummary> candidates_;  // oldest first
+  int64_t newest_step_ = 0;                    // of any rank's candidates
+  // The newest one that somebody could not read, and why. If nobody has another one
+  // of its step, to start from an older one would be to lose what it holds.
+  int64_t unreadable_step_ = 0;
+  absl::Status unreadable_;
   CheckpointStart start_;
 };
 

@@ -4,7 +4,8 @@
 // The lowest rank that has the newest one reads it and broadcasts it, so the
 // number of ranks may be another than when it was written, and hosts without
 // the files take part. A damaged checkpoint is passed over for the next older
-// one.
+// one. One that is there and cannot be read (no permission, a disk that fails) may be
+// whole: unless another rank reads one of the same step, training does not start.
 // Guarantees: a rank's state changes to the checkpoint's step only once all
 // ranks hold it (TrainingState's header explains how a fault in between is
 // settled).
@@ -41,6 +42,8 @@ struct CheckpointStart {
 // counts the bytes read.
 //   INVALID_ARGUMENT  the checkpoint is of another model or optimizer; the same
 //                     message on every rank
+//   PERMISSION_DENIED the newest checkpoint, or the directory, cannot be read; the
+//                     same on every rank; exit code 5
 //   ABORTED           `cancel` was cancelled
 // and the errors of Communicator::Wait.
 [[nodiscard]] absl::StatusOr<CheckpointStart> StartFromCheckpoint(

@@ -1,14 +1,19 @@
 #include "worker/train/state/checkpoint_start.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "common/clock/clock.h"
+#include "common/fail_point/fail_point.h"
 #include "common/job/field_rules.h"
+#include "common/status/exit_code.h"
 #include "worker/collective/testing/world_of_threads.h"
 #include "worker/train/state/program_config.h"
 #include "worker/train/testing/rank_threads.h"
@@ -17,6 +22,9 @@ namespace ringmaster {
 namespace {
 
 namespace fs = std::filesystem;
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 ProgramConfig Job(const fs::path& directory) {
   ProgramConfig config;
@@ -78,6 +86,110 @@ TEST(CheckpointStartTest, ServersAreGivenItByRankZeroWhoeverHasIt) {
       EXPECT_FALSE(IsZero(state.second_moment()));
     }
     EXPECT_TRUE(states[2]->first_moment().empty()) << "not worth the memory";
+  }
+}
+
+// Returns the start that each rank finds; rank r sees `directories[r]`.
+std::vector<absl::StatusOr<CheckpointStart>> StartsOf(
+    const std::vector<fs::path>& directories) {
+  std::vector<std::unique_ptr<TrainingState>> states;
+  for (const fs::path& directory : directories)
+    states.push_back(TrainingState::Create(Job(directory)).value());
+  const int size = static_cast<int>(directories.size());
+  const auto world = WorldOfThreads::Create({.world_size = size}).value();
+  std::vector<absl::StatusOr<CheckpointStart>> starts(
+      directories.size(), absl::UnknownError("did not come so far"));
+  (void)world->RunAll([&](Communicator& communicator) {
+    const auto rank = static_cast<size_t>(communicator.rank());
+    const CancelToken cancel;
+    DiskProgress progress;
+    starts[rank] =
+        StartFromCheckpoint(*states[rank], communicator, absl::Seconds(30),
+                            Clock::Real(), cancel, progress);
+    return starts[rank].status();
+  });
+  return starts;
+}
+
+class UnreadableCheckpointTest : public testing::Test {
+ protected:
+  UnreadableCheckpointTest() {
+    fs::remove_all(root_);
+    for (const char* name : {"here", "there"}) {
+      ProgramConfig config = Job(root_ / name);
+      config.program.mutable_checkpoint()->set_every_steps(2);
+      EXPECT_TRUE(RunRanks(config, /*world_size=*/1)[0]->end.ok());
+    }
+  }
+  ~UnreadableCheckpointTest() override { FailPoint::DisarmAll(); }
+
+  // A directory in the place of a file cannot be read, not even by root.
+  void MakeUnreadable(const char* directory, const char* file) const {
+    const fs::path path = root_ / directory / "step-000000005" / file;
+    fs::remove(path);
+    fs::create_directory(path);
+  }
+
+  const fs::path root_ = fs::path(testing::TempDir()) / "unreadable";
+};
+
+void ExpectRefusals(const std::vector<absl::StatusOr<CheckpointStart>>& starts,
+                    const std::string& place) {
+  for (const absl::StatusOr<CheckpointStart>& start : starts) {
+    EXPECT_EQ(start.status().code(), absl::StatusCode::kPermissionDenied)
+        << start.status();
+    EXPECT_EQ(ExitCodeOf(start.status()), ExitCode::kUnreadable);
+    EXPECT_EQ(start.status().message(), starts[0].status().message());
+    EXPECT_THAT(std::string(start.status().message()),
+                AllOf(HasSubstr("the newest checkpoint cannot be read"),
+                      HasSubstr(place)));
+  }
+}
+
+TEST_F(UnreadableCheckpointTest, NoRankStartsFromAnOlderOne) {
+  MakeUnreadable("here", "checkpoint.json");
+  ExpectRefusals(StartsOf({root_ / "here", root_ / "here"}),
+                 "step-000000005/checkpoint.json");
+  ExpectRefusals(StartsOf({root_ / "none", root_ / "here"}),
+                 "step-000000005/checkpoint.json");
+}
+
+TEST_F(UnreadableCheckpointTest, NorWhereItsDataFailToBeRead) {
+  FailPoint::Arm("train.checkpoint_read", FailPoint::Action::kError);
+  ExpectRefusals(StartsOf({root_ / "here", root_ / "here"}), "step-000000005");
+}
+
+TEST_F(UnreadableCheckpointTest, NorWhereTheDirectoryCannotBeRead) {
+  std::ofstream(root_ / "file") << "x";
+  ExpectRefusals(StartsOf({root_ / "here", root_ / "file"}),
+                 (root_ / "file").string());
+}
+
+TEST_F(UnreadableCheckpointTest, AnotherHostsCopyOfItWillDo) {
+  MakeUnreadable("here", "checkpoint.json");
+  for (const auto& start : StartsOf({root_ / "here", root_ / "there"})) {
+    ASSERT_TRUE(start.ok()) << start.status();
+    EXPECT_EQ(start->step, 5);
+    EXPECT_EQ(start->source_rank, 1);
+  }
+}
+
+TEST_F(UnreadableCheckpointTest, OneThatIsOlderThanTheNewestDoesNotMatter) {
+  MakeUnreadable("here", "checkpoint.json");
+  fs::rename(root_ / "here" / "step-000000005",
+             root_ / "here" / "step-000000001");
+  for (const auto& start : StartsOf({root_ / "here", root_ / "there"})) {
+    ASSERT_TRUE(start.ok()) << start.status();
+    EXPECT_EQ(start->step, 5);
+  }
+}
+
+TEST_F(UnreadableCheckpointTest, ADamagedOneIsStillPassedOver) {
+  std::ofstream(root_ / "here" / "step-000000005" / "checkpoint.json") << "{";
+  for (const auto& start : StartsOf({root_ / "here", root_ / "here"})) {
+    ASSERT_TRUE(start.ok()) << start.status();
+    EXPECT_LT(start->step, 5);
+    EXPECT_GT(start->step, 0);
   }
 }
 
