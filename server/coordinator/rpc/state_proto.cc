@@ -137,6 +137,7 @@ v1::Job JobProto(const State& state, const Job& job, MemberDetail members) {
       shown = MemberProto(member.identity, world_size, member.step);
       if (member.rank_figures != nullptr)
         *shown.mutable_figures() = *member.rank_figures;
+      shown.set_checkpoint_error(member.checkpoint_error);
       SetPhase(state, job, member, shown);
     }
   }

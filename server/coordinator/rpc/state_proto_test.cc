@@ -182,6 +182,19 @@ TEST(StateProtoTest, JobShowsItsLastSampleAndCheckpoint) {
   EXPECT_EQ(proto.figures().checkpoint_step(), 4);
 }
 
+TEST(StateProtoTest, MembersTellOfCheckpointsThatFail) {
+  State state;
+  Job& job =
+      state.jobs.emplace(1, SmallJob(1, v1::JOB_STATE_RUNNING)).first->second;
+  job.generation = 1;
+  job.members.resize(2);
+  job.members[1].checkpoint_error = "after step 4: disk full";
+  const v1::Job proto = JobProto(state, job);
+  ASSERT_EQ(proto.members_size(), 2);
+  EXPECT_EQ(proto.members(0).checkpoint_error(), "");
+  EXPECT_EQ(proto.members(1).checkpoint_error(), "after step 4: disk full");
+}
+
 TEST(StateProtoTest, ABenchmarkShowsItsRowsAndNoFiguresOfTraining) {
   State state;
   Job& job =

@@ -88,6 +88,9 @@ void JobDisplay::UpdateLines(const WatchSnapshot& snapshot) {
     incident_line_ = std::move(incident);
   }
   PrintRecovery(job);
+  std::string checkpoint = CheckpointErrorLine(job, console_.GetStyle());
+  if (checkpoint != checkpoint_line_ && !checkpoint.empty()) Note(checkpoint);
+  checkpoint_line_ = std::move(checkpoint);
   std::string state = StateLine(job);
   if (state != state_line_ && !HasEnded(job.state())) Note(state);
   state_line_ = std::move(state);

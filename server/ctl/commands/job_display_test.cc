@@ -89,6 +89,25 @@ TEST(JobDisplayTest, ShowsAnIncidentOnceAndTheVerdictOfAFailure) {
   EXPECT_THAT(Take(console), HasSubstr("culprit:  worker w-1"));
 }
 
+TEST(JobDisplayTest, TellsOfCheckpointsThatFailOnceForEachFailure) {
+  FakeClock clock;
+  FakeConsole console;
+  JobDisplay display(console, OutputFormat::kTable, clock);
+  WatchSnapshot snapshot = SnapshotAt(3);
+  v1::Member& member = *snapshot.job->add_members();
+  for (const char* error :
+       {"after step 2: no space", "after step 3: no space"}) {
+    member.set_checkpoint_error(error);
+    display.Update(snapshot);
+    EXPECT_THAT(Take(console), HasSubstr(error));
+    display.Update(snapshot);
+    EXPECT_EQ(Take(console), "");
+  }
+  member.clear_checkpoint_error();
+  display.Update(snapshot);
+  EXPECT_EQ(Take(console), "");
+}
+
 TEST(JobDisplayTest, TellsTheCostOfARecoveryOnceItIsOver) {
   FakeClock clock;
   FakeConsole console;

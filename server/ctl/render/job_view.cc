@@ -231,6 +231,8 @@ std::vector<std::string> FigureLines(const v1::Job& job,
   }
   if (std::string line = RareLine(figures); !line.empty())
     lines.push_back(std::move(line));
+  if (std::string line = CheckpointErrorLine(job, style); !line.empty())
+    lines.push_back(std::move(line));
   return lines;
 }
 
@@ -330,6 +332,25 @@ std::string IncidentLine(const v1::Verdict& verdict, const Style& style) {
   if (!absl::StrContains(verdict.summary(), verdict.worker()))
     absl::StrAppend(&line, Culprit(verdict), ": ");
   absl::StrAppend(&line, Printable(verdict.summary()), "; ", Decision(verdict));
+  return Paint(style, Color::kYellow, line);
+}
+
+std::string CheckpointErrorLine(const v1::Job& job, const Style& style) {
+  std::string line;
+  int others = 0;
+  for (const v1::Member& member : job.members()) {
+    if (member.checkpoint_error().empty()) continue;
+    if (!line.empty()) {
+      ++others;
+      continue;
+    }
+    line = absl::StrCat("checkpoints fail: rank ", member.rank(), " (",
+                        MemberName(member.worker(), member.role()), " on ",
+                        Printable(member.host()), ") ",
+                        Printable(member.checkpoint_error()));
+  }
+  if (line.empty()) return "";
+  if (others > 0) absl::StrAppend(&line, "; and on ", others, " more");
   return Paint(style, Color::kYellow, line);
 }
 

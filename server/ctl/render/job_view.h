@@ -43,6 +43,11 @@ struct JobContext {
 [[nodiscard]] std::string IncidentLine(const v1::Verdict& verdict,
                                        const Style& style);
 
+// "checkpoints fail: rank 0 (w-1 on beta) after step 60: cannot write ...: No space
+// left on device", and how many other ranks fail as well; empty if none does.
+[[nodiscard]] std::string CheckpointErrorLine(const v1::Job& job,
+                                              const Style& style);
+
 // Says how an ended job ended: "job mlp-1 succeeded: 500 steps in 21s, loss
 // 1.734, evaluation loss 1.801, parameters 9f3c...".
 [[nodiscard]] std::string FinalLine(const v1::Job& job, const Style& style);

@@ -57,6 +57,18 @@ TEST(LiveTableTest, TellsParameterServersFromRanks) {
       << text;
 }
 
+TEST(LiveTableTest, TellsOfCheckpointsThatFail) {
+  v1::Job job = RunningJob();
+  EXPECT_EQ(CheckpointErrorLine(job, {}), "");
+  for (v1::Member& member : *job.mutable_members())
+    member.set_checkpoint_error("after step 60: disk full\033[2J");
+  EXPECT_EQ(CheckpointErrorLine(job, {}),
+            "checkpoints fail: rank 0 (w-0 on alpha) after step 60: disk "
+            "full?[2J; and on 1 more");
+  EXPECT_THAT(absl::StrJoin(LiveTable(job, {}, {.width = 200}), "\n"),
+              testing::HasSubstr("\ncheckpoints fail: rank 0"));
+}
+
 TEST(LiveTableTest, ShowsProgressFiguresAndRanks) {
   v1::Job job = RunningJob();
   job.mutable_members(0)->set_phase(v1::PHASE_STEP);

@@ -140,6 +140,10 @@ std::vector<std::string> StatusLines(const v1::Status& status, absl::Time now,
   }
   lines.push_back("");
   Append(lines, JobTable(status, now, style));
+  for (const v1::Job& job : status.jobs()) {
+    if (std::string line = CheckpointErrorLine(job, style); !line.empty())
+      lines.push_back(absl::StrCat("job ", Printable(job.id()), ": ", line));
+  }
   for (std::string& line : lines) line = Fit(line, style.width);
   return lines;
 }

@@ -76,6 +76,16 @@ mlp-2  RUNNING    3      1  12/50  3.500       1000   10s
 mlp-1  FAILED     0      0      -      -          -     -  killed)");
 }
 
+TEST(StatusLinesTest, TellsOfCheckpointsThatFail) {
+  v1::Status status = Parse<v1::Status>(kStatus);
+  v1::Member& member = *status.mutable_jobs(0)->mutable_members(0);
+  member.set_host("alpha");
+  member.set_checkpoint_error("after step 10: No space left on device");
+  EXPECT_EQ(StatusLines(status, kNow, {.width = 200}).back(),
+            "job mlp-2: checkpoints fail: rank 0 (w-0 on alpha) after step 10: "
+            "No space left on device");
+}
+
 TEST(StatusLinesTest, SaysWhatToDoWhereThereIsNothing) {
   const auto lines = StatusLines({}, kNow, {});
   EXPECT_EQ(lines[1], "workers: none");

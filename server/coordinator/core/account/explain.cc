@@ -189,6 +189,7 @@ class Explainer {
     AddSuspicions();
     AddGrowth();
     AddStuck();
+    AddCheckpoints();
     const int workers = MemberCount(job_, v1::ROLE_WORKER);
     if (workers < job_.max_workers) {
       AddLeftOut(Hosts::kSound, v1::ROLE_WORKER);
@@ -359,6 +360,17 @@ class Explainer {
                  worker->waiting_for_rank >= 0;
         },
         "makes no progress and waits for no peer");
+  }
+
+  // Training goes on, and what it has made is not safe.
+  void AddCheckpoints() {
+    for (const Member& member : job_.members) {
+      if (member.checkpoint_error.empty()) continue;
+      result_.reasons.push_back(
+          absl::StrCat("checkpoints fail: rank ", member.identity.rank,
+                       " (worker ", member.identity.worker, ", host ",
+                       member.identity.host, ") ", member.checkpoint_error));
+    }
   }
 
   // Nothing can be decided, but running jobs continue.

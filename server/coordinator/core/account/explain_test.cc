@@ -12,6 +12,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 MonotonicTime At(double seconds) {
@@ -227,6 +228,16 @@ TEST_F(ExplainTest, ADiskThatHangsIsTold) {
               ElementsAre("the journal fails: a decision has waited 3s for the "
                           "disk to write the journal"));
   EXPECT_THAT(Now().what_unblocks, HasSubstr("free or repair"));
+}
+
+TEST_F(ExplainTest, AJobThatTrainsTellsOfCheckpointsThatFail) {
+  job().state = v1::JOB_STATE_RUNNING;
+  job().members[1].checkpoint_error = "after step 60: No space left on device";
+  EXPECT_THAT(Now().reasons,
+              Contains("checkpoints fail: rank 1 (worker w1, host h1) after "
+                       "step 60: No space left on device"));
+  job().members[1].checkpoint_error.clear();
+  EXPECT_THAT(Now().reasons, Not(Contains(HasSubstr("checkpoints"))));
 }
 
 TEST_F(ExplainTest, AHaltNamesWhoHasNotAnsweredAndWhoIsLost) {

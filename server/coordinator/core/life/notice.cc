@@ -19,14 +19,25 @@ void KeepWithJob(Job& job, const v1::Notice& notice) {
   }
 }
 
+void KeepWithMember(Member& member, const v1::Notice& notice) {
+  if (notice.kind() == v1::NOTICE_KIND_CHECKPOINT_WRITTEN)
+    member.checkpoint_error.clear();
+  if (notice.kind() == v1::NOTICE_KIND_CHECKPOINT_FAILED) {
+    member.checkpoint_error =
+        absl::StrCat("after step ", notice.step(), ": ", notice.message());
+  }
+}
+
 }  // namespace
 
 void OnNotice(Turn& turn, const Worker& worker, const v1::Notice& notice) {
-  if (MemberOf(turn.state, worker) == nullptr) return;
+  Member* const member = MemberOf(turn.state, worker);
+  if (member == nullptr) return;
   Job& job = *turn.state.ActiveJob();
   if (notice.generation() != job.generation || !job.is_assigned) return;
   // Once its end is decided, a job stays as the record of its end says.
   if (!job.ending.has_value()) KeepWithJob(job, notice);
+  KeepWithMember(*member, notice);
   turn.Touch(job);
   const v1::NoticeEvent& event = v1::NoticeKind_descriptor()
                                      ->FindValueByNumber(notice.kind())

@@ -122,6 +122,9 @@ struct Member {
   double awaited_ratio = 0;
   // The figures that it last reported.
   std::shared_ptr<const v1::RankFigures> rank_figures;
+  // Why its latest checkpoint in this generation could not be written; empty if it
+  // was.
+  std::string checkpoint_error;
   std::optional<PreparedAnswer> prepared;
   std::optional<HaltedAnswer> halted;
   std::optional<FinishedAnswer> finished;

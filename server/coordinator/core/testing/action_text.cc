@@ -162,6 +162,12 @@ std::string JobText(const Job& job, int queue_position) {
   if (job.figures.checkpoint_step() > 0) {
     absl::StrAppend(&text, " checkpoint=", job.figures.checkpoint_step());
   }
+  for (const Member& member : job.members) {
+    if (member.checkpoint_error.empty()) continue;
+    absl::StrAppend(&text, " ", member.identity.worker,
+                    " cannot write checkpoints (", member.checkpoint_error,
+                    ")");
+  }
   if (job.sample.has_value()) {
     absl::StrAppend(&text, " sample@", job.sample->step(), "=\"",
                     job.sample->prompt(), "|", job.sample->text(), "\"");
