@@ -10,11 +10,12 @@ import tempfile
 import unittest
 
 from tests import report
-from tests.integration.cluster import Cluster, Hosts, inside, mount_namespaces_unavailable, namespaces_unavailable
+from tests.integration.cluster import Cluster, Hosts, binary, inside, mount_namespaces_unavailable, namespaces_unavailable
 from tests.integration.data_files import write_text
 from tests.integration.jobs import TINY_GPT, gpt_job
 
 ENDLESS = 10_000_000
+UNREADABLE = 5
 READER = pathlib.Path("worker/figures/read_event_file.py")
 
 
@@ -184,15 +185,19 @@ class CheckpointTest(unittest.TestCase):
     # Mistakes and failures.
 
     @unittest.skipIf(mount_namespaces_unavailable(), mount_namespaces_unavailable())
-    def test_a_full_disk_costs_checkpoints_and_nothing_else(self):
+    def test_a_full_disk_costs_checkpoints_and_the_job_says_so(self):
         self.checkpoints.mkdir()
         with Cluster() as cluster:
             cluster.start_coordinator()
             # One checkpoint has about 400 KB.
             worker = cluster.start_worker("a", slots=2, mount=("-t", "tmpfs", "-o", "size=640k", "none", self.checkpoints))
             cluster.run_job(self.job(steps=10, keep=1))
-            job = cluster.run_job(self.job(steps=40, keep=1))
+            # It trains to its end, and has not left what it was run for.
+            job = cluster.await_job(cluster.submit(self.job(steps=40, keep=1)), "FAILED")
             self.assertEqual(int(job["figures"]["step"]), 40)
+            self.assertEqual(job["exit_code"], UNREADABLE)
+            self.assertIn(f"the last checkpoint, of step 40, could not be written to {self.checkpoints}: ", job["message"])
+            self.assertIn("No space left", job["message"])
             failed = cluster.await_event(job["id"], "checkpoint.failed")
             # This is said of the last one: others may have been skipped while the one before was still being written.
             self.assertIn("No space left", failed[-1]["message"])
@@ -201,9 +206,67 @@ class CheckpointTest(unittest.TestCase):
             self.assertEqual(steps_of(there), [10])
             self.assertEqual(list(there.glob(".tmp-*")), [])
             # The older one is whole: the next job starts from it.
-            again = cluster.run_job(self.job(steps=12, every=0))
-            event, = cluster.await_event(again["id"], "checkpoint.loaded")
+            again = cluster.submit(self.job(steps=12, every=0))
+            event, = cluster.await_event(again, "checkpoint.loaded")
             self.assertEqual(event["message"].split(";")[0], f"starts from {self.checkpoints}/step-000000010")
+
+    def refused(self, cluster, text):
+        """The reason why a job failed before its first step."""
+        job = cluster.await_job(cluster.submit(text), "FAILED")
+        self.assertEqual(job["exit_code"], UNREADABLE, job["message"])
+        self.assertEqual(int(job.get("figures", {}).get("step", 0)), 0)
+        return job["message"]
+
+    def test_a_directory_that_is_a_file_is_refused_before_the_first_step(self):
+        self.checkpoints.write_text("not a directory")
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            cluster.start_worker("a", slots=2)
+            self.assertIn(f"train.checkpoint.directory: cannot create {self.checkpoints}: Not a directory",
+                          self.refused(cluster, self.job(steps=20)))
+
+    @unittest.skipIf(mount_namespaces_unavailable(), mount_namespaces_unavailable())
+    def test_a_disk_that_takes_nothing_is_refused_before_the_first_step(self):
+        self.checkpoints.mkdir()
+        for options, reason in (("ro", "Read-only file system"), ("nr_inodes=1", "No space left on device")):
+            with self.subTest(options=options), Cluster() as cluster:
+                cluster.start_coordinator()
+                cluster.start_worker("a", slots=2, mount=("-t", "tmpfs", "-o", options, "none", self.checkpoints))
+                message = self.refused(cluster, self.job(steps=20))
+                self.assertIn(f"train.checkpoint.directory: cannot create {self.checkpoints}/.directory-identity", message)
+                self.assertIn(reason, message)
+
+    def test_checkpoints_that_fail_show_while_they_do(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            cluster.start_worker("a", slots=2, env={"RINGMASTER_FAIL_POINTS": "checkpoint.write=error"})
+            job_id = cluster.submit(self.job(steps=ENDLESS))
+            cluster.await_event(job_id, "checkpoint.failed")
+            for command in (["status"], ["job", job_id], ["explain", job_id]):
+                with self.subTest(command=command[0]):
+                    self.assertRegex(" ".join(cluster.ringctl(*command).stdout.split()),
+                                     f"checkpoints fail: rank 0 \\(.*a-0.*\\) after step [0-9]+: {self.checkpoints}/.*fail point checkpoint.write")
+            watch = cluster.spawn("watch", [binary("ringctl"), f"--coordinator={cluster.address}", "watch", job_id])
+            cluster.await_output(watch, "checkpoints fail: rank 0")
+            # A stop is what was asked for, with or without one.
+            self.assertEqual(cluster.ringctl("cancel", job_id).returncode, 0)
+            cluster.await_job(job_id, "CANCELLED")
+
+    def test_a_newest_checkpoint_that_cannot_be_read_is_not_passed_over(self):
+        self.run_alone(self.job(steps=20))
+        manifest = self.checkpoints / "step-000000020" / "checkpoint.json"
+        good = manifest.read_bytes()
+        manifest.unlink()
+        manifest.mkdir()
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            cluster.start_worker("a", slots=2)
+            message = self.refused(cluster, self.job(steps=30))
+            self.assertIn(f"the newest checkpoint cannot be read: {manifest} is not a regular file", message)
+            manifest.rmdir()
+            manifest.write_bytes(good)
+            job = cluster.run_job(self.job(steps=30))
+            self.assertIn("step-000000020", cluster.events(job["id"], "checkpoint.loaded")[0]["message"])
 
     @unittest.skipIf(mount_namespaces_unavailable() or namespaces_unavailable(),
                      mount_namespaces_unavailable() or namespaces_unavailable())

@@ -47,6 +47,9 @@ absl::Status JobFiles::BeginGeneration(int64_t generation, int local_rank,
   generation_ = generation;
   recorded_sent_bytes_ = 0;
   recorded_theory_bytes_ = 0;
+  // Another rank may be the writer now, or this one try the same step again.
+  if (!latest_failure_.ok()) snapshot_step_ = 0;
+  latest_failure_ = absl::OkStatus();
   ASSIGN_OR_RETURN(is_writer_, AgreeOnWriter(local_rank, communicator,
                                              clock_.Now() + wait_timeout));
   if (is_writer_ && writer_ == nullptr) OpenWriter();
@@ -242,6 +245,7 @@ void JobFiles::Report(const CheckpointResult& result) {
            std::string(result.status.message()));
     return;
   }
+  latest_failure_ = absl::OkStatus();
   board_.RecordCheckpoint(result.step);
   if (figures_ != nullptr) {
     CheckFigures(
@@ -251,22 +255,30 @@ void JobFiles::Report(const CheckpointResult& result) {
 }
 
 void JobFiles::Notify(v1::NoticeKind kind, int64_t step, std::string message) {
-  if (kind == v1::NOTICE_KIND_CHECKPOINT_FAILED && failure_.ok() &&
-      state_.config().program.checkpoint().on_error() ==
-          v1::WRITE_ERROR_POLICY_FAIL) {
-    failure_ = WithExitCode(absl::ResourceExhaustedError(absl::StrCat(
-                                "the checkpoint of step ", step,
-                                " could not be written, and "
-                                "train.checkpoint.on_error is fail: ",
-                                message)),
-                            ExitCode::kUnreadable);
-  }
+  if (kind == v1::NOTICE_KIND_CHECKPOINT_FAILED) KeepFailure(step, message);
   v1::Notice notice;
   notice.set_kind(kind);
   notice.set_generation(generation_);
   notice.set_step(step);
   notice.set_message(std::move(message));
   on_notice_(notice);
+}
+
+void JobFiles::KeepFailure(int64_t step, const std::string& message) {
+  const auto failed = [](const std::string& text) {
+    return WithExitCode(absl::ResourceExhaustedError(text),
+                        ExitCode::kUnreadable);
+  };
+  latest_failure_ = failed(absl::StrCat("the last checkpoint, of step ", step,
+                                        ", could not be written to ",
+                                        directory(), ": ", message));
+  if (failure_.ok() && state_.config().program.checkpoint().on_error() ==
+                           v1::WRITE_ERROR_POLICY_FAIL) {
+    failure_ = failed(absl::StrCat(
+        "the checkpoint of step ", step,
+        " could not be written, and train.checkpoint.on_error is fail: ",
+        message));
+  }
 }
 
 }  // namespace ringmaster

@@ -5,8 +5,9 @@
 // Figures are written by rank 0.
 //
 // A file that cannot be written becomes a notice, and training goes on, unless
-// the job is to fail over a checkpoint. Figures that could not be written are
-// tried again with the next generation.
+// the job is to fail over a checkpoint. A job whose last checkpoint could not be
+// written has failed in any case: it has not left what it was run for. Figures that
+// could not be written are tried again with the next generation.
 // Thread-safety: on the training thread.
 #ifndef RINGMASTER_WORKER_TRAIN_OUTPUT_JOB_FILES_H_
 #define RINGMASTER_WORKER_TRAIN_OUTPUT_JOB_FILES_H_
@@ -51,6 +52,11 @@ class JobFiles {
   // The first checkpoint that could not be written, with the exit code of a
   // file that cannot be used, if the job is to fail over it.
   [[nodiscard]] const absl::Status& failure() const { return failure_; }
+  // The reason why this rank's latest checkpoint is not on its disk, with the same exit
+  // code; OK if it is, or if this rank had none to write in this generation.
+  [[nodiscard]] const absl::Status& latest_failure() const {
+    return latest_failure_;
+  }
   // Writes the remaining figures; checkpoints continue to be written.
   void EndGeneration();
 
@@ -85,6 +91,7 @@ class JobFiles {
   void ReportResults();
   void Report(const CheckpointResult& result);
   void Notify(v1::NoticeKind kind, int64_t step, std::string message);
+  void KeepFailure(int64_t step, const std::string& message);
   void CheckFigures(const absl::Status& status);
   const std::string& directory() const {
     return state_.config().program.checkpoint().directory();
@@ -95,6 +102,7 @@ class JobFiles {
   const OnNotice on_notice_;
   Clock& clock_;
   absl::Status failure_;
+  absl::Status latest_failure_;
   int64_t generation_ = 0;
   bool is_writer_ = false;     // of checkpoints, in this generation
   int64_t snapshot_step_ = 0;  // of the last one, or what training began with

@@ -65,6 +65,11 @@ GenerationRun::GenerationRun(absl::Duration wait_timeout, const Parts& parts)
 
 absl::StatusOr<GenerationRun::End> GenerationRun::Run() {
   const ProgramConfig& config = parts_.state.config();
+  // A fault may have come between a step and the checkpoint that was due after it.
+  if (const int64_t step = parts_.state.applied_step();
+      step > 0 && step < config.program.steps()) {
+    RETURN_IF_ERROR(SnapshotAfter(step, /*is_last=*/false));
+  }
   while (parts_.state.applied_step() < config.program.steps()) {
     const int64_t step = parts_.state.applied_step() + 1;
     ASSIGN_OR_RETURN(const CommitSummary summary, RunStep(step));
@@ -138,7 +143,10 @@ absl::Status GenerationRun::Finish(int64_t step, End how) {
   // Leaves first, so that no peer waits for this rank's disk.
   RETURN_IF_ERROR(parts_.sync.Leave(how));
   parts_.files.Finish(step, parts_.cancel);
-  return parts_.files.failure();
+  RETURN_IF_ERROR(parts_.files.failure());
+  // A stop is the end that somebody asked for, with or without a checkpoint.
+  return how == End::kFinished ? parts_.files.latest_failure()
+                               : absl::OkStatus();
 }
 
 absl::StatusOr<CommitSummary> GenerationRun::RunStep(int64_t step) {

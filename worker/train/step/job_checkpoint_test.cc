@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -218,8 +219,23 @@ TEST_F(JobCheckpointTest, NothingOfADamagedOneStays) {
               ElementsAre(HasSubstr("starts from the beginning")));
 }
 
-// The writer may be lost after the last step, and its unfinished checkpoint
-// with it.
+// All hold the step complete, and the next generation begins with it applied.
+TEST_F(JobCheckpointTest, AFaultInACommitDoesNotCostTheCheckpointThatWasDue) {
+  TrainerWorkers workers(2);
+  FailPoint::Arm("train.commit_send", FailPoint::Action::kError,
+                 /*at_pass=*/2 * 10 - 1);
+  const auto cut = workers.RunGeneration(1, {0, 1}, Program(15), 0, [] {});
+  FailPoint::DisarmAll();
+  for (const RunOutcome& outcome : cut) {
+    ASSERT_EQ(outcome.kind, RunOutcome::Kind::kPeerFailed) << outcome.status;
+    ASSERT_EQ(outcome.complete_step, 10);
+  }
+  const auto rest = workers.RunGeneration(2, {0, 1}, Program(15), 10, [] {});
+  EXPECT_EQ(rest[0].kind, RunOutcome::Kind::kFinished) << rest[0].status;
+  EXPECT_THAT(Checkpoints(), ElementsAre("step-000000010", "step-000000015"));
+}
+
+// The writer may be lost after the last step, with what it had begun.
 TEST_F(JobCheckpointTest, AnotherWriterWritesTheLastStepToo) {
   TrainerWorkers workers(2);
   workers.RunGeneration(1, {0, 1}, Program(10), 0, [] {});
@@ -253,14 +269,45 @@ TEST_F(JobCheckpointTest, WithoutResumeTrainingStartsFromTheBeginning) {
   EXPECT_EQ(Train(1, again), whole);
 }
 
-TEST_F(JobCheckpointTest, AFailedWriteIsToldTheOlderStaysAndTrainingGoesOn) {
+TEST_F(JobCheckpointTest, AFailedWriteIsToldAndTrainingGoesOn) {
+  FailPoint::Arm("checkpoint.write", FailPoint::Action::kError);
+  FailPoint::Arm("train.step", FailPoint::Action::kHang, /*at_pass=*/15);
+  TrainerWorkers workers(1);
+  const auto outcomes = workers.RunGeneration(1, {0}, Program(20), 0, [] {
+    while (FailPoint::PassCount("checkpoint.write") == 0 ||
+           FailPoint::HangingCount("train.step") == 0) {
+      std::this_thread::yield();
+    }
+    FailPoint::DisarmAll();
+  });
+  EXPECT_EQ(outcomes[0].kind, RunOutcome::Kind::kFinished)
+      << outcomes[0].status;
+  EXPECT_THAT(Checkpoints(), ElementsAre("step-000000020"));
+  EXPECT_THAT(MessagesOf(workers, v1::NOTICE_KIND_CHECKPOINT_FAILED),
+              ElementsAre(HasSubstr(directory_.string())));
+}
+
+TEST_F(JobCheckpointTest, AJobWhoseLastCheckpointFailsHasFailed) {
   Train(1, Program(10));
   FailPoint::Arm("checkpoint.write", FailPoint::Action::kError);
-  TrainerWorkers workers(1);
-  Train(workers, 1, Program(20));
+  TrainerWorkers workers(2);
+  const auto outcomes = workers.RunGeneration(1, {0, 1}, Program(20), 0, [] {});
   FailPoint::DisarmAll();
+  EXPECT_EQ(outcomes[0].kind, RunOutcome::Kind::kFailed);
+  EXPECT_EQ(ExitCodeOf(outcomes[0].status), ExitCode::kUnreadable);
+  EXPECT_THAT(
+      std::string(outcomes[0].status.message()),
+      HasSubstr(absl::StrCat("the last checkpoint, of step 20, could not be "
+                             "written to ",
+                             directory_.string(), ": ")));
+  // The other one had none to write.
+  EXPECT_EQ(outcomes[1].kind, RunOutcome::Kind::kFinished);
   EXPECT_THAT(Checkpoints(), ElementsAre("step-000000010"));
   EXPECT_EQ(MessagesOf(workers, v1::NOTICE_KIND_CHECKPOINT_FAILED).size(), 1u);
+  // With the disk mended, the next generation writes what this one could not.
+  const auto again = workers.RunGeneration(2, {0, 1}, Program(20), 20, [] {});
+  EXPECT_EQ(again[0].kind, RunOutcome::Kind::kFinished) << again[0].status;
+  EXPECT_THAT(Checkpoints(), ElementsAre("step-000000010", "step-000000020"));
 }
 
 TEST_F(JobCheckpointTest, AFailedWriteEndsAJobThatWantsIt) {
@@ -277,22 +324,19 @@ TEST_F(JobCheckpointTest, AFailedWriteEndsAJobThatWantsIt) {
   EXPECT_FALSE(MessagesOf(workers, v1::NOTICE_KIND_CHECKPOINT_FAILED).empty());
 }
 
-TEST_F(JobCheckpointTest, ADirectoryThatCannotBeEndsAJobThatWantsIt) {
+TEST_F(JobCheckpointTest, ADirectoryThatCannotBeIsRefusedBeforeTheDataAreRead) {
   std::ofstream(directory_) << "a file";
+  TrainerWorkers workers(1);
   v1::TrainProgram program = Program(5);
-  program.mutable_checkpoint()->set_on_error(v1::WRITE_ERROR_POLICY_FAIL);
-  TrainerWorkers workers(1);
-  const auto outcomes = workers.RunGeneration(1, {0}, program, 0, [] {});
-  EXPECT_EQ(ExitCodeOf(outcomes[0].status), ExitCode::kUnreadable);
-  EXPECT_EQ(outcomes[0].applied_step, 0);
-}
-
-TEST_F(JobCheckpointTest, ADirectoryThatCannotBeIsToldAndTrainingGoesOn) {
-  std::ofstream(directory_) << "a file";
-  TrainerWorkers workers(1);
-  Train(workers, 1, Program(5));
-  EXPECT_THAT(MessagesOf(workers, v1::NOTICE_KIND_CHECKPOINT_FAILED),
-              ElementsAre(HasSubstr(directory_.string())));
+  program.mutable_data()->mutable_text()->set_path("/there/is/none");
+  const absl::Status status =
+      workers.trainer(0)
+          .Prepare(SpecOf(program), workers.Assign(1, {0}, 0, 0))
+          .status();
+  EXPECT_EQ(ExitCodeOf(status), ExitCode::kUnreadable);
+  EXPECT_EQ(std::string(status.message()),
+            absl::StrCat("train.checkpoint.directory: cannot create ",
+                         directory_.string(), ": Not a directory"));
   fs::remove(directory_);
 }
 

@@ -6,7 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "common/plan/partition.h"
 #include "common/status/annotate.h"
+#include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
+#include "worker/checkpoint/directory_identity.h"
 #include "worker/train/state/program_config.h"
 
 namespace ringmaster {
@@ -43,6 +45,17 @@ absl::StatusOr<std::unique_ptr<TextSampler>> MakeSampler(TrainingState& state) {
   return sampler;
 }
 
+// Finds a directory that cannot be written before the first checkpoint, or the job's
+// end, does. Only the first rank of a host writes.
+absl::Status CheckFiles(const v1::TrainProgram& program,
+                        const RankAssignment& assignment) {
+  const std::string& directory = program.checkpoint().directory();
+  if (directory.empty() || assignment.local_rank != 0) return absl::OkStatus();
+  const absl::Status status =
+      Annotate(CheckWritable(directory), "train.checkpoint.directory");
+  return status.ok() ? status : WithExitCode(status, ExitCode::kUnreadable);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<PreparedJob>> PreparedJob::Create(
@@ -53,6 +66,7 @@ absl::StatusOr<std::unique_ptr<PreparedJob>> PreparedJob::Create(
                    ParseProgram(program, options.accelerator == nullptr
                                              ? Precision::kFloat32
                                              : Precision::kBFloat16));
+  RETURN_IF_ERROR(CheckFiles(config.program, assignment));
   TrainingState::Options state_options;
   state_options.threads = options.threads;
   state_options.accelerator = options.accelerator;
