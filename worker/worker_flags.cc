@@ -22,9 +22,11 @@ void AddPlaceFlags(FlagSet& set, WorkerFlags& flags) {
   set.Add({.name = "coordinator_timeout",
            .unit = "DURATION",
            .help = "Give up, with exit code 138, after this long without a "
-                   "coordinator. Until then training goes on without it, and "
-                   "a name that does not resolve is tried again. A worker "
-                   "whose own name is taken waits for it for half as long.",
+                   "coordinator; a worker that has a job, no sooner than the "
+                   "coordinator's --state_wait, and after a checkpoint. Until "
+                   "then training goes on without it, and a name that does "
+                   "not resolve is tried again. A worker whose own name is "
+                   "taken waits for it for half as long.",
            .min = 0.001},
           &flags.coordinator_timeout);
   set.Add({.name = "drain_timeout",

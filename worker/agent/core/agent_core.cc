@@ -157,6 +157,8 @@ void AgentCore::Adopt(const AssignmentReceived& assignment) {
   payload_ = assignment.payload;
   is_stop_wanted_ = false;
   is_pause_wanted_ = false;
+  is_told_to_stop_ = false;
+  is_stop_own_wish_ = false;
   state_ = AgentState::kPreparing;
   trainer_generation_ = generation_;
   Do(PrepareTrainer{generation_, assignment.payload});
@@ -247,6 +249,7 @@ void AgentCore::AfterAbort() {
 }
 
 void AgentCore::On(const StopReceived& event) {
+  is_told_to_stop_ |= event.generation == generation_;
   EndRunEarly(event.generation, RequestStop{}, is_stop_wanted_, "job.stopping",
               absl::StrCat("asked to stop: ", event.reason));
 }
@@ -389,9 +392,14 @@ void AgentCore::On(const TrainerAdvanced& event) {
 
 void AgentCore::Answer(const TrainerEnded& ended) {
   ended_ = ended;
+  // Some rank has given its coordinator up, which is no end of the job.
+  if (ended_.end == RunEnd::kStopped && !is_told_to_stop_ &&
+      (is_stop_own_wish_ || !is_session_up())) {
+    ended_.end = RunEnd::kDrained;
+  }
   // A pause is as good as a halt: all ranks end after the same step.
   const bool is_paused_for_others =
-      ended.end == RunEnd::kDrained && (!leave_ || HoldsShards());
+      ended_.end == RunEnd::kDrained && (!leave_ || HoldsShards());
   state_ = is_paused_for_others ? AgentState::kHalted : AgentState::kPaused;
   const std::string where =
       absl::StrCat("job ", job_id_, ", generation ", generation_, ", rank ",
@@ -419,6 +427,10 @@ void AgentCore::Answer(const TrainerEnded& ended) {
       Say(Severity::kError, "job.failed",
           absl::StrCat(where, ended_.status.message()));
       break;
+  }
+  if (give_up_deadline_) {
+    ExitForCoordinator();
+    return;
   }
   if (is_paused_for_others) {
     SayHalted();

@@ -19,7 +19,9 @@
 // returned; a trainer that does not return within abort_timeout of its abort
 // ends the process; a worker that is to leave and holds shards of the
 // parameters stays, within drain_timeout, until it is released, so that others
-// can take them over; nothing follows Exit.
+// can take them over; a worker that gives its coordinator up while it trains
+// stops with all ranks first, so that a checkpoint is written; nothing follows
+// Exit.
 // Thread-compatible.
 #ifndef RINGMASTER_WORKER_AGENT_CORE_AGENT_CORE_H_
 #define RINGMASTER_WORKER_AGENT_CORE_AGENT_CORE_H_
@@ -41,7 +43,8 @@ namespace ringmaster::agent {
 struct AgentConfig {
   std::string coordinator;  // address, for messages
   std::string name;         // the worker's
-  // Without a session for this long the worker gives up.
+  // Without a session for this long the worker gives up; one that has a job
+  // tries for at least as long as the coordinator said (SessionUp::state_wait).
   absl::Duration coordinator_timeout = absl::Seconds(60);
   // Bound on an orderly departure.
   absl::Duration drain_timeout = absl::Seconds(30);
@@ -142,6 +145,15 @@ class AgentCore {
   // Ends the process; the trainer is aborted if it is busy.
   void ExitWith(ExitCode code, std::string message, bool is_hurried = false);
 
+  // How long it does without a coordinator.
+  absl::Duration Patience() const;
+  // When it gives up, if no session is up by then.
+  MonotonicTime GiveUpTime() const;
+  // The coordinator has been away for longer: stops with a checkpoint, or ends
+  // the process. Returns whether it ended.
+  bool GiveUp();
+  void ExitForCoordinator();
+
   void Adopt(const AssignmentReceived& assignment);
   // Asks the running trainer to end between two steps, by `request`; before it
   // runs, `is_wanted` keeps that for its start.
@@ -189,6 +201,9 @@ class AgentCore {
   MonotonicTime retry_at_;
   MonotonicTime answer_deadline_ = MonotonicTime::InfiniteFuture();
   MonotonicTime down_since_;
+  absl::Duration state_wait_ = absl::ZeroDuration();
+  // While it gives up: when it ends without having stopped.
+  std::optional<MonotonicTime> give_up_deadline_;
   int failed_attempts_ = 0;  // since the session was last up
   std::string last_failure_;
   bool is_expelled_ = false;  // by the end of the last session
@@ -209,6 +224,9 @@ class AgentCore {
   // Stop or Pause came before the run.
   bool is_stop_wanted_ = false;
   bool is_pause_wanted_ = false;
+  // The coordinator has asked to stop; this worker has, since it gave up.
+  bool is_told_to_stop_ = false;
+  bool is_stop_own_wish_ = false;
 
   // kHalting: what follows once the trainer has returned.
   int64_t trainer_generation_ = 0;

@@ -27,6 +27,8 @@ void AgentCore::On(const SessionUp& event) {
                                                       absl::Milliseconds(1)))));
   }
   link_ = Link::kUp;
+  state_wait_ = event.state_wait;
+  give_up_deadline_.reset();
   is_expelled_ = false;
   answer_deadline_ = MonotonicTime::InfiniteFuture();
   failed_attempts_ = 0;
@@ -63,9 +65,8 @@ void AgentCore::On(const SessionDown& event) {
     Say(Severity::kWarning, "session.down",
         absl::StrCat(was_up ? "lost the session: " : "", last_failure_,
                      "; trying again for ",
-                     absl::FormatDuration(IsNameInUse(event)
-                                              ? config_.name_wait
-                                              : config_.coordinator_timeout),
+                     absl::FormatDuration(IsNameInUse(event) ? config_.name_wait
+                                                             : Patience()),
                      generation_ == 0     ? ""
                      : IsExpulsion(event) ? "; training ends"
                                           : "; training goes on"));
@@ -178,6 +179,42 @@ void AgentCore::ExitWith(ExitCode code, std::string message, bool is_hurried) {
   Do(Exit{code, std::move(message), is_hurried});
 }
 
+absl::Duration AgentCore::Patience() const {
+  return generation_ == 0 ? config_.coordinator_timeout
+                          : std::max(config_.coordinator_timeout, state_wait_);
+}
+
+MonotonicTime AgentCore::GiveUpTime() const {
+  return give_up_deadline_.value_or(down_since_ + Patience());
+}
+
+bool AgentCore::GiveUp() {
+  if (state_ != AgentState::kRunning || leave_ || give_up_deadline_) {
+    ExitForCoordinator();
+    return true;
+  }
+  // The others give up at about the same time.
+  give_up_deadline_ = now_ + std::max(config_.drain_timeout, Patience());
+  Say(Severity::kWarning, "worker.giving_up",
+      absl::StrCat("no coordinator for ", absl::FormatDuration(Patience()),
+                   ": all ranks stop with a checkpoint, and this worker ends"));
+  is_stop_own_wish_ = true;
+  Do(RequestStop{});
+  return false;
+}
+
+void AgentCore::ExitForCoordinator() {
+  const std::string why =
+      last_failure_.empty()
+          ? absl::StrCat("coordinator ", config_.coordinator,
+                         " does not answer; either its name does not resolve "
+                         "or nothing is let through to it")
+          : last_failure_;
+  ExitWith(ExitCode::kRetryElsewhere,
+           absl::StrCat("gave up after ", absl::FormatDuration(Patience()),
+                        ": ", why));
+}
+
 // ---- Time.
 
 MonotonicTime AgentCore::NextDeadline() const {
@@ -186,11 +223,10 @@ MonotonicTime AgentCore::NextDeadline() const {
   switch (link_) {
     case Link::kDown:
       if (IsAwayUntilTrainerReturns()) break;
-      next = std::min(retry_at_, down_since_ + config_.coordinator_timeout);
+      next = std::min(retry_at_, GiveUpTime());
       break;
     case Link::kOpening:
-      next =
-          std::min(answer_deadline_, down_since_ + config_.coordinator_timeout);
+      next = std::min(answer_deadline_, GiveUpTime());
       break;
     case Link::kUp:
       next = next_beat_;
@@ -227,20 +263,7 @@ void AgentCore::On(const Tick&) {
     }
     return;
   }
-  if (now_ >= down_since_ + config_.coordinator_timeout) {
-    const std::string why =
-        last_failure_.empty()
-            ? absl::StrCat(
-                  "coordinator ", config_.coordinator,
-                  " does not answer; either its name does not resolve or "
-                  "nothing is let through to it")
-            : last_failure_;
-    ExitWith(ExitCode::kRetryElsewhere,
-             absl::StrCat("gave up after ",
-                          absl::FormatDuration(config_.coordinator_timeout),
-                          ": ", why));
-    return;
-  }
+  if (now_ >= GiveUpTime() && GiveUp()) return;
   if (link_ == Link::kOpening && now_ >= answer_deadline_) {
     is_answer_late_ = true;
     answer_deadline_ = MonotonicTime::InfiniteFuture();

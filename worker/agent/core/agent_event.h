@@ -40,6 +40,8 @@ struct SessionUp {
   int protocol = 0;
   absl::Duration beat_interval;
   absl::Duration lease;
+  // A worker that holds a job's steps tries at least this long to come back.
+  absl::Duration state_wait = absl::ZeroDuration();
 };
 
 // The session ended or could not be opened. `jitter` in [0, 1) spreads the

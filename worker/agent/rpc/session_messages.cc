@@ -56,7 +56,8 @@ absl::StatusOr<Event> WelcomeEvent(const v1::Welcome& welcome) {
       .coordinator_incarnation = welcome.coordinator_incarnation(),
       .protocol = welcome.protocol(),
       .beat_interval = beat_interval,
-      .lease = FromProto(welcome.lease())};
+      .lease = FromProto(welcome.lease()),
+      .state_wait = FromProto(welcome.state_wait())};
 }
 
 absl::Status TakePeers(const v1::Assignment& message,

@@ -271,6 +271,12 @@ TEST(SessionMessagesTest, ChecksTheWelcome) {
   EXPECT_EQ(std::get<agent::SessionUp>(**ToEvent(response)).beat_interval,
             absl::Milliseconds(400));
   EXPECT_EQ(std::get<agent::SessionUp>(**ToEvent(response)).protocol, 1);
+  // A coordinator of an older release says nothing of it.
+  EXPECT_EQ(std::get<agent::SessionUp>(**ToEvent(response)).state_wait,
+            absl::ZeroDuration());
+  *response.mutable_welcome()->mutable_state_wait() = ToProto(absl::Minutes(2));
+  EXPECT_EQ(std::get<agent::SessionUp>(**ToEvent(response)).state_wait,
+            absl::Minutes(2));
   response.mutable_welcome()->set_protocol(2);
   ASSERT_TRUE(ToEvent(response).ok());
   EXPECT_EQ(std::get<agent::SessionUp>(**ToEvent(response)).protocol, 2);

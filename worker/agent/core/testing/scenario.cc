@@ -213,7 +213,8 @@ std::optional<Event> ParseEvent(const Arguments& args) {
   if (name == "signal") return TerminateSignal{"SIGTERM"};
   if (name == "session-up") {
     return SessionUp{static_cast<uint64_t>(args.Number("life", 1)), 1,
-                     args.Time("beat", absl::Hours(24)), absl::Seconds(1)};
+                     args.Time("beat", absl::Hours(24)), absl::Seconds(1),
+                     args.Time("state_wait", absl::ZeroDuration())};
   }
   if (name == "session-down") {
     return SessionDown{
