@@ -46,6 +46,7 @@ struct CommandLine {
   absl::Duration failure_budget = absl::Seconds(2);
   absl::Duration progress_cap;  // zero: by the failure budget
   bool is_dump = false;
+  absl::Duration state_wait = absl::Minutes(10);
   int quarantine_faults = 3;
   absl::Duration shutdown_delay = absl::Milliseconds(200);
   CredentialsOptions credentials;
@@ -95,6 +96,17 @@ void AddServiceFlags(FlagSet& flags, CommandLine& line) {
                "after this time. At least a lease. 0s: a minute, or two leases "
                "if that is longer. Raise it if a single step may take longer."},
       &line.progress_cap);
+  flags.Add({.name = "state_wait",
+             .unit = "DURATION",
+             .help = "A job whose newest step is held only by workers that "
+                     "are not heard any more, and not known to have ended, "
+                     "waits this long for them before it goes back to its "
+                     "last checkpoint. Workers train on without a "
+                     "coordinator for at least this long. 0s: it does not "
+                     "wait.",
+             .min = 0,
+             .max = 7 * 24 * 3600},
+            &line.state_wait);
   flags.Add({.name = "quarantine_faults",
              .unit = "N",
              .help = "A host whose workers caused this many incidents within "
@@ -178,6 +190,7 @@ absl::Status Serve(const CommandLine& line, const sigset_t& signals,
   if (!listen.ok()) return Annotate(listen.status(), "--listen");
   Config config =
       Config::FromFailureBudget(line.failure_budget, line.progress_cap);
+  config.state_wait = line.state_wait;
   config.quarantine_faults = line.quarantine_faults;
   RETURN_IF_ERROR(config.Validate());
   ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ServerCredentials> credentials,

@@ -64,7 +64,7 @@ class GoldenTest(unittest.TestCase):
                 state = self.directory / release.name
                 shutil.copytree(release / "state", state)
                 state.chmod(0o700)
-                cluster.start_coordinator(state_dir=state, budget="2s")
+                cluster.start_coordinator("--state_wait=1s", state_dir=state, budget="2s")
                 self.assertEqual(self.types_in(state), {"job_created", "generation_formed", "cancel_requested", "verdict_reached", "job_ended",
                                                         "host_quarantined"})
                 for job in then["ended"]:

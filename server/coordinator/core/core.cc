@@ -16,6 +16,7 @@
 #include "server/coordinator/core/life/notice.h"
 #include "server/coordinator/core/life/rebuild.h"
 #include "server/coordinator/core/life/recovery.h"
+#include "server/coordinator/core/life/silence.h"
 #include "server/coordinator/core/life/training.h"
 #include "server/coordinator/core/state/turn.h"
 
@@ -163,6 +164,7 @@ std::vector<Action> CoordinatorCore::Step(const Event& event,
     const absl::Duration delay = now - impl_->next_deadline;
     // Two more beats, so that messages sent in the meantime can be read.
     ExtendDeadlines(impl_->state, delay + 2 * impl_->config.beat_interval);
+    NoteStall(turn, delay);
     turn.Emit(v1::EVENT_SEVERITY_WARNING, "coordinator.stalled", "",
               absl::StrCat("the coordinator itself was held up for ",
                            absl::FormatDuration(delay),

@@ -128,8 +128,11 @@ class Writer {
     v1::GenerationFormed& formed = *proto_.mutable_generation_formed();
     formed.set_generation(record.generation);
     formed.set_job_id(record.job_id);
-    for (const MemberIdentity& member : record.members)
-      *formed.add_members() = ToProto(member);
+    for (size_t i = 0; i < record.members.size(); ++i) {
+      v1::JournalMember& member = *formed.add_members();
+      member = ToProto(record.members[i]);
+      if (i < record.since.size()) member.set_since(record.since[i]);
+    }
     formed.set_resume_step(record.resume_step);
     *formed.mutable_time() = ringmaster::ToProto(record.time);
     formed.set_is_rollback(record.is_rollback);
@@ -196,8 +199,12 @@ GenerationFormedRecord FromProto(const v1::GenerationFormed& formed) {
   GenerationFormedRecord record;
   record.generation = formed.generation();
   record.job_id = formed.job_id();
-  for (const v1::JournalMember& member : formed.members())
+  for (const v1::JournalMember& member : formed.members()) {
     record.members.push_back(FromProto(member));
+    if (member.since() != 0) record.since.push_back(member.since());
+  }
+  // All tell, or none.
+  if (record.since.size() != record.members.size()) record.since.clear();
   record.resume_step = formed.resume_step();
   record.time = ringmaster::FromProto(formed.time());
   record.is_rollback = formed.is_rollback();

@@ -140,6 +140,7 @@ void CoordinatorRuntime::Perform(SendWelcome& action) {
   welcome.set_observed_host(it->second.observed_host);
   *welcome.mutable_beat_interval() = ToProto(options_.config.beat_interval);
   *welcome.mutable_lease() = ToProto(options_.config.lease);
+  *welcome.mutable_state_wait() = ToProto(options_.config.state_wait);
   it->second.stream->Send(std::move(message));
 }
 

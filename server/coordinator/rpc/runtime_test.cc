@@ -192,6 +192,7 @@ TEST_F(RuntimeTest, WelcomesAWorkerWithTheSessionsTerms) {
   EXPECT_EQ(FromProto(message.welcome().beat_interval()),
             config_.beat_interval);
   EXPECT_EQ(FromProto(message.welcome().lease()), config_.lease);
+  EXPECT_EQ(FromProto(message.welcome().state_wait()), config_.state_wait);
   EXPECT_TRUE(worker.stream->AwaitReads(1));
 }
 

@@ -115,6 +115,11 @@ class Explainer {
 
   void Gathering() {
     AddLost();
+    if (IsSet(job_.return_deadline) || IsSet(job_.holders_deadline)) {
+      result_.summary = job_.message;
+      result_.what_unblocks = AwaitedText();
+      return;
+    }
     const int held = AliveCount(job_, v1::ROLE_WORKER);
     // As Reform and TryGather count.
     const Hosts hosts = HostsFor(state_, job_.min_workers - held);
@@ -160,6 +165,20 @@ class Explainer {
     }
   }
 
+  std::string AwaitedText() const {
+    if (IsSet(job_.return_deadline)) {
+      return absl::StrCat("their return; it goes on without them in ",
+                          In(job_.return_deadline, now_));
+    }
+    const int64_t checkpoint = job_.figures.checkpoint_step();
+    return absl::StrCat(
+        "one of them that comes back; in ", In(job_.holders_deadline, now_),
+        ", or once all of them are known to have ended, it goes back to ",
+        checkpoint > 0 ? absl::StrCat("the checkpoint of step ", checkpoint)
+                       : std::string("its last checkpoint or the beginning"),
+        "; ringctl cancel ends it at once");
+  }
+
   void Preparing() {
     if (!job_.is_assigned) {
       result_.summary =
@@ -187,6 +206,7 @@ class Explainer {
                            Seconds(now_ - job_.turned_at))
             : absl::StrCat("trains on ", RanksText(job_), ", ", StepOf(job_));
     AddSuspicions();
+    AddSilence();
     AddGrowth();
     AddStuck();
     AddCheckpoints();
@@ -213,7 +233,9 @@ class Explainer {
           const Worker* const worker = state_.FindWorker(m.identity.worker);
           return worker != nullptr && worker->session != 0;
         },
-        "has not attached again since the coordinator's restart");
+        job_.is_recovered
+            ? "has not attached again since the coordinator's restart"
+            : "has not attached again");
     Summarize("waits for members to attach again");
     result_.what_unblocks = absl::StrCat(
         state_.sessions.empty() ? "the first of them: no worker has found the "
@@ -332,6 +354,14 @@ class Explainer {
     result_.what_unblocks = absl::StrCat(
         "a verdict on the link in ", In(job_.suspicion_deadline, now_),
         ", unless a lost worker explains it before");
+  }
+
+  void AddSilence() {
+    if (!state_.common_silence.has_value()) return;
+    result_.reasons.push_back(absl::StrCat(
+        "most members are silent, since ",
+        Seconds(now_ - state_.common_silence->since + config_.lease),
+        ": it may be the coordinator that is cut off; they are waited for"));
   }
 
   void AddGrowth() {

@@ -255,10 +255,41 @@ TEST_F(ExplainTest, AHaltNamesWhoHasNotAnsweredAndWhoIsLost) {
   EXPECT_THAT(explanation.what_unblocks, HasSubstr("in 1.2 s is evicted"));
 }
 
+TEST_F(ExplainTest, AWaitForAbsentMembersTellsUntilWhenAndWhatFollows) {
+  Lose(1, "its stream broke: reset by peer");
+  job().state = v1::JOB_STATE_GATHERING;
+  job().start_time = absl::UnixEpoch();
+  job().message = "waits until 10:05:30 UTC for worker w1 (rank 1)";
+  job().holders_deadline = At(90);
+  job().figures.set_checkpoint_step(10);
+  Explanation explanation = Now();
+  EXPECT_EQ(explanation.summary, job().message);
+  ASSERT_THAT(explanation.blocking, SizeIs(1));
+  EXPECT_EQ(explanation.blocking[0].worker, "w1");
+  EXPECT_EQ(explanation.what_unblocks,
+            "one of them that comes back; in 90.0 s, or once all of them are "
+            "known to have ended, it goes back to the checkpoint of step 10; "
+            "ringctl cancel ends it at once");
+  // One has come back: the others have a moment.
+  job().return_deadline = At(2);
+  explanation = Now();
+  EXPECT_EQ(explanation.what_unblocks,
+            "their return; it goes on without them in 2.0 s");
+}
+
+TEST_F(ExplainTest, SilenceOfMostMembersIsTold) {
+  state_.common_silence = {At(-3), At(1)};
+  const Explanation explanation = Now();
+  ASSERT_THAT(explanation.reasons, SizeIs(1));
+  EXPECT_THAT(explanation.reasons[0],
+              HasSubstr("most members are silent, since 4.5 s"));
+}
+
 TEST_F(ExplainTest, AfterARestartItNamesWhoHasNotComeBack) {
   state_.workers.at("w2").session = 0;
   state_.workers.at("w2").state = v1::WORKER_STATE_DETACHED;
   job().reattach_deadline = At(2.5);
+  job().is_recovered = true;
   for (const v1::JobState state :
        {v1::JOB_STATE_RUNNING, v1::JOB_STATE_HALTING, v1::JOB_STATE_STOPPING}) {
     job().state = state;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status/reason.h"
 #include "server/coordinator/core/account/verdict.h"
+#include "server/coordinator/core/life/absence.h"
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/halt.h"
 #include "server/coordinator/core/life/job_end.h"
@@ -71,9 +72,9 @@ void NoteReattached(Turn& turn, Job& job) {
   }
   job.reattach_deadline = MonotonicTime::InfiniteFuture();
   job.last_progress = turn.now;
-  job.message = absl::StrCat("all ", RanksText(job),
-                             " attached again after the coordinator's "
-                             "restart");
+  job.message =
+      absl::StrCat("all ", RanksText(job), " attached again",
+                   job.is_recovered ? " after the coordinator's restart" : "");
   turn.Touch(job);
   turn.Emit(v1::EVENT_SEVERITY_INFO, "job.reattached", job, "", job.message);
 }
@@ -183,7 +184,7 @@ void Join(Turn& turn, const HelloReceived& hello) {
   Worker& added =
       turn.state.workers.emplace(hello.name, std::move(worker)).first->second;
   BindSession(turn, added, hello.session);
-  if (!TakeReport(turn, added, hello)) {
+  if (!TakeReport(turn, added, hello) && !KeepsSteps(turn, added, hello)) {
     ReleaseStray(turn, added, hello.generation);
   }
   turn.Touch();
@@ -220,7 +221,9 @@ void AttachAgain(Turn& turn, const HelloReceived& hello) {
     }
     // It reported a generation earlier, and no longer does.
     ReturnToPool(worker);
-    ReleaseStray(turn, worker, hello.generation);
+    if (!KeepsSteps(turn, worker, hello)) {
+      ReleaseStray(turn, worker, hello.generation);
+    }
     ContinueRebuilding(turn);
     TryGather(turn);
     return;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "server/coordinator/core/life/absence.h"
 #include "server/coordinator/core/life/broken_links.h"
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/growth.h"
@@ -27,6 +28,7 @@ MonotonicTime EarliestDeadline(const State& state) {
                    job->gang_deadline, job->link_check, job->growth_deadline,
                    job->pause_deadline, job->halt_deadline, job->stop_deadline,
                    job->suspicion_deadline, job->reattach_deadline,
+                   job->return_deadline, job->holders_deadline,
                    ProgressDeadline(*job)});
 }
 
@@ -50,6 +52,10 @@ void ActOnDeadlines(Turn& turn) {
     OnSuspicionDeadline(turn, *job);
   }
   if (Job* const job = due(&Job::halt_deadline)) OnHaltDeadline(turn, *job);
+  if (Job* const job = due(&Job::return_deadline)) OnReturnDeadline(turn, *job);
+  if (Job* const job = due(&Job::holders_deadline)) {
+    OnHoldersDeadline(turn, *job);
+  }
   if (Job* const job = due(&Job::stop_deadline)) OnStopDeadline(turn, *job);
   if (Job* const job = due(&Job::pause_deadline)) OnPauseDeadline(turn, *job);
   if (turn.state.quarantine_check <= turn.now) OnQuarantineCheck(turn);
@@ -91,6 +97,7 @@ void ExtendDeadlines(State& state, absl::Duration delay) {
   job->suspicion_deadline += delay;
   job->pause_deadline += delay;
   job->reattach_deadline += delay;
+  job->return_deadline += delay;
 }
 
 }  // namespace ringmaster::coordinator

@@ -13,6 +13,7 @@
 #include "server/coordinator/core/account/goodput.h"
 #include "server/coordinator/core/account/incident.h"
 #include "server/coordinator/core/account/verdict.h"
+#include "server/coordinator/core/life/absence.h"
 #include "server/coordinator/core/life/growth.h"
 #include "server/coordinator/core/life/halt.h"
 #include "server/coordinator/core/life/job_end.h"
@@ -48,7 +49,8 @@ std::string GatheringMessage(const Job& job, int idle_count, int idle_servers) {
 // generation. A worker that joins a job that has begun holds nothing, which
 // counts if the generation is given up before the worker has heard of it.
 std::vector<Member> CarriedOver(const Job& job,
-                                const std::vector<MemberIdentity>& identities) {
+                                const std::vector<MemberIdentity>& identities,
+                                int64_t resume_step) {
   std::map<std::string_view, const Member*> before;
   for (const Member& member : job.members) {
     if (!member.is_lost) before.emplace(member.identity.worker, &member);
@@ -60,6 +62,8 @@ std::vector<Member> CarriedOver(const Job& job,
       member.step = it->second->step;
       member.halted = it->second->halted;
       member.since = it->second->since;
+    } else if (auto kept = KeptAnswer(job, identity, resume_step)) {
+      member.halted = std::move(kept);
     } else if (!IsNew(job)) {
       member.halted = HaltedAnswer{0, 0, /*is_blank=*/true};
     }
@@ -67,6 +71,18 @@ std::vector<Member> CarriedOver(const Job& job,
     table.push_back(std::move(member));
   }
   return table;
+}
+
+// Those who kept steps from a life in the job before are members again; whoever
+// cannot go on with them drops them first.
+void SeatKeepers(Turn& turn, Job& job) {
+  for (const Member& member : job.members) {
+    Worker& worker = *turn.state.FindWorker(member.identity.worker);
+    if (!std::exchange(worker.keeps_steps, false)) continue;
+    NoteSeated(job, member.identity);
+    if (member.halted.has_value() && !member.halted->is_blank) continue;
+    Release(turn, worker, job.state, "it goes on as a newcomer");
+  }
 }
 
 bool HoldsNothing(const Job& job, const Member& member) {
@@ -125,8 +141,9 @@ void RollBack(Turn& turn, Job& job) {
                    : std::string("the last checkpoint or the beginning"),
           best == kept
               ? std::string()
-              : absl::StrCat(", ",
-                             Counted(static_cast<size_t>(best - kept), "step"),
+              : absl::StrCat("; of the ",
+                             Counted(static_cast<size_t>(best), "step"),
+                             " that its members held, ", best - kept,
                              best - kept == 1 ? " is lost" : " are lost")),
       /*verdict=*/nullptr, best);
 }
@@ -316,7 +333,8 @@ void FormGeneration(Turn& turn, Job& job, const Formation& formation) {
   std::vector<MemberIdentity> identities = AssignRanks(formation.workers);
   job.placements =
       PlaceShardsOf(turn.state, job, identities, formation.shard_step);
-  job.members = CarriedOver(job, identities);
+  job.members = CarriedOver(job, identities, formation.resume_step);
+  SeatKeepers(turn, job);
   // A number is used only once, even if its record never becomes durable, so
   // messages of one generation cannot be taken for another's.
   job.generation = ++turn.state.last_generation;
@@ -343,11 +361,14 @@ void FormGeneration(Turn& turn, Job& job, const Formation& formation) {
     worker.rank = identity.rank;
   }
   turn.Touch(job);
+  std::vector<int64_t> since;
+  for (const Member& member : job.members) since.push_back(member.since);
   turn.Persist(GenerationFormedRecord{
       job.generation, job.id, std::move(identities), formation.resume_step,
       turn.time, formation.is_rollback,
       job.placements == nullptr ? std::vector<ShardPlacement>()
-                                : *job.placements});
+                                : *job.placements,
+      std::move(since)});
 }
 
 void AbandonFormation(Turn& turn, Job& job) {
@@ -376,7 +397,10 @@ void OnGenerationDurable(Turn& turn, const GenerationFormedRecord& record) {
   // Members hear of the generation only now: a coordinator that crashed earlier
   // would give its number out again.
   job->is_assigned = true;
+  job->told_generation = job->generation;
   job->has_trained = false;
+  job->has_waited = false;
+  if (job->is_rollback) DropOvertaken(turn, *job);
   job->last_progress = turn.now;
   NoteAssigned(turn, *job);
   if (job->is_rollback) {
@@ -495,6 +519,8 @@ void ClearDeadlines(Job& job) {
   job.gang_deadline = MonotonicTime::InfiniteFuture();
   job.growth_deadline = MonotonicTime::InfiniteFuture();
   job.pause_deadline = MonotonicTime::InfiniteFuture();
+  job.return_deadline = MonotonicTime::InfiniteFuture();
+  job.holders_deadline = MonotonicTime::InfiniteFuture();
 }
 
 }  // namespace ringmaster::coordinator

@@ -10,6 +10,7 @@
 #include "common/status/exit_code.h"
 #include "server/coordinator/core/account/incident.h"
 #include "server/coordinator/core/account/verdict.h"
+#include "server/coordinator/core/life/absence.h"
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/growth.h"
 #include "server/coordinator/core/life/hand_over.h"
@@ -94,7 +95,42 @@ v1::Verdict VerdictOnHalted(const Turn& turn, const Job& job) {
   return verdict;
 }
 
+// Returns what is wrong with the message by itself; empty if nothing is.
+std::string FaultOf(const Job& job, const HaltedReceived& halted) {
+  const int64_t ahead = halted.complete_step - halted.applied_step;
+  const bool may_be_loaded = halted.applied_step == 0;
+  if (halted.applied_step < 0 || ahead < 0 || (ahead > 1 && !may_be_loaded)) {
+    return absl::StrCat("halted with applied_step ", halted.applied_step,
+                        " and complete_step ", halted.complete_step,
+                        "; the latter is the former or one more");
+  }
+  for (const HeldShard& held : halted.shards) {
+    if (held.shard < 0 || held.shard >= job.sharding.shards) {
+      return absl::StrCat("holds shard ", held.shard, " of ",
+                          job.sharding.shards);
+    }
+  }
+  return "";
+}
+
 }  // namespace
+
+HaltedAnswer AnswerOf(const Job& job, const Member& member,
+                      const HaltedReceived& halted) {
+  HaltedAnswer answer{halted.applied_step, halted.complete_step};
+  // Until it has copied the whole state, a newcomer holds nothing of the job's.
+  if (member.is_newcomer && answer.applied_step < job.resume_step) {
+    answer = HaltedAnswer{};
+  }
+  if (!CountsSteps(job, member)) {
+    answer.applied_step = std::min(answer.applied_step, job.resume_step);
+    answer.complete_step = std::min(answer.complete_step, job.resume_step);
+  }
+  if (HoldsShards(job, member.identity.role)) {
+    KeepHeldShards(job, member, halted.generation, halted.shards, answer);
+  }
+  return answer;
+}
 
 HaltIntent IntentOnLoss(const Job& job) {
   if (job.state == v1::JOB_STATE_HALTING) return job.halt_intent;
@@ -189,47 +225,27 @@ void ResolveHalt(Turn& turn, Job& job) {
 void OnHalted(Turn& turn, Worker& worker, const HaltedReceived& halted) {
   Job* const job = turn.state.ActiveJob();
   Member* const member = MemberOf(turn.state, worker);
-  if (member == nullptr || job->ending.has_value() ||
-      halted.generation != worker.generation || IsForming(*job) ||
-      member->halted.has_value()) {
+  const bool is_stale = job == nullptr || job->ending.has_value() ||
+                        halted.generation != worker.generation;
+  if (is_stale || (member == nullptr && !worker.keeps_steps) ||
+      (member != nullptr && (IsForming(*job) || member->halted.has_value()))) {
     return;  // Stale, or said twice.
   }
-  const int64_t ahead = halted.complete_step - halted.applied_step;
-  const bool may_be_loaded = halted.applied_step == 0;
-  if (halted.applied_step < 0 || ahead < 0 || (ahead > 1 && !may_be_loaded)) {
-    CloseForViolation(
-        turn, worker,
-        absl::StrCat("halted with applied_step ", halted.applied_step,
-                     " and complete_step ", halted.complete_step,
-                     "; the latter is the former or one more"));
+  if (const std::string fault = FaultOf(*job, halted); !fault.empty()) {
+    CloseForViolation(turn, worker, fault);
     return;
   }
-  for (const HeldShard& held : halted.shards) {
-    if (held.shard < 0 || held.shard >= job->sharding.shards) {
-      CloseForViolation(turn, worker,
-                        absl::StrCat("holds shard ", held.shard, " of ",
-                                     job->sharding.shards));
-      return;
-    }
+  worker.phase = v1::PHASE_HALTED;
+  if (member == nullptr) {
+    OnKeptHalted(turn, worker, halted);
+    return;
   }
   // Ranks that train may pause by themselves, because one of them leaves.
   if (job->state == v1::JOB_STATE_PREPARING && !job->is_recovered) {
     CloseForViolation(turn, worker, "halted without being told to");
     return;
   }
-  HaltedAnswer answer{halted.applied_step, halted.complete_step};
-  // Until it has copied the whole state, a newcomer holds no state of the job.
-  if (member->is_newcomer && answer.applied_step < job->resume_step) {
-    answer = HaltedAnswer{};
-  }
-  if (!CountsSteps(*job, *member)) {
-    answer.applied_step = std::min(answer.applied_step, job->resume_step);
-    answer.complete_step = std::min(answer.complete_step, job->resume_step);
-  }
-  if (HoldsShards(*job, worker.role)) {
-    KeepHeldShards(*job, *member, halted.generation, halted.shards, answer);
-  }
-  worker.phase = v1::PHASE_HALTED;
+  HaltedAnswer answer = AnswerOf(*job, *member, halted);
   NoteAppliedStep(*job, worker, *member, answer.applied_step);
   member->halted = std::move(answer);
   turn.Touch(*job);
@@ -267,6 +283,7 @@ void OnMemberGone(Turn& turn, const Worker& gone, std::string_view what,
       VerdictOnMember(job, member, gone, what, std::move(evidence), turn.time);
   member.is_lost = true;
   NoteMemberGone(turn, member, gone, verdict.evidence(0));
+  NoteAbsent(turn, job, member, verdict.evidence(0).kind());
   const bool goes_on = GoesOnWithout(job, verdict.rank());
   const bool was_never_told = IsForming(job) && IsNew(job);
   verdict.set_decision(goes_on || was_never_told

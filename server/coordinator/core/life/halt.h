@@ -46,6 +46,10 @@ void FailJob(Turn& turn, Job& job, v1::Verdict verdict);
 // the job.
 void ResolveHalt(Turn& turn, Job& job);
 
+// What `member` of the present generation of `job` holds, as it says.
+[[nodiscard]] HaltedAnswer AnswerOf(const Job& job, const Member& member,
+                                    const HaltedReceived& halted);
+
 void OnHalted(Turn& turn, Worker& worker, const HaltedReceived& halted);
 
 // Evicts the members that have not halted when the budget is over.

@@ -8,6 +8,7 @@
 #include "common/protocol/enum_name.h"
 #include "common/status/reason.h"
 #include "server/coordinator/core/account/incident.h"
+#include "server/coordinator/core/life/absence.h"
 #include "server/coordinator/core/life/formation.h"
 
 namespace ringmaster::coordinator {
@@ -84,6 +85,7 @@ void OnEndDurable(Turn& turn, const JobEndedRecord& record,
   if (job == nullptr) return;
   ApplyEnd(turn, *job, record);
   ReleaseMembers(turn, *job);
+  DropAll(turn, *job);
   for (RequestToken request : waiting) {
     turn.Reply(request, CancelAnswer(*job), job->id);
   }

@@ -8,9 +8,11 @@
 #include "common/status/reason.h"
 #include "server/coordinator/core/account/incident.h"
 #include "server/coordinator/core/account/verdict.h"
+#include "server/coordinator/core/life/absence.h"
 #include "server/coordinator/core/life/attach.h"
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/halt.h"
+#include "server/coordinator/core/life/silence.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -37,6 +39,7 @@ void Lose(Turn& turn, const std::string& name, std::string_view what,
     OnMemberGone(turn, gone, what, std::move(evidence));
     return;
   }
+  if (gone.keeps_steps) NoteKeeperGone(turn, gone, evidence.kind());
   const bool is_polite = evidence.kind() == v1::EVIDENCE_KIND_LEFT;
   turn.Emit(is_polite ? v1::EVENT_SEVERITY_INFO : v1::EVENT_SEVERITY_WARNING,
             is_polite ? "worker.left" : "worker.lost", gone.name,
@@ -179,13 +182,15 @@ void OnHello(Turn& turn, const HelloReceived& hello) {
     return;
   }
   if (holder != nullptr) Supersede(turn, hello.name);
+  ForgetEnded(turn, hello.name, hello.incarnation);
   if (hello.predecessor.has_value()) {
     NoteProcessEnd(turn, hello.name, *hello.predecessor);
   }
   Join(turn, hello);
 }
 
-void OnStreamClosed(Turn& turn, const Worker& worker, std::string_view detail) {
+void OnStreamClosed(Turn& turn, Worker& worker, std::string_view detail) {
+  if (DetachInSilence(turn, worker)) return;
   Lose(turn, std::string(worker.name), "was lost",
        Observed(v1::EVIDENCE_KIND_STREAM_BROKEN,
                 absl::StrCat("its stream broke: ", Sv(detail))));
@@ -233,25 +238,13 @@ void OnDrain(Turn& turn, const DrainRequested& drain) {
   TryGather(turn);
 }
 
-// Returns when the worker was last known to be alive: when it was last heard,
-// or when the steps of its generation prove that it took part.
-static MonotonicTime LastSign(const Turn& turn, const Worker& worker) {
-  const Job* const job = turn.state.ActiveJob();
-  if (job == nullptr || worker.generation != job->generation ||
-      MemberOf(turn.state, worker) == nullptr) {
-    return worker.last_heard;
-  }
-  return std::max(
-      worker.last_heard,
-      job->life.ProvenAt(job->generation).value_or(worker.last_heard));
-}
-
 void ExpireLeases(Turn& turn) {
   MonotonicTime next = MonotonicTime::InfiniteFuture();
   std::vector<std::string> expired;
   for (const auto& [name, worker] : turn.state.workers) {
     if (worker.session == 0) continue;
-    const MonotonicTime deadline = LastSign(turn, worker) + turn.config.lease;
+    const MonotonicTime deadline =
+        LastSign(turn.state, worker) + turn.config.lease;
     if (deadline <= turn.now) {
       expired.push_back(name);
     } else {
@@ -259,6 +252,14 @@ void ExpireLeases(Turn& turn) {
     }
   }
   turn.state.lease_check = next;
+  if (expired.empty()) {
+    turn.state.common_silence.reset();
+    return;
+  }
+  if (IsCommonSilence(turn)) {
+    turn.state.lease_check = turn.now + turn.config.beat_interval;
+    return;
+  }
   const std::string detail = absl::StrCat(
       "nothing heard of it for ", absl::FormatDuration(turn.config.lease));
   for (const std::string& name : expired) {
@@ -281,7 +282,7 @@ void OnReattachDeadline(Turn& turn, Job& job) {
   const std::string detail =
       absl::StrCat("did not attach again within ",
                    absl::FormatDuration(turn.config.reattach_budget),
-                   " of the coordinator's restart");
+                   job.is_recovered ? " of the coordinator's restart" : "");
   for (const std::string& name : missing) {
     Lose(turn, name, "was lost",
          Observed(v1::EVIDENCE_KIND_LEASE_EXPIRED, detail));
@@ -302,13 +303,16 @@ void Evict(Turn& turn, const std::string& name, v1::Evidence evidence) {
 
 void CloseForViolation(Turn& turn, const Worker& worker,
                        std::string_view what) {
+  const std::string name = worker.name;
   Close(turn, worker.session,
         absl::InvalidArgumentError(
             absl::StrCat("worker ", worker.name, " ", Sv(what))),
         reason::kSessionProtocolViolation);
-  Lose(turn, std::string(worker.name), "was evicted",
+  Lose(turn, name, "was evicted",
        Observed(v1::EVIDENCE_KIND_STREAM_BROKEN,
                 absl::StrCat("it broke the protocol: ", Sv(what))));
+  // Its process ends.
+  ForgetEnded(turn, name, /*incarnation=*/0);
 }
 
 }  // namespace ringmaster::coordinator

@@ -11,7 +11,8 @@
 namespace ringmaster::coordinator {
 
 // A hello's effect depends on the worker that already has its name:
-//   nobody                                     joins the pool
+//   nobody                                     joins the pool; if it was given
+//                                              up, with its steps (absence.h)
 //   same incarnation                           attaches again; an older stream
 //                                              of it is closed
 //   another, detached or its lease run out     supersedes it, joins
@@ -22,11 +23,12 @@ namespace ringmaster::coordinator {
 // is sent what it has missed.
 void OnHello(Turn& turn, const HelloReceived& hello);
 
-void OnStreamClosed(Turn& turn, const Worker& worker, std::string_view detail);
+void OnStreamClosed(Turn& turn, Worker& worker, std::string_view detail);
 void OnLeaving(Turn& turn, Worker& worker, const LeavingReceived& leaving);
 void OnDrain(Turn& turn, const DrainRequested& drain);
 
-// Removes workers that were silent for a lease, in the order of their names.
+// Removes workers that were silent for a lease, in the order of their names,
+// unless most are (silence.h).
 void ExpireLeases(Turn& turn);
 
 // Removes members known from the journal that have not attached again.

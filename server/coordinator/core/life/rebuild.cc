@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "common/status/exit_code.h"
 #include "server/coordinator/core/account/goodput.h"
+#include "server/coordinator/core/life/absence.h"
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/job_end.h"
 #include "server/coordinator/core/life/take_over.h"
@@ -106,6 +107,7 @@ void Suspend(Turn& turn, std::string_view reporter) {
     }
   }
   job->members.clear();
+  DropAll(turn, *job);
   job->state = v1::JOB_STATE_QUEUED;
   job->halt_intent = HaltIntent::kReform;
   job->suspicions.clear();

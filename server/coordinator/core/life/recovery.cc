@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
+#include "server/coordinator/core/life/absence.h"
 #include "server/coordinator/core/life/attach.h"
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/halt.h"
@@ -36,8 +37,8 @@ HaltIntent IntentOf(const v1::Verdict& verdict) {
   return is_loss ? HaltIntent::kReform : HaltIntent::kFail;
 }
 
-// The table of a new generation. A member of the one before that was not lost
-// has been in the job since then.
+// The table of a new generation. Where the record does not tell, a member of the
+// one before that was not lost has been in the job since then.
 std::vector<Member> MembersOf(const GenerationFormedRecord& record,
                               const std::vector<Member>& before) {
   std::map<std::pair<std::string_view, uint64_t>, int64_t> since;
@@ -55,7 +56,11 @@ std::vector<Member> MembersOf(const GenerationFormedRecord& record,
     member.step = record.resume_step;
     const auto it = since.find(
         std::pair(std::string_view(identity.worker), identity.incarnation));
-    member.since = it == since.end() ? record.generation : it->second;
+    if (member.identity.rank < static_cast<int>(record.since.size())) {
+      member.since = record.since[member.identity.rank];
+    } else {
+      member.since = it == since.end() ? record.generation : it->second;
+    }
     members.push_back(std::move(member));
   }
   return members;
@@ -103,6 +108,10 @@ struct FoldVisitor {
                          ? std::max(job->best_step, record.resume_step)
                          : record.resume_step;
     if (job->start_time == absl::InfinitePast()) job->start_time = record.time;
+    for (const MemberIdentity& member : record.members) {
+      NoteSeated(*job, member);
+    }
+    if (record.is_rollback) job->absent.clear();
     job->members = MembersOf(record, job->members);
     job->placements = PlacementsOf(*job, record);
     return absl::OkStatus();
@@ -131,6 +140,11 @@ struct FoldVisitor {
     if (job->halt_intent == HaltIntent::kReform && rank >= 0 &&
         rank < static_cast<int>(job->members.size())) {
       job->members[rank].is_lost = true;
+      AddAbsent(*job, job->members[rank],
+                record.verdict.evidence().empty()
+                    ? v1::EVIDENCE_KIND_UNSPECIFIED
+                    : record.verdict.evidence(0).kind(),
+                MonotonicTime());
     }
     return absl::OkStatus();
   }
@@ -143,6 +157,7 @@ struct FoldVisitor {
           absl::StrCat("job ", record.job_id, " ended as ",
                        static_cast<int>(record.state), ", which is no end"));
     }
+    job->absent.clear();
     job->state = record.state;
     job->exit_code = record.exit_code;
     job->message = record.message;
@@ -185,6 +200,7 @@ void Resume(State& state, Job& job) {
       "waits for its members to attach again after the "
       "coordinator's restart";
   job.is_assigned = true;
+  job.told_generation = job.generation;
   job.is_recovered = true;
   job.has_trained = true;
   for (const Member& member : job.members) {

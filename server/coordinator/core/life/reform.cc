@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "common/status/exit_code.h"
 #include "server/coordinator/core/account/verdict.h"
+#include "server/coordinator/core/life/absence.h"
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/hand_over.h"
 #include "server/coordinator/core/life/job_end.h"
@@ -189,6 +191,11 @@ std::string HoldersText(const Job& job, const ResumePoint& point) {
   return text;
 }
 
+// "10:05:30 UTC".
+std::string ClockText(absl::Time time) {
+  return absl::FormatTime("%H:%M:%S UTC", time, absl::UTCTimeZone());
+}
+
 // The numbers of members that are present or could join.
 struct Present {
   int workers = 0;
@@ -207,16 +214,9 @@ bool IsEnough(const Job& job, const ResumePoint& point,
          present.servers >= LeastCount(job, v1::ROLE_PARAMETER_SERVER);
 }
 
-void WaitForWorkers(Turn& turn, Job& job, const ResumePoint& point,
-                    const Present& present) {
-  std::string message =
-      present.workers < job.min_workers
-          ? absl::StrCat("waits for workers: ", present.workers,
-                         " of at least ", job.min_workers)
-          : absl::StrCat("waits for parameter servers: ", present.servers,
-                         " of at least ",
-                         LeastCount(job, v1::ROLE_PARAMETER_SERVER));
-  absl::StrAppend(&message, "; ", HoldersText(job, point));
+// Members stay halted with their state. A wait that goes on, for the same or
+// something else, is one event.
+void Wait(Turn& turn, Job& job, std::string message) {
   const bool is_new = job.state != v1::JOB_STATE_GATHERING;
   if (!is_new && job.message == message) return;
   job.state = v1::JOB_STATE_GATHERING;
@@ -225,6 +225,47 @@ void WaitForWorkers(Turn& turn, Job& job, const ResumePoint& point,
   if (!is_new) return;
   job.gathering_since = turn.now;
   turn.Emit(v1::EVENT_SEVERITY_WARNING, "job.gathering", job, "", job.message);
+}
+
+void WaitForWorkers(Turn& turn, Job& job, const ResumePoint& point,
+                    const Present& present) {
+  const std::string what =
+      present.workers < job.min_workers
+          ? absl::StrCat("waits for workers: ", present.workers,
+                         " of at least ", job.min_workers)
+          : absl::StrCat("waits for parameter servers: ", present.servers,
+                         " of at least ",
+                         LeastCount(job, v1::ROLE_PARAMETER_SERVER));
+  Wait(turn, job, absl::StrCat(what, "; ", HoldersText(job, point)));
+}
+
+// Returns true if the job has a reason to wait for members that were given up.
+bool WaitsForAbsent(Turn& turn, Job& job) {
+  if (AwaitsReturn(job, turn.now)) {
+    Wait(turn, job,
+         absl::StrCat("waits for members that went at the same time: ",
+                      AbsentText(job)));
+    return true;
+  }
+  const bool was_common =
+      std::exchange(job.return_deadline, MonotonicTime::InfiniteFuture()) !=
+      MonotonicTime::InfiniteFuture();
+  const ResumePoint point = FindResumePoint(job);
+  if (was_common || point.is_rollback) TakeBack(turn, job, point.applied_step);
+  const ResumePoint now = FindResumePoint(job);
+  if (!now.is_rollback) {
+    job.holders_deadline = MonotonicTime::InfiniteFuture();
+    return false;
+  }
+  if (!AwaitsHolders(turn, job)) return false;
+  Wait(turn, job,
+       absl::StrCat("waits until ", ClockText(job.wait_end), " for ",
+                    AbsentText(job), ", which held ",
+                    now.applied_step > 0
+                        ? absl::StrCat("step ", now.applied_step)
+                        : std::string("what was trained"),
+                    ", as nobody else does"));
+  return true;
 }
 
 void WaitForJournal(Turn& turn, Job& job, const ResumePoint& point) {
@@ -286,6 +327,7 @@ std::vector<const Worker*> NextMembers(const Turn& turn, const Job& job,
 }  // namespace
 
 void Reform(Turn& turn, Job& job) {
+  if (WaitsForAbsent(turn, job)) return;
   ResumePoint point = FindResumePoint(job);
   // Before anything else, since what the leavers held no longer counts after
   // their release.

@@ -175,6 +175,7 @@ void TakeOver(Turn& turn, Job& job, const GenerationFormedRecord& record) {
   ReleaseLate(turn, job);
   job.state = v1::JOB_STATE_RUNNING;
   job.is_assigned = job.is_recovered = job.has_trained = true;
+  job.told_generation = job.generation;
   job.waits_for_journal = false;
   job.last_progress = turn.now;
   turn.state.active_job = job.number;

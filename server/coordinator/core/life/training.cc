@@ -10,6 +10,7 @@
 #include "common/status/exit_code.h"
 #include "server/coordinator/core/account/incident.h"
 #include "server/coordinator/core/account/verdict.h"
+#include "server/coordinator/core/life/absence.h"
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/halt.h"
 #include "server/coordinator/core/life/job_end.h"
@@ -77,6 +78,7 @@ void TakeStep(Turn& turn, Job& job, Worker& worker, Member& member,
   if (step >= job.resume_step && job.sharding.is_lockstep) {
     job.life.OnReport(job.generation, step, turn.now);
   }
+  if (step > job.resume_step && !job.absent.empty()) DropOvertaken(turn, job);
   if (step <= job.best_step) return;
   job.best_step = step;
   if (IsTraining(job)) {

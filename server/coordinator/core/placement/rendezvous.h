@@ -22,7 +22,7 @@ namespace ringmaster::coordinator {
 // quarantined.
 enum class Hosts { kSound, kAll };
 
-// Returns true if it has a session and no job.
+// Returns true if it has a session and no job, and its trainer has halted.
 [[nodiscard]] bool IsIdle(const Worker& worker);
 
 // Returns a member of the active job, or an idle worker that joined earlier,

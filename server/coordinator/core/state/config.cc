@@ -115,6 +115,8 @@ absl::Status Config::Validate() const {
   }
   RETURN_IF_ERROR(RequireAtLeast("collective timeout", collective_timeout,
                                  "progress cap", progress_cap));
+  RETURN_IF_ERROR(RequireAtLeast("--state_wait", state_wait, "nothing",
+                                 absl::ZeroDuration()));
   RETURN_IF_ERROR(RequirePositive("stop budget", stop_budget));
   RETURN_IF_ERROR(RequirePositive("join settle", join_settle));
   RETURN_IF_ERROR(RequirePositive("quarantine window", quarantine_window));

@@ -12,12 +12,12 @@ namespace ringmaster::coordinator {
 // The longest back-off of workers that try to reach a coordinator that is down.
 inline constexpr absl::Duration kReturnTime = absl::Seconds(1);
 
-// Every duration is > 0. A field may be changed after the derivation; call
-// Validate then.
 // From this protocol version on, members can check frames (FrameIntegrity).
 inline constexpr int kIntegrityProtocol = 2;
 inline constexpr int kNewestProtocol = 2;
 
+// Every duration is > 0, but state_wait may be zero. A field may be changed
+// after the derivation; call Validate then.
 struct Config {
   // Derives everything below from the failure budget: the time in which a dead
   // member is detected and the survivors have halted. `progress_cap` zero: also
@@ -78,6 +78,11 @@ struct Config {
 
   // Not derived.
 
+  // A job goes back to its last checkpoint, or to the beginning, when all who
+  // held its steps are known to have ended, or after it has waited this long
+  // for those that may come back. Its workers train on without a coordinator
+  // for at least this long. Zero: it does not wait.
+  absl::Duration state_wait = absl::Minutes(10);
   // Members that were asked to stop are halted when none of them has made
   // progress for this long (StopPatience says how a slow step extends it).
   absl::Duration stop_budget = absl::Seconds(10);

@@ -42,6 +42,9 @@ struct GenerationFormedRecord {
   // The holders of each shard of the parameters; empty if the job has none, or
   // they are not known.
   std::vector<ShardPlacement> placements = {};
+  // By rank, since which generation the member has been in the job
+  // (Member::since); empty: it is not known.
+  std::vector<int64_t> since = {};
 };
 
 struct CancelRequestedRecord {

@@ -63,6 +63,9 @@ struct Worker {
   int64_t collective_sequence = 0;
   int waiting_for_rank = -1;
   int64_t disk_bytes = 0;  // since its process began
+  // It was given up and is back without a job, but keeps the active job's steps
+  // as of `generation`; see absence.h.
+  bool keeps_steps = false;
   // The costs of collectives on its machine, if it has measured them.
   std::optional<MachineCosts> costs;
   // When any message of it came last, and when it joined.
@@ -130,6 +133,18 @@ struct Member {
   std::optional<FinishedAnswer> finished;
 };
 
+// A member that was given up, but whose process may live and hold the job's
+// newest steps.
+struct AbsentMember {
+  // As it was when it was lost.
+  Member member;
+  // The job's generation then.
+  int64_t generation = 0;
+  MonotonicTime lost_at;
+  // It is back, and has said what it holds.
+  std::optional<HaltedAnswer> answer;
+};
+
 // A report about a peer that waits for an explanation.
 struct SuspicionReport {
   std::string observer;
@@ -187,6 +202,8 @@ struct Job : JobTerms {
   // The generation's record is durable and its members have received their
   // assignments.
   bool is_assigned = false;
+  // The last one of which that is so.
+  int64_t told_generation = 0;
   // A generation could not be formed because the journal fails.
   bool waits_for_journal = false;
   // The reason for which a user cancelled it.
@@ -224,6 +241,13 @@ struct Job : JobTerms {
   // members have counted from another step since. (Workers of a job with shards
   // may still report them.)
   int64_t counted_since = 0;
+  // Members that were given up and may come back with steps that nobody else
+  // holds; see absence.h.
+  std::vector<AbsentMember> absent;
+  // It has waited for them in vain for as long as it does.
+  bool has_waited = false;
+  // When that wait ends, for display.
+  absl::Time wait_end;
   // Consecutive rollbacks without getting beyond the best step before the first
   // of them.
   int rollbacks = 0;
@@ -263,6 +287,10 @@ struct Job : JobTerms {
   MonotonicTime stop_deadline = MonotonicTime::InfiniteFuture();
   MonotonicTime suspicion_deadline = MonotonicTime::InfiniteFuture();
   MonotonicTime reattach_deadline = MonotonicTime::InfiniteFuture();
+  // Until then it waits for absent members: for those that went at the same
+  // time as most others, and, if nobody else holds the job's steps, for any.
+  MonotonicTime return_deadline = MonotonicTime::InfiniteFuture();
+  MonotonicTime holders_deadline = MonotonicTime::InfiniteFuture();
   MonotonicTime gang_deadline = MonotonicTime::InfiniteFuture();
   // When two workers whose link was broken may be together again.
   MonotonicTime link_check = MonotonicTime::InfiniteFuture();
@@ -336,6 +364,14 @@ struct Rebuilding {
   bool is_recording = false;
 };
 
+// Most members of the active job are silent at the same time, so the
+// coordinator may be what is cut off.
+struct CommonSilence {
+  MonotonicTime since;
+  // When those that are still silent are given up.
+  MonotonicTime until;
+};
+
 struct State {
   // Rises with each change of what status shows.
   uint64_t revision = 1;
@@ -377,6 +413,10 @@ struct State {
   MonotonicTime now;
   // No quarantine ends before.
   MonotonicTime quarantine_check = MonotonicTime::InfiniteFuture();
+  std::optional<CommonSilence> common_silence;
+  // The coordinator was held up, or cut off: until then, streams that end did so
+  // because of that.
+  MonotonicTime forgiving_until;
   // No lease runs out before.
   MonotonicTime lease_check = MonotonicTime::InfiniteFuture();
 

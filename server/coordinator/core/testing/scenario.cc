@@ -137,6 +137,13 @@ std::optional<HeldJob> HeldJobOf(const Words& words) {
   return held;
 }
 
+// Most stories are about members that are lost because they have ended.
+Config ScenarioConfig(absl::Duration failure_budget) {
+  Config config = Config::FromFailureBudget(failure_budget);
+  config.state_wait = absl::ZeroDuration();
+  return config;
+}
+
 }  // namespace
 
 Scenario::Words Scenario::Words::Parse(const std::string& text) {
@@ -157,7 +164,7 @@ Scenario::Words Scenario::Words::Parse(const std::string& text) {
 }
 
 Scenario::Scenario()
-    : config_(Config::FromFailureBudget(absl::Seconds(2))),
+    : config_(ScenarioConfig(absl::Seconds(2))),
       core_(config_),
       now_(MonotonicTime::FromNanos(1'000'000'000)) {}
 
@@ -203,10 +210,10 @@ std::string Scenario::Configure(const Words& words) {
   const Coverage coverage = std::move(coverage_);
   *this = Scenario();
   coverage_ = coverage;
-  config_ =
-      Config::FromFailureBudget(words.Time("failure_budget", absl::Seconds(2)));
+  config_ = ScenarioConfig(words.Time("failure_budget", absl::Seconds(2)));
   config_.progress_cap = words.Time("progress_cap", config_.progress_cap);
   config_.stop_budget = words.Time("stop_budget", config_.stop_budget);
+  config_.state_wait = words.Time("state_wait", config_.state_wait);
   config_.join_settle = words.Time("join_settle", config_.join_settle);
   config_.max_rollbacks =
       static_cast<int>(words.Number("max_rollbacks", config_.max_rollbacks));

@@ -3,10 +3,11 @@
 //
 // Words are separated by spaces; key=value and key="several words" are options.
 // Worker names may be given as a list.
-//   config [failure_budget=D] [progress_cap=D] [stop_budget=D]
+//   config [failure_budget=D] [progress_cap=D] [stop_budget=D] [state_wait=D]
 //         [max_ended_jobs=N] [join_settle=D] [max_rollbacks=N]
 //         [quarantine_faults=N]
-//                                     a new coordinator without a past
+//                                     a new coordinator without a past;
+//                                     state_wait is 0 unless it is given
 //   events all|notable                show INFO events too; default notable
 //   join NAMES [host=H] [role=ps] [protocol=N]
 //                                     hello of new process lives

@@ -1,0 +1,135 @@
+#include "server/coordinator/core/life/silence.h"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+// The members of the active job, not lost, and those of them that are silent: a
+// worker that lives sends nearly two beats in half a lease.
+struct Members {
+  size_t all = 0;
+  size_t silent = 0;
+  size_t silent_hosts = 0;
+
+  [[nodiscard]] bool AreMostlySilent() const {
+    // Two, or one host, may well be lost by themselves.
+    return silent == all ||
+           (silent > 2 && 2 * silent > all && silent_hosts > 1);
+  }
+};
+
+bool IsSilent(const Turn& turn, const Worker& worker) {
+  return worker.session == 0 ||
+         LastSign(turn.state, worker) + turn.config.lease / 2 <= turn.now;
+}
+
+Members Count(const Turn& turn, const Job& job) {
+  Members members;
+  std::set<std::string_view> hosts;
+  for (const Member& member : job.members) {
+    if (member.is_lost) continue;
+    ++members.all;
+    const Worker* const worker = turn.state.FindWorker(member.identity.worker);
+    if (worker != nullptr && !IsSilent(turn, *worker)) continue;
+    ++members.silent;
+    hosts.insert(member.identity.host_key);
+  }
+  members.silent_hosts = hosts.size();
+  return members;
+}
+
+bool IsAnybodyHeard(const Turn& turn) {
+  return std::any_of(turn.state.workers.begin(), turn.state.workers.end(),
+                     [&](const auto& entry) {
+                       const Worker& worker = entry.second;
+                       return worker.session != 0 &&
+                              worker.last_heard + turn.config.lease > turn.now;
+                     });
+}
+
+// Nobody can be blamed for standing still who is not heard.
+void HoldProgress(const Turn& turn, Job& job) {
+  job.last_progress = turn.now;
+  for (Member& member : job.members) member.last_progress.reset();
+}
+
+// A job whose members would be waited for.
+Job* JobThatTrains(Turn& turn) {
+  Job* const job = turn.state.ActiveJob();
+  return job != nullptr && job->state == v1::JOB_STATE_RUNNING &&
+                 !job->ending.has_value() && !job->cancel_reason.has_value()
+             ? job
+             : nullptr;
+}
+
+}  // namespace
+
+MonotonicTime LastSign(const State& state, const Worker& worker) {
+  const Job* const job = state.ActiveJob();
+  if (job == nullptr || worker.generation != job->generation ||
+      MemberOf(const_cast<State&>(state), worker) == nullptr) {
+    return worker.last_heard;
+  }
+  return std::max(
+      worker.last_heard,
+      job->life.ProvenAt(job->generation).value_or(worker.last_heard));
+}
+
+bool IsCommonSilence(Turn& turn) {
+  std::optional<CommonSilence>& silence = turn.state.common_silence;
+  Job* const job = JobThatTrains(turn);
+  if (job == nullptr) {
+    silence.reset();
+    return false;
+  }
+  const Members members = Count(turn, *job);
+  if (!silence.has_value()) {
+    if (!members.AreMostlySilent()) return false;
+    silence = {turn.now, turn.now + turn.config.reattach_budget};
+    turn.Emit(
+        v1::EVENT_SEVERITY_WARNING, "coordinator.hears_nobody", *job, "",
+        absl::StrCat("nothing heard of ", members.silent, " of ", members.all,
+                     " members at the same time: it may be the coordinator "
+                     "that is cut off, so they are waited for"));
+  }
+  if (!IsAnybodyHeard(turn)) {
+    silence->until = turn.now + turn.config.reattach_budget;
+  }
+  if (members.silent == 0 || silence->until <= turn.now) {
+    silence.reset();
+    return false;
+  }
+  HoldProgress(turn, *job);
+  // Streams that were cut end when what was held up comes through.
+  turn.state.forgiving_until = turn.now + turn.config.reattach_budget;
+  return true;
+}
+
+void NoteStall(Turn& turn, absl::Duration delay) {
+  if (delay < turn.config.lease) return;
+  turn.state.forgiving_until = turn.now + turn.config.reattach_budget;
+}
+
+bool DetachInSilence(Turn& turn, Worker& worker) {
+  Job* const job = JobThatTrains(turn);
+  if (job == nullptr || MemberOf(turn.state, worker) == nullptr) return false;
+  if (turn.state.forgiving_until <= turn.now) return false;
+  turn.state.sessions.erase(worker.session);
+  worker.session = 0;
+  worker.state = v1::WORKER_STATE_DETACHED;
+  job->reattach_deadline = turn.now + turn.config.reattach_budget;
+  job->message = "waits for its members to attach again";
+  HoldProgress(turn, *job);
+  turn.Touch(*job);
+  turn.Emit(v1::EVENT_SEVERITY_WARNING, "worker.detached", *job, worker.name,
+            absl::StrCat(Describe(job->members[worker.rank].identity),
+                         " is no longer connected, and is waited for"));
+  return true;
+}
+
+}  // namespace ringmaster::coordinator
