@@ -38,7 +38,10 @@ std::string_view NameOf(FaultKind kind) {
       "coordinator-stall",
       "journal-fails",
       "slow",
-      "drain"};
+      "drain",
+      "freeze-all",
+      "cut-coordinator",
+      "reset-sessions"};
   return kNames[static_cast<size_t>(kind)];
 }
 

@@ -25,8 +25,11 @@ enum class FaultKind {
   kJournalFails,
   kSlow,  // computes ten times slower
   kDrain,
+  kFreezeAll,       // all workers, as a machine that is paused
+  kCutCoordinator,  // nothing gets through between coordinator and anybody
+  kResetSessions,   // all
 };
-inline constexpr int kFaultKinds = 14;
+inline constexpr int kFaultKinds = 17;
 [[nodiscard]] std::string_view NameOf(FaultKind kind);
 
 // Moments at which faults hurt most.

@@ -100,12 +100,31 @@ void FaultInjector::StopCoordinator(const Fault& fault) {
   context_.ledger.Disturb(until);
   if (fault.kind == FaultKind::kCoordinatorStall) {
     cluster_.coordinator.Stall(until);
+    cluster_.sessions.StallCoordinator(until);
     return;
   }
   cluster_.coordinator.Kill();
   SimEvent event;
   event.kind = EventKind::kCoordinatorStart;
   context_.At(until, event);
+}
+
+void FaultInjector::SilenceAll(const Fault& fault, int64_t until) {
+  context_.ledger.TouchAll(until + aftermath_);
+  context_.ledger.Disturb(until);
+  for (int slot = 0; slot < kWorkers; ++slot) {
+    switch (fault.kind) {
+      case FaultKind::kFreezeAll:
+        cluster_.workers[slot]->Freeze(until);
+        break;
+      case FaultKind::kCutCoordinator:
+        cluster_.sessions.Cut(slot, fault.directions, until);
+        break;
+      default:
+        cluster_.sessions.Reset(slot);
+        break;
+    }
+  }
 }
 
 void FaultInjector::Apply(const Fault& fault, int slot) {
@@ -131,6 +150,11 @@ void FaultInjector::Apply(const Fault& fault, int slot) {
     case FaultKind::kCoordinatorKill:
     case FaultKind::kCoordinatorStall:
       StopCoordinator(fault);
+      return;
+    case FaultKind::kFreezeAll:
+    case FaultKind::kCutCoordinator:
+    case FaultKind::kResetSessions:
+      SilenceAll(fault, until);
       return;
     case FaultKind::kJournalFails:
       cluster_.coordinator.FailJournal(until);

@@ -49,6 +49,8 @@ class FaultInjector {
   void CutPeers(int from, int to, int directions, int64_t until);
   void ProbeLater(int slot, int peer);
   void StopCoordinator(const Fault& fault);
+  // Everybody falls silent at the same time.
+  void SilenceAll(const Fault& fault, int64_t until);
   // A worker to do it to: the one that reached the moment, or any.
   int PickTarget(int slot);
   // A neighbour of it in the ring, or any other worker.

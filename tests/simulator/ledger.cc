@@ -114,6 +114,13 @@ void Ledger::OnDurable(const coordinator::JournalRecord& record) {
   }
 }
 
+bool Ledger::HoldsNewest(const Position& position) const {
+  const auto generation = static_cast<size_t>(position.complete_generation);
+  return generation < generations_.size() &&
+         generations_[generation].lineage == lineage_ &&
+         std::max(position.applied, position.complete) >= best_step_;
+}
+
 std::vector<std::pair<int, uint64_t>> Ledger::NewestMembers() const {
   std::vector<std::pair<int, uint64_t>> members;
   if (newest_durable_ == 0) return members;

@@ -55,6 +55,9 @@ class Ledger {
   void OnFormation(const coordinator::GenerationFormedRecord& record,
                    bool has_survivor);
   void OnDurable(const coordinator::JournalRecord& record);
+  // Returns true if a process at `position` holds the last committed step, of
+  // this lineage.
+  bool HoldsNewest(const Position& position) const;
   // Slots and incarnations of the newest durable generation.
   std::vector<std::pair<int, uint64_t>> NewestMembers() const;
   // A coordinator came back and believes this.

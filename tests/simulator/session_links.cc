@@ -141,6 +141,18 @@ void SessionLinks::Cut(int slot, int directions, int64_t until) {
   context_.At(until, event);
 }
 
+void SessionLinks::StallCoordinator(int64_t until) {
+  if (stalled_until_ <= context_.now) stalled_since_ = context_.now;
+  stalled_until_ = std::max(stalled_until_, until);
+  for (int slot = 0; slot < kWorkers; ++slot) {
+    SimEvent event;
+    event.slot = static_cast<int8_t>(slot);
+    event.kind = EventKind::kSessionDead;
+    context_.After(context_.random.Between(kKeepaliveMin, kKeepaliveMax),
+                   event);
+  }
+}
+
 void SessionLinks::BreakHere(SessionId session, std::string_view why) {
   Connection& connection = At(session);
   if (connection.is_open_at_worker) {
@@ -170,7 +182,11 @@ void SessionLinks::Reset(int slot) {
 }
 
 void SessionLinks::GiveUp(int slot) {
-  if (!IsCut(slot) || context_.now - cut_since_[slot] < kKeepaliveMin) return;
+  const bool is_cut =
+      IsCut(slot) && context_.now - cut_since_[slot] >= kKeepaliveMin;
+  const bool is_stalled = context_.now < stalled_until_ &&
+                          context_.now - stalled_since_ >= kKeepaliveMin;
+  if (!is_cut && !is_stalled) return;
   for (size_t i = 0; i < connections_.size(); ++i) {
     if (connections_[i].slot == slot) BreakHere(i + 1, "keepalive timeout");
   }

@@ -50,6 +50,8 @@ class SessionLinks {
   // The directions are those of Fault.
   void Cut(int slot, int directions, int64_t until);
   void Reset(int slot);
+  // The coordinator answers no pings until then.
+  void StallCoordinator(int64_t until);
   // Handle the events kSessionHeal and kSessionDead.
   void Heal(int slot);
   void GiveUp(int slot);
@@ -105,6 +107,8 @@ class SessionLinks {
   // Per worker: towards it (0) and away from it (1).
   std::array<std::array<int64_t, 2>, kWorkers> cut_until_ = {};
   std::array<int64_t, kWorkers> cut_since_ = {};
+  int64_t stalled_since_ = 0;
+  int64_t stalled_until_ = 0;
 };
 
 }  // namespace ringmaster::simulator

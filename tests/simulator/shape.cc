@@ -62,6 +62,7 @@ Shape DrawShape(Random& random, Bug bug, Holders holders) {
   shape.settle = random.Between(50, 500) * kMillisecond;
   shape.config = coordinator::Config::FromFailureBudget(
       absl::Milliseconds(random.Between(4, 20) * 100));
+  shape.config.state_wait = absl::Seconds(random.Between(4, 40));
   // That a job fails after a few rollbacks is policy; here it goes on.
   shape.config.max_rollbacks = 100;
   if (bug == Bug::kEndlessLease) {

@@ -167,11 +167,28 @@ void SimCoordinator::OnJournalAnswer(uint32_t version) {
   }
 }
 
-// A member of the last generation that was not said to be lost holds steps.
+bool SimCoordinator::AwaitsAbsent() const {
+  if (!is_alive()) return false;
+  const coordinator::Job* const job = core_->state().ActiveJob();
+  return job != nullptr && job->state == v1::JOB_STATE_GATHERING &&
+         job->holders_deadline != MonotonicTime::InfiniteFuture();
+}
+
+bool SimCoordinator::IsCountedOn(int slot, uint64_t incarnation) const {
+  const Lost& lost = lost_[slot];
+  if (incarnation != lost.incarnation) return true;
+  const int64_t wait =
+      absl::ToInt64Nanoseconds(context_.shape.config.state_wait);
+  return !lost.has_left && context_.now < lost.time + wait;
+}
+
+// A member of the last generation, or one that was lost to it lately, holds the
+// newest step.
 bool SimCoordinator::HasSurvivor() const {
   if (context_.shape.holders != Holders::kRanks) return HasAllShards();
   for (const auto& [slot, incarnation] : context_.ledger.NewestMembers()) {
-    if (incarnation != lost_[slot] && witness_.holds_steps(slot, incarnation)) {
+    if (IsCountedOn(slot, incarnation) &&
+        witness_.holds_newest(slot, incarnation)) {
       return true;
     }
   }
@@ -182,7 +199,7 @@ bool SimCoordinator::HasSurvivor() const {
 bool SimCoordinator::HasAllShards() const {
   std::set<int> held;
   for (const auto& [slot, incarnation] : context_.ledger.NewestMembers()) {
-    if (incarnation == lost_[slot]) continue;
+    if (!IsCountedOn(slot, incarnation)) continue;
     for (const HeldShard& copy : witness_.shards_of(slot, incarnation)) {
       if (copy.complete_step >= context_.ledger.best_step()) {
         held.insert(copy.shard);
@@ -243,6 +260,7 @@ void SimCoordinator::Do(coordinator::SendWelcome& action) {
   up.protocol = action.protocol;
   up.beat_interval = context_.shape.config.beat_interval;
   up.lease = context_.shape.config.lease;
+  up.state_wait = context_.shape.config.state_wait;
   if (context_.bug == Bug::kShortLease) up.beat_interval = 2 * up.lease;
   sessions_.SendDown(action.session, std::move(up));
 }
@@ -340,7 +358,7 @@ void SimCoordinator::Do(coordinator::EmitEvent& action) {
   const int64_t pid = event.verdict().pid();
   if (slot >= 0 && event.has_verdict()) {
     for (const auto& [member, incarnation] : context_.ledger.NewestMembers()) {
-      if (member == slot) lost_[slot] = incarnation;
+      if (member == slot) lost_[slot] = {incarnation, context_.now, has_left};
     }
   }
   if (!is_lost) return;

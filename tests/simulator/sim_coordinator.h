@@ -30,8 +30,8 @@ class SimCoordinator {
   struct Witness {
     // That process of the worker lives.
     std::function<bool(int slot, int64_t pid)> is_alive;
-    // That process lives and holds steps.
-    std::function<bool(int slot, uint64_t incarnation)> holds_steps;
+    // That process lives and holds the last committed step.
+    std::function<bool(int slot, uint64_t incarnation)> holds_newest;
     // The parameters that the process holds; nothing if it is dead.
     std::function<std::vector<HeldShard>(int slot, uint64_t incarnation)>
         shards_of;
@@ -62,6 +62,8 @@ class SimCoordinator {
   // The job waits because the ends of a link that failed twice are kept apart
   // for a while: that is policy.
   bool KeepsLinkApart() const;
+  // The job waits for members that were given up and may hold its steps.
+  bool AwaitsAbsent() const;
   int64_t stalled_until() const { return stalled_until_; }
 
  private:
@@ -107,8 +109,16 @@ class SimCoordinator {
   std::deque<Answer> answers_;
   int64_t last_write_ = 0;
   int64_t journal_fails_until_ = 0;
-  // By slot: the process that was last said to be lost to the job.
-  std::array<uint64_t, kWorkers> lost_ = {};
+  // A process that was said to be lost to the job, or to have left it.
+  struct Lost {
+    uint64_t incarnation = 0;
+    int64_t time = 0;
+    bool has_left = false;
+  };
+  // The job must not go back while this member lives and holds its steps.
+  bool IsCountedOn(int slot, uint64_t incarnation) const;
+  // By slot: the last one.
+  std::array<Lost, kWorkers> lost_ = {};
 };
 
 }  // namespace ringmaster::simulator

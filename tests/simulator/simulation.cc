@@ -63,11 +63,11 @@ SimCoordinator::Witness Simulation::Witness() {
             const SimWorker& worker = *workers_[slot];
             return worker.is_alive() && (pid == 0 || pid == worker.pid());
           },
-      .holds_steps =
+      .holds_newest =
           [this](int slot, uint64_t incarnation) {
             const SimWorker& worker = *workers_[slot];
             return worker.is_alive() && worker.incarnation() == incarnation &&
-                   worker.trainer().position().applied > 0;
+                   context_.ledger.HoldsNewest(worker.trainer().position());
           },
       .shards_of =
           [this](int slot, uint64_t incarnation) {
@@ -210,7 +210,9 @@ void Simulation::Watch() {
   } else if (able_since_ < 0) {
     able_since_ = context_.now;
   }
-  if (coordinator_.KeepsLinkApart()) context_.ledger.Disturb(context_.now);
+  if (coordinator_.KeepsLinkApart() || coordinator_.AwaitsAbsent()) {
+    context_.ledger.Disturb(context_.now);
+  }
   const Ledger& ledger = context_.ledger;
   const int64_t since =
       std::max({ledger.calm_since(), ledger.last_commit(), able_since_});
