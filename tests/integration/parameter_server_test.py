@@ -34,8 +34,8 @@ def workers_of(job):
 
 
 class ParameterServerTest(unittest.TestCase):
-    def start(self, cluster, workers=2, servers=2):
-        cluster.start_coordinator()
+    def start(self, cluster, *flags, workers=2, servers=2):
+        cluster.start_coordinator(*flags)
         if servers:
             cluster.start_server("s", slots=servers)
         cluster.start_worker("w", slots=workers)
@@ -121,7 +121,8 @@ class ParameterServerTest(unittest.TestCase):
 
     def test_without_copies_the_loss_of_a_server_sets_the_job_back_to_its_checkpoint(self):
         with Cluster() as cluster:
-            self.start(cluster, servers=1)
+            # Nobody takes the name of the dead, so the coordinator would wait for it.
+            self.start(cluster, "--state_wait=0s", servers=1)
             cluster.start_server("spare")
             cluster.await_workers(4)
             directory = cluster.directory / "checkpoints"
