@@ -353,7 +353,8 @@ void SimCoordinator::Do(coordinator::EmitEvent& action) {
   const bool has_left = event.type() == "worker.left" ||
                         event.type() == "worker.relieved" ||
                         event.type() == "worker.not_relieved";
-  if (!is_lost && !has_left) return;
+  const bool has_failed = event.type() == "worker.failed";
+  if (!is_lost && !has_left && !has_failed) return;
   const int slot = SlotOf(event.worker());
   const int64_t pid = event.verdict().pid();
   if (slot >= 0 && event.has_verdict()) {

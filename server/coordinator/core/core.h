@@ -12,11 +12,13 @@
 //   GATHERING  --max idle, or min and nobody joined
 //                for `settle`-> forming --durable-----> PREPARING(g)
 //   PREPARING  --all prepared the same----------------> RUNNING
-//              --prepared differently-----------------> HALTING (fail, code 3)
-//              --member lost--------------------------> HALTING (re-form)
+//              --fewer prepared differently-----------> HALTING (re-form)
+//              --nobody can tell which are right------> HALTING (fail, code 3)
+//              --member lost, failed------------------> HALTING (re-form)
 //   RUNNING    --member lost, left, link fault--------> HALTING (re-form)
+//              --member failed by its own fault-------> HALTING (re-form)
+//              --it fails wherever it is tried--------> HALTING (fail)
 //              --workers joined, members paused-------> HALTING (re-form)
-//              --member failed by its own fault-------> HALTING (fail)
 //              --all finished, equal hashes-> ending -> SUCCEEDED
 //              --the same, but the member that
 //                wrote the last checkpoint lost-> HALTING (re-form)

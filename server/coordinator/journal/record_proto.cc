@@ -172,6 +172,9 @@ class Writer {
     host.set_reason(record.reason);
     *host.mutable_end_time() = ringmaster::ToProto(record.end_time);
     *host.mutable_time() = ringmaster::ToProto(record.time);
+    host.set_of_job(record.is_of_job);
+    host.set_exit_code(record.exit_code);
+    host.set_unfit(record.is_unfit);
   }
 
  private:
@@ -261,7 +264,10 @@ std::optional<JournalRecord> RecordFromProto(const v1::JournalRecord& proto) {
                                    host.host(),
                                    host.reason(),
                                    ringmaster::FromProto(host.end_time()),
-                                   ringmaster::FromProto(host.time())};
+                                   ringmaster::FromProto(host.time()),
+                                   host.of_job(),
+                                   host.exit_code(),
+                                   host.unfit()};
     }
     case v1::JournalRecord::RECORD_NOT_SET:
       return std::nullopt;

@@ -38,6 +38,7 @@ constexpr char kStatus[] = R"pb(
     state: WORKER_STATE_ASSIGNED
   }
   quarantines { host: "node-9" }
+  quarantines { host: "node-8" job_id: "gpt-2" }
   jobs {
     id: "gpt-2"
     state: JOB_STATE_RUNNING

@@ -54,9 +54,12 @@ void AddPool(const v1::Status& status, MetricPage& page) {
                   "Time since the last beat of a worker.",
                   Seconds(worker.last_beat_age()), {{"worker", worker.name()}});
   }
-  page.AddGauge("ringmaster_quarantined_hosts",
-                "Hosts whose workers no job takes for a while.",
-                status.quarantines_size());
+  page.AddGauge(
+      "ringmaster_quarantined_hosts",
+      "Hosts whose workers no job takes for a while.",
+      std::count_if(
+          status.quarantines().begin(), status.quarantines().end(),
+          [](const v1::Quarantine& host) { return host.job_id().empty(); }));
 }
 
 void AddJobCounts(const v1::Status& status, MetricPage& page) {

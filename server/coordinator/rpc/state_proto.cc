@@ -32,6 +32,7 @@ v1::Quarantine QuarantineProto(const HostQuarantine& quarantine) {
   proto.set_host(quarantine.host);
   SetTime(quarantine.end_time, proto.mutable_end_time());
   proto.set_reason(quarantine.reason);
+  proto.set_job_id(quarantine.job_id);
   return proto;
 }
 
@@ -183,6 +184,7 @@ v1::Status StatusProto(const StatusSource& source) {
     *proto.add_workers() = WorkerProto(worker, source.now);
   }
   for (const HostQuarantine& quarantine : state.quarantines) {
+    if (!IsInForce(state, quarantine)) continue;
     *proto.add_quarantines() = QuarantineProto(quarantine);
   }
   int ended_count = 0;

@@ -298,19 +298,31 @@ class Explainer {
         continue;
       }
       const HostQuarantine* const quarantine =
-          hosts == Hosts::kAll ? nullptr : state_.QuarantineOf(worker.host_key);
+          state_.QuarantineOf(worker.host_key);
+      const bool is_left_out = quarantine != nullptr &&
+                               (hosts == Hosts::kSound || quarantine->is_unfit);
       if (worker.state == v1::WORKER_STATE_DRAINING) {
         AddWorker(worker, "is draining");
-      } else if (quarantine != nullptr) {
-        AddWorker(worker, absl::StrCat("its host is quarantined for ",
-                                       In(quarantine->until, now_),
-                                       " more: ", quarantine->reason));
+      } else if (is_left_out) {
+        AddWorker(worker, LeftOutText(*quarantine));
       } else if (const Worker* const peer = BadLinkOf(state_, worker)) {
         AddWorker(worker, absl::StrCat("its link with worker ", peer->name,
                                        " is broken; they are kept apart for a "
                                        "while"));
       }
     }
+  }
+
+  std::string LeftOutText(const HostQuarantine& quarantine) const {
+    if (quarantine.exit_code == 0) {
+      return absl::StrCat("its host is quarantined for ",
+                          In(quarantine.until, now_),
+                          " more: ", quarantine.reason);
+    }
+    return absl::StrCat(
+        "its host is left out of this job, and is tried again "
+        "in ",
+        In(quarantine.until, now_), ": ", quarantine.reason);
   }
 
   void AddLost() {

@@ -139,6 +139,23 @@ TEST_F(ExplainTest, WorkersOfAQuarantinedHostAreNamed) {
             "10m");
 }
 
+TEST_F(ExplainTest, AHostThatIsUnfitIsNamedEvenWhereWorkersLack) {
+  Lose(1, "cannot read /data/t.txt");
+  AddWorker("q", "h1");
+  state_.quarantines.push_back({"h1", "h1", absl::UnixEpoch(),
+                                "worker q failed: cannot read /data/t.txt",
+                                At(30), job().id, 5, /*is_unfit=*/true});
+  job().state = v1::JOB_STATE_GATHERING;
+  job().min_workers = 3;
+  const Explanation explanation = Now();
+  EXPECT_THAT(explanation.summary,
+              HasSubstr("waits for workers: 2 of at least 3"));
+  ASSERT_THAT(explanation.blocking, SizeIs(2));
+  EXPECT_EQ(explanation.blocking[1].reason,
+            "its host is left out of this job, and is tried again in 30.0 s: "
+            "worker q failed: cannot read /data/t.txt");
+}
+
 TEST_F(ExplainTest, AJobThatCannotBeginElseTakesThoseOfAQuarantinedHost) {
   Lose(1, "its stream broke: reset by peer");
   AddWorker("q", "h1");

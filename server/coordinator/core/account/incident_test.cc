@@ -242,13 +242,13 @@ TEST_F(IncidentTest, APoliteLeaveIsWantedAndFoundAtOnce) {
 
 TEST_F(IncidentTest, AnOpenIncidentEndsWithTheJob) {
   Train(2);
-  Do(FailedReceived{sessions_["b"], job().generation, 12, 5, "no such file"});
+  Do(FailedReceived{sessions_["b"], job().generation, 12, 2, "no such field"});
   Halted("a", 12);
   Halted("c", 12);
   ASSERT_EQ(job().state, v1::JOB_STATE_FAILED);
   ASSERT_THAT(job().incidents, SizeIs(1));
   EXPECT_TRUE(job().incidents.front().is_over());
-  EXPECT_EQ(job().incidents.front().verdict().exit_code(), 5);
+  EXPECT_EQ(job().incidents.front().verdict().exit_code(), 2);
   EXPECT_EQ(Last("job.resumed"), nullptr);
 }
 

@@ -105,6 +105,11 @@ v1::Verdict MismatchVerdict(const Job& job, const Difference& difference,
   return verdict;
 }
 
+std::string_view WhatDiffers(const PreparedAnswer& mine,
+                             const PreparedAnswer& theirs) {
+  return mine.plan_hash != theirs.plan_hash ? "the plan" : "the data";
+}
+
 std::string PreparedText(const PreparedAnswer& mine,
                          const PreparedAnswer& theirs) {
   if (mine.summary != theirs.summary) {
@@ -112,6 +117,30 @@ std::string PreparedText(const PreparedAnswer& mine,
   }
   return absl::StrFormat("plan=%016x data=%016x", mine.plan_hash,
                          mine.data_fingerprint);
+}
+
+// The first of the members that prepared rightly: those who hold the state if
+// they are at one, else more than half of all; null if neither is.
+const Member* RightlyPrepared(const Job& job) {
+  std::map<Answer, int> counts;
+  std::set<Answer> of_holders;
+  int all = 0;
+  for (const Member& member : job.members) {
+    if (!IsCompared(member)) continue;
+    ++all;
+    ++counts[*PreparedOf(member)];
+    if (job.resume_step > 0 && !member.is_newcomer) {
+      of_holders.insert(*PreparedOf(member));
+    }
+  }
+  for (const Member& member : job.members) {
+    if (!IsCompared(member)) continue;
+    const Answer answer = *PreparedOf(member);
+    const bool is_right = of_holders.size() == 1 ? of_holders.contains(answer)
+                                                 : 2 * counts[answer] > all;
+    if (is_right) return &member;
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -197,6 +226,13 @@ v1::Verdict VerdictOnLink(const Job& job, const SuspicionReport& first,
   return verdict;
 }
 
+bool IsOwnFailure(const v1::Verdict& verdict) {
+  if (verdict.evidence().empty() || verdict.worker().empty()) return false;
+  const v1::EvidenceKind kind = verdict.evidence(0).kind();
+  return kind == v1::EVIDENCE_KIND_SELF_REPORT ||
+         kind == v1::EVIDENCE_KIND_MISMATCH;
+}
+
 bool IsPolite(const v1::Verdict& verdict) {
   if (verdict.evidence().empty()) return false;
   const v1::EvidenceKind kind = verdict.evidence(0).kind();
@@ -238,14 +274,32 @@ Agreement FinishedAgreement(const Job& job) {
   return AgreementBy(job, FinishedOf);
 }
 
+std::vector<OddMember> OddlyPrepared(const Job& job) {
+  const Member* const right = RightlyPrepared(job);
+  std::vector<OddMember> odd;
+  if (right == nullptr) return odd;
+  for (const Member& member : job.members) {
+    if (!IsCompared(member) || PreparedOf(member) == PreparedOf(*right)) {
+      continue;
+    }
+    odd.push_back(
+        {member.identity.worker,
+         absl::StrCat(Sv(WhatDiffers(*member.prepared, *right->prepared)),
+                      " differs from that of ", Describe(right->identity), ": ",
+                      PreparedText(*member.prepared, *right->prepared),
+                      " against ",
+                      PreparedText(*right->prepared, *member.prepared))});
+  }
+  return odd;
+}
+
 v1::Verdict VerdictOnPrepared(const Job& job, absl::Time time) {
   const Difference difference = FindDifference(job, PreparedOf);
   const PreparedAnswer& odd = *difference.odd->prepared;
   const PreparedAnswer& other = *difference.other->prepared;
-  return MismatchVerdict(
-      job, difference,
-      odd.plan_hash != other.plan_hash ? "the plan" : "the data",
-      PreparedText(odd, other), PreparedText(other, odd), time);
+  return MismatchVerdict(job, difference, WhatDiffers(odd, other),
+                         PreparedText(odd, other), PreparedText(other, odd),
+                         time);
 }
 
 v1::Verdict VerdictOnFinished(const Job& job, absl::Time time) {

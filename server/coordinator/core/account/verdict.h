@@ -8,6 +8,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "server/coordinator/core/state/state.h"
@@ -45,7 +46,10 @@ inline constexpr std::string_view kCoordinatorObserver = "coordinator";
                                         const SuspicionReport& first,
                                         absl::Time time);
 
-// Returns true if a worker left or others joined: nobody failed.
+// A worker cannot do its work: by its own words, or by how it differs from the
+// others.
+[[nodiscard]] bool IsOwnFailure(const v1::Verdict& verdict);
+// A worker left, or others joined: nobody failed.
 [[nodiscard]] bool IsPolite(const v1::Verdict& verdict);
 // Returns true if IsPolite and the job continues.
 [[nodiscard]] bool IsWanted(const v1::Verdict& verdict);
@@ -64,6 +68,15 @@ enum class Agreement { kIncomplete, kEqual, kDifferent };
 // Returns whether all workers have finished, with the same hash of the final
 // parameters. Parameter servers are done when they are.
 [[nodiscard]] Agreement FinishedAgreement(const Job& job);
+
+// The members that prepared differently from those who hold the state, or from
+// more than half of the workers where it is held by nobody, and what differs;
+// empty if neither are agreed among themselves.
+struct OddMember {
+  std::string worker;
+  std::string difference;
+};
+[[nodiscard]] std::vector<OddMember> OddlyPrepared(const Job& job);
 
 // Blames the first member of the smallest group that prepared (or finished)
 // alike, and says how it differs from the first of the largest group. Requires

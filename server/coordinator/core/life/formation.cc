@@ -8,8 +8,10 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/status/exit_code.h"
 #include "server/coordinator/core/account/goodput.h"
 #include "server/coordinator/core/account/incident.h"
 #include "server/coordinator/core/account/verdict.h"
@@ -17,6 +19,8 @@
 #include "server/coordinator/core/life/growth.h"
 #include "server/coordinator/core/life/halt.h"
 #include "server/coordinator/core/life/job_end.h"
+#include "server/coordinator/core/life/membership.h"
+#include "server/coordinator/core/life/own_failure.h"
 #include "server/coordinator/core/life/reform.h"
 #include "server/coordinator/core/placement/cost_agreement.h"
 #include "server/coordinator/core/placement/rendezvous.h"
@@ -228,6 +232,7 @@ int PreparedCount(const Job& job) {
 void StartTraining(Turn& turn, Job& job) {
   job.state = v1::JOB_STATE_RUNNING;
   job.has_trained = true;
+  job.has_prepared = true;
   job.last_progress = turn.now;
   NoteStarted(turn, job);
   job.message = absl::StrCat("trains on ", RanksText(job));
@@ -259,6 +264,23 @@ void OnLatePrepared(Turn& turn, Job& job, const Worker& worker,
                             "the coordinator restarted before all members of "
                             "the generation had started",
                             turn.time));
+}
+
+// Members that prepared something else are evicted; where nobody can tell which
+// of them those are, the job fails.
+void OnPreparedDifferently(Turn& turn, Job& job) {
+  const std::vector<OddMember> odd = OddlyPrepared(job);
+  if (odd.empty()) {
+    BeginHalt(turn, job, HaltIntent::kFail, VerdictOnPrepared(job, turn.time));
+    return;
+  }
+  for (const OddMember& member : odd) {
+    OnOwnFailure(turn, job,
+                 *MemberOf(turn.state, *turn.state.FindWorker(member.worker)),
+                 EvidenceOf(v1::EVIDENCE_KIND_MISMATCH, member.worker,
+                            member.difference),
+                 ExitCode::kPlanMismatch);
+  }
 }
 
 }  // namespace
@@ -493,6 +515,7 @@ void OnPrepared(Turn& turn, const Worker& worker,
   if (job->state != v1::JOB_STATE_PREPARING || !job->is_assigned) return;
   member->prepared = PreparedAnswer{
       prepared.plan_hash, prepared.data_fingerprint, prepared.summary};
+  NotePrepared(*job, worker);
   job->last_progress = turn.now;
   SetMessage(turn, *job,
              absl::StrCat(PreparedCount(*job), " of ", job->members.size(),
@@ -504,9 +527,7 @@ void OnPrepared(Turn& turn, const Worker& worker,
       StartTraining(turn, *job);
       return;
     case Agreement::kDifferent:
-      // Not re-formed: the same workers would differ again.
-      BeginHalt(turn, *job, HaltIntent::kFail,
-                VerdictOnPrepared(*job, turn.time));
+      OnPreparedDifferently(turn, *job);
       return;
   }
 }

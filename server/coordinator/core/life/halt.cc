@@ -1,6 +1,7 @@
 #include "server/coordinator/core/life/halt.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "server/coordinator/core/life/hand_over.h"
 #include "server/coordinator/core/life/job_end.h"
 #include "server/coordinator/core/life/membership.h"
+#include "server/coordinator/core/life/own_failure.h"
 #include "server/coordinator/core/life/quarantine.h"
 #include "server/coordinator/core/life/reform.h"
 #include "server/coordinator/core/life/training.h"
@@ -61,12 +63,19 @@ void GoOn(Turn& turn, Job& job) {
   }
 }
 
-// Records the loss as an incident of its own, for events and the journal.
+// Tells of the loss. One that failed by its own fault calls for a repair.
 void AnnounceLoss(Turn& turn, const Job& job, const v1::Verdict& verdict) {
-  const bool is_polite = IsPolite(verdict);
-  turn.Emit(is_polite ? v1::EVENT_SEVERITY_INFO : v1::EVENT_SEVERITY_WARNING,
-            is_polite ? "worker.left" : "worker.lost", job, verdict.worker(),
-            verdict.summary(), &verdict);
+  const auto announce = [&](v1::EventSeverity severity, std::string_view type) {
+    turn.Emit(severity, type, job, verdict.worker(), verdict.summary(),
+              &verdict);
+  };
+  if (IsPolite(verdict)) {
+    announce(v1::EVENT_SEVERITY_INFO, "worker.left");
+  } else if (IsOwnFailure(verdict)) {
+    announce(v1::EVENT_SEVERITY_ERROR, "worker.failed");
+  } else {
+    announce(v1::EVENT_SEVERITY_WARNING, "worker.lost");
+  }
 }
 
 // Returns true if every step is done, since some member has finished: a lost
@@ -276,11 +285,12 @@ void OnHaltDeadline(Turn& turn, Job& job) {
 }
 
 void OnMemberGone(Turn& turn, const Worker& gone, std::string_view what,
-                  v1::Evidence evidence) {
+                  v1::Evidence evidence, ExitCode exit_code) {
   Job& job = *turn.state.ActiveJob();
   Member& member = *MemberOf(turn.state, gone);
   v1::Verdict verdict =
       VerdictOnMember(job, member, gone, what, std::move(evidence), turn.time);
+  verdict.set_exit_code(static_cast<int>(exit_code));
   member.is_lost = true;
   NoteMemberGone(turn, member, gone, verdict.evidence(0));
   NoteAbsent(turn, job, member, verdict.evidence(0).kind());
@@ -292,12 +302,19 @@ void OnMemberGone(Turn& turn, const Worker& gone, std::string_view what,
   turn.Touch(job);
   AnnounceLoss(turn, job, verdict);
   NoteHostFault(turn, job, gone, verdict);
+  const std::optional<std::string> jobs_fault =
+      NoteLossInPreparing(turn, job, member, gone, verdict);
   if (job.ending.has_value()) return;
   if (was_never_told) {
     AbandonFormation(turn, job);
     return;
   }
-  // No member has heard of the generation.
+  if (jobs_fault.has_value() && !job.cancel_reason.has_value()) {
+    absl::StrAppend(verdict.mutable_summary(), *jobs_fault);
+    FailJob(turn, job, std::move(verdict));
+    return;
+  }
+  // Nobody has heard of the generation.
   if (IsForming(job)) job.state = v1::JOB_STATE_HALTING;
   if (IsWaiting(job) || job.state == v1::JOB_STATE_HALTING) {
     NoteFurtherLoss(turn, job, std::move(verdict));

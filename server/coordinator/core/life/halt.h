@@ -20,6 +20,7 @@
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_HALT_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_HALT_H_
 
+#include "common/status/exit_code.h"
 #include "server/coordinator/core/state/event.h"
 #include "server/coordinator/core/state/turn.h"
 
@@ -56,9 +57,11 @@ void OnHalted(Turn& turn, Worker& worker, const HaltedReceived& halted);
 void OnHaltDeadline(Turn& turn, Job& job);
 
 // A member of `job` is gone: `gone` is its worker's last state, already removed
-// from the pool; `what` and `evidence` say how ("was lost", "left").
+// from the pool; `what` and `evidence` tell how ("was lost", "left"), and
+// `exit_code` what that maps to.
 void OnMemberGone(Turn& turn, const Worker& gone, std::string_view what,
-                  v1::Evidence evidence);
+                  v1::Evidence evidence,
+                  ExitCode exit_code = ExitCode::kRetryElsewhere);
 
 // `worker` attached again as `member` but no longer knows the generation: it
 // holds nothing and becomes a newcomer of the next one. Halts the job if it is

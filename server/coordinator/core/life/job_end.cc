@@ -10,6 +10,7 @@
 #include "server/coordinator/core/account/incident.h"
 #include "server/coordinator/core/life/absence.h"
 #include "server/coordinator/core/life/formation.h"
+#include "server/coordinator/core/life/quarantine.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -29,6 +30,7 @@ void ApplyEnd(Turn& turn, Job& job, const JobEndedRecord& end) {
   job.end_order = ++turn.state.last_end_order;
   job.ending.reset();
   if (turn.state.active_job == job.number) turn.state.active_job = 0;
+  if (job.state == v1::JOB_STATE_FAILED) ForgetFailures(turn.state, job.id);
   turn.Touch(job);
 }
 

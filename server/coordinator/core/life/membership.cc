@@ -29,14 +29,15 @@ v1::Evidence Observed(v1::EvidenceKind kind, std::string_view detail) {
 // Takes the worker of that name out of the pool, and out of its job if it is a
 // member.
 void Lose(Turn& turn, const std::string& name, std::string_view what,
-          v1::Evidence evidence) {
+          v1::Evidence evidence,
+          ExitCode exit_code = ExitCode::kRetryElsewhere) {
   const auto it = turn.state.workers.find(name);
   const Worker gone = std::move(it->second);
   turn.state.sessions.erase(gone.session);
   turn.state.workers.erase(it);
   turn.Touch();
   if (MemberOf(turn.state, gone) != nullptr) {
-    OnMemberGone(turn, gone, what, std::move(evidence));
+    OnMemberGone(turn, gone, what, std::move(evidence), exit_code);
     return;
   }
   if (gone.keeps_steps) NoteKeeperGone(turn, gone, evidence.kind());
@@ -289,7 +290,8 @@ void OnReattachDeadline(Turn& turn, Job& job) {
   }
 }
 
-void Evict(Turn& turn, const std::string& name, v1::Evidence evidence) {
+void Evict(Turn& turn, const std::string& name, v1::Evidence evidence,
+           std::string_view what, ExitCode exit_code) {
   const Worker& worker = *turn.state.FindWorker(name);
   if (worker.session != 0) {
     Close(turn, worker.session,
@@ -298,7 +300,7 @@ void Evict(Turn& turn, const std::string& name, v1::Evidence evidence) {
                            evidence.detail(), "; join again as a newcomer")),
           reason::kStaleGeneration);
   }
-  Lose(turn, name, "was evicted", std::move(evidence));
+  Lose(turn, name, what, std::move(evidence), exit_code);
 }
 
 void CloseForViolation(Turn& turn, const Worker& worker,

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "common/status/exit_code.h"
 #include "server/coordinator/core/state/event.h"
 #include "server/coordinator/core/state/turn.h"
 
@@ -35,8 +36,11 @@ void ExpireLeases(Turn& turn);
 void OnReattachDeadline(Turn& turn, Job& job);
 
 // Removes the worker of that name, a member, from its job and the pool, and
-// closes its session. It may come back as a newcomer.
-void Evict(Turn& turn, const std::string& name, v1::Evidence evidence);
+// closes its session. It may come back as a newcomer. `what` it did, and the
+// exit code that it maps to.
+void Evict(Turn& turn, const std::string& name, v1::Evidence evidence,
+           std::string_view what = "was evicted",
+           ExitCode exit_code = ExitCode::kRetryElsewhere);
 
 // The same for a worker whose message breaks the protocol, as described by
 // `what`. `worker` is gone afterwards.

@@ -42,25 +42,46 @@ void SetCheck(State& state) {
   }
 }
 
-void Quarantine(Turn& turn, const Job& job, const Worker& gone,
-                std::string reason) {
+// Leaves the host out for all jobs if `is_for_all`.
+void Quarantine(Turn& turn, const Job& job, const Worker& worker, Blame blame,
+                bool is_for_all) {
   const absl::Duration time = turn.config.quarantine_time;
+  const std::string text =
+      absl::StrCat("the workers of host ", worker.host, " are left out",
+                   is_for_all ? "" : absl::StrCat(" of job ", job.id), " for ",
+                   absl::FormatDuration(time), ": ", blame.reason);
+  turn.Emit(v1::EVENT_SEVERITY_WARNING, "host.quarantined", job, worker.name,
+            text);
   HostQuarantinedRecord record;
-  record.host_key = gone.host_key;
-  record.host = gone.host;
+  record.host_key = worker.host_key;
+  record.host = worker.host;
   record.job_id = job.id;
-  record.reason = reason;
+  record.reason = blame.reason;
   record.time = turn.time;
   record.end_time = turn.time + time;
-  turn.Emit(
-      v1::EVENT_SEVERITY_WARNING, "host.quarantined", gone.name,
-      absl::StrCat("the workers of host ", gone.host, " are left out for ",
-                   absl::FormatDuration(time), ": they caused ", reason));
-  turn.state.quarantines.push_back({gone.host_key, gone.host, record.end_time,
-                                    std::move(reason), turn.now + time});
+  record.is_of_job = !is_for_all;
+  record.exit_code = blame.exit_code;
+  record.is_unfit = blame.is_unfit;
+  turn.state.quarantines.push_back(
+      {worker.host_key, worker.host, record.end_time, std::move(blame.reason),
+       turn.now + time, is_for_all ? std::string() : job.id, blame.exit_code,
+       blame.is_unfit});
   SetCheck(turn.state);
   turn.Touch();
   turn.Persist(std::move(record));
+}
+
+// The job before `job` that leaves that host out, if any; its end changes
+// nothing about that.
+const HostQuarantine* OfOtherJob(const State& state, const Job& job,
+                                 std::string_view host_key) {
+  const auto it = std::find_if(
+      state.quarantines.begin(), state.quarantines.end(),
+      [&](const HostQuarantine& quarantine) {
+        return quarantine.host_key == host_key && !quarantine.job_id.empty() &&
+               quarantine.job_id != job.id;
+      });
+  return it == state.quarantines.end() ? nullptr : &*it;
 }
 
 }  // namespace
@@ -87,15 +108,20 @@ bool AddHostFault(std::deque<HostFault>& faults, HostFault fault,
 }
 
 std::string QuarantineReason(const std::deque<HostFault>& faults,
-                             std::string_view host_key, const Config& config) {
-  const auto count = std::count_if(
-      faults.begin(), faults.end(),
-      [&](const HostFault& fault) { return fault.host_key == host_key; });
+                             std::string_view job_id, std::string_view host_key,
+                             const Config& config) {
+  int64_t all = 0;
+  int64_t count = 0;
+  for (const HostFault& fault : faults) {
+    if (fault.job_id != job_id) continue;
+    ++all;
+    if (fault.host_key == host_key) ++count;
+  }
   if (config.quarantine_faults == 0 || count < config.quarantine_faults ||
-      2 * static_cast<size_t>(count) < faults.size()) {
+      2 * count < all) {
     return "";
   }
-  return absl::StrCat(count, " of ", faults.size(), " incidents within ",
+  return absl::StrCat(count, " of ", all, " incidents within ",
                       absl::FormatDuration(config.quarantine_window));
 }
 
@@ -104,18 +130,38 @@ void NoteHostFault(Turn& turn, const Job& job, const Worker& gone,
   if (verdict.evidence().empty() ||
       !CountsAgainstHost(verdict.evidence(0).kind()) ||
       !AddHostFault(turn.state.host_faults,
-                    {turn.now, job.generation, gone.host_key},
+                    {turn.now, job.generation, gone.host_key, job.id},
                     turn.config.quarantine_window) ||
       turn.state.QuarantineOf(gone.host_key) != nullptr) {
     return;
   }
-  std::string reason =
-      QuarantineReason(turn.state.host_faults, gone.host_key, turn.config);
+  std::string reason = QuarantineReason(turn.state.host_faults, job.id,
+                                        gone.host_key, turn.config);
   if (reason.empty() || !HasOtherHost(turn.state, gone.host_key) ||
       WorkersWithout(turn.state, job, gone.host_key) < job.min_workers) {
     return;
   }
-  Quarantine(turn, job, gone, std::move(reason));
+  LeaveOutHost(turn, job, gone, {absl::StrCat("they caused ", reason)});
+}
+
+void LeaveOutHost(Turn& turn, const Job& job, const Worker& worker,
+                  Blame blame) {
+  const HostQuarantine* const other =
+      OfOtherJob(turn.state, job, worker.host_key);
+  const std::string why =
+      other == nullptr ? std::string()
+                       : absl::StrCat("they failed in job ", other->job_id,
+                                      " and in job ", job.id);
+  Quarantine(turn, job, worker, std::move(blame), /*is_for_all=*/false);
+  if (other != nullptr && CanBePrepared(job)) {
+    Quarantine(turn, job, worker, {why}, /*is_for_all=*/true);
+  }
+}
+
+void ForgetFailures(State& state, std::string_view job_id) {
+  std::erase_if(state.quarantines, [&](const HostQuarantine& quarantine) {
+    return quarantine.job_id == job_id && quarantine.exit_code != 0;
+  });
 }
 
 void OnQuarantineCheck(Turn& turn) {
@@ -125,9 +171,12 @@ void OnQuarantineCheck(Turn& turn) {
       ++it;
       continue;
     }
-    turn.Emit(
-        v1::EVENT_SEVERITY_INFO, "host.released", "",
-        absl::StrCat("the workers of host ", it->host, " may be taken again"));
+    // Nobody asks for it once its job has ended.
+    if (IsInForce(turn.state, *it)) {
+      turn.Emit(v1::EVENT_SEVERITY_INFO, "host.released", "",
+                absl::StrCat("the workers of host ", it->host,
+                             " may be taken again"));
+    }
     it = quarantines.erase(it);
   }
   SetCheck(turn.state);

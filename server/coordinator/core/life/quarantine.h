@@ -1,5 +1,6 @@
-// Quarantine leaves out, for a while, hosts whose workers cause most of the
-// incidents.
+// Quarantine: hosts whose workers cause most of a job's incidents, or fail by
+// their own fault (own_failure.h), are left out for a while: by that job, and by
+// all once it happened to two.
 //
 // It counts losses that a host may be to blame for: a broken stream, a lease
 // that ran out, no progress, an unanswered halt; one per generation and host,
@@ -24,20 +25,36 @@ namespace ringmaster::coordinator {
 bool AddHostFault(std::deque<HostFault>& faults, HostFault fault,
                   absl::Duration window);
 
-// Returns the reason to quarantine the host, "3 of 4 incidents within 10m", if
-// it caused at least `quarantine_faults` of `faults` and at least half of all;
-// empty otherwise.
+// Why `job_id` is to leave the host out, "3 of 4 incidents within 10m": it
+// caused at least `quarantine_faults` of that job's `faults`, and half of all.
+// Empty if it is not.
 [[nodiscard]] std::string QuarantineReason(const std::deque<HostFault>& faults,
+                                           std::string_view job_id,
                                            std::string_view host_key,
                                            const Config& config);
 
-// `gone`, a member of `job`, was lost with `verdict`. Quarantines its host if
-// that is due, leaves the job workers enough for its min, and there are other
+// `gone`, a member of `job`, was lost with `verdict`. The job leaves its host
+// out if that is due, leaves it workers enough for its min, and there are other
 // hosts.
 void NoteHostFault(Turn& turn, const Job& job, const Worker& gone,
                    const v1::Verdict& verdict);
 
-// Ends quarantines that are over, so that jobs may take their workers again.
+// The reason why a job leaves a host out, as HostQuarantine has it.
+struct Blame {
+  std::string reason;
+  int exit_code = 0;
+  bool is_unfit = false;
+};
+
+// `job` leaves the host of `worker` out from now on; so do all jobs if another
+// one did lately, and this one goes well elsewhere.
+void LeaveOutHost(Turn& turn, const Job& job, const Worker& worker,
+                  Blame blame);
+
+// `job_id` has FAILED: what its workers failed of says nothing of their hosts.
+void ForgetFailures(State& state, std::string_view job_id);
+
+// Quarantines that are over end, and their workers may be taken again.
 void OnQuarantineCheck(Turn& turn);
 
 // Starts the clocks of quarantines known from the journal. Expired ones are

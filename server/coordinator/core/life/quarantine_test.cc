@@ -18,7 +18,7 @@ std::deque<HostFault> FaultsOn(const std::vector<std::string>& hosts) {
   for (const std::string& host : hosts) {
     ++generation;
     EXPECT_TRUE(AddHostFault(
-        faults, {At(static_cast<int>(generation)), generation, host},
+        faults, {At(static_cast<int>(generation)), generation, host, "j-1"},
         absl::Minutes(10)));
   }
   return faults;
@@ -36,35 +36,43 @@ TEST(QuarantineTest, OnlyWhatAHostMayCauseCountsAgainstIt) {
 
 TEST(QuarantineTest, WorkersThatFallTogetherAreOneFault) {
   std::deque<HostFault> faults = FaultsOn({"x"});
-  EXPECT_FALSE(AddHostFault(faults, {At(2), 1, "x"}, absl::Minutes(10)));
-  EXPECT_TRUE(AddHostFault(faults, {At(2), 1, "y"}, absl::Minutes(10)));
+  EXPECT_FALSE(AddHostFault(faults, {At(2), 1, "x", "j-1"}, absl::Minutes(10)));
+  EXPECT_TRUE(AddHostFault(faults, {At(2), 1, "y", "j-1"}, absl::Minutes(10)));
   EXPECT_EQ(faults.size(), 2u);
 }
 
 TEST(QuarantineTest, FaultsBeforeTheWindowAreForgotten) {
   std::deque<HostFault> faults = FaultsOn({"x", "x"});
-  EXPECT_TRUE(AddHostFault(faults, {At(602), 9, "x"}, absl::Minutes(10)));
+  EXPECT_TRUE(
+      AddHostFault(faults, {At(602), 9, "x", "j-1"}, absl::Minutes(10)));
   ASSERT_EQ(faults.size(), 1u);
   EXPECT_EQ(faults.front().generation, 9);
 }
 
 TEST(QuarantineTest, HostIsDueWithEnoughFaultsAndHalfOfAll) {
   const Config config;
-  EXPECT_EQ(QuarantineReason(FaultsOn({"x", "x"}), "x", config), "");
-  EXPECT_EQ(QuarantineReason(FaultsOn({"x", "x", "x"}), "x", config),
+  EXPECT_EQ(QuarantineReason(FaultsOn({"x", "x"}), "j-1", "x", config), "");
+  EXPECT_EQ(QuarantineReason(FaultsOn({"x", "x", "x"}), "j-1", "x", config),
             "3 of 3 incidents within 10m");
-  EXPECT_EQ(
-      QuarantineReason(FaultsOn({"x", "y", "x", "z", "x", "y"}), "x", config),
-      "3 of 6 incidents within 10m");
-  EXPECT_EQ(QuarantineReason(FaultsOn({"x", "y", "x", "z", "x", "y", "z"}), "x",
-                             config),
+  EXPECT_EQ(QuarantineReason(FaultsOn({"x", "y", "x", "z", "x", "y"}), "j-1",
+                             "x", config),
+            "3 of 6 incidents within 10m");
+  EXPECT_EQ(QuarantineReason(FaultsOn({"x", "y", "x", "z", "x", "y", "z"}),
+                             "j-1", "x", config),
             "");
+}
+
+TEST(QuarantineTest, IncidentsOfOtherJobsDoNotCount) {
+  const Config config;
+  const std::deque<HostFault> faults = FaultsOn({"x", "x", "x"});
+  EXPECT_EQ(QuarantineReason(faults, "j-2", "x", config), "");
 }
 
 TEST(QuarantineTest, LimitOfNoneMeansNever) {
   Config config;
   config.quarantine_faults = 0;
-  EXPECT_EQ(QuarantineReason(FaultsOn({"x", "x", "x", "x"}), "x", config), "");
+  EXPECT_EQ(
+      QuarantineReason(FaultsOn({"x", "x", "x", "x"}), "j-1", "x", config), "");
 }
 
 }  // namespace

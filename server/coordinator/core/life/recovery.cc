@@ -169,14 +169,17 @@ struct FoldVisitor {
     job->best_step = std::max(job->best_step, record.figures.step());
     job->end_time = record.time;
     job->end_order = ++state.last_end_order;
+    if (job->state == v1::JOB_STATE_FAILED) ForgetFailures(state, job->id);
     return absl::OkStatus();
   }
 
   // Expired ones end when the coordinator begins.
   absl::Status operator()(const HostQuarantinedRecord& record) {
-    state.quarantines.push_back({record.host_key, record.host, record.end_time,
-                                 record.reason,
-                                 MonotonicTime::InfiniteFuture()});
+    state.quarantines.push_back(
+        {record.host_key, record.host, record.end_time, record.reason,
+         MonotonicTime::InfiniteFuture(),
+         record.is_of_job ? record.job_id : std::string(), record.exit_code,
+         record.is_unfit});
     return absl::OkStatus();
   }
 

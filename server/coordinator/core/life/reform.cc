@@ -14,6 +14,7 @@
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/hand_over.h"
 #include "server/coordinator/core/life/job_end.h"
+#include "server/coordinator/core/life/own_failure.h"
 #include "server/coordinator/core/placement/rendezvous.h"
 #include "server/coordinator/core/placement/shards.h"
 
@@ -162,6 +163,18 @@ bool FailIfRolledBackTooOften(Turn& turn, Job& job) {
   DecideEnd(turn, job,
             {v1::JOB_STATE_FAILED, static_cast<int>(ExitCode::kRetryElsewhere),
              std::move(message)});
+  return true;
+}
+
+// Nobody of those who are left has prepared it, and the hosts of the others are
+// out, because their workers failed.
+bool FailIfTriedEverywhere(Turn& turn, Job& job) {
+  const std::optional<std::string> fault = TriedEverywhere(turn.state, job);
+  if (!fault.has_value() || !job.verdict.has_value()) return false;
+  job.verdict->set_decision(v1::VERDICT_DECISION_FAIL_JOB);
+  DecideEnd(turn, job,
+            {v1::JOB_STATE_FAILED, job.verdict->exit_code(),
+             absl::StrCat(job.verdict->summary(), *fault)});
   return true;
 }
 
@@ -353,8 +366,8 @@ void Reform(Turn& turn, Job& job) {
       AliveCount(job, v1::ROLE_WORKER) + IdleCount(turn.state, worker_hosts),
       StayingCount(turn.state, job, v1::ROLE_PARAMETER_SERVER) +
           IdleCount(turn.state, server_hosts, v1::ROLE_PARAMETER_SERVER)};
-  // A wait for workers needs no record, so it does not wait for the journal.
   if (!IsEnough(job, point, present)) {
+    if (FailIfTriedEverywhere(turn, job)) return;
     WaitForWorkers(turn, job, point, present);
     return;
   }

@@ -15,6 +15,7 @@
 #include "server/coordinator/core/life/halt.h"
 #include "server/coordinator/core/life/job_end.h"
 #include "server/coordinator/core/life/membership.h"
+#include "server/coordinator/core/life/own_failure.h"
 #include "server/coordinator/core/life/progress.h"
 
 namespace ringmaster::coordinator {
@@ -235,24 +236,13 @@ void OnFailed(Turn& turn, const Worker& worker, const FailedReceived& failed) {
   if (member->identity.role == v1::ROLE_WORKER && CountsSteps(job, *member)) {
     member->step = std::max(member->step, failed.step);
   }
-  v1::Verdict verdict = VerdictOnMember(
-      job, *member, worker, "failed",
+  const ExitCode exit_code = failed.exit_code <= 0
+                                 ? ExitCode::kInternal
+                                 : static_cast<ExitCode>(failed.exit_code);
+  OnOwnFailure(
+      turn, job, *member,
       EvidenceOf(v1::EVIDENCE_KIND_SELF_REPORT, worker.name, failed.message),
-      turn.time);
-  verdict.set_decision(v1::VERDICT_DECISION_FAIL_JOB);
-  verdict.set_exit_code(failed.exit_code <= 0
-                            ? static_cast<int>(ExitCode::kInternal)
-                            : failed.exit_code);
-  // It has stopped by itself, so the halt needs answers only from the others.
-  member->halted = HaltedAnswer{failed.step, failed.step};
-  turn.Emit(v1::EVENT_SEVERITY_ERROR, "worker.failed", job, worker.name,
-            verdict.summary(), &verdict);
-  if (job.state == v1::JOB_STATE_HALTING &&
-      job.halt_intent == HaltIntent::kFail) {
-    ResolveHalt(turn, job);  // The first failure is the job's.
-    return;
-  }
-  FailJob(turn, job, std::move(verdict));
+      exit_code);
 }
 
 absl::Duration StopPatience(const Job& job, const Config& config) {

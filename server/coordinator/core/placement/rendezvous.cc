@@ -45,10 +45,11 @@ int NaturalCompare(std::string_view a, std::string_view b) {
 
 bool IsAvailable(const State& state, const Worker& worker, Hosts hosts,
                  v1::Role role) {
-  return worker.role == role && IsIdle(worker) &&
-         (hosts == Hosts::kAll ||
-          state.QuarantineOf(worker.host_key) == nullptr) &&
-         BadLinkOf(state, worker) == nullptr;
+  if (worker.role != role || !IsIdle(worker)) return false;
+  const HostQuarantine* const quarantine = state.QuarantineOf(worker.host_key);
+  const bool is_taken =
+      quarantine == nullptr || (hosts == Hosts::kAll && !quarantine->is_unfit);
+  return is_taken && BadLinkOf(state, worker) == nullptr;
 }
 
 using Order = std::vector<const Worker*>;

@@ -18,8 +18,8 @@ namespace ringmaster::coordinator {
 // strict order: names that differ are never equal.
 [[nodiscard]] bool NaturalLess(std::string_view a, std::string_view b);
 
-// The hosts from which a job takes idle workers: all, or those that are not
-// quarantined.
+// The hosts from which a job takes idle workers: those that are not
+// quarantined, or all that are not unfit for it.
 enum class Hosts { kSound, kAll };
 
 // Returns true if it has a session and no job, and its trainer has halted.

@@ -82,6 +82,10 @@ struct HostQuarantinedRecord {
   std::string reason;
   absl::Time end_time;
   absl::Time time;
+  // Only that job leaves them out; and, as HostQuarantine has it, why.
+  bool is_of_job = false;
+  int exit_code = 0;
+  bool is_unfit = false;
 };
 
 using JournalRecord = std::variant<JobCreatedRecord, GenerationFormedRecord,

@@ -47,6 +47,14 @@ bool CountsSteps(const Job& job, const Member& member) {
 
 bool IsNew(const Job& job) { return job.start_time == absl::InfinitePast(); }
 
+bool CanBePrepared(const Job& job) {
+  return job.has_prepared || job.best_step > 0 ||
+         std::any_of(job.members.begin(), job.members.end(),
+                     [](const Member& member) {
+                       return !member.is_lost && member.prepared.has_value();
+                     });
+}
+
 bool IsPausing(const Job& job) {
   return job.paused_generation != 0 && job.paused_generation == job.generation;
 }
@@ -90,12 +98,21 @@ Worker* State::FindWorker(std::string_view name) {
   return const_cast<Worker*>(std::as_const(*this).FindWorker(name));
 }
 
+bool IsInForce(const State& state, const HostQuarantine& quarantine) {
+  const Job* const job = state.ActiveJob();
+  return quarantine.job_id.empty() ||
+         (job != nullptr && job->id == quarantine.job_id);
+}
+
 const HostQuarantine* State::QuarantineOf(std::string_view host_key) const {
-  const auto it = std::find_if(quarantines.begin(), quarantines.end(),
-                               [&](const HostQuarantine& quarantine) {
-                                 return quarantine.host_key == host_key;
-                               });
-  return it == quarantines.end() ? nullptr : &*it;
+  const HostQuarantine* found = nullptr;
+  for (const HostQuarantine& quarantine : quarantines) {
+    if (quarantine.host_key != host_key || !IsInForce(*this, quarantine)) {
+      continue;
+    }
+    if (found == nullptr || quarantine.is_unfit) found = &quarantine;
+  }
+  return found;
 }
 
 const Worker* State::FindSession(SessionId session) const {

@@ -157,6 +157,13 @@ struct SuspicionReport {
 // The next thing that happens once every member has halted.
 enum class HaltIntent { kReform, kFail, kCancel };
 
+// Losses of members on one host before they had prepared, none of which did in
+// between.
+struct LossesInPreparing {
+  int count = 0;
+  int64_t generation = 0;  // of the last one
+};
+
 inline constexpr size_t kMaxIncidents = 16;
 
 struct Job : JobTerms {
@@ -261,6 +268,15 @@ struct Job : JobTerms {
   // The job's pace as it was learned, and what its steps prove.
   ProgressModel progress;
   ProofOfLife life;
+  // All members of some generation prepared it alike.
+  bool has_prepared = false;
+  // By host: how often in a row members were lost there as they prepared.
+  std::map<std::string, LossesInPreparing> losses_in_preparing;
+  // Failures of ranks by their own fault after `failed_step`, at most one a
+  // generation; the last one's generation.
+  int failures = 0;
+  int64_t failed_step = -1;
+  int64_t failed_generation = 0;
   // Broken links since the last committed step, and pairs to keep apart.
   LinkFaults links;
   // The rank that `figures` came from.
@@ -324,11 +340,13 @@ void NoteAppliedStep(const Job& job, Worker& worker, Member& member,
 [[nodiscard]] bool CountsSteps(const Job& job, const Member& member);
 // Returns true until the members of a first generation have been told about it.
 [[nodiscard]] bool IsNew(const Job& job);
+// Returns true if some member has prepared the job, so not everybody fails to.
+[[nodiscard]] bool CanBePrepared(const Job& job);
 // Returns true if the members of the present generation were asked to pause.
 [[nodiscard]] bool IsPausing(const Job& job);
 
 // A host whose workers are left out for a while, because they caused most of
-// the incidents.
+// the incidents, or because one of them failed by its own fault.
 struct HostQuarantine {
   std::string host_key;
   std::string host;
@@ -337,6 +355,13 @@ struct HostQuarantine {
   std::string reason;
   // The same as end_time, on the coordinator's own clock.
   MonotonicTime until;
+  // The job that leaves it out; empty: all jobs do.
+  std::string job_id = {};
+  // The exit code of a worker that failed by its own fault; 0: none did.
+  int exit_code = 0;
+  // Nobody could prepare the job there, so the job takes none of its workers
+  // even if it has too few.
+  bool is_unfit = false;
 };
 
 // A member of a generation was lost for a reason that may be its host's fault.
@@ -344,6 +369,7 @@ struct HostFault {
   MonotonicTime time;
   int64_t generation = 0;
   std::string host_key;
+  std::string job_id;
 };
 
 // A generation that the journal does not know, as reported by its members; see
@@ -430,7 +456,8 @@ struct State {
   // The worker of that name or session, or null.
   const Worker* FindWorker(std::string_view name) const;
   Worker* FindWorker(std::string_view name);
-  // The quarantine of that host, or null.
+  // The quarantine of that host in force for the active job, or null. One that
+  // makes it unfit comes first.
   const HostQuarantine* QuarantineOf(std::string_view host_key) const;
   const Worker* FindSession(SessionId session) const;
   Worker* FindSession(SessionId session);
@@ -438,6 +465,10 @@ struct State {
   // queued.
   int QueuePosition(const Job& job) const;
 };
+
+// Returns true if all jobs leave that host out, or the active one does.
+[[nodiscard]] bool IsInForce(const State& state,
+                             const HostQuarantine& quarantine);
 
 }  // namespace ringmaster::coordinator
 

@@ -30,7 +30,9 @@ std::string RecordText(const JournalRecord& record) {
     }
   } else if (const auto* const host =
                  std::get_if<HostQuarantinedRecord>(&record)) {
-    absl::StrAppend(&text, ": host ", host->host);
+    absl::StrAppend(&text, ": host ", host->host,
+                    host->is_of_job ? " by the job" : "",
+                    host->is_unfit ? ", unfit" : "");
   } else if (const auto* const ended = std::get_if<JobEndedRecord>(&record)) {
     absl::StrAppend(&text, " ", EnumName(ended->state), " code ",
                     ended->exit_code);
@@ -211,7 +213,9 @@ std::string ToText(const State& state) {
     absl::StrAppend(&text, "journal error: ", state.journal_error, "\n");
   }
   for (const HostQuarantine& quarantine : state.quarantines) {
-    absl::StrAppend(&text, "quarantine of host ", quarantine.host, ": ",
+    absl::StrAppend(&text, "quarantine of host ", quarantine.host,
+                    quarantine.job_id.empty() ? "" : " by ", quarantine.job_id,
+                    quarantine.is_unfit ? " as unfit: " : ": ",
                     quarantine.reason, "\n");
   }
   for (const auto& [number, job] : state.jobs) {

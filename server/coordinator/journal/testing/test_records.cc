@@ -145,7 +145,11 @@ std::vector<JournalRecord> MakeOneOfEach() {
           SomeEnd(),
           HostQuarantinedRecord{"j-1", "h1/net:4", "h1",
                                 "3 of 4 incidents within 10m",
-                                kTime + absl::Minutes(10), kTime}};
+                                kTime + absl::Minutes(10), kTime},
+          HostQuarantinedRecord{"j-1", "h2/net:4", "h2", "no such file",
+                                kTime + absl::Minutes(10), kTime,
+                                /*is_of_job=*/true, /*exit_code=*/5,
+                                /*is_unfit=*/true}};
 }
 
 }  // namespace

@@ -1,0 +1,213 @@
+#include "server/coordinator/core/life/own_failure.h"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "server/coordinator/core/account/verdict.h"
+#include "server/coordinator/core/life/halt.h"
+#include "server/coordinator/core/life/membership.h"
+#include "server/coordinator/core/life/quarantine.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+// It had not prepared its generation, as far as this coordinator knows.
+bool WasPreparing(const Job& job, const Member& member) {
+  return job.is_assigned && !job.is_recovered && !member.prepared.has_value() &&
+         !member.halted.has_value();
+}
+
+bool HaveOthersPrepared(const Job& job) {
+  return std::all_of(job.members.begin(), job.members.end(),
+                     [](const Member& member) {
+                       return member.is_lost || member.prepared.has_value();
+                     });
+}
+
+// The hosts that `job` leaves out because a worker of theirs failed by its own
+// fault, with `exit_code` if that is not 0.
+std::set<std::string> FailedHosts(const State& state, const Job& job,
+                                  int exit_code) {
+  std::set<std::string> hosts;
+  for (const HostQuarantine& quarantine : state.quarantines) {
+    if (quarantine.job_id == job.id && quarantine.exit_code != 0 &&
+        (exit_code == 0 || quarantine.exit_code == exit_code)) {
+      hosts.insert(quarantine.host);
+    }
+  }
+  return hosts;
+}
+
+bool HasFailed(const State& state, const Job& job, std::string_view host_key) {
+  return std::any_of(state.quarantines.begin(), state.quarantines.end(),
+                     [&](const HostQuarantine& quarantine) {
+                       return quarantine.job_id == job.id &&
+                              quarantine.exit_code != 0 &&
+                              quarantine.host_key == host_key;
+                     });
+}
+
+// Some host of the pool, or of a member that may come back, has not failed.
+bool HasUntriedHost(const State& state, const Job& job) {
+  const auto is_untried = [&](const auto& entry) {
+    const Worker& worker = entry.second;
+    return worker.role == v1::ROLE_WORKER &&
+           worker.state != v1::WORKER_STATE_DRAINING &&
+           !HasFailed(state, job, worker.host_key);
+  };
+  const auto may_come_back = [&](const Member& member) {
+    return member.is_lost && member.identity.role == v1::ROLE_WORKER &&
+           !HasFailed(state, job, member.identity.host_key);
+  };
+  return std::any_of(state.workers.begin(), state.workers.end(), is_untried) ||
+         std::any_of(job.members.begin(), job.members.end(), may_come_back);
+}
+
+std::string SameText(const std::set<std::string>& hosts) {
+  if (hosts.size() <= 1) return "";
+  return absl::StrCat("; the same on hosts ", absl::StrJoin(hosts, ", "));
+}
+
+// Returns why it is the job's fault that `exit_code` happens wherever it is
+// tried; `is_last`: no other member is left.
+std::optional<std::string> Everywhere(const State& state, const Job& job,
+                                      int exit_code, bool is_last) {
+  const std::set<std::string> hosts = FailedHosts(state, job, exit_code);
+  const bool is_many = hosts.size() >= static_cast<size_t>(kMostFailures);
+  if (is_many || (is_last && !HasUntriedHost(state, job))) {
+    return SameText(hosts);
+  }
+  return std::nullopt;
+}
+
+bool IsLast(const Job& job, const Member& member) {
+  return std::none_of(job.members.begin(), job.members.end(),
+                      [&](const Member& other) {
+                        return &other != &member && !other.is_lost &&
+                               other.identity.role == member.identity.role;
+                      });
+}
+
+// Counts a failure after the best step, once a generation.
+int CountFailure(Job& job) {
+  if (job.best_step > job.failed_step) job.failures = 0;
+  job.failed_step = job.best_step;
+  if (job.failed_generation != job.generation) ++job.failures;
+  job.failed_generation = job.generation;
+  return job.failures;
+}
+
+// Counts the failure of `member`, which `worker` is, against its host. Returns
+// why it is the job's fault all the same; nullopt if it is not.
+std::optional<std::string> NoteOwnFailure(Turn& turn, Job& job,
+                                          const Member& member,
+                                          const Worker& worker,
+                                          const v1::Verdict& verdict) {
+  const bool was_preparing =
+      WasPreparing(job, member) ||
+      verdict.evidence(0).kind() == v1::EVIDENCE_KIND_MISMATCH;
+  // What was submitted is wrong, unless others do well with it.
+  if (verdict.exit_code() == static_cast<int>(ExitCode::kUsage) &&
+      !(was_preparing && CanBePrepared(job))) {
+    return "";
+  }
+  LeaveOutHost(turn, job, worker,
+               {verdict.summary(), verdict.exit_code(), was_preparing});
+  const bool is_last = IsLast(job, member);
+  if (was_preparing) {
+    if (CanBePrepared(job)) return std::nullopt;
+    return Everywhere(turn.state, job, verdict.exit_code(), is_last);
+  }
+  if (CountFailure(job) >= kMostFailures) {
+    return absl::StrCat("; so it was ", job.failures,
+                        " times without getting beyond step ", job.best_step);
+  }
+  // Whoever held the state has failed.
+  if (!is_last) return std::nullopt;
+  return Everywhere(turn.state, job, verdict.exit_code(), is_last);
+}
+
+// The job ends by what `member` failed of.
+void FailJobFor(Turn& turn, Job& job, Member& member, v1::Verdict verdict) {
+  verdict.set_decision(v1::VERDICT_DECISION_FAIL_JOB);
+  // It has stopped by itself: the halt asks only the others.
+  member.halted = HaltedAnswer{member.step, member.step};
+  turn.Emit(v1::EVENT_SEVERITY_ERROR, "worker.failed", job, verdict.worker(),
+            verdict.summary(), &verdict);
+  if (job.state == v1::JOB_STATE_HALTING &&
+      job.halt_intent == HaltIntent::kFail) {
+    ResolveHalt(turn, job);  // The first failure is the job's.
+    return;
+  }
+  FailJob(turn, job, std::move(verdict));
+}
+
+}  // namespace
+
+void OnOwnFailure(Turn& turn, Job& job, Member& member, v1::Evidence evidence,
+                  ExitCode exit_code) {
+  const std::string name = member.identity.worker;
+  const std::string_view what = evidence.kind() == v1::EVIDENCE_KIND_SELF_REPORT
+                                    ? "failed"
+                                    : "was evicted";
+  const Worker& worker = *turn.state.FindWorker(name);
+  v1::Verdict verdict =
+      VerdictOnMember(job, member, worker, what, evidence, turn.time);
+  verdict.set_exit_code(static_cast<int>(exit_code));
+  const bool is_failing = job.state == v1::JOB_STATE_HALTING &&
+                          job.halt_intent == HaltIntent::kFail;
+  const std::optional<std::string> jobs_fault =
+      is_failing ? std::string()
+                 : NoteOwnFailure(turn, job, member, worker, verdict);
+  if (!jobs_fault.has_value()) {
+    Evict(turn, name, std::move(evidence), what, exit_code);
+    return;
+  }
+  absl::StrAppend(verdict.mutable_summary(), *jobs_fault);
+  FailJobFor(turn, job, member, std::move(verdict));
+}
+
+std::optional<std::string> NoteLossInPreparing(Turn& turn, Job& job,
+                                               const Member& member,
+                                               const Worker& gone,
+                                               const v1::Verdict& verdict) {
+  const v1::EvidenceKind kind = verdict.evidence(0).kind();
+  if (!CountsAgainstHost(kind) || !WasPreparing(job, member)) {
+    return std::nullopt;
+  }
+  LossesInPreparing& losses = job.losses_in_preparing[gone.host_key];
+  if (losses.generation != job.generation) ++losses.count;
+  losses.generation = job.generation;
+  // One that hangs, while all the others are ready, has cost them time enough.
+  const bool is_due =
+      (kind == v1::EVIDENCE_KIND_NO_PROGRESS && HaveOthersPrepared(job)) ||
+      losses.count >= kMostFailures;
+  if (!is_due || HasFailed(turn.state, job, gone.host_key)) return std::nullopt;
+  LeaveOutHost(
+      turn, job, gone,
+      {losses.count == 1 ? verdict.summary()
+                         : absl::StrCat("its workers were lost ", losses.count,
+                                        " times as they prepared, at last: ",
+                                        verdict.summary()),
+       verdict.exit_code(), /*is_unfit=*/true});
+  if (CanBePrepared(job)) return std::nullopt;
+  return Everywhere(turn.state, job, verdict.exit_code(), IsLast(job, member));
+}
+
+void NotePrepared(Job& job, const Worker& worker) {
+  job.losses_in_preparing.erase(worker.host_key);
+}
+
+std::optional<std::string> TriedEverywhere(const State& state, const Job& job) {
+  const std::set<std::string> hosts = FailedHosts(state, job, 0);
+  if (hosts.empty() || CanBePrepared(job) || HasUntriedHost(state, job)) {
+    return std::nullopt;
+  }
+  return SameText(hosts);
+}
+
+}  // namespace ringmaster::coordinator

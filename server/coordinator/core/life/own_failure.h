@@ -1,0 +1,48 @@
+// Own failures: a worker that cannot do a job's work, for its data, its memory
+// or its disk, costs the job that worker and nothing else.
+//
+// It is evicted with its own words as evidence, and its host is left out of the
+// job (quarantine.h): as unfit where it could not prepare. So is a host on which
+// members die as they prepare, kMostFailures times in a row.
+//
+// A failure is the job's own, and ends it, if it repeats itself wherever the job
+// is tried: on kMostFailures hosts or on all that there are, and on none does it
+// go well; or kMostFailures times after one step, to ranks that held it. A field
+// of the job that must be corrected (ExitCode::kUsage) is the job's at once.
+#ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_OWN_FAILURE_H_
+#define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_OWN_FAILURE_H_
+
+#include <optional>
+#include <string>
+
+#include "common/status/exit_code.h"
+#include "server/coordinator/core/state/turn.h"
+
+namespace ringmaster::coordinator {
+
+inline constexpr int kMostFailures = 3;
+
+// `member` of `job` has failed by its own fault. Evicts it, or fails the job.
+// Invalidates `member`.
+void OnOwnFailure(Turn& turn, Job& job, Member& member, v1::Evidence evidence,
+                  ExitCode exit_code);
+
+// `member` was lost, `gone`: if it had not prepared, its host may be to blame.
+// Returns why the job is, as the end of a sentence, perhaps an empty one;
+// nullopt if it is not.
+[[nodiscard]] std::optional<std::string> NoteLossInPreparing(
+    Turn& turn, Job& job, const Member& member, const Worker& gone,
+    const v1::Verdict& verdict);
+
+// `worker` has prepared `job`: its host is fit for it.
+void NotePrepared(Job& job, const Worker& worker);
+
+// The next generation of `job` lacks workers. Returns why that is the job's
+// fault, as above: none of those left has prepared it, and its other hosts are
+// out because their workers failed.
+[[nodiscard]] std::optional<std::string> TriedEverywhere(const State& state,
+                                                         const Job& job);
+
+}  // namespace ringmaster::coordinator
+
+#endif  // RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_OWN_FAILURE_H_
