@@ -25,6 +25,7 @@ struct AssignmentPayload {
   int32_t resume_step = 0;
   int state_source_rank = -1;
   bool is_newcomer = false;
+  bool is_rehearsal = false;
   // The holders of each shard of the parameters; null: the job has none.
   std::shared_ptr<const std::vector<ShardPlacement>> placements;
 };

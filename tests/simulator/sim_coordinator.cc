@@ -267,7 +267,7 @@ void SimCoordinator::Do(coordinator::SendWelcome& action) {
 
 void SimCoordinator::Do(coordinator::SendAssignment& action) {
   const coordinator::Job& job = *core_->state().FindJob(action.job_id);
-  context_.ledger.OnAssignment(action, job);
+  if (!action.is_rehearsal) context_.ledger.OnAssignment(action, job);
   context_.Reached(Moment::kAssignment, SlotOf(action.self.worker));
   auto payload = std::make_shared<agent::AssignmentPayload>();
   payload->job_id = action.job_id;
@@ -277,6 +277,11 @@ void SimCoordinator::Do(coordinator::SendAssignment& action) {
   for (const coordinator::Member& member : job.members) {
     payload->slots.push_back(SlotOf(member.identity.worker));
   }
+  payload->slots.resize(
+      std::max(
+          payload->slots.size(),
+          static_cast<size_t>(action.is_rehearsal ? action.world_size : 0)),
+      SlotOf(action.self.worker));
   if (action.self.rank < action.world_size) {
     const int n = action.world_size;
     payload->prev_slot = payload->slots[(action.self.rank + n - 1) % n];
@@ -285,6 +290,7 @@ void SimCoordinator::Do(coordinator::SendAssignment& action) {
   payload->resume_step = static_cast<int32_t>(action.resume_step);
   payload->state_source_rank = action.state_source_rank;
   payload->is_newcomer = action.is_newcomer;
+  payload->is_rehearsal = action.is_rehearsal;
   payload->placements = action.placements;
   // All that newcomers pull from several comes from one of those.
   if (action.placements != nullptr && action.resume_step > 0 &&
@@ -304,6 +310,7 @@ void SimCoordinator::Do(coordinator::SendAssignment& action) {
   assignment.world_size = action.world_size;
   assignment.resume_step = payload->resume_step;
   assignment.payload = std::move(payload);
+  assignment.is_rehearsal = action.is_rehearsal;
   sessions_.SendDown(action.session, std::move(assignment));
 }
 

@@ -120,8 +120,10 @@ void SimTrainer::Prepare(const agent::AssignmentPayload& payload) {
   stage_ = Stage::kPreparing;
   is_aborted_ = is_deaf_ = is_alone_ = false;
   wants_stop_ = wants_drain_ = false;
-  context_.ledger.OnPrepare(slot_, life_, generation(), rank(),
-                            static_cast<int>(assignment_.slots.size()));
+  if (!assignment_.is_rehearsal) {
+    context_.ledger.OnPrepare(slot_, life_, generation(), rank(),
+                              static_cast<int>(assignment_.slots.size()));
+  }
   context_.Reached(Moment::kPreparing, slot_);
   const int64_t longest =
       has_state_ ? 5 * kMillisecond : context_.shape.prepare_time;
@@ -159,7 +161,9 @@ void SimTrainer::FinishPreparing(bool is_aborted) {
   ++version_;
   if (is_good && !is_aborted) {
     stage_ = Stage::kPrepared;
-    context_.ledger.OnStateHeld(generation(), rank(), position_.complete);
+    if (!assignment_.is_rehearsal) {
+      context_.ledger.OnStateHeld(generation(), rank(), position_.complete);
+    }
     agent::TrainerPrepared prepared;
     prepared.generation = generation();
     prepared.plan_hash = 1;

@@ -186,6 +186,8 @@ void SimWorker::Do(const agent::OpenSession& action) {
   hello.pid = pid();
   hello.data_address = absl::StrCat(hello.host, ":", 8000 + slot_);
   hello.version = "1";
+  // Some are of a release that does not.
+  hello.can_rehearse = incarnation_ % 4 != 0;
   hello.generation = action.generation;
   hello.predecessor = last_end_;
   if (action.generation != 0) {

@@ -44,8 +44,8 @@ TEST(CorePropertyTest, InvariantsHoldWhateverHappensAndEveryJobEnds) {
   }
   for (const char* what :
        {"quarantine", "checked generation", "unchecked generation",
-        "rollback of shards", "relieved", "not relieved", "hand-over",
-        "leave with shards"}) {
+        "rollback of shards", "relieved", "rehearsal", "not relieved",
+        "hand-over", "leave with shards"}) {
     EXPECT_GT(counts[what], 0) << what;
   }
 }

@@ -168,6 +168,7 @@ class CoordinatorRuntime {
   CoordinatorView View() const;
 
   void Perform(SendWelcome& action);
+  void SendRehearsal(const SendAssignment& action, const Job& job);
   void Perform(SendAssignment& action);
   void Perform(SendStart& action);
   void Perform(SendHalt& action);

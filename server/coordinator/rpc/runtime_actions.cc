@@ -161,9 +161,33 @@ const CoordinatorRuntime::GenerationSecrets& CoordinatorRuntime::SecretsOf(
   return secrets_;
 }
 
+// A worker that is no member yet is told of no peer and no secret.
+void CoordinatorRuntime::SendRehearsal(const SendAssignment& action,
+                                       const Job& job) {
+  v1::SessionResponse message;
+  v1::Assignment& assignment = *message.mutable_assignment();
+  assignment.set_rehearsal(true);
+  assignment.set_generation(action.generation);
+  assignment.set_job_id(action.job_id);
+  assignment.mutable_spec()->ParsePartialFromString(job.spec);
+  *assignment.mutable_self() =
+      MemberProto(action.self, action.world_size, action.resume_step);
+  assignment.set_world_size(action.world_size);
+  assignment.set_local_world_size(action.local_world_size);
+  assignment.add_ranks_per_host(action.world_size);
+  assignment.set_resume_step(action.resume_step);
+  assignment.mutable_state_copy()->set_source_rank(action.state_source_rank);
+  assignment.mutable_state_copy()->set_is_newcomer(true);
+  Send(action.session, std::move(message));
+}
+
 void CoordinatorRuntime::Perform(SendAssignment& action) {
   const Job* job = core_->state().FindJob(action.job_id);
   if (job == nullptr) return;
+  if (action.is_rehearsal) {
+    SendRehearsal(action, *job);
+    return;
+  }
   const GenerationSecrets& secrets = SecretsOf(action.generation, *job);
   v1::SessionResponse message;
   v1::Assignment& assignment = *message.mutable_assignment();

@@ -271,6 +271,7 @@ absl::StatusOr<EventBody> ParseHello(SessionId session, const v1::Hello& hello,
   RETURN_IF_ERROR(checks.status());
 
   HelloReceived event;
+  event.can_rehearse = hello.rehearses();
   event.session = session;
   event.name = hello.name();
   event.incarnation = hello.incarnation();

@@ -155,6 +155,7 @@ void AgentCore::Adopt(const AssignmentReceived& assignment) {
   generation_ = assignment.generation;
   rank_ = assignment.rank;
   payload_ = assignment.payload;
+  is_rehearsal_ = assignment.is_rehearsal;
   is_stop_wanted_ = false;
   is_pause_wanted_ = false;
   is_told_to_stop_ = false;
@@ -162,10 +163,28 @@ void AgentCore::Adopt(const AssignmentReceived& assignment) {
   state_ = AgentState::kPreparing;
   trainer_generation_ = generation_;
   Do(PrepareTrainer{generation_, assignment.payload});
+  if (is_rehearsal_) {
+    Say(Severity::kInfo, "job.rehearses",
+        absl::StrCat("prepares for job ", job_id_,
+                     ", which takes it in once it is ready"));
+    return;
+  }
   Say(Severity::kInfo, "job.assigned",
       absl::StrCat("job ", job_id_, ", generation ", generation_, ": rank ",
                    rank_, " of ", assignment.world_size, ", after step ",
                    assignment.resume_step));
+}
+
+void AgentCore::EndRehearsal() {
+  if (!IsTrainerBusy()) {
+    ReleaseToPool();
+    return;
+  }
+  // Until its trainer returns nobody can use it.
+  is_expelled_ = true;
+  is_halt_unanswered_ = false;
+  is_release_pending_ = true;
+  AbortAndWait("the session that asked for it is gone");
 }
 
 void AgentCore::On(const StartReceived& event) {
@@ -186,6 +205,7 @@ void AgentCore::On(const HaltReceived& event) {
     // return.
     generation_ = pending_assignment_->generation;
     rank_ = pending_assignment_->rank;
+    is_rehearsal_ = false;
     payload_ = pending_assignment_->payload;
     pending_assignment_.reset();
     is_halt_unanswered_ = true;
@@ -310,6 +330,7 @@ void AgentCore::ReleaseToPool() {
   state_ = AgentState::kIdle;
   generation_ = 0;
   rank_ = -1;
+  is_rehearsal_ = false;
   payload_.reset();
   if (leave_) LeaveNow();
 }

@@ -20,8 +20,9 @@
 // ends the process; a worker that is to leave and holds shards of the
 // parameters stays, within drain_timeout, until it is released, so that others
 // can take them over; a worker that gives its coordinator up while it trains
-// stops with all ranks first, so that a checkpoint is written; nothing follows
-// Exit.
+// stops with all ranks first, so that a checkpoint is written; a rehearsal,
+// which prepares for a generation that the worker is no member of yet, ends with
+// its session, and a hello does not tell of it; nothing follows Exit.
 // Thread-compatible.
 #ifndef RINGMASTER_WORKER_AGENT_CORE_AGENT_CORE_H_
 #define RINGMASTER_WORKER_AGENT_CORE_AGENT_CORE_H_
@@ -155,6 +156,8 @@ class AgentCore {
   void ExitForCoordinator();
 
   void Adopt(const AssignmentReceived& assignment);
+  // The session of a rehearsal is gone, and with it what it was for.
+  void EndRehearsal();
   // Asks the running trainer to end between two steps, by `request`; before it
   // runs, `is_wanted` keeps that for its start.
   void EndRunEarly(int64_t generation, Action request, bool& is_wanted,
@@ -217,6 +220,7 @@ class AgentCore {
   std::string job_id_;  // the job whose state the trainer holds; "": none
   std::shared_ptr<const AssignmentPayload> payload_;  // of the generation
   int rank_ = -1;
+  bool is_rehearsal_ = false;  // generation_ stands for none yet
   StepPosition position_;
   std::vector<HeldShard> shards_;  // that the trainer holds of the job's
   TrainerPrepared prepared_;       // kPrepared

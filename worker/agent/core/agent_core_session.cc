@@ -75,7 +75,9 @@ void AgentCore::On(const SessionDown& event) {
   // keeps them until the release, since a coordinator that crashes before the
   // loss is on disk relies on them again.
   is_expelled_ = IsExpulsion(event);
-  if (is_expelled_ && IsTrainerBusy()) {
+  if (is_rehearsal_ && !pending_assignment_) {
+    EndRehearsal();
+  } else if (is_expelled_ && IsTrainerBusy()) {
     AbortAndWait("this worker is no member any more");
   }
   // An attempt that has tried an address in vain for longer than any delay is
@@ -272,7 +274,11 @@ void AgentCore::On(const Tick&) {
     link_ = Link::kOpening;
     opened_at_ = now_;
     answer_deadline_ = now_ + config_.answer_timeout;
-    Do(OpenSession{generation_, payload_});
+    if (is_rehearsal_) {
+      Do(OpenSession{});
+    } else {
+      Do(OpenSession{generation_, payload_});
+    }
   }
 }
 

@@ -60,6 +60,8 @@ struct AssignmentReceived {
   int world_size = 1;
   int64_t resume_step = 0;
   std::shared_ptr<const AssignmentPayload> payload;
+  // The worker is to prepare, and is no member yet.
+  bool is_rehearsal = false;
 };
 
 struct StartReceived {

@@ -246,7 +246,8 @@ absl::StatusOr<Event> AssignmentEvent(const v1::Assignment& message) {
                                    .rank = self.rank(),
                                    .world_size = message.world_size(),
                                    .resume_step = message.resume_step(),
-                                   .payload = std::move(payload)};
+                                   .payload = std::move(payload),
+                                   .is_rehearsal = message.rehearsal()};
 }
 
 v1::Phase TrainerPhase(TrainPhase phase) {
@@ -389,6 +390,7 @@ v1::SessionRequest HelloMessage(const WorkerIdentity& identity,
     end.set_signal(identity.predecessor->signal);
   }
   if (identity.costs) *hello.mutable_costs() = ToProto(*identity.costs);
+  hello.set_rehearses(identity.role == WorkerRole::kWorker);
   hello.set_generation(open.generation);
   if (open.generation == 0) return request;
   hello.set_applied_step(progress.applied_step);

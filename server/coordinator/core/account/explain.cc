@@ -44,6 +44,17 @@ std::string StepOf(const Job& job) {
   return absl::StrCat("step ", job.best_step, " of ", job.total_steps);
 }
 
+// The workers that prepare to join the active job.
+std::string PreparingNames(const State& state) {
+  std::string names;
+  for (const auto& [name, worker] : state.workers) {
+    if (!worker.rehearsal.has_value()) continue;
+    absl::StrAppend(&names, names.empty() ? "" : ", ", name, " (host ",
+                    worker.host, worker.rehearsal->is_ready ? ", ready)" : ")");
+  }
+  return names;
+}
+
 // Builds one explanation.
 class Explainer {
  public:
@@ -381,6 +392,10 @@ class Explainer {
       result_.reasons.push_back(
           "its members were asked to pause between two steps, so that workers "
           "can join");
+    } else if (const std::string names = PreparingNames(state_);
+               !names.empty()) {
+      result_.reasons.push_back(
+          absl::StrCat("prepare to join, while the members train on: ", names));
     } else if (IsSet(job_.growth_deadline)) {
       result_.reasons.push_back(absl::StrCat("idle workers join in ",
                                              In(job_.growth_deadline, now_)));

@@ -52,6 +52,21 @@ void AddFault(v1::Incident& incident, const v1::Verdict& verdict) {
   AddVerdict(verdict, *incident.mutable_verdict());
 }
 
+v1::Incident NewIncident(const Job& job, const v1::Verdict& verdict) {
+  v1::Incident incident;
+  incident.set_number(
+      job.incidents.empty() ? 1 : job.incidents.back().number() + 1);
+  *incident.mutable_verdict() = verdict;
+  incident.set_is_wanted(IsWanted(verdict));
+  incident.set_world_size_before(MemberCount(job, v1::ROLE_WORKER));
+  return incident;
+}
+
+void Keep(Job& job, v1::Incident incident) {
+  job.incidents.push_back(std::move(incident));
+  if (job.incidents.size() > kMaxIncidents) job.incidents.pop_front();
+}
+
 bool IsOf(const v1::Verdict& verdict, std::string_view worker, int64_t pid) {
   return pid > 0 && verdict.pid() == pid && verdict.worker() == worker;
 }
@@ -107,18 +122,12 @@ void NoteHaltBegun(Turn& turn, Job& job, const v1::Verdict& verdict) {
     AddFault(*open, verdict);
     return;
   }
-  v1::Incident incident;
-  incident.set_number(
-      job.incidents.empty() ? 1 : job.incidents.back().number() + 1);
-  *incident.mutable_verdict() = verdict;
-  incident.set_is_wanted(IsWanted(verdict));
-  incident.set_world_size_before(MemberCount(job, v1::ROLE_WORKER));
+  v1::Incident incident = NewIncident(job, verdict);
   const absl::Duration silence = SilenceBefore(turn, job, verdict);
   v1::RecoveryCost& cost = *incident.mutable_cost();
   Add(silence, *cost.mutable_detect(), cost);
   MoveToDetecting(job, silence);
-  job.incidents.push_back(std::move(incident));
-  if (job.incidents.size() > kMaxIncidents) job.incidents.pop_front();
+  Keep(job, std::move(incident));
   job.incident_part = IncidentPart::kHalt;
   job.incident_best_step = job.best_step;
   job.incident_mark = turn.now;
@@ -137,6 +146,18 @@ void NoteFurtherLoss(Turn& turn, Job& job, v1::Verdict verdict) {
   }
   NoteFurtherFault(turn, job, verdict);
   turn.Persist(VerdictReachedRecord{job.id, std::move(verdict)});
+}
+
+void NoteFailedRehearsal(Turn& turn, Job& job, const v1::Verdict& verdict) {
+  if (OpenIncident(job) != nullptr) return;
+  v1::Incident incident = NewIncident(job, verdict);
+  incident.set_world_size_after(incident.world_size_before());
+  incident.set_next_generation(job.generation);
+  incident.set_resume_step(job.best_step);
+  incident.mutable_cost()->mutable_total();
+  incident.set_is_over(true);
+  Keep(job, std::move(incident));
+  turn.Touch(job);
 }
 
 void NoteAllHalted(Turn& turn, Job& job) {

@@ -34,6 +34,9 @@ void NoteFurtherFault(Turn& turn, Job& job, const v1::Verdict& verdict);
 // same, adds `verdict` to the job's unless the job is being cancelled, and
 // journals it.
 void NoteFurtherLoss(Turn& turn, Job& job, v1::Verdict verdict);
+// A worker that was to join failed before it was a member: an incident that
+// interrupted nobody.
+void NoteFailedRehearsal(Turn& turn, Job& job, const v1::Verdict& verdict);
 // Every member that is left has halted.
 void NoteAllHalted(Turn& turn, Job& job);
 // The next generation is durable and its members have been told. If it resumes

@@ -274,6 +274,18 @@ Agreement FinishedAgreement(const Job& job) {
   return AgreementBy(job, FinishedOf);
 }
 
+std::string DifferenceText(const PreparedAnswer& mine,
+                           const PreparedAnswer& theirs,
+                           std::string_view whose) {
+  if (mine.plan_hash == theirs.plan_hash &&
+      mine.data_fingerprint == theirs.data_fingerprint) {
+    return "";
+  }
+  return absl::StrCat(Sv(WhatDiffers(mine, theirs)), " differs from that of ",
+                      Sv(whose), ": ", PreparedText(mine, theirs), " against ",
+                      PreparedText(theirs, mine));
+}
+
 std::vector<OddMember> OddlyPrepared(const Job& job) {
   const Member* const right = RightlyPrepared(job);
   std::vector<OddMember> odd;
@@ -282,13 +294,9 @@ std::vector<OddMember> OddlyPrepared(const Job& job) {
     if (!IsCompared(member) || PreparedOf(member) == PreparedOf(*right)) {
       continue;
     }
-    odd.push_back(
-        {member.identity.worker,
-         absl::StrCat(Sv(WhatDiffers(*member.prepared, *right->prepared)),
-                      " differs from that of ", Describe(right->identity), ": ",
-                      PreparedText(*member.prepared, *right->prepared),
-                      " against ",
-                      PreparedText(*right->prepared, *member.prepared))});
+    odd.push_back({member.identity.worker,
+                   DifferenceText(*member.prepared, *right->prepared,
+                                  Describe(right->identity))});
   }
   return odd;
 }

@@ -78,6 +78,12 @@ struct OddMember {
 };
 [[nodiscard]] std::vector<OddMember> OddlyPrepared(const Job& job);
 
+// "the data differs from that of X: A against B": what one that prepared as
+// `mine` lacks against `theirs`, of `whose`; empty if nothing.
+[[nodiscard]] std::string DifferenceText(const PreparedAnswer& mine,
+                                         const PreparedAnswer& theirs,
+                                         std::string_view whose);
+
 // Blames the first member of the smallest group that prepared (or finished)
 // alike, and says how it differs from the first of the largest group. Requires
 // kDifferent.

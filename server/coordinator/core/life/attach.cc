@@ -31,6 +31,7 @@ void Describe(Worker& worker, const HelloReceived& hello,
   worker.version = hello.version;
   worker.protocol = std::min(hello.protocol_max, config.protocol_max);
   worker.costs = hello.costs;
+  worker.can_rehearse = hello.can_rehearse;
 }
 
 void BindSession(Turn& turn, Worker& worker, SessionId session) {

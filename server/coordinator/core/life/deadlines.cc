@@ -11,6 +11,7 @@
 #include "server/coordinator/core/life/progress.h"
 #include "server/coordinator/core/life/quarantine.h"
 #include "server/coordinator/core/life/rebuild.h"
+#include "server/coordinator/core/life/rehearsal.h"
 #include "server/coordinator/core/life/training.h"
 
 namespace ringmaster::coordinator {
@@ -26,7 +27,8 @@ MonotonicTime EarliestDeadline(const State& state) {
   }
   return std::min({state.lease_check, state.quarantine_check,
                    job->gang_deadline, job->link_check, job->growth_deadline,
-                   job->pause_deadline, job->halt_deadline, job->stop_deadline,
+                   job->rehearsal_deadline, job->pause_deadline,
+                   job->halt_deadline, job->stop_deadline,
                    job->suspicion_deadline, job->reattach_deadline,
                    job->return_deadline, job->holders_deadline,
                    ProgressDeadline(*job)});
@@ -61,6 +63,9 @@ void ActOnDeadlines(Turn& turn) {
   if (turn.state.quarantine_check <= turn.now) OnQuarantineCheck(turn);
   if (Job* const job = due(&Job::link_check)) OnLinkCheck(turn, *job);
   if (due(&Job::gang_deadline) != nullptr) TryGather(turn);
+  if (Job* const job = due(&Job::rehearsal_deadline)) {
+    OnRehearsalDeadline(turn, *job);
+  }
   if (Job* const job = due(&Job::growth_deadline)) {
     OnGrowthDeadline(turn, *job);
   }
@@ -83,7 +88,10 @@ void AwaitFirstWorker(Turn& turn) {
 }
 
 void ExtendDeadlines(State& state, absl::Duration delay) {
-  for (auto& [name, worker] : state.workers) worker.last_heard += delay;
+  for (auto& [name, worker] : state.workers) {
+    worker.last_heard += delay;
+    if (worker.rehearsal.has_value()) worker.rehearsal->deadline += delay;
+  }
   state.lease_check += delay;
   if (state.rebuilding.has_value()) state.rebuilding->deadline += delay;
   Job* const job = state.ActiveJob();
@@ -96,6 +104,7 @@ void ExtendDeadlines(State& state, absl::Duration delay) {
   job->stop_deadline += delay;
   job->suspicion_deadline += delay;
   job->pause_deadline += delay;
+  job->rehearsal_deadline += delay;
   job->reattach_deadline += delay;
   job->return_deadline += delay;
 }

@@ -22,6 +22,7 @@
 #include "server/coordinator/core/life/membership.h"
 #include "server/coordinator/core/life/own_failure.h"
 #include "server/coordinator/core/life/reform.h"
+#include "server/coordinator/core/life/rehearsal.h"
 #include "server/coordinator/core/placement/cost_agreement.h"
 #include "server/coordinator/core/placement/rendezvous.h"
 #include "server/coordinator/core/placement/shards.h"
@@ -223,6 +224,16 @@ int HostCount(const Job& job) {
   return static_cast<int>(hosts.size());
 }
 
+// Returns what all workers of `job` have answered alike.
+std::optional<PreparedAnswer> AgreedAnswer(const Job& job) {
+  for (const Member& member : job.members) {
+    if (!member.is_lost && member.identity.role == v1::ROLE_WORKER) {
+      return member.prepared;
+    }
+  }
+  return std::nullopt;
+}
+
 int PreparedCount(const Job& job) {
   return static_cast<int>(
       std::count_if(job.members.begin(), job.members.end(),
@@ -233,6 +244,7 @@ void StartTraining(Turn& turn, Job& job) {
   job.state = v1::JOB_STATE_RUNNING;
   job.has_trained = true;
   job.has_prepared = true;
+  job.agreed = AgreedAnswer(job);
   job.last_progress = turn.now;
   NoteStarted(turn, job);
   job.message = absl::StrCat("trains on ", RanksText(job));
@@ -381,6 +393,10 @@ void FormGeneration(Turn& turn, Job& job, const Formation& formation) {
     }
     worker.job_id = job.id;
     worker.rank = identity.rank;
+    // As far as it knows; it is told so if the generation is given up.
+    if (worker.rehearsal.has_value()) {
+      worker.generation = std::exchange(worker.rehearsal, std::nullopt)->number;
+    }
   }
   turn.Touch(job);
   std::vector<int64_t> since;
@@ -499,10 +515,13 @@ void SendAssignmentTo(Turn& turn, const Job& job, const Member& member) {
   turn.Do(std::move(assignment));
 }
 
-void OnPrepared(Turn& turn, const Worker& worker,
-                const PreparedReceived& prepared) {
+void OnPrepared(Turn& turn, Worker& worker, const PreparedReceived& prepared) {
   Job* const job = turn.state.ActiveJob();
   Member* const member = MemberOf(turn.state, worker);
+  if (IsRehearsal(worker, prepared.generation)) {
+    OnRehearsed(turn, *job, worker, prepared);
+    return;
+  }
   if (member == nullptr || prepared.generation != job->generation ||
       job->ending.has_value()) {
     return;
@@ -515,7 +534,6 @@ void OnPrepared(Turn& turn, const Worker& worker,
   if (job->state != v1::JOB_STATE_PREPARING || !job->is_assigned) return;
   member->prepared = PreparedAnswer{
       prepared.plan_hash, prepared.data_fingerprint, prepared.summary};
-  NotePrepared(*job, worker);
   job->last_progress = turn.now;
   SetMessage(turn, *job,
              absl::StrCat(PreparedCount(*job), " of ", job->members.size(),

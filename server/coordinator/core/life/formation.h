@@ -50,8 +50,7 @@ void OnGenerationNotDurable(Turn& turn, const GenerationFormedRecord& record);
 // Tells `member` its place in the generation of `job`.
 void SendAssignmentTo(Turn& turn, const Job& job, const Member& member);
 
-void OnPrepared(Turn& turn, const Worker& worker,
-                const PreparedReceived& prepared);
+void OnPrepared(Turn& turn, Worker& worker, const PreparedReceived& prepared);
 
 // Clears every deadline of `job` except those of progress.
 void ClearDeadlines(Job& job);

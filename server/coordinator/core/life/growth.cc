@@ -12,6 +12,7 @@
 #include "server/coordinator/core/account/verdict.h"
 #include "server/coordinator/core/life/halt.h"
 #include "server/coordinator/core/life/hand_over.h"
+#include "server/coordinator/core/life/rehearsal.h"
 #include "server/coordinator/core/placement/rendezvous.h"
 
 namespace ringmaster::coordinator {
@@ -48,14 +49,27 @@ int RoomIn(const State& state, const Job& job, v1::Role role) {
   return std::max(0, most - CountIn(state, job, role));
 }
 
-// Returns when the last worker that could join in that role joined the pool;
-// nullopt if none could.
+// Returns the workers that are to join in that role, as many as there is room
+// for.
+std::vector<const Worker*> Joining(const State& state, const Job& job,
+                                   v1::Role role, Hosts hosts) {
+  std::vector<const Worker*> joining = PackedIdleWorkers(state, hosts, role);
+  const auto room = static_cast<size_t>(RoomIn(state, job, role));
+  if (joining.size() > room) joining.resize(room);
+  return joining;
+}
+
+// Returns when the last of those that could join in that role came; nullopt if
+// none could, or those that are to are not ready.
 std::optional<MonotonicTime> LastToJoin(const State& state, const Job& job,
                                         v1::Role role) {
-  if (RoomIn(state, job, role) == 0 ||
-      IdleCount(state, Hosts::kSound, role) == 0) {
-    return std::nullopt;
-  }
+  const std::vector<const Worker*> joining =
+      Joining(state, job, role, Hosts::kSound);
+  const bool is_waiting =
+      std::any_of(joining.begin(), joining.end(), [](const Worker* worker) {
+        return worker->rehearsal.has_value() && !worker->rehearsal->is_ready;
+      });
+  if (joining.empty() || is_waiting) return std::nullopt;
   return LastIdleJoin(state, Hosts::kSound, role);
 }
 
@@ -85,9 +99,8 @@ absl::Duration PausePatience(const Turn& turn, const Job& job) {
 std::string JoinText(const State& state, const Job& job, v1::Role role) {
   constexpr size_t kMostShown = 8;
   const std::vector<const Worker*> idle =
-      PackedIdleWorkers(state, Hosts::kSound, role);
-  const size_t count =
-      std::min(idle.size(), static_cast<size_t>(RoomIn(state, job, role)));
+      Joining(state, job, role, Hosts::kReady);
+  const size_t count = idle.size();
   if (count == 0) return "";
   std::string names;
   for (size_t i = 0; i < std::min(count, kMostShown); ++i) {
@@ -141,6 +154,11 @@ void OnGrowthDeadline(Turn& turn, Job& job) {
     return;
   }
   job.growth_deadline = MonotonicTime::InfiniteFuture();
+  if (!HasLeavingHolder(turn.state, job) &&
+      !Rehearse(turn, job,
+                Joining(turn.state, job, v1::ROLE_WORKER, Hosts::kSound))) {
+    return;  // Goes on once they are ready.
+  }
   job.paused_generation = job.generation;
   job.pause_deadline = turn.now + PausePatience(turn, job);
   const std::string why = PauseText(turn.state, job);

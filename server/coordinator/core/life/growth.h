@@ -2,8 +2,9 @@
 // has fewer than it asked for. Holders of shards leave it (hand_over.h) by the
 // same pause.
 //
-// Once no worker has joined for Config::join_settle, the members are asked to
-// pause. They end at the same step and report it as after a halt; from the
+// Once no worker has joined for Config::join_settle, the workers are asked to
+// prepare (rehearsal.h); once they are ready, the members are asked to pause.
+// They end at the same step and report it as after a halt; from the
 // first such report on it is a halt, with a verdict that blames nobody, and the
 // workers join as newcomers of the next generation. Attempts whose newcomers
 // are lost before a step is committed back off.

@@ -303,7 +303,7 @@ void OnMemberGone(Turn& turn, const Worker& gone, std::string_view what,
   AnnounceLoss(turn, job, verdict);
   NoteHostFault(turn, job, gone, verdict);
   const std::optional<std::string> jobs_fault =
-      NoteLossInPreparing(turn, job, member, gone, verdict);
+      NoteEarlyLoss(turn, job, member, gone, verdict);
   if (job.ending.has_value()) return;
   if (was_never_told) {
     AbandonFormation(turn, job);

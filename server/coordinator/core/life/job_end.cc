@@ -11,6 +11,7 @@
 #include "server/coordinator/core/life/absence.h"
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/quarantine.h"
+#include "server/coordinator/core/life/rehearsal.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -88,6 +89,7 @@ void OnEndDurable(Turn& turn, const JobEndedRecord& record,
   ApplyEnd(turn, *job, record);
   ReleaseMembers(turn, *job);
   DropAll(turn, *job);
+  EndRehearsals(turn, *job);
   for (RequestToken request : waiting) {
     turn.Reply(request, CancelAnswer(*job), job->id);
   }
@@ -123,6 +125,7 @@ void ReturnToPool(Worker& worker) {
   worker.phase = v1::PHASE_IDLE;
   worker.collective_sequence = 0;
   worker.waiting_for_rank = -1;
+  worker.rehearsal.reset();
 }
 
 void Release(Turn& turn, Worker& worker, v1::JobState state,

@@ -12,6 +12,7 @@
 #include "server/coordinator/core/life/attach.h"
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/halt.h"
+#include "server/coordinator/core/life/own_failure.h"
 #include "server/coordinator/core/life/silence.h"
 
 namespace ringmaster::coordinator {
@@ -42,11 +43,17 @@ void Lose(Turn& turn, const std::string& name, std::string_view what,
   }
   if (gone.keeps_steps) NoteKeeperGone(turn, gone, evidence.kind());
   const bool is_polite = evidence.kind() == v1::EVIDENCE_KIND_LEFT;
+  const std::string text =
+      absl::StrCat(gone.state == v1::WORKER_STATE_IDLE ? "idle " : "",
+                   Sv(NameOf(gone.role)), " ", gone.name, " on host ",
+                   gone.host, " ", Sv(what), ": ", evidence.detail());
   turn.Emit(is_polite ? v1::EVENT_SEVERITY_INFO : v1::EVENT_SEVERITY_WARNING,
-            is_polite ? "worker.left" : "worker.lost", gone.name,
-            absl::StrCat(gone.state == v1::WORKER_STATE_IDLE ? "idle " : "",
-                         Sv(NameOf(gone.role)), " ", gone.name, " on host ",
-                         gone.host, " ", Sv(what), ": ", evidence.detail()));
+            is_polite ? "worker.left" : "worker.lost", gone.name, text);
+  Job* const job = turn.state.ActiveJob();
+  if (job != nullptr && gone.rehearsal.has_value() &&
+      !gone.rehearsal->is_ready) {
+    NoteLossInRehearsal(turn, *job, gone, evidence, text);
+  }
   TryGather(turn);
 }
 

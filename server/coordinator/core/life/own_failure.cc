@@ -21,6 +21,18 @@ bool WasPreparing(const Job& job, const Member& member) {
          !member.halted.has_value();
 }
 
+// It was lost before its generation had made a step.
+bool WasStarting(const Job& job, const Member& member) {
+  return job.is_assigned && !job.is_recovered && !member.halted.has_value() &&
+         job.best_step <= job.resume_step;
+}
+
+// Its process has ended, or hangs.
+bool IsEarlyLoss(v1::EvidenceKind kind) {
+  return kind == v1::EVIDENCE_KIND_STREAM_BROKEN ||
+         kind == v1::EVIDENCE_KIND_NO_PROGRESS;
+}
+
 bool HaveOthersPrepared(const Job& job) {
   return std::all_of(job.members.begin(), job.members.end(),
                      [](const Member& member) {
@@ -131,6 +143,31 @@ std::optional<std::string> NoteOwnFailure(Turn& turn, Job& job,
   return Everywhere(turn.state, job, verdict.exit_code(), is_last);
 }
 
+// Counts that `gone` was lost before it had prepared; `summary` says how.
+// Returns true if its host is unfit by that, `at_once` or since it was not the
+// first time.
+bool CountLoss(Turn& turn, Job& job, const Worker& gone, std::string summary,
+               bool at_once) {
+  EarlyLosses& losses = job.early_losses[gone.host_key];
+  const int64_t generation =
+      gone.rehearsal.has_value() ? gone.rehearsal->number : job.generation;
+  if (losses.generation != generation) ++losses.count;
+  losses.generation = generation;
+  if ((!at_once && losses.count < kMostFailures) ||
+      HasFailed(turn.state, job, gone.host_key)) {
+    return false;
+  }
+  if (losses.count > 1) {
+    summary =
+        absl::StrCat("its workers were lost ", losses.count,
+                     " times before their first step, at last: ", summary);
+  }
+  LeaveOutHost(turn, job, gone,
+               {std::move(summary), static_cast<int>(ExitCode::kRetryElsewhere),
+                /*is_unfit=*/true});
+  return true;
+}
+
 // The job ends by what `member` failed of.
 void FailJobFor(Turn& turn, Job& job, Member& member, v1::Verdict verdict) {
   verdict.set_decision(v1::VERDICT_DECISION_FAIL_JOB);
@@ -147,6 +184,11 @@ void FailJobFor(Turn& turn, Job& job, Member& member, v1::Verdict verdict) {
 }
 
 }  // namespace
+
+ExitCode ExitCodeOf(const FailedReceived& failed) {
+  return failed.exit_code <= 0 ? ExitCode::kInternal
+                               : static_cast<ExitCode>(failed.exit_code);
+}
 
 void OnOwnFailure(Turn& turn, Job& job, Member& member, v1::Evidence evidence,
                   ExitCode exit_code) {
@@ -171,35 +213,34 @@ void OnOwnFailure(Turn& turn, Job& job, Member& member, v1::Evidence evidence,
   FailJobFor(turn, job, member, std::move(verdict));
 }
 
-std::optional<std::string> NoteLossInPreparing(Turn& turn, Job& job,
-                                               const Member& member,
-                                               const Worker& gone,
-                                               const v1::Verdict& verdict) {
+std::optional<std::string> NoteEarlyLoss(Turn& turn, Job& job,
+                                         const Member& member,
+                                         const Worker& gone,
+                                         const v1::Verdict& verdict) {
   const v1::EvidenceKind kind = verdict.evidence(0).kind();
-  if (!CountsAgainstHost(kind) || !WasPreparing(job, member)) {
+  if (!IsEarlyLoss(kind) || !WasStarting(job, member)) return std::nullopt;
+  // One that hangs, while all the others are ready, has cost them time enough.
+  const bool hangs = kind == v1::EVIDENCE_KIND_NO_PROGRESS &&
+                     WasPreparing(job, member) && HaveOthersPrepared(job);
+  if (!CountLoss(turn, job, gone, verdict.summary(), hangs)) {
     return std::nullopt;
   }
-  LossesInPreparing& losses = job.losses_in_preparing[gone.host_key];
-  if (losses.generation != job.generation) ++losses.count;
-  losses.generation = job.generation;
-  // One that hangs, while all the others are ready, has cost them time enough.
-  const bool is_due =
-      (kind == v1::EVIDENCE_KIND_NO_PROGRESS && HaveOthersPrepared(job)) ||
-      losses.count >= kMostFailures;
-  if (!is_due || HasFailed(turn.state, job, gone.host_key)) return std::nullopt;
-  LeaveOutHost(
-      turn, job, gone,
-      {losses.count == 1 ? verdict.summary()
-                         : absl::StrCat("its workers were lost ", losses.count,
-                                        " times as they prepared, at last: ",
-                                        verdict.summary()),
-       verdict.exit_code(), /*is_unfit=*/true});
-  if (CanBePrepared(job)) return std::nullopt;
+  if (job.has_made_step) return std::nullopt;
   return Everywhere(turn.state, job, verdict.exit_code(), IsLast(job, member));
 }
 
-void NotePrepared(Job& job, const Worker& worker) {
-  job.losses_in_preparing.erase(worker.host_key);
+void NoteLossInRehearsal(Turn& turn, Job& job, const Worker& gone,
+                         const v1::Evidence& evidence, std::string what) {
+  if (!IsEarlyLoss(evidence.kind())) return;
+  CountLoss(turn, job, gone, std::move(what), /*at_once=*/false);
+}
+
+void NoteStepMade(Job& job) {
+  job.has_made_step = true;
+  if (job.early_losses.empty()) return;
+  for (const Member& member : job.members) {
+    if (!member.is_lost) job.early_losses.erase(member.identity.host_key);
+  }
 }
 
 std::optional<std::string> TriedEverywhere(const State& state, const Job& job) {

@@ -3,7 +3,7 @@
 //
 // It is evicted with its own words as evidence, and its host is left out of the
 // job (quarantine.h): as unfit where it could not prepare. So is a host on which
-// members die as they prepare, kMostFailures times in a row.
+// members die before a first step, kMostFailures times in a row.
 //
 // A failure is the job's own, and ends it, if it repeats itself wherever the job
 // is tried: on kMostFailures hosts or on all that there are, and on none does it
@@ -16,26 +16,36 @@
 #include <string>
 
 #include "common/status/exit_code.h"
+#include "server/coordinator/core/state/event.h"
 #include "server/coordinator/core/state/turn.h"
 
 namespace ringmaster::coordinator {
 
 inline constexpr int kMostFailures = 3;
 
+// The code that a worker has failed with; 0 is no failure's, so it is taken for
+// a bug.
+[[nodiscard]] ExitCode ExitCodeOf(const FailedReceived& failed);
+
 // `member` of `job` has failed by its own fault. Evicts it, or fails the job.
 // Invalidates `member`.
 void OnOwnFailure(Turn& turn, Job& job, Member& member, v1::Evidence evidence,
                   ExitCode exit_code);
 
-// `member` was lost, `gone`: if it had not prepared, its host may be to blame.
+// `member` was lost, `gone`: if its generation had made no step, its host may be
+// to blame.
 // Returns why the job is, as the end of a sentence, perhaps an empty one;
 // nullopt if it is not.
-[[nodiscard]] std::optional<std::string> NoteLossInPreparing(
+[[nodiscard]] std::optional<std::string> NoteEarlyLoss(
     Turn& turn, Job& job, const Member& member, const Worker& gone,
     const v1::Verdict& verdict);
 
-// `worker` has prepared `job`: its host is fit for it.
-void NotePrepared(Job& job, const Worker& worker);
+// The same for `gone`, which was no member yet and had not got ready to be one.
+void NoteLossInRehearsal(Turn& turn, Job& job, const Worker& gone,
+                         const v1::Evidence& evidence, std::string what);
+
+// The members have made a step, so their hosts are fit for `job`.
+void NoteStepMade(Job& job);
 
 // The next generation of `job` lacks workers. Returns why that is the job's
 // fault, as above: none of those left has prepared it, and its other hosts are

@@ -17,6 +17,7 @@
 #include "server/coordinator/core/life/membership.h"
 #include "server/coordinator/core/life/own_failure.h"
 #include "server/coordinator/core/life/progress.h"
+#include "server/coordinator/core/life/rehearsal.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -82,6 +83,7 @@ void TakeStep(Turn& turn, Job& job, Worker& worker, Member& member,
   if (step > job.resume_step && !job.absent.empty()) DropOvertaken(turn, job);
   if (step <= job.best_step) return;
   job.best_step = step;
+  if (step > job.resume_step) NoteStepMade(job);
   if (IsTraining(job)) {
     job.links.OnStep();
     job.progress.NoteRound(v1::PHASE_STEP);
@@ -225,7 +227,11 @@ void CheckFinished(Turn& turn, Job& job) {
                     job.cancel_reason.value_or("its workers' own wish"))});
 }
 
-void OnFailed(Turn& turn, const Worker& worker, const FailedReceived& failed) {
+void OnFailed(Turn& turn, Worker& worker, const FailedReceived& failed) {
+  if (IsRehearsal(worker, failed.generation)) {
+    OnRehearsalFailed(turn, *turn.state.ActiveJob(), worker, failed);
+    return;
+  }
   Member* const member = MemberOf(turn.state, worker);
   if (member == nullptr || failed.generation != worker.generation ||
       turn.state.ActiveJob()->ending.has_value()) {
@@ -233,16 +239,14 @@ void OnFailed(Turn& turn, const Worker& worker, const FailedReceived& failed) {
   }
   Job& job = *turn.state.ActiveJob();
   if (IsForming(job) && IsNew(job)) return;  // It has heard of no generation.
+  if (failed.generation < member->since) return;  // It rehearsed.
   if (member->identity.role == v1::ROLE_WORKER && CountsSteps(job, *member)) {
     member->step = std::max(member->step, failed.step);
   }
-  const ExitCode exit_code = failed.exit_code <= 0
-                                 ? ExitCode::kInternal
-                                 : static_cast<ExitCode>(failed.exit_code);
   OnOwnFailure(
       turn, job, *member,
       EvidenceOf(v1::EVIDENCE_KIND_SELF_REPORT, worker.name, failed.message),
-      exit_code);
+      ExitCodeOf(failed));
 }
 
 absl::Duration StopPatience(const Job& job, const Config& config) {

@@ -12,7 +12,7 @@ void OnBeat(Turn& turn, Worker& worker, const BeatReceived& beat);
 void OnSuspicion(Turn& turn, Worker& worker,
                  const SuspicionReceived& suspicion);
 void OnFinished(Turn& turn, Worker& worker, const FinishedReceived& finished);
-void OnFailed(Turn& turn, const Worker& worker, const FailedReceived& failed);
+void OnFailed(Turn& turn, Worker& worker, const FailedReceived& failed);
 
 // Ends `job` if every member that is left has finished.
 void CheckFinished(Turn& turn, Job& job);

@@ -49,6 +49,9 @@ bool IsAvailable(const State& state, const Worker& worker, Hosts hosts,
   const HostQuarantine* const quarantine = state.QuarantineOf(worker.host_key);
   const bool is_taken =
       quarantine == nullptr || (hosts == Hosts::kAll && !quarantine->is_unfit);
+  const bool prepares =
+      worker.rehearsal.has_value() && !worker.rehearsal->is_ready;
+  if (hosts == Hosts::kReady && prepares) return false;
   return is_taken && BadLinkOf(state, worker) == nullptr;
 }
 
@@ -148,10 +151,10 @@ const Worker* BadLinkOf(const State& state, const Worker& worker) {
 }
 
 Hosts HostsFor(const State& state, int needed, v1::Role role) {
-  return state.quarantines.empty() ||
-                 IdleCount(state, Hosts::kSound, role) >= needed
-             ? Hosts::kSound
-             : Hosts::kAll;
+  for (const Hosts hosts : {Hosts::kReady, Hosts::kSound}) {
+    if (IdleCount(state, hosts, role) >= needed) return hosts;
+  }
+  return Hosts::kAll;
 }
 
 int IdleCount(const State& state, Hosts hosts, v1::Role role) {

@@ -18,9 +18,10 @@ namespace ringmaster::coordinator {
 // strict order: names that differ are never equal.
 [[nodiscard]] bool NaturalLess(std::string_view a, std::string_view b);
 
-// The hosts from which a job takes idle workers: those that are not
-// quarantined, or all that are not unfit for it.
-enum class Hosts { kSound, kAll };
+// The idle workers that a job takes: those on hosts that are not quarantined,
+// without those that still prepare to join it (rehearsal.h) or with them; or all
+// on hosts that are not unfit for it.
+enum class Hosts { kReady, kSound, kAll };
 
 // Returns true if it has a session and no job, and its trainer has halted.
 [[nodiscard]] bool IsIdle(const Worker& worker);
@@ -33,8 +34,8 @@ enum class Hosts { kSound, kAll };
 // The functions below look at workers of one role: those that train, or
 // parameter servers.
 
-// Returns kSound, unless a job that needs `needed` idle workers can have them
-// only from quarantined hosts too.
+// The first of kReady, kSound and kAll that has `needed` idle workers; else
+// kAll.
 [[nodiscard]] Hosts HostsFor(const State& state, int needed,
                              v1::Role role = v1::ROLE_WORKER);
 

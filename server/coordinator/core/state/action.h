@@ -58,6 +58,10 @@ struct SendAssignment {
   v1::FrameIntegrity integrity = v1::FRAME_INTEGRITY_UNSPECIFIED;
   // By shard; the same for all members. Null: the job has no shards.
   std::shared_ptr<const std::vector<ShardPlacement>> placements;
+  // The worker is no member yet: it prepares as if it were. `generation` is a
+  // number that no generation ever has, there are no peers and no secret, and
+  // nothing of it is durable.
+  bool is_rehearsal = false;
 };
 
 struct SendStart {

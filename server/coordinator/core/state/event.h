@@ -81,6 +81,8 @@ struct HelloReceived {
   std::optional<MachineCosts> costs;
   // The reason why the costs that it sent were ignored.
   std::string costs_fault;
+  // It can prepare for a job before it is a member.
+  bool can_rehearse = false;
 };
 
 struct BeatReceived {

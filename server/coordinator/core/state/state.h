@@ -29,6 +29,15 @@
 
 namespace ringmaster::coordinator {
 
+// What a worker prepares for before it is a member (rehearsal.h).
+struct Rehearsal {
+  // In place of a generation, in what the worker is asked and says.
+  int64_t number = 0;
+  bool is_ready = false;
+  // It has to be ready by then.
+  MonotonicTime deadline;
+};
+
 // A worker of the pool: one with a session, or a member known from the journal
 // that has not attached again (DETACHED). Workers that leave or are lost are
 // removed.
@@ -68,6 +77,9 @@ struct Worker {
   bool keeps_steps = false;
   // The costs of collectives on its machine, if it has measured them.
   std::optional<MachineCosts> costs;
+  bool can_rehearse = false;
+  // Of the active job; only while the worker is IDLE or leaves.
+  std::optional<Rehearsal> rehearsal = std::nullopt;
   // When any message of it came last, and when it joined.
   MonotonicTime last_heard;
   MonotonicTime joined_at;
@@ -157,9 +169,9 @@ struct SuspicionReport {
 // The next thing that happens once every member has halted.
 enum class HaltIntent { kReform, kFail, kCancel };
 
-// Losses of members on one host before they had prepared, none of which did in
-// between.
-struct LossesInPreparing {
+// Losses of members on one host before the first step of their generation, with
+// no step of a member there in between.
+struct EarlyLosses {
   int count = 0;
   int64_t generation = 0;  // of the last one
 };
@@ -268,10 +280,13 @@ struct Job : JobTerms {
   // The job's pace as it was learned, and what its steps prove.
   ProgressModel progress;
   ProofOfLife life;
-  // All members of some generation prepared it alike.
+  // It has made a step, which may be lost since.
+  bool has_made_step = false;
+  // All members of some generation prepared it alike, and how.
   bool has_prepared = false;
-  // By host: how often in a row members were lost there as they prepared.
-  std::map<std::string, LossesInPreparing> losses_in_preparing;
+  std::optional<PreparedAnswer> agreed;
+  // By host: how often in a row members were lost there before a first step.
+  std::map<std::string, EarlyLosses> early_losses;
   // Failures of ranks by their own fault after `failed_step`, at most one a
   // generation; the last one's generation.
   int failures = 0;
@@ -313,6 +328,8 @@ struct Job : JobTerms {
   // When workers of the pool may join (RUNNING), and when those that were asked
   // to pause for them are halted.
   MonotonicTime growth_deadline = MonotonicTime::InfiniteFuture();
+  // When the first of those that prepare to join has to be ready.
+  MonotonicTime rehearsal_deadline = MonotonicTime::InfiniteFuture();
   MonotonicTime pause_deadline = MonotonicTime::InfiniteFuture();
   // The generation is from before this coordinator's life: its members' earlier
   // reports in it are not known.

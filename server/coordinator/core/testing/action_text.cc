@@ -81,13 +81,16 @@ struct TextVisitor {
   }
   std::string operator()(const SendAssignment& a) const {
     return absl::StrCat(
-        To(a.session), "assignment ", a.job_id, " gen=", a.generation,
-        " rank=", a.self.rank, "/", a.world_size, " local=", a.self.local_rank,
-        "/", a.local_world_size, " after=", a.resume_step,
+        To(a.session), a.is_rehearsal ? "rehearsal " : "assignment ", a.job_id,
+        " gen=", a.generation, " rank=", a.self.rank, "/", a.world_size,
+        " local=", a.self.local_rank, "/", a.local_world_size,
+        " after=", a.resume_step,
         a.state_source_rank >= 0 ? absl::StrCat(" source=", a.state_source_rank)
                                  : "",
         a.is_newcomer ? " newcomer" : "", CostsText(a.costs),
-        a.integrity == v1::FRAME_INTEGRITY_UNSPECIFIED ? " unchecked" : "",
+        !a.is_rehearsal && a.integrity == v1::FRAME_INTEGRITY_UNSPECIFIED
+            ? " unchecked"
+            : "",
         PlacementsText(a.placements));
   }
   std::string operator()(const SendStart& a) const {

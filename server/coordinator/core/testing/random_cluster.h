@@ -81,6 +81,7 @@ class RandomCluster {
     // The state is still to be copied to it.
     bool is_newcomer = false;
     bool is_leaving = false;
+    bool is_rehearsal = false;
     // The newest step of each shard that it holds whole.
     std::map<int, int64_t> shards;
   };
@@ -157,6 +158,8 @@ class RandomCluster {
   void DeliverUp(Process& process);
   void DeliverDown(Process& process);
   void Receive(Process& process, const Action& action);
+  // It is in no job any more.
+  static void GoIdle(Process& process);
   void ReceiveAssignment(Process& process, const SendAssignment& assignment);
   void SayAgain(Process& process);
   // It is to write the last step of a job that keeps checkpoints.

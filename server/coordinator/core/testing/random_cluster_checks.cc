@@ -72,6 +72,13 @@ void RandomCluster::CheckRecord(const JournalRecord& record) {
 }
 
 void RandomCluster::CheckAssignment(const SendAssignment& assignment) {
+  if (assignment.is_rehearsal) {
+    if (durable_generations_.contains(assignment.generation)) {
+      Violate(absl::StrCat("generation ", assignment.generation,
+                           " is a rehearsal"));
+    }
+    return;
+  }
   if (!durable_generations_.contains(assignment.generation)) {
     Violate(absl::StrCat("generation ", assignment.generation,
                          " assigned before it was durable"));

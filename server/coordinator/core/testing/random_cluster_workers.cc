@@ -33,6 +33,7 @@ void RandomCluster::DoWork(Process& process) {
 
 void RandomCluster::Connect(Process& process) {
   process.session = ++last_session_;
+  if (process.is_rehearsal) GoIdle(process);
   HelloReceived hello;
   hello.session = process.session;
   hello.name = process.name;
@@ -42,6 +43,8 @@ void RandomCluster::Connect(Process& process) {
   hello.host = hello.host_key = process.host;
   hello.generation = process.generation;
   hello.applied_step = process.generation == 0 ? 0 : process.applied;
+  // Those of another release do not.
+  hello.can_rehearse = process.incarnation % 4 != 0;
   process.up.push_back(hello);
   SayAgain(process);
 }
@@ -131,7 +134,7 @@ void RandomCluster::Train(Process& process) {
     return;
   }
   if (process.mode == Mode::kPreparing) {
-    if (Chance(50)) Load(process);
+    if (!process.is_rehearsal && Chance(50)) Load(process);
     process.mode = Mode::kPrepared;
     SayAgain(process);
     return;
@@ -282,12 +285,7 @@ void RandomCluster::Receive(Process& process, const Action& action) {
     if (pause->generation == process.generation) process.wants_pause = true;
   } else if (const auto* const release = std::get_if<SendRelease>(&action)) {
     if (release->generation != process.generation) return;
-    process.mode = Mode::kIdle;
-    process.generation = 0;
-    process.job_id.clear();
-    process.wants_stop = false;
-    process.is_newcomer = false;
-    process.shards.clear();
+    GoIdle(process);
   } else if (std::holds_alternative<SendDrain>(action)) {
     process.is_leaving = true;
   } else if (std::holds_alternative<CloseSession>(action)) {
@@ -297,9 +295,30 @@ void RandomCluster::Receive(Process& process, const Action& action) {
   }
 }
 
+void RandomCluster::GoIdle(Process& process) {
+  process.mode = Mode::kIdle;
+  process.generation = 0;
+  process.job_id.clear();
+  process.wants_stop = false;
+  process.is_newcomer = false;
+  process.is_rehearsal = false;
+  process.shards.clear();
+}
+
 void RandomCluster::ReceiveAssignment(Process& process,
                                       const SendAssignment& assignment) {
   if (assignment.generation <= process.generation) return;
+  process.is_rehearsal = assignment.is_rehearsal;
+  if (process.is_rehearsal) {
+    Count("rehearsal");
+    process.generation = assignment.generation;
+    process.job_id = assignment.job_id;
+    process.applied = process.complete = 0;
+    process.is_newcomer = true;
+    process.rank = assignment.self.rank;
+    process.mode = Mode::kPreparing;
+    return;
+  }
   if (assignment.job_id != process.job_id) {
     process.applied = process.complete = 0;
     process.shards.clear();

@@ -237,6 +237,7 @@ std::string Scenario::Hello(const Words& words, bool is_new_life) {
       process.pid = 100 + static_cast<int64_t>(last_incarnation_);
       process.role = words.Text("role", "") == "ps" ? v1::ROLE_PARAMETER_SERVER
                                                     : v1::ROLE_WORKER;
+      process.can_rehearse = words.Has("rehearses");
     }
     if (words.Text("session", "new") != "old") {
       process.session = ++last_session_;
@@ -258,6 +259,7 @@ std::string Scenario::Hello(const Words& words, bool is_new_life) {
     hello.generation = words.Number("generation", process.generation);
     hello.applied_step = words.Number("step", 0);
     hello.held_job = HeldJobOf(words);
+    hello.can_rehearse = process.can_rehearse;
     if (words.Has("latency_us")) {
       hello.costs = MachineCosts();
       hello.costs->shared_memory.latency =

@@ -9,7 +9,7 @@
 //                                     a new coordinator without a past;
 //                                     state_wait is 0 unless it is given
 //   events all|notable                show INFO events too; default notable
-//   join NAMES [host=H] [role=ps] [protocol=N]
+//   join NAMES [host=H] [role=ps] [protocol=N] [rehearses=yes]
 //                                     hello of new process lives
 //   hello NAMES [incarnation=N] [generation=G] [step=S] [protocol=N]
 //         [protocol_max=N] [session=old] [name=""] [job=ID rank=R of=N [of_servers=N]
@@ -89,6 +89,7 @@ class Scenario {
     std::string host;
     int64_t pid = 0;
     v1::Role role = v1::ROLE_WORKER;
+    bool can_rehearse = false;
   };
 
   std::string Dispatch(const Words& words);

@@ -227,7 +227,8 @@ std::optional<Event> ParseEvent(const Arguments& args) {
                               static_cast<int>(args.Number("rank")),
                               static_cast<int>(args.Number("world", 1)),
                               args.Number("resume"),
-                              nullptr};
+                              nullptr,
+                              args.Number("rehearsal") != 0};
   }
   if (name == "start") return StartReceived{g};
   if (name == "halt") return HaltReceived{g, args.Text("text")};
