@@ -143,25 +143,20 @@ std::optional<std::string> NoteOwnFailure(Turn& turn, Job& job,
   return Everywhere(turn.state, job, verdict.exit_code(), is_last);
 }
 
-// Counts that `gone` was lost before it had prepared; `summary` says how.
-// Returns true if its host is unfit by that, `at_once` or since it was not the
-// first time.
-bool CountLoss(Turn& turn, Job& job, const Worker& gone, std::string summary,
-               bool at_once) {
+// Counts that `gone` was lost before a first step; `summary` says how. Returns
+// true if its host is unfit by that, since it was not the first time.
+bool CountLoss(Turn& turn, Job& job, const Worker& gone, std::string summary) {
   EarlyLosses& losses = job.early_losses[gone.host_key];
   const int64_t generation =
       gone.rehearsal.has_value() ? gone.rehearsal->number : job.generation;
   if (losses.generation != generation) ++losses.count;
   losses.generation = generation;
-  if ((!at_once && losses.count < kMostFailures) ||
+  if (losses.count < kMostEarlyLosses ||
       HasFailed(turn.state, job, gone.host_key)) {
     return false;
   }
-  if (losses.count > 1) {
-    summary =
-        absl::StrCat("its workers were lost ", losses.count,
-                     " times before their first step, at last: ", summary);
-  }
+  summary = absl::StrCat("its workers were lost ", losses.count,
+                         " times before their first step, at last: ", summary);
   LeaveOutHost(turn, job, gone,
                {std::move(summary), static_cast<int>(ExitCode::kRetryElsewhere),
                 /*is_unfit=*/true});
@@ -219,10 +214,14 @@ std::optional<std::string> NoteEarlyLoss(Turn& turn, Job& job,
                                          const v1::Verdict& verdict) {
   const v1::EvidenceKind kind = verdict.evidence(0).kind();
   if (!IsEarlyLoss(kind) || !WasStarting(job, member)) return std::nullopt;
-  // One that hangs, while all the others are ready, has cost them time enough.
+  // One that hangs, while all the others are ready, has cost them time enough;
+  // unless it never heard of the generation, so its host is not unfit.
   const bool hangs = kind == v1::EVIDENCE_KIND_NO_PROGRESS &&
                      WasPreparing(job, member) && HaveOthersPrepared(job);
-  if (!CountLoss(turn, job, gone, verdict.summary(), hangs)) {
+  if (hangs && turn.state.QuarantineOf(gone.host_key) == nullptr) {
+    LeaveOutHost(turn, job, gone, {verdict.summary()});
+  }
+  if (!CountLoss(turn, job, gone, verdict.summary())) {
     return std::nullopt;
   }
   if (job.has_made_step) return std::nullopt;
@@ -232,7 +231,7 @@ std::optional<std::string> NoteEarlyLoss(Turn& turn, Job& job,
 void NoteLossInRehearsal(Turn& turn, Job& job, const Worker& gone,
                          const v1::Evidence& evidence, std::string what) {
   if (!IsEarlyLoss(evidence.kind())) return;
-  CountLoss(turn, job, gone, std::move(what), /*at_once=*/false);
+  CountLoss(turn, job, gone, std::move(what));
 }
 
 void NoteStepMade(Job& job) {

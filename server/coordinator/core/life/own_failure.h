@@ -3,7 +3,7 @@
 //
 // It is evicted with its own words as evidence, and its host is left out of the
 // job (quarantine.h): as unfit where it could not prepare. So is a host on which
-// members die before a first step, kMostFailures times in a row.
+// members die before a first step, kMostEarlyLosses times in a row.
 //
 // A failure is the job's own, and ends it, if it repeats itself wherever the job
 // is tried: on kMostFailures hosts or on all that there are, and on none does it
@@ -22,6 +22,9 @@
 namespace ringmaster::coordinator {
 
 inline constexpr int kMostFailures = 3;
+// Losses before a first step, in a row, that make a host unfit. Whoever kills
+// processes at random should not get that far.
+inline constexpr int kMostEarlyLosses = 5;
 
 // The code that a worker has failed with; 0 is no failure's, so it is taken for
 // a bug.

@@ -95,8 +95,12 @@ void Drop(Turn& turn, Job& job, Worker& worker, std::string_view what,
   verdict.set_pid(worker.pid);
   verdict.set_exit_code(static_cast<int>(exit_code));
   verdict.mutable_evidence()->Add(std::move(evidence));
+  // Perhaps nothing reached one that did not answer, so its host is not unfit.
+  const bool has_answered =
+      verdict.evidence(0).kind() != v1::EVIDENCE_KIND_NO_PROGRESS;
   LeaveOutHost(turn, job, worker,
-               {verdict.summary(), verdict.exit_code(), /*is_unfit=*/true});
+               {verdict.summary(), has_answered ? verdict.exit_code() : 0,
+                /*is_unfit=*/has_answered});
   turn.Emit(v1::EVENT_SEVERITY_ERROR, "worker.failed", job, worker.name,
             verdict.summary(), &verdict);
   NoteFailedRehearsal(turn, job, verdict);

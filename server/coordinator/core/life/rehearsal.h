@@ -5,8 +5,8 @@
 // A rehearsal is an assignment under a number that no generation has. It is
 // answered as an assignment is: Prepared, and the worker is ready, if it is as
 // the members were; or Failed, and it is released, its host unfit for the job.
-// So is one that is not ready within Config::progress_cap. It ends with the
-// session, and with the job. Workers that do not know rehearsals, and those of
+// One that is not ready within Config::progress_cap is released too, and its host
+// left out. It ends with the session, and with the job. Workers that do not know rehearsals, and those of
 // jobs whose parameters are in shards, prepare as members, while all wait.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_REHEARSAL_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_REHEARSAL_H_

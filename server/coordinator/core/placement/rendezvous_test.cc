@@ -81,16 +81,22 @@ TEST(RendezvousTest, QuarantinedHostsAreTakenOnlyWhereWorkersWouldLack) {
     worker.session = state.workers.size();
     worker.joined_at = MonotonicTime::FromNanos(name[0]);
   }
-  EXPECT_EQ(HostsFor(state, 9), Hosts::kSound);
+  EXPECT_EQ(HostsFor(state, 3), Hosts::kReady);
   HostQuarantine quarantine;
   quarantine.host_key = "h-c";
   state.quarantines.push_back(quarantine);
-  EXPECT_EQ(HostsFor(state, 2), Hosts::kSound);
+  EXPECT_EQ(HostsFor(state, 2), Hosts::kReady);
   EXPECT_EQ(HostsFor(state, 3), Hosts::kAll);
   EXPECT_EQ(IdleCount(state, Hosts::kSound), 2);
   EXPECT_EQ(IdleCount(state, Hosts::kAll), 3);
   EXPECT_EQ(LastIdleJoin(state, Hosts::kSound), MonotonicTime::FromNanos('b'));
   EXPECT_EQ(LastIdleJoin(state, Hosts::kAll), MonotonicTime::FromNanos('c'));
+  // One that still prepares to join comes before those, one that is unfit never.
+  state.workers["b"].rehearsal = Rehearsal{7, false, MonotonicTime()};
+  EXPECT_EQ(HostsFor(state, 1), Hosts::kReady);
+  EXPECT_EQ(HostsFor(state, 2), Hosts::kSound);
+  state.quarantines.front().is_unfit = true;
+  EXPECT_EQ(IdleCount(state, Hosts::kAll), 2);
 }
 
 // "x0 y1 y2": workers on hosts x and y with these ranks; "z" has none.
