@@ -120,6 +120,7 @@ class Writer {
     *created.mutable_settle() = ringmaster::ToProto(record.settle);
     created.set_total_steps(record.total_steps);
     created.set_keeps_checkpoints(record.keeps_checkpoints);
+    created.set_is_benchmark(record.is_benchmark);
     if (record.sharding.shards > 0)
       *created.mutable_sharding() = ToProto(record.sharding);
     *created.mutable_time() = ringmaster::ToProto(record.time);
@@ -193,6 +194,7 @@ JobCreatedRecord FromProto(const v1::JobCreated& created) {
   record.settle = ringmaster::FromProto(created.settle());
   record.total_steps = created.total_steps();
   record.keeps_checkpoints = created.keeps_checkpoints();
+  record.is_benchmark = created.is_benchmark();
   if (created.has_sharding()) record.sharding = FromProto(created.sharding());
   record.time = ringmaster::FromProto(created.time());
   return record;

@@ -39,6 +39,7 @@ JobTerms TermsOf(const v1::JobSpec& spec) {
   // A benchmark's steps are its sizes.
   terms.total_steps =
       spec.has_bench() ? spec.bench().sizes_size() : spec.train().steps();
+  terms.is_benchmark = spec.has_bench();
   terms.keeps_checkpoints = !spec.train().checkpoint().directory().empty();
   terms.sharding = ShardingOf(spec);
   return terms;

@@ -198,8 +198,9 @@ void OnOwnFailure(Turn& turn, Job& job, Member& member, v1::Evidence evidence,
   const bool is_failing = job.state == v1::JOB_STATE_HALTING &&
                           job.halt_intent == HaltIntent::kFail;
   const std::optional<std::string> jobs_fault =
-      is_failing ? std::string()
-                 : NoteOwnFailure(turn, job, member, worker, verdict);
+      is_failing || job.is_benchmark
+          ? std::string()
+          : NoteOwnFailure(turn, job, member, worker, verdict);
   if (!jobs_fault.has_value()) {
     Evict(turn, name, std::move(evidence), what, exit_code);
     return;

@@ -8,7 +8,8 @@
 // A failure is the job's own, and ends it, if it repeats itself wherever the job
 // is tried: on kMostFailures hosts or on all that there are, and on none does it
 // go well; or kMostFailures times after one step, to ranks that held it. A field
-// of the job that must be corrected (ExitCode::kUsage) is the job's at once.
+// of the job that must be corrected (ExitCode::kUsage) is the job's at once, and
+// so is any failure of a benchmark, whose figures are those of its workers.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_OWN_FAILURE_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_OWN_FAILURE_H_
 

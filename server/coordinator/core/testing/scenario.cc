@@ -383,6 +383,7 @@ std::string Scenario::Submit(const Words& words) {
       static_cast<int>(words.Number("max", submit.min_workers));
   submit.settle = words.Time("settle", absl::Seconds(1));
   submit.total_steps = words.Number("steps", 100);
+  submit.is_benchmark = words.Text("benchmark", "no") == "yes";
   submit.keeps_checkpoints = words.Text("checkpoints", "no") == "yes";
   submit.sharding = ShardingOf(words);
   submit.request_id = words.Text("request_id", "");

@@ -30,7 +30,7 @@
 //   heard NAMES | break NAMES         another message; the stream breaks
 //       all of these take gen=G; default: the last assignment's
 //   submit NAME [min=N] [max=N] [steps=N] [settle=D] [request_id=T]
-//          [checkpoints=yes] [SHARDING]
+//          [checkpoints=yes] [benchmark=yes] [SHARDING]
 //       SHARDING: [servers=N] [shards=N] [lanes=N] [replicas=N]
 //                 [consistency=bsp|...]
 //   cancel JOB [reason=T] | drain WORKER [reason=T]

@@ -124,6 +124,7 @@ std::vector<JournalRecord> MakeOneOfEach() {
   created.settle = absl::Milliseconds(750);
   created.total_steps = 101;
   created.keeps_checkpoints = true;
+  created.is_benchmark = true;
   created.sharding = {.servers = 3,
                       .shards = 4,
                       .lanes = 2,
