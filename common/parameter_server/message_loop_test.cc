@@ -379,7 +379,7 @@ INSTANTIATE_TEST_SUITE_P(Transports, MessageLoopTest,
                            return TransportName(test.param);
                          });
 
-// What rank 0 sends to rank 1 has its byte `at` of frame `frame` inverted;
+// Rank 0 sends to rank 1; byte `at` of frame `frame` is inverted on its way;
 // `integrity` is that of both sides.
 class DamagedMessageTest : public MessageLoopTest {
  protected:

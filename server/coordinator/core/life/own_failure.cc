@@ -122,7 +122,7 @@ std::optional<std::string> NoteOwnFailure(Turn& turn, Job& job,
   const bool was_preparing =
       WasPreparing(job, member) ||
       verdict.evidence(0).kind() == v1::EVIDENCE_KIND_MISMATCH;
-  // What was submitted is wrong, unless others do well with it.
+  // The job file is wrong, unless others do well with it.
   if (verdict.exit_code() == static_cast<int>(ExitCode::kUsage) &&
       !(was_preparing && CanBePrepared(job))) {
     return "";

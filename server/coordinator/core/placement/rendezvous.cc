@@ -131,7 +131,7 @@ bool NaturalLess(std::string_view a, std::string_view b) {
 }
 
 bool IsIdle(const Worker& worker) {
-  // Who keeps steps is free once it has said which.
+  // A worker that keeps steps is free once it has said which.
   return worker.state == v1::WORKER_STATE_IDLE && worker.session != 0 &&
          (!worker.keeps_steps || worker.phase == v1::PHASE_HALTED);
 }

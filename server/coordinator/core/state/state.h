@@ -29,7 +29,7 @@
 
 namespace ringmaster::coordinator {
 
-// What a worker prepares for before it is a member (rehearsal.h).
+// The generation that a worker prepares for before it is a member (rehearsal.h).
 struct Rehearsal {
   // In place of a generation, in what the worker is asked and says.
   int64_t number = 0;
@@ -78,7 +78,7 @@ struct Worker {
   // The costs of collectives on its machine, if it has measured them.
   std::optional<MachineCosts> costs;
   bool can_rehearse = false;
-  // Of the active job; only while the worker is IDLE or leaves.
+  // Its rehearsal of the active job; only while the worker is IDLE or leaves.
   std::optional<Rehearsal> rehearsal = std::nullopt;
   // When any message of it came last, and when it joined.
   MonotonicTime last_heard;
