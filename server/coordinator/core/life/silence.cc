@@ -72,7 +72,7 @@ Job* JobThatTrains(Turn& turn) {
 MonotonicTime LastSign(const State& state, const Worker& worker) {
   const Job* const job = state.ActiveJob();
   if (job == nullptr || worker.generation != job->generation ||
-      MemberOf(const_cast<State&>(state), worker) == nullptr) {
+      MemberOf(state, worker) == nullptr) {
     return worker.last_heard;
   }
   return std::max(

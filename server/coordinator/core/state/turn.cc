@@ -49,16 +49,20 @@ void Turn::Emit(v1::EventSeverity severity, std::string_view type,
   if (verdict != nullptr) *event.mutable_verdict() = *verdict;
 }
 
-Member* MemberOf(State& state, const Worker& worker) {
-  Job* const job = state.ActiveJob();
+const Member* MemberOf(const State& state, const Worker& worker) {
+  const Job* const job = state.ActiveJob();
   if (job == nullptr || worker.job_id != job->id || worker.rank < 0 ||
       worker.rank >= static_cast<int>(job->members.size())) {
     return nullptr;
   }
-  Member& member = job->members[worker.rank];
+  const Member& member = job->members[worker.rank];
   const bool is_same = member.identity.worker == worker.name &&
                        member.identity.incarnation == worker.incarnation;
   return is_same && !member.is_lost ? &member : nullptr;
+}
+
+Member* MemberOf(State& state, const Worker& worker) {
+  return const_cast<Member*>(MemberOf(std::as_const(state), worker));
 }
 
 absl::Status JournalUnavailable(std::string_view what, std::string_view why) {

@@ -72,6 +72,7 @@ struct Turn {
 };
 
 // The member of the active job that `worker` is, unless it was lost; else null.
+[[nodiscard]] const Member* MemberOf(const State& state, const Worker& worker);
 [[nodiscard]] Member* MemberOf(State& state, const Worker& worker);
 
 // UNAVAILABLE/JOURNAL_UNAVAILABLE: `what` cannot be made durable, and why.
