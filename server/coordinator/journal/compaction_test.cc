@@ -19,6 +19,7 @@
 #include "server/coordinator/core/core.h"
 #include "server/coordinator/journal/journal.h"
 #include "server/coordinator/journal/journal_dump.h"
+#include "server/coordinator/journal/testing/journal_files.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -64,11 +65,6 @@ v1::Verdict OnGeneration(int64_t generation) {
   verdict.set_rank(0);
   verdict.set_generation(generation);
   return verdict;
-}
-
-std::string FreshDirectory() {
-  std::string path = ::testing::TempDir() + "/XXXXXX";
-  return mkdtemp(path.data());
 }
 
 std::unique_ptr<Journal> OpenAt(const std::string& directory,

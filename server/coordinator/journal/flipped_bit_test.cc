@@ -22,6 +22,7 @@
 #include "common/sync/mutex.h"
 #include "server/coordinator/journal/journal.h"
 #include "server/coordinator/journal/journal_dump.h"
+#include "server/coordinator/journal/testing/journal_files.h"
 #include "server/coordinator/journal/testing/test_records.h"
 
 namespace ringmaster::coordinator {
@@ -31,20 +32,6 @@ namespace fs = std::filesystem;
 
 using ::testing::HasSubstr;
 
-std::string FreshDirectory() {
-  std::string path = ::testing::TempDir() + "/XXXXXX";
-  return mkdtemp(path.data());
-}
-
-std::string ReadFile(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-void WriteFile(const std::string& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
-}
-
 struct Files {
   std::string database;
   std::string log;  // empty: there is none
@@ -53,20 +40,6 @@ struct Files {
 Files FilesIn(const std::string& directory) {
   const std::string path = absl::StrCat(directory, "/", kJournalFile);
   return {ReadFile(path), ReadFile(path + "-wal")};
-}
-
-void AppendAndWait(Journal& journal, const JournalRecord& record) {
-  Mutex mutex;
-  CondVar changed;
-  bool is_done = false;
-  journal.Append(record, [&](const absl::Status& status) {
-    EXPECT_TRUE(status.ok()) << status;
-    MutexLock lock(mutex);
-    is_done = true;
-    changed.NotifyAll();
-  });
-  MutexLock lock(mutex);
-  while (!is_done) changed.Wait(mutex);
 }
 
 std::unique_ptr<Journal> OpenAt(const std::string& directory) {
@@ -100,7 +73,7 @@ Files FilesOfHistory(End end) {
       journal.reset();
       journal = OpenAt(directory);
     }
-    AppendAndWait(*journal, records[i]);
+    EXPECT_EQ(AppendAndWait(*journal, records[i]), absl::StatusCode::kOk);
   }
   if (end == End::kOrderly) journal.reset();
   const Files files = FilesIn(directory);

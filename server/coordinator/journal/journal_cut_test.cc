@@ -24,6 +24,7 @@
 #include "server/coordinator/journal/database.h"
 #include "server/coordinator/journal/journal.h"
 #include "server/coordinator/journal/record_codec.h"
+#include "server/coordinator/journal/testing/journal_files.h"
 #include "server/coordinator/journal/testing/test_records.h"
 
 namespace ringmaster::coordinator {
@@ -267,34 +268,6 @@ TEST(JournalCutTest, WorkersFromALaterGenerationAreFencedAndItIsNotGivenAgain) {
 
 // ---- Cut inside what SQLite wrote.
 
-std::string FreshDirectory() {
-  std::string path = ::testing::TempDir() + "/XXXXXX";
-  return mkdtemp(path.data());
-}
-
-std::string ReadFile(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-void WriteFile(const std::string& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
-}
-
-void AppendAndWait(Journal& journal, const JournalRecord& record) {
-  Mutex mutex;
-  CondVar changed;
-  bool is_done = false;
-  journal.Append(record, [&](const absl::Status& status) {
-    EXPECT_TRUE(status.ok()) << status;
-    MutexLock lock(mutex);
-    is_done = true;
-    changed.NotifyAll();
-  });
-  MutexLock lock(mutex);
-  while (!is_done) changed.Wait(mutex);
-}
-
 // The two files of a journal; the third is only an index of the log.
 struct Files {
   std::string database;
@@ -310,7 +283,7 @@ Files FilesOfHistory(bool is_crashed) {
   {
     std::unique_ptr<Journal> journal = *Journal::Open({.state_dir = directory});
     for (const JournalRecord& record : History()) {
-      AppendAndWait(*journal, record);
+      EXPECT_EQ(AppendAndWait(*journal, record), absl::StatusCode::kOk);
     }
     files = {ReadFile(path), ReadFile(path + "-wal")};
   }

@@ -14,6 +14,7 @@
 #include "nlohmann/json.hpp"
 #include "ringmaster/v1/job.pb.h"
 #include "server/coordinator/journal/journal.h"
+#include "server/coordinator/journal/testing/journal_files.h"
 #include "server/coordinator/journal/testing/test_records.h"
 
 namespace ringmaster::coordinator {
@@ -21,11 +22,6 @@ namespace {
 
 using Json = nlohmann::json;
 using ::testing::HasSubstr;
-
-std::string FreshDirectory() {
-  std::string path = ::testing::TempDir() + "/XXXXXX";
-  return mkdtemp(path.data());
-}
 
 std::unique_ptr<Journal> OpenAt(const std::string& directory) {
   Journal::Options options;

@@ -19,6 +19,7 @@
 #include "common/status/exit_code.h"
 #include "common/sync/mutex.h"
 #include "server/coordinator/journal/record_codec.h"
+#include "server/coordinator/journal/testing/journal_files.h"
 #include "server/coordinator/journal/testing/test_records.h"
 
 namespace ringmaster::coordinator {
@@ -26,11 +27,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-std::string FreshDirectory() {
-  std::string path = ::testing::TempDir() + "/XXXXXX";
-  return mkdtemp(path.data());
-}
 
 // Waits for things that journal threads report. Keeps codes only: Debian's
 // Abseil is not instrumented, so TSan would report a Status that two threads
@@ -76,12 +72,6 @@ absl::Status OpenError(const std::string& directory) {
   Journal::Options options;
   options.state_dir = directory;
   return Journal::Open(std::move(options)).status();
-}
-
-absl::StatusCode AppendAndWait(Journal& journal, JournalRecord record) {
-  Outcomes outcomes;
-  journal.Append(std::move(record), outcomes.Next());
-  return outcomes.Await(1).at(0);
 }
 
 bool IsOk(absl::StatusCode code) { return code == absl::StatusCode::kOk; }
