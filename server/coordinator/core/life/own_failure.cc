@@ -63,37 +63,20 @@ bool HasFailed(const State& state, const Job& job, std::string_view host_key) {
                      });
 }
 
-// Some host of the pool, or of a member that may come back, has not failed.
-bool HasUntriedHost(const State& state, const Job& job) {
+// Some host of the pool, or of a member that may come back, with workers of that
+// role has not failed.
+bool HasUntriedHost(const State& state, const Job& job, v1::Role role) {
   const auto is_untried = [&](const auto& entry) {
     const Worker& worker = entry.second;
-    return worker.role == v1::ROLE_WORKER &&
-           worker.state != v1::WORKER_STATE_DRAINING &&
+    return worker.role == role && worker.state != v1::WORKER_STATE_DRAINING &&
            !HasFailed(state, job, worker.host_key);
   };
   const auto may_come_back = [&](const Member& member) {
-    return member.is_lost && member.identity.role == v1::ROLE_WORKER &&
+    return member.is_lost && member.identity.role == role &&
            !HasFailed(state, job, member.identity.host_key);
   };
   return std::any_of(state.workers.begin(), state.workers.end(), is_untried) ||
          std::any_of(job.members.begin(), job.members.end(), may_come_back);
-}
-
-std::string SameText(const std::set<std::string>& hosts) {
-  if (hosts.size() <= 1) return "";
-  return absl::StrCat("; the same on hosts ", absl::StrJoin(hosts, ", "));
-}
-
-// Returns why it is the job's fault that `exit_code` happens wherever it is
-// tried; `is_last`: no other member is left.
-std::optional<std::string> Everywhere(const State& state, const Job& job,
-                                      int exit_code, bool is_last) {
-  const std::set<std::string> hosts = FailedHosts(state, job, exit_code);
-  const bool is_many = hosts.size() >= static_cast<size_t>(kMostFailures);
-  if (is_many || (is_last && !HasUntriedHost(state, job))) {
-    return SameText(hosts);
-  }
-  return std::nullopt;
 }
 
 bool IsLast(const Job& job, const Member& member) {
@@ -102,6 +85,24 @@ bool IsLast(const Job& job, const Member& member) {
                         return &other != &member && !other.is_lost &&
                                other.identity.role == member.identity.role;
                       });
+}
+
+std::string SameText(const std::set<std::string>& hosts) {
+  if (hosts.size() <= 1) return "";
+  return absl::StrCat("; the same on hosts ", absl::StrJoin(hosts, ", "));
+}
+
+// Returns why it is the job's fault that `exit_code` happens wherever it is
+// tried, at last to `member`.
+std::optional<std::string> Everywhere(const State& state, const Job& job,
+                                      const Member& member, int exit_code) {
+  const std::set<std::string> hosts = FailedHosts(state, job, exit_code);
+  const bool is_many = hosts.size() >= static_cast<size_t>(kMostFailures);
+  if (is_many || (IsLast(job, member) &&
+                  !HasUntriedHost(state, job, member.identity.role))) {
+    return SameText(hosts);
+  }
+  return std::nullopt;
 }
 
 // Counts a failure after the best step, once a generation.
@@ -119,28 +120,28 @@ std::optional<std::string> NoteOwnFailure(Turn& turn, Job& job,
                                           const Member& member,
                                           const Worker& worker,
                                           const v1::Verdict& verdict) {
+  const v1::Role role = member.identity.role;
   const bool was_preparing =
       WasPreparing(job, member) ||
       verdict.evidence(0).kind() == v1::EVIDENCE_KIND_MISMATCH;
   // The job file is wrong, unless others do well with it.
   if (verdict.exit_code() == static_cast<int>(ExitCode::kUsage) &&
-      !(was_preparing && CanBePrepared(job))) {
+      !(was_preparing && CanBePrepared(job, role))) {
     return "";
   }
   LeaveOutHost(turn, job, worker,
                {verdict.summary(), verdict.exit_code(), was_preparing});
-  const bool is_last = IsLast(job, member);
   if (was_preparing) {
-    if (CanBePrepared(job)) return std::nullopt;
-    return Everywhere(turn.state, job, verdict.exit_code(), is_last);
+    if (CanBePrepared(job, role)) return std::nullopt;
+    return Everywhere(turn.state, job, member, verdict.exit_code());
   }
   if (CountFailure(job) >= kMostFailures) {
     return absl::StrCat("; so it was ", job.failures,
                         " times without getting beyond step ", job.best_step);
   }
   // Whoever held the state has failed.
-  if (!is_last) return std::nullopt;
-  return Everywhere(turn.state, job, verdict.exit_code(), is_last);
+  if (!IsLast(job, member)) return std::nullopt;
+  return Everywhere(turn.state, job, member, verdict.exit_code());
 }
 
 // Counts that `gone` was lost before a first step; `summary` says how. Returns
@@ -226,7 +227,7 @@ std::optional<std::string> NoteEarlyLoss(Turn& turn, Job& job,
     return std::nullopt;
   }
   if (job.has_made_step) return std::nullopt;
-  return Everywhere(turn.state, job, verdict.exit_code(), IsLast(job, member));
+  return Everywhere(turn.state, job, member, verdict.exit_code());
 }
 
 void NoteLossInRehearsal(Turn& turn, Job& job, const Worker& gone,
@@ -245,7 +246,8 @@ void NoteStepMade(Job& job) {
 
 std::optional<std::string> TriedEverywhere(const State& state, const Job& job) {
   const std::set<std::string> hosts = FailedHosts(state, job, 0);
-  if (hosts.empty() || CanBePrepared(job) || HasUntriedHost(state, job)) {
+  if (hosts.empty() || CanBePrepared(job, v1::ROLE_WORKER) ||
+      HasUntriedHost(state, job, v1::ROLE_WORKER)) {
     return std::nullopt;
   }
   return SameText(hosts);

@@ -153,7 +153,7 @@ void LeaveOutHost(Turn& turn, const Job& job, const Worker& worker,
                        : absl::StrCat("they failed in job ", other->job_id,
                                       " and in job ", job.id);
   Quarantine(turn, job, worker, std::move(blame), /*is_for_all=*/false);
-  if (other != nullptr && CanBePrepared(job)) {
+  if (other != nullptr && CanBePrepared(job, worker.role)) {
     Quarantine(turn, job, worker, {why}, /*is_for_all=*/true);
   }
 }

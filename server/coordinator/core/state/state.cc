@@ -47,11 +47,12 @@ bool CountsSteps(const Job& job, const Member& member) {
 
 bool IsNew(const Job& job) { return job.start_time == absl::InfinitePast(); }
 
-bool CanBePrepared(const Job& job) {
+bool CanBePrepared(const Job& job, v1::Role role) {
   return job.has_prepared || job.best_step > 0 ||
          std::any_of(job.members.begin(), job.members.end(),
-                     [](const Member& member) {
-                       return !member.is_lost && member.prepared.has_value();
+                     [&](const Member& member) {
+                       return !member.is_lost && member.prepared.has_value() &&
+                              member.identity.role == role;
                      });
 }
 
