@@ -9,9 +9,9 @@
 #include <cerrno>
 #include <limits>
 #include <optional>
+#include <random>
 #include <string>
 
-#include "absl/random/random.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/fail_point/fail_point.h"
@@ -73,9 +73,11 @@ absl::Status PutInPlace(const std::string& own, const std::string& path) {
 // Draws a number and writes it to `path`, durably, unless somebody was faster.
 absl::Status DrawIdentity(const std::string& directory,
                           const std::string& path) {
-  absl::BitGen random;
-  const int64_t identity = absl::Uniform<int64_t>(
-      absl::IntervalClosed, random, 1, std::numeric_limits<int64_t>::max());
+  // Not Abseil's generator: many threads begin here at once, and the pool that
+  // seeds it is in a library that ThreadSanitizer cannot follow.
+  std::random_device random;
+  const int64_t identity = std::uniform_int_distribution<int64_t>(
+      1, std::numeric_limits<int64_t>::max())(random);
   // Written under another name first, so that nobody reads half of it.
   const std::string own = absl::StrCat(path, "-", identity);
   absl::Status status = WriteNew(own, absl::StrCat(identity, "\n"));
