@@ -1,5 +1,6 @@
 // A protobuf message as JSON, in protobuf's own mapping
-// (https://protobuf.dev/programming-guides/json/).
+// (https://protobuf.dev/programming-guides/json/). Values of secret fields are
+// left out (common/protocol/redact.h), for JSON is written to be read.
 #ifndef RINGMASTER_COMMON_CONFIG_PROTO_TO_JSON_H_
 #define RINGMASTER_COMMON_CONFIG_PROTO_TO_JSON_H_
 

@@ -13,6 +13,7 @@
 #include "common/config/yaml_test.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "ringmaster/v1/coordinator_service.pb.h"
 
 namespace ringmaster {
 namespace {
@@ -309,6 +310,15 @@ TEST(ProtoToJsonTest, AMessageThatBreaksProtobufsRulesIsAnError) {
   google::protobuf::Duration duration;
   duration.set_seconds(INT64_MAX);
   EXPECT_EQ(ProtoToJson(duration).status().code(), absl::StatusCode::kInternal);
+}
+
+TEST(ProtoToJsonTest, SecretsAreLeftOut) {
+  v1::Assignment assignment;
+  assignment.set_secret("0123456789abcdef");
+  // "(secret)", as JSON writes bytes.
+  EXPECT_EQ(*ProtoToJson(assignment, {.is_indented = false}),
+            "{\"secret\":\"KHNlY3JldCk=\"}");
+  EXPECT_EQ(assignment.secret(), "0123456789abcdef");
 }
 
 }  // namespace

@@ -452,7 +452,8 @@ std::string AgreedText(const Message& message) {
   FillDefaults(*defaults);
   std::vector<std::string> words;
   for (const FieldDescriptor* const field : FieldsOf(message)) {
-    if (RuleOf(*field).local() || IsLeftOut(message, *field)) continue;
+    const v1::FieldRule& rule = RuleOf(*field);
+    if (rule.local() || rule.secret() || IsLeftOut(message, *field)) continue;
     const std::string text = FieldText(message, *field);
     if (!SaysNothing(text, *field, *defaults))
       words.push_back(absl::StrCat(field->name(), "=", text));

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "common/protocol/proto_time.h"
+#include "common/protocol/redact.h"
 #include "server/coordinator/core/account/explain.h"
 #include "server/coordinator/core/account/goodput.h"
 #include "server/coordinator/core/account/straggler.h"
@@ -129,6 +130,7 @@ v1::Job JobProto(const State& state, const Job& job, MemberDetail members) {
   // Checked when it was submitted; a spec of an older journal that no longer
   // parses is shown as far as it does.
   proto.mutable_spec()->ParsePartialFromString(job.spec);
+  Redact(*proto.mutable_spec());
   proto.set_state(job.state);
   proto.set_generation(job.generation);
   if (members == MemberDetail::kAll) {
