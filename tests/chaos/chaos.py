@@ -10,6 +10,7 @@ when follows from the seed; what the machine makes of it does not.
 
 import collections
 import dataclasses
+import itertools
 import json
 import random
 import signal
@@ -40,6 +41,9 @@ class Options:
     bound: float = 30.0               # seconds within which a step must follow a fault
     kinds: tuple = tuple(scenarios.KINDS)
     scripted: bool = True             # one of each kind before the random ones
+    faults: int = 10**9               # at most so many
+    every: float = 0.0                # seconds from one fault to the next; 0: as soon as the job has all its members again
+    spared: tuple = ()                # workers that are never hit
 
 
 @dataclasses.dataclass
@@ -85,17 +89,24 @@ class Chaos:
         self.observer.poll()
         return observer.pids_of(self.observer.job)
 
-    def ring(self):
-        """The members' names by rank."""
+    def pairs(self):
+        """Pairs of members that exchange gradients: a worker and a server, or neighbours of the ring.
+
+        With a server gone, its shards have no second holder, so no other one may go: pairs of workers, then."""
         members = sorted(self.observer.job["members"], key=lambda member: int(member.get("rank", 0)))
-        return [member["worker"] for member in members]
+        names = [member["worker"] for member in members]
+        servers = [name for name in names if is_server(name)]
+        workers = [name for name in names if not is_server(name)]
+        if servers and len(servers) == self.options.servers:
+            return list(itertools.product(workers, servers))
+        return list(zip(workers, workers[1:] + workers[:1]))
 
     def choose(self, count, times=1):
         """Picks members to be hit, `times` each, at random among those that were hit least.
 
         So no host has most of the faults, for which the coordinator would rightly leave it alone for a while. At most one
         of them is a server, and that only while all servers are there: else a shard may be gone for good."""
-        names = sorted(self.members())
+        names = sorted(set(self.members()) - set(self.options.spared))
         self.random.shuffle(names)
         names.sort(key=lambda name: self._faults_of[name])
         workers = [name for name in names if not is_server(name)]
@@ -132,6 +143,9 @@ class Chaos:
         if self.observer.has_ended():
             raise Ended()
         time.sleep(0.02)
+
+    def coordinator_pid(self):
+        return self._coordinator.pid
 
     def kill_coordinator(self):
         self._coordinator.signal(signal.SIGKILL)
@@ -201,11 +215,13 @@ class Chaos:
         while True:
             self.observer.poll()
             is_near_end = self.observer.step() > 0.95 * self._steps
-            if self.observer.has_ended() or is_near_end or time.monotonic() - started > self.options.seconds:
+            is_over = is_near_end or len(self.results) >= self.options.faults
+            if self.observer.has_ended() or is_over or time.monotonic() - started > self.options.seconds:
                 return
             yield scripted.popleft() if scripted else self.random.choice(self.options.kinds)
 
     def _try(self, kind):
+        began = time.monotonic()
         fault = scenarios.KINDS[kind](self)
         result = Result(fault)
         self.results.append(result)
@@ -218,10 +234,10 @@ class Chaos:
         self._await_strength()
         self._check_survivors(result)
         self._say(result)
-        self.pause(self.random.uniform(0.2, 0.8))
+        self.pause(max(self.random.uniform(0.2, 0.8), began + self.options.every - time.monotonic()))
 
     def _await_recovery(self, fault):
-        what = f"a step after {fault.kind} of {', '.join(fault.victims)}"
+        what = f"a step after {fault}"
         if fault.reforms:
             return self.await_that(what, lambda: self.observer.resumed_at(fault.generation, fault.at))
         return self.await_that(what, lambda: self.observer.stepped_at(fault.at))
@@ -230,6 +246,8 @@ class Chaos:
         fault = result.fault
         for event in self.observer.events_of("job.resumed", fault.at)[:1]:
             result.cost = event["message"].rpartition("(")[2].rstrip(")")
+        if fault.spares_all:
+            return
         if not fault.reforms:
             # A member that comes back meanwhile is a reason for one.
             is_complete = len(fault.survivors) + len(set(fault.victims) & set(self.hosts)) == len(self.hosts)
@@ -252,7 +270,7 @@ class Chaos:
         blamed = [verdict for verdict in verdicts if verdict.get("worker")]
         strangers = {verdict["worker"] for verdict in blamed} - set(fault.victims)
         if strangers:
-            result.failures.append(f"{', '.join(sorted(strangers))} blamed for {fault.kind} of {', '.join(fault.victims)}: "
+            result.failures.append(f"{', '.join(sorted(strangers))} blamed for {fault}: "
                                    + "; ".join(verdict["summary"] for verdict in blamed))
         if not blamed and not fault.blames_one:
             result.failures.append(f"nobody was blamed: {[verdict.get('summary') for verdict in verdicts]}")
@@ -289,7 +307,7 @@ class Chaos:
             self.failures.append(f"did not end on SIGTERM: {', '.join(hanging)}")
 
     def _say(self, result):
-        print(f"{result.fault.kind} of {', '.join(result.fault.victims)}: {result.recovery:.3f} s"
+        print(f"{result.fault}: {result.recovery:.3f} s"
               + "".join(f"\n  WRONG: {failure}" for failure in result.failures), file=sys.stderr, flush=True)
 
     def _in_short(self):
@@ -304,7 +322,7 @@ def is_server(name):
 
 
 def failed(chaos):
-    return bool(chaos.failures) or any(result.failures for result in chaos.results)
+    return not chaos.results or bool(chaos.failures) or any(result.failures for result in chaos.results)
 
 
 def table(chaos):
@@ -316,7 +334,7 @@ def table(chaos):
                      f"| {'; '.join(result.failures) or 'ok'} |")
     if chaos.observer is None:
         return "\n".join(f"WRONG: {failure}" for failure in chaos.failures)
-    stalled = sum(result.recovery for result in chaos.results if result.fault.reforms and result.recovery == result.recovery)
+    stalled = sum(result.recovery for result in chaos.results if result.fault.stops_training() and result.recovery == result.recovery)
     step = chaos.observer.step()
     ratio = chaos.observer.job.get("goodput", {}).get("ratio") if chaos.observer.job else None
     lines += ["", f"{len(chaos.results)} faults in {chaos.seconds:.1f} s; {step} steps, {step / chaos.seconds:.0f} a second "

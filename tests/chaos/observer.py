@@ -5,9 +5,12 @@ writes down whatever breaks a promise: a step that goes back, a generation that 
 was reported as committed, a job that ends or rolls back.
 """
 
+import collections
 import datetime
+import itertools
 import json
 import time
+from typing import NamedTuple
 
 from tests.integration.cluster import ENDED, binary, generation_of, pids_of, step_of
 
@@ -23,6 +26,15 @@ def seconds_of(timestamp):
 def duration_of(text):
     """Seconds of a duration in the protocol's JSON: "0.300s"; None for None."""
     return None if text is None else float(text.rstrip("s"))
+
+
+class Update(NamedTuple):
+    """The job as `ringctl watch` showed it once."""
+    at: float            # when it was seen, in seconds since 1970
+    generation: int
+    state: str
+    step: int
+    best_step: int       # the greatest one until then
 
 
 class Tail:
@@ -52,8 +64,10 @@ class Observer:
         self._watch_tail = Tail(self._watch.log)
         self._log_tails = {}
         self.job = None            # as last seen
-        self.updates = []          # (when seen, generation, state, step), oldest first
+        self._updates = collections.deque(maxlen=5000)   # as far as the last fault may look back, oldest first
+        self._best_step = 0
         self.events = []           # of the job, from the coordinators' logs
+        self.lost_steps = 0        # that incidents have told of
         self.assigned = {}         # generation -> the step after which it goes on
         self.violations = []
 
@@ -72,7 +86,7 @@ class Observer:
 
     def step(self):
         """The greatest step that was reported as committed."""
-        return max((step for _, _, _, step in self.updates), default=0)
+        return self._best_step
 
     def generation(self):
         return max(self.assigned, default=0)
@@ -89,22 +103,27 @@ class Observer:
     def resumed_at(self, generation, since):
         """When a step beyond the resume step of a generation above `generation` was known, or None."""
         times = [event["seconds"] for event in self.events_of("job.resumed", since) if event["generation"] > generation]
-        times += [at for at, its, state, step in self.updates
-                  if at >= since and its > generation and state == "JOB_STATE_RUNNING"
-                  and step > self.assigned.get(its, float("inf"))]
+        times += [update.at for update in self._updates_since(since)
+                  if update.generation > generation and update.state == "JOB_STATE_RUNNING"
+                  and update.step > self.assigned.get(update.generation, float("inf"))]
         return min(times, default=None)
 
     def stepped_at(self, since):
         """When the job was first seen to move on, from one step to a later one, after `since`; None if it was not."""
         first = None
-        for at, _, _, step in self.updates:
-            if at < since or step == 0:
+        for update in self._updates_since(since):
+            if update.step == 0:
                 continue
             if first is None:
-                first = step
-            elif step > first:
-                return at
+                first = update.step
+            elif update.step > first:
+                return update.at
         return None
+
+    def _updates_since(self, since):
+        """Oldest first."""
+        newest_first = itertools.takewhile(lambda update: update.at >= since, reversed(self._updates))
+        return reversed(list(newest_first))
 
     def _violation(self, text):
         self.violations.append(f"{time.strftime('%H:%M:%S')} {text}")
@@ -116,10 +135,13 @@ class Observer:
             self._violation(f"step went back from {self.step()} to {step} in generation {generation}")
         if self.job is not None and generation < generation_of(self.job):
             self._violation(f"generation went back from {generation_of(self.job)} to {generation}")
-        if self.job is not None and any(int(incident.get("lost_steps", 0)) for incident in job.get("incidents", [])):
+        lost = sum(int(incident.get("lost_steps", 0)) for incident in job.get("incidents", []))
+        if lost > self.lost_steps:
+            self.lost_steps = lost
             self._violation(f"an incident has lost steps: {json.dumps(job['incidents'])}")
         self.job = job
-        self.updates.append((time.time(), generation, job["state"], step))
+        self._best_step = max(self._best_step, step)
+        self._updates.append(Update(time.time(), generation, job["state"], step, self._best_step))
 
     def _take_event(self, event):
         if event.get("job") != self._job_id:
@@ -135,7 +157,7 @@ class Observer:
         generation, resume = event["generation"], event.get("step", 0)
         if generation <= self.generation():
             self._violation(f"generation {generation} follows {self.generation()}")
-        known = max((step for at, _, _, step in self.updates if at < event["seconds"]), default=0)
+        known = next((update.best_step for update in reversed(self._updates) if update.at < event["seconds"]), 0)
         if resume < known:
             self._violation(f"generation {generation} goes on after step {resume}, but step {known} was committed")
         self.assigned[generation] = resume

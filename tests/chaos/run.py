@@ -4,6 +4,7 @@
 """
 
 import argparse
+import contextlib
 import dataclasses
 import pathlib
 import shutil
@@ -42,20 +43,27 @@ def parse(arguments=None):
     return args
 
 
-def run(options, logs=None):
-    """Returns (whether all went well, the report)."""
+@contextlib.contextmanager
+def cluster_under(options, kind=chaos_module.Chaos, logs=None):
+    """A Chaos of that kind with its hosts and processes; keeps their logs in `logs` if it fails, and then says where."""
     with Hosts(options.workers + options.servers + 1) as hosts, Cluster() as cluster:
-        chaos = chaos_module.Chaos(cluster, hosts, options)
-        print(f"chaos: seed {options.seed}", file=sys.stderr, flush=True)
-        chaos.run()
-        is_good = bool(chaos.results) and not chaos_module.failed(chaos)
-        if not is_good:
+        chaos = kind(cluster, hosts, options)
+        yield chaos
+        if chaos_module.failed(chaos):
             logs = pathlib.Path(logs or tempfile.mkdtemp(prefix="ringmaster-chaos-")) / f"seed-{options.seed}"
             shutil.copytree(cluster.directory, logs, dirs_exist_ok=True)
-        text = chaos_module.table(chaos)
-    if is_good:
+            print(f"logs: {logs}", file=sys.stderr, flush=True)
+
+
+def run(options, logs=None):
+    """Returns (whether all went well, the report)."""
+    print(f"chaos: seed {options.seed}", file=sys.stderr, flush=True)
+    with cluster_under(options, logs=logs) as chaos:
+        chaos.run()
+    text = chaos_module.table(chaos)
+    if not chaos_module.failed(chaos):
         return True, f"{text}\nchaos: PASSED, {len(chaos.results)} faults, seed {options.seed}"
-    return False, f"{text}\nchaos: FAILED; logs: {logs}; again: --seed={options.seed}"
+    return False, f"{text}\nchaos: FAILED; again: --seed={options.seed}"
 
 
 def main():

@@ -25,7 +25,16 @@ class Fault:
     evidence: set = dataclasses.field(default_factory=set)
     reforms: bool = True          # a new generation follows
     blames_one: bool = False      # any one of the victims goes; else all of them
+    spares_all: bool = False      # nobody goes; a new generation may follow
+    freezes_all: bool = False     # so training stood still, whether or not a new generation followed
     undo: Optional[Callable] = None
+
+    def __str__(self):
+        return f"{self.kind} of {', '.join(self.victims)}" if self.victims else self.kind
+
+    def stops_training(self):
+        """Returns False if steps go on, so that it is not time lost until one is seen."""
+        return self.reforms or self.freezes_all
 
 
 def _fault(chaos, kind, members, victims, **settings):
@@ -107,11 +116,9 @@ def deafen(chaos):
 
 
 def cut_pair(chaos):
-    """The link between two neighbours of the ring; both reach everybody else. One of them goes."""
+    """The link between two that exchange gradients; both reach everybody else. One of them goes."""
     members = chaos.members()
-    names = chaos.ring()
-    first = chaos.random.randrange(len(names))
-    pair = [names[first], names[(first + 1) % len(names)]]
+    pair = chaos.random.choice([pair for pair in chaos.pairs() if not set(pair) & set(chaos.options.spared)])
     fault = _fault(chaos, "cut_pair", members, pair, evidence=SILENT, blames_one=True, undo=chaos.network.heal)
     chaos.network.cut_both_ways(chaos.hosts[pair[0]], chaos.hosts[pair[1]])
     chaos.note_broken_pair()
@@ -147,7 +154,43 @@ def coordinator_and_worker(chaos):
     return fault
 
 
+def _freeze_for(chaos, pids, seconds):
+    """SIGSTOP of several processes at once, and SIGCONT later."""
+    for pid in pids:
+        chaos.signal(pid, signal.SIGSTOP)
+    try:
+        chaos.pause(seconds)
+    finally:
+        for pid in pids:
+            chaos.signal(pid, signal.SIGCONT)
+
+
+def freeze_all(chaos):
+    """SIGSTOP of all workers for longer than a lease, as when a host of virtual machines pauses: nobody may go."""
+    members = chaos.members()
+    _freeze_for(chaos, members.values(), 1.5 * chaos.options.budget)
+    return _fault(chaos, "freeze_all", members, [], reforms=False, spares_all=True, freezes_all=True)
+
+
+def freeze_coordinator(chaos):
+    """SIGSTOP of the coordinator, for longer than a lease: its own silence is nobody else's."""
+    members = chaos.members()
+    _freeze_for(chaos, [chaos.coordinator_pid()], 1.5 * chaos.options.budget)
+    return _fault(chaos, "freeze_coordinator", members, [], reforms=False, spares_all=True)
+
+
+def coordinator_link(chaos):
+    """The coordinator's own link goes down, for longer than a lease; the workers reach each other."""
+    members = chaos.members()
+    chaos.network.link_down(chaos.coordinator_host)
+    try:
+        chaos.pause(1.5 * chaos.options.budget)
+    finally:
+        chaos.network.heal()
+    return _fault(chaos, "coordinator_link", members, [], reforms=False, spares_all=True)
+
+
 # In the order in which they are tried first. A broken pair is kept apart for a while, so it comes last.
 KINDS = {function.__name__: function for function in (
     kill, kill_newcomer, kill_several, kill_twice, freeze, link_down, mute, deafen, cut_coordinator, coordinator,
-    coordinator_and_worker, cut_pair)}
+    coordinator_and_worker, freeze_all, freeze_coordinator, coordinator_link, cut_pair)}
