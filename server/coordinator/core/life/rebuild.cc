@@ -102,8 +102,8 @@ void Suspend(Turn& turn, std::string_view reporter) {
       turn.state.workers.erase(it);
     } else {
       Release(turn, it->second, v1::JOB_STATE_FAILED,
-              absl::StrCat("a newer generation than ", job->generation,
-                           " is told of"));
+              absl::StrCat("a member reported a newer generation than ",
+                           job->generation));
     }
   }
   job->members.clear();
@@ -161,10 +161,9 @@ void GiveUp(Turn& turn) {
 void Begin(Turn& turn, const Worker& worker, const HeldJob& held,
            int64_t generation) {
   if (turn.state.rebuilding.has_value()) {
-    ReleaseReporters(
-        turn, worker.name,
-        absl::StrCat("a newer generation than ",
-                     turn.state.rebuilding->generation, " is told of"));
+    ReleaseReporters(turn, worker.name,
+                     absl::StrCat("a member reported a newer generation than ",
+                                  turn.state.rebuilding->generation));
   }
   turn.state.kept_events.clear();
   Suspend(turn, worker.name);
