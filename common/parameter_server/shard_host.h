@@ -48,9 +48,11 @@ class ShardHost {
  public:
   virtual ~ShardHost() = default;
 
-  // Brings the shards that it holds to `resume_step`, and forgets those that it
-  // shall no longer hold. Run learns from the workers which shards there are,
-  // and their sizes. `program` has its defaults (DefaultProgram).
+  // Brings the shards that it holds to `resume_step`. Those that it shall no
+  // longer hold stay until a second step is made, as by then every holder has
+  // its own; those that rank 0 gives anew are forgotten at once.
+  // Run learns from the workers which shards there are, and their sizes.
+  // `program` has its defaults (DefaultProgram).
   //   FAILED_PRECONDITION  the placements name this host as the source of a
   //                        shard that it does not hold as of the resume step
   [[nodiscard]] virtual absl::Status Prepare(

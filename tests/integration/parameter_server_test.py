@@ -119,6 +119,30 @@ class ParameterServerTest(unittest.TestCase):
             after = self.await_later_generation(cluster, job_id, before)
             self.go_on_without_a_loss(cluster, job_id, before, after)
 
+    def test_a_server_may_be_lost_while_another_takes_its_copies(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            # It dies as the third generation begins, in which it would give copies to the server that is new.
+            cluster.start_server("giver", env={"RINGMASTER_FAIL_POINTS": "session.receive.start=crash@3"})
+            cluster.await_workers(1)
+            for count, server in ((2, "other"), (3, "first")):
+                cluster.start_server(server)
+                cluster.await_workers(count)
+            cluster.start_worker("w")
+            cluster.await_workers(4)
+            job_id, before, after = self.lose(cluster, "{servers: 3, replicas: 1}",
+                                              lambda job: next(member for member in servers_of(job) if member["worker"] == "first"))
+            cluster.await_step(job_id, step_of(after) + 20)
+            before = cluster.job(job_id)
+            cluster.start_server("late")
+
+            def lacks_giver():
+                job = cluster.job(job_id)
+                names = {member["worker"] for member in servers_of(job)}
+                return job if job["state"] == "JOB_STATE_RUNNING" and names == {"other", "late"} else None
+            after = cluster.await_that("the generation after the giver's loss", lacks_giver)
+            self.go_on_without_a_loss(cluster, job_id, before, after)
+
     def test_without_copies_the_loss_of_a_server_sets_the_job_back_to_its_checkpoint(self):
         with Cluster() as cluster:
             # Nobody takes the name of the dead, so the coordinator would wait for it.

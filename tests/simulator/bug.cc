@@ -5,7 +5,7 @@
 namespace ringmaster::simulator {
 namespace {
 
-constexpr std::array<PlantedBug, 14> kBugs = {{
+constexpr std::array<PlantedBug, 15> kBugs = {{
     {Bug::kFenceOff, "fence-off", Invariant::kNoStaleMessage,
      "frames of an older generation are taken for the present one's"},
     {Bug::kHaltedAtOnce, "halted-at-once", Invariant::kOneGenerationPerStep,
@@ -37,6 +37,9 @@ constexpr std::array<PlantedBug, 14> kBugs = {{
      "a generation begins with the first samples again"},
     {Bug::kHaltsDropped, "halts-dropped", Invariant::kEvictionsHaveCause,
      "halts never reach the members"},
+    {Bug::kCopiesDropped, "copies-dropped", Invariant::kNoStepLost,
+     "a holder drops its copy of a shard that others are to take over",
+     Invariant::kNoStepLost, Holders::kServers},
 }};
 
 }  // namespace

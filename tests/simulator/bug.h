@@ -7,6 +7,7 @@
 #include <span>
 #include <string_view>
 
+#include "tests/simulator/holders.h"
 #include "tests/simulator/invariant.h"
 
 namespace ringmaster::simulator {
@@ -27,6 +28,7 @@ enum class Bug {
   kShortLease,
   kSamplesFromStart,
   kHaltsDropped,
+  kCopiesDropped,
 };
 
 struct PlantedBug {
@@ -36,6 +38,8 @@ struct PlantedBug {
   std::string_view what;
   // Another one that sees the same damage, in other histories.
   Invariant or_by = found_by;
+  // The jobs in which it can do damage.
+  Holders holders = Holders::kRanks;
 };
 
 // All but kNone.

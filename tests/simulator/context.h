@@ -31,7 +31,7 @@ struct Context {
       : random(seed),
         bug(planted),
         shape(DrawShape(random, planted, holders)),
-        faults(DrawFaults(random)),
+        faults(DrawFaults(random, shape.Sharding().replicas > 0)),
         ledger(random.Next(), shape),
         traced(is_traced) {}
   Context(const Context&) = delete;

@@ -41,7 +41,9 @@ std::string_view NameOf(FaultKind kind) {
       "drain",
       "freeze-all",
       "cut-coordinator",
-      "reset-sessions"};
+      "reset-sessions",
+      "kill-holder",
+      "kill-giver"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -53,10 +55,11 @@ std::string_view NameOf(Moment moment) {
   return kNames[static_cast<size_t>(moment)];
 }
 
-FaultPlan DrawFaults(Random& random) {
+FaultPlan DrawFaults(Random& random, bool has_copies) {
   FaultPlan plan;
   for (Fault& fault : plan) {
-    fault.kind = static_cast<FaultKind>(random.Between(0, kFaultKinds - 1));
+    fault.kind =
+        static_cast<FaultKind>(random.Between(0, kFaultKindsOfRanks - 1));
     fault.time = random.Between(300, 40'000) * kMillisecond;
     if (random.Chance(50)) {
       fault.moment = static_cast<Moment>(random.Between(1, kMoments - 1));
@@ -67,6 +70,10 @@ FaultPlan DrawFaults(Random& random) {
     }
     fault.duration = DrawDuration(random);
     fault.directions = static_cast<int>(random.Between(1, 3));
+  }
+  if (has_copies && random.Chance(50)) {
+    plan.front() = {.kind = FaultKind::kKillHolder,
+                    .time = random.Between(3'000, 40'000) * kMillisecond};
   }
   return plan;
 }

@@ -28,8 +28,14 @@ enum class FaultKind {
   kFreezeAll,       // all workers, as a machine that is paused
   kCutCoordinator,  // nothing gets through between coordinator and anybody
   kResetSessions,   // all
+  // With copies of shards: SIGKILL of a holder, which comes back; and as it, or
+  // anybody, then takes copies, SIGKILL of one that gives them.
+  kKillHolder,
+  kKillGiver,
 };
-inline constexpr int kFaultKinds = 17;
+inline constexpr int kFaultKinds = 19;
+// Those that any job may meet.
+inline constexpr int kFaultKindsOfRanks = 17;
 [[nodiscard]] std::string_view NameOf(FaultKind kind);
 
 // Moments at which faults hurt most.
@@ -63,7 +69,8 @@ struct Fault {
 
 inline constexpr int kFaults = 5;
 using FaultPlan = std::array<Fault, kFaults>;
-[[nodiscard]] FaultPlan DrawFaults(Random& random);
+// `has_copies`: the job has copies of its shards.
+[[nodiscard]] FaultPlan DrawFaults(Random& random, bool has_copies);
 
 }  // namespace ringmaster::simulator
 

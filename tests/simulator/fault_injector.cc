@@ -34,6 +34,41 @@ int FaultInjector::PickTarget(int slot) {
   return static_cast<int>(context_.random.Between(0, kWorkers - 1));
 }
 
+int FaultInjector::PickHolder() {
+  int slot = 0;
+  do {
+    slot = static_cast<int>(context_.random.Between(0, kWorkers - 1));
+  } while (!context_.shape.IsHolder(slot));
+  return slot;
+}
+
+int FaultInjector::PickGiver(int slot) {
+  if (slot < 0) return PickHolder();
+  const agent::AssignmentPayload& assignment =
+      cluster_.workers[slot]->trainer().assignment();
+  if (assignment.placements == nullptr) return PickHolder();
+  for (const ShardPlacement& shard : *assignment.placements) {
+    const bool is_taken = shard.primary_rank == assignment.rank ||
+                          shard.backup_rank == assignment.rank;
+    if (is_taken && shard.source_rank >= 0 &&
+        shard.source_rank != assignment.rank) {
+      return assignment.slots[static_cast<size_t>(shard.source_rank)];
+    }
+  }
+  return PickHolder();
+}
+
+int FaultInjector::TargetOf(const Fault& fault, int slot) {
+  switch (fault.kind) {
+    case FaultKind::kKillHolder:
+      return PickHolder();
+    case FaultKind::kKillGiver:
+      return PickGiver(slot);
+    default:
+      return PickTarget(slot);
+  }
+}
+
 int FaultInjector::PickPeer(int slot) {
   const int next = cluster_.workers[slot]->trainer().assignment().next_slot;
   if (next >= 0 && next != slot && context_.random.Chance(80)) return next;
@@ -43,9 +78,9 @@ int FaultInjector::PickPeer(int slot) {
 
 void FaultInjector::Strike(int index, int slot) {
   if (context_.is_calm) return;
-  const Fault& fault = context_.faults[index];
+  const Fault fault = context_.faults[index];
   ++counts_[static_cast<size_t>(fault.kind)];
-  const int target = PickTarget(slot);
+  const int target = TargetOf(fault, slot);
   if (context_.traced) {
     context_.Tell(
         absl::StrCat("FAULT ", Sv(NameOf(fault.kind)), " ", WorkerName(target),
@@ -53,17 +88,25 @@ void FaultInjector::Strike(int index, int slot) {
                      fault.directions, ", at ", Sv(NameOf(fault.moment))));
   }
   Apply(fault, target);
+  if (fault.kind == FaultKind::kKillHolder) KillGiverLater(index);
 }
 
-void FaultInjector::KillWorker(int slot, bool is_silent) {
+void FaultInjector::KillGiverLater(int index) {
+  context_.faults[index] = {
+      .kind = FaultKind::kKillGiver,
+      .time = context_.now,
+      .moment = Moment::kStateCopy,
+      .delay = context_.random.Between(0, 3'000) * kMicrosecond};
+}
+
+void FaultInjector::KillWorker(int slot, bool is_silent, bool stays_away) {
   Touch(slot, context_.now);
   context_.ledger.Disturb(context_.now);
   cluster_.workers[slot]->Kill(is_silent);
   if (is_silent) {
     for (int peer = 0; peer < kWorkers; ++peer) ProbeLater(peer, slot);
   }
-  const bool stays_away = context_.random.Chance(30);
-  if (stays_away) return;
+  if (stays_away && context_.random.Chance(30)) return;
   cluster_.workers[slot]->StartLater(context_.random.Between(50, 6'000) *
                                      kMillisecond);
 }
@@ -131,19 +174,24 @@ void FaultInjector::Apply(const Fault& fault, int slot) {
   const int64_t until = context_.now + fault.duration;
   switch (fault.kind) {
     case FaultKind::kKill:
-      KillWorker(slot, /*is_silent=*/false);
+    case FaultKind::kKillGiver:
+      KillWorker(slot, /*is_silent=*/false, /*stays_away=*/true);
+      return;
+    case FaultKind::kKillHolder:
+      KillWorker(slot, /*is_silent=*/false, /*stays_away=*/false);
       return;
     case FaultKind::kKillSeveral: {
       const int count = static_cast<int>(context_.random.Between(2, kWorkers));
       for (int i = 0; i < count; ++i) {
-        KillWorker((slot + i) % kWorkers, /*is_silent=*/false);
+        KillWorker((slot + i) % kWorkers, /*is_silent=*/false,
+                   /*stays_away=*/true);
       }
       return;
     }
     case FaultKind::kHostLost:
       for (int i = 0; i < kWorkers; ++i) {
         if (context_.shape.host_of[i] == context_.shape.host_of[slot]) {
-          KillWorker(i, /*is_silent=*/true);
+          KillWorker(i, /*is_silent=*/true, /*stays_away=*/true);
         }
       }
       return;

@@ -45,14 +45,20 @@ class FaultInjector {
 
  private:
   void Apply(const Fault& fault, int slot);
-  void KillWorker(int slot, bool is_silent);
+  // `stays_away`: it may do so until the end.
+  void KillWorker(int slot, bool is_silent, bool stays_away);
+  void KillGiverLater(int index);
   void CutPeers(int from, int to, int directions, int64_t until);
   void ProbeLater(int slot, int peer);
   void StopCoordinator(const Fault& fault);
   // Everybody falls silent at the same time.
   void SilenceAll(const Fault& fault, int64_t until);
+  int TargetOf(const Fault& fault, int slot);
   // A worker to do it to: the one that reached the moment, or any.
   int PickTarget(int slot);
+  // A holder of shards, and one from which `slot` takes copies, or any holder.
+  int PickHolder();
+  int PickGiver(int slot);
   // A neighbour of it in the ring, or any other worker.
   int PickPeer(int slot);
   void Touch(int slot, int64_t until) {

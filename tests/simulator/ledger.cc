@@ -1,6 +1,7 @@
 #include "tests/simulator/ledger.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -81,6 +82,12 @@ void Ledger::OnFormation(const coordinator::GenerationFormedRecord& record,
          absl::StrCat("generation ", record.generation,
                       " begins anew, but a live member holds step ",
                       best_step_));
+  } else if (std::popcount(lost_holders_) < 2) {
+    Fail(Invariant::kNoStepLost,
+         absl::StrCat("generation ", record.generation,
+                      " begins anew, but each shard was there twice as of "
+                      "step ",
+                      best_step_, ", and at most one holder was lost since"));
   }
 }
 
@@ -97,6 +104,7 @@ void Ledger::OnDurable(const coordinator::JournalRecord& record) {
     ++rollbacks_;
     std::fill(committed_in_.begin(), committed_in_.end(), 0);
     best_step_ = static_cast<int>(formed->resume_step);
+    lost_holders_ = ~0u;
   }
   newest_durable_ = std::max(newest_durable_, formed->generation);
   Generation& generation = At(formed->generation);
@@ -348,6 +356,12 @@ void Ledger::OnApply(int slot, int run_generation, const Position& position,
          absl::StrCat(WorkerName(slot), " holds other parameters after step ",
                       step, " than the undisturbed run"));
   }
+}
+
+// ---- Holders of shards.
+
+void Ledger::OnHolderLost(int slot) {
+  if (shape_.IsHolder(slot)) lost_holders_ |= 1u << slot;
 }
 
 // ---- Faults.

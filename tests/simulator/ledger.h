@@ -87,6 +87,14 @@ class Ledger {
   void OnApply(int slot, int run_generation, const Position& position,
                int64_t now);
 
+  // ---- Holders of shards.
+
+  // Two members of the newest generation hold each shard as of the last
+  // committed step.
+  void OnAllTwice() { lost_holders_ = 0; }
+  // What that process held is gone, or the coordinator has given it up.
+  void OnHolderLost(int slot);
+
   // ---- Faults.
 
   // Until `until`, the simulation's own faults may explain any event at this
@@ -145,6 +153,7 @@ class Ledger {
   std::vector<int64_t> interruptions_;
   std::array<std::pair<uint32_t, int>, kWorkers> prepared_ = {};
   std::array<int64_t, kWorkers> touched_until_ = {};
+  uint32_t lost_holders_ = ~0u;  // by slot, since all shards were there twice
   int64_t calm_since_ = 0;
   std::optional<coordinator::JobEndedRecord> end_;
 };

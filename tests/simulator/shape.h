@@ -11,21 +11,10 @@
 #include "server/coordinator/core/state/config.h"
 #include "server/coordinator/core/state/types.h"
 #include "tests/simulator/bug.h"
+#include "tests/simulator/holders.h"
 #include "tests/simulator/random.h"
 
 namespace ringmaster::simulator {
-
-// The holders of the job's parameters.
-enum class Holders {
-  kRanks,    // every worker all of them
-  kWorkers,  // the workers, in shards, with a copy of each
-  kServers,  // parameter servers
-};
-
-// "ranks", "workers", "servers".
-[[nodiscard]] std::string_view NameOf(Holders holders);
-// The inverse; nullopt if it is no such name.
-[[nodiscard]] std::optional<Holders> FindHolders(std::string_view name);
 
 // Processes; the last ones are parameter servers where there are any.
 inline constexpr int kWorkers = 8;
@@ -54,6 +43,12 @@ struct Shape {
   int replicas = 0;
 
   [[nodiscard]] coordinator::Sharding Sharding() const;
+  // Returns true if the process in that slot may hold shards.
+  [[nodiscard]] bool IsHolder(int slot) const {
+    return holders == Holders::kServers
+               ? RoleOf(slot) == v1::ROLE_PARAMETER_SERVER
+               : holders == Holders::kWorkers;
+  }
   // Returns the role of the process in that slot.
   [[nodiscard]] v1::Role RoleOf(int slot) const {
     return holders == Holders::kServers && slot >= kWorkers - kServers

@@ -364,6 +364,7 @@ void SimCoordinator::Do(coordinator::EmitEvent& action) {
   if (!is_lost && !has_left && !has_failed) return;
   const int slot = SlotOf(event.worker());
   const int64_t pid = event.verdict().pid();
+  if (slot >= 0) context_.ledger.OnHolderLost(slot);
   if (slot >= 0 && event.has_verdict()) {
     for (const auto& [member, incarnation] : context_.ledger.NewestMembers()) {
       if (member == slot) lost_[slot] = {incarnation, context_.now, has_left};

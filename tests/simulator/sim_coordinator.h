@@ -64,6 +64,10 @@ class SimCoordinator {
   bool KeepsLinkApart() const;
   // The job waits for members that were given up and may hold its steps.
   bool AwaitsAbsent() const;
+  // Returns true if it has said of that process that it is lost or has left.
+  bool HasGivenUp(int slot, uint64_t incarnation) const {
+    return lost_[slot].incarnation == incarnation;
+  }
   int64_t stalled_until() const { return stalled_until_; }
 
  private:

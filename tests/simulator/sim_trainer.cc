@@ -35,12 +35,14 @@ void SimTrainer::Restart(uint32_t life) {
 
 void SimTrainer::Die(bool is_silent) {
   if (!is_silent && IsRunning()) CloseConnections(/*is_clean=*/false);
+  context_.ledger.OnHolderLost(slot_);
   ++version_;
   stage_ = Stage::kIdle;
 }
 
 void SimTrainer::Release() {
   ++version_;
+  context_.ledger.OnHolderLost(slot_);
   stage_ = Stage::kIdle;
   has_state_ = false;
   position_ = {};

@@ -123,6 +123,11 @@ class SimTrainer {
   }
 
   bool HasShard(int shard) const;
+  const ShardPlacement& PlacementOf(int shard) const {
+    return (*assignment_.placements)[static_cast<size_t>(shard)];
+  }
+  // Whether all holders have what they are to hold, as far as is known here.
+  bool AreAllPlaced() const;
   // Whether the assignment has it hold that shard, or give it to others too.
   bool IsPlacedHere(const ShardPlacement& shard, bool or_source) const;
   void PrepareShards();
@@ -152,7 +157,6 @@ class SimTrainer {
   void TakeUpdated(const Frame& frame);
   // As a server.
   [[nodiscard]] bool ResumeAsServer(int step);
-  void KeepServedShards();
   void BeginServing();
   void RequestCopies();
   void TakeCopy(const Frame& frame);

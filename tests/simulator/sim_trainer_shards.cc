@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/simulator/bug.h"
 #include "tests/simulator/sim_trainer.h"
 
 namespace ringmaster::simulator {
@@ -42,24 +43,30 @@ std::vector<HeldShard> SimTrainer::shards() const {
     if (!IsPlacedHere(placements[i], /*or_source=*/false)) continue;
     held.push_back({static_cast<int>(i), position_.complete});
   }
+  if (AreAllPlaced()) return held;
+  for (const HeldShard& old : shards_) {
+    if (!IsPlacedHere(PlacementOf(old.shard), /*or_source=*/false))
+      held.push_back(old);
+  }
   return held;
 }
 
-// Those that it is to hold, or to give, as of the resume step; made anew, none.
+bool SimTrainer::AreAllPlaced() const {
+  return position_.complete >= assignment_.resume_step + 2;
+}
+
+// Those that it holds as of the resume step, also if it is to hold them no more:
+// until others have them. If they are made anew, none.
 void SimTrainer::PrepareShards() {
-  if (IsServer()) {
-    KeepServedShards();
-    return;
-  }
+  const int step = assignment_.resume_step;
   std::vector<HeldShard> kept;
   for (const HeldShard& held : shards_) {
-    const ShardPlacement& shard =
-        (*assignment_.placements)[static_cast<size_t>(held.shard)];
-    if (shard.source_rank < 0 || !IsPlacedHere(shard, /*or_source=*/true)) {
+    const ShardPlacement& shard = PlacementOf(held.shard);
+    if (shard.source_rank < 0 || held.complete_step < step) continue;
+    if (context_.bug == Bug::kCopiesDropped &&
+        !IsPlacedHere(shard, /*or_source=*/true))
       continue;
-    }
-    kept.push_back({held.shard, std::min<int64_t>(held.complete_step,
-                                                  assignment_.resume_step)});
+    kept.push_back({held.shard, step});
   }
   shards_ = std::move(kept);
 }
@@ -165,21 +172,6 @@ bool SimTrainer::ResumeAsServer(int step) {
   return holds_it || !is_source;
 }
 
-void SimTrainer::KeepServedShards() {
-  const int step = assignment_.resume_step;
-  std::vector<HeldShard> kept;
-  for (const HeldShard& held : shards_) {
-    const ShardPlacement& shard =
-        (*assignment_.placements)[static_cast<size_t>(held.shard)];
-    const bool is_wanted =
-        shard.source_rank >= 0 && IsPlacedHere(shard, /*or_source=*/true);
-    if (is_wanted && held.complete_step >= step) {
-      kept.push_back({held.shard, step});
-    }
-  }
-  shards_ = std::move(kept);
-}
-
 void SimTrainer::BeginServing() {
   stage_ = Stage::kServing;
   last_progress_ = context_.now;
@@ -265,10 +257,13 @@ void SimTrainer::MakeUpdate(int step) {
                                Ledger::Fold(position_.hash, step, newest_sum_));
   position_.applied = position_.complete = step;
   last_progress_ = context_.now;
+  std::erase_if(shards_, [this](const HeldShard& held) {
+    return AreAllPlaced() &&
+           !IsPlacedHere(PlacementOf(held.shard), /*or_source=*/true);
+  });
   for (HeldShard& held : shards_) {
-    const ShardPlacement& shard =
-        (*assignment_.placements)[static_cast<size_t>(held.shard)];
-    if (IsPlacedHere(shard, /*or_source=*/false)) held.complete_step = step;
+    if (IsPlacedHere(PlacementOf(held.shard), /*or_source=*/false))
+      held.complete_step = step;
   }
   context_.ledger.OnComplete(generation(), rank(), step);
   for (int worker = 0; worker < world_size(); ++worker) {

@@ -1,6 +1,7 @@
 #include "tests/simulator/simulation.h"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <utility>
 
@@ -45,6 +46,8 @@ class Simulation {
   void Handle(const SimEvent& event);
   void HandleWorker(const SimEvent& event, SimWorker& worker);
   void Watch();
+  // Lets the ledger know if every shard is there twice.
+  void NoteCopies();
 
   Context context_;
   SessionLinks sessions_;
@@ -175,6 +178,7 @@ void Simulation::Handle(const SimEvent& event) {
       injector_->OnPeerSilent(event.slot, event.from);
       return;
     case EventKind::kFault:
+      NoteCopies();
       injector_->Strike(event.detail, event.slot);
       return;
     case EventKind::kCalm:
@@ -187,6 +191,27 @@ void Simulation::Handle(const SimEvent& event) {
     default:
       HandleWorker(event, *workers_[event.slot]);
       return;
+  }
+}
+
+void Simulation::NoteCopies() {
+  Ledger& ledger = context_.ledger;
+  const int shards = context_.shape.Sharding().shards;
+  if (shards == 0 || ledger.best_step() == 0) return;
+  std::array<int, kWorkers> copies = {};  // by shard
+  for (const auto& [slot, incarnation] : ledger.NewestMembers()) {
+    const SimWorker& worker = *workers_[slot];
+    if (!worker.is_alive() || worker.incarnation() != incarnation ||
+        coordinator_.HasGivenUp(slot, incarnation)) {
+      continue;
+    }
+    for (const HeldShard& held : worker.trainer().shards()) {
+      if (held.complete_step >= ledger.best_step()) ++copies[held.shard];
+    }
+  }
+  if (std::all_of(copies.begin(), copies.begin() + shards,
+                  [](int count) { return count >= 2; })) {
+    ledger.OnAllTwice();
   }
 }
 
@@ -246,7 +271,9 @@ RunResult Simulation::Run() {
                 (static_cast<uint64_t>(event.kind) << 56) ^ event.frame.value ^
                 (static_cast<uint64_t>(event.version) << 24) ^
                 static_cast<uint64_t>(event.slot + 1)));
+    const int commits = context_.ledger.commits();
     Handle(event);
+    if (context_.ledger.commits() > commits) NoteCopies();
   }
   const Ledger& ledger = context_.ledger;
   result.violation = ledger.violation();

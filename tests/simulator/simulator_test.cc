@@ -68,6 +68,11 @@ BatchResult ExpectNoBug(Holders holders) {
   return batch;
 }
 
+void ExpectFault(const BatchResult& batch, int kind) {
+  EXPECT_GT(batch.faults[kind], 0)
+      << NameOf(static_cast<FaultKind>(kind)) << " never happened";
+}
+
 TEST(SimulatorTest, SeedsThatFoundBugsOnceFindNone) {
   const std::vector<uint64_t> seeds = ReadSeeds("tests/simulator/seeds.txt");
   ASSERT_FALSE(seeds.empty());
@@ -83,10 +88,8 @@ TEST(SimulatorTest, SeedsThatFoundBugsOnceFindNone) {
 
 TEST(SimulatorTest, FreshSeedsFindNoBug) {
   const BatchResult batch = ExpectNoBug(Holders::kRanks);
-  for (int kind = 0; kind < kFaultKinds; ++kind) {
-    EXPECT_GT(batch.faults[kind], 0)
-        << NameOf(static_cast<FaultKind>(kind)) << " never happened";
-  }
+  for (int kind = 0; kind < kFaultKindsOfRanks; ++kind)
+    ExpectFault(batch, kind);
 }
 
 TEST(SimulatorTest, FreshSeedsOfJobsWithShardsFindNoBug) {
@@ -94,7 +97,9 @@ TEST(SimulatorTest, FreshSeedsOfJobsWithShardsFindNoBug) {
 }
 
 TEST(SimulatorTest, FreshSeedsOfJobsWithParameterServersFindNoBug) {
-  EXPECT_GT(ExpectNoBug(Holders::kServers).rollbacks, 0);
+  const BatchResult batch = ExpectNoBug(Holders::kServers);
+  EXPECT_GT(batch.rollbacks, 0);
+  for (int kind = 0; kind < kFaultKinds; ++kind) ExpectFault(batch, kind);
 }
 
 TEST(SimulatorTest, ASeedIsARun) {
@@ -111,8 +116,10 @@ class PlantedBugTest : public testing::TestWithParam<PlantedBug> {};
 
 TEST_P(PlantedBugTest, IsFoundByItsInvariant) {
   const PlantedBug& planted = GetParam();
-  const BatchResult batch = RunSeeds(
-      {.first = 1, .last = kMaxSeedsForBug, .run = {.bug = planted.bug}});
+  const BatchResult batch =
+      RunSeeds({.first = 1,
+                .last = kMaxSeedsForBug,
+                .run = {.bug = planted.bug, .holders = planted.holders}});
   ASSERT_TRUE(batch.violation.has_value())
       << "not found in " << batch.seeds << " seeds: " << planted.what;
   const Invariant found_by = batch.violation->invariant;

@@ -79,37 +79,60 @@ absl::Status HostLane::Prepare(const HostGeneration& generation) {
     MutexLock lock(mutex_);
     staleness_.clear();
   }
-  absl::Status missing;
-  for (auto it = shards_.begin(); it != shards_.end();) {
-    absl::StatusOr<bool> keeps = Keeps(it->first, *it->second);
-    missing.Update(keeps.status());
-    it = keeps.ok() && *keeps ? std::next(it) : shards_.erase(it);
-  }
+  absl::Status missing = SortCopies();
   missing.Update(CheckSources());
   PublishHeld();
   return missing;
 }
 
-absl::StatusOr<bool> HostLane::Keeps(int shard, ShardState& state) const {
-  if (!IsOwn(shard)) return false;
+absl::Status HostLane::SortCopies() {
+  // One that had come in part only leaves the spare that it was to replace.
+  for (auto& [shard, state] : shards_) {
+    if (state->is_loaded()) spares_[shard] = std::move(state);
+  }
+  shards_.clear();
+  absl::Status missing;
+  for (auto next = spares_.begin(); next != spares_.end();) {
+    const auto held = next++;
+    const absl::StatusOr<Use> use = UseOf(held->first, *held->second);
+    missing.Update(use.status());
+    switch (use.value_or(Use::kNone)) {
+      case Use::kNone:
+        spares_.erase(held);
+        break;
+      case Use::kPart:
+        shards_.insert(spares_.extract(held));
+        break;
+      case Use::kSpare:
+        break;
+    }
+  }
+  return missing;
+}
+
+absl::StatusOr<HostLane::Use> HostLane::UseOf(int shard,
+                                              ShardState& state) const {
+  if (!IsOwn(shard)) return Use::kNone;
   const ShardHostAssignment& assignment = generation_->assignment;
   const ShardPlacement& placement =
       assignment.placements.shards[static_cast<size_t>(shard)];
+  // A shard that rank 0 gives anew is another state.
+  if (placement.source_rank < 0) return Use::kNone;
   const int own = assignment.rank;
   const bool is_source = placement.source_rank == own;
   const bool is_holder =
       placement.primary_rank == own || placement.backup_rank == own;
-  // A shard that rank 0 gives anew is another state, and so is a copy of one
-  // that was updated in place.
-  if (!is_source && (!is_holder || placement.source_rank < 0 ||
-                     !generation_->rules.is_synchronous))
-    return false;
   const absl::Status resumed = state.ResumeAt(assignment.resume_step);
-  if (resumed.ok()) return true;
-  if (!is_source) return false;
-  return Annotate(resumed,
-                  absl::StrCat("rank ", own, " is to give it as of step ",
-                               assignment.resume_step));
+  if (!resumed.ok()) {
+    if (!is_source) return Use::kNone;
+    return Annotate(resumed,
+                    absl::StrCat("rank ", own, " is to give it as of step ",
+                                 assignment.resume_step));
+  }
+  // A holder's copy that is updated in place may differ from the source's.
+  const bool is_part =
+      is_source || (is_holder && generation_->rules.is_synchronous);
+  return is_part ? Use::kPart : Use::kSpare;
 }
 
 absl::Status HostLane::CheckSources() const {
@@ -139,11 +162,20 @@ absl::StatusOr<ShardState*> HostLane::Make(
   options.optimizer = generation_->optimizer;
   options.total_steps = generation_->total_steps;
   options.is_in_place = !generation_->rules.is_synchronous;
-  ASSIGN_OR_RETURN(std::unique_ptr<ShardState> state,
-                   ShardState::Create(description, options,
-                                      *generation_->parameters, heap_));
-  ShardState* const made = state.get();
-  shards_[description.shard] = std::move(state);
+  const auto create = [&] {
+    return ShardState::Create(description, options, *generation_->parameters,
+                              heap_);
+  };
+  absl::StatusOr<std::unique_ptr<ShardState>> state = create();
+  if (absl::IsResourceExhausted(state.status()) && !spares_.empty()) {
+    // A spare is not worth a holder.
+    spares_.clear();
+    PublishHeld();
+    state = create();
+  }
+  RETURN_IF_ERROR(state.status());
+  ShardState* const made = state->get();
+  shards_[description.shard] = *std::move(state);
   return made;
 }
 
@@ -206,6 +238,7 @@ void HostLane::Publish(const HostRun& run) {
            now.value_or(kNoStep);
   };
   const LeastSteps least = run.least_steps();
+  DropSpares(least);
   const bool has_primary_moved = store(primary_step_, least.of_primaries);
   const bool has_copy_moved = store(copy_step_, least.of_copies);
   const int loaded_count = run.loaded_count();
@@ -213,6 +246,16 @@ void HostLane::Publish(const HostRun& run) {
     return;
   loaded_count_ = loaded_count;
   PublishStaleness(run);
+  PublishHeld();
+}
+
+void HostLane::DropSpares(const LeastSteps& least) {
+  if (spares_.empty()) return;
+  // The first step is answered once the holders of all shards have made it, and
+  // without that answer no worker pushes the second.
+  const int64_t resume_step = generation_->assignment.resume_step;
+  if (least.CompleteStep(resume_step) < resume_step + 2) return;
+  spares_.clear();
   PublishHeld();
 }
 
@@ -224,10 +267,14 @@ void HostLane::PublishStaleness(const HostRun& run) {
 }
 
 void HostLane::PublishHeld() {
-  std::vector<HeldShard> held;
-  for (const auto& [shard, state] : shards_) {
-    if (state->is_loaded()) held.push_back({shard, state->complete_step()});
+  std::map<int, int64_t> steps;
+  for (const auto* copies : {&spares_, &shards_}) {
+    for (const auto& [shard, state] : *copies) {
+      if (state->is_loaded()) steps[shard] = state->complete_step();
+    }
   }
+  std::vector<HeldShard> held;
+  for (const auto& [shard, step] : steps) held.push_back({shard, step});
   MutexLock lock(mutex_);
   held_ = std::move(held);
 }
@@ -245,6 +292,7 @@ absl::Duration HostLane::WaitedFor(int rank) const {
 
 void HostLane::Clear() {
   shards_.clear();
+  spares_.clear();
   PublishHeld();
 }
 

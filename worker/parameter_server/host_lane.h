@@ -4,6 +4,10 @@
 // Shard s of S is lane LaneOfShard(s, S, lanes)'s, on every host and for every
 // worker, and each lane has connections of its own. One generation is one
 // Prepare and one Run.
+//
+// A copy that a generation does not need here stays all the same, as a spare,
+// until every holder of that generation has its own: those that are to take the
+// shard over may be lost before they have loaded it.
 // Thread-safety: Prepare, Run and Clear from one thread at a time; the others
 // from any.
 #ifndef RINGMASTER_WORKER_PARAMETER_SERVER_HOST_LANE_H_
@@ -67,7 +71,7 @@ class HostLane final : private ShardShelf {
       HostRun& run, const HostGeneration& generation)>;
   [[nodiscard]] absl::Status Call(const Task& task, MonotonicTime deadline);
 
-  // By shard.
+  // By shard; spares count where there is nothing newer.
   [[nodiscard]] std::vector<HeldShard> held_shards() const EXCLUDES(mutex_);
   // The steps of the last Run.
   [[nodiscard]] LeastSteps least_steps() const;
@@ -87,12 +91,18 @@ class HostLane final : private ShardShelf {
   absl::StatusOr<ShardState*> Make(
       const ShardDescription& description) override;
 
+  // What a copy that is held is in the generation.
+  enum class Use { kNone, kPart, kSpare };
+
   [[nodiscard]] bool IsOwn(int shard) const;
-  // Returns true if a shard that is held is of use in the generation; an error
-  // if it should be, and is not.
-  [[nodiscard]] absl::StatusOr<bool> Keeps(int shard, ShardState& state) const;
+  // Sorts the copies that are held by their use.
+  //   FAILED_PRECONDITION  one should be of use, and is not
+  [[nodiscard]] absl::Status SortCopies();
+  [[nodiscard]] absl::StatusOr<Use> UseOf(int shard, ShardState& state) const;
   [[nodiscard]] absl::Status CheckSources() const;
   [[nodiscard]] absl::StatusOr<DoneKind> Serve(HostRun& run, MessageLoop& loop);
+  // Forgets the spares once no holder can lack its copy any more.
+  void DropSpares(const LeastSteps& least);
   // Shows what has changed; takes no lock if no further step is complete.
   void Publish(const HostRun& run) EXCLUDES(mutex_);
   void PublishStaleness(const HostRun& run) EXCLUDES(mutex_);
@@ -108,7 +118,8 @@ class HostLane final : private ShardShelf {
   HostMailbox mailbox_;
 
   const HostGeneration* generation_ = nullptr;
-  std::map<int, std::unique_ptr<ShardState>> shards_;
+  std::map<int, std::unique_ptr<ShardState>> shards_;  // of the generation
+  std::map<int, std::unique_ptr<ShardState>> spares_;  // loaded
   HostRun* run_ = nullptr;  // that is being served, for the mailbox's tasks
 
   std::atomic<bool> is_interrupted_{false};

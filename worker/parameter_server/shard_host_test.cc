@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/fail_point/fail_point.h"
 #include "common/optimizer/optimizer.h"
 #include "common/plan/counter_random.h"
 #include "gmock/gmock.h"
@@ -382,6 +383,92 @@ TEST_P(ShardReplicaTest, ABackupTakesOverWithTheSameBits) {
   EXPECT_TRUE(world_->end(0).ok()) << world_->end(0).status();
   EXPECT_TRUE(world_->end(1).ok()) << world_->end(1).status();
 }
+
+// Shard 0 moves to a third host, which takes it from the first.
+class ShardSpareTest : public ShardReplicaTest {
+ protected:
+  void SetUp() override {
+    v1::TrainProgram program = Sgd();
+    program.mutable_parameter_server()->set_consistency(GetParam());
+    program.mutable_parameter_server()->set_staleness(1);
+    program.mutable_parameter_server()->set_replicas(1);
+    Make(2, 3, 2, program);
+    Start({{2, 3, -1}, {3, 4, -1}});
+    for (int64_t step = 1; step <= 3; ++step) Step(step);
+    const auto pulled = world_->worker(0).Pull(StatePart::kParameters, 3);
+    ASSERT_TRUE(pulled.ok()) << pulled.status();
+    after_ = *pulled;
+    FinishAll();
+  }
+  void TearDown() override { FailPoint::DisarmAll(); }
+  // The second host is no holder of shard 0 any more.
+  void Move() { RunOk(world_->Begin(2, 3, {{4, 2, 2}, {3, 4, 3}})); }
+
+  std::vector<float> after_;
+};
+
+TEST_P(ShardSpareTest, AnOldCopyIsGoodUntilTheNewHolderHasItsOwn) {
+  Move();
+  EXPECT_THAT(world_->host(1).held_shards(),
+              ElementsAre(HeldShard{0, 3}, HeldShard{1, 3}));
+  // The source is lost, perhaps before the new holder has loaded.
+  world_->End();
+  world_->ReplaceHost(0);
+  world_->ReplaceHost(2);
+  RunOk(world_->Begin(3, 3, {{2, 3, 3}, {3, 2, 3}}));
+  OnWorkers([&](int, TestWorker& worker) {
+    RunOk(worker.Open());
+    ExpectPulled(worker, StatePart::kParameters, 3, after_);
+  });
+  Step(4);
+  FinishAll();
+  EXPECT_THAT(world_->host(1).held_shards(),
+              ElementsAre(HeldShard{0, 4}, HeldShard{1, 4}));
+}
+
+TEST_P(ShardSpareTest, AnOldCopyIsDroppedOnceAllHoldersHaveMadeAStep) {
+  Move();
+  OnWorkers([&](int, TestWorker& worker) {
+    RunOk(worker.Open());
+    ExpectPulled(worker, StatePart::kParameters, 3, after_);
+  });
+  // Another host's backup may still be loading while this one makes the step.
+  Step(4);
+  FinishAll();
+  EXPECT_THAT(world_->host(1).held_shards(),
+              ElementsAre(HeldShard{0, 3}, HeldShard{1, 4}));
+  Move();
+  OnWorkers([&](int, TestWorker& worker) { RunOk(worker.Open()); });
+  Step(4);
+  Step(5);
+  FinishAll();
+  EXPECT_THAT(world_->host(1).held_shards(), ElementsAre(HeldShard{1, 5}));
+}
+
+TEST_P(ShardSpareTest, ABackupsOldCopyIsGoodUntilTheNewOneHasCome) {
+  // Updates in place are copied anew; others are not, and cannot be cut short.
+  FailPoint::Arm("shard_host.load", FailPoint::Action::kError);
+  RunOk(world_->Begin(2, 3, {{2, 3, 2}, {3, 4, 3}}));
+  if (GetParam() != v1::CONSISTENCY_BSP) {
+    world_->Join();
+    EXPECT_FALSE(world_->end(1).ok());
+  }
+  EXPECT_THAT(world_->host(1).held_shards(),
+              ElementsAre(HeldShard{0, 3}, HeldShard{1, 3}));
+  world_->End();
+  FailPoint::DisarmAll();
+  world_->ReplaceHost(0);
+  RunOk(world_->Begin(3, 3, {{3, 2, 3}, {3, 2, 3}}));
+  OnWorkers([&](int, TestWorker& worker) {
+    RunOk(worker.Open());
+    ExpectPulled(worker, StatePart::kParameters, 3, after_);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Consistencies, ShardSpareTest,
+                         ::testing::Values(v1::CONSISTENCY_BSP,
+                                           v1::CONSISTENCY_SSP,
+                                           v1::CONSISTENCY_ASYNC));
 
 INSTANTIATE_TEST_SUITE_P(Consistencies, ShardReplicaTest,
                          ::testing::Values(v1::CONSISTENCY_BSP,

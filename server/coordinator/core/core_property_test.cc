@@ -45,7 +45,7 @@ TEST(CorePropertyTest, InvariantsHoldWhateverHappensAndEveryJobEnds) {
   for (const char* what :
        {"quarantine", "checked generation", "unchecked generation",
         "rollback of shards", "relieved", "rehearsal", "not relieved",
-        "hand-over", "leave with shards"}) {
+        "hand-over", "leave with shards", "spare dropped"}) {
     EXPECT_GT(counts[what], 0) << what;
   }
 }

@@ -169,5 +169,19 @@ TEST_F(HeldShardsTest, AreForgottenByWhoIsNoHolderAnyMore) {
   EXPECT_THAT(held(), IsEmpty());
 }
 
+TEST_F(HeldShardsTest, AreKeptForAHolderThatHasYetToLoadThem) {
+  assignment_.shard_placements.shards = {{0, -1, 0}, {0, -1, 0}};
+  const absl::Status prepared = Prepare();
+  ASSERT_TRUE(prepared.ok()) << prepared;
+  EXPECT_THAT(held(), ElementsAre(HeldShard{1, assignment_.resume_step}));
+}
+
+TEST_F(HeldShardsTest, AreForgottenWhereTheyAreMadeAnew) {
+  assignment_.shard_placements.shards = {{0, -1, -1}, {1, -1, -1}};
+  const absl::Status prepared = Prepare();
+  ASSERT_TRUE(prepared.ok()) << prepared;
+  EXPECT_THAT(held(), IsEmpty());
+}
+
 }  // namespace
 }  // namespace ringmaster

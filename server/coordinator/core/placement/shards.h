@@ -8,9 +8,10 @@
 // least step of all copies, and no committed step is lost as long as every
 // shard has a copy: a step is committed once every worker was answered. If each
 // worker has its own clock (Sharding::is_lockstep is false), only the clocks go
-// back. A member that gave its copy away when the generation began, and no
-// longer takes part in the shard, still has it as of then; that copy counts if
-// there is no other. Pure functions of their arguments.
+// back. A member that no longer takes part in a shard keeps its copy as of the
+// beginning of the generation until all holders have theirs; that copy counts if
+// there is no other. So a job that has every shard twice loses no step with one
+// holder, also while others load. Pure functions of their arguments.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_PLACEMENT_SHARDS_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_PLACEMENT_SHARDS_H_
 

@@ -99,8 +99,9 @@ struct HaltedAnswer {
   bool is_blank = false;
   // The shards of the parameters that it holds, each once.
   std::vector<HeldShard> shards = {};
-  // Copies that it gave to others when the generation began and has not updated
-  // since; they count for a shard of which there is no other copy.
+  // Copies that it has beyond its part in the generation and has not updated
+  // since that began: it gives them to others, or keeps them until others have
+  // theirs. They count for a shard of which there is no other copy.
   std::vector<HeldShard> given_shards = {};
 };
 

@@ -21,6 +21,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -137,6 +138,12 @@ class RandomCluster {
   // The part of a holder of shards.
   void Serve(Process& process);
   void ServeShard(Process& process, Exchange& exchange, int shard);
+  static bool IsHolder(const Process& process, const ShardPlacement& placement);
+  // Of the shards that the process holds for the generation; nullopt: it holds
+  // none.
+  static std::optional<int64_t> LeastServedStep(const Process& process,
+                                                const Exchange& exchange);
+  void DropSpares(Process& process, const Exchange& exchange);
   // Ends a parameter server's part once all workers have ended theirs.
   void EndServing(Process& process);
   // Brings what it holds to where the generation goes on.

@@ -46,11 +46,8 @@ void RandomCluster::PrepareShards(Process& process,
       Violate(absl::StrCat(process.name, " is to give shard ", shard,
                            ", which it does not hold"));
     }
-    if (placement.source_rank < 0 || held == process.shards.end() ||
-        (!is_source && placement.primary_rank != rank &&
-         placement.backup_rank != rank)) {
-      continue;
-    }
+    // One that it is to hold no more stays until the new holders have theirs.
+    if (placement.source_rank < 0 || held == process.shards.end()) continue;
     const int64_t step = held->second;
     if (is_source &&
         (step < resume_step || (is_lockstep && step > resume_step + 1))) {
@@ -73,12 +70,40 @@ void RandomCluster::Serve(Process& process) {
         (*exchange.placements)[i].primary_rank == process.rank;
     if (Chance(70)) ServeShard(process, exchange, static_cast<int>(i));
   }
-  if (process.role == v1::ROLE_WORKER || process.shards.empty()) return;
-  process.complete = process.shards.begin()->second;
+  DropSpares(process, exchange);
+  const std::optional<int64_t> served = LeastServedStep(process, exchange);
+  if (process.role == v1::ROLE_WORKER || !served.has_value()) return;
+  process.applied = process.complete = *served;
+}
+
+bool RandomCluster::IsHolder(const Process& process,
+                             const ShardPlacement& placement) {
+  return placement.primary_rank == process.rank ||
+         placement.backup_rank == process.rank;
+}
+
+std::optional<int64_t> RandomCluster::LeastServedStep(
+    const Process& process, const Exchange& exchange) {
+  std::optional<int64_t> least;
   for (const auto& [shard, step] : process.shards) {
-    process.complete = std::min(process.complete, step);
+    if (IsHolder(process, (*exchange.placements)[static_cast<size_t>(shard)]))
+      least = std::min(least.value_or(step), step);
   }
-  process.applied = process.complete;
+  return least;
+}
+
+// The second step of a generation is pushed once all holders have the first.
+void RandomCluster::DropSpares(Process& process, const Exchange& exchange) {
+  const int64_t served = LeastServedStep(process, exchange).value_or(0);
+  if (served < exchange.resume_step + 2) return;
+  std::erase_if(process.shards, [&](const auto& held) {
+    const ShardPlacement& placement =
+        (*exchange.placements)[static_cast<size_t>(held.first)];
+    const bool is_given = placement.source_rank == process.rank;
+    if (is_given || IsHolder(process, placement)) return false;
+    Count("spare dropped");
+    return true;
+  });
 }
 
 void RandomCluster::ServeShard(Process& process, Exchange& exchange,
@@ -86,7 +111,7 @@ void RandomCluster::ServeShard(Process& process, Exchange& exchange,
   const ShardPlacement& placement =
       (*exchange.placements)[static_cast<size_t>(shard)];
   const bool is_primary = placement.primary_rank == process.rank;
-  if (!is_primary && placement.backup_rank != process.rank) return;
+  if (!IsHolder(process, placement)) return;
   const auto holder = [&](int rank) -> Process* {
     Process* const other = ProcessAt(process.generation, rank);
     return other != nullptr && other->shards.contains(shard) ? other : nullptr;
