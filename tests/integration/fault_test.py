@@ -115,6 +115,28 @@ class FaultTest(unittest.TestCase):
             cluster.await_step(job_id, 100)
             cluster.cancel(job_id)
 
+    def test_where_two_states_differ_the_job_trusts_neither(self):
+        with Cluster() as cluster:
+            cluster.start_coordinator()
+            cluster.start_worker("a")
+            # A bit of its memory flips before the members compare what they hold with a newcomer's copy.
+            cluster.start_worker("b", env={"RINGMASTER_FAIL_POINTS": "train.transfer_flip=error"})
+            cluster.await_workers(2)
+            job_id = cluster.submit(synthetic_job(steps=ENDLESS, workers_min=2, workers_max=3,
+                                                  checkpoint=f"{{directory: {cluster.directory / 'checkpoints'}, every_steps: 10}}"))
+            cluster.await_event(job_id, "checkpoint.written")
+            cluster.start_worker("c")
+            rolled_back = cluster.await_event(job_id, "job.rolled_back")[0]["message"]
+            self.assertRegex(rolled_back, r"goes back to the checkpoint of step \d+")
+            why = cluster.events(job_id, "job.halting")[-1]["message"]
+            self.assertRegex(why, r"held different states: after the copy of the state of step \d+, .*no majority of them agrees "
+                                  r"\(rank 0 [0-9a-f]{16}, rank 1 [0-9a-f]{16}\)")
+            cluster.await_event(job_id, "checkpoint.loaded")
+            running = cluster.await_that("that it trains again", lambda: self.in_state(cluster, job_id, "RUNNING"))
+            self.assertEqual(len(running["members"]), 3)
+            cluster.await_step(job_id, int(running["figures"]["step"]) + 10)
+            cluster.cancel(job_id)
+
     @staticmethod
     def in_state(cluster, job_id, state):
         job = cluster.job(job_id)

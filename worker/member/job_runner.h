@@ -153,6 +153,9 @@ struct RunOutcome {
   int64_t complete_step = 0;
   uint64_t parameters_hash = 0;  // kFinished and kStopped
   bool is_unreached = false;     // kPeerFailed: no connection with it was made
+  // kPeerFailed: no communication failed, but the peer held another state, and
+  // both have given theirs up.
+  bool holds_other_state = false;
 };
 
 class JobRunner {

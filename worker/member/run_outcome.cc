@@ -1,9 +1,13 @@
 #include "worker/member/run_outcome.h"
 
+#include "absl/strings/cord.h"
 #include "common/status/exit_code.h"
 #include "common/transport/blamed_peer.h"
 
 namespace ringmaster {
+namespace {
+constexpr char kOtherStateUrl[] = "ringmaster.v1/other_state";
+}  // namespace
 
 RunOutcome::Kind KindOf(DoneKind end) {
   switch (end) {
@@ -22,6 +26,14 @@ bool IsOfPeers(const absl::Status& status) {
          absl::IsAborted(status);
 }
 
+absl::Status OtherStateError(std::string_view message, int rank) {
+  absl::Status status = WithBlamedPeer(
+      absl::UnavailableError(absl::string_view(message.data(), message.size())),
+      rank);
+  status.SetPayload(kOtherStateUrl, absl::Cord());
+  return status;
+}
+
 RunOutcome FailedOutcome(const absl::Status& status, const RunEndPlace& place) {
   RunOutcome outcome;
   outcome.applied_step = place.applied_step;
@@ -37,6 +49,7 @@ RunOutcome FailedOutcome(const absl::Status& status, const RunEndPlace& place) {
                                      : RunOutcome::Kind::kFailed;
     outcome.peer_rank = place.blamed_rank;
     outcome.is_unreached = IsUnreached(status);
+    outcome.holds_other_state = status.GetPayload(kOtherStateUrl).has_value();
     return outcome;
   }
   outcome.kind = RunOutcome::Kind::kFailed;

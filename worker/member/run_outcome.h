@@ -4,6 +4,7 @@
 #define RINGMASTER_WORKER_MEMBER_RUN_OUTCOME_H_
 
 #include <cstdint>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "common/parameter_server/message.h"
@@ -26,6 +27,10 @@ struct RunEndPlace {
 // Returns true if `status` is an error of communication: some peer's, or an
 // abort's.
 [[nodiscard]] bool IsOfPeers(const absl::Status& status);
+
+// Returns the error that `rank` held another state than this rank, and nobody
+// can tell which is right; one of peers.
+[[nodiscard]] absl::Status OtherStateError(std::string_view message, int rank);
 
 // Requires an error.
 [[nodiscard]] RunOutcome FailedOutcome(const absl::Status& status,

@@ -34,6 +34,16 @@ TEST(FailedOutcomeTest, TellsWhetherThePeerWasEverReached) {
           .is_unreached);
 }
 
+TEST(FailedOutcomeTest, TellsWhetherThePeerHeldAnotherState) {
+  const RunEndPlace place{.members = 3, .blamed_rank = 2};
+  const absl::Status other = OtherStateError("x", 2);
+  EXPECT_EQ(BlamedPeer(other), 2);
+  EXPECT_EQ(FailedOutcome(other, place).kind, Kind::kPeerFailed);
+  EXPECT_TRUE(FailedOutcome(other, place).holds_other_state);
+  EXPECT_FALSE(
+      FailedOutcome(absl::UnavailableError("x"), place).holds_other_state);
+}
+
 TEST(FailedOutcomeTest, IsOnesOwnWhereNobodyElseIs) {
   EXPECT_EQ(FailedOutcome(absl::UnavailableError("x"), {}).kind, Kind::kFailed);
   EXPECT_EQ(FailedOutcome(absl::InternalError("x"), {.members = 2}).kind,

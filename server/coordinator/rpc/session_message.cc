@@ -383,7 +383,8 @@ absl::StatusOr<EventBody> ParseSuspicion(SessionId session,
       .collective_sequence = suspicion.collective_sequence(),
       .is_unreached = suspicion.has_unreached()
                           ? std::optional(suspicion.unreached())
-                          : std::nullopt};
+                          : std::nullopt,
+      .holds_other_state = suspicion.holds_other_state()};
 }
 
 absl::StatusOr<EventBody> ParseFinished(SessionId session,

@@ -549,6 +549,9 @@ TEST(SessionMessageTest, OtherMessagesBecomeTheirEvents) {
   EXPECT_EQ(suspicion().is_unreached, std::nullopt);  // of release 0.1
   request.mutable_suspicion()->set_unreached(true);
   EXPECT_EQ(suspicion().is_unreached, true);
+  EXPECT_FALSE(suspicion().holds_other_state);
+  request.mutable_suspicion()->set_holds_other_state(true);
+  EXPECT_TRUE(suspicion().holds_other_state);
   request.mutable_finished()->set_generation(1);
   request.mutable_finished()->set_stopped(true);
   EXPECT_TRUE(std::get<FinishedReceived>(*ParseSessionMessage(9, request, ""))

@@ -52,6 +52,8 @@ struct SendSuspicion {
   std::string detail;
   int64_t step = 0;           // the step that was under way
   bool is_unreached = false;  // no connection with the peer was made
+  // No connection is at fault; see TrainerEnded.
+  bool holds_other_state = false;
 };
 // The adapter adds the trainer's last figures.
 struct SendFinished {

@@ -101,7 +101,8 @@ void AgentCore::ReportPaused() {
       if (ended_.peer_rank < 0) break;
       Send(SendSuspicion{generation_, ended_.peer_rank,
                          std::string(ended_.status.message()),
-                         position_.applied_step + 1, ended_.is_unreached});
+                         position_.applied_step + 1, ended_.is_unreached,
+                         ended_.holds_other_state});
       break;
     case RunEnd::kFailed:
       Send(SendFailed{generation_, position_.applied_step,

@@ -141,6 +141,8 @@ struct TrainerEnded {
   StepPosition position;
   uint64_t parameters_hash = 0;  // kFinished and kStopped
   std::vector<HeldShard> shards = {};
+  // kPeerFailed: the peer held another state, and both have given theirs up.
+  bool holds_other_state = false;
 };
 
 // Something that users want to know.

@@ -478,6 +478,7 @@ v1::SessionRequest ToMessage(const agent::SendSuspicion& send,
   message.set_step(send.step);
   message.set_collective_sequence(progress.collective_sequence);
   message.set_unreached(send.is_unreached);
+  message.set_holds_other_state(send.holds_other_state);
   return request;
 }
 
@@ -571,6 +572,7 @@ agent::TrainerEnded ToEvent(int64_t generation, const RunOutcome& outcome,
   ended.status = outcome.status;
   ended.peer_rank = outcome.peer_rank;
   ended.is_unreached = outcome.is_unreached;
+  ended.holds_other_state = outcome.holds_other_state;
   ended.position = {outcome.applied_step, outcome.complete_step};
   ended.shards = std::move(held);
   ended.parameters_hash = outcome.parameters_hash;

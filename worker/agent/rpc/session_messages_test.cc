@@ -496,6 +496,19 @@ TEST(SessionMessagesTest, ASuspicionTellsWhetherThePeerWasEverReached) {
   }
 }
 
+TEST(SessionMessagesTest, ASuspicionTellsWhetherThePeerHeldAnotherState) {
+  for (const bool holds_other_state : {false, true}) {
+    RunOutcome outcome;
+    outcome.kind = RunOutcome::Kind::kPeerFailed;
+    outcome.holds_other_state = holds_other_state;
+    EXPECT_EQ(ToEvent(7, outcome).holds_other_state, holds_other_state);
+    agent::SendSuspicion send;
+    send.holds_other_state = holds_other_state;
+    EXPECT_EQ(ToMessage(send, TrainProgress()).suspicion().holds_other_state(),
+              holds_other_state);
+  }
+}
+
 TEST(SessionMessagesTest, TheHelloTellsTheJobAndHowThePredecessorEnded) {
   WorkerIdentity identity;
   identity.name = "w1";

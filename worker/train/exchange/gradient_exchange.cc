@@ -6,6 +6,7 @@
 
 #include "common/logging/logging.h"
 #include "common/status/status_macros.h"
+#include "common/transport/blamed_peer.h"
 #include "worker/collective/connect_mesh.h"
 #include "worker/member/assignment_mesh.h"
 #include "worker/member/collective_config.h"
@@ -116,7 +117,9 @@ ParameterSync& GradientExchange::sync() {
 }
 
 GenerationFailure GradientExchange::End(const absl::Status& status) {
-  GenerationFailure failure = {status, communicator_->progress().blamed_rank};
+  const int named = BlamedPeer(status);
+  GenerationFailure failure = {
+      status, named >= 0 ? named : communicator_->progress().blamed_rank};
   if (servers_ != nullptr) failure = servers_->End(failure);
   communicator_->Abort(std::string(failure.status.message()));
   return failure;

@@ -1,14 +1,20 @@
 #include "worker/train/state/state_copy.h"
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/types/span.h"
 #include "common/fail_point/fail_point.h"
 #include "common/status/status_macros.h"
+#include "worker/member/run_outcome.h"
 #include "worker/train/state/broadcast_pieces.h"
+#include "worker/train/state/copy_vote.h"
 
 namespace ringmaster {
 namespace {
@@ -38,9 +44,10 @@ class Copier {
                      ExchangePositions());
     RETURN_IF_ERROR(CheckPositions(positions));
     RETURN_IF_ERROR(CopyArenas());
+    if (!FAIL_POINT("train.transfer_flip").ok()) FlipBit();
     const Position& source =
         positions[static_cast<size_t>(options_.source_rank)];
-    RETURN_IF_ERROR(CompareHashes());
+    RETURN_IF_ERROR(CompareHashes(positions));
     RETURN_IF_ERROR(FAIL_POINT("train.transfer_end"));
     if (options_.is_newcomer) {
       state_.TakeOver(options_.resume_step, source.skipped_in_a_row,
@@ -136,6 +143,12 @@ class Copier {
     return absl::OkStatus();
   }
 
+  // As memory that fails does.
+  void FlipBit() {
+    float& elem = state_.MutableArenas().parameters.front();
+    elem = std::bit_cast<float>(std::bit_cast<uint32_t>(elem) ^ 1u);
+  }
+
   // From the source's accelerator to those of newcomers.
   absl::Status CopyOnDevices(const BroadcastOptions& broadcast) {
     RETURN_IF_ERROR(state_.SendToDevice());
@@ -151,20 +164,62 @@ class Copier {
     return state_.FetchToHost();  // for the hashes
   }
 
-  absl::Status CompareHashes() {
+  absl::Status CompareHashes(absl::Span<const Position> positions) {
     ASSIGN_OR_RETURN(const uint64_t own, state_.Hash(cancel_));
     ASSIGN_OR_RETURN(const auto hashes,
                      Exchange<1>({static_cast<int64_t>(own)}));
-    const auto source = static_cast<size_t>(options_.source_rank);
+    std::vector<CopiedState> states;
     for (size_t rank = 0; rank < hashes.size(); ++rank) {
-      if (hashes[rank] == hashes[source]) continue;
-      return absl::FailedPreconditionError(absl::StrFormat(
-          "after the copy of the state of step %d, rank %d holds %016x and "
-          "rank %d, its source, %016x",
-          options_.resume_step, rank, static_cast<uint64_t>(hashes[rank][0]),
-          source, static_cast<uint64_t>(hashes[source][0])));
+      states.push_back({static_cast<uint64_t>(hashes[rank][0]),
+                        positions[rank].is_newcomer});
     }
-    return absl::OkStatus();
+    const CopyVote vote = VoteOnCopy(states, options_.source_rank);
+    if (vote.hash.has_value() && vote.odd_ranks.empty())
+      return absl::OkStatus();
+    // A rank that left at once would interrupt those that still wait for hashes.
+    Exchange<1>({0}).status().IgnoreError();
+    return vote.hash.has_value() ? LeaveOutOdd(vote, own) : GiveUp(states);
+  }
+
+  absl::Status LeaveOutOdd(const CopyVote& vote, uint64_t own) {
+    const int rank = communicator_.rank();
+    if (!std::binary_search(vote.odd_ranks.begin(), vote.odd_ranks.end(),
+                            rank)) {
+      return absl::UnavailableError(absl::StrFormat(
+          "after the copy of the state of step %d, rank %s holds another one "
+          "than the majority, %016x: the others begin again",
+          options_.resume_step, absl::StrJoin(vote.odd_ranks, ", "),
+          *vote.hash));
+    }
+    state_.BecomeNewcomer();
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "after the copy of the state of step %d, rank %d holds %016x, and the "
+        "majority %016x",
+        options_.resume_step, rank, own, *vote.hash));
+  }
+
+  // Nobody can tell which state is right, and a wrong one must not be trained
+  // on.
+  absl::Status GiveUp(absl::Span<const CopiedState> states) {
+    const auto own = static_cast<size_t>(communicator_.rank());
+    std::string holders;
+    int other = -1;
+    for (size_t rank = 0; rank < states.size(); ++rank) {
+      if (states[rank].is_newcomer) continue;
+      absl::StrAppendFormat(&holders, "%srank %d %016x",
+                            holders.empty() ? "" : ", ", rank,
+                            states[rank].hash);
+      if (other < 0 && states[rank].hash != states[own].hash)
+        other = static_cast<int>(rank);
+    }
+    state_.BecomeNewcomer();
+    const std::string message = absl::StrFormat(
+        "after the copy of the state of step %d, those that held it differ, "
+        "and "
+        "no majority of them agrees (%s): all give it up",
+        options_.resume_step, holders);
+    return options_.is_newcomer ? absl::UnavailableError(message)
+                                : OtherStateError(message, other);
   }
 
   TrainingState& state_;

@@ -5,9 +5,12 @@
 // and moments in pieces, and all compare the hash of the result. The rest of a
 // state follows from the step (data, learning rate) or comes with the
 // comparison (the updates skipped in a row).
-// Guarantees: the state of a rank that is no newcomer is not written to. A
-// newcomer is at step 0 until it and all others are known to hold the same;
-// interrupted before, it holds nothing. An abort of the communicator or the
+// If the hashes differ, the ranks that held the state before vote (copy_vote.h):
+// the odd ones fail, and the others are to begin again without them. Without a
+// majority nobody can tell which state is right, so no rank keeps its own.
+// Guarantees: the state of a rank that is no newcomer is not written to; it
+// loses its steps only by such a vote. A newcomer is at step 0 until it and all
+// others are known to hold the same; interrupted before, it holds nothing. An abort of the communicator or the
 // token interrupts within milliseconds.
 // Thread-safety: on the training thread, on every rank at the same point.
 #ifndef RINGMASTER_WORKER_TRAIN_STATE_STATE_COPY_H_
@@ -31,8 +34,12 @@ struct StateCopyOptions {
   absl::Duration wait_timeout;  // for a peer
 };
 
-//   FAILED_PRECONDITION  the source does not hold the step, or a rank holds
-//                        something else; the same on every rank, both named
+//   FAILED_PRECONDITION  the source does not hold the step, or a rank is at
+//                        another one; the same on every rank, both named. Or
+//                        this rank holds another state than the majority
+//   UNAVAILABLE          other ranks do; or there is no majority, and the rank
+//                        that BlamedPeer names holds another one
+//                        (OtherStateError)
 //   ABORTED              `cancel` was cancelled
 // and the errors of Communicator::Wait.
 [[nodiscard]] absl::Status CopyState(TrainingState& state,

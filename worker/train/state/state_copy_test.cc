@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/transport/blamed_peer.h"
 #include "worker/collective/testing/world_of_threads.h"
 #include "worker/train/state/program_config.h"
 
@@ -96,20 +97,45 @@ TEST(StateCopyTest, EndsWithEqualStatesOnAllRanks) {
   }
 }
 
-TEST(StateCopyTest, ARankThatHoldsSomethingElseIsNamedAndKeepsIt) {
-  std::vector<std::unique_ptr<TrainingState>> states;
-  states.push_back(Holder(1));
-  states.push_back(Newcomer());
-  states.push_back(Holder(5));
-  const uint64_t other = HashOf(*states[2]);
-  for (const absl::Status& status : CopyAmong(states, 0)) {
-    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr("rank 2 holds"));
-    EXPECT_THAT(std::string(status.message()), HasSubstr("rank 0, its source"));
+TEST(StateCopyTest, AMinorityFailsAndTheOthersKeepWhatTheyHold) {
+  for (const int source : {0, 2}) {
+    std::vector<std::unique_ptr<TrainingState>> states;
+    states.push_back(Holder(1));
+    states.push_back(Newcomer());
+    states.push_back(Holder(5));
+    states.push_back(Holder(1));
+    const auto ends = CopyAmong(states, source);
+    EXPECT_TRUE(absl::IsFailedPrecondition(ends[2])) << ends[2];
+    EXPECT_THAT(std::string(ends[2].message()), HasSubstr("rank 2 holds"));
+    EXPECT_EQ(states[2]->complete_step(), 0) << "it is of no use to anybody";
+    for (const size_t rank : {0, 1, 3}) {
+      EXPECT_TRUE(absl::IsUnavailable(ends[rank])) << ends[rank];
+      EXPECT_EQ(BlamedPeer(ends[rank]), -1);
+      EXPECT_EQ(states[rank]->applied_step(), rank == 1 ? 0 : kStep);
+      EXPECT_EQ(states[rank]->complete_step(), rank == 1 ? 0 : kStep);
+    }
   }
-  EXPECT_EQ(HashOf(*states[2]), other);
-  EXPECT_EQ(states[1]->applied_step(), 0);
-  EXPECT_EQ(states[1]->complete_step(), 0);
+}
+
+TEST(StateCopyTest, WithoutAMajorityEverybodyGivesItsStateUp) {
+  for (const int holders : {2, 4}) {
+    std::vector<std::unique_ptr<TrainingState>> states;
+    for (int rank = 0; rank < holders; ++rank)
+      states.push_back(Holder(rank % 2 == 0 ? 1 : 5));
+    states.push_back(Newcomer());
+    const auto ends = CopyAmong(states, 0);
+    for (size_t rank = 0; rank < states.size(); ++rank) {
+      EXPECT_TRUE(absl::IsUnavailable(ends[rank])) << ends[rank];
+      EXPECT_THAT(std::string(ends[rank].message()), HasSubstr("no majority"));
+      EXPECT_EQ(states[rank]->applied_step(), 0);
+      EXPECT_EQ(states[rank]->complete_step(), 0);
+      EXPECT_TRUE(states[rank]->ResumeAt(0).ok());
+    }
+    EXPECT_EQ(BlamedPeer(ends[0]), 1);
+    EXPECT_EQ(BlamedPeer(ends[1]), 0);
+    EXPECT_EQ(BlamedPeer(ends.back()), -1)
+        << "a newcomer disagrees with nobody";
+  }
 }
 
 TEST(StateCopyTest, ASourceAtAnotherStepIsRefusedByAll) {

@@ -228,6 +228,62 @@ TEST_F(NewcomerTest, ASourceThatIsANewcomerItselfIsAnErrorOfAllRanks) {
   }
 }
 
+// A bit flips on the last of `ranks` that has got its copy.
+void FlipABitOfOne(int ranks) {
+  FailPoint::Arm("train.transfer_flip", FailPoint::Action::kError, ranks);
+}
+
+TEST_F(NewcomerTest, ARankWhoseMemoryFailedCostsThatRank) {
+  const v1::TrainProgram program = ProgramOf(Optimizer::kAdamw);
+  TrainerWorkers workers(4);
+  const int64_t step =
+      TrainUntilTheFault(workers, {0, 1, 2, 3}, {0, 1, 2}, program);
+  workers.Replace(3);
+  FlipABitOfOne(4);
+  const auto ends = workers.RunGeneration(2, {0, 1, 2, 3}, program, step, [] {},
+                                          {.source_rank = 0, .newcomers = {3}});
+  FailPoint::DisarmAll();
+  int odd = -1;
+  for (int rank = 0; rank < 4; ++rank) {
+    const RunOutcome& end = ends[static_cast<size_t>(rank)];
+    if (end.kind == RunOutcome::Kind::kFailed) {
+      EXPECT_EQ(odd, -1) << "one bit was flipped";
+      EXPECT_EQ(ExitCodeOf(end.status), ExitCode::kPlanMismatch);
+      EXPECT_EQ(end.complete_step, 0);
+      odd = rank;
+      continue;
+    }
+    EXPECT_EQ(end.kind, RunOutcome::Kind::kPeerFailed) << end.status;
+    EXPECT_FALSE(end.holds_other_state);
+    EXPECT_EQ(end.complete_step, rank == 3 ? 0 : step);
+  }
+  ASSERT_GE(odd, 0);
+  workers.Replace(odd);
+  const int source = odd == 0 ? 1 : 0;
+  const auto outcomes =
+      workers.RunGeneration(3, {0, 1, 2, 3}, program, step, [] {},
+                            {.source_rank = source, .newcomers = {odd, 3}});
+  ExpectAllFinished(outcomes, HashWithoutInterruption(program, 4));
+}
+
+TEST_F(NewcomerTest, WhereNobodyCanTellWhichStateIsRightAllBeginAnew) {
+  const v1::TrainProgram program = ProgramOf(Optimizer::kAdamw);
+  TrainerWorkers workers(2);
+  const int64_t step = TrainUntilTheFault(workers, {0, 1}, {0, 1}, program);
+  FlipABitOfOne(2);
+  const auto ends = workers.RunGeneration(2, {0, 1}, program, step, [] {},
+                                          {.source_rank = 0, .newcomers = {}});
+  FailPoint::DisarmAll();
+  for (const size_t rank : {0, 1}) {
+    EXPECT_EQ(ends[rank].kind, RunOutcome::Kind::kPeerFailed);
+    EXPECT_TRUE(ends[rank].holds_other_state) << ends[rank].status;
+    EXPECT_EQ(ends[rank].peer_rank, static_cast<int>(1 - rank));
+    EXPECT_EQ(ends[rank].complete_step, 0);
+  }
+  ExpectAllFinished(workers.RunGeneration(3, {0, 1}, program, 0, [] {}),
+                    HashWithoutInterruption(program, 2));
+}
+
 // Steps of the lines of metrics.jsonl, in order.
 std::vector<std::string> StepLines(const std::string& directory) {
   std::ifstream file(directory + "/metrics.jsonl");

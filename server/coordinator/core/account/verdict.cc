@@ -226,6 +226,19 @@ v1::Verdict VerdictOnLink(const Job& job, const SuspicionReport& first,
   return verdict;
 }
 
+v1::Verdict VerdictOnStates(const Job& job, const SuspicionReport& report,
+                            absl::Time time) {
+  v1::Verdict verdict = VerdictOnNobody(
+      job,
+      absl::StrCat(Describe(job.members[report.observer_rank].identity),
+                   " and ", Describe(job.members[report.peer_rank].identity),
+                   " held different states: ", report.detail),
+      time);
+  verdict.mutable_evidence()->Add(
+      EvidenceOf(v1::EVIDENCE_KIND_MISMATCH, report.observer, report.detail));
+  return verdict;
+}
+
 bool IsOwnFailure(const v1::Verdict& verdict) {
   if (verdict.evidence().empty() || verdict.worker().empty()) return false;
   const v1::EvidenceKind kind = verdict.evidence(0).kind();

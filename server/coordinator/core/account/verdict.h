@@ -46,6 +46,12 @@ inline constexpr std::string_view kCoordinatorObserver = "coordinator";
                                         const SuspicionReport& first,
                                         absl::Time time);
 
+// The verdict on two members that have given up states that differed, as `report`
+// says: neither is known to be wrong.
+[[nodiscard]] v1::Verdict VerdictOnStates(const Job& job,
+                                          const SuspicionReport& report,
+                                          absl::Time time);
+
 // A worker cannot do its work: by its own words, or by how it differs from the
 // others.
 [[nodiscard]] bool IsOwnFailure(const v1::Verdict& verdict);

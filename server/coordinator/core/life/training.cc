@@ -163,6 +163,11 @@ void OnSuspicion(Turn& turn, Worker& worker,
             absl::StrCat(Describe(member->identity), " reports ",
                          Describe(job.members[peer].identity), ": ",
                          suspicion.detail));
+  if (suspicion.holds_other_state) {
+    BeginHalt(turn, job, IntentOnLoss(job),
+              VerdictOnStates(job, job.suspicions.back(), turn.time));
+    return;
+  }
   if (job.members[peer].is_lost && job.state == v1::JOB_STATE_RUNNING) {
     // The others had finished, but this one still needs the peer.
     BeginHalt(turn, job, HaltIntent::kReform, *job.verdict);

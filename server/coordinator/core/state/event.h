@@ -129,6 +129,9 @@ struct SuspicionReceived {
   // No connection with the peer was made; nullopt: the worker's release does
   // not report it.
   std::optional<bool> is_unreached = std::nullopt;
+  // The peer holds another state than the worker did, and both have given theirs
+  // up, since nobody can tell which is right. No link is at fault.
+  bool holds_other_state = false;
 };
 
 struct FinishedReceived {

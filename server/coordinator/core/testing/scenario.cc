@@ -317,7 +317,8 @@ std::optional<Event> WorkerEvent(const Words& words, SessionId session,
         0,
         words.Has("unreached")
             ? std::optional(words.Text("unreached", "") == "yes")
-            : std::nullopt};
+            : std::nullopt,
+        words.Text("other_state", "") == "yes"};
   }
   if (verb == "finished") {
     return FinishedReceived{session,

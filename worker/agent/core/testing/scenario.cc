@@ -41,9 +41,10 @@ struct ActionWriter {
     return text;
   }
   std::string operator()(const SendSuspicion& a) const {
-    return absl::StrCat("send-suspicion g=", a.generation,
-                        " peer=", a.peer_rank, " step=", a.step,
-                        a.is_unreached ? " unreached" : "", " text=", a.detail);
+    return absl::StrCat(
+        "send-suspicion g=", a.generation, " peer=", a.peer_rank,
+        " step=", a.step, a.is_unreached ? " unreached" : "",
+        a.holds_other_state ? " other-state" : "", " text=", a.detail);
   }
   std::string operator()(const SendFinished& a) const {
     return absl::StrCat("send-finished g=", a.generation, " step=", a.step,
@@ -203,7 +204,8 @@ std::optional<Event> ParseTrainerEvent(const std::string& name,
                       args.Has("unreached"),
                       PositionOf(args),
                       static_cast<uint64_t>(args.Number("hash")),
-                      ShardsOf(args)};
+                      ShardsOf(args),
+                      args.Has("other-state")};
 }
 
 std::optional<Event> ParseEvent(const Arguments& args) {
