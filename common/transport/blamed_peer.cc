@@ -1,5 +1,6 @@
 #include "common/transport/blamed_peer.h"
 
+#include <cerrno>
 #include <string>
 #include <utility>
 
@@ -12,7 +13,49 @@ namespace ringmaster {
 namespace {
 constexpr char kBlamedPeerUrl[] = "ringmaster.v1/blamed_peer";
 constexpr char kUnreachedUrl[] = "ringmaster.v1/unreached";
+constexpr char kFailureUrl[] = "ringmaster.v1/link_failure";
 }  // namespace
+
+LinkFailure LinkFailureOfErrno(int error) {
+  switch (error) {
+    case 0:
+    case EPIPE:
+    case ECONNRESET:
+    case ECONNABORTED:
+      return LinkFailure::kClosed;
+    case ETIMEDOUT:
+    case EHOSTUNREACH:
+    case EHOSTDOWN:
+    case ENETUNREACH:
+      return LinkFailure::kNoAnswer;
+    case ECONNREFUSED:
+      return LinkFailure::kRefused;
+    default:
+      return LinkFailure::kUnknown;
+  }
+}
+
+absl::Status WithLinkFailure(absl::Status status, LinkFailure failure) {
+  status.SetPayload(kFailureUrl,
+                    absl::Cord(absl::StrCat(static_cast<int>(failure))));
+  return status;
+}
+
+LinkFailure LinkFailureOf(const absl::Status& status) {
+  const absl::optional<absl::Cord> payload = status.GetPayload(kFailureUrl);
+  int failure = 0;
+  if (payload.has_value() && absl::SimpleAtoi(std::string(*payload), &failure))
+    return static_cast<LinkFailure>(failure);
+  return absl::IsDeadlineExceeded(status) ? LinkFailure::kNoAnswer
+                                          : LinkFailure::kUnknown;
+}
+
+absl::Status ClosedByPeer(std::string_view peer) {
+  return WithLinkFailure(absl::UnavailableError(absl::StrCat(
+                             absl::string_view(peer.data(), peer.size()),
+                             " closed its connection")),
+                         LinkFailure::kClosed);
+}
 
 absl::Status WithBlamedPeer(absl::Status status, int rank) {
   status.SetPayload(kBlamedPeerUrl, absl::Cord(absl::StrCat(rank)));

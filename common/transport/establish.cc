@@ -137,9 +137,14 @@ absl::Status Establisher::Missing() const {
   std::string text = absl::StrCat("rank ", config_.rank, " at generation ",
                                   config_.generation, " has no connection");
   int blamed = -1;
+  LinkFailure failure = LinkFailure::kNoAnswer;
   for (const PeerConnector& out : outgoing_) {
     if (out.is_connected()) continue;
-    if (blamed < 0) blamed = out.peer().peer_rank;
+    if (blamed < 0) {
+      blamed = out.peer().peer_rank;
+      if (LinkFailureOf(out.last_error()) == LinkFailure::kRefused)
+        failure = LinkFailure::kRefused;
+    }
     absl::StrAppend(&text, " to ",
                     PeerName(out.peer().peer_rank, out.peer().address));
     if (!out.last_error().ok())
@@ -154,7 +159,8 @@ absl::Status Establisher::Missing() const {
   if (!last_refusal_.ok())
     absl::StrAppend(&text, " last refused: ", last_refusal_.message(), ";");
   text.back() = '.';
-  return WithUnreachedPeer(absl::DeadlineExceededError(text), blamed);
+  return WithLinkFailure(
+      WithUnreachedPeer(absl::DeadlineExceededError(text), blamed), failure);
 }
 
 RefusalReason Establisher::Admit(const HandshakeMessage& hello) const {

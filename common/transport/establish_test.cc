@@ -247,6 +247,18 @@ TEST_F(EstablishTest, AsksAgainForANameThatIsNotKnownYet) {
   EXPECT_TRUE(IsUnreached(links.status()));
 }
 
+TEST_F(EstablishTest, TellsThatNobodyListens) {
+  EstablishConfig config = ConfigOf(0);
+  config.deadline = config.clock->Now() + absl::Milliseconds(50);
+  // Its port is free again.
+  const std::string address =
+      Listener::Listen("127.0.0.1:0")->address().ToString();
+  const auto links = EstablishLinks(listener0_, config,
+                                    {{1, LinkRole::kCollective, address}}, {});
+  EXPECT_EQ(LinkFailureOf(links.status()), LinkFailure::kRefused)
+      << links.status();
+}
+
 TEST_F(EstablishTest, NamesTheMissingPeersAtTheDeadline) {
   EstablishConfig config = ConfigOf(0);
   config.deadline = config.clock->Now() + absl::Milliseconds(50);
@@ -254,6 +266,7 @@ TEST_F(EstablishTest, NamesTheMissingPeersAtTheDeadline) {
                                     {{2, LinkRole::kCollective, ""}});
   EXPECT_TRUE(absl::IsDeadlineExceeded(links.status()));
   EXPECT_EQ(BlamedPeer(links.status()), 1);
+  EXPECT_EQ(LinkFailureOf(links.status()), LinkFailure::kNoAnswer);
   EXPECT_THAT(
       std::string(links.status().message()),
       AllOf(HasSubstr("rank 0 at generation 7"),

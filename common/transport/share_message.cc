@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/transport/blamed_peer.h"
 #include "common/transport/little_endian.h"
 
 namespace ringmaster {
@@ -37,10 +38,11 @@ void TakeFds(msghdr& message, std::vector<UniqueFd>& fds) {
 }
 
 absl::Status PeerGone(int error) {
-  return absl::UnavailableError(
-      error == 0 || error == EPIPE || error == ECONNRESET
-          ? "it closed its connection"
-          : absl::StrCat("the connection failed: ", strerror(error)));
+  const LinkFailure failure = LinkFailureOfErrno(error);
+  if (failure == LinkFailure::kClosed) return ClosedByPeer("it");
+  return WithLinkFailure(absl::UnavailableError(absl::StrCat(
+                             "the connection failed: ", strerror(error))),
+                         failure);
 }
 }  // namespace
 

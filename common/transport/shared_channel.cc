@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status/status_macros.h"
+#include "common/transport/blamed_peer.h"
 #include "common/transport/little_endian.h"
 #include "common/transport/wire_totals.h"
 
@@ -251,10 +252,10 @@ bool SharedChannel::IsGone() const {
 }
 
 absl::Status SharedChannel::Gone() const {
-  return absl::UnavailableError(
-      is_closed_.load(std::memory_order_acquire)
-          ? absl::StrCat("the channel to ", peer(), " was closed")
-          : absl::StrCat(peer(), " closed its connection"));
+  return is_closed_.load(std::memory_order_acquire)
+             ? absl::UnavailableError(
+                   absl::StrCat("the channel to ", peer(), " was closed"))
+             : ClosedByPeer(peer());
 }
 
 absl::Status SharedChannel::Nonsense(const char* counter, uint64_t got,

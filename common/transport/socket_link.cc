@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/clock/clock.h"
+#include "common/transport/blamed_peer.h"
 #include "common/transport/tcp.h"
 
 namespace ringmaster {
@@ -44,11 +45,13 @@ absl::Status SocketLink::CheckPeer(MonotonicTime now) {
   }
   silent_since_ = std::min(silent_since_, now);
   if (now - silent_since_ < silence_limit_) return absl::OkStatus();
-  return absl::UnavailableError(
-      absl::StrCat(peer_, " has acknowledged nothing for ",
-                   absl::FormatDuration(silence_limit_),
-                   ": the network between us drops packets, or its host is "
-                   "gone"));
+  return WithLinkFailure(
+      absl::UnavailableError(
+          absl::StrCat(peer_, " has acknowledged nothing for ",
+                       absl::FormatDuration(silence_limit_),
+                       ": the network between us drops packets, or its host is "
+                       "gone")),
+      LinkFailure::kNoAnswer);
 }
 
 std::span<const iovec> SocketLink::Allowed(LinkRate::Direction direction,
@@ -115,10 +118,7 @@ absl::StatusOr<size_t> SocketLink::TryRead(std::span<const iovec> all) {
     Pass(LinkRate::kReceive, static_cast<size_t>(got));
     return static_cast<size_t>(got);
   }
-  if (got == 0) {
-    return absl::UnavailableError(
-        absl::StrCat(peer_, " closed its connection"));
-  }
+  if (got == 0) return ClosedByPeer(peer_);
   if (IsWouldBlock(errno)) return size_t{0};
   return Failed("read from", errno);
 }
@@ -131,12 +131,11 @@ bool SocketLink::HasHungUp() const {
 void SocketLink::Close() { shutdown(socket_.get(), SHUT_RDWR); }
 
 absl::Status SocketLink::Failed(const char* what, int error) const {
-  if (error == EPIPE || error == ECONNRESET) {
-    return absl::UnavailableError(
-        absl::StrCat(peer_, " closed its connection"));
-  }
-  return absl::UnavailableError(
-      absl::StrCat(what, " ", peer_, " failed: ", strerror(error)));
+  const LinkFailure failure = LinkFailureOfErrno(error);
+  if (failure == LinkFailure::kClosed) return ClosedByPeer(peer_);
+  return WithLinkFailure(absl::UnavailableError(absl::StrCat(
+                             what, " ", peer_, " failed: ", strerror(error))),
+                         failure);
 }
 
 absl::StatusOr<std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>>>

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status/status_macros.h"
+#include "common/transport/blamed_peer.h"
 #include "common/transport/wire_totals.h"
 
 namespace ringmaster {
@@ -138,8 +139,7 @@ absl::Status StreamChannel::EndWait(std::span<const pollfd> polled) {
   if (HasUnread()) {
     has_peer_ended_ = true;
     if (!waits_for_send_) return absl::OkStatus();
-    return absl::UnavailableError(
-        absl::StrCat(peer(), " closed its connection"));
+    return ClosedByPeer(peer());
   }
   return Fate();
 }
@@ -156,7 +156,7 @@ absl::Status StreamChannel::Fate() {
   const iovec part = {&nothing, 1};
   const absl::StatusOr<size_t> got = link_->TryRead(std::span(&part, 1));
   if (!got.ok()) return got.status();
-  return absl::UnavailableError(absl::StrCat(peer(), " closed its connection"));
+  return ClosedByPeer(peer());
 }
 
 absl::Status StreamChannel::ClosedHere() const {

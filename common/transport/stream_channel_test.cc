@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/clock/clock.h"
+#include "common/transport/blamed_peer.h"
 #include "common/transport/socket_link.h"
 #include "common/transport/tcp.h"
 #include "common/transport/testing/faulty_link.h"
@@ -287,6 +288,7 @@ TEST_P(StreamChannelTest, APeerThatDiesWakesEveryKindOfWait) {
       EXPECT_TRUE(absl::IsUnavailable(status)) << for_send << for_receive;
       EXPECT_THAT(std::string(status.message()),
                   HasSubstr("rank 1 at b closed its connection"));
+      EXPECT_EQ(LinkFailureOf(status), LinkFailure::kClosed);
     }
   }
 }

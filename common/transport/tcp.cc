@@ -16,6 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "common/config/address.h"
 #include "common/status/status_macros.h"
+#include "common/transport/blamed_peer.h"
 #include "common/transport/unix_socket.h"
 
 namespace ringmaster {
@@ -218,8 +219,11 @@ absl::Status ConnectResult(int socket) {
   socklen_t length = sizeof error;
   if (getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &length) != 0)
     error = errno;
-  if (error != 0)
-    return absl::UnavailableError(absl::StrCat("connect: ", strerror(error)));
+  if (error != 0) {
+    return WithLinkFailure(
+        absl::UnavailableError(absl::StrCat("connect: ", strerror(error))),
+        LinkFailureOfErrno(error));
+  }
   SetConnectedOptions(socket);
   return absl::OkStatus();
 }

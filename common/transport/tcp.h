@@ -76,7 +76,7 @@ class Listener {
     const SocketAddress& address);
 
 // OK once connected, with the options set; UNAVAILABLE with the kernel's reason
-// if the attempt failed.
+// (LinkFailureOf) if the attempt failed.
 [[nodiscard]] absl::Status ConnectResult(int socket);
 
 // Makes the kernel probe the peer of an idle connection, so that it fails with

@@ -133,7 +133,8 @@ void FaultInjector::ProbeLater(int slot, int peer) {
 void FaultInjector::OnPeerSilent(int slot, int peer) {
   if (cluster_.peers.IsCut(slot, peer) || cluster_.peers.IsCut(peer, slot) ||
       !cluster_.workers[peer]->is_alive()) {
-    cluster_.workers[slot]->trainer().OnReset(peer);
+    cluster_.workers[slot]->trainer().OnLinkFailed(peer,
+                                                   v1::LINK_FAILURE_NO_ANSWER);
   }
 }
 
@@ -239,8 +240,10 @@ void FaultInjector::Apply(const Fault& fault, int slot) {
     case FaultKind::kResetPeers: {
       const int peer = PickPeer(slot);
       Touch(peer, context_.now);
-      cluster_.workers[slot]->trainer().OnReset(peer);
-      cluster_.workers[peer]->trainer().OnReset(slot);
+      cluster_.workers[slot]->trainer().OnLinkFailed(peer,
+                                                     v1::LINK_FAILURE_CLOSED);
+      cluster_.workers[peer]->trainer().OnLinkFailed(slot,
+                                                     v1::LINK_FAILURE_CLOSED);
       return;
     }
     case FaultKind::kSlow:

@@ -103,7 +103,8 @@ void SimTrainer::OnTimer(uint32_t version, uint8_t detail) {
         const bool lacks_next = stage_ == Stage::kConnecting && !has_next_;
         const int awaited =
             stage_ == Stage::kConnecting ? prev_rank() : AwaitedRank();
-        FailPeer(lacks_next ? next_rank() : awaited, "nothing came in time");
+        FailPeer(lacks_next ? next_rank() : awaited,
+                 v1::LINK_FAILURE_NO_ANSWER);
       } else {
         StartTimer(kPatience, std::max(due - context_.now, 10 * kMillisecond));
       }
@@ -303,7 +304,7 @@ void SimTrainer::CloseConnections(bool is_clean, agent::RunEnd end) {
 }
 
 void SimTrainer::EndRun(agent::RunEnd end, int peer_rank,
-                        std::string_view why) {
+                        v1::LinkFailure failure) {
   const bool is_unreached = stage_ == Stage::kConnecting;
   CloseConnections(end == agent::RunEnd::kFinished ||
                        end == agent::RunEnd::kStopped ||
@@ -316,14 +317,15 @@ void SimTrainer::EndRun(agent::RunEnd end, int peer_rank,
   ended.end = end;
   ended.peer_rank = peer_rank;
   ended.is_unreached = is_unreached;
-  if (!why.empty()) ended.status = absl::UnavailableError(Sv(why));
+  ended.failure = failure;
+  if (peer_rank >= 0) ended.status = absl::UnavailableError("a peer failed");
   ended.position = {position_.applied, position_.complete};
   ended.parameters_hash = position_.hash;
   ended.shards = shards();
   post_(std::move(ended));
 }
 
-void SimTrainer::FailPeer(int peer_rank, std::string_view why) {
+void SimTrainer::FailPeer(int peer_rank, v1::LinkFailure failure) {
   if (is_aborted_) return;  // it ends anyway
   if (context_.bug == Bug::kEvictedGoesOn && stage_ >= Stage::kComputing) {
     is_alone_ = true;
@@ -331,22 +333,22 @@ void SimTrainer::FailPeer(int peer_rank, std::string_view why) {
     TryApply();
     return;
   }
-  EndRun(agent::RunEnd::kPeerFailed, peer_rank, why);
+  EndRun(agent::RunEnd::kPeerFailed, peer_rank, failure);
 }
 
-void SimTrainer::OnReset(int peer) {
+void SimTrainer::OnLinkFailed(int peer, v1::LinkFailure failure) {
   if (!IsRunning() || is_aborted_) return;
   const int peer_rank = RankOfSlot(peer);
   if (peer_rank >= 0 && peer_rank != rank() &&
       (IsServer() || peer_rank >= world_size())) {
-    FailPeer(peer_rank, "connection reset");
+    FailPeer(peer_rank, failure);
     return;
   }
   if (world_size() == 1) return;
   if (peer == assignment_.prev_slot) {
-    FailPeer(prev_rank(), "connection reset");
+    FailPeer(prev_rank(), failure);
   } else if (peer == assignment_.next_slot) {
-    FailPeer(next_rank(), "connection reset");
+    FailPeer(next_rank(), failure);
   }
 }
 
@@ -407,7 +409,7 @@ void SimTrainer::OnFrame(int from, const Frame& frame) {
       FailPeer(is_server ? frame.origin
                : is_prev ? prev_rank()
                          : next_rank(),
-               "the peer closed the connection");
+               v1::LINK_FAILURE_CLOSED);
       return;
     case FrameKind::kPulled:
       TakePulled(frame);

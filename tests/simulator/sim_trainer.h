@@ -61,7 +61,7 @@ class SimTrainer {
   // Handles the event kTrainerTimer.
   void OnTimer(uint32_t version, uint8_t detail);
   // Its connection to that worker breaks.
-  void OnReset(int peer);
+  void OnLinkFailed(int peer, v1::LinkFailure failure);
 
   // Computing takes ten times as long until then.
   void SlowDown(int64_t until) { slow_until_ = until; }
@@ -143,8 +143,9 @@ class SimTrainer {
   // The complete step becomes the applied one; in a run, or on resuming (0).
   void Apply(int run_generation);
   void AfterStep();
-  void FailPeer(int peer_rank, std::string_view why);
-  void EndRun(agent::RunEnd end, int peer_rank = -1, std::string_view why = "");
+  void FailPeer(int peer_rank, v1::LinkFailure failure);
+  void EndRun(agent::RunEnd end, int peer_rank = -1,
+              v1::LinkFailure failure = v1::LINK_FAILURE_UNSPECIFIED);
   // `end`: how the run has ended, where that was agreed.
   void CloseConnections(bool is_clean,
                         agent::RunEnd end = agent::RunEnd::kInterrupted);

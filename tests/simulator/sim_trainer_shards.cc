@@ -292,7 +292,7 @@ void SimTrainer::OnFrameAsServer(int from, const Frame& frame) {
       if (frame.step == 1) {
         TakeDone(frame);
       } else {
-        FailPeer(frame.origin, "the peer closed the connection");
+        FailPeer(frame.origin, v1::LINK_FAILURE_CLOSED);
       }
       return;
     default:

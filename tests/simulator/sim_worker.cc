@@ -291,6 +291,7 @@ void SimWorker::Do(const agent::SendSuspicion& action) {
   suspicion.detail = action.detail;
   suspicion.step = action.step;
   suspicion.is_unreached = action.is_unreached;
+  suspicion.failure = action.failure;
   Send(std::move(suspicion));
 }
 

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/fail_point/fail_point.h"
+#include "common/transport/blamed_peer.h"
 #include "common/transport/frame.h"
 #include "common/transport/handshake.h"
 #include "common/transport/socket_link.h"
@@ -123,6 +124,7 @@ TEST(CollectiveFaultsTest, AClosedLinkNamesThePeerOnEveryRank) {
       for (const absl::Status& status : statuses) {
         EXPECT_TRUE(absl::IsUnavailable(status)) << status;
         EXPECT_THAT(status.message(), HasSubstr("closed its connection"));
+        EXPECT_EQ(LinkFailureOf(status), LinkFailure::kClosed);
       }
       EXPECT_THAT(statuses[1].message(), HasSubstr("rank 1 in all_reduce"));
       EXPECT_THAT(world->communicator(1).progress().blamed_rank, AnyOf(0, 2));

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status/status_macros.h"
+#include "common/transport/blamed_peer.h"
 #include "common/transport/little_endian.h"
 
 namespace ringmaster {
@@ -32,8 +33,9 @@ bool FaultyLink::IsDelayed() {
 
 absl::StatusOr<size_t> FaultyLink::CloseNow() {
   link_->Close();
-  return absl::UnavailableError(
-      absl::StrCat(peer(), " closed its connection (injected)"));
+  return WithLinkFailure(absl::UnavailableError(absl::StrCat(
+                             peer(), " closed its connection (injected)")),
+                         LinkFailure::kClosed);
 }
 
 absl::StatusOr<size_t> FaultyLink::WriteHeader(std::span<const iovec> parts) {

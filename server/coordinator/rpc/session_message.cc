@@ -384,7 +384,11 @@ absl::StatusOr<EventBody> ParseSuspicion(SessionId session,
       .is_unreached = suspicion.has_unreached()
                           ? std::optional(suspicion.unreached())
                           : std::nullopt,
-      .holds_other_state = suspicion.holds_other_state()};
+      .holds_other_state = suspicion.holds_other_state(),
+      // A kind of a later release is not known here.
+      .failure = v1::LinkFailure_IsValid(suspicion.failure())
+                     ? suspicion.failure()
+                     : v1::LINK_FAILURE_UNSPECIFIED};
 }
 
 absl::StatusOr<EventBody> ParseFinished(SessionId session,

@@ -552,6 +552,11 @@ TEST(SessionMessageTest, OtherMessagesBecomeTheirEvents) {
   EXPECT_FALSE(suspicion().holds_other_state);
   request.mutable_suspicion()->set_holds_other_state(true);
   EXPECT_TRUE(suspicion().holds_other_state);
+  EXPECT_EQ(suspicion().failure, v1::LINK_FAILURE_UNSPECIFIED);
+  request.mutable_suspicion()->set_failure(v1::LINK_FAILURE_CLOSED);
+  EXPECT_EQ(suspicion().failure, v1::LINK_FAILURE_CLOSED);
+  request.mutable_suspicion()->set_failure(static_cast<v1::LinkFailure>(99));
+  EXPECT_EQ(suspicion().failure, v1::LINK_FAILURE_UNSPECIFIED);  // a later one
   request.mutable_finished()->set_generation(1);
   request.mutable_finished()->set_stopped(true);
   EXPECT_TRUE(std::get<FinishedReceived>(*ParseSessionMessage(9, request, ""))

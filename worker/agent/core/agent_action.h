@@ -54,6 +54,7 @@ struct SendSuspicion {
   bool is_unreached = false;  // no connection with the peer was made
   // No connection is at fault; see TrainerEnded.
   bool holds_other_state = false;
+  v1::LinkFailure failure = v1::LINK_FAILURE_UNSPECIFIED;
 };
 // The adapter adds the trainer's last figures.
 struct SendFinished {

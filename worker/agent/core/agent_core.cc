@@ -102,7 +102,7 @@ void AgentCore::ReportPaused() {
       Send(SendSuspicion{generation_, ended_.peer_rank,
                          std::string(ended_.status.message()),
                          position_.applied_step + 1, ended_.is_unreached,
-                         ended_.holds_other_state});
+                         ended_.holds_other_state, ended_.failure});
       break;
     case RunEnd::kFailed:
       Send(SendFailed{generation_, position_.applied_step,

@@ -18,6 +18,7 @@
 #include "common/parameter_server/shard_placement.h"
 #include "common/status/exit_code.h"
 #include "ringmaster/v1/notice.pb.h"
+#include "ringmaster/v1/verdict.pb.h"
 
 namespace ringmaster::agent {
 
@@ -138,6 +139,8 @@ struct TrainerEnded {
   absl::Status status;        // kPeerFailed and kFailed
   int peer_rank = -1;         // kPeerFailed; -1: the trainer cannot tell
   bool is_unreached = false;  // kPeerFailed: no connection with it was made
+  // kPeerFailed: how the link with it failed.
+  v1::LinkFailure failure = v1::LINK_FAILURE_UNSPECIFIED;
   StepPosition position;
   uint64_t parameters_hash = 0;  // kFinished and kStopped
   std::vector<HeldShard> shards = {};

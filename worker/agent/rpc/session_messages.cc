@@ -13,11 +13,13 @@
 #include "common/parameter_server/shard_placement_proto.h"
 #include "common/protocol/collective_costs_proto.h"
 #include "common/protocol/enum_name.h"
+#include "common/protocol/enum_pairs.h"
 #include "common/protocol/proto_time.h"
 #include "common/status/exit_code.h"
 #include "common/status/reason.h"
 #include "common/status/status_macros.h"
 #include "common/text/utf8.h"
+#include "common/transport/blamed_peer.h"
 #include "ringmaster/v1/coordinator_service.pb.h"
 #include "worker/agent/rpc/assignment_payload.h"
 #include "worker/bench/bench_program.h"
@@ -32,6 +34,13 @@ using agent::Event;
 constexpr size_t kMaxNoticeMessage = 2 << 10;
 constexpr size_t kMaxPrompt = 1 << 10;
 constexpr size_t kMaxSampleText = 8 << 10;
+
+constexpr EnumPair<v1::LinkFailure, LinkFailure> kLinkFailures[] = {
+    {v1::LINK_FAILURE_UNSPECIFIED, LinkFailure::kUnknown},
+    {v1::LINK_FAILURE_NO_ANSWER, LinkFailure::kNoAnswer},
+    {v1::LINK_FAILURE_CLOSED, LinkFailure::kClosed},
+    {v1::LINK_FAILURE_REFUSED, LinkFailure::kRefused},
+};
 
 absl::Status Violation(std::string_view what) {
   return WithReason(
@@ -479,6 +488,7 @@ v1::SessionRequest ToMessage(const agent::SendSuspicion& send,
   message.set_collective_sequence(progress.collective_sequence);
   message.set_unreached(send.is_unreached);
   message.set_holds_other_state(send.holds_other_state);
+  message.set_failure(send.failure);
   return request;
 }
 
@@ -573,6 +583,7 @@ agent::TrainerEnded ToEvent(int64_t generation, const RunOutcome& outcome,
   ended.peer_rank = outcome.peer_rank;
   ended.is_unreached = outcome.is_unreached;
   ended.holds_other_state = outcome.holds_other_state;
+  ended.failure = ProtoOf(kLinkFailures, LinkFailureOf(outcome.status));
   ended.position = {outcome.applied_step, outcome.complete_step};
   ended.shards = std::move(held);
   ended.parameters_hash = outcome.parameters_hash;

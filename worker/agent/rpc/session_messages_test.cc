@@ -6,6 +6,7 @@
 #include "common/protocol/proto_time.h"
 #include "common/status/exit_code.h"
 #include "common/status/reason.h"
+#include "common/transport/blamed_peer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ringmaster/v1/coordinator_service.pb.h"
@@ -481,6 +482,19 @@ TEST(SessionMessagesTest, EveryOutcomeHasItsEvent) {
   outcome.complete_step = 4;
   EXPECT_EQ(ToEvent(7, outcome).position, (agent::StepPosition{3, 4}));
   EXPECT_EQ(ToEvent(7, outcome).generation, 7);
+}
+
+TEST(SessionMessagesTest, ASuspicionTellsHowTheLinkFailed) {
+  RunOutcome outcome;
+  outcome.kind = RunOutcome::Kind::kPeerFailed;
+  outcome.status = ClosedByPeer("rank 2");
+  EXPECT_EQ(ToEvent(7, outcome).failure, v1::LINK_FAILURE_CLOSED);
+  outcome.status = absl::DeadlineExceededError("nothing came");
+  EXPECT_EQ(ToEvent(7, outcome).failure, v1::LINK_FAILURE_NO_ANSWER);
+  agent::SendSuspicion send;
+  send.failure = v1::LINK_FAILURE_REFUSED;
+  EXPECT_EQ(ToMessage(send, TrainProgress()).suspicion().failure(),
+            v1::LINK_FAILURE_REFUSED);
 }
 
 TEST(SessionMessagesTest, ASuspicionTellsWhetherThePeerWasEverReached) {

@@ -178,6 +178,22 @@ v1::Evidence EvidenceOf(v1::EvidenceKind kind, std::string_view observer,
   return evidence;
 }
 
+std::string LinkText(v1::LinkFailure failure, std::string_view detail) {
+  const auto text = [&](std::string_view how) {
+    return absl::StrCat(Sv(how), ": ", Sv(detail));
+  };
+  switch (failure) {
+    case v1::LINK_FAILURE_NO_ANSWER:
+      return text("no answer");
+    case v1::LINK_FAILURE_CLOSED:
+      return text("closed by the peer");
+    case v1::LINK_FAILURE_REFUSED:
+      return text("refused");
+    default:
+      return std::string(detail);
+  }
+}
+
 v1::Verdict VerdictOnNobody(const Job& job, std::string summary,
                             absl::Time time) {
   v1::Verdict verdict;

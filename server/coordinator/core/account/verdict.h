@@ -30,6 +30,11 @@ inline constexpr std::string_view kCoordinatorObserver = "coordinator";
                                       std::string_view observer,
                                       std::string_view detail);
 
+// "closed by the peer: DETAIL": what a member observed of a link, and how it
+// failed if that was told.
+[[nodiscard]] std::string LinkText(v1::LinkFailure failure,
+                                   std::string_view detail);
+
 // Returns a verdict that blames nobody.
 [[nodiscard]] v1::Verdict VerdictOnNobody(const Job& job, std::string summary,
                                           absl::Time time);

@@ -155,14 +155,15 @@ void OnSuspicion(Turn& turn, Worker& worker,
   if (suspicion.step > 0) {
     TakeStep(turn, job, worker, *member, suspicion.step - 1);
   }
+  const std::string detail = LinkText(suspicion.failure, suspicion.detail);
   job.suspicions.push_back(
-      {worker.name, rank, peer, suspicion.detail,
-       suspicion.is_unreached.value_or(worker.phase == v1::PHASE_CONNECT)});
+      {worker.name, rank, peer, detail,
+       suspicion.is_unreached.value_or(worker.phase == v1::PHASE_CONNECT),
+       suspicion.failure});
   turn.Emit(v1::EVENT_SEVERITY_WARNING, "worker.suspected", job,
             job.members[peer].identity.worker,
             absl::StrCat(Describe(member->identity), " reports ",
-                         Describe(job.members[peer].identity), ": ",
-                         suspicion.detail));
+                         Describe(job.members[peer].identity), ": ", detail));
   if (suspicion.holds_other_state) {
     BeginHalt(turn, job, IntentOnLoss(job),
               VerdictOnStates(job, job.suspicions.back(), turn.time));

@@ -20,6 +20,7 @@
 #include "common/parameter_server/shard_placement.h"
 #include "common/plan/collective_costs.h"
 #include "ringmaster/v1/notice.pb.h"
+#include "ringmaster/v1/verdict.pb.h"
 #include "server/coordinator/core/state/types.h"
 
 namespace ringmaster::coordinator {
@@ -132,6 +133,7 @@ struct SuspicionReceived {
   // The peer holds another state than the worker did, and both have given theirs
   // up, since nobody can tell which is right. No link is at fault.
   bool holds_other_state = false;
+  v1::LinkFailure failure = v1::LINK_FAILURE_UNSPECIFIED;
 };
 
 struct FinishedReceived {

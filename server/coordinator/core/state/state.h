@@ -165,6 +165,7 @@ struct SuspicionReport {
   int peer_rank = -1;
   std::string detail;
   bool is_unreached = false;  // no connection with the peer was made
+  v1::LinkFailure failure = v1::LINK_FAILURE_UNSPECIFIED;
 };
 
 // The next thing that happens once every member has halted.

@@ -66,6 +66,13 @@ v1::Phase PhaseFrom(const std::string& name) {
   return v1::PHASE_UNSPECIFIED;
 }
 
+v1::LinkFailure FailureFrom(const std::string& how) {
+  if (how == "no_answer") return v1::LINK_FAILURE_NO_ANSWER;
+  if (how == "closed") return v1::LINK_FAILURE_CLOSED;
+  if (how == "refused") return v1::LINK_FAILURE_REFUSED;
+  return v1::LINK_FAILURE_UNSPECIFIED;
+}
+
 Situation SituationOfJob(const Job* job) {
   if (job == nullptr) return "none";
   if (job->ending.has_value()) return "ending";
@@ -318,7 +325,8 @@ std::optional<Event> WorkerEvent(const Words& words, SessionId session,
         words.Has("unreached")
             ? std::optional(words.Text("unreached", "") == "yes")
             : std::nullopt,
-        words.Text("other_state", "") == "yes"};
+        words.Text("other_state", "") == "yes",
+        FailureFrom(words.Text("how", ""))};
   }
   if (verb == "finished") {
     return FinishedReceived{session,

@@ -20,6 +20,7 @@
 //   prepared NAMES [plan=N] [data=N] [summary=T]
 //   halted NAMES applied=S [complete=S] [shards=I@S,I@S]
 //   suspect NAMES peer=R [detail=T] [unreached=yes|no] [other_state=yes]
+//           [how=no_answer|closed|refused]
 //   finished NAMES step=S [hash=N] [stopped=yes]
 //   failed NAMES [exit=N] [message=T]
 //   leaving NAMES [done=yes] [step=S] [reason=T]

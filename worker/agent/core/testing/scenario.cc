@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "common/protocol/enum_name.h"
 #include "worker/agent/core/agent_core.h"
 
 namespace ringmaster::agent {
@@ -41,10 +42,14 @@ struct ActionWriter {
     return text;
   }
   std::string operator()(const SendSuspicion& a) const {
-    return absl::StrCat(
-        "send-suspicion g=", a.generation, " peer=", a.peer_rank,
-        " step=", a.step, a.is_unreached ? " unreached" : "",
-        a.holds_other_state ? " other-state" : "", " text=", a.detail);
+    return absl::StrCat("send-suspicion g=", a.generation,
+                        " peer=", a.peer_rank, " step=", a.step,
+                        a.is_unreached ? " unreached" : "",
+                        a.holds_other_state ? " other-state" : "",
+                        a.failure == v1::LINK_FAILURE_UNSPECIFIED
+                            ? ""
+                            : absl::StrCat(" ", EnumName(a.failure)),
+                        " text=", a.detail);
   }
   std::string operator()(const SendFinished& a) const {
     return absl::StrCat("send-finished g=", a.generation, " step=", a.step,
@@ -202,6 +207,8 @@ std::optional<Event> ParseTrainerEvent(const std::string& name,
                       status,
                       static_cast<int>(args.Number("peer", -1)),
                       args.Has("unreached"),
+                      args.Has("closed") ? v1::LINK_FAILURE_CLOSED
+                                         : v1::LINK_FAILURE_UNSPECIFIED,
                       PositionOf(args),
                       static_cast<uint64_t>(args.Number("hash")),
                       ShardsOf(args),
