@@ -267,7 +267,9 @@ bool WaitsForAbsent(Turn& turn, Job& job) {
   if (was_common || point.is_rollback) TakeBack(turn, job, point.applied_step);
   const ResumePoint now = FindResumePoint(job);
   if (!now.is_rollback) {
+    // If those who came back are lost again, they are waited for anew.
     job.holders_deadline = MonotonicTime::InfiniteFuture();
+    job.has_waited = false;
     return false;
   }
   if (!AwaitsHolders(turn, job)) return false;
