@@ -134,6 +134,16 @@ Cover GreedyCover(const Graph& graph) {
 
 }  // namespace
 
+std::vector<LinkReport> StrongestReports(std::vector<LinkReport> reports) {
+  const auto is_closed = [](const LinkReport& report) {
+    return report.is_closed;
+  };
+  if (!std::all_of(reports.begin(), reports.end(), is_closed)) {
+    std::erase_if(reports, is_closed);
+  }
+  return reports;
+}
+
 std::vector<LinkReport> RootLinks(const std::vector<LinkReport>& reports) {
   std::vector<LinkReport> roots;
   for (const LinkReport& report : reports) {

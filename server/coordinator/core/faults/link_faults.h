@@ -11,6 +11,10 @@
 // either end could be given up, it is the silent one, since a member that fails
 // for a reason it cannot name shows up only in the reports of others.
 //
+// A report that the peer has closed its connection accuses nobody: a process
+// that ends shows that by its own stream, too, and one that lives has stopped,
+// which any other failure explains.
+//
 // Pure. Thread-safety: thread-compatible; a value.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_FAULTS_LINK_FAULTS_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_FAULTS_LINK_FAULTS_H_
@@ -34,9 +38,16 @@ struct LinkReport {
   // No connection was made: that is its own observation in any case, not a
   // consequence.
   bool is_unreached = false;
+  // The peer, or something between the two, has closed the connection.
+  bool is_closed = false;
 
   friend bool operator==(const LinkReport&, const LinkReport&) = default;
 };
+
+// Returns those of `reports` that say more than that a connection was closed;
+// all if none does.
+[[nodiscard]] std::vector<LinkReport> StrongestReports(
+    std::vector<LinkReport> reports);
 
 // Returns those of `reports`, in the order of their arrival, that do not follow
 // from another. A member that stops for its own reason closes its connections:

@@ -52,6 +52,14 @@ TEST(RootLinksTest, WhereAllAreExplainedTheFirstBeganIt) {
             Links({{"b", "a"}}));
 }
 
+TEST(StrongestReportsTest, AClosedConnectionSaysNothingBesideAnotherFailure) {
+  const LinkReport closed{.observer = "c", .peer = "b", .is_closed = true};
+  const LinkReport silent{.observer = "b", .peer = "a"};
+  EXPECT_EQ(StrongestReports({closed, silent}), Links({silent}));
+  EXPECT_EQ(StrongestReports({closed}), Links({closed}));
+  EXPECT_THAT(StrongestReports({}), IsEmpty());
+}
+
 TEST(IsCircularTest, IsTrueWhereNoReportStandsForItself) {
   EXPECT_TRUE(IsCircular({{"b", "a"}, {"c", "b"}, {"d", "c"}, {"a", "d"}}));
   EXPECT_FALSE(IsCircular({{"b", "a"}, {"c", "b"}, {"d", "c"}}));

@@ -1,5 +1,6 @@
 #include "server/coordinator/core/life/broken_links.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <utility>
@@ -19,11 +20,32 @@ namespace {
 std::vector<LinkReport> Reports(const Job& job) {
   std::vector<LinkReport> reports;
   for (const SuspicionReport& report : job.suspicions) {
-    reports.push_back({report.observer,
-                       job.members[report.peer_rank].identity.worker,
-                       report.is_unreached});
+    reports.push_back(
+        {report.observer, job.members[report.peer_rank].identity.worker,
+         report.is_unreached, report.failure == v1::LINK_FAILURE_CLOSED});
   }
-  return reports;
+  return StrongestReports(std::move(reports));
+}
+
+bool AreAllClosed(const Job& job) {
+  return std::all_of(job.suspicions.begin(), job.suspicions.end(),
+                     [](const SuspicionReport& report) {
+                       return report.failure == v1::LINK_FAILURE_CLOSED;
+                     });
+}
+
+// The peer that `report` is about lives and has stopped as well: it was heard
+// after the report, or has reported a link itself.
+bool IsAnswered(const State& state, const Job& job,
+                const SuspicionReport& report) {
+  const Worker* const peer =
+      state.FindWorker(job.members[report.peer_rank].identity.worker);
+  if (peer == nullptr || peer->session == 0) return false;
+  return peer->last_heard > report.time ||
+         std::any_of(job.suspicions.begin(), job.suspicions.end(),
+                     [&](const SuspicionReport& other) {
+                       return other.observer_rank == report.peer_rank;
+                     });
 }
 
 // Returns the links that the suspicions are about, without those that follow
@@ -112,10 +134,25 @@ void EvictForLinks(Turn& turn, const Job& job,
 
 }  // namespace
 
+void HastenSuspicions(const Turn& turn, Job& job) {
+  if (job.suspicion_deadline == MonotonicTime::InfiniteFuture() ||
+      !AreAllClosed(job)) {
+    return;
+  }
+  const bool are_answered = std::all_of(
+      job.suspicions.begin(), job.suspicions.end(),
+      [&](const auto& report) { return IsAnswered(turn.state, job, report); });
+  if (are_answered) job.suspicion_deadline = turn.now;
+}
+
 void OnSuspicionDeadline(Turn& turn, Job& job) {
   job.suspicion_deadline = MonotonicTime::InfiniteFuture();
   if (job.state == v1::JOB_STATE_STOPPING) {
     BeginHalt(turn, job, HaltIntent::kCancel, VerdictOnLinks(turn, job));
+    return;
+  }
+  if (AreAllClosed(job)) {
+    BeginHalt(turn, job, HaltIntent::kReform, VerdictOnLinks(turn, job));
     return;
   }
   const bool is_first = job.links.OnFault(CertainLinks(job)) == 1;

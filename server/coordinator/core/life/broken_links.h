@@ -6,9 +6,15 @@
 
 namespace ringmaster::coordinator {
 
+// Connections that were closed need no further explanation once everybody who
+// could have closed them was heard since: all are alive, and the same members
+// begin again at once. A process that ends is told of by its own stream.
+void HastenSuspicions(const Turn& turn, Job& job);
+
 // Nothing has explained the suspicions, so links are at fault. The first time
 // the same members begin again; if it happens again without a step in between,
 // the fewest members that cover the broken links are evicted (LinkFaults).
+// Connections that were only closed cost nobody its place.
 void OnSuspicionDeadline(Turn& turn, Job& job);
 
 // Two workers no longer need to be kept apart.

@@ -25,13 +25,12 @@ MonotonicTime EarliestDeadline(const State& state) {
                          ? state.rebuilding->deadline
                          : MonotonicTime::InfiniteFuture()});
   }
-  return std::min({state.lease_check, state.quarantine_check,
-                   job->gang_deadline, job->link_check, job->growth_deadline,
-                   job->rehearsal_deadline, job->pause_deadline,
-                   job->halt_deadline, job->stop_deadline,
-                   job->suspicion_deadline, job->reattach_deadline,
-                   job->return_deadline, job->holders_deadline,
-                   ProgressDeadline(*job)});
+  return std::min(
+      {state.lease_check, state.quarantine_check, job->gang_deadline,
+       job->link_check, job->growth_deadline, job->rehearsal_deadline,
+       job->pause_deadline, job->halt_deadline, job->stop_deadline,
+       job->suspicion_deadline, job->reattach_deadline, job->return_deadline,
+       job->holders_deadline, ProgressDeadline(*job)});
 }
 
 // The order matters if several are due: the best explanation of an incident
@@ -50,6 +49,7 @@ void ActOnDeadlines(Turn& turn) {
   if (Job* const job = due(&Job::reattach_deadline)) {
     OnReattachDeadline(turn, *job);
   }
+  if (Job* const job = turn.state.ActiveJob()) HastenSuspicions(turn, *job);
   if (Job* const job = due(&Job::suspicion_deadline)) {
     OnSuspicionDeadline(turn, *job);
   }

@@ -159,7 +159,7 @@ void OnSuspicion(Turn& turn, Worker& worker,
   job.suspicions.push_back(
       {worker.name, rank, peer, detail,
        suspicion.is_unreached.value_or(worker.phase == v1::PHASE_CONNECT),
-       suspicion.failure});
+       suspicion.failure, turn.now});
   turn.Emit(v1::EVENT_SEVERITY_WARNING, "worker.suspected", job,
             job.members[peer].identity.worker,
             absl::StrCat(Describe(member->identity), " reports ",

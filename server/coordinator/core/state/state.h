@@ -166,6 +166,7 @@ struct SuspicionReport {
   std::string detail;
   bool is_unreached = false;  // no connection with the peer was made
   v1::LinkFailure failure = v1::LINK_FAILURE_UNSPECIFIED;
+  MonotonicTime time = {};  // when it was heard
 };
 
 // The next thing that happens once every member has halted.
