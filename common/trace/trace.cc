@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string_view>
 
 #include "absl/time/time.h"
@@ -41,6 +42,15 @@ std::vector<TraceSpan> Trace::Spans(int64_t first_step,
     }
   }
   return spans;
+}
+
+std::optional<Trace::StepRange> Trace::HeldSteps() const {
+  const std::vector<TraceSpan> spans = Spans();
+  if (spans.empty()) return std::nullopt;
+  const auto [first, last] = std::minmax_element(
+      spans.begin(), spans.end(),
+      [](const TraceSpan& a, const TraceSpan& b) { return a.step < b.step; });
+  return StepRange{first->step, last->step};
 }
 
 namespace {

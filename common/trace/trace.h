@@ -11,6 +11,7 @@
 #define RINGMASTER_COMMON_TRACE_TRACE_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,13 @@ class Trace {
   // first.
   [[nodiscard]] std::vector<TraceSpan> Spans(
       int64_t first_step = INT64_MIN, int64_t last_step = INT64_MAX) const;
+
+  struct StepRange {
+    int64_t first = 0;
+    int64_t last = 0;
+  };
+  // The steps that spans are still held of; nullopt if there are no spans.
+  [[nodiscard]] std::optional<StepRange> HeldSteps() const;
 
  private:
   mutable Mutex mutex_;

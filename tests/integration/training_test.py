@@ -118,6 +118,9 @@ class TrainingTest(unittest.TestCase):
             self.assertEqual(result.returncode, 0, result.stderr)
             names = {event["name"] for event in json.loads(result.stdout)["traceEvents"]}
             self.assertLessEqual({"forward", "backward", "all_reduce", "commit", "optimizer"}, names)
+            result = cluster.ringctl("trace", job_id, "--first_step=1000")
+            self.assertEqual((result.returncode, result.stdout), (2, ""))
+            self.assertRegex(result.stderr, r"has no trace of step 1000 and later yet: its ranks hold steps \d+ to \d+\n$")
 
     def test_ipv6_alone_is_enough(self):
         with Cluster() as cluster:

@@ -209,6 +209,8 @@ TEST_F(AgentTest, AnswersATraceRequest) {
   ASSERT_TRUE(reply.has_value());
   EXPECT_EQ(reply->trace_reply().request_id(), 5);
   EXPECT_EQ(reply->trace_reply().trace().worker(), "w0");
+  EXPECT_EQ(reply->trace_reply().trace().first_held_step(), 3);
+  EXPECT_EQ(reply->trace_reply().trace().last_held_step(), 3);
   ASSERT_EQ(reply->trace_reply().trace().spans_size(), 1);
   EXPECT_EQ(reply->trace_reply().trace().spans(0).name(), "forward");
   EXPECT_EQ(reply->trace_reply().trace().spans(0).end_nanos(), 9);

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-
 namespace ringmaster::coordinator {
 namespace {
 
@@ -43,7 +41,7 @@ void TraceGathering::Start(const State& state, const Job& job,
   for (const Member& member : job.members) {
     const MemberIdentity& identity = member.identity;
     if (!StillHasTrace(state, job, member)) {
-      gathering.response.add_missing_workers(identity.worker);
+      gathering.missing.push_back(identity.worker);
       continue;
     }
     const SessionId session = state.FindWorker(identity.worker)->session;
@@ -63,10 +61,7 @@ void TraceGathering::Add(SessionId session, v1::TraceReply reply) {
     reply.mutable_trace()->set_rank(asked->second.rank);
     reply.mutable_trace()->set_worker(asked->second.worker);
     gathering.waiting.erase(asked);
-    gathering.bytes += reply.trace().ByteSizeLong();
-    if (gathering.bytes <= kMaxTraceBytes) {
-      *gathering.response.add_ranks() = std::move(*reply.mutable_trace());
-    }
+    gathering.answers.Add(std::move(*reply.mutable_trace()));
   }
   FinishComplete();
 }
@@ -75,7 +70,7 @@ void TraceGathering::Forget(SessionId session) {
   for (Gathering& gathering : gatherings_) {
     const auto it = gathering.waiting.find(session);
     if (it == gathering.waiting.end()) continue;
-    gathering.response.add_missing_workers(it->second.worker);
+    gathering.missing.push_back(it->second.worker);
     gathering.waiting.erase(it);
   }
   FinishComplete();
@@ -85,7 +80,7 @@ void TraceGathering::Expire(MonotonicTime now) {
   for (Gathering& gathering : gatherings_) {
     if (gathering.deadline > now) break;
     for (const auto& [session, asked] : gathering.waiting) {
-      gathering.response.add_missing_workers(asked.worker);
+      gathering.missing.push_back(asked.worker);
     }
     gathering.waiting.clear();
   }
@@ -114,18 +109,13 @@ void TraceGathering::FinishComplete() {
 }
 
 void TraceGathering::Finish(Gathering& gathering) {
-  if (gathering.bytes > kMaxTraceBytes) {
-    gathering.reply(absl::ResourceExhaustedError(
-        absl::StrCat("the trace takes ", gathering.bytes, " bytes, more than ",
-                     kMaxTraceBytes, "; ask for fewer steps")));
-    return;
+  absl::StatusOr<v1::GetTraceResponse> response = gathering.answers.Take();
+  if (response.ok()) {
+    for (std::string& worker : gathering.missing) {
+      response->add_missing_workers(std::move(worker));
+    }
   }
-  auto& ranks = *gathering.response.mutable_ranks();
-  std::sort(ranks.begin(), ranks.end(),
-            [](const v1::RankTrace& a, const v1::RankTrace& b) {
-              return a.rank() < b.rank();
-            });
-  gathering.reply(std::move(gathering.response));
+  gathering.reply(std::move(response));
 }
 
 }  // namespace ringmaster::coordinator

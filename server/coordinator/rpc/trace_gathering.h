@@ -10,6 +10,7 @@
 #include <list>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
@@ -20,14 +21,12 @@
 #include "ringmaster/v1/job_service.pb.h"
 #include "server/coordinator/core/state/state.h"
 #include "server/coordinator/core/state/types.h"
+#include "server/coordinator/rpc/newest_steps.h"
 
 namespace ringmaster::coordinator {
 
 // A member that has not answered within this time is named as missing.
 inline constexpr absl::Duration kTraceBudget = absl::Seconds(2);
-// Longest answer, so that it fits a message.
-inline constexpr size_t kMaxTraceBytes = 3 << 20;
-
 class TraceGathering {
  public:
   using Reply = absl::AnyInvocable<void(absl::StatusOr<v1::GetTraceResponse>)>;
@@ -38,8 +37,7 @@ class TraceGathering {
   // Asks every member of `job` that has a session, unless it has since begun
   // another job, which clears its trace; `reply` is called once, perhaps at
   // once.
-  //   RESOURCE_EXHAUSTED  the answers are too long together; ask for fewer
-  //   steps
+  //   RESOURCE_EXHAUSTED  even the newest step does not fit an answer
   void Start(const State& state, const Job& job, int64_t first_step,
              int64_t last_step, MonotonicTime now, Reply reply);
 
@@ -63,8 +61,8 @@ class TraceGathering {
     };
     // Those who have not answered.
     std::map<SessionId, Asked> waiting;
-    v1::GetTraceResponse response;
-    size_t bytes = 0;
+    NewestSteps answers;
+    std::vector<std::string> missing;
     Reply reply;
   };
 

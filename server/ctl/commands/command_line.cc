@@ -26,6 +26,7 @@
 #include "server/ctl/commands/queries.h"
 #include "server/ctl/commands/sample.h"
 #include "server/ctl/commands/submit.h"
+#include "server/ctl/commands/trace.h"
 #include "server/ctl/terminal/interrupts.h"
 #include "server/ctl/terminal/screen.h"
 

@@ -296,11 +296,35 @@ TEST_F(CommandLineTest, WritesATraceToAFileOrStdout) {
   EXPECT_EQ(RunThere({"trace", "x", "-f", path}).code, 0);
   std::ifstream file(path);
   EXPECT_FALSE(nlohmann::json::parse(file)["traceEvents"].empty());
-  coordinator_.SetTrace({});
-  EXPECT_THAT(RunThere({"trace", "x"}).error,
-              HasSubstr("no rank has recorded"));
   EXPECT_THAT(RunThere({"trace", "x", "-f", "/nonexistent/trace"}).error,
               HasSubstr("cannot write the trace to"));
+  coordinator_.SetTrace({});
+  ExpectError(RunThere({"trace", "x"}), ExitCode::kUsage,
+              "no rank of job x has recorded anything");
+}
+
+TEST_F(CommandLineTest, SaysWhichStepsATraceLacks) {
+  v1::GetTraceResponse trace;
+  v1::RankTrace& rank = *trace.add_ranks();
+  rank.set_first_held_step(7000);
+  rank.set_last_held_step(8532);
+  coordinator_.SetTrace(trace);
+  ExpectError(RunThere({"trace", "x", "--first_step=1", "--last_step=5"}),
+              ExitCode::kUsage,
+              "job x no longer has a trace of steps 1 to 5: its ranks hold "
+              "steps 7000 to 8532");
+  ExpectError(RunThere({"trace", "x", "--first_step=9000"}), ExitCode::kUsage,
+              "job x has no trace of step 9000 and later yet");
+  rank.add_spans()->set_step(8532);
+  trace.set_first_fitting_step(8000);
+  coordinator_.SetTrace(trace);
+  const Outcome cut = RunThere({"trace", "x"});
+  EXPECT_EQ(cut.code, 0);
+  EXPECT_EQ(cut.error,
+            "note: steps before 8000 are left out: they do not fit one answer; "
+            "ask for them with --last_step=7999\n");
+  EXPECT_THAT(RunThere({"trace", "x", "--first_step=6999"}).error,
+              HasSubstr("note: steps before 7000 are gone"));
 }
 
 TEST_F(CommandLineTest, SubmitsAJobWithChanges) {

@@ -1,14 +1,10 @@
 #include "server/ctl/commands/queries.h"
 
-#include <fstream>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "common/config/version.h"
 #include "common/status/status_macros.h"
-#include "common/trace/trace.h"
 #include "nlohmann/json.hpp"
 #include "server/ctl/commands/json_line.h"
 #include "server/ctl/render/job_view.h"
@@ -34,27 +30,6 @@ int Answer(const CommandContext& context,
     WriteLines(context.console, lines);
   }
   return kSuccess;
-}
-
-// The names point into `response`.
-std::vector<RankTrace> ToRankTraces(const v1::GetTraceResponse& response) {
-  std::vector<RankTrace> ranks;
-  for (const v1::RankTrace& from : response.ranks()) {
-    RankTrace rank{.rank = from.rank(), .worker = from.worker(), .spans = {}};
-    for (const v1::TraceSpan& span : from.spans()) {
-      rank.spans.push_back(
-          {.name = span.name().c_str(),
-           .track = span.track().c_str(),
-           .step = span.step(),
-           .bucket = span.bucket(),
-           .bytes = span.bytes(),
-           .ready = MonotonicTime::FromNanos(span.ready_nanos()),
-           .start = MonotonicTime::FromNanos(span.start_nanos()),
-           .end = MonotonicTime::FromNanos(span.end_nanos())});
-    }
-    ranks.push_back(std::move(rank));
-  }
-  return ranks;
 }
 
 }  // namespace
@@ -128,34 +103,6 @@ absl::StatusOr<int> RunVersion(const CommandContext& context) {
       context.console.Write(absl::StrCat("server: ", Printable(server), "\n"));
   }
   RETURN_IF_ERROR(status.status());
-  return kSuccess;
-}
-
-absl::StatusOr<int> RunTrace(const CommandContext& context,
-                             const TraceOptions& options) {
-  ASSIGN_OR_RETURN(const v1::GetTraceResponse response,
-                   context.client.GetTrace(options.job, options.first_step,
-                                           options.last_step));
-  if (!response.missing_workers().empty()) {
-    context.console.WriteError(absl::StrCat(
-        "no trace from ",
-        Printable(absl::StrJoin(response.missing_workers(), ", ")), "\n"));
-  }
-  if (response.ranks().empty()) {
-    context.console.WriteError(
-        "no rank has recorded anything: only a job that runs can be traced\n");
-  }
-  const std::string trace = ToChromeTrace(ToRankTraces(response));
-  if (options.file.empty() || options.file == "-") {
-    context.console.Write(absl::StrCat(trace, "\n"));
-    return kSuccess;
-  }
-  std::ofstream file(options.file, std::ios::binary | std::ios::trunc);
-  file << trace << '\n';
-  file.close();
-  if (!file)
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot write the trace to ", options.file));
   return kSuccess;
 }
 

@@ -28,17 +28,6 @@ namespace ringmaster::ctl {
 // if there is no second.
 [[nodiscard]] absl::StatusOr<int> RunVersion(const CommandContext& context);
 
-struct TraceOptions {
-  std::string job;
-  int64_t first_step = 0;
-  int64_t last_step = 0;  // 0: the newest
-  std::string file;       // "" or "-": stdout
-};
-
-// Writes Chrome-trace JSON (load it in https://ui.perfetto.dev).
-[[nodiscard]] absl::StatusOr<int> RunTrace(const CommandContext& context,
-                                           const TraceOptions& options);
-
 }  // namespace ringmaster::ctl
 
 #endif  // RINGMASTER_SERVER_CTL_COMMANDS_QUERIES_H_

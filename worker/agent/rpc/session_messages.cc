@@ -539,6 +539,10 @@ v1::SessionRequest ToMessage(const agent::SendTrace& send,
   reply.set_request_id(send.request_id);
   reply.mutable_trace()->set_rank(send.rank);
   reply.mutable_trace()->set_worker(identity.name);
+  if (const auto held = trace.HeldSteps(); held.has_value()) {
+    reply.mutable_trace()->set_first_held_step(held->first);
+    reply.mutable_trace()->set_last_held_step(held->last);
+  }
   const int64_t last = send.last_step == 0 ? std::numeric_limits<int64_t>::max()
                                            : send.last_step;
   for (const TraceSpan& span : trace.Spans(send.first_step, last)) {
