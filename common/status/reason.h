@@ -20,8 +20,10 @@ namespace reason {
 inline constexpr std::string_view kInvalidJobSpec = "INVALID_JOB_SPEC";
 inline constexpr std::string_view kInvalidRequest = "INVALID_REQUEST";
 inline constexpr std::string_view kJobNotFound = "JOB_NOT_FOUND";
+inline constexpr std::string_view kJobAmbiguous = "JOB_AMBIGUOUS";
 inline constexpr std::string_view kJobExists = "JOB_EXISTS";
 inline constexpr std::string_view kJobAlreadyEnded = "JOB_ALREADY_ENDED";
+inline constexpr std::string_view kRequestIdReused = "REQUEST_ID_REUSED";
 inline constexpr std::string_view kWorkerNameInUse = "WORKER_NAME_IN_USE";
 inline constexpr std::string_view kSuperseded = "SUPERSEDED_BY_NEW_INCARNATION";
 inline constexpr std::string_view kProtocolMismatch = "PROTOCOL_MISMATCH";
@@ -32,6 +34,9 @@ inline constexpr std::string_view kStaleGeneration = "STALE_GENERATION";
 inline constexpr std::string_view kPlanMismatch = "PLAN_MISMATCH";
 inline constexpr std::string_view kJournalUnavailable = "JOURNAL_UNAVAILABLE";
 inline constexpr std::string_view kShuttingDown = "SHUTTING_DOWN";
+// The client's own, of a call that has no answer.
+inline constexpr std::string_view kNotConnected = "NOT_CONNECTED";
+inline constexpr std::string_view kConnectionBroke = "CONNECTION_BROKE";
 inline constexpr std::string_view kInternal = "INTERNAL";
 }  // namespace reason
 

@@ -53,17 +53,9 @@ absl::StatusOr<int64_t> PageStart(const std::string& token, int64_t first) {
 
 }  // namespace
 
-absl::Status NoSuchJob(const std::string& job) {
-  return WithReason(
-      absl::NotFoundError(absl::StrCat(
-          "no job \"", absl::string_view(job).substr(0, 100), "\"")),
-      reason::kJobNotFound);
-}
-
 absl::StatusOr<v1::GetJobResponse> GetJob(const State& state,
                                           const v1::GetJobRequest& request) {
-  const Job* job = state.FindJob(request.job());
-  if (job == nullptr) return NoSuchJob(request.job());
+  ASSIGN_OR_RETURN(const Job* const job, state.LookUpJob(request.job()));
   v1::GetJobResponse response;
   *response.mutable_job() = JobProto(state, *job);
   return response;
@@ -102,8 +94,9 @@ absl::StatusOr<v1::ListEventsResponse> ListEvents(
   std::string job_id;
   if (!request.job().empty()) {
     // The events of a job that the state has forgotten may still be there.
-    const Job* job = state.FindJob(request.job());
-    job_id = job != nullptr ? job->id : request.job();
+    const absl::StatusOr<const Job*> job = state.LookUpJob(request.job());
+    if (!job.ok() && !absl::IsNotFound(job.status())) return job.status();
+    job_id = job.ok() ? (*job)->id : request.job();
   }
   v1::ListEventsResponse response;
   *response.mutable_events() =
@@ -116,8 +109,7 @@ absl::StatusOr<v1::ListMembersResponse> ListMembers(
   ASSIGN_OR_RETURN(const int size,
                    PageSize(request.page_size(), kDefaultMembers, kMaxMembers));
   ASSIGN_OR_RETURN(const int64_t start, PageStart(request.page_token(), 0));
-  const Job* job = state.FindJob(request.job_id());
-  if (job == nullptr) return NoSuchJob(request.job_id());
+  ASSIGN_OR_RETURN(const Job* const job, state.LookUpJob(request.job_id()));
   if (request.generation() != 0 && request.generation() != job->generation) {
     return WithReason(
         absl::AbortedError(absl::StrCat(
@@ -143,8 +135,7 @@ absl::StatusOr<v1::ListMembersResponse> ListMembers(
 absl::StatusOr<v1::ExplainJobResponse> ExplainJob(
     const State& state, const Config& config, MonotonicTime now,
     absl::Duration journal_wait, const v1::ExplainJobRequest& request) {
-  const Job* job = state.FindJob(request.job());
-  if (job == nullptr) return NoSuchJob(request.job());
+  ASSIGN_OR_RETURN(const Job* const job, state.LookUpJob(request.job()));
   Explanation explanation = Explain(state, *job, config, now, journal_wait);
   v1::ExplainJobResponse response;
   response.set_job_id(job->id);

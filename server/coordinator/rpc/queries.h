@@ -1,7 +1,8 @@
 // The answers to users' questions, made from the state; and the commands made
 // from their requests. Pure.
 //
-// Errors carry their reason. A malformed request is
+// Errors carry their reason; those of State::LookUpJob, where a request names a
+// job, are passed on. A malformed request is
 // INVALID_ARGUMENT/INVALID_REQUEST and names the field.
 #ifndef RINGMASTER_SERVER_COORDINATOR_RPC_QUERIES_H_
 #define RINGMASTER_SERVER_COORDINATOR_RPC_QUERIES_H_
@@ -22,9 +23,6 @@ namespace ringmaster::coordinator {
 // Pages end at this size, well below the largest message, even if more was
 // asked for.
 inline constexpr size_t kMaxPageBytes = 2 << 20;
-
-// NOT_FOUND/JOB_NOT_FOUND.
-[[nodiscard]] absl::Status NoSuchJob(const std::string& job);
 
 [[nodiscard]] absl::StatusOr<v1::GetJobResponse> GetJob(
     const State& state, const v1::GetJobRequest& request);

@@ -201,7 +201,7 @@ TEST_F(QueriesTest, AJobIsExplained) {
   const absl::Status unknown = ExplainJob(state_, Config(), MonotonicTime(),
                                           absl::ZeroDuration(), request)
                                    .status();
-  EXPECT_EQ(unknown.message(), "no job \"digit\"");
+  EXPECT_EQ(unknown.message(), "no job has the id or name digit");
   EXPECT_EQ(ReasonOf(unknown), reason::kJobNotFound);
 }
 

@@ -245,9 +245,9 @@ absl::Status CoordinatorRuntime::GatherTrace(std::string job,
   return executor_.Post([this, job = std::move(job), first_step, last_step,
                          reply = std::move(reply)]() mutable {
     if (is_shut_down_) return reply(ShuttingDown());
-    const Job* found = core_->state().FindJob(job);
-    if (found == nullptr) return reply(NoSuchJob(job));
-    traces_.Start(core_->state(), *found, first_step, last_step, clock_.Now(),
+    const absl::StatusOr<const Job*> found = core_->state().LookUpJob(job);
+    if (!found.ok()) return reply(found.status());
+    traces_.Start(core_->state(), **found, first_step, last_step, clock_.Now(),
                   std::move(reply));
     ScheduleWakeup();
   });
@@ -267,9 +267,9 @@ void CoordinatorRuntime::WatchJob(std::string job,
   const absl::Status status =
       executor_.Post([this, watcher, job = std::move(job)] {
         if (is_shut_down_) return watcher->End(ShuttingDown());
-        const Job* found = core_->state().FindJob(job);
-        if (found == nullptr) return watcher->End(NoSuchJob(job));
-        publisher_.AddJobWatcher(watcher, core_->state(), *found);
+        const absl::StatusOr<const Job*> found = core_->state().LookUpJob(job);
+        if (!found.ok()) return watcher->End(found.status());
+        publisher_.AddJobWatcher(watcher, core_->state(), **found);
       });
   if (!status.ok()) watcher->End(status);
 }

@@ -62,6 +62,12 @@ std::string ExplainUnavailable(const std::string& cause,
       "): check that it runs, and that both sides use TLS or both do not");
 }
 
+// Returns true if no connection was made, so that the call cannot have arrived.
+bool IsNotConnected(const std::string& cause) {
+  return ContainsAny(cause, {"failed to connect", "dns resolution failed",
+                             "name resolution", "name or service not known"});
+}
+
 }  // namespace
 
 absl::Status Explain(const absl::Status& status, std::string_view address,
@@ -71,7 +77,10 @@ absl::Status Explain(const absl::Status& status, std::string_view address,
   const std::string cause = OneLine(status);
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
-      return absl::UnavailableError(ExplainUnavailable(cause, where));
+      return WithReason(
+          absl::UnavailableError(ExplainUnavailable(cause, where)),
+          IsNotConnected(cause) ? reason::kNotConnected
+                                : reason::kConnectionBroke);
     case absl::StatusCode::kDeadlineExceeded:
       return absl::DeadlineExceededError(absl::StrCat(
           "no answer from the coordinator at ", where, " within ",

@@ -151,8 +151,9 @@ void AddSubmissionCommands(FlagSet& flags, CommandLine& line) {
              &line.submit.is_watched);
   submit.Add({.name = "request_id",
               .unit = "ID",
-              .help = "Chosen by you: a repeated submission with the same one "
-                      "returns the first one's job."},
+              .help = "Chosen by you: submitting the same job again with the "
+                      "same one returns the first one's job. Drawn at random "
+                      "unless given."},
              &line.submit.request_id);
 }
 
@@ -161,7 +162,9 @@ void AddJobCommands(FlagSet& flags, CommandLine& line) {
                        bool is_required) -> FlagSet& {
     FlagSet& command = flags.AddCommand(name, summary);
     command.AddArgument(
-        "JOB", "Id of the job, or its name for the newest of that name.",
+        "JOB",
+        "Id of the job, or its name: the live job of that name, or the newest "
+        "that ended.",
         is_required, &line.job);
     return command;
   };

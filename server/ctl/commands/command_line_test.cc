@@ -341,6 +341,28 @@ TEST_F(CommandLineTest, SubmitsAJobWithChanges) {
             "first-job-1");
 }
 
+TEST_F(CommandLineTest, SaysWhetherAJobWasQueuedIfNobodyAnswers) {
+  std::string address;
+  {
+    FakeCoordinator gone;
+    address = gone.address();
+  }
+  ExpectError(RunCtl({"submit", kJobFile, "--coordinator=" + address}),
+              ExitCode::kRetryElsewhere,
+              "error: the job was not queued: no coordinator listens");
+  coordinator_.FailWith(absl::UnavailableError("Socket closed"));
+  const Outcome outcome = RunThere({"submit", kJobFile});
+  const std::string id = coordinator_.submitted().request_id();
+  EXPECT_THAT(id, StartsWith("ringctl-"));
+  ExpectError(outcome, ExitCode::kRetryElsewhere,
+              "error: it is not known whether the job was queued: ");
+  EXPECT_THAT(outcome.error, HasSubstr(absl::StrCat(
+                                 "submitting it again with --request_id=", id,
+                                 " queues it only if it was not")));
+  RunThere({"submit", kJobFile});
+  EXPECT_NE(coordinator_.submitted().request_id(), id);
+}
+
 TEST_F(CommandLineTest, RefusesBadJobFilesWithFileAndLine) {
   const std::string path = absl::StrCat(::testing::TempDir(), "/bad.yaml");
   std::ofstream(path) << "name: x\ntrian: 3\n";

@@ -1,9 +1,15 @@
 #include "server/ctl/commands/submit.h"
 
+#include <cstdint>
+#include <string>
+
+#include "absl/random/random.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "common/job/job_spec.h"
 #include "common/status/annotate.h"
 #include "common/status/exit_code.h"
+#include "common/status/reason.h"
 #include "common/status/status_macros.h"
 #include "server/ctl/client/bell.h"
 #include "server/ctl/client/job_watch.h"
@@ -42,6 +48,37 @@ absl::StatusOr<int> DryRun(const CommandContext& context,
   return 0;
 }
 
+// An id that no other submission has, so that this one can be repeated.
+std::string NewRequestId() {
+  absl::BitGen random;
+  return absl::StrFormat("ringctl-%016x", absl::Uniform<uint64_t>(random));
+}
+
+// Says of a submission that got no answer whether the job was queued.
+absl::Status ExplainOutcome(const absl::Status& status,
+                            const SubmitOptions& options,
+                            const std::string& request_id) {
+  // A mistake in the job is reported for its file; other errors name the
+  // coordinator already.
+  if (absl::IsInvalidArgument(status))
+    return Annotate(status, JobFileName(options.job_file));
+  const std::string reason = ReasonOf(status);
+  if (reason == reason::kNotConnected)
+    return Annotate(status, "the job was not queued");
+  const bool is_unknown = absl::IsDeadlineExceeded(status) ||
+                          reason == reason::kConnectionBroke ||
+                          reason == reason::kShuttingDown;
+  if (!is_unknown) return status;
+  const absl::Status outcome =
+      Annotate(status, "it is not known whether the job was queued");
+  return absl::Status(
+      outcome.code(),
+      absl::StrCat(std::string(outcome.message()),
+                   "; `ringctl status` shows it if it was, and "
+                   "submitting it again with --request_id=",
+                   request_id, " queues it only if it was not"));
+}
+
 }  // namespace
 
 absl::StatusOr<int> RunSubmit(const CommandContext& context,
@@ -50,15 +87,11 @@ absl::StatusOr<int> RunSubmit(const CommandContext& context,
                    LoadJobFile(options.job_file, options.assignments));
   if (options.is_dry_run)
     return DryRun(context, spec, JobFileName(options.job_file));
-  const absl::StatusOr<v1::Job> job = context.client.SubmitJob(
-      spec, /*validate_only=*/false, options.request_id);
-  if (!job.ok()) {
-    // A mistake in the job is reported for its file; other errors name the
-    // coordinator already.
-    return absl::IsInvalidArgument(job.status())
-               ? Annotate(job.status(), JobFileName(options.job_file))
-               : job.status();
-  }
+  const std::string request_id =
+      options.request_id.empty() ? NewRequestId() : options.request_id;
+  const absl::StatusOr<v1::Job> job =
+      context.client.SubmitJob(spec, /*validate_only=*/false, request_id);
+  if (!job.ok()) return ExplainOutcome(job.status(), options, request_id);
   WarnOf(job->spec(), context.console);
   if (options.is_watched) return RunWatch(context, job->id());
   if (context.format == OutputFormat::kJson) {

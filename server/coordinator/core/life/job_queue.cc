@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "common/protocol/enum_name.h"
 #include "common/status/exit_code.h"
@@ -17,19 +18,37 @@
 namespace ringmaster::coordinator {
 namespace {
 
+// OK if `submit` asks for the job that its request_id has made already.
+absl::Status IsRepeated(const SubmitRequested& submit, const JobTerms& made,
+                        const std::string& id) {
+  if (submit.spec == made.spec) return absl::OkStatus();
+  return WithReason(
+      absl::AlreadyExistsError(absl::StrCat(
+          "request_id \"", submit.request_id, "\" has made job ", id,
+          ", with another specification; give another request_id for this "
+          "one")),
+      reason::kRequestIdReused);
+}
+
 // If the same request_id has made a job before, answers `request` with that
-// job, or lets it wait for it. Returns false if there is none.
+// job, or lets it wait for it; refuses it if it asks for another job. Returns
+// false if there is none.
 bool AnswerRepeated(Turn& turn, const SubmitRequested& submit) {
   if (submit.request_id.empty()) return false;
   for (const auto& [number, job] : turn.state.jobs) {
     if (job.request_id != submit.request_id) continue;
-    turn.Reply(submit.request, absl::OkStatus(), job.id);
+    turn.Reply(submit.request, IsRepeated(submit, job, job.id), job.id);
     return true;
   }
   for (auto& [token, pending] : turn.outbox.in_flight) {
     const auto* const record = std::get_if<JobCreatedRecord>(&pending.record);
     if (record == nullptr || record->request_id != submit.request_id) continue;
-    pending.waiting.push_back(submit.request);
+    const absl::Status repeated = IsRepeated(submit, *record, record->id);
+    if (repeated.ok()) {
+      pending.waiting.push_back(submit.request);
+    } else {
+      turn.Reply(submit.request, repeated, "");
+    }
     return true;
   }
   return false;
@@ -98,16 +117,10 @@ void AnswerRepeatedCancel(Turn& turn, const CancelRequested& cancel,
   turn.Reply(cancel.request, absl::OkStatus(), job.id);
 }
 
-absl::Status NotCancellable(const Job* job, const std::string& name) {
-  if (job == nullptr) {
-    return WithReason(
-        absl::NotFoundError(absl::StrCat("no job has the id or name ", name)),
-        reason::kJobNotFound);
-  }
-  if (!IsEnded(job->state)) return absl::OkStatus();
+absl::Status AlreadyEnded(const Job& job) {
   return WithReason(
       absl::FailedPreconditionError(absl::StrCat(
-          "job ", job->id, " has already ended: ", EnumName(job->state))),
+          "job ", job.id, " has already ended: ", EnumName(job.state))),
       reason::kJobAlreadyEnded);
 }
 
@@ -163,10 +176,14 @@ void OnJobDurable(Turn& turn, const JobCreatedRecord& record,
 }
 
 void OnCancel(Turn& turn, const CancelRequested& cancel) {
-  Job* const job = turn.state.FindJob(cancel.job);
-  if (const absl::Status status = NotCancellable(job, cancel.job);
-      !status.ok()) {
-    turn.Reply(cancel.request, status, job == nullptr ? "" : job->id);
+  const absl::StatusOr<const Job*> found = turn.state.LookUpJob(cancel.job);
+  if (!found.ok()) {
+    turn.Reply(cancel.request, found.status(), "");
+    return;
+  }
+  Job* const job = turn.state.FindJobById((*found)->id);
+  if (IsEnded(job->state)) {
+    turn.Reply(cancel.request, AlreadyEnded(*job), job->id);
     return;
   }
   if (job->ending.has_value()) {

@@ -1,9 +1,23 @@
 #include "server/coordinator/core/state/state.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/protocol/enum_name.h"
+#include "common/status/reason.h"
 
 namespace ringmaster::coordinator {
+namespace {
+
+// Of what a message repeats: names come from users.
+constexpr size_t kMaxShownName = 100;
+constexpr size_t kMaxListedJobs = 10;
+
+}  // namespace
 
 int MemberCount(const Job& job, v1::Role role) {
   const auto first_server = std::partition_point(
@@ -58,6 +72,36 @@ bool CanBePrepared(const Job& job, v1::Role role) {
 
 bool IsPausing(const Job& job) {
   return job.paused_generation != 0 && job.paused_generation == job.generation;
+}
+
+absl::StatusOr<const Job*> State::LookUpJob(std::string_view id_or_name) const {
+  const Job* found = nullptr;
+  std::vector<std::string> live;
+  for (const auto& [number, job] : jobs) {
+    if (job.id == id_or_name) return &job;
+    if (job.name != id_or_name) continue;
+    if (!IsEnded(job.state))
+      live.push_back(absl::StrCat(job.id, " (", EnumName(job.state), ")"));
+    if (found == nullptr || !IsEnded(job.state) || IsEnded(found->state))
+      found = &job;
+  }
+  const std::string shown(id_or_name.substr(0, kMaxShownName));
+  if (found == nullptr) {
+    return WithReason(
+        absl::NotFoundError(absl::StrCat("no job has the id or name ", shown)),
+        reason::kJobNotFound);
+  }
+  if (live.size() > 1) {
+    const size_t more = live.size() - std::min(live.size(), kMaxListedJobs);
+    live.resize(live.size() - more);
+    return WithReason(
+        absl::FailedPreconditionError(
+            absl::StrCat("several live jobs have the name ", shown,
+                         "; give the id of one: ", absl::StrJoin(live, ", "),
+                         more > 0 ? absl::StrCat(" and ", more, " more") : "")),
+        reason::kJobAmbiguous);
+  }
+  return found;
 }
 
 const Job* State::FindJob(std::string_view id_or_name) const {

@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/clock/monotonic_time.h"
 #include "common/parameter_server/shard_placement.h"
@@ -467,6 +468,12 @@ struct State {
   // No lease runs out before.
   MonotonicTime lease_check = MonotonicTime::InfiniteFuture();
 
+  // The job that a user means by an id or a name: the live job of that name, or
+  // if there is none the newest that ended.
+  //   NOT_FOUND/JOB_NOT_FOUND
+  //   FAILED_PRECONDITION/JOB_AMBIGUOUS  lists the live jobs of that name
+  [[nodiscard]] absl::StatusOr<const Job*> LookUpJob(
+      std::string_view id_or_name) const;
   // The job with that id, else the newest with that name, else null.
   const Job* FindJob(std::string_view id_or_name) const;
   Job* FindJob(std::string_view id_or_name);
