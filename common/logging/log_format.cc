@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/text/instant.h"
 #include "nlohmann/json.hpp"
 
 namespace ringmaster {
@@ -117,7 +118,7 @@ void AppendField(const LogField& field, std::string& line) {
 }  // namespace
 
 std::string FormatLogText(const LogRecord& record, absl::TimeZone zone) {
-  std::string line = absl::FormatTime("%H:%M:%E3S ", record.time, zone);
+  std::string line = absl::StrCat(FormatInstant(record.time, zone), " ");
   line += LevelLetter(record.level);
   if (!record.role.empty()) {
     line += ' ';

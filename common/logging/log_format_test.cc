@@ -43,7 +43,8 @@ TEST(LogTextTest, IsOneLineOfKeysAndValues) {
                   .event = "job.started",
                   .context = context,
                   .fields = fields}),
-            "12:03:04.123 I coordinator job.started generation=3 step=0 "
+            "2026-01-02T12:03:04.123+00:00 I coordinator job.started "
+            "generation=3 step=0 "
             "job=words ranks=4");
 }
 
@@ -55,7 +56,7 @@ TEST(LogTextTest, NamesTheWorkerBesideItsRole) {
                   .event = "peer.lost",
                   .context = {},
                   .fields = {}}),
-            "12:03:04.123 E worker/node-7 peer.lost");
+            "2026-01-02T12:03:04.123+00:00 E worker/node-7 peer.lost");
 }
 
 TEST(LogTextTest, AnEventsOwnFieldReplacesTheContexts) {
@@ -68,7 +69,7 @@ TEST(LogTextTest, AnEventsOwnFieldReplacesTheContexts) {
                   .event = "rank.lost",
                   .context = context,
                   .fields = fields}),
-            "12:03:04.123 W rank.lost rank=2");
+            "2026-01-02T12:03:04.123+00:00 W rank.lost rank=2");
 }
 
 TEST(LogTextTest, FormatsEveryKindOfValue) {

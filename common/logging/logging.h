@@ -1,9 +1,9 @@
 // Logging: one line for each event, readable for people and easy to parse for
 // programs.
 //
-//   12:03:04.123 I coordinator job.started generation=3 job=words ranks=4
+//   2026-01-02T12:03:04.123+00:00 I coordinator job.started generation=3 ranks=4
 //
-// Text: local wall time, level (D I W E), role or role/worker, event, context,
+// Text: local time with its offset (common/text/instant.h), level (D I W E), role or role/worker, event, context,
 // fields. A value with a space, quote, `=`, control character or nothing in it
 // is quoted and escaped, so that an event is always one line. JSON: one object
 // a line with the same keys, `time` in RFC 3339 and UTC.
