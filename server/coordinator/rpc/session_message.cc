@@ -438,6 +438,9 @@ absl::StatusOr<EventBody> ParseNotice(SessionId session,
   }
   NoticeReceived event{session, notice};
   event.notice.set_message(BoundedText(notice.message()));
+  event.notice.set_checkpoint(notice.kind() == v1::NOTICE_KIND_CHECKPOINT_LOADED
+                                  ? BoundedText(notice.checkpoint())
+                                  : "");
   v1::TextSample& sample = *event.notice.mutable_sample();
   sample.set_prompt(BoundedText(sample.prompt()));
   sample.set_text(BoundedText(sample.text(), kMaxSampleText));

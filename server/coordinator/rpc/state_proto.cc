@@ -46,11 +46,13 @@ void SetStraggler(const Job& job, v1::Job& proto) {
   proto.mutable_straggler()->set_wait_ratio(straggler->wait_ratio);
 }
 
-void SetPhase(const State& state, const Job& job, const Member& member,
-              v1::Member& proto) {
+void SetSignsOfLife(const State& state, const Job& job, const Member& member,
+                    v1::Member& proto) {
   const Worker* const worker = state.FindWorker(member.identity.worker);
   if (member.is_lost || worker == nullptr || worker->job_id != job.id) return;
   proto.set_phase(worker->phase);
+  *proto.mutable_last_heard_age() =
+      ToProto(std::max(state.now - worker->last_heard, absl::ZeroDuration()));
   if (worker->waiting_for_rank >= 0)
     proto.set_waiting_for_rank(worker->waiting_for_rank);
 }
@@ -142,11 +144,12 @@ v1::Job JobProto(const State& state, const Job& job, MemberDetail members) {
       if (member.rank_figures != nullptr)
         *shown.mutable_figures() = *member.rank_figures;
       shown.set_checkpoint_error(member.checkpoint_error);
-      SetPhase(state, job, member, shown);
+      SetSignsOfLife(state, job, member, shown);
     }
   }
   if (job.generation > 0 && !proto.spec().has_bench())
     *proto.mutable_figures() = job.figures;
+  if (job.resumption.has_value()) *proto.mutable_resumption() = *job.resumption;
   if (job.sample.has_value()) *proto.mutable_sample() = *job.sample;
   proto.set_message(job.message);
   if (job.verdict.has_value()) *proto.mutable_verdict() = *job.verdict;

@@ -13,6 +13,7 @@
 #include "server/ctl/render/bench_view.h"
 #include "server/ctl/render/job_view.h"
 #include "server/ctl/render/names.h"
+#include "server/ctl/render/verdict_view.h"
 #include "worker/bench/bench_program.h"
 
 namespace ringmaster::ctl {

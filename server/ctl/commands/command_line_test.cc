@@ -458,7 +458,7 @@ TEST_F(LocalTest, RunsAJobToItsEnd) {
   const Outcome outcome = RunLocally();
   EXPECT_EQ(outcome.code, 0) << outcome.error;
   EXPECT_THAT(outcome.out, HasSubstr("job first-job-1 succeeded: 3/9 steps, "
-                                     "loss 0.000, parameters ab12\n"));
+                                     "parameters ab12\n"));
   EXPECT_EQ(outcome.error,
             absl::StrCat("logs: ", (dir_ / "run").string(),
                          "\ncoordinator: ", coordinator_.address(), "\n"));

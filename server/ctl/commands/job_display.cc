@@ -11,6 +11,7 @@
 #include "server/ctl/render/names.h"
 #include "server/ctl/render/recovery_view.h"
 #include "server/ctl/render/sample_view.h"
+#include "server/ctl/render/verdict_view.h"
 
 namespace ringmaster::ctl {
 namespace {
@@ -64,7 +65,7 @@ void JobDisplay::NoteConnection(const WatchSnapshot& snapshot) {
 
 void JobDisplay::UpdateTable(const WatchSnapshot& snapshot) {
   const v1::TrainingFigures& figures = snapshot.job->figures();
-  if (figures.step() > loss_step_) {
+  if (figures.step() > loss_step_ && IsMeasured(figures)) {
     losses_.Add(figures.loss());
     loss_step_ = figures.step();
   }
@@ -74,7 +75,7 @@ void JobDisplay::UpdateTable(const WatchSnapshot& snapshot) {
     return;
   }
   earliest_draw_ = now + kDrawInterval;
-  JobContext context{.losses = losses_.Points()};
+  JobContext context{.losses = losses_.Points(), .now = absl::Now()};
   if (!snapshot.lost.empty())
     context.notice = "no connection to the coordinator; trying again";
   screen_.Draw(LiveTable(*snapshot.job, context, console_.GetStyle()));
@@ -94,6 +95,9 @@ void JobDisplay::UpdateLines(const WatchSnapshot& snapshot) {
   std::string state = StateLine(job);
   if (state != state_line_ && !HasEnded(job.state())) Note(state);
   state_line_ = std::move(state);
+  std::string resumption = ResumptionLine(job);
+  if (resumption != resumption_line_ && !resumption.empty()) Note(resumption);
+  resumption_line_ = std::move(resumption);
   for (const std::string& line : bench_lines_.Take(job)) Note(line);
   if (HasEnded(job.state())) return;
   if (job.has_sample() && job.sample().step() != sample_printed_)
@@ -134,14 +138,15 @@ void JobDisplay::Finish(const v1::Job& job) {
   if (is_live_) {
     v1::Job table = job;
     table.clear_sample();  // it follows, whole
-    screen_.Draw(LiveTable(table, {.losses = losses_.Points()}, style));
+    screen_.Draw(LiveTable(
+        table, {.losses = losses_.Points(), .now = absl::Now()}, style));
     screen_.Finish();
   } else if (job.figures().step() > step_printed_) {
     PrintStep(job);
   }
   console_.Write(absl::StrCat(FinalLine(job, style), "\n"));
   if (job.state() == v1::JOB_STATE_FAILED && job.has_verdict()) {
-    for (const std::string& line : VerdictLines(job.verdict(), style))
+    for (const std::string& line : VerdictLines(job, style))
       console_.Write(absl::StrCat(line, "\n"));
   }
   // Single lines may have told it already.

@@ -89,6 +89,20 @@ TEST(JobDisplayTest, ShowsAnIncidentOnceAndTheVerdictOfAFailure) {
   EXPECT_THAT(Take(console), HasSubstr("culprit:  worker w-1"));
 }
 
+TEST(JobDisplayTest, SaysOnceFromWhichCheckpointAJobResumed) {
+  FakeClock clock;
+  FakeConsole console;
+  JobDisplay display(console, OutputFormat::kTable, clock);
+  WatchSnapshot snapshot = SnapshotAt(3);
+  snapshot.job->mutable_resumption()->set_step(2);
+  snapshot.job->mutable_resumption()->set_checkpoint("/ck/step-2");
+  display.Update(snapshot);
+  EXPECT_THAT(Take(console),
+              HasSubstr("resumed from step 2: checkpoint /ck/step-2\n"));
+  display.Update(snapshot);
+  EXPECT_EQ(Take(console), "");
+}
+
 TEST(JobDisplayTest, TellsOfCheckpointsThatFailOnceForEachFailure) {
   FakeClock clock;
   FakeConsole console;

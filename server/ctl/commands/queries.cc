@@ -74,8 +74,7 @@ absl::StatusOr<int> RunEvents(const CommandContext& context,
   std::vector<std::string> lines;
   for (const v1::Event& event : events) {
     *all.add_events() = event;
-    lines.push_back(
-        EventLine(event, absl::LocalTimeZone(), context.console.GetStyle()));
+    lines.push_back(EventLine(event, context.console.GetStyle()));
   }
   return Answer(context, all, lines);
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -13,6 +12,7 @@
 #include "server/ctl/render/sample_view.h"
 #include "server/ctl/render/shards_view.h"
 #include "server/ctl/render/table.h"
+#include "server/ctl/render/verdict_view.h"
 
 namespace ringmaster::ctl {
 namespace {
@@ -64,11 +64,13 @@ std::string HeaderLine(const v1::Job& job, const Style& style) {
   return line;
 }
 
-std::string StepLine(const v1::Job& job, const Style& style) {
+std::string StepLine(const v1::Job& job, absl::Time now, const Style& style) {
   const v1::TrainingFigures& figures = job.figures();
   std::string line = absl::StrCat(
       Bar(style, ShareDone(figures), std::min(kBarWidth, style.width / 2)),
       "  step ", StepOfTotal(figures), "  ", FormatPercent(ShareDone(figures)));
+  if (std::string elapsed = ElapsedText(job, now); elapsed != "-")
+    absl::StrAppend(&line, "  elapsed ", elapsed);
   if (figures.has_remaining_duration() && !HasEnded(job.state())) {
     absl::StrAppend(&line, "  eta ",
                     HumanDuration(FromProto(figures.remaining_duration())));
@@ -213,7 +215,7 @@ std::vector<std::string> FigureLines(const v1::Job& job,
   if (job.spec().has_bench()) return BenchTable(job);
   const v1::TrainingFigures& figures = job.figures();
   std::vector<std::string> lines;
-  if (figures.step() > 0) {
+  if (IsMeasured(figures)) {
     lines.push_back(LossLine(figures, context, style));
     if (figures.has_evaluation_loss()) lines.push_back(EvaluationLine(figures));
     lines.push_back(PaceLine(job));
@@ -236,6 +238,13 @@ std::vector<std::string> FigureLines(const v1::Job& job,
   return lines;
 }
 
+// How old what is known of a member is.
+std::string AgeCell(const v1::Member& member) {
+  return member.has_last_heard_age()
+             ? HumanDuration(FromProto(member.last_heard_age()))
+             : "-";
+}
+
 // At most `room` lines (titles included) about the ranks.
 std::vector<std::string> RankLines(const v1::Job& job, const Style& style,
                                    int room) {
@@ -247,41 +256,21 @@ std::vector<std::string> RankLines(const v1::Job& job, const Style& style,
                    {"HOST"},
                    {"PID", Align::kRight},
                    {"STEP", Align::kRight},
+                   {"AGE", Align::kRight},
                    {"PHASE"}});
   for (int i = 0; i < shown; ++i) {
     const v1::Member& member = job.members(i);
     table.AddRow({absl::StrCat(member.rank()),
                   MemberName(member.worker(), member.role()),
                   Printable(member.host()), absl::StrCat(member.pid()),
-                  absl::StrCat(member.step()), PhaseCell(member)});
+                  absl::StrCat(member.step()), AgeCell(member),
+                  PhaseCell(member)});
   }
   std::vector<std::string> lines = table.Lines(style);
   if (shown < job.members_size())
     lines.push_back(
         absl::StrCat("... and ", job.members_size() - shown, " more ranks"));
   return lines;
-}
-
-std::string Culprit(const v1::Verdict& verdict) {
-  if (verdict.worker().empty()) return "nobody could be blamed";
-  std::string who = absl::StrCat("worker ", Printable(verdict.worker()));
-  if (verdict.rank() >= 0) absl::StrAppend(&who, ", rank ", verdict.rank());
-  if (!verdict.host().empty())
-    absl::StrAppend(&who, ", host ", Printable(verdict.host()));
-  if (verdict.pid() > 0) absl::StrAppend(&who, ", pid ", verdict.pid());
-  return who;
-}
-
-std::string Decision(const v1::Verdict& verdict) {
-  switch (verdict.decision()) {
-    case v1::VERDICT_DECISION_REFORM:
-      return verdict.worker().empty() ? "the job goes on"
-                                      : "the job goes on without it";
-    case v1::VERDICT_DECISION_FAIL_JOB:
-      return absl::StrCat("the job ends with exit code ", verdict.exit_code());
-    default:
-      return "not decided yet";
-  }
 }
 
 }  // namespace
@@ -292,8 +281,10 @@ std::vector<std::string> LiveTable(const v1::Job& job,
   const v1::TrainingFigures& figures = job.figures();
   std::vector<std::string> lines = {HeaderLine(job, style)};
   if (job.has_figures() && (figures.step() > 0 || figures.total_steps() > 0)) {
-    lines.push_back(StepLine(job, style));
+    lines.push_back(StepLine(job, context.now, style));
   }
+  if (std::string line = ResumptionLine(job); !line.empty())
+    lines.push_back(std::move(line));
   for (std::string& line : FigureLines(job, context, style))
     lines.push_back(std::move(line));
   if (!job.message().empty()) lines.push_back(Printable(job.message()));
@@ -326,15 +317,6 @@ std::string StateLine(const v1::Job& job) {
   return line;
 }
 
-std::string IncidentLine(const v1::Verdict& verdict, const Style& style) {
-  std::string line = "incident: ";
-  // A sentence that names the worker tells the rest of it as well.
-  if (!absl::StrContains(verdict.summary(), verdict.worker()))
-    absl::StrAppend(&line, Culprit(verdict), ": ");
-  absl::StrAppend(&line, Printable(verdict.summary()), "; ", Decision(verdict));
-  return Paint(style, Color::kYellow, line);
-}
-
 std::string CheckpointErrorLine(const v1::Job& job, const Style& style) {
   std::string line;
   int others = 0;
@@ -354,10 +336,18 @@ std::string CheckpointErrorLine(const v1::Job& job, const Style& style) {
   return Paint(style, Color::kYellow, line);
 }
 
+std::string ResumptionLine(const v1::Job& job) {
+  if (!job.has_resumption()) return "";
+  return absl::StrCat("resumed from step ", job.resumption().step(),
+                      ": checkpoint ",
+                      Printable(job.resumption().checkpoint()));
+}
+
 std::string ProgressLine(const v1::Job& job) {
   const v1::TrainingFigures& figures = job.figures();
-  std::string line = absl::StrCat("step ", StepOfTotal(figures), " loss ",
-                                  FormatLoss(figures.loss()));
+  std::string line = absl::StrCat("step ", StepOfTotal(figures));
+  if (!IsMeasured(figures)) return line;
+  absl::StrAppend(&line, " loss ", FormatLoss(figures.loss()));
   if (figures.has_evaluation_loss() &&
       figures.evaluation_step() == figures.step()) {
     absl::StrAppend(&line, " evaluation ",
@@ -393,12 +383,14 @@ std::string FinalLine(const v1::Job& job, const Style& style) {
                          job.spec().bench().sizes_size(), " sizes")
           : absl::StrCat(StepOfTotal(figures), " steps");
   if (job.has_start_time() && job.has_end_time()) {
-    absl::StrAppend(
-        &steps, " in ",
-        HumanDuration(FromProto(job.end_time()) - FromProto(job.start_time())));
+    absl::StrAppend(&steps, " in ",
+                    ElapsedText(job, FromProto(job.end_time())));
   }
   parts.push_back(std::move(steps));
-  if (figures.step() > 0)
+  if (job.has_resumption())
+    parts.push_back(
+        absl::StrCat("resumed from step ", job.resumption().step()));
+  if (IsMeasured(figures))
     parts.push_back(absl::StrCat("loss ", FormatLoss(figures.loss())));
   if (figures.has_evaluation_loss()) {
     parts.push_back(absl::StrCat("evaluation loss ",
@@ -420,26 +412,6 @@ std::string FinalLine(const v1::Job& job, const Style& style) {
     absl::StrAppend(&line, ": ", Printable(job.message()));
   }
   return line;
-}
-
-std::vector<std::string> VerdictLines(const v1::Verdict& verdict,
-                                      const Style& style) {
-  std::vector<std::string> lines;
-  lines.push_back(absl::StrCat(
-      "verdict:  ", Paint(style, Color::kRed, Printable(verdict.summary()))));
-  lines.push_back(absl::StrCat("culprit:  ", Culprit(verdict)));
-  std::string where = absl::StrCat("generation ", verdict.generation(),
-                                   ", step ", verdict.step());
-  if (verdict.collective_sequence() > 0)
-    absl::StrAppend(&where, ", collective ", verdict.collective_sequence());
-  lines.push_back(absl::StrCat("where:    ", where));
-  for (const v1::Evidence& evidence : verdict.evidence()) {
-    lines.push_back(absl::StrCat("evidence: ", NameOf(evidence.kind()),
-                                 " seen by ", Printable(evidence.observer()),
-                                 ": ", Printable(evidence.detail())));
-  }
-  lines.push_back(absl::StrCat("decision: ", Decision(verdict)));
-  return lines;
 }
 
 }  // namespace ringmaster::ctl

@@ -10,7 +10,6 @@
 
 #include "absl/time/time.h"
 #include "ringmaster/v1/job.pb.h"
-#include "ringmaster/v1/verdict.pb.h"
 #include "server/ctl/render/text.h"
 
 namespace ringmaster::ctl {
@@ -22,6 +21,7 @@ struct JobContext {
   // Why figures are not moving: "no connection to the coordinator; trying
   // again"; empty if they are.
   std::string notice = {};
+  absl::Time now = absl::InfinitePast();  // unknown
 };
 
 // The live table. Never more lines than the style's height less one: ranks that
@@ -38,10 +38,9 @@ struct JobContext {
 // tokens/s of a language model.
 [[nodiscard]] std::string ProgressLine(const v1::Job& job);
 
-// "incident: worker w-1, rank 1, host beta, pid 42: its stream broke; the job
-// goes on without it".
-[[nodiscard]] std::string IncidentLine(const v1::Verdict& verdict,
-                                       const Style& style);
+// "resumed from step 1200: checkpoint /data/ck/step-000001200"; empty if the
+// job did not start from a checkpoint.
+[[nodiscard]] std::string ResumptionLine(const v1::Job& job);
 
 // "checkpoints fail: rank 0 (w-1 on beta) after step 60: cannot write ...: No space
 // left on device", and how many other ranks fail as well; empty if none does.
@@ -51,11 +50,6 @@ struct JobContext {
 // Says how an ended job ended: "job mlp-1 succeeded: 500 steps in 21s, loss
 // 1.734, evaluation loss 1.801, parameters 9f3c...".
 [[nodiscard]] std::string FinalLine(const v1::Job& job, const Style& style);
-
-// A verdict for people: who, where, why, on whose evidence, and what was
-// decided; a line each.
-[[nodiscard]] std::vector<std::string> VerdictLines(const v1::Verdict& verdict,
-                                                    const Style& style);
 
 }  // namespace ringmaster::ctl
 

@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 #include "ringmaster/v1/job.pb.h"
 #include "server/ctl/render/names.h"
+#include "server/ctl/render/verdict_view.h"
 
 namespace ringmaster::ctl {
 namespace {
@@ -80,9 +81,9 @@ loss 2.310
 evaluation loss 2.400 at step 100
 81234 samples/s  step 3.1ms
 exposed communication 12%, data 1%
-RANK  WORKER  HOST     PID  STEP  PHASE
-   0  w-0     alpha    101   120  STEP
-   1  w-1     beta   20202   119  -)");
+RANK  WORKER  HOST     PID  STEP  AGE  PHASE
+   0  w-0     alpha    101   120    -  STEP
+   1  w-1     beta   20202   119    -  -)");
 }
 
 v1::Job LanguageJob() {
@@ -135,9 +136,9 @@ evaluation loss 2.400, accuracy 41.2% at step 100
 data 12us  forward 11.0ms  backward 22.0ms  exposed 3.0ms  update 4.0ms
 exposed communication 12%, data 1%  sent 1.00GiB, theory 1014MiB (1.01x)
 checkpoint of step 100  3 samples skipped  snapshot 5.0ms
-RANK  WORKER  HOST     PID  STEP  PHASE
-   0  w-0     alpha    101   120  -
-   1  w-1     beta   20202   119  -
+RANK  WORKER  HOST     PID  STEP  AGE  PHASE
+   0  w-0     alpha    101   120    -  -
+   1  w-1     beta   20202   119    -  -
 +- sample after step 100 ------------------------------------------------------+
 | The sea\x1b                                                                  |
 +------------------------------------------------------------------------------+)");
@@ -188,8 +189,8 @@ TEST(LiveTableTest, ShowsHowStaleAnswersAreAndWhatMembersDo) {
   server.set_waiting_for_rank(0);
   const std::string text = absl::StrJoin(LiveTable(job, {}, {}), "\n");
   EXPECT_THAT(text, HasSubstr("\nstaleness 0: 75%, 1: 25% (no bound)\n"));
-  EXPECT_THAT(text, HasSubstr("120  STEP\n"));
-  EXPECT_THAT(text, HasSubstr("119  STEP, waits for rank 0"));
+  EXPECT_THAT(text, HasSubstr("120    -  STEP\n"));
+  EXPECT_THAT(text, HasSubstr("119    -  STEP, waits for rank 0"));
 }
 
 TEST(LiveTableTest, ShowsColorsAndTheLossCurveWhereTheyCanBeShown) {
@@ -324,7 +325,8 @@ TEST(FinalLineTest, TellsWhyAJobFailed) {
 }
 
 TEST(VerdictLinesTest, NamesCulpritPlaceEvidenceAndDecision) {
-  v1::Verdict verdict;
+  v1::Job job;
+  v1::Verdict& verdict = *job.mutable_verdict();
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
       R"pb(
         worker: "w-1"
@@ -344,7 +346,7 @@ TEST(VerdictLinesTest, NamesCulpritPlaceEvidenceAndDecision) {
         exit_code: 138)pb",
       &verdict));
   EXPECT_THAT(
-      VerdictLines(verdict, {}),
+      VerdictLines(job, {}),
       ElementsAre(
           "verdict:  killed", "culprit:  worker w-1, rank 1, host beta, pid 42",
           "where:    generation 3, step 119, collective 7",
@@ -352,9 +354,57 @@ TEST(VerdictLinesTest, NamesCulpritPlaceEvidenceAndDecision) {
           "decision: the job ends with exit code 138"));
   verdict.clear_worker();
   verdict.set_decision(v1::VERDICT_DECISION_REFORM);
-  EXPECT_THAT(VerdictLines(verdict, {}),
+  EXPECT_THAT(VerdictLines(job, {}),
               ::testing::Contains("culprit:  nobody could be blamed"));
-  EXPECT_EQ(VerdictLines(verdict, {}).back(), "decision: the job goes on");
+  EXPECT_EQ(VerdictLines(job, {}).back(), "decision: the job goes on");
+}
+
+TEST(VerdictLinesTest, SaysWhenItWasAndHowOldTheStepIs) {
+  const v1::Job job = JobOf(R"pb(
+    verdict {
+      worker: "w-1"
+      generation: 3
+      step: 119
+      time { seconds: 1767355384 nanos: 123000000 }
+    }
+    incidents {
+      verdict { worker: "w-1" generation: 3 }
+      cost { detect { seconds: 1 nanos: 500000000 } }
+    })pb");
+  EXPECT_THAT(VerdictLines(job, {}),
+              ::testing::IsSupersetOf(
+                  {"where:    generation 3, step 119 (reported 1.5s before the "
+                   "verdict)",
+                   "when:     2026-01-02T12:03:04.123+00:00"}));
+}
+
+constexpr std::string_view kResumedJob = R"pb(
+  id: "j-2"
+  state: JOB_STATE_SUCCEEDED
+  figures { step: 2500 total_steps: 2500 }
+  resumption { step: 2500 checkpoint: "/data/step-000002500" })pb";
+
+TEST(ResumptionLineTest, NamesStepAndCheckpoint) {
+  EXPECT_EQ(ResumptionLine(JobOf(kResumedJob)),
+            "resumed from step 2500: checkpoint /data/step-000002500");
+  EXPECT_EQ(ResumptionLine(RunningJob()), "");
+}
+
+TEST(ResumptionLineTest, WhatWasNotMeasuredIsNotShown) {
+  const v1::Job job = JobOf(kResumedJob);
+  EXPECT_EQ(ProgressLine(job), "step 2500/2500");
+  EXPECT_EQ(FinalLine(job, {}),
+            "job j-2 succeeded: 2500/2500 steps, resumed from step 2500");
+  for (const std::string& line : LiveTable(job, {}, {.width = 200}))
+    EXPECT_THAT(line, ::testing::Not(::testing::HasSubstr("loss")));
+}
+
+TEST(LiveTableTest, ShowsTheTimeElapsed) {
+  v1::Job job = RunningJob();
+  job.mutable_start_time()->set_seconds(1000);
+  EXPECT_THAT(
+      LiveTable(job, {.now = absl::FromUnixSeconds(1065)}, {.width = 200}),
+      ::testing::Contains(::testing::HasSubstr("  elapsed 1m05s")));
 }
 
 TEST(NamesTest, KnowsNamesAndShowsUnknownNumbers) {

@@ -12,6 +12,7 @@
 #include "server/ctl/render/names.h"
 #include "server/ctl/render/recovery_view.h"
 #include "server/ctl/render/table.h"
+#include "server/ctl/render/verdict_view.h"
 
 namespace ringmaster::ctl {
 namespace {
@@ -32,19 +33,21 @@ std::string StepCell(const v1::Job& job) {
 }
 
 std::string LossCell(const v1::TrainingFigures& figures) {
-  return figures.step() == 0 ? "-" : FormatLoss(figures.loss());
+  return IsMeasured(figures) ? FormatLoss(figures.loss()) : "-";
 }
 
-// "ends in 12s" is of interest while it runs; afterwards how long it took.
-std::string TimeCell(const v1::Job& job, absl::Time now) {
-  if (HasEnded(job.state())) {
-    return job.has_start_time() && job.has_end_time()
-               ? HumanDuration(FromProto(job.end_time()) -
-                               FromProto(job.start_time()))
-               : "-";
-  }
-  return job.has_start_time() ? HumanDuration(now - FromProto(job.start_time()))
-                              : "-";
+// The message of a job, after the time of its end.
+std::string MessageCell(const v1::Job& job, const Style& style) {
+  const std::string message = Printable(job.message());
+  if (!job.has_end_time()) return message;
+  return absl::StrCat("ended ", FormatTime(FromProto(job.end_time()), style),
+                      message.empty() ? "" : ": ", message);
+}
+
+std::string LeftCell(const v1::Job& job) {
+  return job.figures().has_remaining_duration() && !HasEnded(job.state())
+             ? HumanDuration(FromProto(job.figures().remaining_duration()))
+             : "-";
 }
 
 std::vector<std::string> JobTable(const v1::Status& status, absl::Time now,
@@ -57,16 +60,18 @@ std::vector<std::string> JobTable(const v1::Status& status, absl::Time now,
                    {"LOSS", Align::kRight},
                    {"SAMPLES/S", Align::kRight},
                    {"TIME", Align::kRight},
+                   {"LEFT", Align::kRight},
                    {"MESSAGE"}});
   for (const v1::Job& job : status.jobs()) {
     table.AddRow({Printable(job.id()),
                   Paint(style, ColorOf(job.state()), NameOf(job.state())),
                   absl::StrCat(job.generation()), absl::StrCat(RankCount(job)),
                   StepCell(job), LossCell(job.figures()),
-                  job.figures().step() == 0
-                      ? "-"
-                      : FormatRate(job.figures().samples_per_second()),
-                  TimeCell(job, now), Printable(job.message())});
+                  IsMeasured(job.figures())
+                      ? FormatRate(job.figures().samples_per_second())
+                      : "-",
+                  ElapsedText(job, now), LeftCell(job),
+                  MessageCell(job, style)});
   }
   if (table.empty())
     return {"no jobs; submit one with: ringctl submit JOB.yaml"};
@@ -105,6 +110,22 @@ std::string ProgramLine(const v1::JobSpec& spec) {
   return line;
 }
 
+// When the job was submitted, began and ended, a line each.
+std::vector<std::string> TimeLines(const v1::Job& job, absl::Time now,
+                                   const Style& style) {
+  std::vector<std::string> lines;
+  const auto add = [&](const char* label,
+                       const google::protobuf::Timestamp& time) {
+    lines.push_back(absl::StrCat(label, FormatTime(FromProto(time), style),
+                                 " (", HumanDuration(now - FromProto(time)),
+                                 " ago)"));
+  };
+  if (job.has_create_time()) add("created:  ", job.create_time());
+  if (job.has_start_time()) add("began:    ", job.start_time());
+  if (job.has_end_time()) add("ended:    ", job.end_time());
+  return lines;
+}
+
 std::string WorkersLine(const v1::JobSpec& spec) {
   const v1::WorkerRange& range = spec.workers();
   return absl::StrCat("workers:  at least ", range.min(), ", at most ",
@@ -120,7 +141,8 @@ std::vector<std::string> StatusLines(const v1::Status& status, absl::Time now,
   lines.push_back(absl::StrCat(
       "coordinator on ", Printable(coordinator.host()), ", pid ",
       coordinator.pid(), ", ", Printable(coordinator.version()), ", up ",
-      HumanDuration(now - FromProto(coordinator.start_time())),
+      HumanDuration(now - FromProto(coordinator.start_time())), " since ",
+      FormatTime(FromProto(coordinator.start_time()), style),
       ", last generation ", coordinator.last_generation()));
   if (!coordinator.journal_error().empty()) {
     lines.push_back(Paint(
@@ -152,21 +174,17 @@ std::vector<std::string> JobLines(const v1::Job& job, absl::Time now,
                                   const Style& style) {
   Style whole = style;
   whole.height = 1 << 20;  // A listing scrolls: every rank is shown.
-  std::vector<std::string> lines = LiveTable(job, {}, whole);
+  std::vector<std::string> lines = LiveTable(job, {.now = now}, whole);
   lines.push_back("");
   if (job.spec().program_case() != v1::JobSpec::PROGRAM_NOT_SET)
     lines.push_back(ProgramLine(job.spec()));
   lines.push_back(WorkersLine(job.spec()));
-  if (job.has_create_time()) {
-    lines.push_back(absl::StrCat(
-        "created:  ", HumanDuration(now - FromProto(job.create_time())),
-        " ago"));
-  }
+  Append(lines, TimeLines(job, now, style));
   if (HasEnded(job.state())) {
     lines.push_back(absl::StrCat("end:      ", FinalLine(job, style)));
     lines.push_back(absl::StrCat("exit:     ", job.exit_code()));
   }
-  if (job.has_verdict()) Append(lines, VerdictLines(job.verdict(), style));
+  if (job.has_verdict()) Append(lines, VerdictLines(job, style));
   if (!job.incidents().empty()) {
     lines.push_back(RecoveryLine(*job.incidents().rbegin()));
   }
@@ -207,15 +225,14 @@ std::vector<std::string> WorkerLines(const v1::Status& status,
   return table.Lines(style);
 }
 
-std::string EventLine(const v1::Event& event, absl::TimeZone zone,
-                      const Style& style) {
+std::string EventLine(const v1::Event& event, const Style& style) {
   Color color = Color::kNone;
   if (event.severity() == v1::EVENT_SEVERITY_WARNING) color = Color::kYellow;
   if (event.severity() == v1::EVENT_SEVERITY_ERROR) color = Color::kRed;
-  std::string line = absl::StrCat(
-      absl::FormatTime("%H:%M:%E3S", FromProto(event.time()), zone), " ",
-      Paint(style, color, NameOf(event.severity())), " ",
-      Printable(event.type()));
+  std::string line =
+      absl::StrCat(FormatTime(FromProto(event.time()), style), " ",
+                   Paint(style, color, NameOf(event.severity())), " ",
+                   Printable(event.type()));
   if (!event.job_id().empty())
     absl::StrAppend(&line, " ", Printable(event.job_id()));
   return absl::StrCat(line, ": ", Printable(event.message()));

@@ -32,9 +32,8 @@ namespace ringmaster::ctl {
 [[nodiscard]] std::vector<std::string> WorkerLines(const v1::Status& status,
                                                    const Style& style);
 
-// One event: time of day (in `zone`), severity, type, and what happened.
-[[nodiscard]] std::string EventLine(const v1::Event& event, absl::TimeZone zone,
-                                    const Style& style);
+// One event: time, severity, type, and what happened.
+[[nodiscard]] std::string EventLine(const v1::Event& event, const Style& style);
 
 }  // namespace ringmaster::ctl
 

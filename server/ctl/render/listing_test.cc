@@ -58,22 +58,35 @@ constexpr std::string_view kStatus = R"pb(
     state: JOB_STATE_RUNNING
     generation: 3
     members { rank: 0 worker: "w-0" }
-    figures { step: 12 total_steps: 50 loss: 3.5 samples_per_second: 1000 }
+    figures {
+      step: 12
+      total_steps: 50
+      loss: 3.5
+      samples_per_second: 1000
+      remaining_duration { seconds: 30 }
+    }
     start_time { seconds: 9990 }
   }
-  jobs { id: "mlp-1" state: JOB_STATE_FAILED message: "killed" }
+  jobs {
+    id: "mlp-1"
+    state: JOB_STATE_FAILED
+    message: "killed"
+    start_time { seconds: 9990 }
+    end_time { seconds: 9995 }
+  }
 )pb";
 
 TEST(StatusLinesTest, ShowsCoordinatorWorkersAndJobs) {
-  EXPECT_EQ("\n" + absl::StrJoin(
-                       StatusLines(Parse<v1::Status>(kStatus), kNow, {}), "\n"),
+  EXPECT_EQ("\n" + absl::StrJoin(StatusLines(Parse<v1::Status>(kStatus), kNow,
+                                             {.width = 200}),
+                                 "\n"),
             R"(
-coordinator on alpha, pid 7, ringmaster 0.1, up 1m05s, last generation 3
+coordinator on alpha, pid 7, ringmaster 0.1, up 1m05s since 1970-01-01T02:45:35.000+00:00, last generation 3
 workers: 2 (1 IDLE, 1 ASSIGNED)
 
-JOB    STATE    GEN  RANKS   STEP   LOSS  SAMPLES/S  TIME  MESSAGE
-mlp-2  RUNNING    3      1  12/50  3.500       1000   10s
-mlp-1  FAILED     0      0      -      -          -     -  killed)");
+JOB    STATE    GEN  RANKS   STEP   LOSS  SAMPLES/S  TIME  LEFT  MESSAGE
+mlp-2  RUNNING    3      1  12/50  3.500       1000   10s   30s
+mlp-1  FAILED     0      0      -      -          -  5.0s     -  ended 1970-01-01T02:46:35.000+00:00: killed)");
 }
 
 TEST(StatusLinesTest, TellsOfCheckpointsThatFail) {
@@ -167,6 +180,8 @@ TEST(JobLinesTest, ShowsProgramEndAndVerdict) {
     figures { step: 12 total_steps: 50 loss: 3.5 }
     exit_code: 138
     create_time { seconds: 9940 }
+    start_time { seconds: 9950 }
+    end_time { seconds: 9995 }
     message: "killed"
     verdict {
       worker: "w-1"
@@ -182,7 +197,10 @@ TEST(JobLinesTest, ShowsProgramEndAndVerdict) {
       text,
       HasSubstr("program:  train 50 steps of 256 samples, text of /data\n"));
   EXPECT_THAT(text, HasSubstr("workers:  at least 1, at most 2\n"));
-  EXPECT_THAT(text, HasSubstr("created:  1m00s ago\n"));
+  EXPECT_THAT(
+      text, HasSubstr("created:  1970-01-01T02:45:40.000+00:00 (1m00s ago)\n"
+                      "began:    1970-01-01T02:45:50.000+00:00 (50s ago)\n"
+                      "ended:    1970-01-01T02:46:35.000+00:00 (5.0s ago)\n"));
   EXPECT_THAT(text, HasSubstr("exit:     138\n"));
   EXPECT_THAT(text, HasSubstr("culprit:  worker w-1, rank 1\n"));
 }
@@ -230,9 +248,10 @@ TEST(EventLineTest, TellsWhenWhatAndHowBad) {
     job_id: "mlp-1"
     message: "w-1 is gone"
   )pb");
-  EXPECT_EQ(EventLine(event, absl::UTCTimeZone(), {}),
-            "01:01:01.005 WARNING worker.lost mlp-1: w-1 is gone");
-  EXPECT_THAT(EventLine(event, absl::UTCTimeZone(), {.color = true}),
+  EXPECT_EQ(
+      EventLine(event, {}),
+      "1970-01-01T01:01:01.005+00:00 WARNING worker.lost mlp-1: w-1 is gone");
+  EXPECT_THAT(EventLine(event, {.color = true}),
               HasSubstr("\x1b[33mWARNING\x1b[0m"));
 }
 

@@ -5,6 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/protocol/enum_name.h"
+#include "common/protocol/proto_time.h"
 
 namespace ringmaster::ctl {
 std::string NameOf(v1::JobState state) { return EnumName(state); }
@@ -76,6 +77,23 @@ std::string DeviceName(const v1::Device& device) {
     default:
       return "-";
   }
+}
+
+bool IsMeasured(const v1::TrainingFigures& figures) {
+  return figures.step() > 0 &&
+         (figures.loss() != 0 ||
+          FromProto(figures.step_duration()) > absl::ZeroDuration());
+}
+
+std::string ElapsedText(const v1::Job& job, absl::Time now) {
+  if (!job.has_start_time()) return "-";
+  const absl::Time end = job.has_end_time() ? FromProto(job.end_time()) : now;
+  if (end == absl::InfinitePast() ||
+      (HasEnded(job.state()) && !job.has_end_time())) {
+    return "-";
+  }
+  return HumanDuration(
+      std::max(end - FromProto(job.start_time()), absl::ZeroDuration()));
 }
 
 }  // namespace ringmaster::ctl

@@ -39,6 +39,14 @@ namespace ringmaster::ctl {
 // "cpu:0", "cuda:3".
 [[nodiscard]] std::string DeviceName(const v1::Device& device);
 
+// Returns false of a job that started from a checkpoint and has trained no step
+// since: its figures have a step, and nothing else.
+[[nodiscard]] bool IsMeasured(const v1::TrainingFigures& figures);
+
+// How long the job has run by `now`, or ran; "-" if it has not begun, or `now` is
+// unknown (the infinite past).
+[[nodiscard]] std::string ElapsedText(const v1::Job& job, absl::Time now);
+
 }  // namespace ringmaster::ctl
 
 #endif  // RINGMASTER_SERVER_CTL_RENDER_NAMES_H_

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/text/instant.h"
 
 namespace ringmaster::ctl {
 namespace {
@@ -211,6 +212,10 @@ std::string HumanDuration(absl::Duration duration) {
   if (whole < 86400)
     return absl::StrFormat("%dh%02dm", whole / 3600, whole % 3600 / 60);
   return absl::StrFormat("%dd%02dh", whole / 86400, whole % 86400 / 3600);
+}
+
+std::string FormatTime(absl::Time time, const Style& style) {
+  return FormatInstant(time, style.zone);
 }
 
 std::string Bar(const Style& style, double share, int width) {

@@ -16,12 +16,13 @@
 
 namespace ringmaster::ctl {
 
-// The abilities of the reader's terminal.
+// The abilities of the reader's terminal, and where the reader is.
 struct Style {
   int width = 80;   // columns
   int height = 24;  // lines
   bool color = false;
   bool unicode = false;  // bars and sparklines beyond ASCII
+  absl::TimeZone zone = absl::UTCTimeZone();
 };
 
 enum class Color { kNone, kBold, kDim, kRed, kGreen, kYellow, kCyan };
@@ -65,6 +66,9 @@ enum class Color { kNone, kBold, kDim, kRed, kGreen, kYellow, kCyan };
 // Two units at most: "0s", "85us", "3.1ms", "2.4s", "21s", "1m05s", "2h03m",
 // "3d04h"; "-" for a negative or infinite one.
 [[nodiscard]] std::string HumanDuration(absl::Duration duration);
+
+// The time in `style`'s zone, in the form of common/text/instant.h.
+[[nodiscard]] std::string FormatTime(absl::Time time, const Style& style);
 
 // "[#####-----]" of `width` columns, at least 4.
 [[nodiscard]] std::string Bar(const Style& style, double share, int width);

@@ -10,8 +10,8 @@
 namespace ringmaster::ctl {
 namespace {
 
-constexpr Style kPlain;
-constexpr Style kRich{
+const Style kPlain;
+const Style kRich{
     .width = 80, .height = 24, .color = true, .unicode = true};
 
 TEST(TextTest, PaintsOnlyWhereTheStyleHasColors) {

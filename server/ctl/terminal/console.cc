@@ -57,7 +57,8 @@ Style SystemConsole::GetStyle() const {
   Style style{.width = INT_MAX,
               .height = INT_MAX,
               .color = false,
-              .unicode = HasUtf8Locale()};
+              .unicode = HasUtf8Locale(),
+              .zone = absl::LocalTimeZone()};
   if (!is_terminal_) return style;
   style.color = Environment("NO_COLOR").empty();
   style.width = 80;

@@ -523,6 +523,7 @@ v1::SessionRequest ToMessage(const agent::SendNotice& send) {
   v1::Notice& notice = *request.mutable_notice();
   notice = send.notice;
   notice.set_message(BoundedUtf8(notice.message(), kMaxNoticeMessage));
+  notice.set_checkpoint(BoundedUtf8(notice.checkpoint(), kMaxNoticeMessage));
   if (notice.has_sample()) {
     v1::TextSample& sample = *notice.mutable_sample();
     sample.set_prompt(BoundedUtf8(sample.prompt(), kMaxPrompt));

@@ -246,6 +246,7 @@ absl::Status JobTrainer::StartFromFiles(Communicator& communicator,
     notice.set_kind(v1::NOTICE_KIND_CHECKPOINT_LOADED);
     notice.set_step(start.step);
     notice.set_message(DescribeStart(start));
+    notice.set_checkpoint(start.path);
     Notify(notice);
   }
   if (start.step == 0) return absl::OkStatus();

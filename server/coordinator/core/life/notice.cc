@@ -12,6 +12,10 @@ namespace {
 
 void KeepWithJob(Job& job, const v1::Notice& notice) {
   if (notice.kind() == v1::NOTICE_KIND_SAMPLE) job.sample = notice.sample();
+  if (!notice.checkpoint().empty()) {
+    job.resumption.emplace().set_step(notice.step());
+    job.resumption->set_checkpoint(notice.checkpoint());
+  }
   if (notice.kind() == v1::NOTICE_KIND_CHECKPOINT_WRITTEN ||
       notice.kind() == v1::NOTICE_KIND_CHECKPOINT_LOADED) {
     job.figures.set_checkpoint_step(

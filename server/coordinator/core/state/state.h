@@ -196,6 +196,8 @@ struct Job : JobTerms {
   std::vector<Member> members;
   int64_t resume_step = 0;
   v1::TrainingFigures figures = NoFigures();
+  // The checkpoint that it last started from.
+  std::optional<v1::Resumption> resumption;
   // The last text that the model wrote.
   std::optional<v1::TextSample> sample;
   // A benchmark's results so far.

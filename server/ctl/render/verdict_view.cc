@@ -1,0 +1,82 @@
+#include "server/ctl/render/verdict_view.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/protocol/proto_time.h"
+#include "server/ctl/render/names.h"
+
+namespace ringmaster::ctl {
+namespace {
+
+std::string Culprit(const v1::Verdict& verdict) {
+  if (verdict.worker().empty()) return "nobody could be blamed";
+  std::string who = absl::StrCat("worker ", Printable(verdict.worker()));
+  if (verdict.rank() >= 0) absl::StrAppend(&who, ", rank ", verdict.rank());
+  if (!verdict.host().empty())
+    absl::StrAppend(&who, ", host ", Printable(verdict.host()));
+  if (verdict.pid() > 0) absl::StrAppend(&who, ", pid ", verdict.pid());
+  return who;
+}
+
+std::string Decision(const v1::Verdict& verdict) {
+  switch (verdict.decision()) {
+    case v1::VERDICT_DECISION_REFORM:
+      return verdict.worker().empty() ? "the job goes on"
+                                      : "the job goes on without it";
+    case v1::VERDICT_DECISION_FAIL_JOB:
+      return absl::StrCat("the job ends with exit code ", verdict.exit_code());
+    default:
+      return "not decided yet";
+  }
+}
+
+// " (reported 1.5s before the verdict)", if that is known and matters.
+std::string AgeText(const v1::Job& job) {
+  for (const v1::Incident& incident : job.incidents()) {
+    const v1::Verdict& verdict = incident.verdict();
+    const bool is_same = verdict.generation() == job.verdict().generation() &&
+                         verdict.worker() == job.verdict().worker();
+    if (!is_same || !incident.cost().has_detect()) continue;
+    return absl::StrCat(" (reported ",
+                        HumanDuration(FromProto(incident.cost().detect())),
+                        " before the verdict)");
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string IncidentLine(const v1::Verdict& verdict, const Style& style) {
+  std::string line = "incident: ";
+  // A sentence that names the worker tells the rest of it as well.
+  if (!absl::StrContains(verdict.summary(), verdict.worker()))
+    absl::StrAppend(&line, Culprit(verdict), ": ");
+  absl::StrAppend(&line, Printable(verdict.summary()), "; ", Decision(verdict));
+  return Paint(style, Color::kYellow, line);
+}
+
+std::vector<std::string> VerdictLines(const v1::Job& job, const Style& style) {
+  const v1::Verdict& verdict = job.verdict();
+  std::vector<std::string> lines;
+  lines.push_back(absl::StrCat(
+      "verdict:  ", Paint(style, Color::kRed, Printable(verdict.summary()))));
+  lines.push_back(absl::StrCat("culprit:  ", Culprit(verdict)));
+  std::string where = absl::StrCat("generation ", verdict.generation(),
+                                   ", step ", verdict.step(), AgeText(job));
+  if (verdict.collective_sequence() > 0)
+    absl::StrAppend(&where, ", collective ", verdict.collective_sequence());
+  lines.push_back(absl::StrCat("where:    ", where));
+  if (verdict.has_time()) {
+    lines.push_back(absl::StrCat("when:     ",
+                                 FormatTime(FromProto(verdict.time()), style)));
+  }
+  for (const v1::Evidence& evidence : verdict.evidence()) {
+    lines.push_back(absl::StrCat("evidence: ", NameOf(evidence.kind()),
+                                 " seen by ", Printable(evidence.observer()),
+                                 ": ", Printable(evidence.detail())));
+  }
+  lines.push_back(absl::StrCat("decision: ", Decision(verdict)));
+  return lines;
+}
+
+}  // namespace ringmaster::ctl
