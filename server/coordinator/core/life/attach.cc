@@ -36,6 +36,7 @@ void Describe(Worker& worker, const HelloReceived& hello,
 
 void BindSession(Turn& turn, Worker& worker, SessionId session) {
   worker.session = session;
+  worker.is_cut_off = false;
   worker.last_heard = turn.now;
   turn.state.sessions[session] = worker.name;
   turn.state.lease_check =

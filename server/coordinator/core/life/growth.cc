@@ -83,7 +83,11 @@ bool CanPause(const Job& job) {
 bool IsCalm(const Turn& turn, const Job& job) {
   return HasCommitted(job) && OpenIncident(job) == nullptr &&
          job.suspicions.empty() && turn.state.journal_error.empty() &&
-         job.reattach_deadline == MonotonicTime::InfiniteFuture();
+         job.reattach_deadline == MonotonicTime::InfiniteFuture() &&
+         std::none_of(turn.state.workers.begin(), turn.state.workers.end(),
+                      [](const auto& entry) {
+                        return entry.second.is_cut_off;  // It would not answer.
+                      });
 }
 
 // Returns how long to wait for a pause: as long as a step may take, or as

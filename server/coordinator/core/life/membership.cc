@@ -198,7 +198,7 @@ void OnHello(Turn& turn, const HelloReceived& hello) {
 }
 
 void OnStreamClosed(Turn& turn, Worker& worker, std::string_view detail) {
-  if (DetachInSilence(turn, worker)) return;
+  if (DetachInSilence(turn, worker) || DetachCutOff(turn, worker)) return;
   Lose(turn, std::string(worker.name), "was lost",
        Observed(v1::EVIDENCE_KIND_STREAM_BROKEN,
                 absl::StrCat("its stream broke: ", Sv(detail))));
@@ -246,11 +246,17 @@ void OnDrain(Turn& turn, const DrainRequested& drain) {
   TryGather(turn);
 }
 
+void LoseCutOff(Turn& turn, const std::string& name, std::string_view why) {
+  Lose(turn, name, "was lost",
+       Observed(v1::EVIDENCE_KIND_STREAM_BROKEN,
+                absl::StrCat("its stream broke, and ", Sv(why))));
+}
+
 void ExpireLeases(Turn& turn) {
   MonotonicTime next = MonotonicTime::InfiniteFuture();
   std::vector<std::string> expired;
   for (const auto& [name, worker] : turn.state.workers) {
-    if (worker.session == 0) continue;
+    if (worker.session == 0 && !worker.is_cut_off) continue;
     const MonotonicTime deadline =
         LastSign(turn.state, worker) + turn.config.lease;
     if (deadline <= turn.now) {
@@ -272,6 +278,13 @@ void ExpireLeases(Turn& turn) {
       "nothing heard of it for ", absl::FormatDuration(turn.config.lease));
   for (const std::string& name : expired) {
     const SessionId session = turn.state.FindWorker(name)->session;
+    if (session == 0) {
+      LoseCutOff(turn, name,
+                 absl::StrCat("no step has shown for ",
+                              absl::FormatDuration(turn.config.lease),
+                              " that it lives"));
+      continue;
+    }
     Close(turn, session, absl::AbortedError(detail), reason::kLeaseExpired);
     Lose(turn, name, "was lost",
          Observed(v1::EVIDENCE_KIND_LEASE_EXPIRED, detail));
@@ -284,7 +297,7 @@ void OnReattachDeadline(Turn& turn, Job& job) {
   std::vector<std::string> missing;
   for (const Member& member : job.members) {
     const Worker* const worker = turn.state.FindWorker(member.identity.worker);
-    if (!member.is_lost && worker->session == 0)
+    if (!member.is_lost && worker->session == 0 && !worker->is_cut_off)
       missing.push_back(worker->name);
   }
   const std::string detail =

@@ -28,6 +28,9 @@ void OnStreamClosed(Turn& turn, Worker& worker, std::string_view detail);
 void OnLeaving(Turn& turn, Worker& worker, const LeavingReceived& leaving);
 void OnDrain(Turn& turn, const DrainRequested& drain);
 
+// Gives up a worker that was cut off (silence.h), because of `why`.
+void LoseCutOff(Turn& turn, const std::string& name, std::string_view why);
+
 // Removes workers that were silent for a lease, in the order of their names,
 // unless most are (silence.h).
 void ExpireLeases(Turn& turn);

@@ -58,6 +58,23 @@ void HoldProgress(const Turn& turn, Job& job) {
   for (Member& member : job.members) member.last_progress.reset();
 }
 
+// Returns true if a peer reports that its link with `rank` failed.
+bool IsSuspected(const Job& job, int rank) {
+  return std::any_of(
+      job.suspicions.begin(), job.suspicions.end(),
+      [&](const SuspicionReport& report) { return report.peer_rank == rank; });
+}
+
+void Detach(Turn& turn, Job& job, Worker& worker) {
+  turn.state.sessions.erase(worker.session);
+  worker.session = 0;
+  worker.state = v1::WORKER_STATE_DETACHED;
+  turn.Touch(job);
+  turn.Emit(v1::EVENT_SEVERITY_WARNING, "worker.detached", job, worker.name,
+            absl::StrCat(Describe(job.members[worker.rank].identity),
+                         " is no longer connected, and is waited for"));
+}
+
 // A job whose members would be waited for.
 Job* JobThatTrains(Turn& turn) {
   Job* const job = turn.state.ActiveJob();
@@ -119,16 +136,26 @@ bool DetachInSilence(Turn& turn, Worker& worker) {
   Job* const job = JobThatTrains(turn);
   if (job == nullptr || MemberOf(turn.state, worker) == nullptr) return false;
   if (turn.state.forgiving_until <= turn.now) return false;
-  turn.state.sessions.erase(worker.session);
-  worker.session = 0;
-  worker.state = v1::WORKER_STATE_DETACHED;
   job->reattach_deadline = turn.now + turn.config.reattach_budget;
   job->message = "waits for its members to attach again";
   HoldProgress(turn, *job);
-  turn.Touch(*job);
-  turn.Emit(v1::EVENT_SEVERITY_WARNING, "worker.detached", *job, worker.name,
-            absl::StrCat(Describe(job->members[worker.rank].identity),
-                         " is no longer connected, and is waited for"));
+  Detach(turn, *job, worker);
+  return true;
+}
+
+bool DetachCutOff(Turn& turn, Worker& worker) {
+  Job* const job = JobThatTrains(turn);
+  if (job == nullptr || MemberOf(turn.state, worker) == nullptr) return false;
+  const MonotonicTime lease_end =
+      LastSign(turn.state, worker) + turn.config.lease;
+  // By itself, its lease is over: only the steps of its peers keep it.
+  const bool was_silent = worker.last_heard + turn.config.lease <= turn.now;
+  if (!was_silent || lease_end <= turn.now || IsSuspected(*job, worker.rank)) {
+    return false;
+  }
+  worker.is_cut_off = true;
+  turn.state.lease_check = std::min(turn.state.lease_check, lease_end);
+  Detach(turn, *job, worker);
   return true;
 }
 

@@ -8,6 +8,12 @@
 // up: the member is DETACHED, as after a restart of the coordinator, and has as
 // long to attach again. The job trains on all the while, and is not halted if
 // everybody comes back.
+//
+// A stream that ends after a silence of its own, while the steps of the
+// generation prove that its worker lived, was cut between the two, and ended by
+// keep-alive. (The stream of a process that is killed ends between two beats.)
+// The member is DETACHED, and keeps its place for as long as steps prove that
+// it lives and no peer reports its link with it.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_SILENCE_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_SILENCE_H_
 
@@ -30,6 +36,10 @@ void NoteStall(Turn& turn, absl::Duration delay);
 // Returns true if the stream of `worker` has ended in such a silence or lately
 // after it; its loss is not its own then, and it is DETACHED.
 [[nodiscard]] bool DetachInSilence(Turn& turn, Worker& worker);
+
+// Returns true if only the line between `worker`, whose stream has ended, and
+// the coordinator is cut; it is DETACHED then.
+[[nodiscard]] bool DetachCutOff(Turn& turn, Worker& worker);
 
 }  // namespace ringmaster::coordinator
 

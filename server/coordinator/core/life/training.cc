@@ -169,6 +169,12 @@ void OnSuspicion(Turn& turn, Worker& worker,
               VerdictOnStates(job, job.suspicions.back(), turn.time));
     return;
   }
+  const std::string accused = job.members[peer].identity.worker;
+  const Worker* const cut_off = turn.state.FindWorker(accused);
+  if (cut_off != nullptr && cut_off->is_cut_off) {
+    LoseCutOff(turn, accused, "a peer's link with it failed");
+    return;
+  }
   if (job.members[peer].is_lost && job.state == v1::JOB_STATE_RUNNING) {
     // The others had finished, but this one still needs the peer.
     BeginHalt(turn, job, HaltIntent::kReform, *job.verdict);

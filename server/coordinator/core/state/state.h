@@ -76,6 +76,10 @@ struct Worker {
   // It was given up and is back without a job, but keeps the active job's steps
   // as of `generation`; see absence.h.
   bool keeps_steps = false;
+  // Its stream ended after a silence in which its peers' steps prove that it
+  // lived, so only its line to the coordinator is cut: DETACHED, and its lease
+  // runs as before; see silence.h.
+  bool is_cut_off = false;
   // The costs of collectives on its machine, if it has measured them.
   std::optional<MachineCosts> costs;
   bool can_rehearse = false;
