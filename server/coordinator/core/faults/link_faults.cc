@@ -175,6 +175,7 @@ std::vector<std::string> SmallestCover(const std::vector<LinkReport>& links,
 }
 
 void LinkFaults::OnStep() {
+  ++steps_;
   links_.clear();
   faults_ = 0;
 }
@@ -192,7 +193,35 @@ int LinkFaults::OnFault(const std::vector<LinkReport>& links) {
   return ++faults_;
 }
 
+void LinkFaults::OnClosed(const std::vector<LinkReport>& links,
+                          MonotonicTime now) {
+  std::set<Pair> pairs;
+  for (const LinkReport& link : links) {
+    const Pair pair = PairOf(link.observer, link.peer);
+    if (!pairs.insert(pair).second) continue;  // Both ends have told.
+    Closed& closed = closed_.try_emplace(pair, Closed{link, {}}).first->second;
+    closed.times.push_back({now, steps_});
+  }
+  for (auto& [pair, closed] : closed_) {
+    std::erase_if(closed.times, [&](const Closed::Time& then) {
+      return then.time + kClosedWindow <= now && then.steps != steps_;
+    });
+  }
+  std::erase_if(closed_,
+                [](const auto& entry) { return entry.second.times.empty(); });
+}
+
+std::vector<LinkReport> LinkFaults::OftenClosed() const {
+  std::vector<LinkReport> links;
+  for (const auto& [pair, closed] : closed_) {
+    if (closed.times.size() >= size_t{kManyClosed})
+      links.push_back(closed.first);
+  }
+  return links;
+}
+
 void LinkFaults::Remember(const LinkReport& link, MonotonicTime now) {
+  closed_.erase(PairOf(link.observer, link.peer));
   std::erase_if(holds_, [now](const auto& entry) {
     return entry.second.end + entry.second.length <= now;
   });

@@ -13,7 +13,8 @@
 //
 // A report that the peer has closed its connection accuses nobody: a process
 // that ends shows that by its own stream, too, and one that lives has stopped,
-// which any other failure explains.
+// which any other failure explains. But a link over which that happens again
+// and again (OftenClosed) costs more than the rank of one of its ends.
 //
 // Pure. Thread-safety: thread-compatible; a value.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_FAULTS_LINK_FAULTS_H_
@@ -104,7 +105,19 @@ class LinkFaults {
   // each end.
   [[nodiscard]] const std::vector<LinkReport>& links() const { return links_; }
 
-  // Keeps the ends of `link` apart for a while.
+  // A link was closed too often if it was at least kManyClosed times, within
+  // kClosedWindow or since the last step.
+  static constexpr int kManyClosed = 5;
+  static constexpr absl::Duration kClosedWindow = absl::Minutes(1);
+
+  // `links` were closed, and both ends of each live.
+  void OnClosed(const std::vector<LinkReport>& links, MonotonicTime now);
+
+  // The links that were closed too often, as they were first reported.
+  [[nodiscard]] std::vector<LinkReport> OftenClosed() const;
+
+  // Keeps the ends of `link` apart for a while, and begins to count anew how
+  // often it is closed.
   void Remember(const LinkReport& link, MonotonicTime now);
 
   // Returns the names of all workers to keep apart from `worker`. The views
@@ -123,8 +136,20 @@ class LinkFaults {
     MonotonicTime end;
   };
 
+  // Each time that a link was closed, oldest first.
+  struct Closed {
+    LinkReport first;
+    struct Time {
+      MonotonicTime time;
+      int64_t steps;  // as of then
+    };
+    std::vector<Time> times;
+  };
+
   std::vector<LinkReport> links_;
   int faults_ = 0;
+  std::map<Pair, Closed> closed_;
+  int64_t steps_ = 0;  // that OnStep has told of
   std::map<Pair, Hold> holds_;
 };
 

@@ -60,6 +60,33 @@ TEST(StrongestReportsTest, AClosedConnectionSaysNothingBesideAnotherFailure) {
   EXPECT_THAT(StrongestReports({}), IsEmpty());
 }
 
+TEST(LinkFaultsTest, ALinkIsClosedTooOftenWithinAMinute) {
+  LinkFaults faults;
+  const Links both_ends = {{"a", "b"}, {"b", "a"}};
+  for (int second = 0; second < 4; ++second) {
+    faults.OnStep();
+    faults.OnClosed(both_ends, At(absl::Seconds(second)));
+  }
+  faults.OnStep();
+  EXPECT_THAT(faults.OftenClosed(), IsEmpty());
+  // The first is too long ago by now.
+  faults.OnClosed(both_ends, At(absl::Seconds(60)));
+  EXPECT_THAT(faults.OftenClosed(), IsEmpty());
+  faults.OnClosed(both_ends, At(absl::Milliseconds(60'500)));
+  EXPECT_EQ(faults.OftenClosed(), Links({{"a", "b"}}));
+  faults.Remember({"b", "a"}, At(absl::Seconds(61)));
+  EXPECT_THAT(faults.OftenClosed(), IsEmpty());
+}
+
+TEST(LinkFaultsTest, WithoutAStepItDoesNotMatterHowLongAgo) {
+  LinkFaults faults;
+  for (int minute = 0; minute < LinkFaults::kManyClosed; ++minute) {
+    EXPECT_THAT(faults.OftenClosed(), IsEmpty());
+    faults.OnClosed({{"a", "b"}}, At(absl::Minutes(2 * minute)));
+  }
+  EXPECT_THAT(faults.OftenClosed(), SizeIs(1));
+}
+
 TEST(IsCircularTest, IsTrueWhereNoReportStandsForItself) {
   EXPECT_TRUE(IsCircular({{"b", "a"}, {"c", "b"}, {"d", "c"}, {"a", "d"}}));
   EXPECT_FALSE(IsCircular({{"b", "a"}, {"c", "b"}, {"d", "c"}}));

@@ -105,14 +105,18 @@ std::string DetailOf(const Job& job, const std::string& name,
   return "";
 }
 
-// Evicts the members named by `cover`; the others begin again.
-void EvictForLinks(Turn& turn, const Job& job,
-                   const std::vector<std::string>& cover) {
+// Evicts the members named by `cover`, because of what happened to `links`; the
+// others begin again, and the ends of each link are kept apart.
+void EvictForLinks(Turn& turn, Job& job, const std::vector<LinkReport>& links,
+                   const std::vector<std::string>& cover,
+                   std::string_view what) {
+  for (const LinkReport& link : links) job.links.Remember(link, turn.now);
+  job.link_check = job.links.NextExpiry(turn.now);
   std::vector<v1::Evidence> evidence;
   for (const std::string& name : cover) {
     std::set<std::string> peers;
     std::string observer;
-    for (const LinkReport& link : job.links.links()) {
+    for (const LinkReport& link : links) {
       if (link.observer != name && link.peer != name) continue;
       peers.insert(link.observer == name ? link.peer : link.observer);
       if (observer.empty()) observer = link.observer;
@@ -121,8 +125,7 @@ void EvictForLinks(Turn& turn, const Job& job,
     evidence.push_back(EvidenceOf(
         v1::EVIDENCE_KIND_PEER_REPORT, observer,
         absl::StrCat(peers.size() == 1 ? "its link to " : "its links to ",
-                     absl::StrJoin(peers, ", "),
-                     " failed again without a step in between",
+                     absl::StrJoin(peers, ", "), " ", Sv(what),
                      detail.empty() ? "" : ": ", detail)));
   }
   for (size_t i = 0; i < cover.size(); ++i) {
@@ -130,6 +133,37 @@ void EvictForLinks(Turn& turn, const Job& job,
     if (worker == nullptr || MemberOf(turn.state, *worker) == nullptr) continue;
     Evict(turn, cover[i], evidence[i]);
   }
+}
+
+// Returns true if `job` has members enough without those named by `cover`.
+bool CanGoWithout(const State& state, const Job& job,
+                  const std::vector<std::string>& cover) {
+  return std::all_of(cover.begin(), cover.end(), [&](const auto& name) {
+    const v1::Role role = state.FindWorker(name)->role;
+    const auto lost =
+        std::count_if(cover.begin(), cover.end(), [&](const auto& other) {
+          return state.FindWorker(other)->role == role;
+        });
+    return AliveCount(job, role) - lost >= LeastCount(job, role);
+  });
+}
+
+// Members live that are no longer connected. They begin again at once, each
+// time; but a link that is closed too often is worth less than one of its ends.
+void OnLinksClosed(Turn& turn, Job& job) {
+  if (!IsCircular(Reports(job))) {
+    job.links.OnClosed(BrokenLinks(job), turn.now);
+  }
+  const std::vector<LinkReport> often = job.links.OftenClosed();
+  const std::vector<std::string> cover =
+      SmallestCover(often, LinkEnds(turn.state, job));
+  if (cover.empty() || !CanGoWithout(turn.state, job, cover)) {
+    BeginHalt(turn, job, HaltIntent::kReform, VerdictOnLinks(turn, job));
+    return;
+  }
+  EvictForLinks(turn, job, often, cover,
+                absl::StrCat("was closed ", LinkFaults::kManyClosed,
+                             " times in short succession"));
 }
 
 }  // namespace
@@ -152,7 +186,7 @@ void OnSuspicionDeadline(Turn& turn, Job& job) {
     return;
   }
   if (AreAllClosed(job)) {
-    BeginHalt(turn, job, HaltIntent::kReform, VerdictOnLinks(turn, job));
+    OnLinksClosed(turn, job);
     return;
   }
   const bool is_first = job.links.OnFault(CertainLinks(job)) == 1;
@@ -163,11 +197,8 @@ void OnSuspicionDeadline(Turn& turn, Job& job) {
     BeginHalt(turn, job, HaltIntent::kReform, VerdictOnLinks(turn, job));
     return;
   }
-  for (const LinkReport& link : job.links.links()) {
-    job.links.Remember(link, turn.now);
-  }
-  job.link_check = job.links.NextExpiry(turn.now);
-  EvictForLinks(turn, job, cover);
+  EvictForLinks(turn, job, std::vector<LinkReport>(job.links.links()), cover,
+                "failed again without a step in between");
 }
 
 void OnLinkCheck(Turn& turn, Job& job) {

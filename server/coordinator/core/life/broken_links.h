@@ -14,7 +14,8 @@ void HastenSuspicions(const Turn& turn, Job& job);
 // Nothing has explained the suspicions, so links are at fault. The first time
 // the same members begin again; if it happens again without a step in between,
 // the fewest members that cover the broken links are evicted (LinkFaults).
-// Connections that were only closed cost nobody its place.
+// Connections that were only closed cost nobody its place, unless the same link
+// is closed again and again and the job has members enough without one end.
 void OnSuspicionDeadline(Turn& turn, Job& job);
 
 // Two workers no longer need to be kept apart.

@@ -90,6 +90,7 @@ bool CountsAgainstHost(v1::EvidenceKind kind) {
   return kind == v1::EVIDENCE_KIND_STREAM_BROKEN ||
          kind == v1::EVIDENCE_KIND_LEASE_EXPIRED ||
          kind == v1::EVIDENCE_KIND_NO_PROGRESS ||
+         kind == v1::EVIDENCE_KIND_PEER_REPORT ||
          kind == v1::EVIDENCE_KIND_HALT_UNANSWERED;
 }
 
