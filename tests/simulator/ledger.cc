@@ -212,12 +212,7 @@ void Ledger::OnMemberLost(const v1::Event& event, int64_t now, bool is_alive) {
                     return evidence.kind() == v1::EVIDENCE_KIND_PEER_REPORT;
                   });
   const int64_t since = is_for_link ? std::min(now, last_commit_) : now;
-  int64_t touched = slot >= 0 ? touched_until_[slot] : 0;
-  // All workers are connected with all servers: who is reported first may only
-  // have closed its connections because of another (README.md, "Known").
-  if (is_for_link && shape_.holders == Holders::kServers) {
-    touched = *std::max_element(touched_until_.begin(), touched_until_.end());
-  }
+  const int64_t touched = slot >= 0 ? touched_until_[slot] : 0;
   if (slot >= 0 && is_alive && since > touched) {
     Fail(Invariant::kEvictionsHaveCause,
          absl::StrCat(event.worker(),
