@@ -60,7 +60,7 @@ class DocsTest(unittest.TestCase):
 
     def test_flags_in_the_documents_are_flags_of_the_programs(self):
         verbs = ["local", "submit", "status", "job", "explain", "workers", "events", "watch", "cancel", "trace", "sample",
-                 "bench", "doctor", "version"]
+                 "jobs", "bench", "doctor", "version"]
         texts = [help_of(name) for name in BINARIES] + [help_of("ringctl", verb) for verb in verbs]
         known = {flag.replace("-", "_") for text in texts for flag in re.findall(r"--([a-z0-9_-]+)", text)}
         for document in ["README.md", "docs/getting-started.md", "docs/operations.md", "docs/jobs.md"]:

@@ -160,14 +160,30 @@ absl::StatusOr<std::vector<v1::Event>> Client::ListEvents(
 }
 
 absl::StatusOr<std::vector<v1::Event>> Client::AllEvents(
-    const std::string& job) {
+    const std::string& job, int64_t after_sequence) {
   std::vector<v1::Event> all;
   while (true) {
-    const int64_t after = all.empty() ? 0 : all.back().sequence();
+    const int64_t after = all.empty() ? after_sequence : all.back().sequence();
     ASSIGN_OR_RETURN(const std::vector<v1::Event> page, ListEvents(job, after));
     // The sequence rises; a server that breaks this rule must not keep us here.
     if (page.empty() || page.back().sequence() <= after) return all;
     all.insert(all.end(), page.begin(), page.end());
+  }
+}
+
+absl::StatusOr<v1::ListJobsResponse> Client::AllJobs() {
+  v1::ListJobsResponse all;
+  v1::ListJobsRequest request;
+  while (true) {
+    v1::ListJobsResponse page;
+    RETURN_IF_ERROR(Call(&Connection::jobs, &v1::JobService::Stub::ListJobs,
+                         request, &page));
+    const bool is_last = page.jobs().empty() ||
+                         page.next_page_token().empty() ||
+                         page.next_page_token() == request.page_token();
+    request.set_page_token(page.next_page_token());
+    for (v1::Job& job : *page.mutable_jobs()) *all.add_jobs() = std::move(job);
+    if (is_last) return all;
   }
 }
 

@@ -68,7 +68,9 @@ class Client {
       const std::string& job, int64_t after_sequence);
   // All of them, page by page.
   [[nodiscard]] absl::StatusOr<std::vector<v1::Event>> AllEvents(
-      const std::string& job);
+      const std::string& job, int64_t after_sequence = 0);
+  // All jobs that the coordinator knows, newest first.
+  [[nodiscard]] absl::StatusOr<v1::ListJobsResponse> AllJobs();
   // Spans of steps in [first_step, last_step]; 0 for the newest.
   [[nodiscard]] absl::StatusOr<v1::GetTraceResponse> GetTrace(
       const std::string& job, int64_t first_step, int64_t last_step);

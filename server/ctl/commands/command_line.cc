@@ -22,6 +22,8 @@
 #include "server/ctl/commands/cluster_bench.h"
 #include "server/ctl/commands/compare.h"
 #include "server/ctl/commands/doctor.h"
+#include "server/ctl/commands/events.h"
+#include "server/ctl/commands/jobs.h"
 #include "server/ctl/commands/local.h"
 #include "server/ctl/commands/queries.h"
 #include "server/ctl/commands/sample.h"
@@ -47,6 +49,8 @@ struct CommandLine {
   TraceOptions trace;
   LocalOptions local;
   SampleOptions sample;
+  EventsOptions events;
+  JobsOptions jobs;
   BenchFlags bench;
   CompareFlags compare;
   DoctorFlags doctor;
@@ -60,9 +64,10 @@ void AddGlobalFlags(FlagSet& flags, CommandLine& line) {
   flags.StartGroup("Output");
   flags.Add({.name = "output",
              .short_name = 'o',
-             .help = "Output format. json is the protocol's JSON: one "
-                     "document, or for a watched job one line per update.",
-             .choices = {"table", "json"}},
+             .help = "Output format. json is one document, or "
+                     "one line per update or event that is followed; wide is "
+                     "a table with more columns, where there is one (jobs).",
+             .choices = {"table", "wide", "json"}},
             &line.output);
   flags.StartGroup("Coordinator");
   flags.Add(
@@ -169,10 +174,13 @@ void AddJobCommands(FlagSet& flags, CommandLine& line) {
     return command;
   };
   flags.AddCommand("status", "The coordinator, its workers and jobs.");
+  AddJobsFlags(flags.AddCommand("jobs", "The jobs, one a line, newest first."),
+               line.jobs);
   add("job", "One job in full.", true);
   add("explain", "Why a job is where it is, and who keeps it waiting.", true);
   flags.AddCommand("workers", "The workers, one a line.");
-  add("events", "What happened, to a job or to all.", false);
+  AddEventsFlags(add("events", "What happened, to a job or to all.", false),
+                 line.events);
   add("watch", "Follow a job to its end, and end with its exit code.", true);
   FlagSet& cancel =
       add("cancel", "Stop a job at a step that its workers agree on.", true);
@@ -195,60 +203,6 @@ void AddJobCommands(FlagSet& flags, CommandLine& line) {
              .min = 0},
             &line.trace.last_step);
   flags.AddCommand("version", "Versions of ringctl and of the coordinator.");
-}
-
-// Names and bounds as in `worker sample`, which it runs.
-void AddSampleCommand(FlagSet& flags, CommandLine& line) {
-  FlagSet& sample = flags.AddCommand(
-      "sample", "Let a checkpoint's language model go on with a text, here.");
-  SampleOptions& options = line.sample;
-  sample.Add({.name = "checkpoint",
-              .unit = "DIR",
-              .help = "A checkpoint, a directory of checkpoints (the latest is "
-                      "taken), or a model in Hugging Face's layout.",
-              .is_required = true},
-             &options.checkpoint);
-  sample.Add({.name = "prompt",
-              .unit = "TEXT",
-              .help = "The beginning of the text.",
-              .is_required = true},
-             &options.prompt);
-  sample.Add({.name = "bytes",
-              .help = "Bytes to write after the prompt.",
-              .min = 1,
-              .max = 1e6},
-             &options.bytes);
-  sample.Add({.name = "temperature",
-              .help = "Logits are divided by this before a token is drawn; 0 "
-                      "takes the most probable one.",
-              .min = 0,
-              .max = 100},
-             &options.temperature);
-  sample.Add(
-      {.name = "top_k",
-       .help = "Draw from this many of the most probable tokens; 0: from all.",
-       .min = 0},
-      &options.top_k);
-  sample.Add({.name = "seed", .help = "Another seed, another text."},
-             &options.seed);
-  sample.Add({.name = "vocabulary",
-              .unit = "FILE",
-              .help = "GPT-2's vocab.json, for a model of its tokens; tokens "
-                      "are bytes unless given."},
-             &options.vocabulary);
-  sample.Add({.name = "merges", .unit = "FILE", .help = "GPT-2's merges.txt."},
-             &options.merges);
-  sample.Add({.name = "threads",
-              .unit = "N",
-              .help = "Threads to compute with.",
-              .min = 1,
-              .max = 256},
-             &options.threads);
-  sample.Add({.name = "bin_dir",
-              .unit = "DIR",
-              .help = "Where the program worker is; beside ringctl unless "
-                      "given."},
-             &options.bin_dir);
 }
 
 // Ends the program from the thread of Interrupts; children die with it.
@@ -285,7 +239,14 @@ absl::StatusOr<int> RunAtCoordinator(const std::string& command,
   if (command == "workers") return RunWorkers(context);
   if (command == "job") return RunJob(context, line.job);
   if (command == "explain") return RunExplain(context, line.job);
-  if (command == "events") return RunEvents(context, line.job);
+  if (command == "jobs") {
+    line.jobs.is_wide = line.output == "wide";
+    return RunJobs(context, line.jobs);
+  }
+  if (command == "events") {
+    line.events.job = line.job;
+    return RunEvents(context, line.events);
+  }
   if (command == "watch") return RunWatch(context, line.job);
   if (command == "cancel") return RunCancel(context, line.job, line.reason);
   if (command == "submit") return RunSubmit(context, line.submit);
@@ -384,7 +345,7 @@ int RunCommandLine(std::span<const std::string> args, Console& console,
   AddGlobalFlags(flags, line);
   AddSubmissionCommands(flags, line);
   AddJobCommands(flags, line);
-  AddSampleCommand(flags, line);
+  AddSampleCommand(flags, line.sample);
   AddBenchFlags(flags, line.bench);
   AddCompareCommand(flags, line.compare);
   AddDoctorCommand(flags, line.doctor);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "common/clock/clock.h"
 #include "common/status/exit_code.h"
 #include "common/status/reason.h"
@@ -29,6 +30,7 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 constexpr char kJobFile[] = "deploy/local/job.yaml";
@@ -195,6 +197,80 @@ TEST_F(CommandLineTest, ListsEventsOldestFirst) {
                 RunThere({"events", "x", "-o", "json"}).out)["events"]
                 .size(),
             2);
+}
+
+TEST_F(CommandLineTest, ShowsOnlyTheEventsThatWereAskedFor) {
+  std::vector<v1::Event> events(3);
+  const int64_t now = absl::ToUnixSeconds(absl::Now());
+  for (int i = 0; i < 3; ++i) {
+    events[i].set_sequence(i + 1);
+    events[i].set_severity(i == 1 ? v1::EVENT_SEVERITY_WARNING
+                                  : v1::EVENT_SEVERITY_INFO);
+    events[i].mutable_time()->set_seconds(now - 3600 * (3 - i));
+    events[i].set_message(absl::StrCat("number ", i));
+  }
+  coordinator_.SetEvents(events);
+  const std::string warnings = RunThere({"events", "--severity=warning"}).out;
+  EXPECT_THAT(warnings, HasSubstr("WARNING : number 1\n"));
+  EXPECT_THAT(warnings, Not(HasSubstr("number 2")));
+  const std::string newest = RunThere({"events", "--since=90m"}).out;
+  EXPECT_THAT(newest, HasSubstr("number 2"));
+  EXPECT_THAT(newest, Not(HasSubstr("number 1")));
+  EXPECT_EQ(RunThere({"events", "--since=2020-01-02T12:03:04+01:00"}).out,
+            RunThere({"events"}).out);
+  ExpectError(RunThere({"events", "--since=yesterday"}), ExitCode::kUsage,
+              "--since=yesterday: give a duration");
+}
+
+TEST_F(CommandLineTest, FollowsEventsUntilTheJobHasEnded) {
+  coordinator_.SetJob(JobIn(v1::JOB_STATE_RUNNING));
+  std::vector<v1::Event> events(1);
+  events[0].set_sequence(1);
+  events[0].set_job_id("first-job-1");
+  events[0].set_message("begins");
+  coordinator_.SetEvents(events);
+  std::thread end([&] {
+    coordinator_.AwaitJobQuery();
+    events.push_back(events[0]);
+    events[1].set_sequence(2);
+    events[1].set_message("ends");
+    coordinator_.SetEvents(events);
+    coordinator_.SetJob(JobIn(v1::JOB_STATE_SUCCEEDED));
+  });
+  const Outcome outcome =
+      RunThere({"events", "first-job-1", "--follow", "-o", "json"});
+  end.join();
+  EXPECT_EQ(outcome.code, 0) << outcome.error;
+  std::istringstream lines(outcome.out);
+  std::string line;
+  for (const char* message : {"begins", "ends"}) {
+    ASSERT_TRUE(std::getline(lines, line));
+    EXPECT_EQ(nlohmann::json::parse(line)["message"], message);
+  }
+  EXPECT_FALSE(std::getline(lines, line));
+}
+
+TEST_F(CommandLineTest, ListsJobsByState) {
+  v1::Status status;
+  *status.add_jobs() = JobIn(v1::JOB_STATE_RUNNING);
+  v1::Job& queued = *status.add_jobs();
+  queued.set_id("second-2");
+  queued.set_state(v1::JOB_STATE_QUEUED);
+  queued.set_request_id("r7");
+  coordinator_.SetStatus(status);
+  const std::string all = RunThere({"jobs"}).out;
+  EXPECT_THAT(all, HasSubstr("first-job-1  RUNNING"));
+  EXPECT_THAT(all, HasSubstr("second-2     QUEUED"));
+  EXPECT_THAT(all, Not(HasSubstr("r7")));
+  const std::string wide =
+      RunThere({"jobs", "--state=queued", "-o", "wide"}).out;
+  EXPECT_THAT(wide, Not(HasSubstr("first-job-1")));
+  EXPECT_THAT(wide, HasSubstr("r7"));
+  const auto json = nlohmann::json::parse(RunThere({"jobs", "-o", "json"}).out);
+  EXPECT_EQ(json["jobs"].size(), 2);
+  EXPECT_EQ(RunThere({"jobs", "--state=failed"}).error, "no jobs\n");
+  ExpectError(RunThere({"jobs", "--state=broken"}), ExitCode::kUsage,
+              "--state=broken: give one of queued, gathering");
 }
 
 TEST_F(CommandLineTest, TellsAJobWithoutEventsFromNone) {

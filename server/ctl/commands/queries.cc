@@ -63,22 +63,6 @@ absl::StatusOr<int> RunExplain(const CommandContext& context,
                 ExplainLines(explanation, context.console.GetStyle()));
 }
 
-absl::StatusOr<int> RunEvents(const CommandContext& context,
-                              const std::string& job) {
-  ASSIGN_OR_RETURN(const std::vector<v1::Event> events,
-                   context.client.AllEvents(job));
-  // The job has no events, or its name is wrong: ask which.
-  if (events.empty() && !job.empty())
-    RETURN_IF_ERROR(context.client.GetJob(job).status());
-  v1::ListEventsResponse all;
-  std::vector<std::string> lines;
-  for (const v1::Event& event : events) {
-    *all.add_events() = event;
-    lines.push_back(EventLine(event, context.console.GetStyle()));
-  }
-  return Answer(context, all, lines);
-}
-
 absl::StatusOr<int> RunCancel(const CommandContext& context,
                               const std::string& job,
                               const std::string& reason) {

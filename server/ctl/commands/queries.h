@@ -18,9 +18,6 @@ namespace ringmaster::ctl {
 // Explains the job's state and names the workers that keep it waiting.
 [[nodiscard]] absl::StatusOr<int> RunExplain(const CommandContext& context,
                                              const std::string& job);
-// Events of all jobs if `job` is empty.
-[[nodiscard]] absl::StatusOr<int> RunEvents(const CommandContext& context,
-                                            const std::string& job);
 [[nodiscard]] absl::StatusOr<int> RunCancel(const CommandContext& context,
                                             const std::string& job,
                                             const std::string& reason);

@@ -13,6 +13,59 @@
 
 namespace ringmaster::ctl {
 
+// Names and bounds as in `worker sample`, which it runs.
+void AddSampleCommand(FlagSet& flags, SampleOptions& options) {
+  FlagSet& sample = flags.AddCommand(
+      "sample", "Let a checkpoint's language model go on with a text, here.");
+  sample.Add({.name = "checkpoint",
+              .unit = "DIR",
+              .help = "A checkpoint, a directory of checkpoints (the latest is "
+                      "taken), or a model in Hugging Face's layout.",
+              .is_required = true},
+             &options.checkpoint);
+  sample.Add({.name = "prompt",
+              .unit = "TEXT",
+              .help = "The beginning of the text.",
+              .is_required = true},
+             &options.prompt);
+  sample.Add({.name = "bytes",
+              .help = "Bytes to write after the prompt.",
+              .min = 1,
+              .max = 1e6},
+             &options.bytes);
+  sample.Add({.name = "temperature",
+              .help = "Logits are divided by this before a token is drawn; 0 "
+                      "takes the most probable one.",
+              .min = 0,
+              .max = 100},
+             &options.temperature);
+  sample.Add(
+      {.name = "top_k",
+       .help = "Draw from this many of the most probable tokens; 0: from all.",
+       .min = 0},
+      &options.top_k);
+  sample.Add({.name = "seed", .help = "Another seed, another text."},
+             &options.seed);
+  sample.Add({.name = "vocabulary",
+              .unit = "FILE",
+              .help = "GPT-2's vocab.json, for a model of its tokens; tokens "
+                      "are bytes unless given."},
+             &options.vocabulary);
+  sample.Add({.name = "merges", .unit = "FILE", .help = "GPT-2's merges.txt."},
+             &options.merges);
+  sample.Add({.name = "threads",
+              .unit = "N",
+              .help = "Threads to compute with.",
+              .min = 1,
+              .max = 256},
+             &options.threads);
+  sample.Add({.name = "bin_dir",
+              .unit = "DIR",
+              .help = "Where the program worker is; beside ringctl unless "
+                      "given."},
+             &options.bin_dir);
+}
+
 std::vector<std::string> WorkerSampleArguments(const SampleOptions& options) {
   std::vector<std::string> arguments = {
       "sample",

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "common/config/flags.h"
 
 namespace ringmaster::ctl {
 
@@ -22,6 +23,8 @@ struct SampleOptions {
   int threads = 1;
   std::string bin_dir;  // "": beside this program
 };
+
+void AddSampleCommand(FlagSet& flags, SampleOptions& options);
 
 // The arguments of `worker` for it, without the program's name.
 [[nodiscard]] std::vector<std::string> WorkerSampleArguments(

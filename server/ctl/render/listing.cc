@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "common/protocol/proto_time.h"
 #include "server/ctl/render/bench_view.h"
+#include "server/ctl/render/job_table.h"
 #include "server/ctl/render/job_view.h"
 #include "server/ctl/render/names.h"
 #include "server/ctl/render/recovery_view.h"
@@ -19,63 +20,6 @@ namespace {
 
 void Append(std::vector<std::string>& lines, std::vector<std::string> more) {
   for (std::string& line : more) lines.push_back(std::move(line));
-}
-
-// A benchmark's steps are its sizes.
-std::string StepCell(const v1::Job& job) {
-  if (job.spec().has_bench()) {
-    return absl::StrCat(job.bench().rows_size(), "/",
-                        job.spec().bench().sizes_size());
-  }
-  const v1::TrainingFigures& figures = job.figures();
-  if (figures.total_steps() == 0) return "-";
-  return absl::StrCat(figures.step(), "/", figures.total_steps());
-}
-
-std::string LossCell(const v1::TrainingFigures& figures) {
-  return IsMeasured(figures) ? FormatLoss(figures.loss()) : "-";
-}
-
-// The message of a job, after the time of its end.
-std::string MessageCell(const v1::Job& job, const Style& style) {
-  const std::string message = Printable(job.message());
-  if (!job.has_end_time()) return message;
-  return absl::StrCat("ended ", FormatTime(FromProto(job.end_time()), style),
-                      message.empty() ? "" : ": ", message);
-}
-
-std::string LeftCell(const v1::Job& job) {
-  return job.figures().has_remaining_duration() && !HasEnded(job.state())
-             ? HumanDuration(FromProto(job.figures().remaining_duration()))
-             : "-";
-}
-
-std::vector<std::string> JobTable(const v1::Status& status, absl::Time now,
-                                  const Style& style) {
-  TextTable table({{"JOB"},
-                   {"STATE"},
-                   {"GEN", Align::kRight},
-                   {"RANKS", Align::kRight},
-                   {"STEP", Align::kRight},
-                   {"LOSS", Align::kRight},
-                   {"SAMPLES/S", Align::kRight},
-                   {"TIME", Align::kRight},
-                   {"LEFT", Align::kRight},
-                   {"MESSAGE"}});
-  for (const v1::Job& job : status.jobs()) {
-    table.AddRow({Printable(job.id()),
-                  Paint(style, ColorOf(job.state()), NameOf(job.state())),
-                  absl::StrCat(job.generation()), absl::StrCat(RankCount(job)),
-                  StepCell(job), LossCell(job.figures()),
-                  IsMeasured(job.figures())
-                      ? FormatRate(job.figures().samples_per_second())
-                      : "-",
-                  ElapsedText(job, now), LeftCell(job),
-                  MessageCell(job, style)});
-  }
-  if (table.empty())
-    return {"no jobs; submit one with: ringctl submit JOB.yaml"};
-  return table.Lines(style);
 }
 
 std::string CountWorkers(const v1::Status& status) {
@@ -161,7 +105,11 @@ std::vector<std::string> StatusLines(const v1::Status& status, absl::Time now,
                   " more: ", Printable(quarantine.reason()))));
   }
   lines.push_back("");
-  Append(lines, JobTable(status, now, style));
+  if (status.jobs().empty()) {
+    lines.emplace_back("no jobs; submit one with: ringctl submit JOB.yaml");
+  } else {
+    Append(lines, JobTable(status.jobs(), /*is_wide=*/false, now, style));
+  }
   for (const v1::Job& job : status.jobs()) {
     if (std::string line = CheckpointErrorLine(job, style); !line.empty())
       lines.push_back(absl::StrCat("job ", Printable(job.id()), ": ", line));

@@ -12,6 +12,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_status.h"
@@ -65,6 +66,8 @@ class FakeCoordinator::Services final : public v1::JobService::Service,
   grpc::Status GetJob(grpc::ServerContext*, const v1::GetJobRequest*,
                       v1::GetJobResponse* response) override {
     MutexLock lock(mutex);
+    was_queried = true;
+    changed.NotifyAll();
     *response->mutable_job() = job;
     if (failure.ok() && job.id().empty())
       return ToGrpcStatus(absl::NotFoundError("no such job"));
@@ -92,6 +95,19 @@ class FakeCoordinator::Services final : public v1::JobService::Service,
       if (is_wanted && event.sequence() > request->after_sequence())
         *response->add_events() = event;
     }
+    return ToGrpcStatus(failure);
+  }
+
+  // Those of the status, one a page.
+  grpc::Status ListJobs(grpc::ServerContext*,
+                        const v1::ListJobsRequest* request,
+                        v1::ListJobsResponse* response) override {
+    MutexLock lock(mutex);
+    int at = 0;
+    (void)absl::SimpleAtoi(request->page_token(), &at);
+    if (at < status.jobs_size()) *response->add_jobs() = status.jobs(at);
+    if (at + 1 < status.jobs_size())
+      response->set_next_page_token(absl::StrCat(at + 1));
     return ToGrpcStatus(failure);
   }
 
@@ -149,6 +165,7 @@ class FakeCoordinator::Services final : public v1::JobService::Service,
   CondVar changed;
   bool is_stopping GUARDED_BY(mutex) = false;
   bool is_cancelled GUARDED_BY(mutex) = false;
+  bool was_queried GUARDED_BY(mutex) = false;
   int watchers GUARDED_BY(mutex) = 0;
   int64_t revision GUARDED_BY(mutex) = 0;
   absl::Status failure GUARDED_BY(mutex);
@@ -217,6 +234,11 @@ void FakeCoordinator::AwaitWatcher() {
 void FakeCoordinator::AwaitCancel() {
   MutexLock lock(services_->mutex);
   while (!services_->is_cancelled) services_->changed.Wait(services_->mutex);
+}
+
+void FakeCoordinator::AwaitJobQuery() {
+  MutexLock lock(services_->mutex);
+  while (!services_->was_queried) services_->changed.Wait(services_->mutex);
 }
 
 v1::SubmitJobRequest FakeCoordinator::submitted() const {

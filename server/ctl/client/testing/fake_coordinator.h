@@ -42,6 +42,8 @@ class FakeCoordinator {
   void AwaitWatcher();
   // Waits for a CancelJob.
   void AwaitCancel();
+  // Waits for a GetJob.
+  void AwaitJobQuery();
 
   // The last requests.
   [[nodiscard]] v1::SubmitJobRequest submitted() const;
