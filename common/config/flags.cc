@@ -380,6 +380,13 @@ FlagSet& FlagSet::AddCommand(std::string name, std::string summary) {
   return *impl_->commands.back();
 }
 
+std::vector<HelpPage> FlagSet::Pages() const {
+  std::vector<HelpPage> pages = {impl_->Page()};
+  for (const auto& command : impl_->commands)
+    pages.push_back(command->impl_->Page());
+  return pages;
+}
+
 std::string FlagSet::command() const {
   const Impl* const command = impl_->ChosenCommand();
   return command == nullptr ? "" : command->app->get_name();

@@ -31,6 +31,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/config/flag_help.h"
 #include "common/status/exit_code.h"
 
 namespace ringmaster {
@@ -99,6 +100,9 @@ class FlagSet {
   // Returns the code to exit with, or nullopt to continue.
   [[nodiscard]] std::optional<ExitCode> ParseCommandLine(
       int argc, const char* const* argv);
+
+  // The help as values: of this set, then of each command.
+  [[nodiscard]] std::vector<HelpPage> Pages() const;
 
   // Returns the text that --help prints.
   [[nodiscard]] std::string Help() const;

@@ -60,7 +60,7 @@ class DocsTest(unittest.TestCase):
 
     def test_flags_in_the_documents_are_flags_of_the_programs(self):
         verbs = ["local", "submit", "status", "job", "explain", "workers", "events", "watch", "cancel", "trace", "sample",
-                 "jobs", "bench", "doctor", "version"]
+                 "jobs", "completion", "bench", "doctor", "version"]
         texts = [help_of(name) for name in BINARIES] + [help_of("ringctl", verb) for verb in verbs]
         known = {flag.replace("-", "_") for text in texts for flag in re.findall(r"--([a-z0-9_-]+)", text)}
         for document in ["README.md", "docs/getting-started.md", "docs/operations.md", "docs/jobs.md"]:
@@ -69,6 +69,28 @@ class DocsTest(unittest.TestCase):
                     continue
                 for flag in re.findall(r"--([a-z][a-z0-9_-]*)", line):
                     self.assertTrue(flag.replace("-", "_") in known, f"{document}: --{flag}: {line}")
+
+    def test_the_completions_know_every_command_and_flag(self):
+        commands = re.findall(r"^  (\w+)  ", help_of("ringctl").split("Commands:")[1].split("\n\n")[0], re.M)
+        self.assertIn("completion", commands)
+        flags = {command: set(re.findall(r"^  (--\w+)", help_of("ringctl", command), re.M)) for command in commands}
+        scripts = {shell: subprocess.run([BINARIES["ringctl"], "completion", shell], capture_output=True, text=True, check=True).stdout
+                   for shell in ("bash", "zsh")}
+        for command in commands:
+            self.assertIn(f"'{command}:", scripts["zsh"])
+            for flag in flags[command]:
+                self.assertIn(f"{flag}", scripts["zsh"])
+
+        def complete(*words):
+            line = f"COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; _ringctl; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+            return set(subprocess.run(["bash", "-c", scripts["bash"] + line], capture_output=True, text=True, check=True).stdout.split())
+
+        self.assertLessEqual(set(commands), complete("ringctl", "''"))
+        for command in commands:
+            self.assertLessEqual(flags[command], complete("ringctl", command, "--"), command)
+        self.assertEqual(complete("ringctl", "sub"), {"submit"})
+        self.assertEqual(complete("ringctl", "status", "--output", "j"), {"json"})
+        self.assertEqual(complete("ringctl", "--coordinator", "=", "jobs", "events", "--severity", "=", "w"), {"warning"})
 
     def test_the_jobs_are_good(self):
         jobs = [pathlib.Path("deploy/local/job.yaml"), *sorted(pathlib.Path("deploy/local/jobs").glob("*.yaml"))]

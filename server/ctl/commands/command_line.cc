@@ -21,6 +21,7 @@
 #include "server/ctl/commands/bench.h"
 #include "server/ctl/commands/cluster_bench.h"
 #include "server/ctl/commands/compare.h"
+#include "server/ctl/commands/completion.h"
 #include "server/ctl/commands/doctor.h"
 #include "server/ctl/commands/events.h"
 #include "server/ctl/commands/jobs.h"
@@ -51,6 +52,7 @@ struct CommandLine {
   SampleOptions sample;
   EventsOptions events;
   JobsOptions jobs;
+  std::string shell;
   BenchFlags bench;
   CompareFlags compare;
   DoctorFlags doctor;
@@ -346,6 +348,7 @@ int RunCommandLine(std::span<const std::string> args, Console& console,
   AddSubmissionCommands(flags, line);
   AddJobCommands(flags, line);
   AddSampleCommand(flags, line.sample);
+  AddCompletionCommand(flags, line.shell);
   AddBenchFlags(flags, line.bench);
   AddCompareCommand(flags, line.compare);
   AddDoctorCommand(flags, line.doctor);
@@ -362,6 +365,13 @@ int RunCommandLine(std::span<const std::string> args, Console& console,
   }
   const std::string command = flags.command();
   if (command == "sample") return fail(ExecSample(line.sample));
+  if (command == "completion") {
+    const absl::StatusOr<std::string> script =
+        CompletionScript(line.shell, flags.Pages());
+    if (!script.ok()) return fail(script.status());
+    console.Write(*script);
+    return static_cast<int>(ExitCode::kDone);
+  }
   const absl::StatusOr<int> code =
       command == "local"     ? RunHere(line, console, clock)
       : command == "compare" ? CompareModes(args, line, console, clock)
