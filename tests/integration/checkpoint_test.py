@@ -174,6 +174,8 @@ class CheckpointTest(unittest.TestCase):
             self.assertTrue(text.startswith("the ring "), text)
             self.assertGreaterEqual(len(text), len("the ring ") + 60)
             self.assertEqual(text, sample(cluster, "--seed=1"))
+            shown = json.loads(sample(cluster, "-o", "json"))
+            self.assertEqual(shown["prompt"] + shown["text"], text.removesuffix("\n"))
             self.assertNotEqual(text, sample(cluster, "--seed=2"))
             self.assertEqual(sample(cluster, "--temperature=0"), sample(cluster, "--temperature=0", "--seed=2"))
             # One checkpoint of the directory, and its parameters in Hugging Face's layout.

@@ -66,7 +66,7 @@ void AddGlobalFlags(FlagSet& flags, CommandLine& line) {
   flags.StartGroup("Output");
   flags.Add({.name = "output",
              .short_name = 'o',
-             .help = "Output format. json is one document, or "
+             .help = "Output format. json (docs/json.md) is one document, or "
                      "one line per update or event that is followed; wide is "
                      "a table with more columns, where there is one (jobs).",
              .choices = {"table", "wide", "json"}},
@@ -364,7 +364,10 @@ int RunCommandLine(std::span<const std::string> args, Console& console,
     return static_cast<int>(ExitCode::kDone);
   }
   const std::string command = flags.command();
-  if (command == "sample") return fail(ExecSample(line.sample));
+  if (command == "sample") {
+    line.sample.is_json = line.format() == OutputFormat::kJson;
+    return fail(ExecSample(line.sample));
+  }
   if (command == "completion") {
     const absl::StatusOr<std::string> script =
         CompletionScript(line.shell, flags.Pages());

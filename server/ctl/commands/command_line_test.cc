@@ -171,7 +171,7 @@ TEST_F(CommandLineTest, ShowsStatusAndWorkersAsTextAndJson) {
   const auto workers =
       nlohmann::json::parse(RunThere({"workers", "-o", "json"}).out);
   EXPECT_EQ(workers["workers"][0]["name"], "w-0");
-  EXPECT_FALSE(workers.contains("jobs"));
+  EXPECT_TRUE(workers["jobs"].empty());
 }
 
 TEST_F(CommandLineTest, ShowsOneJobAndCancelsIt) {
@@ -271,6 +271,18 @@ TEST_F(CommandLineTest, ListsJobsByState) {
   EXPECT_EQ(RunThere({"jobs", "--state=failed"}).error, "no jobs\n");
   ExpectError(RunThere({"jobs", "--state=broken"}), ExitCode::kUsage,
               "--state=broken: give one of queued, gathering");
+}
+
+TEST_F(CommandLineTest, JsonHasFieldsThatHoldTheirDefault) {
+  v1::Job job = JobIn(v1::JOB_STATE_RUNNING);
+  job.add_members()->set_worker("w-0");
+  coordinator_.SetJob(job);
+  const auto json =
+      nlohmann::json::parse(RunThere({"job", "x", "-o", "json"}).out);
+  EXPECT_EQ(json["members"][0]["rank"], 0);
+  EXPECT_EQ(json["exit_code"], 0);
+  EXPECT_EQ(json["incidents"], nlohmann::json::array());
+  EXPECT_FALSE(json.contains("verdict"));
 }
 
 TEST_F(CommandLineTest, TellsAJobWithoutEventsFromNone) {

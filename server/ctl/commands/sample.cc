@@ -80,6 +80,7 @@ std::vector<std::string> WorkerSampleArguments(const SampleOptions& options) {
     arguments.push_back(absl::StrCat("--vocabulary=", options.vocabulary));
   if (!options.merges.empty())
     arguments.push_back(absl::StrCat("--merges=", options.merges));
+  if (options.is_json) arguments.push_back("--output=json");
   return arguments;
 }
 

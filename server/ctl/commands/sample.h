@@ -22,6 +22,7 @@ struct SampleOptions {
   std::string merges;
   int threads = 1;
   std::string bin_dir;  // "": beside this program
+  bool is_json = false;
 };
 
 void AddSampleCommand(FlagSet& flags, SampleOptions& options);

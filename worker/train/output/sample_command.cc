@@ -37,6 +37,7 @@ struct Flags {
   std::string merges;
   int64_t seed = 1;
   int threads = 1;
+  std::string output = "text";
 };
 
 void AddFlags(FlagSet& set, Flags& flags) {
@@ -78,6 +79,21 @@ void AddFlags(FlagSet& set, Flags& flags) {
            .min = 1,
            .max = 256},
           &flags.threads);
+  set.Add({.name = "output",
+           .help = "How to print it; json has fields of its own for the prompt "
+                   "and the text.",
+           .choices = {"text", "json"}},
+          &flags.output);
+}
+
+// The fields that docs/json.md names.
+std::string ToJson(const Flags& flags, const std::string& checkpoint,
+                   const std::string& text) {
+  const nlohmann::ordered_json sample = {{"checkpoint", checkpoint},
+                                         {"prompt", flags.sample.prompt},
+                                         {"text", text},
+                                         {"seed", flags.seed}};
+  return sample.dump(2, ' ', false, json::error_handler_t::replace);
 }
 
 // The checkpoint at `path`, or the latest complete one below it.
@@ -175,9 +191,12 @@ absl::Status Run(const Flags& flags) {
       const std::string text,
       sampler->Write(*model, static_cast<uint64_t>(flags.seed), CancelToken()));
   // Not printf: a model of bytes may write the byte 0.
-  const std::string both =
-      absl::StrCat(flags.sample.prompt, ReplaceInvalidUtf8(text), "\n");
-  std::fwrite(both.data(), 1, both.size(), stdout);
+  const std::string valid = ReplaceInvalidUtf8(text);
+  const std::string shown = absl::StrCat(
+      flags.output == "json" ? ToJson(flags, path, valid)
+                             : absl::StrCat(flags.sample.prompt, valid),
+      "\n");
+  std::fwrite(shown.data(), 1, shown.size(), stdout);
   return absl::OkStatus();
 }
 
