@@ -121,7 +121,7 @@ void LogCosts(const std::optional<ProbeResult>& probe) {
     return;
   }
   for (const std::string& remark : probe->remarks)
-    LogEvent(LogLevel::kInfo, "costs.not_measured", {{"message", remark}});
+    LogEvent(LogLevel::kDebug, "costs.not_measured", {{"message", remark}});
   if (!probe->has_path) return;
   const MachineCosts& costs = probe->costs;
   LogEvent(LogLevel::kInfo, "costs.measured",
