@@ -1,9 +1,10 @@
 // ExitCode: the one table of process exit codes, shared by every binary and by
 // docs/operations.md.
 //
-// Codes 1-5 are permanent (starting the same process again gives the same
-// result), 138 means that another attempt, perhaps on another host, can
-// succeed, and 143 is a requested stop. Kubernetes' podFailurePolicy and
+// Codes 1-5 are permanent (the same process, started again, would end the same
+// way; a supervisor tries a bug, 1, a few times all the same), 138 means that
+// another attempt, perhaps on another host, can succeed, and 143 is a requested
+// stop. Kubernetes' podFailurePolicy and
 // Slurm's requeue rules can be written against them.
 #ifndef RINGMASTER_COMMON_STATUS_EXIT_CODE_H_
 #define RINGMASTER_COMMON_STATUS_EXIT_CODE_H_
@@ -38,8 +39,8 @@ inline constexpr std::array<ExitCodeMeaning, 8> kExitCodes = {{
     {ExitCode::kInternal, "internal error: a bug of ours; the log says where"},
     {ExitCode::kUsage,
      "usage or job spec: a flag, field or file that must be corrected"},
-    {ExitCode::kPlanMismatch, "plan or data differ between ranks"},
-    {ExitCode::kCheckpointCorrupt, "checkpoint corrupt"},
+    {ExitCode::kPlanMismatch, "plan, data or state differ between ranks"},
+    {ExitCode::kCheckpointCorrupt, "checkpoint or journal damaged"},
     {ExitCode::kUnreadable, "data unreadable: missing, empty or not permitted"},
     {ExitCode::kRetryElsewhere,
      "retry elsewhere: lost the coordinator, a peer or this host's resources"},
