@@ -182,8 +182,8 @@ bool AreMost(const Job& job, MonotonicTime since) {
   return gone > 2 && 2 * gone > all && gone < all && hosts.size() > 1;
 }
 
-// Returns true if nothing that `absent`, which is back, holds is behind
-// `applied_step`.
+// Returns true if `absent`, which is back, holds something as of `applied_step`.
+// A holder may have older copies beside it, of shards that it once gave away.
 bool HoldsStep(const Job& job, const AbsentMember& absent,
                int64_t applied_step) {
   const HaltedAnswer answer = AnswerIn(job, absent);
@@ -191,10 +191,11 @@ bool HoldsStep(const Job& job, const AbsentMember& absent,
       absent.member.identity.role == v1::ROLE_PARAMETER_SERVER ||
       answer.complete_step >= applied_step;
   return !job.sharding.is_lockstep ||
-         (is_level && std::all_of(answer.shards.begin(), answer.shards.end(),
-                                  [&](const HeldShard& held) {
-                                    return held.complete_step >= applied_step;
-                                  }));
+         (is_level && (answer.shards.empty() ||
+                       std::any_of(answer.shards.begin(), answer.shards.end(),
+                                   [&](const HeldShard& held) {
+                                     return held.complete_step >= applied_step;
+                                   })));
 }
 
 // Lets a member go that holds nothing, so that one that does has room; returns
