@@ -32,8 +32,9 @@ void AddPlaceFlags(FlagSet& set, WorkerFlags& flags) {
   set.Add({.name = "drain_timeout",
            .unit = "DURATION",
            .help = "After SIGTERM or SIGINT it leaves its job at the "
-                   "next step that all ranks agree on, and waits at most this "
-                   "long for it. A second signal ends it at once.",
+                   "next step that all ranks agree on, once others hold what "
+                   "it holds or a checkpoint is written, and waits at most "
+                   "this long for it. A second signal ends it at once.",
            .min = 0},
           &flags.drain_timeout);
   set.Add({.name = "abort_timeout",

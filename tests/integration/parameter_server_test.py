@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import subprocess
+import tempfile
 import unittest
 
 from tests import report
@@ -247,21 +248,39 @@ class ParameterServerTest(unittest.TestCase):
             self.assertEqual(len(after["members"]), 2)
             self.go_on_without_a_loss(cluster, job_id, before, after)
 
-    def test_where_nobody_can_take_its_shards_a_server_leaves_all_the_same(self):
+    def test_where_nobody_can_take_its_shards_a_server_waits_and_leaves_in_the_end(self):
         with Cluster() as cluster:
             cluster.start_coordinator()
-            leaver = cluster.start_server("leaves")
+            leaver = cluster.start_server("leaves", "--drain_timeout=2s")
             cluster.start_worker("w", slots=2)
             cluster.await_workers(3)
             job_id = cluster.submit(server_job(ENDLESS, "{servers: 1}", hash_every=1))
             cluster.await_step(job_id, 20)
             leaver.signal(signal.SIGTERM)
+            cluster.await_output(leaver, "waits for a parameter server that takes over step ")
             self.assertEqual(leaver.wait(), 143)
-            told = cluster.await_event(job_id, "worker.not_relieved")
-            self.assertIn("nobody is there who could take over its shards", told[-1]["message"])
+            self.assertTrue(cluster.await_event(job_id, "worker.awaits_successor"))
             cluster.start_server("late")
             cluster.await_event(job_id, "job.rolled_back")
             cluster.await_step(job_id, 5)
+            cluster.cancel(job_id)
+
+    def test_where_nobody_can_take_its_shards_a_checkpoint_is_written(self):
+        with tempfile.TemporaryDirectory() as checkpoints, Cluster() as cluster:
+            cluster.start_coordinator()
+            leaver = cluster.start_server("leaves")
+            cluster.start_worker("w", slots=2)
+            cluster.await_workers(3)
+            job_id = cluster.submit(server_job(ENDLESS, "{servers: 1}", hash_every=1, checkpoint={
+                "directory": checkpoints, "every_steps": ENDLESS}))
+            cluster.await_step(job_id, 20)
+            leaver.signal(signal.SIGTERM)
+            self.assertEqual(leaver.wait(), 143)
+            relieved = cluster.await_event(job_id, "worker.relieved")
+            self.assertRegex(relieved[-1]["message"], r"the checkpoint of step \d+ is written")
+            cluster.start_server("late")
+            cluster.await_event(job_id, "job.resumes")
+            cluster.await_event(job_id, "checkpoint.loaded")
             cluster.cancel(job_id)
 
     def test_what_cannot_be_is_told_in_one_line(self):

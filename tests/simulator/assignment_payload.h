@@ -26,6 +26,8 @@ struct AssignmentPayload {
   int state_source_rank = -1;
   bool is_newcomer = false;
   bool is_rehearsal = false;
+  bool makes_no_step = false;
+  bool saves = false;  // and writes a checkpoint
   // The holders of each shard of the parameters; null: the job has none.
   std::shared_ptr<const std::vector<ShardPlacement>> placements;
 };

@@ -5,7 +5,7 @@
 namespace ringmaster::simulator {
 namespace {
 
-constexpr std::array<PlantedBug, 15> kBugs = {{
+constexpr std::array<PlantedBug, 16> kBugs = {{
     {Bug::kFenceOff, "fence-off", Invariant::kNoStaleMessage,
      "frames of an older generation are taken for the present one's"},
     {Bug::kHaltedAtOnce, "halted-at-once", Invariant::kOneGenerationPerStep,
@@ -40,6 +40,8 @@ constexpr std::array<PlantedBug, 15> kBugs = {{
     {Bug::kCopiesDropped, "copies-dropped", Invariant::kNoStepLost,
      "a holder drops its copy of a shard that others are to take over",
      Invariant::kNoStepLost, Holders::kServers},
+    {Bug::kLeavesAtOnce, "leaves-at-once", Invariant::kNoStepLost,
+     "a worker that is to leave does not wait until it is released"},
 }};
 
 }  // namespace

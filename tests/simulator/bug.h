@@ -29,6 +29,7 @@ enum class Bug {
   kSamplesFromStart,
   kHaltsDropped,
   kCopiesDropped,
+  kLeavesAtOnce,
 };
 
 struct PlantedBug {

@@ -26,12 +26,15 @@ inline absl::string_view Sv(std::string_view text) {
   return absl::string_view(text.data(), text.size());
 }
 
+inline constexpr uint64_t kLeaveStream = 0x6c65617665;  // "leave"
+
 struct Context {
   Context(uint64_t seed, Bug planted, Holders holders, bool is_traced)
       : random(seed),
+        leave_random(Mix(seed ^ kLeaveStream)),
         bug(planted),
-        shape(DrawShape(random, planted, holders)),
-        faults(DrawFaults(random, shape.Sharding().replicas > 0)),
+        shape(DrawShape(random, leave_random, planted, holders)),
+        faults(DrawFaults(random, leave_random, shape.Sharding().replicas > 0)),
         ledger(random.Next(), shape),
         traced(is_traced) {}
   Context(const Context&) = delete;
@@ -82,6 +85,8 @@ struct Context {
 
   int64_t now = 0;
   Random random;
+  // For what concerns leaving, so that seeds that found a bug before still do.
+  Random leave_random;
   const Bug bug;
   const Shape shape;
   FaultPlan faults;

@@ -36,6 +36,7 @@ struct Frame {
   int8_t origin = 0;
   bool wants_stop = false;
   bool wants_drain = false;
+  bool wants_leave = false;
 };
 
 enum class EventKind : uint8_t {

@@ -43,7 +43,8 @@ std::string_view NameOf(FaultKind kind) {
       "cut-coordinator",
       "reset-sessions",
       "kill-holder",
-      "kill-giver"};
+      "kill-giver",
+      "leave-all"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -55,11 +56,13 @@ std::string_view NameOf(Moment moment) {
   return kNames[static_cast<size_t>(moment)];
 }
 
-FaultPlan DrawFaults(Random& random, bool has_copies) {
+FaultPlan DrawFaults(Random& random, Random& leave_random, bool has_copies) {
   FaultPlan plan;
   for (Fault& fault : plan) {
     fault.kind =
         static_cast<FaultKind>(random.Between(0, kFaultKindsOfRanks - 1));
+    if (leave_random.Between(1, kFaultKindsOfRanks) == 1)
+      fault.kind = FaultKind::kLeaveAll;
     fault.time = random.Between(300, 40'000) * kMillisecond;
     if (random.Chance(50)) {
       fault.moment = static_cast<Moment>(random.Between(1, kMoments - 1));

@@ -32,8 +32,9 @@ enum class FaultKind {
   // anybody, then takes copies, SIGKILL of one that gives them.
   kKillHolder,
   kKillGiver,
+  kLeaveAll,  // SIGTERM of all members at once, or of everybody
 };
-inline constexpr int kFaultKinds = 19;
+inline constexpr int kFaultKinds = 20;
 // Those that any job may meet.
 inline constexpr int kFaultKindsOfRanks = 17;
 [[nodiscard]] std::string_view NameOf(FaultKind kind);
@@ -70,7 +71,8 @@ struct Fault {
 inline constexpr int kFaults = 5;
 using FaultPlan = std::array<Fault, kFaults>;
 // `has_copies`: the job has copies of its shards.
-[[nodiscard]] FaultPlan DrawFaults(Random& random, bool has_copies);
+[[nodiscard]] FaultPlan DrawFaults(Random& random, Random& leave_random,
+                                   bool has_copies);
 
 }  // namespace ringmaster::simulator
 

@@ -171,6 +171,16 @@ void FaultInjector::SilenceAll(const Fault& fault, int64_t until) {
   }
 }
 
+void FaultInjector::LeaveAll(bool everybody) {
+  context_.ledger.Disturb(context_.now);
+  for (int slot = 0; slot < kWorkers; ++slot) {
+    SimWorker& worker = *cluster_.workers[slot];
+    if (everybody || worker.trainer().position().applied > 0) {
+      worker.Terminate();
+    }
+  }
+}
+
 void FaultInjector::Apply(const Fault& fault, int slot) {
   const int64_t until = context_.now + fault.duration;
   switch (fault.kind) {
@@ -204,6 +214,9 @@ void FaultInjector::Apply(const Fault& fault, int slot) {
     case FaultKind::kCutCoordinator:
     case FaultKind::kResetSessions:
       SilenceAll(fault, until);
+      return;
+    case FaultKind::kLeaveAll:
+      LeaveAll(/*everybody=*/fault.directions == 1);
       return;
     case FaultKind::kJournalFails:
       cluster_.coordinator.FailJournal(until);

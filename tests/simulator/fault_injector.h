@@ -54,6 +54,8 @@ class FaultInjector {
   // Everybody falls silent at the same time.
   void SilenceAll(const Fault& fault, int64_t until);
   int TargetOf(const Fault& fault, int slot);
+  // SIGTERM of the members; of `everybody`, as a cluster that is shut down.
+  void LeaveAll(bool everybody);
   // A worker to do it to: the one that reached the moment, or any.
   int PickTarget(int slot);
   // A holder of shards, and one from which `slot` takes copies, or any holder.

@@ -80,6 +80,9 @@ class Ledger {
   // A worker goes on after `step`, which parameter servers have made; no worker
   // may have heard of it.
   void OnPulled(int generation, int step);
+  // A checkpoint of that step is complete.
+  void OnSaved(int step) { saved_step_ = step; }
+  [[nodiscard]] bool IsSaved() const { return saved_step_ == best_step_; }
   void OnFrameTaken(int slot, int frame_generation, int own_generation);
   void OnComplete(int generation, int rank, int step);
   // `position` is the one after the update; `run_generation`: 0 if the step was
@@ -148,6 +151,7 @@ class Ledger {
   // By step, in this lineage; 0: not committed.
   std::vector<int> committed_in_;
   int best_step_ = 0;
+  int saved_step_ = 0;
   int commits_ = 0;
   int64_t last_commit_ = 0;
   std::vector<int64_t> interruptions_;

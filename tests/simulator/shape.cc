@@ -16,7 +16,8 @@ coordinator::Sharding Shape::Sharding() const {
   return {};
 }
 
-Shape DrawShape(Random& random, Bug bug, Holders holders) {
+Shape DrawShape(Random& random, Random& leave_random, Bug bug,
+                Holders holders) {
   Shape shape;
   shape.holders = holders;
   const auto host_count = static_cast<int>(random.Between(2, 4));
@@ -35,6 +36,7 @@ Shape DrawShape(Random& random, Bug bug, Holders holders) {
     shape.replicas =
         shape.servers > 1 ? static_cast<int>(random.Between(0, 1)) : 0;
   }
+  shape.keeps_checkpoints = leave_random.Chance(50);
   shape.total_steps = static_cast<int>(random.Between(200, 320));
   shape.step_time = random.Between(60, 160) * kMillisecond;
   shape.prepare_time = random.Between(10, 300) * kMillisecond;

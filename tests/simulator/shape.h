@@ -41,6 +41,7 @@ struct Shape {
   // With kServers: how many the job has, and copies of each shard.
   int servers = 0;
   int replicas = 0;
+  bool keeps_checkpoints = false;
 
   [[nodiscard]] coordinator::Sharding Sharding() const;
   // Returns true if the process in that slot may hold shards.
@@ -64,7 +65,8 @@ struct Shape {
                                : coordinator::kNewestProtocol;
 }
 
-[[nodiscard]] Shape DrawShape(Random& random, Bug bug, Holders holders);
+[[nodiscard]] Shape DrawShape(Random& random, Random& leave_random, Bug bug,
+                              Holders holders);
 
 [[nodiscard]] std::string WorkerName(int slot);
 // The inverse; -1 if it is no worker's name.

@@ -52,6 +52,7 @@ void SimCoordinator::Submit() {
   submit.max_workers = context_.shape.max_workers;
   submit.settle = absl::Nanoseconds(context_.shape.settle);
   submit.total_steps = context_.shape.total_steps;
+  submit.keeps_checkpoints = context_.shape.keeps_checkpoints;
   submit.sharding = context_.shape.Sharding();
   submit.request_id = "r1";
   Feed(std::move(submit));
@@ -174,6 +175,15 @@ bool SimCoordinator::AwaitsAbsent() const {
          job->holders_deadline != MonotonicTime::InfiniteFuture();
 }
 
+bool SimCoordinator::LeavesHostOut() const {
+  if (!is_alive()) return false;
+  const coordinator::Job* const job = core_->state().ActiveJob();
+  const auto& quarantines = core_->state().quarantines;
+  return job != nullptr && job->state == v1::JOB_STATE_GATHERING &&
+         std::any_of(quarantines.begin(), quarantines.end(),
+                     [](const auto& host) { return host.is_unfit; });
+}
+
 bool SimCoordinator::IsCountedOn(int slot, uint64_t incarnation) const {
   const Lost& lost = lost_[slot];
   if (incarnation != lost.incarnation) return true;
@@ -291,6 +301,8 @@ void SimCoordinator::Do(coordinator::SendAssignment& action) {
   payload->state_source_rank = action.state_source_rank;
   payload->is_newcomer = action.is_newcomer;
   payload->is_rehearsal = action.is_rehearsal;
+  payload->makes_no_step = action.makes_no_step;
+  payload->saves = action.makes_no_step && action.state_source_rank < 0;
   payload->placements = action.placements;
   // All that newcomers pull from several comes from one of those.
   if (action.placements != nullptr && action.resume_step > 0 &&
@@ -327,6 +339,10 @@ void SimCoordinator::Do(coordinator::SendHalt& action) {
 
 void SimCoordinator::Do(coordinator::SendDrain& action) {
   sessions_.SendDown(action.session, agent::DrainReceived{action.reason});
+}
+
+void SimCoordinator::Do(coordinator::SendLeaveAdvice& action) {
+  sessions_.SendDown(action.session, agent::LeaveAdviceReceived{action.text});
 }
 
 void SimCoordinator::Do(coordinator::SendStop& action) {

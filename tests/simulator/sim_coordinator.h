@@ -68,6 +68,9 @@ class SimCoordinator {
   bool HasGivenUp(int slot, uint64_t incarnation) const {
     return lost_[slot].incarnation == incarnation;
   }
+  // It waits, and the workers of some host failed so often that it takes none of
+  // them for now.
+  bool LeavesHostOut() const;
   int64_t stalled_until() const { return stalled_until_; }
 
  private:
@@ -88,6 +91,7 @@ class SimCoordinator {
   void Do(coordinator::SendStart& action);
   void Do(coordinator::SendHalt& action);
   void Do(coordinator::SendDrain& action);
+  void Do(coordinator::SendLeaveAdvice& action);
   void Do(coordinator::SendStop& action);
   void Do(coordinator::SendPause& action);
   void Do(coordinator::SendRelease& action);

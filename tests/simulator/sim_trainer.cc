@@ -19,6 +19,7 @@ int64_t Nanos(absl::Duration duration) {
 
 void SimTrainer::Restart(uint32_t life) {
   life_ = life;
+  saved_step_ = 0;
   ++version_;
   stage_ = Stage::kIdle;
   assignment_ = {};
@@ -27,7 +28,7 @@ void SimTrainer::Restart(uint32_t life) {
   shards_.clear();
   has_placed_shards_ = false;
   is_aborted_ = is_deaf_ = is_alone_ = false;
-  wants_stop_ = wants_drain_ = false;
+  wants_stop_ = wants_drain_ = wants_leave_ = false;
   slow_until_ = 0;
   collective_sequence_ = 0;
   early_connect_generation_ = 0;
@@ -85,6 +86,11 @@ void SimTrainer::OnTimer(uint32_t version, uint8_t detail) {
         EndRun(agent::RunEnd::kInterrupted);
       }
       return;
+    case kSaved:
+      if (stage_ != Stage::kComputing) return;
+      Save();
+      EndRun(agent::RunEnd::kStopped);
+      return;
     case kResend:
       if (stage_ == Stage::kPulling) Pull();
       if (stage_ == Stage::kReducing) Push();
@@ -122,7 +128,7 @@ void SimTrainer::Prepare(const agent::AssignmentPayload& payload) {
   assignment_ = payload;
   stage_ = Stage::kPreparing;
   is_aborted_ = is_deaf_ = is_alone_ = false;
-  wants_stop_ = wants_drain_ = false;
+  wants_stop_ = wants_drain_ = wants_leave_ = false;
   if (!assignment_.is_rehearsal) {
     context_.ledger.OnPrepare(slot_, life_, generation(), rank(),
                               static_cast<int>(assignment_.slots.size()));
@@ -212,6 +218,7 @@ void SimTrainer::Send(int to, FrameKind kind, int step, uint64_t value) {
   frame.origin = static_cast<int8_t>(rank());
   frame.wants_stop = wants_stop_;
   frame.wants_drain = wants_drain_;
+  frame.wants_leave = wants_leave_;
   links_.Send(slot_, to, frame);
 }
 
@@ -322,6 +329,7 @@ void SimTrainer::EndRun(agent::RunEnd end, int peer_rank,
   ended.position = {position_.applied, position_.complete};
   ended.parameters_hash = position_.hash;
   ended.shards = shards();
+  ended.is_saved = position_.applied > 0 && saved_step_ == position_.applied;
   post_(std::move(ended));
 }
 

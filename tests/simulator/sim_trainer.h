@@ -55,6 +55,7 @@ class SimTrainer {
   void Abort(int generation);
   void RequestStop() { wants_stop_ = true; }
   void RequestDrain() { wants_drain_ = true; }
+  void RequestLeave() { wants_drain_ = wants_leave_ = true; }
   void Release();
 
   void OnFrame(int from, const Frame& frame);
@@ -94,6 +95,7 @@ class SimTrainer {
     kAborted,
     kPatience,
     kResend,
+    kSaved,
   };
 
   bool IsRunning() const {
@@ -143,6 +145,10 @@ class SimTrainer {
   // The complete step becomes the applied one; in a run, or on resuming (0).
   void Apply(int run_generation);
   void AfterStep();
+  // The generation makes no step.
+  void EndWithoutStep();
+  // Rank 0 has written a checkpoint of the applied step, if the job keeps them.
+  void Save();
   void FailPeer(int peer_rank, v1::LinkFailure failure);
   void EndRun(agent::RunEnd end, int peer_rank = -1,
               v1::LinkFailure failure = v1::LINK_FAILURE_UNSPECIFIED);
@@ -189,6 +195,7 @@ class SimTrainer {
   bool is_deaf_ = false;  // aborted, and takes no frame any more
   bool wants_stop_ = false;
   bool wants_drain_ = false;
+  bool wants_leave_ = false;
   int64_t slow_until_ = 0;
   int64_t collective_sequence_ = 0;
   int64_t last_progress_ = 0;
@@ -208,6 +215,8 @@ class SimTrainer {
   uint32_t records_ = 0;  // ranks whose record of the step is here
   bool stop_agreed_ = false;
   bool drain_agreed_ = false;
+  uint32_t leavers_ = 0;  // ranks that are to leave
+  int saved_step_ = 0;    // of the last checkpoint, by this process
   // With parameter servers: what a worker has pushed, which ranks have answered,
   // and with what.
   uint64_t contribution_ = 0;

@@ -6,8 +6,34 @@
 
 namespace ringmaster::simulator {
 
+void SimTrainer::EndWithoutStep() {
+  has_placed_shards_ = assignment_.placements != nullptr;
+  if (!assignment_.saves) {
+    EndRun(agent::RunEnd::kStopped);
+    return;
+  }
+  stage_ = Stage::kComputing;
+  StartTimer(kSaved, context_.random.Between(1, 10 * context_.shape.copy_time));
+}
+
+void SimTrainer::Save() {
+  if (rank() != 0 || !context_.shape.keeps_checkpoints) return;
+  saved_step_ = position_.applied;
+  context_.ledger.OnSaved(saved_step_);
+  v1::Notice notice;
+  notice.set_kind(v1::NOTICE_KIND_CHECKPOINT_WRITTEN);
+  notice.set_generation(generation());
+  notice.set_step(saved_step_);
+  post_(agent::TrainerNoticed{std::move(notice)});
+}
+
 void SimTrainer::BeginStep() {
+  if (assignment_.makes_no_step) {
+    EndWithoutStep();
+    return;
+  }
   if (position_.applied >= context_.shape.total_steps) {
+    Save();
     EndRun(agent::RunEnd::kFinished);
     return;
   }
@@ -16,6 +42,7 @@ void SimTrainer::BeginStep() {
   last_progress_ = context_.now;
   records_ = 0;
   stop_agreed_ = drain_agreed_ = false;
+  leavers_ = 0;
   int64_t time = context_.shape.step_time;
   time = time / 2 + context_.random.Between(0, time / 2);
   if (context_.now < slow_until_) time *= 10;
@@ -75,6 +102,7 @@ void SimTrainer::MakeComplete(uint64_t total) {
   records_ |= 1u << rank();
   stop_agreed_ |= wants_stop_;
   drain_agreed_ |= wants_drain_;
+  if (wants_leave_) leavers_ |= 1u << rank();
   if (world_size() > 1) SendNext(FrameKind::kRecord, position_.complete);
   TryApply();
 }
@@ -85,6 +113,7 @@ void SimTrainer::TakeRecord(const Frame& frame) {
   records_ |= 1u << frame.origin;
   stop_agreed_ |= frame.wants_stop;
   drain_agreed_ |= frame.wants_drain;
+  if (frame.wants_leave) leavers_ |= 1u << frame.origin;
   if (next_rank() != frame.origin) {
     Frame forwarded = frame;
     links_.Send(slot_, assignment_.next_slot, forwarded);
@@ -117,9 +146,12 @@ void SimTrainer::AfterStep() {
   if (std::exchange(is_first_step_, false)) {
     post_(agent::TrainerAdvanced{generation()});
   }
+  stop_agreed_ |= leavers_ == (1u << world_size()) - 1;
   if (position_.applied >= context_.shape.total_steps) {
+    Save();
     EndRun(agent::RunEnd::kFinished);
   } else if (stop_agreed_) {
+    Save();
     EndRun(agent::RunEnd::kStopped);
   } else if (drain_agreed_) {
     EndRun(agent::RunEnd::kDrained);

@@ -38,13 +38,14 @@ std::string Describe(const agent::Event& event) {
 }  // namespace
 
 SimWorker::SimWorker(Context& context, SessionLinks& sessions, PeerLinks& peers,
-                     int slot)
+                     int slot, OnLeft on_left)
     : context_(context),
       sessions_(sessions),
       trainer_(context, peers, slot,
                [this](agent::Event event) { Post(std::move(event)); }),
       slot_(slot),
       name_(WorkerName(slot)),
+      on_left_(std::move(on_left)),
       timer_(context, EventKind::kWorkerTimer, slot) {}
 
 // ---- The process.
@@ -54,6 +55,8 @@ void SimWorker::Start() {
   ++life_;
   incarnation_ = context_.random.Next() | 1;
   frozen_until_ = 0;
+  leaves_since_ = 0;
+  started_ = context_.now;
   posts_.clear();
   session_ = 0;
   timer_.Reset();
@@ -88,6 +91,10 @@ void SimWorker::Kill(bool is_silent) {
 
 void SimWorker::Freeze(int64_t until) {
   frozen_until_ = std::max(frozen_until_, until);
+}
+
+void SimWorker::Terminate() {
+  if (is_alive()) Post(agent::TerminateSignal{"SIGTERM"});
 }
 
 void SimWorker::NoteEnd(int exit_code, int signal) {
@@ -156,7 +163,10 @@ void SimWorker::Handle(const agent::Event& event) {
   if (context_.traced && !std::holds_alternative<agent::Tick>(event)) {
     context_.Tell(absl::StrCat(name_, " ", Describe(event)));
   }
-  for (const agent::Action& action : core_->Handle(event, context_.Now())) {
+  const std::vector<agent::Action> actions =
+      core_->Handle(event, context_.Now());
+  if (core_->is_leaving() && leaves_since_ == 0) leaves_since_ = context_.now;
+  for (const agent::Action& action : actions) {
     std::visit([this](const auto& a) { Do(a); }, action);
     if (!is_alive()) return;
   }
@@ -272,6 +282,11 @@ void SimWorker::Do(const agent::SendPrepared& action) {
 }
 
 void SimWorker::Do(const agent::SendHalted& action) {
+  if (context_.bug == Bug::kLeavesAtOnce && core_->is_leaving()) {
+    Do(agent::SendLeaving{"SIGTERM", true, action.position.applied_step});
+    Do(agent::Exit{ExitCode::kStopped, "leaves at once"});
+    return;
+  }
   coordinator::HaltedReceived halted;
   halted.generation = action.generation;
   halted.applied_step = action.position.applied_step;
@@ -321,6 +336,10 @@ void SimWorker::Do(const agent::SendLeaving& action) {
   Send(std::move(leaving));
 }
 
+void SimWorker::Do(const agent::SendNotice& action) {
+  Send(coordinator::NoticeReceived{0, action.notice});
+}
+
 void SimWorker::Do(const agent::PrepareTrainer& action) {
   trainer_.Prepare(*action.payload);
 }
@@ -339,6 +358,11 @@ void SimWorker::Do(const agent::RequestDrain&) {
   trainer_.RequestDrain();
 }
 
+void SimWorker::Do(const agent::RequestLeave&) {
+  context_.Reached(Moment::kPause, slot_);
+  trainer_.RequestLeave();
+}
+
 void SimWorker::Do(const agent::Log& action) {
   if (context_.traced) {
     context_.Tell(absl::StrCat(name_, "   ", action.message));
@@ -351,6 +375,7 @@ void SimWorker::Do(const agent::Exit& action) {
                                static_cast<int>(action.code), ": ",
                                action.message));
   }
+  if (leaves_since_ != 0) on_left_(slot_, leaves_since_);
   End(static_cast<int>(action.code));
 }
 

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -25,8 +26,11 @@ namespace ringmaster::simulator {
 
 class SimWorker {
  public:
+  // `on_left` is called before the process in `slot`, which was to leave since
+  // that time, ends by itself.
+  using OnLeft = std::function<void(int slot, int64_t since)>;
   SimWorker(Context& context, SessionLinks& sessions, PeerLinks& peers,
-            int slot);
+            int slot, OnLeft on_left);
 
   // The supervisor starts a process unless one lives.
   void Start();
@@ -34,6 +38,8 @@ class SimWorker {
   void StartLater(int64_t delay);
   void Kill(bool is_silent);
   void Freeze(int64_t until);
+  // SIGTERM.
+  void Terminate();
 
   // Handle the events kToWorker, kPost, kWorkerTimer.
   void OnMessage(coordinator::SessionId session);
@@ -48,6 +54,7 @@ class SimWorker {
   // Nothing happens in it before; 0: it runs.
   int64_t frozen_until() const { return frozen_until_; }
   uint64_t incarnation() const { return incarnation_; }
+  int64_t started() const { return started_; }
   int64_t pid() const { return 1000 * (slot_ + 1) + life_; }
   agent::AgentState state() const {
     return is_alive() ? core_->state() : agent::AgentState::kExited;
@@ -68,13 +75,14 @@ class SimWorker {
   void Do(const agent::SendFinished& action);
   void Do(const agent::SendFailed& action);
   void Do(const agent::SendLeaving& action);
-  void Do(const agent::SendNotice&) {}
+  void Do(const agent::SendNotice& action);
   void Do(const agent::SendTrace&) {}
   void Do(const agent::PrepareTrainer& action);
   void Do(const agent::RunTrainer& action);
   void Do(const agent::AbortTrainer& action);
   void Do(const agent::RequestStop&) { trainer_.RequestStop(); }
   void Do(const agent::RequestDrain&);
+  void Do(const agent::RequestLeave&);
   void Do(const agent::ReleaseTrainer&) { trainer_.Release(); }
   void Do(const agent::Log& action);
   void Do(const agent::Exit& action);
@@ -86,6 +94,9 @@ class SimWorker {
   SimTrainer trainer_;
   const int slot_;
   const std::string name_;
+  const OnLeft on_left_;
+  int64_t leaves_since_ = 0;  // 0: it does not leave
+  int64_t started_ = 0;
 
   std::optional<agent::AgentCore> core_;
   uint32_t life_ = 0;

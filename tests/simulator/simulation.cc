@@ -29,8 +29,9 @@ class Simulation {
         coordinator_(context_, sessions_, Witness()) {
     context_.max_lines = options.max_lines;
     for (int slot = 0; slot < kWorkers; ++slot) {
-      workers_[slot] =
-          std::make_unique<SimWorker>(context_, sessions_, peers_, slot);
+      workers_[slot] = std::make_unique<SimWorker>(
+          context_, sessions_, peers_, slot,
+          [this](int leaver, int64_t since) { CheckLeft(leaver, since); });
     }
     injector_ = std::make_unique<FaultInjector>(
         context_, Cluster{sessions_, peers_, coordinator_, workers_});
@@ -48,6 +49,7 @@ class Simulation {
   void Watch();
   // Lets the ledger know if every shard is there twice.
   void NoteCopies();
+  void CheckLeft(int slot, int64_t since);
 
   Context context_;
   SessionLinks sessions_;
@@ -215,6 +217,37 @@ void Simulation::NoteCopies() {
   }
 }
 
+// Undisturbed, the last holder of a step leaves it to an idle worker, or in a
+// checkpoint.
+void Simulation::CheckLeft(int slot, int64_t since) {
+  Ledger& ledger = context_.ledger;
+  // Older processes leave by themselves.
+  if (ProtocolOfLife(workers_[slot]->incarnation()) <
+      coordinator::kLeaveProtocol) {
+    return;
+  }
+  if (context_.shape.holders != Holders::kRanks || ledger.IsSaved() ||
+      ledger.best_step() == 0 || ledger.calm_since() > since ||
+      !ledger.HoldsNewest(workers_[slot]->trainer().position())) {
+    return;
+  }
+  bool has_successor = false;
+  for (int other = 0; other < kWorkers; ++other) {
+    const SimWorker& worker = *workers_[other];
+    if (other == slot || !worker.is_alive()) continue;
+    if (ledger.HoldsNewest(worker.trainer().position())) return;
+    has_successor |= !worker.is_leaving() && worker.started() < since &&
+                     worker.state() == agent::AgentState::kIdle;
+  }
+  if (!has_successor && !context_.shape.keeps_checkpoints) return;
+  ledger.Fail(
+      Invariant::kNoStepLost,
+      absl::StrCat(
+          WorkerName(slot), " left with the only copy of step ",
+          ledger.best_step(), ", though ",
+          has_successor ? "a worker is idle" : "the job keeps checkpoints"));
+}
+
 void Simulation::Watch() {
   int able = 0;
   int able_servers = 0;
@@ -238,6 +271,10 @@ void Simulation::Watch() {
   if (coordinator_.KeepsLinkApart() || coordinator_.AwaitsAbsent()) {
     context_.ledger.Disturb(context_.now);
   }
+  if (coordinator_.LeavesHostOut()) {
+    context_.ledger.Disturb(context_.now);
+    return;
+  }
   const Ledger& ledger = context_.ledger;
   const int64_t since =
       std::max({ledger.calm_since(), ledger.last_commit(), able_since_});
@@ -248,7 +285,7 @@ void Simulation::Watch() {
                      ledger.last_commit() / kMillisecond, " ms, with ", able,
                      " workers of at least ", context_.shape.min_workers));
   }
-  if (context_.now > kFaultyTime + kEndBound) {
+  if (context_.now > std::max(kFaultyTime, ledger.calm_since()) + kEndBound) {
     context_.ledger.Fail(
         Invariant::kProgress,
         absl::StrCat("the job has not ended; it is at step ",

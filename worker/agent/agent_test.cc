@@ -71,7 +71,7 @@ TEST_F(AgentTest, SaysWhoItIsAndBeats) {
   EXPECT_EQ(hello->hello().incarnation(), 42u);
   EXPECT_EQ(hello->hello().role(), v1::ROLE_WORKER);
   EXPECT_EQ(hello->hello().protocol_min(), 1);
-  EXPECT_EQ(hello->hello().protocol_max(), 2);
+  EXPECT_EQ(hello->hello().protocol_max(), 3);
   EXPECT_EQ(hello->hello().host(), "node-1");
   EXPECT_EQ(hello->hello().host_key(), "key");
   EXPECT_EQ(hello->hello().pid(), 123);

@@ -92,7 +92,12 @@ void TrainerThread::Do(const PrepareJob& job) {
 
 void TrainerThread::Do(const RunJob& job) {
   const RunOutcome outcome = trainer_.Run();
-  on_event_(ToEvent(job.generation, outcome, trainer_.progress().held_shards));
+  const TrainProgress progress = trainer_.progress();
+  agent::TrainerEnded ended =
+      ToEvent(job.generation, outcome, progress.held_shards);
+  ended.is_saved = outcome.applied_step > 0 &&
+                   progress.figures.checkpoint_step() == outcome.applied_step;
+  on_event_(std::move(ended));
 }
 
 void TrainerThread::Do(const ReleaseJob&) { trainer_.Release(); }

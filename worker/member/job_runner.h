@@ -66,6 +66,9 @@ struct RankAssignment {
   int state_source_rank = -1;
   // This rank is a newcomer: any state that it holds is replaced.
   bool is_newcomer = false;
+  // The generation makes no step: once newcomers hold the state or, if there are
+  // none, a checkpoint of it is written, all ranks pause.
+  bool makes_no_step = false;
   absl::Duration connect_timeout = absl::Seconds(30);
   absl::Duration collective_timeout = absl::Seconds(60);
   // Frames between hosts carry this; the same on all ranks.
@@ -186,6 +189,9 @@ class JobRunner {
   // Puts the wish into the next commit record of the generation prepared last.
   virtual void RequestStop() = 0;
   virtual void RequestDrain() = 0;
+  // As RequestDrain, a moment later, because this worker is to leave: if all are
+  // by then, they stop rather than pause.
+  virtual void RequestLeave() { RequestDrain(); }
 
   // Sets the callback for notices, which runs on the training thread; before
   // the first Prepare. The callee must not block.

@@ -53,6 +53,10 @@ class ProgramRunner final : public JobRunner {
     train_->RequestDrain();
     bench_->RequestDrain();
   }
+  void RequestLeave() override {
+    train_->RequestLeave();
+    bench_->RequestLeave();
+  }
 
   void SetNoticeCallback(
       std::function<void(const v1::Notice&)> on_notice) override {

@@ -45,7 +45,8 @@ TEST(CorePropertyTest, InvariantsHoldWhateverHappensAndEveryJobEnds) {
   for (const char* what :
        {"quarantine", "checked generation", "unchecked generation",
         "rollback of shards", "relieved", "rehearsal", "not relieved",
-        "hand-over", "leave with shards", "spare dropped"}) {
+        "hand-over", "leave with shards", "spare dropped", "copying generation",
+        "saving generation", "checkpoint of leavers"}) {
     EXPECT_GT(counts[what], 0) << what;
   }
 }

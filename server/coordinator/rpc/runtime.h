@@ -173,6 +173,7 @@ class CoordinatorRuntime {
   void Perform(SendStart& action);
   void Perform(SendHalt& action);
   void Perform(SendDrain& action);
+  void Perform(SendLeaveAdvice& action);
   void Perform(SendStop& action);
   void Perform(SendPause& action);
   void Perform(SendRelease& action);

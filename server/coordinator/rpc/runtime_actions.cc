@@ -222,6 +222,7 @@ void CoordinatorRuntime::Perform(SendAssignment& action) {
     copy.set_is_newcomer(action.is_newcomer);
   }
   assignment.set_frame_integrity(action.integrity);
+  assignment.set_makes_no_step(action.makes_no_step);
   if (action.costs.has_value())
     *assignment.mutable_costs() = ToProto(*action.costs);
   *assignment.mutable_connect_timeout() =
@@ -247,6 +248,12 @@ void CoordinatorRuntime::Perform(SendHalt& action) {
 void CoordinatorRuntime::Perform(SendDrain& action) {
   v1::SessionResponse message;
   message.mutable_drain()->set_reason(action.reason);
+  Send(action.session, std::move(message));
+}
+
+void CoordinatorRuntime::Perform(SendLeaveAdvice& action) {
+  v1::SessionResponse message;
+  message.mutable_leave_advice()->set_text(action.text);
   Send(action.session, std::move(message));
 }
 

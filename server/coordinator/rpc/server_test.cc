@@ -111,7 +111,7 @@ TEST_F(ServerTest, OtherProtocolIsRefused) {
   EXPECT_EQ(ReasonOf(end), reason::kProtocolMismatch);
   EXPECT_THAT(std::string(end.message()),
               HasSubstr("speaks protocol versions 7 to 9, this coordinator "
-                        "1 to 2"));
+                        "1 to 3"));
 }
 
 TEST_F(ServerTest, SameIncarnationSupersedesItsOldStream) {

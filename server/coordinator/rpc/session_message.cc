@@ -455,7 +455,8 @@ absl::StatusOr<EventBody> ParseLeaving(SessionId session,
   return LeavingReceived{.session = session,
                          .reason = BoundedText(leaving.reason()),
                          .is_done = leaving.done(),
-                         .step = leaving.step()};
+                         .step = leaving.step(),
+                         .patience = FromProto(leaving.patience())};
 }
 
 }  // namespace

@@ -568,6 +568,10 @@ TEST(SessionMessageTest, OtherMessagesBecomeTheirEvents) {
   request.mutable_leaving()->set_done(true);
   EXPECT_TRUE(
       std::get<LeavingReceived>(*ParseSessionMessage(9, request, "")).is_done);
+  request.mutable_leaving()->mutable_patience()->set_seconds(30);
+  EXPECT_EQ(
+      std::get<LeavingReceived>(*ParseSessionMessage(9, request, "")).patience,
+      absl::Seconds(30));
   request.mutable_trace_reply()->set_request_id(1);
   EXPECT_EQ(std::get<HeardFrom>(*ParseSessionMessage(9, request, "")).session,
             9u);

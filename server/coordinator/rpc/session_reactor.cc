@@ -43,6 +43,7 @@ FailPointSet& SendPoints() {
       {Response::kRelease, "coordinator.send.release"},
       {Response::kTraceRequest, "coordinator.send.trace_request"},
       {Response::kPause, "coordinator.send.pause"},
+      {Response::kLeaveAdvice, "coordinator.send.leave_advice"},
   });
   return points;
 }

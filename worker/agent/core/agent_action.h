@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "common/parameter_server/shard_placement.h"
 #include "common/status/exit_code.h"
 #include "worker/agent/core/agent_event.h"
@@ -74,6 +75,8 @@ struct SendLeaving {
   std::string reason;
   bool is_done = false;
   int64_t step = 0;
+  // It stays at most this long; zero once it is done.
+  absl::Duration patience = absl::ZeroDuration();
 };
 struct SendNotice {
   v1::Notice notice;
@@ -104,6 +107,8 @@ struct AbortTrainer {
 };
 struct RequestStop {};
 struct RequestDrain {};
+// As RequestDrain, for this worker leaves: if all do, they stop.
+struct RequestLeave {};
 struct ReleaseTrainer {};
 
 // ---- The process.
@@ -127,7 +132,7 @@ using Action = std::variant<OpenSession, CloseSession, SendBeat, SendPrepared,
                             SendHalted, SendSuspicion, SendFinished, SendFailed,
                             SendLeaving, SendNotice, SendTrace, PrepareTrainer,
                             RunTrainer, AbortTrainer, RequestStop, RequestDrain,
-                            ReleaseTrainer, Log, Exit>;
+                            RequestLeave, ReleaseTrainer, Log, Exit>;
 
 }  // namespace ringmaster::agent
 

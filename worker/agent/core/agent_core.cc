@@ -9,11 +9,11 @@ namespace ringmaster::agent {
 
 std::string_view EventName(const Event& event) {
   static constexpr std::array<std::string_view, std::variant_size_v<Event>>
-      kNames = {"session-up", "session-down", "assign",   "start",
-                "halt",       "stop",         "pause",    "drain",
-                "release",    "trace",        "prepared", "prepare-failed",
-                "ended",      "notice",       "advanced", "signal",
-                "tick"};
+      kNames = {"session-up",     "session-down", "assign", "start",
+                "halt",           "stop",         "pause",  "drain",
+                "advice",         "release",      "trace",  "prepared",
+                "prepare-failed", "ended",        "notice", "advanced",
+                "signal",         "tick"};
   return kNames[event.index()];
 }
 
@@ -129,7 +129,7 @@ void AgentCore::On(const AssignmentReceived& event) {
   const int64_t newest =
       pending_assignment_ ? pending_assignment_->generation : generation_;
   if (event.generation <= newest) return;
-  if (leave_ && !HoldsShards()) {
+  if (leave_ && !MustStay()) {
     // The coordinator sent it before it read that we are leaving.
     if (!IsTrainerBusy()) LeaveNow();
     return;
@@ -196,7 +196,11 @@ void AgentCore::On(const StartReceived& event) {
   trainer_generation_ = generation_;
   Do(RunTrainer{generation_});
   if (is_stop_wanted_) Do(RequestStop{});
-  if (is_pause_wanted_ || leave_) Do(RequestDrain{});
+  if (leave_) {
+    RequestToLeave();
+  } else if (is_pause_wanted_) {
+    Do(RequestDrain{});
+  }
 }
 
 void AgentCore::On(const HaltReceived& event) {
@@ -234,7 +238,7 @@ void AgentCore::On(const HaltReceived& event) {
       state_ = AgentState::kHalted;
       SayHalted();
       // It was waiting for a release that cannot come now.
-      if (leave_ && !HoldsShards()) LeaveNow();
+      if (leave_ && !MustStay()) LeaveNow();
       break;
     default:
       break;
@@ -260,7 +264,7 @@ void AgentCore::AfterAbort() {
     }
     DropState();  // and goes on in the generation that came meanwhile
   }
-  const bool leaves = leave_ && !HoldsShards();
+  const bool leaves = leave_ && !MustStay();
   if (pending_assignment_ && !leaves) {
     Adopt(*std::exchange(pending_assignment_, std::nullopt));
   } else {
@@ -295,6 +299,10 @@ void AgentCore::EndRunEarly(int64_t generation, Action request, bool& is_wanted,
 void AgentCore::On(const DrainReceived& event) {
   if (leave_) return;
   BeginLeaving(event.reason, ExitCode::kDone);
+}
+
+void AgentCore::On(const LeaveAdviceReceived& event) {
+  Say(Severity::kWarning, "worker.leave_advice", event.text);
 }
 
 void AgentCore::On(const ReleaseReceived& event) {
@@ -376,6 +384,7 @@ void AgentCore::On(const TrainerPrepareFailed& event) {
 void AgentCore::On(const TrainerEnded& event) {
   if (event.generation != trainer_generation_) return;
   position_ = event.position;
+  is_saved_ = event.is_saved;
   shards_ = event.shards;
   if (state_ == AgentState::kHalting) {
     // A failure of our own ends the job even if a halt came first.
@@ -421,7 +430,7 @@ void AgentCore::Answer(const TrainerEnded& ended) {
   }
   // A pause is as good as a halt: all ranks end after the same step.
   const bool is_paused_for_others =
-      ended_.end == RunEnd::kDrained && (!leave_ || HoldsShards());
+      ended_.end == RunEnd::kDrained && (!leave_ || MustStay());
   state_ = is_paused_for_others ? AgentState::kHalted : AgentState::kPaused;
   const std::string where =
       absl::StrCat("job ", job_id_, ", generation ", generation_, ", rank ",
@@ -459,7 +468,7 @@ void AgentCore::Answer(const TrainerEnded& ended) {
     return;
   }
   ReportPaused();
-  if (leave_ && !WaitsForRelease() && !HoldsShards()) LeaveNow();
+  if (leave_ && !WaitsForRelease() && !MustStay()) LeaveNow();
 }
 
 }  // namespace ringmaster::agent

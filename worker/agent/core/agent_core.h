@@ -17,9 +17,9 @@
 // a worker whose session ends because it is no longer a member stops training,
 // keeps its steps until it is released, and comes back once its trainer has
 // returned; a trainer that does not return within abort_timeout of its abort
-// ends the process; a worker that is to leave and holds shards of the
-// parameters stays, within drain_timeout, until it is released, so that others
-// can take them over; a worker that gives its coordinator up while it trains
+// ends the process; a worker that is to leave and holds what a job has made
+// stays, within drain_timeout, until it is released, so that others can take it
+// over or a checkpoint can be written; a worker that gives its coordinator up while it trains
 // stops with all ranks first, so that a checkpoint is written; a rehearsal,
 // which prepares for a generation that the worker is no member of yet, ends with
 // its session, and a hello does not tell of it; nothing follows Exit.
@@ -40,6 +40,11 @@
 #include "worker/agent/core/agent_event.h"
 
 namespace ringmaster::agent {
+
+// From this version of the session's protocol on, the coordinator releases a
+// worker that is to leave once nobody needs what it holds. Earlier ones did so
+// only for shards of the parameters.
+inline constexpr int kLeaveProtocol = 3;
 
 struct AgentConfig {
   std::string coordinator;  // address, for messages
@@ -122,6 +127,7 @@ class AgentCore {
   void On(const StopReceived& event);
   void On(const PauseReceived& event);
   void On(const DrainReceived& event);
+  void On(const LeaveAdviceReceived& event);
   void On(const ReleaseReceived& event);
   void On(const TraceRequested& event);
   void On(const TrainerPrepared& event);
@@ -137,9 +143,13 @@ class AgentCore {
   bool MayWaitForName(const SessionDown& end);
 
   void BeginLeaving(std::string reason, ExitCode exit_code);
+  // Asks the running trainer for the boundary at which it can leave.
+  void RequestToLeave();
   // Leaves now, or, if it holds what others may need, once it is released.
   void LeaveUnlessNeeded();
-  bool HoldsShards() const { return generation_ != 0 && !shards_.empty(); }
+  // Returns true if others may need what it holds, and somebody will say when
+  // they do not.
+  bool MustStay() const;
   void SayLeaving();
   // Tells the coordinator if there is a session, and exits.
   void LeaveNow();
@@ -212,6 +222,7 @@ class AgentCore {
   bool is_expelled_ = false;  // by the end of the last session
   bool is_answer_late_ = false;
   uint64_t coordinator_incarnation_ = 0;
+  int protocol_ = 0;  // of the last session
   absl::Duration beat_interval_ = absl::InfiniteDuration();
   MonotonicTime next_beat_ = MonotonicTime::InfiniteFuture();
 
@@ -222,6 +233,7 @@ class AgentCore {
   int rank_ = -1;
   bool is_rehearsal_ = false;  // generation_ stands for none yet
   StepPosition position_;
+  bool is_saved_ = false;          // that is in a checkpoint
   std::vector<HeldShard> shards_;  // that the trainer holds of the job's
   TrainerPrepared prepared_;       // kPrepared
   TrainerEnded ended_;             // kPaused

@@ -33,6 +33,7 @@ void AgentCore::On(const SessionUp& event) {
   answer_deadline_ = MonotonicTime::InfiniteFuture();
   failed_attempts_ = 0;
   coordinator_incarnation_ = event.coordinator_incarnation;
+  protocol_ = event.protocol;
   beat_interval_ = event.beat_interval;
   next_beat_ = now_ + beat_interval_;
   Do(SendBeat{generation_});
@@ -75,6 +76,14 @@ void AgentCore::On(const SessionDown& event) {
   // keeps them until the release, since a coordinator that crashes before the
   // loss is on disk relies on them again.
   is_expelled_ = IsExpulsion(event);
+  // It was only waiting to be told that nobody needs it.
+  const bool has_stopped =
+      state_ == AgentState::kHalted ||
+      (state_ == AgentState::kPaused && ended_.end == RunEnd::kStopped);
+  if (leave_ && has_stopped && is_saved_ && !MustStay()) {
+    LeaveNow();
+    return;
+  }
   if (is_rehearsal_ && !pending_assignment_) {
     EndRehearsal();
   } else if (is_expelled_ && IsTrainerBusy()) {
@@ -125,18 +134,18 @@ void AgentCore::BeginLeaving(std::string reason, ExitCode exit_code) {
   switch (state_) {
     case AgentState::kPreparing:
       // Others may be about to copy what it holds.
-      if (HoldsShards()) {
+      if (MustStay()) {
         SayLeaving();
       } else {
         AbortAndWait(leave_->reason);
       }
       break;
     case AgentState::kRunning:
-      Do(RequestDrain{});
+      RequestToLeave();
       SayLeaving();
       break;
     case AgentState::kHalting:
-      if (HoldsShards()) SayLeaving();
+      if (MustStay()) SayLeaving();
       break;  // AfterAbort leaves
     default:
       // A finished job's success is worth waiting for its release.
@@ -156,12 +165,33 @@ void AgentCore::NoteJobEnd(ExitCode code) {
                  now_ + config_.drain_timeout};
 }
 
+void AgentCore::RequestToLeave() {
+  // An older coordinator would take a stop for the end of the job.
+  if (protocol_ >= kLeaveProtocol) {
+    Do(RequestLeave{});
+  } else {
+    Do(RequestDrain{});
+  }
+}
+
 void AgentCore::SayLeaving() {
-  Send(SendLeaving{leave_->reason, false, position_.applied_step});
+  Send(SendLeaving{leave_->reason, false, position_.applied_step,
+                   leave_->deadline - now_});
+}
+
+bool AgentCore::MustStay() const {
+  if (generation_ == 0 || is_rehearsal_) return false;
+  if (!shards_.empty()) return true;
+  const bool has_failed =
+      state_ == AgentState::kPaused && ended_.end == RunEnd::kFailed;
+  // Nobody can take over while the coordinator is away.
+  const bool is_safe = !is_session_up() && is_saved_;
+  return protocol_ >= kLeaveProtocol && position_.complete_step > 0 &&
+         !has_failed && !is_safe;
 }
 
 void AgentCore::LeaveUnlessNeeded() {
-  if (HoldsShards()) {
+  if (MustStay()) {
     SayLeaving();
   } else {
     LeaveNow();
@@ -243,7 +273,7 @@ void AgentCore::On(const Tick&) {
   if (leave_ && now_ >= leave_->deadline) {
     Send(SendLeaving{leave_->reason, true, position_.applied_step});
     ExitWith(leave_->exit_code,
-             absl::StrCat(HoldsShards()
+             absl::StrCat(MustStay()
                               ? "left; what it holds was not taken over within "
                               : "left without reaching a step boundary within ",
                           absl::FormatDuration(config_.drain_timeout)));

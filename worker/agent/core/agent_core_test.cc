@@ -28,6 +28,7 @@ constexpr ImpossiblePair kImpossible[] = {
     {"connecting", "stop", kNoJobYet},
     {"connecting", "pause", kNoJobYet},
     {"connecting", "drain", kNoJobYet},
+    {"connecting", "advice", kNoJobYet},
     {"connecting", "release", kNoJobYet},
     {"connecting", "trace", kNoJobYet},
     {"connecting", "prepared", kNotAsked},
@@ -53,11 +54,11 @@ const std::vector<std::string> kStates = {"connecting", "idle",    "preparing",
                                           "prepared",   "running", "paused",
                                           "halting",    "halted",  "leaving"};
 const std::vector<std::string> kEvents = {
-    "session-up", "session-down", "assign",   "start",
-    "halt",       "stop",         "pause",    "drain",
-    "release",    "trace",        "prepared", "prepare-failed",
-    "ended",      "notice",       "advanced", "signal",
-    "tick"};
+    "session-up",     "session-down", "assign", "start",
+    "halt",           "stop",         "pause",  "drain",
+    "advice",         "release",      "trace",  "prepared",
+    "prepare-failed", "ended",        "notice", "advanced",
+    "signal",         "tick"};
 
 ScenarioResult RunFile(const std::string& name) {
   const std::string path = "worker/agent/core/testdata/" + name;

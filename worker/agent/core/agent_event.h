@@ -89,6 +89,11 @@ struct DrainReceived {
   std::string reason;
 };
 
+// For the log, as the worker leaves: why it has to wait, or what that costs.
+struct LeaveAdviceReceived {
+  std::string text;
+};
+
 struct ReleaseReceived {
   int64_t generation = 0;
   std::string message;
@@ -146,6 +151,7 @@ struct TrainerEnded {
   std::vector<HeldShard> shards = {};
   // kPeerFailed: the peer held another state, and both have given theirs up.
   bool holds_other_state = false;
+  bool is_saved = false;  // the applied step is in a checkpoint
 };
 
 // Something that users want to know.
@@ -172,9 +178,9 @@ struct Tick {};
 using Event =
     std::variant<SessionUp, SessionDown, AssignmentReceived, StartReceived,
                  HaltReceived, StopReceived, PauseReceived, DrainReceived,
-                 ReleaseReceived, TraceRequested, TrainerPrepared,
-                 TrainerPrepareFailed, TrainerEnded, TrainerNoticed,
-                 TrainerAdvanced, TerminateSignal, Tick>;
+                 LeaveAdviceReceived, ReleaseReceived, TraceRequested,
+                 TrainerPrepared, TrainerPrepareFailed, TrainerEnded,
+                 TrainerNoticed, TrainerAdvanced, TerminateSignal, Tick>;
 
 // The event's kind, as the scenarios write it: "session-up", "assign", ...
 [[nodiscard]] std::string_view EventName(const Event& event);

@@ -59,6 +59,7 @@ FailPointSet& ReceivePoints() {
       {Response::kRelease, "session.receive.release"},
       {Response::kTraceRequest, "session.receive.trace_request"},
       {Response::kPause, "session.receive.pause"},
+      {Response::kLeaveAdvice, "session.receive.leave_advice"},
   });
   return points;
 }

@@ -237,6 +237,7 @@ absl::StatusOr<Event> AssignmentEvent(const v1::Assignment& message) {
   RETURN_IF_ERROR(TakePeers(message, assignment));
   assignment.secret = message.secret();
   assignment.resume_step = message.resume_step();
+  assignment.makes_no_step = message.makes_no_step();
   RETURN_IF_ERROR(TakeStateCopy(message, assignment));
   if (message.has_connect_timeout()) {
     assignment.connect_timeout = FromProto(message.connect_timeout());
@@ -357,6 +358,8 @@ absl::StatusOr<std::optional<Event>> ToEvent(
     case v1::SessionResponse::kPause:
       return agent::PauseReceived{message.pause().generation(),
                                   message.pause().reason()};
+    case v1::SessionResponse::kLeaveAdvice:
+      return agent::LeaveAdviceReceived{message.leave_advice().text()};
     case v1::SessionResponse::kRelease:
       return agent::ReleaseReceived{message.release().generation(),
                                     message.release().message(),
@@ -515,6 +518,9 @@ v1::SessionRequest ToMessage(const agent::SendLeaving& send,
   message.set_reason(send.reason);
   message.set_done(send.is_done);
   message.set_step(send.is_done ? send.step : progress.applied_step);
+  if (send.patience > absl::ZeroDuration()) {
+    *message.mutable_patience() = ToProto(send.patience);
+  }
   return request;
 }
 

@@ -23,7 +23,7 @@ class SessionResponse;
 // The protocol versions that this worker speaks; from 2 on, frames may carry
 // checksums.
 inline constexpr int kProtocolMin = 1;
-inline constexpr int kProtocolMax = 2;
+inline constexpr int kProtocolMax = agent::kLeaveProtocol;
 
 // Nothing for a message of a kind that this version does not know.
 //   INVALID_ARGUMENT/SESSION_PROTOCOL_VIOLATION  names the field that makes no

@@ -182,6 +182,11 @@ TEST(SessionMessagesTest, FramesCarryWhatTheAssignmentSays) {
         .payload->assignment.integrity;
   };
   EXPECT_EQ(integrity(), FrameIntegrity::kNone);
+  EXPECT_FALSE(std::get<agent::AssignmentReceived>(**ToEvent(response))
+                   .payload->assignment.makes_no_step);
+  response.mutable_assignment()->set_makes_no_step(true);
+  EXPECT_TRUE(std::get<agent::AssignmentReceived>(**ToEvent(response))
+                  .payload->assignment.makes_no_step);
   response.mutable_assignment()->set_frame_integrity(
       v1::FRAME_INTEGRITY_CRC32C);
   EXPECT_EQ(integrity(), FrameIntegrity::kCrc32c);
@@ -278,10 +283,10 @@ TEST(SessionMessagesTest, ChecksTheWelcome) {
   *response.mutable_welcome()->mutable_state_wait() = ToProto(absl::Minutes(2));
   EXPECT_EQ(std::get<agent::SessionUp>(**ToEvent(response)).state_wait,
             absl::Minutes(2));
-  response.mutable_welcome()->set_protocol(2);
-  ASSERT_TRUE(ToEvent(response).ok());
-  EXPECT_EQ(std::get<agent::SessionUp>(**ToEvent(response)).protocol, 2);
   response.mutable_welcome()->set_protocol(3);
+  ASSERT_TRUE(ToEvent(response).ok());
+  EXPECT_EQ(std::get<agent::SessionUp>(**ToEvent(response)).protocol, 3);
+  response.mutable_welcome()->set_protocol(4);
   EXPECT_EQ(ReasonOf(ToEvent(response).status()), reason::kProtocolMismatch);
 }
 
@@ -461,6 +466,21 @@ TEST(SessionMessagesTest, TellsTheTrainersStepWhileLeavingIsOnItsWay) {
   EXPECT_EQ(
       ToMessage(agent::SendLeaving{"x", true, 2}, progress).leaving().step(),
       2);
+}
+
+TEST(SessionMessagesTest, TellsHowLongALeaverStays) {
+  const auto leaving = [](absl::Duration patience) {
+    return ToMessage(agent::SendLeaving{"x", false, 2, patience}, {}).leaving();
+  };
+  EXPECT_EQ(leaving(absl::Seconds(30)).patience().seconds(), 30);
+  EXPECT_FALSE(leaving(absl::ZeroDuration()).has_patience());
+}
+
+TEST(SessionMessagesTest, TakesWhatConcernsALeaver) {
+  v1::SessionResponse response;
+  response.mutable_leave_advice()->set_text("waits");
+  EXPECT_EQ(std::get<agent::LeaveAdviceReceived>(**ToEvent(response)).text,
+            "waits");
 }
 
 TEST(SessionMessagesTest, EveryOutcomeHasItsEvent) {

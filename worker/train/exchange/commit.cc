@@ -24,7 +24,8 @@ RecordWords ToWords(const CommitRecord& record) {
           std::bit_cast<int64_t>(record.norm_squared),
           std::bit_cast<int64_t>(record.parameters_hash),
           record.payload_sent_bytes,
-          (record.wants_stop ? 1 : 0) | (record.wants_drain ? 2 : 0)};
+          (record.wants_stop ? 1 : 0) | (record.wants_drain ? 2 : 0) |
+              (record.wants_leave ? 4 : 0)};
 }
 
 CommitRecord FromWords(std::span<const int64_t, kWords> words) {
@@ -39,6 +40,7 @@ CommitRecord FromWords(std::span<const int64_t, kWords> words) {
   record.payload_sent_bytes = words[7];
   record.wants_stop = (words[8] & 1) != 0;
   record.wants_drain = (words[8] & 2) != 0;
+  record.wants_leave = (words[8] & 4) != 0;
   return record;
 }
 
@@ -97,6 +99,7 @@ absl::StatusOr<CommitSummary> CombineCommits(
   double loss_sum = 0;
   int64_t sample_count = 0;
   uint64_t sample_hash = 0;
+  bool all_leave = !records.empty();
   for (const CommitRecord& record : records) {
     loss_sum += record.loss_sum;
     sample_count += record.sample_count;
@@ -105,7 +108,9 @@ absl::StatusOr<CommitSummary> CombineCommits(
     sample_hash += record.sample_hash;
     summary.stop |= record.wants_stop;
     summary.drain |= record.wants_drain;
+    all_leave &= record.wants_leave;
   }
+  summary.stop |= all_leave;
   if (sample_count != expected.global_batch ||
       sample_hash != expected.sample_hash) {
     return WithExitCode(

@@ -40,6 +40,7 @@ struct CommitRecord {
   int64_t payload_sent_bytes = 0;  // since the generation began
   bool wants_stop = false;
   bool wants_drain = false;
+  bool wants_leave = false;  // this rank is to leave
 
   friend bool operator==(const CommitRecord&, const CommitRecord&) = default;
 };
@@ -49,8 +50,10 @@ struct CommitSummary {
   double mean_loss = 0;
   double norm_squared = 0;
   bool is_finite = true;  // false: all ranks leave this update out
-  bool stop = false;      // some rank wishes to end after this step
-  bool drain = false;     // some rank wishes to leave after this step
+  // Some rank wishes to end after this step, with a checkpoint; or all leave, so
+  // nobody may be left who holds it.
+  bool stop = false;
+  bool drain = false;  // some rank wishes to leave after this step
 };
 
 // The values that the records of a step must agree with or add up to.

@@ -54,6 +54,18 @@ TEST(CombineCommitsTest, GrantsTheWishOfAnyRank) {
   EXPECT_TRUE(summary->drain);
 }
 
+TEST(CombineCommitsTest, StopsIfAllLeave) {
+  std::vector<CommitRecord> records = AgreeingRecords();
+  for (const bool other_leaves : {false, true}) {
+    records[0].wants_leave = true;
+    records[1].wants_leave = other_leaves;
+    const absl::StatusOr<CommitSummary> summary =
+        CombineCommits(records, kExpected);
+    ASSERT_TRUE(summary.ok()) << summary.status();
+    EXPECT_EQ(summary->stop, other_leaves);
+  }
+}
+
 TEST(CombineCommitsTest, SaysThatAGradientIsNotFinite) {
   for (const double norm : {std::numeric_limits<double>::infinity(),
                             std::numeric_limits<double>::quiet_NaN()}) {

@@ -16,6 +16,7 @@ CommitRecord MakeCommitRecord(int64_t generation, const LocalStep& local,
   record.payload_sent_bytes = payload_sent_bytes;
   record.wants_stop = local.wants_stop;
   record.wants_drain = local.wants_drain;
+  record.wants_leave = local.wants_leave;
   return record;
 }
 

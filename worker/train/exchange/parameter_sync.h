@@ -31,6 +31,7 @@ struct LocalStep {
   bool compare_parameters = false;  // put the parameters' hash into the record
   bool wants_stop = false;
   bool wants_drain = false;
+  bool wants_leave = false;
 };
 
 // Returns the record that reports a step to the other ranks.

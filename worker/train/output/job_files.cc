@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "common/optimizer/optimizer.h"
+#include "common/protocol/proto_time.h"
 #include "common/status/exit_code.h"
 #include "common/status/status_macros.h"
 #include "worker/checkpoint/directory_identity.h"
@@ -251,16 +252,21 @@ void JobFiles::Report(const CheckpointResult& result) {
     CheckFigures(
         figures_->RecordCheckpoint(result.step, result.duration, result.bytes));
   }
-  Notify(v1::NOTICE_KIND_CHECKPOINT_WRITTEN, result.step, WrittenText(result));
+  Notify(v1::NOTICE_KIND_CHECKPOINT_WRITTEN, result.step, WrittenText(result),
+         result.duration);
 }
 
-void JobFiles::Notify(v1::NoticeKind kind, int64_t step, std::string message) {
+void JobFiles::Notify(v1::NoticeKind kind, int64_t step, std::string message,
+                      absl::Duration duration) {
   if (kind == v1::NOTICE_KIND_CHECKPOINT_FAILED) KeepFailure(step, message);
   v1::Notice notice;
   notice.set_kind(kind);
   notice.set_generation(generation_);
   notice.set_step(step);
   notice.set_message(std::move(message));
+  if (duration > absl::ZeroDuration()) {
+    *notice.mutable_duration() = ToProto(duration);
+  }
   on_notice_(notice);
 }
 

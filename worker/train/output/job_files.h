@@ -90,7 +90,8 @@ class JobFiles {
   void AwaitWriter(const CancelToken& cancel);
   void ReportResults();
   void Report(const CheckpointResult& result);
-  void Notify(v1::NoticeKind kind, int64_t step, std::string message);
+  void Notify(v1::NoticeKind kind, int64_t step, std::string message,
+              absl::Duration duration = absl::ZeroDuration());
   void KeepFailure(int64_t step, const std::string& message);
   void CheckFigures(const absl::Status& status);
   const std::string& directory() const {

@@ -47,6 +47,10 @@ class BucketStarter final : public GradientObserver {
 constexpr uint64_t kDropoutStream = 0x64726f706f7574;  // "dropout"
 constexpr uint64_t kSampleStream = 0x73616d706c65;     // "sample"
 
+// A shutdown tells all ranks to leave, but not in the same step: within this time
+// they leave together.
+constexpr absl::Duration kLeaveTogether = absl::Milliseconds(500);
+
 uint64_t SumOfSampleHashes(absl::Span<const int64_t> ids) {
   uint64_t sum = 0;
   for (const int64_t id : ids) sum += HashSampleId(id);
@@ -64,6 +68,7 @@ GenerationRun::GenerationRun(absl::Duration wait_timeout, const Parts& parts)
                    parts.state.dataset().shape()) {}
 
 absl::StatusOr<GenerationRun::End> GenerationRun::Run() {
+  if (parts_.no_step != NoStep::kNone) return RunWithoutStep();
   const ProgramConfig& config = parts_.state.config();
   // A fault may have come between a step and the checkpoint that was due after it.
   if (const int64_t step = parts_.state.applied_step();
@@ -96,6 +101,15 @@ absl::StatusOr<GenerationRun::End> GenerationRun::Run() {
   RETURN_IF_ERROR(EvaluateAfter(parts_.state.applied_step()));
   RETURN_IF_ERROR(Finish(parts_.state.applied_step(), End::kFinished));
   return End::kFinished;
+}
+
+absl::StatusOr<GenerationRun::End> GenerationRun::RunWithoutStep() {
+  if (parts_.no_step == NoStep::kSave) {
+    RETURN_IF_ERROR(Finish(parts_.state.applied_step(), End::kStopped));
+  } else {
+    RETURN_IF_ERROR(parts_.sync.Leave(End::kStopped));
+  }
+  return End::kStopped;
 }
 
 absl::Status GenerationRun::CheckSkippedSteps(int64_t step) const {
@@ -173,6 +187,11 @@ absl::StatusOr<CommittedStep> GenerationRun::Commit(int64_t step,
   local.compare_parameters = hash_every > 0 && step % hash_every == 0;
   local.wants_stop = parts_.wishes.stop.load(std::memory_order_relaxed);
   local.wants_drain = parts_.wishes.drain.load(std::memory_order_relaxed);
+  local.wants_leave = parts_.wishes.leave.load(std::memory_order_relaxed);
+  if (local.wants_leave) {
+    if (!leaves_since_) leaves_since_ = parts_.clock.Now();
+    local.wants_drain |= parts_.clock.Now() - *leaves_since_ >= kLeaveTogether;
+  }
   absl::StatusOr<CommittedStep> committed = parts_.sync.Commit(local);
   // Also after a failure: the answer to a halt reports these steps.
   parts_.board.SetSteps(parts_.state.applied_step(),

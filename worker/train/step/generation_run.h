@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,14 @@ namespace ringmaster {
 struct Wishes {
   std::atomic<bool> stop{false};
   std::atomic<bool> drain{false};
+  std::atomic<bool> leave{false};  // it is this worker that is to leave
+};
+
+// The work of a generation that makes no step.
+enum class NoStep {
+  kNone,      // it trains
+  kHandOver,  // newcomers hold the state by now: that is all
+  kSave,      // a checkpoint is written
 };
 
 class GenerationRun {
@@ -62,6 +71,7 @@ class GenerationRun {
     TextSampler* sampler = nullptr;  // null: no text is asked for
     // The peak of this rank's processor at the job's precision; 0: not known.
     double peak_flops = 0;
+    NoStep no_step = NoStep::kNone;
     std::function<void(const v1::Notice&)> on_notice = [](const v1::Notice&) {};
   };
   GenerationRun(absl::Duration wait_timeout, const Parts& parts);
@@ -79,6 +89,8 @@ class GenerationRun {
   [[nodiscard]] absl::Status SnapshotAfter(int64_t step, bool is_last);
   // Leaves the others, and waits for the checkpoint of the last step.
   [[nodiscard]] absl::Status Finish(int64_t step, End how);
+  // Members leave, and the generation is for what they hold.
+  [[nodiscard]] absl::StatusOr<End> RunWithoutStep();
   [[nodiscard]] absl::StatusOr<CommitSummary> RunStep(int64_t step);
   [[nodiscard]] absl::StatusOr<const Batch*> NextBatch(int64_t step);
   // The micro-batches of a rank's part, one after the other; gradients add up,
@@ -110,6 +122,7 @@ class GenerationRun {
   std::vector<int64_t> global_ids_;  // scratch
   Batch micro_batch_;                // scratch
   int64_t steps_run_ = 0;            // in this generation
+  std::optional<MonotonicTime> leaves_since_;
   std::string non_finite_origin_;    // of the last update that was left out
   AwaitedRanks awaited_;
   absl::Duration all_reduce_time_;  // of the steps so far

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "common/fail_point/fail_point.h"
 #include "common/status/exit_code.h"
 #include "worker/train/testing/trainer_workers.h"
@@ -102,6 +103,40 @@ TEST_F(JobCheckpointTest, IsWrittenOnceAHostAndTheLastTwoAreKept) {
   }
   EXPECT_THAT(Checkpoints(), ElementsAre("step-000000020", "step-000000030"));
   EXPECT_TRUE(fs::exists(directory_ / "metrics.jsonl"));
+}
+
+TEST_F(JobCheckpointTest, AGenerationWithoutAStepWritesOne) {
+  TrainerWorkers workers(2);
+  const v1::TrainProgram program = Program(kEndless, kEndless);
+  const auto paused = workers.RunGeneration(1, {0, 1}, program, 0, [&] {
+    workers.AwaitStep(0, 5);
+    workers.trainer(0).RequestDrain();
+  });
+  const int64_t step = paused[0].applied_step;
+  EXPECT_THAT(Checkpoints(), ElementsAre());
+  const auto saved = workers.RunGeneration(2, {0, 1}, program, step, [] {},
+                                           {.makes_no_step = true});
+  for (const RunOutcome& outcome : saved) {
+    EXPECT_EQ(outcome.kind, RunOutcome::Kind::kStopped) << outcome.status;
+    EXPECT_EQ(outcome.applied_step, step);
+  }
+  EXPECT_THAT(Checkpoints(), ElementsAre(absl::StrFormat("step-%09d", step)));
+}
+
+TEST_F(JobCheckpointTest, RanksThatAllLeaveWriteOne) {
+  TrainerWorkers workers(2);
+  const v1::TrainProgram program = Program(kEndless, kEndless);
+  const auto left = workers.RunGeneration(1, {0, 1}, program, 0, [&] {
+    workers.AwaitStep(0, 5);
+    workers.trainer(0).RequestLeave();
+    workers.AwaitStep(0, 8);
+    workers.trainer(1).RequestLeave();
+  });
+  for (const RunOutcome& outcome : left) {
+    EXPECT_EQ(outcome.kind, RunOutcome::Kind::kStopped) << outcome.status;
+  }
+  EXPECT_THAT(Checkpoints(),
+              ElementsAre(absl::StrFormat("step-%09d", left[0].applied_step)));
 }
 
 // The next step is bit for bit that of a run that did not stop.

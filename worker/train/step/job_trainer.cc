@@ -37,6 +37,13 @@
 namespace ringmaster {
 namespace {
 
+// A generation without a step has newcomers who take the state over; else it is
+// there for a checkpoint.
+NoStep NoStepOf(const RankAssignment& assignment) {
+  if (!assignment.makes_no_step) return NoStep::kNone;
+  return assignment.state_source_rank >= 0 ? NoStep::kHandOver : NoStep::kSave;
+}
+
 class JobTrainer final : public JobRunner {
  public:
   JobTrainer(Clock& clock, const Listener& listener, int threads,
@@ -57,6 +64,9 @@ class JobTrainer final : public JobRunner {
   }
   void RequestDrain() override {
     wishes_.drain.store(true, std::memory_order_relaxed);
+  }
+  void RequestLeave() override {
+    wishes_.leave.store(true, std::memory_order_relaxed);
   }
   void SetNoticeCallback(
       std::function<void(const v1::Notice&)> on_notice) override {
@@ -128,6 +138,7 @@ absl::StatusOr<PlanAgreement> JobTrainer::Prepare(
   // Wishes end with the generation that they were made in.
   wishes_.stop.store(false, std::memory_order_relaxed);
   wishes_.drain.store(false, std::memory_order_relaxed);
+  wishes_.leave.store(false, std::memory_order_relaxed);
   live_.Begin(assignment.generation);
   board_.EnterPhase(TrainPhase::kPrepare);
   absl::StatusOr<PlanAgreement> agreement = CatchExhaustion(
@@ -354,7 +365,7 @@ absl::StatusOr<GenerationRun::End> JobTrainer::Train(
       assignment_.collective_timeout,
       {job_->state(), communicator, exchange_->sync(), job_->prefetcher(),
        board_, wishes_, cancel, clock_, trace_, counters_, job_->files(),
-       job_->sampler(), PeakFlopsOfJob(),
+       job_->sampler(), PeakFlopsOfJob(), NoStepOf(assignment_),
        [this](const v1::Notice& notice) { Notify(notice); }});
   ASSIGN_OR_RETURN(const GenerationRun::End end, run.Run());
   RETURN_IF_ERROR(job_->state().FetchToHost());  // for the outcome

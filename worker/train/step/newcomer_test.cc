@@ -327,6 +327,24 @@ TEST_F(NewcomerTest, TakesTheStateAndNotACheckpointAndWritesTheFilesOn) {
   EXPECT_EQ(StepLines(directory), expected);
 }
 
+// It does not matter that they are more than the samples of a batch.
+TEST_F(NewcomerTest, AGenerationWithoutAStepHandsTheStateOver) {
+  const v1::TrainProgram program = ProgramOf(Optimizer::kAdamw);
+  const uint64_t whole = HashWithoutInterruption(program, 2);
+  TrainerWorkers workers(4);
+  const int64_t step = TrainUntilTheFault(workers, {0, 1}, {0, 1}, program);
+  const auto outcomes = workers.RunGeneration(
+      2, {0, 1, 2, 3}, program, step, [] {},
+      {.source_rank = 0, .newcomers = {2, 3}, .makes_no_step = true});
+  for (const RunOutcome& outcome : outcomes) {
+    EXPECT_EQ(outcome.kind, RunOutcome::Kind::kStopped) << outcome.status;
+    EXPECT_EQ(outcome.applied_step, step);
+    EXPECT_EQ(outcome.parameters_hash, outcomes[0].parameters_hash);
+  }
+  ExpectAllFinished(workers.RunGeneration(3, {2, 3}, program, step, [] {}),
+                    whole);
+}
+
 TEST_F(NewcomerTest, APauseEndsAtOneStepAndDoesNotOutliveItsGeneration) {
   const v1::TrainProgram program = ProgramOf(Optimizer::kAdamw);
   TrainerWorkers workers(3);

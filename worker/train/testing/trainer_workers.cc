@@ -80,6 +80,7 @@ std::vector<RunOutcome> TrainerWorkers::RunGeneration(
       RankAssignment assignment =
           Assign(generation, members, rank, resume_step);
       assignment.state_source_rank = transfer.source_rank;
+      assignment.makes_no_step = transfer.makes_no_step;
       assignment.is_newcomer =
           std::count(transfer.newcomers.begin(), transfer.newcomers.end(),
                      static_cast<int>(rank)) > 0;

@@ -28,6 +28,8 @@ inline constexpr int64_t kEndless = 100'000'000;
 struct StateTransfer {
   int source_rank = -1;
   std::vector<int> newcomers = {};  // ranks
+  // The generation is for that alone, or, without a source, for a checkpoint.
+  bool makes_no_step = false;
 };
 
 class TrainerWorkers {

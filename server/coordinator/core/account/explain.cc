@@ -131,6 +131,14 @@ class Explainer {
       result_.what_unblocks = AwaitedText();
       return;
     }
+    if (job_.awaits_successor) {
+      result_.summary = job_.message;
+      result_.what_unblocks =
+          "one more worker in the pool before the --drain_timeout of those "
+          "that "
+          "leave is over";
+      return;
+    }
     const int held = AliveCount(job_, v1::ROLE_WORKER);
     // As Reform and TryGather count.
     const Hosts hosts = HostsFor(state_, job_.min_workers - held);
@@ -211,7 +219,8 @@ class Explainer {
   void Running() {
     if (IsSet(job_.reattach_deadline)) return Reattaching();
     result_.summary =
-        OpenIncident(job_) != nullptr
+        job_.closing != Closing::kNone ? job_.message
+        : OpenIncident(job_) != nullptr
             ? absl::StrCat("has started generation ", job_.generation,
                            " and makes its first step, for ",
                            Seconds(now_ - job_.turned_at))

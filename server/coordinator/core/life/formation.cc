@@ -18,6 +18,7 @@
 #include "server/coordinator/core/life/absence.h"
 #include "server/coordinator/core/life/growth.h"
 #include "server/coordinator/core/life/halt.h"
+#include "server/coordinator/core/life/hand_over.h"
 #include "server/coordinator/core/life/job_end.h"
 #include "server/coordinator/core/life/membership.h"
 #include "server/coordinator/core/life/own_failure.h"
@@ -118,6 +119,7 @@ void ResetForGeneration(Job& job) {
   job.is_assigned = false;
   job.is_recovered = false;
   job.waits_for_journal = false;
+  job.awaits_successor = false;
   job.halt_intent = HaltIntent::kReform;
   job.suspicions.clear();
   // Any rank's figures replace those of the generation before.
@@ -129,12 +131,20 @@ void ResetForGeneration(Job& job) {
 void RollBack(Turn& turn, Job& job) {
   const int64_t best = job.best_step;
   const int64_t kept = std::min(best, job.figures.checkpoint_step());
-  CountRollback(job);
+  const bool is_saved = std::exchange(job.saved_step, -1) == best;
+  if (!is_saved) CountRollback(job);
   job.best_step = 0;
   job.figures.set_step(0);
   for (Member& member : job.members) {
     member.step = 0;
     turn.state.FindWorker(member.identity.worker)->step = 0;
+  }
+  if (is_saved) {
+    turn.Emit(v1::EVENT_SEVERITY_INFO, "job.resumes", job, "",
+              absl::StrCat("goes on from the checkpoint of step ", best,
+                           ", which its last members left; no step is lost"),
+              /*verdict=*/nullptr, best);
+    return;
   }
   turn.Emit(
       v1::EVENT_SEVERITY_WARNING, "job.rolled_back", job, "",
@@ -247,15 +257,20 @@ void StartTraining(Turn& turn, Job& job) {
   job.agreed = AgreedAnswer(job);
   job.last_progress = turn.now;
   NoteStarted(turn, job);
-  job.message = absl::StrCat("trains on ", RanksText(job));
+  const std::string closing = ClosingText(job);
+  job.message =
+      closing.empty() ? absl::StrCat("trains on ", RanksText(job)) : closing;
   turn.Touch(job);
   for (const Member& member : job.members) {
     const Worker* const worker = turn.state.FindWorker(member.identity.worker);
     turn.Do(SendStart{worker->session, job.generation});
   }
-  turn.Emit(v1::EVENT_SEVERITY_INFO, "job.running", job, "",
-            absl::StrCat("generation ", job.generation, " trains on ",
-                         RanksText(job), " from step ", job.resume_step + 1));
+  turn.Emit(
+      v1::EVENT_SEVERITY_INFO, "job.running", job, "",
+      closing.empty()
+          ? absl::StrCat("generation ", job.generation, " trains on ",
+                         RanksText(job), " from step ", job.resume_step + 1)
+          : absl::StrCat("generation ", job.generation, " ", closing));
   ArmGrowth(turn, job);
 }
 
@@ -382,6 +397,7 @@ void FormGeneration(Turn& turn, Job& job, const Formation& formation) {
   if (IsNew(job)) job.first_generation = job.generation;
   job.resume_step = formation.resume_step;
   job.is_rollback = formation.is_rollback;
+  job.closing = formation.closing;
   job.best_step = std::max(job.best_step, formation.resume_step);
   job.state = v1::JOB_STATE_PREPARING;
   job.message = absl::StrCat("forms generation ", job.generation);
@@ -512,6 +528,7 @@ void SendAssignmentTo(Turn& turn, const Job& job, const Member& member) {
   assignment.costs = job.costs;
   assignment.integrity = job.integrity;
   assignment.placements = job.placements;
+  assignment.makes_no_step = job.closing != Closing::kNone;
   turn.Do(std::move(assignment));
 }
 

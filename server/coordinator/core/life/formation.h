@@ -34,6 +34,8 @@ struct Formation {
   int64_t resume_step = 0;
   // No member holds the steps that were made: it starts from the beginning.
   bool is_rollback = false;
+  // It makes no step, because members leave.
+  Closing closing = Closing::kNone;
   // It continues with the shards that members hold, as of this step (shards.h).
   std::optional<int64_t> shard_step = std::nullopt;
 };

@@ -182,8 +182,8 @@ v1::Verdict VerdictOnPause(const Turn& turn, const Job& job) {
   v1::Verdict verdict =
       VerdictOnNobody(job, PauseText(turn.state, job), turn.time);
   verdict.mutable_evidence()->Add(
-      EvidenceOf(HasLeavingHolder(turn.state, job) ? v1::EVIDENCE_KIND_LEFT
-                                                   : v1::EVIDENCE_KIND_JOINED,
+      EvidenceOf(HasLeaver(turn.state, job) ? v1::EVIDENCE_KIND_LEFT
+                                            : v1::EVIDENCE_KIND_JOINED,
                  kCoordinatorObserver, verdict.summary()));
   return verdict;
 }
@@ -205,7 +205,9 @@ void OnPauseDeadline(Turn& turn, Job& job) {
 void NoteGrowthHalted(const Turn& turn, Job& job) {
   job.growth_deadline = MonotonicTime::InfiniteFuture();
   job.pause_deadline = MonotonicTime::InfiniteFuture();
-  if (!HasNewcomer(job) || HasCommitted(job)) return;
+  if (!HasNewcomer(job) || HasCommitted(job) || job.closing != Closing::kNone) {
+    return;
+  }
   job.growth_backoff =
       std::clamp(2 * job.growth_backoff, turn.config.join_settle, kMaxBackoff);
   job.growth_not_before = turn.now + job.growth_backoff;

@@ -90,7 +90,7 @@ bool GoesOnWithout(const Job& job, int rank) {
 // Returns the verdict on a member that halted without being told to by this
 // coordinator.
 v1::Verdict VerdictOnHalted(const Turn& turn, const Job& job) {
-  if (IsPausing(job) || HasLeavingHolder(turn.state, job)) {
+  if (IsPausing(job) || HasLeaver(turn.state, job)) {
     return VerdictOnPause(turn, job);
   }
   if (job.is_recovered) {

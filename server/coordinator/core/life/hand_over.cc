@@ -1,6 +1,7 @@
 #include "server/coordinator/core/life/hand_over.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -10,71 +11,110 @@
 #include "server/coordinator/core/account/incident.h"
 #include "server/coordinator/core/account/verdict.h"
 #include "server/coordinator/core/life/job_end.h"
-#include "server/coordinator/core/placement/shards.h"
 
 namespace ringmaster::coordinator {
 namespace {
 
+constexpr size_t kMostNamed = 8;
+
 bool IsLeavingHolder(const State& state, const Job& job, const Member& member) {
-  if (member.is_lost || !HoldsShards(job, member.identity.role)) return false;
-  const Worker* const worker = state.FindWorker(member.identity.worker);
-  return worker != nullptr && worker->state == v1::WORKER_STATE_DRAINING;
+  return HoldsShards(job, member.identity.role) && IsLeaver(state, job, member);
 }
 
-// Returns true if there is a member to give shards to: one that stays, or one
-// that may join beside the `needed` leavers.
-bool CanBeRelieved(const State& state, const Job& job, size_t needed) {
-  const v1::Role role =
-      job.sharding.IsColocated() ? v1::ROLE_WORKER : v1::ROLE_PARAMETER_SERVER;
-  if (StayingCount(state, job, role) > 0) return true;
-  // A worker that is needed keeps its place among `max` as long as it trains.
-  const bool has_room = role == v1::ROLE_PARAMETER_SERVER ||
-                        static_cast<int>(needed) < job.max_workers;
-  return has_room &&
+// The role of the members that hold the state of `job`.
+v1::Role HolderRole(const Job& job) {
+  return job.sharding.shards > 0 && !job.sharding.IsColocated()
+             ? v1::ROLE_PARAMETER_SERVER
+             : v1::ROLE_WORKER;
+}
+
+// Returns true if there is a member to give the state to: one that stays, or one
+// that may join.
+bool CanBeRelieved(const State& state, const Job& job) {
+  const v1::Role role = HolderRole(job);
+  return StayingCount(state, job, role) > 0 ||
          IdleCount(state, HostsToJoinFrom(state, job, role), role) > 0;
+}
+
+// Returns true if the members that take over from the `needed` leavers can
+// train beside them.
+bool TrainsMeanwhile(const State& state, const Job& job, size_t needed) {
+  if (job.sharding.shards == 0) return false;
+  return !job.sharding.IsColocated() ||
+         StayingCount(state, job, v1::ROLE_WORKER) > 0 ||
+         static_cast<int>(needed) < job.max_workers;
 }
 
 // Returns the ranks of leavers that have the only copies of some shard.
 std::set<int> NeededLeavers(const State& state, const Job& job,
-                            std::optional<int64_t> shard_step) {
+                            const std::vector<std::set<int>>& copies) {
   std::set<int> needed;
-  if (!shard_step.has_value()) return needed;
-  for (const std::set<int>& holders : CopyHolders(job, *shard_step)) {
+  for (const std::set<int>& holders : copies) {
     const bool is_kept =
         std::any_of(holders.begin(), holders.end(), [&](int rank) {
-          return !IsLeavingHolder(state, job,
-                                  job.members[static_cast<size_t>(rank)]);
+          return !IsLeaver(state, job, job.members[static_cast<size_t>(rank)]);
         });
-    // If several hold it and all leave, one of them is enough.
-    if (!is_kept && !holders.empty()) needed.insert(*holders.begin());
+    if (is_kept || holders.empty()) continue;
+    // If several hold a shard and all leave, one of them is enough. All who hold
+    // the whole state stay: each host may have a disk of its own.
+    if (job.sharding.shards == 0) return holders;
+    needed.insert(*holders.begin());
   }
   return needed;
 }
 
-// The dismissal of members that are not needed any more.
-struct Dismissal {
-  bool is_relieved = true;
-  std::string why;
-};
-
-Dismissal DismissalOf(const State& state, const Job& job,
-                      std::optional<int64_t> shard_step, bool is_rollback,
-                      size_t needed) {
-  if (is_rollback) {
-    return {false,
-            "some shard has no copy any more, so what it held is lost too"};
+// Returns true if the leavers, with whoever else is left, can write a
+// checkpoint.
+bool CanSave(const State& state, const Job& job) {
+  if (!job.keeps_checkpoints || AliveCount(job, v1::ROLE_WORKER) == 0) {
+    return false;
   }
-  if (!shard_step.has_value()) {
-    return {true, "no step was made that others would need it for"};
+  bool has_lost = false;
+  for (const Member& member : job.members) {
+    has_lost |= member.is_lost;
+    if (member.is_lost) continue;
+    const Worker* const worker = state.FindWorker(member.identity.worker);
+    if (worker == nullptr || worker->protocol < kLeaveProtocol) return false;
   }
-  if (needed == 0 || CanBeRelieved(state, job, needed)) {
-    return {true, "others hold what it held"};
-  }
-  return {false, "nobody is there who could take over its shards"};
+  // It was tried, and nobody disturbed it.
+  return job.closing != Closing::kSave || !job.has_trained || has_lost;
 }
 
-void Dismiss(Turn& turn, Job& job, Member& member, const Dismissal& dismissal) {
-  const auto& [is_relieved, why] = dismissal;
+// "worker c", "workers c, d"; hundreds are cut short.
+std::string NamesText(v1::Role role, const std::vector<std::string>& names) {
+  std::string text =
+      absl::StrCat(Sv(NameOf(role)), names.size() == 1 ? "" : "s");
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (i == kMostNamed) return absl::StrCat(text, ", ...");
+    absl::StrAppend(&text, i == 0 ? " " : ", ", names[i]);
+  }
+  return text;
+}
+
+std::vector<std::string> Newcomers(const Job& job) {
+  std::vector<std::string> names;
+  for (const Member& member : job.members) {
+    if (member.is_newcomer && !member.is_lost) {
+      names.push_back(member.identity.worker);
+    }
+  }
+  return names;
+}
+
+// Why leavers go whom nobody needs.
+std::string WhyRelieved(const Job& job, const HeldState& held) {
+  if (held.copies.empty()) {
+    return "no step was made that others would need it for";
+  }
+  if (job.closing == Closing::kHandOver && !Newcomers(job).empty()) {
+    return absl::StrCat("step ", held.step, " was handed over to ",
+                        NamesText(v1::ROLE_WORKER, Newcomers(job)));
+  }
+  return "others hold what it held";
+}
+
+void Dismiss(Turn& turn, Job& job, Member& member, bool is_relieved,
+             const std::string& why) {
   Worker& worker = *turn.state.FindWorker(member.identity.worker);
   v1::Verdict verdict = VerdictOnMember(
       job, member, worker, "left",
@@ -100,6 +140,23 @@ void Dismiss(Turn& turn, Job& job, Member& member, const Dismissal& dismissal) {
 
 }  // namespace
 
+bool IsLeaver(const State& state, const Job& job, const Member& member) {
+  if (member.is_lost) return false;
+  const Worker* const worker = state.FindWorker(member.identity.worker);
+  if (worker == nullptr || worker->state != v1::WORKER_STATE_DRAINING) {
+    return false;
+  }
+  // Workers of older releases leave by themselves unless they hold shards.
+  return worker->protocol >= kLeaveProtocol ||
+         HoldsShards(job, member.identity.role);
+}
+
+bool HasLeaver(const State& state, const Job& job) {
+  return std::any_of(
+      job.members.begin(), job.members.end(),
+      [&](const Member& member) { return IsLeaver(state, job, member); });
+}
+
 bool HasLeavingHolder(const State& state, const Job& job) {
   return std::any_of(job.members.begin(), job.members.end(),
                      [&](const Member& member) {
@@ -111,25 +168,21 @@ int StayingCount(const State& state, const Job& job, v1::Role role) {
   return static_cast<int>(std::count_if(
       job.members.begin(), job.members.end(), [&](const Member& member) {
         return !member.is_lost && member.identity.role == role &&
-               !IsLeavingHolder(state, job, member);
+               !IsLeaver(state, job, member);
       }));
 }
 
 std::string LeaveText(const State& state, const Job& job) {
-  constexpr size_t kMostShown = 8;
-  std::string names;
-  size_t count = 0;
+  std::vector<std::string> names;
   v1::Role role = v1::ROLE_WORKER;
   for (const Member& member : job.members) {
-    if (!IsLeavingHolder(state, job, member)) continue;
+    if (!IsLeaver(state, job, member)) continue;
     role = member.identity.role;
-    if (++count > kMostShown) continue;
-    absl::StrAppend(&names, count == 1 ? "" : ", ", member.identity.worker);
+    names.push_back(member.identity.worker);
   }
-  if (count == 0) return "";
-  return absl::StrCat(Sv(NameOf(role)), count == 1 ? " " : "s ", names,
-                      count > kMostShown ? ", ..." : "",
-                      count == 1 ? " leaves" : " leave");
+  if (names.empty()) return "";
+  return absl::StrCat(NamesText(role, names),
+                      names.size() == 1 ? " leaves" : " leave");
 }
 
 Hosts HostsToJoinFrom(const State& state, const Job& job, v1::Role role) {
@@ -137,21 +190,110 @@ Hosts HostsToJoinFrom(const State& state, const Job& job, v1::Role role) {
                   role);
 }
 
-bool DismissLeavers(Turn& turn, Job& job, std::optional<int64_t> shard_step,
-                    bool is_rollback) {
-  bool has_dismissed = false;
-  if (!HasLeavingHolder(turn.state, job)) return has_dismissed;
-  const std::set<int> needed = NeededLeavers(turn.state, job, shard_step);
-  const Dismissal dismissal =
-      DismissalOf(turn.state, job, shard_step, is_rollback, needed.size());
-  for (Member& member : job.members) {
-    if (!IsLeavingHolder(turn.state, job, member)) continue;
-    const bool is_needed = needed.contains(member.identity.rank);
-    if (is_needed && dismissal.is_relieved) continue;
-    Dismiss(turn, job, member, dismissal);
-    has_dismissed = true;
+LeavePlan PlanLeave(const State& state, const Job& job, const HeldState& held) {
+  LeavePlan plan;
+  if (!HasLeaver(state, job)) return plan;
+  // What is left to do takes no step; who leaves waits for the job's end.
+  if (job.sharding.shards == 0 && held.step >= job.total_steps) return plan;
+  plan.way = LeaveWay::kRelease;
+  if (held.is_rollback) {
+    plan.is_relieved = false;
+    plan.why =
+        job.sharding.shards > 0
+            ? "some shard has no copy any more, so what it held is lost too"
+            : "nobody holds the job's steps any more";
+    return plan;
   }
-  return has_dismissed;
+  plan.needed = NeededLeavers(state, job, held.copies);
+  plan.why = WhyRelieved(job, held);
+  if (plan.needed.empty()) return plan;
+  if (CanBeRelieved(state, job)) {
+    plan.way = LeaveWay::kHandOver;
+    plan.makes_no_step = !TrainsMeanwhile(state, job, plan.needed.size());
+  } else if (job.figures.checkpoint_step() == held.step) {
+    plan.needed.clear();
+    plan.is_saved = true;
+    plan.why = absl::StrCat("the checkpoint of step ", held.step,
+                            " is written, so no step is lost");
+  } else if (CanSave(state, job)) {
+    plan.way = LeaveWay::kSave;
+  } else {
+    plan.way = LeaveWay::kWait;
+  }
+  return plan;
+}
+
+bool ReleaseLeavers(Turn& turn, Job& job, const LeavePlan& plan, int64_t step) {
+  if (plan.way == LeaveWay::kNone || plan.way == LeaveWay::kSave) return false;
+  if (plan.is_saved) job.saved_step = step;
+  bool has_released = false;
+  for (Member& member : job.members) {
+    if (!IsLeaver(turn.state, job, member)) continue;
+    if (plan.needed.contains(member.identity.rank)) continue;
+    Dismiss(turn, job, member, plan.is_relieved, plan.why);
+    has_released = true;
+  }
+  return has_released;
+}
+
+void AdviseToWait(Turn& turn, const Job& job, const std::set<int>& needed,
+                  const std::string& why) {
+  for (const int rank : needed) {
+    const Member& member = job.members[static_cast<size_t>(rank)];
+    Worker* const worker = turn.state.FindWorker(member.identity.worker);
+    if (worker == nullptr || worker->session == 0 ||
+        std::exchange(worker->is_told_to_wait, true)) {
+      continue;
+    }
+    turn.Do(SendLeaveAdvice{worker->session, why});
+    turn.Emit(v1::EVENT_SEVERITY_WARNING, "worker.awaits_successor", job,
+              worker->name,
+              absl::StrCat(Sv(NameOf(worker->role)), " ", worker->name,
+                           " stays for a while, since nobody else holds what "
+                           "it holds"));
+  }
+}
+
+v1::Verdict VerdictOnLeave(const Turn& turn, const Job& job, int64_t step) {
+  const std::string leavers = LeaveText(turn.state, job);
+  std::string what = absl::StrCat("all ranks stopped at step ", step);
+  if (job.closing == Closing::kHandOver) {
+    what = absl::StrCat("step ", step, " is handed over to ",
+                        NamesText(v1::ROLE_WORKER, Newcomers(job)));
+  } else if (job.figures.checkpoint_step() == step) {
+    what = absl::StrCat("the checkpoint of step ", step, " is written");
+  }
+  v1::Verdict verdict = VerdictOnNobody(
+      job,
+      absl::StrCat(leavers.empty() ? "workers leave" : leavers, "; ", what),
+      turn.time);
+  verdict.mutable_evidence()->Add(EvidenceOf(
+      v1::EVIDENCE_KIND_LEFT, kCoordinatorObserver, verdict.summary()));
+  return verdict;
+}
+
+std::string WhyNotSaved(const Job& job, int64_t step) {
+  if (!job.keeps_checkpoints) return "the job has no checkpoint directory";
+  for (const Member& member : job.members) {
+    if (!member.checkpoint_error.empty()) {
+      return absl::StrCat("its checkpoint failed ", member.checkpoint_error);
+    }
+  }
+  return absl::StrCat("no checkpoint of step ", step, " was written");
+}
+
+std::string ClosingText(const Job& job) {
+  switch (job.closing) {
+    case Closing::kNone:
+      return "";
+    case Closing::kHandOver:
+      return absl::StrCat("hands step ", job.resume_step, " over to ",
+                          NamesText(v1::ROLE_WORKER, Newcomers(job)));
+    case Closing::kSave:
+      return absl::StrCat("writes the checkpoint of step ", job.resume_step,
+                          ", since all who hold it leave");
+  }
+  return "";
 }
 
 }  // namespace ringmaster::coordinator

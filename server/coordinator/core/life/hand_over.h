@@ -1,30 +1,42 @@
-// Handing over: a holder of shards that is asked to leave gives them to other
-// members first.
+// Handing over: members that are asked to leave go only once what they hold is
+// held by others, or is in a checkpoint.
 //
-// The members are asked to pause (growth.h). In the next generation the leaver
-// is given no shards but stays a member if others need its copies, which they
-// take as the generation begins. Once that generation has made a step, the
-// members pause again; then nobody needs its copies, and it is released. That
-// makes two pauses, and no step is lost. It is released at the first pause if
-// others already have the copies, or if nobody could take them; in the latter
-// case the job goes back to its last checkpoint. The same holds if copies would
-// be of no use: before the first step, and if some shard was lost with another
-// holder. The leaver decides how long it waits: when its patience ends, it
-// leaves like any other worker.
+// A leaver stays a member, halted like the others, until it is released. Of a
+// job whose workers all hold the whole state:
+//   others hold it too                  it is released at the first halt
+//   there are idle workers, or members  the next generation makes no step: they
+//   without the state                   copy it, and all halt again
+//   nobody, but the job keeps           the next generation makes no step: the
+//   checkpoints                         leavers write one, and halt again
+//   nobody, and no checkpoints          the job waits for a worker; the leaver
+//                                       is told so
+// If the state is in shards (shards.h), the members are asked to pause (growth.h)
+// and the leaver is given no shards in the next generation, but stays if others
+// need its copies, which they take as it begins. Once it has made a step, the
+// members pause again; it makes none if leavers and successors together are
+// more than `max`. Where nobody could take over, the same holds as above.
+// Nobody waits where there is nothing to lose: before the first step, and if
+// some shard was lost with another holder. The leaver decides how long it
+// stays: when its patience ends, it leaves like any other worker.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_HAND_OVER_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_HAND_OVER_H_
 
 #include <cstdint>
-#include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "server/coordinator/core/placement/rendezvous.h"
 #include "server/coordinator/core/state/turn.h"
 
 namespace ringmaster::coordinator {
 
-// Returns true if any member of `job`, not lost, is to leave and may hold
-// shards.
+// Returns true if `member` of `job` is to leave, and stays until it is released.
+[[nodiscard]] bool IsLeaver(const State& state, const Job& job,
+                            const Member& member);
+[[nodiscard]] bool HasLeaver(const State& state, const Job& job);
+
+// Returns true if a leaver of `job` may hold shards.
 [[nodiscard]] bool HasLeavingHolder(const State& state, const Job& job);
 
 // Returns the number of members of that role that are neither lost nor leaving.
@@ -33,20 +45,67 @@ namespace ringmaster::coordinator {
 
 // Returns the hosts from which the next generation of `job` takes idle members
 // of that role. Leavers do not count: if too few would stay, workers of
-// quarantined hosts join while the shards can still be handed over.
+// quarantined hosts join while the state can still be handed over.
 [[nodiscard]] Hosts HostsToJoinFrom(const State& state, const Job& job,
                                     v1::Role role);
 
 // "parameter server s leaves", "workers a, b leave"; empty if none leaves.
 [[nodiscard]] std::string LeaveText(const State& state, const Job& job);
 
-// Releases from `job`, whose members have halted, the leavers that the next
-// generation does not need, or that nobody can take over from. `shard_step` is
-// the step of the copies that the job resumes with, if any; it is cleared if
-// those copies are lost with a leaver. `is_rollback`: there is no such step
-// although steps were made. Returns true if it released any.
-bool DismissLeavers(Turn& turn, Job& job, std::optional<int64_t> shard_step,
-                    bool is_rollback);
+// The state that a job whose members have halted can resume with.
+struct HeldState {
+  // By shard, the ranks that hold it; a job without shards has one, the whole
+  // state. Empty if no step was made.
+  std::vector<std::set<int>> copies;
+  int64_t step = 0;
+  // There is none, although steps were made.
+  bool is_rollback = false;
+};
+
+// What becomes of the leavers.
+enum class LeaveWay {
+  kNone,      // nobody leaves, or the job is about to end anyway
+  kRelease,   // all are released
+  kHandOver,  // `needed` stay until others have copies
+  kSave,      // all stay until a checkpoint is written
+  kWait,      // `needed` stay; nobody could take over from them yet
+};
+
+struct LeavePlan {
+  LeaveWay way = LeaveWay::kNone;
+  // The ranks of those that hold the only copies of something.
+  std::set<int> needed = {};
+  // The next generation is there for the copies alone.
+  bool makes_no_step = false;
+  // For those that are released.
+  bool is_relieved = true;
+  std::string why = {};
+  // The step is in a checkpoint, so nothing is lost with them.
+  bool is_saved = false;
+};
+
+[[nodiscard]] LeavePlan PlanLeave(const State& state, const Job& job,
+                                  const HeldState& held);
+
+// Releases the leavers of `job` that do not stay. Returns true if it released
+// any.
+bool ReleaseLeavers(Turn& turn, Job& job, const LeavePlan& plan, int64_t step);
+
+// Tells those of `needed` that were not told yet that they wait for a successor.
+void AdviseToWait(Turn& turn, const Job& job, const std::set<int>& needed,
+                  const std::string& why);
+
+// The verdict on the halt of members that stopped at `step` by themselves,
+// because members leave.
+[[nodiscard]] v1::Verdict VerdictOnLeave(const Turn& turn, const Job& job,
+                                         int64_t step);
+
+// "the job has no checkpoint directory": why step `step` of `job` is in none.
+[[nodiscard]] std::string WhyNotSaved(const Job& job, int64_t step);
+
+// "hands step 40 over to workers c, d": what the generation of `job` does if it
+// makes no step; empty if it trains.
+[[nodiscard]] std::string ClosingText(const Job& job);
 
 }  // namespace ringmaster::coordinator
 

@@ -13,6 +13,7 @@
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/halt.h"
 #include "server/coordinator/core/life/own_failure.h"
+#include "server/coordinator/core/life/reform.h"
 #include "server/coordinator/core/life/silence.h"
 
 namespace ringmaster::coordinator {
@@ -162,6 +163,29 @@ void Supersede(Turn& turn, const std::string& name) {
                 "a new process with its name said hello"));
 }
 
+// Its time may be too short for what a last checkpoint takes.
+void WarnOfShortPatience(Turn& turn, const Worker& worker,
+                         absl::Duration patience) {
+  if (MemberOf(turn.state, worker) == nullptr) return;
+  const Job& job = *turn.state.ActiveJob();
+  if (!job.keeps_checkpoints || patience <= absl::ZeroDuration() ||
+      job.checkpoint_duration <= patience) {
+    return;
+  }
+  const std::string text = absl::StrCat(
+      "worker ", worker.name, " stays for ", absl::FormatDuration(patience),
+      " at most, but the last checkpoint took ",
+      absl::FormatDuration(
+          absl::Ceil(job.checkpoint_duration, absl::Milliseconds(1))),
+      " to write: if nobody takes over, steps may be lost; give workers a "
+      "longer --drain_timeout");
+  turn.Emit(v1::EVENT_SEVERITY_WARNING, "worker.drain_too_short", job,
+            worker.name, text);
+  if (worker.protocol >= kLeaveProtocol) {
+    turn.Do(SendLeaveAdvice{worker.session, text});
+  }
+}
+
 }  // namespace
 
 void OnHello(Turn& turn, const HelloReceived& hello) {
@@ -213,19 +237,26 @@ void OnLeaving(Turn& turn, Worker& worker, const LeavingReceived& leaving) {
         v1::EVENT_SEVERITY_INFO, "worker.draining", worker.name,
         absl::StrCat("worker ", worker.name,
                      " leaves at the next step boundary: ", leaving.reason));
+    WarnOfShortPatience(turn, worker, leaving.patience);
     TryGather(turn);
     return;
   }
+  std::string why = leaving.reason;
   if (Member* const member = MemberOf(turn.state, worker)) {
     Job& job = *turn.state.ActiveJob();
     if (CountsSteps(job, *member)) {
       NoteAppliedStep(job, worker, *member, leaving.step);
       job.best_step = std::max(job.best_step, member->step);
     }
+    if (const std::string loss = LossByLeaving(job, *member); !loss.empty()) {
+      absl::StrAppend(&why, "; ", loss);
+      turn.Emit(v1::EVENT_SEVERITY_WARNING, "job.steps_lost", job, worker.name,
+                absl::StrCat("worker ", worker.name, " leaves: ", loss));
+    }
   }
   turn.Do(CloseSession{worker.session, absl::OkStatus()});
   Lose(turn, std::string(worker.name), "left",
-       EvidenceOf(v1::EVIDENCE_KIND_LEFT, worker.name, leaving.reason));
+       EvidenceOf(v1::EVIDENCE_KIND_LEFT, worker.name, why));
 }
 
 void OnDrain(Turn& turn, const DrainRequested& drain) {

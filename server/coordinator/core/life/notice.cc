@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/protocol/proto_time.h"
 #include "google/protobuf/descriptor.h"
 
 namespace ringmaster::coordinator {
@@ -15,6 +16,9 @@ void KeepWithJob(Job& job, const v1::Notice& notice) {
   if (!notice.checkpoint().empty()) {
     job.resumption.emplace().set_step(notice.step());
     job.resumption->set_checkpoint(notice.checkpoint());
+  }
+  if (notice.kind() == v1::NOTICE_KIND_CHECKPOINT_WRITTEN) {
+    job.checkpoint_duration = FromProto(notice.duration());
   }
   if (notice.kind() == v1::NOTICE_KIND_CHECKPOINT_WRITTEN ||
       notice.kind() == v1::NOTICE_KIND_CHECKPOINT_LOADED) {

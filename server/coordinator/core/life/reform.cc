@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -147,9 +148,11 @@ void FailOnLostStep(Turn& turn, Job& job, const ResumePoint& point) {
             {v1::JOB_STATE_FAILED, verdict.exit_code(), verdict.summary()});
 }
 
-// A job that rolls back this often without progress would do so for ever.
+// A job that rolls back this often without progress would do so for ever. One
+// that loses nothing by it does not count.
 bool FailIfRolledBackTooOften(Turn& turn, Job& job) {
-  if (job.rollbacks < turn.config.max_rollbacks ||
+  if (job.saved_step == job.best_step ||
+      job.rollbacks < turn.config.max_rollbacks ||
       job.best_step > job.rollback_step) {
     return false;
   }
@@ -182,6 +185,10 @@ bool FailIfTriedEverywhere(Turn& turn, Job& job) {
 // thousands is cut short.
 std::string HoldersText(const Job& job, const ResumePoint& point) {
   constexpr size_t kMostShown = 8;
+  if (point.is_rollback && point.applied_step == job.saved_step) {
+    return absl::StrCat("step ", point.applied_step,
+                        " is in its last checkpoint");
+  }
   if (point.is_rollback) {
     return absl::StrCat("nobody holds ",
                         point.applied_step > 0
@@ -283,6 +290,45 @@ bool WaitsForAbsent(Turn& turn, Job& job) {
   return true;
 }
 
+// The state, and who holds it.
+HeldState Held(const Job& job, const ResumePoint& point) {
+  HeldState held;
+  held.step = point.resume_step;
+  held.is_rollback = point.is_rollback;
+  if (point.is_rollback) return held;
+  if (point.shard_step.has_value()) {
+    held.copies = CopyHolders(job, *point.shard_step);
+  } else if (job.sharding.shards == 0 && point.resume_step > 0) {
+    std::set<int>& ranks = held.copies.emplace_back();
+    for (const Member* const holder : Holders(job, point.applied_step)) {
+      ranks.insert(holder->identity.rank);
+    }
+  }
+  return held;
+}
+
+// Steps up to `step` that would be gone with the members: "40 steps".
+std::string StepsAtRisk(const Job& job, int64_t step) {
+  return Counted(static_cast<size_t>(std::max<int64_t>(
+                     0, step - std::min(step, job.figures.checkpoint_step()))),
+                 "step");
+}
+
+// Nobody could take over from the leavers yet, and there is no checkpoint.
+void WaitForSuccessor(Turn& turn, Job& job, const ResumePoint& point,
+                      const std::set<int>& needed) {
+  const std::string why = absl::StrCat(
+      "waits for a ",
+      Sv(NameOf(
+          job.members[static_cast<size_t>(*needed.begin())].identity.role)),
+      " that takes over step ", point.resume_step, ": ",
+      LeaveText(turn.state, job), ", nobody else holds it, and ",
+      WhyNotSaved(job, point.resume_step), "; if none comes in time, ",
+      StepsAtRisk(job, point.resume_step), " will be lost");
+  Wait(turn, job, why);
+  AdviseToWait(turn, job, needed, why);
+}
+
 void WaitForJournal(Turn& turn, Job& job, const ResumePoint& point) {
   job.waits_for_journal = true;
   job.message =
@@ -297,6 +343,8 @@ struct Wanted {
   v1::Role role = v1::ROLE_WORKER;
   int most = 0;
   Hosts hosts = Hosts::kSound;
+  // Those that leave count among `most`; else they come on top of it.
+  bool leavers_count = false;
 };
 
 // The members that are left, and idle workers up to `wanted.most`.
@@ -307,8 +355,7 @@ std::vector<const Worker*> NextMembers(const Turn& turn, const Job& job,
     if (member.is_lost || member.identity.role != wanted.role) continue;
     members.push_back(turn.state.FindWorker(member.identity.worker));
   }
-  // A leaving server is a member only until it is relieved.
-  const int counted = wanted.role == v1::ROLE_WORKER
+  const int counted = wanted.leavers_count
                           ? static_cast<int>(members.size())
                           : StayingCount(turn.state, job, wanted.role);
   std::vector<const Worker*> joining =
@@ -323,20 +370,75 @@ std::vector<const Worker*> NextMembers(const Turn& turn, const Job& job,
 // Workers first, then parameter servers. No worker joins if every step is done.
 std::vector<const Worker*> NextMembers(const Turn& turn, const Job& job,
                                        const ResumePoint& point,
-                                       Hosts worker_hosts, Hosts server_hosts) {
+                                       bool leavers_count) {
   const bool is_done = point.resume_step >= job.total_steps;
   std::vector<const Worker*> members = NextMembers(
       turn, job,
       {v1::ROLE_WORKER, is_done ? LeastWorkers(job, point) : job.max_workers,
-       worker_hosts});
-  const std::vector<const Worker*> servers =
-      NextMembers(turn, job,
-                  {v1::ROLE_PARAMETER_SERVER,
-                   is_done ? LeastCount(job, v1::ROLE_PARAMETER_SERVER)
-                           : job.sharding.servers,
-                   server_hosts});
+       HostsToJoinFrom(turn.state, job, v1::ROLE_WORKER), leavers_count});
+  const std::vector<const Worker*> servers = NextMembers(
+      turn, job,
+      {v1::ROLE_PARAMETER_SERVER,
+       is_done ? LeastCount(job, v1::ROLE_PARAMETER_SERVER)
+               : job.sharding.servers,
+       HostsToJoinFrom(turn.state, job, v1::ROLE_PARAMETER_SERVER)});
   members.insert(members.end(), servers.begin(), servers.end());
   return members;
+}
+
+// Returns true if the members and idle workers are enough to train; else the
+// job waits, or fails.
+bool IsEnoughNow(Turn& turn, Job& job, const ResumePoint& point) {
+  // A worker that leaves trains until then.
+  const Present present = {
+      AliveCount(job, v1::ROLE_WORKER) +
+          IdleCount(turn.state,
+                    HostsToJoinFrom(turn.state, job, v1::ROLE_WORKER)),
+      StayingCount(turn.state, job, v1::ROLE_PARAMETER_SERVER) +
+          IdleCount(turn.state,
+                    HostsToJoinFrom(turn.state, job, v1::ROLE_PARAMETER_SERVER),
+                    v1::ROLE_PARAMETER_SERVER)};
+  if (IsEnough(job, point, present)) return true;
+  if (!FailIfTriedEverywhere(turn, job)) {
+    WaitForWorkers(turn, job, point, present);
+  }
+  return false;
+}
+
+// Returns whether a generation of `workers` makes no step, and why. Members of
+// older releases cannot: with them, a leaver trains until the next pause.
+Closing ClosingOf(const LeavePlan& leave,
+                  const std::vector<const Worker*>& workers) {
+  if (leave.way == LeaveWay::kSave) return Closing::kSave;
+  const bool can_close = std::all_of(
+      workers.begin(), workers.end(),
+      [](const Worker* worker) { return worker->protocol >= kLeaveProtocol; });
+  return leave.makes_no_step && can_close ? Closing::kHandOver : Closing::kNone;
+}
+
+// Those who write a checkpoint are the members that are left.
+std::vector<const Worker*> Savers(const State& state, const Job& job) {
+  std::vector<const Worker*> members;
+  for (const Member& member : job.members) {
+    if (member.is_lost) continue;
+    members.push_back(state.FindWorker(member.identity.worker));
+  }
+  return members;
+}
+
+Formation NextGeneration(const Turn& turn, const Job& job,
+                         const ResumePoint& point, const LeavePlan& leave) {
+  Formation next;
+  next.workers = leave.way == LeaveWay::kSave
+                     ? Savers(turn.state, job)
+                     // A worker that leaves trains until it is relieved.
+                     : NextMembers(turn, job, point,
+                                   /*leavers_count=*/!leave.makes_no_step);
+  next.closing = ClosingOf(leave, next.workers);
+  next.resume_step = point.resume_step;
+  next.is_rollback = point.is_rollback;
+  next.shard_step = point.shard_step;
+  return next;
 }
 
 }  // namespace
@@ -346,7 +448,8 @@ void Reform(Turn& turn, Job& job) {
   ResumePoint point = FindResumePoint(job);
   // Before anything else, since what the leavers held no longer counts after
   // their release.
-  if (DismissLeavers(turn, job, point.shard_step, point.is_rollback)) {
+  const LeavePlan leave = PlanLeave(turn.state, job, Held(job, point));
+  if (ReleaseLeavers(turn, job, leave, point.resume_step)) {
     point = FindResumePoint(job);
   }
   if (point.is_rollback) {
@@ -360,29 +463,37 @@ void Reform(Turn& turn, Job& job) {
   }
   // The generation has made steps, perhaps without having reported any.
   if (point.resume_step > job.resume_step) job.links.OnLateStep();
-  const Hosts worker_hosts = HostsToJoinFrom(turn.state, job, v1::ROLE_WORKER);
-  const Hosts server_hosts =
-      HostsToJoinFrom(turn.state, job, v1::ROLE_PARAMETER_SERVER);
-  // A worker that leaves trains until then.
-  const Present present = {
-      AliveCount(job, v1::ROLE_WORKER) + IdleCount(turn.state, worker_hosts),
-      StayingCount(turn.state, job, v1::ROLE_PARAMETER_SERVER) +
-          IdleCount(turn.state, server_hosts, v1::ROLE_PARAMETER_SERVER)};
-  if (!IsEnough(job, point, present)) {
-    if (FailIfTriedEverywhere(turn, job)) return;
-    WaitForWorkers(turn, job, point, present);
+  job.awaits_successor = leave.way == LeaveWay::kWait;
+  if (job.awaits_successor) {
+    WaitForSuccessor(turn, job, point, leave.needed);
     return;
   }
+  const Formation next = NextGeneration(turn, job, point, leave);
+  if (next.closing == Closing::kNone && !IsEnoughNow(turn, job, point)) return;
   if (!turn.state.journal_error.empty()) {
     WaitForJournal(turn, job, point);
     return;
   }
-  FormGeneration(
-      turn, job,
-      {.workers = NextMembers(turn, job, point, worker_hosts, server_hosts),
-       .resume_step = point.resume_step,
-       .is_rollback = point.is_rollback,
-       .shard_step = point.shard_step});
+  FormGeneration(turn, job, next);
+}
+
+std::string LossByLeaving(const Job& job, const Member& member) {
+  const bool is_last = AliveCount(job, member.identity.role) == 1;
+  if (!is_last || job.sharding.shards > 0 || job.is_benchmark ||
+      job.ending.has_value()) {
+    return "";
+  }
+  const bool is_saving = job.closing == Closing::kSave && !IsForming(job);
+  if (!IsWaiting(job) && !is_saving) return "";
+  const int64_t step = std::max(job.best_step, job.resume_step);
+  const int64_t lost = step - std::min(step, job.figures.checkpoint_step());
+  if (lost == 0) return "";
+  return absl::StrCat(
+      Counted(static_cast<size_t>(lost), "step"),
+      lost == 1 ? " is lost, since " : " are lost, since ",
+      is_saving && !IsWaiting(job)
+          ? std::string("its checkpoint was not written in time")
+          : absl::StrCat("nobody took over, and ", WhyNotSaved(job, step)));
 }
 
 bool IsWaiting(const Job& job) {

@@ -5,11 +5,14 @@
 // it). Together with idle workers of the pool they form the next generation at
 // once; if they are fewer than min, the job waits for workers: GATHERING, its
 // members halted with their state. Blanks are newcomers of the next generation.
-// Leavers that are no longer needed are released before (hand_over.h). If no
+// Leavers that are no longer needed are released before, and those that are
+// may make the next generation one without a step (hand_over.h). If no
 // member holds the steps that were applied, the job is rolled back: its members
 // start again, from a checkpoint if they find one.
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_REFORM_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_LIFE_REFORM_H_
+
+#include <string>
 
 #include "server/coordinator/core/state/turn.h"
 
@@ -22,6 +25,10 @@ void Reform(Turn& turn, Job& job);
 
 // Returns true if `job` is GATHERING for a next generation, not for its first.
 [[nodiscard]] bool IsWaiting(const Job& job);
+
+// Returns what it costs `job` that `member` leaves now, as a clause: "40 steps
+// are lost, since ..."; empty if it costs nothing, or if that is not known.
+[[nodiscard]] std::string LossByLeaving(const Job& job, const Member& member);
 
 // Counts a rollback of `job`, before its state is reset.
 void CountRollback(Job& job);

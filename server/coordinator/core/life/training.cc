@@ -13,6 +13,7 @@
 #include "server/coordinator/core/life/absence.h"
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/halt.h"
+#include "server/coordinator/core/life/hand_over.h"
 #include "server/coordinator/core/life/job_end.h"
 #include "server/coordinator/core/life/membership.h"
 #include "server/coordinator/core/life/own_failure.h"
@@ -232,11 +233,16 @@ void CheckFinished(Turn& turn, Job& job) {
     Succeed(turn, job, answer);
     return;
   }
-  DecideEnd(
-      turn, job,
-      {v1::JOB_STATE_CANCELLED, static_cast<int>(ExitCode::kStopped),
-       absl::StrCat("stopped after step ", answer.step, ": ",
-                    job.cancel_reason.value_or("its workers' own wish"))});
+  if (!job.cancel_reason.has_value()) {
+    // Nobody asked the job to stop: its members leave.
+    BeginHalt(turn, job, HaltIntent::kReform,
+              VerdictOnLeave(turn, job, answer.step));
+    return;
+  }
+  DecideEnd(turn, job,
+            {v1::JOB_STATE_CANCELLED, static_cast<int>(ExitCode::kStopped),
+             absl::StrCat("stopped after step ", answer.step, ": ",
+                          *job.cancel_reason)});
 }
 
 void OnFailed(Turn& turn, Worker& worker, const FailedReceived& failed) {

@@ -62,6 +62,9 @@ struct SendAssignment {
   // number that no generation ever has, there are no peers and no secret, and
   // nothing of it is durable.
   bool is_rehearsal = false;
+  // The members make no step: they copy the state to the newcomers or, if there
+  // are none, write a checkpoint, and pause.
+  bool makes_no_step = false;
 };
 
 struct SendStart {
@@ -78,6 +81,13 @@ struct SendHalt {
 struct SendDrain {
   SessionId session = 0;
   std::string reason;
+};
+
+// For the log of a worker that leaves: why it has to wait, or what its leaving
+// costs.
+struct SendLeaveAdvice {
+  SessionId session = 0;
+  std::string text;
 };
 
 struct SendStop {
@@ -135,9 +145,10 @@ struct EmitEvent {
   v1::Event event;
 };
 
-using Action = std::variant<SendWelcome, SendAssignment, SendStart, SendHalt,
-                            SendDrain, SendStop, SendPause, SendRelease,
-                            CloseSession, Persist, ReplyToUser, EmitEvent>;
+using Action =
+    std::variant<SendWelcome, SendAssignment, SendStart, SendHalt, SendDrain,
+                 SendLeaveAdvice, SendStop, SendPause, SendRelease,
+                 CloseSession, Persist, ReplyToUser, EmitEvent>;
 
 }  // namespace ringmaster::coordinator
 

@@ -14,7 +14,10 @@ inline constexpr absl::Duration kReturnTime = absl::Seconds(1);
 
 // From this protocol version on, members can check frames (FrameIntegrity).
 inline constexpr int kIntegrityProtocol = 2;
-inline constexpr int kNewestProtocol = 2;
+// From this one on, a member that is to leave stays until it is released, and
+// can take part in a generation that makes no step (hand_over.h).
+inline constexpr int kLeaveProtocol = 3;
+inline constexpr int kNewestProtocol = 3;
 
 // Every duration is > 0, but state_wait may be zero. A field may be changed
 // after the derivation; call Validate then.

@@ -129,8 +129,8 @@ TEST(ConfigTest, RefusalNamesTheValueAndItsBound) {
               HasSubstr("-1 quarantine faults (at least 0)"));
   EXPECT_THAT(Refusal([](Config& c) { c.max_rollbacks = -1; }),
               HasSubstr("-1 rollbacks (at least 0)"));
-  EXPECT_THAT(Refusal([](Config& c) { c.protocol_min = 3; }),
-              HasSubstr("protocol versions 3 to 2"));
+  EXPECT_THAT(Refusal([](Config& c) { c.protocol_min = 4; }),
+              HasSubstr("protocol versions 4 to 3"));
 }
 
 }  // namespace

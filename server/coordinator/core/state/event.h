@@ -160,6 +160,8 @@ struct LeavingReceived {
   std::string reason;
   bool is_done = false;
   int64_t step = 0;
+  // It stays at most this long; zero: it has not said.
+  absl::Duration patience = absl::ZeroDuration();
 };
 
 // Something that users want to know.

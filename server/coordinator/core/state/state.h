@@ -83,6 +83,8 @@ struct Worker {
   // The costs of collectives on its machine, if it has measured them.
   std::optional<MachineCosts> costs;
   bool can_rehearse = false;
+  // It is to leave, and was told that nobody could take over from it yet.
+  bool is_told_to_wait = false;
   // Its rehearsal of the active job; only while the worker is IDLE or leaves.
   std::optional<Rehearsal> rehearsal = std::nullopt;
   // When any message of it came last, and when it joined.
@@ -172,6 +174,14 @@ struct SuspicionReport {
   bool is_unreached = false;  // no connection with the peer was made
   v1::LinkFailure failure = v1::LINK_FAILURE_UNSPECIFIED;
   MonotonicTime time = {};  // when it was heard
+};
+
+// The purpose of a generation that makes no step, because members leave; see
+// hand_over.h.
+enum class Closing {
+  kNone,      // it trains
+  kHandOver,  // newcomers copy the state
+  kSave,      // a checkpoint is written
 };
 
 // The next thing that happens once every member has halted.
@@ -264,6 +274,15 @@ struct Job : JobTerms {
   // or if they are unknown: another coordinator formed the generation, and
   // neither its journal nor the members have said.
   std::shared_ptr<const std::vector<ShardPlacement>> placements;
+  // The generation's purpose, if it makes no step. Not journaled, as the costs.
+  Closing closing = Closing::kNone;
+  // It waits for somebody to take over from its last holders, which leave.
+  bool awaits_successor = false;
+  // The step whose checkpoint let the last holders go; -1: none. If the job goes
+  // back to it, nothing is lost.
+  int64_t saved_step = -1;
+  // How long the last checkpoint took to write; zero: not known.
+  absl::Duration checkpoint_duration;
   // The generation begins anew because nobody holds the steps made before.
   bool is_rollback = false;
   // Steps of generations before this one do not count: they were given up, or

@@ -87,7 +87,8 @@ struct TextVisitor {
         " after=", a.resume_step,
         a.state_source_rank >= 0 ? absl::StrCat(" source=", a.state_source_rank)
                                  : "",
-        a.is_newcomer ? " newcomer" : "", CostsText(a.costs),
+        a.is_newcomer ? " newcomer" : "", a.makes_no_step ? " no-step" : "",
+        CostsText(a.costs),
         !a.is_rehearsal && a.integrity == v1::FRAME_INTEGRITY_UNSPECIFIED
             ? " unchecked"
             : "",
@@ -102,6 +103,9 @@ struct TextVisitor {
   }
   std::string operator()(const SendDrain& a) const {
     return absl::StrCat(To(a.session), "drain: ", a.reason);
+  }
+  std::string operator()(const SendLeaveAdvice& a) const {
+    return absl::StrCat(To(a.session), "advice: ", a.text);
   }
   std::string operator()(const SendStop& a) const {
     return absl::StrCat(To(a.session), "stop gen=", a.generation, ": ",

@@ -108,6 +108,8 @@ class RandomCluster {
     std::shared_ptr<const std::vector<ShardPlacement>> placements;
     // By shard: the newest step that workers were answered with; -1: none.
     std::vector<int64_t> answered;
+    // It makes no step, and rank 0 writes a checkpoint.
+    bool is_for_checkpoint = false;
     // A parameter server wants to leave.
     bool has_leaving_server = false;
     // By rank of the workers: how they have ended.
@@ -158,6 +160,8 @@ class RandomCluster {
   void Apply(Process& process, int64_t step);
   // Ends between two steps if asked to; returns true if it did.
   bool EndsHere(Process& process);
+  // A leaver that holds something waits for its release.
+  static bool StaysUntilReleased(const Process& process);
   // Loads the job's checkpoint, which counts as a step that is complete.
   void Load(Process& process);
   void Connect(Process& process);

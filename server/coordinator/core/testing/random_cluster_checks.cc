@@ -89,6 +89,17 @@ void RandomCluster::CheckAssignment(const SendAssignment& assignment) {
   }
   last_assigned_ = assignment.generation;
   CheckPlacements(assignment);
+  if (assignment.makes_no_step) {
+    Count(assignment.state_source_rank < 0 ? "saving generation"
+                                           : "copying generation");
+    for (const Member& member :
+         core_.state().FindJob(assignment.job_id)->members) {
+      if (ProtocolOf(member.identity.incarnation) < kLeaveProtocol) {
+        Violate(absl::StrCat("generation ", assignment.generation,
+                             " makes no step, which not all know"));
+      }
+    }
+  }
   const bool is_lockstep =
       core_.state().FindJob(assignment.job_id)->sharding.is_lockstep;
   if (is_lockstep && assignment.resume_step < applied_[assignment.job_id]) {
@@ -171,7 +182,8 @@ void RandomCluster::CheckRollback(const GenerationFormedRecord& formed) {
   const Job& job = *core_.state().FindJob(formed.job_id);
   if (job.sharding.shards == 0) return;
   Count("rollback of shards");
-  if (!lossy_jobs_.contains(formed.job_id)) {
+  // Or its last holders left, once a checkpoint was written.
+  if (!lossy_jobs_.contains(formed.job_id) && job.saved_step < 0) {
     Violate(absl::StrCat("job ", formed.job_id,
                          " is rolled back, but nobody was lost"));
   }
@@ -201,10 +213,13 @@ void RandomCluster::CheckRollback(const GenerationFormedRecord& formed) {
 }
 
 // A leaver that holds shards is a member only if another member takes them
-// over. (Nobody joins a generation that has no step to make.)
+// over, or if a checkpoint is written. (Nobody joins a generation that has no
+// step to make.)
 void RandomCluster::CheckLeavers(const GenerationFormedRecord& formed) {
   const Job& job = *core_.state().FindJob(formed.job_id);
-  if (formed.resume_step >= job.total_steps) return;
+  if (formed.resume_step >= job.total_steps || job.closing == Closing::kSave) {
+    return;
+  }
   bool has_leaver = false;
   bool has_taker = false;
   for (const MemberIdentity& member : formed.members) {

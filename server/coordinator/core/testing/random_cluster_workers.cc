@@ -89,8 +89,11 @@ bool RandomCluster::IsLastWriter(const Process& process) const {
 
 void RandomCluster::Finish(Process& process, bool is_stopped) {
   process.mode = Mode::kFinished;
-  if (!is_stopped && IsLastWriter(process)) {
-    written_.insert(process.job_id);
+  const bool is_saved =
+      exchanges_[process.generation].is_for_checkpoint && Chance(80);
+  if ((!is_stopped || is_saved) && IsLastWriter(process)) {
+    if (!is_stopped) written_.insert(process.job_id);
+    if (is_stopped) Count("checkpoint of leavers");
     v1::Notice notice;
     notice.set_kind(v1::NOTICE_KIND_CHECKPOINT_WRITTEN);
     notice.set_generation(process.generation);
@@ -125,7 +128,7 @@ void RandomCluster::Train(Process& process) {
   }
   // It does not wait for ever for the others to be replaced, nor to take over
   // what it holds.
-  const int impatience = process.shards.empty() ? 5 : 1;
+  const int impatience = StaysUntilReleased(process) ? 2 : 5;
   if (process.is_leaving && process.mode == Mode::kHalted &&
       Chance(impatience)) {
     Count(process.shards.empty() ? "leave halted" : "leave with shards");
@@ -180,6 +183,12 @@ void RandomCluster::Train(Process& process) {
   }
 }
 
+bool RandomCluster::StaysUntilReleased(const Process& process) {
+  return !process.shards.empty() ||
+         (ProtocolOf(process.incarnation) >= kLeaveProtocol &&
+          process.complete > 0);
+}
+
 bool RandomCluster::EndsHere(Process& process) {
   const Exchange& exchange = exchanges_[process.generation];
   const bool is_level =
@@ -192,7 +201,7 @@ bool RandomCluster::EndsHere(Process& process) {
     Finish(process, true);
   } else if (process.applied == exchange.resume_step) {
     return false;  // It pauses between two steps.
-  } else if (process.is_leaving && process.shards.empty()) {
+  } else if (process.is_leaving && !StaysUntilReleased(process)) {
     SetDone(process, Exchange::Done::kDrained);
     process.up.push_back(
         LeavingReceived{process.session, "SIGTERM", true, process.applied});
@@ -345,9 +354,12 @@ void RandomCluster::ReceiveAssignment(Process& process,
   process.applied = process.complete;
   process.rank = assignment.self.rank;
   process.mode = Mode::kPreparing;
-  process.wants_stop = false;
+  // Without a step to make, it ends as soon as it holds the state.
+  process.wants_stop = assignment.makes_no_step;
   process.wants_pause = false;
   Exchange& exchange = exchanges_[assignment.generation];
+  exchange.is_for_checkpoint =
+      assignment.makes_no_step && assignment.state_source_rank < 0;
   exchange.resume_step = assignment.resume_step;
   exchange.job_id = assignment.job_id;
   exchange.total_steps = core_.state().FindJob(assignment.job_id)->total_steps;

@@ -343,7 +343,8 @@ std::optional<Event> WorkerEvent(const Words& words, SessionId session,
   }
   if (verb == "leaving") {
     return LeavingReceived{session, words.Text("reason", "SIGTERM"),
-                           words.Has("done"), words.Number("step", 0)};
+                           words.Has("done"), words.Number("step", 0),
+                           words.Time("patience", absl::ZeroDuration())};
   }
   if (verb == "notice") {
     NoticeReceived event{session, {}};
@@ -352,6 +353,8 @@ std::optional<Event> WorkerEvent(const Words& words, SessionId session,
     notice.set_step(words.Number("step", 0));
     notice.set_kind(static_cast<v1::NoticeKind>(words.Number("kind", 1)));
     notice.set_message(words.Text("message", ""));
+    *notice.mutable_duration() =
+        ToProto(words.Time("duration", absl::ZeroDuration()));
     notice.mutable_sample()->set_step(notice.step());
     notice.mutable_sample()->set_prompt(words.Text("prompt", "The"));
     notice.mutable_sample()->set_text(words.Text("text", " sea"));

@@ -23,8 +23,8 @@
 //           [how=no_answer|closed|refused]
 //   finished NAMES step=S [hash=N] [stopped=yes]
 //   failed NAMES [exit=N] [message=T]
-//   leaving NAMES [done=yes] [step=S] [reason=T]
-//   notice NAMES kind=K [step=S] [message=T] [prompt=T] [text=T]
+//   leaving NAMES [done=yes] [step=S] [reason=T] [patience=D]
+//   notice NAMES kind=K [step=S] [message=T] [prompt=T] [text=T] [duration=D]
 //                                     K: 1 sample, 2 checkpoint written,
 //                                     3 failed, 4 loaded, 5 figures failed,
 //                                     6 samples skipped

@@ -85,6 +85,7 @@ struct ActionWriter {
   }
   std::string operator()(const RequestStop&) const { return "request-stop"; }
   std::string operator()(const RequestDrain&) const { return "request-drain"; }
+  std::string operator()(const RequestLeave&) const { return "request-leave"; }
   std::string operator()(const ReleaseTrainer&) const {
     return "release-trainer";
   }
@@ -212,7 +213,8 @@ std::optional<Event> ParseTrainerEvent(const std::string& name,
                       PositionOf(args),
                       static_cast<uint64_t>(args.Number("hash")),
                       ShardsOf(args),
-                      args.Has("other-state")};
+                      args.Has("other-state"),
+                      args.Has("saved")};
 }
 
 std::optional<Event> ParseEvent(const Arguments& args) {
@@ -221,7 +223,8 @@ std::optional<Event> ParseEvent(const Arguments& args) {
   if (name == "tick") return Tick{};
   if (name == "signal") return TerminateSignal{"SIGTERM"};
   if (name == "session-up") {
-    return SessionUp{static_cast<uint64_t>(args.Number("life", 1)), 1,
+    return SessionUp{static_cast<uint64_t>(args.Number("life", 1)),
+                     static_cast<int>(args.Number("protocol", 1)),
                      args.Time("beat", absl::Hours(24)), absl::Seconds(1),
                      args.Time("state_wait", absl::ZeroDuration())};
   }
@@ -243,6 +246,7 @@ std::optional<Event> ParseEvent(const Arguments& args) {
   if (name == "halt") return HaltReceived{g, args.Text("text")};
   if (name == "pause") return PauseReceived{g, args.Text("text")};
   if (name == "stop") return StopReceived{g, args.Text("text")};
+  if (name == "advice") return LeaveAdviceReceived{args.Text("text")};
   if (name == "drain") return DrainReceived{args.Text("text")};
   if (name == "release") {
     const int64_t code = args.Number("code", -1);
