@@ -245,7 +245,9 @@ void AdviseToWait(Turn& turn, const Job& job, const std::set<int>& needed,
         std::exchange(worker->is_told_to_wait, true)) {
       continue;
     }
-    turn.Do(SendLeaveAdvice{worker->session, why});
+    if (worker->protocol >= kLeaveProtocol) {
+      turn.Do(SendLeaveAdvice{worker->session, why});
+    }
     turn.Emit(v1::EVENT_SEVERITY_WARNING, "worker.awaits_successor", job,
               worker->name,
               absl::StrCat(Sv(NameOf(worker->role)), " ", worker->name,
