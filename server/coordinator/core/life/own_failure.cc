@@ -54,26 +54,17 @@ std::set<std::string> FailedHosts(const State& state, const Job& job,
   return hosts;
 }
 
-bool HasFailed(const State& state, const Job& job, std::string_view host_key) {
-  return std::any_of(state.quarantines.begin(), state.quarantines.end(),
-                     [&](const HostQuarantine& quarantine) {
-                       return quarantine.job_id == job.id &&
-                              quarantine.exit_code != 0 &&
-                              quarantine.host_key == host_key;
-                     });
-}
-
 // Some host of the pool, or of a member that may come back, with workers of that
 // role has not failed.
 bool HasUntriedHost(const State& state, const Job& job, v1::Role role) {
   const auto is_untried = [&](const auto& entry) {
     const Worker& worker = entry.second;
     return worker.role == role && worker.state != v1::WORKER_STATE_DRAINING &&
-           !HasFailed(state, job, worker.host_key);
+           !HasFailedOn(state, job, worker.host_key);
   };
   const auto may_come_back = [&](const Member& member) {
     return member.is_lost && member.identity.role == role &&
-           !HasFailed(state, job, member.identity.host_key);
+           !HasFailedOn(state, job, member.identity.host_key);
   };
   return std::any_of(state.workers.begin(), state.workers.end(), is_untried) ||
          std::any_of(job.members.begin(), job.members.end(), may_come_back);
@@ -120,19 +111,20 @@ std::optional<std::string> NoteOwnFailure(Turn& turn, Job& job,
                                           const Member& member,
                                           const Worker& worker,
                                           const v1::Verdict& verdict) {
-  const v1::Role role = member.identity.role;
+  const bool goes_well_elsewhere =
+      GoesWellElsewhere(turn.state, job, member.identity.role, worker.host_key);
   const bool was_preparing =
       WasPreparing(job, member) ||
       verdict.evidence(0).kind() == v1::EVIDENCE_KIND_MISMATCH;
   // The job file is wrong, unless others do well with it.
   if (verdict.exit_code() == static_cast<int>(ExitCode::kUsage) &&
-      !(was_preparing && CanBePrepared(job, role))) {
+      !(was_preparing && goes_well_elsewhere)) {
     return "";
   }
   LeaveOutHost(turn, job, worker,
                {verdict.summary(), verdict.exit_code(), was_preparing});
   if (was_preparing) {
-    if (CanBePrepared(job, role)) return std::nullopt;
+    if (goes_well_elsewhere) return std::nullopt;
     return Everywhere(turn.state, job, member, verdict.exit_code());
   }
   if (CountFailure(job) >= kMostFailures) {
@@ -153,7 +145,7 @@ bool CountLoss(Turn& turn, Job& job, const Worker& gone, std::string summary) {
   if (losses.generation != generation) ++losses.count;
   losses.generation = generation;
   if (losses.count < kMostEarlyLosses ||
-      HasFailed(turn.state, job, gone.host_key)) {
+      HasFailedOn(turn.state, job, gone.host_key)) {
     return false;
   }
   summary = absl::StrCat("its workers were lost ", losses.count,
@@ -246,7 +238,7 @@ void NoteStepMade(Job& job) {
 
 std::optional<std::string> TriedEverywhere(const State& state, const Job& job) {
   const std::set<std::string> hosts = FailedHosts(state, job, 0);
-  if (hosts.empty() || CanBePrepared(job, v1::ROLE_WORKER) ||
+  if (hosts.empty() || GoesWellElsewhere(state, job, v1::ROLE_WORKER, "") ||
       HasUntriedHost(state, job, v1::ROLE_WORKER)) {
     return std::nullopt;
   }

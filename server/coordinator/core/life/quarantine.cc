@@ -154,9 +154,32 @@ void LeaveOutHost(Turn& turn, const Job& job, const Worker& worker,
                        : absl::StrCat("they failed in job ", other->job_id,
                                       " and in job ", job.id);
   Quarantine(turn, job, worker, std::move(blame), /*is_for_all=*/false);
-  if (other != nullptr && CanBePrepared(job, worker.role)) {
+  if (other != nullptr &&
+      GoesWellElsewhere(turn.state, job, worker.role, worker.host_key)) {
     Quarantine(turn, job, worker, {why}, /*is_for_all=*/true);
   }
+}
+
+bool HasFailedOn(const State& state, const Job& job,
+                 std::string_view host_key) {
+  return std::any_of(state.quarantines.begin(), state.quarantines.end(),
+                     [&](const HostQuarantine& quarantine) {
+                       return quarantine.job_id == job.id &&
+                              quarantine.exit_code != 0 &&
+                              quarantine.host_key == host_key;
+                     });
+}
+
+bool GoesWellElsewhere(const State& state, const Job& job, v1::Role role,
+                       std::string_view host_key) {
+  if (job.has_prepared || job.best_step > 0) return true;
+  return std::any_of(
+      job.members.begin(), job.members.end(), [&](const Member& member) {
+        const MemberIdentity& identity = member.identity;
+        return !member.is_lost && member.prepared.has_value() &&
+               identity.role == role && identity.host_key != host_key &&
+               !HasFailedOn(state, job, identity.host_key);
+      });
 }
 
 void ForgetFailures(State& state, std::string_view job_id) {

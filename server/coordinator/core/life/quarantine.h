@@ -51,6 +51,18 @@ struct Blame {
 void LeaveOutHost(Turn& turn, const Job& job, const Worker& worker,
                   Blame blame);
 
+// Returns true if `job` leaves that host out because a worker failed there by its
+// own fault.
+[[nodiscard]] bool HasFailedOn(const State& state, const Job& job,
+                               std::string_view host_key);
+
+// Returns true if the job has been prepared by all, or by a member of that role on
+// a host other than `host_key` where none has failed. Ranks of one host show
+// nothing for each other, since they do not all do the same; neither does a
+// parameter server, which is ready without a worker's data and plan.
+[[nodiscard]] bool GoesWellElsewhere(const State& state, const Job& job,
+                                     v1::Role role, std::string_view host_key);
+
 // `job_id` has FAILED: what its workers failed of says nothing of their hosts.
 void ForgetFailures(State& state, std::string_view job_id);
 

@@ -61,15 +61,6 @@ bool CountsSteps(const Job& job, const Member& member) {
 
 bool IsNew(const Job& job) { return job.start_time == absl::InfinitePast(); }
 
-bool CanBePrepared(const Job& job, v1::Role role) {
-  return job.has_prepared || job.best_step > 0 ||
-         std::any_of(job.members.begin(), job.members.end(),
-                     [&](const Member& member) {
-                       return !member.is_lost && member.prepared.has_value() &&
-                              member.identity.role == role;
-                     });
-}
-
 bool IsPausing(const Job& job) {
   return job.paused_generation != 0 && job.paused_generation == job.generation;
 }

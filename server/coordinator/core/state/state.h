@@ -386,9 +386,6 @@ void NoteAppliedStep(const Job& job, Worker& worker, Member& member,
 [[nodiscard]] bool CountsSteps(const Job& job, const Member& member);
 // Returns true until the members of a first generation have been told about it.
 [[nodiscard]] bool IsNew(const Job& job);
-// Returns true if some member of that role has prepared the job, so not everybody
-// fails to. (A parameter server is ready without a worker's data and plan.)
-[[nodiscard]] bool CanBePrepared(const Job& job, v1::Role role);
 // Returns true if the members of the present generation were asked to pause.
 [[nodiscard]] bool IsPausing(const Job& job);
 
