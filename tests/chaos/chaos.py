@@ -106,10 +106,11 @@ class Chaos:
 
         So no host has most of the faults, for which the coordinator would rightly leave it alone for a while. At most one
         of them is a server, and that only while all servers are there: else a shard may be gone for good."""
-        names = sorted(set(self.members()) - set(self.options.spared))
+        members = self.members()
+        names = sorted(set(members) - set(self.options.spared))
         self.random.shuffle(names)
         names.sort(key=lambda name: self._faults_of[name])
-        workers = [name for name in names if not is_server(name)]
+        workers = [name for name in members if not is_server(name)]
         servers = [name for name in names if is_server(name)]
         spared = servers[1 if len(servers) == self.options.servers else 0:]
         chosen = [name for name in names if name not in spared][:max(1, min(count, len(workers) - 1))]
