@@ -3,19 +3,15 @@
 // To write the tables anew, after a field has changed:
 //
 //   REWRITE_TABLES=1 bazel run //common/job:job_tables_test
-#include <cstdlib>
-#include <fstream>
 #include <set>
-#include <sstream>
 #include <string>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/job/field_rules.h"
+#include "common/protocol/testing/documented_api.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/descriptor.h"
-#include "google/protobuf/descriptor.pb.h"
 #include "gtest/gtest.h"
 #include "ringmaster/v1/field_rule.pb.h"
 #include "ringmaster/v1/job.pb.h"
@@ -24,42 +20,12 @@ namespace ringmaster {
 namespace {
 
 using google::protobuf::Descriptor;
-using google::protobuf::DescriptorPool;
 using google::protobuf::FieldDescriptor;
-using google::protobuf::FileDescriptorSet;
-using google::protobuf::SourceLocation;
 
 constexpr char kDocument[] = "docs/jobs.md";
 // A table stands between the two.
 constexpr char kBegin[] = "<!-- fields of ";
 constexpr char kEnd[] = "<!-- end of fields -->\n";
-
-// The API with its comments, which generated code does not have.
-const DescriptorPool& Api() {
-  static const DescriptorPool* const pool = [] {
-    std::ifstream file("proto/ringmaster/v1/api.protoset");
-    FileDescriptorSet set;
-    EXPECT_TRUE(set.ParseFromIstream(&file));
-    auto* const api = new DescriptorPool;
-    for (const auto& proto : set.file())
-      EXPECT_NE(api->BuildFile(proto), nullptr) << proto.name();
-    return api;
-  }();
-  return *pool;
-}
-
-// The field's comment as one line.
-std::string CommentOf(const FieldDescriptor& field) {
-  SourceLocation location;
-  const FieldDescriptor* const described =
-      Api()
-          .FindMessageTypeByName(field.containing_type()->full_name())
-          ->FindFieldByName(field.name());
-  EXPECT_TRUE(described->GetSourceLocation(&location));
-  std::string text = location.leading_comments;
-  absl::RemoveExtraAsciiWhitespace(&text);
-  return text;
-}
 
 std::string DefaultOf(const FieldDescriptor& field) {
   const v1::FieldRule& rule = field.options().GetExtension(v1::rule);
@@ -152,30 +118,12 @@ std::string WithTables(const std::string& document) {
   return result + document.substr(at);
 }
 
-std::string Read(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
-
 TEST(JobTablesTest, TheDocumentHasEveryFieldsSentenceDefaultAndBounds) {
   ASSERT_NE(v1::JobSpec::descriptor(), nullptr);  // linked
-  const std::string document = Read(kDocument);
+  const std::string document = ReadDocument(kDocument);
   const std::string expected = WithTables(document);
   EXPECT_GT(expected.size(), 20'000u);
-  const char* const workspace = std::getenv("BUILD_WORKSPACE_DIRECTORY");
-  if (std::getenv("REWRITE_TABLES") != nullptr && workspace != nullptr) {
-    std::ofstream(absl::StrCat(workspace, "/", kDocument)) << expected;
-    return;
-  }
-  EXPECT_TRUE(document == expected)
-      << "docs/jobs.md differs from job.proto; write its tables anew with "
-         "REWRITE_TABLES=1 bazel run //common/job:job_tables_test";
-}
-
-bool IsOfTheApi(const FieldDescriptor& field) {
-  return field.message_type() != nullptr && !field.is_map() &&
-         absl::StartsWith(field.message_type()->full_name(), "ringmaster.");
+  ExpectDocument(kDocument, expected, "//common/job:job_tables_test");
 }
 
 // Adds `type` and the messages in it. One that has nothing but messages needs no
@@ -192,7 +140,7 @@ void AddTypes(const Descriptor& type, std::set<const Descriptor*>& types) {
 }
 
 TEST(JobTablesTest, EveryMessageOfAJobHasATable) {
-  const std::string document = Read(kDocument);
+  const std::string document = ReadDocument(kDocument);
   std::set<const Descriptor*> types;
   AddTypes(*v1::JobSpec::descriptor(), types);
   EXPECT_GT(types.size(), 20u);

@@ -6,12 +6,11 @@ import shutil
 import struct
 import subprocess
 import sys
-import tempfile
 import unittest
 
 from tests import report
 from tests.integration.cluster import Cluster, Hosts, binary, inside, mount_namespaces_unavailable, namespaces_unavailable
-from tests.integration.data_files import write_text
+from tests.integration.data_files import TextTest
 from tests.integration.jobs import TINY_GPT, gpt_job
 
 ENDLESS = 10_000_000
@@ -38,14 +37,7 @@ def step_lines(directory):
     return [line["step"] for line in lines if line["kind"] == "step"]
 
 
-class CheckpointTest(unittest.TestCase):
-    def setUp(self):
-        scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(scratch.cleanup)
-        self.directory = pathlib.Path(scratch.name)
-        self.checkpoints = self.directory / "checkpoints"
-        self.text = write_text(self.directory / "text")
-
+class CheckpointTest(TextTest):
     def job(self, workers=2, steps=40, every=10, directory=None, **checkpoint):
         return gpt_job(self.text, workers, steps=steps, gpt={"dropout": 0.1}, checkpoint={
             "directory": str(directory or self.checkpoints), "every_steps": every, **checkpoint})

@@ -17,12 +17,25 @@ import random
 import re
 import struct
 import sys
+import tempfile
+import unittest
 
 LLM_C_MAGIC = 20240520
 LLM_C_VERSION = 1
 IDX_IMAGES = 0x00000803
 IDX_LABELS = 0x00000801
 END_OF_TEXT = "<|endoftext|>"
+
+
+class TextTest(unittest.TestCase):
+    """Tests of jobs that train on `text` and may write `checkpoints`, in a `directory` that ends with the test."""
+
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.directory = pathlib.Path(scratch.name)
+        self.checkpoints = self.directory / "checkpoints"
+        self.text = write_text(self.directory / "text")
 
 
 def _write(path, contents, compress=False):

@@ -3,12 +3,10 @@
 import json
 import math
 import pathlib
-import tempfile
-import unittest
 
 from tests import report
 from tests.integration.cluster import Cluster
-from tests.integration.data_files import token_chain, write_images, write_text, write_tokens
+from tests.integration.data_files import TextTest, token_chain, write_images, write_tokens
 from tests.integration.jobs import TINY_GPT, cnn_job, gpt_job, train_job
 
 # A model that knows only each letter's frequency has about 2.9.
@@ -27,13 +25,7 @@ def metrics(directory, kind="step"):
     return [line for line in map(json.loads, lines) if line["kind"] == kind]
 
 
-class EngineTest(unittest.TestCase):
-    def setUp(self):
-        scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(scratch.cleanup)
-        self.directory = pathlib.Path(scratch.name)
-        self.text = write_text(self.directory / "text")
-
+class EngineTest(TextTest):
     def run_alone(self, job, slots):
         """Runs the job on a cluster of its own; returns it."""
         with Cluster() as cluster:

@@ -1,27 +1,17 @@
 """Workers that are told to leave (SIGTERM) with the only copies of what a job has made: no step is lost."""
 
-import pathlib
 import signal
-import tempfile
-import unittest
 
 from tests import report
 from tests.integration.cluster import Cluster, step_of
-from tests.integration.data_files import write_text
+from tests.integration.data_files import TextTest
 from tests.integration.jobs import gpt_job
 
 ENDLESS = 10_000_000
 LEFT = 143
 
 
-class LeaveTest(unittest.TestCase):
-    def setUp(self):
-        scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(scratch.cleanup)
-        self.directory = pathlib.Path(scratch.name)
-        self.checkpoints = self.directory / "checkpoints"
-        self.text = write_text(self.directory / "text")
-
+class LeaveTest(TextTest):
     def job(self, workers=2, saves=True):
         checkpoint = {"checkpoint": {"directory": str(self.checkpoints), "every_steps": ENDLESS}} if saves else {}
         return gpt_job(self.text, workers, steps=ENDLESS, hash_every=1, **checkpoint)

@@ -95,7 +95,8 @@ class Ledger {
   // Two members of the newest generation hold each shard as of the last
   // committed step.
   void OnAllTwice() { lost_holders_ = 0; }
-  // What that process held is gone, or the coordinator has given it up.
+  // The process has ended with all that it held, or the coordinator has given it
+  // up.
   void OnHolderLost(int slot);
 
   // ---- Faults.

@@ -129,7 +129,7 @@ TEST_P(PlantedBugTest, IsFoundByItsInvariant) {
       RecordProperty("seeds", static_cast<int>(batch.failed_seed));
       return;
     }
-    // What follows from a bug may break others in some histories.
+    // In some histories the bug's consequences break another one first.
     found_otherwise += "\n" + std::string(NumberOf(found_by)) + ", seed " +
                        std::to_string(batch.failed_seed) + ": " +
                        batch.violation->text;

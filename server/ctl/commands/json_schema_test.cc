@@ -3,28 +3,20 @@
 //
 //   REWRITE_TABLES=1 bazel run //server/ctl/commands:json_schema_test
 #include <algorithm>
-#include <cstdlib>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
+#include "common/protocol/testing/documented_api.h"
 #include "google/protobuf/descriptor.h"
-#include "google/protobuf/descriptor.pb.h"
 #include "gtest/gtest.h"
 
 namespace ringmaster::ctl {
 namespace {
 
 using google::protobuf::Descriptor;
-using google::protobuf::DescriptorPool;
 using google::protobuf::FieldDescriptor;
-using google::protobuf::FileDescriptorSet;
-using google::protobuf::SourceLocation;
 
 constexpr char kDocument[] = "docs/json.md";
 constexpr char kBegin[] = "<!-- messages -->\n";
@@ -33,34 +25,6 @@ constexpr const char* kPrinted[] = {"Status", "Job", "ListJobsResponse",
                                     "ListEventsResponse", "ExplainJobResponse"};
 // Its fields are in docs/jobs.md.
 constexpr char kSpec[] = "ringmaster.v1.JobSpec";
-
-// The API with its comments, which generated code does not have.
-const DescriptorPool& Api() {
-  static const DescriptorPool* const pool = [] {
-    std::ifstream file("proto/ringmaster/v1/api.protoset");
-    FileDescriptorSet set;
-    EXPECT_TRUE(set.ParseFromIstream(&file));
-    auto* const api = new DescriptorPool;
-    for (const auto& proto : set.file())
-      EXPECT_NE(api->BuildFile(proto), nullptr) << proto.name();
-    return api;
-  }();
-  return *pool;
-}
-
-template <typename Described>
-std::string CommentOf(const Described& described) {
-  SourceLocation location;
-  EXPECT_TRUE(described.GetSourceLocation(&location)) << described.full_name();
-  std::string text = location.leading_comments;
-  absl::RemoveExtraAsciiWhitespace(&text);
-  return absl::StrReplaceAll(text, {{"|", "\\|"}});
-}
-
-bool IsOfTheApi(const FieldDescriptor& field) {
-  return field.message_type() != nullptr && !field.is_map() &&
-         absl::StartsWith(field.message_type()->full_name(), "ringmaster.");
-}
 
 std::string ElementOf(const FieldDescriptor& field) {
   switch (field.cpp_type()) {
@@ -108,8 +72,7 @@ void AddTypes(const Descriptor& type, std::vector<const Descriptor*>& types) {
 std::string Tables() {
   std::vector<const Descriptor*> types;
   for (const char* name : kPrinted) {
-    const Descriptor* const type =
-        Api().FindMessageTypeByName(absl::StrCat("ringmaster.v1.", name));
+    const Descriptor* const type = DocumentedMessage(name);
     EXPECT_NE(type, nullptr) << name;
     if (type != nullptr) AddTypes(*type, types);
   }
@@ -127,9 +90,7 @@ std::string Tables() {
 }
 
 TEST(JsonSchemaTest, TheDocumentHasEveryFieldThatIsPrinted) {
-  std::ostringstream text;
-  text << std::ifstream(kDocument).rdbuf();
-  const std::string document = text.str();
+  const std::string document = ReadDocument(kDocument);
   const size_t begin = document.find(kBegin);
   const size_t end = document.find(kEnd);
   ASSERT_NE(begin, std::string::npos);
@@ -138,15 +99,7 @@ TEST(JsonSchemaTest, TheDocumentHasEveryFieldThatIsPrinted) {
       absl::StrCat(document.substr(0, begin + sizeof(kBegin) - 1), Tables(),
                    document.substr(end));
   EXPECT_GT(expected.size(), 10'000u);
-  const char* const workspace = std::getenv("BUILD_WORKSPACE_DIRECTORY");
-  if (std::getenv("REWRITE_TABLES") != nullptr && workspace != nullptr) {
-    std::ofstream(absl::StrCat(workspace, "/", kDocument)) << expected;
-    return;
-  }
-  EXPECT_TRUE(document == expected)
-      << "docs/json.md differs from the .proto files; write its tables anew "
-         "with REWRITE_TABLES=1 bazel run "
-         "//server/ctl/commands:json_schema_test";
+  ExpectDocument(kDocument, expected, "//server/ctl/commands:json_schema_test");
 }
 
 }  // namespace

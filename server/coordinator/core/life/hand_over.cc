@@ -193,7 +193,7 @@ Hosts HostsToJoinFrom(const State& state, const Job& job, v1::Role role) {
 LeavePlan PlanLeave(const State& state, const Job& job, const HeldState& held) {
   LeavePlan plan;
   if (!HasLeaver(state, job)) return plan;
-  // What is left to do takes no step; who leaves waits for the job's end.
+  // The job has made its last step: a leaver waits for its end.
   if (job.sharding.shards == 0 && held.step >= job.total_steps) return plan;
   plan.way = LeaveWay::kRelease;
   if (held.is_rollback) {

@@ -62,7 +62,7 @@ struct HeldState {
   bool is_rollback = false;
 };
 
-// What becomes of the leavers.
+// The way in which the leavers go.
 enum class LeaveWay {
   kNone,      // nobody leaves, or the job is about to end anyway
   kRelease,   // all are released

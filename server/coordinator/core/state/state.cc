@@ -13,7 +13,7 @@
 namespace ringmaster::coordinator {
 namespace {
 
-// Of what a message repeats: names come from users.
+// Names come from users, so messages repeat only so much of them.
 constexpr size_t kMaxShownName = 100;
 constexpr size_t kMaxListedJobs = 10;
 

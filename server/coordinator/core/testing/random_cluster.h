@@ -141,8 +141,8 @@ class RandomCluster {
   void Serve(Process& process);
   void ServeShard(Process& process, Exchange& exchange, int shard);
   static bool IsHolder(const Process& process, const ShardPlacement& placement);
-  // Of the shards that the process holds for the generation; nullopt: it holds
-  // none.
+  // The least step that is served of the shards that the process holds for the
+  // generation; nullopt: it holds none.
   static std::optional<int64_t> LeastServedStep(const Process& process,
                                                 const Exchange& exchange);
   void DropSpares(Process& process, const Exchange& exchange);
