@@ -204,18 +204,25 @@ void LinkFaults::OnClosed(const std::vector<LinkReport>& links,
   }
   for (auto& [pair, closed] : closed_) {
     std::erase_if(closed.times, [&](const Closed::Time& then) {
-      return then.time + kClosedWindow <= now && then.steps != steps_;
+      return !StillCounts(then, now);
     });
   }
   std::erase_if(closed_,
                 [](const auto& entry) { return entry.second.times.empty(); });
 }
 
-std::vector<LinkReport> LinkFaults::OftenClosed() const {
+bool LinkFaults::StillCounts(const Closed::Time& then,
+                             MonotonicTime now) const {
+  return now < then.time + kClosedWindow || then.steps == steps_;
+}
+
+std::vector<LinkReport> LinkFaults::OftenClosed(MonotonicTime now) const {
   std::vector<LinkReport> links;
   for (const auto& [pair, closed] : closed_) {
-    if (closed.times.size() >= size_t{kManyClosed})
-      links.push_back(closed.first);
+    const auto count = std::count_if(
+        closed.times.begin(), closed.times.end(),
+        [&](const Closed::Time& then) { return StillCounts(then, now); });
+    if (count >= kManyClosed) links.push_back(closed.first);
   }
   return links;
 }

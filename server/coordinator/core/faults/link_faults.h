@@ -114,7 +114,7 @@ class LinkFaults {
   void OnClosed(const std::vector<LinkReport>& links, MonotonicTime now);
 
   // The links that were closed too often, as they were first reported.
-  [[nodiscard]] std::vector<LinkReport> OftenClosed() const;
+  [[nodiscard]] std::vector<LinkReport> OftenClosed(MonotonicTime now) const;
 
   // Keeps the ends of `link` apart for a while, and begins to count anew how
   // often it is closed.
@@ -145,6 +145,9 @@ class LinkFaults {
     };
     std::vector<Time> times;
   };
+
+  [[nodiscard]] bool StillCounts(const Closed::Time& then,
+                                 MonotonicTime now) const;
 
   std::vector<LinkReport> links_;
   int faults_ = 0;

@@ -60,11 +60,18 @@ void ReleaseStray(Turn& turn, const Worker& worker, int64_t generation) {
   turn.Do(std::move(release));
 }
 
-// Members known from the journal that have not attached again.
+// Members that have not attached again, but for those whose peers' steps prove that
+// they train.
 bool HasDetached(const State& state) {
   return std::any_of(
-      state.workers.begin(), state.workers.end(),
-      [](const auto& entry) { return entry.second.session == 0; });
+      state.workers.begin(), state.workers.end(), [](const auto& entry) {
+        return entry.second.session == 0 && !entry.second.is_cut_off;
+      });
+}
+
+bool HasCutOff(const State& state) {
+  return std::any_of(state.workers.begin(), state.workers.end(),
+                     [](const auto& entry) { return entry.second.is_cut_off; });
 }
 
 void NoteReattached(Turn& turn, Job& job) {
@@ -74,9 +81,11 @@ void NoteReattached(Turn& turn, Job& job) {
   }
   job.reattach_deadline = MonotonicTime::InfiniteFuture();
   job.last_progress = turn.now;
-  job.message =
-      absl::StrCat("all ", RanksText(job), " attached again",
-                   job.is_recovered ? " after the coordinator's restart" : "");
+  job.message = absl::StrCat(
+      "all ", RanksText(job), " attached again",
+      HasCutOff(turn.state) ? ", or their peers' steps show that they train"
+                            : "",
+      job.is_recovered ? " after the coordinator's restart" : "");
   turn.Touch(job);
   turn.Emit(v1::EVENT_SEVERITY_INFO, "job.reattached", job, "", job.message);
 }

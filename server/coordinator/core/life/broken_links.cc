@@ -34,18 +34,22 @@ bool AreAllClosed(const Job& job) {
                      });
 }
 
-// The peer that `report` is about lives and has stopped as well: it was heard
-// after the report, or has reported a link itself.
-bool IsAnswered(const State& state, const Job& job,
-                const SuspicionReport& report) {
-  const Worker* const peer =
-      state.FindWorker(job.members[report.peer_rank].identity.worker);
-  if (peer == nullptr || peer->session == 0) return false;
-  return peer->last_heard > report.time ||
-         std::any_of(job.suspicions.begin(), job.suspicions.end(),
-                     [&](const SuspicionReport& other) {
-                       return other.observer_rank == report.peer_rank;
-                     });
+// All peers that the reports are about live and have stopped as well: they were
+// heard after the report, or have reported a link themselves.
+bool AreAllAnswered(const State& state, const Job& job) {
+  std::vector<bool> has_reported(job.members.size());
+  for (const SuspicionReport& report : job.suspicions) {
+    has_reported[static_cast<size_t>(report.observer_rank)] = true;
+  }
+  return std::all_of(
+      job.suspicions.begin(), job.suspicions.end(),
+      [&](const SuspicionReport& report) {
+        const auto rank = static_cast<size_t>(report.peer_rank);
+        const Worker* const peer =
+            state.FindWorker(job.members[rank].identity.worker);
+        return peer != nullptr && peer->session != 0 &&
+               (peer->last_heard > report.time || has_reported[rank]);
+      });
 }
 
 // Returns the links that the suspicions are about, without those that follow
@@ -151,10 +155,12 @@ bool CanGoWithout(const State& state, const Job& job,
 // Members live that are no longer connected. They begin again at once, each
 // time; but a link that is closed too often is worth less than one of its ends.
 void OnLinksClosed(Turn& turn, Job& job) {
+  // Nobody knows which link it was, if each report follows from another.
+  std::vector<LinkReport> often;
   if (!IsCircular(Reports(job))) {
     job.links.OnClosed(BrokenLinks(job), turn.now);
+    often = job.links.OftenClosed(turn.now);
   }
-  const std::vector<LinkReport> often = job.links.OftenClosed();
   const std::vector<std::string> cover =
       SmallestCover(often, LinkEnds(turn.state, job));
   if (cover.empty() || !CanGoWithout(turn.state, job, cover)) {
@@ -173,10 +179,7 @@ void HastenSuspicions(const Turn& turn, Job& job) {
       !AreAllClosed(job)) {
     return;
   }
-  const bool are_answered = std::all_of(
-      job.suspicions.begin(), job.suspicions.end(),
-      [&](const auto& report) { return IsAnswered(turn.state, job, report); });
-  if (are_answered) job.suspicion_deadline = turn.now;
+  if (AreAllAnswered(turn.state, job)) job.suspicion_deadline = turn.now;
 }
 
 void OnSuspicionDeadline(Turn& turn, Job& job) {

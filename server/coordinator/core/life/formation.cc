@@ -398,6 +398,7 @@ void FormGeneration(Turn& turn, Job& job, const Formation& formation) {
   job.resume_step = formation.resume_step;
   job.is_rollback = formation.is_rollback;
   job.closing = formation.closing;
+  job.has_closed = false;
   job.best_step = std::max(job.best_step, formation.resume_step);
   job.state = v1::JOB_STATE_PREPARING;
   job.message = absl::StrCat("forms generation ", job.generation);

@@ -33,12 +33,6 @@ bool HasFinisher(const Job& job) {
       });
 }
 
-bool IsSuspected(const Job& job, int rank) {
-  return std::any_of(
-      job.suspicions.begin(), job.suspicions.end(),
-      [&](const SuspicionReport& report) { return report.peer_rank == rank; });
-}
-
 v1::VerdictDecision DecisionOf(HaltIntent intent) {
   return intent == HaltIntent::kReform ? v1::VERDICT_DECISION_REFORM
                                        : v1::VERDICT_DECISION_FAIL_JOB;

@@ -69,15 +69,13 @@ bool CanSave(const State& state, const Job& job) {
   if (!job.keeps_checkpoints || AliveCount(job, v1::ROLE_WORKER) == 0) {
     return false;
   }
-  bool has_lost = false;
   for (const Member& member : job.members) {
-    has_lost |= member.is_lost;
     if (member.is_lost) continue;
     const Worker* const worker = state.FindWorker(member.identity.worker);
     if (worker == nullptr || worker->protocol < kLeaveProtocol) return false;
   }
-  // It was tried, and nobody disturbed it.
-  return job.closing != Closing::kSave || !job.has_trained || has_lost;
+  // It was tried to the end, and failed; else something disturbed it.
+  return job.closing != Closing::kSave || !job.has_closed;
 }
 
 // "worker c", "workers c, d"; hundreds are cut short.

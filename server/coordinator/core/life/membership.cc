@@ -230,6 +230,10 @@ void OnStreamClosed(Turn& turn, Worker& worker, std::string_view detail) {
 
 void OnLeaving(Turn& turn, Worker& worker, const LeavingReceived& leaving) {
   if (!leaving.is_done) {
+    // One that was asked to leave says so too, and how long it stays.
+    if (!std::exchange(worker.patience, leaving.patience).has_value()) {
+      WarnOfShortPatience(turn, worker, leaving.patience);
+    }
     if (worker.state == v1::WORKER_STATE_DRAINING) return;
     worker.state = v1::WORKER_STATE_DRAINING;
     turn.Touch();
@@ -237,7 +241,6 @@ void OnLeaving(Turn& turn, Worker& worker, const LeavingReceived& leaving) {
         v1::EVENT_SEVERITY_INFO, "worker.draining", worker.name,
         absl::StrCat("worker ", worker.name,
                      " leaves at the next step boundary: ", leaving.reason));
-    WarnOfShortPatience(turn, worker, leaving.patience);
     TryGather(turn);
     return;
   }

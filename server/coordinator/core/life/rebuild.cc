@@ -57,9 +57,8 @@ bool IsSameJob(const Job& job, const HeldJob& held) {
 // Returns true if the state allows the job's generation to be taken over.
 bool CanTakeOver(State& state, const HeldJob& held, int64_t generation) {
   const int64_t number = NumberOf(held);
-  if (number == 0 || held.world_size > held.max_workers ||
-      // Some servers may be leaving, and be members only to hand over their
-      // shards.
+  // Some may be leaving, and be members only to hand over what they hold.
+  if (number == 0 || held.world_size > 2 * held.max_workers ||
       held.servers > 2 * held.sharding.servers ||
       generation <= state.last_recorded_generation ||
       HasOtherRunning(state, held.job_id)) {

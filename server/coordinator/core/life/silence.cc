@@ -24,7 +24,7 @@ struct Members {
 };
 
 bool IsSilent(const Turn& turn, const Worker& worker) {
-  return worker.session == 0 ||
+  return (worker.session == 0 && !worker.is_cut_off) ||
          LastSign(turn.state, worker) + turn.config.lease / 2 <= turn.now;
 }
 
@@ -56,13 +56,6 @@ bool IsAnybodyHeard(const Turn& turn) {
 void HoldProgress(const Turn& turn, Job& job) {
   job.last_progress = turn.now;
   for (Member& member : job.members) member.last_progress.reset();
-}
-
-// Returns true if a peer reports that its link with `rank` failed.
-bool IsSuspected(const Job& job, int rank) {
-  return std::any_of(
-      job.suspicions.begin(), job.suspicions.end(),
-      [&](const SuspicionReport& report) { return report.peer_rank == rank; });
 }
 
 void Detach(Turn& turn, Job& job, Worker& worker) {

@@ -235,6 +235,7 @@ void CheckFinished(Turn& turn, Job& job) {
   }
   if (!job.cancel_reason.has_value()) {
     // Nobody asked the job to stop: its members leave.
+    job.has_closed = true;
     BeginHalt(turn, job, HaltIntent::kReform,
               VerdictOnLeave(turn, job, answer.step));
     return;

@@ -59,6 +59,12 @@ bool CountsSteps(const Job& job, const Member& member) {
          job.is_recovered;
 }
 
+bool IsSuspected(const Job& job, int rank) {
+  return std::any_of(
+      job.suspicions.begin(), job.suspicions.end(),
+      [&](const SuspicionReport& report) { return report.peer_rank == rank; });
+}
+
 bool IsNew(const Job& job) { return job.start_time == absl::InfinitePast(); }
 
 bool IsPausing(const Job& job) {

@@ -83,6 +83,8 @@ struct Worker {
   // The costs of collectives on its machine, if it has measured them.
   std::optional<MachineCosts> costs;
   bool can_rehearse = false;
+  // How long it stays at most, if it has said that it is to leave.
+  std::optional<absl::Duration> patience = std::nullopt;
   // It is to leave, and was told that nobody could take over from it yet.
   bool is_told_to_wait = false;
   // Its rehearsal of the active job; only while the worker is IDLE or leaves.
@@ -276,6 +278,8 @@ struct Job : JobTerms {
   std::shared_ptr<const std::vector<ShardPlacement>> placements;
   // The generation's purpose, if it makes no step. Not journaled, as the costs.
   Closing closing = Closing::kNone;
+  // Its members have said that they are done with that.
+  bool has_closed = false;
   // It waits for somebody to take over from its last holders, which leave.
   bool awaits_successor = false;
   // The step whose checkpoint let the last holders go; -1: none. If the job goes
@@ -384,6 +388,8 @@ void NoteAppliedStep(const Job& job, Worker& worker, Member& member,
 // a generation that starts from the beginning, it may still report steps that
 // were given up.
 [[nodiscard]] bool CountsSteps(const Job& job, const Member& member);
+// Returns true if a peer reports that its link with `rank` failed.
+[[nodiscard]] bool IsSuspected(const Job& job, int rank);
 // Returns true until the members of a first generation have been told about it.
 [[nodiscard]] bool IsNew(const Job& job);
 // Returns true if the members of the present generation were asked to pause.
