@@ -105,6 +105,8 @@ void Ledger::OnDurable(const coordinator::JournalRecord& record) {
     std::fill(committed_in_.begin(), committed_in_.end(), 0);
     best_step_ = static_cast<int>(formed->resume_step);
     lost_holders_ = ~0u;
+    // The simulated job does not read it, and begins anew.
+    saved_step_ = 0;
   }
   newest_durable_ = std::max(newest_durable_, formed->generation);
   Generation& generation = At(formed->generation);

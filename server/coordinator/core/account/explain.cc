@@ -134,9 +134,9 @@ class Explainer {
     if (job_.awaits_successor) {
       result_.summary = job_.message;
       result_.what_unblocks =
-          "one more worker in the pool before the --drain_timeout of those "
-          "that "
-          "leave is over";
+          absl::StrCat("one more ", Sv(NameOf(HolderRole(job_))),
+                       " in the pool before the --drain_timeout of those that "
+                       "leave is over");
       return;
     }
     const int held = AliveCount(job_, v1::ROLE_WORKER);

@@ -101,20 +101,15 @@ absl::Duration PausePatience(const Turn& turn, const Job& job) {
 // "workers c, d join: 2 -> 4 ranks", "parameter server s joins: 1 -> 2
 // servers"; empty if none does, hundreds are cut short.
 std::string JoinText(const State& state, const Job& job, v1::Role role) {
-  constexpr size_t kMostShown = 8;
-  const std::vector<const Worker*> idle =
-      Joining(state, job, role, Hosts::kReady);
-  const size_t count = idle.size();
-  if (count == 0) return "";
-  std::string names;
-  for (size_t i = 0; i < std::min(count, kMostShown); ++i) {
-    absl::StrAppend(&names, i == 0 ? "" : ", ", idle[i]->name);
+  std::vector<std::string> names;
+  for (const Worker* const worker : Joining(state, job, role, Hosts::kReady)) {
+    names.push_back(worker->name);
   }
+  if (names.empty()) return "";
   const auto before = static_cast<size_t>(CountIn(state, job, role));
-  return absl::StrCat(Sv(NameOf(role)), count == 1 ? " " : "s ", names,
-                      count > kMostShown ? ", ..." : "",
-                      count == 1 ? " joins: " : " join: ", before, " -> ",
-                      before + count,
+  return absl::StrCat(NamesText(role, names),
+                      names.size() == 1 ? " joins: " : " join: ", before,
+                      " -> ", before + names.size(),
                       role == v1::ROLE_WORKER ? " ranks" : " servers");
 }
 

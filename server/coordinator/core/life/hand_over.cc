@@ -21,13 +21,6 @@ bool IsLeavingHolder(const State& state, const Job& job, const Member& member) {
   return HoldsShards(job, member.identity.role) && IsLeaver(state, job, member);
 }
 
-// The role of the members that hold the state of `job`.
-v1::Role HolderRole(const Job& job) {
-  return job.sharding.shards > 0 && !job.sharding.IsColocated()
-             ? v1::ROLE_PARAMETER_SERVER
-             : v1::ROLE_WORKER;
-}
-
 // Returns true if there is a member to give the state to: one that stays, or one
 // that may join.
 bool CanBeRelieved(const State& state, const Job& job) {
@@ -78,17 +71,6 @@ bool CanSave(const State& state, const Job& job) {
   return job.closing != Closing::kSave || !job.has_closed;
 }
 
-// "worker c", "workers c, d"; hundreds are cut short.
-std::string NamesText(v1::Role role, const std::vector<std::string>& names) {
-  std::string text =
-      absl::StrCat(Sv(NameOf(role)), names.size() == 1 ? "" : "s");
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (i == kMostNamed) return absl::StrCat(text, ", ...");
-    absl::StrAppend(&text, i == 0 ? " " : ", ", names[i]);
-  }
-  return text;
-}
-
 std::vector<std::string> Newcomers(const Job& job) {
   std::vector<std::string> names;
   for (const Member& member : job.members) {
@@ -137,6 +119,16 @@ void Dismiss(Turn& turn, Job& job, Member& member, bool is_relieved,
 }
 
 }  // namespace
+
+std::string NamesText(v1::Role role, const std::vector<std::string>& names) {
+  std::string text =
+      absl::StrCat(Sv(NameOf(role)), names.size() == 1 ? "" : "s");
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (i == kMostNamed) return absl::StrCat(text, ", ...");
+    absl::StrAppend(&text, i == 0 ? " " : ", ", names[i]);
+  }
+  return text;
+}
 
 bool IsLeaver(const State& state, const Job& job, const Member& member) {
   if (member.is_lost) return false;

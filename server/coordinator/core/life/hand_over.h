@@ -49,6 +49,10 @@ namespace ringmaster::coordinator {
 [[nodiscard]] Hosts HostsToJoinFrom(const State& state, const Job& job,
                                     v1::Role role);
 
+// "worker c", "workers c, d"; hundreds are cut short.
+[[nodiscard]] std::string NamesText(v1::Role role,
+                                    const std::vector<std::string>& names);
+
 // "parameter server s leaves", "workers a, b leave"; empty if none leaves.
 [[nodiscard]] std::string LeaveText(const State& state, const Job& job);
 

@@ -181,7 +181,7 @@ void OnCancel(Turn& turn, const CancelRequested& cancel) {
     turn.Reply(cancel.request, found.status(), "");
     return;
   }
-  Job* const job = turn.state.FindJobById((*found)->id);
+  Job* const job = turn.state.FindJob((*found)->id);
   if (IsEnded(job->state)) {
     turn.Reply(cancel.request, AlreadyEnded(*job), job->id);
     return;

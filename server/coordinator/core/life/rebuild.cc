@@ -64,7 +64,7 @@ bool CanTakeOver(State& state, const HeldJob& held, int64_t generation) {
       HasOtherRunning(state, held.job_id)) {
     return false;
   }
-  const Job* const job = state.FindJobById(held.job_id);
+  const Job* const job = state.FindJob(held.job_id);
   if (job == nullptr) return number > state.last_job_number;
   if (IsEnded(job->state) || job->ending.has_value() ||
       !IsSameJob(*job, held)) {
@@ -238,7 +238,7 @@ bool TakeReport(Turn& turn, Worker& worker, const HelloReceived& hello) {
 void ContinueRebuilding(Turn& turn) {
   if (!turn.state.rebuilding.has_value()) return;
   Rebuilding& rebuilding = *turn.state.rebuilding;
-  const Job* const job = turn.state.FindJobById(rebuilding.job.job_id);
+  const Job* const job = turn.state.FindJob(rebuilding.job.job_id);
   if (job != nullptr && IsEnded(job->state)) {
     GiveUp(turn);
     return;
@@ -275,7 +275,7 @@ bool OnRebuiltDurable(Turn& turn, const GenerationFormedRecord& record) {
     return false;
   }
   turn.state.rebuilding->is_recording = false;
-  Job* const job = turn.state.FindJobById(record.job_id);
+  Job* const job = turn.state.FindJob(record.job_id);
   if (job != nullptr && !IsEnded(job->state) && !job->ending.has_value()) {
     TakeOver(turn, *job, record);
   }

@@ -82,7 +82,7 @@ struct FoldVisitor {
   }
 
   absl::Status operator()(const GenerationFormedRecord& record) {
-    Job* const job = state.FindJobById(record.job_id);
+    Job* const job = state.FindJob(record.job_id);
     if (job == nullptr || IsEnded(job->state)) return UnknownJob(record.job_id);
     if (record.generation <= state.last_generation || record.members.empty()) {
       return absl::DataLossError(absl::StrCat(
@@ -119,14 +119,14 @@ struct FoldVisitor {
 
   // May come after the end, if the journal failed in between.
   absl::Status operator()(const CancelRequestedRecord& record) {
-    Job* const job = state.FindJobById(record.job_id);
+    Job* const job = state.FindJob(record.job_id);
     if (job == nullptr) return UnknownJob(record.job_id);
     job->cancel_reason = record.reason;
     return absl::OkStatus();
   }
 
   absl::Status operator()(const VerdictReachedRecord& record) {
-    Job* const job = state.FindJobById(record.job_id);
+    Job* const job = state.FindJob(record.job_id);
     if (job == nullptr) return UnknownJob(record.job_id);
     if (IsEnded(job->state)) return absl::OkStatus();
     job->verdict = record.verdict;
@@ -150,7 +150,7 @@ struct FoldVisitor {
   }
 
   absl::Status operator()(const JobEndedRecord& record) {
-    Job* const job = state.FindJobById(record.job_id);
+    Job* const job = state.FindJob(record.job_id);
     if (job == nullptr || IsEnded(job->state)) return UnknownJob(record.job_id);
     if (!IsEnded(record.state)) {
       return absl::DataLossError(

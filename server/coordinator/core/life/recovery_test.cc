@@ -51,7 +51,7 @@ TEST(RecoveryTest, CountersGoOnFromTheHighest) {
   ASSERT_TRUE(state.ok());
   EXPECT_EQ(state->last_generation, 7);
   EXPECT_EQ(state->last_job_number, 5);
-  EXPECT_EQ(state->FindJob("j")->id, "j-5");
+  EXPECT_EQ((*state->LookUpJob("j"))->id, "j-5");
 }
 
 TEST(RecoveryTest, WhatABenchmarkMeasuredStays) {

@@ -307,11 +307,10 @@ HeldState Held(const Job& job, const ResumePoint& point) {
   return held;
 }
 
-// Steps up to `step` that would be gone with the members: "40 steps".
-std::string StepsAtRisk(const Job& job, int64_t step) {
-  return Counted(static_cast<size_t>(std::max<int64_t>(
-                     0, step - std::min(step, job.figures.checkpoint_step()))),
-                 "step");
+// Returns how many steps up to `step` would be gone with the members.
+size_t StepsAtRisk(const Job& job, int64_t step) {
+  return static_cast<size_t>(step -
+                             std::min(step, job.figures.checkpoint_step()));
 }
 
 // Nobody could take over from the leavers yet, and there is no checkpoint.
@@ -324,7 +323,7 @@ void WaitForSuccessor(Turn& turn, Job& job, const ResumePoint& point,
       " that takes over step ", point.resume_step, ": ",
       LeaveText(turn.state, job), ", nobody else holds it, and ",
       WhyNotSaved(job, point.resume_step), "; if none comes in time, ",
-      StepsAtRisk(job, point.resume_step), " will be lost");
+      Counted(StepsAtRisk(job, point.resume_step), "step"), " will be lost");
   Wait(turn, job, why);
   AdviseToWait(turn, job, needed, why);
 }
@@ -486,10 +485,10 @@ std::string LossByLeaving(const Job& job, const Member& member) {
   const bool is_saving = job.closing == Closing::kSave && !IsForming(job);
   if (!IsWaiting(job) && !is_saving) return "";
   const int64_t step = std::max(job.best_step, job.resume_step);
-  const int64_t lost = step - std::min(step, job.figures.checkpoint_step());
+  const size_t lost = StepsAtRisk(job, step);
   if (lost == 0) return "";
   return absl::StrCat(
-      Counted(static_cast<size_t>(lost), "step"),
+      Counted(lost, "step"),
       lost == 1 ? " is lost, since " : " are lost, since ",
       is_saving && !IsWaiting(job)
           ? std::string("its checkpoint was not written in time")

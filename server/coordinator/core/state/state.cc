@@ -46,6 +46,12 @@ bool HoldsShards(const Job& job, v1::Role role) {
          (role == v1::ROLE_PARAMETER_SERVER) == (job.sharding.servers > 0);
 }
 
+v1::Role HolderRole(const Job& job) {
+  return job.sharding.shards > 0 && !job.sharding.IsColocated()
+             ? v1::ROLE_PARAMETER_SERVER
+             : v1::ROLE_WORKER;
+}
+
 void NoteAppliedStep(const Job& job, Worker& worker, Member& member,
                      int64_t step) {
   worker.step = std::max(worker.step, step);
@@ -101,25 +107,16 @@ absl::StatusOr<const Job*> State::LookUpJob(std::string_view id_or_name) const {
   return found;
 }
 
-const Job* State::FindJob(std::string_view id_or_name) const {
-  const Job* newest = nullptr;
-  for (const auto& [number, job] : jobs) {
-    if (job.id == id_or_name) return &job;
-    if (job.name == id_or_name) newest = &job;
-  }
-  return newest;
-}
-
-Job* State::FindJob(std::string_view id_or_name) {
-  return const_cast<Job*>(std::as_const(*this).FindJob(id_or_name));
-}
-
-Job* State::FindJobById(std::string_view id) {
+const Job* State::FindJob(std::string_view id) const {
   // Most calls are about the newest jobs.
   for (auto it = jobs.rbegin(); it != jobs.rend(); ++it) {
     if (it->second.id == id) return &it->second;
   }
   return nullptr;
+}
+
+Job* State::FindJob(std::string_view id) {
+  return const_cast<Job*>(std::as_const(*this).FindJob(id));
 }
 
 const Job* State::ActiveJob() const {

@@ -379,6 +379,8 @@ struct Job : JobTerms {
 // Returns true if members of that role hold the shards of `job`; false if it
 // has none.
 [[nodiscard]] bool HoldsShards(const Job& job, v1::Role role);
+// Returns the role of the members that hold the state of `job`.
+[[nodiscard]] v1::Role HolderRole(const Job& job);
 // Notes that `worker`, which is `member` of `job`, reports `step` as applied. A
 // parameter server may be ahead of the committed step, which only workers
 // report.
@@ -502,11 +504,9 @@ struct State {
   //   FAILED_PRECONDITION/JOB_AMBIGUOUS  lists the live jobs of that name
   [[nodiscard]] absl::StatusOr<const Job*> LookUpJob(
       std::string_view id_or_name) const;
-  // The job with that id, else the newest with that name, else null.
-  const Job* FindJob(std::string_view id_or_name) const;
-  Job* FindJob(std::string_view id_or_name);
-  // By id only, or null: a name may be the id of another job.
-  Job* FindJobById(std::string_view id);
+  // The job with that id, or null. (A name may be the id of another job.)
+  const Job* FindJob(std::string_view id) const;
+  Job* FindJob(std::string_view id);
   const Job* ActiveJob() const;
   Job* ActiveJob();
   // The worker of that name or session, or null.

@@ -183,7 +183,7 @@ void RandomCluster::CheckRollback(const GenerationFormedRecord& formed) {
   if (job.sharding.shards == 0) return;
   Count("rollback of shards");
   // Or its last holders left, once a checkpoint was written.
-  if (!lossy_jobs_.contains(formed.job_id) && job.saved_step < 0) {
+  if (!lossy_jobs_.contains(formed.job_id) && job.saved_step != job.best_step) {
     Violate(absl::StrCat("job ", formed.job_id,
                          " is rolled back, but nobody was lost"));
   }

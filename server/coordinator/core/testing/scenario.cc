@@ -496,7 +496,7 @@ std::string Scenario::NameOfSession(SessionId session) const {
 Situation Scenario::SituationOf(const EventBody& body) const {
   const State& state = core_.state();
   if (const auto* const cancel = std::get_if<CancelRequested>(&body)) {
-    return SituationOfJob(state.FindJob(cancel->job));
+    return SituationOfJob(state.LookUpJob(cancel->job).value_or(nullptr));
   }
   if (const auto* const drain = std::get_if<DrainRequested>(&body)) {
     return SituationOfWorker(state, state.FindWorker(drain->worker));
