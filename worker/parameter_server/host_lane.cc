@@ -85,7 +85,22 @@ absl::Status HostLane::Prepare(const HostGeneration& generation) {
   return missing;
 }
 
+void HostLane::DropStaleSpares() {
+  // ResumeAt finds out about the others by their versions.
+  if (generation_->rules.is_synchronous) return;
+  const ShardHostAssignment& assignment = generation_->assignment;
+  std::erase_if(spares_, [&](const auto& spare) {
+    const auto& [shard, state] = spare;
+    const bool is_source =
+        IsOwn(shard) &&
+        assignment.placements.shards[static_cast<size_t>(shard)].source_rank ==
+            assignment.rank;
+    return !is_source && state->complete_step() != assignment.resume_step;
+  });
+}
+
 absl::Status HostLane::SortCopies() {
+  DropStaleSpares();
   // One that had come in part only leaves the spare that it was to replace.
   for (auto& [shard, state] : shards_) {
     if (state->is_loaded()) spares_[shard] = std::move(state);
@@ -252,7 +267,8 @@ void HostLane::Publish(const HostRun& run) {
 void HostLane::DropSpares(const LeastSteps& least) {
   if (spares_.empty()) return;
   // The first step is answered once the holders of all shards have made it, and
-  // without that answer no worker pushes the second.
+  // without that answer no worker pushes the second. (A lane that holds nothing
+  // else sees no steps, and keeps its spares until the next generation.)
   const int64_t resume_step = generation_->assignment.resume_step;
   if (least.CompleteStep(resume_step) < resume_step + 2) return;
   spares_.clear();

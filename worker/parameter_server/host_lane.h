@@ -95,6 +95,9 @@ class HostLane final : private ShardShelf {
   enum class Use { kNone, kPart, kSpare };
 
   [[nodiscard]] bool IsOwn(int shard) const;
+  // Forgets copies updated in place that earlier generations left behind, of
+  // another step than the one that this generation resumes at.
+  void DropStaleSpares();
   // Sorts the copies that are held by their use.
   //   FAILED_PRECONDITION  one should be of use, and is not
   [[nodiscard]] absl::Status SortCopies();

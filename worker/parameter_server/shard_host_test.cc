@@ -426,6 +426,19 @@ TEST_P(ShardSpareTest, AnOldCopyIsGoodUntilTheNewHolderHasItsOwn) {
               ElementsAre(HeldShard{0, 4}, HeldShard{1, 4}));
 }
 
+TEST_P(ShardSpareTest, AnOldCopyIsNotTakenForANewerOne) {
+  Move();
+  OnWorkers([&](int, TestWorker& worker) { RunOk(worker.Open()); });
+  // After one step it is still there, and the generation ends.
+  Step(4);
+  FinishAll();
+  EXPECT_THAT(world_->host(1).held_shards(),
+              ElementsAre(HeldShard{0, 3}, HeldShard{1, 4}));
+  world_->End();
+  RunOk(world_->Begin(3, 4, {{4, 2, 4}, {3, 4, 3}}));
+  EXPECT_THAT(world_->host(1).held_shards(), ElementsAre(HeldShard{1, 4}));
+}
+
 TEST_P(ShardSpareTest, AnOldCopyIsDroppedOnceAllHoldersHaveMadeAStep) {
   Move();
   OnWorkers([&](int, TestWorker& worker) {
