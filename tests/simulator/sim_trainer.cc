@@ -329,7 +329,7 @@ void SimTrainer::EndRun(agent::RunEnd end, int peer_rank,
   ended.position = {position_.applied, position_.complete};
   ended.parameters_hash = position_.hash;
   ended.shards = shards();
-  ended.is_saved = position_.applied > 0 && saved_step_ == position_.applied;
+  ended.saved_step = saved_step_;
   post_(std::move(ended));
 }
 

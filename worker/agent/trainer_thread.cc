@@ -95,8 +95,7 @@ void TrainerThread::Do(const RunJob& job) {
   const TrainProgress progress = trainer_.progress();
   agent::TrainerEnded ended =
       ToEvent(job.generation, outcome, progress.held_shards);
-  ended.is_saved = outcome.applied_step > 0 &&
-                   progress.figures.checkpoint_step() == outcome.applied_step;
+  ended.saved_step = progress.figures.checkpoint_step();
   on_event_(std::move(ended));
 }
 

@@ -264,7 +264,9 @@ void AgentCore::AfterAbort() {
     }
     DropState();  // and goes on in the generation that came meanwhile
   }
-  const bool leaves = leave_ && !MustStay();
+  const bool leaves = leave_ && (leave_->held_nothing || !MustStay());
+  // It may hold more than when it was asked to leave.
+  if (leave_ && !leaves && !leave_->is_said) SayLeaving();
   if (pending_assignment_ && !leaves) {
     Adopt(*std::exchange(pending_assignment_, std::nullopt));
   } else {
@@ -384,7 +386,7 @@ void AgentCore::On(const TrainerPrepareFailed& event) {
 void AgentCore::On(const TrainerEnded& event) {
   if (event.generation != trainer_generation_) return;
   position_ = event.position;
-  is_saved_ = event.is_saved;
+  saved_step_ = event.saved_step;
   shards_ = event.shards;
   if (state_ == AgentState::kHalting) {
     // A failure of our own ends the job even if a halt came first.

@@ -117,6 +117,9 @@ class AgentCore {
     std::string reason;
     ExitCode exit_code = ExitCode::kStopped;
     MonotonicTime deadline;
+    // It held nothing when it was asked, and has stopped preparing.
+    bool held_nothing = false;
+    bool is_said = false;  // to a coordinator
   };
 
   void On(const SessionUp& event);
@@ -149,6 +152,8 @@ class AgentCore {
   void LeaveUnlessNeeded();
   // Returns true if others may need what it holds, and somebody will say when
   // they do not.
+  // What it holds is in a checkpoint.
+  bool IsSaved() const;
   bool MustStay() const;
   void SayLeaving();
   // Tells the coordinator if there is a session, and exits.
@@ -233,7 +238,7 @@ class AgentCore {
   int rank_ = -1;
   bool is_rehearsal_ = false;  // generation_ stands for none yet
   StepPosition position_;
-  bool is_saved_ = false;          // that is in a checkpoint
+  int64_t saved_step_ = 0;         // of the last checkpoint known here
   std::vector<HeldShard> shards_;  // that the trainer holds of the job's
   TrainerPrepared prepared_;       // kPrepared
   TrainerEnded ended_;             // kPaused

@@ -80,7 +80,7 @@ void AgentCore::On(const SessionDown& event) {
   const bool has_stopped =
       state_ == AgentState::kHalted ||
       (state_ == AgentState::kPaused && ended_.end == RunEnd::kStopped);
-  if (leave_ && has_stopped && is_saved_ && !MustStay()) {
+  if (leave_ && has_stopped && IsSaved() && !MustStay()) {
     LeaveNow();
     return;
   }
@@ -137,6 +137,7 @@ void AgentCore::BeginLeaving(std::string reason, ExitCode exit_code) {
       if (MustStay()) {
         SayLeaving();
       } else {
+        leave_->held_nothing = true;
         AbortAndWait(leave_->reason);
       }
       break;
@@ -175,8 +176,13 @@ void AgentCore::RequestToLeave() {
 }
 
 void AgentCore::SayLeaving() {
+  leave_->is_said = true;
   Send(SendLeaving{leave_->reason, false, position_.applied_step,
                    leave_->deadline - now_});
+}
+
+bool AgentCore::IsSaved() const {
+  return position_.complete_step > 0 && position_.complete_step == saved_step_;
 }
 
 bool AgentCore::MustStay() const {
@@ -185,7 +191,7 @@ bool AgentCore::MustStay() const {
   const bool has_failed =
       state_ == AgentState::kPaused && ended_.end == RunEnd::kFailed;
   // Nobody can take over while the coordinator is away.
-  const bool is_safe = !is_session_up() && is_saved_;
+  const bool is_safe = !is_session_up() && IsSaved();
   return protocol_ >= kLeaveProtocol && position_.complete_step > 0 &&
          !has_failed && !is_safe;
 }

@@ -151,7 +151,7 @@ struct TrainerEnded {
   std::vector<HeldShard> shards = {};
   // kPeerFailed: the peer held another state, and both have given theirs up.
   bool holds_other_state = false;
-  bool is_saved = false;  // the applied step is in a checkpoint
+  int64_t saved_step = 0;  // of the last checkpoint known here
 };
 
 // Something that users want to know.

@@ -214,7 +214,7 @@ std::optional<Event> ParseTrainerEvent(const std::string& name,
                       static_cast<uint64_t>(args.Number("hash")),
                       ShardsOf(args),
                       args.Has("other-state"),
-                      args.Has("saved")};
+                      args.Number("saved")};
 }
 
 std::optional<Event> ParseEvent(const Arguments& args) {
