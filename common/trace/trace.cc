@@ -45,10 +45,11 @@ std::vector<TraceSpan> Trace::Spans(int64_t first_step,
 }
 
 std::optional<Trace::StepRange> Trace::HeldSteps() const {
-  const std::vector<TraceSpan> spans = Spans();
-  if (spans.empty()) return std::nullopt;
+  MutexLock lock(mutex_);
+  const int64_t count = std::min(recorded_, static_cast<int64_t>(ring_.size()));
+  if (count == 0) return std::nullopt;
   const auto [first, last] = std::minmax_element(
-      spans.begin(), spans.end(),
+      ring_.begin(), ring_.begin() + count,
       [](const TraceSpan& a, const TraceSpan& b) { return a.step < b.step; });
   return StepRange{first->step, last->step};
 }

@@ -22,6 +22,18 @@ std::vector<int64_t> Steps(const std::vector<TraceSpan>& spans) {
   return steps;
 }
 
+TEST(TraceTest, TellsTheStepsThatItStillHolds) {
+  Trace trace(3);
+  EXPECT_FALSE(trace.HeldSteps().has_value());
+  for (int64_t step = 1; step <= 8; ++step) {
+    trace.Record(SpanOfStep(step));
+    EXPECT_EQ(trace.HeldSteps()->first, std::max<int64_t>(1, step - 2));
+    EXPECT_EQ(trace.HeldSteps()->last, step);
+  }
+  trace.Clear();
+  EXPECT_FALSE(trace.HeldSteps().has_value());
+}
+
 TEST(TraceTest, IsEmptyAtFirst) { EXPECT_TRUE(Trace(4).Spans().empty()); }
 
 TEST(TraceTest, KeepsAllSpansUpToItsCapacity) {

@@ -1,6 +1,7 @@
 #include "common/transport/blamed_peer.h"
 
 #include <cerrno>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -57,6 +58,16 @@ absl::Status ClosedByPeer(std::string_view peer) {
                          LinkFailure::kClosed);
 }
 
+absl::Status LinkError(std::string_view peer, std::string_view what,
+                       int error) {
+  const LinkFailure failure = LinkFailureOfErrno(error);
+  if (failure == LinkFailure::kClosed) return ClosedByPeer(peer);
+  return WithLinkFailure(absl::UnavailableError(absl::StrCat(
+                             absl::string_view(what.data(), what.size()),
+                             " failed: ", strerror(error))),
+                         failure);
+}
+
 absl::Status WithBlamedPeer(absl::Status status, int rank) {
   status.SetPayload(kBlamedPeerUrl, absl::Cord(absl::StrCat(rank)));
   return status;
@@ -68,6 +79,10 @@ int BlamedPeer(const absl::Status& status) {
   if (!payload.has_value() || !absl::SimpleAtoi(std::string(*payload), &rank))
     return -1;
   return rank;
+}
+
+bool IsBlameKnown(const absl::Status& status) {
+  return status.GetPayload(kBlamedPeerUrl).has_value();
 }
 
 absl::Status WithUnreachedPeer(absl::Status status, int rank) {

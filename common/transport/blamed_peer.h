@@ -30,12 +30,18 @@ enum class LinkFailure {
 // UNAVAILABLE, kClosed: "PEER closed its connection".
 [[nodiscard]] absl::Status ClosedByPeer(std::string_view peer);
 
-// `status`, which is not OK, with the rank that it is about. Annotate
-// (common/status/annotate.h) keeps it.
+// UNAVAILABLE with how the link failed: ClosedByPeer, or "WHAT failed: ERROR".
+[[nodiscard]] absl::Status LinkError(std::string_view peer,
+                                     std::string_view what, int error);
+
+// `status`, which is not OK, with the rank that it is about; -1: it is nobody's
+// fault. Annotate (common/status/annotate.h) keeps it.
 [[nodiscard]] absl::Status WithBlamedPeer(absl::Status status, int rank);
 
 // The rank, -1 if there is none.
 [[nodiscard]] int BlamedPeer(const absl::Status& status);
+// WithBlamedPeer has said whose fault it is.
+[[nodiscard]] bool IsBlameKnown(const absl::Status& status);
 
 // As WithBlamedPeer, if no connection with the peer was ever made. A broken
 // connection may be a consequence of the peer stopping for reasons of its own;

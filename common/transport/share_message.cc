@@ -38,12 +38,9 @@ void TakeFds(msghdr& message, std::vector<UniqueFd>& fds) {
 }
 
 absl::Status PeerGone(int error) {
-  const LinkFailure failure = LinkFailureOfErrno(error);
-  if (failure == LinkFailure::kClosed) return ClosedByPeer("it");
-  return WithLinkFailure(absl::UnavailableError(absl::StrCat(
-                             "the connection failed: ", strerror(error))),
-                         failure);
+  return LinkError("it", "the connection", error);
 }
+
 }  // namespace
 
 ShareMessageBytes EncodeShareMessage(const ShareMessage& message) {

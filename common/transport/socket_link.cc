@@ -131,11 +131,7 @@ bool SocketLink::HasHungUp() const {
 void SocketLink::Close() { shutdown(socket_.get(), SHUT_RDWR); }
 
 absl::Status SocketLink::Failed(const char* what, int error) const {
-  const LinkFailure failure = LinkFailureOfErrno(error);
-  if (failure == LinkFailure::kClosed) return ClosedByPeer(peer_);
-  return WithLinkFailure(absl::UnavailableError(absl::StrCat(
-                             what, " ", peer_, " failed: ", strerror(error))),
-                         failure);
+  return LinkError(peer_, absl::StrCat(what, " ", peer_), error);
 }
 
 absl::StatusOr<std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>>>

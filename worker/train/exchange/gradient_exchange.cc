@@ -117,9 +117,9 @@ ParameterSync& GradientExchange::sync() {
 }
 
 GenerationFailure GradientExchange::End(const absl::Status& status) {
-  const int named = BlamedPeer(status);
   GenerationFailure failure = {
-      status, named >= 0 ? named : communicator_->progress().blamed_rank};
+      status, IsBlameKnown(status) ? BlamedPeer(status)
+                                   : communicator_->progress().blamed_rank};
   if (servers_ != nullptr) failure = servers_->End(failure);
   communicator_->Abort(std::string(failure.status.message()));
   return failure;

@@ -12,6 +12,7 @@
 #include "absl/types/span.h"
 #include "common/fail_point/fail_point.h"
 #include "common/status/status_macros.h"
+#include "common/transport/blamed_peer.h"
 #include "worker/member/run_outcome.h"
 #include "worker/train/state/broadcast_pieces.h"
 #include "worker/train/state/copy_vote.h"
@@ -185,11 +186,14 @@ class Copier {
     const int rank = communicator_.rank();
     if (!std::binary_search(vote.odd_ranks.begin(), vote.odd_ranks.end(),
                             rank)) {
-      return absl::UnavailableError(absl::StrFormat(
-          "after the copy of the state of step %d, rank %s holds another one "
-          "than the majority, %016x: the others begin again",
-          options_.resume_step, absl::StrJoin(vote.odd_ranks, ", "),
-          *vote.hash));
+      // The odd ranks fail by themselves; whoever leaves first is no culprit.
+      return WithBlamedPeer(
+          absl::UnavailableError(absl::StrFormat(
+              "after the copy of the state of step %d, rank %s holds another "
+              "one than the majority, %016x: the others begin again",
+              options_.resume_step, absl::StrJoin(vote.odd_ranks, ", "),
+              *vote.hash)),
+          -1);
     }
     state_.BecomeNewcomer();
     return absl::FailedPreconditionError(absl::StrFormat(

@@ -110,6 +110,7 @@ TEST(StateCopyTest, AMinorityFailsAndTheOthersKeepWhatTheyHold) {
     EXPECT_EQ(states[2]->complete_step(), 0) << "it is of no use to anybody";
     for (const size_t rank : {0, 1, 3}) {
       EXPECT_TRUE(absl::IsUnavailable(ends[rank])) << ends[rank];
+      EXPECT_TRUE(IsBlameKnown(ends[rank]));
       EXPECT_EQ(BlamedPeer(ends[rank]), -1);
       EXPECT_EQ(states[rank]->applied_step(), rank == 1 ? 0 : kStep);
       EXPECT_EQ(states[rank]->complete_step(), rank == 1 ? 0 : kStep);
