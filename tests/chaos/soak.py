@@ -15,6 +15,7 @@ import statistics
 import sys
 import time
 
+from tests.bench.recovery import samples
 from tests.chaos import chaos as chaos_module
 from tests.chaos import run
 from tests.chaos import scenarios
@@ -75,12 +76,6 @@ class Soak(chaos_module.Chaos):
         return {name: uses for name, uses in self._used.items() if uses[0].pid == uses[1].pid}
 
 
-def percentile(values, share):
-    """The least of `values` that `share` of them do not exceed."""
-    values = sorted(values)
-    return values[max(0, -(-len(values) * share // 100) - 1)]
-
-
 def recoveries(results):
     """{kind: seconds}, of the faults that were survived."""
     kinds = {}
@@ -102,6 +97,7 @@ def wrong_verdicts(phases):
 def judge(phases, goodput):
     """What the soak has shown that it must not, as sentences."""
     found = [f"{phase.name}: {failure}" for phase in phases for failure in phase.failures]
+    found += [f"{phase.name}: no fault was survived" for phase in phases if not recoveries(phase.results)]
     lost = sum(phase.lost_steps for phase in phases)
     if lost:
         found.append(f"{lost} steps were lost")
@@ -135,7 +131,7 @@ def report(phases, found):
     lines += ["", "| fault | times | p50, s | p99, s | most, s | budget, s |", "|---|---|---|---|---|---|"]
     of_all = recoveries([result for phase in phases for result in phase.results])
     for kind, seconds in sorted(of_all.items(), key=lambda entry: statistics.median(entry[1])):
-        lines.append(f"| `{kind}` | {len(seconds)} | {statistics.median(seconds):.3f} | {percentile(seconds, 99):.3f} "
+        lines.append(f"| `{kind}` | {len(seconds)} | {statistics.median(seconds):.3f} | {samples.percentile(seconds, 0.99):.3f} "
                      f"| {max(seconds):.3f} | {BUDGETS[kind]:g} |")
     lines += ["", "| process | phase | MiB | descriptors | threads |", "|---|---|---|---|---|"]
     for phase in phases:

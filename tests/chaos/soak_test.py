@@ -37,8 +37,9 @@ class SoakTest(unittest.TestCase):
                 (phase("workers", [survived("kill", 0.1)], failures=["not in time: the end"]), "workers: not in time: the end")):
             with self.subTest(words):
                 self.assertEqual(self.judge(broken, slow), [words])
-        self.assertEqual(self.judge(phase("workers", []), phase("slow", [survived("kill", 1.0)] * 40, seconds=600)),
-                         ["slow: goodput below 95%"])
+        fast = phase("workers", [survived("kill", 0.1)])
+        self.assertEqual(self.judge(fast, phase("slow", [survived("kill", 1.0)] * 40)), ["slow: goodput below 95%"])
+        self.assertEqual(self.judge(phase("workers", []), slow), ["workers: no fault was survived"])
 
     def test_a_process_that_grows_is_told(self):
         use = soak.Use(7, 100 * MIB, 40, 12)
@@ -51,10 +52,6 @@ class SoakTest(unittest.TestCase):
         self.assertGreater(use.resident_bytes, MIB)
         self.assertGreaterEqual(use.descriptors, 3)
         self.assertGreaterEqual(use.threads, 1)
-
-    def test_percentiles(self):
-        self.assertEqual([soak.percentile(range(1, 101), share) for share in (1, 50, 99, 100)], [1, 50, 99, 100])
-        self.assertEqual(soak.percentile([5.0], 99), 5.0)
 
     def test_the_report_has_each_kind_with_its_budget(self):
         uses = {"w0": (soak.Use(7, 100 * MIB, 40, 12), soak.Use(7, 101 * MIB, 40, 12))}
