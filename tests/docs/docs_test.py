@@ -26,6 +26,11 @@ def help_of(name, *verb):
     return subprocess.run([BINARIES[name], *verb, "--help"], capture_output=True, text=True, check=True).stdout
 
 
+def commands():
+    """ringctl's, by its --help."""
+    return re.findall(r"^  (\w+)  ", help_of("ringctl").split("Commands:")[1].split("\n\n")[0], re.M)
+
+
 class DocsTest(unittest.TestCase):
     def test_links_lead_somewhere(self):
         root = source_root()
@@ -59,9 +64,7 @@ class DocsTest(unittest.TestCase):
         self.assertEqual(sorted(map(int, documented)), [0, 1, 2, 3, 4, 5, 138, 143])
 
     def test_flags_in_the_documents_are_flags_of_the_programs(self):
-        verbs = ["local", "submit", "status", "job", "explain", "workers", "events", "watch", "cancel", "trace", "sample",
-                 "jobs", "completion", "bench", "doctor", "version"]
-        texts = [help_of(name) for name in BINARIES] + [help_of("ringctl", verb) for verb in verbs]
+        texts = [help_of(name) for name in BINARIES] + [help_of("ringctl", command) for command in commands()]
         known = {flag.replace("-", "_") for text in texts for flag in re.findall(r"--([a-z0-9_-]+)", text)}
         for document in ["README.md", "docs/getting-started.md", "docs/operations.md", "docs/jobs.md"]:
             for line in pathlib.Path(document).read_text().splitlines():
@@ -71,12 +74,11 @@ class DocsTest(unittest.TestCase):
                     self.assertTrue(flag.replace("-", "_") in known, f"{document}: --{flag}: {line}")
 
     def test_the_completions_know_every_command_and_flag(self):
-        commands = re.findall(r"^  (\w+)  ", help_of("ringctl").split("Commands:")[1].split("\n\n")[0], re.M)
-        self.assertIn("completion", commands)
-        flags = {command: set(re.findall(r"^  (--\w+)", help_of("ringctl", command), re.M)) for command in commands}
+        flags = {command: set(re.findall(r"^  (--\w+)", help_of("ringctl", command), re.M)) for command in commands()}
+        self.assertIn("completion", flags)
         scripts = {shell: subprocess.run([BINARIES["ringctl"], "completion", shell], capture_output=True, text=True, check=True).stdout
                    for shell in ("bash", "zsh")}
-        for command in commands:
+        for command in flags:
             self.assertIn(f"'{command}:", scripts["zsh"])
             for flag in flags[command]:
                 self.assertIn(f"{flag}", scripts["zsh"])
@@ -85,12 +87,15 @@ class DocsTest(unittest.TestCase):
             line = f"COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; _ringctl; printf '%s\\n' \"${{COMPREPLY[@]}}\""
             return set(subprocess.run(["bash", "-c", scripts["bash"] + line], capture_output=True, text=True, check=True).stdout.split())
 
-        self.assertLessEqual(set(commands), complete("ringctl", "''"))
-        for command in commands:
+        self.assertLessEqual(set(flags), complete("ringctl", "''"))
+        for command in flags:
             self.assertLessEqual(flags[command], complete("ringctl", command, "--"), command)
         self.assertEqual(complete("ringctl", "sub"), {"submit"})
         self.assertEqual(complete("ringctl", "status", "--output", "j"), {"json"})
-        self.assertEqual(complete("ringctl", "--coordinator", "=", "jobs", "events", "--severity", "=", "w"), {"warning"})
+        # Bash takes "=" and ":" for ends of words.
+        there = ("--coordinator", "=", "localhost", ":", "29400")
+        self.assertEqual(complete("ringctl", *there, "events", "--severity", "=", "w"), {"warning"})
+        self.assertEqual(complete("ringctl", "--coordinator", "localhost", ":", "29400", "sub"), {"submit"})
 
     def test_the_jobs_are_good(self):
         jobs = [pathlib.Path("deploy/local/job.yaml"), *sorted(pathlib.Path("deploy/local/jobs").glob("*.yaml"))]

@@ -10,7 +10,7 @@ import unittest
 
 from tests import report
 from tests.integration.cluster import Cluster, Hosts, binary, inside, mount_namespaces_unavailable, namespaces_unavailable
-from tests.integration.data_files import TextTest
+from tests.integration.data_files import TextTest, steps_of
 from tests.integration.jobs import TINY_GPT, gpt_job
 
 ENDLESS = 10_000_000
@@ -24,11 +24,6 @@ def tensors_of(path):
     size, = struct.unpack("<Q", contents[:8])
     header = json.loads(contents[8:8 + size])
     return {name: (tensor["dtype"], tensor["shape"]) for name, tensor in header.items() if name != "__metadata__"}
-
-
-def steps_of(directory):
-    """The steps of the checkpoints in a directory."""
-    return sorted(int(path.name.removeprefix("step-")) for path in directory.glob("step-*"))
 
 
 def step_lines(directory):

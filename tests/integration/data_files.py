@@ -27,6 +27,11 @@ IDX_LABELS = 0x00000801
 END_OF_TEXT = "<|endoftext|>"
 
 
+def steps_of(directory):
+    """The steps of the checkpoints in a directory."""
+    return sorted(int(path.name.removeprefix("step-")) for path in directory.glob("step-*"))
+
+
 class TextTest(unittest.TestCase):
     """Tests of jobs that train on `text` and may write `checkpoints`, in a `directory` that ends with the test."""
 

@@ -4,7 +4,7 @@ import signal
 
 from tests import report
 from tests.integration.cluster import Cluster, step_of
-from tests.integration.data_files import TextTest
+from tests.integration.data_files import TextTest, steps_of
 from tests.integration.jobs import gpt_job
 
 ENDLESS = 10_000_000
@@ -15,9 +15,6 @@ class LeaveTest(TextTest):
     def job(self, workers=2, saves=True):
         checkpoint = {"checkpoint": {"directory": str(self.checkpoints), "every_steps": ENDLESS}} if saves else {}
         return gpt_job(self.text, workers, steps=ENDLESS, hash_every=1, **checkpoint)
-
-    def saved_steps(self):
-        return sorted(int(path.name.removeprefix("step-")) for path in self.checkpoints.glob("step-*"))
 
     def running(self, cluster, job_id, workers):
         """Waits until the job trains on slots of these workers alone; returns it."""
@@ -65,7 +62,7 @@ class LeaveTest(TextTest):
             cluster.await_step(job_id, 20)
             step = step_of(cluster.job(job_id))
             self.leave(*workers)
-            saved, = self.saved_steps()
+            saved, = steps_of(self.checkpoints)
             self.assertGreaterEqual(saved, step)
             # Nobody made a step that is not in it.
             self.assertEqual(step_of(cluster.job(job_id)), saved)
@@ -87,10 +84,10 @@ class LeaveTest(TextTest):
             cluster.await_step(job_id, 20)
             self.leave(first)
             cluster.await_event(job_id, "job.gathering")
-            self.assertEqual(self.saved_steps(), [])
+            self.assertEqual(steps_of(self.checkpoints), [])
             step = step_of(cluster.job(job_id))
             self.leave(last)
-            saved, = self.saved_steps()
+            saved, = steps_of(self.checkpoints)
             self.assertGreaterEqual(saved, step)
             relieved = cluster.events(job_id, "worker.relieved")
             self.assertIn(f"the checkpoint of step {saved} is written", relieved[-1]["message"])
@@ -105,7 +102,7 @@ class LeaveTest(TextTest):
             step = step_of(cluster.job(job_id))
             coordinator.signal(signal.SIGTERM)
             self.leave(*workers)
-            saved, = self.saved_steps()
+            saved, = steps_of(self.checkpoints)
             self.assertGreaterEqual(saved, step)
 
     def test_without_checkpoints_a_leaver_waits_for_a_successor_and_says_so(self):
