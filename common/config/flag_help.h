@@ -12,6 +12,7 @@ struct FlagHelp {
   std::string name;  // without dashes
   char short_name = 0;
   std::string unit;
+  std::vector<std::string> choices = {};  // none: any value
   std::string help;
   std::string default_text;
   std::string environment;

@@ -72,16 +72,14 @@ absl::Status SetDuration(const FlagSpec& spec, const std::string& text,
   return absl::OkStatus();
 }
 
-absl::Status SetString(const FlagSpec& spec, const std::string& text,
-                       std::string& value) {
-  if (!spec.choices.empty() &&
-      std::find(spec.choices.begin(), spec.choices.end(), text) ==
+absl::Status CheckChoice(const FlagSpec& spec, const std::string& text) {
+  if (spec.choices.empty() ||
+      std::find(spec.choices.begin(), spec.choices.end(), text) !=
           spec.choices.end()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("must be one of ", absl::StrJoin(spec.choices, ", ")));
+    return absl::OkStatus();
   }
-  value = text;
-  return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("must be one of ", absl::StrJoin(spec.choices, ", ")));
 }
 
 }  // namespace
@@ -101,8 +99,12 @@ absl::Status SetFlag(const FlagSpec& spec, const FlagTarget& target,
         } else if constexpr (std::is_same_v<T, absl::Duration>) {
           return SetDuration(spec, text, *value);
         } else if constexpr (std::is_same_v<T, std::string>) {
-          return SetString(spec, text, *value);
+          RETURN_IF_ERROR(CheckChoice(spec, text));
+          *value = text;
+          return absl::OkStatus();
         } else {
+          for (const std::string& each : texts)
+            RETURN_IF_ERROR(CheckChoice(spec, each));
           value->assign(texts.begin(), texts.end());
           return absl::OkStatus();
         }

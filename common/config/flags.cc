@@ -164,6 +164,7 @@ HelpPage FlagSet::Impl::Page() const {
                             .name = flag->spec.name,
                             .short_name = flag->spec.short_name,
                             .unit = FlagUnit(flag->spec, flag->target),
+                            .choices = flag->spec.choices,
                             .help = flag->spec.help,
                             .default_text = flag->default_text,
                             .environment = EnvironmentName(flag->spec.name),

@@ -1,4 +1,4 @@
-// FormatInstant: the one form in which programs write a date and time for people.
+// FormatInstant: how logs, events and tables write a date and time.
 #ifndef RINGMASTER_COMMON_TEXT_INSTANT_H_
 #define RINGMASTER_COMMON_TEXT_INSTANT_H_
 

@@ -28,7 +28,7 @@ void RemoveBefore(int64_t step, v1::RankTrace& trace) {
 }  // namespace
 
 void NewestSteps::Add(v1::RankTrace trace) {
-  if (newest_step_bytes_ > 0) trace.clear_spans();
+  if (is_too_long_) trace.clear_spans();
   if (response_.first_fitting_step() > 0)
     RemoveBefore(response_.first_fitting_step(), trace);
   for (const v1::TraceSpan& span : trace.spans()) {
@@ -40,9 +40,7 @@ void NewestSteps::Add(v1::RankTrace trace) {
   auto first = bytes_of_step_.begin();
   while (bytes_ > max_bytes_) {
     bytes_ -= first->second;
-    if (std::next(first) == bytes_of_step_.end()) {
-      newest_step_bytes_ = first->second;
-    }
+    if (std::next(first) == bytes_of_step_.end()) is_too_long_ = true;
     first = bytes_of_step_.erase(first);
   }
   Cut(first != bytes_of_step_.end() ? first->first
@@ -56,10 +54,9 @@ void NewestSteps::Cut(int64_t step) {
 }
 
 absl::StatusOr<v1::GetTraceResponse> NewestSteps::Take() {
-  if (newest_step_bytes_ > 0) {
+  if (is_too_long_) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("the trace of one step takes ", newest_step_bytes_,
-                     " bytes, more than the ", max_bytes_,
+        absl::StrCat("the trace of one step takes more than the ", max_bytes_,
                      " bytes that an answer can hold"));
   }
   auto& ranks = *response_.mutable_ranks();

@@ -37,7 +37,7 @@ class NewestSteps {
   size_t max_bytes_;
   size_t bytes_ = 0;  // of all spans in response_
   std::map<int64_t, size_t> bytes_of_step_;
-  size_t newest_step_bytes_ = 0;  // set if they alone do not fit
+  bool is_too_long_ = false;  // the newest step alone does not fit
   v1::GetTraceResponse response_;
 };
 

@@ -148,7 +148,10 @@ grpc::ServerUnaryReactor* JobServiceImpl::ListEvents(
     v1::ListEventsResponse* response) {
   return Answer(
       runtime_, context, response, [request](const CoordinatorView& view) {
-        return coordinator::ListEvents(view.state, view.events, *request);
+        auto found = coordinator::ListEvents(view.state, view.events, *request);
+        if (found.ok())
+          found->set_coordinator_incarnation(view.self.incarnation);
+        return found;
       });
 }
 

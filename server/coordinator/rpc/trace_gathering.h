@@ -27,6 +27,7 @@ namespace ringmaster::coordinator {
 
 // A member that has not answered within this time is named as missing.
 inline constexpr absl::Duration kTraceBudget = absl::Seconds(2);
+
 class TraceGathering {
  public:
   using Reply = absl::AnyInvocable<void(absl::StatusOr<v1::GetTraceResponse>)>;

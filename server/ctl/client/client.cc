@@ -147,7 +147,7 @@ absl::StatusOr<v1::Job> Client::CancelJob(const std::string& job,
   return std::move(*response.mutable_job());
 }
 
-absl::StatusOr<std::vector<v1::Event>> Client::ListEvents(
+absl::StatusOr<v1::ListEventsResponse> Client::ListEvents(
     const std::string& job, int64_t after_sequence) {
   v1::ListEventsRequest request;
   request.set_job(job);
@@ -155,19 +155,22 @@ absl::StatusOr<std::vector<v1::Event>> Client::ListEvents(
   v1::ListEventsResponse response;
   RETURN_IF_ERROR(Call(&Connection::jobs, &v1::JobService::Stub::ListEvents,
                        request, &response));
-  return std::vector<v1::Event>(response.events().begin(),
-                                response.events().end());
+  return response;
 }
 
-absl::StatusOr<std::vector<v1::Event>> Client::AllEvents(
+absl::StatusOr<v1::ListEventsResponse> Client::AllEvents(
     const std::string& job, int64_t after_sequence) {
-  std::vector<v1::Event> all;
+  v1::ListEventsResponse all;
+  int64_t after = after_sequence;
   while (true) {
-    const int64_t after = all.empty() ? after_sequence : all.back().sequence();
-    ASSIGN_OR_RETURN(const std::vector<v1::Event> page, ListEvents(job, after));
+    ASSIGN_OR_RETURN(v1::ListEventsResponse page, ListEvents(job, after));
+    all.set_coordinator_incarnation(page.coordinator_incarnation());
     // The sequence rises; a server that breaks this rule must not keep us here.
-    if (page.empty() || page.back().sequence() <= after) return all;
-    all.insert(all.end(), page.begin(), page.end());
+    if (page.events().empty() || page.events().rbegin()->sequence() <= after)
+      return all;
+    after = page.events().rbegin()->sequence();
+    for (v1::Event& event : *page.mutable_events())
+      *all.add_events() = std::move(event);
   }
 }
 

@@ -64,10 +64,10 @@ class Client {
                                                   const std::string& reason);
   // Events after `after_sequence`, oldest first, of all jobs where `job` is
   // empty: one page.
-  [[nodiscard]] absl::StatusOr<std::vector<v1::Event>> ListEvents(
+  [[nodiscard]] absl::StatusOr<v1::ListEventsResponse> ListEvents(
       const std::string& job, int64_t after_sequence);
   // All of them, page by page.
-  [[nodiscard]] absl::StatusOr<std::vector<v1::Event>> AllEvents(
+  [[nodiscard]] absl::StatusOr<v1::ListEventsResponse> AllEvents(
       const std::string& job, int64_t after_sequence = 0);
   // All jobs that the coordinator knows, newest first.
   [[nodiscard]] absl::StatusOr<v1::ListJobsResponse> AllJobs();

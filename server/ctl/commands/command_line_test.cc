@@ -250,6 +250,27 @@ TEST_F(CommandLineTest, FollowsEventsUntilTheJobHasEnded) {
   EXPECT_FALSE(std::getline(lines, line));
 }
 
+TEST_F(CommandLineTest, FollowsNoOtherCoordinatorsEvents) {
+  coordinator_.SetJob(JobIn(v1::JOB_STATE_RUNNING));
+  v1::Status status;
+  status.mutable_coordinator()->set_incarnation(1);
+  coordinator_.SetStatus(status);
+  std::vector<v1::Event> events(1);
+  events[0].set_sequence(1);
+  events[0].set_job_id("first-job-1");
+  coordinator_.SetEvents(events);
+  std::thread restart([&] {
+    // It has the first one's events by then.
+    coordinator_.AwaitExplanationQuery();
+    status.mutable_coordinator()->set_incarnation(2);
+    coordinator_.SetStatus(status);
+  });
+  const Outcome outcome = RunThere({"events", "first-job-1", "--follow"});
+  restart.join();
+  EXPECT_EQ(outcome.code, static_cast<int>(ExitCode::kRetryElsewhere));
+  EXPECT_THAT(outcome.error, HasSubstr("the coordinator was started again"));
+}
+
 TEST_F(CommandLineTest, ListsJobsByState) {
   v1::Status status;
   *status.add_jobs() = JobIn(v1::JOB_STATE_RUNNING);
@@ -270,7 +291,7 @@ TEST_F(CommandLineTest, ListsJobsByState) {
   EXPECT_EQ(json["jobs"].size(), 2);
   EXPECT_EQ(RunThere({"jobs", "--state=failed"}).error, "no jobs\n");
   ExpectError(RunThere({"jobs", "--state=broken"}), ExitCode::kUsage,
-              "--state=broken: give one of queued, gathering");
+              "--state=broken: must be one of queued, gathering");
 }
 
 TEST_F(CommandLineTest, JsonHasFieldsThatHoldTheirDefault) {

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
 
 namespace ringmaster::ctl {
 namespace {
@@ -44,16 +43,6 @@ bool IsPath(std::string_view unit) {
   return absl::EndsWith(std::string(unit), "FILE") || unit == "DIR";
 }
 
-// The values of a flag whose unit lists them: "table|json".
-std::vector<std::string> ChoicesOf(const FlagHelp& flag) {
-  const bool is_list =
-      absl::StrContains(flag.unit, '|') &&
-      std::none_of(flag.unit.begin(), flag.unit.end(),
-                   [](char c) { return c >= 'A' && c <= 'Z'; });
-  if (!is_list) return {};
-  return absl::StrSplit(flag.unit, '|');
-}
-
 // ---- bash
 
 std::string BashWords(const std::vector<FlagHelp>& flags) {
@@ -73,11 +62,11 @@ std::string BashValues(const std::string& command,
     std::vector<std::string> patterns;
     for (const std::string& spelling : SpellingsOf(flag))
       patterns.push_back(absl::StrCat(command, ":", spelling));
-    const std::vector<std::string> choices = ChoicesOf(flag);
     std::string action;
-    if (!choices.empty()) {
-      action = absl::StrCat("COMPREPLY=($(compgen -W '",
-                            absl::StrJoin(choices, " "), "' -- \"$cur\")); ");
+    if (!flag.choices.empty()) {
+      action =
+          absl::StrCat("COMPREPLY=($(compgen -W '",
+                       absl::StrJoin(flag.choices, " "), "' -- \"$cur\")); ");
     } else if (IsPath(flag.unit)) {
       action = "COMPREPLY=($(compgen -f -- \"$cur\")); ";
     }
@@ -117,7 +106,7 @@ std::string BashScript(const std::vector<HelpPage>& pages) {
       R"(# Completion of ringctl in bash: source <(ringctl completion bash)
 _ringctl() {
   local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}
-  # Bash has split --flag=value into three words.
+  # Bash has split --flag=value into three words, and HOST:PORT too.
   [[ $prev == = ]] && prev=${COMP_WORDS[COMP_CWORD-2]}
   [[ $cur == = ]] && cur=
   local command= words= files= i
@@ -125,7 +114,10 @@ _ringctl() {
     case ${COMP_WORDS[i]} in
       )",
       BashValueFlags(root),
-      R"() [[ ${COMP_WORDS[i+1]} == = ]] && ((++i)); ((++i)) ;;
+      R"()
+        [[ ${COMP_WORDS[i+1]} == = ]] && ((++i))
+        ((++i))
+        while [[ ${COMP_WORDS[i+1]} == : ]]; do ((i += 2)); done ;;
       -*|=) ;;
       *) command=${COMP_WORDS[i]}; break ;;
     esac
@@ -166,10 +158,10 @@ std::string ZshFlags(const std::vector<FlagHelp>& flags) {
   for (const FlagHelp& flag : flags) {
     std::string value;
     if (!flag.unit.empty()) {
-      const std::vector<std::string> choices = ChoicesOf(flag);
       value = absl::StrCat(
-          ":", ZshText(choices.empty() ? flag.unit : flag.name), ":",
-          !choices.empty() ? absl::StrCat("(", absl::StrJoin(choices, " "), ")")
+          ":", ZshText(flag.choices.empty() ? flag.unit : flag.name), ":",
+          !flag.choices.empty()
+              ? absl::StrCat("(", absl::StrJoin(flag.choices, " "), ")")
           : IsPath(flag.unit) ? "_files"
                               : "");
     }

@@ -1,7 +1,7 @@
 #include "server/ctl/commands/events.h"
 
 #include <cstdint>
-#include <vector>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
@@ -46,12 +46,21 @@ class EventPrinter {
         least_(LeastSeverity(options.severity)),
         since_(since) {}
 
-  void Print(const std::vector<v1::Event>& events) {
-    for (const v1::Event& event : events) {
+  // UNAVAILABLE: they are another coordinator's, which numbers its own from 1.
+  [[nodiscard]] absl::Status Print(const v1::ListEventsResponse& page) {
+    if (last_sequence_ > 0 &&
+        page.coordinator_incarnation() != all_.coordinator_incarnation()) {
+      return absl::UnavailableError(
+          "the coordinator was started again, and knows no earlier events: "
+          "follow it anew");
+    }
+    all_.set_coordinator_incarnation(page.coordinator_incarnation());
+    for (const v1::Event& event : page.events()) {
       last_sequence_ = event.sequence();
       if (event.severity() >= least_ && FromProto(event.time()) >= since_)
         Print(event);
     }
+    return absl::OkStatus();
   }
 
   // Without a follow-up, JSON is one document.
@@ -83,23 +92,25 @@ class EventPrinter {
 };
 
 // A job that has ended has no more events once those have been listed that came
-// before this answer.
-absl::StatusOr<bool> HasEndedAt(Client& client, const std::string& job) {
-  if (job.empty()) return false;
-  const absl::StatusOr<v1::Job> found = client.GetJob(job);
+// before this answer. (An explanation costs the coordinator less than a job with
+// all its members.)
+absl::StatusOr<bool> HasEndedAt(Client& client, const std::string& job_id) {
+  if (job_id.empty()) return false;
+  const absl::StatusOr<v1::ExplainJobResponse> found =
+      client.ExplainJob(job_id);
   if (absl::IsNotFound(found.status())) return true;  // ended long ago
   RETURN_IF_ERROR(found.status());
   return HasEnded(found->state());
 }
 
-absl::Status FollowEvents(const CommandContext& context, const std::string& job,
-                          EventPrinter& printer) {
+absl::Status FollowEvents(const CommandContext& context,
+                          const std::string& job_id, EventPrinter& printer) {
   Bell bell;  // Nobody rings it: it waits.
   while (true) {
-    ASSIGN_OR_RETURN(const bool has_ended, HasEndedAt(context.client, job));
-    ASSIGN_OR_RETURN(const std::vector<v1::Event> events,
-                     context.client.AllEvents(job, printer.last_sequence()));
-    printer.Print(events);
+    ASSIGN_OR_RETURN(const bool has_ended, HasEndedAt(context.client, job_id));
+    ASSIGN_OR_RETURN(const v1::ListEventsResponse events,
+                     context.client.AllEvents(job_id, printer.last_sequence()));
+    RETURN_IF_ERROR(printer.Print(events));
     if (has_ended) return absl::OkStatus();
     (void)bell.Await(context.clock, context.clock.Now() + kPollInterval);
   }
@@ -127,16 +138,24 @@ absl::StatusOr<int> RunEvents(const CommandContext& context,
                               const EventsOptions& options) {
   ASSIGN_OR_RETURN(const absl::Time since,
                    ParseSince(options.since, absl::Now()));
-  ASSIGN_OR_RETURN(const std::vector<v1::Event> events,
-                   context.client.AllEvents(options.job));
-  // The job has no events, or its name is wrong: ask which.
-  if (events.empty() && !options.job.empty())
-    RETURN_IF_ERROR(context.client.GetJob(options.job).status());
+  // By its id from here on: another job may get the name. One that the
+  // coordinator has forgotten may have events still.
+  std::string job_id = options.job;
+  absl::Status unknown;
+  if (!job_id.empty()) {
+    const absl::StatusOr<v1::Job> job = context.client.GetJob(options.job);
+    if (!job.ok() && !absl::IsNotFound(job.status())) return job.status();
+    unknown = job.status();
+    if (job.ok()) job_id = job->id();
+  }
+  ASSIGN_OR_RETURN(const v1::ListEventsResponse events,
+                   context.client.AllEvents(job_id));
+  if (events.events().empty()) RETURN_IF_ERROR(unknown);
   EventPrinter printer(context, options, since);
-  printer.Print(events);
+  RETURN_IF_ERROR(printer.Print(events));
   printer.Finish();
   if (options.is_followed)
-    RETURN_IF_ERROR(FollowEvents(context, options.job, printer));
+    RETURN_IF_ERROR(FollowEvents(context, job_id, printer));
   return 0;
 }
 

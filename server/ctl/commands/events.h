@@ -22,6 +22,7 @@ void AddEventsFlags(FlagSet& command, EventsOptions& options);
 // Lists events, oldest first. With is_followed goes on with new ones, as JSON a
 // line each, until the job of that name has ended; without one, for ever.
 //   INVALID_ARGUMENT  --since is neither a duration nor a time
+//   UNAVAILABLE       the coordinator ended, or was started again
 [[nodiscard]] absl::StatusOr<int> RunEvents(const CommandContext& context,
                                             const EventsOptions& options);
 

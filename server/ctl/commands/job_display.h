@@ -69,8 +69,8 @@ class JobDisplay {
   bool was_lost_ = false;
   std::string state_line_;
   std::string incident_line_;
-  std::string checkpoint_line_;
-  std::string resumption_line_;  // the last one told
+  std::string checkpoint_line_;  // the last one told
+  std::string resumption_line_;
   // The last interruption that is over; none before the first update.
   std::optional<int> recovery_told_;
   LossCurve losses_;

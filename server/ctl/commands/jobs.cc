@@ -1,11 +1,9 @@
 #include "server/ctl/commands/jobs.h"
 
-#include <algorithm>
 #include <set>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "common/status/status_macros.h"
 #include "server/ctl/commands/json_line.h"
@@ -23,28 +21,17 @@ std::vector<std::string> StateNames() {
   return names;
 }
 
-absl::Status CheckStates(const std::vector<std::string>& states) {
-  const std::vector<std::string> known = StateNames();
-  for (const std::string& state : states) {
-    if (std::find(known.begin(), known.end(), state) != known.end()) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--state=", state, ": give one of ", absl::StrJoin(known, ", ")));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 void AddJobsFlags(FlagSet& command, JobsOptions& options) {
   command.Add({.name = "state",
-               .unit = absl::StrJoin(StateNames(), "|"),
-               .help = "Only jobs in this state; may be repeated."},
+               .help = "Only jobs in this state; may be repeated.",
+               .choices = StateNames()},
               &options.states);
 }
 
 absl::StatusOr<int> RunJobs(const CommandContext& context,
                             const JobsOptions& options) {
-  RETURN_IF_ERROR(CheckStates(options.states));
   const std::set<std::string> wanted(options.states.begin(),
                                      options.states.end());
   ASSIGN_OR_RETURN(const v1::ListJobsResponse all, context.client.AllJobs());

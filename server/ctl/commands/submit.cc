@@ -74,7 +74,7 @@ absl::Status ExplainOutcome(const absl::Status& status,
   return absl::Status(
       outcome.code(),
       absl::StrCat(std::string(outcome.message()),
-                   "; `ringctl status` shows it if it was, and "
+                   "; `ringctl jobs -o wide` shows it if it was, and "
                    "submitting it again with --request_id=",
                    request_id, " queues it only if it was not"));
 }

@@ -35,9 +35,9 @@ void NoteWarnings(Client& client, const std::string& job, JobDisplay& display) {
     v1::Event last;
   };
   std::map<std::string, Warnings> by_type;
-  const absl::StatusOr<std::vector<v1::Event>> events = client.AllEvents(job);
+  const absl::StatusOr<v1::ListEventsResponse> events = client.AllEvents(job);
   if (!events.ok()) return;
-  for (const v1::Event& event : *events) {
+  for (const v1::Event& event : events->events()) {
     if (!IsBesideTheJob(event)) continue;
     Warnings& warnings = by_type[event.type()];
     ++warnings.count;

@@ -24,6 +24,8 @@
 namespace ringmaster::ctl {
 namespace {
 
+constexpr absl::Duration kPatience = absl::Seconds(30);
+
 bool IsEnd(v1::JobState state) {
   return state == v1::JOB_STATE_SUCCEEDED || state == v1::JOB_STATE_FAILED ||
          state == v1::JOB_STATE_CANCELLED;
@@ -95,6 +97,7 @@ class FakeCoordinator::Services final : public v1::JobService::Service,
       if (is_wanted && event.sequence() > request->after_sequence())
         *response->add_events() = event;
     }
+    response->set_coordinator_incarnation(status.coordinator().incarnation());
     return ToGrpcStatus(failure);
   }
 
@@ -121,7 +124,11 @@ class FakeCoordinator::Services final : public v1::JobService::Service,
   grpc::Status ExplainJob(grpc::ServerContext*, const v1::ExplainJobRequest*,
                           v1::ExplainJobResponse* response) override {
     MutexLock lock(mutex);
+    was_explained = true;
+    changed.NotifyAll();
     *response = explanation;
+    if (explanation.state() == v1::JOB_STATE_UNSPECIFIED)
+      response->set_state(job.state());
     return ToGrpcStatus(failure);
   }
 
@@ -163,9 +170,15 @@ class FakeCoordinator::Services final : public v1::JobService::Service,
 
   mutable Mutex mutex;
   CondVar changed;
+
+  void AwaitChange(MonotonicTime deadline) REQUIRES(mutex) {
+    RM_CHECK(changed.WaitUntil(mutex, Clock::Real(), deadline),
+             "the client did not ask in time");
+  }
   bool is_stopping GUARDED_BY(mutex) = false;
   bool is_cancelled GUARDED_BY(mutex) = false;
   bool was_queried GUARDED_BY(mutex) = false;
+  bool was_explained GUARDED_BY(mutex) = false;
   int watchers GUARDED_BY(mutex) = 0;
   int64_t revision GUARDED_BY(mutex) = 0;
   absl::Status failure GUARDED_BY(mutex);
@@ -228,17 +241,26 @@ void FakeCoordinator::FailWith(const absl::Status& status) {
 
 void FakeCoordinator::AwaitWatcher() {
   MutexLock lock(services_->mutex);
-  while (services_->watchers == 0) services_->changed.Wait(services_->mutex);
+  const MonotonicTime deadline = Clock::Real().Now() + kPatience;
+  while (services_->watchers == 0) services_->AwaitChange(deadline);
 }
 
 void FakeCoordinator::AwaitCancel() {
   MutexLock lock(services_->mutex);
-  while (!services_->is_cancelled) services_->changed.Wait(services_->mutex);
+  const MonotonicTime deadline = Clock::Real().Now() + kPatience;
+  while (!services_->is_cancelled) services_->AwaitChange(deadline);
 }
 
 void FakeCoordinator::AwaitJobQuery() {
   MutexLock lock(services_->mutex);
-  while (!services_->was_queried) services_->changed.Wait(services_->mutex);
+  const MonotonicTime deadline = Clock::Real().Now() + kPatience;
+  while (!services_->was_queried) services_->AwaitChange(deadline);
+}
+
+void FakeCoordinator::AwaitExplanationQuery() {
+  MutexLock lock(services_->mutex);
+  const MonotonicTime deadline = Clock::Real().Now() + kPatience;
+  while (!services_->was_explained) services_->AwaitChange(deadline);
 }
 
 v1::SubmitJobRequest FakeCoordinator::submitted() const {

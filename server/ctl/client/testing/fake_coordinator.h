@@ -38,12 +38,15 @@ class FakeCoordinator {
   // Every call fails with this from now on; OK ends that.
   void FailWith(const absl::Status& status);
 
+  // These end the test if nothing comes within half a minute.
   // Waits until a WatchJob stream is open.
   void AwaitWatcher();
   // Waits for a CancelJob.
   void AwaitCancel();
   // Waits for a GetJob.
   void AwaitJobQuery();
+  // Waits for an ExplainJob.
+  void AwaitExplanationQuery();
 
   // The last requests.
   [[nodiscard]] v1::SubmitJobRequest submitted() const;
