@@ -92,7 +92,9 @@ class Observer:
         return max(self.assigned, default=0)
 
     def is_running(self):
-        return self.job is not None and self.job["state"] == "JOB_STATE_RUNNING"
+        """In the newest generation: the log tells of one before `ringctl watch` shows its members."""
+        return (self.job is not None and self.job["state"] == "JOB_STATE_RUNNING"
+                and generation_of(self.job) >= self.generation())
 
     def has_ended(self):
         return self.job is not None and self.job["state"] in ENDED

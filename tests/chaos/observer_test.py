@@ -98,6 +98,15 @@ class ObserverTest(unittest.TestCase):
         self.update(6, 2)
         self.assertIsNotNone(self.observer.resumed_at(1, 0.0))
 
+    def test_it_runs_once_the_newest_generation_does(self):
+        self.event("job.assigned", 1)
+        self.update(5)
+        self.assertTrue(self.observer.is_running())
+        self.event("job.assigned", 2, 5)
+        self.assertFalse(self.observer.is_running())
+        self.update(6, 2)
+        self.assertTrue(self.observer.is_running())
+
     def test_stepping_needs_two_steps(self):
         self.update(5)
         self.assertIsNone(self.observer.stepped_at(0.0))
