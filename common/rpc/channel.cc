@@ -8,6 +8,9 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "absl/status/statusor.h"
+#include "common/config/address.h"
+
 namespace ringmaster {
 namespace {
 
@@ -81,6 +84,9 @@ std::shared_ptr<grpc::Channel> MakeChannel(
   args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL,
               options.has_own_connection ? 1 : 0);
   args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  const absl::StatusOr<HostPort> certified =
+      ParseHostPort(options.certified_for);
+  if (certified.ok()) args.SetSslTargetNameOverride(certified->host);
   args.SetMaxReceiveMessageSize(kMaxMessageBytes);
   args.SetMaxSendMessageSize(kMaxMessageBytes);
   args.SetServiceConfigJSON(kServiceConfig);

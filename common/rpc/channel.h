@@ -37,6 +37,9 @@ struct ChannelOptions {
   // The time between pings of a connection on which nothing comes in. One that
   // always has something to send needs few pings: the kernel watches over it.
   absl::Duration ping_interval = absl::Seconds(3);
+  // "HOST:PORT", if the target is an address of this host: with TLS, the
+  // server's certificate is for HOST.
+  std::string certified_for = {};
 };
 
 // To be called when a program starts, before it has threads or channels. Makes

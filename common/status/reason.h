@@ -31,6 +31,7 @@ inline constexpr std::string_view kSessionProtocolViolation =
     "SESSION_PROTOCOL_VIOLATION";
 inline constexpr std::string_view kLeaseExpired = "LEASE_EXPIRED";
 inline constexpr std::string_view kStaleGeneration = "STALE_GENERATION";
+inline constexpr std::string_view kUnknownGeneration = "UNKNOWN_GENERATION";
 inline constexpr std::string_view kPlanMismatch = "PLAN_MISMATCH";
 inline constexpr std::string_view kJournalUnavailable = "JOURNAL_UNAVAILABLE";
 inline constexpr std::string_view kShuttingDown = "SHUTTING_DOWN";

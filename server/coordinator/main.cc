@@ -48,6 +48,7 @@ struct CommandLine {
   bool is_dump = false;
   absl::Duration state_wait = absl::Minutes(10);
   int quarantine_faults = 3;
+  bool takes_over = false;
   absl::Duration shutdown_delay = absl::Milliseconds(200);
   CredentialsOptions credentials;
   MonitoringFlags monitoring;
@@ -107,6 +108,14 @@ void AddServiceFlags(FlagSet& flags, CommandLine& line) {
              .min = 0,
              .max = 7 * 24 * 3600},
             &line.state_wait);
+  flags.Add({.name = "take_over",
+             .help = "The journal in --state_dir is an older copy, and the "
+                     "coordinator that went on from it has ended for good: "
+                     "take over from workers what the journal does not know. "
+                     "Otherwise workers in a newer generation than the "
+                     "journal's are sent away, and none is formed, since that "
+                     "coordinator may still train with them."},
+            &line.takes_over);
   flags.Add({.name = "quarantine_faults",
              .unit = "N",
              .help = "A host whose workers caused this many incidents within "
@@ -192,6 +201,7 @@ absl::Status Serve(const CommandLine& line, const sigset_t& signals,
       Config::FromFailureBudget(line.failure_budget, line.progress_cap);
   config.state_wait = line.state_wait;
   config.quarantine_faults = line.quarantine_faults;
+  config.takes_over = line.takes_over;
   RETURN_IF_ERROR(config.Validate());
   ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ServerCredentials> credentials,
                    MakeServerCredentials(line.credentials, listen->ToString()));

@@ -7,6 +7,7 @@ moment when it became possible: when the name, or the service, leads to an addre
 import contextlib
 import shutil
 import signal
+import sqlite3
 import subprocess
 import time
 import unittest
@@ -53,12 +54,13 @@ class Network(contextlib.ExitStack):
         self.resolver = self.cluster.directory / "resolv.conf"
         self.resolver.write_text(f"nameserver {SWITCH}\n")
 
-    def start_coordinator(self, host, budget="4s"):
+    def start_coordinator(self, host, budget="4s", **options):
         """Members of a job have to be back one and a half budgets after the first of them."""
-        return self.cluster.start_coordinator(host=host, listen=f"{host.address}:{PORT}", budget=budget)
+        return self.cluster.start_coordinator(host=host, listen=f"{host.address}:{PORT}", budget=budget, **options)
 
-    def start_worker(self, name, host, *flags, coordinator=f"{HEAD}:{PORT}"):
-        return self.cluster.start_worker(name, *flags, host=host, address=coordinator, mount=["--bind", self.resolver, "/etc/resolv.conf"])
+    def start_worker(self, name, host, *flags, coordinator=f"{HEAD}:{PORT}", env=None):
+        return self.cluster.start_worker(name, *flags, host=host, address=coordinator, env=env,
+                                         mount=["--bind", self.resolver, "/etc/resolv.conf"])
 
     def spawn_ringctl(self, name, host, coordinator, *args):
         return self.cluster.spawn(name, [*with_mount(["--bind", self.resolver, "/etc/resolv.conf"]), binary("ringctl"),
@@ -115,6 +117,36 @@ class AddressesTest(unittest.TestCase):
                 self.await_back(f"joined once {name} resolves", [worker], lambda output: "joined coordinator" in output, time.monotonic())
                 self.assertEqual(worker.output().count("does not resolve"), 1, worker.output())
             cluster.await_workers(3)
+
+    def test_a_worker_goes_back_to_its_own_coordinator(self):
+        """Its name leads to another one meanwhile, on a copy of the journal that has all generations: nobody could tell."""
+        with Network(4) as network:
+            old, new, node, _ = network.hosts
+            cluster, names = network.cluster, network.names
+            names[HEAD] = old.address
+            network.start_coordinator(old)
+            first = cluster.address
+            # Its session breaks with a beat, of which there are five in a budget.
+            worker = network.start_worker("a", node, env={"RINGMASTER_FAIL_POINTS": "session.send.beat=error@12"})
+            cluster.await_workers(1)
+            job_id, metrics = network.start_job(workers_min=1, steps=10 * STEPS)
+            self.await_steps(metrics, 20)
+            copy = cluster.directory / "copy"
+            copy.mkdir()
+            with contextlib.closing(sqlite3.connect(cluster.directory / "state" / "journal.sqlite3")) as source:
+                with contextlib.closing(sqlite3.connect(copy / "journal.sqlite3")) as target:
+                    source.backup(target)
+            names[HEAD] = new.address
+            second = network.start_coordinator(new, state_dir=copy)
+            self.assertNotIn("lost the session", worker.output())
+            cluster.await_output(worker, "lost the session")
+            cluster.await_output(worker, "attached to coordinator")
+            cluster.address, cluster.coordinator_host = first, old
+            cluster.await_that("the worker at its own coordinator", lambda: any(
+                one["name"] == "a" and one["state"] != "WORKER_STATE_DETACHED" for one in cluster.workers()))
+            self.assertNotIn("worker.reattached", second.output())
+            self.assertNotIn("restarted", worker.output())
+            cluster.cancel(job_id)
 
     def check_return(self, what, go_away, come_back, coordinator=f"{HEAD}:{PORT}"):
         """The coordinator goes away and comes back elsewhere on its state. `go_away(network, others, process)` ends it, where

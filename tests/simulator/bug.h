@@ -30,6 +30,7 @@ enum class Bug {
   kHaltsDropped,
   kCopiesDropped,
   kLeavesAtOnce,
+  kFormerNotTold,
 };
 
 struct PlantedBug {

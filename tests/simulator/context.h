@@ -27,14 +27,17 @@ inline absl::string_view Sv(std::string_view text) {
 }
 
 inline constexpr uint64_t kLeaveStream = 0x6c65617665;  // "leave"
+inline constexpr uint64_t kLateStream = 0x6c617465;     // "late"
 
 struct Context {
   Context(uint64_t seed, Bug planted, Holders holders, bool is_traced)
       : random(seed),
         leave_random(Mix(seed ^ kLeaveStream)),
+        late_random(Mix(seed ^ kLateStream)),
         bug(planted),
         shape(DrawShape(random, leave_random, planted, holders)),
-        faults(DrawFaults(random, leave_random, shape.Sharding().replicas > 0)),
+        faults(DrawFaults(random, leave_random, late_random,
+                          shape.Sharding().replicas > 0)),
         ledger(random.Next(), shape),
         traced(is_traced) {}
   Context(const Context&) = delete;
@@ -87,6 +90,8 @@ struct Context {
   Random random;
   // For what concerns leaving, so that seeds that found a bug before still do.
   Random leave_random;
+  // Likewise for the faults that were thought of last.
+  Random late_random;
   const Bug bug;
   const Shape shape;
   FaultPlan faults;

@@ -52,6 +52,7 @@ enum class EventKind : uint8_t {
   kJournalWorks,
   kWorkerStart,
   kCoordinatorStart,
+  kTwinEnd,
   kSessionHeal,  // the link to worker `slot` may be whole again
   kSessionDead,  // keepalive has given connections of the link up
   kPeerHeal,     // the link `from` -> `slot` may be whole again

@@ -44,7 +44,8 @@ std::string_view NameOf(FaultKind kind) {
       "reset-sessions",
       "kill-holder",
       "kill-giver",
-      "leave-all"};
+      "leave-all",
+      "twin"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -56,7 +57,8 @@ std::string_view NameOf(Moment moment) {
   return kNames[static_cast<size_t>(moment)];
 }
 
-FaultPlan DrawFaults(Random& random, Random& leave_random, bool has_copies) {
+FaultPlan DrawFaults(Random& random, Random& leave_random, Random& late_random,
+                     bool has_copies) {
   FaultPlan plan;
   for (Fault& fault : plan) {
     fault.kind =
@@ -77,6 +79,12 @@ FaultPlan DrawFaults(Random& random, Random& leave_random, bool has_copies) {
   if (has_copies && random.Chance(50)) {
     plan.front() = {.kind = FaultKind::kKillHolder,
                     .time = random.Between(3'000, 40'000) * kMillisecond};
+  }
+  if (late_random.Chance(15)) {
+    // Shorter than it waits for members that may come back (state_wait).
+    plan.back() = {.kind = FaultKind::kTwin,
+                   .time = late_random.Between(3'000, 40'000) * kMillisecond,
+                   .duration = late_random.Between(50, 4'000) * kMillisecond};
   }
   return plan;
 }

@@ -33,8 +33,11 @@ enum class FaultKind {
   kKillHolder,
   kKillGiver,
   kLeaveAll,  // SIGTERM of all members at once, or of everybody
+  // Workers reach another coordinator for a while, on an older copy of the
+  // journal, and theirs is cut off.
+  kTwin,
 };
-inline constexpr int kFaultKinds = 20;
+inline constexpr int kFaultKinds = 21;
 // Those that any job may meet.
 inline constexpr int kFaultKindsOfRanks = 17;
 [[nodiscard]] std::string_view NameOf(FaultKind kind);
@@ -72,7 +75,7 @@ inline constexpr int kFaults = 5;
 using FaultPlan = std::array<Fault, kFaults>;
 // `has_copies`: the job has copies of its shards.
 [[nodiscard]] FaultPlan DrawFaults(Random& random, Random& leave_random,
-                                   bool has_copies);
+                                   Random& late_random, bool has_copies);
 
 }  // namespace ringmaster::simulator
 

@@ -153,6 +153,15 @@ void FaultInjector::StopCoordinator(const Fault& fault) {
   context_.At(until, event);
 }
 
+void FaultInjector::StartTwin(int64_t until) {
+  if (!cluster_.coordinator.StartTwin()) return;
+  context_.ledger.TouchAll(until + aftermath_);
+  context_.ledger.Disturb(until);
+  SimEvent event;
+  event.kind = EventKind::kTwinEnd;
+  context_.At(until, event);
+}
+
 void FaultInjector::SilenceAll(const Fault& fault, int64_t until) {
   context_.ledger.TouchAll(until + aftermath_);
   context_.ledger.Disturb(until);
@@ -209,6 +218,9 @@ void FaultInjector::Apply(const Fault& fault, int slot) {
     case FaultKind::kCoordinatorKill:
     case FaultKind::kCoordinatorStall:
       StopCoordinator(fault);
+      return;
+    case FaultKind::kTwin:
+      StartTwin(until);
       return;
     case FaultKind::kFreezeAll:
     case FaultKind::kCutCoordinator:

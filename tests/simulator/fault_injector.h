@@ -50,6 +50,7 @@ class FaultInjector {
   void KillGiverLater(int index);
   void CutPeers(int from, int to, int directions, int64_t until);
   void ProbeLater(int slot, int peer);
+  void StartTwin(int64_t until);
   void StopCoordinator(const Fault& fault);
   // Everybody falls silent at the same time.
   void SilenceAll(const Fault& fault, int64_t until);

@@ -23,17 +23,20 @@ void SimCoordinator::Start() {
   stalled_until_ = 0;
   timer_.Reset();
   if (journal_.empty()) {
-    core_.emplace(context_.shape.config);
+    core_.emplace(context_.shape.config, life_);
   } else {
     absl::StatusOr<coordinator::CoordinatorCore> recovered =
-        coordinator::CoordinatorCore::Recover(context_.shape.config, journal_);
+        coordinator::CoordinatorCore::Recover(context_.shape.config, journal_,
+                                              life_);
     if (!recovered.ok()) {
       context_.ledger.Fail(Invariant::kMonotoneGenerations,
                            std::string(recovered.status().message()));
       return;
     }
     core_.emplace(*std::move(recovered));
-    context_.ledger.OnRecovered(core_->state().last_generation);
+    if (!first_journal_.has_value()) {
+      context_.ledger.OnRecovered(core_->state().last_generation);
+    }
   }
   sessions_.SetCoordinatorLife(life_);
   if (context_.traced) context_.Tell("coordinator starts");
@@ -80,6 +83,33 @@ void SimCoordinator::Kill() {
   }
 }
 
+bool SimCoordinator::StartTwin() {
+  if (!is_alive() || first_journal_.has_value()) return false;
+  const auto is_formed = [](const coordinator::JournalRecord& record) {
+    return std::holds_alternative<coordinator::GenerationFormedRecord>(record);
+  };
+  Kill();
+  const auto newest =
+      std::find_if(journal_.rbegin(), journal_.rend(), is_formed);
+  // One without any generation is like a journal that is lost.
+  const bool is_possible = newest != journal_.rend() &&
+                           std::any_of(newest + 1, journal_.rend(), is_formed);
+  if (is_possible) {
+    first_journal_ = journal_;
+    journal_.erase(newest.base() - 1, journal_.end());
+    has_met_member_ = false;
+  }
+  Start();
+  return is_possible;
+}
+
+void SimCoordinator::EndTwin() {
+  if (!first_journal_.has_value()) return;
+  Kill();
+  journal_ = *std::exchange(first_journal_, std::nullopt);
+  Start();
+}
+
 bool SimCoordinator::KeepsLinkApart() const {
   if (!is_alive()) return false;
   const coordinator::Job* const job = core_->state().ActiveJob();
@@ -104,7 +134,7 @@ void SimCoordinator::Drain(int slot) {
 
 void SimCoordinator::MakeDurable(const coordinator::JournalRecord& record) {
   journal_.push_back(record);
-  context_.ledger.OnDurable(record);
+  if (!first_journal_.has_value()) context_.ledger.OnDurable(record);
 }
 
 void SimCoordinator::FailJournal(int64_t until) {
@@ -122,9 +152,29 @@ void SimCoordinator::OnJournalWorks() {
   Submit();
 }
 
+// It may, as long as it cannot know; then its time is over, so that this changes
+// nothing. (An operator would have to choose.)
+void SimCoordinator::OnFormationByTwin(int64_t generation) {
+  if (has_met_member_) {
+    context_.ledger.Fail(
+        Invariant::kMonotoneGenerations,
+        absl::StrCat("a coordinator on an older copy of the journal forms "
+                     "generation ",
+                     generation,
+                     ", though it has met a member of a newer one"));
+  }
+  SimEvent event;
+  event.kind = EventKind::kTwinEnd;
+  context_.After(0, event);
+}
+
 void SimCoordinator::Do(coordinator::Persist& action) {
   if (const auto* formed =
           std::get_if<coordinator::GenerationFormedRecord>(&action.record)) {
+    if (first_journal_.has_value()) {
+      OnFormationByTwin(formed->generation);
+      return;
+    }
     context_.ledger.OnFormation(*formed, HasSurvivor());
     context_.Reached(Moment::kFormation, -1);
   }
@@ -223,7 +273,12 @@ bool SimCoordinator::HasAllShards() const {
 
 void SimCoordinator::OnMessage(SessionId session) {
   std::optional<coordinator::EventBody> message = sessions_.TakeUp(session);
-  if (message.has_value() && is_alive()) Feed(*std::move(message));
+  if (!message.has_value() || !is_alive()) return;
+  if (const auto* const hello =
+          std::get_if<coordinator::HelloReceived>(&*message)) {
+    has_met_member_ |= hello->generation > core_->state().last_generation;
+  }
+  Feed(*std::move(message));
 }
 
 void SimCoordinator::OnTimer(uint32_t version) {
@@ -323,6 +378,7 @@ void SimCoordinator::Do(coordinator::SendAssignment& action) {
   assignment.resume_step = payload->resume_step;
   assignment.payload = std::move(payload);
   assignment.is_rehearsal = action.is_rehearsal;
+  assignment.formed_by = action.formed_by;
   sessions_.SendDown(action.session, std::move(assignment));
 }
 
@@ -370,6 +426,7 @@ void SimCoordinator::Do(coordinator::CloseSession& action) {
 }
 
 void SimCoordinator::Do(coordinator::EmitEvent& action) {
+  if (first_journal_.has_value()) return;
   const v1::Event& event = action.event;
   const bool is_lost = event.type() == "worker.lost";
   // Politely, by itself or as it was let go.

@@ -45,6 +45,11 @@ class SimCoordinator {
   // With the journal's records, unless one lives.
   void Start();
   void Kill();
+  // Another coordinator takes its place, on a copy of the journal without the
+  // newest generation; returns false if there is no such copy of which it could
+  // be known. EndTwin brings the first one back.
+  [[nodiscard]] bool StartTwin();
+  void EndTwin();
   void Stall(int64_t until);
   // The journal fails until then.
   void FailJournal(int64_t until);
@@ -100,6 +105,7 @@ class SimCoordinator {
   void Do(coordinator::ReplyToUser&) {}
   void Do(coordinator::EmitEvent& action);
   void MakeDurable(const coordinator::JournalRecord& record);
+  void OnFormationByTwin(int64_t generation);
   bool HasSurvivor() const;
   bool HasAllShards() const;
 
@@ -113,6 +119,10 @@ class SimCoordinator {
   CoreTimer timer_;
 
   std::vector<coordinator::JournalRecord> journal_;
+  // While the twin is there: the first one's, and whether a member has told the
+  // twin of its generation, which that does not know.
+  std::optional<std::vector<coordinator::JournalRecord>> first_journal_;
+  bool has_met_member_ = false;
   std::deque<Pending> pending_;
   std::deque<Answer> answers_;
   int64_t last_write_ = 0;

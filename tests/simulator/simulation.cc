@@ -167,6 +167,9 @@ void Simulation::Handle(const SimEvent& event) {
     case EventKind::kCoordinatorStart:
       coordinator_.Start();
       return;
+    case EventKind::kTwinEnd:
+      coordinator_.EndTwin();
+      return;
     case EventKind::kSessionHeal:
       sessions_.Heal(event.slot);
       return;

@@ -90,6 +90,8 @@ TEST(SimulatorTest, FreshSeedsFindNoBug) {
   const BatchResult batch = ExpectNoBug(Holders::kRanks);
   for (int kind = 0; kind < kFaultKindsOfRanks; ++kind)
     ExpectFault(batch, kind);
+  ExpectFault(batch, static_cast<int>(FaultKind::kLeaveAll));
+  ExpectFault(batch, static_cast<int>(FaultKind::kTwin));
 }
 
 TEST(SimulatorTest, FreshSeedsOfJobsWithShardsFindNoBug) {

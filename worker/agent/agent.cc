@@ -184,7 +184,7 @@ void Agent::Impl::Do(const agent::OpenSession& action) {
     is_session_over_ = false;
   }
   session_ = CoordinatorSession::Open(
-      options_.coordinator, options_.credentials,
+      options_.coordinator, action.peer, options_.credentials,
       HelloMessage(options_.identity, action, trainer_.progress()),
       [this](agent::Event event) { Post(std::move(event)); });
 }

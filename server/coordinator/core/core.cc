@@ -129,9 +129,10 @@ struct CoordinatorCore::Impl {
   bool has_begun = false;
 };
 
-CoordinatorCore::CoordinatorCore(Config config)
+CoordinatorCore::CoordinatorCore(Config config, uint64_t incarnation)
     : impl_(std::make_unique<Impl>()) {
   impl_->config = std::move(config);
+  impl_->state.incarnation = incarnation;
 }
 
 CoordinatorCore::CoordinatorCore(std::unique_ptr<Impl> impl)
@@ -142,9 +143,11 @@ CoordinatorCore& CoordinatorCore::operator=(CoordinatorCore&&) noexcept =
     default;
 
 absl::StatusOr<CoordinatorCore> CoordinatorCore::Recover(
-    Config config, const std::vector<JournalRecord>& records) {
+    Config config, const std::vector<JournalRecord>& records,
+    uint64_t incarnation) {
   auto impl = std::make_unique<Impl>();
   ASSIGN_OR_RETURN(impl->state, Fold(records, config));
+  impl->state.incarnation = incarnation;
   impl->config = std::move(config);
   return CoordinatorCore(std::move(impl));
 }

@@ -50,6 +50,7 @@
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_CORE_H_
 #define RINGMASTER_SERVER_COORDINATOR_CORE_CORE_H_
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -65,8 +66,9 @@ namespace ringmaster::coordinator {
 
 class CoordinatorCore {
  public:
-  // A new coordinator, without a journal. `config` is valid.
-  explicit CoordinatorCore(Config config);
+  // A new coordinator, without a journal. `config` is valid; `incarnation` is
+  // random, and tells it from the coordinators before it.
+  explicit CoordinatorCore(Config config, uint64_t incarnation = 0);
   ~CoordinatorCore();
   CoordinatorCore(CoordinatorCore&&) noexcept;
   CoordinatorCore& operator=(CoordinatorCore&&) noexcept;
@@ -75,7 +77,8 @@ class CoordinatorCore {
   // queued again; members of a job that was running are DETACHED until they say
   // hello. DATA_LOSS if the records contradict each other.
   [[nodiscard]] static absl::StatusOr<CoordinatorCore> Recover(
-      Config config, const std::vector<JournalRecord>& records);
+      Config config, const std::vector<JournalRecord>& records,
+      uint64_t incarnation = 0);
 
   // Takes in `event` and returns the actions that follow, in order. Then acts
   // on every deadline up to `now`, which never goes back. The first call, a

@@ -139,6 +139,7 @@ class Writer {
     formed.set_is_rollback(record.is_rollback);
     for (const ShardPlacement& shard : record.placements)
       *formed.add_placements() = ringmaster::ToProto(shard);
+    formed.set_formed_by(record.formed_by);
   }
   void operator()(const CancelRequestedRecord& record) {
     v1::CancelRequested& cancel = *proto_.mutable_cancel_requested();
@@ -215,6 +216,7 @@ GenerationFormedRecord FromProto(const v1::GenerationFormed& formed) {
   record.is_rollback = formed.is_rollback();
   for (const v1::ShardPlacement& shard : formed.placements())
     record.placements.push_back(ringmaster::FromProto(shard));
+  record.formed_by = formed.formed_by();
   return record;
 }
 

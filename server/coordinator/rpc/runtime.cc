@@ -76,7 +76,8 @@ absl::StatusOr<std::unique_ptr<CoordinatorRuntime>> CoordinatorRuntime::Start(
   ASSIGN_OR_RETURN(const std::vector<JournalRecord> records,
                    runtime->journal_->Load());
   ASSIGN_OR_RETURN(CoordinatorCore core,
-                   CoordinatorCore::Recover(self->options_.config, records));
+                   CoordinatorCore::Recover(self->options_.config, records,
+                                            self->self_.incarnation));
   runtime->core_.emplace(std::move(core));
   self->executor_.PostUrgent([self] { self->Feed(Tick{}); });
   return runtime;

@@ -293,6 +293,7 @@ absl::StatusOr<EventBody> ParseHello(SessionId session, const v1::Hello& hello,
           .ToString();
   event.version = BoundedText(hello.version(), kMaxWorkerName);
   event.generation = hello.generation();
+  event.formed_by = hello.formed_by();
   event.applied_step = hello.applied_step();
   SetCosts(hello, event);
   SetHistory(hello, event);

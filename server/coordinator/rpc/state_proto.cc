@@ -9,6 +9,7 @@
 #include "server/coordinator/core/account/explain.h"
 #include "server/coordinator/core/account/goodput.h"
 #include "server/coordinator/core/account/straggler.h"
+#include "server/coordinator/core/state/formed.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -186,6 +187,7 @@ v1::Status StatusProto(const StatusSource& source) {
   coordinator.set_host(self.host);
   coordinator.set_journal_error(JournalFault(state, source.journal_wait));
   coordinator.set_last_generation(state.last_generation);
+  coordinator.set_other_coordinator(OtherCoordinatorText(state));
   for (const auto& [name, worker] : state.workers) {
     *proto.add_workers() = WorkerProto(worker, source.now);
   }

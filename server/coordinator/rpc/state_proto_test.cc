@@ -288,8 +288,27 @@ TEST(StateProtoTest, StatusShowsTheLastEndedJobsNewestFirst) {
   EXPECT_EQ(proto.jobs(kMaxEndedJobsShown).id(), "digits-11");
   EXPECT_EQ(proto.workers(0).name(), "w0");
   EXPECT_EQ(proto.coordinator().journal_error(), "disk full");
+  EXPECT_EQ(proto.coordinator().other_coordinator(), "");
   EXPECT_EQ(proto.coordinator().incarnation(), 7u);
   EXPECT_EQ(proto.time().seconds(), 9);
+}
+
+TEST(StateProtoTest, StatusTellsOfAnotherCoordinator) {
+  State state;
+  state.incarnation = 11;
+  state.other = {.worker = "w0",
+                 .generation = 7,
+                 .formed_by = 10,
+                 .is_newer = true,
+                 .is_of_former = true};
+  EXPECT_EQ(StatusProto({.state = state, .self = {}})
+                .coordinator()
+                .other_coordinator(),
+            "worker w0 is in generation 7 of coordinator 000000000000000a, "
+            "which this one (000000000000000b) does not know: this journal is "
+            "an older copy, so nothing is decided by it. End this "
+            "coordinator; or, if 000000000000000a has ended for good, start "
+            "it with --take_over");
 }
 
 TEST(StateProtoTest, StatusTellsOfADiskThatHangs) {

@@ -45,6 +45,7 @@ CoordinatorFacts GatherCoordinatorFacts(Client& client, bool is_encrypted,
   facts.clock_offset = FromProto(status->time()) - here;
   facts.version = status->coordinator().version();
   facts.journal_error = status->coordinator().journal_error();
+  facts.other_coordinator = status->coordinator().other_coordinator();
   facts.workers = status->workers_size();
   return facts;
 }
@@ -69,6 +70,12 @@ std::vector<Finding> CoordinatorFindings(const CoordinatorFacts& facts,
     findings.push_back(Warn("coordinator's journal", facts.journal_error,
                             "its decisions are lost when it ends",
                             "make room on its --state_dir's disk"));
+  }
+  if (!facts.other_coordinator.empty()) {
+    findings.push_back(
+        Warn("another coordinator", facts.other_coordinator,
+             "the job may be trained twice, or not at all",
+             "end the wrong one: docs/operations.md, \"Two coordinators\""));
   }
   findings.push_back(
       Good("clock",

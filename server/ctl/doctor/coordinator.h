@@ -19,6 +19,7 @@ struct CoordinatorFacts {
   bool is_encrypted = false;
   std::string version;
   std::string journal_error;
+  std::string other_coordinator = {};
   int workers = 0;
   absl::Duration round_trip;
   // By how much its wall clock is ahead of ours, give or take the round trip.

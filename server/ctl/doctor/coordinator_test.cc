@@ -51,6 +51,15 @@ TEST(CoordinatorTest, AnotherReleaseASlowWayAndABrokenJournalAreWarnings) {
   EXPECT_EQ(findings[3].what, "disk full");
 }
 
+TEST(CoordinatorTest, AnotherCoordinatorOnACopyOfTheJournalIsAWarning) {
+  CoordinatorFacts facts = GoodFacts();
+  facts.other_coordinator = "worker a is in generation 7";
+  const auto findings = CoordinatorFindings(facts, "ringmaster 1");
+  ASSERT_EQ(findings.size(), 5);
+  EXPECT_EQ(findings[3].level, Level::kWarning);
+  EXPECT_EQ(findings[3].what, "worker a is in generation 7");
+}
+
 TEST(CoordinatorTest, SilenceIsAFailureWithItsOwnCode) {
   CoordinatorFacts facts;
   facts.status = absl::UnavailableError("no coordinator listens at x");

@@ -94,6 +94,11 @@ std::vector<std::string> StatusLines(const v1::Status& status, absl::Time now,
         absl::StrCat("error: ", Printable(coordinator.journal_error()),
                      "; no new generation can start until this is mended")));
   }
+  if (!coordinator.other_coordinator().empty()) {
+    lines.push_back(Paint(
+        style, Color::kRed,
+        absl::StrCat("error: ", Printable(coordinator.other_coordinator()))));
+  }
   lines.push_back(CountWorkers(status));
   for (const v1::Quarantine& quarantine : status.quarantines()) {
     lines.push_back(

@@ -112,6 +112,13 @@ TEST(StatusLinesTest, ShowsAnUnusableJournal) {
               HasSubstr("error: disk full; no new"));
 }
 
+TEST(StatusLinesTest, ShowsAnotherCoordinator) {
+  v1::Status status;
+  status.mutable_coordinator()->set_other_coordinator("worker a is in 7");
+  EXPECT_THAT(absl::StrJoin(StatusLines(status, kNow, {.width = 200}), "\n"),
+              HasSubstr("error: worker a is in 7"));
+}
+
 TEST(StatusLinesTest, ShowsQuarantinedHosts) {
   const auto status = Parse<v1::Status>(R"pb(
     quarantines {

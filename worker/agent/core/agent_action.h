@@ -22,11 +22,16 @@ namespace ringmaster::agent {
 
 // ---- The session.
 
-// Opens a session with a hello that names `generation` (0: none) and, by its
-// assignment's payload, the job. Answered by SessionUp or SessionDown.
+// Opens a session with a hello that names `generation` (0: none), who formed it
+// and, by its assignment's payload, the job. Answered by SessionUp or
+// SessionDown.
 struct OpenSession {
   int64_t generation = 0;
   std::shared_ptr<const AssignmentPayload> payload;
+  uint64_t formed_by = 0;
+  // As in SessionUp: the address to try; empty: wherever the coordinator's name
+  // leads to.
+  std::string peer = {};
 };
 // Gives the session up. Answered by SessionDown.
 struct CloseSession {};

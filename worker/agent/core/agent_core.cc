@@ -155,6 +155,7 @@ void AgentCore::Adopt(const AssignmentReceived& assignment) {
   job_id_ = assignment.job_id;
   generation_ = assignment.generation;
   rank_ = assignment.rank;
+  formed_by_ = assignment.formed_by;
   payload_ = assignment.payload;
   is_rehearsal_ = assignment.is_rehearsal;
   is_stop_wanted_ = false;
@@ -210,6 +211,7 @@ void AgentCore::On(const HaltReceived& event) {
     // return.
     generation_ = pending_assignment_->generation;
     rank_ = pending_assignment_->rank;
+    formed_by_ = pending_assignment_->formed_by;
     is_rehearsal_ = false;
     payload_ = pending_assignment_->payload;
     pending_assignment_.reset();
@@ -341,6 +343,7 @@ void AgentCore::ReleaseToPool() {
   state_ = AgentState::kIdle;
   generation_ = 0;
   rank_ = -1;
+  formed_by_ = 0;
   is_rehearsal_ = false;
   payload_.reset();
   if (leave_) LeaveNow();

@@ -6,7 +6,9 @@
 // events and carry actions out.
 //
 // Two things run side by side: the session with the coordinator, which is
-// opened again with backoff whenever it ends, and the worker's part in a
+// opened again with backoff whenever it ends (where it was, and by turns wherever
+// the coordinator's name leads to, since that may be another coordinator on a
+// copy of the journal, which sends the worker away), and the worker's part in a
 // generation, which does not depend on the session: training continues while
 // the coordinator is away, and the worker reports what happened meanwhile when
 // it attaches again. Messages of any generation but the current one are
@@ -144,6 +146,10 @@ class AgentCore {
   // Returns true if the session ended because the name is taken, and that may
   // pass.
   bool MayWaitForName(const SessionDown& end);
+  // Bound on the welcome in the present attempt.
+  absl::Duration AnswerTimeout() const;
+  // Another coordinator has sent it away.
+  void SayRefusal(const SessionDown& event);
 
   void BeginLeaving(std::string reason, ExitCode exit_code);
   // Asks the running trainer for the boundary at which it can leave.
@@ -226,6 +232,10 @@ class AgentCore {
   std::string last_failure_;
   bool is_expelled_ = false;  // by the end of the last session
   bool is_answer_late_ = false;
+  // Where the last session was, and whether it is tried next.
+  std::string peer_;
+  bool is_peer_next_ = false;
+  bool is_refusal_said_ = false;  // since the session was last up
   uint64_t coordinator_incarnation_ = 0;
   int protocol_ = 0;  // of the last session
   absl::Duration beat_interval_ = absl::InfiniteDuration();
@@ -236,6 +246,7 @@ class AgentCore {
   std::string job_id_;  // the job whose state the trainer holds; "": none
   std::shared_ptr<const AssignmentPayload> payload_;  // of the generation
   int rank_ = -1;
+  uint64_t formed_by_ = 0;  // the incarnation of the generation's coordinator
   bool is_rehearsal_ = false;  // generation_ stands for none yet
   StepPosition position_;
   int64_t saved_step_ = 0;         // of the last checkpoint known here

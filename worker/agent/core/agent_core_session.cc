@@ -30,6 +30,8 @@ void AgentCore::On(const SessionUp& event) {
   state_wait_ = event.state_wait;
   give_up_deadline_.reset();
   is_expelled_ = false;
+  peer_ = event.peer;
+  is_refusal_said_ = false;
   answer_deadline_ = MonotonicTime::InfiniteFuture();
   failed_attempts_ = 0;
   coordinator_incarnation_ = event.coordinator_incarnation;
@@ -53,12 +55,12 @@ void AgentCore::On(const SessionDown& event) {
     return;
   }
   const bool was_answer_late = std::exchange(is_answer_late_, false);
-  last_failure_ =
-      was_answer_late
-          ? absl::StrCat("coordinator ", config_.coordinator,
-                         " did not answer within ",
-                         absl::FormatDuration(config_.answer_timeout))
-          : DescribeSessionEnd(event, config_.coordinator);
+  last_failure_ = was_answer_late
+                      ? absl::StrCat("coordinator ", config_.coordinator,
+                                     " did not answer within ",
+                                     absl::FormatDuration(AnswerTimeout()))
+                      : DescribeSessionEnd(event, config_.coordinator);
+  if (IsOfOtherCoordinator(event)) SayRefusal(event);
   // One line per outage, and one if the name is taken; further attempts are
   // silent.
   if (was_up || is_name_news ||
@@ -94,10 +96,29 @@ void AgentCore::On(const SessionDown& event) {
   // since all workers would otherwise come back at the same moment.
   const bool has_waited =
       !was_up && !was_answer_late && now_ - opened_at_ >= config_.retry_max;
+  is_peer_next_ = !peer_.empty() && (was_up || !is_peer_next_);
   const absl::Duration delay =
       RetryDelay(failed_attempts_++, config_.retry_initial, config_.retry_max,
                  event.jitter);
   retry_at_ = has_waited ? now_ : now_ + delay;
+}
+
+void AgentCore::SayRefusal(const SessionDown& event) {
+  if (std::exchange(is_refusal_said_, true)) return;
+  Say(Severity::kWarning, "session.other_coordinator",
+      absl::StrCat(
+          "another coordinator than its own, ",
+          event.peer.empty() ? "" : absl::StrCat("at ", event.peer, ", "),
+          "sends it away: ", DescribeSessionEnd(event, config_.coordinator),
+          "; this worker waits ", absl::FormatDuration(Patience()),
+          " for its own",
+          peer_.empty() ? "" : absl::StrCat(", last met at ", peer_)));
+}
+
+absl::Duration AgentCore::AnswerTimeout() const {
+  // Whoever was there may have moved.
+  return is_peer_next_ ? std::min(config_.answer_timeout, config_.retry_max)
+                       : config_.answer_timeout;
 }
 
 bool AgentCore::IsAwayUntilTrainerReturns() const {
@@ -309,12 +330,15 @@ void AgentCore::On(const Tick&) {
   } else if (link_ == Link::kDown && now_ >= retry_at_) {
     link_ = Link::kOpening;
     opened_at_ = now_;
-    answer_deadline_ = now_ + config_.answer_timeout;
-    if (is_rehearsal_) {
-      Do(OpenSession{});
-    } else {
-      Do(OpenSession{generation_, payload_});
+    answer_deadline_ = now_ + AnswerTimeout();
+    OpenSession open;
+    if (is_peer_next_) open.peer = peer_;
+    if (!is_rehearsal_) {
+      open.generation = generation_;
+      open.payload = payload_;
+      open.formed_by = formed_by_;
     }
+    Do(std::move(open));
   }
 }
 

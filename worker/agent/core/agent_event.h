@@ -43,6 +43,9 @@ struct SessionUp {
   absl::Duration lease;
   // A worker that holds a job's steps tries at least this long to come back.
   absl::Duration state_wait = absl::ZeroDuration();
+  // The coordinator's address, as gRPC writes it ("ipv4:10.0.0.5:29400"): its
+  // name may lead to several.
+  std::string peer = {};
 };
 
 // The session ended or could not be opened. `jitter` in [0, 1) spreads the
@@ -52,6 +55,8 @@ struct SessionDown {
   std::string reason;  // common/status/reason.h; empty if none came
   std::string message;
   double jitter = 0;
+  // As in SessionUp; empty if nobody was reached.
+  std::string peer = {};
 };
 
 struct AssignmentReceived {
@@ -63,6 +68,9 @@ struct AssignmentReceived {
   std::shared_ptr<const AssignmentPayload> payload;
   // The worker is to prepare, and is no member yet.
   bool is_rehearsal = false;
+  // The incarnation of the coordinator that formed the generation; 0: a release
+  // that does not tell.
+  uint64_t formed_by = 0;
 };
 
 struct StartReceived {

@@ -84,6 +84,10 @@ bool IsExpulsion(const SessionDown& end) {
          end.reason == reason::kStaleGeneration;
 }
 
+bool IsOfOtherCoordinator(const SessionDown& end) {
+  return end.reason == reason::kUnknownGeneration;
+}
+
 std::string DescribeSessionEnd(const SessionDown& end,
                                std::string_view coordinator) {
   if (Contains(end.message, "DNS resolution failed")) {

@@ -41,6 +41,10 @@ struct Refusal {
 // longer a member of its generation.
 [[nodiscard]] bool IsExpulsion(const SessionDown& end);
 
+// Returns true if it was another coordinator than that of the worker's
+// generation, which does not know it.
+[[nodiscard]] bool IsOfOtherCoordinator(const SessionDown& end);
+
 // `end` in words, for a log line: "nowhere:7000 does not resolve ...".
 [[nodiscard]] std::string DescribeSessionEnd(const SessionDown& end,
                                              std::string_view coordinator);

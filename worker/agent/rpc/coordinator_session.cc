@@ -184,6 +184,8 @@ class CoordinatorSession::Stream final
     down.reason = ReasonOf(status);
     down.message = status.ok() ? "the coordinator ended the session"
                                : std::string(status.message());
+    // Without an answer it is the name that was tried.
+    if (!down.reason.empty()) down.peer = context_.peer();
     on_event_(std::move(down));
     MutexLock lock(mutex_);
     is_done_ = true;
@@ -211,6 +213,9 @@ class CoordinatorSession::Stream final
           reason::kSessionProtocolViolation);
     }
     is_welcomed_ = true;
+    if (is_welcome) {
+      std::get<agent::SessionUp>(**event).peer = context_.peer();
+    }
     on_event_(**std::move(event));
     return absl::OkStatus();
   }
@@ -266,15 +271,16 @@ CoordinatorSession::CoordinatorSession(std::unique_ptr<Stream> stream)
     : stream_(std::move(stream)) {}
 
 std::unique_ptr<CoordinatorSession> CoordinatorSession::Open(
-    const std::string& coordinator,
+    const std::string& coordinator, const std::string& peer,
     const std::shared_ptr<grpc::ChannelCredentials>& credentials,
     const v1::SessionRequest& hello, EventCallback on_event) {
-  auto stream =
-      std::make_unique<Stream>(MakeChannel(coordinator, credentials,
-                                           {.has_own_connection = true,
-                                            .dead_after = kDeadAfter,
-                                            .ping_interval = kPingInterval}),
-                               std::move(on_event));
+  ChannelOptions options = {.has_own_connection = true,
+                            .dead_after = kDeadAfter,
+                            .ping_interval = kPingInterval};
+  if (!peer.empty()) options.certified_for = coordinator;
+  auto stream = std::make_unique<Stream>(
+      MakeChannel(peer.empty() ? coordinator : peer, credentials, options),
+      std::move(on_event));
   stream->Start(hello);
   return std::unique_ptr<CoordinatorSession>(
       new CoordinatorSession(std::move(stream)));

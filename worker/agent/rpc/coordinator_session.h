@@ -34,9 +34,10 @@ class CoordinatorSession {
 
   // Connects to `coordinator` and says `hello`; returns at once. Each session
   // has a connection of its own: the address is resolved anew, and no backoff
-  // of an earlier connection delays this one.
+  // of an earlier connection delays this one. `peer`, unless it is empty: the
+  // one of its addresses to connect to, as in SessionUp.
   static std::unique_ptr<CoordinatorSession> Open(
-      const std::string& coordinator,
+      const std::string& coordinator, const std::string& peer,
       const std::shared_ptr<grpc::ChannelCredentials>& credentials,
       const v1::SessionRequest& hello, EventCallback on_event);
   ~CoordinatorSession();

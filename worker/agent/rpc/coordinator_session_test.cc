@@ -30,10 +30,10 @@ class CoordinatorSessionTest : public ::testing::Test {
     session_.reset();
   }
 
-  void Open() {
+  void Open(const std::string& peer = "") {
     Message hello;
     hello.mutable_hello()->set_name("w0");
-    session_ = CoordinatorSession::Open(coordinator_.address(),
+    session_ = CoordinatorSession::Open(coordinator_.address(), peer,
                                         grpc::InsecureChannelCredentials(),
                                         hello, [this](agent::Event event) {
                                           MutexLock lock(mutex_);

@@ -257,7 +257,8 @@ absl::StatusOr<Event> AssignmentEvent(const v1::Assignment& message) {
                                    .world_size = message.world_size(),
                                    .resume_step = message.resume_step(),
                                    .payload = std::move(payload),
-                                   .is_rehearsal = message.rehearsal()};
+                                   .is_rehearsal = message.rehearsal(),
+                                   .formed_by = message.formed_by()};
 }
 
 v1::Phase TrainerPhase(TrainPhase phase) {
@@ -404,6 +405,7 @@ v1::SessionRequest HelloMessage(const WorkerIdentity& identity,
   if (identity.costs) *hello.mutable_costs() = ToProto(*identity.costs);
   hello.set_rehearses(identity.role == WorkerRole::kWorker);
   hello.set_generation(open.generation);
+  hello.set_formed_by(open.formed_by);
   if (open.generation == 0) return request;
   hello.set_applied_step(progress.applied_step);
   if (open.payload == nullptr) return request;

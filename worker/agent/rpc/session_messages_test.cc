@@ -553,6 +553,11 @@ TEST(SessionMessagesTest, TheHelloTellsTheJobAndHowThePredecessorEnded) {
   EXPECT_FALSE(fresh.has_predecessor());
   EXPECT_FALSE(fresh.has_held_job());
   EXPECT_EQ(fresh.applied_step(), 0);
+  EXPECT_EQ(fresh.formed_by(), 0u);
+  agent::OpenSession open;
+  open.generation = 7;
+  open.formed_by = 11;
+  EXPECT_EQ(HelloMessage(identity, open, progress).hello().formed_by(), 11u);
 
   identity.predecessor = ProcessEnd{4711, 0, 9};
   const auto event = ToEvent(GoodAssignment());

@@ -11,6 +11,7 @@
 #include "common/protocol/enum_name.h"
 #include "server/coordinator/core/account/incident.h"
 #include "server/coordinator/core/placement/rendezvous.h"
+#include "server/coordinator/core/state/formed.h"
 #include "server/coordinator/core/state/turn.h"
 
 namespace ringmaster::coordinator {
@@ -79,6 +80,12 @@ class Explainer {
       result_.summary =
           absl::StrCat("its end as ", EnumName(job_.ending->state),
                        " is on its way to the journal");
+      return;
+    }
+    if (IsOutdated(state_)) {
+      result_.summary = OtherCoordinatorText(state_);
+      result_.what_unblocks =
+          "its start with --take_over, or the other coordinator";
       return;
     }
     switch (job_.state) {

@@ -8,18 +8,20 @@
 #include "server/coordinator/core/life/growth.h"
 #include "server/coordinator/core/life/halt.h"
 #include "server/coordinator/core/life/membership.h"
+#include "server/coordinator/core/life/other_coordinator.h"
 #include "server/coordinator/core/life/progress.h"
 #include "server/coordinator/core/life/quarantine.h"
 #include "server/coordinator/core/life/rebuild.h"
 #include "server/coordinator/core/life/rehearsal.h"
 #include "server/coordinator/core/life/training.h"
+#include "server/coordinator/core/state/formed.h"
 
 namespace ringmaster::coordinator {
 
 MonotonicTime EarliestDeadline(const State& state) {
   if (state.is_shutting_down) return MonotonicTime::InfiniteFuture();
   const Job* const job = state.ActiveJob();
-  if (job == nullptr) {
+  if (job == nullptr || IsOutdated(state)) {
     return std::min({state.lease_check, state.quarantine_check,
                      state.rebuilding.has_value()
                          ? state.rebuilding->deadline
@@ -41,6 +43,11 @@ void ActOnDeadlines(Turn& turn) {
   if (turn.state.rebuilding.has_value() &&
       turn.state.rebuilding->deadline <= turn.now) {
     OnRebuildDeadline(turn);
+  }
+  if (IsOutdated(turn.state)) {
+    HoldDeadlines(turn);
+    if (turn.state.quarantine_check <= turn.now) OnQuarantineCheck(turn);
+    return;
   }
   const auto due = [&turn](MonotonicTime Job::*deadline) -> Job* {
     Job* const job = turn.state.ActiveJob();

@@ -27,6 +27,7 @@
 #include "server/coordinator/core/placement/cost_agreement.h"
 #include "server/coordinator/core/placement/rendezvous.h"
 #include "server/coordinator/core/placement/shards.h"
+#include "server/coordinator/core/state/formed.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -342,6 +343,10 @@ void TryGather(Turn& turn) {
     return;
   }
   job->gang_deadline = MonotonicTime::InfiniteFuture();
+  if (IsOutdated(turn.state)) {
+    SetMessage(turn, *job, kOutdatedText);
+    return;
+  }
   if (!turn.state.journal_error.empty()) {
     SetMessage(
         turn, *job,
@@ -388,6 +393,7 @@ void FormGeneration(Turn& turn, Job& job, const Formation& formation) {
   // messages of one generation cannot be taken for another's.
   job.generation = ++turn.state.last_generation;
   turn.state.last_recorded_generation = job.generation;
+  NoteFormed(turn.state, job.generation, turn.state.incarnation);
   // The workers that measured may have left since; then the old costs stay.
   if (auto costs = CostsOf(turn.state, formation.workers)) job.costs = costs;
   job.integrity = OldestOf(formation.workers) == nullptr
@@ -423,7 +429,7 @@ void FormGeneration(Turn& turn, Job& job, const Formation& formation) {
       turn.time, formation.is_rollback,
       job.placements == nullptr ? std::vector<ShardPlacement>()
                                 : *job.placements,
-      std::move(since)});
+      std::move(since), turn.state.incarnation});
 }
 
 void AbandonFormation(Turn& turn, Job& job) {
@@ -530,6 +536,7 @@ void SendAssignmentTo(Turn& turn, const Job& job, const Member& member) {
   assignment.integrity = job.integrity;
   assignment.placements = job.placements;
   assignment.makes_no_step = job.closing != Closing::kNone;
+  assignment.formed_by = turn.state.incarnation;
   turn.Do(std::move(assignment));
 }
 

@@ -12,6 +12,7 @@
 #include "server/coordinator/core/life/attach.h"
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/halt.h"
+#include "server/coordinator/core/life/other_coordinator.h"
 #include "server/coordinator/core/life/own_failure.h"
 #include "server/coordinator/core/life/reform.h"
 #include "server/coordinator/core/life/silence.h"
@@ -197,6 +198,7 @@ void OnHello(Turn& turn, const HelloReceived& hello) {
   // A worker of a coordinator whose journal is gone: fence its generation too.
   turn.state.last_generation =
       std::max(turn.state.last_generation, hello.generation);
+  if (SendAway(turn, hello)) return;
   if (!hello.held_job_fault.empty()) {
     turn.Emit(
         v1::EVENT_SEVERITY_WARNING, "worker.held_job_ignored", hello.name,

@@ -15,6 +15,7 @@
 #include "server/coordinator/core/life/formation.h"
 #include "server/coordinator/core/life/job_end.h"
 #include "server/coordinator/core/life/take_over.h"
+#include "server/coordinator/core/state/formed.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -158,7 +159,7 @@ void GiveUp(Turn& turn) {
 }
 
 void Begin(Turn& turn, const Worker& worker, const HeldJob& held,
-           int64_t generation) {
+           int64_t generation, uint64_t formed_by) {
   if (turn.state.rebuilding.has_value()) {
     ReleaseReporters(turn, worker.name,
                      absl::StrCat("a member reported a newer generation than ",
@@ -172,6 +173,7 @@ void Begin(Turn& turn, const Worker& worker, const HeldJob& held,
   Rebuilding& rebuilding = *turn.state.rebuilding;
   rebuilding.is_creating = is_creating;
   rebuilding.generation = generation;
+  rebuilding.formed_by = formed_by;
   rebuilding.job = held;
   rebuilding.job_number = NumberOf(held);
   rebuilding.since = turn.now;
@@ -202,6 +204,7 @@ bool TakeReport(Turn& turn, Worker& worker, const HelloReceived& hello) {
       turn.state.rebuilding.has_value() ? &*turn.state.rebuilding : nullptr;
   const bool is_same = rebuilding != nullptr &&
                        rebuilding->generation == hello.generation &&
+                       rebuilding->formed_by == hello.formed_by &&
                        rebuilding->job.job_id == held.job_id;
   if (!is_same) {
     // A generation that is being recorded counts, unless the same job has a
@@ -214,7 +217,7 @@ bool TakeReport(Turn& turn, Worker& worker, const HelloReceived& hello) {
     if (!is_newer || !CanTakeOver(turn.state, held, hello.generation)) {
       return false;
     }
-    Begin(turn, worker, held, hello.generation);
+    Begin(turn, worker, held, hello.generation, hello.formed_by);
   }
   Rebuilding& taken = *turn.state.rebuilding;
   const Worker* const holder = ReporterOf(turn.state, held.rank);
@@ -236,7 +239,9 @@ bool TakeReport(Turn& turn, Worker& worker, const HelloReceived& hello) {
 }
 
 void ContinueRebuilding(Turn& turn) {
-  if (!turn.state.rebuilding.has_value()) return;
+  // Where workers of a release that does not tell who formed their generation
+  // report it, others may tell what that means.
+  if (!turn.state.rebuilding.has_value() || IsOutdated(turn.state)) return;
   Rebuilding& rebuilding = *turn.state.rebuilding;
   const Job* const job = turn.state.FindJob(rebuilding.job.job_id);
   if (job != nullptr && IsEnded(job->state)) {

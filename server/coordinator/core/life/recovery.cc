@@ -20,6 +20,7 @@
 #include "server/coordinator/core/life/reform.h"
 #include "server/coordinator/core/life/training.h"
 #include "server/coordinator/core/placement/shards.h"
+#include "server/coordinator/core/state/formed.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -91,6 +92,7 @@ struct FoldVisitor {
     }
     state.last_generation = record.generation;
     state.last_recorded_generation = record.generation;
+    NoteFormed(state, record.generation, record.formed_by);
     job->state = v1::JOB_STATE_PREPARING;
     if (job->generation == 0) job->first_generation = record.generation;
     job->generation = record.generation;

@@ -18,6 +18,7 @@
 #include "server/coordinator/core/life/own_failure.h"
 #include "server/coordinator/core/placement/rendezvous.h"
 #include "server/coordinator/core/placement/shards.h"
+#include "server/coordinator/core/state/formed.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -443,6 +444,10 @@ Formation NextGeneration(const Turn& turn, const Job& job,
 }  // namespace
 
 void Reform(Turn& turn, Job& job) {
+  if (IsOutdated(turn.state)) {
+    Wait(turn, job, kOutdatedText);
+    return;
+  }
   if (WaitsForAbsent(turn, job)) return;
   ResumePoint point = FindResumePoint(job);
   // Before anything else, since what the leavers held no longer counts after

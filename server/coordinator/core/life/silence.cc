@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "server/coordinator/core/state/formed.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -72,7 +73,8 @@ void Detach(Turn& turn, Job& job, Worker& worker) {
 Job* JobThatTrains(Turn& turn) {
   Job* const job = turn.state.ActiveJob();
   return job != nullptr && job->state == v1::JOB_STATE_RUNNING &&
-                 !job->ending.has_value() && !job->cancel_reason.has_value()
+                 !job->ending.has_value() && !job->cancel_reason.has_value() &&
+                 !IsOutdated(turn.state)
              ? job
              : nullptr;
 }

@@ -17,6 +17,7 @@
 #include "server/coordinator/core/life/training.h"
 #include "server/coordinator/core/placement/rendezvous.h"
 #include "server/coordinator/core/placement/shards.h"
+#include "server/coordinator/core/state/formed.h"
 
 namespace ringmaster::coordinator {
 namespace {
@@ -133,6 +134,7 @@ GenerationFormedRecord RebuiltRecord(Turn& turn, const Job& job) {
   const Rebuilding& rebuilding = *turn.state.rebuilding;
   GenerationFormedRecord record;
   record.generation = rebuilding.generation;
+  record.formed_by = rebuilding.formed_by;
   record.job_id = rebuilding.job.job_id;
   record.resume_step = rebuilding.job.resume_step;
   // Applied steps are given up only by a rollback, here in or before a
@@ -160,6 +162,7 @@ void TakeOver(Turn& turn, Job& job, const GenerationFormedRecord& record) {
   const int64_t known = job.generation;
   Account(job, turn.now);
   job.generation = record.generation;
+  NoteFormed(turn.state, record.generation, record.formed_by);
   if (job.first_generation == 0) job.first_generation = record.generation;
   job.resume_step = record.resume_step;
   if (record.is_rollback) CountRollback(job);

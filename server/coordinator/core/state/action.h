@@ -65,6 +65,8 @@ struct SendAssignment {
   // The members make no step: they copy the state to the newcomers or, if there
   // are none, write a checkpoint, and pause.
   bool makes_no_step = false;
+  // This coordinator's incarnation.
+  uint64_t formed_by = 0;
 };
 
 struct SendStart {

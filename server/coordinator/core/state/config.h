@@ -104,6 +104,11 @@ struct Config {
   // Ended jobs kept in the state, newest first; >= 1.
   int max_ended_jobs = 100;
 
+  // It takes over, from the workers that report them, generations that its
+  // journal does not know, although it knows others: it is an older copy, and
+  // who formed them has ended for good (life/other_coordinator.h).
+  bool takes_over = false;
+
   // Protocol versions that the coordinator speaks.
   int protocol_min = 1;
   int protocol_max = kNewestProtocol;

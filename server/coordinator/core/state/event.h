@@ -71,6 +71,9 @@ struct HelloReceived {
   std::string version;
   // The generation it is in, when it attaches again; 0 otherwise.
   int64_t generation = 0;
+  // The incarnation of the coordinator that formed it; 0: the worker, or that
+  // coordinator, is of a release that does not tell.
+  uint64_t formed_by = 0;
   int64_t applied_step = 0;
   // The end of the process that had its slot before.
   std::optional<v1::ProcessEnd> predecessor;

@@ -45,6 +45,8 @@ struct GenerationFormedRecord {
   // By rank, since which generation the member has been in the job
   // (Member::since); empty: it is not known.
   std::vector<int64_t> since = {};
+  // The incarnation of the coordinator that formed it; 0: it is not known.
+  uint64_t formed_by = 0;
 };
 
 struct CancelRequestedRecord {

@@ -428,6 +428,7 @@ struct HostFault {
 // rebuild.h.
 struct Rebuilding {
   int64_t generation = 0;
+  uint64_t formed_by = 0;
   // As in the first report.
   HeldJob job;
   int64_t job_number = 0;
@@ -442,6 +443,28 @@ struct Rebuilding {
   bool is_recording = false;
 };
 
+// Generations, from the first to the last, that the coordinator of that
+// incarnation formed; 0: it is not known.
+struct FormedRange {
+  int64_t first = 0;
+  int64_t last = 0;
+  uint64_t formed_by = 0;
+};
+
+// A worker is in a generation that another coordinator formed and the journal
+// does not know; see formed.h.
+struct OtherCoordinator {
+  std::string worker;
+  int64_t generation = 0;
+  uint64_t formed_by = 0;
+  // It is newer than any that the journal has.
+  bool is_newer = false;
+  // The journal has others of that coordinator.
+  bool is_of_former = false;
+  // It is of a job that has not ended here.
+  bool is_of_known_job = false;
+};
+
 // Most members of the active job are silent at the same time, so the
 // coordinator may be what is cut off.
 struct CommonSilence {
@@ -451,12 +474,19 @@ struct CommonSilence {
 };
 
 struct State {
+  // The coordinator's: a random number of its process life; 0: it has none.
+  uint64_t incarnation = 0;
   // Rises with each change of what status shows.
   uint64_t revision = 1;
   // The last generation given out; strictly rising across restarts.
   int64_t last_generation = 0;
   // The last one that was handed to the journal.
   int64_t last_recorded_generation = 0;
+  // Who formed the generations of the journal, in their order. Gaps are numbers
+  // that were not used, or of jobs that are forgotten.
+  std::vector<FormedRange> formed;
+  // The last sign of another coordinator on a copy of the journal.
+  std::optional<OtherCoordinator> other;
   // The last job's number.
   int64_t last_job_number = 0;
   // The error that keeps decisions from becoming durable; empty if there is

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "common/protocol/enum_name.h"
 #include "common/status/reason.h"
+#include "server/coordinator/core/state/formed.h"
 #include "server/coordinator/core/state/turn.h"
 
 namespace ringmaster::coordinator {
@@ -218,6 +219,10 @@ std::string ToText(const State& state) {
   std::string text;
   if (!state.journal_error.empty()) {
     absl::StrAppend(&text, "journal error: ", state.journal_error, "\n");
+  }
+  if (state.other.has_value()) {
+    absl::StrAppend(&text, "other coordinator: ", OtherCoordinatorText(state),
+                    "\n");
   }
   for (const HostQuarantine& quarantine : state.quarantines) {
     absl::StrAppend(&text, "quarantine of host ", quarantine.host,

@@ -27,7 +27,7 @@ RandomCluster::RandomCluster(uint64_t seed)
       now_(MonotonicTime::FromNanos(1)) {
   config_.progress_cap = absl::Seconds(20);
   config_.quarantine_faults = 1 + Pick(3);
-  core_ = CoordinatorCore(config_);
+  core_ = CoordinatorCore(config_, ++coordinator_incarnation_);
   Feed(Tick{});
 }
 
@@ -225,7 +225,7 @@ void RandomCluster::RestartCoordinator() {
   }
   log_.push_back("restart");
   absl::StatusOr<CoordinatorCore> core =
-      CoordinatorCore::Recover(config_, journal_);
+      CoordinatorCore::Recover(config_, journal_, ++coordinator_incarnation_);
   if (!core.ok()) {
     Violate(std::string(core.status().message()));
     return;

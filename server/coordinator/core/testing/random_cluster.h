@@ -72,6 +72,7 @@ class RandomCluster {
     std::deque<Action> down;
     Mode mode = Mode::kIdle;
     int64_t generation = 0;
+    uint64_t formed_by = 0;
     int rank = -1;
     std::string job_id;
     int64_t applied = 0;
@@ -224,6 +225,7 @@ class RandomCluster {
   bool has_failed_journal_ = false;
   bool is_calm_ = false;
   uint64_t last_incarnation_ = 0;
+  uint64_t coordinator_incarnation_ = 0;
   SessionId last_session_ = 0;
   RequestToken last_request_ = 0;
   std::vector<std::string> violations_;

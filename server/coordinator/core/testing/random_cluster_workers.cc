@@ -42,6 +42,7 @@ void RandomCluster::Connect(Process& process) {
   hello.protocol_max = ProtocolOf(process.incarnation);
   hello.host = hello.host_key = process.host;
   hello.generation = process.generation;
+  hello.formed_by = process.formed_by;
   hello.applied_step = process.generation == 0 ? 0 : process.applied;
   // Those of another release do not.
   hello.can_rehearse = process.incarnation % 4 != 0;
@@ -307,6 +308,7 @@ void RandomCluster::Receive(Process& process, const Action& action) {
 void RandomCluster::GoIdle(Process& process) {
   process.mode = Mode::kIdle;
   process.generation = 0;
+  process.formed_by = 0;
   process.job_id.clear();
   process.wants_stop = false;
   process.is_newcomer = false;
@@ -348,6 +350,7 @@ void RandomCluster::ReceiveAssignment(Process& process,
                          ", but is to go on after ", assignment.resume_step));
   }
   process.generation = assignment.generation;
+  process.formed_by = assignment.formed_by;
   process.job_id = assignment.job_id;
   process.complete = process.is_newcomer ? 0 : assignment.resume_step;
   if (process.role == v1::ROLE_WORKER) Apply(process, process.complete);

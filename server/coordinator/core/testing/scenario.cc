@@ -172,7 +172,7 @@ Scenario::Words Scenario::Words::Parse(const std::string& text) {
 
 Scenario::Scenario()
     : config_(ScenarioConfig(absl::Seconds(2))),
-      core_(config_),
+      core_(config_, /*incarnation=*/1),
       now_(MonotonicTime::FromNanos(1'000'000'000)) {}
 
 std::string Scenario::Run(const std::string& command) {
@@ -228,7 +228,8 @@ std::string Scenario::Configure(const Words& words) {
       words.Number("quarantine_faults", config_.quarantine_faults));
   config_.max_ended_jobs =
       static_cast<int>(words.Number("max_ended_jobs", config_.max_ended_jobs));
-  core_ = CoordinatorCore(config_);
+  config_.takes_over = words.Has("takes_over");
+  core_ = CoordinatorCore(config_, coordinator_incarnation_);
   const absl::Status status = config_.Validate();
   return status.ok() ? "" : absl::StrCat("error: ", status.message(), "\n");
 }
@@ -264,6 +265,10 @@ std::string Scenario::Hello(const Words& words, bool is_new_life) {
     hello.data_address = process.host + ":9000";
     hello.version = "1.0";
     hello.generation = words.Number("generation", process.generation);
+    // Whoever is told of another generation has it from nobody known.
+    hello.formed_by = static_cast<uint64_t>(words.Number(
+        "by",
+        words.Has("generation") ? 0 : static_cast<int64_t>(process.formed_by)));
     hello.applied_step = words.Number("step", 0);
     hello.held_job = HeldJobOf(words);
     hello.can_rehearse = process.can_rehearse;
@@ -447,7 +452,7 @@ std::string Scenario::Advance(absl::Duration duration) {
 
 std::string Scenario::Restart() {
   absl::StatusOr<CoordinatorCore> core =
-      CoordinatorCore::Recover(config_, journal_);
+      CoordinatorCore::Recover(config_, journal_, ++coordinator_incarnation_);
   if (!core.ok()) {
     return absl::StrCat("error: ", core.status().message(), "\n");
   }
@@ -469,8 +474,9 @@ std::string Scenario::Feed(Event event) {
 
 std::string Scenario::Perform(const Action& action) {
   if (const auto* const assignment = std::get_if<SendAssignment>(&action)) {
-    processes_[session_names_[assignment->session]].generation =
-        assignment->generation;
+    Process& process = processes_[session_names_[assignment->session]];
+    process.generation = assignment->generation;
+    process.formed_by = assignment->formed_by;
   } else if (const auto* const release = std::get_if<SendRelease>(&action)) {
     processes_[session_names_[release->session]].generation = 0;
   } else if (const auto* const persist = std::get_if<Persist>(&action)) {

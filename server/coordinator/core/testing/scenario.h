@@ -5,13 +5,13 @@
 // Worker names may be given as a list.
 //   config [failure_budget=D] [progress_cap=D] [stop_budget=D] [state_wait=D]
 //         [max_ended_jobs=N] [join_settle=D] [max_rollbacks=N]
-//         [quarantine_faults=N]
+//         [quarantine_faults=N] [takes_over=yes]
 //                                     a new coordinator without a past;
 //                                     state_wait is 0 unless it is given
 //   events all|notable                show INFO events too; default notable
 //   join NAMES [host=H] [role=ps] [protocol=N] [rehearses=yes]
 //                                     hello of new process lives
-//   hello NAMES [incarnation=N] [generation=G] [step=S] [protocol=N]
+//   hello NAMES [incarnation=N] [generation=G [by=N]] [step=S] [protocol=N]
 //         [protocol_max=N] [session=old] [name=""] [job=ID rank=R of=N [of_servers=N]
 //         [after=S] [min=N] [max=N] [SHARDING] [placed=P/B,P/B]]
 //                                     hello of the same life, or as told
@@ -43,7 +43,8 @@
 //   stall D                           time passes, and nobody looks
 //   journal copy|restore|remove       of the whole: makes a copy, goes back
 //                                     to it, or to none
-//   restart                           a new coordinator from the journal
+//   restart                           a new coordinator from the journal;
+//                                     incarnations count from 1
 //   shutdown
 //   show                              the state
 #ifndef RINGMASTER_SERVER_COORDINATOR_CORE_TESTING_SCENARIO_H_
@@ -87,6 +88,7 @@ class Scenario {
     uint64_t incarnation = 0;
     SessionId session = 0;
     int64_t generation = 0;
+    uint64_t formed_by = 0;
     std::string host;
     int64_t pid = 0;
     v1::Role role = v1::ROLE_WORKER;
@@ -122,6 +124,8 @@ class Scenario {
   std::map<std::string, Process> processes_;
   std::map<SessionId, std::string> session_names_;
   uint64_t last_incarnation_ = 0;
+  // The coordinator's: one more with each.
+  uint64_t coordinator_incarnation_ = 1;
   SessionId last_session_ = 0;
   RequestToken last_request_ = 0;
 };

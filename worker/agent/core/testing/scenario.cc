@@ -23,7 +23,10 @@ std::string Position(const StepPosition& position) {
 
 struct ActionWriter {
   std::string operator()(const OpenSession& a) const {
-    return absl::StrCat("open-session g=", a.generation);
+    return absl::StrCat(
+        "open-session g=", a.generation,
+        a.formed_by == 0 ? "" : absl::StrCat(" by=", a.formed_by),
+        a.peer.empty() ? "" : absl::StrCat(" at=", a.peer));
   }
   std::string operator()(const CloseSession&) const { return "close-session"; }
   std::string operator()(const SendBeat& a) const {
@@ -225,13 +228,15 @@ std::optional<Event> ParseEvent(const Arguments& args) {
   if (name == "session-up") {
     return SessionUp{static_cast<uint64_t>(args.Number("life", 1)),
                      static_cast<int>(args.Number("protocol", 1)),
-                     args.Time("beat", absl::Hours(24)), absl::Seconds(1),
-                     args.Time("state_wait", absl::ZeroDuration())};
+                     args.Time("beat", absl::Hours(24)),
+                     absl::Seconds(1),
+                     args.Time("state_wait", absl::ZeroDuration()),
+                     args.Text("at")};
   }
   if (name == "session-down") {
     return SessionDown{
         CodeOf(args.Text("code")).value_or(absl::StatusCode::kUnavailable),
-        args.Text("reason"), args.Text("text"), 1.0};
+        args.Text("reason"), args.Text("text"), 1.0, args.Text("at")};
   }
   if (name == "assign") {
     return AssignmentReceived{g,
@@ -240,7 +245,8 @@ std::optional<Event> ParseEvent(const Arguments& args) {
                               static_cast<int>(args.Number("world", 1)),
                               args.Number("resume"),
                               nullptr,
-                              args.Number("rehearsal") != 0};
+                              args.Number("rehearsal") != 0,
+                              static_cast<uint64_t>(args.Number("by"))};
   }
   if (name == "start") return StartReceived{g};
   if (name == "halt") return HaltReceived{g, args.Text("text")};

@@ -1,0 +1,122 @@
+#include "server/coordinator/core/life/other_coordinator.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/status/reason.h"
+#include "server/coordinator/core/state/formed.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+void Close(Turn& turn, SessionId session, const std::string& why) {
+  turn.Do(CloseSession{session, WithReason(absl::UnavailableError(why),
+                                           reason::kUnknownGeneration)});
+}
+
+// For the worker, whose line names both.
+std::string RefusalText(const State& state, const HelloReceived& hello) {
+  const std::string self =
+      absl::StrCat("coordinator ", IncarnationText(state.incarnation));
+  const std::string theirs =
+      absl::StrCat("generation ", hello.generation, " of coordinator ",
+                   IncarnationText(hello.formed_by));
+  switch (StandingOf(state, hello.generation, hello.formed_by)) {
+    case Standing::kNewer:
+      return absl::StrCat(self, " does not know ", theirs,
+                          ": its journal ends with generation ",
+                          state.formed.back().last);
+    case Standing::kOther:
+      return absl::StrCat(self, " has a generation ", hello.generation,
+                          " that is not ", theirs);
+    case Standing::kKnown:
+      break;
+  }
+  return absl::StrCat(self, " has an older copy of the journal of ", theirs);
+}
+
+bool IsOfKnownJob(const State& state, const HelloReceived& hello) {
+  if (!hello.held_job.has_value()) return false;
+  const Job* const job = state.FindJob(hello.held_job->job_id);
+  return job != nullptr && !IsEnded(job->state);
+}
+
+// Remembers the sign, unless there was a better one.
+void Note(Turn& turn, const HelloReceived& hello) {
+  State& state = turn.state;
+  const OtherCoordinator sign = {
+      .worker = hello.name,
+      .generation = hello.generation,
+      .formed_by = hello.formed_by,
+      .is_newer = StandingOf(state, hello.generation, hello.formed_by) ==
+                  Standing::kNewer,
+      .is_of_former = HasFormedAny(state, hello.formed_by),
+      .is_of_known_job = IsOfKnownJob(state, hello)};
+  if (state.other.has_value()) {
+    const OtherCoordinator& before = *state.other;
+    const bool is_repeated = before.generation == sign.generation &&
+                             before.formed_by == sign.formed_by;
+    if (is_repeated || (IsCopy(before) && !IsCopy(sign))) return;
+  }
+  state.other = sign;
+  turn.Touch();
+  turn.Emit(
+      IsCopy(sign) ? v1::EVENT_SEVERITY_ERROR : v1::EVENT_SEVERITY_WARNING,
+      IsOutdated(state) ? "coordinator.outdated" : "coordinator.other",
+      hello.name, OtherCoordinatorText(state));
+}
+
+// Members that came before it was known that the journal is an older copy.
+void SendMembersAway(Turn& turn) {
+  State& state = turn.state;
+  for (auto& [name, worker] : state.workers) {
+    if (worker.session == 0 || MemberOf(state, worker) == nullptr) continue;
+    Close(turn, worker.session,
+          absl::StrCat("coordinator ", IncarnationText(state.incarnation),
+                       " has an older copy of its journal"));
+    state.sessions.erase(worker.session);
+    worker.session = 0;
+    worker.state = v1::WORKER_STATE_DETACHED;
+  }
+}
+
+}  // namespace
+
+bool SendAway(Turn& turn, const HelloReceived& hello) {
+  State& state = turn.state;
+  if (hello.generation == 0 || hello.formed_by == 0) return false;
+  const Standing standing =
+      StandingOf(state, hello.generation, hello.formed_by);
+  if (standing == Standing::kKnown) {
+    // A member of the newest generation may lift the doubt.
+    if (!IsOutdated(state) || !state.other->is_of_former) return false;
+  } else if (standing == Standing::kNewer && turn.config.takes_over) {
+    return false;
+  } else {
+    Note(turn, hello);
+  }
+  Close(turn, hello.session, RefusalText(state, hello));
+  if (!IsOutdated(state)) return true;
+  SendMembersAway(turn);
+  if (Job* const job = state.ActiveJob()) {
+    job->message = std::string(kOutdatedText);
+    turn.Touch(*job);
+  }
+  return true;
+}
+
+void HoldDeadlines(const Turn& turn) {
+  Job* const job = turn.state.ActiveJob();
+  if (job == nullptr) return;
+  const MonotonicTime later = turn.now + turn.config.reattach_budget;
+  for (MonotonicTime* const deadline :
+       {&job->reattach_deadline, &job->halt_deadline, &job->stop_deadline}) {
+    *deadline = std::max(*deadline, later);
+  }
+  job->last_progress = turn.now;
+}
+
+}  // namespace ringmaster::coordinator

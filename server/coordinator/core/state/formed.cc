@@ -1,0 +1,91 @@
+#include "server/coordinator/core/state/formed.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "server/coordinator/core/state/turn.h"
+
+namespace ringmaster::coordinator {
+namespace {
+
+bool HasAttachedMember(const State& state) {
+  return std::any_of(
+      state.workers.begin(), state.workers.end(), [&](const auto& entry) {
+        const Worker& worker = entry.second;
+        return worker.session != 0 && MemberOf(state, worker) != nullptr;
+      });
+}
+
+}  // namespace
+
+std::string IncarnationText(uint64_t incarnation) {
+  return absl::StrCat(absl::Hex(incarnation, absl::kZeroPad16));
+}
+
+void NoteFormed(State& state, int64_t generation, uint64_t formed_by) {
+  if (!state.formed.empty() && state.formed.back().formed_by == formed_by) {
+    state.formed.back().last = generation;
+  } else {
+    state.formed.push_back({generation, generation, formed_by});
+  }
+}
+
+Standing StandingOf(const State& state, int64_t generation,
+                    uint64_t formed_by) {
+  const bool knows_any = std::any_of(
+      state.formed.begin(), state.formed.end(),
+      [](const FormedRange& range) { return range.formed_by != 0; });
+  if (formed_by == 0 || !knows_any) return Standing::kKnown;
+  // Those of jobs that ended long ago are forgotten.
+  if (generation < state.formed.front().first) return Standing::kKnown;
+  if (generation > state.formed.back().last) return Standing::kNewer;
+  const auto it =
+      std::find_if(state.formed.begin(), state.formed.end(),
+                   [&](const FormedRange& r) { return generation <= r.last; });
+  const bool is_known = generation >= it->first &&
+                        (it->formed_by == 0 || it->formed_by == formed_by);
+  return is_known ? Standing::kKnown : Standing::kOther;
+}
+
+bool HasFormedAny(const State& state, uint64_t formed_by) {
+  return formed_by != 0 && std::any_of(state.formed.begin(), state.formed.end(),
+                                       [&](const FormedRange& range) {
+                                         return range.formed_by == formed_by;
+                                       });
+}
+
+bool IsOutdated(const State& state) {
+  if (!state.other.has_value() || !state.other->is_newer ||
+      HasFormedAny(state, state.incarnation)) {
+    return false;
+  }
+  return state.other->is_of_former ||
+         (state.other->is_of_known_job && !HasAttachedMember(state));
+}
+
+bool IsCopy(const OtherCoordinator& other) {
+  return other.is_of_former || other.is_of_known_job;
+}
+
+std::string OtherCoordinatorText(const State& state) {
+  if (!state.other.has_value()) return "";
+  const OtherCoordinator& other = *state.other;
+  const std::string its = IncarnationText(other.formed_by);
+  std::string text = absl::StrCat(
+      "worker ", other.worker, " is in generation ", other.generation,
+      " of coordinator ", its, ", which this one (",
+      IncarnationText(state.incarnation), ") does not know");
+  if (IsOutdated(state)) {
+    return absl::StrCat(text,
+                        ": this journal is an older copy, so nothing is "
+                        "decided by it. End this coordinator; or, if ",
+                        its, " has ended for good, start it with --take_over");
+  }
+  return absl::StrCat(
+      text, IsCopy(other)
+                ? ": two coordinators work on copies of one journal. End one "
+                  "of them, and restart its workers"
+                : ": it has reached the wrong one. Correct its --coordinator");
+}
+
+}  // namespace ringmaster::coordinator

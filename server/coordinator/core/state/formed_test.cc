@@ -1,0 +1,80 @@
+#include "server/coordinator/core/state/formed.h"
+
+#include <gtest/gtest.h>
+
+namespace ringmaster::coordinator {
+namespace {
+
+constexpr uint64_t kEarlier = 11;
+constexpr uint64_t kSelf = 12;
+constexpr uint64_t kOther = 13;
+
+// Generations 5, 6 and 8 of an earlier coordinator, and 10 of this one.
+State SomeState() {
+  State state;
+  state.incarnation = kSelf;
+  NoteFormed(state, 5, kEarlier);
+  NoteFormed(state, 6, kEarlier);
+  NoteFormed(state, 8, kEarlier);
+  NoteFormed(state, 10, kSelf);
+  return state;
+}
+
+TEST(FormedTest, AGenerationIsKnownByItsNumberAndItsCoordinator) {
+  const State state = SomeState();
+  EXPECT_EQ(StandingOf(state, 5, kEarlier), Standing::kKnown);
+  EXPECT_EQ(StandingOf(state, 8, kEarlier), Standing::kKnown);
+  EXPECT_EQ(StandingOf(state, 10, kSelf), Standing::kKnown);
+  EXPECT_EQ(StandingOf(state, 8, kOther), Standing::kOther);
+  EXPECT_EQ(StandingOf(state, 10, kEarlier), Standing::kOther);
+  // The earlier one went on after this one had begun.
+  EXPECT_EQ(StandingOf(state, 9, kEarlier), Standing::kOther);
+  EXPECT_EQ(StandingOf(state, 11, kEarlier), Standing::kNewer);
+  EXPECT_EQ(StandingOf(state, 11, kOther), Standing::kNewer);
+}
+
+TEST(FormedTest, ForgottenGenerationsAndThoseOfOlderReleasesFit) {
+  State state = SomeState();
+  EXPECT_EQ(StandingOf(state, 4, kOther), Standing::kKnown);
+  EXPECT_EQ(StandingOf(state, 10, 0), Standing::kKnown);
+  EXPECT_EQ(StandingOf(state, 11, 0), Standing::kKnown);
+  state.formed.front().formed_by = 0;
+  EXPECT_EQ(StandingOf(state, 6, kOther), Standing::kKnown);
+}
+
+TEST(FormedTest, WhereNobodyIsKnownTheStateWasLost) {
+  State state;
+  EXPECT_EQ(StandingOf(state, 7, kOther), Standing::kKnown);
+  NoteFormed(state, 3, 0);
+  EXPECT_EQ(StandingOf(state, 7, kOther), Standing::kKnown);
+}
+
+TEST(FormedTest, AJournalIsOutdatedIfItsFormerWentOn) {
+  State state = SomeState();
+  EXPECT_FALSE(IsOutdated(state));
+  state.other = {.worker = "a",
+                 .generation = 11,
+                 .formed_by = kEarlier,
+                 .is_newer = true,
+                 .is_of_former = true};
+  // It has formed one itself.
+  EXPECT_FALSE(IsOutdated(state));
+  state.formed.pop_back();
+  EXPECT_TRUE(IsOutdated(state));
+  state.other->is_newer = false;
+  EXPECT_FALSE(IsOutdated(state));
+}
+
+TEST(FormedTest, AWorkerOfAnUnrelatedClusterSaysNothingOfTheJournal) {
+  State state = SomeState();
+  state.formed.pop_back();
+  state.other = {
+      .worker = "a", .generation = 50, .formed_by = kOther, .is_newer = true};
+  EXPECT_FALSE(IsOutdated(state));
+  EXPECT_FALSE(IsCopy(*state.other));
+  state.other->is_of_known_job = true;
+  EXPECT_TRUE(IsOutdated(state));
+}
+
+}  // namespace
+}  // namespace ringmaster::coordinator
