@@ -405,6 +405,25 @@ bool IsEnoughNow(Turn& turn, Job& job, const ResumePoint& point) {
   return false;
 }
 
+// Drops idle workers of releases that know no generation without a step, if
+// there is another one to take over: with them, too few to train would wait, and
+// the leavers could not hand over. They join the next generation.
+void DropOlderNewcomers(std::vector<const Worker*>& workers) {
+  const auto joins = [](const Worker* worker) {
+    return worker->job_id.empty();
+  };
+  const auto is_older = [](const Worker* worker) {
+    return worker->protocol < kLeaveProtocol;
+  };
+  const bool has_other = std::any_of(
+      workers.begin(), workers.end(),
+      [&](const Worker* worker) { return joins(worker) && !is_older(worker); });
+  if (!has_other) return;
+  std::erase_if(workers, [&](const Worker* worker) {
+    return joins(worker) && is_older(worker);
+  });
+}
+
 // Returns whether a generation of `workers` makes no step, and why. Members of
 // older releases cannot: with them, a leaver trains until the next pause.
 Closing ClosingOf(const LeavePlan& leave,
@@ -434,6 +453,9 @@ Formation NextGeneration(const Turn& turn, const Job& job,
                      // A worker that leaves trains until it is relieved.
                      : NextMembers(turn, job, point,
                                    /*leavers_count=*/!leave.makes_no_step);
+  if (leave.makes_no_step && job.sharding.shards == 0) {
+    DropOlderNewcomers(next.workers);
+  }
   next.closing = ClosingOf(leave, next.workers);
   next.resume_step = point.resume_step;
   next.is_rollback = point.is_rollback;
