@@ -31,6 +31,8 @@ enum class Bug {
   kCopiesDropped,
   kLeavesAtOnce,
   kFormerNotTold,
+  kQuarantineLost,
+  kCalledUsage,
 };
 
 struct PlantedBug {

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/clock/monotonic_time.h"
+#include "common/status/exit_code.h"
 #include "tests/simulator/bug.h"
 #include "tests/simulator/event_queue.h"
 #include "tests/simulator/fault.h"
@@ -62,6 +63,20 @@ struct Context {
            static_cast<int64_t>((draw >> 16) % (1'900 * kMicrosecond));
   }
 
+  // Returns true if workers in that slot fail like that.
+  bool IsBad(int slot, BadHost way) const {
+    return bad_way == way && IsOnBadHost(slot);
+  }
+  bool IsOnBadHost(int slot) const {
+    return !is_calm && (bad_hosts & (1u << shape.host_of[slot])) != 0;
+  }
+  // The code that they end with.
+  int BadCode() const {
+    return static_cast<int>(bad_way == BadHost::kNoMemory
+                                ? ExitCode::kRetryElsewhere
+                                : ExitCode::kUnreadable);
+  }
+
   // Something worth a fault happens, to worker `slot` (-1: to none).
   void Reached(Moment moment, int slot) {
     for (int i = 0; i < kFaults; ++i) {
@@ -96,6 +111,9 @@ struct Context {
   const Shape shape;
   FaultPlan faults;
   Ledger ledger;
+  // Hosts whose workers fail by themselves until faults are over, and how.
+  BadHost bad_way = BadHost::kNone;
+  uint32_t bad_hosts = 0;
   EventQueue queue;
   // No faults come any more.
   bool is_calm = false;

@@ -45,7 +45,8 @@ std::string_view NameOf(FaultKind kind) {
       "kill-holder",
       "kill-giver",
       "leave-all",
-      "twin"};
+      "twin",
+      "bad-host"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -85,6 +86,16 @@ FaultPlan DrawFaults(Random& random, Random& leave_random, Random& late_random,
     plan.back() = {.kind = FaultKind::kTwin,
                    .time = late_random.Between(3'000, 40'000) * kMillisecond,
                    .duration = late_random.Between(50, 4'000) * kMillisecond};
+  }
+  if (late_random.Chance(15)) {
+    // From the beginning, or later.
+    plan[kFaults - 2] = {
+        .kind = FaultKind::kBadHost,
+        .time = late_random.Chance(50)
+                    ? 0
+                    : late_random.Between(3'000, 40'000) * kMillisecond,
+        .way = static_cast<BadHost>(late_random.Between(1, 3)),
+        .is_everywhere = late_random.Chance(25)};
   }
   return plan;
 }

@@ -36,8 +36,10 @@ enum class FaultKind {
   // Workers reach another coordinator for a while, on an older copy of the
   // journal, and theirs is cut off.
   kTwin,
+  // From now on workers of a host fail by themselves.
+  kBadHost,
 };
-inline constexpr int kFaultKinds = 21;
+inline constexpr int kFaultKinds = 22;
 // Those that any job may meet.
 inline constexpr int kFaultKindsOfRanks = 17;
 [[nodiscard]] std::string_view NameOf(FaultKind kind);
@@ -58,6 +60,14 @@ enum class Moment {
 inline constexpr int kMoments = 10;
 [[nodiscard]] std::string_view NameOf(Moment moment);
 
+// How workers of a bad host fail.
+enum class BadHost {
+  kNone,
+  kNoData,    // they cannot prepare: a file is missing
+  kBadDisk,   // reading fails now and then, while they train
+  kNoMemory,  // the kernel kills them when they have prepared
+};
+
 struct Fault {
   FaultKind kind = FaultKind::kKill;
   // Comes at `time`, or `delay` after the first time that `moment` is reached
@@ -68,6 +78,9 @@ struct Fault {
   int64_t duration = 0;
   // 1: towards the worker (or the second one), 2: away from it, 3: both.
   int directions = 3;
+  // Of kBadHost, and whether all hosts are.
+  BadHost way = BadHost::kNone;
+  bool is_everywhere = false;
   bool is_scheduled = false;
 };
 

@@ -153,6 +153,16 @@ void FaultInjector::StopCoordinator(const Fault& fault) {
   context_.At(until, event);
 }
 
+void FaultInjector::SpoilHosts(const Fault& fault, int slot) {
+  context_.bad_way = fault.way;
+  context_.bad_hosts =
+      fault.is_everywhere ? ~0u : 1u << context_.shape.host_of[slot];
+}
+
+void FaultInjector::OnOutOfMemory(int slot) {
+  KillWorker(slot, /*is_silent=*/false, /*stays_away=*/false);
+}
+
 void FaultInjector::StartTwin(int64_t until) {
   if (!cluster_.coordinator.StartTwin()) return;
   context_.ledger.TouchAll(until + aftermath_);
@@ -218,6 +228,9 @@ void FaultInjector::Apply(const Fault& fault, int slot) {
     case FaultKind::kCoordinatorKill:
     case FaultKind::kCoordinatorStall:
       StopCoordinator(fault);
+      return;
+    case FaultKind::kBadHost:
+      SpoilHosts(fault, slot);
       return;
     case FaultKind::kTwin:
       StartTwin(until);

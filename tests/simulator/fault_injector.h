@@ -37,6 +37,7 @@ class FaultInjector {
   void Strike(int index, int slot);
   // Handles the event kPeerSilent: the kernel of `slot` has probed its
   // connection with `peer` for long enough.
+  void OnOutOfMemory(int slot);
   void OnPeerSilent(int slot, int peer);
   // No fault comes any more, and who is away comes back.
   void Calm();
@@ -50,6 +51,7 @@ class FaultInjector {
   void KillGiverLater(int index);
   void CutPeers(int from, int to, int directions, int64_t until);
   void ProbeLater(int slot, int peer);
+  void SpoilHosts(const Fault& fault, int slot);
   void StartTwin(int64_t until);
   void StopCoordinator(const Fault& fault);
   // Everybody falls silent at the same time.

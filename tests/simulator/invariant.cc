@@ -3,7 +3,8 @@
 namespace ringmaster::simulator {
 
 std::string_view NumberOf(Invariant invariant) {
-  return TextOf(invariant).substr(0, 2);
+  const std::string_view text = TextOf(invariant);
+  return text.substr(0, text.find(' '));
 }
 
 std::string_view TextOf(Invariant invariant) {
@@ -29,6 +30,9 @@ std::string_view TextOf(Invariant invariant) {
       return "I8 an eviction has evidence and a cause";
     case Invariant::kNoStepLost:
       return "I9 a committed step is lost only with all who hold it";
+    case Invariant::kUnfitLeftOut:
+      return "I10 a host on which a worker has failed by its own fault is left "
+             "out for a while";
   }
   return "?";
 }

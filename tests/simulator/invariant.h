@@ -17,6 +17,7 @@ enum class Invariant {
   kProgress,              // I7
   kEvictionsHaveCause,    // I8
   kNoStepLost,            // I9
+  kUnfitLeftOut,          // I10
 };
 
 // "I3", ...

@@ -62,6 +62,22 @@ void Ledger::CheckMembers(const coordinator::GenerationFormedRecord& record) {
   }
 }
 
+// Members that have been in the job before may stay.
+void Ledger::CheckUnfit(const coordinator::GenerationFormedRecord& record) {
+  for (size_t rank = 0; rank < record.members.size(); ++rank) {
+    const coordinator::MemberIdentity& member = record.members[rank];
+    const auto it = unfit_until_.find(member.host_key);
+    if (record.since[rank] != record.generation || it == unfit_until_.end() ||
+        it->second <= record.time) {
+      continue;
+    }
+    Fail(Invariant::kUnfitLeftOut,
+         absl::StrCat("generation ", record.generation, " takes ",
+                      member.worker, " in, of host ", member.host_key,
+                      ", where nobody could prepare"));
+  }
+}
+
 void Ledger::OnFormation(const coordinator::GenerationFormedRecord& record,
                          bool has_survivor) {
   const int64_t newest = std::max(newest_durable_, newest_told_);
@@ -71,6 +87,7 @@ void Ledger::OnFormation(const coordinator::GenerationFormedRecord& record,
                       newest));
   }
   CheckMembers(record);
+  CheckUnfit(record);
   if (record.resume_step >= best_step_) return;
   if (!record.is_rollback) {
     Fail(Invariant::kNoStepLost,
@@ -95,6 +112,11 @@ void Ledger::OnDurable(const coordinator::JournalRecord& record) {
   if (const auto* end = std::get_if<coordinator::JobEndedRecord>(&record)) {
     CheckEnd(*end);
     end_ = *end;
+  }
+  const auto* host = std::get_if<coordinator::HostQuarantinedRecord>(&record);
+  if (host != nullptr && host->is_unfit) {
+    absl::Time& until = unfit_until_[host->host_key];
+    until = std::max(until, host->end_time);
   }
   const auto* formed =
       std::get_if<coordinator::GenerationFormedRecord>(&record);
@@ -338,6 +360,7 @@ void Ledger::OnApply(int slot, int run_generation, const Position& position,
     CheckCommit(slot, run_generation, position);
     if (step > best_step_) {
       best_step_ = step;
+      own_failures_ = 0;
       ++commits_;
       Generation& run = At(run_generation != 0 ? run_generation
                                                : position.complete_generation);

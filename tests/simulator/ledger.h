@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -66,6 +67,10 @@ class Ledger {
   void OnAssignment(const coordinator::SendAssignment& assignment,
                     const coordinator::Job& job);
   void OnMemberLost(const v1::Event& event, int64_t now, bool is_alive);
+  // The job has failed, for a reason that it may fail for.
+  void OnFailedRightly(const coordinator::JobEndedRecord& record) {
+    end_ = record;
+  }
 
   // ---- What workers do. `life` tells the lives of one worker apart.
 
@@ -101,6 +106,10 @@ class Ledger {
 
   // ---- Faults.
 
+  // A worker of a bad host failed by itself while it trained.
+  void OnOwnFailure() { ++own_failures_; }
+  // How many did since the last committed step.
+  int own_failures() const { return own_failures_; }
   // Until `until`, the simulation's own faults may explain any event at this
   // process.
   void Touch(int slot, int64_t until);
@@ -135,6 +144,7 @@ class Ledger {
   };
 
   Generation& At(int64_t generation);
+  void CheckUnfit(const coordinator::GenerationFormedRecord& record);
   void CheckMembers(const coordinator::GenerationFormedRecord& record);
   void CheckCommit(int slot, int run_generation, const Position& position);
   void CheckEnd(const coordinator::JobEndedRecord& record);
@@ -159,6 +169,9 @@ class Ledger {
   std::array<std::pair<uint32_t, int>, kWorkers> prepared_ = {};
   std::array<int64_t, kWorkers> touched_until_ = {};
   uint32_t lost_holders_ = ~0u;  // by slot, since all shards were there twice
+  int own_failures_ = 0;
+  // Until when durable records leave each host out, where nobody could prepare.
+  std::map<std::string, absl::Time> unfit_until_;
   int64_t calm_since_ = 0;
   std::optional<coordinator::JobEndedRecord> end_;
 };

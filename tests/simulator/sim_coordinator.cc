@@ -8,6 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status/reason.h"
+#include "server/coordinator/core/life/own_failure.h"
+#include "server/coordinator/core/life/quarantine.h"
 #include "server/coordinator/core/testing/action_text.h"
 #include "tests/simulator/assignment_payload.h"
 
@@ -25,6 +27,12 @@ void SimCoordinator::Start() {
   if (journal_.empty()) {
     core_.emplace(context_.shape.config, life_);
   } else {
+    if (context_.bug == Bug::kQuarantineLost) {
+      std::erase_if(journal_, [](const coordinator::JournalRecord& record) {
+        return std::holds_alternative<coordinator::HostQuarantinedRecord>(
+            record);
+      });
+    }
     absl::StatusOr<coordinator::CoordinatorCore> recovered =
         coordinator::CoordinatorCore::Recover(context_.shape.config, journal_,
                                               life_);
@@ -134,6 +142,12 @@ void SimCoordinator::Drain(int slot) {
 
 void SimCoordinator::MakeDurable(const coordinator::JournalRecord& record) {
   journal_.push_back(record);
+  const auto* end = std::get_if<coordinator::JobEndedRecord>(&record);
+  if (end != nullptr && end->state == v1::JOB_STATE_FAILED &&
+      (fails_rightly_ || MayFail(end->exit_code))) {
+    context_.ledger.OnFailedRightly(*end);
+    return;
+  }
   if (!first_journal_.has_value()) context_.ledger.OnDurable(record);
 }
 
@@ -425,6 +439,46 @@ void SimCoordinator::Do(coordinator::CloseSession& action) {
   sessions_.CloseByCoordinator(action.session, std::move(down));
 }
 
+bool SimCoordinator::MayFail(int exit_code) const {
+  if (!is_alive() || context_.bad_way == BadHost::kNone ||
+      exit_code != context_.BadCode()) {
+    return false;
+  }
+  if (context_.bad_way == BadHost::kBadDisk &&
+      context_.ledger.own_failures() >= coordinator::kMostFailures) {
+    return true;
+  }
+  if (context_.bad_way != BadHost::kBadDisk && context_.ledger.best_step() > 0)
+    return false;
+  // Nobody of a role with bad hosts is elsewhere.
+  const auto has = [&](v1::Role role, bool is_bad) {
+    const auto& workers = core_->state().workers;
+    return std::any_of(workers.begin(), workers.end(), [&](const auto& entry) {
+      const coordinator::Worker& worker = entry.second;
+      const int host = context_.shape.host_of[SlotOf(entry.first)];
+      return worker.role == role && worker.session != 0 &&
+             worker.state != v1::WORKER_STATE_DRAINING &&
+             ((context_.bad_hosts & (1u << host)) != 0) == is_bad;
+    });
+  };
+  return !has(v1::ROLE_WORKER, /*is_bad=*/false) ||
+         (has(v1::ROLE_PARAMETER_SERVER, /*is_bad=*/true) &&
+          !has(v1::ROLE_PARAMETER_SERVER, /*is_bad=*/false));
+}
+
+void SimCoordinator::CheckOwnFailure(const v1::Event& event) {
+  const coordinator::Job* const job = core_->state().ActiveJob();
+  const int slot = SlotOf(event.worker());
+  if (job == nullptr || slot < 0) return;
+  const std::string host = absl::StrCat("h", context_.shape.host_of[slot]);
+  if (coordinator::HasFailedOn(core_->state(), *job, host)) return;
+  context_.ledger.Fail(Invariant::kUnfitLeftOut,
+                       absl::StrCat(event.worker(),
+                                    " failed by its own fault, "
+                                    "and host ",
+                                    host, " is not left out"));
+}
+
 void SimCoordinator::Do(coordinator::EmitEvent& action) {
   if (first_journal_.has_value()) return;
   const v1::Event& event = action.event;
@@ -434,13 +488,20 @@ void SimCoordinator::Do(coordinator::EmitEvent& action) {
                         event.type() == "worker.relieved" ||
                         event.type() == "worker.not_relieved";
   const bool has_failed = event.type() == "worker.failed";
+  const bool fails_job =
+      event.has_verdict() &&
+      event.verdict().decision() == v1::VERDICT_DECISION_FAIL_JOB;
+  if (fails_job) fails_rightly_ |= MayFail(event.verdict().exit_code());
+  if (has_failed && !fails_job) CheckOwnFailure(event);
   if (!is_lost && !has_left && !has_failed) return;
   const int slot = SlotOf(event.worker());
   const int64_t pid = event.verdict().pid();
   if (slot >= 0) context_.ledger.OnHolderLost(slot);
   if (slot >= 0 && event.has_verdict()) {
     for (const auto& [member, incarnation] : context_.ledger.NewestMembers()) {
-      if (member == slot) lost_[slot] = {incarnation, context_.now, has_left};
+      // Whoever failed by its own fault is not asked for what it holds.
+      if (member != slot) continue;
+      lost_[slot] = {incarnation, context_.now, has_left || has_failed};
     }
   }
   if (!is_lost) return;

@@ -106,6 +106,10 @@ class SimCoordinator {
   void Do(coordinator::EmitEvent& action);
   void MakeDurable(const coordinator::JournalRecord& record);
   void OnFormationByTwin(int64_t generation);
+  // Returns true if the job may fail with that code now (decision 0028).
+  bool MayFail(int exit_code) const;
+  // A worker failed by its own fault.
+  void CheckOwnFailure(const v1::Event& event);
   bool HasSurvivor() const;
   bool HasAllShards() const;
 
@@ -123,6 +127,8 @@ class SimCoordinator {
   // twin of its generation, which that does not know.
   std::optional<std::vector<coordinator::JournalRecord>> first_journal_;
   bool has_met_member_ = false;
+  // It has decided that the job fails, when the job might.
+  bool fails_rightly_ = false;
   std::deque<Pending> pending_;
   std::deque<Answer> answers_;
   int64_t last_write_ = 0;

@@ -161,14 +161,30 @@ bool SimTrainer::ResumeAt(int step) {
   return true;
 }
 
+absl::Status SimTrainer::OwnFailure() const {
+  return WithExitCode(
+      absl::UnavailableError("a file of the data set cannot be read"),
+      context_.bug == Bug::kCalledUsage ? ExitCode::kUsage
+                                        : ExitCode::kUnreadable);
+}
+
 void SimTrainer::FinishPreparing(bool is_aborted) {
+  if (!is_aborted && context_.IsBad(slot_, BadHost::kNoMemory)) {
+    SimEvent event;
+    event.kind = EventKind::kOutOfMemory;
+    event.slot = static_cast<int8_t>(slot_);
+    event.version = life_;
+    context_.After(0, event);
+    return;
+  }
   // An abort may come before the position was settled, or after.
   const bool is_settled = !is_aborted || context_.random.Chance(50);
   const bool is_good = is_settled && ResumeAt(assignment_.resume_step);
   const agent::StepPosition position{position_.applied, position_.complete};
   if (assignment_.placements != nullptr) PrepareShards();
   ++version_;
-  if (is_good && !is_aborted) {
+  const bool has_data = !context_.IsBad(slot_, BadHost::kNoData);
+  if (is_good && !is_aborted && has_data) {
     stage_ = Stage::kPrepared;
     if (!assignment_.is_rehearsal) {
       context_.ledger.OnStateHeld(generation(), rank(), position_.complete);
@@ -189,11 +205,11 @@ void SimTrainer::FinishPreparing(bool is_aborted) {
   stage_ = Stage::kOver;
   agent::TrainerPrepareFailed failed;
   failed.generation = generation();
-  failed.status = is_aborted ? absl::AbortedError("the generation is over")
-                             : absl::FailedPreconditionError(
-                                   "the resume step is "
-                                   "neither applied nor "
-                                   "complete");
+  failed.status = is_aborted  ? absl::AbortedError("the generation is over")
+                  : !has_data ? OwnFailure()
+                              : absl::FailedPreconditionError(
+                                    "the resume step is neither applied nor "
+                                    "complete");
   failed.position = position;
   failed.shards = shards_;
   post_(std::move(failed));
@@ -326,6 +342,7 @@ void SimTrainer::EndRun(agent::RunEnd end, int peer_rank,
   ended.is_unreached = is_unreached;
   ended.failure = failure;
   if (peer_rank >= 0) ended.status = absl::UnavailableError("a peer failed");
+  if (end == agent::RunEnd::kFailed) ended.status = OwnFailure();
   ended.position = {position_.applied, position_.complete};
   ended.parameters_hash = position_.hash;
   ended.shards = shards();

@@ -134,6 +134,8 @@ class SimTrainer {
   bool IsPlacedHere(const ShardPlacement& shard, bool or_source) const;
   void PrepareShards();
   void FinishPreparing(bool is_aborted);
+  // Why a worker of a bad host cannot go on.
+  absl::Status OwnFailure() const;
   [[nodiscard]] bool ResumeAt(int step);
   void CheckConnected();
   void TakeState(const Frame& frame);

@@ -38,6 +38,12 @@ void SimTrainer::BeginStep() {
     return;
   }
   has_placed_shards_ = assignment_.placements != nullptr;
+  if (context_.IsBad(slot_, BadHost::kBadDisk) &&
+      context_.late_random.Chance(3)) {
+    context_.ledger.OnOwnFailure();
+    EndRun(agent::RunEnd::kFailed);
+    return;
+  }
   stage_ = Stage::kComputing;
   last_progress_ = context_.now;
   records_ = 0;

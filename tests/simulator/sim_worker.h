@@ -55,6 +55,7 @@ class SimWorker {
   int64_t frozen_until() const { return frozen_until_; }
   uint64_t incarnation() const { return incarnation_; }
   int64_t started() const { return started_; }
+  bool IsLife(uint32_t life) const { return is_alive() && life_ == life; }
   int64_t pid() const { return 1000 * (slot_ + 1) + life_; }
   agent::AgentState state() const {
     return is_alive() ? core_->state() : agent::AgentState::kExited;

@@ -167,6 +167,11 @@ void Simulation::Handle(const SimEvent& event) {
     case EventKind::kCoordinatorStart:
       coordinator_.Start();
       return;
+    case EventKind::kOutOfMemory:
+      if (workers_[event.slot]->IsLife(event.version)) {
+        injector_->OnOutOfMemory(event.slot);
+      }
+      return;
     case EventKind::kTwinEnd:
       coordinator_.EndTwin();
       return;
@@ -257,7 +262,8 @@ void Simulation::Watch() {
   for (int slot = 0; slot < kWorkers; ++slot) {
     const SimWorker& worker = *workers_[slot];
     if (!worker.is_alive() || worker.frozen_until() > context_.now ||
-        worker.is_leaving() || sessions_.IsCut(slot)) {
+        worker.is_leaving() || sessions_.IsCut(slot) ||
+        context_.IsOnBadHost(slot)) {
       continue;
     }
     ++(context_.shape.RoleOf(slot) == v1::ROLE_WORKER ? able : able_servers);

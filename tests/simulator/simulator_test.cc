@@ -92,6 +92,7 @@ TEST(SimulatorTest, FreshSeedsFindNoBug) {
     ExpectFault(batch, kind);
   ExpectFault(batch, static_cast<int>(FaultKind::kLeaveAll));
   ExpectFault(batch, static_cast<int>(FaultKind::kTwin));
+  ExpectFault(batch, static_cast<int>(FaultKind::kBadHost));
 }
 
 TEST(SimulatorTest, FreshSeedsOfJobsWithShardsFindNoBug) {

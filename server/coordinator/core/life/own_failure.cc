@@ -96,9 +96,10 @@ std::optional<std::string> Everywhere(const State& state, const Job& job,
   return std::nullopt;
 }
 
-// Counts a failure after the best step, once a generation.
+// Counts a failure after the best step, once a generation. One after another
+// step, also from before a rollback, is another story.
 int CountFailure(Job& job) {
-  if (job.best_step > job.failed_step) job.failures = 0;
+  if (job.best_step != job.failed_step) job.failures = 0;
   job.failed_step = job.best_step;
   if (job.failed_generation != job.generation) ++job.failures;
   job.failed_generation = job.generation;
